@@ -1,0 +1,99 @@
+//! Who owns a frame, and where it goes.
+//!
+//! A frame is an mbuf on DPDK and a heap buffer elsewhere. An owned [`Frame`]
+//! may be edited. Once it is [shared](Frame::share) several owners (a port's
+//! TX ring, the resend cache, the reordering pool) see the same bytes, so
+//! nobody may edit them any more: that is another type, [`Shared`].
+
+/// A frame with exactly one owner.
+pub trait Frame: Sized {
+    /// The read-only form with several owners.
+    type Shared: Shared;
+
+    /// The whole frame, from the destination MAC to the last byte of the ICRC.
+    fn bytes(&self) -> &[u8];
+
+    /// The same bytes, writable.
+    fn bytes_mut(&mut self) -> &mut [u8];
+
+    /// Gives up the right to edit in exchange for the right to clone.
+    fn share(self) -> Self::Shared;
+}
+
+/// A frame that may have several owners. Cloning costs one reference count.
+pub trait Shared: Clone {
+    /// The whole frame.
+    fn bytes(&self) -> &[u8];
+}
+
+/// Where new frames come from.
+pub trait Pool {
+    /// The kind of frame.
+    type Frame: Frame;
+
+    /// A frame of `len` bytes with unspecified content, or `None` if the pool
+    /// is at its reserve or `len` exceeds what a frame can hold.
+    fn alloc(&mut self, len: usize) -> Option<Self::Frame>;
+}
+
+/// A frame on its way out.
+#[derive(Debug)]
+pub enum Packet<F: Frame> {
+    /// Nobody else has it.
+    Owned(F),
+    /// A pool may hold another handle on it.
+    Shared(F::Shared),
+}
+
+impl<F: Frame> Packet<F> {
+    /// The whole frame.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Owned(f) => f.bytes(),
+            Self::Shared(s) => s.bytes(),
+        }
+    }
+}
+
+/// The two sides of a box. A pair of ports has one of each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Side {
+    /// Towards the hosts.
+    Lan,
+    /// Towards the long-haul link.
+    Wan,
+}
+
+impl Side {
+    /// The other side.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Lan => Self::Wan,
+            Self::Wan => Self::Lan,
+        }
+    }
+
+    /// 0 for LAN, 1 for WAN.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Egress class on a port; strict priority between packets (DESIGN §8).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Class {
+    /// Control messages and resent packets.
+    High,
+    /// Everything else, in arrival order.
+    Data,
+}
+
+/// Takes what is transmitted. What is dropped is simply dropped, after the
+/// ledger has booked the reason.
+pub trait Sink {
+    /// The kind of frame.
+    type Frame: Frame;
+
+    /// Queues `packet` for transmission on `side`.
+    fn transmit(&mut self, side: Side, class: Class, packet: Packet<Self::Frame>);
+}
