@@ -4,3 +4,4 @@ pub mod frame;
 pub mod heap;
 pub mod psn;
 pub mod time;
+pub mod wire;

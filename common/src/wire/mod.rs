@@ -1,0 +1,62 @@
+//! RoCEv2 on the wire: looking at frames and making them.
+//!
+//! [`parse`] takes one look at a frame and says where everything is, as a
+//! small [`Roce`] that borrows nothing. What it doesn't recognise as RoCEv2 is
+//! [`NotRoce`] and passes the gateway unchanged. [`Headers`] remembers the
+//! Ethernet to UDP headers of one direction of a flow, and
+//! [`emit`](Headers::emit)s further packets with them.
+//!
+//! **Panics.** No function here panics because of what a frame contains. A few
+//! panic when they are given a frame that is shorter than the one that was
+//! parsed, or a buffer of the wrong length; each says so.
+//!
+//! Section numbers of comments (9.x, A17) are those of the InfiniBand
+//! Architecture Specification, volume 1.
+
+mod addr;
+mod bth;
+mod ether;
+mod ext;
+mod headers;
+mod icrc;
+mod opcode;
+mod parse;
+
+pub use addr::Addr;
+pub use bth::{Bth, DEFAULT_PKEY};
+pub use ether::{MacAddr, Vlans};
+pub use ext::{Aeth, AethKind, AtomicEth, Deth, Reth};
+pub use headers::{DEFAULT_TTL, Headers};
+pub use icrc::{icrc, icrc_ok};
+pub use opcode::{Kind, Opcode, Position, Transport};
+pub use parse::{Malformed, NotRoce, Roce, parse};
+
+/// UDP destination port of RoCEv2.
+pub const ROCE_PORT: u16 = 4791;
+
+/// Length of a BTH in bytes.
+pub const BTH_LEN: usize = 12;
+
+/// Length of the ICRC that closes every packet, in bytes.
+pub const ICRC_LEN: usize = 4;
+
+/// How many PSNs a RDMA READ request of `len` bytes takes: one for each packet
+/// of its response, and one for an empty response (9.7.2.1). A `pmtu` of 0
+/// counts as 1.
+pub const fn read_responses(len: u32, pmtu: u32) -> u32 {
+    let pmtu = if pmtu == 0 { 1 } else { pmtu };
+    let packets = len.div_ceil(pmtu);
+    if packets == 0 { 1 } else { packets }
+}
+
+/// The big-endian 16-bit number at `at`.
+#[inline(always)]
+const fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The big-endian 24-bit number at `at`.
+#[inline(always)]
+const fn be24(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([0, bytes[at], bytes[at + 1], bytes[at + 2]])
+}

@@ -1,0 +1,324 @@
+//! One look at a frame.
+
+use core::ops::Range;
+
+use super::ext::{Aeth, AtomicEth, Deth, Reth};
+use super::{Addr, BTH_LEN, Bth, ICRC_LEN, Kind, Opcode, ROCE_PORT, Transport, Vlans, be16, ether};
+use crate::psn::Psn;
+
+const UDP: u8 = 17;
+const UDP_LEN: usize = 8;
+const IPV4_LEN: usize = 20;
+const IPV6_LEN: usize = 40;
+/// IPv4 "more fragments" and fragment offset.
+const FRAGMENT: u16 = 0x3fff;
+
+/// Where things are in a RoCEv2 frame, and what one look found.
+///
+/// Offsets are in bytes from the start of the frame that was parsed. They
+/// borrow nothing: the methods want that frame, or one as long, again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Roce {
+    /// Offset of the IP header.
+    pub l3: u16,
+    /// Offset of the UDP header.
+    pub l4: u16,
+    /// Offset of the BTH.
+    pub bth: u16,
+    /// Offset of what follows the BTH and its extension headers.
+    pub body: u16,
+    /// One past the ICRC. Ethernet padding may follow.
+    pub end: u16,
+    /// The VLANs it is in.
+    pub vlans: Vlans,
+    /// Source IP address.
+    pub src: Addr,
+    /// Destination IP address.
+    pub dst: Addr,
+    /// UDP source port: the flow's entropy.
+    pub src_port: u16,
+    /// What the packet is.
+    pub opcode: Opcode,
+    /// QP at the destination.
+    pub dest_qpn: u32,
+    /// Packet sequence number.
+    pub psn: Psn,
+    /// The responder is asked to acknowledge.
+    pub ack_req: bool,
+    /// A completion event is asked for.
+    pub solicited: bool,
+    /// Bytes between payload and ICRC, 0 to 3.
+    pub pad: u8,
+    /// Partition key.
+    pub pkey: u16,
+    /// ECN bits of the IP header: 0 not capable, 1 and 2 capable, 3 congestion
+    /// experienced.
+    pub ecn: u8,
+}
+
+/// Why a frame is none that we work on. It passes unchanged either way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NotRoce {
+    /// Not RoCEv2: ARP, TCP, other UDP, IP fragments, IPv6 with extension
+    /// headers, more than two VLAN tags, or too short to tell.
+    Other,
+    /// UDP destination 4791, but not as RoCEv2 has to be.
+    Malformed(Malformed),
+}
+
+/// What is wrong with a frame that claims to be RoCEv2.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Malformed {
+    /// The frame ends before its IP length says.
+    Truncated,
+    /// The IP length is too small for a BTH and an ICRC, or beyond 64 KiB.
+    IpLength,
+    /// The UDP length isn't what the IP length leaves.
+    UdpLength,
+    /// The transport version isn't 0.
+    Version,
+    /// No room for the extension headers that the opcode asks for.
+    Extension,
+    /// More pad bytes than there is payload.
+    Pad,
+}
+
+impl Malformed {
+    /// All of them, in the order of [`index`](Self::index).
+    pub const ALL: [Self; 6] = [
+        Self::Truncated,
+        Self::IpLength,
+        Self::UdpLength,
+        Self::Version,
+        Self::Extension,
+        Self::Pad,
+    ];
+
+    /// Label of a counter.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Truncated => "truncated",
+            Self::IpLength => "ip_length",
+            Self::UdpLength => "udp_length",
+            Self::Version => "version",
+            Self::Extension => "extension",
+            Self::Pad => "pad",
+        }
+    }
+
+    /// Position in [`ALL`](Self::ALL).
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Looks at a frame. Never panics and never reads past the end, whatever the
+/// bytes; whatever it returns lies within the frame.
+///
+/// Neither the ICRC (see [`icrc_ok`](super::icrc_ok)) nor the IPv4 header
+/// checksum is looked at: a frame that only passes through needs neither.
+///
+/// # Errors
+/// [`NotRoce`] if the frame is no well-formed RoCEv2.
+#[inline]
+pub fn parse(frame: &[u8]) -> Result<Roce, NotRoce> {
+    let (l3, ethertype, vlans) = ether::parse(frame).ok_or(NotRoce::Other)?;
+    let packet = &frame[l3..];
+    let ip = match ethertype {
+        ether::IPV4 => Ip::v4(packet),
+        ether::IPV6 => Ip::v6(packet),
+        _ => None,
+    };
+    parse_udp(frame, l3, vlans, ip.ok_or(NotRoce::Other)?)
+}
+
+/// What an IP header says, about UDP in one piece.
+struct Ip {
+    /// Length of the header with options.
+    header: usize,
+    /// Length of header and payload together, as declared.
+    total: usize,
+    src: Addr,
+    dst: Addr,
+    ecn: u8,
+}
+
+impl Ip {
+    #[inline(always)]
+    fn v4(packet: &[u8]) -> Option<Self> {
+        let ip = packet.first_chunk::<IPV4_LEN>()?;
+        let header = usize::from(ip[0] & 0xf) * 4;
+        let plain = ip[0] >> 4 == 4 && ip[9] == UDP && be16(ip, 6) & FRAGMENT == 0;
+        (plain && header >= IPV4_LEN).then(|| Self {
+            header,
+            total: usize::from(be16(ip, 2)),
+            src: Addr::from_v4([ip[12], ip[13], ip[14], ip[15]]),
+            dst: Addr::from_v4([ip[16], ip[17], ip[18], ip[19]]),
+            ecn: ip[1] & 3,
+        })
+    }
+
+    #[inline(always)]
+    fn v6(packet: &[u8]) -> Option<Self> {
+        let ip = packet.first_chunk::<IPV6_LEN>()?;
+        let (mut src, mut dst) = ([0; 16], [0; 16]);
+        src.copy_from_slice(&ip[8..24]);
+        dst.copy_from_slice(&ip[24..40]);
+        (ip[0] >> 4 == 6 && ip[6] == UDP).then(|| Self {
+            header: IPV6_LEN,
+            total: IPV6_LEN + usize::from(be16(ip, 4)),
+            src: Addr::from_v6(src),
+            dst: Addr::from_v6(dst),
+            ecn: ip[1] >> 4 & 3,
+        })
+    }
+}
+
+#[inline(always)]
+fn parse_udp(frame: &[u8], l3: usize, vlans: Vlans, ip: Ip) -> Result<Roce, NotRoce> {
+    let l4 = l3 + ip.header;
+    let udp = frame.get(l4..).and_then(|b| b.first_chunk::<UDP_LEN>()).ok_or(NotRoce::Other)?;
+    if be16(udp, 2) != ROCE_PORT {
+        return Err(NotRoce::Other);
+    }
+
+    let end = l3 + ip.total;
+    if ip.total < ip.header + UDP_LEN + BTH_LEN + ICRC_LEN || end > usize::from(u16::MAX) {
+        return Err(NotRoce::Malformed(Malformed::IpLength));
+    }
+    if end > frame.len() {
+        return Err(NotRoce::Malformed(Malformed::Truncated));
+    }
+    // Bytes behind the UDP payload but within the IP packet would make it
+    // ambiguous where the ICRC is.
+    if usize::from(be16(udp, 4)) != end - l4 {
+        return Err(NotRoce::Malformed(Malformed::UdpLength));
+    }
+
+    let at = l4 + UDP_LEN;
+    let raw = frame[at..].first_chunk::<BTH_LEN>().ok_or(NotRoce::Other)?;
+    let bth = Bth::from_bytes(raw);
+    if raw[1] & 0xf != 0 {
+        return Err(NotRoce::Malformed(Malformed::Version));
+    }
+    let body = at + BTH_LEN + bth.opcode.ext_len();
+    if body + ICRC_LEN > end {
+        return Err(NotRoce::Malformed(Malformed::Extension));
+    }
+    if body + usize::from(bth.pad) + ICRC_LEN > end {
+        return Err(NotRoce::Malformed(Malformed::Pad));
+    }
+
+    // None of the offsets exceeds `end`, which was seen to fit.
+    Ok(Roce {
+        l3: l3 as u16,
+        l4: l4 as u16,
+        bth: at as u16,
+        body: body as u16,
+        end: end as u16,
+        vlans,
+        src: ip.src,
+        dst: ip.dst,
+        src_port: be16(udp, 0),
+        opcode: bth.opcode,
+        dest_qpn: bth.dest_qpn,
+        psn: bth.psn,
+        ack_req: bth.ack_req,
+        solicited: bth.solicited,
+        pad: bth.pad,
+        pkey: bth.pkey,
+        ecn: ip.ecn,
+    })
+}
+
+impl Roce {
+    /// What an RC packet does; [`Kind::Other`] for any other.
+    #[inline]
+    pub const fn kind(&self) -> Kind {
+        self.opcode.kind()
+    }
+
+    /// Offset of the ICRC.
+    pub const fn icrc_at(&self) -> usize {
+        self.end as usize - ICRC_LEN
+    }
+
+    /// Payload in bytes, without pad and ICRC.
+    #[inline]
+    pub const fn payload_len(&self) -> usize {
+        self.icrc_at() - self.pad as usize - self.body as usize
+    }
+
+    /// The payload; empty if `frame` is shorter than the one that was parsed.
+    pub fn payload<'a>(&self, frame: &'a [u8]) -> &'a [u8] {
+        let start = usize::from(self.body);
+        frame.get(start..start + self.payload_len()).unwrap_or_default()
+    }
+
+    /// Where the extension headers are.
+    pub const fn extension(&self) -> Range<usize> {
+        self.bth as usize + BTH_LEN..self.body as usize
+    }
+
+    /// The extension header of `N` bytes that starts `at` bytes behind the BTH.
+    fn ext<'a, const N: usize>(&self, frame: &'a [u8], at: usize) -> Option<&'a [u8; N]> {
+        frame.get(self.extension())?.get(at..)?.first_chunk()
+    }
+
+    /// The AETH of an ACK, NAK, atomic ACK or READ response (but a middle one).
+    pub fn aeth(&self, frame: &[u8]) -> Option<Aeth> {
+        let aeth = self.opcode.has_aeth().then(|| self.ext(frame, 0))?;
+        aeth.map(Aeth::from_bytes)
+    }
+
+    /// The RETH of a READ request, a FLUSH, an ATOMIC WRITE, or a WRITE's first
+    /// packet.
+    pub fn reth(&self, frame: &[u8]) -> Option<Reth> {
+        // FLUSH has an extension header of its own before it.
+        let at = if self.opcode == Opcode::FLUSH { 4 } else { 0 };
+        let reth = self.opcode.has_reth().then(|| self.ext(frame, at))?;
+        reth.map(Reth::from_bytes)
+    }
+
+    /// What an atomic is to do.
+    pub fn atomic_eth(&self, frame: &[u8]) -> Option<AtomicEth> {
+        let eth = (self.kind() == Kind::Atomic).then(|| self.ext(frame, 0))?;
+        eth.map(AtomicEth::from_bytes)
+    }
+
+    /// The value that an atomic found, from its ACK.
+    pub fn atomic_original(&self, frame: &[u8]) -> Option<u64> {
+        let eth = (self.kind() == Kind::AtomicAck).then(|| self.ext(frame, Aeth::LEN))?;
+        eth.copied().map(u64::from_be_bytes)
+    }
+
+    /// Immediate data. It is the last of the extension headers.
+    pub fn imm(&self, frame: &[u8]) -> Option<u32> {
+        let at = self.opcode.ext_len().checked_sub(4)?;
+        let imm = self.opcode.has_imm().then(|| self.ext(frame, at))?;
+        imm.copied().map(u32::from_be_bytes)
+    }
+
+    /// The key that a SEND with invalidate invalidates.
+    pub fn ieth(&self, frame: &[u8]) -> Option<u32> {
+        let ieth = self.opcode.has_ieth().then(|| self.ext(frame, 0))?;
+        ieth.copied().map(u32::from_be_bytes)
+    }
+
+    /// Whom a UD packet is from.
+    pub fn deth(&self, frame: &[u8]) -> Option<Deth> {
+        let deth = (self.opcode.transport() == Transport::Ud).then(|| self.ext(frame, 0))?;
+        deth.map(Deth::from_bytes)
+    }
+
+    /// How many PSNs the packet takes: 1, but for a READ request as many as its
+    /// response has packets of `pmtu` bytes.
+    pub fn psn_count(&self, frame: &[u8], pmtu: u32) -> u32 {
+        match self.kind() {
+            Kind::ReadRequest => {
+                self.reth(frame).map_or(1, |reth| super::read_responses(reth.len, pmtu))
+            }
+            _ => 1,
+        }
+    }
+}
