@@ -1,7 +1,12 @@
 //! The vocabulary of LR2 Gateway, without DPDK and without IO: time, PSN
-//! arithmetic, frames, wire formats, control messages and the flow table.
+//! arithmetic, frames, wire formats, control messages, flow keys, counters.
+
+pub mod budget;
 pub mod frame;
 pub mod heap;
+pub mod metrics;
 pub mod psn;
+pub mod rtt;
 pub mod time;
+pub mod window;
 pub mod wire;

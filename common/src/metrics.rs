@@ -1,0 +1,237 @@
+//! Every counter of a switch, in one dense table.
+//!
+//! A worker owns its [`Counters`] and bumps them without any synchronisation;
+//! the gateway publishes copies to its control thread. Names and labels follow
+//! Prometheus' conventions and have a fixed, small cardinality.
+
+/// What kind of number a metric is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Only grows, from zero at start.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+/// How a metric is presented.
+#[derive(Clone, Copy, Debug)]
+pub struct Desc {
+    /// Prometheus family; several metrics share one and differ in labels.
+    pub name: &'static str,
+    /// Label names and values.
+    pub labels: &'static [(&'static str, &'static str)],
+    /// One sentence for people.
+    pub help: &'static str,
+    /// Counter or gauge.
+    pub kind: Kind,
+}
+
+macro_rules! metrics {
+    ($( $kind:ident $family:literal $help:literal { $( $variant:ident $([$label:literal = $value:literal])* ),+ $(,)? } )+) => {
+        /// A number that a switch keeps. The variants of one family are
+        /// described by its help text and their labels: see [`Metric::desc`].
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[repr(usize)]
+        pub enum Metric { $( $( #[doc = $help] $variant ),+ ),+ }
+
+        impl Metric {
+            /// All of them, family by family.
+            pub const ALL: &'static [Self] = &[ $( $( Self::$variant ),+ ),+ ];
+            /// How many there are.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// Name, labels, help and kind.
+            pub const fn desc(self) -> Desc {
+                match self {
+                    $( $( Self::$variant => Desc {
+                        name: $family,
+                        labels: &[ $( ($label, $value) ),* ],
+                        help: $help,
+                        kind: Kind::$kind,
+                    } ),+ ),+
+                }
+            }
+        }
+    };
+}
+
+metrics! {
+    Counter "lr2_received_frames_total" "Frames received, by side." {
+        ReceivedLan ["side" = "lan"], ReceivedWan ["side" = "wan"],
+    }
+    Counter "lr2_transmitted_frames_total" "Frames handed to a port's egress queue, by side." {
+        TransmittedLan ["side" = "lan"], TransmittedWan ["side" = "wan"],
+    }
+    Counter "lr2_created_frames_total" "Frames that the gateway made itself, by kind." {
+        CreatedSync ["kind" = "sync"], CreatedStatus ["kind" = "status"],
+        CreatedNak ["kind" = "nak"], CreatedAck ["kind" = "ack"],
+        CreatedHandle ["kind" = "handle"],
+    }
+    Counter "lr2_dropped_frames_total" "Frames that ended here, by reason." {
+        DropFiltered ["reason" = "filtered_repeat"],
+        DropSpurious ["reason" = "filtered_spurious_timeout"],
+        DropReleased ["reason" = "handle_released"],
+        DropSyncConsumed ["reason" = "sync_consumed"],
+        DropStatusConsumed ["reason" = "status_consumed"],
+        DropNakAbsorbed ["reason" = "nak_absorbed"],
+        DropReorderDuplicate ["reason" = "reorder_duplicate"],
+        DropReorderFull ["reason" = "reorder_pool_full"],
+        DropOldLife ["reason" = "old_life_of_flow"],
+        DropControlFromLan ["reason" = "control_from_lan"],
+        DropControlTruncated ["reason" = "control_truncated"],
+        DropControlVersion ["reason" = "control_version"],
+        DropControlBadTag ["reason" = "control_bad_tag"],
+        DropControlBadIcrc ["reason" = "control_bad_icrc"],
+        DropControlInvalid ["reason" = "control_invalid"],
+        DropControlReplayed ["reason" = "control_replayed"],
+        DropControlUnknownFlow ["reason" = "control_unknown_flow"],
+    }
+    Counter "lr2_passed_frames_total" "Frames forwarded unchanged because no pipeline wants them, by reason." {
+        PassedOther ["reason" = "not_roce"],
+        PassedMalformed ["reason" = "malformed"],
+        PassedTransport ["reason" = "not_rc"],
+        PassedTableFull ["reason" = "flow_table_full"],
+        PassedRole ["reason" = "role_or_off"],
+    }
+    Counter "lr2_alloc_failures_total" "Frames that could not be made because the pool is at its reserve, by kind." {
+        AllocSync ["kind" = "sync"], AllocStatus ["kind" = "status"],
+        AllocNak ["kind" = "nak"], AllocAck ["kind" = "ack"],
+    }
+    Counter "lr2_syncs_sent_total" "SYNC messages sent, by reason." {
+        SyncOpen ["reason" = "open"], SyncTail ["reason" = "tail"],
+        SyncResent ["reason" = "resent"], SyncKeepalive ["reason" = "keepalive"],
+        SyncRelease ["reason" = "release"],
+    }
+    Counter "lr2_depot_nacks_sent_total" "STATUS messages with missing ranges sent (Depot-NACKs), by cause." {
+        NackNewGap ["cause" = "new_gap"], NackRepeat ["cause" = "repeat"], NackSync ["cause" = "sync"],
+    }
+    Counter "lr2_depot_gaps_total" "Gaps in the PSN sequence at the Depot, by what became of them." {
+        GapsSeen ["event" = "seen"], GapsFilled ["event" = "filled"], GapsGivenUp ["event" = "given_up"],
+    }
+    Counter "lr2_depot_packets_total" "Data packets at the Depot, by what happened." {
+        DepotInOrder ["event" = "in_order"], DepotHeld ["event" = "held"],
+        DepotDrained ["event" = "drained"], DepotBehind ["event" = "behind"],
+        DepotPassive ["event" = "passive"], DepotProbe ["event" = "probe"],
+        DepotReleased ["event" = "released"],
+    }
+    Counter "lr2_sentry_packets_total" "Data packets at the Sentry, by what happened." {
+        SentryNew ["event" = "new"], SentryAhead ["event" = "ahead"],
+        SentryUnprotected ["event" = "repeat_unprotected"],
+        SentryNeeded ["event" = "repeat_needed"], SentryDoubtful ["event" = "repeat_doubtful"],
+    }
+    Counter "lr2_sentry_resent_total" "Packets that the Sentry resent from its own handles." {
+        SentryResent,
+    }
+    Counter "lr2_sentry_uncached_total" "Missing packets of which the Sentry had no handle." {
+        SentryUncached,
+    }
+    Counter "lr2_sentry_cache_full_total" "Packets that could not be kept because the resend cache was full." {
+        SentryCacheFull,
+    }
+    Counter "lr2_sentry_passes_total" "Rewinds of sources, by what caused them." {
+        PassSolicited ["cause" = "solicited"], PassTimeout ["cause" = "timeout"],
+    }
+    Counter "lr2_naks_total" "RoCE NAKs, by who made them." {
+        NakDestination ["from" = "destination"], NakRnr ["from" = "destination_rnr"],
+        NakSynthesised ["from" = "sentry"],
+    }
+    Counter "lr2_nak_withheld_total" "NAKs that were due but could not be made, by reason." {
+        NakNoRequester ["reason" = "requester_unknown"], NakNoAcked ["reason" = "acked_unknown"],
+        NakCapped ["reason" = "cap"],
+    }
+    Counter "lr2_flow_events_total" "Events in the life of flows." {
+        FlowCreated ["event" = "created"], FlowAged ["event" = "aged"],
+        FlowProtected ["event" = "protected"], FlowPeerLost ["event" = "peer_lost"],
+        FlowNewEpoch ["event" = "new_epoch"], FlowBypassed ["event" = "bypassed"],
+        FlowPaired ["event" = "paired"], FlowSynced ["event" = "synced"],
+        FlowForgotten ["event" = "forgotten"],
+    }
+    Gauge "lr2_flows" "Entries of the flow table, by state." {
+        FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],
+    }
+    Gauge "lr2_held_frames" "Handles held, by pool." {
+        HeldReorder ["pool" = "reorder"], HeldCache ["pool" = "resend_cache"],
+    }
+    Gauge "lr2_held_bytes" "Bytes of the frames held, by pool." {
+        HeldReorderBytes ["pool" = "reorder"], HeldCacheBytes ["pool" = "resend_cache"],
+    }
+    Gauge "lr2_path_rtt_nanoseconds" "Round trip of the long-haul link as last measured, nanoseconds." {
+        PathRtt,
+    }
+}
+
+/// One number per [`Metric`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Counters([u64; Metric::COUNT]);
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self([0; Metric::COUNT])
+    }
+}
+
+impl Counters {
+    /// Adds `n`.
+    #[inline]
+    pub fn add(&mut self, metric: Metric, n: u64) {
+        self.0[metric as usize] += n;
+    }
+
+    /// Adds one.
+    #[inline]
+    pub fn inc(&mut self, metric: Metric) {
+        self.add(metric, 1);
+    }
+
+    /// Sets a gauge.
+    #[inline]
+    pub fn set(&mut self, metric: Metric, value: u64) {
+        self.0[metric as usize] = value;
+    }
+
+    /// The value.
+    #[inline]
+    pub fn get(&self, metric: Metric) -> u64 {
+        self.0[metric as usize]
+    }
+
+    /// The sum over a family, by its Prometheus name.
+    pub fn family(&self, name: &str) -> u64 {
+        Metric::ALL.iter().filter(|m| m.desc().name == name).map(|m| self.get(*m)).sum()
+    }
+
+    /// The values in the order of [`Metric::ALL`].
+    pub fn values(&self) -> &[u64; Metric::COUNT] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_dense_and_in_order() {
+        for (i, m) in Metric::ALL.iter().enumerate() {
+            assert_eq!(*m as usize, i);
+        }
+    }
+
+    #[test]
+    fn counters_end_in_total_and_no_two_metrics_are_the_same() {
+        let mut seen = std::collections::HashSet::new();
+        for m in Metric::ALL {
+            let d = m.desc();
+            assert_eq!(d.kind == Kind::Counter, d.name.ends_with("_total"), "{}", d.name);
+            assert!(seen.insert((d.name, d.labels)), "{m:?} is a second {} {:?}", d.name, d.labels);
+        }
+    }
+
+    #[test]
+    fn a_family_is_the_sum_of_its_members() {
+        let mut c = Counters::default();
+        c.inc(Metric::GapsSeen);
+        c.add(Metric::GapsFilled, 2);
+        assert_eq!(c.family("lr2_depot_gaps_total"), 3);
+    }
+}
