@@ -1,0 +1,45 @@
+//! What a frame is, for the counters. The link treats all alike.
+
+use common::wire::{self, Opcode};
+
+/// What a frame carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// An RC request: SEND, WRITE, READ request, atomic.
+    Request,
+    /// What answers one: ACK, NAK, READ response, atomic ACK.
+    Response,
+    /// An LR2 control message.
+    Control,
+    /// All the rest, malformed RoCE included.
+    Other,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 4] = [Self::Request, Self::Response, Self::Control, Self::Other];
+
+    /// Label in the JSON counters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Response => "response",
+            Self::Control => "control",
+            Self::Other => "other",
+        }
+    }
+
+    /// Looks at the BTH opcode of `frame`.
+    pub fn of(frame: &[u8]) -> Self {
+        let Ok(roce) = wire::parse(frame) else { return Self::Other };
+        match roce.opcode {
+            CONTROL => Self::Control,
+            opcode if opcode.kind().is_request() => Self::Request,
+            opcode if opcode.kind().is_response() => Self::Response,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Opcode of LR2 control messages unless a gateway is configured otherwise.
+const CONTROL: Opcode = Opcode(0xe1);

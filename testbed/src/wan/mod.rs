@@ -1,0 +1,40 @@
+//! An emulated link: two independent [`Direction`]s.
+//!
+//! ```text
+//!            tail drop          random, listed,        propagation: delay,
+//!  offered ─▶ queue ─▶ line ─▶ outage loss ─▶ corrupt ─▶ jitter, reordering ─▶ delivered
+//!                     (rate)                  copy ─▶
+//! ```
+//!
+//! The order is that of a real link: a frame that the link loses has used its
+//! share of the rate before, one that found the queue full has not. What
+//! happens to a frame is decided once, when it is offered; afterwards it only
+//! waits for its time. No frame is judged by what it carries: data, ACKs and
+//! control messages are impaired alike.
+//!
+//! Each kind of impairment has its own random stream, derived from the seed,
+//! so that switching one on leaves the pattern of the others as it was.
+//!
+//! At every instant, per direction: frames offered + copies made = frames
+//! delivered + held + lost by reason.
+
+mod config;
+mod corrupt;
+mod counters;
+mod dice;
+mod direction;
+mod kind;
+mod line;
+mod loss;
+mod transit;
+
+#[cfg(test)]
+mod tests;
+
+pub use config::{
+    Corruption, CorruptionScope, DirectionConfig, Invalid, LossModel, Outage, Reordering,
+};
+pub use counters::{ByKind, Counters, LossReason, Lost, Tally};
+pub use direction::{Direction, Receipt};
+pub use kind::Kind;
+pub use line::{FRAME_OVERHEAD, wire_bytes};
