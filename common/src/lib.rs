@@ -2,6 +2,7 @@
 //! arithmetic, frames, wire formats, control messages, flow keys, counters.
 
 pub mod budget;
+pub mod control;
 pub mod frame;
 pub mod heap;
 pub mod metrics;

@@ -2,7 +2,7 @@
 
 use super::{be16, be24};
 
-/// ACK extended transport header (9.5): the verdict of a responder.
+/// ACK extended transport header (9.3.5): the verdict of a responder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Aeth {
     /// What is said; see [`Aeth::kind`].
@@ -11,7 +11,7 @@ pub struct Aeth {
     pub msn: u32,
 }
 
-/// What a syndrome says (9.7.5.1).
+/// What a syndrome says (9.7.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AethKind {
     /// All up to and including this PSN has arrived.

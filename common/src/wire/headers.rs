@@ -4,7 +4,9 @@ use core::net::IpAddr;
 
 use super::bth::MIGRATED;
 use super::ether::{C_TAG, ETHER_LEN, IPV4, IPV6, MAX_TAGS, TAG_LEN};
-use super::{Aeth, BTH_LEN, Bth, ICRC_LEN, MacAddr, Opcode, ROCE_PORT, Roce, Vlans, be16, icrc};
+use super::{
+    Addr, Aeth, BTH_LEN, Bth, ICRC_LEN, MacAddr, Opcode, ROCE_PORT, Roce, Vlans, be16, icrc,
+};
 use crate::psn::Psn;
 
 /// TTL or hop limit of packets that start at this box.
@@ -183,6 +185,34 @@ impl Headers {
         [b[6], b[7], b[8], b[9], b[10], b[11]]
     }
 
+    /// The destination MAC address.
+    pub fn dst_mac(&self) -> MacAddr {
+        let b = &self.bytes;
+        [b[0], b[1], b[2], b[3], b[4], b[5]]
+    }
+
+    /// The source IP address.
+    pub fn src(&self) -> Addr {
+        self.address(0)
+    }
+
+    /// The destination IP address.
+    pub fn dst(&self) -> Addr {
+        self.address(1)
+    }
+
+    /// One of the two IP addresses, by its position.
+    fn address(&self, nth: usize) -> Addr {
+        let ip = &self.bytes[usize::from(self.l3)..usize::from(self.l4)];
+        if self.is_v4() {
+            let (pair, _) = ip[12..].as_chunks();
+            Addr::from_v4(pair[nth])
+        } else {
+            let (pair, _) = ip[8..].as_chunks();
+            Addr::from_v6(pair[nth])
+        }
+    }
+
     /// Whether IPv4.
     pub fn is_v4(&self) -> bool {
         self.bytes[usize::from(self.l3)] >> 4 == 4
@@ -208,7 +238,7 @@ impl Headers {
     /// lengths, IPv4 checksum and ICRC. Each byte of `out` is written, given
     /// that `body` fills what it is handed.
     ///
-    /// The UDP checksum is 0, as RNICs send it, on IPv6 too (A17.3.1.2).
+    /// The UDP checksum is 0, as RNICs send it, on IPv6 too (A17).
     ///
     /// # Panics
     /// If `out` isn't [`frame_len`](Self::frame_len) of some body long, which

@@ -3,7 +3,7 @@
 use super::Roce;
 
 /// CRC-32 of the eight bytes of ones that stand for the local route header,
-/// which RoCEv2 doesn't have (A17.3.2).
+/// which RoCEv2 doesn't have (A17).
 const CRC_OF_ONES: u32 = 0x2144_df1c;
 
 /// Longest IPv4 header, UDP header and BTH up to its last masked byte.
@@ -14,7 +14,7 @@ const MAX_MASKED: usize = 60 + 8 + 5;
 /// It is a CRC-32 over the packet from the IP header on, with everything set to
 /// ones that a router or switch may change: TTL or hop limit, ToS or traffic
 /// class, flow label, IPv4 header checksum, UDP checksum, and of the BTH the
-/// byte with FECN and BECN (A17.3.2). It is stored in little-endian order.
+/// byte with FECN and BECN (A17). It is stored in little-endian order.
 ///
 /// # Panics
 /// If `frame` is shorter than the one that `roce` was parsed from.

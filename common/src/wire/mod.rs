@@ -10,8 +10,8 @@
 //! panic when they are given a frame that is shorter than the one that was
 //! parsed, or a buffer of the wrong length; each says so.
 //!
-//! Section numbers of comments (9.x, A17) are those of the InfiniBand
-//! Architecture Specification, volume 1.
+//! Section numbers in comments (9.x, A14, A17) are those of the InfiniBand
+//! Architecture Specification, volume 1; annex A17 is RoCEv2.
 
 mod addr;
 mod bth;
@@ -41,7 +41,7 @@ pub const BTH_LEN: usize = 12;
 pub const ICRC_LEN: usize = 4;
 
 /// How many PSNs a RDMA READ request of `len` bytes takes: one for each packet
-/// of its response, and one for an empty response (9.7.2.1). A `pmtu` of 0
+/// of its response, and one for an empty response (9.7). A `pmtu` of 0
 /// counts as 1.
 pub const fn read_responses(len: u32, pmtu: u32) -> u32 {
     let pmtu = if pmtu == 0 { 1 } else { pmtu };

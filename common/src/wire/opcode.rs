@@ -211,7 +211,7 @@ impl Opcode {
     pub const UD_SEND_ONLY: Self = Self(0x64);
     /// UD SEND with immediate data.
     pub const UD_SEND_ONLY_IMM: Self = Self(0x65);
-    /// Congestion notification packet of RoCEv2 (A17.9.3).
+    /// Congestion notification packet of RoCEv2 (A17).
     pub const CNP: Self = Self(0x81);
 
     /// The operation, without the transport.

@@ -1,0 +1,319 @@
+//! Control messages in network byte order, field by field.
+//!
+//! What is absent is zero, and so is what is reserved: there is one way to
+//! write a message.
+
+use zerocopy::byteorder::network_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::message::{Header, LastAck, Message, PsnRange, Reason, Status, Sync};
+use crate::psn::Psn;
+use crate::time::{Span, Time};
+
+/// First bytes of a body.
+pub(super) const MAGIC: [u8; 4] = *b"LR2\x93";
+/// The version that is spoken here.
+pub(super) const VERSION: u8 = 1;
+
+/// Type of a SYNC.
+const SYNC: u8 = 1;
+/// Type of a STATUS.
+const STATUS: u8 = 2;
+
+/// Flag of both types: the source QPN is known.
+const HAS_SRC_QPN: u16 = 1 << 0;
+/// Flag of a SYNC: `next_psn` is claimed.
+const HAS_NEXT_PSN: u16 = 1 << 1;
+/// Flag of a SYNC: `acked` is known.
+const HAS_ACKED: u16 = 1 << 2;
+/// Flag of a STATUS: an ACK has been seen.
+const HAS_ACK: u16 = 1 << 1;
+/// Flag of a STATUS: not all gaps are listed.
+const TRUNCATED: u16 = 1 << 2;
+
+/// Declares a fixed part of the body, readable and writable in place.
+macro_rules! layout {
+    ($(#[$doc:meta])* $name:ident, $len:literal { $($field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+        #[repr(C)]
+        pub(super) struct $name { $(pub $field: $type,)* }
+        const _: () = assert!(size_of::<$name>() == $len);
+    };
+}
+
+layout! {
+    /// What every body starts with.
+    Prefix, 52 {
+        magic: [u8; 4],
+        version: u8,
+        kind: u8,
+        flags: U16,
+        node: U32,
+        boot: U64,
+        seq: U64,
+        seen_boot: U64,
+        seen_seq: U64,
+        dest_qpn: U32,
+        epoch: U32,
+    }
+}
+
+layout! {
+    /// What follows in a SYNC.
+    SyncFields, 32 {
+        reason: u8,
+        reserved: u8,
+        pmtu: U16,
+        next_psn: U32,
+        acked: U32,
+        src_qpn: U32,
+        sent_at: U64,
+        rtt: U64,
+    }
+}
+
+layout! {
+    /// What follows in a STATUS, before its ranges.
+    StatusFields, 40 {
+        expected: U32,
+        high: U32,
+        ack_psn: U32,
+        ack_syndrome: u8,
+        ack_msn: [u8; 3],
+        src_qpn: U32,
+        echo: U64,
+        hold: U64,
+        pressure: u8,
+        ranges: u8,
+        reserved: U16,
+    }
+}
+
+layout! {
+    /// One missing range.
+    RangeFields, 8 {
+        start: U32,
+        len: U32,
+    }
+}
+
+/// Bytes that a message takes, without its tag.
+pub(super) fn len(message: &Message) -> usize {
+    size_of::<Prefix>()
+        + match message {
+            Message::Sync(_) => size_of::<SyncFields>(),
+            Message::Status(status) => {
+                size_of::<StatusFields>() + status.missing.len() * size_of::<RangeFields>()
+            }
+        }
+}
+
+/// Writes a message into `out`, which must be [`len`] bytes long.
+pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
+    let (kind, flags) = match message {
+        Message::Sync(sync) => (SYNC, sync_flags(sync)),
+        Message::Status(status) => (STATUS, status_flags(status)),
+    };
+    let prefix = Prefix {
+        magic: MAGIC,
+        version: VERSION,
+        kind,
+        flags: flags.into(),
+        node: header.node.into(),
+        boot: header.boot.into(),
+        seq: header.seq.into(),
+        seen_boot: header.seen_boot.into(),
+        seen_seq: header.seen_seq.into(),
+        dest_qpn: header.dest_qpn.into(),
+        epoch: header.epoch.into(),
+    };
+    let rest = put(out, &prefix);
+    match message {
+        Message::Sync(sync) => _ = put(rest, &sync_fields(sync)),
+        Message::Status(status) => {
+            let mut rest = put(rest, &status_fields(status));
+            for range in &status.missing {
+                let fields = RangeFields { start: psn(range.start), len: range.len.into() };
+                rest = put(rest, &fields);
+            }
+        }
+    }
+}
+
+/// Reads a message whose magic and version are right. `Err` if it has another
+/// length than it should, or a field is out of its range.
+pub(super) fn read(body: &[u8]) -> Result<(Header, Message), Fault> {
+    let (prefix, rest) = Prefix::ref_from_prefix(body).map_err(|_| Fault::Length)?;
+    let flags = prefix.flags.get();
+    let message = match prefix.kind {
+        SYNC => {
+            let fields = SyncFields::ref_from_bytes(rest).map_err(|_| Fault::Length)?;
+            read_sync(flags, fields).map(Message::Sync)
+        }
+        STATUS => {
+            let (fields, rest) = StatusFields::ref_from_prefix(rest).map_err(|_| Fault::Length)?;
+            let ranges = <[RangeFields]>::ref_from_bytes(rest).map_err(|_| Fault::Length)?;
+            if ranges.len() != usize::from(fields.ranges) {
+                return Err(Fault::Length);
+            }
+            read_status(flags, fields, ranges).map(Message::Status)
+        }
+        _ => None,
+    };
+    let header = Header {
+        node: prefix.node.get(),
+        boot: prefix.boot.get(),
+        seq: prefix.seq.get(),
+        seen_boot: prefix.seen_boot.get(),
+        seen_seq: prefix.seen_seq.get(),
+        dest_qpn: read_u24(prefix.dest_qpn).ok_or(Fault::Value)?,
+        epoch: prefix.epoch.get(),
+    };
+    let message = message.filter(Message::is_valid).ok_or(Fault::Value)?;
+    Ok((header, message))
+}
+
+/// What is wrong with a body.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// Too short or too long for its type.
+    Length,
+    /// A field out of its range.
+    Value,
+}
+
+fn sync_flags(sync: &Sync) -> u16 {
+    flag(sync.src_qpn.is_some(), HAS_SRC_QPN)
+        | flag(sync.next_psn.is_some(), HAS_NEXT_PSN)
+        | flag(sync.acked.is_some(), HAS_ACKED)
+}
+
+fn sync_fields(sync: &Sync) -> SyncFields {
+    SyncFields {
+        reason: reason_code(sync.reason),
+        reserved: 0,
+        pmtu: sync.pmtu.into(),
+        next_psn: psn(sync.next_psn.unwrap_or_default()),
+        acked: psn(sync.acked.unwrap_or_default()),
+        src_qpn: sync.src_qpn.unwrap_or_default().into(),
+        sent_at: sync.sent_at.as_nanos().into(),
+        rtt: sync.rtt.as_nanos().into(),
+    }
+}
+
+fn read_sync(flags: u16, fields: &SyncFields) -> Option<Sync> {
+    let known = HAS_SRC_QPN | HAS_NEXT_PSN | HAS_ACKED;
+    (flags & !known == 0 && fields.reserved == 0).then_some(())?;
+    Some(Sync {
+        reason: reason(fields.reason)?,
+        next_psn: optional(flags & HAS_NEXT_PSN, fields.next_psn)?.map(Psn::new),
+        acked: optional(flags & HAS_ACKED, fields.acked)?.map(Psn::new),
+        pmtu: fields.pmtu.get(),
+        src_qpn: optional(flags & HAS_SRC_QPN, fields.src_qpn)?,
+        sent_at: Time::from_nanos(fields.sent_at.get()),
+        rtt: Span::from_nanos(fields.rtt.get()),
+    })
+}
+
+fn status_flags(status: &Status) -> u16 {
+    flag(status.src_qpn.is_some(), HAS_SRC_QPN)
+        | flag(status.ack.is_some(), HAS_ACK)
+        | flag(status.truncated, TRUNCATED)
+}
+
+fn status_fields(status: &Status) -> StatusFields {
+    let none = LastAck { psn: Psn::default(), syndrome: 0, msn: 0 };
+    let ack = status.ack.unwrap_or(none);
+    let [_, ack_msn @ ..] = ack.msn.to_be_bytes();
+    StatusFields {
+        expected: psn(status.expected),
+        high: psn(status.high),
+        ack_psn: psn(ack.psn),
+        ack_syndrome: ack.syndrome,
+        ack_msn,
+        src_qpn: status.src_qpn.unwrap_or_default().into(),
+        echo: status.echo.as_nanos().into(),
+        hold: status.hold.as_nanos().into(),
+        pressure: status.pressure,
+        ranges: status.missing.len() as u8, // at most 32
+        reserved: U16::ZERO,
+    }
+}
+
+fn read_status(flags: u16, fields: &StatusFields, ranges: &[RangeFields]) -> Option<Status> {
+    let known = HAS_SRC_QPN | HAS_ACK | TRUNCATED;
+    (flags & !known == 0 && fields.reserved == U16::ZERO).then_some(())?;
+    let [a, b, c] = fields.ack_msn;
+    let (syndrome, msn) = (fields.ack_syndrome, u32::from_be_bytes([0, a, b, c]));
+    let ack = match optional(flags & HAS_ACK, fields.ack_psn)? {
+        Some(psn) => Some(LastAck { psn: Psn::new(psn), syndrome, msn }),
+        None => ((syndrome, msn) == (0, 0)).then_some(None)?,
+    };
+    let mut status = Status {
+        expected: read_psn(fields.expected)?,
+        high: read_psn(fields.high)?,
+        ack,
+        missing: Default::default(),
+        truncated: flags & TRUNCATED != 0,
+        echo: Time::from_nanos(fields.echo.get()),
+        hold: Span::from_nanos(fields.hold.get()),
+        pressure: fields.pressure,
+        src_qpn: optional(flags & HAS_SRC_QPN, fields.src_qpn)?,
+    };
+    for range in ranges {
+        let range = PsnRange { start: read_psn(range.start)?, len: range.len.get() };
+        status.missing.try_push(range).ok()?;
+    }
+    Some(status)
+}
+
+const fn reason_code(reason: Reason) -> u8 {
+    match reason {
+        Reason::Open => 1,
+        Reason::Tail => 2,
+        Reason::Resent => 3,
+        Reason::Keepalive => 4,
+        Reason::Release => 5,
+    }
+}
+
+const fn reason(code: u8) -> Option<Reason> {
+    Some(match code {
+        1 => Reason::Open,
+        2 => Reason::Tail,
+        3 => Reason::Resent,
+        4 => Reason::Keepalive,
+        5 => Reason::Release,
+        _ => return None,
+    })
+}
+
+const fn flag(set: bool, bit: u16) -> u16 {
+    if set { bit } else { 0 }
+}
+
+fn psn(psn: Psn) -> U32 {
+    psn.get().into()
+}
+
+/// A value of 24 bits in a field of 32.
+fn read_u24(field: U32) -> Option<u32> {
+    Some(field.get()).filter(|&value| value < Psn::MODULUS)
+}
+
+fn read_psn(field: U32) -> Option<Psn> {
+    read_u24(field).map(Psn::new)
+}
+
+/// `None` if out of range, `Some(None)` if absent.
+fn optional(present: u16, field: U32) -> Option<Option<u32>> {
+    if present != 0 { read_u24(field).map(Some) } else { (field == U32::ZERO).then_some(None) }
+}
+
+/// Writes `part` to the front of `out`, and returns what is left of it.
+fn put<'a>(out: &'a mut [u8], part: &(impl IntoBytes + Immutable)) -> &'a mut [u8] {
+    let (front, rest) = out.split_at_mut(size_of_val(part));
+    front.copy_from_slice(part.as_bytes());
+    rest
+}

@@ -1,0 +1,174 @@
+//! What a Sentry and a Depot have to say to each other.
+
+use arrayvec::ArrayVec;
+
+use crate::psn::Psn;
+use crate::time::{Span, Time};
+use crate::wire::{Opcode, Transport};
+
+/// Most missing ranges that one STATUS lists.
+pub const MAX_RANGES: usize = 32;
+
+/// What every message starts with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Which box sent it.
+    pub node: u32,
+    /// Which life of that box: grows from start to start.
+    pub boot: u64,
+    /// Grows from message to message of one life.
+    pub seq: u64,
+    /// Newest boot id that the sender has seen of the receiver; 0 if none.
+    pub seen_boot: u64,
+    /// Newest sequence number that it has seen of that life.
+    pub seen_seq: u64,
+    /// Destination QP of the flow that the message speaks of, below 2^24.
+    pub dest_qpn: u32,
+    /// Which use of that QP number.
+    pub epoch: u32,
+}
+
+/// The body of a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+// A message lives on the stack between decoding and use; a box would allocate.
+#[allow(clippy::large_enum_variant)]
+pub enum Message {
+    /// Sentry to Depot: what should have arrived.
+    Sync(Sync),
+    /// Depot to Sentry: what has.
+    Status(Status),
+}
+
+/// Why a SYNC is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reason {
+    /// Is there a Depot? Also opens an epoch.
+    Open,
+    /// The flow fell idle with unacknowledged data.
+    Tail,
+    /// All resends of a round have been sent before this.
+    Resent,
+    /// Nothing new; asks for a STATUS.
+    Keepalive,
+    /// The Sentry no longer protects the flow: deliver what is held, in order,
+    /// and let go.
+    Release,
+}
+
+/// SYNC: travels in order with the data that it vouches for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sync {
+    /// Why.
+    pub reason: Reason,
+    /// Next new PSN of the source. `None` if, and only if, the reason is
+    /// [`Reason::Resent`]: that one overtakes new data and vouches for none.
+    pub next_psn: Option<Psn>,
+    /// Oldest PSN that the destination has not acknowledged, if known.
+    pub acked: Option<Psn>,
+    /// Path MTU of the QP in bytes: 256, 512, 1024, 2048 or 4096; 0 if unknown.
+    pub pmtu: u16,
+    /// QP of the source, where its NAKs go, if known; below 2^24.
+    pub src_qpn: Option<u32>,
+    /// When this was sent, by the sender's clock; means nothing to the receiver
+    /// but to echo it.
+    pub sent_at: Time,
+    /// Long-haul round trip as the sender measures it; zero if unknown.
+    pub rtt: Span,
+}
+
+/// The newest ACK that the destination sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LastAck {
+    /// PSN of its BTH.
+    pub psn: Psn,
+    /// Syndrome of its AETH.
+    pub syndrome: u8,
+    /// MSN of its AETH, below 2^24.
+    pub msn: u32,
+}
+
+/// `len` PSNs from `start` on.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PsnRange {
+    /// The first.
+    pub start: Psn,
+    /// How many: 1 ..= 2^23.
+    pub len: u32,
+}
+
+/// STATUS; with missing ranges it is a Depot-NACK.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// Next PSN to be delivered in order.
+    pub expected: Psn,
+    /// One past the highest PSN seen.
+    pub high: Psn,
+    /// The newest ACK from the destination, if there was one.
+    pub ack: Option<LastAck>,
+    /// All gaps that are open and judged lost: in ascending order from
+    /// `expected` on, without overlap, within half the PSN space.
+    pub missing: ArrayVec<PsnRange, MAX_RANGES>,
+    /// There are more gaps than fit: nothing is claimed about PSNs at or beyond
+    /// the end of the last range.
+    pub truncated: bool,
+    /// [`Sync::sent_at`] of the newest SYNC of this epoch; zero if there was
+    /// none.
+    pub echo: Time,
+    /// Time from that SYNC's arrival until now.
+    pub hold: Span,
+    /// How full the pools are, 0 ..= 100 percent.
+    pub pressure: u8,
+    /// QP of the source, if known; below 2^24.
+    pub src_qpn: Option<u32>,
+}
+
+/// Whether an opcode may be that of control messages: manufacturer range.
+pub const fn is_control_opcode(opcode: Opcode) -> bool {
+    matches!(opcode.transport(), Transport::Manufacturer)
+}
+
+const fn is_u24(value: u32) -> bool {
+    value < Psn::MODULUS
+}
+
+fn is_qpn(qpn: Option<u32>) -> bool {
+    qpn.is_none_or(is_u24)
+}
+
+impl Message {
+    /// Whether all fields are in their ranges.
+    pub(super) fn is_valid(&self) -> bool {
+        match self {
+            Self::Sync(sync) => sync.is_valid(),
+            Self::Status(status) => status.is_valid(),
+        }
+    }
+}
+
+impl Sync {
+    fn is_valid(&self) -> bool {
+        self.next_psn.is_none() == (self.reason == Reason::Resent)
+            && matches!(self.pmtu, 0 | 256 | 512 | 1024 | 2048 | 4096)
+            && is_qpn(self.src_qpn)
+    }
+}
+
+impl Status {
+    fn is_valid(&self) -> bool {
+        self.pressure <= 100
+            && is_qpn(self.src_qpn)
+            && self.ack.is_none_or(|ack| is_u24(ack.msn))
+            && self.ranges_ascend()
+    }
+
+    fn ranges_ascend(&self) -> bool {
+        const HALF: u32 = Psn::MODULUS / 2;
+        let mut end = 0;
+        self.missing.iter().all(|range| {
+            let start = range.start.offset(Psn::MODULUS - self.expected.get()).get();
+            let fits = start >= end && start < HALF && (1..=HALF - start).contains(&range.len);
+            end = start.saturating_add(range.len);
+            fits
+        })
+    }
+}
