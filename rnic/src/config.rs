@@ -1,0 +1,309 @@
+//! What a NIC and its queue pairs are told at set-up.
+
+use core::net::{IpAddr, Ipv4Addr};
+
+use common::psn::Psn;
+use common::time::Span;
+use common::wire::Vlans;
+
+/// Bytes that a frame takes on an Ethernet wire besides those in the buffer:
+/// FCS 4, preamble and start delimiter 8, inter-frame gap 12.
+pub const WIRE_OVERHEAD: u64 = 24;
+
+/// Shortest Ethernet frame without its FCS; shorter ones are padded on the
+/// wire.
+pub const MIN_FRAME: u64 = 60;
+
+/// A port.
+#[derive(Clone, Debug)]
+pub struct NicConfig {
+    /// Its MAC address.
+    pub mac: [u8; 6],
+    /// Its IP address; every QP's peer must be of the same family.
+    pub ip: IpAddr,
+    /// Line rate in bit/s, [`WIRE_OVERHEAD`] included; `None`: unlimited.
+    pub rate: Option<u64>,
+    /// How far the port may catch up when it was polled late: sending time
+    /// that went unused for longer than this is lost. Zero under a virtual
+    /// clock, some tens of microseconds in a busy-polling process.
+    pub pacing_slack: Span,
+}
+
+impl NicConfig {
+    /// A port without rate limit.
+    pub fn new(mac: [u8; 6], ip: IpAddr) -> Self {
+        Self { mac, ip, rate: None, pacing_slack: Span::ZERO }
+    }
+}
+
+/// How often a requester tries again before it gives the QP up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RetryLimit {
+    /// This many times, 0 to 7, without progress in between.
+    Count(u8),
+    /// For ever.
+    Infinite,
+}
+
+impl RetryLimit {
+    /// What the Linux rxe driver makes of the 3-bit retry count of the
+    /// connection: 7 is never counted down (`rxe_comp.c`).
+    pub const fn as_rxe(count: u8) -> Self {
+        if count >= 7 { Self::Infinite } else { Self::Count(count) }
+    }
+}
+
+/// What a requester makes of a NAK while an earlier one has been obeyed and no
+/// positive ACK has arrived since.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SecondNak {
+    /// Takes its implicit acknowledgement, but does not rewind: real RNICs.
+    IgnoreUntilAck,
+    /// Rewinds again: network simulators.
+    Obey,
+}
+
+/// When a responder answers packets that request an ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AckCoalescing {
+    /// After this many such packets, at least 1 …
+    pub packets: u32,
+    /// … or this long after the first unanswered one, whichever comes first.
+    /// Without meaning if `packets` is 1.
+    pub delay: Span,
+}
+
+impl AckCoalescing {
+    /// Every packet that asks is answered at once, as rxe does.
+    pub const EACH: Self = Self { packets: 1, delay: Span::ZERO };
+}
+
+/// A registered piece of memory that RDMA WRITEs may go to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Virtual address of its first byte.
+    pub va: u64,
+    /// Key that a request has to carry.
+    pub rkey: u32,
+    /// Its length in bytes.
+    pub len: u64,
+}
+
+impl Region {
+    /// A gigabyte at an address of no significance: both ends of a test that
+    /// has nothing to say about addresses use it.
+    pub const DEFAULT: Self = Self { va: 0x7f00_0000_0000, rkey: 0x1234_5678, len: 1 << 30 };
+
+    /// Whether `len` bytes from `va` lie within.
+    pub fn contains(&self, va: u64, len: u64) -> bool {
+        va.checked_sub(self.va)
+            .and_then(|at| at.checked_add(len))
+            .is_some_and(|end| end <= self.len)
+    }
+}
+
+/// A reliable-connection queue pair. [`QpConfig::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct QpConfig {
+    /// Our QP number, 24 bits; unique within a NIC.
+    pub local_qpn: u32,
+    /// The peer's QP number, 24 bits.
+    pub remote_qpn: u32,
+    /// MAC address that frames are sent to.
+    pub remote_mac: [u8; 6],
+    /// IP address of the peer.
+    pub remote_ip: IpAddr,
+    /// VLAN tags of all frames.
+    pub vlans: Vlans,
+    /// UDP source port of all frames.
+    pub udp_src_port: u16,
+    /// DSCP and ECN bits of all frames.
+    pub tos: u8,
+    /// PSN of the first packet we send.
+    pub send_psn: Psn,
+    /// PSN of the first packet the peer sends.
+    pub recv_psn: Psn,
+    /// Path MTU in bytes of payload: 256, 512, 1024, 2048 or 4096.
+    pub pmtu: u32,
+    /// PSNs that may be unacknowledged, 1 to 2^22.
+    pub window: u32,
+    /// A packet requests an ACK if it is the last of its message, if
+    /// `ack_req_every - 1` before it did not (at least 1), or if it fills the
+    /// window and no other request is on its way. With less than two of these
+    /// intervals in the window, long messages wait for ACKs.
+    pub ack_req_every: u32,
+    /// When this side's responder answers.
+    pub ack_coalescing: AckCoalescing,
+    /// Time without any response after which everything unacknowledged is
+    /// sent again; greater than zero. See [`local_ack_timeout`].
+    pub timeout: Span,
+    /// How often it is tried again.
+    pub retry: RetryLimit,
+    /// What a second NAK does.
+    pub second_nak: SecondNak,
+    /// `None`: one NAK per gap, as real RNICs. `Some(interval)`: packets ahead
+    /// of the gap bring forth another NAK once this long has passed, as in the
+    /// network simulators.
+    pub re_nak: Option<Span>,
+    /// Where the peer may write.
+    pub local_region: Region,
+    /// Where our WRITEs go: each to the beginning of this region.
+    pub remote_region: Region,
+    /// From which message content is made; the same at both ends.
+    pub content_seed: u64,
+}
+
+impl QpConfig {
+    /// A QP as a Linux host sets it up: PSNs from 0, PMTU 1024, a window of
+    /// 128, an ACK request every 66 packets, timeout exponent 14, retry count
+    /// 7 (counted), one NAK per gap.
+    pub fn new(local_qpn: u32, remote_qpn: u32, remote_mac: [u8; 6], remote_ip: IpAddr) -> Self {
+        Self {
+            local_qpn,
+            remote_qpn,
+            remote_mac,
+            remote_ip,
+            vlans: Vlans::default(),
+            udp_src_port: symmetric_udp_port(local_qpn, remote_qpn),
+            tos: 0,
+            send_psn: Psn::new(0),
+            recv_psn: Psn::new(0),
+            pmtu: 1024,
+            window: 128,
+            ack_req_every: 66,
+            ack_coalescing: AckCoalescing::EACH,
+            timeout: local_ack_timeout(14),
+            retry: RetryLimit::Count(7),
+            second_nak: SecondNak::IgnoreUntilAck,
+            re_nak: None,
+            local_region: Region::DEFAULT,
+            remote_region: Region::DEFAULT,
+            content_seed: 0,
+        }
+    }
+
+    pub(crate) fn check(&self, nic: &NicConfig) -> Result<(), QpError> {
+        let qpn = |value: u32| if value >> 24 == 0 { Ok(()) } else { Err(QpError::Qpn(value)) };
+        qpn(self.local_qpn)?;
+        qpn(self.remote_qpn)?;
+        if nic.ip.is_ipv4() != self.remote_ip.is_ipv4() {
+            return Err(QpError::Family { local: nic.ip, remote: self.remote_ip });
+        }
+        if !matches!(self.pmtu, 256 | 512 | 1024 | 2048 | 4096) {
+            return Err(QpError::Pmtu(self.pmtu));
+        }
+        // Both ends unwrap PSNs next to their own position: the window has to
+        // stay well below half of the PSN space.
+        if !(1..=1 << 22).contains(&self.window) {
+            return Err(QpError::Window(self.window));
+        }
+        if self.ack_req_every == 0 || self.ack_coalescing.packets == 0 {
+            return Err(QpError::AckInterval);
+        }
+        if self.timeout == Span::ZERO {
+            return Err(QpError::Timeout);
+        }
+        match self.retry {
+            RetryLimit::Count(n) if n > 7 => Err(QpError::Retry(n)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why a QP can't be set up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum QpError {
+    /// More than 24 bits.
+    #[error("QP number {0:#x} does not fit into 24 bits")]
+    Qpn(u32),
+    /// Another QP of the NIC has it.
+    #[error("QP number {0:#08x} is already in use on this NIC; reset that QP to use it again")]
+    Duplicate(u32),
+    /// IPv4 on one side, IPv6 on the other.
+    #[error("{local} and {remote} are not of the same address family")]
+    Family {
+        /// Our address.
+        local: IpAddr,
+        /// The peer's address.
+        remote: IpAddr,
+    },
+    /// Not a PMTU.
+    #[error("a path MTU of {0} does not exist; use 256, 512, 1024, 2048 or 4096")]
+    Pmtu(u32),
+    /// Out of range.
+    #[error("a window of {0} PSNs is out of range; use 1 to 4194304")]
+    Window(u32),
+    /// Zero.
+    #[error("ack_req_every and ack_coalescing.packets must be at least 1")]
+    AckInterval,
+    /// Zero.
+    #[error("the retransmission timeout must be greater than zero")]
+    Timeout,
+    /// More than three bits.
+    #[error("a retry count of {0} does not exist; use 0 to 7, or RetryLimit::Infinite")]
+    Retry(u8),
+}
+
+/// The timeout that the 5-bit local ACK timeout of a QP stands for:
+/// 4.096 µs × 2^exponent.
+pub const fn local_ack_timeout(exponent: u8) -> Span {
+    Span::from_nanos(4096 << (exponent & 31))
+}
+
+/// The UDP source port that Linux RNIC drivers choose if no flow label is
+/// given (`rdma_get_udp_sport`): the same in both directions of a QP.
+pub const fn symmetric_udp_port(local_qpn: u32, remote_qpn: u32) -> u16 {
+    let v = local_qpn as u64 * remote_qpn as u64;
+    let v = v ^ (v >> 20);
+    let v = v ^ (v >> 40);
+    let low = v & 0x3fff;
+    let high = (v & 0xf_c000) >> 14;
+    0xc000 | (low ^ high) as u16
+}
+
+/// An address for tests and examples: 10.9.0.`host`.
+pub const fn lab_ip(host: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 9, 0, host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_udp_source_port_is_that_of_a_capture() {
+        // Two rxe hosts, QPN 0x24 at both ends: port 50448.
+        assert_eq!(symmetric_udp_port(0x24, 0x24), 50448);
+        assert_eq!(symmetric_udp_port(0x12345, 0x77), symmetric_udp_port(0x77, 0x12345));
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let nic = NicConfig::new([2; 6], lab_ip(1));
+        let good = QpConfig::new(1, 2, [3; 6], lab_ip(2));
+        assert_eq!(good.check(&nic), Ok(()));
+        let check = |change: fn(&mut QpConfig)| {
+            let mut config = good.clone();
+            change(&mut config);
+            config.check(&nic)
+        };
+        assert_eq!(check(|c| c.local_qpn = 1 << 24), Err(QpError::Qpn(1 << 24)));
+        assert_eq!(check(|c| c.pmtu = 1500), Err(QpError::Pmtu(1500)));
+        assert_eq!(check(|c| c.window = 0), Err(QpError::Window(0)));
+        assert_eq!(check(|c| c.window = (1 << 22) + 1), Err(QpError::Window((1 << 22) + 1)));
+        assert_eq!(check(|c| c.ack_req_every = 0), Err(QpError::AckInterval));
+        assert_eq!(check(|c| c.timeout = Span::ZERO), Err(QpError::Timeout));
+        assert_eq!(check(|c| c.retry = RetryLimit::Count(8)), Err(QpError::Retry(8)));
+        let v6 = QpConfig::new(1, 2, [3; 6], "fd00::1".parse().unwrap());
+        assert!(matches!(v6.check(&nic), Err(QpError::Family { .. })));
+    }
+
+    #[test]
+    fn a_region_ends_where_it_ends() {
+        let region = Region { va: u64::MAX - 9, rkey: 1, len: 10 };
+        assert!(region.contains(u64::MAX - 9, 10));
+        assert!(!region.contains(u64::MAX - 9, 11));
+        assert!(!region.contains(u64::MAX - 10, 1));
+        assert!(!region.contains(u64::MAX, u64::MAX));
+    }
+}

@@ -1,0 +1,69 @@
+//! An RNIC's reliable-connection (RC) requester and responder as a model: real
+//! RoCEv2 frames with a valid ICRC go in and out, go-back-N and all timers
+//! behave as real RNICs do, and there is no IO, clock or thread in it.
+//!
+//! The same model is the traffic generator of the testbed, the two ends of the
+//! property tests and the hosts of the simulator.
+//!
+//! # Driving it
+//!
+//! A [`Nic`] is a port with queue pairs. Its driver
+//!
+//! 1. [posts](Nic::post) work requests,
+//! 2. hands in each frame that arrives ([`Nic::receive`]),
+//! 3. calls [`Nic::on_timers`] and then [`Nic::poll_transmit`] until it gives
+//!    nothing, after each of the above and when [`Nic::next_deadline`] has
+//!    come,
+//! 4. takes what has happened from [`Nic::poll_completion`] and
+//!    [`Nic::poll_received`].
+//!
+//! Time never goes backwards between calls. Nothing is allocated per packet
+//! once queues have grown to the size that the traffic needs.
+//!
+//! # What is checked
+//!
+//! The content of a message follows from the QP, the message's number and the
+//! configured seed; the responder compares every byte. Whatever can't happen
+//! between two conforming ends and a network that only loses, delays, reorders
+//! or repeats frames is counted ([`QpStats`]) instead of asserted: ACKs for
+//! packets never sent, refused requests, wrong bytes.
+//!
+//! ```
+//! use common::heap::HeapPool;
+//! use common::{frame::Frame, time::Time};
+//! use rnic::{Nic, NicConfig, QpConfig, Status, WorkKind, WorkRequest, lab_ip};
+//!
+//! let mut a = Nic::new(NicConfig::new([2, 0, 0, 0, 0, 1], lab_ip(1)));
+//! let mut b = Nic::new(NicConfig::new([2, 0, 0, 0, 0, 2], lab_ip(2)));
+//! let qp = a.add_qp(QpConfig::new(0x11, 0x22, [2, 0, 0, 0, 0, 2], lab_ip(2)))?;
+//! b.add_qp(QpConfig::new(0x22, 0x11, [2, 0, 0, 0, 0, 1], lab_ip(1)))?;
+//!
+//! a.post(qp, WorkRequest { kind: WorkKind::Send, len: 5000, id: 7 }, Time::ZERO)?;
+//! while let Some(frame) = a.poll_transmit(Time::ZERO, &mut HeapPool) {
+//!     b.receive(frame.bytes(), Time::ZERO);
+//! }
+//! while let Some(frame) = b.poll_transmit(Time::ZERO, &mut HeapPool) {
+//!     a.receive(frame.bytes(), Time::ZERO);
+//! }
+//! assert_eq!(a.poll_completion().unwrap().status, Status::Ok);
+//! let received = b.poll_received().unwrap();
+//! assert_eq!((received.len, received.corrupt_bytes), (5000, 0));
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! ```
+mod config;
+mod content;
+mod nic;
+mod pacer;
+mod requester;
+mod responder;
+mod stats;
+mod timers;
+mod work;
+
+pub use config::{
+    AckCoalescing, MIN_FRAME, NicConfig, QpConfig, QpError, Region, RetryLimit, SecondNak,
+    WIRE_OVERHEAD, lab_ip, local_ack_timeout, symmetric_udp_port,
+};
+pub use nic::Nic;
+pub use stats::{PortStats, QpStats, RequesterStats, ResponderStats, Rtt};
+pub use work::{Completion, MAX_MESSAGE, PostError, QpId, Received, Status, WorkKind, WorkRequest};

@@ -1,0 +1,129 @@
+//! Two NICs and a link between them, on virtual time.
+#![allow(dead_code)] // Each test uses its part.
+
+use std::collections::VecDeque;
+
+use common::frame::Frame;
+use common::heap::{HeapFrame, HeapPool};
+use common::time::{Span, Time};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rnic::{Completion, Nic, NicConfig, QpConfig, QpId, Received, lab_ip};
+
+/// MAC address of host 1 or 2.
+pub const fn mac(host: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, host]
+}
+
+/// One direction: in order, with a constant delay.
+pub struct Link {
+    delay: Span,
+    in_flight: VecDeque<(Time, HeapFrame)>,
+    /// Whether to lose a frame.
+    pub lose: Box<dyn FnMut(&[u8]) -> bool>,
+    pub offered: u64,
+    pub lost: u64,
+}
+
+impl Link {
+    fn new(delay: Span) -> Self {
+        let lose = Box::new(|_: &[u8]| false);
+        Self { delay, in_flight: VecDeque::new(), lose, offered: 0, lost: 0 }
+    }
+
+    fn send(&mut self, frame: HeapFrame, now: Time) {
+        self.offered += 1;
+        if (self.lose)(frame.bytes()) {
+            self.lost += 1;
+        } else {
+            self.in_flight.push_back((now + self.delay, frame));
+        }
+    }
+
+    fn due(&mut self, now: Time) -> Option<HeapFrame> {
+        let (at, _) = self.in_flight.front()?;
+        if *at <= now { self.in_flight.pop_front().map(|(_, frame)| frame) } else { None }
+    }
+}
+
+/// Losses with probability `p`, the same for the same seed.
+pub fn bernoulli(p: f64, seed: u64) -> Box<dyn FnMut(&[u8]) -> bool> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    Box::new(move |_| rng.random_bool(p))
+}
+
+/// Hosts 1 (`nics[0]`) and 2.
+pub struct World {
+    pub nics: [Nic; 2],
+    /// `links[0]` leads from `nics[0]` to `nics[1]`.
+    pub links: [Link; 2],
+    pub now: Time,
+    /// What each host has completed.
+    pub completions: [Vec<Completion>; 2],
+    /// What each host has received.
+    pub received: [Vec<Received>; 2],
+}
+
+impl World {
+    /// Two hosts with ports of `rate` bit/s, `rtt` apart.
+    pub fn new(rate: Option<u64>, rtt: Span) -> Self {
+        let nic = |host| Nic::new(NicConfig { rate, ..NicConfig::new(mac(host), lab_ip(host)) });
+        let link = || Link::new(rtt / 2);
+        Self {
+            nics: [nic(1), nic(2)],
+            links: [link(), link()],
+            now: Time::ZERO,
+            completions: Default::default(),
+            received: Default::default(),
+        }
+    }
+
+    /// A QP between the hosts: QPN 0x100 + `n` at host 1, 0x200 + `n` at
+    /// host 2. `change` sees host 1's side; host 2's is the same with PSNs
+    /// swapped.
+    pub fn add_qp(&mut self, n: u32, change: impl FnOnce(&mut QpConfig)) -> QpId {
+        let mut one = QpConfig::new(0x100 + n, 0x200 + n, mac(2), lab_ip(2));
+        change(&mut one);
+        let mut two = one.clone();
+        (two.local_qpn, two.remote_qpn) = (one.remote_qpn, one.local_qpn);
+        (two.send_psn, two.recv_psn) = (one.recv_psn, one.send_psn);
+        (two.remote_mac, two.remote_ip) = (mac(1), lab_ip(1));
+        let id = self.nics[0].add_qp(one).unwrap();
+        assert_eq!(self.nics[1].add_qp(two).unwrap(), id);
+        id
+    }
+
+    /// Does what is due now.
+    fn settle(&mut self) {
+        for side in 0..2 {
+            while let Some(frame) = self.links[side].due(self.now) {
+                self.nics[1 - side].receive(frame.bytes(), self.now);
+            }
+        }
+        for side in 0..2 {
+            let nic = &mut self.nics[side];
+            nic.on_timers(self.now);
+            while let Some(frame) = nic.poll_transmit(self.now, &mut HeapPool) {
+                self.links[side].send(frame, self.now);
+            }
+            self.completions[side].extend(std::iter::from_fn(|| nic.poll_completion()));
+            self.received[side].extend(std::iter::from_fn(|| nic.poll_received()));
+        }
+    }
+
+    /// Lets time pass until nothing more happens, or `until` comes. Returns
+    /// whether everything is quiet.
+    pub fn run(&mut self, until: Time) -> bool {
+        loop {
+            self.settle();
+            let arrivals = self.links.iter().filter_map(|l| l.in_flight.front()).map(|(at, _)| *at);
+            let timers = self.nics.iter().filter_map(Nic::next_deadline);
+            let Some(next) = arrivals.chain(timers).min() else { return true };
+            if next > until {
+                self.now = until;
+                return false;
+            }
+            self.now = self.now.max(next);
+        }
+    }
+}
