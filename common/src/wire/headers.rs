@@ -30,7 +30,7 @@ const ECN_CAPABLE: u8 = 2;
 /// some RNICs always set it and others never.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Headers {
-    /// The headers as they will be sent, lengths and checksums aside.
+    /// The headers as they will be sent, with zeros for lengths and checksums.
     bytes: [u8; MAX_LEN],
     /// Offset of the IP header in `bytes`.
     l3: u8,
@@ -55,8 +55,14 @@ impl Headers {
         let mut bytes = [0; MAX_LEN];
         bytes[..l4].copy_from_slice(&frame[..l4]);
         bytes[l4..l4 + UDP_LEN].copy_from_slice(&frame[from_l4..from_l4 + UDP_LEN]);
+        // Lengths and checksums are each packet's own; `emit` counts on zeros.
+        bytes[l4 + 4..l4 + UDP_LEN].fill(0);
         if v4 {
             bytes[l3] = 4 << 4 | 5;
+            bytes[l3 + 2..l3 + 4].fill(0);
+            bytes[l3 + 10..l3 + 12].fill(0);
+        } else {
+            bytes[l3 + 4..l3 + 6].fill(0);
         }
         let migrated = frame[usize::from(roce.bth) + 1] & MIGRATED;
         let mut headers = Self { bytes, l3: l3 as u8, l4: l4 as u8, migrated };
@@ -256,14 +262,12 @@ impl Headers {
         if self.is_v4() {
             let ip = &mut out[l3..l4];
             ip[2..4].copy_from_slice(&((end - l3) as u16).to_be_bytes());
-            ip[10..12].fill(0);
             let checksum = internet_checksum(ip);
             ip[10..12].copy_from_slice(&checksum.to_be_bytes());
         } else {
             out[l3 + 4..l3 + 6].copy_from_slice(&ip_payload);
         }
         out[l4 + 4..l4 + 6].copy_from_slice(&ip_payload);
-        out[l4 + 6..l4 + 8].fill(0);
 
         out[at..at + BTH_LEN].copy_from_slice(&bth.to_bytes());
         out[at + 1] |= self.migrated;
