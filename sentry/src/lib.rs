@@ -1,1 +1,129 @@
-//! Under construction.
+//! The Sentry: the half of a box that stands near the source of a flow.
+//!
+//! It sees every request on its way to the long-haul link, learns from the
+//! Depot at the other end what is missing there, and gets exactly that across
+//! again: from its own [resend cache](Recovery::Cached), or by a NAK that
+//! makes the source rewind while the rest of the rewind is filtered
+//! ([`Recovery::Lr2`]).
+//!
+//! Sans-IO: a [`Flow`] is given frames, reports and the time, and calls
+//! [`Actions`] for what is to happen. It must be driven like this:
+//!
+//! - [`Flow::on_data`] for each request packet of the flow,
+//! - [`Flow::on_ack`], [`Flow::on_nak`] for what the destination sends back,
+//!   once the switch is sure that it belongs to this flow,
+//! - [`Flow::on_status`] for each STATUS about the flow,
+//! - after any of these, ask [`Flow::deadline`] and call [`Flow::on_timer`]
+//!   when that time has come.
+//!
+//! DESIGN.md §5 states the rules; `docs/protocol.md` lists them with their
+//! tests. Loss between the source and the Sentry is not asked for here yet:
+//! a packet that is ahead passes, and the Depot reports the hole.
+
+mod discovery;
+mod filter;
+mod flow;
+mod knowledge;
+mod nak;
+mod report;
+mod timers;
+
+use common::budget::Budget;
+use common::control::{LastAck, Sync};
+use common::frame::{Class, Frame, Packet};
+use common::metrics::Metric;
+use common::psn::Psn;
+use common::time::{Span, Time};
+
+pub use flow::Flow;
+
+/// How a loss on the long-haul link is repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovery {
+    /// By the source, asked with a NAK; its redundant repeats are filtered.
+    Lr2,
+    /// From the Sentry's resend cache alone.
+    Cached,
+    /// From the cache; by the source where a packet isn't cached.
+    Auto,
+}
+
+impl Recovery {
+    /// Whether packets are kept when they are first forwarded.
+    pub const fn caches(self) -> bool {
+        matches!(self, Self::Cached | Self::Auto)
+    }
+
+    /// Whether the source may be asked to rewind.
+    pub const fn asks_source(self) -> bool {
+        matches!(self, Self::Lr2 | Self::Auto)
+    }
+}
+
+/// What is the same for all flows of a switch.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The recovery mode.
+    pub recovery: Recovery,
+    /// Round trip of the long-haul link until it is measured.
+    pub rtt_guess: Span,
+    /// Idle time after which a flow with unacknowledged data sends SYNC(tail);
+    /// `None`: an eighth of the round trip.
+    pub tail_timeout: Option<Span>,
+    /// Interval of SYNC(keepalive) while data flows; `None`: half a round trip.
+    pub status_interval: Option<Span>,
+    /// Time without any answer after which the peer counts as gone; `None`:
+    /// four round trips, at least 50 ms.
+    pub peer_timeout: Option<Span>,
+    /// Most PSNs of one flow that are tracked at a time.
+    pub window_max: u64,
+}
+
+/// What a flow makes happen. The switch implements it.
+pub trait Actions<F: Frame> {
+    /// Sends a data packet on towards the destination.
+    fn forward(&mut self, packet: Packet<F>, class: Class);
+    /// Ends the life of a frame or handle, booked under `reason`.
+    fn discard(&mut self, packet: Packet<F>, reason: Metric);
+    /// Sends a SYNC about this epoch of the flow to the Depot, in `class`.
+    fn sync(&mut self, epoch: u32, sync: Sync, class: Class);
+    /// The requester's QPN, if it is known beyond doubt.
+    fn requester(&self) -> Option<u32>;
+    /// Sends the source a NAK (PSN sequence error) that asks for `psn`.
+    fn nak(&mut self, psn: Psn);
+    /// Sends the source an ACK that the destination has sent before.
+    fn ack(&mut self, ack: LastAck);
+    /// Bumps a counter.
+    fn count(&mut self, metric: Metric, n: u64);
+}
+
+/// What a call is given besides its event.
+pub struct Cx<'a, A> {
+    /// Now.
+    pub now: Time,
+    /// Shared configuration.
+    pub config: &'a Config,
+    /// The bytes that all resend caches of this worker may hold.
+    pub cache: &'a mut Budget,
+    /// The newest flow epoch given out by this switch; it only grows.
+    pub epochs: &'a mut u32,
+    /// Takes what is to happen.
+    pub out: &'a mut A,
+}
+
+impl<A> Cx<'_, A> {
+    fn new_epoch(&mut self) -> u32 {
+        *self.epochs = self.epochs.wrapping_add(1);
+        *self.epochs
+    }
+}
+
+/// The kinds of request that differ to a Sentry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// SEND or WRITE.
+    Plain,
+    /// READ, atomic and others that are answered with more than an ACK. A
+    /// flow that carries one is left to the RNICs' own recovery from then on.
+    Answered,
+}

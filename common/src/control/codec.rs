@@ -43,7 +43,7 @@ impl Reject {
     }
 }
 
-/// Bytes that a message takes between BTH and ICRC: 100 for a SYNC, 108 to 364
+/// Bytes that a message takes between BTH and ICRC: 100 for a SYNC, 116 to 372
 /// for a STATUS. Always a multiple of 4, so that no pad is needed.
 pub fn body_len(message: &Message) -> usize {
     layout::len(message) + TAG_LEN

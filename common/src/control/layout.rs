@@ -28,8 +28,6 @@ const HAS_NEXT_PSN: u16 = 1 << 1;
 const HAS_ACKED: u16 = 1 << 2;
 /// Flag of a STATUS: an ACK has been seen.
 const HAS_ACK: u16 = 1 << 1;
-/// Flag of a STATUS: not all gaps are listed.
-const TRUNCATED: u16 = 1 << 2;
 
 /// Declares a fixed part of the body, readable and writable in place.
 macro_rules! layout {
@@ -75,9 +73,11 @@ layout! {
 
 layout! {
     /// What follows in a STATUS, before its ranges.
-    StatusFields, 40 {
+    StatusFields, 48 {
         expected: U32,
         high: U32,
+        from: U32,
+        to: U32,
         ack_psn: U32,
         ack_syndrome: u8,
         ack_msn: [u8; 3],
@@ -217,9 +217,7 @@ fn read_sync(flags: u16, fields: &SyncFields) -> Option<Sync> {
 }
 
 fn status_flags(status: &Status) -> u16 {
-    flag(status.src_qpn.is_some(), HAS_SRC_QPN)
-        | flag(status.ack.is_some(), HAS_ACK)
-        | flag(status.truncated, TRUNCATED)
+    flag(status.src_qpn.is_some(), HAS_SRC_QPN) | flag(status.ack.is_some(), HAS_ACK)
 }
 
 fn status_fields(status: &Status) -> StatusFields {
@@ -229,6 +227,8 @@ fn status_fields(status: &Status) -> StatusFields {
     StatusFields {
         expected: psn(status.expected),
         high: psn(status.high),
+        from: psn(status.from),
+        to: psn(status.to),
         ack_psn: psn(ack.psn),
         ack_syndrome: ack.syndrome,
         ack_msn,
@@ -242,7 +242,7 @@ fn status_fields(status: &Status) -> StatusFields {
 }
 
 fn read_status(flags: u16, fields: &StatusFields, ranges: &[RangeFields]) -> Option<Status> {
-    let known = HAS_SRC_QPN | HAS_ACK | TRUNCATED;
+    let known = HAS_SRC_QPN | HAS_ACK;
     (flags & !known == 0 && fields.reserved == U16::ZERO).then_some(())?;
     let [a, b, c] = fields.ack_msn;
     let (syndrome, msn) = (fields.ack_syndrome, u32::from_be_bytes([0, a, b, c]));
@@ -253,9 +253,10 @@ fn read_status(flags: u16, fields: &StatusFields, ranges: &[RangeFields]) -> Opt
     let mut status = Status {
         expected: read_psn(fields.expected)?,
         high: read_psn(fields.high)?,
+        from: read_psn(fields.from)?,
+        to: read_psn(fields.to)?,
         ack,
         missing: Default::default(),
-        truncated: flags & TRUNCATED != 0,
         echo: Time::from_nanos(fields.echo.get()),
         hold: Span::from_nanos(fields.hold.get()),
         pressure: fields.pressure,

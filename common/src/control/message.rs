@@ -105,12 +105,15 @@ pub struct Status {
     pub high: Psn,
     /// The newest ACK from the destination, if there was one.
     pub ack: Option<LastAck>,
-    /// All gaps that are open and judged lost: in ascending order from
-    /// `expected` on, without overlap, within half the PSN space.
+    /// `missing` is complete for the PSNs from here ...
+    pub from: Psn,
+    /// ... to before here. With more gaps than fit, a full list is spread over
+    /// several messages.
+    pub to: Psn,
+    /// All gaps between `from` and `to` that are open and judged lost: in
+    /// ascending order, without overlap. `expected`, `from`, `to` and `high`
+    /// ascend within half the PSN space.
     pub missing: ArrayVec<PsnRange, MAX_RANGES>,
-    /// There are more gaps than fit: nothing is claimed about PSNs at or beyond
-    /// the end of the last range.
-    pub truncated: bool,
     /// [`Sync::sent_at`] of the newest SYNC of this epoch; zero if there was
     /// none.
     pub echo: Time,
@@ -163,12 +166,15 @@ impl Status {
 
     fn ranges_ascend(&self) -> bool {
         const HALF: u32 = Psn::MODULUS / 2;
-        let mut end = 0;
-        self.missing.iter().all(|range| {
-            let start = range.start.offset(Psn::MODULUS - self.expected.get()).get();
-            let fits = start >= end && start < HALF && (1..=HALF - start).contains(&range.len);
+        let ahead = |psn: Psn| psn.offset(Psn::MODULUS - self.expected.get()).get();
+        let (from, to, high) = (ahead(self.from), ahead(self.to), ahead(self.high));
+        let mut end = from;
+        let ranges = self.missing.iter().all(|range| {
+            let start = ahead(range.start);
+            let fits = start >= end && start < to && (1..=to - start).contains(&range.len);
             end = start.saturating_add(range.len);
             fits
-        })
+        });
+        ranges && from <= to && to <= high && high < HALF
     }
 }

@@ -1,0 +1,268 @@
+//! The state of one flow, and what data and SYNCs do to it.
+
+use common::control::{LastAck, Reason, Sync};
+use common::frame::{Frame, Packet};
+use common::metrics::Metric;
+use common::psn::{Psn, Seq};
+use common::rtt::Rtt;
+use common::time::{Span, Time};
+
+use crate::report::Cause;
+use crate::sequence::{Gap, Place, Sequence};
+use crate::{Actions, Config, Cx};
+
+/// Which life of a flow a SYNC speaks of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Life {
+    /// The Sentry's box.
+    pub node: u32,
+    /// When that box started; only grows.
+    pub boot: u64,
+    /// The flow's epoch at that box.
+    pub epoch: u32,
+}
+
+/// One direction of a queue pair, seen from near its destination.
+pub struct Flow<F: Frame> {
+    /// Whom the flow is protected for. Until a SYNC tells, everything passes
+    /// and nothing is held†.
+    pub(crate) life: Option<Life>,
+    pub(crate) sequence: Sequence<F>,
+    /// The first packet that was seen.
+    first: Seq,
+    /// Oldest PSN that the destination hasn't acknowledged, if it ever
+    /// acknowledged anything.
+    pub(crate) acked: Option<Seq>,
+    pub(crate) last_ack: Option<LastAck>,
+    /// When the newest SYNC was sent, by the Sentry's clock, and when it came.
+    pub(crate) echo: Time,
+    pub(crate) echo_at: Time,
+    pub(crate) last_status: Time,
+    /// Newest Depot-NACK that listed every gap.
+    pub(crate) last_nack: Time,
+    /// Since when `expected` has been missing.
+    pub(crate) stalled: Time,
+    pub(crate) rtt: Span,
+    /// From a gap's first Depot-NACK to its end.
+    pub(crate) fill: Rtt,
+}
+
+impl<F: Frame> Flow<F> {
+    /// A flow of which nothing is known but the PSN of a packet.
+    pub fn new(config: &Config, now: Time, psn: Psn) -> Self {
+        let first = Seq::first(psn);
+        Self {
+            life: None,
+            sequence: Sequence::new(first),
+            first,
+            acked: None,
+            last_ack: None,
+            echo: Time::ZERO,
+            echo_at: now,
+            last_status: now,
+            last_nack: Time::ZERO,
+            stalled: now,
+            rtt: config.rtt_guess,
+            fill: Rtt::guess(config.rtt_guess),
+        }
+    }
+
+    /// A request packet with PSN `psn` came from the long-haul link.
+    pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, psn: Psn) {
+        let seq = psn.unwrap_near(self.sequence.expected());
+        if self.life.is_none() {
+            return self.on_passive(cx, frame, seq);
+        }
+        match self.sequence.place(seq) {
+            Place::Next => self.on_next(cx, frame),
+            Place::Behind => {
+                // The Sentry keeps needless repeats off the link; this one may
+                // be what the destination lost†.
+                cx.out.count(Metric::DepotBehind, 1);
+                cx.out.deliver(Packet::Owned(frame));
+            }
+            _ if seq.since(self.sequence.expected()) > cx.config.window_max => {
+                // Not of this life: the SYNC that announces the next one may
+                // have been lost.
+                cx.out.count(Metric::DepotPassive, 1);
+                cx.out.deliver(Packet::Owned(frame));
+            }
+            Place::Held => cx.out.discard(Packet::Owned(frame), Metric::DropReorderDuplicate),
+            Place::Gap => self.on_early(cx, frame, seq),
+            Place::New => {
+                let opened = self.open_gap(cx, seq);
+                self.on_early(cx, frame, seq);
+                if opened {
+                    self.report(cx, Cause::NewGap);
+                }
+            }
+        }
+        if cx.now >= self.last_status + self.status_interval(cx.config) {
+            self.report(cx, Cause::Interval);
+        }
+    }
+
+    /// A wire, but for remembering what the destination may acknowledge.
+    fn on_passive<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq) {
+        cx.out.count(Metric::DepotPassive, 1);
+        let expected = self.sequence.expected();
+        if seq.since(expected).max(expected.since(seq)) > cx.config.window_max {
+            *self = Self::new(cx.config, cx.now, seq.next().psn());
+            self.first = self.first.prev();
+        } else if seq >= expected {
+            self.sequence = Sequence::new(seq.next());
+        }
+        cx.out.deliver(Packet::Owned(frame));
+    }
+
+    fn on_next<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F) {
+        let closed = self.sequence.pass_next();
+        self.count_closed(cx, closed);
+        cx.out.count(Metric::DepotInOrder, 1);
+        cx.out.deliver(Packet::Owned(frame));
+        self.stalled = cx.now;
+        while let Some(packet) = self.sequence.drain() {
+            cx.pool.give(packet.bytes().len());
+            cx.out.count(Metric::DepotDrained, 1);
+            cx.out.deliver(packet);
+        }
+    }
+
+    /// Holds a packet that is ahead, or leaves it missing if the pool is full.
+    fn on_early<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq) {
+        if !cx.pool.take(frame.bytes().len()) {
+            if self.sequence.place(seq) == Place::New {
+                self.open_gap(cx, seq.next());
+            }
+            return cx.out.discard(Packet::Owned(frame), Metric::DropReorderFull);
+        }
+        cx.out.count(Metric::DepotHeld, 1);
+        let packet = if self.acked.is_none() && self.sequence.place(seq) == Place::New {
+            self.probe(cx, frame)
+        } else {
+            Packet::Owned(frame)
+        };
+        let before = self.sequence.gaps().len();
+        let closed = self.sequence.hold(seq, packet);
+        if self.sequence.gaps().len() > before {
+            cx.out.count(Metric::GapsSeen, 1);
+        }
+        self.count_closed(cx, closed);
+    }
+
+    /// Nothing is known yet of what the destination has: one early packet is
+    /// let through, and the destination's own NAK tells it, and with it the
+    /// requester's QPN†.
+    fn probe<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F) -> Packet<F> {
+        let shared = frame.share();
+        cx.out.count(Metric::DepotProbe, 1);
+        cx.out.count(Metric::CreatedHandle, 1);
+        cx.out.deliver(Packet::Shared(shared.clone()));
+        Packet::Shared(shared)
+    }
+
+    /// Everything before `high` should have arrived. Returns whether more is
+    /// missing than before.
+    fn open_gap<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, high: Seq) -> bool {
+        if high <= self.sequence.high() {
+            return false;
+        }
+        if self.sequence.gaps().is_empty() {
+            self.stalled = cx.now;
+        }
+        if self.sequence.raise_high(high, cx.now) {
+            cx.out.count(Metric::GapsSeen, 1);
+        }
+        true
+    }
+
+    fn count_closed<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, closed: Option<Gap>) {
+        if let Some(gap) = closed {
+            cx.out.count(Metric::GapsFilled, 1);
+            self.fill.sample(cx.now.since(gap.seen));
+        }
+    }
+
+    /// A SYNC about this flow, already authenticated.
+    pub fn on_sync<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, life: Life, sync: &Sync) {
+        match self.life {
+            Some(old) if old == life => {}
+            Some(old)
+                if old.node == life.node && (old.boot, old.epoch) > (life.boot, life.epoch) =>
+            {
+                return;
+            }
+            Some(_) => self.forget(cx),
+            None => {}
+        }
+        if sync.reason == Reason::Release {
+            return self.let_go(cx);
+        }
+        match (self.life, sync.next_psn) {
+            // It vouches for resends only: nothing to begin with†.
+            (None, None) => return,
+            (None, Some(next)) => {
+                let next = next.unwrap_near(self.sequence.expected());
+                let acked = self.acked.filter(|acked| acked.since(next) <= cx.config.window_max);
+                self.sequence = Sequence::new(next.max(acked.unwrap_or(next)));
+                self.life = Some(life);
+                self.stalled = cx.now;
+                cx.out.count(Metric::FlowSynced, 1);
+            }
+            (Some(_), Some(next)) => {
+                let next = next.unwrap_near(self.sequence.expected());
+                if next.since(self.sequence.expected()) <= cx.config.window_max {
+                    self.open_gap(cx, next);
+                }
+            }
+            (Some(_), None) => {}
+        }
+        if sync.rtt > Span::ZERO {
+            self.rtt = sync.rtt;
+        }
+        if sync.sent_at >= self.echo {
+            (self.echo, self.echo_at) = (sync.sent_at, cx.now);
+        }
+        self.report(cx, Cause::Sync);
+    }
+
+    /// The Sentry no longer protects the flow, or this box stops: hands on in
+    /// order what is held, and becomes a wire.
+    pub fn let_go<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        cx.out.count(Metric::GapsGivenUp, self.sequence.gaps().len() as u64);
+        for packet in self.sequence.release() {
+            cx.pool.give(packet.bytes().len());
+            cx.out.count(Metric::DepotReleased, 1);
+            cx.out.deliver(packet);
+        }
+        self.life = None;
+    }
+
+    /// Forgets this life of the flow. What is held belongs to it and is never
+    /// delivered to the next†.
+    pub fn forget<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        cx.out.count(Metric::FlowForgotten, 1);
+        for packet in self.sequence.release() {
+            cx.pool.give(packet.bytes().len());
+            cx.out.discard(packet, Metric::DropOldLife);
+        }
+        let psn = self.sequence.expected().psn();
+        *self = Self { rtt: self.rtt, fill: self.fill, ..Self::new(cx.config, cx.now, psn) };
+    }
+
+    /// Whether a Sentry has announced itself for this flow.
+    pub fn is_synced(&self) -> bool {
+        self.life.is_some()
+    }
+
+    /// PSNs that were delivered and are not known to be acknowledged, for
+    /// matching ACKs of an unknown flow: oldest and one past the newest.
+    pub fn outstanding(&self) -> (Seq, Seq) {
+        let end = self.sequence.expected();
+        (self.acked.unwrap_or(self.first).min(end), end)
+    }
+
+    fn status_interval(&self, config: &Config) -> Span {
+        config.status_interval.unwrap_or((self.rtt / 2).max(Span::from_micros(500)))
+    }
+}

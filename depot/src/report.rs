@@ -1,0 +1,96 @@
+//! STATUS messages: what the Sentry is told.
+
+use common::control::{MAX_RANGES, PsnRange, Status};
+use common::frame::Frame;
+use common::metrics::Metric;
+use common::psn::Seq;
+use common::time::Span;
+
+use crate::sequence::Gap;
+use crate::{Actions, Cx, Flow};
+
+/// Most STATUS messages that one full list of gaps is spread over.
+const MAX_PARTS: usize = 64;
+
+/// Why a STATUS goes out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cause {
+    /// A gap opened.
+    NewGap,
+    /// Gaps stayed open for longer than a repair takes.
+    Repeat,
+    /// A SYNC asked.
+    Sync,
+    /// Data flows and none went out for a while.
+    Interval,
+    /// The destination complained.
+    Destination,
+}
+
+impl<F: Frame> Flow<F> {
+    /// Sends a STATUS that lists all gaps. More gaps than fit into one message
+    /// are spread over several; when a gap has just opened, the newest ones
+    /// are enough.
+    pub(crate) fn report<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, cause: Cause) {
+        self.last_status = cx.now;
+        let (expected, high) = (self.sequence.expected(), self.sequence.high());
+        let gaps = self.sequence.gaps().len();
+        let first = match cause {
+            Cause::NewGap => gaps.saturating_sub(MAX_RANGES),
+            _ => 0,
+        };
+        let mut from = match first.checked_sub(1).and_then(|i| self.sequence.gaps().get(i)) {
+            Some(gap) => gap.end,
+            None => expected,
+        };
+        let parts = (gaps - first).div_ceil(MAX_RANGES).clamp(1, MAX_PARTS);
+        for part in 0..parts {
+            let begin = first + part * MAX_RANGES;
+            let end = (begin + MAX_RANGES).min(gaps);
+            let to = match end.checked_sub(1).and_then(|i| self.sequence.gaps().get(i)) {
+                Some(gap) if end < gaps => gap.end,
+                _ => high,
+            };
+            let status = self.status(cx, from, to, begin..end);
+            cx.out.status(status);
+            from = to;
+        }
+        if gaps > 0 {
+            let metric = match cause {
+                Cause::NewGap => Metric::NackNewGap,
+                Cause::Sync => Metric::NackSync,
+                _ => Metric::NackRepeat,
+            };
+            cx.out.count(metric, parts as u64);
+        }
+        if first == 0 {
+            self.last_nack = cx.now;
+        }
+    }
+
+    fn status<A: Actions<F>>(
+        &self,
+        cx: &Cx<'_, A>,
+        from: Seq,
+        to: Seq,
+        gaps: core::ops::Range<usize>,
+    ) -> Status {
+        let range = |gap: &Gap| PsnRange {
+            start: gap.start.psn(),
+            len: u32::try_from(gap.end.since(gap.start)).unwrap_or(u32::MAX),
+        };
+        let known = self.echo.as_nanos() > 0;
+        Status {
+            expected: self.sequence.expected().psn(),
+            high: self.sequence.high().psn(),
+            from: from.psn(),
+            to: to.psn(),
+            ack: self.last_ack,
+            missing: self.sequence.gaps().range(gaps).map(range).collect(),
+            echo: self.echo,
+            hold: if known { cx.now.since(self.echo_at) } else { Span::ZERO },
+            pressure: cx.pool.pressure(),
+            src_qpn: cx.out.requester(),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What the destination answers.
+
+use common::control::LastAck;
+use common::frame::Frame;
+use common::metrics::Metric;
+use common::psn::{Psn, Seq};
+use common::wire::Aeth;
+
+use crate::report::Cause;
+use crate::{Actions, Cx, Flow};
+
+/// What becomes of a NAK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Verdict {
+    /// It goes on to the source.
+    Forward,
+    /// It ends here: the hole it speaks of is already being repaired.
+    Absorb,
+}
+
+impl<F: Frame> Flow<F> {
+    /// The destination acknowledged everything up to and including `psn`.
+    pub fn on_ack<A: Actions<F>>(&mut self, _cx: &mut Cx<'_, A>, psn: Psn, msn: u32) {
+        let acked = psn.unwrap_near(self.sequence.expected()).next();
+        self.advance_acked(acked, msn);
+    }
+
+    /// The destination's receive queue isn't ready: it has everything before
+    /// `psn`, and the source will come again.
+    pub fn on_rnr<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) {
+        self.on_ack(cx, psn.prev(), msn);
+    }
+
+    /// The destination asks for `psn` (NAK, PSN sequence error).
+    pub fn on_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) -> Verdict {
+        let seq = psn.unwrap_near(self.sequence.expected());
+        if self.acked.is_some_and(|acked| seq < acked) {
+            // It takes back what it acknowledged: another life of the QP†.
+            self.forget(cx);
+            return Verdict::Forward;
+        }
+        self.advance_acked(seq, msn);
+        let ours = self.life.is_some()
+            && seq == self.sequence.expected()
+            && !self.sequence.gaps().is_empty();
+        if !ours {
+            return Verdict::Forward;
+        }
+        self.report(cx, Cause::Destination);
+        Verdict::Absorb
+    }
+
+    fn advance_acked(&mut self, acked: Seq, msn: u32) {
+        // Beyond what was delivered it belongs to another flow or another
+        // life, and proves nothing.
+        if acked > self.sequence.expected() || self.acked.is_some_and(|old| acked <= old) {
+            return;
+        }
+        self.acked = Some(acked);
+        self.last_ack =
+            Some(LastAck { psn: acked.prev().psn(), syndrome: Aeth::ACK_UNLIMITED, msn });
+    }
+}
+
+/// Keeps the metric next to the verdict it counts.
+impl Verdict {
+    /// What the switch books for an absorbed NAK.
+    pub const ABSORBED: Metric = Metric::DropNakAbsorbed;
+}

@@ -1,0 +1,59 @@
+//! What a flow does when nothing happens.
+
+use common::frame::Frame;
+use common::metrics::Metric;
+use common::time::{Span, Time};
+
+use crate::report::Cause;
+use crate::{Actions, Config, Cx, Flow};
+
+/// Shortest derived `give_up`.
+const GIVE_UP_MIN: Span = Span::from_millis(20);
+/// Shortest interval between repeats of a Depot-NACK.
+const REPEAT_MIN: Span = Span::from_micros(100);
+
+impl<F: Frame> Flow<F> {
+    /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] for
+    /// a flow without a gap.
+    pub fn deadline(&self, config: &Config) -> Time {
+        if self.life.is_none() || self.sequence.gaps().is_empty() {
+            return Time::NEVER;
+        }
+        self.repeat_due().min(self.give_up_due(config))
+    }
+
+    /// Does what is due.
+    pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.life.is_none() || self.sequence.gaps().is_empty() {
+            return;
+        }
+        if cx.now >= self.give_up_due(cx.config) {
+            self.give_up(cx);
+        } else if cx.now >= self.repeat_due() {
+            self.report(cx, Cause::Repeat);
+        }
+    }
+
+    /// 1.25 × the time that a repair takes, as measured; never less than the
+    /// long-haul round trip, never more than four of it.
+    fn repeat_due(&self) -> Time {
+        let fill = self.fill.mean().max(self.rtt).min(self.rtt * 4);
+        self.last_nack + fill.scale(5, 4).max(REPEAT_MIN)
+    }
+
+    fn give_up_due(&self, config: &Config) -> Time {
+        self.stalled + config.give_up.unwrap_or((self.rtt * 6).max(GIVE_UP_MIN))
+    }
+
+    /// The oldest hole is not going to be filled: what waits goes on in order,
+    /// past the hole, and the RNICs recover by themselves.
+    fn give_up<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        cx.out.count(Metric::GapsGivenUp, self.sequence.gaps().len() as u64);
+        for packet in self.sequence.release() {
+            cx.pool.give(packet.bytes().len());
+            cx.out.count(Metric::DepotReleased, 1);
+            cx.out.deliver(packet);
+        }
+        self.stalled = cx.now;
+    }
+}

@@ -1,0 +1,226 @@
+//! The selective-repeat filter: which repeats of the source cross the link.
+
+use common::control::Reason;
+use common::frame::{Class, Frame, Packet};
+use common::metrics::Metric;
+use common::psn::Seq;
+
+use crate::flow::{release, share};
+use crate::{Actions, Cx, Flow, Recovery};
+
+/// After so many unsolicited passes without progress everything passes.
+const FRUITLESS: u32 = 2;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// The source sends new packets.
+    None,
+    /// It rewound because of a NAK.
+    Solicited,
+    /// It rewound by itself: a timeout, real or spurious.
+    Timeout,
+}
+
+/// Where the source is in its current pass over packets it sent before. A
+/// pass begins when the PSN does not increase, and ends at `next_psn` or at
+/// the next such step†.
+#[derive(Clone, Debug)]
+pub(crate) struct Pass {
+    kind: Kind,
+    /// One past the newest packet that the source sent in this pass.
+    cursor: Seq,
+    /// Packets marked as needed.
+    pub needed: u32,
+    /// One past the highest number that was ever marked.
+    needed_end: Seq,
+    /// The destination itself asked for `genuine.0 .. genuine.1`.
+    genuine: (Seq, Seq),
+    /// Timeout passes since `progress` moved.
+    fruitless: u32,
+    progress: Seq,
+}
+
+impl Pass {
+    pub fn new(next: Seq) -> Self {
+        Self {
+            kind: Kind::None,
+            cursor: next,
+            needed: 0,
+            needed_end: next,
+            genuine: (next, next),
+            fruitless: 0,
+            progress: next,
+        }
+    }
+
+    /// The source sent `seq` for the first time.
+    pub fn end(&mut self, seq: Seq) {
+        self.kind = Kind::None;
+        self.cursor = seq.next();
+    }
+
+    /// Whatever pass is under way no longer means anything.
+    pub fn abandon(&mut self) {
+        self.kind = Kind::None;
+    }
+
+    /// The destination asked for `from .. to` with a NAK of its own.
+    pub fn ask_genuinely(&mut self, from: Seq, to: Seq) {
+        self.genuine = (from, to);
+    }
+
+    /// `seq` is missing at the Depot and must come from the source.
+    pub fn need(&mut self, seq: Seq) {
+        self.needed += 1;
+        self.needed_end = self.needed_end.max(seq.next());
+    }
+
+    /// Whether `seq` will come by itself in the running pass.
+    pub fn will_reach(&self, seq: Seq) -> bool {
+        self.kind != Kind::None && seq >= self.cursor
+    }
+
+    /// Takes `seq` out of what the destination asked for.
+    fn take_genuine(&mut self, seq: Seq) -> bool {
+        let asked = self.genuine.0 <= seq && seq < self.genuine.1;
+        if asked {
+            self.genuine.0 = seq.next();
+        }
+        asked
+    }
+
+    /// Nothing that is asked for lies beyond `seq`.
+    fn is_last_needed(&self, seq: Seq) -> bool {
+        let next = seq.next();
+        next >= self.needed_end && (self.genuine.0 >= self.genuine.1 || next >= self.genuine.1)
+    }
+}
+
+impl<F: Frame> Flow<F> {
+    /// A packet that the source sent before.
+    pub(crate) fn on_repeat<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: F,
+        seq: Seq,
+        ack_req: bool,
+    ) {
+        let stepped_back = seq < self.pass.cursor;
+        self.pass.cursor = seq.next();
+        if !self.discovery.is_protected() {
+            self.pass.abandon();
+            self.naks.abandon();
+            self.mark_sent(cx, seq);
+            cx.out.count(Metric::SentryUnprotected, 1);
+            return cx.out.forward(Packet::Owned(frame), Class::Data);
+        }
+        if stepped_back || self.pass.kind == Kind::None {
+            self.begin_pass(cx);
+        }
+        let needed = self.window.get_mut(seq).is_some_and(|s| core::mem::take(&mut s.needed));
+        if needed {
+            self.pass.needed -= 1;
+        }
+        // Not `||`: both have to be taken.
+        if needed | self.pass.take_genuine(seq) {
+            cx.out.count(Metric::SentryNeeded, 1);
+            self.let_pass(cx, frame, seq, ack_req);
+            if self.pass.is_last_needed(seq) {
+                self.sync(cx, Reason::Resent);
+            }
+        } else if self.may_filter(cx, seq) {
+            self.filter(cx, frame, seq, ack_req);
+        } else {
+            cx.out.count(Metric::SentryDoubtful, 1);
+            self.let_pass(cx, frame, seq, ack_req);
+        }
+    }
+
+    fn begin_pass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.naks.rewind_began(cx.now) {
+            self.pass.kind = Kind::Solicited;
+            cx.out.count(Metric::PassSolicited, 1);
+            return;
+        }
+        self.pass.kind = Kind::Timeout;
+        cx.out.count(Metric::PassTimeout, 1);
+        self.naks.source_timeout();
+        let delivered = self.knowledge.as_ref().map(|k| k.expected);
+        let progress = self.acked.or(delivered).unwrap_or(self.pass.progress);
+        if progress > self.pass.progress {
+            self.pass.progress = progress;
+            self.pass.fruitless = 0;
+        }
+        self.pass.fruitless += 1;
+        // Find out at once whether the source is right.
+        self.sync(cx, Reason::Tail);
+    }
+
+    /// A repeat that nobody asked for is dropped only on positive knowledge†:
+    /// the Depot has it, or its newest copy may still be under way.
+    fn may_filter<A>(&self, cx: &Cx<'_, A>, seq: Seq) -> bool {
+        if self.pass.kind == Kind::Timeout && self.pass.fruitless > FRUITLESS {
+            return false;
+        }
+        let under_way =
+            self.window.get(seq).is_some_and(|s| cx.now < s.sent + self.rtt.with_margin());
+        under_way
+            || self.knowledge.as_ref().is_some_and(|known| {
+                // The source may time out because the destination lost what
+                // the Depot delivered: a timeout passes that on.
+                known.holds(seq) || (self.pass.kind == Kind::Solicited && known.delivered(seq))
+            })
+    }
+
+    /// Drops a repeat. A cache keeps the copy that asks for an ACK, should the
+    /// first one not have done so.
+    fn filter<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, ack_req: bool) {
+        let reason = match self.pass.kind {
+            Kind::Timeout => Metric::DropSpurious,
+            _ => Metric::DropFiltered,
+        };
+        let old = match self.window.get_mut(seq) {
+            Some(slot) if ack_req && !slot.ack_req => slot.handle.take(),
+            _ => None,
+        };
+        if old.is_none() {
+            return cx.out.discard(Packet::Owned(frame), reason);
+        }
+        release(cx, old);
+        let (copy, handle) = share(cx, frame);
+        cx.out.discard(copy, reason);
+        if let Some(slot) = self.window.get_mut(seq) {
+            slot.ack_req = true;
+            slot.handle = handle;
+        }
+    }
+
+    /// Sends a repeat across, ahead of new data, and remembers it.
+    fn let_pass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, ack_req: bool) {
+        let round = self.naks.round();
+        self.mark_sent(cx, seq);
+        let keeps = self.window.get(seq).is_some() && seq >= self.released;
+        if !keeps {
+            return cx.out.forward(Packet::Owned(frame), Class::High);
+        }
+        let (packet, handle) = share(cx, frame);
+        if let Some(slot) = self.window.get_mut(seq) {
+            slot.round = round;
+            slot.ack_req |= ack_req;
+            let old = core::mem::replace(&mut slot.handle, handle);
+            if cx.config.recovery == Recovery::Lr2 && old.is_none() && slot.handle.is_some() {
+                self.let_through.push(seq);
+            }
+            release(cx, old);
+        }
+        cx.out.forward(packet, Class::High);
+    }
+
+    /// A copy of `seq` leaves now.
+    pub(crate) fn mark_sent<A>(&mut self, cx: &Cx<'_, A>, seq: Seq) {
+        if let Some(slot) = self.window.get_mut(seq) {
+            slot.sent = cx.now;
+            slot.resent = true;
+        }
+    }
+}

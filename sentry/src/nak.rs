@@ -1,0 +1,124 @@
+//! NAKs to the source: when, how many, and whether one made it rewind.
+
+use common::frame::Frame;
+use common::metrics::Metric;
+use common::rtt::Rtt;
+use common::time::{Span, Time};
+
+use crate::{Actions, Cx, Flow};
+
+/// Most NAKs between two ACKs that advance `acked`†. RNICs ignore a second
+/// NAK before a positive ACK, and count them against their retry limits.
+const CAP: u32 = 2;
+/// Round trip to the source until one was measured.
+const SOURCE_RTT: Span = Span::from_millis(1);
+/// A rewind takes at least this long to be seen.
+const PATIENCE: Span = Span::from_micros(500);
+
+/// The NAKs of one flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Naks {
+    /// The NAK that the source hasn't answered with a rewind; `Some(at)` in
+    /// `own` if the Sentry made it.
+    outstanding: bool,
+    own: Option<Time>,
+    /// Made since `acked` last advanced.
+    sent: u32,
+    /// Grows with every NAK made.
+    round: u32,
+    source_rtt: Rtt,
+}
+
+impl Naks {
+    pub fn new() -> Self {
+        Self {
+            outstanding: false,
+            own: None,
+            sent: 0,
+            round: 0,
+            source_rtt: Rtt::guess(SOURCE_RTT),
+        }
+    }
+
+    /// `acked` advanced.
+    pub fn progress(&mut self) {
+        self.sent = 0;
+    }
+
+    /// The destination's own NAK is on its way to the source.
+    pub fn genuine(&mut self) {
+        self.outstanding = true;
+        self.own = None;
+    }
+
+    /// The source timed out: it has spent one of its retries by itself†.
+    pub fn source_timeout(&mut self) {
+        self.sent = CAP - 1;
+    }
+
+    /// The source rewound. True if a NAK had asked for it.
+    pub fn rewind_began(&mut self, now: Time) -> bool {
+        if let Some(at) = self.own.take() {
+            self.source_rtt.sample(now.since(at));
+        }
+        core::mem::take(&mut self.outstanding)
+    }
+
+    /// No rewind is awaited any more.
+    pub fn abandon(&mut self) {
+        self.outstanding = false;
+        self.own = None;
+    }
+
+    /// The number of the current round, from 1.
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// Whether a rewind is awaited.
+    pub fn is_outstanding(&self) -> bool {
+        self.outstanding
+    }
+
+    /// When a NAK of ours counts as lost; doubled for the second.
+    pub fn due(&self) -> Time {
+        let Some(at) = self.own else { return Time::NEVER };
+        let patience = (self.source_rtt.with_margin() * 2).max(PATIENCE);
+        at + patience * (1 << self.sent.saturating_sub(1).min(CAP))
+    }
+}
+
+impl<F: Frame> Flow<F> {
+    /// Asks the source to rewind to the oldest packet that the destination
+    /// hasn't acknowledged (DESIGN §3.3), if that can be done.
+    pub(crate) fn ask_source<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if !cx.config.recovery.asks_source() {
+            return;
+        }
+        let withheld = match (self.acked, cx.out.requester()) {
+            (None, _) => Metric::NakNoAcked,
+            (_, None) => Metric::NakNoRequester,
+            _ if self.naks.sent >= CAP => Metric::NakCapped,
+            (Some(acked), Some(_)) => {
+                if acked < self.next {
+                    cx.out.nak(acked.psn());
+                    cx.out.count(Metric::NakSynthesised, 1);
+                    self.naks.sent += 1;
+                    self.naks.round += 1;
+                    self.naks.outstanding = true;
+                    self.naks.own = Some(cx.now);
+                }
+                return;
+            }
+        };
+        cx.out.count(withheld, 1);
+    }
+
+    /// No rewind followed our NAK in time: it was lost, or ignored.
+    pub(crate) fn nak_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        self.naks.abandon();
+        if self.pass.needed > 0 {
+            self.ask_source(cx);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A STATUS from the Depot: what it proves, and what has to be sent again.
+
+use common::control::{Reason, Status};
+use common::frame::{Class, Frame, Packet};
+use common::metrics::Metric;
+use common::psn::Seq;
+
+use crate::flow::release;
+use crate::knowledge::Knowledge;
+use crate::{Actions, Cx, Flow, Recovery};
+
+/// What is done about a packet that the Depot misses.
+enum Repair {
+    /// Its last resend may still be under way, or it isn't ours any more.
+    Wait,
+    /// Sent again from a handle.
+    Resent,
+    /// The source has to rewind for it.
+    Ask,
+}
+
+impl<F: Frame> Flow<F> {
+    /// A STATUS about this flow from the Depot that booted at `boot`, already
+    /// authenticated and of the current epoch. False if it claims what cannot
+    /// be, and was ignored.
+    pub fn on_status<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        boot: u64,
+        status: &Status,
+    ) -> bool {
+        if self.is_bypassed() {
+            return true;
+        }
+        let Some(known) = Knowledge::read(status, boot, self.next) else { return false };
+        self.unanswered = None;
+        if self.discovery.answered() {
+            cx.out.count(Metric::FlowProtected, 1);
+        }
+        let newest_echo = self.knowledge.as_ref().filter(|k| k.boot == boot).map(|k| k.echo);
+        if newest_echo.is_none_or(|newest| known.echo > newest) && known.echo.as_nanos() > 0 {
+            self.rtt.sample(cx.now.since(known.echo + status.hold));
+        }
+        if let Some(ack) = status.ack {
+            let acked = ack.psn.unwrap_near(self.next).next();
+            let any = acked > self.first;
+            if self.advance_acked(cx, acked) && any && cx.out.requester().is_some() {
+                // The destination did send this ACK; should it have been lost
+                // on the way, the source still gets to know of it.
+                cx.out.ack(ack);
+            }
+        }
+        self.release_arrived(cx, &known);
+        self.repair(cx, &known);
+        self.knowledge = Some(known);
+        true
+    }
+
+    /// Lets go of what the Depot is known to have.
+    fn release_arrived<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, known: &Knowledge) {
+        while self.released < known.expected {
+            let handle = self.window.get_mut(self.released).and_then(|slot| slot.handle.take());
+            release(cx, handle);
+            self.released = self.released.next();
+        }
+        if self.acked.is_none() {
+            self.trim(cx, known.expected);
+        }
+        if cx.config.recovery == Recovery::Lr2 {
+            let mut waiting = core::mem::take(&mut self.let_through);
+            waiting.retain(|seq| {
+                let Some(slot) = self.window.get_mut(*seq) else { return false };
+                let arrived = known.holds(*seq) && slot.sent <= known.echo;
+                if arrived {
+                    release(cx, slot.handle.take());
+                }
+                slot.handle.is_some()
+            });
+            self.let_through = waiting;
+        }
+    }
+
+    /// Gets what is missing across again.
+    fn repair<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, known: &Knowledge) {
+        let (mut resent, mut ask) = (false, false);
+        let oldest = self.window.start();
+        for (start, end) in known.missing() {
+            let mut seq = (*start).max(oldest);
+            while seq < (*end).min(self.next) {
+                match self.repair_one(cx, known, seq) {
+                    Repair::Wait => {}
+                    Repair::Resent => resent = true,
+                    Repair::Ask => ask = true,
+                }
+                seq = seq.next();
+            }
+        }
+        if resent {
+            self.sync(cx, Reason::Resent);
+        }
+        if ask && !self.naks.is_outstanding() {
+            self.ask_source(cx);
+        }
+    }
+
+    fn repair_one<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        known: &Knowledge,
+        seq: Seq,
+    ) -> Repair {
+        let Some(slot) = self.window.get_mut(seq) else { return Repair::Wait };
+        // The Depot had not heard of the last resend when it complained†.
+        let patience = self.rtt.mean().scale(5, 4);
+        if slot.resent && known.echo < slot.sent && cx.now < slot.sent + patience {
+            return Repair::Wait;
+        }
+        let was_needed = slot.needed;
+        if let Some(handle) = slot.handle.clone() {
+            slot.sent = cx.now;
+            slot.resent = true;
+            slot.needed = false;
+            if was_needed {
+                self.pass.needed -= 1;
+            }
+            cx.out.count(Metric::CreatedHandle, 1);
+            cx.out.count(Metric::SentryResent, 1);
+            cx.out.forward(Packet::Shared(handle), Class::High);
+            return Repair::Resent;
+        }
+        let let_through = slot.round != 0 && slot.round == self.naks.round();
+        slot.needed = true;
+        if !was_needed {
+            cx.out.count(Metric::SentryUncached, 1);
+            self.pass.need(seq);
+        }
+        if let_through || !self.pass.will_reach(seq) { Repair::Ask } else { Repair::Wait }
+    }
+}

@@ -1,0 +1,90 @@
+//! What a flow does when nothing happens.
+
+use common::control::Reason;
+use common::frame::Frame;
+use common::time::{Span, Time};
+
+use crate::{Actions, Config, Cx, Flow};
+
+/// Shortest derived timeouts: below them a scheduler's noise would look like
+/// loss.
+const TAIL_MIN: Span = Span::from_micros(100);
+const STATUS_MIN: Span = Span::from_micros(500);
+const PEER_MIN: Span = Span::from_millis(50);
+/// SYNC(tail) messages to a Depot that has everything, while the
+/// destination's ACK is awaited.
+const PATIENT_TAILS: u32 = 8;
+
+impl<F: Frame> Flow<F> {
+    /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] for
+    /// a flow with nothing outstanding.
+    pub fn deadline(&self, config: &Config, now: Time) -> Time {
+        if self.is_bypassed() || !self.is_outstanding() {
+            return Time::NEVER;
+        }
+        if !self.discovery.is_protected() {
+            return self.discovery.due(self.last_sync, self.rtt.mean(), now);
+        }
+        self.naks
+            .due()
+            .min(self.peer_due(config))
+            .min(self.tail_due(config))
+            .min(self.keepalive_due(config))
+    }
+
+    /// Does what is due.
+    pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        let now = cx.now;
+        if self.is_bypassed() || !self.is_outstanding() {
+            return;
+        }
+        if !self.discovery.is_protected() {
+            if now >= self.discovery.due(self.last_sync, self.rtt.mean(), now) {
+                self.seek_again(cx);
+            }
+            return;
+        }
+        if now >= self.peer_due(cx.config) {
+            return self.lose_peer(cx);
+        }
+        if now >= self.naks.due() {
+            self.nak_again(cx);
+        }
+        if now >= self.tail_due(cx.config) {
+            self.tails += 1;
+            self.sync(cx, Reason::Tail);
+        } else if now >= self.keepalive_due(cx.config) {
+            self.sync(cx, Reason::Keepalive);
+        }
+    }
+
+    fn peer_due(&self, config: &Config) -> Time {
+        let timeout = config.peer_timeout.unwrap_or((self.rtt.mean() * 4).max(PEER_MIN));
+        self.unanswered.map_or(Time::NEVER, |since| since + timeout)
+    }
+
+    /// SYNC(tail): the source paused and something is unconfirmed. Repeated
+    /// with back-off until it is†.
+    fn tail_due(&self, config: &Config) -> Time {
+        let rtt = self.rtt.mean();
+        if self.tails == 0 {
+            let timeout = config.tail_timeout.unwrap_or((rtt / 8).max(TAIL_MIN));
+            return self.last_data + timeout;
+        }
+        let all_arrived = self.knowledge.as_ref().is_some_and(|k| k.expected >= self.next);
+        if all_arrived && self.tails >= PATIENT_TAILS {
+            return Time::NEVER;
+        }
+        let backoff = (rtt / 2).max(TAIL_MIN) * (1 << self.tails.min(PATIENT_TAILS));
+        let limit = if all_arrived { rtt * 64 } else { rtt * 2 };
+        self.last_sync + backoff.min(limit.max(TAIL_MIN))
+    }
+
+    fn keepalive_due(&self, config: &Config) -> Time {
+        if self.last_data <= self.last_sync {
+            return Time::NEVER;
+        }
+        let interval = config.status_interval.unwrap_or((self.rtt.mean() / 2).max(STATUS_MIN));
+        self.last_sync + interval
+    }
+}
