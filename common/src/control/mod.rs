@@ -24,6 +24,8 @@ mod keys;
 mod layout;
 mod message;
 mod replay;
+#[cfg(test)]
+mod tests;
 
 pub use codec::{Reject, body_len, decode, encode};
 pub use keys::Keys;

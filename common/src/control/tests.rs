@@ -1,0 +1,470 @@
+use core::net::IpAddr;
+
+use arrayvec::ArrayVec;
+use proptest::prelude::*;
+
+use super::keys::{Scope, TAG_LEN};
+use super::layout::{self, MAGIC};
+use super::*;
+use crate::psn::Psn;
+use crate::time::{Span, Time};
+use crate::wire::{Bth, Headers, Roce, Vlans, icrc, parse};
+
+const BTH_QPN: u32 = 0xabcdef;
+
+fn ip_headers(v4: bool) -> Headers {
+    let ip = |last: u8| -> IpAddr {
+        if v4 { [10, 0, 0, last].into() } else { [0xfd00, 0, 0, 0, 0, 0, 0, last.into()].into() }
+    };
+    Headers::new([2; 6], [4; 6], Vlans::new(7, 0), ip(1), ip(2), 0xc001, 0x68, 64)
+}
+
+fn frame_of(header: &Header, message: &Message, keys: &Keys, headers: &Headers) -> Vec<u8> {
+    let mut frame = vec![0xa5; headers.frame_len(body_len(message))];
+    encode(headers, DEFAULT_OPCODE, BTH_QPN, header, message, keys, &mut frame);
+    frame
+}
+
+fn read(frame: &[u8], keys: &Keys) -> Option<Result<(Header, Message), Reject>> {
+    decode(frame, &parse(frame).ok()?, DEFAULT_OPCODE, keys)
+}
+
+/// A frame with any body under a right tag and a right ICRC.
+fn sealed(body: &[u8], keys: &Keys) -> Vec<u8> {
+    let headers = ip_headers(true);
+    let (src, dst, opcode) = (headers.src(), headers.dst(), DEFAULT_OPCODE);
+    let tag = keys.seal(&Scope { src, dst, opcode, bth_qpn: BTH_QPN }, body);
+    let mut frame = vec![0; headers.frame_len(body.len() + TAG_LEN)];
+    headers.emit(&Bth::new(opcode, BTH_QPN, Psn::new(0)), &mut frame, |out| {
+        out[..body.len()].copy_from_slice(body);
+        out[body.len()..].copy_from_slice(&tag);
+    });
+    frame
+}
+
+/// What a frame is without tag and ICRC.
+fn body_of<'a>(frame: &'a [u8], roce: &Roce) -> &'a [u8] {
+    let body = roce.payload(frame);
+    &body[..body.len() - TAG_LEN]
+}
+
+fn keys() -> Keys {
+    Keys::from_secret(b"a secret of the right length, or so")
+}
+
+fn header() -> Header {
+    Header {
+        node: 0x0102_0304,
+        boot: 0x1112_1314_1516_1718,
+        seq: 0x2122_2324_2526_2728,
+        seen_boot: 0x3132_3334_3536_3738,
+        seen_seq: 0x4142_4344_4546_4748,
+        dest_qpn: 0x51_5253,
+        epoch: 0x6162_6364,
+    }
+}
+
+fn sync() -> Sync {
+    Sync {
+        reason: Reason::Tail,
+        next_psn: Some(Psn::new(0x71_7273)),
+        acked: Some(Psn::new(0x81_8283)),
+        pmtu: 4096,
+        src_qpn: Some(0x91_9293),
+        sent_at: Time::from_nanos(0xa1a2_a3a4_a5a6_a7a8),
+        rtt: Span::from_nanos(0xb1b2_b3b4_b5b6_b7b8),
+    }
+}
+
+fn status(ranges: u32) -> Status {
+    Status {
+        expected: Psn::new(0xff_fff0),
+        high: Psn::new(0x00_1000),
+        ack: Some(LastAck { psn: Psn::new(0xff_ffef), syndrome: 0x1f, msn: 0xc1_c2c3 }),
+        missing: (0..ranges)
+            .map(|n| PsnRange { start: Psn::new(0xff_fff0 + 8 * n), len: n % 8 + 1 })
+            .collect(),
+        from: Psn::new(0xff_fff0),
+        to: Psn::new(0x00_0800),
+        echo: Time::from_nanos(0xd1d2_d3d4_d5d6_d7d8),
+        hold: Span::from_nanos(0xe1e2_e3e4_e5e6_e7e8),
+        pressure: 77,
+        src_qpn: Some(0xf1_f2f3),
+    }
+}
+
+/// The layout as it stands on the wire, so that it can't change unnoticed.
+#[test]
+fn a_sync_byte_for_byte() {
+    let frame = frame_of(&header(), &Message::Sync(sync()), &keys(), &ip_headers(true));
+    #[rustfmt::skip]
+    let body = [
+        b'L', b'R', b'2', 0x93, 1, 1, 0, 0b111,
+        0x01, 0x02, 0x03, 0x04,
+        0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
+        0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
+        0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38,
+        0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48,
+        0x00, 0x51, 0x52, 0x53, 0x61, 0x62, 0x63, 0x64,
+        2, 0, 0x10, 0x00,
+        0x00, 0x71, 0x72, 0x73, 0x00, 0x81, 0x82, 0x83, 0x00, 0x91, 0x92, 0x93,
+        0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8,
+        0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xb8,
+    ];
+    let roce = parse(&frame).unwrap();
+    assert_eq!(body_of(&frame, &roce), body);
+    assert_eq!(roce.payload_len(), 100);
+    assert_eq!((roce.opcode, roce.dest_qpn, roce.ack_req), (DEFAULT_OPCODE, BTH_QPN, false));
+    let expected = blake3::keyed_hash(
+        &blake3::derive_key(
+            "LR2 Gateway, tag of control messages, version 1",
+            b"a secret of the right length, or so",
+        ),
+        &[&roce.src.as_bytes()[..], roce.dst.as_bytes(), &[0xe1, 0, 0xab, 0xcd, 0xef], &body]
+            .concat(),
+    );
+    assert_eq!(roce.payload(&frame)[body.len()..], expected.as_bytes()[..16]);
+}
+
+#[test]
+fn a_status_byte_for_byte() {
+    let frame = frame_of(&header(), &Message::Status(status(2)), &keys(), &ip_headers(true));
+    #[rustfmt::skip]
+    let fields = [
+        0x00, 0xff, 0xff, 0xf0, 0x00, 0x00, 0x10, 0x00,
+        0x00, 0xff, 0xff, 0xf0, 0x00, 0x00, 0x08, 0x00,
+        0x00, 0xff, 0xff, 0xef, 0x1f, 0xc1, 0xc2, 0xc3,
+        0x00, 0xf1, 0xf2, 0xf3,
+        0xd1, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7, 0xd8,
+        0xe1, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7, 0xe8,
+        77, 2, 0, 0,
+        0x00, 0xff, 0xff, 0xf0, 0, 0, 0, 1,
+        0x00, 0xff, 0xff, 0xf8, 0, 0, 0, 2,
+    ];
+    let body = body_of(&frame, &parse(&frame).unwrap()).to_vec();
+    assert_eq!(body[4..8], [1, 2, 0, 0b11]);
+    assert_eq!(body[52..], fields);
+    assert_eq!(body_len(&Message::Status(status(0))), 116);
+    assert_eq!(body_len(&Message::Status(status(32))), 372);
+}
+
+fn any_psn() -> impl Strategy<Value = Psn> {
+    (0..Psn::MODULUS).prop_map(Psn::new)
+}
+
+fn any_qpn() -> impl Strategy<Value = Option<u32>> {
+    prop::option::of(0..Psn::MODULUS)
+}
+
+prop_compose! {
+    fn any_header()(
+        node in any::<u32>(), boot in any::<u64>(), seq in any::<u64>(), seen_boot in any::<u64>(),
+        seen_seq in any::<u64>(), dest_qpn in 0..Psn::MODULUS, epoch in any::<u32>(),
+    ) -> Header {
+        Header { node, boot, seq, seen_boot, seen_seq, dest_qpn, epoch }
+    }
+}
+
+prop_compose! {
+    fn any_sync()(
+        reason in prop::sample::select(vec![
+            Reason::Open, Reason::Tail, Reason::Resent, Reason::Keepalive, Reason::Release,
+        ]),
+        next in any_psn(), acked in prop::option::of(any_psn()), src_qpn in any_qpn(),
+        pmtu in prop::sample::select(vec![0, 256, 512, 1024, 2048, 4096]),
+        sent_at in any::<u64>().prop_map(Time::from_nanos),
+        rtt in any::<u64>().prop_map(Span::from_nanos),
+    ) -> Message {
+        let next_psn = (reason != Reason::Resent).then_some(next);
+        Message::Sync(Sync { reason, next_psn, acked, pmtu, src_qpn, sent_at, rtt })
+    }
+}
+
+prop_compose! {
+    fn any_ack()(psn in any_psn(), syndrome in any::<u8>(), msn in 0..Psn::MODULUS) -> LastAck {
+        LastAck { psn, syndrome, msn }
+    }
+}
+
+prop_compose! {
+    fn any_status()(
+        expected in any_psn(), ack in prop::option::of(any_ack()),
+        before in 0u32..1 << 20, behind in 0u32..1 << 20,
+        // Gaps and what lies between them; with the above, less than half of the
+        // PSN space together.
+        ranges in prop::collection::vec((0u32..1 << 16, 1u32..1 << 16), 0..=MAX_RANGES),
+        echo in any::<u64>().prop_map(Time::from_nanos),
+        hold in any::<u64>().prop_map(Span::from_nanos), pressure in 0u8..=100,
+        src_qpn in any_qpn(),
+    ) -> Message {
+        let from = expected.offset(before);
+        let mut at = from;
+        let mut missing = ArrayVec::new();
+        for (skip, len) in ranges {
+            at = at.offset(skip);
+            missing.push(PsnRange { start: at, len });
+            at = at.offset(len);
+        }
+        let to = at.offset(behind);
+        let high = to.offset(before);
+        Message::Status(Status {
+            expected, high, from, to, ack, missing, echo, hold, pressure, src_qpn,
+        })
+    }
+}
+
+fn any_message() -> impl Strategy<Value = Message> {
+    prop_oneof![any_sync(), any_status()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn what_is_written_is_read(header in any_header(), message in any_message(), v4 in any::<bool>()) {
+        let frame = frame_of(&header, &message, &keys(), &ip_headers(v4));
+        prop_assert_eq!(read(&frame, &keys()), Some(Ok((header, message))));
+    }
+
+    /// There is one way to write a message: whatever is accepted is written
+    /// again just so. Nothing panics on the way.
+    #[test]
+    fn what_is_read_is_written_so(
+        header in any_header(), message in any_message(),
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3),
+        cut in prop::option::of(0usize..120),
+    ) {
+        let frame = frame_of(&header, &message, &keys(), &ip_headers(true));
+        let mut body = body_of(&frame, &parse(&frame).unwrap()).to_vec();
+        for (at, value) in changes {
+            *at.get_mut(&mut body) = value;
+        }
+        body.truncate(cut.unwrap_or(body.len()));
+        if let Some(Ok((header, message))) = read(&sealed(&body, &keys()), &keys()) {
+            let mut again = vec![0xa5; layout::len(&message)];
+            layout::write(&header, &message, &mut again);
+            prop_assert_eq!(again, body);
+        }
+    }
+
+    #[test]
+    fn any_body_under_a_right_tag(rest in prop::collection::vec(any::<u8>(), 0..500)) {
+        let body = [&MAGIC[..], &rest].concat();
+        let frame = sealed(&body, &keys());
+        prop_assert!(read(&frame, &keys()).is_some_and(|read| read.is_err()));
+    }
+}
+
+/// What a change of one byte does to a message, after `repair`.
+fn change_each_byte(message: Message, v4: bool, repair: bool) -> Vec<usize> {
+    let original = frame_of(&header(), &message, &keys(), &ip_headers(v4));
+    let mut unnoticed = Vec::new();
+    for at in 0..original.len() {
+        let mut accepted = 0;
+        let flips = (0..8).map(|n| 1 << n).chain([0xff, 0x55]);
+        for flip in flips {
+            let mut frame = original.clone();
+            frame[at] ^= flip;
+            let Ok(roce) = parse(&frame) else { continue };
+            if repair {
+                let crc = icrc(&frame, &roce).to_le_bytes();
+                frame[roce.icrc_at()..usize::from(roce.end)].copy_from_slice(&crc);
+            }
+            if let Some(Ok(read)) = decode(&frame, &roce, DEFAULT_OPCODE, &keys()) {
+                assert_eq!(read, (header(), message.clone()), "byte {at} changed the message");
+                accepted += 1;
+            }
+        }
+        if accepted > 0 {
+            unnoticed.push(at);
+        }
+    }
+    unnoticed
+}
+
+#[test]
+fn a_changed_byte_is_noticed_unless_the_way_may_change_it() {
+    // MACs, priority, and another TPID. Behind one tag the IP header is at 18.
+    let ethernet: Vec<usize> = (0..=12).chain([14, 15]).collect();
+    for message in [Message::Sync(sync()), Message::Status(status(32))] {
+        // ToS, TTL, both checksums; FECN, BECN and resv6a of the BTH.
+        let v4 = [&ethernet[..], &[19, 26, 28, 29, 44, 45, 50]].concat();
+        assert_eq!(change_each_byte(message.clone(), true, false), v4);
+        // Traffic class, flow label, hop limit, checksum; the same of the BTH.
+        let v6 = [&ethernet[..], &[18, 19, 20, 21, 25, 64, 65, 70]].concat();
+        assert_eq!(change_each_byte(message, false, false), v6);
+    }
+}
+
+#[test]
+fn without_the_key_only_what_carries_no_meaning_can_be_changed() {
+    let ethernet: Vec<usize> = (0..=12).chain([14, 15]).collect();
+    for message in [Message::Sync(sync()), Message::Status(status(1))] {
+        // Besides those: identification and flags of IPv4, the UDP
+        // source port, of the BTH its flags, P_Key, AckReq and PSN. And the ICRC
+        // itself, since it was repaired.
+        let unnoticed = change_each_byte(message.clone(), true, true);
+        let end = ip_headers(true).frame_len(body_len(&message));
+        let allowed: Vec<usize> = [&ethernet[..], &[19, 22, 23, 24, 26, 28, 29, 38, 39]]
+            .concat()
+            .into_iter()
+            .chain([44, 45, 47, 48, 49, 50, 54, 55, 56, 57])
+            .chain(end - 4..end)
+            .collect();
+        assert_eq!(unnoticed, allowed);
+    }
+}
+
+#[test]
+fn what_is_not_ours_is_passed_on() {
+    let frame = frame_of(&header(), &Message::Sync(sync()), &keys(), &ip_headers(true));
+    let roce = parse(&frame).unwrap();
+    assert_eq!(decode(&frame, &roce, Opcode(0xe2), &keys()), None);
+
+    let mut other_magic = frame.clone();
+    other_magic[usize::from(roce.body)] ^= 1;
+    assert_eq!(read(&other_magic, &keys()), None);
+
+    let headers = ip_headers(true);
+    for (len, verdict) in [(0, None), (3, None), (4, Some(Err(Reject::Truncated)))] {
+        let mut short = vec![0; headers.frame_len(len)];
+        headers.emit(&Bth::new(DEFAULT_OPCODE, 1, Psn::new(1)), &mut short, |out| {
+            out.copy_from_slice(&MAGIC[..len]);
+        });
+        assert_eq!(read(&short, &keys()), verdict, "{len} bytes of the magic");
+    }
+}
+
+#[test]
+fn each_reason_to_reject() {
+    let frame = frame_of(&header(), &Message::Status(status(2)), &keys(), &ip_headers(true));
+    let body = body_of(&frame, &parse(&frame).unwrap()).to_vec();
+    let with = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut body = body.clone();
+        change(&mut body);
+        read(&sealed(&body, &keys()), &keys()).expect("magic and opcode are ours").err()
+    };
+    assert_eq!(with(&|_| ()), None);
+    for len in 5..body.len() {
+        assert_eq!(with(&|b| b.truncate(len)), Some(Reject::Truncated), "{len}");
+    }
+    assert_eq!(with(&|b| b.push(0)), Some(Reject::Truncated));
+    assert_eq!(with(&|b| b.extend([0; 8])), Some(Reject::Truncated));
+    assert_eq!(with(&|b| b[4] = 2), Some(Reject::Version));
+    assert_eq!(with(&|b| b[4] = 0), Some(Reject::Version));
+
+    let invalid: [(&str, usize, u8); 16] = [
+        ("an unknown type", 5, 3),
+        ("a reserved flag", 7, 0b111),
+        ("another reserved flag", 6, 0x80),
+        ("no source QPN, but its field", 7, 0b10),
+        ("no ACK, but its fields", 7, 0b01),
+        ("QPN of 25 bits", 44, 1),
+        ("expected of 25 bits", 52, 1),
+        ("high of 25 bits", 56, 1),
+        ("from of 25 bits", 60, 1),
+        ("to of 25 bits", 64, 1),
+        ("ACK's PSN of 25 bits", 68, 1),
+        ("source QPN of 25 bits", 76, 1),
+        ("pressure over 100", 96, 101),
+        ("a reserved byte", 99, 1),
+        ("a range of 25 bits", 100, 1),
+        ("an empty range", 107, 0),
+    ];
+    for (what, at, value) in invalid {
+        assert_eq!(with(&|b| b[at] = value), Some(Reject::Invalid), "{what}");
+    }
+    assert_eq!(with(&|b| b[97] = 1), Some(Reject::Truncated), "more ranges than declared");
+    assert_eq!(with(&|b| b[97] = 3), Some(Reject::Truncated), "fewer ranges than declared");
+
+    let others = Keys::from_secret(b"another");
+    assert_eq!(read(&frame, &others), Some(Err(Reject::BadTag)));
+    let mut damaged = frame.clone();
+    damaged[120] ^= 1;
+    assert_eq!(read(&damaged, &keys()), Some(Err(Reject::BadIcrc)));
+    for reject in Reject::ALL {
+        assert_eq!(Reject::ALL[reject.index()], reject);
+    }
+}
+
+#[test]
+fn each_bad_range_and_sync() {
+    const HALF: u32 = 1 << 23;
+    let range = |start, len| PsnRange { start: Psn::new(start), len };
+    let is_valid = |from, to, high, missing: &[PsnRange]| {
+        let [expected, from, to, high] = [100, from, to, high].map(Psn::new);
+        let missing = missing.iter().copied().collect();
+        Message::Status(Status { expected, from, to, high, missing, ..status(0) }).is_valid()
+    };
+    assert!(is_valid(100, 100, 100, &[]), "nothing is open");
+    assert!(is_valid(100, 201, 201, &[range(100, 1), range(101, 5), range(200, 1)]));
+    assert!(is_valid(100, 99 + HALF, 99 + HALF, &[range(100, HALF - 1)]), "all that there can be");
+    assert!(is_valid(150, 160, 1000, &[range(150, 10)]), "one of several messages");
+    for (what, from, to, high, missing) in [
+        ("before from", 150, 200, 200, &[range(149, 1)][..]),
+        ("beyond to", 100, 200, 300, &[range(199, 2)]),
+        ("at to", 100, 200, 300, &[range(200, 1)]),
+        ("empty", 100, 200, 200, &[range(100, 0)]),
+        ("overlapping", 100, 200, 200, &[range(100, 5), range(104, 1)]),
+        ("descending", 100, 200, 200, &[range(110, 1), range(105, 1)]),
+        ("longer than any space", 100, 200, 200, &[range(100, u32::MAX)]),
+        ("from before expected", 99, 200, 200, &[]),
+        ("to before from", 150, 149, 200, &[]),
+        ("high before to", 150, 160, 159, &[]),
+        ("high beyond half the space", 100, 100, 100 + HALF, &[]),
+    ] {
+        assert!(!is_valid(from, to, high, missing), "{what}");
+    }
+
+    let is_valid = |sync| Message::Sync(sync).is_valid();
+    assert!(is_valid(sync()));
+    assert!(!is_valid(Sync { next_psn: None, ..sync() }), "only a resend claims nothing");
+    assert!(!is_valid(Sync { reason: Reason::Resent, ..sync() }), "a resend claims nothing");
+    assert!(is_valid(Sync { reason: Reason::Resent, next_psn: None, ..sync() }));
+    assert!(!is_valid(Sync { pmtu: 1500, ..sync() }));
+    assert!(!is_valid(Sync { src_qpn: Some(1 << 24), ..sync() }));
+}
+
+#[test]
+fn keys_change_without_losing_a_message() {
+    let message = Message::Sync(sync());
+    let (old, new): (&[u8], &[u8]) = (b"old", b"new");
+    let steps = [
+        Keys::from_secret(old),
+        Keys::from_secret(old).also_accepting(new),
+        Keys::from_secret(new).also_accepting(old),
+        Keys::from_secret(new),
+    ];
+    let understands = |reader: &Keys, writer: &Keys| {
+        let frame = frame_of(&header(), &message, writer, &ip_headers(true));
+        read(&frame, reader).unwrap().is_ok()
+    };
+    for pair in steps.windows(2) {
+        assert!(understands(&pair[0], &pair[1]) && understands(&pair[1], &pair[0]));
+    }
+    assert!(!understands(&steps[0], &steps[3]));
+    assert!(!understands(&steps[3], &steps[0]));
+    // Two steps at once do lose some.
+    assert!(!understands(&steps[0], &steps[2]));
+
+    let lab = Keys::unkeyed_lab();
+    assert!(understands(&lab, &lab));
+    assert!(!understands(&lab, &steps[0]) && !understands(&steps[0], &lab));
+    assert!(!understands(&lab, &Keys::from_secret(b"")));
+    assert_eq!(format!("{:?}", steps[1]), "Keys(..)");
+}
+
+/// The same message between other hosts, or for another QP, is another message.
+#[test]
+fn the_tag_covers_the_addresses_the_opcode_and_the_qp() {
+    let frame = frame_of(&header(), &Message::Sync(sync()), &keys(), &ip_headers(true));
+    let roce = parse(&frame).unwrap();
+    let swapped = Roce { src: roce.dst, dst: roce.src, ..roce };
+    let other_qp = Roce { dest_qpn: roce.dest_qpn + 1, ..roce };
+    for view in [swapped, other_qp] {
+        assert_eq!(decode(&frame, &view, DEFAULT_OPCODE, &keys()), Some(Err(Reject::BadTag)));
+    }
+    let other_opcode = Opcode(0xe2);
+    let view = Roce { opcode: other_opcode, ..roce };
+    assert_eq!(decode(&frame, &view, other_opcode, &keys()), Some(Err(Reject::BadTag)));
+}
