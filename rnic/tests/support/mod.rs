@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use common::frame::Frame;
 use common::heap::{HeapFrame, HeapPool};
 use common::time::{Span, Time};
+use common::wire::{Opcode, icrc_ok, parse};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::{Completion, Nic, NicConfig, QpConfig, QpId, Received, lab_ip};
@@ -15,12 +16,15 @@ pub const fn mac(host: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, host]
 }
 
+/// Decides whether a frame is lost.
+pub type Loss = Box<dyn FnMut(&[u8]) -> bool>;
+
 /// One direction: in order, with a constant delay.
 pub struct Link {
     delay: Span,
     in_flight: VecDeque<(Time, HeapFrame)>,
     /// Whether to lose a frame.
-    pub lose: Box<dyn FnMut(&[u8]) -> bool>,
+    pub lose: Loss,
     pub offered: u64,
     pub lost: u64,
 }
@@ -47,7 +51,7 @@ impl Link {
 }
 
 /// Losses with probability `p`, the same for the same seed.
-pub fn bernoulli(p: f64, seed: u64) -> Box<dyn FnMut(&[u8]) -> bool> {
+pub fn bernoulli(p: f64, seed: u64) -> Loss {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     Box::new(move |_| rng.random_bool(p))
 }
@@ -125,5 +129,30 @@ impl World {
             }
             self.now = self.now.max(next);
         }
+    }
+}
+
+/// All that `nic` may send now.
+pub fn drain(nic: &mut Nic, now: Time) -> Vec<Vec<u8>> {
+    std::iter::from_fn(|| nic.poll_transmit(now, &mut HeapPool))
+        .map(|frame| frame.bytes().to_vec())
+        .collect()
+}
+
+/// Opcode, PSN and AckReq of a data packet, or PSN, syndrome and MSN of an
+/// acknowledgement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    Data(Opcode, u32, bool),
+    Ack(u32, u8, u32),
+}
+
+/// What a frame is. It has to be RoCEv2 with a right ICRC.
+pub fn look(frame: &[u8]) -> Seen {
+    let roce = parse(frame).expect("a NIC sends RoCEv2");
+    assert!(icrc_ok(frame, &roce));
+    match roce.aeth(frame) {
+        Some(aeth) => Seen::Ack(roce.psn.get(), aeth.syndrome, aeth.msn),
+        None => Seen::Data(roce.opcode, roce.psn.get(), roce.ack_req),
     }
 }
