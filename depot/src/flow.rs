@@ -22,6 +22,9 @@ pub struct Life {
     pub epoch: u32,
 }
 
+/// ACKs of packets that lie further back are not matched.
+const MATCHED: u64 = 1 << 22;
+
 /// One direction of a queue pair, seen from near its destination.
 pub struct Flow<F: Frame> {
     /// Whom the flow is protected for. Until a SYNC tells, everything passes
@@ -255,11 +258,12 @@ impl<F: Frame> Flow<F> {
         self.life.is_some()
     }
 
-    /// PSNs that were delivered and are not known to be acknowledged, for
-    /// matching ACKs of an unknown flow: oldest and one past the newest.
-    pub fn outstanding(&self) -> (Seq, Seq) {
+    /// PSNs that the destination may acknowledge, for matching ACKs of an
+    /// unknown flow: from the first that was seen (an old ACK may come again,
+    /// so `acked` is no bound), to one past the newest that was delivered.
+    pub fn acknowledgeable(&self) -> (Seq, Seq) {
         let end = self.sequence.expected();
-        (self.acked.unwrap_or(self.first).min(end), end)
+        (self.first.max(end - MATCHED).min(end), end)
     }
 
     fn status_interval(&self, config: &Config) -> Span {

@@ -53,8 +53,8 @@ pub trait Actions<F: Frame> {
     fn deliver(&mut self, packet: Packet<F>);
     /// Ends the life of a frame or handle, booked under `reason`.
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
-    /// Sends a STATUS about this flow to the Sentry.
-    fn status(&mut self, status: Status);
+    /// Sends a STATUS about `epoch` of this flow to the Sentry.
+    fn status(&mut self, epoch: u32, status: Status);
     /// The requester's QPN, if it is known beyond doubt.
     fn requester(&self) -> Option<u32>;
     /// Bumps a counter.

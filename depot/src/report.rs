@@ -32,6 +32,7 @@ impl<F: Frame> Flow<F> {
     /// are spread over several; when a gap has just opened, the newest ones
     /// are enough.
     pub(crate) fn report<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, cause: Cause) {
+        let Some(life) = self.life else { return };
         self.last_status = cx.now;
         let (expected, high) = (self.sequence.expected(), self.sequence.high());
         let gaps = self.sequence.gaps().len();
@@ -52,7 +53,7 @@ impl<F: Frame> Flow<F> {
                 _ => high,
             };
             let status = self.status(cx, from, to, begin..end);
-            cx.out.status(status);
+            cx.out.status(life.epoch, status);
             from = to;
         }
         if gaps > 0 {

@@ -2,7 +2,6 @@
 
 use common::control::LastAck;
 use common::frame::Frame;
-use common::metrics::Metric;
 use common::psn::{Psn, Seq};
 use common::wire::Aeth;
 
@@ -21,15 +20,17 @@ pub enum Verdict {
 
 impl<F: Frame> Flow<F> {
     /// The destination acknowledged everything up to and including `psn`.
-    pub fn on_ack<A: Actions<F>>(&mut self, _cx: &mut Cx<'_, A>, psn: Psn, msn: u32) {
+    /// Always forwarded.
+    pub fn on_ack(&mut self, psn: Psn, msn: u32) -> Verdict {
         let acked = psn.unwrap_near(self.sequence.expected()).next();
         self.advance_acked(acked, msn);
+        Verdict::Forward
     }
 
     /// The destination's receive queue isn't ready: it has everything before
-    /// `psn`, and the source will come again.
-    pub fn on_rnr<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) {
-        self.on_ack(cx, psn.prev(), msn);
+    /// `psn`, and the source will come again. Always forwarded.
+    pub fn on_rnr(&mut self, psn: Psn, msn: u32) -> Verdict {
+        self.on_ack(psn.prev(), msn)
     }
 
     /// The destination asks for `psn` (NAK, PSN sequence error).
@@ -61,10 +62,4 @@ impl<F: Frame> Flow<F> {
         self.last_ack =
             Some(LastAck { psn: acked.prev().psn(), syndrome: Aeth::ACK_UNLIMITED, msn });
     }
-}
-
-/// Keeps the metric next to the verdict it counts.
-impl Verdict {
-    /// What the switch books for an absorbed NAK.
-    pub const ABSORBED: Metric = Metric::DropNakAbsorbed;
 }

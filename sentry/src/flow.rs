@@ -12,7 +12,10 @@ use crate::discovery::Discovery;
 use crate::filter::Pass;
 use crate::knowledge::Knowledge;
 use crate::nak::Naks;
-use crate::{Actions, Cx, Request};
+use crate::{Actions, Config, Cx, Request};
+
+/// ACKs of packets that lie further back are not matched.
+const MATCHED: u64 = 1 << 22;
 
 /// One direction of a queue pair, seen from near its source.
 pub struct Flow<F: Frame> {
@@ -64,11 +67,12 @@ pub(crate) struct Slot<S> {
 }
 
 impl<F: Frame> Flow<F> {
-    /// A flow whose first packet will be `psn`.
-    pub fn new<A: Actions<F>>(cx: &mut Cx<'_, A>, psn: Psn) -> Self {
+    /// A flow whose first packet will be `psn`. `epoch` must not have been
+    /// given to any flow of this switch before.
+    pub fn new(config: &Config, now: Time, epoch: u32, psn: Psn) -> Self {
         let next = Seq::first(psn);
         Self {
-            epoch: cx.new_epoch(),
+            epoch,
             first: next,
             next,
             acked: None,
@@ -77,11 +81,11 @@ impl<F: Frame> Flow<F> {
             let_through: Vec::new(),
             pass: Pass::new(next),
             naks: Naks::new(),
-            discovery: Discovery::new(cx.now),
+            discovery: Discovery::new(now),
             knowledge: None,
-            rtt: Rtt::guess(cx.config.rtt_guess),
-            last_data: cx.now,
-            last_sync: cx.now,
+            rtt: Rtt::guess(config.rtt_guess),
+            last_data: now,
+            last_sync: now,
             unanswered: None,
             tails: 0,
             pmtu: 0,
@@ -169,7 +173,8 @@ impl<F: Frame> Flow<F> {
     fn begin_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn) {
         self.forget(cx);
         let (rtt, pmtu) = (self.rtt, self.pmtu);
-        *self = Self { rtt, pmtu, ..Self::new(cx, psn) };
+        let epoch = cx.new_epoch();
+        *self = Self { rtt, pmtu, ..Self::new(cx.config, cx.now, epoch, psn) };
         cx.out.count(Metric::FlowNewEpoch, 1);
     }
 
@@ -203,10 +208,11 @@ impl<F: Frame> Flow<F> {
         self.discovery.is_protected()
     }
 
-    /// PSNs that were sent and are not known to be acknowledged, for matching
-    /// ACKs of an unknown flow: oldest and one past the newest.
-    pub fn outstanding(&self) -> (Seq, Seq) {
-        (self.acked.unwrap_or(self.first), self.next)
+    /// PSNs that the destination may acknowledge, for matching ACKs of an
+    /// unknown flow: from the first of this life (an old ACK may come again,
+    /// so `acked` is no bound), to one past the newest.
+    pub fn acknowledgeable(&self) -> (Seq, Seq) {
+        (self.first.max(self.next - MATCHED), self.next)
     }
 
     /// The number of this life of the flow.
@@ -307,14 +313,6 @@ impl<F: Frame> Flow<F> {
         if reason != Reason::Release {
             self.unanswered.get_or_insert(cx.now);
         }
-        let metric = match reason {
-            Reason::Open => Metric::SyncOpen,
-            Reason::Tail => Metric::SyncTail,
-            Reason::Resent => Metric::SyncResent,
-            Reason::Keepalive => Metric::SyncKeepalive,
-            Reason::Release => Metric::SyncRelease,
-        };
-        cx.out.count(metric, 1);
         cx.out.sync(self.epoch, sync, if resent { Class::High } else { Class::Data });
     }
 }

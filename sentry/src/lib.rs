@@ -112,6 +112,7 @@ pub struct Cx<'a, A> {
 }
 
 impl<A> Cx<'_, A> {
+    /// An epoch that no flow of this switch has had.
     fn new_epoch(&mut self) -> u32 {
         *self.epochs = self.epochs.wrapping_add(1);
         *self.epochs

@@ -1,0 +1,149 @@
+//! Control messages of the peer.
+
+use common::control::{self, Header, Message, Reject, Status, Sync};
+use common::frame::{Frame, Pool, Side, Sink};
+use common::metrics::Metric;
+use common::wire::Roce;
+
+use crate::peers::Refused;
+use crate::switch::{Io, Switch};
+use crate::table::{FlowKey, Hosts, Id, Pipeline};
+
+impl<F: Frame> Switch<F> {
+    /// A frame with the opcode of control messages. One that is ours ends here
+    /// whatever comes of it.
+    pub(crate) fn on_control<P, S>(
+        &mut self,
+        side: Side,
+        frame: F,
+        roce: &Roce,
+        io: &mut Io<'_, P, S>,
+    ) where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let bytes = frame.bytes();
+        let decoded = control::decode(bytes, roce, self.voice.opcode, &self.voice.keys);
+        let booked = match decoded {
+            // Somebody else's use of the opcode.
+            None => return self.pass(side, frame, Metric::PassedTransport, io),
+            // No host has anything to say to a gateway.
+            Some(_) if side == Side::Lan => Metric::DropControlFromLan,
+            Some(Err(reject)) => rejected(reject),
+            Some(Ok((header, message))) => match self.voice.peers.accept(&header) {
+                Err(Refused::Stranger) => Metric::DropControlInvalid,
+                Err(Refused::Replayed) => Metric::DropControlReplayed,
+                Ok(()) => match message {
+                    Message::Sync(sync) if self.config.role.is_depot() => {
+                        self.on_sync(&header, &sync, bytes, roce, io)
+                    }
+                    Message::Status(status) if self.config.role.is_sentry() => {
+                        self.on_status(&header, &status, roce, io)
+                    }
+                    _ => Metric::DropControlUnknownFlow,
+                },
+            },
+        };
+        self.voice.counters.inc(booked);
+    }
+
+    fn on_sync<P, S>(
+        &mut self,
+        header: &Header,
+        sync: &Sync,
+        bytes: &[u8],
+        roce: &Roce,
+        io: &mut Io<'_, P, S>,
+    ) -> Metric
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let hosts = Hosts::of(Side::Wan, roce);
+        let key = FlowKey { hosts, dest_qpn: header.dest_qpn };
+        let id = match sync.next_psn {
+            Some(next) => {
+                let Some(id) = self.entry(key, io.now) else {
+                    return Metric::DropControlUnknownFlow;
+                };
+                self.prepare(id, next, bytes, roce, io.now);
+                id
+            }
+            // It vouches for resends only: a flow can't begin with it.
+            None => match self.table.find(&key) {
+                Some(id) => id,
+                None => return Metric::DropControlUnknownFlow,
+            },
+        };
+        self.adopt_requester(id, sync.src_qpn, io);
+        if let Some(entry) = self.table.get_mut(id)
+            && let Pipeline::Depot(stage) = &mut entry.pipeline
+        {
+            stage.node = Some(header.node);
+        }
+        let life = depot::Life { node: header.node, boot: header.boot, epoch: header.epoch };
+        self.with_depot(id, io, |flow, cx| flow.on_sync(cx, life, sync));
+        Metric::DropSyncConsumed
+    }
+
+    fn on_status<P, S>(
+        &mut self,
+        header: &Header,
+        status: &Status,
+        roce: &Roce,
+        io: &mut Io<'_, P, S>,
+    ) -> Metric
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let hosts = Hosts::of(Side::Wan, roce).reversed();
+        let key = FlowKey { hosts, dest_qpn: header.dest_qpn };
+        let Some(id) = self.table.find(&key) else { return Metric::DropControlUnknownFlow };
+        // It must speak of this life of the flow, and to this life of ours.
+        let current = header.seen_boot == self.voice.peers.boot();
+        match self.table.get_mut(id).map(|entry| &mut entry.pipeline) {
+            Some(Pipeline::Sentry(stage)) if current && stage.state.epoch() == header.epoch => {
+                stage.node = Some(header.node);
+            }
+            _ => return Metric::DropControlUnknownFlow,
+        }
+        self.adopt_requester(id, status.src_qpn, io);
+        let understood = self
+            .with_sentry(id, io, |flow, cx| (flow.on_status(cx, header.boot, status), flow.rtt()));
+        match understood {
+            Some((true, rtt)) => {
+                if let Some(rtt) = rtt {
+                    self.voice.counters.set(Metric::PathRtt, rtt.as_nanos());
+                }
+                Metric::DropStatusConsumed
+            }
+            _ => Metric::DropControlInvalid,
+        }
+    }
+
+    /// The peer knows the requester of flow `id`.
+    fn adopt_requester<P, S>(&mut self, id: Id, qpn: Option<u32>, io: &Io<'_, P, S>) {
+        let (Some(qpn), Some(entry)) = (qpn, self.table.get(id)) else { return };
+        if entry.peer.is_some() {
+            return;
+        }
+        let answers = FlowKey { hosts: entry.key.hosts.reversed(), dest_qpn: qpn };
+        if let Some(other) = self.entry(answers, io.now)
+            && self.table.get(other).is_some_and(|entry| entry.peer.is_none())
+        {
+            self.table.pair(id, other);
+            self.voice.counters.inc(Metric::FlowPaired);
+        }
+    }
+}
+
+const fn rejected(reject: Reject) -> Metric {
+    match reject {
+        Reject::BadIcrc => Metric::DropControlBadIcrc,
+        Reject::Truncated => Metric::DropControlTruncated,
+        Reject::Version => Metric::DropControlVersion,
+        Reject::BadTag => Metric::DropControlBadTag,
+        Reject::Invalid => Metric::DropControlInvalid,
+    }
+}

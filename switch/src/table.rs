@@ -1,0 +1,233 @@
+//! The flow table: one entry per direction and destination QP.
+
+use common::frame::{Frame, Side};
+use common::psn::Seq;
+use common::time::Time;
+use common::wire::{Addr, Headers, Roce, Vlans};
+use hashbrown::HashMap;
+use slab::Slab;
+
+use crate::pairing::Matching;
+
+/// What tells flows apart (DESIGN §1), with the side they come from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct FlowKey {
+    pub hosts: Hosts,
+    pub dest_qpn: u32,
+}
+
+/// One direction between two hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Hosts {
+    /// The port that packets of this direction arrive on.
+    pub side: Side,
+    pub vlans: Vlans,
+    pub src: Addr,
+    pub dst: Addr,
+}
+
+impl Hosts {
+    /// The direction of a packet that arrived on `side`.
+    pub fn of(side: Side, roce: &Roce) -> Self {
+        Self { side, vlans: roce.vlans, src: roce.src, dst: roce.dst }
+    }
+
+    /// The way back.
+    pub fn reversed(self) -> Self {
+        Self { side: self.side.other(), vlans: self.vlans, src: self.dst, dst: self.src }
+    }
+}
+
+/// Index of an entry.
+pub(crate) type Id = usize;
+
+/// Everything about one flow.
+pub(crate) struct Entry<F: Frame> {
+    pub key: FlowKey,
+    /// The flow of the opposite direction of the same queue pair. Its
+    /// destination QP is this flow's requester.
+    pub peer: Option<Id>,
+    /// What is known of the peer flow while it isn't sure.
+    pub matching: Option<Matching>,
+    /// The pipeline that its requests go through.
+    pub pipeline: Pipeline<F>,
+    /// MSN of the destination's newest ACK.
+    pub msn: u32,
+    /// When a timer of this entry is due; [`Time::NEVER`] if none is set.
+    pub armed: Time,
+    /// Its newest packet.
+    pub seen: Time,
+    /// Tells apart the entries that use one index after each other.
+    pub generation: u32,
+}
+
+/// What happens to the requests of a flow.
+pub(crate) enum Pipeline<F: Frame> {
+    /// None were seen yet; so far this is only where ACKs go.
+    None,
+    /// They leave for the long-haul link.
+    Sentry(Box<Stage<sentry::Flow<F>>>),
+    /// They arrive from it.
+    Depot(Box<Stage<depot::Flow<F>>>),
+}
+
+/// A pipeline's state with what its own frames are made from.
+pub(crate) struct Stage<S> {
+    pub state: S,
+    pub headers: Headers,
+    /// When `headers` was last taken from a packet.
+    pub headers_at: Time,
+    /// UDP source port, as a hint for pairing.
+    pub src_port: u16,
+    /// The box that answers, or asks, for this flow.
+    pub node: Option<u32>,
+}
+
+impl<F: Frame> Pipeline<F> {
+    /// PSNs that the destination may acknowledge, oldest and one past the
+    /// newest, and the UDP source port of the requests.
+    pub fn acknowledgeable(&self) -> Option<(Seq, Seq, u16)> {
+        let ((oldest, end), port) = match self {
+            Self::None => return None,
+            Self::Sentry(stage) => (stage.state.acknowledgeable(), stage.src_port),
+            Self::Depot(stage) => (stage.state.acknowledgeable(), stage.src_port),
+        };
+        Some((oldest, end, port))
+    }
+}
+
+/// All flows of a worker.
+pub(crate) struct Table<F: Frame> {
+    index: HashMap<FlowKey, Id, foldhash::quality::FixedState>,
+    entries: Slab<Entry<F>>,
+    /// Flows with requests whose requester is unknown, by their hosts.
+    unpaired: HashMap<Hosts, Vec<Id>, foldhash::quality::FixedState>,
+    limit: usize,
+    generation: u32,
+}
+
+impl<F: Frame> Table<F> {
+    pub fn new(limit: usize, seed: u64) -> Self {
+        let state = || foldhash::quality::FixedState::with_seed(seed);
+        Self {
+            index: HashMap::with_hasher(state()),
+            entries: Slab::new(),
+            unpaired: HashMap::with_hasher(state()),
+            limit,
+            generation: 0,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// One past the largest index in use.
+    pub fn capacity(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    pub fn find(&self, key: &FlowKey) -> Option<Id> {
+        self.index.get(key).copied()
+    }
+
+    pub fn get(&self, id: Id) -> Option<&Entry<F>> {
+        self.entries.get(id)
+    }
+
+    pub fn get_mut(&mut self, id: Id) -> Option<&mut Entry<F>> {
+        self.entries.get_mut(id)
+    }
+
+    /// The entry of `key`, new if need be; with whether it is new. `None` if
+    /// the table is full.
+    pub fn entry(&mut self, key: FlowKey, now: Time) -> Option<(Id, bool)> {
+        if let Some(id) = self.find(&key) {
+            return Some((id, false));
+        }
+        if self.entries.len() >= self.limit {
+            return None;
+        }
+        self.generation = self.generation.wrapping_add(1);
+        let id = self.entries.insert(Entry {
+            key,
+            peer: None,
+            matching: None,
+            pipeline: Pipeline::None,
+            msn: 0,
+            armed: Time::NEVER,
+            seen: now,
+            generation: self.generation,
+        });
+        self.index.insert(key, id);
+        Some((id, true))
+    }
+
+    /// Takes an entry out, and its peer's knowledge of it.
+    pub fn remove(&mut self, id: Id) -> Option<Entry<F>> {
+        self.unpair(id);
+        let entry = self.entries.try_remove(id)?;
+        self.index.remove(&entry.key);
+        self.forget_unpaired(&entry.key.hosts, id);
+        Some(entry)
+    }
+
+    /// The flow's requester is to be found.
+    pub fn await_pairing(&mut self, id: Id) {
+        if let Some(entry) = self.entries.get(id)
+            && entry.peer.is_none()
+        {
+            let list = self.unpaired.entry(entry.key.hosts).or_default();
+            if !list.contains(&id) {
+                list.push(id);
+            }
+        }
+    }
+
+    /// Flows between `hosts` whose requester is unknown.
+    pub fn unpaired(&self, hosts: &Hosts) -> &[Id] {
+        self.unpaired.get(hosts).map_or(&[], Vec::as_slice)
+    }
+
+    /// `a` and `b` are the two directions of one queue pair.
+    pub fn pair(&mut self, a: Id, b: Id) {
+        for (one, other) in [(a, b), (b, a)] {
+            if let Some(entry) = self.entries.get_mut(one) {
+                entry.peer = Some(other);
+                entry.matching = None;
+                let hosts = entry.key.hosts;
+                self.forget_unpaired(&hosts, one);
+            }
+        }
+    }
+
+    /// Nothing is known any more of which flows belong together with `id`.
+    pub fn unpair(&mut self, id: Id) {
+        let Some(peer) = self.entries.get_mut(id).and_then(|entry| entry.peer.take()) else {
+            return;
+        };
+        if let Some(entry) = self.entries.get_mut(peer) {
+            entry.peer = None;
+        }
+        for one in [id, peer] {
+            if self.entries.get(one).is_some_and(|e| !matches!(e.pipeline, Pipeline::None)) {
+                self.await_pairing(one);
+            }
+        }
+    }
+
+    fn forget_unpaired(&mut self, hosts: &Hosts, id: Id) {
+        if let Some(list) = self.unpaired.get_mut(hosts) {
+            list.retain(|other| *other != id);
+            if list.is_empty() {
+                self.unpaired.remove(hosts);
+            }
+        }
+    }
+
+    /// The requester's QPN of a flow, if it is known.
+    pub fn requester(&self, id: Id) -> Option<u32> {
+        let peer = self.entries.get(id)?.peer?;
+        Some(self.entries.get(peer)?.key.dest_qpn)
+    }
+}

@@ -1,0 +1,38 @@
+//! When which flow is due.
+//!
+//! An entry is in the queue at most once for each time that its deadline moved
+//! forward; a deadline that moves back is noticed when the old one fires. So a
+//! flow with nothing outstanding costs nothing, and a busy one little.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use common::time::Time;
+
+use crate::table::Id;
+
+/// A priority queue of deadlines.
+#[derive(Default)]
+pub(crate) struct Timers {
+    queue: BinaryHeap<Reverse<(Time, Id, u32)>>,
+}
+
+impl Timers {
+    /// Wakes the entry `id` of `generation` at `at`.
+    pub fn push(&mut self, at: Time, id: Id, generation: u32) {
+        self.queue.push(Reverse((at, id, generation)));
+    }
+
+    /// When the next one fires.
+    pub fn next(&self) -> Time {
+        self.queue.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
+    }
+
+    /// Takes one that is due.
+    pub fn pop(&mut self, now: Time) -> Option<(Time, Id, u32)> {
+        if self.next() > now {
+            return None;
+        }
+        self.queue.pop().map(|Reverse(timer)| timer)
+    }
+}
