@@ -1,0 +1,244 @@
+//! Settings that are fine each by itself and cannot work together.
+
+use std::borrow::Cow;
+
+use super::read::Document;
+use super::{Config, FRAME_OVERHEAD, Keying, Port, sizing, units};
+
+/// Adds a problem for whatever cannot work, a warning for whatever works but
+/// was probably not meant.
+pub(super) fn all(doc: &Document<'_>, config: &mut Config) {
+    devices(doc, config);
+    mtu(doc, config);
+    memory(doc, config);
+    eal(doc, config);
+    timers(doc, config);
+    if config.peer.keying == Keying::LabUnkeyed && doc.is_set("peer.lab_unkeyed") {
+        config
+            .warnings
+            .push("peer.lab_unkeyed: anyone on the path can forge control messages".into());
+    }
+}
+
+fn ports(config: &Config) -> [(&'static str, &Port); 2] {
+    [("lan", &config.lan), ("wan", &config.wan)]
+}
+
+fn devices(doc: &Document<'_>, config: &mut Config) {
+    let mut warnings = Vec::new();
+    for (side, port) in ports(config) {
+        let key = format!("{side}.device");
+        if port.device.is_empty() {
+            continue; // has been reported as missing
+        }
+        if port.is_pci() && pci_address(&port.device).is_none() {
+            doc.problem(
+                &key,
+                format!("\"{}\"", port.device),
+                "a PCI address such as 0000:3b:00.0, or a vdev whose name begins with net_; \
+                 for a kernel interface: net_af_packet0,iface=NAME",
+            );
+        }
+        if driver(port) == "net_memif" && argument(port, "role") != Some("server") {
+            let bsize = number(port, "bsize", 2048);
+            let frame = u64::from(port.mtu + FRAME_OVERHEAD);
+            if bsize < frame {
+                warnings.push(format!(
+                    "{key}: memif buffers of {bsize} bytes split frames of up to {frame}; \
+                     add bsize={}",
+                    frame.next_multiple_of(1024)
+                ));
+            }
+        }
+    }
+    config.warnings.append(&mut warnings);
+
+    let (lan, wan) = (&config.lan, &config.wan);
+    if !wan.device.is_empty() && name(lan) == name(wan) {
+        let found = format!("{}, the LAN port's device too", name(wan));
+        doc.problem("wan.device", found, "another device: LAN and WAN are two ports");
+    }
+    if driver(lan) == "net_memif"
+        && driver(wan) == "net_memif"
+        && ["socket", "id"].into_iter().all(|a| argument(lan, a) == argument(wan, a))
+        && name(lan) != name(wan)
+    {
+        let found = "a memif with the LAN port's socket and id";
+        doc.problem("wan.device", found, "another socket=PATH or id=NUMBER");
+    }
+}
+
+fn mtu(doc: &Document<'_>, config: &Config) {
+    let (lan, wan) = (&config.lan, &config.wan);
+    if lan.mtu != wan.mtu {
+        let key = if doc.is_set("wan.mtu") { "wan.mtu" } else { "lan.mtu" };
+        let found = format!("lan.mtu {} beside wan.mtu {}", lan.mtu, wan.mtu);
+        doc.problem(key, found, "the same on both, since frames cross unchanged");
+    }
+    let frame = lan.mtu.max(wan.mtu) + FRAME_OVERHEAD;
+    if config.pool.data_room < frame {
+        doc.problem(
+            "pool.data_room",
+            config.pool.data_room.to_string(),
+            format!(
+                "at least {frame} bytes: mtu {} and {FRAME_OVERHEAD} of Ethernet header, \
+                 VLAN tags and FCS",
+                frame - FRAME_OVERHEAD
+            ),
+        );
+    }
+    for (side, port) in ports(config) {
+        /// What a packet socket puts before a frame: `TPACKET2_HDRLEN`, padded.
+        const TPACKET: u64 = 64;
+        let framesz = number(port, "framesz", 2048);
+        let needed = u64::from(port.mtu + FRAME_OVERHEAD) + TPACKET;
+        if driver(port) == "net_af_packet" && framesz < needed {
+            let room = needed.next_power_of_two();
+            doc.problem(
+                &format!("{side}.device"),
+                format!("framesz={framesz} beside mtu {}", port.mtu),
+                format!("at least framesz={needed}, e.g. blocksz={room},framesz={room}"),
+            );
+        }
+    }
+}
+
+fn memory(doc: &Document<'_>, config: &Config) {
+    let pool = &config.pool;
+    let held = sizing::held_bytes(config.role, &config.recovery);
+    let pmtu = sizing::pmtu(config.lan.mtu.max(config.wan.mtu));
+    let needed = u64::from(pool.in_flight) + held.div_ceil(pmtu);
+    if u64::from(pool.mbufs) < needed {
+        doc.problem(
+            "pool.mbufs",
+            pool.mbufs.to_string(),
+            format!(
+                "at least {needed}: {} for rings, queues and caches, {} to hold {} in frames of \
+                 {pmtu} bytes (recovery.resend_cache, recovery.reorder_pool)",
+                pool.in_flight,
+                held.div_ceil(pmtu),
+                units::show_size(held)
+            ),
+        );
+    }
+    let takes = sizing::memory(pool);
+    if takes > config.eal.memory {
+        let key = ["pool.mbufs", "eal.memory", "recovery.resend_cache", "recovery.reorder_pool"]
+            .into_iter()
+            .find(|key| doc.is_set(key))
+            .unwrap_or("eal.memory");
+        doc.problem(
+            key,
+            format!(
+                "{} mbufs of {} bytes and {} for DPDK, {} MiB in all, in eal.memory = {}",
+                pool.mbufs,
+                sizing::mbuf_size(pool.data_room),
+                units::show_size(sizing::DPDK_OVERHEAD),
+                takes.div_ceil(1 << 20),
+                units::show_size(config.eal.memory)
+            ),
+            format!(
+                "eal.memory of at least {}MiB, or at most {} mbufs (smaller \
+                 recovery.resend_cache, recovery.reorder_pool or mtu)",
+                takes.div_ceil(1 << 20),
+                sizing::affordable(config.eal.memory, pool.data_room)
+            ),
+        );
+    }
+}
+
+fn eal(doc: &Document<'_>, config: &Config) {
+    /// EAL options that follow from other keys, and which.
+    const OWN: &[(&str, &str)] = &[
+        ("-l", "eal.cores"),
+        ("-c", "eal.cores"),
+        ("--lcores", "eal.cores"),
+        ("--main-lcore", "eal.cores"),
+        ("-m", "eal.memory"),
+        ("--socket-mem", "eal.memory"),
+        ("--no-huge", "eal.huge_pages"),
+        ("--in-memory", "eal.huge_pages"),
+        ("--file-prefix", "eal.file_prefix"),
+        ("-a", "lan.device and wan.device"),
+        ("--allow", "lan.device and wan.device"),
+        ("--vdev", "lan.device and wan.device"),
+    ];
+    let eal = &config.eal;
+    for argument in &eal.extra {
+        let option = argument.split('=').next().unwrap_or_default();
+        if let Some((_, key)) = OWN.iter().find(|(own, _)| *own == option) {
+            doc.problem("eal.extra", format!("\"{argument}\""), format!("{key} instead"));
+        }
+    }
+    if eal.cores.len() > 1 {
+        doc.problem(
+            "eal.cores",
+            format!("{} cores", eal.cores.len()),
+            "one core for the one worker, or [] to let it float",
+        );
+    }
+    if eal.file_prefix.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
+        let found = format!("\"{}\"", eal.file_prefix);
+        doc.problem("eal.file_prefix", found, "letters, digits, '-', '_' and '.'");
+    }
+    if !eal.memory.is_multiple_of(1 << 20) {
+        let found = units::show_size(eal.memory);
+        doc.problem("eal.memory", found, "a multiple of 1MiB");
+    }
+}
+
+fn timers(doc: &Document<'_>, config: &Config) {
+    let r = &config.recovery;
+    if let (Some(status), Some(peer)) = (r.status_interval, r.peer_timeout)
+        && peer <= status
+    {
+        doc.problem(
+            "recovery.peer_timeout",
+            units::show_duration(peer),
+            format!(
+                "more than status_interval = {}: a peer that reports on time is alive",
+                units::show_duration(status)
+            ),
+        );
+    }
+}
+
+/// Name of a vdev, or the PCI address in full.
+fn name(port: &Port) -> Cow<'_, str> {
+    match pci_address(&port.device) {
+        Some(address) => address.into(),
+        None => port.device.split(',').next().unwrap_or_default().into(),
+    }
+}
+
+/// A vdev's driver: its name without the number.
+fn driver(port: &Port) -> &str {
+    let name = port.device.split(',').next().unwrap_or_default();
+    name.trim_end_matches(|c: char| c.is_ascii_digit())
+}
+
+fn argument<'a>(port: &'a Port, name: &str) -> Option<&'a str> {
+    port.device.split(',').skip(1).find_map(|a| a.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn number(port: &Port, name: &str, default: u64) -> u64 {
+    argument(port, name).and_then(|v| v.parse().ok()).unwrap_or(default)
+}
+
+/// `[domain:]bus:device.function`, in hexadecimal, with the domain added; what
+/// follows a comma are arguments for the driver.
+fn pci_address(device: &str) -> Option<String> {
+    let address = device.split(',').next()?;
+    let (rest, function) = address.rsplit_once('.')?;
+    let mut parts = rest.split(':').collect::<Vec<_>>();
+    if parts.len() == 2 {
+        parts.insert(0, "0000");
+    }
+    let [domain, bus, slot] = parts[..] else { return None };
+    let hex = |text: &str, len| text.len() == len && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let valid = hex(domain, 4)
+        && hex(bus, 2)
+        && hex(slot, 2)
+        && matches!(function, "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7");
+    valid.then(|| format!("{domain}:{bus}:{slot}.{function}").to_ascii_lowercase())
+}

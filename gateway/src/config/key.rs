@@ -1,0 +1,83 @@
+//! The secret shared with the peer.
+
+use std::fmt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::read::Document;
+
+/// Shortest secret, bytes: 128 bits, the length of a control message's tag.
+const MIN_LEN: usize = 16;
+
+/// Longest secret, bytes. A longer file is not a key but a mistake.
+const MAX_LEN: usize = 4096;
+
+/// Key material. Never printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Vec<u8>);
+
+impl Secret {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// What control messages are authenticated with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Keying {
+    /// A secret that both boxes have.
+    Shared {
+        /// Where it was read from.
+        file: PathBuf,
+        /// What new messages are made with.
+        current: Secret,
+        /// What is accepted besides while keys are being rotated.
+        previous: Option<(PathBuf, Secret)>,
+    },
+    /// A well-known key: anyone on the path can speak for the peer. For labs.
+    LabUnkeyed,
+}
+
+/// Reads the file that `key` names. A trailing line end is no part of the
+/// secret, so that `openssl rand -hex 32 > key` works.
+pub(super) fn read(
+    doc: &Document<'_>,
+    key: &str,
+    path: &Path,
+    warnings: &mut Vec<String>,
+) -> Option<Secret> {
+    let shown = path.display();
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) => {
+            doc.problem(
+                key,
+                format!("{shown}, which can't be read: {e}"),
+                "a file that the gateway may read, e.g. made by: openssl rand -hex 32",
+            );
+            return None;
+        }
+    };
+    let secret = bytes.trim_ascii_end();
+    if !(MIN_LEN..=MAX_LEN).contains(&secret.len()) {
+        doc.problem(
+            key,
+            format!("{shown} with a secret of {} bytes", secret.len()),
+            format!("{MIN_LEN} to {MAX_LEN} bytes, e.g. made by: openssl rand -hex 32"),
+        );
+        return None;
+    }
+    if let Ok(meta) = std::fs::metadata(path)
+        && meta.permissions().mode() & 0o077 != 0
+    {
+        warnings.push(format!("{key}: {shown} may be read by other users; chmod 600 it"));
+    }
+    Some(Secret(secret.to_vec()))
+}

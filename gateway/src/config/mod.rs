@@ -1,0 +1,263 @@
+//! The configuration: one TOML file, read and checked whole.
+//!
+//! [`load`] gives a typed [`Config`] in which every default has been filled
+//! in, or a [`Report`] of everything that is wrong at once. A [`Config`]
+//! prints ([`std::fmt::Display`]) as the TOML that it is the effect of.
+//!
+//! The steps, a file each: [`read`] takes single keys out of the document,
+//! [`schema`] knows which there are, [`check`] finds what contradicts itself
+//! or cannot work, [`sizing`] computes how many mbufs it takes, [`render`]
+//! prints.
+
+mod check;
+mod key;
+mod read;
+mod render;
+mod report;
+mod schema;
+mod sizing;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use common::time::Span;
+
+pub use key::{Keying, Secret};
+pub use report::{Problem, Report};
+pub use sizing::FRAME_OVERHEAD;
+
+/// Which half of the job this process does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// For the data that the hosts on the LAN side send.
+    Sentry,
+    /// For the data that they receive.
+    Depot,
+    /// Both, in both directions at once.
+    Both,
+}
+
+/// The words for [`Role`], in the file and on the command line.
+pub const ROLES: &[(&str, Role)] =
+    &[("sentry", Role::Sentry), ("depot", Role::Depot), ("both", Role::Both)];
+
+/// How losses on the long-haul link are repaired.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovery {
+    /// Not at all: a plain wire.
+    Off,
+    /// By making the source resend, and filtering what needs no resending.
+    Lr2,
+    /// From the Sentry's own cache.
+    Cached,
+    /// `Cached` while the cache lasts, `Lr2` beyond.
+    Auto,
+}
+
+/// The words for [`Recovery`].
+pub const RECOVERIES: &[(&str, Recovery)] = &[
+    ("off", Recovery::Off),
+    ("lr2", Recovery::Lr2),
+    ("cached", Recovery::Cached),
+    ("auto", Recovery::Auto),
+];
+
+/// What a worker does when there is nothing to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Idle {
+    /// Poll on: lowest latency, one whole core.
+    Busy,
+    /// Pause, then sleep in growing steps: for shared cores and trials.
+    Adaptive,
+}
+
+/// The words for [`Idle`].
+pub const IDLES: &[(&str, Idle)] = &[("busy", Idle::Busy), ("adaptive", Idle::Adaptive)];
+
+/// Whether DPDK's memory comes from hugepages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HugePages {
+    /// If enough are free.
+    Auto,
+    /// No.
+    Never,
+    /// Yes, or don't start.
+    Require,
+}
+
+/// The words for [`HugePages`].
+pub const HUGE_PAGES: &[(&str, HugePages)] =
+    &[("auto", HugePages::Auto), ("never", HugePages::Never), ("require", HugePages::Require)];
+
+/// One port.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Port {
+    /// A DPDK vdev with its arguments, or a PCI address.
+    pub device: String,
+    /// Largest Ethernet payload, bytes (VLAN tags not included).
+    pub mtu: u16,
+    /// Descriptors of the receive queue.
+    pub rx_desc: u16,
+    /// Descriptors of the transmit queue.
+    pub tx_desc: u16,
+    /// Receive frames for any MAC address. A wire needs it.
+    pub promiscuous: bool,
+}
+
+impl Port {
+    /// Whether the device is a PCI function and not a vdev.
+    pub fn is_pci(&self) -> bool {
+        !self.device.starts_with("net_") && !self.device.starts_with("eth_")
+    }
+}
+
+/// DPDK's environment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Eal {
+    /// Use of hugepages.
+    pub huge_pages: HugePages,
+    /// Memory for mbufs, rings and DPDK itself, bytes, a multiple of 1 MiB.
+    pub memory: u64,
+    /// Tells the DPDK processes of one machine apart.
+    pub file_prefix: String,
+    /// The worker's CPU, or empty to let it float.
+    pub cores: Vec<u32>,
+    /// Further EAL arguments.
+    pub extra: Vec<String>,
+}
+
+/// The worker that polls the two ports.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Worker {
+    /// What it does when there is nothing to do.
+    pub idle: Idle,
+    /// Largest number of frames taken from a port at once.
+    pub burst: u8,
+    /// Flows that are looked after; those beyond pass as they are.
+    pub max_flows: u32,
+}
+
+/// What this box tells its peer of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// What control messages are authenticated with.
+    pub keying: Keying,
+    /// BTH opcode of control messages, in the manufacturer range.
+    pub control_opcode: u8,
+    /// Which box this is, among all on the path. Not zero.
+    pub node: u32,
+}
+
+/// Repair of losses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecoverySettings {
+    /// How.
+    pub mode: Recovery,
+    /// Bytes of frames that the Sentry may keep to resend.
+    pub resend_cache: u64,
+    /// Bytes of frames that the Depot may hold for the sake of order.
+    pub reorder_pool: u64,
+    /// Round trip of the long-haul link to assume until it is measured.
+    pub rtt_guess: Span,
+    /// Silence after which the Sentry vouches for a flow's last packets.
+    /// `None`: derived from the measured round trip, as the next three are.
+    pub tail_timeout: Option<Span>,
+    /// Longest time between two STATUS while data flows.
+    pub status_interval: Option<Span>,
+    /// Silence after which the peer is taken for dead.
+    pub peer_timeout: Option<Span>,
+    /// Age at which the Depot stops waiting for a missing packet.
+    pub give_up: Option<Span>,
+}
+
+/// The pool that all frames live in.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pool {
+    /// Number of mbufs.
+    pub mbufs: u32,
+    /// Largest frame that fits into one, bytes.
+    pub data_room: u16,
+    /// How many of them rings, queues and caches may tie up; the rest is
+    /// what recovery can hold.
+    pub in_flight: u32,
+}
+
+impl Pool {
+    /// The most frames that recovery may hold at a time.
+    pub fn holdable(&self) -> u32 {
+        self.mbufs.saturating_sub(self.in_flight)
+    }
+}
+
+/// The effective configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Where it was read from.
+    pub file: PathBuf,
+    /// Which half of the job this process does.
+    pub role: Role,
+    /// Towards the hosts.
+    pub lan: Port,
+    /// Towards the long-haul link.
+    pub wan: Port,
+    /// DPDK's environment.
+    pub eal: Eal,
+    /// The worker.
+    pub worker: Worker,
+    /// What the peer is told.
+    pub peer: Peer,
+    /// Repair of losses.
+    pub recovery: RecoverySettings,
+    /// The mbuf pool.
+    pub pool: Pool,
+    /// Where `/metrics` and `/healthz` are served.
+    pub listen: SocketAddr,
+    /// How long frames still held may take to leave at the end.
+    pub drain_timeout: Span,
+    /// What works but is probably not what was meant; one line each.
+    pub warnings: Vec<String>,
+}
+
+/// Reads and checks `file`. `role` overrides the file's.
+///
+/// # Errors
+/// All problems at once: an unreadable file, bad syntax, unknown keys, values
+/// of the wrong type or out of range, settings that contradict each other or
+/// cannot work together.
+pub fn load(file: &Path, role: Option<Role>) -> Result<Config, Report> {
+    let text = std::fs::read_to_string(file).map_err(|e| {
+        Report::new(
+            file,
+            vec![Problem {
+                at: None,
+                key: String::new(),
+                found: format!("a file that can't be read: {e}"),
+                allowed: "a readable file of UTF-8 text".into(),
+            }],
+        )
+    })?;
+    parse(file, &text, role)
+}
+
+/// Like [`load`], of a text already in memory. Key files are still read.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse(file: &Path, text: &str, role: Option<Role>) -> Result<Config, Report> {
+    schema::parse(file, text, role)
+}
+
+/// The word for `value` in a table such as [`ROLES`].
+pub fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
+    words.iter().find(|(_, v)| v == value).map_or("", |(word, _)| word)
+}
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        render::write(self, f)
+    }
+}

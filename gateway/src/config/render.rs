@@ -1,0 +1,95 @@
+//! Prints a configuration as the TOML that it is the effect of.
+
+use std::fmt::{self, Write};
+
+use common::time::Span;
+
+use super::units::{show_duration, show_size};
+use super::{Config, HUGE_PAGES, IDLES, Keying, Port, RECOVERIES, ROLES, RecoverySettings, word};
+
+pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "role = {}", quoted(word(ROLES, &c.role)))?;
+    port(f, "lan", &c.lan)?;
+    port(f, "wan", &c.wan)?;
+
+    writeln!(f, "\n[eal]")?;
+    writeln!(f, "huge_pages = {}", quoted(word(HUGE_PAGES, &c.eal.huge_pages)))?;
+    writeln!(f, "memory = {}", quoted(&show_size(c.eal.memory)))?;
+    writeln!(f, "file_prefix = {}", quoted(&c.eal.file_prefix))?;
+    writeln!(f, "cores = {:?}", c.eal.cores)?;
+    let extra: Vec<_> = c.eal.extra.iter().map(|a| quoted(a)).collect();
+    writeln!(f, "extra = [{}]", extra.join(", "))?;
+
+    writeln!(f, "\n[worker]")?;
+    writeln!(f, "idle = {}", quoted(word(IDLES, &c.worker.idle)))?;
+    writeln!(f, "burst = {}", c.worker.burst)?;
+    writeln!(f, "max_flows = {}", c.worker.max_flows)?;
+
+    writeln!(f, "\n[peer]")?;
+    match &c.peer.keying {
+        Keying::Shared { file, previous, .. } => {
+            writeln!(f, "key_file = {}", quoted(&file.to_string_lossy()))?;
+            if let Some((file, _)) = previous {
+                writeln!(f, "previous_key_file = {}", quoted(&file.to_string_lossy()))?;
+            }
+        }
+        Keying::LabUnkeyed => writeln!(f, "lab_unkeyed = true")?,
+    }
+    writeln!(f, "control_opcode = {:#04x}", c.peer.control_opcode)?;
+    writeln!(f, "node = {:#010x}", c.peer.node)?;
+
+    recovery(f, &c.recovery)?;
+
+    writeln!(f, "\n[pool]")?;
+    writeln!(f, "mbufs = {}", c.pool.mbufs)?;
+    writeln!(f, "data_room = {}", c.pool.data_room)?;
+
+    writeln!(f, "\n[control]")?;
+    writeln!(f, "listen = {}", quoted(&c.listen.to_string()))?;
+
+    writeln!(f, "\n[shutdown]")?;
+    writeln!(f, "drain_timeout = {}", quoted(&show_duration(c.drain_timeout)))
+}
+
+fn port(f: &mut fmt::Formatter<'_>, name: &str, port: &Port) -> fmt::Result {
+    writeln!(f, "\n[{name}]")?;
+    writeln!(f, "device = {}", quoted(&port.device))?;
+    writeln!(f, "mtu = {}", port.mtu)?;
+    writeln!(f, "rx_desc = {}", port.rx_desc)?;
+    writeln!(f, "tx_desc = {}", port.tx_desc)?;
+    writeln!(f, "promiscuous = {}", port.promiscuous)
+}
+
+fn recovery(f: &mut fmt::Formatter<'_>, r: &RecoverySettings) -> fmt::Result {
+    writeln!(f, "\n[recovery]")?;
+    writeln!(f, "mode = {}", quoted(word(RECOVERIES, &r.mode)))?;
+    writeln!(f, "resend_cache = {}", quoted(&show_size(r.resend_cache)))?;
+    writeln!(f, "reorder_pool = {}", quoted(&show_size(r.reorder_pool)))?;
+    writeln!(f, "rtt_guess = {}", quoted(&show_duration(r.rtt_guess)))?;
+    let mut timer = |name, value: Option<Span>| match value {
+        Some(span) => writeln!(f, "{name} = {}", quoted(&show_duration(span))),
+        None => writeln!(f, "# {name}: derived from the measured round trip"),
+    };
+    timer("tail_timeout", r.tail_timeout)?;
+    timer("status_interval", r.status_interval)?;
+    timer("peer_timeout", r.peer_timeout)?;
+    timer("give_up", r.give_up)
+}
+
+/// A TOML basic string.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "\\u{:04X}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}

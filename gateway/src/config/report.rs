@@ -1,0 +1,61 @@
+//! What is wrong with a configuration, all of it at once.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// One thing that must be changed before the gateway can start.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// Where: line and column, both from 1. `None` where a whole section, or
+    /// the file itself, is missing.
+    pub at: Option<(usize, usize)>,
+    /// The key with its section (`lan.mtu`); empty for a syntax error.
+    pub key: String,
+    /// What was found.
+    pub found: String,
+    /// What is allowed, or what to do.
+    pub allowed: String,
+}
+
+/// Every problem of one file, in the order of its lines.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// The file.
+    pub file: PathBuf,
+    /// Never empty.
+    pub problems: Vec<Problem>,
+}
+
+impl Report {
+    /// Sorts the problems by line; those without a line come last.
+    pub(super) fn new(file: &Path, mut problems: Vec<Problem>) -> Self {
+        problems.sort_by_key(|p| p.at.unwrap_or((usize::MAX, 0)));
+        Self { file: file.to_owned(), problems }
+    }
+}
+
+impl fmt::Display for Report {
+    /// One line per problem, `file:line:column: key: found …; allowed: …`,
+    /// which editors and people both follow.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, problem) in self.problems.iter().enumerate() {
+            if i > 0 {
+                writeln!(f)?;
+            }
+            write!(f, "{}:", self.file.display())?;
+            if let Some((line, column)) = problem.at {
+                write!(f, "{line}:{column}:")?;
+            }
+            if !problem.key.is_empty() {
+                write!(f, " {}:", problem.key)?;
+            }
+            write!(f, " found {}", problem.found)?;
+            if !problem.allowed.is_empty() {
+                write!(f, "; allowed: {}", problem.allowed)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Report {}

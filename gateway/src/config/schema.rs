@@ -1,0 +1,214 @@
+//! Which keys there are, their ranges and their defaults.
+
+use std::path::{Path, PathBuf};
+
+use common::time::Span;
+use toml::de::DeTable;
+
+use super::read::{Document, Section};
+use super::report::Report;
+use super::{
+    Config, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, Peer, Port, RECOVERIES, ROLES,
+    Recovery, RecoverySettings, Role, Worker, check, key, sizing,
+};
+
+const MIB: u64 = 1 << 20;
+const TIB: u64 = 1 << 40;
+
+/// The sizes of bursts that the worker is compiled for.
+pub(super) const BURSTS: &[u32] = &[16, 32, 64];
+
+pub(super) fn parse(file: &Path, text: &str, role: Option<Role>) -> Result<Config, Report> {
+    let (table, syntax) = DeTable::parse_recoverable(text);
+    let doc = Document::new(text, &syntax);
+    let config = read(&doc, table.get_ref(), file, role);
+    let problems = doc.into_problems();
+    if problems.is_empty() { Ok(config) } else { Err(Report::new(file, problems)) }
+}
+
+/// Reads everything; what is wrong has a stand-in value and a problem.
+fn read<'d>(
+    doc: &'d Document<'d>,
+    table: &'d DeTable<'d>,
+    file: &Path,
+    role: Option<Role>,
+) -> Config {
+    let mut warnings = Vec::new();
+    let mut root = Section::root(doc, table);
+    let role_key = root.choice("role", ROLES);
+    let lan = port(root.section("lan"));
+    let wan = port(root.section("wan"));
+    let peer = peer(doc, root.section("peer"), file, &lan, &mut warnings);
+    let eal = eal(root.section("eal"), peer.node);
+    let worker = worker(root.section("worker"), lan.is_pci() || wan.is_pci());
+    let recovery = recovery(root.section("recovery"));
+
+    let mut pool = root.section("pool");
+    let mbufs = pool.int("mbufs", 512, 1 << 28, "mbufs");
+    let data_room = pool.short("data_room", 512, 16 << 10, "bytes");
+    pool.finish();
+
+    let mut control = root.section("control");
+    let listen = control
+        .parsed("listen", "an IP address and a port, e.g. \"127.0.0.1:9469\" or \"[::1]:9469\"")
+        .unwrap_or_else(|| ([127, 0, 0, 1], 9469).into());
+    control.finish();
+
+    let mut shutdown = root.section("shutdown");
+    let drain_timeout = shutdown
+        .duration("drain_timeout", Span::ZERO, Span::from_millis(60_000))
+        .unwrap_or(Span::from_millis(2_000));
+    shutdown.finish();
+    root.finish();
+
+    let role = role.or(role_key).unwrap_or(Role::Both);
+    let pool = sizing::pool(&sizing::Needs {
+        role,
+        ports: [&lan, &wan],
+        recovery: &recovery,
+        mbufs,
+        data_room,
+    });
+    let mut config = Config {
+        file: file.to_owned(),
+        role,
+        lan,
+        wan,
+        eal,
+        worker,
+        peer,
+        recovery,
+        pool,
+        listen,
+        drain_timeout,
+        warnings,
+    };
+    check::all(doc, &mut config);
+    config
+}
+
+fn port(mut s: Section<'_>) -> Port {
+    let device = s.required_string(
+        "device",
+        "a DPDK device: a PCI address (\"0000:3b:00.0\") or a vdev with its arguments \
+         (\"net_memif0,role=client,socket=/run/lr2/lan.sock\")",
+    );
+    let port = Port {
+        device,
+        mtu: s.short("mtu", 576, 9600, "bytes").unwrap_or(9000),
+        rx_desc: s.short("rx_desc", 64, 16384, "descriptors").unwrap_or(1024),
+        tx_desc: s.short("tx_desc", 64, 16384, "descriptors").unwrap_or(1024),
+        promiscuous: s.bool("promiscuous").unwrap_or(true),
+    };
+    s.finish();
+    port
+}
+
+fn eal(mut s: Section<'_>, node: u32) -> Eal {
+    let eal = Eal {
+        huge_pages: s.choice("huge_pages", HUGE_PAGES).unwrap_or(HugePages::Auto),
+        memory: s.size("memory", 64 * MIB, TIB).unwrap_or(512 * MIB),
+        file_prefix: s.string("file_prefix").unwrap_or_else(|| format!("lr2-{node:08x}")),
+        cores: s.ints("cores", 1023).unwrap_or_default(),
+        extra: s.strings("extra").unwrap_or_default(),
+    };
+    s.finish();
+    eal
+}
+
+fn worker(mut s: Section<'_>, any_pci: bool) -> Worker {
+    let default = if any_pci { Idle::Busy } else { Idle::Adaptive };
+    let worker = Worker {
+        idle: s.choice("idle", IDLES).unwrap_or(default),
+        burst: s.int_of("burst", BURSTS, "frames").and_then(|n| u8::try_from(n).ok()).unwrap_or(32),
+        max_flows: s.int("max_flows", 1, 1 << 24, "flows").unwrap_or(65536),
+    };
+    s.finish();
+    worker
+}
+
+fn peer(
+    doc: &Document<'_>,
+    mut s: Section<'_>,
+    file: &Path,
+    lan: &Port,
+    warnings: &mut Vec<String>,
+) -> Peer {
+    let current: Option<PathBuf> = s.string("key_file").map(Into::into);
+    let previous: Option<PathBuf> = s.string("previous_key_file").map(Into::into);
+    let unkeyed = s.bool("lab_unkeyed").unwrap_or(false);
+    let control_opcode = s
+        .int_hex("control_opcode", 0xe0, 0xff, "the manufacturer range of BTH opcodes")
+        .and_then(|n| u8::try_from(n).ok())
+        .unwrap_or(0xe1);
+    let node = s
+        .int("node", 1, u32::MAX, "and not that of another box")
+        .unwrap_or_else(|| node_id(file, &lan.device));
+    let at = s.at();
+    s.finish();
+
+    if unkeyed && (current.is_some() || previous.is_some()) {
+        doc.problem("peer.lab_unkeyed", "true besides a key file", "one or the other");
+    }
+    if !unkeyed && !doc.is_set("peer.key_file") {
+        doc.missing(
+            at,
+            "peer.key_file",
+            "the file with the secret that both boxes share (openssl rand -hex 32 > FILE), \
+             or lab_unkeyed = true",
+        );
+    }
+    let secret = current.as_deref().and_then(|p| key::read(doc, "peer.key_file", p, warnings));
+    let old =
+        previous.as_deref().and_then(|p| key::read(doc, "peer.previous_key_file", p, warnings));
+    if secret.is_some() && secret == old {
+        doc.problem(
+            "peer.previous_key_file",
+            "the same secret as in key_file",
+            "the secret used before, or no such key when no rotation is under way",
+        );
+    }
+    let keying = match (current, secret) {
+        (Some(file), Some(current)) => {
+            Keying::Shared { file, current, previous: previous.zip(old) }
+        }
+        _ => Keying::LabUnkeyed,
+    };
+    Peer { keying, control_opcode, node }
+}
+
+fn recovery(mut s: Section<'_>) -> RecoverySettings {
+    let longest = Span::from_millis(60_000);
+    let short = Span::from_micros(1);
+    let recovery = RecoverySettings {
+        mode: s.choice("mode", RECOVERIES).unwrap_or(Recovery::Auto),
+        resend_cache: s.size("resend_cache", 0, TIB).unwrap_or(64 * MIB),
+        reorder_pool: s.size("reorder_pool", 0, TIB).unwrap_or(64 * MIB),
+        rtt_guess: s
+            .duration("rtt_guess", Span::from_micros(10), Span::from_millis(2_000))
+            .unwrap_or(Span::from_millis(10)),
+        tail_timeout: s.duration("tail_timeout", short, longest),
+        status_interval: s.duration("status_interval", short, longest),
+        peer_timeout: s.duration("peer_timeout", short, longest),
+        give_up: s.duration("give_up", short, longest),
+    };
+    s.finish();
+    recovery
+}
+
+/// A number for this box that stays the same over restarts: two gateways on
+/// one machine differ in their files or their LAN devices.
+fn node_id(file: &Path, device: &str) -> u32 {
+    let machine = std::fs::read_to_string("/etc/machine-id")
+        .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
+        .unwrap_or_default();
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let mut hash = blake3::Hasher::new_derive_key("LR2 Gateway node id, version 1");
+    for part in [machine.trim().as_bytes(), file.as_os_str().as_encoded_bytes(), device.as_bytes()]
+    {
+        hash.update(part).update(&[0]);
+    }
+    let mut word = [0; 4];
+    hash.finalize_xof().fill(&mut word);
+    u32::from_be_bytes(word).max(1)
+}

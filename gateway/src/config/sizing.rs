@@ -1,0 +1,102 @@
+//! How many mbufs it takes, and how much memory they take.
+//!
+//! Every frame that the gateway holds pins a whole mbuf. Rings, queues and
+//! caches tie up some whatever happens; what is beyond them, recovery may
+//! hold. A pool that recovery could empty would stop reception, and with it
+//! the acknowledgements that free what is held.
+
+use super::{Pool, Port, Recovery, RecoverySettings, Role};
+
+/// Bytes of a frame beyond its MTU: Ethernet header, two VLAN tags, FCS.
+pub const FRAME_OVERHEAD: u16 = 14 + 2 * 4 + 4;
+
+/// `struct rte_mbuf` and the default headroom, bytes.
+const MBUF_OVERHEAD: u64 = 128 + 128;
+
+/// Object header of a mempool and its padding to memory channels, bytes.
+const MEMPOOL_OVERHEAD: u64 = 128;
+
+/// Memory that DPDK takes for itself and its ports' rings, bytes.
+pub(super) const DPDK_OVERHEAD: u64 = 32 << 20;
+
+/// Bursts under way, mempool caches and the reserve kept for frames that the
+/// gateway makes itself.
+const WORKING_SET: u32 = 2048;
+
+/// Frames that may wait for each of the two ports beyond its ring.
+const BACKLOG: u32 = 1024;
+
+/// What the number of mbufs follows from.
+pub(super) struct Needs<'a> {
+    pub role: Role,
+    pub ports: [&'a Port; 2],
+    pub recovery: &'a RecoverySettings,
+    /// As the file says.
+    pub mbufs: Option<u32>,
+    /// As the file says.
+    pub data_room: Option<u16>,
+}
+
+/// The pool with its defaults filled in.
+pub(super) fn pool(needs: &Needs<'_>) -> Pool {
+    let mtu = needs.ports.iter().map(|p| p.mtu).max().unwrap_or(0);
+    let data_room = needs.data_room.unwrap_or(mtu + FRAME_OVERHEAD);
+    let rings: u32 = needs.ports.iter().map(|p| u32::from(p.rx_desc) + u32::from(p.tx_desc)).sum();
+    let in_flight = rings + 2 * BACKLOG + WORKING_SET;
+    let held = u32::try_from(held_bytes(needs.role, needs.recovery).div_ceil(pmtu(mtu)));
+    let mbufs = needs.mbufs.unwrap_or(held.unwrap_or(u32::MAX).saturating_add(in_flight));
+    Pool { mbufs, data_room, in_flight }
+}
+
+/// Bytes that recovery may hold in this role and mode.
+pub(super) fn held_bytes(role: Role, recovery: &RecoverySettings) -> u64 {
+    if recovery.mode == Recovery::Off {
+        return 0;
+    }
+    let sentry = if role == Role::Depot { 0 } else { recovery.resend_cache };
+    let depot = if role == Role::Sentry { 0 } else { recovery.reorder_pool };
+    sentry + depot
+}
+
+/// The largest path MTU of RoCE (InfiniBand has five) within an Ethernet MTU:
+/// the payload of most frames that are held.
+pub(super) fn pmtu(mtu: u16) -> u64 {
+    /// IPv6, UDP, BTH, RETH, ImmDt and ICRC.
+    const HEADERS: u16 = 40 + 8 + 12 + 16 + 4 + 4;
+    [4096, 2048, 1024, 512].into_iter().find(|p| p + HEADERS <= mtu).unwrap_or(256).into()
+}
+
+/// Bytes of one mbuf with all that belongs to it.
+pub(super) fn mbuf_size(data_room: u16) -> u64 {
+    (MBUF_OVERHEAD + u64::from(data_room)).next_multiple_of(64) + MEMPOOL_OVERHEAD
+}
+
+/// Memory that `pool` takes, with DPDK's own, bytes.
+pub(super) fn memory(pool: &Pool) -> u64 {
+    u64::from(pool.mbufs) * mbuf_size(pool.data_room) + DPDK_OVERHEAD
+}
+
+/// The most mbufs that fit into `memory` bytes.
+pub(super) fn affordable(memory: u64, data_room: u16) -> u64 {
+    memory.saturating_sub(DPDK_OVERHEAD) / mbuf_size(data_room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pmtu_leaves_room_for_headers() {
+        assert_eq!([9000, 4200, 4096, 1500, 576].map(pmtu), [4096, 4096, 2048, 1024, 256]);
+    }
+
+    #[test]
+    fn what_is_affordable_fits() {
+        for memory in [64 << 20, 512 << 20, 2 << 30] {
+            let mbufs = u32::try_from(affordable(memory, 9026)).unwrap();
+            let fits = |mbufs| super::memory(&Pool { mbufs, data_room: 9026, in_flight: 0 });
+            assert!(fits(mbufs) <= memory);
+            assert!(fits(mbufs + 1) > memory);
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Every rule of the configuration, by its message.
+
+use std::path::{Path, PathBuf};
+
+use common::time::Span;
+
+use super::*;
+
+/// A file of 32 bytes that stands for a key, removed at the end.
+struct KeyFile(PathBuf);
+
+impl KeyFile {
+    fn new(name: &str, content: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("lr2-key-{}-{name}", std::process::id()));
+        std::fs::write(&path, content).unwrap();
+        Self(path)
+    }
+
+    fn show(&self) -> std::path::Display<'_> {
+        self.0.display()
+    }
+}
+
+impl Drop for KeyFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+const PORTS: &str = "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n";
+
+fn lab(more: &str) -> String {
+    format!("{PORTS}[peer]\nlab_unkeyed = true\n{more}")
+}
+
+fn good(text: &str) -> Config {
+    parse(Path::new("gw.toml"), text, None).unwrap_or_else(|report| panic!("{report}"))
+}
+
+/// The report's lines.
+fn bad(text: &str) -> Vec<String> {
+    let report = parse(Path::new("gw.toml"), text, None).expect_err("must be refused");
+    report.to_string().lines().map(str::to_owned).collect()
+}
+
+/// The one line that the report has, which must contain all of `parts`.
+fn refuses(text: &str, parts: &[&str]) {
+    let lines = bad(text);
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    for part in parts {
+        assert!(lines[0].contains(part), "{:?} lacks {part:?}", lines[0]);
+    }
+}
+
+#[test]
+fn two_ports_and_a_key_are_enough() {
+    let key = KeyFile::new("minimal", "0123456789abcdef0123456789abcdef\n");
+    let c = good(&format!("{PORTS}[peer]\nkey_file = \"{}\"\n", key.show()));
+    assert_eq!(c.role, Role::Both);
+    assert_eq!((c.lan.mtu, c.lan.rx_desc, c.lan.promiscuous), (9000, 1024, true));
+    assert_eq!(c.worker.idle, Idle::Adaptive, "both ports are vdevs");
+    assert_eq!(c.recovery.mode, Recovery::Auto);
+    assert_eq!(c.recovery.give_up, None);
+    assert_eq!(c.drain_timeout, Span::from_millis(2000));
+    assert_eq!(c.listen, "127.0.0.1:9469".parse().unwrap());
+    let Keying::Shared { current, previous, .. } = &c.peer.keying else { panic!() };
+    assert_eq!(current.bytes().len(), 32, "the line end is no part of the secret");
+    assert!(previous.is_none());
+    assert!(!format!("{c:?}").contains("0123456789abcdef"), "the secret is never printed");
+}
+
+#[test]
+fn three_mistakes_are_all_named_with_their_lines() {
+    let lines = bad("[lan]\n\
+         device = \"net_null0\"\n\
+         mtu = 90000\n\
+         [wan]\n\
+         device = \"net_null1\"\n\
+         [peer]\n\
+         lab_unkeyed = true\n\
+         [recovery]\n\
+         reorder_pol = \"1MiB\"\n\
+         rtt_guess = \"10 minutes\"\n");
+    assert_eq!(
+        lines,
+        [
+            "gw.toml:3:7: lan.mtu: found 90000; allowed: 576 to 9600 bytes",
+            "gw.toml:9:1: recovery.reorder_pol: found an unknown key; \
+             allowed: did you mean \"reorder_pool\"?",
+            "gw.toml:10:13: recovery.rtt_guess: found \"10 minutes\"; allowed: 10us to 2s, \
+             written as a number and one of ns, us, ms, s, e.g. \"10ms\"",
+        ]
+    );
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let lines = bad("[lan]\nmtu = 9000\n");
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    assert!(lines[0].starts_with("gw.toml:1:"), "{}", lines[0]);
+    assert!(lines[0].contains("lan.device: found nothing"), "{}", lines[0]);
+    assert!(lines[1].starts_with("gw.toml: wan.device: found nothing"), "{}", lines[1]);
+    assert!(lines[2].contains("peer.key_file: found nothing"), "{}", lines[2]);
+}
+
+#[test]
+fn wrong_types_and_unknown_words() {
+    refuses(
+        &lab("[worker]\nidle = \"lazy\""),
+        &["worker.idle", "\"lazy\"", "\"busy\", \"adaptive\""],
+    );
+    refuses(&lab("[worker]\nburst = 33"), &["worker.burst", "found 33", "16, 32, 64"]);
+    refuses(&lab("[worker]\nmax_flows = \"many\""), &["worker.max_flows", "1 to 16777216"]);
+    refuses(&lab("[eal]\ncores = [\"one\"]"), &["eal.cores", "a list of numbers"]);
+    refuses(&lab("[eal]\nextra = \"x\""), &["eal.extra", "a list of strings"]);
+    refuses(&lab("[eal]\nmemory = 512"), &["eal.memory", "found 512", "e.g. \"64MiB\""]);
+    refuses(&lab("[control]\nlisten = \"9469\""), &["control.listen", "127.0.0.1:9469"]);
+    refuses(&lab("pool = 3"), &["peer.pool", "an unknown key"]);
+    refuses(&format!("pool = 3\n{}", lab("")), &["gw.toml:1:8: pool", "a section, [pool]"]);
+    refuses(&lab("[frobnicate]\n"), &["frobnicate: found an unknown key", "recovery"]);
+    refuses(&lab("control_opcode = 0x11"), &["found 0x11", "0xe0 to 0xff"]);
+}
+
+#[test]
+fn bad_toml_does_not_hide_other_mistakes_nor_invent_any() {
+    let lines = bad("[lan]\ndevice = \nmtu = 90000\n[wan\n[worker]\nburst = 1\n");
+    let starts = [
+        "gw.toml:2:10: found bad TOML",
+        "gw.toml:3:7: lan.mtu: found 90000",
+        "gw.toml:4:5: found bad TOML",
+        "gw.toml:6:9: worker.burst: found 1;",
+    ];
+    assert_eq!(lines.len(), starts.len(), "{lines:#?}");
+    for (line, start) in lines.iter().zip(starts) {
+        assert!(line.starts_with(start), "{line:?} is not {start:?}");
+    }
+    let twice = format!("{}[lan]\nmtu = 9000\n", lab(""));
+    refuses(&twice, &["gw.toml:7:", "bad TOML: duplicate key"]);
+}
+
+#[test]
+fn keys() {
+    let (a, b) = (KeyFile::new("a", &"a".repeat(32)), KeyFile::new("b", &"b".repeat(32)));
+    let short = KeyFile::new("short", "abc\n");
+    let peer = |text: String| format!("{PORTS}[peer]\n{text}");
+
+    let c =
+        good(&peer(format!("key_file = \"{}\"\nprevious_key_file = \"{}\"", a.show(), b.show())));
+    assert!(matches!(c.peer.keying, Keying::Shared { previous: Some(_), .. }));
+    assert!(c.warnings.iter().any(|w| w.contains("chmod 600")), "{:?}", c.warnings);
+
+    let both = format!("key_file = \"{}\"\nlab_unkeyed = true", a.show());
+    refuses(&peer(both), &["gw.toml:7:15: peer.lab_unkeyed", "one or the other"]);
+    let same = format!("key_file = \"{0}\"\nprevious_key_file = \"{0}\"", a.show());
+    refuses(&peer(same), &["peer.previous_key_file", "the same secret"]);
+    refuses(
+        &peer("key_file = \"/nonexistent/key\"".into()),
+        &["gw.toml:6:12: peer.key_file", "can't be read: No such file", "openssl rand"],
+    );
+    let short = format!("key_file = \"{}\"", short.show());
+    refuses(&peer(short), &["a secret of 3 bytes", "16 to 4096 bytes"]);
+    refuses(&peer("lab_unkeyed = false".into()), &["peer.key_file: found nothing"]);
+}
+
+fn devices(lan: &str, wan: &str) -> String {
+    format!("[lan]\ndevice = \"{lan}\"\n[wan]\ndevice = \"{wan}\"\n[peer]\nlab_unkeyed = true\n")
+}
+
+#[test]
+fn devices_must_be_two_and_real() {
+    refuses(&devices("net_null0,size=64", "net_null0"), &["gw.toml:4:10", "LAN port's device too"]);
+    refuses(&devices("3b:00.0", "0000:3B:00.0"), &["0000:3b:00.0, the LAN port's device too"]);
+    refuses(&devices("eth0", "net_null0"), &["gw.toml:2:10", "\"eth0\"", "iface=NAME"]);
+    refuses(&devices("net_null0", "3b:00.9"), &["\"3b:00.9\"", "0000:3b:00.0"]);
+    refuses(
+        &devices("net_memif0,role=server,socket=/a", "net_memif1,role=server,socket=/a"),
+        &["wan.device", "the LAN port's socket and id"],
+    );
+    let c = good(&devices("0000:3b:00.0,mprq_en=0", "3b:00.1"));
+    assert_eq!(c.worker.idle, Idle::Busy, "a real NIC");
+    let c = good(&devices("net_memif0,socket=/a", "net_memif1,socket=/b,bsize=9216"));
+    assert_eq!(c.warnings.iter().filter(|w| w.contains("memif buffers")).count(), 1);
+}
+
+#[test]
+fn frames_must_fit_everywhere() {
+    let mtus = |lan, wan, more: &str| {
+        format!(
+            "[lan]\ndevice = \"net_null0\"\nmtu = {lan}\n[wan]\ndevice = \"net_null1\"\n\
+             mtu = {wan}\n[peer]\nlab_unkeyed = true\n{more}"
+        )
+    };
+    refuses(&mtus(9000, 1500, ""), &["gw.toml:6:7: wan.mtu", "lan.mtu 9000 beside wan.mtu 1500"]);
+    refuses(
+        &mtus(4200, 4200, "[pool]\ndata_room = 2048"),
+        &["pool.data_room", "found 2048", "at least 4226 bytes: mtu 4200 and 26"],
+    );
+    let c = good(&mtus(4200, 4200, ""));
+    assert_eq!(c.pool.data_room, 4226);
+    refuses(
+        &devices("net_af_packet0,iface=eth0", "net_null0"),
+        &["lan.device", "framesz=2048 beside mtu 9000", "blocksz=16384,framesz=16384"],
+    );
+    good(&devices("net_af_packet0,iface=eth0,blocksz=16384,framesz=16384", "net_null0"));
+}
+
+#[test]
+fn pools_must_fit_into_memory() {
+    refuses(
+        &lab("[recovery]\nresend_cache = \"2GiB\""),
+        &["gw.toml:8:16: recovery.resend_cache", "eal.memory = 512MiB", "eal.memory of at least"],
+    );
+    refuses(
+        &lab("[eal]\nmemory = \"64MiB\""),
+        &["gw.toml:8:10: eal.memory", "in eal.memory = 64MiB"],
+    );
+    refuses(
+        &lab("[pool]\nmbufs = 4096"),
+        &["pool.mbufs: found 4096", "8192 for rings, queues and caches", "32768 to hold 128MiB"],
+    );
+    refuses(&lab("[pool]\nmbufs = 1000000"), &["pool.mbufs", "1000000 mbufs of 9472 bytes"]);
+    // A plain wire holds nothing, a Sentry needs no reordering pool.
+    good(&lab("[recovery]\nmode = \"off\"\nresend_cache = \"2GiB\""));
+    let sentry = parse(Path::new("gw.toml"), &lab(""), Some(Role::Sentry)).unwrap();
+    assert_eq!(sentry.pool.holdable(), 16384);
+    assert_eq!(good(&lab("")).pool.holdable(), 32768);
+}
+
+#[test]
+fn eal_arguments_that_are_keys() {
+    refuses(&lab("[eal]\nextra = [\"--no-huge\"]"), &["\"--no-huge\"", "eal.huge_pages instead"]);
+    refuses(&lab("[eal]\nextra = [\"--vdev=net_null9\"]"), &["lan.device and wan.device instead"]);
+    refuses(&lab("[eal]\ncores = [1, 2]"), &["eal.cores: found 2 cores", "one core"]);
+    refuses(&lab("[eal]\nfile_prefix = \"a/b\""), &["eal.file_prefix: found \"a/b\""]);
+    refuses(&lab("[eal]\nmemory = \"512MB\""), &["a multiple of 1MiB"]);
+    good(&lab("[eal]\nextra = [\"--log-level=debug\"]\ncores = [1]"));
+}
+
+#[test]
+fn timers_must_make_sense() {
+    refuses(
+        &lab("[recovery]\nstatus_interval = \"5ms\"\npeer_timeout = \"5ms\""),
+        &["recovery.peer_timeout: found 5ms", "more than status_interval = 5ms"],
+    );
+    refuses(&lab("[shutdown]\ndrain_timeout = \"5m\""), &["shutdown.drain_timeout", "0ns to 60s"]);
+}
+
+#[test]
+fn the_command_line_overrides_the_role() {
+    let text = format!("role = \"depot\"\n{}", lab(""));
+    assert_eq!(good(&text).role, Role::Depot);
+    let c = parse(Path::new("gw.toml"), &text, Some(Role::Sentry)).unwrap();
+    assert_eq!(c.role, Role::Sentry);
+}
+
+#[test]
+fn node_ids_stay_and_differ() {
+    let node = |file: &str, text: &str| parse(Path::new(file), text, None).unwrap().peer.node;
+    let a = node("/a.toml", &lab(""));
+    assert_eq!(a, node("/a.toml", &lab("")));
+    assert_ne!(a, node("/b.toml", &lab("")));
+    assert_ne!(a, node("/a.toml", &devices("net_null7", "net_null8")));
+    assert_eq!(node("/a.toml", &lab("node = 7")), 7);
+}
+
+#[test]
+fn what_is_printed_has_the_same_effect() {
+    let a = KeyFile::new("print", &"p".repeat(32));
+    let b = KeyFile::new("print-old", &"o".repeat(32));
+    for text in [
+        lab(""),
+        format!(
+            "{PORTS}[peer]\nkey_file = \"{}\"\nprevious_key_file = \"{}\"\n\
+             [recovery]\ngive_up = \"1.5ms\"\ntail_timeout = \"1ms\"\n\
+             [eal]\nextra = [\"--log-level=a\\\"b\\\\\\u0007\"]\ncores = [3]\n",
+            a.show(),
+            b.show()
+        ),
+    ] {
+        let mut config = good(&text);
+        let mut again = good(&config.to_string());
+        config.warnings.clear();
+        again.warnings.clear();
+        assert_eq!(config, again);
+    }
+}
+
+/// The examples that are shipped, with a key in place of `/etc/lr2/key`.
+#[test]
+fn the_shipped_examples_are_valid() {
+    let key = KeyFile::new("examples", &"e".repeat(32));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../configs");
+    let mut seen = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "toml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.replace("/etc/lr2/key", &key.show().to_string());
+        if let Err(report) = parse(&path, &text, None) {
+            panic!("{report}");
+        }
+        seen.push(path.file_name().unwrap().to_string_lossy().into_owned());
+    }
+    seen.sort();
+    assert_eq!(seen, ["e810.toml", "lab-memif.toml", "minimal.toml", "mlx5.toml"]);
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let report = load(Path::new("/nonexistent/gw.toml"), None).unwrap_err();
+    let text = report.to_string();
+    assert!(text.starts_with("/nonexistent/gw.toml: found a file that can't be read: No such"));
+}
