@@ -30,7 +30,7 @@ fn write_only(headers: &Headers) -> Vec<u8> {
     frame
 }
 
-/// The same with the IP packet changed, and the ICRC put right again.
+/// The same frame with something changed.
 fn changed(frame: &[u8], change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut frame = frame.to_vec();
     change(&mut frame);
@@ -117,6 +117,18 @@ fn ipv4_options_are_skipped_and_not_carried_over() {
         long[roce.icrc_at()..].copy_from_slice(&crc.to_le_bytes());
         assert_write_only(&long, V4, &[]);
         assert_eq!(Headers::of(&long, &roce), plain);
+    }
+}
+
+#[test]
+fn a_frame_of_any_shape_cut_anywhere_is_nothing_that_we_work_on() {
+    for ips in [V4, V6] {
+        for (outer, inner) in [(0, 0), (5, 0), (4094, 7)] {
+            let frame = write_only(&headers(ips, Vlans::new(outer, inner)));
+            for len in 0..frame.len() {
+                assert!(parse(&frame[..len]).is_err(), "{len} of {}", frame.len());
+            }
+        }
     }
 }
 

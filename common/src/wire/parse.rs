@@ -56,6 +56,8 @@ pub struct Roce {
     pub ecn: u8,
 }
 
+const _: () = assert!(size_of::<Roce>() <= 64, "a burst of them is to stay in the cache");
+
 /// Why a frame is none that we work on. It passes unchanged either way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotRoce {
