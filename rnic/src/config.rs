@@ -37,6 +37,13 @@ impl NicConfig {
 }
 
 /// How often a requester tries again before it gives the QP up.
+///
+/// Each NAK that is obeyed and each timeout takes one try; one more with none
+/// left ends the QP. Progress gives all of them back: an ACK that acknowledges
+/// something new, or a NAK that completes a message by what it acknowledges
+/// implicitly. A NAK that moves the requester only within a message is no
+/// progress to a real RNIC; with [`SecondNak::Obey`] it is. A NAK that is
+/// ignored takes no try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RetryLimit {
     /// This many times, 0 to 7, without progress in between.
@@ -57,9 +64,11 @@ impl RetryLimit {
 /// positive ACK has arrived since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecondNak {
-    /// Takes its implicit acknowledgement, but does not rewind: real RNICs.
+    /// Takes its implicit acknowledgement, but does not go back: real RNICs.
+    /// "Positive ACK" is progress as [`RetryLimit`] has it.
     IgnoreUntilAck,
-    /// Rewinds again: network simulators.
+    /// Goes back again: network simulators. With [`QpConfig::re_nak`] it wants
+    /// [`RetryLimit::Infinite`], since stale NAKs take a try each.
     Obey,
 }
 
@@ -134,8 +143,9 @@ pub struct QpConfig {
     pub ack_req_every: u32,
     /// When this side's responder answers.
     pub ack_coalescing: AckCoalescing,
-    /// Time without any response after which everything unacknowledged is
-    /// sent again; greater than zero. See [`local_ack_timeout`].
+    /// Time without any response, even one that says nothing new, after which
+    /// everything unacknowledged is sent again; greater than zero. See
+    /// [`local_ack_timeout`].
     pub timeout: Span,
     /// How often it is tried again.
     pub retry: RetryLimit,

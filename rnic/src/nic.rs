@@ -112,7 +112,8 @@ impl Nic {
 
     /// Begins another life of a QP with the same numbers: work requests that
     /// are pending are flushed, what has arrived of an unfinished message is
-    /// forgotten, messages are counted from 0. Statistics go on.
+    /// forgotten, messages are counted from 0. Statistics go on. The peer has
+    /// to do the same, with the PSNs the other way round.
     ///
     /// # Panics
     /// If `qp` is not of this NIC.

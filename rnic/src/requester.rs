@@ -66,8 +66,13 @@ pub(crate) struct Packet {
 /// What an acknowledgement is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Response {
-    Ack,
-    Nak,
+    Ack {
+        msn: u32,
+    },
+    /// PSN sequence error.
+    Nak {
+        msn: u32,
+    },
     /// A NAK after which there is nothing to try.
     Refused(Status),
     /// Something that nothing asked for; rxe gives the QP up.
@@ -261,8 +266,8 @@ impl Requester {
     ) {
         let seq = psn.unwrap_near(self.acked);
         match response {
-            Response::Ack => self.stats.acks += 1,
-            Response::Nak => self.stats.naks += 1,
+            Response::Ack { .. } => self.stats.acks += 1,
+            Response::Nak { .. } => self.stats.naks += 1,
             Response::Refused(_) => {}
             Response::Unexpected | Response::Ignored => self.stats.unexpected += 1,
         }
@@ -272,16 +277,17 @@ impl Requester {
             self.stats.stale += 1;
         } else {
             match response {
-                Response::Ack => {
+                Response::Ack { msn } => {
                     if let Some((timed, sent_at)) = self.timed
                         && timed == seq
                     {
                         self.stats.rtt.sample(now.since(sent_at));
                     }
                     self.acknowledge(seq.next(), now, completions);
+                    self.check_msn(msn);
                     self.progress();
                 }
-                Response::Nak => self.on_nak(seq, now, completions),
+                Response::Nak { msn } => self.on_nak(seq, msn, now, completions),
                 Response::Refused(status) => {
                     self.acknowledge(seq, now, completions);
                     self.fail(status, now, completions);
@@ -294,9 +300,10 @@ impl Requester {
         self.deadline = outstanding.then(|| now + self.timeout);
     }
 
-    fn on_nak(&mut self, seq: Seq, now: Time, completions: &mut VecDeque<Completion>) {
+    fn on_nak(&mut self, seq: Seq, msn: u32, now: Time, completions: &mut VecDeque<Completion>) {
         let moved = seq > self.acked;
         let completed = self.acknowledge(seq, now, completions);
+        self.check_msn(msn);
         if completed || (moved && self.second_nak == SecondNak::Obey) {
             self.progress();
         }
@@ -339,6 +346,12 @@ impl Requester {
             self.cursor -= completed;
         }
         completed > 0
+    }
+
+    /// A responder's MSN counts the messages that its acknowledgement covers.
+    fn check_msn(&mut self, msn: u32) {
+        let covered = self.queue.front().map_or(self.posted, |oldest| oldest.index);
+        self.stats.wrong_msn += u64::from(covered % u64::from(Psn::MODULUS) != u64::from(msn));
     }
 
     fn progress(&mut self) {
@@ -411,8 +424,8 @@ impl Response {
     pub(crate) fn of(aeth: Aeth) -> Self {
         use common::wire::AethKind;
         match aeth.kind() {
-            AethKind::Ack { .. } => Self::Ack,
-            AethKind::Nak { code: 0 } => Self::Nak,
+            AethKind::Ack { .. } => Self::Ack { msn: aeth.msn },
+            AethKind::Nak { code: 0 } => Self::Nak { msn: aeth.msn },
             AethKind::Nak { code: 1 } => Self::Refused(Status::RemoteInvalidRequest),
             AethKind::Nak { code: 2 } => Self::Refused(Status::RemoteAccess),
             AethKind::Nak { .. } => Self::Refused(Status::RemoteOperation),

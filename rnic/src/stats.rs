@@ -85,6 +85,9 @@ pub struct RequesterStats {
     /// ACKs and NAKs for packets that were never sent. Not zero: a defect, of
     /// the peer or of what lies between.
     pub beyond_sent: u64,
+    /// ACKs and NAKs whose MSN is not the number of messages that they
+    /// acknowledge. RNICs don't look; not zero is a defect all the same.
+    pub wrong_msn: u64,
     /// Responses of a kind that nothing asked for (READ and atomic responses,
     /// RNR NAKs, reserved syndromes).
     pub unexpected: u64,
@@ -104,6 +107,7 @@ additive!(RequesterStats {
     timeouts,
     rtt,
     beyond_sent,
+    wrong_msn,
     unexpected,
 });
 

@@ -111,7 +111,8 @@ fn check_stream(world: &World, qp: QpId, side: usize, messages: &[Message]) -> T
     }
     let sender = world.nics[side].stats(qp).requester;
     let receiver = world.nics[1 - side].stats(qp).responder;
-    prop_assert_eq!(sender.beyond_sent + sender.unexpected + receiver.refused, 0);
+    prop_assert_eq!(sender.beyond_sent + sender.wrong_msn + sender.unexpected, 0);
+    prop_assert_eq!(receiver.refused + receiver.corrupt_messages, 0);
     prop_assert_eq!(sender.packets - sender.retransmitted, receiver.accepted);
     Ok(())
 }

@@ -59,11 +59,11 @@ impl Bench {
     }
 
     fn ack(&mut self, psn: u32) {
-        self.respond(Response::Ack, psn);
+        self.respond(Response::Ack { msn: 0 }, psn);
     }
 
     fn nak(&mut self, psn: u32) {
-        self.respond(Response::Nak, psn);
+        self.respond(Response::Nak { msn: 0 }, psn);
     }
 
     fn time_out(&mut self) {
@@ -363,6 +363,22 @@ fn round_trips_are_measured_on_packets_sent_once() {
     bench.send();
     bench.ack(1);
     assert_eq!(bench.requester.stats.rtt.samples, 1);
+}
+
+#[test]
+fn message_numbers_are_checked() {
+    let mut bench = Bench::new(|_| ());
+    for packets in [1, 3, 2] {
+        bench.post(packets);
+    }
+    bench.send();
+    bench.respond(Response::Ack { msn: 1 }, 1);
+    bench.respond(Response::Nak { msn: 2 }, 4);
+    assert_eq!(bench.requester.stats.wrong_msn, 0);
+    bench.respond(Response::Ack { msn: 3 }, 4);
+    assert_eq!(bench.requester.stats.wrong_msn, 1);
+    bench.respond(Response::Ack { msn: 3 }, 5);
+    assert_eq!(bench.requester.stats.wrong_msn, 1);
 }
 
 #[test]
