@@ -27,6 +27,8 @@ pub struct Flow<F: Frame> {
     /// Oldest PSN that the destination has not acknowledged; unknown until it
     /// or the Depot says so†.
     pub(crate) acked: Option<Seq>,
+    /// Messages that are complete before `acked`, as the destination counts.
+    pub(crate) msn: u32,
     /// The packets in flight.
     pub(crate) window: Window<Slot<F::Shared>>,
     /// No handle is held below this number.
@@ -76,6 +78,7 @@ impl<F: Frame> Flow<F> {
             first: next,
             next,
             acked: None,
+            msn: 0,
             window: Window::new(next),
             released: next,
             let_through: Vec::new(),
@@ -143,15 +146,15 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The destination acknowledged everything up to and including `psn`.
-    pub fn on_ack<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn) {
+    pub fn on_ack<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) {
         if !self.bypassed {
-            self.advance_acked(cx, psn.unwrap_near(self.next).next());
+            self.advance_acked(cx, psn.unwrap_near(self.next).next(), msn);
         }
     }
 
     /// The destination asked for everything from `psn` on (NAK or RNR NAK);
     /// the message itself goes on to the source.
-    pub fn on_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn) {
+    pub fn on_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) {
         if self.bypassed {
             return;
         }
@@ -163,7 +166,7 @@ impl<F: Frame> Flow<F> {
             // It takes back what it acknowledged: another life of the QP†.
             return self.begin_again(cx, self.next.psn());
         }
-        self.advance_acked(cx, seq);
+        self.advance_acked(cx, seq, msn);
         self.pass.ask_genuinely(seq, self.next);
         self.naks.genuine();
     }
@@ -271,13 +274,19 @@ impl<F: Frame> Flow<F> {
 
     /// Moves `acked` up to `acked` and lets go of what lies before it. True if
     /// that was news.
-    pub(crate) fn advance_acked<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) -> bool {
+    pub(crate) fn advance_acked<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        acked: Seq,
+        msn: u32,
+    ) -> bool {
         // An ACK beyond what was seen here belongs to a packet that passed
         // before this box started, or to another flow: it proves nothing.
         if acked > self.next || self.acked.is_some_and(|old| acked <= old) {
             return false;
         }
         self.acked = Some(acked);
+        self.msn = msn;
         self.naks.progress();
         self.trim(cx, acked);
         true

@@ -89,8 +89,9 @@ pub trait Actions<F: Frame> {
     fn sync(&mut self, epoch: u32, sync: Sync, class: Class);
     /// The requester's QPN, if it is known beyond doubt.
     fn requester(&self) -> Option<u32>;
-    /// Sends the source a NAK (PSN sequence error) that asks for `psn`.
-    fn nak(&mut self, psn: Psn);
+    /// Sends the source a NAK (PSN sequence error) that asks for `psn`, after
+    /// `msn` messages.
+    fn nak(&mut self, psn: Psn, msn: u32);
     /// Sends the source an ACK that the destination has sent before.
     fn ack(&mut self, ack: LastAck);
     /// Bumps a counter.

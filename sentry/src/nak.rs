@@ -101,7 +101,7 @@ impl<F: Frame> Flow<F> {
             _ if self.naks.sent >= CAP => Metric::NakCapped,
             (Some(acked), Some(_)) => {
                 if acked < self.next {
-                    cx.out.nak(acked.psn());
+                    cx.out.nak(acked.psn(), self.msn);
                     cx.out.count(Metric::NakSynthesised, 1);
                     self.naks.sent += 1;
                     self.naks.round += 1;

@@ -44,7 +44,7 @@ impl<F: Frame> Flow<F> {
         if let Some(ack) = status.ack {
             let acked = ack.psn.unwrap_near(self.next).next();
             let any = acked > self.first;
-            if self.advance_acked(cx, acked) && any && cx.out.requester().is_some() {
+            if self.advance_acked(cx, acked, ack.msn) && any && cx.out.requester().is_some() {
                 // The destination did send this ACK; should it have been lost
                 // on the way, the source still gets to know of it.
                 cx.out.ack(ack);

@@ -62,16 +62,10 @@ impl<F: Frame> Switch<F> {
         let Some(flow) = self.flow_of_answer(key, &answer, io.now) else {
             return self.forward(side, frame, io);
         };
-        let msn = match (aeth, self.table.get_mut(flow)) {
-            (Some(aeth), Some(entry)) => {
-                entry.msn = aeth.msn;
-                aeth.msn
-            }
-            (_, entry) => entry.map_or(0, |entry| entry.msn),
-        };
+        let msn = aeth.map_or(0, |aeth| aeth.msn);
         self.with_sentry(flow, io, |flow, cx| match meaning {
-            Meaning::Acknowledged => flow.on_ack(cx, psn),
-            _ => flow.on_nak(cx, psn),
+            Meaning::Acknowledged => flow.on_ack(cx, psn, msn),
+            _ => flow.on_nak(cx, psn, msn),
         });
         let verdict = self.with_depot(flow, io, |flow, cx| match meaning {
             Meaning::Missing => flow.on_nak(cx, psn, msn),

@@ -25,7 +25,6 @@ pub(crate) struct Output<'a, P, S> {
     pub headers: &'a Headers,
     pub dest_qpn: u32,
     pub requester: Option<u32>,
-    pub msn: u32,
     /// The box that answers, or asks, for this flow.
     pub node: Option<u32>,
 }
@@ -118,8 +117,8 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
         self.requester
     }
 
-    fn nak(&mut self, psn: Psn) {
-        let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: self.msn };
+    fn nak(&mut self, psn: Psn, msn: u32) {
+        let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn };
         self.answer(psn, aeth, Metric::CreatedNak, Metric::AllocNak);
     }
 

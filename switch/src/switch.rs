@@ -361,7 +361,6 @@ impl<F: Frame> Switch<F> {
             headers: &stage.headers,
             dest_qpn: entry.key.dest_qpn,
             requester,
-            msn: entry.msn,
             node: stage.node,
         };
         let mut cx = sentry::Cx {
@@ -397,7 +396,6 @@ impl<F: Frame> Switch<F> {
             headers: &stage.headers,
             dest_qpn: entry.key.dest_qpn,
             requester,
-            msn: entry.msn,
             node: stage.node,
         };
         let mut cx =

@@ -51,8 +51,6 @@ pub(crate) struct Entry<F: Frame> {
     pub matching: Option<Matching>,
     /// The pipeline that its requests go through.
     pub pipeline: Pipeline<F>,
-    /// MSN of the destination's newest ACK.
-    pub msn: u32,
     /// When a timer of this entry is due; [`Time::NEVER`] if none is set.
     pub armed: Time,
     /// Its newest packet.
@@ -154,7 +152,6 @@ impl<F: Frame> Table<F> {
             peer: None,
             matching: None,
             pipeline: Pipeline::None,
-            msn: 0,
             armed: Time::NEVER,
             seen: now,
             generation: self.generation,

@@ -1,1 +1,17 @@
-//! Under construction.
+//! Two RNICs, two switches and the network between them, on virtual time:
+//!
+//! ```text
+//! nic 0 ── LAN 0 ── switch 0 ══ WAN ══ switch 1 ── LAN 1 ── nic 1
+//! ```
+//!
+//! Everything that a run does follows from its seed. [`World::run`] checks
+//! after every step that no switch lost or invented a frame; what a run has to
+//! fulfil in the end is for the tests to say.
+
+mod link;
+mod scenario;
+mod world;
+
+pub use link::{Fate, Impairment, Link};
+pub use scenario::Scenario;
+pub use world::{Outcome, World};

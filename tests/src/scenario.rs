@@ -1,0 +1,141 @@
+//! What a run is made of, drawn from its seed.
+
+use common::psn::Psn;
+use common::time::Span;
+use rand::{Rng, RngExt};
+use rnic::{RetryLimit, SecondNak};
+use switch::Recovery;
+
+use crate::link::Impairment;
+
+/// Everything about a run but its random choices.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Of all random choices.
+    pub seed: u64,
+    /// How the switches repair losses; `None`: there are no switches.
+    pub recovery: Option<Recovery>,
+    /// One-way delay of the long-haul link.
+    pub wan_delay: Span,
+    /// One-way delay of the LANs.
+    pub lan_delay: Span,
+    /// What the long-haul link does, from nic 0 to nic 1 and back.
+    pub wan: [Impairment; 2],
+    /// What the LAN of nic 0 does, towards the switch and back.
+    pub lan0: [Impairment; 2],
+    /// What the LAN of nic 1 does, towards the nic and back.
+    pub lan1: [Impairment; 2],
+    /// Rate of both NICs in bit/s.
+    pub rate: u64,
+    /// Queue pairs.
+    pub qps: u32,
+    /// All start at PSN 0, as those of NCCL do.
+    pub zero_psn: bool,
+    /// First PSN of nic 0 on QP 0, unless `zero_psn`.
+    pub first_psn: Psn,
+    /// Messages per QP and direction (none back if 0), and their largest size.
+    pub messages: [u32; 2],
+    /// Longest message in bytes.
+    pub message_max: u32,
+    /// Path MTU.
+    pub pmtu: u32,
+    /// Requester window in PSNs.
+    pub window: u32,
+    /// AckReq at least this often.
+    pub ack_req_every: u32,
+    /// Retransmission timeout of the RNICs.
+    pub timeout: Span,
+    /// And how often.
+    pub retry: RetryLimit,
+    /// How requesters take second NAKs.
+    pub second_nak: SecondNak,
+    /// Bytes that the reordering pool may hold.
+    pub reorder_pool_bytes: u64,
+    /// Bytes that the resend cache may hold.
+    pub resend_cache_bytes: u64,
+    /// How long the network misbehaves.
+    pub adverse_for: Span,
+}
+
+impl Scenario {
+    /// A clean 10 ms path at 1 Gbit/s and one QP.
+    pub fn calm(seed: u64, recovery: Option<Recovery>) -> Self {
+        Self {
+            seed,
+            recovery,
+            wan_delay: Span::from_millis(5),
+            lan_delay: Span::from_micros(5),
+            wan: [Impairment::default(); 2],
+            lan0: [Impairment::default(); 2],
+            lan1: [Impairment::default(); 2],
+            rate: 1_000_000_000,
+            qps: 1,
+            zero_psn: false,
+            first_psn: Psn::new(0x00ff_fe00),
+            messages: [50, 0],
+            message_max: 65_536,
+            pmtu: 4096,
+            window: 2048,
+            ack_req_every: 64,
+            timeout: Span::from_millis(67),
+            retry: RetryLimit::Infinite,
+            second_nak: SecondNak::IgnoreUntilAck,
+            reorder_pool_bytes: 64 << 20,
+            resend_cache_bytes: 64 << 20,
+            adverse_for: Span::from_millis(3_600_000),
+        }
+    }
+
+    /// Any path, load and mode, with everything that a long-haul link may do:
+    /// loss at random and in bursts, reordering, duplication, corruption, both
+    /// ways, control messages included.
+    pub fn adverse(seed: u64, recovery: Recovery, rng: &mut impl Rng) -> Self {
+        let mut pick = |values: &[f64]| values[rng.random_range(0..values.len())];
+        let mut segment = |worst: f64| Impairment {
+            loss: pick(&[0.0, 0.001, 0.01, 0.05]) * worst,
+            burst_start: pick(&[0.0, 0.0, 0.002]) * worst,
+            burst: pick(&[2.0, 8.0, 30.0]),
+            duplicate: pick(&[0.0, 0.0, 0.01, 0.05]) * worst,
+            reorder: pick(&[0.0, 0.0, 0.01, 0.1]) * worst,
+            reorder_by: Span::from_nanos(pick(&[2e4, 2e5, 2e6]) as u64),
+            corrupt: pick(&[0.0, 0.0, 0.002]) * worst,
+        };
+        let wan = [segment(1.0), segment(1.0)];
+        let quiet = pick(&[0.0, 0.0, 0.0, 0.1]);
+        let mut segment = |worst: f64| Impairment {
+            loss: pick(&[0.0, 0.01]) * worst,
+            burst: 1.0,
+            duplicate: pick(&[0.0, 0.01]) * worst,
+            ..Impairment::default()
+        };
+        let lan0 = [segment(quiet), segment(quiet)];
+        let lan1 = [segment(quiet), segment(quiet)];
+        let qps = rng.random_range(1..=4);
+        Self {
+            wan_delay: Span::from_micros(rng.random_range(50..5_000)),
+            lan_delay: Span::from_micros(rng.random_range(1..20)),
+            wan,
+            lan0,
+            lan1,
+            rate: [100_000_000, 1_000_000_000, 10_000_000_000][rng.random_range(0..3)],
+            qps,
+            zero_psn: rng.random_bool(0.3),
+            first_psn: Psn::new(rng.random_range(0..Psn::MODULUS)),
+            messages: [rng.random_range(5..40), if rng.random_bool(0.4) { 10 } else { 0 }],
+            message_max: [100, 5_000, 40_000][rng.random_range(0..3)],
+            pmtu: [256, 1024, 4096][rng.random_range(0..3)],
+            window: [66, 128, 512, 2048][rng.random_range(0..4)],
+            ack_req_every: [8, 32, 64][rng.random_range(0..3)],
+            timeout: Span::from_millis(rng.random_range(20..70)),
+            second_nak: if rng.random_bool(0.8) {
+                SecondNak::IgnoreUntilAck
+            } else {
+                SecondNak::Obey
+            },
+            reorder_pool_bytes: [8 << 20, 8 << 20, 20_000][rng.random_range(0..3)],
+            resend_cache_bytes: [8 << 20, 8 << 20, 20_000][rng.random_range(0..3)],
+            adverse_for: Span::from_millis(rng.random_range(50..2_000)),
+            ..Self::calm(seed, Some(recovery))
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The event loop.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use arrayvec::ArrayVec;
+use common::frame::{Class, Frame, Packet, Side, Sink};
+use common::heap::{HeapFrame, HeapPool};
+use common::metrics::{Counters, Metric};
+use common::psn::Psn;
+use common::time::{Span, Time};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rnic::{Nic, NicConfig, QpConfig, QpId, Status, WorkKind, WorkRequest, lab_ip};
+use switch::{Config, Switch};
+
+use crate::link::Link;
+use crate::scenario::Scenario;
+
+/// Timers run per step.
+const TIMER_BUDGET: usize = 64;
+
+/// The segments, in both directions.
+const TO_SWITCH: usize = 0;
+const TO_NIC: usize = 1;
+const WAN_OUT: usize = 2;
+
+/// Collects what a switch transmits in one call.
+#[derive(Default)]
+struct Collector {
+    high: Vec<(Side, HeapFrame)>,
+    data: Vec<(Side, HeapFrame)>,
+}
+
+impl Sink for Collector {
+    type Frame = HeapFrame;
+
+    fn transmit(&mut self, side: Side, class: Class, packet: Packet<HeapFrame>) {
+        let frame = HeapFrame::from(packet.bytes().to_vec());
+        match class {
+            Class::High => self.high.push((side, frame)),
+            Class::Data => self.data.push((side, frame)),
+        }
+    }
+}
+
+/// One end: a NIC and, if there is one, its switch.
+struct End {
+    nic: Nic,
+    switch: Option<Switch<HeapFrame>>,
+    /// Towards the switch, towards the NIC, out on the long-haul link.
+    links: [Link; 3],
+    qps: Vec<QpId>,
+    /// Messages received per QP, and whether all were as they should be.
+    received: Vec<u64>,
+    completed: u64,
+    failed: u64,
+}
+
+/// Where a frame arrives.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Place {
+    Nic(usize),
+    Switch(usize, u8),
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// When everything was delivered and acknowledged.
+    pub finished: Option<Time>,
+    /// Frames that the switches still hold.
+    pub held: u64,
+    /// Requests that ended in error.
+    pub failed: u64,
+}
+
+/// A run.
+pub struct World {
+    scenario: Scenario,
+    now: Time,
+    ends: [End; 2],
+    events: BinaryHeap<Reverse<(Time, u64, Place, Vec<u8>)>>,
+    sent: u64,
+    rng: ChaCha8Rng,
+    expected: [u64; 2],
+}
+
+impl World {
+    /// Sets everything up and posts all messages.
+    pub fn new(scenario: Scenario) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(scenario.seed);
+        let psns: Vec<(Psn, Psn)> = (0..scenario.qps)
+            .map(|q| match (scenario.zero_psn, q) {
+                (true, _) => (Psn::new(0), Psn::new(0)),
+                (false, 0) => (scenario.first_psn, Psn::new(rng.random())),
+                (false, _) => (Psn::new(rng.random()), Psn::new(rng.random())),
+            })
+            .collect();
+        let ends = [0, 1].map(|me| End::new(me, &scenario, &psns));
+        let mut world = Self {
+            now: Time::from_nanos(1_000),
+            ends,
+            events: BinaryHeap::new(),
+            sent: 0,
+            rng,
+            expected: [0; 2],
+            scenario,
+        };
+        world.post();
+        world
+    }
+
+    fn post(&mut self) {
+        for me in 0..2 {
+            for q in 0..self.scenario.qps as usize {
+                for id in 0..self.scenario.messages[me] {
+                    let len = self.rng.random_range(0..=self.scenario.message_max);
+                    let kind = if self.rng.random() { WorkKind::Send } else { WorkKind::Write };
+                    let end = &mut self.ends[me];
+                    let work = WorkRequest { kind, len, id: u64::from(id) };
+                    end.nic.post(end.qps[q], work, self.now).expect("a fresh QP takes work");
+                    self.expected[me] += 1;
+                }
+            }
+        }
+    }
+
+    /// Runs until everything is delivered and the switches have settled, or
+    /// until `limit`.
+    ///
+    /// # Panics
+    /// If a message arrives twice, out of order or not intact, or a switch
+    /// loses or invents a frame.
+    pub fn run(&mut self, limit: Time) -> Outcome {
+        let mut finished = None;
+        while self.now < limit {
+            self.step();
+            let done = (0..2)
+                .all(|me| self.ends[me].completed + self.ends[me].failed == self.expected[me]);
+            if done && finished.is_none() {
+                finished = Some(self.now);
+            }
+            let settled = self.next_event() == Time::NEVER;
+            if settled || finished.is_some_and(|at| self.now > at + Span::from_millis(5_000)) {
+                break;
+            }
+        }
+        Outcome {
+            finished,
+            held: self.ends.iter().filter_map(|e| e.switch.as_ref()).map(Switch::held).sum(),
+            failed: self.ends.iter().map(|e| e.failed).sum(),
+        }
+    }
+
+    /// The present.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Payload bytes and packets accepted at NIC `me`.
+    pub fn nic(&self, me: usize) -> &Nic {
+        &self.ends[me].nic
+    }
+
+    /// Counters of switch `me`.
+    pub fn counters(&self, me: usize) -> Option<&Counters> {
+        self.ends[me].switch.as_ref().map(Switch::counters)
+    }
+
+    /// The long-haul link from `me` on.
+    pub fn wan(&self, me: usize) -> &Link {
+        &self.ends[me].links[WAN_OUT]
+    }
+
+    fn next_event(&self) -> Time {
+        let mut next = self.events.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+        for end in &self.ends {
+            next = next.min(end.nic.next_deadline().unwrap_or(Time::NEVER));
+            if let Some(switch) = &end.switch {
+                next = next.min(switch.next_deadline());
+            }
+        }
+        next
+    }
+
+    fn step(&mut self) {
+        self.now = self.now.max(self.next_event());
+        if self.now == Time::NEVER {
+            return;
+        }
+        while let Some(Reverse((at, ..))) = self.events.peek()
+            && *at <= self.now
+            && let Some(Reverse((_, _, place, bytes))) = self.events.pop()
+        {
+            match place {
+                Place::Nic(me) => self.ends[me].nic.receive(&bytes, self.now),
+                Place::Switch(me, side) => {
+                    let side = if side == 0 { Side::Lan } else { Side::Wan };
+                    self.through_switch(me, side, HeapFrame::from(bytes));
+                }
+            }
+        }
+        for me in 0..2 {
+            self.serve_nic(me);
+            self.serve_timers(me);
+        }
+    }
+
+    fn serve_nic(&mut self, me: usize) {
+        let now = self.now;
+        self.ends[me].nic.on_timers(now);
+        while let Some(frame) = self.ends[me].nic.poll_transmit(now, &mut HeapPool) {
+            self.send(me, TO_SWITCH, frame.bytes().to_vec());
+        }
+        let end = &mut self.ends[me];
+        while let Some(message) = end.nic.poll_received() {
+            let q = message.qp.index();
+            assert_eq!(message.corrupt_bytes, 0, "corrupt: {message:?}");
+            assert_eq!(message.index, end.received[q], "out of order: {message:?}");
+            end.received[q] += 1;
+        }
+        let mut completions = Vec::new();
+        while let Some(completion) = end.nic.poll_completion() {
+            completions.push(completion);
+        }
+        for completion in completions {
+            let q = completion.qp.index();
+            if completion.status == Status::Ok {
+                self.ends[me].completed += 1;
+                // A completion means delivery (DESIGN §3.3).
+                let received = self.ends[1 - me].received[q];
+                assert!(completion.index < received, "completed before delivery: {completion:?}");
+            } else {
+                self.ends[me].failed += 1;
+            }
+        }
+        for stats in [self.ends[me].nic.totals()] {
+            assert_eq!(stats.requester.beyond_sent, 0, "an ACK of what was never sent");
+            assert_eq!(stats.requester.wrong_msn, 0, "an ACK with a wrong MSN");
+            assert_eq!(stats.responder.corrupt_bytes, 0, "a corrupt byte");
+        }
+    }
+
+    fn through_switch(&mut self, me: usize, side: Side, frame: HeapFrame) {
+        let now = self.now;
+        let Some(switch) = &mut self.ends[me].switch else {
+            let next = if side == Side::Lan { WAN_OUT } else { TO_NIC };
+            return self.send(me, next, frame.bytes().to_vec());
+        };
+        let mut sink = Collector::default();
+        let mut burst = ArrayVec::<HeapFrame, 1>::new();
+        burst.push(frame);
+        switch.burst(side, &mut burst, now, &mut HeapPool, &mut sink);
+        self.emit(me, sink);
+    }
+
+    fn serve_timers(&mut self, me: usize) {
+        let now = self.now;
+        let Some(switch) = &mut self.ends[me].switch else { return };
+        let mut sink = Collector::default();
+        switch.timers(now, TIMER_BUDGET, &mut HeapPool, &mut sink);
+        self.emit(me, sink);
+    }
+
+    /// Puts on the wire what a switch transmitted, and checks its books.
+    fn emit(&mut self, me: usize, sink: Collector) {
+        for (side, frame) in sink.high.into_iter().chain(sink.data) {
+            let link = if side == Side::Wan { WAN_OUT } else { TO_NIC };
+            self.send(me, link, frame.bytes().to_vec());
+        }
+        if let Some(switch) = &self.ends[me].switch {
+            check_books(switch);
+        }
+    }
+
+    fn send(&mut self, me: usize, link: usize, bytes: Vec<u8>) {
+        let place = match link {
+            TO_SWITCH => Place::Switch(me, 0),
+            TO_NIC => Place::Nic(me),
+            _ => Place::Switch(1 - me, 1),
+        };
+        let (events, sent) = (&mut self.events, &mut self.sent);
+        self.ends[me].links[link].send(bytes, self.now, &mut self.rng, |at, bytes| {
+            *sent += 1;
+            events.push(Reverse((at, *sent, place, bytes)));
+        });
+    }
+}
+
+/// in + created = out + held + dropped by reason.
+fn check_books(switch: &Switch<HeapFrame>) {
+    let counters = switch.counters();
+    let in_or_made =
+        counters.family("lr2_received_frames_total") + counters.family("lr2_created_frames_total");
+    let gone = counters.family("lr2_transmitted_frames_total")
+        + counters.family("lr2_dropped_frames_total");
+    assert_eq!(
+        in_or_made,
+        gone + switch.held(),
+        "a frame was lost or invented: {:?}",
+        nonzero(counters)
+    );
+}
+
+/// The counters that moved, for people.
+pub fn nonzero(counters: &Counters) -> Vec<(Metric, u64)> {
+    Metric::ALL.iter().map(|m| (*m, counters.get(*m))).filter(|(_, n)| *n > 0).collect()
+}
+
+impl End {
+    fn new(me: usize, scenario: &Scenario, psns: &[(Psn, Psn)]) -> Self {
+        let mac = |who: usize| [2, 0, 0, 0, 0, who as u8];
+        let mut config = NicConfig::new(mac(me), lab_ip(me as u8 + 1));
+        config.rate = Some(scenario.rate);
+        let mut nic = Nic::new(config);
+        let qps = (0..scenario.qps)
+            .map(|q| {
+                // Both ends may have the same QPN.
+                let (mine, theirs) = (0x11 + q, 0x11 + q * 3);
+                let (mine, theirs) = if me == 0 { (mine, theirs) } else { (theirs, mine) };
+                let (first, second) = psns[q as usize];
+                let (send, recv) = if me == 0 { (first, second) } else { (second, first) };
+                let peer = 1 - me;
+                let base = QpConfig::new(mine, theirs, mac(peer), lab_ip(peer as u8 + 1));
+                nic.add_qp(QpConfig {
+                    send_psn: send,
+                    recv_psn: recv,
+                    pmtu: scenario.pmtu,
+                    window: scenario.window,
+                    ack_req_every: scenario.ack_req_every,
+                    timeout: scenario.timeout,
+                    retry: scenario.retry,
+                    second_nak: scenario.second_nak,
+                    content_seed: scenario.seed,
+                    ..base
+                })
+                .expect("the scenario is in range")
+            })
+            .collect();
+        let switch = scenario.recovery.map(|recovery| {
+            Switch::new(Config {
+                reorder_pool_bytes: scenario.reorder_pool_bytes,
+                resend_cache_bytes: scenario.resend_cache_bytes,
+                ..Config::lab(recovery, me as u32 + 1, 1)
+            })
+        });
+        let lan = if me == 0 { scenario.lan0 } else { [scenario.lan1[1], scenario.lan1[0]] };
+        let link = |delay, impairment| {
+            let mut link = Link::new(delay);
+            link.impairment = impairment;
+            link.until = Time::ZERO + scenario.adverse_for;
+            link
+        };
+        Self {
+            nic,
+            switch,
+            links: [
+                link(scenario.lan_delay, lan[0]),
+                link(scenario.lan_delay, lan[1]),
+                link(scenario.wan_delay, scenario.wan[me]),
+            ],
+            qps,
+            received: vec![0; scenario.qps as usize],
+            completed: 0,
+            failed: 0,
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Whatever the network does, every message arrives once, in order, intact.
+//!
+//! `SEEDS=n` runs that many seeds per mode, `SEED=s` replays one.
+
+use common::time::{Span, Time};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use switch::Recovery;
+use tests::{Scenario, World};
+
+fn run(seed: u64, recovery: Recovery) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
+    let scenario = Scenario::adverse(seed, recovery, &mut rng);
+    let limit = Time::ZERO + scenario.adverse_for + Span::from_millis(120_000);
+    let mut world = World::new(scenario.clone());
+    let outcome = world.run(limit);
+    assert!(outcome.finished.is_some(), "no end: {outcome:?}\n{scenario:#?}");
+    assert_eq!(outcome.failed, 0, "a QP failed: {scenario:#?}");
+    assert_eq!(outcome.held, 0, "frames are left: {scenario:#?}");
+}
+
+fn sweep(recovery: Recovery) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|v| v.parse().ok());
+    if let Some(seed) = number("SEED") {
+        return run(seed, recovery);
+    }
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let seeds = number("SEEDS").unwrap_or(700);
+    std::thread::scope(|scope| {
+        for t in 0..threads {
+            scope.spawn(move || {
+                for seed in (t..seeds).step_by(threads as usize) {
+                    if std::panic::catch_unwind(|| run(seed, recovery)).is_err() {
+                        panic!("replay with: SEED={seed} cargo test -p tests --test adverse {recovery:?}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+#[allow(non_snake_case)] // The name is what a replay is filtered by.
+fn Lr2() {
+    sweep(Recovery::Lr2);
+}
+
+#[test]
+#[allow(non_snake_case)]
+fn Cached() {
+    sweep(Recovery::Cached);
+}
+
+#[test]
+#[allow(non_snake_case)]
+fn Auto() {
+    sweep(Recovery::Auto);
+}
+
+#[test]
+#[allow(non_snake_case)]
+fn Off() {
+    sweep(Recovery::Off);
+}
