@@ -7,3 +7,5 @@
 //! publishes, and can never block it.
 
 pub mod config;
+pub mod control;
+pub mod telemetry;

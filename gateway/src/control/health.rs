@@ -1,0 +1,66 @@
+//! Whether the gateway does its job, for a load balancer or a person.
+
+use std::time::Duration;
+
+use common::frame::Side;
+
+use super::{State, side_name};
+
+/// Silence of a worker after which it counts as stalled. It publishes every
+/// few milliseconds.
+pub const STALL: Duration = Duration::from_secs(1);
+
+/// `Ok` if all is well, else the reasons why it is not.
+///
+/// # Errors
+/// The reasons, in words.
+pub fn check(state: &State) -> Result<(), Vec<String>> {
+    let Some(sample) = state.sample() else {
+        return Err(vec!["starting: ports are not open yet".into()]);
+    };
+    let mut reasons = Vec::new();
+    if sample.stopping {
+        reasons.push("stopping".to_owned());
+    }
+    if sample.stalled {
+        reasons.push(format!("worker 0 has shown no sign of life for {} s", STALL.as_secs()));
+    }
+    for side in [Side::Lan, Side::Wan] {
+        if !sample.ports[side.index()].up {
+            reasons.push(format!("port {} is down", side_name(side)));
+        }
+    }
+    if reasons.is_empty() { Ok(()) } else { Err(reasons) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{PortStats, Sample};
+
+    #[test]
+    fn every_reason_is_told() {
+        let state = State::new("both");
+        assert!(check(&state).unwrap_err()[0].starts_with("starting"));
+        let up = PortStats { up: true, ..PortStats::default() };
+        let sample = Sample {
+            ports: [up; 2],
+            mbufs_free: 1,
+            mbufs: 2,
+            busy_ratio: 0.5,
+            stalled: false,
+            stopping: false,
+        };
+        state.put(sample.clone());
+        assert_eq!(check(&state), Ok(()));
+        state.put(Sample {
+            ports: [up, PortStats::default()],
+            stalled: true,
+            stopping: true,
+            ..sample
+        });
+        let reasons = check(&state).unwrap_err();
+        assert_eq!(reasons.len(), 3, "{reasons:?}");
+        assert!(reasons.contains(&"port wan is down".to_owned()));
+    }
+}

@@ -1,0 +1,200 @@
+//! Renders the state in Prometheus' text format.
+
+use common::frame::Side;
+use common::metrics::{Desc, Kind, Metric};
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Point, MetricFamily, MetricType};
+use prometheus::{Encoder, TextEncoder};
+
+use super::{State, side_name};
+use crate::telemetry::{LoopIo, PortIo};
+
+/// The media type of what [`render`] makes.
+pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
+
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// Families under construction, in order of first mention.
+#[derive(Default)]
+struct Families(Vec<MetricFamily>);
+
+impl Families {
+    fn add(&mut self, desc: &Desc, more: Labels<'_>, value: f64) {
+        let pair = |(name, value): &(&str, &str)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*name).to_owned());
+            pair.set_value((*value).to_owned());
+            pair
+        };
+        let mut point = Point::from_label(more.iter().chain(desc.labels).map(pair).collect());
+        match desc.kind {
+            Kind::Counter => {
+                let mut counter = Counter::default();
+                counter.set_value(value);
+                point.set_counter(counter);
+            }
+            Kind::Gauge => {
+                let mut gauge = Gauge::default();
+                gauge.set_value(value);
+                point.set_gauge(gauge);
+            }
+        }
+        // A few dozen families, a few times a minute.
+        match self.0.iter_mut().find(|f| f.name() == desc.name) {
+            Some(family) => family.mut_metric().push(point),
+            None => {
+                let mut family = MetricFamily::default();
+                family.set_name(desc.name.to_owned());
+                family.set_help(desc.help.to_owned());
+                family.set_field_type(match desc.kind {
+                    Kind::Counter => MetricType::COUNTER,
+                    Kind::Gauge => MetricType::GAUGE,
+                });
+                family.set_metric(vec![point]);
+                self.0.push(family);
+            }
+        }
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &'static str, labels: Labels<'_>, value: f64) {
+        self.add(&Desc { name, labels: &[], help, kind: Kind::Gauge }, labels, value);
+    }
+
+    fn counter(&mut self, name: &'static str, help: &'static str, labels: Labels<'_>, value: u64) {
+        self.add(&Desc { name, labels: &[], help, kind: Kind::Counter }, labels, value as f64);
+    }
+}
+
+/// Everything, as text.
+///
+/// # Errors
+/// If the encoder refuses a family, which its own checks of names would cause.
+pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
+    let mut families = Families::default();
+    process(state, &mut families);
+    worker(state, &mut families);
+    ports_and_pool(state, &mut families);
+    for metric in Metric::ALL {
+        families.add(&metric.desc(), &[], state.worker.switch(*metric) as f64);
+    }
+    let mut text = Vec::with_capacity(16 << 10);
+    TextEncoder::new().encode(&families.0, &mut text)?;
+    Ok(text)
+}
+
+fn process(state: &State, families: &mut Families) {
+    let version = env!("CARGO_PKG_VERSION");
+    let labels = [("version", version), ("role", state.role)];
+    families.gauge("lr2_build_info", "What runs here; always 1.", &labels, 1.0);
+    let help = "When the process started, seconds since 1970.";
+    families.gauge("lr2_start_time_seconds", help, &[], state.start_time);
+    let help = "How long the process has been running, seconds.";
+    families.gauge("lr2_uptime_seconds", help, &[], state.started.elapsed().as_secs_f64());
+}
+
+fn worker(state: &State, families: &mut Families) {
+    let io = state.worker.io();
+    for side in [Side::Lan, Side::Wan] {
+        for (what, desc) in PortIo::TABLE {
+            families.add(desc, &[("port", side_name(side))], io.port(side, *what) as f64);
+        }
+    }
+    for (what, desc) in LoopIo::TABLE {
+        families.add(desc, &[("worker", "0")], io.round(*what) as f64);
+    }
+}
+
+fn ports_and_pool(state: &State, families: &mut Families) {
+    let Some(sample) = state.sample() else { return };
+    let help = "Share of the last second in which the worker had something to do, 0 to 1.";
+    families.gauge("lr2_worker_busy_ratio", help, &[("worker", "0")], sample.busy_ratio);
+    let help = "mbufs of the pool, by state. What is free is what reception lives on.";
+    let in_use = sample.mbufs.saturating_sub(sample.mbufs_free);
+    families.gauge("lr2_mbufs", help, &[("state", "free")], sample.mbufs_free.into());
+    families.gauge("lr2_mbufs", help, &[("state", "in_use")], in_use.into());
+    for side in [Side::Lan, Side::Wan] {
+        let port = sample.ports[side.index()];
+        let label = [("port", side_name(side))];
+        families.gauge("lr2_port_up", "Whether a port's link is up.", &label, port.up.into());
+        let help = "Frames a port lost because its receive queue was full.";
+        families.counter("lr2_port_missed_frames_total", help, &label, port.missed);
+        let help = "Frames a port received with errors.";
+        families.counter("lr2_port_receive_errors_total", help, &label, port.rx_errors);
+        let help = "Frames a port failed to transmit.";
+        families.counter("lr2_port_transmit_errors_total", help, &label, port.tx_errors);
+        let help = "Receptions of a port that failed for want of an mbuf.";
+        families.counter("lr2_port_no_mbuf_total", help, &label, port.no_mbuf);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use common::metrics::Counters;
+
+    use super::*;
+    use crate::control::{PortStats, Sample};
+    use crate::telemetry::IoCounters;
+
+    fn text() -> String {
+        let state = State::new("both");
+        let mut io = IoCounters::default();
+        io.add(Side::Wan, PortIo::DropFull, 3);
+        let mut switch = Counters::default();
+        switch.add(Metric::PassedMalformed, 7);
+        state.worker.store(&switch, &io);
+        let up = PortStats { up: true, missed: 9, ..PortStats::default() };
+        state.put(Sample {
+            ports: [up, PortStats::default()],
+            mbufs_free: 60,
+            mbufs: 100,
+            busy_ratio: 0.25,
+            stalled: false,
+            stopping: false,
+        });
+        String::from_utf8(render(&state).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn numbers_are_where_they_belong() {
+        let text = text();
+        for line in [
+            "# TYPE lr2_port_egress_dropped_frames_total counter",
+            "lr2_port_egress_dropped_frames_total{port=\"wan\",reason=\"queue_full\"} 3",
+            "lr2_passed_frames_total{reason=\"malformed\"} 7",
+            "# TYPE lr2_mbufs gauge",
+            "lr2_mbufs{state=\"in_use\"} 40",
+            "lr2_port_missed_frames_total{port=\"lan\"} 9",
+            "lr2_port_up{port=\"wan\"} 0",
+            "lr2_worker_busy_ratio{worker=\"0\"} 0.25",
+        ] {
+            assert!(text.lines().any(|l| l == line), "no line {line:?} in\n{text}");
+        }
+        assert!(text.contains("lr2_build_info{version=\""));
+    }
+
+    /// Prometheus refuses a scrape in which a family appears twice, or a
+    /// sample twice.
+    #[test]
+    fn families_and_samples_appear_once_with_help_and_type() {
+        let text = text();
+        let (mut samples, mut types, mut helps) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let name = rest.split(' ').next().unwrap();
+                assert!(types.insert(name.to_owned()), "{name} twice");
+            } else if let Some(rest) = line.strip_prefix("# HELP ") {
+                helps.insert(rest.split(' ').next().unwrap().to_owned());
+            } else {
+                let (sample, value) = line.rsplit_once(' ').unwrap();
+                assert!(samples.insert(sample.to_owned()), "{sample} twice");
+                value.parse::<f64>().unwrap();
+                let name = sample.split('{').next().unwrap();
+                assert!(types.contains(name), "{name} has no type before it");
+            }
+        }
+        assert_eq!(types, helps);
+        assert!(samples.len() > Metric::COUNT);
+    }
+}

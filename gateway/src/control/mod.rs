@@ -1,0 +1,147 @@
+//! The control side: what operators and their tools see.
+//!
+//! [`State`] is what it knows; [`metrics`] renders it for Prometheus,
+//! [`health`] judges it, [`server`] serves both over HTTP from a thread of its
+//! own.
+
+pub mod health;
+pub mod metrics;
+pub mod server;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use common::frame::Side;
+
+use crate::telemetry::{LoopIo, Published};
+
+/// What a port itself counts, in frames since it was opened, and its link.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PortStats {
+    /// Frames lost because the receive queue was full.
+    pub missed: u64,
+    /// Frames received with errors.
+    pub rx_errors: u64,
+    /// Frames that could not be transmitted.
+    pub tx_errors: u64,
+    /// Receptions that failed for want of an mbuf.
+    pub no_mbuf: u64,
+    /// Whether the link is up.
+    pub up: bool,
+}
+
+/// What only the owner of ports and pools can find out. Sampled a few times a
+/// second.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sample {
+    /// LAN and WAN, by [`Side::index`].
+    pub ports: [PortStats; 2],
+    /// mbufs that can be had.
+    pub mbufs_free: u32,
+    /// All mbufs.
+    pub mbufs: u32,
+    /// Share of time in which the worker found something to do, 0 to 1.
+    pub busy_ratio: f64,
+    /// The worker has shown no sign of life for longer than it may.
+    pub stalled: bool,
+    /// The process is on its way out.
+    pub stopping: bool,
+}
+
+/// All that the control thread knows.
+#[derive(Debug)]
+pub struct State {
+    /// What the worker publishes.
+    pub worker: Arc<Published>,
+    role: &'static str,
+    started: Instant,
+    start_time: f64,
+    /// `None` until ports and pools exist.
+    sample: Mutex<Option<Sample>>,
+}
+
+impl State {
+    /// The state of a process that starts now.
+    pub fn new(role: &'static str) -> Self {
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            worker: Arc::default(),
+            role,
+            started: Instant::now(),
+            start_time: epoch.as_secs_f64(),
+            sample: Mutex::default(),
+        }
+    }
+
+    /// Replaces what was sampled last.
+    pub fn put(&self, sample: Sample) {
+        *self.sample.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
+    }
+
+    /// What was sampled last.
+    pub fn sample(&self) -> Option<Sample> {
+        self.sample.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The side's name in labels and messages.
+pub fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Lan => "lan",
+        Side::Wan => "wan",
+    }
+}
+
+/// Follows a worker's signs of life and its load from sample to sample.
+#[derive(Debug)]
+pub struct Watch {
+    beats: u64,
+    changed: Instant,
+    busy: u64,
+    idle: u64,
+}
+
+impl Watch {
+    /// Starts to follow.
+    pub fn new(now: Instant) -> Self {
+        Self { beats: 0, changed: now, busy: 0, idle: 0 }
+    }
+
+    /// Whether the worker stalls, and its busy ratio since the last call.
+    pub fn look(&mut self, worker: &Published, now: Instant) -> (bool, f64) {
+        let beats = worker.beats();
+        if beats != self.beats {
+            (self.beats, self.changed) = (beats, now);
+        }
+        let io = worker.io();
+        let (busy, idle) = (io.round(LoopIo::BusyNanos), io.round(LoopIo::IdleNanos));
+        let (b, i) = (busy - self.busy, idle - self.idle);
+        (self.busy, self.idle) = (busy, idle);
+        let ratio = if b + i == 0 { 0.0 } else { b as f64 / (b + i) as f64 };
+        (now.duration_since(self.changed) >= health::STALL, ratio)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::metrics::Counters;
+
+    use super::*;
+    use crate::telemetry::IoCounters;
+
+    #[test]
+    fn a_worker_without_signs_of_life_stalls_until_the_next_one() {
+        let start = Instant::now();
+        let worker = Published::default();
+        let mut watch = Watch::new(start);
+        let mut io = IoCounters::default();
+        io.add_loop(LoopIo::BusyNanos, 30);
+        io.add_loop(LoopIo::IdleNanos, 10);
+        worker.store(&Counters::default(), &io);
+        assert_eq!(watch.look(&worker, start), (false, 0.75));
+        assert_eq!(watch.look(&worker, start + health::STALL / 2), (false, 0.0));
+        assert_eq!(watch.look(&worker, start + health::STALL), (true, 0.0));
+        worker.store(&Counters::default(), &io);
+        assert_eq!(watch.look(&worker, start + 2 * health::STALL), (false, 0.0));
+    }
+}

@@ -1,0 +1,249 @@
+//! What the worker tells the control thread: counters that it copies, now and
+//! then, into memory that both see.
+//!
+//! The worker counts in plain memory of its own ([`IoCounters`], and the
+//! switch's [`Counters`]) and stores a copy with relaxed ordering. A reader
+//! sees every number whole; two numbers may be a few microseconds apart.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use common::frame::Side;
+use common::metrics::{Counters, Desc, Kind, Metric};
+use crossbeam_utils::CachePadded;
+
+/// What a worker counts per port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum PortIo {
+    /// Frames taken from the receive queue.
+    RxFrames,
+    /// Their bytes, without FCS.
+    RxBytes,
+    /// Frames that the port took.
+    TxFrames,
+    /// Their bytes, without FCS.
+    TxBytes,
+    /// Frames dropped because too many were waiting for the port.
+    DropFull,
+    /// Frames dropped because the port took none for too long.
+    DropStalled,
+    /// Frames dropped because they still waited when the worker ended.
+    DropEnd,
+    /// Frames that wait for the port.
+    Queued,
+}
+
+/// What a worker counts of its own time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub enum LoopIo {
+    /// Rounds that found something to do.
+    BusyRounds,
+    /// Rounds that found nothing.
+    IdleRounds,
+    /// Nanoseconds spent in the former.
+    BusyNanos,
+    /// Nanoseconds spent in the latter, sleep included.
+    IdleNanos,
+}
+
+const fn desc(
+    kind: Kind,
+    name: &'static str,
+    labels: &'static [(&'static str, &'static str)],
+    help: &'static str,
+) -> Desc {
+    Desc { name, labels, help, kind }
+}
+
+const DROPPED: &str = "lr2_port_egress_dropped_frames_total";
+const DROPPED_HELP: &str = "Frames dropped on their way to a port, by reason.";
+const ROUNDS: &str = "lr2_worker_rounds_total";
+const ROUNDS_HELP: &str = "Rounds of the worker's loop, by whether there was something to do.";
+const NANOS: &str = "lr2_worker_nanoseconds_total";
+const NANOS_HELP: &str = "Time the worker spent, by whether there was something to do.";
+
+impl PortIo {
+    /// All of them, in order, with what they are called.
+    pub const TABLE: &'static [(Self, Desc)] = &[
+        (
+            Self::RxFrames,
+            desc(
+                Kind::Counter,
+                "lr2_port_received_frames_total",
+                &[],
+                "Frames received by a port.",
+            ),
+        ),
+        (
+            Self::RxBytes,
+            desc(
+                Kind::Counter,
+                "lr2_port_received_bytes_total",
+                &[],
+                "Bytes received by a port, without FCS.",
+            ),
+        ),
+        (
+            Self::TxFrames,
+            desc(
+                Kind::Counter,
+                "lr2_port_transmitted_frames_total",
+                &[],
+                "Frames that a port took to transmit.",
+            ),
+        ),
+        (
+            Self::TxBytes,
+            desc(
+                Kind::Counter,
+                "lr2_port_transmitted_bytes_total",
+                &[],
+                "Bytes that a port took to transmit, without FCS.",
+            ),
+        ),
+        (Self::DropFull, desc(Kind::Counter, DROPPED, &[("reason", "queue_full")], DROPPED_HELP)),
+        (
+            Self::DropStalled,
+            desc(Kind::Counter, DROPPED, &[("reason", "port_stalled")], DROPPED_HELP),
+        ),
+        (Self::DropEnd, desc(Kind::Counter, DROPPED, &[("reason", "shutdown")], DROPPED_HELP)),
+        (
+            Self::Queued,
+            desc(Kind::Gauge, "lr2_port_egress_queued_frames", &[], "Frames that wait for a port."),
+        ),
+    ];
+}
+
+impl LoopIo {
+    /// All of them, in order, with what they are called.
+    pub const TABLE: &'static [(Self, Desc)] = &[
+        (Self::BusyRounds, desc(Kind::Counter, ROUNDS, &[("state", "busy")], ROUNDS_HELP)),
+        (Self::IdleRounds, desc(Kind::Counter, ROUNDS, &[("state", "idle")], ROUNDS_HELP)),
+        (Self::BusyNanos, desc(Kind::Counter, NANOS, &[("state", "busy")], NANOS_HELP)),
+        (Self::IdleNanos, desc(Kind::Counter, NANOS, &[("state", "idle")], NANOS_HELP)),
+    ];
+}
+
+const PORT: usize = PortIo::TABLE.len();
+const LOOP: usize = LoopIo::TABLE.len();
+
+/// A worker's own counters, beside those of its switch.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct IoCounters {
+    ports: [[u64; PORT]; 2],
+    rounds: [u64; LOOP],
+}
+
+impl IoCounters {
+    /// Adds `n` to a port's counter.
+    #[inline]
+    pub fn add(&mut self, side: Side, what: PortIo, n: u64) {
+        self.ports[side.index()][what as usize] += n;
+    }
+
+    /// Sets a port's gauge.
+    #[inline]
+    pub fn set(&mut self, side: Side, what: PortIo, value: u64) {
+        self.ports[side.index()][what as usize] = value;
+    }
+
+    /// A port's counter.
+    pub fn port(&self, side: Side, what: PortIo) -> u64 {
+        self.ports[side.index()][what as usize]
+    }
+
+    /// Adds `n` to a counter of the loop.
+    #[inline]
+    pub fn add_loop(&mut self, what: LoopIo, n: u64) {
+        self.rounds[what as usize] += n;
+    }
+
+    /// A counter of the loop.
+    pub fn round(&self, what: LoopIo) -> u64 {
+        self.rounds[what as usize]
+    }
+}
+
+/// The copy that both threads see. Written by one worker.
+#[derive(Debug)]
+pub struct Published {
+    switch: CachePadded<[AtomicU64; Metric::COUNT]>,
+    ports: CachePadded<[[AtomicU64; PORT]; 2]>,
+    rounds: CachePadded<[AtomicU64; LOOP]>,
+    beats: CachePadded<AtomicU64>,
+}
+
+impl Default for Published {
+    fn default() -> Self {
+        let zero = |_| AtomicU64::new(0);
+        Self {
+            switch: CachePadded::new(std::array::from_fn(zero)),
+            ports: CachePadded::new(std::array::from_fn(|_| std::array::from_fn(zero))),
+            rounds: CachePadded::new(std::array::from_fn(zero)),
+            beats: CachePadded::new(AtomicU64::new(0)),
+        }
+    }
+}
+
+impl Published {
+    /// Replaces the copy, and counts one more sign of life.
+    pub fn store(&self, switch: &Counters, io: &IoCounters) {
+        let store = |to: &[AtomicU64], from: &[u64]| {
+            for (to, from) in to.iter().zip(from) {
+                to.store(*from, Relaxed);
+            }
+        };
+        store(&self.switch[..], switch.values());
+        for (to, from) in self.ports.iter().zip(&io.ports) {
+            store(to, from);
+        }
+        store(&self.rounds[..], &io.rounds);
+        self.beats.store(self.beats.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// A counter of the switch.
+    pub fn switch(&self, metric: Metric) -> u64 {
+        self.switch[metric as usize].load(Relaxed)
+    }
+
+    /// The worker's own counters.
+    pub fn io(&self) -> IoCounters {
+        let load = |a: &AtomicU64| a.load(Relaxed);
+        IoCounters {
+            ports: std::array::from_fn(|p| self.ports[p].each_ref().map(load)),
+            rounds: self.rounds.each_ref().map(load),
+        }
+    }
+
+    /// How often the copy was replaced: a worker that lives makes it grow.
+    pub fn beats(&self) -> u64 {
+        self.beats.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_in_order() {
+        assert!(PortIo::TABLE.iter().enumerate().all(|(i, (m, _))| *m as usize == i));
+        assert!(LoopIo::TABLE.iter().enumerate().all(|(i, (m, _))| *m as usize == i));
+    }
+
+    #[test]
+    fn what_is_stored_is_read() {
+        let mut switch = Counters::default();
+        switch.add(Metric::GapsSeen, 3);
+        let mut io = IoCounters::default();
+        io.add(Side::Lan, PortIo::RxFrames, 5);
+        io.add(Side::Wan, PortIo::Queued, 7);
+        io.add_loop(LoopIo::IdleNanos, 11);
+        let published = Published::default();
+        published.store(&switch, &io);
+        assert_eq!(published.switch(Metric::GapsSeen), 3);
+        assert_eq!(published.io(), io);
+        assert_eq!(published.beats(), 1);
+    }
+}
