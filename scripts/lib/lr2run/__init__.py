@@ -1,0 +1,43 @@
+"""Running the programs of this project together: what the scripts have in common.
+
+Standard library only, Python 3.11 (Debian 12).
+
+    with tidy_end(limit_s=600), RunDir("lr2-demo") as run, Processes(run.path) as processes:
+        wan = processes.start("wan", ["lr2-wan", ...])
+        wan.wait_line("ready", timeout_s=20)
+
+Whatever happens (an exception, Ctrl-C, SIGTERM, the time limit), the processes
+are stopped, by pid, and the folder is removed, in the reverse order of creation.
+"""
+
+from .ending import Ended, tidy_end
+from .gateway import Gateway, gateway_config, toml
+from .hugepages import hugepages
+from .metrics import Metrics, scrape
+from .process import Process, ProcessFailed, Processes
+from .rundir import RunDir
+from .units import human_bits, human_bytes, human_seconds, parse_bits, parse_seconds
+from .waiting import TimedOut, free_tcp_port, wait_until
+
+__all__ = [
+    "Ended",
+    "Gateway",
+    "Metrics",
+    "Process",
+    "ProcessFailed",
+    "Processes",
+    "RunDir",
+    "TimedOut",
+    "free_tcp_port",
+    "gateway_config",
+    "hugepages",
+    "human_bits",
+    "human_bytes",
+    "human_seconds",
+    "parse_bits",
+    "parse_seconds",
+    "scrape",
+    "tidy_end",
+    "toml",
+    "wait_until",
+]

@@ -1,0 +1,36 @@
+"""Any end of a script is an orderly one: signals and the time limit become exceptions."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from types import FrameType
+
+
+class Ended(BaseException):
+    """The script was asked to end. Not an `Exception`, so that no test's error handling takes it for its own."""
+
+
+@contextlib.contextmanager
+def tidy_end(limit_s: float) -> Iterator[None]:
+    """Raise `Ended` in the main thread on SIGINT, SIGTERM, SIGHUP and after `limit_s` seconds.
+
+    The first of them counts; later ones are ignored, so that cleaning up isn't
+    cut short by an impatient second Ctrl-C. Once the block is left all is as before.
+    """
+    watched = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        for each in watched:
+            signal.signal(each, signal.SIG_IGN)
+        if number == signal.SIGALRM:
+            raise Ended(f"not done after {limit_s:.0f} s, the limit for the whole run")
+        raise Ended(f"ended by {signal.Signals(number).name}")
+
+    before = {each: signal.signal(each, end) for each in watched}
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for each, handler in before.items():
+            signal.signal(each, handler)

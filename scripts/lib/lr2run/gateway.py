@@ -1,0 +1,83 @@
+"""An `lr2-gateway` process: its configuration file, its start, its metrics."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .metrics import Metrics, scrape
+from .process import Process, ProcessFailed, Processes
+from .waiting import free_tcp_port, wait_until
+
+
+def toml(tables: Mapping[str, Any]) -> str:
+    """TOML text of plain values and of tables one level deep, which is all a gateway's file has."""
+    lines = [f"{key} = {json.dumps(value)}" for key, value in tables.items() if not isinstance(value, Mapping)]
+    for name, table in tables.items():
+        if isinstance(table, Mapping):
+            lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
+
+
+def gateway_config(
+    *,
+    lan: str,
+    wan: str,
+    recovery: str,
+    control_port: int,
+    file_prefix: str,
+    role: str = "both",
+    mtu: int = 9000,
+    memory: str = "512MiB",
+    huge_pages: str = "auto",
+    extra: Mapping[str, Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """A trial gateway between two DPDK devices: unkeyed, and polite on a shared machine.
+
+    `extra` adds keys to tables, or replaces them.
+    """
+    config: dict[str, Any] = {
+        "role": role,
+        "lan": {"device": lan, "mtu": mtu},
+        "wan": {"device": wan, "mtu": mtu},
+        "eal": {"huge_pages": huge_pages, "memory": memory, "file_prefix": file_prefix},
+        "worker": {"idle": "adaptive"},
+        "peer": {"lab_unkeyed": True},
+        "recovery": {"mode": recovery},
+        "control": {"listen": f"127.0.0.1:{control_port}"},
+    }
+    for table, keys in (extra or {}).items():
+        config[table] = {**config.get(table, {}), **keys}
+    return config
+
+
+class Gateway:
+    """A running gateway."""
+
+    def __init__(self, name: str, process: Process, control_port: int) -> None:
+        self.name = name
+        self.process = process
+        self.control_port = control_port
+
+    @classmethod
+    def start(cls, processes: Processes, program: Path, run: Path, name: str, **config: Any) -> "Gateway":
+        """Write `name`.toml into `run` and start `program` with it; see `gateway_config` for the keywords."""
+        port = free_tcp_port()
+        file = run / f"{name}.toml"
+        file.write_text(toml(gateway_config(control_port=port, **config)))
+        return cls(name, processes.start(name, [program, "--config", file]), port)
+
+    def wait_ready(self, timeout_s: float = 30) -> None:
+        """Until it answers on its control port."""
+
+        def answers() -> Metrics | None:
+            self.process.check()
+            return scrape(self.control_port)
+
+        wait_until(answers, timeout_s, f"{self.name}: /metrics")
+
+    def metrics(self) -> Metrics:
+        self.process.check()
+        if (metrics := scrape(self.control_port)) is None:
+            raise ProcessFailed(f"{self.name}: no answer from its /metrics")
+        return metrics

@@ -1,0 +1,89 @@
+# shellcheck shell=bash
+# Preparing the machine for one of the scripts in this folder: packages, the
+# Rust toolchain, the programs. To be sourced by a script with `set -euo pipefail`.
+#
+# Everything is quiet: output goes to $LR2_LOG, of which the end is shown when a
+# step fails. What must be undone afterwards (processes, hugepages, folders) is
+# not done here but in lr2run (Python), where it is undone on any exit or signal.
+
+LR2_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+LR2_LOG=${LR2_LOG:-$(mktemp "${TMPDIR:-/tmp}/lr2-setup.XXXXXX.log")}
+export LR2_ROOT LR2_LOG
+
+lr2_say() { printf '%s\n' "$*" >&2; }
+
+# lr2_die MESSAGE: why it can't go on, and the way out.
+lr2_die() {
+    lr2_say "${0##*/}: $*"
+    exit 2
+}
+
+# lr2_step TITLE COMMAND...: run a command into the log.
+lr2_step() {
+    local title=$1
+    shift
+    lr2_say "  $title ..."
+    if ! "$@" >>"$LR2_LOG" 2>&1 </dev/null; then
+        tail -n 30 "$LR2_LOG" >&2
+        lr2_die "$title: failed; the whole log is $LR2_LOG"
+    fi
+}
+
+lr2_need_root() {
+    [ "$(id -u)" = 0 ] || lr2_die "must run as root (DPDK, apt): try  sudo $0 $*"
+}
+
+# lr2_missing PACKAGE...: those that are not installed, one a line.
+lr2_missing() {
+    local package
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || echo "$package"
+    done
+}
+
+# Many machines (containers above all) come without package lists, or with stale
+# ones: refresh them only when apt can't do without.
+lr2_apt_get() {
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@"
+}
+lr2_apt_try() {
+    lr2_apt_get "$@" || { lr2_apt_get update && lr2_apt_get "$@"; }
+}
+
+# lr2_packages PACKAGE...: install what is missing.
+lr2_packages() {
+    local missing
+    mapfile -t missing < <(lr2_missing "$@")
+    [ ${#missing[@]} = 0 ] && return
+    command -v apt-get >/dev/null || lr2_die "needs these packages, and there is no apt here: ${missing[*]}"
+    lr2_step "installing ${missing[*]}" lr2_apt_try install -y --no-install-recommends "${missing[@]}"
+}
+
+lr2_need_cargo() {
+    if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
+        PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+    fi
+    command -v cargo >/dev/null || lr2_die "needs a Rust toolchain, and found no cargo. Get one with
+    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal
+    then start this script again."
+}
+
+# What building the programs takes, beside cargo.
+LR2_BUILD_PACKAGES=(build-essential pkg-config clang libclang-dev libdpdk-dev)
+
+# lr2_build PROGRAM...: build in release mode; sets LR2_BIN to the folder they are in.
+lr2_build() {
+    local program args=()
+    lr2_packages "${LR2_BUILD_PACKAGES[@]}"
+    lr2_need_cargo
+    for program in "$@"; do args+=(--bin "$program"); done
+    lr2_step "building $*" cargo build --quiet --release --locked --manifest-path "$LR2_ROOT/Cargo.toml" "${args[@]}"
+    LR2_BIN=${CARGO_TARGET_DIR:-$LR2_ROOT/target}/release
+    export LR2_BIN
+}
+
+# lr2_python MODULE ARGUMENT...: hand over to a Python module of this folder.
+lr2_python() {
+    lr2_packages python3
+    PYTHONPATH=$LR2_ROOT/scripts/lib PYTHONDONTWRITEBYTECODE=1 exec /usr/bin/python3 -m "$@"
+}
