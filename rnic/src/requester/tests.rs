@@ -128,6 +128,16 @@ fn an_ack_is_asked_for_at_ends_at_intervals_and_at_the_window() {
 }
 
 #[test]
+fn what_was_asked_before_going_back_is_asked_again() {
+    let mut bench = Bench::new(|c| c.window = 4);
+    bench.post(10);
+    let asked = |sent: Vec<Sent>| sent.into_iter().map(|(.., ask)| ask).collect::<Vec<_>>();
+    assert_eq!(asked(bench.send()), [false, false, false, true]);
+    bench.time_out();
+    assert_eq!(asked(bench.send()), [false, false, false, true]);
+}
+
+#[test]
 fn the_window_bounds_what_is_unacknowledged() {
     let mut bench = Bench::new(|c| c.window = 3);
     bench.post(5);
@@ -307,8 +317,10 @@ fn an_ack_of_what_is_yet_to_be_sent_again_skips_it() {
     }
     bench.send();
     bench.time_out();
-    let packet = bench.requester.next_packet().unwrap();
-    bench.requester.sent(&packet, bench.now);
+    for _ in 0..3 {
+        let packet = bench.requester.next_packet().unwrap();
+        bench.requester.sent(&packet, bench.now);
+    }
     bench.ack(4);
     assert_eq!(bench.done(), ok([0, 1]));
     assert_eq!(bench.send(), [(Opcode::WRITE_LAST, 5, true)]);
