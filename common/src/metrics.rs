@@ -92,6 +92,7 @@ metrics! {
         PassedTransport ["reason" = "not_rc"],
         PassedTableFull ["reason" = "flow_table_full"],
         PassedRole ["reason" = "role_or_off"],
+        PassedBadIcrc ["reason" = "bad_icrc"],
     }
     Counter "lr2_alloc_failures_total" "Frames that could not be made because the pool is at its reserve, by kind." {
         AllocSync ["kind" = "sync"], AllocStatus ["kind" = "status"],
@@ -195,6 +196,23 @@ impl Counters {
         self.0[metric as usize]
     }
 
+    /// Frames that came in or were made, handles included. What entered either
+    /// left or is held.
+    pub fn entered(&self) -> u64 {
+        self.sum(Metric::ReceivedLan, Metric::ReceivedWan)
+            + self.sum(Metric::CreatedSync, Metric::CreatedHandle)
+    }
+
+    /// Frames that went out or were dropped, handles included.
+    pub fn left(&self) -> u64 {
+        self.sum(Metric::TransmittedLan, Metric::TransmittedWan)
+            + self.sum(Metric::DropFiltered, Metric::DropControlUnknownFlow)
+    }
+
+    fn sum(&self, first: Metric, last: Metric) -> u64 {
+        self.0[first as usize..=last as usize].iter().sum()
+    }
+
     /// The sum over a family, by its Prometheus name.
     pub fn family(&self, name: &str) -> u64 {
         Metric::ALL.iter().filter(|m| m.desc().name == name).map(|m| self.get(*m)).sum()
@@ -225,6 +243,23 @@ mod tests {
             assert_eq!(d.kind == Kind::Counter, d.name.ends_with("_total"), "{}", d.name);
             assert!(seen.insert((d.name, d.labels)), "{m:?} is a second {} {:?}", d.name, d.labels);
         }
+    }
+
+    #[test]
+    fn the_books_cover_their_families() {
+        let mut c = Counters::default();
+        for (i, m) in Metric::ALL.iter().enumerate() {
+            c.add(*m, 1 << (i % 32));
+        }
+        let family = |name| c.family(name);
+        assert_eq!(
+            c.entered(),
+            family("lr2_received_frames_total") + family("lr2_created_frames_total")
+        );
+        assert_eq!(
+            c.left(),
+            family("lr2_transmitted_frames_total") + family("lr2_dropped_frames_total")
+        );
     }
 
     #[test]

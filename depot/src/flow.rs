@@ -6,6 +6,7 @@ use common::metrics::Metric;
 use common::psn::{Psn, Seq};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
+use common::wire::{Roce, icrc_ok};
 
 use crate::report::Cause;
 use crate::sequence::{Gap, Place, Sequence};
@@ -70,13 +71,30 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A request packet with PSN `psn` came from the long-haul link.
-    pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, psn: Psn) {
-        let seq = psn.unwrap_near(self.sequence.expected());
+    /// A request packet came from the long-haul link; `roce` is what it parsed
+    /// to.
+    pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
+        let seq = roce.psn.unwrap_near(self.sequence.expected());
+        if !roce.kind().is_plain() && self.life.is_some() {
+            // READs and atomics are left to the RNICs' own recovery, and so is
+            // all that follows. The SYNC(release) was lost or is late.
+            self.let_go(cx);
+        }
         if self.life.is_none() {
             return self.on_passive(cx, frame, seq);
         }
-        match self.sequence.place(seq) {
+        let place = self.sequence.place(seq);
+        let surprise = match place {
+            Place::Next | Place::Behind => false,
+            Place::Held | Place::Gap => true,
+            Place::New => seq != self.sequence.high(),
+        };
+        if surprise && !icrc_ok(frame.bytes(), roce) {
+            // No surprise is believed on the word of a damaged packet.
+            cx.out.count(Metric::PassedBadIcrc, 1);
+            return cx.out.deliver(Packet::Owned(frame));
+        }
+        match place {
             Place::Next => self.on_next(cx, frame),
             Place::Behind => {
                 // The Sentry keeps needless repeats off the link; this one may

@@ -7,12 +7,13 @@ use common::psn::{Psn, Seq};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
+use common::wire::{Position, Roce, icrc_ok};
 
 use crate::discovery::Discovery;
 use crate::filter::Pass;
 use crate::knowledge::Knowledge;
 use crate::nak::Naks;
-use crate::{Actions, Config, Cx, Request};
+use crate::{Actions, Config, Cx};
 
 /// ACKs of packets that lie further back are not matched.
 const MATCHED: u64 = 1 << 22;
@@ -54,7 +55,7 @@ pub struct Flow<F: Frame> {
 
 /// State of one PSN in flight.
 pub(crate) struct Slot<S> {
-    /// When its newest copy left for the Depot.
+    /// When its newest copy left for the Depot; [`Time::ZERO`] if none did.
     pub sent: Time,
     /// It left more than once.
     pub resent: bool,
@@ -66,6 +67,12 @@ pub(crate) struct Slot<S> {
     pub ack_req: bool,
     /// The packet itself.
     pub handle: Option<S>,
+}
+
+impl<S> Slot<S> {
+    fn new(sent: Time, ack_req: bool, handle: Option<S>) -> Self {
+        Self { sent, resent: false, needed: false, round: 0, ack_req, handle }
+    }
 }
 
 impl<F: Frame> Flow<F> {
@@ -96,53 +103,50 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A request packet with PSN `psn` came from the source; `ack_req` is its
-    /// AckReq bit.
-    pub fn on_data<A: Actions<F>>(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: F,
-        psn: Psn,
-        ack_req: bool,
-        request: Request,
-    ) {
-        if u64::from(psn.distance(self.next.psn()).unsigned_abs()) > cx.config.window_max {
+    /// A request packet came from the source; `roce` is what it parsed to.
+    pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
+        let distance = roce.psn.distance(self.next.psn());
+        let leaps = u64::from(distance.unsigned_abs()) > cx.config.window_max;
+        if (distance > 0 || leaps) && !icrc_ok(frame.bytes(), roce) {
+            // No surprise is believed on the word of a damaged packet.
+            cx.out.count(Metric::PassedBadIcrc, 1);
+            return cx.out.forward(Packet::Owned(frame), Class::Data);
+        }
+        if leaps {
             // Nothing that is in flight can be that far away: the QP was
             // reset, and this is the first packet of its next life.
-            self.begin_again(cx, psn);
+            self.begin_again(cx, roce.psn);
         }
         self.last_data = cx.now;
         self.tails = 0;
-        if request == Request::Answered && !self.bypassed {
+        if !roce.kind().is_plain() && !self.bypassed {
+            // READs and atomics are answered with more than an ACK. A flow
+            // with such requests is left to the RNICs' own recovery.
             self.bypass(cx);
         }
         if self.bypassed {
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
+        self.pmtu = path_mtu(roce).unwrap_or(self.pmtu);
         self.discover(cx);
-        let seq = psn.unwrap_near(self.next);
+        let seq = roce.psn.unwrap_near(self.next);
         if seq < self.next {
-            return self.on_repeat(cx, frame, seq, ack_req);
+            return self.on_repeat(cx, frame, seq, roce.ack_req);
         }
         if seq > self.next {
             // Lost between the source and here. Passing it on and believing
             // the hole lost is safe in every state†: the Depot reports it.
             cx.out.count(Metric::SentryAhead, 1);
             while self.next < seq {
-                self.track(cx, None, false);
+                self.track(cx, Slot { sent: Time::ZERO, ..Slot::new(cx.now, false, None) });
             }
         }
         cx.out.count(Metric::SentryNew, 1);
         self.pass.end(seq);
         let keep = cx.config.recovery.caches() && self.discovery.tracks();
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
-        self.track(cx, handle, ack_req);
+        self.track(cx, Slot::new(cx.now, roce.ack_req, handle));
         cx.out.forward(packet, Class::Data);
-    }
-
-    /// Learns the path MTU from a first or middle packet's payload.
-    pub fn learn_pmtu(&mut self, pmtu: u16) {
-        self.pmtu = pmtu;
     }
 
     /// The destination acknowledged everything up to and including `psn`.
@@ -243,32 +247,19 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Gives `next` a slot and moves on.
-    fn track<A: Actions<F>>(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        handle: Option<F::Shared>,
-        ack_req: bool,
-    ) {
+    /// Gives `next` its slot and moves on.
+    fn track<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, slot: Slot<F::Shared>) {
+        self.next = self.next.next();
         if self.discovery.tracks() {
             if self.window.len() as u64 >= cx.config.window_max {
                 let oldest = self.window.start();
                 self.trim(cx, oldest.next());
             }
-            self.window.push(Slot {
-                sent: cx.now,
-                resent: false,
-                needed: false,
-                round: 0,
-                ack_req,
-                handle,
-            });
-            self.next = self.next.next();
+            self.window.push(slot);
         } else {
-            self.next = self.next.next();
             self.window.skip_to(self.next);
             self.released = self.next;
-            release(cx, handle);
+            release(cx, slot.handle);
         }
     }
 
@@ -347,4 +338,11 @@ pub(crate) fn release<F: Frame, A: Actions<F>>(cx: &mut Cx<'_, A>, handle: Optio
         cx.cache.give(handle.bytes().len());
         cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
     }
+}
+
+/// The path MTU, if this packet tells it: first and middle packets are full.
+fn path_mtu(roce: &Roce) -> Option<u16> {
+    let full = matches!(roce.kind().position(), Some(Position::First | Position::Middle));
+    let len = roce.payload_len();
+    (full && matches!(len, 256 | 512 | 1024 | 2048 | 4096)).then_some(len as u16)
 }

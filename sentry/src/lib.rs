@@ -119,13 +119,3 @@ impl<A> Cx<'_, A> {
         *self.epochs
     }
 }
-
-/// The kinds of request that differ to a Sentry.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Request {
-    /// SEND or WRITE.
-    Plain,
-    /// READ, atomic and others that are answered with more than an ACK. A
-    /// flow that carries one is left to the RNICs' own recovery from then on.
-    Answered,
-}

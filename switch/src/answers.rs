@@ -3,7 +3,7 @@
 use common::frame::{Frame, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::time::Time;
-use common::wire::{Aeth, AethKind, Roce};
+use common::wire::{Aeth, AethKind, Roce, icrc_ok};
 
 use crate::pairing::Answer;
 use crate::switch::{Io, Switch};
@@ -54,6 +54,11 @@ impl<F: Frame> Switch<F> {
             Meaning::Missing => self.voice.counters.inc(Metric::NakDestination),
             Meaning::Acknowledged => {}
             Meaning::Failed => return self.forward(side, frame, io),
+        }
+        if !icrc_ok(frame.bytes(), roce) {
+            // The RNIC will drop it; believing it could complete what was
+            // never delivered.
+            return self.pass(side, frame, Metric::PassedBadIcrc, io);
         }
         let psn = roce.psn;
         let is_nak = meaning != Meaning::Acknowledged;

@@ -6,7 +6,7 @@ use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Headers, NotRoce, Position, Roce, Transport, parse};
+use common::wire::{Headers, NotRoce, Roce, Transport, parse};
 
 use crate::output::{Output, Voice, transmit};
 use crate::peers::Peers;
@@ -268,23 +268,10 @@ impl<F: Frame> Switch<F> {
             return self.pass(side, frame, Metric::PassedTableFull, io);
         };
         self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
-        let kind = roce.opcode.kind();
         match side {
             Side::Lan => {
-                let request = if kind.is_plain() {
-                    sentry::Request::Plain
-                } else {
-                    sentry::Request::Answered
-                };
-                let (psn, ack_req) = (roce.psn, roce.ack_req);
-                let pmtu = path_mtu(roce);
                 let epochs = self.epochs;
-                self.with_sentry(id, io, |flow, cx| {
-                    if let Some(pmtu) = pmtu {
-                        flow.learn_pmtu(pmtu);
-                    }
-                    flow.on_data(cx, frame, psn, ack_req, request);
-                });
+                self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce));
                 if self.epochs != epochs {
                     // Another life of the QP number: its requester may be
                     // another one, too.
@@ -292,12 +279,7 @@ impl<F: Frame> Switch<F> {
                 }
             }
             Side::Wan => {
-                self.with_depot(id, io, |flow, cx| {
-                    if !kind.is_plain() {
-                        flow.let_go(cx);
-                    }
-                    flow.on_data(cx, frame, roce.psn);
-                });
+                self.with_depot(id, io, |flow, cx| flow.on_data(cx, frame, roce));
             }
         }
     }
@@ -440,11 +422,4 @@ const fn sentry_recovery(recovery: Recovery) -> sentry::Recovery {
         Recovery::Cached => sentry::Recovery::Cached,
         Recovery::Auto => sentry::Recovery::Auto,
     }
-}
-
-/// The path MTU, if this packet tells it: first and middle packets are full.
-fn path_mtu(roce: &Roce) -> Option<u16> {
-    let full = matches!(roce.opcode.kind().position(), Some(Position::First | Position::Middle));
-    let len = roce.payload_len();
-    (full && matches!(len, 256 | 512 | 1024 | 2048 | 4096)).then_some(len as u16)
 }

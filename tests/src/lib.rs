@@ -14,4 +14,4 @@ mod world;
 
 pub use link::{Fate, Impairment, Link};
 pub use scenario::Scenario;
-pub use world::{Outcome, World};
+pub use world::{Outcome, World, nonzero};

@@ -37,6 +37,8 @@ pub struct Scenario {
     pub messages: [u32; 2],
     /// Longest message in bytes.
     pub message_max: u32,
+    /// All messages are of the largest size.
+    pub fixed_length: bool,
     /// Path MTU.
     pub pmtu: u32,
     /// Requester window in PSNs.
@@ -74,6 +76,7 @@ impl Scenario {
             first_psn: Psn::new(0x00ff_fe00),
             messages: [50, 0],
             message_max: 65_536,
+            fixed_length: false,
             pmtu: 4096,
             window: 2048,
             ack_req_every: 64,
