@@ -1,0 +1,137 @@
+//! What can go wrong, in one line each: what was found, and what to do.
+
+use std::ffi::CStr;
+
+use crate::ffi;
+
+/// Why DPDK could not do what it was asked. `Display` gives one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// DPDK can be started once in the life of a process.
+    #[error("DPDK was already started in this process; it can be started only once")]
+    AlreadyStarted,
+
+    /// A setting that cannot work, found before DPDK was asked.
+    #[error("{setting} = {value}: {rule}")]
+    Setting {
+        /// What was set.
+        setting: &'static str,
+        /// To which value.
+        value: String,
+        /// What is allowed.
+        rule: String,
+    },
+
+    /// Hugepages were required, and there are too few.
+    #[error(
+        "{needed_mib} MiB of hugepages are required and {free_mib} MiB are free: {hint}, or let DPDK run without hugepages"
+    )]
+    Hugepages {
+        /// Memory asked for.
+        needed_mib: u32,
+        /// Memory in free hugepages of all sizes.
+        free_mib: u64,
+        /// The command that reserves them.
+        hint: String,
+    },
+
+    /// The EAL did not start.
+    #[error("DPDK does not start: {reason}")]
+    Eal {
+        /// From DPDK's own log, with what to do where that is known.
+        reason: String,
+    },
+
+    /// A pool of mbufs could not be made for another reason than memory.
+    #[error("mbuf pool \"{pool}\": {reason}")]
+    Pool {
+        /// Its name.
+        pool: String,
+        /// DPDK's reason.
+        reason: String,
+    },
+
+    /// A pool of mbufs does not fit in DPDK's memory.
+    #[error(
+        "mbuf pool \"{pool}\": {mbufs} mbufs of {data_room} bytes take {needed_mib} MiB and DPDK has {memory_mib} MiB in all: give it more memory or ask for fewer mbufs"
+    )]
+    PoolMemory {
+        /// Its name.
+        pool: String,
+        /// How many mbufs it should have.
+        mbufs: u32,
+        /// Bytes of frame per mbuf.
+        data_room: u16,
+        /// What they take, overhead included.
+        needed_mib: u64,
+        /// What the EAL was given.
+        memory_mib: u32,
+    },
+
+    /// A pool has too few mbufs for the rings of the ports that use it.
+    #[error(
+        "port {device}: its rings need {needed} mbufs, and of the {size} in pool \"{pool}\" other ports claim {claimed}: make the pool larger by {missing} or the rings shorter"
+    )]
+    TooFewMbufs {
+        /// The port.
+        device: String,
+        /// The pool.
+        pool: String,
+        /// Mbufs in the pool.
+        size: u32,
+        /// Mbufs that the rings of earlier ports may take.
+        claimed: u32,
+        /// Mbufs that the rings of this port may take.
+        needed: u32,
+        /// How many are missing.
+        missing: u32,
+    },
+
+    /// There is no such device, or DPDK has no driver for it.
+    #[error("port {device}: {reason}")]
+    NoDevice {
+        /// As given.
+        device: String,
+        /// What was found and what to do.
+        reason: String,
+    },
+
+    /// The device is there and refuses a setting.
+    #[error("port {device}: {step}: {reason}")]
+    Port {
+        /// As given.
+        device: String,
+        /// What was tried.
+        step: String,
+        /// What it said, or what it allows.
+        reason: String,
+    },
+
+    /// A thread could not be registered or pinned.
+    #[error("{what}: {reason}")]
+    Lcore {
+        /// What was tried.
+        what: String,
+        /// The reason.
+        reason: String,
+    },
+}
+
+/// The text of an `errno` value, negative as DPDK returns it or positive.
+pub(crate) fn errno_text(code: i32) -> String {
+    // SAFETY: rte_strerror takes any number and returns a string in a buffer
+    // of this thread, which is copied before the next call.
+    unsafe { CStr::from_ptr(ffi::rte_strerror(code.abs())) }.to_string_lossy().into_owned()
+}
+
+/// The calling thread's `rte_errno`.
+pub(crate) fn last_errno() -> i32 {
+    // SAFETY: reads a thread-local.
+    unsafe { ffi::lr2_errno() }
+}
+
+/// The calling thread's `rte_errno` as text.
+pub(crate) fn last_error() -> String {
+    errno_text(last_errno())
+}

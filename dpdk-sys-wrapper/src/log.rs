@@ -1,0 +1,104 @@
+//! DPDK's own log: to `tracing`, or held back while it explains a failure.
+//!
+//! Target `dpdk`. While the EAL starts or a device is probed the messages are
+//! collected, so that they go into the error if there is one and don't bury
+//! it; if all goes well they are passed on at level `debug`.
+
+use std::ffi::c_char;
+use std::panic::catch_unwind;
+use std::slice;
+use std::sync::{Mutex, PoisonError};
+
+use crate::ffi;
+
+// RTE_LOG_ERR and so on of rte_log.h.
+const ERR: u32 = 4;
+const WARNING: u32 = 5;
+const NOTICE: u32 = 6;
+const INFO: u32 = 7;
+
+struct Line {
+    level: u32,
+    text: String,
+}
+
+static HELD: Mutex<Option<Vec<Line>>> = Mutex::new(None);
+/// One collection at a time.
+static COLLECTING: Mutex<()> = Mutex::new(());
+
+/// Sends DPDK's log here. Called once, before the EAL starts.
+pub(crate) fn redirect() {
+    // SAFETY: `sink` stays valid for ever and never unwinds. Out of memory
+    // leaves the log where it was, on stderr.
+    unsafe { ffi::lr2_log_redirect(Some(sink)) };
+}
+
+/// Runs `f`; gives its result and what DPDK said meanwhile that matters: its
+/// errors, or its warnings if there were no errors, joined into one line.
+pub(crate) fn collect<T>(f: impl FnOnce() -> T) -> (T, String) {
+    let _one = COLLECTING.lock().unwrap_or_else(PoisonError::into_inner);
+    *HELD.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
+    let result = f();
+    let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default();
+    for line in &held {
+        tracing::debug!(target: "dpdk", "{}", line.text);
+    }
+    (result, gist(&held))
+}
+
+fn gist(lines: &[Line]) -> String {
+    let worst = if lines.iter().any(|l| l.level <= ERR) { ERR } else { WARNING };
+    let mut said: Vec<&str> = Vec::new();
+    for line in lines.iter().filter(|l| l.level <= worst) {
+        if !said.contains(&line.text.as_str()) {
+            said.push(&line.text);
+        }
+    }
+    said.join("; ")
+}
+
+/// Receives one message. May run on any thread, with DPDK's locks held: it
+/// must not call DPDK.
+extern "C" fn sink(level: u32, text: *const c_char, len: usize) {
+    // A panic must not unwind into C. There is nobody to tell about it.
+    let _ = catch_unwind(|| {
+        // SAFETY: C hands over `len` readable bytes, which stay until we return.
+        let bytes = unsafe { slice::from_raw_parts(text.cast::<u8>(), len) };
+        let text = String::from_utf8_lossy(bytes);
+        let text = text.trim_end();
+        if text.is_empty() {
+            return;
+        }
+        if let Some(lines) = HELD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            lines.push(Line { level, text: text.to_owned() });
+            return;
+        }
+        match level {
+            0..=ERR => tracing::error!(target: "dpdk", "{text}"),
+            WARNING => tracing::warn!(target: "dpdk", "{text}"),
+            NOTICE..=INFO => tracing::info!(target: "dpdk", "{text}"),
+            _ => tracing::debug!(target: "dpdk", "{text}"),
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(level: u32, text: &str) -> Line {
+        Line { level, text: text.into() }
+    }
+
+    #[test]
+    fn the_gist_is_the_errors_once_each() {
+        let lines = [line(WARNING, "w"), line(ERR, "a"), line(ERR, "b"), line(ERR, "a")];
+        assert_eq!(gist(&lines), "a; b");
+    }
+
+    #[test]
+    fn without_errors_the_gist_is_the_warnings() {
+        assert_eq!(gist(&[line(INFO, "i"), line(WARNING, "w")]), "w");
+        assert_eq!(gist(&[]), "");
+    }
+}

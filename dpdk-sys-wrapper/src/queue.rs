@@ -1,0 +1,161 @@
+//! Receive and transmit queues, the data path.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::mem;
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use common::frame::Packet;
+
+use crate::ffi;
+use crate::mbuf::{Mbuf, raw_packet};
+use crate::port::PortInner;
+
+/// A receive queue. One worker uses it at a time.
+///
+/// ```compile_fail,E0277
+/// fn needs_sync<T: Sync>() {}
+/// needs_sync::<dpdk_sys_wrapper::RxQueue>();
+/// ```
+#[derive(Debug)]
+pub struct RxQueue {
+    port: Arc<PortInner>,
+    queue: u16,
+    repairs: RxRepairs,
+    _not_sync: PhantomData<Cell<()>>,
+}
+
+/// Received frames that were not one private, contiguous mbuf.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct RxRepairs {
+    /// Came in several segments, or in memory that others own, and were made
+    /// into one private mbuf. This costs a copy: a device that does it often
+    /// has too small buffers (`bsize` of `net_memif`, `framesz` of
+    /// `net_af_packet`).
+    pub flattened: u64,
+    /// Dropped: longer than an mbuf holds.
+    pub too_long: u64,
+    /// Dropped: they needed a copy, and the pool was dry.
+    pub no_mbuf: u64,
+}
+
+impl RxQueue {
+    pub(crate) fn new(port: &Arc<PortInner>, queue: u16) -> Self {
+        Self {
+            port: Arc::clone(port),
+            queue,
+            repairs: RxRepairs::default(),
+            _not_sync: PhantomData,
+        }
+    }
+
+    /// Appends frames that have arrived to `out`, as many as fit, and returns
+    /// how many. Does not wait. Prefetches the first cache line of each.
+    ///
+    /// Leave room for 4 frames at least: vectorised drivers take them by four.
+    #[inline]
+    pub fn burst<const N: usize>(&mut self, out: &mut ArrayVec<Mbuf, N>) -> usize {
+        const { assert!(N <= u16::MAX as usize, "DPDK counts a burst in 16 bits") };
+        let old = out.len();
+        let room = out.remaining_capacity();
+        if room == 0 {
+            return 0;
+        }
+        let mut repairs = ffi::lr2_rx_repairs { flattened: 0, too_long: 0, no_mbuf: 0 };
+        // SAFETY: the port is started, `&mut self` makes this the only poll of
+        // the queue, and the pool is valid. `Mbuf` is a transparent pointer;
+        // `out` has room for `room` of them from `old` on, and the shim wrote
+        // `n` single, direct, unshared mbufs there that are ours now.
+        let n = unsafe {
+            let spare = out.as_mut_ptr().add(old).cast::<*mut ffi::rte_mbuf>();
+            let n = ffi::lr2_rx_burst(
+                self.port.id,
+                self.queue,
+                spare,
+                room as u16,
+                self.port.pool.raw(),
+                &raw mut repairs,
+            );
+            let n = usize::from(n);
+            out.set_len(old + n);
+            n
+        };
+        self.repairs.flattened += repairs.flattened;
+        self.repairs.too_long += repairs.too_long;
+        self.repairs.no_mbuf += repairs.no_mbuf;
+        n
+    }
+
+    /// What had to be done to frames since the queue was opened.
+    pub fn repairs(&self) -> RxRepairs {
+        self.repairs
+    }
+}
+
+/// A transmit queue. One worker uses it at a time.
+///
+/// ```compile_fail,E0277
+/// fn needs_sync<T: Sync>() {}
+/// needs_sync::<dpdk_sys_wrapper::TxQueue>();
+/// ```
+#[derive(Debug)]
+pub struct TxQueue {
+    port: Arc<PortInner>,
+    queue: u16,
+    _not_sync: PhantomData<Cell<()>>,
+}
+
+impl TxQueue {
+    pub(crate) fn new(port: &Arc<PortInner>, queue: u16) -> Self {
+        Self { port: Arc::clone(port), queue, _not_sync: PhantomData }
+    }
+
+    /// Hands packets to the device, in order, and returns how many it took.
+    /// Those are gone from `packets`; the rest moved to its front, for the
+    /// caller to try again or drop.
+    ///
+    /// On a port that [hands pointers on](crate::Port::hands_pointers_on) a
+    /// packet with other owners is replaced by a copy; if the pool is dry, the
+    /// burst ends before it.
+    #[inline]
+    pub fn burst<const N: usize>(&mut self, packets: &mut ArrayVec<Packet<Mbuf>, N>) -> usize {
+        const { assert!(N <= u16::MAX as usize, "DPDK counts a burst in 16 bits") };
+        let ready = if self.port.hands_pointers_on { make_private(packets) } else { packets.len() };
+        if ready == 0 {
+            return 0;
+        }
+        let mut raw: ArrayVec<*mut ffi::rte_mbuf, N> =
+            packets[..ready].iter().map(raw_packet).collect();
+        // SAFETY: the port is started, `&mut self` makes this the only use of
+        // the queue, and `raw` has `ready` valid mbufs. Their owners are in
+        // `packets`: those that DPDK took are forgotten below.
+        let sent =
+            unsafe { ffi::lr2_tx_burst(self.port.id, self.queue, raw.as_mut_ptr(), ready as u16) };
+        let sent = usize::from(sent);
+        packets.drain(..sent).for_each(mem::forget);
+        sent
+    }
+
+    /// Frees mbufs of frames that have left, which a quiet queue would keep.
+    /// Does nothing on devices without that operation.
+    pub fn reclaim(&mut self) {
+        // SAFETY: the port is started and nobody else uses the queue.
+        unsafe { ffi::rte_eth_tx_done_cleanup(self.port.id, self.queue, 0) };
+    }
+}
+
+/// Makes sure that nobody else owns the packets. Returns how many are so.
+fn make_private<const N: usize>(packets: &mut ArrayVec<Packet<Mbuf>, N>) -> usize {
+    for (i, packet) in packets.iter_mut().enumerate() {
+        let Packet::Shared(shared) = packet else { continue };
+        // A sole owner cannot be joined by another: only owners clone.
+        if shared.owners() > 1 {
+            match shared.copy() {
+                Some(copy) => *packet = Packet::Owned(copy),
+                None => return i,
+            }
+        }
+    }
+    packets.len()
+}

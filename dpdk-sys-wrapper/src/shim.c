@@ -1,0 +1,151 @@
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <rte_branch_prediction.h>
+#include <rte_cycles.h>
+#include <rte_log.h>
+#include <rte_prefetch.h>
+
+/* Far above what a gateway holds of one frame, far below the 16 bits of the
+ * count even if many threads pass the check at once. */
+#define MAX_OWNERS 0xc000
+
+int lr2_errno(void)
+{
+	return rte_errno;
+}
+
+static lr2_log_sink log_sink;
+
+static ssize_t log_write(void *cookie, const char *text, size_t len)
+{
+	(void)cookie;
+	log_sink((uint32_t)rte_log_cur_msg_loglevel(), text, len);
+	return (ssize_t)len;
+}
+
+int lr2_log_redirect(lr2_log_sink sink)
+{
+	cookie_io_functions_t io = { .write = log_write };
+	FILE *stream;
+
+	log_sink = sink;
+	stream = fopencookie(NULL, "w", io);
+	if (stream == NULL)
+		return -1;
+	return rte_openlog_stream(stream);
+}
+
+unsigned int lr2_lcore_id(void)
+{
+	return rte_lcore_id();
+}
+
+uint64_t lr2_tsc(void)
+{
+	return rte_rdtsc();
+}
+
+static bool is_plain(const struct rte_mbuf *m)
+{
+	return m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1;
+}
+
+/* Takes `m`; returns a plain mbuf with its bytes, or NULL. */
+static struct rte_mbuf *flatten(struct rte_mbuf *m, struct rte_mempool *pool,
+				struct lr2_rx_repairs *repairs)
+{
+	const uint32_t room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+	struct rte_mbuf *copy;
+
+	if (RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1 && rte_pktmbuf_linearize(m) == 0) {
+		repairs->flattened++;
+		return m;
+	}
+	if (rte_pktmbuf_pkt_len(m) > room) {
+		repairs->too_long++;
+		rte_pktmbuf_free(m);
+		return NULL;
+	}
+	copy = rte_pktmbuf_copy(m, pool, 0, UINT32_MAX);
+	if (copy == NULL)
+		repairs->no_mbuf++;
+	else
+		repairs->flattened++;
+	rte_pktmbuf_free(m);
+	return copy;
+}
+
+uint16_t lr2_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **pkts, uint16_t n,
+		      struct rte_mempool *pool, struct lr2_rx_repairs *repairs)
+{
+	uint16_t got = rte_eth_rx_burst(port, queue, pkts, n);
+	uint16_t kept = 0;
+
+	for (uint16_t i = 0; i < got; i++) {
+		struct rte_mbuf *m = pkts[i];
+
+		if (unlikely(!is_plain(m))) {
+			m = flatten(m, pool, repairs);
+			if (m == NULL)
+				continue;
+		}
+		rte_prefetch0(rte_pktmbuf_mtod(m, void *));
+		pkts[kept++] = m;
+	}
+	return kept;
+}
+
+uint16_t lr2_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **pkts, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, pkts, n);
+}
+
+struct rte_mbuf *lr2_alloc(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+int lr2_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **pkts, unsigned int n)
+{
+	return rte_pktmbuf_alloc_bulk(pool, pkts, n);
+}
+
+unsigned int lr2_in_store(const struct rte_mempool *pool)
+{
+	return rte_mempool_get_ops(pool->ops_index)->get_count(pool);
+}
+
+void lr2_free(struct rte_mbuf *m)
+{
+	rte_pktmbuf_free(m);
+}
+
+void lr2_ref(struct rte_mbuf *m)
+{
+	if (unlikely(rte_mbuf_refcnt_update(m, 1) > MAX_OWNERS)) {
+		fputs("fatal: an mbuf has more owners than its count can hold\n", stderr);
+		abort();
+	}
+}
+
+uint16_t lr2_refcnt(const struct rte_mbuf *m)
+{
+	return rte_mbuf_refcnt_read(m);
+}
+
+struct rte_mbuf *lr2_copy(const struct rte_mbuf *m)
+{
+	return rte_pktmbuf_copy(m, m->pool, 0, UINT32_MAX);
+}
+
+size_t lr2_element_bytes(uint16_t data_room)
+{
+	struct rte_mempool_objsz size;
+
+	return rte_mempool_calc_obj_size(
+		(uint32_t)(sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM + data_room), 0, &size);
+}
