@@ -15,17 +15,17 @@ recipe=$(cd "$(dirname "$0")" && pwd)
 
 lines() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
 
-cache=${XDG_CACHE_HOME:-/var/cache}/lr2-gateway
 hash=$(cd "$recipe" && cat build.sh init modules packages programs | sha256sum | cut -c1-12)
-guest=$cache/guest-$hash
+guest=$LR2_CACHE/guest-$hash
 if [ -e "$guest/initrd.gz" ]; then
+    touch "$guest"
     echo "$guest"
     exit
 fi
 
 lr2_packages busybox-static cpio gzip kmod
-mkdir -p "$cache"
-work=$(mktemp -d "$cache/.guest-$hash.XXXXXX")
+mkdir -p "$LR2_CACHE"
+work=$(mktemp -d "$LR2_CACHE/.guest-$hash.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 chmod 755 "$work"
@@ -68,8 +68,9 @@ add() {
 # needs FILE: the libraries it loads, found by the guest's own dynamic linker.
 needs() {
     local found
-    found=$(chroot "$debian" /lib64/ld-linux-x86-64.so.2 --list "$1" 2>&1) && ! grep -q 'not found' <<<"$found" ||
+    if ! found=$(chroot "$debian" /lib64/ld-linux-x86-64.so.2 --list "$1" 2>&1) || grep -q 'not found' <<<"$found"; then
         lr2_die "guest/packages lacks a library of $1: $found"
+    fi
     grep -o '/[^ ]*' <<<"$found" | grep -v "^$1\$" || true
 }
 mapfile -t programs < <(lines "$recipe/programs")
@@ -110,4 +111,6 @@ cp "$debian/boot/vmlinuz-$version" "$work/guest/vmlinuz"
 echo "$version" >"$work/guest/kernel"
 # Lost the race against another build: its result is as good.
 mv -T "$work/guest" "$guest" 2>/dev/null || [ -e "$guest/initrd.gz" ]
+# Guests of older recipes, once nobody has used them for a month.
+find "$LR2_CACHE" -maxdepth 1 \( -name 'guest-*' -o -name '.guest-*' \) -mtime +30 -exec rm -rf {} +
 echo "$guest"

@@ -7,8 +7,10 @@
 # not done here but in lr2run (Python), where it is undone on any exit or signal.
 
 LR2_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-LR2_LOG=${LR2_LOG:-$(mktemp "${TMPDIR:-/tmp}/lr2-setup.XXXXXX.log")}
-export LR2_ROOT LR2_LOG
+# What is worth keeping between runs, all of it outside the source tree.
+LR2_CACHE=${XDG_CACHE_HOME:-/var/cache}/lr2-gateway
+LR2_LOG=$LR2_CACHE/setup.log
+export LR2_ROOT LR2_CACHE
 
 lr2_say() { printf '%s\n' "$*" >&2; }
 
@@ -23,6 +25,10 @@ lr2_step() {
     local title=$1
     shift
     lr2_say "  $title ..."
+    mkdir -p "$LR2_CACHE"
+    # The log of many runs; it must not grow for ever.
+    find "$LR2_LOG" -size +1M -delete 2>/dev/null || true
+    printf '\n# %s: %s\n' "$(date '+%F %T')" "$*" >>"$LR2_LOG"
     if ! "$@" >>"$LR2_LOG" 2>&1 </dev/null; then
         tail -n 30 "$LR2_LOG" >&2
         lr2_die "$title: failed; the whole log is $LR2_LOG"

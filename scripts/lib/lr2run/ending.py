@@ -7,7 +7,17 @@ from types import FrameType
 
 
 class Ended(BaseException):
-    """The script was asked to end. Not an `Exception`, so that no test's error handling takes it for its own."""
+    """The script was asked to end. Not an `Exception`, so that no test takes it for its own failure."""
+
+    def __init__(self, why: str, number: int) -> None:
+        super().__init__(why)
+        self.number = number
+        """The signal; SIGALRM for the time limit."""
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell has it: 128 and the signal."""
+        return 128 + self.number
 
 
 @contextlib.contextmanager
@@ -23,8 +33,8 @@ def tidy_end(limit_s: float) -> Iterator[None]:
         for each in watched:
             signal.signal(each, signal.SIG_IGN)
         if number == signal.SIGALRM:
-            raise Ended(f"not done after {limit_s:.0f} s, the limit for the whole run")
-        raise Ended(f"ended by {signal.Signals(number).name}")
+            raise Ended(f"not done after {limit_s:.0f} s, the limit for the whole run", number)
+        raise Ended(f"ended by {signal.Signals(number).name}", number)
 
     before = {each: signal.signal(each, end) for each in watched}
     signal.setitimer(signal.ITIMER_REAL, limit_s)

@@ -12,7 +12,9 @@ from .waiting import free_tcp_port, wait_until
 
 def toml(tables: Mapping[str, Any]) -> str:
     """TOML text of plain values and of tables one level deep, which is all a gateway's file has."""
-    lines = [f"{key} = {json.dumps(value)}" for key, value in tables.items() if not isinstance(value, Mapping)]
+    lines = [
+        f"{key} = {json.dumps(value)}" for key, value in tables.items() if not isinstance(value, Mapping)
+    ]
     for name, table in tables.items():
         if isinstance(table, Mapping):
             lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]

@@ -3,7 +3,7 @@
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 # name{label="value",...} number [timestamp]
@@ -35,21 +35,27 @@ class Metrics:
     def total(self, name: str, **labels: str) -> float:
         """The sum over all samples of this name that carry these labels; 0 if there is none."""
         wanted = set(labels.items())
-        return sum(value for (its_name, its_labels), value in self.samples.items() if its_name == name and wanted <= its_labels)
+        return sum(
+            value
+            for (its_name, its_labels), value in self.samples.items()
+            if its_name == name and wanted <= its_labels
+        )
 
     def has(self, name: str) -> bool:
         return any(its_name == name for its_name, _ in self.samples)
 
     def flat(self) -> dict[str, float]:
         """`name{key="value"}` to value, for a report."""
-        return {
-            name + ("{%s}" % ",".join(f'{key}="{value}"' for key, value in sorted(labels)) if labels else ""): number
-            for (name, labels), number in sorted(self.samples.items(), key=lambda item: (item[0][0], sorted(item[0][1])))
-        }
+        ordered = sorted((name, sorted(labels), value) for (name, labels), value in self.samples.items())
+        return {name + _in_braces(labels): value for name, labels, value in ordered}
 
     def __sub__(self, earlier: "Metrics") -> "Metrics":
         """What was counted since an earlier scrape of the same process."""
         return Metrics({key: value - earlier.samples.get(key, 0.0) for key, value in self.samples.items()})
+
+
+def _in_braces(labels: Sequence[tuple[str, str]]) -> str:
+    return "{" + ",".join(f'{key}="{value}"' for key, value in labels) + "}" if labels else ""
 
 
 def scrape(port: int, host: str = "127.0.0.1", timeout_s: float = 5) -> Metrics | None:

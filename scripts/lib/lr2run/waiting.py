@@ -26,4 +26,5 @@ def free_tcp_port() -> int:
     """A TCP port of 127.0.0.1 that nobody listens on just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,97 @@
+"""Two guests that run something with each other."""
+
+import concurrent.futures
+import time
+from dataclasses import dataclass
+
+from .guest import Guest, Result
+
+_PID = "/tmp/server.pid"
+
+
+class Failed(Exception):
+    """A test did not hold; the text is for people."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """How a server in guest 2 and its client in guest 1 ended."""
+
+    server: Result
+    client: Result
+    seconds: float
+    """Of the client."""
+
+
+class Bench:
+    """Guest 1 is the client and sends; guest 2 is the server."""
+
+    def __init__(self, client: Guest, server: Guest) -> None:
+        self.client = client
+        self.server = server
+
+    @property
+    def guests(self) -> tuple[Guest, Guest]:
+        return self.client, self.server
+
+    def gid(self, guest: Guest) -> int:
+        """Index of the RoCEv2 GID of the guest's IPv4 address."""
+        ip = "".join(f"{int(byte):02x}" for byte in guest.ip.split("."))
+        wanted = f"0000:0000:0000:0000:0000:ffff:{ip[:4]}:{ip[4:]}"
+        result = guest.run(f"cd /sys/class/infiniband/rxe0/ports/1/gids && grep -l {wanted} *", 20)
+        if not result.ok:
+            raise Failed(f"{guest.name}: rxe0 has no GID for {guest.ip}: {result.output}")
+        return int(result.output.split()[0])
+
+    def ask(self, guest: Guest, script: str, timeout_s: float = 30) -> str:
+        """The output of a command that must succeed."""
+        result = guest.run(script, timeout_s)
+        if not result.ok:
+            raise Failed(f"{guest.name}: exit code {result.code}\n{_end_of(result)}")
+        return result.output
+
+    def pair(
+        self, server: str, client: str, listens: str, timeout_s: float = 60, serves_on: bool = False
+    ) -> Pair:
+        """Run `server` in guest 2 and, once `listens` succeeds there, `client` in guest 1.
+
+        A server that `serves_on` is stopped when the client is done; any other
+        has to end by itself, and well.
+        """
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            script = f"sh -c 'echo $$ >{_PID}; exec {server}'"
+            serving = pool.submit(self.server.run, script, timeout_s + 15)
+            try:
+                self._wait_listening(serving, listens)
+                start = time.monotonic()
+                result = self.client.run(client, timeout_s)
+                seconds = time.monotonic() - start
+                if serves_on or not result.ok:
+                    self._stop_server()
+                served = serving.result(timeout_s + 40)
+            except BaseException:
+                self._stop_server()
+                raise
+        if not result.ok or not (served.ok or serves_on):
+            raise Failed(
+                f"client: exit code {result.code} after {seconds:.0f} s\n{_end_of(result)}\n"
+                f"server: exit code {served.code}\n{_end_of(served)}"
+            )
+        return Pair(served, result, seconds)
+
+    def _wait_listening(self, serving: "concurrent.futures.Future[Result]", listens: str) -> None:
+        for _ in range(40):
+            if serving.done():
+                result = serving.result()
+                raise Failed(f"server: ended at once, exit code {result.code}\n{_end_of(result)}")
+            if self.server.run(listens, 10).ok:
+                return
+            time.sleep(0.3)
+        raise Failed("server: does not listen")
+
+    def _stop_server(self) -> None:
+        self.server.run(f"kill $(cat {_PID})", 10)
+
+
+def _end_of(result: Result, lines: int = 12) -> str:
+    return "\n".join(f"    {line}" for line in result.output.strip().splitlines()[-lines:])

@@ -1,0 +1,182 @@
+"""The tests: each runs something between the guests and raises `Failed` unless it completed, and intact.
+
+Completion and content only: two guests without hardware virtualisation on the
+cores of the gateways make rates and times meaningless.
+"""
+
+import base64
+import concurrent.futures
+import re
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from .bench import Bench, Failed
+from .guest import Guest
+
+
+@dataclass(frozen=True)
+class Case:
+    """A test; `run` returns a few words on what it did."""
+
+    name: str
+    run: Callable[[Bench], str]
+    rdma: bool
+    repaired_inside: bool = False
+    """The gateways must have repaired losses of it: SEND and WRITE traffic, and enough of it."""
+    patient: bool = False
+    """The sender waits for half a second and more before it resends unasked."""
+
+
+def _listens_tcp(port: int) -> str:
+    return f"netstat -ltn | grep -q ':{port} '"
+
+
+# rdma_cm's listeners are no sockets.
+_LISTENS_CM = "rdma resource show cm_id | grep -q LISTEN"
+
+
+def _ping(bench: Bench) -> str:
+    """ARP and ICMP, large and small, compared byte for byte between what was sent and what arrived."""
+    a, b = bench.guests
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        sniffers = [pool.submit(guest.run, _SNIFF, 90) for guest in bench.guests]
+        try:
+            for guest in bench.guests:
+                bench.ask(guest, "until grep -q listening /tmp/sniff.log; do sleep 0.2; done")
+            bench.ask(a, "ip neigh flush dev data0")
+            answered = sum(_answered(a, b, size) for size in (56, 1472, 8000))
+            neighbour = bench.ask(a, f"ip neigh show {b.ip} dev data0")
+        finally:
+            for guest in bench.guests:
+                guest.run("sleep 0.5; kill $(cat /tmp/sniff.pid)", 10)
+            concurrent.futures.wait(sniffers)
+    if b.mac not in neighbour:
+        raise Failed(f"ARP: {b.ip} should be at {b.mac}: {neighbour}")
+    compared = _compare(bench, a, b) + _compare(bench, b, a)
+    if compared < answered:
+        raise Failed(f"only {compared} frames captured of {answered} answered pings")
+    return f"{answered} of {3 * _PINGS} answered, {compared} frames arrived as sent"
+
+
+_PINGS = 20
+_SNIFF = (
+    "echo $$ >/tmp/sniff.pid; rm -f /tmp/sniff.log; "
+    "exec tcpdump -i data0 -Z root -U -w /tmp/sniff.pcap 'arp or icmp' 2>/tmp/sniff.log"
+)
+
+
+def _answered(a: Guest, b: Guest, size: int) -> int:
+    output = a.run(f"ping -i 0.1 -W 3 -s {size} -c {_PINGS} {b.ip}", 40).output
+    match = re.search(r"(\d+) packets received", output)
+    # The link may lose some; of twenty, half are not lost by chance.
+    if not match or int(match[1]) < _PINGS / 2:
+        raise Failed(f"ping with {size} bytes: {output}")
+    return int(match[1])
+
+
+def _compare(bench: Bench, sender: Guest, receiver: Guest) -> int:
+    """How many frames of `sender` arrived; each must be one that it sent."""
+    mac = bytes.fromhex(sender.mac.replace(":", ""))
+    sent = {frame for frame in _captured(bench, sender) if frame[6:12] == mac}
+    arrived = [frame for frame in _captured(bench, receiver) if frame[6:12] == mac]
+    if changed := [frame for frame in arrived if frame not in sent]:
+        raise Failed(f"{len(changed)} frames from {sender.name} arrived changed; one is {changed[0].hex()}")
+    return len(arrived)
+
+
+def _captured(bench: Bench, guest: Guest) -> Iterator[bytes]:
+    pcap = base64.b64decode(bench.ask(guest, "base64 /tmp/sniff.pcap", 60))
+    at = 24
+    while at + 16 <= len(pcap):
+        length = struct.unpack_from("<IIII", pcap, at)[2]
+        yield pcap[at + 16 : at + 16 + length]
+        at += 16 + length
+
+
+def _tcp(bench: Bench) -> str:
+    """A file over HTTP, compared by its checksum."""
+    wanted = bench.ask(
+        bench.server,
+        "mkdir -p /tmp/www && cd /tmp/www && dd if=/dev/urandom of=file bs=64k count=32 2>/dev/null && "
+        "sha256sum <file",
+    )
+    pair = bench.pair(
+        "httpd -f -p 8080 -h /tmp/www",
+        f"wget -q -O /tmp/got http://{bench.server.ip}:8080/file && sha256sum </tmp/got; rm -f /tmp/got",
+        _listens_tcp(8080),
+        serves_on=True,
+    )
+    if pair.client.output != wanted:
+        raise Failed(f"content: sent {wanted}, got {pair.client.output}")
+    return f"2 MiB, checksum equal, {pair.seconds:.1f} s"
+
+
+def _perftest(verb: str, iterations: int, size: int) -> Callable[[Bench], str]:
+    def run(bench: Bench) -> str:
+        # -u 18: 1.07 s until a sender gives an answer up; the usual 67 ms go by
+        # while an emulated guest does something else. -F: no check of the CPU's clock.
+        command = f"ib_{verb}_bw -d rxe0 -F -u 18 -m 4096 -s {size} -n {iterations} -x"
+        pair = bench.pair(
+            f"{command} {bench.gid(bench.server)}",
+            f"{command} {bench.gid(bench.client)} {bench.server.ip}",
+            _listens_tcp(18515),
+        )
+        # The table's row: bytes, iterations, peak, average, message rate.
+        if not re.search(rf"^\s*{size}\s+{iterations}\s+[\d.]+\s+[\d.]+", pair.client.output, re.MULTILINE):
+            raise Failed(f"no result of {iterations} iterations:\n{pair.client.output}")
+        return f"{iterations} x {size >> 10} KiB, {pair.seconds:.1f} s"
+
+    return run
+
+
+def _send_checked(bench: Bench) -> str:
+    """SEND both ways in turn, the receiver checks every byte."""
+    size, count = 65536, 80
+    command = f"ibv_rc_pingpong -d rxe0 -c -m 4096 -s {size} -n {count} -r 40 -g"
+    pair = bench.pair(
+        f"{command} {bench.gid(bench.server)}",
+        f"{command} {bench.gid(bench.client)} {bench.server.ip}",
+        _listens_tcp(18515),
+    )
+    for side in (pair.client, pair.server):
+        if "invalid data" in side.output or f"{count} iters" not in side.output:
+            raise Failed(f"content: {side.output}")
+    return f"{count} x {size >> 10} KiB each way, bytes checked, {pair.seconds:.1f} s"
+
+
+def _write_checked(bench: Bench) -> str:
+    """A file copied by RDMA WRITE, compared by its checksum."""
+    wanted = bench.ask(
+        bench.client, "dd if=/dev/urandom of=/tmp/file bs=64k count=96 2>/dev/null && sha256sum </tmp/file"
+    )
+    bench.ask(bench.server, "rm -f /tmp/copy")
+    pair = bench.pair("rcopy", f"rcopy /tmp/file {bench.server.ip}:/tmp/copy", _LISTENS_CM, serves_on=True)
+    got = bench.ask(bench.server, "sha256sum </tmp/copy")
+    if got != wanted:
+        raise Failed(f"content: sent {wanted}, got {got}\n{pair.client.output}")
+    return f"6 MiB, checksum equal, {pair.seconds:.1f} s"
+
+
+def _rping(bench: Bench) -> str:
+    """Connection by rdma_cm; SEND, READ and WRITE in turn, the client checks every byte."""
+    count, size = 30, 32768
+    options = f"-a {bench.server.ip} -V -C {count} -S {size}"
+    pair = bench.pair(f"rping -s {options}", f"rping -c {options}", _LISTENS_CM)
+    if "data compare error" in pair.client.output or "data mismatch" in pair.client.output:
+        raise Failed(f"content: {pair.client.output}")
+    return f"{count} x {size >> 10} KiB there and back, bytes checked, {pair.seconds:.1f} s"
+
+
+PLAIN = [
+    Case("ping", _ping, rdma=False),
+    Case("tcp", _tcp, rdma=False),
+]
+RDMA = [
+    Case("write", _perftest("write", 150, 65536), rdma=True, repaired_inside=True, patient=True),
+    Case("send", _perftest("send", 150, 65536), rdma=True, repaired_inside=True, patient=True),
+    Case("write-checked", _write_checked, rdma=True, repaired_inside=True, patient=True),
+    Case("send-checked", _send_checked, rdma=True, repaired_inside=True),
+    Case("read", _perftest("read", 40, 65536), rdma=True),
+    Case("rping", _rping, rdma=True),
+]
