@@ -1,7 +1,34 @@
 //! What a pair of gateways is tried out with when there is no long-haul link
 //! and no RNIC: a link emulator and RoCE hosts, both on DPDK ports.
 //!
-//! - [`wan`]: the impairment engine behind `lr2-wan`: rate, delay, jitter,
-//!   loss, reordering, duplication, corruption and outages. It does no IO and
-//!   reads no clock, so its tests run on virtual time.
+//! - [`wan`] is the impairment engine: rate, delay, jitter, loss, reordering,
+//!   duplication, corruption and outages. It does no IO and reads no clock, so
+//!   its tests run on virtual time. [`emulator`] is the program around it,
+//!   `lr2-wan`.
+//! - [`host`] is `lr2-host`: the model of an RNIC from the crate `rnic` on a
+//!   port, with a workload and measurements.
+
+pub mod dpdk;
+pub mod emulator;
+pub mod host;
+pub mod idle;
+pub mod live;
+pub mod report;
+pub mod signals;
+pub mod units;
 pub mod wan;
+
+use std::process::ExitCode;
+
+/// Runs a program: its messages go to standard error, and an error becomes a
+/// line there and exit code 1.
+pub fn main(program: &str, run: impl FnOnce() -> anyhow::Result<ExitCode>) -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+        .init();
+    run().unwrap_or_else(|error| {
+        eprintln!("{program}: {error:#}");
+        ExitCode::FAILURE
+    })
+}

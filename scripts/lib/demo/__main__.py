@@ -1,0 +1,81 @@
+"""`python3 -m demo`; scripts/demo prepares the machine for it."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from lr2run import Ended, ProcessFailed, Processes, RunDir, TimedOut, hugepages, tidy_end
+
+from . import options, table, topology
+from .options import Scenario
+from .result import Result, as_json
+from .topology import Pass, last_line
+
+
+def run_pass(scenario: Scenario, mode: str, programs: Path, run: Path, huge: str) -> Result:
+    live = table.LiveLine()
+    live.show(table.progress(mode, 0, None, None))
+    with Processes(run) as processes:
+        running = Pass(scenario, mode, programs, run, processes, huge)
+        total_s = scenario.warm_up + scenario.seconds
+        deadline = time.monotonic() + running.limit_s
+        while running.requester.alive:
+            running.check()
+            if time.monotonic() > deadline:
+                raise TimedOut(f"{running.requester.name}: not done after {running.limit_s:.0f} s:\n{running.requester.tail()}")
+            live.show(table.progress(mode, total_s, last_line(running.requester), last_line(running.wan)))
+            time.sleep(0.2)
+        result = Result.of(mode, running.finish())
+    for complaint in result.complaints(scenario):
+        live.done(f"  {mode}: {complaint}")
+    live.done(table.progress(mode, total_s, last_line(running.requester), last_line(running.wan)))
+    return result
+
+
+def run_all(scenario: Scenario, run: Path) -> list[Result]:
+    programs = Path(os.environ["LR2_BIN"])
+    with hugepages(topology.MEMORY_BYTES) as enough:
+        huge = "auto" if enough else "never"
+        return [run_pass(scenario, mode, programs, run, huge) for mode in ("lossless", *scenario.modes)]
+
+
+def main() -> int:
+    scenario, check_only = options.parse()
+    if check_only:
+        return 0
+    passes = 1 + len(scenario.modes)
+    limit_s = passes * (scenario.seconds + 120)
+    run_dir = RunDir("lr2-demo", keep=scenario.keep)
+    print(table.headline(scenario), file=sys.stderr)
+    try:
+        with tidy_end(limit_s), run_dir as run:
+            try:
+                results = run_all(scenario, run.path)
+            except (ProcessFailed, TimedOut):
+                run.keep = True
+                raise
+    except (ProcessFailed, TimedOut, Ended) as error:
+        print(f"\ndemo: {error}", file=sys.stderr)
+        if run_dir.keep:
+            print(f"demo: logs are in {run_dir.path}", file=sys.stderr)
+        return 1
+
+    print()
+    print(table.table(scenario, results))
+    print(table.notes(scenario, results[0]))
+    if scenario.json:
+        scenario.json.write_text(json.dumps(as_json(scenario, results), indent=2) + "\n")
+    if scenario.keep:
+        print(f"  Logs and reports: {run_dir.path}")
+    complaints = [f"{result.mode}: {complaint}" for result in results for complaint in result.complaints(scenario)]
+    for complaint in complaints:
+        print(f"demo: {complaint}", file=sys.stderr)
+    if not complaints:
+        print("  Every message of every pass arrived intact.")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""What a single long flow gets in theory, as a share of what it gets without loss.
+
+One flow, limited by its NIC; a slot is a packet's time at the NIC's rate.
+Derivations and their limits: docs/protocol.md.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """As measured."""
+
+    loss: float
+    """Chance that a packet begins a gap."""
+    window: float
+    """Round-trip time in packets."""
+    timeout: float
+    """Retransmission timeout in packets."""
+    ack_lag: float
+    """Packets that the destination has accepted and not acknowledged, on average."""
+
+
+def go_back_n(at: Circumstances) -> float:
+    """RNICs alone. A loss costs a round trip of packets; one NAK per gap, so losing the resend costs a timeout."""
+    p = at.loss
+    return 1 / (1 + p * (at.window + 1) + p * p * at.timeout / (1 - p))
+
+
+def collaborative(at: Circumstances) -> float:
+    """Mode lr2. Each rewind repairs all losses of a round trip; it starts ack_lag before the first."""
+    p, w = at.loss, at.window
+    return (1 + p * w) / (1 + 2 * p * w + p * at.ack_lag)
+
+
+def selective(at: Circumstances) -> float:
+    """Mode cached. Only what was lost is sent again, and not by the source."""
+    return 1 - at.loss
+
+
+BY_MODE = {
+    "direct": go_back_n,
+    "off": go_back_n,
+    "lr2": collaborative,
+    "cached": selective,
+    "auto": selective,
+}

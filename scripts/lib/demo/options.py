@@ -1,0 +1,204 @@
+"""The demo's command line, and what follows from it."""
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from lr2run import parse_bits, parse_seconds
+
+LOSSY_MODES = ("off", "lr2", "cached")
+MODES = (*LOSSY_MODES, "auto", "direct")
+
+# Bytes around the payload of a WRITE's middle packet: Ethernet 14, IPv4 20,
+# UDP 8, BTH 12, ICRC 4; its first packet has a RETH of 16 besides. On the wire
+# each frame takes another 24: preamble, FCS, gap.
+HEADERS = 14 + 20 + 8 + 12 + 4
+RETH = 16
+WIRE_OVERHEAD = 24
+
+# The hosts' NICs are a little slower than the link, so that resends find room
+# on it. At equal rates a queue would build up in front of the link that never
+# drains: each resend would add to the delay of all that follows.
+NIC_SHARE = 0.98
+
+# A requester may have this many BDP outstanding. While a hole is open no ACK
+# returns; with one BDP the sender would stall for a round trip at each loss.
+WINDOW_BDP = 4
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """The link, the hosts and the passes asked for."""
+
+    rate_bps: float
+    rtt_s: float
+    loss: float
+    burst: float | None
+    pmtu: int
+    qps: int
+    message: int
+    operation: str
+    seconds: float
+    warm_up: float
+    seed: int
+    modes: tuple[str, ...]
+    json: Path | None
+    keep: bool
+
+    @property
+    def nic_bps(self) -> float:
+        return NIC_SHARE * self.rate_bps
+
+    @property
+    def packet_wire_bytes(self) -> int:
+        """A full packet on the wire."""
+        return min(self.message, self.pmtu) + HEADERS + WIRE_OVERHEAD
+
+    @property
+    def carries_bps(self) -> float:
+        """Message content per second that fills the link."""
+        packets = max(1, -(-self.message // self.pmtu))
+        reth = RETH if self.operation == "write" else 0
+        wire = self.message + packets * (HEADERS + WIRE_OVERHEAD) + reth
+        return self.rate_bps * self.message / wire
+
+    @property
+    def nic_packets_per_s(self) -> float:
+        return self.nic_bps / (8 * self.packet_wire_bytes)
+
+    @property
+    def timeout_exponent(self) -> int:
+        """The RNICs' timeout, 4.096 us x 2^x: 67 ms, and no less than four round trips."""
+        exponent = 14
+        while 4.096e-6 * 2**exponent < 4 * self.rtt_s and exponent < 31:
+            exponent += 1
+        return exponent
+
+    @property
+    def timeout_s(self) -> float:
+        return 4.096e-6 * 2**self.timeout_exponent
+
+
+def _share(text: str) -> float:
+    percent = text.endswith("%")
+    try:
+        value = float(text.rstrip("%")) / (100 if percent else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: give 0 to 1, or 0% to 100%")
+    return value
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+)\s*(B|KiB|MiB)?", text)
+    if not match or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 64KiB")
+    value = int(match[1]) * {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[match[2]]
+    if value > 1 << 30:
+        raise argparse.ArgumentTypeError(f"{text!r}: a message may have 1024MiB at most")
+    return value
+
+
+def _modes(text: str) -> tuple[str, ...]:
+    modes = tuple(text.split(","))
+    if unknown := [mode for mode in modes if mode not in MODES]:
+        raise argparse.ArgumentTypeError(f"{', '.join(unknown)!r}: the modes are {', '.join(MODES)}")
+    return modes
+
+
+def _positive(kind: type) -> object:
+    def parse(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        if not value > 0:
+            raise argparse.ArgumentTypeError(f"{text!r}: give a number greater than 0")
+        return value
+
+    return parse
+
+
+def _quantity(parse: object, least: float, most: float, allowed: str) -> object:
+    def checked(text: str) -> float:
+        try:
+            value = parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is out of range: {allowed}")
+        return value
+
+    return checked
+
+
+def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
+    """The scenario, and whether only the command line is to be checked."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/demo",
+        description="Runs RoCEv2 between two hosts over an emulated long link: without loss, then with loss "
+        "and the gateways' recovery off, lr2 and cached. Every byte delivered is verified.",
+        epilog="Exit code 0: all messages of all passes arrived intact, the pass without loss reached 0.95 of what the "
+        "link can carry, and each pass with loss lost frames.",
+    )
+    add = parser.add_argument
+    add("--loss", type=_share, default=0.01, metavar="SHARE", help="frames lost, in both directions (default 1%%)")
+    add("--burst", type=_positive(float), metavar="FRAMES", help="lose them in bursts of this mean length (default: one by one)")
+    add(
+        "--rtt",
+        type=_quantity(parse_seconds, 0, 10, "0ms to 10s"),
+        default=0.01,
+        metavar="TIME",
+        help="round-trip time of the link (default 10ms)",
+    )
+    add(
+        "--rate",
+        type=_quantity(parse_bits, 1e6, 1e12, "1Mbps to 1Tbps"),
+        default=1e9,
+        metavar="RATE",
+        help="rate of the link (default 1Gbps)",
+    )
+    add("--pmtu", type=int, default=4096, choices=(256, 512, 1024, 2048, 4096), help="path MTU (default 4096)")
+    add("--qps", type=_positive(int), default=1, metavar="N", help="queue pairs (default 1)")
+    add("--message", type=_bytes, default=64 << 10, metavar="SIZE", help="message size (default 64KiB)")
+    add("--op", choices=("write", "send"), default="write", help="RDMA operation (default write)")
+    add("--seconds", type=_positive(float), default=8.0, metavar="S", help="time measured in each pass (default 8)")
+    add(
+        "--mode",
+        type=_modes,
+        default=LOSSY_MODES,
+        metavar="MODE,...",
+        help=f"passes after the one without loss (default {','.join(LOSSY_MODES)}); also auto, "
+        "and direct: without gateways",
+    )
+    add("--seed", type=int, default=1, metavar="N", help="seed of all random choices (default 1)")
+    add("--json", type=Path, metavar="FILE", help="write the results there")
+    add("--keep", action="store_true", help="keep logs and reports of all programs")
+    add("--check", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args(arguments)
+    if given.burst is not None and given.loss > given.burst / (given.burst + 1):
+        parser.error(f"--loss {given.loss:g} can't be had in bursts of {given.burst:g} frames: at least one arrives between two")
+    if not 0 <= given.seed < 1 << 63:
+        parser.error("--seed must be between 0 and 2^63")
+    if given.json and not given.json.absolute().parent.is_dir():
+        parser.error(f"--json {given.json}: there is no folder {given.json.absolute().parent}")
+    scenario = Scenario(
+        rate_bps=given.rate,
+        rtt_s=given.rtt,
+        loss=given.loss,
+        burst=given.burst,
+        pmtu=given.pmtu,
+        qps=given.qps,
+        message=given.message,
+        operation=given.op,
+        seconds=given.seconds,
+        warm_up=min(1.0, given.seconds / 4),
+        seed=given.seed,
+        # Nothing to recover from without loss.
+        modes=given.mode if given.loss > 0 else (),
+        json=given.json.absolute() if given.json else None,
+        keep=given.keep,
+    )
+    return scenario, given.check

@@ -1,0 +1,167 @@
+"""What a pass amounts to."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from . import forms
+from .options import Scenario
+from .topology import Reports
+
+# What the pass without loss has to reach of what the link can carry.
+LOSSLESS_SHARE = 0.95
+
+
+@dataclass(frozen=True)
+class Result:
+    mode: str
+    goodput_bps: float
+    p50_us: float
+    p99_us: float
+    rtt_us: float
+    rtt_mean_us: float
+    ack_lag: float
+    wan_bytes: int
+    """Offered to the long-haul link in the data direction, before loss."""
+    offered_requests: int
+    lost_requests: int
+    completed: int
+    received: int
+    received_bytes: int
+    unfinished: int
+    corrupt_bytes: int
+    clean: bool
+    """Neither a QP failed nor anything happened that can't."""
+    timeouts: int
+    retransmitted: int
+    lost: dict[str, int]
+
+    @classmethod
+    def of(cls, mode: str, reports: Reports) -> "Result":
+        requester, responder = reports.requester["requester"], reports.responder["responder"]
+        there, back = reports.wan["a_to_b"], reports.wan["b_to_a"]
+        rtt = requester["rtt_us"]
+        return cls(
+            mode=mode,
+            goodput_bps=requester["steady"]["goodput_bps"],
+            p50_us=requester["completion_us"]["p50"],
+            p99_us=requester["completion_us"]["p99"],
+            rtt_us=rtt["min"] or 0.0,
+            rtt_mean_us=rtt["mean"] or 0.0,
+            ack_lag=responder["ack_lag_packets"],
+            wan_bytes=there["offered"]["bytes"],
+            offered_requests=there["offered"]["request"]["frames"],
+            lost_requests=there["lost"]["request"],
+            completed=requester["completed"]["messages"],
+            received=responder["received"]["messages"],
+            received_bytes=responder["received"]["bytes"],
+            unfinished=requester["failed"] + requester["pending"],
+            corrupt_bytes=responder["corrupt_bytes"] + reports.requester["responder"]["corrupt_bytes"],
+            clean=reports.requester["qps_failed"] == 0
+            and reports.responder["qps_failed"] == 0
+            and responder["refused"] == 0
+            and requester["beyond_sent"] == 0
+            and requester["unexpected"] == 0,
+            timeouts=requester["timeouts"],
+            retransmitted=requester["retransmitted"],
+            lost={
+                "src_lan": _port_drops(reports, "a"),
+                "wan": there["lost"]["frames"],
+                "dst_lan": _port_drops(reports, "b"),
+                "ack": back["lost"]["frames"],
+            },
+        )
+
+    def wan_bytes_per_byte(self) -> float:
+        return self.wan_bytes / self.received_bytes if self.received_bytes else 0.0
+
+    def expected_share(self, scenario: Scenario, lossless: "Result") -> float:
+        """The closed form, at what was measured."""
+        if self.mode == "lossless" or not self.offered_requests:
+            return 1.0
+        per_s = scenario.nic_packets_per_s
+        # What is lost in one burst makes one gap.
+        gaps = self.lost_requests / self.offered_requests / (scenario.burst or 1)
+        at = forms.Circumstances(
+            loss=gaps,
+            window=lossless.rtt_us / 1e6 * per_s,
+            timeout=scenario.timeout_s * per_s,
+            ack_lag=self.ack_lag,
+        )
+        return forms.BY_MODE[self.mode](at)
+
+    def complaints(self, scenario: Scenario) -> list[str]:
+        """Why this pass isn't as it should be."""
+        found = []
+        if not self.received:
+            found.append("no message arrived")
+        if self.unfinished:
+            found.append(f"{self.unfinished} messages were not completed")
+        if self.received != self.completed:
+            found.append(f"{self.completed} messages completed, {self.received} arrived")
+        if self.corrupt_bytes:
+            found.append(f"{self.corrupt_bytes} bytes were corrupt")
+        if not self.clean:
+            found.append("a queue pair failed or misbehaved")
+        if self.mode == "lossless":
+            share = self.goodput_bps / scenario.carries_bps
+            if share < LOSSLESS_SHARE:
+                found.append(f"only {share:.3f} of what the link can carry; {LOSSLESS_SHARE} are expected")
+        elif not self.lost["wan"]:
+            found.append("the link lost no frame: take more --seconds or a higher --loss")
+        return found
+
+
+def _port_drops(reports: Reports, site: str) -> int:
+    """Frames that a gateway could not hand to its LAN, or its LAN port could not hand to it."""
+    metrics = reports.gateways.get(site)
+    if metrics is None:
+        return 0
+    return round(metrics.total("lr2_port_dropped_frames_total", port="lan"))
+
+
+def as_json(scenario: Scenario, results: list[Result]) -> dict[str, Any]:
+    lossless = results[0]
+    return {
+        "link": {
+            "rate_bps": scenario.rate_bps,
+            "rtt_us": scenario.rtt_s * 1e6,
+            "loss": scenario.loss,
+            "burst": scenario.burst,
+            "pmtu": scenario.pmtu,
+            "carries_bps": scenario.carries_bps,
+            "nic_rate_bps": scenario.nic_bps,
+            "qps": scenario.qps,
+            "message_bytes": scenario.message,
+            "operation": scenario.operation,
+            "timeout_us": scenario.timeout_s * 1e6,
+            "seconds": scenario.seconds,
+            "seed": scenario.seed,
+        },
+        "passes": [_pass_json(scenario, lossless, result) for result in results],
+    }
+
+
+def _ratio(a: float, b: float) -> float:
+    return a / b if b else 0.0
+
+
+def _pass_json(scenario: Scenario, lossless: Result, result: Result) -> dict[str, Any]:
+    return {
+        "mode": result.mode,
+        "goodput_bps": result.goodput_bps,
+        "share_of_lossless": _ratio(result.goodput_bps, lossless.goodput_bps),
+        "closed_form_share": result.expected_share(scenario, lossless),
+        "p50_us": result.p50_us,
+        "p99_us": result.p99_us,
+        "wan_overhead": _ratio(result.wan_bytes_per_byte(), lossless.wan_bytes_per_byte()),
+        "rtt_us": result.rtt_us,
+        "rtt_mean_us": result.rtt_mean_us,
+        "ack_lag_packets": result.ack_lag,
+        "messages": result.received,
+        "bytes_verified": result.received_bytes,
+        "corrupt": result.corrupt_bytes,
+        "timeouts": result.timeouts,
+        "retransmitted": result.retransmitted,
+        "lost": result.lost,
+        "complaints": result.complaints(scenario),
+    }

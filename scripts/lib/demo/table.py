@@ -1,0 +1,113 @@
+"""What people see: the live line and the table at the end."""
+
+import sys
+import time
+from typing import Any
+
+from lr2run import human_bits, human_bytes, human_seconds
+
+from .options import NIC_SHARE, Scenario
+from .result import Result
+
+_TITLES = {
+    "lossless": "no loss",
+    "off": "off",
+    "lr2": "lr2",
+    "cached": "cached",
+    "auto": "auto",
+    "direct": "no gateways",
+}
+
+
+class LiveLine:
+    """One line that is rewritten on a terminal; elsewhere a line now and then."""
+
+    _EVERY_S = 5.0
+
+    def __init__(self) -> None:
+        self._terminal = sys.stderr.isatty()
+        self._printed = time.monotonic()
+
+    def show(self, text: str) -> None:
+        if self._terminal:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+        elif time.monotonic() - self._printed >= self._EVERY_S:
+            self._printed = time.monotonic()
+            print(text, file=sys.stderr, flush=True)
+
+    def done(self, text: str) -> None:
+        """The last word on what was going on."""
+        print(f"\r\x1b[K{text}" if self._terminal else text, file=sys.stderr, flush=True)
+
+
+def progress(mode: str, total_s: float, host: dict[str, Any] | None, wan: dict[str, Any] | None) -> str:
+    title = f"  {_TITLES[mode]:<12}"
+    if host is None:
+        return f"{title}starting"
+    lost = wan["a_to_b"]["lost"]["frames"] + wan["b_to_a"]["lost"]["frames"] if wan else 0
+    return (
+        f"{title}{min(host['elapsed_s'], total_s):4.1f} of {total_s:.1f} s  {human_bits(host['goodput_bps']):>13}  "
+        f"{host['messages']} messages, {lost} frames lost, {host['retransmitted']} resent by the host, "
+        f"{host['timeouts']} timeouts"
+    )
+
+
+def headline(s: Scenario) -> str:
+    bdp = s.rate_bps * s.rtt_s / 8
+    loss = f"{s.loss:.3g} of the frames lost" if s.loss else "no loss"
+    if s.loss and s.burst:
+        loss += f" in bursts of {s.burst:g}"
+    return (
+        f"Link: {human_bits(s.rate_bps)}, {human_seconds(s.rtt_s)} round trip ({human_bytes(bdp)} in flight), {loss}.\n"
+        f"Hosts: {s.qps} QP{'s' if s.qps > 1 else ''}, {human_bytes(s.message)} {s.operation.upper()}s, PMTU {s.pmtu}, "
+        f"NIC at {NIC_SHARE:g} of the link, RNIC timeout {human_seconds(s.timeout_s)}."
+    )
+
+
+def table(scenario: Scenario, results: list[Result]) -> str:
+    lossless = results[0]
+    head = [
+        ["", "goodput", "of no", "in", "p50", "p99", "long-haul", "time-", "frames lost:", "", "", "", "verified"],
+        ["recovery", "", "loss", "theory", "", "", "bytes", "outs", "src LAN", "WAN", "dst LAN", "ACKs", ""],
+    ]
+    rows = [_row(scenario, lossless, result) for result in results]
+    widths = [max(len(line[column]) for line in head[1:] + rows) for column in range(len(head[0]))]
+    widths = [max(width, len(head[0][column]) if column != 8 else 0) for column, width in enumerate(widths)]
+    return "\n".join(_line(cells, widths) for cells in head + rows)
+
+
+def _line(cells: list[str], widths: list[int]) -> str:
+    first, *others = (cell.ljust(width) if column in (0, 8) else cell.rjust(width) for column, (cell, width) in enumerate(zip(cells, widths, strict=True)))
+    return ("  " + "  ".join([first, *others])).rstrip()
+
+
+def _row(scenario: Scenario, lossless: Result, result: Result) -> list[str]:
+    share = result.goodput_bps / lossless.goodput_bps if lossless.goodput_bps else 0.0
+    base = lossless.wan_bytes_per_byte()
+    overhead = result.wan_bytes_per_byte() / base if base else 0.0
+    theory = "" if result.mode == "lossless" else f"{result.expected_share(scenario, lossless):.3f}"
+    return [
+        _TITLES[result.mode],
+        human_bits(result.goodput_bps),
+        f"{share:.3f}",
+        theory,
+        human_seconds(result.p50_us / 1e6),
+        human_seconds(result.p99_us / 1e6),
+        f"{overhead:.3f}x",
+        str(result.timeouts),
+        str(result.lost["src_lan"]),
+        str(result.lost["wan"]),
+        str(result.lost["dst_lan"]),
+        str(result.lost["ack"]),
+        human_bytes(result.received_bytes),
+    ]
+
+
+def notes(scenario: Scenario, lossless: Result) -> str:
+    return (
+        f"  Without loss: {lossless.goodput_bps / scenario.carries_bps:.3f} of the {human_bits(scenario.carries_bps)} of "
+        f"message content that the link can carry; round trip {human_seconds(lossless.rtt_us / 1e6)} as measured.\n"
+        "  p50, p99: from posting a message to its completion. Long-haul bytes: sent into the link per byte delivered, "
+        "relative to no loss."
+    )

@@ -1,0 +1,188 @@
+"""Starting the programs of a pass and joining them.
+
+    host-a -- ha.sock -- gw-a -- wa.sock -- wan -- wb.sock -- gw-b -- hb.sock -- host-b
+
+Gateways listen on their memif sockets; hosts and the link connect to them.
+Without gateways the link listens.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lr2run import Gateway, Metrics, Process, Processes, wait_until
+
+from .options import WINDOW_BDP, Scenario
+
+IP = {"a": "10.77.0.1", "b": "10.77.0.2"}
+
+# A memif buffer takes a whole frame; 2^10 of them each way.
+_MEMIF = "bsize=10240,rsize=10"
+
+# What each kind of program may use.
+MEMORY_MIB = {"gateway": 256, "wan": 256, "host": 64}
+MEMORY_BYTES = (2 * MEMORY_MIB["gateway"] + MEMORY_MIB["wan"] + 2 * MEMORY_MIB["host"]) << 20
+
+# A pass ends in time even if its requester doesn't: start, drain and slack.
+_START_S = 60
+_DRAIN_S = 15
+
+
+def _memif(number: int, role: str, socket: Path) -> str:
+    return f"net_memif{number},role={role},id=0,socket={socket},socket-abstract=no,{_MEMIF}"
+
+
+@dataclass(frozen=True)
+class Reports:
+    """What the programs of a finished pass had to say."""
+
+    requester: dict[str, Any]
+    responder: dict[str, Any]
+    wan: dict[str, Any]
+    gateways: dict[str, Metrics]
+
+
+class Pass:
+    """The running programs of one pass."""
+
+    def __init__(self, scenario: Scenario, mode: str, programs: Path, run: Path, processes: Processes, huge: str) -> None:
+        self.scenario = scenario
+        self.mode = mode
+        self.run = run
+        self._programs = programs
+        self._processes = processes
+        self._huge = huge
+        self._gateways: list[Gateway] = []
+        self._direct = mode == "direct"
+
+        # Sockets of an earlier pass would be in the way.
+        for socket in run.glob("*.sock"):
+            socket.unlink()
+        if not self._direct:
+            self._gateways = [self._start_gateway(site) for site in "ab"]
+            for gateway in self._gateways:
+                gateway.wait_ready(_START_S)
+        self.wan = self._start_wan()
+        self.wan.wait_line(r"lr2-wan: ready", _START_S)
+        self.responder = self._start_host("b", "responder")
+        self.responder.wait_line(r"lr2-host: ready", _START_S)
+        self.requester = self._start_host("a", "requester")
+        self.requester.wait_line(r"lr2-host: ready", _START_S)
+
+    def _name(self, program: str) -> str:
+        return f"{self.mode}-{program}"
+
+    def _socket(self, name: str) -> Path:
+        return self.run / f"{name}.sock"
+
+    def _start_gateway(self, site: str) -> Gateway:
+        return Gateway.start(
+            self._processes,
+            self._programs / "lr2-gateway",
+            self.run,
+            self._name(f"gw-{site}"),
+            lan=_memif(0, "server", self._socket(f"h{site}")),
+            wan=_memif(1, "server", self._socket(f"w{site}")),
+            recovery="auto" if self.mode == "lossless" else self.mode,
+            memory=f"{MEMORY_MIB['gateway']}MiB",
+            huge_pages=self._huge,
+            file_prefix=f"{self.run.name}-gw-{site}",
+        )
+
+    def _dpdk(self, program: str, name: str) -> list[str]:
+        return [
+            f"--file-prefix={self.run.name}-{name}",
+            f"--memory={MEMORY_MIB[program]}MiB",
+            f"--huge={self._huge}",
+            "--live=200ms",
+            f"--json={self._report(name)}",
+        ]
+
+    def _report(self, name: str) -> Path:
+        return self.run / f"{self._name(name)}.json"
+
+    def _start_wan(self) -> Process:
+        s = self.scenario
+        ends = ("h" if self._direct else "w", "server" if self._direct else "client")
+        devices = [_memif(number, ends[1], self._socket(ends[0] + site)) for number, site in enumerate("ab")]
+        loss = []
+        if self.mode != "lossless":
+            loss = [f"--loss={s.loss:.10g}"] + ([f"--burst={s.burst:g}"] if s.burst else [])
+        return self._processes.start(
+            self._name("wan"),
+            [
+                self._programs / "lr2-wan",
+                f"--a={devices[0]}",
+                f"--b={devices[1]}",
+                f"--rate={s.rate_bps:.0f}",
+                f"--delay={s.rtt_s / 2 * 1e9:.0f}ns",
+                f"--seed={s.seed}",
+                *loss,
+                *self._dpdk("wan", "wan"),
+            ],
+        )
+
+    def _start_host(self, site: str, role: str) -> Process:
+        s = self.scenario
+        return self._processes.start(
+            self._name(f"host-{site}"),
+            [
+                self._programs / "lr2-host",
+                f"--device={_memif(0, 'client', self._socket('h' + site))}",
+                f"--role={role}",
+                f"--ip={IP[site]}",
+                f"--peer-ip={IP['b' if site == 'a' else 'a']}",
+                f"--qps={s.qps}",
+                f"--pmtu={s.pmtu}",
+                f"--op={s.operation}",
+                f"--message={s.message}",
+                f"--rate={s.nic_bps:.0f}",
+                f"--rtt={max(s.rtt_s, 1e-4) * 1e9:.0f}ns",
+                f"--window={WINDOW_BDP}bdp",
+                f"--timeout={s.timeout_exponent}",
+                f"--seconds={s.seconds:g}",
+                f"--warm-up={s.warm_up:g}",
+                f"--drain={_DRAIN_S}",
+                f"--seed={s.seed}",
+                *self._dpdk("host", f"host-{site}"),
+            ],
+        )
+
+    @property
+    def limit_s(self) -> float:
+        """The longest that the requester may take."""
+        return self.scenario.warm_up + self.scenario.seconds + _DRAIN_S + 10
+
+    def check(self) -> None:
+        """`ProcessFailed` if anything but the requester has ended."""
+        for process in (self.wan, self.responder, *(gateway.process for gateway in self._gateways)):
+            process.check()
+
+    def finish(self) -> Reports:
+        """Stop what runs, in the order of the traffic, and collect the reports."""
+        wait_until(lambda: not self.requester.alive, _DRAIN_S, f"{self.requester.name}: end")
+        gateways = {gateway.name[-1]: gateway.metrics() for gateway in self._gateways}
+        self.responder.stop()
+        self.wan.stop()
+        self._processes.stop_all()
+        return Reports(
+            requester=self._read(self.requester, "host-a"),
+            responder=self._read(self.responder, "host-b"),
+            wan=self._read(self.wan, "wan"),
+            gateways=gateways,
+        )
+
+    def _read(self, process: Process, name: str) -> dict[str, Any]:
+        file = self._report(name)
+        if not file.exists():
+            process.check()
+        return json.loads(file.read_text())
+
+
+def last_line(process: Process) -> dict[str, Any] | None:
+    """The newest of the JSON lines that a program writes while it runs."""
+    for line in reversed(process.output().splitlines()):
+        if line.startswith("{") and line.endswith("}"):
+            return json.loads(line)
+    return None

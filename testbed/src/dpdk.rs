@@ -1,0 +1,135 @@
+//! What both programs do with DPDK: start it, size the memory, open a port.
+
+use anyhow::{Result, anyhow, bail};
+use clap::{Args, ValueEnum};
+use dpdk_sys_wrapper::{
+    Eal, EalConfig, Huge, Mempool, PoolConfig, Port, PortConfig, RxQueue, TxQueue,
+};
+
+use crate::units;
+
+/// Frames per burst.
+pub const BURST: usize = 32;
+/// Descriptors of a ring: at 1 Gbit/s and 4 KiB that is 34 ms, for which a
+/// program may lose its CPU without losing frames.
+pub const RING: u16 = 1024;
+/// mbufs that a loop may have in its hands or its cache, rings aside.
+pub const SLACK: u64 = 1024;
+
+/// Bytes of a frame beyond the MTU: Ethernet header and two VLAN tags.
+const L2_HEADERS: u16 = 14 + 2 * 4;
+/// Options for DPDK.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "DPDK")]
+pub struct DpdkOptions {
+    /// Name that keeps this program apart from other DPDK programs [default: program and process id]
+    #[arg(long, value_name = "NAME")]
+    pub file_prefix: Option<String>,
+    /// Memory for frames
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::bytes)]
+    pub memory: u64,
+    /// Whether to use hugepages
+    #[arg(long, value_enum, default_value_t = HugePages::Auto)]
+    pub huge: HugePages,
+    /// CPUs to run on [default: any]
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    pub cores: Vec<u32>,
+    /// Largest IP packet
+    #[arg(long, value_name = "BYTES", default_value_t = 9000)]
+    pub mtu: u16,
+}
+
+/// Whether hugepages are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum HugePages {
+    /// If enough of them are free.
+    Auto,
+    /// Not at all.
+    Never,
+    /// Or not start.
+    Require,
+}
+
+impl DpdkOptions {
+    /// Starts DPDK.
+    ///
+    /// # Errors
+    /// What is missing and how to get it.
+    pub fn start(&self, program: &str, devices: &[&str]) -> Result<Eal> {
+        let prefix = || format!("{program}-{}", std::process::id());
+        Ok(Eal::init(&EalConfig {
+            program: program.into(),
+            huge: match self.huge {
+                HugePages::Auto => Huge::Auto,
+                HugePages::Never => Huge::Never,
+                HugePages::Require => Huge::Require,
+            },
+            memory_mib: u32::try_from(self.memory >> 20)?,
+            file_prefix: self.file_prefix.clone().unwrap_or_else(prefix),
+            cores: self.cores.clone(),
+            pci_allow: devices.iter().filter(|d| is_pci(d)).map(|d| (*d).into()).collect(),
+            vdevs: Vec::new(),
+            extra: Vec::new(),
+        })?)
+    }
+
+    /// A pool of `mbufs` frames.
+    ///
+    /// # Errors
+    /// If the memory does not suffice.
+    pub fn pool(&self, eal: &Eal, name: &str, mbufs: u64) -> Result<Mempool> {
+        let config = PoolConfig {
+            name: name.into(),
+            mbufs: u32::try_from(mbufs)?,
+            cache: 256,
+            data_room: self.mtu.saturating_add(L2_HEADERS),
+        };
+        Mempool::new(eal, &config)
+            .map_err(|e| anyhow!("{e} (--memory; or a smaller --mtu, rate, delay or queue)"))
+    }
+
+    /// Opens a port with one queue each way.
+    ///
+    /// # Errors
+    /// What is wrong with the device.
+    pub fn open(
+        &self,
+        eal: &Eal,
+        device: &str,
+        pool: &Mempool,
+    ) -> Result<(Port, RxQueue, TxQueue)> {
+        let config = PortConfig {
+            device: device.into(),
+            mtu: self.mtu,
+            rx_queues: 1,
+            tx_queues: 1,
+            rx_desc: RING,
+            tx_desc: RING,
+            promiscuous: true,
+        };
+        let (port, mut rx, mut tx) = Port::open(eal, &config, pool)?;
+        match (rx.pop(), tx.pop()) {
+            (Some(rx), Some(tx)) => Ok((port, rx, tx)),
+            _ => bail!("{device}: the port has no queue"),
+        }
+    }
+}
+
+/// `0000:3b:00.0` or `3b:00.0`, with or without device arguments.
+fn is_pci(device: &str) -> bool {
+    device.starts_with(|c: char| c.is_ascii_hexdigit())
+        && device.split(',').next().is_some_and(|name| name.contains(':'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_addresses_are_told_from_virtual_devices() {
+        assert!(is_pci("0000:3b:00.0"));
+        assert!(is_pci("3b:00.1,representor=0"));
+        assert!(!is_pci("net_memif0,socket=/run/a:b"));
+        assert!(!is_pci("eth_af_packet0"));
+    }
+}
