@@ -8,4 +8,6 @@
 
 pub mod config;
 pub mod control;
+pub mod run;
 pub mod telemetry;
+pub mod worker;

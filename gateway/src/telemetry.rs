@@ -19,6 +19,12 @@ pub enum PortIo {
     RxFrames,
     /// Their bytes, without FCS.
     RxBytes,
+    /// Frames that came in pieces and were copied into one buffer.
+    RxFlattened,
+    /// Frames dropped on arrival: longer than an mbuf holds.
+    RxTooLong,
+    /// Frames dropped on arrival: they came in pieces and no mbuf was free.
+    RxNoMbuf,
     /// Frames that the port took.
     TxFrames,
     /// Their bytes, without FCS.
@@ -56,6 +62,8 @@ const fn desc(
     Desc { name, labels, help, kind }
 }
 
+const ARRIVAL: &str = "lr2_port_receive_dropped_frames_total";
+const ARRIVAL_HELP: &str = "Frames dropped on arrival, by reason; not among those received.";
 const DROPPED: &str = "lr2_port_egress_dropped_frames_total";
 const DROPPED_HELP: &str = "Frames dropped on their way to a port, by reason.";
 const ROUNDS: &str = "lr2_worker_rounds_total";
@@ -84,6 +92,17 @@ impl PortIo {
                 "Bytes received by a port, without FCS.",
             ),
         ),
+        (
+            Self::RxFlattened,
+            desc(
+                Kind::Counter,
+                "lr2_port_flattened_frames_total",
+                &[],
+                "Frames that came in pieces and were copied into one buffer.",
+            ),
+        ),
+        (Self::RxTooLong, desc(Kind::Counter, ARRIVAL, &[("reason", "too_long")], ARRIVAL_HELP)),
+        (Self::RxNoMbuf, desc(Kind::Counter, ARRIVAL, &[("reason", "no_mbuf")], ARRIVAL_HELP)),
         (
             Self::TxFrames,
             desc(

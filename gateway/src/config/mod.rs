@@ -29,34 +29,11 @@ use common::time::Span;
 pub use key::{Keying, Secret};
 pub use report::{Problem, Report};
 pub use sizing::FRAME_OVERHEAD;
-
-/// Which half of the job this process does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// For the data that the hosts on the LAN side send.
-    Sentry,
-    /// For the data that they receive.
-    Depot,
-    /// Both, in both directions at once.
-    Both,
-}
+pub use switch::{Recovery, Role};
 
 /// The words for [`Role`], in the file and on the command line.
 pub const ROLES: &[(&str, Role)] =
     &[("sentry", Role::Sentry), ("depot", Role::Depot), ("both", Role::Both)];
-
-/// How losses on the long-haul link are repaired.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Recovery {
-    /// Not at all: a plain wire.
-    Off,
-    /// By making the source resend, and filtering what needs no resending.
-    Lr2,
-    /// From the Sentry's own cache.
-    Cached,
-    /// `Cached` while the cache lasts, `Lr2` beyond.
-    Auto,
-}
 
 /// The words for [`Recovery`].
 pub const RECOVERIES: &[(&str, Recovery)] = &[

@@ -105,7 +105,7 @@ fn worker(state: &State, families: &mut Families) {
 
 fn ports_and_pool(state: &State, families: &mut Families) {
     let Some(sample) = state.sample() else { return };
-    let help = "Share of the last second in which the worker had something to do, 0 to 1.";
+    let help = "Share of the last half second in which the worker had something to do, 0 to 1.";
     families.gauge("lr2_worker_busy_ratio", help, &[("worker", "0")], sample.busy_ratio);
     let help = "mbufs of the pool, by state. What is free is what reception lives on.";
     let in_use = sample.mbufs.saturating_sub(sample.mbufs_free);

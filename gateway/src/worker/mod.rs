@@ -1,0 +1,211 @@
+//! The worker: one thread that polls a LAN and a WAN port and owns all flows
+//! between them.
+//!
+//! A round takes a burst from each port through the switch, runs the timers
+//! that are due, and offers what is to be sent to the ports. It reads the
+//! clock once. A few hundred times a second there is housekeeping as well:
+//! the worker publishes its counters, which is its sign of life, and looks
+//! for orders of the control thread. Nothing in here waits for anybody, and
+//! nothing in a round allocates, logs or makes a system call, but for the
+//! sleep of an adaptive worker that has found nothing to do.
+
+pub mod egress;
+#[cfg(test)]
+mod fake;
+pub mod idle;
+pub mod io;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use arrayvec::ArrayVec;
+use common::frame::{Frame, Side};
+use common::time::{Span, Time};
+use switch::{Command, Switch};
+
+use self::egress::Egress;
+use self::idle::Idler;
+use self::io::{Now, Receive, Reserve, Transmit};
+use crate::telemetry::{IoCounters, LoopIo, PortIo, Published};
+
+/// Timers run per round at most: more would keep the ports waiting.
+const TIMER_BUDGET: usize = 64;
+
+/// Time between two housekeepings.
+const HOUSEKEEPING: Span = Span::from_millis(5);
+
+/// What the control thread may order.
+#[derive(Clone, Copy, Debug)]
+pub enum Order {
+    /// Hand on to the switch.
+    Switch(Command),
+    /// Let go of what is held, and end when it has left, or after this time.
+    Stop(Span),
+}
+
+/// How a worker ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// Frames that recovery still held when time was up.
+    pub held: u64,
+    /// Frames that still waited for a port then.
+    pub queued: u64,
+}
+
+/// What a worker is made of.
+pub struct Parts<R: Receive, T: Transmit, P, C> {
+    /// The ports' receive queues, by [`Side::index`].
+    pub rx: [R; 2],
+    /// The queues in front of the ports' transmit queues.
+    pub egress: Egress<T>,
+    /// What decides about frames.
+    pub switch: Switch<R::Frame>,
+    /// Where the switch's own frames come from.
+    pub pool: P,
+    /// What time it is.
+    pub clock: C,
+    /// What to do when there is nothing to do.
+    pub idle: Idler,
+    /// Orders of the control thread. Only the worker takes from it.
+    pub orders: rtrb::Consumer<Order>,
+    /// Where counters are published. Only the worker writes.
+    pub published: Arc<Published>,
+}
+
+/// A worker, ready to run. See the [module](self).
+pub struct Worker<R: Receive, T: Transmit, P, C> {
+    parts: Parts<R, T, P, C>,
+    io: IoCounters,
+    /// When the round before began, and whether it had something to do.
+    last_round: (Time, bool),
+    last_housekeeping: Time,
+    /// Set once the worker is to end: when at the latest.
+    leave_by: Option<Time>,
+}
+
+impl<F, R, T, P, C> Worker<R, T, P, C>
+where
+    F: Frame,
+    R: Receive<Frame = F>,
+    T: Transmit<Frame = F>,
+    P: Reserve<Frame = F>,
+    C: Now,
+{
+    /// Puts a worker together.
+    pub fn new(parts: Parts<R, T, P, C>) -> Self {
+        let now = parts.clock.now();
+        Self {
+            parts,
+            io: IoCounters::default(),
+            last_round: (now, false),
+            last_housekeeping: now,
+            leave_by: None,
+        }
+    }
+
+    /// Runs until [`Order::Stop`] has been obeyed, in bursts of up to `N`
+    /// frames. What is left then is dropped and counted.
+    pub fn run<const N: usize>(mut self) -> Ended {
+        let mut frames = ArrayVec::<F, N>::new();
+        loop {
+            let now = self.parts.clock.now();
+            let worked = self.round(&mut frames, now);
+            if self.may_leave(now) {
+                return self.end(now);
+            }
+            let deadline = self.parts.switch.next_deadline();
+            self.parts.idle.end_round(worked, now, deadline);
+        }
+    }
+
+    /// One round. Returns whether there was something to do.
+    fn round<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>, now: Time) -> bool {
+        self.account(now);
+        let Parts { rx, egress, switch, pool, .. } = &mut self.parts;
+        let mut worked = false;
+        for side in [Side::Lan, Side::Wan] {
+            let n = rx[side.index()].receive(frames);
+            if n > 0 {
+                worked = true;
+                let bytes = frames.iter().map(|f| f.bytes().len() as u64).sum();
+                self.io.add(side, PortIo::RxFrames, n as u64);
+                self.io.add(side, PortIo::RxBytes, bytes);
+                switch.burst(side, frames, now, pool, egress);
+            }
+        }
+        if switch.next_deadline() <= now {
+            worked = true;
+            switch.timers(now, TIMER_BUDGET, pool, egress);
+        }
+        worked |= egress.flush(now) > 0;
+        if now.since(self.last_housekeeping) >= HOUSEKEEPING {
+            self.last_housekeeping = now;
+            self.housekeeping(now);
+        }
+        self.last_round.1 = worked;
+        worked
+    }
+
+    /// Books the time since the last round began.
+    fn account(&mut self, now: Time) {
+        let (began, worked) = self.last_round;
+        let nanos = now.since(began).as_nanos();
+        let (round, time) = if worked {
+            (LoopIo::BusyRounds, LoopIo::BusyNanos)
+        } else {
+            (LoopIo::IdleRounds, LoopIo::IdleNanos)
+        };
+        self.io.add_loop(round, 1);
+        self.io.add_loop(time, nanos);
+        self.last_round.0 = now;
+    }
+
+    fn housekeeping(&mut self, now: Time) {
+        let Parts { egress, switch, pool, .. } = &mut self.parts;
+        switch.housekeeping(now, pool, egress);
+        egress.set_low(pool.is_low());
+        while let Ok(order) = self.parts.orders.pop() {
+            self.obey(order, now);
+        }
+        self.publish();
+    }
+
+    fn obey(&mut self, order: Order, now: Time) {
+        let Parts { egress, switch, pool, .. } = &mut self.parts;
+        match order {
+            Order::Switch(command) => switch.command(command, now, pool, egress),
+            Order::Stop(within) => {
+                switch.command(Command::Drain, now, pool, egress);
+                self.leave_by = Some(now + within);
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        let Parts { rx, egress, switch, published, .. } = &mut self.parts;
+        for side in [Side::Lan, Side::Wan] {
+            let repairs = rx[side.index()].repairs();
+            self.io.set(side, PortIo::RxFlattened, repairs.flattened);
+            self.io.set(side, PortIo::RxTooLong, repairs.too_long);
+            self.io.set(side, PortIo::RxNoMbuf, repairs.no_mbuf);
+        }
+        egress.report(&mut self.io);
+        published.store(switch.counters(), &self.io);
+    }
+
+    fn may_leave(&self, now: Time) -> bool {
+        let Some(leave_by) = self.leave_by else { return false };
+        let empty = self.parts.switch.held() == 0 && self.parts.egress.queued() == 0;
+        empty || now >= leave_by
+    }
+
+    fn end(mut self, now: Time) -> Ended {
+        let Parts { egress, switch, pool, .. } = &mut self.parts;
+        let ended = Ended { held: switch.held(), queued: egress.queued() as u64 };
+        egress.discard();
+        switch.housekeeping(now, pool, egress);
+        self.publish();
+        ended
+    }
+}

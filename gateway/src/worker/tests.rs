@@ -1,0 +1,155 @@
+//! The worker on fake ports and virtual time.
+
+use common::frame::Side;
+use common::heap::{HeapFrame, HeapPool};
+use common::metrics::Metric;
+
+use super::fake::{FakeClock, FakeRx, FakeTx};
+use super::*;
+use crate::config::Idle;
+
+struct Bench {
+    rx: [FakeRx; 2],
+    tx: [FakeTx; 2],
+    clock: FakeClock,
+    orders: rtrb::Producer<Order>,
+    published: Arc<Published>,
+    worker: Worker<FakeRx, FakeTx, HeapPool, FakeClock>,
+    frames: ArrayVec<HeapFrame, 32>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
+        let clock = FakeClock::default();
+        let (producer, orders) = rtrb::RingBuffer::new(4);
+        let published = Arc::<Published>::default();
+        let worker = Worker::new(Parts {
+            rx: rx.clone(),
+            egress: Egress::new(tx[0].clone(), tx[1].clone(), 100),
+            switch: Switch::new(switch::Config::lab(switch::Recovery::Auto, 1, 1)),
+            pool: HeapPool,
+            clock: clock.clone(),
+            idle: Idler::new(Idle::Busy),
+            orders,
+            published: Arc::clone(&published),
+        });
+        Self { rx, tx, clock, orders: producer, published, worker, frames: ArrayVec::new() }
+    }
+
+    fn round(&mut self) -> bool {
+        let now = self.clock.now();
+        self.worker.round(&mut self.frames, now)
+    }
+
+    fn keep_house(&mut self) {
+        self.clock.advance(HOUSEKEEPING);
+        self.round();
+    }
+}
+
+fn arp(n: u8) -> Vec<u8> {
+    let mut frame = vec![0xff; 60];
+    frame[12..14].copy_from_slice(&[0x08, 0x06]);
+    frame[59] = n;
+    frame
+}
+
+#[test]
+fn frames_cross_unchanged_in_both_directions_and_are_counted() {
+    let mut bench = Bench::new();
+    let frames: Vec<_> = (0..100).map(arp).collect();
+    for frame in &frames {
+        bench.rx[0].arrive(frame.clone());
+        bench.rx[1].arrive(frame.clone());
+    }
+    while bench.round() {}
+    assert_eq!(bench.tx[0].taken(), frames);
+    assert_eq!(bench.tx[1].taken(), frames);
+    assert_eq!(bench.published.beats(), 0, "no housekeeping yet");
+    bench.keep_house();
+    let io = bench.published.io();
+    for side in [Side::Lan, Side::Wan] {
+        assert_eq!(io.port(side, PortIo::RxFrames), 100);
+        assert_eq!(io.port(side, PortIo::RxBytes), 6000);
+        assert_eq!(io.port(side, PortIo::TxFrames), 100);
+        assert_eq!(io.port(side, PortIo::TxBytes), 6000);
+        assert_eq!(io.port(side, PortIo::RxTooLong), 2);
+    }
+    assert_eq!(bench.published.switch(Metric::PassedOther), 200);
+    assert_eq!(bench.published.beats(), 1);
+}
+
+#[test]
+fn garbage_is_passed_and_counted() {
+    let mut bench = Bench::new();
+    // IPv4, UDP to 4791, and an UDP length that reaches past the end.
+    let mut roce = vec![0; 60];
+    roce[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x00]);
+    roce[16..18].copy_from_slice(&46u16.to_be_bytes());
+    roce[23] = 17;
+    roce[36..38].copy_from_slice(&4791u16.to_be_bytes());
+    roce[38..40].copy_from_slice(&9000u16.to_be_bytes());
+    bench.rx[1].arrive(roce.clone());
+    bench.rx[1].arrive(vec![1, 2, 3]);
+    bench.round();
+    assert_eq!(bench.tx[0].taken(), [roce, vec![1, 2, 3]]);
+    bench.keep_house();
+    assert_eq!(bench.published.switch(Metric::PassedMalformed), 1);
+    assert_eq!(bench.published.switch(Metric::PassedOther), 1);
+}
+
+#[test]
+fn time_is_booked_by_whether_there_was_work() {
+    let mut bench = Bench::new();
+    bench.round();
+    bench.clock.advance(Span::from_micros(10));
+    bench.rx[0].arrive(arp(0));
+    assert!(bench.round());
+    bench.clock.advance(Span::from_micros(3));
+    assert!(!bench.round());
+    bench.keep_house();
+    let io = bench.published.io();
+    assert_eq!(io.round(LoopIo::BusyRounds), 1);
+    assert_eq!(io.round(LoopIo::BusyNanos), 3_000);
+    assert_eq!(io.round(LoopIo::IdleNanos), 10_000 + HOUSEKEEPING.as_nanos());
+}
+
+#[test]
+fn stopping_waits_for_what_still_has_to_leave() {
+    let mut bench = Bench::new();
+    bench.tx[1].accept(0);
+    bench.rx[0].arrive(arp(1));
+    bench.round();
+    bench.orders.push(Order::Stop(Span::from_millis(50))).unwrap();
+    bench.keep_house();
+    assert!(!bench.worker.may_leave(bench.clock.now()));
+    bench.tx[1].accept(1);
+    bench.round();
+    assert!(bench.worker.may_leave(bench.clock.now()));
+    assert_eq!(bench.worker.run::<32>(), Ended { held: 0, queued: 0 });
+    assert_eq!(bench.tx[1].taken(), [arp(1)]);
+}
+
+#[test]
+fn stopping_gives_up_in_time_and_accounts_for_the_rest() {
+    let mut bench = Bench::new();
+    bench.tx[1].accept(0);
+    bench.rx[0].arrive(arp(1));
+    bench.round();
+    bench.orders.push(Order::Stop(Span::from_millis(50))).unwrap();
+    bench.keep_house();
+    bench.clock.advance(Span::from_millis(50));
+    let published = Arc::clone(&bench.published);
+    assert_eq!(bench.worker.run::<32>(), Ended { held: 0, queued: 1 });
+    assert_eq!(published.io().port(Side::Wan, PortIo::DropEnd), 1);
+    assert_eq!(published.io().port(Side::Wan, PortIo::Queued), 0);
+}
+
+#[test]
+fn orders_reach_the_switch() {
+    let mut bench = Bench::new();
+    bench.orders.push(Order::Switch(Command::SetRecovery(switch::Recovery::Off))).unwrap();
+    bench.keep_house();
+    assert!(bench.orders.slots() == 4, "taken");
+}
