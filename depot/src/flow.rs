@@ -34,6 +34,8 @@ pub struct Flow<F: Frame> {
     pub(crate) sequence: Sequence<F>,
     /// The first packet that was seen.
     first: Seq,
+    /// One past the highest packet that passed while nothing was held.
+    passed: Seq,
     /// Oldest PSN that the destination hasn't acknowledged, if it ever
     /// acknowledged anything.
     pub(crate) acked: Option<Seq>,
@@ -59,6 +61,7 @@ impl<F: Frame> Flow<F> {
             life: None,
             sequence: Sequence::new(first),
             first,
+            passed: first,
             acked: None,
             last_ack: None,
             echo: Time::ZERO,
@@ -133,6 +136,7 @@ impl<F: Frame> Flow<F> {
         } else if seq >= expected {
             self.sequence = Sequence::new(seq.next());
         }
+        self.passed = self.passed.max(self.sequence.expected());
         cx.out.deliver(Packet::Owned(frame));
     }
 
@@ -141,12 +145,30 @@ impl<F: Frame> Flow<F> {
         self.count_closed(cx, closed);
         cx.out.count(Metric::DepotInOrder, 1);
         cx.out.deliver(Packet::Owned(frame));
+        self.drain(cx);
+    }
+
+    /// Delivers what has become contiguous.
+    fn drain<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.stalled = cx.now;
         while let Some(packet) = self.sequence.drain() {
             cx.pool.give(packet.bytes().len());
             cx.out.count(Metric::DepotDrained, 1);
             cx.out.deliver(packet);
         }
+    }
+
+    /// The destination has everything before `acked`, however it got there.
+    pub(crate) fn settle<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) {
+        while self.sequence.expected() < acked {
+            let (closed, held) = self.sequence.skip();
+            self.count_closed(cx, closed);
+            if let Some(packet) = held {
+                cx.pool.give(packet.bytes().len());
+                cx.out.discard(packet, Metric::DropReleased);
+            }
+        }
+        self.drain(cx);
     }
 
     /// Holds a packet that is ahead, or leaves it missing if the pool is full.
@@ -278,9 +300,9 @@ impl<F: Frame> Flow<F> {
 
     /// PSNs that the destination may acknowledge, for matching ACKs of an
     /// unknown flow: from the first that was seen (an old ACK may come again,
-    /// so `acked` is no bound), to one past the newest that was delivered.
+    /// so `acked` is no bound), to one past the newest that went on.
     pub fn acknowledgeable(&self) -> (Seq, Seq) {
-        let end = self.sequence.expected();
+        let end = self.sequence.expected().max(self.passed);
         (self.first.max(end - MATCHED).min(end), end)
     }
 

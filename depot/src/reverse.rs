@@ -21,16 +21,16 @@ pub enum Verdict {
 impl<F: Frame> Flow<F> {
     /// The destination acknowledged everything up to and including `psn`.
     /// Always forwarded.
-    pub fn on_ack(&mut self, psn: Psn, msn: u32) -> Verdict {
+    pub fn on_ack<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) -> Verdict {
         let acked = psn.unwrap_near(self.sequence.expected()).next();
-        self.advance_acked(acked, msn);
+        self.advance_acked(cx, acked, msn);
         Verdict::Forward
     }
 
     /// The destination's receive queue isn't ready: it has everything before
     /// `psn`, and the source will come again. Always forwarded.
-    pub fn on_rnr(&mut self, psn: Psn, msn: u32) -> Verdict {
-        self.on_ack(psn.prev(), msn)
+    pub fn on_rnr<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) -> Verdict {
+        self.on_ack(cx, psn.prev(), msn)
     }
 
     /// The destination asks for `psn` (NAK, PSN sequence error).
@@ -41,7 +41,7 @@ impl<F: Frame> Flow<F> {
             self.forget(cx);
             return Verdict::Forward;
         }
-        self.advance_acked(seq, msn);
+        self.advance_acked(cx, seq, msn);
         let ours = self.life.is_some()
             && seq == self.sequence.expected()
             && !self.sequence.gaps().is_empty();
@@ -52,14 +52,19 @@ impl<F: Frame> Flow<F> {
         Verdict::Absorb
     }
 
-    fn advance_acked(&mut self, acked: Seq, msn: u32) {
-        // Beyond what was delivered it belongs to another flow or another
+    fn advance_acked<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq, msn: u32) {
+        // Beyond what went past here it belongs to another flow or another
         // life, and proves nothing.
-        if acked > self.sequence.expected() || self.acked.is_some_and(|old| acked <= old) {
+        let (_, end) = self.acknowledgeable();
+        if acked > end || self.acked.is_some_and(|old| acked <= old) {
             return;
         }
         self.acked = Some(acked);
         self.last_ack =
             Some(LastAck { psn: acked.prev().psn(), syndrome: Aeth::ACK_UNLIMITED, msn });
+        if acked > self.sequence.expected() {
+            // It passed before the SYNC that this life began with.
+            self.settle(cx, acked);
+        }
     }
 }

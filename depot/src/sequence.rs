@@ -91,6 +91,16 @@ impl<F: Frame> Sequence<F> {
         closed
     }
 
+    /// `expected` is settled in another way. Returns the gap that this closed,
+    /// and the packet that was held in its place.
+    pub fn skip(&mut self) -> (Option<Gap>, Option<Packet<F>>) {
+        let seq = self.expected();
+        let closed = self.close(seq);
+        let held = self.slots.pop().flatten();
+        self.slots.skip_to(seq.next());
+        (closed, held)
+    }
+
     /// The next packet that can be delivered from the pool.
     pub fn drain(&mut self) -> Option<Packet<F>> {
         self.slots.get(self.expected())?.as_ref()?;

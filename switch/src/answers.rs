@@ -9,6 +9,9 @@ use crate::pairing::Answer;
 use crate::switch::{Io, Switch};
 use crate::table::{FlowKey, Hosts, Id};
 
+/// For how many round trips a pairing has to be confirmed.
+const CONFIRMED_FOR: u64 = 2;
+
 /// What an answer means to a pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Meaning {
@@ -74,8 +77,8 @@ impl<F: Frame> Switch<F> {
         });
         let verdict = self.with_depot(flow, io, |flow, cx| match meaning {
             Meaning::Missing => flow.on_nak(cx, psn, msn),
-            Meaning::Acknowledged => flow.on_ack(psn, msn),
-            _ => flow.on_rnr(psn, msn),
+            Meaning::Acknowledged => flow.on_ack(cx, psn, msn),
+            _ => flow.on_rnr(cx, psn, msn),
         });
         match verdict {
             Some(depot::Verdict::Absorb) => self.voice.counters.inc(Metric::DropNakAbsorbed),
@@ -97,7 +100,8 @@ impl<F: Frame> Switch<F> {
         if let Some(peer) = entry.peer {
             return Some(peer);
         }
-        let flow = self.table.match_answer(id, answer)?;
+        let spread = self.config.tuning.rtt_guess * CONFIRMED_FOR;
+        let flow = self.table.match_answer(id, answer, now, spread)?;
         self.voice.counters.inc(Metric::FlowPaired);
         Some(flow)
     }

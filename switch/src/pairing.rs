@@ -4,14 +4,23 @@
 //! found by matching the answers of an unknown stream against what the flows
 //! between the same two hosts may have acknowledged (DESIGN §4). An answer
 //! can't be for a packet that was not sent yet: what doesn't fit is ruled out
-//! for good. Only when a single flow is left, and several different answers
-//! have confirmed it, are the two paired. While there is doubt no NAK is made:
-//! one that reaches a wrong queue pair would complete what was never delivered.
+//! for good. (That it lies before the first packet seen rules nothing out:
+//! packets overtake each other, and boxes restart.) Only when a single flow is
+//! left, and several different answers have confirmed it, are the two paired.
+//! While there is doubt no NAK is made: one that reaches a wrong queue pair
+//! would complete what was never delivered.
+//!
+//! All this takes for granted that the flow in question was seen. Where a box
+//! has just started or a queue pair was reset, answers to what passed before
+//! may still come for a round trip, so the confirmations must go on for longer
+//! than that.
 
 use arrayvec::ArrayVec;
 use common::frame::Frame;
 use common::psn::Psn;
+use common::time::{Span, Time};
 
+use crate::switch::WINDOW_MAX;
 use crate::table::{Id, Table};
 
 /// Between hosts with more unknown flows than this nothing is matched.
@@ -20,6 +29,8 @@ const MAX_SCAN: usize = 64;
 const MAX_CANDIDATES: usize = 8;
 /// Different answers that must confirm the last candidate; fewer do where both
 /// directions use the same UDP source port, as irdma, mlx5 and often rxe do.
+/// How far before the first packet seen an answer may lie.
+const UNSEEN: u64 = WINDOW_MAX;
 const CONFIRMATIONS: u32 = 3;
 const CONFIRMATIONS_SAME_PORT: u32 = 2;
 
@@ -36,40 +47,63 @@ pub(crate) struct Answer {
 #[derive(Clone, Debug)]
 pub(crate) struct Matching {
     candidates: ArrayVec<Id, MAX_CANDIDATES>,
+    /// Flows that are younger than this were not considered yet.
+    considered: u32,
     last: Psn,
     confirmations: u32,
+    /// When the first confirmation of the last candidate came.
+    since: Time,
 }
 
 impl<F: Frame> Table<F> {
     /// Takes in an answer of the stream `answers`. Returns the flow that the
-    /// stream belongs to, once that is sure; they are then paired.
-    pub fn match_answer(&mut self, answers: Id, answer: &Answer) -> Option<Id> {
+    /// stream belongs to, once that is sure; they are then paired. `spread` is
+    /// how far apart confirmations must lie: more than a round trip.
+    pub fn match_answer(
+        &mut self,
+        answers: Id,
+        answer: &Answer,
+        now: Time,
+        spread: Span,
+    ) -> Option<Id> {
         let entry = self.get_mut(answers)?;
         let hosts = entry.key.hosts.reversed();
-        let known = entry.matching.take();
-        let fits = |id: &Id| self.fits(*id, answer).is_some();
-        let mut matching = match known {
-            Some(mut known) => {
-                known
-                    .candidates
-                    .retain(|id| self.get(*id).is_some_and(|e| e.key.hosts == hosts) && fits(id));
-                known
+        let mut matching = entry.matching.take().unwrap_or(Matching {
+            candidates: ArrayVec::new(),
+            considered: 0,
+            last: answer.psn.prev(),
+            confirmations: 0,
+            since: now,
+        });
+        matching.candidates.retain(|id| {
+            self.get(*id).is_some_and(|flow| flow.key.hosts == hosts)
+                && self.fits(*id, answer).is_some()
+        });
+        if matching.considered != self.generation() {
+            let flows = self.unpaired(&hosts);
+            if flows.len() > MAX_SCAN {
+                return None;
             }
-            None => {
-                let flows = self.unpaired(&hosts);
-                if flows.len() > MAX_SCAN {
-                    return None;
+            for id in flows.iter().copied() {
+                let young = self.get(id).is_some_and(|flow| flow.born > matching.considered);
+                if young && self.fits(id, answer).is_some() {
+                    matching.candidates.try_push(id).ok()?;
+                    matching.confirmations = 0;
                 }
-                let mut candidates = ArrayVec::new();
-                for id in flows.iter().copied().filter(|id| fits(id)) {
-                    candidates.try_push(id).ok()?;
-                }
-                Matching { candidates, last: answer.psn.prev(), confirmations: 0 }
             }
-        };
+            matching.considered = self.generation();
+        }
         match matching.candidates[..] {
-            [] => return None,
-            [_] if answer.psn != matching.last => matching.confirmations += 1,
+            [] => {
+                self.get_mut(answers)?.matching = Some(matching);
+                return None;
+            }
+            [_] if answer.psn != matching.last => {
+                if matching.confirmations == 0 {
+                    matching.since = now;
+                }
+                matching.confirmations += 1;
+            }
             [_] => {}
             _ => matching.confirmations = 0,
         }
@@ -77,7 +111,7 @@ impl<F: Frame> Table<F> {
         let flow = matching.candidates[0];
         let same_port = self.fits(flow, answer) == Some(answer.src_port);
         let enough = if same_port { CONFIRMATIONS_SAME_PORT } else { CONFIRMATIONS };
-        if matching.confirmations >= enough {
+        if matching.confirmations >= enough && now >= matching.since + spread {
             self.pair(flow, answers);
             return Some(flow);
         }
@@ -90,6 +124,7 @@ impl<F: Frame> Table<F> {
     fn fits(&self, id: Id, answer: &Answer) -> Option<u16> {
         let entry = self.get(id).filter(|entry| entry.peer.is_none())?;
         let (oldest, end, port) = entry.pipeline.acknowledgeable()?;
+        let oldest = oldest - UNSEEN;
         let seq = answer.psn.unwrap_near(end);
         // A NAK may ask for the very next packet.
         let end = if answer.is_nak { end.next() } else { end };

@@ -273,9 +273,7 @@ impl<F: Frame> Switch<F> {
                 let epochs = self.epochs;
                 self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce));
                 if self.epochs != epochs {
-                    // Another life of the QP number: its requester may be
-                    // another one, too.
-                    self.table.unpair(id);
+                    self.table.begin_life(id);
                 }
             }
             Side::Wan => {

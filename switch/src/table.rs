@@ -57,6 +57,8 @@ pub(crate) struct Entry<F: Frame> {
     pub seen: Time,
     /// Tells apart the entries that use one index after each other.
     pub generation: u32,
+    /// The generation in which the flow's present life began.
+    pub born: u32,
 }
 
 /// What happens to the requests of a flow.
@@ -125,6 +127,11 @@ impl<F: Frame> Table<F> {
         self.entries.capacity()
     }
 
+    /// The newest generation of entries and lives.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
     pub fn find(&self, key: &FlowKey) -> Option<Id> {
         self.index.get(key).copied()
     }
@@ -155,6 +162,7 @@ impl<F: Frame> Table<F> {
             armed: Time::NEVER,
             seen: now,
             generation: self.generation,
+            born: self.generation,
         });
         self.index.insert(key, id);
         Some((id, true))
@@ -210,6 +218,16 @@ impl<F: Frame> Table<F> {
             if self.entries.get(one).is_some_and(|e| !matches!(e.pipeline, Pipeline::None)) {
                 self.await_pairing(one);
             }
+        }
+    }
+
+    /// Another life of the flow's QP number begins: its requester may be
+    /// another one, too.
+    pub fn begin_life(&mut self, id: Id) {
+        self.unpair(id);
+        self.generation = self.generation.wrapping_add(1);
+        if let Some(entry) = self.entries.get_mut(id) {
+            entry.born = self.generation;
         }
     }
 

@@ -51,6 +51,8 @@ pub struct Scenario {
     pub retry: RetryLimit,
     /// How requesters take second NAKs.
     pub second_nak: SecondNak,
+    /// What the switches take for the round trip until they measured it.
+    pub rtt_guess: Span,
     /// Bytes that the reordering pool may hold.
     pub reorder_pool_bytes: u64,
     /// Bytes that the resend cache may hold.
@@ -83,6 +85,7 @@ impl Scenario {
             timeout: Span::from_millis(67),
             retry: RetryLimit::Infinite,
             second_nak: SecondNak::IgnoreUntilAck,
+            rtt_guess: Span::from_millis(10),
             reorder_pool_bytes: 64 << 20,
             resend_cache_bytes: 64 << 20,
             adverse_for: Span::from_millis(3_600_000),
@@ -135,6 +138,7 @@ impl Scenario {
             } else {
                 SecondNak::Obey
             },
+            rtt_guess: Span::from_micros([100, 1_000, 20_000][rng.random_range(0..3)]),
             reorder_pool_bytes: [8 << 20, 8 << 20, 20_000][rng.random_range(0..3)],
             resend_cache_bytes: [8 << 20, 8 << 20, 20_000][rng.random_range(0..3)],
             adverse_for: Span::from_millis(rng.random_range(50..2_000)),

@@ -12,13 +12,16 @@ use common::time::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::{Nic, NicConfig, QpConfig, QpId, Status, WorkKind, WorkRequest, lab_ip};
-use switch::{Config, Switch};
+use switch::{Config, Switch, Tuning};
 
 use crate::link::Link;
 use crate::scenario::Scenario;
 
 /// Timers run per step.
 const TIMER_BUDGET: usize = 64;
+
+/// When traffic begins.
+const START: Time = Time::from_nanos(1_000_000_000);
 
 /// The segments, in both directions.
 const TO_SWITCH: usize = 0;
@@ -70,8 +73,8 @@ type Event = (Time, u64, Place, Vec<u8>);
 /// How a run ended.
 #[derive(Debug)]
 pub struct Outcome {
-    /// When everything was delivered and acknowledged.
-    pub finished: Option<Time>,
+    /// How long it took until everything was delivered and acknowledged.
+    pub finished: Option<Span>,
     /// Frames that the switches still hold.
     pub held: u64,
     /// Requests that ended in error.
@@ -102,7 +105,7 @@ impl World {
             .collect();
         let ends = [0, 1].map(|me| End::new(me, &scenario, &psns));
         let mut world = Self {
-            now: Time::from_nanos(1_000),
+            now: START,
             ends,
             events: BinaryHeap::new(),
             sent: 0,
@@ -137,17 +140,19 @@ impl World {
     /// # Panics
     /// If a message arrives twice, out of order or not intact, or a switch
     /// loses or invents a frame.
-    pub fn run(&mut self, limit: Time) -> Outcome {
+    pub fn run(&mut self, limit: Span) -> Outcome {
         let mut finished = None;
-        while self.now < limit {
+        while self.now < START + limit {
             self.step();
             let done = (0..2)
                 .all(|me| self.ends[me].completed + self.ends[me].failed == self.expected[me]);
             if done && finished.is_none() {
-                finished = Some(self.now);
+                finished = Some(self.now.since(START));
             }
             let settled = self.next_event() == Time::NEVER;
-            if settled || finished.is_some_and(|at| self.now > at + Span::from_millis(5_000)) {
+            if settled
+                || finished.is_some_and(|at| self.now > START + at + Span::from_millis(5_000))
+            {
                 break;
             }
         }
@@ -345,6 +350,7 @@ impl End {
             Switch::new(Config {
                 reorder_pool_bytes: scenario.reorder_pool_bytes,
                 resend_cache_bytes: scenario.resend_cache_bytes,
+                tuning: Tuning { rtt_guess: scenario.rtt_guess, ..Tuning::default() },
                 ..Config::lab(recovery, me as u32 + 1, 1)
             })
         });
@@ -352,7 +358,7 @@ impl End {
         let link = |delay, impairment| {
             let mut link = Link::new(delay);
             link.impairment = impairment;
-            link.until = Time::ZERO + scenario.adverse_for;
+            link.until = START + scenario.adverse_for;
             link
         };
         Self {

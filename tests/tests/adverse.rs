@@ -2,7 +2,7 @@
 //!
 //! `SEEDS=n` runs that many seeds per mode, `SEED=s` replays one.
 
-use common::time::{Span, Time};
+use common::time::Span;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use switch::Recovery;
@@ -11,7 +11,7 @@ use tests::{Scenario, World};
 fn run(seed: u64, recovery: Recovery) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
     let scenario = Scenario::adverse(seed, recovery, &mut rng);
-    let limit = Time::ZERO + scenario.adverse_for + Span::from_millis(120_000);
+    let limit = scenario.adverse_for + Span::from_millis(120_000);
     let mut world = World::new(scenario.clone());
     let outcome = world.run(limit);
     assert!(outcome.finished.is_some(), "no end: {outcome:?}\n{scenario:#?}");

@@ -3,7 +3,7 @@
 //! W = round trip in packets, p = loss, L = packets between `acked` and the
 //! loss, T = retransmission timeout in packets.
 
-use common::time::{Span, Time};
+use common::time::Span;
 use rnic::RetryLimit;
 use switch::Recovery;
 use tests::{Impairment, Scenario, World, nonzero};
@@ -37,8 +37,8 @@ fn measure(recovery: Option<Recovery>, loss: f64, seed: u64, window_bdp: f64) ->
         fixed_length: true,
         ..Scenario::calm(seed, recovery)
     });
-    let outcome = world.run(Time::ZERO + Span::from_millis(600_000));
-    let finished = outcome.finished.expect("it ends").as_nanos() as f64 / 1e9;
+    let outcome = world.run(Span::from_millis(600_000));
+    let finished = outcome.finished.expect("it ends").as_secs_f64();
     for me in 0..2 {
         if let Some(counters) = world.counters(me) {
             println!("switch {me}: {:?}", nonzero(counters));
