@@ -301,6 +301,7 @@ fn switch_config(config: &Config) -> anyhow::Result<switch::Config> {
         .duration_since(UNIX_EPOCH)
         .context("the system clock is before 1970; peers take this box for a stale one")?;
     let recovery = &config.recovery;
+    let (cache_frames, reorder_frames) = holdable_shares(config);
     Ok(switch::Config {
         role: config.role,
         recovery: recovery.mode,
@@ -312,7 +313,9 @@ fn switch_config(config: &Config) -> anyhow::Result<switch::Config> {
         hash_seed: RandomState::new().build_hasher().finish(),
         max_flows: config.worker.max_flows as usize,
         reorder_pool_bytes: recovery.reorder_pool,
+        reorder_pool_frames: reorder_frames,
         resend_cache_bytes: recovery.resend_cache,
+        resend_cache_frames: cache_frames,
         flow_idle: FLOW_IDLE,
         tuning: Tuning {
             rtt_guess: recovery.rtt_guess,
@@ -324,5 +327,40 @@ fn switch_config(config: &Config) -> anyhow::Result<switch::Config> {
     })
 }
 
+/// The mbufs that the resend cache and the reordering pool may pin: those that
+/// nothing else in the box needs, divided as their bytes are.
+fn holdable_shares(config: &Config) -> (u64, u64) {
+    let bytes = |used: bool, bytes: u64| if used { u128::from(bytes) } else { 0 };
+    let cache = bytes(config.role.is_sentry(), config.recovery.resend_cache);
+    let reorder = bytes(config.role.is_depot(), config.recovery.reorder_pool);
+    let holdable = config.pool.holdable();
+    let share = u128::from(holdable) * cache / (cache + reorder).max(1);
+    // At most `holdable`, which is a u32.
+    let cache_frames = u64::try_from(share).unwrap_or(0);
+    (cache_frames, u64::from(holdable) - cache_frames)
+}
+
 /// Silence after which a flow's entry is forgotten.
 const FLOW_IDLE: common::time::Span = common::time::Span::from_millis(60_000);
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use switch::Role;
+
+    use super::*;
+
+    #[test]
+    fn every_mbuf_that_is_free_to_hold_belongs_to_one_pool() {
+        let text = "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n\
+                    [peer]\nlab_unkeyed = true\n[recovery]\nresend_cache = \"32MiB\"\n\
+                    reorder_pool = \"64MiB\"\n";
+        for (role, cache, reorder) in
+            [(Role::Sentry, 8192, 0), (Role::Depot, 0, 16384), (Role::Both, 8192, 16384)]
+        {
+            let config = config::parse(Path::new("gw.toml"), text, Some(role)).unwrap();
+            assert_eq!(holdable_shares(&config), (cache, reorder), "{role:?}");
+        }
+    }
+}

@@ -4,10 +4,9 @@
 //! in, or a [`Report`] of everything that is wrong at once. A [`Config`]
 //! prints ([`std::fmt::Display`]) as the TOML that it is the effect of.
 //!
-//! The steps, a file each: [`read`] takes single keys out of the document,
-//! [`schema`] knows which there are, [`check`] finds what contradicts itself
-//! or cannot work, [`sizing`] computes how many mbufs it takes, [`render`]
-//! prints.
+//! The steps, a file each: `read` takes single keys out of the document,
+//! `schema` knows which there are, `check` finds what contradicts itself or
+//! cannot work, `sizing` computes how many mbufs it takes, `render` prints.
 
 mod check;
 mod key;
