@@ -33,10 +33,6 @@ const SAMPLE: Duration = Duration::from_millis(500);
 /// mbufs that the worker keeps for itself.
 const MEMPOOL_CACHE: u32 = 256;
 
-/// Frames that may wait for a port beyond what recovery can hold: a reordering
-/// pool may be let go at once.
-const BACKLOG: u32 = 1024;
-
 /// Runs the gateway until a signal ends it.
 ///
 /// # Errors
@@ -120,7 +116,8 @@ impl Machine {
         let (orders, taker) = rtrb::RingBuffer::new(16);
         let switch = switch_config(config)?;
         let published = Arc::clone(&state.worker);
-        let limit = (config.pool.holdable() + BACKLOG) as usize;
+        // All that recovery holds may be let go at once.
+        let limit = (config.pool.holdable() + config::BACKLOG) as usize;
         thread::scope(|scope| {
             let body = move || -> anyhow::Result<Ended> {
                 // Dropped last: the mbufs of the worker go back through the

@@ -27,7 +27,7 @@ use common::time::Span;
 
 pub use key::{Keying, Secret};
 pub use report::{Problem, Report};
-pub use sizing::FRAME_OVERHEAD;
+pub use sizing::{BACKLOG, FRAME_OVERHEAD};
 pub use switch::{Recovery, Role};
 
 /// The words for [`Role`], in the file and on the command line.

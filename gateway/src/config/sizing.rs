@@ -23,8 +23,9 @@ pub(super) const DPDK_OVERHEAD: u64 = 32 << 20;
 /// gateway makes itself.
 const WORKING_SET: u32 = 2048;
 
-/// Frames that may wait for each of the two ports beyond its ring.
-const BACKLOG: u32 = 1024;
+/// Frames that may wait for each of the two ports beyond its ring and beyond
+/// what recovery has let go.
+pub const BACKLOG: u32 = 1024;
 
 /// What the number of mbufs follows from.
 pub(super) struct Needs<'a> {

@@ -15,6 +15,7 @@ use common::frame::{Class, Packet, Side, Sink};
 use common::time::{Span, Time};
 
 use super::io::Transmit;
+use crate::config::BACKLOG;
 use crate::telemetry::{IoCounters, PortIo};
 
 /// Time without progress after which a port's queues are emptied.
@@ -24,7 +25,7 @@ pub const STALL: Span = Span::from_millis(100);
 const BURST: usize = 64;
 
 /// Frames that may wait while mbufs are scarce.
-const LOW_LIMIT: usize = 1024;
+const LOW_LIMIT: usize = BACKLOG as usize;
 
 /// One class of one port.
 struct Queue<T: Transmit> {
