@@ -33,7 +33,7 @@ fn main() {
         .header("src/shim.h")
         .clang_args(&cflags)
         .allowlist_function("lr2_.*")
-        .allowlist_function("rte_eal_(init|cleanup)")
+        .allowlist_function("rte_eal_(init|cleanup|get_runtime_dir)")
         .allowlist_function("rte_dev_(probe|remove)")
         .allowlist_function("rte_eth_dev_(adjust_nb_rx_tx_desc|close|configure|get_port_by_name)")
         .allowlist_function("rte_eth_dev_(info_get|set_mtu|start|stop|get_name_by_port)")

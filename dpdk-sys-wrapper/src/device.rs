@@ -19,7 +19,9 @@ pub(crate) struct Found {
 /// Finds the port of `device`, a virtual device with its arguments
 /// (`net_memif0,role=server`) or a PCI address, and probes it if needed.
 pub(crate) fn find(eal: &EalInner, device: &str) -> Result<Found, Error> {
-    let no_device = |reason: String| Error::NoDevice { device: device.into(), reason };
+    // Whatever stands in a configuration file, the message stays one line.
+    let shown = device.escape_debug().to_string();
+    let no_device = |reason: String| Error::NoDevice { device: shown.clone(), reason };
     let (first, args) = device.split_once(',').unwrap_or((device, ""));
     let pci = PciAddress::parse(first);
     let name = pci.as_ref().map_or_else(|| first.to_owned(), PciAddress::to_string);
@@ -39,6 +41,7 @@ pub(crate) fn find(eal: &EalInner, device: &str) -> Result<Found, Error> {
     if let Some(address) = &pci {
         address.check(eal).map_err(no_device)?;
     }
+    check_arguments(&name, args).map_err(no_device)?;
     let full = if args.is_empty() { name.clone() } else { format!("{name},{args}") };
     let full = c_string(&full)?;
     // SAFETY: the EAL runs, and DPDK copies the string.
@@ -65,13 +68,55 @@ fn failure(ret: c_int, said: String) -> String {
 }
 
 fn why_no_vdev(name: &str, failure: &str) -> String {
-    if name.starts_with("net_") {
-        format!(
-            "{failure} (known without a NIC: net_memif, net_af_packet, net_af_xdp, net_tap, net_vhost, net_virtio_user, net_pcap, net_ring, net_null, with a number after the name)"
-        )
-    } else {
+    if !name.starts_with("net_") {
         "neither a PCI address (0000:3b:00.0) nor a virtual device (net_memif0,role=server)".into()
+    } else if failure.contains("failed to parse device") {
+        "DPDK has no such driver; without a NIC there are net_memif, net_af_packet, net_af_xdp, \
+         net_tap, net_vhost, net_virtio_user, net_pcap, net_ring and net_null, with a number \
+         after the name"
+            .into()
+    } else {
+        failure.into()
     }
+}
+
+/// The arguments of `net_memif`, which takes its defaults for all of them,
+/// without a word, when one is misspelt.
+const MEMIF_KEYS: [&str; 11] = [
+    "bsize",
+    "id",
+    "mac",
+    "owner-gid",
+    "owner-uid",
+    "role",
+    "rsize",
+    "secret",
+    "socket",
+    "socket-abstract",
+    "zero-copy",
+];
+
+fn check_arguments(name: &str, args: &str) -> Result<(), String> {
+    if !name.starts_with("net_memif") || args.is_empty() {
+        return Ok(());
+    }
+    for arg in args.split(',') {
+        match arg.split_once('=') {
+            // The peer could then edit frames that have other owners.
+            Some(("zero-copy", "yes")) => {
+                return Err("zero-copy=yes would let the peer edit frames that are held".into());
+            }
+            Some((key, _)) if MEMIF_KEYS.contains(&key) => {}
+            _ => {
+                return Err(format!(
+                    "{:?} is no argument of net_memif; those are {}, each with =value",
+                    arg,
+                    MEMIF_KEYS.join(", ")
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Domain, bus, device, function.
@@ -156,6 +201,17 @@ mod tests {
         assert_eq!(PciAddress::parse("3b:00.1"), Some(long));
         assert_eq!(long.to_string(), "0000:3b:00.1");
         assert_eq!(PciAddress::parse("10000:01:1f.7").unwrap().to_string(), "10000:01:1f.7");
+    }
+
+    #[test]
+    fn a_misspelt_argument_of_memif_is_found() {
+        let check = |args| check_arguments("net_memif0", args);
+        assert_eq!(check(""), Ok(()));
+        assert_eq!(check("role=server,id=1,socket=/run/x,socket-abstract=no,bsize=9216"), Ok(()));
+        assert!(check("id=0,rolle=server").unwrap_err().starts_with("\"rolle=server\" is no"));
+        assert!(check("role").is_err());
+        assert!(check("zero-copy=yes").unwrap_err().contains("held"));
+        assert_eq!(check_arguments("net_pcap0", "infinite_rx=1"), Ok(()));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! DPDK's environment abstraction layer (EAL): memory, devices, threads.
 
 use std::collections::HashSet;
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -173,12 +175,17 @@ impl Drop for EalInner {
             // SAFETY: no handle of the pool and no mbuf out of it is left.
             unsafe { ffi::rte_mempool_free(pool.0.as_ptr()) };
         }
+        // SAFETY: the EAL runs, and the string is a static buffer of DPDK's.
+        let directory = unsafe { CStr::from_ptr(ffi::rte_eal_get_runtime_dir()) }.to_owned();
         // SAFETY: nothing of DPDK's is left that anybody could use. The EAL
         // cannot be started again: `STARTED` stays set.
         let ret = unsafe { ffi::rte_eal_cleanup() };
         if ret != 0 {
             tracing::warn!("rte_eal_cleanup failed with {ret}");
         }
+        // DPDK makes the directory and leaves it. It stays if there is
+        // anything in it, which is then somebody else's.
+        let _ = fs::remove_dir(OsStr::from_bytes(directory.to_bytes()));
     }
 }
 

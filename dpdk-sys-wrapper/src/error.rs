@@ -54,7 +54,7 @@ pub enum Error {
 
     /// A pool of mbufs does not fit in DPDK's memory.
     #[error(
-        "mbuf pool \"{pool}\": {mbufs} mbufs of {data_room} bytes take {needed_mib} MiB and DPDK has {memory_mib} MiB in all: give it more memory or ask for fewer mbufs"
+        "mbuf pool \"{pool}\": {mbufs} mbufs of {data_room} bytes take {needed_mib} MiB and DPDK was started with {memory_mib} MiB: give it more memory or ask for fewer mbufs"
     )]
     PoolMemory {
         /// Its name.

@@ -46,15 +46,20 @@ pub(crate) fn collect<T>(f: impl FnOnce() -> T) -> (T, String) {
     (result, gist(&held))
 }
 
+/// Follows another message, and says less.
+const ECHOES: [&str; 2] = ["Failed to attach device on primary process", "probe failed."];
+
 fn gist(lines: &[Line]) -> String {
     let worst = if lines.iter().any(|l| l.level <= ERR) { ERR } else { WARNING };
     let mut said: Vec<&str> = Vec::new();
     for line in lines.iter().filter(|l| l.level <= worst) {
-        if !said.contains(&line.text.as_str()) {
+        let echo = !said.is_empty() && ECHOES.iter().any(|e| line.text.ends_with(e));
+        if !echo && !said.contains(&line.text.as_str()) {
             said.push(&line.text);
         }
     }
-    said.join("; ")
+    // Messages of several lines are rare, and are made to fit.
+    said.join("; ").split('\n').map(str::trim).collect::<Vec<_>>().join(" ")
 }
 
 /// Receives one message. May run on any thread, with DPDK's locks held: it
@@ -88,6 +93,13 @@ mod tests {
 
     fn line(level: u32, text: &str) -> Line {
         Line { level, text: text.into() }
+    }
+
+    #[test]
+    fn an_echo_is_left_out_unless_it_is_all_there_is() {
+        let echo = || line(ERR, "EAL: Failed to attach device on primary process");
+        assert_eq!(gist(&[line(ERR, "no such\n  key"), echo()]), "no such key");
+        assert_eq!(gist(&[echo()]), "EAL: Failed to attach device on primary process");
     }
 
     #[test]

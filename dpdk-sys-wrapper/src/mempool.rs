@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrayvec::ArrayVec;
 use common::frame::Pool;
+use nix::errno::Errno;
 
 use crate::eal::{Eal, EalInner};
 use crate::error::{Error, errno_text, last_errno};
@@ -201,8 +202,10 @@ fn check(config: &PoolConfig) -> Result<CString, Error> {
 fn failure(eal: &Eal, config: &PoolConfig) -> Error {
     let errno = last_errno();
     let pool = config.name.clone();
-    if errno != nix::errno::Errno::ENOMEM as i32 {
-        return Error::Pool { pool, reason: errno_text(errno) };
+    match Errno::from_raw(errno) {
+        Errno::ENOMEM => {}
+        Errno::EEXIST => return Error::Pool { pool, reason: "the name is taken".into() },
+        _ => return Error::Pool { pool, reason: errno_text(errno) },
     }
     // SAFETY: arithmetic only.
     let element = unsafe { ffi::lr2_element_bytes(config.data_room) } as u64;

@@ -17,7 +17,9 @@ pub struct PortConfig {
     /// A virtual device with its arguments (`net_memif0,role=server`), which
     /// is made if need be, or a PCI address that the EAL was allowed to take.
     pub device: String,
-    /// Largest payload of an Ethernet frame, in bytes; 68 and up.
+    /// Largest payload of an Ethernet frame, in bytes. What lies behind a
+    /// virtual device has limits of its own: `bsize` × ring of `net_memif`,
+    /// `framesz` of `net_af_packet`, the MTU of the kernel's interface.
     pub mtu: u16,
     /// Receive queues, at least 1. With more, the NIC spreads frames by IP
     /// addresses, the same for both directions, if it can.
@@ -241,16 +243,13 @@ impl PortInner {
                 return Err(refused(config, &format!("{what} queues"), &reason));
             }
         }
-        if !(info.min_mtu..=info.max_mtu).contains(&config.mtu) {
-            let reason = format!(
-                "{} asked for, the device can do {} to {}",
-                config.mtu, info.min_mtu, info.max_mtu
-            );
-            return Err(refused(config, "MTU", &reason));
-        }
-
         let mut conf = configuration(config, info);
-        conf.rxmode.mtu = u32::from(config.mtu);
+        conf.rxmode.mtu = device_mtu(config, info, &self.driver)?;
+        if self.driver == "net_memif" {
+            // It claims to take 1518 bytes, and takes whatever its buffers
+            // (`bsize`) hold.
+            conf.rxmode.mtu = conf.rxmode.mtu.min(1500);
+        }
         // Frames may have other owners, and must come in one segment.
         assert!(
             conf.txmode.offloads == 0 && conf.rxmode.offloads == 0,
@@ -433,6 +432,33 @@ fn name(id: u16) -> String {
         ffi::rte_eth_dev_get_name_by_port(id, text.as_mut_ptr());
         CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned()
     }
+}
+
+/// Drivers that report the length of a standard frame as their limit, and pass
+/// whatever fits in their buffers.
+const LENGTH_NOT_LIMITED: [&str; 3] = ["net_memif", "net_af_packet", "net_tap"];
+
+/// The MTU to give to the driver; 0: the driver's default.
+fn device_mtu(
+    config: &PortConfig,
+    info: &ffi::rte_eth_dev_info,
+    driver: &str,
+) -> Result<u32, Error> {
+    // As in ethdev: a driver tells what it adds to the MTU by giving both.
+    let overhead = match info.max_mtu {
+        u16::MAX => 18,
+        mtu => info.max_rx_pktlen.saturating_sub(u32::from(mtu)),
+    };
+    let most = u32::from(info.max_mtu).min(info.max_rx_pktlen.saturating_sub(overhead));
+    let mtu = u32::from(config.mtu);
+    if mtu > most && LENGTH_NOT_LIMITED.contains(&driver) {
+        return Ok(0);
+    }
+    if mtu > most || config.mtu < info.min_mtu {
+        let reason = format!("{mtu} asked for, the device can do {} to {most}", info.min_mtu);
+        return Err(refused(config, "MTU", &reason));
+    }
+    Ok(mtu)
 }
 
 /// A Toeplitz key of one repeated 16-bit word: swapping source and destination

@@ -30,9 +30,8 @@ pub struct RxQueue {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RxRepairs {
     /// Came in several segments, or in memory that others own, and were made
-    /// into one private mbuf. This costs a copy: a device that does it often
-    /// has too small buffers (`bsize` of `net_memif`, `framesz` of
-    /// `net_af_packet`).
+    /// into one private mbuf. This costs a copy per frame; virtual devices
+    /// without a NIC don't need it.
     pub flattened: u64,
     /// Dropped: longer than an mbuf holds.
     pub too_long: u64,
@@ -158,4 +157,92 @@ fn make_private<const N: usize>(packets: &mut ArrayVec<Packet<Mbuf>, N>) -> usiz
         }
     }
     packets.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use common::frame::{Frame, Shared};
+
+    use super::*;
+    use crate::{Eal, EalConfig, Huge, Mempool, PoolConfig, Port, PortConfig};
+
+    const ROOM: u16 = 1600;
+
+    /// The one unit test that starts DPDK, of which a process has one. What
+    /// only a driver could send is sent past `TxQueue` here.
+    #[test]
+    fn whatever_a_driver_delivers_becomes_one_private_mbuf() {
+        let config = EalConfig { huge: Huge::Never, memory_mib: 32, ..Default::default() };
+        let eal = Eal::init(&config).unwrap();
+        let pool_config =
+            PoolConfig { name: "frames".into(), mbufs: 4095, cache: 0, data_room: ROOM };
+        let pool = Mempool::new(&eal, &pool_config).unwrap();
+        let port_config = PortConfig { mtu: 1500, ..PortConfig::new("net_ring0") };
+        let (port, mut rx, _tx) = Port::open(&eal, &port_config, &pool).unwrap();
+        let rx = &mut rx[0];
+
+        // A frame that somebody else holds.
+        let held = frame(&pool, 100, 1).share();
+        send(&port, held.clone());
+        let mut got = ArrayVec::<Mbuf, 4>::new();
+        assert_eq!(rx.burst(&mut got), 1);
+        assert_eq!(got[0].bytes(), held.bytes());
+        got[0].bytes_mut().fill(0);
+        assert_eq!(held.bytes(), frame(&pool, 100, 1).bytes());
+        assert_eq!(rx.repairs(), RxRepairs { flattened: 1, ..Default::default() });
+
+        // Two segments that fit in one, and two that do not, around a plain one.
+        got.clear();
+        send(&port, chain(frame(&pool, 700, 2), frame(&pool, 900, 3)));
+        send(&port, chain(frame(&pool, 1000, 4), frame(&pool, 601, 5)));
+        send(&port, frame(&pool, 60, 6).share());
+        assert_eq!(rx.burst(&mut got), 2);
+        let (head, tail) = (frame(&pool, 700, 2), frame(&pool, 900, 3));
+        assert_eq!(got[0].bytes(), [head.bytes(), tail.bytes()].concat());
+        assert_eq!(got[1].bytes(), frame(&pool, 60, 6).bytes());
+        assert_eq!(rx.repairs(), RxRepairs { flattened: 2, too_long: 1, no_mbuf: 0 });
+
+        // No mbuf for the copy.
+        drop((got, head, tail));
+        let mut got = ArrayVec::<Mbuf, 4>::new();
+        send(&port, held.clone());
+        let hoard: Vec<_> = std::iter::from_fn(|| pool.alloc()).collect();
+        assert_eq!(rx.burst(&mut got), 0);
+        assert_eq!(rx.repairs(), RxRepairs { flattened: 2, too_long: 1, no_mbuf: 1 });
+        assert_eq!(held.owners(), 1, "the frame that could not be copied was let go");
+
+        drop((hoard, held));
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    fn frame(pool: &Mempool, len: usize, seed: u8) -> Mbuf {
+        let mut frame = pool.alloc().unwrap();
+        assert!(frame.resize(len));
+        let pattern = (0..=u8::MAX).cycle().skip(usize::from(seed));
+        frame.bytes_mut().iter_mut().zip(pattern).for_each(|(b, v)| *b = v);
+        frame
+    }
+
+    fn chain(head: Mbuf, tail: Mbuf) -> crate::SharedMbuf {
+        let (head, tail) = (head.share(), tail.share());
+        let raw = |s: &crate::SharedMbuf| raw_packet(&Packet::Shared(s.clone()));
+        let (first, second) = (raw(&head), raw(&tail));
+        // SAFETY: two single-segment mbufs that only this test sees; the
+        // second now belongs to the first.
+        unsafe {
+            (*first).next = second;
+            (*first).nb_segs = 2;
+            (*first).pkt_len += u32::from((*second).data_len);
+        }
+        mem::forget(tail);
+        head
+    }
+
+    fn send(port: &Port, frame: crate::SharedMbuf) {
+        let mut raw = raw_packet(&Packet::Shared(frame.clone()));
+        // SAFETY: a started port, used by this thread only, and one valid mbuf,
+        // which now belongs to the ring.
+        assert_eq!(unsafe { ffi::lr2_tx_burst(port.id(), 0, &raw mut raw, 1) }, 1);
+        mem::forget(frame);
+    }
 }

@@ -10,14 +10,19 @@ use std::time::{Duration, Instant};
 use common::frame::Frame;
 use dpdk_sys_wrapper::{Eal, EalConfig, Huge, Mbuf, Mempool, PoolConfig};
 
-/// A configuration without hugepages under a name of this process's own.
+/// A configuration under a name of this process's own: without hugepages, or
+/// with them if `LR2_TEST_HUGEPAGES` is set.
 pub fn config(memory_mib: u32) -> EalConfig {
-    EalConfig { program: "test".into(), huge: Huge::Never, memory_mib, ..Default::default() }
+    let huge = match std::env::var_os("LR2_TEST_HUGEPAGES") {
+        Some(_) => Huge::Require,
+        None => Huge::Never,
+    };
+    EalConfig { program: "test".into(), huge, memory_mib, ..Default::default() }
 }
 
 /// An EAL as in [`config`].
 pub fn eal(memory_mib: u32) -> Eal {
-    Eal::init(&config(memory_mib)).expect("DPDK starts without hugepages")
+    Eal::init(&config(memory_mib)).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A pool called "frames".

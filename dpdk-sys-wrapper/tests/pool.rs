@@ -1,0 +1,172 @@
+//! The reserve that own frames leave to RX, bulk allocation, threads with and
+//! without a cache, the clock; and frames that outlive everything.
+
+mod support;
+
+use std::thread;
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use common::frame::{Frame, Pool, Shared};
+use dpdk_sys_wrapper::{
+    Clock, Eal, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, STRIDE, allowed_cpus,
+};
+use support::{eal, frame, pool};
+
+fn main() {
+    let eal = eal(64);
+    let wanted = support::config(64).huge;
+    assert_eq!(eal.uses_hugepages(), wanted == Huge::Require);
+    let frames = pool(&eal, 2047, 2048);
+    assert_eq!((frames.size(), frames.available(), frames.in_use()), (2047, 2047, 0));
+
+    the_reserve_is_left(&frames);
+    lengths_have_a_limit(&frames);
+    bulk_is_all_or_nothing(&frames);
+    only_registered_threads_have_a_cache(&eal);
+    a_thread_can_be_pinned(&eal);
+    frames_travel_between_threads(&eal, &frames);
+    the_clock_keeps_the_time_of_day(&eal);
+    owners_are_counted(&frames);
+
+    // A frame that is still held keeps its memory, whatever else is gone.
+    let last = frame(&frames, 1000, 3).share();
+    let copy = last.bytes().to_vec();
+    drop((frames, eal));
+    assert_eq!(last.bytes(), copy);
+    drop(last);
+    println!("ok");
+}
+
+fn the_reserve_is_left(pool: &Mempool) {
+    let reserve = 500;
+    let mut handle = PoolHandle::new(pool, reserve);
+    let mut taken = Vec::new();
+    while let Some(frame) = handle.alloc(64) {
+        taken.push(frame);
+    }
+    let left = pool.available();
+    // What is in this thread's cache is not counted as free: up to 1.5 times
+    // 32 mbufs more than the reserve may stay.
+    assert!((reserve..=reserve + 48 + STRIDE).contains(&left), "{left} left of {reserve}");
+    let rx: Vec<_> = std::iter::from_fn(|| pool.alloc()).collect();
+    assert_eq!(rx.len() as u32, left, "RX finds the reserve");
+    drop(rx);
+    assert!(handle.alloc(64).is_none());
+    taken.clear();
+    assert!(handle.alloc(64).is_some(), "the pool recovered");
+    assert_eq!(pool.in_use(), 0);
+}
+
+fn lengths_have_a_limit(pool: &Mempool) {
+    let mut handle = PoolHandle::new(pool, 0);
+    assert_eq!(handle.alloc(2048).expect("fits").bytes().len(), 2048);
+    assert!(handle.alloc(2049).is_none());
+    let mut frame = frame(pool, 100, 1);
+    assert_eq!(frame.capacity(), 2048);
+    let start = frame.bytes()[..50].to_vec();
+    assert!(!frame.resize(2049));
+    assert_eq!(frame.bytes().len(), 100, "unchanged");
+    assert!(frame.resize(50));
+    assert_eq!(frame.bytes(), start);
+}
+
+fn bulk_is_all_or_nothing(pool: &Mempool) {
+    let mut out = ArrayVec::<Mbuf, 64>::new();
+    out.push(frame(pool, 10, 0));
+    assert_eq!(pool.alloc_bulk(&mut out), 63);
+    assert_eq!(out[0].bytes(), frame(pool, 10, 0).bytes(), "what was there stays");
+    assert!(out[1..].iter().all(|f| f.bytes().is_empty()));
+    assert_eq!(pool.alloc_bulk(&mut out), 0, "no room");
+    let mut too_many = Box::new(ArrayVec::<Mbuf, 2048>::new());
+    assert_eq!(pool.alloc_bulk(&mut *too_many), 0);
+    assert!(too_many.is_empty());
+    assert_eq!(pool.in_use(), 64);
+}
+
+fn only_registered_threads_have_a_cache(eal: &Eal) {
+    let config = PoolConfig { name: "cached".into(), mbufs: 255, cache: 64, data_room: 128 };
+    let pool = Mempool::new(eal, &config).unwrap();
+    // After one allocation the rest of a refill sits in the thread's cache,
+    // where another thread doesn't find it.
+    let reachable = |register: bool| {
+        let taker = || {
+            let guard = register.then(|| LcoreGuard::register(eal).unwrap());
+            drop(pool.alloc());
+            thread::scope(|s| {
+                let others =
+                    s.spawn(|| std::iter::from_fn(|| pool.alloc()).collect::<Vec<_>>().len());
+                let n = others.join().unwrap();
+                drop(guard);
+                n
+            })
+        };
+        thread::scope(|s| s.spawn(taker).join().unwrap())
+    };
+    assert_eq!(reachable(false), 255);
+    assert!(reachable(true) < 255);
+    assert_eq!(pool.in_use(), 0, "what is in a cache is free");
+}
+
+fn a_thread_can_be_pinned(eal: &Eal) {
+    let cpu = allowed_cpus()[0];
+    let pinned = thread::scope(|s| {
+        let worker = s.spawn(|| {
+            let guard = LcoreGuard::register(eal).unwrap();
+            let error = guard.pin(100_000).unwrap_err().to_string();
+            assert!(error.contains("cannot run on CPU 100000"), "{error}");
+            guard.pin(cpu).unwrap();
+            allowed_cpus()
+        });
+        worker.join().unwrap()
+    });
+    assert_eq!(pinned, [cpu]);
+    let main = LcoreGuard::register(eal).unwrap();
+    assert_eq!(main.id(), 0, "the thread that started DPDK has its id already");
+}
+
+fn frames_travel_between_threads(eal: &Eal, pool: &Mempool) {
+    let shared = frame(pool, 500, 9).share();
+    let bytes = shared.bytes().to_vec();
+    let workers: Vec<_> = (0..2).map(|_| shared.clone()).collect();
+    thread::scope(|s| {
+        for mine in workers {
+            let bytes = &bytes;
+            s.spawn(move || {
+                let _guard = LcoreGuard::register(eal).unwrap();
+                for _ in 0..10_000 {
+                    let twin = mine.clone();
+                    assert_eq!(twin.bytes().len(), bytes.len());
+                }
+                assert_eq!(mine.bytes(), bytes);
+            });
+        }
+    });
+    assert_eq!(shared.owners(), 1);
+    drop(shared);
+    assert_eq!(pool.in_use(), 0);
+}
+
+fn the_clock_keeps_the_time_of_day(eal: &Eal) {
+    let clock = Clock::tsc(eal);
+    let (wall, start) = (std::time::Instant::now(), clock.now());
+    thread::sleep(Duration::from_millis(200));
+    let (real, ours) = (wall.elapsed().as_secs_f64(), clock.now().since(start).as_secs_f64());
+    assert!((real - ours).abs() < 0.002, "{real} s passed, and {ours} s by the clock");
+    let later = Clock::tsc(eal).now();
+    assert!(later >= start, "all clocks have one origin");
+}
+
+fn owners_are_counted(pool: &Mempool) {
+    let first = frame(pool, 64, 0).share();
+    let others: Vec<_> = (0..1000).map(|_| first.clone()).collect();
+    assert_eq!(first.owners(), 1001);
+    assert_eq!(pool.in_use(), 1);
+    drop(others);
+    assert_eq!(first.owners(), 1);
+    let copy = first.copy().unwrap();
+    assert_eq!(copy.bytes(), first.bytes());
+    assert_ne!(copy.bytes().as_ptr(), first.bytes().as_ptr());
+    drop((first, copy));
+    assert_eq!(pool.in_use(), 0);
+}
