@@ -81,8 +81,8 @@ pub(crate) struct EalInner {
     pub(crate) memory_mib: u32,
     pub(crate) hugepages: bool,
     pub(crate) pci_allow: Vec<String>,
-    /// Ports that are open. Holding the lock also serialises probing and
-    /// configuration, which DPDK leaves to its caller.
+    /// Ports that are open: each has one set of queues. Devices are probed and
+    /// removed under this lock, so that a port is not found and closed at once.
     pub(crate) open_ports: Mutex<HashSet<u16>>,
     retired_pools: Mutex<Vec<RetiredPool>>,
 }
