@@ -1,23 +1,25 @@
-//! A budget of bytes that the flows of one worker share.
+//! A budget of frames that the flows of one worker share.
 
-/// How many bytes of frames a pool may hold.
+/// How much a pool may hold: bytes of frames, and frames, since each frame
+/// pins a whole mbuf however short it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    limit: u64,
+    max_bytes: u64,
+    max_frames: u64,
     used: u64,
     frames: u64,
 }
 
 impl Budget {
-    /// An unused budget of `limit` bytes.
-    pub const fn new(limit: u64) -> Self {
-        Self { limit, used: 0, frames: 0 }
+    /// An unused budget.
+    pub const fn new(max_bytes: u64, max_frames: u64) -> Self {
+        Self { max_bytes, max_frames, used: 0, frames: 0 }
     }
 
     /// Takes `bytes` for one more frame, or refuses.
     pub fn take(&mut self, bytes: usize) -> bool {
         let used = self.used + bytes as u64;
-        if used > self.limit {
+        if used > self.max_bytes || self.frames >= self.max_frames {
             return false;
         }
         self.used = used;
@@ -44,8 +46,15 @@ impl Budget {
 
     /// Fill level in percent, 0 ..= 100.
     pub const fn pressure(&self) -> u8 {
-        if self.limit == 0 { 100 } else { (self.used as u128 * 100 / self.limit as u128) as u8 }
+        let (bytes, frames) =
+            (percent(self.used, self.max_bytes), percent(self.frames, self.max_frames));
+        if bytes > frames { bytes } else { frames }
     }
+}
+
+/// `part` of `whole` in percent; a `whole` of nothing is full.
+const fn percent(part: u64, whole: u64) -> u8 {
+    if whole == 0 { 100 } else { (part as u128 * 100 / whole as u128) as u8 }
 }
 
 #[cfg(test)]
@@ -54,12 +63,20 @@ mod tests {
 
     #[test]
     fn refuses_beyond_the_limit_and_recovers() {
-        let mut b = Budget::new(100);
+        let mut b = Budget::new(100, 10);
         assert!(b.take(60));
         assert!(!b.take(41));
         assert!(b.take(40));
         assert_eq!((b.used(), b.frames(), b.pressure()), (100, 2, 100));
         b.give(60);
         assert_eq!((b.used(), b.frames(), b.pressure()), (40, 1, 40));
+    }
+
+    #[test]
+    fn short_frames_count_as_frames() {
+        let mut b = Budget::new(1_000_000, 2);
+        assert!(b.take(60) && b.take(60));
+        assert!(!b.take(60));
+        assert_eq!(b.pressure(), 100);
     }
 }

@@ -117,8 +117,12 @@ pub struct Config {
     pub max_flows: usize,
     /// Bytes that all reordering pools may hold.
     pub reorder_pool_bytes: u64,
+    /// Frames that all reordering pools may hold: each pins an mbuf.
+    pub reorder_pool_frames: u64,
     /// Bytes that all resend caches may hold.
     pub resend_cache_bytes: u64,
+    /// Frames that all resend caches may hold.
+    pub resend_cache_frames: u64,
     /// Idle time after which a flow is forgotten.
     pub flow_idle: Span,
     /// Durations of the protocol.
@@ -138,7 +142,9 @@ impl Config {
             hash_seed: 1,
             max_flows: 65_536,
             reorder_pool_bytes: 64 << 20,
+            reorder_pool_frames: 1 << 16,
             resend_cache_bytes: 64 << 20,
+            resend_cache_frames: 1 << 16,
             flow_idle: Span::from_millis(60_000),
             tuning: Tuning::default(),
         }
