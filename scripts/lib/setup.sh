@@ -75,7 +75,7 @@ lr2_need_cargo() {
 }
 
 # What building the programs takes, beside cargo.
-LR2_BUILD_PACKAGES=(build-essential pkg-config clang libclang-dev libdpdk-dev)
+LR2_BUILD_PACKAGES=(build-essential pkg-config libclang-dev libdpdk-dev)
 
 # lr2_build PROGRAM...: build in release mode; sets LR2_BIN to the folder they are in.
 lr2_build() {

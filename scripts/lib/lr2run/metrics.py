@@ -50,8 +50,13 @@ class Metrics:
         return {name + _in_braces(labels): value for name, labels, value in ordered}
 
     def __sub__(self, earlier: "Metrics") -> "Metrics":
-        """What was counted since an earlier scrape of the same process."""
-        return Metrics({key: value - earlier.samples.get(key, 0.0) for key, value in self.samples.items()})
+        """What was counted since an earlier scrape of the same process; gauges as they are now."""
+        return Metrics(
+            {
+                key: value - (earlier.samples.get(key, 0.0) if key[0].endswith("_total") else 0.0)
+                for key, value in self.samples.items()
+            }
+        )
 
 
 def _in_braces(labels: Sequence[tuple[str, str]]) -> str:

@@ -130,7 +130,7 @@ class Gateways(_Vhost):
         self, processes: Processes, mode: str, counters: Path, sockets: dict[str, Path], prefix: str
     ) -> Process:
         def port(number: int, name: str) -> str:
-            return f"net_memif{number},role=server,id={number},socket={sockets[name]},socket-abstract=no"
+            return f"net_memif{number},role=server,id=0,socket={sockets[name]},socket-abstract=no"
 
         settings = self._settings
         # A Soft-RoCE sender has at most 128 packets on their way: a short queue is long enough.

@@ -111,7 +111,7 @@ class Run:
 
     def _trouble(self) -> Iterator[str]:
         for guest in self.bench.guests:
-            for line in evidence.kernel_trouble(self.bench.ask(guest, "dmesg")):
+            for line in evidence.kernel_trouble(self.bench.ask(guest, "dmesg -c")):
                 yield f"{guest.name}: kernel: {line}"
 
     def _after(self, mode: str, lossy: bool) -> None:
