@@ -23,17 +23,12 @@ pub struct Life {
     pub epoch: u32,
 }
 
-/// ACKs of packets that lie further back are not matched.
-const MATCHED: u64 = 1 << 22;
-
 /// One direction of a queue pair, seen from near its destination.
 pub struct Flow<F: Frame> {
     /// Whom the flow is protected for. Until a SYNC tells, everything passes
     /// and nothing is held†.
     pub(crate) life: Option<Life>,
     pub(crate) sequence: Sequence<F>,
-    /// The first packet that was seen.
-    first: Seq,
     /// One past the highest packet that passed while nothing was held.
     passed: Seq,
     /// Oldest PSN that the destination hasn't acknowledged, if it ever
@@ -60,7 +55,6 @@ impl<F: Frame> Flow<F> {
         Self {
             life: None,
             sequence: Sequence::new(first),
-            first,
             passed: first,
             acked: None,
             last_ack: None,
@@ -132,7 +126,6 @@ impl<F: Frame> Flow<F> {
         let expected = self.sequence.expected();
         if seq.since(expected).max(expected.since(seq)) > cx.config.window_max {
             *self = Self::new(cx.config, cx.now, seq.next().psn());
-            self.first = self.first.prev();
         } else if seq >= expected {
             self.sequence = Sequence::new(seq.next());
         }
@@ -298,12 +291,9 @@ impl<F: Frame> Flow<F> {
         self.life.is_some()
     }
 
-    /// PSNs that the destination may acknowledge, for matching ACKs of an
-    /// unknown flow: from the first that was seen (an old ACK may come again,
-    /// so `acked` is no bound), to one past the newest that went on.
-    pub fn acknowledgeable(&self) -> (Seq, Seq) {
-        let end = self.sequence.expected().max(self.passed);
-        (self.first.max(end - MATCHED).min(end), end)
+    /// One past the highest packet that the destination can have.
+    pub(crate) fn reach(&self) -> Seq {
+        self.sequence.high().max(self.passed)
     }
 
     fn status_interval(&self, config: &Config) -> Span {

@@ -55,8 +55,7 @@ impl<F: Frame> Flow<F> {
     fn advance_acked<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq, msn: u32) {
         // Beyond what went past here it belongs to another flow or another
         // life, and proves nothing.
-        let (_, end) = self.acknowledgeable();
-        if acked > end || self.acked.is_some_and(|old| acked <= old) {
+        if acked > self.reach() || self.acked.is_some_and(|old| acked <= old) {
             return;
         }
         self.acked = Some(acked);

@@ -15,9 +15,6 @@ use crate::knowledge::Knowledge;
 use crate::nak::Naks;
 use crate::{Actions, Config, Cx};
 
-/// ACKs of packets that lie further back are not matched.
-const MATCHED: u64 = 1 << 22;
-
 /// One direction of a queue pair, seen from near its source.
 pub struct Flow<F: Frame> {
     epoch: u32,
@@ -213,13 +210,6 @@ impl<F: Frame> Flow<F> {
     /// Whether a Depot answers for this flow.
     pub fn is_protected(&self) -> bool {
         self.discovery.is_protected()
-    }
-
-    /// PSNs that the destination may acknowledge, for matching ACKs of an
-    /// unknown flow: from the first of this life (an old ACK may come again,
-    /// so `acked` is no bound), to one past the newest.
-    pub fn acknowledgeable(&self) -> (Seq, Seq) {
-        (self.first.max(self.next - MATCHED), self.next)
     }
 
     /// The number of this life of the flow.

@@ -5,7 +5,8 @@
 //! between the same two hosts may have acknowledged (DESIGN §4). An answer
 //! can't be for a packet that was not sent yet: what doesn't fit is ruled out
 //! for good. (That it lies before the first packet seen rules nothing out:
-//! packets overtake each other, and boxes restart.) Only when a single flow is
+//! packets overtake each other, and boxes restart. What counts is what arrived
+//! here, whatever a pipeline made of it.) Only when a single flow is
 //! left, and several different answers have confirmed it, are the two paired.
 //! While there is doubt no NAK is made: one that reaches a wrong queue pair
 //! would complete what was never delivered.
@@ -17,11 +18,11 @@
 
 use arrayvec::ArrayVec;
 use common::frame::Frame;
-use common::psn::Psn;
+use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
 
 use crate::switch::WINDOW_MAX;
-use crate::table::{Id, Table};
+use crate::table::{Id, Pipeline, Table};
 
 /// Between hosts with more unknown flows than this nothing is matched.
 const MAX_SCAN: usize = 64;
@@ -29,8 +30,11 @@ const MAX_SCAN: usize = 64;
 const MAX_CANDIDATES: usize = 8;
 /// Different answers that must confirm the last candidate; fewer do where both
 /// directions use the same UDP source port, as irdma, mlx5 and often rxe do.
-/// How far before the first packet seen an answer may lie.
-const UNSEEN: u64 = WINDOW_MAX;
+/// Answers to packets that lie further back are not matched.
+const REMEMBERED: u64 = 1 << 22;
+/// A PSN this far from the others is of another life of the queue pair; a READ
+/// takes some by itself.
+const LEAP: u64 = 2 * WINDOW_MAX;
 const CONFIRMATIONS: u32 = 3;
 const CONFIRMATIONS_SAME_PORT: u32 = 2;
 
@@ -53,6 +57,43 @@ pub(crate) struct Matching {
     confirmations: u32,
     /// When the first confirmation of the last candidate came.
     since: Time,
+}
+
+/// The PSNs of a flow's requests that have arrived at this box.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    first: Seq,
+    end: Seq,
+}
+
+impl Arrived {
+    /// None yet; `psn` is where they will begin.
+    pub fn none(psn: Psn) -> Self {
+        let first = Seq::first(psn);
+        Self { first, end: first }
+    }
+
+    /// A request arrived that takes `count` PSNs from `psn` on. Returns whether
+    /// it leapt: whether these are the PSNs of another life.
+    pub fn add(&mut self, psn: Psn, count: u32) -> bool {
+        let seq = psn.unwrap_near(self.end);
+        if seq.since(self.end).max(self.end.since(seq)) > LEAP {
+            *self = Self::none(psn);
+            self.end = self.end + u64::from(count);
+            return true;
+        }
+        self.end = self.end.max(seq + u64::from(count));
+        false
+    }
+
+    /// Whether the destination may answer like this.
+    fn may_be_answered(&self, answer: &Answer) -> bool {
+        let seq = answer.psn.unwrap_near(self.end);
+        let oldest = self.first.max(self.end - REMEMBERED) - WINDOW_MAX;
+        // A NAK may ask for the very next packet.
+        let end = if answer.is_nak { self.end.next() } else { self.end };
+        oldest <= seq && seq < end
+    }
 }
 
 impl<F: Frame> Table<F> {
@@ -123,11 +164,11 @@ impl<F: Frame> Table<F> {
     /// may have been given this answer.
     fn fits(&self, id: Id, answer: &Answer) -> Option<u16> {
         let entry = self.get(id).filter(|entry| entry.peer.is_none())?;
-        let (oldest, end, port) = entry.pipeline.acknowledgeable()?;
-        let oldest = oldest - UNSEEN;
-        let seq = answer.psn.unwrap_near(end);
-        // A NAK may ask for the very next packet.
-        let end = if answer.is_nak { end.next() } else { end };
-        (oldest <= seq && seq < end).then_some(port)
+        let (arrived, port) = match &entry.pipeline {
+            Pipeline::None => return None,
+            Pipeline::Sentry(stage) => (&stage.arrived, stage.src_port),
+            Pipeline::Depot(stage) => (&stage.arrived, stage.src_port),
+        };
+        arrived.may_be_answered(answer).then_some(port)
     }
 }

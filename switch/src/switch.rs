@@ -6,9 +6,10 @@ use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Headers, NotRoce, Roce, Transport, parse};
+use common::wire::{Headers, NotRoce, Roce, Transport, icrc_ok, parse};
 
 use crate::output::{Output, Voice, transmit};
+use crate::pairing::Arrived;
 use crate::peers::Peers;
 use crate::table::{FlowKey, Hosts, Id, Pipeline, Stage, Table};
 use crate::timers::Timers;
@@ -268,17 +269,33 @@ impl<F: Frame> Switch<F> {
             return self.pass(side, frame, Metric::PassedTableFull, io);
         };
         self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
+        self.note_arrival(id, frame.bytes(), roce);
+        let epochs = self.epochs;
         match side {
-            Side::Lan => {
-                let epochs = self.epochs;
-                self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce));
-                if self.epochs != epochs {
-                    self.table.begin_life(id);
-                }
-            }
-            Side::Wan => {
-                self.with_depot(id, io, |flow, cx| flow.on_data(cx, frame, roce));
-            }
+            Side::Lan => self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
+            Side::Wan => self.with_depot(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
+        };
+        if self.epochs != epochs {
+            self.table.begin_life(id);
+        }
+    }
+
+    /// Keeps in mind what may be answered.
+    fn note_arrival(&mut self, id: Id, bytes: &[u8], roce: &Roce) {
+        let Some(entry) = self.table.get_mut(id) else { return };
+        let arrived = match &mut entry.pipeline {
+            Pipeline::None => return,
+            Pipeline::Sentry(stage) => &mut stage.arrived,
+            Pipeline::Depot(stage) => &mut stage.arrived,
+        };
+        let mut next = *arrived;
+        // The path MTU need not be known: with the smallest one a READ has the
+        // most responses.
+        if !next.add(roce.psn, roce.psn_count(bytes, 256)) {
+            *arrived = next;
+        } else if icrc_ok(bytes, roce) {
+            *arrived = next;
+            self.table.begin_life(id);
         }
     }
 
@@ -302,16 +319,19 @@ impl<F: Frame> Switch<F> {
             Pipeline::None => {
                 let headers = Headers::of(bytes, roce);
                 let (src_port, headers_at) = (roce.src_port, now);
+                let arrived = Arrived::none(psn);
                 entry.pipeline = match entry.key.hosts.side {
                     Side::Lan => {
                         self.epochs = self.epochs.wrapping_add(1);
                         let state = sentry::Flow::new(&self.sentry, now, self.epochs, psn);
-                        let stage = Stage { state, headers, headers_at, src_port, node: None };
+                        let stage =
+                            Stage { state, headers, headers_at, arrived, src_port, node: None };
                         Pipeline::Sentry(Box::new(stage))
                     }
                     Side::Wan => {
                         let state = depot::Flow::new(&self.depot, now, psn);
-                        let stage = Stage { state, headers, headers_at, src_port, node: None };
+                        let stage =
+                            Stage { state, headers, headers_at, arrived, src_port, node: None };
                         Pipeline::Depot(Box::new(stage))
                     }
                 };

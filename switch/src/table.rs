@@ -1,13 +1,12 @@
 //! The flow table: one entry per direction and destination QP.
 
 use common::frame::{Frame, Side};
-use common::psn::Seq;
 use common::time::Time;
 use common::wire::{Addr, Headers, Roce, Vlans};
 use hashbrown::HashMap;
 use slab::Slab;
 
-use crate::pairing::Matching;
+use crate::pairing::{Arrived, Matching};
 
 /// What tells flows apart (DESIGN §1), with the side they come from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -77,23 +76,12 @@ pub(crate) struct Stage<S> {
     pub headers: Headers,
     /// When `headers` was last taken from a packet.
     pub headers_at: Time,
+    /// What has arrived of the requests.
+    pub arrived: Arrived,
     /// UDP source port, as a hint for pairing.
     pub src_port: u16,
     /// The box that answers, or asks, for this flow.
     pub node: Option<u32>,
-}
-
-impl<F: Frame> Pipeline<F> {
-    /// PSNs that the destination may acknowledge, oldest and one past the
-    /// newest, and the UDP source port of the requests.
-    pub fn acknowledgeable(&self) -> Option<(Seq, Seq, u16)> {
-        let ((oldest, end), port) = match self {
-            Self::None => return None,
-            Self::Sentry(stage) => (stage.state.acknowledgeable(), stage.src_port),
-            Self::Depot(stage) => (stage.state.acknowledgeable(), stage.src_port),
-        };
-        Some((oldest, end, port))
-    }
 }
 
 /// All flows of a worker.

@@ -1,6 +1,7 @@
 //! Whatever the network does, every message arrives once, in order, intact.
 //!
-//! `SEEDS=n` runs that many seeds per mode, `SEED=s` replays one.
+//! `SEEDS=n` runs that many seeds per mode, from `FIRST` on; `SEED=s` replays
+//! one.
 
 use common::time::Span;
 use rand::SeedableRng;
@@ -25,11 +26,12 @@ fn sweep(recovery: Recovery) {
         return run(seed, recovery);
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    let seeds = number("SEEDS").unwrap_or(700);
+    let first = number("FIRST").unwrap_or(0);
+    let end = first + number("SEEDS").unwrap_or(700);
     std::thread::scope(|scope| {
         for t in 0..threads {
             scope.spawn(move || {
-                for seed in (t..seeds).step_by(threads as usize) {
+                for seed in (first + t..end).step_by(threads as usize) {
                     if std::panic::catch_unwind(|| run(seed, recovery)).is_err() {
                         panic!("replay with: SEED={seed} cargo test -p tests --test adverse {recovery:?}");
                     }
