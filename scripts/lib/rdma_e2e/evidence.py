@@ -53,7 +53,7 @@ BROKEN = ("retry_exceeded_err", "retry_rnr_exceeded_err", "send_err")
 REWOUND = "completer_retry_err"
 
 _KERNEL_TROUBLE = re.compile(
-    r"BUG:|WARNING:|Oops|Call Trace|soft lockup|hung_task|blocked for more than|rxe\S*: .*([Ff]ail|[Ee]rror|[Ii]nvalid)"
+    r"BUG:|WARNING:|Oops|Call Trace|soft lockup|blocked for more than|rxe\S*: .*([Ff]ail|[Ee]rror|[Ii]nvalid)"
 )
 
 
