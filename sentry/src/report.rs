@@ -4,6 +4,7 @@ use common::control::{Reason, Status};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Seq;
+use common::time::{Span, Time};
 
 use crate::flow::release;
 use crate::knowledge::Knowledge;
@@ -33,13 +34,21 @@ impl<F: Frame> Flow<F> {
             return true;
         }
         let Some(known) = Knowledge::read(status, boot, self.next) else { return false };
+        if known.echo > cx.now {
+            // No SYNC of ours has been sent yet at that time.
+            return false;
+        }
         self.unanswered = None;
         if self.discovery.answered() {
             cx.out.count(Metric::FlowProtected, 1);
         }
         let newest_echo = self.knowledge.as_ref().filter(|k| k.boot == boot).map(|k| k.echo);
-        if newest_echo.is_none_or(|newest| known.echo > newest) && known.echo.as_nanos() > 0 {
-            self.rtt.sample(cx.now.since(known.echo + status.hold));
+        let elapsed = cx.now.since(known.echo + status.hold);
+        if newest_echo.is_none_or(|newest| known.echo > newest)
+            && known.echo > Time::ZERO
+            && elapsed > Span::ZERO
+        {
+            self.rtt.sample(elapsed);
         }
         if let Some(ack) = status.ack {
             let acked = ack.psn.unwrap_near(self.next).next();
