@@ -4,6 +4,8 @@ use common::control::Reason;
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Seq;
+use common::time::Time;
+use common::wire::{Roce, icrc_ok};
 
 use crate::flow::{release, share};
 use crate::{Actions, Cx, Flow, Recovery};
@@ -80,13 +82,16 @@ impl Pass {
         self.kind != Kind::None && seq >= self.cursor
     }
 
+    /// Whether the destination itself asked for `seq`.
+    fn asks_for(&self, seq: Seq) -> bool {
+        self.genuine.0 <= seq && seq < self.genuine.1
+    }
+
     /// Takes `seq` out of what the destination asked for.
-    fn take_genuine(&mut self, seq: Seq) -> bool {
-        let asked = self.genuine.0 <= seq && seq < self.genuine.1;
-        if asked {
+    fn take_genuine(&mut self, seq: Seq) {
+        if self.asks_for(seq) {
             self.genuine.0 = seq.next();
         }
-        asked
     }
 
     /// Nothing that is asked for lies beyond `seq`.
@@ -103,36 +108,49 @@ impl<F: Frame> Flow<F> {
         cx: &mut Cx<'_, A>,
         frame: F,
         seq: Seq,
-        ack_req: bool,
+        roce: &Roce,
     ) {
-        let stepped_back = seq < self.pass.cursor;
-        self.pass.cursor = seq.next();
         if !self.discovery.is_protected() {
+            self.pass.cursor = seq.next();
             self.pass.abandon();
             self.naks.abandon();
             self.mark_sent(cx, seq);
             cx.out.count(Metric::SentryUnprotected, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
-        if stepped_back || self.pass.kind == Kind::None {
+        let begins = seq < self.pass.cursor || self.pass.kind == Kind::None;
+        let needed = self.window.get(seq).is_some_and(|slot| slot.needed);
+        let wanted = needed || self.pass.asks_for(seq);
+        let is_dropped = !begins && !wanted && self.may_filter(cx, seq);
+        if !is_dropped && !icrc_ok(frame.bytes(), roce) {
+            // It begins no pass, fills no hole and is not worth keeping.
+            cx.out.count(Metric::PassedBadIcrc, 1);
+            return cx.out.forward(Packet::Owned(frame), Class::Data);
+        }
+        self.pass.cursor = seq.next();
+        if begins {
             self.begin_pass(cx);
         }
-        let needed = self.window.get_mut(seq).is_some_and(|s| core::mem::take(&mut s.needed));
-        if needed {
-            self.pass.needed -= 1;
-        }
-        // Not `||`: both have to be taken.
-        if needed | self.pass.take_genuine(seq) {
+        if wanted {
+            self.take_needed(seq);
+            self.pass.take_genuine(seq);
             cx.out.count(Metric::SentryNeeded, 1);
-            self.let_pass(cx, frame, seq, ack_req);
+            self.let_pass(cx, frame, seq, roce.ack_req);
             if self.pass.is_last_needed(seq) {
                 self.sync(cx, Reason::Resent);
             }
         } else if self.may_filter(cx, seq) {
-            self.filter(cx, frame, seq, ack_req);
+            self.filter(cx, frame, seq, roce);
         } else {
             cx.out.count(Metric::SentryDoubtful, 1);
-            self.let_pass(cx, frame, seq, ack_req);
+            self.let_pass(cx, frame, seq, roce.ack_req);
+        }
+    }
+
+    fn take_needed(&mut self, seq: Seq) {
+        let slot = self.window.get_mut(seq);
+        if slot.is_some_and(|slot| core::mem::take(&mut slot.needed)) {
+            self.pass.needed -= 1;
         }
     }
 
@@ -162,8 +180,9 @@ impl<F: Frame> Flow<F> {
         if self.pass.kind == Kind::Timeout && self.pass.fruitless > FRUITLESS {
             return false;
         }
-        let under_way =
-            self.window.get(seq).is_some_and(|s| cx.now < s.sent + self.rtt.with_margin());
+        let under_way = self.window.get(seq).is_some_and(|slot| {
+            slot.sent > Time::ZERO && cx.now < slot.sent + self.rtt.with_margin()
+        });
         under_way
             || self.knowledge.as_ref().is_some_and(|known| {
                 // The source may time out because the destination lost what
@@ -174,13 +193,15 @@ impl<F: Frame> Flow<F> {
 
     /// Drops a repeat. A cache keeps the copy that asks for an ACK, should the
     /// first one not have done so.
-    fn filter<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, ack_req: bool) {
+    fn filter<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
         let reason = match self.pass.kind {
             Kind::Timeout => Metric::DropSpurious,
             _ => Metric::DropFiltered,
         };
         let old = match self.window.get_mut(seq) {
-            Some(slot) if ack_req && !slot.ack_req => slot.handle.take(),
+            Some(slot) if roce.ack_req && !slot.ack_req && icrc_ok(frame.bytes(), roce) => {
+                slot.handle.take()
+            }
             _ => None,
         };
         if old.is_none() {
