@@ -1,0 +1,151 @@
+//! The lives of a flow, and what the destination answers.
+
+mod support;
+
+use common::control::Reason;
+use common::metrics::Metric;
+use common::time::Time;
+use depot::{Life, Verdict};
+use support::*;
+
+const NEXT_EPOCH: Life = Life { epoch: LIFE.epoch + 1, ..LIFE };
+
+#[test]
+fn what_is_held_is_never_delivered_to_the_next_life() {
+    let restarted = Life { boot: LIFE.boot + 1, epoch: 1, ..LIFE };
+    let elsewhere = Life { node: 2, boot: 1, epoch: 1 };
+    for life in [NEXT_EPOCH, restarted, elsewhere] {
+        let mut bench = Bench::synced();
+        bench.data([3, 4]);
+        bench.clear();
+        bench.sync(life, Reason::Open, 1);
+        let old = Metric::DropOldLife;
+        assert_eq!(bench.out.discarded, [(3, old), (4, old)], "{life:?}");
+        let (epoch, status) = bench.out.statuses.pop().expect("it is answered");
+        assert_eq!((epoch, status.expected, status.high), (life.epoch, psn(1), psn(1)));
+        assert_eq!(status.ack, None, "nothing is acknowledged in it");
+        bench.data([1, 2, 3]);
+        assert_eq!(bench.delivered(), [1, 2, 3]);
+        bench.check_books();
+    }
+}
+
+#[test]
+fn a_sync_of_an_older_life_is_ignored() {
+    let earlier_epoch = Life { epoch: LIFE.epoch - 1, ..LIFE };
+    let earlier_boot = Life { boot: LIFE.boot - 1, epoch: 99, ..LIFE };
+    for life in [earlier_epoch, earlier_boot] {
+        for reason in [Reason::Open, Reason::Release] {
+            let mut bench = Bench::synced();
+            bench.data([3]);
+            bench.clear();
+            bench.sync(life, reason, 7);
+            assert!(bench.statuses().is_empty() && bench.out.discarded.is_empty());
+            assert!(bench.delivered().is_empty() && bench.flow.is_synced());
+        }
+    }
+}
+
+#[test]
+fn a_resent_of_the_next_life_ends_this_one_but_begins_none() {
+    let mut bench = Bench::synced();
+    bench.data([3]);
+    bench.sync_resent(NEXT_EPOCH);
+    assert!(!bench.flow.is_synced());
+    assert_eq!(bench.out.discarded, [(3, Metric::DropOldLife)]);
+    bench.clear();
+    bench.data([5, 4]);
+    assert_eq!(bench.delivered(), [5, 4]);
+}
+
+#[test]
+fn a_nak_for_an_open_gap_is_absorbed_and_told_to_the_sentry() {
+    let mut bench = Bench::synced();
+    bench.data([1, 3]);
+    bench.clear();
+    assert_eq!(bench.nak(2), Verdict::Absorb);
+    assert_eq!(bench.nacks(), [[(2, 3)]]);
+}
+
+#[test]
+fn a_nak_for_anything_else_goes_on() {
+    let mut bench = Bench::synced();
+    bench.data([1, 2, 3]);
+    assert_eq!(bench.nak(4), Verdict::Forward, "there is no gap");
+    assert_eq!(bench.nak(2), Verdict::Forward, "it was delivered: lost behind us");
+    let mut bench = Bench::synced();
+    bench.data([1, 2, 3, 5]);
+    assert_eq!(bench.nak(2), Verdict::Forward, "not the gap that is open");
+    let mut bench = Bench::new();
+    bench.data([0, 2]);
+    assert_eq!(bench.nak(1), Verdict::Forward, "nobody repairs it here");
+}
+
+#[test]
+fn a_nak_below_acked_ends_this_life() {
+    let mut bench = Bench::synced();
+    bench.data([1, 2, 3, 6]);
+    let _ = bench.ack(3);
+    assert_eq!(bench.nak(4), Verdict::Absorb, "acknowledging again is no contradiction");
+    assert_ne!(bench.nak(3), Verdict::Absorb);
+    assert!(!bench.flow.is_synced() && bench.deadline() == Time::NEVER);
+    assert_eq!(bench.out.discarded, [(6, Metric::DropOldLife)]);
+    // The next SYNC finds nothing of it.
+    bench.clear();
+    bench.sync(NEXT_EPOCH, Reason::Open, 0);
+    let status = &bench.statuses()[0];
+    assert_eq!((status.expected, status.ack), (psn(0), None));
+    bench.check_books();
+}
+
+#[test]
+fn acks_and_rnr_naks_always_go_on() {
+    let mut bench = Bench::synced();
+    bench.data([1, 2, 4]);
+    assert_eq!(bench.ack(1), Verdict::Forward);
+    let verdict = bench.with(|flow, cx| flow.on_rnr(cx, psn(2), 5));
+    assert_eq!(verdict, Verdict::Forward);
+    bench.sync(LIFE, Reason::Keepalive, 5);
+    let ack = bench.statuses().pop().and_then(|s| s.ack).expect("there was one");
+    assert_eq!((ack.psn, ack.msn), (psn(1), 3), "an RNR NAK acknowledges what lies before it");
+}
+
+#[test]
+fn an_ack_beyond_what_went_past_proves_nothing() {
+    let mut bench = Bench::synced();
+    bench.data([1, 3]);
+    let _ = bench.ack(4);
+    let _ = bench.ack(900);
+    bench.sync(LIFE, Reason::Keepalive, 4);
+    assert_eq!(bench.statuses().pop().and_then(|s| s.ack).map(|a| a.psn), Some(psn(0)));
+    assert_eq!(bench.pool.frames(), 1);
+}
+
+/// The packets passed before the SYNC with which this life begins.
+#[test]
+fn an_ack_for_what_passed_before_the_flow_was_synced_settles_it() {
+    let mut bench = Bench::new();
+    bench.data(0..6);
+    bench.sync(LIFE, Reason::Open, 2); // delayed
+    bench.clear();
+    bench.data([7]);
+    assert_eq!(bench.nacks(), [[(2, 7)]]);
+    let _ = bench.ack(5);
+    bench.sync(LIFE, Reason::Keepalive, 8);
+    assert_eq!(bench.nacks(), [[(6, 7)]]);
+    bench.data([6]);
+    assert_eq!(bench.out.delivered.last(), Some(&7));
+    bench.check_books();
+}
+
+/// A QP number is used again while nobody protected its first life: what was
+/// acknowledged in that one says nothing about the next.
+#[test]
+fn a_life_that_begins_far_from_the_last_inherits_no_ack() {
+    let mut bench = Bench::new();
+    bench.data(0..20);
+    let _ = bench.ack(19);
+    bench.sync(LIFE, Reason::Open, -(WINDOW_MAX as i32) * 2);
+    let status = &bench.statuses()[0];
+    assert_eq!(status.expected, psn(-(WINDOW_MAX as i32) * 2));
+}

@@ -1,0 +1,194 @@
+//! What passes, what is held, and in which order it is delivered.
+
+mod support;
+
+use common::budget::Budget;
+use common::control::Reason;
+use common::metrics::Metric;
+use common::time::Time;
+use common::wire::Opcode;
+use support::*;
+
+#[test]
+fn until_a_sync_comes_everything_passes_and_nothing_is_held() {
+    let mut bench = Bench::new();
+    bench.data([0, 3, 2, 1, 1, 9]);
+    assert_eq!(bench.delivered(), [0, 3, 2, 1, 1, 9]);
+    assert_eq!((bench.pool.frames(), bench.deadline()), (0, Time::NEVER));
+    assert!(bench.statuses().is_empty() && !bench.flow.is_synced());
+    bench.check_books();
+}
+
+#[test]
+fn a_sync_that_claims_no_next_psn_begins_nothing() {
+    let mut bench = Bench::new();
+    bench.data([0]);
+    bench.sync_resent(LIFE);
+    assert!(!bench.flow.is_synced() && bench.statuses().is_empty());
+    bench.data([5]);
+    assert_eq!(bench.delivered(), [0, 5]);
+}
+
+#[test]
+fn a_flow_begins_at_the_next_psn_of_its_sync() {
+    let mut bench = Bench::new();
+    bench.data([0, 1]);
+    bench.sync(LIFE, Reason::Keepalive, 4);
+    bench.clear();
+    bench.data([2, 3]); // overtaken by the SYNC
+    bench.data([5, 4]);
+    assert_eq!(bench.delivered(), [2, 3, 5, 4, 5], "5 is a probe first");
+    assert_eq!(bench.count(Metric::DepotBehind), 2);
+}
+
+#[test]
+fn a_flow_begins_at_what_is_acknowledged_if_that_is_more() {
+    let mut bench = Bench::new();
+    bench.data(0..6);
+    let _ = bench.ack(4);
+    bench.sync(LIFE, Reason::Open, 2); // delayed
+    assert_eq!(bench.statuses()[0].expected, psn(5));
+    bench.clear();
+    bench.data([5]);
+    assert_eq!(bench.count(Metric::DepotInOrder), 1);
+}
+
+#[test]
+fn what_is_in_order_passes() {
+    let mut bench = Bench::synced();
+    bench.data(1..20);
+    assert_eq!(bench.delivered(), (1..20).collect::<Vec<_>>());
+    assert_eq!((bench.pool.frames(), bench.deadline()), (0, Time::NEVER));
+}
+
+#[test]
+fn what_is_ahead_waits_and_follows_what_fills_the_gap() {
+    let mut bench = Bench::synced();
+    bench.data([1, 4, 3, 6]);
+    assert_eq!(bench.delivered(), [1]);
+    assert_eq!(bench.pool.frames(), 3);
+    bench.data([2]);
+    assert_eq!(bench.delivered(), [2, 3, 4]);
+    bench.data([5]);
+    assert_eq!(bench.delivered(), [5, 6]);
+    assert_eq!((bench.pool.frames(), bench.pool.used()), (0, 0));
+    assert_eq!((bench.count(Metric::GapsSeen), bench.count(Metric::GapsFilled)), (2, 2));
+    bench.check_books();
+}
+
+#[test]
+fn a_duplicate_of_what_is_held_is_dropped() {
+    let mut bench = Bench::synced();
+    bench.data([3, 3]);
+    assert_eq!(bench.out.discarded, [(3, Metric::DropReorderDuplicate)]);
+    bench.data([1, 2]);
+    assert_eq!(bench.delivered(), [1, 2, 3]);
+    bench.check_books();
+}
+
+#[test]
+fn what_is_behind_goes_on() {
+    let mut bench = Bench::synced();
+    bench.data([1, 2, 5]);
+    bench.clear();
+    bench.data([1, 0, 2]);
+    assert_eq!(bench.delivered(), [1, 0, 2]);
+    assert_eq!(bench.count(Metric::DepotBehind), 3);
+}
+
+#[test]
+fn while_the_destination_has_acknowledged_nothing_an_early_packet_probes_it() {
+    let mut bench = Bench::new();
+    bench.sync(LIFE, Reason::Open, 0);
+    bench.data([0, 2]);
+    assert_eq!(bench.delivered(), [0, 2]);
+    assert_eq!(bench.count(Metric::DepotProbe), 1);
+    let _ = bench.nak(1); // which tells what is acknowledged
+    bench.data([3]);
+    assert_eq!(bench.delivered(), [], "3 waits");
+    bench.data([1]);
+    assert_eq!(bench.delivered(), [1, 2, 3]);
+    bench.check_books();
+}
+
+#[test]
+fn a_full_pool_drops_the_newest_and_leaves_it_missing() {
+    let mut bench = Bench::synced();
+    bench.pool = Budget::new(write(0).len() as u64 * 2, PLENTY);
+    bench.data([2, 3, 4, 7]);
+    let full = Metric::DropReorderFull;
+    assert_eq!(bench.out.discarded, [(4, full), (7, full)]);
+    assert_eq!(bench.nacks().last(), Some(&vec![(1, 2), (4, 8)]));
+    // Nor does it push out what is there.
+    bench.data([5]);
+    assert_eq!(bench.out.discarded.last(), Some(&(5, full)));
+    bench.data([1]);
+    assert_eq!(bench.delivered(), [1, 2, 3]);
+    bench.data([4]);
+    assert_eq!(bench.delivered(), [4]);
+    bench.check_books();
+}
+
+#[test]
+fn a_damaged_packet_out_of_order_goes_on_and_is_not_believed() {
+    let mut bench = Bench::synced();
+    bench.data([3]);
+    bench.clear();
+    bench.frame(damaged(write(9))); // a gap?
+    bench.frame(damaged(write(2))); // a repair?
+    bench.frame(damaged(write(3))); // a duplicate?
+    assert_eq!(bench.delivered(), [9, 2, 3]);
+    assert_eq!(bench.count(Metric::PassedBadIcrc), 3);
+    assert!(bench.nacks().is_empty() && bench.out.discarded.is_empty());
+    bench.data([1, 2]);
+    assert_eq!(bench.delivered(), [1, 2, 3]);
+    bench.check_books();
+}
+
+#[test]
+fn what_is_too_far_ahead_is_of_another_life_and_passes() {
+    let mut bench = Bench::synced();
+    let far = 1 + WINDOW_MAX as i32;
+    bench.data([far + 1]);
+    assert_eq!(bench.delivered(), [far + 1]);
+    assert!(bench.nacks().is_empty());
+    bench.data([far]);
+    assert_eq!(bench.delivered(), [], "this is the last that is held");
+    assert_eq!(bench.nacks(), [[(1, far)]]);
+}
+
+#[test]
+fn a_passive_flow_follows_a_leap() {
+    let mut bench = Bench::new();
+    bench.data([0, 5_000, 5_001]);
+    assert_eq!(bench.delivered(), [0, 5_000, 5_001]);
+    // What was acknowledged before the leap says nothing about what follows.
+    bench.sync(LIFE, Reason::Open, 5_002);
+    assert_eq!(bench.statuses()[0].expected, psn(5_002));
+}
+
+#[test]
+fn reads_and_atomics_end_protection() {
+    for (opcode, len) in [(Opcode::READ_REQUEST, 16), (Opcode::COMPARE_SWAP, 28)] {
+        let mut bench = Bench::synced();
+        bench.data([2, 3]);
+        bench.frame(packet(opcode, 4, len));
+        assert_eq!(bench.delivered(), [2, 3, 4], "what waits goes first");
+        assert!(!bench.flow.is_synced());
+        bench.data([9, 8]);
+        assert_eq!(bench.delivered(), [9, 8]);
+        bench.check_books();
+    }
+}
+
+#[test]
+fn what_is_held_is_handed_on_in_order_when_the_flow_is_let_go() {
+    let mut bench = Bench::synced();
+    bench.data([5, 3, 7]);
+    bench.sync(LIFE, Reason::Release, 8);
+    assert_eq!(bench.delivered(), [3, 5, 7]);
+    assert!(!bench.flow.is_synced() && bench.deadline() == Time::NEVER);
+    assert_eq!(bench.count(Metric::DepotReleased), 3);
+    assert_eq!((bench.pool.frames(), bench.pool.used()), (0, 0));
+    bench.check_books();
+}

@@ -1,0 +1,261 @@
+//! A flow with all that a switch gives it, and a record of what it made happen.
+//!
+//! PSNs are counted from the flow's first packet, which lies just before the
+//! end of the PSN space: every test also crosses the wrap.
+
+#![allow(dead_code)] // Each test program uses its part of it.
+
+use std::net::IpAddr;
+
+use common::budget::Budget;
+use common::control::{Reason, Status, Sync};
+use common::frame::Packet;
+use common::heap::HeapFrame;
+use common::metrics::{Counters, Metric};
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::{Bth, Headers, Opcode, Vlans, parse};
+use depot::{Actions, Config, Cx, Flow, Life, Verdict};
+
+/// The flow's first PSN.
+pub const FIRST: Psn = Psn::new(0xff_fff8);
+pub const RTT: Span = Span::from_millis(8);
+pub const GIVE_UP: Span = Span::from_millis(48);
+pub const WINDOW_MAX: u64 = 1 << 10;
+pub const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
+/// An amount of memory that never runs out.
+pub const PLENTY: u64 = 1 << 30;
+
+pub fn psn(n: i32) -> Psn {
+    FIRST.offset(n as u32)
+}
+
+pub fn count_of(psn: Psn) -> i32 {
+    psn.distance(FIRST)
+}
+
+/// Takes down what a flow made happen.
+pub struct Record {
+    /// Delivered to the destination, in this order.
+    pub delivered: Vec<i32>,
+    pub discarded: Vec<(i32, Metric)>,
+    pub statuses: Vec<(u32, Status)>,
+    pub counters: Counters,
+    pub requester: Option<u32>,
+    pub entered: u64,
+    pub left: u64,
+}
+
+impl Actions<HeapFrame> for Record {
+    fn deliver(&mut self, packet: Packet<HeapFrame>) {
+        let roce = parse(packet.bytes()).expect("what is delivered was received");
+        self.delivered.push(count_of(roce.psn));
+        self.left += 1;
+    }
+
+    fn discard(&mut self, packet: Packet<HeapFrame>, reason: Metric) {
+        let roce = parse(packet.bytes()).expect("what is dropped was received");
+        self.discarded.push((count_of(roce.psn), reason));
+        self.left += 1;
+    }
+
+    fn status(&mut self, epoch: u32, status: Status) {
+        self.statuses.push((epoch, status));
+    }
+
+    fn requester(&self) -> Option<u32> {
+        self.requester
+    }
+
+    fn count(&mut self, metric: Metric, n: u64) {
+        self.counters.add(metric, n);
+        if metric == Metric::CreatedHandle {
+            self.entered += n;
+        }
+    }
+}
+
+/// A flow at work.
+pub struct Bench {
+    pub flow: Flow<HeapFrame>,
+    pub config: Config,
+    pub pool: Budget,
+    pub now: Time,
+    pub out: Record,
+}
+
+impl Bench {
+    /// A flow of which no packet was seen yet.
+    pub fn new() -> Self {
+        let config = Config {
+            rtt_guess: RTT,
+            // Long, so that no STATUS comes but for a reason.
+            status_interval: Some(Span::from_millis(1_000)),
+            give_up: Some(GIVE_UP),
+            window_max: WINDOW_MAX,
+        };
+        let now = Time::from_nanos(1_000_000_000);
+        Self {
+            flow: Flow::new(&config, now, FIRST),
+            config,
+            pool: Budget::new(PLENTY, PLENTY),
+            now,
+            out: Record {
+                delivered: Vec::new(),
+                discarded: Vec::new(),
+                statuses: Vec::new(),
+                counters: Counters::default(),
+                requester: None,
+                entered: 0,
+                left: 0,
+            },
+        }
+    }
+
+    /// A flow that a SYNC opened, and whose destination has acknowledged one
+    /// packet.
+    pub fn synced() -> Self {
+        let mut bench = Self::new();
+        bench.sync(LIFE, Reason::Open, 0);
+        bench.data([0]);
+        assert_eq!(bench.ack(0), Verdict::Forward);
+        bench.clear();
+        bench
+    }
+
+    pub fn with<R>(
+        &mut self,
+        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Record>) -> R,
+    ) -> R {
+        let mut cx =
+            Cx { now: self.now, config: &self.config, pool: &mut self.pool, out: &mut self.out };
+        event(&mut self.flow, &mut cx)
+    }
+
+    pub fn frame(&mut self, bytes: Vec<u8>) {
+        let roce = parse(&bytes).expect("a RoCEv2 frame");
+        self.out.entered += 1;
+        self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
+    }
+
+    /// These packets arrive.
+    pub fn data(&mut self, psns: impl IntoIterator<Item = i32>) {
+        for n in psns {
+            self.frame(write(n));
+        }
+    }
+
+    /// A SYNC with `next` as its next PSN; sent just now.
+    pub fn sync(&mut self, life: Life, reason: Reason, next: i32) {
+        let sync = Sync { next_psn: Some(psn(next)), ..resent(self.now, reason) };
+        self.with(|flow, cx| flow.on_sync(cx, life, &sync));
+    }
+
+    /// A SYNC(resent); sent just now.
+    pub fn sync_resent(&mut self, life: Life) {
+        let sync = resent(self.now, Reason::Resent);
+        self.with(|flow, cx| flow.on_sync(cx, life, &sync));
+    }
+
+    /// The destination acknowledges packet `n`.
+    pub fn ack(&mut self, n: i32) -> Verdict {
+        self.with(|flow, cx| flow.on_ack(cx, psn(n), 3))
+    }
+
+    /// The destination asks for packet `n`.
+    pub fn nak(&mut self, n: i32) -> Verdict {
+        self.with(|flow, cx| flow.on_nak(cx, psn(n), 3))
+    }
+
+    pub fn wait(&mut self, span: Span) {
+        self.now += span;
+    }
+
+    pub fn deadline(&self) -> Time {
+        self.flow.deadline(&self.config)
+    }
+
+    pub fn timer(&mut self) {
+        self.with(|flow, cx| flow.on_timer(cx));
+    }
+
+    /// Runs all timers until `until`, and stands there.
+    pub fn run_timers(&mut self, until: Time) {
+        while self.deadline() <= until {
+            let due = self.deadline();
+            self.now = self.now.max(due);
+            self.timer();
+            assert!(self.deadline() > due, "a timer that does nothing");
+        }
+        self.now = until;
+    }
+
+    /// Forgets what was recorded so far.
+    pub fn clear(&mut self) {
+        self.out.delivered.clear();
+        self.out.discarded.clear();
+        self.out.statuses.clear();
+    }
+
+    /// What was delivered since the last time.
+    pub fn delivered(&mut self) -> Vec<i32> {
+        std::mem::take(&mut self.out.delivered)
+    }
+
+    /// The STATUS messages since the last time.
+    pub fn statuses(&mut self) -> Vec<Status> {
+        std::mem::take(&mut self.out.statuses).into_iter().map(|(_, status)| status).collect()
+    }
+
+    /// The missing ranges of the STATUS messages since the last time.
+    pub fn nacks(&mut self) -> Vec<Vec<(i32, i32)>> {
+        self.statuses().iter().map(missing).collect()
+    }
+
+    pub fn count(&self, metric: Metric) -> u64 {
+        self.out.counters.get(metric)
+    }
+
+    /// in + created = out + held.
+    pub fn check_books(&self) {
+        assert_eq!(self.out.entered, self.out.left + self.pool.frames(), "a frame got lost");
+    }
+}
+
+fn resent(now: Time, reason: Reason) -> Sync {
+    Sync {
+        reason,
+        next_psn: None,
+        acked: None,
+        pmtu: 0,
+        src_qpn: None,
+        sent_at: now,
+        rtt: Span::ZERO,
+    }
+}
+
+/// The ranges that a STATUS lists, as from .. to.
+pub fn missing(status: &Status) -> Vec<(i32, i32)> {
+    let range =
+        |r: &common::control::PsnRange| (count_of(r.start), count_of(r.start) + r.len as i32);
+    status.missing.iter().map(range).collect()
+}
+
+/// A full packet from the middle of a WRITE.
+pub fn write(n: i32) -> Vec<u8> {
+    packet(Opcode::WRITE_MIDDLE, n, 256)
+}
+
+pub fn packet(opcode: Opcode, n: i32, len: usize) -> Vec<u8> {
+    let ip = |last| IpAddr::from([10, 0, 0, last]);
+    let headers = Headers::new([2; 6], [4; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64);
+    let mut frame = vec![0; headers.frame_len(len)];
+    headers.emit(&Bth::new(opcode, 0x11, psn(n)), &mut frame, |body| body.fill(n as u8));
+    frame
+}
+
+/// The frame with one bit of its payload flipped.
+pub fn damaged(mut frame: Vec<u8>) -> Vec<u8> {
+    frame[80] ^= 1;
+    frame
+}

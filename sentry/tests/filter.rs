@@ -1,0 +1,224 @@
+//! The selective-repeat filter: what crosses the link a second time.
+
+mod support;
+
+use common::control::Reason;
+use common::frame::Class::{Data, High};
+use common::metrics::Metric;
+use common::time::Span;
+use common::wire::Opcode;
+use sentry::Recovery::{Cached, Lr2};
+use support::*;
+
+/// A protected flow of 10 packets, `acked` of which are acknowledged, that was
+/// asked by a NAK of ours for what is missing.
+fn asked(missing: &[(i32, i32)]) -> Bench {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    bench.status(missing[0].0, 10, missing);
+    assert_eq!(bench.naks(), [1]);
+    bench
+}
+
+#[test]
+fn a_repeat_passes_where_nothing_is_known() {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    bench.data([1, 2]);
+    assert_eq!(bench.forwarded(), [(1, High), (2, High)]);
+    assert_eq!(bench.count(Metric::SentryDoubtful), 2);
+}
+
+#[test]
+fn a_repeat_of_what_is_under_way_is_dropped() {
+    let mut bench = Bench::new(Lr2);
+    bench.data(0..2);
+    bench.status(0, 0, &[]);
+    bench.wait(UNDER_WAY - Span::from_nanos(1));
+    bench.clear();
+    bench.data([0]);
+    assert!(bench.take().contains(&Did::Discard(0, Metric::DropSpurious)));
+    bench.wait(Span::from_nanos(1));
+    bench.data([1]);
+    assert_eq!(bench.forwarded(), [(1, High)]);
+}
+
+#[test]
+fn a_repeat_counts_as_sent_anew() {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    bench.data([1]);
+    bench.wait(UNDER_WAY - Span::from_nanos(1));
+    bench.clear();
+    bench.data([1]);
+    assert!(bench.take().contains(&Did::Discard(1, Metric::DropSpurious)));
+}
+
+#[test]
+fn a_repeat_of_what_the_depot_holds_is_dropped() {
+    let mut bench = asked(&[(3, 4), (6, 7)]);
+    bench.data(1..10);
+    let did = bench.take();
+    let sent: Vec<_> = did.iter().filter(|did| matches!(did, Did::Forward(..))).collect();
+    assert_eq!(sent, [&Did::Forward(3, High), &Did::Forward(6, High)]);
+    let filtered = did.iter().filter(|d| matches!(d, Did::Discard(_, Metric::DropFiltered)));
+    assert_eq!(filtered.count(), 7);
+    bench.check_books();
+}
+
+#[test]
+fn a_held_packet_is_dropped_in_a_timeout_pass_too() {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    bench.status(3, 10, &[(3, 4)]);
+    bench.data([1]); // the pass that was asked for
+    bench.clear();
+    bench.data([1]);
+    bench.data([5]);
+    assert!(bench.take().contains(&Did::Discard(5, Metric::DropSpurious)));
+}
+
+/// The destination may have lost what the Depot delivered.
+#[test]
+fn a_delivered_packet_is_dropped_only_if_the_pass_was_solicited() {
+    let mut bench = asked(&[(5, 6)]);
+    bench.data([1, 2]);
+    assert!(bench.forwarded().is_empty());
+    bench.data([1, 2]);
+    assert_eq!(bench.forwarded(), [(1, High), (2, High)]);
+    assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 1));
+}
+
+#[test]
+fn a_pass_ends_where_the_source_sends_something_new() {
+    let mut bench = asked(&[(5, 6)]);
+    bench.data([1, 2, 10]);
+    assert_eq!(bench.count(Metric::PassSolicited), 1);
+    bench.data([3]);
+    assert_eq!(bench.count(Metric::PassTimeout), 1, "another pass, which nobody asked for");
+}
+
+#[test]
+fn a_pass_that_skips_forward_goes_on() {
+    let mut bench = asked(&[(5, 6)]);
+    bench.data([1, 4, 8]);
+    assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 0));
+}
+
+#[test]
+fn a_repeat_of_the_same_packet_begins_a_pass() {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    bench.data([1, 1, 1]);
+    assert_eq!(bench.count(Metric::PassTimeout), 3);
+}
+
+#[test]
+fn an_unsolicited_pass_asks_the_depot_at_once() {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    bench.data([1, 2]);
+    let tail = Did::Sync { reason: Reason::Tail, next: Some(10), class: Data };
+    assert_eq!(bench.take().iter().filter(|did| **did == tail).count(), 1);
+    let mut bench = asked(&[(5, 6)]);
+    bench.data([1]);
+    assert!(bench.syncs().is_empty(), "a solicited one doesn't");
+}
+
+#[test]
+fn two_fruitless_passes_are_filtered_and_then_everything_passes_until_acked_moves() {
+    let mut bench = Bench::protected(Lr2, 10, Some(2));
+    bench.status(3, 10, &[(3, 4)]);
+    bench.data([2]); // solicited
+    bench.clear();
+    let mut pass = |bench: &mut Bench| {
+        bench.data([2, 5, 6]);
+        bench.forwarded().iter().filter(|(n, _)| *n >= 5).count()
+    };
+    assert_eq!(pass(&mut bench), 0);
+    assert_eq!(pass(&mut bench), 0);
+    assert_eq!(pass(&mut bench), 2);
+    assert_eq!(pass(&mut bench), 2);
+    bench.ack(2, 3);
+    bench.wait(UNDER_WAY);
+    assert_eq!(pass(&mut bench), 0, "progress");
+}
+
+#[test]
+fn what_is_needed_passes_once() {
+    let mut bench = asked(&[(3, 4)]);
+    bench.data([1, 3]);
+    assert_eq!(bench.forwarded(), [(3, High)]);
+    assert_eq!(bench.count(Metric::SentryNeeded), 1);
+    bench.data([3]);
+    assert!(bench.forwarded().is_empty(), "it is under way");
+}
+
+#[test]
+fn the_last_needed_packet_is_followed_by_sync_resent() {
+    let mut bench = asked(&[(3, 5), (7, 8)]);
+    bench.data(1..7);
+    assert!(bench.syncs().is_empty());
+    bench.data(7..10);
+    let did = bench.take();
+    let sent = did.iter().position(|d| *d == Did::Forward(7, High)).expect("7 is needed");
+    assert_eq!(did[sent + 1], Did::Sync { reason: Reason::Resent, next: None, class: High });
+    assert_eq!(did.iter().filter(|d| matches!(d, Did::Sync { .. })).count(), 1);
+}
+
+#[test]
+fn a_nak_of_the_destination_lets_all_that_it_asks_for_pass() {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    bench.status(10, 10, &[]); // everything was delivered ...
+    bench.nak(4); // ... but it got lost behind the Depot
+    bench.clear();
+    bench.data(4..10);
+    let did = bench.take();
+    let sent: Vec<_> = did.iter().filter(|d| matches!(d, Did::Forward(..))).copied().collect();
+    assert_eq!(sent, (4..10).map(|n| Did::Forward(n, High)).collect::<Vec<_>>());
+    assert!(did.ends_with(&[Did::Sync { reason: Reason::Resent, next: None, class: High }]));
+    assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 0));
+    // Once.
+    bench.nak(4);
+    bench.data([4]);
+    bench.data([4]);
+    assert_eq!(bench.forwarded(), [(4, High)]);
+}
+
+#[test]
+fn a_filtered_repeat_that_asks_for_an_ack_replaces_the_copy_that_does_not() {
+    let mut bench = Bench::new(Cached);
+    bench.data(0..4);
+    bench.status(0, 0, &[]);
+    bench.frame(packet(Opcode::WRITE_MIDDLE, 1, true, 256));
+    assert_eq!(bench.count(Metric::SentryDoubtful), 0);
+    bench.clear();
+    bench.status(1, 4, &[(1, 2)]);
+    assert_eq!(bench.forwarded(), [(1, High)]);
+    assert_eq!(bench.out.ack_reqs, [true]);
+    bench.check_books();
+}
+
+/// A repeat that was damaged on its way here must not take the place of the
+/// good copy in the cache: every resend would be damaged.
+#[test]
+fn a_damaged_repeat_does_not_replace_what_is_cached() {
+    let mut bench = Bench::protected(Cached, 4, Some(1));
+    bench.frame(damaged(packet(Opcode::WRITE_MIDDLE, 1, true, 256)));
+    assert_eq!(bench.forwarded(), [(1, Data)]);
+    assert_eq!(bench.count(Metric::PassedBadIcrc), 1);
+    bench.out.ack_reqs.clear();
+    bench.status(1, 4, &[(1, 2)]);
+    assert_eq!(bench.forwarded(), [(1, High)]);
+    assert_eq!(bench.out.ack_reqs, [false], "the first copy is resent");
+    bench.check_books();
+}
+
+#[test]
+fn a_damaged_repeat_begins_no_pass_and_fills_no_hole() {
+    let mut bench = asked(&[(5, 6)]);
+    bench.frame(damaged(write(1)));
+    assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (0, 0));
+    bench.data([1]);
+    bench.clear();
+    bench.frame(damaged(write(5)));
+    assert_eq!(bench.take(), [Did::Forward(5, Data)]);
+    bench.data([5]);
+    assert_eq!(bench.forwarded(), [(5, High)], "it is still needed");
+    assert_eq!(bench.count(Metric::SentryNeeded), 1);
+    bench.check_books();
+}

@@ -1,0 +1,188 @@
+//! NAKs to the source: what they say, and how few there are.
+
+mod support;
+
+use common::metrics::Metric;
+use common::time::{Span, Time};
+use sentry::Recovery::{Auto, Cached, Lr2};
+use support::*;
+
+/// Round trip to the source as it is guessed, with its margin, doubled: how
+/// long a rewind is waited for.
+const PATIENCE: Span = Span::from_micros(2_250);
+
+/// Ten packets, `acked` known to be acknowledged, 5 missing.
+fn missing_one(acked: i32) -> Bench {
+    let mut bench = Bench::protected(Lr2, 10, Some(acked));
+    bench.status(5, 10, &[(5, 6)]);
+    bench
+}
+
+#[test]
+fn a_nak_asks_for_the_oldest_unacknowledged_packet_with_the_msn_of_the_destination() {
+    let mut bench = missing_one(3);
+    assert_eq!(bench.take(), [Did::Nak { psn: 3, msn: 3 }]);
+    assert_eq!(bench.count(Metric::NakSynthesised), 1);
+}
+
+#[test]
+fn no_nak_while_acked_is_unknown() {
+    let mut bench = Bench::protected(Lr2, 10, None);
+    bench.status(5, 10, &[(5, 6)]);
+    assert!(bench.naks().is_empty());
+    assert_eq!(bench.count(Metric::NakNoAcked), 1);
+    bench.ack(2, 1);
+    bench.status(5, 10, &[(5, 6)]);
+    assert_eq!(bench.naks(), [3]);
+}
+
+#[test]
+fn no_nak_while_the_requester_is_unknown() {
+    let mut bench = Bench::protected(Lr2, 10, Some(3));
+    bench.out.requester = None;
+    bench.status(5, 10, &[(5, 6)]);
+    assert!(bench.naks().is_empty());
+    assert_eq!(bench.count(Metric::NakNoRequester), 1);
+    bench.out.requester = Some(9);
+    bench.status(5, 10, &[(5, 6)]);
+    assert_eq!(bench.naks(), [3]);
+}
+
+#[test]
+fn no_second_nak_while_the_first_may_still_work() {
+    let mut bench = missing_one(3);
+    bench.clear();
+    bench.status(5, 10, &[(5, 6)]);
+    bench.status(5, 10, &[(5, 7)]);
+    bench.run_timers(bench.now + PATIENCE - Span::from_nanos(1));
+    assert!(bench.naks().is_empty());
+    bench.run_timers(bench.now + Span::from_nanos(1));
+    assert_eq!(bench.naks(), [3]);
+}
+
+#[test]
+fn at_most_two_naks_between_two_acks_that_advance() {
+    let mut bench = missing_one(3);
+    assert_eq!(bench.naks(), [3]);
+    bench.run_timers(bench.now + PATIENCE);
+    assert_eq!(bench.naks(), [3]);
+    // The doubled delay, and no third one after it.
+    for _ in 0..50 {
+        bench.run_timers(bench.now + PATIENCE);
+        bench.status(5, 10, &[(5, 6)]);
+    }
+    assert!(bench.naks().is_empty());
+    assert!(bench.count(Metric::NakCapped) > 0);
+    bench.ack(2, 3);
+    bench.status(5, 10, &[(5, 6)]);
+    assert!(bench.naks().is_empty(), "an old ACK is no progress");
+    bench.ack(3, 4);
+    bench.status(5, 10, &[(5, 6)]);
+    assert_eq!(bench.naks(), [4]);
+}
+
+#[test]
+fn the_second_nak_is_waited_for_twice_as_long() {
+    let mut bench = missing_one(3);
+    bench.run_timers(bench.now + PATIENCE);
+    bench.clear();
+    let second = bench.now;
+    bench.ack(3, 4); // lifts the cap, so that a third one could follow
+    bench.status(5, 10, &[(5, 6)]);
+    assert!(bench.naks().is_empty(), "the second one is outstanding");
+    // Progress made it the first again: its delay is the simple one.
+    bench.run_timers(second + PATIENCE);
+    assert_eq!(bench.naks(), [4]);
+}
+
+#[test]
+fn no_nak_once_the_rewind_has_begun() {
+    let mut bench = missing_one(3);
+    bench.clear();
+    bench.data([3]);
+    bench.run_timers(bench.now + PATIENCE * 8);
+    bench.status(5, 10, &[(5, 6)]);
+    assert!(bench.naks().is_empty(), "5 will come by itself");
+    assert_eq!(bench.count(Metric::PassSolicited), 1);
+}
+
+#[test]
+fn what_the_pass_has_gone_by_is_asked_for() {
+    let mut bench = missing_one(3);
+    bench.clear();
+    bench.data([3, 4, 5, 6, 7]);
+    bench.status(6, 10, &[(6, 7), (8, 9)]);
+    assert_eq!(bench.naks(), [3], "6 was filtered before it was known to be missing");
+}
+
+#[test]
+fn a_timeout_of_the_source_uses_up_one_nak() {
+    let mut bench = Bench::protected(Lr2, 10, Some(3));
+    bench.data([3, 4, 5, 6, 7, 8, 9]);
+    bench.clear();
+    bench.wait(UNDER_WAY * 2);
+    bench.status(5, 10, &[]);
+    // The pass is over, and something is lost again that nobody kept.
+    bench.data([10, 12]);
+    bench.status(11, 13, &[(11, 12)]);
+    assert_eq!(bench.naks(), [3]);
+    for _ in 0..20 {
+        bench.run_timers(bench.now + PATIENCE);
+        bench.status(11, 13, &[(11, 12)]);
+    }
+    assert!(bench.naks().is_empty());
+}
+
+#[test]
+fn the_destinations_own_nak_counts_as_outstanding() {
+    let mut bench = Bench::protected(Lr2, 10, Some(3));
+    bench.nak(5);
+    bench.status(5, 10, &[(5, 6)]);
+    assert!(bench.naks().is_empty());
+    bench.data([5]);
+    assert_eq!(bench.count(Metric::PassSolicited), 1);
+}
+
+#[test]
+fn one_nak_makes_one_pass_solicited() {
+    let mut bench = missing_one(3);
+    bench.data([3, 4]);
+    bench.data([3]);
+    assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 1));
+}
+
+#[test]
+fn a_nak_is_repeated_only_while_something_is_needed() {
+    let mut bench = missing_one(3);
+    bench.clear();
+    bench.ack(5, 6);
+    bench.run_timers(bench.now + PATIENCE * 4);
+    assert!(bench.naks().is_empty());
+}
+
+#[test]
+fn cached_recovery_never_asks_the_source_and_auto_does_for_what_it_has_not_cached() {
+    for (recovery, naks) in [(Cached, vec![]), (Auto, vec![1])] {
+        let mut bench = Bench::new(recovery);
+        bench.cache = common::budget::Budget::new(0, 0);
+        bench.data(0..10);
+        bench.status(0, 0, &[]);
+        bench.ack(0, 1);
+        bench.clear();
+        bench.status(5, 10, &[(5, 6)]);
+        assert_eq!(bench.count(Metric::SentryUncached), 1, "{recovery:?}");
+        assert_eq!(bench.naks(), naks, "{recovery:?}");
+        // Whoever resends it, it passes.
+        bench.wait(UNDER_WAY);
+        bench.data([5]);
+        assert_eq!(bench.count(Metric::SentryNeeded), 1, "{recovery:?}");
+    }
+}
+
+#[test]
+fn nothing_acknowledgeable_is_left_to_ask_for() {
+    let mut bench = Bench::protected(Lr2, 10, Some(10));
+    bench.status(5, 10, &[(5, 6)]);
+    assert!(bench.naks().is_empty(), "the destination has it, whatever the Depot believes");
+    assert_eq!(bench.deadline(), Time::NEVER);
+}

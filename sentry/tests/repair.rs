@@ -1,0 +1,241 @@
+//! What a STATUS proves, and what is sent again because of it.
+
+mod support;
+
+use common::budget::Budget;
+use common::control::{LastAck, Reason, Status};
+use common::frame::Class::{Data, High};
+use common::metrics::Metric;
+use common::time::{Span, Time};
+use common::wire::Aeth;
+use sentry::Recovery::{Auto, Cached, Lr2};
+use support::*;
+
+#[test]
+fn a_cached_packet_is_resent_in_the_high_class_with_a_sync_that_claims_nothing() {
+    for recovery in [Cached, Auto] {
+        let mut bench = Bench::protected(recovery, 10, None);
+        bench.out.requester = None;
+        bench.status(3, 10, &[(3, 5), (7, 8)]);
+        let sync = Did::Sync { reason: Reason::Resent, next: None, class: High };
+        let resent = [3, 4, 7].map(|n| Did::Forward(n, High));
+        let did: Vec<_> =
+            bench.take().into_iter().filter(|d| !matches!(d, Did::Discard(..))).collect();
+        assert_eq!(did, [&resent[..], &[sync]].concat());
+        assert_eq!(bench.count(Metric::SentryResent), 3);
+        bench.check_books();
+    }
+}
+
+#[test]
+fn lr2_keeps_no_first_copies() {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    assert_eq!(bench.cache.frames(), 0);
+    bench.status(3, 10, &[(3, 5)]);
+    assert!(bench.forwarded().is_empty());
+}
+
+#[test]
+fn a_resent_packet_is_resent_again_only_if_the_status_could_have_known() {
+    let mut bench = Bench::protected(Cached, 10, None);
+    bench.status(3, 10, &[(3, 4)]);
+    let resent_at = bench.now;
+    bench.clear();
+    let patience = RTT.scale(5, 4);
+    bench.wait(patience - Span::from_nanos(1));
+    bench.status(3, 10, &[(3, 4)]);
+    assert!(bench.forwarded().is_empty(), "it echoes nothing that came after the resend");
+    bench.wait(Span::from_nanos(1));
+    bench.status(3, 10, &[(3, 4)]);
+    assert_eq!(bench.forwarded(), [(3, High)], "after 1.25 round trips it is late");
+
+    let mut bench = Bench::protected(Cached, 10, None);
+    bench.status(3, 10, &[(3, 4)]);
+    bench.clear();
+    bench.wait(Span::from_millis(2));
+    bench.status_with(3, 10, &[(3, 4)], |s| s.echo = resent_at - Span::from_nanos(1));
+    assert!(bench.forwarded().is_empty(), "an earlier SYNC proves nothing");
+    bench.status_with(3, 10, &[(3, 4)], |s| s.echo = resent_at);
+    assert_eq!(bench.forwarded(), [(3, High)], "the SYNC behind the resend arrived, it did not");
+}
+
+#[test]
+fn a_missing_packet_that_was_sent_once_is_resent_at_once() {
+    let mut bench = Bench::new(Cached);
+    bench.data(0..10);
+    bench.clear();
+    bench.status(3, 10, &[(3, 4)]);
+    assert_eq!(bench.forwarded(), [(3, High)], "later ones have arrived, so it is lost");
+}
+
+#[test]
+fn what_the_filter_let_through_is_kept_in_lr2_and_resent_without_the_source() {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    bench.status(3, 10, &[(3, 4)]);
+    bench.data(1..10);
+    assert_eq!(bench.cache.frames(), 1);
+    bench.clear();
+    bench.wait(RTT * 2);
+    bench.status(3, 10, &[(3, 4)]);
+    assert_eq!(bench.take()[..1], [Did::Forward(3, High)]);
+    assert_eq!(bench.count(Metric::NakSynthesised), 1, "no second NAK");
+    bench.check_books();
+}
+
+#[test]
+fn what_was_let_through_is_kept_until_it_is_known_to_have_arrived() {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    bench.status(3, 10, &[(3, 4), (6, 7)]);
+    bench.data(1..10);
+    let sent = bench.now;
+    assert_eq!(bench.cache.frames(), 2);
+    bench.wait(RTT);
+    bench.status_with(3, 10, &[(3, 4)], |s| s.echo = sent - Span::from_nanos(1));
+    assert_eq!(bench.cache.frames(), 2, "a STATUS from before it was sent");
+    bench.status_with(3, 10, &[(3, 4)], |s| s.echo = sent);
+    assert_eq!(bench.cache.frames(), 1, "6 waits at the Depot");
+    bench.status(4, 10, &[]);
+    assert_eq!(bench.cache.frames(), 0, "3 was delivered");
+    bench.check_books();
+}
+
+#[test]
+fn handles_are_released_by_what_the_depot_delivered_and_by_what_is_acknowledged() {
+    let mut bench = Bench::protected(Cached, 10, None);
+    assert_eq!(bench.cache.frames(), 10);
+    bench.status(4, 10, &[(4, 5)]);
+    assert_eq!(bench.cache.frames(), 6);
+    bench.ack(7, 1);
+    assert_eq!(bench.cache.frames(), 2);
+    bench.status(10, 10, &[]);
+    assert_eq!((bench.cache.frames(), bench.cache.used()), (0, 0));
+    bench.check_books();
+}
+
+#[test]
+fn a_full_cache_keeps_what_it_has_and_lets_the_rest_pass() {
+    let mut bench = Bench::new(Cached);
+    bench.cache = Budget::new(write(0).len() as u64 * 2, PLENTY);
+    bench.data(0..5);
+    assert_eq!(bench.forwarded(), (0..5).map(|n| (n, Data)).collect::<Vec<_>>());
+    assert_eq!((bench.cache.frames(), bench.count(Metric::SentryCacheFull)), (2, 3));
+    bench.status(0, 5, &[(0, 5)]);
+    assert_eq!(bench.forwarded(), [(0, High), (1, High)]);
+    bench.check_books();
+}
+
+#[test]
+fn a_status_that_claims_what_cannot_be_is_ignored() {
+    let ranges: [&[(i32, i32)]; 5] =
+        [&[(2, 2)], &[(3, 5), (4, 6)], &[(5, 6), (3, 4)], &[(1, 3)], &[(9, 11)]];
+    for missing in ranges {
+        let mut bench = Bench::new(Cached);
+        bench.data(0..10);
+        bench.clear();
+        assert!(!bench.status(2, 10, missing), "{missing:?}");
+        assert!(bench.take().is_empty() && !bench.flow.is_protected(), "{missing:?}");
+    }
+    let mut bench = Bench::new(Cached);
+    bench.data(0..10);
+    bench.clear();
+    assert!(!bench.status(11, 11, &[]), "it can't have delivered what was not sent");
+    assert!(!bench.status(5, 11, &[]), "nor hold it");
+    assert!(!bench.status_with(5, 9, &[], |s| s.from = psn(4)), "nor list what it delivered");
+    let now = bench.now;
+    let future = |s: &mut Status| s.echo = now + Span::from_nanos(1);
+    assert!(!bench.status_with(10, 10, &[], future), "nor have heard what was not said");
+    assert!(bench.take().is_empty() && !bench.flow.is_protected());
+    assert!(bench.status(10, 10, &[]));
+}
+
+#[test]
+fn an_ack_that_the_status_tells_of_is_issued_again_once() {
+    let mut bench = Bench::protected(Lr2, 10, Some(2));
+    let ack = |n| Some(LastAck { psn: psn(n), syndrome: Aeth::ACK_UNLIMITED, msn: 6 });
+    bench.status_with(8, 10, &[(8, 9)], |s| s.ack = ack(1));
+    assert!(!bench.take().iter().any(|d| matches!(d, Did::Ack { .. })), "the source has had it");
+    bench.status_with(8, 10, &[(8, 9)], |s| s.ack = ack(5));
+    assert!(bench.take().contains(&Did::Ack { psn: 5, msn: 6 }));
+    bench.status_with(8, 10, &[(8, 9)], |s| s.ack = ack(5));
+    assert!(!bench.take().iter().any(|d| matches!(d, Did::Ack { .. })));
+    bench.status_with(8, 10, &[(8, 9)], |s| s.ack = ack(10));
+    assert!(!bench.take().iter().any(|d| matches!(d, Did::Ack { .. })), "never sent");
+}
+
+#[test]
+fn no_ack_is_issued_where_the_requester_is_unknown_but_it_counts() {
+    let mut bench = Bench::protected(Lr2, 10, Some(2));
+    bench.out.requester = None;
+    let ack = LastAck { psn: psn(5), syndrome: Aeth::ACK_UNLIMITED, msn: 6 };
+    bench.status_with(6, 10, &[], |s| s.ack = Some(ack));
+    bench.out.requester = Some(7);
+    bench.status(7, 10, &[(7, 8)]);
+    assert_eq!(bench.take(), [Did::Nak { psn: 6, msn: 6 }]);
+}
+
+/// The destination acknowledged it in the flow's earlier life, or before this
+/// box started.
+#[test]
+fn no_ack_is_issued_for_a_packet_before_the_first() {
+    let mut bench = Bench::new(Lr2);
+    bench.data(0..4);
+    bench.clear();
+    let ack = LastAck { psn: psn(-1), syndrome: Aeth::ACK_UNLIMITED, msn: 6 };
+    bench.status_with(0, 4, &[], |s| s.ack = Some(ack));
+    assert!(bench.take().is_empty());
+    let ack = LastAck { psn: psn(0), ..ack };
+    bench.status_with(1, 4, &[], |s| s.ack = Some(ack));
+    assert_eq!(bench.take(), [Did::Ack { psn: 0, msn: 6 }]);
+}
+
+#[test]
+fn the_round_trip_is_measured_once_per_echo() {
+    let mut bench = Bench::new(Lr2);
+    bench.data([0]);
+    let sent = bench.now;
+    assert_eq!(bench.flow.rtt(), None);
+    bench.wait(Span::from_millis(20));
+    bench.status_with(1, 1, &[], |s| {
+        s.echo = sent;
+        s.hold = Span::from_millis(6);
+    });
+    assert_eq!(bench.flow.rtt(), Some(Span::from_millis(14)));
+    bench.wait(Span::from_millis(900));
+    bench.status_with(1, 1, &[], |s| s.echo = sent);
+    assert_eq!(bench.flow.rtt(), Some(Span::from_millis(14)), "the same echo measures nothing");
+}
+
+#[test]
+fn a_depot_that_started_anew_is_believed_from_its_first_status() {
+    let mut bench = Bench::protected(Lr2, 10, Some(1));
+    bench.status_with(3, 10, &[(3, 4)], |s| s.echo = Time::from_nanos(1_000_000_000));
+    bench.data([1]);
+    bench.clear();
+    // The new one holds nothing: what the old one held passes again.
+    let other = status(3, 3, &[]);
+    bench.with(|flow, cx| flow.on_status(cx, BOOT + 1, &other));
+    bench.wait(RTT * 4);
+    bench.data([5]);
+    assert_eq!(bench.forwarded(), [(5, High)]);
+}
+
+#[test]
+fn every_sync_but_resent_travels_with_the_data_and_claims_the_next_psn() {
+    let mut bench = Bench::protected(Cached, 10, Some(1));
+    bench.data([10]);
+    bench.run_timers(bench.now + RTT * 3);
+    bench.status(3, 11, &[(3, 4)]);
+    bench.data([3]);
+    bench.with(|flow, cx| flow.bypass(cx));
+    let mut seen = 0;
+    for did in bench.take() {
+        if let Did::Sync { reason, next, class } = did {
+            let expected = if reason == Reason::Resent { (None, High) } else { (Some(11), Data) };
+            assert_eq!((next, class), expected, "{reason:?}");
+            seen += 1;
+        }
+    }
+    assert!(seen >= 4, "{seen}");
+    let reasons: Vec<_> = bench.out.syncs.iter().map(|(_, sync)| sync.reason).collect();
+    assert!(reasons.contains(&Reason::Resent) && reasons.contains(&Reason::Release));
+}

@@ -1,0 +1,321 @@
+//! A flow with all that a switch gives it, and a record of what it made happen.
+//!
+//! PSNs are counted from the flow's first packet, which lies just before the
+//! end of the PSN space: every test also crosses the wrap.
+
+#![allow(dead_code)] // Each test program uses its part of it.
+
+use std::net::IpAddr;
+
+use arrayvec::ArrayVec;
+use common::budget::Budget;
+use common::control::{LastAck, PsnRange, Reason, Status, Sync};
+use common::frame::{Class, Packet};
+use common::heap::HeapFrame;
+use common::metrics::{Counters, Metric};
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::{Aeth, Bth, Headers, Opcode, Vlans, parse};
+use sentry::{Actions, Config, Cx, Flow, Recovery};
+
+/// The flow's first PSN.
+pub const FIRST: Psn = Psn::new(0xff_fff8);
+/// The round trip: no STATUS here measures another one, unless it says so.
+pub const RTT: Span = Span::from_millis(8);
+/// How long a packet counts as under way: the round trip and its margin.
+pub const UNDER_WAY: Span = Span::from_millis(9);
+pub const WINDOW_MAX: u64 = 1 << 10;
+pub const BOOT: u64 = 7;
+/// An amount of cache that is never full.
+pub const PLENTY: u64 = 1 << 30;
+
+pub fn psn(n: i32) -> Psn {
+    FIRST.offset(n as u32)
+}
+
+fn count_of(psn: Psn) -> i32 {
+    psn.distance(FIRST)
+}
+
+/// What a flow made happen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Did {
+    Forward(i32, Class),
+    Discard(i32, Metric),
+    Sync { reason: Reason, next: Option<i32>, class: Class },
+    Nak { psn: i32, msn: u32 },
+    Ack { psn: i32, msn: u32 },
+}
+
+/// Takes it down.
+pub struct Record {
+    pub did: Vec<Did>,
+    pub syncs: Vec<(u32, Sync)>,
+    pub counters: Counters,
+    pub requester: Option<u32>,
+    /// AckReq of the packets forwarded.
+    pub ack_reqs: Vec<bool>,
+    pub entered: u64,
+    pub left: u64,
+}
+
+impl Actions<HeapFrame> for Record {
+    fn forward(&mut self, packet: Packet<HeapFrame>, class: Class) {
+        let roce = parse(packet.bytes()).expect("what is forwarded was received");
+        self.did.push(Did::Forward(count_of(roce.psn), class));
+        self.ack_reqs.push(roce.ack_req);
+        self.left += 1;
+    }
+
+    fn discard(&mut self, packet: Packet<HeapFrame>, reason: Metric) {
+        let roce = parse(packet.bytes()).expect("what is dropped was received");
+        self.did.push(Did::Discard(count_of(roce.psn), reason));
+        self.left += 1;
+    }
+
+    fn sync(&mut self, epoch: u32, sync: Sync, class: Class) {
+        let next = sync.next_psn.map(count_of);
+        self.did.push(Did::Sync { reason: sync.reason, next, class });
+        self.syncs.push((epoch, sync));
+    }
+
+    fn requester(&self) -> Option<u32> {
+        self.requester
+    }
+
+    fn nak(&mut self, psn: Psn, msn: u32) {
+        self.did.push(Did::Nak { psn: count_of(psn), msn });
+    }
+
+    fn ack(&mut self, ack: LastAck) {
+        assert_eq!(ack.syndrome, Aeth::ACK_UNLIMITED);
+        self.did.push(Did::Ack { psn: count_of(ack.psn), msn: ack.msn });
+    }
+
+    fn count(&mut self, metric: Metric, n: u64) {
+        self.counters.add(metric, n);
+        if metric == Metric::CreatedHandle {
+            self.entered += n;
+        }
+    }
+}
+
+/// A flow at work.
+pub struct Bench {
+    pub flow: Flow<HeapFrame>,
+    pub config: Config,
+    pub cache: Budget,
+    pub epochs: u32,
+    pub now: Time,
+    pub out: Record,
+}
+
+impl Bench {
+    /// A flow of which no packet was seen yet; its requester is known.
+    pub fn new(recovery: Recovery) -> Self {
+        let config = Config {
+            recovery,
+            rtt_guess: RTT,
+            tail_timeout: None,
+            status_interval: None,
+            peer_timeout: None,
+            window_max: WINDOW_MAX,
+        };
+        let now = Time::from_nanos(1_000_000_000);
+        Self {
+            flow: Flow::new(&config, now, 1, FIRST),
+            config,
+            cache: Budget::new(PLENTY, PLENTY),
+            epochs: 1,
+            now,
+            out: Record {
+                did: Vec::new(),
+                syncs: Vec::new(),
+                counters: Counters::default(),
+                requester: Some(0x77),
+                ack_reqs: Vec::new(),
+                entered: 0,
+                left: 0,
+            },
+        }
+    }
+
+    /// A protected flow that has sent `n` packets long enough ago for none to
+    /// be under way. The Depot has said nothing but that it exists, the
+    /// destination that it has `acked` packets (one message each).
+    pub fn protected(recovery: Recovery, n: i32, acked: Option<i32>) -> Self {
+        let mut bench = Self::new(recovery);
+        bench.data(0..n);
+        assert!(bench.status(0, 0, &[]));
+        if let Some(acked) = acked {
+            bench.ack(acked - 1, acked as u32);
+        }
+        bench.wait(UNDER_WAY);
+        bench.clear();
+        bench
+    }
+
+    pub fn with<R>(
+        &mut self,
+        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Record>) -> R,
+    ) -> R {
+        let mut cx = Cx {
+            now: self.now,
+            config: &self.config,
+            cache: &mut self.cache,
+            epochs: &mut self.epochs,
+            out: &mut self.out,
+        };
+        event(&mut self.flow, &mut cx)
+    }
+
+    pub fn frame(&mut self, bytes: Vec<u8>) {
+        let roce = parse(&bytes).expect("a RoCEv2 frame");
+        self.out.entered += 1;
+        self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
+    }
+
+    /// The source sends these packets.
+    pub fn data(&mut self, psns: impl IntoIterator<Item = i32>) {
+        for n in psns {
+            self.frame(write(n));
+        }
+    }
+
+    /// The destination acknowledges packet `n`, having completed `msn`.
+    pub fn ack(&mut self, n: i32, msn: u32) {
+        self.with(|flow, cx| flow.on_ack(cx, psn(n), msn));
+    }
+
+    /// The destination asks for packet `n`.
+    pub fn nak(&mut self, n: i32) {
+        self.with(|flow, cx| flow.on_nak(cx, psn(n), 0));
+    }
+
+    /// The Depot reports; `missing` are ranges from .. to.
+    pub fn status(&mut self, expected: i32, high: i32, missing: &[(i32, i32)]) -> bool {
+        self.status_with(expected, high, missing, |_| {})
+    }
+
+    /// The same with something else in it.
+    pub fn status_with(
+        &mut self,
+        expected: i32,
+        high: i32,
+        missing: &[(i32, i32)],
+        change: impl FnOnce(&mut Status),
+    ) -> bool {
+        let mut status = status(expected, high, missing);
+        change(&mut status);
+        self.with(|flow, cx| flow.on_status(cx, BOOT, &status))
+    }
+
+    pub fn wait(&mut self, span: Span) {
+        self.now += span;
+    }
+
+    pub fn deadline(&self) -> Time {
+        self.flow.deadline(&self.config, self.now)
+    }
+
+    pub fn timer(&mut self) {
+        self.with(|flow, cx| flow.on_timer(cx));
+    }
+
+    /// Runs all timers until `until`, and stands there.
+    pub fn run_timers(&mut self, until: Time) {
+        let mut fired = 0;
+        while self.deadline() <= until {
+            self.now = self.now.max(self.deadline());
+            self.timer();
+            fired += 1;
+            assert!(fired < 10_000, "a timer that stays due");
+        }
+        self.now = until;
+    }
+
+    /// Forgets what was recorded so far.
+    pub fn clear(&mut self) {
+        self.out.did.clear();
+        self.out.syncs.clear();
+        self.out.ack_reqs.clear();
+    }
+
+    /// What was recorded since the last time.
+    pub fn take(&mut self) -> Vec<Did> {
+        std::mem::take(&mut self.out.did)
+    }
+
+    /// The same, but only packets forwarded, with their class.
+    pub fn forwarded(&mut self) -> Vec<(i32, Class)> {
+        let packet = |did| match did {
+            Did::Forward(n, class) => Some((n, class)),
+            _ => None,
+        };
+        self.take().into_iter().filter_map(packet).collect()
+    }
+
+    /// The same, but only NAKs to the source.
+    pub fn naks(&mut self) -> Vec<i32> {
+        let nak = |did| match did {
+            Did::Nak { psn, .. } => Some(psn),
+            _ => None,
+        };
+        self.take().into_iter().filter_map(nak).collect()
+    }
+
+    /// The same, but only the reasons of SYNCs.
+    pub fn syncs(&mut self) -> Vec<Reason> {
+        let sync = |did| match did {
+            Did::Sync { reason, .. } => Some(reason),
+            _ => None,
+        };
+        self.take().into_iter().filter_map(sync).collect()
+    }
+
+    pub fn count(&self, metric: Metric) -> u64 {
+        self.out.counters.get(metric)
+    }
+
+    /// in + created = out + held.
+    pub fn check_books(&self) {
+        assert_eq!(self.out.entered, self.out.left + self.cache.frames(), "a frame got lost");
+    }
+}
+
+/// What a Depot says that holds everything but `missing`.
+pub fn status(expected: i32, high: i32, missing: &[(i32, i32)]) -> Status {
+    let range = |(from, to): &(i32, i32)| PsnRange { start: psn(*from), len: (to - from) as u32 };
+    Status {
+        expected: psn(expected),
+        high: psn(high),
+        ack: None,
+        from: psn(expected),
+        to: psn(high),
+        missing: missing.iter().map(range).collect::<ArrayVec<_, 32>>(),
+        echo: Time::ZERO,
+        hold: Span::ZERO,
+        pressure: 0,
+        src_qpn: None,
+    }
+}
+
+/// A full packet from the middle of a WRITE.
+pub fn write(n: i32) -> Vec<u8> {
+    packet(Opcode::WRITE_MIDDLE, n, false, 256)
+}
+
+pub fn packet(opcode: Opcode, n: i32, ack_req: bool, len: usize) -> Vec<u8> {
+    let ip = |last| IpAddr::from([10, 0, 0, last]);
+    let headers = Headers::new([2; 6], [4; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64);
+    let bth = Bth { ack_req, ..Bth::new(opcode, 0x11, psn(n)) };
+    let mut frame = vec![0; headers.frame_len(len)];
+    headers.emit(&bth, &mut frame, |body| body.fill(n as u8));
+    frame
+}
+
+/// The frame with one bit of its payload flipped.
+pub fn damaged(mut frame: Vec<u8>) -> Vec<u8> {
+    frame[80] ^= 1;
+    frame
+}
