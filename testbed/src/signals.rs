@@ -1,6 +1,5 @@
 //! How the programs are told to stop, and tell that they run.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,8 +7,8 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Raised by the first SIGTERM or SIGINT. A second one ends the program at
-/// once.
+/// Raised by SIGTERM or SIGINT. Further ones change nothing: `timeout`, for
+/// one, sends two in a row, and the programs end soon after the first.
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
@@ -25,12 +24,9 @@ impl StopFlag {
 /// If the operating system refuses.
 pub fn stop_flag() -> Result<StopFlag> {
     let raised = Arc::new(AtomicBool::new(false));
-    let register = |signal| -> io::Result<()> {
-        flag::register_conditional_shutdown(signal, 130, Arc::clone(&raised))?;
-        flag::register(signal, Arc::clone(&raised))?;
-        Ok(())
-    };
-    [SIGTERM, SIGINT].into_iter().try_for_each(register).context("cannot catch signals")?;
+    for signal in [SIGTERM, SIGINT] {
+        flag::register(signal, Arc::clone(&raised)).context("cannot catch signals")?;
+    }
     Ok(StopFlag(raised))
 }
 

@@ -61,7 +61,7 @@ struct LinkOptions {
     /// Rate on the wire, 24 bytes of overhead per frame included [default: unlimited]
     #[arg(long, value_parser = each(units::rate))]
     rate: Vec<Each<u64>>,
-    /// Wire bytes that may wait for the line [default: 100 ms, at most 64 MiB]
+    /// Wire bytes that may wait for the line [default: 50 ms, at most 64 MiB]
     #[arg(long, value_name = "SIZE", value_parser = each(units::bytes))]
     queue: Vec<Each<u64>>,
     /// One-way delay
@@ -182,7 +182,7 @@ fn outage(text: &str) -> Result<Outage, String> {
 }
 
 /// What the line queues unless told otherwise.
-const DEFAULT_QUEUE_TIME: Span = Span::from_millis(100);
+const DEFAULT_QUEUE_TIME: Span = Span::from_millis(50);
 const MOST_DEFAULT_QUEUE: u64 = 64 << 20;
 /// Mean frame that memory is set aside for. Where data flows one way and ACKs
 /// the other, it is far more.
@@ -313,7 +313,7 @@ mod tests {
         assert_eq!((ab.drop, ba.drop), (vec![], vec![17, 18]));
         assert_eq!(ab.reordering.extra, Span::from_micros(500));
         assert_eq!(ba.corruption.bits, 2);
-        assert_eq!(ab.queue, 12_500_000);
+        assert_eq!(ab.queue, 6_250_000);
         assert!(ab.outage.is_some() && ba.outage.is_none());
     }
 

@@ -149,7 +149,7 @@ impl Way {
         }
         for (n, frame) in self.intake.drain(..).enumerate() {
             let arrived = self.last_poll + gap.scale(n as u64 + 1, frames);
-            self.direction.offer(frame, arrived, copies);
+            self.direction.offer(frame, arrived, now, copies);
         }
         self.last_poll = now;
         frames > 0

@@ -29,6 +29,10 @@ const BURSTS: usize = 8;
 /// scheduler's slice on a shared core; on a core of its own it is never used.
 const PACING_SLACK: Span = Span::from_millis(2);
 
+/// The longest that a requester waits for what is outstanding once it was told
+/// to stop.
+const STOP_DRAIN: Span = Span::from_millis(2_000);
+
 /// A host that is both sides ends when nothing has arrived for so long.
 const QUIET: Span = Span::from_millis(1_000);
 
@@ -148,7 +152,7 @@ impl Host {
         if self.workload.is_some() {
             self.sent.begin(start);
         }
-        let drain = Duration::from_secs_f64(options.workload.drain).into();
+        let patience: Span = Duration::from_secs_f64(options.workload.drain).into();
         let mut ceased: Option<Time> = None;
         loop {
             let now = clock.now();
@@ -156,10 +160,11 @@ impl Host {
                 ceased = Some(now);
             }
             let worked = self.poll(now, ceased.is_none());
-            if let Some(ceased) = ceased
-                && (self.is_done(options.role, now, stop) || now.since(ceased) >= drain)
-            {
-                return ceased;
+            if let Some(ceased) = ceased {
+                let drain = if stop.is_raised() { patience.min(STOP_DRAIN) } else { patience };
+                if self.is_done(options.role, now, stop) || now.since(ceased) >= drain {
+                    return ceased;
+                }
             }
             if live.is_due(now) {
                 live.send(now, lines.next(&self.nic, now.since(start)));

@@ -92,26 +92,26 @@ impl LossReason {
 
 /// Frames lost, by reason and kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Lost([ByKind; LossReason::ALL.len()]);
+pub struct Lost([[u64; Kind::ALL.len()]; LossReason::ALL.len()]);
 
 impl Lost {
-    pub(super) fn add(&mut self, reason: LossReason, kind: Kind, bytes: usize) {
-        self.0[reason as usize].add(kind, bytes);
+    pub(super) fn add(&mut self, reason: LossReason, kind: Kind) {
+        self.0[reason as usize][kind as usize] += 1;
     }
 
     /// Frames lost for one reason.
-    pub fn by(&self, reason: LossReason) -> &ByKind {
-        &self.0[reason as usize]
+    pub fn by(&self, reason: LossReason) -> u64 {
+        self.0[reason as usize].iter().sum()
     }
 
-    /// Frames of one kind lost for any reason.
+    /// Frames of one kind lost.
     pub fn of(&self, kind: Kind) -> u64 {
-        self.0.iter().map(|by_kind| by_kind.get(kind).frames).sum()
+        self.0.iter().map(|kinds| kinds[kind as usize]).sum()
     }
 
     /// Frames lost.
     pub fn total(&self) -> u64 {
-        self.0.iter().map(|by_kind| by_kind.total().frames).sum()
+        self.0.iter().flatten().sum()
     }
 }
 
@@ -123,7 +123,7 @@ impl Serialize for Lost {
             map.serialize_entry(kind.name(), &self.of(kind))?;
         }
         for reason in LossReason::ALL {
-            map.serialize_entry(reason.name(), self.by(reason))?;
+            map.serialize_entry(reason.name(), &self.by(reason))?;
         }
         map.end()
     }

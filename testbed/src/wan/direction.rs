@@ -87,18 +87,27 @@ impl<F: Frame> Direction<F> {
         })
     }
 
-    /// A frame that arrived at time `now`, not before any earlier one. `pool`
-    /// provides the copy if it is to be duplicated.
-    pub fn offer<P: Pool<Frame = F>>(&mut self, mut frame: F, now: Time, pool: &mut P) {
+    /// A frame that arrived at time `arrived`, not before any earlier one, and
+    /// was found at `now`. The line serves it as of its arrival; propagation
+    /// starts now at the earliest, so that the delay is never shorter than
+    /// configured, however uncertain the arrival is. `pool` provides the copy
+    /// if the frame is to be duplicated.
+    pub fn offer<P: Pool<Frame = F>>(
+        &mut self,
+        mut frame: F,
+        arrived: Time,
+        now: Time,
+        pool: &mut P,
+    ) {
         let (kind, len) = (Kind::of(frame.bytes()), frame.bytes().len());
         self.offered += 1;
         self.counters.offered.add(kind, len);
         let listed = self.listed.next(self.offered);
 
-        let Some(sent) = self.line.enqueue(wire_bytes(len), now) else {
-            return self.counters.lost.add(LossReason::Queue, kind, len);
+        let Some(sent) = self.line.enqueue(wire_bytes(len), arrived) else {
+            return self.counters.lost.add(LossReason::Queue, kind);
         };
-        let waiting = self.line.backlog(now);
+        let waiting = self.line.backlog(arrived);
         self.counters.queue_high_water_bytes = self.counters.queue_high_water_bytes.max(waiting);
 
         // Every frame on the line is one step of the loss model, whatever else
@@ -112,7 +121,7 @@ impl<F: Frame> Direction<F> {
             random.then_some(LossReason::Random)
         };
         if let Some(reason) = reason {
-            return self.counters.lost.add(reason, kind, len);
+            return self.counters.lost.add(reason, kind);
         }
 
         let corruption = &self.config.corruption;
@@ -126,7 +135,7 @@ impl<F: Frame> Direction<F> {
         } else {
             None
         };
-        self.send_off(frame, copy, kind, sent);
+        self.send_off(frame, copy, kind, sent.max(now));
     }
 
     fn copy<P: Pool<Frame = F>>(&mut self, frame: &F, pool: &mut P) -> Option<F> {
@@ -139,7 +148,7 @@ impl<F: Frame> Direction<F> {
         Some(copy)
     }
 
-    /// Starts the propagation of a frame whose last bit left at `sent`.
+    /// Starts the propagation of a frame at `sent`.
     fn send_off(&mut self, frame: F, copy: Option<F>, kind: Kind, sent: Time) {
         let jitter = Span::from_nanos(self.jitter.up_to(self.config.jitter.as_nanos()));
         let due = sent + self.config.delay + jitter;
@@ -197,7 +206,7 @@ impl<F: Frame> Direction<F> {
     /// The far end did not take the frame.
     pub fn refused(&mut self, receipt: Receipt) {
         self.counters.held -= 1;
-        self.counters.lost.add(LossReason::Egress, receipt.kind, receipt.len);
+        self.counters.lost.add(LossReason::Egress, receipt.kind);
     }
 
     /// What happened so far.

@@ -1,5 +1,6 @@
 //! What a frame is, for the counters. The link treats all alike.
 
+use common::control::DEFAULT_OPCODE;
 use common::wire::{self, Opcode};
 
 /// What a frame carries.
@@ -42,4 +43,4 @@ impl Kind {
 }
 
 /// Opcode of LR2 control messages unless a gateway is configured otherwise.
-const CONTROL: Opcode = Opcode(0xe1);
+const CONTROL: Opcode = DEFAULT_OPCODE;
