@@ -42,25 +42,25 @@ fn sweep(recovery: Recovery) {
 }
 
 #[test]
-#[allow(non_snake_case)] // The name is what a replay is filtered by.
+#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
 fn Lr2() {
     sweep(Recovery::Lr2);
 }
 
 #[test]
-#[allow(non_snake_case)]
+#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
 fn Cached() {
     sweep(Recovery::Cached);
 }
 
 #[test]
-#[allow(non_snake_case)]
+#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
 fn Auto() {
     sweep(Recovery::Auto);
 }
 
 #[test]
-#[allow(non_snake_case)]
+#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
 fn Off() {
     sweep(Recovery::Off);
 }

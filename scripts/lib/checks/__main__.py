@@ -1,0 +1,82 @@
+"""`python3 -m checks`; scripts/test prepares the machine for it."""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from lr2run import Ended, tidy_end
+
+from . import deny
+from .runner import Runner
+from .steps import LONG, Step, all_steps
+
+
+def _options(steps: list[Step]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/test",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Runs the steps named, or all, in this order:\n\n"
+        + "\n".join(f"  {step.name:<10} {step.what}" for step in steps),
+        epilog="Exit code: 0 all passed, 1 some failed, 2 could not run.",
+    )
+    parser.add_argument("steps", nargs="*", metavar="STEP", help="run only these")
+    parser.add_argument("--quick", action="store_true", help=f"all but {', '.join(LONG)}")
+    parser.add_argument("--keep-going", action="store_true", help="run later steps too when one has failed")
+    parser.add_argument("--verbose", action="store_true", help="show what every step prints")
+    parser.add_argument("--limit", type=int, default=25, metavar="MINUTES", help="give up after so many minutes [25]")
+    parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    names = [step.name for step in steps]
+    if unknown := [name for name in options.steps if name not in names]:
+        parser.error(f"no step {', '.join(unknown)}; the steps are {', '.join(names)}")
+    if options.limit < 1:
+        parser.error(f"--limit {options.limit}: give at least one minute")
+    return options
+
+
+def _chosen(options: argparse.Namespace, steps: list[Step]) -> list[Step]:
+    return [
+        step
+        for step in steps
+        if (not options.steps or step.name in options.steps) and not (options.quick and step.name in LONG)
+    ]
+
+
+def _run(runner: Runner, steps: list[Step], keep_going: bool) -> None:
+    failed_at = None
+    for step in steps:
+        if failed_at is not None and step.stage > failed_at and not keep_going:
+            runner.skip(step, "an earlier step failed (--keep-going)")
+            continue
+        if runner.run(step).word == "FAIL" and failed_at is None:
+            failed_at = step.stage
+
+
+def main() -> int:
+    steps = all_steps()
+    options = _options(steps)
+    if options.check:
+        return 0
+    chosen = _chosen(options, steps)
+    logs = Path(os.environ["LR2_CACHE"]) / "test"
+    logs.mkdir(parents=True, exist_ok=True)
+    runner = Runner(logs, options.verbose, options.limit * 60)
+    start = time.monotonic()
+    try:
+        with tidy_end(options.limit * 60 + 60), deny.installing(logs, any(step.name == "deny" for step in chosen)):
+            _run(runner, chosen, options.keep_going)
+    except Ended as error:
+        print(f"scripts/test: {error}", file=sys.stderr)
+        return error.exit_code
+    if len(chosen) > 1:
+        print("\n" + "\n".join(map(str, runner.verdicts)))
+    passed = sum(verdict.word == "PASS" for verdict in runner.verdicts)
+    word = "FAIL" if runner.failed else "PASS"
+    print(f"{word}: {passed} of {len(chosen)} steps passed, {time.monotonic() - start:.0f} s")
+    return 1 if runner.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Rules about the source tree that no compiler checks."""
+
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import ROOT
+
+_WRAPPER = "dpdk-sys-wrapper"
+_LONGEST = 500
+_CODE = {".rs", ".py", ".sh", ".c", ".h"}
+_NOT_OURS = {".git", "target", "__pycache__", "captures"}
+
+# The tree must stand alone: nothing beside it, and no one's private paths.
+# Spelled so that this file does not find itself.
+_OUTSIDE = re.compile(r"/wor[k]/|\.\./share[d]\b|/hom[e]/\w")
+_UNSAFE = re.compile(r"\bunsafe\s*(\{|fn\b|impl\b|trait\b|extern\b|\()")
+_ALLOW = re.compile(r"#!?\[(allow|expect)\(")
+
+
+def _files() -> Iterator[Path]:
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = sorted(set(folders) - _NOT_OURS)
+        for name in sorted(names):
+            yield Path(folder, name)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except UnicodeDecodeError:
+        return None
+
+
+def _in_file(path: Path, text: str) -> Iterator[str]:
+    name = path.relative_to(ROOT)
+    lines = text.splitlines()
+    if path.suffix in _CODE and len(lines) > _LONGEST:
+        yield f"{name}: {len(lines)} lines; {_LONGEST} at most, each file about one thing"
+    for number, line in enumerate(lines, 1):
+        if _OUTSIDE.search(line):
+            yield f"{name}:{number}: names a path outside the tree: {line.strip()}"
+        if path.suffix != ".rs":
+            continue
+        code = line.split("//")[0]
+        if name.parts[0] != _WRAPPER and _UNSAFE.search(code):
+            yield f"{name}:{number}: unsafe code; it belongs into {_WRAPPER}"
+        if _ALLOW.search(code) and not _reasoned(lines, number - 1):
+            yield f"{name}:{number}: a lint is switched off without a reason: {line.strip()}"
+
+
+def _reasoned(lines: list[str], at: int) -> bool:
+    """A comment on the line or above it, or a `reason` in the attribute."""
+    attribute = "".join(lines[at : at + 4]).split("]")[0]
+    return "//" in lines[at] or "reason" in attribute or (at > 0 and "//" in lines[at - 1])
+
+
+def _lints() -> Iterator[str]:
+    """Every crate but the wrapper takes the workspace's lints, which forbid unsafe code."""
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]
+    if workspace["lints"]["rust"].get("unsafe_code") != "forbid":
+        yield 'Cargo.toml: [workspace.lints.rust] must say unsafe_code = "forbid"'
+    for member in workspace["members"]:
+        crate = tomllib.loads((ROOT / member / "Cargo.toml").read_text())
+        if member != _WRAPPER and crate.get("lints") != {"workspace": True}:
+            yield f"{member}/Cargo.toml: needs [lints] workspace = true"
+
+
+def main() -> int:
+    found = list(_lints())
+    count = 0
+    for path in _files():
+        text = _text(path)
+        if text is not None:
+            count += 1
+            found += _in_file(path, text)
+    for problem in found:
+        print(problem)
+    print(f"{count} files, {len(found)} problems")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,78 @@
+"""The steps, in order: what is quick to say no comes first."""
+
+import shutil
+import sys
+from dataclasses import dataclass
+
+from . import ROOT
+
+# What builds and runs on a machine without DPDK, and what doesn't.
+_PURE = ("common", "sentry", "depot", "rnic", "switch", "tests")
+_DPDK = ("dpdk-sys-wrapper", "gateway", "testbed")
+
+Command = list[str]
+
+
+@dataclass(frozen=True)
+class Step:
+    name: str
+    what: str
+    stage: int
+    """A stage starts only if nothing failed in the ones before."""
+    limit_s: int
+    """On two cores, with nothing built."""
+    commands: list[Command]
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+def _packages(names: tuple[str, ...]) -> Command:
+    return [part for name in names for part in ("-p", name)]
+
+
+def _cargo(*arguments: str) -> Command:
+    return ["cargo", arguments[0], "--quiet", "--locked", *arguments[1:]]
+
+
+def _python(module: str, *arguments: str) -> Command:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def _unit() -> list[Command]:
+    pure = _packages(_PURE)
+    if shutil.which("cargo-nextest"):
+        # It runs no doc tests.
+        run = ["cargo", "nextest", "run", "--locked", "--status-level=fail", "--final-status-level=slow", *pure]
+        return [run, _cargo("test", "--doc", *pure)]
+    return [_cargo("test", *pure)]
+
+
+def _scripts() -> list[Command]:
+    folder = ROOT / "scripts"
+    files = [path for path in folder.rglob("*") if path.is_file()] + [ROOT / ".ci" / "run"]
+    shell = [str(path) for path in files if path.suffix == ".sh" or path.open("rb").read(2) == b"#!"]
+    python = [str(path) for path in files if path.suffix == ".py"]
+    # SC2187: busybox sh is checked as dash, which is what it resembles.
+    return [["shellcheck", "--external-sources", "--source-path=SCRIPTDIR", "--exclude=SC2187", *sorted(shell)], ["pyflakes3", *sorted(python)]]
+
+
+def all_steps() -> list[Step]:
+    clippy = [*_cargo("clippy", "--workspace", "--all-targets"), "--", "-D", "warnings"]
+    programs = [part for name in ("lr2-gateway", "lr2-wan", "lr2-host") for part in ("--bin", name)]
+    warnings_are_errors = (("RUSTDOCFLAGS", "-D warnings"),)
+    return [
+        Step("rules", "unsafe code, file sizes, paths outside the tree", 1, 30, [_python("checks.rules")]),
+        Step("scripts", "shellcheck, pyflakes", 1, 60, _scripts()),
+        Step("fmt", "cargo fmt --check", 1, 60, [["cargo", "fmt", "--check"]]),
+        Step("clippy", "cargo clippy on all targets, warnings are errors", 1, 420, [clippy]),
+        Step("docs", "rustdoc, warnings are errors", 1, 240, [_cargo("doc", "--workspace", "--no-deps")], warnings_are_errors),
+        Step("unit", "unit, property and doc tests of what needs no DPDK", 2, 600, _unit()),
+        Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 420, [_cargo("test", *_packages(_DPDK))]),
+        Step("deny", "licences, sources, duplicates, direction of dependencies", 2, 420, [_python("checks.deny")]),
+        Step("build", "the programs, optimised", 3, 480, [_cargo("build", "--release", *programs)]),
+        Step("demo", "scripts/demo in a short form, and its figures", 3, 240, [_python("checks.demo")]),
+        Step("rdma-e2e", "scripts/rdma-e2e: Soft-RoCE between two guests", 3, 840, [[str(ROOT / "scripts" / "rdma-e2e")]]),
+    ]
+
+
+LONG = ("build", "demo", "rdma-e2e")
+"""Steps that --quick leaves out."""
