@@ -41,6 +41,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
     parser.add_argument("--keep", action="store_true", help="keep the folder with logs and configurations")
     parser.add_argument(
+        "--capture", action="store_true", help="capture both guests' RoCE headers, into the folder of --keep"
+    )
+    parser.add_argument(
         "--through",
         choices=("gateways", "testpmd", "premise"),
         default="gateways",
@@ -69,7 +72,7 @@ def _run(options: argparse.Namespace, folder: Path) -> Run:
     with Processes(folder) as processes:
         link = _link(options, folder)
         guests = [Guest(number, options.guest, processes, folder, link.netdev(number)) for number in (1, 2)]
-        run = Run(link, Bench(*guests), set(options.only or []))
+        run = Run(link, Bench(*guests), set(options.only or []), folder if options.capture else None)
         try:
             run.all()
         except (Failed, ProcessFailed, TimedOut, Ended) as error:
@@ -85,7 +88,7 @@ def main() -> int:
     if options.check:
         return 0
     start = time.monotonic()
-    with tidy_end(_LIMIT_S), RunDir("lr2-e2e", keep=options.keep) as folder:
+    with tidy_end(_LIMIT_S), RunDir("lr2-e2e", keep=options.keep or options.capture) as folder:
         run = _run(options, folder.path)
         # For whoever wants to know why; not when a person had enough of it.
         folder.keep |= not run.ok and not (run.ended and run.ended.number != signal.SIGALRM)

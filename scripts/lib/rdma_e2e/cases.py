@@ -4,15 +4,13 @@ Completion and content only: two guests without hardware virtualisation on the
 cores of the gateways make rates and times meaningless.
 """
 
-import base64
-import concurrent.futures
 import re
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .bench import Bench, Failed
 from .guest import Guest
+from .sniff import frames, sniffing
 
 
 @dataclass(frozen=True)
@@ -39,31 +37,19 @@ _LISTENS_CM = "rdma resource show cm_id | grep -q LISTEN"
 def _ping(bench: Bench) -> str:
     """ARP and ICMP, large and small, compared byte for byte between what was sent and what arrived."""
     a, b = bench.guests
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        sniffers = [pool.submit(guest.run, _SNIFF, 90) for guest in bench.guests]
-        try:
-            for guest in bench.guests:
-                bench.ask(guest, "until grep -q listening /tmp/sniff.log; do sleep 0.2; done")
-            bench.ask(a, "ip neigh flush dev data0")
-            answered = sum(_answered(a, b, size) for size in (56, 1472, 8000))
-            neighbour = bench.ask(a, f"ip neigh show {b.ip} dev data0")
-        finally:
-            for guest in bench.guests:
-                guest.run("sleep 0.5; kill $(cat /tmp/sniff.pid)", 10)
-            concurrent.futures.wait(sniffers)
+    with sniffing(bench.guests, "arp or icmp"):
+        bench.ask(a, "ip neigh flush dev data0")
+        answered = sum(_answered(a, b, size) for size in (56, 1472, 8000))
+        neighbour = bench.ask(a, f"ip neigh show {b.ip} dev data0")
     if b.mac not in neighbour:
         raise Failed(f"ARP: {b.ip} should be at {b.mac}: {neighbour}")
-    compared = _compare(bench, a, b) + _compare(bench, b, a)
+    compared = _compare(a, b) + _compare(b, a)
     if compared < answered:
         raise Failed(f"only {compared} frames captured of {answered} answered pings")
     return f"{answered} of {3 * _PINGS} answered, {compared} frames arrived as sent"
 
 
 _PINGS = 20
-_SNIFF = (
-    "echo $$ >/tmp/sniff.pid; rm -f /tmp/sniff.log; "
-    "exec tcpdump -i data0 -Z root -U -w /tmp/sniff.pcap 'arp or icmp' 2>/tmp/sniff.log"
-)
 
 
 def _answered(a: Guest, b: Guest, size: int) -> int:
@@ -75,23 +61,14 @@ def _answered(a: Guest, b: Guest, size: int) -> int:
     return int(match[1])
 
 
-def _compare(bench: Bench, sender: Guest, receiver: Guest) -> int:
+def _compare(sender: Guest, receiver: Guest) -> int:
     """How many frames of `sender` arrived; each must be one that it sent."""
     mac = bytes.fromhex(sender.mac.replace(":", ""))
-    sent = {frame for frame in _captured(bench, sender) if frame[6:12] == mac}
-    arrived = [frame for frame in _captured(bench, receiver) if frame[6:12] == mac]
+    sent = {frame for frame in frames(sender) if frame[6:12] == mac}
+    arrived = [frame for frame in frames(receiver) if frame[6:12] == mac]
     if changed := [frame for frame in arrived if frame not in sent]:
         raise Failed(f"{len(changed)} frames from {sender.name} arrived changed; one is {changed[0].hex()}")
     return len(arrived)
-
-
-def _captured(bench: Bench, guest: Guest) -> Iterator[bytes]:
-    pcap = base64.b64decode(bench.ask(guest, "base64 /tmp/sniff.pcap", 60))
-    at = 24
-    while at + 16 <= len(pcap):
-        length = struct.unpack_from("<IIII", pcap, at)[2]
-        yield pcap[at + 16 : at + 16 + length]
-        at += 16 + length
 
 
 def _tcp(bench: Bench) -> str:

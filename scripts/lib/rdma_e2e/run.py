@@ -1,7 +1,9 @@
 """One run: which tests, through what, and what came of them."""
 
+import contextlib
 import time
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from lr2run import Ended, TimedOut
@@ -11,6 +13,7 @@ from .bench import Bench, Failed
 from .cases import Case
 from .link import Gateways, Link, Premise
 from .premise import unexpected
+from .sniff import pcap, sniffing
 
 _BOOT_S = 120
 _LINK_UP_S = 30
@@ -19,10 +22,11 @@ _LINK_UP_S = 30
 class Run:
     """One run: its tests and their results."""
 
-    def __init__(self, link: Link, bench: Bench, only: set[str]) -> None:
+    def __init__(self, link: Link, bench: Bench, only: set[str], captures: Path | None) -> None:
         self.link = link
         self.bench = bench
         self.only = only
+        self.captures = captures
         self.results: list[dict[str, Any]] = []
         self.reports: dict[str, dict[str, Any]] = {}
         self.ended: Ended | None = None
@@ -80,7 +84,8 @@ class Run:
         if isinstance(self.link, Premise):
             self.link.gateway.begin(lose=case.patient)
         try:
-            detail = case.run(self.bench)
+            with self._captured(f"{case.name}-{mode}") if case.rdma else contextlib.nullcontext():
+                detail = case.run(self.bench)
         except Failed as failure:
             problems.append(str(failure))
         seconds = time.monotonic() - start
@@ -108,6 +113,17 @@ class Run:
             },
             "rnics": {name: {k: v for k, v in each.items() if v} for name, each in rnics.items()},
         }
+
+    @contextlib.contextmanager
+    def _captured(self, name: str) -> Iterator[None]:
+        """With `captures` set: the headers of both guests' RoCE packets, a file each."""
+        if self.captures is None:
+            yield
+            return
+        with sniffing(self.bench.guests, "udp port 4791", snaplen=128):
+            yield
+        for guest in self.bench.guests:
+            (self.captures / f"{name}-{guest.name}.pcap").write_bytes(pcap(guest))
 
     def _trouble(self) -> Iterator[str]:
         for guest in self.bench.guests:
