@@ -221,15 +221,11 @@ impl<F: Frame> Flow<F> {
 
     /// A SYNC about this flow, already authenticated.
     pub fn on_sync<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, life: Life, sync: &Sync) {
-        match self.life {
-            Some(old) if old == life => {}
-            Some(old)
-                if old.node == life.node && (old.boot, old.epoch) > (life.boot, life.epoch) =>
-            {
-                return;
-            }
-            Some(_) => self.forget(cx),
-            None => {}
+        if self.is_replaced_by(life) {
+            self.forget(cx);
+        } else if self.life.is_some_and(|known| known != life) {
+            // An older one, overtaken.
+            return;
         }
         if sync.reason == Reason::Release {
             return self.let_go(cx);
@@ -260,6 +256,13 @@ impl<F: Frame> Flow<F> {
             (self.echo, self.echo_at) = (sync.sent_at, cx.now);
         }
         self.report(cx, Cause::Sync);
+    }
+
+    /// Whether a SYNC of `life` ends the life that is known.
+    pub fn is_replaced_by(&self, life: Life) -> bool {
+        self.life.is_some_and(|known| {
+            known.node != life.node || (known.boot, known.epoch) < (life.boot, life.epoch)
+        })
     }
 
     /// The Sentry no longer protects the flow, or this box stops: hands on in

@@ -14,6 +14,9 @@ use crate::{Actions, Cx, Flow};
 pub enum Verdict {
     /// It goes on to the source.
     Forward,
+    /// It goes on to the source, and shows that another life of the queue pair
+    /// has begun: what was known of its requester is void.
+    NewLife,
     /// It ends here: the hole it speaks of is already being repaired.
     Absorb,
 }
@@ -39,7 +42,7 @@ impl<F: Frame> Flow<F> {
         if self.acked.is_some_and(|acked| seq < acked) {
             // It takes back what it acknowledged: another life of the QP†.
             self.forget(cx);
-            return Verdict::Forward;
+            return Verdict::NewLife;
         }
         self.advance_acked(cx, seq, msn);
         let ours = self.life.is_some()

@@ -179,6 +179,7 @@ impl<F: Frame> Flow<F> {
     /// an epoch of its own, begins at `psn`.
     fn begin_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn) {
         self.forget(cx);
+        cx.out.new_life();
         let (rtt, pmtu) = (self.rtt, self.pmtu);
         let epoch = cx.new_epoch();
         *self = Self { rtt, pmtu, ..Self::new(cx.config, cx.now, epoch, psn) };

@@ -89,6 +89,9 @@ pub trait Actions<F: Frame> {
     fn sync(&mut self, epoch: u32, sync: Sync, class: Class);
     /// The requester's QPN, if it is known beyond doubt.
     fn requester(&self) -> Option<u32>;
+    /// Another life of the flow's QP number begins: its requester may be
+    /// another one, and is unknown from now on.
+    fn new_life(&mut self);
     /// Sends the source a NAK (PSN sequence error) that asks for `psn`, after
     /// `msn` messages.
     fn nak(&mut self, psn: Psn, msn: u32);

@@ -96,6 +96,7 @@ fn a_leap_of_the_psn_begins_a_new_life() {
         assert!(did.contains(&Did::Forward(leap, Data)));
         assert_eq!(bench.out.syncs[0].0, 2, "the SYNC speaks of the new life");
         assert_eq!(bench.out.syncs[0].1.acked, None, "of which nothing is acknowledged");
+        assert_eq!(bench.out.syncs[0].1.src_qpn, None, "and whose requester is unknown");
         bench.check_books();
     }
     for no_leap in [2 + far, 2 - far] {

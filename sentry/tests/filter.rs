@@ -125,7 +125,7 @@ fn two_fruitless_passes_are_filtered_and_then_everything_passes_until_acked_move
     bench.status(3, 10, &[(3, 4)]);
     bench.data([2]); // solicited
     bench.clear();
-    let mut pass = |bench: &mut Bench| {
+    let pass = |bench: &mut Bench| {
         bench.data([2, 5, 6]);
         bench.forwarded().iter().filter(|(n, _)| *n >= 5).count()
     };

@@ -82,7 +82,11 @@ impl<F: Frame> Switch<F> {
         });
         match verdict {
             Some(depot::Verdict::Absorb) => self.voice.counters.inc(Metric::DropNakAbsorbed),
-            _ => self.forward(side, frame, io),
+            Some(depot::Verdict::NewLife) => {
+                self.table.begin_life(flow);
+                self.forward(side, frame, io);
+            }
+            Some(depot::Verdict::Forward) | None => self.forward(side, frame, io),
         }
     }
 

@@ -75,13 +75,17 @@ impl<F: Frame> Switch<F> {
                 None => return Metric::DropControlUnknownFlow,
             },
         };
-        self.adopt_requester(id, sync.src_qpn, io);
-        if let Some(entry) = self.table.get_mut(id)
-            && let Pipeline::Depot(stage) = &mut entry.pipeline
-        {
-            stage.node = Some(header.node);
-        }
         let life = depot::Life { node: header.node, boot: header.boot, epoch: header.epoch };
+        let Some(Pipeline::Depot(stage)) = self.table.get_mut(id).map(|entry| &mut entry.pipeline)
+        else {
+            return Metric::DropControlUnknownFlow;
+        };
+        stage.node = Some(header.node);
+        if stage.state.is_replaced_by(life) {
+            // The requester of another life may be another one, too.
+            self.table.begin_life(id);
+        }
+        self.adopt_requester(id, sync.src_qpn, io);
         self.with_depot(id, io, |flow, cx| flow.on_sync(cx, life, sync));
         Metric::DropSyncConsumed
     }

@@ -27,6 +27,8 @@ pub(crate) struct Output<'a, P, S> {
     pub requester: Option<u32>,
     /// The box that answers, or asks, for this flow.
     pub node: Option<u32>,
+    /// Another life of the flow began during the event.
+    pub is_reborn: bool,
 }
 
 /// Hands a frame to the sink and books it.
@@ -115,6 +117,12 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
 
     fn requester(&self) -> Option<u32> {
         self.requester
+    }
+
+    fn new_life(&mut self) {
+        // Already the SYNC that announces it must not name the old requester.
+        self.requester = None;
+        self.is_reborn = true;
     }
 
     fn nak(&mut self, psn: Psn, msn: u32) {

@@ -34,7 +34,7 @@ pub struct Switch<F: Frame> {
     cache: Budget,
     reorder: Budget,
     epochs: u32,
-    draining: bool,
+    pub(crate) draining: bool,
     sweep: Sweep,
 }
 
@@ -362,6 +362,7 @@ impl<F: Frame> Switch<F> {
             dest_qpn: entry.key.dest_qpn,
             requester,
             node: stage.node,
+            is_reborn: false,
         };
         let mut cx = sentry::Cx {
             now: io.now,
@@ -371,10 +372,14 @@ impl<F: Frame> Switch<F> {
             out: &mut out,
         };
         let result = event(&mut stage.state, &mut cx);
+        let is_reborn = out.is_reborn;
         let deadline = stage.state.deadline(&self.sentry, io.now);
         if deadline < entry.armed {
             entry.armed = deadline;
             self.timers.push(deadline, id, entry.generation);
+        }
+        if is_reborn {
+            self.table.begin_life(id);
         }
         Some(result)
     }
@@ -397,6 +402,7 @@ impl<F: Frame> Switch<F> {
             dest_qpn: entry.key.dest_qpn,
             requester,
             node: stage.node,
+            is_reborn: false,
         };
         let mut cx =
             depot::Cx { now: io.now, config: &self.depot, pool: &mut self.reorder, out: &mut out };

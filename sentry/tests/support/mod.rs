@@ -83,6 +83,10 @@ impl Actions<HeapFrame> for Record {
         self.requester
     }
 
+    fn new_life(&mut self) {
+        self.requester = None;
+    }
+
     fn nak(&mut self, psn: Psn, msn: u32) {
         self.did.push(Did::Nak { psn: count_of(psn), msn });
     }

@@ -1,0 +1,289 @@
+//! Whose answers are whose: a NAK that reached a wrong queue pair would complete
+//! what was never delivered.
+
+mod support;
+
+use common::control::{Reason, Status, Sync};
+use common::frame::Side::{Lan, Wan};
+use common::metrics::Metric;
+use common::time::Span;
+use common::wire::{Aeth, Opcode};
+use support::*;
+use switch::Recovery;
+
+/// For longer than this an answer must be confirmed.
+const SPREAD: Span = Span::from_millis(20);
+
+fn other_port() -> common::wire::Headers {
+    with_port(&inbound(), PORT + 1)
+}
+
+/// The host's flow towards QP 0x22 has sent PSNs 0..20.
+fn one_flow() -> Bench {
+    let mut bench = Bench::new(Recovery::Lr2);
+    for psn in 0..20 {
+        bench.lan(request(&outbound(), 0x22, psn));
+    }
+    bench
+}
+
+#[test]
+fn a_single_flow_is_paired_after_two_answers_from_the_same_port() {
+    let mut bench = one_flow();
+    bench.assert_passes(Wan, &ack(&inbound(), 0x11, 1));
+    bench.wait(SPREAD);
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+    bench.assert_passes(Wan, &ack(&inbound(), 0x11, 3));
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+}
+
+#[test]
+fn or_three_from_another_one() {
+    let mut bench = one_flow();
+    for psn in [1, 3] {
+        bench.assert_passes(Wan, &ack(&other_port(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+    bench.assert_passes(Wan, &ack(&other_port(), 0x11, 5));
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+}
+
+#[test]
+fn the_confirmations_outlast_two_round_trips() {
+    let mut bench = one_flow();
+    for psn in 1..10 {
+        bench.wan(ack(&inbound(), 0x11, psn));
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+    bench.wait(SPREAD - Span::from_nanos(1));
+    bench.wan(ack(&inbound(), 0x11, 10));
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+    bench.wait(Span::from_nanos(1));
+    bench.wan(ack(&inbound(), 0x11, 11));
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+}
+
+#[test]
+fn the_same_answer_again_confirms_nothing() {
+    let mut bench = one_flow();
+    for _ in 0..5 {
+        bench.wan(ack(&inbound(), 0x11, 1));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+#[test]
+fn two_flows_with_the_same_psns_stay_ambiguous() {
+    let mut bench = one_flow();
+    for psn in 0..20 {
+        bench.lan(request(&outbound(), 0x23, psn));
+    }
+    for psn in 0..20 {
+        bench.assert_passes(Wan, &ack(&inbound(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+#[test]
+fn an_answer_beyond_what_a_flow_has_sent_rules_it_out_for_good() {
+    let mut bench = one_flow();
+    for psn in 0..10 {
+        bench.lan(request(&outbound(), 0x23, psn));
+    }
+    bench.wan(ack(&inbound(), 0x11, 5));
+    bench.wait(SPREAD);
+    bench.wan(ack(&inbound(), 0x11, 12)); // 0x23 has not sent it
+    for psn in 10..20 {
+        bench.lan(request(&outbound(), 0x23, psn));
+    }
+    bench.wait(SPREAD);
+    bench.wan(ack(&inbound(), 0x11, 14));
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+    // It is 0x22 whose packets are acknowledged.
+    bench.wan(ack(&inbound(), 0x12, 15));
+    let sent = bench.lan(request(&outbound(), 0x22, 20));
+    assert!(sent.iter().all(|s| s.sync().is_none()));
+}
+
+#[test]
+fn a_nak_may_ask_for_the_very_next_packet_but_an_ack_may_not_have_it() {
+    let mut bench = one_flow();
+    for psn in [18, 20] {
+        bench.wan(nak(&inbound(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+    let mut bench = one_flow();
+    for psn in [18, 20, 19] {
+        bench.wan(ack(&inbound(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+/// READ responses take the PSNs of the request: more of them than packets were
+/// sent. That rules nothing out.
+#[test]
+fn answers_to_reads_do_not_rule_their_flow_out() {
+    for role_is_sentry in [true, false] {
+        let mut bench = Bench::new(Recovery::Lr2);
+        let (side, there, back) = if role_is_sentry {
+            (Lan, outbound(), inbound())
+        } else {
+            (Wan, inbound(), outbound())
+        };
+        for psn in 0..200 {
+            bench.receive(side, request(&there, 0x22, psn));
+        }
+        // Another queue pair reads 100 packets.
+        bench.receive(side, read(&there, 0x33, 0, 100));
+        for psn in 0..100 {
+            let response = frame(&back, Opcode::READ_RESPONSE_MIDDLE, 0x44, psn, &[0; 256]);
+            bench.receive(side.other(), response);
+            bench.wait(Span::from_millis(1));
+        }
+        assert_eq!(bench.count(Metric::FlowPaired), 0, "0x44 is not the requester of 0x22");
+    }
+}
+
+#[test]
+fn both_ends_may_have_the_same_qpn() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    for psn in 0..20 {
+        bench.lan(request(&outbound(), 0x11, psn));
+        bench.wan(request(&inbound(), 0x11, 500 + psn));
+    }
+    for psn in [1, 3] {
+        bench.wan(ack(&inbound(), 0x11, psn));
+        bench.lan(ack(&outbound(), 0x11, 500 + psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 1, "the two flows are each other's peers");
+}
+
+#[test]
+fn vlans_separate_flows() {
+    let mut bench = one_flow();
+    for psn in 1..10 {
+        bench.assert_passes(Wan, &ack(&tagged(&inbound(), 7), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+    bench.lan(request(&tagged(&outbound(), 7), 0x22, 0));
+    assert_eq!(bench.count(Metric::SyncOpen), 2, "the same QPN in another VLAN is another flow");
+}
+
+#[test]
+fn naks_and_rnr_naks_reach_their_flow() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    let epoch = bench.protect(0x22, 0..20);
+    bench.status(0x22, epoch, Status { src_qpn: Some(0x11), ..report(0, 0, &[]) });
+    bench.wait(RTT * 2);
+    for (syndrome, metric) in
+        [(Aeth::NAK_PSN_SEQUENCE, Metric::NakDestination), (Aeth::RNR + 3, Metric::NakRnr)]
+    {
+        bench.assert_passes(Wan, &answer(&inbound(), 0x11, 5, syndrome));
+        assert_eq!(bench.count(metric), 1);
+        for psn in 5..20 {
+            bench.lan(request(&outbound(), 0x22, psn));
+        }
+    }
+    assert_eq!(bench.count(Metric::SentryNeeded), 30, "all that was asked for");
+    assert_eq!(bench.count(Metric::PassSolicited), 2);
+    // An error that no gateway can help with.
+    bench.assert_passes(Wan, &answer(&inbound(), 0x11, 5, Aeth::NAK_REMOTE_ACCESS));
+}
+
+#[test]
+fn the_peers_knowledge_of_the_requester_is_adopted() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    let epoch = bench.protect(0x22, 0..20);
+    let ack = common::control::LastAck {
+        psn: common::psn::Psn::new(4),
+        syndrome: Aeth::ACK_UNLIMITED,
+        msn: 2,
+    };
+    let lost = Status { ack: Some(ack), src_qpn: Some(0x11), ..report(7, 20, &[(7, 8)]) };
+    let sent = bench.status(0x22, epoch, lost);
+    // The ACK that the source may not have got, then the NAK.
+    assert_eq!(naks(&sent), [(0x11, 4), (0x11, 5)]);
+    let nak = sent.last().expect("the NAK");
+    let aeth = nak.roce().aeth(&nak.bytes).expect("an AETH");
+    assert_eq!((aeth.syndrome, aeth.msn), (Aeth::NAK_PSN_SEQUENCE, 2));
+
+    let mut bench = Bench::new(Recovery::Lr2);
+    let sent = bench.sync(0x33, 1, Sync { src_qpn: Some(0x44), ..open(0) });
+    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x44));
+    assert_eq!(sent[0].roce().dest_qpn, 0x44, "and the STATUS goes there");
+}
+
+#[test]
+fn a_new_life_of_a_flow_has_no_requester_yet() {
+    const WINDOW_MAX: u32 = 1 << 19;
+    let mut bench = Bench::new(Recovery::Lr2);
+    let epoch = bench.protect(0x22, 0..20);
+    bench.status(0x22, epoch, Status { src_qpn: Some(0x11), ..report(0, 0, &[]) });
+    let leap = 20 + WINDOW_MAX + 1;
+    let sent = bench.lan(request(&outbound(), 0x22, leap));
+    let (header, sync) = sent.iter().find_map(Sent::sync).expect("SYNC(open)");
+    assert_ne!(header.epoch, epoch);
+    assert_eq!(sync.src_qpn, None);
+}
+
+/// Nor at the Depot: what it tells would be adopted at the other end.
+#[test]
+fn a_new_life_has_no_requester_at_the_depot_either() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    let sent = bench.sync(0x33, 1, Sync { src_qpn: Some(0x44), ..open(0) });
+    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x44));
+    let sent = bench.sync(0x33, 2, open(0));
+    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, None);
+    let sent = bench.sync(0x33, 3, Sync { src_qpn: Some(0x55), ..open(0) });
+    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x55));
+    // An older one changes nothing.
+    assert!(bench.sync(0x33, 2, Sync { src_qpn: Some(0x44), ..open(0) }).is_empty());
+    let keepalive = Sync { reason: Reason::Keepalive, ..open(0) };
+    let sent = bench.sync(0x33, 3, keepalive);
+    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x55));
+}
+
+#[test]
+fn a_nak_below_acked_dissolves_the_pair() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    let epoch = bench.protect(0x22, 0..20);
+    bench.status(0x22, epoch, Status { src_qpn: Some(0x11), ..report(0, 0, &[]) });
+    bench.wan(ack(&inbound(), 0x11, 15));
+    bench.assert_passes(Wan, &nak(&inbound(), 0x11, 5));
+    assert_eq!(bench.count(Metric::FlowNewEpoch), 1);
+    let sent = bench.lan(request(&outbound(), 0x22, 20));
+    let (_, sync) = sent.iter().find_map(Sent::sync).expect("SYNC(open)");
+    assert_eq!(sync.src_qpn, None);
+
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.sync(0x33, 1, Sync { src_qpn: Some(0x44), ..open(0) });
+    for psn in 0..20 {
+        bench.wan(request(&inbound(), 0x33, psn));
+    }
+    bench.lan(ack(&outbound(), 0x44, 15));
+    bench.assert_passes(Lan, &nak(&outbound(), 0x44, 5));
+    let sent = bench.sync(0x33, 2, open(20));
+    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, None);
+}
+
+#[test]
+fn a_nak_that_the_depot_repairs_is_absorbed() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.sync(0x33, 1, Sync { src_qpn: Some(0x44), ..open(0) });
+    for psn in [0, 1, 3] {
+        bench.wan(request(&inbound(), 0x33, psn));
+    }
+    let sent = bench.lan(nak(&outbound(), 0x44, 2));
+    assert!(sent.iter().all(|s| s.status().is_some()), "only a STATUS leaves");
+    assert_eq!(bench.count(Metric::DropNakAbsorbed), 1);
+    let sent = bench.wan(request(&inbound(), 0x33, 2));
+    assert_eq!(psns(&sent, Lan), [2, 3]);
+    bench.assert_passes(Lan, &nak(&outbound(), 0x44, 3));
+}

@@ -1,0 +1,176 @@
+//! What passes, whatever happens (DESIGN §3).
+
+mod support;
+
+use std::path::Path;
+
+use common::frame::Side::{Lan, Wan};
+use common::metrics::Metric;
+use common::time::Time;
+use common::wire::{Opcode, parse};
+use pcap_file::pcap::PcapReader;
+use support::*;
+use switch::{Config, Recovery, Role};
+
+fn capture(name: &str) -> Vec<Vec<u8>> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../common/tests/captures").join(name);
+    let file = std::fs::File::open(&path).expect("the captures are in the repository");
+    let mut reader = PcapReader::new(file).expect("a pcap");
+    let mut frames = Vec::new();
+    while let Some(packet) = reader.next_packet() {
+        frames.push(packet.expect("a whole one").data.into_owned());
+    }
+    frames
+}
+
+fn udp(port: u16, len: usize) -> Vec<u8> {
+    let mut frame = frame(&outbound(), Opcode::SEND_ONLY, 1, 1, &vec![0; len]);
+    frame[36..38].copy_from_slice(&port.to_be_bytes());
+    frame
+}
+
+#[test]
+fn what_is_not_roce_passes() {
+    let mut arp = vec![0xff; 60];
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    let mut tcp = udp(4791, 40);
+    tcp[23] = 6;
+    let mut fragment = udp(4791, 40);
+    fragment[20] = 0x20;
+    let mut later_fragment = udp(4791, 40);
+    later_fragment[20..22].copy_from_slice(&[0, 9]);
+    let frames = [arp, tcp, fragment, later_fragment, udp(53, 40), vec![], vec![1; 13]];
+    for side in [Lan, Wan] {
+        let mut bench = Bench::new(Recovery::Auto);
+        for frame in &frames {
+            bench.assert_passes(side, frame);
+        }
+        assert_eq!(bench.count(Metric::PassedOther), frames.len() as u64);
+        assert_eq!(bench.switch.next_deadline(), Time::NEVER);
+    }
+}
+
+#[test]
+fn malformed_roce_passes() {
+    let good = request(&outbound(), 0x11, 5);
+    let mut lengths = good.clone();
+    lengths[38] ^= 1;
+    let mut version = good.clone();
+    version[43] |= 3;
+    let mut no_extension = frame(&outbound(), Opcode::READ_REQUEST, 1, 1, &[0; 16]);
+    no_extension[42] = Opcode::FETCH_ADD.0;
+    let truncated = good[..good.len() - 1].to_vec();
+    for side in [Lan, Wan] {
+        let mut bench = Bench::new(Recovery::Auto);
+        for frame in [&lengths, &version, &no_extension, &truncated] {
+            bench.assert_passes(side, frame);
+        }
+        assert_eq!(bench.count(Metric::PassedMalformed), 4);
+    }
+}
+
+#[test]
+fn other_transports_and_unknown_opcodes_pass() {
+    // UD, UC, CNP, XRC, another manufacturer's, RC without a meaning.
+    let opcodes = [0x64, 0x24, 0x81, 0xa4, 0xe5, 0x1f];
+    for side in [Lan, Wan] {
+        let mut bench = Bench::new(Recovery::Auto);
+        for opcode in opcodes {
+            bench.assert_passes(side, &frame(&outbound(), Opcode(opcode), 0x11, 7, &[9; 64]));
+        }
+        assert_eq!(bench.count(Metric::PassedTransport), opcodes.len() as u64);
+        bench.housekeeping();
+        assert_eq!(bench.count(Metric::FlowsAll), 0, "nothing is remembered of them");
+    }
+}
+
+/// Ours is told by its magic; the opcode may be somebody else's, too.
+#[test]
+fn a_strange_packet_with_the_control_opcode_passes() {
+    for side in [Lan, Wan] {
+        let mut bench = Bench::new(Recovery::Auto);
+        bench.assert_passes(side, &frame(&outbound(), Opcode(0xe1), 0x11, 7, &[9; 116]));
+        assert_eq!(bench.count(Metric::PassedTransport), 1);
+    }
+}
+
+/// Without a peer a box is a wire, both ways, whatever real RNICs say.
+#[test]
+fn real_traffic_passes_byte_for_byte() {
+    for name in ["rc_send", "rc_write_128k", "rc_read", "rc_atomic", "rping_cm", "loss_write"] {
+        for recovery in [Recovery::Off, Recovery::Lr2, Recovery::Cached, Recovery::Auto] {
+            let mut bench = Bench::new(recovery);
+            let frames = capture(&format!("{name}.pcap"));
+            assert!(!frames.is_empty());
+            let first = frames.iter().find_map(|f| parse(f).ok()).expect("RoCEv2").src;
+            for frame in frames {
+                let side = if parse(&frame).is_ok_and(|r| r.src != first) { Wan } else { Lan };
+                let sent = bench.receive(side, frame.clone());
+                let through: Vec<_> = sent.iter().filter(|s| s.control().is_none()).collect();
+                assert_eq!(through.len(), 1, "{name} {recovery:?}");
+                assert_eq!((through[0].side, &through[0].bytes), (side.other(), &frame));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_table_passes() {
+    let mut config = Config::lab(Recovery::Auto, NODE, BOOT);
+    config.max_flows = 2;
+    let mut bench = Bench::with(config);
+    bench.lan(request(&outbound(), 1, 5));
+    bench.lan(request(&outbound(), 2, 5));
+    bench.assert_passes(Lan, &request(&outbound(), 3, 5));
+    bench.assert_passes(Wan, &request(&inbound(), 3, 5));
+    assert_eq!(bench.count(Metric::PassedTableFull), 2);
+    bench.assert_passes(Wan, &ack(&inbound(), 77, 5));
+    bench.sync(9, 1, open(5));
+    assert_eq!(bench.count(Metric::DropControlUnknownFlow), 1);
+    bench.lan(request(&outbound(), 2, 6));
+    assert_eq!(bench.count(Metric::SentryNew), 3, "the others work on");
+}
+
+#[test]
+fn a_role_is_kept() {
+    for (role, sentry, depot) in
+        [(Role::Sentry, true, false), (Role::Depot, false, true), (Role::Both, true, true)]
+    {
+        let mut bench = Bench::with(Config { role, ..Config::lab(Recovery::Auto, NODE, BOOT) });
+        let announced = bench.lan(request(&outbound(), 1, 5)).iter().any(|s| s.sync().is_some());
+        assert_eq!(announced, sentry, "{role:?}");
+        let answered = bench.sync(9, 1, open(5)).iter().any(|s| s.status().is_some());
+        assert_eq!(answered, depot, "{role:?}");
+        bench.wan(request(&inbound(), 9, 5));
+        assert_eq!(bench.count(Metric::DepotInOrder), u64::from(depot), "{role:?}");
+        let unused = u64::from(!sentry) + u64::from(!depot);
+        assert_eq!(bench.count(Metric::PassedRole), unused, "{role:?}");
+    }
+}
+
+#[test]
+fn off_is_a_wire() {
+    let mut bench = Bench::new(Recovery::Off);
+    for side in [Lan, Wan] {
+        bench.assert_passes(side, &request(&outbound(), 1, 5));
+        bench.assert_passes(side, &nak(&outbound(), 1, 5));
+    }
+    assert_eq!(bench.switch.next_deadline(), Time::NEVER);
+}
+
+/// RNICs check it, and so does whoever would believe it.
+#[test]
+fn a_damaged_answer_passes_and_teaches_nothing() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    let epoch = bench.protect(0x22, 0..10);
+    let src_qpn = Some(0x11);
+    bench.status(0x22, epoch, common::control::Status { src_qpn, ..report(0, 0, &[]) });
+    let mut bad = ack(&inbound(), 0x11, 9);
+    let at = bad.len() - 5;
+    bad[at] ^= 1;
+    bench.assert_passes(Wan, &bad);
+    assert_eq!(bench.count(Metric::PassedBadIcrc), 1);
+    let sent = bench.status(0x22, epoch, report(5, 10, &[(5, 6)]));
+    assert!(naks(&sent).is_empty());
+    assert_eq!(bench.count(Metric::NakNoAcked), 1);
+}

@@ -1,0 +1,298 @@
+//! A switch between two ports that are lists, and a peer that is played by the
+//! test.
+
+#![allow(dead_code)] // Each test program uses its part of it.
+
+use std::net::IpAddr;
+
+use arrayvec::ArrayVec;
+use common::control::{self, Header, Keys, Message, Reason, Status, Sync};
+use common::frame::{Class, Packet, Side, Sink};
+use common::heap::{HeapFrame, HeapPool};
+use common::metrics::Metric;
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::{Aeth, Bth, Headers, Opcode, Reth, Roce, Vlans, parse};
+use switch::{Command, Config, Recovery, Switch};
+
+/// The node id of the switch under test, and that of its peer.
+pub const NODE: u32 = 1;
+pub const PEER: u32 = 2;
+/// When each of them started.
+pub const BOOT: u64 = 100;
+pub const PEER_BOOT: u64 = 200;
+/// The round trip that the switch assumes.
+pub const RTT: Span = Span::from_millis(10);
+/// The UDP source port of everything, unless a test says otherwise.
+pub const PORT: u16 = 50_000;
+
+/// A frame that left the switch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sent {
+    pub side: Side,
+    pub class: Class,
+    pub bytes: Vec<u8>,
+}
+
+impl Sent {
+    pub fn roce(&self) -> Roce {
+        parse(&self.bytes).expect("RoCEv2")
+    }
+
+    pub fn control(&self) -> Option<(Header, Message)> {
+        let opcode = control::DEFAULT_OPCODE;
+        let roce = parse(&self.bytes).ok()?;
+        control::decode(&self.bytes, &roce, opcode, &Keys::unkeyed_lab())?.ok()
+    }
+
+    pub fn sync(&self) -> Option<(Header, Sync)> {
+        match self.control()? {
+            (header, Message::Sync(sync)) => Some((header, sync)),
+            _ => None,
+        }
+    }
+
+    pub fn status(&self) -> Option<(Header, Status)> {
+        match self.control()? {
+            (header, Message::Status(status)) => Some((header, status)),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Wires(Vec<Sent>);
+
+impl Sink for Wires {
+    type Frame = HeapFrame;
+
+    fn transmit(&mut self, side: Side, class: Class, packet: Packet<HeapFrame>) {
+        self.0.push(Sent { side, class, bytes: packet.bytes().to_vec() });
+    }
+}
+
+/// The switch at work. Its host has address 10.0.0.1, the host behind the
+/// long-haul link 10.0.0.2.
+pub struct Bench {
+    pub switch: Switch<HeapFrame>,
+    pub now: Time,
+    wires: Wires,
+    peer_seq: u64,
+}
+
+impl Bench {
+    pub fn new(recovery: Recovery) -> Self {
+        Self::with(Config::lab(recovery, NODE, BOOT))
+    }
+
+    pub fn with(config: Config) -> Self {
+        let now = Time::from_nanos(1_000_000_000);
+        Self { switch: Switch::new(config), now, wires: Wires::default(), peer_seq: 0 }
+    }
+
+    /// A frame arrives; returns what leaves because of it.
+    pub fn receive(&mut self, side: Side, bytes: Vec<u8>) -> Vec<Sent> {
+        let mut burst = ArrayVec::<HeapFrame, 1>::new();
+        burst.push(HeapFrame::from(bytes));
+        self.switch.burst(side, &mut burst, self.now, &mut HeapPool, &mut self.wires);
+        self.sent()
+    }
+
+    /// Books must balance after every call.
+    fn sent(&mut self) -> Vec<Sent> {
+        let counters = self.switch.counters();
+        assert_eq!(counters.entered(), counters.left() + self.switch.held(), "a frame got lost");
+        std::mem::take(&mut self.wires.0)
+    }
+
+    pub fn lan(&mut self, bytes: Vec<u8>) -> Vec<Sent> {
+        self.receive(Side::Lan, bytes)
+    }
+
+    pub fn wan(&mut self, bytes: Vec<u8>) -> Vec<Sent> {
+        self.receive(Side::Wan, bytes)
+    }
+
+    pub fn timers(&mut self) -> Vec<Sent> {
+        self.switch.timers(self.now, 64, &mut HeapPool, &mut self.wires);
+        self.sent()
+    }
+
+    pub fn command(&mut self, command: Command) -> Vec<Sent> {
+        self.switch.command(command, self.now, &mut HeapPool, &mut self.wires);
+        self.sent()
+    }
+
+    pub fn housekeeping(&mut self) {
+        self.switch.housekeeping(self.now, &mut HeapPool, &mut self.wires);
+        assert!(self.sent().is_empty());
+    }
+
+    pub fn wait(&mut self, span: Span) {
+        self.now += span;
+    }
+
+    pub fn count(&self, metric: Metric) -> u64 {
+        self.switch.counters().get(metric)
+    }
+
+    /// The frame passes to the other side, byte for byte, and nothing else
+    /// happens.
+    pub fn assert_passes(&mut self, side: Side, bytes: &[u8]) {
+        let sent = self.receive(side, bytes.to_vec());
+        let through = Sent { side: side.other(), class: Class::Data, bytes: bytes.to_vec() };
+        assert_eq!(sent, [through]);
+    }
+
+    /// The header of the peer's next message.
+    pub fn header(&mut self, dest_qpn: u32, epoch: u32) -> Header {
+        self.peer_seq += 1;
+        Header {
+            node: PEER,
+            boot: PEER_BOOT,
+            seq: self.peer_seq,
+            seen_boot: BOOT,
+            seen_seq: 0,
+            dest_qpn,
+            epoch,
+        }
+    }
+
+    /// The peer's STATUS about the host's flow towards `qpn`.
+    pub fn status(&mut self, qpn: u32, epoch: u32, status: Status) -> Vec<Sent> {
+        let header = self.header(qpn, epoch);
+        self.wan(message(&inbound(), qpn, &header, &Message::Status(status)))
+    }
+
+    /// The peer's SYNC about the remote host's flow towards `qpn`.
+    pub fn sync(&mut self, qpn: u32, epoch: u32, sync: Sync) -> Vec<Sent> {
+        let header = self.header(qpn, epoch);
+        self.wan(message(&inbound(), qpn, &header, &Message::Sync(sync)))
+    }
+
+    /// The host's flow towards `qpn` sends `psns`, and the peer protects it.
+    pub fn protect(&mut self, qpn: u32, psns: std::ops::Range<u32>) -> u32 {
+        let mut epoch = None;
+        let first = psns.start;
+        for psn in psns {
+            let sent = self.lan(request(&outbound(), qpn, psn));
+            epoch = epoch.or(sent.iter().find_map(Sent::sync).map(|(header, _)| header.epoch));
+        }
+        let epoch = epoch.expect("a new flow is announced");
+        self.status(qpn, epoch, report(first, first, &[]));
+        assert_eq!(self.count(Metric::DropStatusConsumed), 1);
+        epoch
+    }
+}
+
+fn headers(from: u8, to: u8, vlans: Vlans, port: u16) -> Headers {
+    let ip = |last| IpAddr::from([10, 0, 0, last]);
+    Headers::new([from; 6], [to; 6], vlans, ip(from), ip(to), port, 0, 64)
+}
+
+/// Headers of what the host sends.
+pub fn outbound() -> Headers {
+    headers(1, 2, Vlans::NONE, PORT)
+}
+
+/// Headers of what is sent to the host.
+pub fn inbound() -> Headers {
+    headers(2, 1, Vlans::NONE, PORT)
+}
+
+pub fn tagged(headers: &Headers, vlan: u16) -> Headers {
+    let (from, to) = (headers.src_mac()[0], headers.dst_mac()[0]);
+    self::headers(from, to, Vlans::new(vlan, 0), headers.src_port())
+}
+
+pub fn with_port(headers: &Headers, port: u16) -> Headers {
+    let mut headers = headers.clone();
+    headers.set_src_port(port);
+    headers
+}
+
+pub fn frame(headers: &Headers, opcode: Opcode, qpn: u32, psn: u32, body: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; headers.frame_len(body.len())];
+    let bth = Bth::new(opcode, qpn, Psn::new(psn));
+    headers.emit(&bth, &mut frame, |out| out.copy_from_slice(body));
+    frame
+}
+
+/// A SEND's middle packet.
+pub fn request(headers: &Headers, qpn: u32, psn: u32) -> Vec<u8> {
+    frame(headers, Opcode::SEND_MIDDLE, qpn, psn, &[psn as u8; 256])
+}
+
+/// A READ of `responses` packets of 256 bytes.
+pub fn read(headers: &Headers, qpn: u32, psn: u32, responses: u32) -> Vec<u8> {
+    let reth = Reth { va: 0, rkey: 0, len: responses * 256 };
+    frame(headers, Opcode::READ_REQUEST, qpn, psn, &reth.to_bytes())
+}
+
+pub fn answer(headers: &Headers, qpn: u32, psn: u32, syndrome: u8) -> Vec<u8> {
+    frame(headers, Opcode::ACK, qpn, psn, &Aeth { syndrome, msn: 1 }.to_bytes())
+}
+
+pub fn ack(headers: &Headers, qpn: u32, psn: u32) -> Vec<u8> {
+    answer(headers, qpn, psn, Aeth::ACK_UNLIMITED)
+}
+
+pub fn nak(headers: &Headers, qpn: u32, psn: u32) -> Vec<u8> {
+    answer(headers, qpn, psn, Aeth::NAK_PSN_SEQUENCE)
+}
+
+pub fn message(headers: &Headers, qpn: u32, header: &Header, message: &Message) -> Vec<u8> {
+    let opcode = control::DEFAULT_OPCODE;
+    let mut frame = vec![0; headers.frame_len(control::body_len(message))];
+    control::encode(headers, opcode, qpn, header, message, &Keys::unkeyed_lab(), &mut frame);
+    frame
+}
+
+pub fn open(next: u32) -> Sync {
+    Sync {
+        reason: Reason::Open,
+        next_psn: Some(Psn::new(next)),
+        acked: None,
+        pmtu: 0,
+        src_qpn: None,
+        sent_at: Time::from_nanos(1),
+        rtt: Span::ZERO,
+    }
+}
+
+/// What a Depot says that holds everything but `missing` (from .. to).
+pub fn report(expected: u32, high: u32, missing: &[(u32, u32)]) -> Status {
+    let range =
+        |&(from, to): &(u32, u32)| control::PsnRange { start: Psn::new(from), len: to - from };
+    Status {
+        expected: Psn::new(expected),
+        high: Psn::new(high),
+        ack: None,
+        from: Psn::new(expected),
+        to: Psn::new(high),
+        missing: missing.iter().map(range).collect(),
+        echo: Time::ZERO,
+        hold: Span::ZERO,
+        pressure: 0,
+        src_qpn: None,
+    }
+}
+
+/// Flips a bit of the payload.
+pub fn damaged(mut frame: Vec<u8>) -> Vec<u8> {
+    let at = frame.len() - 8;
+    frame[at] ^= 1;
+    frame
+}
+
+/// PSNs of what went out on `side`, control messages left out.
+pub fn psns(sent: &[Sent], side: Side) -> Vec<u32> {
+    let data = sent.iter().filter(|s| s.side == side && s.control().is_none());
+    data.map(|s| s.roce().psn.get()).collect()
+}
+
+/// NAKs that the switch itself made for its host: QPN and PSN.
+pub fn naks(sent: &[Sent]) -> Vec<(u32, u32)> {
+    let made = sent.iter().filter(|s| s.side == Side::Lan && s.roce().opcode == Opcode::ACK);
+    made.map(|s| s.roce()).map(|roce| (roce.dest_qpn, roce.psn.get())).collect()
+}
