@@ -34,7 +34,9 @@ impl<F: Frame> Switch<F> {
                 Err(Refused::Stranger) => Metric::DropControlInvalid,
                 Err(Refused::Replayed) => Metric::DropControlReplayed,
                 Ok(()) => match message {
-                    Message::Sync(sync) if self.config.role.is_depot() => {
+                    // While requests pass unseen, whatever a STATUS said of them
+                    // would be wrong.
+                    Message::Sync(sync) if self.config.role.is_depot() && !self.draining => {
                         self.on_sync(&header, &sync, bytes, roce, io)
                     }
                     Message::Status(status) if self.config.role.is_sentry() => {

@@ -1,0 +1,252 @@
+//! Which control messages are believed.
+
+mod support;
+
+use common::control::{Header, Keys, Message, Reason, Status, Sync};
+use common::frame::Side::{Lan, Wan};
+use common::metrics::Metric;
+use common::time::{Span, Time};
+use common::wire::Opcode;
+use support::*;
+use switch::{Command, Config, Recovery};
+
+#[test]
+fn a_message_from_the_lan_is_dropped() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let header = bench.header(9, 1);
+    let sync = message(&outbound(), 9, &header, &Message::Sync(open(5)));
+    assert!(bench.receive(Lan, sync.clone()).is_empty());
+    assert_eq!(bench.count(Metric::DropControlFromLan), 1);
+    assert_eq!(bench.receive(Wan, sync).len(), 1, "from the WAN it is answered");
+}
+
+#[test]
+fn every_reason_to_reject_a_message_is_counted_by_itself() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let header = bench.header(9, 1);
+    let good = message(&inbound(), 9, &header, &Message::Sync(open(5)));
+    // Re-emitting gives the changed body a right ICRC.
+    let again = |body: &[u8]| frame(&inbound(), Opcode(0xe1), 9, 1, body);
+    let body = &good[54..good.len() - 4];
+    let mut version = body.to_vec();
+    version[4] = 77;
+    let mut tag = body.to_vec();
+    tag[99] ^= 1;
+    let cases = [
+        (damaged(good.clone()), Metric::DropControlBadIcrc),
+        (again(&body[..5]), Metric::DropControlTruncated),
+        (again(&version), Metric::DropControlVersion),
+        (again(&tag), Metric::DropControlBadTag),
+    ];
+    for (frame, metric) in cases {
+        assert!(bench.wan(frame).is_empty());
+        assert_eq!(bench.count(metric), 1, "{metric:?}");
+    }
+    assert_eq!(bench.wan(good).len(), 1);
+}
+
+#[test]
+fn another_key_is_not_ours() {
+    let mut bench = Bench::with(Config {
+        keys: Keys::from_secret(b"a secret of this box"),
+        ..Config::lab(Recovery::Auto, NODE, BOOT)
+    });
+    assert!(bench.sync(9, 1, open(5)).is_empty());
+    assert_eq!(bench.count(Metric::DropControlBadTag), 1);
+}
+
+#[test]
+fn a_replayed_message_is_dropped() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let header = bench.header(9, 1);
+    let sync = message(&inbound(), 9, &header, &Message::Sync(open(5)));
+    assert_eq!(bench.wan(sync.clone()).len(), 1);
+    assert!(bench.wan(sync).is_empty());
+    let older = Header { boot: header.boot - 1, seq: 99, ..header };
+    assert!(bench.wan(message(&inbound(), 9, &older, &Message::Sync(open(5)))).is_empty());
+    assert_eq!(bench.count(Metric::DropControlReplayed), 2);
+}
+
+#[test]
+fn our_own_message_that_came_back_is_dropped() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let sent = bench.lan(request(&outbound(), 1, 5));
+    let own = sent.into_iter().find(|s| s.sync().is_some()).expect("SYNC(open)");
+    assert!(bench.wan(own.bytes).is_empty());
+    assert_eq!(bench.count(Metric::DropControlInvalid), 1);
+}
+
+#[test]
+fn a_status_must_speak_of_a_known_flow_of_this_life_of_the_box() {
+    let mut bench = Bench::new(Recovery::Cached);
+    let sent = bench.lan(request(&outbound(), 0x22, 0));
+    let epoch = sent.iter().find_map(Sent::sync).expect("SYNC(open)").0.epoch;
+    let lost = report(0, 1, &[(0, 1)]);
+    let mut rejected = 0;
+    let mut refuse = |bench: &mut Bench, header: Header| {
+        let frame = message(&inbound(), 0x22, &header, &Message::Status(lost.clone()));
+        assert!(bench.wan(frame).is_empty(), "{header:?}");
+        rejected += 1;
+        assert_eq!(bench.count(Metric::DropControlUnknownFlow), rejected, "{header:?}");
+    };
+    let header = bench.header(0x23, epoch);
+    refuse(&mut bench, header);
+    let header = bench.header(0x22, epoch + 1);
+    refuse(&mut bench, header);
+    let header = Header { seen_boot: BOOT - 1, ..bench.header(0x22, epoch) };
+    refuse(&mut bench, header);
+    let header = Header { seen_boot: 0, ..bench.header(0x22, epoch) };
+    refuse(&mut bench, header);
+    assert_eq!(psns(&bench.status(0x22, epoch, lost), Wan), [0], "this one is believed");
+}
+
+#[test]
+fn a_status_with_an_impossible_claim_is_dropped_as_invalid() {
+    let mut bench = Bench::new(Recovery::Cached);
+    let epoch = bench.protect(0x22, 0..10);
+    assert!(bench.status(0x22, epoch, report(11, 11, &[])).is_empty());
+    assert_eq!(bench.count(Metric::DropControlInvalid), 1);
+}
+
+#[test]
+fn a_sync_resent_begins_no_flow() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let resent = Sync { reason: Reason::Resent, next_psn: None, ..open(0) };
+    assert!(bench.sync(9, 1, resent).is_empty());
+    assert_eq!(bench.count(Metric::DropControlUnknownFlow), 1);
+    bench.housekeeping();
+    assert_eq!(bench.count(Metric::FlowsAll), 0);
+}
+
+#[test]
+fn messages_travel_with_the_headers_of_their_flow() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let sent = bench.lan(request(&outbound(), 0x22, 0));
+    let sync = sent.iter().find(|s| s.sync().is_some()).expect("SYNC(open)");
+    assert_eq!((sync.side, sync.class), (Wan, common::frame::Class::Data));
+    let (roce, data) = (sync.roce(), sent[1].roce());
+    assert_eq!(
+        (roce.src, roce.dst, roce.src_port, roce.dest_qpn),
+        (data.src, data.dst, data.src_port, data.dest_qpn)
+    );
+    let sent = bench.sync(0x33, 1, open(0));
+    let status = &sent[0];
+    assert_eq!((status.side, status.class), (Wan, common::frame::Class::High));
+    let roce = status.roce();
+    assert_eq!((roce.src, roce.dst, roce.src_port), (data.src, data.dst, data.src_port));
+    let (header, _) = status.status().expect("a STATUS");
+    assert_eq!((header.dest_qpn, header.seen_boot), (0x33, PEER_BOOT));
+}
+
+#[test]
+fn a_box_that_drains_lets_go_and_takes_nothing_up() {
+    let mut bench = Bench::new(Recovery::Cached);
+    bench.protect(0x22, 0..4);
+    bench.sync(0x33, 1, open(0));
+    bench.wan(request(&inbound(), 0x33, 0));
+    bench.wan(ack(&outbound(), 0x44, 0));
+    bench.wan(request(&inbound(), 0x33, 3));
+    bench.wan(request(&inbound(), 0x33, 2));
+    assert!(bench.switch.held() > 0);
+    let sent = bench.command(Command::Drain);
+    assert_eq!(psns(&sent, Lan), [2, 3], "in order, past the hole");
+    let released = sent.iter().filter_map(Sent::sync).map(|(_, sync)| sync.reason);
+    assert_eq!(released.collect::<Vec<_>>(), [Reason::Release]);
+    assert_eq!(bench.switch.held(), 0);
+    bench.assert_passes(Lan, &request(&outbound(), 0x22, 4));
+    bench.assert_passes(Wan, &request(&inbound(), 0x33, 7));
+    // A STATUS now would claim that packets are missing which pass unseen, and
+    // the peer would resend all of them, again and again.
+    assert!(bench.sync(0x33, 1, open(8)).is_empty());
+    bench.wait(Span::from_millis(1_000));
+    assert!(bench.timers().is_empty());
+    assert_eq!(bench.switch.next_deadline(), Time::NEVER);
+}
+
+#[test]
+fn another_recovery_mode_begins_with_nothing_held() {
+    let mut bench = Bench::new(Recovery::Cached);
+    bench.protect(0x22, 0..4);
+    assert_eq!(bench.switch.held(), 4);
+    bench.command(Command::SetRecovery(Recovery::Lr2));
+    assert_eq!(bench.switch.held(), 0);
+    let sent = bench.lan(request(&outbound(), 0x22, 4));
+    assert!(sent.iter().any(|s| s.sync().is_some()), "the flow is announced anew");
+    bench.command(Command::SetRecovery(Recovery::Off));
+    bench.assert_passes(Lan, &request(&outbound(), 0x22, 5));
+}
+
+#[test]
+fn an_aged_flow_gives_back_what_it_holds() {
+    let mut bench = Bench::new(Recovery::Cached);
+    bench.protect(0x22, 0..4);
+    bench.wait(Span::from_millis(59_999));
+    bench.housekeeping();
+    assert_eq!(bench.switch.held(), 4);
+    bench.wait(Span::from_millis(1));
+    bench.housekeeping(); // ends the round over the table
+    bench.housekeeping(); // begins the next one
+    assert_eq!((bench.switch.held(), bench.count(Metric::FlowAged)), (0, 1));
+    assert_eq!(bench.count(Metric::FlowsAll), 0);
+    // Its timers find nobody, and a successor at the same index is not them.
+    bench.lan(request(&outbound(), 0x99, 0));
+    bench.timers();
+    assert_eq!(bench.count(Metric::FlowCreated), 2);
+}
+
+#[test]
+fn the_gauges_tell_what_there_is() {
+    let mut bench = Bench::new(Recovery::Cached);
+    bench.protect(0x22, 0..4);
+    bench.sync(0x33, 1, open(0));
+    for _ in 0..2 {
+        bench.housekeeping();
+    }
+    let gauges = [Metric::FlowsAll, Metric::FlowsProtected, Metric::FlowsSynced, Metric::HeldCache];
+    assert_eq!(gauges.map(|m| bench.count(m)), [2, 1, 1, 4]);
+    assert_eq!(bench.count(Metric::HeldCacheBytes), 4 * 314);
+}
+
+#[test]
+fn nothing_is_due_for_idle_flows() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    let mut epochs = Vec::new();
+    for qpn in 0..50 {
+        let sent = bench.lan(request(&outbound(), qpn, 0));
+        epochs.push(sent.iter().find_map(Sent::sync).expect("SYNC(open)").0.epoch);
+    }
+    for (qpn, epoch) in epochs.into_iter().enumerate() {
+        bench.status(qpn as u32, epoch, report(1, 1, &[]));
+    }
+    // Timers that were set before may still fire, once.
+    let mut fired = 0;
+    while bench.switch.next_deadline() != Time::NEVER {
+        bench.now = bench.now.max(bench.switch.next_deadline());
+        assert!(bench.timers().is_empty(), "an idle flow says nothing");
+        fired += 1;
+        assert!(fired <= 50);
+    }
+}
+
+#[test]
+fn timers_run_within_their_budget() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    for qpn in 0..100 {
+        bench.lan(request(&outbound(), qpn, 0));
+    }
+    bench.wait(RTT);
+    assert_eq!(bench.timers().len(), 64);
+    assert!(bench.switch.next_deadline() <= bench.now, "the rest is still due");
+    assert_eq!(bench.timers().len(), 36);
+    assert!(bench.switch.next_deadline() > bench.now);
+}
+
+#[test]
+fn a_restarted_peer_is_heard() {
+    let mut bench = Bench::new(Recovery::Cached);
+    let epoch = bench.protect(0x22, 0..4);
+    let header = Header { boot: PEER_BOOT + 1, seq: 1, ..bench.header(0x22, epoch) };
+    let status: Status = report(0, 4, &[(1, 2)]);
+    let sent = bench.wan(message(&inbound(), 0x22, &header, &Message::Status(status)));
+    assert_eq!(psns(&sent, Wan), [1]);
+}
