@@ -191,50 +191,59 @@ impl<F: Frame> Flow<F> {
             })
     }
 
-    /// Drops a repeat. A cache keeps the copy that asks for an ACK, should the
-    /// first one not have done so.
+    /// Drops a repeat. It is kept if nothing else could repair the loss of the
+    /// copy under way: the source ignores a second NAK until an ACK came. It is
+    /// also kept if it asks for an ACK and the copy that is kept does not.
     fn filter<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
         let reason = match self.pass.kind {
             Kind::Timeout => Metric::DropSpurious,
             _ => Metric::DropFiltered,
         };
-        let old = match self.window.get_mut(seq) {
-            Some(slot) if roce.ack_req && !slot.ack_req && icrc_ok(frame.bytes(), roce) => {
-                slot.handle.take()
-            }
-            _ => None,
+        let arrived = self.knowledge.as_ref().is_some_and(|k| k.holds(seq) || k.delivered(seq));
+        let worth_keeping = self.window.get(seq).is_some_and(|slot| match slot.handle {
+            None => !arrived && seq >= self.released,
+            Some(_) => roce.ack_req && !slot.ack_req,
+        });
+        let copy = if worth_keeping && icrc_ok(frame.bytes(), roce) {
+            self.keep(cx, frame, seq, roce.ack_req)
+        } else {
+            Packet::Owned(frame)
         };
-        if old.is_none() {
-            return cx.out.discard(Packet::Owned(frame), reason);
-        }
-        release(cx, old);
-        let (copy, handle) = share(cx, frame);
         cx.out.discard(copy, reason);
-        if let Some(slot) = self.window.get_mut(seq) {
-            slot.ack_req = true;
-            slot.handle = handle;
-        }
     }
 
-    /// Sends a repeat across, ahead of new data, and remembers it.
+    /// Sends a repeat across, ahead of new data, and keeps it.
     fn let_pass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, ack_req: bool) {
-        let round = self.naks.round();
         self.mark_sent(cx, seq);
-        let keeps = self.window.get(seq).is_some() && seq >= self.released;
-        if !keeps {
-            return cx.out.forward(Packet::Owned(frame), Class::High);
-        }
+        let round = self.naks.round();
+        let packet = match self.window.get_mut(seq) {
+            Some(slot) if seq >= self.released => {
+                slot.round = round;
+                self.keep(cx, frame, seq, ack_req)
+            }
+            _ => Packet::Owned(frame),
+        };
+        cx.out.forward(packet, Class::High);
+    }
+
+    /// Keeps a handle of a repeat in place of the one that was kept before.
+    fn keep<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: F,
+        seq: Seq,
+        ack_req: bool,
+    ) -> Packet<F> {
         let (packet, handle) = share(cx, frame);
         if let Some(slot) = self.window.get_mut(seq) {
-            slot.round = round;
             slot.ack_req |= ack_req;
             let old = core::mem::replace(&mut slot.handle, handle);
             if cx.config.recovery == Recovery::Lr2 && old.is_none() && slot.handle.is_some() {
-                self.let_through.push(seq);
+                self.kept.push(seq);
             }
             release(cx, old);
         }
-        cx.out.forward(packet, Class::High);
+        packet
     }
 
     /// A copy of `seq` leaves now.

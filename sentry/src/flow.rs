@@ -31,9 +31,9 @@ pub struct Flow<F: Frame> {
     pub(crate) window: Window<Slot<F::Shared>>,
     /// No handle is held below this number.
     pub(crate) released: Seq,
-    /// Packets that the filter let through and that are not known to have
-    /// arrived (only [`Recovery::Lr2`](crate::Recovery::Lr2)).
-    pub(crate) let_through: Vec<Seq>,
+    /// Repeats that are kept because they are not known to have arrived (only
+    /// [`Recovery::Lr2`](crate::Recovery::Lr2); a cache keeps everything).
+    pub(crate) kept: Vec<Seq>,
     pub(crate) pass: Pass,
     pub(crate) naks: Naks,
     pub(crate) discovery: Discovery,
@@ -85,7 +85,7 @@ impl<F: Frame> Flow<F> {
             msn: 0,
             window: Window::new(next),
             released: next,
-            let_through: Vec::new(),
+            kept: Vec::new(),
             pass: Pass::new(next),
             naks: Naks::new(),
             discovery: Discovery::new(now),
@@ -193,7 +193,7 @@ impl<F: Frame> Flow<F> {
         }
         self.window.skip_to(self.next);
         self.released = self.next;
-        self.let_through.clear();
+        self.kept.clear();
         self.pass = Pass::new(self.next);
     }
 

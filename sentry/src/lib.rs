@@ -73,7 +73,7 @@ pub struct Config {
     /// Interval of SYNC(keepalive) while data flows; `None`: half a round trip.
     pub status_interval: Option<Span>,
     /// Time without any answer after which the peer counts as gone; `None`:
-    /// four round trips, at least 50 ms.
+    /// four round trips, at least 250 ms.
     pub peer_timeout: Option<Span>,
     /// Most PSNs of one flow that are tracked at a time.
     pub window_max: u64,

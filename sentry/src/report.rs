@@ -76,7 +76,7 @@ impl<F: Frame> Flow<F> {
             self.trim(cx, known.expected);
         }
         if cx.config.recovery == Recovery::Lr2 {
-            let mut waiting = core::mem::take(&mut self.let_through);
+            let mut waiting = core::mem::take(&mut self.kept);
             waiting.retain(|seq| {
                 let Some(slot) = self.window.get_mut(*seq) else { return false };
                 let arrived = known.holds(*seq) && slot.sent <= known.echo;
@@ -85,7 +85,7 @@ impl<F: Frame> Flow<F> {
                 }
                 slot.handle.is_some()
             });
-            self.let_through = waiting;
+            self.kept = waiting;
         }
     }
 

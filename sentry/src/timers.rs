@@ -10,7 +10,7 @@ use crate::{Actions, Config, Cx, Flow};
 /// loss.
 const TAIL_MIN: Span = Span::from_micros(100);
 const STATUS_MIN: Span = Span::from_micros(500);
-const PEER_MIN: Span = Span::from_millis(50);
+const PEER_MIN: Span = Span::from_millis(250);
 /// SYNC(tail) messages to a Depot that has everything, while the
 /// destination's ACK is awaited.
 const PATIENT_TAILS: u32 = 8;

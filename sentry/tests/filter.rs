@@ -222,3 +222,25 @@ fn a_damaged_repeat_begins_no_pass_and_fills_no_hole() {
     assert_eq!(bench.count(Metric::SentryNeeded), 1);
     bench.check_books();
 }
+
+/// The report of a second loss may come when the rewind has gone past it. The
+/// source would ignore a second NAK: the repeat itself has to be at hand.
+#[test]
+fn a_repeat_dropped_as_under_way_is_kept_and_resent_if_its_first_copy_was_lost() {
+    let mut bench = Bench::new(Lr2);
+    bench.data(0..10);
+    bench.status(0, 0, &[]);
+    bench.ack(0, 1);
+    bench.status(3, 5, &[(3, 4)]);
+    assert_eq!(bench.naks(), [1]);
+    bench.clear();
+    bench.data(1..10);
+    assert_eq!(bench.forwarded(), [(3, High)]);
+    bench.clear();
+    bench.status(3, 10, &[(3, 4), (7, 8)]);
+    assert_eq!(bench.forwarded(), [(7, High)]);
+    assert!(bench.naks().is_empty());
+    bench.status(10, 10, &[]);
+    assert_eq!(bench.cache.frames(), 0);
+    bench.check_books();
+}

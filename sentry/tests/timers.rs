@@ -96,13 +96,13 @@ fn a_peer_that_answers_no_sync_for_its_timeout_is_lost() {
 }
 
 #[test]
-fn the_derived_peer_timeout_is_four_round_trips_but_fifty_milliseconds_at_least() {
+fn the_derived_peer_timeout_is_four_round_trips_but_a_quarter_second_at_least() {
     let mut bench = Bench::protected(Lr2, 10, Some(1));
     bench.timer();
     let asked = bench.out.syncs[0].1.sent_at;
-    bench.run_timers(asked + Span::from_millis(50) - Span::from_nanos(1));
+    bench.run_timers(asked + Span::from_millis(250) - Span::from_nanos(1));
     assert!(bench.flow.is_protected());
-    bench.run_timers(asked + Span::from_millis(50));
+    bench.run_timers(asked + Span::from_millis(250));
     assert!(!bench.flow.is_protected());
 }
 
@@ -198,7 +198,7 @@ fn a_keepalive_goes_out_every_half_round_trip_while_data_flows() {
 #[test]
 fn a_lost_peer_leaves_the_cache_to_its_successor() {
     let mut bench = Bench::protected(Cached, 4, Some(1));
-    bench.run_timers(bench.now + Span::from_millis(60));
+    bench.run_timers(bench.now + Span::from_millis(300));
     assert!(!bench.flow.is_protected());
     assert_eq!(bench.cache.frames(), 3);
     bench.clear();
