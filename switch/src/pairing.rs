@@ -28,13 +28,13 @@ use crate::table::{Id, Pipeline, Table};
 const MAX_SCAN: usize = 64;
 /// With more flows than this that fit, the next answer is waited for.
 const MAX_CANDIDATES: usize = 8;
-/// Different answers that must confirm the last candidate; fewer do where both
-/// directions use the same UDP source port, as irdma, mlx5 and often rxe do.
 /// Answers to packets that lie further back are not matched.
 const REMEMBERED: u64 = 1 << 22;
 /// A PSN this far from the others is of another life of the queue pair; a READ
 /// takes some by itself.
 const LEAP: u64 = 2 * WINDOW_MAX;
+/// Different answers that must confirm the last candidate; fewer do where both
+/// directions use the same UDP source port, as irdma, mlx5 and often rxe do.
 const CONFIRMATIONS: u32 = 3;
 const CONFIRMATIONS_SAME_PORT: u32 = 2;
 
