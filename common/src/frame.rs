@@ -79,7 +79,7 @@ impl Side {
     }
 }
 
-/// Egress class on a port; strict priority between packets (DESIGN §8).
+/// Egress class on a port; strict priority between packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Class {
     /// Control messages and resent packets.

@@ -14,8 +14,7 @@
 //! - after any of these, ask [`Flow::deadline`] and call [`Flow::on_timer`]
 //!   when that time has come.
 //!
-//! DESIGN.md §6 states the rules; `docs/protocol.md` lists them with their
-//! tests. Loss behind the Depot is left to the RNICs so far: there is no
+//! `docs/protocol.md` lists the rules with their tests. Loss behind the Depot is left to the RNICs so far: there is no
 //! backup pool yet, so a NAK for what was delivered goes on to the source.
 
 mod flow;

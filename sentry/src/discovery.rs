@@ -24,7 +24,7 @@ enum State {
     Absent,
 }
 
-/// Peer discovery of one flow (DESIGN §4).
+/// Peer discovery of one flow (docs/protocol.md).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Discovery {
     state: State,

@@ -16,8 +16,7 @@
 //! - after any of these, ask [`Flow::deadline`] and call [`Flow::on_timer`]
 //!   when that time has come.
 //!
-//! DESIGN.md §5 states the rules; `docs/protocol.md` lists them with their
-//! tests. Loss between the source and the Sentry is not asked for here yet:
+//! `docs/protocol.md` lists the rules with their tests. Loss between the source and the Sentry is not asked for here yet:
 //! a packet that is ahead passes, and the Depot reports the hole.
 
 mod discovery;

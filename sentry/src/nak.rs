@@ -90,7 +90,7 @@ impl Naks {
 
 impl<F: Frame> Flow<F> {
     /// Asks the source to rewind to the oldest packet that the destination
-    /// hasn't acknowledged (DESIGN §3.3), if that can be done.
+    /// hasn't acknowledged (docs/protocol.md), if that can be done.
     pub(crate) fn ask_source<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         if !cx.config.recovery.asks_source() {
             return;

@@ -5,9 +5,9 @@
 //! ([`common::wire::parse`]); what is no RoCEv2 RC traffic passes unchanged.
 //! A request from the LAN goes to the [`sentry::Flow`] of its flow, one from
 //! the WAN to the [`depot::Flow`]; an answer passes, and tells the flow that
-//! it belongs to ([`pairing`]) what was acknowledged; a control message of
+//! it belongs to (`pairing`) what was acknowledged; a control message of
 //! the peer ends here. What the pipelines decide becomes frames in
-//! [`output`], and leaves through the [`Sink`](common::frame::Sink).
+//! `output`, and leaves through the [`Sink`](common::frame::Sink).
 //!
 //! Drive it like this: hand in bursts as they come; whenever
 //! [`Switch::next_deadline`] has passed call [`Switch::timers`]; now and then

@@ -2,7 +2,7 @@
 //!
 //! Data packets don't carry the requester's QPN, but a NAK needs it. It is
 //! found by matching the answers of an unknown stream against what the flows
-//! between the same two hosts may have acknowledged (DESIGN §4). An answer
+//! between the same two hosts may have acknowledged (docs/protocol.md). An answer
 //! can't be for a packet that was not sent yet: what doesn't fit is ruled out
 //! for good. (That it lies before the first packet seen rules nothing out:
 //! packets overtake each other, and boxes restart. What counts is what arrived

@@ -8,7 +8,7 @@ use slab::Slab;
 
 use crate::pairing::{Arrived, Matching};
 
-/// What tells flows apart (DESIGN §1), with the side they come from.
+/// What tells flows apart (docs/protocol.md, "Words"), with the side they come from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct FlowKey {
     pub hosts: Hosts,

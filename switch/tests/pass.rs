@@ -1,4 +1,4 @@
-//! What passes, whatever happens (DESIGN §3).
+//! What passes, whatever happens (docs/protocol.md).
 
 mod support;
 

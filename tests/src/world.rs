@@ -245,7 +245,7 @@ impl World {
             let q = completion.qp.index();
             if completion.status == Status::Ok {
                 self.ends[me].completed += 1;
-                // A completion means delivery (DESIGN §3.3).
+                // A completion means delivery.
                 let received = self.ends[1 - me].received[q];
                 assert!(completion.index < received, "completed before delivery: {completion:?}");
             } else {
