@@ -94,7 +94,7 @@ def main() -> int:
         checks.append("advisories")
     else:
         print("The advisory database (github.com/rustsec) can't be reached: advisories are not checked.", flush=True)
-    return _run("--locked", "check", *checks)
+    return _run("--locked", "check", "--hide-inclusion-graph", *checks)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,10 @@ _NOT_OURS = {".git", "target", "__pycache__", "captures"}
 _OUTSIDE = re.compile(r"/wor[k]/|\.\./share[d]\b|/hom[e]/\w")
 _UNSAFE = re.compile(r"\bunsafe\s*(\{|fn\b|impl\b|trait\b|extern\b|\()")
 _ALLOW = re.compile(r"#!?\[(allow|expect)\(")
+# In documents: `crate/file::test`, `folder/file.ext` and [text](link).
+_TEST = re.compile(r"`([\w-]+)/(\w+)::(\w+)`")
+_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:rs|c|py|sh|toml|md|service))`")
+_LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
 
 
 def _files() -> Iterator[Path]:
@@ -52,6 +56,21 @@ def _in_file(path: Path, text: str) -> Iterator[str]:
             yield f"{name}:{number}: a lint is switched off without a reason: {line.strip()}"
 
 
+def _in_document(path: Path, text: str) -> Iterator[str]:
+    """What a document names must exist."""
+    name = path.relative_to(ROOT)
+    for crate, file, test in set(_TEST.findall(text)):
+        source = ROOT / crate / "tests" / f"{file}.rs"
+        if not source.exists() or f"fn {test}(" not in source.read_text():
+            yield f"{name}: there is no test {test} in {crate}/tests/{file}.rs"
+    for other in set(_PATH.findall(text)):
+        if not (ROOT / other).exists():
+            yield f"{name}: there is no file {other}"
+    for other in set(_LINK.findall(text)):
+        if not (path.parent / other).exists():
+            yield f"{name}: a link leads nowhere: {other}"
+
+
 def _reasoned(lines: list[str], at: int) -> bool:
     """A comment on the line or above it, or a `reason` in the attribute."""
     attribute = "".join(lines[at : at + 4]).split("]")[0]
@@ -77,6 +96,8 @@ def main() -> int:
         if text is not None:
             count += 1
             found += _in_file(path, text)
+            if path.suffix == ".md":
+                found += _in_document(path, text)
     for problem in found:
         print(problem)
     print(f"{count} files, {len(found)} problems")
