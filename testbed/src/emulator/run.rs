@@ -59,8 +59,8 @@ pub fn run(options: &Options) -> Result<()> {
         let now = clock.now();
         let mut worked = false;
         for way in &mut ways {
-            worked |= way.take_in(now, &mut copies, &mut punctuality);
-            worked |= way.hand_on(&clock, now, &mut punctuality);
+            worked |= way.take_in(&clock, &mut copies, &mut punctuality);
+            worked |= way.hand_on(&clock, &mut punctuality);
         }
         if live.is_due(now) {
             live.send(now, snapshot(&ways, now.since(start)));
@@ -130,7 +130,7 @@ impl Way {
     /// than the gap, and right on average.
     fn take_in<P: Pool<Frame = Mbuf>>(
         &mut self,
-        now: Time,
+        clock: &Clock,
         copies: &mut P,
         punctuality: &mut Punctuality,
     ) -> bool {
@@ -142,6 +142,8 @@ impl Way {
                 break;
             }
         }
+        // Not before: the program may have lost its CPU since it last looked.
+        let now = clock.now();
         let gap = now.since(self.last_poll);
         let frames = self.intake.len() as u64;
         if frames > 0 {
@@ -156,7 +158,8 @@ impl Way {
     }
 
     /// Sends what is due. Returns whether there was anything.
-    fn hand_on(&mut self, clock: &Clock, now: Time, punctuality: &mut Punctuality) -> bool {
+    fn hand_on(&mut self, clock: &Clock, punctuality: &mut Punctuality) -> bool {
+        let now = clock.now();
         let mut worked = false;
         loop {
             while !self.outgoing.is_full()

@@ -159,7 +159,7 @@ impl Host {
             if ceased.is_none() && (stop.is_raised() || self.has_sent_all(now)) {
                 ceased = Some(now);
             }
-            let worked = self.poll(now, ceased.is_none());
+            let worked = self.poll(clock, ceased.is_none());
             if let Some(ceased) = ceased {
                 let drain = if stop.is_raised() { patience.min(STOP_DRAIN) } else { patience };
                 if self.is_done(options.role, now, stop) || now.since(ceased) >= drain {
@@ -191,8 +191,9 @@ impl Host {
     }
 
     /// One turn of the loop. Returns whether there was anything to do.
-    fn poll(&mut self, now: Time, post: bool) -> bool {
-        let arrived = self.receive(now);
+    fn poll(&mut self, clock: &Clock, post: bool) -> bool {
+        let arrived = self.receive(clock);
+        let now = clock.now();
         self.nic.on_timers(now);
         while let Some(completion) = self.nic.poll_completion() {
             if completion.status == Status::Ok
@@ -211,10 +212,12 @@ impl Host {
         self.transmit(now) || arrived
     }
 
-    fn receive(&mut self, now: Time) -> bool {
+    fn receive(&mut self, clock: &Clock) -> bool {
         for turn in 0..BURSTS {
             let mut burst = ArrayVec::<Mbuf, BURST>::new();
             let received = self.rx.burst(&mut burst);
+            // Frames have arrived by now, and not by a time read before.
+            let now = clock.now();
             for frame in &burst {
                 self.nic.receive(frame.bytes(), now);
             }
