@@ -235,10 +235,11 @@ impl<F: Frame> Flow<F> {
         ack_req: bool,
     ) -> Packet<F> {
         let (packet, handle) = share(cx, frame);
-        if let Some(slot) = self.window.get_mut(seq) {
+        // Without budget the older copy is better than none.
+        if let (Some(handle), Some(slot)) = (handle, self.window.get_mut(seq)) {
             slot.ack_req |= ack_req;
-            let old = core::mem::replace(&mut slot.handle, handle);
-            if cx.config.recovery == Recovery::Lr2 && old.is_none() && slot.handle.is_some() {
+            let old = slot.handle.replace(handle);
+            if cx.config.recovery == Recovery::Lr2 && old.is_none() {
                 self.kept.push(seq);
             }
             release(cx, old);

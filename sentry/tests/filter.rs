@@ -193,6 +193,20 @@ fn a_filtered_repeat_that_asks_for_an_ack_replaces_the_copy_that_does_not() {
     bench.check_books();
 }
 
+/// A full cache keeps what it has.
+#[test]
+fn without_budget_the_older_copy_is_kept() {
+    let mut bench = Bench::new(Cached);
+    bench.data(0..4);
+    bench.status(0, 0, &[]);
+    let rest = usize::try_from(PLENTY - bench.cache.used()).unwrap();
+    assert!(bench.cache.take(rest));
+    bench.frame(packet(Opcode::WRITE_MIDDLE, 1, true, 256));
+    bench.clear();
+    bench.status(1, 4, &[(1, 2)]);
+    assert_eq!(bench.forwarded(), [(1, High)]);
+}
+
 /// A repeat that was damaged on its way here must not take the place of the
 /// good copy in the cache: every resend would be damaged.
 #[test]
