@@ -18,6 +18,12 @@ pub const SLACK: u64 = 1024;
 
 /// Bytes of a frame beyond the MTU: Ethernet header and two VLAN tags.
 const L2_HEADERS: u16 = 14 + 2 * 4;
+/// Bytes of an mbuf besides the frame, rounded up generously: header,
+/// headroom, the pool's own header, alignment.
+const MBUF_OVERHEAD: u64 = 512;
+/// Bytes that the EAL, rings and drivers take.
+const BESIDE_FRAMES: u64 = 32 << 20;
+
 /// Options for DPDK.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "DPDK")]
@@ -25,9 +31,9 @@ pub struct DpdkOptions {
     /// Name that keeps this program apart from other DPDK programs [default: program and process id]
     #[arg(long, value_name = "NAME")]
     pub file_prefix: Option<String>,
-    /// Memory for frames
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = units::bytes)]
-    pub memory: u64,
+    /// Memory for frames and rings [default: what they need]
+    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    pub memory: Option<u64>,
     /// Whether to use hugepages
     #[arg(long, value_enum, default_value_t = HugePages::Auto)]
     pub huge: HugePages,
@@ -51,11 +57,12 @@ pub enum HugePages {
 }
 
 impl DpdkOptions {
-    /// Starts DPDK.
+    /// Starts DPDK with memory for `mbufs` frames.
     ///
     /// # Errors
     /// What is missing and how to get it.
-    pub fn start(&self, program: &str, devices: &[&str]) -> Result<Eal> {
+    pub fn start(&self, program: &str, devices: &[&str], mbufs: u64) -> Result<Eal> {
+        let need = mbufs * (u64::from(self.data_room()) + MBUF_OVERHEAD) + BESIDE_FRAMES;
         let prefix = || format!("{program}-{}", std::process::id());
         Ok(Eal::init(&EalConfig {
             program: program.into(),
@@ -64,7 +71,7 @@ impl DpdkOptions {
                 HugePages::Never => Huge::Never,
                 HugePages::Require => Huge::Require,
             },
-            memory_mib: u32::try_from(self.memory >> 20)?,
+            memory_mib: u32::try_from(self.memory.unwrap_or(need).div_ceil(1 << 20))?,
             file_prefix: self.file_prefix.clone().unwrap_or_else(prefix),
             cores: self.cores.clone(),
             pci_allow: devices.iter().filter(|d| is_pci(d)).map(|d| (*d).into()).collect(),
@@ -82,10 +89,15 @@ impl DpdkOptions {
             name: name.into(),
             mbufs: u32::try_from(mbufs)?,
             cache: 256,
-            data_room: self.mtu.saturating_add(L2_HEADERS),
+            data_room: self.data_room(),
         };
         Mempool::new(eal, &config)
             .map_err(|e| anyhow!("{e} (--memory; or a smaller --mtu, rate, delay or queue)"))
+    }
+
+    /// Bytes of frame that an mbuf holds.
+    fn data_room(&self) -> u16 {
+        self.mtu.saturating_add(L2_HEADERS)
     }
 
     /// Opens a port with one queue each way.

@@ -37,7 +37,7 @@ def run_pass(scenario: Scenario, mode: str, programs: Path, run: Path, huge: str
 def run_all(scenario: Scenario, run: Path) -> list[Result]:
     programs = Path(os.environ["LR2_BIN"])
     results = []
-    with hugepages(topology.MEMORY_BYTES) as enough:
+    with hugepages(topology.total_bytes(scenario)) as enough:
         huge = "auto" if enough else "never"
         for mode in ("lossless", *scenario.modes):
             try:

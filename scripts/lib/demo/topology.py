@@ -32,10 +32,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 # Largest IP packet: a PMTU of 4096 and its headers.
 _MTU = 4200
 
-# What each kind of program may use.
-MEMORY_MIB = {"gateway": 256, "wan": 256, "host": 64}
-MEMORY_BYTES = (2 * MEMORY_MIB["gateway"] + MEMORY_MIB["wan"] + 2 * MEMORY_MIB["host"]) << 20
-
 # A pass ends in time even if its requester doesn't: start, drain and slack.
 _START_S = 60
 _DRAIN_S = 15
@@ -66,6 +62,25 @@ def _memif(number: int, role: str, socket: Path) -> str:
     return f"net_memif{number},role={role},id=0,socket={socket},socket-abstract=no,{_MEMIF}"
 
 
+def memory_mib(scenario: Scenario) -> dict[str, int]:
+    """What each kind of program may use."""
+    in_flight = scenario.rate_bps * scenario.rtt_s / 8 / (1 << 20)
+    # Both directions of the link, each with a queue of 50 ms in front.
+    on_the_link = in_flight + 2 * scenario.rate_bps * 0.05 / 8 / (1 << 20)
+    return {
+        # Reordering and resending hold a few BDP.
+        "gateway": 256 + round(10 * in_flight),
+        # Its memory is for frames of 1000 bytes, each in a buffer for 4 KiB.
+        "wan": 128 + round(5 * on_the_link),
+        "host": 64,
+    }
+
+
+def total_bytes(scenario: Scenario) -> int:
+    memory = memory_mib(scenario)
+    return (2 * memory["gateway"] + memory["wan"] + 2 * memory["host"]) << 20
+
+
 @dataclass(frozen=True)
 class Reports:
     """What the programs of a finished pass had to say."""
@@ -86,6 +101,7 @@ class Pass:
         self._programs = programs
         self._processes = processes
         self._huge = huge
+        self._memory = memory_mib(scenario)
         self._gateways: list[Gateway] = []
         self._direct = mode == "direct"
 
@@ -132,7 +148,7 @@ class Pass:
             lan=_memif(0, "server", self._socket(f"h{site}")),
             wan=_memif(1, "server", self._socket(f"w{site}")),
             recovery="auto" if self.mode == "lossless" else self.mode,
-            memory=f"{MEMORY_MIB['gateway']}MiB",
+            memory=f"{self._memory['gateway']}MiB",
             huge_pages=self._huge,
             file_prefix=f"{self.run.name}-gw-{site}",
             mtu=_MTU,
@@ -141,7 +157,7 @@ class Pass:
     def _dpdk(self, program: str, name: str) -> list[str]:
         return [
             f"--file-prefix={self.run.name}-{name}",
-            f"--memory={MEMORY_MIB[program]}MiB",
+            f"--memory={self._memory[program]}MiB",
             f"--mtu={_MTU}",
             f"--huge={self._huge}",
             "--live=200ms",

@@ -245,8 +245,8 @@ impl Options {
     }
 
     /// mbufs needed for everything that can be on its way, and the rings.
-    pub fn mbufs(&self, directions: &[DirectionConfig; 2]) -> u64 {
-        let held: u64 = directions.iter().map(frames_on_their_way).sum();
+    pub fn mbufs(&self, directions: &[&DirectionConfig; 2]) -> u64 {
+        let held: u64 = directions.iter().map(|d| frames_on_their_way(d)).sum();
         self.mbufs.unwrap_or(held + 4 * u64::from(RING) + SLACK)
     }
 }
@@ -355,6 +355,6 @@ mod tests {
         let options = options.expect("parses");
         let [ab, ba] = options.directions().expect("valid");
         // 8.192 ms are 1,024,000 bytes: 1000 frames each way.
-        assert_eq!(options.mbufs(&[ab, ba]), 2 * 1_000 + 4 * 1024 + SLACK);
+        assert_eq!(options.mbufs(&[&ab, &ba]), 2 * 1_000 + 4 * 1024 + SLACK);
     }
 }

@@ -34,8 +34,9 @@ pub fn run(options: &Options) -> Result<()> {
     let [ab, ba] = options.directions().map_err(|e| anyhow!("{e}"))?;
     let stop = signals::stop_flag()?;
     let dpdk = &options.dpdk;
-    let eal = dpdk.start("lr2-wan", &[&options.a, &options.b])?;
-    let pool = dpdk.pool(&eal, "frames", options.mbufs(&[ab.clone(), ba.clone()]))?;
+    let mbufs = options.mbufs(&[&ab, &ba]);
+    let eal = dpdk.start("lr2-wan", &[&options.a, &options.b], mbufs)?;
+    let pool = dpdk.pool(&eal, "frames", mbufs)?;
     let (_port_a, rx_a, tx_a) = dpdk.open(&eal, &options.a, &pool)?;
     let (_port_b, rx_b, tx_b) = dpdk.open(&eal, &options.b, &pool)?;
 

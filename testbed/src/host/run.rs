@@ -50,8 +50,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         workload.window_per_qp(connection.pmtu, connection.qps).map_err(|e| anyhow!("{e}"))?;
     let (nic, qps) = nic(options, window)?;
     let stop = signals::stop_flag()?;
-    let eal = options.dpdk.start("lr2-host", &[&options.device])?;
-    let pool = options.dpdk.pool(&eal, "frames", 2 * u64::from(RING) + SLACK)?;
+    let mbufs = 2 * u64::from(RING) + SLACK;
+    let eal = options.dpdk.start("lr2-host", &[&options.device], mbufs)?;
+    let pool = options.dpdk.pool(&eal, "frames", mbufs)?;
     let (port, rx, tx) = options.dpdk.open(&eal, &options.device, &pool)?;
     wait_for_link(&port, options, &stop)?;
 
