@@ -1,12 +1,10 @@
 """`python3 -m checks`; scripts/test prepares the machine for it."""
 
 import argparse
-import os
 import sys
 import time
-from pathlib import Path
 
-from lr2run import Ended, tidy_end
+from lr2run import Ended, RunDir, tidy_end
 
 from . import deny
 from .runner import Runner
@@ -60,13 +58,14 @@ def main() -> int:
     if options.check:
         return 0
     chosen = _chosen(options, steps)
-    logs = Path(os.environ["LR2_CACHE"]) / "test"
-    logs.mkdir(parents=True, exist_ok=True)
-    runner = Runner(logs, options.verbose, options.limit * 60)
+    wants_deny = any(step.name == "deny" for step in chosen)
     start = time.monotonic()
     try:
-        with tidy_end(options.limit * 60 + 60), deny.installing(logs, any(step.name == "deny" for step in chosen)):
-            _run(runner, chosen, options.keep_going)
+        with tidy_end(options.limit * 60 + 60), RunDir("lr2-test") as run:
+            runner = Runner(run.path, options.verbose, options.limit * 60)
+            with deny.installing(run.path, wants_deny):
+                _run(runner, chosen, options.keep_going)
+            run.keep = runner.failed
     except Ended as error:
         print(f"scripts/test: {error}", file=sys.stderr)
         return error.exit_code

@@ -42,6 +42,8 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 class Runner:
+    """Runs steps; keeps what they print in the folder `logs`, which they find as LR2_TEST_DIR."""
+
     def __init__(self, logs: Path, verbose: bool, limit_s: float) -> None:
         self.logs = logs
         self.verbose = verbose
@@ -94,7 +96,7 @@ class Runner:
             process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env={**os.environ, **environment},
+                env={**os.environ, **environment, "LR2_TEST_DIR": str(self.logs)},
                 stdin=subprocess.DEVNULL,
                 stdout=None if self.verbose else output,
                 stderr=None if self.verbose else subprocess.STDOUT,
