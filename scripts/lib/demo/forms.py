@@ -1,7 +1,7 @@
 """What a single long flow gets in theory, as a share of what it gets without loss.
 
 One flow, limited by its NIC; a slot is a packet's time at the NIC's rate.
-Derivations and their limits: docs/protocol.md.
+From docs/protocol.md, "What recovery is worth".
 """
 
 from dataclasses import dataclass
@@ -19,12 +19,14 @@ class Circumstances:
     """Retransmission timeout in packets."""
     ack_lag: float
     """Packets that the destination has accepted and not acknowledged, on average."""
+    exposure: float
+    """Packets, on average, of which none may be lost again after a rewind: an RNIC ignores a second NAK before an ACK."""
 
 
 def go_back_n(at: Circumstances) -> float:
-    """RNICs alone. A loss costs a round trip of packets; one NAK per gap, so losing the resend costs a timeout."""
+    """RNICs alone. A loss costs a round trip of packets, and a timeout if no NAK may tell of it."""
     p = at.loss
-    return 1 / (1 + p * (at.window + 1) + p * p * at.timeout / (1 - p))
+    return 1 / (1 + p * (at.window + 1) + at.exposure * p * p * at.timeout / (1 - p))
 
 
 def collaborative(at: Circumstances) -> float:

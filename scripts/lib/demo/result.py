@@ -81,10 +81,10 @@ class Result:
     def wan_bytes_per_byte(self) -> float:
         return self.wan_bytes / self.received_bytes if self.received_bytes else 0.0
 
-    def expected_share(self, scenario: Scenario, lossless: "Result") -> float:
-        """The closed form, at what was measured."""
-        if self.mode == "lossless" or not self.offered_requests:
-            return 1.0
+    def expected_share(self, scenario: Scenario, lossless: "Result") -> float | None:
+        """The closed form at what was measured; None where it says nothing: it is for one flow that loses."""
+        if self.mode == "lossless" or scenario.qps > 1 or not self.offered_requests:
+            return None
         per_s = scenario.nic_packets_per_s
         # Hardly a packet may have been sent just once and acknowledged.
         rtt_us = self.rtt_us if self.rtt_samples >= _FEW_SAMPLES else lossless.rtt_us
@@ -95,6 +95,7 @@ class Result:
             window=rtt_us / 1e6 * per_s,
             timeout=scenario.timeout_s * per_s,
             ack_lag=self.ack_lag,
+            exposure=(scenario.ack_every + 1) / 2,
         )
         return forms.BY_MODE[self.mode](at)
 

@@ -86,12 +86,12 @@ def _row(scenario: Scenario, lossless: Result, result: Result) -> list[str]:
     share = result.goodput_bps / lossless.goodput_bps if lossless.goodput_bps else 0.0
     base = lossless.wan_bytes_per_byte()
     overhead = result.wan_bytes_per_byte() / base if base else 0.0
-    theory = "" if result.mode == "lossless" else f"{result.expected_share(scenario, lossless):.3f}"
+    theory = result.expected_share(scenario, lossless)
     return [
         _TITLES[result.mode],
         human_bits(result.goodput_bps),
         f"{share:.3f}",
-        theory,
+        "" if theory is None else f"{theory:.3f}",
         human_seconds(result.p50_us / 1e6),
         human_seconds(result.p99_us / 1e6),
         f"{overhead:.3f}x",
