@@ -15,6 +15,9 @@ from . import ROOT
 _SECONDS = "4"
 # Half of the demo's own: this is a test of what comes out, not of the machine.
 _RATE = "500Mbps"
+# Five programs on two cores measure what else runs there, too: a figure that is
+# missed is looked at again. A damaged message never is.
+_ATTEMPTS = 3
 # Of the goodput without loss, at 1 % loss and 10 ms. Go-back-N gets about a
 # third, lr2 more than half, selective repeat nearly all.
 _CACHED_AT_LEAST = 0.80
@@ -37,16 +40,26 @@ def _complaints(passes: dict[str, dict[str, float]]) -> list[str]:
     return found
 
 
-def main() -> int:
-    report = Path(os.environ["LR2_TEST_DIR"], "demo.json")
+def _attempt(report: Path) -> tuple[int, dict[str, dict[str, float]]]:
     demo = [ROOT / "scripts" / "demo", "--seconds", _SECONDS, "--rate", _RATE, "--json", report]
-    if code := subprocess.run(demo, check=False).returncode:
-        return code
-    passes = {each["mode"]: each for each in json.loads(report.read_text())["passes"]}
-    found = _complaints(passes)
-    for complaint in found:
-        print(complaint)
-    return 1 if found else 0
+    code = subprocess.run(demo, check=False).returncode
+    passes = json.loads(report.read_text())["passes"] if report.exists() else []
+    return code, {each["mode"]: each for each in passes}
+
+
+def main() -> int:
+    found: list[str] = []
+    for attempt in range(1, _ATTEMPTS + 1):
+        with tempfile.TemporaryDirectory(prefix="lr2-check-") as folder:
+            code, passes = _attempt(Path(folder, "demo.json"))
+        if not passes or any(each["corrupt"] for each in passes.values()):
+            return code or 1
+        found = _complaints(passes) + ([f"scripts/demo ended with {code}"] if code else [])
+        for complaint in found:
+            print(f"attempt {attempt} of {_ATTEMPTS}: {complaint}")
+        if not found:
+            return 0
+    return 1
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ use crate::signals::{self, StopFlag};
 /// Bursts received, and sent, before the other gets its turn.
 const BURSTS: usize = 8;
 
-/// How far the port catches up when the program had no CPU for a while. A
-/// scheduler's slice on a shared core; on a core of its own it is never used.
-const PACING_SLACK: Span = Span::from_millis(2);
+/// How far the port catches up when the program had no CPU for a while: some
+/// slices of a scheduler on a shared core; on a core of its own it is never used.
+const PACING_SLACK: Span = Span::from_millis(10);
 
 /// The longest that a requester waits for what is outstanding once it was told
 /// to stop.
