@@ -50,8 +50,7 @@ def _attempt(report: Path) -> tuple[int, dict[str, dict[str, float]]]:
 def main() -> int:
     found: list[str] = []
     for attempt in range(1, _ATTEMPTS + 1):
-        with tempfile.TemporaryDirectory(prefix="lr2-check-") as folder:
-            code, passes = _attempt(Path(folder, "demo.json"))
+        code, passes = _attempt(Path(os.environ["LR2_TEST_DIR"], f"demo-{attempt}.json"))
         if not passes or any(each["corrupt"] for each in passes.values()):
             return code or 1
         found = _complaints(passes) + ([f"scripts/demo ended with {code}"] if code else [])
