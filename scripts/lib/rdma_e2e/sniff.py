@@ -25,8 +25,10 @@ def sniffing(guests: tuple[Guest, ...], what: str, snaplen: int = 262144) -> Ite
                 guest.run("until grep -q listening /tmp/sniff.log; do sleep 0.2; done", 20)
             yield
         finally:
+            # The kernel hands packets to tcpdump in blocks, after a second at the
+            # latest; what it has not yet, is lost with its end.
             for guest in guests:
-                guest.run("sleep 0.5; kill $(cat /tmp/sniff.pid)", 10)
+                guest.run("sleep 3; kill $(cat /tmp/sniff.pid)", 10)
             concurrent.futures.wait(sniffers)
 
 
