@@ -41,8 +41,8 @@ pub struct Flow<F: Frame> {
     pub(crate) pass: Pass,
     pub(crate) naks: Naks,
     /// The source is being asked for a packet that was lost before it came
-    /// here; what follows it is dropped.
-    pub(crate) hole: bool,
+    /// here; what follows it is dropped, so far up to this number.
+    pub(crate) hole: Option<Seq>,
     /// What the source waits for besides ACKs.
     pub(crate) reads: Reads<F>,
     pub(crate) discovery: Discovery,
@@ -112,7 +112,7 @@ impl<F: Frame> Flow<F> {
             kept: Vec::new(),
             pass: Pass::new(next),
             naks: Naks::new(),
-            hole: false,
+            hole: None,
             reads: Reads::new(next, now),
             discovery: Discovery::new(now),
             knowledge: None,
@@ -157,7 +157,7 @@ impl<F: Frame> Flow<F> {
         self.discover(cx);
         if seq < self.next {
             self.on_repeat(cx, frame, seq, roce, count);
-        } else if seq > self.next && self.ask_for_hole(cx) {
+        } else if seq > self.next && self.ask_for_hole(cx, seq) {
             cx.out.discard(Packet::Owned(frame), Metric::DropAhead);
         } else {
             self.on_new(cx, frame, seq, roce, count);
@@ -182,7 +182,7 @@ impl<F: Frame> Flow<F> {
                 self.track(cx, Slot::lost());
             }
         }
-        self.hole = false;
+        self.hole = None;
         cx.out.count(Metric::SentryNew, 1);
         let end = seq + u64::from(count);
         self.pass.end(end);
@@ -253,7 +253,7 @@ impl<F: Frame> Flow<F> {
     /// not confirmed.
     pub(crate) fn is_outstanding(&self) -> bool {
         match (self.acked, &self.knowledge) {
-            _ if self.reads.is_waiting() => true,
+            _ if self.reads.is_waiting() || self.hole.is_some() => true,
             (Some(acked), _) => acked < self.next,
             (None, Some(known)) => known.expected < self.next,
             (None, None) => true,

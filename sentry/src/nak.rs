@@ -2,6 +2,7 @@
 
 use common::frame::Frame;
 use common::metrics::Metric;
+use common::psn::Seq;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
@@ -101,16 +102,19 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A packet that is ahead has come: one before it was lost on the way
-    /// here. Whether the source is asked for it, so that this one may be
+    /// The packet `seq`, which is ahead, has come: one before it was lost on the
+    /// way here. Whether the source is asked for that, so that this one may be
     /// dropped; it will come again.
-    pub(crate) fn ask_for_hole<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> bool {
-        if !self.is_protected() {
+    pub(crate) fn ask_for_hole<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) -> bool {
+        // If the source went back, but not to the hole, it has no such packet.
+        let goes_back = self.hole.is_some_and(|newest| seq <= newest);
+        if !self.is_protected() || goes_back {
             return false;
         }
         let awaited = self.naks.own.is_some() || self.naks.deferred.is_some();
-        self.hole = awaited || self.make_nak(cx, Metric::NakSourceLan);
-        self.hole
+        let asked = awaited || self.make_nak(cx, Metric::NakSourceLan);
+        self.hole = asked.then_some(seq);
+        asked
     }
 
     /// Makes a NAK, if that can be done. True if it was made, or will be.
@@ -144,10 +148,18 @@ impl<F: Frame> Flow<F> {
         if self.naks.deferred.take().is_none() {
             return;
         }
-        if self.hole {
-            self.hole = self.make_nak(cx, Metric::NakSourceLan);
-        } else {
+        if self.hole.is_none() {
             self.ask_source(cx);
+        } else {
+            self.ask_for_hole_again(cx);
+        }
+    }
+
+    /// If the NAK can't be made, the next packet passes, and the destination
+    /// asks.
+    fn ask_for_hole_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if !self.make_nak(cx, Metric::NakSourceLan) {
+            self.hole = None;
         }
     }
 
@@ -156,10 +168,9 @@ impl<F: Frame> Flow<F> {
         self.naks.abandon();
         if self.naks.deferred.take().is_some() {
             // The READ response message has no end.
-            self.hole = false;
-        } else if self.hole {
-            // If not, the next packet passes, and the destination asks.
-            self.hole = self.make_nak(cx, Metric::NakSourceLan);
+            self.hole = None;
+        } else if self.hole.is_some() {
+            self.ask_for_hole_again(cx);
         } else if self.pass.needed > 0 {
             self.ask_source(cx);
         }
