@@ -189,7 +189,7 @@ pub struct QpConfig {
     /// How often it is tried again.
     pub retry: RetryLimit,
     /// Timeouts of 2, 4, 8, 16 ms … instead of `timeout`, doubled by each
-    /// until there is progress: the "adaptive retransmission" of ConnectX
+    /// until something new is acknowledged: the "adaptive retransmission" of ConnectX
     /// NICs, which goes off early on long paths whatever the configured
     /// timeout.
     pub adaptive_retransmission: bool,

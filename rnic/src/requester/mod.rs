@@ -119,7 +119,7 @@ pub(crate) struct Requester {
     rnr_until: Option<Time>,
     retries_left: u8,
     rnr_retries_left: u8,
-    /// Timeouts since there was progress.
+    /// Timeouts since something new was acknowledged.
     backoff: u32,
     /// A NAK or timeout has been obeyed, without progress since.
     going_back: bool,
@@ -369,7 +369,6 @@ impl Requester {
     fn progress(&mut self) {
         self.retries_left = retries(self.retry);
         self.rnr_retries_left = retries(self.rnr_retry);
-        self.backoff = 0;
         self.going_back = false;
     }
 
@@ -417,6 +416,9 @@ impl Requester {
     /// Nothing before `to` is missing; all work requests that end before it
     /// are completed.
     fn reach(&mut self, to: Seq) {
+        if to > self.acked {
+            self.backoff = 0;
+        }
         self.acked = to;
         // Going back, but these had arrived: a response was lost or late.
         self.next = self.next.max(to);

@@ -6,8 +6,9 @@
 //!   own, and makes the requester go back to it. READ data and the answer to
 //!   an atomic acknowledge every PSN before their own.
 //! - None of them acknowledges a READ or atomic that is not answered
-//!   completely. A response to a later request tells that the answer was lost:
-//!   an *implied NAK*, obeyed like one that is said ([`ImpliedNak`]).
+//!   completely. A response to a later request, or an ACK of its own PSN, tells
+//!   that the answer was lost: an *implied NAK*, obeyed like one that is said
+//!   ([`ImpliedNak`]).
 //! - READ data is taken in order, from FIRST or ONLY to LAST or ONLY. A FIRST
 //!   or ONLY in the middle is right if its PSN is that of the newest request
 //!   for the READ; a responder may also go on with MIDDLE or LAST.
@@ -176,6 +177,8 @@ impl Requester {
                 }
                 self.progress();
             }
+            // Of a duplicate: the answer was lost. rxe would take it for one.
+            (_, Response::Ack { .. }) => self.implied_nak(now, completions),
             (_, Response::Nak { .. }) => self.on_nak(seq, now, completions),
             (_, &Response::Rnr { timer, .. }) => self.on_rnr(timer, seq, now, completions),
             (_, &Response::Refused(status)) => {

@@ -1,5 +1,8 @@
 //! The rules of the requester, one by one.
 
+mod fetch;
+mod waiting;
+
 use common::psn::Psn;
 
 use super::*;
