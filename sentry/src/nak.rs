@@ -28,7 +28,7 @@ pub(crate) struct Naks {
     /// Grows with every NAK made.
     round: u32,
     /// One was due, but not within a READ response message.
-    deferred: Option<Time>,
+    deferred: bool,
     source_rtt: Rtt,
 }
 
@@ -39,7 +39,7 @@ impl Naks {
             own: None,
             sent: 0,
             round: 0,
-            deferred: None,
+            deferred: false,
             source_rtt: Rtt::guess(SOURCE_RTT),
         }
     }
@@ -86,7 +86,7 @@ impl Naks {
 
     /// When a NAK of ours counts as lost; doubled for the second.
     pub fn due(&self) -> Time {
-        let Some(at) = self.own.or(self.deferred) else { return Time::NEVER };
+        let Some(at) = self.own else { return Time::NEVER };
         let patience = (self.source_rtt.with_margin() * 2).max(PATIENCE);
         at + patience * (1 << self.sent.saturating_sub(1).min(CAP))
     }
@@ -111,13 +111,12 @@ impl<F: Frame> Flow<F> {
         if !self.is_protected() || goes_back {
             return false;
         }
-        let awaited = self.naks.own.is_some() || self.naks.deferred.is_some();
-        let asked = awaited || self.make_nak(cx, Metric::NakSourceLan);
+        let asked = self.naks.own.is_some() || self.make_nak(cx, Metric::NakSourceLan);
         self.hole = asked.then_some(seq);
         asked
     }
 
-    /// Makes a NAK, if that can be done. True if it was made, or will be.
+    /// Makes a NAK, if that can be done. True if it was made.
     fn make_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, why: Metric) -> bool {
         let withheld = match (self.acked, cx.out.requester()) {
             (None, _) => Metric::NakNoAcked,
@@ -125,9 +124,8 @@ impl<F: Frame> Flow<F> {
             _ if self.naks.sent >= CAP => Metric::NakCapped,
             _ if !self.reads.at_boundary() => {
                 // It would end the queue pair there.
-                self.naks.deferred = Some(cx.now);
-                cx.out.count(Metric::NakMidMessage, 1);
-                return true;
+                self.naks.deferred = true;
+                Metric::NakMidMessage
             }
             (Some(acked), Some(_)) => {
                 cx.out.nak(acked.psn(), self.msn);
@@ -145,32 +143,19 @@ impl<F: Frame> Flow<F> {
 
     /// A READ response message is complete: a NAK that waited for it may go.
     pub(crate) fn make_deferred_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if self.naks.deferred.take().is_none() {
-            return;
-        }
-        if self.hole.is_none() {
+        if core::mem::take(&mut self.naks.deferred) && self.pass.needed > 0 {
             self.ask_source(cx);
-        } else {
-            self.ask_for_hole_again(cx);
-        }
-    }
-
-    /// If the NAK can't be made, the next packet passes, and the destination
-    /// asks.
-    fn ask_for_hole_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if !self.make_nak(cx, Metric::NakSourceLan) {
-            self.hole = None;
         }
     }
 
     /// No rewind followed our NAK in time: it was lost, or ignored.
     pub(crate) fn nak_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.naks.abandon();
-        if self.naks.deferred.take().is_some() {
-            // The READ response message has no end.
-            self.hole = None;
-        } else if self.hole.is_some() {
-            self.ask_for_hole_again(cx);
+        if self.hole.is_some() {
+            if !self.make_nak(cx, Metric::NakSourceLan) {
+                // The next packet passes, and the destination asks.
+                self.hole = None;
+            }
         } else if self.pass.needed > 0 {
             self.ask_source(cx);
         }
