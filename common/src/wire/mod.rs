@@ -15,6 +15,7 @@
 
 mod addr;
 mod bth;
+pub mod cm;
 mod ether;
 mod ext;
 mod headers;
