@@ -146,6 +146,7 @@ metrics! {
         FlowNewEpoch ["event" = "new_epoch"], FlowBypassed ["event" = "bypassed"],
         FlowPaired ["event" = "paired"], FlowSynced ["event" = "synced"],
         FlowForgotten ["event" = "forgotten"],
+        FlowConnected ["event" = "connected"], FlowDisconnected ["event" = "disconnected"],
     }
     Gauge "lr2_flows" "Entries of the flow table, by state." {
         FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],

@@ -163,7 +163,7 @@ impl<F: Frame> Table<F> {
     /// The UDP source port of flow `id`, if its requester is unknown and it
     /// may have been given this answer.
     fn fits(&self, id: Id, answer: &Answer) -> Option<u16> {
-        let entry = self.get(id).filter(|entry| entry.peer.is_none())?;
+        let entry = self.get(id).filter(|entry| entry.peer.is_none() && !entry.named)?;
         let (arrived, port) = match &entry.pipeline {
             Pipeline::None => return None,
             Pipeline::Sentry(stage) => (&stage.arrived, stage.src_port),

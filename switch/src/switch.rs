@@ -8,6 +8,8 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Headers, NotRoce, Roce, Transport, icrc_ok, parse};
 
+use crate::connections::Connections;
+use crate::operator::Named;
 use crate::output::{Output, Voice, transmit};
 use crate::pairing::Arrived;
 use crate::peers::Peers;
@@ -29,6 +31,8 @@ pub struct Switch<F: Frame> {
     sentry: sentry::Config,
     depot: depot::Config,
     pub(crate) table: Table<F>,
+    pub(crate) connections: Connections,
+    pub(crate) named: Named,
     timers: Timers,
     pub(crate) voice: Voice,
     cache: Budget,
@@ -73,6 +77,8 @@ impl<F: Frame> Switch<F> {
                 window_max: WINDOW_MAX,
             },
             table: Table::new(config.max_flows, config.hash_seed),
+            connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
+            named: Named::new(&config.queue_pairs, config.hash_seed),
             timers: Timers::default(),
             voice: Voice {
                 counters: Counters::default(),
@@ -231,7 +237,8 @@ impl<F: Frame> Switch<F> {
         } else if kind.is_response() {
             self.on_answer(side, frame, &roce, io);
         } else if !kind.is_request() || roce.opcode.transport() != Transport::Rc {
-            self.pass(side, frame, Metric::PassedTransport, io);
+            let reason = self.observe(side, frame.bytes(), &roce, io);
+            self.pass(side, frame, reason, io);
         } else if works && !self.draining {
             self.on_request(side, frame, &roce, io);
         } else {
@@ -304,6 +311,7 @@ impl<F: Frame> Switch<F> {
         let (id, new) = self.table.entry(key, now)?;
         if new {
             self.voice.counters.inc(Metric::FlowCreated);
+            self.pair_as_named(id, now);
         }
         Some(id)
     }
@@ -319,7 +327,8 @@ impl<F: Frame> Switch<F> {
             Pipeline::None => {
                 let headers = Headers::of(bytes, roce);
                 let (src_port, headers_at) = (roce.src_port, now);
-                let arrived = Arrived::none(psn);
+                let first = entry.announced.map_or(psn, |announced| announced.first_psn);
+                let arrived = Arrived::none(first);
                 entry.pipeline = match entry.key.hosts.side {
                     Side::Lan => {
                         self.epochs = self.epochs.wrapping_add(1);
