@@ -176,6 +176,23 @@ fn what_is_held_of_an_old_life_is_never_delivered_to_the_new_one() {
 }
 
 #[test]
+fn what_is_kept_to_be_resent_is_given_back() {
+    for ends in [false, true] {
+        let mut bench = connected(Recovery::Auto);
+        for psn in 0..5 {
+            bench.lan(request(&outbound(), THERE.qpn, THERE.psn + psn));
+        }
+        assert_eq!(bench.switch.held(), 5);
+        if ends {
+            bench.assert_passes(Wan, &dreq(&inbound(), THERE, HERE));
+        } else {
+            connect(&mut bench, &outbound(), &inbound(), end(0xc, 0x33, 0), end(0xd, 0x22, 0));
+        }
+        assert_eq!(bench.switch.held(), 0);
+    }
+}
+
+#[test]
 fn a_repeated_rep_disturbs_nothing() {
     let mut bench = connected(Recovery::Auto);
     let first = THERE.psn;

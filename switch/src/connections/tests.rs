@@ -300,3 +300,51 @@ fn the_oldest_is_forgotten_for_one_too_many() {
     assert!([2, 3, 4, 5].iter().all(|n| bench.b(drep(*n)).is_some()));
     assert_eq!(bench.connections.exchanges.len(), 0);
 }
+
+/// Hosts that connect their few QPs again and again, and a network that loses,
+/// repeats and reorders what they say: whatever is learned was meant by both.
+#[test]
+fn only_what_two_hosts_agreed_on_is_learned() {
+    /// Messages that are still under way somewhere.
+    const UNDER_WAY: usize = 24;
+    let (mut learned, mut ended) = (0, 0);
+    for seed in 1..=50u64 {
+        let mut state = seed;
+        let mut random = |below: usize| {
+            // xorshift64
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % below as u64) as usize
+        };
+        let mut bench = Bench::with_limit(3);
+        let mut sent: Vec<(bool, Message)> = Vec::new();
+        for n in 0..400u32 {
+            let qpns = [A_QPN, B_QPN].map(|first| first + random(4) as u32);
+            // The names are new each time, and so are the PSNs, which tell the
+            // test which REQ and REP belong together.
+            let asked = Req { local: n, qpn: qpns[0], starting_psn: Psn::new(n), ..req() };
+            let ids = Ids { local: 1_000_000 + n, remote: n };
+            let accepted = Rep { ids, qpn: qpns[1], starting_psn: Psn::new(1_000_000 + n) };
+            let dreq =
+                Dreq { ids: Ids { local: ids.remote, remote: ids.local }, remote_qpn: qpns[1] };
+            sent.push((true, Message::Req(asked)));
+            sent.push((false, Message::Rep(accepted)));
+            sent.push((true, Message::Dreq(dreq)));
+            for _ in 0..4 {
+                let recent = &sent[sent.len().saturating_sub(UNDER_WAY)..];
+                let (from_a, message) = recent[random(recent.len())];
+                match if from_a { bench.a(message) } else { bench.b(message) } {
+                    Some(Event::Established(connection)) => {
+                        let [there, back] = connection.directions.map(|d| d.first_psn.get());
+                        assert_eq!(there, 1_000_000 + back, "seed {seed}");
+                        learned += 1;
+                    }
+                    Some(Event::Ended(_)) => ended += 1,
+                    None => {}
+                }
+            }
+        }
+    }
+    assert!(learned > 1000 && ended > 300, "{learned} learned, {ended} ended");
+}
