@@ -132,9 +132,22 @@ fn what_the_hosts_say_comes_first() {
     bench.assert_passes(Lan, &req(&outbound(), here));
     bench.assert_passes(Wan, &rep(&inbound(), there, here));
     assert_eq!(requester(&mut bench, &outbound(), 0x22), Some(0x33));
-    // When that ends, only the operator's word for the next flow counts.
     bench.assert_passes(Lan, &dreq(&outbound(), here, there));
     assert_eq!(requester(&mut bench, &outbound(), 0x22), None);
+}
+
+/// What the hosts say is of one life only, unlike what the operator says.
+#[test]
+fn a_connection_that_overrides_the_list_does_not_outlive_itself() {
+    let mut bench = named(&[(Vlans::NONE, ends(0x11, 0x22))]);
+    let (here, there) = (end(1, 0x33, 0), end(2, 0x22, 0));
+    bench.assert_passes(Lan, &req(&outbound(), here));
+    bench.assert_passes(Wan, &rep(&inbound(), there, here));
+    assert_eq!(requester(&mut bench, &outbound(), 0x22), Some(0x33));
+    bench.lan(request(&outbound(), 0x22, 1 << 21));
+    bench.wait(RTT);
+    let (_, sync) = bench.timers().iter().find_map(Sent::sync).expect("SYNC(open) again");
+    assert_eq!(sync.src_qpn, None);
 }
 
 #[test]
