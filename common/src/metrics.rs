@@ -94,6 +94,7 @@ metrics! {
         PassedMalformed ["reason" = "malformed"],
         PassedTransport ["reason" = "not_rc"],
         PassedTableFull ["reason" = "flow_table_full"],
+        PassedPrefix ["reason" = "outside_remote_prefixes"],
         PassedRole ["reason" = "role_or_off"],
         PassedBadIcrc ["reason" = "bad_icrc"],
     }
@@ -172,6 +173,7 @@ metrics! {
         FlowNewEpoch ["event" = "new_epoch"], FlowBypassed ["event" = "bypassed"],
         FlowPaired ["event" = "paired"], FlowSynced ["event" = "synced"],
         FlowForgotten ["event" = "forgotten"],
+        FlowConnected ["event" = "connected"], FlowDisconnected ["event" = "disconnected"],
     }
     Gauge "lr2_flows" "Entries of the flow table, by state." {
         FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],

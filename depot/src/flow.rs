@@ -306,6 +306,13 @@ impl<F: Frame> Flow<F> {
         self.report(cx, Cause::Sync);
     }
 
+    /// The hosts told each other that this life begins with the flow's first
+    /// PSN, and its path MTU in bytes (0: unknown).
+    pub fn announce(&mut self, pmtu: u16) {
+        self.acked = Some(self.sequence.expected());
+        self.pmtu = pmtu;
+    }
+
     /// Whether a SYNC of `life` ends the life that is known.
     pub fn is_replaced_by(&self, life: Life) -> bool {
         self.life.is_some_and(|known| {

@@ -4,10 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use arrayvec::ArrayVec;
+use common::control::{self, Keys};
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::{Counters, Metric};
-use common::control::{self, Keys};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, icrc_ok, parse};
@@ -248,7 +248,10 @@ impl World {
     /// Prints what happened, for whoever replays a run.
     pub fn explain(&self) {
         for (me, end) in self.ends.iter().enumerate() {
-            println!("end {me}, box in life {}: {} completed, {} failed", end.boot, end.completed, end.failed);
+            println!(
+                "end {me}, box in life {}: {} completed, {} failed",
+                end.boot, end.completed, end.failed
+            );
             println!("  received {:?} of {:?}", end.received, self.expected);
             println!("  {:?}", end.nic.totals());
             if let Some(switch) = &end.switch {
