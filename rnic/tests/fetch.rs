@@ -8,8 +8,8 @@ use common::time::{Span, Time};
 use common::wire::{Opcode, Reth, parse};
 use proptest::prelude::*;
 use rnic::{
-    ATOMIC_LEN, Completion, ImpliedNak, Nic, PartialRead, QpConfig, QpId, Region, RetryLimit,
-    Status, WorkKind, WorkRequest,
+    ATOMIC_LEN, AckCoalescing, Completion, ImpliedNak, Nic, PartialRead, QpConfig, QpId, Region,
+    RetryLimit, Status, WorkKind, WorkRequest,
 };
 use support::{Seen, World, bernoulli, drain, look};
 
@@ -378,6 +378,42 @@ fn the_ack_of_a_duplicate_leaves_reads_alone() {
     give(a, &frames);
     assert_eq!(a.poll_completion().map(|c| c.work.kind), Some(WorkKind::Send));
     sane(&world, qp);
+}
+
+/// rxe: it does cover an atomic, whose answer has then to be asked for again.
+#[test]
+fn the_ack_of_a_duplicate_covers_atomics() {
+    let (mut world, qp) = world(|_| ());
+    let [a, b] = &mut world.nics;
+    for work in [send(1), add(1)] {
+        a.post(qp, work, Time::ZERO).unwrap();
+    }
+    let (frames, _) = sent(a, Time::ZERO);
+    give(b, &frames);
+    sent(b, Time::ZERO); // lost
+    give(b, &frames[..1]);
+    let (frames, answers) = sent(b, Time::ZERO);
+    assert_eq!(answers, [Seen::Ack(1, 0x1f, 2)]);
+    give(a, &frames);
+    assert_eq!(sent(a, Time::ZERO).1, [Seen::Data(Opcode::FETCH_ADD, 1, true)]);
+    sane(&world, qp);
+}
+
+#[test]
+fn an_answer_covers_the_acks_that_are_owed() {
+    for (fetch, opcode) in [(read(1), Opcode::READ_RESPONSE_ONLY), (add(1), Opcode::ATOMIC_ACK)] {
+        let delay = Span::from_micros(50);
+        let (mut world, qp) = world(|c| c.ack_coalescing = AckCoalescing { packets: 3, delay });
+        let [a, b] = &mut world.nics;
+        for work in [send(1), fetch] {
+            a.post(qp, work, Time::ZERO).unwrap();
+        }
+        let (frames, _) = sent(a, Time::ZERO);
+        give(b, &frames);
+        assert_eq!(sent(b, Time::ZERO).1, [Seen::Data(opcode, 1, false)]);
+        b.on_timers(Time::ZERO + delay);
+        assert_eq!(sent(b, Time::ZERO + delay).1, []);
+    }
 }
 
 #[test]
