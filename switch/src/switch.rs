@@ -358,13 +358,14 @@ impl<F: Frame> Switch<F> {
             Pipeline::None => {
                 let headers = Headers::of(bytes, roce);
                 let (src_port, headers_at) = (roce.src_port, now);
-                // What the hosts announced is where the flow begins, unless that
-                // was long ago.
+                // What the hosts announced is where the flow begins. If it doesn't,
+                // that is a leap, and the end of what was announced.
+                let said = entry.announced.take();
+                let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
                 let is_near =
                     |first: Psn| u64::from(psn.distance(first).unsigned_abs()) <= WINDOW_MAX;
-                let announced = entry.announced.take().filter(|said| is_near(said.first_psn));
+                let announced = said.filter(|said| is_near(said.first_psn));
                 let first = announced.map_or(psn, |announced| announced.first_psn);
-                let arrived = Arrived::none(first);
                 entry.pipeline = match entry.key.hosts.side {
                     Side::Lan => {
                         self.epochs = self.epochs.wrapping_add(1);

@@ -10,6 +10,7 @@ use cm::{End, dreq, end, rep, req, req_between, rtu};
 use common::control::Sync;
 use common::frame::Side::{self, Lan, Wan};
 use common::metrics::Metric;
+use common::psn::Psn;
 use common::wire::{Addr, Headers, Opcode, Vlans, parse};
 use pcap_file::pcap::PcapReader;
 use support::*;
@@ -152,7 +153,7 @@ fn a_qp_number_that_is_used_again_begins_a_new_life() {
     connect(&mut bench, &outbound(), &inbound(), here, there);
     let (new, sync) = announced(&mut bench, request(&outbound(), THERE.qpn, first - 5));
     assert_ne!(old, new);
-    assert_eq!((sync.src_qpn, sync.acked), (Some(0x33), None));
+    assert_eq!((sync.src_qpn, sync.acked), (Some(0x33), Some(Psn::new(first - 5))));
     // The QP that was the host's before is nobody's now.
     let sent = bench.sync(HERE.qpn, 1, open(HERE.psn));
     assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, None);
