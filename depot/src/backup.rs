@@ -10,12 +10,16 @@ use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
 
+use crate::sequence::Held;
 use crate::{Actions, Config, Cx, Flow};
 
 /// Round trip to the destination until one was measured.
 const DOWNSTREAM_RTT: Span = Span::from_millis(1);
 /// Shortest derived `t_out`: RNICs coalesce ACKs.
 const T_OUT_MIN: Span = Span::from_micros(500);
+
+/// Percent of the pool that flows with unknown requester may fill.
+const UNPAIRED_PRESSURE: u8 = 50;
 
 /// Why packets are resent to the destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +63,17 @@ impl<F: Frame> Backup<F> {
     /// Whether `seq` and all that was delivered after it can be resent.
     pub fn holds_from(&self, seq: Seq) -> bool {
         self.kept.get(seq).is_some_and(Option::is_some)
+    }
+
+    /// The packet with the number `seq`, as if it were yet to be delivered.
+    pub fn copy(&self, seq: Seq) -> Option<Held<F>> {
+        let handle = self.kept.get(seq)?.as_ref()?;
+        let mut count = 1;
+        while self.kept.get(seq + u64::from(count)).is_some_and(Option::is_none) {
+            count += 1;
+        }
+        let asks = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked).is_ok();
+        Some(Held { packet: Packet::Shared(handle.clone()), count, asks })
     }
 
     /// Keeps a packet that is being delivered, and says what to transmit. What
@@ -180,7 +195,8 @@ impl<F: Frame> Backup<F> {
 
 impl<F: Frame> Flow<F> {
     /// Delivers the packet with the number `expected` was before, keeping a
-    /// handle if the destination's answers to this flow can be told.
+    /// handle. While the destination's answers to this flow can't be told, a
+    /// pool that is half full is left to those that can make use of it.
     pub(crate) fn hand_over<A: Actions<F>>(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -189,9 +205,12 @@ impl<F: Frame> Flow<F> {
         asks: bool,
         packet: Packet<F>,
     ) {
-        let packet = match cx.out.requester() {
-            Some(_) => self.backup.keep(cx, seq, count, asks, packet),
-            None => packet,
+        let packet = if cx.out.requester().is_some() {
+            self.backup.keep(cx, seq, count, asks, packet)
+        } else if cx.backup.pressure() < UNPAIRED_PRESSURE {
+            self.backup.keep(cx, seq, count, false, packet)
+        } else {
+            packet
         };
         cx.out.deliver(packet);
     }

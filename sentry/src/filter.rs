@@ -80,6 +80,11 @@ impl Pass {
         self.needed_end = self.needed_end.max(seq.next());
     }
 
+    /// Whether the source is sending again what it sent before.
+    pub fn is_running(&self) -> bool {
+        self.kind != Kind::None
+    }
+
     /// Whether a NAK made the source rewind.
     pub fn is_solicited(&self) -> bool {
         self.kind == Kind::Solicited

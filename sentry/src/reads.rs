@@ -202,9 +202,10 @@ impl<F> Reads<F> {
             self.made_progress(now);
         } else if is_plain && self.sure && self.is_between() {
             self.at_boundary = true;
-        } else if !is_plain && !(self.sure && seq < self.expected) {
-            // The source may take it, or not.
-            self.at_boundary = false;
+        } else {
+            // The source may take a response, or not, but for one it has.
+            let is_known = self.sure && seq < self.expected;
+            self.at_boundary &= is_plain || is_known;
         }
         if !self.sure {
             // Either it has what lies before, or it will ask again.

@@ -22,7 +22,7 @@ use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
 
 use crate::switch::WINDOW_MAX;
-use crate::table::{Id, Pipeline, Table};
+use crate::table::{Hosts, Id, Pipeline, Table};
 
 /// Between hosts with more unknown flows than this nothing is matched.
 const MAX_SCAN: usize = 64;
@@ -179,6 +179,13 @@ impl<F: Frame> Table<F> {
         }
         self.get_mut(answers)?.matching = Some(matching);
         None
+    }
+
+    /// The flows between `hosts` with unknown requester that may have been
+    /// given this answer.
+    pub fn possible_flows(&self, hosts: &Hosts, answer: &Heard) -> ArrayVec<Id, MAX_SCAN> {
+        let flows = self.unpaired(hosts).iter().take(MAX_SCAN).copied();
+        flows.filter(|id| self.fits(*id, answer).is_some()).collect()
     }
 
     /// Whether an answer that fits flow `id` speaks for it.
