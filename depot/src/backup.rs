@@ -9,6 +9,7 @@ use common::psn::Seq;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
+use common::wire::{BTH_LEN, parse};
 
 use crate::sequence::Held;
 use crate::{Actions, Config, Cx, Flow};
@@ -135,6 +136,18 @@ impl<F: Frame> Backup<F> {
         self.release(cx, acked);
     }
 
+    /// The source sends `seq` again, which was delivered. If it is not the very
+    /// same packet, the queue pair may be in another life, and nothing of what
+    /// is kept may be delivered to that†.
+    pub fn doubt<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, bytes: &[u8]) {
+        let is_same = self.kept.get(seq).is_some_and(|kept| {
+            kept.as_ref().is_some_and(|handle| same_packet(handle.bytes(), bytes))
+        });
+        if !is_same {
+            self.clear(cx);
+        }
+    }
+
     /// Forgets everything.
     pub fn clear<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.asks.clear();
@@ -190,6 +203,19 @@ impl<F: Frame> Backup<F> {
     fn due(&self, config: &Config) -> Time {
         let Some((_, at)) = self.asks.front() else { return Time::NEVER };
         self.touched.max(*at) + self.t_out(config) * (1 << self.retries.min(8))
+    }
+}
+
+/// Whether two frames carry the same packet: from the transport header's end
+/// on. Before it, marks and the request for an ACK may differ.
+fn same_packet(a: &[u8], b: &[u8]) -> bool {
+    match (parse(a), parse(b)) {
+        (Ok(x), Ok(y)) => {
+            let from = usize::from(x.bth) + BTH_LEN;
+            let end = x.icrc_at();
+            x.opcode == y.opcode && (x.bth, x.end) == (y.bth, y.end) && a[from..end] == b[from..end]
+        }
+        _ => false,
     }
 }
 

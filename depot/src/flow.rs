@@ -120,6 +120,7 @@ impl<F: Frame> Flow<F> {
                 // be what the destination lost†.
                 cx.out.count(Metric::DepotBehind, 1);
                 self.nak_is_answered(cx, seq);
+                self.backup.doubt(cx, seq, frame.bytes());
                 cx.out.deliver(Packet::Owned(frame));
             }
             _ if seq.since(self.sequence.expected()) > cx.config.window_max => {
