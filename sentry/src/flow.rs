@@ -198,6 +198,10 @@ impl<F: Frame> Flow<F> {
         self.pass.end(end);
         if !roce.kind().is_plain() {
             self.reads.request(seq, count, cx.now);
+            if cx.out.requester().is_none() {
+                // Its answers may pass without being recognised.
+                self.reads.lose_track();
+            }
         }
         let keep = cx.config.recovery.caches() && self.discovery.tracks();
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
