@@ -48,6 +48,12 @@ impl<F: Frame> Flow<F> {
         let seq = answer.psn.unwrap_near(self.sequence.expected());
         self.heard = cx.now;
         match answer.verdict {
+            Verdict::Acknowledged if self.acked.is_some_and(|acked| seq.next() < acked) => {
+                // It takes back what it acknowledged: another life of the QP†.
+                self.forget(cx);
+                cx.out.answer(Packet::Owned(frame), Class::Data);
+                return Known::NewLife;
+            }
             Verdict::Acknowledged => {
                 self.advance_acked(cx, seq.next(), answer.msn);
             }

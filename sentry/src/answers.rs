@@ -33,6 +33,11 @@ impl<F: Frame> Flow<F> {
             return cx.out.answer(frame);
         }
         let seq = answer.psn.unwrap_near(self.next);
+        if answer.verdict == Verdict::Acknowledged && self.is_settled(seq.next(), cx.now) {
+            // It takes back what it acknowledged long ago: another life†.
+            self.begin_again(cx, self.next.psn());
+            return cx.out.answer(frame);
+        }
         match self.reads.order(seq, &answer) {
             Order::Early if self.may_hold(cx, &frame) => self.hold_answer(cx, seq, answer, frame),
             Order::Early => {

@@ -16,6 +16,7 @@ use crate::life::Settled;
 use crate::nak::Naks;
 use crate::pmtu::PathMtu;
 use crate::reads::Reads;
+use crate::timers::PATIENT_TAILS;
 use crate::{Actions, Config, Cx};
 
 /// One direction of a queue pair, seen from near its source.
@@ -277,7 +278,8 @@ impl<F: Frame> Flow<F> {
         match (self.acked, &self.knowledge) {
             _ if self.reads.is_waiting() => true,
             (Some(acked), _) => acked < self.next,
-            (None, Some(known)) => known.expected < self.next,
+            // What has arrived there was perhaps acknowledged, and the ACK lost.
+            (None, Some(known)) => known.expected < self.next || self.tails < PATIENT_TAILS,
             (None, None) => true,
         }
     }

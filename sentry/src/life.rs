@@ -57,6 +57,11 @@ impl<F: Frame> Flow<F> {
         self.settled.advance(acked, now, grace);
     }
 
+    /// Whether everything before `seq`, and more, was acknowledged long ago.
+    pub(crate) fn is_settled(&self, seq: Seq, now: Time) -> bool {
+        self.settled.holds(seq, now, self.grace())
+    }
+
     /// Whether the packet with the number `seq` can't be of the life that is
     /// known.
     pub(crate) fn is_of_another_life(&self, config: &Config, seq: Seq, now: Time) -> bool {
@@ -67,7 +72,7 @@ impl<F: Frame> Flow<F> {
         // A source that pauses goes on where it was.
         let paused = now >= self.heard + self.forget_after(config);
         // It repeats what it knows to be acknowledged; nobody asked for that.
-        let goes_back = self.settled.holds(seq, now, self.grace()) && !self.is_solicited();
+        let goes_back = self.is_settled(seq, now) && !self.is_solicited();
         seq != self.next && (paused || goes_back)
     }
 

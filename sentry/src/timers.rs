@@ -13,7 +13,7 @@ const STATUS_MIN: Span = Span::from_micros(500);
 const PEER_MIN: Span = Span::from_millis(250);
 /// SYNC(tail) messages to a Depot that has everything, while the
 /// destination's ACK is awaited.
-const PATIENT_TAILS: u32 = 8;
+pub(crate) const PATIENT_TAILS: u32 = 8;
 
 impl<F: Frame> Flow<F> {
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] for

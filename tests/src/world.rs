@@ -305,7 +305,13 @@ impl World {
                 println!("{:?} {place:?} {}", self.now, describe(&bytes));
             }
             match place {
-                Place::Nic(me) => self.ends[me].nic.receive(&bytes, self.now),
+                Place::Nic(me) => {
+                    let odd = self.ends[me].nic.totals().requester.beyond_sent;
+                    self.ends[me].nic.receive(&bytes, self.now);
+                    if self.trace && self.ends[me].nic.totals().requester.beyond_sent > odd {
+                        println!("{:?} that was an ACK of what was never sent", self.now);
+                    }
+                }
                 Place::Switch(me, side) => {
                     let side = if side == 0 { Side::Lan } else { Side::Wan };
                     self.through_switch(me, side, HeapFrame::from(bytes));
