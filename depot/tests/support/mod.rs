@@ -21,6 +21,8 @@ use depot::{Actions, Config, Cx, Flow, Known, Life};
 pub const FIRST: Psn = Psn::new(0xff_fff8);
 pub const RTT: Span = Span::from_millis(8);
 pub const GIVE_UP: Span = Span::from_millis(48);
+/// Silence after which a life is forgotten: four times [`GIVE_UP`].
+pub const FORGET: Span = Span::from_millis(192);
 pub const T_OUT: Span = Span::from_millis(1);
 pub const WINDOW_MAX: u64 = 1 << 10;
 pub const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
