@@ -189,3 +189,22 @@ fn what_is_held_is_handed_on_in_order_when_the_flow_is_let_go() {
     assert_eq!((bench.pool.frames(), bench.pool.used()), (0, 0));
     bench.check_books();
 }
+
+#[test]
+fn lost_for_good_what_waits_goes_on_at_once() {
+    let mut bench = Bench::synced();
+    bench.data([2, 3, 6]);
+    bench.clear();
+    bench.sync(LIFE, Reason::Lost, 8);
+    assert_eq!(bench.delivered(), [2, 3, 6]);
+    assert_eq!(bench.count(Metric::GapsGivenUp), 3, "what lies before its next PSN too");
+    let status = &bench.statuses()[0];
+    assert_eq!((status.expected, status.high), (psn(8), psn(8)));
+    assert!(bench.flow.is_synced());
+    bench.data([8]);
+    assert_eq!(bench.delivered(), [8]);
+    bench.check_books();
+    // Where nothing is missing it says nothing.
+    bench.sync(LIFE, Reason::Lost, 9);
+    assert_eq!(bench.count(Metric::GapsGivenUp), 3);
+}

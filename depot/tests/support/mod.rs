@@ -329,6 +329,12 @@ pub fn response(n: i32) -> Vec<u8> {
     with_bth(Bth::new(Opcode::READ_RESPONSE_MIDDLE, 0x77, psn(n)), &[n as u8; 256])
 }
 
+/// What an atomic found.
+pub fn atomic_ack(n: i32) -> Vec<u8> {
+    let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 3 }.to_bytes();
+    with_bth(Bth::new(Opcode::ATOMIC_ACK, 0x77, psn(n)), &[&aeth[..], &[0; 8]].concat())
+}
+
 /// An ACK or NAK.
 pub fn plain_answer(n: i32, syndrome: u8) -> Vec<u8> {
     with_bth(Bth::new(Opcode::ACK, 0x77, psn(n)), &Aeth { syndrome, msn: 3 }.to_bytes())
