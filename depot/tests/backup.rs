@@ -105,6 +105,8 @@ fn the_time_it_is_given_is_twice_the_measured_round_trip() {
         bench.clear();
         bench.run_timers(bench.now + t_out - NANO);
         assert!(bench.delivered().is_empty(), "{t_out:?}");
+        bench.run_timers(bench.now + NANO);
+        assert_eq!(bench.delivered(), [3], "{t_out:?}");
     }
 }
 
