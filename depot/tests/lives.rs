@@ -89,7 +89,8 @@ fn a_nak_below_acked_ends_this_life() {
     assert_eq!(bench.nak(4), Became::Absorb, "acknowledging again is no contradiction");
     assert_eq!(bench.nak(3), Became::NewLife);
     assert!(!bench.flow.is_synced() && bench.deadline() == Time::NEVER);
-    assert_eq!(bench.out.discarded, [(6, Metric::DropOldLife)]);
+    let held = [(6, Metric::DropOldLife), (4, Metric::DropNakAbsorbed)];
+    assert_eq!(bench.out.discarded, held);
     // The next SYNC finds nothing of it.
     bench.clear();
     bench.sync(NEXT_EPOCH, Reason::Open, 0);

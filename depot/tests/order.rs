@@ -6,7 +6,6 @@ use common::budget::Budget;
 use common::control::Reason;
 use common::metrics::Metric;
 use common::time::Time;
-use common::wire::Opcode;
 use support::*;
 
 #[test]
@@ -58,7 +57,7 @@ fn what_is_in_order_passes() {
     let mut bench = Bench::synced();
     bench.data(1..20);
     assert_eq!(bench.delivered(), (1..20).collect::<Vec<_>>());
-    assert_eq!((bench.pool.frames(), bench.deadline()), (0, Time::NEVER));
+    assert_eq!((bench.pool.frames(), bench.deadline()), (0, bench.now + FORGET));
 }
 
 #[test]
@@ -168,17 +167,15 @@ fn a_passive_flow_follows_a_leap() {
 }
 
 #[test]
-fn reads_and_atomics_end_protection() {
-    for (opcode, len) in [(Opcode::READ_REQUEST, 16), (Opcode::COMPARE_SWAP, 28)] {
-        let mut bench = Bench::synced();
-        bench.data([2, 3]);
-        bench.frame(packet(opcode, 4, len));
-        assert_eq!(bench.delivered(), [2, 3, 4], "what waits goes first");
-        assert!(!bench.flow.is_synced());
-        bench.data([9, 8]);
-        assert_eq!(bench.delivered(), [9, 8]);
-        bench.check_books();
-    }
+fn a_read_whose_psns_cannot_be_told_ends_protection() {
+    let mut bench = Bench::synced();
+    bench.data([2, 3]);
+    bench.frame(read(4, (1 << 16) + 1)); // longer than any that is followed
+    assert_eq!(bench.delivered(), [2, 3, 4], "what waits goes first");
+    assert!(!bench.flow.is_synced());
+    bench.data([9, 8]);
+    assert_eq!(bench.delivered(), [9, 8]);
+    bench.check_books();
 }
 
 #[test]
@@ -191,4 +188,23 @@ fn what_is_held_is_handed_on_in_order_when_the_flow_is_let_go() {
     assert_eq!(bench.count(Metric::DepotReleased), 3);
     assert_eq!((bench.pool.frames(), bench.pool.used()), (0, 0));
     bench.check_books();
+}
+
+#[test]
+fn lost_for_good_what_waits_goes_on_at_once() {
+    let mut bench = Bench::synced();
+    bench.data([2, 3, 6]);
+    bench.clear();
+    bench.sync(LIFE, Reason::Lost, 8);
+    assert_eq!(bench.delivered(), [2, 3, 6]);
+    assert_eq!(bench.count(Metric::GapsGivenUp), 3, "what lies before its next PSN too");
+    let status = &bench.statuses()[0];
+    assert_eq!((status.expected, status.high), (psn(8), psn(8)));
+    assert!(bench.flow.is_synced());
+    bench.data([8]);
+    assert_eq!(bench.delivered(), [8]);
+    bench.check_books();
+    // Where nothing is missing it says nothing.
+    bench.sync(LIFE, Reason::Lost, 9);
+    assert_eq!(bench.count(Metric::GapsGivenUp), 3);
 }

@@ -22,12 +22,14 @@ fn new_packets_go_on_in_order_behind_a_sync_that_announces_them() {
 }
 
 #[test]
-fn a_packet_that_is_ahead_passes_and_the_hole_before_it_is_lost() {
-    let mut bench = Bench::protected(Lr2, 1, Some(1));
+fn a_packet_that_is_ahead_passes_where_no_nak_can_be_made_and_the_hole_before_it_is_lost() {
+    let mut bench = Bench::protected(Lr2, 1, None);
     bench.data([4]);
-    assert_eq!(bench.forwarded(), [(4, Data)]);
+    let lost = Did::Sync { reason: Reason::Lost, next: Some(5), class: Data };
+    assert_eq!(bench.take(), [Did::Forward(4, Data), lost]);
     assert_eq!(bench.count(Metric::SentryAhead), 1);
     // Nobody has a copy of it: the source is asked.
+    bench.ack(0, 1);
     bench.status(1, 5, &[(1, 4)]);
     assert_eq!(bench.naks(), [1]);
     // What was never sent is not under way: the repeats pass.
@@ -149,31 +151,34 @@ fn an_older_ack_takes_nothing_back() {
 }
 
 #[test]
-fn reads_and_atomics_leave_the_flow_to_the_rnics() {
-    for (opcode, len) in [(Opcode::READ_REQUEST, 16), (Opcode::FETCH_ADD, 28)] {
-        let mut bench = Bench::protected(Cached, 4, Some(1));
-        bench.frame(packet(opcode, 4, true, len));
-        let did = bench.take();
-        assert!(did.contains(&Did::Sync { reason: Reason::Release, next: Some(4), class: Data }));
-        assert_eq!(did.last(), Some(&Did::Forward(4, Data)));
-        assert!(bench.flow.is_bypassed() && !bench.flow.is_protected());
-        assert_eq!(bench.cache.frames(), 0, "nothing is kept");
-        assert_eq!(bench.deadline(), Time::NEVER);
-        // From now on it is a wire.
-        assert!(bench.status(4, 5, &[]));
-        bench.nak(0);
-        bench.data([5, 0, 1, 6]);
-        assert_eq!(bench.take(), [5, 0, 1, 6].map(|n| Did::Forward(n, Data)));
-        assert_eq!(bench.flow.epoch(), 1);
-        bench.check_books();
-    }
+fn a_read_whose_psns_cannot_be_told_leaves_the_flow_to_the_rnics() {
+    let single = |n| packet(Opcode::WRITE_ONLY, n, true, 64);
+    let mut bench = Bench::new(Cached);
+    (0..4).for_each(|n| bench.frame(single(n)));
+    bench.status(0, 0, &[]);
+    bench.ack(0, 1);
+    bench.clear();
+    bench.frame(read(4, 257)); // no packet was full: the path MTU is unknown
+    let did = bench.take();
+    assert!(did.contains(&Did::Sync { reason: Reason::Release, next: Some(4), class: Data }));
+    assert_eq!(did.last(), Some(&Did::Forward(4, Data)));
+    assert!(bench.flow.is_bypassed() && !bench.flow.is_protected());
+    assert_eq!(bench.cache.frames(), 0, "nothing is kept");
+    assert_eq!(bench.deadline(), Time::NEVER);
+    // From now on it is a wire.
+    assert!(bench.status(4, 5, &[]));
+    bench.nak(0);
+    [5, 0, 1, 6].into_iter().for_each(|n| bench.frame(single(n)));
+    assert_eq!(bench.take(), [5, 0, 1, 6].map(|n| Did::Forward(n, Data)));
+    assert_eq!(bench.flow.epoch(), 1);
+    bench.check_books();
 }
 
 /// A Depot that never heard of the flow has nothing to let go of.
 #[test]
-fn a_flow_that_begins_with_a_read_says_nothing() {
+fn a_flow_that_begins_with_a_long_read_says_nothing() {
     let mut bench = Bench::new(Lr2);
-    bench.frame(packet(Opcode::READ_REQUEST, 0, true, 16));
+    bench.frame(read(0, 4_096));
     assert_eq!(bench.take(), [Did::Forward(0, Data)]);
 }
 
@@ -182,11 +187,12 @@ fn a_flow_that_begins_with_a_read_says_nothing() {
 #[test]
 fn a_bypassed_flow_stays_bypassed_and_its_packets_unread() {
     let mut bench = Bench::new(Lr2);
-    bench.frame(packet(Opcode::READ_REQUEST, 0, true, 16));
-    bench.data(1..3 * WINDOW_MAX as i32);
+    let single = |n| packet(Opcode::WRITE_ONLY, n, false, 64);
+    bench.frame(read(0, 4_096));
+    (1..3 * WINDOW_MAX as i32).for_each(|n| bench.frame(single(n)));
     assert!(bench.flow.is_bypassed());
     assert_eq!(bench.flow.epoch(), 1);
-    bench.frame(damaged(write(3 * WINDOW_MAX as i32)));
+    bench.frame(damaged(single(3 * WINDOW_MAX as i32)));
     assert_eq!(bench.count(Metric::PassedBadIcrc), 0, "the next packet is no surprise");
 }
 

@@ -21,6 +21,8 @@ use depot::{Actions, Config, Cx, Flow, Known, Life};
 pub const FIRST: Psn = Psn::new(0xff_fff8);
 pub const RTT: Span = Span::from_millis(8);
 pub const GIVE_UP: Span = Span::from_millis(48);
+/// Silence after which a life is forgotten: four times [`GIVE_UP`].
+pub const FORGET: Span = Span::from_millis(192);
 pub const T_OUT: Span = Span::from_millis(1);
 pub const WINDOW_MAX: u64 = 1 << 10;
 pub const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
@@ -325,6 +327,12 @@ pub fn read(n: i32, packets: u32) -> Vec<u8> {
 /// A middle packet of a READ response.
 pub fn response(n: i32) -> Vec<u8> {
     with_bth(Bth::new(Opcode::READ_RESPONSE_MIDDLE, 0x77, psn(n)), &[n as u8; 256])
+}
+
+/// What an atomic found.
+pub fn atomic_ack(n: i32) -> Vec<u8> {
+    let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 3 }.to_bytes();
+    with_bth(Bth::new(Opcode::ATOMIC_ACK, 0x77, psn(n)), &[&aeth[..], &[0; 8]].concat())
 }
 
 /// An ACK or NAK.

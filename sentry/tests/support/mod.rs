@@ -49,12 +49,26 @@ pub enum Did {
     Ack { psn: i32, msn: u32 },
 }
 
+/// What the source gets, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Got {
+    /// From the destination.
+    Answer(Opcode, i32),
+    /// From the Sentry.
+    Nak(i32),
+    Ack(i32),
+}
+
 /// Takes it down.
 pub struct Record {
     pub did: Vec<Did>,
     pub syncs: Vec<(u32, Sync)>,
     /// Missing ranges of FETCH messages, from .. to.
     pub fetches: Vec<Vec<(i32, i32)>>,
+    /// What they say is expected.
+    pub expected: Vec<i32>,
+    /// All that went to the source.
+    pub stream: Vec<Got>,
     /// Answers that went on to the source.
     pub answers: Vec<(Opcode, i32)>,
     pub counters: Counters,
@@ -76,6 +90,7 @@ impl Actions<HeapFrame> for Record {
     fn discard(&mut self, packet: Packet<HeapFrame>, reason: Metric) {
         let roce = parse(packet.bytes()).expect("what is dropped was received");
         self.did.push(Did::Discard(count_of(roce.psn), reason));
+        self.counters.inc(reason);
         self.left += 1;
     }
 
@@ -88,11 +103,13 @@ impl Actions<HeapFrame> for Record {
     fn fetch(&mut self, _: u32, fetch: Fetch) {
         let range = |r: &PsnRange| (count_of(r.start), count_of(r.start) + r.len as i32);
         self.fetches.push(fetch.missing.iter().map(range).collect());
+        self.expected.push(count_of(fetch.expected));
     }
 
     fn answer(&mut self, frame: HeapFrame) {
         let roce = parse(common::frame::Frame::bytes(&frame)).expect("it was received");
         self.answers.push((roce.opcode, count_of(roce.psn)));
+        self.stream.push(Got::Answer(roce.opcode, count_of(roce.psn)));
         self.left += 1;
     }
 
@@ -106,11 +123,13 @@ impl Actions<HeapFrame> for Record {
 
     fn nak(&mut self, psn: Psn, msn: u32) {
         self.did.push(Did::Nak { psn: count_of(psn), msn });
+        self.stream.push(Got::Nak(count_of(psn)));
     }
 
     fn ack(&mut self, ack: LastAck) {
         assert_eq!(ack.syndrome, Aeth::ACK_UNLIMITED);
         self.did.push(Did::Ack { psn: count_of(ack.psn), msn: ack.msn });
+        self.stream.push(Got::Ack(count_of(ack.psn)));
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
@@ -156,6 +175,8 @@ impl Bench {
                 did: Vec::new(),
                 syncs: Vec::new(),
                 fetches: Vec::new(),
+                expected: Vec::new(),
+                stream: Vec::new(),
                 answers: Vec::new(),
                 counters: Counters::default(),
                 requester: Some(0x77),
@@ -275,12 +296,27 @@ impl Bench {
         self.out.syncs.clear();
         self.out.ack_reqs.clear();
         self.out.fetches.clear();
+        self.out.expected.clear();
+        self.out.stream.clear();
         self.out.answers.clear();
     }
 
     /// What was recorded since the last time.
     pub fn take(&mut self) -> Vec<Did> {
         std::mem::take(&mut self.out.did)
+    }
+
+    /// The PSNs of the answers that went on to the source since the last time.
+    pub fn answered(&mut self) -> Vec<i32> {
+        std::mem::take(&mut self.out.answers).into_iter().map(|(_, n)| n).collect()
+    }
+
+    /// The missing ranges of the FETCH messages since the last time that ask
+    /// for something.
+    pub fn fetched(&mut self) -> Vec<Vec<(i32, i32)>> {
+        let mut fetches = std::mem::take(&mut self.out.fetches);
+        fetches.retain(|missing| !missing.is_empty());
+        fetches
     }
 
     /// The same, but only packets forwarded, with their class.
@@ -348,6 +384,28 @@ pub fn write(n: i32) -> Vec<u8> {
 pub fn read(n: i32, len: u32) -> Vec<u8> {
     let reth = Reth { va: 0, rkey: 0, len };
     with_bth(Bth::new(Opcode::READ_REQUEST, 0x11, psn(n)), &reth.to_bytes())
+}
+
+/// A fetch-and-add.
+pub fn atomic(n: i32) -> Vec<u8> {
+    with_bth(Bth { ack_req: true, ..Bth::new(Opcode::FETCH_ADD, 0x11, psn(n)) }, &[0; 28])
+}
+
+/// What it found.
+pub fn atomic_ack(n: i32) -> Vec<u8> {
+    let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 1 }.to_bytes();
+    with_bth(Bth::new(Opcode::ATOMIC_ACK, 0x77, psn(n)), &[&aeth[..], &[0; 8]].concat())
+}
+
+/// Packet `n` of the READ response message that takes these PSNs.
+pub fn part(message: std::ops::Range<i32>, n: i32) -> Vec<u8> {
+    let opcode = match (n == message.start, n + 1 == message.end) {
+        (true, true) => Opcode::READ_RESPONSE_ONLY,
+        (true, false) => Opcode::READ_RESPONSE_FIRST,
+        (false, false) => Opcode::READ_RESPONSE_MIDDLE,
+        (false, true) => Opcode::READ_RESPONSE_LAST,
+    };
+    response(opcode, n)
 }
 
 /// A packet of a READ response; `opcode` says which.

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
-use common::control::{self, Header, Keys, Message, Reason, Status, Sync};
+use common::control::{self, Fetch, Header, Keys, Message, Reason, Status, Sync};
 use common::frame::{Class, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
@@ -170,6 +170,11 @@ impl Bench {
         self.wan(message(&inbound(), qpn, &header, &Message::Sync(sync)))
     }
 
+    /// The peer's FETCH about the remote host's flow towards `qpn`.
+    pub fn fetch(&mut self, header: &Header, missing: &[(u32, u32)]) -> Vec<Sent> {
+        self.wan(message(&inbound(), header.dest_qpn, header, &fetch(missing)))
+    }
+
     /// The host's flow towards `qpn` sends `psns`, and the peer protects it.
     pub fn protect(&mut self, qpn: u32, psns: std::ops::Range<u32>) -> u32 {
         let mut epoch = None;
@@ -277,6 +282,19 @@ pub fn report(expected: u32, high: u32, missing: &[(u32, u32)]) -> Status {
         src_qpn: None,
         keeps_responses: false,
     }
+}
+
+/// A FETCH of these ranges, from .. to; nothing before 0 has to be kept.
+pub fn fetch(missing: &[(u32, u32)]) -> Message {
+    let range =
+        |&(from, to): &(u32, u32)| control::PsnRange { start: Psn::new(from), len: to - from };
+    let missing = missing.iter().map(range).collect();
+    Message::Fetch(Fetch { expected: Psn::new(0), missing })
+}
+
+/// A middle packet of a READ response.
+pub fn response(headers: &Headers, qpn: u32, psn: u32) -> Vec<u8> {
+    frame(headers, Opcode::READ_RESPONSE_MIDDLE, qpn, psn, &[psn as u8; 256])
 }
 
 /// Flips a bit of the payload.

@@ -1,0 +1,208 @@
+//! Loss between the Depot and the destination is repaired from here.
+
+mod support;
+
+use common::budget::Budget;
+use common::metrics::Metric;
+use common::time::{Span, Time};
+use support::*;
+
+const NANO: Span = Span::from_nanos(1);
+
+/// A flow whose requester is known; packet 0 is acknowledged.
+fn synced() -> Bench {
+    let mut bench = Bench::synced();
+    bench.out.requester = Some(0x77);
+    bench
+}
+
+/// The same, and these packets, which nobody acknowledges, were delivered; the
+/// last one asks for an answer.
+fn unanswered(last: i32) -> Bench {
+    let mut bench = synced();
+    bench.data(1..last);
+    bench.frame(asking(last));
+    bench.clear();
+    bench
+}
+
+#[test]
+fn what_asks_for_an_answer_and_gets_none_is_resent_with_all_before_it() {
+    let mut bench = unanswered(3);
+    bench.data([4, 5]); // they don't ask
+    bench.clear();
+    let mut at = bench.now + T_OUT;
+    for (n, patience) in [T_OUT * 2, T_OUT * 4].into_iter().enumerate() {
+        bench.run_timers(at - NANO);
+        assert!(bench.delivered().is_empty(), "{n}");
+        bench.run_timers(at);
+        assert_eq!(bench.delivered(), [1, 2, 3], "{n}");
+        at += patience;
+    }
+    assert_eq!(bench.count(Metric::LocalTimeout), 6);
+    // That were two retries.
+    bench.run_timers(at - NANO);
+    assert_eq!(bench.backup.frames(), 5);
+    bench.run_timers(at);
+    assert_eq!((bench.count(Metric::LocalExhausted), bench.backup.frames()), (1, 0));
+    bench.run_timers(bench.now + GIVE_UP);
+    assert!(bench.delivered().is_empty(), "from now on the source has to find out");
+    bench.check_books();
+}
+
+#[test]
+fn an_answer_ends_the_wait_and_gives_all_retries_back() {
+    let mut bench = unanswered(3);
+    bench.frame(asking(4));
+    bench.clear();
+    bench.run_timers(bench.now + T_OUT * 3);
+    assert_eq!(bench.delivered(), [1, 2, 3, 1, 2, 3]);
+    let _ = bench.ack(3);
+    bench.run_timers(bench.now + T_OUT - NANO);
+    assert!(bench.delivered().is_empty());
+    bench.run_timers(bench.now + NANO);
+    assert_eq!(bench.delivered(), [4]);
+    bench.run_timers(bench.now + T_OUT * 2);
+    assert_eq!(bench.delivered(), [4]);
+    let _ = bench.ack(4);
+    bench.run_timers(bench.now + T_OUT * 20);
+    assert_eq!((bench.delivered(), bench.backup.frames()), (vec![], 0));
+    bench.check_books();
+}
+
+#[test]
+fn what_does_not_ask_is_not_waited_for() {
+    let mut bench = synced();
+    bench.data(1..5);
+    bench.clear();
+    bench.run_timers(bench.now + GIVE_UP);
+    assert!(bench.delivered().is_empty());
+    assert_eq!(bench.backup.frames(), 4);
+}
+
+#[test]
+fn the_time_it_is_given_is_twice_the_measured_round_trip() {
+    for (answered, t_out) in [
+        // Half a round trip of deviation makes a margin of a whole one.
+        (Span::from_millis(3), Span::from_millis(12)),
+        (Span::from_micros(10), Span::from_micros(500)), // at least
+    ] {
+        let mut bench = synced();
+        bench.config.t_out = None;
+        bench.frame(asking(1));
+        bench.wait(answered);
+        let _ = bench.ack(1);
+        bench.frame(asking(2));
+        bench.clear();
+        bench.run_timers(bench.now + t_out - NANO);
+        assert!(bench.delivered().is_empty(), "{t_out:?}");
+        bench.run_timers(bench.now + NANO);
+        assert_eq!(bench.delivered(), [2], "{t_out:?}");
+        // An answer now may be to either copy: it measures nothing.
+        bench.wait(Span::from_nanos(50));
+        let _ = bench.ack(2);
+        bench.frame(asking(3));
+        bench.clear();
+        bench.run_timers(bench.now + t_out - NANO);
+        assert!(bench.delivered().is_empty(), "{t_out:?}");
+        bench.run_timers(bench.now + NANO);
+        assert_eq!(bench.delivered(), [3], "{t_out:?}");
+    }
+}
+
+#[test]
+fn a_full_pool_forgets_the_oldest_first() {
+    let mut bench = synced();
+    bench.backup = Budget::new(PLENTY, 3);
+    bench.data(1..7);
+    assert_eq!((bench.backup.frames(), bench.count(Metric::BackupFull)), (3, 3));
+    bench.clear();
+    assert_eq!(bench.nak(3), Became::Forward, "forgotten");
+    assert_eq!(bench.nak(4), Became::Absorb);
+    assert_eq!(bench.delivered(), [4, 5, 6], "the rest has no hole");
+    bench.check_books();
+}
+
+#[test]
+fn without_any_room_all_passes() {
+    let mut bench = synced();
+    bench.backup = Budget::new(0, 0);
+    bench.frame(asking(1));
+    bench.data([2]);
+    assert_eq!(bench.delivered(), [1, 2]);
+    bench.run_timers(bench.now + T_OUT);
+    assert_eq!(bench.count(Metric::LocalExhausted), 1);
+    assert_eq!(bench.nak(1), Became::Forward);
+    assert!(bench.delivered().is_empty());
+    bench.check_books();
+}
+
+/// What a destination isn't ready for may come again when it was told to, not
+/// before, and from nobody but the source.
+#[test]
+fn an_rnr_nak_empties_the_pool_and_is_silence_from_here() {
+    let mut bench = unanswered(4);
+    assert_eq!(bench.rnr(2), Became::Forward);
+    assert_eq!(bench.backup.frames(), 0);
+    bench.data([5]); // was under way
+    bench.frame(asking(6));
+    bench.clear();
+    bench.run_timers(bench.now + T_OUT * 40);
+    assert!(bench.delivered().is_empty());
+    // The source comes again.
+    bench.data(2..7);
+    assert_eq!(bench.delivered(), (2..7).collect::<Vec<_>>());
+    let _ = bench.ack(6);
+    bench.frame(asking(7));
+    bench.clear();
+    bench.run_timers(bench.now + T_OUT);
+    assert_eq!(bench.delivered(), [7], "and all is as before");
+    bench.check_books();
+}
+
+#[test]
+fn a_read_request_is_one_packet_with_its_psns() {
+    let mut bench = synced();
+    bench.data([1]);
+    bench.frame(read(2, 4));
+    bench.data([6, 7]);
+    bench.clear();
+    assert_eq!(bench.backup.frames(), 4);
+    assert_eq!(bench.nak(2), Became::Absorb);
+    assert_eq!(bench.delivered(), [2, 6, 7]);
+    // It asks for an answer, and its responses are one.
+    bench.run_timers(bench.now + T_OUT);
+    assert_eq!(bench.delivered().first(), Some(&2));
+    let _ = bench.answer(response(2));
+    assert_eq!(bench.backup.frames(), 2, "it has begun to answer");
+    let _ = bench.ack(5);
+    assert_eq!(bench.nak(6), Became::Absorb);
+    bench.check_books();
+}
+
+#[test]
+fn what_went_past_a_hole_is_not_in_order() {
+    let mut bench = synced();
+    bench.data([1, 2, 4, 5]);
+    bench.run_timers(bench.now + GIVE_UP);
+    assert_eq!(bench.delivered(), [1, 2, 4, 5]);
+    assert_eq!(bench.backup.frames(), 0);
+    assert_eq!(bench.nak(3), Became::Forward);
+    assert!(bench.delivered().is_empty());
+    bench.data([6, 7]);
+    assert_eq!(bench.nak(6), Became::Absorb, "from here on it is again");
+    bench.check_books();
+}
+
+#[test]
+fn silence_ends_it_all() {
+    let mut bench = unanswered(3);
+    bench.config.t_out = Some(FORGET * 2);
+    bench.run_timers(bench.now + FORGET - NANO);
+    assert_eq!(bench.backup.frames(), 3);
+    bench.run_timers(bench.now + NANO);
+    assert_eq!((bench.backup.frames(), bench.backup.used()), (0, 0));
+    assert!(!bench.flow.is_synced() && bench.deadline() == Time::NEVER);
+    assert_eq!(bench.count(Metric::FlowForgotten), 1);
+    bench.check_books();
+}

@@ -1,0 +1,148 @@
+//! What the destination asks for: answered from here, or by the source.
+
+mod support;
+
+use common::metrics::Metric;
+use common::time::Span;
+use common::wire::{Aeth, Opcode};
+use support::*;
+
+const NANO: Span = Span::from_nanos(1);
+
+/// A flow whose requester is known; packet 0 is acknowledged.
+fn synced() -> Bench {
+    let mut bench = Bench::synced();
+    bench.out.requester = Some(0x77);
+    bench
+}
+
+#[test]
+fn a_nak_for_what_was_delivered_is_answered_from_here() {
+    let mut bench = synced();
+    bench.data(1..10);
+    bench.clear();
+    assert_eq!(bench.nak(4), Became::Absorb);
+    assert_eq!(bench.delivered(), (4..10).collect::<Vec<_>>(), "all from it on, in order");
+    assert_eq!(bench.out.acks, [(3, 3)], "what it acknowledges goes on, with its MSN");
+    assert!(bench.out.answers.is_empty());
+    assert_eq!((bench.count(Metric::LocalNak), bench.backup.frames()), (6, 6));
+    assert_eq!(bench.count(Metric::NakAtOnce), 0);
+    // The destination is satisfied: nothing is left of the NAK.
+    let _ = bench.ack(9);
+    assert_eq!(bench.out.discarded.last(), Some(&(9, Metric::DropReleased)));
+    assert!(bench.out.discarded.contains(&(4, Metric::DropNakAbsorbed)));
+    assert_eq!((bench.pool.frames(), bench.backup.frames()), (0, 0));
+    bench.run_timers(bench.now + T_OUT * 100);
+    assert!(bench.delivered().is_empty());
+    bench.check_books();
+}
+
+#[test]
+fn a_nak_that_acknowledges_nothing_new_makes_no_ack() {
+    let mut bench = synced();
+    bench.data(1..4);
+    assert_eq!(bench.nak(1), Became::Absorb);
+    assert!(bench.out.acks.is_empty());
+}
+
+#[test]
+fn a_nak_for_what_is_not_held_goes_on() {
+    // Kept for nobody: whose answers are whose is not known.
+    let mut bench = Bench::synced();
+    bench.data(1..4);
+    assert_eq!(bench.backup.frames(), 0);
+    assert_eq!(bench.nak(2), Became::Forward);
+    assert_eq!(bench.count(Metric::NakAtOnce), 1);
+    // Only what came since is.
+    bench.out.requester = Some(0x77);
+    bench.data(4..6);
+    assert_eq!(bench.nak(3), Became::Forward);
+    assert_eq!(bench.nak(4), Became::Absorb);
+    // Delivered while nobody protected the flow.
+    let mut bench = Bench::new();
+    bench.out.requester = Some(0x77);
+    bench.data(0..4);
+    assert_eq!(bench.nak(2), Became::Forward);
+    bench.check_books();
+}
+
+#[test]
+fn what_is_drained_is_kept_too() {
+    let mut bench = synced();
+    bench.data([1, 3, 4, 2]);
+    bench.clear();
+    assert_eq!(bench.nak(2), Became::Absorb);
+    assert_eq!(bench.delivered(), [2, 3, 4]);
+}
+
+#[test]
+fn a_nak_that_no_resend_satisfies_goes_on_when_the_retries_are_used_up() {
+    let mut bench = synced();
+    bench.data(1..4);
+    assert_eq!(bench.nak(2), Became::Absorb);
+    bench.clear();
+    let start = bench.now;
+    bench.run_timers(start + T_OUT);
+    bench.run_timers(start + T_OUT * 2);
+    assert_eq!(bench.delivered(), [2, 3, 2, 3]);
+    assert!(bench.out.answers.is_empty());
+    bench.run_timers(start + T_OUT * 3);
+    assert_eq!(bench.out.answers.len(), 1);
+    assert_eq!((bench.out.answers[0].0, bench.out.answers[0].1), (Opcode::ACK, 2));
+    assert_eq!(bench.count(Metric::NakAfterGiveUp), 1);
+    assert!(bench.delivered().is_empty());
+    bench.check_books();
+}
+
+#[test]
+fn a_nak_for_a_hole_goes_on_when_the_hole_is_given_up() {
+    let mut bench = synced();
+    bench.data([2]);
+    assert_eq!(bench.nak(1), Became::Absorb);
+    bench.run_timers(bench.now + GIVE_UP - NANO);
+    assert!(bench.out.answers.is_empty());
+    bench.run_timers(bench.now + NANO);
+    assert_eq!(bench.out.answers.len(), 1);
+    assert_eq!(bench.count(Metric::NakAfterGiveUp), 1);
+    bench.check_books();
+}
+
+/// A destination says it once.
+#[test]
+fn a_nak_that_went_on_goes_on_twice_more_until_what_it_asks_for_comes() {
+    let forwarded = |bench: &Bench| bench.out.answers.len();
+    let mut bench = Bench::synced();
+    bench.data(1..4);
+    assert_eq!(bench.nak(2), Became::Forward);
+    let start = bench.now;
+    for (round_trips, times) in [(2, 2), (4, 3), (6, 3), (20, 3)] {
+        bench.run_timers(start + RTT * round_trips - NANO);
+        assert_eq!(forwarded(&bench), times - usize::from(round_trips < 6));
+        bench.run_timers(start + RTT * round_trips);
+        assert_eq!(forwarded(&bench), times, "{round_trips} round trips");
+    }
+    assert_eq!((bench.count(Metric::NakAgain), bench.pool.frames()), (2, 0));
+    bench.check_books();
+    for satisfy in [|bench: &mut Bench| bench.data([2]), |bench: &mut Bench| _ = bench.ack(2)] {
+        let mut bench = Bench::synced();
+        bench.data(1..4);
+        assert_eq!(bench.nak(2), Became::Forward);
+        bench.wait(RTT);
+        bench.clear();
+        satisfy(&mut bench);
+        assert_eq!(bench.pool.frames(), 0);
+        bench.run_timers(bench.now + RTT * 20);
+        assert_eq!(bench.count(Metric::NakAgain), 0);
+        bench.check_books();
+    }
+}
+
+#[test]
+fn an_error_goes_on_and_changes_nothing() {
+    let mut bench = synced();
+    bench.data(1..4);
+    let refused = plain_answer(2, Aeth::NAK_REMOTE_ACCESS);
+    assert_eq!(bench.answer(refused), Became::Forward);
+    assert_eq!(bench.backup.frames(), 3);
+    bench.check_books();
+}

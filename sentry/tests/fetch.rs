@@ -1,0 +1,166 @@
+//! READ responses that are missing are asked for, at the right time.
+
+mod support;
+
+use common::metrics::Metric;
+use common::time::Span;
+use sentry::Recovery::{Cached, Lr2};
+use support::*;
+
+/// 1.25 round trips.
+const PATIENCE: Span = Span::from_millis(10);
+/// A round trip with its margin, and the tail timeout of an eighth of one.
+const TAIL: Span = Span::from_millis(10);
+const NANO: Span = Span::from_nanos(1);
+
+/// A READ of four packets, 1..5, and one of two, 7..9, with WRITEs between and
+/// behind; 0 is acknowledged.
+fn reading() -> Bench {
+    let mut bench = Bench::protected(Cached, 1, Some(1));
+    bench.frame(read(1, 4 * 256));
+    bench.data([5, 6]);
+    bench.frame(read(7, 2 * 256));
+    bench.data([9]);
+    bench.clear();
+    bench
+}
+
+/// These responses come.
+fn come(bench: &mut Bench, responses: impl IntoIterator<Item = i32>) {
+    for n in responses {
+        bench.answer(part(if n < 5 { 1..5 } else { 7..9 }, n));
+    }
+}
+
+#[test]
+fn a_fetch_lists_exactly_the_responses_that_are_missing() {
+    let mut bench = reading();
+    come(&mut bench, [1, 4]);
+    assert_eq!(bench.fetched(), [[(2, 4)]]);
+    assert_eq!(bench.out.expected, [2]);
+    come(&mut bench, [8]);
+    assert_eq!(bench.fetched(), [[(2, 4), (7, 8)]], "5 and 6 are no READ");
+    come(&mut bench, [2]);
+    assert_eq!(bench.fetched(), [] as [Vec<_>; 0]);
+    bench.run_timers(bench.now + TAIL);
+    assert_eq!(bench.fetched(), [[(3, 4), (7, 8)]]);
+    come(&mut bench, [3]);
+    assert_eq!(bench.answered(), [1, 2, 3, 4]);
+    come(&mut bench, [7]);
+    assert_eq!(bench.answered(), [7, 8]);
+    assert_eq!(bench.count(Metric::ReadGapsFilled), 1, "the second is behind the first");
+    bench.check_books();
+}
+
+#[test]
+fn an_ack_beyond_a_read_that_is_not_complete_shows_a_hole() {
+    for (got, missing) in [(1..1, (1, 5)), (1..3, (3, 5)), (1..4, (4, 5))] {
+        let mut bench = reading();
+        come(&mut bench, got.clone());
+        bench.ack(5, 1);
+        assert_eq!(bench.fetched(), [[missing]]);
+        assert_eq!(bench.answered(), got.clone().collect::<Vec<_>>());
+        come(&mut bench, missing.0..5);
+        assert_eq!(bench.answered(), (missing.0..6).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn so_does_a_nak_for_what_lies_beyond_but_not_one_for_the_read() {
+    let mut bench = reading();
+    bench.nak(5);
+    assert_eq!(bench.fetched(), [[(1, 5)]]);
+    assert!(bench.answered().is_empty());
+    let mut bench = reading();
+    bench.nak(1);
+    assert_eq!(bench.answered(), [1]);
+    assert!(bench.fetched().is_empty());
+}
+
+#[test]
+fn a_fetch_is_repeated_after_a_round_trip_and_a_quarter_three_times_in_all() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.ack(5, 1);
+    bench.clear();
+    for _ in 0..2 {
+        bench.run_timers(bench.now + PATIENCE - NANO);
+        assert!(bench.fetched().is_empty());
+        bench.run_timers(bench.now + NANO);
+        assert_eq!(bench.fetched(), [[(2, 3), (4, 5)]]);
+    }
+    bench.run_timers(bench.now + PATIENCE - NANO);
+    assert_eq!(bench.pool.frames(), 2);
+    bench.run_timers(bench.now + NANO);
+    assert_eq!(bench.answered(), [3, 5], "in order; the source will ask again");
+    assert_eq!(bench.count(Metric::ReadGapsGivenUp), 1);
+    assert_eq!(bench.pool.frames(), 0);
+    bench.run_timers(bench.now + PATIENCE * 20);
+    assert!(bench.fetched().is_empty());
+    // From now on nothing is held: what comes next can't be told.
+    come(&mut bench, [8]);
+    bench.ack(9, 1);
+    assert_eq!(bench.answered(), [8, 9]);
+    bench.check_books();
+}
+
+#[test]
+fn nothing_waits_where_the_peer_keeps_no_responses() {
+    let mut bench = reading();
+    bench.status_with(1, 1, &[], |status| status.keeps_responses = false);
+    come(&mut bench, [1, 3]);
+    bench.ack(5, 1);
+    assert_eq!(bench.answered(), [1, 3, 5]);
+    bench.run_timers(bench.now + TAIL * 10);
+    assert!(bench.fetched().is_empty());
+}
+
+#[test]
+fn nor_where_nobody_protects() {
+    let mut bench = Bench::new(Lr2);
+    bench.data([0]);
+    bench.frame(read(1, 4 * 256));
+    bench.data([5]);
+    come(&mut bench, [1, 3]);
+    bench.ack(5, 1);
+    assert_eq!(bench.answered(), [1, 3, 5]);
+}
+
+#[test]
+fn a_tail_that_nothing_follows_is_fetched_after_a_round_trip_and_the_tail_timeout() {
+    for got in [1..1, 1..4] {
+        let mut bench = Bench::protected(Cached, 1, Some(1));
+        bench.frame(read(1, 4 * 256));
+        bench.wait(Span::from_millis(3));
+        let rest = (got.end, 5);
+        let answered = !got.is_empty();
+        come(&mut bench, got);
+        let since = bench.now - Span::from_millis(if answered { 0 } else { 3 });
+        bench.run_timers(since + TAIL - NANO);
+        assert!(bench.fetched().is_empty());
+        bench.run_timers(since + TAIL);
+        assert_eq!(bench.fetched(), [[rest]]);
+        for patience in [PATIENCE * 2, PATIENCE * 4] {
+            bench.run_timers(bench.now + patience - NANO);
+            assert!(bench.fetched().is_empty());
+            bench.run_timers(bench.now + NANO);
+            assert_eq!(bench.fetched(), [[rest]]);
+        }
+        assert_eq!(bench.count(Metric::FetchTail), 3);
+        bench.run_timers(bench.now + PATIENCE * 100);
+        assert!(bench.fetched().is_empty(), "the source asks again");
+        come(&mut bench, rest.0..5);
+        assert_eq!(bench.out.answers.last().map(|(_, n)| *n), Some(4));
+    }
+}
+
+#[test]
+fn the_peer_is_told_what_it_need_not_keep_any_more() {
+    let mut bench = reading();
+    come(&mut bench, [1, 2]);
+    bench.run_timers(bench.now + Span::from_millis(1));
+    assert_eq!((bench.fetched(), bench.count(Metric::FetchRelease)), (vec![], 1));
+    assert_eq!(bench.out.expected, [3]);
+    bench.run_timers(bench.now + Span::from_millis(8));
+    assert_eq!(bench.count(Metric::FetchRelease), 1, "once");
+}

@@ -1,0 +1,198 @@
+//! READ responses and atomic ACKs: in order, or fetched, or let go.
+
+mod support;
+
+use common::budget::Budget;
+use common::control::LastAck;
+use common::frame::Class::High;
+use common::metrics::Metric;
+use common::time::{Span, Time};
+use common::wire::Opcode;
+use sentry::Recovery::Cached;
+use support::*;
+
+/// A round trip with its margin, and the tail timeout of an eighth of one.
+const TAIL: Span = Span::from_millis(10);
+
+/// A READ of four packets, 1..5, and one of two, 7..9, with WRITEs between and
+/// behind; 0 is acknowledged.
+fn reading() -> Bench {
+    let mut bench = Bench::protected(Cached, 1, Some(1));
+    bench.frame(read(1, 4 * 256));
+    bench.data([5, 6]);
+    bench.frame(read(7, 2 * 256));
+    bench.data([9]);
+    bench.clear();
+    bench
+}
+
+/// These responses come.
+fn come(bench: &mut Bench, responses: impl IntoIterator<Item = i32>) {
+    for n in responses {
+        bench.answer(part(if n < 5 { 1..5 } else { 7..9 }, n));
+    }
+}
+
+#[test]
+fn in_order_all_pass_at_once() {
+    let mut bench = reading();
+    let mut expected = Vec::new();
+    for n in 1..10 {
+        match n {
+            5 | 6 | 9 => bench.ack(n, 1),
+            _ => come(&mut bench, [n]),
+        }
+        expected.push(n);
+        assert_eq!(bench.out.answers.len(), expected.len());
+    }
+    assert_eq!(bench.answered(), expected);
+    assert_eq!(bench.count(Metric::ResponseHeld), 0);
+    assert!(bench.out.fetches.is_empty());
+    assert_eq!(bench.deadline(), Time::NEVER);
+    bench.check_books();
+}
+
+#[test]
+fn a_hole_holds_all_that_follows_it_and_is_fetched() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3, 4]);
+    assert_eq!(bench.fetched(), [[(2, 3)]]);
+    bench.ack(5, 1);
+    come(&mut bench, [7, 8]);
+    bench.nak(9);
+    assert_eq!(bench.answered(), [1]);
+    assert_eq!(bench.pool.frames(), 6);
+    assert!(bench.naks().is_empty());
+    come(&mut bench, [2]);
+    assert_eq!(bench.answered(), [2, 3, 4, 5, 7, 8, 9]);
+    assert_eq!((bench.pool.frames(), bench.pool.used()), (0, 0));
+    let gaps = [Metric::ReadGapsSeen, Metric::ReadGapsFilled, Metric::ReadGapsGivenUp];
+    assert_eq!(gaps.map(|m| bench.count(m)), [1, 1, 0]);
+    assert_eq!(bench.count(Metric::ResponseHeld), 6);
+    bench.check_books();
+}
+
+/// What waits says nothing yet, neither to the source nor to the Sentry.
+#[test]
+fn what_waits_is_not_believed() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.ack(6, 9);
+    assert_eq!(bench.out.stream, [Got::Answer(Opcode::READ_RESPONSE_FIRST, 1)]);
+    assert_eq!(bench.cache.frames(), 4, "the READ is answered, the rest is not");
+    come(&mut bench, [2, 4]);
+    assert_eq!(bench.cache.frames(), 2, "up to 6");
+}
+
+#[test]
+fn a_peer_that_is_lost_will_not_send_them_again() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.config.peer_timeout = Some(Span::from_millis(5));
+    bench.run_timers(bench.now + Span::from_millis(12));
+    assert!(!bench.flow.is_protected());
+    assert_eq!((bench.answered(), bench.pool.frames()), (vec![1, 3], 0));
+    bench.check_books();
+}
+
+#[test]
+fn a_full_pool_lets_go_of_all_in_order() {
+    let mut bench = reading();
+    bench.pool = Budget::new(PLENTY, 2);
+    come(&mut bench, [1, 4, 3]);
+    assert_eq!(bench.answered(), [1]);
+    bench.ack(5, 1);
+    assert_eq!(bench.answered(), [3, 4, 5]);
+    assert_eq!(bench.count(Metric::ReadGapsGivenUp), 1);
+    assert_eq!(bench.pool.frames(), 0);
+    bench.check_books();
+}
+
+#[test]
+fn a_read_that_the_source_asks_for_again_goes_on_and_lets_go_of_what_waits() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.clear();
+    bench.frame(read(2, 3 * 256)); // from the response that it lacks on
+    assert_eq!(bench.answered(), [3]);
+    assert_eq!(bench.forwarded(), [(2, High)], "though it is under way");
+    assert_eq!((bench.flow.epoch(), bench.count(Metric::PassTimeout)), (1, 1));
+    bench.run_timers(bench.now + TAIL * 4);
+    assert!(bench.fetched().is_empty(), "until it was seen where the responses go on");
+    // Both the old answers and the new ones come.
+    come(&mut bench, [4]);
+    assert_eq!(bench.answered(), [4]);
+    come(&mut bench, [2, 3, 4]);
+    assert_eq!(bench.answered(), [2, 3, 4]);
+    come(&mut bench, [8]);
+    assert_eq!(bench.fetched(), [[(7, 8)]], "they do again");
+    bench.check_books();
+}
+
+#[test]
+fn acked_never_goes_beyond_a_response_that_the_source_lacks() {
+    let mut bench = reading();
+    come(&mut bench, [1]);
+    let ack = LastAck { psn: psn(9), syndrome: 0x1f, msn: 9 };
+    bench.status_with(10, 10, &[], |status| status.ack = Some(ack));
+    assert_eq!(bench.out.stream.len(), 1, "no ACK overtakes them: {:?}", bench.out.stream);
+    bench.run_timers(bench.now + RTT);
+    let acked = bench.out.syncs.last().and_then(|(_, sync)| sync.acked);
+    assert_eq!(acked, Some(psn(2)), "nor do we tell so");
+    bench.data([11]);
+    assert!(bench.naks().is_empty());
+    come(&mut bench, 2..5);
+    assert_eq!(bench.naks(), [5], "asked for at the end of the message");
+    come(&mut bench, [7, 8]);
+    bench.status_with(10, 10, &[], |status| status.ack = Some(ack));
+    assert_eq!(bench.out.stream.last(), Some(&Got::Ack(9)), "now it may follow");
+}
+
+#[test]
+fn an_atomic_is_awaited_like_a_read() {
+    let mut bench = Bench::protected(Cached, 1, Some(1));
+    bench.frame(atomic(1));
+    bench.data([2]);
+    bench.clear();
+    bench.ack(2, 2);
+    assert_eq!((bench.fetched(), bench.answered()), (vec![vec![(1, 2)]], vec![]));
+    bench.answer(atomic_ack(1));
+    let order = [(Opcode::ATOMIC_ACK, 1), (Opcode::ACK, 2)];
+    assert_eq!(bench.out.answers, order);
+    assert_eq!(bench.deadline(), Time::NEVER);
+    // A lost one is fetched as a tail.
+    bench.frame(atomic(3));
+    bench.run_timers(bench.now + TAIL);
+    assert_eq!(bench.fetched(), [[(3, 4)]]);
+    // The source repeats it: whether it was executed, its responder knows.
+    bench.clear();
+    bench.frame(atomic(3));
+    assert_eq!(bench.forwarded(), [(3, High)]);
+    bench.check_books();
+}
+
+#[test]
+fn a_duplicate_of_what_waits_is_dropped_and_one_of_what_passed_passes() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3, 3, 4, 3]);
+    assert_eq!(bench.count(Metric::DropReorderDuplicate), 2);
+    assert_eq!(bench.pool.frames(), 2);
+    come(&mut bench, [1]);
+    assert_eq!(bench.answered(), [1, 1]);
+    come(&mut bench, [2, 3]);
+    assert_eq!(bench.answered(), [2, 3, 4, 3]);
+    assert_eq!(bench.pool.frames(), 0);
+    bench.check_books();
+}
+
+/// What waits belongs to a life that has ended.
+#[test]
+fn another_life_gets_no_answers_of_this_one() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.data([10 + WINDOW_MAX as i32 + 1]);
+    assert_eq!((bench.flow.epoch(), bench.pool.frames()), (2, 0));
+    assert_eq!(bench.count(Metric::DropOldLife), 1);
+    assert_eq!(bench.answered(), [1]);
+    bench.check_books();
+}
