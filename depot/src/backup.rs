@@ -41,8 +41,6 @@ pub(crate) struct Backup<F: Frame> {
     /// When the destination last acknowledged something new, or packets were
     /// last resent.
     touched: Time,
-    /// When packets were last resent.
-    resent: Time,
     /// Resends because of a timeout since the destination acknowledged
     /// something.
     retries: u32,
@@ -55,7 +53,6 @@ impl<F: Frame> Backup<F> {
             kept: Window::new(next),
             asks: VecDeque::new(),
             touched: Time::ZERO,
-            resent: Time::ZERO,
             retries: 0,
             rtt: Rtt::guess(DOWNSTREAM_RTT),
         }
@@ -75,6 +72,14 @@ impl<F: Frame> Backup<F> {
         }
         let asks = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked).is_ok();
         Some(Held { packet: Packet::Shared(handle.clone()), count, asks })
+    }
+
+    /// Whether `seq` is a request that an ACK answers, rather than a READ or an
+    /// atomic; `None` if it is not held.
+    pub fn is_plain(&self, seq: Seq) -> Option<bool> {
+        // The further PSNs of a READ have no handle.
+        let Some(handle) = self.kept.get(seq)? else { return Some(false) };
+        Some(parse(handle.bytes()).is_ok_and(|roce| roce.kind().is_plain()))
     }
 
     /// Keeps a packet that is being delivered, and says what to transmit. What
@@ -124,12 +129,13 @@ impl<F: Frame> Backup<F> {
             answered = Some((seq, at));
             self.asks.pop_front();
         }
-        // An answer after a resend may be to either copy (Karn).
+        // An answer after a resend may be to either copy; to take it for one to
+        // the first errs on the side of patience.
         if let Some((seq, at)) = answered
             && seq.next() == acked
-            && at > self.resent
         {
-            self.rtt.sample(cx.now.since(at));
+            let limit = self.t_out(cx.config) * 4;
+            self.rtt.sample(cx.now.since(at).min(limit));
         }
         self.touched = cx.now;
         self.retries = 0;
@@ -184,7 +190,7 @@ impl<F: Frame> Backup<F> {
         }
         cx.out.count(Metric::CreatedHandle, n);
         cx.out.count(if why == Local::Nak { Metric::LocalNak } else { Metric::LocalTimeout }, n);
-        (self.touched, self.resent) = (cx.now, cx.now);
+        self.touched = cx.now;
     }
 
     /// Time that the destination is given to answer.

@@ -42,6 +42,9 @@ pub struct Flow<F: Frame> {
     pub(crate) backup: Backup<F>,
     /// The newest NAK of the destination.
     pub(crate) nak: Option<KeptNak<F::Shared>>,
+    /// The newest answer left a READ response message unfinished: nothing may
+    /// be inserted here.
+    pub(crate) within: bool,
     /// What the destination answered READs and atomics with.
     pub(crate) responses: Responses<F::Shared>,
     /// Path MTU in bytes; 0 while it is unknown.
@@ -73,6 +76,7 @@ impl<F: Frame> Flow<F> {
             last_ack: None,
             backup: Backup::new(first),
             nak: None,
+            within: false,
             responses: Responses::new(),
             pmtu: 0,
             heard: now,

@@ -47,6 +47,7 @@ impl<F: Frame> Flow<F> {
     ) -> Known {
         let seq = answer.psn.unwrap_near(self.sequence.expected());
         self.heard = cx.now;
+        self.within = !answer.ends_message();
         match answer.verdict {
             Verdict::Acknowledged if self.acked.is_some_and(|acked| seq.next() < acked) => {
                 // It takes back what it acknowledged: another life of the QP†.
@@ -93,11 +94,15 @@ impl<F: Frame> Flow<F> {
             cx.out.answer(Packet::Owned(frame), Class::Data);
             return Known::NewLife;
         }
-        let is_news = self.advance_acked(cx, seq, msn);
+        // An ACK with the PSN of a READ or atomic would complete it without its
+        // response: there only the NAK itself says what it means.
+        let last = self.backup.is_plain(seq.prev());
+        let is_news = self.advance_acked(cx, seq, msn.filter(|_| last != Some(false)));
+        let is_answered = is_news && last == Some(false);
         let expected = self.sequence.expected();
         let is_hole = seq == expected && !self.sequence.gaps().is_empty();
         let is_kept = seq < expected && self.backup.holds_from(seq);
-        if self.life.is_none() || !(is_hole || is_kept) {
+        if self.life.is_none() || is_answered || !(is_hole || is_kept) {
             cx.out.count(Metric::NakAtOnce, 1);
             self.keep_nak(cx, frame, seq, 1);
             if self.life.is_some() && seq < expected {
@@ -106,7 +111,7 @@ impl<F: Frame> Flow<F> {
             return Known::ThisLife;
         }
         // Repaired from here; what it acknowledges goes on.
-        if let Some(ack) = self.last_ack.filter(|_| is_news) {
+        if let Some(ack) = self.last_ack.filter(|_| is_news && last.is_some()) {
             cx.out.ack(ack);
         }
         self.keep_nak(cx, frame, seq, 0);
@@ -169,6 +174,10 @@ impl<F: Frame> Flow<F> {
     /// An absorbed NAK can't be answered from here after all: it goes on.
     pub(crate) fn forward_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, when: Metric) {
         let absorbed = when != Metric::NakAfterGiveUp;
+        if self.within {
+            // It would end the queue pair there; the timer comes again.
+            return;
+        }
         if let Some(nak) = self.nak.as_mut().filter(|nak| absorbed || nak.forwarded == 0) {
             nak.forwarded += 1;
             nak.at = cx.now;
@@ -211,8 +220,11 @@ impl<F: Frame> Flow<F> {
 
     /// The packet that a NAK asks for came from the source.
     pub(crate) fn nak_is_answered<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
-        if self.nak.as_ref().is_some_and(|nak| nak.seq == seq && nak.forwarded > 0) {
-            self.drop_nak(cx);
+        match &mut self.nak {
+            Some(nak) if nak.seq == seq && nak.forwarded > 0 => self.drop_nak(cx),
+            // The destination is given the time to say so.
+            Some(nak) if nak.seq == seq => nak.at = cx.now,
+            _ => {}
         }
     }
 

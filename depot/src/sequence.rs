@@ -111,13 +111,9 @@ impl<F: Frame> Sequence<F> {
     /// `expected` has arrived and goes on; it takes `count` PSNs, which are
     /// [free](Self::is_free). Returns the gap that this closed.
     pub fn pass_next(&mut self, count: u32) -> Option<Gap> {
-        let (mut seq, end) = (self.expected(), self.expected() + u64::from(count));
-        let mut closed = None;
-        while seq < end && !self.slots.is_empty() {
-            closed = self.close(seq).or(closed);
-            self.slots.pop();
-            seq = seq.next();
-        }
+        let (start, end) = (self.expected(), self.expected() + u64::from(count));
+        let closed = self.close(start, end);
+        while self.slots.start() < end && self.slots.pop().is_some() {}
         self.slots.skip_to(end);
         closed
     }
@@ -126,7 +122,7 @@ impl<F: Frame> Sequence<F> {
     /// and the packet that was held in its place.
     pub fn skip(&mut self) -> (Option<Gap>, Option<Packet<F>>) {
         let seq = self.expected();
-        let closed = self.close(seq);
+        let closed = self.close(seq, seq.next());
         let held = match self.slots.pop() {
             Some(Slot::Held(held)) => Some(held.packet),
             _ => None,
@@ -201,38 +197,34 @@ impl<F: Frame> Sequence<F> {
     /// this closed, if it closed one.
     pub fn hold(&mut self, seq: Seq, held: Held<F>) -> Option<Gap> {
         let count = u64::from(held.count);
-        let mut closed = self.place_slot(seq, Slot::Held(held));
+        let closed = self.close(seq, seq + count);
+        self.place_slot(seq, Slot::Held(held));
         for n in 1..count {
-            closed = self.place_slot(seq + n, Slot::Covered).or(closed);
+            self.place_slot(seq + n, Slot::Covered);
         }
         closed
     }
 
-    fn place_slot(&mut self, seq: Seq, slot: Slot<F>) -> Option<Gap> {
+    fn place_slot(&mut self, seq: Seq, slot: Slot<F>) {
         match self.slots.get_mut(seq) {
-            None => {
-                self.slots.push(slot);
-                None
-            }
-            Some(place) => {
-                *place = slot;
-                self.close(seq)
-            }
+            None => self.slots.push(slot),
+            Some(place) => *place = slot,
         }
     }
 
-    /// Takes `seq` out of its gap; returns the gap if nothing is left of it.
-    fn close(&mut self, seq: Seq) -> Option<Gap> {
-        let i = self.gaps.partition_point(|g| g.end <= seq);
-        let gap = self.gaps.get_mut(i).filter(|g| g.start <= seq)?;
+    /// Takes `start .. end` out of its gap; returns the gap if nothing is left
+    /// of it. All of it that lies before `high` is in one.
+    fn close(&mut self, start: Seq, end: Seq) -> Option<Gap> {
+        let i = self.gaps.partition_point(|g| g.end <= start);
+        let gap = self.gaps.get_mut(i).filter(|g| g.start <= start)?;
         let whole = *gap;
-        match (seq == whole.start, seq.next() == whole.end) {
+        match (start == whole.start, end >= whole.end) {
             (true, true) => return self.gaps.remove(i),
-            (true, false) => gap.start = seq.next(),
-            (false, true) => gap.end = seq,
+            (true, false) => gap.start = end,
+            (false, true) => gap.end = start,
             (false, false) => {
-                gap.end = seq;
-                self.gaps.insert(i + 1, Gap { start: seq.next(), ..whole });
+                gap.end = start;
+                self.gaps.insert(i + 1, Gap { start: end, ..whole });
             }
         }
         None

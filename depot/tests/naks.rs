@@ -2,6 +2,7 @@
 
 mod support;
 
+use common::budget::Budget;
 use common::metrics::Metric;
 use common::time::Span;
 use common::wire::{Aeth, Opcode};
@@ -47,16 +48,16 @@ fn a_nak_that_acknowledges_nothing_new_makes_no_ack() {
 
 #[test]
 fn a_nak_for_what_is_not_held_goes_on() {
-    // Kept for nobody: whose answers are whose is not known.
     let mut bench = Bench::synced();
+    bench.backup = Budget::new(0, 0);
     bench.data(1..4);
     assert_eq!(bench.backup.frames(), 0);
     assert_eq!(bench.nak(2), Became::Forward);
     assert_eq!(bench.count(Metric::NakAtOnce), 1);
-    // Only what came since is.
+    // What comes after that is.
+    bench.backup = Budget::new(PLENTY, PLENTY);
     bench.out.requester = Some(0x77);
-    bench.data(4..6);
-    assert_eq!(bench.nak(3), Became::Forward);
+    bench.data(2..6);
     assert_eq!(bench.nak(4), Became::Absorb);
     // Delivered while nobody protected the flow.
     let mut bench = Bench::new();
@@ -112,6 +113,7 @@ fn a_nak_for_a_hole_goes_on_when_the_hole_is_given_up() {
 fn a_nak_that_went_on_goes_on_twice_more_until_what_it_asks_for_comes() {
     let forwarded = |bench: &Bench| bench.out.answers.len();
     let mut bench = Bench::synced();
+    bench.backup = Budget::new(0, 0);
     bench.data(1..4);
     assert_eq!(bench.nak(2), Became::Forward);
     let start = bench.now;
@@ -125,6 +127,7 @@ fn a_nak_that_went_on_goes_on_twice_more_until_what_it_asks_for_comes() {
     bench.check_books();
     for satisfy in [|bench: &mut Bench| bench.data([2]), |bench: &mut Bench| _ = bench.ack(2)] {
         let mut bench = Bench::synced();
+        bench.backup = Budget::new(0, 0);
         bench.data(1..4);
         assert_eq!(bench.nak(2), Became::Forward);
         bench.wait(RTT);
@@ -145,4 +148,63 @@ fn an_error_goes_on_and_changes_nothing() {
     assert_eq!(bench.answer(refused), Became::Forward);
     assert_eq!(bench.backup.frames(), 3);
     bench.check_books();
+}
+
+#[test]
+fn when_a_hole_fills_the_destination_is_given_the_time_to_say_so() {
+    let mut bench = Bench::new();
+    bench.out.requester = Some(0x77);
+    bench.sync(LIFE, common::control::Reason::Open, 0);
+    bench.data([0, 2]); // 2 as a probe
+    assert_eq!(bench.nak(1), Became::Absorb);
+    bench.wait(RTT);
+    bench.data([1]);
+    bench.clear();
+    bench.run_timers(bench.now + T_OUT - NANO);
+    assert!(bench.delivered().is_empty(), "1 and 2 have only just been delivered");
+    assert!(bench.out.answers.is_empty());
+    let _ = bench.ack(2);
+    bench.run_timers(bench.now + T_OUT * 10);
+    assert!(bench.delivered().is_empty());
+    bench.check_books();
+}
+
+/// It would end the queue pair there.
+#[test]
+fn a_nak_goes_on_again_only_between_messages() {
+    let mut bench = Bench::synced();
+    bench.frame(read(1, 4));
+    bench.data(5..8);
+    assert_eq!(bench.nak(5), Became::Forward);
+    let start = bench.now;
+    bench.frame(read(1, 4)); // the source asks again
+    bench.clear();
+    bench.run_timers(start + RTT * 2 - NANO);
+    let _ = bench.answer(response(1));
+    bench.run_timers(start + RTT * 3);
+    let _ = bench.answer(response(2));
+    let opcodes = |bench: &Bench| bench.out.answers.iter().map(|a| a.0).collect::<Vec<_>>();
+    assert_eq!(opcodes(&bench), [Opcode::READ_RESPONSE_MIDDLE; 2]);
+    let _ = bench.answer(packet(Opcode::READ_RESPONSE_LAST, 4, 260));
+    bench.run_timers(start + RTT * 6);
+    assert_eq!(opcodes(&bench).last(), Some(&Opcode::ACK), "but then it does");
+    bench.check_books();
+}
+
+/// The destination did not acknowledge the READ, but answered it; that answer
+/// was lost.
+#[test]
+fn no_ack_is_made_for_a_read_or_an_atomic() {
+    for (request, next) in [(read(1, 4), 5), (packet(Opcode::FETCH_ADD, 1, 28), 2)] {
+        let mut bench = synced();
+        bench.frame(request);
+        bench.data(next..next + 3);
+        bench.clear();
+        assert_eq!(bench.nak(next), Became::Forward, "only it says what it means");
+        assert!(bench.out.acks.is_empty(), "an ACK would complete it without its data");
+        bench.sync(LIFE, common::control::Reason::Tail, next + 3);
+        let ack = bench.statuses().pop().and_then(|status| status.ack).expect("that of packet 0");
+        assert_eq!(ack.psn, psn(0));
+        bench.check_books();
+    }
 }

@@ -100,3 +100,21 @@ fn a_damaged_read_passes_and_changes_nothing() {
     assert_eq!(bench.delivered(), [1, 1, 5]);
     assert_eq!(bench.count(Metric::DepotInOrder), 3);
 }
+
+#[test]
+fn a_read_that_fills_one_end_of_a_gap_closes_no_gap() {
+    for (at, rest) in [(1, (5, 9)), (5, (1, 5)), (3, (1, 3))] {
+        let mut bench = Bench::synced();
+        bench.data([9]);
+        bench.frame(read(at, 4));
+        let (seen, filled) = (bench.count(Metric::GapsSeen), bench.count(Metric::GapsFilled));
+        assert_eq!(filled, 0, "{at}");
+        assert_eq!(seen, if at == 3 { 2 } else { 1 }, "{at}");
+        bench.sync(LIFE, Reason::Tail, 10);
+        assert_eq!(bench.nacks().last().and_then(|gaps| gaps.first()), Some(&rest));
+        let missing = (1..9).filter(|n| !(at..at + 4).contains(n));
+        bench.data(missing);
+        assert_eq!(bench.count(Metric::GapsFilled), bench.count(Metric::GapsSeen));
+        bench.check_books();
+    }
+}

@@ -133,7 +133,7 @@ impl<F: Frame> Flow<F> {
         let is_plain = roce.kind().is_plain();
         if !self.discovery.is_protected() {
             self.pass.cursor = end;
-            self.ask_for_responses_again(cx, seq, is_plain);
+            self.ask_for_responses_again(cx, seq, count, is_plain);
             self.pass.abandon();
             self.naks.abandon();
             self.mark_sent(cx, seq);
@@ -157,7 +157,7 @@ impl<F: Frame> Flow<F> {
             self.take_needed(seq);
             self.pass.take_genuine(seq);
             cx.out.count(Metric::SentryNeeded, 1);
-            self.ask_for_responses_again(cx, seq, is_plain);
+            self.ask_for_responses_again(cx, seq, count, is_plain);
             self.let_pass(cx, frame, seq, roce.ack_req);
             if self.pass.is_last_needed(seq) {
                 self.sync(cx, Reason::Resent);
@@ -166,7 +166,7 @@ impl<F: Frame> Flow<F> {
             self.filter(cx, frame, seq, roce);
         } else {
             cx.out.count(Metric::SentryDoubtful, 1);
-            self.ask_for_responses_again(cx, seq, is_plain);
+            self.ask_for_responses_again(cx, seq, count, is_plain);
             self.let_pass(cx, frame, seq, roce.ack_req);
         }
     }
@@ -177,11 +177,14 @@ impl<F: Frame> Flow<F> {
         &mut self,
         cx: &mut Cx<'_, A>,
         seq: Seq,
+        count: u32,
         is_plain: bool,
     ) {
         if !is_plain {
             self.drop_answers(cx);
-            self.reads.request_again(seq, cx.now);
+            // If it claims more than was sent, who comes next will have it.
+            let end = (seq + u64::from(count)).min(self.next);
+            self.reads.request_again(seq, end, cx.now);
         }
     }
 

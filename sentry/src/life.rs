@@ -89,11 +89,18 @@ impl<F: Frame> Flow<F> {
         }
     }
 
+    /// The queue pair was silent before the flow's first packet, so that no
+    /// answers are on their way.
+    pub fn begin(&mut self) {
+        self.reads.begin();
+    }
+
     /// The hosts told each other that this life begins with the flow's first
     /// PSN, and its path MTU in bytes (0: unknown).
     pub fn announce(&mut self, pmtu: u16) {
         self.acked = Some(self.first);
         self.pmtu.set(pmtu);
+        self.begin();
     }
 
     /// Drops everything that is held and believed: the flow's next life, with

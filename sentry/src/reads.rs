@@ -74,6 +74,11 @@ impl<F> Reads<F> {
         }
     }
 
+    /// No answer to anything before can be on its way.
+    pub fn begin(&mut self) {
+        self.at_boundary = true;
+    }
+
     /// Whether responses are awaited.
     pub fn is_waiting(&self) -> bool {
         !self.ranges.is_empty()
@@ -109,13 +114,17 @@ impl<F> Reads<F> {
         self.made_progress(now);
     }
 
-    /// The source asks again, from `start` on: what it lacks begins there.
+    /// The source asks for `start .. end` again: what it lacks begins there at
+    /// the latest.
     /// Responses to its earlier request may still come.
-    pub fn request_again(&mut self, start: Seq, now: Time) {
+    pub fn request_again(&mut self, start: Seq, end: Seq, now: Time) {
         self.lose_track();
-        let end = self.ranges.back().map_or(start, |(_, end)| *end);
-        if start < end {
-            self.expected = start;
+        self.expected = if self.ranges.is_empty() { start } else { self.expected.min(start) };
+        // Not known if it was lost before it came here, or its responses were
+        // on their way to the source.
+        let i = self.ranges.partition_point(|(_, end)| *end <= start);
+        if self.ranges.get(i).is_none_or(|(other, _)| *other >= end) {
+            self.ranges.insert(i, (start, end));
         }
         self.made_progress(now);
     }
@@ -150,6 +159,12 @@ impl<F> Reads<F> {
         self.ranges.get(i).is_some_and(|(start, _)| *start <= seq)
     }
 
+    /// Whether any of `from .. to` has a response.
+    fn awaits_any(&self, from: Seq, to: Seq) -> bool {
+        let i = self.ranges.partition_point(|(_, end)| *end <= from);
+        self.ranges.get(i).is_some_and(|(start, _)| (*start).max(from) < to)
+    }
+
     /// Where an answer with the PSN `seq` stands.
     pub fn order(&self, seq: Seq, answer: &Answer) -> Order {
         let (last, is_plain) = Self::place_of(seq, answer);
@@ -175,7 +190,7 @@ impl<F> Reads<F> {
             return Err(frame);
         }
         let high = self.held.back().map_or(self.expected, |newest| newest.place.0.next());
-        let opens = if place.1 { place.0 >= high } else { place.0 > high || self.held.is_empty() };
+        let opens = self.awaits_any(high, if place.1 { place.0.next() } else { place.0 });
         self.held.insert(at, Waiting { place, frame, answer });
         Ok(opens)
     }

@@ -164,3 +164,20 @@ fn the_peer_is_told_what_it_need_not_keep_any_more() {
     bench.run_timers(bench.now + Span::from_millis(8));
     assert_eq!(bench.count(Metric::FetchRelease), 1, "once");
 }
+
+/// A FETCH per answer would flood the link, and put off the next one.
+#[test]
+fn what_comes_behind_a_hole_is_no_news_of_it() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3, 4]);
+    assert_eq!(bench.fetched(), [[(2, 3)]]);
+    let asked = bench.now;
+    for n in [5, 6] {
+        bench.wait(Span::from_millis(1));
+        bench.ack(n, 1);
+    }
+    come(&mut bench, [7]);
+    assert!(bench.fetched().is_empty(), "nothing more is missing");
+    bench.run_timers(asked + PATIENCE);
+    assert_eq!(bench.fetched(), [[(2, 3)]]);
+}

@@ -114,7 +114,7 @@ fn a_read_that_the_source_asks_for_again_goes_on_and_lets_go_of_what_waits() {
     come(&mut bench, [1, 3]);
     bench.clear();
     bench.frame(read(2, 3 * 256)); // from the response that it lacks on
-    assert_eq!(bench.answered(), [3]);
+    assert_eq!(bench.answered(), [], "it will come again, with what it asks for");
     assert_eq!(bench.forwarded(), [(2, High)], "though it is under way");
     assert_eq!((bench.flow.epoch(), bench.count(Metric::PassTimeout)), (1, 1));
     bench.run_timers(bench.now + TAIL * 4);
@@ -195,4 +195,87 @@ fn another_life_gets_no_answers_of_this_one() {
     assert_eq!(bench.count(Metric::DropOldLife), 1);
     assert_eq!(bench.answered(), [1]);
     bench.check_books();
+}
+
+/// What the source knows already neither begins nor ends a message for it.
+#[test]
+fn an_answer_that_comes_again_ends_no_message() {
+    for (got, again) in [(vec![1, 2, 3, 4, 7], 4), (vec![1, 2], 1)] {
+        let mut bench = reading();
+        come(&mut bench, got);
+        bench.answer(response(Opcode::READ_RESPONSE_LAST, again));
+        bench.data([12]);
+        assert!(bench.naks().is_empty(), "within a message it would end the queue pair");
+        assert_eq!(bench.count(Metric::NakMidMessage), 1);
+    }
+    // Nor does one begin.
+    let mut bench = reading();
+    come(&mut bench, [1, 2, 3, 4]);
+    bench.answer(response(Opcode::READ_RESPONSE_MIDDLE, 2));
+    bench.data([12]);
+    assert_eq!(bench.naks(), [5]);
+}
+
+/// 1..5 was lost on the way here, and came when 5 had passed already.
+#[test]
+fn a_read_that_fills_a_hole_is_awaited_too() {
+    for protected in [false, true] {
+        let mut bench = Bench::new(Cached);
+        bench.data([0]);
+        if protected {
+            bench.status(0, 0, &[]);
+        }
+        bench.data([5]);
+        bench.frame(read(1, 4 * 256));
+        bench.status(0, 0, &[]);
+        bench.ack(0, 1);
+        bench.clear();
+        // The destination answered both, and all of it was lost on its way.
+        let ack = LastAck { psn: psn(5), syndrome: 0x1f, msn: 3 };
+        bench.status_with(6, 6, &[], |status| status.ack = Some(ack));
+        assert_eq!(bench.out.stream, [], "an ACK would complete a READ without its data");
+        come(&mut bench, 1..5);
+        bench.ack(5, 3);
+        assert_eq!(bench.answered(), [1, 2, 3, 4, 5]);
+        assert_eq!(bench.cache.frames(), 0);
+        bench.check_books();
+    }
+}
+
+#[test]
+fn a_read_that_is_asked_for_again_is_awaited_again() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.ack(5, 1);
+    bench.clear();
+    bench.frame(read(2, 3 * 256));
+    assert_eq!(bench.answered(), []);
+    come(&mut bench, [2, 3, 4]);
+    bench.ack(5, 1);
+    assert_eq!(bench.answered(), [2, 3, 4, 5]);
+    come(&mut bench, [8]);
+    assert_eq!(bench.fetched(), [[(7, 8)]], "from here on they are known");
+    // Also if all of them had gone on, and were lost behind us.
+    let mut bench = reading();
+    come(&mut bench, 1..5);
+    bench.frame(read(1, 4 * 256));
+    let ack = LastAck { psn: psn(6), syndrome: 0x1f, msn: 3 };
+    bench.clear();
+    bench.status_with(9, 9, &[], |status| status.ack = Some(ack));
+    assert_eq!(bench.out.stream, []);
+    come(&mut bench, [1, 3]);
+    assert_eq!(bench.fetched(), [[(2, 3)]]);
+}
+
+/// Two READs that the source asks for again: the first one's responses are
+/// what it lacks first.
+#[test]
+fn the_oldest_read_that_is_asked_for_again_is_what_is_expected() {
+    let mut bench = reading();
+    bench.frame(read(1, 4 * 256));
+    bench.frame(read(7, 2 * 256));
+    bench.clear();
+    come(&mut bench, [1, 3]);
+    assert_eq!(bench.fetched(), [[(2, 3)]]);
+    assert_eq!(bench.answered(), [1]);
 }

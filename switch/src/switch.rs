@@ -22,6 +22,8 @@ use crate::{Command, Config, Recovery};
 pub(crate) const WINDOW_MAX: u64 = 1 << 19;
 /// How often the headers that a flow's own frames are made from are renewed.
 const HEADERS_AGE: Span = Span::from_millis(100);
+/// When a box has run for so long, a queue pair that it doesn't know was silent.
+const FAMILIAR: Span = Span::from_millis(1_000);
 /// Entries that one call of `housekeeping` looks at.
 const SWEEP: usize = 1024;
 
@@ -37,6 +39,8 @@ pub struct Switch<F: Frame> {
     pub(crate) voice: Voice,
     pools: Pools,
     epochs: u32,
+    /// When the first frame came.
+    started: Option<Time>,
     pub(crate) draining: bool,
     sweep: Sweep,
 }
@@ -102,6 +106,7 @@ impl<F: Frame> Switch<F> {
                 backup: Budget::new(config.backup_pool_bytes, config.backup_pool_frames),
             },
             epochs: 0,
+            started: None,
             draining: false,
             sweep: Sweep::default(),
             config,
@@ -120,6 +125,7 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
+        self.started.get_or_insert(now);
         let mut io = Io { pool, sink, now };
         for frame in frames.drain(..) {
             self.receive(side, frame, &mut io);
@@ -370,8 +376,11 @@ impl<F: Frame> Switch<F> {
                     Side::Lan => {
                         self.epochs = self.epochs.wrapping_add(1);
                         let mut state = sentry::Flow::new(&self.sentry, now, self.epochs, first);
+                        let started = *self.started.get_or_insert(now);
                         if let Some(announced) = announced {
                             state.announce(announced.pmtu);
+                        } else if now >= started + FAMILIAR {
+                            state.begin();
                         }
                         let stage =
                             Stage { state, headers, headers_at, arrived, src_port, node: None };

@@ -222,9 +222,13 @@ fn nothing_is_due_for_idle_flows() {
     let mut fired = 0;
     while bench.switch.next_deadline() != Time::NEVER {
         bench.now = bench.now.max(bench.switch.next_deadline());
-        assert!(bench.timers().is_empty(), "an idle flow says nothing");
+        for sent in bench.timers() {
+            let (header, sync) = sent.sync().expect("a SYNC");
+            assert_eq!(sync.reason, Reason::Tail, "an ACK may have been lost");
+            bench.status(header.dest_qpn, header.epoch, report(1, 1, &[]));
+        }
         fired += 1;
-        assert!(fired <= 50);
+        assert!(fired <= 50 * 20);
     }
 }
 

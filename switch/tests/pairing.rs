@@ -200,6 +200,9 @@ fn naks_and_rnr_naks_reach_their_flow() {
 #[test]
 fn the_peers_knowledge_of_the_requester_is_adopted() {
     let mut bench = Bench::new(Recovery::Lr2);
+    // The box has seen all of the flow.
+    bench.lan(request(&outbound(), 0x99, 0));
+    bench.wait(Span::from_millis(1_000));
     let epoch = bench.protect(0x22, 0..20);
     let ack = common::control::LastAck {
         psn: common::psn::Psn::new(4),

@@ -60,7 +60,8 @@ mod tests {
         words.extend((udp.len() as u16).to_be_bytes());
         words.extend(&udp[..UDP_CHECKSUM]);
         words.extend(&udp[UDP_CHECKSUM + 2..]);
-        let sum: u64 = words.chunks(2).map(|w| u64::from(be16(&[w[0], *w.get(1).unwrap_or(&0)], 0))).sum();
+        let sum: u64 =
+            words.chunks(2).map(|w| u64::from(be16(&[w[0], *w.get(1).unwrap_or(&0)], 0))).sum();
         !((sum % 0xffff) as u16)
     }
 

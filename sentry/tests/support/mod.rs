@@ -164,8 +164,10 @@ impl Bench {
             window_max: WINDOW_MAX,
         };
         let now = Time::from_nanos(1_000_000_000);
+        let mut flow = Flow::new(&config, now, 1, FIRST);
+        flow.begin();
         Self {
-            flow: Flow::new(&config, now, 1, FIRST),
+            flow,
             config,
             cache: Budget::new(PLENTY, PLENTY),
             pool: Budget::new(PLENTY, PLENTY),
