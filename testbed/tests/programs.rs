@@ -54,9 +54,8 @@ fn a_wan_of_two_links_keeps_them_and_their_directions_apart() {
     let folder = Folder::new("links");
     let sent: Vec<_> = (0..4).map(|n| frames(100 + n, n * 16)).collect();
     let port = |n: u8| pcap_port(&folder, n, &format!("p{n}"), &sent[usize::from(n)]);
-    // 255 frames at most are on their way: the delay keeps them in order, too.
     let line = format!(
-        "{SMALL} --name wan --a {} --b {} --delay 20ms --drop ab:2,50 --json {} \
+        "{SMALL} --live 20ms --name wan --a {} --b {} --delay 20ms --drop ab:2,50 --json {} \
          --next --name lan --a {} --b {} --drop ba:1",
         port(0),
         port(1),
@@ -66,8 +65,15 @@ fn a_wan_of_two_links_keeps_them_and_their_directions_apart() {
     );
     let mut wan = Running::start(WAN, &line);
     let out = |n: u8| folder.path(&format!("p{n}-out.pcap"));
-    // Recorded in blocks, the rest when the port is closed.
-    std::thread::sleep(Duration::from_millis(300));
+    let sent_all = [("wan", 98 + 101), ("lan", 102 + 102)];
+    wan.wait_until("all delivered", |wan| {
+        let Some(live) = wan.live() else { return false };
+        let delivered = |link: &str| -> u64 {
+            let ways = ["a_to_b", "b_to_a"];
+            ways.map(|w| number(&live, &format!("/links/{link}/{w}/delivered/frames"))).iter().sum()
+        };
+        sent_all.into_iter().all(|(link, frames)| delivered(link) == frames)
+    });
     wan.stop(Signal::SIGTERM);
 
     let without = |n: usize, lost: &[usize]| -> Vec<Vec<u8>> {

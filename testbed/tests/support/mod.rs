@@ -1,9 +1,10 @@
 //! Running the real programs: a folder per test, a program that does not
 //! outlive it, its output and its report.
 
-use std::io::Read;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -44,8 +45,8 @@ impl Drop for Folder {
     }
 }
 
-/// `program` with `line` split at blanks, and no more memory than it needs.
-pub fn command(program: &str, line: &str) -> Command {
+/// `program` with `line` split at blanks.
+fn command(program: &str, line: &str) -> Command {
     let mut command = Command::new(program);
     command.args(line.split_whitespace()).env_remove("RUST_LOG");
     command
@@ -72,22 +73,24 @@ pub fn fails_with(output: &Output, name: &str, parts: &[&str]) {
 /// A running program, killed if the test fails.
 pub struct Running {
     child: Child,
-    log: PathBuf,
+    /// Standard output and standard error.
+    files: [PathBuf; 2],
 }
 
 impl Running {
     fn spawn(mut command: Command) -> Self {
-        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let log = std::env::temp_dir().join(format!("lr2-tb-{}-{number}.log", std::process::id()));
-        let file = std::fs::File::create(&log).expect("a writable folder for temporary files");
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(file)
-            .spawn()
-            .expect("the program starts");
-        Self { child, log }
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = |what: &str| {
+            let name = format!("lr2-tb-{}-{number}.{what}", std::process::id());
+            std::env::temp_dir().join(name)
+        };
+        let files = [file("out"), file("err")];
+        let [out, err] =
+            files.each_ref().map(|f| File::create(f).expect("a folder for temporary files"));
+        command.stdin(Stdio::null()).stdout(out).stderr(err);
+        let child = command.spawn().expect("the program starts");
+        Self { child, files }
     }
 
     /// Starts it and waits until its ports are open.
@@ -103,10 +106,14 @@ impl Running {
     }
 
     pub fn stderr(&self) -> String {
-        let mut text = Vec::new();
-        let file = std::fs::File::open(&self.log);
-        file.and_then(|mut f| f.read_to_end(&mut text)).expect("its log");
-        String::from_utf8_lossy(&text).into_owned()
+        String::from_utf8_lossy(&std::fs::read(&self.files[1]).expect("its log")).into_owned()
+    }
+
+    /// The newest of the lines that it writes with `--live`.
+    pub fn live(&self) -> Option<Value> {
+        let text = std::fs::read_to_string(&self.files[0]).expect("its output");
+        let whole = &text[..text.rfind('\n')?];
+        serde_json::from_str(whole.lines().last()?).ok()
     }
 
     /// Waits until `done`; the program must not end before.
@@ -149,7 +156,9 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = std::fs::remove_file(&self.log);
+        for file in &self.files {
+            let _ = std::fs::remove_file(file);
+        }
     }
 }
 
