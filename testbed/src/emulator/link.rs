@@ -22,6 +22,10 @@ pub struct LinkOptions {
     /// What the link is called in the counters
     #[arg(long, default_value = "link")]
     pub name: String,
+    /// How long a port may refuse frames that are due, until they are dropped. The default is less
+    /// than the time for which other programs' rings take frames, and more than a scheduler's slice
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = units::span)]
+    pub patience: Span,
     /// Rate on the wire, 24 bytes of overhead per frame included [default: unlimited]
     #[arg(long, value_parser = each(units::rate))]
     rate: Vec<Each<u64>>,

@@ -98,8 +98,8 @@ impl Link {
         };
         Ok(Self {
             ways: [
-                Way::new(rx_a, tx_b, direction(ab, 2 * number)?, start),
-                Way::new(rx_b, tx_a, direction(ba, 2 * number + 1)?, start),
+                Way::new(rx_a, tx_b, direction(ab, 2 * number)?, start, given.patience),
+                Way::new(rx_b, tx_a, direction(ba, 2 * number + 1)?, start, given.patience),
             ],
             punctuality: Punctuality::default(),
             _ports: [port_a, port_b],

@@ -14,10 +14,6 @@ use crate::wan::{Counters, Direction, Receipt};
 /// arrive while the program is without a CPU for some milliseconds.
 const INTAKE: usize = 256;
 
-/// How long a port at the far end may refuse frames. Less than the time for
-/// which rings of either program take frames, more than a scheduler's slice.
-const PATIENCE: Span = Span::from_millis(20);
-
 /// A port to take from, the engine, the port to give to.
 pub(super) struct Way {
     rx: RxQueue,
@@ -30,10 +26,18 @@ pub(super) struct Way {
     receipts: ArrayVec<Receipt, BURST>,
     /// Since when the port has not taken anything offered to it.
     refusing_since: Option<Time>,
+    /// How long it may do so.
+    patience: Span,
 }
 
 impl Way {
-    pub fn new(rx: RxQueue, tx: TxQueue, direction: Direction<Mbuf>, now: Time) -> Self {
+    pub fn new(
+        rx: RxQueue,
+        tx: TxQueue,
+        direction: Direction<Mbuf>,
+        now: Time,
+        patience: Span,
+    ) -> Self {
         Self {
             rx,
             tx,
@@ -43,6 +47,7 @@ impl Way {
             outgoing: ArrayVec::new(),
             receipts: ArrayVec::new(),
             refusing_since: None,
+            patience,
         }
     }
 
@@ -118,7 +123,7 @@ impl Way {
         let since = *self.refusing_since.get_or_insert(now);
         if sent > 0 {
             self.refusing_since = Some(now);
-        } else if now.since(since) >= PATIENCE {
+        } else if now.since(since) >= self.patience {
             self.outgoing.clear();
             for receipt in self.receipts.drain(..) {
                 self.direction.refused(receipt);
