@@ -65,14 +65,17 @@ metrics! {
     Counter "lr2_created_frames_total" "Frames that the gateway made itself, by kind." {
         CreatedSync ["kind" = "sync"], CreatedStatus ["kind" = "status"],
         CreatedNak ["kind" = "nak"], CreatedAck ["kind" = "ack"],
+        CreatedFetch ["kind" = "fetch"],
         CreatedHandle ["kind" = "handle"],
     }
     Counter "lr2_dropped_frames_total" "Frames that ended here, by reason." {
         DropFiltered ["reason" = "filtered_repeat"],
         DropSpurious ["reason" = "filtered_spurious_timeout"],
+        DropAhead ["reason" = "ahead_of_source_loss"],
         DropReleased ["reason" = "handle_released"],
         DropSyncConsumed ["reason" = "sync_consumed"],
         DropStatusConsumed ["reason" = "status_consumed"],
+        DropFetchConsumed ["reason" = "fetch_consumed"],
         DropNakAbsorbed ["reason" = "nak_absorbed"],
         DropReorderDuplicate ["reason" = "reorder_duplicate"],
         DropReorderFull ["reason" = "reorder_pool_full"],
@@ -97,11 +100,12 @@ metrics! {
     Counter "lr2_alloc_failures_total" "Frames that could not be made because the pool is at its reserve, by kind." {
         AllocSync ["kind" = "sync"], AllocStatus ["kind" = "status"],
         AllocNak ["kind" = "nak"], AllocAck ["kind" = "ack"],
+        AllocFetch ["kind" = "fetch"],
     }
     Counter "lr2_syncs_sent_total" "SYNC messages sent, by reason." {
         SyncOpen ["reason" = "open"], SyncTail ["reason" = "tail"],
         SyncResent ["reason" = "resent"], SyncKeepalive ["reason" = "keepalive"],
-        SyncRelease ["reason" = "release"],
+        SyncRelease ["reason" = "release"], SyncLost ["reason" = "lost"],
     }
     Counter "lr2_depot_nacks_sent_total" "STATUS messages with missing ranges sent (Depot-NACKs), by cause." {
         NackNewGap ["cause" = "new_gap"], NackRepeat ["cause" = "repeat"], NackSync ["cause" = "sync"],
@@ -114,6 +118,28 @@ metrics! {
         DepotDrained ["event" = "drained"], DepotBehind ["event" = "behind"],
         DepotPassive ["event" = "passive"], DepotProbe ["event" = "probe"],
         DepotReleased ["event" = "released"],
+    }
+    Counter "lr2_depot_local_resent_total" "Packets resent to the destination from the backup pool, by cause." {
+        LocalNak ["cause" = "nak"], LocalTimeout ["cause" = "timeout"],
+    }
+    Counter "lr2_depot_local_exhausted_total" "Times that local resends came to an end without an answer of the destination." {
+        LocalExhausted,
+    }
+    Counter "lr2_depot_backup_full_total" "Delivered packets that could not be kept because the backup pool was full." {
+        BackupFull,
+    }
+    Counter "lr2_depot_naks_forwarded_total" "NAKs of the destination that went on to the source, by when." {
+        NakAtOnce ["when" = "at_once"], NakAfterGiveUp ["when" = "after_give_up"], NakAgain ["when" = "again"],
+    }
+    Counter "lr2_read_responses_total" "READ responses and atomic ACKs, by what happened." {
+        ResponseHeld ["event" = "held"], ResponseResent ["event" = "resent"],
+        ResponseUncached ["event" = "not_cached"], ResponseCacheFull ["event" = "cache_full"],
+    }
+    Counter "lr2_read_gaps_total" "Gaps among READ responses and atomic ACKs, by what became of them." {
+        ReadGapsSeen ["event" = "seen"], ReadGapsFilled ["event" = "filled"], ReadGapsGivenUp ["event" = "given_up"],
+    }
+    Counter "lr2_fetches_sent_total" "FETCH messages sent, by reason." {
+        FetchGap ["reason" = "gap"], FetchTail ["reason" = "tail"], FetchRelease ["reason" = "release"],
     }
     Counter "lr2_sentry_packets_total" "Data packets at the Sentry, by what happened." {
         SentryNew ["event" = "new"], SentryAhead ["event" = "ahead"],
@@ -134,11 +160,11 @@ metrics! {
     }
     Counter "lr2_naks_total" "RoCE NAKs, by who made them." {
         NakDestination ["from" = "destination"], NakRnr ["from" = "destination_rnr"],
-        NakSynthesised ["from" = "sentry"],
+        NakSynthesised ["from" = "sentry"], NakSourceLan ["from" = "sentry_source_lan"],
     }
     Counter "lr2_nak_withheld_total" "NAKs that were due but could not be made, by reason." {
         NakNoRequester ["reason" = "requester_unknown"], NakNoAcked ["reason" = "acked_unknown"],
-        NakCapped ["reason" = "cap"],
+        NakCapped ["reason" = "cap"], NakMidMessage ["reason" = "within_read_response"],
     }
     Counter "lr2_flow_events_total" "Events in the life of flows." {
         FlowCreated ["event" = "created"], FlowAged ["event" = "aged"],
@@ -151,10 +177,10 @@ metrics! {
         FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],
     }
     Gauge "lr2_held_frames" "Handles held, by pool." {
-        HeldReorder ["pool" = "reorder"], HeldCache ["pool" = "resend_cache"],
+        HeldReorder ["pool" = "reorder"], HeldBackup ["pool" = "backup"], HeldCache ["pool" = "resend_cache"],
     }
     Gauge "lr2_held_bytes" "Bytes of the frames held, by pool." {
-        HeldReorderBytes ["pool" = "reorder"], HeldCacheBytes ["pool" = "resend_cache"],
+        HeldReorderBytes ["pool" = "reorder"], HeldBackupBytes ["pool" = "backup"], HeldCacheBytes ["pool" = "resend_cache"],
     }
     Gauge "lr2_path_rtt_nanoseconds" "Round trip of the long-haul link as last measured, nanoseconds." {
         PathRtt,

@@ -6,10 +6,13 @@ use common::metrics::Metric;
 use common::psn::{Psn, Seq};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
-use common::wire::{Roce, icrc_ok};
+use common::wire::{Kind, Roce, icrc_ok};
 
+use crate::backup::Backup;
 use crate::report::Cause;
-use crate::sequence::{Gap, Place, Sequence};
+use crate::responses::Responses;
+use crate::reverse::KeptNak;
+use crate::sequence::{Gap, Held, Place, Sequence};
 use crate::{Actions, Config, Cx};
 
 /// Which life of a flow a SYNC speaks of.
@@ -35,6 +38,16 @@ pub struct Flow<F: Frame> {
     /// acknowledged anything.
     pub(crate) acked: Option<Seq>,
     pub(crate) last_ack: Option<LastAck>,
+    /// What the destination hasn't acknowledged.
+    pub(crate) backup: Backup<F>,
+    /// The newest NAK of the destination.
+    pub(crate) nak: Option<KeptNak<F::Shared>>,
+    /// What the destination answered READs and atomics with.
+    pub(crate) responses: Responses<F::Shared>,
+    /// Path MTU in bytes; 0 while it is unknown.
+    pmtu: u16,
+    /// Newest packet of either direction.
+    pub(crate) heard: Time,
     /// When the newest SYNC was sent, by the Sentry's clock, and when it came.
     pub(crate) echo: Time,
     pub(crate) echo_at: Time,
@@ -58,6 +71,11 @@ impl<F: Frame> Flow<F> {
             passed: first,
             acked: None,
             last_ack: None,
+            backup: Backup::new(first),
+            nak: None,
+            responses: Responses::new(),
+            pmtu: 0,
+            heard: now,
             echo: Time::ZERO,
             echo_at: now,
             last_status: now,
@@ -72,17 +90,13 @@ impl<F: Frame> Flow<F> {
     /// to.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
         let seq = roce.psn.unwrap_near(self.sequence.expected());
-        if !roce.kind().is_plain() && self.life.is_some() {
-            // READs and atomics are left to the RNICs' own recovery, and so is
-            // all that follows. The SYNC(release) was lost or is late.
-            self.let_go(cx);
-        }
+        self.heard = cx.now;
         if self.life.is_none() {
             return self.on_passive(cx, frame, seq);
         }
         let place = self.sequence.place(seq);
         let surprise = match place {
-            Place::Next | Place::Behind => false,
+            Place::Next | Place::Behind => roce.kind() == Kind::ReadRequest,
             Place::Held | Place::Gap => true,
             Place::New => seq != self.sequence.high(),
         };
@@ -91,12 +105,21 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::PassedBadIcrc, 1);
             return cx.out.deliver(Packet::Owned(frame));
         }
+        self.pmtu = roce.path_mtu().unwrap_or(self.pmtu);
+        let span = roce.span(frame.bytes(), self.pmtu);
+        let Some(count) = span.filter(|count| self.fits(place, seq, *count)) else {
+            // Which PSN comes next can't be told: all is left to the RNICs.
+            self.let_go(cx);
+            return self.on_passive(cx, frame, seq);
+        };
+        let asks = roce.ack_req || !roce.kind().is_plain();
         match place {
-            Place::Next => self.on_next(cx, frame),
+            Place::Next => self.on_next(cx, frame, count, asks),
             Place::Behind => {
                 // The Sentry keeps needless repeats off the link; this one may
                 // be what the destination lost†.
                 cx.out.count(Metric::DepotBehind, 1);
+                self.nak_is_answered(cx, seq);
                 cx.out.deliver(Packet::Owned(frame));
             }
             _ if seq.since(self.sequence.expected()) > cx.config.window_max => {
@@ -106,10 +129,10 @@ impl<F: Frame> Flow<F> {
                 cx.out.deliver(Packet::Owned(frame));
             }
             Place::Held => cx.out.discard(Packet::Owned(frame), Metric::DropReorderDuplicate),
-            Place::Gap => self.on_early(cx, frame, seq),
+            Place::Gap => self.on_early(cx, frame, seq, count, asks),
             Place::New => {
                 let opened = self.open_gap(cx, seq);
-                self.on_early(cx, frame, seq);
+                self.on_early(cx, frame, seq, count, asks);
                 if opened {
                     self.report(cx, Cause::NewGap);
                 }
@@ -117,6 +140,14 @@ impl<F: Frame> Flow<F> {
         }
         if cx.now >= self.last_status + self.status_interval(cx.config) {
             self.report(cx, Cause::Interval);
+        }
+    }
+
+    /// Whether a request of `count` PSNs leaves those alone that others take.
+    fn fits(&self, place: Place, seq: Seq, count: u32) -> bool {
+        match place {
+            Place::Behind | Place::Held => true,
+            _ => count == 1 || self.sequence.is_free(seq, count),
         }
     }
 
@@ -133,21 +164,25 @@ impl<F: Frame> Flow<F> {
         cx.out.deliver(Packet::Owned(frame));
     }
 
-    fn on_next<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F) {
-        let closed = self.sequence.pass_next();
+    fn on_next<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, count: u32, asks: bool) {
+        let seq = self.sequence.expected();
+        let closed = self.sequence.pass_next(count);
         self.count_closed(cx, closed);
         cx.out.count(Metric::DepotInOrder, 1);
-        cx.out.deliver(Packet::Owned(frame));
+        self.nak_is_answered(cx, seq);
+        self.hand_over(cx, seq, count, asks, Packet::Owned(frame));
         self.drain(cx);
     }
 
     /// Delivers what has become contiguous.
     fn drain<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.stalled = cx.now;
-        while let Some(packet) = self.sequence.drain() {
-            cx.pool.give(packet.bytes().len());
+        loop {
+            let Some(held) = self.sequence.drain() else { break };
+            let seq = self.sequence.expected() - u64::from(held.count);
+            cx.pool.give(held.packet.bytes().len());
             cx.out.count(Metric::DepotDrained, 1);
-            cx.out.deliver(packet);
+            self.hand_over(cx, seq, held.count, held.asks, held.packet);
         }
     }
 
@@ -165,10 +200,17 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Holds a packet that is ahead, or leaves it missing if the pool is full.
-    fn on_early<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq) {
+    fn on_early<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: F,
+        seq: Seq,
+        count: u32,
+        asks: bool,
+    ) {
         if !cx.pool.take(frame.bytes().len()) {
             if self.sequence.place(seq) == Place::New {
-                self.open_gap(cx, seq.next());
+                self.open_gap(cx, seq + u64::from(count));
             }
             return cx.out.discard(Packet::Owned(frame), Metric::DropReorderFull);
         }
@@ -179,7 +221,7 @@ impl<F: Frame> Flow<F> {
             Packet::Owned(frame)
         };
         let before = self.sequence.gaps().len();
-        let closed = self.sequence.hold(seq, packet);
+        let closed = self.sequence.hold(seq, Held { packet, count, asks });
         if self.sequence.gaps().len() > before {
             cx.out.count(Metric::GapsSeen, 1);
         }
@@ -249,8 +291,14 @@ impl<F: Frame> Flow<F> {
             }
             (Some(_), None) => {}
         }
+        if sync.pmtu > 0 {
+            self.pmtu = sync.pmtu;
+        }
         if sync.rtt > Span::ZERO {
             self.rtt = sync.rtt;
+        }
+        if sync.reason == Reason::Lost && !self.sequence.gaps().is_empty() {
+            self.give_up(cx);
         }
         if sync.sent_at >= self.echo {
             (self.echo, self.echo_at) = (sync.sent_at, cx.now);
@@ -268,12 +316,9 @@ impl<F: Frame> Flow<F> {
     /// The Sentry no longer protects the flow, or this box stops: hands on in
     /// order what is held, and becomes a wire.
     pub fn let_go<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        cx.out.count(Metric::GapsGivenUp, self.sequence.gaps().len() as u64);
-        for packet in self.sequence.release() {
-            cx.pool.give(packet.bytes().len());
-            cx.out.count(Metric::DepotReleased, 1);
-            cx.out.deliver(packet);
-        }
+        self.give_up(cx);
+        self.drop_nak(cx);
+        self.drop_responses(cx);
         self.life = None;
     }
 
@@ -285,8 +330,16 @@ impl<F: Frame> Flow<F> {
             cx.pool.give(packet.bytes().len());
             cx.out.discard(packet, Metric::DropOldLife);
         }
+        self.backup.clear(cx);
+        self.drop_nak(cx);
+        self.drop_responses(cx);
         let psn = self.sequence.expected().psn();
         *self = Self { rtt: self.rtt, fill: self.fill, ..Self::new(cx.config, cx.now, psn) };
+    }
+
+    /// Whether this life of the flow is `life`.
+    pub fn is_of(&self, life: Life) -> bool {
+        self.life == Some(life)
     }
 
     /// Whether a Sentry has announced itself for this flow.

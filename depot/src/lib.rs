@@ -8,29 +8,34 @@
 //! [`Actions`] for what is to happen:
 //!
 //! - [`Flow::on_data`] for each request packet from the long-haul link,
-//! - [`Flow::on_sync`] for each SYNC about the flow,
-//! - [`Flow::on_ack`], [`Flow::on_nak`] for what the destination sends back,
-//!   once the switch is sure that it belongs to this flow,
+//! - [`Flow::on_sync`] and [`Flow::on_fetch`] for what the Sentry says of the
+//!   flow,
+//! - [`Flow::on_answer`] for what the destination sends back, once the switch
+//!   is sure that it belongs to this flow,
 //! - after any of these, ask [`Flow::deadline`] and call [`Flow::on_timer`]
 //!   when that time has come.
 //!
-//! `docs/protocol.md` lists the rules with their tests. Loss behind the Depot is left to the RNICs so far: there is no
-//! backup pool yet, so a NAK for what was delivered goes on to the source.
+//! What the destination has not acknowledged is kept in the *backup pool*
+//! (`backup`), so that loss behind the Depot is repaired from here; its READ
+//! responses are kept (`responses`) until the requester's gateway has them.
+//! `docs/protocol.md` lists the rules with their tests.
 
+mod backup;
 mod flow;
 mod report;
+mod responses;
 mod reverse;
 mod sequence;
 mod timers;
 
 use common::budget::Budget;
-use common::control::Status;
-use common::frame::{Frame, Packet};
+use common::control::{LastAck, Status};
+use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
 pub use flow::{Flow, Life};
-pub use reverse::Verdict;
+pub use reverse::Known;
 
 /// What is the same for all flows of a switch.
 #[derive(Clone, Debug)]
@@ -42,6 +47,15 @@ pub struct Config {
     /// How long the oldest hole may stay open before what waits behind it is
     /// released; `None`: six round trips, at least 20 ms.
     pub give_up: Option<Span>,
+    /// Time that the destination is given to answer a packet that asks for it;
+    /// `None`: twice the measured round trip to it, at least 500 µs. Doubled
+    /// with each resend.
+    pub t_out: Option<Span>,
+    /// How often unanswered packets are resent to the destination before the
+    /// source has to find out.
+    pub local_retries: u8,
+    /// Whether READ responses are kept for the requester's gateway.
+    pub keeps_responses: bool,
     /// Most PSNs by which a packet may be ahead and still be held.
     pub window_max: u64,
 }
@@ -50,6 +64,11 @@ pub struct Config {
 pub trait Actions<F: Frame> {
     /// Sends a data packet on to the destination.
     fn deliver(&mut self, packet: Packet<F>);
+    /// Sends an answer of the destination on to the source.
+    fn answer(&mut self, packet: Packet<F>, class: Class);
+    /// Sends the source an ACK of what the destination has acknowledged, in
+    /// order with its answers.
+    fn ack(&mut self, ack: LastAck);
     /// Ends the life of a frame or handle, booked under `reason`.
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a STATUS about `epoch` of this flow to the Sentry.
@@ -66,8 +85,12 @@ pub struct Cx<'a, A> {
     pub now: Time,
     /// Shared configuration.
     pub config: &'a Config,
-    /// The bytes that all reordering pools of this worker may hold.
+    /// What all reordering pools of this worker may hold.
     pub pool: &'a mut Budget,
+    /// What all backup pools of this worker may hold.
+    pub backup: &'a mut Budget,
+    /// What all caches of this worker may hold: READ responses take from it.
+    pub cache: &'a mut Budget,
     /// Takes what is to happen.
     pub out: &'a mut A,
 }

@@ -92,6 +92,7 @@ impl<F: Frame> Flow<F> {
             hold: if known { cx.now.since(self.echo_at) } else { Span::ZERO },
             pressure: cx.pool.pressure(),
             src_qpn: cx.out.requester(),
+            keeps_responses: cx.config.keeps_responses,
         }
     }
 }

@@ -1,72 +1,217 @@
 //! What the destination answers.
 
 use common::control::LastAck;
-use common::frame::Frame;
-use common::psn::{Psn, Seq};
-use common::wire::Aeth;
+use common::frame::{Class, Frame, Packet, Shared};
+use common::metrics::Metric;
+use common::psn::Seq;
+use common::time::Time;
+use common::wire::{Aeth, Answer, Verdict};
 
+use crate::backup::Local;
 use crate::report::Cause;
 use crate::{Actions, Cx, Flow};
 
-/// What becomes of a NAK.
+/// How often a NAK that goes on to the source is sent again.
+const NAK_REPEATS: u32 = 2;
+
+/// Whether an answer belongs to the life of the flow that is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub enum Verdict {
-    /// It goes on to the source.
-    Forward,
-    /// It goes on to the source, and shows that another life of the queue pair
-    /// has begun: what was known of its requester is void.
+pub enum Known {
+    /// It does, as far as can be told.
+    ThisLife,
+    /// It shows that another life of the queue pair has begun: what was known
+    /// of its requester is void.
     NewLife,
-    /// It ends here: the hole it speaks of is already being repaired.
-    Absorb,
+}
+
+/// A copy of the destination's newest NAK: it sends one for a hole, and is
+/// silent then.
+pub(crate) struct KeptNak<S> {
+    handle: S,
+    seq: Seq,
+    /// When it was absorbed or last sent on.
+    at: Time,
+    /// How often it was sent on to the source; 0: it was absorbed.
+    forwarded: u32,
 }
 
 impl<F: Frame> Flow<F> {
-    /// The destination acknowledged everything up to and including `psn`.
-    /// Always forwarded.
-    pub fn on_ack<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) -> Verdict {
-        let acked = psn.unwrap_near(self.sequence.expected()).next();
-        self.advance_acked(cx, acked, msn);
-        Verdict::Forward
+    /// The destination answers; the answer goes on, unless it is a NAK for
+    /// something that can be repaired from here.
+    pub fn on_answer<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: F,
+        answer: Answer,
+    ) -> Known {
+        let seq = answer.psn.unwrap_near(self.sequence.expected());
+        self.heard = cx.now;
+        match answer.verdict {
+            Verdict::Acknowledged => {
+                self.advance_acked(cx, seq.next(), answer.msn);
+            }
+            Verdict::Response(_) => {
+                // An ACK with this PSN is only one if all of the response is.
+                let msn = answer.msn.filter(|_| answer.ends_message());
+                self.advance_acked(cx, seq.next(), msn);
+                let packet = self.keep_response(cx, frame, seq);
+                cx.out.answer(packet, Class::Data);
+                return Known::ThisLife;
+            }
+            Verdict::NotReady => {
+                // The source will come again, when it was told to: until then
+                // nothing may be sent, and what comes then goes on as it is.
+                self.advance_acked(cx, seq, answer.msn);
+                self.backup.clear(cx);
+                self.drop_nak(cx);
+            }
+            Verdict::Missing => return self.on_nak(cx, frame, seq, answer.msn),
+            Verdict::Failed => {}
+        }
+        cx.out.answer(Packet::Owned(frame), Class::Data);
+        Known::ThisLife
     }
 
-    /// The destination's receive queue isn't ready: it has everything before
-    /// `psn`, and the source will come again. Always forwarded.
-    pub fn on_rnr<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) -> Verdict {
-        self.on_ack(cx, psn.prev(), msn)
-    }
-
-    /// The destination asks for `psn` (NAK, PSN sequence error).
-    pub fn on_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) -> Verdict {
-        let seq = psn.unwrap_near(self.sequence.expected());
+    /// The destination asks for `seq` (NAK, PSN sequence error).
+    fn on_nak<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: F,
+        seq: Seq,
+        msn: Option<u32>,
+    ) -> Known {
         if self.acked.is_some_and(|acked| seq < acked) {
             // It takes back what it acknowledged: another life of the QP†.
             self.forget(cx);
-            return Verdict::NewLife;
+            cx.out.answer(Packet::Owned(frame), Class::Data);
+            return Known::NewLife;
         }
-        self.advance_acked(cx, seq, msn);
-        let ours = self.life.is_some()
-            && seq == self.sequence.expected()
-            && !self.sequence.gaps().is_empty();
-        if !ours {
-            return Verdict::Forward;
+        let is_news = self.advance_acked(cx, seq, msn);
+        let expected = self.sequence.expected();
+        let is_hole = seq == expected && !self.sequence.gaps().is_empty();
+        let is_kept = seq < expected && self.backup.holds_from(seq);
+        if self.life.is_none() || !(is_hole || is_kept) {
+            cx.out.count(Metric::NakAtOnce, 1);
+            self.keep_nak(cx, frame, seq, 1);
+            return Known::ThisLife;
         }
-        self.report(cx, Cause::Destination);
-        Verdict::Absorb
+        // Repaired from here; what it acknowledges goes on.
+        if let Some(ack) = self.last_ack.filter(|_| is_news) {
+            cx.out.ack(ack);
+        }
+        self.keep_nak(cx, frame, seq, 0);
+        if is_kept {
+            self.backup.resend(cx, seq, expected.prev(), Local::Nak);
+        } else {
+            self.report(cx, Cause::Destination);
+        }
+        Known::ThisLife
     }
 
-    fn advance_acked<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq, msn: u32) {
+    /// Keeps a copy of a NAK in place of the one before, and sends it on if it
+    /// is not absorbed.
+    fn keep_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, forwarded: u32) {
+        self.drop_nak(cx);
+        if self.life.is_none() || !cx.pool.take(frame.bytes().len()) {
+            if forwarded > 0 {
+                return cx.out.answer(Packet::Owned(frame), Class::Data);
+            }
+            return cx.out.discard(Packet::Owned(frame), Metric::DropNakAbsorbed);
+        }
+        let handle = frame.share();
+        if forwarded > 0 {
+            cx.out.count(Metric::CreatedHandle, 1);
+            cx.out.answer(Packet::Shared(handle.clone()), Class::Data);
+        }
+        self.nak = Some(KeptNak { handle, seq, at: cx.now, forwarded });
+    }
+
+    /// The NAK is answered, or void.
+    pub(crate) fn drop_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if let Some(KeptNak { handle, forwarded, .. }) = self.nak.take() {
+            cx.pool.give(handle.bytes().len());
+            let reason =
+                if forwarded == 0 { Metric::DropNakAbsorbed } else { Metric::DropReleased };
+            cx.out.discard(Packet::Shared(handle), reason);
+        }
+    }
+
+    /// An absorbed NAK can't be answered from here after all: it goes on.
+    pub(crate) fn forward_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, when: Metric) {
+        let absorbed = when != Metric::NakAfterGiveUp;
+        if let Some(nak) = self.nak.as_mut().filter(|nak| absorbed || nak.forwarded == 0) {
+            nak.forwarded += 1;
+            nak.at = cx.now;
+            cx.out.count(when, 1);
+            cx.out.count(Metric::CreatedHandle, 1);
+            cx.out.answer(Packet::Shared(nak.handle.clone()), Class::Data);
+        }
+    }
+
+    /// When a NAK needs attention: absorbed and nothing came of it, or sent on
+    /// and lost.
+    pub(crate) fn nak_due(&self, config: &crate::Config) -> Time {
+        match &self.nak {
+            // A hole is reported until it is given up.
+            Some(nak) if nak.forwarded == 0 && nak.seq < self.sequence.expected() => {
+                nak.at + self.backup.t_out(config)
+            }
+            Some(nak) if nak.forwarded > 0 => nak.at + self.rtt * 2,
+            _ => Time::NEVER,
+        }
+    }
+
+    /// Nothing came of a NAK in time.
+    pub(crate) fn on_nak_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        let Some(nak) = &mut self.nak else { return };
+        let (seq, forwarded) = (nak.seq, nak.forwarded);
+        nak.at = cx.now;
+        if forwarded > NAK_REPEATS {
+            self.drop_nak(cx);
+        } else if forwarded > 0 {
+            self.forward_nak(cx, Metric::NakAgain);
+        } else if self.backup.may_retry(cx.config) && self.backup.holds_from(seq) {
+            let newest = self.sequence.expected().prev();
+            self.backup.resend(cx, seq, newest, Local::Timeout);
+        } else {
+            cx.out.count(Metric::LocalExhausted, 1);
+            self.forward_nak(cx, Metric::NakAfterGiveUp);
+        }
+    }
+
+    /// The packet that a NAK asks for came from the source.
+    pub(crate) fn nak_is_answered<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+        if self.nak.as_ref().is_some_and(|nak| nak.seq == seq && nak.forwarded > 0) {
+            self.drop_nak(cx);
+        }
+    }
+
+    /// The destination has everything before `acked`. True if that was news.
+    fn advance_acked<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        acked: Seq,
+        msn: Option<u32>,
+    ) -> bool {
         // Beyond what went past here it belongs to another flow or another
         // life, and proves nothing.
         if acked > self.reach() || self.acked.is_some_and(|old| acked <= old) {
-            return;
+            return false;
         }
         self.acked = Some(acked);
-        self.last_ack =
-            Some(LastAck { psn: acked.prev().psn(), syndrome: Aeth::ACK_UNLIMITED, msn });
+        if let Some(msn) = msn {
+            let (psn, syndrome) = (acked.prev().psn(), Aeth::ACK_UNLIMITED);
+            self.last_ack = Some(LastAck { psn, syndrome, msn });
+        }
+        if self.nak.as_ref().is_some_and(|nak| nak.seq < acked) {
+            self.drop_nak(cx);
+        }
+        self.backup.acknowledge(cx, acked);
         if acked > self.sequence.expected() {
             // It passed before the SYNC that this life began with.
             self.settle(cx, acked);
         }
+        true
     }
 }

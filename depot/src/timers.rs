@@ -14,24 +14,44 @@ const REPEAT_MIN: Span = Span::from_micros(100);
 
 impl<F: Frame> Flow<F> {
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] for
-    /// a flow without a gap.
+    /// a flow that nobody protects, or that was forgotten.
     pub fn deadline(&self, config: &Config) -> Time {
-        if self.life.is_none() || self.sequence.gaps().is_empty() {
+        if self.life.is_none() {
             return Time::NEVER;
         }
-        self.repeat_due().min(self.give_up_due(config))
+        let gaps = if self.sequence.gaps().is_empty() {
+            Time::NEVER
+        } else {
+            self.repeat_due().min(self.give_up_due(config))
+        };
+        gaps.min(self.local_due(config))
+            .min(self.nak_due(config))
+            .min(self.responses.due(self.rtt))
+            .min(self.forget_due(config))
     }
 
     /// Does what is due.
     pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if self.life.is_none() || self.sequence.gaps().is_empty() {
+        if self.life.is_none() {
             return;
         }
-        if cx.now >= self.give_up_due(cx.config) {
-            self.give_up(cx);
-        } else if cx.now >= self.repeat_due() {
-            self.report(cx, Cause::Repeat);
+        if cx.now >= self.forget_due(cx.config) {
+            return self.forget(cx);
         }
+        if !self.sequence.gaps().is_empty() {
+            if cx.now >= self.give_up_due(cx.config) {
+                self.give_up(cx);
+            } else if cx.now >= self.repeat_due() {
+                self.report(cx, Cause::Repeat);
+            }
+        }
+        if cx.now >= self.local_due(cx.config) {
+            self.resend_unanswered(cx);
+        }
+        if cx.now >= self.nak_due(cx.config) {
+            self.on_nak_timer(cx);
+        }
+        self.age_responses(cx);
     }
 
     /// 1.25 × the time that a repair takes, as measured; never less than the
@@ -41,19 +61,32 @@ impl<F: Frame> Flow<F> {
         self.last_nack + fill.scale(5, 4).max(REPEAT_MIN)
     }
 
+    fn give_up_after(&self, config: &Config) -> Span {
+        config.give_up.unwrap_or((self.rtt * 6).max(GIVE_UP_MIN))
+    }
+
     fn give_up_due(&self, config: &Config) -> Time {
-        self.stalled + config.give_up.unwrap_or((self.rtt * 6).max(GIVE_UP_MIN))
+        self.stalled + self.give_up_after(config)
+    }
+
+    /// A queue pair may have come to its end, and its number to another life:
+    /// nothing of the old one may be taken for the new one's†.
+    fn forget_due(&self, config: &Config) -> Time {
+        self.heard.max(self.echo_at) + self.give_up_after(config) * 4
     }
 
     /// The oldest hole is not going to be filled: what waits goes on in order,
     /// past the hole, and the RNICs recover by themselves.
-    fn give_up<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn give_up<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         cx.out.count(Metric::GapsGivenUp, self.sequence.gaps().len() as u64);
         for packet in self.sequence.release() {
             cx.pool.give(packet.bytes().len());
             cx.out.count(Metric::DepotReleased, 1);
             cx.out.deliver(packet);
         }
+        // What lies behind the hole was not delivered in order.
+        self.backup.clear(cx);
+        self.forward_nak(cx, Metric::NakAfterGiveUp);
         self.stalled = cx.now;
     }
 }

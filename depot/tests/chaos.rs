@@ -90,7 +90,7 @@ proptest! {
                 Event::Resent { epoch } => bench.sync_resent(Life { node: 0, boot: 1, epoch }),
                 Event::Ack(back) => _ = bench.ack(next - back),
                 Event::Nak(back) => _ = bench.nak(next - back),
-                Event::Rnr(back) => _ = bench.with(|flow, cx| flow.on_rnr(cx, psn(next - back), 1)),
+                Event::Rnr(back) => _ = bench.rnr(next - back),
                 Event::Wait(us) => bench.wait(Span::from_micros(us)),
             }
             settle(&mut bench);

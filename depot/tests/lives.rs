@@ -5,7 +5,7 @@ mod support;
 use common::control::Reason;
 use common::metrics::Metric;
 use common::time::Time;
-use depot::{Life, Verdict};
+use depot::Life;
 use support::*;
 
 const NEXT_EPOCH: Life = Life { epoch: LIFE.epoch + 1, ..LIFE };
@@ -63,7 +63,7 @@ fn a_nak_for_an_open_gap_is_absorbed_and_told_to_the_sentry() {
     let mut bench = Bench::synced();
     bench.data([1, 3]);
     bench.clear();
-    assert_eq!(bench.nak(2), Verdict::Absorb);
+    assert_eq!(bench.nak(2), Became::Absorb);
     assert_eq!(bench.nacks(), [[(2, 3)]]);
 }
 
@@ -71,14 +71,14 @@ fn a_nak_for_an_open_gap_is_absorbed_and_told_to_the_sentry() {
 fn a_nak_for_anything_else_goes_on() {
     let mut bench = Bench::synced();
     bench.data([1, 2, 3]);
-    assert_eq!(bench.nak(2), Verdict::Forward, "it was delivered: lost behind us");
-    assert_eq!(bench.nak(4), Verdict::Forward, "there is no gap");
+    assert_eq!(bench.nak(2), Became::Forward, "it was delivered: lost behind us");
+    assert_eq!(bench.nak(4), Became::Forward, "there is no gap");
     let mut bench = Bench::synced();
     bench.data([1, 2, 3, 5]);
-    assert_eq!(bench.nak(2), Verdict::Forward, "not the gap that is open");
+    assert_eq!(bench.nak(2), Became::Forward, "not the gap that is open");
     let mut bench = Bench::new();
     bench.data([0, 2]);
-    assert_eq!(bench.nak(1), Verdict::Forward, "nobody repairs it here");
+    assert_eq!(bench.nak(1), Became::Forward, "nobody repairs it here");
 }
 
 #[test]
@@ -86,8 +86,8 @@ fn a_nak_below_acked_ends_this_life() {
     let mut bench = Bench::synced();
     bench.data([1, 2, 3, 6]);
     let _ = bench.ack(3);
-    assert_eq!(bench.nak(4), Verdict::Absorb, "acknowledging again is no contradiction");
-    assert_eq!(bench.nak(3), Verdict::NewLife);
+    assert_eq!(bench.nak(4), Became::Absorb, "acknowledging again is no contradiction");
+    assert_eq!(bench.nak(3), Became::NewLife);
     assert!(!bench.flow.is_synced() && bench.deadline() == Time::NEVER);
     assert_eq!(bench.out.discarded, [(6, Metric::DropOldLife)]);
     // The next SYNC finds nothing of it.
@@ -102,9 +102,8 @@ fn a_nak_below_acked_ends_this_life() {
 fn acks_and_rnr_naks_always_go_on() {
     let mut bench = Bench::synced();
     bench.data([1, 2, 4]);
-    assert_eq!(bench.ack(1), Verdict::Forward);
-    let verdict = bench.with(|flow, cx| flow.on_rnr(cx, psn(2), 5));
-    assert_eq!(verdict, Verdict::Forward);
+    assert_eq!(bench.ack(1), Became::Forward);
+    assert_eq!(bench.rnr(2), Became::Forward);
     bench.sync(LIFE, Reason::Keepalive, 5);
     let ack = bench.statuses().pop().and_then(|s| s.ack).expect("there was one");
     assert_eq!((ack.psn, ack.msn), (psn(1), 3), "an RNR NAK acknowledges what lies before it");

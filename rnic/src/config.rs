@@ -87,7 +87,46 @@ impl AckCoalescing {
     pub const EACH: Self = Self { packets: 1, delay: Span::ZERO };
 }
 
-/// A registered piece of memory that RDMA WRITEs may go to.
+/// When a requester notices that a packet of a READ response is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ImpliedNak {
+    /// With the next response of any kind: hardware (mlx5 counts
+    /// `implied_nak_seq_err`).
+    AnyGap,
+    /// With a response that belongs to a later request; packets of the same
+    /// READ that are ahead are discarded, and if no other request follows it
+    /// takes a timeout: rxe (`check_psn` of `rxe_comp.c`).
+    LaterRequest,
+}
+
+/// How a responder answers a READ request that repeats the end of an earlier
+/// one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PartialRead {
+    /// As the message goes on: MIDDLE … LAST. rxe.
+    Continued,
+    /// As a message of its own: FIRST … LAST, or ONLY.
+    Anew,
+}
+
+/// Buffers for SENDs; each takes one, whatever its length.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReceiveQueue {
+    /// Buffers at the beginning, and at most.
+    pub depth: u32,
+    /// A buffer comes back each time this long has passed, greater than zero;
+    /// `None`: only by [`Nic::post_receives`](crate::Nic::post_receives).
+    pub refill: Option<Span>,
+    /// What an RNR NAK tells the requester to wait: 0 to 31, see
+    /// [`rnr_delay`].
+    pub rnr_timer: u8,
+}
+
+/// A registered piece of memory that RDMA WRITEs may go to and READs come
+/// from.
+///
+/// Atomics work on its first eight bytes, which neither READs nor WRITEs see;
+/// they are zero when the QP is set up or reset.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
     /// Virtual address of its first byte.
@@ -149,15 +188,34 @@ pub struct QpConfig {
     pub timeout: Span,
     /// How often it is tried again.
     pub retry: RetryLimit,
+    /// Timeouts of 2, 4, 8, 16 ms … instead of `timeout`, doubled by each
+    /// until something new is acknowledged: the "adaptive retransmission" of ConnectX
+    /// NICs, which goes off early on long paths whatever the configured
+    /// timeout.
+    pub adaptive_retransmission: bool,
+    /// How often an RNR NAK is obeyed without progress in between.
+    pub rnr_retry: RetryLimit,
     /// What a second NAK does.
     pub second_nak: SecondNak,
+    /// READs and atomics that may be on their way at a time, up to 128; more
+    /// wait, and what is posted behind them too. As many the responder keeps
+    /// for duplicates: not less than the peer's number. 0: the QP does
+    /// neither, and refuses them.
+    pub max_rd_atomic: u32,
+    /// When it is noticed that READ data is missing.
+    pub implied_nak: ImpliedNak,
+    /// How this side's responder answers a part of a READ.
+    pub partial_read: PartialRead,
+    /// Buffers for SENDs; `None`: always enough.
+    pub receive_queue: Option<ReceiveQueue>,
     /// `None`: one NAK per gap, as real RNICs. `Some(interval)`: packets ahead
     /// of the gap bring forth another NAK once this long has passed, as in the
     /// network simulators.
     pub re_nak: Option<Span>,
-    /// Where the peer may write.
+    /// Where the peer may write and read.
     pub local_region: Region,
-    /// Where our WRITEs go: each to the beginning of this region.
+    /// Where our WRITEs go and our READs come from: each the beginning of this
+    /// region.
     pub remote_region: Region,
     /// From which message content is made; the same at both ends.
     pub content_seed: u64,
@@ -166,7 +224,9 @@ pub struct QpConfig {
 impl QpConfig {
     /// A QP as a Linux host sets it up: PSNs from 0, PMTU 1024, a window of
     /// 128, an ACK request every 66 packets, timeout exponent 14, retry count
-    /// 7 (counted), one NAK per gap.
+    /// 7 (counted), RNR retry count 7 (without end), one NAK per gap, 16 READs
+    /// and atomics, receive buffers without end. One thing is as on hardware:
+    /// READ data that is missing is noticed at once.
     pub fn new(local_qpn: u32, remote_qpn: u32, remote_mac: [u8; 6], remote_ip: IpAddr) -> Self {
         Self {
             local_qpn,
@@ -183,7 +243,13 @@ impl QpConfig {
             ack_req_every: 66,
             ack_coalescing: AckCoalescing::EACH,
             timeout: local_ack_timeout(14),
+            adaptive_retransmission: false,
             retry: RetryLimit::Count(7),
+            rnr_retry: RetryLimit::as_rxe(7),
+            max_rd_atomic: 16,
+            implied_nak: ImpliedNak::AnyGap,
+            partial_read: PartialRead::Continued,
+            receive_queue: None,
             second_nak: SecondNak::IgnoreUntilAck,
             re_nak: None,
             local_region: Region::DEFAULT,
@@ -213,8 +279,17 @@ impl QpConfig {
         if self.timeout == Span::ZERO {
             return Err(QpError::Timeout);
         }
-        match self.retry {
-            RetryLimit::Count(n) if n > 7 => Err(QpError::Retry(n)),
+        for limit in [self.retry, self.rnr_retry] {
+            if let RetryLimit::Count(n @ 8..) = limit {
+                return Err(QpError::Retry(n));
+            }
+        }
+        if self.max_rd_atomic > MAX_RD_ATOMIC {
+            return Err(QpError::RdAtomic(self.max_rd_atomic));
+        }
+        match self.receive_queue {
+            Some(ReceiveQueue { rnr_timer: code @ 32.., .. }) => Err(QpError::RnrTimer(code)),
+            Some(ReceiveQueue { refill: Some(Span::ZERO), .. }) => Err(QpError::Refill),
             _ => Ok(()),
         }
     }
@@ -252,6 +327,29 @@ pub enum QpError {
     /// More than three bits.
     #[error("a retry count of {0} does not exist; use 0 to 7, or RetryLimit::Infinite")]
     Retry(u8),
+    /// Out of range.
+    #[error("max_rd_atomic of {0} is out of range; use 0 to 128")]
+    RdAtomic(u32),
+    /// More than five bits.
+    #[error("an RNR timer code of {0} does not exist; use 0 to 31")]
+    RnrTimer(u8),
+    /// Zero.
+    #[error("the interval at which receive buffers come back must be greater than zero")]
+    Refill,
+}
+
+/// READs and atomics on their way at a time: what rxe allows.
+const MAX_RD_ATOMIC: u32 = 128;
+
+/// How long the timer code of an RNR NAK (its low five bits) tells the
+/// requester to wait (InfiniBand Architecture 9.7.5.2.8).
+pub const fn rnr_delay(code: u8) -> Span {
+    /// In units of 10 µs.
+    const TENS: [u64; 32] = [
+        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024,
+        1_536, 2_048, 3_072, 4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
+    ];
+    Span::from_micros(10 * TENS[(code & 31) as usize])
 }
 
 /// The timeout that the 5-bit local ACK timeout of a QP stands for:
@@ -304,8 +402,26 @@ mod tests {
         assert_eq!(check(|c| c.ack_req_every = 0), Err(QpError::AckInterval));
         assert_eq!(check(|c| c.timeout = Span::ZERO), Err(QpError::Timeout));
         assert_eq!(check(|c| c.retry = RetryLimit::Count(8)), Err(QpError::Retry(8)));
+        assert_eq!(check(|c| c.rnr_retry = RetryLimit::Count(9)), Err(QpError::Retry(9)));
+        assert_eq!(check(|c| c.max_rd_atomic = 129), Err(QpError::RdAtomic(129)));
+        let queue = ReceiveQueue { depth: 1, refill: None, rnr_timer: 32 };
+        let with = |queue| QpConfig { receive_queue: Some(queue), ..good.clone() }.check(&nic);
+        assert_eq!(with(queue), Err(QpError::RnrTimer(32)));
+        let never = ReceiveQueue { refill: Some(Span::ZERO), rnr_timer: 0, ..queue };
+        assert_eq!(with(never), Err(QpError::Refill));
         let v6 = QpConfig::new(1, 2, [3; 6], "fd00::1".parse().unwrap());
         assert!(matches!(v6.check(&nic), Err(QpError::Family { .. })));
+    }
+
+    #[test]
+    fn rnr_delays_are_those_of_the_specification() {
+        for (code, micros) in [(0, 655_360), (1, 10), (5, 60), (14, 1_280), (31, 491_520)] {
+            assert_eq!(rnr_delay(code), Span::from_micros(micros));
+        }
+        for code in 1..31 {
+            let (this, next) = (rnr_delay(code).as_micros(), rnr_delay(code + 1).as_micros());
+            assert!(this * 4 <= next * 3 && next <= this * 2, "code {code}");
+        }
     }
 
     #[test]

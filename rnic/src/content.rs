@@ -1,6 +1,9 @@
 //! What messages are made of: bytes that both ends can compute, so that the
 //! responder checks every one of them without having seen the source buffer.
 //!
+//! What a READ fetches is made the same way by the responder, as if its memory
+//! changed from one READ to the next, and checked by the requester.
+//!
 //! A byte depends on the seed, on both QP numbers, on the PSN the stream began
 //! at, on the index of its message and on its offset. A packet that ends up in
 //! another QP, in another life of the same QP number, in another message or at
@@ -31,6 +34,12 @@ impl Stream {
     pub(crate) fn new(seed: u64, source: u32, destination: u32, first_psn: u32) -> Self {
         let qps = u64::from(source) << 32 | u64::from(destination);
         Self(mix(mix(mix(seed) ^ qps) ^ u64::from(first_psn)))
+    }
+
+    /// What the destination's memory holds for READs of the source: a stream
+    /// apart from everything that goes the other way.
+    pub(crate) fn fetched(self) -> Self {
+        Self(mix(!self.0))
     }
 
     /// Content of the message with this index, counted from 0.
@@ -103,6 +112,11 @@ mod tests {
             make(1, 3, 2, 4, 5),
             make(1, 2, 3, 5, 5),
             make(1, 2, 3, 4, 6),
+            {
+                let mut bytes = [0; 64];
+                Stream::new(1, 2, 3, 4).fetched().message(5).fill(0, &mut bytes);
+                bytes
+            },
         ] {
             let same = base.iter().zip(other).filter(|(a, b)| **a == *b).count();
             assert!(same < 8, "{same} of 64 bytes agree");

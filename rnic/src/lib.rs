@@ -23,10 +23,12 @@
 //! # What is checked
 //!
 //! The content of a message follows from the QP, the message's number and the
-//! configured seed; the responder compares every byte. Whatever can't happen
-//! between two conforming ends and a network that only loses, delays, reorders
-//! or repeats frames is counted ([`QpStats`]) instead of asserted: ACKs for
-//! packets never sent, refused requests, wrong bytes.
+//! configured seed; the responder compares every byte of SENDs and WRITEs, the
+//! requester every byte that a READ fetches. Atomics work on a word per QP; the
+//! requester knows what they must find there. Whatever can't happen between two
+//! conforming ends and a network that only loses, delays, reorders or repeats
+//! frames is counted ([`QpStats`]) instead of asserted: ACKs for packets never
+//! sent, refused requests, wrong bytes, an atomic executed twice.
 //!
 //! ```
 //! use common::heap::HeapPool;
@@ -54,6 +56,7 @@ mod config;
 mod content;
 mod nic;
 mod pacer;
+mod packet;
 mod requester;
 mod responder;
 mod stats;
@@ -61,9 +64,13 @@ mod timers;
 mod work;
 
 pub use config::{
-    AckCoalescing, MIN_FRAME, NicConfig, QpConfig, QpError, Region, RetryLimit, SecondNak,
-    WIRE_OVERHEAD, lab_ip, local_ack_timeout, symmetric_udp_port,
+    AckCoalescing, ImpliedNak, MIN_FRAME, NicConfig, PartialRead, QpConfig, QpError, ReceiveQueue,
+    Region, RetryLimit, SecondNak, WIRE_OVERHEAD, lab_ip, local_ack_timeout, rnr_delay,
+    symmetric_udp_port,
 };
 pub use nic::Nic;
 pub use stats::{PortStats, QpStats, RequesterStats, ResponderStats, Rtt};
-pub use work::{Completion, MAX_MESSAGE, PostError, QpId, Received, Status, WorkKind, WorkRequest};
+pub use work::{
+    ATOMIC_LEN, Completion, MAX_MESSAGE, MAX_READ_PACKETS, PostError, QpId, Received, Status,
+    WorkKind, WorkRequest,
+};

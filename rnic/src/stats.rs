@@ -16,7 +16,7 @@ macro_rules! additive {
 }
 
 /// Round-trip times: from a packet that requests an ACK, sent once, to the ACK
-/// of exactly that packet. One packet at a time is measured.
+/// of exactly that packet or the first packet of its answer. One packet at a time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Rtt {
     /// Number of samples.
@@ -58,16 +58,21 @@ impl AddAssign<Self> for Rtt {
 /// The sending side of a QP.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct RequesterStats {
-    /// Data packets sent, resent ones included.
+    /// Request packets sent, resent ones included.
     pub packets: u64,
-    /// Of these, packets whose PSN had been sent before.
+    /// Of these, packets whose PSN had been sent before; parts of a READ that
+    /// were asked for again among them.
     pub retransmitted: u64,
     /// Payload bytes sent, resent ones included.
     pub payload_bytes: u64,
-    /// Messages acknowledged.
+    /// Work requests completed, of all kinds.
     pub messages: u64,
-    /// Bytes of these messages.
+    /// Bytes of these messages; eight for an atomic.
     pub message_bytes: u64,
+    /// Of the work requests completed, READs.
+    pub reads: u64,
+    /// Of the work requests completed, atomics.
+    pub atomics: u64,
     /// Work requests that ended with another status than `Ok`.
     pub failed: u64,
     /// Positive ACKs received.
@@ -76,20 +81,47 @@ pub struct RequesterStats {
     pub naks: u64,
     /// Of these, NAKs ignored because an earlier one was being obeyed.
     pub naks_ignored: u64,
-    /// Of the ACKs and NAKs, those behind what was already acknowledged.
+    /// RNR NAKs received.
+    pub rnr_naks: u64,
+    /// Packets of READ responses received.
+    pub read_responses: u64,
+    /// Answers to atomics received.
+    pub atomic_acks: u64,
+    /// Responses that showed READ data or the answer to an atomic to be
+    /// missing, and made the requester ask again.
+    pub implied_naks: u64,
+    /// The same, but without effect: an earlier one was being obeyed, or they
+    /// were packets ahead within one READ and
+    /// [`ImpliedNak::LaterRequest`](crate::ImpliedNak::LaterRequest) discards
+    /// those.
+    pub implied_naks_ignored: u64,
+    /// Of the responses, those behind what was already acknowledged.
     pub stale: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
+    /// Bytes fetched by READs that are not those of the peer's memory. Not
+    /// zero: a defect of what lies between, or two ends with different seeds.
+    pub corrupt_bytes: u64,
+    /// READs with such bytes.
+    pub corrupt_messages: u64,
+    /// Atomics that found another value than those of this QP before them have
+    /// left. Not zero: one was executed twice or not at all, or was answered
+    /// with the result of another.
+    pub wrong_originals: u64,
     /// Round-trip times.
     pub rtt: Rtt,
-    /// ACKs and NAKs for packets that were never sent. Not zero: a defect, of
+    /// Responses to packets that were never sent. Not zero: a defect, of
     /// the peer or of what lies between.
     pub beyond_sent: u64,
-    /// ACKs and NAKs whose MSN is not the number of messages that they
-    /// acknowledge. RNICs don't look; not zero is a defect all the same.
+    /// Responses whose MSN is not the number of messages that the responder
+    /// has completed: for ACKs and NAKs what they acknowledge, for READ
+    /// responses and answers to atomics at least that and at most what was
+    /// sent. RNICs don't look; not zero is a defect all the same.
     pub wrong_msn: u64,
-    /// Responses of a kind that nothing asked for (READ and atomic responses,
-    /// RNR NAKs, reserved syndromes).
+    /// Responses that can't answer what was asked, and reserved syndromes. All
+    /// but the latter end the QP: READ data or answers to atomics for another
+    /// request, packets of a READ response in an impossible order or of a
+    /// wrong length, ACKs and NAKs between them.
     pub unexpected: u64,
 }
 
@@ -99,12 +131,22 @@ additive!(RequesterStats {
     payload_bytes,
     messages,
     message_bytes,
+    reads,
+    atomics,
     failed,
     acks,
     naks,
     naks_ignored,
+    rnr_naks,
+    read_responses,
+    atomic_acks,
+    implied_naks,
+    implied_naks_ignored,
     stale,
     timeouts,
+    corrupt_bytes,
+    corrupt_messages,
+    wrong_originals,
     rtt,
     beyond_sent,
     wrong_msn,
@@ -114,13 +156,17 @@ additive!(RequesterStats {
 /// The receiving side of a QP.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ResponderStats {
-    /// Data packets accepted, in order.
+    /// Request packets accepted, in order.
     pub accepted: u64,
-    /// Packets behind the expected PSN: acknowledged again and discarded.
+    /// Packets behind the expected PSN: a SEND or WRITE is acknowledged again
+    /// and discarded, a READ or an atomic answered again.
     pub duplicates: u64,
+    /// Of these, READs and atomics that were not answered: too old, or not the
+    /// same request.
+    pub duplicates_dropped: u64,
     /// Packets ahead of the expected PSN: discarded.
     pub out_of_sequence: u64,
-    /// Messages received completely.
+    /// Messages received completely, SENDs and WRITEs.
     pub messages: u64,
     /// Bytes of these messages, all compared with what they should be.
     pub message_bytes: u64,
@@ -133,6 +179,20 @@ pub struct ResponderStats {
     pub acks: u64,
     /// PSN sequence error NAKs decided on.
     pub naks: u64,
+    /// RNR NAKs decided on.
+    pub rnr_naks: u64,
+    /// READs accepted, duplicates not counted.
+    pub reads: u64,
+    /// READs answered again, in whole or in part.
+    pub reads_repeated: u64,
+    /// Packets of READ responses sent.
+    pub read_responses: u64,
+    /// Payload bytes of these.
+    pub read_bytes: u64,
+    /// Atomics executed.
+    pub atomics: u64,
+    /// Atomics answered again with the result they had.
+    pub atomics_repeated: u64,
     /// Requests refused with another NAK; each ends the QP.
     pub refused: u64,
     /// Sum, over the packets accepted, of the number of accepted packets that
@@ -151,6 +211,7 @@ impl ResponderStats {
 additive!(ResponderStats {
     accepted,
     duplicates,
+    duplicates_dropped,
     out_of_sequence,
     messages,
     message_bytes,
@@ -158,6 +219,13 @@ additive!(ResponderStats {
     corrupt_messages,
     acks,
     naks,
+    rnr_naks,
+    reads,
+    reads_repeated,
+    read_responses,
+    read_bytes,
+    atomics,
+    atomics_repeated,
     refused,
     ack_lag_sum,
 });
@@ -206,8 +274,9 @@ pub struct PortStats {
     pub qp_in_error: u64,
     /// Times that the pool had no frame for what could have been sent.
     pub no_frame: u64,
-    /// ACKs not sent because too many responses were waiting for the port;
-    /// a later one covers them.
+    /// ACKs not sent because too many answers of their QP were waiting for the
+    /// port, which a later one covers, and READs and atomics discarded for
+    /// that reason, which the requester sends again.
     pub responses_dropped: u64,
 }
 

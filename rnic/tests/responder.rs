@@ -5,7 +5,7 @@ mod support;
 
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Bth, Headers, Opcode, Reth, Vlans};
+use common::wire::{AtomicEth, Bth, Headers, Opcode, Reth, Vlans};
 use rnic::{
     AckCoalescing, Nic, NicConfig, QpConfig, QpId, Region, Status, WorkKind, WorkRequest, lab_ip,
 };
@@ -248,6 +248,10 @@ type Crafted = (Opcode, u8, Vec<u8>);
 fn requests_that_cannot_be_are_refused() {
     let full = [0; PMTU as usize];
     let reth = |len| Reth { va: Region::DEFAULT.va, rkey: Region::DEFAULT.rkey, len }.to_bytes();
+    let atomic = |offset| {
+        let Region { va, rkey, .. } = Region::DEFAULT;
+        AtomicEth { va: va + offset, rkey, swap_add: 1, compare: 0 }.to_bytes().to_vec()
+    };
     let with_reth = |len, payload: &[u8]| [&reth(len)[..], payload].concat();
     // Sequences of packets, of which the last one is refused.
     let cases: Vec<(&str, Vec<Crafted>)> = vec![
@@ -270,11 +274,26 @@ fn requests_that_cannot_be_are_refused() {
         ),
         ("shorter than announced", vec![(Opcode::WRITE_ONLY, 0, with_reth(8, &[0; 4]))]),
         ("longer than announced", vec![(Opcode::WRITE_FIRST, 0, with_reth(255, &full))]),
-        ("a READ", vec![(Opcode::READ_REQUEST, 0, reth(8).to_vec())]),
-        ("an atomic", vec![(Opcode::FETCH_ADD, 0, vec![0; 28])]),
+        ("a READ, not allowed", vec![(Opcode::READ_REQUEST, 0, reth(8).to_vec())]),
+        ("an atomic, not allowed", vec![(Opcode::FETCH_ADD, 0, atomic(0))]),
+        ("a misaligned atomic", vec![(Opcode::COMPARE_SWAP, 0, atomic(4))]),
+        ("a READ of too much", vec![(Opcode::READ_REQUEST, 0, reth((1 << 31) + 1).to_vec())]),
+        (
+            "a READ within a message",
+            vec![
+                (Opcode::SEND_FIRST, 0, full.to_vec()),
+                (Opcode::READ_REQUEST, 0, reth(8).to_vec()),
+            ],
+        ),
+        (
+            "an atomic within a message",
+            vec![(Opcode::SEND_FIRST, 0, full.to_vec()), (Opcode::FETCH_ADD, 0, atomic(0))],
+        ),
+        ("an atomic write", vec![(Opcode::ATOMIC_WRITE, 0, with_reth(8, &[0; 8]))]),
     ];
     for (what, packets) in cases {
-        let mut bench = Bench::new(|_| ());
+        let mut bench =
+            Bench::new(|c| c.max_rd_atomic = if what.contains("not allowed") { 0 } else { 16 });
         let last = packets.len() as u32 - 1;
         for (psn, (opcode, pad, body)) in (0..).zip(packets) {
             let frame = bench.craft(opcode, psn, pad, &body);

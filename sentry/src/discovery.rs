@@ -110,6 +110,7 @@ impl<F: Frame> Flow<F> {
     /// The peer hasn't answered for too long.
     pub(crate) fn lose_peer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         cx.out.count(Metric::FlowPeerLost, 1);
+        self.release_answers(cx);
         self.discovery.lose_peer();
         self.knowledge = None;
         self.unanswered = None;

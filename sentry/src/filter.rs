@@ -37,8 +37,10 @@ pub(crate) struct Pass {
     needed_end: Seq,
     /// The destination itself asked for `genuine.0 .. genuine.1`.
     genuine: (Seq, Seq),
-    /// Timeout passes since `progress` moved.
+    /// Timeout passes since `progress` moved, at most one per round trip:
+    /// within one, a repeat proves nothing.
     fruitless: u32,
+    counted: Time,
     progress: Seq,
 }
 
@@ -51,14 +53,15 @@ impl Pass {
             needed_end: next,
             genuine: (next, next),
             fruitless: 0,
+            counted: Time::ZERO,
             progress: next,
         }
     }
 
-    /// The source sent `seq` for the first time.
-    pub fn end(&mut self, seq: Seq) {
+    /// The source sent all before `next`, the last of it for the first time.
+    pub fn end(&mut self, next: Seq) {
         self.kind = Kind::None;
-        self.cursor = seq.next();
+        self.cursor = next;
     }
 
     /// Whatever pass is under way no longer means anything.
@@ -75,6 +78,11 @@ impl Pass {
     pub fn need(&mut self, seq: Seq) {
         self.needed += 1;
         self.needed_end = self.needed_end.max(seq.next());
+    }
+
+    /// Whether a NAK made the source rewind.
+    pub fn is_solicited(&self) -> bool {
+        self.kind == Kind::Solicited
     }
 
     /// Whether `seq` will come by itself in the running pass.
@@ -102,6 +110,11 @@ impl Pass {
 }
 
 impl<F: Frame> Flow<F> {
+    /// Whether the source rewinds, or is about to, because of a NAK.
+    pub(crate) fn is_solicited(&self) -> bool {
+        self.pass.is_solicited() || self.naks.is_outstanding()
+    }
+
     /// A packet that the source sent before.
     pub(crate) fn on_repeat<A: Actions<F>>(
         &mut self,
@@ -109,9 +122,13 @@ impl<F: Frame> Flow<F> {
         frame: F,
         seq: Seq,
         roce: &Roce,
+        count: u32,
     ) {
+        let end = seq + u64::from(count);
+        let is_plain = roce.kind().is_plain();
         if !self.discovery.is_protected() {
-            self.pass.cursor = seq.next();
+            self.pass.cursor = end;
+            self.ask_for_responses_again(cx, seq, is_plain);
             self.pass.abandon();
             self.naks.abandon();
             self.mark_sent(cx, seq);
@@ -121,13 +138,13 @@ impl<F: Frame> Flow<F> {
         let begins = seq < self.pass.cursor || self.pass.kind == Kind::None;
         let needed = self.window.get(seq).is_some_and(|slot| slot.needed);
         let wanted = needed || self.pass.asks_for(seq);
-        let is_dropped = !begins && !wanted && self.may_filter(cx, seq);
+        let is_dropped = !begins && !wanted && self.may_filter(cx, seq, is_plain);
         if !is_dropped && !icrc_ok(frame.bytes(), roce) {
             // It begins no pass, fills no hole and is not worth keeping.
             cx.out.count(Metric::PassedBadIcrc, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
-        self.pass.cursor = seq.next();
+        self.pass.cursor = end;
         if begins {
             self.begin_pass(cx);
         }
@@ -135,15 +152,31 @@ impl<F: Frame> Flow<F> {
             self.take_needed(seq);
             self.pass.take_genuine(seq);
             cx.out.count(Metric::SentryNeeded, 1);
+            self.ask_for_responses_again(cx, seq, is_plain);
             self.let_pass(cx, frame, seq, roce.ack_req);
             if self.pass.is_last_needed(seq) {
                 self.sync(cx, Reason::Resent);
             }
-        } else if self.may_filter(cx, seq) {
+        } else if self.may_filter(cx, seq, is_plain) {
             self.filter(cx, frame, seq, roce);
         } else {
             cx.out.count(Metric::SentryDoubtful, 1);
+            self.ask_for_responses_again(cx, seq, is_plain);
             self.let_pass(cx, frame, seq, roce.ack_req);
+        }
+    }
+
+    /// A repeated READ or atomic request goes on: the source lacks its
+    /// responses from `seq` on.
+    fn ask_for_responses_again<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        seq: Seq,
+        is_plain: bool,
+    ) {
+        if !is_plain {
+            self.release_answers(cx);
+            self.reads.request_again(seq, cx.now);
         }
     }
 
@@ -169,15 +202,19 @@ impl<F: Frame> Flow<F> {
             self.pass.progress = progress;
             self.pass.fruitless = 0;
         }
-        self.pass.fruitless += 1;
+        if cx.now >= self.pass.counted + self.rtt.with_margin() {
+            self.pass.fruitless += 1;
+            self.pass.counted = cx.now;
+        }
         // Find out at once whether the source is right.
         self.sync(cx, Reason::Tail);
     }
 
     /// A repeat that nobody asked for is dropped only on positive knowledge†:
-    /// the Depot has it, or its newest copy may still be under way.
-    fn may_filter<A>(&self, cx: &Cx<'_, A>, seq: Seq) -> bool {
-        if self.pass.kind == Kind::Timeout && self.pass.fruitless > FRUITLESS {
+    /// the Depot has it, or its newest copy may still be under way. A READ or
+    /// atomic request that times out may also ask for a response that was lost.
+    fn may_filter<A>(&self, cx: &Cx<'_, A>, seq: Seq, is_plain: bool) -> bool {
+        if self.pass.kind == Kind::Timeout && (self.pass.fruitless > FRUITLESS || !is_plain) {
             return false;
         }
         let under_way = self.window.get(seq).is_some_and(|slot| {

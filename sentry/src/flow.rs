@@ -7,17 +7,20 @@ use common::psn::{Psn, Seq};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
-use common::wire::{Position, Roce, icrc_ok};
+use common::wire::{Kind, Roce, icrc_ok};
 
 use crate::discovery::Discovery;
 use crate::filter::Pass;
 use crate::knowledge::Knowledge;
+use crate::life::Settled;
 use crate::nak::Naks;
+use crate::pmtu::PathMtu;
+use crate::reads::Reads;
 use crate::{Actions, Config, Cx};
 
 /// One direction of a queue pair, seen from near its source.
 pub struct Flow<F: Frame> {
-    epoch: u32,
+    pub(crate) epoch: u32,
     /// The first packet of this life.
     pub(crate) first: Seq,
     /// Next new PSN from the source (ePSN_s).
@@ -25,6 +28,7 @@ pub struct Flow<F: Frame> {
     /// Oldest PSN that the destination has not acknowledged; unknown until it
     /// or the Depot says so†.
     pub(crate) acked: Option<Seq>,
+    pub(crate) settled: Settled,
     /// Messages that are complete before `acked`, as the destination counts.
     pub(crate) msn: u32,
     /// The packets in flight.
@@ -36,18 +40,26 @@ pub struct Flow<F: Frame> {
     pub(crate) kept: Vec<Seq>,
     pub(crate) pass: Pass,
     pub(crate) naks: Naks,
+    /// The source is being asked for a packet that was lost before it came
+    /// here; what follows it is dropped, so far up to this number.
+    pub(crate) hole: Option<Seq>,
+    /// What the source waits for besides ACKs.
+    pub(crate) reads: Reads<F>,
     pub(crate) discovery: Discovery,
     pub(crate) knowledge: Option<Knowledge>,
     pub(crate) rtt: Rtt,
     pub(crate) last_data: Time,
+    /// Newest packet of either direction.
+    pub(crate) heard: Time,
     pub(crate) last_sync: Time,
     /// First SYNC since the last STATUS.
     pub(crate) unanswered: Option<Time>,
     /// SYNC(tail) messages since the last data.
     pub(crate) tails: u32,
-    pub(crate) pmtu: u16,
-    /// The RNICs are on their own until the flow's next life.
-    bypassed: bool,
+    pub(crate) pmtu: PathMtu,
+    /// The RNICs are on their own: how many PSNs their requests take can't be
+    /// told.
+    pub(crate) bypassed: bool,
 }
 
 /// State of one PSN in flight.
@@ -62,13 +74,24 @@ pub(crate) struct Slot<S> {
     pub round: u32,
     /// The newest copy that was kept or sent asks for an ACK.
     pub ack_req: bool,
+    /// It belongs to the READ request before, and can't be sent by itself.
+    pub covered: bool,
     /// The packet itself.
     pub handle: Option<S>,
 }
 
 impl<S> Slot<S> {
     fn new(sent: Time, ack_req: bool, handle: Option<S>) -> Self {
-        Self { sent, resent: false, needed: false, round: 0, ack_req, handle }
+        Self { sent, resent: false, needed: false, round: 0, ack_req, covered: false, handle }
+    }
+
+    /// One that was lost on its way here.
+    fn lost() -> Self {
+        Self::new(Time::ZERO, false, None)
+    }
+
+    fn covered(sent: Time) -> Self {
+        Self { covered: true, ..Self::new(sent, false, None) }
     }
 }
 
@@ -82,87 +105,107 @@ impl<F: Frame> Flow<F> {
             first: next,
             next,
             acked: None,
+            settled: Settled::new(now),
             msn: 0,
             window: Window::new(next),
             released: next,
             kept: Vec::new(),
             pass: Pass::new(next),
             naks: Naks::new(),
+            hole: None,
+            reads: Reads::new(next, now),
             discovery: Discovery::new(now),
             knowledge: None,
             rtt: Rtt::guess(config.rtt_guess),
             last_data: now,
+            heard: now,
             last_sync: now,
             unanswered: None,
             tails: 0,
-            pmtu: 0,
+            pmtu: PathMtu::default(),
             bypassed: false,
         }
     }
 
     /// A request packet came from the source; `roce` is what it parsed to.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
-        let distance = roce.psn.distance(self.next.psn());
-        let leaps = u64::from(distance.unsigned_abs()) > cx.config.window_max;
-        let ahead = distance > 0 && !self.bypassed;
-        if (ahead || leaps) && !icrc_ok(frame.bytes(), roce) {
+        let seq = roce.psn.unwrap_near(self.next);
+        let is_reborn = self.is_of_another_life(cx.config, seq, cx.now);
+        let surprise = is_reborn || seq > self.next || roce.kind() == Kind::ReadRequest;
+        if surprise && !icrc_ok(frame.bytes(), roce) {
             // No surprise is believed on the word of a damaged packet.
             cx.out.count(Metric::PassedBadIcrc, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
-        if leaps {
-            // Nothing that is in flight can be that far away: the QP was
-            // reset, and this is the first packet of its next life.
+        self.pmtu.learn(roce, frame.bytes());
+        let span = roce.span(frame.bytes(), self.pmtu.get());
+        if is_reborn {
             self.begin_again(cx, roce.psn);
+        } else if self.bypassed && span.is_some() && self.pmtu.get() != 0 {
+            self.renew(cx, roce.psn);
         }
-        self.last_data = cx.now;
+        self.wake(cx);
+        (self.last_data, self.heard) = (cx.now, cx.now);
         self.tails = 0;
-        if !roce.kind().is_plain() && !self.bypassed {
-            // READs and atomics are answered with more than an ACK. A flow
-            // with such requests is left to the RNICs' own recovery.
-            self.bypass(cx);
-        }
         let seq = roce.psn.unwrap_near(self.next);
-        if self.bypassed {
+        let Some(count) = span.filter(|_| !self.bypassed) else {
+            self.bypass(cx);
             // Only to tell the flow's next life from this one.
             self.next = self.next.max(seq.next());
             return cx.out.forward(Packet::Owned(frame), Class::Data);
-        }
-        self.pmtu = path_mtu(roce).unwrap_or(self.pmtu);
+        };
         self.discover(cx);
         if seq < self.next {
-            return self.on_repeat(cx, frame, seq, roce);
+            self.on_repeat(cx, frame, seq, roce, count);
+        } else if seq > self.next && self.ask_for_hole(cx, seq) {
+            cx.out.discard(Packet::Owned(frame), Metric::DropAhead);
+        } else {
+            self.on_new(cx, frame, seq, roce, count);
         }
-        if seq > self.next {
+    }
+
+    /// A packet that the source sends for the first time.
+    fn on_new<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: F,
+        seq: Seq,
+        roce: &Roce,
+        count: u32,
+    ) {
+        let is_ahead = seq > self.next;
+        if is_ahead {
             // Lost between the source and here. Passing it on and believing
             // the hole lost is safe in every state†: the Depot reports it.
             cx.out.count(Metric::SentryAhead, 1);
             while self.next < seq {
-                self.track(cx, Slot { sent: Time::ZERO, ..Slot::new(cx.now, false, None) });
+                self.track(cx, Slot::lost());
             }
         }
+        self.hole = None;
         cx.out.count(Metric::SentryNew, 1);
-        self.pass.end(seq);
+        let end = seq + u64::from(count);
+        self.pass.end(end);
+        if !roce.kind().is_plain() {
+            self.reads.request(seq, count, cx.now);
+        }
         let keep = cx.config.recovery.caches() && self.discovery.tracks();
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
         self.track(cx, Slot::new(cx.now, roce.ack_req, handle));
+        while self.next < end {
+            self.track(cx, Slot::covered(cx.now));
+        }
         cx.out.forward(packet, Class::Data);
-    }
-
-    /// The destination acknowledged everything up to and including `psn`.
-    pub fn on_ack<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) {
-        if !self.bypassed {
-            self.advance_acked(cx, psn.unwrap_near(self.next).next(), msn);
+        if is_ahead && self.is_protected() {
+            // Neither was the source asked nor is there a copy: let the
+            // destination ask, at once.
+            self.sync(cx, Reason::Lost);
         }
     }
 
-    /// The destination asked for everything from `psn` on (NAK or RNR NAK);
-    /// the message itself goes on to the source.
-    pub fn on_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn, msn: u32) {
-        if self.bypassed {
-            return;
-        }
-        let seq = psn.unwrap_near(self.next);
+    /// The destination asks for everything from `seq` on (NAK or RNR NAK); the
+    /// message itself goes on to the source.
+    pub(crate) fn on_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, msn: Option<u32>) {
         if seq > self.next {
             return;
         }
@@ -175,19 +218,8 @@ impl<F: Frame> Flow<F> {
         self.naks.genuine();
     }
 
-    /// Drops everything that is held and believed: the flow's next life, with
-    /// an epoch of its own, begins at `psn`.
-    fn begin_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn) {
-        self.forget(cx);
-        cx.out.new_life();
-        let (rtt, pmtu) = (self.rtt, self.pmtu);
-        let epoch = cx.new_epoch();
-        *self = Self { rtt, pmtu, ..Self::new(cx.config, cx.now, epoch, psn) };
-        cx.out.count(Metric::FlowNewEpoch, 1);
-    }
-
-    /// Lets go of every handle: before the flow itself is dropped.
-    pub fn forget<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    /// Empties the window; a pass has nothing to go on.
+    pub(crate) fn clear_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         while let Some(slot) = self.window.pop() {
             release(cx, slot.handle);
         }
@@ -195,20 +227,6 @@ impl<F: Frame> Flow<F> {
         self.released = self.next;
         self.kept.clear();
         self.pass = Pass::new(self.next);
-    }
-
-    /// Stops protecting the flow: tells the Depot to let go of what it holds.
-    pub fn bypass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if self.bypassed {
-            return;
-        }
-        cx.out.count(Metric::FlowBypassed, 1);
-        if self.discovery.started() {
-            self.sync(cx, Reason::Release);
-        }
-        self.forget(cx);
-        self.bypassed = true;
-        self.discovery.lose_peer();
     }
 
     /// Whether a Depot answers for this flow.
@@ -235,6 +253,7 @@ impl<F: Frame> Flow<F> {
     /// not confirmed.
     pub(crate) fn is_outstanding(&self) -> bool {
         match (self.acked, &self.knowledge) {
+            _ if self.reads.is_waiting() || self.hole.is_some() => true,
             (Some(acked), _) => acked < self.next,
             (None, Some(known)) => known.expected < self.next,
             (None, None) => true,
@@ -257,21 +276,25 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Moves `acked` up to `acked` and lets go of what lies before it. True if
-    /// that was news.
+    /// Moves `acked` up to `acked`, but not beyond a response that the source
+    /// lacks, and lets go of what lies before it. True if that was news.
     pub(crate) fn advance_acked<A: Actions<F>>(
         &mut self,
         cx: &mut Cx<'_, A>,
         acked: Seq,
-        msn: u32,
+        msn: Option<u32>,
     ) -> bool {
         // An ACK beyond what was seen here belongs to a packet that passed
         // before this box started, or to another flow: it proves nothing.
-        if acked > self.next || self.acked.is_some_and(|old| acked <= old) {
+        let limit = self.reads.limit().unwrap_or(acked);
+        let is_known = acked > self.next;
+        let acked = acked.min(limit);
+        if is_known || self.acked.is_some_and(|old| acked <= old) {
             return false;
         }
         self.acked = Some(acked);
-        self.msn = msn;
+        self.msn = msn.unwrap_or(self.msn);
+        self.settle(acked, cx.now);
         self.naks.progress();
         self.trim(cx, acked);
         true
@@ -298,7 +321,7 @@ impl<F: Frame> Flow<F> {
             reason,
             next_psn: (!resent).then(|| self.next.psn()),
             acked: self.acked.map(Seq::psn),
-            pmtu: self.pmtu,
+            pmtu: self.pmtu.get(),
             src_qpn: cx.out.requester(),
             sent_at: cx.now,
             rtt: if self.rtt.is_measured() { self.rtt.mean() } else { Span::ZERO },
@@ -332,11 +355,4 @@ pub(crate) fn release<F: Frame, A: Actions<F>>(cx: &mut Cx<'_, A>, handle: Optio
         cx.cache.give(handle.bytes().len());
         cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
     }
-}
-
-/// The path MTU, if this packet tells it: first and middle packets are full.
-fn path_mtu(roce: &Roce) -> Option<u16> {
-    let full = matches!(roce.kind().position(), Some(Position::First | Position::Middle));
-    let len = roce.payload_len();
-    (full && matches!(len, 256 | 512 | 1024 | 2048 | 4096)).then_some(len as u16)
 }

@@ -18,6 +18,8 @@ pub(crate) struct Knowledge {
     missing: ArrayVec<(Seq, Seq), MAX_RANGES>,
     /// When the newest SYNC that the Depot had seen was sent.
     pub echo: Time,
+    /// It keeps READ responses.
+    pub keeps_responses: bool,
 }
 
 impl Knowledge {
@@ -41,7 +43,8 @@ impl Knowledge {
             missing.push((start, end));
             last = end;
         }
-        Some(Self { boot, expected, from, to, missing, echo: status.echo })
+        let (echo, keeps_responses) = (status.echo, status.keeps_responses);
+        Some(Self { boot, expected, from, to, missing, echo, keeps_responses })
     }
 
     /// The ranges that are missing.

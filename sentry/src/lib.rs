@@ -10,25 +10,28 @@
 //! [`Actions`] for what is to happen. It must be driven like this:
 //!
 //! - [`Flow::on_data`] for each request packet of the flow,
-//! - [`Flow::on_ack`], [`Flow::on_nak`] for what the destination sends back,
-//!   once the switch is sure that it belongs to this flow,
+//! - [`Flow::on_answer`] for what the destination sends back, once the switch
+//!   is sure that it belongs to this flow,
 //! - [`Flow::on_status`] for each STATUS about the flow,
 //! - after any of these, ask [`Flow::deadline`] and call [`Flow::on_timer`]
 //!   when that time has come.
 //!
-//! `docs/protocol.md` lists the rules with their tests. Loss between the source and the Sentry is not asked for here yet:
-//! a packet that is ahead passes, and the Depot reports the hole.
+//! `docs/protocol.md` lists the rules with their tests.
 
+mod answers;
 mod discovery;
 mod filter;
 mod flow;
 mod knowledge;
+mod life;
 mod nak;
+mod pmtu;
+mod reads;
 mod report;
 mod timers;
 
 use common::budget::Budget;
-use common::control::{LastAck, Sync};
+use common::control::{Fetch, LastAck, Sync};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
@@ -74,6 +77,9 @@ pub struct Config {
     /// Time without any answer after which the peer counts as gone; `None`:
     /// four round trips, at least 250 ms.
     pub peer_timeout: Option<Span>,
+    /// Time without data after which a queue pair may have come to its end, and
+    /// its number to another life; `None`: 24 round trips, at least 80 ms.
+    pub forget: Option<Span>,
     /// Most PSNs of one flow that are tracked at a time.
     pub window_max: u64,
 }
@@ -86,6 +92,10 @@ pub trait Actions<F: Frame> {
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a SYNC about this epoch of the flow to the Depot, in `class`.
     fn sync(&mut self, epoch: u32, sync: Sync, class: Class);
+    /// Asks the Depot for READ responses that are missing.
+    fn fetch(&mut self, epoch: u32, fetch: Fetch);
+    /// Sends an answer of the destination on to the source.
+    fn answer(&mut self, frame: F);
     /// The requester's QPN, if it is known beyond doubt.
     fn requester(&self) -> Option<u32>;
     /// Another life of the flow's QP number begins: its requester may be
@@ -106,8 +116,11 @@ pub struct Cx<'a, A> {
     pub now: Time,
     /// Shared configuration.
     pub config: &'a Config,
-    /// The bytes that all resend caches of this worker may hold.
+    /// What all resend caches of this worker may hold.
     pub cache: &'a mut Budget,
+    /// What answers that wait for READ responses may take, with all
+    /// reordering pools of this worker.
+    pub pool: &'a mut Budget,
     /// The newest flow epoch given out by this switch; it only grows.
     pub epochs: &'a mut u32,
     /// Takes what is to happen.

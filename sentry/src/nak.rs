@@ -2,6 +2,7 @@
 
 use common::frame::Frame;
 use common::metrics::Metric;
+use common::psn::Seq;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
@@ -26,6 +27,8 @@ pub(crate) struct Naks {
     sent: u32,
     /// Grows with every NAK made.
     round: u32,
+    /// One was due, but not within a READ response message.
+    deferred: Option<Time>,
     source_rtt: Rtt,
 }
 
@@ -36,6 +39,7 @@ impl Naks {
             own: None,
             sent: 0,
             round: 0,
+            deferred: None,
             source_rtt: Rtt::guess(SOURCE_RTT),
         }
     }
@@ -82,7 +86,7 @@ impl Naks {
 
     /// When a NAK of ours counts as lost; doubled for the second.
     pub fn due(&self) -> Time {
-        let Some(at) = self.own else { return Time::NEVER };
+        let Some(at) = self.own.or(self.deferred) else { return Time::NEVER };
         let patience = (self.source_rtt.with_margin() * 2).max(PATIENCE);
         at + patience * (1 << self.sent.saturating_sub(1).min(CAP))
     }
@@ -90,34 +94,84 @@ impl Naks {
 
 impl<F: Frame> Flow<F> {
     /// Asks the source to rewind to the oldest packet that the destination
-    /// hasn't acknowledged (docs/protocol.md), if that can be done.
+    /// hasn't acknowledged (docs/protocol.md), because the Depot misses
+    /// something.
     pub(crate) fn ask_source<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if !cx.config.recovery.asks_source() {
-            return;
+        if cx.config.recovery.asks_source() && self.acked.is_none_or(|acked| acked < self.next) {
+            self.make_nak(cx, Metric::NakSynthesised);
         }
+    }
+
+    /// The packet `seq`, which is ahead, has come: one before it was lost on the
+    /// way here. Whether the source is asked for that, so that this one may be
+    /// dropped; it will come again.
+    pub(crate) fn ask_for_hole<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) -> bool {
+        // If the source went back, but not to the hole, it has no such packet.
+        let goes_back = self.hole.is_some_and(|newest| seq <= newest);
+        if !self.is_protected() || goes_back {
+            return false;
+        }
+        let awaited = self.naks.own.is_some() || self.naks.deferred.is_some();
+        let asked = awaited || self.make_nak(cx, Metric::NakSourceLan);
+        self.hole = asked.then_some(seq);
+        asked
+    }
+
+    /// Makes a NAK, if that can be done. True if it was made, or will be.
+    fn make_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, why: Metric) -> bool {
         let withheld = match (self.acked, cx.out.requester()) {
             (None, _) => Metric::NakNoAcked,
             (_, None) => Metric::NakNoRequester,
             _ if self.naks.sent >= CAP => Metric::NakCapped,
+            _ if !self.reads.at_boundary() => {
+                // It would end the queue pair there.
+                self.naks.deferred = Some(cx.now);
+                cx.out.count(Metric::NakMidMessage, 1);
+                return true;
+            }
             (Some(acked), Some(_)) => {
-                if acked < self.next {
-                    cx.out.nak(acked.psn(), self.msn);
-                    cx.out.count(Metric::NakSynthesised, 1);
-                    self.naks.sent += 1;
-                    self.naks.round += 1;
-                    self.naks.outstanding = true;
-                    self.naks.own = Some(cx.now);
-                }
-                return;
+                cx.out.nak(acked.psn(), self.msn);
+                cx.out.count(why, 1);
+                self.naks.sent += 1;
+                self.naks.round += 1;
+                self.naks.outstanding = true;
+                self.naks.own = Some(cx.now);
+                return true;
             }
         };
         cx.out.count(withheld, 1);
+        false
+    }
+
+    /// A READ response message is complete: a NAK that waited for it may go.
+    pub(crate) fn make_deferred_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.naks.deferred.take().is_none() {
+            return;
+        }
+        if self.hole.is_none() {
+            self.ask_source(cx);
+        } else {
+            self.ask_for_hole_again(cx);
+        }
+    }
+
+    /// If the NAK can't be made, the next packet passes, and the destination
+    /// asks.
+    fn ask_for_hole_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if !self.make_nak(cx, Metric::NakSourceLan) {
+            self.hole = None;
+        }
     }
 
     /// No rewind followed our NAK in time: it was lost, or ignored.
     pub(crate) fn nak_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.naks.abandon();
-        if self.pass.needed > 0 {
+        if self.naks.deferred.take().is_some() {
+            // The READ response message has no end.
+            self.hole = None;
+        } else if self.hole.is_some() {
+            self.ask_for_hole_again(cx);
+        } else if self.pass.needed > 0 {
             self.ask_source(cx);
         }
     }

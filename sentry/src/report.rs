@@ -53,7 +53,13 @@ impl<F: Frame> Flow<F> {
         if let Some(ack) = status.ack {
             let acked = ack.psn.unwrap_near(self.next).next();
             let any = acked > self.first;
-            if self.advance_acked(cx, acked, ack.msn) && any && cx.out.requester().is_some() {
+            // Where responses are on their way, the ACK comes behind them.
+            let in_order = self.reads.limit().is_none() && self.reads.at_boundary();
+            if in_order
+                && self.advance_acked(cx, acked, Some(ack.msn))
+                && any
+                && cx.out.requester().is_some()
+            {
                 // The destination did send this ACK; should it have been lost
                 // on the way, the source still gets to know of it.
                 cx.out.ack(ack);
@@ -109,6 +115,11 @@ impl<F: Frame> Flow<F> {
         }
         if ask && !self.naks.is_outstanding() {
             self.ask_source(cx);
+            if cx.config.recovery == Recovery::Cached {
+                // Nobody has it but the source, which only the destination may
+                // ask.
+                self.sync(cx, Reason::Lost);
+            }
         }
     }
 
@@ -118,7 +129,8 @@ impl<F: Frame> Flow<F> {
         known: &Knowledge,
         seq: Seq,
     ) -> Repair {
-        let Some(slot) = self.window.get_mut(seq) else { return Repair::Wait };
+        let slot = self.window.get_mut(seq).filter(|slot| !slot.covered);
+        let Some(slot) = slot else { return Repair::Wait };
         // The Depot had not heard of the last resend when it complained†.
         let patience = self.rtt.mean().scale(5, 4);
         if slot.resent && known.echo < slot.sent && cx.now < slot.sent + patience {

@@ -8,7 +8,7 @@ use crate::{Actions, Config, Cx, Flow};
 
 /// Shortest derived timeouts: below them a scheduler's noise would look like
 /// loss.
-const TAIL_MIN: Span = Span::from_micros(100);
+pub(crate) const TAIL_MIN: Span = Span::from_micros(100);
 const STATUS_MIN: Span = Span::from_micros(500);
 const PEER_MIN: Span = Span::from_millis(250);
 /// SYNC(tail) messages to a Depot that has everything, while the
@@ -30,6 +30,7 @@ impl<F: Frame> Flow<F> {
             .min(self.peer_due(config))
             .min(self.tail_due(config))
             .min(self.keepalive_due(config))
+            .min(self.responses_due(config))
     }
 
     /// Does what is due.
@@ -50,11 +51,16 @@ impl<F: Frame> Flow<F> {
         if now >= self.naks.due() {
             self.nak_again(cx);
         }
+        if now >= self.responses_due(cx.config) {
+            self.on_responses_timer(cx);
+        }
         if now >= self.tail_due(cx.config) {
             self.tails += 1;
             self.sync(cx, Reason::Tail);
+            self.release_responses(cx);
         } else if now >= self.keepalive_due(cx.config) {
             self.sync(cx, Reason::Keepalive);
+            self.release_responses(cx);
         }
     }
 
@@ -68,8 +74,7 @@ impl<F: Frame> Flow<F> {
     fn tail_due(&self, config: &Config) -> Time {
         let rtt = self.rtt.mean();
         if self.tails == 0 {
-            let timeout = config.tail_timeout.unwrap_or((rtt / 8).max(TAIL_MIN));
-            return self.last_data + timeout;
+            return self.last_data + self.tail_timeout(config);
         }
         let all_arrived = self.knowledge.as_ref().is_some_and(|k| k.expected >= self.next);
         if all_arrived && self.tails >= PATIENT_TAILS {

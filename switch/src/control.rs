@@ -1,10 +1,11 @@
 //! Control messages of the peer.
 
-use common::control::{self, Header, Message, Reject, Status, Sync};
+use common::control::{self, Fetch, Header, Message, Reject, Status, Sync};
 use common::frame::{Frame, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::wire::Roce;
 
+use crate::Recovery;
 use crate::peers::Refused;
 use crate::switch::{Io, Switch};
 use crate::table::{FlowKey, Hosts, Id, Pipeline};
@@ -23,30 +24,47 @@ impl<F: Frame> Switch<F> {
         S: Sink<Frame = F>,
     {
         let bytes = frame.bytes();
-        let decoded = control::decode(bytes, roce, self.voice.opcode, &self.voice.keys);
-        let booked = match decoded {
+        if !control::is_ours(bytes, roce, self.voice.opcode) {
             // Somebody else's use of the opcode.
-            None => return self.pass(side, frame, Metric::PassedTransport, io),
+            return self.pass(side, frame, Metric::PassedTransport, io);
+        }
+        let booked = match side {
             // No host has anything to say to a gateway.
-            Some(_) if side == Side::Lan => Metric::DropControlFromLan,
-            Some(Err(reject)) => rejected(reject),
-            Some(Ok((header, message))) => match self.voice.peers.accept(&header) {
-                Err(Refused::Stranger) => Metric::DropControlInvalid,
-                Err(Refused::Replayed) => Metric::DropControlReplayed,
-                Ok(()) => match message {
-                    // While requests pass unseen, whatever a STATUS said of them
-                    // would be wrong.
-                    Message::Sync(sync) if self.config.role.is_depot() && !self.draining => {
-                        self.on_sync(&header, &sync, bytes, roce, io)
-                    }
-                    Message::Status(status) if self.config.role.is_sentry() => {
-                        self.on_status(&header, &status, roce, io)
-                    }
-                    _ => Metric::DropControlUnknownFlow,
-                },
-            },
+            Side::Lan => Metric::DropControlFromLan,
+            Side::Wan => self.on_message(bytes, roce, io),
         };
         self.voice.counters.inc(booked);
+    }
+
+    /// What the peer says, or somebody in its name.
+    fn on_message<P, S>(&mut self, bytes: &[u8], roce: &Roce, io: &mut Io<'_, P, S>) -> Metric
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let decoded = control::decode(bytes, roce, self.voice.opcode, &self.voice.keys);
+        let (header, message) = match decoded {
+            Some(Ok(message)) => message,
+            Some(Err(reject)) => return rejected(reject),
+            None => return Metric::DropControlInvalid,
+        };
+        match self.voice.peers.accept(&header) {
+            Err(Refused::Stranger) => return Metric::DropControlInvalid,
+            Err(Refused::Replayed) => return Metric::DropControlReplayed,
+            Ok(()) => {}
+        }
+        // While requests pass unseen, whatever a STATUS said of them would be
+        // wrong.
+        let works = self.config.recovery != Recovery::Off;
+        let is_depot = works && self.config.role.is_depot() && !self.draining;
+        match message {
+            Message::Sync(sync) if is_depot => self.on_sync(&header, &sync, bytes, roce, io),
+            Message::Fetch(fetch) if is_depot => self.on_fetch(&header, &fetch, roce, io),
+            Message::Status(status) if works && self.config.role.is_sentry() => {
+                self.on_status(&header, &status, roce, io)
+            }
+            _ => Metric::DropControlUnknownFlow,
+        }
     }
 
     fn on_sync<P, S>(
@@ -77,19 +95,46 @@ impl<F: Frame> Switch<F> {
                 None => return Metric::DropControlUnknownFlow,
             },
         };
-        let life = depot::Life { node: header.node, boot: header.boot, epoch: header.epoch };
+        let life = life_of(header);
         let Some(Pipeline::Depot(stage)) = self.table.get_mut(id).map(|entry| &mut entry.pipeline)
         else {
             return Metric::DropControlUnknownFlow;
         };
-        stage.node = Some(header.node);
         if stage.state.is_replaced_by(life) {
             // The requester of another life may be another one, too.
+            stage.node = Some(header.node);
             self.table.begin_life(id);
+        } else if stage.state.is_synced() && !stage.state.is_of(life) {
+            // Of an older one, overtaken.
+            return Metric::DropSyncConsumed;
+        } else {
+            stage.node = Some(header.node);
         }
         self.adopt_requester(id, sync.src_qpn, io);
         self.with_depot(id, io, |flow, cx| flow.on_sync(cx, life, sync));
         Metric::DropSyncConsumed
+    }
+
+    fn on_fetch<P, S>(
+        &mut self,
+        header: &Header,
+        fetch: &Fetch,
+        roce: &Roce,
+        io: &mut Io<'_, P, S>,
+    ) -> Metric
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let hosts = Hosts::of(Side::Wan, roce);
+        let id = self.table.find(&FlowKey { hosts, dest_qpn: header.dest_qpn });
+        match id.and_then(|id| Some((id, &self.table.get(id)?.pipeline))) {
+            Some((id, Pipeline::Depot(stage))) if stage.state.is_of(life_of(header)) => {
+                self.with_depot(id, io, |flow, cx| flow.on_fetch(cx, fetch));
+                Metric::DropFetchConsumed
+            }
+            _ => Metric::DropControlUnknownFlow,
+        }
     }
 
     fn on_status<P, S>(
@@ -142,6 +187,10 @@ impl<F: Frame> Switch<F> {
             self.voice.counters.inc(Metric::FlowPaired);
         }
     }
+}
+
+const fn life_of(header: &Header) -> depot::Life {
+    depot::Life { node: header.node, boot: header.boot, epoch: header.epoch }
 }
 
 const fn rejected(reject: Reject) -> Metric {

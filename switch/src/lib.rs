@@ -81,6 +81,8 @@ pub struct Tuning {
     pub peer_timeout: Option<Span>,
     /// See [`depot::Config::give_up`].
     pub give_up: Option<Span>,
+    /// See [`depot::Config::t_out`].
+    pub t_out: Option<Span>,
 }
 
 impl Default for Tuning {
@@ -91,6 +93,7 @@ impl Default for Tuning {
             status_interval: None,
             peer_timeout: None,
             give_up: None,
+            t_out: None,
         }
     }
 }
@@ -123,6 +126,13 @@ pub struct Config {
     pub resend_cache_bytes: u64,
     /// Frames that all resend caches may hold.
     pub resend_cache_frames: u64,
+    /// Bytes that all backup pools may hold: packets that the destination has
+    /// not acknowledged yet.
+    pub backup_pool_bytes: u64,
+    /// Frames that all backup pools may hold.
+    pub backup_pool_frames: u64,
+    /// See [`depot::Config::local_retries`].
+    pub local_retries: u8,
     /// Idle time after which a flow is forgotten.
     pub flow_idle: Span,
     /// Durations of the protocol.
@@ -145,6 +155,9 @@ impl Config {
             reorder_pool_frames: 1 << 16,
             resend_cache_bytes: 64 << 20,
             resend_cache_frames: 1 << 16,
+            backup_pool_bytes: 64 << 20,
+            backup_pool_frames: 1 << 16,
+            local_retries: 3,
             flow_idle: Span::from_millis(60_000),
             tuning: Tuning::default(),
         }

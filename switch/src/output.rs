@@ -1,12 +1,13 @@
 //! From what a pipeline decides to frames on their way out.
 
-use common::control::{self, Keys, LastAck, Message, Reason, Status, Sync};
+use common::control::{self, Fetch, Keys, LastAck, Message, Reason, Status, Sync};
 use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::wire::{Aeth, Headers, Opcode};
 
 use crate::peers::Peers;
+use crate::switch::Io;
 
 /// What all flows use to speak.
 pub(crate) struct Voice {
@@ -21,14 +22,21 @@ pub(crate) struct Output<'a, P, S> {
     pub voice: &'a mut Voice,
     pub pool: &'a mut P,
     pub sink: &'a mut S,
-    /// Headers of the flow's requests.
-    pub headers: &'a Headers,
-    pub dest_qpn: u32,
-    pub requester: Option<u32>,
-    /// The box that answers, or asks, for this flow.
-    pub node: Option<u32>,
+    pub flow: Speaker<'a>,
     /// Another life of the flow began during the event.
     pub is_reborn: bool,
+}
+
+/// The flow that something happens to.
+pub(crate) struct Speaker<'a> {
+    /// Headers of its requests.
+    pub headers: &'a Headers,
+    /// Where its requests leave; their answers leave on the other side.
+    pub onward: Side,
+    pub dest_qpn: u32,
+    pub requester: Option<u32>,
+    /// The box that answers, or asks, for it.
+    pub node: Option<u32>,
 }
 
 /// Hands a frame to the sink and books it.
@@ -46,6 +54,12 @@ pub(crate) fn transmit<S: Sink>(
     sink.transmit(side, class, packet);
 }
 
+impl<'a, P, S> Output<'a, P, S> {
+    pub fn new<'b: 'a>(voice: &'a mut Voice, io: &'a mut Io<'b, P, S>, flow: Speaker<'a>) -> Self {
+        Self { voice, pool: &mut *io.pool, sink: &mut *io.sink, flow, is_reborn: false }
+    }
+}
+
 impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, P, S> {
     fn send(&mut self, side: Side, class: Class, packet: Packet<F>) {
         transmit(&mut self.voice.counters, self.sink, side, class, packet);
@@ -57,17 +71,20 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, P, S> {
         drop(packet);
     }
 
-    fn say(&mut self, message: &Message, epoch: u32, side: Side, class: Class) {
-        let (created, failed) = match message {
-            Message::Sync(_) => (Metric::CreatedSync, Metric::AllocSync),
-            Message::Status(_) => (Metric::CreatedStatus, Metric::AllocStatus),
-        };
-        // A SYNC goes the way of the flow, a STATUS the way back. Where the
-        // requester is unknown any QPN will do: RNICs look at the opcode.
-        let (headers, qpn) = match message {
-            Message::Sync(_) => (self.headers.clone(), self.dest_qpn),
+    /// Sends a control message to the peer.
+    fn say(&mut self, message: &Message, epoch: u32, class: Class) {
+        let Speaker { headers, dest_qpn, requester, node, .. } = self.flow;
+        // What the Sentry says goes the way of the flow, a STATUS the way back.
+        // Where the requester is unknown any QPN will do: RNICs look at the
+        // opcode.
+        let (headers, qpn, created, failed) = match message {
+            Message::Sync(_) => (headers.clone(), dest_qpn, Metric::CreatedSync, Metric::AllocSync),
+            Message::Fetch(_) => {
+                (headers.clone(), dest_qpn, Metric::CreatedFetch, Metric::AllocFetch)
+            }
             Message::Status(_) => {
-                (self.headers.reversed(), self.requester.unwrap_or(self.dest_qpn))
+                let qpn = requester.unwrap_or(dest_qpn);
+                (headers.reversed(), qpn, Metric::CreatedStatus, Metric::AllocStatus)
             }
         };
         let len = headers.frame_len(control::body_len(message));
@@ -75,23 +92,28 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, P, S> {
             return self.voice.counters.inc(failed);
         };
         let Voice { peers, keys, opcode, counters } = &mut *self.voice;
-        let header = peers.header(self.node, self.dest_qpn, epoch);
+        let header = peers.header(node, dest_qpn, epoch);
         control::encode(&headers, *opcode, qpn, &header, message, keys, frame.bytes_mut());
         counters.inc(created);
-        self.send(side, class, Packet::Owned(frame));
+        self.send(Side::Wan, class, Packet::Owned(frame));
     }
 
     /// Makes an ACK or NAK of the destination's, towards the requester.
-    fn answer(&mut self, psn: Psn, aeth: Aeth, created: Metric, failed: Metric) {
-        let Some(requester) = self.requester else { return };
-        let headers = self.headers.reversed();
+    fn make_answer(&mut self, psn: Psn, aeth: Aeth, created: Metric, failed: Metric) {
+        let Some(requester) = self.flow.requester else { return };
+        let headers = self.flow.headers.reversed();
         let Some(mut frame) = self.pool.alloc(headers.frame_len(Aeth::LEN)) else {
             return self.voice.counters.inc(failed);
         };
         headers.emit_ack(requester, psn, aeth, frame.bytes_mut());
         self.voice.counters.inc(created);
         // In order with the destination's own answers.
-        self.send(Side::Lan, Class::Data, Packet::Owned(frame));
+        self.send(self.flow.onward.other(), Class::Data, Packet::Owned(frame));
+    }
+
+    fn make_ack(&mut self, ack: LastAck) {
+        let aeth = Aeth { syndrome: ack.syndrome, msn: ack.msn };
+        self.make_answer(ack.psn, aeth, Metric::CreatedAck, Metric::AllocAck);
     }
 }
 
@@ -111,28 +133,36 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
             Reason::Resent => Metric::SyncResent,
             Reason::Keepalive => Metric::SyncKeepalive,
             Reason::Release => Metric::SyncRelease,
+            Reason::Lost => Metric::SyncLost,
         });
-        self.say(&Message::Sync(sync), epoch, Side::Wan, class);
+        self.say(&Message::Sync(sync), epoch, class);
+    }
+
+    fn fetch(&mut self, epoch: u32, fetch: Fetch) {
+        self.say(&Message::Fetch(fetch), epoch, Class::High);
+    }
+
+    fn answer(&mut self, frame: F) {
+        self.send(Side::Lan, Class::Data, Packet::Owned(frame));
     }
 
     fn requester(&self) -> Option<u32> {
-        self.requester
+        self.flow.requester
     }
 
     fn new_life(&mut self) {
         // Already the SYNC that announces it must not name the old requester.
-        self.requester = None;
+        self.flow.requester = None;
         self.is_reborn = true;
     }
 
     fn nak(&mut self, psn: Psn, msn: u32) {
         let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn };
-        self.answer(psn, aeth, Metric::CreatedNak, Metric::AllocNak);
+        self.make_answer(psn, aeth, Metric::CreatedNak, Metric::AllocNak);
     }
 
     fn ack(&mut self, ack: LastAck) {
-        let aeth = Aeth { syndrome: ack.syndrome, msn: ack.msn };
-        self.answer(ack.psn, aeth, Metric::CreatedAck, Metric::AllocAck);
+        self.make_ack(ack);
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
@@ -150,11 +180,19 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> depot::Actions<F> for Out
     }
 
     fn status(&mut self, epoch: u32, status: Status) {
-        self.say(&Message::Status(status), epoch, Side::Wan, Class::High);
+        self.say(&Message::Status(status), epoch, Class::High);
+    }
+
+    fn answer(&mut self, packet: Packet<F>, class: Class) {
+        self.send(Side::Wan, class, packet);
+    }
+
+    fn ack(&mut self, ack: LastAck) {
+        self.make_ack(ack);
     }
 
     fn requester(&self) -> Option<u32> {
-        self.requester
+        self.flow.requester
     }
 
     fn count(&mut self, metric: Metric, n: u64) {

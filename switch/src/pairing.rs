@@ -40,7 +40,7 @@ const CONFIRMATIONS_SAME_PORT: u32 = 2;
 
 /// An answer of a stream whose flow is not known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct Heard {
     pub psn: Psn,
     /// It asks for `psn`, rather than acknowledging it.
     pub is_nak: bool,
@@ -87,7 +87,7 @@ impl Arrived {
     }
 
     /// Whether the destination may answer like this.
-    fn may_be_answered(&self, answer: &Answer) -> bool {
+    fn may_be_answered(&self, answer: &Heard) -> bool {
         let seq = answer.psn.unwrap_near(self.end);
         let oldest = self.first.max(self.end - REMEMBERED) - WINDOW_MAX;
         // A NAK may ask for the very next packet.
@@ -103,7 +103,7 @@ impl<F: Frame> Table<F> {
     pub fn match_answer(
         &mut self,
         answers: Id,
-        answer: &Answer,
+        answer: &Heard,
         now: Time,
         spread: Span,
     ) -> Option<Id> {
@@ -162,7 +162,7 @@ impl<F: Frame> Table<F> {
 
     /// The UDP source port of flow `id`, if its requester is unknown and it
     /// may have been given this answer.
-    fn fits(&self, id: Id, answer: &Answer) -> Option<u16> {
+    fn fits(&self, id: Id, answer: &Heard) -> Option<u16> {
         let entry = self.get(id).filter(|entry| entry.peer.is_none())?;
         let (arrived, port) = match &entry.pipeline {
             Pipeline::None => return None,

@@ -8,7 +8,7 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Headers, NotRoce, Roce, Transport, icrc_ok, parse};
 
-use crate::output::{Output, Voice, transmit};
+use crate::output::{Output, Speaker, Voice, transmit};
 use crate::pairing::Arrived;
 use crate::peers::Peers;
 use crate::table::{FlowKey, Hosts, Id, Pipeline, Stage, Table};
@@ -31,8 +31,7 @@ pub struct Switch<F: Frame> {
     pub(crate) table: Table<F>,
     timers: Timers,
     pub(crate) voice: Voice,
-    cache: Budget,
-    reorder: Budget,
+    pools: Pools,
     epochs: u32,
     pub(crate) draining: bool,
     sweep: Sweep,
@@ -43,6 +42,13 @@ pub(crate) struct Io<'a, P, S> {
     pub pool: &'a mut P,
     pub sink: &'a mut S,
     pub now: Time,
+}
+
+/// What the flows of a worker may hold between them.
+struct Pools {
+    cache: Budget,
+    reorder: Budget,
+    backup: Budget,
 }
 
 /// A round over the table.
@@ -64,12 +70,16 @@ impl<F: Frame> Switch<F> {
                 tail_timeout: tuning.tail_timeout,
                 status_interval: tuning.status_interval,
                 peer_timeout: tuning.peer_timeout,
+                forget: tuning.give_up.map(|give_up| give_up * 4),
                 window_max: WINDOW_MAX,
             },
             depot: depot::Config {
                 rtt_guess: tuning.rtt_guess,
                 status_interval: tuning.status_interval,
                 give_up: tuning.give_up,
+                t_out: tuning.t_out,
+                local_retries: config.local_retries,
+                keeps_responses: keeps_responses(config.recovery),
                 window_max: WINDOW_MAX,
             },
             table: Table::new(config.max_flows, config.hash_seed),
@@ -80,8 +90,11 @@ impl<F: Frame> Switch<F> {
                 keys: config.keys.clone(),
                 opcode: config.control_opcode,
             },
-            cache: Budget::new(config.resend_cache_bytes, config.resend_cache_frames),
-            reorder: Budget::new(config.reorder_pool_bytes, config.reorder_pool_frames),
+            pools: Pools {
+                cache: Budget::new(config.resend_cache_bytes, config.resend_cache_frames),
+                reorder: Budget::new(config.reorder_pool_bytes, config.reorder_pool_frames),
+                backup: Budget::new(config.backup_pool_bytes, config.backup_pool_frames),
+            },
             epochs: 0,
             draining: false,
             sweep: Sweep::default(),
@@ -150,6 +163,7 @@ impl<F: Frame> Switch<F> {
                 self.let_go(&mut io);
                 self.config.recovery = recovery;
                 self.sentry.recovery = sentry_recovery(recovery);
+                self.depot.keeps_responses = keeps_responses(recovery);
             }
         }
     }
@@ -186,15 +200,20 @@ impl<F: Frame> Switch<F> {
         }
         let counters = &mut self.voice.counters;
         counters.set(Metric::FlowsAll, self.table.len() as u64);
-        counters.set(Metric::HeldReorder, self.reorder.frames());
-        counters.set(Metric::HeldReorderBytes, self.reorder.used());
-        counters.set(Metric::HeldCache, self.cache.frames());
-        counters.set(Metric::HeldCacheBytes, self.cache.used());
+        let Pools { cache, reorder, backup } = &self.pools;
+        for (frames, bytes, pool) in [
+            (Metric::HeldReorder, Metric::HeldReorderBytes, reorder),
+            (Metric::HeldBackup, Metric::HeldBackupBytes, backup),
+            (Metric::HeldCache, Metric::HeldCacheBytes, cache),
+        ] {
+            counters.set(frames, pool.frames());
+            counters.set(bytes, pool.used());
+        }
     }
 
     /// Frames held in pools.
     pub fn held(&self) -> u64 {
-        self.reorder.frames() + self.cache.frames()
+        self.pools.reorder.frames() + self.pools.backup.frames() + self.pools.cache.frames()
     }
 
     /// What has happened so far.
@@ -224,10 +243,10 @@ impl<F: Frame> Switch<F> {
             Side::Wan => self.config.role.is_depot(),
         };
         let kind = roce.opcode.kind();
-        if self.config.recovery == Recovery::Off {
-            self.pass(side, frame, Metric::PassedRole, io);
-        } else if roce.opcode == self.voice.opcode {
+        if roce.opcode == self.voice.opcode {
             self.on_control(side, frame, &roce, io);
+        } else if self.config.recovery == Recovery::Off {
+            self.pass(side, frame, Metric::PassedRole, io);
         } else if kind.is_response() {
             self.on_answer(side, frame, &roce, io);
         } else if !kind.is_request() || roce.opcode.transport() != Transport::Rc {
@@ -270,14 +289,10 @@ impl<F: Frame> Switch<F> {
         };
         self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
         self.note_arrival(id, frame.bytes(), roce);
-        let epochs = self.epochs;
         match side {
             Side::Lan => self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
             Side::Wan => self.with_depot(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
         };
-        if self.epochs != epochs {
-            self.table.begin_life(id);
-        }
     }
 
     /// Keeps in mind what may be answered.
@@ -354,33 +369,27 @@ impl<F: Frame> Switch<F> {
         let requester = self.table.requester(id);
         let entry = self.table.get_mut(id)?;
         let Pipeline::Sentry(stage) = &mut entry.pipeline else { return None };
-        let mut out = Output {
-            voice: &mut self.voice,
-            pool: &mut *io.pool,
-            sink: &mut *io.sink,
+        let flow = Speaker {
             headers: &stage.headers,
+            onward: Side::Wan,
             dest_qpn: entry.key.dest_qpn,
             requester,
             node: stage.node,
-            is_reborn: false,
         };
+        let now = io.now;
+        let mut out = Output::new(&mut self.voice, io, flow);
         let mut cx = sentry::Cx {
-            now: io.now,
+            now,
             config: &self.sentry,
-            cache: &mut self.cache,
+            cache: &mut self.pools.cache,
+            pool: &mut self.pools.reorder,
             epochs: &mut self.epochs,
             out: &mut out,
         };
         let result = event(&mut stage.state, &mut cx);
         let is_reborn = out.is_reborn;
-        let deadline = stage.state.deadline(&self.sentry, io.now);
-        if deadline < entry.armed {
-            entry.armed = deadline;
-            self.timers.push(deadline, id, entry.generation);
-        }
-        if is_reborn {
-            self.table.begin_life(id);
-        }
+        let deadline = stage.state.deadline(&self.sentry, now);
+        self.after(id, deadline, is_reborn);
         Some(result)
     }
 
@@ -394,25 +403,41 @@ impl<F: Frame> Switch<F> {
         let requester = self.table.requester(id);
         let entry = self.table.get_mut(id)?;
         let Pipeline::Depot(stage) = &mut entry.pipeline else { return None };
-        let mut out = Output {
-            voice: &mut self.voice,
-            pool: &mut *io.pool,
-            sink: &mut *io.sink,
+        let flow = Speaker {
             headers: &stage.headers,
+            onward: Side::Lan,
             dest_qpn: entry.key.dest_qpn,
             requester,
             node: stage.node,
-            is_reborn: false,
         };
-        let mut cx =
-            depot::Cx { now: io.now, config: &self.depot, pool: &mut self.reorder, out: &mut out };
+        let now = io.now;
+        let mut out = Output::new(&mut self.voice, io, flow);
+        let mut cx = depot::Cx {
+            now,
+            config: &self.depot,
+            pool: &mut self.pools.reorder,
+            backup: &mut self.pools.backup,
+            cache: &mut self.pools.cache,
+            out: &mut out,
+        };
         let result = event(&mut stage.state, &mut cx);
+        let is_reborn = out.is_reborn;
         let deadline = stage.state.deadline(&self.depot);
-        if deadline < entry.armed {
+        self.after(id, deadline, is_reborn);
+        Some(result)
+    }
+
+    /// Something happened to flow `id`, which is due at `deadline` now.
+    fn after(&mut self, id: Id, deadline: Time, is_reborn: bool) {
+        if let Some(entry) = self.table.get_mut(id)
+            && deadline < entry.armed
+        {
             entry.armed = deadline;
             self.timers.push(deadline, id, entry.generation);
         }
-        Some(result)
+        if is_reborn {
+            self.table.begin_life(id);
+        }
     }
 
     /// Ends all protection; what is held goes on.
@@ -437,6 +462,11 @@ impl<F: Frame> Switch<F> {
         self.with_depot(id, io, |flow, cx| flow.forget(cx));
         self.table.remove(id);
     }
+}
+
+/// READ responses are kept where packets are.
+const fn keeps_responses(recovery: Recovery) -> bool {
+    sentry_recovery(recovery).caches()
 }
 
 const fn sentry_recovery(recovery: Recovery) -> sentry::Recovery {

@@ -1,10 +1,11 @@
 //! What a run is made of, drawn from its seed.
 
+use common::heap::HeapFrame;
 use common::psn::Psn;
 use common::time::Span;
 use rand::{Rng, RngExt};
 use rnic::{RetryLimit, SecondNak};
-use switch::Recovery;
+use switch::{Config, Recovery, Switch, Tuning};
 
 use crate::link::Impairment;
 
@@ -57,8 +58,18 @@ pub struct Scenario {
     pub reorder_pool_bytes: u64,
     /// Bytes that the resend cache may hold.
     pub resend_cache_bytes: u64,
+    /// Bytes that the backup pool may hold.
+    pub backup_pool_bytes: u64,
     /// How long the network misbehaves.
     pub adverse_for: Span,
+    /// When which switch is killed and started again, from the start on. What
+    /// it holds is gone.
+    pub restarts: Vec<(Span, usize)>,
+    /// Lives of each queue pair: when everything is done, it is reset and used
+    /// again, with PSNs near the old ones.
+    pub lives: u32,
+    /// Time between two lives.
+    pub pause: Span,
 }
 
 impl Scenario {
@@ -88,13 +99,30 @@ impl Scenario {
             rtt_guess: Span::from_millis(10),
             reorder_pool_bytes: 64 << 20,
             resend_cache_bytes: 64 << 20,
+            backup_pool_bytes: 64 << 20,
             adverse_for: Span::from_millis(3_600_000),
+            restarts: Vec::new(),
+            lives: 1,
+            pause: Span::ZERO,
         }
     }
 
-    /// Any path, load and mode, with everything that a long-haul link may do:
-    /// loss at random and in bursts, reordering, duplication, corruption, both
-    /// ways, control messages included.
+    /// The switch of end `me` in its life `boot`, if there is one.
+    pub(crate) fn switch(&self, me: usize, boot: u64) -> Option<Switch<HeapFrame>> {
+        let config = Config {
+            reorder_pool_bytes: self.reorder_pool_bytes,
+            resend_cache_bytes: self.resend_cache_bytes,
+            backup_pool_bytes: self.backup_pool_bytes,
+            tuning: Tuning { rtt_guess: self.rtt_guess, ..Tuning::default() },
+            ..Config::lab(self.recovery?, me as u32 + 1, boot)
+        };
+        Some(Switch::new(config))
+    }
+
+    /// Any path, load and mode, with everything that networks may do: loss at
+    /// random and in bursts, reordering, duplication, corruption, on every
+    /// segment, control messages included; boxes that are killed; queue pair
+    /// numbers that are used again.
     pub fn adverse(seed: u64, recovery: Recovery, rng: &mut impl Rng) -> Self {
         let mut pick = |values: &[f64]| values[rng.random_range(0..values.len())];
         let mut segment = |worst: f64| Impairment {
@@ -107,16 +135,30 @@ impl Scenario {
             corrupt: pick(&[0.0, 0.0, 0.002]) * worst,
         };
         let wan = [segment(1.0), segment(1.0)];
-        let quiet = pick(&[0.0, 0.0, 0.0, 0.1]);
+        let quiet = pick(&[0.0, 0.0, 0.1, 1.0]);
         let mut segment = |worst: f64| Impairment {
-            loss: pick(&[0.0, 0.01]) * worst,
-            burst: 1.0,
+            loss: pick(&[0.0, 0.01, 0.04]) * worst,
+            burst_start: pick(&[0.0, 0.0, 0.001]) * worst,
+            burst: pick(&[2.0, 8.0]),
             duplicate: pick(&[0.0, 0.01]) * worst,
+            corrupt: pick(&[0.0, 0.0, 0.002]) * worst,
             ..Impairment::default()
         };
         let lan0 = [segment(quiet), segment(quiet)];
         let lan1 = [segment(quiet), segment(quiet)];
-        let qps = rng.random_range(1..=4);
+        let adverse_for = Span::from_millis(rng.random_range(50..2_000));
+        let kills = [0, 0, 0, 1, 3][rng.random_range(0..5)];
+        let mut restarts: Vec<(Span, usize)> = (0..kills)
+            .map(|_| {
+                let at = rng.random_range(0..adverse_for.as_nanos());
+                (Span::from_nanos(at), rng.random_range(0..2))
+            })
+            .collect();
+        if kills > 0 && rng.random_bool(0.3) {
+            // Both at once.
+            let (at, me) = restarts[0];
+            restarts.push((at, 1 - me));
+        }
         Self {
             wan_delay: Span::from_micros(rng.random_range(50..5_000)),
             lan_delay: Span::from_micros(rng.random_range(1..20)),
@@ -124,7 +166,7 @@ impl Scenario {
             lan0,
             lan1,
             rate: [100_000_000, 1_000_000_000, 10_000_000_000][rng.random_range(0..3)],
-            qps,
+            qps: rng.random_range(1..=4),
             zero_psn: rng.random_bool(0.3),
             first_psn: Psn::new(rng.random_range(0..Psn::MODULUS)),
             messages: [rng.random_range(5..40), if rng.random_bool(0.4) { 10 } else { 0 }],
@@ -141,7 +183,11 @@ impl Scenario {
             rtt_guess: Span::from_micros([100, 1_000, 20_000][rng.random_range(0..3)]),
             reorder_pool_bytes: [8 << 20, 8 << 20, 20_000][rng.random_range(0..3)],
             resend_cache_bytes: [8 << 20, 8 << 20, 20_000][rng.random_range(0..3)],
-            adverse_for: Span::from_millis(rng.random_range(50..2_000)),
+            backup_pool_bytes: [8 << 20, 8 << 20, 20_000, 0][rng.random_range(0..4)],
+            adverse_for,
+            restarts,
+            lives: if rng.random_bool(0.25) { 3 } else { 1 },
+            pause: Span::from_millis(rng.random_range(20..400)),
             ..Self::calm(seed, Some(recovery))
         }
     }

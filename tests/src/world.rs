@@ -12,7 +12,7 @@ use common::time::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::{Nic, NicConfig, QpConfig, QpId, Status, WorkKind, WorkRequest, lab_ip};
-use switch::{Config, Switch, Tuning};
+use switch::Switch;
 
 use crate::link::Link;
 use crate::scenario::Scenario;
@@ -51,6 +51,8 @@ impl Sink for Collector {
 struct End {
     nic: Nic,
     switch: Option<Switch<HeapFrame>>,
+    /// Which life of the switch it is.
+    boot: u64,
     /// Towards the switch, towards the NIC, out on the long-haul link.
     links: [Link; 3],
     qps: Vec<QpId>,
@@ -90,6 +92,13 @@ pub struct World {
     sent: u64,
     rng: ChaCha8Rng,
     expected: [u64; 2],
+    /// Lives of the queue pairs that are still to come, and their PSNs.
+    lives_left: u32,
+    psns: Vec<(Psn, Psn)>,
+    /// When the next life begins, once everything is done.
+    next_life: Time,
+    /// Restarts that are still to come, soonest last.
+    restarts: Vec<(Time, usize)>,
 }
 
 impl World {
@@ -104,7 +113,14 @@ impl World {
             })
             .collect();
         let ends = [0, 1].map(|me| End::new(me, &scenario, &psns));
+        let mut restarts: Vec<(Time, usize)> =
+            scenario.restarts.iter().map(|(at, me)| (START + *at, *me)).collect();
+        restarts.sort_unstable_by(|a, b| b.cmp(a));
         let mut world = Self {
+            lives_left: scenario.lives.saturating_sub(1),
+            psns,
+            next_life: Time::NEVER,
+            restarts,
             now: START,
             ends,
             events: BinaryHeap::new(),
@@ -115,6 +131,34 @@ impl World {
         };
         world.post();
         world
+    }
+
+    /// Everything is done: both ends use their queue pairs again, as a program
+    /// that is started again might.
+    fn begin_life(&mut self) {
+        self.lives_left -= 1;
+        self.next_life = Time::NEVER;
+        for (q, psns) in self.psns.clone().into_iter().enumerate() {
+            let mut near = |psn: Psn| match self.rng.random_range(0..3) {
+                0 => psn,
+                1 => psn.offset(self.rng.random_range(0..400)).offset(Psn::MODULUS - 200),
+                _ => Psn::new(self.rng.random()),
+            };
+            let (first, second) = (near(psns.0), near(psns.1));
+            self.psns[q] = (first, second);
+            let [a, b] = &mut self.ends;
+            a.nic.reset_qp(a.qps[q], first, second, self.now);
+            b.nic.reset_qp(b.qps[q], second, first, self.now);
+            (a.received[q], b.received[q]) = (0, 0);
+        }
+        self.post();
+    }
+
+    /// A switch is killed and started again: what it held and knew is gone.
+    fn restart(&mut self, me: usize) {
+        self.ends[me].boot += 1;
+        let end = &mut self.ends[me];
+        end.switch = self.scenario.switch(me, end.boot);
     }
 
     fn post(&mut self) {
@@ -149,6 +193,13 @@ impl World {
             if done && finished.is_none() {
                 finished = Some(self.now.since(START));
             }
+            if done && self.lives_left > 0 {
+                finished = None;
+                if self.next_life == Time::NEVER {
+                    self.next_life = self.now + self.scenario.pause;
+                }
+                continue;
+            }
             let settled = self.next_event() == Time::NEVER;
             if settled
                 || finished.is_some_and(|at| self.now > START + at + Span::from_millis(5_000))
@@ -167,6 +218,18 @@ impl World {
             finished,
             held: self.ends.iter().filter_map(|e| e.switch.as_ref()).map(Switch::held).sum(),
             failed: self.ends.iter().map(|e| e.failed).sum(),
+        }
+    }
+
+    /// Prints what happened, for whoever replays a run.
+    pub fn explain(&self) {
+        for (me, end) in self.ends.iter().enumerate() {
+            println!("end {me}, box in life {}: {} completed, {} failed", end.boot, end.completed, end.failed);
+            println!("  received {:?} of {:?}", end.received, self.expected);
+            println!("  {:?}", end.nic.totals());
+            if let Some(switch) = &end.switch {
+                println!("  {:?}", nonzero(switch.counters()));
+            }
         }
     }
 
@@ -198,7 +261,8 @@ impl World {
                 next = next.min(switch.next_deadline());
             }
         }
-        next
+        let restart = self.restarts.last().map_or(Time::NEVER, |(at, _)| *at);
+        next.min(restart).min(self.next_life)
     }
 
     fn step(&mut self) {
@@ -217,6 +281,12 @@ impl World {
                     self.through_switch(me, side, HeapFrame::from(bytes));
                 }
             }
+        }
+        while let Some((_, me)) = self.restarts.pop_if(|(at, _)| *at <= self.now) {
+            self.restart(me);
+        }
+        if self.now >= self.next_life {
+            self.begin_life();
         }
         for me in 0..2 {
             self.serve_nic(me);
@@ -346,14 +416,7 @@ impl End {
                 .expect("the scenario is in range")
             })
             .collect();
-        let switch = scenario.recovery.map(|recovery| {
-            Switch::new(Config {
-                reorder_pool_bytes: scenario.reorder_pool_bytes,
-                resend_cache_bytes: scenario.resend_cache_bytes,
-                tuning: Tuning { rtt_guess: scenario.rtt_guess, ..Tuning::default() },
-                ..Config::lab(recovery, me as u32 + 1, 1)
-            })
-        });
+        let switch = scenario.switch(me, 1);
         let lan = if me == 0 { scenario.lan0 } else { [scenario.lan1[1], scenario.lan1[0]] };
         let link = |delay, impairment| {
             let mut link = Link::new(delay);
@@ -364,6 +427,7 @@ impl End {
         Self {
             nic,
             switch,
+            boot: 1,
             links: [
                 link(scenario.lan_delay, lan[0]),
                 link(scenario.lan_delay, lan[1]),

@@ -15,6 +15,9 @@ fn run(seed: u64, recovery: Recovery) {
     let limit = scenario.adverse_for + Span::from_millis(120_000);
     let mut world = World::new(scenario.clone());
     let outcome = world.run(limit);
+    if std::env::var_os("SEED").is_some() {
+        world.explain();
+    }
     assert!(outcome.finished.is_some(), "no end: {outcome:?}\n{scenario:#?}");
     assert_eq!(outcome.failed, 0, "a QP failed: {scenario:#?}");
     assert_eq!(outcome.held, 0, "frames are left: {scenario:#?}");

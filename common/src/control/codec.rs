@@ -44,7 +44,7 @@ impl Reject {
 }
 
 /// Bytes that a message takes between BTH and ICRC: 100 for a SYNC, 116 to 372
-/// for a STATUS. Always a multiple of 4, so that no pad is needed.
+/// for a STATUS, 76 to 332 for a FETCH. Always a multiple of 4, so that no pad is needed.
 pub fn body_len(message: &Message) -> usize {
     layout::len(message) + TAG_LEN
 }
@@ -89,8 +89,12 @@ pub fn decode(
     opcode: Opcode,
     keys: &Keys,
 ) -> Option<Result<(Header, Message), Reject>> {
-    let body = roce.payload(frame);
-    (roce.opcode == opcode && body.starts_with(&MAGIC)).then(|| open(frame, roce, body, keys))
+    is_ours(frame, roce, opcode).then(|| open(frame, roce, roce.payload(frame), keys))
+}
+
+/// Whether a frame claims to be a control message of ours, by opcode and magic.
+pub fn is_ours(frame: &[u8], roce: &Roce, opcode: Opcode) -> bool {
+    roce.opcode == opcode && roce.payload(frame).starts_with(&MAGIC)
 }
 
 fn open(frame: &[u8], roce: &Roce, body: &[u8], keys: &Keys) -> Result<(Header, Message), Reject> {

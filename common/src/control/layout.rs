@@ -3,10 +3,11 @@
 //! What is absent is zero, and so is what is reserved: there is one way to
 //! write a message.
 
+use arrayvec::ArrayVec;
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::message::{Header, LastAck, Message, PsnRange, Reason, Status, Sync};
+use super::message::{Fetch, Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, Sync};
 use crate::psn::Psn;
 use crate::time::{Span, Time};
 
@@ -19,6 +20,8 @@ pub(super) const VERSION: u8 = 1;
 const SYNC: u8 = 1;
 /// Type of a STATUS.
 const STATUS: u8 = 2;
+/// Type of a FETCH.
+const FETCH: u8 = 3;
 
 /// Flag of both types: the source QPN is known.
 const HAS_SRC_QPN: u16 = 1 << 0;
@@ -28,6 +31,8 @@ const HAS_NEXT_PSN: u16 = 1 << 1;
 const HAS_ACKED: u16 = 1 << 2;
 /// Flag of a STATUS: an ACK has been seen.
 const HAS_ACK: u16 = 1 << 1;
+/// Flag of a STATUS: READ responses are kept.
+const KEEPS_RESPONSES: u16 = 1 << 2;
 
 /// Declares a fixed part of the body, readable and writable in place.
 macro_rules! layout {
@@ -91,6 +96,15 @@ layout! {
 }
 
 layout! {
+    /// What follows in a FETCH, before its ranges.
+    FetchFields, 8 {
+        expected: U32,
+        ranges: u8,
+        reserved: [u8; 3],
+    }
+}
+
+layout! {
     /// One missing range.
     RangeFields, 8 {
         start: U32,
@@ -106,6 +120,9 @@ pub(super) fn len(message: &Message) -> usize {
             Message::Status(status) => {
                 size_of::<StatusFields>() + status.missing.len() * size_of::<RangeFields>()
             }
+            Message::Fetch(fetch) => {
+                size_of::<FetchFields>() + fetch.missing.len() * size_of::<RangeFields>()
+            }
         }
 }
 
@@ -114,6 +131,7 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
     let (kind, flags) = match message {
         Message::Sync(sync) => (SYNC, sync_flags(sync)),
         Message::Status(status) => (STATUS, status_flags(status)),
+        Message::Fetch(_) => (FETCH, 0),
     };
     let prefix = Prefix {
         magic: MAGIC,
@@ -132,11 +150,15 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
     match message {
         Message::Sync(sync) => _ = put(rest, &sync_fields(sync)),
         Message::Status(status) => {
-            let mut rest = put(rest, &status_fields(status));
-            for range in &status.missing {
-                let fields = RangeFields { start: psn(range.start), len: range.len.into() };
-                rest = put(rest, &fields);
-            }
+            put_ranges(put(rest, &status_fields(status)), &status.missing);
+        }
+        Message::Fetch(fetch) => {
+            let fields = FetchFields {
+                expected: psn(fetch.expected),
+                ranges: fetch.missing.len() as u8, // at most 32
+                reserved: [0; 3],
+            };
+            put_ranges(put(rest, &fields), &fetch.missing);
         }
     }
 }
@@ -153,11 +175,13 @@ pub(super) fn read(body: &[u8]) -> Result<(Header, Message), Fault> {
         }
         STATUS => {
             let (fields, rest) = StatusFields::ref_from_prefix(rest).map_err(|_| Fault::Length)?;
-            let ranges = <[RangeFields]>::ref_from_bytes(rest).map_err(|_| Fault::Length)?;
-            if ranges.len() != usize::from(fields.ranges) {
-                return Err(Fault::Length);
-            }
+            let ranges = ranges(rest, fields.ranges)?;
             read_status(flags, fields, ranges).map(Message::Status)
+        }
+        FETCH => {
+            let (fields, rest) = FetchFields::ref_from_prefix(rest).map_err(|_| Fault::Length)?;
+            let ranges = ranges(rest, fields.ranges)?;
+            read_fetch(flags, fields, ranges).map(Message::Fetch)
         }
         _ => None,
     };
@@ -217,7 +241,9 @@ fn read_sync(flags: u16, fields: &SyncFields) -> Option<Sync> {
 }
 
 fn status_flags(status: &Status) -> u16 {
-    flag(status.src_qpn.is_some(), HAS_SRC_QPN) | flag(status.ack.is_some(), HAS_ACK)
+    flag(status.src_qpn.is_some(), HAS_SRC_QPN)
+        | flag(status.ack.is_some(), HAS_ACK)
+        | flag(status.keeps_responses, KEEPS_RESPONSES)
 }
 
 fn status_fields(status: &Status) -> StatusFields {
@@ -242,7 +268,7 @@ fn status_fields(status: &Status) -> StatusFields {
 }
 
 fn read_status(flags: u16, fields: &StatusFields, ranges: &[RangeFields]) -> Option<Status> {
-    let known = HAS_SRC_QPN | HAS_ACK;
+    let known = HAS_SRC_QPN | HAS_ACK | KEEPS_RESPONSES;
     (flags & !known == 0 && fields.reserved == U16::ZERO).then_some(())?;
     let [a, b, c] = fields.ack_msn;
     let (syndrome, msn) = (fields.ack_syndrome, u32::from_be_bytes([0, a, b, c]));
@@ -250,23 +276,45 @@ fn read_status(flags: u16, fields: &StatusFields, ranges: &[RangeFields]) -> Opt
         Some(psn) => Some(LastAck { psn: Psn::new(psn), syndrome, msn }),
         None => ((syndrome, msn) == (0, 0)).then_some(None)?,
     };
-    let mut status = Status {
+    Some(Status {
         expected: read_psn(fields.expected)?,
         high: read_psn(fields.high)?,
         from: read_psn(fields.from)?,
         to: read_psn(fields.to)?,
         ack,
-        missing: Default::default(),
+        missing: read_ranges(ranges)?,
         echo: Time::from_nanos(fields.echo.get()),
         hold: Span::from_nanos(fields.hold.get()),
         pressure: fields.pressure,
         src_qpn: optional(flags & HAS_SRC_QPN, fields.src_qpn)?,
-    };
+        keeps_responses: flags & KEEPS_RESPONSES != 0,
+    })
+}
+
+fn read_fetch(flags: u16, fields: &FetchFields, ranges: &[RangeFields]) -> Option<Fetch> {
+    (flags == 0 && fields.reserved == [0; 3]).then_some(())?;
+    Some(Fetch { expected: read_psn(fields.expected)?, missing: read_ranges(ranges)? })
+}
+
+/// The ranges that fill the rest of a body, as many as it says.
+fn ranges(rest: &[u8], count: u8) -> Result<&[RangeFields], Fault> {
+    let ranges = <[RangeFields]>::ref_from_bytes(rest).map_err(|_| Fault::Length)?;
+    if ranges.len() == usize::from(count) { Ok(ranges) } else { Err(Fault::Length) }
+}
+
+fn read_ranges(ranges: &[RangeFields]) -> Option<ArrayVec<PsnRange, MAX_RANGES>> {
+    let mut all = ArrayVec::new();
     for range in ranges {
         let range = PsnRange { start: read_psn(range.start)?, len: range.len.get() };
-        status.missing.try_push(range).ok()?;
+        all.try_push(range).ok()?;
     }
-    Some(status)
+    Some(all)
+}
+
+fn put_ranges(mut rest: &mut [u8], ranges: &[PsnRange]) {
+    for range in ranges {
+        rest = put(rest, &RangeFields { start: psn(range.start), len: range.len.into() });
+    }
 }
 
 const fn reason_code(reason: Reason) -> u8 {
@@ -276,6 +324,7 @@ const fn reason_code(reason: Reason) -> u8 {
         Reason::Resent => 3,
         Reason::Keepalive => 4,
         Reason::Release => 5,
+        Reason::Lost => 6,
     }
 }
 
@@ -286,6 +335,7 @@ const fn reason(code: u8) -> Option<Reason> {
         3 => Reason::Resent,
         4 => Reason::Keepalive,
         5 => Reason::Release,
+        6 => Reason::Lost,
         _ => return None,
     })
 }

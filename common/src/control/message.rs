@@ -37,6 +37,8 @@ pub enum Message {
     Sync(Sync),
     /// Depot to Sentry: what has.
     Status(Status),
+    /// Sentry to Depot: which READ responses and atomic ACKs did not arrive.
+    Fetch(Fetch),
 }
 
 /// Why a SYNC is sent.
@@ -53,6 +55,9 @@ pub enum Reason {
     /// The Sentry no longer protects the flow: deliver what is held, in order,
     /// and let go.
     Release,
+    /// What is missing before `next_psn` can't be had: nobody kept it and the
+    /// source can't be asked. Deliver what is held, in order, past the holes.
+    Lost,
 }
 
 /// SYNC: travels in order with the data that it vouches for.
@@ -123,6 +128,20 @@ pub struct Status {
     pub pressure: u8,
     /// QP of the source, if known; below 2^24.
     pub src_qpn: Option<u32>,
+    /// Whether the sender keeps READ responses and atomic ACKs for a FETCH.
+    pub keeps_responses: bool,
+}
+
+/// FETCH: the near end of the requester asks for READ responses and atomic
+/// ACKs that were lost on their way. They carry the PSNs of their requests.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    /// The oldest one that has not arrived: those before need not be kept.
+    pub expected: Psn,
+    /// Which ones are to be sent again: in ascending order, without overlap,
+    /// all within half the PSN space from `expected` on. None: only
+    /// `expected` is told.
+    pub missing: ArrayVec<PsnRange, MAX_RANGES>,
 }
 
 /// Whether an opcode may be that of control messages: manufacturer range.
@@ -144,6 +163,7 @@ impl Message {
         match self {
             Self::Sync(sync) => sync.is_valid(),
             Self::Status(status) => status.is_valid(),
+            Self::Fetch(fetch) => ascend(fetch.expected, 0, HALF, &fetch.missing),
         }
     }
 }
@@ -165,16 +185,23 @@ impl Status {
     }
 
     fn ranges_ascend(&self) -> bool {
-        const HALF: u32 = Psn::MODULUS / 2;
         let ahead = |psn: Psn| psn.offset(Psn::MODULUS - self.expected.get()).get();
         let (from, to, high) = (ahead(self.from), ahead(self.to), ahead(self.high));
-        let mut end = from;
-        let ranges = self.missing.iter().all(|range| {
-            let start = ahead(range.start);
-            let fits = start >= end && start < to && (1..=to - start).contains(&range.len);
-            end = start.saturating_add(range.len);
-            fits
-        });
+        let ranges = ascend(self.expected, from, to, &self.missing);
         ranges && from <= to && to <= high && high < HALF
     }
+}
+
+/// Half of the PSN space.
+const HALF: u32 = Psn::MODULUS / 2;
+
+/// Whether `ranges` ascend without overlap in `from .. to`, counted from `base`.
+fn ascend(base: Psn, from: u32, to: u32, ranges: &[PsnRange]) -> bool {
+    let mut end = from;
+    ranges.iter().all(|range| {
+        let start = range.start.offset(Psn::MODULUS - base.get()).get();
+        let fits = start >= end && start < to && (1..=to - start).contains(&range.len);
+        end = start.saturating_add(range.len);
+        fits
+    })
 }

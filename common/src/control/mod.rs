@@ -1,13 +1,13 @@
 //! The messages that a Sentry and a Depot exchange about a flow.
 //!
 //! They ride in-band: a message has the Ethernet to UDP headers of the flow it
-//! speaks of ([`Sync`], towards the Depot) or of its reverse ([`Status`]), a BTH
+//! speaks of ([`Sync`] and [`Fetch`], towards the Depot) or of its reverse ([`Status`]), a BTH
 //! whose opcode is from the manufacturer range, and a valid ICRC. So it takes
 //! the flow's own way through any network, and a RNIC that it should reach
 //! after all discards it.
 //!
 //! ```text
-//! | Ethernet .. UDP | BTH | prefix 52 | SYNC 32, or STATUS 48 + 8 per range | tag 16 | ICRC |
+//! | Ethernet .. UDP | BTH | prefix 52 | SYNC 32, STATUS 48 + 8 per range, or FETCH 8 + 8 per range | tag 16 | ICRC |
 //! ```
 //!
 //! The tag is a keyed BLAKE3 over IP addresses, opcode, destination QPN of the
@@ -27,10 +27,10 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
-pub use codec::{Reject, body_len, decode, encode};
+pub use codec::{Reject, body_len, decode, encode, is_ours};
 pub use keys::Keys;
 pub use message::{
-    Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, Sync, is_control_opcode,
+    Fetch, Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, Sync, is_control_opcode,
 };
 pub use replay::{Fresh, Replay, Stale};
 

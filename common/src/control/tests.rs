@@ -90,7 +90,13 @@ fn status(ranges: u32) -> Status {
         hold: Span::from_nanos(0xe1e2_e3e4_e5e6_e7e8),
         pressure: 77,
         src_qpn: Some(0xf1_f2f3),
+        keeps_responses: true,
     }
+}
+
+fn fetch(ranges: u32) -> Fetch {
+    let range = |n| PsnRange { start: Psn::new(0xff_fff0 + 8 * n), len: n % 8 + 1 };
+    Fetch { expected: Psn::new(0xff_fff0), missing: (0..ranges).map(range).collect() }
 }
 
 /// The layout as it stands on the wire, so that it can't change unnoticed.
@@ -142,10 +148,26 @@ fn a_status_byte_for_byte() {
         0x00, 0xff, 0xff, 0xf8, 0, 0, 0, 2,
     ];
     let body = body_of(&frame, &parse(&frame).unwrap()).to_vec();
-    assert_eq!(body[4..8], [1, 2, 0, 0b11]);
+    assert_eq!(body[4..8], [1, 2, 0, 0b111]);
     assert_eq!(body[52..], fields);
     assert_eq!(body_len(&Message::Status(status(0))), 116);
     assert_eq!(body_len(&Message::Status(status(32))), 372);
+}
+
+#[test]
+fn a_fetch_byte_for_byte() {
+    let frame = frame_of(&header(), &Message::Fetch(fetch(2)), &keys(), &ip_headers(true));
+    #[rustfmt::skip]
+    let fields = [
+        0x00, 0xff, 0xff, 0xf0, 2, 0, 0, 0,
+        0x00, 0xff, 0xff, 0xf0, 0, 0, 0, 1,
+        0x00, 0xff, 0xff, 0xf8, 0, 0, 0, 2,
+    ];
+    let body = body_of(&frame, &parse(&frame).unwrap()).to_vec();
+    assert_eq!(body[4..8], [1, 3, 0, 0]);
+    assert_eq!(body[52..], fields);
+    assert_eq!(body_len(&Message::Fetch(fetch(0))), 76);
+    assert_eq!(body_len(&Message::Fetch(fetch(32))), 332);
 }
 
 fn any_psn() -> impl Strategy<Value = Psn> {
@@ -169,6 +191,7 @@ prop_compose! {
     fn any_sync()(
         reason in prop::sample::select(vec![
             Reason::Open, Reason::Tail, Reason::Resent, Reason::Keepalive, Reason::Release,
+            Reason::Lost,
         ]),
         next in any_psn(), acked in prop::option::of(any_psn()), src_qpn in any_qpn(),
         pmtu in prop::sample::select(vec![0, 256, 512, 1024, 2048, 4096]),
@@ -195,7 +218,7 @@ prop_compose! {
         ranges in prop::collection::vec((0u32..1 << 16, 1u32..1 << 16), 0..=MAX_RANGES),
         echo in any::<u64>().prop_map(Time::from_nanos),
         hold in any::<u64>().prop_map(Span::from_nanos), pressure in 0u8..=100,
-        src_qpn in any_qpn(),
+        src_qpn in any_qpn(), keeps_responses in any::<bool>(), is_fetch in any::<bool>(),
     ) -> Message {
         let from = expected.offset(before);
         let mut at = from;
@@ -205,10 +228,13 @@ prop_compose! {
             missing.push(PsnRange { start: at, len });
             at = at.offset(len);
         }
+        if is_fetch {
+            return Message::Fetch(Fetch { expected, missing });
+        }
         let to = at.offset(behind);
         let high = to.offset(before);
         Message::Status(Status {
-            expected, high, from, to, ack, missing, echo, hold, pressure, src_qpn,
+            expected, high, from, to, ack, missing, echo, hold, pressure, src_qpn, keeps_responses,
         })
     }
 }
@@ -286,7 +312,7 @@ fn change_each_byte(message: Message, v4: bool, repair: bool) -> Vec<usize> {
 fn a_changed_byte_is_noticed_unless_the_way_may_change_it() {
     // MACs, priority, and another TPID. Behind one tag the IP header is at 18.
     let ethernet: Vec<usize> = (0..=12).chain([14, 15]).collect();
-    for message in [Message::Sync(sync()), Message::Status(status(32))] {
+    for message in [Message::Sync(sync()), Message::Status(status(32)), Message::Fetch(fetch(3))] {
         // ToS, TTL, both checksums; FECN, BECN and resv6a of the BTH.
         let v4 = [&ethernet[..], &[19, 26, 28, 29, 44, 45, 50]].concat();
         assert_eq!(change_each_byte(message.clone(), true, false), v4);
@@ -299,7 +325,7 @@ fn a_changed_byte_is_noticed_unless_the_way_may_change_it() {
 #[test]
 fn without_the_key_only_what_carries_no_meaning_can_be_changed() {
     let ethernet: Vec<usize> = (0..=12).chain([14, 15]).collect();
-    for message in [Message::Sync(sync()), Message::Status(status(1))] {
+    for message in [Message::Sync(sync()), Message::Status(status(1)), Message::Fetch(fetch(1))] {
         // Besides those: identification and flags of IPv4, the UDP
         // source port, of the BTH its flags, P_Key, AckReq and PSN. And the ICRC
         // itself, since it was repaired.
@@ -354,11 +380,11 @@ fn each_reason_to_reject() {
     assert_eq!(with(&|b| b[4] = 0), Some(Reject::Version));
 
     let invalid: [(&str, usize, u8); 16] = [
-        ("an unknown type", 5, 3),
-        ("a reserved flag", 7, 0b111),
+        ("an unknown type", 5, 4),
+        ("a reserved flag", 7, 0b1111),
         ("another reserved flag", 6, 0x80),
-        ("no source QPN, but its field", 7, 0b10),
-        ("no ACK, but its fields", 7, 0b01),
+        ("no source QPN, but its field", 7, 0b110),
+        ("no ACK, but its fields", 7, 0b101),
         ("QPN of 25 bits", 44, 1),
         ("expected of 25 bits", 52, 1),
         ("high of 25 bits", 56, 1),

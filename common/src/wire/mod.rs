@@ -14,6 +14,7 @@
 //! Architecture Specification, volume 1; annex A17 is RoCEv2.
 
 mod addr;
+mod answer;
 mod bth;
 mod ether;
 mod ext;
@@ -23,13 +24,14 @@ mod opcode;
 mod parse;
 
 pub use addr::Addr;
+pub use answer::{Answer, Verdict};
 pub use bth::{Bth, DEFAULT_PKEY};
 pub use ether::{MacAddr, Vlans};
 pub use ext::{Aeth, AethKind, AtomicEth, Deth, Reth};
 pub use headers::{DEFAULT_TTL, Headers};
 pub use icrc::{icrc, icrc_ok};
 pub use opcode::{Kind, Opcode, Position, Transport};
-pub use parse::{Malformed, NotRoce, Roce, parse};
+pub use parse::{MAX_SPAN, Malformed, NotRoce, Roce, parse};
 
 /// UDP destination port of RoCEv2.
 pub const ROCE_PORT: u16 = 4791;

@@ -3,7 +3,9 @@
 use core::ops::Range;
 
 use super::ext::{Aeth, AtomicEth, Deth, Reth};
-use super::{Addr, BTH_LEN, Bth, ICRC_LEN, Kind, Opcode, ROCE_PORT, Transport, Vlans, be16, ether};
+use super::{
+    Addr, BTH_LEN, Bth, ICRC_LEN, Kind, Opcode, Position, ROCE_PORT, Transport, Vlans, be16, ether,
+};
 use crate::psn::Psn;
 
 const UDP: u8 = 17;
@@ -12,6 +14,10 @@ const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 /// IPv4 "more fragments" and fragment offset.
 const FRAGMENT: u16 = 0x3fff;
+
+/// Longest READ whose responses a gateway follows, in PSNs: 256 MiB at a path
+/// MTU of 4096. State per PSN is what limits it.
+pub const MAX_SPAN: u32 = 1 << 16;
 
 /// Where things are in a RoCEv2 frame, and what one look found.
 ///
@@ -311,6 +317,26 @@ impl Roce {
     pub fn deth(&self, frame: &[u8]) -> Option<Deth> {
         let deth = (self.opcode.transport() == Transport::Ud).then(|| self.ext(frame, 0))?;
         deth.map(Deth::from_bytes)
+    }
+
+    /// The path MTU, if this packet tells it: the first and middle packets of a
+    /// message are full.
+    pub const fn path_mtu(&self) -> Option<u16> {
+        let full = matches!(self.kind().position(), Some(Position::First | Position::Middle));
+        let len = self.payload_len();
+        if full && matches!(len, 256 | 512 | 1024 | 2048 | 4096) { Some(len as u16) } else { None }
+    }
+
+    /// How many PSNs a request takes, as far as a gateway can tell: `None` if
+    /// that depends on a path MTU that isn't known (0), or if it exceeds
+    /// [`MAX_SPAN`].
+    pub fn span(&self, frame: &[u8], pmtu: u16) -> Option<u32> {
+        let span = match pmtu {
+            // Within the smallest path MTU they are all the same.
+            0 => (self.psn_count(frame, 256) == 1).then_some(1)?,
+            _ => self.psn_count(frame, u32::from(pmtu)),
+        };
+        (span <= MAX_SPAN).then_some(span)
     }
 
     /// How many PSNs the packet takes: 1, but for a READ request as many as its

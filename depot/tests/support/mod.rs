@@ -8,19 +8,20 @@
 use std::net::IpAddr;
 
 use common::budget::Budget;
-use common::control::{Reason, Status, Sync};
-use common::frame::Packet;
+use common::control::{LastAck, Reason, Status, Sync};
+use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Bth, Headers, Opcode, Vlans, parse};
-use depot::{Actions, Config, Cx, Flow, Life, Verdict};
+use common::wire::{Aeth, Answer, Bth, Headers, Opcode, Reth, Vlans, parse};
+use depot::{Actions, Config, Cx, Flow, Known, Life};
 
 /// The flow's first PSN.
 pub const FIRST: Psn = Psn::new(0xff_fff8);
 pub const RTT: Span = Span::from_millis(8);
 pub const GIVE_UP: Span = Span::from_millis(48);
+pub const T_OUT: Span = Span::from_millis(1);
 pub const WINDOW_MAX: u64 = 1 << 10;
 pub const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
 /// An amount of memory that never runs out.
@@ -34,12 +35,27 @@ pub fn count_of(psn: Psn) -> i32 {
     psn.distance(FIRST)
 }
 
+/// What becomes of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Became {
+    /// It went on to the source.
+    Forward,
+    /// It ended here.
+    Absorb,
+    /// It went on and ended a life.
+    NewLife,
+}
+
 /// Takes down what a flow made happen.
 pub struct Record {
     /// Delivered to the destination, in this order.
     pub delivered: Vec<i32>,
     pub discarded: Vec<(i32, Metric)>,
     pub statuses: Vec<(u32, Status)>,
+    /// Answers that went on to the source, with their class.
+    pub answers: Vec<(Opcode, i32, Class)>,
+    /// ACKs made.
+    pub acks: Vec<(i32, u32)>,
     pub counters: Counters,
     pub requester: Option<u32>,
     pub entered: u64,
@@ -57,6 +73,17 @@ impl Actions<HeapFrame> for Record {
         let roce = parse(packet.bytes()).expect("what is dropped was received");
         self.discarded.push((count_of(roce.psn), reason));
         self.left += 1;
+    }
+
+    fn answer(&mut self, packet: Packet<HeapFrame>, class: Class) {
+        let roce = parse(packet.bytes()).expect("what is sent on was received");
+        self.answers.push((roce.opcode, count_of(roce.psn), class));
+        self.left += 1;
+    }
+
+    fn ack(&mut self, ack: LastAck) {
+        assert_eq!(ack.syndrome, Aeth::ACK_UNLIMITED);
+        self.acks.push((count_of(ack.psn), ack.msn));
     }
 
     fn status(&mut self, epoch: u32, status: Status) {
@@ -80,6 +107,8 @@ pub struct Bench {
     pub flow: Flow<HeapFrame>,
     pub config: Config,
     pub pool: Budget,
+    pub backup: Budget,
+    pub cache: Budget,
     pub now: Time,
     pub out: Record,
 }
@@ -92,6 +121,9 @@ impl Bench {
             // Long, so that no STATUS comes but for a reason.
             status_interval: Some(Span::from_millis(1_000)),
             give_up: Some(GIVE_UP),
+            t_out: Some(T_OUT),
+            local_retries: 2,
+            keeps_responses: true,
             window_max: WINDOW_MAX,
         };
         let now = Time::from_nanos(1_000_000_000);
@@ -99,11 +131,15 @@ impl Bench {
             flow: Flow::new(&config, now, FIRST),
             config,
             pool: Budget::new(PLENTY, PLENTY),
+            backup: Budget::new(PLENTY, PLENTY),
+            cache: Budget::new(PLENTY, PLENTY),
             now,
             out: Record {
                 delivered: Vec::new(),
                 discarded: Vec::new(),
                 statuses: Vec::new(),
+                answers: Vec::new(),
+                acks: Vec::new(),
                 counters: Counters::default(),
                 requester: None,
                 entered: 0,
@@ -118,7 +154,7 @@ impl Bench {
         let mut bench = Self::new();
         bench.sync(LIFE, Reason::Open, 0);
         bench.data([0]);
-        assert_eq!(bench.ack(0), Verdict::Forward);
+        assert_eq!(bench.ack(0), Became::Forward);
         bench.clear();
         bench
     }
@@ -127,8 +163,14 @@ impl Bench {
         &mut self,
         event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Record>) -> R,
     ) -> R {
-        let mut cx =
-            Cx { now: self.now, config: &self.config, pool: &mut self.pool, out: &mut self.out };
+        let mut cx = Cx {
+            now: self.now,
+            config: &self.config,
+            pool: &mut self.pool,
+            backup: &mut self.backup,
+            cache: &mut self.cache,
+            out: &mut self.out,
+        };
         event(&mut self.flow, &mut cx)
     }
 
@@ -157,14 +199,33 @@ impl Bench {
         self.with(|flow, cx| flow.on_sync(cx, life, &sync));
     }
 
+    /// The destination answers with this frame.
+    pub fn answer(&mut self, bytes: Vec<u8>) -> Became {
+        let roce = parse(&bytes).expect("a RoCEv2 frame");
+        let answer = Answer::of(&roce, &bytes).expect("an answer");
+        self.out.entered += 1;
+        let before = self.out.answers.len();
+        let known = self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer));
+        match self.out.answers.len() - before {
+            0 => Became::Absorb,
+            _ if known == Known::NewLife => Became::NewLife,
+            _ => Became::Forward,
+        }
+    }
+
     /// The destination acknowledges packet `n`.
-    pub fn ack(&mut self, n: i32) -> Verdict {
-        self.with(|flow, cx| flow.on_ack(cx, psn(n), 3))
+    pub fn ack(&mut self, n: i32) -> Became {
+        self.answer(plain_answer(n, Aeth::ACK_UNLIMITED))
     }
 
     /// The destination asks for packet `n`.
-    pub fn nak(&mut self, n: i32) -> Verdict {
-        self.with(|flow, cx| flow.on_nak(cx, psn(n), 3))
+    pub fn nak(&mut self, n: i32) -> Became {
+        self.answer(plain_answer(n, Aeth::NAK_PSN_SEQUENCE))
+    }
+
+    /// The destination isn't ready for packet `n`.
+    pub fn rnr(&mut self, n: i32) -> Became {
+        self.answer(plain_answer(n, Aeth::RNR))
     }
 
     pub fn wait(&mut self, span: Span) {
@@ -195,6 +256,8 @@ impl Bench {
         self.out.delivered.clear();
         self.out.discarded.clear();
         self.out.statuses.clear();
+        self.out.answers.clear();
+        self.out.acks.clear();
     }
 
     /// What was delivered since the last time.
@@ -218,7 +281,8 @@ impl Bench {
 
     /// in + created = out + held.
     pub fn check_books(&self) {
-        assert_eq!(self.out.entered, self.out.left + self.pool.frames(), "a frame got lost");
+        let held = self.pool.frames() + self.backup.frames() + self.cache.frames();
+        assert_eq!(self.out.entered, self.out.left + held, "a frame got lost");
     }
 }
 
@@ -246,11 +310,37 @@ pub fn write(n: i32) -> Vec<u8> {
     packet(Opcode::WRITE_MIDDLE, n, 256)
 }
 
+/// The last packet of a WRITE, which asks for an ACK.
+pub fn asking(n: i32) -> Vec<u8> {
+    let bth = Bth { ack_req: true, ..Bth::new(Opcode::WRITE_LAST, 0x11, psn(n)) };
+    with_bth(bth, &[n as u8; 256])
+}
+
+/// A READ of `packets` packets of 256 bytes.
+pub fn read(n: i32, packets: u32) -> Vec<u8> {
+    let reth = Reth { va: 0, rkey: 0, len: packets * 256 };
+    with_bth(Bth::new(Opcode::READ_REQUEST, 0x11, psn(n)), &reth.to_bytes())
+}
+
+/// A middle packet of a READ response.
+pub fn response(n: i32) -> Vec<u8> {
+    with_bth(Bth::new(Opcode::READ_RESPONSE_MIDDLE, 0x77, psn(n)), &[n as u8; 256])
+}
+
+/// An ACK or NAK.
+pub fn plain_answer(n: i32, syndrome: u8) -> Vec<u8> {
+    with_bth(Bth::new(Opcode::ACK, 0x77, psn(n)), &Aeth { syndrome, msn: 3 }.to_bytes())
+}
+
 pub fn packet(opcode: Opcode, n: i32, len: usize) -> Vec<u8> {
+    with_bth(Bth::new(opcode, 0x11, psn(n)), &vec![n as u8; len])
+}
+
+fn with_bth(bth: Bth, content: &[u8]) -> Vec<u8> {
     let ip = |last| IpAddr::from([10, 0, 0, last]);
     let headers = Headers::new([2; 6], [4; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64);
-    let mut frame = vec![0; headers.frame_len(len)];
-    headers.emit(&Bth::new(opcode, 0x11, psn(n)), &mut frame, |body| body.fill(n as u8));
+    let mut frame = vec![0; headers.frame_len(content.len())];
+    headers.emit(&bth, &mut frame, |body| body.copy_from_slice(content));
     frame
 }
 

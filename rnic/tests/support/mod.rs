@@ -25,28 +25,56 @@ pub struct Link {
     in_flight: VecDeque<(Time, HeapFrame)>,
     /// Whether to lose a frame.
     pub lose: Loss,
+    /// Whether to deliver a frame, which is not lost, twice: the second time
+    /// after three more delays, behind others.
+    pub repeat: Loss,
+    /// What arrives again, and when.
+    echoes: VecDeque<(Time, HeapFrame)>,
     pub offered: u64,
     pub lost: u64,
+    pub repeated: u64,
 }
 
 impl Link {
     fn new(delay: Span) -> Self {
-        let lose = Box::new(|_: &[u8]| false);
-        Self { delay, in_flight: VecDeque::new(), lose, offered: 0, lost: 0 }
+        Self {
+            delay,
+            in_flight: VecDeque::new(),
+            lose: Box::new(|_| false),
+            repeat: Box::new(|_| false),
+            echoes: VecDeque::new(),
+            offered: 0,
+            lost: 0,
+            repeated: 0,
+        }
     }
 
     fn send(&mut self, frame: HeapFrame, now: Time) {
         self.offered += 1;
         if (self.lose)(frame.bytes()) {
             self.lost += 1;
-        } else {
-            self.in_flight.push_back((now + self.delay, frame));
+            return;
         }
+        if (self.repeat)(frame.bytes()) {
+            self.repeated += 1;
+            let copy = HeapFrame::from(frame.bytes().to_vec());
+            self.echoes.push_back((now + self.delay * 4, copy));
+        }
+        self.in_flight.push_back((now + self.delay, frame));
+    }
+
+    /// When the next frame arrives.
+    fn next(&self) -> Option<Time> {
+        [&self.in_flight, &self.echoes].iter().filter_map(|q| q.front()).map(|(at, _)| *at).min()
     }
 
     fn due(&mut self, now: Time) -> Option<HeapFrame> {
-        let (at, _) = self.in_flight.front()?;
-        if *at <= now { self.in_flight.pop_front().map(|(_, frame)| frame) } else { None }
+        for queue in [&mut self.in_flight, &mut self.echoes] {
+            if queue.front().is_some_and(|(at, _)| *at <= now) {
+                return queue.pop_front().map(|(_, frame)| frame);
+            }
+        }
+        None
     }
 }
 
@@ -120,7 +148,7 @@ impl World {
     pub fn run(&mut self, until: Time) -> bool {
         loop {
             self.settle();
-            let arrivals = self.links.iter().filter_map(|l| l.in_flight.front()).map(|(at, _)| *at);
+            let arrivals = self.links.iter().filter_map(Link::next);
             let timers = self.nics.iter().filter_map(Nic::next_deadline);
             let Some(next) = arrivals.chain(timers).min() else { return true };
             if next > until {
@@ -139,7 +167,7 @@ pub fn drain(nic: &mut Nic, now: Time) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Opcode, PSN and AckReq of a data packet, or PSN, syndrome and MSN of an
+/// Opcode, PSN and AckReq of a packet, or PSN, syndrome and MSN of an
 /// acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seen {
@@ -152,7 +180,9 @@ pub fn look(frame: &[u8]) -> Seen {
     let roce = parse(frame).expect("a NIC sends RoCEv2");
     assert!(icrc_ok(frame, &roce));
     match roce.aeth(frame) {
-        Some(aeth) => Seen::Ack(roce.psn.get(), aeth.syndrome, aeth.msn),
-        None => Seen::Data(roce.opcode, roce.psn.get(), roce.ack_req),
+        Some(aeth) if roce.opcode == Opcode::ACK => {
+            Seen::Ack(roce.psn.get(), aeth.syndrome, aeth.msn)
+        }
+        _ => Seen::Data(roce.opcode, roce.psn.get(), roce.ack_req),
     }
 }

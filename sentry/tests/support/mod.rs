@@ -9,13 +9,13 @@ use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
 use common::budget::Budget;
-use common::control::{LastAck, PsnRange, Reason, Status, Sync};
+use common::control::{Fetch, LastAck, PsnRange, Reason, Status, Sync};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Bth, Headers, Opcode, Vlans, parse};
+use common::wire::{Aeth, Answer, Bth, Headers, Opcode, Reth, Vlans, parse};
 use sentry::{Actions, Config, Cx, Flow, Recovery};
 
 /// The flow's first PSN.
@@ -24,6 +24,8 @@ pub const FIRST: Psn = Psn::new(0xff_fff8);
 pub const RTT: Span = Span::from_millis(8);
 /// How long a packet counts as under way: the round trip and its margin.
 pub const UNDER_WAY: Span = Span::from_millis(9);
+/// A pause after which a queue pair's number may belong to another life.
+pub const FORGET: Span = Span::from_millis(60_000);
 pub const WINDOW_MAX: u64 = 1 << 10;
 pub const BOOT: u64 = 7;
 /// An amount of cache that is never full.
@@ -51,6 +53,10 @@ pub enum Did {
 pub struct Record {
     pub did: Vec<Did>,
     pub syncs: Vec<(u32, Sync)>,
+    /// Missing ranges of FETCH messages, from .. to.
+    pub fetches: Vec<Vec<(i32, i32)>>,
+    /// Answers that went on to the source.
+    pub answers: Vec<(Opcode, i32)>,
     pub counters: Counters,
     pub requester: Option<u32>,
     /// AckReq of the packets forwarded.
@@ -77,6 +83,17 @@ impl Actions<HeapFrame> for Record {
         let next = sync.next_psn.map(count_of);
         self.did.push(Did::Sync { reason: sync.reason, next, class });
         self.syncs.push((epoch, sync));
+    }
+
+    fn fetch(&mut self, _: u32, fetch: Fetch) {
+        let range = |r: &PsnRange| (count_of(r.start), count_of(r.start) + r.len as i32);
+        self.fetches.push(fetch.missing.iter().map(range).collect());
+    }
+
+    fn answer(&mut self, frame: HeapFrame) {
+        let roce = parse(common::frame::Frame::bytes(&frame)).expect("it was received");
+        self.answers.push((roce.opcode, count_of(roce.psn)));
+        self.left += 1;
     }
 
     fn requester(&self) -> Option<u32> {
@@ -109,6 +126,7 @@ pub struct Bench {
     pub flow: Flow<HeapFrame>,
     pub config: Config,
     pub cache: Budget,
+    pub pool: Budget,
     pub epochs: u32,
     pub now: Time,
     pub out: Record,
@@ -123,6 +141,7 @@ impl Bench {
             tail_timeout: None,
             status_interval: None,
             peer_timeout: None,
+            forget: Some(FORGET),
             window_max: WINDOW_MAX,
         };
         let now = Time::from_nanos(1_000_000_000);
@@ -130,11 +149,14 @@ impl Bench {
             flow: Flow::new(&config, now, 1, FIRST),
             config,
             cache: Budget::new(PLENTY, PLENTY),
+            pool: Budget::new(PLENTY, PLENTY),
             epochs: 1,
             now,
             out: Record {
                 did: Vec::new(),
                 syncs: Vec::new(),
+                fetches: Vec::new(),
+                answers: Vec::new(),
                 counters: Counters::default(),
                 requester: Some(0x77),
                 ack_reqs: Vec::new(),
@@ -167,6 +189,7 @@ impl Bench {
             now: self.now,
             config: &self.config,
             cache: &mut self.cache,
+            pool: &mut self.pool,
             epochs: &mut self.epochs,
             out: &mut self.out,
         };
@@ -188,12 +211,20 @@ impl Bench {
 
     /// The destination acknowledges packet `n`, having completed `msn`.
     pub fn ack(&mut self, n: i32, msn: u32) {
-        self.with(|flow, cx| flow.on_ack(cx, psn(n), msn));
+        self.answer(plain_answer(n, Aeth::ACK_UNLIMITED, msn));
     }
 
     /// The destination asks for packet `n`.
     pub fn nak(&mut self, n: i32) {
-        self.with(|flow, cx| flow.on_nak(cx, psn(n), 0));
+        self.answer(plain_answer(n, Aeth::NAK_PSN_SEQUENCE, 0));
+    }
+
+    /// The destination answers with this frame.
+    pub fn answer(&mut self, bytes: Vec<u8>) {
+        let roce = parse(&bytes).expect("a RoCEv2 frame");
+        let answer = Answer::of(&roce, &bytes).expect("an answer");
+        self.out.entered += 1;
+        self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), &roce, answer));
     }
 
     /// The Depot reports; `missing` are ranges from .. to.
@@ -243,6 +274,8 @@ impl Bench {
         self.out.did.clear();
         self.out.syncs.clear();
         self.out.ack_reqs.clear();
+        self.out.fetches.clear();
+        self.out.answers.clear();
     }
 
     /// What was recorded since the last time.
@@ -283,7 +316,8 @@ impl Bench {
 
     /// in + created = out + held.
     pub fn check_books(&self) {
-        assert_eq!(self.out.entered, self.out.left + self.cache.frames(), "a frame got lost");
+        let held = self.cache.frames() + self.pool.frames();
+        assert_eq!(self.out.entered, self.out.left + held, "a frame got lost");
     }
 }
 
@@ -301,6 +335,7 @@ pub fn status(expected: i32, high: i32, missing: &[(i32, i32)]) -> Status {
         hold: Span::ZERO,
         pressure: 0,
         src_qpn: None,
+        keeps_responses: true,
     }
 }
 
@@ -309,12 +344,33 @@ pub fn write(n: i32) -> Vec<u8> {
     packet(Opcode::WRITE_MIDDLE, n, false, 256)
 }
 
+/// A READ of `len` bytes.
+pub fn read(n: i32, len: u32) -> Vec<u8> {
+    let reth = Reth { va: 0, rkey: 0, len };
+    with_bth(Bth::new(Opcode::READ_REQUEST, 0x11, psn(n)), &reth.to_bytes())
+}
+
+/// A packet of a READ response; `opcode` says which.
+pub fn response(opcode: Opcode, n: i32) -> Vec<u8> {
+    let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 1 }.to_bytes();
+    let content = [if opcode.has_aeth() { &aeth[..] } else { &[] }, &[n as u8; 256]].concat();
+    with_bth(Bth::new(opcode, 0x77, psn(n)), &content)
+}
+
+/// An ACK or NAK.
+pub fn plain_answer(n: i32, syndrome: u8, msn: u32) -> Vec<u8> {
+    with_bth(Bth::new(Opcode::ACK, 0x77, psn(n)), &Aeth { syndrome, msn }.to_bytes())
+}
+
 pub fn packet(opcode: Opcode, n: i32, ack_req: bool, len: usize) -> Vec<u8> {
+    with_bth(Bth { ack_req, ..Bth::new(opcode, 0x11, psn(n)) }, &vec![n as u8; len])
+}
+
+fn with_bth(bth: Bth, content: &[u8]) -> Vec<u8> {
     let ip = |last| IpAddr::from([10, 0, 0, last]);
     let headers = Headers::new([2; 6], [4; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64);
-    let bth = Bth { ack_req, ..Bth::new(opcode, 0x11, psn(n)) };
-    let mut frame = vec![0; headers.frame_len(len)];
-    headers.emit(&bth, &mut frame, |body| body.fill(n as u8));
+    let mut frame = vec![0; headers.frame_len(content.len())];
+    headers.emit(&bth, &mut frame, |body| body.copy_from_slice(content));
     frame
 }
 

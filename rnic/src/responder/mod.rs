@@ -15,28 +15,35 @@
 //!   lengths, an operation that the QP does not allow: 0x61; an address or key
 //!   that is not registered: 0x62) is refused and ends the QP.
 //!
-//! READ and atomic requests will be executed here, with the responses kept
-//! for duplicates; as long as the QP allows neither they are refused like on
-//! any RNIC. The receive queue, and with it the RNR NAK, has its place before
-//! a SEND is accepted.
+//! - A READ is answered with its data, an atomic with what it found; each
+//!   stands for an ACK of everything before. The newest of them are kept: a
+//!   duplicate is answered again from what is kept, an atomic never executed
+//!   again, and a duplicate of an older one discarded.
+//! - Like rxe, and unlike what InfiniBand says, the ACK of a duplicate carries
+//!   the PSN of the newest SEND, WRITE or atomic, not that of a READ behind
+//!   it.
+//! - A SEND takes a receive buffer with its first packet. Without one an RNR
+//!   NAK is made and the packet discarded; those behind it bring forth a NAK
+//!   as after a loss.
+
+mod answers;
+mod buffers;
+mod fetch;
 
 use std::collections::VecDeque;
 
 use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
-use common::wire::{Aeth, Kind, Position, Roce};
+use common::wire::{Aeth, Kind, Position, Reth, Roce};
 
-use crate::config::{AckCoalescing, QpConfig, Region};
+use self::answers::{Acknowledge, Answer, Answers};
+use self::buffers::Buffers;
+use self::fetch::Resources;
+use crate::config::{AckCoalescing, PartialRead, QpConfig, Region};
 use crate::content::{Content, Stream};
+use crate::packet::Packet;
 use crate::stats::ResponderStats;
 use crate::work::{MAX_MESSAGE, QpId, Received, WorkKind};
-
-/// An ACK or NAK to be sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Acknowledge {
-    pub(crate) psn: Psn,
-    pub(crate) aeth: Aeth,
-}
 
 /// The message that packets are being accepted for.
 #[derive(Debug)]
@@ -64,15 +71,27 @@ pub(crate) struct Responder {
     coalescing: AckCoalescing,
     re_nak: Option<Span>,
     region: Region,
+    partial_read: PartialRead,
     stream: Stream,
 
     /// PSN of the next packet in order.
     expected: Seq,
-    /// Messages received completely, modulo 2^24: what an AETH carries.
+    /// One past the newest packet of a SEND or WRITE, or atomic, accepted.
+    acknowledged: Seq,
+    /// Messages received completely, and READs and atomics executed, modulo
+    /// 2^24: what an AETH carries.
     msn: u32,
     /// Messages received completely.
     messages: u64,
     open: Option<Open>,
+    resources: Resources,
+    /// What atomics work on.
+    word: u64,
+    buffers: Option<Buffers>,
+    /// What is to be sent.
+    answers: Answers,
+    /// Answers and requests discarded because too many answers were waiting.
+    pub(crate) dropped: u64,
     /// When the NAK for the gap that is open was made.
     nak_at: Option<Time>,
     /// Packets that asked for an ACK and have none yet.
@@ -92,6 +111,7 @@ impl Responder {
             coalescing: config.ack_coalescing,
             re_nak: config.re_nak,
             region: config.local_region,
+            partial_read: config.partial_read,
             stream: Stream::new(
                 config.content_seed,
                 config.remote_qpn,
@@ -99,9 +119,15 @@ impl Responder {
                 config.recv_psn.get(),
             ),
             expected: Seq::first(config.recv_psn),
+            acknowledged: Seq::first(config.recv_psn),
             msn: 0,
             messages: 0,
             open: None,
+            resources: Resources::new(config.max_rd_atomic),
+            word: 0,
+            buffers: config.receive_queue.map(Buffers::new),
+            answers: Answers::default(),
+            dropped: 0,
             nak_at: None,
             asked: 0,
             ack_deadline: None,
@@ -127,40 +153,82 @@ impl Responder {
         frame: &[u8],
         now: Time,
         received: &mut VecDeque<Received>,
-    ) -> Option<Acknowledge> {
+    ) {
         let seq = roce.psn.unwrap_near(self.expected);
+        let operation = match kind {
+            Kind::Send(position) => Some((WorkKind::Send, position)),
+            Kind::Write(position) => Some((WorkKind::Write, position)),
+            _ => None,
+        };
+        if operation.is_none() && self.answers.is_full() {
+            self.dropped += 1;
+            return;
+        }
         if seq > self.expected {
             self.stats.out_of_sequence += 1;
             return self.nak(now);
         }
-        let (operation, position) = match kind {
-            Kind::Send(position) => (WorkKind::Send, position),
-            Kind::Write(position) => (WorkKind::Write, position),
-            // Neither allowed, so nothing that could be done again.
-            _ if seq < self.expected => {
-                self.stats.duplicates += 1;
-                return None;
-            }
-            _ => return Some(self.refuse(roce.psn, INVALID_REQUEST)),
-        };
         if seq < self.expected {
             self.stats.duplicates += 1;
-            return Some(self.ack());
+            return match operation {
+                Some(_) => self.ack(),
+                None => self.repeat(seq, roce, frame),
+            };
         }
         self.nak_at = None;
-        match self.accept(operation, position, roce, frame, now, received) {
-            Err(refusal) => Some(self.refuse(roce.psn, refusal)),
-            Ok(()) => {
-                let ack = self.answer(roce.ack_req, now);
-                self.stats.ack_lag_sum += self.uncovered;
-                ack
+        let taken = match (operation, kind) {
+            (Some((WorkKind::Send, position)), _) if !self.has_buffer(position, now) => {
+                return self.not_ready();
             }
+            (Some((kind, position)), _) => self.accept(kind, position, roce, frame, now, received),
+            (None, Kind::ReadRequest | Kind::Atomic) => self.fetch(roce, frame),
+            _ => Err(INVALID_REQUEST),
+        };
+        if let Err(refusal) = taken {
+            return self.refuse(roce.psn, refusal);
         }
+        if operation.is_some() {
+            self.answer(roce.ack_req, now);
+        }
+        self.stats.ack_lag_sum += self.uncovered;
     }
 
     /// To be called when the [deadline](Self::deadline) may have passed.
-    pub(crate) fn on_timer(&mut self, now: Time) -> Option<Acknowledge> {
-        self.ack_deadline.is_some_and(|deadline| deadline <= now).then(|| self.ack())
+    pub(crate) fn on_timer(&mut self, now: Time) {
+        if self.ack_deadline.is_some_and(|deadline| deadline <= now) {
+            self.ack();
+        }
+    }
+
+    /// Whether the next answer is data of a READ, if there is one.
+    pub(crate) fn data_waits(&self) -> Option<bool> {
+        self.answers.front_is_data()
+    }
+
+    /// The answer to be sent next.
+    pub(crate) fn next_packet(&self) -> Option<Packet> {
+        self.answers.next_packet(self.pmtu)
+    }
+
+    /// `packet`, from [`next_packet`](Self::next_packet), is leaving.
+    pub(crate) fn sent(&mut self, packet: &Packet) {
+        if self.data_waits() == Some(true) {
+            self.stats.read_responses += 1;
+            self.stats.read_bytes += packet.payload_len() as u64;
+        }
+        self.answers.sent(self.pmtu);
+    }
+
+    /// The number that atomics work on.
+    pub(crate) fn word(&self) -> u64 {
+        self.word
+    }
+
+    /// Gives `n` receive buffers, as far as there is room.
+    pub(crate) fn post_receives(&mut self, n: u32) {
+        if let Some(buffers) = &mut self.buffers {
+            buffers.add(n);
+        }
     }
 
     /// Takes the packet with the expected PSN.
@@ -195,6 +263,7 @@ impl Responder {
         open.received = total;
 
         self.expected = self.expected.next();
+        self.acknowledged = self.expected;
         self.uncovered += 1;
         self.stats.accepted += 1;
         if position.ends_message() {
@@ -211,7 +280,7 @@ impl Responder {
             self.stats.corrupt_bytes += open.corrupt;
             self.stats.corrupt_messages += u64::from(open.corrupt > 0);
             self.messages += 1;
-            self.msn = (self.msn + 1) % Psn::MODULUS;
+            self.msn_up();
         } else {
             self.open = Some(open);
         }
@@ -219,76 +288,115 @@ impl Responder {
     }
 
     fn open_message(&self, kind: WorkKind, roce: &Roce, frame: &[u8]) -> Result<Open, Refusal> {
-        let announced = match kind {
-            WorkKind::Send => None,
-            WorkKind::Write => {
-                let reth = roce.reth(frame).ok_or(INVALID_REQUEST)?;
-                if reth.len > MAX_MESSAGE {
-                    return Err(INVALID_REQUEST);
-                }
-                // A WRITE of nothing need not name a region (IBA C9-88).
-                let right = reth.rkey == self.region.rkey
-                    && self.region.contains(reth.va, u64::from(reth.len));
-                if reth.len > 0 && !right {
-                    return Err(REMOTE_ACCESS);
-                }
-                Some(u64::from(reth.len))
+        let announced = if kind == WorkKind::Write {
+            let reth = roce.reth(frame).ok_or(INVALID_REQUEST)?;
+            if reth.len > MAX_MESSAGE {
+                return Err(INVALID_REQUEST);
             }
+            self.check_access(&reth)?;
+            Some(u64::from(reth.len))
+        } else {
+            None
         };
         let content = self.stream.message(self.messages);
         Ok(Open { kind, content, received: 0, announced, corrupt: 0 })
     }
 
-    /// After a packet was accepted: the ACK, if one is due.
-    fn answer(&mut self, ack_req: bool, now: Time) -> Option<Acknowledge> {
+    /// Whether the peer may have what it names. A READ or WRITE of nothing
+    /// need not name a region (IBA C9-88).
+    fn check_access(&self, reth: &Reth) -> Result<(), Refusal> {
+        let right =
+            reth.rkey == self.region.rkey && self.region.contains(reth.va, u64::from(reth.len));
+        if reth.len == 0 || right { Ok(()) } else { Err(REMOTE_ACCESS) }
+    }
+
+    /// Whether there is a receive buffer for this packet of a SEND. The first
+    /// one takes it.
+    fn has_buffer(&mut self, position: Position, now: Time) -> bool {
+        let Some(buffers) = &mut self.buffers else { return true };
+        !position.starts_message() || self.open.is_some() || buffers.take(now)
+    }
+
+    fn msn_up(&mut self) {
+        self.msn = (self.msn + 1) % Psn::MODULUS;
+    }
+
+    /// After a packet of a SEND or WRITE was accepted: the ACK, if one is due.
+    fn answer(&mut self, ack_req: bool, now: Time) {
         if !ack_req {
-            return None;
+            return;
         }
         self.asked += 1;
         if self.asked >= self.coalescing.packets {
-            return Some(self.ack());
+            self.ack();
+        } else {
+            self.ack_deadline.get_or_insert(now + self.coalescing.delay);
         }
-        self.ack_deadline.get_or_insert(now + self.coalescing.delay);
-        None
     }
 
     /// An ACK of everything accepted.
-    fn ack(&mut self) -> Acknowledge {
+    fn ack(&mut self) {
         self.stats.acks += 1;
-        self.acknowledge(self.expected.prev().psn(), Aeth::ACK_UNLIMITED)
+        self.acknowledge(self.acknowledged.prev().psn(), Aeth::ACK_UNLIMITED);
     }
 
     /// A packet ahead of the expected one has been discarded.
-    fn nak(&mut self, now: Time) -> Option<Acknowledge> {
+    fn nak(&mut self, now: Time) {
         let due = match (self.nak_at, self.re_nak) {
             (None, _) => true,
             (Some(_), None) => false,
             (Some(at), Some(interval)) => now.since(at) >= interval,
         };
-        due.then(|| {
+        if due {
             self.nak_at = Some(now);
             self.stats.naks += 1;
-            self.acknowledge(self.expected.psn(), Aeth::NAK_PSN_SEQUENCE)
-        })
+            self.acknowledge(self.expected.psn(), Aeth::NAK_PSN_SEQUENCE);
+        }
     }
 
-    fn refuse(&mut self, psn: Psn, refusal: Refusal) -> Acknowledge {
+    /// There is no receive buffer for the expected packet.
+    fn not_ready(&mut self) {
+        let Some(buffers) = &self.buffers else { return };
+        let syndrome = Aeth::RNR | buffers.queue.rnr_timer;
+        self.stats.rnr_naks += 1;
+        self.acknowledge(self.expected.psn(), syndrome);
+    }
+
+    fn refuse(&mut self, psn: Psn, refusal: Refusal) {
         self.stats.refused += 1;
-        self.fail();
-        self.acknowledge(psn, refusal.0)
+        self.failed = true;
+        self.open = None;
+        self.acknowledge(psn, refusal.0);
     }
 
-    fn acknowledge(&mut self, psn: Psn, syndrome: u8) -> Acknowledge {
+    fn acknowledge(&mut self, psn: Psn, syndrome: u8) {
+        self.settled();
+        let acknowledge = Acknowledge { psn, aeth: Aeth { syndrome, msn: self.msn } };
+        if acknowledge.aeth.is_ack() {
+            // Duplicates are acknowledged one by one, all with the same PSN.
+            if self.answers.ends_with(&acknowledge) {
+                return;
+            }
+            if self.answers.is_full() {
+                self.dropped += 1;
+                return;
+            }
+        }
+        self.answers.push(Answer::Acknowledge(acknowledge));
+    }
+
+    /// No acknowledgement is owed any more.
+    fn settled(&mut self) {
         self.asked = 0;
         self.ack_deadline = None;
         self.uncovered = 0;
-        Acknowledge { psn, aeth: Aeth { syndrome, msn: self.msn } }
     }
 
-    /// The QP is at its end.
+    /// The QP is at its end. Nothing is answered any more.
     pub(crate) fn fail(&mut self) {
         self.failed = true;
         self.open = None;
         self.ack_deadline = None;
+        self.answers.clear();
     }
 }

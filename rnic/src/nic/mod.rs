@@ -1,26 +1,22 @@
 //! A port and its queue pairs.
 
+mod qp;
+
 use std::collections::VecDeque;
 
 use common::frame::{Frame, Pool};
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{
-    Addr, Aeth, Bth, DEFAULT_TTL, Headers, Kind, NotRoce, Reth, Roce, icrc_ok, parse,
-};
+use common::wire::{Addr, Kind, NotRoce, Roce, icrc_ok, parse};
 use hashbrown::HashMap;
 
+use self::qp::Qp;
 use crate::config::{NicConfig, QpConfig, QpError};
 use crate::pacer::Pacer;
-use crate::requester::{Packet, Requester, Response};
-use crate::responder::{Acknowledge, Responder};
+use crate::requester::Response;
 use crate::stats::{PortStats, QpStats};
 use crate::timers::{Timer, Timers};
 use crate::work::{Completion, PostError, QpId, Received, Status, WorkRequest};
-
-/// Responses that may wait for the port. Far more than a port that is polled
-/// ever holds; a bound for one that isn't.
-const MAX_RESPONSES: usize = 1 << 16;
 
 /// A port with its queue pairs. The [crate documentation](crate) says how to
 /// drive it.
@@ -30,31 +26,17 @@ pub struct Nic {
     ip: Addr,
     qps: Vec<Qp>,
     by_qpn: HashMap<u32, u32, foldhash::fast::RandomState>,
-    /// ACKs and NAKs of all QPs, in the order they were decided on.
-    responses: VecDeque<(u32, Acknowledge)>,
-    /// QPs that may have a packet to send, each once; served in turn.
+    /// QPs with an ACK, NAK or answer to an atomic to send, each once; served
+    /// in turn, before all others.
+    answering: VecDeque<u32>,
+    /// QPs that may have a request or READ data to send, each once; served in
+    /// turn.
     ready: VecDeque<u32>,
     timers: Timers,
     pacer: Pacer,
     completions: VecDeque<Completion>,
     received: VecDeque<Received>,
     stats: PortStats,
-}
-
-#[derive(Debug)]
-struct Qp {
-    config: QpConfig,
-    remote: Addr,
-    headers: Headers,
-    /// Identification of the next IPv4 packet.
-    ip_id: u16,
-    requester: Requester,
-    responder: Responder,
-    /// Whether it is in `Nic::ready`.
-    ready: bool,
-    /// PSN of the positive ACK that is the last of this QP's responses
-    /// waiting for the port.
-    waiting_ack: Option<Psn>,
 }
 
 impl Nic {
@@ -66,7 +48,7 @@ impl Nic {
             config,
             qps: Vec::new(),
             by_qpn: HashMap::default(),
-            responses: VecDeque::new(),
+            answering: VecDeque::new(),
             ready: VecDeque::new(),
             timers: Timers::default(),
             completions: VecDeque::new(),
@@ -88,51 +70,28 @@ impl Nic {
         self.by_qpn.insert(config.local_qpn, index);
         self.timers.add_qp();
         let qp = QpId(index);
-        self.qps.push(Qp {
-            remote: config.remote_ip.into(),
-            headers: Headers::new(
-                self.config.mac,
-                config.remote_mac,
-                config.vlans,
-                self.config.ip,
-                config.remote_ip,
-                config.udp_src_port,
-                config.tos,
-                DEFAULT_TTL,
-            ),
-            ip_id: 0,
-            requester: Requester::new(qp, &config),
-            responder: Responder::new(qp, &config),
-            ready: false,
-            waiting_ack: None,
-            config,
-        });
+        self.qps.push(Qp::new(qp, config, &self.config));
         Ok(qp)
     }
 
     /// Begins another life of a QP with the same numbers: work requests that
     /// are pending are flushed, what has arrived of an unfinished message is
-    /// forgotten, messages are counted from 0. Statistics go on. The peer has
+    /// forgotten, answers are not sent any more, messages are counted from 0,
+    /// the receive queue is full, the word that atomics work on 0. Statistics
+    /// go on. The peer has
     /// to do the same, with the PSNs the other way round.
     ///
     /// # Panics
     /// If `qp` is not of this NIC.
     pub fn reset_qp(&mut self, qp: QpId, send_psn: Psn, recv_psn: Psn, now: Time) {
-        self.responses.retain(|(index, _)| *index != qp.0);
         let state = &mut self.qps[qp.index()];
         state.requester.fail(Status::Flushed, now, &mut self.completions);
-        let stats = state.stats();
-        state.config.send_psn = send_psn;
-        state.config.recv_psn = recv_psn;
-        state.requester = Requester::new(qp, &state.config);
-        state.responder = Responder::new(qp, &state.config);
-        state.requester.stats = stats.requester;
-        state.responder.stats = stats.responder;
-        state.waiting_ack = None;
+        state.restart(qp, send_psn, recv_psn);
     }
 
     /// Queues a message. Returns its number on this QP, counted from 0: its
-    /// completion and, at the other end, its arrival carry the same.
+    /// completion and, at the other end, its arrival carry the same. READs and
+    /// atomics have a count of their own.
     ///
     /// # Errors
     /// If the QP has failed, or the message can't be sent on any QP.
@@ -151,6 +110,24 @@ impl Nic {
     /// If `qp` is not of this NIC.
     pub fn pending(&self, qp: QpId) -> usize {
         self.qps[qp.index()].requester.pending()
+    }
+
+    /// Gives the responder of `qp` buffers for `n` SENDs, as far as its
+    /// [receive queue](crate::QpConfig::receive_queue) has room.
+    ///
+    /// # Panics
+    /// If `qp` is not of this NIC.
+    pub fn post_receives(&mut self, qp: QpId, n: u32) {
+        self.qps[qp.index()].responder.post_receives(n);
+    }
+
+    /// What the peer's atomics have made of the word at the beginning of our
+    /// region.
+    ///
+    /// # Panics
+    /// If `qp` is not of this NIC.
+    pub fn atomic_word(&self, qp: QpId) -> u64 {
+        self.qps[qp.index()].responder.word()
     }
 
     /// Whether `qp` has failed, as requester or as responder.
@@ -205,18 +182,15 @@ impl Nic {
         let qp = &mut self.qps[index as usize];
         let kind = roce.opcode.kind();
         if kind.is_response() {
-            let response = match (kind, roce.aeth(frame)) {
-                (Kind::Ack, Some(aeth)) => Response::of(aeth),
-                _ => Response::Unexpected,
-            };
+            let response = Response::of(kind, roce, frame);
             qp.requester.on_response(response, roce.psn, now, &mut self.completions);
             self.after_requester(index);
         } else {
-            let reply = qp.responder.on_request(kind, roce, frame, now, &mut self.received);
+            qp.responder.on_request(kind, roce, frame, now, &mut self.received);
             if qp.responder.has_failed() {
                 qp.requester.fail(Status::Flushed, now, &mut self.completions);
             }
-            self.after_responder(index, reply);
+            self.after_responder(index);
         }
     }
 
@@ -230,8 +204,8 @@ impl Nic {
                     self.after_requester(index);
                 }
                 Timer::Ack => {
-                    let reply = qp.responder.on_timer(now);
-                    self.after_responder(index, reply);
+                    qp.responder.on_timer(now);
+                    self.after_responder(index);
                 }
             }
         }
@@ -242,27 +216,23 @@ impl Nic {
     /// nothing else happens before. A time that has come already means: now.
     /// It may turn out that there was nothing to do.
     pub fn next_deadline(&self) -> Option<Time> {
-        let waiting = !self.responses.is_empty() || !self.ready.is_empty();
+        let waiting = !self.answering.is_empty() || !self.ready.is_empty();
         let port = waiting.then(|| self.pacer.free_at());
         [port, self.timers.next()].into_iter().flatten().min()
     }
 
-    /// The next frame, if one may leave now: ACKs and NAKs first, then the QPs
-    /// in turn, a packet each. `None` also if `pool` has none to give; then
-    /// everything stays as it is.
+    /// The next frame, if one may leave now: ACKs, NAKs and answers to atomics
+    /// first, then the QPs in turn, a request or a packet of READ data each; a
+    /// QP with both takes them by turns. Answers of one QP leave in the order
+    /// they were decided on, so an ACK may have to wait for READ data. `None`
+    /// also if `pool` has none to give; then everything stays as it is.
     pub fn poll_transmit<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<P::Frame> {
         if !self.pacer.is_free(now) {
             return None;
         }
-        let frame = match self.responses.front() {
-            Some(&(index, response)) => {
-                let frame = self.qps[index as usize].emit_response(&response, pool);
-                if frame.is_some() {
-                    self.responses.pop_front();
-                }
-                frame
-            }
-            None => self.transmit_request(now, pool)?,
+        let frame = match self.transmit_answer(pool) {
+            Some(frame) => frame,
+            None => self.transmit_data(now, pool)?,
         };
         let Some(frame) = frame else {
             self.stats.no_frame += 1;
@@ -275,24 +245,59 @@ impl Nic {
         Some(frame)
     }
 
-    /// The next data packet. `None`: there is none; `Some(None)`: there is no
-    /// frame for it.
-    fn transmit_request<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<Option<P::Frame>> {
+    /// The next ACK, NAK or answer to an atomic. `None`: there is none;
+    /// `Some(None)`: there is no frame for it.
+    fn transmit_answer<P: Pool>(&mut self, pool: &mut P) -> Option<Option<P::Frame>> {
+        loop {
+            let index = *self.answering.front()?;
+            let qp = &mut self.qps[index as usize];
+            let frame = match qp.responder.data_waits() {
+                Some(false) => {
+                    let Some(frame) = qp.emit_answer(pool) else { return Some(None) };
+                    Some(frame)
+                }
+                // Answered before a reset.
+                _ => None,
+            };
+            self.answering.pop_front();
+            if qp.responder.data_waits() == Some(false) {
+                self.answering.push_back(index);
+            } else {
+                qp.answering = false;
+                self.make_ready(index);
+            }
+            if frame.is_some() {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// The next request or packet of READ data. `None`: there is none;
+    /// `Some(None)`: there is no frame for it.
+    fn transmit_data<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<Option<P::Frame>> {
         loop {
             let index = *self.ready.front()?;
             let qp = &mut self.qps[index as usize];
-            let Some(packet) = qp.requester.next_packet() else {
-                qp.ready = false;
-                self.ready.pop_front();
-                continue;
+            let request = qp.requester.next_packet();
+            let data = qp.responder.data_waits() == Some(true);
+            let frame = match request {
+                Some(request) if !data || qp.data_last => qp.emit_request(&request, now, pool),
+                _ if data => qp.emit_answer(pool),
+                _ => {
+                    qp.ready = false;
+                    self.ready.pop_front();
+                    continue;
+                }
             };
-            let Some(frame) = qp.emit_request(&packet, pool) else { return Some(None) };
-            qp.requester.sent(&packet, now);
+            if frame.is_none() {
+                return Some(None);
+            }
             self.ready.rotate_left(1);
             if let Some(deadline) = qp.requester.deadline() {
                 self.timers.arm(index, Timer::Retransmit, deadline);
             }
-            return Some(Some(frame));
+            self.make_answering(index);
+            return Some(frame);
         }
     }
 
@@ -339,28 +344,29 @@ impl Nic {
         self.make_ready(index);
     }
 
-    fn after_responder(&mut self, index: u32, reply: Option<Acknowledge>) {
+    fn after_responder(&mut self, index: u32) {
         let qp = &mut self.qps[index as usize];
+        self.stats.responses_dropped += core::mem::take(&mut qp.responder.dropped);
         if let Some(deadline) = qp.responder.deadline() {
             self.timers.arm(index, Timer::Ack, deadline);
         }
-        let Some(response) = reply else { return };
-        let ack = response.aeth.is_ack();
-        // Duplicates are acknowledged one by one, all with the same PSN.
-        if ack && qp.waiting_ack == Some(response.psn) {
-            return;
-        }
-        if ack && self.responses.len() >= MAX_RESPONSES {
-            self.stats.responses_dropped += 1;
-            return;
-        }
-        qp.waiting_ack = ack.then_some(response.psn);
-        self.responses.push_back((index, response));
+        self.make_answering(index);
+        self.make_ready(index);
     }
 
+    /// Lets a QP answer, if it has to before others send data.
+    fn make_answering(&mut self, index: u32) {
+        let qp = &mut self.qps[index as usize];
+        if !qp.answering && qp.responder.data_waits() == Some(false) {
+            qp.answering = true;
+            self.answering.push_back(index);
+        }
+    }
+
+    /// Lets a QP take part, if it has requests or READ data to send.
     fn make_ready(&mut self, index: u32) {
         let qp = &mut self.qps[index as usize];
-        if !qp.ready && qp.requester.next_packet().is_some() {
+        if !qp.ready && qp.has_data() {
             qp.ready = true;
             self.ready.push_back(index);
         }
@@ -369,49 +375,3 @@ impl Nic {
 
 /// One of the counters of a port.
 type Counter = fn(&mut PortStats) -> &mut u64;
-
-impl Qp {
-    fn has_failed(&self) -> bool {
-        self.requester.has_failed() || self.responder.has_failed()
-    }
-
-    fn stats(&self) -> QpStats {
-        QpStats { requester: self.requester.stats, responder: self.responder.stats }
-    }
-
-    fn emit_response<P: Pool>(&mut self, ack: &Acknowledge, pool: &mut P) -> Option<P::Frame> {
-        let mut frame = pool.alloc(self.headers.frame_len(Aeth::LEN))?;
-        self.next_ip_id();
-        self.headers.emit_ack(self.config.remote_qpn, ack.psn, ack.aeth, frame.bytes_mut());
-        if self.waiting_ack == Some(ack.psn) && ack.aeth.is_ack() {
-            self.waiting_ack = None;
-        }
-        Some(frame)
-    }
-
-    fn emit_request<P: Pool>(&mut self, packet: &Packet, pool: &mut P) -> Option<P::Frame> {
-        let pad = packet.len.wrapping_neg() & 3;
-        let ext = if packet.reth.is_some() { Reth::LEN } else { 0 };
-        let mut frame = pool.alloc(self.headers.frame_len(ext + packet.len + pad))?;
-        self.next_ip_id();
-        let mut bth = Bth::new(packet.opcode, self.config.remote_qpn, packet.psn);
-        bth.pad = pad as u8;
-        bth.ack_req = packet.ack_req;
-        self.headers.emit(&bth, frame.bytes_mut(), |body| {
-            let (header, body) = body.split_at_mut(ext);
-            if let Some(reth) = packet.reth {
-                header.copy_from_slice(&reth.to_bytes());
-            }
-            let (payload, pad) = body.split_at_mut(packet.len);
-            packet.content.fill(packet.offset, payload);
-            pad.fill(0);
-        });
-        Some(frame)
-    }
-
-    /// Hosts number their IPv4 packets.
-    fn next_ip_id(&mut self) {
-        self.headers.set_ip_id(self.ip_id);
-        self.ip_id = self.ip_id.wrapping_add(1);
-    }
-}

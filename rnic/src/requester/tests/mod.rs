@@ -1,5 +1,10 @@
 //! The rules of the requester, one by one.
 
+mod fetch;
+mod waiting;
+
+use common::psn::Psn;
+
 use super::*;
 use crate::config::lab_ip;
 
@@ -52,7 +57,7 @@ impl Bench {
         self.send().into_iter().map(|(_, psn, _)| psn).collect()
     }
 
-    fn respond(&mut self, response: Response, psn: u32) {
+    fn respond(&mut self, response: Response<'_>, psn: u32) {
         self.now += Span::from_micros(10);
         let psn = Psn::new(0xff_fffe).offset(psn);
         self.requester.on_response(response, psn, self.now, &mut self.completions);
@@ -92,7 +97,12 @@ fn a_message_is_cut_into_packets() {
     let mut packets = Vec::new();
     while let Some(packet) = bench.requester.next_packet() {
         bench.requester.sent(&packet, Time::ZERO);
-        packets.push((packet.opcode, packet.offset, packet.len, packet.reth.map(|r| r.len)));
+        let payload = packet.payload.expect("a message has payload");
+        let announced = match packet.extension {
+            Extension::Reth(reth) => Some(reth.len),
+            _ => None,
+        };
+        packets.push((packet.opcode, payload.offset, payload.len, announced));
     }
     assert_eq!(
         packets,

@@ -1,0 +1,62 @@
+//! What a packet of the reverse direction says about the requests.
+
+use super::{AethKind, Kind, Position, Roce};
+use crate::psn::Psn;
+
+/// An ACK, NAK, READ response or atomic ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// What it says.
+    pub verdict: Verdict,
+    /// PSN of its BTH.
+    pub psn: Psn,
+    /// MSN of its AETH; `None` for a middle READ response, which has none.
+    pub msn: Option<u32>,
+}
+
+/// What an answer says about its PSN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// ACK: everything up to and including it has arrived.
+    Acknowledged,
+    /// READ response or atomic ACK: everything before it has arrived, and here
+    /// is what it asked for.
+    Response(Position),
+    /// RNR NAK: everything before it has arrived; it is to come again later.
+    NotReady,
+    /// NAK, PSN sequence error: everything before it has arrived; it is missing.
+    Missing,
+    /// An error that no gateway can help with.
+    Failed,
+}
+
+impl Answer {
+    /// Reads an answer; `None` if the packet is none.
+    pub fn of(roce: &Roce, frame: &[u8]) -> Option<Self> {
+        let aeth = roce.aeth(frame);
+        let verdict = match (roce.kind(), aeth.map(|aeth| aeth.kind())) {
+            (Kind::ReadResponse(position), _) => Verdict::Response(position),
+            (Kind::AtomicAck, _) => Verdict::Response(Position::Only),
+            (Kind::Ack, Some(AethKind::Ack { .. })) => Verdict::Acknowledged,
+            (Kind::Ack, Some(AethKind::Rnr { .. })) => Verdict::NotReady,
+            (Kind::Ack, Some(AethKind::Nak { code: 0 })) => Verdict::Missing,
+            (Kind::Ack, _) => Verdict::Failed,
+            _ => return None,
+        };
+        Some(Self { verdict, psn: roce.psn, msn: aeth.map(|aeth| aeth.msn) })
+    }
+
+    /// Whether it asks for its PSN, rather than answering it.
+    pub const fn is_nak(&self) -> bool {
+        matches!(self.verdict, Verdict::NotReady | Verdict::Missing | Verdict::Failed)
+    }
+
+    /// Whether other answers may follow it at once: whether it does not leave
+    /// a READ response message unfinished.
+    pub const fn ends_message(&self) -> bool {
+        match self.verdict {
+            Verdict::Response(position) => position.ends_message(),
+            _ => true,
+        }
+    }
+}

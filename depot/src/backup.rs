@@ -1,0 +1,217 @@
+//! The backup pool: what was delivered and the destination has not
+//! acknowledged, and when it is resent.
+
+use std::collections::VecDeque;
+
+use common::frame::{Frame, Packet, Shared};
+use common::metrics::Metric;
+use common::psn::Seq;
+use common::rtt::Rtt;
+use common::time::{Span, Time};
+use common::window::Window;
+
+use crate::{Actions, Config, Cx, Flow};
+
+/// Round trip to the destination until one was measured.
+const DOWNSTREAM_RTT: Span = Span::from_millis(1);
+/// Shortest derived `t_out`: RNICs coalesce ACKs.
+const T_OUT_MIN: Span = Span::from_micros(500);
+
+/// Why packets are resent to the destination.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Local {
+    /// It sent a NAK.
+    Nak,
+    /// It did not answer in time.
+    Timeout,
+}
+
+/// The newest packets that were delivered, without a hole, up to `expected`.
+pub(crate) struct Backup<F: Frame> {
+    /// The PSNs of a READ request but the first have no handle.
+    kept: Window<Option<F::Shared>>,
+    /// Delivered packets that the destination has yet to answer, oldest first,
+    /// with the time of their delivery.
+    asks: VecDeque<(Seq, Time)>,
+    /// When the destination last acknowledged something new, or packets were
+    /// last resent.
+    touched: Time,
+    /// When packets were last resent.
+    resent: Time,
+    /// Resends because of a timeout since the destination acknowledged
+    /// something.
+    retries: u32,
+    rtt: Rtt,
+}
+
+impl<F: Frame> Backup<F> {
+    pub fn new(next: Seq) -> Self {
+        Self {
+            kept: Window::new(next),
+            asks: VecDeque::new(),
+            touched: Time::ZERO,
+            resent: Time::ZERO,
+            retries: 0,
+            rtt: Rtt::guess(DOWNSTREAM_RTT),
+        }
+    }
+
+    /// Whether `seq` and all that was delivered after it can be resent.
+    pub fn holds_from(&self, seq: Seq) -> bool {
+        self.kept.get(seq).is_some_and(Option::is_some)
+    }
+
+    /// Keeps a packet that is being delivered, and says what to transmit. What
+    /// the destination hasn't acknowledged and the pool has no room for is
+    /// forgotten, oldest first.
+    pub fn keep<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        seq: Seq,
+        count: u32,
+        asks: bool,
+        packet: Packet<F>,
+    ) -> Packet<F> {
+        if self.kept.end() != seq {
+            self.clear(cx);
+        }
+        self.kept.skip_to(seq);
+        if asks {
+            self.asks.push_back((seq, cx.now));
+        }
+        let len = packet.bytes().len();
+        while !cx.backup.take(len) {
+            cx.out.count(Metric::BackupFull, 1);
+            if self.kept.is_empty() {
+                self.kept.skip_to(seq + u64::from(count));
+                return packet;
+            }
+            let oldest = self.kept.start();
+            self.release(cx, oldest.next());
+        }
+        cx.out.count(Metric::CreatedHandle, 1);
+        let shared = match packet {
+            Packet::Owned(frame) => frame.share(),
+            Packet::Shared(shared) => shared,
+        };
+        self.kept.push(Some(shared.clone()));
+        for _ in 1..count {
+            self.kept.push(None);
+        }
+        Packet::Shared(shared)
+    }
+
+    /// The destination has everything before `acked`.
+    pub fn acknowledge<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) {
+        let mut answered = None;
+        while let Some((seq, at)) = self.asks.front().copied().filter(|(seq, _)| *seq < acked) {
+            answered = Some((seq, at));
+            self.asks.pop_front();
+        }
+        // An answer after a resend may be to either copy (Karn).
+        if let Some((seq, at)) = answered
+            && seq.next() == acked
+            && at > self.resent
+        {
+            self.rtt.sample(cx.now.since(at));
+        }
+        self.touched = cx.now;
+        self.retries = 0;
+        self.release(cx, acked);
+    }
+
+    /// Forgets everything.
+    pub fn clear<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        self.asks.clear();
+        self.release(cx, self.kept.end());
+    }
+
+    fn release<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, floor: Seq) {
+        while self.kept.start() < floor
+            && let Some(handle) = self.kept.pop()
+        {
+            if let Some(handle) = handle {
+                cx.backup.give(handle.bytes().len());
+                cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
+            }
+        }
+        // The further PSNs of a READ request are of no use without it.
+        while self.kept.get(self.kept.start()).is_some_and(Option::is_none) {
+            self.kept.pop();
+        }
+    }
+
+    /// Sends `from ..= to` to the destination again, in order.
+    pub fn resend<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, from: Seq, to: Seq, why: Local) {
+        let mut n = 0;
+        let mut seq = from.max(self.kept.start());
+        while seq <= to
+            && let Some(handle) = self.kept.get(seq)
+        {
+            if let Some(handle) = handle {
+                n += 1;
+                cx.out.deliver(Packet::Shared(handle.clone()));
+            }
+            seq = seq.next();
+        }
+        cx.out.count(Metric::CreatedHandle, n);
+        cx.out.count(if why == Local::Nak { Metric::LocalNak } else { Metric::LocalTimeout }, n);
+        (self.touched, self.resent) = (cx.now, cx.now);
+    }
+
+    /// Time that the destination is given to answer.
+    pub fn t_out(&self, config: &Config) -> Span {
+        config.t_out.unwrap_or_else(|| (self.rtt.with_margin() * 2).max(T_OUT_MIN))
+    }
+
+    /// Takes one of the resends that are left.
+    pub fn may_retry(&mut self, config: &Config) -> bool {
+        let may = self.retries < u32::from(config.local_retries);
+        self.retries += u32::from(may);
+        may
+    }
+
+    /// When the oldest packet that asks for an answer counts as lost.
+    fn due(&self, config: &Config) -> Time {
+        let Some((_, at)) = self.asks.front() else { return Time::NEVER };
+        self.touched.max(*at) + self.t_out(config) * (1 << self.retries.min(8))
+    }
+}
+
+impl<F: Frame> Flow<F> {
+    /// Delivers the packet with the number `expected` was before, keeping a
+    /// handle if the destination's answers to this flow can be told.
+    pub(crate) fn hand_over<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        seq: Seq,
+        count: u32,
+        asks: bool,
+        packet: Packet<F>,
+    ) {
+        let packet = match cx.out.requester() {
+            Some(_) => self.backup.keep(cx, seq, count, asks, packet),
+            None => packet,
+        };
+        cx.out.deliver(packet);
+    }
+
+    pub(crate) fn local_due(&self, config: &Config) -> Time {
+        self.backup.due(config)
+    }
+
+    /// The destination hasn't answered in time: all that it has not
+    /// acknowledged, up to and including the packet that asked, goes again, in
+    /// order†.
+    pub(crate) fn resend_unanswered<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        let Some((asked, _)) = self.backup.asks.front().copied() else { return };
+        let from = self.acked.unwrap_or(self.backup.kept.start());
+        if !self.backup.holds_from(from) || !self.backup.may_retry(cx.config) {
+            // From here on the source has to find out by itself.
+            cx.out.count(Metric::LocalExhausted, 1);
+            self.backup.clear(cx);
+            return self.forward_nak(cx, Metric::NakAfterGiveUp);
+        }
+        self.backup.resend(cx, from, asked, Local::Timeout);
+    }
+}

@@ -1,0 +1,139 @@
+//! READ responses and atomic ACKs of the destination, kept until they are
+//! known to have crossed the long-haul link.
+//!
+//! They carry the PSNs of their requests, and can't be asked for with a NAK.
+//! The gateway at the requester knows from the requests which ones to expect;
+//! what is missing it asks for with a FETCH.
+
+use std::collections::VecDeque;
+
+use common::control::Fetch;
+use common::frame::{Class, Frame, Packet, Shared};
+use common::metrics::Metric;
+use common::psn::Seq;
+use common::time::{Span, Time};
+
+use crate::{Actions, Cx, Flow};
+
+/// They are kept for so many round trips if nothing is heard of them.
+const KEPT_FOR: u64 = 6;
+
+/// A packet that was sent on.
+struct Response<S> {
+    seq: Seq,
+    /// When its newest copy left.
+    sent: Time,
+    /// It left more than once.
+    resent: bool,
+    handle: S,
+}
+
+/// The newest responses, in the order of their PSNs.
+pub(crate) struct Responses<S> {
+    kept: VecDeque<Response<S>>,
+}
+
+impl<S: Shared> Responses<S> {
+    pub const fn new() -> Self {
+        Self { kept: VecDeque::new() }
+    }
+
+    fn position(&self, seq: Seq) -> Result<usize, usize> {
+        self.kept.binary_search_by_key(&seq, |response| response.seq)
+    }
+
+    /// When the oldest one is too old.
+    pub fn due(&self, rtt: Span) -> Time {
+        self.kept.front().map_or(Time::NEVER, |oldest| oldest.sent + rtt * KEPT_FOR)
+    }
+}
+
+impl<F: Frame> Flow<F> {
+    /// Keeps a response that passes, and says what to transmit.
+    pub(crate) fn keep_response<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: F,
+        seq: Seq,
+    ) -> Packet<F> {
+        if !cx.config.keeps_responses || self.life.is_none() {
+            return Packet::Owned(frame);
+        }
+        // A repeated READ is answered again: from here on the old answers are
+        // void.
+        let at = self.responses.position(seq).unwrap_or_else(|at| at);
+        while self.responses.kept.len() > at {
+            let newest = self.responses.kept.pop_back();
+            release::<F, A>(cx, newest);
+        }
+        while !cx.cache.take(frame.bytes().len()) {
+            let Some(oldest) = self.responses.kept.pop_front() else {
+                cx.out.count(Metric::ResponseCacheFull, 1);
+                return Packet::Owned(frame);
+            };
+            release::<F, A>(cx, Some(oldest));
+        }
+        cx.out.count(Metric::CreatedHandle, 1);
+        let handle = frame.share();
+        let packet = Packet::Shared(handle.clone());
+        self.responses.kept.push_back(Response { seq, sent: cx.now, resent: false, handle });
+        packet
+    }
+
+    /// The requester's gateway lacks responses; already authenticated and of
+    /// this life.
+    pub fn on_fetch<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, fetch: &Fetch) {
+        let expected = fetch.expected.unwrap_near(self.sequence.expected());
+        while self.responses.kept.front().is_some_and(|oldest| oldest.seq < expected) {
+            let oldest = self.responses.kept.pop_front();
+            release::<F, A>(cx, oldest);
+        }
+        let (patience, under_way) = (self.rtt.scale(5, 4), self.rtt.scale(3, 4));
+        let (mut resent, mut absent) = (0, 0);
+        for range in &fetch.missing {
+            let start = range.start.unwrap_near(expected);
+            let end = start + u64::from(range.len);
+            let first = self.responses.position(start).unwrap_or_else(|at| at);
+            let mut found = 0;
+            for response in self.responses.kept.range_mut(first..) {
+                if response.seq >= end {
+                    break;
+                }
+                found += 1;
+                // The copy that left last may still be under way.
+                let wait = if response.resent { patience } else { under_way };
+                if cx.now < response.sent + wait {
+                    continue;
+                }
+                (response.sent, response.resent) = (cx.now, true);
+                resent += 1;
+                cx.out.answer(Packet::Shared(response.handle.clone()), Class::High);
+            }
+            absent += u64::from(range.len).saturating_sub(found);
+        }
+        cx.out.count(Metric::CreatedHandle, resent);
+        cx.out.count(Metric::ResponseResent, resent);
+        cx.out.count(Metric::ResponseUncached, absent);
+    }
+
+    /// Drops what nobody will ask for any more.
+    pub(crate) fn age_responses<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        while cx.now >= self.responses.due(self.rtt) {
+            let oldest = self.responses.kept.pop_front();
+            release::<F, A>(cx, oldest);
+        }
+    }
+
+    pub(crate) fn drop_responses<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        while let Some(oldest) = self.responses.kept.pop_front() {
+            release::<F, A>(cx, Some(oldest));
+        }
+    }
+}
+
+fn release<F: Frame, A: Actions<F>>(cx: &mut Cx<'_, A>, response: Option<Response<F::Shared>>) {
+    if let Some(Response { handle, .. }) = response {
+        cx.cache.give(handle.bytes().len());
+        cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
+    }
+}

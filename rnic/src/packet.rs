@@ -1,0 +1,101 @@
+//! Packets that are about to leave: what the two sides of a QP decide, and how
+//! it becomes a frame.
+
+use common::frame::{Frame, Pool};
+use common::psn::Psn;
+use common::wire::{Aeth, AtomicEth, Bth, Headers, Opcode, Reth};
+
+use crate::content::Content;
+
+/// The extension header of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extension {
+    None,
+    Reth(Reth),
+    Atomic(AtomicEth),
+    Aeth(Aeth),
+    /// And the value that the atomic found.
+    AtomicAck(Aeth, u64),
+}
+
+/// Payload: a part of a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payload {
+    pub(crate) content: Content,
+    /// Where in the message it begins.
+    pub(crate) offset: u64,
+    /// Its length.
+    pub(crate) len: usize,
+}
+
+/// A packet of either side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub(crate) opcode: Opcode,
+    pub(crate) psn: Psn,
+    pub(crate) ack_req: bool,
+    pub(crate) extension: Extension,
+    pub(crate) payload: Option<Payload>,
+}
+
+impl Extension {
+    const fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Reth(_) => Reth::LEN,
+            Self::Atomic(_) => AtomicEth::LEN,
+            Self::Aeth(_) => Aeth::LEN,
+            Self::AtomicAck(..) => Aeth::LEN + size_of::<u64>(),
+        }
+    }
+
+    /// Writes it to `out`, which is as long as it.
+    fn emit(&self, out: &mut [u8]) {
+        match self {
+            Self::None => {}
+            Self::Reth(reth) => out.copy_from_slice(&reth.to_bytes()),
+            Self::Atomic(eth) => out.copy_from_slice(&eth.to_bytes()),
+            Self::Aeth(aeth) => out.copy_from_slice(&aeth.to_bytes()),
+            Self::AtomicAck(aeth, original) => {
+                let (head, tail) = out.split_at_mut(Aeth::LEN);
+                head.copy_from_slice(&aeth.to_bytes());
+                tail.copy_from_slice(&original.to_be_bytes());
+            }
+        }
+    }
+}
+
+impl Packet {
+    /// Bytes of payload.
+    pub(crate) fn payload_len(&self) -> usize {
+        self.payload.as_ref().map_or(0, |payload| payload.len)
+    }
+
+    /// The frame, if `pool` has one.
+    pub(crate) fn emit<P: Pool>(
+        &self,
+        headers: &Headers,
+        dest_qpn: u32,
+        pool: &mut P,
+    ) -> Option<P::Frame> {
+        let len = self.payload_len();
+        let pad = len.wrapping_neg() & 3;
+        let ext = self.extension.len();
+        let mut frame = pool.alloc(headers.frame_len(ext + len + pad))?;
+        let bth = Bth {
+            pad: pad as u8, // at most 3
+            ack_req: self.ack_req,
+            ..Bth::new(self.opcode, dest_qpn, self.psn)
+        };
+        headers.emit(&bth, frame.bytes_mut(), |body| {
+            let (header, body) = body.split_at_mut(ext);
+            self.extension.emit(header);
+            let (payload, pad) = body.split_at_mut(len);
+            if let Some(Payload { content, offset, .. }) = self.payload {
+                content.fill(offset, payload);
+            }
+            pad.fill(0);
+        });
+        Some(frame)
+    }
+}

@@ -1,0 +1,331 @@
+//! What a requester makes of a response.
+//!
+//! Rules, with `rxe_comp.c` as the reference:
+//!
+//! - An ACK acknowledges every PSN up to its own; a NAK every PSN before its
+//!   own, and makes the requester go back to it. READ data and the answer to
+//!   an atomic acknowledge every PSN before their own.
+//! - None of them acknowledges a READ or atomic that is not answered
+//!   completely. A response to a later request, or an ACK of its own PSN, tells
+//!   that the answer was lost: an *implied NAK*, obeyed like one that is said
+//!   ([`ImpliedNak`]).
+//! - READ data is taken in order, from FIRST or ONLY to LAST or ONLY. A FIRST
+//!   or ONLY in the middle is right if its PSN is that of the newest request
+//!   for the READ; a responder may also go on with MIDDLE or LAST.
+//! - An ACK or NAK with the PSN of the data that is expected next, between the
+//!   packets of a READ response, ends the QP. So does anything else that can't
+//!   answer the request it is for.
+
+use std::collections::VecDeque;
+
+use common::psn::{Psn, Seq};
+use common::time::Time;
+use common::wire::{Aeth, AethKind, Kind, Position, Roce};
+
+use super::{Entry, Requester, take};
+use crate::config::{ImpliedNak, SecondNak, rnr_delay};
+use crate::work::{Completion, Status, WorkKind};
+
+/// READs that a responder may have completed and not acknowledged: more than
+/// may be on their way.
+const MAX_AHEAD: i32 = 128;
+
+/// What a response is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Response<'a> {
+    Ack {
+        msn: u32,
+    },
+    /// PSN sequence error.
+    Nak {
+        msn: u32,
+    },
+    Rnr {
+        timer: u8,
+        msn: u32,
+    },
+    /// A NAK after which there is nothing to try.
+    Refused(Status),
+    /// Data of a READ; the middle ones carry no MSN.
+    Data {
+        position: Position,
+        msn: Option<u32>,
+        payload: &'a [u8],
+    },
+    Atomic {
+        original: u64,
+        msn: u32,
+    },
+    /// READ data or an answer to an atomic that is no positive one: nothing
+    /// sends it, and rxe gives the QP up.
+    Unexpected,
+    /// Reserved syndrome: left to the timeout.
+    Ignored,
+}
+
+impl<'a> Response<'a> {
+    pub(crate) fn of(kind: Kind, roce: &Roce, frame: &'a [u8]) -> Self {
+        let aeth = roce.aeth(frame);
+        let good = aeth.is_none_or(Aeth::is_ack);
+        match (kind, aeth) {
+            (Kind::Ack, Some(aeth)) => Self::acknowledgement(aeth),
+            (Kind::ReadResponse(position), _) if good => {
+                let msn = aeth.map(|aeth| aeth.msn);
+                Self::Data { position, msn, payload: roce.payload(frame) }
+            }
+            (Kind::AtomicAck, Some(aeth)) if good => match roce.atomic_original(frame) {
+                Some(original) => Self::Atomic { original, msn: aeth.msn },
+                None => Self::Unexpected,
+            },
+            _ => Self::Unexpected,
+        }
+    }
+
+    /// What the AETH of an ACK packet says.
+    fn acknowledgement(aeth: Aeth) -> Self {
+        let msn = aeth.msn;
+        match aeth.kind() {
+            AethKind::Ack { .. } => Self::Ack { msn },
+            AethKind::Nak { code: 0 } => Self::Nak { msn },
+            AethKind::Nak { code: 1 } => Self::Refused(Status::RemoteInvalidRequest),
+            AethKind::Nak { code: 2 } => Self::Refused(Status::RemoteAccess),
+            AethKind::Nak { .. } => Self::Refused(Status::RemoteOperation),
+            AethKind::Rnr { timer } => Self::Rnr { timer, msn },
+            AethKind::Reserved => Self::Ignored,
+        }
+    }
+}
+
+impl Requester {
+    pub(crate) fn on_response(
+        &mut self,
+        response: Response<'_>,
+        psn: Psn,
+        now: Time,
+        completions: &mut VecDeque<Completion>,
+    ) {
+        let seq = psn.unwrap_near(self.acked);
+        self.count(&response);
+        if seq >= self.high {
+            self.stats.beyond_sent += 1;
+        } else if seq < self.acked {
+            self.stats.stale += 1;
+        } else if response != Response::Ignored {
+            self.check_msn(&response, seq);
+            self.obey(&response, seq, now, completions);
+        }
+        let outstanding = self.next > self.acked && !self.failed;
+        self.deadline = outstanding.then(|| now + self.timeout());
+    }
+
+    fn count(&mut self, response: &Response<'_>) {
+        let counter = match response {
+            Response::Ack { .. } => &mut self.stats.acks,
+            Response::Nak { .. } => &mut self.stats.naks,
+            Response::Rnr { .. } => &mut self.stats.rnr_naks,
+            Response::Data { .. } => &mut self.stats.read_responses,
+            Response::Atomic { .. } => &mut self.stats.atomic_acks,
+            Response::Ignored => &mut self.stats.unexpected,
+            // Counted when they are looked at.
+            Response::Refused(_) | Response::Unexpected => return,
+        };
+        *counter += 1;
+    }
+
+    /// A response for a PSN that was sent and not acknowledged.
+    fn obey(
+        &mut self,
+        response: &Response<'_>,
+        seq: Seq,
+        now: Time,
+        completions: &mut VecDeque<Completion>,
+    ) {
+        let entry = loop {
+            let Some(&entry) = self.queue.front() else { return };
+            if seq <= entry.last {
+                break entry;
+            }
+            if entry.work.kind.is_fetch() {
+                return self.implied_nak(now, completions);
+            }
+            self.complete(None, now, completions);
+            self.progress();
+        };
+        match (entry.work.kind, response) {
+            (WorkKind::Read, Response::Data { .. }) if seq > self.acked => match self.implied_nak {
+                ImpliedNak::AnyGap => self.implied_nak(now, completions),
+                ImpliedNak::LaterRequest => self.stats.implied_naks_ignored += 1,
+            },
+            // Nothing that a responder sends; rxe discards it.
+            (WorkKind::Read, _) if seq > self.acked => self.stats.implied_naks_ignored += 1,
+            (WorkKind::Read, &Response::Data { position, payload, .. }) => {
+                self.on_data(&entry, position, payload, now, completions);
+            }
+            (WorkKind::Read, _) if self.reading => self.bad_response(now, completions),
+            (kind, &Response::Atomic { original, .. }) if kind.is_atomic() => {
+                self.on_original(kind, original);
+                self.measure(seq, now);
+                self.complete(Some(original), now, completions);
+                self.progress();
+            }
+            (kind, Response::Ack { .. }) if !kind.is_fetch() => {
+                self.measure(seq, now);
+                if seq == entry.last {
+                    self.complete(None, now, completions);
+                } else {
+                    self.reach(seq.next());
+                }
+                self.progress();
+            }
+            // Of a duplicate: the answer was lost. rxe would take it for one.
+            (_, Response::Ack { .. }) => self.implied_nak(now, completions),
+            (_, Response::Nak { .. }) => self.on_nak(seq, now, completions),
+            (_, &Response::Rnr { timer, .. }) => self.on_rnr(timer, seq, now, completions),
+            (_, &Response::Refused(status)) => {
+                self.reach(seq);
+                self.fail(status, now, completions);
+            }
+            _ => self.bad_response(now, completions),
+        }
+    }
+
+    fn on_nak(&mut self, seq: Seq, now: Time, completions: &mut VecDeque<Completion>) {
+        let moved = seq > self.acked;
+        self.reach(seq);
+        if moved && self.second_nak == SecondNak::Obey {
+            self.progress();
+        }
+        let second = self.going_back && self.second_nak == SecondNak::IgnoreUntilAck;
+        if second || self.rnr_until.is_some() {
+            self.stats.naks_ignored += 1;
+        } else {
+            self.retry(now, completions);
+        }
+    }
+
+    /// The answer to the oldest work request is not complete, and never will
+    /// be without asking again. What was on its way brings forth many of
+    /// these: even a NIC that obeys every NAK obeys one.
+    fn implied_nak(&mut self, now: Time, completions: &mut VecDeque<Completion>) {
+        if self.going_back || self.rnr_until.is_some() {
+            self.stats.implied_naks_ignored += 1;
+        } else {
+            self.stats.implied_naks += 1;
+            self.retry(now, completions);
+        }
+    }
+
+    fn on_rnr(&mut self, timer: u8, seq: Seq, now: Time, completions: &mut VecDeque<Completion>) {
+        self.reach(seq);
+        if take(self.rnr_retry, &mut self.rnr_retries_left) {
+            self.go_back();
+            self.rnr_until = Some(now + rnr_delay(timer));
+        } else {
+            self.fail(Status::RnrRetryExceeded, now, completions);
+        }
+    }
+
+    /// The data that is expected next.
+    fn on_data(
+        &mut self,
+        entry: &Entry,
+        position: Position,
+        payload: &[u8],
+        now: Time,
+        completions: &mut VecDeque<Completion>,
+    ) {
+        let seq = self.acked;
+        let offset = self.offset(entry, seq);
+        let len = (u64::from(entry.work.len) - offset).min(u64::from(self.pmtu));
+        let ends = seq == entry.last;
+        let in_order = match position.starts_message() {
+            true => !self.reading || seq == entry.asked_from,
+            false => self.reading,
+        };
+        if !in_order || position.ends_message() != ends || payload.len() as u64 != len {
+            return self.bad_response(now, completions);
+        }
+        let content = self.stream.fetched().message(entry.index);
+        let corrupt = content.mismatches(offset, payload);
+        self.stats.corrupt_bytes += corrupt;
+        if let Some(front) = self.queue.front_mut() {
+            front.corrupt += corrupt;
+        }
+        self.measure(seq, now);
+        self.reading = !ends;
+        if ends {
+            self.complete(None, now, completions);
+        } else {
+            self.reach(seq.next());
+        }
+        self.progress();
+    }
+
+    /// An atomic has found `original`.
+    fn on_original(&mut self, kind: WorkKind, original: u64) {
+        self.stats.wrong_originals += u64::from(original != self.word);
+        self.word = match kind {
+            WorkKind::FetchAdd { add } => original.wrapping_add(add),
+            WorkKind::CompareSwap { compare, swap } if compare == original => swap,
+            _ => original,
+        };
+    }
+
+    fn measure(&mut self, seq: Seq, now: Time) {
+        if let Some((timed, sent_at)) = self.timed
+            && timed == seq
+        {
+            self.stats.rtt.sample(now.since(sent_at));
+        }
+    }
+
+    fn bad_response(&mut self, now: Time, completions: &mut VecDeque<Completion>) {
+        self.stats.unexpected += 1;
+        self.fail(Status::BadResponse, now, completions);
+    }
+
+    /// A responder's MSN counts the messages that it has completed.
+    fn check_msn(&mut self, response: &Response<'_>, seq: Seq) {
+        let (msn, to, ack) = match *response {
+            Response::Ack { msn } => (msn, seq.next(), true),
+            Response::Nak { msn } | Response::Rnr { msn, .. } => (msn, seq, false),
+            Response::Data { msn: Some(msn), .. } | Response::Atomic { msn, .. } => {
+                // Its own request among them, and if it is a repeated answer
+                // also later ones.
+                let ahead = self.ahead(msn, self.covered(seq) as u64 + 1);
+                let not_sent = self.ahead(msn, self.started.wrapping_sub(self.first_number()));
+                self.stats.wrong_msn += u64::from(ahead < 0 || not_sent > 0);
+                return;
+            }
+            _ => return,
+        };
+        let covered = self.covered(to);
+        let ahead = self.ahead(msn, covered as u64);
+        // The ACK of a duplicate has the PSN of the newest SEND, WRITE or
+        // atomic, but counts READs behind it.
+        let reads = |n: i32| {
+            let behind = covered..covered + n as usize; // not negative, see below
+            n <= MAX_AHEAD
+                && self.queue.len() >= behind.end
+                && self.queue.range(behind).all(|entry| entry.work.kind == WorkKind::Read)
+        };
+        let right = ahead == 0 || (ack && ahead > 0 && reads(ahead));
+        self.stats.wrong_msn += u64::from(!right);
+    }
+
+    /// How many entries of the queue end before `to`.
+    fn covered(&self, to: Seq) -> usize {
+        self.queue.partition_point(|entry| entry.last < to)
+    }
+
+    /// Number of the oldest work request that is not completed.
+    fn first_number(&self) -> u64 {
+        self.queue.front().map_or(self.posted(), |oldest| oldest.number)
+    }
+
+    /// How far `msn` is ahead of the first `n` entries of the queue.
+    fn ahead(&self, msn: u32, n: u64) -> i32 {
+        let number = self.first_number() + n;
+        Psn::new(msn).distance(Psn::new(number as u32)) // its low 24 bits
+    }
+}

@@ -1,0 +1,132 @@
+//! What a responder has to say: one ordered stream per QP.
+//!
+//! An answer that overtook READ data would tell the requester that the data
+//! was lost, and one between the packets of a READ response would end the QP.
+//! So whatever is decided on while a READ is being answered waits behind it.
+
+use std::collections::VecDeque;
+
+use common::psn::{Psn, Seq};
+use common::wire::{Aeth, Opcode};
+
+use crate::content::Content;
+use crate::packet::{Extension, Packet, Payload};
+
+/// Answers of one QP that may wait for the port. Far more than a port that is
+/// polled ever holds; a bound for one that isn't.
+const MAX_ANSWERS: usize = 1 << 16;
+
+/// An ACK or NAK to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Acknowledge {
+    pub(super) psn: Psn,
+    pub(super) aeth: Aeth,
+}
+
+/// What is left to be sent of a READ response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadResponse {
+    pub(super) content: Content,
+    /// PSN of the next packet.
+    pub(super) next: Seq,
+    /// Where in the READ its data begins …
+    pub(super) offset: u64,
+    /// … and where the response ends.
+    pub(super) end: u64,
+    /// The next packet is the first of the message.
+    pub(super) starts: bool,
+    pub(super) msn: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    Acknowledge(Acknowledge),
+    /// What an atomic found.
+    Original {
+        psn: Psn,
+        aeth: Aeth,
+        original: u64,
+    },
+    Read(ReadResponse),
+}
+
+/// Answers that wait for the port, in the order they were decided on.
+#[derive(Default, Debug)]
+pub(super) struct Answers {
+    waiting: VecDeque<Answer>,
+}
+
+impl Answers {
+    /// Whether there is no room for another one.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= MAX_ANSWERS
+    }
+
+    pub(super) fn push(&mut self, answer: Answer) {
+        self.waiting.push_back(answer);
+    }
+
+    /// Whether the newest answer is this one.
+    pub(super) fn ends_with(&self, acknowledge: &Acknowledge) -> bool {
+        matches!(self.waiting.back(), Some(Answer::Acknowledge(newest)) if newest == acknowledge)
+    }
+
+    /// Whether there is an answer, and whether it is data of a READ.
+    pub(super) fn front_is_data(&self) -> Option<bool> {
+        self.waiting.front().map(|answer| matches!(answer, Answer::Read(_)))
+    }
+
+    /// The packet to be sent next.
+    pub(super) fn next_packet(&self, pmtu: u64) -> Option<Packet> {
+        let packet = |opcode, psn, extension, payload| Packet {
+            opcode,
+            psn,
+            ack_req: false,
+            extension,
+            payload,
+        };
+        Some(match *self.waiting.front()? {
+            Answer::Acknowledge(Acknowledge { psn, aeth }) => {
+                packet(Opcode::ACK, psn, Extension::Aeth(aeth), None)
+            }
+            Answer::Original { psn, aeth, original } => {
+                packet(Opcode::ATOMIC_ACK, psn, Extension::AtomicAck(aeth, original), None)
+            }
+            Answer::Read(read) => {
+                let len = (read.end - read.offset).min(pmtu);
+                let ends = read.offset + len == read.end;
+                let opcode = match (read.starts, ends) {
+                    (true, true) => Opcode::READ_RESPONSE_ONLY,
+                    (true, false) => Opcode::READ_RESPONSE_FIRST,
+                    (false, false) => Opcode::READ_RESPONSE_MIDDLE,
+                    (false, true) => Opcode::READ_RESPONSE_LAST,
+                };
+                let extension = if opcode.has_aeth() {
+                    Extension::Aeth(Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: read.msn })
+                } else {
+                    Extension::None
+                };
+                let payload =
+                    Payload { content: read.content, offset: read.offset, len: len as usize };
+                packet(opcode, read.next.psn(), extension, Some(payload))
+            }
+        })
+    }
+
+    /// The packet from [`next_packet`](Self::next_packet) is leaving.
+    pub(super) fn sent(&mut self, pmtu: u64) {
+        if let Some(Answer::Read(read)) = self.waiting.front_mut()
+            && read.offset + pmtu < read.end
+        {
+            read.offset += pmtu;
+            read.next = read.next.next();
+            read.starts = false;
+        } else {
+            self.waiting.pop_front();
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+}

@@ -1,0 +1,187 @@
+//! What comes back from the destination, on its way to the source.
+
+use common::control::Fetch;
+use common::frame::{Frame, Packet};
+use common::metrics::Metric;
+use common::psn::Seq;
+use common::time::{Span, Time};
+use common::wire::{Answer, Roce, Verdict};
+
+use crate::reads::Order;
+use crate::timers::TAIL_MIN;
+use crate::{Actions, Config, Cx, Flow};
+
+/// How often missing responses are fetched before the source has to ask
+/// again.
+const TRIES: u32 = 3;
+
+impl<F: Frame> Flow<F> {
+    /// An answer of the destination, with a valid ICRC. It goes on to the
+    /// source, at once or when the READ responses before it have come.
+    pub fn on_answer<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: F,
+        roce: &Roce,
+        answer: Answer,
+    ) {
+        self.heard = cx.now;
+        if let Some(pmtu) = roce.path_mtu() {
+            self.pmtu.set(pmtu);
+        }
+        if self.is_bypassed() {
+            return cx.out.answer(frame);
+        }
+        let seq = answer.psn.unwrap_near(self.next);
+        match self.reads.order(seq, &answer) {
+            Order::Early if self.may_hold(cx, &frame) => self.hold_answer(cx, seq, answer, frame),
+            Order::Early => {
+                self.release_answers(cx);
+                self.pass_answer(cx, seq, answer, frame);
+            }
+            Order::Pass => self.pass_answer(cx, seq, answer, frame),
+            Order::Expected => {
+                let was_holding = self.reads.is_holding();
+                self.pass_answer(cx, seq, answer, frame);
+                self.drain_answers(cx, false);
+                if was_holding && !self.reads.is_holding() {
+                    cx.out.count(Metric::ReadGapsFilled, 1);
+                }
+            }
+        }
+    }
+
+    /// Whether answers may wait for what the peer is to send again.
+    fn may_hold<A>(&self, cx: &mut Cx<'_, A>, frame: &F) -> bool {
+        self.peer_keeps_responses() && cx.pool.take(frame.bytes().len())
+    }
+
+    fn peer_keeps_responses(&self) -> bool {
+        let known = self.knowledge.as_ref().is_some_and(|known| known.keeps_responses);
+        self.is_protected() && known
+    }
+
+    fn hold_answer<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        seq: Seq,
+        answer: Answer,
+        frame: F,
+    ) {
+        let is_first = !self.reads.is_holding();
+        let len = frame.bytes().len();
+        match self.reads.hold(seq, answer, frame) {
+            Ok(opens) => {
+                cx.out.count(Metric::ResponseHeld, 1);
+                cx.out.count(Metric::ReadGapsSeen, is_first.into());
+                if opens {
+                    self.reads.tries = self.reads.tries.max(1);
+                    self.fetch(cx, Metric::FetchGap);
+                }
+            }
+            Err(frame) => {
+                cx.pool.give(len);
+                cx.out.discard(Packet::Owned(frame), Metric::DropReorderDuplicate);
+            }
+        }
+    }
+
+    /// Sends an answer on, and learns from it.
+    fn pass_answer<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        seq: Seq,
+        answer: Answer,
+        frame: F,
+    ) {
+        self.reads.passed(seq, &answer, cx.now);
+        match answer.verdict {
+            Verdict::Acknowledged | Verdict::Response(_) => {
+                self.advance_acked(cx, seq.next(), answer.msn);
+            }
+            Verdict::NotReady | Verdict::Missing => self.on_nak(cx, seq, answer.msn),
+            Verdict::Failed => {}
+        }
+        cx.out.answer(frame);
+        if self.reads.at_boundary() {
+            self.make_deferred_nak(cx);
+        }
+    }
+
+    /// Sends on what need not wait any more; all of it if `any`.
+    fn drain_answers<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, any: bool) {
+        while let Some(waiting) = self.reads.next_held(any) {
+            cx.pool.give(waiting.frame.bytes().len());
+            let seq = waiting.answer.psn.unwrap_near(self.next);
+            self.pass_answer(cx, seq, waiting.answer, waiting.frame);
+        }
+    }
+
+    /// What is missing doesn't come: what waits goes on as it is, and the
+    /// source asks again.
+    pub(crate) fn release_answers<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.reads.is_holding() {
+            cx.out.count(Metric::ReadGapsGivenUp, 1);
+        }
+        self.reads.lose_track();
+        self.drain_answers(cx, true);
+    }
+
+    /// Drops what waits: it belongs to a life that has ended.
+    pub(crate) fn drop_answers<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        while let Some(waiting) = self.reads.next_held(true) {
+            cx.pool.give(waiting.frame.bytes().len());
+            let packet = Packet::Owned(waiting.frame);
+            cx.out.discard(packet, Metric::DropOldLife);
+        }
+    }
+
+    fn fetch<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, why: Metric) {
+        let expected = self.reads.expected().psn();
+        let missing = self.reads.missing();
+        self.reads.asked = Some(cx.now);
+        cx.out.count(why, 1);
+        cx.out.fetch(self.epoch(), Fetch { expected, missing });
+    }
+
+    /// Tells the peer which responses it need not keep any more.
+    pub(crate) fn release_responses<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.peer_keeps_responses()
+            && let Some(expected) = self.reads.news()
+        {
+            cx.out.count(Metric::FetchRelease, 1);
+            let fetch = Fetch { expected: expected.psn(), missing: Default::default() };
+            cx.out.fetch(self.epoch(), fetch);
+        }
+    }
+
+    /// When responses count as lost, or as lost again.
+    pub(crate) fn responses_due(&self, config: &Config) -> Time {
+        let reads = &self.reads;
+        if !reads.is_waiting() || !reads.is_sure() || !self.peer_keeps_responses() {
+            return Time::NEVER;
+        }
+        let patience = self.rtt.mean().scale(5, 4).max(TAIL_MIN);
+        match reads.asked {
+            Some(at) if reads.is_holding() => at + patience,
+            Some(_) if reads.tries >= TRIES => Time::NEVER,
+            Some(at) => at + patience * (1 << reads.tries),
+            // Nothing follows that would show it: not before it can have come.
+            None => reads.progress + self.rtt.with_margin() + self.tail_timeout(config),
+        }
+    }
+
+    pub(crate) fn on_responses_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.reads.is_holding() && self.reads.tries >= TRIES {
+            return self.release_answers(cx);
+        }
+        self.reads.tries += 1;
+        let why = if self.reads.is_holding() { Metric::FetchGap } else { Metric::FetchTail };
+        self.fetch(cx, why);
+    }
+
+    /// Time without data after which the last packets count as lost.
+    pub(crate) fn tail_timeout(&self, config: &Config) -> Span {
+        config.tail_timeout.unwrap_or((self.rtt.mean() / 8).max(TAIL_MIN))
+    }
+}

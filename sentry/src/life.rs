@@ -1,0 +1,124 @@
+//! Where one life of a queue pair ends and the next begins.
+//!
+//! A queue pair's number is used again, with PSNs that may lie anywhere. What
+//! is believed of the old life would be false in the new one: an `acked` of the
+//! old one in a NAK completes what was never delivered.
+
+use common::control::Reason;
+use common::frame::Frame;
+use common::metrics::Metric;
+use common::psn::{Psn, Seq};
+use common::time::{Span, Time};
+
+use crate::reads::Reads;
+use crate::{Actions, Config, Cx, Flow};
+
+/// Shortest time after which an ACK that went to the source has arrived, and
+/// all that it had sent before.
+const SETTLED_MIN: Span = Span::from_millis(10);
+/// Shortest derived time without data that may separate two lives.
+const FORGET_MIN: Span = Span::from_millis(80);
+
+/// What was acknowledged long ago, so that the source knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    /// All before this was acknowledged before `since` ...
+    old: Seq,
+    /// ... and all before this at that time.
+    new: Seq,
+    since: Time,
+}
+
+impl Settled {
+    /// Nothing yet.
+    pub fn new(now: Time) -> Self {
+        Self { old: Seq::default(), new: Seq::default(), since: now }
+    }
+
+    fn advance(&mut self, acked: Seq, now: Time, grace: Span) {
+        if now.since(self.since) >= grace {
+            *self = Self { old: self.new, new: acked, since: now };
+        }
+    }
+
+    fn holds(&self, seq: Seq, now: Time, grace: Span) -> bool {
+        seq < self.old || (seq < self.new && now.since(self.since) >= grace)
+    }
+}
+
+impl<F: Frame> Flow<F> {
+    fn grace(&self) -> Span {
+        self.rtt.mean().max(SETTLED_MIN)
+    }
+
+    /// `acked` has moved.
+    pub(crate) fn settle(&mut self, acked: Seq, now: Time) {
+        let grace = self.grace();
+        self.settled.advance(acked, now, grace);
+    }
+
+    /// Whether the packet with the number `seq` can't be of the life that is
+    /// known.
+    pub(crate) fn is_of_another_life(&self, config: &Config, seq: Seq, now: Time) -> bool {
+        if seq.since(self.next).max(self.next.since(seq)) > config.window_max {
+            // Nothing that is in flight can be that far away.
+            return true;
+        }
+        // A source that pauses goes on where it was.
+        let paused = now >= self.heard + self.forget_after(config);
+        // It repeats what it knows to be acknowledged; nobody asked for that.
+        let goes_back = self.settled.holds(seq, now, self.grace()) && !self.is_solicited();
+        seq != self.next && (paused || goes_back)
+    }
+
+    fn forget_after(&self, config: &Config) -> Span {
+        config.forget.unwrap_or((self.rtt.mean() * 24).max(FORGET_MIN))
+    }
+
+    /// The Depot may have forgotten the flow during a pause: it is told before
+    /// the data comes.
+    pub(crate) fn wake<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        let paused = cx.now >= self.heard + self.forget_after(cx.config);
+        if paused && self.is_protected() {
+            self.sync(cx, Reason::Open);
+        }
+    }
+
+    /// Drops everything that is held and believed: the flow's next life, with
+    /// an epoch of its own, begins at `psn`.
+    pub(crate) fn begin_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn) {
+        cx.out.new_life();
+        self.renew(cx, psn);
+    }
+
+    /// As another life, but certainly of the same queue pair.
+    pub(crate) fn renew<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn) {
+        self.forget(cx);
+        let (rtt, pmtu) = (self.rtt, self.pmtu);
+        let epoch = cx.new_epoch();
+        *self = Self { rtt, pmtu, ..Self::new(cx.config, cx.now, epoch, psn) };
+        cx.out.count(Metric::FlowNewEpoch, 1);
+    }
+
+    /// Lets go of every handle: before the flow itself is dropped.
+    pub fn forget<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        self.drop_answers(cx);
+        self.reads = Reads::new(self.next, cx.now);
+        self.clear_window(cx);
+    }
+
+    /// Stops protecting the flow: tells the Depot to let go of what it holds.
+    pub fn bypass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.is_bypassed() {
+            return;
+        }
+        cx.out.count(Metric::FlowBypassed, 1);
+        if self.discovery.started() {
+            self.sync(cx, Reason::Release);
+        }
+        self.release_answers(cx);
+        self.forget(cx);
+        self.bypassed = true;
+        self.discovery.lose_peer();
+    }
+}

@@ -1,0 +1,67 @@
+//! The path MTU of a flow: without it, it can't be told how many PSNs a READ
+//! request takes.
+
+use common::psn::Psn;
+use common::wire::{Kind, Roce};
+
+/// READ requests in a row that must agree. A lost one looks like a smaller
+/// path MTU, once.
+const STREAK: u8 = 3;
+/// All that there are.
+const ALL: [u16; 5] = [256, 512, 1024, 2048, 4096];
+
+/// What is known of it.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct PathMtu {
+    known: u16,
+    /// The READ request before, and its length in bytes.
+    last: Option<(Psn, u32)>,
+    guess: u16,
+    streak: u8,
+}
+
+impl PathMtu {
+    /// In bytes; 0 while it is unknown.
+    pub const fn get(&self) -> u16 {
+        self.known
+    }
+
+    /// Somebody knows.
+    pub fn set(&mut self, pmtu: u16) {
+        self.known = pmtu;
+    }
+
+    /// Learns from a packet: first and middle ones are full, and the PSN steps
+    /// from READ request to READ request tell as well.
+    pub fn learn(&mut self, roce: &Roce, frame: &[u8]) {
+        if let Some(pmtu) = roce.path_mtu() {
+            self.known = pmtu;
+        }
+        if self.known != 0 {
+            return;
+        }
+        let request = match roce.kind() {
+            Kind::ReadRequest => roce.reth(frame).map(|reth| (roce.psn, reth.len)),
+            _ => None,
+        };
+        if let Some((psn, len)) = core::mem::replace(&mut self.last, request) {
+            self.step(roce.psn.distance(psn), len);
+        }
+    }
+
+    /// A READ of `len` bytes took `step` PSNs.
+    fn step(&mut self, step: i32, len: u32) {
+        let fits = |pmtu: &u16| len.div_ceil((*pmtu).into()).max(1).try_into() == Ok(step);
+        let mut all = ALL.into_iter().filter(fits);
+        match (all.next(), all.next()) {
+            (Some(pmtu), None) if pmtu == self.guess => self.streak += 1,
+            (Some(pmtu), None) => (self.guess, self.streak) = (pmtu, 1),
+            // Whatever it is, this says nothing.
+            (Some(_), Some(_)) => {}
+            (None, _) => self.streak = 0,
+        }
+        if self.streak >= STREAK {
+            self.known = self.guess;
+        }
+    }
+}

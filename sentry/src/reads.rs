@@ -1,0 +1,258 @@
+//! The READ responses and atomic ACKs that a source waits for.
+//!
+//! They carry the PSNs of their requests, so the requests tell which ones to
+//! expect, and in which order with ACKs. The answers of a queue pair are one
+//! ordered stream: an ACK that overtakes a response tells the requester that
+//! the response was lost. So behind a hole everything waits, while the
+//! responses that are missing are fetched from the gateway at the other end.
+
+use std::collections::VecDeque;
+
+use arrayvec::ArrayVec;
+use common::control::{MAX_RANGES, PsnRange};
+use common::psn::Seq;
+use common::time::Time;
+use common::wire::{Answer, Verdict};
+
+/// An answer that waits.
+#[derive(Debug)]
+pub(crate) struct Waiting<F> {
+    /// Place in the stream: the highest PSN that it answers, and whether it
+    /// comes after the response with that PSN.
+    place: (Seq, bool),
+    pub frame: F,
+    pub answer: Answer,
+}
+
+/// What to do with an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// It goes on, and is the response that was expected.
+    Expected,
+    /// It goes on; nothing follows for the responses.
+    Pass,
+    /// Responses before it are missing.
+    Early,
+}
+
+/// The responses of one flow.
+#[derive(Debug)]
+pub(crate) struct Reads<F> {
+    /// PSNs of the requests that are not answered completely, in order.
+    ranges: VecDeque<(Seq, Seq)>,
+    /// The oldest response that the source lacks, if there are `ranges`.
+    expected: Seq,
+    /// Whether `expected` is: not after something was lost for good, until
+    /// the source has asked again and it was seen.
+    sure: bool,
+    /// The last answer that went on left a READ response message unfinished.
+    within: bool,
+    held: VecDeque<Waiting<F>>,
+    /// When a request or an expected response last passed.
+    pub progress: Time,
+    /// Since the last progress: when responses were last asked for ...
+    pub asked: Option<Time>,
+    /// ... and how often.
+    pub tries: u32,
+    /// The peer was told of everything before this.
+    told: Seq,
+}
+
+impl<F> Reads<F> {
+    pub fn new(next: Seq, now: Time) -> Self {
+        Self {
+            ranges: VecDeque::new(),
+            expected: next,
+            sure: true,
+            within: false,
+            held: VecDeque::new(),
+            progress: now,
+            asked: None,
+            tries: 0,
+            told: next,
+        }
+    }
+
+    /// Whether responses are awaited.
+    pub fn is_waiting(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// Whether something is held.
+    pub fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Whether it is known which response comes next.
+    pub fn is_sure(&self) -> bool {
+        self.sure
+    }
+
+    /// Whether an answer may be inserted here: not within a READ response
+    /// message.
+    pub fn at_boundary(&self) -> bool {
+        !self.within
+    }
+
+    /// No acknowledgement may go beyond this: responses before are missing.
+    pub fn limit(&self) -> Option<Seq> {
+        self.ranges.front().map(|_| self.expected)
+    }
+
+    /// A READ or atomic request passes for the first time.
+    pub fn request(&mut self, start: Seq, count: u32, now: Time) {
+        if self.ranges.is_empty() {
+            (self.expected, self.sure) = (start, true);
+        }
+        self.ranges.push_back((start, start + u64::from(count)));
+        self.made_progress(now);
+    }
+
+    /// The source asks again, from `start` on: what it lacks begins there.
+    /// Responses to its earlier request may still come.
+    pub fn request_again(&mut self, start: Seq, now: Time) {
+        self.sure = false;
+        let end = self.ranges.back().map_or(start, |(_, end)| *end);
+        if start < end {
+            self.expected = start;
+        }
+        self.made_progress(now);
+    }
+
+    fn made_progress(&mut self, now: Time) {
+        self.progress = now;
+        (self.asked, self.tries) = (None, 0);
+    }
+
+    /// Something was lost for good.
+    pub fn lose_track(&mut self) {
+        self.sure = false;
+        (self.asked, self.tries) = (None, 0);
+    }
+
+    fn place_of(seq: Seq, answer: &Answer) -> (Seq, bool) {
+        match answer.verdict {
+            Verdict::Response(_) => (seq, false),
+            _ if answer.is_nak() => (seq.prev(), true),
+            _ => (seq, true),
+        }
+    }
+
+    fn is_awaited(&self, seq: Seq) -> bool {
+        let i = self.ranges.partition_point(|(_, end)| *end <= seq);
+        self.ranges.get(i).is_some_and(|(start, _)| *start <= seq)
+    }
+
+    /// Where an answer with the PSN `seq` stands.
+    pub fn order(&self, seq: Seq, answer: &Answer) -> Order {
+        let (last, is_plain) = Self::place_of(seq, answer);
+        let is_response = !is_plain;
+        if self.ranges.is_empty() || (is_response && !self.is_awaited(seq)) {
+            return Order::Pass;
+        }
+        if is_response && seq == self.expected {
+            return Order::Expected;
+        }
+        // Behind a hole all wait, so that their order remains.
+        let waits = last >= self.expected || (is_plain && !self.held.is_empty());
+        if waits && self.sure { Order::Early } else { Order::Pass }
+    }
+
+    /// Holds an answer that is [early](Order::Early); whether it shows a hole
+    /// that was not seen before. An `Err` gives it back: it is already there.
+    pub fn hold(&mut self, seq: Seq, answer: Answer, frame: F) -> Result<bool, F> {
+        let place = Self::place_of(seq, &answer);
+        let at = self.held.partition_point(|waiting| waiting.place <= place);
+        let is_known = |waiting: &Waiting<F>| waiting.place == place && !place.1;
+        if at.checked_sub(1).and_then(|i| self.held.get(i)).is_some_and(is_known) {
+            return Err(frame);
+        }
+        let high = self.held.back().map_or(self.expected, |newest| newest.place.0.next());
+        let opens = if place.1 { place.0 >= high } else { place.0 > high || self.held.is_empty() };
+        self.held.insert(at, Waiting { place, frame, answer });
+        Ok(opens)
+    }
+
+    /// The oldest answer that waits and need not any more; all of them, in
+    /// order, if `any`.
+    pub fn next_held(&mut self, any: bool) -> Option<Waiting<F>> {
+        let (last, is_plain) = self.held.front()?.place;
+        let ready = match is_plain {
+            _ if any || self.ranges.is_empty() => true,
+            false => last <= self.expected,
+            true => last < self.expected,
+        };
+        if ready { self.held.pop_front() } else { None }
+    }
+
+    /// An answer goes on to the source.
+    pub fn passed(&mut self, seq: Seq, answer: &Answer, now: Time) {
+        self.within = !answer.ends_message();
+        let (last, is_plain) = Self::place_of(seq, answer);
+        if !is_plain && seq == self.expected && self.is_awaited(seq) {
+            self.sure = true;
+            self.expected = seq.next();
+            self.made_progress(now);
+        } else if !self.sure {
+            // Either the source has what lies before, or it will ask again.
+            let answered = if is_plain { last.next() } else { self.start_of(seq) };
+            self.expected = self.expected.max(answered);
+        }
+        while let Some((start, end)) = self.ranges.front().copied() {
+            if self.expected < end {
+                self.expected = self.expected.max(start);
+                break;
+            }
+            self.ranges.pop_front();
+        }
+    }
+
+    /// The first PSN of the request that `seq` belongs to.
+    fn start_of(&self, seq: Seq) -> Seq {
+        let i = self.ranges.partition_point(|(_, end)| *end <= seq);
+        self.ranges.get(i).map_or(seq, |(start, _)| (*start).min(seq))
+    }
+
+    /// What is missing before the answers that wait; with none waiting, all
+    /// that is awaited.
+    pub fn missing(&self) -> ArrayVec<PsnRange, MAX_RANGES> {
+        let mut missing = ArrayVec::new();
+        let mut from = self.expected;
+        for waiting in &self.held {
+            let (last, is_plain) = waiting.place;
+            self.push_awaited(from, if is_plain { last.next() } else { last }, &mut missing);
+            from = from.max(last.next());
+        }
+        if self.held.is_empty() {
+            let end = self.ranges.back().map_or(from, |(_, end)| *end);
+            self.push_awaited(from, end, &mut missing);
+        }
+        missing
+    }
+
+    /// The PSNs of `from .. to` that responses have.
+    fn push_awaited(&self, from: Seq, to: Seq, missing: &mut ArrayVec<PsnRange, MAX_RANGES>) {
+        let i = self.ranges.partition_point(|(_, end)| *end <= from);
+        for (start, end) in self.ranges.range(i..) {
+            let (start, end) = ((*start).max(from), (*end).min(to));
+            if start >= end || missing.is_full() {
+                break;
+            }
+            // A range is at most MAX_SPAN long.
+            missing.push(PsnRange { start: start.psn(), len: end.since(start) as u32 });
+        }
+    }
+
+    /// The oldest response that is awaited, if the peer has not been told yet
+    /// that the source has those before.
+    pub fn news(&mut self) -> Option<Seq> {
+        let is_news = self.expected > self.told;
+        self.told = self.expected;
+        is_news.then_some(self.expected)
+    }
+
+    /// The oldest response that is awaited.
+    pub fn expected(&self) -> Seq {
+        self.expected
+    }
+}
