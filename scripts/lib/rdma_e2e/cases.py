@@ -156,11 +156,11 @@ def _send_checked(bench: Bench, size: int, count: int) -> str:
 
 def write_checked(mebibytes: int) -> Test:
     """A file copied by RDMA WRITE, compared by its checksum."""
-    return lambda bench: copy_checked(bench, mebibytes)
+    return lambda bench: f"{mebibytes} MiB, checksum equal, {copy_checked(bench, mebibytes):.1f} s"
 
 
-def copy_checked(bench: Bench, mebibytes: int, meanwhile: Callable[[], None] | None = None) -> str:
-    """Copy a file by RDMA WRITE and compare its checksum; call `meanwhile` while it is copied."""
+def copy_checked(bench: Bench, mebibytes: int, meanwhile: Callable[[], None] | None = None) -> float:
+    """Copy a file by RDMA WRITE and compare its checksum; call `meanwhile` while it is copied. The seconds it took."""
     fill = f"dd if=/dev/urandom of=/tmp/file bs=64k count={16 * mebibytes} 2>/dev/null"
     wanted = bench.ask(bench.client, f"{fill} && sha256sum </tmp/file")
     bench.ask(bench.server, "rm -f /tmp/copy")
@@ -170,7 +170,7 @@ def copy_checked(bench: Bench, mebibytes: int, meanwhile: Callable[[], None] | N
     got = bench.ask(bench.server, "sha256sum </tmp/copy")
     if got != wanted:
         raise Failed(f"content: sent {wanted}, got {got}\n{pair.client.output}")
-    return f"{mebibytes} MiB, checksum equal, {pair.seconds:.1f} s"
+    return pair.seconds
 
 
 def rping(count: int) -> Test:

@@ -7,6 +7,8 @@ from typing import Any
 
 from lr2run import Metrics
 
+from .link import Setting
+
 
 @dataclass(frozen=True)
 class Counter:
@@ -46,9 +48,8 @@ REPAIRED: dict[str, list[Counter]] = {
     "auto": [*_ALWAYS, RESENT],
     "lr2": [*_ALWAYS, NAKS, REWINDS, FILTERED, LET_THROUGH],
 }
-# Of the gaps, the share that may be left to the RNICs (a machine that stands
-# still for longer than a gateway waits).
-_MOST_GIVEN_UP = 0.1
+# Of the gaps among READ responses, the share that may be left to the requester.
+_MOST_READ_GAPS_GIVEN_UP = 0.5
 
 # What the source sent again on its LAN, whatever became of it.
 _REPEATED = [
@@ -87,29 +88,29 @@ _KERNEL_TROUBLE = re.compile(
 )
 
 
-def repaired(mode: str, counted: Mapping[str, Metrics], sender: Mapping[str, int]) -> Iterator[str]:
+def repaired(setting: Setting, counted: Mapping[str, Metrics], sender: Mapping[str, int]) -> Iterator[str]:
     """What is missing for a proof that losses were repaired inside the network; nothing: it is proven."""
-    for counter in REPAIRED[mode]:
+    for counter in REPAIRED[setting.recovery]:
         if counter.of(counted) <= 0:
             yield f"{counter} is zero: no {counter.what}"
-    yield from _left_to_the_rnics(GAPS_SEEN, GAPS_GIVEN_UP, counted)
-    if mode == "lr2" and sender.get(REWOUND, 0) <= 0:
+    yield from _left_to_the_rnics(GAPS_SEEN, GAPS_GIVEN_UP, setting.most_given_up, counted)
+    if setting.recovery == "lr2" and sender.get(REWOUND, 0) <= 0:
         yield f"guest1: {REWOUND} is zero: the NAKs did not rewind the sender"
 
 
-def reads_repaired(mode: str, counted: Mapping[str, Metrics]) -> Iterator[str]:
+def reads_repaired(setting: Setting, counted: Mapping[str, Metrics]) -> Iterator[str]:
     """The same for READ responses, which only a cache can repair."""
     known = any(metrics.has(READ_GAPS_SEEN.name) for metrics in counted.values())
-    if mode == "lr2" or not known:
+    if setting.recovery == "lr2" or not known:
         return
     for counter in (READ_GAPS_SEEN, READ_GAPS_FILLED):
         if counter.of(counted) <= 0:
             yield f"{counter} is zero: no {counter.what}"
-    yield from _left_to_the_rnics(READ_GAPS_SEEN, READ_GAPS_GIVEN_UP, counted)
+    yield from _left_to_the_rnics(READ_GAPS_SEEN, READ_GAPS_GIVEN_UP, _MOST_READ_GAPS_GIVEN_UP, counted)
 
 
-def _left_to_the_rnics(seen: Counter, given_up: Counter, counted: Mapping[str, Metrics]) -> Iterator[str]:
-    if given_up.of(counted) > seen.of(counted) * _MOST_GIVEN_UP:
+def _left_to_the_rnics(seen: Counter, given_up: Counter, most: float, counted: Mapping[str, Metrics]) -> Iterator[str]:
+    if given_up.of(counted) > seen.of(counted) * most:
         yield f"{given_up.of(counted):.0f} of {seen.of(counted):.0f} {seen.what} were given up"
 
 

@@ -1,8 +1,9 @@
 """One run: which tests, through what, and what came of them."""
 
+import concurrent.futures
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ class Run:
 
     def _case(self, case: Case, setting: Setting) -> None:
         gateways_before = self.link.metrics()
-        rnics_before = {guest.name: guest.counters() for guest in self.bench.guests}
+        rnics_before = self._rnics()
         start = time.monotonic()
         problems: list[str] = []
         detail = ""
@@ -81,20 +82,14 @@ class Run:
         seconds = time.monotonic() - start
         # A gateway that was started again has counted from zero.
         gateways = {name: now - gateways_before.get(name, Metrics({})) for name, now in self.link.metrics().items()}
-        rnics = {
-            guest.name: {
-                name: value - rnics_before[guest.name].get(name, 0)
-                for name, value in guest.counters().items()
-            }
-            for guest in self.bench.guests
-        }
+        rnics = {guest: _since(rnics_before[guest], counters) for guest, counters in self._rnics().items()}
         if case.rdma:
             problems += evidence.broken(rnics)
             detail += f"; {evidence.shown(gateways, rnics)}"
         if case.repaired_inside and gateways:
-            problems += evidence.repaired(setting.recovery, gateways, rnics[self.bench.client.name])
+            problems += evidence.repaired(setting, gateways, rnics[self.bench.client.name])
         if case.reads and gateways:
-            problems += evidence.reads_repaired(setting.recovery, gateways)
+            problems += evidence.reads_repaired(setting, gateways)
         if case.patient and isinstance(self.link, Premise):
             problems += unexpected(self.link.gateway)
             detail += f"; {self.link.gateway.summary()}"
@@ -106,6 +101,11 @@ class Run:
             },
             "rnics": {name: {k: v for k, v in each.items() if v} for name, each in rnics.items()},
         }
+
+    def _rnics(self) -> dict[str, dict[str, int]]:
+        """rxe's counters by guest."""
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            return dict(pool.map(lambda guest: (guest.name, guest.counters()), self.bench.guests))
 
     @contextlib.contextmanager
     def _captured(self, name: str) -> Iterator[None]:
@@ -147,6 +147,12 @@ class Run:
                 "problems": problems,
             }
         )
+
+
+def _since(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
+    """What an RNIC has counted since; one that was made anew has counted from zero."""
+    anew = any(value < before.get(name, 0) for name, value in now.items())
+    return {name: value - (0 if anew else before.get(name, 0)) for name, value in now.items()}
 
 
 def say(line: str) -> None:

@@ -22,9 +22,9 @@ def _case(name: str, iterations: int = 150) -> Case:
         case "write" | "send":
             return Case(name, perftest(name, iterations), repaired_inside=True, patient=True)
         case "write-16-qps" | "send-16-qps":
-            # So many senders keep an emulated guest busy for longer than a retransmission
-            # timeout of theirs; what is repaired inside is not all there is to see.
-            return Case(name, perftest(name.split("-")[0], iterations // 15, qps=16), repaired_inside=True)
+            # Two thousand packets at a time are more than an emulated guest takes in time, or
+            # its ring holds: what is lost there is beyond the gateways.
+            return Case(name, perftest(name.split("-")[0], iterations // 15, qps=16))
         case "write-checked":
             return Case(name, write_checked(iterations // 25), repaired_inside=True, patient=True)
         case "send-checked":
@@ -39,7 +39,6 @@ def _case(name: str, iterations: int = 150) -> Case:
 
 
 _USUAL = ("write", "send", "write-checked", "send-checked", "read", "fetch-and-add", "compare-and-swap", "rping")
-_MANY = (_case("write-16-qps"), _case("send-16-qps"))
 
 
 def _cases(*names: str, iterations: int = 150) -> list[Case]:
@@ -47,8 +46,8 @@ def _cases(*names: str, iterations: int = 150) -> list[Case]:
 
 
 SCENES = [
-    Scene(Setting("lr2", "lr2", {"wan": 0.01}), [*PLAIN, *_cases(*_USUAL), *_MANY]),
-    Scene(Setting("cached", "cached", {"wan": 0.01}), [*_cases(*_USUAL), *_MANY]),
+    Scene(Setting("lr2", "lr2", {"wan": 0.01}), [*PLAIN, *_cases(*_USUAL, "write-16-qps")]),
+    Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "send-16-qps")),
     Scene(
         Setting("heavy", "auto", {"wan": 0.05}),
         _cases("write", "write-checked", "send-checked", "read", "fetch-and-add", iterations=75),
@@ -58,8 +57,8 @@ SCENES = [
         _cases("write", "write-checked", "send-checked", "read", "compare-and-swap", iterations=100),
     ),
     Scene(
-        Setting("lans", "auto", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}),
-        [*PLAIN, *_cases("write", "write-checked", "send-checked", "read", "fetch-and-add", "rping", iterations=75), _case("write-16-qps")],
+        Setting("lans", "auto", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=0.5),
+        _cases("write", "write-checked", "send-checked", "read", "fetch-and-add", "rping", "write-16-qps", iterations=75),
     ),
     Scene(
         Setting("lives", "auto", {"wan": 0.01}),
@@ -67,7 +66,7 @@ SCENES = [
             Case("kill-source-side", killed("a"), repaired_inside=True),
             Case("kill-far-side", killed("b"), repaired_inside=True),
             Case("kill-both", killed("a", "b"), repaired_inside=True),
-            Case("same-qp-again", reused(4), repaired_inside=True),
+            Case("same-qp-again", reused(3), repaired_inside=True),
         ],
     ),
 ]
