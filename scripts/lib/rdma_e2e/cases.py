@@ -136,6 +136,22 @@ def atomic(operation: str, iterations: int) -> Test:
     return run
 
 
+def atomics_counted(count: int) -> Test:
+    """Both atomics as counters, the client checks that each was executed once and in turn."""
+
+    def run(bench: Bench) -> str:
+        seconds = 0.0
+        for operation in ("add", "swap"):
+            pair = bench.pair("atomic-count", f"atomic-count {bench.server.ip} {operation} {count}", _LISTENS_CM)
+            counted = f"the word is {count}, the client counted to {count}"
+            if f"{count} operations, 0 of them" not in pair.client.output or counted not in pair.server.output:
+                raise Failed(f"{operation}: {pair.client.output}\n{pair.server.output}")
+            seconds += pair.seconds
+        return f"{count} fetch-and-add, {count} compare-and-swap, each executed once and in turn, {seconds:.1f} s"
+
+    return run
+
+
 def send_checked(count: int) -> Test:
     """SEND both ways in turn, the receiver checks every byte."""
     return lambda bench: _send_checked(bench, 65536, count)

@@ -48,8 +48,8 @@ REPAIRED: dict[str, list[Counter]] = {
     "auto": [*_ALWAYS, RESENT],
     "lr2": [*_ALWAYS, NAKS, REWINDS, FILTERED, LET_THROUGH],
 }
-# Of the gaps among READ responses, the share that may be left to the requester.
-_MOST_READ_GAPS_GIVEN_UP = 0.5
+# Of the gaps among READ responses, the share that has to be filled; the requester repairs the rest.
+_READ_GAPS_FILLED_AT_LEAST = 0.0
 
 # What the source sent again on its LAN, whatever became of it.
 _REPEATED = [
@@ -93,7 +93,9 @@ def repaired(setting: Setting, counted: Mapping[str, Metrics], sender: Mapping[s
     for counter in REPAIRED[setting.recovery]:
         if counter.of(counted) <= 0:
             yield f"{counter} is zero: no {counter.what}"
-    yield from _left_to_the_rnics(GAPS_SEEN, GAPS_GIVEN_UP, setting.most_given_up, counted)
+    seen, given_up = GAPS_SEEN.of(counted), GAPS_GIVEN_UP.of(counted)
+    if given_up > seen * setting.most_given_up:
+        yield f"{given_up:.0f} of {seen:.0f} gaps were given up"
     if setting.recovery == "lr2" and sender.get(REWOUND, 0) <= 0:
         yield f"guest1: {REWOUND} is zero: the NAKs did not rewind the sender"
 
@@ -103,15 +105,11 @@ def reads_repaired(setting: Setting, counted: Mapping[str, Metrics]) -> Iterator
     known = any(metrics.has(READ_GAPS_SEEN.name) for metrics in counted.values())
     if setting.recovery == "lr2" or not known:
         return
-    for counter in (READ_GAPS_SEEN, READ_GAPS_FILLED):
-        if counter.of(counted) <= 0:
-            yield f"{counter} is zero: no {counter.what}"
-    yield from _left_to_the_rnics(READ_GAPS_SEEN, READ_GAPS_GIVEN_UP, _MOST_READ_GAPS_GIVEN_UP, counted)
-
-
-def _left_to_the_rnics(seen: Counter, given_up: Counter, most: float, counted: Mapping[str, Metrics]) -> Iterator[str]:
-    if given_up.of(counted) > seen.of(counted) * most:
-        yield f"{given_up.of(counted):.0f} of {seen.of(counted):.0f} {seen.what} were given up"
+    seen, filled = READ_GAPS_SEEN.of(counted), READ_GAPS_FILLED.of(counted)
+    if not seen:
+        yield f"{READ_GAPS_SEEN} is zero: no {READ_GAPS_SEEN.what}"
+    if filled < seen * _READ_GAPS_FILLED_AT_LEAST:
+        yield f"only {filled:.0f} of {seen:.0f} {READ_GAPS_SEEN.what} were filled"
 
 
 def broken(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

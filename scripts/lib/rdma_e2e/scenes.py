@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .cases import PLAIN, Case, atomic, perftest, rping, send_checked, write_checked
+from .cases import PLAIN, Case, atomic, atomics_counted, perftest, rping, send_checked, write_checked
 from .link import Setting
 from .lives import killed, reused
 
@@ -33,12 +33,14 @@ def _case(name: str, iterations: int = 150) -> Case:
             return Case(name, perftest(name, iterations // 3), reads=True)
         case "fetch-and-add" | "compare-and-swap":
             return Case(name, atomic({"f": "FETCH_AND_ADD", "c": "CMP_AND_SWAP"}[name[0]], iterations * 2))
+        case "atomics-counted":
+            return Case(name, atomics_counted(iterations * 2))
         case "rping":
             return Case(name, rping(iterations // 5))
     raise AssertionError(name)
 
 
-_USUAL = ("write", "send", "write-checked", "send-checked", "read", "fetch-and-add", "compare-and-swap", "rping")
+_USUAL = ("write", "send", "write-checked", "send-checked", "read", "fetch-and-add", "compare-and-swap", "atomics-counted", "rping")
 
 
 def _cases(*names: str, iterations: int = 150) -> list[Case]:
@@ -50,15 +52,15 @@ SCENES = [
     Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "send-16-qps")),
     Scene(
         Setting("heavy", "auto", {"wan": 0.05}),
-        _cases("write", "write-checked", "send-checked", "read", "fetch-and-add", iterations=75),
+        _cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75),
     ),
     Scene(
         Setting("bursts", "auto", {"wan": 0.02}, burst=4),
-        _cases("write", "write-checked", "send-checked", "read", "compare-and-swap", iterations=100),
+        _cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=100),
     ),
     Scene(
         Setting("lans", "auto", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=0.5),
-        _cases("write", "write-checked", "send-checked", "read", "fetch-and-add", "rping", "write-16-qps", iterations=75),
+        _cases("write", "write-checked", "send-checked", "read", "atomics-counted", "rping", "write-16-qps", iterations=75),
     ),
     Scene(
         Setting("lives", "auto", {"wan": 0.01}),
