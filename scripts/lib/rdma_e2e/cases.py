@@ -142,7 +142,8 @@ def atomics_counted(count: int) -> Test:
     def run(bench: Bench) -> str:
         seconds = 0.0
         for operation in ("add", "swap"):
-            pair = bench.pair("atomic-count", f"atomic-count {bench.server.ip} {operation} {count}", _LISTENS_CM)
+            client = f"atomic-count {bench.server.ip} {operation} {count}"
+            pair = bench.pair("atomic-count", client, _LISTENS_CM, serves_on=True)
             counted = f"the word is {count}, the client counted to {count}"
             if f"{count} operations, 0 of them" not in pair.client.output or counted not in pair.server.output:
                 raise Failed(f"{operation}: {pair.client.output}\n{pair.server.output}")

@@ -59,7 +59,8 @@ SCENES = [
         _cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=100),
     ),
     Scene(
-        Setting("lans", "auto", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=0.5),
+        # What is lost before the Sentry, and passed on all the same, is a gap that nobody can fill.
+        Setting("lans", "auto", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=1.0),
         _cases("write", "write-checked", "send-checked", "read", "atomics-counted", "rping", "write-16-qps", iterations=75),
     ),
     Scene(
