@@ -145,6 +145,8 @@ def shown(counted: Mapping[str, Metrics], rnics: Mapping[str, Mapping[str, int]]
     """What happened, in words: the RNICs first, then the gateways."""
     rewinds = sum(counters.get(REWOUND, 0) for counters in rnics.values())
     repeated = sum(counter.of(counted) for counter in _REPEATED)
-    words = [f"RNICs went back {rewinds} times, {repeated:.0f} packets repeated by the source"]
+    words = [f"RNICs went back {rewinds} times"]
+    if counted:
+        words.append(f"{repeated:.0f} packets repeated by the source on its LAN")
     words += [f"{n:.0f} {counter.what}" for counter in _SHOWN if (n := counter.of(counted)) > 0]
     return ", ".join(words)
