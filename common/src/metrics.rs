@@ -71,7 +71,6 @@ metrics! {
     Counter "lr2_dropped_frames_total" "Frames that ended here, by reason." {
         DropFiltered ["reason" = "filtered_repeat"],
         DropSpurious ["reason" = "filtered_spurious_timeout"],
-        DropAhead ["reason" = "ahead_of_source_loss"],
         DropReleased ["reason" = "handle_released"],
         DropSyncConsumed ["reason" = "sync_consumed"],
         DropStatusConsumed ["reason" = "status_consumed"],
@@ -94,6 +93,7 @@ metrics! {
         PassedMalformed ["reason" = "malformed"],
         PassedTransport ["reason" = "not_rc"],
         PassedTableFull ["reason" = "flow_table_full"],
+        PassedPrefix ["reason" = "outside_remote_prefixes"],
         PassedRole ["reason" = "role_or_off"],
         PassedBadIcrc ["reason" = "bad_icrc"],
     }
@@ -117,7 +117,7 @@ metrics! {
         DepotInOrder ["event" = "in_order"], DepotHeld ["event" = "held"],
         DepotDrained ["event" = "drained"], DepotBehind ["event" = "behind"],
         DepotPassive ["event" = "passive"], DepotProbe ["event" = "probe"],
-        DepotReleased ["event" = "released"],
+        DepotReleased ["event" = "released"], DepotGoneBack ["event" = "gone_back"],
     }
     Counter "lr2_depot_local_resent_total" "Packets resent to the destination from the backup pool, by cause." {
         LocalNak ["cause" = "nak"], LocalTimeout ["cause" = "timeout"],
@@ -144,6 +144,7 @@ metrics! {
     Counter "lr2_sentry_packets_total" "Data packets at the Sentry, by what happened." {
         SentryNew ["event" = "new"], SentryAhead ["event" = "ahead"],
         SentryUnprotected ["event" = "repeat_unprotected"],
+        SentryEager ["event" = "made_to_ask_for_ack"],
         SentryNeeded ["event" = "repeat_needed"], SentryDoubtful ["event" = "repeat_doubtful"],
     }
     Counter "lr2_sentry_resent_total" "Packets that the Sentry resent from its own handles." {
@@ -161,6 +162,7 @@ metrics! {
     Counter "lr2_naks_total" "RoCE NAKs, by who made them." {
         NakDestination ["from" = "destination"], NakRnr ["from" = "destination_rnr"],
         NakSynthesised ["from" = "sentry"], NakSourceLan ["from" = "sentry_source_lan"],
+        NakRepeated ["from" = "sentry_again"],
     }
     Counter "lr2_nak_withheld_total" "NAKs that were due but could not be made, by reason." {
         NakNoRequester ["reason" = "requester_unknown"], NakNoAcked ["reason" = "acked_unknown"],
@@ -172,6 +174,7 @@ metrics! {
         FlowNewEpoch ["event" = "new_epoch"], FlowBypassed ["event" = "bypassed"],
         FlowPaired ["event" = "paired"], FlowSynced ["event" = "synced"],
         FlowForgotten ["event" = "forgotten"],
+        FlowConnected ["event" = "connected"], FlowDisconnected ["event" = "disconnected"],
     }
     Gauge "lr2_flows" "Entries of the flow table, by state." {
         FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],

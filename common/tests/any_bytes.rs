@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use common::control::{DEFAULT_OPCODE, Keys, decode};
 use common::psn::Psn;
 use common::wire::{
-    Addr, Aeth, AtomicEth, Bth, Headers, Opcode, Reth, Roce, Vlans, icrc, icrc_ok, parse,
+    Addr, Aeth, AtomicEth, Bth, Headers, Opcode, Reth, Roce, Vlans, cm, icrc, icrc_ok, parse,
     read_responses,
 };
 use proptest::prelude::*;
@@ -37,6 +37,7 @@ fn look(frame: &[u8]) -> Result<(), TestCaseError> {
     let ok = icrc_ok(frame, &roce);
     prop_assert_eq!(ok, frame[roce.icrc_at()..roce.end.into()] == icrc(frame, &roce).to_le_bytes());
     let _ = decode(frame, &roce, roce.opcode, &Keys::unkeyed_lab());
+    let _ = cm::read(frame, &roce);
 
     let headers = Headers::of(frame, &roce);
     prop_assert_eq!((headers.src(), headers.dst()), (roce.src, roce.dst));

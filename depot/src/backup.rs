@@ -9,13 +9,18 @@ use common::psn::Seq;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
+use common::wire::{BTH_LEN, parse};
 
+use crate::sequence::Held;
 use crate::{Actions, Config, Cx, Flow};
 
 /// Round trip to the destination until one was measured.
 const DOWNSTREAM_RTT: Span = Span::from_millis(1);
 /// Shortest derived `t_out`: RNICs coalesce ACKs.
 const T_OUT_MIN: Span = Span::from_micros(500);
+
+/// Percent of the pool that flows with unknown requester may fill.
+const UNPAIRED_PRESSURE: u8 = 50;
 
 /// Why packets are resent to the destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +64,17 @@ impl<F: Frame> Backup<F> {
     /// Whether `seq` and all that was delivered after it can be resent.
     pub fn holds_from(&self, seq: Seq) -> bool {
         self.kept.get(seq).is_some_and(Option::is_some)
+    }
+
+    /// The packet with the number `seq`, as if it were yet to be delivered.
+    pub fn copy(&self, seq: Seq) -> Option<Held<F>> {
+        let handle = self.kept.get(seq)?.as_ref()?;
+        let mut count = 1;
+        while self.kept.get(seq + u64::from(count)).is_some_and(Option::is_none) {
+            count += 1;
+        }
+        let asks = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked).is_ok();
+        Some(Held { packet: Packet::Shared(handle.clone()), count, asks })
     }
 
     /// Keeps a packet that is being delivered, and says what to transmit. What
@@ -120,6 +136,18 @@ impl<F: Frame> Backup<F> {
         self.release(cx, acked);
     }
 
+    /// The source sends `seq` again, which was delivered. If it is not the very
+    /// same packet, the queue pair may be in another life, and nothing of what
+    /// is kept may be delivered to that†.
+    pub fn doubt<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, bytes: &[u8]) {
+        let is_same = self.kept.get(seq).is_some_and(|kept| {
+            kept.as_ref().is_some_and(|handle| same_packet(handle.bytes(), bytes))
+        });
+        if !is_same {
+            self.clear(cx);
+        }
+    }
+
     /// Forgets everything.
     pub fn clear<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.asks.clear();
@@ -178,9 +206,23 @@ impl<F: Frame> Backup<F> {
     }
 }
 
+/// Whether two frames carry the same packet: from the transport header's end
+/// on. Before it, marks and the request for an ACK may differ.
+fn same_packet(a: &[u8], b: &[u8]) -> bool {
+    match (parse(a), parse(b)) {
+        (Ok(x), Ok(y)) => {
+            let from = usize::from(x.bth) + BTH_LEN;
+            let end = x.icrc_at();
+            x.opcode == y.opcode && (x.bth, x.end) == (y.bth, y.end) && a[from..end] == b[from..end]
+        }
+        _ => false,
+    }
+}
+
 impl<F: Frame> Flow<F> {
     /// Delivers the packet with the number `expected` was before, keeping a
-    /// handle if the destination's answers to this flow can be told.
+    /// handle. While the destination's answers to this flow can't be told, a
+    /// pool that is half full is left to those that can make use of it.
     pub(crate) fn hand_over<A: Actions<F>>(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -189,9 +231,12 @@ impl<F: Frame> Flow<F> {
         asks: bool,
         packet: Packet<F>,
     ) {
-        let packet = match cx.out.requester() {
-            Some(_) => self.backup.keep(cx, seq, count, asks, packet),
-            None => packet,
+        let packet = if cx.out.requester().is_some() {
+            self.backup.keep(cx, seq, count, asks, packet)
+        } else if cx.backup.pressure() < UNPAIRED_PRESSURE {
+            self.backup.keep(cx, seq, count, false, packet)
+        } else {
+            packet
         };
         cx.out.deliver(packet);
     }

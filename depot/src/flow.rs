@@ -120,6 +120,7 @@ impl<F: Frame> Flow<F> {
                 // be what the destination lost†.
                 cx.out.count(Metric::DepotBehind, 1);
                 self.nak_is_answered(cx, seq);
+                self.backup.doubt(cx, seq, frame.bytes());
                 cx.out.deliver(Packet::Owned(frame));
             }
             _ if seq.since(self.sequence.expected()) > cx.config.window_max => {
@@ -304,6 +305,13 @@ impl<F: Frame> Flow<F> {
             (self.echo, self.echo_at) = (sync.sent_at, cx.now);
         }
         self.report(cx, Cause::Sync);
+    }
+
+    /// The hosts told each other that this life begins with the flow's first
+    /// PSN, and its path MTU in bytes (0: unknown).
+    pub fn announce(&mut self, pmtu: u16) {
+        self.acked = Some(self.sequence.expected());
+        self.pmtu = pmtu;
     }
 
     /// Whether a SYNC of `life` ends the life that is known.

@@ -94,6 +94,9 @@ impl<F: Frame> Flow<F> {
         if self.life.is_none() || !(is_hole || is_kept) {
             cx.out.count(Metric::NakAtOnce, 1);
             self.keep_nak(cx, frame, seq, 1);
+            if self.life.is_some() && seq < expected {
+                self.go_back(cx, seq);
+            }
             return Known::ThisLife;
         }
         // Repaired from here; what it acknowledges goes on.
@@ -107,6 +110,26 @@ impl<F: Frame> Flow<F> {
             self.report(cx, Cause::Destination);
         }
         Known::ThisLife
+    }
+
+    /// The destination lacks everything from `seq` on, some of which is not at
+    /// hand: that has to come once more. What is at hand waits for it.
+    fn go_back<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+        let (backup, mut copies) = (&self.backup, 0);
+        self.sequence.go_back(seq, cx.now, |seq| {
+            let held = backup.copy(seq)?;
+            if !cx.pool.take(held.packet.bytes().len()) {
+                return None;
+            }
+            copies += 1;
+            Some(held)
+        });
+        cx.out.count(Metric::CreatedHandle, copies);
+        cx.out.count(Metric::DepotHeld, copies);
+        cx.out.count(Metric::DepotGoneBack, 1);
+        self.backup.clear(cx);
+        self.stalled = cx.now;
+        self.report(cx, Cause::Destination);
     }
 
     /// Keeps a copy of a NAK in place of the one before, and sends it on if it

@@ -135,6 +135,31 @@ impl<F: Frame> Sequence<F> {
         (closed, held)
     }
 
+    /// The destination lacks everything from `to` on, which lies before
+    /// `expected`: goes back there. `kept` gives the packets in between that are
+    /// at hand; the others are missing.
+    pub fn go_back(&mut self, to: Seq, now: Time, mut kept: impl FnMut(Seq) -> Option<Held<F>>) {
+        let mut old = core::mem::replace(&mut self.slots, Window::new(to));
+        let old_gaps = core::mem::take(&mut self.gaps);
+        let end = old.start();
+        while self.high() < end {
+            let seq = self.high();
+            match kept(seq) {
+                Some(held) => _ = self.hold(seq, held),
+                None => _ = self.raise_high(seq.next(), now),
+            }
+        }
+        while let Some(slot) = old.pop() {
+            self.slots.push(slot);
+        }
+        for gap in old_gaps {
+            match self.gaps.back_mut().filter(|last| last.end == gap.start) {
+                Some(last) => last.end = gap.end,
+                None => self.gaps.push_back(gap),
+            }
+        }
+    }
+
     /// The next packet that can be delivered from the pool.
     pub fn drain(&mut self) -> Option<Held<F>> {
         // Left over if the READ request that they belong to was settled.

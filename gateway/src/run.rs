@@ -298,7 +298,7 @@ fn switch_config(config: &Config) -> anyhow::Result<switch::Config> {
         .duration_since(UNIX_EPOCH)
         .context("the system clock is before 1970; peers take this box for a stale one")?;
     let recovery = &config.recovery;
-    let (cache_frames, reorder_frames) = holdable_shares(config);
+    let frames = holdable_shares(config);
     Ok(switch::Config {
         role: config.role,
         recovery: recovery.mode,
@@ -310,9 +310,14 @@ fn switch_config(config: &Config) -> anyhow::Result<switch::Config> {
         hash_seed: RandomState::new().build_hasher().finish(),
         max_flows: config.worker.max_flows as usize,
         reorder_pool_bytes: recovery.reorder_pool,
-        reorder_pool_frames: reorder_frames,
+        reorder_pool_frames: frames.reorder_pool,
         resend_cache_bytes: recovery.resend_cache,
-        resend_cache_frames: cache_frames,
+        resend_cache_frames: frames.resend_cache,
+        backup_pool_bytes: recovery.backup_pool,
+        backup_pool_frames: frames.backup_pool,
+        local_retries: recovery.local_retries,
+        remote_prefixes: config.peer.remote_prefixes.clone(),
+        queue_pairs: config.queue_pairs.clone(),
         flow_idle: FLOW_IDLE,
         tuning: Tuning {
             rtt_guess: recovery.rtt_guess,
@@ -320,21 +325,32 @@ fn switch_config(config: &Config) -> anyhow::Result<switch::Config> {
             status_interval: recovery.status_interval,
             peer_timeout: recovery.peer_timeout,
             give_up: recovery.give_up,
+            t_out: recovery.t_out,
         },
     })
 }
 
-/// The mbufs that the resend cache and the reordering pool may pin: those that
-/// nothing else in the box needs, divided as their bytes are.
-fn holdable_shares(config: &Config) -> (u64, u64) {
+/// Mbufs that each pool may pin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Shares {
+    resend_cache: u64,
+    reorder_pool: u64,
+    backup_pool: u64,
+}
+
+/// The mbufs that nothing else in the box needs, divided among the pools as
+/// their bytes are.
+fn holdable_shares(config: &Config) -> Shares {
     let bytes = |used: bool, bytes: u64| if used { u128::from(bytes) } else { 0 };
-    let cache = bytes(config.role.is_sentry(), config.recovery.resend_cache);
-    let reorder = bytes(config.role.is_depot(), config.recovery.reorder_pool);
+    let recovery = &config.recovery;
+    let cache = bytes(config.role.is_sentry(), recovery.resend_cache);
+    let reorder = bytes(config.role.is_depot(), recovery.reorder_pool);
+    let backup = bytes(config.role.is_depot(), recovery.backup_pool);
+    let all = (cache + reorder + backup).max(1);
     let holdable = config.pool.holdable();
-    let share = u128::from(holdable) * cache / (cache + reorder).max(1);
-    // At most `holdable`, which is a u32.
-    let cache_frames = u64::try_from(share).unwrap_or(0);
-    (cache_frames, u64::from(holdable) - cache_frames)
+    // Each is at most `holdable`, which is a u32.
+    let share = |part| u64::try_from(u128::from(holdable) * part / all).unwrap_or(0);
+    Shares { resend_cache: share(cache), reorder_pool: share(reorder), backup_pool: share(backup) }
 }
 
 /// Silence after which a flow's entry is forgotten.
@@ -349,15 +365,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mbuf_that_is_free_to_hold_belongs_to_one_pool() {
+    fn the_mbufs_that_are_free_to_hold_are_divided_as_the_bytes_are() {
         let text = "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n\
                     [peer]\nlab_unkeyed = true\n[recovery]\nresend_cache = \"32MiB\"\n\
-                    reorder_pool = \"64MiB\"\n";
-        for (role, cache, reorder) in
-            [(Role::Sentry, 8192, 0), (Role::Depot, 0, 16384), (Role::Both, 8192, 16384)]
-        {
+                    reorder_pool = \"64MiB\"\nbackup_pool = \"16MiB\"\n";
+        for (role, resend_cache, reorder_pool, backup_pool) in [
+            (Role::Sentry, 8192, 0, 0),
+            (Role::Depot, 0, 16384, 4096),
+            (Role::Both, 8192, 16384, 4096),
+        ] {
             let config = config::parse(Path::new("gw.toml"), text, Some(role)).unwrap();
-            assert_eq!(holdable_shares(&config), (cache, reorder), "{role:?}");
+            let expected = Shares { resend_cache, reorder_pool, backup_pool };
+            assert_eq!(holdable_shares(&config), expected, "{role:?}");
         }
     }
 }

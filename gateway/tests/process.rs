@@ -58,6 +58,7 @@ fn config(lan: &str, wan: &str, listen: SocketAddr, more: &str) -> String {
          [wan]\ndevice = \"{wan}\"\nmtu = 1500\nrx_desc = 256\ntx_desc = 256\n\
          [peer]\nlab_unkeyed = true\n\
          [recovery]\nresend_cache = \"1MiB\"\nreorder_pool = \"1MiB\"\n\
+         backup_pool = \"1MiB\"\n\
          [control]\nlisten = \"{listen}\"\n{more}"
     )
 }

@@ -5,23 +5,32 @@ mod support;
 use common::frame::{Frame, Pool};
 use common::heap::HeapFrame;
 use common::time::{Span, Time};
-use rnic::{Nic, QpId, WorkKind, WorkRequest};
+use rnic::{Nic, QpId, ReceiveQueue, WorkKind, WorkRequest};
 use support::World;
 
-/// Frames that are used again, as in a mempool, by length: full packets and
-/// ACKs.
-struct Reused([Vec<HeapFrame>; 2]);
+/// Frames that are used again, as in a mempool, by length.
+struct Reused([Vec<HeapFrame>; KINDS]);
 
-const LENGTHS: [usize; 2] = [338 - 24, 62];
+/// Headers, BTH and ICRC.
+const BARE: usize = 42 + 12 + 4;
+/// Full packets, ones with an AETH, ACKs, READ requests, atomics and their
+/// answers.
+const LENGTHS: [usize; KINDS] =
+    [BARE + 256, BARE + 256 + 4, BARE + 4, BARE + 16, BARE + 28, BARE + 12];
+const KINDS: usize = 6;
 
 impl Reused {
     fn new(n: usize) -> Self {
         Self(LENGTHS.map(|len| vec![HeapFrame::from(vec![0; len]); n]))
     }
 
+    fn of(&mut self, len: usize) -> &mut Vec<HeapFrame> {
+        let kind = LENGTHS.iter().position(|l| *l == len).expect("a length that was foreseen");
+        &mut self.0[kind]
+    }
+
     fn give_back(&mut self, frame: HeapFrame) {
-        let kind = usize::from(frame.bytes().len() == LENGTHS[1]);
-        self.0[kind].push(frame);
+        self.of(frame.bytes().len()).push(frame);
     }
 }
 
@@ -29,18 +38,25 @@ impl Pool for Reused {
     type Frame = HeapFrame;
 
     fn alloc(&mut self, len: usize) -> Option<HeapFrame> {
-        let kind = LENGTHS.iter().position(|l| *l == len).expect("a full packet or an ACK");
-        self.0[kind].pop()
+        self.of(len).pop()
     }
 }
 
-/// Messages of 16 packets, four at a time per QP; every 97th frame is lost.
+/// Messages and READs of 16 packets and atomics, four at a time per QP; every
+/// 97th frame is lost.
 fn exchange(nics: &mut [Nic; 2], qps: &[QpId], pool: &mut Reused, now: &mut Time, rounds: u32) {
+    let mut n = 0;
     for round in 0..rounds {
         *now += Span::from_micros(300);
         for qp in qps {
             while nics[0].pending(*qp) < 4 {
-                let work = WorkRequest { kind: WorkKind::Send, len: 16 * 256, id: 0 };
+                let (kind, len) = match n % 5 {
+                    0 => (WorkKind::FetchAdd { add: 1 }, 8),
+                    1 => (WorkKind::Read, 16 * 256),
+                    _ => (WorkKind::Send, 16 * 256),
+                };
+                n += 1;
+                let work = WorkRequest { kind, len, id: 0 };
                 nics[0].post(*qp, work, *now).expect("the QP is well");
             }
         }
@@ -69,6 +85,8 @@ fn steady_traffic_allocates_nothing() {
             c.timeout = Span::from_millis(1);
             // With sparse ACKs some NAKs are ignored and end in timeouts.
             c.ack_req_every = 66;
+            let refill = Some(Span::from_micros(200));
+            c.receive_queue = Some(ReceiveQueue { depth: 4, refill, rnr_timer: 1 });
         })
     });
     let mut nics = world.nics;
@@ -83,6 +101,9 @@ fn steady_traffic_allocates_nothing() {
     assert!(after.packets - before.packets > 10_000);
     assert!(after.retransmitted > before.retransmitted);
     assert!(after.timeouts > before.timeouts);
+    assert!(after.implied_naks > before.implied_naks);
+    assert!(after.rnr_naks > before.rnr_naks);
+    assert!(after.reads > before.reads && after.atomics > before.atomics);
     assert_eq!(after.failed, 0);
     assert_eq!(counted.count_total, 0);
 }

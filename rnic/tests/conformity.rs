@@ -16,20 +16,32 @@ const PMTU: u32 = 1024;
 
 /// The two hosts of the captures.
 fn hosts(first_psn: u32) -> ([Nic; 2], QpId) {
+    let region = Region { va: 0x7f48_463d_a000, rkey: 0x15ff, len: 128 << 10 };
+    hosts_with(QPN, first_psn, region)
+}
+
+fn hosts_with(qpn: u32, first_psn: u32, region: Region) -> ([Nic; 2], QpId) {
     let mut nics = [0, 1].map(|i| Nic::new(NicConfig::new(MACS[i], lab_ip(i as u8 + 1))));
-    let config = |peer: usize| {
-        let region = Region { va: 0x7f48_463d_a000, rkey: 0x15ff, len: 128 << 10 };
-        QpConfig {
-            send_psn: Psn::new(first_psn),
-            recv_psn: Psn::new(first_psn),
-            local_region: region,
-            remote_region: region,
-            ..QpConfig::new(QPN, QPN, MACS[peer], lab_ip(peer as u8 + 1))
-        }
+    let config = |peer: usize| QpConfig {
+        send_psn: Psn::new(first_psn),
+        recv_psn: Psn::new(first_psn),
+        local_region: region,
+        remote_region: region,
+        ..QpConfig::new(qpn, qpn, MACS[peer], lab_ip(peer as u8 + 1))
     };
     let qp = nics[0].add_qp(config(1)).unwrap();
     assert_eq!(nics[1].add_qp(config(0)).unwrap(), qp);
     (nics, qp)
+}
+
+/// `frame` is `len` bytes long and begins with these, written in hexadecimal;
+/// `--` is any byte.
+fn check(frame: &[u8], header: &str, len: usize) {
+    assert_eq!(frame.len(), len);
+    let ours: Vec<_> = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+    for (at, byte) in header.split_whitespace().enumerate() {
+        assert!(byte == "--" || byte == ours[at], "byte {at}: {} not {byte}", ours[at]);
+    }
 }
 
 fn write(nic: &mut Nic, qp: QpId, packets: u32) {
@@ -72,14 +84,6 @@ fn headers() {
     }
     let acks = drain(&mut b, NOW);
     assert_eq!(acks.len(), 1);
-    let check = |frame: &[u8], header: &str, len: usize| {
-        assert_eq!(frame.len(), len);
-        let header: Vec<_> = header.split_whitespace().collect();
-        let ours: Vec<_> = frame.iter().map(|byte| format!("{byte:02x}")).collect();
-        for (at, byte) in header.iter().enumerate() {
-            assert!(*byte == "--" || **byte == ours[at], "byte {at}: {} not {byte}", ours[at]);
-        }
-    };
     check(
         &frames[0],
         "52 54 00 aa 00 02 52 54 00 aa 00 01 08 00 \
@@ -102,6 +106,95 @@ fn headers() {
          c5 10 12 b7 00 1c 00 00 11 00 ff ff 00 00 00 24 00 65 8f d0 1f 00 00 00",
         62,
     );
+}
+
+/// Two READs of 8 KiB: a request each, then its data.
+#[test]
+fn reads() {
+    const FIRST: u32 = 2_603_917;
+    let region = Region { va: 0x55ef_cdf9_8000, rkey: 0xfe8, len: 8 << 10 };
+    let ([mut a, mut b], qp) = hosts_with(0x1e, FIRST, region);
+    for _ in 0..2 {
+        a.post(qp, WorkRequest { kind: WorkKind::Read, len: 8 << 10, id: 0 }, NOW).unwrap();
+    }
+    let requests = drain(&mut a, NOW);
+    let ask = |psn| Seen::Data(Opcode::READ_REQUEST, psn, true);
+    let sent: Vec<_> = requests.iter().map(|frame| look(frame)).collect();
+    assert_eq!(sent, [ask(FIRST), ask(FIRST + 8)]);
+    for frame in &requests {
+        b.receive(frame, NOW);
+    }
+    let data = drain(&mut b, NOW);
+    let captured: Vec<_> = (0..16)
+        .map(|i| {
+            let opcode = match i % 8 {
+                0 => Opcode::READ_RESPONSE_FIRST,
+                7 => Opcode::READ_RESPONSE_LAST,
+                _ => Opcode::READ_RESPONSE_MIDDLE,
+            };
+            Seen::Data(opcode, FIRST + i, false)
+        })
+        .collect();
+    assert_eq!(data.iter().map(|frame| look(frame)).collect::<Vec<_>>(), captured);
+    check(
+        &requests[0],
+        "52 54 00 aa 00 02 52 54 00 aa 00 01 08 00 \
+         45 00 00 3c -- -- 40 00 40 11 -- -- 0a 09 00 01 0a 09 00 02 \
+         c3 84 12 b7 00 28 00 00 0c 00 ff ff 00 00 00 1e 80 27 bb 8d \
+         00 00 55 ef cd f9 80 00 00 00 0f e8 00 00 20 00",
+        74,
+    );
+    let headers = "52 54 00 aa 00 01 52 54 00 aa 00 02 08 00 45 00 04";
+    let rest = "-- -- 40 00 40 11 -- -- 0a 09 00 02 0a 09 00 01 c3 84 12 b7 04";
+    for (i, tail, len) in [
+        (0, "1c 00 00 0d 00 ff ff 00 00 00 1e 00 27 bb 8d 1f 00 00 01", 1086),
+        (1, "18 00 00 0e 00 ff ff 00 00 00 1e 00 27 bb 8e", 1082),
+        (7, "1c 00 00 0f 00 ff ff 00 00 00 1e 00 27 bb 94 1f 00 00 01", 1086),
+        (8, "1c 00 00 0d 00 ff ff 00 00 00 1e 00 27 bb 95 1f 00 00 02", 1086),
+    ] {
+        let ip_len = if len == 1086 { "30" } else { "2c" };
+        check(&data[i], &format!("{headers} {ip_len} {rest} {tail}"), len);
+    }
+}
+
+/// Fetch-and-add, one after the other.
+#[test]
+fn atomics() {
+    const FIRST: u32 = 7_549_963;
+    let region = Region { va: 0x55f3_1cf0_e000, rkey: 0x10bb, len: 4096 };
+    let ([mut a, mut b], qp) = hosts_with(0x1f, FIRST, region);
+    for i in 0..2 {
+        let kind = WorkKind::FetchAdd { add: 1 };
+        a.post(qp, WorkRequest { kind, len: 8, id: 0 }, NOW).unwrap();
+        let request = drain(&mut a, NOW).remove(0);
+        b.receive(&request, NOW);
+        let answer = drain(&mut b, NOW).remove(0);
+        a.receive(&answer, NOW);
+        let (psn, msn) = (0x0b + i, 1 + i);
+        check(
+            &request,
+            &format!(
+                "52 54 00 aa 00 02 52 54 00 aa 00 01 08 00 \
+                 45 00 00 48 -- -- 40 00 40 11 -- -- 0a 09 00 01 0a 09 00 02 \
+                 c3 c1 12 b7 00 34 00 00 14 00 ff ff 00 00 00 1f 80 73 34 {psn:02x} \
+                 00 00 55 f3 1c f0 e0 00 00 00 10 bb 00 00 00 00 00 00 00 01 \
+                 00 00 00 00 00 00 00 00"
+            ),
+            86,
+        );
+        // The captured hosts had something else in their memory.
+        check(
+            &answer,
+            &format!(
+                "52 54 00 aa 00 01 52 54 00 aa 00 02 08 00 \
+                 45 00 00 38 -- -- 40 00 40 11 -- -- 0a 09 00 02 0a 09 00 01 \
+                 c3 c1 12 b7 00 24 00 00 12 00 ff ff 00 00 00 1f 00 73 34 {psn:02x} \
+                 1f 00 00 {msn:02x} 00 00 00 00 00 00 00 {i:02x}"
+            ),
+            70,
+        );
+        assert_eq!(a.poll_completion().map(|c| c.original), Some(Some(i)));
+    }
 }
 
 /// Four WRITEs of 16 packets with losses: packet 10 in the first pass, 16 in

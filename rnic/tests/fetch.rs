@@ -8,8 +8,8 @@ use common::time::{Span, Time};
 use common::wire::{Opcode, Reth, parse};
 use proptest::prelude::*;
 use rnic::{
-    ATOMIC_LEN, Completion, ImpliedNak, Nic, PartialRead, QpConfig, QpId, Region, RetryLimit,
-    Status, WorkKind, WorkRequest,
+    ATOMIC_LEN, AckCoalescing, Completion, ImpliedNak, Nic, PartialRead, QpConfig, QpId, Region,
+    RetryLimit, Status, WorkKind, WorkRequest,
 };
 use support::{Seen, World, bernoulli, drain, look};
 
@@ -380,6 +380,42 @@ fn the_ack_of_a_duplicate_leaves_reads_alone() {
     sane(&world, qp);
 }
 
+/// rxe: it does cover an atomic, whose answer has then to be asked for again.
+#[test]
+fn the_ack_of_a_duplicate_covers_atomics() {
+    let (mut world, qp) = world(|_| ());
+    let [a, b] = &mut world.nics;
+    for work in [send(1), add(1)] {
+        a.post(qp, work, Time::ZERO).unwrap();
+    }
+    let (frames, _) = sent(a, Time::ZERO);
+    give(b, &frames);
+    sent(b, Time::ZERO); // lost
+    give(b, &frames[..1]);
+    let (frames, answers) = sent(b, Time::ZERO);
+    assert_eq!(answers, [Seen::Ack(1, 0x1f, 2)]);
+    give(a, &frames);
+    assert_eq!(sent(a, Time::ZERO).1, [Seen::Data(Opcode::FETCH_ADD, 1, true)]);
+    sane(&world, qp);
+}
+
+#[test]
+fn an_answer_covers_the_acks_that_are_owed() {
+    for (fetch, opcode) in [(read(1), Opcode::READ_RESPONSE_ONLY), (add(1), Opcode::ATOMIC_ACK)] {
+        let delay = Span::from_micros(50);
+        let (mut world, qp) = world(|c| c.ack_coalescing = AckCoalescing { packets: 3, delay });
+        let [a, b] = &mut world.nics;
+        for work in [send(1), fetch] {
+            a.post(qp, work, Time::ZERO).unwrap();
+        }
+        let (frames, _) = sent(a, Time::ZERO);
+        give(b, &frames);
+        assert_eq!(sent(b, Time::ZERO).1, [Seen::Data(opcode, 1, false)]);
+        b.on_timers(Time::ZERO + delay);
+        assert_eq!(sent(b, Time::ZERO + delay).1, []);
+    }
+}
+
 #[test]
 fn a_request_that_is_not_the_one_before_is_not_answered() {
     let (mut world, qp) = world(|_| ());
@@ -426,57 +462,6 @@ fn reads_and_atomics_outside_the_region_are_refused() {
             assert_eq!(statuses, [Status::Ok, Status::RemoteAccess, Status::Flushed], "{work:?}");
         }
     }
-}
-
-#[test]
-fn read_data_is_interleaved_with_what_others_send() {
-    let mut world = World::new(None, Span::ZERO);
-    let qps = [0, 1].map(|n| world.add_qp(n, |c| c.pmtu = PMTU));
-    let [a, b] = &mut world.nics;
-    // Host 2 answers a READ on QP 0, and sends on both.
-    a.post(qps[0], read(4 * PMTU), Time::ZERO).unwrap();
-    give(b, &drain(a, Time::ZERO));
-    for qp in qps {
-        b.post(qp, send(2 * PMTU), Time::ZERO).unwrap();
-    }
-    let qpn = |frame: &Vec<u8>| (parse(frame).unwrap().dest_qpn & 1, look(frame));
-    let order: Vec<_> = drain(b, Time::ZERO).iter().map(qpn).collect();
-    let data = |opcode, psn| (0, Seen::Data(opcode, psn, false));
-    assert_eq!(
-        order,
-        [
-            data(Opcode::READ_RESPONSE_FIRST, 0),
-            (1, Seen::Data(Opcode::SEND_FIRST, 0, false)),
-            data(Opcode::SEND_FIRST, 0),
-            (1, Seen::Data(Opcode::SEND_LAST, 1, true)),
-            data(Opcode::READ_RESPONSE_MIDDLE, 1),
-            (0, Seen::Data(Opcode::SEND_LAST, 1, true)),
-            data(Opcode::READ_RESPONSE_MIDDLE, 2),
-            data(Opcode::READ_RESPONSE_LAST, 3),
-        ]
-    );
-}
-
-#[test]
-fn an_ack_of_another_qp_does_not_wait_for_read_data() {
-    let mut world = World::new(None, Span::ZERO);
-    let qps = [0, 1].map(|n| world.add_qp(n, |c| c.pmtu = PMTU));
-    let [a, b] = &mut world.nics;
-    a.post(qps[0], read(2 * PMTU), Time::ZERO).unwrap();
-    a.post(qps[0], send(1), Time::ZERO).unwrap();
-    a.post(qps[1], send(1), Time::ZERO).unwrap();
-    give(b, &drain(a, Time::ZERO));
-    let order: Vec<_> = drain(b, Time::ZERO).iter().map(|frame| look(frame)).collect();
-    let data = |opcode, psn| Seen::Data(opcode, psn, false);
-    assert_eq!(
-        order,
-        [
-            Seen::Ack(0, 0x1f, 1),
-            data(Opcode::READ_RESPONSE_FIRST, 0),
-            data(Opcode::READ_RESPONSE_LAST, 1),
-            Seen::Ack(2, 0x1f, 2),
-        ]
-    );
 }
 
 #[test]

@@ -307,6 +307,20 @@ fn requests_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn a_refusal_that_waits_for_the_port_is_sent_whatever_the_timers() {
+    let mut bench = Bench::new(|_| ());
+    let (qp, now) = (bench.qp, bench.now);
+    let work = WorkRequest { kind: WorkKind::Send, len: 1, id: 0 };
+    bench.nics[1].post(qp, work, now).unwrap();
+    assert_eq!(bench.answers(), [Seen::Data(Opcode::SEND_ONLY, 0, true)]);
+    let frame = bench.craft(Opcode::SEND_LAST, 0, 0, &[0; 4]);
+    bench.nics[1].receive(&frame, now);
+    bench.now += Span::from_millis(1_000);
+    bench.nics[1].on_timers(bench.now);
+    assert_eq!(bench.answers(), [Seen::Ack(0, 0x61, 0)]);
+}
+
+#[test]
 fn immediate_data_and_invalidation_make_no_difference() {
     let mut bench = Bench::new(|_| ());
     let packets = bench.packets(1);

@@ -8,7 +8,7 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{icrc, parse};
 use proptest::prelude::*;
-use rnic::{WorkKind, WorkRequest};
+use rnic::{Completion, Status, WorkKind, WorkRequest};
 use support::{World, drain};
 
 /// Writes the ICRC that belongs to the frame, so that it is not dropped for
@@ -27,17 +27,22 @@ proptest! {
     /// Whatever the bytes: no panic, each frame counted once, and either the
     /// QP failed, or it still carries messages after a reset.
     #[test]
-    fn forged_frames(forgeries in prop::collection::vec((0usize..12, prop::collection::vec((14usize..74, any::<u8>()), 1..4), 0usize..120), 1..40)) {
+    fn forged_frames(forgeries in prop::collection::vec((0usize..28, prop::collection::vec((14usize..74, any::<u8>()), 1..4), 0usize..120), 1..40)) {
         let mut world = World::new(None, Span::from_micros(1));
         let qp = world.add_qp(0, |c| c.pmtu = 256);
         for side in [0, 1] {
-            for kind in [WorkKind::Send, WorkKind::Write] {
-                world.nics[side].post(qp, WorkRequest { kind, len: 700, id: 0 }, Time::ZERO).unwrap();
+            for (kind, len) in [
+                (WorkKind::Send, 700),
+                (WorkKind::Read, 700),
+                (WorkKind::FetchAdd { add: 1 }, 8),
+                (WorkKind::Write, 700),
+            ] {
+                world.nics[side].post(qp, WorkRequest { kind, len, id: 0 }, Time::ZERO).unwrap();
             }
         }
         let mut genuine = Vec::new();
-        for side in [0, 1] {
-            for frame in drain(&mut world.nics[side], Time::ZERO) {
+        for (side, most) in [(0, 20), (1, 16)] {
+            for frame in drain(&mut world.nics[side], Time::ZERO).into_iter().take(most) {
                 world.nics[1 - side].receive(&frame, Time::ZERO);
                 genuine.push((1 - side, frame));
             }
@@ -73,11 +78,14 @@ proptest! {
             world.nics[side].reset_qp(qp, Psn::new(5), Psn::new(5), Time::ZERO);
             while world.nics[side].poll_completion().is_some() {}
         }
-        world.nics[0].post(qp, WorkRequest { kind: WorkKind::Send, len: 700, id: 0 }, Time::ZERO).unwrap();
+        for kind in [WorkKind::Send, WorkKind::Read] {
+            world.nics[0].post(qp, WorkRequest { kind, len: 700, id: 0 }, Time::ZERO).unwrap();
+        }
         prop_assert!(world.run(Time::from_nanos(1_000_000_000)));
         prop_assert_eq!(world.received[1].len(), 1);
         prop_assert_eq!(world.received[1][0].corrupt_bytes, 0);
-        prop_assert_eq!(world.completions[0].len(), 1);
+        let whole = |c: &&Completion| c.status == Status::Ok && c.corrupt_bytes == 0;
+        prop_assert_eq!(world.completions[0].iter().filter(whole).count(), 2);
     }
 }
 
@@ -98,13 +106,16 @@ fn a_pool_that_runs_dry_costs_nothing_but_time() {
     let mut world = World::new(None, Span::ZERO);
     let qps = [0, 1].map(|n| world.add_qp(n, |c| c.pmtu = 256));
     for qp in qps {
-        let work = WorkRequest { kind: WorkKind::Write, len: 5_000, id: 0 };
-        world.nics[0].post(qp, work, Time::ZERO).unwrap();
+        for (kind, len) in
+            [(WorkKind::Write, 5_000), (WorkKind::Read, 5_000), (WorkKind::FetchAdd { add: 1 }, 8)]
+        {
+            world.nics[0].post(qp, WorkRequest { kind, len, id: 0 }, Time::ZERO).unwrap();
+        }
     }
     let [mut a, mut b] = world.nics;
     let mut pool = Meagre(0);
     let mut polls = 0;
-    while a.totals().requester.messages < 2 {
+    while a.totals().requester.messages < 6 {
         if let Some(frame) = a.poll_transmit(Time::ZERO, &mut pool) {
             b.receive(frame.bytes(), Time::ZERO);
         }
@@ -115,7 +126,9 @@ fn a_pool_that_runs_dry_costs_nothing_but_time() {
         assert!(polls < 1_000);
     }
     let totals = a.totals().requester;
-    assert_eq!((totals.messages, totals.packets, totals.retransmitted), (2, 40, 0));
+    assert_eq!((totals.messages, totals.packets, totals.retransmitted), (6, 44, 0));
+    assert_eq!(totals.read_responses, 40);
+    assert_eq!(totals.corrupt_bytes + totals.wrong_originals, 0);
     assert_eq!(b.totals().responder.corrupt_bytes, 0);
     assert!(a.port_stats().no_frame > 0);
 }

@@ -103,9 +103,7 @@ impl<F: Frame> Flow<F> {
             Verdict::Failed => {}
         }
         cx.out.answer(frame);
-        if self.reads.at_boundary() {
-            self.make_deferred_nak(cx);
-        }
+        self.make_due_nak(cx);
     }
 
     /// Sends on what need not wait any more; all of it if `any`.

@@ -80,6 +80,11 @@ impl Pass {
         self.needed_end = self.needed_end.max(seq.next());
     }
 
+    /// Whether the source is sending again what it sent before.
+    pub fn is_running(&self) -> bool {
+        self.kind != Kind::None
+    }
+
     /// Whether a NAK made the source rewind.
     pub fn is_solicited(&self) -> bool {
         self.kind == Kind::Solicited
@@ -167,7 +172,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// A repeated READ or atomic request goes on: the source lacks its
-    /// responses from `seq` on.
+    /// responses from `seq` on. All that waits behind them it will get again.
     fn ask_for_responses_again<A: Actions<F>>(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -175,7 +180,7 @@ impl<F: Frame> Flow<F> {
         is_plain: bool,
     ) {
         if !is_plain {
-            self.release_answers(cx);
+            self.drop_answers(cx);
             self.reads.request_again(seq, cx.now);
         }
     }

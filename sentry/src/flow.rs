@@ -7,7 +7,7 @@ use common::psn::{Psn, Seq};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
-use common::wire::{Kind, Roce, icrc_ok};
+use common::wire::{Kind, Roce, icrc_ok, request_ack};
 
 use crate::discovery::Discovery;
 use crate::filter::Pass;
@@ -40,9 +40,11 @@ pub struct Flow<F: Frame> {
     pub(crate) kept: Vec<Seq>,
     pub(crate) pass: Pass,
     pub(crate) naks: Naks,
-    /// The source is being asked for a packet that was lost before it came
-    /// here; what follows it is dropped, so far up to this number.
-    pub(crate) hole: Option<Seq>,
+    /// Until then every packet asks for an ACK: only after one does a source
+    /// heed another NAK.
+    pub(crate) eager: Time,
+    /// Since when something is missing that the source can't be asked for.
+    pub(crate) helpless: Option<Time>,
     /// What the source waits for besides ACKs.
     pub(crate) reads: Reads<F>,
     pub(crate) discovery: Discovery,
@@ -112,7 +114,8 @@ impl<F: Frame> Flow<F> {
             kept: Vec::new(),
             pass: Pass::new(next),
             naks: Naks::new(),
-            hole: None,
+            eager: Time::ZERO,
+            helpless: None,
             reads: Reads::new(next, now),
             discovery: Discovery::new(now),
             knowledge: None,
@@ -155,10 +158,14 @@ impl<F: Frame> Flow<F> {
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         };
         self.discover(cx);
+        let (mut frame, mut roce) = (frame, *roce);
+        if cx.now < self.eager && !roce.ack_req && request_ack(frame.bytes_mut(), &roce) {
+            cx.out.count(Metric::SentryEager, 1);
+            roce.ack_req = true;
+        }
+        let roce = &roce;
         if seq < self.next {
             self.on_repeat(cx, frame, seq, roce, count);
-        } else if seq > self.next && self.ask_for_hole(cx, seq) {
-            cx.out.discard(Packet::Owned(frame), Metric::DropAhead);
         } else {
             self.on_new(cx, frame, seq, roce, count);
         }
@@ -174,20 +181,27 @@ impl<F: Frame> Flow<F> {
         count: u32,
     ) {
         let is_ahead = seq > self.next;
+        let is_protected = self.is_protected();
         if is_ahead {
-            // Lost between the source and here. Passing it on and believing
-            // the hole lost is safe in every state†: the Depot reports it.
+            // Lost between the source and here. Passing what follows and
+            // believing the hole lost is safe in every state†.
             cx.out.count(Metric::SentryAhead, 1);
             while self.next < seq {
-                self.track(cx, Slot::lost());
+                if is_protected {
+                    self.pass.need(self.next);
+                }
+                self.track(cx, Slot { needed: is_protected, ..Slot::lost() });
             }
         }
-        self.hole = None;
         cx.out.count(Metric::SentryNew, 1);
         let end = seq + u64::from(count);
         self.pass.end(end);
         if !roce.kind().is_plain() {
             self.reads.request(seq, count, cx.now);
+            if cx.out.requester().is_none() {
+                // Its answers may pass without being recognised.
+                self.reads.lose_track();
+            }
         }
         let keep = cx.config.recovery.caches() && self.discovery.tracks();
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
@@ -196,10 +210,8 @@ impl<F: Frame> Flow<F> {
             self.track(cx, Slot::covered(cx.now));
         }
         cx.out.forward(packet, Class::Data);
-        if is_ahead && self.is_protected() {
-            // Neither was the source asked nor is there a copy: let the
-            // destination ask, at once.
-            self.sync(cx, Reason::Lost);
+        if is_ahead && is_protected {
+            self.ask_for_hole(cx);
         }
     }
 
@@ -216,6 +228,16 @@ impl<F: Frame> Flow<F> {
         self.advance_acked(cx, seq, msn);
         self.pass.ask_genuinely(seq, self.next);
         self.naks.genuine();
+    }
+
+    /// The destination of some flow asks for `psn`, and it may be this one: what
+    /// the source sends again from there on passes.
+    pub fn on_doubtful_nak(&mut self, psn: Psn) {
+        let seq = psn.unwrap_near(self.next);
+        if seq <= self.next && !self.bypassed {
+            self.pass.ask_genuinely(seq, self.next);
+            self.naks.genuine();
+        }
     }
 
     /// Empties the window; a pass has nothing to go on.
@@ -253,7 +275,7 @@ impl<F: Frame> Flow<F> {
     /// not confirmed.
     pub(crate) fn is_outstanding(&self) -> bool {
         match (self.acked, &self.knowledge) {
-            _ if self.reads.is_waiting() || self.hole.is_some() => true,
+            _ if self.reads.is_waiting() => true,
             (Some(acked), _) => acked < self.next,
             (None, Some(known)) => known.expected < self.next,
             (None, None) => true,
@@ -296,6 +318,7 @@ impl<F: Frame> Flow<F> {
         self.msn = msn.unwrap_or(self.msn);
         self.settle(acked, cx.now);
         self.naks.progress();
+        self.helpless = None;
         self.trim(cx, acked);
         true
     }

@@ -84,6 +84,13 @@ impl<F: Frame> Flow<F> {
         }
     }
 
+    /// The hosts told each other that this life begins with the flow's first
+    /// PSN, and its path MTU in bytes (0: unknown).
+    pub fn announce(&mut self, pmtu: u16) {
+        self.acked = Some(self.first);
+        self.pmtu.set(pmtu);
+    }
+
     /// Drops everything that is held and believed: the flow's next life, with
     /// an epoch of its own, begins at `psn`.
     pub(crate) fn begin_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn) {

@@ -1,8 +1,8 @@
 //! NAKs to the source: when, how many, and whether one made it rewind.
 
+use common::control::Reason;
 use common::frame::Frame;
 use common::metrics::Metric;
-use common::psn::Seq;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
@@ -11,6 +11,8 @@ use crate::{Actions, Cx, Flow};
 /// Most NAKs between two ACKs that advance `acked`†. RNICs ignore a second
 /// NAK before a positive ACK, and count them against their retry limits.
 const CAP: u32 = 2;
+/// Round trips for which packets ask for ACKs after a loss before the Sentry.
+const EAGER: u64 = 4;
 /// Round trip to the source until one was measured.
 const SOURCE_RTT: Span = Span::from_millis(1);
 /// A rewind takes at least this long to be seen.
@@ -23,12 +25,18 @@ pub(crate) struct Naks {
     /// `own` if the Sentry made it.
     outstanding: bool,
     own: Option<Time>,
+    /// When the newest was made.
+    last: Time,
+    /// When the source is to be asked for what was lost before the Sentry.
+    hole_due: Time,
     /// Made since `acked` last advanced.
     sent: u32,
     /// Grows with every NAK made.
     round: u32,
     /// One was due, but not within a READ response message.
-    deferred: Option<Time>,
+    deferred: bool,
+    /// One was due, but the source would have ignored it.
+    capped: bool,
     source_rtt: Rtt,
 }
 
@@ -37,9 +45,12 @@ impl Naks {
         Self {
             outstanding: false,
             own: None,
+            last: Time::ZERO,
+            hole_due: Time::NEVER,
             sent: 0,
             round: 0,
-            deferred: None,
+            deferred: false,
+            capped: false,
             source_rtt: Rtt::guess(SOURCE_RTT),
         }
     }
@@ -74,6 +85,11 @@ impl Naks {
         self.own = None;
     }
 
+    /// Whether one will be made as soon as the source can heed it.
+    pub fn waits(&self) -> bool {
+        self.deferred || self.capped
+    }
+
     /// The number of the current round, from 1.
     pub fn round(&self) -> u32 {
         self.round
@@ -86,7 +102,7 @@ impl Naks {
 
     /// When a NAK of ours counts as lost; doubled for the second.
     pub fn due(&self) -> Time {
-        let Some(at) = self.own.or(self.deferred) else { return Time::NEVER };
+        let Some(at) = self.own else { return self.hole_due };
         let patience = (self.source_rtt.with_margin() * 2).max(PATIENCE);
         at + patience * (1 << self.sent.saturating_sub(1).min(CAP))
     }
@@ -95,39 +111,44 @@ impl Naks {
 impl<F: Frame> Flow<F> {
     /// Asks the source to rewind to the oldest packet that the destination
     /// hasn't acknowledged (docs/protocol.md), because the Depot misses
-    /// something.
-    pub(crate) fn ask_source<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if cx.config.recovery.asks_source() && self.acked.is_none_or(|acked| acked < self.next) {
-            self.make_nak(cx, Metric::NakSynthesised);
+    /// something. Whether it is asked, or will be.
+    pub(crate) fn ask_source<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> bool {
+        let may_ask = cx.config.recovery.asks_source();
+        may_ask && (self.make_nak(cx, Metric::NakSynthesised) || self.naks.deferred)
+    }
+
+    /// Packets were lost on their way from the source to here; what followed
+    /// them has passed and waits at the Depot. The source is asked at once, but
+    /// no more than once per round trip: a rewind repairs all that was lost
+    /// until then, and costs a window.
+    pub(crate) fn ask_for_hole<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        self.eager = cx.now + self.rtt.with_margin() * EAGER;
+        let due = self.naks.last + self.rtt.mean();
+        if self.naks.is_outstanding() || self.naks.hole_due != Time::NEVER {
+            return;
+        }
+        if cx.now < due {
+            self.naks.hole_due = due;
+        } else if !self.make_nak(cx, Metric::NakSourceLan) && !self.naks.waits() {
+            // The destination has to ask: the Depot is to let it see that
+            // something is missing.
+            self.sync(cx, Reason::Lost);
         }
     }
 
-    /// The packet `seq`, which is ahead, has come: one before it was lost on the
-    /// way here. Whether the source is asked for that, so that this one may be
-    /// dropped; it will come again.
-    pub(crate) fn ask_for_hole<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) -> bool {
-        // If the source went back, but not to the hole, it has no such packet.
-        let goes_back = self.hole.is_some_and(|newest| seq <= newest);
-        if !self.is_protected() || goes_back {
-            return false;
-        }
-        let awaited = self.naks.own.is_some() || self.naks.deferred.is_some();
-        let asked = awaited || self.make_nak(cx, Metric::NakSourceLan);
-        self.hole = asked.then_some(seq);
-        asked
-    }
-
-    /// Makes a NAK, if that can be done. True if it was made, or will be.
+    /// Makes a NAK, if that can be done. True if it was made.
     fn make_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, why: Metric) -> bool {
         let withheld = match (self.acked, cx.out.requester()) {
             (None, _) => Metric::NakNoAcked,
             (_, None) => Metric::NakNoRequester,
-            _ if self.naks.sent >= CAP => Metric::NakCapped,
+            _ if self.naks.sent >= CAP => {
+                self.naks.capped = true;
+                Metric::NakCapped
+            }
             _ if !self.reads.at_boundary() => {
                 // It would end the queue pair there.
-                self.naks.deferred = Some(cx.now);
-                cx.out.count(Metric::NakMidMessage, 1);
-                return true;
+                self.naks.deferred = true;
+                Metric::NakMidMessage
             }
             (Some(acked), Some(_)) => {
                 cx.out.nak(acked.psn(), self.msn);
@@ -136,6 +157,7 @@ impl<F: Frame> Flow<F> {
                 self.naks.round += 1;
                 self.naks.outstanding = true;
                 self.naks.own = Some(cx.now);
+                self.naks.last = cx.now;
                 return true;
             }
         };
@@ -143,36 +165,29 @@ impl<F: Frame> Flow<F> {
         false
     }
 
-    /// A READ response message is complete: a NAK that waited for it may go.
-    pub(crate) fn make_deferred_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if self.naks.deferred.take().is_none() {
-            return;
-        }
-        if self.hole.is_none() {
-            self.ask_source(cx);
-        } else {
-            self.ask_for_hole_again(cx);
-        }
-    }
-
-    /// If the NAK can't be made, the next packet passes, and the destination
-    /// asks.
-    fn ask_for_hole_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if !self.make_nak(cx, Metric::NakSourceLan) {
-            self.hole = None;
+    /// An answer has gone on to the source: a NAK that waited for the end of a
+    /// READ response message, or for an ACK, may go.
+    pub(crate) fn make_due_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        let Naks { deferred, capped, sent, .. } = self.naks;
+        let may = (deferred && self.reads.at_boundary()) || (capped && sent < CAP);
+        if may && !self.naks.is_outstanding() {
+            (self.naks.deferred, self.naks.capped) = (false, false);
+            self.ask_for_needed(cx);
         }
     }
 
-    /// No rewind followed our NAK in time: it was lost, or ignored.
+    /// No rewind followed our NAK in time: it was lost, or ignored. Or it is
+    /// time to ask for what was lost before the Sentry.
     pub(crate) fn nak_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.naks.abandon();
-        if self.naks.deferred.take().is_some() {
-            // The READ response message has no end.
-            self.hole = None;
-        } else if self.hole.is_some() {
-            self.ask_for_hole_again(cx);
-        } else if self.pass.needed > 0 {
-            self.ask_source(cx);
+        self.naks.hole_due = Time::NEVER;
+        self.ask_for_needed(cx);
+    }
+
+    /// Asks for what is marked as needed and will not come by itself.
+    fn ask_for_needed<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.pass.needed > 0 && !self.pass.is_running() {
+            self.make_nak(cx, Metric::NakRepeated);
         }
     }
 }

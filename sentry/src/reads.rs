@@ -45,8 +45,9 @@ pub(crate) struct Reads<F> {
     /// Whether `expected` is: not after something was lost for good, until
     /// the source has asked again and it was seen.
     sure: bool,
-    /// The last answer that went on left a READ response message unfinished.
-    within: bool,
+    /// The source is certainly not in the middle of a READ response message.
+    /// Not so at first: some of one may have gone past unseen.
+    at_boundary: bool,
     held: VecDeque<Waiting<F>>,
     /// When a request or an expected response last passed.
     pub progress: Time,
@@ -64,7 +65,7 @@ impl<F> Reads<F> {
             ranges: VecDeque::new(),
             expected: next,
             sure: true,
-            within: false,
+            at_boundary: false,
             held: VecDeque::new(),
             progress: now,
             asked: None,
@@ -91,7 +92,7 @@ impl<F> Reads<F> {
     /// Whether an answer may be inserted here: not within a READ response
     /// message.
     pub fn at_boundary(&self) -> bool {
-        !self.within
+        self.at_boundary
     }
 
     /// No acknowledgement may go beyond this: responses before are missing.
@@ -111,7 +112,7 @@ impl<F> Reads<F> {
     /// The source asks again, from `start` on: what it lacks begins there.
     /// Responses to its earlier request may still come.
     pub fn request_again(&mut self, start: Seq, now: Time) {
-        self.sure = false;
+        self.lose_track();
         let end = self.ranges.back().map_or(start, |(_, end)| *end);
         if start < end {
             self.expected = start;
@@ -127,7 +128,13 @@ impl<F> Reads<F> {
     /// Something was lost for good.
     pub fn lose_track(&mut self) {
         self.sure = false;
+        self.at_boundary &= self.is_between();
         (self.asked, self.tries) = (None, 0);
+    }
+
+    /// None of the response that is expected next was seen to pass.
+    fn is_between(&self) -> bool {
+        self.ranges.front().is_none_or(|(start, _)| self.expected == *start)
     }
 
     fn place_of(seq: Seq, answer: &Answer) -> (Seq, bool) {
@@ -187,14 +194,21 @@ impl<F> Reads<F> {
 
     /// An answer goes on to the source.
     pub fn passed(&mut self, seq: Seq, answer: &Answer, now: Time) {
-        self.within = !answer.ends_message();
         let (last, is_plain) = Self::place_of(seq, answer);
         if !is_plain && seq == self.expected && self.is_awaited(seq) {
+            self.at_boundary = answer.ends_message();
             self.sure = true;
             self.expected = seq.next();
             self.made_progress(now);
-        } else if !self.sure {
-            // Either the source has what lies before, or it will ask again.
+        } else if is_plain && self.sure && self.is_between() {
+            self.at_boundary = true;
+        } else {
+            // The source may take a response, or not, but for one it has.
+            let is_known = self.sure && seq < self.expected;
+            self.at_boundary &= is_plain || is_known;
+        }
+        if !self.sure {
+            // Either it has what lies before, or it will ask again.
             let answered = if is_plain { last.next() } else { self.start_of(seq) };
             self.expected = self.expected.max(answered);
         }

@@ -18,6 +18,8 @@ enum Repair {
     Resent,
     /// The source has to rewind for it.
     Ask,
+    /// The same; it was lost before it came here.
+    AskForHole,
 }
 
 impl<F: Frame> Flow<F> {
@@ -97,7 +99,7 @@ impl<F: Frame> Flow<F> {
 
     /// Gets what is missing across again.
     fn repair<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, known: &Knowledge) {
-        let (mut resent, mut ask) = (false, false);
+        let (mut resent, mut ask, mut hole) = (false, false, false);
         let oldest = self.window.start();
         for (start, end) in known.missing() {
             let mut seq = (*start).max(oldest);
@@ -106,6 +108,7 @@ impl<F: Frame> Flow<F> {
                     Repair::Wait => {}
                     Repair::Resent => resent = true,
                     Repair::Ask => ask = true,
+                    Repair::AskForHole => hole = true,
                 }
                 seq = seq.next();
             }
@@ -114,12 +117,28 @@ impl<F: Frame> Flow<F> {
             self.sync(cx, Reason::Resent);
         }
         if ask && !self.naks.is_outstanding() {
-            self.ask_source(cx);
-            if cx.config.recovery == Recovery::Cached {
-                // Nobody has it but the source, which only the destination may
-                // ask.
-                self.sync(cx, Reason::Lost);
-            }
+            self.ask_for_missing(cx);
+        } else if hole {
+            self.ask_for_hole(cx);
+        }
+    }
+
+    /// The source has to send again what the Depot misses. If it can't be
+    /// asked, the destination has to ask: the Depot is to go on without.
+    fn ask_for_missing<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.ask_source(cx) || self.naks.waits() {
+            self.helpless = None;
+            return;
+        }
+        // The destination may be asking already: the Depot lets an early packet
+        // through while it knows of no ACK.
+        let since = *self.helpless.get_or_insert(cx.now);
+        let patience = match cx.config.recovery {
+            Recovery::Cached => Span::ZERO,
+            _ => self.rtt.mean(),
+        };
+        if cx.now >= since + patience {
+            self.sync(cx, Reason::Lost);
         }
     }
 
@@ -149,12 +168,19 @@ impl<F: Frame> Flow<F> {
             cx.out.forward(Packet::Shared(handle), Class::High);
             return Repair::Resent;
         }
+        let is_hole = slot.sent == Time::ZERO;
         let let_through = slot.round != 0 && slot.round == self.naks.round();
         slot.needed = true;
         if !was_needed {
             cx.out.count(Metric::SentryUncached, 1);
             self.pass.need(seq);
         }
-        if let_through || !self.pass.will_reach(seq) { Repair::Ask } else { Repair::Wait }
+        if self.pass.will_reach(seq) && !let_through {
+            Repair::Wait
+        } else if is_hole {
+            Repair::AskForHole
+        } else {
+            Repair::Ask
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use common::frame::{Frame, Pool, Side, Sink};
 use common::metrics::Metric;
-use common::time::Time;
+use common::time::{Span, Time};
 use common::wire::{Answer, Roce, Verdict, icrc_ok};
 
 use crate::pairing::Heard;
@@ -11,6 +11,8 @@ use crate::table::{FlowKey, Hosts, Id, Pipeline};
 
 /// For how many round trips a pairing has to be confirmed.
 const CONFIRMED_FOR: u64 = 2;
+/// The same, at most, where the destination is on the LAN.
+const NEAR: Span = Span::from_millis(10);
 
 impl<F: Frame> Switch<F> {
     /// An answer passes; the flow that it is for learns from it, and may hold
@@ -53,7 +55,24 @@ impl<F: Frame> Switch<F> {
                     self.table.begin_life(id);
                 }
             }
-            Some(Pipeline::None) | None => self.forward(side, frame, io),
+            Some(Pipeline::None) | None => {
+                if heard.is_nak && side == Side::Wan {
+                    self.on_doubtful_nak(&key, &heard, io);
+                }
+                self.forward(side, frame, io);
+            }
+        }
+    }
+
+    /// A NAK passes, for one of several flows: none of them may filter what it
+    /// makes a source send again.
+    fn on_doubtful_nak<P, S>(&mut self, key: &FlowKey, heard: &Heard, io: &mut Io<'_, P, S>)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        for id in self.table.possible_flows(&key.hosts.reversed(), heard) {
+            self.with_sentry(id, io, |flow, _| flow.on_doubtful_nak(heard.psn));
         }
     }
 
@@ -71,7 +90,11 @@ impl<F: Frame> Switch<F> {
         if let Some(peer) = entry.peer {
             return Some(peer);
         }
-        let spread = self.config.tuning.rtt_guess * CONFIRMED_FOR;
+        let spread = match key.hosts.side {
+            Side::Wan => self.config.tuning.rtt_guess * CONFIRMED_FOR,
+            // The destination is near.
+            Side::Lan => (self.config.tuning.rtt_guess * CONFIRMED_FOR).min(NEAR),
+        };
         let flow = self.table.match_answer(id, answer, now, spread)?;
         self.voice.counters.inc(Metric::FlowPaired);
         Some(flow)

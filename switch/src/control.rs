@@ -103,6 +103,9 @@ impl<F: Frame> Switch<F> {
         if stage.state.is_replaced_by(life) {
             // The requester of another life may be another one, too.
             stage.node = Some(header.node);
+            if let Some(next) = sync.next_psn {
+                stage.arrived.begin_again(next);
+            }
             self.table.begin_life(id);
         } else if stage.state.is_synced() && !stage.state.is_of(life) {
             // Of an older one, overtaken.

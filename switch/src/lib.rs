@@ -6,7 +6,8 @@
 //! A request from the LAN goes to the [`sentry::Flow`] of its flow, one from
 //! the WAN to the [`depot::Flow`]; an answer passes, and tells the flow that
 //! it belongs to (`pairing`) what was acknowledged; a control message of
-//! the peer ends here. What the pipelines decide becomes frames in
+//! the peer ends here; what the hosts tell each other on QP 1 passes, and is
+//! listened to (`connections`). What the pipelines decide becomes frames in
 //! `output`, and leaves through the [`Sink`](common::frame::Sink).
 //!
 //! Drive it like this: hand in bursts as they come; whenever
@@ -14,11 +15,13 @@
 //! call [`Switch::housekeeping`].
 //!
 //! Not here yet, each with its place: several paths and egress queues (they
-//! belong between `output` and the sink), connection management on QP1 (a
-//! source of pairings beside the matching of ACKs).
+//! belong between `output` and the sink).
 
 mod answers;
+mod cm;
+mod connections;
 mod control;
+mod operator;
 mod output;
 mod pairing;
 mod peers;
@@ -30,6 +33,8 @@ use common::control::Keys;
 use common::time::Span;
 use common::wire::Opcode;
 
+pub use ipnet::IpNet;
+pub use operator::{End, QueuePair};
 pub use switch::Switch;
 
 /// Which directions a box works for.
@@ -133,6 +138,12 @@ pub struct Config {
     pub backup_pool_frames: u64,
     /// See [`depot::Config::local_retries`].
     pub local_retries: u8,
+    /// Where a peer may be: flows to other destinations are not announced.
+    /// Empty: everywhere.
+    pub remote_prefixes: Vec<IpNet>,
+    /// Queue pairs that the operator names. One that connection management
+    /// joins differently is what the hosts say.
+    pub queue_pairs: Vec<QueuePair>,
     /// Idle time after which a flow is forgotten.
     pub flow_idle: Span,
     /// Durations of the protocol.
@@ -158,6 +169,8 @@ impl Config {
             backup_pool_bytes: 64 << 20,
             backup_pool_frames: 1 << 16,
             local_retries: 3,
+            remote_prefixes: Vec::new(),
+            queue_pairs: Vec::new(),
             flow_idle: Span::from_millis(60_000),
             tuning: Tuning::default(),
         }

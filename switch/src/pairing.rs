@@ -22,7 +22,7 @@ use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
 
 use crate::switch::WINDOW_MAX;
-use crate::table::{Id, Pipeline, Table};
+use crate::table::{Hosts, Id, Pipeline, Table};
 
 /// Between hosts with more unknown flows than this nothing is matched.
 const MAX_SCAN: usize = 64;
@@ -64,26 +64,41 @@ pub(crate) struct Matching {
 pub(crate) struct Arrived {
     first: Seq,
     end: Seq,
+    /// The newest request.
+    pub newest: Psn,
 }
 
 impl Arrived {
     /// None yet; `psn` is where they will begin.
     pub fn none(psn: Psn) -> Self {
         let first = Seq::first(psn);
-        Self { first, end: first }
+        Self { first, end: first, newest: psn }
     }
 
     /// A request arrived that takes `count` PSNs from `psn` on. Returns whether
     /// it leapt: whether these are the PSNs of another life.
     pub fn add(&mut self, psn: Psn, count: u32) -> bool {
         let seq = psn.unwrap_near(self.end);
-        if seq.since(self.end).max(self.end.since(seq)) > LEAP {
+        let leapt = seq.since(self.end).max(self.end.since(seq)) > LEAP;
+        if leapt {
             *self = Self::none(psn);
-            self.end = self.end + u64::from(count);
-            return true;
         }
+        let seq = psn.unwrap_near(self.end);
+        self.first = self.first.min(seq);
         self.end = self.end.max(seq + u64::from(count));
-        false
+        self.newest = psn;
+        leapt
+    }
+
+    /// Another life begins at `psn`. What has overtaken its announcement has
+    /// arrived all the same.
+    pub fn begin_again(&mut self, psn: Psn) {
+        let first = psn.unwrap_near(self.end);
+        if first.since(self.end).max(self.end.since(first)) > WINDOW_MAX {
+            *self = Self::none(psn);
+        } else {
+            (self.first, self.end) = (first, self.end.max(first));
+        }
     }
 
     /// Whether the destination may answer like this.
@@ -93,6 +108,12 @@ impl Arrived {
         // A NAK may ask for the very next packet.
         let end = if answer.is_nak { self.end.next() } else { self.end };
         oldest <= seq && seq < end
+    }
+
+    /// Whether it answers a packet that was seen: what lies before may as well
+    /// be another flow's.
+    fn is_answered(&self, answer: &Heard) -> bool {
+        answer.psn.unwrap_near(self.end) >= self.first
     }
 }
 
@@ -139,7 +160,7 @@ impl<F: Frame> Table<F> {
                 self.get_mut(answers)?.matching = Some(matching);
                 return None;
             }
-            [_] if answer.psn != matching.last => {
+            [flow] if answer.psn != matching.last && self.confirms(flow, answer) => {
                 if matching.confirmations == 0 {
                     matching.since = now;
                 }
@@ -160,10 +181,26 @@ impl<F: Frame> Table<F> {
         None
     }
 
+    /// The flows between `hosts` with unknown requester that may have been
+    /// given this answer.
+    pub fn possible_flows(&self, hosts: &Hosts, answer: &Heard) -> ArrayVec<Id, MAX_SCAN> {
+        let flows = self.unpaired(hosts).iter().take(MAX_SCAN).copied();
+        flows.filter(|id| self.fits(*id, answer).is_some()).collect()
+    }
+
+    /// Whether an answer that fits flow `id` speaks for it.
+    fn confirms(&self, id: Id, answer: &Heard) -> bool {
+        match self.get(id).map(|entry| &entry.pipeline) {
+            Some(Pipeline::Sentry(stage)) => stage.arrived.is_answered(answer),
+            Some(Pipeline::Depot(stage)) => stage.arrived.is_answered(answer),
+            _ => false,
+        }
+    }
+
     /// The UDP source port of flow `id`, if its requester is unknown and it
     /// may have been given this answer.
     fn fits(&self, id: Id, answer: &Heard) -> Option<u16> {
-        let entry = self.get(id).filter(|entry| entry.peer.is_none())?;
+        let entry = self.get(id).filter(|entry| entry.peer.is_none() && !entry.named)?;
         let (arrived, port) = match &entry.pipeline {
             Pipeline::None => return None,
             Pipeline::Sentry(stage) => (&stage.arrived, stage.src_port),

@@ -8,6 +8,8 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Headers, NotRoce, Roce, Transport, icrc_ok, parse};
 
+use crate::connections::Connections;
+use crate::operator::Named;
 use crate::output::{Output, Speaker, Voice, transmit};
 use crate::pairing::Arrived;
 use crate::peers::Peers;
@@ -29,6 +31,8 @@ pub struct Switch<F: Frame> {
     sentry: sentry::Config,
     depot: depot::Config,
     pub(crate) table: Table<F>,
+    pub(crate) connections: Connections,
+    pub(crate) named: Named,
     timers: Timers,
     pub(crate) voice: Voice,
     pools: Pools,
@@ -83,6 +87,8 @@ impl<F: Frame> Switch<F> {
                 window_max: WINDOW_MAX,
             },
             table: Table::new(config.max_flows, config.hash_seed),
+            connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
+            named: Named::new(&config.queue_pairs, config.hash_seed),
             timers: Timers::default(),
             voice: Voice {
                 counters: Counters::default(),
@@ -250,7 +256,8 @@ impl<F: Frame> Switch<F> {
         } else if kind.is_response() {
             self.on_answer(side, frame, &roce, io);
         } else if !kind.is_request() || roce.opcode.transport() != Transport::Rc {
-            self.pass(side, frame, Metric::PassedTransport, io);
+            let reason = self.observe(side, frame.bytes(), &roce, io);
+            self.pass(side, frame, reason, io);
         } else if works && !self.draining {
             self.on_request(side, frame, &roce, io);
         } else {
@@ -284,6 +291,9 @@ impl<F: Frame> Switch<F> {
         S: Sink<Frame = F>,
     {
         let key = FlowKey { hosts: Hosts::of(side, roce), dest_qpn: roce.dest_qpn };
+        if side == Side::Lan && !self.may_have_peer(&key) {
+            return self.pass(side, frame, Metric::PassedPrefix, io);
+        }
         let Some(id) = self.entry(key, io.now) else {
             return self.pass(side, frame, Metric::PassedTableFull, io);
         };
@@ -293,6 +303,19 @@ impl<F: Frame> Switch<F> {
             Side::Lan => self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
             Side::Wan => self.with_depot(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
         };
+    }
+
+    /// Whether there may be a gateway where a flow goes. It is asked once per
+    /// flow: one that has a pipeline is known to be.
+    fn may_have_peer(&self, key: &FlowKey) -> bool {
+        let prefixes = &self.config.remote_prefixes;
+        if prefixes.is_empty() {
+            return true;
+        }
+        let entry = self.table.find(key).and_then(|id| self.table.get(id));
+        let is_known = entry.is_some_and(|entry| !matches!(entry.pipeline, Pipeline::None));
+        let dst = key.hosts.dst.to_ip();
+        is_known || prefixes.iter().any(|prefix| prefix.contains(&dst))
     }
 
     /// Keeps in mind what may be answered.
@@ -319,6 +342,7 @@ impl<F: Frame> Switch<F> {
         let (id, new) = self.table.entry(key, now)?;
         if new {
             self.voice.counters.inc(Metric::FlowCreated);
+            self.pair_as_named(id, now);
         }
         Some(id)
     }
@@ -334,17 +358,30 @@ impl<F: Frame> Switch<F> {
             Pipeline::None => {
                 let headers = Headers::of(bytes, roce);
                 let (src_port, headers_at) = (roce.src_port, now);
-                let arrived = Arrived::none(psn);
+                // What the hosts announced is where the flow begins. If it doesn't,
+                // that is a leap, and the end of what was announced.
+                let said = entry.announced.take();
+                let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
+                let is_near =
+                    |first: Psn| u64::from(psn.distance(first).unsigned_abs()) <= WINDOW_MAX;
+                let announced = said.filter(|said| is_near(said.first_psn));
+                let first = announced.map_or(psn, |announced| announced.first_psn);
                 entry.pipeline = match entry.key.hosts.side {
                     Side::Lan => {
                         self.epochs = self.epochs.wrapping_add(1);
-                        let state = sentry::Flow::new(&self.sentry, now, self.epochs, psn);
+                        let mut state = sentry::Flow::new(&self.sentry, now, self.epochs, first);
+                        if let Some(announced) = announced {
+                            state.announce(announced.pmtu);
+                        }
                         let stage =
                             Stage { state, headers, headers_at, arrived, src_port, node: None };
                         Pipeline::Sentry(Box::new(stage))
                     }
                     Side::Wan => {
-                        let state = depot::Flow::new(&self.depot, now, psn);
+                        let mut state = depot::Flow::new(&self.depot, now, first);
+                        if let Some(announced) = announced {
+                            state.announce(announced.pmtu);
+                        }
                         let stage =
                             Stage { state, headers, headers_at, arrived, src_port, node: None };
                         Pipeline::Depot(Box::new(stage))
@@ -389,6 +426,9 @@ impl<F: Frame> Switch<F> {
         let result = event(&mut stage.state, &mut cx);
         let is_reborn = out.is_reborn;
         let deadline = stage.state.deadline(&self.sentry, now);
+        if is_reborn {
+            stage.arrived.begin_again(stage.arrived.newest);
+        }
         self.after(id, deadline, is_reborn);
         Some(result)
     }

@@ -1,6 +1,7 @@
 //! The flow table: one entry per direction and destination QP.
 
 use common::frame::{Frame, Side};
+use common::psn::Psn;
 use common::time::Time;
 use common::wire::{Addr, Headers, Roce, Vlans};
 use hashbrown::HashMap;
@@ -46,6 +47,10 @@ pub(crate) struct Entry<F: Frame> {
     /// The flow of the opposite direction of the same queue pair. Its
     /// destination QP is this flow's requester.
     pub peer: Option<Id>,
+    /// The operator named its peer: it is not looked for, and stays over lives.
+    pub named: bool,
+    /// What connection management said of its present life.
+    pub announced: Option<Announced>,
     /// What is known of the peer flow while it isn't sure.
     pub matching: Option<Matching>,
     /// The pipeline that its requests go through.
@@ -58,6 +63,15 @@ pub(crate) struct Entry<F: Frame> {
     pub generation: u32,
     /// The generation in which the flow's present life began.
     pub born: u32,
+}
+
+/// What the hosts agreed on before the first packet of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Announced {
+    /// The PSN of its first request.
+    pub first_psn: Psn,
+    /// Path MTU, bytes.
+    pub pmtu: u16,
 }
 
 /// What happens to the requests of a flow.
@@ -110,6 +124,11 @@ impl<F: Frame> Table<F> {
         self.entries.len()
     }
 
+    /// How many more entries may come.
+    pub fn room(&self) -> usize {
+        self.limit.saturating_sub(self.entries.len())
+    }
+
     /// One past the largest index in use.
     pub fn capacity(&self) -> usize {
         self.entries.capacity()
@@ -145,6 +164,8 @@ impl<F: Frame> Table<F> {
         let id = self.entries.insert(Entry {
             key,
             peer: None,
+            named: false,
+            announced: None,
             matching: None,
             pipeline: Pipeline::None,
             armed: Time::NEVER,
@@ -210,12 +231,15 @@ impl<F: Frame> Table<F> {
     }
 
     /// Another life of the flow's QP number begins: its requester may be
-    /// another one, too.
+    /// another one, too, unless the operator vouches for it.
     pub fn begin_life(&mut self, id: Id) {
-        self.unpair(id);
+        if !self.entries.get(id).is_some_and(|entry| entry.named) {
+            self.unpair(id);
+        }
         self.generation = self.generation.wrapping_add(1);
         if let Some(entry) = self.entries.get_mut(id) {
             entry.born = self.generation;
+            entry.announced = None;
         }
     }
 

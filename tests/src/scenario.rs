@@ -4,7 +4,7 @@ use common::heap::HeapFrame;
 use common::psn::Psn;
 use common::time::Span;
 use rand::{Rng, RngExt};
-use rnic::{RetryLimit, SecondNak};
+use rnic::{ImpliedNak, PartialRead, ReceiveQueue, RetryLimit, SecondNak};
 use switch::{Config, Recovery, Switch, Tuning};
 
 use crate::link::Impairment;
@@ -38,6 +38,19 @@ pub struct Scenario {
     pub messages: [u32; 2],
     /// Longest message in bytes.
     pub message_max: u32,
+    /// Share of the work that is READs.
+    pub reads: f64,
+    /// Share of the work that is atomics.
+    pub atomics: f64,
+    /// Receive buffers for SENDs and how soon one comes back; without, there
+    /// are always enough.
+    pub receive_queue: Option<ReceiveQueue>,
+    /// Timeouts at 2, 4, 8 ms, whatever the path.
+    pub adaptive_retransmission: bool,
+    /// How requesters notice missing READ data.
+    pub implied_nak: ImpliedNak,
+    /// How responders answer a part of a READ.
+    pub partial_read: PartialRead,
     /// All messages are of the largest size.
     pub fixed_length: bool,
     /// Path MTU.
@@ -89,6 +102,12 @@ impl Scenario {
             first_psn: Psn::new(0x00ff_fe00),
             messages: [50, 0],
             message_max: 65_536,
+            reads: 0.0,
+            atomics: 0.0,
+            receive_queue: None,
+            adaptive_retransmission: false,
+            implied_nak: ImpliedNak::AnyGap,
+            partial_read: PartialRead::Continued,
             fixed_length: false,
             pmtu: 4096,
             window: 2048,
@@ -170,6 +189,16 @@ impl Scenario {
             zero_psn: rng.random_bool(0.3),
             first_psn: Psn::new(rng.random_range(0..Psn::MODULUS)),
             messages: [rng.random_range(5..40), if rng.random_bool(0.4) { 10 } else { 0 }],
+            reads: [0.0, 0.0, 0.3, 1.0][rng.random_range(0..4)],
+            atomics: [0.0, 0.0, 0.3][rng.random_range(0..3)],
+            receive_queue: rng.random_bool(0.15).then(|| ReceiveQueue {
+                depth: rng.random_range(1..8),
+                refill: Some(Span::from_micros(rng.random_range(10..3_000))),
+                rnr_timer: rng.random_range(1..16),
+            }),
+            adaptive_retransmission: rng.random_bool(0.15),
+            implied_nak: [ImpliedNak::AnyGap, ImpliedNak::LaterRequest][rng.random_range(0..2)],
+            partial_read: [PartialRead::Continued, PartialRead::Anew][rng.random_range(0..2)],
             message_max: [100, 5_000, 40_000][rng.random_range(0..3)],
             pmtu: [256, 1024, 4096][rng.random_range(0..3)],
             window: [66, 128, 512, 2048][rng.random_range(0..4)],

@@ -4,7 +4,8 @@
 //! small [`Roce`] that borrows nothing. What it doesn't recognise as RoCEv2 is
 //! [`NotRoce`] and passes the gateway unchanged. [`Headers`] remembers the
 //! Ethernet to UDP headers of one direction of a flow, and
-//! [`emit`](Headers::emit)s further packets with them.
+//! [`emit`](Headers::emit)s further packets with them. [`cm`] reads what two hosts
+//! tell each other when they connect.
 //!
 //! **Panics.** No function here panics because of what a frame contains. A few
 //! panic when they are given a frame that is shorter than the one that was
@@ -16,6 +17,8 @@
 mod addr;
 mod answer;
 mod bth;
+pub mod cm;
+mod edit;
 mod ether;
 mod ext;
 mod headers;
@@ -26,6 +29,7 @@ mod parse;
 pub use addr::Addr;
 pub use answer::{Answer, Verdict};
 pub use bth::{Bth, DEFAULT_PKEY};
+pub use edit::request_ack;
 pub use ether::{MacAddr, Vlans};
 pub use ext::{Aeth, AethKind, AtomicEth, Deth, Reth};
 pub use headers::{DEFAULT_TTL, Headers};

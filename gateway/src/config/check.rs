@@ -13,6 +13,7 @@ pub(super) fn all(doc: &Document<'_>, config: &mut Config) {
     memory(doc, config);
     eal(doc, config);
     timers(doc, config);
+    prefixes(config);
     if config.peer.keying == Keying::LabUnkeyed && doc.is_set("peer.lab_unkeyed") {
         config
             .warnings
@@ -114,7 +115,8 @@ fn memory(doc: &Document<'_>, config: &Config) {
             pool.mbufs.to_string(),
             format!(
                 "at least {needed}: {} for rings, queues and caches, {} to hold {} in frames of \
-                 {pmtu} bytes (recovery.resend_cache, recovery.reorder_pool)",
+                 {pmtu} bytes (recovery.resend_cache, recovery.reorder_pool, \
+                 recovery.backup_pool)",
                 pool.in_flight,
                 held.div_ceil(pmtu),
                 units::show_size(held)
@@ -123,10 +125,16 @@ fn memory(doc: &Document<'_>, config: &Config) {
     }
     let takes = sizing::memory(pool);
     if takes > config.eal.memory {
-        let key = ["pool.mbufs", "eal.memory", "recovery.resend_cache", "recovery.reorder_pool"]
-            .into_iter()
-            .find(|key| doc.is_set(key))
-            .unwrap_or("eal.memory");
+        let key = [
+            "pool.mbufs",
+            "eal.memory",
+            "recovery.resend_cache",
+            "recovery.reorder_pool",
+            "recovery.backup_pool",
+        ]
+        .into_iter()
+        .find(|key| doc.is_set(key))
+        .unwrap_or("eal.memory");
         doc.problem(
             key,
             format!(
@@ -139,7 +147,7 @@ fn memory(doc: &Document<'_>, config: &Config) {
             ),
             format!(
                 "eal.memory of at least {}MiB, or at most {} mbufs (smaller \
-                 recovery.resend_cache, recovery.reorder_pool or mtu)",
+                 recovery.resend_cache, recovery.reorder_pool, recovery.backup_pool or mtu)",
                 takes.div_ceil(1 << 20),
                 sizing::affordable(config.eal.memory, pool.data_room)
             ),
@@ -200,6 +208,22 @@ fn timers(doc: &Document<'_>, config: &Config) {
                 units::show_duration(status)
             ),
         );
+    }
+}
+
+/// A prefix within another one changes nothing.
+fn prefixes(config: &mut Config) {
+    let list = &config.peer.remote_prefixes;
+    for (n, inner) in list.iter().enumerate() {
+        let around = list
+            .iter()
+            .enumerate()
+            .find(|(m, outer)| outer.contains(inner) && (*outer != inner || *m < n));
+        if let Some((_, outer)) = around {
+            config
+                .warnings
+                .push(format!("peer.remote_prefixes: {inner} is part of {outer} beside it"));
+        }
     }
 }
 

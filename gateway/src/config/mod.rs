@@ -5,11 +5,12 @@
 //! prints ([`std::fmt::Display`]) as the TOML that it is the effect of.
 //!
 //! The steps, a file each: `read` takes single keys out of the document,
-//! `schema` knows which there are, `check` finds what contradicts itself or
+//! `schema` knows which there are, `pairs` those of queue pairs, `check` finds what contradicts itself or
 //! cannot work, `sizing` computes how many mbufs it takes, `render` prints.
 
 mod check;
 mod key;
+mod pairs;
 mod read;
 mod render;
 mod report;
@@ -28,7 +29,7 @@ use common::time::Span;
 pub use key::{Keying, Secret};
 pub use report::{Problem, Report};
 pub use sizing::{BACKLOG, FRAME_OVERHEAD};
-pub use switch::{Recovery, Role};
+pub use switch::{End, IpNet, QueuePair, Recovery, Role};
 
 /// The words for [`Role`], in the file and on the command line.
 pub const ROLES: &[(&str, Role)] =
@@ -126,6 +127,8 @@ pub struct Peer {
     pub control_opcode: u8,
     /// Which box this is, among all on the path. Not zero.
     pub node: u32,
+    /// Where flows lead that are announced to a peer. Empty: everywhere.
+    pub remote_prefixes: Vec<IpNet>,
 }
 
 /// Repair of losses.
@@ -137,6 +140,11 @@ pub struct RecoverySettings {
     pub resend_cache: u64,
     /// Bytes of frames that the Depot may hold for the sake of order.
     pub reorder_pool: u64,
+    /// Bytes of frames that the Depot may keep until its destination has
+    /// acknowledged them.
+    pub backup_pool: u64,
+    /// How often the Depot resends such a frame.
+    pub local_retries: u8,
     /// Round trip of the long-haul link to assume until it is measured.
     pub rtt_guess: Span,
     /// Silence after which the Sentry vouches for a flow's last packets.
@@ -148,6 +156,9 @@ pub struct RecoverySettings {
     pub peer_timeout: Option<Span>,
     /// Age at which the Depot stops waiting for a missing packet.
     pub give_up: Option<Span>,
+    /// Silence of the destination after which the Depot resends. `None`:
+    /// twice the round trip to it, as measured.
+    pub t_out: Option<Span>,
 }
 
 /// The pool that all frames live in.
@@ -188,6 +199,9 @@ pub struct Config {
     pub peer: Peer,
     /// Repair of losses.
     pub recovery: RecoverySettings,
+    /// Queue pairs that the operator names, for hosts whose connections are
+    /// not made by rdma_cm.
+    pub queue_pairs: Vec<QueuePair>,
     /// The mbuf pool.
     pub pool: Pool,
     /// Where `/metrics` and `/healthz` are served.

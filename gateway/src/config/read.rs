@@ -1,10 +1,13 @@
 //! Reads keys out of a TOML document and remembers where each one stands, so
 //! that every complaint names its line.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::time::Span;
+use common::wire::Vlans;
+use switch::IpNet;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -85,6 +88,11 @@ impl<'d> Document<'d> {
         self.problems.into_inner()
     }
 
+    /// The line of a byte offset, from 1.
+    pub(super) fn line(&self, offset: usize) -> usize {
+        self.line_and_column(offset).0
+    }
+
     fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let before = &self.text[..self.text.floor_char_boundary(offset)];
         let start = before.rfind('\n').map_or(0, |n| n + 1);
@@ -108,7 +116,7 @@ impl<'d> Document<'d> {
 /// that nobody asked for.
 pub(super) struct Section<'d> {
     doc: &'d Document<'d>,
-    name: &'static str,
+    name: Cow<'static, str>,
     table: Option<&'d DeTable<'d>>,
     at: Option<usize>,
     known: Vec<&'static str>,
@@ -117,14 +125,15 @@ pub(super) struct Section<'d> {
 impl<'d> Section<'d> {
     /// The document's top level.
     pub(super) fn root(doc: &'d Document<'d>, table: &'d DeTable<'d>) -> Self {
-        Self { doc, name: "", table: Some(table), at: None, known: Vec::new() }
+        Self { doc, name: "".into(), table: Some(table), at: None, known: Vec::new() }
     }
 
     /// The table `[name]`, empty if the file has none.
     pub(super) fn section(&mut self, name: &'static str) -> Section<'d> {
         self.known.push(name);
         let entry = self.table.and_then(|t| t.get_key_value(name));
-        let mut child = Section { doc: self.doc, name, table: None, at: None, known: Vec::new() };
+        let mut child =
+            Section { doc: self.doc, name: name.into(), table: None, at: None, known: Vec::new() };
         if let Some((key, value)) = entry {
             child.at = Some(key.span().start);
             match value.get_ref() {
@@ -140,13 +149,49 @@ impl<'d> Section<'d> {
         child
     }
 
+    /// The tables `[[name]]`, each called by its place, counted from 1.
+    pub(super) fn sections(&mut self, name: &'static str) -> Vec<Section<'d>> {
+        self.known.push(name);
+        let Some((key, value)) = self.table.and_then(|t| t.get_key_value(name)) else {
+            return Vec::new();
+        };
+        let tables = value.get_ref().as_array().and_then(|list| {
+            let tables =
+                list.iter().map(|item| Some((item.span().start, item.get_ref().as_table()?)));
+            tables.collect::<Option<Vec<_>>>()
+        });
+        let Some(tables) = tables else {
+            let found = self.doc.source(value);
+            self.doc.problem_at(Some(key.span().start), name, found, format!("tables, [[{name}]]"));
+            return Vec::new();
+        };
+        let tables = tables.into_iter().enumerate().map(|(n, (at, table))| Section {
+            doc: self.doc,
+            name: format!("{name}[{}]", n + 1).into(),
+            table: Some(table),
+            at: Some(at),
+            known: Vec::new(),
+        });
+        tables.collect()
+    }
+
+    /// The section's name.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the section has `key`.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.is_some_and(|table| table.contains_key(key))
+    }
+
     /// Where the section begins, if the file has it.
     pub(super) fn at(&self) -> Option<usize> {
         self.at
     }
 
     /// The name of `key` with its section.
-    fn path(&self, key: &str) -> String {
+    pub(super) fn path(&self, key: &str) -> String {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 
@@ -175,11 +220,16 @@ impl<'d> Section<'d> {
         })
     }
 
-    /// Like [`string`](Self::string), and a problem if it is missing.
-    pub(super) fn required_string(&mut self, key: &'static str, what: &str) -> String {
-        if self.table.is_none_or(|t| !t.contains_key(key)) {
+    /// A problem if `key` is missing.
+    pub(super) fn require(&self, key: &str, what: &str) {
+        if !self.has(key) {
             self.doc.missing(self.at, &self.path(key), what);
         }
+    }
+
+    /// Like [`string`](Self::string), and a problem if it is missing.
+    pub(super) fn required_string(&mut self, key: &'static str, what: &str) -> String {
+        self.require(key, what);
         self.string(key).unwrap_or_default()
     }
 
@@ -236,6 +286,49 @@ impl<'d> Section<'d> {
     pub(super) fn strings(&mut self, key: &'static str) -> Option<Vec<String>> {
         self.read(key, "a list of strings", |v| {
             v.as_array()?.iter().map(|v| v.get_ref().as_str().map(str::to_owned)).collect()
+        })
+    }
+
+    /// VLAN ids, outermost first; none if the key is missing.
+    pub(super) fn vlans(&mut self, key: &'static str) -> Option<Vlans> {
+        if !self.has(key) {
+            self.known.push(key);
+            return Some(Vlans::NONE);
+        }
+        self.read(key, "at most two VLAN ids from 1 to 4094, outermost first", |v| {
+            let ids = v.as_array()?.iter().map(|v| match integer(v.get_ref())? {
+                id @ 1..=4094 => u16::try_from(id).ok(),
+                _ => None,
+            });
+            match ids.collect::<Option<Vec<_>>>()?[..] {
+                [] => Some(Vlans::NONE),
+                [only] => Some(Vlans::new(only, 0)),
+                [outer, inner] => Some(Vlans::new(outer, inner)),
+                _ => None,
+            }
+        })
+    }
+
+    /// A list of IP prefixes. Each that is wrong is a problem of its own.
+    pub(super) fn prefixes(&mut self, key: &'static str) -> Option<Vec<IpNet>> {
+        /// What one looks like.
+        const SYNTAX: &str = "an IP prefix, e.g. \"10.2.0.0/16\" or \"fd00:2::/32\"";
+        let (doc, path) = (self.doc, self.path(key));
+        self.read(key, "a list of IP prefixes", |v| {
+            let mut prefixes = Vec::new();
+            for item in v.as_array()? {
+                let at = Some(item.span().start);
+                match item.get_ref().as_str().and_then(|text| text.parse::<IpNet>().ok()) {
+                    Some(net) if net == net.trunc() => prefixes.push(net),
+                    Some(net) => {
+                        let host = IpNet::from(net.addr());
+                        let allowed = format!("\"{}\", or \"{host}\" for one host", net.trunc());
+                        doc.problem_at(at, &path, format!("\"{net}\""), allowed);
+                    }
+                    None => doc.problem_at(at, &path, doc.source(item), SYNTAX),
+                }
+            }
+            Some(prefixes)
         })
     }
 

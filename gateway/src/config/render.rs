@@ -5,7 +5,9 @@ use std::fmt::{self, Write};
 use common::time::Span;
 
 use super::units::{show_duration, show_size};
-use super::{Config, HUGE_PAGES, IDLES, Keying, Port, RECOVERIES, ROLES, RecoverySettings, word};
+use super::{
+    Config, HUGE_PAGES, IDLES, Keying, Port, QueuePair, RECOVERIES, ROLES, RecoverySettings, word,
+};
 
 pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "role = {}", quoted(word(ROLES, &c.role)))?;
@@ -37,8 +39,19 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     writeln!(f, "control_opcode = {:#04x}", c.peer.control_opcode)?;
     writeln!(f, "node = {:#010x}", c.peer.node)?;
+    let prefixes: Vec<_> =
+        c.peer.remote_prefixes.iter().map(|net| quoted(&net.to_string())).collect();
+    writeln!(f, "remote_prefixes = [{}]", prefixes.join(", "))?;
 
     recovery(f, &c.recovery)?;
+    for QueuePair { vlans, ends: [a, b] } in &c.queue_pairs {
+        writeln!(f, "\n[[queue_pair]]")?;
+        for (name, end) in [("a", a), ("b", b)] {
+            writeln!(f, "{name} = {}", quoted(&end.addr.to_string()))?;
+            writeln!(f, "{name}_qpn = {:#x}", end.qpn)?;
+        }
+        writeln!(f, "vlans = {:?}", vlans)?;
+    }
 
     writeln!(f, "\n[pool]")?;
     writeln!(f, "mbufs = {}", c.pool.mbufs)?;
@@ -65,6 +78,8 @@ fn recovery(f: &mut fmt::Formatter<'_>, r: &RecoverySettings) -> fmt::Result {
     writeln!(f, "mode = {}", quoted(word(RECOVERIES, &r.mode)))?;
     writeln!(f, "resend_cache = {}", quoted(&show_size(r.resend_cache)))?;
     writeln!(f, "reorder_pool = {}", quoted(&show_size(r.reorder_pool)))?;
+    writeln!(f, "backup_pool = {}", quoted(&show_size(r.backup_pool)))?;
+    writeln!(f, "local_retries = {}", r.local_retries)?;
     writeln!(f, "rtt_guess = {}", quoted(&show_duration(r.rtt_guess)))?;
     let mut timer = |name, value: Option<Span>| match value {
         Some(span) => writeln!(f, "{name} = {}", quoted(&show_duration(span))),
@@ -73,7 +88,8 @@ fn recovery(f: &mut fmt::Formatter<'_>, r: &RecoverySettings) -> fmt::Result {
     timer("tail_timeout", r.tail_timeout)?;
     timer("status_interval", r.status_interval)?;
     timer("peer_timeout", r.peer_timeout)?;
-    timer("give_up", r.give_up)
+    timer("give_up", r.give_up)?;
+    timer("t_out", r.t_out)
 }
 
 /// A TOML basic string.

@@ -9,7 +9,7 @@ use super::read::{Document, Section};
 use super::report::Report;
 use super::{
     Config, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, Peer, Port, RECOVERIES, ROLES,
-    Recovery, RecoverySettings, Role, Worker, check, key, sizing,
+    Recovery, RecoverySettings, Role, Worker, check, key, pairs, sizing,
 };
 
 const MIB: u64 = 1 << 20;
@@ -42,6 +42,7 @@ fn read<'d>(
     let eal = eal(root.section("eal"), peer.node);
     let worker = worker(root.section("worker"), lan.is_pci() || wan.is_pci());
     let recovery = recovery(root.section("recovery"));
+    let queue_pairs = pairs::read(doc, root.sections("queue_pair"));
 
     let mut pool = root.section("pool");
     let mbufs = pool.int("mbufs", 512, 1 << 28, "mbufs");
@@ -78,6 +79,7 @@ fn read<'d>(
         worker,
         peer,
         recovery,
+        queue_pairs,
         pool,
         listen,
         drain_timeout,
@@ -144,6 +146,7 @@ fn peer(
     let node = s
         .int("node", 1, u32::MAX, "and not that of another box")
         .unwrap_or_else(|| node_id(file, &lan.device));
+    let remote_prefixes = s.prefixes("remote_prefixes").unwrap_or_default();
     let at = s.at();
     s.finish();
 
@@ -174,7 +177,7 @@ fn peer(
         }
         _ => Keying::LabUnkeyed,
     };
-    Peer { keying, control_opcode, node }
+    Peer { keying, control_opcode, node, remote_prefixes }
 }
 
 fn recovery(mut s: Section<'_>) -> RecoverySettings {
@@ -184,6 +187,11 @@ fn recovery(mut s: Section<'_>) -> RecoverySettings {
         mode: s.choice("mode", RECOVERIES).unwrap_or(Recovery::Auto),
         resend_cache: s.size("resend_cache", 0, TIB).unwrap_or(64 * MIB),
         reorder_pool: s.size("reorder_pool", 0, TIB).unwrap_or(64 * MIB),
+        backup_pool: s.size("backup_pool", 0, TIB).unwrap_or(32 * MIB),
+        local_retries: s
+            .int("local_retries", 0, 16, "times")
+            .and_then(|n| u8::try_from(n).ok())
+            .unwrap_or(3),
         rtt_guess: s
             .duration("rtt_guess", Span::from_micros(10), Span::from_millis(2_000))
             .unwrap_or(Span::from_millis(10)),
@@ -191,6 +199,7 @@ fn recovery(mut s: Section<'_>) -> RecoverySettings {
         status_interval: s.duration("status_interval", short, longest),
         peer_timeout: s.duration("peer_timeout", short, longest),
         give_up: s.duration("give_up", short, longest),
+        t_out: s.duration("t_out", short, longest),
     };
     s.finish();
     recovery

@@ -55,7 +55,7 @@ pub(super) fn held_bytes(role: Role, recovery: &RecoverySettings) -> u64 {
         return 0;
     }
     let sentry = if role == Role::Depot { 0 } else { recovery.resend_cache };
-    let depot = if role == Role::Sentry { 0 } else { recovery.reorder_pool };
+    let depot = if role == Role::Sentry { 0 } else { recovery.reorder_pool + recovery.backup_pool };
     sentry + depot
 }
 

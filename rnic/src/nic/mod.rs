@@ -335,7 +335,8 @@ impl Nic {
 
     fn after_requester(&mut self, index: u32) {
         let qp = &mut self.qps[index as usize];
-        if qp.requester.has_failed() {
+        // A responder that has failed by itself still has to say so.
+        if qp.requester.has_failed() && !qp.responder.has_failed() {
             qp.responder.fail();
         }
         if let Some(deadline) = qp.requester.deadline() {

@@ -156,6 +156,10 @@ pub enum Operation {
     Send,
     /// RDMA WRITE.
     Write,
+    /// RDMA READ; the responder sends the data, and its --rate bounds it.
+    Read,
+    /// Fetch-and-add of eight bytes; --message is without meaning.
+    FetchAdd,
 }
 
 impl From<Operation> for WorkKind {
@@ -163,6 +167,8 @@ impl From<Operation> for WorkKind {
         match operation {
             Operation::Send => Self::Send,
             Operation::Write => Self::Write,
+            Operation::Read => Self::Read,
+            Operation::FetchAdd => Self::FetchAdd { add: 1 },
         }
     }
 }

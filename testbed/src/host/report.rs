@@ -60,6 +60,14 @@ pub(super) struct Requester {
     pub acks: u64,
     pub naks: u64,
     pub naks_ignored: u64,
+    pub rnr_naks: u64,
+    /// Times that a READ or atomic was asked for again because its answer was
+    /// seen to be missing.
+    pub implied_naks: u64,
+    /// Bytes that READs fetched and that were not as they should be.
+    pub corrupt_bytes: u64,
+    /// Atomics that found what they can't: executed twice, or not at all.
+    pub wrong_originals: u64,
     /// Responses that can't be: not zero is a defect.
     pub beyond_sent: u64,
     pub unexpected: u64,
@@ -88,6 +96,10 @@ pub(super) struct Responder {
     pub packets: u64,
     pub duplicates: u64,
     pub out_of_sequence: u64,
+    pub reads: u64,
+    pub reads_repeated: u64,
+    pub atomics: u64,
+    pub atomics_repeated: u64,
     pub acks: u64,
     pub naks: u64,
     pub refused: u64,
@@ -147,14 +159,20 @@ impl Requester {
             acks: stats.acks,
             naks: stats.naks,
             naks_ignored: stats.naks_ignored,
+            rnr_naks: stats.rnr_naks,
+            implied_naks: stats.implied_naks,
+            corrupt_bytes: stats.corrupt_bytes,
+            wrong_originals: stats.wrong_originals,
             beyond_sent: stats.beyond_sent,
             unexpected: stats.unexpected,
         }
     }
 
-    /// Whether all that was posted has arrived.
+    /// Whether all that was posted has arrived, and as it should.
     pub fn is_clean(&self) -> bool {
-        self.failed == 0 && self.pending == 0 && self.beyond_sent == 0 && self.unexpected == 0
+        let defects =
+            self.beyond_sent + self.unexpected + self.corrupt_bytes + self.wrong_originals;
+        self.failed == 0 && self.pending == 0 && defects == 0
     }
 }
 
@@ -169,6 +187,10 @@ impl Responder {
             packets: stats.accepted,
             duplicates: stats.duplicates,
             out_of_sequence: stats.out_of_sequence,
+            reads: stats.reads,
+            reads_repeated: stats.reads_repeated,
+            atomics: stats.atomics,
+            atomics_repeated: stats.atomics_repeated,
             acks: stats.acks,
             naks: stats.naks,
             refused: stats.refused,
@@ -225,7 +247,7 @@ impl Lines {
             goodput_bps: (bytes - bytes_then) as f64 * 8.0 / seconds.max(1e-9),
             messages,
             bytes,
-            corrupt_bytes: totals.responder.corrupt_bytes,
+            corrupt_bytes: totals.responder.corrupt_bytes + totals.requester.corrupt_bytes,
             timeouts: totals.requester.timeouts,
             retransmitted: totals.requester.retransmitted,
             naks: totals.requester.naks + totals.responder.naks,

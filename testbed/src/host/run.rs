@@ -94,9 +94,10 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 fn nic(options: &Options, window: u32) -> Result<(Nic, Vec<QpId>)> {
     let connection = &options.connection;
     let message = options.workload.message;
-    if options.workload.op == Operation::Write && u64::from(message) > Region::DEFAULT.len {
+    let remote = matches!(options.workload.op, Operation::Write | Operation::Read);
+    if remote && u64::from(message) > Region::DEFAULT.len {
         bail!(
-            "--message {message} does not fit into the {} bytes to write to",
+            "--message {message} does not fit into the {} bytes of the peer's memory",
             Region::DEFAULT.len
         );
     }

@@ -1,8 +1,12 @@
 //! Keeping queue pairs busy.
 
-use rnic::{Nic, QpId, WorkKind, WorkRequest};
+use rnic::{ATOMIC_LEN, Nic, QpId, WorkKind, WorkRequest};
 
 use common::time::Time;
+
+/// READs or atomics kept waiting per QP: as many as a QP may have on their way
+/// unless told otherwise.
+const FETCH_BACKLOG: u64 = 16;
 
 /// Posts messages so that each QP always has some packets to send, and not
 /// many more: a message that waits for a busy port would count that as part
@@ -23,9 +27,14 @@ struct Posted {
 
 impl Workload {
     /// Messages of `message` bytes on each of `qps`. `backlog` packets are
-    /// kept waiting, at least a message.
+    /// kept waiting, at least a message; of READs and atomics, whose requests
+    /// are a packet each, as many as may be on their way.
     pub fn new(qps: &[QpId], kind: WorkKind, message: u32, pmtu: u32, backlog: u64) -> Self {
-        let packets_per_message = u64::from(message.div_ceil(pmtu).max(1));
+        let (message, packets_per_message, backlog) = match kind {
+            _ if kind.is_atomic() => (ATOMIC_LEN, 1, FETCH_BACKLOG),
+            WorkKind::Read => (message, 1, FETCH_BACKLOG),
+            _ => (message, u64::from(message.div_ceil(pmtu).max(1)), backlog),
+        };
         Self {
             qps: qps.iter().map(|&qp| Posted { qp, packets: 0 }).collect(),
             kind,
@@ -86,6 +95,21 @@ mod tests {
         workload.top_up(&mut nic, Time::ZERO);
         assert_eq!(workload.pending(&nic), 6); // the window let one out: 8 wait
         assert!(!workload.all_failed(&nic));
+    }
+
+    #[test]
+    fn reads_wait_for_those_on_their_way() {
+        for (kind, message) in [(WorkKind::Read, 1 << 20), (WorkKind::FetchAdd { add: 1 }, 99)] {
+            let mut nic = Nic::new(NicConfig::new([2; 6], lab_ip(1)));
+            let qp =
+                nic.add_qp(QpConfig { window: 1 << 20, ..QpConfig::new(1, 2, [3; 6], lab_ip(2)) });
+            let mut workload = Workload::new(&[qp.expect("valid")], kind, message, 1_024, 7);
+            for pending in [16, 32, 32] {
+                workload.top_up(&mut nic, Time::ZERO);
+                assert_eq!(workload.pending(&nic), pending);
+                while nic.poll_transmit(Time::ZERO, &mut HeapPool).is_some() {}
+            }
+        }
     }
 
     #[test]

@@ -1,0 +1,187 @@
+//! Connection management: the datagrams on QP 1 with which two hosts join
+//! their queue pairs.
+//!
+//! They say what data packets don't: which QP numbers belong together, at
+//! which PSNs both directions begin, and the path MTU. [`read`] takes a
+//! message out of a frame; whatever it isn't sure of is `None`, and passes.
+//!
+//! A message is a management datagram (MAD, 13.4) of class 7 in a UD packet.
+//! Tables and offsets are those of chapter 12.6, which
+//! Linux has in `include/rdma/ibta_vol1_c12.h`. Only what a gateway can
+//! use is taken out. LAP, APR and SIDR are not: they are about alternate paths
+//! and datagrams.
+
+use super::{Addr, Opcode, Roce, be16, be24};
+use crate::psn::Psn;
+
+/// QP of the general service interface, on both hosts.
+pub const GSI_QPN: u32 = 1;
+
+/// Queue key of that QP, the same everywhere (Linux: `IB_QP1_QKEY`).
+const GSI_QKEY: u32 = 0x8001_0000;
+
+/// Length of every MAD.
+const MAD_LEN: usize = 256;
+/// Length of the header that MADs have in common.
+const HEADER_LEN: usize = 24;
+/// Base version, management class, class version, and the method Send.
+const CM_SEND: [u8; 4] = [1, 0x07, 2, 0x03];
+
+/// What a host calls a connection; of no meaning to others.
+pub type CommId = u32;
+
+/// A message, as far as a gateway can use it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// Asks for a connection.
+    Req(Req),
+    /// The answer to one takes its time.
+    Mra(Ids),
+    /// No.
+    Rej(Rej),
+    /// Yes.
+    Rep(Rep),
+    /// The connection is in use.
+    Rtu(Ids),
+    /// Ends a connection.
+    Dreq(Dreq),
+    /// Confirms the end.
+    Drep(Ids),
+}
+
+/// What both ends call the connection, from the sender's point of view.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ids {
+    /// The sender's.
+    pub local: CommId,
+    /// The receiver's.
+    pub remote: CommId,
+}
+
+/// A request for communication (table 106).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Req {
+    /// What the sender calls the connection.
+    pub local: CommId,
+    /// The sender's QP, below 2^24.
+    pub qpn: u32,
+    /// Where the *receiver* is to begin: the PSN of the first packet that is
+    /// sent to `qpn`.
+    pub starting_psn: Psn,
+    /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096.
+    pub pmtu: u16,
+    /// Whether the service is RC, and not UC, RD or XRC.
+    pub is_rc: bool,
+    /// Address of the sender's port: the GID, which is its IP address with
+    /// RoCEv2 (A17).
+    pub local_gid: Addr,
+    /// Address of the receiver's port.
+    pub remote_gid: Addr,
+}
+
+/// A reply, which accepts (table 110).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rep {
+    /// What both call the connection.
+    pub ids: Ids,
+    /// The sender's QP, below 2^24.
+    pub qpn: u32,
+    /// Where the *receiver* is to begin, as in [`Req`].
+    pub starting_psn: Psn,
+}
+
+/// A rejection (table 108).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rej {
+    /// What both call the connection; 0 where the sender has no name for it.
+    pub ids: Ids,
+    /// Why (12.6.7.2).
+    pub reason: u16,
+}
+
+/// A request to end a connection (table 112).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dreq {
+    /// What both call the connection.
+    pub ids: Ids,
+    /// The receiver's QP, below 2^24.
+    pub remote_qpn: u32,
+}
+
+/// Whether the packet could hold a message. The rest of [`read`] is for those
+/// few that do.
+#[inline]
+pub fn is_candidate(roce: &Roce) -> bool {
+    roce.opcode == Opcode::UD_SEND_ONLY && roce.dest_qpn == GSI_QPN
+}
+
+/// The message in a frame, `None` if there is none that is well-formed. Never
+/// panics.
+///
+/// The ICRC isn't looked at: ask [`icrc_ok`](super::icrc_ok) before anything
+/// is believed.
+pub fn read(frame: &[u8], roce: &Roce) -> Option<Message> {
+    if !is_candidate(roce) {
+        return None;
+    }
+    let deth = roce.deth(frame)?;
+    if deth.qkey != GSI_QKEY || deth.src_qpn != GSI_QPN {
+        return None;
+    }
+    let mad: &[u8; MAD_LEN] = roce.payload(frame).try_into().ok()?;
+    let body: &[u8; MAD_LEN - HEADER_LEN] = mad[HEADER_LEN..].first_chunk()?;
+    if mad[..4] != CM_SEND {
+        return None;
+    }
+    let ids = Ids { local: be32(body, 0), remote: be32(body, 4) };
+    Some(match be16(mad, 16) {
+        0x10 => Message::Req(Req {
+            local: ids.local,
+            qpn: be24(body, 32),
+            starting_psn: Psn::new(be24(body, 44)),
+            pmtu: pmtu(body[50] >> 4)?,
+            // The type of service RC; 3 refers to another field.
+            is_rc: body[43] >> 1 & 3 == 0,
+            local_gid: gid(body, 56),
+            remote_gid: gid(body, 72),
+        }),
+        0x11 => Message::Mra(ids),
+        0x12 => Message::Rej(Rej { ids, reason: be16(body, 10) }),
+        0x13 => {
+            Message::Rep(Rep { ids, qpn: be24(body, 12), starting_psn: Psn::new(be24(body, 20)) })
+        }
+        0x14 => Message::Rtu(ids),
+        0x15 => Message::Dreq(Dreq { ids, remote_qpn: be24(body, 8) }),
+        0x16 => Message::Drep(ids),
+        _ => return None,
+    })
+}
+
+/// Bytes of a path MTU's code: 1 is 256, 5 is 4096.
+const fn pmtu(code: u8) -> Option<u16> {
+    match code {
+        1..=5 => Some(128 << code),
+        _ => None,
+    }
+}
+
+fn gid(body: &[u8], at: usize) -> Addr {
+    let mut gid = [0; 16];
+    gid.copy_from_slice(&body[at..at + 16]);
+    Addr::from_v6(gid)
+}
+
+const fn be32(bytes: &[u8], at: usize) -> u32 {
+    (be16(bytes, at) as u32) << 16 | be16(bytes, at + 2) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_mtus() {
+        assert_eq!((1..=5).filter_map(pmtu).collect::<Vec<_>>(), [256, 512, 1024, 2048, 4096]);
+        assert_eq!([0, 6, 15].map(pmtu), [None; 3]);
+    }
+}

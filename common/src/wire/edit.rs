@@ -1,0 +1,108 @@
+//! The one change that a gateway makes to a packet of the hosts.
+
+use super::{BTH_LEN, ICRC_LEN, Roce, be16, icrc, icrc_ok};
+
+/// AckReq in the ninth byte of the BTH.
+const ACK_REQ: u8 = 0x80;
+/// Offset of the checksum in a UDP header.
+const UDP_CHECKSUM: usize = 6;
+
+/// Makes a request ask for an ACK. Its ICRC is made anew, but only if it was
+/// right: an error that was there stays detectable. False, and nothing is
+/// changed, if it was not, or if `frame` is not the one that `roce` was parsed
+/// from.
+pub fn request_ack(frame: &mut [u8], roce: &Roce) -> bool {
+    if !icrc_ok(frame, roce) {
+        return false;
+    }
+    let (flags, crc) = (usize::from(roce.bth) + BTH_LEN - 4, roce.icrc_at());
+    // The words that change; they lie at even offsets of the UDP packet.
+    let words = [flags, crc, crc + 2];
+    let old = words.map(|at| be16(frame, at));
+    frame[flags] |= ACK_REQ;
+    let new_crc = icrc(frame, roce).to_le_bytes();
+    frame[crc..crc + ICRC_LEN].copy_from_slice(&new_crc);
+    let checksum = usize::from(roce.l4) + UDP_CHECKSUM;
+    if be16(frame, checksum) != 0 {
+        let mut sum = u32::from(!be16(frame, checksum));
+        for (at, old) in words.into_iter().zip(old) {
+            // RFC 1624.
+            sum += u32::from(!old) + u32::from(be16(frame, at));
+        }
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        // Zero would mean: none.
+        let sum = !(sum as u16);
+        let sum = if sum == 0 { 0xffff } else { sum };
+        frame[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::psn::Psn;
+    use crate::wire::{Bth, Headers, Opcode, Vlans, parse};
+    use proptest::prelude::*;
+    use std::net::IpAddr;
+
+    /// The UDP checksum of a frame from scratch.
+    fn checksum(frame: &[u8], roce: &Roce) -> u16 {
+        let udp = &frame[usize::from(roce.l4)..usize::from(roce.end)];
+        let addresses = [roce.src, roce.dst].map(|addr| match addr.to_ip() {
+            IpAddr::V4(ip) => ip.octets().to_vec(),
+            IpAddr::V6(ip) => ip.octets().to_vec(),
+        });
+        let mut words: Vec<u8> = addresses.concat();
+        words.extend([0, 17]);
+        words.extend((udp.len() as u16).to_be_bytes());
+        words.extend(&udp[..UDP_CHECKSUM]);
+        words.extend(&udp[UDP_CHECKSUM + 2..]);
+        let sum: u64 = words.chunks(2).map(|w| u64::from(be16(&[w[0], *w.get(1).unwrap_or(&0)], 0))).sum();
+        !((sum % 0xffff) as u16)
+    }
+
+    proptest! {
+        #[test]
+        fn only_the_bit_and_the_sums_change(
+            v4 in any::<bool>(), len in (0usize..300).prop_map(|n| n * 4), fill: u8, with_checksum: bool, psn in 0..Psn::MODULUS,
+        ) {
+            let ip = |last: u8| -> IpAddr {
+                if v4 { [10, 0, 0, last].into() } else { [0xfd00, 0, 0, 0, 0, 0, 0, last.into()].into() }
+            };
+            let headers = Headers::new([2; 6], [4; 6], Vlans::new(7, 0), ip(1), ip(2), 0xc001, 0x68, 64);
+            let mut frame = vec![0; headers.frame_len(len)];
+            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, 9, Psn::new(psn)), &mut frame, |body| body.fill(fill));
+            let roce = parse(&frame).unwrap();
+            let at = usize::from(roce.l4) + UDP_CHECKSUM;
+            if with_checksum {
+                let sum = checksum(&frame, &roce);
+                frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+            }
+            let before = frame.clone();
+            prop_assert!(request_ack(&mut frame, &roce));
+            let after = parse(&frame).unwrap();
+            prop_assert!(icrc_ok(&frame, &after));
+            prop_assert_eq!(after, Roce { ack_req: true, ..roce });
+            if with_checksum {
+                // Both zeros of ones' complement are the same.
+                prop_assert_eq!(be16(&frame, at) % 0xffff, checksum(&frame, &after) % 0xffff);
+            } else {
+                prop_assert_eq!(be16(&frame, at), 0);
+            }
+            let crc = roce.icrc_at();
+            let changed: Vec<usize> = (0..crc).filter(|&i| frame[i] != before[i] && !(at..at + 2).contains(&i)).collect();
+            prop_assert_eq!(changed, [usize::from(roce.bth) + 8]);
+
+            let mut damaged = before.clone();
+            damaged[crc - 1] ^= 1;
+            let unchanged = damaged.clone();
+            if len > 0 {
+                prop_assert!(!request_ack(&mut damaged, &roce));
+                prop_assert_eq!(damaged, unchanged);
+            }
+        }
+    }
+}

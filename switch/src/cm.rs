@@ -1,0 +1,114 @@
+//! What the switch does with messages of connection management: it learns from
+//! them, and passes them on as they are.
+
+use common::frame::{Frame, Pool, Side, Sink};
+use common::metrics::Metric;
+use common::wire::{Roce, cm, icrc_ok};
+
+use crate::connections::{Connection, Event};
+use crate::switch::{Io, Switch};
+use crate::table::{Announced, Hosts, Id, Pipeline};
+
+impl<F: Frame> Switch<F> {
+    /// Looks at a packet that isn't RC, and says as what it is to pass. What
+    /// was held of flows that end here leaves before it.
+    pub(crate) fn observe<P, S>(
+        &mut self,
+        side: Side,
+        bytes: &[u8],
+        roce: &Roce,
+        io: &mut Io<'_, P, S>,
+    ) -> Metric
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        if self.draining || !cm::is_candidate(roce) {
+            return Metric::PassedTransport;
+        }
+        let Some(message) = cm::read(bytes, roce) else { return Metric::PassedTransport };
+        if !icrc_ok(bytes, roce) {
+            return Metric::PassedBadIcrc;
+        }
+        match self.connections.observe(Hosts::of(side, roce), &message, io.now) {
+            Some(Event::Established(connection)) => self.establish(&connection, io),
+            Some(Event::Ended(connection)) => self.end(&connection, io),
+            None => {}
+        }
+        Metric::PassedTransport
+    }
+
+    /// Two QPs are joined. Whatever their numbers stood for before is over, and
+    /// what is held of it is never delivered to the new connection†.
+    fn establish<P, S>(&mut self, connection: &Connection, io: &mut Io<'_, P, S>)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        self.voice.counters.inc(Metric::FlowConnected);
+        let keys = connection.directions.map(|direction| direction.key);
+        let known = keys.map(|key| self.table.find(&key));
+        for id in known.into_iter().flatten() {
+            self.renew(id, io);
+        }
+        if known.iter().filter(|id| id.is_none()).count() > self.table.room() {
+            return;
+        }
+        let [Some(there), Some(back)] = keys.map(|key| self.entry(key, io.now)) else { return };
+        if self.table.get(there).is_some_and(|entry| entry.peer != Some(back)) {
+            // What the hosts say is newer than what the operator wrote.
+            for id in [there, back] {
+                self.table.unpair(id);
+                if let Some(entry) = self.table.get_mut(id) {
+                    entry.named = false;
+                }
+            }
+            self.table.pair(there, back);
+            self.voice.counters.inc(Metric::FlowPaired);
+        }
+        for (id, direction) in [there, back].into_iter().zip(&connection.directions) {
+            if let Some(entry) = self.table.get_mut(id) {
+                entry.seen = io.now;
+                entry.announced =
+                    Some(Announced { first_psn: direction.first_psn, pmtu: connection.pmtu });
+            }
+        }
+    }
+
+    /// A connection is over. Its flows begin anew with their next packets,
+    /// should there be any.
+    fn end<P, S>(&mut self, connection: &Connection, io: &mut Io<'_, P, S>)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        self.voice.counters.inc(Metric::FlowDisconnected);
+        let [there, back] = connection.directions.map(|d| self.table.find(&d.key));
+        for (id, other) in [(there, back), (back, there)] {
+            let Some(entry) = id.and_then(|id| self.table.get(id)) else { continue };
+            // The number may be in use by a connection that was not seen being
+            // made.
+            if entry.peer.is_some() && entry.peer != other {
+                continue;
+            }
+            let Some(id) = id else { continue };
+            self.with_depot(id, io, |flow, cx| flow.let_go(cx));
+            self.renew(id, io);
+        }
+    }
+
+    /// Begins another life of a flow: its next packet will be its first. What
+    /// is still held is dropped.
+    fn renew<P, S>(&mut self, id: Id, io: &mut Io<'_, P, S>)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        self.with_sentry(id, io, |flow, cx| flow.forget(cx));
+        self.with_depot(id, io, |flow, cx| flow.forget(cx));
+        if let Some(entry) = self.table.get_mut(id) {
+            entry.pipeline = Pipeline::None;
+        }
+        self.table.begin_life(id);
+    }
+}
