@@ -63,13 +63,13 @@ _BOUNDS = {
         of_off={"lr2": 1.25, "cached": 2.0},
         long_haul={"lr2": 1.08, "cached": 1.04},
     ),
-    # NAK(acked) has the source go back as its RNIC's peer would have: nothing is gained there
-    # over the RNICs alone, but for the long haul.
+    # NAK(acked) has the source go back by a round trip; its repeats stay off the long haul.
     "src-lan": Bounds(
         seconds=3,
         of_theory={"off": (0.7, 1.4)},
-        of_off={"lr2": 0.8, "cached": 0.8},
-        long_haul={"lr2": 1.4, "cached": 1.4},
+        of_lossless={"lr2": 0.45, "cached": 0.45},
+        of_off={"lr2": 1.1, "cached": 1.1},
+        long_haul={"lr2": 1.12, "cached": 1.12},
     ),
     # Repaired from the backup pool, in a round trip of the LAN.
     "dst-lan": Bounds(
