@@ -1,6 +1,7 @@
 #!/bin/bash
 # Build the guest of rdma-e2e: a stock Debian kernel with Soft-RoCE (rdma_rxe)
-# and an initramfs with perftest, rping and busybox, from Debian packages alone.
+# and an initramfs with perftest, rping and busybox from Debian packages, and
+# atomic-count, which is compiled here.
 #
 #   guest/build.sh            prints the folder, with vmlinuz and initrd.gz in it
 #
@@ -15,7 +16,7 @@ recipe=$(cd "$(dirname "$0")" && pwd)
 
 lines() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
 
-hash=$(cd "$recipe" && cat build.sh init modules packages programs | sha256sum | cut -c1-12)
+hash=$(cd "$recipe" && cat atomic-count.c build.sh init modules packages programs | sha256sum | cut -c1-12)
 guest=$LR2_CACHE/guest-$hash
 if [ -e "$guest/initrd.gz" ]; then
     touch "$guest"
@@ -23,7 +24,7 @@ if [ -e "$guest/initrd.gz" ]; then
     exit
 fi
 
-lr2_packages busybox-static cpio gzip kmod
+lr2_packages busybox-static cpio gcc gzip kmod libc6-dev
 mkdir -p "$LR2_CACHE"
 work=$(mktemp -d "$LR2_CACHE/.guest-$hash.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -51,6 +52,10 @@ lr2_step "fetching the guest's packages" fetch
 for deb in "$work"/debs/*.deb; do
     dpkg-deb --fsys-tarfile "$deb" | tar -x --keep-directory-symlink -C "$debian" --exclude='./usr/share/*'
 done
+
+debian_lib=$debian/usr/lib/x86_64-linux-gnu
+lr2_step "compiling atomic-count" gcc -O2 -Wall -Wextra -Werror -o "$debian/usr/bin/atomic-count" \
+    "$recipe/atomic-count.c" -I"$debian/usr/include" -L"$debian_lib" -Wl,-rpath-link,"$debian_lib" -lrdmacm -libverbs
 
 # add FILE...: into the guest, a link together with what it points to.
 add() {

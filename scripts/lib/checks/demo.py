@@ -1,64 +1,109 @@
-"""The demo in a short form, and whether its figures are what the gateways are for.
+"""The demo in a short form, with loss on each segment, and whether its figures are what the gateways are for.
 
-The demo itself fails on a damaged or missing message. Here the order of the
-recovery modes counts; the bounds leave room for a few seconds on a shared machine.
+The demo itself fails on a damaged, missing or unfinished message. Here its figures
+count. They are ratios, to the pass without loss of the same run or to the closed
+form at the round trip that was measured; and they are taken on a link slow and long
+enough that five programs on two cores with something else to do keep up with it: at
+200 Mbit/s a frame takes as long as a time slice, and a round trip as long as many.
 """
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import ROOT
 
-_SECONDS = "4"
-# Half of the demo's own: this is a test of what comes out, not of the machine.
-_RATE = "500Mbps"
-# Five programs on two cores measure what else runs there, too: a figure that is
-# missed is looked at again. A damaged message never is.
-_ATTEMPTS = 3
-# Of the goodput without loss, at 1 % loss and 10 ms. Go-back-N gets about a
-# third, lr2 more than half, selective repeat nearly all.
-_CACHED_AT_LEAST = 0.80
-_LR2_AT_LEAST = 0.40
-# Long-haul bytes per byte delivered, relative to no loss.
-_OVERHEAD_AT_MOST = 1.10
+_LINK = ("--rate", "200Mbps", "--rtt", "20ms")
+
+Passes = Mapping[str, Mapping[str, float]]
 
 
-def _complaints(passes: dict[str, dict[str, float]]) -> list[str]:
-    found = []
-    share = {mode: each["share_of_lossless"] for mode, each in passes.items()}
-    for mode, least in (("cached", _CACHED_AT_LEAST), ("lr2", _LR2_AT_LEAST)):
-        if share[mode] < least:
-            found.append(f"{mode} reached {share[mode]:.3f} of the pass without loss; {least} are expected")
-    if not share["off"] < share["lr2"] < share["cached"]:
-        found.append(f"recovery should help, cached more than lr2: {share}")
-    for mode in ("lr2", "cached"):
-        if (overhead := passes[mode]["wan_overhead"]) > _OVERHEAD_AT_MOST:
-            found.append(f"{mode} sent {overhead:.3f} times the bytes over the long haul; {_OVERHEAD_AT_MOST} at most")
-    return found
+@dataclass(frozen=True)
+class Bounds:
+    """By recovery mode; a mode that is not named is not bounded."""
+
+    seconds: float
+    of_lossless: Mapping[str, float] = field(default_factory=dict)
+    """Goodput, as a share of that without loss: at least."""
+    of_theory: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """That share, relative to the closed form: between."""
+    of_off: Mapping[str, float] = field(default_factory=dict)
+    """That share, relative to the RNICs alone: at least. Below 1 is room for chance, not for harm."""
+    long_haul: Mapping[str, float] = field(default_factory=dict)
+    """Long-haul bytes per byte delivered, relative to no loss: at most."""
+
+    def missed(self, passes: Passes) -> Iterator[str]:
+        share = {mode: each["share_of_lossless"] for mode, each in passes.items()}
+        for mode, least in self.of_lossless.items():
+            if share[mode] < least:
+                yield f"{mode} reached {share[mode]:.3f} of the pass without loss; {least} are expected"
+        for mode, (least, most) in self.of_theory.items():
+            theory = passes[mode]["closed_form_share"]
+            if not least <= share[mode] / theory <= most:
+                yield f"{mode} reached {share[mode]:.3f} of the pass without loss; in theory it is {theory:.3f}, times {least} to {most}"
+        for mode, least in self.of_off.items():
+            if share[mode] < least * share["off"]:
+                yield f"{mode} reached {share[mode]:.3f}, the RNICs alone {share['off']:.3f}: {least} times that is expected"
+        for mode, most in self.long_haul.items():
+            if (overhead := passes[mode]["wan_overhead"]) > most:
+                yield f"{mode} sent {overhead:.3f} times the bytes over the long haul; {most} at most"
 
 
-def _attempt(report: Path) -> tuple[int, dict[str, dict[str, float]]]:
-    demo = [ROOT / "scripts" / "demo", "--seconds", _SECONDS, "--rate", _RATE, "--json", report]
+# At 1 % loss. On an idle machine and on one with four busy loops beside it alike,
+# lr2 comes within 2 % of its closed form, cached too, off within 12 %.
+_BOUNDS = {
+    "wan": Bounds(
+        seconds=4,
+        of_lossless={"lr2": 0.52, "cached": 0.93},
+        of_theory={"off": (0.7, 1.3), "lr2": (0.88, 1.12), "cached": (0.94, 1.06)},
+        of_off={"lr2": 1.25, "cached": 2.0},
+        long_haul={"lr2": 1.08, "cached": 1.04},
+    ),
+    # NAK(acked) has the source go back by a round trip; its repeats stay off the long haul.
+    "src-lan": Bounds(
+        seconds=3,
+        of_theory={"off": (0.7, 1.4)},
+        of_lossless={"lr2": 0.45, "cached": 0.45},
+        of_off={"lr2": 1.1, "cached": 1.1},
+        long_haul={"lr2": 1.12, "cached": 1.12},
+    ),
+    # Repaired from the backup pool, in a round trip of the LAN.
+    "dst-lan": Bounds(
+        seconds=3,
+        of_lossless={"lr2": 0.93, "cached": 0.93},
+        of_theory={"off": (0.7, 1.4)},
+        long_haul={"lr2": 1.05, "cached": 1.05},
+    ),
+    # An ACK that is lost is made good by the next.
+    "ack": Bounds(
+        seconds=2,
+        of_lossless={"off": 0.95, "lr2": 0.95, "cached": 0.95},
+        long_haul={"lr2": 1.02, "cached": 1.02},
+    ),
+}
+
+
+def _complaints(where: str, bounds: Bounds) -> Iterator[str]:
+    report = Path(os.environ["LR2_TEST_DIR"], f"demo-{where}.json")
+    demo = [ROOT / "scripts" / "demo", *_LINK, "--where", where, "--seconds", f"{bounds.seconds:g}", "--json", report]
     code = subprocess.run(demo, check=False).returncode
-    passes = json.loads(report.read_text())["passes"] if report.exists() else []
-    return code, {each["mode"]: each for each in passes}
+    if code:
+        yield f"scripts/demo ended with {code}"
+    if not report.exists():
+        return
+    passes = {each["mode"]: each for each in json.loads(report.read_text())["passes"]}
+    yield from bounds.missed(passes)
 
 
 def main() -> int:
-    found: list[str] = []
-    for attempt in range(1, _ATTEMPTS + 1):
-        code, passes = _attempt(Path(os.environ["LR2_TEST_DIR"], f"demo-{attempt}.json"))
-        if not passes or any(each["corrupt"] for each in passes.values()):
-            return code or 1
-        found = _complaints(passes) + ([f"scripts/demo ended with {code}"] if code else [])
-        for complaint in found:
-            print(f"attempt {attempt} of {_ATTEMPTS}: {complaint}")
-        if not found:
-            return 0
-    return 1
+    found = [f"--where {where}: {complaint}" for where, bounds in _BOUNDS.items() for complaint in _complaints(where, bounds)]
+    for complaint in found:
+        print(complaint)
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ def all_steps() -> list[Step]:
         Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 600, [_cargo("test", *_packages(_DPDK))]),
         Step("deny", "licences, sources, duplicates, direction of dependencies", 2, 600, [_python("checks.deny")]),
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
-        Step("demo", "scripts/demo in a short form, and its figures", 3, 240, [_python("checks.demo")]),
+        Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 300, [_python("checks.demo")]),
         Step("rdma-e2e", "scripts/rdma-e2e: Soft-RoCE between two guests", 3, 840, [[str(ROOT / "scripts" / "rdma-e2e")]]),
     ]
 

@@ -27,7 +27,7 @@ def run_pass(scenario: Scenario, mode: str, programs: Path, run: Path, huge: str
                 raise TimedOut(f"{running.requester.name}: not done after {running.limit_s:.0f} s:\n{running.requester.tail()}")
             live.show(table.progress(mode, total_s, last_line(running.requester), last_line(running.wan)))
             time.sleep(0.2)
-        result = Result.of(mode, running.finish())
+        result = Result.of(mode, scenario, running.finish())
     for complaint in result.complaints(scenario):
         live.done(f"  {mode}: {complaint}")
     live.done(table.progress(mode, total_s, last_line(running.requester), last_line(running.wan)))

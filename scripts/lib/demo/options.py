@@ -10,6 +10,15 @@ from lr2run import parse_bits, parse_seconds
 LOSSY_MODES = ("off", "lr2", "cached")
 MODES = (*LOSSY_MODES, "auto", "direct")
 
+# Where frames are lost, and what people call it.
+PLACES = {
+    "src-lan": "the LAN between source and gateway",
+    "wan": "the long haul",
+    "dst-lan": "the LAN between gateway and destination",
+    "ack": "the long haul's way back, of ACKs and STATUS",
+}
+LANS = ("src-lan", "dst-lan")
+
 # Bytes around the payload of a WRITE's middle packet: Ethernet 14, IPv4 20,
 # UDP 8, BTH 12, ICRC 4; its first packet has a RETH of 16 besides. On the wire
 # each frame takes another 24: preamble, FCS, gap.
@@ -42,6 +51,8 @@ class Scenario:
     rtt_s: float
     loss: float
     burst: float | None
+    where: str
+    """Where the frames are lost; one of `PLACES`."""
     pmtu: int
     qps: int
     message: int
@@ -53,6 +64,11 @@ class Scenario:
     modes: tuple[str, ...]
     json: Path | None
     keep: bool
+
+    @property
+    def lossy_link(self) -> str:
+        """Which of lr2-wan's links loses frames."""
+        return self.where if self.where in LANS else "wan"
 
     @property
     def nic_bps(self) -> float:
@@ -152,7 +168,14 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         "link can carry, and each pass with loss lost frames.",
     )
     add = parser.add_argument
-    add("--loss", type=_share, default=0.01, metavar="SHARE", help="frames lost, in both directions (default 1%%)")
+    add("--loss", type=_share, default=0.01, metavar="SHARE", help="frames lost (default 1%%)")
+    add(
+        "--where",
+        choices=PLACES,
+        default="wan",
+        help="where: on the LAN of the source, on the long haul, on the LAN of the destination, each in both "
+        "directions; or ack, only on the long haul's way back (default wan)",
+    )
     add("--burst", type=_positive(float), metavar="FRAMES", help="lose them in bursts of this mean length (default: one by one)")
     add(
         "--rtt",
@@ -195,6 +218,8 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     given = parser.parse_args(arguments)
     if given.burst is not None and given.loss > given.burst / (given.burst + 1):
         parser.error(f"--loss {given.loss:g} can't be had in bursts of {given.burst:g} frames: at least one arrives between two")
+    if given.where in LANS and "direct" in given.mode:
+        parser.error(f"--where {given.where} needs gateways: without them there is one link, and no LAN")
     if not 0 <= given.seed < 1 << 63:
         parser.error("--seed must be between 0 and 2^63")
     if given.json and not given.json.absolute().parent.is_dir():
@@ -204,6 +229,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         rtt_s=given.rtt,
         loss=given.loss,
         burst=given.burst,
+        where=given.where,
         pmtu=given.pmtu,
         qps=given.qps,
         message=given.message,

@@ -1,16 +1,29 @@
 """What a pass amounts to."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import forms
-from .options import Scenario
+from .options import PLACES, Scenario
 from .topology import Reports
 
 # What the pass without loss has to reach of what the link can carry.
 LOSSLESS_SHARE = 0.95
 
 _FEW_SAMPLES = 5
+
+# Of which modes docs/protocol.md has the closed form, by where data is lost. RNICs
+# alone don't care where; the gateways' forms are those of the long haul.
+_RNICS_ALONE = ("off", "direct")
+_FORMS_AT = {"wan": tuple(forms.BY_MODE), "src-lan": _RNICS_ALONE, "dst-lan": _RNICS_ALONE, "ack": ()}
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Frames that a segment lost, by direction: with the data, and with what answers it."""
+
+    there: int
+    back: int
 
 
 @dataclass(frozen=True)
@@ -27,6 +40,7 @@ class Result:
     wan_bytes: int
     """Offered to the long-haul link in the data direction, before loss."""
     offered_requests: int
+    """To the link that is to lose frames, and of these the ones it lost."""
     lost_requests: int
     completed: int
     received: int
@@ -37,12 +51,14 @@ class Result:
     """Neither a QP failed nor anything happened that can't."""
     timeouts: int
     retransmitted: int
-    lost: dict[str, int]
+    lost: dict[str, Lost]
+    """By segment."""
 
     @classmethod
-    def of(cls, mode: str, reports: Reports) -> "Result":
+    def of(cls, mode: str, scenario: Scenario, reports: Reports) -> "Result":
         requester, responder = reports.requester["requester"], reports.responder["responder"]
-        there, back = reports.wan["a_to_b"], reports.wan["b_to_a"]
+        links = reports.wan["links"]
+        lossy = links[scenario.lossy_link]["a_to_b"]
         rtt = requester["rtt_us"]
         return cls(
             mode=mode,
@@ -53,9 +69,9 @@ class Result:
             rtt_min_us=rtt["min"] or 0.0,
             rtt_samples=rtt["samples"],
             ack_lag=responder["ack_lag_packets"],
-            wan_bytes=there["offered"]["bytes"],
-            offered_requests=there["offered"]["request"]["frames"],
-            lost_requests=there["lost"]["request"],
+            wan_bytes=links["wan"]["a_to_b"]["offered"]["bytes"],
+            offered_requests=lossy["offered"]["request"]["frames"],
+            lost_requests=lossy["lost"]["request"],
             completed=requester["completed"]["messages"],
             received=responder["received"]["messages"],
             received_bytes=responder["received"]["bytes"],
@@ -68,22 +84,15 @@ class Result:
             and requester["unexpected"] == 0,
             timeouts=requester["timeouts"],
             retransmitted=requester["retransmitted"],
-            lost={
-                # The LANs of the demo lose nothing by themselves, and the
-                # gateways' ports should not either.
-                "src_lan": _port_drops(reports, "a", "lan"),
-                "wan": there["lost"]["frames"] + _port_drops(reports, "a", "wan") + _port_drops(reports, "b", "wan"),
-                "dst_lan": _port_drops(reports, "b", "lan"),
-                "ack": back["lost"]["frames"],
-            },
+            lost=_lost(reports),
         )
 
     def wan_bytes_per_byte(self) -> float:
         return self.wan_bytes / self.received_bytes if self.received_bytes else 0.0
 
     def expected_share(self, scenario: Scenario, lossless: "Result") -> float | None:
-        """The closed form at what was measured; None where it says nothing: it is for one flow that loses."""
-        if self.mode == "lossless" or scenario.qps > 1 or not self.offered_requests:
+        """The closed form at what was measured; None where it says nothing: it is for one flow that loses data."""
+        if self.mode not in _FORMS_AT[scenario.where] or scenario.qps > 1 or not self.offered_requests:
             return None
         per_s = scenario.nic_packets_per_s
         # Hardly a packet may have been sent just once and acknowledged.
@@ -98,6 +107,10 @@ class Result:
             exposure=(scenario.ack_every + 1) / 2,
         )
         return forms.BY_MODE[self.mode](at)
+
+    def _lost_there(self, scenario: Scenario) -> int:
+        """Frames lost where they should be: data, or on its way back what answers it."""
+        return self.lost["wan"].back if scenario.where == "ack" else self.lost_requests
 
     def complaints(self, scenario: Scenario) -> list[str]:
         """Why this pass isn't as it should be."""
@@ -116,22 +129,35 @@ class Result:
             share = self.goodput_bps / scenario.carries_bps
             if share < LOSSLESS_SHARE:
                 found.append(f"only {share:.3f} of what the link can carry; {LOSSLESS_SHARE} are expected")
-        elif not self.lost_requests:
-            found.append("the link lost no data: take more --seconds or a higher --loss")
+        elif not self._lost_there(scenario):
+            found.append(f"{PLACES[scenario.where]} lost nothing: take more --seconds or a higher --loss")
         return found
 
 
-_DROPS = (
-    "lr2_port_egress_dropped_frames_total",
-    "lr2_port_receive_dropped_frames_total",
-    "lr2_port_missed_frames_total",
-)
+# What a gateway dropped at a port, and what it could not take from one in time.
+_OUT = ("lr2_port_egress_dropped_frames_total",)
+_IN = ("lr2_port_receive_dropped_frames_total", "lr2_port_missed_frames_total")
 
 
-def _port_drops(reports: Reports, site: str, port: str) -> int:
-    """Frames that a gateway dropped at one of its ports, or could not take from it in time."""
+def _port_drops(reports: Reports, site: str, port: str, names: tuple[str, ...]) -> int:
     metrics = reports.gateways.get(site)
-    return round(sum(metrics.total(name, port=port) for name in _DROPS)) if metrics else 0
+    return round(sum(metrics.total(name, port=port) for name in names)) if metrics else 0
+
+
+def _lost(reports: Reports) -> dict[str, Lost]:
+    """By the links, and by the gateways at their ports, which should lose nothing."""
+
+    def at(link: str, port: str, source_side: str, far_side: str) -> Lost:
+        counted = reports.wan["links"].get(link)
+        there, back = (counted[way]["lost"]["frames"] if counted else 0 for way in ("a_to_b", "b_to_a"))
+        # With the data, a gateway sends into the segment on its source's side and receives from it on
+        # the far side; a LAN has a gateway on one side only.
+        return Lost(
+            there + _port_drops(reports, source_side, port, _OUT) + _port_drops(reports, far_side, port, _IN),
+            back + _port_drops(reports, far_side, port, _OUT) + _port_drops(reports, source_side, port, _IN),
+        )
+
+    return {"src_lan": at("src-lan", "lan", "", "a"), "wan": at("wan", "wan", "a", "b"), "dst_lan": at("dst-lan", "lan", "b", "")}
 
 
 def as_json(scenario: Scenario, results: list[Result]) -> dict[str, Any]:
@@ -142,6 +168,7 @@ def as_json(scenario: Scenario, results: list[Result]) -> dict[str, Any]:
             "rtt_us": scenario.rtt_s * 1e6,
             "loss": scenario.loss,
             "burst": scenario.burst,
+            "where": scenario.where,
             "pmtu": scenario.pmtu,
             "carries_bps": scenario.carries_bps,
             "nic_rate_bps": scenario.nic_bps,
@@ -177,6 +204,8 @@ def _pass_json(scenario: Scenario, lossless: Result, result: Result) -> dict[str
         "corrupt": result.corrupt_bytes,
         "timeouts": result.timeouts,
         "retransmitted": result.retransmitted,
-        "lost": result.lost,
+        # With the data; "ack": on the long haul's way back.
+        "lost": {segment: lost.there for segment, lost in result.lost.items()} | {"ack": result.lost["wan"].back},
+        "lost_by_direction": {segment: asdict(lost) for segment, lost in result.lost.items()},
         "complaints": result.complaints(scenario),
     }

@@ -6,8 +6,8 @@ from typing import Any
 
 from lr2run import human_bits, human_bytes, human_seconds
 
-from .options import NIC_SHARE, Scenario
-from .result import Result
+from .options import NIC_SHARE, PLACES, Scenario
+from .result import Lost, Result
 
 _TITLES = {
     "lossless": "no loss",
@@ -45,7 +45,8 @@ def progress(mode: str, total_s: float, host: dict[str, Any] | None, wan: dict[s
     title = f"  {_TITLES[mode]:<12}"
     if host is None:
         return f"{title}starting"
-    lost = wan["a_to_b"]["lost"]["frames"] + wan["b_to_a"]["lost"]["frames"] if wan else 0
+    ways = [link[way] for link in wan["links"].values() for way in ("a_to_b", "b_to_a")] if wan else []
+    lost = sum(way["lost"]["frames"] for way in ways)
     return (
         f"{title}{min(host['elapsed_s'], total_s):4.1f} of {total_s:.1f} s  {human_bits(host['goodput_bps']):>13}  "
         f"{host['messages']} messages, {lost} frames lost, {host['retransmitted']} resent by the host, "
@@ -58,6 +59,8 @@ def headline(s: Scenario) -> str:
     loss = f"{s.loss:.3g} of the frames lost" if s.loss else "no loss"
     if s.loss and s.burst:
         loss += f" in bursts of {s.burst:g}"
+    if s.loss:
+        loss += f" on {PLACES[s.where]}"
     return (
         f"Link: {human_bits(s.rate_bps)}, {human_seconds(s.rtt_s)} round trip ({human_bytes(bdp)} in flight), {loss}.\n"
         f"Hosts: {s.qps} QP{'s' if s.qps > 1 else ''}, {human_bytes(s.message)} {s.operation.upper()}s, PMTU {s.pmtu}, "
@@ -68,8 +71,8 @@ def headline(s: Scenario) -> str:
 def table(scenario: Scenario, results: list[Result]) -> str:
     lossless = results[0]
     head = [
-        ["", "goodput", "of no", "in", "p50", "p99", "long-haul", "time-", "frames lost:", "", "", "", "verified"],
-        ["recovery", "", "loss", "theory", "", "", "bytes", "outs", "src LAN", "WAN", "dst LAN", "ACKs", ""],
+        ["", "goodput", "of no", "in", "p50", "p99", "long-haul", "time-", "frames lost, there/back:", "", "", "verified"],
+        ["recovery", "", "loss", "theory", "", "", "bytes", "outs", "src LAN", "WAN", "dst LAN", ""],
     ]
     rows = [_row(scenario, lossless, result) for result in results]
     widths = [max(len(line[column]) for line in head[1:] + rows) for column in range(len(head[0]))]
@@ -96,12 +99,13 @@ def _row(scenario: Scenario, lossless: Result, result: Result) -> list[str]:
         human_seconds(result.p99_us / 1e6),
         f"{overhead:.3f}x",
         str(result.timeouts),
-        str(result.lost["src_lan"]),
-        str(result.lost["wan"]),
-        str(result.lost["dst_lan"]),
-        str(result.lost["ack"]),
+        *(_lost(lost) for lost in result.lost.values()),
         human_bytes(result.received_bytes),
     ]
+
+
+def _lost(lost: Lost) -> str:
+    return f"{lost.there}/{lost.back}" if lost.there or lost.back else "0"
 
 
 def notes(scenario: Scenario, lossless: Result) -> str:

@@ -3,7 +3,10 @@
     host-a -- ha.sock -- gw-a -- wa.sock -- wan -- wb.sock -- gw-b -- hb.sock -- host-b
 
 Gateways listen on their memif sockets; hosts and the link connect to them.
-Without gateways the link listens.
+Without gateways the link listens. A LAN that is to lose frames is one more link
+of the wan process, on which the host's side listens:
+
+    host-a -- la.sock -- wan -- ha.sock -- gw-a
 """
 
 import contextlib
@@ -17,7 +20,7 @@ from typing import Any
 
 from lr2run import Gateway, Metrics, Process, Processes, wait_until
 
-from .options import WINDOW_BDP, Scenario
+from .options import LANS, WINDOW_BDP, Scenario
 
 IP = {"a": "10.77.0.1", "b": "10.77.0.2"}
 
@@ -71,7 +74,8 @@ def memory_mib(scenario: Scenario) -> dict[str, int]:
         # Reordering and resending hold a few BDP.
         "gateway": 256 + round(10 * in_flight),
         # Its memory is for frames of 1000 bytes, each in a buffer for 4 KiB.
-        "wan": 128 + round(5 * on_the_link),
+        # A LAN has rings, and holds nothing.
+        "wan": 128 + round(5 * on_the_link) + (32 if scenario.where in LANS else 0),
         "host": 64,
     }
 
@@ -171,30 +175,54 @@ class Pass:
         s = self.scenario
         ends = ("h" if self._direct else "w", "server" if self._direct else "client")
         devices = [_memif(number, ends[1], self._socket(ends[0] + site)) for number, site in enumerate("ab")]
-        loss = []
-        if self.mode != "lossless":
-            loss = [f"--loss={s.loss:.10g}"] + ([f"--burst={s.burst:g}"] if s.burst else [])
         return self._processes.start(
             self._name("wan"),
             [
                 self._programs / "lr2-wan",
+                "--name=wan",
                 f"--a={devices[0]}",
                 f"--b={devices[1]}",
                 f"--rate={s.rate_bps:.0f}",
                 f"--delay={s.rtt_s / 2 * 1e9:.0f}ns",
                 f"--seed={s.seed}",
-                *loss,
+                *self._loss("wan"),
                 *self._dpdk("wan", "wan"),
+                *self._lossy_lan(),
             ],
         )
 
+    def _loss(self, link: str) -> list[str]:
+        """What this link of the wan process is to lose."""
+        s = self.scenario
+        if self.mode == "lossless" or link != s.lossy_link:
+            return []
+        direction = "ba:" if s.where == "ack" else ""
+        return [f"--loss={direction}{s.loss:.10g}"] + ([f"--burst={s.burst:g}"] if s.burst else [])
+
+    def _lossy_lan(self) -> list[str]:
+        """The LAN that loses frames as a second link of the wan process; A is where data comes from."""
+        lan = self.scenario.where
+        if lan not in LANS:
+            return []
+        site = self._site(lan)
+        ends = [_memif(2, "server", self._socket(f"l{site}")), _memif(3, "client", self._socket(f"h{site}"))]
+        if lan == "dst-lan":
+            ends.reverse()
+        return ["--next", f"--name={lan}", f"--a={ends[0]}", f"--b={ends[1]}", *self._loss(lan)]
+
+    @staticmethod
+    def _site(lan: str) -> str:
+        return "a" if lan == "src-lan" else "b"
+
     def _start_host(self, site: str, role: str) -> Process:
         s = self.scenario
+        # Where its LAN is a link of the wan process, that stands in front of the gateway.
+        front = "l" if s.where in LANS and site == self._site(s.where) else "h"
         return self._processes.start(
             self._name(f"host-{site}"),
             [
                 self._programs / "lr2-host",
-                f"--device={_memif(0, 'client', self._socket('h' + site))}",
+                f"--device={_memif(0, 'client', self._socket(front + site))}",
                 f"--role={role}",
                 f"--ip={IP[site]}",
                 f"--peer-ip={IP['b' if site == 'a' else 'a']}",

@@ -5,37 +5,40 @@ import json
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from lr2run import Ended, ProcessFailed, Processes, RunDir, TimedOut, tidy_end
 
-from . import cases
+from . import scenes
 from .bench import Bench, Failed
 from .guest import Guest
-from .link import Gateways, Link, Premise, Settings, Testpmd
+from .link import Gateways, Link, LongHaul, Premise, Testpmd
 from .run import Run, say
+from .scenes import Scene
 
 _LIMIT_S = 12 * 60
 
 
 def _options() -> argparse.Namespace:
-    names = [case.name for case in (*cases.PLAIN, *cases.RDMA)]
+    names = [scene.setting.name for scene in scenes.SCENES]
     parser = argparse.ArgumentParser(
         prog="rdma-e2e",
         description="Real Soft-RoCE between two QEMU guests, through two gateways and a long, lossy link.",
-        epilog=f"Tests: {', '.join(names)}. Exit code: 0 all passed, 1 some failed, 2 could not run.",
+        epilog=f"Tests: {', '.join(scenes.NAMES)}. Exit code: 0 all passed, 1 some failed, 2 could not run.",
     )
     parser.add_argument(
-        "--mode",
+        "--scene",
         action="append",
-        choices=("lr2", "cached", "auto"),
-        help="recovery mode of the gateways; may be repeated [lr2 and cached]",
+        choices=names,
+        help="run only this scene; may be repeated. lr2, cached: these recovery modes at 1 %% loss; heavy: 5 %%; "
+        "bursts; lans: loss on both LANs too; lives: gateways killed, queue pair numbers used again",
     )
     parser.add_argument(
-        "--only", action="append", choices=names, metavar="TEST", help="run only this test; may be repeated"
+        "--only", action="append", choices=scenes.NAMES, metavar="TEST", help="run only this test; may be repeated"
     )
     parser.add_argument("--delay", default="10ms", help="one-way delay of the link [10ms]")
-    parser.add_argument("--loss", type=float, default=0.01, help="share of frames lost, each way [0.01]")
+    parser.add_argument("--loss", type=float, help="share of frames lost on the long haul, each way [as the scene has it]")
     parser.add_argument("--rate", default="1Gbps", help="rate of the link [1Gbps]")
     parser.add_argument("--seed", type=int, default=1, help="seed of the losses [1]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there")
@@ -64,20 +67,34 @@ def _link(options: argparse.Namespace, run: Path) -> Link:
         case "premise":
             return Premise(run)
         case _:
-            settings = Settings(options.rate, options.delay, options.loss, options.seed)
-            return Gateways(run, options.programs, options.mode or ["lr2", "cached"], settings)
+            return Gateways(run, options.programs, LongHaul(options.rate, options.delay, options.seed))
+
+
+def _scenes(options: argparse.Namespace) -> list[Scene]:
+    """What is to be run, as the options have it."""
+    everything = {"gateways": scenes.SCENES, "testpmd": scenes.TESTPMD, "premise": scenes.PREMISE}[options.through]
+    chosen = []
+    for scene in everything:
+        setting = scene.setting
+        if options.scene and setting.name not in options.scene:
+            continue
+        if options.loss is not None:
+            setting = replace(setting, loss={**setting.loss, "wan": options.loss})
+        if cases := [case for case in scene.cases if not options.only or case.name in options.only]:
+            chosen.append(Scene(setting, cases))
+    return chosen
 
 
 def _run(options: argparse.Namespace, folder: Path) -> Run:
     with Processes(folder) as processes:
         link = _link(options, folder)
         guests = [Guest(number, options.guest, processes, folder, link.netdev(number)) for number in (1, 2)]
-        run = Run(link, Bench(*guests), set(options.only or []), folder if options.capture else None)
+        run = Run(_scenes(options), Bench(*guests, link), folder if options.capture else None)
         try:
             run.all()
         except (Failed, ProcessFailed, TimedOut, Ended) as error:
             say(f"FAIL {error}")
-            run.results.append({"name": "run", "mode": "", "ok": False, "problems": [str(error)]})
+            run.results.append({"name": "run", "scene": "", "ok": False, "problems": [str(error)]})
             if isinstance(error, Ended):
                 run.ended = error
         return run

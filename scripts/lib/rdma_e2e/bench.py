@@ -1,10 +1,13 @@
 """Two guests that run something with each other."""
 
 import concurrent.futures
+import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .guest import Guest, Result
+from .link import Link
 
 _PID = "/tmp/server.pid"
 
@@ -24,11 +27,12 @@ class Pair:
 
 
 class Bench:
-    """Guest 1 is the client and sends; guest 2 is the server."""
+    """Guest 1 is the client and sends; guest 2 is the server; the link is between them."""
 
-    def __init__(self, client: Guest, server: Guest) -> None:
+    def __init__(self, client: Guest, server: Guest, link: Link) -> None:
         self.client = client
         self.server = server
+        self.link = link
 
     @property
     def guests(self) -> tuple[Guest, Guest]:
@@ -51,21 +55,34 @@ class Bench:
         return result.output
 
     def pair(
-        self, server: str, client: str, listens: str, timeout_s: float = 60, serves_on: bool = False
+        self,
+        server: str,
+        client: str,
+        listens: str,
+        timeout_s: float = 60,
+        serves_on: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+        excused: str | None = None,
     ) -> Pair:
         """Run `server` in guest 2 and, once `listens` succeeds there, `client` in guest 1.
 
-        A server that `serves_on` is stopped when the client is done; any other
+        `meanwhile` is called while the client runs. A client whose whole output matches the
+        regular expression `excused` has ended well, whatever its exit code. A server that `serves_on` is stopped when the client is done; any other
         has to end by itself, and well.
         """
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
             script = f"sh -c 'echo $$ >{_PID}; exec {server}'"
             serving = pool.submit(self.server.run, script, timeout_s + 15)
             try:
                 self._wait_listening(serving, listens)
                 start = time.monotonic()
-                result = self.client.run(client, timeout_s)
+                asking = pool.submit(self.client.run, client, timeout_s)
+                if meanwhile:
+                    meanwhile()
+                result = asking.result(timeout_s + 40)
                 seconds = time.monotonic() - start
+                if excused and re.fullmatch(excused, result.output.strip()):
+                    result = Result(0, result.output)
                 if serves_on or not result.ok:
                     self._stop_server()
                 served = serving.result(timeout_s + 40)

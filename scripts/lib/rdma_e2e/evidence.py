@@ -1,11 +1,13 @@
 """Proof from counters: of the RNICs' health, of losses, and of their repair inside the network."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lr2run import Metrics
+
+from .link import Setting
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Counter:
         return f"{self.name}{{{labels}}}" if labels else self.name
 
 
-GAPS_SEEN = Counter("gaps seen", "lr2_depot_gaps_total", (("event", "seen"),))
+GAPS_SEEN = Counter("gaps", "lr2_depot_gaps_total", (("event", "seen"),))
 GAPS_FILLED = Counter("filled", "lr2_depot_gaps_total", (("event", "filled"),))
 GAPS_GIVEN_UP = Counter("given up", "lr2_depot_gaps_total", (("event", "given_up"),))
 HELD = Counter("held behind a gap", "lr2_depot_packets_total", (("event", "held"),))
@@ -35,17 +37,46 @@ REWINDS = Counter("rewinds they caused", "lr2_sentry_passes_total", (("cause", "
 FILTERED = Counter("repeats kept off the link", "lr2_dropped_frames_total", (("reason", "filtered_repeat"),))
 LET_THROUGH = Counter("repeats let through", "lr2_sentry_packets_total", (("event", "repeat_needed"),))
 
+READ_GAPS_SEEN = Counter("gaps among READ responses", "lr2_read_gaps_total", (("event", "seen"),))
+READ_GAPS_FILLED = Counter("filled", "lr2_read_gaps_total", (("event", "filled"),))
+READ_GAPS_GIVEN_UP = Counter("given up", "lr2_read_gaps_total", (("event", "given_up"),))
+
 # What must not be zero after a test of WRITE or SEND, by recovery mode.
 _ALWAYS = [GAPS_SEEN, DEPOT_NACKS, HELD, GAPS_FILLED]
 REPAIRED: dict[str, list[Counter]] = {
     "cached": [*_ALWAYS, RESENT],
     "auto": [*_ALWAYS, RESENT],
     "lr2": [*_ALWAYS, NAKS, REWINDS, FILTERED, LET_THROUGH],
-    "off": [],
 }
-# Of the gaps, the share that may be left to the RNICs (a machine that stands
-# still for longer than a gateway waits).
-_MOST_GIVEN_UP = 0.1
+# Of the gaps among READ responses, the share that has to be filled; the requester repairs the rest.
+_READ_GAPS_FILLED_AT_LEAST = 0.0
+
+# What the source sent again on its LAN, whatever became of it.
+_REPEATED = [
+    FILTERED,
+    Counter("", "lr2_dropped_frames_total", (("reason", "filtered_spurious_timeout"),)),
+    *(Counter("", "lr2_sentry_packets_total", (("event", f"repeat_{why}"),)) for why in ("needed", "doubtful", "unprotected")),
+]
+# What is shown of every test, as far as it happened.
+_SHOWN = [
+    GAPS_SEEN,
+    GAPS_FILLED,
+    GAPS_GIVEN_UP,
+    HELD,
+    DEPOT_NACKS,
+    RESENT,
+    NAKS,
+    REWINDS,
+    FILTERED,
+    LET_THROUGH,
+    Counter("NAKs made for loss on the source's LAN", "lr2_naks_total", (("from", "sentry_source_lan"),)),
+    Counter("resent behind the Depot", "lr2_depot_local_resent_total"),
+    READ_GAPS_SEEN,
+    READ_GAPS_FILLED,
+    READ_GAPS_GIVEN_UP,
+    Counter("READ responses resent", "lr2_read_responses_total", (("event", "resent"),)),
+    Counter("flows bypassed", "lr2_flow_events_total", (("event", "bypassed"),)),
+]
 
 # rxe's own counters that must not move in either guest: a queue pair that failed.
 BROKEN = ("retry_exceeded_err", "retry_rnr_exceeded_err", "send_err")
@@ -57,16 +88,28 @@ _KERNEL_TROUBLE = re.compile(
 )
 
 
-def repaired(mode: str, counted: Mapping[str, Metrics], sender: Mapping[str, int]) -> Iterator[str]:
+def repaired(setting: Setting, counted: Mapping[str, Metrics], sender: Mapping[str, int]) -> Iterator[str]:
     """What is missing for a proof that losses were repaired inside the network; nothing: it is proven."""
-    for counter in REPAIRED[mode]:
+    for counter in REPAIRED[setting.recovery]:
         if counter.of(counted) <= 0:
             yield f"{counter} is zero: no {counter.what}"
     seen, given_up = GAPS_SEEN.of(counted), GAPS_GIVEN_UP.of(counted)
-    if given_up > seen * _MOST_GIVEN_UP:
+    if given_up > seen * setting.most_given_up:
         yield f"{given_up:.0f} of {seen:.0f} gaps were given up"
-    if mode == "lr2" and sender.get(REWOUND, 0) <= 0:
+    if setting.recovery == "lr2" and sender.get(REWOUND, 0) <= 0:
         yield f"guest1: {REWOUND} is zero: the NAKs did not rewind the sender"
+
+
+def reads_repaired(setting: Setting, counted: Mapping[str, Metrics]) -> Iterator[str]:
+    """The same for READ responses, which only a cache can repair."""
+    known = any(metrics.has(READ_GAPS_SEEN.name) for metrics in counted.values())
+    if setting.recovery == "lr2" or not known:
+        return
+    seen, filled = READ_GAPS_SEEN.of(counted), READ_GAPS_FILLED.of(counted)
+    if not seen:
+        yield f"{READ_GAPS_SEEN} is zero: no {READ_GAPS_SEEN.what}"
+    if filled < seen * _READ_GAPS_FILLED_AT_LEAST:
+        yield f"only {filled:.0f} of {seen:.0f} {READ_GAPS_SEEN.what} were filled"
 
 
 def broken(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -77,11 +120,20 @@ def broken(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
                 yield f"{guest}: {name} is {counters[name]}"
 
 
-def lost(report: Mapping[str, Any]) -> Iterator[str]:
-    """What is missing for a proof that the link lost data and answers to it."""
-    for direction, kind in (("a_to_b", "request"), ("b_to_a", "response")):
-        if not report[direction]["lost"][kind]:
-            yield f"lr2-wan lost no {kind} from {direction.replace('_', ' ')}"
+def lost(report: Mapping[str, Any], segments: Iterable[str]) -> Iterator[str]:
+    """What is missing for a proof that each of `segments` lost data and answers to it."""
+    for segment in segments:
+        for direction, kind in (("a_to_b", "request"), ("b_to_a", "response")):
+            if not report["links"][segment][direction]["lost"][kind]:
+                yield f"{segment} lost no {kind} from {direction.replace('_', ' ')}"
+
+
+def losses(report: Mapping[str, Any], segments: Iterable[str]) -> str:
+    """Frames lost by segment, in words."""
+    ways = {segment: report["links"][segment] for segment in segments}
+    return ", ".join(
+        f"{segment}: {way['a_to_b']['lost']['frames']} there, {way['b_to_a']['lost']['frames']} back" for segment, way in ways.items()
+    )
 
 
 def kernel_trouble(dmesg: str) -> list[str]:
@@ -89,7 +141,12 @@ def kernel_trouble(dmesg: str) -> list[str]:
     return [line for line in dmesg.splitlines() if _KERNEL_TROUBLE.search(line)]
 
 
-def summary(mode: str, counted: Mapping[str, Metrics]) -> str:
-    """The counters of the table, in words."""
-    counters = [*REPAIRED[mode], GAPS_GIVEN_UP]
-    return ", ".join(f"{counter.of(counted):.0f} {counter.what}" for counter in counters)
+def shown(counted: Mapping[str, Metrics], rnics: Mapping[str, Mapping[str, int]]) -> str:
+    """What happened, in words: the RNICs first, then the gateways."""
+    rewinds = sum(counters.get(REWOUND, 0) for counters in rnics.values())
+    repeated = sum(counter.of(counted) for counter in _REPEATED)
+    words = [f"RNICs went back {rewinds} times"]
+    if counted:
+        words.append(f"{repeated:.0f} packets repeated by the source on its LAN")
+    words += [f"{n:.0f} {counter.what}" for counter in _SHOWN if (n := counter.of(counted)) > 0]
+    return ", ".join(words)

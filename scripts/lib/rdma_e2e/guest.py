@@ -144,9 +144,9 @@ class Guest:
 
     def counters(self) -> dict[str, int]:
         """rxe's own counters, `hw_counters` of the RDMA device."""
-        folder = "/sys/class/infiniband/rxe0/ports/1/hw_counters"
-        result = self.run(f"cd {folder} && for f in *; do echo $f $(cat $f); done", 20)
-        pairs = (line.split() for line in result.output.splitlines())
+        # One program for all files: to start one takes an emulated guest tens of milliseconds.
+        result = self.run("cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *", 20)
+        pairs = (line.split(":") for line in result.output.splitlines())
         return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
 
 

@@ -1,14 +1,15 @@
 """What stands between the two guests: gateways with a long link, or, to look for a fault, something simpler.
 
-Each kind has `netdev(number)`, QEMU's side of guest 1's or 2's data port; `modes`,
-the ways in which it can run; and `running(mode)`, a context during which it carries frames.
+Each kind has `netdev(number)`, QEMU's side of guest 1's or 2's data port, and
+`running(setting)`, a context during which it carries frames.
 """
 
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,33 +22,48 @@ _STOP_S = 15
 # gateways' own patience, six round trips, is made for hosts that take microseconds.
 _RECOVERY = {"rtt_guess": "20ms", "give_up": "500ms"}
 
+# Guest 1 is the source.
+LANS = {"src-lan": "a", "dst-lan": "b"}
+"""The LANs, with their gateway."""
+
 
 @dataclass(frozen=True)
-class Settings:
+class Setting:
+    """How what stands between the guests runs for a while."""
+
+    name: str
+    recovery: str = "auto"
+    loss: Mapping[str, float] = field(default_factory=dict)
+    """Share of frames lost, each way, by segment: `src-lan`, `wan`, `dst-lan`."""
+    burst: float | None = None
+    """Their mean length, if frames are lost in bursts."""
+    most_given_up: float = 0.1
+    """Of the gaps that the Depot sees, the share that may be left to the RNICs: where a machine
+    stands still for longer than a gateway waits."""
+
+
+@dataclass(frozen=True)
+class LongHaul:
     """The long link, each way."""
 
     rate: str = "1Gbps"
     delay: str = "10ms"
-    loss: float = 0.01
     seed: int = 1
 
 
 class Link(Protocol):
     """What stands between the guests."""
 
-    @property
-    def modes(self) -> Sequence[str]: ...
-
     def netdev(self, number: int) -> str: ...
 
-    def running(self, mode: str) -> contextlib.AbstractContextManager[None]: ...
+    def running(self, setting: Setting) -> contextlib.AbstractContextManager[None]: ...
 
     def metrics(self) -> dict[str, Metrics]:
         """Of each gateway, by name; empty where there are none."""
         ...
 
     def report(self) -> dict[str, Any]:
-        """What the long link counted in the last run; empty where it counts nothing."""
+        """What the links counted in the last run; empty where nothing counts."""
         ...
 
 
@@ -81,93 +97,122 @@ class _Vhost:
 
 
 class Gateways(_Vhost):
-    """guest 1 - gateway a - lr2-wan - gateway b - guest 2"""
+    """guest 1 - gateway a - lr2-wan - gateway b - guest 2
 
-    def __init__(self, run: Path, programs: Path, modes: Sequence[str], settings: Settings) -> None:
+    A LAN that is to lose frames is one more link of lr2-wan, between guest and gateway.
+    """
+
+    def __init__(self, run: Path, programs: Path, long_haul: LongHaul) -> None:
         super().__init__(run)
-        self.modes = modes
         self._programs = programs
-        self._settings = settings
-        self._gateways: list[Gateway] = []
+        self._long_haul = long_haul
+        self._prefix = f"lr2-e2e-{os.getpid()}"
+        self._processes: Processes | None = None
+        self._setting = Setting("")
+        self._gateways: dict[str, Gateway] = {}
+        self._lives: dict[str, int] = {}
         self._report: dict[str, Any] = {}
 
     @contextlib.contextmanager
-    def running(self, mode: str) -> Iterator[None]:
+    def running(self, setting: Setting) -> Iterator[None]:
         # Abstract sockets would be visible to, and collide with, other runs; a
         # file left by the last run would keep the server from listening.
-        wan_sockets = {name: self.run / f"wan-{name}.sock" for name in "ab"}
-        for socket in wan_sockets.values():
-            socket.unlink(missing_ok=True)
-        counters = self.run / f"wan-{mode}.json"
-        prefix = f"lr2-e2e-{os.getpid()}"
+        for socket in self.run.glob("*-?.memif"):
+            socket.unlink()
+        counters = self.run / f"wan-{setting.name}.json"
         with Processes(self.run) as processes:
-            wan = self._start_wan(processes, mode, counters, wan_sockets, f"{prefix}-wan")
+            self._processes, self._setting, self._lives = processes, setting, {}
+            wan = self._start_wan(counters)
             wan.wait_line("ready", timeout_s=30)
-            self._gateways = [
-                Gateway.start(
-                    processes,
-                    self._programs / "lr2-gateway",
-                    self.run,
-                    f"gateway-{name}-{mode}",
-                    lan=self.device(number, 0),
-                    wan=f"net_memif0,role=client,id=0,socket={wan_sockets[name]},socket-abstract=no,bsize=10240,rsize=10",
-                    recovery=mode,
-                    file_prefix=f"{prefix}-{name}",
-                    huge_pages="never",
-                    extra={"recovery": _RECOVERY},
-                )
-                for number, name in ((1, "a"), (2, "b"))
-            ]
-            for gateway in self._gateways:
-                gateway.wait_ready()
+            self.start("a", "b")
             try:
                 yield
-                for process in (*(gateway.process for gateway in self._gateways), wan):
+                for process in (*(gateway.process for gateway in self._gateways.values()), wan):
                     process.check()
                     process.stop(_STOP_S)
                 self._report = json.loads(counters.read_text())
             finally:
-                self._gateways = []
+                self._gateways = {}
+                self._processes = None
 
-    def _start_wan(
-        self, processes: Processes, mode: str, counters: Path, sockets: dict[str, Path], prefix: str
-    ) -> Process:
-        def port(number: int, name: str) -> str:
-            return f"net_memif{number},role=server,id=0,socket={sockets[name]},socket-abstract=no"
+    def start(self, *sites: str) -> None:
+        """Start gateways and wait until they serve; the first time, or again after `kill`."""
+        assert self._processes, "within running()"
+        for site in sites:
+            life = self._lives[site] = self._lives.get(site, 0) + 1
+            lan = next((lan for lan, its in LANS.items() if its == site and lan in self._setting.loss), None)
+            self._gateways[site] = Gateway.start(
+                self._processes,
+                self._programs / "lr2-gateway",
+                self.run,
+                f"gateway-{site}-{self._setting.name}" + (f"-life{life}" if life > 1 else ""),
+                lan=self._memif(1, "client", lan, site) if lan else self.device(ord(site) - ord("a") + 1, 0),
+                wan=self._memif(0, "client", "wan", site),
+                recovery=self._setting.recovery,
+                file_prefix=f"{self._prefix}-{site}",
+                huge_pages="never",
+                extra={"recovery": _RECOVERY},
+            )
+        for site in sites:
+            self._gateways[site].wait_ready()
 
-        settings = self._settings
+    def kill(self, *sites: str) -> None:
+        """End gateways as a crash does; guests and link stay as they are."""
+        for site in sites:
+            self._gateways.pop(site).process.stop(how=signal.SIGKILL)
+
+    def _memif(self, number: int, role: str, segment: str, site: str) -> str:
+        """The gateway's end of a segment, which lr2-wan listens on."""
+        socket = self.run / f"{segment}-{site}.memif"
+        ring = ",bsize=10240,rsize=10" if role == "client" else ""
+        return f"net_memif{number},role={role},id=0,socket={socket},socket-abstract=no{ring}"
+
+    def _start_wan(self, counters: Path) -> Process:
+        long_haul, setting = self._long_haul, self._setting
         # A Soft-RoCE sender has at most 128 packets on their way: a short queue is long enough.
-        return processes.start(
-            f"wan-{mode}",
-            [
-                self._programs / "lr2-wan",
-                *("--a", port(0, "a"), "--b", port(1, "b")),
-                *("--rate", settings.rate, "--delay", settings.delay, "--loss", f"{settings.loss:g}"),
-                *("--queue", "2MiB", "--seed", str(settings.seed)),
-                *("--json", counters, "--file-prefix", prefix, "--memory", "256MiB", "--huge", "never"),
-            ],
-        )
+        words: list[str | Path] = [
+            self._programs / "lr2-wan",
+            *("--name", "wan", "--a", self._memif(0, "server", "wan", "a"), "--b", self._memif(1, "server", "wan", "b")),
+            *("--rate", long_haul.rate, "--delay", long_haul.delay, "--queue", "2MiB"),
+            *self._losses("wan"),
+            *("--json", counters, "--seed", str(long_haul.seed), "--file-prefix", f"{self._prefix}-wan"),
+            *("--memory", "384MiB", "--huge", "never"),
+        ]
+        for number, (lan, site) in enumerate(LANS.items(), 1):
+            if lan in setting.loss:
+                # An emulated guest may leave its ring full for long.
+                ends = [self.device(number, number), self._memif(1 + number, "server", lan, site)]
+                if lan == "dst-lan":
+                    ends.reverse()
+                words += ["--next", "--name", lan, "--a", ends[0], "--b", ends[1], "--patience", "500ms", *self._losses(lan)]
+        assert self._processes, "within running()"
+        return self._processes.start(f"wan-{setting.name}", words)
+
+    def _losses(self, segment: str) -> list[str]:
+        loss, burst = self._setting.loss.get(segment, 0), self._setting.burst
+        return ["--loss", f"{loss:g}", *(["--burst", f"{burst:g}"] if burst else [])] if loss else []
 
     def metrics(self) -> dict[str, Metrics]:
-        return {gateway.name.rsplit("-", 1)[0]: gateway.metrics() for gateway in self._gateways}
+        """By gateway; one that was started again has a name, and counters, of its own."""
+        return {
+            f"gateway-{site}" + (f"-life{self._lives[site]}" if self._lives[site] > 1 else ""): gateway.metrics()
+            for site, gateway in self._gateways.items()
+        }
 
     def report(self) -> dict[str, Any]:
-        return self._report | {"settings": asdict(self._settings)}
+        return self._report | {"long_haul": asdict(self._long_haul)}
 
 
 class Testpmd(_Vhost):
     """guest 1 - dpdk-testpmd - guest 2: no gateway, no loss. What fails here is no fault of a gateway."""
 
-    # Twice, to see that the guests outlive a restart of the switch.
-    modes = ("testpmd", "restarted")
-
     @contextlib.contextmanager
-    def running(self, mode: str) -> Iterator[None]:
+    def running(self, setting: Setting) -> Iterator[None]:
         # Not pinned: it polls without a pause, and must not take a CPU from a guest for good.
         cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
         with Processes(self.run) as processes:
             process = processes.start(
-                mode,
+                setting.name,
                 [
                     *(
                         "dpdk-testpmd",
@@ -197,8 +242,6 @@ class Testpmd(_Vhost):
 class Premise:
     """guest 1 - a gateway of a hundred lines - guest 2, to test a premise of LR2: see `premise`."""
 
-    modes = ("premise",)
-
     def __init__(self, run: Path) -> None:
         self.gateway = premise.Gateway(run)
 
@@ -206,7 +249,7 @@ class Premise:
         return self.gateway.netdev(number)
 
     @contextlib.contextmanager
-    def running(self, mode: str) -> Iterator[None]:
+    def running(self, setting: Setting) -> Iterator[None]:
         with self.gateway:
             yield
 

@@ -1,11 +1,11 @@
-//! `lr2-wan`: a link emulator between two DPDK ports.
+//! `lr2-wan`: a link emulator between DPDK ports.
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use testbed::emulator::{Options, run};
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options =
+        Options::from_command_line(std::env::args_os()).unwrap_or_else(|error| error.exit());
     testbed::main("lr2-wan", || run(&options).map(|()| ExitCode::SUCCESS))
 }

@@ -1,8 +1,10 @@
-//! `lr2-wan`: the [impairment engine](crate::wan) between two DPDK ports.
+//! `lr2-wan`: the [impairment engine](crate::wan) between pairs of DPDK ports.
 
+mod link;
 mod options;
 mod report;
 mod run;
+mod way;
 
 pub use options::Options;
 pub use run::run;

@@ -1,40 +1,39 @@
 //! The command line of `lr2-wan`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser, error::ErrorKind};
 use common::time::Span;
 
+use super::link::{LinkOptions, frames_on_their_way};
 use crate::dpdk::{DpdkOptions, RING, SLACK};
 use crate::idle::IdlePolicy;
 use crate::units;
-use crate::wan::{
-    Corruption, CorruptionScope, DirectionConfig, Invalid, LossModel, Outage, Reordering,
-    wire_bytes,
-};
+use crate::wan::{DirectionConfig, Invalid};
 
 /// Emulates a long, lossy link between two DPDK ports: a bump in the wire.
 ///
 /// What comes in at A leaves at B and the other way round. Options of the
 /// link hold for both directions, or for one if their value begins with "ab:"
-/// or "ba:"; the last one given counts. Counters are written as JSON when the
-/// program is stopped (SIGTERM or SIGINT).
+/// or "ba:"; the last one given counts. After --next come the ports and options
+/// of one more link, which the same process serves. Counters are written as
+/// JSON when the program is stopped (SIGTERM or SIGINT).
 #[derive(Parser, Clone, Debug)]
 #[command(
     name = "lr2-wan",
     version,
-    after_help = "Example: 1 Gbit/s, 10 ms round trip, 1 % of the data lost in bursts of 4:\n  \
-        lr2-wan --a 0000:3b:00.0 --b 0000:3b:00.1 --rate 1Gbps --delay 5ms --loss ab:1% --burst 4"
+    override_usage = "lr2-wan [OPTIONS] --a <DEVICE> --b <DEVICE> [--next --a <DEVICE> --b <DEVICE> ...]...",
+    after_help = "Examples: 1 Gbit/s, 10 ms round trip, 1 % of the data lost in bursts of 4:\n  \
+        lr2-wan --a 0000:3b:00.0 --b 0000:3b:00.1 --rate 1Gbps --delay 5ms --loss ab:1% --burst 4\n\
+        The same beside a wire that loses a frame in a thousand:\n  \
+        lr2-wan --name wan --a ... --next --name lan --a 0000:af:00.0 --b 0000:af:00.1 --loss 0.1%"
 )]
 pub struct Options {
-    /// First port: a DPDK virtual device (net_memif0,...) or PCI address
-    #[arg(long, value_name = "DEVICE")]
-    pub a: String,
-    /// Second port
-    #[arg(long, value_name = "DEVICE")]
-    pub b: String,
     #[command(flatten)]
-    link: LinkOptions,
+    first: LinkOptions,
+    #[arg(skip)]
+    more: Vec<LinkOptions>,
     /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -55,306 +54,114 @@ pub struct Options {
     pub dpdk: DpdkOptions,
 }
 
-#[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "Link")]
-struct LinkOptions {
-    /// Rate on the wire, 24 bytes of overhead per frame included [default: unlimited]
-    #[arg(long, value_parser = each(units::rate))]
-    rate: Vec<Each<u64>>,
-    /// Wire bytes that may wait for the line [default: 50 ms, at most 64 MiB]
-    #[arg(long, value_name = "SIZE", value_parser = each(units::bytes))]
-    queue: Vec<Each<u64>>,
-    /// One-way delay
-    #[arg(long, value_name = "TIME", value_parser = each(units::span))]
-    delay: Vec<Each<Span>>,
-    /// Further delay, uniform from 0 to this
-    #[arg(long, value_name = "TIME", value_parser = each(units::span))]
-    jitter: Vec<Each<Span>>,
-    /// Let jitter change the order of frames
-    #[arg(long)]
-    jitter_reorders: bool,
-    /// Share of frames lost at random
-    #[arg(long, value_name = "SHARE", value_parser = each(units::share))]
-    loss: Vec<Each<f64>>,
-    /// Lose them in bursts of this many frames on average (Gilbert)
-    #[arg(long, value_name = "FRAMES", value_parser = each(number))]
-    burst: Vec<Each<f64>>,
-    /// Gilbert-Elliott loss: probability per frame of turning bad, of turning good, loss while
-    /// bad [1], loss while good [0]
-    #[arg(long, value_name = "P,R[,BAD[,GOOD]]", value_parser = each(gilbert_elliott))]
-    ge: Vec<Each<LossModel>>,
-    /// Frames to lose, counted from 1 in each direction
-    #[arg(long, value_name = "N,...", value_parser = each(frame_numbers))]
-    drop: Vec<Each<FrameNumbers>>,
-    /// Share of frames that take longer and are overtaken, and by how much longer
-    #[arg(long, value_name = "SHARE,TIME", value_parser = each(reordering))]
-    reorder: Vec<Each<Reordering>>,
-    /// Share of frames that arrive twice
-    #[arg(long, value_name = "SHARE", value_parser = each(units::share))]
-    duplicate: Vec<Each<f64>>,
-    /// Share of frames with flipped bits, and how many bits [1]
-    #[arg(long, value_name = "SHARE[,BITS]", value_parser = each(corruption))]
-    corrupt: Vec<Each<Corruption>>,
-    /// Flip bits anywhere, also where no ICRC reveals it
-    #[arg(long)]
-    corrupt_anywhere: bool,
-    /// When the link is dead, from the start of the program
-    #[arg(long, value_name = "START,DURATION[,EVERY]", value_parser = each(outage))]
-    outage: Vec<Each<Outage>>,
-}
-
-/// A list of frame numbers.
-#[derive(Clone, Debug)]
-struct FrameNumbers(Vec<u64>);
-
-/// A value for both directions (`None`) or one of them.
-#[derive(Clone, Debug)]
-struct Each<T> {
-    direction: Option<usize>,
-    value: T,
-}
-
-/// A parser of `VALUE`, `ab:VALUE` or `ba:VALUE`.
-fn each<T: 'static>(
-    parse: fn(&str) -> Result<T, String>,
-) -> impl Fn(&str) -> Result<Each<T>, String> + Clone + Send + Sync + 'static {
-    move |text| {
-        let (direction, value) = match text.split_once(':') {
-            Some(("ab" | "a", value)) => (Some(0), value),
-            Some(("ba" | "b", value)) => (Some(1), value),
-            Some((other, _)) => return Err(format!("direction {other:?}: expected ab or ba")),
-            None => (None, text),
-        };
-        parse(value).map(|value| Each { direction, value })
-    }
-}
-
-/// The last value that holds for `direction`.
-fn pick<T: Clone>(values: &[Each<T>], direction: usize) -> Option<T> {
-    let mut fitting = values.iter().rev().filter(|v| v.direction.is_none_or(|d| d == direction));
-    fitting.next().map(|v| v.value.clone())
-}
-
-fn number(text: &str) -> Result<f64, String> {
-    text.trim().parse().map_err(|_| format!("{text:?} is no number"))
-}
-
-fn gilbert_elliott(text: &str) -> Result<LossModel, String> {
-    let parts = text.split(',').map(units::share).collect::<Result<Vec<f64>, _>>()?;
-    match parts[..] {
-        [to_bad, to_good, ref rest @ ..] if rest.len() <= 2 => Ok(LossModel::GilbertElliott {
-            to_bad,
-            to_good,
-            loss_bad: rest.first().copied().unwrap_or(1.0),
-            loss_good: rest.get(1).copied().unwrap_or(0.0),
-        }),
-        _ => Err(format!("{text:?}: expected two to four shares, P,R[,BAD[,GOOD]]")),
-    }
-}
-
-fn frame_numbers(text: &str) -> Result<FrameNumbers, String> {
-    let parse = |n: &str| n.trim().parse().map_err(|_| format!("{n:?} is no frame number"));
-    text.split(',').map(parse).collect::<Result<_, _>>().map(FrameNumbers)
-}
-
-fn reordering(text: &str) -> Result<Reordering, String> {
-    match text.split_once(',') {
-        Some((share, extra)) => {
-            Ok(Reordering { probability: units::share(share)?, extra: units::span(extra)? })
-        }
-        None => Err(format!("{text:?}: expected SHARE,TIME such as 1%,500us")),
-    }
-}
-
-fn corruption(text: &str) -> Result<Corruption, String> {
-    let (share, bits) = text.split_once(',').unwrap_or((text, "1"));
-    let bits = bits.trim().parse().map_err(|_| format!("{bits:?} is no number of bits"))?;
-    Ok(Corruption { probability: units::share(share)?, bits, ..Corruption::default() })
-}
-
-fn outage(text: &str) -> Result<Outage, String> {
-    let spans = text.split(',').map(units::span).collect::<Result<Vec<Span>, _>>()?;
-    match spans[..] {
-        [start, duration] => Ok(Outage { start, duration, every: None }),
-        [start, duration, every] => Ok(Outage { start, duration, every: Some(every) }),
-        _ => Err(format!("{text:?}: expected START,DURATION or START,DURATION,EVERY")),
-    }
-}
-
-/// What the line queues unless told otherwise.
-const DEFAULT_QUEUE_TIME: Span = Span::from_millis(50);
-const MOST_DEFAULT_QUEUE: u64 = 64 << 20;
-/// Mean frame that memory is set aside for. Where data flows one way and ACKs
-/// the other, it is far more.
-const MEAN_FRAME: usize = 1000;
-/// For a direction without a rate, which has no bound to what is on its way.
-const UNLIMITED_RATE: u64 = 10_000_000_000;
+/// What separates the options of two links.
+const NEXT: &str = "--next";
 
 impl Options {
-    /// The directions A to B and B to A.
+    /// Parses a command line, the program's name first.
+    ///
+    /// # Errors
+    /// What is wrong with it, or the help text that was asked for.
+    pub fn from_command_line(
+        line: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, clap::Error> {
+        let line: Vec<OsString> = line.into_iter().collect();
+        let mut parts = line.split(|word| word == NEXT);
+        let mut options = Self::try_parse_from(parts.next().unwrap_or_default())?;
+        for part in parts {
+            let program = std::iter::once(OsString::from("lr2-wan"));
+            let link = LinkOptions::try_parse_from(program.chain(part.iter().cloned()))?;
+            if options.links().any(|other| other.name == link.name) {
+                let message = format!(
+                    "two links are called {:?}: give each its own --name, before and after --next",
+                    link.name
+                );
+                return Err(Self::command().error(ErrorKind::ValueValidation, message));
+            }
+            options.more.push(link);
+        }
+        Ok(options)
+    }
+
+    /// The links, as given.
+    pub fn links(&self) -> impl Iterator<Item = &LinkOptions> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    /// Of each link, the directions A to B and B to A.
     ///
     /// # Errors
     /// Everything that is out of range.
-    pub fn directions(&self) -> Result<[DirectionConfig; 2], Invalid> {
-        let ab = self.direction(0);
-        let ba = self.direction(1);
-        let mut wrong = Vec::new();
-        for (name, direction) in [("A to B", &ab), ("B to A", &ba)] {
-            let errors = match direction {
-                Ok(config) => config.check().err().unwrap_or_default(),
-                Err(error) => vec![error.clone()],
-            };
-            wrong.extend(errors.into_iter().map(|e| format!("{name}: {e}")));
-        }
-        match (ab, ba) {
-            (Ok(ab), Ok(ba)) if wrong.is_empty() => Ok([ab, ba]),
-            _ => Err(Invalid(wrong.join("\n"))),
-        }
-    }
-
-    fn direction(&self, n: usize) -> Result<DirectionConfig, Invalid> {
-        let link = &self.link;
-        let rate = pick(&link.rate, n);
-        let default_queue = || rate.map_or(u64::MAX, default_queue);
-        let loss = match (pick(&link.ge, n), pick(&link.loss, n), pick(&link.burst, n)) {
-            (None, None, _) => LossModel::None,
-            (None, Some(p), None) => LossModel::Bernoulli(p),
-            (None, Some(p), Some(burst)) => LossModel::bursts(p, burst)?,
-            (Some(model), None, None) => model,
-            (Some(_), ..) => {
-                return Err(Invalid("--ge says it all: leave out --loss and --burst".into()));
+    pub fn directions(&self) -> Result<Vec<[DirectionConfig; 2]>, Invalid> {
+        let (mut configs, mut wrong) = (Vec::new(), Vec::new());
+        for link in self.links() {
+            match link.directions() {
+                Ok(config) => configs.push(config),
+                Err(Invalid(why)) if self.more.is_empty() => wrong.push(why),
+                Err(Invalid(why)) => {
+                    wrong.extend(why.lines().map(|line| format!("{}, {line}", link.name)));
+                }
             }
-        };
-        let mut corruption = pick(&link.corrupt, n).unwrap_or_default();
-        if link.corrupt_anywhere {
-            corruption.scope = CorruptionScope::Every;
         }
-        Ok(DirectionConfig {
-            rate,
-            queue: pick(&link.queue, n).unwrap_or_else(default_queue),
-            delay: pick(&link.delay, n).unwrap_or_default(),
-            jitter: pick(&link.jitter, n).unwrap_or_default(),
-            jitter_reorders: link.jitter_reorders,
-            loss,
-            drop: pick(&link.drop, n).map_or_else(Vec::new, |numbers| numbers.0),
-            reordering: pick(&link.reorder, n).unwrap_or_default(),
-            duplication: pick(&link.duplicate, n).unwrap_or_default(),
-            corruption,
-            outage: pick(&link.outage, n),
-        })
+        if wrong.is_empty() { Ok(configs) } else { Err(Invalid(wrong.join("\n"))) }
     }
 
     /// mbufs needed for everything that can be on its way, and the rings.
-    pub fn mbufs(&self, directions: &[&DirectionConfig; 2]) -> u64 {
-        let held: u64 = directions.iter().map(|d| frames_on_their_way(d)).sum();
-        self.mbufs.unwrap_or(held + 4 * u64::from(RING) + SLACK)
+    pub fn mbufs(&self, links: &[[DirectionConfig; 2]]) -> u64 {
+        let held: u64 = links.iter().flatten().map(frames_on_their_way).sum();
+        let rings = 4 * u64::from(RING) * links.len() as u64;
+        self.mbufs.unwrap_or(held + rings + SLACK)
     }
-}
-
-fn default_queue(rate: u64) -> u64 {
-    (bytes_in(rate, DEFAULT_QUEUE_TIME)).min(MOST_DEFAULT_QUEUE)
-}
-
-fn bytes_in(rate: u64, time: Span) -> u64 {
-    time.scale(rate, 8_000_000_000).as_nanos()
-}
-
-/// How many frames of [`MEAN_FRAME`] a direction holds when it is full.
-pub(super) fn frames_on_their_way(config: &DirectionConfig) -> u64 {
-    let time = config.delay + config.jitter + config.reordering.extra;
-    let flying = bytes_in(config.rate.unwrap_or(UNLIMITED_RATE), time);
-    let waiting = config.rate.map_or(0, |_| config.queue);
-    flying.saturating_add(waiting).div_ceil(wire_bytes(MEAN_FRAME))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(args: &[&str]) -> Result<Options, clap::Error> {
-        Options::try_parse_from(["lr2-wan", "--a", "x", "--b", "y"].iter().chain(args))
-    }
-
-    fn directions(args: &[&str]) -> [DirectionConfig; 2] {
-        parse(args).expect("parses").directions().expect("valid")
+    fn parse(line: &str) -> Result<Options, clap::Error> {
+        let words = std::iter::once("lr2-wan").chain(line.split_whitespace());
+        Options::from_command_line(words.map(OsString::from))
     }
 
     #[test]
-    fn nothing_asked_for_is_a_plain_wire() {
-        assert_eq!(directions(&[]), [DirectionConfig::default(), DirectionConfig::default()]);
+    fn links_have_options_of_their_own() {
+        let line = "--name wan --a x --b y --delay 5ms --seed 7 \
+                    --next --name lan --a z --b w --loss 1% --next --name far --a p --b q";
+        let options = parse(line).expect("parses");
+        let ports: Vec<_> =
+            options.links().map(|l| (l.name.as_str(), l.a.as_str(), l.b.as_str())).collect();
+        assert_eq!(ports, [("wan", "x", "y"), ("lan", "z", "w"), ("far", "p", "q")]);
+        let [wan, lan, far] = &options.directions().expect("valid")[..] else { panic!("three") };
+        assert_eq!((wan[0].delay, wan[0].loss.mean()), (Span::from_millis(5), 0.0));
+        assert_eq!((lan[1].delay, lan[1].loss.mean()), (Span::ZERO, 0.01));
+        assert_eq!(far[0], DirectionConfig::default());
     }
 
     #[test]
-    fn options_hold_for_both_directions_or_one() {
-        let [ab, ba] = directions(&[
-            "--rate",
-            "1Gbps",
-            "--delay",
-            "5ms",
-            "--delay",
-            "ba:7ms",
-            "--loss",
-            "ab:1%",
-            "--burst",
-            "4",
-            "--drop",
-            "b:17,18",
-            "--reorder",
-            "1%,500us",
-            "--corrupt",
-            "ba:1e-4,2",
-            "--outage",
-            "ab:1s,20ms,2s",
-        ]);
-        assert_eq!((ab.rate, ba.rate), (Some(1_000_000_000), Some(1_000_000_000)));
-        assert_eq!((ab.delay, ba.delay), (Span::from_millis(5), Span::from_millis(7)));
-        assert_eq!(ab.loss, LossModel::bursts(0.01, 4.0).expect("possible"));
-        assert_eq!(ba.loss, LossModel::None);
-        assert_eq!((ab.drop, ba.drop), (vec![], vec![17, 18]));
-        assert_eq!(ab.reordering.extra, Span::from_micros(500));
-        assert_eq!(ba.corruption.bits, 2);
-        assert_eq!(ab.queue, 6_250_000);
-        assert!(ab.outage.is_some() && ba.outage.is_none());
-    }
-
-    #[test]
-    fn gilbert_elliott_has_two_to_four_parameters() {
-        let [ab, _] = directions(&["--ge", "0.1%,25%,80%"]);
-        let expected = LossModel::GilbertElliott {
-            to_bad: 0.001,
-            to_good: 0.25,
-            loss_bad: 0.8,
-            loss_good: 0.0,
-        };
-        assert_eq!(ab.loss, expected);
-        assert!(parse(&["--ge", "0.1"]).is_err());
-        assert!(parse(&["--ge", "1,1,1,1,1"]).is_err());
-    }
-
-    #[test]
-    fn mistakes_are_told() {
-        for (args, part) in [
-            (vec!["--rate", "fast"], "Gbps"),
-            (vec!["--delay", "up:1ms"], "expected ab or ba"),
-            (vec!["--drop", "1,x"], "no frame number"),
-            (vec!["--reorder", "1%"], "SHARE,TIME"),
+    fn mistakes_in_links_are_told() {
+        for (line, part) in [
+            ("--a x --b y --next --a z --b w", "two links are called \"link\""),
+            ("--a x --b y --next --name lan --a z", "--b <DEVICE>"),
+            ("--a x --b y --next --name lan --a z --b w --seed 2", "--seed"),
+            ("--a x", "--b <DEVICE>"),
         ] {
-            let error = parse(&args).expect_err("wrong").to_string();
+            let error = parse(line).expect_err(line).to_string();
+            assert!(error.contains(part), "{line}: {error}");
+        }
+        let two = parse("--a x --b y --burst 0.5 --loss 1% --next --name lan --a z --b w --rate 0");
+        let error = two.expect("parses").directions().expect_err("impossible").to_string();
+        for part in ["link, A to B: mean burst", "lan, A to B: rate 0", "lan, B to A: rate 0"] {
             assert!(error.contains(part), "{error}");
         }
-        let both = parse(&["--loss", "90%", "--burst", "1", "--corrupt", "ba:1%,9"]);
-        let error = both.expect("parses").directions().expect_err("impossible").to_string();
-        assert!(error.contains("A to B: loss rate 0.9"), "{error}");
-        let twice = parse(&["--ge", "1%,50%", "--loss", "1%"]).expect("parses").directions();
-        assert!(twice.expect_err("both").to_string().contains("--ge"));
     }
 
     #[test]
     fn memory_follows_from_rate_delay_and_queue() {
-        let options = parse(&["--rate", "1Gbps", "--delay", "8.192ms", "--queue", "0"]);
-        let options = options.expect("parses");
-        let [ab, ba] = options.directions().expect("valid");
+        let options = parse("--a x --b y --rate 1Gbps --delay 8.192ms --queue 0").expect("parses");
         // 8.192 ms are 1,024,000 bytes: 1000 frames each way.
-        assert_eq!(options.mbufs(&[&ab, &ba]), 2 * 1_000 + 4 * 1024 + SLACK);
+        let frames = |options: &Options| options.mbufs(&options.directions().expect("valid"));
+        assert_eq!(frames(&options), 2 * 1_000 + 4 * 1024 + SLACK);
+        let two = parse("--a x --b y --next --name lan --a z --b w").expect("parses");
+        assert_eq!(frames(&two), 8 * 1024 + SLACK);
     }
 }

@@ -1,11 +1,14 @@
 //! What `lr2-wan` tells: while it runs and at the end.
 
+use std::sync::Arc;
+
 use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 
 use crate::report::{Durations, Summary};
 use crate::wan::Counters;
 
-/// How well the program kept time.
+/// How well the program kept time on a link.
 #[derive(Default)]
 pub(super) struct Punctuality {
     /// From when a frame was due to when the port had taken it.
@@ -15,14 +18,52 @@ pub(super) struct Punctuality {
     pub poll_gap: Durations,
 }
 
-/// The counters of both directions at one time; the shape of a live line and,
-/// with [`Report`]'s fields, of the report.
+impl Punctuality {
+    pub fn summary(&self) -> Kept {
+        Kept { lateness_us: self.lateness.summary(), poll_gap_us: self.poll_gap.summary() }
+    }
+}
+
+/// [`Punctuality`] in figures, in microseconds.
+#[derive(Serialize)]
+pub(super) struct Kept {
+    /// Beyond the delay asked for.
+    lateness_us: Summary,
+    poll_gap_us: Summary,
+}
+
+/// The counters of a link, and at the end how punctual it was.
+#[derive(Serialize)]
+pub(super) struct Link {
+    pub a_to_b: Counters,
+    pub b_to_a: Counters,
+    #[serde(flatten)]
+    pub kept: Option<Kept>,
+}
+
+/// All links at one time; the shape of a live line and, with [`Report`]'s
+/// fields, of the report.
 #[derive(Serialize)]
 pub(super) struct Snapshot {
     /// Since the start.
     pub elapsed_s: f64,
-    pub a_to_b: Counters,
-    pub b_to_a: Counters,
+    pub links: Named,
+}
+
+/// Links by name, in the order of the command line.
+pub(super) struct Named {
+    pub names: Arc<[String]>,
+    pub links: Vec<Link>,
+}
+
+impl Serialize for Named {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.links.len()))?;
+        for (name, link) in self.names.iter().zip(&self.links) {
+            map.serialize_entry(name, link)?;
+        }
+        map.end()
+    }
 }
 
 /// The report at the end.
@@ -32,8 +73,4 @@ pub(super) struct Report {
     pub seed: u64,
     #[serde(flatten)]
     pub snapshot: Snapshot,
-    /// Beyond the delay asked for, in microseconds.
-    pub lateness_us: Summary,
-    /// In microseconds.
-    pub poll_gap_us: Summary,
 }

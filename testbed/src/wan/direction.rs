@@ -54,7 +54,7 @@ pub struct Receipt {
 }
 
 impl<F: Frame> Direction<F> {
-    /// Direction number `direction` (0 or 1) of a link that starts at `start`,
+    /// Direction number `direction` of all that an emulation has, which starts at `start`,
     /// its random numbers derived from `seed`. Room for `frames` frames on
     /// their way is set aside.
     ///
