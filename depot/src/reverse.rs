@@ -105,7 +105,9 @@ impl<F: Frame> Flow<F> {
         if self.life.is_none() || is_answered || !(is_hole || is_kept) {
             cx.out.count(Metric::NakAtOnce, 1);
             self.keep_nak(cx, frame, seq, 1);
-            if self.life.is_some() && seq < expected {
+            if self.life.is_some() && is_kept {
+                self.backup.resend(cx, seq, expected.prev(), Local::Nak);
+            } else if self.life.is_some() && seq < expected {
                 self.go_back(cx, seq);
             }
             return Known::ThisLife;
