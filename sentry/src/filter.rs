@@ -151,7 +151,7 @@ impl<F: Frame> Flow<F> {
         }
         self.pass.cursor = end;
         if begins {
-            self.begin_pass(cx);
+            self.begin_pass(cx, seq);
         }
         if wanted {
             self.take_needed(seq);
@@ -195,7 +195,8 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    fn begin_pass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    fn begin_pass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+        self.reads.go_back(seq);
         if self.naks.rewind_began(cx.now) {
             self.pass.kind = Kind::Solicited;
             cx.out.count(Metric::PassSolicited, 1);

@@ -142,6 +142,11 @@ impl<F: Frame> Flow<F> {
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
         self.pmtu.learn(roce, frame.bytes());
+        if cx.out.requester().is_none() && self.reads.is_waiting() {
+            // Answers pass without being recognised.
+            self.release_answers(cx);
+            self.reads.forget();
+        }
         let span = roce.span(frame.bytes(), self.pmtu.get());
         if is_reborn {
             self.begin_again(cx, roce.psn);
@@ -199,10 +204,6 @@ impl<F: Frame> Flow<F> {
         self.pass.end(end);
         if !roce.kind().is_plain() {
             self.reads.request(seq, count, cx.now);
-            if cx.out.requester().is_none() {
-                // Its answers may pass without being recognised.
-                self.reads.lose_track();
-            }
         }
         let keep = cx.config.recovery.caches() && self.discovery.tracks();
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };

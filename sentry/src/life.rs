@@ -72,7 +72,9 @@ impl<F: Frame> Flow<F> {
         // A source that pauses goes on where it was.
         let paused = now >= self.heard + self.forget_after(config);
         // It repeats what it knows to be acknowledged; nobody asked for that.
-        let goes_back = self.is_settled(seq, now) && !self.is_solicited();
+        // But a source that was asked may have done so before it heard more.
+        let was_asked = self.is_solicited() && now < self.last_data + self.grace();
+        let goes_back = self.is_settled(seq, now) && !was_asked;
         seq != self.next && (paused || goes_back)
     }
 

@@ -108,7 +108,7 @@ impl<F> Reads<F> {
     /// A READ or atomic request passes for the first time.
     pub fn request(&mut self, start: Seq, count: u32, now: Time) {
         if self.ranges.is_empty() {
-            (self.expected, self.sure) = (start, true);
+            self.expected = start;
         }
         self.ranges.push_back((start, start + u64::from(count)));
         self.made_progress(now);
@@ -127,6 +127,21 @@ impl<F> Reads<F> {
             self.ranges.insert(i, (start, end));
         }
         self.made_progress(now);
+    }
+
+    /// The source goes back to `to`: it has all that comes before.
+    pub fn go_back(&mut self, to: Seq) {
+        if !self.sure {
+            self.expected = self.expected.max(to);
+            self.drop_answered();
+        }
+    }
+
+    /// Answers may have passed unseen: nothing is awaited.
+    pub fn forget(&mut self) {
+        self.lose_track();
+        self.at_boundary = false;
+        self.ranges.clear();
     }
 
     fn made_progress(&mut self, now: Time) {
@@ -209,7 +224,7 @@ impl<F> Reads<F> {
 
     /// An answer goes on to the source.
     pub fn passed(&mut self, seq: Seq, answer: &Answer, now: Time) {
-        let (last, is_plain) = Self::place_of(seq, answer);
+        let (_, is_plain) = Self::place_of(seq, answer);
         if !is_plain && seq == self.expected && self.is_awaited(seq) {
             self.at_boundary = answer.ends_message();
             self.sure = true;
@@ -221,12 +236,12 @@ impl<F> Reads<F> {
             // The source may take a response, or not, but for one it has.
             let is_known = self.sure && seq < self.expected;
             self.at_boundary &= is_plain || is_known;
+            self.sure &= is_plain || is_known || self.is_awaited(seq);
         }
-        if !self.sure {
-            // Either it has what lies before, or it will ask again.
-            let answered = if is_plain { last.next() } else { self.start_of(seq) };
-            self.expected = self.expected.max(answered);
-        }
+        self.drop_answered();
+    }
+
+    fn drop_answered(&mut self) {
         while let Some((start, end)) = self.ranges.front().copied() {
             if self.expected < end {
                 self.expected = self.expected.max(start);
@@ -234,12 +249,6 @@ impl<F> Reads<F> {
             }
             self.ranges.pop_front();
         }
-    }
-
-    /// The first PSN of the request that `seq` belongs to.
-    fn start_of(&self, seq: Seq) -> Seq {
-        let i = self.ranges.partition_point(|(_, end)| *end <= seq);
-        self.ranges.get(i).map_or(seq, |(start, _)| (*start).min(seq))
     }
 
     /// What is missing before the answers that wait; with none waiting, all
