@@ -11,16 +11,12 @@ use rnic::{
     ATOMIC_LEN, AckCoalescing, Completion, ImpliedNak, Nic, PartialRead, QpConfig, QpId, Region,
     RetryLimit, Status, WorkKind, WorkRequest,
 };
-use support::{Seen, World, bernoulli, drain, look};
+use support::{Seen, World, bernoulli, drain, look, read};
 
 const PMTU: u32 = 256;
 const FIRST: u32 = 0xff_fffd;
 const RTT: Span = Span::from_micros(100);
 const LONG: Time = Time::from_nanos(1 << 40);
-
-fn read(len: u32) -> WorkRequest {
-    WorkRequest { kind: WorkKind::Read, len, id: 0 }
-}
 
 fn send(len: u32) -> WorkRequest {
     WorkRequest { kind: WorkKind::Send, len, id: 0 }

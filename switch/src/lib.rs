@@ -25,6 +25,7 @@ mod operator;
 mod output;
 mod pairing;
 mod peers;
+mod pipelines;
 mod switch;
 mod table;
 mod timers;

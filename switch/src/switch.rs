@@ -4,43 +4,37 @@ use arrayvec::ArrayVec;
 use common::budget::Budget;
 use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
 use common::metrics::{Counters, Metric};
-use common::psn::Psn;
-use common::time::{Span, Time};
-use common::wire::{Headers, NotRoce, Roce, Transport, icrc_ok, parse};
+use common::time::Time;
+use common::wire::{NotRoce, Roce, Transport, icrc_ok, parse};
 
 use crate::connections::Connections;
 use crate::operator::Named;
-use crate::output::{Output, Speaker, Voice, transmit};
-use crate::pairing::Arrived;
+use crate::output::{Voice, transmit};
 use crate::peers::Peers;
-use crate::table::{FlowKey, Hosts, Id, Pipeline, Stage, Table};
+use crate::table::{FlowKey, Hosts, Id, Pipeline, Table};
 use crate::timers::Timers;
 use crate::{Command, Config, Recovery};
 
 /// Most PSNs of one flow that may be in flight: 400 Gbit/s × 40 ms of 4 KiB
 /// packets, or 100 Gbit/s × 40 ms of 1 KiB.
 pub(crate) const WINDOW_MAX: u64 = 1 << 19;
-/// How often the headers that a flow's own frames are made from are renewed.
-const HEADERS_AGE: Span = Span::from_millis(100);
-/// When a box has run for so long, a queue pair that it doesn't know was silent.
-const FAMILIAR: Span = Span::from_millis(1_000);
 /// Entries that one call of `housekeeping` looks at.
 const SWEEP: usize = 1024;
 
 /// One end of the link, for one pair of ports and one worker.
 pub struct Switch<F: Frame> {
     pub(crate) config: Config,
-    sentry: sentry::Config,
-    depot: depot::Config,
+    pub(crate) sentry: sentry::Config,
+    pub(crate) depot: depot::Config,
     pub(crate) table: Table<F>,
     pub(crate) connections: Connections,
     pub(crate) named: Named,
-    timers: Timers,
+    pub(crate) timers: Timers,
     pub(crate) voice: Voice,
-    pools: Pools,
-    epochs: u32,
+    pub(crate) pools: Pools,
+    pub(crate) epochs: u32,
     /// When the first frame came.
-    started: Option<Time>,
+    pub(crate) started: Option<Time>,
     pub(crate) draining: bool,
     sweep: Sweep,
 }
@@ -53,10 +47,10 @@ pub(crate) struct Io<'a, P, S> {
 }
 
 /// What the flows of a worker may hold between them.
-struct Pools {
-    cache: Budget,
-    reorder: Budget,
-    backup: Budget,
+pub(crate) struct Pools {
+    pub cache: Budget,
+    pub reorder: Budget,
+    pub backup: Budget,
 }
 
 /// A round over the table.
@@ -351,165 +345,6 @@ impl<F: Frame> Switch<F> {
             self.pair_as_named(id, now);
         }
         Some(id)
-    }
-
-    /// Makes sure that the entry has its pipeline, and renews the headers that
-    /// the flow's own frames are made from.
-    pub(crate) fn prepare(&mut self, id: Id, psn: Psn, bytes: &[u8], roce: &Roce, now: Time) {
-        let Some(entry) = self.table.get_mut(id) else { return };
-        entry.seen = now;
-        let (headers, headers_at, src_port) = match &mut entry.pipeline {
-            Pipeline::Sentry(s) => (&mut s.headers, &mut s.headers_at, &mut s.src_port),
-            Pipeline::Depot(s) => (&mut s.headers, &mut s.headers_at, &mut s.src_port),
-            Pipeline::None => {
-                let headers = Headers::of(bytes, roce);
-                let (src_port, headers_at) = (roce.src_port, now);
-                // What the hosts announced is where the flow begins. If it doesn't,
-                // that is a leap, and the end of what was announced.
-                let said = entry.announced.take();
-                let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
-                let is_near =
-                    |first: Psn| u64::from(psn.distance(first).unsigned_abs()) <= WINDOW_MAX;
-                let announced = said.filter(|said| is_near(said.first_psn));
-                let first = announced.map_or(psn, |announced| announced.first_psn);
-                entry.pipeline = match entry.key.hosts.side {
-                    Side::Lan => {
-                        self.epochs = self.epochs.wrapping_add(1);
-                        let mut state = sentry::Flow::new(&self.sentry, now, self.epochs, first);
-                        let started = *self.started.get_or_insert(now);
-                        if let Some(announced) = announced {
-                            state.announce(announced.pmtu);
-                        } else if now >= started + FAMILIAR {
-                            state.begin();
-                        }
-                        let stage =
-                            Stage { state, headers, headers_at, arrived, src_port, node: None };
-                        Pipeline::Sentry(Box::new(stage))
-                    }
-                    Side::Wan => {
-                        let mut state = depot::Flow::new(&self.depot, now, first);
-                        if let Some(announced) = announced {
-                            state.announce(announced.pmtu);
-                        }
-                        let stage =
-                            Stage { state, headers, headers_at, arrived, src_port, node: None };
-                        Pipeline::Depot(Box::new(stage))
-                    }
-                };
-                return self.table.await_pairing(id);
-            }
-        };
-        if now.since(*headers_at) >= HEADERS_AGE {
-            *headers = Headers::of(bytes, roce);
-            (*headers_at, *src_port) = (now, roce.src_port);
-        }
-    }
-
-    /// Lets `event` happen to the Sentry flow `id`, if it is one.
-    pub(crate) fn with_sentry<P, S, R>(
-        &mut self,
-        id: Id,
-        io: &mut Io<'_, P, S>,
-        event: impl FnOnce(&mut sentry::Flow<F>, &mut sentry::Cx<'_, Output<'_, P, S>>) -> R,
-    ) -> Option<R> {
-        let requester = self.table.requester(id);
-        let entry = self.table.get_mut(id)?;
-        let Pipeline::Sentry(stage) = &mut entry.pipeline else { return None };
-        let flow = Speaker {
-            headers: &stage.headers,
-            onward: Side::Wan,
-            dest_qpn: entry.key.dest_qpn,
-            requester,
-            node: stage.node,
-        };
-        let now = io.now;
-        let mut out = Output::new(&mut self.voice, io, flow);
-        let mut cx = sentry::Cx {
-            now,
-            config: &self.sentry,
-            cache: &mut self.pools.cache,
-            pool: &mut self.pools.reorder,
-            epochs: &mut self.epochs,
-            out: &mut out,
-        };
-        let result = event(&mut stage.state, &mut cx);
-        let is_reborn = out.is_reborn;
-        let deadline = stage.state.deadline(&self.sentry, now);
-        if is_reborn {
-            stage.arrived.begin_again(stage.arrived.newest);
-        }
-        self.after(id, deadline, is_reborn);
-        Some(result)
-    }
-
-    /// Lets `event` happen to the Depot flow `id`, if it is one.
-    pub(crate) fn with_depot<P, S, R>(
-        &mut self,
-        id: Id,
-        io: &mut Io<'_, P, S>,
-        event: impl FnOnce(&mut depot::Flow<F>, &mut depot::Cx<'_, Output<'_, P, S>>) -> R,
-    ) -> Option<R> {
-        let requester = self.table.requester(id);
-        let entry = self.table.get_mut(id)?;
-        let Pipeline::Depot(stage) = &mut entry.pipeline else { return None };
-        let flow = Speaker {
-            headers: &stage.headers,
-            onward: Side::Lan,
-            dest_qpn: entry.key.dest_qpn,
-            requester,
-            node: stage.node,
-        };
-        let now = io.now;
-        let mut out = Output::new(&mut self.voice, io, flow);
-        let mut cx = depot::Cx {
-            now,
-            config: &self.depot,
-            pool: &mut self.pools.reorder,
-            backup: &mut self.pools.backup,
-            cache: &mut self.pools.cache,
-            out: &mut out,
-        };
-        let result = event(&mut stage.state, &mut cx);
-        let is_reborn = out.is_reborn;
-        let deadline = stage.state.deadline(&self.depot);
-        self.after(id, deadline, is_reborn);
-        Some(result)
-    }
-
-    /// Something happened to flow `id`, which is due at `deadline` now.
-    fn after(&mut self, id: Id, deadline: Time, is_reborn: bool) {
-        if let Some(entry) = self.table.get_mut(id)
-            && deadline < entry.armed
-        {
-            entry.armed = deadline;
-            self.timers.push(deadline, id, entry.generation);
-        }
-        if is_reborn {
-            self.table.begin_life(id);
-        }
-    }
-
-    /// Ends all protection; what is held goes on.
-    fn let_go<P, S>(&mut self, io: &mut Io<'_, P, S>)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        for id in 0..self.table.capacity() {
-            self.with_sentry(id, io, |flow, cx| flow.bypass(cx));
-            self.with_depot(id, io, |flow, cx| flow.let_go(cx));
-            self.table.remove(id);
-        }
-    }
-
-    fn remove<P, S>(&mut self, id: Id, io: &mut Io<'_, P, S>)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        self.with_sentry(id, io, |flow, cx| flow.forget(cx));
-        self.with_depot(id, io, |flow, cx| flow.forget(cx));
-        self.table.remove(id);
     }
 }
 

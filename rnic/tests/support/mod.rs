@@ -9,7 +9,7 @@ use common::time::{Span, Time};
 use common::wire::{Opcode, icrc_ok, parse};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rnic::{Completion, Nic, NicConfig, QpConfig, QpId, Received, lab_ip};
+use rnic::{Completion, Nic, NicConfig, QpConfig, QpId, Received, WorkKind, WorkRequest, lab_ip};
 
 /// MAC address of host 1 or 2.
 pub const fn mac(host: u8) -> [u8; 6] {
@@ -185,4 +185,9 @@ pub fn look(frame: &[u8]) -> Seen {
         }
         _ => Seen::Data(roce.opcode, roce.psn.get(), roce.ack_req),
     }
+}
+
+/// A READ of `len` bytes.
+pub fn read(len: u32) -> WorkRequest {
+    WorkRequest { kind: WorkKind::Read, len, id: 0 }
 }

@@ -1,0 +1,178 @@
+//! What happens to a flow: its pipeline is given the event, and its timer is
+//! set anew.
+
+use common::frame::{Frame, Pool, Side, Sink};
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::{Headers, Roce};
+
+use crate::output::{Output, Speaker};
+use crate::pairing::Arrived;
+use crate::switch::{Io, Switch, WINDOW_MAX};
+use crate::table::{Id, Pipeline, Stage};
+
+/// How often the headers that a flow's own frames are made from are renewed.
+const HEADERS_AGE: Span = Span::from_millis(100);
+/// When a box has run for so long, a queue pair that it doesn't know was silent.
+const FAMILIAR: Span = Span::from_millis(1_000);
+
+impl<F: Frame> Switch<F> {
+    /// Makes sure that the entry has its pipeline, and renews the headers that
+    /// the flow's own frames are made from.
+    pub(crate) fn prepare(&mut self, id: Id, psn: Psn, bytes: &[u8], roce: &Roce, now: Time) {
+        let Some(entry) = self.table.get_mut(id) else { return };
+        entry.seen = now;
+        let (headers, headers_at, src_port) = match &mut entry.pipeline {
+            Pipeline::Sentry(s) => (&mut s.headers, &mut s.headers_at, &mut s.src_port),
+            Pipeline::Depot(s) => (&mut s.headers, &mut s.headers_at, &mut s.src_port),
+            Pipeline::None => {
+                let headers = Headers::of(bytes, roce);
+                let (src_port, headers_at) = (roce.src_port, now);
+                // What the hosts announced is where the flow begins. If it doesn't,
+                // that is a leap, and the end of what was announced.
+                let said = entry.announced.take();
+                let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
+                let is_near =
+                    |first: Psn| u64::from(psn.distance(first).unsigned_abs()) <= WINDOW_MAX;
+                let announced = said.filter(|said| is_near(said.first_psn));
+                let first = announced.map_or(psn, |announced| announced.first_psn);
+                entry.pipeline = match entry.key.hosts.side {
+                    Side::Lan => {
+                        self.epochs = self.epochs.wrapping_add(1);
+                        let mut state = sentry::Flow::new(&self.sentry, now, self.epochs, first);
+                        let started = *self.started.get_or_insert(now);
+                        if let Some(announced) = announced {
+                            state.announce(announced.pmtu);
+                        } else if now >= started + FAMILIAR {
+                            state.begin();
+                        }
+                        let stage =
+                            Stage { state, headers, headers_at, arrived, src_port, node: None };
+                        Pipeline::Sentry(Box::new(stage))
+                    }
+                    Side::Wan => {
+                        let mut state = depot::Flow::new(&self.depot, now, first);
+                        if let Some(announced) = announced {
+                            state.announce(announced.pmtu);
+                        }
+                        let stage =
+                            Stage { state, headers, headers_at, arrived, src_port, node: None };
+                        Pipeline::Depot(Box::new(stage))
+                    }
+                };
+                return self.table.await_pairing(id);
+            }
+        };
+        if now.since(*headers_at) >= HEADERS_AGE {
+            *headers = Headers::of(bytes, roce);
+            (*headers_at, *src_port) = (now, roce.src_port);
+        }
+    }
+
+    /// Lets `event` happen to the Sentry flow `id`, if it is one.
+    pub(crate) fn with_sentry<P, S, R>(
+        &mut self,
+        id: Id,
+        io: &mut Io<'_, P, S>,
+        event: impl FnOnce(&mut sentry::Flow<F>, &mut sentry::Cx<'_, Output<'_, P, S>>) -> R,
+    ) -> Option<R> {
+        let requester = self.table.requester(id);
+        let entry = self.table.get_mut(id)?;
+        let Pipeline::Sentry(stage) = &mut entry.pipeline else { return None };
+        let flow = Speaker {
+            headers: &stage.headers,
+            onward: Side::Wan,
+            dest_qpn: entry.key.dest_qpn,
+            requester,
+            node: stage.node,
+        };
+        let now = io.now;
+        let mut out = Output::new(&mut self.voice, io, flow);
+        let mut cx = sentry::Cx {
+            now,
+            config: &self.sentry,
+            cache: &mut self.pools.cache,
+            pool: &mut self.pools.reorder,
+            epochs: &mut self.epochs,
+            out: &mut out,
+        };
+        let result = event(&mut stage.state, &mut cx);
+        let is_reborn = out.is_reborn;
+        let deadline = stage.state.deadline(&self.sentry, now);
+        if is_reborn {
+            stage.arrived.begin_again(stage.arrived.newest);
+        }
+        self.after(id, deadline, is_reborn);
+        Some(result)
+    }
+
+    /// Lets `event` happen to the Depot flow `id`, if it is one.
+    pub(crate) fn with_depot<P, S, R>(
+        &mut self,
+        id: Id,
+        io: &mut Io<'_, P, S>,
+        event: impl FnOnce(&mut depot::Flow<F>, &mut depot::Cx<'_, Output<'_, P, S>>) -> R,
+    ) -> Option<R> {
+        let requester = self.table.requester(id);
+        let entry = self.table.get_mut(id)?;
+        let Pipeline::Depot(stage) = &mut entry.pipeline else { return None };
+        let flow = Speaker {
+            headers: &stage.headers,
+            onward: Side::Lan,
+            dest_qpn: entry.key.dest_qpn,
+            requester,
+            node: stage.node,
+        };
+        let now = io.now;
+        let mut out = Output::new(&mut self.voice, io, flow);
+        let mut cx = depot::Cx {
+            now,
+            config: &self.depot,
+            pool: &mut self.pools.reorder,
+            backup: &mut self.pools.backup,
+            cache: &mut self.pools.cache,
+            out: &mut out,
+        };
+        let result = event(&mut stage.state, &mut cx);
+        let is_reborn = out.is_reborn;
+        let deadline = stage.state.deadline(&self.depot);
+        self.after(id, deadline, is_reborn);
+        Some(result)
+    }
+
+    /// Something happened to flow `id`, which is due at `deadline` now.
+    fn after(&mut self, id: Id, deadline: Time, is_reborn: bool) {
+        if let Some(entry) = self.table.get_mut(id)
+            && deadline < entry.armed
+        {
+            entry.armed = deadline;
+            self.timers.push(deadline, id, entry.generation);
+        }
+        if is_reborn {
+            self.table.begin_life(id);
+        }
+    }
+
+    /// Ends all protection; what is held goes on.
+    pub(crate) fn let_go<P, S>(&mut self, io: &mut Io<'_, P, S>)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        for id in 0..self.table.capacity() {
+            self.with_sentry(id, io, |flow, cx| flow.bypass(cx));
+            self.with_depot(id, io, |flow, cx| flow.let_go(cx));
+            self.table.remove(id);
+        }
+    }
+
+    pub(crate) fn remove<P, S>(&mut self, id: Id, io: &mut Io<'_, P, S>)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        self.with_sentry(id, io, |flow, cx| flow.forget(cx));
+        self.with_depot(id, io, |flow, cx| flow.forget(cx));
+        self.table.remove(id);
+    }
+}
