@@ -1,0 +1,118 @@
+//! What a flood of control messages costs, next to the data it takes the time
+//! from: one frame per iteration.
+//!
+//! `cargo bench -p switch --bench control_flood`
+
+use std::net::IpAddr;
+
+use arrayvec::ArrayVec;
+use common::control::{self, Header, Keys, Message, Reason, Sync};
+use common::frame::{Class, Packet, Side, Sink};
+use common::heap::{HeapFrame, HeapPool};
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::{Bth, Headers, Opcode, Vlans};
+use switch::{Config, Recovery, Switch};
+
+fn main() {
+    divan::main();
+}
+
+/// Takes everything and keeps nothing.
+struct Nowhere;
+
+impl Sink for Nowhere {
+    type Frame = HeapFrame;
+
+    fn transmit(&mut self, _: Side, _: Class, packet: Packet<HeapFrame>) {
+        divan::black_box(packet.bytes().len());
+    }
+}
+
+fn headers() -> Headers {
+    let ip = |last| IpAddr::from([10, 0, 0, last]);
+    Headers::new([1; 6], [2; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64)
+}
+
+fn sync(keys: &Keys) -> Vec<u8> {
+    let header = Header {
+        node: 9,
+        boot: 1,
+        seq: 1,
+        seen_boot: 0,
+        seen_seq: 0,
+        dest_qpn: 0x11,
+        epoch: 1,
+    };
+    let message = Message::Sync(Sync {
+        reason: Reason::Open,
+        next_psn: Some(Psn::new(0)),
+        acked: None,
+        pmtu: 4096,
+        src_qpn: None,
+        sent_at: Time::ZERO,
+        rtt: Span::ZERO,
+    });
+    let headers = headers();
+    let mut frame = vec![0; headers.frame_len(control::body_len(&message))];
+    let opcode = control::DEFAULT_OPCODE;
+    control::encode(&headers, opcode, 0x11, &header, &message, keys, &mut frame);
+    frame
+}
+
+fn data(psn: u32) -> Vec<u8> {
+    let headers = headers();
+    let mut frame = vec![0; headers.frame_len(1024)];
+    headers.emit(&Bth::new(Opcode::WRITE_MIDDLE, 0x11, Psn::new(psn)), &mut frame, |_| {});
+    frame
+}
+
+/// Hands the same frame to a switch again and again.
+fn flood(bencher: divan::Bencher, side: Side, frame: &[u8]) {
+    let mut switch = Switch::new(Config {
+        keys: Keys::from_secret(b"another secret"),
+        ..Config::lab(Recovery::Auto, 1, 1)
+    });
+    let now = Time::from_nanos(1);
+    bencher.with_inputs(|| HeapFrame::from(frame.to_vec())).bench_local_values(|frame| {
+        let mut burst = ArrayVec::<HeapFrame, 1>::new();
+        burst.push(frame);
+        switch.burst(side, &mut burst, now, &mut HeapPool, &mut Nowhere);
+    });
+}
+
+/// In-order data of 1024 bytes, new to the Sentry.
+#[divan::bench]
+fn data_new(bencher: divan::Bencher) {
+    let mut switch = Switch::new(Config::lab(Recovery::Lr2, 1, 1));
+    let mut psn = 0;
+    bencher
+        .with_inputs(|| {
+            psn += 1;
+            HeapFrame::from(data(psn))
+        })
+        .bench_local_values(|frame| {
+            let mut burst = ArrayVec::<HeapFrame, 1>::new();
+            burst.push(frame);
+            let now = Time::from_nanos(1);
+            switch.burst(Side::Lan, &mut burst, now, &mut HeapPool, &mut Nowhere);
+        });
+}
+
+/// From a LAN port: not even decoded.
+#[divan::bench]
+fn control_from_lan(bencher: divan::Bencher) {
+    flood(bencher, Side::Lan, &sync(&Keys::unkeyed_lab()));
+}
+
+/// From the WAN with a right ICRC and a wrong tag: the dearest to refuse.
+#[divan::bench]
+fn control_bad_tag(bencher: divan::Bencher) {
+    flood(bencher, Side::Wan, &sync(&Keys::from_secret(b"nobody's secret")));
+}
+
+/// With the right tag, for the second time.
+#[divan::bench]
+fn control_replayed(bencher: divan::Bencher) {
+    flood(bencher, Side::Wan, &sync(&Keys::from_secret(b"another secret")));
+}
