@@ -10,8 +10,10 @@
 
 mod link;
 mod scenario;
+mod script;
 mod world;
 
 pub use link::{Fate, Impairment, Link};
 pub use scenario::Scenario;
+pub use script::{Loss, Script, Segment, Victim};
 pub use world::{Outcome, World, nonzero};

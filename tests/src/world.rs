@@ -18,6 +18,7 @@ use switch::Switch;
 
 use crate::link::Link;
 use crate::scenario::Scenario;
+use crate::script::{Script, Segment};
 
 /// Timers run per step.
 const TIMER_BUDGET: usize = 64;
@@ -103,6 +104,8 @@ pub struct World {
     trace: bool,
     /// Restarts that are still to come, soonest last.
     restarts: Vec<(Time, usize)>,
+    /// Losses that are chosen.
+    script: Script,
 }
 
 impl World {
@@ -132,6 +135,7 @@ impl World {
             sent: 0,
             rng,
             expected: [0; 2],
+            script: Script::default(),
             scenario,
         };
         world.post();
@@ -194,6 +198,34 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Posts one more message at nic `me`, on the first queue pair.
+    pub fn submit(&mut self, me: usize, kind: WorkKind, len: u32) {
+        let end = &mut self.ends[me];
+        let work = WorkRequest { kind, len, id: self.expected[me] };
+        end.nic.post(end.qps[0], work, self.now).expect("the queue pair takes work");
+        self.expected[me] += 1;
+    }
+
+    /// What is lost by choice from now on, in place of the script before.
+    pub fn set_script(&mut self, script: Script) {
+        self.script = script;
+    }
+
+    /// What became of the losses by choice.
+    pub fn script(&self) -> &Script {
+        &self.script
+    }
+
+    /// Runs for `span`, whatever is done or not.
+    pub fn run_for(&mut self, span: Span) {
+        let end = self.now + span;
+        self.serve();
+        while self.next_event() <= end {
+            self.step();
+        }
+        self.now = end;
     }
 
     /// Runs until everything is delivered and the switches have settled, or
@@ -306,6 +338,7 @@ impl World {
             }
             match place {
                 Place::Nic(me) => {
+                    self.script.arrived(&bytes, self.now);
                     let odd = self.ends[me].nic.totals().requester.beyond_sent;
                     self.ends[me].nic.receive(&bytes, self.now);
                     if self.trace && self.ends[me].nic.totals().requester.beyond_sent > odd {
@@ -324,6 +357,10 @@ impl World {
         if self.now >= self.next_life {
             self.begin_life();
         }
+        self.serve();
+    }
+
+    fn serve(&mut self) {
         for me in 0..2 {
             self.serve_nic(me);
             self.serve_timers(me);
@@ -399,17 +436,42 @@ impl World {
         }
     }
 
+    /// How long a frame that enters a link travels to its NIC.
+    fn way(&self, me: usize, link: usize) -> Span {
+        let delay = |me: usize, link: usize| self.ends[me].links[link].delay;
+        match link {
+            TO_SWITCH => delay(me, link) + delay(me, WAN_OUT) + delay(1 - me, TO_NIC),
+            WAN_OUT => delay(me, link) + delay(1 - me, TO_NIC),
+            _ => delay(me, link),
+        }
+    }
+
     fn send(&mut self, me: usize, link: usize, bytes: Vec<u8>) {
         let place = match link {
             TO_SWITCH => Place::Switch(me, 0),
             TO_NIC => Place::Nic(me),
             _ => Place::Switch(1 - me, 1),
         };
+        if self.script.takes(segment(me, link), &bytes, self.now + self.way(me, link)) {
+            let fate = &mut self.ends[me].links[link].fate;
+            fate.offered += 1;
+            fate.lost += 1;
+            return;
+        }
         let (events, sent) = (&mut self.events, &mut self.sent);
         self.ends[me].links[link].send(bytes, self.now, &mut self.rng, |at, bytes| {
             *sent += 1;
             events.push(Reverse((at, *sent, place, bytes)));
         });
+    }
+}
+
+/// Which segment a link is a direction of.
+fn segment(me: usize, link: usize) -> Segment {
+    match (link, me) {
+        (WAN_OUT, _) => Segment::LongHaul,
+        (_, 0) => Segment::SourceLan,
+        _ => Segment::DestinationLan,
     }
 }
 

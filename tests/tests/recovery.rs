@@ -1,0 +1,467 @@
+//! How long it takes until what was lost arrives all the same.
+//!
+//! One queue pair is warmed up; then a burst of packets follows, and of it one
+//! chosen frame is lost, in some cases with what would have repaired it. What
+//! is measured is the time from when the frame would have arrived at its NIC
+//! to when a copy of it did: without gateways, and in two modes with them.
+//! `docs/recovery.md` has the table that `--nocapture` prints, and the bounds.
+//! `SEEDS=n` measures n paths per round-trip time.
+
+use common::psn::Psn;
+use common::time::Span;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rnic::WorkKind;
+use switch::Recovery;
+use tests::Victim::{Ack, DepotNack, Nak, Request, Response};
+use tests::{Loss, Scenario, Script, Segment, Victim, World};
+
+/// Round trips of the long-haul link, in microseconds.
+const RTTS: [u64; 4] = [500, 2_000, 10_000, 40_000];
+/// The one whose times the table shows.
+const SHOWN: usize = 2;
+/// Messages before the burst: enough to pair the two directions and to let the
+/// deviations of measured round trips settle.
+const WARM_UP: u32 = 24;
+/// The switches' least `t_out`, where LANs are short.
+const T_OUT: Span = Span::from_micros(500);
+/// When a Sentry that has never measured the round trip to the source repeats
+/// its NAK.
+const NAK_AGAIN: Span = Span::from_micros(2_250);
+/// The least `tail_timeout`.
+const TAIL_MIN: Span = Span::from_micros(100);
+/// The source's timeout: exponent 14.
+const TIMEOUT: Span = Span::from_nanos(4_096 << 14);
+
+/// What the burst consists of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Load {
+    Writes,
+    Reads,
+}
+
+/// Which packet of the burst is lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Position {
+    /// One that others follow.
+    Middle,
+    /// The last one.
+    Last,
+}
+
+/// A path, and what is sent over it.
+#[derive(Clone, Debug)]
+struct Path {
+    /// Round trip of the long-haul link.
+    rtt: Span,
+    /// Round trip of either LAN.
+    lan: Span,
+    /// Time that a packet takes to leave the NIC.
+    slot: Span,
+    /// Packets of the burst.
+    packets: u32,
+    /// Packets per message of it.
+    per_message: u32,
+    /// The packet of it that is lost.
+    lost: u32,
+    /// From the warm-up's last message to the burst.
+    pause: Span,
+    scenario: Scenario,
+}
+
+impl Path {
+    fn draw(seed: u64, rtt: Span, position: Position) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ rtt.as_nanos());
+        let mut pick = |values: &[u32]| values[rng.random_range(0..values.len())];
+        let pmtu = pick(&[1024, 4096]);
+        let gigabits = pick(&[1, 10, 100]);
+        let window = pick(&[256, 512, 2048]);
+        let ack_req_every = pick(&[8, 32, 64]);
+        let per_message = pick(&[1, 5, 16, 64]);
+        let lan = Span::from_nanos(rng.random_range(2_000..40_000));
+        // Within the window, and READs within what may be outstanding of them.
+        let packets = rng.random_range(8..=120);
+        let lost = match position {
+            Position::Middle => rng.random_range(0..packets - 1),
+            Position::Last => packets - 1,
+        };
+        let phase: u32 = match rng.random_range(0..3) {
+            0 => Psn::MODULUS - rng.random_range(0..200),
+            _ => rng.random(),
+        };
+        let rate = u64::from(gigabits) * 1_000_000_000;
+        Self {
+            rtt,
+            lan,
+            slot: Span::from_nanos((u64::from(pmtu) + 90) * 8 / u64::from(gigabits)),
+            packets,
+            per_message,
+            lost,
+            pause: rtt.scale(11, 10) + Span::from_nanos(rng.random_range(0..rtt.as_nanos())),
+            scenario: Scenario {
+                wan_delay: rtt / 2,
+                lan_delay: lan / 2,
+                rate,
+                pmtu,
+                window,
+                ack_req_every,
+                timeout: TIMEOUT,
+                first_psn: Psn::new(phase % Psn::MODULUS),
+                messages: [0, 0],
+                ..Scenario::calm(seed, None)
+            },
+        }
+    }
+
+    fn tail_timeout(&self) -> Span {
+        (self.rtt / 8).max(TAIL_MIN)
+    }
+
+    /// The time until the packet of `case` that is lost arrives.
+    fn measure(&self, case: &Case, recovery: Option<Recovery>) -> Span {
+        let mut world = World::new(Scenario { recovery, ..self.scenario.clone() });
+        let interval = (self.rtt / 4).max(Span::from_millis(2));
+        let mut rng = ChaCha8Rng::seed_from_u64(self.scenario.seed);
+        for n in 0..WARM_UP {
+            // The first one is of two packets: that tells the path MTU.
+            let packets = if n == 0 { 1 } else { 0 };
+            let len = packets * self.scenario.pmtu + rng.random_range(1..self.scenario.pmtu);
+            world.submit(0, write_or_send(&mut rng), len);
+            world.run_for(interval);
+        }
+        world.run_for(self.pause);
+        let psn = self.scenario.first_psn.offset(WARM_UP + 1 + self.lost);
+        let mut losses = (case.losses)(psn);
+        if recovery.is_none() {
+            // What tells the source is the destination's NAK.
+            for loss in losses.iter_mut().filter(|loss| loss.what == DepotNack) {
+                loss.what = Nak;
+            }
+        }
+        world.set_script(Script::new(losses));
+        let mut left = self.packets;
+        // So many READs that they don't wait for each other.
+        let per_message = match case.load {
+            Load::Writes => self.per_message,
+            Load::Reads => self.per_message.max(self.packets.div_ceil(15)),
+        };
+        while left > 0 {
+            let packets = left.min(per_message);
+            let kind = match case.load {
+                Load::Writes => write_or_send(&mut rng),
+                Load::Reads => WorkKind::Read,
+            };
+            world.submit(0, kind, packets * self.scenario.pmtu);
+            left -= packets;
+        }
+        let outcome = world.run(Span::from_millis(60_000));
+        assert!(
+            outcome.finished.is_some() && outcome.failed == 0,
+            "{outcome:?} {case:?} {self:#?}"
+        );
+        assert!(world.script().is_over(), "nothing was lost: {case:?} {recovery:?} {self:#?}");
+        world.script().recovery().expect("it arrived in the end")
+    }
+}
+
+fn write_or_send(rng: &mut impl Rng) -> WorkKind {
+    if rng.random() { WorkKind::Send } else { WorkKind::Write }
+}
+
+/// A case of loss.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    name: &'static str,
+    load: Load,
+    position: Position,
+    /// What is lost, if the packet in question has this PSN. The first one is
+    /// waited for.
+    losses: fn(Psn) -> Vec<Loss>,
+    /// What is promised, in words and numbers; `None`: only the source can
+    /// know.
+    promise: (&'static str, fn(&Path) -> Option<Span>),
+    /// What serialisation and LANs add to it in `lr2` and `cached`.
+    slack: [fn(&Path) -> Span; 2],
+    /// What is kept today where that is not the promise; see docs/recovery.md.
+    today: [Option<fn(&Path) -> Option<Span>>; 2],
+}
+
+fn lose<const N: usize>(losses: [(Segment, Victim); N]) -> Vec<Loss> {
+    losses.map(|(on, what)| Loss { on, what }).into()
+}
+
+const SRC: Segment = Segment::SourceLan;
+const WAN: Segment = Segment::LongHaul;
+const DST: Segment = Segment::DestinationLan;
+
+/// The packet that shows the loss has to leave the NIC, and what is repaired
+/// has to queue.
+fn frames(path: &Path) -> Span {
+    path.slot * 3
+}
+
+/// A rewind of the source begins with the oldest packet that is not
+/// acknowledged: the burst's first, at worst.
+fn rewind(path: &Path) -> Span {
+    frames(path) + path.slot * u64::from(path.lost)
+}
+
+/// The same, after a NAK that has to cross the source LAN.
+fn rewind_and_lan(path: &Path) -> Span {
+    rewind(path) + path.lan
+}
+
+fn two_rewinds(path: &Path) -> Span {
+    rewind(path) * 2 + path.lan
+}
+
+/// Nothing is unanswered before a packet asks for an answer.
+fn next_request(path: &Path) -> Span {
+    frames(path) + path.slot * u64::from(path.scenario.ack_req_every.min(path.packets))
+}
+
+/// A responder sends what it was asked for before it sends it again.
+fn rest_of_reads(path: &Path) -> Span {
+    frames(path) + path.lan * 2 + path.slot * u64::from(path.packets - path.lost)
+}
+
+/// The source's timeout begins anew with all that it is sent meanwhile, even if
+/// it ignores it: at the latest when the Depot gives up, and lets the
+/// destination's NAK go on, and repeats it.
+fn put_off(path: &Path) -> Span {
+    TIMEOUT + (path.rtt * 6).max(Span::from_millis(20)) + path.rtt * 6
+}
+
+/// A quarter more than a round trip.
+fn quarter_more(rtt: Span) -> Span {
+    rtt.scale(5, 4)
+}
+
+const LAN: (&str, fn(&Path) -> Option<Span>) =
+    ("1.25 LAN round trips", |path| Some(quarter_more(path.lan)));
+const LAN_AND_T_OUT: (&str, fn(&Path) -> Option<Span>) =
+    ("1.25 LAN round trips + `t_out`", |path| Some(quarter_more(path.lan) + T_OUT));
+const LAN_AND_RTT: (&str, fn(&Path) -> Option<Span>) =
+    ("1.25 LAN round trips + 1 RTT", |path| Some(quarter_more(path.lan) + path.rtt));
+const RTT: (&str, fn(&Path) -> Option<Span>) = ("1.25 RTT", |path| Some(quarter_more(path.rtt)));
+const RTT_AND_RTT: (&str, fn(&Path) -> Option<Span>) =
+    ("1.25 RTT + 1 RTT", |path| Some(quarter_more(path.rtt) + path.rtt));
+const RTT_AND_TAIL: (&str, fn(&Path) -> Option<Span>) =
+    ("1.25 RTT + `tail_timeout`", |path| Some(quarter_more(path.rtt) + path.tail_timeout()));
+const ACK: (&str, fn(&Path) -> Option<Span>) =
+    ("1 RTT + `tail_timeout`", |path| Some(path.rtt + path.tail_timeout()));
+const TIMEOUT_ONLY: (&str, fn(&Path) -> Option<Span>) = ("only the source can know", |_| None);
+
+/// Most cases.
+const PLAIN: Case = Case {
+    name: "",
+    load: Load::Writes,
+    position: Position::Middle,
+    losses: |_| Vec::new(),
+    promise: TIMEOUT_ONLY,
+    slack: [frames, frames],
+    today: [None, None],
+};
+
+const CASES: &[Case] = &[
+    Case {
+        name: "source LAN, others follow",
+        losses: |p| lose([(SRC, Request(p))]),
+        promise: LAN,
+        slack: [rewind, rewind],
+        ..PLAIN
+    },
+    Case {
+        name: "long haul, others follow",
+        losses: |p| lose([(WAN, Request(p))]),
+        promise: RTT,
+        slack: [rewind_and_lan, frames],
+        ..PLAIN
+    },
+    Case {
+        name: "destination LAN, others follow",
+        losses: |p| lose([(DST, Request(p))]),
+        promise: LAN,
+        ..PLAIN
+    },
+    Case {
+        name: "READ response, long haul, others follow",
+        load: Load::Reads,
+        losses: |p| lose([(WAN, Response(p))]),
+        promise: RTT,
+        slack: [rest_of_reads, frames],
+        ..PLAIN
+    },
+    Case {
+        name: "long haul, and the resend",
+        losses: |p| lose([(WAN, Request(p)), (WAN, Request(p))]),
+        promise: RTT_AND_RTT,
+        slack: [rewind_and_lan, frames],
+        ..PLAIN
+    },
+    Case {
+        name: "long haul, and the Depot-NACK",
+        losses: |p| lose([(WAN, Request(p)), (WAN, DepotNack)]),
+        promise: RTT_AND_RTT,
+        slack: [rewind_and_lan, frames],
+        ..PLAIN
+    },
+    Case {
+        name: "source LAN, and the resend",
+        losses: |p| lose([(SRC, Request(p)), (SRC, Request(p))]),
+        promise: LAN_AND_RTT,
+        slack: [two_rewinds, two_rewinds],
+        today: [Some(|path| Some(put_off(path))); 2],
+        ..PLAIN
+    },
+    Case {
+        name: "source LAN, and the Sentry's NAK",
+        losses: |p| lose([(SRC, Request(p)), (SRC, Nak)]),
+        promise: LAN_AND_RTT,
+        slack: [rewind, rewind],
+        today: [Some(|path| Some(quarter_more(path.lan) + path.rtt.max(NAK_AGAIN))); 2],
+        ..PLAIN
+    },
+    Case {
+        name: "destination LAN, and the resend",
+        losses: |p| lose([(DST, Request(p)), (DST, Request(p))]),
+        promise: LAN_AND_T_OUT,
+        ..PLAIN
+    },
+    Case {
+        name: "destination LAN, and its NAK",
+        losses: |p| lose([(DST, Request(p)), (DST, Nak)]),
+        promise: LAN_AND_T_OUT,
+        slack: [next_request, next_request],
+        ..PLAIN
+    },
+    Case {
+        name: "tail, long haul",
+        position: Position::Last,
+        losses: |p| lose([(WAN, Request(p))]),
+        promise: RTT_AND_TAIL,
+        slack: [rewind_and_lan, frames],
+        ..PLAIN
+    },
+    Case {
+        name: "tail, destination LAN",
+        position: Position::Last,
+        losses: |p| lose([(DST, Request(p))]),
+        promise: LAN_AND_T_OUT,
+        ..PLAIN
+    },
+    Case {
+        name: "READ response, tail, long haul",
+        load: Load::Reads,
+        position: Position::Last,
+        losses: |p| lose([(WAN, Response(p))]),
+        promise: RTT_AND_TAIL,
+        today: [Some(|_| None), Some(|path| Some(path.rtt.scale(9, 4) + path.tail_timeout()))],
+        ..PLAIN
+    },
+    Case {
+        name: "last ACK, destination LAN",
+        position: Position::Last,
+        losses: |p| lose([(DST, Ack(p))]),
+        promise: LAN_AND_T_OUT,
+        ..PLAIN
+    },
+    Case {
+        name: "last ACK, long haul",
+        position: Position::Last,
+        losses: |p| lose([(WAN, Ack(p))]),
+        promise: ACK,
+        ..PLAIN
+    },
+    Case {
+        name: "last ACK, source LAN",
+        position: Position::Last,
+        losses: |p| lose([(SRC, Ack(p))]),
+        ..PLAIN
+    },
+    Case {
+        name: "tail, source LAN",
+        position: Position::Last,
+        losses: |p| lose([(SRC, Request(p))]),
+        ..PLAIN
+    },
+];
+
+/// Recovery times of one case and mode.
+#[derive(Default)]
+struct Times {
+    /// Those of the round trip that the table shows.
+    shown: Vec<Span>,
+    /// The largest share of the promise that any of all took.
+    worst: f64,
+}
+
+impl Times {
+    /// Median, 95th percentile and maximum in milliseconds.
+    fn show(&mut self) -> String {
+        self.shown.sort_unstable();
+        let ms = |percent: usize| {
+            let rank = (self.shown.len() * percent).div_ceil(100).max(1);
+            self.shown[rank - 1].as_secs_f64() * 1e3
+        };
+        format!("{:.2} / {:.2} / {:.2}", ms(50), ms(95), ms(100))
+    }
+
+    /// The worst share of the promise, if there is one.
+    fn share(&self) -> String {
+        if self.worst == 0.0 { "–".into() } else { format!("{:.2}", self.worst) }
+    }
+}
+
+/// Measures one case on one path, and holds it against what is kept.
+fn check(case: &Case, path: &Path, is_shown: bool, times: &mut [Times; 3]) {
+    let plain = path.measure(case, None);
+    let mut modes = times.iter_mut();
+    let mut take = |time: Span| {
+        let of_mode = modes.next().expect("one per mode");
+        if is_shown {
+            of_mode.shown.push(time);
+        }
+        of_mode
+    };
+    take(plain);
+    for (mode, recovery) in [Recovery::Lr2, Recovery::Cached].into_iter().enumerate() {
+        let time = path.measure(case, Some(recovery));
+        let of_mode = take(time);
+        let slack = case.slack[mode](path);
+        let promise = case.promise.1(path);
+        if let Some(promise) = promise {
+            let share = time.as_secs_f64() / (promise + slack).as_secs_f64();
+            of_mode.worst = of_mode.worst.max(share);
+        }
+        let limit = match case.today[mode] {
+            Some(today) => today(path).unwrap_or(plain),
+            // Nor is it ever later than without gateways.
+            None => promise.map_or(plain, |promise| promise.min(plain)),
+        } + slack;
+        assert!(
+            time <= limit,
+            "{}, {recovery:?}: {time:?}, limit {limit:?}, without gateways {plain:?}\n{path:#?}",
+            case.name
+        );
+    }
+}
+
+#[test]
+fn what_is_lost_arrives_in_time() {
+    let seeds = std::env::var("SEEDS").ok().and_then(|v| v.parse().ok()).unwrap_or(25);
+    println!("| lost | promised | no gateways | `lr2` | `cached` | worst, of promise |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    for case in CASES {
+        let mut times = <[Times; 3]>::default();
+        for (at, rtt) in RTTS.into_iter().enumerate() {
+            for seed in 0..seeds {
+                let path = Path::draw(seed, Span::from_micros(rtt), case.position);
+                check(case, &path, at == SHOWN, &mut times);
+            }
+        }
+        let shares = [times[1].share(), times[2].share()].join(", ");
+        let shown = times.map(|mut of_mode| of_mode.show()).join(" | ");
+        println!("| {} | {} | {shown} | {shares} |", case.name, case.promise.0);
+    }
+}
