@@ -57,16 +57,20 @@ def _scripts() -> list[Command]:
 
 def all_steps() -> list[Step]:
     clippy = [*_cargo("clippy", "--workspace", "--all-targets"), "--", "-D", "warnings"]
+    # A workspace of its own.
+    fuzz = ["--manifest-path", "fuzz/Cargo.toml"]
+    clippy_fuzz = [*_cargo("clippy", *fuzz, "--all-targets"), "--", "-D", "warnings"]
     programs = [part for name in ("lr2-gateway", "lr2-wan", "lr2-host") for part in ("--bin", name)]
     warnings_are_errors = (("RUSTDOCFLAGS", "-D warnings"),)
     return [
         Step("rules", "unsafe code, file sizes, paths outside the tree", 1, 30, [_python("checks.rules")]),
         Step("scripts", "shellcheck, pyflakes", 1, 60, _scripts()),
-        Step("fmt", "cargo fmt --check", 1, 60, [["cargo", "fmt", "--check"]]),
-        Step("clippy", "cargo clippy on all targets, warnings are errors", 1, 600, [clippy]),
+        Step("fmt", "cargo fmt --check", 1, 60, [["cargo", "fmt", "--check"], ["cargo", "fmt", *fuzz, "--check"]]),
+        Step("clippy", "cargo clippy on all targets, warnings are errors", 1, 600, [clippy, clippy_fuzz]),
         Step("docs", "rustdoc, warnings are errors", 1, 480, [_cargo("doc", "--workspace", "--no-deps")], warnings_are_errors),
         Step("unit", "unit, property and doc tests of what needs no DPDK", 2, 900, _unit()),
         Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 600, [_cargo("test", *_packages(_DPDK))]),
+        Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz")]),
         Step("deny", "licences, sources, duplicates, direction of dependencies", 2, 600, [_python("checks.deny")]),
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
         Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 300, [_python("checks.demo")]),

@@ -1,0 +1,43 @@
+//! Connection management: any datagram on QP 1.
+
+use common::wire::cm::{Message, is_candidate, read};
+use common::wire::{Vlans, parse};
+
+use crate::packets;
+
+/// `data` is what follows the MAD header's first four bytes; or, if it starts
+/// with ones, a whole frame.
+pub fn run(data: &[u8]) {
+    match data.strip_prefix(&[0xff]) {
+        Some(frame) => look(frame),
+        None => look(&datagram(data)),
+    }
+}
+
+/// A frame with `data` in its MAD, of the length that a MAD has.
+fn datagram(data: &[u8]) -> Vec<u8> {
+    let mut mad = [0; 256];
+    mad[..4].copy_from_slice(&[1, 7, 2, 3]);
+    mad.iter_mut().skip(4).zip(data).for_each(|(out, byte)| *out = *byte);
+    packets::datagram(&packets::headers(1, 2, Vlans::NONE), &mad)
+}
+
+fn look(frame: &[u8]) {
+    let Ok(roce) = parse(frame) else { return };
+    let found = read(frame, &roce);
+    assert!(found.is_none() || is_candidate(&roce));
+    // A look that belongs to another frame.
+    let _ = read(&frame[..frame.len() / 2], &roce);
+    let is_u24 = |value: u32| value < 1 << 24;
+    match found {
+        Some(Message::Req(req)) => {
+            assert!(is_u24(req.qpn) && is_u24(req.starting_psn.get()), "{req:?}");
+            assert!(matches!(req.pmtu, 256 | 512 | 1024 | 2048 | 4096), "{req:?}");
+        }
+        Some(Message::Rep(rep)) => {
+            assert!(is_u24(rep.qpn) && is_u24(rep.starting_psn.get()), "{rep:?}")
+        }
+        Some(Message::Dreq(dreq)) => assert!(is_u24(dreq.remote_qpn), "{dreq:?}"),
+        _ => {}
+    }
+}

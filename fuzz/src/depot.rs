@@ -1,0 +1,265 @@
+//! A Depot's flow: any sequence of packets, messages, answers and time.
+
+use common::budget::Budget;
+use common::control::{LastAck, PsnRange, Status};
+use common::frame::{Class, Packet};
+use common::heap::HeapFrame;
+use common::metrics::Metric;
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::{Answer, Headers, Vlans, parse};
+use depot::{Actions, Config, Cx, Flow, Life};
+
+use crate::input::Input;
+use crate::{messages, packets};
+
+/// The flow's first PSN: not far from where they begin again.
+const FIRST: Psn = Psn::new(0xff_fff0);
+const START: Time = Time::from_nanos(1_000_000_000);
+const QPN: u32 = 0x11;
+const REQUESTER: u32 = 0x77;
+const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
+/// Most timers that may fire at one time.
+const AT_ONCE: u32 = 16;
+/// Most timers until a flow that nobody speaks to any more is silent.
+const UNTIL_SILENT: u32 = 20_000;
+
+/// Keeps the books, and looks at all that leaves.
+#[derive(Default)]
+struct Out {
+    requester: Option<u32>,
+    entered: u64,
+    left: u64,
+}
+
+impl Actions<HeapFrame> for Out {
+    fn deliver(&mut self, packet: Packet<HeapFrame>) {
+        let roce = packets::check_intact(packet.bytes());
+        assert!(roce.kind().is_request(), "{roce:?}");
+        self.left += 1;
+    }
+
+    fn answer(&mut self, packet: Packet<HeapFrame>, _: Class) {
+        let roce = packets::check_intact(packet.bytes());
+        assert!(roce.kind().is_response(), "{roce:?}");
+        self.left += 1;
+    }
+
+    fn ack(&mut self, ack: LastAck) {
+        assert!(ack.msn < 1 << 24, "{ack:?}");
+    }
+
+    fn discard(&mut self, _: Packet<HeapFrame>, _: Metric) {
+        self.left += 1;
+    }
+
+    fn status(&mut self, _: u32, status: Status) {
+        let ahead = |psn: Psn| psn.distance(status.expected);
+        let order = [0, ahead(status.from), ahead(status.to), ahead(status.high)];
+        assert!(order.is_sorted() && status.pressure <= 100, "{status:?}");
+        let start = |range: &PsnRange| ahead(range.start);
+        let end = |range: &PsnRange| start(range) + range.len as i32;
+        let pairs = status.missing.windows(2).all(|pair| end(&pair[0]) <= start(&pair[1]));
+        let first = status.missing.first().is_none_or(|range| order[1] <= start(range));
+        let last = status.missing.last().is_none_or(|range| end(range) <= order[2]);
+        let lens = status.missing.iter().all(|range| range.len > 0);
+        assert!(pairs && first && last && lens, "{status:?}");
+    }
+
+    fn requester(&self) -> Option<u32> {
+        self.requester
+    }
+
+    fn count(&mut self, metric: Metric, n: u64) {
+        if metric == Metric::CreatedHandle {
+            self.entered += n;
+        }
+    }
+}
+
+struct Bench {
+    flow: Flow<HeapFrame>,
+    config: Config,
+    pool: Budget,
+    backup: Budget,
+    cache: Budget,
+    now: Time,
+    out: Out,
+    headers: Headers,
+    back: Headers,
+    /// One past the newest packet.
+    next: Psn,
+}
+
+/// `data` is a sequence of operations.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut bench = Bench::new(&mut input);
+    let is_prompt = !input.one_in(8);
+    if !input.one_in(4) {
+        bench.open();
+    }
+    while !input.is_empty() {
+        bench.play(&mut input);
+        if is_prompt {
+            bench.settle();
+        }
+        bench.check();
+    }
+    bench.end();
+}
+
+impl Bench {
+    fn new(input: &mut Input<'_>) -> Self {
+        let config = Config {
+            rtt_guess: Span::from_millis(8),
+            status_interval: input.choose(&[None, Some(Span::from_millis(1_000))]),
+            give_up: input.choose(&[None, None, Some(Span::from_millis(20))]),
+            t_out: input.choose(&[None, None, Some(Span::from_millis(1))]),
+            local_retries: input.below(4),
+            keeps_responses: !input.one_in(4),
+            window_max: input.choose(&[1 << 10, 1 << 10, 16, 1 << 19]),
+        };
+        let [pool, backup, cache] = [(); 3].map(|()| packets::budget(input));
+        Self {
+            flow: Flow::new(&config, START, FIRST),
+            config,
+            pool,
+            backup,
+            cache,
+            now: START,
+            out: Out::default(),
+            headers: packets::headers(1, 2, Vlans::NONE),
+            back: packets::headers(2, 1, Vlans::NONE),
+            next: FIRST,
+        }
+    }
+
+    fn with<R>(&mut self, event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Out>) -> R) -> R {
+        let mut cx = Cx {
+            now: self.now,
+            config: &self.config,
+            pool: &mut self.pool,
+            backup: &mut self.backup,
+            cache: &mut self.cache,
+            out: &mut self.out,
+        };
+        event(&mut self.flow, &mut cx)
+    }
+
+    /// The Sentry announces itself, and the destination has answered.
+    fn open(&mut self) {
+        self.out.requester = Some(REQUESTER);
+        let sync = messages::sync(&mut Input::new(&[0, 12, 2]), FIRST, self.now);
+        self.with(|flow, cx| flow.on_sync(cx, LIFE, &sync));
+        self.request(&mut Input::new(&[]), FIRST);
+        self.answer(&mut Input::new(&[]), FIRST);
+    }
+
+    fn play(&mut self, input: &mut Input<'_>) {
+        match input.below(16) {
+            0..=2 => self.request(input, self.next),
+            3..=5 => {
+                let psn = messages::near(input, self.next, -20, 12);
+                self.request(input, psn);
+            }
+            6..=7 => {
+                let psn = messages::near(input, self.next, -20, 3);
+                self.answer(input, psn);
+            }
+            8 => {
+                // A run of answers, as to a READ.
+                let from = messages::near(input, self.next, -20, 3);
+                let kinds = input.bytes(2);
+                (0..input.below(6)).for_each(|i| {
+                    self.answer(&mut Input::new(kinds), from.offset(i.into()));
+                });
+            }
+            9..=10 => {
+                let sync = messages::sync(input, self.next, self.now);
+                let life = match input.byte() {
+                    255 => Life { node: 2, ..LIFE },
+                    254 => Life { boot: LIFE.boot + 1, ..LIFE },
+                    253 => Life { epoch: LIFE.epoch + 1, ..LIFE },
+                    252 => Life { epoch: LIFE.epoch - 1, ..LIFE },
+                    _ => LIFE,
+                };
+                self.with(|flow, cx| flow.on_sync(cx, life, &sync));
+            }
+            11 => {
+                let fetch = messages::fetch(input, self.next);
+                self.with(|flow, cx| flow.on_fetch(cx, &fetch));
+            }
+            12 => self.now += Span::from_micros(u64::from(input.word())),
+            13 => self.now += Span::from_micros(u64::from(input.byte()) * 20),
+            14 => self.settle(),
+            _ => self.rarely(input),
+        }
+    }
+
+    fn rarely(&mut self, input: &mut Input<'_>) {
+        match input.below(8) {
+            0..=2 => self.out.requester = input.one_in(2).then_some(REQUESTER),
+            3..=4 => self.now += Span::from_millis(u64::from(input.word())),
+            5 => self.flow.announce(input.choose(&[0, 256, 1024])),
+            6 => self.with(|flow, cx| flow.forget(cx)),
+            _ => self.with(|flow, cx| flow.let_go(cx)),
+        }
+    }
+
+    fn request(&mut self, input: &mut Input<'_>, psn: Psn) {
+        let (bytes, count) = packets::request(input, &self.headers, QPN, psn);
+        let end = psn.offset(count);
+        if end.distance(self.next) > 0 {
+            self.next = end;
+        }
+        let roce = parse(&bytes).expect("what is made is RoCEv2");
+        self.out.entered += 1;
+        self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
+    }
+
+    fn answer(&mut self, input: &mut Input<'_>, psn: Psn) {
+        let bytes = packets::answer(input, &self.back, REQUESTER, psn);
+        let roce = parse(&bytes).expect("what is made is RoCEv2");
+        let Some(answer) = Answer::of(&roce, &bytes) else { return };
+        self.out.entered += 1;
+        let _ = self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer));
+    }
+
+    fn deadline(&self) -> Time {
+        self.flow.deadline(&self.config)
+    }
+
+    /// Runs what is due.
+    fn settle(&mut self) {
+        for _ in 0..AT_ONCE {
+            if self.deadline() > self.now {
+                return;
+            }
+            self.with(|flow, cx| flow.on_timer(cx));
+        }
+        panic!("a timer stays due: {:?} at {:?}", self.deadline(), self.now);
+    }
+
+    /// in + created = out + held.
+    fn check(&self) {
+        let held = self.pool.frames() + self.backup.frames() + self.cache.frames();
+        assert_eq!(self.out.entered, self.out.left + held, "the books don't balance");
+    }
+
+    /// Nothing comes any more: it gives up, falls silent and holds nothing.
+    fn end(&mut self) {
+        self.settle();
+        for fired in 0.. {
+            if self.deadline() == Time::NEVER {
+                break;
+            }
+            assert!(fired < UNTIL_SILENT, "no end of timers");
+            self.now = self.now.max(self.deadline());
+            self.with(|flow, cx| flow.on_timer(cx));
+        }
+        let held = [&self.pool, &self.backup, &self.cache].map(|b| (b.frames(), b.used()));
+        assert_eq!(held, [(0, 0); 3], "something is held for ever");
+        self.check();
+    }
+}

@@ -1,0 +1,38 @@
+//! Fuzz targets. Each module has a `run` that takes any bytes, has the code
+//! under test do something with them, and panics where that went wrong. The
+//! programs in `targets/` hand it to libFuzzer; `scripts/fuzz` builds and runs
+//! them; `tests/corpus.rs` replays what was found so far.
+//!
+//! - Parsers: [`frame`], [`cm`], [`control`], [`config`].
+//! - Sequences of operations: [`sentry`], [`depot`], and [`switch`] for two
+//!   switches with a bad link between them. The bytes are read front to back as
+//!   numbers ([`input`]): where they end, so does the sequence.
+//!
+//! The drivers use public interfaces only, and know nothing of the inside.
+
+#![forbid(unsafe_code)]
+
+pub mod cm;
+pub mod config;
+pub mod control;
+pub mod depot;
+pub mod frame;
+pub mod input;
+pub mod messages;
+pub mod packets;
+pub mod sentry;
+pub mod switch;
+
+/// A target's name and what runs it.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: [Target; 7] = [
+    ("frame", frame::run),
+    ("cm", cm::run),
+    ("control", control::run),
+    ("config", config::run),
+    ("sentry", sentry::run),
+    ("depot", depot::run),
+    ("switch", switch::run),
+];

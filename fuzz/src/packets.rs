@@ -1,0 +1,184 @@
+//! Packets as hosts send them. The payload of each repeats its PSN, so that
+//! what comes out can be told from what was never sent.
+
+use std::net::IpAddr;
+
+use common::budget::Budget;
+use common::psn::Psn;
+use common::wire::{
+    Aeth, Bth, Deth, Headers, Kind, Opcode, Position, Reth, Roce, Vlans, icrc_ok, parse,
+};
+
+use crate::input::Input;
+
+/// Requests, the usual ones more than once.
+const REQUESTS: [Opcode; 16] = [
+    Opcode::WRITE_MIDDLE,
+    Opcode::WRITE_MIDDLE,
+    Opcode::WRITE_LAST,
+    Opcode::SEND_MIDDLE,
+    Opcode::SEND_ONLY,
+    Opcode::WRITE_FIRST,
+    Opcode::WRITE_ONLY,
+    Opcode::SEND_FIRST,
+    Opcode::SEND_LAST_IMM,
+    Opcode::SEND_ONLY_INVALIDATE,
+    Opcode::READ_REQUEST,
+    Opcode::READ_REQUEST,
+    Opcode::COMPARE_SWAP,
+    Opcode::FETCH_ADD,
+    Opcode::FLUSH,
+    Opcode::ATOMIC_WRITE,
+];
+
+const ANSWERS: [Opcode; 8] = [
+    Opcode::ACK,
+    Opcode::ACK,
+    Opcode::ACK,
+    Opcode::READ_RESPONSE_FIRST,
+    Opcode::READ_RESPONSE_MIDDLE,
+    Opcode::READ_RESPONSE_LAST,
+    Opcode::READ_RESPONSE_ONLY,
+    Opcode::ATOMIC_ACK,
+];
+
+const SYNDROMES: [u8; 8] = [
+    Aeth::ACK_UNLIMITED,
+    Aeth::ACK_UNLIMITED,
+    3,
+    Aeth::RNR + 3,
+    Aeth::NAK_PSN_SEQUENCE,
+    Aeth::NAK_PSN_SEQUENCE,
+    Aeth::NAK_INVALID_REQUEST,
+    0xff,
+];
+
+/// Lengths of READs in bytes; most are a few packets of 256 bytes.
+const READS: [u32; 8] = [0, 256, 1024, 1500, 20 * 256, 1 << 16, 1 << 24, u32::MAX];
+
+/// Headers from host `from` to host `to`, last bytes of their addresses.
+pub fn headers(from: u8, to: u8, vlans: Vlans) -> Headers {
+    let ip = |last| IpAddr::from([10, 0, 0, last]);
+    Headers::new([from; 6], [to; 6], vlans, ip(from), ip(to), 50_000, 0, 64)
+}
+
+/// Some request for QP `qpn`, and how many PSNs it takes with a path MTU of 256.
+pub fn request(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> (Vec<u8>, u32) {
+    let opcode = input.choose(&REQUESTS);
+    let flags = input.byte();
+    let mut bth = Bth { ack_req: flags & 1 != 0, ..Bth::new(opcode, qpn, psn) };
+    let (mut ext, mut count) = (vec![0; opcode.ext_len()], 1);
+    if opcode == Opcode::READ_REQUEST {
+        let len = input.choose(&READS);
+        ext = Reth { va: 0, rkey: 0, len }.to_bytes().to_vec();
+        count = common::wire::read_responses(len, 256);
+    }
+    let len = match opcode.kind() {
+        Kind::Send(Position::First | Position::Middle)
+        | Kind::Write(Position::First | Position::Middle) => {
+            if flags & 0xc0 == 0xc0 {
+                1024
+            } else {
+                256
+            }
+        }
+        Kind::Send(_) | Kind::Write(_) => usize::from(flags >> 2 & 3) * 20,
+        Kind::AtomicWrite => 8,
+        _ => 0,
+    };
+    bth.solicited = flags & 2 != 0;
+    let frame = packet(headers, &bth, &ext, len);
+    (if flags & 0x30 == 0x30 { damaged(frame) } else { frame }, count)
+}
+
+/// Some answer for QP `qpn`.
+pub fn answer(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> Vec<u8> {
+    let (opcode, flags) = (input.choose(&ANSWERS), input.byte());
+    let mut ext = vec![0; opcode.ext_len()];
+    if opcode.has_aeth() {
+        let syndrome = SYNDROMES[usize::from(flags) % SYNDROMES.len()];
+        let msn = psn.get().wrapping_add(u32::from(flags >> 6)) & 0xff_ffff;
+        ext[..Aeth::LEN].copy_from_slice(&Aeth { syndrome, msn }.to_bytes());
+    }
+    let len = if matches!(opcode.kind(), Kind::ReadResponse(_)) { 256 } else { 0 };
+    let frame = packet(headers, &Bth::new(opcode, qpn, psn), &ext, len);
+    if flags & 0x38 == 0x38 { damaged(frame) } else { frame }
+}
+
+/// A message of connection management from the sender of `headers`, whose QP is
+/// `qpn` (of a DREQ, the receiver's): most are REQ, REP or RTU. Both ends call
+/// the connection `name`.
+pub fn cm(input: &mut Input<'_>, headers: &Headers, name: u32, qpn: u32, psn: Psn) -> Vec<u8> {
+    let attribute = input.choose(&[0x10, 0x13, 0x14, 0x10, 0x13, 0x14, 0x11, 0x12, 0x15, 0x16, 0]);
+    let mut mad = [0; 256];
+    mad[..4].copy_from_slice(&[1, 7, 2, 3]);
+    mad[17] = attribute;
+    let mut put = |at: usize, bytes: &[u8]| mad[24 + at..][..bytes.len()].copy_from_slice(bytes);
+    let high = |value: u32| (value << 8).to_be_bytes();
+    put(0, &name.to_be_bytes());
+    match attribute {
+        0x10 => {
+            put(32, &high(qpn));
+            put(44, &high(psn.get()));
+            put(50, &[input.choose(&[0x10, 0x10, 0x30, 0x50])]);
+            put(56, headers.src().as_bytes());
+            put(72, headers.dst().as_bytes());
+        }
+        0x13 => {
+            put(4, &name.to_be_bytes());
+            put(12, &high(qpn));
+            put(20, &high(psn.get()));
+        }
+        0x15 => {
+            put(4, &name.to_be_bytes());
+            put(8, &high(qpn));
+        }
+        _ => put(4, &name.to_be_bytes()),
+    }
+    datagram(headers, &mad)
+}
+
+/// A datagram between the QPs that speak of connections.
+pub fn datagram(headers: &Headers, mad: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; headers.frame_len(Deth::LEN + mad.len())];
+    headers.emit(&Bth::new(Opcode::UD_SEND_ONLY, 1, Psn::new(0)), &mut frame, |body| {
+        body[..Deth::LEN].copy_from_slice(&Deth { qkey: 0x8001_0000, src_qpn: 1 }.to_bytes());
+        body[Deth::LEN..].copy_from_slice(mad);
+    });
+    frame
+}
+
+fn packet(headers: &Headers, bth: &Bth, ext: &[u8], len: usize) -> Vec<u8> {
+    let mut frame = vec![0; headers.frame_len(ext.len() + len)];
+    headers.emit(bth, &mut frame, |body| {
+        body[..ext.len()].copy_from_slice(ext);
+        body[ext.len()..].fill(bth.psn.get() as u8);
+    });
+    frame
+}
+
+/// The frame with one bit flipped that the ICRC covers.
+pub fn damaged(mut frame: Vec<u8>) -> Vec<u8> {
+    let at = frame.len() - 6;
+    frame[at] ^= 1;
+    frame
+}
+
+/// Looks at a packet that leaves: damage must still be seen, and what is
+/// intact must be what was sent.
+pub fn check_intact(bytes: &[u8]) -> Roce {
+    let roce = parse(bytes).expect("what leaves was received");
+    let is_sent = roce.payload(bytes).iter().all(|byte| *byte == roce.psn.get() as u8);
+    assert!(is_sent || !icrc_ok(bytes, &roce), "damage is hidden: {roce:?}");
+    roce
+}
+
+/// A budget: plenty, or hardly any.
+pub fn budget(input: &mut Input<'_>) -> Budget {
+    const PLENTY: u64 = 1 << 30;
+    match input.below(6) {
+        0 => Budget::new(u64::from(input.byte()) * 16, PLENTY),
+        1 => Budget::new(PLENTY, u64::from(input.below(6))),
+        _ => Budget::new(PLENTY, PLENTY),
+    }
+}

@@ -1,0 +1,364 @@
+//! Two switches, hosts that send anything in any order, and a link between the
+//! switches that loses, reorders, repeats and damages what it is told to.
+
+use std::collections::{HashSet, VecDeque};
+
+use arrayvec::ArrayVec;
+use common::control::{self, DEFAULT_OPCODE, Header, Keys, Message};
+use common::frame::{Class, Packet, Pool, Side, Sink};
+use common::heap::{HeapFrame, HeapPool};
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::{Addr, Headers, Transport, Vlans, icrc_ok, parse};
+use switch::{Command, Config, End, QueuePair, Recovery, Role, Switch};
+
+use crate::input::Input;
+use crate::{messages, packets};
+
+const START: Time = Time::from_nanos(1_000_000_000);
+/// QPs of host 0 and of host 1, by pair. The second number is the same at both.
+const QPNS: [[u32; 2]; 3] = [[0x11, 0x21], [0x12, 0x12], [0x13, 0x11]];
+/// Most rounds of timers that may be due at one time, and how many a round runs.
+const ROUNDS: u32 = 64;
+const BUDGET: usize = 64;
+/// Most timers until switches that nobody speaks to any more are silent.
+const UNTIL_SILENT: u32 = 20_000;
+const RECOVERIES: [Recovery; 5] =
+    [Recovery::Auto, Recovery::Auto, Recovery::Cached, Recovery::Lr2, Recovery::Off];
+
+/// Frames of one call, and what must hold for each.
+#[derive(Default)]
+struct Wires(Vec<(Side, Vec<u8>)>);
+
+impl Sink for Wires {
+    type Frame = HeapFrame;
+
+    fn transmit(&mut self, side: Side, _: Class, packet: Packet<HeapFrame>) {
+        self.0.push((side, packet.bytes().to_vec()));
+    }
+}
+
+/// A pool that may be at its reserve.
+struct MayBeDry(bool);
+
+impl Pool for MayBeDry {
+    type Frame = HeapFrame;
+
+    fn alloc(&mut self, len: usize) -> Option<HeapFrame> {
+        if self.0 { None } else { HeapPool.alloc(len) }
+    }
+}
+
+struct World {
+    switches: [Switch<HeapFrame>; 2],
+    configs: [Config; 2],
+    /// On the link, towards each of them.
+    link: [VecDeque<Vec<u8>>; 2],
+    pool: MayBeDry,
+    now: Time,
+    /// One past the newest PSN, by pair and sender.
+    next: [[Psn; 2]; QPNS.len()],
+    /// Payloads that were sent, damaged ones too.
+    sent: HashSet<Vec<u8>>,
+    vlans: Vlans,
+}
+
+/// `data` is a sequence of operations.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut world = World::new(&mut input);
+    let is_prompt = !input.one_in(8);
+    while !input.is_empty() {
+        world.play(&mut input);
+        if is_prompt {
+            world.timers();
+        }
+    }
+    world.end();
+}
+
+fn config(input: &mut Input<'_>, me: u32) -> Config {
+    let budget = |input: &mut Input<'_>| match input.below(6) {
+        0 => (u64::from(input.byte()) * 16, 1 << 20),
+        1 => (1 << 30, u64::from(input.below(6))),
+        _ => (1 << 30, 1 << 20),
+    };
+    let mut config = Config::lab(input.choose(&RECOVERIES), me + 1, 100);
+    config.role = input.choose(&[Role::Both, Role::Both, Role::Both, Role::Sentry, Role::Depot]);
+    (config.resend_cache_bytes, config.resend_cache_frames) = budget(input);
+    (config.reorder_pool_bytes, config.reorder_pool_frames) = budget(input);
+    (config.backup_pool_bytes, config.backup_pool_frames) = budget(input);
+    config.max_flows = input.choose(&[64, 64, 64, 3]);
+    config.local_retries = input.below(4);
+    config.flow_idle = Span::from_millis(1_000);
+    if input.one_in(4) {
+        let end = |host: usize| End {
+            addr: Addr::from_v4([10, 0, 0, host as u8 + 1]),
+            qpn: QPNS[0][host],
+        };
+        config.queue_pairs = vec![QueuePair { vlans: Vlans::NONE, ends: [end(0), end(1)] }];
+    }
+    config
+}
+
+impl World {
+    fn new(input: &mut Input<'_>) -> Self {
+        let configs = [config(input, 0), config(input, 1)];
+        let first = input.choose(&[Psn::new(0), Psn::new(0xff_fff0)]);
+        Self {
+            switches: [0, 1].map(|me: usize| Switch::new(configs[me].clone())),
+            configs,
+            link: Default::default(),
+            pool: MayBeDry(false),
+            now: START,
+            next: [[first; 2]; QPNS.len()],
+            sent: HashSet::new(),
+            vlans: input.choose(&[Vlans::NONE, Vlans::new(7, 0)]),
+        }
+    }
+
+    fn play(&mut self, input: &mut Input<'_>) {
+        let operation = input.byte();
+        // Most operations have a side and a queue pair.
+        let (me, pair) =
+            (usize::from(operation >> 7), usize::from(operation >> 5 & 3) % QPNS.len());
+        match operation & 0x1f {
+            0..=4 => self.request(input, me, pair, self.next[pair][me]),
+            5..=6 => {
+                let psn = messages::near(input, self.next[pair][me], -20, 12);
+                self.request(input, me, pair, psn);
+            }
+            7..=10 => {
+                let psn = messages::near(input, self.next[pair][1 - me], -20, 3);
+                let frame = packets::answer(input, &self.headers(me), QPNS[pair][1 - me], psn);
+                self.from_host(me, frame);
+            }
+            11 => {
+                // The newest one, acknowledged.
+                let psn = self.next[pair][1 - me].offset(Psn::MODULUS - 1);
+                let frame = packets::answer(
+                    &mut Input::new(&[]),
+                    &self.headers(me),
+                    QPNS[pair][1 - me],
+                    psn,
+                );
+                self.from_host(me, frame);
+            }
+            12 => {
+                let name = u32::from(input.below(4));
+                let qpn = QPNS[usize::from(input.below(3))][me];
+                let psn = self.next[pair][1 - me];
+                let frame = packets::cm(input, &self.headers(me), name, qpn, psn);
+                self.from_host(me, frame);
+            }
+            13..=18 => self.deliver(me, 1),
+            19..=20 => self.deliver(me, 1 + usize::from(input.below(32))),
+            21 => drop(self.link[me].pop_front()),
+            22 => self.disturb(input, me),
+            23..=25 => self.pass_time(Span::from_micros(u64::from(input.word()))),
+            26 => self.pass_time(Span::from_micros(u64::from(input.byte()) * 20)),
+            27 => self.timers(),
+            28..=29 => self.forge(input, me, pair),
+            30 => self.pass_time(Span::from_millis(u64::from(input.byte()) * 8)),
+            _ => self.rarely(input, me),
+        }
+    }
+
+    fn rarely(&mut self, input: &mut Input<'_>, me: usize) {
+        match input.below(8) {
+            0..=1 => self.housekeeping(),
+            2 => self.pool.0 = !self.pool.0,
+            3 => self.command(me, Command::SetRecovery(input.choose(&RECOVERIES))),
+            4 => {
+                self.configs[me].boot += 1;
+                self.switches[me] = Switch::new(self.configs[me].clone());
+            }
+            5 => self.command(me, Command::Drain),
+            6 => {
+                // Anything, from either side.
+                let len = usize::from(input.byte());
+                let frame = input.bytes(len).to_vec();
+                let side = input.choose(&[Side::Lan, Side::Wan]);
+                if let Ok(roce) = parse(&frame) {
+                    self.sent.insert(roce.payload(&frame).to_vec());
+                }
+                self.arrive(me, side, frame);
+            }
+            _ => {
+                self.vlans = if self.vlans == Vlans::NONE { Vlans::new(7, 0) } else { Vlans::NONE }
+            }
+        }
+    }
+
+    /// Headers of what host `me` sends to the other one.
+    fn headers(&self, me: usize) -> Headers {
+        packets::headers(me as u8 + 1, 2 - me as u8, self.vlans)
+    }
+
+    fn request(&mut self, input: &mut Input<'_>, me: usize, pair: usize, psn: Psn) {
+        let qpn = QPNS[pair][1 - me];
+        let (frame, count) = packets::request(input, &self.headers(me), qpn, psn);
+        let (next, end) = (&mut self.next[pair][me], psn.offset(count));
+        if end.distance(*next) > 0 {
+            *next = end;
+        }
+        self.from_host(me, frame);
+    }
+
+    fn from_host(&mut self, me: usize, frame: Vec<u8>) {
+        let roce = parse(&frame).expect("what is made is RoCEv2");
+        self.sent.insert(roce.payload(&frame).to_vec());
+        self.arrive(me, Side::Lan, frame);
+    }
+
+    /// Somebody on the link, or a host, who has the key.
+    fn forge(&mut self, input: &mut Input<'_>, me: usize, pair: usize) {
+        // About a flow towards the other side, or towards this one.
+        let (sender, flags) = (usize::from(input.below(2)), input.byte());
+        let next = self.next[pair][sender];
+        let message = match flags & 3 {
+            0..=1 => Message::Status(messages::status(input, next, self.now)),
+            2 => Message::Sync(messages::sync(input, next, self.now)),
+            _ => Message::Fetch(messages::fetch(input, next)),
+        };
+        let header = Header {
+            node: if flags & 0xc0 == 0xc0 { 9 } else { 2 - me as u32 },
+            boot: self.configs[1 - me].boot + u64::from(flags & 0x38 == 0x38),
+            seq: u64::from(input.word()),
+            seen_boot: self.configs[me].boot,
+            seen_seq: 0,
+            dest_qpn: QPNS[pair][1 - sender],
+            epoch: 1 + u32::from(flags >> 2 & 1),
+        };
+        let headers = match message {
+            Message::Status(_) => self.headers(sender).reversed(),
+            _ => self.headers(sender),
+        };
+        let mut frame = vec![0; headers.frame_len(control::body_len(&message))];
+        let keys = Keys::unkeyed_lab();
+        control::encode(&headers, DEFAULT_OPCODE, 1, &header, &message, &keys, &mut frame);
+        let side = if flags & 0x07 == 0x07 { Side::Lan } else { Side::Wan };
+        self.arrive(me, side, frame);
+    }
+
+    /// Up to `count` frames reach switch `to` over the link.
+    fn deliver(&mut self, to: usize, count: usize) {
+        for _ in 0..count {
+            let Some(frame) = self.link[to].pop_front() else { return };
+            self.arrive(to, Side::Wan, frame);
+        }
+    }
+
+    /// The link towards `to` does what links do.
+    fn disturb(&mut self, input: &mut Input<'_>, to: usize) {
+        let link = &mut self.link[to];
+        let Some(at) = link.len().checked_sub(1).map(|last| last.min(input.below(16).into()))
+        else {
+            return;
+        };
+        match input.below(4) {
+            0 => drop(link.remove(at)),
+            1 => link.swap(0, at),
+            2 => link.push_back(link[at].clone()),
+            _ => {
+                let frame = packets::damaged(link[at].clone());
+                if let Ok(roce) = parse(&frame) {
+                    self.sent.insert(roce.payload(&frame).to_vec());
+                }
+                link[at] = frame;
+            }
+        }
+    }
+
+    fn arrive(&mut self, me: usize, side: Side, bytes: Vec<u8>) {
+        let is_roce = parse(&bytes).is_ok();
+        let mut burst = ArrayVec::<HeapFrame, 1>::new();
+        burst.push(HeapFrame::from(bytes.clone()));
+        let mut wires = Wires::default();
+        self.switches[me].burst(side, &mut burst, self.now, &mut self.pool, &mut wires);
+        if !is_roce {
+            assert_eq!(wires.0, [(side.other(), bytes)], "not a wire to what it doesn't know");
+        }
+        self.emit(me, wires);
+    }
+
+    /// What switch `me` transmitted: looked at, and put on the link or given to
+    /// the host, who takes it silently.
+    fn emit(&mut self, me: usize, wires: Wires) {
+        for (side, bytes) in wires.0 {
+            let Ok(roce) = parse(&bytes) else {
+                if side == Side::Wan {
+                    self.link[1 - me].push_back(bytes);
+                }
+                continue;
+            };
+            if control::is_ours(&bytes, &roce, DEFAULT_OPCODE) {
+                assert_eq!(side, Side::Wan, "a host hears the gateways: {roce:?}");
+                assert!(icrc_ok(&bytes, &roce));
+            } else if roce.opcode.transport() == Transport::Rc && roce.payload_len() > 0 {
+                assert!(self.sent.contains(roce.payload(&bytes)), "nobody sent {roce:?}");
+            }
+            if side == Side::Wan {
+                self.link[1 - me].push_back(bytes);
+            }
+        }
+        let switch = &self.switches[me];
+        let counters = switch.counters();
+        assert_eq!(counters.entered(), counters.left() + switch.held(), "the books don't balance");
+    }
+
+    fn command(&mut self, me: usize, command: Command) {
+        let mut wires = Wires::default();
+        self.switches[me].command(command, self.now, &mut self.pool, &mut wires);
+        self.emit(me, wires);
+        assert_eq!(self.switches[me].held(), 0, "held after {command:?}");
+    }
+
+    fn housekeeping(&mut self) {
+        for me in 0..2 {
+            let mut wires = Wires::default();
+            self.switches[me].housekeeping(self.now, &mut self.pool, &mut wires);
+            self.emit(me, wires);
+        }
+    }
+
+    fn pass_time(&mut self, span: Span) {
+        self.now += span;
+    }
+
+    /// Runs what is due.
+    fn timers(&mut self) {
+        for me in 0..2 {
+            for _ in 0..ROUNDS {
+                if self.switches[me].next_deadline() > self.now {
+                    break;
+                }
+                let mut wires = Wires::default();
+                self.switches[me].timers(self.now, BUDGET, &mut self.pool, &mut wires);
+                self.emit(me, wires);
+            }
+            let next = self.switches[me].next_deadline();
+            assert!(next > self.now, "a timer stays due: {next:?} at {:?}", self.now);
+        }
+    }
+
+    /// Nothing comes any more: both fall silent, and let go of everything.
+    fn end(&mut self) {
+        self.link = Default::default();
+        self.timers();
+        for fired in 0.. {
+            let next = self.switches.iter().map(Switch::next_deadline).min();
+            let Some(next) = next.filter(|next| *next != Time::NEVER) else { break };
+            assert!(fired < UNTIL_SILENT, "no end of timers");
+            self.now = self.now.max(next);
+            self.timers();
+        }
+        for me in 0..2 {
+            self.command(me, Command::Drain);
+        }
+        self.pass_time(Span::from_millis(10_000));
+        self.housekeeping();
+        self.timers();
+        assert!(self.switches.iter().all(|switch| switch.held() == 0));
+    }
+}
