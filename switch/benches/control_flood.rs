@@ -35,15 +35,8 @@ fn headers() -> Headers {
 }
 
 fn sync(keys: &Keys) -> Vec<u8> {
-    let header = Header {
-        node: 9,
-        boot: 1,
-        seq: 1,
-        seen_boot: 0,
-        seen_seq: 0,
-        dest_qpn: 0x11,
-        epoch: 1,
-    };
+    let header =
+        Header { node: 9, boot: 1, seq: 1, seen_boot: 0, seen_seq: 0, dest_qpn: 0x11, epoch: 1 };
     let message = Message::Sync(Sync {
         reason: Reason::Open,
         next_psn: Some(Psn::new(0)),

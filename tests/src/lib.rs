@@ -8,12 +8,15 @@
 //! after every step that no switch lost or invented a frame; what a run has to
 //! fulfil in the end is for the tests to say.
 
+mod end;
 mod link;
 mod scenario;
 mod script;
+mod trace;
 mod world;
 
 pub use link::{Fate, Impairment, Link};
 pub use scenario::Scenario;
 pub use script::{Loss, Script, Segment, Victim};
-pub use world::{Outcome, World, nonzero};
+pub use trace::nonzero;
+pub use world::{Outcome, World};

@@ -4,27 +4,27 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use arrayvec::ArrayVec;
-use common::control::{self, Keys};
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
-use common::metrics::{Counters, Metric};
+use common::metrics::Counters;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Answer, icrc_ok, parse};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rnic::{ATOMIC_LEN, Nic, NicConfig, QpConfig, QpId, Status, WorkKind, WorkRequest, lab_ip};
+use rnic::{ATOMIC_LEN, Nic, Status, WorkKind, WorkRequest};
 use switch::Switch;
 
+use crate::end::End;
 use crate::link::Link;
 use crate::scenario::Scenario;
 use crate::script::{Script, Segment};
+use crate::trace::{check_books, describe, nonzero};
 
 /// Timers run per step.
 const TIMER_BUDGET: usize = 64;
 
 /// When traffic begins.
-const START: Time = Time::from_nanos(1_000_000_000);
+pub(crate) const START: Time = Time::from_nanos(1_000_000_000);
 
 /// The segments, in both directions.
 const TO_SWITCH: usize = 0;
@@ -48,21 +48,6 @@ impl Sink for Collector {
             Class::Data => self.data.push((side, frame)),
         }
     }
-}
-
-/// One end: a NIC and, if there is one, its switch.
-struct End {
-    nic: Nic,
-    switch: Option<Switch<HeapFrame>>,
-    /// Which life of the switch it is.
-    boot: u64,
-    /// Towards the switch, towards the NIC, out on the long-haul link.
-    links: [Link; 3],
-    qps: Vec<QpId>,
-    /// Messages received per QP, and whether all were as they should be.
-    received: Vec<u64>,
-    completed: u64,
-    failed: u64,
 }
 
 /// Where a frame arrives.
@@ -472,94 +457,5 @@ fn segment(me: usize, link: usize) -> Segment {
         (WAN_OUT, _) => Segment::LongHaul,
         (_, 0) => Segment::SourceLan,
         _ => Segment::DestinationLan,
-    }
-}
-
-/// A frame in one line.
-fn describe(bytes: &[u8]) -> String {
-    let Ok(roce) = parse(bytes) else { return "malformed".into() };
-    let what = match control::decode(bytes, &roce, control::DEFAULT_OPCODE, &Keys::unkeyed_lab()) {
-        Some(Ok((header, message))) => format!("epoch {} {message:?}", header.epoch),
-        _ => match Answer::of(&roce, bytes) {
-            Some(answer) => format!("{:?} {:?}", answer.verdict, answer.msn),
-            None => format!("{:?} {}", roce.kind(), if roce.ack_req { "ackreq" } else { "" }),
-        },
-    };
-    let damaged = if icrc_ok(bytes, &roce) { "" } else { "DAMAGED" };
-    format!("qp {:#x} psn {:?} {what} {damaged}", roce.dest_qpn, roce.psn)
-}
-
-/// in + created = out + held + dropped by reason.
-fn check_books(switch: &Switch<HeapFrame>) {
-    let counters = switch.counters();
-    assert_eq!(
-        counters.entered(),
-        counters.left() + switch.held(),
-        "a frame was lost or invented: {:?}",
-        nonzero(counters)
-    );
-}
-
-/// The counters that moved, for people.
-pub fn nonzero(counters: &Counters) -> Vec<(Metric, u64)> {
-    Metric::ALL.iter().map(|m| (*m, counters.get(*m))).filter(|(_, n)| *n > 0).collect()
-}
-
-impl End {
-    fn new(me: usize, scenario: &Scenario, psns: &[(Psn, Psn)]) -> Self {
-        let mac = |who: usize| [2, 0, 0, 0, 0, who as u8];
-        let mut config = NicConfig::new(mac(me), lab_ip(me as u8 + 1));
-        config.rate = Some(scenario.rate);
-        let mut nic = Nic::new(config);
-        let qps = (0..scenario.qps)
-            .map(|q| {
-                // Both ends may have the same QPN.
-                let (mine, theirs) = (0x11 + q, 0x11 + q * 3);
-                let (mine, theirs) = if me == 0 { (mine, theirs) } else { (theirs, mine) };
-                let (first, second) = psns[q as usize];
-                let (send, recv) = if me == 0 { (first, second) } else { (second, first) };
-                let peer = 1 - me;
-                let base = QpConfig::new(mine, theirs, mac(peer), lab_ip(peer as u8 + 1));
-                nic.add_qp(QpConfig {
-                    send_psn: send,
-                    recv_psn: recv,
-                    pmtu: scenario.pmtu,
-                    window: scenario.window,
-                    ack_req_every: scenario.ack_req_every,
-                    timeout: scenario.timeout,
-                    retry: scenario.retry,
-                    second_nak: scenario.second_nak,
-                    receive_queue: scenario.receive_queue,
-                    adaptive_retransmission: scenario.adaptive_retransmission,
-                    implied_nak: scenario.implied_nak,
-                    partial_read: scenario.partial_read,
-                    content_seed: scenario.seed,
-                    ..base
-                })
-                .expect("the scenario is in range")
-            })
-            .collect();
-        let switch = scenario.switch(me, 1);
-        let lan = if me == 0 { scenario.lan0 } else { [scenario.lan1[1], scenario.lan1[0]] };
-        let link = |delay, impairment| {
-            let mut link = Link::new(delay);
-            link.impairment = impairment;
-            link.until = START + scenario.adverse_for;
-            link
-        };
-        Self {
-            nic,
-            switch,
-            boot: 1,
-            links: [
-                link(scenario.lan_delay, lan[0]),
-                link(scenario.lan_delay, lan[1]),
-                link(scenario.wan_delay, scenario.wan[me]),
-            ],
-            qps,
-            received: vec![0; scenario.qps as usize],
-            completed: 0,
-            failed: 0,
-        }
     }
 }

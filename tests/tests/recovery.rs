@@ -168,6 +168,9 @@ fn write_or_send(rng: &mut impl Rng) -> WorkKind {
     if rng.random() { WorkKind::Send } else { WorkKind::Write }
 }
 
+/// How long a repair may take; `None`: for as long as the source wants.
+type Bound = fn(&Path) -> Option<Span>;
+
 /// A case of loss.
 #[derive(Clone, Copy, Debug)]
 struct Case {
@@ -179,11 +182,11 @@ struct Case {
     losses: fn(Psn) -> Vec<Loss>,
     /// What is promised, in words and numbers; `None`: only the source can
     /// know.
-    promise: (&'static str, fn(&Path) -> Option<Span>),
+    promise: (&'static str, Bound),
     /// What serialisation and LANs add to it in `lr2` and `cached`.
     slack: [fn(&Path) -> Span; 2],
     /// What is kept today where that is not the promise; see docs/recovery.md.
-    today: [Option<fn(&Path) -> Option<Span>>; 2],
+    today: [Option<Bound>; 2],
 }
 
 fn lose<const N: usize>(losses: [(Segment, Victim); N]) -> Vec<Loss> {
