@@ -131,7 +131,7 @@ impl World {
             7..=10 => {
                 let psn = messages::near(input, self.next[pair][1 - me], -20, 3);
                 let frame = packets::answer(input, &self.headers(me), QPNS[pair][1 - me], psn);
-                self.from_host(me, frame);
+                self.host_sends(me, frame);
             }
             11 => {
                 // The newest one, acknowledged.
@@ -142,14 +142,14 @@ impl World {
                     QPNS[pair][1 - me],
                     psn,
                 );
-                self.from_host(me, frame);
+                self.host_sends(me, frame);
             }
             12 => {
                 let name = u32::from(input.below(4));
                 let qpn = QPNS[usize::from(input.below(3))][me];
                 let psn = self.next[pair][1 - me];
                 let frame = packets::cm(input, &self.headers(me), name, qpn, psn);
-                self.from_host(me, frame);
+                self.host_sends(me, frame);
             }
             13..=18 => self.deliver(me, 1),
             19..=20 => self.deliver(me, 1 + usize::from(input.below(32))),
@@ -202,10 +202,10 @@ impl World {
         if end.distance(*next) > 0 {
             *next = end;
         }
-        self.from_host(me, frame);
+        self.host_sends(me, frame);
     }
 
-    fn from_host(&mut self, me: usize, frame: Vec<u8>) {
+    fn host_sends(&mut self, me: usize, frame: Vec<u8>) {
         let roce = parse(&frame).expect("what is made is RoCEv2");
         self.sent.insert(roce.payload(&frame).to_vec());
         self.arrive(me, Side::Lan, frame);
