@@ -168,6 +168,9 @@ fn write_or_send(rng: &mut impl Rng) -> WorkKind {
     if rng.random() { WorkKind::Send } else { WorkKind::Write }
 }
 
+/// By when the packet is to arrive on a path, if that is bounded at all.
+type Limit = fn(&Path) -> Option<Span>;
+
 /// How long a repair may take; `None`: for as long as the source wants.
 type Bound = fn(&Path) -> Option<Span>;
 
@@ -182,11 +185,11 @@ struct Case {
     losses: fn(Psn) -> Vec<Loss>,
     /// What is promised, in words and numbers; `None`: only the source can
     /// know.
-    promise: (&'static str, Bound),
+    promise: (&'static str, Limit),
     /// What serialisation and LANs add to it in `lr2` and `cached`.
     slack: [fn(&Path) -> Span; 2],
     /// What is kept today where that is not the promise; see docs/recovery.md.
-    today: [Option<Bound>; 2],
+    today: [Option<Limit>; 2],
 }
 
 fn lose<const N: usize>(losses: [(Segment, Victim); N]) -> Vec<Loss> {
@@ -240,20 +243,18 @@ fn quarter_more(rtt: Span) -> Span {
     rtt.scale(5, 4)
 }
 
-const LAN: (&str, fn(&Path) -> Option<Span>) =
-    ("1.25 LAN round trips", |path| Some(quarter_more(path.lan)));
-const LAN_AND_T_OUT: (&str, fn(&Path) -> Option<Span>) =
+const LAN: (&str, Limit) = ("1.25 LAN round trips", |path| Some(quarter_more(path.lan)));
+const LAN_AND_T_OUT: (&str, Limit) =
     ("1.25 LAN round trips + `t_out`", |path| Some(quarter_more(path.lan) + T_OUT));
-const LAN_AND_RTT: (&str, fn(&Path) -> Option<Span>) =
+const LAN_AND_RTT: (&str, Limit) =
     ("1.25 LAN round trips + 1 RTT", |path| Some(quarter_more(path.lan) + path.rtt));
-const RTT: (&str, fn(&Path) -> Option<Span>) = ("1.25 RTT", |path| Some(quarter_more(path.rtt)));
-const RTT_AND_RTT: (&str, fn(&Path) -> Option<Span>) =
+const RTT: (&str, Limit) = ("1.25 RTT", |path| Some(quarter_more(path.rtt)));
+const RTT_AND_RTT: (&str, Limit) =
     ("1.25 RTT + 1 RTT", |path| Some(quarter_more(path.rtt) + path.rtt));
-const RTT_AND_TAIL: (&str, fn(&Path) -> Option<Span>) =
+const RTT_AND_TAIL: (&str, Limit) =
     ("1.25 RTT + `tail_timeout`", |path| Some(quarter_more(path.rtt) + path.tail_timeout()));
-const ACK: (&str, fn(&Path) -> Option<Span>) =
-    ("1 RTT + `tail_timeout`", |path| Some(path.rtt + path.tail_timeout()));
-const TIMEOUT_ONLY: (&str, fn(&Path) -> Option<Span>) = ("only the source can know", |_| None);
+const ACK: (&str, Limit) = ("1 RTT + `tail_timeout`", |path| Some(path.rtt + path.tail_timeout()));
+const TIMEOUT_ONLY: (&str, Limit) = ("only the source can know", |_| None);
 
 /// Most cases.
 const PLAIN: Case = Case {
