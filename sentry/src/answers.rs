@@ -161,6 +161,10 @@ impl<F: Frame> Flow<F> {
     /// When responses count as lost, or as lost again.
     pub(crate) fn responses_due(&self, config: &Config) -> Time {
         let reads = &self.reads;
+        if reads.is_holding() && !(reads.is_waiting() && reads.is_sure()) {
+            // What it waited for is not going to be recognised any more.
+            return Time::ZERO;
+        }
         if !reads.is_waiting() || !reads.is_sure() || !self.peer_keeps_responses() {
             return Time::NEVER;
         }
@@ -175,7 +179,8 @@ impl<F: Frame> Flow<F> {
     }
 
     pub(crate) fn on_responses_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if self.reads.is_holding() && self.reads.tries >= TRIES {
+        let is_pointless = !self.reads.is_waiting() || !self.reads.is_sure();
+        if self.reads.is_holding() && (is_pointless || self.reads.tries >= TRIES) {
             return self.release_answers(cx);
         }
         self.reads.tries += 1;

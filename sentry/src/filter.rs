@@ -7,7 +7,7 @@ use common::psn::Seq;
 use common::time::Time;
 use common::wire::{Roce, icrc_ok};
 
-use crate::flow::{release, share};
+use crate::flow::{Slot, release, share};
 use crate::{Actions, Cx, Flow, Recovery};
 
 /// After so many unsolicited passes without progress everything passes.
@@ -80,9 +80,10 @@ impl Pass {
         self.needed_end = self.needed_end.max(seq.next());
     }
 
-    /// Whether the source is sending again what it sent before.
-    pub fn is_running(&self) -> bool {
-        self.kind != Kind::None
+    /// Whether the source is sending again what it sent before, and has not
+    /// come to `next`.
+    pub fn is_running(&self, next: Seq) -> bool {
+        self.kind != Kind::None && self.cursor < next
     }
 
     /// Whether a NAK made the source rewind.
@@ -162,7 +163,7 @@ impl<F: Frame> Flow<F> {
             if self.pass.is_last_needed(seq) {
                 self.sync(cx, Reason::Resent);
             }
-        } else if self.may_filter(cx, seq, is_plain) {
+        } else if self.may_filter(cx, seq, is_plain) && !self.brings_ack(seq, roce) {
             self.filter(cx, frame, seq, roce);
         } else {
             cx.out.count(Metric::SentryDoubtful, 1);
@@ -235,6 +236,17 @@ impl<F: Frame> Flow<F> {
                 // the Depot delivered: a timeout passes that on.
                 known.holds(seq) || (self.pass.kind == Kind::Solicited && known.delivered(seq))
             })
+    }
+
+    /// Whether this repeat makes the destination acknowledge all before a hole
+    /// that opened before the Sentry, and no copy of it did: only after an ACK
+    /// does the source heed another NAK, should the hole not be filled by this
+    /// pass.
+    fn brings_ack(&self, seq: Seq, roce: &Roce) -> bool {
+        let is_hole = |slot: &Slot<F::Shared>| slot.needed && slot.sent == Time::ZERO;
+        roce.ack_req
+            && self.window.get(seq).is_some_and(|slot| !slot.ack_req)
+            && self.window.get(seq.next()).is_some_and(is_hole)
     }
 
     /// Drops a repeat. It is kept if nothing else could repair the loss of the

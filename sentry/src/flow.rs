@@ -277,7 +277,7 @@ impl<F: Frame> Flow<F> {
     /// not confirmed.
     pub(crate) fn is_outstanding(&self) -> bool {
         match (self.acked, &self.knowledge) {
-            _ if self.reads.is_waiting() => true,
+            _ if self.reads.is_waiting() || self.reads.is_holding() => true,
             (Some(acked), _) => acked < self.next,
             // What has arrived there was perhaps acknowledged, and the ACK lost.
             (None, Some(known)) => known.expected < self.next || self.tails < PATIENT_TAILS,

@@ -75,6 +75,8 @@ impl Naks {
     pub fn rewind_began(&mut self, now: Time) -> bool {
         if let Some(at) = self.own.take() {
             self.source_rtt.sample(now.since(at));
+            // It heeds no other until an ACK came.
+            self.sent = CAP;
         }
         core::mem::take(&mut self.outstanding)
     }
@@ -101,9 +103,11 @@ impl Naks {
     }
 
     /// When a NAK of ours counts as lost; doubled for the second.
-    pub fn due(&self) -> Time {
+    pub fn due(&self, rtt: Span) -> Time {
         let Some(at) = self.own else { return self.hole_due };
-        let patience = (self.source_rtt.with_margin() * 2).max(PATIENCE);
+        let wait = self.source_rtt.with_margin() * 2;
+        let wait = if self.source_rtt.is_measured() { wait } else { wait.min(rtt) };
+        let patience = wait.max(PATIENCE);
         at + patience * (1 << self.sent.saturating_sub(1).min(CAP))
     }
 }
@@ -186,7 +190,7 @@ impl<F: Frame> Flow<F> {
 
     /// Asks for what is marked as needed and will not come by itself.
     fn ask_for_needed<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if self.pass.needed > 0 && !self.pass.is_running() {
+        if self.pass.needed > 0 && !self.pass.is_running(self.next) {
             self.make_nak(cx, Metric::NakRepeated);
         }
     }

@@ -26,7 +26,7 @@ impl<F: Frame> Flow<F> {
             return self.discovery.due(self.last_sync, self.rtt.mean(), now);
         }
         self.naks
-            .due()
+            .due(self.rtt.mean())
             .min(self.peer_due(config))
             .min(self.tail_due(config))
             .min(self.keepalive_due(config))
@@ -48,7 +48,7 @@ impl<F: Frame> Flow<F> {
         if now >= self.peer_due(cx.config) {
             return self.lose_peer(cx);
         }
-        if now >= self.naks.due() {
+        if now >= self.naks.due(self.rtt.mean()) {
             self.nak_again(cx);
         }
         if now >= self.responses_due(cx.config) {

@@ -8,6 +8,10 @@ use rnic::RetryLimit;
 use switch::Recovery;
 use tests::{Impairment, Scenario, World, nonzero};
 
+/// A NAK of the destination's in the first round trips, while it can't be told
+/// whose it is, makes one window cross the link again: 305 of 16,000 packets.
+const START: f64 = 305.0 / 16_000.0;
+
 struct Measured {
     /// Share of the NIC's rate that arrived as new payload packets.
     efficiency: f64,
@@ -112,7 +116,7 @@ fn lr2_saves_the_link_and_half_of_the_flow() {
         let m = mean(Some(Recovery::Lr2), p);
         let form = (1.0 + p * m.w) / (1.0 + 2.0 * p * m.w + p * m.lag);
         assert_near("LR2", m.efficiency, form, 0.15);
-        assert!(m.sends <= 1.05, "{} sends per packet", m.sends);
+        assert!(m.sends <= 1.05 + START, "{} sends per packet", m.sends);
     }
 }
 
@@ -121,6 +125,6 @@ fn the_cache_saves_the_flow() {
     for p in [0.001, 0.01] {
         let m = mean(Some(Recovery::Cached), p);
         assert!(m.efficiency >= 0.93, "{}", m.efficiency);
-        assert!(m.sends <= 1.0 + p * 1.5 + 0.01, "{} sends per packet", m.sends);
+        assert!(m.sends <= 1.0 + p * 1.5 + 0.01 + START, "{} sends per packet", m.sends);
     }
 }

@@ -1,6 +1,7 @@
 //! The secret shared with the peer.
 
 use std::fmt;
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -54,7 +55,7 @@ pub(super) fn read(
     warnings: &mut Vec<String>,
 ) -> Option<Secret> {
     let shown = path.display();
-    let bytes = match std::fs::read(path) {
+    let bytes = match read_file(path) {
         Ok(bytes) => bytes,
         Err(e) => {
             doc.problem(
@@ -80,4 +81,12 @@ pub(super) fn read(
         warnings.push(format!("{key}: {shown} may be read by other users; chmod 600 it"));
     }
     Some(Secret(secret.to_vec()))
+}
+
+/// The beginning of a file: enough to see that it is too long, since not every
+/// file has an end.
+fn read_file(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(MAX_LEN as u64 + 64).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

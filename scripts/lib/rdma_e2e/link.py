@@ -37,7 +37,7 @@ class Setting:
     """Share of frames lost, each way, by segment: `src-lan`, `wan`, `dst-lan`."""
     burst: float | None = None
     """Their mean length, if frames are lost in bursts."""
-    most_given_up: float = 0.1
+    most_given_up: float = 0.25
     """Of the gaps that the Depot sees, the share that may be left to the RNICs: where a machine
     stands still for longer than a gateway waits."""
 
