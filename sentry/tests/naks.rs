@@ -114,6 +114,7 @@ fn what_the_pass_has_gone_by_is_asked_for() {
     bench.status(6, 10, &[(6, 7), (8, 9)]);
     assert!(bench.naks().is_empty(), "the source heeded one, and no other until an ACK came");
     bench.ack(3, 4);
+    bench.status(6, 10, &[(6, 7), (8, 9)]);
     assert_eq!(bench.naks(), [4], "6 was filtered before it was known to be missing");
 }
 
