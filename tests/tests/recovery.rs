@@ -171,9 +171,6 @@ fn write_or_send(rng: &mut impl Rng) -> WorkKind {
 /// By when the packet is to arrive on a path, if that is bounded at all.
 type Limit = fn(&Path) -> Option<Span>;
 
-/// How long a repair may take; `None`: for as long as the source wants.
-type Bound = fn(&Path) -> Option<Span>;
-
 /// A case of loss.
 #[derive(Clone, Copy, Debug)]
 struct Case {
