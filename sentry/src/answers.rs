@@ -174,7 +174,7 @@ impl<F: Frame> Flow<F> {
             Some(_) if reads.tries >= TRIES => Time::NEVER,
             Some(at) => at + patience * (1 << reads.tries),
             // Nothing follows that would show it: not before it can have come.
-            None => reads.progress + self.rtt.with_margin() + self.tail_timeout(config),
+            None => reads.due(self.rtt.with_margin()) + self.tail_timeout(config),
         }
     }
 

@@ -24,25 +24,31 @@ const FORGET_MIN: Span = Span::from_millis(80);
 pub(crate) struct Settled {
     /// All before this was acknowledged before `since` ...
     old: Seq,
-    /// ... and all before this at that time.
+    /// ... and all before this at that time ...
     new: Seq,
     since: Time,
+    /// ... and all before this at `newest.1`.
+    newest: (Seq, Time),
 }
 
 impl Settled {
     /// Nothing yet.
     pub fn new(now: Time) -> Self {
-        Self { old: Seq::default(), new: Seq::default(), since: now }
+        Self { old: Seq::default(), new: Seq::default(), since: now, newest: (Seq::default(), now) }
     }
 
     fn advance(&mut self, acked: Seq, now: Time, grace: Span) {
         if now.since(self.since) >= grace {
-            *self = Self { old: self.new, new: acked, since: now };
+            (self.old, self.new, self.since) = (self.new, acked, now);
         }
+        self.newest = (acked, now);
     }
 
     fn holds(&self, seq: Seq, now: Time, grace: Span) -> bool {
-        seq < self.old || (seq < self.new && now.since(self.since) >= grace)
+        let (newest, at) = self.newest;
+        seq < self.old
+            || (seq < self.new && now.since(self.since) >= grace)
+            || (seq < newest && now.since(at) >= grace)
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use arrayvec::ArrayVec;
 use common::control::{MAX_RANGES, PsnRange};
 use common::psn::Seq;
-use common::time::Time;
+use common::time::{Span, Time};
 use common::wire::{Answer, Verdict};
 
 /// An answer that waits.
@@ -38,8 +38,9 @@ pub(crate) enum Order {
 /// The responses of one flow.
 #[derive(Debug)]
 pub(crate) struct Reads<F> {
-    /// PSNs of the requests that are not answered completely, in order.
-    ranges: VecDeque<(Seq, Seq)>,
+    /// PSNs of the requests that are not answered completely, in order, and
+    /// when each was asked.
+    ranges: VecDeque<(Seq, Seq, Time)>,
     /// The oldest response that the source lacks, if there are `ranges`.
     expected: Seq,
     /// Whether `expected` is: not after something was lost for good, until
@@ -110,7 +111,7 @@ impl<F> Reads<F> {
         if self.ranges.is_empty() {
             self.expected = start;
         }
-        self.ranges.push_back((start, start + u64::from(count)));
+        self.ranges.push_back((start, start + u64::from(count), now));
         self.made_progress(now);
     }
 
@@ -122,9 +123,12 @@ impl<F> Reads<F> {
         self.expected = if self.ranges.is_empty() { start } else { self.expected.min(start) };
         // Not known if it was lost before it came here, or its responses were
         // on their way to the source.
-        let i = self.ranges.partition_point(|(_, end)| *end <= start);
-        if self.ranges.get(i).is_none_or(|(other, _)| *other >= end) {
-            self.ranges.insert(i, (start, end));
+        let i = self.ranges.partition_point(|(_, end, _)| *end <= start);
+        if self.ranges.get(i).is_none_or(|(other, ..)| *other >= end) {
+            self.ranges.insert(i, (start, end, now));
+        }
+        for (.., asked) in &mut self.ranges {
+            *asked = now;
         }
         self.made_progress(now);
     }
@@ -144,6 +148,12 @@ impl<F> Reads<F> {
         self.ranges.clear();
     }
 
+    /// When the response that is expected next should have come, if it takes
+    /// `rtt` to be answered.
+    pub fn due(&self, rtt: Span) -> Time {
+        self.ranges.front().map_or(self.progress, |(.., asked)| self.progress.max(*asked + rtt))
+    }
+
     fn made_progress(&mut self, now: Time) {
         self.progress = now;
         (self.asked, self.tries) = (None, 0);
@@ -158,7 +168,7 @@ impl<F> Reads<F> {
 
     /// None of the response that is expected next was seen to pass.
     fn is_between(&self) -> bool {
-        self.ranges.front().is_none_or(|(start, _)| self.expected == *start)
+        self.ranges.front().is_none_or(|(start, ..)| self.expected == *start)
     }
 
     fn place_of(seq: Seq, answer: &Answer) -> (Seq, bool) {
@@ -170,14 +180,14 @@ impl<F> Reads<F> {
     }
 
     fn is_awaited(&self, seq: Seq) -> bool {
-        let i = self.ranges.partition_point(|(_, end)| *end <= seq);
-        self.ranges.get(i).is_some_and(|(start, _)| *start <= seq)
+        let i = self.ranges.partition_point(|(_, end, _)| *end <= seq);
+        self.ranges.get(i).is_some_and(|(start, ..)| *start <= seq)
     }
 
     /// Whether any of `from .. to` has a response.
     fn awaits_any(&self, from: Seq, to: Seq) -> bool {
-        let i = self.ranges.partition_point(|(_, end)| *end <= from);
-        self.ranges.get(i).is_some_and(|(start, _)| (*start).max(from) < to)
+        let i = self.ranges.partition_point(|(_, end, _)| *end <= from);
+        self.ranges.get(i).is_some_and(|(start, ..)| (*start).max(from) < to)
     }
 
     /// Where an answer with the PSN `seq` stands.
@@ -242,7 +252,7 @@ impl<F> Reads<F> {
     }
 
     fn drop_answered(&mut self) {
-        while let Some((start, end)) = self.ranges.front().copied() {
+        while let Some((start, end, _)) = self.ranges.front().copied() {
             if self.expected < end {
                 self.expected = self.expected.max(start);
                 break;
@@ -262,7 +272,7 @@ impl<F> Reads<F> {
             from = from.max(last.next());
         }
         if self.held.is_empty() {
-            let end = self.ranges.back().map_or(from, |(_, end)| *end);
+            let end = self.ranges.back().map_or(from, |(_, end, _)| *end);
             self.push_awaited(from, end, &mut missing);
         }
         missing
@@ -270,8 +280,8 @@ impl<F> Reads<F> {
 
     /// The PSNs of `from .. to` that responses have.
     fn push_awaited(&self, from: Seq, to: Seq, missing: &mut ArrayVec<PsnRange, MAX_RANGES>) {
-        let i = self.ranges.partition_point(|(_, end)| *end <= from);
-        for (start, end) in self.ranges.range(i..) {
+        let i = self.ranges.partition_point(|(_, end, _)| *end <= from);
+        for (start, end, _) in self.ranges.range(i..) {
             let (start, end) = ((*start).max(from), (*end).min(to));
             if start >= end || missing.is_full() {
                 break;
