@@ -10,6 +10,10 @@ use crate::flow::release;
 use crate::knowledge::Knowledge;
 use crate::{Actions, Cx, Flow, Recovery};
 
+/// Round trips that the destination is given to make the source rewind, where
+/// the Sentry can't.
+const HELPLESS: u64 = 3;
+
 /// What is done about a packet that the Depot misses.
 enum Repair {
     /// Its last resend may still be under way, or it isn't ours any more.
@@ -135,7 +139,7 @@ impl<F: Frame> Flow<F> {
         let since = *self.helpless.get_or_insert(cx.now);
         let patience = match cx.config.recovery {
             Recovery::Cached => Span::ZERO,
-            _ => self.rtt.mean(),
+            _ => self.rtt.mean() * HELPLESS,
         };
         if cx.now >= since + patience {
             self.sync(cx, Reason::Lost);

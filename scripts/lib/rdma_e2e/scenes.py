@@ -48,7 +48,7 @@ def _cases(*names: str, iterations: int = 150) -> list[Case]:
 
 
 SCENES = [
-    Scene(Setting("lr2", "lr2", {"wan": 0.01}), [*PLAIN, *_cases(*_USUAL, "fetch-and-add", "write-16-qps")]),
+    Scene(Setting("lr2", "lr2", {"wan": 0.01}, most_given_up=0.5), [*PLAIN, *_cases(*_USUAL, "fetch-and-add", "write-16-qps")]),
     Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "compare-and-swap", "send-16-qps")),
     Scene(
         Setting("heavy", "auto", {"wan": 0.05}),
