@@ -1,7 +1,7 @@
 //! Two switches, hosts that send anything in any order, and a link between the
 //! switches that loses, reorders, repeats and damages what it is told to.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use arrayvec::ArrayVec;
 use common::control::{self, DEFAULT_OPCODE, Header, Keys, Message};
@@ -59,7 +59,7 @@ struct World {
     /// One past the newest PSN, by pair and sender.
     next: [[Psn; 2]; QPNS.len()],
     /// Payloads that were sent, damaged ones too.
-    sent: HashSet<Vec<u8>>,
+    sent: BTreeSet<Vec<u8>>,
     vlans: Vlans,
 }
 
@@ -112,7 +112,7 @@ impl World {
             pool: MayBeDry(false),
             now: START,
             next: [[first; 2]; QPNS.len()],
-            sent: HashSet::new(),
+            sent: BTreeSet::new(),
             vlans: input.choose(&[Vlans::NONE, Vlans::new(7, 0)]),
         }
     }
@@ -260,6 +260,7 @@ impl World {
             0 => drop(link.remove(at)),
             1 => link.swap(0, at),
             2 => link.push_back(link[at].clone()),
+            _ if parse(&link[at]).is_err() => {}
             _ => {
                 let frame = packets::damaged(link[at].clone());
                 if let Ok(roce) = parse(&frame) {

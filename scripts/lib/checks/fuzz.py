@@ -25,6 +25,17 @@ _FUZZ = ROOT / "fuzz"
 _CORPUS = _FUZZ / "corpus"
 _TARGETS = ("frame", "cm", "control", "config", "sentry", "depot", "switch")
 _SECONDS = 8
+# With --pinned: inputs in all, corpus included. Some four seconds for each target.
+_PINNED = {
+    "frame": 500_000,
+    "cm": 1_000_000,
+    "control": 300_000,
+    "config": 10_000,
+    "sentry": 5_000,
+    "depot": 8_000,
+    "switch": 6_000,
+}
+_PINNED_LIMIT_S = 120
 
 # What every edge, and every comparison, tells the fuzzer.
 _COVERAGE = (
@@ -68,11 +79,24 @@ class Fuzzer:
     def log(self) -> Path:
         return self.work / "log"
 
-    def start(self, seconds: int) -> subprocess.Popen[bytes]:
-        self.found.mkdir(parents=True, exist_ok=True)
-        command = self.command("-print_final_stats=1", f"-max_total_time={seconds}", self.found, self.corpus)
+    def start(self, seconds: int | None) -> subprocess.Popen[bytes]:
+        """For so long, or, with None, the pinned inputs."""
+        command = self._pinned() if seconds is None else self._timed(seconds)
         with self.log.open("wb") as log:
             return subprocess.Popen(command, cwd=self.work, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+
+    def _timed(self, seconds: int) -> list[str]:
+        self.found.mkdir(parents=True, exist_ok=True)
+        return self.command("-print_final_stats=1", f"-max_total_time={seconds}", self.found, self.corpus)
+
+    def _pinned(self) -> list[str]:
+        """The same inputs on every run: nothing from earlier runs, nor the folder's order, the clock or an address counts."""
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.found.mkdir(parents=True)
+        seeds = self.work / "seeds"
+        seeds.write_text(",".join(map(str, sorted(self.corpus.iterdir()))))
+        how = ["-seed=1", "-reload=0", f"-runs={_PINNED[self.target]}", f"-seed_inputs=@{seeds}"]
+        return [*_fixed_addresses(), *self.command("-print_final_stats=1", *how, self.found)]
 
     def keep(self) -> None:
         """What adds coverage, old or new, is the corpus from now on."""
@@ -111,6 +135,13 @@ def _fields(line: str) -> dict[str, str]:
     return dict(zip(words, words[1:]))
 
 
+def _fixed_addresses() -> list[str]:
+    """What runs a program without address randomisation; a sandbox may forbid it."""
+    prefix = ["setarch", "-R"]
+    allowed = subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL).returncode == 0
+    return prefix if allowed else []
+
+
 def _host() -> str:
     version = subprocess.run(["rustc", "-vV"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
     return next(line.split()[1] for line in version.splitlines() if line.startswith("host:"))
@@ -137,6 +168,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=_SECONDS, help=f"how long each runs [{_SECONDS}]")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many run at a time [one per core]")
     parser.add_argument("--keep", action="store_true", help="bring what is new into fuzz/corpus, minimised")
+    parser.add_argument("--pinned", action="store_true", help="a fixed seed and number of inputs, the same on every run, as in scripts/test")
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if unknown := [name for name in options.targets if name not in _TARGETS]:
@@ -146,7 +178,7 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _run(fuzzers: list[Fuzzer], jobs: int, seconds: int) -> Iterator[tuple[Fuzzer, int]]:
+def _run(fuzzers: list[Fuzzer], jobs: int, seconds: int | None) -> Iterator[tuple[Fuzzer, int]]:
     """Runs `jobs` at a time; gives each that has ended, with its exit code."""
     waiting = deque(fuzzers)
     running: dict[Fuzzer, tuple[subprocess.Popen[bytes], float]] = {}
@@ -154,7 +186,8 @@ def _run(fuzzers: list[Fuzzer], jobs: int, seconds: int) -> Iterator[tuple[Fuzze
         while waiting or running:
             while waiting and len(running) < jobs:
                 fuzzer = waiting.popleft()
-                running[fuzzer] = (fuzzer.start(seconds), time.monotonic() + seconds + _GRACE_S)
+                limit = (seconds or _PINNED_LIMIT_S) + _GRACE_S
+                running[fuzzer] = (fuzzer.start(seconds), time.monotonic() + limit)
             for fuzzer, (process, deadline) in list(running.items()):
                 if time.monotonic() > deadline:
                     process.kill()
@@ -187,9 +220,10 @@ def main() -> int:
     start = time.monotonic()
     failed = 0
     rounds = -(-len(fuzzers) // options.jobs)
+    seconds = None if options.pinned else options.seconds
     try:
-        with tidy_end(rounds * (options.seconds + 2 * _GRACE_S)):
-            for fuzzer, code in _run(fuzzers, options.jobs, options.seconds):
+        with tidy_end(rounds * ((seconds or _PINNED_LIMIT_S) + 2 * _GRACE_S)):
+            for fuzzer, code in _run(fuzzers, options.jobs, seconds):
                 print(f"{'FAIL' if code else 'ok':<4}  {fuzzer.summary()}", flush=True)
                 if code:
                     failed += 1

@@ -70,7 +70,7 @@ def all_steps() -> list[Step]:
         Step("docs", "rustdoc, warnings are errors", 1, 480, [_cargo("doc", "--workspace", "--no-deps")], warnings_are_errors),
         Step("unit", "unit, property and doc tests of what needs no DPDK", 2, 900, _unit()),
         Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 600, [_cargo("test", *_packages(_DPDK))]),
-        Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz")]),
+        Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz", "--pinned")]),
         Step("deny", "licences, sources, duplicates, direction of dependencies", 2, 600, [_python("checks.deny")]),
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
         Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 300, [_python("checks.demo")]),
