@@ -1,10 +1,8 @@
 //! What a pair of gateways is tried out with when there is no long-haul link
 //! and no RNIC: a link emulator and RoCE hosts, both on DPDK ports.
 //!
-//! - [`wan`] is the impairment engine: rate, delay, jitter, loss, reordering,
-//!   duplication, corruption and outages. It does no IO and reads no clock, so
-//!   its tests run on virtual time. [`emulator`] is the program around it,
-//!   `lr2-wan`.
+//! - [`emulator`] is `lr2-wan`: the model of a bad link from the crate [`link`]
+//!   between two ports.
 //! - [`host`] is `lr2-host`: the model of an RNIC from the crate `rnic` on a
 //!   port, with a workload and measurements.
 
@@ -16,7 +14,6 @@ pub mod live;
 pub mod report;
 pub mod signals;
 pub mod units;
-pub mod wan;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use clap::Parser;
 use common::time::Span;
 
 use crate::units;
-use crate::wan::{
+use link::{
     Corruption, CorruptionScope, DirectionConfig, Invalid, LossModel, Outage, Reordering,
     wire_bytes,
 };

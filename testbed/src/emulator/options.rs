@@ -10,7 +10,7 @@ use super::link::{LinkOptions, frames_on_their_way};
 use crate::dpdk::{DpdkOptions, RING, SLACK};
 use crate::idle::IdlePolicy;
 use crate::units;
-use crate::wan::{DirectionConfig, Invalid};
+use link::{DirectionConfig, Invalid};
 
 /// Emulates a long, lossy link between two DPDK ports: a bump in the wire.
 ///

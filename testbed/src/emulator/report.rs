@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
 use crate::report::{Durations, Summary};
-use crate::wan::Counters;
+use link::Counters;
 
 /// How well the program kept time on a link.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use super::way::Way;
 use crate::idle::Idle;
 use crate::live::Live;
 use crate::signals;
-use crate::wan::{Direction, DirectionConfig};
+use link::{Direction, DirectionConfig};
 
 /// mbufs that no copy may take, so that reception never starves.
 const RESERVE: u32 = 512;

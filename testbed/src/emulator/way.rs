@@ -7,7 +7,7 @@ use dpdk_sys_wrapper::{Clock, Mbuf, RxQueue, TxQueue};
 
 use super::report::Punctuality;
 use crate::dpdk::BURST;
-use crate::wan::{Counters, Direction, Receipt};
+use link::{Counters, Direction, Receipt};
 
 /// Frames taken from a port before anything else gets its turn. They are
 /// thought to have arrived evenly since the last poll, so it is as many as can

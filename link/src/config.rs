@@ -7,7 +7,7 @@ use thiserror::Error;
 /// rate, no delay.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DirectionConfig {
-    /// Rate in bit/s on the wire, [overhead](super::FRAME_OVERHEAD) of each
+    /// Rate in bit/s on the wire, [overhead](crate::FRAME_OVERHEAD) of each
     /// frame included; `None` is unlimited.
     pub rate: Option<u64>,
     /// Wire bytes that may wait for the line, the frame on it included. What
@@ -124,7 +124,7 @@ impl LossModel {
 
 /// Stationary probability of the bad state. A chain that never moves stays in
 /// the good state, where it starts.
-pub(super) fn share_of_bad(to_bad: f64, to_good: f64) -> f64 {
+pub(crate) fn share_of_bad(to_bad: f64, to_good: f64) -> f64 {
     if to_bad + to_good > 0.0 { to_bad / (to_bad + to_good) } else { 0.0 }
 }
 

@@ -1,4 +1,7 @@
-//! An emulated link: two independent [`Direction`]s.
+//! A bad link: rate, queue, delay, jitter, loss at random and in bursts,
+//! reordering, duplication, corruption, outages. A link is two independent
+//! [`Direction`]s, whoever drives them: `lr2-wan` between DPDK ports, the
+//! simulator under virtual time. There is no IO, clock or thread in it.
 //!
 //! ```text
 //!            tail drop          random, listed,        propagation: delay,

@@ -18,7 +18,7 @@ pub const fn wire_bytes(len: usize) -> u64 {
 /// A FIFO served at a constant rate. Since every frame is served in turn, when
 /// its last bit leaves is known when it arrives, and the backlog is the time
 /// until the line is free.
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Bit/s; `None` is unlimited.
     rate: Option<u64>,
     limit: u64,

@@ -2,11 +2,11 @@
 
 use common::time::{Span, Time};
 
-use super::config::{LossModel, Outage, share_of_bad};
-use super::dice::Dice;
+use crate::config::{LossModel, Outage, share_of_bad};
+use crate::dice::Dice;
 
 /// Random loss, one step per frame on the line.
-pub(super) struct RandomLoss {
+pub(crate) struct RandomLoss {
     model: LossModel,
     bad: bool,
     dice: Dice,
@@ -40,7 +40,7 @@ impl RandomLoss {
 }
 
 /// Loss of listed frames, asked for in rising order.
-pub(super) struct ListedLoss {
+pub(crate) struct ListedLoss {
     /// Sorted so that the next one is last.
     left: Vec<u64>,
 }
@@ -64,7 +64,7 @@ impl ListedLoss {
 
 impl Outage {
     /// Whether the link is dead `since_start` of the emulation.
-    pub(super) fn covers(&self, since_start: Span) -> bool {
+    pub(crate) fn covers(&self, since_start: Span) -> bool {
         if since_start < self.start {
             return false;
         }
@@ -79,14 +79,14 @@ impl Outage {
 }
 
 /// Whether `outage` kills a frame whose last bit leaves at `at`.
-pub(super) fn in_outage(outage: Option<Outage>, start: Time, at: Time) -> bool {
+pub(crate) fn in_outage(outage: Option<Outage>, start: Time, at: Time) -> bool {
     outage.is_some_and(|o| o.covers(at.since(start)))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::dice::Purpose;
     use super::*;
+    use crate::dice::Purpose;
 
     const FRAMES: usize = 2_000_000;
 

@@ -3,10 +3,10 @@
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use super::kind::Kind;
+use crate::kind::Kind;
 
 /// A number of frames and of their bytes (as handed to the NIC, without
-/// [overhead](super::FRAME_OVERHEAD)).
+/// [overhead](crate::FRAME_OVERHEAD)).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Tally {
     /// Frames.
@@ -16,7 +16,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, bytes: usize) {
+    pub(crate) fn add(&mut self, bytes: usize) {
         self.frames += 1;
         self.bytes += bytes as u64;
     }
@@ -27,7 +27,7 @@ impl Tally {
 pub struct ByKind([Tally; Kind::ALL.len()]);
 
 impl ByKind {
-    pub(super) fn add(&mut self, kind: Kind, bytes: usize) {
+    pub(crate) fn add(&mut self, kind: Kind, bytes: usize) {
         self.0[kind as usize].add(bytes);
     }
 
@@ -95,7 +95,7 @@ impl LossReason {
 pub struct Lost([[u64; Kind::ALL.len()]; LossReason::ALL.len()]);
 
 impl Lost {
-    pub(super) fn add(&mut self, reason: LossReason, kind: Kind) {
+    pub(crate) fn add(&mut self, reason: LossReason, kind: Kind) {
         self.0[reason as usize][kind as usize] += 1;
     }
 

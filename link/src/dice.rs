@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 
 /// What a stream is used for.
 #[derive(Clone, Copy)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Loss,
     Corruption,
     Duplication,
@@ -17,7 +17,7 @@ pub(super) enum Purpose {
 const PURPOSES: u64 = 16;
 
 /// One stream of random numbers.
-pub(super) struct Dice(ChaCha8Rng);
+pub(crate) struct Dice(ChaCha8Rng);
 
 impl Dice {
     /// The stream for `purpose` of direction number `direction`.

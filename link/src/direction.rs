@@ -3,14 +3,14 @@
 use common::frame::{Frame, Pool};
 use common::time::{Span, Time};
 
-use super::config::{DirectionConfig, Invalid};
-use super::corrupt::corrupt;
-use super::counters::{Counters, LossReason};
-use super::dice::{Dice, Purpose};
-use super::kind::Kind;
-use super::line::{Line, wire_bytes};
-use super::loss::{ListedLoss, RandomLoss, in_outage};
-use super::transit::Transit;
+use crate::config::{DirectionConfig, Invalid};
+use crate::corrupt::corrupt;
+use crate::counters::{Counters, LossReason};
+use crate::dice::{Dice, Purpose};
+use crate::kind::Kind;
+use crate::line::{Line, wire_bytes};
+use crate::loss::{ListedLoss, RandomLoss, in_outage};
+use crate::transit::Transit;
 
 /// One direction of an emulated link. Frames go in by [`offer`](Self::offer)
 /// and come out by [`pop_due`](Self::pop_due), which must be called again at

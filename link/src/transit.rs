@@ -16,7 +16,7 @@ struct Entry<F> {
 
 /// A priority queue by due time. Almost all frames come in the order in which
 /// they leave; they take a plain FIFO, and only those that don't take a heap.
-pub(super) struct Transit<F> {
+pub(crate) struct Transit<F> {
     fifo: VecDeque<Entry<F>>,
     strays: BinaryHeap<Reverse<ByKey<F>>>,
 }

@@ -5,15 +5,15 @@ use core::ops::Range;
 use arrayvec::ArrayVec;
 use common::wire::{self, Roce};
 
-use super::config::{Corruption, CorruptionScope};
-use super::dice::Dice;
+use crate::config::{Corruption, CorruptionScope};
+use crate::dice::Dice;
 
 /// Most bits flipped in a frame.
 const MAX_BITS: usize = 8;
 const ETHERNET_HEADER: usize = 14;
 
 /// Flips bits of `frame` as `how` says; false if no byte of it may be hit.
-pub(super) fn corrupt(frame: &mut [u8], how: &Corruption, dice: &mut Dice) -> bool {
+pub(crate) fn corrupt(frame: &mut [u8], how: &Corruption, dice: &mut Dice) -> bool {
     let roce = match how.scope {
         CorruptionScope::Protected => wire::parse(frame).ok(),
         CorruptionScope::Every => None,

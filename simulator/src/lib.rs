@@ -1,0 +1,11 @@
+//! What a pair of gateways would buy on a link: a discrete-event simulator that
+//! drives the very same `switch`, `sentry`, `depot`, `rnic` and `link` crates as
+//! the product and its testbed, beside models of their peers.
+//!
+//! A [`scenario::Scenario`] and a [`scheme::Scheme`] give [`results::RunResult`],
+//! the same on every run and machine for the same seed.
+
+pub mod results;
+pub mod scenario;
+pub mod scheme;
+pub mod traffic;

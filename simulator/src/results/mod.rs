@@ -1,0 +1,96 @@
+//! What came out of a run.
+
+use common::time::{Span, Time};
+
+use crate::scheme::Scheme;
+use crate::traffic::FlowSpec;
+
+/// One run: one scheme, one seed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RunResult {
+    /// Who repaired.
+    pub scheme: Scheme,
+    /// The seed.
+    pub seed: u64,
+    /// Virtual time at the end: the last message done, or the limit.
+    pub end: Time,
+    /// Packets that arrived at a host, a switch or a gateway: a measure of how
+    /// much was simulated.
+    pub packet_events: u64,
+    /// The messages, as they were posted.
+    pub flows: Vec<FlowResult>,
+    /// The long-haul links, both directions and all of them together.
+    pub long_haul: LongHaulUse,
+    /// The hosts, together.
+    pub hosts: HostUse,
+    /// The gateways' pools, over time.
+    pub pools: Vec<PoolSample>,
+    /// Of each data packet that a long-haul link lost and that arrived later:
+    /// from its loss to its arrival at the host. Not sorted.
+    pub recoveries: Vec<Span>,
+}
+
+/// A message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowResult {
+    /// What was asked for.
+    pub spec: FlowSpec,
+    /// When it was posted.
+    pub posted: Time,
+    /// When its sender knew it complete; `None`: not within the limit, or its
+    /// queue pair failed.
+    pub completed: Option<Time>,
+    /// How long it would take alone on a network without loss: its bytes on the
+    /// slowest link of its path, and a round trip.
+    pub ideal: Span,
+    /// Whether it goes over a long-haul link.
+    pub is_long_haul: bool,
+}
+
+/// What crossed the long-haul links.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LongHaulUse {
+    /// bit/s of all of them in one direction.
+    pub rate: u64,
+    /// Bytes on the wire of data packets, in both directions, repeats and what
+    /// was then lost included.
+    pub data_bytes: u64,
+    /// Of these, of packets that had been on a long-haul link before.
+    pub repeated_bytes: u64,
+    /// Bytes on the wire of ACKs, NAKs, CNPs and control messages.
+    pub other_bytes: u64,
+    /// Data packets lost on a long-haul link.
+    pub lost_packets: u64,
+    /// Packets lost because a queue before it was full.
+    pub queue_drops: u64,
+}
+
+/// What the hosts did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HostUse {
+    /// Data packets sent, repeats included.
+    pub packets: u64,
+    /// Of these, repeats.
+    pub repeated: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// NAKs received.
+    pub naks: u64,
+    /// Congestion notification packets received.
+    pub cnps: u64,
+    /// Queue pairs that failed.
+    pub failed: u64,
+}
+
+/// What the gateways held at one moment: the fullest of them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PoolSample {
+    /// When.
+    pub at: Time,
+    /// Bytes in reordering pools.
+    pub reorder: u64,
+    /// Bytes in backup pools.
+    pub backup: u64,
+    /// Bytes in resend caches.
+    pub cache: u64,
+}

@@ -1,0 +1,276 @@
+//! What is simulated: the network, its hosts, what they send.
+//!
+//! Everything here is plain data, filled in and checked by whoever reads it
+//! from a file or a command line. What a scenario leaves open (`None`) follows
+//! from the rest when it is run.
+
+use common::time::Span;
+use link::LossModel;
+
+use crate::scheme::Scheme;
+
+/// A simulation, to be run once per scheme and seed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scenario {
+    /// A word for it, in tables and file names.
+    pub name: String,
+    /// A sentence on it, for the report.
+    pub about: String,
+    /// What to compare.
+    pub schemes: Vec<Scheme>,
+    /// Seeds of the runs; at least one. Figures are over all of them.
+    pub seeds: Vec<u64>,
+    /// Virtual time at which a run ends, done or not.
+    pub limit: Span,
+    /// How often pools are looked at.
+    pub sample_every: Span,
+    /// Who is connected with whom.
+    pub topology: Topology,
+    /// What joins the two sites.
+    pub long_haul: LongHaul,
+    /// The network within a site.
+    pub site: Site,
+    /// The hosts' RNICs.
+    pub nic: NicModel,
+    /// The gateways, and the switches of the peers.
+    pub gateway: GatewayModel,
+    /// What the hosts send, all of it at the same time.
+    pub traffic: Vec<Traffic>,
+}
+
+/// Who is connected with whom. There are two sites; hosts are numbered through,
+/// site 0 first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Topology {
+    /// A host at each end, its NIC plugged into the gateway.
+    Pair,
+    /// So many hosts at each end, behind one switch.
+    Dumbbell {
+        /// Hosts per site, at least 1.
+        hosts: u32,
+    },
+    /// Two leaf–spine fabrics. The spines of a site are joined to its border
+    /// switch, which has one gateway per long-haul link.
+    LeafSpine {
+        /// Leaf switches per site, at least 1.
+        leaves: u32,
+        /// Spine switches per site, at least 1.
+        spines: u32,
+        /// Hosts per leaf switch, at least 1.
+        hosts_per_leaf: u32,
+        /// Long-haul links between the sites, at least 1; a flow stays on one.
+        long_hauls: u32,
+    },
+}
+
+impl Topology {
+    /// Hosts per site.
+    pub const fn hosts_per_site(self) -> u32 {
+        match self {
+            Self::Pair => 1,
+            Self::Dumbbell { hosts } => hosts,
+            Self::LeafSpine { leaves, hosts_per_leaf, .. } => leaves * hosts_per_leaf,
+        }
+    }
+}
+
+/// The link between the sites; the same in both directions but for the loss.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LongHaul {
+    /// bit/s on the wire.
+    pub rate: u64,
+    /// Propagation delay, one way.
+    pub delay: Span,
+    /// Further delay per frame, uniform from zero; frames keep their order.
+    pub jitter: Span,
+    /// From site 0 to site 1.
+    pub loss: LossModel,
+    /// From site 1 to site 0.
+    pub loss_back: LossModel,
+    /// Both directions are dead for a time.
+    pub outage: Option<link::Outage>,
+}
+
+/// Switches and cables within a site.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Site {
+    /// bit/s of the cable between a host and its switch.
+    pub host_rate: u64,
+    /// bit/s between the switches of a site.
+    pub fabric_rate: u64,
+    /// Propagation delay of each cable.
+    pub delay: Span,
+    /// Random loss on each cable.
+    pub loss: f64,
+    /// Buffer of a switch in bytes.
+    pub buffer: u64,
+    /// Whether all ports of a switch share that buffer, or each has its part.
+    pub shared_buffer: bool,
+    /// Marking of the data queues; `None`: no marks.
+    pub ecn: Option<Ecn>,
+    /// Priority flow control; `None`: a full queue drops.
+    pub pfc: Option<Pfc>,
+}
+
+/// ECN marking by the length of the queue a frame joins (RED as in DCQCN's
+/// paper): never below `kmin`, always from `kmax` on, and with a probability
+/// that rises to `pmax` in between.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Ecn {
+    /// Bytes.
+    pub kmin: u64,
+    /// Bytes, not less than `kmin`.
+    pub kmax: u64,
+    /// 0 to 1.
+    pub pmax: f64,
+}
+
+/// Priority flow control, per ingress port (IEEE 802.1Qbb).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pfc {
+    /// Bytes buffered from one port at which it is told to stop.
+    pub xoff: u64,
+    /// Bytes at which it may go on; less than `xoff`.
+    pub xon: u64,
+}
+
+/// The hosts' RNICs.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NicModel {
+    /// Path MTU in bytes of payload: 256, 512, 1024, 2048 or 4096.
+    pub pmtu: u32,
+    /// Packets a queue pair may have unacknowledged; `None`: three bandwidth-delay
+    /// products of the longest path.
+    pub window: Option<u32>,
+    /// An ACK is requested at least every so many packets, at least 1.
+    pub ack_req_every: u32,
+    /// Retransmission timeout; `None`: four round trips, at least 1 ms.
+    pub timeout: Option<Span>,
+    /// Tries without progress before a queue pair fails; `None`: without end.
+    pub retries: Option<u8>,
+    /// How often [`Scheme::GbnReNak`] repeats a NAK.
+    pub re_nak: Span,
+    /// Congestion control; `None`: each NIC sends at its line rate.
+    pub dcqcn: Option<Dcqcn>,
+    /// Most packets that [`Scheme::Irn`] may have in flight and its bitmap
+    /// covers; `None`: one bandwidth-delay product of the longest path.
+    pub irn_cap: Option<u32>,
+}
+
+/// DCQCN (Zhu et al., SIGCOMM 2015); names as in the paper.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Dcqcn {
+    /// Gain of α, 0 to 1.
+    pub g: f64,
+    /// α decays each time this long has passed without a CNP.
+    pub alpha_timer: Span,
+    /// The rate timer: an increase each time this long has passed.
+    pub rate_timer: Span,
+    /// The byte counter: an increase each time so many bytes were sent.
+    pub byte_counter: u64,
+    /// F: events of each kind spent in fast recovery.
+    pub fast_recovery: u32,
+    /// Additive increase in bit/s.
+    pub r_ai: u64,
+    /// Hyper increase in bit/s.
+    pub r_hai: u64,
+    /// The rate is never less, bit/s.
+    pub min_rate: u64,
+    /// A receiver sends at most one CNP per queue pair in this time.
+    pub cnp_interval: Span,
+}
+
+impl Dcqcn {
+    /// The values of the paper, but for the interval of CNPs, which today's
+    /// NICs have at 4 µs.
+    pub const DEFAULT: Self = Self {
+        g: 1.0 / 256.0,
+        alpha_timer: Span::from_micros(55),
+        rate_timer: Span::from_micros(55),
+        byte_counter: 10 << 20,
+        fast_recovery: 5,
+        r_ai: 40_000_000,
+        r_hai: 200_000_000,
+        min_rate: 10_000_000,
+        cnp_interval: Span::from_micros(4),
+    };
+}
+
+/// The boxes at the ends of the long-haul link.
+#[derive(Clone, PartialEq, Debug)]
+pub struct GatewayModel {
+    /// Reordering pools of a gateway, bytes; `None`: enough.
+    pub reorder: Option<u64>,
+    /// Backup pools of a gateway, bytes; `None`: enough.
+    pub backup: Option<u64>,
+    /// Resend caches of a gateway, bytes; `None`: enough.
+    pub cache: Option<u64>,
+    /// Reordering pool of [`Scheme::Lr2Paper`], bytes.
+    pub paper_reorder: u64,
+    /// Backup pool of [`Scheme::Lr2Paper`], bytes.
+    pub paper_backup: u64,
+    /// Buffer of each switch of [`Scheme::NetRt`], bytes.
+    pub netrt_buffer: u64,
+    /// What a queue at a gateway's port may hold, bytes.
+    pub queue: u64,
+}
+
+/// What hosts send.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Traffic {
+    /// One message at time zero, from each of so many hosts of site 0 to its
+    /// counterpart in site 1.
+    Long {
+        /// Bytes of each.
+        bytes: u64,
+        /// How many of them; more than there are hosts share the hosts.
+        flows: u32,
+    },
+    /// Messages of random size at random times.
+    Poisson {
+        /// Their sizes.
+        sizes: SizeDistribution,
+        /// Offered load. Between the sites: as a share of all long-haul links,
+        /// each direction that is used; within a site: of each host's link.
+        load: f64,
+        /// How many messages in all.
+        flows: u32,
+        /// Where they go.
+        scope: Scope,
+    },
+    /// What a synchronised collective does: `flows` messages at once from
+    /// different hosts of site 0 to different hosts of site 1, and the next
+    /// round `gap` after the last has ended.
+    Rounds {
+        /// Messages per round.
+        flows: u32,
+        /// Bytes of each.
+        bytes: u64,
+        /// How many rounds.
+        rounds: u32,
+        /// Time between the end of a round and the next.
+        gap: Span,
+    },
+    /// A list of messages.
+    Trace(Vec<crate::traffic::FlowSpec>),
+}
+
+/// Between which hosts random messages go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// From site 0 to site 1.
+    Forward,
+    /// Between the sites, either way.
+    Between,
+    /// Within each of the sites.
+    Within,
+}
+
+/// Message sizes: a cumulative distribution, linear between its points.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SizeDistribution {
+    /// A word for it.
+    pub name: String,
+    /// (bytes, cumulative share from 0 to 1), both rising, the last share 1.
+    pub points: Vec<(f64, f64)>,
+}
