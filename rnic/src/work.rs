@@ -3,7 +3,7 @@
 use common::time::{Span, Time};
 
 /// A QP of a NIC: the value that [`Nic::add_qp`](crate::Nic::add_qp) gave.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct QpId(pub(crate) u32);
 
 impl QpId {

@@ -5,7 +5,14 @@
 //! A [`scenario::Scenario`] and a [`scheme::Scheme`] give [`results::RunResult`],
 //! the same on every run and machine for the same seed.
 
+pub mod engine;
+pub mod frame;
+pub mod net;
+pub mod node;
 pub mod results;
+pub mod run;
 pub mod scenario;
 pub mod scheme;
+mod schemes;
+pub mod topology;
 pub mod traffic;

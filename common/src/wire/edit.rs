@@ -1,9 +1,11 @@
-//! The one change that a gateway makes to a packet of the hosts.
+//! The changes that boxes make to packets of the hosts.
 
 use super::{BTH_LEN, ICRC_LEN, Roce, be16, icrc, icrc_ok};
 
 /// AckReq in the ninth byte of the BTH.
 const ACK_REQ: u8 = 0x80;
+/// Offset of the checksum in an IPv4 header.
+const IPV4_CHECKSUM: usize = 10;
 /// Offset of the checksum in a UDP header.
 const UDP_CHECKSUM: usize = 6;
 
@@ -40,6 +42,26 @@ pub fn request_ack(frame: &mut [u8], roce: &Roce) -> bool {
     true
 }
 
+/// Marks a RoCE frame as having met congestion (ECN field 11, RFC 3168). The
+/// IPv4 header checksum is patched; the ICRC does not cover the field.
+pub fn mark_congestion(frame: &mut [u8], roce: &Roce) {
+    const CE: u8 = 3;
+    let l3 = usize::from(roce.l3);
+    if frame[l3] >> 4 != 4 {
+        // The traffic class lies across the first two bytes.
+        frame[l3 + 1] |= CE << 4;
+        return;
+    }
+    let old = be16(frame, l3);
+    frame[l3 + 1] |= CE;
+    let checksum = l3 + IPV4_CHECKSUM;
+    // RFC 1624, equation 3.
+    let sum = u32::from(!be16(frame, checksum)) + u32::from(!old) + u32::from(be16(frame, l3));
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +88,26 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_mark_is_seen_and_the_sums_stay_right(v4 in any::<bool>(), tos: u8, id: u16) {
+            let ip = |last: u8| -> IpAddr {
+                if v4 { [10, 0, 0, last].into() } else { [0xfd00, 0, 0, 0, 0, 0, 0, last.into()].into() }
+            };
+            let mut headers = Headers::new([2; 6], [4; 6], Vlans::new(0, 0), ip(1), ip(2), 0xc001, tos, 64);
+            headers.set_ip_id(id);
+            let mut frame = vec![0; headers.frame_len(64)];
+            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, 9, Psn::new(5)), &mut frame, |body| body.fill(3));
+            let roce = parse(&frame).unwrap();
+            mark_congestion(&mut frame, &roce);
+            let after = parse(&frame).unwrap();
+            prop_assert_eq!(after, Roce { ecn: 3, ..roce });
+            prop_assert!(icrc_ok(&frame, &after));
+            headers.set_tos(tos | 3);
+            let mut anew = vec![0; frame.len()];
+            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, 9, Psn::new(5)), &mut anew, |body| body.fill(3));
+            prop_assert_eq!(frame, anew);
+        }
+
         #[test]
         fn only_the_bit_and_the_sums_change(
             v4 in any::<bool>(), len in (0usize..300).prop_map(|n| n * 4), fill: u8, with_checksum: bool, psn in 0..Psn::MODULUS,

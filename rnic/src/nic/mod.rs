@@ -34,6 +34,7 @@ pub struct Nic {
     ready: VecDeque<u32>,
     timers: Timers,
     pacer: Pacer,
+    paused: bool,
     completions: VecDeque<Completion>,
     received: VecDeque<Received>,
     stats: PortStats,
@@ -46,6 +47,7 @@ impl Nic {
             ip: config.ip.into(),
             pacer: Pacer::new(config.rate, config.pacing_slack),
             config,
+            paused: false,
             qps: Vec::new(),
             by_qpn: HashMap::default(),
             answering: VecDeque::new(),
@@ -217,8 +219,14 @@ impl Nic {
     /// It may turn out that there was nothing to do.
     pub fn next_deadline(&self) -> Option<Time> {
         let waiting = !self.answering.is_empty() || !self.ready.is_empty();
-        let port = waiting.then(|| self.pacer.free_at());
+        let port = (waiting && !self.paused).then(|| self.pacer.free_at());
         [port, self.timers.next()].into_iter().flatten().min()
+    }
+
+    /// The port has been told by priority flow control to stop, or to go on
+    /// (IEEE 802.1Qbb). While it is stopped nothing leaves; timers go on.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
     }
 
     /// The next frame, if one may leave now: ACKs, NAKs and answers to atomics
@@ -227,7 +235,7 @@ impl Nic {
     /// they were decided on, so an ACK may have to wait for READ data. `None`
     /// also if `pool` has none to give; then everything stays as it is.
     pub fn poll_transmit<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<P::Frame> {
-        if !self.pacer.is_free(now) {
+        if self.paused || !self.pacer.is_free(now) {
             return None;
         }
         let frame = match self.transmit_answer(pool) {
