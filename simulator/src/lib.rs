@@ -9,6 +9,7 @@ pub mod engine;
 pub mod frame;
 pub mod net;
 pub mod node;
+pub mod peers;
 pub mod results;
 pub mod run;
 pub mod scenario;

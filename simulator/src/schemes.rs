@@ -5,6 +5,7 @@ use rnic::{QpConfig, RetryLimit, SecondNak};
 use switch::{Config, Recovery, Tuning};
 
 use crate::node::Inside;
+use crate::peers::paper::Paper;
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 use crate::topology::Path;
@@ -14,21 +15,38 @@ const PLENTY: u64 = 1 << 40;
 
 /// What is in gateway `number`.
 pub fn inside(scenario: &Scenario, scheme: Scheme, number: u32) -> Inside {
-    let recovery = match scheme {
-        Scheme::Lr2 => Recovery::Lr2,
-        Scheme::Cached => Recovery::Cached,
-        _ => return Inside::Wire,
-    };
     let gateway = &scenario.gateway;
-    let rtt = Path::longest(scenario, true).rtt;
+    let pools = [gateway.reorder, gateway.backup, gateway.cache].map(|p| p.unwrap_or(PLENTY));
+    match scheme {
+        Scheme::Lr2 => product(scenario, Recovery::Lr2, pools, number),
+        Scheme::Cached => product(scenario, Recovery::Cached, pools, number),
+        // A switch that keeps what it sent and one that puts it in order are
+        // what `cached` is, but for the size of their memory.
+        Scheme::NetRt => product(scenario, Recovery::Cached, [gateway.netrt_buffer; 3], number),
+        Scheme::Lr2Paper => {
+            let all = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
+            let between = scenario.long_haul.delay * 2;
+            // Half of what isn't long-haul lies at either end.
+            let local = (all - between).scale(1, 2);
+            let (reorder, backup) = (gateway.paper_reorder, gateway.paper_backup);
+            Inside::Paper(Box::new(Paper::new(reorder, backup, local)))
+        }
+        Scheme::Slr => Inside::Slr(Box::default()),
+        _ => Inside::Wire,
+    }
+}
+
+fn product(scenario: &Scenario, recovery: Recovery, pools: [u64; 3], number: u32) -> Inside {
+    let [reorder_pool_bytes, backup_pool_bytes, resend_cache_bytes] = pools;
+    let rtt_guess = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
     Inside::Product(Box::new(switch::Switch::new(Config {
-        reorder_pool_bytes: gateway.reorder.unwrap_or(PLENTY),
+        reorder_pool_bytes,
         reorder_pool_frames: PLENTY,
-        backup_pool_bytes: gateway.backup.unwrap_or(PLENTY),
+        backup_pool_bytes,
         backup_pool_frames: PLENTY,
-        resend_cache_bytes: gateway.cache.unwrap_or(PLENTY),
+        resend_cache_bytes,
         resend_cache_frames: PLENTY,
-        tuning: Tuning { rtt_guess: rtt, ..Tuning::default() },
+        tuning: Tuning { rtt_guess, ..Tuning::default() },
         ..Config::lab(recovery, number + 1, 1)
     })))
 }
@@ -45,7 +63,7 @@ pub fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConf
         pmtu: nic.pmtu,
         window,
         ack_req_every: nic.ack_req_every.min(window.div_ceil(2)),
-        timeout: nic.timeout.unwrap_or((path.rtt * 4).max(Span::from_millis(1))),
+        timeout: nic.timeout.unwrap_or((path.rtt(nic.pmtu) * 4).max(Span::from_millis(1))),
         retry: nic.retries.map_or(RetryLimit::Infinite, RetryLimit::Count),
         ..base
     };

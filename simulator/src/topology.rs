@@ -55,9 +55,9 @@ fn host_of(addr: Addr) -> u32 {
     }
 }
 
-/// Bytes on the wire of a full data packet.
-pub fn packet_wire_bytes(pmtu: u32) -> u64 {
-    wire_bytes((u64::from(pmtu) + HEADERS) as usize)
+/// Bytes on the wire of a data packet, without RETH.
+pub const fn packet_wire_bytes(payload: u64) -> u64 {
+    wire_bytes((payload + HEADERS) as usize)
 }
 
 /// A path from host to host, alone on it.
@@ -65,8 +65,11 @@ pub fn packet_wire_bytes(pmtu: u32) -> u64 {
 pub struct Path {
     /// bit/s of its slowest cable.
     pub rate: u64,
-    /// A full data packet there and its ACK back.
-    pub rtt: Span,
+    /// Propagation there and back.
+    propagation: Span,
+    /// What each byte takes on all its cables, one after the other, in
+    /// picoseconds.
+    per_byte_ps: u64,
 }
 
 impl Path {
@@ -84,38 +87,42 @@ impl Path {
             (Topology::LeafSpine { .. }, true) => vec![host, fabric, fabric, border],
         };
         let middle = (scenario.long_haul.rate, scenario.long_haul.delay);
-        let cables = half.iter().chain(long_haul.then_some(&middle)).chain(&half);
-        let data = packet_wire_bytes(scenario.nic.pmtu);
-        let mut path = Self { rate: u64::MAX, rtt: Span::ZERO };
-        for &(rate, delay) in cables {
+        let mut path = Self { rate: u64::MAX, propagation: Span::ZERO, per_byte_ps: 0 };
+        for &(rate, delay) in half.iter().chain(long_haul.then_some(&middle)).chain(&half) {
             path.rate = path.rate.min(rate);
-            path.rtt = path.rtt + delay * 2 + serialization(data, rate) + serialization(wire_bytes(ACK), rate);
+            path.propagation = path.propagation + delay * 2;
+            path.per_byte_ps += 8_000_000_000_000 / rate;
         }
         path
     }
 
+    /// A data packet with `payload` bytes there and its ACK back.
+    fn round_trip(&self, payload: u64) -> Span {
+        let bytes = packet_wire_bytes(payload) + wire_bytes(ACK);
+        self.propagation + Span::from_nanos(bytes * self.per_byte_ps / 1_000)
+    }
+
+    /// A full data packet there and its ACK back.
+    pub fn rtt(&self, pmtu: u32) -> Span {
+        self.round_trip(pmtu.into())
+    }
+
     /// Packets of `pmtu` that fill it.
     pub fn packets(&self, pmtu: u32) -> u64 {
-        let bits = u128::from(self.rate) * u128::from(self.rtt.as_nanos()) / 1_000_000_000;
-        (bits / 8) as u64 / packet_wire_bytes(pmtu) + 1
+        let bits = u128::from(self.rate) * u128::from(self.rtt(pmtu).as_nanos()) / 1_000_000_000;
+        (bits / 8) as u64 / packet_wire_bytes(pmtu.into()) + 1
     }
 
-    /// How long a message of `bytes` takes alone.
+    /// How long a message of `bytes` takes alone: all but its last packet on
+    /// the slowest cable, and the round trip of that.
     pub fn ideal(&self, bytes: u64, pmtu: u32) -> Span {
-        let packets = bytes.div_ceil(u64::from(pmtu)).max(1);
-        let overhead = packet_wire_bytes(pmtu) - u64::from(pmtu);
-        // Its last packet is part of the round trip.
-        let before = (packets - 1) * (u64::from(pmtu) + overhead);
-        serialization(before, self.rate) + self.rtt
+        let pmtu = u64::from(pmtu);
+        let full = bytes.div_ceil(pmtu).max(1) - 1;
+        let before = Span::from_nanos(full * packet_wire_bytes(pmtu) * 8);
+        before.scale(1_000_000_000, self.rate) + self.round_trip(bytes - full * pmtu)
     }
 }
 
-/// How long `bytes` on the wire take at `rate` bit/s.
-fn serialization(bytes: u64, rate: u64) -> Span {
-    Span::from_nanos(bytes * 8).scale(1_000_000_000, rate)
-}
-
-/// A port that is not joined yet: its node and number, and its rate.
 struct Builder<'s> {
     scenario: &'s Scenario,
     scheme: Scheme,
@@ -303,7 +310,8 @@ pub fn build(scenario: &Scenario, scheme: Scheme, seed: u64) -> Network {
     let mut builder = Builder { scenario, scheme, seed, network };
     let rate = scenario.site.host_rate;
     for host in 0..2 * hosts_per_site {
-        let config = NicConfig { rate: Some(rate), ..NicConfig::new(host_mac(host), host_ip(host)) };
+        let config =
+            NicConfig { rate: Some(rate), ..NicConfig::new(host_mac(host), host_ip(host)) };
         builder.add(Node::Host(Box::new(Host::new(Nic::new(config), rate))), 1);
     }
     let sites = [0..hosts_per_site, hosts_per_site..2 * hosts_per_site];

@@ -9,8 +9,22 @@ pub type Actor = usize;
 /// When each actor has something to do next. Among equals the lowest number
 /// comes first, so that a run is the same every time.
 pub struct Agenda {
-    queue: QuaternaryHeapOfIndices<Actor, (Time, Actor)>,
+    queue: QuaternaryHeapOfIndices<Actor, Turn>,
     due: Vec<Time>,
+}
+
+/// Time and actor, in one number because that compares faster.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn(u128);
+
+impl Turn {
+    const fn new(due: Time, actor: Actor) -> Self {
+        Self((due.as_nanos() as u128) << 64 | actor as u128)
+    }
+
+    const fn get(self) -> (Time, Actor) {
+        (Time::from_nanos((self.0 >> 64) as u64), self.0 as u64 as Actor)
+    }
 }
 
 impl Agenda {
@@ -32,13 +46,13 @@ impl Agenda {
         if due == Time::NEVER {
             self.queue.remove(&actor);
         } else {
-            self.queue.update_key_or_push(&actor, (due, actor));
+            self.queue.update_key_or_push(&actor, Turn::new(due, actor));
         }
     }
 
     /// Whose turn is next, and when.
     pub fn next(&self) -> Option<(Time, Actor)> {
-        self.queue.peek().map(|(_, key)| *key)
+        self.queue.peek().map(|(_, turn)| turn.get())
     }
 }
 

@@ -9,6 +9,8 @@ use common::time::Time;
 use super::Outbox;
 use crate::frame::{SimFrame, SimPool};
 use crate::net::{Departure, Pause, Port, Priority};
+use crate::peers::paper::Paper;
+use crate::peers::slr::Slr;
 
 /// Number of the port towards the hosts.
 pub const LAN: usize = 0;
@@ -24,6 +26,10 @@ pub enum Inside {
     Wire,
     /// What the product does.
     Product(Box<switch::Switch<SimFrame>>),
+    /// LR2 as published.
+    Paper(Box<Paper>),
+    /// Feedback near the sender.
+    Slr(Box<Slr>),
 }
 
 /// What a gateway holds, in bytes.
@@ -69,6 +75,8 @@ impl Gateway {
                 burst.push(frame);
                 switch.burst(side, &mut burst, now, &mut SimPool, &mut self.egress);
             }
+            Inside::Paper(paper) => paper.receive(side, frame, now, &mut self.egress),
+            Inside::Slr(slr) => slr.receive(side, frame, &mut self.egress),
         }
     }
 
@@ -77,10 +85,12 @@ impl Gateway {
     }
 
     pub(super) fn serve(&mut self, now: Time, out: &mut Outbox) {
-        if let Inside::Product(switch) = &mut self.inside
-            && switch.next_deadline() <= now
-        {
-            switch.timers(now, TIMERS, &mut SimPool, &mut self.egress);
+        match &mut self.inside {
+            Inside::Product(switch) if switch.next_deadline() <= now => {
+                switch.timers(now, TIMERS, &mut SimPool, &mut self.egress);
+            }
+            Inside::Paper(paper) => paper.timers(now, &mut self.egress),
+            Inside::Product(_) | Inside::Slr(_) | Inside::Wire => {}
         }
         for (port, egress) in self.egress.ports.iter_mut().enumerate() {
             while let Some((frame, _, _, sent)) = egress.pop(now) {
@@ -91,8 +101,9 @@ impl Gateway {
 
     pub(super) fn next(&self) -> Time {
         let inside = match &self.inside {
-            Inside::Wire => Time::NEVER,
+            Inside::Wire | Inside::Slr(_) => Time::NEVER,
             Inside::Product(switch) => switch.next_deadline(),
+            Inside::Paper(paper) => paper.next(),
         };
         let [lan, wan] = &self.egress.ports;
         inside.min(lan.next()).min(wan.next())
@@ -101,7 +112,11 @@ impl Gateway {
     /// What it holds now.
     pub fn held(&mut self, now: Time) -> Held {
         match &mut self.inside {
-            Inside::Wire => Held::default(),
+            Inside::Wire | Inside::Slr(_) => Held::default(),
+            Inside::Paper(paper) => {
+                let (reorder, backup) = paper.held();
+                Held { reorder, backup, cache: 0 }
+            }
             Inside::Product(switch) => {
                 switch.housekeeping(now, &mut SimPool, &mut self.egress);
                 let counters = switch.counters();

@@ -155,7 +155,8 @@ impl Run<'_> {
     }
 
     fn sample(&mut self) {
-        let mut sample = PoolSample { at: Time::ZERO + self.now.since(START), ..PoolSample::default() };
+        let mut sample =
+            PoolSample { at: Time::ZERO + self.now.since(START), ..PoolSample::default() };
         for &number in &self.network.gateways {
             let Node::Gateway(gateway) = &mut self.network.nodes[number] else { continue };
             let held = gateway.held(self.now);

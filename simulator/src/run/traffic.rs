@@ -112,7 +112,11 @@ impl<'s> Posting<'s> {
     }
 
     /// Posts one message that is due, and tells at which host.
-    pub(super) fn post(&mut self, network: &mut Network, now: Time) -> Result<Option<usize>, String> {
+    pub(super) fn post(
+        &mut self,
+        network: &mut Network,
+        now: Time,
+    ) -> Result<Option<usize>, String> {
         let Some(&Reverse((at, number))) = self.due.peek() else { return Ok(None) };
         if at > now {
             return Ok(None);
@@ -129,7 +133,9 @@ impl<'s> Posting<'s> {
         flow.qp = qp;
         flow.left = bytes.div_ceil(LONGEST).max(1);
         let mut left = bytes;
-        let Node::Host(host) = &mut network.nodes[src as usize] else { unreachable!("hosts come first") };
+        let Node::Host(host) = &mut network.nodes[src as usize] else {
+            unreachable!("hosts come first")
+        };
         for _ in 0..flow.left {
             let len = left.min(LONGEST);
             left -= len;
