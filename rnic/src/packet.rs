@@ -9,10 +9,14 @@ use crate::content::Content;
 
 /// The extension header of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Extension {
+pub enum Extension {
+    /// There is none.
     None,
+    /// Of a WRITE or READ.
     Reth(Reth),
+    /// Of an atomic.
     Atomic(AtomicEth),
+    /// Of an ACK, NAK or READ data.
     Aeth(Aeth),
     /// And the value that the atomic found.
     AtomicAck(Aeth, u64),
@@ -20,22 +24,28 @@ pub(crate) enum Extension {
 
 /// Payload: a part of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Payload {
-    pub(crate) content: Content,
+pub struct Payload {
+    /// The message.
+    pub content: Content,
     /// Where in the message it begins.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Its length.
-    pub(crate) len: usize,
+    pub len: usize,
 }
 
 /// A packet of either side.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Packet {
-    pub(crate) opcode: Opcode,
-    pub(crate) psn: Psn,
-    pub(crate) ack_req: bool,
-    pub(crate) extension: Extension,
-    pub(crate) payload: Option<Payload>,
+pub struct Packet {
+    /// What it is.
+    pub opcode: Opcode,
+    /// Its sequence number.
+    pub psn: Psn,
+    /// It asks for an ACK.
+    pub ack_req: bool,
+    /// What follows the BTH.
+    pub extension: Extension,
+    /// What follows that; `None`: nothing.
+    pub payload: Option<Payload>,
 }
 
 impl Extension {
@@ -67,12 +77,12 @@ impl Extension {
 
 impl Packet {
     /// Bytes of payload.
-    pub(crate) fn payload_len(&self) -> usize {
+    pub fn payload_len(&self) -> usize {
         self.payload.as_ref().map_or(0, |payload| payload.len)
     }
 
     /// The frame, if `pool` has one.
-    pub(crate) fn emit<P: Pool>(
+    pub fn emit<P: Pool>(
         &self,
         headers: &Headers,
         dest_qpn: u32,

@@ -97,6 +97,8 @@ pub struct RequesterStats {
     pub implied_naks_ignored: u64,
     /// Of the responses, those behind what was already acknowledged.
     pub stale: u64,
+    /// Congestion notification packets received.
+    pub cnps: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Bytes fetched by READs that are not those of the peer's memory. Not
@@ -143,6 +145,7 @@ additive!(RequesterStats {
     implied_naks,
     implied_naks_ignored,
     stale,
+    cnps,
     timeouts,
     corrupt_bytes,
     corrupt_messages,
@@ -195,6 +198,9 @@ pub struct ResponderStats {
     pub atomics_repeated: u64,
     /// Requests refused with another NAK; each ends the QP.
     pub refused: u64,
+    /// Congestion notification packets sent, those for marked READ data that
+    /// this side has received among them.
+    pub cnps: u64,
     /// Sum, over the packets accepted, of the number of accepted packets that
     /// no ACK or NAK covered right afterwards.
     pub ack_lag_sum: u64,
@@ -227,6 +233,7 @@ additive!(ResponderStats {
     atomics,
     atomics_repeated,
     refused,
+    cnps,
     ack_lag_sum,
 });
 

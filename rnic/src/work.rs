@@ -7,6 +7,12 @@ use common::time::{Span, Time};
 pub struct QpId(pub(crate) u32);
 
 impl QpId {
+    /// The QP that was added after `index` others, for whoever models another
+    /// NIC with the same interface.
+    pub const fn new(index: u32) -> Self {
+        Self(index)
+    }
+
     /// Position among the QPs of the NIC, in the order they were added, from 0.
     pub const fn index(self) -> usize {
         self.0 as usize

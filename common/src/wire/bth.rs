@@ -11,6 +11,8 @@ pub const DEFAULT_PKEY: u16 = 0xffff;
 const SOLICITED: u8 = 0x80;
 /// Bit of the first flags byte: path migration state.
 pub(super) const MIGRATED: u8 = 0x40;
+/// Bit of the byte before the destination QPN: congestion on the way back.
+pub(super) const BECN: u8 = 0x40;
 /// Bit of the byte before the PSN: the responder is to acknowledge.
 pub(super) const ACK_REQ: u8 = 0x80;
 

@@ -2,10 +2,11 @@
 
 use core::net::IpAddr;
 
-use super::bth::MIGRATED;
+use super::bth::{BECN, MIGRATED};
 use super::ether::{C_TAG, ETHER_LEN, IPV4, IPV6, MAX_TAGS, TAG_LEN};
 use super::{
-    Addr, Aeth, BTH_LEN, Bth, ICRC_LEN, MacAddr, Opcode, ROCE_PORT, Roce, Vlans, be16, icrc,
+    Addr, Aeth, BTH_LEN, Bth, CNP_LEN, ICRC_LEN, MacAddr, Opcode, ROCE_PORT, Roce, Vlans, be16,
+    icrc,
 };
 use crate::psn::Psn;
 
@@ -286,6 +287,18 @@ impl Headers {
         self.emit(&Bth::new(Opcode::ACK, dest_qpn, psn), out, |body| {
             body.copy_from_slice(&aeth.to_bytes());
         });
+    }
+
+    /// A congestion notification packet with these headers, of PSN 0; its
+    /// length is `frame_len(CNP_LEN)`.
+    ///
+    /// # Panics
+    /// If `out` has another length.
+    pub fn emit_cnp(&self, dest_qpn: u32, out: &mut [u8]) {
+        assert_eq!(out.len(), self.frame_len(CNP_LEN), "the length of a CNP");
+        self.emit(&Bth::new(Opcode::CNP, dest_qpn, Psn::new(0)), out, |body| body.fill(0));
+        // The ICRC takes this byte for ones, whatever it is.
+        out[self.len() + 4] |= BECN;
     }
 }
 

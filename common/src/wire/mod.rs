@@ -46,6 +46,10 @@ pub const BTH_LEN: usize = 12;
 /// Length of the ICRC that closes every packet, in bytes.
 pub const ICRC_LEN: usize = 4;
 
+/// Bytes between BTH and ICRC of a congestion notification packet, all zero
+/// (A17).
+pub const CNP_LEN: usize = 16;
+
 /// How many PSNs a RDMA READ request of `len` bytes takes: one for each packet
 /// of its response, and one for an empty response (9.7). A `pmtu` of 0
 /// counts as 1.

@@ -188,6 +188,7 @@ impl Run<'_> {
                     hosts.repeated += requester.retransmitted;
                     hosts.timeouts += requester.timeouts;
                     hosts.naks += requester.naks;
+                    hosts.cnps += requester.cnps;
                 }
                 Node::Switch(switch) => long_haul.queue_drops += switch.drops,
                 Node::Gateway(gateway) => long_haul.queue_drops += gateway.drops(),
