@@ -6,7 +6,7 @@ mod support;
 use common::time::Span;
 use link::LossModel;
 use simulator::results::RunResult;
-use simulator::run::run;
+use simulator::run::run_flows;
 use simulator::scenario::{Scenario, Topology};
 use simulator::scheme::Scheme;
 use simulator::traffic::FlowSpec;
@@ -16,7 +16,7 @@ const FABRIC: Topology =
     Topology::LeafSpine { leaves: 2, spines: 2, hosts_per_leaf: 2, long_hauls: 2 };
 
 fn play(scenario: &Scenario, scheme: Scheme, seed: u64, flows: &[FlowSpec]) -> RunResult {
-    run(scenario, scheme, seed, flows).expect("it can be set up")
+    run_flows(scenario, scheme, seed, flows).expect("it can be set up")
 }
 
 /// Messages between all sites of a fabric with two leaves of two hosts each.

@@ -1,14 +1,14 @@
 //! A run: one scenario, one scheme, one seed.
 
 mod ledger;
-mod traffic;
+mod posting;
 
 use common::frame::Frame;
 use common::time::Time;
 use common::wire::parse;
 
 use self::ledger::Ledger;
-use self::traffic::Posting;
+use self::posting::Posting;
 use crate::engine::Agenda;
 use crate::net::Departure;
 use crate::node::{Node, Outbox};
@@ -16,16 +16,25 @@ use crate::results::{HostUse, PoolSample, RunResult};
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 use crate::topology::{self, Network};
-use crate::traffic::FlowSpec;
+use crate::traffic::{self, FlowSpec};
 
 /// Virtual time at which a run begins: what looks back finds something there.
 const START: Time = Time::from_nanos(1_000_000_000);
+
+/// Runs `scenario`; what is sent, and when, follows from `seed` and is the same
+/// for every scheme.
+///
+/// # Errors
+/// If a queue pair cannot be set up as the scenario says.
+pub fn run(scenario: &Scenario, scheme: Scheme, seed: u64) -> Result<RunResult, String> {
+    run_flows(scenario, scheme, seed, &traffic::expand(scenario, seed))
+}
 
 /// Runs `flows`, sorted by their start, over the network of `scenario`.
 ///
 /// # Errors
 /// If a queue pair cannot be set up as the scenario says.
-pub fn run(
+pub fn run_flows(
     scenario: &Scenario,
     scheme: Scheme,
     seed: u64,
