@@ -199,6 +199,12 @@ pub struct QpConfig {
     pub rnr_retry: RetryLimit,
     /// What a second NAK does.
     pub second_nak: SecondNak,
+    /// The RNIC of LR2 as published, which no vendor makes: a NAK with the bit
+    /// of [`has_switch_bit`](common::wire::has_switch_bit) is a switch's. It
+    /// acknowledges nothing, takes no try and is always obeyed: everything from
+    /// its PSN on is sent again with the same bit, which tells a switch those
+    /// repeats from others. `false`: the bit is neither looked at nor set.
+    pub knows_switch_nak: bool,
     /// READs and atomics that may be on their way at a time, up to 128; more
     /// wait, and what is posted behind them too. As many the responder keeps
     /// for duplicates: not less than the peer's number. 0: the QP does
@@ -260,6 +266,7 @@ impl QpConfig {
             dcqcn: None,
             receive_queue: None,
             second_nak: SecondNak::IgnoreUntilAck,
+            knows_switch_nak: false,
             re_nak: None,
             local_region: Region::DEFAULT,
             remote_region: Region::DEFAULT,

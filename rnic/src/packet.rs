@@ -42,6 +42,8 @@ pub struct Packet {
     pub psn: Psn,
     /// It asks for an ACK.
     pub ack_req: bool,
+    /// It has the bit of [`common::wire::has_switch_bit`].
+    pub switch_bit: bool,
     /// What follows the BTH.
     pub extension: Extension,
     /// What follows that; `None`: nothing.
@@ -84,7 +86,7 @@ impl Packet {
     /// The frame, if `pool` has one.
     pub fn emit<P: Pool>(
         &self,
-        headers: &Headers,
+        headers: &mut Headers,
         dest_qpn: u32,
         pool: &mut P,
     ) -> Option<P::Frame> {
@@ -97,6 +99,7 @@ impl Packet {
             ack_req: self.ack_req,
             ..Bth::new(self.opcode, dest_qpn, self.psn)
         };
+        headers.set_switch_bit(self.switch_bit);
         headers.emit(&bth, frame.bytes_mut(), |body| {
             let (header, body) = body.split_at_mut(ext);
             self.extension.emit(header);

@@ -81,6 +81,9 @@ pub struct RequesterStats {
     pub naks: u64,
     /// Of these, NAKs ignored because an earlier one was being obeyed.
     pub naks_ignored: u64,
+    /// Of these, NAKs of a switch, where
+    /// [they are known](crate::QpConfig::knows_switch_nak).
+    pub switch_naks: u64,
     /// RNR NAKs received.
     pub rnr_naks: u64,
     /// Packets of READ responses received.
@@ -139,6 +142,7 @@ additive!(RequesterStats {
     acks,
     naks,
     naks_ignored,
+    switch_naks,
     rnr_naks,
     read_responses,
     atomic_acks,

@@ -75,6 +75,7 @@ pub fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConf
             retry: RetryLimit::Infinite,
             ..qp
         },
+        Scheme::Lr2Paper | Scheme::Slr => QpConfig { knows_switch_nak: true, ..qp },
         _ => qp,
     }
 }

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use super::bth::{BECN, MIGRATED};
+use super::bth::{BECN, MIGRATED, SWITCH};
 use super::ether::{C_TAG, ETHER_LEN, IPV4, IPV6, MAX_TAGS, TAG_LEN};
 use super::{
     Addr, Aeth, BTH_LEN, Bth, CNP_LEN, ICRC_LEN, MacAddr, Opcode, ROCE_PORT, Roce, Vlans, be16,
@@ -39,6 +39,8 @@ pub struct Headers {
     l4: u8,
     /// The migration bit in its place, or 0.
     migrated: u8,
+    /// The switch bit in its place, or 0.
+    switch: u8,
 }
 
 impl Headers {
@@ -66,7 +68,7 @@ impl Headers {
             bytes[l3 + 4..l3 + 6].fill(0);
         }
         let migrated = frame[usize::from(roce.bth) + 1] & MIGRATED;
-        let mut headers = Self { bytes, l3: l3 as u8, l4: l4 as u8, migrated };
+        let mut headers = Self { bytes, l3: l3 as u8, l4: l4 as u8, migrated, switch: 0 };
         if roce.ecn == ECN {
             headers.set_tos(headers.tos() & !ECN | ECN_CAPABLE);
         }
@@ -122,7 +124,7 @@ impl Headers {
         };
         bytes[at..l3].copy_from_slice(&ethertype.to_be_bytes());
         bytes[l4 + 2..l4 + 4].copy_from_slice(&ROCE_PORT.to_be_bytes());
-        let mut headers = Self { bytes, l3: l3 as u8, l4: l4 as u8, migrated: 0 };
+        let mut headers = Self { bytes, l3: l3 as u8, l4: l4 as u8, migrated: 0, switch: 0 };
         headers.set_src_port(src_port);
         headers.set_tos(tos);
         headers
@@ -184,6 +186,12 @@ impl Headers {
     /// Sets the migration bit of the BTHs that will be emitted.
     pub fn set_migrated(&mut self, migrated: bool) {
         self.migrated = if migrated { MIGRATED } else { 0 };
+    }
+
+    /// Sets the reserved bit of the BTHs that will be emitted that
+    /// [`has_switch_bit`](super::has_switch_bit) looks at.
+    pub fn set_switch_bit(&mut self, set: bool) {
+        self.switch = if set { SWITCH } else { 0 };
     }
 
     /// The source MAC address.
@@ -272,6 +280,7 @@ impl Headers {
 
         out[at..at + BTH_LEN].copy_from_slice(&bth.to_bytes());
         out[at + 1] |= self.migrated;
+        out[at + BTH_LEN - 4] |= self.switch;
         body(&mut out[at + BTH_LEN..end - ICRC_LEN]);
 
         let crc = icrc::over(out, l3, l4, end - ICRC_LEN).to_le_bytes();

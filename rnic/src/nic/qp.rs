@@ -169,7 +169,7 @@ impl Qp {
     fn emit<P: Pool>(&mut self, packet: &Packet, tos: u8, pool: &mut P) -> Option<P::Frame> {
         self.headers.set_tos(tos);
         self.headers.set_ip_id(self.ip_id);
-        let frame = packet.emit(&self.headers, self.config.remote_qpn, pool)?;
+        let frame = packet.emit(&mut self.headers, self.config.remote_qpn, pool)?;
         // Hosts number their IPv4 packets.
         self.ip_id = self.ip_id.wrapping_add(1);
         Some(frame)

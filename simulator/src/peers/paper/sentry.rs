@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use common::frame::{Class, Frame, Side, Sink};
 use common::psn::Seq;
-use common::wire::{Answer, Roce, Verdict};
+use common::wire::{Answer, Roce, Verdict, has_switch_bit};
 
 use super::transmit;
 use crate::frame::SimFrame;
@@ -52,7 +52,7 @@ impl Sentry {
             return transmit(sink, Side::Wan, Class::Data, frame);
         }
         let is_needed = flow.needed.remove(&seq);
-        if is_needed || !marks::is_marked(&frame, roce) {
+        if is_needed || !has_switch_bit(frame.bytes(), roce) {
             transmit(sink, Side::Wan, Class::High, frame);
         }
     }
@@ -66,7 +66,7 @@ impl Sentry {
     ) {
         if let Some(answer) = Answer::of(roce, frame.bytes())
             && answer.verdict == Verdict::Missing
-            && marks::is_marked(&frame, roce)
+            && has_switch_bit(frame.bytes(), roce)
             && let Some(flow) = self.flows.get_mut(&answered(roce))
         {
             let first = answer.psn.unwrap_near(flow.next);
