@@ -10,6 +10,7 @@ pub mod frame;
 pub mod net;
 pub mod node;
 pub mod peers;
+pub mod report;
 pub mod results;
 pub mod run;
 pub mod scenario;
