@@ -274,7 +274,11 @@ impl QpConfig {
         }
     }
 
-    pub(crate) fn check(&self, nic: &NicConfig) -> Result<(), QpError> {
+    /// Whether a QP like this can be set up on `nic`.
+    ///
+    /// # Errors
+    /// If a field is out of range; the first one that is.
+    pub fn check(&self, nic: &NicConfig) -> Result<(), QpError> {
         let qpn = |value: u32| if value >> 24 == 0 { Ok(()) } else { Err(QpError::Qpn(value)) };
         qpn(self.local_qpn)?;
         qpn(self.remote_qpn)?;

@@ -277,7 +277,7 @@ pub struct PortStats {
     pub not_ours: u64,
     /// Dropped: no such QP.
     pub unknown_qp: u64,
-    /// Dropped: not an opcode that reliable connections define.
+    /// Dropped: neither a CNP nor an opcode that reliable connections define.
     pub unknown_opcode: u64,
     /// Dropped: the ICRC is wrong.
     pub bad_icrc: u64,

@@ -81,7 +81,11 @@ fn a_mark_brings_a_cnp_ahead_of_the_ack() {
     assert_eq!((parse(ack).unwrap().opcode, ack[TOS]), (Opcode::ACK, 26 << 2 | 1));
     assert_eq!(b.stats(qps[0]).responder.cnps, 1);
 
+    assert_eq!(a.rate(qps[0], at(2)), Some(RATE));
     a.receive(cnp, at(2));
+    assert_eq!(a.rate(qps[0], at(2)), Some(RATE / 2));
+    a.reset_qp(qps[0], Default::default(), Default::default(), at(2));
+    assert_eq!(a.rate(qps[0], at(2)), Some(RATE));
     assert_eq!(a.stats(qps[0]).requester.cnps, 1);
     assert_eq!(a.port_stats().unknown_opcode, 0);
 }

@@ -11,6 +11,7 @@ pub mod net;
 pub mod node;
 pub mod peers;
 pub mod report;
+pub mod irn;
 pub mod results;
 pub mod run;
 pub mod scenario;

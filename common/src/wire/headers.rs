@@ -324,3 +324,42 @@ fn internet_checksum(header: &[u8]) -> u16 {
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded + (folded >> 16)) as u16)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{has_switch_bit, icrc_ok, parse};
+
+    fn headers(src: &str, dst: &str) -> Headers {
+        let ip = |text: &str| text.parse().unwrap();
+        Headers::new([2; 6], [4; 6], Vlans::new(7, 0), ip(src), ip(dst), 0xc001, 0xc0, 64)
+    }
+
+    #[test]
+    fn a_cnp_says_so_backwards_and_is_intact() {
+        for headers in [headers("10.0.0.1", "10.0.0.2"), headers("fd00::1", "fd00::2")] {
+            let mut frame = vec![0xaa; headers.frame_len(CNP_LEN)];
+            headers.emit_cnp(0x123456, &mut frame);
+            let roce = parse(&frame).unwrap();
+            assert!(icrc_ok(&frame, &roce));
+            assert_eq!((roce.opcode, roce.dest_qpn), (Opcode::CNP, 0x123456));
+            assert_eq!((roce.ack_req, roce.psn), (false, Psn::new(0)));
+            assert_eq!(roce.payload(&frame), [0; CNP_LEN]);
+            assert_eq!(frame[usize::from(roce.bth) + 4], 0x40);
+        }
+    }
+
+    #[test]
+    fn the_switch_bit_is_in_what_is_emitted_next() {
+        let mut headers = headers("10.0.0.1", "10.0.0.2");
+        for set in [false, true, false] {
+            headers.set_switch_bit(set);
+            let mut frame = vec![0; headers.frame_len(0)];
+            let bth = Bth { ack_req: true, ..Bth::new(Opcode::SEND_ONLY, 1, Psn::new(2)) };
+            headers.emit(&bth, &mut frame, |_| ());
+            let roce = parse(&frame).unwrap();
+            assert!(icrc_ok(&frame, &roce) && roce.ack_req);
+            assert_eq!(has_switch_bit(&frame, &roce), set);
+        }
+    }
+}

@@ -140,6 +140,15 @@ impl Nic {
         self.qps[qp.index()].responder.word()
     }
 
+    /// The rate in bit/s that its congestion control allows `qp`; `None`: it has
+    /// none.
+    ///
+    /// # Panics
+    /// If `qp` is not of this NIC.
+    pub fn rate(&mut self, qp: QpId, now: Time) -> Option<u64> {
+        self.qps[qp.index()].congestion.as_mut().map(|congestion| congestion.rate(now))
+    }
+
     /// Whether `qp` has failed, as requester or as responder.
     ///
     /// # Panics
