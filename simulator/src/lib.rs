@@ -11,7 +11,6 @@ pub mod net;
 pub mod node;
 pub mod peers;
 pub mod report;
-pub mod irn;
 pub mod results;
 pub mod run;
 pub mod scenario;
