@@ -5,7 +5,7 @@ use std::path::Path;
 use common::time::Span;
 use settings::{Document, Override, Report, Section, integer};
 
-use super::{Scenario, SizeLibrary, check, flows, network, nic};
+use super::{Scenario, check, flows, network, nic};
 use crate::scheme::Scheme;
 
 /// What is compared unless told otherwise.
@@ -20,8 +20,8 @@ const DEFAULT_LIMIT: Span = Span::from_millis(60_000);
 /// # Errors
 /// All problems at once: an unreadable file, bad syntax, unknown keys, values
 /// of the wrong type or out of range, settings that contradict each other.
-pub fn load(file: &Path, overrides: &[Override], sizes: &SizeLibrary) -> Result<Scenario, Report> {
-    settings::load(file, overrides, |doc, root| read(doc, root, file, sizes))
+pub fn load(file: &Path, overrides: &[Override]) -> Result<Scenario, Report> {
+    settings::load(file, overrides, |doc, root| read(doc, root, file))
 }
 
 /// Like [`load`], of a text already in memory. Files that it names are still
@@ -29,16 +29,11 @@ pub fn load(file: &Path, overrides: &[Override], sizes: &SizeLibrary) -> Result<
 ///
 /// # Errors
 /// As [`load`].
-pub fn parse(
-    file: &Path,
-    text: &str,
-    overrides: &[Override],
-    sizes: &SizeLibrary,
-) -> Result<Scenario, Report> {
-    settings::parse(file, text, overrides, |doc, root| read(doc, root, file, sizes))
+pub fn parse(file: &Path, text: &str, overrides: &[Override]) -> Result<Scenario, Report> {
+    settings::parse(file, text, overrides, |doc, root| read(doc, root, file))
 }
 
-fn read(doc: &Document<'_>, mut root: Section<'_>, file: &Path, sizes: &SizeLibrary) -> Scenario {
+fn read(doc: &Document<'_>, mut root: Section<'_>, file: &Path) -> Scenario {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let name = name(&mut root).unwrap_or_else(|| stem.into_owned());
     let about = root.string("about").unwrap_or_default();
@@ -52,7 +47,7 @@ fn read(doc: &Document<'_>, mut root: Section<'_>, file: &Path, sizes: &SizeLibr
     let site = network::site(root.section("site"), topology, long_haul.rate);
     let nic = nic::read(root.section("nic"), topology);
     let gateway = network::gateway(root.section("gateway"));
-    let traffic = flows::read(doc, root.sections("traffic"), file, sizes, &long_haul, topology);
+    let traffic = flows::read(doc, root.sections("traffic"), file, &long_haul, topology);
     root.finish();
 
     // A hundred samples per round trip would be seen by nobody.

@@ -5,21 +5,11 @@ use std::path::Path;
 use common::time::Span;
 use settings::{Document, Section};
 
-use super::{LongHaul, Scope, SizeDistribution, Topology, Traffic, trace};
-
-const TIB: u64 = 1 << 40;
+use super::{LongHaul, Scope, SizeDistribution, Topology, Traffic};
+use crate::traffic::{FlowSpec, MAX_BYTES, sizes, trace};
 
 /// Most messages of one kind in a run.
 const MOST_FLOWS: u32 = 10_000_000;
-
-/// Where size distributions come from.
-#[derive(Clone, Copy, Debug)]
-pub struct SizeLibrary {
-    /// The distributions that come with the program, by their word.
-    pub named: fn(&str) -> Option<SizeDistribution>,
-    /// Reads one (name, text of the file), or says what is wrong with it.
-    pub parse: fn(&str, &str) -> Result<SizeDistribution, String>,
-}
 
 /// The kinds of traffic.
 #[derive(Clone, Copy)]
@@ -46,17 +36,16 @@ pub(super) fn read(
     doc: &Document<'_>,
     tables: Vec<Section<'_>>,
     file: &Path,
-    sizes: &SizeLibrary,
     long_haul: &LongHaul,
     topology: Topology,
 ) -> Vec<Traffic> {
     // Long enough that its beginning and its end don't count for much.
-    let long = long_haul.bdp().saturating_mul(10).clamp(16_000_000, TIB);
+    let long = long_haul.bdp().saturating_mul(10).clamp(16_000_000, MAX_BYTES);
     if tables.is_empty() {
         return vec![Traffic::Long { bytes: long, flows: 1 }];
     }
     let hosts = topology.hosts_per_site();
-    let context = Context { doc, file, sizes, long, hosts };
+    let context = Context { doc, file, long, hosts };
     tables.into_iter().map(|table| context.one(table)).collect()
 }
 
@@ -64,7 +53,6 @@ pub(super) fn read(
 struct Context<'c> {
     doc: &'c Document<'c>,
     file: &'c Path,
-    sizes: &'c SizeLibrary,
     /// Bytes of a long message.
     long: u64,
     /// Per site.
@@ -79,7 +67,7 @@ impl Context<'_> {
         let flows = |s: &mut Section<'_>, default| {
             s.int("flows", 1, MOST_FLOWS, "messages").unwrap_or(default)
         };
-        let bytes = |s: &mut Section<'_>, default| s.size("bytes", 1, TIB).unwrap_or(default);
+        let bytes = |s: &mut Section<'_>, default| s.size("bytes", 1, MAX_BYTES).unwrap_or(default);
         let traffic = match kind {
             // Without a kind nobody knows which keys there are.
             None => return Traffic::Trace(Vec::new()),
@@ -112,32 +100,56 @@ impl Context<'_> {
         let none = || SizeDistribution { name: String::new(), points: vec![(1.0, 1.0)] };
         s.require(KEY, ALLOWED);
         let Some(word) = s.string(KEY) else { return none() };
-        if let Some(sizes) = (self.sizes.named)(&word) {
+        if let Some(sizes) = sizes::named(&word) {
             return sizes;
         }
         let path = s.path(KEY);
         let Some(text) = self.text(&path, &word, ALLOWED) else { return none() };
         let name = Path::new(&word).file_stem().unwrap_or_default().to_string_lossy();
-        (self.sizes.parse)(&name, &text).unwrap_or_else(|error| {
-            self.doc.problem(&path, format!("\"{word}\": {error}"), ALLOWED);
+        sizes::parse(&name, &text).unwrap_or_else(|errors| {
+            self.in_file(&path, &word, errors.lines(), ALLOWED);
             none()
         })
     }
 
-    fn trace(&self, s: &mut Section<'_>) -> Vec<crate::traffic::FlowSpec> {
+    fn trace(&self, s: &mut Section<'_>) -> Vec<FlowSpec> {
         const KEY: &str = "file";
-        s.require(KEY, trace::SYNTAX);
+        const ALLOWED: &str = "a file: a line per message, start in microseconds, numbers of the \
+                               source and destination host, bytes";
+        s.require(KEY, ALLOWED);
         let Some(word) = s.string(KEY) else { return Vec::new() };
         let path = s.path(KEY);
-        let Some(text) = self.text(&path, &word, trace::SYNTAX) else { return Vec::new() };
-        match trace::parse(&text, 2 * self.hosts) {
+        let Some(text) = self.text(&path, &word, ALLOWED) else { return Vec::new() };
+        match trace::parse_for(&text, 2 * self.hosts) {
+            Ok(flows) if flows.is_empty() => {
+                self.in_file(&path, &word, ["no messages"].into_iter(), ALLOWED);
+                flows
+            }
             Ok(flows) => flows,
             Err(errors) => {
-                for error in errors {
-                    self.doc.problem(&path, format!("\"{word}\", {error}"), trace::SYNTAX);
-                }
+                let errors: Vec<_> =
+                    errors.iter().map(|(line, error)| format!("line {line}: {error}")).collect();
+                self.in_file(&path, &word, errors.iter().map(String::as_str), ALLOWED);
                 Vec::new()
             }
+        }
+    }
+
+    /// What is wrong in a file that `key` names. After the first few the rest
+    /// is likely of the same kind.
+    fn in_file<'e>(
+        &self,
+        key: &str,
+        name: &str,
+        mut errors: impl Iterator<Item = &'e str>,
+        allowed: &str,
+    ) {
+        for error in errors.by_ref().take(10) {
+            self.doc.problem(key, format!("\"{name}\", {error}"), allowed);
+        }
+        let more = errors.count();
+        if more > 0 {
+            self.doc.problem(key, format!("\"{name}\", {more} more such lines"), allowed);
         }
     }
 

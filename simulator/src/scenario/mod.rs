@@ -6,15 +6,14 @@
 //!
 //! [`load`] reads one from a TOML file, `docs/simulator.md` describes the file.
 //! A file each: `file` is its top level, `network`, `nic` and `flows` read the
-//! sections, `trace` reads lists of messages, `check` finds what contradicts
-//! itself, `vary` puts other values in place of the file's.
+//! sections, `check` finds what contradicts itself, `vary` puts other values in
+//! place of the file's.
 
 mod check;
 mod file;
 mod flows;
 mod network;
 mod nic;
-mod trace;
 mod vary;
 
 use common::time::Span;
@@ -23,7 +22,6 @@ use link::LossModel;
 use crate::scheme::Scheme;
 
 pub use file::{load, parse};
-pub use flows::SizeLibrary;
 pub use vary::{Parameter, override_key};
 
 /// A simulation, to be run once per scheme and seed.

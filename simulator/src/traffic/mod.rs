@@ -1,6 +1,22 @@
 //! Messages, before anything is simulated.
 
+mod expand;
+pub mod sizes;
+pub mod trace;
+
 use common::time::Time;
+
+pub use expand::expand;
+
+/// What a data packet takes on the wire besides its payload: Ethernet 14, IPv4
+/// 20, UDP 8, BTH 12, ICRC 4, and what the frame does not show
+/// ([`link::FRAME_OVERHEAD`]). The 16 bytes of a RETH, once per message, are not
+/// counted.
+pub const PACKET_OVERHEAD: u64 = 14 + 20 + 8 + 12 + 4 + link::FRAME_OVERHEAD;
+
+/// The longest message that a distribution or a trace may ask for: 1 TB, more
+/// than which is taken for a slip.
+pub const MAX_BYTES: u64 = 1_000_000_000_000;
 
 /// A message that a host sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
