@@ -5,6 +5,7 @@
 //! A [`scenario::Scenario`] and a [`scheme::Scheme`] give [`results::RunResult`],
 //! the same on every run and machine for the same seed.
 
+pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod scheme;

@@ -1,9 +1,15 @@
 //! What came out of a run.
 
+mod distribution;
+pub mod summary;
+
 use common::time::{Span, Time};
 
 use crate::scheme::Scheme;
 use crate::traffic::FlowSpec;
+
+pub use distribution::Distribution;
+pub use summary::Summary;
 
 /// One run: one scheme, one seed.
 #[derive(Clone, PartialEq, Debug)]

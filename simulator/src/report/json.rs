@@ -1,0 +1,81 @@
+//! Results for programs.
+//!
+//! Names end in their unit (`_us`, `_bytes`, `_bps`); shares are from 0 to 1. What
+//! is `null` did not end, or there was nothing to measure, which its `count` tells.
+
+use serde::Serialize;
+
+use super::{Parameter, Study, Sweep, SweepPoint, series};
+use crate::results::Summary;
+
+#[derive(Serialize)]
+struct StudyJson<'a> {
+    scenario: &'a str,
+    about: &'a str,
+    parameters: &'a [Parameter],
+    schemes: Vec<SchemeJson>,
+}
+
+#[derive(Serialize)]
+struct SchemeJson {
+    #[serde(flatten)]
+    summary: Summary,
+    series: SeriesJson,
+}
+
+/// What plots show.
+#[derive(Serialize)]
+struct SeriesJson {
+    /// (completion time, share of the messages that took no longer).
+    fct_us_cdf: Vec<(f64, f64)>,
+    /// (recovery time, share of the packets that took no longer).
+    recovery_us_cdf: Vec<(f64, f64)>,
+    /// The run with the first seed.
+    pools: Vec<series::PoolPoint>,
+}
+
+#[derive(Serialize)]
+struct SweepJson<'a> {
+    sweep: &'a str,
+    about: &'a str,
+    parameters: &'a [Parameter],
+    axis: &'a str,
+    points: &'a [SweepPoint],
+}
+
+/// A study: its summaries, and the series that its plots show.
+pub fn json(study: &Study) -> String {
+    let of_scheme = |summary: Summary| {
+        let (scheme, results) = (summary.scheme, &study.results);
+        let series = SeriesJson {
+            fct_us_cdf: series::fct_us(scheme, results),
+            recovery_us_cdf: series::recovery_us(scheme, results),
+            pools: series::pools(scheme, results),
+        };
+        SchemeJson { summary, series }
+    };
+    text(&StudyJson {
+        scenario: &study.scenario,
+        about: &study.about,
+        parameters: &study.parameters,
+        schemes: study.summaries().into_iter().map(of_scheme).collect(),
+    })
+}
+
+/// A sweep: the summaries at each of its points.
+pub fn json_sweep(sweep: &Sweep) -> String {
+    text(&SweepJson {
+        sweep: &sweep.name,
+        about: &sweep.about,
+        parameters: &sweep.parameters,
+        axis: &sweep.axis,
+        points: &sweep.points,
+    })
+}
+
+fn text(value: &impl Serialize) -> String {
+    let text = serde_json::to_string_pretty(value);
+    let mut text = text.expect("plain data with names for keys is always JSON");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,124 @@
+//! What people and programs read of the results: JSON, CSV, and a report with
+//! plots in one HTML file.
+
+mod csv;
+pub mod figures;
+pub mod format;
+mod html;
+mod json;
+mod plot;
+mod series;
+mod tables;
+mod theme;
+
+use serde::Serialize;
+
+use crate::results::{RunResult, Summary};
+use crate::scheme::Scheme;
+
+pub use self::csv::{csv_flows, csv_runs, csv_summary, csv_sweep};
+pub use html::html;
+pub use json::{json, json_sweep};
+
+/// Several schemes on one scenario.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Study {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// What was simulated, in a sentence or a few.
+    pub about: String,
+    /// The scenario's parameters as people are to read them.
+    pub parameters: Vec<Parameter>,
+    /// All runs, in any order.
+    pub results: Vec<RunResult>,
+}
+
+/// Several schemes while one thing changes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Sweep {
+    /// A name for it.
+    pub name: String,
+    /// What was simulated, in a sentence or a few.
+    pub about: String,
+    /// What stays the same.
+    pub parameters: Vec<Parameter>,
+    /// What changes, with its unit: "loss of packets", "round trip (ms)".
+    pub axis: String,
+    /// Whether it is shown on a logarithmic scale. If it is 0 somewhere, points
+    /// are then evenly spaced.
+    pub is_log: bool,
+    /// In rising order of `x`.
+    pub points: Vec<SweepPoint>,
+}
+
+/// A value of what changes, and what came of it.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct SweepPoint {
+    /// The value.
+    pub x: f64,
+    /// As it is written at the axis and in tables: "1e-3", "10 ms".
+    pub label: String,
+    /// One per scheme.
+    pub summaries: Vec<Summary>,
+}
+
+/// A parameter of a scenario, for the reader.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Parameter {
+    /// What it is.
+    pub name: String,
+    /// Its value, with unit.
+    pub value: String,
+}
+
+impl Parameter {
+    /// `name` is `value`.
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+}
+
+/// What an HTML report holds.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Report {
+    /// Its title.
+    pub title: String,
+    /// What it is about, in a sentence or a few.
+    pub about: String,
+    /// One after the other.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a report.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Part {
+    /// See there.
+    Study(Study),
+    /// See there.
+    Sweep(Sweep),
+}
+
+impl Study {
+    /// The figures of each scheme that was run, in the order of [`Scheme::ALL`].
+    pub fn summaries(&self) -> Vec<Summary> {
+        Scheme::ALL.iter().filter_map(|&scheme| Summary::of(scheme, &self.results)).collect()
+    }
+}
+
+impl Sweep {
+    /// The schemes of its points, in the order of [`Scheme::ALL`].
+    pub fn schemes(&self) -> Vec<Scheme> {
+        let runs = |&scheme: &Scheme| {
+            let mut summaries = self.points.iter().flat_map(|point| &point.summaries);
+            summaries.any(|summary| summary.scheme == scheme)
+        };
+        Scheme::ALL.into_iter().filter(runs).collect()
+    }
+}
+
+impl SweepPoint {
+    /// What came of `scheme` here.
+    pub fn of(&self, scheme: Scheme) -> Option<&Summary> {
+        self.summaries.iter().find(|summary| summary.scheme == scheme)
+    }
+}
