@@ -5,8 +5,11 @@
 //! A [`scenario::Scenario`] and a [`scheme::Scheme`] give [`results::RunResult`],
 //! the same on every run and machine for the same seed.
 
+pub mod cli;
+pub mod plan;
 pub mod report;
 pub mod results;
 pub mod scenario;
 pub mod scheme;
+mod text;
 pub mod traffic;
