@@ -209,14 +209,14 @@ fn what_is_missing_is_named() {
 fn values_that_contradict_each_other() {
     refuses(&link("rtt = \"2ms\"\n"), &["s.toml:5:7: long_haul.rtt: found rtt beside delay"]);
     let impossible = LINK.replace("1e-3", "{ rate = 0.9, burst = 2 }");
-    refuses(&impossible, &["s.toml:4:29: long_haul.loss.burst", "at most 0.667 can be lost"]);
+    refuses(&impossible, &["s.toml:4:30: long_haul.loss.burst", "at most 0.667 can be lost"]);
     let outage = link("outage = { start = \"0\", duration = \"5ms\", every = \"5ms\" }\n");
     refuses(&outage, &["long_haul.outage.every: found 5ms; allowed: more than duration = 5ms"]);
 
     let site = |more| link(&format!("[site]\n{more}\n"));
     refuses(
         &site("pfc = { xoff = \"8KiB\", xon = \"8KiB\" }"),
-        &["s.toml:6:31: site.pfc.xon: found 8KiB beside xoff = 8KiB; allowed: less than xoff"],
+        &["s.toml:6:30: site.pfc.xon: found 8KiB beside xoff = 8KiB; allowed: less than xoff"],
     );
     refuses(
         &site("buffer = \"64KiB\"\npfc = true"),
@@ -317,7 +317,7 @@ fn sizes_and_traces_stand_in_files_beside_the_scenario() {
     let s = folder.read(&sizes, "my.cdf", "0 0\n1000 50\n2000 100\n").expect("valid");
     let [Traffic::Poisson { sizes: read, .. }] = &s.traffic[..] else { panic!("{:?}", s.traffic) };
     assert_eq!((read.name.as_str(), read.points.len()), ("my", 3));
-    let error = folder.read(&sizes, "my.cdf", "0 0\n1000 x\n2000 90\n").expect_err("wrong");
+    let error = folder.read(&sizes, "my.cdf", "0 0\n1000 x\n2000 y\n").expect_err("wrong");
     assert_eq!(error.lines().count(), 2, "{error}");
     assert!(
         error.starts_with("s.toml:7:9: traffic[1].sizes: found \"my.cdf\", line 2: "),

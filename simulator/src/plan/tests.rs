@@ -40,9 +40,9 @@ fn a_link_of_100_gbps_and_10_ms() {
     // One packet, a round trip.
     let lossless = of(&plan, Scheme::Lossless);
     assert!((lossless.fct_s[0] - 0.010_001).abs() < 1e-6, "{:?}", lossless.fct_s);
-    for n in 0..MESSAGES.len() {
+    for (n, bytes) in MESSAGES.iter().enumerate() {
         let times = [lossless, cached, lr2, gbn].map(|outlook| outlook.fct_s[n]);
-        assert!(times.is_sorted(), "{} bytes: {times:?}", MESSAGES[n]);
+        assert!(times.is_sorted(), "{bytes} bytes: {times:?}");
     }
 }
 

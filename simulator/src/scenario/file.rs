@@ -50,7 +50,7 @@ fn read(doc: &Document<'_>, mut root: Section<'_>, file: &Path) -> Scenario {
     let traffic = flows::read(doc, root.sections("traffic"), file, &long_haul, topology);
     root.finish();
 
-    // A hundred samples per round trip would be seen by nobody.
+    // Pools fill and drain within round trips.
     let default_sample = long_haul.rtt().scale(1, 4).max(Span::from_micros(10));
     let scenario = Scenario {
         name,
