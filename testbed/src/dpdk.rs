@@ -6,7 +6,7 @@ use dpdk_sys_wrapper::{
     Eal, EalConfig, Huge, Mempool, PoolConfig, Port, PortConfig, RxQueue, TxQueue,
 };
 
-use crate::units;
+use settings::units;
 
 /// Frames per burst.
 pub const BURST: usize = 32;
@@ -32,7 +32,7 @@ pub struct DpdkOptions {
     #[arg(long, value_name = "NAME")]
     pub file_prefix: Option<String>,
     /// Memory for frames and rings [default: what they need]
-    #[arg(long, value_name = "SIZE", value_parser = units::bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = units::size_or_bytes)]
     pub memory: Option<u64>,
     /// Whether to use hugepages
     #[arg(long, value_enum, default_value_t = HugePages::Auto)]

@@ -13,7 +13,6 @@ pub mod idle;
 pub mod live;
 pub mod report;
 pub mod signals;
-pub mod units;
 
 use std::process::ExitCode;
 

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::read::Document;
-use super::{Config, FRAME_OVERHEAD, Keying, Port, sizing, units};
+use settings::sizing::{DPDK_OVERHEAD, mbuf_size, pmtu};
+use settings::{Document, units};
+
+use super::{Config, FRAME_OVERHEAD, Keying, Port, sizing};
 
 /// Adds a problem for whatever cannot work, a warning for whatever works but
 /// was probably not meant.
@@ -107,7 +109,7 @@ fn mtu(doc: &Document<'_>, config: &Config) {
 fn memory(doc: &Document<'_>, config: &Config) {
     let pool = &config.pool;
     let held = sizing::held_bytes(config.role, &config.recovery);
-    let pmtu = sizing::pmtu(config.lan.mtu.max(config.wan.mtu));
+    let pmtu = pmtu(config.lan.mtu.max(config.wan.mtu));
     let needed = u64::from(pool.in_flight) + held.div_ceil(pmtu);
     if u64::from(pool.mbufs) < needed {
         doc.problem(
@@ -140,8 +142,8 @@ fn memory(doc: &Document<'_>, config: &Config) {
             format!(
                 "{} mbufs of {} bytes and {} for DPDK, {} MiB in all, in eal.memory = {}",
                 pool.mbufs,
-                sizing::mbuf_size(pool.data_room),
-                units::show_size(sizing::DPDK_OVERHEAD),
+                mbuf_size(pool.data_room),
+                units::show_size(DPDK_OVERHEAD),
                 takes.div_ceil(1 << 20),
                 units::show_size(config.eal.memory)
             ),

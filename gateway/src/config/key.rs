@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::read::Document;
+use settings::Document;
 
 /// Shortest secret, bytes: 128 bits, the length of a control message's tag.
 const MIN_LEN: usize = 16;

@@ -4,21 +4,20 @@
 //! in, or a [`Report`] of everything that is wrong at once. A [`Config`]
 //! prints ([`std::fmt::Display`]) as the TOML that it is the effect of.
 //!
-//! The steps, a file each: `read` takes single keys out of the document,
-//! `schema` knows which there are, `pairs` those of queue pairs, `check` finds what contradicts itself or
-//! cannot work, `sizing` computes how many mbufs it takes, `render` prints.
+//! The steps, a file each: `schema` knows which keys there are, `pairs` those of
+//! queue pairs, `net` how networks are written, `check` finds what contradicts
+//! itself or cannot work, `sizing` computes how many mbufs it takes, `render`
+//! prints. Reading a file with positions is the crate `settings`.
 
 mod check;
 mod key;
+mod net;
 mod pairs;
-mod read;
 mod render;
-mod report;
 mod schema;
 mod sizing;
 #[cfg(test)]
 mod tests;
-mod units;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -27,8 +26,9 @@ use std::path::{Path, PathBuf};
 use common::time::Span;
 
 pub use key::{Keying, Secret};
-pub use report::{Problem, Report};
-pub use sizing::{BACKLOG, FRAME_OVERHEAD};
+pub use settings::sizing::FRAME_OVERHEAD;
+pub use settings::{Problem, Report, word};
+pub use sizing::BACKLOG;
 pub use switch::{End, IpNet, QueuePair, Recovery, Role};
 
 /// The words for [`Role`], in the file and on the command line.
@@ -219,18 +219,7 @@ pub struct Config {
 /// of the wrong type or out of range, settings that contradict each other or
 /// cannot work together.
 pub fn load(file: &Path, role: Option<Role>) -> Result<Config, Report> {
-    let text = std::fs::read_to_string(file).map_err(|e| {
-        Report::new(
-            file,
-            vec![Problem {
-                at: None,
-                key: String::new(),
-                found: format!("a file that can't be read: {e}"),
-                allowed: "a readable file of UTF-8 text".into(),
-            }],
-        )
-    })?;
-    parse(file, &text, role)
+    settings::load(file, &[], |doc, root| schema::read(doc, root, file, role))
 }
 
 /// Like [`load`], of a text already in memory. Key files are still read.
@@ -238,12 +227,7 @@ pub fn load(file: &Path, role: Option<Role>) -> Result<Config, Report> {
 /// # Errors
 /// As [`load`].
 pub fn parse(file: &Path, text: &str, role: Option<Role>) -> Result<Config, Report> {
-    schema::parse(file, text, role)
-}
-
-/// The word for `value` in a table such as [`ROLES`].
-pub fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
-    words.iter().find(|(_, v)| v == value).map_or("", |(word, _)| word)
+    settings::parse(file, text, &[], |doc, root| schema::read(doc, root, file, role))
 }
 
 impl fmt::Display for Config {

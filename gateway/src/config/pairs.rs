@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use common::wire::Vlans;
+use settings::{Document, Section};
 use switch::{End, QueuePair};
 
-use super::read::{Document, Section};
+use super::net;
 
 /// QP numbers of RC: 0 and 1 are for management, the last is for multicast.
 const QPNS: (u32, u32) = (2, 0xff_fffe);
@@ -31,7 +32,7 @@ pub(super) fn read(doc: &Document<'_>, tables: Vec<Section<'_>>) -> Vec<QueuePai
 fn one(doc: &Document<'_>, mut table: Section<'_>, known: &mut Known) -> Option<QueuePair> {
     let hosts = ENDS.map(|(key, _)| host(doc, &mut table, key));
     let qpns = ENDS.map(|(_, key)| qpn(&mut table, key));
-    let vlans = table.vlans("vlans");
+    let vlans = net::vlans(&mut table, "vlans");
     let (at, name) = (table.at(), table.name().to_owned());
     let path = |key| format!("{name}.{key}");
     table.finish();

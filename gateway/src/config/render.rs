@@ -4,7 +4,8 @@ use std::fmt::{self, Write};
 
 use common::time::Span;
 
-use super::units::{show_duration, show_size};
+use settings::units::{show_duration, show_size};
+
 use super::{
     Config, HUGE_PAGES, IDLES, Keying, Port, QueuePair, RECOVERIES, ROLES, RecoverySettings, word,
 };

@@ -3,13 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use common::time::Span;
-use toml::de::DeTable;
+use settings::{Document, Section};
 
-use super::read::{Document, Section};
-use super::report::Report;
 use super::{
     Config, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, Peer, Port, RECOVERIES, ROLES,
-    Recovery, RecoverySettings, Role, Worker, check, key, pairs, sizing,
+    Recovery, RecoverySettings, Role, Worker, check, key, net, pairs, sizing,
 };
 
 const MIB: u64 = 1 << 20;
@@ -18,23 +16,14 @@ const TIB: u64 = 1 << 40;
 /// The sizes of bursts that the worker is compiled for.
 pub(super) const BURSTS: &[u32] = &[16, 32, 64];
 
-pub(super) fn parse(file: &Path, text: &str, role: Option<Role>) -> Result<Config, Report> {
-    let (table, syntax) = DeTable::parse_recoverable(text);
-    let doc = Document::new(text, &syntax);
-    let config = read(&doc, table.get_ref(), file, role);
-    let problems = doc.into_problems();
-    if problems.is_empty() { Ok(config) } else { Err(Report::new(file, problems)) }
-}
-
 /// Reads everything; what is wrong has a stand-in value and a problem.
-fn read<'d>(
-    doc: &'d Document<'d>,
-    table: &'d DeTable<'d>,
+pub(super) fn read(
+    doc: &Document<'_>,
+    mut root: Section<'_>,
     file: &Path,
     role: Option<Role>,
 ) -> Config {
     let mut warnings = Vec::new();
-    let mut root = Section::root(doc, table);
     let role_key = root.choice("role", ROLES);
     let lan = port(root.section("lan"));
     let wan = port(root.section("wan"));
@@ -146,7 +135,7 @@ fn peer(
     let node = s
         .int("node", 1, u32::MAX, "and not that of another box")
         .unwrap_or_else(|| node_id(file, &lan.device));
-    let remote_prefixes = s.prefixes("remote_prefixes").unwrap_or_default();
+    let remote_prefixes = net::prefixes(doc, &mut s, "remote_prefixes").unwrap_or_default();
     let at = s.at();
     s.finish();
 

@@ -5,19 +5,9 @@
 //! hold. A pool that recovery could empty would stop reception, and with it
 //! the acknowledgements that free what is held.
 
+use settings::sizing::{DPDK_OVERHEAD, FRAME_OVERHEAD, mbuf_size, pmtu};
+
 use super::{Pool, Port, Recovery, RecoverySettings, Role};
-
-/// Bytes of a frame beyond its MTU: Ethernet header, two VLAN tags, FCS.
-pub const FRAME_OVERHEAD: u16 = 14 + 2 * 4 + 4;
-
-/// `struct rte_mbuf` and the default headroom, bytes.
-const MBUF_OVERHEAD: u64 = 128 + 128;
-
-/// Object header of a mempool and its padding to memory channels, bytes.
-const MEMPOOL_OVERHEAD: u64 = 128;
-
-/// Memory that DPDK takes for itself and its ports' rings, bytes.
-pub(super) const DPDK_OVERHEAD: u64 = 32 << 20;
 
 /// Bursts under way, mempool caches and the reserve kept for frames that the
 /// gateway makes itself.
@@ -59,19 +49,6 @@ pub(super) fn held_bytes(role: Role, recovery: &RecoverySettings) -> u64 {
     sentry + depot
 }
 
-/// The largest path MTU of RoCE (InfiniBand has five) within an Ethernet MTU:
-/// the payload of most frames that are held.
-pub(super) fn pmtu(mtu: u16) -> u64 {
-    /// IPv6, UDP, BTH, RETH, ImmDt and ICRC.
-    const HEADERS: u16 = 40 + 8 + 12 + 16 + 4 + 4;
-    [4096, 2048, 1024, 512].into_iter().find(|p| p + HEADERS <= mtu).unwrap_or(256).into()
-}
-
-/// Bytes of one mbuf with all that belongs to it.
-pub(super) fn mbuf_size(data_room: u16) -> u64 {
-    (MBUF_OVERHEAD + u64::from(data_room)).next_multiple_of(64) + MEMPOOL_OVERHEAD
-}
-
 /// Memory that `pool` takes, with DPDK's own, bytes.
 pub(super) fn memory(pool: &Pool) -> u64 {
     u64::from(pool.mbufs) * mbuf_size(pool.data_room) + DPDK_OVERHEAD
@@ -85,11 +62,6 @@ pub(super) fn affordable(memory: u64, data_room: u16) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_pmtu_leaves_room_for_headers() {
-        assert_eq!([9000, 4200, 4096, 1500, 576].map(pmtu), [4096, 4096, 2048, 1024, 256]);
-    }
 
     #[test]
     fn what_is_affordable_fits() {

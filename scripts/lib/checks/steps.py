@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from . import ROOT
 
 # What builds and runs on a machine without DPDK, and what doesn't.
-_PURE = ("common", "sentry", "depot", "rnic", "link", "switch", "simulator", "tests")
+_PURE = ("common", "settings", "sentry", "depot", "rnic", "link", "switch", "simulator", "tests")
 _DPDK = ("dpdk-sys-wrapper", "gateway", "testbed")
 
 Command = list[str]

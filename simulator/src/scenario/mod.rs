@@ -3,12 +3,27 @@
 //! Everything here is plain data, filled in and checked by whoever reads it
 //! from a file or a command line. What a scenario leaves open (`None`) follows
 //! from the rest when it is run.
+//!
+//! [`load`] reads one from a TOML file, `docs/simulator.md` describes the file.
+//! A file each: `file` is its top level, `network`, `nic` and `flows` read the
+//! sections, `check` finds what contradicts itself, `vary` puts other values in
+//! place of the file's.
+
+mod check;
+mod file;
+mod flows;
+mod network;
+mod nic;
+mod vary;
 
 use common::time::Span;
 use link::LossModel;
 pub use rnic::Dcqcn;
 
 use crate::scheme::Scheme;
+
+pub use file::{load, parse};
+pub use vary::{Parameter, override_key};
 
 /// A simulation, to be run once per scheme and seed.
 #[derive(Clone, PartialEq, Debug)]
@@ -90,6 +105,18 @@ pub struct LongHaul {
     pub loss_back: LossModel,
     /// Both directions are dead for a time.
     pub outage: Option<link::Outage>,
+}
+
+impl LongHaul {
+    /// Round trip on this link alone: there and back.
+    pub const fn rtt(&self) -> Span {
+        self.delay.scale(2, 1)
+    }
+
+    /// Bandwidth-delay product of a round trip, bytes on the wire.
+    pub const fn bdp(&self) -> u64 {
+        self.rtt().scale(self.rate, 8_000_000_000).as_nanos()
+    }
 }
 
 /// Switches and cables within a site.

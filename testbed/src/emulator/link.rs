@@ -3,11 +3,11 @@
 use clap::Parser;
 use common::time::Span;
 
-use crate::units;
 use link::{
     Corruption, CorruptionScope, DirectionConfig, Invalid, LossModel, Outage, Reordering,
     wire_bytes,
 };
+use settings::units;
 
 /// One link. What comes in at A leaves at B and the other way round.
 #[derive(Parser, Clone, Debug)]
@@ -24,19 +24,19 @@ pub struct LinkOptions {
     pub name: String,
     /// How long a port may refuse frames that are due, until they are dropped. The default is less
     /// than the time for which other programs' rings take frames, and more than a scheduler's slice
-    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = units::span)]
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = units::duration)]
     pub patience: Span,
     /// Rate on the wire, 24 bytes of overhead per frame included [default: unlimited]
-    #[arg(long, value_parser = each(units::rate))]
+    #[arg(long, value_parser = each(units::rate_or_bits))]
     rate: Vec<Each<u64>>,
     /// Wire bytes that may wait for the line [default: 50 ms, at most 64 MiB]
-    #[arg(long, value_name = "SIZE", value_parser = each(units::bytes))]
+    #[arg(long, value_name = "SIZE", value_parser = each(units::size_or_bytes))]
     queue: Vec<Each<u64>>,
     /// One-way delay
-    #[arg(long, value_name = "TIME", value_parser = each(units::span))]
+    #[arg(long, value_name = "TIME", value_parser = each(units::duration))]
     delay: Vec<Each<Span>>,
     /// Further delay, uniform from 0 to this
-    #[arg(long, value_name = "TIME", value_parser = each(units::span))]
+    #[arg(long, value_name = "TIME", value_parser = each(units::duration))]
     jitter: Vec<Each<Span>>,
     /// Let jitter change the order of frames
     #[arg(long)]
@@ -128,7 +128,7 @@ fn frame_numbers(text: &str) -> Result<FrameNumbers, String> {
 fn reordering(text: &str) -> Result<Reordering, String> {
     match text.split_once(',') {
         Some((share, extra)) => {
-            Ok(Reordering { probability: units::share(share)?, extra: units::span(extra)? })
+            Ok(Reordering { probability: units::share(share)?, extra: units::duration(extra)? })
         }
         None => Err(format!("{text:?}: expected SHARE,TIME such as 1%,500us")),
     }
@@ -141,7 +141,7 @@ fn corruption(text: &str) -> Result<Corruption, String> {
 }
 
 fn outage(text: &str) -> Result<Outage, String> {
-    let spans = text.split(',').map(units::span).collect::<Result<Vec<Span>, _>>()?;
+    let spans = text.split(',').map(units::duration).collect::<Result<Vec<Span>, _>>()?;
     match spans[..] {
         [start, duration] => Ok(Outage { start, duration, every: None }),
         [start, duration, every] => Ok(Outage { start, duration, every: Some(every) }),

@@ -9,8 +9,8 @@ use common::time::Span;
 use super::link::{LinkOptions, frames_on_their_way};
 use crate::dpdk::{DpdkOptions, RING, SLACK};
 use crate::idle::IdlePolicy;
-use crate::units;
 use link::{DirectionConfig, Invalid};
+use settings::units;
 
 /// Emulates a long, lossy link between two DPDK ports: a bump in the wire.
 ///
@@ -41,7 +41,7 @@ pub struct Options {
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// Write the counters to standard output this often, a line of JSON each
-    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub live: Option<Span>,
     /// What to do while there is nothing to do
     #[arg(long, value_enum, default_value_t = IdlePolicy::Adaptive)]

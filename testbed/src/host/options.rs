@@ -10,7 +10,7 @@ use rnic::{MAX_MESSAGE, RetryLimit, WIRE_OVERHEAD, WorkKind};
 
 use crate::dpdk::DpdkOptions;
 use crate::idle::IdlePolicy;
-use crate::units;
+use settings::units;
 
 /// Sends or receives RoCEv2 traffic on a DPDK port, as an RNIC would, and
 /// verifies every byte.
@@ -34,13 +34,13 @@ pub struct Options {
     #[command(flatten)]
     pub workload: WorkloadOptions,
     /// Write figures to standard output this often, a line of JSON each
-    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub live: Option<Span>,
     /// Where to write the figures at the end
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
     /// How long to wait for the link to come up
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::span)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration)]
     pub link_wait: Span,
     /// What to do while there is nothing to do
     #[arg(long, value_enum, default_value_t = IdlePolicy::Adaptive)]
@@ -112,7 +112,7 @@ pub struct ConnectionOptions {
     #[arg(long, value_name = "REQUESTS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub ack_coalesce: u32,
     /// ... or this long after the first of them
-    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = units::span)]
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = units::duration)]
     pub ack_delay: Span,
     /// Seed of QP numbers, starting PSNs and message content; the same at both hosts
     #[arg(long, default_value_t = 1)]
@@ -130,13 +130,13 @@ pub struct WorkloadOptions {
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = message)]
     pub message: u32,
     /// Line rate of the port, 24 bytes of overhead per frame included [default: unlimited]
-    #[arg(long, value_parser = units::rate)]
+    #[arg(long, value_parser = units::rate_or_bits)]
     pub rate: Option<u64>,
     /// Packets all QPs together may have unacknowledged, or a multiple of rate x RTT such as "4bdp"
     #[arg(long, default_value = "1024", value_parser = window)]
     pub window: Window,
     /// Round-trip time that a window in "bdp" refers to
-    #[arg(long, value_name = "TIME", value_parser = units::span)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub rtt: Option<Span>,
     /// How long figures are taken
     #[arg(long, default_value_t = 10.0, value_parser = seconds)]
@@ -191,7 +191,7 @@ fn window(text: &str) -> Result<Window, String> {
 }
 
 fn message(text: &str) -> Result<u32, String> {
-    let bytes = units::bytes(text)?;
+    let bytes = units::size_or_bytes(text)?;
     u32::try_from(bytes)
         .ok()
         .filter(|b| *b <= MAX_MESSAGE)

@@ -1,13 +1,15 @@
-//! What is wrong with a configuration, all of it at once.
+//! What is wrong with a file, all of it at once.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// One thing that must be changed before the gateway can start.
+/// One thing that must be changed before the file can be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
+    /// The option of the command line that it stands in, if not in the file.
+    pub source: Option<String>,
     /// Where: line and column, both from 1. `None` where a whole section, or
-    /// the file itself, is missing.
+    /// the file itself, is missing, and in an option.
     pub at: Option<(usize, usize)>,
     /// The key with its section (`lan.mtu`); empty for a syntax error.
     pub key: String,
@@ -28,7 +30,7 @@ pub struct Report {
 
 impl Report {
     /// Sorts the problems by line; those without a line come last.
-    pub(super) fn new(file: &Path, mut problems: Vec<Problem>) -> Self {
+    pub(crate) fn new(file: &Path, mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(|p| p.at.unwrap_or((usize::MAX, 0)));
         Self { file: file.to_owned(), problems }
     }
@@ -36,13 +38,16 @@ impl Report {
 
 impl fmt::Display for Report {
     /// One line per problem, `file:line:column: key: found …; allowed: …`,
-    /// which editors and people both follow.
+    /// which editors and people both follow; an option stands for itself.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, problem) in self.problems.iter().enumerate() {
             if i > 0 {
                 writeln!(f)?;
             }
-            write!(f, "{}:", self.file.display())?;
+            match &problem.source {
+                Some(option) => write!(f, "{option}:")?,
+                None => write!(f, "{}:", self.file.display())?,
+            }
             if let Some((line, column)) = problem.at {
                 write!(f, "{line}:{column}:")?;
             }

@@ -1,0 +1,95 @@
+//! What people write in files and on command lines, and what they are told
+//! when it is wrong.
+//!
+//! [`load`] reads a TOML file: [`Section`] takes keys out of it one by one,
+//! [`Document`] collects what is wrong, and the reader goes on to the end, so
+//! that a [`Report`] names every problem at once, each with its line, what was
+//! found and what is allowed. [`units`] are the quantities that files and
+//! command lines share. [`sizing`] says what memory packets take that are kept.
+//!
+//! ```
+//! let text = "[link]\nrate = \"10Gbps\"\ndelya = \"5ms\"\n";
+//! let report = settings::parse("wan.toml".as_ref(), text, &[], |_, mut root| {
+//!     let mut link = root.section("link");
+//!     let rate = link.rate("rate", 1_000_000, 1_000_000_000_000);
+//!     let delay = link.duration("delay", common::time::Span::ZERO, common::time::Span::from_millis(1000));
+//!     link.finish();
+//!     root.finish();
+//!     (rate, delay)
+//! });
+//! assert_eq!(
+//!     report.unwrap_err().to_string(),
+//!     "wan.toml:3:1: link.delya: found an unknown key; allowed: did you mean \"delay\"?"
+//! );
+//! ```
+
+mod document;
+mod overrides;
+mod report;
+mod section;
+pub mod sizing;
+pub mod units;
+
+use std::path::Path;
+
+use toml::de::DeTable;
+
+pub use document::Document;
+pub use overrides::Override;
+pub use report::{Problem, Report};
+pub use section::{Section, integer, number};
+
+/// The words that stand for values, in a file or on a command line.
+pub type Words<'w, T> = &'w [(&'static str, T)];
+
+/// The word for `value`; empty if there is none.
+pub fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
+    words.iter().find(|(_, v)| v == value).map_or("", |(word, _)| word)
+}
+
+/// Reads `file` with `read`, which is given the document and its top level.
+/// Where a value is wrong `read` takes a stand-in and goes on; what it returns
+/// then is thrown away.
+///
+/// # Errors
+/// All problems at once: an unreadable file, bad syntax, and whatever `read`
+/// complained of.
+pub fn load<T>(
+    file: &Path,
+    overrides: &[Override],
+    read: impl for<'d> FnOnce(&'d Document<'d>, Section<'d>) -> T,
+) -> Result<T, Report> {
+    let text = std::fs::read_to_string(file).map_err(|e| {
+        Report::new(
+            file,
+            vec![Problem {
+                source: None,
+                at: None,
+                key: String::new(),
+                found: format!("a file that can't be read: {e}"),
+                allowed: "a readable file of UTF-8 text".into(),
+            }],
+        )
+    })?;
+    parse(file, &text, overrides, read)
+}
+
+/// Like [`load`], of a text already in memory.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse<T>(
+    file: &Path,
+    text: &str,
+    overrides: &[Override],
+    read: impl for<'d> FnOnce(&'d Document<'d>, Section<'d>) -> T,
+) -> Result<T, Report> {
+    let (table, syntax) = DeTable::parse_recoverable(text);
+    let mut table = table.into_inner();
+    let mut all = text.to_owned();
+    let sources = overrides::apply(&mut table, &mut all, overrides);
+    let doc = Document::new(&all, sources, &syntax);
+    let result = read(&doc, Section::root(&doc, &table));
+    let problems = doc.into_problems();
+    if problems.is_empty() { Ok(result) } else { Err(Report::new(file, problems)) }
+}

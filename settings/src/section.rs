@@ -1,0 +1,328 @@
+//! Takes single keys out of a document.
+
+use std::borrow::Cow;
+
+use common::time::Span;
+use toml::de::{DeTable, DeValue};
+
+use crate::document::Document;
+use crate::{Words, units};
+
+/// One table of a document; [`finish`](Self::finish) complains of the keys
+/// that nobody asked for.
+pub struct Section<'d> {
+    doc: &'d Document<'d>,
+    name: Cow<'static, str>,
+    table: Option<&'d DeTable<'d>>,
+    at: Option<usize>,
+    known: Vec<&'static str>,
+}
+
+impl<'d> Section<'d> {
+    /// The document's top level.
+    pub(crate) fn root(doc: &'d Document<'d>, table: &'d DeTable<'d>) -> Self {
+        Self { doc, name: "".into(), table: Some(table), at: None, known: Vec::new() }
+    }
+
+    /// The table `[name]`, empty if the file has none.
+    pub fn section(&mut self, name: &'static str) -> Section<'d> {
+        self.known.push(name);
+        let entry = self.table.and_then(|t| t.get_key_value(name));
+        let path = self.path(name);
+        let mut child = Section {
+            doc: self.doc,
+            name: path.clone().into(),
+            table: None,
+            at: None,
+            known: Vec::new(),
+        };
+        if let Some((key, value)) = entry {
+            child.at = Some(key.span().start);
+            match value.get_ref() {
+                DeValue::Table(table) => child.table = Some(table),
+                _ => self.doc.problem_at(
+                    Some(value.span().start),
+                    &path,
+                    self.doc.source(value),
+                    format!("a section, [{path}]"),
+                ),
+            }
+        }
+        child
+    }
+
+    /// Whether `key` is a table. Keys that may be more than one thing ask first.
+    pub fn is_table(&self, key: &str) -> bool {
+        self.table.and_then(|t| t.get(key)).is_some_and(|v| v.get_ref().as_table().is_some())
+    }
+
+    /// Whether `key` is a list.
+    pub fn is_array(&self, key: &str) -> bool {
+        self.table.and_then(|t| t.get(key)).is_some_and(|v| v.get_ref().as_array().is_some())
+    }
+
+    /// A section that the file does not have: every key has its default.
+    pub fn absent(&self) -> Section<'d> {
+        Section { doc: self.doc, name: "".into(), table: None, at: None, known: Vec::new() }
+    }
+
+    /// The tables `[[name]]` of the top level, each called by its place, counted from 1.
+    pub fn sections(&mut self, name: &'static str) -> Vec<Section<'d>> {
+        self.known.push(name);
+        let Some((key, value)) = self.table.and_then(|t| t.get_key_value(name)) else {
+            return Vec::new();
+        };
+        let tables = value.get_ref().as_array().and_then(|list| {
+            let tables =
+                list.iter().map(|item| Some((item.span().start, item.get_ref().as_table()?)));
+            tables.collect::<Option<Vec<_>>>()
+        });
+        let Some(tables) = tables else {
+            let found = self.doc.source(value);
+            self.doc.problem_at(Some(key.span().start), name, found, format!("tables, [[{name}]]"));
+            return Vec::new();
+        };
+        let tables = tables.into_iter().enumerate().map(|(n, (at, table))| Section {
+            doc: self.doc,
+            name: format!("{name}[{}]", n + 1).into(),
+            table: Some(table),
+            at: Some(at),
+            known: Vec::new(),
+        });
+        tables.collect()
+    }
+
+    /// The section's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether the section has `key`.
+    pub fn has(&self, key: &str) -> bool {
+        self.table.is_some_and(|table| table.contains_key(key))
+    }
+
+    /// Where the section begins, if the file has it.
+    pub fn at(&self) -> Option<usize> {
+        self.at
+    }
+
+    /// The name of `key` with its section.
+    pub fn path(&self, key: &str) -> String {
+        if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
+    }
+
+    /// Reads `key` with `parse`, which gives `None` for what is not `allowed`.
+    /// The other methods are made of this one, and what they lack can be.
+    pub fn read<T>(
+        &mut self,
+        key: &'static str,
+        allowed: &str,
+        parse: impl FnOnce(&DeValue<'_>) -> Option<T>,
+    ) -> Option<T> {
+        self.known.push(key);
+        let value = self.table?.get(key)?;
+        let path = self.path(key);
+        self.doc.remember(&path, value.span().start);
+        let parsed = parse(value.get_ref());
+        if parsed.is_none() {
+            self.doc.problem(&path, self.doc.source(value), allowed);
+        }
+        parsed
+    }
+
+    /// A string that is not empty.
+    pub fn string(&mut self, key: &'static str) -> Option<String> {
+        self.read(key, "a string that is not empty", |v| {
+            v.as_str().filter(|s| !s.is_empty()).map(str::to_owned)
+        })
+    }
+
+    /// A problem if `key` is missing.
+    pub fn require(&self, key: &str, what: &str) {
+        if !self.has(key) {
+            self.doc.missing(self.at, &self.path(key), what);
+        }
+    }
+
+    /// Like [`string`](Self::string), and a problem if it is missing.
+    pub fn required_string(&mut self, key: &'static str, what: &str) -> String {
+        self.require(key, what);
+        self.string(key).unwrap_or_default()
+    }
+
+    /// `true` or `false`.
+    pub fn bool(&mut self, key: &'static str) -> Option<bool> {
+        self.read(key, "true or false", |v| v.as_bool())
+    }
+
+    /// An integer within `min ..= max`.
+    pub fn int(&mut self, key: &'static str, min: u32, max: u32, unit: &str) -> Option<u32> {
+        let allowed = format!("{min} to {max} {unit}");
+        self.read(key, allowed.trim_end(), |v| integer(v).filter(|n| (min..=max).contains(n)))
+    }
+
+    /// Like [`int`](Self::int), for what DPDK keeps in 16 bits.
+    pub fn short(&mut self, key: &'static str, min: u16, max: u16, unit: &str) -> Option<u16> {
+        self.int(key, min.into(), max.into(), unit).and_then(|n| u16::try_from(n).ok())
+    }
+
+    /// Like [`int`](Self::int), for what people write in hexadecimal.
+    pub fn int_hex(&mut self, key: &'static str, min: u32, max: u32, what: &str) -> Option<u32> {
+        let allowed = format!("{min:#x} to {max:#x}, {what}");
+        self.read(key, &allowed, |v| integer(v).filter(|n| (min..=max).contains(n)))
+    }
+
+    /// One of a few integers.
+    pub fn int_of(&mut self, key: &'static str, choices: &[u32], unit: &str) -> Option<u32> {
+        let words: Vec<_> = choices.iter().map(u32::to_string).collect();
+        let allowed = format!("{} {unit}", words.join(", "));
+        self.read(key, &allowed, |v| integer(v).filter(|n| choices.contains(n)))
+    }
+
+    /// A list of integers up to `max`.
+    pub fn ints(&mut self, key: &'static str, max: u32) -> Option<Vec<u32>> {
+        self.read(key, &format!("a list of numbers from 0 to {max}"), |v| {
+            let list = v.as_array()?;
+            list.iter().map(|v| integer(v.get_ref()).filter(|n| *n <= max)).collect()
+        })
+    }
+
+    /// A list of strings.
+    pub fn strings(&mut self, key: &'static str) -> Option<Vec<String>> {
+        self.read(key, "a list of strings", |v| {
+            v.as_array()?.iter().map(|v| v.get_ref().as_str().map(str::to_owned)).collect()
+        })
+    }
+
+    /// One of a few words.
+    pub fn choice<T: Copy>(&mut self, key: &'static str, choices: Words<'_, T>) -> Option<T> {
+        self.read(key, &quoted(choices), |v| find(choices, v.as_str()?))
+    }
+
+    /// A list of such words, each at most once. Each that is wrong is a problem
+    /// of its own.
+    pub fn choices<T: Copy + PartialEq>(
+        &mut self,
+        key: &'static str,
+        choices: Words<'_, T>,
+    ) -> Option<Vec<T>> {
+        let (doc, path, allowed) = (self.doc, self.path(key), quoted(choices));
+        self.read(key, &format!("a list of {allowed}"), |v| {
+            let mut values = Vec::new();
+            for item in v.as_array()? {
+                let at = Some(item.span().start);
+                match item.get_ref().as_str().and_then(|word| find(choices, word)) {
+                    Some(value) if values.contains(&value) => {
+                        doc.problem_at(at, &path, doc.source(item) + " again", "each once");
+                    }
+                    Some(value) => values.push(value),
+                    None => doc.problem_at(at, &path, doc.source(item), &*allowed),
+                }
+            }
+            Some(values)
+        })
+    }
+
+    /// A duration within `min ..= max`.
+    pub fn duration(&mut self, key: &'static str, min: Span, max: Span) -> Option<Span> {
+        let (from, to) = (units::show_duration(min), units::show_duration(max));
+        let allowed = format!("{from} to {to}, written as {}", units::DURATION_SYNTAX);
+        self.read(key, &allowed, |v| {
+            units::duration(v.as_str()?).ok().filter(|d| (min..=max).contains(d))
+        })
+    }
+
+    /// A size in bytes within `min ..= max`.
+    pub fn size(&mut self, key: &'static str, min: u64, max: u64) -> Option<u64> {
+        let (from, to) = (units::show_size(min), units::show_size(max));
+        let allowed = format!("{from} to {to}, written as {}", units::SIZE_SYNTAX);
+        self.read(key, &allowed, |v| {
+            units::size(v.as_str()?).ok().filter(|s| (min..=max).contains(s))
+        })
+    }
+
+    /// A rate in bit/s within `min ..= max`.
+    pub fn rate(&mut self, key: &'static str, min: u64, max: u64) -> Option<u64> {
+        let (from, to) = (units::show_rate(min), units::show_rate(max));
+        let allowed = format!("{from} to {to}, written as {}", units::RATE_SYNTAX);
+        self.read(key, &allowed, |v| {
+            units::rate(v.as_str()?).ok().filter(|r| (min..=max).contains(r))
+        })
+    }
+
+    /// A share within `min ..= max`: a number, or a percentage in a string.
+    pub fn share(&mut self, key: &'static str, min: f64, max: f64) -> Option<f64> {
+        let allowed = format!("{min} to {max}, written as {}", units::SHARE_SYNTAX);
+        self.read(key, &allowed, |v| {
+            let share = match v.as_str() {
+                Some(text) => units::share(text).ok(),
+                None => number(v),
+            };
+            share.filter(|s| (min..=max).contains(s))
+        })
+    }
+
+    /// A number within `min ..= max`, whole or not.
+    pub fn number(&mut self, key: &'static str, min: f64, max: f64, unit: &str) -> Option<f64> {
+        let allowed = format!("{min} to {max} {unit}");
+        self.read(key, allowed.trim_end(), |v| number(v).filter(|n| (min..=max).contains(n)))
+    }
+
+    /// Anything that a string can be parsed into.
+    pub fn parsed<T: std::str::FromStr>(&mut self, key: &'static str, allowed: &str) -> Option<T> {
+        self.read(key, allowed, |v| v.as_str()?.parse().ok())
+    }
+
+    /// Complains of every key that was never asked for, and names the nearest
+    /// of those that exist.
+    pub fn finish(self) {
+        for (key, _) in self.table.into_iter().flatten() {
+            let name: &str = key.get_ref();
+            if self.known.contains(&name) {
+                continue;
+            }
+            let nearest = self
+                .known
+                .iter()
+                .map(|k| (strsim::damerau_levenshtein(k, name), *k))
+                .min()
+                .filter(|(distance, known)| *distance <= known.len().div_ceil(3));
+            let allowed = match nearest {
+                Some((_, known)) => format!("did you mean \"{known}\"?"),
+                None => self.known.join(", "),
+            };
+            self.doc.problem_at(
+                Some(key.span().start),
+                &self.path(name),
+                "an unknown key",
+                allowed,
+            );
+        }
+    }
+}
+
+/// A value as an integer that is not negative.
+pub fn integer(value: &DeValue<'_>) -> Option<u32> {
+    let integer = value.as_integer()?;
+    u32::from_str_radix(integer.as_str(), integer.radix()).ok()
+}
+
+/// A value as a number, whole or not. TOML's `inf` and `nan` are none.
+pub fn number(value: &DeValue<'_>) -> Option<f64> {
+    let number = match value.as_float() {
+        Some(float) => float.as_str().parse().ok()?,
+        None => f64::from(integer(value)?),
+    };
+    f64::is_finite(number).then_some(number)
+}
+
+fn find<T: Copy>(choices: Words<'_, T>, word: &str) -> Option<T> {
+    choices.iter().find(|(name, _)| *name == word).map(|(_, value)| *value)
+}
+
+/// The words as they are written in a file.
+fn quoted<T>(choices: Words<'_, T>) -> String {
+    let words: Vec<_> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+    words.join(", ")
+}

@@ -1,0 +1,217 @@
+//! `lr2-sim sweep`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use settings::units;
+
+use super::run::replace;
+use super::{Failure, Runner, describe, runs, tables};
+use crate::report::{self, Part, Report, Sweep, SweepPoint};
+use crate::results::{RunResult, Summary};
+use crate::scenario::{self, Parameter, Scenario};
+use crate::scheme::Scheme;
+
+/// Runs that are certainly a mistake.
+const MOST_POINTS: usize = 10_000;
+
+/// What to vary, and where the results go.
+#[derive(Args, Clone, Debug)]
+pub(super) struct Options {
+    /// The scenario (TOML)
+    #[arg(value_name = "SCENARIO.toml")]
+    scenario: PathBuf,
+    /// A key of the scenario and its values, e.g. loss=1e-4,1e-3 or
+    /// nic.window=512,1024; once or twice. Short names: rate, rtt, delay,
+    /// jitter, loss, burst, pmtu, window, timeout, hosts, load, flows, bytes,
+    /// sizes
+    #[arg(long, value_name = "KEY=VALUE,...", required = true, value_parser = Parameter::parse)]
+    over: Vec<Parameter>,
+    /// Seed of a run, whatever the scenario says; may be repeated
+    #[arg(long, value_name = "N")]
+    seed: Vec<u64>,
+    /// Scheme to run, whatever the scenario says; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = super::scheme)]
+    scheme: Vec<Scheme>,
+    /// Runs at a time [default: one per CPU]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    jobs: usize,
+    /// Write all figures as JSON: one sweep, or a list of them
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the figures of each scheme by message size as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Write a report with plots, one file of HTML
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+pub(super) fn execute(options: &Options, runner: &impl Runner) -> Result<String, Failure> {
+    // Of two parameters the first is the axis; each value of the second has a
+    // sweep of its own.
+    let (axis, other) = match &options.over[..] {
+        [axis] => (axis, None),
+        [axis, other]
+            if scenario::override_key(&axis.name) != scenario::override_key(&other.name) =>
+        {
+            (axis, Some(other))
+        }
+        [_, other] => {
+            return Err(Failure::usage(format!("--over {}: once is enough", other.name)));
+        }
+        _ => return Err(Failure::usage("--over: at most two keys at a time")),
+    };
+    let outer = other.map_or(1, |other| other.values.len());
+    if outer * axis.values.len() > MOST_POINTS {
+        return Err(Failure::usage(format!("--over: more than {MOST_POINTS} combinations")));
+    }
+    let scenarios = scenarios(options, axis, other)?;
+    let Options { json, csv, report: html, .. } = options;
+    super::writable([json, csv, html].map(Option::as_ref))?;
+
+    let results = runs::all(&scenarios, options.jobs, runner)?;
+    let per_sweep = axis.values.len();
+    let sweeps: Vec<Sweep> = scenarios
+        .chunks(per_sweep)
+        .zip(results.chunks(per_sweep))
+        .enumerate()
+        .map(|(n, (scenarios, results))| sweep(axis, other.map(|o| (o, n)), scenarios, results))
+        .collect();
+    super::write(json.as_ref(), || match &sweeps[..] {
+        [sweep] => report::json_sweep(sweep),
+        sweeps => {
+            let each: Vec<_> = sweeps.iter().map(report::json_sweep).collect();
+            format!("[\n{}]\n", each.join(",\n"))
+        }
+    })?;
+    super::write(csv.as_ref(), || match other {
+        None => sweeps.iter().map(report::csv_sweep).collect(),
+        Some(other) => csv_of_two(other, &sweeps),
+    })?;
+    let text = sweeps.iter().map(tables::sweep).collect::<Vec<_>>().join("\n");
+    super::write(html.as_ref(), || {
+        report::html(&Report {
+            title: format!("{} over {}", scenarios[0].name, axis.name),
+            about: scenarios[0].about.clone(),
+            parts: sweeps.into_iter().map(Part::Sweep).collect(),
+        })
+    })?;
+    Ok(text)
+}
+
+/// Every combination, the axis varying fastest.
+fn scenarios(
+    options: &Options,
+    axis: &Parameter,
+    other: Option<&Parameter>,
+) -> Result<Vec<Scenario>, Failure> {
+    let (mut scenarios, mut problems) = (Vec::new(), Vec::new());
+    for outer in 0..other.map_or(1, |other| other.values.len()) {
+        for n in 0..axis.values.len() {
+            let overrides: Vec<_> = std::iter::once(axis.overriding(n))
+                .chain(other.map(|other| other.overriding(outer)))
+                .collect();
+            match scenario::load(&options.scenario, &overrides) {
+                Ok(mut scenario) => {
+                    replace(&mut scenario.schemes, &options.scheme);
+                    replace(&mut scenario.seeds, &options.seed);
+                    scenarios.push(scenario);
+                }
+                // What is wrong with the file itself is wrong in each.
+                Err(report) => {
+                    for line in report.to_string().lines() {
+                        if !problems.iter().any(|problem| problem == line) {
+                            problems.push(line.to_owned());
+                        }
+                    }
+                }
+            }
+        }
+    }
+    if problems.is_empty() { Ok(scenarios) } else { Err(Failure::usage(problems.join("\n"))) }
+}
+
+fn sweep(
+    axis: &Parameter,
+    other: Option<(&Parameter, usize)>,
+    scenarios: &[Scenario],
+    results: &[Vec<RunResult>],
+) -> Sweep {
+    let first = &scenarios[0];
+    let of_other = other.map(|(other, n)| format!("{} = {}", other.name, other.values[n]));
+    let scale = Scale::of(&axis.values);
+    let mut points: Vec<SweepPoint> = results
+        .iter()
+        .zip(&axis.values)
+        .zip(&scale.xs)
+        .map(|((results, label), &x)| SweepPoint {
+            x,
+            label: label.clone(),
+            summaries: Scheme::ALL.iter().filter_map(|s| Summary::of(*s, results)).collect(),
+        })
+        .collect();
+    points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    let (least, most) = (points[0].x, points[points.len() - 1].x);
+    Sweep {
+        name: match &of_other {
+            Some(other) => format!("{}, {other}", first.name),
+            None => first.name.clone(),
+        },
+        about: first.about.clone(),
+        parameters: describe::common(scenarios),
+        axis: format!("{}{}", axis.name, scale.unit),
+        is_log: scale.is_numeric && (least == 0.0 || most / least >= 10.0),
+        points,
+    }
+}
+
+/// Values of a parameter as numbers.
+struct Scale {
+    xs: Vec<f64>,
+    /// Behind the parameter's name.
+    unit: &'static str,
+    is_numeric: bool,
+}
+
+impl Scale {
+    fn of(values: &[String]) -> Self {
+        type Reader = fn(&str) -> Option<f64>;
+        let readers: [(&'static str, Reader); 5] = [
+            ("", |v| v.parse().ok().filter(|x: &f64| x.is_finite())),
+            ("", |v| units::share(v).ok()),
+            (" (ms)", |v| units::duration(v).ok().map(|d| d.as_nanos() as f64 / 1e6)),
+            (" (Gbit/s)", |v| units::rate(v).ok().map(|r| r as f64 / 1e9)),
+            (" (bytes)", |v| units::size(v).ok().map(|s| s as f64)),
+        ];
+        for (unit, reader) in readers {
+            if let Some(xs) = values.iter().map(|v| reader(v)).collect() {
+                return Self { xs, unit, is_numeric: true };
+            }
+        }
+        // Words, in their order.
+        let xs = (0..values.len()).map(|n| n as f64).collect();
+        Self { xs, unit: "", is_numeric: false }
+    }
+}
+
+/// The tables of all sweeps below each other, a column with the value of the
+/// second parameter in front.
+fn csv_of_two(other: &Parameter, sweeps: &[Sweep]) -> String {
+    let quoted = |text: &str| match text.contains(['"', ',', '\n']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.to_owned(),
+    };
+    let mut out = String::new();
+    for (n, (value, sweep)) in other.values.iter().zip(sweeps).enumerate() {
+        let table = report::csv_sweep(sweep);
+        let mut lines = table.lines();
+        if let (Some(head), 0) = (lines.next(), n) {
+            out.push_str(&format!("{},{head}\n", quoted(&other.name)));
+        }
+        for line in lines {
+            out.push_str(&format!("{},{line}\n", quoted(value)));
+        }
+    }
+    out
+}

@@ -1,0 +1,29 @@
+//! `lr2-sim`: see the library for what it does, `--help` for how to call it.
+//!
+//! Exit status: 0 after success, 1 if a run failed or a file could not be
+//! written, 2 if the command line or a scenario is wrong.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use simulator::cli::Cli;
+use simulator::results::RunResult;
+use simulator::scenario::Scenario;
+use simulator::scheme::Scheme;
+
+fn main() -> ExitCode {
+    match Cli::parse().execute(&run) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("{}", failure.message);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn run(_: &Scenario, _: Scheme, _: u64) -> Result<RunResult, String> {
+    Err("this program was built without the engine".into())
+}

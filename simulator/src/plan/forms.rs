@@ -1,0 +1,294 @@
+//! Closed forms: what a scheme gives, without simulating anything.
+//!
+//! They hold for a flow that is limited by its NIC, on a link that loses packets
+//! without being congested. Time is in *slots*, one packet at line rate; `W` is
+//! the round trip in slots, `p` the share of packets lost, `T` the
+//! retransmission timeout in slots. Derived from the schemes' rules; a slot
+//! simulation (W = 200 and 1000, p = 1e-3 and 1e-2, T = 10 W) agrees with them
+//! to 7 %, but for [`Path::lr2_without_renack`], whose limits stand there. The
+//! tests hold that table.
+//!
+//! *Bursts.* Losses that are neighbours are repaired together, so what counts
+//! how often something goes wrong is `e = p / burst`. This holds while a burst
+//! is much shorter than a window.
+
+/// What a flow meets.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Path {
+    /// W: round trip in slots, more than 0.
+    pub window: f64,
+    /// p: share of packets lost, 0 to less than 1.
+    pub loss: f64,
+    /// Mean length of bursts, at least 1.
+    pub burst: f64,
+    /// T: retransmission timeout in slots.
+    pub timeout: f64,
+}
+
+impl Path {
+    /// e: bursts of loss per packet.
+    pub fn events(&self) -> f64 {
+        self.loss / self.burst
+    }
+
+    /// Chance that a repeat is lost as well and nothing tells.
+    fn lost_again(&self) -> f64 {
+        self.events() * self.loss / (1.0 - self.loss)
+    }
+
+    /// Go-back-N with one NAK per gap, as RNICs do:
+    /// `η = 1 / (1 + e(W+1) + e·p·T/(1-p))`. Each loss costs the window that
+    /// follows it; a repeat that is lost again waits for the timeout.
+    pub fn gbn(&self) -> f64 {
+        1.0 / (1.0 + self.events() * (self.window + 1.0) + self.lost_again() * self.timeout)
+    }
+
+    /// Go-back-N with a NAK once per round trip while a gap is open:
+    /// `η = (1-p) / (1-p + e(W+1))`. No timeouts.
+    pub fn gbn_renak_per_rtt(&self) -> f64 {
+        let arrived = 1.0 - self.loss;
+        arrived / (arrived + self.events() * (self.window + 1.0))
+    }
+
+    /// Go-back-N with a NAK every `n` slots, each obeyed, as in the simulators
+    /// of HPCC and ConWeave (every 4 µs): `η = (1-p+np) / (1-p+p(2W+1))`. Each
+    /// stale NAK rewinds once more. For single losses.
+    pub fn gbn_renak_every(&self, n: f64) -> f64 {
+        let (p, arrived) = (self.loss, 1.0 - self.loss);
+        (arrived + n * p) / (arrived + p * (2.0 * self.window + 1.0))
+    }
+
+    /// LR2, the source resends: `η = (1+eW) / (1+2eW)`. Each rewind repairs all
+    /// losses of a window, so that it is never less than a half.
+    pub fn lr2(&self) -> f64 {
+        self.lr2_rewinding(0.0)
+    }
+
+    /// LR2 where a rewind begins `l` packets before the loss, at the first one
+    /// that is not acknowledged (an unmodified RNIC, whose ACKs are coalesced):
+    /// `η ≈ (1+eW) / (1+2eW+e·l)`.
+    pub fn lr2_rewinding(&self, l: f64) -> f64 {
+        let per_window = self.events() * self.window;
+        (1.0 + per_window) / (1.0 + 2.0 * per_window + self.events() * l)
+    }
+
+    /// LR2 as published, whose Depot asks only once: each packet takes about
+    /// `e·p·T` slots more. Too many where `e·p·T` comes near 1: timeouts then
+    /// overlap (W = 1000, p = 1e-2: .34 instead of .41).
+    pub fn lr2_without_renack(&self) -> f64 {
+        1.0 / (1.0 / self.lr2() + self.lost_again() * (1.0 - self.loss) * self.timeout)
+    }
+
+    /// Selective repeat without a bound, in the RNIC or by a Sentry that resends
+    /// from its cache: `η = 1-p`. It needs a window of at least two round trips;
+    /// see [`bounded`](Self::bounded).
+    pub fn selective_repeat(&self) -> f64 {
+        1.0 - self.loss
+    }
+
+    /// Selective repeat where so many round trips' worth of packets may be
+    /// unacknowledged. While a hole is open no ACK returns: a window of one
+    /// round trip stalls for another, and gives no more than
+    /// [`lr2`](Self::lr2); from two on there is no stall. In between, the stall
+    /// is what the window lacks (linear, not from a published source).
+    pub fn bounded(&self, round_trips: f64) -> f64 {
+        let stall = (2.0 - round_trips).clamp(0.0, 1.0);
+        let per_window = self.events() * self.window;
+        let stalled = (1.0 + per_window) / (1.0 + per_window * (1.0 + stall));
+        let most = round_trips.min(1.0);
+        most * stalled * self.selective_repeat()
+    }
+
+    /// Packets that cross the long-haul link per packet delivered, with LR2 or
+    /// a cache: `1/(1-p)`.
+    pub fn sends_repairing(&self) -> f64 {
+        1.0 / (1.0 - self.loss)
+    }
+
+    /// The same with go-back-N: the sender never pauses, so `1/η`.
+    pub fn sends_gbn(&self) -> f64 {
+        1.0 / self.gbn()
+    }
+
+    /// Mean completion time of a message of `n` packets without loss, in slots:
+    /// the packets and a round trip.
+    pub fn fct_lossless(&self, n: f64) -> f64 {
+        n + self.window
+    }
+
+    /// With go-back-N: what a long flow's packet takes on average, for each
+    /// packet, and the timeout if the message's end is lost, which no later
+    /// packet reveals.
+    pub fn fct_gbn(&self, n: f64) -> f64 {
+        n / self.gbn() + self.window + self.loss * self.timeout
+    }
+
+    /// With LR2: each rewind costs a window and repairs all that was lost within
+    /// one, or within the message if that is shorter:
+    /// `N + W + W · N·e / (1 + e·min(N, W))`; never sooner than with a cache. From
+    /// N = W on this is [`paper_slowdown`](Self::paper_slowdown).
+    pub fn fct_lr2(&self, n: f64) -> f64 {
+        let events = self.events();
+        let rewinds = n * events / (1.0 + events * n.min(self.window));
+        (n + self.window * (1.0 + rewinds)).max(self.fct_cached(n))
+    }
+
+    /// Slowdown of a message that the LR2 paper derives:
+    /// `1 + N·e / ((1+δ)(1+eW))`, δ = N/W. For messages shorter than a window on
+    /// links that lose several packets per window it is far too small: it
+    /// spreads the cost of a rewind over losses of packets that don't exist.
+    pub fn paper_slowdown(&self, n: f64) -> f64 {
+        let events = self.events();
+        1.0 + n * events / ((1.0 + n / self.window) * (1.0 + events * self.window))
+    }
+
+    /// With a resend cache: each repair takes a round trip, during which others
+    /// are delivered, so only the last loss within the last `m = min(N, W)`
+    /// packets delays the end, by what is left of its round trip:
+    /// `Σ e·q^d·(W-d)` for d from 0 to m-1, q = 1-e.
+    pub fn fct_cached(&self, n: f64) -> f64 {
+        let sending = n / (1.0 - self.loss) + self.window;
+        let e = self.events();
+        if e <= 0.0 {
+            return sending;
+        }
+        let (q, m) = (1.0 - e, n.min(self.window));
+        let none = q.powf(m);
+        let mean_distance = q / e * (1.0 - none) - m * none;
+        sending + self.window * (1.0 - none) - mean_distance
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(window: f64, loss: f64) -> Path {
+        Path { window, loss, burst: 1.0, timeout: 10.0 * window }
+    }
+
+    fn near(found: f64, expected: f64, tolerance: f64, what: &str) {
+        let off = found / expected - 1.0;
+        assert!(off.abs() <= tolerance, "{what}: {found:.3}, not {expected}: {:.0} %", off * 100.0);
+    }
+
+    /// A simulation slot by slot, T = 10 W: GBN, LR2, LR2 without a second
+    /// NACK, selective repeat; sends per packet of LR2 and GBN.
+    const MEASURED: [(f64, f64, [f64; 6]); 4] = [
+        (200.0, 1e-3, [0.81, 0.83, 0.83, 0.999, 1.00, 1.23]),
+        (200.0, 1e-2, [0.33, 0.59, 0.54, 0.987, 1.01, 3.1]),
+        (1000.0, 1e-3, [0.50, 0.64, 0.64, 0.992, 1.00, 2.0]),
+        (1000.0, 1e-2, [0.08, 0.51, 0.41, 0.975, 1.01, 12.4]),
+    ];
+
+    #[test]
+    fn the_forms_agree_with_a_slot_simulation() {
+        for (w, p, [gbn, lr2, once, repeat, sends, sends_gbn]) in MEASURED {
+            let path = path(w, p);
+            let what = |scheme| format!("{scheme}, W = {w}, p = {p}");
+            near(path.gbn(), gbn, 0.07, &what("GBN"));
+            near(path.lr2(), lr2, 0.05, &what("LR2"));
+            let overlap = if p * p * path.timeout > 0.5 { 0.2 } else { 0.05 };
+            near(path.lr2_without_renack(), once, overlap, &what("LR2 without re-NACK"));
+            near(path.selective_repeat(), repeat, 0.02, &what("selective repeat"));
+            near(path.sends_repairing(), sends, 0.01, &what("sends of LR2"));
+            near(path.sends_gbn(), sends_gbn, 0.07, &what("sends of GBN"));
+        }
+    }
+
+    /// Measured at W = 300, p = 1e-2.
+    #[test]
+    fn coalesced_acks_lengthen_the_rewind() {
+        for (l, expected) in [(0.0, 0.57), (64.0, 0.52), (256.0, 0.42)] {
+            near(path(300.0, 1e-2).lr2_rewinding(l), expected, 0.04, &format!("L = {l}"));
+        }
+    }
+
+    #[test]
+    fn a_window_of_one_round_trip_gains_nothing_over_lr2() {
+        let path = path(1000.0, 1e-2);
+        near(path.bounded(1.0), path.lr2(), 0.011, "one");
+        assert_eq!(path.bounded(2.0), path.selective_repeat());
+        assert_eq!(path.bounded(3.0), path.selective_repeat());
+        assert!(path.bounded(1.5) > path.lr2() && path.bounded(1.5) < path.bounded(2.0));
+        // Half a round trip in flight is half the rate at most.
+        assert!(path.bounded(0.5) < 0.5);
+    }
+
+    #[test]
+    fn schemes_without_loss_are_all_the_same() {
+        let path = path(500.0, 0.0);
+        for eta in [
+            path.gbn(),
+            path.gbn_renak_per_rtt(),
+            path.lr2(),
+            path.lr2_without_renack(),
+            path.selective_repeat(),
+            path.bounded(1.0),
+            path.gbn_renak_every(7.0),
+        ] {
+            assert_eq!(eta, 1.0);
+        }
+        for fct in [path.fct_gbn(90.0), path.fct_lr2(90.0), path.fct_cached(90.0)] {
+            assert_eq!(fct, path.fct_lossless(90.0));
+        }
+    }
+
+    /// A long message takes what the flow's share of the link says.
+    #[test]
+    fn completion_times_of_long_messages_follow_the_throughput() {
+        for (w, p, _) in MEASURED {
+            let (path, n) = (path(w, p), 1e7);
+            near(n / path.fct_gbn(n), path.gbn(), 0.01, "GBN");
+            near(n / path.fct_lr2(n), path.lr2(), 0.01, "LR2");
+            near(n / path.fct_cached(n), path.selective_repeat(), 0.01, "cached");
+        }
+    }
+
+    #[test]
+    fn the_papers_slowdown_is_that_of_messages_from_a_window_on() {
+        for (w, p, _) in MEASURED {
+            let path = path(w, p);
+            for n in [w, 3.0 * w, 1000.0 * w] {
+                let found = path.fct_lr2(n) / path.fct_lossless(n);
+                // At N = W, a repair at the very end counts.
+                near(found, path.paper_slowdown(n), 0.02, &format!("N = {n}, W = {w}, p = {p}"));
+            }
+        }
+        // 245 packets of which a fifth meets a loss, which costs a round trip.
+        let short = path(29_919.0, 1e-3);
+        near(short.fct_lr2(245.0) - short.fct_lossless(245.0), 0.217 * 29_919.0, 0.02, "short");
+        assert!(short.paper_slowdown(245.0) < 1.01);
+    }
+
+    /// The sum itself.
+    #[test]
+    fn the_end_of_a_cached_message_waits_for_its_last_repair() {
+        for (w, p, n) in [(200.0, 1e-2, 50.0), (200.0, 1e-3, 5000.0), (50.0, 0.1, 50.0)] {
+            let path = path(w, p);
+            let m = f64::min(n, w) as u32;
+            let wait: f64 = (0..m).map(|d| p * (1.0 - p).powf(d.into()) * (w - f64::from(d))).sum();
+            near(path.fct_cached(n), n / (1.0 - p) + w + wait, 1e-9, "cached");
+        }
+        // One packet: lost or not, then a round trip more.
+        let one = path(200.0, 1e-2);
+        near(one.fct_cached(1.0), 1.0 / 0.99 + 200.0 + 2.0, 1e-9, "one packet");
+    }
+
+    /// The NAKs of the simulators make things worse than one per round trip.
+    #[test]
+    fn stale_naks_rewind_again() {
+        let path = path(1000.0, 1e-3);
+        assert!(path.gbn_renak_every(12.0) < path.gbn_renak_per_rtt());
+        near(path.gbn_renak_every(12.0), 1.011 / 3.0, 0.01, "every 12 packets");
+    }
+
+    #[test]
+    fn bursts_cost_less_than_as_many_single_losses() {
+        let single = path(1000.0, 1e-3);
+        let burst = Path { burst: 8.0, ..single };
+        assert!(burst.gbn() > single.gbn() && burst.lr2() > single.lr2());
+        assert_eq!(burst.selective_repeat(), single.selective_repeat());
+        assert!(burst.fct_cached(100.0) < single.fct_cached(100.0));
+    }
+}

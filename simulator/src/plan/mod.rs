@@ -1,0 +1,249 @@
+//! What each scheme would give on a link, and what it takes: without simulating
+//! anything ([`forms`]), on one screen.
+
+mod advice;
+pub mod forms;
+mod memory;
+mod text;
+
+use common::time::Span;
+use serde::{Serialize, Serializer};
+
+use crate::results::Summary;
+use crate::scheme::Scheme;
+use crate::traffic::PACKET_OVERHEAD;
+use forms::Path;
+
+pub use memory::Memory;
+pub use text::text;
+
+/// Messages whose completion time is told, bytes.
+pub const MESSAGES: [u64; 3] = [10_000, 1_000_000, 100_000_000];
+
+/// An RNIC asks for an ACK every so many packets: where a rewind begins.
+const ACK_EVERY: f64 = 16.0;
+
+/// What is asked.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Question {
+    /// bit/s of the long-haul link, and of the NIC.
+    pub rate_bps: u64,
+    /// Round trip of the long-haul link.
+    #[serde(rename = "rtt_ns", serialize_with = "nanos")]
+    pub rtt: Span,
+    /// Share of packets lost, 0 to less than 1.
+    pub loss: f64,
+    /// Mean length of bursts of loss, packets.
+    pub burst: f64,
+    /// Path MTU, bytes.
+    pub pmtu: u16,
+    /// Flows that share the link.
+    pub flows: u32,
+    /// Round trip between a host and its gateway.
+    #[serde(rename = "lan_rtt_ns", serialize_with = "nanos")]
+    pub lan_rtt: Span,
+    /// Packets that a queue pair may have unacknowledged; `None`: what it takes.
+    pub window: Option<u32>,
+    /// Retransmission timeout of the RNICs; `None`: [`Question::good_timeout`].
+    #[serde(rename = "timeout_ns", serialize_with = "maybe_nanos")]
+    pub timeout: Option<Span>,
+}
+
+/// The answer.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Plan {
+    /// What was asked.
+    pub question: Question,
+    /// Packets in flight that fill the link for a round trip.
+    pub packets_in_flight: f64,
+    /// Retransmission timeout reckoned with.
+    #[serde(rename = "timeout_ns", serialize_with = "nanos")]
+    pub timeout: Span,
+    /// Packets that each queue pair must be allowed to have unacknowledged.
+    pub window_needed: u64,
+    /// Each scheme.
+    pub schemes: Vec<Outlook>,
+    /// For each of the two gateways.
+    pub memory: Memory,
+    /// What to look out for, a sentence or two each.
+    pub warnings: Vec<String>,
+    /// What a short simulation gave, if asked for.
+    pub simulated: Option<Simulated>,
+}
+
+/// What a scheme gives.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Outlook {
+    /// Which.
+    #[serde(serialize_with = "by_name")]
+    pub scheme: Scheme,
+    /// Share of the NIC's time that delivers something new, of a long flow.
+    pub efficiency: f64,
+    /// Payload of all flows, bit/s.
+    pub goodput_bps: f64,
+    /// Packets on the long-haul link per packet delivered.
+    pub sends_per_packet: f64,
+    /// Mean completion time of a message that is alone, seconds, for each of
+    /// [`MESSAGES`].
+    pub fct_s: [f64; MESSAGES.len()],
+}
+
+/// What a short simulation of a workload gave.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Simulated {
+    /// The workload, its load and how many messages.
+    pub about: String,
+    /// A line per scheme.
+    pub summaries: Vec<Summary>,
+}
+
+impl Question {
+    /// Bytes of a packet on the wire.
+    fn wire_bytes(&self) -> u64 {
+        u64::from(self.pmtu) + PACKET_OVERHEAD
+    }
+
+    /// Seconds that a packet takes at line rate.
+    fn slot(&self) -> f64 {
+        8.0 * self.wire_bytes() as f64 / self.rate_bps as f64
+    }
+
+    /// Packets that fill the link for a round trip.
+    fn packets_in_flight(&self) -> f64 {
+        self.rtt.as_secs_f64() / self.slot()
+    }
+
+    /// Exponent x of the shortest retransmission timeout, 4.096 µs · 2^x, that is
+    /// not less than four round trips or a millisecond.
+    pub fn good_exponent(&self) -> u32 {
+        let least = self.rtt.scale(4, 1).max(Span::from_millis(1));
+        (0..31).find(|x| exponential(*x) >= least).unwrap_or(31)
+    }
+
+    /// The retransmission timeout of that exponent.
+    pub fn good_timeout(&self) -> Span {
+        exponential(self.good_exponent())
+    }
+
+    /// One of the flows: its share of the link.
+    fn path(&self, window: f64) -> Path {
+        let timeout = self.timeout.unwrap_or_else(|| self.good_timeout());
+        let per_slot = window / self.rtt.as_secs_f64();
+        Path {
+            window,
+            loss: self.loss,
+            burst: self.burst,
+            timeout: timeout.as_secs_f64() * per_slot,
+        }
+    }
+
+    /// How many round trips must fit into the window of a queue pair: one to
+    /// send, and one or more for each repair.
+    fn window_round_trips(&self) -> f64 {
+        1.0 + memory::reordered_round_trips(self.loss)
+    }
+
+    fn outlook(&self, scheme: Scheme) -> Outlook {
+        let packets = self.packets_in_flight();
+        let shared = self.path((packets / f64::from(self.flows)).max(1.0));
+        let alone = self.path(packets);
+        // Of one flow: what its window lets it have in flight.
+        let round_trips = match self.window {
+            Some(window) => f64::from(window) / shared.window,
+            None => self.window_round_trips(),
+        };
+        let most = round_trips.min(1.0);
+        let efficiency = match scheme {
+            Scheme::Gbn => shared.gbn() * most,
+            Scheme::Lr2 => shared.lr2_rewinding(ACK_EVERY) * most,
+            // Its own bound is one round trip.
+            Scheme::Irn => shared.bounded(round_trips.min(1.0)),
+            Scheme::Cached => shared.bounded(round_trips),
+            _ => most,
+        };
+        let sends_per_packet = match scheme {
+            Scheme::Lossless => 1.0,
+            Scheme::Gbn => shared.sends_gbn(),
+            _ => shared.sends_repairing(),
+        };
+        let fct = |bytes: u64| {
+            let n = bytes.div_ceil(self.pmtu.into()) as f64;
+            let slots = match scheme {
+                Scheme::Gbn => alone.fct_gbn(n),
+                Scheme::Lr2 => alone.fct_lr2(n),
+                // While the message fits into the window nothing stalls.
+                Scheme::Irn if n <= packets => alone.fct_cached(n),
+                Scheme::Irn => alone.fct_cached(n) * alone.bounded(2.0) / alone.bounded(1.0),
+                Scheme::Cached => alone.fct_cached(n),
+                _ => alone.fct_lossless(n),
+            };
+            slots * self.slot()
+        };
+        let payload = f64::from(self.pmtu) / self.wire_bytes() as f64;
+        Outlook {
+            scheme,
+            efficiency,
+            goodput_bps: self.rate_bps as f64 * payload * efficiency,
+            sends_per_packet,
+            fct_s: MESSAGES.map(fct),
+        }
+    }
+
+    /// The answer, but for a simulation.
+    pub fn answer(&self) -> Plan {
+        const SCHEMES: [Scheme; 5] =
+            [Scheme::Lossless, Scheme::Gbn, Scheme::Irn, Scheme::Lr2, Scheme::Cached];
+        let packets = self.packets_in_flight();
+        let per_flow = packets / f64::from(self.flows);
+        let mut plan = Plan {
+            question: *self,
+            packets_in_flight: packets,
+            timeout: self.timeout.unwrap_or_else(|| self.good_timeout()),
+            window_needed: (per_flow * self.window_round_trips()).ceil().max(1.0) as u64,
+            schemes: SCHEMES.map(|scheme| self.outlook(scheme)).to_vec(),
+            memory: Memory::of(self.rate_bps, self.rtt, self.lan_rtt, self.loss, self.pmtu),
+            warnings: Vec::new(),
+            simulated: None,
+        };
+        plan.warnings = advice::on(&plan);
+        plan
+    }
+
+    /// A scenario to try a workload on this link: eight hosts per site, half of
+    /// the link's rate offered.
+    pub fn scenario(&self, workload: &str, flows: u32) -> String {
+        let Self { rate_bps, rtt, loss, burst, pmtu, .. } = self;
+        let half = settings::units::show_duration(rtt.scale(1, 2));
+        let loss = match *burst > 1.0 {
+            true => format!("{{ rate = {loss:?}, burst = {burst:?} }}"),
+            false => format!("{loss:?}"),
+        };
+        format!(
+            "name = \"plan\"\nschemes = [\"lossless\", \"gbn\", \"lr2\", \"cached\"]\n\
+             [topology]\nkind = \"dumbbell\"\nhosts = 8\n\
+             [long_haul]\nrate = \"{rate_bps}bps\"\ndelay = \"{half}\"\nloss = {loss}\n\
+             [nic]\npmtu = {pmtu}\n\
+             [[traffic]]\nkind = \"poisson\"\nsizes = {workload:?}\nload = 0.5\nflows = {flows}\n"
+        )
+    }
+}
+
+/// 4.096 µs · 2^x, the retransmission timeouts of InfiniBand.
+fn exponential(x: u32) -> Span {
+    Span::from_nanos(4_096 << x)
+}
+
+fn nanos<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(span.as_nanos())
+}
+
+fn maybe_nanos<S: Serializer>(span: &Option<Span>, serializer: S) -> Result<S::Ok, S::Error> {
+    span.map(Span::as_nanos).serialize(serializer)
+}
+
+fn by_name<S: Serializer>(scheme: &Scheme, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(scheme.name())
+}
+
+#[cfg(test)]
+mod tests;

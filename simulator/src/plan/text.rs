@@ -1,0 +1,142 @@
+//! The answer for people: one screen.
+
+use std::fmt::Write;
+
+use common::time::Span;
+use settings::units::{show_duration, show_rate};
+
+use super::{MESSAGES, Plan, Simulated};
+use crate::report::format::{bytes, count, micros, number, rate, share};
+use crate::scheme::Scheme;
+use crate::text::{Table, wrapped};
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
+/// `plan` as text, with a line end behind the last line.
+pub fn text(plan: &Plan) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut out, plan);
+    out
+}
+
+fn write(out: &mut String, plan: &Plan) -> std::fmt::Result {
+    let q = &plan.question;
+    let bursts = match q.burst > 1.0 {
+        true => format!(" in bursts of {}", q.burst),
+        false => String::new(),
+    };
+    writeln!(
+        out,
+        "{}, round trip {}, {} of packets lost{bursts}, path MTU {}\n\
+         {} packets ({}) in flight fill it; retransmission timeout {}\n",
+        show_rate(q.rate_bps),
+        show_duration(q.rtt),
+        percent(q.loss),
+        q.pmtu,
+        count(plan.packets_in_flight.round() as u64),
+        bytes(plan.memory.bdp),
+        time(plan.timeout),
+    )?;
+    schemes(out, plan)?;
+    let m = &plan.memory;
+    writeln!(out, "\nMemory of each of the two gateways, both directions protected:")?;
+    let mut table = Table::new([
+        "  resend cache",
+        "reordering pool",
+        "backup pool",
+        "mbufs",
+        "hugepages of 2 MiB",
+    ]);
+    table.row([
+        format!("  {}", bytes(m.resend_cache)),
+        bytes(m.reorder_pool),
+        bytes(m.backup_pool),
+        format!("{} of {} B", count(m.mbufs), count(m.mbuf_size)),
+        format!("{} ({})", count(m.hugepages), bytes(m.total)),
+    ]);
+    out.push_str(&table.to_string());
+    writeln!(
+        out,
+        "RNICs must be allowed {} packets in flight per queue pair.",
+        count(plan.window_needed)
+    )?;
+    if let Some(simulated) = &plan.simulated {
+        simulation(out, simulated)?;
+    }
+    if !plan.warnings.is_empty() {
+        writeln!(out, "\nLook out for:")?;
+    }
+    for warning in &plan.warnings {
+        writeln!(out, "{}", wrapped(warning, WIDTH, "- ", "  "))?;
+    }
+    Ok(())
+}
+
+fn schemes(out: &mut String, plan: &Plan) -> std::fmt::Result {
+    let flows = match plan.question.flows {
+        1 => "one long flow".to_owned(),
+        n => format!("{} long flows", count(n.into())),
+    };
+    writeln!(out, "{:<34}{flows:<31}a message alone, mean time", "What repairs")?;
+    let mut heads =
+        vec!["".to_owned(), "".into(), "goodput".into(), "useful".into(), "sent".into()];
+    heads.extend(MESSAGES.map(bytes));
+    let mut table = Table::new(heads);
+    for outlook in &plan.schemes {
+        let mut row = vec![
+            outlook.scheme.name().to_owned(),
+            about(outlook.scheme).into(),
+            rate(outlook.goodput_bps),
+            share(outlook.efficiency),
+            format!("{:.2} x", outlook.sends_per_packet),
+        ];
+        row.extend(outlook.fct_s.map(|seconds| micros(seconds * 1e6)));
+        table.row(row);
+    }
+    out.push_str(&table.to_string());
+    Ok(())
+}
+
+/// A few words; the names alone say nothing to those who ask here.
+fn about(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::Lossless => "no loss at all",
+        Scheme::Gbn => "the RNICs: go-back-N",
+        Scheme::Irn => "the RNICs: selective",
+        Scheme::Lr2 => "gateways, and the source",
+        Scheme::Cached => "gateways, from a cache",
+        _ => "",
+    }
+}
+
+fn simulation(out: &mut String, simulated: &Simulated) -> std::fmt::Result {
+    writeln!(out, "\nSimulated: {}", simulated.about)?;
+    let mut table =
+        Table::new(["", "mean time", "99th percentile", "slowdown", "link used", "sent twice"]);
+    let told = |us: Option<f64>| us.map_or("not all done".into(), micros);
+    for summary in &simulated.summaries {
+        let group = summary.main();
+        table.row([
+            summary.scheme.name().to_owned(),
+            told(group.fct_us.mean),
+            told(group.fct_us.p99),
+            group.slowdown.mean.map_or("–".into(), number),
+            share(summary.link.useful_share),
+            share(summary.link.sent_twice_share),
+        ]);
+    }
+    out.push_str(&table.to_string());
+    Ok(())
+}
+
+/// As people write it: 0.1 %, not 0.100 %.
+fn percent(share: f64) -> String {
+    let digits = format!("{:.9}", 100.0 * share);
+    format!("{} %", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn time(span: Span) -> String {
+    micros(span.as_nanos() as f64 / 1e3)
+}

@@ -1,0 +1,165 @@
+//! `[[traffic]]`: what the hosts send.
+
+use std::path::Path;
+
+use common::time::Span;
+use settings::{Document, Section};
+
+use super::{LongHaul, Scope, SizeDistribution, Topology, Traffic};
+use crate::traffic::{FlowSpec, MAX_BYTES, sizes, trace};
+
+/// Most messages of one kind in a run.
+const MOST_FLOWS: u32 = 10_000_000;
+
+/// The kinds of traffic.
+#[derive(Clone, Copy)]
+enum Kind {
+    Long,
+    Poisson,
+    Rounds,
+    Trace,
+}
+
+const KINDS: &[(&str, Kind)] = &[
+    ("long", Kind::Long),
+    ("poisson", Kind::Poisson),
+    ("rounds", Kind::Rounds),
+    ("trace", Kind::Trace),
+];
+
+/// The words for [`Scope`].
+const SCOPES: &[(&str, Scope)] =
+    &[("forward", Scope::Forward), ("between", Scope::Between), ("within", Scope::Within)];
+
+/// Reads all tables; without any, one long message is sent.
+pub(super) fn read(
+    doc: &Document<'_>,
+    tables: Vec<Section<'_>>,
+    file: &Path,
+    long_haul: &LongHaul,
+    topology: Topology,
+) -> Vec<Traffic> {
+    // Long enough that its beginning and its end don't count for much.
+    let long = long_haul.bdp().saturating_mul(10).clamp(16_000_000, MAX_BYTES);
+    if tables.is_empty() {
+        return vec![Traffic::Long { bytes: long, flows: 1 }];
+    }
+    let hosts = topology.hosts_per_site();
+    let context = Context { doc, file, long, hosts };
+    tables.into_iter().map(|table| context.one(table)).collect()
+}
+
+/// What the defaults follow from.
+struct Context<'c> {
+    doc: &'c Document<'c>,
+    file: &'c Path,
+    /// Bytes of a long message.
+    long: u64,
+    /// Per site.
+    hosts: u32,
+}
+
+impl Context<'_> {
+    fn one(&self, mut s: Section<'_>) -> Traffic {
+        let words: Vec<_> = KINDS.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        s.require("kind", &words.join(", "));
+        let kind = s.choice("kind", KINDS);
+        let flows = |s: &mut Section<'_>, default| {
+            s.int("flows", 1, MOST_FLOWS, "messages").unwrap_or(default)
+        };
+        let bytes = |s: &mut Section<'_>, default| s.size("bytes", 1, MAX_BYTES).unwrap_or(default);
+        let traffic = match kind {
+            // Without a kind nobody knows which keys there are.
+            None => return Traffic::Trace(Vec::new()),
+            Some(Kind::Long) => {
+                Traffic::Long { bytes: bytes(&mut s, self.long), flows: flows(&mut s, 1) }
+            }
+            Some(Kind::Poisson) => Traffic::Poisson {
+                sizes: self.distribution(&mut s),
+                load: s.share("load", 1e-4, 1.0).unwrap_or(0.5),
+                flows: flows(&mut s, 1000),
+                scope: s.choice("scope", SCOPES).unwrap_or(Scope::Forward),
+            },
+            Some(Kind::Rounds) => Traffic::Rounds {
+                flows: flows(&mut s, self.hosts),
+                bytes: bytes(&mut s, 16 << 20),
+                rounds: s.int("rounds", 1, 1_000_000, "rounds").unwrap_or(10),
+                gap: s.duration("gap", Span::ZERO, Span::from_millis(600_000)).unwrap_or_default(),
+            },
+            Some(Kind::Trace) => Traffic::Trace(self.trace(&mut s)),
+        };
+        s.finish();
+        traffic
+    }
+
+    /// One of the program's own, or a file beside the scenario.
+    fn distribution(&self, s: &mut Section<'_>) -> SizeDistribution {
+        const KEY: &str = "sizes";
+        const ALLOWED: &str = "\"websearch\", \"hadoop\", \"alistorage\", or a file: a line per \
+                               point, bytes and cumulative percent";
+        let none = || SizeDistribution { name: String::new(), points: vec![(1.0, 1.0)] };
+        s.require(KEY, ALLOWED);
+        let Some(word) = s.string(KEY) else { return none() };
+        if let Some(sizes) = sizes::named(&word) {
+            return sizes;
+        }
+        let path = s.path(KEY);
+        let Some(text) = self.text(&path, &word, ALLOWED) else { return none() };
+        let name = Path::new(&word).file_stem().unwrap_or_default().to_string_lossy();
+        sizes::parse(&name, &text).unwrap_or_else(|errors| {
+            self.in_file(&path, &word, errors.lines(), ALLOWED);
+            none()
+        })
+    }
+
+    fn trace(&self, s: &mut Section<'_>) -> Vec<FlowSpec> {
+        const KEY: &str = "file";
+        const ALLOWED: &str = "a file: a line per message, start in microseconds, numbers of the \
+                               source and destination host, bytes";
+        s.require(KEY, ALLOWED);
+        let Some(word) = s.string(KEY) else { return Vec::new() };
+        let path = s.path(KEY);
+        let Some(text) = self.text(&path, &word, ALLOWED) else { return Vec::new() };
+        match trace::parse_for(&text, 2 * self.hosts) {
+            Ok(flows) if flows.is_empty() => {
+                self.in_file(&path, &word, ["no messages"].into_iter(), ALLOWED);
+                flows
+            }
+            Ok(flows) => flows,
+            Err(errors) => {
+                let errors: Vec<_> =
+                    errors.iter().map(|(line, error)| format!("line {line}: {error}")).collect();
+                self.in_file(&path, &word, errors.iter().map(String::as_str), ALLOWED);
+                Vec::new()
+            }
+        }
+    }
+
+    /// What is wrong in a file that `key` names. After the first few the rest
+    /// is likely of the same kind.
+    fn in_file<'e>(
+        &self,
+        key: &str,
+        name: &str,
+        mut errors: impl Iterator<Item = &'e str>,
+        allowed: &str,
+    ) {
+        for error in errors.by_ref().take(10) {
+            self.doc.problem(key, format!("\"{name}\", {error}"), allowed);
+        }
+        let more = errors.count();
+        if more > 0 {
+            self.doc.problem(key, format!("\"{name}\", {more} more such lines"), allowed);
+        }
+    }
+
+    /// The text of a file that stands in the folder of the scenario.
+    fn text(&self, key: &str, name: &str, allowed: &str) -> Option<String> {
+        let file = self.file.parent().unwrap_or(Path::new("")).join(name);
+        std::fs::read_to_string(file)
+            .map_err(|error| {
+                self.doc.problem(key, format!("\"{name}\", which can't be read: {error}"), allowed);
+            })
+            .ok()
+    }
+}

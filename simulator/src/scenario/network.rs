@@ -1,0 +1,200 @@
+//! `[topology]`, `[long_haul]`, `[site]` and `[gateway]`.
+
+use common::time::Span;
+use link::{LossModel, Outage};
+use settings::{Document, Section};
+
+use super::{Ecn, GatewayModel, LongHaul, Pfc, Site, Topology};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const TIB: u64 = 1 << 40;
+
+/// Slowest and fastest link, bit/s.
+pub(super) const RATES: (u64, u64) = (1_000_000, 10_000_000_000_000);
+
+/// Longest time that anything takes.
+const LONGEST: Span = Span::from_millis(3_600_000);
+
+/// The words for a topology.
+#[derive(Clone, Copy)]
+enum Kind {
+    Pair,
+    Dumbbell,
+    LeafSpine,
+}
+
+pub(super) fn topology(mut s: Section<'_>) -> Topology {
+    const KINDS: &[(&str, Kind)] =
+        &[("pair", Kind::Pair), ("dumbbell", Kind::Dumbbell), ("leaf-spine", Kind::LeafSpine)];
+    let topology = match s.choice("kind", KINDS).unwrap_or(Kind::Pair) {
+        Kind::Pair => Topology::Pair,
+        Kind::Dumbbell => {
+            Topology::Dumbbell { hosts: s.int("hosts", 1, 4096, "hosts per site").unwrap_or(4) }
+        }
+        Kind::LeafSpine => Topology::LeafSpine {
+            leaves: s.int("leaves", 1, 256, "leaf switches per site").unwrap_or(2),
+            spines: s.int("spines", 1, 256, "spine switches per site").unwrap_or(2),
+            hosts_per_leaf: s.int("hosts_per_leaf", 1, 256, "hosts per leaf switch").unwrap_or(4),
+            long_hauls: s.int("long_hauls", 1, 64, "long-haul links").unwrap_or(1),
+        },
+    };
+    s.finish();
+    topology
+}
+
+pub(super) fn long_haul(doc: &Document<'_>, mut s: Section<'_>) -> LongHaul {
+    let shortest = Span::from_nanos(100);
+    s.require("rate", "the rate of the long-haul link, e.g. \"100Gbps\"");
+    s.require(
+        "loss",
+        "the share of packets that it loses: 1e-3, \"0.1%\", 0, or \
+                       { rate = 1e-3, burst = 8 }",
+    );
+    let rate = s.rate("rate", RATES.0, RATES.1).unwrap_or(RATES.1);
+    let delay = s.duration("delay", shortest, Span::from_millis(10_000));
+    let rtt = s.duration("rtt", shortest.scale(2, 1), Span::from_millis(20_000));
+    if s.has("delay") && s.has("rtt") {
+        doc.problem("long_haul.rtt", "rtt beside delay", "one of them: rtt is twice the delay");
+    } else if !s.has("rtt") {
+        s.require("delay", "the one-way delay, e.g. \"5ms\", or rtt, the round trip");
+    }
+    let jitter = s.duration("jitter", Span::ZERO, Span::from_millis(10_000));
+    let loss = loss(doc, &mut s, "loss");
+    let loss_back = if s.has("loss_back") {
+        self::loss(doc, &mut s, "loss_back")
+    } else {
+        s.read("loss_back", "", |_| None::<()>);
+        loss
+    };
+    let outage = outage(doc, &mut s);
+    s.finish();
+    LongHaul {
+        rate,
+        delay: delay.or(rtt.map(|rtt| rtt.scale(1, 2))).unwrap_or(shortest),
+        jitter: jitter.unwrap_or_default(),
+        loss,
+        loss_back,
+        outage,
+    }
+}
+
+/// A share, or a table with a share and the mean length of bursts.
+fn loss(doc: &Document<'_>, s: &mut Section<'_>, key: &'static str) -> LossModel {
+    /// With more, no scheme gets anywhere.
+    const MOST: f64 = 0.9;
+    if !s.is_table(key) {
+        return match s.share(key, 0.0, MOST) {
+            Some(p) if p > 0.0 => LossModel::Bernoulli(p),
+            _ => LossModel::None,
+        };
+    }
+    let mut table = s.section(key);
+    table.require("rate", "the share of packets lost, e.g. 1e-3");
+    let rate = table.share("rate", 0.0, MOST);
+    let burst = table.number("burst", 1.0, 1e6, "packets");
+    let path = table.path(if table.has("burst") { "burst" } else { "rate" });
+    table.finish();
+    match (rate, burst) {
+        (Some(rate), _) if rate <= 0.0 => LossModel::None,
+        (Some(rate), None) => LossModel::Bernoulli(rate),
+        (Some(rate), Some(burst)) => LossModel::bursts(rate, burst).unwrap_or_else(|error| {
+            doc.problem(&path, error.0, "longer bursts, or less loss");
+            LossModel::None
+        }),
+        (None, _) => LossModel::None,
+    }
+}
+
+fn outage(doc: &Document<'_>, s: &mut Section<'_>) -> Option<Outage> {
+    let is_set = s.has("outage");
+    let mut table = s.section("outage");
+    if is_set {
+        table.require("start", "when it begins, e.g. \"100ms\"");
+        table.require("duration", "how long it lasts, e.g. \"20ms\"");
+    }
+    let start = table.duration("start", Span::ZERO, LONGEST);
+    let duration = table.duration("duration", Span::from_nanos(1), LONGEST);
+    let every = table.duration("every", Span::from_nanos(1), LONGEST);
+    let path = table.path("every");
+    table.finish();
+    let outage = Outage { start: start?, duration: duration?, every };
+    if let Some(every) = every
+        && every <= outage.duration
+    {
+        let found = settings::units::show_duration(every);
+        let duration = settings::units::show_duration(outage.duration);
+        doc.problem(&path, found, format!("more than duration = {duration}"));
+    }
+    Some(outage)
+}
+
+pub(super) fn site(mut s: Section<'_>, topology: Topology, long_haul_rate: u64) -> Site {
+    let is_pair = topology == Topology::Pair;
+    let host_rate = s.rate("host_rate", RATES.0, RATES.1).unwrap_or(long_haul_rate);
+    let fabric_rate =
+        s.rate("fabric_rate", RATES.0, RATES.1).unwrap_or(host_rate.max(long_haul_rate));
+    let site = Site {
+        host_rate,
+        fabric_rate,
+        delay: s
+            .duration("delay", Span::ZERO, Span::from_millis(100))
+            .unwrap_or(Span::from_micros(1)),
+        loss: s.share("loss", 0.0, 0.5).unwrap_or(0.0),
+        buffer: s.size("buffer", 16 * KIB, TIB).unwrap_or(32 * MIB),
+        shared_buffer: s.bool("shared_buffer").unwrap_or(true),
+        ecn: optional(&mut s, "ecn", !is_pair).map(|table| ecn(table, host_rate)),
+        pfc: optional(&mut s, "pfc", !is_pair).map(pfc),
+    };
+    s.finish();
+    site
+}
+
+/// What is off (`key = false`), on with its defaults (`true`), or a table with
+/// settings of its own.
+pub(super) fn optional<'d>(
+    s: &mut Section<'d>,
+    key: &'static str,
+    default: bool,
+) -> Option<Section<'d>> {
+    if s.is_table(key) {
+        return Some(s.section(key));
+    }
+    let is_on =
+        s.read(key, &format!("true, false or a section, [{}]", s.path(key)), |v| v.as_bool());
+    is_on.unwrap_or(default).then(|| s.absent())
+}
+
+/// The thresholds that the HPCC simulations use, which grow with the rate:
+/// 400 kB and 1.6 MB at 100 Gbit/s.
+fn ecn(mut s: Section<'_>, rate: u64) -> Ecn {
+    let bytes_per_gbps = |bytes: u64| (bytes * rate / 1_000_000_000).max(16 * KIB);
+    let ecn = Ecn {
+        kmin: s.size("kmin", 0, TIB).unwrap_or(bytes_per_gbps(4_000)),
+        kmax: s.size("kmax", 0, TIB).unwrap_or(bytes_per_gbps(16_000)),
+        pmax: s.share("pmax", 0.0, 1.0).unwrap_or(0.2),
+    };
+    s.finish();
+    ecn
+}
+
+fn pfc(mut s: Section<'_>) -> Pfc {
+    let xoff = s.size("xoff", KIB, TIB).unwrap_or(512 * KIB);
+    let pfc = Pfc { xoff, xon: s.size("xon", 0, TIB).unwrap_or(xoff / 4 * 3) };
+    s.finish();
+    pfc
+}
+
+pub(super) fn gateway(mut s: Section<'_>) -> GatewayModel {
+    let gateway = GatewayModel {
+        reorder: s.size("reorder", 0, TIB),
+        backup: s.size("backup", 0, TIB),
+        cache: s.size("cache", 0, TIB),
+        paper_reorder: s.size("paper_reorder", 0, TIB).unwrap_or(1_000_000),
+        paper_backup: s.size("paper_backup", 0, TIB).unwrap_or(50_000),
+        netrt_buffer: s.size("netrt_buffer", 0, TIB).unwrap_or(16 * MIB),
+        queue: s.size("queue", 16 * KIB, TIB).unwrap_or(16 * MIB),
+    };
+    s.finish();
+    gateway
+}
