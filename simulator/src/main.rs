@@ -7,12 +7,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use simulator::cli::Cli;
-use simulator::results::RunResult;
-use simulator::scenario::Scenario;
-use simulator::scheme::Scheme;
 
 fn main() -> ExitCode {
-    match Cli::parse().execute(&run) {
+    match Cli::parse().execute(&simulator::run::run) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
@@ -22,8 +19,4 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
-}
-
-fn run(_: &Scenario, _: Scheme, _: u64) -> Result<RunResult, String> {
-    Err("this program was built without the engine".into())
 }
