@@ -48,6 +48,7 @@ fn fake(scenario: &Scenario, scheme: Scheme, seed: u64) -> Result<RunResult, Str
             ..LongHaulUse::default()
         },
         hosts: HostUse { timeouts: 3, failed: 1, ..HostUse::default() },
+        counters: Vec::new(),
         pools: Vec::new(),
         recoveries: Vec::new(),
     })

@@ -42,6 +42,7 @@ fn run(scheme: Scheme, seed: u64, end: u64, flows: Vec<FlowResult>) -> RunResult
         seed,
         end: us(end),
         packet_events: 10,
+        counters: Vec::new(),
         flows,
         long_haul: LongHaulUse::default(),
         hosts: HostUse::default(),

@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Packet, Side, Sink};
-use common::metrics::Metric;
+use common::metrics::{Counters, Metric};
 use common::time::Time;
 
 use super::Outbox;
@@ -126,6 +126,14 @@ impl Gateway {
                     cache: counters.get(Metric::HeldCacheBytes),
                 }
             }
+        }
+    }
+
+    /// What the product counted, if it is in here.
+    pub fn counters(&self) -> Option<&Counters> {
+        match &self.inside {
+            Inside::Product(switch) => Some(switch.counters()),
+            Inside::Wire | Inside::Paper(_) | Inside::Slr(_) => None,
         }
     }
 

@@ -3,6 +3,8 @@
 //! Names end in their unit (`_us`, `_bytes`, `_bps`); shares are from 0 to 1. What
 //! is `null` did not end, or there was nothing to measure, which its `count` tells.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{Parameter, Study, Sweep, SweepPoint, series};
@@ -20,6 +22,8 @@ struct StudyJson<'a> {
 struct SchemeJson {
     #[serde(flatten)]
     summary: Summary,
+    /// What the product's gateways counted, in all runs.
+    gateway_counters: BTreeMap<String, u64>,
     series: SeriesJson,
 }
 
@@ -52,7 +56,13 @@ pub fn json(study: &Study) -> String {
             recovery_us_cdf: series::recovery_us(scheme, results),
             pools: series::pools(scheme, results),
         };
-        SchemeJson { summary, series }
+        let mut gateway_counters = BTreeMap::new();
+        for run in results.iter().filter(|run| run.scheme == scheme) {
+            for (name, count) in &run.counters {
+                *gateway_counters.entry(name.clone()).or_default() += count;
+            }
+        }
+        SchemeJson { summary, gateway_counters, series }
     };
     text(&StudyJson {
         scenario: &study.scenario,

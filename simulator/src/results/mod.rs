@@ -29,6 +29,9 @@ pub struct RunResult {
     pub long_haul: LongHaulUse,
     /// The hosts, together.
     pub hosts: HostUse,
+    /// What the product's gateways counted, all of them together: those of its
+    /// metrics that are not zero, by name and labels as Prometheus has them.
+    pub counters: Vec<(String, u64)>,
     /// The gateways' pools, over time.
     pub pools: Vec<PoolSample>,
     /// Of each data packet that a long-haul link lost and that arrived later:

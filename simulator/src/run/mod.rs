@@ -4,6 +4,7 @@ mod ledger;
 mod posting;
 
 use common::frame::Frame;
+use common::metrics::{self, Metric};
 use common::time::Time;
 use common::wire::parse;
 
@@ -204,6 +205,7 @@ impl Run<'_> {
             seed,
             end: Time::ZERO + self.now.since(START),
             packet_events: self.events,
+            counters: counters(&self.network),
             flows: self.posting.into_results(),
             long_haul,
             hosts,
@@ -211,6 +213,28 @@ impl Run<'_> {
             recoveries: self.ledger.recoveries,
         }
     }
+}
+
+/// The counters of all gateways, added up.
+fn counters(network: &Network) -> Vec<(String, u64)> {
+    let gateways = network.gateways.iter().filter_map(|number| match &network.nodes[*number] {
+        Node::Gateway(gateway) => gateway.counters(),
+        _ => None,
+    });
+    let all: Vec<_> = gateways.collect();
+    let sums = Metric::ALL.iter().map(|metric| {
+        let desc = metric.desc();
+        let labels: Vec<String> =
+            desc.labels.iter().map(|(key, value)| format!("{key}={value:?}")).collect();
+        let name = match labels.is_empty() {
+            true => desc.name.to_owned(),
+            false => format!("{}{{{}}}", desc.name, labels.join(",")),
+        };
+        (name, desc.kind, all.iter().map(|counters| counters.get(*metric)).sum())
+    });
+    sums.filter(|(_, kind, sum)| *kind == metrics::Kind::Counter && *sum > 0)
+        .map(|(name, _, sum)| (name, sum))
+        .collect()
 }
 
 /// A point in time as it is reported: from the beginning of the run.
