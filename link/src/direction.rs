@@ -91,21 +91,22 @@ impl<F: Frame> Direction<F> {
     /// was found at `now`. The line serves it as of its arrival; propagation
     /// starts now at the earliest, so that the delay is never shorter than
     /// configured, however uncertain the arrival is. `pool` provides the copy
-    /// if the frame is to be duplicated.
+    /// if the frame is to be duplicated. Returns why the frame is lost, if it
+    /// is; that has been counted.
     pub fn offer<P: Pool<Frame = F>>(
         &mut self,
         mut frame: F,
         arrived: Time,
         now: Time,
         pool: &mut P,
-    ) {
+    ) -> Option<LossReason> {
         let (kind, len) = (Kind::of(frame.bytes()), frame.bytes().len());
         self.offered += 1;
         self.counters.offered.add(kind, len);
         let listed = self.listed.next(self.offered);
 
         let Some(sent) = self.line.enqueue(wire_bytes(len), arrived) else {
-            return self.counters.lost.add(LossReason::Queue, kind);
+            return self.lose(LossReason::Queue, kind);
         };
         let waiting = self.line.backlog(arrived);
         self.counters.queue_high_water_bytes = self.counters.queue_high_water_bytes.max(waiting);
@@ -121,7 +122,7 @@ impl<F: Frame> Direction<F> {
             random.then_some(LossReason::Random)
         };
         if let Some(reason) = reason {
-            return self.counters.lost.add(reason, kind);
+            return self.lose(reason, kind);
         }
 
         let corruption = &self.config.corruption;
@@ -136,6 +137,12 @@ impl<F: Frame> Direction<F> {
             None
         };
         self.send_off(frame, copy, kind, sent.max(now));
+        None
+    }
+
+    fn lose(&mut self, reason: LossReason, kind: Kind) -> Option<LossReason> {
+        self.counters.lost.add(reason, kind);
+        Some(reason)
     }
 
     fn copy<P: Pool<Frame = F>>(&mut self, frame: &F, pool: &mut P) -> Option<F> {

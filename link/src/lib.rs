@@ -40,4 +40,4 @@ pub use config::{
 pub use counters::{ByKind, Counters, LossReason, Lost, Tally};
 pub use direction::{Direction, Receipt};
 pub use kind::Kind;
-pub use line::{FRAME_OVERHEAD, wire_bytes};
+pub use line::{FRAME_OVERHEAD, Line, wire_bytes};

@@ -18,7 +18,7 @@ pub const fn wire_bytes(len: usize) -> u64 {
 /// A FIFO served at a constant rate. Since every frame is served in turn, when
 /// its last bit leaves is known when it arrives, and the backlog is the time
 /// until the line is free.
-pub(crate) struct Line {
+pub struct Line {
     /// Bit/s; `None` is unlimited.
     rate: Option<u64>,
     limit: u64,
@@ -31,6 +31,8 @@ pub(crate) struct Line {
 const NANOS: u64 = 1_000_000_000;
 
 impl Line {
+    /// A line of `rate` bit/s, `None`: unlimited, that lets `limit` wire bytes
+    /// wait.
     pub fn new(rate: Option<u64>, limit: u64) -> Self {
         Self { rate, limit, free_at: Time::ZERO, carry: 0 }
     }

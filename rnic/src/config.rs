@@ -6,6 +6,8 @@ use common::psn::Psn;
 use common::time::Span;
 use common::wire::Vlans;
 
+use crate::dcqcn::Dcqcn;
+
 /// Bytes that a frame takes on an Ethernet wire besides those in the buffer:
 /// FCS 4, preamble and start delimiter 8, inter-frame gap 12.
 pub const WIRE_OVERHEAD: u64 = 24;
@@ -197,6 +199,12 @@ pub struct QpConfig {
     pub rnr_retry: RetryLimit,
     /// What a second NAK does.
     pub second_nak: SecondNak,
+    /// The RNIC of LR2 as published, which no vendor makes: a NAK with the bit
+    /// of [`has_switch_bit`](common::wire::has_switch_bit) is a switch's. It
+    /// acknowledges nothing, takes no try and is always obeyed: everything from
+    /// its PSN on is sent again with the same bit, which tells a switch those
+    /// repeats from others. `false`: the bit is neither looked at nor set.
+    pub knows_switch_nak: bool,
     /// READs and atomics that may be on their way at a time, up to 128; more
     /// wait, and what is posted behind them too. As many the responder keeps
     /// for duplicates: not less than the peer's number. 0: the QP does
@@ -206,6 +214,12 @@ pub struct QpConfig {
     pub implied_nak: ImpliedNak,
     /// How this side's responder answers a part of a READ.
     pub partial_read: PartialRead,
+    /// Congestion control: requests and READ data leave no faster than it
+    /// allows and are sent as ECN-capable, ECT(0), and marks are answered with
+    /// CNPs. It starts at the NIC's [rate](NicConfig::rate), which must be set.
+    /// ACKs have the ECN bits of [`tos`](Self::tos) and do not wait. `None`:
+    /// line rate, whatever arrives.
+    pub dcqcn: Option<Dcqcn>,
     /// Buffers for SENDs; `None`: always enough.
     pub receive_queue: Option<ReceiveQueue>,
     /// `None`: one NAK per gap, as real RNICs. `Some(interval)`: packets ahead
@@ -249,8 +263,10 @@ impl QpConfig {
             max_rd_atomic: 16,
             implied_nak: ImpliedNak::AnyGap,
             partial_read: PartialRead::Continued,
+            dcqcn: None,
             receive_queue: None,
             second_nak: SecondNak::IgnoreUntilAck,
+            knows_switch_nak: false,
             re_nak: None,
             local_region: Region::DEFAULT,
             remote_region: Region::DEFAULT,
@@ -258,7 +274,11 @@ impl QpConfig {
         }
     }
 
-    pub(crate) fn check(&self, nic: &NicConfig) -> Result<(), QpError> {
+    /// Whether a QP like this can be set up on `nic`.
+    ///
+    /// # Errors
+    /// If a field is out of range; the first one that is.
+    pub fn check(&self, nic: &NicConfig) -> Result<(), QpError> {
         let qpn = |value: u32| if value >> 24 == 0 { Ok(()) } else { Err(QpError::Qpn(value)) };
         qpn(self.local_qpn)?;
         qpn(self.remote_qpn)?;
@@ -286,6 +306,12 @@ impl QpConfig {
         }
         if self.max_rd_atomic > MAX_RD_ATOMIC {
             return Err(QpError::RdAtomic(self.max_rd_atomic));
+        }
+        if let Some(dcqcn) = &self.dcqcn {
+            let rate = nic.rate.ok_or(QpError::DcqcnRate)?;
+            if let Some(rule) = dcqcn.out_of_range(rate) {
+                return Err(QpError::Dcqcn(rule));
+            }
         }
         match self.receive_queue {
             Some(ReceiveQueue { rnr_timer: code @ 32.., .. }) => Err(QpError::RnrTimer(code)),
@@ -333,6 +359,12 @@ pub enum QpError {
     /// More than five bits.
     #[error("an RNR timer code of {0} does not exist; use 0 to 31")]
     RnrTimer(u8),
+    /// No line rate to start from.
+    #[error("dcqcn starts at line rate: set the rate of the NIC too")]
+    DcqcnRate,
+    /// A field of [`Dcqcn`] is out of range.
+    #[error("dcqcn: {0}")]
+    Dcqcn(&'static str),
     /// Zero.
     #[error("the interval at which receive buffers come back must be greater than zero")]
     Refill,
@@ -409,6 +441,12 @@ mod tests {
         assert_eq!(with(queue), Err(QpError::RnrTimer(32)));
         let never = ReceiveQueue { refill: Some(Span::ZERO), rnr_timer: 0, ..queue };
         assert_eq!(with(never), Err(QpError::Refill));
+        assert_eq!(check(|c| c.dcqcn = Some(Dcqcn::DEFAULT)), Err(QpError::DcqcnRate));
+        let paced = NicConfig { rate: Some(1_000_000_000), ..nic.clone() };
+        let with = |dcqcn| QpConfig { dcqcn: Some(dcqcn), ..good.clone() }.check(&paced);
+        assert_eq!(with(Dcqcn::DEFAULT), Ok(()));
+        let never = with(Dcqcn { byte_counter: 0, ..Dcqcn::DEFAULT });
+        assert!(matches!(never, Err(QpError::Dcqcn(_))));
         let v6 = QpConfig::new(1, 2, [3; 6], "fd00::1".parse().unwrap());
         assert!(matches!(v6.check(&nic), Err(QpError::Family { .. })));
     }

@@ -26,31 +26,31 @@ const fn mix(x: u64) -> u64 {
 
 /// All messages of one direction of one life of a QP.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stream(u64);
+pub struct Stream(u64);
 
 impl Stream {
     /// The stream that goes from QP `source` to QP `destination` and begins at
     /// `first_psn`.
-    pub(crate) fn new(seed: u64, source: u32, destination: u32, first_psn: u32) -> Self {
+    pub fn new(seed: u64, source: u32, destination: u32, first_psn: u32) -> Self {
         let qps = u64::from(source) << 32 | u64::from(destination);
         Self(mix(mix(mix(seed) ^ qps) ^ u64::from(first_psn)))
     }
 
     /// What the destination's memory holds for READs of the source: a stream
     /// apart from everything that goes the other way.
-    pub(crate) fn fetched(self) -> Self {
+    pub fn fetched(self) -> Self {
         Self(mix(!self.0))
     }
 
     /// Content of the message with this index, counted from 0.
-    pub(crate) fn message(self, index: u64) -> Content {
+    pub fn message(self, index: u64) -> Content {
         Content(mix(self.0 ^ index.wrapping_mul(GOLDEN)))
     }
 }
 
 /// Content of one message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Content(u64);
+pub struct Content(u64);
 
 impl Content {
     /// Eight bytes of content. One multiplication: faster than the ICRC over
@@ -62,7 +62,7 @@ impl Content {
 
     /// Writes the bytes of the message from `offset`, a multiple of 8 (every
     /// packet of a message begins at a multiple of the PMTU), to `out`.
-    pub(crate) fn fill(self, offset: u64, out: &mut [u8]) {
+    pub fn fill(self, offset: u64, out: &mut [u8]) {
         debug_assert!(offset.is_multiple_of(WORD as u64));
         let first = offset / WORD as u64;
         let (words, tail) = out.as_chunks_mut::<WORD>();
@@ -76,7 +76,7 @@ impl Content {
 
     /// How many of `bytes`, which should be those of the message from `offset`
     /// (a multiple of 8), are wrong.
-    pub(crate) fn mismatches(self, offset: u64, bytes: &[u8]) -> u64 {
+    pub fn mismatches(self, offset: u64, bytes: &[u8]) -> u64 {
         debug_assert!(offset.is_multiple_of(WORD as u64));
         let first = offset / WORD as u64;
         let (words, tail) = bytes.as_chunks::<WORD>();

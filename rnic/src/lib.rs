@@ -20,6 +20,8 @@
 //! Time never goes backwards between calls. Nothing is allocated per packet
 //! once queues have grown to the size that the traffic needs.
 //!
+//! Queue pairs may have congestion control: [`Dcqcn`].
+//!
 //! # What is checked
 //!
 //! The content of a message follows from the QP, the message's number and the
@@ -53,7 +55,9 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 mod config;
+mod congestion;
 mod content;
+mod dcqcn;
 mod nic;
 mod pacer;
 mod packet;
@@ -63,11 +67,22 @@ mod stats;
 mod timers;
 mod work;
 
+/// What the model is built of, for models of other NICs.
+pub mod parts {
+    pub use crate::congestion::Congestion;
+    pub use crate::content::{Content, Stream};
+    pub use crate::dcqcn::{NotificationPoint, ReactionPoint};
+    pub use crate::pacer::Pacer;
+    pub use crate::packet::{Extension, Packet, Payload};
+    pub use crate::timers::{Timer, Timers};
+}
+
 pub use config::{
     AckCoalescing, ImpliedNak, MIN_FRAME, NicConfig, PartialRead, QpConfig, QpError, ReceiveQueue,
     Region, RetryLimit, SecondNak, WIRE_OVERHEAD, lab_ip, local_ack_timeout, rnr_delay,
     symmetric_udp_port,
 };
+pub use dcqcn::Dcqcn;
 pub use nic::Nic;
 pub use stats::{PortStats, QpStats, RequesterStats, ResponderStats, Rtt};
 pub use work::{

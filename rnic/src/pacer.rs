@@ -1,4 +1,4 @@
-//! The line rate of a port.
+//! The line rate of a port, or the rate of a queue pair.
 
 use common::time::{Span, Time};
 
@@ -7,7 +7,7 @@ use crate::config::{MIN_FRAME, WIRE_OVERHEAD};
 /// When the next frame may leave. Keeps fractions of a nanosecond, so that the
 /// rate is exact in the long run.
 #[derive(Debug)]
-pub(crate) struct Pacer {
+pub struct Pacer {
     /// bit/s.
     rate: Option<u64>,
     slack: Span,
@@ -17,24 +17,42 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// A rate of zero counts as 1 bit/s.
-    pub(crate) fn new(rate: Option<u64>, slack: Span) -> Self {
+    /// Of `rate` bit/s, where zero counts as 1 bit/s and `None` is without
+    /// limit; time that went unused for longer than `slack` is lost.
+    pub fn new(rate: Option<u64>, slack: Span) -> Self {
         Self { rate: rate.map(|r| r.max(1)), slack, free_at: Time::ZERO, remainder: 0 }
     }
 
+    /// Another rate in bit/s, for frames that start to leave from now on; zero
+    /// counts as 1 bit/s. If it is another one, a fraction of a nanosecond is
+    /// lost.
+    pub fn set_rate(&mut self, rate: u64) {
+        let rate = Some(rate.max(1));
+        if self.rate != rate {
+            self.rate = rate;
+            self.remainder = 0;
+        }
+    }
+
     /// When the last frame has left the port.
-    pub(crate) fn free_at(&self) -> Time {
+    pub fn free_at(&self) -> Time {
         self.free_at
     }
 
-    pub(crate) fn is_free(&self, now: Time) -> bool {
+    /// Whether a frame may start to leave.
+    pub fn is_free(&self, now: Time) -> bool {
         self.free_at <= now
     }
 
     /// A frame of `len` bytes starts to leave.
-    pub(crate) fn sent(&mut self, len: usize, now: Time) {
+    pub fn sent(&mut self, len: usize, now: Time) {
+        self.sent_within(len, now, self.slack);
+    }
+
+    /// The same with another slack.
+    pub fn sent_within(&mut self, len: usize, now: Time, slack: Span) {
         let Some(rate) = self.rate else { return };
-        let earliest = now - self.slack;
+        let earliest = now - slack;
         if self.free_at < earliest {
             self.free_at = earliest;
             self.remainder = 0;
@@ -75,6 +93,16 @@ mod tests {
             now = pacer.free_at();
         }
         assert_eq!(now, Time::from_nanos(8_848_000));
+    }
+
+    #[test]
+    fn another_rate_holds_from_the_next_frame_on() {
+        let mut pacer = Pacer::new(Some(1_000_000_000), Span::ZERO);
+        pacer.sent(1082, Time::ZERO);
+        pacer.set_rate(100_000_000);
+        assert_eq!(pacer.free_at(), Time::from_nanos(8_848));
+        pacer.sent(1082, pacer.free_at());
+        assert_eq!(pacer.free_at(), Time::from_nanos(8_848 + 88_480));
     }
 
     #[test]

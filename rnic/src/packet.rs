@@ -9,10 +9,14 @@ use crate::content::Content;
 
 /// The extension header of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Extension {
+pub enum Extension {
+    /// There is none.
     None,
+    /// Of a WRITE or READ.
     Reth(Reth),
+    /// Of an atomic.
     Atomic(AtomicEth),
+    /// Of an ACK, NAK or READ data.
     Aeth(Aeth),
     /// And the value that the atomic found.
     AtomicAck(Aeth, u64),
@@ -20,22 +24,30 @@ pub(crate) enum Extension {
 
 /// Payload: a part of a message.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Payload {
-    pub(crate) content: Content,
+pub struct Payload {
+    /// The message.
+    pub content: Content,
     /// Where in the message it begins.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Its length.
-    pub(crate) len: usize,
+    pub len: usize,
 }
 
 /// A packet of either side.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Packet {
-    pub(crate) opcode: Opcode,
-    pub(crate) psn: Psn,
-    pub(crate) ack_req: bool,
-    pub(crate) extension: Extension,
-    pub(crate) payload: Option<Payload>,
+pub struct Packet {
+    /// What it is.
+    pub opcode: Opcode,
+    /// Its sequence number.
+    pub psn: Psn,
+    /// It asks for an ACK.
+    pub ack_req: bool,
+    /// It has the bit of [`common::wire::has_switch_bit`].
+    pub switch_bit: bool,
+    /// What follows the BTH.
+    pub extension: Extension,
+    /// What follows that; `None`: nothing.
+    pub payload: Option<Payload>,
 }
 
 impl Extension {
@@ -67,14 +79,14 @@ impl Extension {
 
 impl Packet {
     /// Bytes of payload.
-    pub(crate) fn payload_len(&self) -> usize {
+    pub fn payload_len(&self) -> usize {
         self.payload.as_ref().map_or(0, |payload| payload.len)
     }
 
     /// The frame, if `pool` has one.
-    pub(crate) fn emit<P: Pool>(
+    pub fn emit<P: Pool>(
         &self,
-        headers: &Headers,
+        headers: &mut Headers,
         dest_qpn: u32,
         pool: &mut P,
     ) -> Option<P::Frame> {
@@ -87,6 +99,7 @@ impl Packet {
             ack_req: self.ack_req,
             ..Bth::new(self.opcode, dest_qpn, self.psn)
         };
+        headers.set_switch_bit(self.switch_bit);
         headers.emit(&bth, frame.bytes_mut(), |body| {
             let (header, body) = body.split_at_mut(ext);
             self.extension.emit(header);

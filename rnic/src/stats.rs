@@ -81,6 +81,9 @@ pub struct RequesterStats {
     pub naks: u64,
     /// Of these, NAKs ignored because an earlier one was being obeyed.
     pub naks_ignored: u64,
+    /// Of these, NAKs of a switch, where
+    /// [they are known](crate::QpConfig::knows_switch_nak).
+    pub switch_naks: u64,
     /// RNR NAKs received.
     pub rnr_naks: u64,
     /// Packets of READ responses received.
@@ -97,6 +100,8 @@ pub struct RequesterStats {
     pub implied_naks_ignored: u64,
     /// Of the responses, those behind what was already acknowledged.
     pub stale: u64,
+    /// Congestion notification packets received.
+    pub cnps: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Bytes fetched by READs that are not those of the peer's memory. Not
@@ -137,12 +142,14 @@ additive!(RequesterStats {
     acks,
     naks,
     naks_ignored,
+    switch_naks,
     rnr_naks,
     read_responses,
     atomic_acks,
     implied_naks,
     implied_naks_ignored,
     stale,
+    cnps,
     timeouts,
     corrupt_bytes,
     corrupt_messages,
@@ -195,6 +202,9 @@ pub struct ResponderStats {
     pub atomics_repeated: u64,
     /// Requests refused with another NAK; each ends the QP.
     pub refused: u64,
+    /// Congestion notification packets sent, those for marked READ data that
+    /// this side has received among them.
+    pub cnps: u64,
     /// Sum, over the packets accepted, of the number of accepted packets that
     /// no ACK or NAK covered right afterwards.
     pub ack_lag_sum: u64,
@@ -227,6 +237,7 @@ additive!(ResponderStats {
     atomics,
     atomics_repeated,
     refused,
+    cnps,
     ack_lag_sum,
 });
 
@@ -266,7 +277,7 @@ pub struct PortStats {
     pub not_ours: u64,
     /// Dropped: no such QP.
     pub unknown_qp: u64,
-    /// Dropped: not an opcode that reliable connections define.
+    /// Dropped: neither a CNP nor an opcode that reliable connections define.
     pub unknown_opcode: u64,
     /// Dropped: the ICRC is wrong.
     pub bad_icrc: u64,

@@ -11,7 +11,7 @@ use common::time::Time;
 
 /// The timers of one QP.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Timer {
+pub enum Timer {
     /// Nothing has been heard for the retransmission timeout.
     Retransmit,
     /// A coalesced ACK has waited long enough.
@@ -20,8 +20,9 @@ pub(crate) enum Timer {
 
 const KINDS: usize = 2;
 
+/// The timers of all QPs of a NIC.
 #[derive(Default, Debug)]
-pub(crate) struct Timers {
+pub struct Timers {
     heap: BinaryHeap<Reverse<(Time, u32, Timer)>>,
     /// The entry of each timer that counts; others in the heap are stale.
     armed: Vec<[Time; KINDS]>,
@@ -29,12 +30,12 @@ pub(crate) struct Timers {
 
 impl Timers {
     /// Makes room for one more QP.
-    pub(crate) fn add_qp(&mut self) {
+    pub fn add_qp(&mut self) {
         self.armed.push([Time::NEVER; KINDS]);
     }
 
     /// `timer` of `qp` has to be looked at by `at`.
-    pub(crate) fn arm(&mut self, qp: u32, timer: Timer, at: Time) {
+    pub fn arm(&mut self, qp: u32, timer: Timer, at: Time) {
         let armed = &mut self.armed[qp as usize][timer as usize];
         if at < *armed {
             *armed = at;
@@ -43,12 +44,12 @@ impl Timers {
     }
 
     /// No timer has to be looked at earlier.
-    pub(crate) fn next(&self) -> Option<Time> {
+    pub fn next(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// One timer that has to be looked at now. It has to be armed again.
-    pub(crate) fn pop(&mut self, now: Time) -> Option<(u32, Timer)> {
+    pub fn pop(&mut self, now: Time) -> Option<(u32, Timer)> {
         while let Some(&Reverse((at, qp, timer))) = self.heap.peek()
             && at <= now
         {

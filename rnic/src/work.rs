@@ -3,10 +3,16 @@
 use common::time::{Span, Time};
 
 /// A QP of a NIC: the value that [`Nic::add_qp`](crate::Nic::add_qp) gave.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct QpId(pub(crate) u32);
 
 impl QpId {
+    /// The QP that was added after `index` others, for whoever models another
+    /// NIC with the same interface.
+    pub const fn new(index: u32) -> Self {
+        Self(index)
+    }
+
     /// Position among the QPs of the NIC, in the order they were added, from 0.
     pub const fn index(self) -> usize {
         self.0 as usize

@@ -5,7 +5,7 @@ mod support;
 use common::frame::{Frame, Pool};
 use common::heap::HeapFrame;
 use common::time::{Span, Time};
-use rnic::{Nic, QpId, ReceiveQueue, WorkKind, WorkRequest};
+use rnic::{Dcqcn, Nic, QpId, ReceiveQueue, WorkKind, WorkRequest};
 use support::World;
 
 /// Frames that are used again, as in a mempool, by length.
@@ -105,5 +105,50 @@ fn steady_traffic_allocates_nothing() {
     assert!(after.rnr_naks > before.rnr_naks);
     assert!(after.reads > before.reads && after.atomics > before.atomics);
     assert_eq!(after.failed, 0);
+    assert_eq!(counted.count_total, 0);
+}
+
+#[test]
+fn congestion_control_allocates_nothing() {
+    let mut world = World::new(Some(1_000_000_000), Span::ZERO);
+    let qps = [0, 1, 2].map(|n| {
+        world.add_qp(n, |c| {
+            c.pmtu = 256;
+            // One that nobody holds back takes turns with those that wait.
+            c.dcqcn = (n > 0).then_some(Dcqcn::DEFAULT);
+        })
+    });
+    let mut nics = world.nics;
+    let mut pool = Reused::new(64);
+    let mut now = Time::ZERO;
+    let mut frames = 0u64;
+    let mut run = |steps: u32| {
+        for _ in 0..steps {
+            now += Span::from_micros(1);
+            for qp in &qps {
+                while nics[0].pending(*qp) < 4 {
+                    let work = WorkRequest { kind: WorkKind::Send, len: 16 * 256, id: 0 };
+                    nics[0].post(*qp, work, now).expect("the QP is well");
+                }
+            }
+            for (from, to) in [(0, 1), (1, 0)] {
+                nics[from].on_timers(now);
+                while let Some(mut frame) = nics[from].poll_transmit(now, &mut pool) {
+                    frames += 1;
+                    // ToS of an untagged IPv4 frame: congestion experienced.
+                    frame.bytes_mut()[15] |= if frames.is_multiple_of(50) { 3 } else { 0 };
+                    nics[to].receive(frame.bytes(), now);
+                    pool.give_back(frame);
+                }
+            }
+            while nics[0].poll_completion().is_some() {}
+            while nics[1].poll_received().is_some() {}
+        }
+        (nics[0].totals().requester.packets, nics[0].totals().requester.cnps)
+    };
+    let before = run(20_000);
+    let mut after = before;
+    let counted = allocation_counter::measure(|| after = run(20_000));
+    assert!(after.0 > before.0 + 5_000 && after.1 > before.1 + 50, "{before:?}, {after:?}");
     assert_eq!(counted.count_total, 0);
 }

@@ -6,10 +6,19 @@
 //! the same on every run and machine for the same seed.
 
 pub mod cli;
+pub mod engine;
+pub mod frame;
+pub mod irn;
+pub mod net;
+pub mod node;
+pub mod peers;
 pub mod plan;
 pub mod report;
 pub mod results;
+pub mod run;
 pub mod scenario;
 pub mod scheme;
+mod schemes;
 mod text;
+pub mod topology;
 pub mod traffic;

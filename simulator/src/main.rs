@@ -7,9 +7,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use simulator::cli::Cli;
-use simulator::results::RunResult;
-use simulator::scenario::Scenario;
-use simulator::scheme::Scheme;
+use simulator::run::run;
 
 fn main() -> ExitCode {
     match Cli::parse().execute(&run) {
@@ -22,8 +20,4 @@ fn main() -> ExitCode {
             ExitCode::from(failure.code)
         }
     }
-}
-
-fn run(_: &Scenario, _: Scheme, _: u64) -> Result<RunResult, String> {
-    Err("this program was built without the engine".into())
 }

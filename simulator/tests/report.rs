@@ -288,6 +288,7 @@ fn figures_stand_by_themselves() {
     let names: Vec<&str> = of_study(&study).iter().map(|figure| figure.name).collect();
     let all = [
         "fct-cdf",
+        "fct-tail",
         "slowdown-mean",
         "slowdown-p99",
         "recovery-cdf",
@@ -308,18 +309,21 @@ fn figures_stand_by_themselves() {
 }
 
 /// The report as it looks, to be looked at: in Cargo's directory for the files of
-/// tests, `target/tmp/report.html`.
+/// tests, `target/tmp/report.html`, and one of its plots, `figure.svg`.
 #[test]
 fn the_whole_report() {
     let parts = vec![Part::Study(made_up_study()), Part::Sweep(made_up_sweep())];
     let about = "Figures made up to see the report; nothing was simulated.";
     let report = Report { title: "Sample of a report".into(), about: about.into(), parts };
     let page = html(&report);
-    assert_eq!(page.matches("<svg").count(), 7 + 4);
+    assert_eq!(page.matches("<svg").count(), 8 + 3);
     for scheme in Scheme::ALL {
         assert!(page.contains(scheme.name()));
     }
+    assert!(page.contains("Under cached a message completes in "));
     std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/report.html"), page).unwrap();
+    let figure = of_study(&made_up_study()).swap_remove(0).standalone();
+    std::fs::write(concat!(env!("CARGO_TARGET_TMPDIR"), "/figure.svg"), figure).unwrap();
 }
 
 /// How much a scheme suffers from loss, and how much it needs.

@@ -11,8 +11,12 @@ pub const DEFAULT_PKEY: u16 = 0xffff;
 const SOLICITED: u8 = 0x80;
 /// Bit of the first flags byte: path migration state.
 pub(super) const MIGRATED: u8 = 0x40;
+/// Bit of the byte before the destination QPN: congestion on the way back.
+pub(super) const BECN: u8 = 0x40;
 /// Bit of the byte before the PSN: the responder is to acknowledge.
 pub(super) const ACK_REQ: u8 = 0x80;
+/// Reserved bit of the same byte: see [`super::has_switch_bit`].
+pub(super) const SWITCH: u8 = 0x40;
 
 /// A base transport header (9.2). The remaining fields, FECN, BECN, the
 /// transport version and the reserved bits, are 0 in what we send.

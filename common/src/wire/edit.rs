@@ -1,9 +1,10 @@
-//! The one change that a gateway makes to a packet of the hosts.
+//! The changes that boxes make to packets of the hosts.
 
+use super::bth::{ACK_REQ, SWITCH};
 use super::{BTH_LEN, ICRC_LEN, Roce, be16, icrc, icrc_ok};
 
-/// AckReq in the ninth byte of the BTH.
-const ACK_REQ: u8 = 0x80;
+/// Offset of the checksum in an IPv4 header.
+const IPV4_CHECKSUM: usize = 10;
 /// Offset of the checksum in a UDP header.
 const UDP_CHECKSUM: usize = 6;
 
@@ -12,14 +13,40 @@ const UDP_CHECKSUM: usize = 6;
 /// changed, if it was not, or if `frame` is not the one that `roce` was parsed
 /// from.
 pub fn request_ack(frame: &mut [u8], roce: &Roce) -> bool {
+    set_flag(frame, roce, ACK_REQ)
+}
+
+/// Whether the first reserved bit behind AckReq is set. RNICs send zero and
+/// ignore it. In LR2 as published, whose RNICs are modified, it tells a switch's
+/// NAK, which acknowledges nothing, from that of a responder, and a repeat from
+/// the first copy of a packet. False if `frame` is shorter than the one that
+/// `roce` was parsed from.
+pub fn has_switch_bit(frame: &[u8], roce: &Roce) -> bool {
+    frame.get(flags_at(roce)).is_some_and(|flags| flags & SWITCH != 0)
+}
+
+/// Sets the bit of [`has_switch_bit`], under the conditions of
+/// [`request_ack`]. To make a packet with it:
+/// [`Headers::set_switch_bit`](super::Headers::set_switch_bit).
+pub fn set_switch_bit(frame: &mut [u8], roce: &Roce) -> bool {
+    set_flag(frame, roce, SWITCH)
+}
+
+/// Offset of the byte before the PSN.
+fn flags_at(roce: &Roce) -> usize {
+    usize::from(roce.bth) + BTH_LEN - 4
+}
+
+/// Sets `flag` in the byte before the PSN.
+fn set_flag(frame: &mut [u8], roce: &Roce, flag: u8) -> bool {
     if !icrc_ok(frame, roce) {
         return false;
     }
-    let (flags, crc) = (usize::from(roce.bth) + BTH_LEN - 4, roce.icrc_at());
+    let (flags, crc) = (flags_at(roce), roce.icrc_at());
     // The words that change; they lie at even offsets of the UDP packet.
     let words = [flags, crc, crc + 2];
     let old = words.map(|at| be16(frame, at));
-    frame[flags] |= ACK_REQ;
+    frame[flags] |= flag;
     let new_crc = icrc(frame, roce).to_le_bytes();
     frame[crc..crc + ICRC_LEN].copy_from_slice(&new_crc);
     let checksum = usize::from(roce.l4) + UDP_CHECKSUM;
@@ -38,6 +65,26 @@ pub fn request_ack(frame: &mut [u8], roce: &Roce) -> bool {
         frame[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
     }
     true
+}
+
+/// Marks a RoCE frame as having met congestion (ECN field 11, RFC 3168). The
+/// IPv4 header checksum is patched; the ICRC does not cover the field.
+pub fn mark_congestion(frame: &mut [u8], roce: &Roce) {
+    const CE: u8 = 3;
+    let l3 = usize::from(roce.l3);
+    if frame[l3] >> 4 != 4 {
+        // The traffic class lies across the first two bytes.
+        frame[l3 + 1] |= CE << 4;
+        return;
+    }
+    let old = be16(frame, l3);
+    frame[l3 + 1] |= CE;
+    let checksum = l3 + IPV4_CHECKSUM;
+    // RFC 1624, equation 3.
+    let sum = u32::from(!be16(frame, checksum)) + u32::from(!old) + u32::from(be16(frame, l3));
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[checksum..checksum + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
 #[cfg(test)]
@@ -67,8 +114,29 @@ mod tests {
 
     proptest! {
         #[test]
+        fn a_mark_is_seen_and_the_sums_stay_right(v4 in any::<bool>(), tos: u8, id: u16) {
+            let ip = |last: u8| -> IpAddr {
+                if v4 { [10, 0, 0, last].into() } else { [0xfd00, 0, 0, 0, 0, 0, 0, last.into()].into() }
+            };
+            let mut headers = Headers::new([2; 6], [4; 6], Vlans::new(0, 0), ip(1), ip(2), 0xc001, tos, 64);
+            headers.set_ip_id(id);
+            let mut frame = vec![0; headers.frame_len(64)];
+            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, 9, Psn::new(5)), &mut frame, |body| body.fill(3));
+            let roce = parse(&frame).unwrap();
+            mark_congestion(&mut frame, &roce);
+            let after = parse(&frame).unwrap();
+            prop_assert_eq!(after, Roce { ecn: 3, ..roce });
+            prop_assert!(icrc_ok(&frame, &after));
+            headers.set_tos(tos | 3);
+            let mut anew = vec![0; frame.len()];
+            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, 9, Psn::new(5)), &mut anew, |body| body.fill(3));
+            prop_assert_eq!(frame, anew);
+        }
+
+        #[test]
         fn only_the_bit_and_the_sums_change(
             v4 in any::<bool>(), len in (0usize..300).prop_map(|n| n * 4), fill: u8, with_checksum: bool, psn in 0..Psn::MODULUS,
+            switch: bool,
         ) {
             let ip = |last: u8| -> IpAddr {
                 if v4 { [10, 0, 0, last].into() } else { [0xfd00, 0, 0, 0, 0, 0, 0, last.into()].into() }
@@ -83,10 +151,13 @@ mod tests {
                 frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
             }
             let before = frame.clone();
-            prop_assert!(request_ack(&mut frame, &roce));
+            let set = if switch { set_switch_bit } else { request_ack };
+            prop_assert!(!has_switch_bit(&frame, &roce));
+            prop_assert!(set(&mut frame, &roce));
+            prop_assert_eq!(has_switch_bit(&frame, &roce), switch);
             let after = parse(&frame).unwrap();
             prop_assert!(icrc_ok(&frame, &after));
-            prop_assert_eq!(after, Roce { ack_req: true, ..roce });
+            prop_assert_eq!(after, Roce { ack_req: !switch, ..roce });
             if with_checksum {
                 // Both zeros of ones' complement are the same.
                 prop_assert_eq!(be16(&frame, at) % 0xffff, checksum(&frame, &after) % 0xffff);
@@ -101,7 +172,7 @@ mod tests {
             damaged[crc - 1] ^= 1;
             let unchanged = damaged.clone();
             if len > 0 {
-                prop_assert!(!request_ack(&mut damaged, &roce));
+                prop_assert!(!set(&mut damaged, &roce));
                 prop_assert_eq!(damaged, unchanged);
             }
         }

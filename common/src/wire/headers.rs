@@ -2,10 +2,11 @@
 
 use core::net::IpAddr;
 
-use super::bth::MIGRATED;
+use super::bth::{BECN, MIGRATED, SWITCH};
 use super::ether::{C_TAG, ETHER_LEN, IPV4, IPV6, MAX_TAGS, TAG_LEN};
 use super::{
-    Addr, Aeth, BTH_LEN, Bth, ICRC_LEN, MacAddr, Opcode, ROCE_PORT, Roce, Vlans, be16, icrc,
+    Addr, Aeth, BTH_LEN, Bth, CNP_LEN, ICRC_LEN, MacAddr, Opcode, ROCE_PORT, Roce, Vlans, be16,
+    icrc,
 };
 use crate::psn::Psn;
 
@@ -38,6 +39,8 @@ pub struct Headers {
     l4: u8,
     /// The migration bit in its place, or 0.
     migrated: u8,
+    /// The switch bit in its place, or 0.
+    switch: u8,
 }
 
 impl Headers {
@@ -65,7 +68,7 @@ impl Headers {
             bytes[l3 + 4..l3 + 6].fill(0);
         }
         let migrated = frame[usize::from(roce.bth) + 1] & MIGRATED;
-        let mut headers = Self { bytes, l3: l3 as u8, l4: l4 as u8, migrated };
+        let mut headers = Self { bytes, l3: l3 as u8, l4: l4 as u8, migrated, switch: 0 };
         if roce.ecn == ECN {
             headers.set_tos(headers.tos() & !ECN | ECN_CAPABLE);
         }
@@ -121,7 +124,7 @@ impl Headers {
         };
         bytes[at..l3].copy_from_slice(&ethertype.to_be_bytes());
         bytes[l4 + 2..l4 + 4].copy_from_slice(&ROCE_PORT.to_be_bytes());
-        let mut headers = Self { bytes, l3: l3 as u8, l4: l4 as u8, migrated: 0 };
+        let mut headers = Self { bytes, l3: l3 as u8, l4: l4 as u8, migrated: 0, switch: 0 };
         headers.set_src_port(src_port);
         headers.set_tos(tos);
         headers
@@ -183,6 +186,12 @@ impl Headers {
     /// Sets the migration bit of the BTHs that will be emitted.
     pub fn set_migrated(&mut self, migrated: bool) {
         self.migrated = if migrated { MIGRATED } else { 0 };
+    }
+
+    /// Sets the reserved bit of the BTHs that will be emitted that
+    /// [`has_switch_bit`](super::has_switch_bit) looks at.
+    pub fn set_switch_bit(&mut self, set: bool) {
+        self.switch = if set { SWITCH } else { 0 };
     }
 
     /// The source MAC address.
@@ -271,6 +280,7 @@ impl Headers {
 
         out[at..at + BTH_LEN].copy_from_slice(&bth.to_bytes());
         out[at + 1] |= self.migrated;
+        out[at + BTH_LEN - 4] |= self.switch;
         body(&mut out[at + BTH_LEN..end - ICRC_LEN]);
 
         let crc = icrc::over(out, l3, l4, end - ICRC_LEN).to_le_bytes();
@@ -287,6 +297,18 @@ impl Headers {
             body.copy_from_slice(&aeth.to_bytes());
         });
     }
+
+    /// A congestion notification packet with these headers, of PSN 0; its
+    /// length is `frame_len(CNP_LEN)`.
+    ///
+    /// # Panics
+    /// If `out` has another length.
+    pub fn emit_cnp(&self, dest_qpn: u32, out: &mut [u8]) {
+        assert_eq!(out.len(), self.frame_len(CNP_LEN), "the length of a CNP");
+        self.emit(&Bth::new(Opcode::CNP, dest_qpn, Psn::new(0)), out, |body| body.fill(0));
+        // The ICRC takes this byte for ones, whatever it is.
+        out[self.len() + 4] |= BECN;
+    }
 }
 
 /// Swaps the two halves.
@@ -301,4 +323,43 @@ fn internet_checksum(header: &[u8]) -> u16 {
     let sum: u32 = header.chunks_exact(2).map(|pair| u32::from(be16(pair, 0))).sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded + (folded >> 16)) as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{has_switch_bit, icrc_ok, parse};
+
+    fn headers(src: &str, dst: &str) -> Headers {
+        let ip = |text: &str| text.parse().unwrap();
+        Headers::new([2; 6], [4; 6], Vlans::new(7, 0), ip(src), ip(dst), 0xc001, 0xc0, 64)
+    }
+
+    #[test]
+    fn a_cnp_says_so_backwards_and_is_intact() {
+        for headers in [headers("10.0.0.1", "10.0.0.2"), headers("fd00::1", "fd00::2")] {
+            let mut frame = vec![0xaa; headers.frame_len(CNP_LEN)];
+            headers.emit_cnp(0x123456, &mut frame);
+            let roce = parse(&frame).unwrap();
+            assert!(icrc_ok(&frame, &roce));
+            assert_eq!((roce.opcode, roce.dest_qpn), (Opcode::CNP, 0x123456));
+            assert_eq!((roce.ack_req, roce.psn), (false, Psn::new(0)));
+            assert_eq!(roce.payload(&frame), [0; CNP_LEN]);
+            assert_eq!(frame[usize::from(roce.bth) + 4], 0x40);
+        }
+    }
+
+    #[test]
+    fn the_switch_bit_is_in_what_is_emitted_next() {
+        let mut headers = headers("10.0.0.1", "10.0.0.2");
+        for set in [false, true, false] {
+            headers.set_switch_bit(set);
+            let mut frame = vec![0; headers.frame_len(0)];
+            let bth = Bth { ack_req: true, ..Bth::new(Opcode::SEND_ONLY, 1, Psn::new(2)) };
+            headers.emit(&bth, &mut frame, |_| ());
+            let roce = parse(&frame).unwrap();
+            assert!(icrc_ok(&frame, &roce) && roce.ack_req);
+            assert_eq!(has_switch_bit(&frame, &roce), set);
+        }
+    }
 }

@@ -29,7 +29,7 @@ mod parse;
 pub use addr::Addr;
 pub use answer::{Answer, Verdict};
 pub use bth::{Bth, DEFAULT_PKEY};
-pub use edit::request_ack;
+pub use edit::{has_switch_bit, mark_congestion, request_ack, set_switch_bit};
 pub use ether::{MacAddr, Vlans};
 pub use ext::{Aeth, AethKind, AtomicEth, Deth, Reth};
 pub use headers::{DEFAULT_TTL, Headers};
@@ -45,6 +45,10 @@ pub const BTH_LEN: usize = 12;
 
 /// Length of the ICRC that closes every packet, in bytes.
 pub const ICRC_LEN: usize = 4;
+
+/// Bytes between BTH and ICRC of a congestion notification packet, all zero
+/// (A17).
+pub const CNP_LEN: usize = 16;
 
 /// How many PSNs a RDMA READ request of `len` bytes takes: one for each packet
 /// of its response, and one for an empty response (9.7). A `pmtu` of 0

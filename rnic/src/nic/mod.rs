@@ -2,12 +2,13 @@
 
 mod qp;
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use common::frame::{Frame, Pool};
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Addr, Kind, NotRoce, Roce, icrc_ok, parse};
+use common::wire::{Addr, Kind, NotRoce, Opcode, Roce, icrc_ok, parse};
 use hashbrown::HashMap;
 
 use self::qp::Qp;
@@ -26,14 +27,20 @@ pub struct Nic {
     ip: Addr,
     qps: Vec<Qp>,
     by_qpn: HashMap<u32, u32, foldhash::fast::RandomState>,
+    /// QPs with a CNP to send, each once; served before all others.
+    notifying: VecDeque<u32>,
     /// QPs with an ACK, NAK or answer to an atomic to send, each once; served
-    /// in turn, before all others.
+    /// in turn, before those with data.
     answering: VecDeque<u32>,
     /// QPs that may have a request or READ data to send, each once; served in
     /// turn.
     ready: VecDeque<u32>,
+    /// QPs that are taken out of `ready` until their congestion control lets
+    /// them send again.
+    paced: BinaryHeap<Reverse<(Time, u32)>>,
     timers: Timers,
     pacer: Pacer,
+    paused: bool,
     completions: VecDeque<Completion>,
     received: VecDeque<Received>,
     stats: PortStats,
@@ -46,10 +53,13 @@ impl Nic {
             ip: config.ip.into(),
             pacer: Pacer::new(config.rate, config.pacing_slack),
             config,
+            paused: false,
             qps: Vec::new(),
             by_qpn: HashMap::default(),
+            notifying: VecDeque::new(),
             answering: VecDeque::new(),
             ready: VecDeque::new(),
+            paced: BinaryHeap::new(),
             timers: Timers::default(),
             completions: VecDeque::new(),
             received: VecDeque::new(),
@@ -77,16 +87,16 @@ impl Nic {
     /// Begins another life of a QP with the same numbers: work requests that
     /// are pending are flushed, what has arrived of an unfinished message is
     /// forgotten, answers are not sent any more, messages are counted from 0,
-    /// the receive queue is full, the word that atomics work on 0. Statistics
-    /// go on. The peer has
-    /// to do the same, with the PSNs the other way round.
+    /// the receive queue is full, the word that atomics work on 0, the rate
+    /// that of the line. Statistics go on. The peer has to do the same, with
+    /// the PSNs the other way round.
     ///
     /// # Panics
     /// If `qp` is not of this NIC.
     pub fn reset_qp(&mut self, qp: QpId, send_psn: Psn, recv_psn: Psn, now: Time) {
         let state = &mut self.qps[qp.index()];
         state.requester.fail(Status::Flushed, now, &mut self.completions);
-        state.restart(qp, send_psn, recv_psn);
+        state.restart(qp, send_psn, recv_psn, &self.config);
     }
 
     /// Queues a message. Returns its number on this QP, counted from 0: its
@@ -130,6 +140,15 @@ impl Nic {
         self.qps[qp.index()].responder.word()
     }
 
+    /// The rate in bit/s that its congestion control allows `qp`; `None`: it has
+    /// none.
+    ///
+    /// # Panics
+    /// If `qp` is not of this NIC.
+    pub fn rate(&mut self, qp: QpId, now: Time) -> Option<u64> {
+        self.qps[qp.index()].congestion.as_mut().map(|congestion| congestion.rate(now))
+    }
+
     /// Whether `qp` has failed, as requester or as responder.
     ///
     /// # Panics
@@ -166,7 +185,7 @@ impl Nic {
         if roce.src != qp.remote || roce.vlans != qp.config.vlans {
             return Err(|stats| &mut stats.not_ours);
         }
-        if roce.opcode.kind() == Kind::Other {
+        if roce.opcode.kind() == Kind::Other && roce.opcode != Opcode::CNP {
             return Err(|stats| &mut stats.unknown_opcode);
         }
         if !icrc_ok(frame, &roce) {
@@ -181,7 +200,12 @@ impl Nic {
     fn deliver(&mut self, index: u32, roce: &Roce, frame: &[u8], now: Time) {
         let qp = &mut self.qps[index as usize];
         let kind = roce.opcode.kind();
-        if kind.is_response() {
+        if qp.on_mark(roce, now) {
+            self.notifying.push_back(index);
+        }
+        if roce.opcode == Opcode::CNP {
+            qp.on_cnp(now);
+        } else if kind.is_response() {
             let response = Response::of(kind, roce, frame);
             qp.requester.on_response(response, roce.psn, now, &mut self.completions);
             self.after_requester(index);
@@ -216,23 +240,36 @@ impl Nic {
     /// nothing else happens before. A time that has come already means: now.
     /// It may turn out that there was nothing to do.
     pub fn next_deadline(&self) -> Option<Time> {
-        let waiting = !self.answering.is_empty() || !self.ready.is_empty();
-        let port = waiting.then(|| self.pacer.free_at());
-        [port, self.timers.next()].into_iter().flatten().min()
+        let free_at = self.pacer.free_at();
+        let waiting = [&self.notifying, &self.answering, &self.ready];
+        let port = waiting.iter().any(|qps| !qps.is_empty()).then_some(free_at);
+        let paced = self.paced.peek().map(|Reverse((until, _))| free_at.max(*until));
+        let transmit = [port, paced].into_iter().flatten().filter(|_| !self.paused);
+        transmit.chain(self.timers.next()).min()
     }
 
-    /// The next frame, if one may leave now: ACKs, NAKs and answers to atomics
-    /// first, then the QPs in turn, a request or a packet of READ data each; a
-    /// QP with both takes them by turns. Answers of one QP leave in the order
+    /// The port has been told by priority flow control to stop, or to go on
+    /// (IEEE 802.1Qbb). While it is stopped nothing leaves; timers go on.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    /// The next frame, if one may leave now: CNPs first, then ACKs, NAKs and
+    /// answers to atomics, then the QPs in turn, a request or a packet of READ
+    /// data each; a QP with both takes them by turns, and one that its
+    /// congestion control holds back is left out. Answers of one QP leave in the order
     /// they were decided on, so an ACK may have to wait for READ data. `None`
     /// also if `pool` has none to give; then everything stays as it is.
     pub fn poll_transmit<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<P::Frame> {
-        if !self.pacer.is_free(now) {
+        if self.paused || !self.pacer.is_free(now) {
             return None;
         }
-        let frame = match self.transmit_answer(pool) {
+        let frame = match self.transmit_cnp(pool) {
             Some(frame) => frame,
-            None => self.transmit_data(now, pool)?,
+            None => match self.transmit_answer(now, pool) {
+                Some(frame) => frame,
+                None => self.transmit_data(now, pool)?,
+            },
         };
         let Some(frame) = frame else {
             self.stats.no_frame += 1;
@@ -245,15 +282,33 @@ impl Nic {
         Some(frame)
     }
 
+    /// The next CNP. `None`: there is none; `Some(None)`: there is no frame for
+    /// it.
+    fn transmit_cnp<P: Pool>(&mut self, pool: &mut P) -> Option<Option<P::Frame>> {
+        loop {
+            let qp = &mut self.qps[*self.notifying.front()? as usize];
+            let due = qp.cnp_due();
+            let frame = if due { qp.emit_cnp(pool) } else { None };
+            if due && frame.is_none() {
+                return Some(None);
+            }
+            self.notifying.pop_front();
+            // Otherwise it was due before a reset.
+            if frame.is_some() {
+                return Some(frame);
+            }
+        }
+    }
+
     /// The next ACK, NAK or answer to an atomic. `None`: there is none;
     /// `Some(None)`: there is no frame for it.
-    fn transmit_answer<P: Pool>(&mut self, pool: &mut P) -> Option<Option<P::Frame>> {
+    fn transmit_answer<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<Option<P::Frame>> {
         loop {
             let index = *self.answering.front()?;
             let qp = &mut self.qps[index as usize];
             let frame = match qp.responder.data_waits() {
                 Some(false) => {
-                    let Some(frame) = qp.emit_answer(pool) else { return Some(None) };
+                    let Some(frame) = qp.emit_answer(now, pool) else { return Some(None) };
                     Some(frame)
                 }
                 // Answered before a reset.
@@ -275,14 +330,28 @@ impl Nic {
     /// The next request or packet of READ data. `None`: there is none;
     /// `Some(None)`: there is no frame for it.
     fn transmit_data<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<Option<P::Frame>> {
+        while let Some(&Reverse((until, index))) = self.paced.peek()
+            && until <= now
+        {
+            self.paced.pop();
+            self.ready.push_back(index);
+        }
         loop {
             let index = *self.ready.front()?;
             let qp = &mut self.qps[index as usize];
             let request = qp.requester.next_packet();
             let data = qp.responder.data_waits() == Some(true);
+            if let Some(until) = qp.paced_until()
+                && until > now
+                && (data || request.is_some())
+            {
+                self.ready.pop_front();
+                self.paced.push(Reverse((until, index)));
+                continue;
+            }
             let frame = match request {
                 Some(request) if !data || qp.data_last => qp.emit_request(&request, now, pool),
-                _ if data => qp.emit_answer(pool),
+                _ if data => qp.emit_answer(now, pool),
                 _ => {
                     qp.ready = false;
                     self.ready.pop_front();

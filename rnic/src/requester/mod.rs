@@ -27,18 +27,19 @@
 //!   over and not sent again yet; here it counts, and the packets are not
 //!   sent again.
 
+mod packets;
 mod response;
 
 use std::collections::VecDeque;
 
 use common::psn::Seq;
 use common::time::{Span, Time};
-use common::wire::{AtomicEth, Opcode, Reth, read_responses};
+use common::wire::read_responses;
 
 pub(crate) use self::response::Response;
 use crate::config::{ImpliedNak, QpConfig, Region, RetryLimit, SecondNak};
 use crate::content::Stream;
-use crate::packet::{Extension, Packet, Payload};
+use crate::packet::Packet;
 use crate::stats::RequesterStats;
 use crate::work::{
     ATOMIC_LEN, Completion, MAX_MESSAGE, MAX_READ_PACKETS, PostError, QpId, Status, WorkKind,
@@ -80,6 +81,9 @@ pub(crate) struct Requester {
     rnr_retry: RetryLimit,
     second_nak: SecondNak,
     implied_nak: ImpliedNak,
+    knows_switch_nak: bool,
+    /// Whether what is sent again is so because a switch asked for it.
+    for_switch: bool,
     max_rd_atomic: u32,
     region: Region,
     stream: Stream,
@@ -141,6 +145,8 @@ impl Requester {
             rnr_retry: config.rnr_retry,
             second_nak: config.second_nak,
             implied_nak: config.implied_nak,
+            knows_switch_nak: config.knows_switch_nak,
+            for_switch: false,
             max_rd_atomic: config.max_rd_atomic,
             region: config.remote_region,
             stream: Stream::new(
@@ -240,79 +246,6 @@ impl Requester {
         [self.deadline, self.rnr_until].into_iter().flatten().min()
     }
 
-    /// The packet to be sent next, if there is one and the window, the number
-    /// of READs and atomics on their way, and the peer's receive queue allow
-    /// it.
-    pub(crate) fn next_packet(&self) -> Option<Packet> {
-        let outstanding = self.next.since(self.acked);
-        if self.next >= self.end || outstanding >= self.window || self.rnr_until.is_some() {
-            return None;
-        }
-        let entry = self.queue.get(self.cursor)?;
-        match entry.work.kind {
-            kind if !kind.is_fetch() => Some(self.message_packet(entry, outstanding)),
-            _ if self.fetching >= self.max_rd_atomic => None,
-            _ => Some(self.fetch_packet(entry)),
-        }
-    }
-
-    /// The next packet of a SEND or WRITE.
-    fn message_packet(&self, entry: &Entry, outstanding: u64) -> Packet {
-        let offset = self.offset(entry, self.next);
-        let len = (u64::from(entry.work.len) - offset).min(u64::from(self.pmtu));
-        let write = entry.work.kind == WorkKind::Write;
-        let starts = self.next == entry.first;
-        let ends = self.next == entry.last;
-        let opcode = match (write, starts, ends) {
-            (false, true, true) => Opcode::SEND_ONLY,
-            (false, true, false) => Opcode::SEND_FIRST,
-            (false, false, false) => Opcode::SEND_MIDDLE,
-            (false, false, true) => Opcode::SEND_LAST,
-            (true, true, true) => Opcode::WRITE_ONLY,
-            (true, true, false) => Opcode::WRITE_FIRST,
-            (true, false, false) => Opcode::WRITE_MIDDLE,
-            (true, false, true) => Opcode::WRITE_LAST,
-        };
-        let fills_window = outstanding + 1 == self.window;
-        let asked = self.asked.is_some_and(|asked| asked >= self.acked);
-        Packet {
-            opcode,
-            psn: self.next.psn(),
-            ack_req: ends || self.unasked + 1 >= self.ack_req_every || (fills_window && !asked),
-            extension: if write && starts {
-                let Region { va, rkey, .. } = self.region;
-                Extension::Reth(Reth { va, rkey, len: entry.work.len })
-            } else {
-                Extension::None
-            },
-            payload: Some(Payload {
-                content: self.stream.message(entry.index),
-                offset,
-                len: len as usize, // at most a PMTU
-            }),
-        }
-    }
-
-    /// The request of a READ, or for what is missing of it, or an atomic.
-    fn fetch_packet(&self, entry: &Entry) -> Packet {
-        let Region { va, rkey, .. } = self.region;
-        let atomic =
-            |swap_add, compare| Extension::Atomic(AtomicEth { va, rkey, swap_add, compare });
-        let (opcode, extension) = match entry.work.kind {
-            WorkKind::CompareSwap { compare, swap } => {
-                (Opcode::COMPARE_SWAP, atomic(swap, compare))
-            }
-            WorkKind::FetchAdd { add } => (Opcode::FETCH_ADD, atomic(add, 0)),
-            _ => {
-                let offset = self.offset(entry, self.next);
-                let len = entry.work.len - offset as u32; // within the message
-                let reth = Reth { va: va + offset, rkey, len };
-                (Opcode::READ_REQUEST, Extension::Reth(reth))
-            }
-        };
-        Packet { opcode, psn: self.next.psn(), ack_req: true, extension, payload: None }
-    }
-
     /// Where in its message the packet with this PSN begins.
     fn offset(&self, entry: &Entry, seq: Seq) -> u64 {
         seq.since(entry.first) * u64::from(self.pmtu)
@@ -383,6 +316,7 @@ impl Requester {
 
     /// Everything that is not acknowledged is to be sent again.
     fn go_back(&mut self) {
+        self.for_switch = false;
         self.next = self.acked;
         self.cursor = 0;
         self.fetching = 0;

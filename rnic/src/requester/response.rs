@@ -12,6 +12,9 @@
 //! - READ data is taken in order, from FIRST or ONLY to LAST or ONLY. A FIRST
 //!   or ONLY in the middle is right if its PSN is that of the newest request
 //!   for the READ; a responder may also go on with MIDDLE or LAST.
+//! - A switch's NAK, where it is known
+//!   ([`QpConfig::knows_switch_nak`](crate::QpConfig::knows_switch_nak)),
+//!   acknowledges nothing and takes no try.
 //! - An ACK or NAK with the PSN of the data that is expected next, between the
 //!   packets of a READ response, ends the QP. So does anything else that can't
 //!   answer the request it is for.
@@ -20,7 +23,7 @@ use std::collections::VecDeque;
 
 use common::psn::{Psn, Seq};
 use common::time::Time;
-use common::wire::{Aeth, AethKind, Kind, Position, Roce};
+use common::wire::{Aeth, AethKind, Kind, Position, Roce, has_switch_bit};
 
 use super::{Entry, Requester, take};
 use crate::config::{ImpliedNak, SecondNak, rnr_delay};
@@ -38,6 +41,10 @@ pub(crate) enum Response<'a> {
     },
     /// PSN sequence error.
     Nak {
+        msn: u32,
+    },
+    /// The same with the switch bit.
+    SwitchNak {
         msn: u32,
     },
     Rnr {
@@ -68,7 +75,10 @@ impl<'a> Response<'a> {
         let aeth = roce.aeth(frame);
         let good = aeth.is_none_or(Aeth::is_ack);
         match (kind, aeth) {
-            (Kind::Ack, Some(aeth)) => Self::acknowledgement(aeth),
+            (Kind::Ack, Some(aeth)) => match Self::acknowledgement(aeth) {
+                Self::Nak { msn } if has_switch_bit(frame, roce) => Self::SwitchNak { msn },
+                response => response,
+            },
             (Kind::ReadResponse(position), _) if good => {
                 let msn = aeth.map(|aeth| aeth.msn);
                 Self::Data { position, msn, payload: roce.payload(frame) }
@@ -104,12 +114,18 @@ impl Requester {
         now: Time,
         completions: &mut VecDeque<Completion>,
     ) {
+        let response = match response {
+            Response::SwitchNak { msn } if !self.knows_switch_nak => Response::Nak { msn },
+            response => response,
+        };
         let seq = psn.unwrap_near(self.acked);
         self.count(&response);
         if seq >= self.high {
             self.stats.beyond_sent += 1;
         } else if seq < self.acked {
             self.stats.stale += 1;
+        } else if let Response::SwitchNak { .. } = response {
+            self.rewind(seq);
         } else if response != Response::Ignored {
             self.check_msn(&response, seq);
             self.obey(&response, seq, now, completions);
@@ -122,6 +138,10 @@ impl Requester {
         let counter = match response {
             Response::Ack { .. } => &mut self.stats.acks,
             Response::Nak { .. } => &mut self.stats.naks,
+            Response::SwitchNak { .. } => {
+                self.stats.naks += 1;
+                &mut self.stats.switch_naks
+            }
             Response::Rnr { .. } => &mut self.stats.rnr_naks,
             Response::Data { .. } => &mut self.stats.read_responses,
             Response::Atomic { .. } => &mut self.stats.atomic_acks,
@@ -201,6 +221,24 @@ impl Requester {
         } else {
             self.retry(now, completions);
         }
+    }
+
+    /// A switch misses `seq`. What is before it may be on its way or not; only
+    /// the destination says.
+    fn rewind(&mut self, seq: Seq) {
+        if seq >= self.next {
+            return; // It will be sent anyway.
+        }
+        let at = self.covered(seq);
+        let Some(entry) = self.queue.get(at) else { return };
+        self.for_switch = true;
+        // A READ is one request, for all of it that has not come.
+        self.next = if entry.work.kind.is_fetch() { entry.first.max(self.acked) } else { seq };
+        self.cursor = at;
+        let fetches = self.queue.range(..at).filter(|entry| entry.work.kind.is_fetch());
+        self.fetching = fetches.count() as u32; // at most max_rd_atomic
+        self.asked = self.asked.filter(|asked| *asked < self.next);
+        self.timed = self.timed.filter(|(timed, _)| *timed < self.next);
     }
 
     /// The answer to the oldest work request is not complete, and never will

@@ -82,6 +82,7 @@ impl Answers {
             opcode,
             psn,
             ack_req: false,
+            switch_bit: false,
             extension,
             payload,
         };

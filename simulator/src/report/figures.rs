@@ -1,7 +1,7 @@
 //! The plots of a study and of a sweep.
 
 use super::plot::{Axis, Line, Plot};
-use super::{Study, Sweep, format, series, theme};
+use super::{Study, Sweep, SweepPoint, format, series, theme};
 use crate::results::summary::{Group, SIZE_LABELS, SizeBucket};
 use crate::results::{Distribution, Summary};
 use crate::scheme::Scheme;
@@ -42,6 +42,7 @@ pub fn of_study(study: &Study) -> Vec<Figure> {
     };
     let figures = [
         fct_cdf(study, &schemes),
+        fct_tail(study, &schemes),
         by_size("Mean slowdown by message size", "slowdown-mean", |d| d.mean),
         by_size("99th percentile of slowdown by message size", "slowdown-p99", |d| d.p99),
         recovery_cdf(study, &schemes),
@@ -55,11 +56,13 @@ pub fn of_study(study: &Study) -> Vec<Figure> {
 /// All that can be drawn of a sweep.
 pub fn of_sweep(sweep: &Sweep) -> Vec<Figure> {
     let goodput = |summary: &Summary| Some(summary.main().goodput_bps);
-    let top = sweep.points.iter().flat_map(|point| &point.summaries).filter_map(goodput);
-    let (divisor, unit) = format::rate_unit(top.fold(0.0, f64::max));
     let slowdown = |of: fn(&Distribution) -> Option<f64>| {
         move |summary: &Summary| of(&summary.main().slowdown)
     };
+    // Of single messages the percentile is the mean.
+    let all = || sweep.points.iter().flat_map(|point| &point.summaries);
+    let (divisor, unit) = format::rate_unit(all().filter_map(goodput).fold(0.0, f64::max));
+    let has_tail = all().any(|summary| summary.main().fct_us.count > 1);
     let figures = [
         over_sweep(
             sweep,
@@ -73,12 +76,16 @@ pub fn of_sweep(sweep: &Sweep) -> Vec<Figure> {
             &|max| slowdown_axis([max].into_iter()),
             &slowdown(|d| d.mean),
         ),
-        over_sweep(
-            sweep,
-            ("p99-slowdown", "99th percentile of slowdown", SLOWDOWN),
-            &|max| slowdown_axis([max].into_iter()),
-            &slowdown(|d| d.p99),
-        ),
+        has_tail
+            .then(|| {
+                over_sweep(
+                    sweep,
+                    ("p99-slowdown", "99th percentile of slowdown", SLOWDOWN),
+                    &|max| slowdown_axis([max].into_iter()),
+                    &slowdown(|d| d.p99),
+                )
+            })
+            .flatten(),
         over_sweep(
             sweep,
             (
@@ -103,7 +110,11 @@ fn slowdown_axis(values: impl Iterator<Item = f64>) -> Option<Axis> {
 /// The lines of `schemes`, those that have points; ours come last, on top.
 fn lines(schemes: &[Scheme], points: impl Fn(Scheme) -> Vec<(f64, f64)>) -> Vec<Line> {
     let line = |&scheme: &Scheme| Line { scheme, points: points(scheme) };
-    schemes.iter().map(line).filter(|line| !line.points.is_empty()).collect()
+    schemes.iter().map(line).filter(is_drawn).collect()
+}
+
+fn is_drawn(line: &Line) -> bool {
+    line.points.iter().any(|point| point.1.is_finite())
 }
 
 fn xs(lines: &[Line]) -> impl Iterator<Item = f64> {
@@ -122,6 +133,23 @@ fn fct_cdf(study: &Study, schemes: &[Scheme]) -> Option<Figure> {
     Some(Figure::new("fct-cdf", "Flow completion times", caption, &plot))
 }
 
+fn fct_tail(study: &Study, schemes: &[Scheme]) -> Option<Figure> {
+    let lines = lines(schemes, |scheme| {
+        steps(&series::fct_us(scheme, &study.results), |share| 100.0 * (1.0 - share))
+    });
+    // The largest value, than which none is larger, is 0 but for rounding.
+    let y = "share of messages that take longer (%)";
+    let plot = Plot {
+        x: Axis::log("flow completion time", xs(&lines), format::axis_micros)?,
+        y: Axis::log(y, ys(&lines).filter(|share| *share > 1e-9), format::axis)?,
+        lines,
+        are_marked: false,
+    };
+    let caption = "The same, with the slowest messages drawn large: at 1 % is the 99th \
+                   percentile, at 0.1 % the 99.9th.";
+    Some(Figure::new("fct-tail", "Tail of the flow completion times", caption, &plot))
+}
+
 fn recovery_cdf(study: &Study, schemes: &[Scheme]) -> Option<Figure> {
     let lines = lines(schemes, |scheme| series::recovery_us(scheme, &study.results));
     let plot = cdf_plot("time from loss to arrival", "share of lost packets (%)", lines)?;
@@ -130,13 +158,18 @@ fn recovery_cdf(study: &Study, schemes: &[Scheme]) -> Option<Figure> {
     Some(Figure::new("recovery-cdf", "Recovery times", caption, &plot))
 }
 
+/// A cumulative distribution as the stairs that it is, of heights that `to` makes
+/// of shares.
+fn steps(cdf: &[(f64, f64)], to: fn(f64) -> f64) -> Vec<(f64, f64)> {
+    let before = std::iter::once(0.0).chain(cdf.iter().map(|point| point.1));
+    let step = |(&(x, share), before)| [(x, to(before)), (x, to(share))];
+    cdf.iter().zip(before).flat_map(step).collect()
+}
+
 /// Cumulative distributions of times in microseconds.
 fn cdf_plot(x: &str, y: &str, mut lines: Vec<Line>) -> Option<Plot> {
     for line in &mut lines {
-        // A step up from nothing, so that a single value is a line as well.
-        let first = line.points.first().map_or(0.0, |point| point.0);
-        line.points.insert(0, (first, 0.0));
-        line.points.iter_mut().for_each(|point| point.1 *= 100.0);
+        line.points = steps(&line.points, |share| 100.0 * share);
     }
     Some(Plot {
         x: Axis::log(x, xs(&lines), format::axis_micros)?,
@@ -152,10 +185,8 @@ fn slowdown_by_size(
     summaries: &[Summary],
     of: fn(&Distribution) -> Option<f64>,
 ) -> Option<Figure> {
-    let sizes = |summary: &'_ Summary| -> Vec<SizeBucket> { summary.main().sizes.clone() };
-    let is_used = |i: &usize| {
-        summaries.iter().any(|s| sizes(s).get(*i).is_some_and(|bucket| bucket.fct_us.count > 0))
-    };
+    let used = |bucket: &SizeBucket| bucket.fct_us.count > 0;
+    let is_used = |i: &usize| summaries.iter().any(|s| s.main().sizes.get(*i).is_some_and(used));
     let used: Vec<usize> = (0..SIZE_LABELS.len()).filter(is_used).collect();
     // One size is no course of anything.
     if used.len() < 2 {
@@ -163,13 +194,12 @@ fn slowdown_by_size(
     }
     let line = |summary: &Summary| {
         let Group { sizes, .. } = summary.main();
-        let point =
-            |(place, &i): (usize, &usize)| Some((place as f64, of(&sizes.get(i)?.slowdown)?));
-        let points = used.iter().enumerate().filter_map(point).collect();
+        let value = |i: usize| of(&sizes.get(i)?.slowdown);
+        let point = |(place, &i): (usize, &usize)| (place as f64, value(i).unwrap_or(f64::NAN));
+        let points = used.iter().enumerate().map(point).collect();
         Line { scheme: summary.scheme, points }
     };
-    let mut lines: Vec<Line> = summaries.iter().map(line).collect();
-    lines.retain(|line| !line.points.is_empty());
+    let lines: Vec<Line> = summaries.iter().map(line).filter(is_drawn).collect();
     let places: Vec<(f64, String)> =
         used.iter().enumerate().map(|(at, &i)| (at as f64, SIZE_LABELS[i].to_owned())).collect();
     let plot = Plot {
@@ -221,8 +251,8 @@ fn over_sweep(
     let is_even = sweep.is_log && !is_log;
     let x = |i: usize| if is_even { i as f64 } else { sweep.points[i].x };
     let lines = lines(&sweep.schemes(), |scheme| {
-        let points = sweep.points.iter().enumerate();
-        points.filter_map(|(i, point)| Some((x(i), value(point.of(scheme)?)?))).collect()
+        let y = |point: &SweepPoint| point.of(scheme).and_then(value).unwrap_or(f64::NAN);
+        sweep.points.iter().enumerate().map(|(i, point)| (x(i), y(point))).collect()
     });
     let places: Vec<(f64, String)> =
         sweep.points.iter().enumerate().map(|(i, point)| (x(i), point.label.clone())).collect();
@@ -233,4 +263,15 @@ fn over_sweep(
         are_marked: true,
     };
     Some(Figure::new(name, title, caption, &plot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_distribution_rises_only_at_its_values() {
+        let stairs = steps(&[(3.0, 0.5), (7.0, 1.0)], |share| 10.0 * share);
+        assert_eq!(stairs, [(3.0, 0.0), (3.0, 5.0), (7.0, 5.0), (7.0, 10.0)]);
+    }
 }

@@ -104,6 +104,16 @@ pub fn share(share: f64) -> String {
     format!("{} %", number(100.0 * share))
 }
 
+/// What something has become of 1, in percent: "−62 %", "+5 %", "±0 %".
+pub fn change(ratio: f64) -> String {
+    let percent = (100.0 * (ratio - 1.0)).round();
+    match percent {
+        _ if percent > 0.0 => format!("+{percent} %"),
+        _ if percent < 0.0 => format!("−{} %", -percent),
+        _ => "±0 %".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,5 +146,6 @@ mod tests {
         assert_eq!([0, 999, 50_000, 1 << 20].map(bytes), ["0 B", "999 B", "50.0 kB", "1.05 MB"]);
         assert_eq!([1e11, 9.4e8].map(rate), ["100 Gbit/s", "940 Mbit/s"]);
         assert_eq!(share(0.123_45), "12.3 %");
+        assert_eq!([0.382, 1.049, 1.004].map(change), ["−62 %", "+5 %", "±0 %"]);
     }
 }

@@ -3,7 +3,7 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::figures::{self, Figure};
-use super::{Part, Report, Study, Sweep, tables, theme};
+use super::{Part, Report, Study, Sweep, tables, theme, words};
 use crate::scheme::Scheme;
 
 /// The page.
@@ -90,6 +90,10 @@ fn study(study: &Study) -> Markup {
         @if summaries.is_empty() {
             p { "Nothing was run." }
         } @else {
+            @let findings = words::findings(&summaries);
+            @if !findings.is_empty() {
+                ul.findings { @for finding in findings { li { (finding) } } }
+            }
             (tables::speed(&summaries))
             (tables::effort(&summaries))
             (plots(&figures::of_study(study)))
@@ -107,7 +111,7 @@ fn sweep(sweep: &Sweep) -> Markup {
         (tables::parameters(&sweep.parameters))
         (plots(&figures::of_sweep(sweep)))
         details {
-            summary { "In figures" }
+            summary { "As tables" }
             (tables::sweep(sweep))
         }
     }

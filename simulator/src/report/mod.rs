@@ -10,6 +10,7 @@ mod plot;
 mod series;
 mod tables;
 mod theme;
+mod words;
 
 use serde::Serialize;
 

@@ -36,7 +36,8 @@ pub struct Plot {
 pub struct Line {
     /// Whose it is.
     pub scheme: Scheme,
-    /// (x, y) in the units of the axes.
+    /// (x, y) in the units of the axes. Where there is no y, and at 0 on a
+    /// logarithmic axis, the line is interrupted; such a y is not a number.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -210,11 +211,13 @@ impl Plot {
         for line in &self.lines {
             let look = theme::look(line.scheme);
             let place = |&(x, y): &(f64, f64)| Some((self.x.at(x)?, self.y.at(y)?));
-            let points: Vec<(f64, f64)> = line.points.iter().filter_map(place).collect();
+            let places: Vec<Option<(f64, f64)>> = line.points.iter().map(place).collect();
             let style = look.light.stroke_width(look.width * FINE);
-            chart.draw_series(LineSeries::new(points.iter().copied(), style))?;
+            for stretch in places.split(Option::is_none) {
+                chart.draw_series(LineSeries::new(stretch.iter().copied().flatten(), style))?;
+            }
             if self.are_marked {
-                for at in points {
+                for at in places.into_iter().flatten() {
                     chart.plotting_area().draw(&(EmptyElement::at(at) + mark(&look)))?;
                 }
             }
@@ -278,8 +281,8 @@ mod tests {
         let ticks = |max| Axis::linear("", max).unwrap().ticks.into_iter().map(|t| t.1);
         assert_eq!(ticks(1.0).collect::<Vec<_>>(), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
         assert_eq!(ticks(93.0).collect::<Vec<_>>(), ["0", "20", "40", "60", "80", "100"]);
-        assert_eq!(ticks(0.11).last().as_deref(), Some("0.125"));
-        assert_eq!(ticks(12.0).last().as_deref(), Some("12.5"));
+        assert_eq!(ticks(0.11).next_back().as_deref(), Some("0.125"));
+        assert_eq!(ticks(12.0).next_back().as_deref(), Some("12.5"));
         assert!(Axis::linear("", 0.0).is_none());
     }
 

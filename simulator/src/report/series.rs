@@ -5,9 +5,9 @@ use serde::Serialize;
 use crate::results::{PoolSample, RunResult};
 use crate::scheme::Scheme;
 
-/// Points of a distribution that are evenly spaced, and as many again in its last
-/// hundredth.
-const CDF_POINTS: usize = 200;
+/// Points of a distribution that are evenly spaced, as many again in its last
+/// tenth, and in its last hundredth.
+const CDF_POINTS: usize = 150;
 
 /// Most moments of a series over time.
 const MOMENTS: usize = 400;
@@ -17,10 +17,12 @@ const MOMENTS: usize = 400;
 pub fn cdf(mut values: Vec<f64>, unfinished: usize) -> Vec<(f64, f64)> {
     values.sort_unstable_by(f64::total_cmp);
     let count = values.len();
-    let tail = count.saturating_sub(count / 100);
-    let even = (0..CDF_POINTS).map(|i| i * count / CDF_POINTS);
-    let dense = (0..CDF_POINTS).map(|i| tail + i * (count - tail) / CDF_POINTS);
-    let mut ranks: Vec<usize> = even.chain(dense).chain(count.checked_sub(1)).collect();
+    let last = |part: usize| {
+        let held = count / part;
+        (0..CDF_POINTS).map(move |i| count - held + i * held / CDF_POINTS)
+    };
+    let mut ranks: Vec<usize> = [1, 10, 100].into_iter().flat_map(last).collect();
+    ranks.extend(count.checked_sub(1));
     ranks.retain(|&rank| rank < count);
     ranks.sort_unstable();
     ranks.dedup();
@@ -92,7 +94,7 @@ mod tests {
     #[test]
     fn many_values_are_thinned_but_for_the_ends() {
         let points = cdf((1..=100_000).map(f64::from).collect(), 0);
-        assert!(points.len() <= 2 * CDF_POINTS + 1, "{}", points.len());
+        assert!(points.len() <= 3 * CDF_POINTS + 1, "{}", points.len());
         assert_eq!(points.first(), Some(&(1.0, 1e-5)));
         assert_eq!(points.last(), Some(&(100_000.0, 1.0)));
         assert!(points.iter().all(|&(value, share)| (value / 1e5 - share).abs() < 1e-9));

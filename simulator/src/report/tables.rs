@@ -114,21 +114,22 @@ impl<'a> Table<'a> {
                     th scope="row" { (name(summary.scheme)) }
                     @for (column, best) in self.columns.iter().zip(&best) {
                         @let cell = &column.cells[row];
-                        td.best[best.is_some() && cell.rank == *best] { (cell.text) }
+                        td.best[best.is_some() && cell.rank == *best && summary.scheme != Scheme::Lossless] { (cell.text) }
                     }
                 } } }
             } }
         }
     }
 
-    /// The best rank of a column, if there is a choice: the yardstick apart, not all
-    /// are alike.
+    /// The best rank of a column, if it tells any apart: less than half of the
+    /// schemes have it, not counting the yardstick.
     fn best(&self, column: &Column) -> Option<f64> {
         let rivals = self.summaries.iter().zip(&column.cells);
         let rivals = rivals.filter(|(summary, _)| summary.scheme != Scheme::Lossless);
         let ranks: Vec<Option<f64>> = rivals.map(|(_, cell)| cell.rank).collect();
-        let best = ranks.iter().flatten().copied().min_by(f64::total_cmp);
-        best.filter(|_| ranks.iter().any(|rank| *rank != best))
+        let best = ranks.iter().flatten().copied().min_by(f64::total_cmp)?;
+        let holders = ranks.iter().filter(|rank| **rank == Some(best)).count();
+        (2 * holders < ranks.len() || (holders == 1 && ranks.len() == 2)).then_some(best)
     }
 }
 
@@ -165,6 +166,14 @@ pub fn speed(summaries: &[Summary]) -> Markup {
             |d| d.mean,
             |us| times(us / ideal),
         );
+    }
+    if let Some(gbn) = summaries.iter().find(|summary| summary.scheme == Scheme::Gbn) {
+        for (head, figure) in [FIGURES[0], FIGURES[2]] {
+            let Some(base) = figure(&gbn.main().fct_us).filter(|us| *us > 0.0) else { continue };
+            let head = format!("{head} against gbn");
+            let change = |us: f64| format::change(us / base);
+            table.figure(head, FCT, |s| Some(&s.main().fct_us), figure, change);
+        }
     }
     for (head, figure) in [FIGURES[0], FIGURES[2]] {
         let head = format!("slowdown {head}");

@@ -16,9 +16,9 @@ pub struct Look {
     pub light: RGBColor,
     /// On a dark ground.
     dark: RGBColor,
-    /// Dashes of its lines, as in SVG; empty: solid.
+    /// Dashes of its lines in the pixels drawn, as in SVG; empty: solid.
     dashes: &'static str,
-    /// Width of its lines in pixels.
+    /// Width of its lines in the pixels shown.
     pub width: u32,
     /// What marks its points.
     pub marker: Marker,
@@ -55,13 +55,13 @@ const GROUND: (&str, &str) = ("#ffffff", "#161b22");
 pub const fn look(scheme: Scheme) -> Look {
     use Marker::{Circle, Diamond, Down, Square, Up};
     let (light, dark, dashes, width, marker) = match scheme {
-        Scheme::Lossless => ((0x6E, 0x77, 0x81), (0x9D, 0xA7, 0xB3), "2 4", 2, Circle),
+        Scheme::Lossless => ((0x6E, 0x77, 0x81), (0x9D, 0xA7, 0xB3), "3 7", 2, Circle),
         Scheme::Gbn => ((0xD5, 0x5E, 0x00), (0xFF, 0x8B, 0x3D), "", 2, Square),
-        Scheme::GbnReNak => ((0xE6, 0x9F, 0x00), (0xF7, 0xC2, 0x4C), "7 4", 2, Diamond),
+        Scheme::GbnReNak => ((0xE6, 0x9F, 0x00), (0xF7, 0xC2, 0x4C), "14 8", 2, Diamond),
         Scheme::Irn => ((0xCC, 0x79, 0xA7), (0xF0, 0xA8, 0xCF), "", 2, Up),
-        Scheme::Slr => ((0x88, 0x22, 0x55), (0xD0, 0x62, 0x9A), "3 3", 2, Down),
-        Scheme::NetRt => ((0x3B, 0x3B, 0x3B), (0xF4, 0xF4, 0xF4), "9 3 2 3", 2, Square),
-        Scheme::Lr2Paper => ((0x56, 0xB4, 0xE9), (0x8F, 0xD3, 0xFA), "7 4", 2, Diamond),
+        Scheme::Slr => ((0x88, 0x22, 0x55), (0xD0, 0x62, 0x9A), "7 6", 2, Down),
+        Scheme::NetRt => ((0x3B, 0x3B, 0x3B), (0xF4, 0xF4, 0xF4), "18 6 4 6", 2, Square),
+        Scheme::Lr2Paper => ((0x56, 0xB4, 0xE9), (0x8F, 0xD3, 0xFA), "14 8", 2, Diamond),
         Scheme::Lr2 => ((0x00, 0x9E, 0x73), (0x2F, 0xCC, 0x9B), "", 3, Up),
         Scheme::Cached => ((0x00, 0x72, 0xB2), (0x4C, 0xA8, 0xE8), "", 3, Circle),
     };

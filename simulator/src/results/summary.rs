@@ -14,7 +14,7 @@ pub const SIZE_BOUNDS: [u64; 5] = [10_000, 100_000, 500_000, 1_000_000, 10_000_0
 
 /// What the buckets are called in tables and plots.
 pub const SIZE_LABELS: [&str; 6] =
-    ["≤ 10 kB", "≤ 100 kB", "≤ 500 kB", "≤ 1 MB", "≤ 10 MB", "> 10 MB"];
+    ["≤ 10 kB", "10–100 kB", "100–500 kB", "0.5–1 MB", "1–10 MB", "> 10 MB"];
 
 /// The figures of a scheme over all its seeds.
 ///

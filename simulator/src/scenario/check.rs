@@ -116,6 +116,11 @@ fn dcqcn(doc: &Document<'_>, s: &Scenario) {
 }
 
 fn hosts(doc: &Document<'_>, s: &Scenario) {
+    // Messages carry the number of their table in 16 bits.
+    if s.traffic.len() > usize::from(u16::MAX) {
+        let found = format!("{} tables", s.traffic.len());
+        doc.problem("traffic", found, format!("at most {}; a trace may have more lines", u16::MAX));
+    }
     let hosts = s.topology.hosts_per_site();
     for (n, traffic) in s.traffic.iter().enumerate() {
         let key = |key| format!("traffic[{}].{key}", n + 1);

@@ -18,6 +18,7 @@ mod vary;
 
 use common::time::Span;
 use link::LossModel;
+pub use rnic::Dcqcn;
 
 use crate::scheme::Scheme;
 
@@ -182,45 +183,6 @@ pub struct NicModel {
     /// Most packets that [`Scheme::Irn`] may have in flight and its bitmap
     /// covers; `None`: one bandwidth-delay product of the longest path.
     pub irn_cap: Option<u32>,
-}
-
-/// DCQCN (Zhu et al., SIGCOMM 2015); names as in the paper.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Dcqcn {
-    /// Gain of α, 0 to 1.
-    pub g: f64,
-    /// α decays each time this long has passed without a CNP.
-    pub alpha_timer: Span,
-    /// The rate timer: an increase each time this long has passed.
-    pub rate_timer: Span,
-    /// The byte counter: an increase each time so many bytes were sent.
-    pub byte_counter: u64,
-    /// F: events of each kind spent in fast recovery.
-    pub fast_recovery: u32,
-    /// Additive increase in bit/s.
-    pub r_ai: u64,
-    /// Hyper increase in bit/s.
-    pub r_hai: u64,
-    /// The rate is never less, bit/s.
-    pub min_rate: u64,
-    /// A receiver sends at most one CNP per queue pair in this time.
-    pub cnp_interval: Span,
-}
-
-impl Dcqcn {
-    /// The values of the paper, but for the interval of CNPs, which today's
-    /// NICs have at 4 µs.
-    pub const DEFAULT: Self = Self {
-        g: 1.0 / 256.0,
-        alpha_timer: Span::from_micros(55),
-        rate_timer: Span::from_micros(55),
-        byte_counter: 10 << 20,
-        fast_recovery: 5,
-        r_ai: 40_000_000,
-        r_hai: 200_000_000,
-        min_rate: 10_000_000,
-        cnp_interval: Span::from_micros(4),
-    };
 }
 
 /// The boxes at the ends of the long-haul link.

@@ -1,12 +1,15 @@
 //! The rules of the requester, one by one.
 
 mod fetch;
+mod switch_nak;
 mod waiting;
 
 use common::psn::Psn;
+use common::wire::Opcode;
 
 use super::*;
 use crate::config::lab_ip;
+use crate::packet::Extension;
 
 const QP: QpId = QpId(0);
 const PMTU: u32 = 256;

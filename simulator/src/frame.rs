@@ -1,0 +1,61 @@
+//! Frames in the simulator: real bytes with a reference count, so that a frame
+//! that a pool keeps and one that is on its way are the same memory.
+
+use std::sync::Arc;
+
+use common::frame::{Frame, Packet, Pool, Shared};
+
+/// A frame, owned or shared.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SimFrame(Arc<Vec<u8>>);
+
+impl SimFrame {
+    /// The frame that a box transmits.
+    pub fn of(packet: Packet<Self>) -> Self {
+        match packet {
+            Packet::Owned(frame) | Packet::Shared(frame) => frame,
+        }
+    }
+}
+
+impl From<Vec<u8>> for SimFrame {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(bytes))
+    }
+}
+
+impl Frame for SimFrame {
+    type Shared = Self;
+
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Copies if a pool has a handle on it: what a switch marks on the wire
+    /// doesn't change what a gateway keeps.
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        Arc::make_mut(&mut self.0).as_mut_slice()
+    }
+
+    fn share(self) -> Self {
+        self
+    }
+}
+
+impl Shared for SimFrame {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Memory without end.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct SimPool;
+
+impl Pool for SimPool {
+    type Frame = SimFrame;
+
+    fn alloc(&mut self, len: usize) -> Option<SimFrame> {
+        Some(SimFrame::from(vec![0; len]))
+    }
+}

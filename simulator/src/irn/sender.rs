@@ -1,0 +1,310 @@
+//! The sending side of a queue pair. The rules are those of the
+//! [module](super).
+
+use std::collections::VecDeque;
+
+use common::psn::{Psn, Seq};
+use common::time::Time;
+use common::window::Window;
+use common::wire::{Aeth, AethKind, Opcode, Reth, read_responses};
+use rnic::parts::{Content, Extension, Packet, Payload, Stream};
+use rnic::{
+    Completion, MAX_MESSAGE, PostError, QpConfig, QpId, Region, Status, WorkKind, WorkRequest,
+};
+
+use super::config::Irn;
+use super::stats::IrnStats;
+
+/// An entry of the send queue.
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    work: WorkRequest,
+    index: u64,
+    first: Seq,
+    last: Seq,
+    posted_at: Time,
+}
+
+/// A packet that may leave now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    seq: Seq,
+    repeat: bool,
+    pub(super) packet: Packet,
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    qp: QpId,
+    irn: Irn,
+    pmtu: u32,
+    ack_req_every: u32,
+    region: Region,
+    content: Content,
+    /// PSN of the first packet ever.
+    origin: Seq,
+
+    /// Posted and not completed; consecutive PSNs.
+    queue: VecDeque<Message>,
+    posted: u64,
+    /// Oldest PSN that is not acknowledged.
+    acked: Seq,
+    /// PSN of the next new packet.
+    next: Seq,
+    /// One past the last PSN that is posted.
+    end: Seq,
+    /// Of `acked .. next`: what is acknowledged selectively.
+    sacked: Window<bool>,
+    /// One past the newest of these.
+    high: Seq,
+    /// In loss recovery: one past the recovery sequence.
+    recovery: Option<Seq>,
+    /// In loss recovery, what is missing before this has been sent again.
+    resent: Seq,
+    /// The oldest packet is to be sent again, whatever was acknowledged
+    /// selectively.
+    oldest_is_lost: bool,
+    /// Since when the timer runs.
+    timer: Option<Time>,
+    /// Packets since the last one that asked for an ACK.
+    unasked: u32,
+    pub(super) stats: IrnStats,
+}
+
+impl Sender {
+    pub(super) fn new(qp: QpId, config: &QpConfig, irn: Irn) -> Self {
+        let first = Seq::first(config.send_psn);
+        Self {
+            qp,
+            irn,
+            pmtu: config.pmtu,
+            ack_req_every: config.ack_req_every,
+            region: config.remote_region,
+            content: content(
+                config.content_seed,
+                config.local_qpn,
+                config.remote_qpn,
+                config.send_psn,
+            ),
+            origin: first,
+            queue: VecDeque::new(),
+            posted: 0,
+            acked: first,
+            next: first,
+            end: first,
+            sacked: Window::new(first),
+            high: first,
+            recovery: None,
+            resent: first,
+            oldest_is_lost: false,
+            timer: None,
+            unasked: 0,
+            stats: IrnStats::default(),
+        }
+    }
+
+    pub(super) fn post(&mut self, work: WorkRequest, now: Time) -> Result<u64, PostError> {
+        if work.kind.is_fetch() {
+            return Err(PostError::FetchNotAllowed);
+        }
+        if work.len > MAX_MESSAGE {
+            return Err(PostError::TooLong(work.len));
+        }
+        let (index, first) = (self.posted, self.end);
+        self.posted += 1;
+        // As many packets as a READ of it would have in response.
+        self.end = first + u64::from(read_responses(work.len, self.pmtu));
+        let last = self.end.prev();
+        self.queue.push_back(Message { work, index, first, last, posted_at: now });
+        Ok(index)
+    }
+
+    pub(super) fn pending(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Packets from the oldest that is not acknowledged to the newest.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.next.since(self.acked)
+    }
+
+    /// What is to leave next, if anything may.
+    pub(super) fn departure(&mut self) -> Option<Departure> {
+        let (seq, repeat) = match self.missing() {
+            Some(seq) => (seq, true),
+            None if self.next < self.end && self.in_flight() < u64::from(self.irn.cap) => {
+                (self.next, false)
+            }
+            None => return None,
+        };
+        let message = self.queue.get(self.queue.partition_point(|message| message.last < seq))?;
+        Some(Departure { seq, repeat, packet: self.packet(message, seq, repeat) })
+    }
+
+    /// In loss recovery, the next packet that is lost and was not sent again.
+    fn missing(&mut self) -> Option<Seq> {
+        self.recovery?;
+        if self.oldest_is_lost {
+            return Some(self.acked);
+        }
+        while self.resent < self.high && self.sacked.get(self.resent) == Some(&true) {
+            self.resent = self.resent.next();
+        }
+        (self.resent < self.high).then_some(self.resent)
+    }
+
+    fn packet(&self, message: &Message, seq: Seq, repeat: bool) -> Packet {
+        let offset = seq.since(message.first) * u64::from(self.pmtu);
+        let len = (u64::from(message.work.len) - offset).min(u64::from(self.pmtu));
+        let write = message.work.kind == WorkKind::Write;
+        let (starts, ends) = (seq == message.first, seq == message.last);
+        let opcode = match (write, starts, ends) {
+            (false, true, true) => Opcode::SEND_ONLY,
+            (false, true, false) => Opcode::SEND_FIRST,
+            (false, false, false) => Opcode::SEND_MIDDLE,
+            (false, false, true) => Opcode::SEND_LAST,
+            (true, true, true) => Opcode::WRITE_ONLY,
+            (true, true, false) => Opcode::WRITE_FIRST,
+            (true, false, false) => Opcode::WRITE_MIDDLE,
+            (true, false, true) => Opcode::WRITE_LAST,
+        };
+        let fills_cap = self.in_flight() + 1 >= u64::from(self.irn.cap);
+        let Region { va, rkey, .. } = self.region;
+        Packet {
+            opcode,
+            psn: seq.psn(),
+            ack_req: ends || repeat || fills_cap || self.unasked + 1 >= self.ack_req_every,
+            switch_bit: false,
+            extension: if write && starts {
+                Extension::Reth(Reth { va, rkey, len: message.work.len })
+            } else {
+                Extension::None
+            },
+            payload: Some(Payload {
+                content: self.content,
+                offset: seq.since(self.origin) * u64::from(self.pmtu),
+                len: len as usize, // at most a PMTU
+            }),
+        }
+    }
+
+    /// `departure`, from [`departure`](Self::departure), is leaving.
+    pub(super) fn sent(&mut self, departure: &Departure, now: Time) {
+        let Departure { seq, repeat, packet } = departure;
+        self.stats.packets += 1;
+        self.stats.payload_bytes += packet.payload_len() as u64;
+        self.unasked = if packet.ack_req { 0 } else { self.unasked + 1 };
+        if *repeat {
+            self.stats.repeated += 1;
+            self.oldest_is_lost = false;
+            self.resent = self.resent.max(seq.next());
+            self.recovery = Some(self.next);
+        } else {
+            self.sacked.push(false);
+            self.next = self.next.next();
+        }
+        if *seq == self.acked {
+            self.timer = Some(now);
+        }
+    }
+
+    /// When [`on_timer`](Self::on_timer) has something to do.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        let few = self.in_flight() <= u64::from(self.irn.few);
+        self.timer.map(|since| since + if few { self.irn.rto_low } else { self.irn.rto_high })
+    }
+
+    /// To be called when the [deadline](Self::deadline) may have passed.
+    pub(super) fn on_timer(&mut self, now: Time) {
+        if self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.stats.timeouts += 1;
+            self.recover();
+            self.timer = Some(now);
+        }
+    }
+
+    /// Begins loss recovery with the oldest packet, or begins it again.
+    fn recover(&mut self) {
+        self.stats.recoveries += u64::from(self.recovery.is_none());
+        self.recovery = Some(self.next);
+        self.resent = self.acked;
+        self.oldest_is_lost = true;
+    }
+
+    /// An ACK or NACK has arrived.
+    pub(super) fn on_response(
+        &mut self,
+        psn: Psn,
+        aeth: Aeth,
+        now: Time,
+        completions: &mut VecDeque<Completion>,
+    ) {
+        let seq = psn.unwrap_near(self.acked);
+        let (expected, caused_by) = match aeth.kind() {
+            AethKind::Ack { .. } => (seq.next(), None),
+            AethKind::Nak { code: 0 } => (seq, Some(Psn::new(aeth.msn).unwrap_near(self.acked))),
+            _ => return,
+        };
+        match caused_by {
+            Some(_) => self.stats.naks += 1,
+            None => self.stats.acks += 1,
+        }
+        if expected.max(caused_by.map_or(expected, Seq::next)) > self.next {
+            self.stats.beyond_sent += 1;
+            return;
+        }
+        if expected > self.acked {
+            self.advance(expected, now, completions);
+        }
+        // One that was overtaken by later ones says nothing new.
+        if let Some(seq) = caused_by.filter(|seq| *seq > self.acked) {
+            if let Some(sacked) = self.sacked.get_mut(seq) {
+                *sacked = true;
+            }
+            self.high = self.high.max(seq.next());
+            if self.recovery.is_none() {
+                self.recover();
+            }
+        }
+    }
+
+    /// Everything before `expected` has arrived, and more than was known.
+    fn advance(&mut self, expected: Seq, now: Time, completions: &mut VecDeque<Completion>) {
+        while self.acked < expected {
+            self.sacked.pop();
+            self.acked = self.acked.next();
+        }
+        self.oldest_is_lost = false;
+        if self.recovery.is_some_and(|recovery| recovery <= expected) {
+            self.recovery = None;
+        } else if self.recovery.is_some() && self.resent <= expected {
+            // It was sent before the repeat that has arrived, and is missing.
+            self.oldest_is_lost = true;
+        }
+        self.resent = self.resent.max(expected);
+        self.high = self.high.max(expected);
+        self.timer = (self.next > expected).then_some(now);
+        while let Some(message) = self.queue.front().copied()
+            && message.last < expected
+        {
+            self.queue.pop_front();
+            self.stats.messages += 1;
+            completions.push_back(Completion {
+                qp: self.qp,
+                work: message.work,
+                index: message.index,
+                status: Status::Ok,
+                original: None,
+                corrupt_bytes: 0,
+                posted_at: message.posted_at,
+                completed_at: now,
+            });
+        }
+    }
+}
+
+/// What one direction of a queue pair carries, as one long message: a packet
+/// has its place in it by its PSN.
+pub(super) fn content(seed: u64, source: u32, destination: u32, first: Psn) -> Content {
+    Stream::new(seed, source, destination, first.get()).message(0)
+}

@@ -1,0 +1,9 @@
+//! What lies between hosts and gateways: cables, and switches with queues.
+
+mod cable;
+mod port;
+mod switch;
+
+pub use cable::{Cable, Pause, Plug};
+pub use port::{Departure, Port, Priority};
+pub use switch::{Route, Switch, SwitchConfig};

@@ -1,0 +1,147 @@
+//! An egress port: a queue per priority, served in strict order at the line's
+//! rate.
+
+use std::collections::VecDeque;
+
+use common::frame::Frame;
+use common::time::Time;
+use link::{Line, wire_bytes};
+
+use crate::frame::SimFrame;
+
+/// Priority of a frame between the queues of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Priority {
+    /// What must not wait: CNPs, and what a gateway resends or says.
+    High,
+    /// All the rest.
+    Data,
+}
+
+/// How many there are.
+const PRIORITIES: usize = 2;
+
+/// A frame that leaves a node.
+#[derive(Debug)]
+pub struct Departure {
+    /// By which of its ports.
+    pub port: usize,
+    /// The frame.
+    pub frame: SimFrame,
+    /// When its last bit leaves.
+    pub sent: Time,
+}
+
+/// A frame that waits, with a note on where it came from.
+struct Waiting {
+    frame: SimFrame,
+    from: usize,
+}
+
+/// An egress port.
+pub struct Port {
+    queues: [VecDeque<Waiting>; PRIORITIES],
+    bytes: [u64; PRIORITIES],
+    stopped: [bool; PRIORITIES],
+    line: Line,
+    /// When the line can take the next frame.
+    free_at: Time,
+}
+
+impl Port {
+    /// A port of `rate` bit/s.
+    pub fn new(rate: u64) -> Self {
+        Self {
+            queues: Default::default(),
+            bytes: [0; PRIORITIES],
+            stopped: [false; PRIORITIES],
+            line: Line::new(Some(rate), u64::MAX),
+            free_at: Time::ZERO,
+        }
+    }
+
+    /// Bytes that wait with `priority`.
+    pub fn queued(&self, priority: Priority) -> u64 {
+        self.bytes[priority as usize]
+    }
+
+    /// Frames that wait.
+    pub fn frames(&self) -> u64 {
+        self.queues.iter().map(|queue| queue.len() as u64).sum()
+    }
+
+    /// Queues a frame that came from port `from` of the same node.
+    pub fn push(&mut self, frame: SimFrame, priority: Priority, from: usize) {
+        self.bytes[priority as usize] += wire_bytes(frame.bytes().len());
+        self.queues[priority as usize].push_back(Waiting { frame, from });
+    }
+
+    /// The far end says stop, or go on.
+    pub fn set_stopped(&mut self, priority: Priority, stop: bool) {
+        self.stopped[priority as usize] = stop;
+    }
+
+    /// When the next frame can leave; [`Time::NEVER`] if none waits that may.
+    pub fn next(&self) -> Time {
+        let waits = (0..PRIORITIES).any(|p| !self.stopped[p] && !self.queues[p].is_empty());
+        if waits { self.free_at } else { Time::NEVER }
+    }
+
+    /// The next frame, if one may leave now: where it came from, with which
+    /// priority, and when its last bit leaves.
+    pub fn pop(&mut self, now: Time) -> Option<(SimFrame, usize, Priority, Time)> {
+        if self.free_at > now {
+            return None;
+        }
+        for priority in [Priority::High, Priority::Data] {
+            let p = priority as usize;
+            if self.stopped[p] {
+                continue;
+            }
+            if let Some(Waiting { frame, from }) = self.queues[p].pop_front() {
+                let bytes = wire_bytes(frame.bytes().len());
+                self.bytes[p] -= bytes;
+                // The line takes everything: it has no limit.
+                self.free_at = self.line.enqueue(bytes, now).unwrap_or(now);
+                return Some((frame, from, priority, self.free_at));
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(len: usize) -> SimFrame {
+        SimFrame::from(vec![0; len])
+    }
+
+    #[test]
+    fn high_overtakes_what_waits_and_nothing_else() {
+        let mut port = Port::new(8_000_000_000); // a byte per nanosecond
+        port.push(frame(976), Priority::Data, 0);
+        port.push(frame(976), Priority::Data, 1);
+        let (_, from, _, sent) = port.pop(Time::ZERO).expect("the line is free");
+        assert_eq!((from, sent), (0, Time::from_nanos(1000)));
+        port.push(frame(76), Priority::High, 2);
+        assert!(port.pop(Time::from_nanos(999)).is_none());
+        assert_eq!(port.next(), Time::from_nanos(1000));
+        assert_eq!(port.pop(port.next()).map(|(_, from, ..)| from), Some(2));
+        assert_eq!(port.pop(port.next()).map(|(_, from, ..)| from), Some(1));
+        assert_eq!((port.next(), port.queued(Priority::Data)), (Time::NEVER, 0));
+    }
+
+    #[test]
+    fn a_stopped_priority_waits_alone() {
+        let mut port = Port::new(1_000_000_000);
+        port.push(frame(100), Priority::Data, 0);
+        port.set_stopped(Priority::Data, true);
+        assert_eq!(port.next(), Time::NEVER);
+        port.push(frame(100), Priority::High, 1);
+        assert_eq!(port.pop(Time::ZERO).map(|(_, from, ..)| from), Some(1));
+        port.set_stopped(Priority::Data, false);
+        assert_eq!(port.pop(port.next()).map(|(_, from, ..)| from), Some(0));
+    }
+}

@@ -1,0 +1,156 @@
+//! The box between a site and a long-haul link: the product's switch, a peer's,
+//! or nothing but a wire, with the queues of its two ports.
+
+use arrayvec::ArrayVec;
+use common::frame::{Class, Frame, Packet, Side, Sink};
+use common::metrics::Metric;
+use common::time::Time;
+
+use super::Outbox;
+use crate::frame::{SimFrame, SimPool};
+use crate::net::{Departure, Pause, Port, Priority};
+use crate::peers::paper::Paper;
+use crate::peers::slr::Slr;
+
+/// Number of the port towards the hosts.
+pub const LAN: usize = 0;
+/// Number of the port towards the long-haul link.
+pub const WAN: usize = 1;
+
+/// Timers run at a time: more than are ever due.
+const TIMERS: usize = 1 << 20;
+
+/// What the box does.
+pub enum Inside {
+    /// Nothing.
+    Wire,
+    /// What the product does.
+    Product(Box<switch::Switch<SimFrame>>),
+    /// LR2 as published.
+    Paper(Box<Paper>),
+    /// Feedback near the sender.
+    Slr(Box<Slr>),
+}
+
+/// What a gateway holds, in bytes.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Held {
+    /// In reordering pools.
+    pub reorder: u64,
+    /// In backup pools.
+    pub backup: u64,
+    /// In resend caches.
+    pub cache: u64,
+}
+
+/// A gateway.
+pub struct Gateway {
+    inside: Inside,
+    egress: Egress,
+}
+
+/// Its ports.
+struct Egress {
+    ports: [Port; 2],
+    /// Bytes that may wait at each.
+    limit: u64,
+    drops: u64,
+}
+
+impl Gateway {
+    /// A box with ports of `rates` bit/s, [`LAN`] and [`WAN`], which let
+    /// `queue` bytes wait each.
+    pub fn new(inside: Inside, rates: [u64; 2], queue: u64) -> Self {
+        Self { inside, egress: Egress { ports: rates.map(Port::new), limit: queue, drops: 0 } }
+    }
+
+    pub(super) fn receive(&mut self, port: usize, frame: SimFrame, now: Time) {
+        let side = if port == LAN { Side::Lan } else { Side::Wan };
+        match &mut self.inside {
+            Inside::Wire => {
+                self.egress.transmit(side.other(), Class::Data, Packet::Owned(frame));
+            }
+            Inside::Product(switch) => {
+                let mut burst = ArrayVec::<SimFrame, 1>::new();
+                burst.push(frame);
+                switch.burst(side, &mut burst, now, &mut SimPool, &mut self.egress);
+            }
+            Inside::Paper(paper) => paper.receive(side, frame, now, &mut self.egress),
+            Inside::Slr(slr) => slr.receive(side, frame, &mut self.egress),
+        }
+    }
+
+    pub(super) fn pause(&mut self, port: usize, pause: Pause) {
+        self.egress.ports[port].set_stopped(pause.priority, pause.stop);
+    }
+
+    pub(super) fn serve(&mut self, now: Time, out: &mut Outbox) {
+        match &mut self.inside {
+            Inside::Product(switch) if switch.next_deadline() <= now => {
+                switch.timers(now, TIMERS, &mut SimPool, &mut self.egress);
+            }
+            Inside::Paper(paper) => paper.timers(now, &mut self.egress),
+            Inside::Product(_) | Inside::Slr(_) | Inside::Wire => {}
+        }
+        for (port, egress) in self.egress.ports.iter_mut().enumerate() {
+            while let Some((frame, _, _, sent)) = egress.pop(now) {
+                out.frames.push(Departure { port, frame, sent });
+            }
+        }
+    }
+
+    pub(super) fn next(&self) -> Time {
+        let inside = match &self.inside {
+            Inside::Wire | Inside::Slr(_) => Time::NEVER,
+            Inside::Product(switch) => switch.next_deadline(),
+            Inside::Paper(paper) => paper.next(),
+        };
+        let [lan, wan] = &self.egress.ports;
+        inside.min(lan.next()).min(wan.next())
+    }
+
+    /// What it holds now.
+    pub fn held(&mut self, now: Time) -> Held {
+        match &mut self.inside {
+            Inside::Wire | Inside::Slr(_) => Held::default(),
+            Inside::Paper(paper) => {
+                let (reorder, backup) = paper.held();
+                Held { reorder, backup, cache: 0 }
+            }
+            Inside::Product(switch) => {
+                switch.housekeeping(now, &mut SimPool, &mut self.egress);
+                let counters = switch.counters();
+                Held {
+                    reorder: counters.get(Metric::HeldReorderBytes),
+                    backup: counters.get(Metric::HeldBackupBytes),
+                    cache: counters.get(Metric::HeldCacheBytes),
+                }
+            }
+        }
+    }
+
+    /// Frames dropped because a port's queue was full.
+    pub fn drops(&self) -> u64 {
+        self.egress.drops
+    }
+}
+
+impl Sink for Egress {
+    type Frame = SimFrame;
+
+    fn transmit(&mut self, side: Side, class: Class, packet: Packet<SimFrame>) {
+        let (port, from) = if side == Side::Lan { (LAN, WAN) } else { (WAN, LAN) };
+        let priority = match class {
+            Class::High => Priority::High,
+            Class::Data => Priority::Data,
+        };
+        let frame = SimFrame::of(packet);
+        let port = &mut self.ports[port];
+        let waiting = port.queued(Priority::High) + port.queued(Priority::Data);
+        if waiting + frame.bytes().len() as u64 > self.limit {
+            self.drops += 1;
+            return;
+        }
+        port.push(frame, priority, from);
+    }
+}

@@ -1,0 +1,69 @@
+//! Whoever sends and receives: hosts, switches, gateways.
+
+mod gateway;
+mod host;
+
+use common::time::Time;
+
+use crate::frame::SimFrame;
+use crate::net::{Departure, Pause, Switch};
+
+pub use gateway::{Gateway, Held, Inside, LAN, WAN};
+pub use host::Host;
+
+/// What a node does to the cables at its ports.
+#[derive(Default)]
+pub struct Outbox {
+    /// Frames that leave.
+    pub frames: Vec<Departure>,
+    /// PFC frames, with their port.
+    pub pauses: Vec<(usize, Pause)>,
+}
+
+/// A node.
+pub enum Node {
+    /// An end.
+    Host(Box<Host>),
+    /// In between.
+    Switch(Box<Switch>),
+    /// At the long-haul link.
+    Gateway(Box<Gateway>),
+}
+
+impl Node {
+    /// A frame has arrived at `port`.
+    pub fn receive(&mut self, port: usize, frame: SimFrame, now: Time, out: &mut Outbox) {
+        match self {
+            Self::Host(host) => host.receive(&frame, now),
+            Self::Switch(switch) => switch.receive(port, frame, now, out),
+            Self::Gateway(gateway) => gateway.receive(port, frame, now),
+        }
+    }
+
+    /// A PFC frame has arrived at `port`.
+    pub fn pause(&mut self, port: usize, pause: Pause) {
+        match self {
+            Self::Host(host) => host.pause(pause),
+            Self::Switch(switch) => switch.pause(port, pause),
+            Self::Gateway(gateway) => gateway.pause(port, pause),
+        }
+    }
+
+    /// Does what is due, and sends what may be sent.
+    pub fn serve(&mut self, now: Time, out: &mut Outbox) {
+        match self {
+            Self::Host(host) => host.serve(now, out),
+            Self::Switch(switch) => switch.serve(now, out),
+            Self::Gateway(gateway) => gateway.serve(now, out),
+        }
+    }
+
+    /// When [`serve`](Self::serve) has something to do again.
+    pub fn next(&self) -> Time {
+        match self {
+            Self::Host(host) => host.next(),
+            Self::Switch(switch) => switch.next(),
+            Self::Gateway(gateway) => gateway.next(),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Boxes that others have built, as models: what the product is compared with.
+//!
+//! The papers' own code is not used. What each model keeps of its original, and
+//! what it leaves out, is said in its module and in `docs/simulator.md`.
+
+mod marks;
+pub mod paper;
+pub mod slr;
+
+use common::wire::{Addr, Roce};
+
+/// Direction of a queue pair: who it goes to, and to which QPN.
+type Key = (Addr, u32);
+
+/// Hashes the same on every run.
+type Map<V> = hashbrown::HashMap<Key, V, foldhash::fast::FixedState>;
+
+/// The flow of a request.
+const fn flow(roce: &Roce) -> Key {
+    (roce.dst, roce.dest_qpn)
+}
+
+/// The flow whose requests an answer speaks of. The simulator numbers the two
+/// ends of a queue pair 2n and 2n + 1, so that these models need not be told
+/// which belong together: what their originals do about it is not known.
+const fn answered(roce: &Roce) -> Key {
+    (roce.src, partner(roce.dest_qpn))
+}
+
+/// The other end's number of a queue pair.
+const fn partner(qpn: u32) -> u32 {
+    qpn ^ 1
+}

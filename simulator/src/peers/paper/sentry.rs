@@ -1,0 +1,78 @@
+//! Near the sender: reports gaps, filters repeats.
+
+use std::collections::BTreeSet;
+
+use common::frame::{Class, Frame, Side, Sink};
+use common::psn::Seq;
+use common::wire::{Answer, Roce, Verdict, has_switch_bit};
+
+use super::transmit;
+use crate::frame::SimFrame;
+use crate::peers::{Map, answered, flow, marks};
+
+struct Flow {
+    /// ePSN_s: the next new packet from the source.
+    next: Seq,
+    /// The SR filter: what the Depot misses.
+    needed: BTreeSet<Seq>,
+    /// Whether the gap before the Sentry has been reported.
+    reported: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Sentry {
+    flows: Map<Flow>,
+}
+
+impl Sentry {
+    /// A packet from the source.
+    pub(super) fn on_data(
+        &mut self,
+        frame: SimFrame,
+        roce: &Roce,
+        sink: &mut impl Sink<Frame = SimFrame>,
+    ) {
+        let flow = self.flows.entry(flow(roce)).or_insert_with(|| Flow {
+            next: Seq::first(roce.psn),
+            needed: BTreeSet::new(),
+            reported: false,
+        });
+        let seq = roce.psn.unwrap_near(flow.next);
+        if seq > flow.next {
+            // Lost between source and Sentry.
+            if !core::mem::replace(&mut flow.reported, true) {
+                let nak = marks::nak(&frame, roce, flow.next, seq.since(flow.next));
+                transmit(sink, Side::Lan, Class::High, nak);
+            }
+            return;
+        }
+        if seq == flow.next {
+            flow.next = seq.next();
+            flow.reported = false;
+            return transmit(sink, Side::Wan, Class::Data, frame);
+        }
+        let is_needed = flow.needed.remove(&seq);
+        if is_needed || !has_switch_bit(frame.bytes(), roce) {
+            transmit(sink, Side::Wan, Class::High, frame);
+        }
+    }
+
+    /// An answer from the other site, or a Depot-NACK.
+    pub(super) fn on_answer(
+        &mut self,
+        frame: SimFrame,
+        roce: &Roce,
+        sink: &mut impl Sink<Frame = SimFrame>,
+    ) {
+        if let Some(answer) = Answer::of(roce, frame.bytes())
+            && answer.verdict == Verdict::Missing
+            && has_switch_bit(frame.bytes(), roce)
+            && let Some(flow) = self.flows.get_mut(&answered(roce))
+        {
+            let first = answer.psn.unwrap_near(flow.next);
+            let count = u64::from(answer.msn.unwrap_or_default());
+            flow.needed.extend((0..count).map(|n| first + n));
+        }
+        transmit(sink, Side::Lan, Class::Data, frame);
+    }
+}

@@ -1,0 +1,229 @@
+//! A run: one scenario, one scheme, one seed.
+
+mod ledger;
+mod posting;
+
+use common::frame::Frame;
+use common::time::Time;
+use common::wire::parse;
+
+use self::ledger::Ledger;
+use self::posting::Posting;
+use crate::engine::Agenda;
+use crate::net::Departure;
+use crate::node::{Node, Outbox};
+use crate::results::{HostUse, PoolSample, RunResult};
+use crate::scenario::Scenario;
+use crate::scheme::Scheme;
+use crate::topology::{self, Network};
+use crate::traffic::{self, FlowSpec};
+
+/// Virtual time at which a run begins: what looks back finds something there.
+const START: Time = Time::from_nanos(1_000_000_000);
+
+/// Runs `scenario`; what is sent, and when, follows from `seed` and is the same
+/// for every scheme.
+///
+/// # Errors
+/// If a queue pair cannot be set up as the scenario says.
+pub fn run(scenario: &Scenario, scheme: Scheme, seed: u64) -> Result<RunResult, String> {
+    run_flows(scenario, scheme, seed, &traffic::expand(scenario, seed))
+}
+
+/// Runs `flows`, sorted by their start, over the network of `scenario`.
+///
+/// # Errors
+/// If a queue pair cannot be set up as the scenario says.
+pub fn run_flows(
+    scenario: &Scenario,
+    scheme: Scheme,
+    seed: u64,
+    flows: &[FlowSpec],
+) -> Result<RunResult, String> {
+    let network = topology::build(scenario, scheme, seed);
+    let actors = network.nodes.len() + network.cables.len();
+    let mut run = Run {
+        scenario,
+        agenda: Agenda::new(actors),
+        posting: Posting::new(scenario, scheme, seed, flows),
+        ledger: Ledger::default(),
+        outbox: Outbox::default(),
+        pools: Vec::new(),
+        network,
+        now: START,
+        events: 0,
+    };
+    run.play()?;
+    Ok(run.result(scheme, seed))
+}
+
+struct Run<'s> {
+    scenario: &'s Scenario,
+    network: Network,
+    agenda: Agenda,
+    posting: Posting<'s>,
+    ledger: Ledger,
+    outbox: Outbox,
+    pools: Vec<PoolSample>,
+    now: Time,
+    events: u64,
+}
+
+impl Run<'_> {
+    fn play(&mut self) -> Result<(), String> {
+        let end = START + self.scenario.limit;
+        let mut sample = START;
+        while !self.posting.is_done() {
+            let (due, actor) = self.agenda.next().unwrap_or((Time::NEVER, usize::MAX));
+            let post = self.posting.next();
+            let next = due.min(post).min(sample);
+            if next > end {
+                break;
+            }
+            self.now = next;
+            if next == sample {
+                self.sample();
+                sample += self.scenario.sample_every;
+            } else if next == post {
+                self.post()?;
+            } else if actor < self.network.nodes.len() {
+                self.serve(actor);
+            } else {
+                self.arrive(actor - self.network.nodes.len());
+            }
+        }
+        Ok(())
+    }
+
+    fn post(&mut self) -> Result<(), String> {
+        while let Some(host) = self.posting.post(&mut self.network, self.now)? {
+            self.serve(host);
+        }
+        Ok(())
+    }
+
+    /// What has come to the end of a cable is received.
+    fn arrive(&mut self, number: usize) {
+        let cable = &mut self.network.cables[number];
+        let to = cable.to;
+        let node = &mut self.network.nodes[to.node];
+        while let Some(pause) = cable.paused(self.now) {
+            node.pause(to.port, pause);
+        }
+        while let Some(frame) = cable.arrived(self.now) {
+            self.events += 1;
+            if matches!(node, Node::Host(_)) {
+                self.ledger.arrived(frame.bytes(), self.now);
+            }
+            node.receive(to.port, frame, self.now, &mut self.outbox);
+        }
+        let next = cable.next();
+        self.agenda.set(self.network.nodes.len() + number, next);
+        self.serve(to.node);
+    }
+
+    /// A node does what is due.
+    fn serve(&mut self, number: usize) {
+        let node = &mut self.network.nodes[number];
+        node.serve(self.now, &mut self.outbox);
+        if let Node::Host(host) = node {
+            while let Some(completion) = host.nic.poll_completion() {
+                self.posting.completed(&completion);
+            }
+            // Delivery is the ledger's business; the content was checked.
+            while host.nic.poll_received().is_some() {}
+        }
+        self.agenda.set(number, node.next());
+        self.flush(number);
+    }
+
+    /// Puts on the cables what a node sends.
+    fn flush(&mut self, number: usize) {
+        let nodes = self.network.nodes.len();
+        let leaving = &self.network.leaving[number];
+        for (port, pause) in self.outbox.pauses.drain(..) {
+            let cable = leaving[port];
+            self.network.cables[cable].send_pause(pause, self.now);
+            self.agenda.set(nodes + cable, self.network.cables[cable].next());
+        }
+        for Departure { port, frame, sent } in self.outbox.frames.drain(..) {
+            let number = leaving[port];
+            let cable = &mut self.network.cables[number];
+            if cable.is_long_haul {
+                let roce = parse(frame.bytes()).ok().filter(|roce| roce.opcode.kind().is_request());
+                let len = frame.bytes().len();
+                let lost = cable.send(frame, sent).is_some();
+                if let Some(roce) = roce {
+                    self.ledger.sent(&roce, len, lost, sent);
+                }
+            } else {
+                cable.send(frame, sent);
+            }
+            self.agenda.set(nodes + number, cable.next());
+        }
+    }
+
+    fn sample(&mut self) {
+        let mut sample =
+            PoolSample { at: Time::ZERO + self.now.since(START), ..PoolSample::default() };
+        for &number in &self.network.gateways {
+            let Node::Gateway(gateway) = &mut self.network.nodes[number] else { continue };
+            let held = gateway.held(self.now);
+            sample.reorder = sample.reorder.max(held.reorder);
+            sample.backup = sample.backup.max(held.backup);
+            sample.cache = sample.cache.max(held.cache);
+        }
+        self.pools.push(sample);
+        for index in 0..self.network.gateways.len() {
+            self.serve(self.network.gateways[index]);
+        }
+    }
+
+    fn result(self, scheme: Scheme, seed: u64) -> RunResult {
+        let mut long_haul = self.ledger.long_haul;
+        for cable in self.network.cables.iter().filter(|cable| cable.is_long_haul) {
+            let (data, other) = cable.bytes();
+            long_haul.data_bytes += data;
+            long_haul.other_bytes += other;
+            long_haul.rate += self.scenario.long_haul.rate;
+        }
+        long_haul.rate /= 2;
+        let mut hosts = HostUse::default();
+        for node in &self.network.nodes {
+            match node {
+                Node::Host(host) => {
+                    let requester = host.nic.totals().requester;
+                    hosts.packets += requester.packets;
+                    hosts.repeated += requester.retransmitted;
+                    hosts.timeouts += requester.timeouts;
+                    hosts.naks += requester.naks;
+                    hosts.cnps += requester.cnps;
+                }
+                Node::Switch(switch) => long_haul.queue_drops += switch.drops,
+                Node::Gateway(gateway) => long_haul.queue_drops += gateway.drops(),
+            }
+        }
+        hosts.failed = self.posting.failed();
+        RunResult {
+            scheme,
+            seed,
+            end: Time::ZERO + self.now.since(START),
+            packet_events: self.events,
+            flows: self.posting.into_results(),
+            long_haul,
+            hosts,
+            pools: self.pools,
+            recoveries: self.ledger.recoveries,
+        }
+    }
+}
+
+/// A point in time as it is reported: from the beginning of the run.
+pub(crate) fn reported(at: Time) -> Time {
+    Time::ZERO + at.since(START)
+}
+
+/// A point in time of the run, from one that is reported.
+pub(crate) fn in_run(at: Time) -> Time {
+    START + at.since(Time::ZERO)
+}

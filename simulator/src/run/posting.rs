@@ -1,0 +1,208 @@
+//! Posts messages when their time has come, on queue pairs that are kept and
+//! used again, as applications do.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use common::psn::Psn;
+use common::time::Time;
+use hashbrown::HashMap;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rnic::{Completion, QpConfig, QpId, Region, Status, WorkKind, WorkRequest};
+
+use super::{in_run, reported};
+use crate::node::Node;
+use crate::results::FlowResult;
+use crate::scenario::Scenario;
+use crate::scheme::Scheme;
+use crate::schemes;
+use crate::topology::{Network, Path, host_ip, host_mac};
+use crate::traffic::FlowSpec;
+
+/// A message that is longer is posted in parts.
+const LONGEST: u64 = 1 << 30;
+/// The number of the first queue pair: 0 and 1 are special.
+const FIRST_QPN: u32 = 16;
+
+/// The state of a message.
+struct Flow {
+    result: FlowResult,
+    /// Queue pair at the sender, once posted.
+    qp: QpId,
+    /// Parts that are not done.
+    left: u64,
+    failed: bool,
+}
+
+/// Messages of one traffic that belong to the same round.
+type Round = (u16, u32);
+
+/// Posts messages and keeps book of them.
+pub(super) struct Posting<'s> {
+    scenario: &'s Scenario,
+    scheme: Scheme,
+    flows: Vec<Flow>,
+    /// What is to be posted, and when.
+    due: BinaryHeap<Reverse<(Time, usize)>>,
+    /// Messages of later rounds.
+    rounds: HashMap<Round, Vec<usize>, foldhash::fast::FixedState>,
+    /// Messages of each round that are not done.
+    open: HashMap<Round, usize, foldhash::fast::FixedState>,
+    unfinished: usize,
+    /// Queue pairs that wait for work, by their ends.
+    idle: HashMap<(u32, u32), Vec<QpId>, foldhash::fast::FixedState>,
+    next_qpn: u32,
+    dice: ChaCha8Rng,
+}
+
+impl<'s> Posting<'s> {
+    pub(super) fn new(
+        scenario: &'s Scenario,
+        scheme: Scheme,
+        seed: u64,
+        specs: &[FlowSpec],
+    ) -> Self {
+        let mut dice = ChaCha8Rng::seed_from_u64(seed);
+        dice.set_stream(1 << 33);
+        let mut posting = Self {
+            scenario,
+            scheme,
+            flows: Vec::with_capacity(specs.len()),
+            due: BinaryHeap::new(),
+            rounds: HashMap::default(),
+            open: HashMap::default(),
+            unfinished: specs.len(),
+            idle: HashMap::default(),
+            next_qpn: FIRST_QPN,
+            dice,
+        };
+        let paths = [false, true].map(|long_haul| Path::longest(scenario, long_haul));
+        let per_site = scenario.topology.hosts_per_site();
+        for (number, spec) in specs.iter().enumerate() {
+            let is_long_haul = (spec.src < per_site) != (spec.dst < per_site);
+            let path = paths[usize::from(is_long_haul)];
+            let result = FlowResult {
+                spec: *spec,
+                posted: Time::NEVER,
+                completed: None,
+                ideal: path.ideal(spec.bytes, scenario.nic.pmtu),
+                is_long_haul,
+            };
+            posting.flows.push(Flow { result, qp: QpId::default(), left: 0, failed: false });
+            let round = (spec.traffic, spec.round);
+            *posting.open.entry(round).or_default() += 1;
+            if spec.round == 0 {
+                posting.due.push(Reverse((in_run(spec.start), number)));
+            } else {
+                posting.rounds.entry(round).or_default().push(number);
+            }
+        }
+        posting
+    }
+
+    /// Whether all messages are done, for good or for bad.
+    pub(super) fn is_done(&self) -> bool {
+        self.unfinished == 0
+    }
+
+    /// When something is to be posted next.
+    pub(super) fn next(&self) -> Time {
+        self.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at)
+    }
+
+    /// Posts one message that is due, and tells at which host.
+    pub(super) fn post(
+        &mut self,
+        network: &mut Network,
+        now: Time,
+    ) -> Result<Option<usize>, String> {
+        let Some(&Reverse((at, number))) = self.due.peek() else { return Ok(None) };
+        if at > now {
+            return Ok(None);
+        }
+        self.due.pop();
+        let FlowSpec { src, dst, bytes, .. } = self.flows[number].result.spec;
+        let idle = self.idle.entry((src, dst)).or_default().pop();
+        let qp = match idle {
+            Some(qp) => qp,
+            None => self.connect(network, src, dst)?,
+        };
+        let flow = &mut self.flows[number];
+        flow.result.posted = reported(now);
+        flow.qp = qp;
+        flow.left = bytes.div_ceil(LONGEST).max(1);
+        let mut left = bytes;
+        let Node::Host(host) = &mut network.nodes[src as usize] else {
+            unreachable!("hosts come first")
+        };
+        for _ in 0..flow.left {
+            let len = left.min(LONGEST);
+            left -= len;
+            let work = WorkRequest { kind: WorkKind::Write, len: len as u32, id: number as u64 };
+            host.nic.post(qp, work, now).map_err(|e| e.to_string())?;
+        }
+        Ok(Some(src as usize))
+    }
+
+    /// Sets up a queue pair between two hosts.
+    fn connect(&mut self, network: &mut Network, src: u32, dst: u32) -> Result<QpId, String> {
+        let qpns = [self.next_qpn, self.next_qpn + 1];
+        self.next_qpn += 2;
+        let psns = [(); 2].map(|()| Psn::new(self.dice.random()));
+        let mut ids = [QpId::default(); 2];
+        for (me, (host, peer)) in [(src, dst), (dst, src)].into_iter().enumerate() {
+            let region = Region { len: 1 << 40, ..Region::DEFAULT };
+            let base = QpConfig {
+                send_psn: psns[me],
+                recv_psn: psns[1 - me],
+                local_region: region,
+                remote_region: region,
+                ..QpConfig::new(qpns[me], qpns[1 - me], host_mac(peer), host_ip(peer))
+            };
+            let config = schemes::queue_pair(self.scenario, self.scheme, base);
+            let Node::Host(host) = &mut network.nodes[host as usize] else {
+                unreachable!("hosts come first")
+            };
+            ids[me] = host.nic.add_qp(config).map_err(|e| e.to_string())?;
+        }
+        Ok(ids[0])
+    }
+
+    /// A part of a message has ended.
+    pub(super) fn completed(&mut self, completion: &Completion) {
+        let number = completion.work.id as usize;
+        let flow = &mut self.flows[number];
+        flow.failed |= completion.status != Status::Ok;
+        flow.left -= 1;
+        if flow.left > 0 {
+            return;
+        }
+        let FlowSpec { src, dst, round, traffic, .. } = flow.result.spec;
+        if !flow.failed {
+            flow.result.completed = Some(reported(completion.completed_at));
+            self.idle.entry((src, dst)).or_default().push(flow.qp);
+        }
+        self.unfinished -= 1;
+        let open = self.open.entry((traffic, round)).or_default();
+        *open -= 1;
+        if *open == 0
+            && let Some(next) = self.rounds.remove(&(traffic, round + 1))
+        {
+            for number in next {
+                let gap = self.flows[number].result.spec.start.since(Time::ZERO);
+                self.due.push(Reverse((completion.completed_at + gap, number)));
+            }
+        }
+    }
+
+    /// Messages that ended in error.
+    pub(super) fn failed(&self) -> u64 {
+        self.flows.iter().filter(|flow| flow.failed).count() as u64
+    }
+
+    /// What became of the messages.
+    pub(super) fn into_results(self) -> Vec<FlowResult> {
+        self.flows.into_iter().map(|flow| flow.result).collect()
+    }
+}

@@ -1,0 +1,81 @@
+//! What each scheme puts into the gateways, and how its RNICs are set up.
+
+use common::time::Span;
+use rnic::{QpConfig, RetryLimit, SecondNak};
+use switch::{Config, Recovery, Tuning};
+
+use crate::node::Inside;
+use crate::peers::paper::Paper;
+use crate::scenario::Scenario;
+use crate::scheme::Scheme;
+use crate::topology::Path;
+
+/// A budget that is never spent.
+const PLENTY: u64 = 1 << 40;
+
+/// What is in gateway `number`.
+pub fn inside(scenario: &Scenario, scheme: Scheme, number: u32) -> Inside {
+    let gateway = &scenario.gateway;
+    let pools = [gateway.reorder, gateway.backup, gateway.cache].map(|p| p.unwrap_or(PLENTY));
+    match scheme {
+        Scheme::Lr2 => product(scenario, Recovery::Lr2, pools, number),
+        Scheme::Cached => product(scenario, Recovery::Cached, pools, number),
+        // A switch that keeps what it sent and one that puts it in order are
+        // what `cached` is, but for the size of their memory.
+        Scheme::NetRt => product(scenario, Recovery::Cached, [gateway.netrt_buffer; 3], number),
+        Scheme::Lr2Paper => {
+            let all = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
+            let between = scenario.long_haul.delay * 2;
+            // Half of what isn't long-haul lies at either end.
+            let local = (all - between).scale(1, 2);
+            let (reorder, backup) = (gateway.paper_reorder, gateway.paper_backup);
+            Inside::Paper(Box::new(Paper::new(reorder, backup, local)))
+        }
+        Scheme::Slr => Inside::Slr(Box::default()),
+        _ => Inside::Wire,
+    }
+}
+
+fn product(scenario: &Scenario, recovery: Recovery, pools: [u64; 3], number: u32) -> Inside {
+    let [reorder_pool_bytes, backup_pool_bytes, resend_cache_bytes] = pools;
+    let rtt_guess = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
+    Inside::Product(Box::new(switch::Switch::new(Config {
+        reorder_pool_bytes,
+        reorder_pool_frames: PLENTY,
+        backup_pool_bytes,
+        backup_pool_frames: PLENTY,
+        resend_cache_bytes,
+        resend_cache_frames: PLENTY,
+        tuning: Tuning { rtt_guess, ..Tuning::default() },
+        ..Config::lab(recovery, number + 1, 1)
+    })))
+}
+
+/// What both ends of a queue pair are set up with, besides its numbers.
+pub fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConfig {
+    let nic = &scenario.nic;
+    let path = Path::longest(scenario, true);
+    let window = match nic.window {
+        Some(window) => window,
+        None => (3 * path.packets(nic.pmtu)).clamp(64, 1 << 22) as u32,
+    };
+    let qp = QpConfig {
+        pmtu: nic.pmtu,
+        window,
+        ack_req_every: nic.ack_req_every.min(window.div_ceil(2)),
+        timeout: nic.timeout.unwrap_or((path.rtt(nic.pmtu) * 4).max(Span::from_millis(1))),
+        dcqcn: nic.dcqcn,
+        retry: nic.retries.map_or(RetryLimit::Infinite, RetryLimit::Count),
+        ..base
+    };
+    match scheme {
+        Scheme::GbnReNak => QpConfig {
+            re_nak: Some(nic.re_nak),
+            second_nak: SecondNak::Obey,
+            retry: RetryLimit::Infinite,
+            ..qp
+        },
+        Scheme::Lr2Paper | Scheme::Slr => QpConfig { knows_switch_nak: true, ..qp },
+        _ => qp,
+    }
+}

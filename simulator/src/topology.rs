@@ -1,0 +1,334 @@
+//! Who is joined to whom: from a scenario to nodes and cables.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::ops::Range;
+
+use common::time::Span;
+use common::wire::Addr;
+use link::{DirectionConfig, LossModel, wire_bytes};
+use rnic::{Nic, NicConfig};
+
+use crate::net::{Cable, Plug, Route, Switch, SwitchConfig};
+use crate::node::{Gateway, Host, LAN, Node, WAN};
+use crate::scenario::{Scenario, Topology};
+use crate::scheme::Scheme;
+use crate::schemes;
+
+/// Headers of a data packet in front of the payload, and the ICRC behind:
+/// Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4.
+const HEADERS: u64 = 58;
+/// Length of an ACK frame: headers and AETH.
+const ACK: usize = 62;
+/// The first host's address is the next one.
+const NETWORK: u32 = 0x0a80_0000;
+
+/// A network that can be run.
+pub struct Network {
+    /// Hosts, switches, gateways.
+    pub nodes: Vec<Node>,
+    /// Both directions of everything that joins them.
+    pub cables: Vec<Cable>,
+    /// For each node, for each port: the cable that leaves it.
+    pub leaving: Vec<Vec<usize>>,
+    /// Hosts per site; they are the first nodes, site 0 first.
+    pub hosts_per_site: u32,
+    /// Which nodes are gateways.
+    pub gateways: Vec<usize>,
+}
+
+/// The address of a host.
+pub fn host_ip(host: u32) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::from_bits(NETWORK + 1 + host))
+}
+
+/// The MAC address of a host.
+pub fn host_mac(host: u32) -> [u8; 6] {
+    let [a, b, c, d] = host.to_be_bytes();
+    [2, 0, a, b, c, d]
+}
+
+/// The host with that address.
+fn host_of(addr: Addr) -> u32 {
+    match addr.to_ip() {
+        IpAddr::V4(ip) => ip.to_bits().wrapping_sub(NETWORK + 1),
+        IpAddr::V6(_) => u32::MAX,
+    }
+}
+
+/// Bytes on the wire of a data packet, without RETH.
+pub const fn packet_wire_bytes(payload: u64) -> u64 {
+    wire_bytes((payload + HEADERS) as usize)
+}
+
+/// A path from host to host, alone on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// bit/s of its slowest cable.
+    pub rate: u64,
+    /// Propagation there and back.
+    propagation: Span,
+    /// What each byte takes on all its cables, one after the other, in
+    /// picoseconds.
+    per_byte_ps: u64,
+}
+
+impl Path {
+    /// The longest path of a scenario if `long_haul`, else the longest within a
+    /// site.
+    pub fn longest(scenario: &Scenario, long_haul: bool) -> Self {
+        let site = &scenario.site;
+        let host = (site.host_rate, site.delay);
+        let fabric = (site.fabric_rate, site.delay);
+        let border = (scenario.long_haul.rate, site.delay);
+        let half: Vec<(u64, Span)> = match (scenario.topology, long_haul) {
+            (Topology::Pair, _) | (Topology::Dumbbell { .. }, false) => vec![host],
+            (Topology::Dumbbell { .. }, true) => vec![host, border],
+            (Topology::LeafSpine { .. }, false) => vec![host, fabric],
+            (Topology::LeafSpine { .. }, true) => vec![host, fabric, fabric, border],
+        };
+        let middle = (scenario.long_haul.rate, scenario.long_haul.delay);
+        let mut path = Self { rate: u64::MAX, propagation: Span::ZERO, per_byte_ps: 0 };
+        for &(rate, delay) in half.iter().chain(long_haul.then_some(&middle)).chain(&half) {
+            path.rate = path.rate.min(rate);
+            path.propagation = path.propagation + delay * 2;
+            path.per_byte_ps += 8_000_000_000_000 / rate;
+        }
+        path
+    }
+
+    /// A data packet with `payload` bytes there and its ACK back.
+    fn round_trip(&self, payload: u64) -> Span {
+        let bytes = packet_wire_bytes(payload) + wire_bytes(ACK);
+        self.propagation + Span::from_nanos(bytes * self.per_byte_ps / 1_000)
+    }
+
+    /// A full data packet there and its ACK back.
+    pub fn rtt(&self, pmtu: u32) -> Span {
+        self.round_trip(pmtu.into())
+    }
+
+    /// Packets of `pmtu` that fill it.
+    pub fn packets(&self, pmtu: u32) -> u64 {
+        let bits = u128::from(self.rate) * u128::from(self.rtt(pmtu).as_nanos()) / 1_000_000_000;
+        (bits / 8) as u64 / packet_wire_bytes(pmtu.into()) + 1
+    }
+
+    /// How long a message of `bytes` takes alone: all but its last packet on
+    /// the slowest cable, and the round trip of that.
+    pub fn ideal(&self, bytes: u64, pmtu: u32) -> Span {
+        let pmtu = u64::from(pmtu);
+        let full = bytes.div_ceil(pmtu).max(1) - 1;
+        let before = Span::from_nanos(full * packet_wire_bytes(pmtu) * 8);
+        before.scale(1_000_000_000, self.rate) + self.round_trip(bytes - full * pmtu)
+    }
+}
+
+struct Builder<'s> {
+    scenario: &'s Scenario,
+    scheme: Scheme,
+    seed: u64,
+    network: Network,
+}
+
+impl Builder<'_> {
+    fn add(&mut self, node: Node, ports: usize) -> usize {
+        self.network.nodes.push(node);
+        self.network.leaving.push(vec![usize::MAX; ports]);
+        self.network.nodes.len() - 1
+    }
+
+    fn add_switch(&mut self, rates: &[u64], route: Route) -> usize {
+        let site = &self.scenario.site;
+        let config = SwitchConfig {
+            buffer: site.buffer,
+            shared: site.shared_buffer,
+            ecn: site.ecn,
+            pfc: site.pfc,
+        };
+        let number = self.network.nodes.len() as u64;
+        let switch = Switch::new(config, rates, route, self.seed, number);
+        self.add(Node::Switch(Box::new(switch)), rates.len())
+    }
+
+    fn add_gateway(&mut self, lan_rate: u64) -> usize {
+        let number = self.network.gateways.len() as u32;
+        let inside = schemes::inside(self.scenario, self.scheme, number);
+        let rates = [lan_rate, self.scenario.long_haul.rate];
+        let gateway = Gateway::new(inside, rates, self.scenario.gateway.queue);
+        let node = self.add(Node::Gateway(Box::new(gateway)), 2);
+        self.network.gateways.push(node);
+        node
+    }
+
+    /// Joins two ports by a cable of the site.
+    fn join(&mut self, a: (usize, usize), b: (usize, usize)) {
+        let site = &self.scenario.site;
+        let loss = match self.scheme {
+            Scheme::Lossless => LossModel::None,
+            _ if site.loss == 0.0 => LossModel::None,
+            _ => LossModel::Bernoulli(site.loss),
+        };
+        let config = DirectionConfig { delay: site.delay, loss, ..DirectionConfig::default() };
+        self.cable(a, b, config.clone(), false);
+        self.cable(b, a, config, false);
+    }
+
+    /// Joins two gateways.
+    fn join_sites(&mut self, near: usize, far: usize) {
+        let haul = &self.scenario.long_haul;
+        for (from, to, loss) in [(near, far, haul.loss), (far, near, haul.loss_back)] {
+            let is_ideal = self.scheme == Scheme::Lossless;
+            let config = DirectionConfig {
+                delay: haul.delay,
+                jitter: haul.jitter,
+                loss: if is_ideal { LossModel::None } else { loss },
+                outage: haul.outage.filter(|_| !is_ideal),
+                ..DirectionConfig::default()
+            };
+            self.cable((from, WAN), (to, WAN), config, true);
+        }
+    }
+
+    fn cable(
+        &mut self,
+        from: (usize, usize),
+        to: (usize, usize),
+        config: DirectionConfig,
+        is_long_haul: bool,
+    ) {
+        let number = self.network.cables.len();
+        let to = Plug { node: to.0, port: to.1 };
+        let cable = Cable::new(config, to, is_long_haul, self.seed, number as u64);
+        self.network.leaving[from.0][from.1] = number;
+        self.network.cables.push(cable);
+    }
+
+    /// A switch for all hosts of a site, and a gateway.
+    fn dumbbell_site(&mut self, hosts: Range<u32>) -> usize {
+        let (host_rate, border_rate) = (self.scenario.site.host_rate, self.scenario.long_haul.rate);
+        let count = hosts.len();
+        let mut rates = vec![host_rate; count];
+        rates.push(border_rate);
+        let local = hosts.clone();
+        let switch = self.add_switch(
+            &rates,
+            Box::new(move |addr| match host_of(addr) {
+                host if local.contains(&host) => one((host - local.start) as usize),
+                _ => one(count),
+            }),
+        );
+        for (port, host) in hosts.enumerate() {
+            self.join((host as usize, 0), (switch, port));
+        }
+        let gateway = self.add_gateway(border_rate);
+        self.join((switch, count), (gateway, LAN));
+        gateway
+    }
+
+    /// Leaves, spines, a border switch; a gateway for each long-haul link.
+    fn leaf_spine_site(
+        &mut self,
+        hosts: Range<u32>,
+        [leaves, spines, hosts_per_leaf, long_hauls]: [usize; 4],
+    ) -> Vec<usize> {
+        let site = &self.scenario.site;
+        let (host_rate, fabric_rate) = (site.host_rate, site.fabric_rate);
+        let border_rate = self.scenario.long_haul.rate;
+        let first = hosts.start;
+        let leaf_of = move |host: u32| (host - first) as usize / hosts_per_leaf;
+
+        let leaf_nodes: Vec<usize> = (0..leaves)
+            .map(|leaf| {
+                let mut rates = vec![host_rate; hosts_per_leaf];
+                rates.extend(vec![fabric_rate; spines]);
+                let hosts = hosts.clone();
+                let node = self.add_switch(
+                    &rates,
+                    Box::new(move |addr| match host_of(addr) {
+                        host if hosts.contains(&host) && leaf_of(host) == leaf => {
+                            one((host - first) as usize % hosts_per_leaf)
+                        }
+                        _ => hosts_per_leaf..hosts_per_leaf + spines,
+                    }),
+                );
+                for port in 0..hosts_per_leaf {
+                    let host = first as usize + leaf * hosts_per_leaf + port;
+                    self.join((host, 0), (node, port));
+                }
+                node
+            })
+            .collect();
+        let mut rates = vec![fabric_rate; spines];
+        rates.extend(vec![border_rate; long_hauls]);
+        let local = hosts.clone();
+        let border = self.add_switch(
+            &rates,
+            Box::new(move |addr| match local.contains(&host_of(addr)) {
+                true => 0..spines,
+                false => spines..spines + long_hauls,
+            }),
+        );
+        for spine in 0..spines {
+            let hosts = hosts.clone();
+            let node = self.add_switch(
+                &vec![fabric_rate; leaves + 1],
+                Box::new(move |addr| match host_of(addr) {
+                    host if hosts.contains(&host) => one(leaf_of(host)),
+                    _ => one(leaves),
+                }),
+            );
+            for (leaf, &leaf_node) in leaf_nodes.iter().enumerate() {
+                self.join((leaf_node, hosts_per_leaf + spine), (node, leaf));
+            }
+            self.join((node, leaves), (border, spine));
+        }
+        (0..long_hauls)
+            .map(|haul| {
+                let gateway = self.add_gateway(border_rate);
+                self.join((border, spines + haul), (gateway, LAN));
+                gateway
+            })
+            .collect()
+    }
+}
+
+/// One port.
+const fn one(port: usize) -> Range<usize> {
+    port..port + 1
+}
+
+/// The network of `scenario` under `scheme`.
+pub fn build(scenario: &Scenario, scheme: Scheme, seed: u64) -> Network {
+    let hosts_per_site = scenario.topology.hosts_per_site();
+    let network = Network {
+        nodes: Vec::new(),
+        cables: Vec::new(),
+        leaving: Vec::new(),
+        hosts_per_site,
+        gateways: Vec::new(),
+    };
+    let mut builder = Builder { scenario, scheme, seed, network };
+    let rate = scenario.site.host_rate;
+    for host in 0..2 * hosts_per_site {
+        let config =
+            NicConfig { rate: Some(rate), ..NicConfig::new(host_mac(host), host_ip(host)) };
+        builder.add(Node::Host(Box::new(Host::new(Nic::new(config), rate))), 1);
+    }
+    let sites = [0..hosts_per_site, hosts_per_site..2 * hosts_per_site];
+    let gateways = sites.map(|hosts| match scenario.topology {
+        Topology::Pair => {
+            let gateway = builder.add_gateway(rate);
+            builder.join((hosts.start as usize, 0), (gateway, LAN));
+            vec![gateway]
+        }
+        Topology::Dumbbell { .. } => vec![builder.dumbbell_site(hosts)],
+        Topology::LeafSpine { leaves, spines, hosts_per_leaf, long_hauls } => {
+            let sizes = [leaves, spines, hosts_per_leaf, long_hauls].map(|n| n as usize);
+            builder.leaf_spine_site(hosts, sizes)
+        }
+    });
+    for (near, far) in gateways[0].iter().zip(&gateways[1]) {
+        builder.join_sites(*near, *far);
+    }
+    builder.network
+}

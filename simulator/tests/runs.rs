@@ -1,0 +1,118 @@
+//! Whole runs: every message arrives, every frame is accounted for, and a seed
+//! gives the same result each time.
+
+mod support;
+
+use common::time::Span;
+use link::LossModel;
+use simulator::results::RunResult;
+use simulator::run::run_flows;
+use simulator::scenario::{Scenario, Topology};
+use simulator::scheme::Scheme;
+use simulator::traffic::FlowSpec;
+use support::{flow, scenario, with_flow_control};
+
+const FABRIC: Topology =
+    Topology::LeafSpine { leaves: 2, spines: 2, hosts_per_leaf: 2, long_hauls: 2 };
+
+fn play(scenario: &Scenario, scheme: Scheme, seed: u64, flows: &[FlowSpec]) -> RunResult {
+    run_flows(scenario, scheme, seed, flows).expect("it can be set up")
+}
+
+/// Messages between all sites of a fabric with two leaves of two hosts each.
+fn mixed() -> Vec<FlowSpec> {
+    (0..60)
+        .map(|n| {
+            let src = n % 8;
+            let dst = (src + 1 + n % 7) % 8;
+            flow(u64::from(n) * 20, src, dst, 1_000 + u64::from(n) * 7_000)
+        })
+        .collect()
+}
+
+#[test]
+fn every_message_ends_under_every_scheme_in_every_topology() {
+    for topology in [Topology::Pair, Topology::Dumbbell { hosts: 4 }, FABRIC] {
+        let hosts = 2 * topology.hosts_per_site();
+        let mut scenario = with_flow_control(scenario(topology));
+        scenario.long_haul.loss = LossModel::Bernoulli(5e-3);
+        scenario.long_haul.loss_back = LossModel::Bernoulli(5e-3);
+        scenario.site.loss = 1e-4;
+        let mut flows = mixed();
+        flows.retain(|flow| flow.src < hosts && flow.dst < hosts);
+        for scheme in Scheme::ALL {
+            let result = play(&scenario, scheme, 7, &flows);
+            let late = result.flows.iter().filter(|flow| flow.completed.is_none()).count();
+            assert_eq!((late, result.hosts.failed), (0, 0), "{topology:?} {}", scheme.name());
+            assert!(result.flows.iter().all(|f| f.completed.is_some_and(|at| at > f.posted)));
+            if scheme == Scheme::Lossless {
+                assert_eq!(result.long_haul.lost_packets, 0);
+            } else {
+                assert!(result.long_haul.lost_packets > 0, "{topology:?} {}", scheme.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_result_each_time_and_another_seed_another() {
+    let mut scenario = with_flow_control(scenario(FABRIC));
+    scenario.long_haul.loss = LossModel::Bernoulli(1e-2);
+    scenario.long_haul.jitter = Span::from_micros(3);
+    for scheme in [Scheme::Gbn, Scheme::Lr2, Scheme::Cached] {
+        let [first, again, other] = [3, 3, 4].map(|seed| play(&scenario, scheme, seed, &mixed()));
+        assert_eq!(first, again);
+        assert_ne!(first.recoveries, other.recoveries);
+    }
+}
+
+#[test]
+fn alone_a_message_takes_as_long_as_it_must() {
+    for (topology, src, dst) in [
+        (Topology::Pair, 0, 1),
+        (Topology::Dumbbell { hosts: 3 }, 1, 5),
+        (Topology::Dumbbell { hosts: 3 }, 1, 2),
+        (FABRIC, 0, 7),
+        (FABRIC, 0, 3),
+    ] {
+        for bytes in [1, 1024, 1_000_000] {
+            for scheme in [Scheme::Lossless, Scheme::Gbn, Scheme::Lr2, Scheme::Cached] {
+                let result = play(&scenario(topology), scheme, 1, &[flow(5, src, dst, bytes)]);
+                let only = result.flows[0];
+                let took = only.completed.expect("nothing is lost").since(only.posted);
+                let ratio = took.as_secs_f64() / only.ideal.as_secs_f64();
+                assert!((0.9..1.02).contains(&ratio), "{topology:?} {bytes} {ratio}");
+            }
+        }
+    }
+}
+
+#[test]
+fn rounds_wait_for_each_other() {
+    let rounds: Vec<FlowSpec> = (0..9)
+        .map(|n| FlowSpec {
+            round: n / 3,
+            ..flow(if n < 3 { 0 } else { 100 }, n % 3, 3 + n % 3, 50_000)
+        })
+        .collect();
+    let result = play(&scenario(Topology::Dumbbell { hosts: 3 }), Scheme::Lossless, 1, &rounds);
+    for round in 1..3 {
+        let of = |round| result.flows.iter().filter(move |flow| flow.spec.round == round);
+        let ended = of(round - 1).map(|flow| flow.completed).max().flatten().expect("done");
+        assert!(of(round).all(|flow| flow.posted == ended + Span::from_micros(100)));
+    }
+}
+
+#[test]
+fn priority_flow_control_keeps_buffers_from_overflowing() {
+    let flows: Vec<FlowSpec> = (1..8).map(|n| flow(0, n, 0, 2_000_000)).collect();
+    let mut scenario = with_flow_control(scenario(Topology::Dumbbell { hosts: 8 }));
+    scenario.site.ecn = None;
+    let lossless = play(&scenario, Scheme::Gbn, 1, &flows);
+    assert_eq!((lossless.long_haul.queue_drops, lossless.hosts.repeated), (0, 0));
+    scenario.site.pfc = None;
+    scenario.site.buffer = 400_000;
+    let lossy = play(&scenario, Scheme::Gbn, 1, &flows);
+    assert!(lossy.long_haul.queue_drops > 0 && lossy.hosts.repeated > 0);
+    assert!(lossy.flows.iter().all(|flow| flow.completed.is_some()));
+}
