@@ -14,13 +14,20 @@ pub struct Pacer {
     free_at: Time,
     /// What `free_at` lacks, in 1/rate nanoseconds.
     remainder: u64,
+    paused: bool,
 }
 
 impl Pacer {
     /// Of `rate` bit/s, where zero counts as 1 bit/s and `None` is without
     /// limit; time that went unused for longer than `slack` is lost.
     pub fn new(rate: Option<u64>, slack: Span) -> Self {
-        Self { rate: rate.map(|r| r.max(1)), slack, free_at: Time::ZERO, remainder: 0 }
+        Self {
+            rate: rate.map(|r| r.max(1)),
+            slack,
+            free_at: Time::ZERO,
+            remainder: 0,
+            paused: false,
+        }
     }
 
     /// Another rate in bit/s, for frames that start to leave from now on; zero
@@ -34,14 +41,20 @@ impl Pacer {
         }
     }
 
-    /// When the last frame has left the port.
+    /// Priority flow control (IEEE 802.1Qbb) says stop, or go on.
+    pub fn set_paused(&mut self, paused: bool) {
+        self.paused = paused;
+    }
+
+    /// When the last frame has left the port; [`Time::NEVER`] while it is
+    /// paused.
     pub fn free_at(&self) -> Time {
-        self.free_at
+        if self.paused { Time::NEVER } else { self.free_at }
     }
 
     /// Whether a frame may start to leave.
     pub fn is_free(&self, now: Time) -> bool {
-        self.free_at <= now
+        self.free_at() <= now
     }
 
     /// A frame of `len` bytes starts to leave.
@@ -119,6 +132,15 @@ mod tests {
         // The first 50 µs are a credit of 6 frames.
         assert_eq!(strict, 1_000);
         assert!((1_130..=1_136).contains(&loose), "{loose}");
+    }
+
+    #[test]
+    fn while_it_is_paused_nothing_leaves() {
+        let mut pacer = Pacer::new(Some(1_000_000_000), Span::ZERO);
+        pacer.set_paused(true);
+        assert!(!pacer.is_free(Time::from_nanos(1)) && pacer.free_at() == Time::NEVER);
+        pacer.set_paused(false);
+        assert!(pacer.is_free(Time::from_nanos(1)));
     }
 
     #[test]

@@ -8,7 +8,6 @@
 pub mod cli;
 pub mod engine;
 pub mod frame;
-pub mod irn;
 pub mod net;
 pub mod node;
 pub mod peers;

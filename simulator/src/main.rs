@@ -7,10 +7,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use simulator::cli::Cli;
-use simulator::run::run;
 
 fn main() -> ExitCode {
-    match Cli::parse().execute(&run) {
+    match Cli::parse().execute(&simulator::run::run) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS

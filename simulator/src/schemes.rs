@@ -1,10 +1,11 @@
 //! What each scheme puts into the gateways, and how its RNICs are set up.
 
 use common::time::Span;
-use rnic::{QpConfig, RetryLimit, SecondNak};
+use rnic::{Nic, NicConfig, QpConfig, RetryLimit, SecondNak};
 use switch::{Config, Recovery, Tuning};
 
-use crate::node::Inside;
+use crate::node::{Inside, Rnic};
+use crate::peers::irn::{Irn, IrnNic};
 use crate::peers::paper::Paper;
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
@@ -51,6 +52,17 @@ fn product(scenario: &Scenario, recovery: Recovery, pools: [u64; 3], number: u32
     })))
 }
 
+/// What the hosts have.
+pub fn rnic(scenario: &Scenario, scheme: Scheme, config: NicConfig) -> Rnic {
+    if scheme != Scheme::Irn {
+        return Rnic::GoBackN(Box::new(Nic::new(config)));
+    }
+    let path = Path::longest(scenario, true);
+    let pmtu = scenario.nic.pmtu;
+    let cap = scenario.nic.irn_cap.unwrap_or(path.packets(pmtu).min(1 << 22) as u32);
+    Rnic::SelectiveRepeat(Box::new(IrnNic::new(config)), Irn::for_path(cap, path.rtt(pmtu)))
+}
+
 /// What both ends of a queue pair are set up with, besides its numbers.
 pub fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConfig {
     let nic = &scenario.nic;
@@ -75,6 +87,8 @@ pub fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConf
             retry: RetryLimit::Infinite,
             ..qp
         },
+        // IRN acknowledges each packet.
+        Scheme::Irn => QpConfig { ack_req_every: 1, ..qp },
         Scheme::Lr2Paper | Scheme::Slr => QpConfig { knows_switch_nak: true, ..qp },
         _ => qp,
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use common::time::Span;
 use common::wire::Addr;
 use link::{DirectionConfig, LossModel, wire_bytes};
-use rnic::{Nic, NicConfig};
+use rnic::NicConfig;
 
 use crate::net::{Cable, Plug, Route, Switch, SwitchConfig};
 use crate::node::{Gateway, Host, LAN, Node, WAN};
@@ -312,7 +312,8 @@ pub fn build(scenario: &Scenario, scheme: Scheme, seed: u64) -> Network {
     for host in 0..2 * hosts_per_site {
         let config =
             NicConfig { rate: Some(rate), ..NicConfig::new(host_mac(host), host_ip(host)) };
-        builder.add(Node::Host(Box::new(Host::new(Nic::new(config), rate))), 1);
+        let rnic = schemes::rnic(scenario, scheme, config);
+        builder.add(Node::Host(Box::new(Host::new(rnic, rate))), 1);
     }
     let sites = [0..hosts_per_site, hosts_per_site..2 * hosts_per_site];
     let gateways = sites.map(|hosts| match scenario.topology {

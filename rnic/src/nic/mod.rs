@@ -40,7 +40,6 @@ pub struct Nic {
     paced: BinaryHeap<Reverse<(Time, u32)>>,
     timers: Timers,
     pacer: Pacer,
-    paused: bool,
     completions: VecDeque<Completion>,
     received: VecDeque<Received>,
     stats: PortStats,
@@ -53,7 +52,6 @@ impl Nic {
             ip: config.ip.into(),
             pacer: Pacer::new(config.rate, config.pacing_slack),
             config,
-            paused: false,
             qps: Vec::new(),
             by_qpn: HashMap::default(),
             notifying: VecDeque::new(),
@@ -244,14 +242,13 @@ impl Nic {
         let waiting = [&self.notifying, &self.answering, &self.ready];
         let port = waiting.iter().any(|qps| !qps.is_empty()).then_some(free_at);
         let paced = self.paced.peek().map(|Reverse((until, _))| free_at.max(*until));
-        let transmit = [port, paced].into_iter().flatten().filter(|_| !self.paused);
-        transmit.chain(self.timers.next()).min()
+        [port, paced, self.timers.next()].into_iter().flatten().min()
     }
 
     /// The port has been told by priority flow control to stop, or to go on
     /// (IEEE 802.1Qbb). While it is stopped nothing leaves; timers go on.
     pub fn set_paused(&mut self, paused: bool) {
-        self.paused = paused;
+        self.pacer.set_paused(paused);
     }
 
     /// The next frame, if one may leave now: CNPs first, then ACKs, NAKs and
@@ -261,7 +258,7 @@ impl Nic {
     /// they were decided on, so an ACK may have to wait for READ data. `None`
     /// also if `pool` has none to give; then everything stays as it is.
     pub fn poll_transmit<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<P::Frame> {
-        if self.paused || !self.pacer.is_free(now) {
+        if !self.pacer.is_free(now) {
             return None;
         }
         let frame = match self.transmit_cnp(pool) {

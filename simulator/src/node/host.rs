@@ -3,44 +3,141 @@
 use common::frame::Frame;
 use common::time::Time;
 use link::{Line, wire_bytes};
-use rnic::Nic;
+use rnic::{Completion, Nic, PostError, QpConfig, QpError, QpId, WorkRequest};
 
 use super::Outbox;
 use crate::frame::{SimFrame, SimPool};
 use crate::net::{Departure, Pause, Priority};
+use crate::peers::irn::{Irn, IrnNic};
+use crate::results::HostUse;
+
+/// What a host sends and receives with.
+pub enum Rnic {
+    /// Go-back-N, as RNICs have it.
+    GoBackN(Box<Nic>),
+    /// Selective repeat, and how its queue pairs are set up.
+    SelectiveRepeat(Box<IrnNic>, Irn),
+}
 
 /// A host with one port.
 pub struct Host {
-    /// Its RNIC.
-    pub nic: Nic,
+    rnic: Rnic,
     line: Line,
 }
 
 impl Host {
     /// A host on a cable of `rate` bit/s, which the NIC keeps to as well.
-    pub fn new(nic: Nic, rate: u64) -> Self {
-        Self { nic, line: Line::new(Some(rate), u64::MAX) }
+    pub fn new(rnic: Rnic, rate: u64) -> Self {
+        Self { rnic, line: Line::new(Some(rate), u64::MAX) }
+    }
+
+    /// Sets up a queue pair.
+    ///
+    /// # Errors
+    /// If the NIC doesn't take it.
+    pub fn connect(&mut self, config: QpConfig) -> Result<QpId, QpError> {
+        match &mut self.rnic {
+            Rnic::GoBackN(nic) => nic.add_qp(config),
+            Rnic::SelectiveRepeat(nic, irn) => nic.add_qp(config, *irn),
+        }
+    }
+
+    /// Posts a message.
+    ///
+    /// # Errors
+    /// If the queue pair doesn't take it.
+    pub fn post(&mut self, qp: QpId, work: WorkRequest, now: Time) -> Result<(), PostError> {
+        match &mut self.rnic {
+            Rnic::GoBackN(nic) => nic.post(qp, work, now),
+            Rnic::SelectiveRepeat(nic, _) => nic.post(qp, work, now),
+        }
+        .map(|_| ())
+    }
+
+    /// The next message that has ended, at its sender.
+    pub fn completed(&mut self) -> Option<Completion> {
+        match &mut self.rnic {
+            Rnic::GoBackN(nic) => nic.poll_completion(),
+            Rnic::SelectiveRepeat(nic, _) => nic.poll_completion(),
+        }
+    }
+
+    /// What it did so far, but for what failed; and bytes of messages that did
+    /// not arrive as they were sent: a defect if there are any.
+    pub fn totals(&self) -> (HostUse, u64) {
+        match &self.rnic {
+            Rnic::GoBackN(nic) => {
+                let totals = nic.totals();
+                let (sent, received) = (totals.requester, totals.responder);
+                let hosts = HostUse {
+                    packets: sent.packets,
+                    repeated: sent.retransmitted,
+                    timeouts: sent.timeouts,
+                    naks: sent.naks,
+                    cnps: sent.cnps,
+                    failed: 0,
+                };
+                (hosts, received.corrupt_bytes)
+            }
+            Rnic::SelectiveRepeat(nic, _) => {
+                let totals = nic.totals();
+                let hosts = HostUse {
+                    packets: totals.packets,
+                    repeated: totals.repeated,
+                    timeouts: totals.timeouts,
+                    naks: totals.naks,
+                    cnps: totals.cnps,
+                    failed: 0,
+                };
+                (hosts, totals.corrupt_bytes)
+            }
+        }
     }
 
     pub(super) fn receive(&mut self, frame: &SimFrame, now: Time) {
-        self.nic.receive(frame.bytes(), now);
+        match &mut self.rnic {
+            Rnic::GoBackN(nic) => nic.receive(frame.bytes(), now),
+            Rnic::SelectiveRepeat(nic, _) => nic.receive(frame.bytes(), now),
+        }
     }
 
     pub(super) fn pause(&mut self, pause: Pause) {
         if pause.priority == Priority::Data {
-            self.nic.set_paused(pause.stop);
+            match &mut self.rnic {
+                Rnic::GoBackN(nic) => nic.set_paused(pause.stop),
+                Rnic::SelectiveRepeat(nic, _) => nic.set_paused(pause.stop),
+            }
         }
     }
 
     pub(super) fn serve(&mut self, now: Time, out: &mut Outbox) {
-        self.nic.on_timers(now);
-        while let Some(frame) = self.nic.poll_transmit(now, &mut SimPool) {
-            let sent = self.line.enqueue(wire_bytes(frame.bytes().len()), now);
-            out.frames.push(Departure { port: 0, frame, sent: sent.unwrap_or(now) });
+        match &mut self.rnic {
+            Rnic::GoBackN(nic) => {
+                nic.on_timers(now);
+                send(|| nic.poll_transmit(now, &mut SimPool), &mut self.line, now, out);
+                while nic.poll_received().is_some() {}
+            }
+            Rnic::SelectiveRepeat(nic, _) => {
+                nic.on_timers(now);
+                send(|| nic.poll_transmit(now, &mut SimPool), &mut self.line, now, out);
+                while nic.poll_received().is_some() {}
+            }
         }
     }
 
     pub(super) fn next(&self) -> Time {
-        self.nic.next_deadline().unwrap_or(Time::NEVER)
+        match &self.rnic {
+            Rnic::GoBackN(nic) => nic.next_deadline(),
+            Rnic::SelectiveRepeat(nic, _) => nic.next_deadline(),
+        }
+        .unwrap_or(Time::NEVER)
+    }
+}
+
+/// Everything that may leave now.
+fn send(mut next: impl FnMut() -> Option<SimFrame>, line: &mut Line, now: Time, out: &mut Outbox) {
+    while let Some(frame) = next() {
+        let sent = line.enqueue(wire_bytes(frame.bytes().len()), now);
+        out.frames.push(Departure { port: 0, frame, sent: sent.unwrap_or(now) });
     }
 }

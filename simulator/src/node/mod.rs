@@ -9,7 +9,7 @@ use crate::frame::SimFrame;
 use crate::net::{Departure, Pause, Switch};
 
 pub use gateway::{Gateway, Held, Inside, LAN, WAN};
-pub use host::Host;
+pub use host::{Host, Rnic};
 
 /// What a node does to the cables at its ports.
 #[derive(Default)]

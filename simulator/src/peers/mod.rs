@@ -3,6 +3,7 @@
 //! The papers' own code is not used. What each model keeps of its original, and
 //! what it leaves out, is said in its module and in `docs/simulator.md`.
 
+pub mod irn;
 mod marks;
 pub mod paper;
 pub mod slr;

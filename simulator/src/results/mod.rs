@@ -88,6 +88,17 @@ pub struct HostUse {
     pub failed: u64,
 }
 
+impl std::ops::AddAssign for HostUse {
+    fn add_assign(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.repeated += other.repeated;
+        self.timeouts += other.timeouts;
+        self.naks += other.naks;
+        self.cnps += other.cnps;
+        self.failed += other.failed;
+    }
+}
+
 /// What the gateways held at one moment: the fullest of them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolSample {

@@ -127,11 +127,9 @@ impl Run<'_> {
         let node = &mut self.network.nodes[number];
         node.serve(self.now, &mut self.outbox);
         if let Node::Host(host) = node {
-            while let Some(completion) = host.nic.poll_completion() {
+            while let Some(completion) = host.completed() {
                 self.posting.completed(&completion);
             }
-            // Delivery is the ledger's business; the content was checked.
-            while host.nic.poll_received().is_some() {}
         }
         self.agenda.set(number, node.next());
         self.flush(number);
@@ -192,12 +190,9 @@ impl Run<'_> {
         for node in &self.network.nodes {
             match node {
                 Node::Host(host) => {
-                    let requester = host.nic.totals().requester;
-                    hosts.packets += requester.packets;
-                    hosts.repeated += requester.retransmitted;
-                    hosts.timeouts += requester.timeouts;
-                    hosts.naks += requester.naks;
-                    hosts.cnps += requester.cnps;
+                    let (totals, corrupt_bytes) = host.totals();
+                    assert_eq!(corrupt_bytes, 0, "{} delivered wrong bytes", scheme.name());
+                    hosts += totals;
                 }
                 Node::Switch(switch) => long_haul.queue_drops += switch.drops,
                 Node::Gateway(gateway) => long_haul.queue_drops += gateway.drops(),

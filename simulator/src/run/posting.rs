@@ -140,7 +140,7 @@ impl<'s> Posting<'s> {
             let len = left.min(LONGEST);
             left -= len;
             let work = WorkRequest { kind: WorkKind::Write, len: len as u32, id: number as u64 };
-            host.nic.post(qp, work, now).map_err(|e| e.to_string())?;
+            host.post(qp, work, now).map_err(|e| e.to_string())?;
         }
         Ok(Some(src as usize))
     }
@@ -164,7 +164,7 @@ impl<'s> Posting<'s> {
             let Node::Host(host) = &mut network.nodes[host as usize] else {
                 unreachable!("hosts come first")
             };
-            ids[me] = host.nic.add_qp(config).map_err(|e| e.to_string())?;
+            ids[me] = host.connect(config).map_err(|e| e.to_string())?;
         }
         Ok(ids[0])
     }

@@ -22,6 +22,9 @@ struct Flow {
     backup: VecDeque<(Seq, SimFrame)>,
     /// When all of them are resent: an ACK was asked for, and is overdue then.
     resend_at: Time,
+    /// How long an ACK may take: doubled by each that is overdue, as the
+    /// downstream network may be congested.
+    patience: Span,
 }
 
 pub(super) struct Depot {
@@ -62,6 +65,7 @@ impl Depot {
             early: BTreeMap::new(),
             backup: VecDeque::new(),
             resend_at: Time::NEVER,
+            patience: self.t_out,
         });
         let seq = roce.psn.unwrap_near(flow.expected);
         if seq < flow.expected {
@@ -91,7 +95,7 @@ impl Depot {
                 self.backup += len;
                 flow.backup.push_back((flow.expected, frame.clone()));
                 if parse(frame.bytes()).is_ok_and(|roce| roce.ack_req) {
-                    flow.resend_at = flow.resend_at.min(now + self.t_out);
+                    flow.resend_at = flow.resend_at.min(now + flow.patience);
                     self.next = self.next.min(flow.resend_at);
                 }
             }
@@ -122,10 +126,11 @@ impl Depot {
             {
                 self.backup -= frame.bytes().len() as u64;
             }
+            flow.patience = self.t_out;
             if flow.backup.is_empty() {
                 flow.resend_at = Time::NEVER;
             } else if flow.resend_at < Time::NEVER {
-                flow.resend_at = now + self.t_out;
+                flow.resend_at = now + flow.patience;
             }
             let has_it = flow.backup.front().is_some_and(|(oldest, _)| *oldest == seq);
             if answer.verdict == Verdict::Missing && has_it {
@@ -144,7 +149,8 @@ impl Depot {
         for flow in self.flows.values_mut() {
             if flow.resend_at <= now {
                 resend(flow, sink);
-                flow.resend_at = now + self.t_out;
+                flow.patience = flow.patience * 2;
+                flow.resend_at = now + flow.patience;
             }
             self.next = self.next.min(flow.resend_at);
         }

@@ -254,6 +254,11 @@ impl IrnNic {
         [port, paced, self.timers.next()].into_iter().flatten().min()
     }
 
+    /// As [`rnic::Nic::set_paused`].
+    pub fn set_paused(&mut self, paused: bool) {
+        self.pacer.set_paused(paused);
+    }
+
     /// The next frame, if one may leave now: CNPs first, then ACKs and NACKs,
     /// then the QPs in turn. `None` also if `pool` has none to give; then
     /// everything stays as it is.
