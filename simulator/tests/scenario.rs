@@ -253,6 +253,18 @@ fn values_that_contradict_each_other() {
     refuses(far, &["nic.pmtu: found 400Gbps with a round trip of 100ms", "at most 4194304"]);
 }
 
+/// Nor is anything concluded from what stands in for it.
+#[test]
+fn a_mistake_is_told_once() {
+    for rate in ["10Gbit", "", "1Ybps"] {
+        let text = LINK.replace("10Gbps", rate).replace("1ms", "10s");
+        let text = format!("limit = \"1s\"\n{text}[topology]\nkind = \"dumbbell\"\n");
+        refuses(&text, &["s.toml:3:8: long_haul.rate: found"]);
+    }
+    refuses(&LINK.replace("1ms", "1m"), &["s.toml:3:9: long_haul.delay: found \"1m\""]);
+    refuses(&LINK.replace("1e-3", "1.5"), &["s.toml:4:8: long_haul.loss: found 1.5"]);
+}
+
 #[test]
 fn hosts_and_loads_must_be_there() {
     let dumbbell =
