@@ -88,6 +88,12 @@ impl<'d> Document<'d> {
         self.positions.borrow().contains_key(key)
     }
 
+    /// Whether something is wrong with `key` (with its section): what was read
+    /// for it is a stand-in then, which nothing should be concluded from.
+    pub fn has_problem(&self, key: &str) -> bool {
+        self.problems.borrow().iter().any(|problem| problem.key == key)
+    }
+
     /// The problems so far.
     pub(crate) fn into_problems(self) -> Vec<Problem> {
         self.problems.into_inner()

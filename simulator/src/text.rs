@@ -71,6 +71,12 @@ pub fn wrapped(text: &str, width: usize, first: &str, other: &str) -> String {
     lines.join("\n")
 }
 
+/// A share as people write it: "0.1 %", not "0.100 %".
+pub fn percent(share: f64) -> String {
+    let digits = format!("{:.9}", 100.0 * share);
+    format!("{} %", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +94,12 @@ mod tests {
              cached  quick one  100 µs\n\
              x\n"
         );
+    }
+
+    #[test]
+    fn shares_have_no_zeros_at_the_end() {
+        let shares = [0.0, 1.0, 0.3, 1e-3, 1e-8, 0.0625];
+        assert_eq!(shares.map(percent), ["0 %", "100 %", "30 %", "0.1 %", "0.000001 %", "6.25 %"]);
     }
 
     #[test]

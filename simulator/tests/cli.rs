@@ -105,7 +105,7 @@ fn a_run_compares_schemes_in_one_table() {
     let folder = Folder::new("table");
     let text = execute(&["run", &folder.path("trial.toml")]).expect("runs");
     assert!(text.starts_with("trial\nJust to try.\n"), "{text}");
-    for part in ["long haul: 10Gbps, 1ms one way", "loss: 0.100 %", "seeds: 0, 5"] {
+    for part in ["long haul: 10Gbps, 1ms one way", "loss: 0.1 %", "seeds: 0, 5"] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
     // 2 ms and 0 to 9 µs, and 5 µs more with the second seed.
@@ -289,6 +289,30 @@ fn what_is_wrong_with_a_sweep() {
     assert!(Cli::try_parse_from(["lr2-sim", "sweep", "x.toml"]).is_err(), "over what?");
     let error = Cli::try_parse_from(["lr2-sim", "sweep", "x.toml", "--over", "loss"]);
     assert!(error.expect_err("no values").to_string().contains("KEY=VALUE"));
+}
+
+/// The program itself, with the engine.
+#[test]
+fn the_program_runs_the_smallest_example() {
+    let run = |arguments: &[&str]| {
+        let program = std::process::Command::new(env!("CARGO_BIN_EXE_lr2-sim"))
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios"))
+            .args(arguments)
+            .output()
+            .expect("starts");
+        let [out, err] =
+            [program.stdout, program.stderr].map(|b| String::from_utf8(b).expect("text"));
+        (program.status.code(), out, err)
+    };
+    let (code, out, err) = run(&["run", "minimal.toml", "--scheme", "lossless", "--scheme", "gbn"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "no progress without a terminal");
+    assert_eq!(row(&out, "lossless")[4], "1.00", "{out}");
+    let (lossless, gbn) = (row(&out, "lossless"), row(&out, "gbn"));
+    assert_eq!((lossless[7].as_str(), lossless.last().map(String::as_str)), ("0 %", Some("0")));
+    assert_ne!(lossless[1], gbn[1], "{out}");
+    let (code, out, err) = run(&["run", "none.toml"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""));
+    assert!(err.starts_with("none.toml: found a file that can't be read"), "{err}");
 }
 
 #[test]

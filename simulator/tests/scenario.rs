@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use common::time::Span;
 use link::LossModel;
 use settings::Override;
-use simulator::scenario::{Parameter, Scenario, Scope, Topology, Traffic, load, parse};
+use simulator::scenario::{Scenario, Scope, Topology, Traffic, Varied, load, parse};
 use simulator::scheme::Scheme;
 
 const LINK: &str = "[long_haul]\nrate = \"10Gbps\"\ndelay = \"1ms\"\nloss = 1e-3\n";
@@ -63,32 +63,33 @@ fn rate_delay_and_loss_are_enough() {
     assert!(pfc.xon < pfc.xoff && s.nic.dcqcn.is_some());
 }
 
+/// Says something of everything.
+const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cached\", \"gbn-renak\"]\n\
+     seeds = [7, 8]\nlimit = \"2s\"\nsample_every = \"5us\"\n\
+     [topology]\nkind = \"leaf-spine\"\nleaves = 3\nspines = 4\nhosts_per_leaf = 5\n\
+     long_hauls = 6\n\
+     [long_haul]\nrate = \"2.5Gbps\"\nrtt = \"3ms\"\njitter = \"9us\"\n\
+     loss = { rate = \"1%\", burst = 8 }\nloss_back = 0\n\
+     outage = { start = \"1ms\", duration = \"2ms\", every = \"1s\" }\n\
+     [site]\nhost_rate = \"1Gbps\"\nfabric_rate = \"4Gbps\"\ndelay = \"3us\"\nloss = \"0.01%\"\n\
+     buffer = \"1MiB\"\nshared_buffer = false\n\
+     ecn = { kmin = \"1kB\", kmax = \"2kB\", pmax = 0.5 }\n\
+     [site.pfc]\nxoff = \"9KiB\"\nxon = \"8KiB\"\n\
+     [nic]\npmtu = 512\nwindow = 4096\nack_req_every = 3\ntimeout = \"7ms\"\nretries = 5\n\
+     re_nak = \"2us\"\nirn_cap = 77\n\
+     [nic.dcqcn]\ng = 0.25\nalpha_timer = \"1us\"\nrate_timer = \"2us\"\nbyte_counter = \"3MiB\"\n\
+     fast_recovery = 4\nr_ai = \"5Mbps\"\nr_hai = \"6Mbps\"\nmin_rate = \"7Mbps\"\n\
+     cnp_interval = \"50us\"\n\
+     [gateway]\nreorder = \"1MB\"\nbackup = \"2MB\"\ncache = \"3MB\"\npaper_reorder = \"4MB\"\n\
+     paper_backup = \"5MB\"\nnetrt_buffer = \"6MB\"\nqueue = \"7MB\"\n\
+     [[traffic]]\nkind = \"long\"\nbytes = \"1GB\"\nflows = 3\n\
+     [[traffic]]\nkind = \"poisson\"\nsizes = \"hadoop\"\nload = \"30%\"\nflows = 9\n\
+     scope = \"between\"\n\
+     [[traffic]]\nkind = \"rounds\"\nflows = 15\nbytes = \"1KiB\"\nrounds = 2\ngap = \"1ms\"\n";
+
 #[test]
 fn every_key_is_read() {
-    let s = good(
-        "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cached\", \"gbn-renak\"]\n\
-         seeds = [7, 8]\nlimit = \"2s\"\nsample_every = \"5us\"\n\
-         [topology]\nkind = \"leaf-spine\"\nleaves = 3\nspines = 4\nhosts_per_leaf = 5\n\
-         long_hauls = 6\n\
-         [long_haul]\nrate = \"2.5Gbps\"\nrtt = \"3ms\"\njitter = \"9us\"\n\
-         loss = { rate = \"1%\", burst = 8 }\nloss_back = 0\n\
-         outage = { start = \"1ms\", duration = \"2ms\", every = \"1s\" }\n\
-         [site]\nhost_rate = \"1Gbps\"\nfabric_rate = \"4Gbps\"\ndelay = \"3us\"\nloss = \"0.01%\"\n\
-         buffer = \"1MiB\"\nshared_buffer = false\n\
-         ecn = { kmin = \"1kB\", kmax = \"2kB\", pmax = 0.5 }\n\
-         [site.pfc]\nxoff = \"9KiB\"\nxon = \"8KiB\"\n\
-         [nic]\npmtu = 512\nwindow = 4096\nack_req_every = 3\ntimeout = \"7ms\"\nretries = 5\n\
-         re_nak = \"2us\"\nirn_cap = 77\n\
-         [nic.dcqcn]\ng = 0.25\nalpha_timer = \"1us\"\nrate_timer = \"2us\"\nbyte_counter = \"3MiB\"\n\
-         fast_recovery = 4\nr_ai = \"5Mbps\"\nr_hai = \"6Mbps\"\nmin_rate = \"7Mbps\"\n\
-         cnp_interval = \"50us\"\n\
-         [gateway]\nreorder = \"1MB\"\nbackup = \"2MB\"\ncache = \"3MB\"\npaper_reorder = \"4MB\"\n\
-         paper_backup = \"5MB\"\nnetrt_buffer = \"6MB\"\nqueue = \"7MB\"\n\
-         [[traffic]]\nkind = \"long\"\nbytes = \"1GB\"\nflows = 3\n\
-         [[traffic]]\nkind = \"poisson\"\nsizes = \"hadoop\"\nload = \"30%\"\nflows = 9\n\
-         scope = \"between\"\n\
-         [[traffic]]\nkind = \"rounds\"\nflows = 15\nbytes = \"1KiB\"\nrounds = 2\ngap = \"1ms\"\n",
-    );
+    let s = good(EVERY_KEY);
     let leaf_spine = Topology::LeafSpine { leaves: 3, spines: 4, hosts_per_leaf: 5, long_hauls: 6 };
     assert_eq!((s.name.as_str(), s.about.as_str(), s.topology), ("a.b-c", "words", leaf_spine));
     assert_eq!((s.schemes, s.seeds), (vec![Scheme::Cached, Scheme::GbnReNak], vec![7, 8]));
@@ -252,6 +253,18 @@ fn values_that_contradict_each_other() {
     refuses(far, &["nic.pmtu: found 400Gbps with a round trip of 100ms", "at most 4194304"]);
 }
 
+/// Nor is anything concluded from what stands in for it.
+#[test]
+fn a_mistake_is_told_once() {
+    for rate in ["10Gbit", "", "1Ybps"] {
+        let text = LINK.replace("10Gbps", rate).replace("1ms", "10s");
+        let text = format!("limit = \"1s\"\n{text}[topology]\nkind = \"dumbbell\"\n");
+        refuses(&text, &["s.toml:3:8: long_haul.rate: found"]);
+    }
+    refuses(&LINK.replace("1ms", "1m"), &["s.toml:3:9: long_haul.delay: found \"1m\""]);
+    refuses(&LINK.replace("1e-3", "1.5"), &["s.toml:4:8: long_haul.loss: found 1.5"]);
+}
+
 #[test]
 fn hosts_and_loads_must_be_there() {
     let dumbbell =
@@ -344,7 +357,7 @@ fn sizes_and_traces_stand_in_files_beside_the_scenario() {
 fn parameters_of_a_sweep_take_the_place_of_keys() {
     let with = |text: &str, options: &[&str]| {
         let overrides: Vec<Override> =
-            options.iter().map(|o| Parameter::parse(o).expect(o).overriding(0)).collect();
+            options.iter().map(|o| Varied::parse(o).expect(o).overriding(0)).collect();
         parse(Path::new("s.toml"), text, &overrides)
     };
     let s = with(LINK, &["loss=1e-2", "rtt=8ms", "nic.window=99", "pmtu=256"]).expect("valid");
@@ -377,11 +390,11 @@ fn parameters_of_a_sweep_take_the_place_of_keys() {
 
 #[test]
 fn a_parameter_is_a_key_and_its_values() {
-    let parameter = Parameter::parse("loss= {rate = 1e-3, burst = 2}, 1% ").expect("valid");
+    let parameter = Varied::parse("loss= {rate = 1e-3, burst = 2}, 1% ").expect("valid");
     assert_eq!(parameter.name, "loss");
     assert_eq!(parameter.values, ["{rate = 1e-3, burst = 2}", "1%"]);
     for wrong in ["loss", "loss=", "=1", "loss=1,,2", "loss=1,2,1"] {
-        let error = Parameter::parse(wrong).expect_err(wrong);
+        let error = Varied::parse(wrong).expect_err(wrong);
         assert!(error.starts_with(&format!("{wrong:?}: ")), "{error}");
     }
 }
@@ -401,4 +414,21 @@ fn the_shipped_examples_are_valid() {
     }
     let pairs = kinds.iter().filter(|k| **k == std::mem::discriminant(&Topology::Pair)).count();
     assert_eq!((kinds.len(), pairs), (4, 2));
+}
+
+#[test]
+fn the_manual_knows_every_key_and_scheme() {
+    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/simulator.md");
+    let manual = std::fs::read_to_string(manual).expect("a manual");
+    let words = EVERY_KEY.split(['\n', '{', ',']).filter_map(|part| part.split_once(" = "));
+    let keys: Vec<_> = words.map(|(key, _)| key.trim()).collect();
+    assert!(keys.len() > 60, "{keys:?}");
+    for word in keys.into_iter().chain(Scheme::ALL.map(Scheme::name)) {
+        let is_named = ["`", ".", "{ ", ", ", "\""].iter().any(|before| {
+            ["`", ",", " }", " =", "\""]
+                .iter()
+                .any(|after| manual.contains(&format!("{before}{word}{after}")))
+        });
+        assert!(is_named, "{word} is not in the manual");
+    }
 }

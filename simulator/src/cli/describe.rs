@@ -4,8 +4,9 @@ use link::LossModel;
 use settings::units::{show_duration, show_rate, show_size};
 
 use crate::report::Parameter;
-use crate::report::format::{number, share};
+use crate::report::format::number;
 use crate::scenario::{Scenario, Scope, Topology, Traffic};
+use crate::text::percent;
 
 /// What matters most of a scenario.
 pub(super) fn parameters(s: &Scenario) -> Vec<Parameter> {
@@ -64,9 +65,9 @@ fn topology(topology: Topology) -> String {
 fn loss_of(model: &LossModel) -> String {
     match *model {
         LossModel::None => "none".into(),
-        LossModel::Bernoulli(p) => share(p),
+        LossModel::Bernoulli(p) => percent(p),
         LossModel::GilbertElliott { to_good, .. } => {
-            format!("{} in bursts of {}", share(model.mean()), number(1.0 / to_good))
+            format!("{} in bursts of {}", percent(model.mean()), number(1.0 / to_good))
         }
     }
 }
@@ -83,7 +84,7 @@ fn traffic_of(traffic: &Traffic) -> String {
                 Scope::Between => "between the sites",
                 Scope::Within => "within the sites",
             };
-            format!("{flows} messages {scope}, sizes of {}, load {}", sizes.name, share(*load))
+            format!("{flows} messages {scope}, sizes of {}, load {}", sizes.name, percent(*load))
         }
         Traffic::Rounds { flows, bytes, rounds, gap } => format!(
             "{rounds} rounds of {flows} messages of {} at once, {} in between",

@@ -9,7 +9,7 @@ use super::run::replace;
 use super::{Failure, Runner, describe, runs, tables};
 use crate::report::{self, Part, Report, Sweep, SweepPoint};
 use crate::results::{RunResult, Summary};
-use crate::scenario::{self, Parameter, Scenario};
+use crate::scenario::{self, Scenario, Varied};
 use crate::scheme::Scheme;
 
 /// Runs that are certainly a mistake.
@@ -25,8 +25,8 @@ pub(super) struct Options {
     /// nic.window=512,1024; once or twice. Short names: rate, rtt, delay,
     /// jitter, loss, burst, pmtu, window, timeout, hosts, load, flows, bytes,
     /// sizes
-    #[arg(long, value_name = "KEY=VALUE,...", required = true, value_parser = Parameter::parse)]
-    over: Vec<Parameter>,
+    #[arg(long, value_name = "KEY=VALUE,...", required = true, value_parser = Varied::parse)]
+    over: Vec<Varied>,
     /// Seed of a run, whatever the scenario says; may be repeated
     #[arg(long, value_name = "N")]
     seed: Vec<u64>,
@@ -103,8 +103,8 @@ pub(super) fn execute(options: &Options, runner: &impl Runner) -> Result<String,
 /// Every combination, the axis varying fastest.
 fn scenarios(
     options: &Options,
-    axis: &Parameter,
-    other: Option<&Parameter>,
+    axis: &Varied,
+    other: Option<&Varied>,
 ) -> Result<Vec<Scenario>, Failure> {
     let (mut scenarios, mut problems) = (Vec::new(), Vec::new());
     for outer in 0..other.map_or(1, |other| other.values.len()) {
@@ -133,8 +133,8 @@ fn scenarios(
 }
 
 fn sweep(
-    axis: &Parameter,
-    other: Option<(&Parameter, usize)>,
+    axis: &Varied,
+    other: Option<(&Varied, usize)>,
     scenarios: &[Scenario],
     results: &[Vec<RunResult>],
 ) -> Sweep {
@@ -197,7 +197,7 @@ impl Scale {
 
 /// The tables of all sweeps below each other, a column with the value of the
 /// second parameter in front.
-fn csv_of_two(other: &Parameter, sweeps: &[Sweep]) -> String {
+fn csv_of_two(other: &Varied, sweeps: &[Sweep]) -> String {
     let quoted = |text: &str| match text.contains(['"', ',', '\n']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),

@@ -8,7 +8,7 @@ use settings::units::{show_duration, show_rate};
 use super::{MESSAGES, Plan, Simulated};
 use crate::report::format::{bytes, count, micros, number, rate, share};
 use crate::scheme::Scheme;
-use crate::text::{Table, wrapped};
+use crate::text::{Table, percent, wrapped};
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;
@@ -129,12 +129,6 @@ fn simulation(out: &mut String, simulated: &Simulated) -> std::fmt::Result {
     }
     out.push_str(&table.to_string());
     Ok(())
-}
-
-/// As people write it: 0.1 %, not 0.100 %.
-fn percent(share: f64) -> String {
-    let digits = format!("{:.9}", 100.0 * share);
-    format!("{} %", digits.trim_end_matches('0').trim_end_matches('.'))
 }
 
 fn time(span: Span) -> String {

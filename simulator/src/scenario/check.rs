@@ -8,12 +8,17 @@ use super::{Scenario, Scope, Topology, Traffic};
 
 /// Adds a problem for whatever cannot work.
 pub(super) fn all(doc: &Document<'_>, s: &Scenario) {
+    const LINK: [&str; 4] =
+        ["long_haul.rate", "long_haul.delay", "long_haul.rtt", "site.host_rate"];
     thresholds(doc, s);
     windows(doc, s);
-    times(doc, s);
-    dcqcn(doc, s);
     hosts(doc, s);
-    loads(doc, s);
+    if !LINK.iter().any(|key| doc.has_problem(key)) {
+        bdp(doc, s);
+        times(doc, s);
+        dcqcn(doc, s);
+        loads(doc, s);
+    }
 }
 
 /// The key that the file sets, of those that a value follows from; the last one
@@ -49,7 +54,7 @@ fn thresholds(doc: &Document<'_>, s: &Scenario) {
     }
 }
 
-fn windows(doc: &Document<'_>, s: &Scenario) {
+fn bdp(doc: &Document<'_>, s: &Scenario) {
     let bdp = s.long_haul.bdp() / u64::from(s.nic.pmtu);
     if bdp > u64::from(MOST_PACKETS) {
         let key = set(doc, &["nic.pmtu", "long_haul.rtt", "long_haul.delay"]);
@@ -65,6 +70,9 @@ fn windows(doc: &Document<'_>, s: &Scenario) {
             format!("at most {MOST_PACKETS}, half of the PSNs that can be told apart"),
         );
     }
+}
+
+fn windows(doc: &Document<'_>, s: &Scenario) {
     if let (Some(cap), Some(window)) = (s.nic.irn_cap, s.nic.window)
         && cap > window
     {
@@ -116,6 +124,11 @@ fn dcqcn(doc: &Document<'_>, s: &Scenario) {
 }
 
 fn hosts(doc: &Document<'_>, s: &Scenario) {
+    // Messages carry the number of their table in 16 bits.
+    if s.traffic.len() > usize::from(u16::MAX) {
+        let found = format!("{} tables", s.traffic.len());
+        doc.problem("traffic", found, format!("at most {}; a trace may have more lines", u16::MAX));
+    }
     let hosts = s.topology.hosts_per_site();
     for (n, traffic) in s.traffic.iter().enumerate() {
         let key = |key| format!("traffic[{}].{key}", n + 1);

@@ -23,7 +23,7 @@ pub use rnic::Dcqcn;
 use crate::scheme::Scheme;
 
 pub use file::{load, parse};
-pub use vary::{Parameter, override_key};
+pub use vary::{Varied, override_key};
 
 /// A simulation, to be run once per scheme and seed.
 #[derive(Clone, PartialEq, Debug)]

@@ -51,7 +51,7 @@ pub(super) fn long_haul(doc: &Document<'_>, mut s: Section<'_>) -> LongHaul {
         "the share of packets that it loses: 1e-3, \"0.1%\", 0, or \
                        { rate = 1e-3, burst = 8 }",
     );
-    let rate = s.rate("rate", RATES.0, RATES.1).unwrap_or(RATES.1);
+    let rate = s.rate("rate", RATES.0, RATES.1).unwrap_or(10_000_000_000);
     let delay = s.duration("delay", shortest, Span::from_millis(10_000));
     let rtt = s.duration("rtt", shortest.scale(2, 1), Span::from_millis(20_000));
     if s.has("delay") && s.has("rtt") {
@@ -60,49 +60,39 @@ pub(super) fn long_haul(doc: &Document<'_>, mut s: Section<'_>) -> LongHaul {
         s.require("delay", "the one-way delay, e.g. \"5ms\", or rtt, the round trip");
     }
     let jitter = s.duration("jitter", Span::ZERO, Span::from_millis(10_000));
-    let loss = loss(doc, &mut s, "loss");
-    let loss_back = if s.has("loss_back") {
-        self::loss(doc, &mut s, "loss_back")
-    } else {
-        s.read("loss_back", "", |_| None::<()>);
-        loss
-    };
+    let there = loss(doc, &mut s, "loss").unwrap_or(LossModel::None);
+    let back = loss(doc, &mut s, "loss_back").unwrap_or(there);
     let outage = outage(doc, &mut s);
     s.finish();
     LongHaul {
         rate,
         delay: delay.or(rtt.map(|rtt| rtt.scale(1, 2))).unwrap_or(shortest),
         jitter: jitter.unwrap_or_default(),
-        loss,
-        loss_back,
+        loss: there,
+        loss_back: back,
         outage,
     }
 }
 
 /// A share, or a table with a share and the mean length of bursts.
-fn loss(doc: &Document<'_>, s: &mut Section<'_>, key: &'static str) -> LossModel {
+fn loss(doc: &Document<'_>, s: &mut Section<'_>, key: &'static str) -> Option<LossModel> {
     /// With more, no scheme gets anywhere.
     const MOST: f64 = 0.9;
+    let single = |rate| if rate > 0.0 { LossModel::Bernoulli(rate) } else { LossModel::None };
     if !s.is_table(key) {
-        return match s.share(key, 0.0, MOST) {
-            Some(p) if p > 0.0 => LossModel::Bernoulli(p),
-            _ => LossModel::None,
-        };
+        return s.share(key, 0.0, MOST).map(single);
     }
     let mut table = s.section(key);
     table.require("rate", "the share of packets lost, e.g. 1e-3");
     let rate = table.share("rate", 0.0, MOST);
     let burst = table.number("burst", 1.0, 1e6, "packets");
-    let path = table.path(if table.has("burst") { "burst" } else { "rate" });
+    let path = table.path("burst");
     table.finish();
-    match (rate, burst) {
-        (Some(rate), _) if rate <= 0.0 => LossModel::None,
-        (Some(rate), None) => LossModel::Bernoulli(rate),
-        (Some(rate), Some(burst)) => LossModel::bursts(rate, burst).unwrap_or_else(|error| {
-            doc.problem(&path, error.0, "longer bursts, or less loss");
-            LossModel::None
-        }),
-        (None, _) => LossModel::None,
+    match (rate?, burst) {
+        (rate, Some(burst)) if rate > 0.0 => LossModel::bursts(rate, burst)
+            .map_err(|error| doc.problem(&path, error.0, "longer bursts, or less loss"))
+            .ok(),
+        (rate, _) => Some(single(rate)),
     }
 }
 

@@ -4,7 +4,7 @@ use settings::Override;
 
 /// A key that is varied, under the name that people give it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Parameter {
+pub struct Varied {
     /// As written on the command line: a short name or a key of the file.
     pub name: String,
     /// Its values, as written in the file.
@@ -34,7 +34,7 @@ pub fn override_key(name: &str) -> &str {
     SHORT.iter().find(|(short, _)| *short == name).map_or(name, |(_, key)| key)
 }
 
-impl Parameter {
+impl Varied {
     /// Reads `NAME=VALUE,VALUE,…`. A comma within braces separates nothing.
     ///
     /// # Errors

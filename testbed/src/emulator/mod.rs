@@ -1,4 +1,4 @@
-//! `lr2-wan`: the [impairment engine](crate::wan) between pairs of DPDK ports.
+//! `lr2-wan`: the [model of a bad link](::link) between pairs of DPDK ports.
 
 mod link;
 mod options;
