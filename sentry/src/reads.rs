@@ -303,4 +303,16 @@ impl<F> Reads<F> {
     pub fn expected(&self) -> Seq {
         self.expected
     }
+
+    /// Gives back the memory that is not in use.
+    pub fn shrink(&mut self) {
+        self.ranges.shrink_to_fit();
+        self.held.shrink_to_fit();
+    }
+
+    /// Memory that the lists take, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let ranges = self.ranges.capacity() * size_of::<(Seq, Seq, Time)>();
+        ranges + self.held.capacity() * size_of::<Waiting<F>>()
+    }
 }

@@ -207,6 +207,26 @@ fn the_gauges_tell_what_there_is() {
     assert_eq!(bench.count(Metric::HeldCacheBytes), 4 * 314);
 }
 
+/// What grows with the packets in flight is given back when none come any more,
+/// not before: a burst may follow.
+#[test]
+fn an_idle_flow_gives_back_the_memory_of_a_burst() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    let epoch = bench.protect(0x22, 0..50);
+    bench.status(0x22, epoch, report(50, 50, &[]));
+    let sweep = |bench: &mut Bench| {
+        (0..2).for_each(|_| bench.housekeeping());
+        bench.count(Metric::FlowStateBytes)
+    };
+    let busy = sweep(&mut bench);
+    bench.wait(Span::from_millis(999));
+    bench.timers();
+    assert!(busy > 0 && sweep(&mut bench) > 0);
+    bench.wait(Span::from_millis(1));
+    sweep(&mut bench);
+    assert_eq!(sweep(&mut bench), 0);
+}
+
 #[test]
 fn nothing_is_due_for_idle_flows() {
     let mut bench = Bench::new(Recovery::Lr2);
