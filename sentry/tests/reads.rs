@@ -11,28 +11,6 @@ use common::wire::Opcode;
 use sentry::Recovery::Cached;
 use support::*;
 
-/// A round trip with its margin, and the tail timeout of an eighth of one.
-const TAIL: Span = Span::from_millis(10);
-
-/// A READ of four packets, 1..5, and one of two, 7..9, with WRITEs between and
-/// behind; 0 is acknowledged.
-fn reading() -> Bench {
-    let mut bench = Bench::protected(Cached, 1, Some(1));
-    bench.frame(read(1, 4 * 256));
-    bench.data([5, 6]);
-    bench.frame(read(7, 2 * 256));
-    bench.data([9]);
-    bench.clear();
-    bench
-}
-
-/// These responses come.
-fn come(bench: &mut Bench, responses: impl IntoIterator<Item = i32>) {
-    for n in responses {
-        bench.answer(part(if n < 5 { 1..5 } else { 7..9 }, n));
-    }
-}
-
 #[test]
 fn in_order_all_pass_at_once() {
     let mut bench = reading();
@@ -117,6 +95,7 @@ fn a_read_that_the_source_asks_for_again_goes_on_and_lets_go_of_what_waits() {
     assert_eq!(bench.answered(), [], "it will come again, with what it asks for");
     assert_eq!(bench.forwarded(), [(2, High)], "though it is under way");
     assert_eq!((bench.flow.epoch(), bench.count(Metric::PassTimeout)), (1, 1));
+    assert_eq!(bench.count(Metric::DropAskedAgain), 1);
     bench.run_timers(bench.now + TAIL * 4);
     assert!(bench.fetched().is_empty(), "until it was seen where the responses go on");
     // Both the old answers and the new ones come.
@@ -182,6 +161,17 @@ fn a_duplicate_of_what_waits_is_dropped_and_one_of_what_passed_passes() {
     come(&mut bench, [2, 3]);
     assert_eq!(bench.answered(), [2, 3, 4, 3]);
     assert_eq!(bench.pool.frames(), 0);
+    bench.check_books();
+}
+
+#[test]
+fn what_waits_goes_on_once_the_peer_keeps_no_responses_any_more() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.status_with(10, 10, &[], |status| status.keeps_responses = false);
+    assert!(bench.deadline() <= bench.now);
+    bench.timer();
+    assert_eq!((bench.answered(), bench.fetched().len()), (vec![1, 3], 1));
     bench.check_books();
 }
 
