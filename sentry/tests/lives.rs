@@ -62,6 +62,19 @@ fn a_pause_and_the_next_psn_are_the_same_life_which_is_announced_again() {
     assert!(bench.flow.is_protected());
 }
 
+/// It may be another life after all, whose messages are counted from zero.
+#[test]
+fn the_destination_that_asks_after_a_pause_tells_its_count_anew() {
+    let mut bench = Bench::protected(Lr2, 10, Some(10));
+    bench.wait(FORGET);
+    bench.data(10..13);
+    bench.nak(10);
+    bench.data(10..14);
+    bench.status(13, 14, &[(13, 14)]);
+    assert_eq!(bench.flow.epoch(), 1);
+    assert_eq!(bench.take().last(), Some(&Did::Nak { psn: 10, msn: 0 }));
+}
+
 #[test]
 fn a_damaged_packet_after_a_pause_begins_nothing() {
     let mut bench = ten();
