@@ -5,6 +5,7 @@ mod support;
 use common::budget::Budget;
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::wire::Opcode;
 use support::*;
 
 const NANO: Span = Span::from_nanos(1);
@@ -213,5 +214,40 @@ fn silence_ends_it_all() {
     assert_eq!((bench.backup.frames(), bench.backup.used()), (0, 0));
     assert!(!bench.flow.is_synced() && bench.deadline() == Time::NEVER);
     assert_eq!(bench.count(Metric::FlowForgotten), 1);
+    bench.check_books();
+}
+
+/// The source repeats what was delivered. If it isn't the same packet, the
+/// queue pair may be in its next life.
+#[test]
+fn nothing_is_resent_once_the_source_sends_something_else_by_a_number_that_is_kept() {
+    let others = [packet(Opcode::SEND_MIDDLE, 2, 256), packet(Opcode::WRITE_MIDDLE, 2, 128)];
+    for other in others {
+        let mut bench = synced();
+        bench.data(1..5);
+        bench.data([2]);
+        assert_eq!(bench.backup.frames(), 4, "the very same");
+        bench.clear();
+        bench.frame(other);
+        assert_eq!((bench.delivered(), bench.backup.frames()), (vec![2], 0));
+        assert_eq!(bench.nak(1), Became::Forward);
+        assert_eq!(bench.delivered(), []);
+        bench.check_books();
+    }
+}
+
+/// While the requester is unknown, a pool that is half full is for others.
+#[test]
+fn what_is_kept_has_no_hole() {
+    let mut bench = Bench::synced();
+    bench.backup = Budget::new(PLENTY, 4);
+    bench.data(1..4);
+    assert_eq!(bench.backup.frames(), 2);
+    bench.out.requester = Some(0x77);
+    bench.data([4]);
+    assert_eq!(bench.backup.frames(), 1, "3 was not kept");
+    bench.clear();
+    assert_eq!(bench.nak(1), Became::Forward);
+    assert_eq!(bench.delivered(), []);
     bench.check_books();
 }

@@ -153,3 +153,18 @@ fn a_life_that_begins_far_from_the_last_inherits_no_ack() {
     let status = &bench.statuses()[0];
     assert_eq!(status.expected, psn(-(WINDOW_MAX as i32) * 2));
 }
+
+#[test]
+fn an_ack_below_acked_ends_this_life() {
+    let mut bench = Bench::synced();
+    bench.data(1..5);
+    let _ = bench.ack(4);
+    bench.data([7]);
+    assert_eq!(bench.ack(4), Became::Forward, "the same again");
+    assert!(bench.flow.is_synced());
+    bench.clear();
+    assert_eq!(bench.ack(2), Became::NewLife);
+    assert!(!bench.flow.is_synced());
+    assert_eq!(bench.out.discarded, [(7, Metric::DropOldLife)]);
+    bench.check_books();
+}

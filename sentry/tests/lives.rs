@@ -255,3 +255,17 @@ fn fruitless_passes_count_once_per_round_trip() {
     bench.now = start + Span::from_millis(90);
     assert_eq!(others(&mut bench), 9, "the third");
 }
+
+/// Of several ACKs in quick succession, too, the last one has arrived some time.
+#[test]
+fn the_newest_ack_counts_as_long_ago_in_its_turn() {
+    let mut bench = ten();
+    bench.wait(MILLI);
+    bench.ack(5, 6);
+    bench.wait(GRACE - NANO);
+    bench.data([5]);
+    assert_eq!(bench.flow.epoch(), 1);
+    bench.wait(NANO);
+    bench.data([5]);
+    assert_eq!(bench.flow.epoch(), 2);
+}

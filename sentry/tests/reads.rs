@@ -269,3 +269,54 @@ fn the_oldest_read_that_is_asked_for_again_is_what_is_expected() {
     assert_eq!(bench.fetched(), [[(2, 3)]]);
     assert_eq!(bench.answered(), [1]);
 }
+
+/// Not even where nothing waits for it.
+#[test]
+fn an_ack_that_passes_beyond_a_hole_proves_nothing_of_what_lies_behind() {
+    let mut bench = reading();
+    bench.status_with(5, 10, &[], |status| status.keeps_responses = false);
+    come(&mut bench, [1]);
+    bench.ack(9, 9);
+    assert_eq!(bench.answered(), [1, 9]);
+    bench.run_timers(bench.now + RTT);
+    let acked = bench.out.syncs.last().and_then(|(_, sync)| sync.acked);
+    assert_eq!(acked, Some(psn(2)));
+}
+
+/// A response that the source may take for one in the middle of a message, or
+/// not: nobody can tell.
+#[test]
+fn after_a_response_that_was_not_expected_no_nak_is_made() {
+    let mut bench = reading();
+    bench.status_with(5, 10, &[], |status| status.keeps_responses = false);
+    come(&mut bench, [1, 2, 3, 4, 8]);
+    assert_eq!(bench.answered(), [1, 2, 3, 4, 8]);
+    bench.data([12]);
+    assert!(bench.naks().is_empty());
+    assert_eq!(bench.count(Metric::NakMidMessage), 1);
+}
+
+/// The destination has answered a READ, and the responses are still on their
+/// way.
+#[test]
+fn an_ack_of_a_status_does_not_overtake_responses() {
+    let mut bench = reading();
+    come(&mut bench, 1..5);
+    bench.clear();
+    let ack = LastAck { psn: psn(8), syndrome: 0x1f, msn: 4 };
+    bench.status_with(10, 10, &[], |status| status.ack = Some(ack));
+    assert_eq!(bench.out.stream, [], "it would tell the source that 7 and 8 are lost");
+    come(&mut bench, [7, 8]);
+    assert_eq!(bench.answered(), [7, 8]);
+}
+
+/// One of before the hole, even: it would go between two packets of a message.
+#[test]
+fn whatever_is_held_holds_all_that_comes_later() {
+    let mut bench = reading();
+    come(&mut bench, [1, 2, 4]);
+    bench.ack(0, 1);
+    assert_eq!(bench.answered(), [1, 2]);
+    come(&mut bench, [3]);
+    assert_eq!((bench.answered().len(), bench.pool.frames()), (3, 0));
+}

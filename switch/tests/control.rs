@@ -274,3 +274,28 @@ fn a_restarted_peer_is_heard() {
     let sent = bench.wan(message(&inbound(), 0x22, &header, &Message::Status(status)));
     assert_eq!(psns(&sent, Wan), [1]);
 }
+
+/// New data makes what is due far off due soon.
+#[test]
+fn a_deadline_that_moves_forward_is_kept() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.protect(0x22, 0..4);
+    while bench.switch.next_deadline() <= bench.now + RTT {
+        bench.now = bench.now.max(bench.switch.next_deadline());
+        bench.timers();
+    }
+    bench.lan(request(&outbound(), 0x22, 4));
+    assert!(bench.switch.next_deadline() < bench.now + RTT / 4, "the tail of what came");
+}
+
+#[test]
+fn nothing_is_done_before_it_is_due() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.lan(request(&outbound(), 0x22, 0));
+    let due = bench.switch.next_deadline();
+    bench.now = due - Span::from_nanos(1);
+    assert!(bench.timers().is_empty());
+    assert_eq!(bench.switch.next_deadline(), due);
+    bench.now = due;
+    assert_eq!(bench.timers().len(), 1);
+}
