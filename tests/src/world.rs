@@ -355,6 +355,11 @@ impl World {
         self.ends[me].nic.on_timers(now);
         while let Some(frame) = self.ends[me].nic.poll_transmit(now, &mut HeapPool) {
             self.ends[me].sends(frame.bytes());
+            if self.next_life != Time::NEVER {
+                // It still answers what was asked for twice. Queue pairs are not
+                // used again before all that has arrived.
+                self.next_life = self.next_life.max(now + self.scenario.flight());
+            }
             self.send(me, TO_SWITCH, frame.bytes().to_vec());
         }
         let end = &mut self.ends[me];
