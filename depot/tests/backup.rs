@@ -251,3 +251,30 @@ fn what_is_kept_has_no_hole() {
     assert_eq!(bench.delivered(), []);
     bench.check_books();
 }
+
+/// It would be resent for ever, since no answer can be told to be for it.
+#[test]
+fn nobody_waits_for_answers_to_a_flow_of_an_unknown_requester() {
+    let mut bench = Bench::synced();
+    bench.frame(asking(1));
+    bench.clear();
+    bench.run_timers(bench.now + T_OUT * 10);
+    assert_eq!((bench.delivered(), bench.backup.frames()), (vec![], 1));
+}
+
+#[test]
+fn an_answer_to_what_did_not_ask_measures_nothing() {
+    let mut bench = synced();
+    bench.config.t_out = None;
+    bench.frame(asking(1));
+    bench.data([2]);
+    bench.wait(Span::from_micros(10));
+    let _ = bench.ack(2);
+    bench.frame(asking(3));
+    bench.clear();
+    // A millisecond is guessed; half of that is its margin.
+    bench.run_timers(bench.now + Span::from_millis(2));
+    assert_eq!(bench.delivered(), []);
+    bench.run_timers(bench.now + Span::from_millis(1));
+    assert_eq!(bench.delivered(), [3]);
+}

@@ -269,3 +269,15 @@ fn the_newest_ack_counts_as_long_ago_in_its_turn() {
     bench.data([5]);
     assert_eq!(bench.flow.epoch(), 2);
 }
+
+#[test]
+fn an_ack_that_takes_back_what_was_acknowledged_long_ago_is_of_another_life() {
+    let mut bench = acknowledged();
+    bench.wait(GRACE - NANO);
+    bench.ack(2, 1);
+    assert_eq!(bench.flow.epoch(), 1, "it may have been overtaken");
+    bench.wait(GRACE);
+    bench.ack(2, 1);
+    assert_eq!((bench.flow.epoch(), bench.answered()), (2, vec![2, 2]));
+    bench.check_books();
+}

@@ -208,3 +208,13 @@ fn after_three_round_trips_without_anybody_to_ask_the_depot_goes_on_without() {
     assert_eq!(complain(&mut bench), [Reason::Lost]);
     assert_eq!(bench.count(Metric::NakNoAcked), 3);
 }
+
+#[test]
+fn a_nak_that_waits_for_an_ack_is_not_made_while_a_rewind_is_awaited() {
+    let mut bench = missing_one(3);
+    bench.run_timers(bench.now + PATIENCE * 4);
+    assert_eq!((bench.naks().len(), bench.count(Metric::NakCapped) > 0), (2, true));
+    bench.nak(3);
+    bench.ack(3, 4);
+    assert!(bench.naks().is_empty(), "the destination itself has just asked");
+}

@@ -328,3 +328,38 @@ fn whatever_is_held_holds_all_that_comes_later() {
     assert_eq!(bench.pool.frames(), 0);
     bench.check_books();
 }
+
+/// The source rewinds to what it lacks: the responses before it has, though
+/// nobody here saw them all.
+#[test]
+fn a_rewind_tells_which_responses_have_arrived() {
+    let mut bench = reading();
+    bench.status_with(5, 10, &[], |status| status.keeps_responses = false);
+    come(&mut bench, [1, 3]);
+    bench.data([5]);
+    bench.ack(6, 3);
+    bench.run_timers(bench.now + RTT);
+    let acked = bench.out.syncs.last().and_then(|(_, sync)| sync.acked);
+    assert_eq!(acked, Some(psn(7)));
+}
+
+/// To a READ that was never seen, perhaps, as others may come.
+#[test]
+fn after_responses_that_nobody_asked_for_nothing_is_held() {
+    let mut bench = Bench::protected(Cached, 6, Some(1));
+    bench.answer(response(Opcode::READ_RESPONSE_MIDDLE, 5));
+    bench.frame(read(6, 2 * 256));
+    bench.answer(part(6..8, 7));
+    assert_eq!((bench.answered(), bench.pool.frames()), (vec![5, 7], 0));
+}
+
+#[test]
+fn what_waits_goes_on_once_answers_cannot_be_told_any_more() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.out.requester = None;
+    bench.data([10]);
+    assert_eq!((bench.answered(), bench.pool.frames()), (vec![1, 3], 0));
+    bench.run_timers(bench.now + TAIL * 4);
+    assert_eq!(bench.fetched().len(), 1, "nothing is awaited");
+}

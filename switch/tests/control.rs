@@ -299,3 +299,19 @@ fn nothing_is_done_before_it_is_due() {
     bench.now = due;
     assert_eq!(bench.timers().len(), 1);
 }
+
+/// A path changes: another router, another entropy.
+#[test]
+fn the_headers_of_messages_are_renewed() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.protect(0x22, 0..4);
+    let port = |bench: &mut Bench, psn| {
+        bench.lan(request(&with_port(&outbound(), PORT + 1), 0x22, psn));
+        bench.wait(RTT / 4);
+        let sent = bench.timers();
+        sent.iter().find(|s| s.sync().is_some()).expect("SYNC(tail)").roce().src_port
+    };
+    assert_eq!(port(&mut bench, 4), PORT);
+    bench.wait(Span::from_millis(100));
+    assert_eq!(port(&mut bench, 5), PORT + 1);
+}

@@ -3,9 +3,10 @@
 
 mod support;
 
-use common::control::{Reason, Status, Sync};
+use common::control::{LastAck, Reason, Status, Sync};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
+use common::psn::Psn;
 use common::time::Span;
 use common::wire::{Aeth, Opcode};
 use support::*;
@@ -204,11 +205,7 @@ fn the_peers_knowledge_of_the_requester_is_adopted() {
     bench.lan(request(&outbound(), 0x99, 0));
     bench.wait(Span::from_millis(1_000));
     let epoch = bench.protect(0x22, 0..20);
-    let ack = common::control::LastAck {
-        psn: common::psn::Psn::new(4),
-        syndrome: Aeth::ACK_UNLIMITED,
-        msn: 2,
-    };
+    let ack = LastAck { psn: Psn::new(4), syndrome: Aeth::ACK_UNLIMITED, msn: 2 };
     let lost = Status { ack: Some(ack), src_qpn: Some(0x11), ..report(7, 20, &[(7, 8)]) };
     let sent = bench.status(0x22, epoch, lost);
     // The ACK that the source may not have got, then the NAK.
@@ -415,4 +412,60 @@ fn what_a_nak_of_an_unknown_flow_may_ask_for_passes() {
         assert_eq!(psns(&repeat(&mut bench, psn), Wan), [psn]);
     }
     assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+/// Where the destination is on the LAN, ten milliseconds are enough.
+#[test]
+fn answers_of_a_near_destination_need_not_outlast_the_long_haul_link() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    for psn in 0..20 {
+        bench.wan(request(&inbound(), 0x22, psn));
+    }
+    bench.lan(ack(&outbound(), 0x11, 1));
+    bench.wait(Span::from_millis(10));
+    bench.lan(ack(&outbound(), 0x11, 3));
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+}
+
+#[test]
+fn answers_of_an_old_life_confirm_nothing_at_the_depot_either() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.sync(0x22, 1, open(0));
+    for psn in 0..20 {
+        bench.wan(request(&inbound(), 0x22, psn));
+    }
+    bench.sync(0x22, 2, open(50));
+    for psn in [1, 3, 5, 7] {
+        bench.lan(ack(&outbound(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+/// So far back nothing of the flow can be acknowledged.
+#[test]
+fn an_answer_from_far_before_a_flow_rules_it_out() {
+    const WINDOW_MAX: u32 = 1 << 19;
+    let mut bench = one_flow();
+    bench.wan(ack(&inbound(), 0x11, (1 << 24) - WINDOW_MAX - 1));
+    for psn in [5, 7, 9] {
+        bench.wan(ack(&inbound(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+/// A box that was just started may have missed the beginning of a READ
+/// response: it inserts nothing until it knows.
+#[test]
+fn nothing_is_inserted_into_a_stream_of_which_the_past_is_unknown() {
+    for (age, made) in [(999, vec![]), (1_000, vec![(0x11, 1)])] {
+        let mut bench = Bench::new(Recovery::Lr2);
+        bench.lan(request(&outbound(), 0x55, 0));
+        bench.wait(Span::from_millis(age));
+        let epoch = bench.protect(0x22, 0..4);
+        let ack = LastAck { psn: Psn::new(1), syndrome: Aeth::ACK_UNLIMITED, msn: 2 };
+        let status = Status { ack: Some(ack), src_qpn: Some(0x11), ..report(2, 4, &[]) };
+        assert_eq!(naks(&bench.status(0x22, epoch, status)), made, "after {age} ms");
+    }
 }
