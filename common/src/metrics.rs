@@ -79,6 +79,7 @@ metrics! {
         DropReorderDuplicate ["reason" = "reorder_duplicate"],
         DropReorderFull ["reason" = "reorder_pool_full"],
         DropOldLife ["reason" = "old_life_of_flow"],
+        DropAskedAgain ["reason" = "answer_asked_for_again"],
         DropControlFromLan ["reason" = "control_from_lan"],
         DropControlTruncated ["reason" = "control_truncated"],
         DropControlVersion ["reason" = "control_version"],
@@ -178,6 +179,9 @@ metrics! {
     }
     Gauge "lr2_flows" "Entries of the flow table, by state." {
         FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],
+    }
+    Gauge "lr2_flow_state_bytes" "Memory that flows take for what is in flight, besides their entries and the frames held." {
+        FlowStateBytes,
     }
     Gauge "lr2_held_frames" "Handles held, by pool." {
         HeldReorder ["pool" = "reorder"], HeldBackup ["pool" = "backup"], HeldCache ["pool" = "resend_cache"],

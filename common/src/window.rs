@@ -84,6 +84,17 @@ impl<T> Window<T> {
         }
     }
 
+    /// Gives back what slots don't take, of a window that isn't going to grow
+    /// soon.
+    pub fn shrink(&mut self) {
+        self.slots.shrink_to_fit();
+    }
+
+    /// Memory that the ring takes, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.slots.capacity() * size_of::<T>()
+    }
+
     /// The slots with their sequence numbers, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (Seq, &T)> {
         self.slots.iter().enumerate().map(|(i, t)| (self.start + i as u64, t))
@@ -128,6 +139,19 @@ mod tests {
             w.push(n);
         }
         while w.pop().is_some() {}
-        assert_eq!(w.slots.capacity(), 0);
+        assert_eq!(w.heap_bytes(), 0);
+    }
+
+    #[test]
+    fn a_window_shrinks_to_its_slots() {
+        let mut w = Window::new(Seq::first(Psn::new(0)));
+        for n in 0..100_u64 {
+            w.push(n);
+        }
+        while w.len() > 3 {
+            w.pop();
+        }
+        w.shrink();
+        assert_eq!((w.heap_bytes(), w.get(w.start())), (3 * size_of::<u64>(), Some(&97)));
     }
 }

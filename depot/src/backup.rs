@@ -154,6 +154,17 @@ impl<F: Frame> Backup<F> {
         }
     }
 
+    /// Gives back the memory that is not in use.
+    pub fn shrink(&mut self) {
+        self.kept.shrink();
+        self.asks.shrink_to_fit();
+    }
+
+    /// Memory that the lists take, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.kept.heap_bytes() + self.asks.capacity() * size_of::<(Seq, Time)>()
+    }
+
     /// Forgets everything.
     pub fn clear<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.asks.clear();

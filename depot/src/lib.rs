@@ -13,7 +13,8 @@
 //! - [`Flow::on_answer`] for what the destination sends back, once the switch
 //!   is sure that it belongs to this flow,
 //! - after any of these, ask [`Flow::deadline`] and call [`Flow::on_timer`]
-//!   when that time has come.
+//!   when that time has come,
+//! - [`Flow::shrink`] once it has been idle for a while.
 //!
 //! What the destination has not acknowledged is kept in the *backup pool*
 //! (`backup`), so that loss behind the Depot is repaired from here; its READ
@@ -22,6 +23,7 @@
 
 mod backup;
 mod flow;
+mod memory;
 mod report;
 mod responses;
 mod reverse;

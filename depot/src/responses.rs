@@ -42,6 +42,16 @@ impl<S: Shared> Responses<S> {
         self.kept.binary_search_by_key(&seq, |response| response.seq)
     }
 
+    /// Gives back the memory that is not in use.
+    pub fn shrink(&mut self) {
+        self.kept.shrink_to_fit();
+    }
+
+    /// Memory that the list takes, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.kept.capacity() * size_of::<Response<S>>()
+    }
+
     /// When the oldest one is too old.
     pub fn due(&self, rtt: Span) -> Time {
         self.kept.front().map_or(Time::NEVER, |oldest| oldest.sent + rtt * KEPT_FOR)

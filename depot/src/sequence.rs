@@ -230,6 +230,17 @@ impl<F: Frame> Sequence<F> {
         None
     }
 
+    /// Gives back the memory that is not in use.
+    pub fn shrink(&mut self) {
+        self.slots.shrink();
+        self.gaps.shrink_to_fit();
+    }
+
+    /// Memory that slots and gaps take, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        self.slots.heap_bytes() + self.gaps.capacity() * size_of::<Gap>()
+    }
+
     /// Gives up all gaps: empties the pool in order. `expected` becomes
     /// `high`. Returns the packets; the gaps are gone.
     pub fn release(&mut self) -> impl Iterator<Item = Packet<F>> {

@@ -5,6 +5,7 @@ mod support;
 use common::budget::Budget;
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::wire::Opcode;
 use support::*;
 
 const NANO: Span = Span::from_nanos(1);
@@ -214,4 +215,66 @@ fn silence_ends_it_all() {
     assert!(!bench.flow.is_synced() && bench.deadline() == Time::NEVER);
     assert_eq!(bench.count(Metric::FlowForgotten), 1);
     bench.check_books();
+}
+
+/// The source repeats what was delivered. If it isn't the same packet, the
+/// queue pair may be in its next life.
+#[test]
+fn nothing_is_resent_once_the_source_sends_something_else_by_a_number_that_is_kept() {
+    let others = [packet(Opcode::SEND_MIDDLE, 2, 256), packet(Opcode::WRITE_MIDDLE, 2, 128)];
+    for other in others {
+        let mut bench = synced();
+        bench.data(1..5);
+        bench.data([2]);
+        assert_eq!(bench.backup.frames(), 4, "the very same");
+        bench.clear();
+        bench.frame(other);
+        assert_eq!((bench.delivered(), bench.backup.frames()), (vec![2], 0));
+        assert_eq!(bench.nak(1), Became::Forward);
+        assert_eq!(bench.delivered(), []);
+        bench.check_books();
+    }
+}
+
+/// While the requester is unknown, a pool that is half full is for others.
+#[test]
+fn what_is_kept_has_no_hole() {
+    let mut bench = Bench::synced();
+    bench.backup = Budget::new(PLENTY, 4);
+    bench.data(1..4);
+    assert_eq!(bench.backup.frames(), 2);
+    bench.out.requester = Some(0x77);
+    bench.data([4]);
+    assert_eq!(bench.backup.frames(), 1, "3 was not kept");
+    bench.clear();
+    assert_eq!(bench.nak(1), Became::Forward);
+    assert_eq!(bench.delivered(), []);
+    bench.check_books();
+}
+
+/// It would be resent for ever, since no answer can be told to be for it.
+#[test]
+fn nobody_waits_for_answers_to_a_flow_of_an_unknown_requester() {
+    let mut bench = Bench::synced();
+    bench.frame(asking(1));
+    bench.clear();
+    bench.run_timers(bench.now + T_OUT * 10);
+    assert_eq!((bench.delivered(), bench.backup.frames()), (vec![], 1));
+}
+
+#[test]
+fn an_answer_to_what_did_not_ask_measures_nothing() {
+    let mut bench = synced();
+    bench.config.t_out = None;
+    bench.frame(asking(1));
+    bench.data([2]);
+    bench.wait(Span::from_micros(10));
+    let _ = bench.ack(2);
+    bench.frame(asking(3));
+    bench.clear();
+    // A millisecond is guessed; half of that is its margin.
+    bench.run_timers(bench.now + Span::from_millis(2));
+    assert_eq!(bench.delivered(), []);
+    bench.run_timers(bench.now + Span::from_millis(1));
+    assert_eq!(bench.delivered(), [3]);
 }

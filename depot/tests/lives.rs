@@ -5,7 +5,7 @@ mod support;
 use common::budget::Budget;
 use common::control::Reason;
 use common::metrics::Metric;
-use common::time::Time;
+use common::time::{Span, Time};
 use depot::Life;
 use support::*;
 
@@ -152,4 +152,43 @@ fn a_life_that_begins_far_from_the_last_inherits_no_ack() {
     bench.sync(LIFE, Reason::Open, -(WINDOW_MAX as i32) * 2);
     let status = &bench.statuses()[0];
     assert_eq!(status.expected, psn(-(WINDOW_MAX as i32) * 2));
+}
+
+#[test]
+fn an_ack_below_acked_ends_this_life() {
+    let mut bench = Bench::synced();
+    bench.data(1..5);
+    let _ = bench.ack(4);
+    bench.data([7]);
+    assert_eq!(bench.ack(4), Became::Forward, "the same again");
+    assert!(bench.flow.is_synced());
+    bench.clear();
+    assert_eq!(bench.ack(2), Became::NewLife);
+    assert!(!bench.flow.is_synced());
+    assert_eq!(bench.out.discarded, [(7, Metric::DropOldLife)]);
+    bench.check_books();
+}
+
+#[test]
+fn a_sentry_that_speaks_keeps_its_flow_alive() {
+    let mut bench = Bench::synced();
+    for _ in 0..4 {
+        bench.run_timers(bench.now + FORGET / 2);
+        bench.sync(LIFE, Reason::Keepalive, 1);
+    }
+    bench.run_timers(bench.now + FORGET - Span::from_nanos(1));
+    assert!(bench.flow.is_synced());
+    bench.run_timers(bench.now + Span::from_nanos(1));
+    assert!(!bench.flow.is_synced());
+}
+
+/// What was acknowledged of one life says nothing of the next, announced or not.
+#[test]
+fn a_leap_of_a_passive_flow_forgets_what_was_acknowledged() {
+    let mut bench = Bench::new();
+    bench.data(0..3);
+    let _ = bench.ack(2);
+    bench.data([5_000]);
+    bench.sync(LIFE, Reason::Open, 5_001);
+    assert_eq!(bench.statuses()[0].ack, None);
 }

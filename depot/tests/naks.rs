@@ -208,3 +208,38 @@ fn no_ack_is_made_for_a_read_or_an_atomic() {
         bench.check_books();
     }
 }
+
+#[test]
+fn a_destination_that_is_not_ready_takes_its_nak_back() {
+    let mut bench = synced();
+    bench.data(1..5);
+    assert_eq!(bench.nak(3), Became::Absorb);
+    assert_eq!(bench.rnr(3), Became::Forward);
+    assert_eq!((bench.pool.frames(), bench.backup.frames()), (0, 0));
+    bench.clear();
+    bench.run_timers(bench.now + T_OUT * 20);
+    assert!(bench.out.answers.is_empty() && bench.delivered().is_empty());
+    bench.check_books();
+}
+
+/// Of what is not kept it isn't known whether it was a READ.
+#[test]
+fn no_ack_is_made_for_what_is_not_kept() {
+    let mut bench = synced();
+    bench.backup = Budget::new(0, 0);
+    bench.data([1, 2, 4]);
+    bench.clear();
+    assert_eq!(bench.nak(3), Became::Absorb);
+    assert_eq!(bench.out.acks, []);
+    assert_eq!(bench.nacks(), [[(3, 4)]]);
+}
+
+#[test]
+fn a_hole_before_which_the_depot_goes_back_becomes_a_larger_one() {
+    let mut bench = synced();
+    bench.backup = Budget::new(0, 0);
+    bench.data([1, 2, 3, 5]);
+    bench.clear();
+    assert_eq!(bench.nak(2), Became::Forward);
+    assert_eq!(bench.nacks(), [[(2, 5)]]);
+}

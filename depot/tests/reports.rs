@@ -274,3 +274,16 @@ fn the_derived_give_up_is_six_round_trips() {
     bench.run_timers(bench.now + Span::from_nanos(1));
     assert_eq!(bench.pool.frames(), 0);
 }
+
+/// Its MSN counts a READ that is not complete yet.
+#[test]
+fn a_part_of_a_read_response_is_not_told_as_an_ack() {
+    let mut bench = Bench::synced();
+    bench.frame(read(1, 3));
+    let _ = bench.answer(first_response(1));
+    let _ = bench.answer(response(2));
+    bench.clear();
+    bench.sync(LIFE, Reason::Keepalive, 4);
+    let ack = bench.statuses()[0].ack.expect("of packet 0");
+    assert_eq!(ack.psn, psn(0));
+}

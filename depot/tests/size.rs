@@ -1,10 +1,10 @@
 //! What a flow takes while nothing is in flight: a box has tens of thousands.
 
-use std::collections::VecDeque;
+mod support;
 
 use common::heap::HeapFrame;
-use common::window::Window;
 use depot::Flow;
+use support::*;
 
 /// In bytes. A number that grows is worth a thought: times 65,536 it is what
 /// idle flows cost.
@@ -17,13 +17,30 @@ fn an_idle_flow_is_small() {
     assert_eq!(flow, FLOW);
 }
 
-/// They are all that lies outside of it, and take nothing until something is
-/// in flight. (`common` has the test that a window gives its memory back.)
 #[test]
-fn nothing_in_flight_takes_no_memory() {
-    let window = Window::<u64>::new(common::psn::Seq::default());
-    let queue = VecDeque::<u64>::new();
-    let header = size_of_val(&window);
-    println!("an empty window takes {header} bytes and no heap");
-    assert_eq!((header, queue.capacity()), (40, 0));
+fn a_flow_begins_with_no_memory_besides_itself() {
+    assert_eq!(Bench::new().flow.heap_bytes(), 0);
+}
+
+/// Gaps, packets that wait, packets that are kept, and READ responses.
+#[test]
+fn an_idle_flow_gives_back_what_a_burst_took() {
+    let mut bench = Bench::synced();
+    bench.out.requester = Some(0x77);
+    bench.data((1..400).filter(|n| n % 2 == 0));
+    (1..400).filter(|n| n % 2 == 1).for_each(|n| bench.frame(asking(n)));
+    for n in 400..600 {
+        bench.frame(read(n, 1));
+        let _ = bench.answer(response(n));
+    }
+    let busy = bench.flow.heap_bytes();
+    bench.flow.shrink();
+    assert!(bench.flow.heap_bytes() > 200 * 8, "responses are still kept");
+    // Long enough for them to count as arrived, too short to be forgotten.
+    bench.run_timers(bench.now + RTT * 6);
+    assert!(bench.flow.is_synced());
+    assert!(bench.flow.heap_bytes() > busy / 8, "nothing is given back packet by packet");
+    bench.flow.shrink();
+    let held = [&bench.pool, &bench.backup, &bench.cache].map(|pool| pool.frames());
+    assert_eq!((bench.flow.heap_bytes(), held), (0, [0; 3]));
 }

@@ -10,19 +10,11 @@ use common::time::{Span, Time};
 use common::wire::{Answer, Headers, Vlans, parse};
 use depot::{Actions, Config, Cx, Flow, Life};
 
+use crate::flow::{self, FIRST, QPN, REQUESTER, START, settle};
 use crate::input::Input;
 use crate::{messages, packets};
 
-/// The flow's first PSN: not far from where they begin again.
-const FIRST: Psn = Psn::new(0xff_fff0);
-const START: Time = Time::from_nanos(1_000_000_000);
-const QPN: u32 = 0x11;
-const REQUESTER: u32 = 0x77;
 const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
-/// Most timers that may fire at one time.
-const AT_ONCE: u32 = 16;
-/// Most timers until a flow that nobody speaks to any more is silent.
-const UNTIL_SILENT: u32 = 20_000;
 
 /// Keeps the books, and looks at all that leaves.
 #[derive(Default)]
@@ -93,23 +85,10 @@ struct Bench {
 
 /// `data` is a sequence of operations.
 pub fn run(data: &[u8]) {
-    let mut input = Input::new(data);
-    let mut bench = Bench::new(&mut input);
-    let is_prompt = !input.one_in(8);
-    if !input.one_in(4) {
-        bench.open();
-    }
-    while !input.is_empty() {
-        bench.play(&mut input);
-        if is_prompt {
-            bench.settle();
-        }
-        bench.check();
-    }
-    bench.end();
+    flow::run::<Bench>(data);
 }
 
-impl Bench {
+impl flow::Bench for Bench {
     fn new(input: &mut Input<'_>) -> Self {
         let config = Config {
             rtt_guess: Span::from_millis(8),
@@ -133,18 +112,6 @@ impl Bench {
             back: packets::headers(2, 1, Vlans::NONE),
             next: FIRST,
         }
-    }
-
-    fn with<R>(&mut self, event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Out>) -> R) -> R {
-        let mut cx = Cx {
-            now: self.now,
-            config: &self.config,
-            pool: &mut self.pool,
-            backup: &mut self.backup,
-            cache: &mut self.cache,
-            out: &mut self.out,
-        };
-        event(&mut self.flow, &mut cx)
     }
 
     /// The Sentry announces itself, and the destination has answered.
@@ -192,9 +159,45 @@ impl Bench {
             }
             12 => self.now += Span::from_micros(u64::from(input.word())),
             13 => self.now += Span::from_micros(u64::from(input.byte()) * 20),
-            14 => self.settle(),
+            14 => settle(self),
             _ => self.rarely(input),
         }
+    }
+
+    fn now(&mut self) -> &mut Time {
+        &mut self.now
+    }
+
+    fn deadline(&self) -> Time {
+        self.flow.deadline(&self.config)
+    }
+
+    fn timer(&mut self) {
+        self.with(|flow, cx| flow.on_timer(cx));
+    }
+
+    fn check(&self) {
+        let held = self.pool.frames() + self.backup.frames() + self.cache.frames();
+        assert_eq!(self.out.entered, self.out.left + held, "the books don't balance");
+    }
+
+    fn end(&mut self) {
+        let held = [&self.pool, &self.backup, &self.cache].map(|b| (b.frames(), b.used()));
+        assert_eq!(held, [(0, 0); 3], "something is held for ever");
+    }
+}
+
+impl Bench {
+    fn with<R>(&mut self, event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Out>) -> R) -> R {
+        let mut cx = Cx {
+            now: self.now,
+            config: &self.config,
+            pool: &mut self.pool,
+            backup: &mut self.backup,
+            cache: &mut self.cache,
+            out: &mut self.out,
+        };
+        event(&mut self.flow, &mut cx)
     }
 
     fn rarely(&mut self, input: &mut Input<'_>) {
@@ -224,42 +227,5 @@ impl Bench {
         let Some(answer) = Answer::of(&roce, &bytes) else { return };
         self.out.entered += 1;
         let _ = self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer));
-    }
-
-    fn deadline(&self) -> Time {
-        self.flow.deadline(&self.config)
-    }
-
-    /// Runs what is due.
-    fn settle(&mut self) {
-        for _ in 0..AT_ONCE {
-            if self.deadline() > self.now {
-                return;
-            }
-            self.with(|flow, cx| flow.on_timer(cx));
-        }
-        panic!("a timer stays due: {:?} at {:?}", self.deadline(), self.now);
-    }
-
-    /// in + created = out + held.
-    fn check(&self) {
-        let held = self.pool.frames() + self.backup.frames() + self.cache.frames();
-        assert_eq!(self.out.entered, self.out.left + held, "the books don't balance");
-    }
-
-    /// Nothing comes any more: it gives up, falls silent and holds nothing.
-    fn end(&mut self) {
-        self.settle();
-        for fired in 0.. {
-            if self.deadline() == Time::NEVER {
-                break;
-            }
-            assert!(fired < UNTIL_SILENT, "no end of timers");
-            self.now = self.now.max(self.deadline());
-            self.with(|flow, cx| flow.on_timer(cx));
-        }
-        let held = [&self.pool, &self.backup, &self.cache].map(|b| (b.frames(), b.used()));
-        assert_eq!(held, [(0, 0); 3], "something is held for ever");
-        self.check();
     }
 }

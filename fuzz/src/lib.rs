@@ -16,6 +16,7 @@ pub mod cm;
 pub mod config;
 pub mod control;
 pub mod depot;
+pub mod flow;
 pub mod frame;
 pub mod input;
 pub mod messages;

@@ -10,18 +10,9 @@ use common::time::{Span, Time};
 use common::wire::{Answer, Headers, Vlans, parse};
 use sentry::{Actions, Config, Cx, Flow, Recovery};
 
+use crate::flow::{self, FIRST, QPN, REQUESTER, START, settle};
 use crate::input::Input;
 use crate::{messages, packets};
-
-/// The flow's first PSN: not far from where they begin again.
-const FIRST: Psn = Psn::new(0xff_fff0);
-const START: Time = Time::from_nanos(1_000_000_000);
-const QPN: u32 = 0x11;
-const REQUESTER: u32 = 0x77;
-/// Most timers that may fire at one time.
-const AT_ONCE: u32 = 16;
-/// Most timers until a flow that nobody speaks to any more is silent.
-const UNTIL_SILENT: u32 = 20_000;
 
 /// Keeps the books, and looks at all that leaves.
 #[derive(Default)]
@@ -99,23 +90,10 @@ struct Bench {
 
 /// `data` is a sequence of operations.
 pub fn run(data: &[u8]) {
-    let mut input = Input::new(data);
-    let mut bench = Bench::new(&mut input);
-    let is_prompt = !input.one_in(8);
-    if !input.one_in(4) {
-        bench.protect();
-    }
-    while !input.is_empty() {
-        bench.play(&mut input);
-        if is_prompt {
-            bench.settle();
-        }
-        bench.check();
-    }
-    bench.end();
+    flow::run::<Bench>(data);
 }
 
-impl Bench {
+impl flow::Bench for Bench {
     fn new(input: &mut Input<'_>) -> Self {
         let config = Config {
             recovery: input.choose(&[Recovery::Auto, Recovery::Cached, Recovery::Lr2]),
@@ -141,20 +119,8 @@ impl Bench {
         }
     }
 
-    fn with<R>(&mut self, event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Out>) -> R) -> R {
-        let mut cx = Cx {
-            now: self.now,
-            config: &self.config,
-            cache: &mut self.cache,
-            pool: &mut self.pool,
-            epochs: &mut self.epochs,
-            out: &mut self.out,
-        };
-        event(&mut self.flow, &mut cx)
-    }
-
     /// The source sends something, the Depot answers, and the destination.
-    fn protect(&mut self) {
+    fn open(&mut self) {
         self.request(&mut Input::new(&[]), FIRST);
         let status = messages::status(&mut Input::new(&[30]), FIRST, self.now);
         self.with(|flow, cx| flow.on_status(cx, 1, &status));
@@ -187,9 +153,47 @@ impl Bench {
             }
             12 => self.now += Span::from_micros(u64::from(input.word())),
             13 => self.now += Span::from_micros(u64::from(input.byte()) * 20),
-            14 => self.settle(),
+            14 => settle(self),
             _ => self.rarely(input),
         }
+    }
+
+    fn now(&mut self) -> &mut Time {
+        &mut self.now
+    }
+
+    fn deadline(&self) -> Time {
+        self.flow.deadline(&self.config, self.now)
+    }
+
+    fn timer(&mut self) {
+        self.with(|flow, cx| flow.on_timer(cx));
+    }
+
+    fn check(&self) {
+        let held = self.cache.frames() + self.pool.frames();
+        assert_eq!(self.out.entered, self.out.left + held, "the books don't balance");
+    }
+
+    fn end(&mut self) {
+        assert_eq!(self.pool.frames(), 0, "answers are held for ever");
+        self.with(|flow, cx| flow.forget(cx));
+        let held = [&self.cache, &self.pool].map(|budget| (budget.frames(), budget.used()));
+        assert_eq!(held, [(0, 0); 2]);
+    }
+}
+
+impl Bench {
+    fn with<R>(&mut self, event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Out>) -> R) -> R {
+        let mut cx = Cx {
+            now: self.now,
+            config: &self.config,
+            cache: &mut self.cache,
+            pool: &mut self.pool,
+            epochs: &mut self.epochs,
+            out: &mut self.out,
+        };
+        event(&mut self.flow, &mut cx)
     }
 
     fn rarely(&mut self, input: &mut Input<'_>) {
@@ -225,44 +229,5 @@ impl Bench {
         let Some(answer) = Answer::of(&roce, &bytes) else { return };
         self.out.entered += 1;
         self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), &roce, answer));
-    }
-
-    fn deadline(&self) -> Time {
-        self.flow.deadline(&self.config, self.now)
-    }
-
-    /// Runs what is due.
-    fn settle(&mut self) {
-        for _ in 0..AT_ONCE {
-            if self.deadline() > self.now {
-                return;
-            }
-            self.with(|flow, cx| flow.on_timer(cx));
-        }
-        panic!("a timer stays due: {:?} at {:?}", self.deadline(), self.now);
-    }
-
-    /// in + created = out + held.
-    fn check(&self) {
-        let held = self.cache.frames() + self.pool.frames();
-        assert_eq!(self.out.entered, self.out.left + held, "the books don't balance");
-    }
-
-    /// Nothing comes any more: it falls silent, and then lets go of everything.
-    fn end(&mut self) {
-        self.settle();
-        for fired in 0.. {
-            if self.deadline() == Time::NEVER {
-                break;
-            }
-            assert!(fired < UNTIL_SILENT, "no end of timers");
-            self.now = self.now.max(self.deadline());
-            self.with(|flow, cx| flow.on_timer(cx));
-        }
-        assert_eq!(self.pool.frames(), 0, "answers are held for ever");
-        self.with(|flow, cx| flow.forget(cx));
-        let held = [&self.cache, &self.pool].map(|budget| (budget.frames(), budget.used()));
-        assert_eq!(held, [(0, 0); 2]);
-        self.check();
     }
 }

@@ -130,12 +130,11 @@ impl<F: Frame> Flow<F> {
         self.drain_answers(cx, true);
     }
 
-    /// Drops what waits: it belongs to a life that has ended.
-    pub(crate) fn drop_answers<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    /// Drops what waits, which is of no use any more.
+    pub(crate) fn drop_answers<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, why: Metric) {
         while let Some(waiting) = self.reads.next_held(true) {
             cx.pool.give(waiting.frame.bytes().len());
-            let packet = Packet::Owned(waiting.frame);
-            cx.out.discard(packet, Metric::DropOldLife);
+            cx.out.discard(Packet::Owned(waiting.frame), why);
         }
     }
 
@@ -158,15 +157,17 @@ impl<F: Frame> Flow<F> {
         }
     }
 
+    /// Whether what is missing can be asked of the peer, and recognised when it
+    /// comes.
+    fn may_fetch(&self) -> bool {
+        self.reads.is_waiting() && self.reads.is_sure() && self.peer_keeps_responses()
+    }
+
     /// When responses count as lost, or as lost again.
     pub(crate) fn responses_due(&self, config: &Config) -> Time {
         let reads = &self.reads;
-        if reads.is_holding() && !(reads.is_waiting() && reads.is_sure()) {
-            // What it waited for is not going to be recognised any more.
-            return Time::ZERO;
-        }
-        if !reads.is_waiting() || !reads.is_sure() || !self.peer_keeps_responses() {
-            return Time::NEVER;
+        if !self.may_fetch() {
+            return if reads.is_holding() { Time::ZERO } else { Time::NEVER };
         }
         let patience = self.rtt.mean().scale(5, 4).max(TAIL_MIN);
         match reads.asked {
@@ -179,8 +180,7 @@ impl<F: Frame> Flow<F> {
     }
 
     pub(crate) fn on_responses_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        let is_pointless = !self.reads.is_waiting() || !self.reads.is_sure();
-        if self.reads.is_holding() && (is_pointless || self.reads.tries >= TRIES) {
+        if self.reads.is_holding() && (!self.may_fetch() || self.reads.tries >= TRIES) {
             return self.release_answers(cx);
         }
         self.reads.tries += 1;

@@ -182,7 +182,7 @@ impl<F: Frame> Flow<F> {
         is_plain: bool,
     ) {
         if !is_plain {
-            self.drop_answers(cx);
+            self.drop_answers(cx, Metric::DropAskedAgain);
             // If it claims more than was sent, who comes next will have it.
             let end = (seq + u64::from(count)).min(self.next);
             self.reads.request_again(seq, end, cx.now);

@@ -228,6 +228,11 @@ impl<F: Frame> Flow<F> {
             return self.begin_again(cx, self.next.psn());
         }
         self.advance_acked(cx, seq, msn);
+        if self.acked == Some(seq) {
+            // A life that goes on where the one before ended is taken for it,
+            // but counts its messages from zero.
+            self.msn = msn.unwrap_or(self.msn);
+        }
         self.pass.ask_genuinely(seq, self.next);
         self.naks.genuine();
     }

@@ -14,7 +14,8 @@
 //!   is sure that it belongs to this flow,
 //! - [`Flow::on_status`] for each STATUS about the flow,
 //! - after any of these, ask [`Flow::deadline`] and call [`Flow::on_timer`]
-//!   when that time has come.
+//!   when that time has come,
+//! - [`Flow::shrink`] once it has been idle for a while.
 //!
 //! `docs/protocol.md` lists the rules with their tests.
 
@@ -24,6 +25,7 @@ mod filter;
 mod flow;
 mod knowledge;
 mod life;
+mod memory;
 mod nak;
 mod pmtu;
 mod reads;

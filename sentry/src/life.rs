@@ -129,7 +129,7 @@ impl<F: Frame> Flow<F> {
 
     /// Lets go of every handle: before the flow itself is dropped.
     pub fn forget<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        self.drop_answers(cx);
+        self.drop_answers(cx, Metric::DropOldLife);
         self.reads = Reads::new(self.next, cx.now);
         self.clear_window(cx);
     }

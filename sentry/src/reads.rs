@@ -166,9 +166,15 @@ impl<F> Reads<F> {
         (self.asked, self.tries) = (None, 0);
     }
 
+    /// One past the response that has passed in part, if one has.
+    fn unfinished(&self) -> Option<Seq> {
+        let (start, end, _) = self.ranges.front()?;
+        (*start < self.expected).then_some(*end)
+    }
+
     /// None of the response that is expected next was seen to pass.
     fn is_between(&self) -> bool {
-        self.ranges.front().is_none_or(|(start, ..)| self.expected == *start)
+        self.unfinished().is_none()
     }
 
     fn place_of(seq: Seq, answer: &Answer) -> (Seq, bool) {
@@ -208,7 +214,12 @@ impl<F> Reads<F> {
     /// Holds an answer that is [early](Order::Early); whether it shows a hole
     /// that was not seen before. An `Err` gives it back: it is already there.
     pub fn hold(&mut self, seq: Seq, answer: Answer, frame: F) -> Result<bool, F> {
-        let place = Self::place_of(seq, &answer);
+        let mut place = Self::place_of(seq, &answer);
+        if let Some(end) = self.unfinished().filter(|_| place.1 && place.0 < self.expected) {
+            // An ACK of what was acknowledged already, say. Between the packets of
+            // a READ response message even that would end the queue pair.
+            place.0 = end.prev();
+        }
         let at = self.held.partition_point(|waiting| waiting.place <= place);
         let is_known = |waiting: &Waiting<F>| waiting.place == place && !place.1;
         if at.checked_sub(1).and_then(|i| self.held.get(i)).is_some_and(is_known) {
@@ -302,5 +313,17 @@ impl<F> Reads<F> {
     /// The oldest response that is awaited.
     pub fn expected(&self) -> Seq {
         self.expected
+    }
+
+    /// Gives back the memory that is not in use.
+    pub fn shrink(&mut self) {
+        self.ranges.shrink_to_fit();
+        self.held.shrink_to_fit();
+    }
+
+    /// Memory that the lists take, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let ranges = self.ranges.capacity() * size_of::<(Seq, Seq, Time)>();
+        ranges + self.held.capacity() * size_of::<Waiting<F>>()
     }
 }

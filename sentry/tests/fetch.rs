@@ -9,28 +9,7 @@ use support::*;
 
 /// 1.25 round trips.
 const PATIENCE: Span = Span::from_millis(10);
-/// A round trip with its margin, and the tail timeout of an eighth of one.
-const TAIL: Span = Span::from_millis(10);
 const NANO: Span = Span::from_nanos(1);
-
-/// A READ of four packets, 1..5, and one of two, 7..9, with WRITEs between and
-/// behind; 0 is acknowledged.
-fn reading() -> Bench {
-    let mut bench = Bench::protected(Cached, 1, Some(1));
-    bench.frame(read(1, 4 * 256));
-    bench.data([5, 6]);
-    bench.frame(read(7, 2 * 256));
-    bench.data([9]);
-    bench.clear();
-    bench
-}
-
-/// These responses come.
-fn come(bench: &mut Bench, responses: impl IntoIterator<Item = i32>) {
-    for n in responses {
-        bench.answer(part(if n < 5 { 1..5 } else { 7..9 }, n));
-    }
-}
 
 #[test]
 fn a_fetch_lists_exactly_the_responses_that_are_missing() {

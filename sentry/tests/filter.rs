@@ -258,3 +258,15 @@ fn a_repeat_dropped_as_under_way_is_kept_and_resent_if_its_first_copy_was_lost()
     assert_eq!(bench.cache.frames(), 0);
     bench.check_books();
 }
+
+/// The Depot has it: what the destination lost of it, it will ask for.
+#[test]
+fn a_repeat_of_what_was_delivered_is_not_kept() {
+    let mut bench = Bench::protected(Cached, 4, Some(1));
+    bench.status(4, 4, &[]);
+    bench.clear();
+    bench.data([1]);
+    assert_eq!(bench.forwarded().len(), 1);
+    assert_eq!(bench.cache.frames(), 0);
+    bench.check_books();
+}

@@ -62,6 +62,19 @@ fn a_pause_and_the_next_psn_are_the_same_life_which_is_announced_again() {
     assert!(bench.flow.is_protected());
 }
 
+/// It may be another life after all, whose messages are counted from zero.
+#[test]
+fn the_destination_that_asks_after_a_pause_tells_its_count_anew() {
+    let mut bench = Bench::protected(Lr2, 10, Some(10));
+    bench.wait(FORGET);
+    bench.data(10..13);
+    bench.nak(10);
+    bench.data(10..14);
+    bench.status(13, 14, &[(13, 14)]);
+    assert_eq!(bench.flow.epoch(), 1);
+    assert_eq!(bench.take().last(), Some(&Did::Nak { psn: 10, msn: 0 }));
+}
+
 #[test]
 fn a_damaged_packet_after_a_pause_begins_nothing() {
     let mut bench = ten();
@@ -241,4 +254,30 @@ fn fruitless_passes_count_once_per_round_trip() {
     }
     bench.now = start + Span::from_millis(90);
     assert_eq!(others(&mut bench), 9, "the third");
+}
+
+/// Of several ACKs in quick succession, too, the last one has arrived some time.
+#[test]
+fn the_newest_ack_counts_as_long_ago_in_its_turn() {
+    let mut bench = ten();
+    bench.wait(MILLI);
+    bench.ack(5, 6);
+    bench.wait(GRACE - NANO);
+    bench.data([5]);
+    assert_eq!(bench.flow.epoch(), 1);
+    bench.wait(NANO);
+    bench.data([5]);
+    assert_eq!(bench.flow.epoch(), 2);
+}
+
+#[test]
+fn an_ack_that_takes_back_what_was_acknowledged_long_ago_is_of_another_life() {
+    let mut bench = acknowledged();
+    bench.wait(GRACE - NANO);
+    bench.ack(2, 1);
+    assert_eq!(bench.flow.epoch(), 1, "it may have been overtaken");
+    bench.wait(GRACE);
+    bench.ack(2, 1);
+    assert_eq!((bench.flow.epoch(), bench.answered()), (2, vec![2, 2]));
+    bench.check_books();
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use common::control::Reason;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use sentry::Recovery::{Auto, Cached, Lr2};
@@ -188,4 +189,32 @@ fn nothing_acknowledgeable_is_left_to_ask_for() {
     bench.status(5, 10, &[(5, 6)]);
     assert!(bench.naks().is_empty(), "the destination has it, whatever the Depot believes");
     assert_eq!(bench.deadline(), Time::NEVER);
+}
+
+/// The destination may make the source rewind meanwhile. If it doesn't, the
+/// Depot must not wait for ever.
+#[test]
+fn after_three_round_trips_without_anybody_to_ask_the_depot_goes_on_without() {
+    let mut bench = Bench::protected(Lr2, 10, None);
+    let complain = |bench: &mut Bench| {
+        bench.clear();
+        bench.status(5, 10, &[(5, 6)]);
+        bench.syncs()
+    };
+    assert_eq!(complain(&mut bench), []);
+    bench.wait(RTT * 3 - Span::from_nanos(1));
+    assert_eq!(complain(&mut bench), []);
+    bench.wait(Span::from_nanos(1));
+    assert_eq!(complain(&mut bench), [Reason::Lost]);
+    assert_eq!(bench.count(Metric::NakNoAcked), 3);
+}
+
+#[test]
+fn a_nak_that_waits_for_an_ack_is_not_made_while_a_rewind_is_awaited() {
+    let mut bench = missing_one(3);
+    bench.run_timers(bench.now + PATIENCE * 4);
+    assert_eq!((bench.naks().len(), bench.count(Metric::NakCapped) > 0), (2, true));
+    bench.nak(3);
+    bench.ack(3, 4);
+    assert!(bench.naks().is_empty(), "the destination itself has just asked");
 }

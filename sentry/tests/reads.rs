@@ -11,28 +11,6 @@ use common::wire::Opcode;
 use sentry::Recovery::Cached;
 use support::*;
 
-/// A round trip with its margin, and the tail timeout of an eighth of one.
-const TAIL: Span = Span::from_millis(10);
-
-/// A READ of four packets, 1..5, and one of two, 7..9, with WRITEs between and
-/// behind; 0 is acknowledged.
-fn reading() -> Bench {
-    let mut bench = Bench::protected(Cached, 1, Some(1));
-    bench.frame(read(1, 4 * 256));
-    bench.data([5, 6]);
-    bench.frame(read(7, 2 * 256));
-    bench.data([9]);
-    bench.clear();
-    bench
-}
-
-/// These responses come.
-fn come(bench: &mut Bench, responses: impl IntoIterator<Item = i32>) {
-    for n in responses {
-        bench.answer(part(if n < 5 { 1..5 } else { 7..9 }, n));
-    }
-}
-
 #[test]
 fn in_order_all_pass_at_once() {
     let mut bench = reading();
@@ -117,6 +95,7 @@ fn a_read_that_the_source_asks_for_again_goes_on_and_lets_go_of_what_waits() {
     assert_eq!(bench.answered(), [], "it will come again, with what it asks for");
     assert_eq!(bench.forwarded(), [(2, High)], "though it is under way");
     assert_eq!((bench.flow.epoch(), bench.count(Metric::PassTimeout)), (1, 1));
+    assert_eq!(bench.count(Metric::DropAskedAgain), 1);
     bench.run_timers(bench.now + TAIL * 4);
     assert!(bench.fetched().is_empty(), "until it was seen where the responses go on");
     // Both the old answers and the new ones come.
@@ -182,6 +161,17 @@ fn a_duplicate_of_what_waits_is_dropped_and_one_of_what_passed_passes() {
     come(&mut bench, [2, 3]);
     assert_eq!(bench.answered(), [2, 3, 4, 3]);
     assert_eq!(bench.pool.frames(), 0);
+    bench.check_books();
+}
+
+#[test]
+fn what_waits_goes_on_once_the_peer_keeps_no_responses_any_more() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.status_with(10, 10, &[], |status| status.keeps_responses = false);
+    assert!(bench.deadline() <= bench.now);
+    bench.timer();
+    assert_eq!((bench.answered(), bench.fetched().len()), (vec![1, 3], 1));
     bench.check_books();
 }
 
@@ -278,4 +268,98 @@ fn the_oldest_read_that_is_asked_for_again_is_what_is_expected() {
     come(&mut bench, [1, 3]);
     assert_eq!(bench.fetched(), [[(2, 3)]]);
     assert_eq!(bench.answered(), [1]);
+}
+
+/// Not even where nothing waits for it.
+#[test]
+fn an_ack_that_passes_beyond_a_hole_proves_nothing_of_what_lies_behind() {
+    let mut bench = reading();
+    bench.status_with(5, 10, &[], |status| status.keeps_responses = false);
+    come(&mut bench, [1]);
+    bench.ack(9, 9);
+    assert_eq!(bench.answered(), [1, 9]);
+    bench.run_timers(bench.now + RTT);
+    let acked = bench.out.syncs.last().and_then(|(_, sync)| sync.acked);
+    assert_eq!(acked, Some(psn(2)));
+}
+
+/// A response that the source may take for one in the middle of a message, or
+/// not: nobody can tell.
+#[test]
+fn after_a_response_that_was_not_expected_no_nak_is_made() {
+    let mut bench = reading();
+    bench.status_with(5, 10, &[], |status| status.keeps_responses = false);
+    come(&mut bench, [1, 2, 3, 4, 8]);
+    assert_eq!(bench.answered(), [1, 2, 3, 4, 8]);
+    bench.data([12]);
+    assert!(bench.naks().is_empty());
+    assert_eq!(bench.count(Metric::NakMidMessage), 1);
+}
+
+/// The destination has answered a READ, and the responses are still on their
+/// way.
+#[test]
+fn an_ack_of_a_status_does_not_overtake_responses() {
+    let mut bench = reading();
+    come(&mut bench, 1..5);
+    bench.clear();
+    let ack = LastAck { psn: psn(8), syndrome: 0x1f, msn: 4 };
+    bench.status_with(10, 10, &[], |status| status.ack = Some(ack));
+    assert_eq!(bench.out.stream, [], "it would tell the source that 7 and 8 are lost");
+    come(&mut bench, [7, 8]);
+    assert_eq!(bench.answered(), [7, 8]);
+}
+
+/// An ACK of before the hole, even, as it answers a duplicate: it would end the
+/// queue pair between two packets of a message.
+#[test]
+fn whatever_is_held_holds_all_that_comes_later() {
+    let mut bench = reading();
+    come(&mut bench, [1, 2, 4]);
+    bench.ack(0, 1);
+    assert_eq!(bench.answered(), [1, 2]);
+    come(&mut bench, [3]);
+    assert_eq!(bench.answered(), [3, 4, 0]);
+    // Between two messages it may go.
+    come(&mut bench, [8]);
+    bench.ack(6, 1);
+    come(&mut bench, [7]);
+    assert_eq!(bench.answered(), [7, 6, 8]);
+    assert_eq!(bench.pool.frames(), 0);
+    bench.check_books();
+}
+
+/// The source rewinds to what it lacks: the responses before it has, though
+/// nobody here saw them all.
+#[test]
+fn a_rewind_tells_which_responses_have_arrived() {
+    let mut bench = reading();
+    bench.status_with(5, 10, &[], |status| status.keeps_responses = false);
+    come(&mut bench, [1, 3]);
+    bench.data([5]);
+    bench.ack(6, 3);
+    bench.run_timers(bench.now + RTT);
+    let acked = bench.out.syncs.last().and_then(|(_, sync)| sync.acked);
+    assert_eq!(acked, Some(psn(7)));
+}
+
+/// To a READ that was never seen, perhaps, as others may come.
+#[test]
+fn after_responses_that_nobody_asked_for_nothing_is_held() {
+    let mut bench = Bench::protected(Cached, 6, Some(1));
+    bench.answer(response(Opcode::READ_RESPONSE_MIDDLE, 5));
+    bench.frame(read(6, 2 * 256));
+    bench.answer(part(6..8, 7));
+    assert_eq!((bench.answered(), bench.pool.frames()), (vec![5, 7], 0));
+}
+
+#[test]
+fn what_waits_goes_on_once_answers_cannot_be_told_any_more() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.out.requester = None;
+    bench.data([10]);
+    assert_eq!((bench.answered(), bench.pool.frames()), (vec![1, 3], 0));
+    bench.run_timers(bench.now + TAIL * 4);
+    assert_eq!(bench.fetched().len(), 1, "nothing is awaited");
 }

@@ -1,10 +1,11 @@
 //! What a flow takes while nothing is in flight: a box has tens of thousands.
 
-use std::collections::VecDeque;
+mod support;
 
 use common::heap::HeapFrame;
-use common::window::Window;
 use sentry::Flow;
+use sentry::Recovery::{Cached, Lr2};
+use support::*;
 
 /// In bytes. A number that grows is worth a thought: times 65,536 it is what
 /// idle flows cost.
@@ -17,13 +18,43 @@ fn an_idle_flow_is_small() {
     assert_eq!(flow, FLOW);
 }
 
-/// They are all that lies outside of it, and take nothing until something is
-/// in flight. (`common` has the test that a window gives its memory back.)
 #[test]
-fn nothing_in_flight_takes_no_memory() {
-    let window = Window::<u64>::new(common::psn::Seq::default());
-    let (queue, list) = (VecDeque::<u64>::new(), Vec::<u64>::new());
-    let header = size_of_val(&window);
-    println!("an empty window takes {header} bytes and no heap");
-    assert_eq!((header, queue.capacity(), list.capacity()), (40, 0, 0));
+fn a_flow_begins_with_no_memory_besides_itself() {
+    assert_eq!(Bench::new(Cached).flow.heap_bytes(), 0);
+}
+
+/// Packets, READs, and ACKs that wait for what is missing of their responses.
+#[test]
+fn an_idle_flow_gives_back_what_a_burst_took() {
+    const READS: i32 = 200;
+    let mut bench = Bench::protected(Cached, 1, Some(1));
+    bench.data(1..1_000);
+    bench.ack(999, 1);
+    for n in 1_000..1_000 + READS {
+        bench.frame(read(n, 256));
+    }
+    for n in 1_001..1_000 + READS {
+        bench.answer(part(n..n + 1, n));
+    }
+    let busy = bench.flow.heap_bytes();
+    bench.flow.shrink();
+    assert!(bench.flow.heap_bytes() > READS as usize * 32, "all this is still in use");
+    bench.answer(part(1_000..1_001, 1_000));
+    assert!(bench.flow.heap_bytes() > busy / 4, "nothing is given back packet by packet");
+    bench.flow.shrink();
+    assert_eq!((bench.flow.heap_bytes(), bench.pool.frames()), (0, 0));
+}
+
+/// Repeats that are kept in a mode without a cache.
+#[test]
+fn an_idle_flow_gives_back_what_a_rewind_took() {
+    let mut bench = Bench::protected(Lr2, 100, Some(0));
+    bench.nak(0);
+    bench.data(0..100);
+    assert_eq!(bench.cache.frames(), 100);
+    bench.ack(99, 100);
+    bench.status(100, 100, &[]);
+    assert!(bench.flow.heap_bytes() > 0);
+    bench.flow.shrink();
+    assert_eq!((bench.flow.heap_bytes(), bench.cache.frames()), (0, 0));
 }

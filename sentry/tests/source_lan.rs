@@ -200,3 +200,38 @@ fn if_the_hole_fills_before_that_no_nak_is_needed() {
     (11..14).for_each(|n| bench.answer(part(10..14, n)));
     assert!(bench.naks().is_empty());
 }
+
+/// Only after an ACK does the source heed another NAK.
+#[test]
+fn a_repeat_before_a_hole_passes_if_it_is_the_first_copy_to_ask_for_an_ack() {
+    let mut bench = ten();
+    bench.data([10, 11, 13]); // from now on packets are made to ask for ACKs
+    bench.clear();
+    bench.data([10, 11]);
+    assert_eq!(bench.forwarded(), [(11, High)], "both are under way");
+    bench.data([10, 11]);
+    assert_eq!(bench.forwarded(), [], "it asked once");
+}
+
+#[test]
+fn what_the_destination_has_asked_for_already_is_not_asked_for_again() {
+    let mut bench = ten();
+    bench.nak(5);
+    bench.data([11]);
+    assert!(bench.naks().is_empty());
+}
+
+/// A rewind that has begun will come by the hole.
+#[test]
+fn a_hole_that_the_running_pass_will_fill_is_not_asked_for() {
+    let mut bench = ten();
+    bench.data([11]);
+    bench.data(3..12);
+    bench.ack(11, 12);
+    bench.data([13, 15]);
+    bench.wait(RTT / 2);
+    bench.data([12]); // by itself; 14 will follow
+    bench.clear();
+    bench.run_timers(bench.now + RTT);
+    assert!(bench.naks().is_empty());
+}

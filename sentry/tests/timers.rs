@@ -182,6 +182,21 @@ fn tails_end_if_the_depot_has_everything_and_the_destination_stays_silent() {
 }
 
 #[test]
+fn tails_do_not_end_while_the_depot_lacks_something() {
+    let mut bench = Bench::protected(Lr2, 4, Some(1));
+    let (mut tails, since) = (0, bench.now);
+    while tails < 50 {
+        assert_ne!(bench.deadline(), Time::NEVER, "after {tails}");
+        bench.now = bench.now.max(bench.deadline());
+        bench.clear();
+        bench.timer();
+        tails += bench.syncs().iter().filter(|reason| **reason == Reason::Tail).count();
+        bench.status(3, 3, &[]);
+    }
+    assert!(bench.now > since + RTT * 80 && bench.now < since + RTT * 100, "with back-off");
+}
+
+#[test]
 fn a_keepalive_goes_out_every_half_round_trip_while_data_flows() {
     let mut bench = Bench::protected(Lr2, 1, Some(1));
     bench.data([1]);

@@ -21,6 +21,7 @@ mod answers;
 mod cm;
 mod connections;
 mod control;
+mod housekeeping;
 mod operator;
 mod output;
 mod pairing;

@@ -8,6 +8,7 @@ use common::time::Time;
 use common::wire::{NotRoce, Roce, Transport, icrc_ok, parse};
 
 use crate::connections::Connections;
+use crate::housekeeping::Sweep;
 use crate::operator::Named;
 use crate::output::{Voice, transmit};
 use crate::peers::Peers;
@@ -18,8 +19,6 @@ use crate::{Command, Config, Recovery};
 /// Most PSNs of one flow that may be in flight: 400 Gbit/s × 40 ms of 4 KiB
 /// packets, or 100 Gbit/s × 40 ms of 1 KiB.
 pub(crate) const WINDOW_MAX: u64 = 1 << 19;
-/// Entries that one call of `housekeeping` looks at.
-const SWEEP: usize = 1024;
 
 /// One end of the link, for one pair of ports and one worker.
 pub struct Switch<F: Frame> {
@@ -36,7 +35,7 @@ pub struct Switch<F: Frame> {
     /// When the first frame came.
     pub(crate) started: Option<Time>,
     pub(crate) draining: bool,
-    sweep: Sweep,
+    pub(crate) sweep: Sweep,
 }
 
 /// Where frames come from and go to, for the time of one call.
@@ -51,14 +50,6 @@ pub(crate) struct Pools {
     pub cache: Budget,
     pub reorder: Budget,
     pub backup: Budget,
-}
-
-/// A round over the table.
-#[derive(Default)]
-struct Sweep {
-    next: Id,
-    protected: u64,
-    synced: u64,
 }
 
 impl<F: Frame> Switch<F> {
@@ -171,49 +162,6 @@ impl<F: Frame> Switch<F> {
                 self.sentry.recovery = sentry_recovery(recovery);
                 self.depot.keeps_responses = keeps_responses(recovery);
             }
-        }
-    }
-
-    /// Forgets flows that have been idle for long, a few at a time, and
-    /// refreshes the gauges. To be called every few milliseconds.
-    pub fn housekeeping<P, S>(&mut self, now: Time, pool: &mut P, sink: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        let mut io = Io { pool, sink, now };
-        let end = self.table.capacity();
-        for _ in 0..SWEEP.min(end) {
-            if self.sweep.next >= end {
-                let Sweep { protected, synced, .. } = core::mem::take(&mut self.sweep);
-                self.voice.counters.set(Metric::FlowsProtected, protected);
-                self.voice.counters.set(Metric::FlowsSynced, synced);
-                break;
-            }
-            let id = self.sweep.next;
-            self.sweep.next += 1;
-            let Some(entry) = self.table.get(id) else { continue };
-            if now.since(entry.seen) >= self.config.flow_idle {
-                self.remove(id, &mut io);
-                self.voice.counters.inc(Metric::FlowAged);
-                continue;
-            }
-            match &entry.pipeline {
-                Pipeline::Sentry(s) => self.sweep.protected += u64::from(s.state.is_protected()),
-                Pipeline::Depot(s) => self.sweep.synced += u64::from(s.state.is_synced()),
-                Pipeline::None => {}
-            }
-        }
-        let counters = &mut self.voice.counters;
-        counters.set(Metric::FlowsAll, self.table.len() as u64);
-        let Pools { cache, reorder, backup } = &self.pools;
-        for (frames, bytes, pool) in [
-            (Metric::HeldReorder, Metric::HeldReorderBytes, reorder),
-            (Metric::HeldBackup, Metric::HeldBackupBytes, backup),
-            (Metric::HeldCache, Metric::HeldCacheBytes, cache),
-        ] {
-            counters.set(frames, pool.frames());
-            counters.set(bytes, pool.used());
         }
     }
 

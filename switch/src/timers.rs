@@ -36,3 +36,22 @@ impl Timers {
         self.queue.pop().map(|Reverse(timer)| timer)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timers_come_in_their_order_and_none_too_early() {
+        let at = Time::from_nanos;
+        let mut timers = Timers::default();
+        assert_eq!((timers.next(), timers.pop(at(1))), (Time::NEVER, None));
+        for (due, id) in [(30, 1), (10, 2), (20, 3)] {
+            timers.push(at(due), id, 0);
+        }
+        assert_eq!(timers.pop(at(9)), None);
+        assert_eq!(timers.pop(at(25)), Some((at(10), 2, 0)));
+        assert_eq!(timers.pop(at(25)), Some((at(20), 3, 0)));
+        assert_eq!((timers.pop(at(25)), timers.next()), (None, at(30)));
+    }
+}

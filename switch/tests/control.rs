@@ -207,6 +207,26 @@ fn the_gauges_tell_what_there_is() {
     assert_eq!(bench.count(Metric::HeldCacheBytes), 4 * 314);
 }
 
+/// What grows with the packets in flight is given back when none come any more,
+/// not before: a burst may follow.
+#[test]
+fn an_idle_flow_gives_back_the_memory_of_a_burst() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    let epoch = bench.protect(0x22, 0..50);
+    bench.status(0x22, epoch, report(50, 50, &[]));
+    let sweep = |bench: &mut Bench| {
+        (0..2).for_each(|_| bench.housekeeping());
+        bench.count(Metric::FlowStateBytes)
+    };
+    let busy = sweep(&mut bench);
+    bench.wait(Span::from_millis(999));
+    bench.timers();
+    assert!(busy > 0 && sweep(&mut bench) > 0);
+    bench.wait(Span::from_millis(1));
+    sweep(&mut bench);
+    assert_eq!(sweep(&mut bench), 0);
+}
+
 #[test]
 fn nothing_is_due_for_idle_flows() {
     let mut bench = Bench::new(Recovery::Lr2);
@@ -253,4 +273,45 @@ fn a_restarted_peer_is_heard() {
     let status: Status = report(0, 4, &[(1, 2)]);
     let sent = bench.wan(message(&inbound(), 0x22, &header, &Message::Status(status)));
     assert_eq!(psns(&sent, Wan), [1]);
+}
+
+/// New data makes what is due far off due soon.
+#[test]
+fn a_deadline_that_moves_forward_is_kept() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.protect(0x22, 0..4);
+    while bench.switch.next_deadline() <= bench.now + RTT {
+        bench.now = bench.now.max(bench.switch.next_deadline());
+        bench.timers();
+    }
+    bench.lan(request(&outbound(), 0x22, 4));
+    assert!(bench.switch.next_deadline() < bench.now + RTT / 4, "the tail of what came");
+}
+
+#[test]
+fn nothing_is_done_before_it_is_due() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.lan(request(&outbound(), 0x22, 0));
+    let due = bench.switch.next_deadline();
+    bench.now = due - Span::from_nanos(1);
+    assert!(bench.timers().is_empty());
+    assert_eq!(bench.switch.next_deadline(), due);
+    bench.now = due;
+    assert_eq!(bench.timers().len(), 1);
+}
+
+/// A path changes: another router, another entropy.
+#[test]
+fn the_headers_of_messages_are_renewed() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.protect(0x22, 0..4);
+    let port = |bench: &mut Bench, psn| {
+        bench.lan(request(&with_port(&outbound(), PORT + 1), 0x22, psn));
+        bench.wait(RTT / 4);
+        let sent = bench.timers();
+        sent.iter().find(|s| s.sync().is_some()).expect("SYNC(tail)").roce().src_port
+    };
+    assert_eq!(port(&mut bench, 4), PORT);
+    bench.wait(Span::from_millis(100));
+    assert_eq!(port(&mut bench, 5), PORT + 1);
 }

@@ -3,9 +3,10 @@
 
 mod support;
 
-use common::control::{Reason, Status, Sync};
+use common::control::{LastAck, Reason, Status, Sync};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
+use common::psn::Psn;
 use common::time::Span;
 use common::wire::{Aeth, Opcode};
 use support::*;
@@ -204,11 +205,7 @@ fn the_peers_knowledge_of_the_requester_is_adopted() {
     bench.lan(request(&outbound(), 0x99, 0));
     bench.wait(Span::from_millis(1_000));
     let epoch = bench.protect(0x22, 0..20);
-    let ack = common::control::LastAck {
-        psn: common::psn::Psn::new(4),
-        syndrome: Aeth::ACK_UNLIMITED,
-        msn: 2,
-    };
+    let ack = LastAck { psn: Psn::new(4), syndrome: Aeth::ACK_UNLIMITED, msn: 2 };
     let lost = Status { ack: Some(ack), src_qpn: Some(0x11), ..report(7, 20, &[(7, 8)]) };
     let sent = bench.status(0x22, epoch, lost);
     // The ACK that the source may not have got, then the NAK.
@@ -297,4 +294,178 @@ fn a_nak_that_the_depot_repairs_is_absorbed() {
     let sent = bench.lan(nak(&outbound(), 0x44, 3));
     assert_eq!((psns(&sent, Lan), acks(&sent)), (vec![3], vec![(2, true)]));
     assert_eq!(bench.count(Metric::DropNakAbsorbed), 1, "the newest one is kept");
+}
+
+/// They may as well be for another flow, whose packets passed before this box
+/// was started.
+#[test]
+fn answers_to_what_was_never_seen_confirm_nothing() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    for psn in 10..20 {
+        bench.lan(request(&outbound(), 0x22, psn));
+    }
+    for psn in [3, 5, 7, 9] {
+        bench.wan(ack(&inbound(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+#[test]
+fn a_packet_that_was_overtaken_was_seen() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    for psn in [12, 10, 11] {
+        bench.lan(request(&outbound(), 0x22, psn));
+    }
+    bench.wan(ack(&inbound(), 0x11, 10));
+    bench.wait(SPREAD);
+    bench.wan(ack(&inbound(), 0x11, 11));
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+}
+
+/// What was confirmed of one flow says nothing of the next.
+#[test]
+fn another_candidate_has_to_be_confirmed_anew() {
+    let mut bench = one_flow();
+    for psn in [1, 3] {
+        bench.wan(ack(&other_port(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    bench.wan(ack(&other_port(), 0x11, 30)); // 0x22 has not sent it
+    for psn in 0..40 {
+        bench.lan(request(&outbound(), 0x23, psn));
+    }
+    for psn in [31, 33] {
+        bench.wan(ack(&other_port(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+    bench.wan(ack(&other_port(), 0x11, 35));
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+}
+
+#[test]
+fn a_flow_that_was_ruled_out_is_considered_again_in_its_next_life() {
+    const FAR: u32 = 1 << 22;
+    let mut bench = one_flow();
+    bench.wan(ack(&inbound(), 0x11, 30)); // not sent yet: not this flow's
+    for psn in 20..40 {
+        bench.lan(request(&outbound(), 0x22, psn));
+    }
+    bench.wan(ack(&inbound(), 0x11, 31));
+    bench.wait(SPREAD);
+    bench.wan(ack(&inbound(), 0x11, 33));
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+    for psn in FAR..FAR + 20 {
+        bench.lan(request(&outbound(), 0x22, psn));
+    }
+    bench.wan(ack(&inbound(), 0x11, FAR + 1));
+    bench.wait(SPREAD);
+    bench.wan(ack(&inbound(), 0x11, FAR + 3));
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+}
+
+/// The queue pair may have been given to somebody else during the pause, and
+/// answers to its former owner are still on their way.
+#[test]
+fn answers_of_an_old_life_confirm_nothing_in_the_next() {
+    let mut bench = one_flow();
+    bench.wait(Span::from_millis(1_000));
+    for psn in 50..60 {
+        bench.lan(request(&outbound(), 0x22, psn));
+    }
+    assert_eq!(bench.count(Metric::FlowNewEpoch), 1);
+    for psn in [1, 3, 5, 7] {
+        bench.wan(ack(&inbound(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+#[test]
+fn a_damaged_packet_does_not_dissolve_a_pair() {
+    const FAR: u32 = 1 << 22;
+    let mut bench = Bench::new(Recovery::Lr2);
+    let epoch = bench.protect(0x22, 0..20);
+    bench.status(0x22, epoch, Status { src_qpn: Some(0x11), ..report(0, 0, &[]) });
+    bench.assert_passes(Lan, &damaged(request(&outbound(), 0x22, FAR)));
+    bench.wait(Span::from_millis(20));
+    let sent = bench.timers();
+    let (header, sync) = sent.iter().find_map(Sent::sync).expect("SYNC(tail)");
+    assert_eq!((header.epoch, sync.src_qpn), (epoch, Some(0x11)));
+}
+
+/// A NAK of one of two flows: neither may filter what it makes a source repeat.
+#[test]
+fn what_a_nak_of_an_unknown_flow_may_ask_for_passes() {
+    let mut bench = Bench::new(Recovery::Cached);
+    let epoch = bench.protect(0x22, 0..20);
+    for psn in 0..20 {
+        bench.lan(request(&outbound(), 0x23, psn));
+    }
+    bench.status(0x22, epoch, report(0, 20, &[]));
+    let repeat = |bench: &mut Bench, psn| bench.lan(request(&outbound(), 0x22, psn));
+    assert_eq!(psns(&repeat(&mut bench, 5), Wan), [], "it is still under way");
+    bench.assert_passes(Wan, &nak(&inbound(), 0x11, 5));
+    assert_eq!(psns(&repeat(&mut bench, 4), Wan), [], "nor does anybody ask for it");
+    for psn in 5..8 {
+        assert_eq!(psns(&repeat(&mut bench, psn), Wan), [psn]);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+/// Where the destination is on the LAN, ten milliseconds are enough.
+#[test]
+fn answers_of_a_near_destination_need_not_outlast_the_long_haul_link() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    for psn in 0..20 {
+        bench.wan(request(&inbound(), 0x22, psn));
+    }
+    bench.lan(ack(&outbound(), 0x11, 1));
+    bench.wait(Span::from_millis(10));
+    bench.lan(ack(&outbound(), 0x11, 3));
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+}
+
+#[test]
+fn answers_of_an_old_life_confirm_nothing_at_the_depot_either() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.sync(0x22, 1, open(0));
+    for psn in 0..20 {
+        bench.wan(request(&inbound(), 0x22, psn));
+    }
+    bench.sync(0x22, 2, open(50));
+    for psn in [1, 3, 5, 7] {
+        bench.lan(ack(&outbound(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+/// So far back nothing of the flow can be acknowledged.
+#[test]
+fn an_answer_from_far_before_a_flow_rules_it_out() {
+    const WINDOW_MAX: u32 = 1 << 19;
+    let mut bench = one_flow();
+    bench.wan(ack(&inbound(), 0x11, (1 << 24) - WINDOW_MAX - 1));
+    for psn in [5, 7, 9] {
+        bench.wan(ack(&inbound(), 0x11, psn));
+        bench.wait(SPREAD);
+    }
+    assert_eq!(bench.count(Metric::FlowPaired), 0);
+}
+
+/// A box that was just started may have missed the beginning of a READ
+/// response: it inserts nothing until it knows.
+#[test]
+fn nothing_is_inserted_into_a_stream_of_which_the_past_is_unknown() {
+    for (age, made) in [(999, vec![]), (1_000, vec![(0x11, 1)])] {
+        let mut bench = Bench::new(Recovery::Lr2);
+        bench.lan(request(&outbound(), 0x55, 0));
+        bench.wait(Span::from_millis(age));
+        let epoch = bench.protect(0x22, 0..4);
+        let ack = LastAck { psn: Psn::new(1), syndrome: Aeth::ACK_UNLIMITED, msn: 2 };
+        let status = Status { ack: Some(ack), src_qpn: Some(0x11), ..report(2, 4, &[]) };
+        assert_eq!(naks(&bench.status(0x22, epoch, status)), made, "after {age} ms");
+    }
 }

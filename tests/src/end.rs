@@ -2,6 +2,8 @@
 
 use common::heap::HeapFrame;
 use common::psn::Psn;
+use common::time::Time;
+use common::wire::{Answer, Verdict, parse};
 use rnic::{Nic, NicConfig, QpConfig, QpId, lab_ip};
 use switch::Switch;
 
@@ -22,6 +24,15 @@ pub(crate) struct End {
     pub received: Vec<u64>,
     pub completed: u64,
     pub failed: u64,
+    /// QPN here and at the other end.
+    qpns: Vec<(u32, u32)>,
+    /// One past the newest request sent, per QP.
+    next: Vec<Psn>,
+    /// First PSN of a QP's present life, if the life before would have gone on
+    /// with the very same.
+    seamless: Vec<Option<Psn>>,
+    /// ACKs and NAKs that came with a wrong MSN.
+    pub wrong_msn: u64,
 }
 
 impl End {
@@ -30,13 +41,19 @@ impl End {
         let mut config = NicConfig::new(mac(me), lab_ip(me as u8 + 1));
         config.rate = Some(scenario.rate);
         let mut nic = Nic::new(config);
-        let qps = (0..scenario.qps)
+        let qpns: Vec<(u32, u32)> = (0..scenario.qps)
             .map(|q| {
                 // Both ends may have the same QPN.
                 let (mine, theirs) = (0x11 + q, 0x11 + q * 3);
-                let (mine, theirs) = if me == 0 { (mine, theirs) } else { (theirs, mine) };
-                let (first, second) = psns[q as usize];
-                let (send, recv) = if me == 0 { (first, second) } else { (second, first) };
+                if me == 0 { (mine, theirs) } else { (theirs, mine) }
+            })
+            .collect();
+        let psns = psns.iter().map(|psns| if me == 0 { *psns } else { (psns.1, psns.0) });
+        let next = psns.clone().map(|(send, _)| send).collect();
+        let qps = qpns
+            .iter()
+            .zip(psns)
+            .map(|(&(mine, theirs), (send, recv))| {
                 let peer = 1 - me;
                 let base = QpConfig::new(mine, theirs, mac(peer), lab_ip(peer as u8 + 1));
                 nic.add_qp(QpConfig {
@@ -79,6 +96,53 @@ impl End {
             received: vec![0; scenario.qps as usize],
             completed: 0,
             failed: 0,
+            qpns,
+            next,
+            seamless: vec![None; scenario.qps as usize],
+            wrong_msn: 0,
         }
+    }
+
+    /// The NIC sends a frame.
+    pub fn sends(&mut self, bytes: &[u8]) {
+        let Ok(roce) = parse(bytes) else { return };
+        let q = self.qpns.iter().position(|(_, theirs)| *theirs == roce.dest_qpn);
+        if let Some(next) = q.and_then(|q| self.next.get_mut(q))
+            && roce.kind().is_request()
+            && roce.psn.distance(*next) >= 0
+        {
+            *next = roce.psn.offset(1);
+        }
+    }
+
+    /// Queue pair `q` is used again, from these PSNs on.
+    pub fn begin_life(&mut self, q: usize, send: Psn, recv: Psn, now: Time) {
+        self.seamless[q] = (self.next[q] == send).then_some(send);
+        self.next[q] = send;
+        self.received[q] = 0;
+        self.nic.reset_qp(self.qps[q], send, recv, now);
+    }
+
+    /// A frame reaches the NIC. Returns what is odd about it.
+    pub fn receives(&mut self, bytes: &[u8], now: Time) -> Option<&'static str> {
+        let before = self.nic.totals().requester;
+        self.nic.receive(bytes, now);
+        let after = self.nic.totals().requester;
+        if after.wrong_msn > before.wrong_msn && !self.is_of_seamless_life(bytes) {
+            self.wrong_msn += 1;
+            return Some("an ACK or NAK with a wrong MSN");
+        }
+        (after.beyond_sent > before.beyond_sent).then_some("an ACK of what was never sent")
+    }
+
+    /// Whether it is a NAK for the first packet of a life that can't be told
+    /// from the one before: a gateway that makes it still counts that one's
+    /// messages. RNICs don't look at the count, and a NAK for the first packet
+    /// acknowledges nothing.
+    fn is_of_seamless_life(&self, bytes: &[u8]) -> bool {
+        let Ok(roce) = parse(bytes) else { return false };
+        let is_nak = Answer::of(&roce, bytes).is_some_and(|a| a.verdict == Verdict::Missing);
+        let q = self.qpns.iter().position(|(mine, _)| *mine == roce.dest_qpn);
+        is_nak && q.is_some_and(|q| self.seamless[q] == Some(roce.psn))
     }
 }

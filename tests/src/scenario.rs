@@ -126,6 +126,13 @@ impl Scenario {
         }
     }
 
+    /// Longest time that a frame travels from NIC to NIC, if no switch holds it.
+    pub(crate) fn flight(&self) -> Span {
+        let segments = [self.lan0, self.wan, self.lan1];
+        let late = segments.iter().flatten().map(|segment| segment.reorder_by).max();
+        self.wan_delay + (self.lan_delay + late.unwrap_or_default()) * 2
+    }
+
     /// The switch of end `me` in its life `boot`, if there is one.
     pub(crate) fn switch(&self, me: usize, boot: u64) -> Option<Switch<HeapFrame>> {
         let config = Config {

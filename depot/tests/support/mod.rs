@@ -329,6 +329,13 @@ pub fn response(n: i32) -> Vec<u8> {
     with_bth(Bth::new(Opcode::READ_RESPONSE_MIDDLE, 0x77, psn(n)), &[n as u8; 256])
 }
 
+/// The first packet of a READ response.
+pub fn first_response(n: i32) -> Vec<u8> {
+    let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 4 }.to_bytes();
+    let content = [&aeth[..], &[n as u8; 256]].concat();
+    with_bth(Bth::new(Opcode::READ_RESPONSE_FIRST, 0x77, psn(n)), &content)
+}
+
 /// What an atomic found.
 pub fn atomic_ack(n: i32) -> Vec<u8> {
     let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 3 }.to_bytes();

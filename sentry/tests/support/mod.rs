@@ -24,6 +24,8 @@ pub const FIRST: Psn = Psn::new(0xff_fff8);
 pub const RTT: Span = Span::from_millis(8);
 /// How long a packet counts as under way: the round trip and its margin.
 pub const UNDER_WAY: Span = Span::from_millis(9);
+/// A round trip with its margin, and the tail timeout of an eighth of one.
+pub const TAIL: Span = Span::from_millis(10);
 /// A pause after which a queue pair's number may belong to another life.
 pub const FORGET: Span = Span::from_millis(60_000);
 pub const WINDOW_MAX: u64 = 1 << 10;
@@ -356,6 +358,25 @@ impl Bench {
     pub fn check_books(&self) {
         let held = self.cache.frames() + self.pool.frames();
         assert_eq!(self.out.entered, self.out.left + held, "a frame got lost");
+    }
+}
+
+/// A READ of four packets, 1..5, and one of two, 7..9, with WRITEs between and
+/// behind; 0 is acknowledged.
+pub fn reading() -> Bench {
+    let mut bench = Bench::protected(Recovery::Cached, 1, Some(1));
+    bench.frame(read(1, 4 * 256));
+    bench.data([5, 6]);
+    bench.frame(read(7, 2 * 256));
+    bench.data([9]);
+    bench.clear();
+    bench
+}
+
+/// These responses come.
+pub fn come(bench: &mut Bench, responses: impl IntoIterator<Item = i32>) {
+    for n in responses {
+        bench.answer(part(if n < 5 { 1..5 } else { 7..9 }, n));
     }
 }
 

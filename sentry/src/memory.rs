@@ -1,0 +1,22 @@
+//! What a flow takes besides itself, for what is in flight.
+
+use common::frame::Frame;
+
+use crate::Flow;
+
+impl<F: Frame> Flow<F> {
+    /// Gives back the memory that nothing in flight takes. To be called when the
+    /// flow has been idle for a while: what grows with the packets in flight
+    /// keeps its size until then.
+    pub fn shrink(&mut self) {
+        self.window.shrink();
+        self.kept.shrink_to_fit();
+        self.reads.shrink();
+    }
+
+    /// Memory besides the flow itself and the frames that are held, in bytes.
+    pub fn heap_bytes(&self) -> usize {
+        let kept = self.kept.capacity() * size_of_val(&self.released);
+        self.window.heap_bytes() + kept + self.reads.heap_bytes()
+    }
+}

@@ -1,0 +1,97 @@
+//! What has time: flows that are idle, and the gauges.
+
+use common::frame::{Frame, Pool, Sink};
+use common::metrics::Metric;
+use common::time::{Span, Time};
+
+use crate::switch::{Io, Pools, Switch};
+use crate::table::{Id, Pipeline};
+
+/// Entries that one call of `housekeeping` looks at.
+const SWEEP: usize = 1024;
+/// Time without a packet after which a flow gives back the memory that its last
+/// burst took.
+const IDLE: Span = Span::from_millis(1_000);
+
+/// A round over the table.
+#[derive(Default)]
+pub(crate) struct Sweep {
+    next: Id,
+    protected: u64,
+    synced: u64,
+    /// Memory that the flows take besides their entries.
+    bytes: u64,
+}
+
+impl<F: Frame> Switch<F> {
+    /// Forgets flows that have been idle for long, a few at a time, and
+    /// refreshes the gauges. To be called every few milliseconds.
+    pub fn housekeeping<P, S>(&mut self, now: Time, pool: &mut P, sink: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let mut io = Io { pool, sink, now };
+        let end = self.table.capacity();
+        for _ in 0..SWEEP.min(end) {
+            if self.sweep.next >= end {
+                self.end_sweep();
+                break;
+            }
+            let id = self.sweep.next;
+            self.sweep.next += 1;
+            self.look_at(id, &mut io);
+        }
+        let counters = &mut self.voice.counters;
+        counters.set(Metric::FlowsAll, self.table.len() as u64);
+        let Pools { cache, reorder, backup } = &self.pools;
+        for (frames, bytes, pool) in [
+            (Metric::HeldReorder, Metric::HeldReorderBytes, reorder),
+            (Metric::HeldBackup, Metric::HeldBackupBytes, backup),
+            (Metric::HeldCache, Metric::HeldCacheBytes, cache),
+        ] {
+            counters.set(frames, pool.frames());
+            counters.set(bytes, pool.used());
+        }
+    }
+
+    fn look_at<P, S>(&mut self, id: Id, io: &mut Io<'_, P, S>)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let Some(entry) = self.table.get_mut(id) else { return };
+        let idle = io.now.since(entry.seen);
+        if idle >= self.config.flow_idle {
+            self.remove(id, io);
+            return self.voice.counters.inc(Metric::FlowAged);
+        }
+        let sweep = &mut self.sweep;
+        match &mut entry.pipeline {
+            Pipeline::Sentry(stage) => {
+                if idle >= IDLE {
+                    stage.state.shrink();
+                }
+                sweep.protected += u64::from(stage.state.is_protected());
+                sweep.bytes += stage.state.heap_bytes() as u64;
+            }
+            Pipeline::Depot(stage) => {
+                if idle >= IDLE {
+                    stage.state.shrink();
+                }
+                sweep.synced += u64::from(stage.state.is_synced());
+                sweep.bytes += stage.state.heap_bytes() as u64;
+            }
+            Pipeline::None => {}
+        }
+    }
+
+    /// All flows were looked at.
+    fn end_sweep(&mut self) {
+        let Sweep { protected, synced, bytes, .. } = core::mem::take(&mut self.sweep);
+        let counters = &mut self.voice.counters;
+        counters.set(Metric::FlowsProtected, protected);
+        counters.set(Metric::FlowsSynced, synced);
+        counters.set(Metric::FlowStateBytes, bytes);
+    }
+}
