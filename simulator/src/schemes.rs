@@ -1,7 +1,6 @@
 //! What each scheme puts into the gateways, and how its RNICs are set up.
 
-use common::time::Span;
-use rnic::{Nic, NicConfig, QpConfig, RetryLimit, SecondNak};
+use rnic::{Nic, NicConfig, QpConfig, RetryLimit, SecondNak, local_ack_timeout};
 use switch::{Config, Recovery, Tuning};
 
 use crate::node::{Inside, Rnic};
@@ -75,7 +74,7 @@ pub fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConf
         pmtu: nic.pmtu,
         window,
         ack_req_every: nic.ack_req_every.min(window.div_ceil(2)),
-        timeout: nic.timeout.unwrap_or((path.rtt(nic.pmtu) * 4).max(Span::from_millis(1))),
+        timeout: nic.timeout.unwrap_or((path.rtt(nic.pmtu) * 4).max(local_ack_timeout(12))),
         dcqcn: nic.dcqcn,
         retry: nic.retries.map_or(RetryLimit::Infinite, RetryLimit::Count),
         ..base

@@ -172,7 +172,8 @@ pub struct NicModel {
     pub window: Option<u32>,
     /// An ACK is requested at least every so many packets, at least 1.
     pub ack_req_every: u32,
-    /// Retransmission timeout; `None`: four round trips, at least 1 ms.
+    /// Retransmission timeout; `None`: four round trips, at least 16.8 ms
+    /// (exponent 12).
     pub timeout: Option<Span>,
     /// Tries without progress before a queue pair fails; `None`: without end.
     pub retries: Option<u8>,

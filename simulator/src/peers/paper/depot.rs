@@ -71,14 +71,18 @@ impl Depot {
         if seq < flow.expected {
             return transmit(sink, Side::Lan, Class::Data, frame);
         }
+        let len = frame.bytes().len() as u64;
+        if seq > flow.expected && self.reorder + len > self.reorder_limit {
+            // As if it had not come: the next one that finds room shows the gap.
+            return;
+        }
         if seq > flow.high {
             let nak = marks::nak(&frame, roce, flow.high, seq.since(flow.high));
             transmit(sink, Side::Wan, Class::High, nak);
         }
         flow.high = flow.high.max(seq.next());
-        let len = frame.bytes().len() as u64;
         if seq > flow.expected {
-            if self.reorder + len <= self.reorder_limit && flow.early.insert(seq, frame).is_none() {
+            if flow.early.insert(seq, frame).is_none() {
                 self.reorder += len;
             }
             return;
@@ -165,9 +169,10 @@ impl Depot {
     }
 }
 
-/// Everything that the destination has not acknowledged, in order.
+/// Everything that the destination has not acknowledged, in order, and behind
+/// what still waits at the port.
 fn resend(flow: &Flow, sink: &mut impl Sink<Frame = SimFrame>) {
     for (_, frame) in &flow.backup {
-        transmit(sink, Side::Lan, Class::High, frame.clone());
+        transmit(sink, Side::Lan, Class::Data, frame.clone());
     }
 }
