@@ -5,12 +5,13 @@
 //! A [`scenario::Scenario`] and a [`scheme::Scheme`] give [`results::RunResult`],
 //! the same on every run and machine for the same seed.
 
+pub mod cli;
 pub mod engine;
 pub mod frame;
 pub mod net;
 pub mod node;
+pub mod paper;
 pub mod peers;
-pub mod cli;
 pub mod plan;
 pub mod report;
 pub mod results;
@@ -18,6 +19,6 @@ pub mod run;
 pub mod scenario;
 pub mod scheme;
 mod schemes;
-pub mod topology;
 mod text;
+pub mod topology;
 pub mod traffic;
