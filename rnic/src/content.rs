@@ -9,6 +9,8 @@
 //! another QP, in another life of the same QP number, in another message or at
 //! another offset therefore never passes as right.
 
+use crate::config::QpConfig;
+
 const WORD: usize = 8;
 /// 2^64 divided by the golden ratio, odd: consecutive multiples are spread
 /// evenly over 64 bits (Knuth, TAOCP vol. 3, 6.4).
@@ -24,71 +26,97 @@ const fn mix(x: u64) -> u64 {
     x ^ (x >> 32)
 }
 
-/// All messages of one direction of one life of a QP.
+/// All messages of one direction of one life of a QP; `None`: without content.
 #[derive(Clone, Copy, Debug)]
-pub struct Stream(u64);
+pub struct Stream(Option<u64>);
 
 impl Stream {
     /// The stream that goes from QP `source` to QP `destination` and begins at
     /// `first_psn`.
     pub fn new(seed: u64, source: u32, destination: u32, first_psn: u32) -> Self {
         let qps = u64::from(source) << 32 | u64::from(destination);
-        Self(mix(mix(mix(seed) ^ qps) ^ u64::from(first_psn)))
+        Self(Some(mix(mix(mix(seed) ^ qps) ^ u64::from(first_psn))))
+    }
+
+    /// What a QP set up like this sends.
+    pub fn sent(config: &QpConfig) -> Self {
+        let QpConfig { content_seed, local_qpn, remote_qpn, send_psn, .. } = *config;
+        match config.integrity {
+            true => Self::new(content_seed, local_qpn, remote_qpn, send_psn.get()),
+            false => Self(None),
+        }
+    }
+
+    /// What a QP set up like this receives.
+    pub fn received(config: &QpConfig) -> Self {
+        let QpConfig { content_seed, local_qpn, remote_qpn, recv_psn, .. } = *config;
+        match config.integrity {
+            true => Self::new(content_seed, remote_qpn, local_qpn, recv_psn.get()),
+            false => Self(None),
+        }
     }
 
     /// What the destination's memory holds for READs of the source: a stream
     /// apart from everything that goes the other way.
     pub fn fetched(self) -> Self {
-        Self(mix(!self.0))
+        Self(self.0.map(|key| mix(!key)))
     }
 
     /// Content of the message with this index, counted from 0.
     pub fn message(self, index: u64) -> Content {
-        Content(mix(self.0 ^ index.wrapping_mul(GOLDEN)))
+        Content(self.0.map(|key| mix(key ^ index.wrapping_mul(GOLDEN))))
     }
 }
 
-/// Content of one message.
+/// Content of one message; `None`: it has none.
 #[derive(Clone, Copy, Debug)]
-pub struct Content(u64);
+pub struct Content(Option<u64>);
 
 impl Content {
     /// Eight bytes of content. One multiplication: faster than the ICRC over
     /// the same bytes.
-    fn word(self, index: u64) -> [u8; WORD] {
-        let x = self.0.wrapping_add(index.wrapping_mul(GOLDEN));
+    fn word(key: u64, index: u64) -> [u8; WORD] {
+        let x = key.wrapping_add(index.wrapping_mul(GOLDEN));
         (x ^ (x >> 32)).wrapping_mul(SCRAMBLE).to_le_bytes()
     }
 
     /// Writes the bytes of the message from `offset`, a multiple of 8 (every
-    /// packet of a message begins at a multiple of the PMTU), to `out`.
+    /// packet of a message begins at a multiple of the PMTU), to `out`, which is
+    /// left as it is if there is no content.
     pub fn fill(self, offset: u64, out: &mut [u8]) {
+        let Some(key) = self.0 else { return };
         debug_assert!(offset.is_multiple_of(WORD as u64));
         let first = offset / WORD as u64;
         let (words, tail) = out.as_chunks_mut::<WORD>();
         let after = first + words.len() as u64;
         for (index, word) in (first..).zip(words) {
-            *word = self.word(index);
+            *word = Self::word(key, index);
         }
         let len = tail.len();
-        tail.copy_from_slice(&self.word(after)[..len]);
+        tail.copy_from_slice(&Self::word(key, after)[..len]);
     }
 
     /// How many of `bytes`, which should be those of the message from `offset`
     /// (a multiple of 8), are wrong.
     pub fn mismatches(self, offset: u64, bytes: &[u8]) -> u64 {
+        let Some(key) = self.0 else { return 0 };
         debug_assert!(offset.is_multiple_of(WORD as u64));
         let first = offset / WORD as u64;
         let (words, tail) = bytes.as_chunks::<WORD>();
         let differ = |a: &[u8], b: &[u8]| a.iter().zip(b).filter(|(a, b)| a != b).count() as u64;
         let mut wrong = 0;
         for (index, word) in (first..).zip(words) {
-            let right = self.word(index);
+            let right = Self::word(key, index);
             if *word != right {
                 wrong += differ(word, &right);
             }
         }
-        wrong + differ(tail, &self.word(first + words.len() as u64))
+        wrong + differ(tail, &Self::word(key, first + words.len() as u64))
+    }
+
+    /// Whether there is none.
+    pub fn is_none(self) -> bool {
+        self.0.is_none()
     }
 }
 

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod frame;
 pub mod net;
 pub mod node;
+pub mod paper;
 pub mod peers;
 pub mod plan;
 pub mod report;

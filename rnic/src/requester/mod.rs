@@ -149,12 +149,7 @@ impl Requester {
             for_switch: false,
             max_rd_atomic: config.max_rd_atomic,
             region: config.remote_region,
-            stream: Stream::new(
-                config.content_seed,
-                config.local_qpn,
-                config.remote_qpn,
-                config.send_psn.get(),
-            ),
+            stream: Stream::sent(config),
             queue: VecDeque::new(),
             cursor: 0,
             fetching: 0,

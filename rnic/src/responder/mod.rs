@@ -112,12 +112,7 @@ impl Responder {
             re_nak: config.re_nak,
             region: config.local_region,
             partial_read: config.partial_read,
-            stream: Stream::new(
-                config.content_seed,
-                config.remote_qpn,
-                config.local_qpn,
-                config.recv_psn.get(),
-            ),
+            stream: Stream::received(config),
             expected: Seq::first(config.recv_psn),
             acknowledged: Seq::first(config.recv_psn),
             msn: 0,

@@ -20,8 +20,8 @@ pub struct RunResult {
     pub seed: u64,
     /// Virtual time at the end: the last message done, or the limit.
     pub end: Time,
-    /// Packets that arrived at a host, a switch or a gateway: a measure of how
-    /// much was simulated.
+    /// Packets that arrived at or left a host, a switch or a gateway: a measure of
+    /// how much was simulated.
     pub packet_events: u64,
     /// The messages, as they were posted.
     pub flows: Vec<FlowResult>,

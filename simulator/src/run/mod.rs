@@ -145,6 +145,7 @@ impl Run<'_> {
             self.network.cables[cable].send_pause(pause, self.now);
             self.agenda.set(nodes + cable, self.network.cables[cable].next());
         }
+        self.events += self.outbox.frames.len() as u64;
         for Departure { port, frame, sent } in self.outbox.frames.drain(..) {
             let number = leaving[port];
             let cable = &mut self.network.cables[number];

@@ -7,11 +7,10 @@ use common::psn::{Psn, Seq};
 use common::time::Time;
 use common::window::Window;
 use common::wire::{Aeth, Opcode, Position, Roce};
-use rnic::parts::{Content, Extension, Packet};
+use rnic::parts::{Content, Extension, Packet, Stream};
 use rnic::{QpConfig, QpId, Received, WorkKind};
 
 use super::config::Irn;
-use super::sender::content;
 use super::stats::IrnStats;
 
 /// A packet that was accepted.
@@ -58,12 +57,7 @@ impl Receiver {
             qp,
             cap: u64::from(irn.cap),
             pmtu: u64::from(config.pmtu),
-            content: content(
-                config.content_seed,
-                config.remote_qpn,
-                config.local_qpn,
-                config.recv_psn,
-            ),
+            content: Stream::received(config).message(0),
             origin: first,
             expected: first,
             early: Window::new(first),

@@ -40,6 +40,7 @@ pub(super) struct Sender {
     pmtu: u32,
     ack_req_every: u32,
     region: Region,
+    /// All it sends, as one long message: a packet has its place by its PSN.
     content: Content,
     /// PSN of the first packet ever.
     origin: Seq,
@@ -80,12 +81,7 @@ impl Sender {
             pmtu: config.pmtu,
             ack_req_every: config.ack_req_every,
             region: config.remote_region,
-            content: content(
-                config.content_seed,
-                config.local_qpn,
-                config.remote_qpn,
-                config.send_psn,
-            ),
+            content: Stream::sent(config).message(0),
             origin: first,
             queue: VecDeque::new(),
             posted: 0,
@@ -301,10 +297,4 @@ impl Sender {
             });
         }
     }
-}
-
-/// What one direction of a queue pair carries, as one long message: a packet
-/// has its place in it by its PSN.
-pub(super) fn content(seed: u64, source: u32, destination: u32, first: Psn) -> Content {
-    Stream::new(seed, source, destination, first.get()).message(0)
 }

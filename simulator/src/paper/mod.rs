@@ -1,0 +1,3 @@
+//! The evaluation: everything that stands in `docs/evaluation.md`.
+
+pub mod forms;
