@@ -233,11 +233,10 @@ pub struct QpConfig {
     pub remote_region: Region,
     /// From which message content is made; the same at both ends.
     pub content_seed: u64,
-    /// Whether messages have content and frames an ICRC, and both are checked,
-    /// as they ought to be. `false`, at both ends: data packets leave with
-    /// payload and ICRC as the pool's memory was, and neither is looked at. For
-    /// simulations that check content elsewhere: about twice as fast.
-    pub integrity: bool,
+    /// Whether messages have content, which is checked as it ought to be.
+    /// `false`, at both ends: payload is as the pool's memory was, and not looked
+    /// at. For simulations whose content is checked elsewhere.
+    pub content: bool,
 }
 
 impl QpConfig {
@@ -276,7 +275,7 @@ impl QpConfig {
             local_region: Region::DEFAULT,
             remote_region: Region::DEFAULT,
             content_seed: 0,
-            integrity: true,
+            content: true,
         }
     }
 

@@ -41,7 +41,7 @@ impl Stream {
     /// What a QP set up like this sends.
     pub fn sent(config: &QpConfig) -> Self {
         let QpConfig { content_seed, local_qpn, remote_qpn, send_psn, .. } = *config;
-        match config.integrity {
+        match config.content {
             true => Self::new(content_seed, local_qpn, remote_qpn, send_psn.get()),
             false => Self(None),
         }
@@ -50,7 +50,7 @@ impl Stream {
     /// What a QP set up like this receives.
     pub fn received(config: &QpConfig) -> Self {
         let QpConfig { content_seed, local_qpn, remote_qpn, recv_psn, .. } = *config;
-        match config.integrity {
+        match config.content {
             true => Self::new(content_seed, remote_qpn, local_qpn, recv_psn.get()),
             false => Self(None),
         }
@@ -112,11 +112,6 @@ impl Content {
             }
         }
         wrong + differ(tail, &Self::word(key, first + words.len() as u64))
-    }
-
-    /// Whether there is none.
-    pub fn is_none(self) -> bool {
-        self.0.is_none()
     }
 }
 

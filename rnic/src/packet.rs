@@ -100,7 +100,7 @@ impl Packet {
             ..Bth::new(self.opcode, dest_qpn, self.psn)
         };
         headers.set_switch_bit(self.switch_bit);
-        let body = |body: &mut [u8]| {
+        headers.emit(&bth, frame.bytes_mut(), |body| {
             let (header, body) = body.split_at_mut(ext);
             self.extension.emit(header);
             let (payload, pad) = body.split_at_mut(len);
@@ -108,12 +108,7 @@ impl Packet {
                 content.fill(offset, payload);
             }
             pad.fill(0);
-        };
-        if self.payload.is_some_and(|payload| payload.content.is_none()) {
-            headers.emit_unsealed(&bth, frame.bytes_mut(), body);
-        } else {
-            headers.emit(&bth, frame.bytes_mut(), body);
-        }
+        });
         Some(frame)
     }
 }

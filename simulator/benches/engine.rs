@@ -43,7 +43,7 @@ rtt = "2ms"
 loss = 1e-3
 
 [nic]
-integrity = false
+content = false
 "#;
 
 fn events(bencher: Bencher, network: &str, scheme: Scheme) {

@@ -76,7 +76,7 @@ pub fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConf
         ack_req_every: nic.ack_req_every.min(window.div_ceil(2)),
         timeout: nic.timeout.unwrap_or((path.rtt(nic.pmtu) * 4).max(local_ack_timeout(12))),
         dcqcn: nic.dcqcn,
-        integrity: nic.integrity,
+        content: nic.content,
         retry: nic.retries.map_or(RetryLimit::Infinite, RetryLimit::Count),
         ..base
     };

@@ -119,12 +119,12 @@ fn priority_flow_control_keeps_buffers_from_overflowing() {
 
 /// So that long runs may do without.
 #[test]
-fn integrity_makes_no_difference_to_the_results() {
+fn content_makes_no_difference_to_the_results() {
     let mut checked = with_flow_control(scenario(Topology::Dumbbell { hosts: 4 }));
     checked.long_haul.loss = LossModel::Bernoulli(1e-2);
     checked.long_haul.loss_back = LossModel::Bernoulli(1e-2);
     let mut unchecked = checked.clone();
-    unchecked.nic.integrity = false;
+    unchecked.nic.content = false;
     let flows: Vec<_> = mixed().into_iter().filter(|flow| flow.src < 8 && flow.dst < 8).collect();
     for scheme in Scheme::ALL {
         let [a, b] = [&checked, &unchecked].map(|scenario| play(scenario, scheme, 3, &flows));

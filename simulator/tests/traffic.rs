@@ -49,7 +49,7 @@ fn scenario(topology: Topology, traffic: Vec<Traffic>) -> Scenario {
             re_nak: Span::from_micros(4),
             dcqcn: None,
             irn_cap: None,
-            integrity: true,
+            content: true,
         },
         gateway: GatewayModel {
             reorder: None,

@@ -259,18 +259,6 @@ impl Headers {
     /// If `out` isn't [`frame_len`](Self::frame_len) of some body long, which
     /// is to say shorter than with an empty one, or beyond 64 KiB.
     pub fn emit(&self, bth: &Bth, out: &mut [u8], body: impl FnOnce(&mut [u8])) {
-        self.emit_unsealed(bth, out, body);
-        let at = out.len() - ICRC_LEN;
-        let crc = icrc::over(out, usize::from(self.l3), usize::from(self.l4), at).to_le_bytes();
-        out[at..].copy_from_slice(&crc);
-    }
-
-    /// The same but for the ICRC, whose bytes are left as they are: for receivers
-    /// that are known not to look.
-    ///
-    /// # Panics
-    /// As [`emit`](Self::emit).
-    pub fn emit_unsealed(&self, bth: &Bth, out: &mut [u8], body: impl FnOnce(&mut [u8])) {
         let end = out.len();
         let (l3, l4, at) = (usize::from(self.l3), usize::from(self.l4), self.len());
         assert!(
@@ -294,6 +282,9 @@ impl Headers {
         out[at + 1] |= self.migrated;
         out[at + BTH_LEN - 4] |= self.switch;
         body(&mut out[at + BTH_LEN..end - ICRC_LEN]);
+
+        let crc = icrc::over(out, l3, l4, end - ICRC_LEN).to_le_bytes();
+        out[end - ICRC_LEN..].copy_from_slice(&crc);
     }
 
     /// An ACK or NAK with these headers; its length is

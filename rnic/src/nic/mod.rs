@@ -186,7 +186,7 @@ impl Nic {
         if roce.opcode.kind() == Kind::Other && roce.opcode != Opcode::CNP {
             return Err(|stats| &mut stats.unknown_opcode);
         }
-        if qp.config.integrity && !icrc_ok(frame, &roce) {
+        if !icrc_ok(frame, &roce) {
             return Err(|stats| &mut stats.bad_icrc);
         }
         if qp.has_failed() {

@@ -140,7 +140,7 @@ impl Cell {
                 re_nak: RTT.scale(RE_NAK.into(), self.window.into()),
                 dcqcn: None,
                 irn_cap: Some(WINDOW * self.window),
-                integrity: false,
+                content: false,
             },
             gateway: GatewayModel {
                 reorder: None,

@@ -34,9 +34,10 @@ fn a_link_of_100_gbps_and_10_ms() {
     let [gbn, lr2, cached] = [Scheme::Gbn, Scheme::Lr2, Scheme::Cached].map(|s| of(&plan, s));
     // 1 / (1 + 29.9 + 0.2), and 1/(1-p) less.
     assert!((gbn.efficiency - 0.0321).abs() < 1e-4, "{}", gbn.efficiency);
-    assert!((lr2.efficiency - 0.508).abs() < 1e-3, "{}", lr2.efficiency);
-    assert!((cached.efficiency - 0.999).abs() < 1e-9, "{}", cached.efficiency);
-    assert!((cached.goodput_bps / 1e9 - 97.94).abs() < 0.01, "{}", cached.goodput_bps);
+    assert!((lr2.efficiency - 0.504).abs() < 1e-3, "{}", lr2.efficiency);
+    // Two round trips don't cover repeats that are lost: 1 / (1/0.999 + p²W).
+    assert!((cached.efficiency - 0.970).abs() < 1e-3, "{}", cached.efficiency);
+    assert!((cached.goodput_bps / 1e9 - 95.1).abs() < 0.05, "{}", cached.goodput_bps);
     // One packet, a round trip.
     let lossless = of(&plan, Scheme::Lossless);
     assert!((lossless.fct_s[0] - 0.010_001).abs() < 1e-6, "{:?}", lossless.fct_s);
@@ -101,7 +102,7 @@ fn it_fits_on_a_screen() {
     for part in [
         "100Gbps, round trip 10ms, 0.1 % of packets lost, path MTU 4096",
         "retransmission timeout 67.1 ms",
-        "gateways, from a cache    97.9 Gbit/s",
+        "gateways, from a cache    95.1 Gbit/s",
         "RNICs must be allowed",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");

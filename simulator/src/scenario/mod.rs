@@ -184,9 +184,9 @@ pub struct NicModel {
     /// Most packets that [`Scheme::Irn`] may have in flight and its bitmap
     /// covers; `None`: one bandwidth-delay product of the longest path.
     pub irn_cap: Option<u32>,
-    /// Whether messages have content that is checked at the far end, and frames
-    /// an ICRC; without, a run gives the same results sooner.
-    pub integrity: bool,
+    /// Whether messages have content that is checked at the far end; without, a
+    /// run gives the same results sooner.
+    pub content: bool,
 }
 
 /// The boxes at the ends of the long-haul link.

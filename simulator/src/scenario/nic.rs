@@ -27,7 +27,7 @@ pub(super) fn read(mut s: Section<'_>, topology: Topology) -> NicModel {
         // Alone on a link there is nobody to share it with.
         dcqcn: optional(&mut s, "dcqcn", topology != Topology::Pair).map(dcqcn),
         irn_cap: s.int("irn_cap", 1, MOST_PACKETS, "packets"),
-        integrity: s.bool("integrity").unwrap_or(true),
+        content: s.bool("content").unwrap_or(true),
     };
     s.finish();
     nic

@@ -45,7 +45,7 @@ pub fn scenario(topology: Topology) -> Scenario {
             re_nak: Span::from_micros(4),
             dcqcn: None,
             irn_cap: None,
-            integrity: true,
+            content: true,
         },
         gateway: GatewayModel {
             reorder: None,

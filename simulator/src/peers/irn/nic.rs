@@ -183,7 +183,7 @@ impl IrnNic {
         if !known && roce.opcode != Opcode::CNP {
             return Err(|stats| &mut stats.unknown_opcode);
         }
-        if qp.config.integrity && !icrc_ok(frame, &roce) {
+        if !icrc_ok(frame, &roce) {
             return Err(|stats| &mut stats.bad_icrc);
         }
         Ok((index, roce))
