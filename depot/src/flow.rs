@@ -47,6 +47,10 @@ pub struct Flow<F: Frame> {
     pub(crate) within: bool,
     /// What the destination answered READs and atomics with.
     pub(crate) responses: Responses<F::Shared>,
+    /// The hole that the newest probe went past, while its NAK may still come.
+    pub(crate) probed: Option<Seq>,
+    /// When that probe went.
+    probed_at: Time,
     /// Path MTU in bytes; 0 while it is unknown.
     pmtu: u16,
     /// Newest packet of either direction.
@@ -78,6 +82,8 @@ impl<F: Frame> Flow<F> {
             nak: None,
             within: false,
             responses: Responses::new(),
+            probed: None,
+            probed_at: Time::ZERO,
             pmtu: 0,
             heard: now,
             echo: Time::ZERO,
@@ -220,7 +226,7 @@ impl<F: Frame> Flow<F> {
             return cx.out.discard(Packet::Owned(frame), Metric::DropReorderFull);
         }
         cx.out.count(Metric::DepotHeld, 1);
-        let packet = if self.acked.is_none() && self.sequence.place(seq) == Place::New {
+        let packet = if self.may_probe(cx.now) && self.sequence.place(seq) == Place::New {
             self.probe(cx, frame)
         } else {
             Packet::Owned(frame)
@@ -233,11 +239,20 @@ impl<F: Frame> Flow<F> {
         self.count_closed(cx, closed);
     }
 
+    /// Whether an early packet is let through: nothing is known yet of what the
+    /// destination has, and it has not been asked about this hole for a round
+    /// trip. It sends one NAK per hole, however many packets follow.
+    fn may_probe(&self, now: Time) -> bool {
+        let hole = self.sequence.expected();
+        self.acked.is_none() && (self.probed != Some(hole) || now >= self.probed_at + self.rtt)
+    }
+
     /// Nothing is known yet of what the destination has: one early packet is
     /// let through, and the destination's own NAK tells it, and with it the
     /// requester's QPN†.
     fn probe<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F) -> Packet<F> {
         let shared = frame.share();
+        (self.probed, self.probed_at) = (Some(self.sequence.expected()), cx.now);
         cx.out.count(Metric::DepotProbe, 1);
         cx.out.count(Metric::CreatedHandle, 1);
         cx.out.deliver(Packet::Shared(shared.clone()));

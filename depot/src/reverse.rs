@@ -102,6 +102,16 @@ impl<F: Frame> Flow<F> {
         let expected = self.sequence.expected();
         let is_hole = seq == expected && !self.sequence.gaps().is_empty();
         let is_kept = seq < expected && self.backup.holds_from(seq);
+        let is_of_probe = self.probed.take_if(|hole| *hole == seq).is_some();
+        if is_of_probe && self.life.is_some() && is_kept && !is_answered {
+            // The probe travelled ahead of what this asks for, which has gone
+            // since. Should that be lost, its own timer will tell.
+            if let Some(ack) = self.last_ack.filter(|_| is_news && last.is_some()) {
+                cx.out.ack(ack);
+            }
+            cx.out.discard(Packet::Owned(frame), Metric::DropNakAbsorbed);
+            return Known::ThisLife;
+        }
         if self.life.is_none() || is_answered || !(is_hole || is_kept) {
             cx.out.count(Metric::NakAtOnce, 1);
             self.keep_nak(cx, frame, seq, 1);

@@ -169,6 +169,40 @@ fn when_a_hole_fills_the_destination_is_given_the_time_to_say_so() {
     bench.check_books();
 }
 
+#[test]
+fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
+    let mut bench = Bench::new();
+    bench.out.requester = Some(0x77);
+    bench.sync(LIFE, common::control::Reason::Open, 0);
+    bench.data([0, 2]); // 2 as a probe
+    bench.data([3, 1]);
+    bench.clear();
+    assert_eq!(bench.nak(1), Became::Absorb);
+    assert!(bench.delivered().is_empty(), "1 to 3 are on their way");
+    assert_eq!(bench.out.acks, [(0, 3)], "what it acknowledges goes on");
+    assert_eq!(bench.nak(1), Became::Absorb);
+    assert_eq!(bench.delivered(), [1, 2, 3], "the next one is not of the probe");
+    let _ = bench.ack(3);
+    bench.check_books();
+}
+
+/// Nothing more comes of the NAK that was ignored: what it asked for is answered,
+/// or resent by the timer of what asks for an answer.
+#[test]
+fn what_a_probes_nak_asks_for_has_its_own_timer() {
+    let mut bench = Bench::new();
+    bench.out.requester = Some(0x77);
+    bench.sync(LIFE, common::control::Reason::Open, 0);
+    bench.data([0, 2]); // 2 as a probe
+    bench.data([1]); // lost behind the Depot
+    bench.frame(asking(3));
+    assert_eq!(bench.nak(1), Became::Absorb);
+    bench.clear();
+    bench.run_timers(bench.now + T_OUT);
+    assert_eq!(bench.delivered(), [1, 2, 3]);
+    bench.check_books();
+}
+
 /// It would end the queue pair there.
 #[test]
 fn a_nak_goes_on_again_only_between_messages() {

@@ -5,7 +5,7 @@ mod support;
 use common::budget::Budget;
 use common::control::Reason;
 use common::metrics::Metric;
-use common::time::Time;
+use common::time::{Span, Time};
 use support::*;
 
 #[test]
@@ -107,6 +107,25 @@ fn while_the_destination_has_acknowledged_nothing_an_early_packet_probes_it() {
     assert_eq!(bench.delivered(), [], "3 waits");
     bench.data([1]);
     assert_eq!(bench.delivered(), [1, 2, 3]);
+    bench.check_books();
+}
+
+/// The destination sends one NAK per hole, however many packets follow.
+#[test]
+fn a_hole_is_probed_once_in_a_round_trip() {
+    let mut bench = Bench::new();
+    bench.sync(LIFE, Reason::Open, 0);
+    bench.data([0, 2, 3, 4]);
+    assert_eq!(bench.delivered(), [0, 2]);
+    bench.wait(RTT - Span::from_nanos(1));
+    bench.data([5]);
+    assert_eq!(bench.delivered(), []);
+    bench.wait(Span::from_nanos(1));
+    bench.data([6, 7]); // the probe, or its NAK, may have been lost
+    assert_eq!(bench.delivered(), [6]);
+    bench.data([1, 9, 10]);
+    assert_eq!(bench.delivered(), [1, 2, 3, 4, 5, 6, 7, 9], "the next hole");
+    assert_eq!(bench.count(Metric::DepotProbe), 3);
     bench.check_books();
 }
 
