@@ -72,7 +72,7 @@ impl Path {
     }
 
     /// LR2, the source resends: `η = S / (S+W)`, S as in
-    /// [`progress`](Self::progress). Each rewind repairs all losses of a window;
+    /// `progress`. Each rewind repairs all losses of a window;
     /// while few repeats are lost again that is `(1+eW) / (1+2eW)`, which is
     /// never less than a half.
     pub fn lr2(&self) -> f64 {
