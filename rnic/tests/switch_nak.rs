@@ -4,7 +4,7 @@ mod support;
 
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Headers, Vlans, has_switch_bit, icrc_ok, parse, set_switch_bit};
+use common::wire::{Aeth, Headers, Vlans, has_switch_bit, icrc_ok, parse};
 use rnic::{WorkKind, WorkRequest, lab_ip};
 use support::{World, drain, mac};
 
@@ -25,7 +25,7 @@ fn the_bit_goes_over_the_wire_both_ways() {
         let bit = |frame: &Vec<u8>| has_switch_bit(frame, &parse(frame).unwrap());
         assert!(!first.iter().any(bit));
 
-        // A switch on the way makes it from the headers of the way back …
+        // A switch on the way makes it from the headers of the way back.
         let mut headers =
             Headers::new(mac(2), mac(1), Vlans::NONE, lab_ip(2), lab_ip(1), 50_000, 0, 64);
         let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: 0 };
@@ -34,14 +34,8 @@ fn the_bit_goes_over_the_wire_both_ways() {
             headers.emit_ack(0x100, Psn::new(2), aeth, &mut frame);
             frame
         };
-        let plain = nak(&headers);
         headers.set_switch_bit(true);
         let made = nak(&headers);
-        // … or of one that passes.
-        let mut edited = plain.clone();
-        let roce = parse(&plain).unwrap();
-        assert!(set_switch_bit(&mut edited, &roce));
-        assert_eq!(edited, made);
         assert!(bit(&made) && icrc_ok(&made, &parse(&made).unwrap()));
 
         a.receive(&made, Time::ZERO);

@@ -1,12 +1,12 @@
 //! Messages: sizes, arrivals, pairs of hosts, traces.
 
+mod support;
+
 use common::time::{Span, Time};
-use link::LossModel;
 use proptest::prelude::*;
 use simulator::scenario::{
-    GatewayModel, LongHaul, NicModel, Scenario, Scope, Site, SizeDistribution, Topology, Traffic,
+    LongHaul, NicModel, Scenario, Scope, Site, SizeDistribution, Topology, Traffic,
 };
-use simulator::scheme::Scheme;
 use simulator::traffic::{FlowSpec, PACKET_OVERHEAD, expand, sizes, trace};
 
 const LONG_HAUL_RATE: u64 = 100_000_000_000;
@@ -14,53 +14,13 @@ const HOST_RATE: u64 = 25_000_000_000;
 const PMTU: u32 = 1024;
 
 fn scenario(topology: Topology, traffic: Vec<Traffic>) -> Scenario {
+    let base = support::scenario(topology);
     Scenario {
-        name: "test".into(),
-        about: String::new(),
-        schemes: vec![Scheme::Lossless],
-        seeds: vec![1],
-        limit: Span::from_millis(1000),
-        sample_every: Span::from_millis(1),
-        topology,
-        long_haul: LongHaul {
-            rate: LONG_HAUL_RATE,
-            delay: Span::from_millis(1),
-            jitter: Span::ZERO,
-            loss: LossModel::None,
-            loss_back: LossModel::None,
-            outage: None,
-        },
-        site: Site {
-            host_rate: HOST_RATE,
-            fabric_rate: LONG_HAUL_RATE,
-            delay: Span::from_micros(1),
-            loss: 0.0,
-            buffer: 1 << 24,
-            shared_buffer: true,
-            ecn: None,
-            pfc: None,
-        },
-        nic: NicModel {
-            pmtu: PMTU,
-            window: None,
-            ack_req_every: 32,
-            timeout: None,
-            retries: None,
-            re_nak: Span::from_micros(4),
-            dcqcn: None,
-            irn_cap: None,
-            content: true,
-        },
-        gateway: GatewayModel {
-            reorder: None,
-            backup: None,
-            cache: None,
-            paper_reorder: 1 << 20,
-            paper_backup: 50_000,
-            netrt_buffer: 1 << 20,
-            queue: 1 << 24,
-        },
+        long_haul: LongHaul { rate: LONG_HAUL_RATE, ..base.long_haul },
+        site: Site { host_rate: HOST_RATE, fabric_rate: LONG_HAUL_RATE, ..base.site },
+        nic: NicModel { pmtu: PMTU, ..base.nic },
         traffic,
+        ..base
     }
 }
 

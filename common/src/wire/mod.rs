@@ -29,7 +29,7 @@ mod parse;
 pub use addr::Addr;
 pub use answer::{Answer, Verdict};
 pub use bth::{Bth, DEFAULT_PKEY};
-pub use edit::{has_switch_bit, mark_congestion, request_ack, set_switch_bit};
+pub use edit::{has_switch_bit, mark_congestion, request_ack};
 pub use ether::{MacAddr, Vlans};
 pub use ext::{Aeth, AethKind, AtomicEth, Deth, Reth};
 pub use headers::{DEFAULT_TTL, Headers};

@@ -1,5 +1,6 @@
 //! The command line of `lr2-sim`.
 
+mod choice;
 mod describe;
 mod plan;
 mod run;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use settings::units;
 
-use super::run::replace;
+use super::choice::Choice;
 use super::{Failure, Runner, describe, runs, tables};
 use crate::report::{self, Part, Report, Sweep, SweepPoint};
 use crate::results::{RunResult, Summary};
@@ -18,24 +18,14 @@ const MOST_POINTS: usize = 10_000;
 /// What to vary, and where the results go.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
-    /// The scenario (TOML)
-    #[arg(value_name = "SCENARIO.toml")]
-    scenario: PathBuf,
+    #[command(flatten)]
+    choice: Choice,
     /// A key of the scenario and its values, e.g. loss=1e-4,1e-3 or
     /// nic.window=512,1024; once or twice. Short names: rate, rtt, delay,
     /// jitter, loss, burst, pmtu, window, timeout, hosts, load, flows, bytes,
     /// sizes
     #[arg(long, value_name = "KEY=VALUE,...", required = true, value_parser = Varied::parse)]
     over: Vec<Varied>,
-    /// Seed of a run, whatever the scenario says; may be repeated
-    #[arg(long, value_name = "N")]
-    seed: Vec<u64>,
-    /// Scheme to run, whatever the scenario says; may be repeated
-    #[arg(long, value_name = "NAME", value_parser = super::scheme)]
-    scheme: Vec<Scheme>,
-    /// Runs at a time [default: one per CPU]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
-    jobs: usize,
     /// Write all figures as JSON: one sweep, or a list of them
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -70,7 +60,7 @@ pub(super) fn execute(options: &Options, runner: &impl Runner) -> Result<String,
     let Options { json, csv, report: html, .. } = options;
     super::writable([json, csv, html].map(Option::as_ref))?;
 
-    let results = runs::all(&scenarios, options.jobs, runner)?;
+    let results = runs::all(&scenarios, options.choice.jobs, runner)?;
     let per_sweep = axis.values.len();
     let sweeps: Vec<Sweep> = scenarios
         .chunks(per_sweep)
@@ -112,12 +102,8 @@ fn scenarios(
             let overrides: Vec<_> = std::iter::once(axis.overriding(n))
                 .chain(other.map(|other| other.overriding(outer)))
                 .collect();
-            match scenario::load(&options.scenario, &overrides) {
-                Ok(mut scenario) => {
-                    replace(&mut scenario.schemes, &options.scheme);
-                    replace(&mut scenario.seeds, &options.seed);
-                    scenarios.push(scenario);
-                }
+            match options.choice.load(&overrides) {
+                Ok(scenario) => scenarios.push(scenario),
                 // What is wrong with the file itself is wrong in each.
                 Err(report) => {
                     for line in report.to_string().lines() {

@@ -85,9 +85,15 @@ impl Cable {
         self.pauses.pop_front_if(|(at, _)| *at <= now).map(|(_, pause)| pause)
     }
 
-    /// Frames on their way.
-    pub fn held(&self) -> u64 {
-        self.link.counters().held
+    /// Frames that were sent, and those of them that have arrived.
+    ///
+    /// # Panics
+    /// If one of the others is neither lost nor on its way.
+    pub fn frames(&self) -> (u64, u64) {
+        let counters = self.link.counters();
+        let (sent, arrived) = (counters.offered.total().frames, counters.delivered.total().frames);
+        assert_eq!(sent, arrived + counters.held + counters.lost.total(), "a cable's books");
+        (sent, arrived)
     }
 
     /// Bytes on the wire of requests, and of everything else, that were sent.

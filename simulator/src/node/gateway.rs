@@ -137,6 +137,27 @@ impl Gateway {
         }
     }
 
+    /// Checks that of `arrived` frames and those made here `left` have gone on,
+    /// and what became of the others. The peers' models keep no such books.
+    ///
+    /// # Panics
+    /// If a frame is unaccounted for.
+    pub fn check(&self, arrived: u64, left: u64) {
+        let Egress { ports, drops, .. } = &self.egress;
+        let transmitted = left + drops + ports.iter().map(Port::frames).sum::<u64>();
+        match &self.inside {
+            Inside::Wire => assert_eq!(arrived, transmitted, "a wire's books"),
+            Inside::Product(switch) => {
+                let counters = switch.counters();
+                let family = |name| counters.family(name);
+                assert_eq!(family("lr2_received_frames_total"), arrived, "what a gateway received");
+                assert_eq!(family("lr2_transmitted_frames_total"), transmitted, "what it sent");
+                assert_eq!(counters.entered(), counters.left() + switch.held(), "its own books");
+            }
+            Inside::Paper(_) | Inside::Slr(_) => {}
+        }
+    }
+
     /// Frames dropped because a port's queue was full.
     pub fn drops(&self) -> u64 {
         self.egress.drops

@@ -94,6 +94,15 @@ impl Host {
         }
     }
 
+    /// Frames received and sent.
+    pub fn frames(&self) -> (u64, u64) {
+        let stats = match &self.rnic {
+            Rnic::GoBackN(nic) => nic.port_stats(),
+            Rnic::SelectiveRepeat(nic, _) => nic.port_stats(),
+        };
+        (stats.frames_in, stats.frames_out)
+    }
+
     pub(super) fn receive(&mut self, frame: &SimFrame, now: Time) {
         match &mut self.rnic {
             Rnic::GoBackN(nic) => nic.receive(frame.bytes(), now),

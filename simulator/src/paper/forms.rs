@@ -5,11 +5,8 @@
 //! packets fill it. So the gateways' shortest timers, which are there for
 //! networks and not for arithmetic, are as short in each as they should be.
 
-use std::fmt::Write;
-
 use common::time::{Span, Time};
 use link::LossModel;
-use rayon::prelude::*;
 
 use crate::plan::forms::Path;
 use crate::results::{FlowResult, RunResult};
@@ -52,9 +49,6 @@ const WARM_UP: u32 = 8;
 const ERROR: f64 = 0.02;
 /// Seed of all runs.
 const SEED: u64 = 1;
-
-/// Packets sent per cell in a quick run, and in a full one.
-pub const BUDGET: [u64; 2] = [200_000, 3_000_000];
 
 /// A cell of the grid.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -234,42 +228,6 @@ impl Cell {
         assert_eq!(open, 0, "{self:?} takes four times as long as it should: {packets:?} packets");
         result
     }
-}
-
-/// The whole grid as a table in Markdown; `quick` leaves out what takes long.
-pub fn table(quick: bool) -> String {
-    let budget = BUDGET[usize::from(!quick)];
-    let enough = |cell: &Cell| cell.round_trips(budget) >= 10.0;
-    let cells: Vec<_> = cells().filter(enough).collect();
-    markdown(&cells.par_iter().map(|cell| cell.simulate(budget)).collect::<Vec<_>>())
-}
-
-/// Rows by W and p, two columns per scheme: what was simulated, and by how much
-/// that differs from the form. What is not among `outcomes` stays empty.
-pub fn markdown(outcomes: &[Outcome]) -> String {
-    let mut text = String::from("| W | p |");
-    for scheme in SCHEMES {
-        write!(text, " {} | form | |", scheme.name()).expect("memory");
-    }
-    text += "\n| ---: | ---: |";
-    text += &" ---: | ---: | ---: |".repeat(SCHEMES.len());
-    for (window, loss) in WINDOWS.into_iter().flat_map(|w| LOSSES.map(|p| (w, p))) {
-        write!(text, "\n| {window} | {loss:e} |").expect("memory");
-        for scheme in SCHEMES {
-            let cell = Cell { scheme, window, loss };
-            let form = cell.form();
-            match outcomes.iter().find(|outcome| outcome.cell == cell) {
-                Some(found) => {
-                    let off = (found.ratio() - 1.0) * 100.0;
-                    write!(text, " {:.3} | {form:.3} | {off:+.0} % |", found.simulated)
-                }
-                None => write!(text, " – | {form:.3} | |"),
-            }
-            .expect("memory");
-        }
-    }
-    text.push('\n');
-    text
 }
 
 /// Slowdowns of a message of `packets` by the seed formula of the LR2 paper and

@@ -1,3 +1,3 @@
-//! The evaluation: everything that stands in `docs/evaluation.md`.
+//! The evaluation: what is simulated against what is known otherwise.
 
 pub mod forms;

@@ -1,5 +1,6 @@
 //! A run: one scenario, one scheme, one seed.
 
+mod books;
 mod ledger;
 mod posting;
 
@@ -180,6 +181,7 @@ impl Run<'_> {
     }
 
     fn result(self, scheme: Scheme, seed: u64) -> RunResult {
+        books::check(&self.network);
         let mut long_haul = self.ledger.long_haul;
         for cable in self.network.cables.iter().filter(|cable| cable.is_long_haul) {
             let (data, other) = cable.bytes();
