@@ -7,7 +7,7 @@ use common::time::Span;
 use link::LossModel;
 use simulator::results::RunResult;
 use simulator::run::run_flows;
-use simulator::scenario::{Scenario, Topology};
+use simulator::scenario::{Dcqcn, Scenario, Topology};
 use simulator::scheme::Scheme;
 use simulator::traffic::FlowSpec;
 use support::{flow, scenario, with_flow_control};
@@ -130,4 +130,31 @@ fn content_makes_no_difference_to_the_results() {
         let [a, b] = [&checked, &unchecked].map(|scenario| play(scenario, scheme, 3, &flows));
         assert_eq!(a, b, "{}", scheme.name());
     }
+}
+
+#[test]
+fn what_crosses_twice_is_told_from_what_crosses_once() {
+    let mut scenario = scenario(Topology::Pair);
+    scenario.long_haul.loss = LossModel::Bernoulli(5e-3);
+    // 2000 packets of 1024 bytes, 58 of headers and 24 around the frame; the
+    // first has a RETH.
+    let once = 2_000 * (1_024 + 58 + 24) + 16;
+    for scheme in [Scheme::Lossless, Scheme::Gbn, Scheme::Lr2, Scheme::Irn] {
+        let link = play(&scenario, scheme, 1, &[flow(0, 0, 1, 2_000 * 1_024)]).long_haul;
+        assert_eq!(link.data_bytes - link.repeated_bytes, once, "{}", scheme.name());
+        assert_eq!(link.repeated_bytes == 0, scheme == Scheme::Lossless, "{}", scheme.name());
+    }
+}
+
+#[test]
+fn marks_make_receivers_complain_and_queues_short() {
+    let flows: Vec<FlowSpec> = (1..8).map(|n| flow(0, n, 0, 2_000_000)).collect();
+    let mut scenario = with_flow_control(scenario(Topology::Dumbbell { hosts: 8 }));
+    scenario.nic.dcqcn = Some(Dcqcn::DEFAULT);
+    scenario.site.pfc = None;
+    let marked = play(&scenario, Scheme::Gbn, 1, &flows);
+    scenario.site.ecn = None;
+    let bare = play(&scenario, Scheme::Gbn, 1, &flows);
+    assert!(marked.hosts.cnps > 0 && bare.hosts.cnps == 0);
+    assert!(marked.long_haul.queue_drops < bare.long_haul.queue_drops);
 }
