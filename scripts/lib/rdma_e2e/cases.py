@@ -176,13 +176,24 @@ def write_checked(mebibytes: int) -> Test:
     return lambda bench: f"{mebibytes} MiB, checksum equal, {copy_checked(bench, mebibytes):.1f} s"
 
 
+# A server that hears "disconnect" destroys its queue pair, and can be quicker than the acknowledgement:
+# Soft-RoCE tells the program first (rxe_resp.c). The client then sends its last message for ever, since
+# the seven tries that rcopy asks for are no limit (rxe_comp.c). Its "done" is not flushed before.
+_RCOPY_RACE = r"opening\.\.\.transferring\.\.\.closing\.\.\.\s*(Terminated)?"
+
+
 def copy_checked(bench: Bench, mebibytes: int, meanwhile: Callable[[], None] | None = None) -> float:
     """Copy a file by RDMA WRITE and compare its checksum; call `meanwhile` while it is copied. The seconds it took."""
     fill = f"dd if=/dev/urandom of=/tmp/file bs=64k count={16 * mebibytes} 2>/dev/null"
     wanted = bench.ask(bench.client, f"{fill} && sha256sum </tmp/file")
     bench.ask(bench.server, "rm -f /tmp/copy")
     pair = bench.pair(
-        "rcopy", f"rcopy /tmp/file {bench.server.ip}:/tmp/copy", _LISTENS_CM, serves_on=True, meanwhile=meanwhile
+        "rcopy",
+        f"rcopy /tmp/file {bench.server.ip}:/tmp/copy",
+        _LISTENS_CM,
+        serves_on=True,
+        meanwhile=meanwhile,
+        excused=_RCOPY_RACE,
     )
     got = bench.ask(bench.server, "sha256sum </tmp/copy")
     if got != wanted:
