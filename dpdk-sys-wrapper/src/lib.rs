@@ -52,6 +52,7 @@ pub mod mbuf;
 mod mempool;
 mod port;
 mod queue;
+mod rss;
 
 pub use clock::Clock;
 pub use eal::{Eal, EalConfig, Huge};

@@ -10,6 +10,7 @@ use crate::error::{Error, errno_text};
 use crate::ffi;
 use crate::mempool::Mempool;
 use crate::queue::{RxQueue, TxQueue};
+use crate::rss;
 
 /// How to open a port.
 #[derive(Clone, Debug)]
@@ -21,8 +22,9 @@ pub struct PortConfig {
     /// virtual device has limits of its own: `bsize` × ring of `net_memif`,
     /// `framesz` of `net_af_packet`, the MTU of the kernel's interface.
     pub mtu: u16,
-    /// Receive queues, at least 1. With more, the NIC spreads frames by IP
-    /// addresses, the same for both directions, if it can.
+    /// Receive queues, at least 1; fewer if the device has fewer. With more
+    /// than one, the NIC spreads frames over them as
+    /// [`Spread::Rss`](common::wire::Spread::Rss) does, if it can.
     pub rx_queues: u16,
     /// Transmit queues, at least 1.
     pub tx_queues: u16,
@@ -147,7 +149,7 @@ impl Port {
             device: config.device.clone(),
             name: name(found.id),
             driver,
-            rx_queues: config.rx_queues,
+            rx_queues: config.rx_queues.min(info.max_rx_queues).max(1),
             claimed: 0,
             started: false,
             made: if found.made_here { info.device } else { std::ptr::null_mut() },
@@ -159,7 +161,7 @@ impl Port {
         drop(open);
         port.set_up(config, &info)?;
         let port = Arc::new(port);
-        let rx = (0..config.rx_queues).map(|q| RxQueue::new(&port, q)).collect();
+        let rx = (0..port.rx_queues).map(|q| RxQueue::new(&port, q)).collect();
         let tx = (0..config.tx_queues).map(|q| TxQueue::new(&port, q)).collect();
         Ok((Self(port), rx, tx))
     }
@@ -234,16 +236,12 @@ impl PortInner {
         let step = |ret: c_int, step: &str| {
             if ret < 0 { Err(refused(config, step, &errno_text(ret))) } else { Ok(()) }
         };
-        for (what, asked, most) in [
-            ("receive", config.rx_queues, info.max_rx_queues),
-            ("transmit", config.tx_queues, info.max_tx_queues),
-        ] {
-            if asked > most {
-                let reason = format!("{asked} asked for, the device has {most}");
-                return Err(refused(config, &format!("{what} queues"), &reason));
-            }
+        let (asked, most) = (config.tx_queues, info.max_tx_queues);
+        if asked > most {
+            let reason = format!("{asked} asked for, the device has {most}");
+            return Err(refused(config, "transmit queues", &reason));
         }
-        let mut conf = configuration(config, info);
+        let mut conf = rss::configuration(self.rx_queues, info);
         conf.rxmode.mtu = device_mtu(config, info, &self.driver)?;
         if self.driver == "net_memif" {
             // It claims to take 1518 bytes, and takes whatever its buffers
@@ -258,7 +256,7 @@ impl PortInner {
         // SAFETY: a known port that is not started, and a valid configuration
         // that DPDK copies, the key it points to included.
         let ret = unsafe {
-            ffi::rte_eth_dev_configure(self.id, config.rx_queues, config.tx_queues, &raw const conf)
+            ffi::rte_eth_dev_configure(self.id, self.rx_queues, config.tx_queues, &raw const conf)
         };
         step(ret, "configuring")?;
 
@@ -268,7 +266,7 @@ impl PortInner {
             ffi::rte_eth_dev_adjust_nb_rx_tx_desc(self.id, &raw mut rx_desc, &raw mut tx_desc)
         };
         step(ret, "ring sizes")?;
-        let rings = u32::from(config.rx_queues) * u32::from(rx_desc)
+        let rings = u32::from(self.rx_queues) * u32::from(rx_desc)
             + u32::from(config.tx_queues) * u32::from(tx_desc);
         self.claim(rings)?;
 
@@ -278,7 +276,7 @@ impl PortInner {
         rx_conf.offloads = 0;
         let mut tx_conf = info.default_txconf;
         tx_conf.offloads = 0;
-        for q in 0..config.rx_queues {
+        for q in 0..self.rx_queues {
             // SAFETY: a configured, stopped port and a valid pool, which this
             // struct keeps alive until the port is closed.
             let ret = unsafe {
@@ -303,6 +301,7 @@ impl PortInner {
         // SAFETY: a port whose queues are set up.
         step(unsafe { ffi::rte_eth_dev_start(self.id) }, "starting")?;
         self.started = true;
+        rss::redirect(self.id, &self.device, self.rx_queues, info);
         if config.promiscuous {
             // SAFETY: a started port.
             let ret = unsafe { ffi::rte_eth_promiscuous_enable(self.id) };
@@ -459,33 +458,4 @@ fn device_mtu(
         return Err(refused(config, "MTU", &reason));
     }
     Ok(mtu)
-}
-
-/// A Toeplitz key of one repeated 16-bit word: swapping source and destination
-/// addresses gives the same hash, so that both directions meet on one queue.
-static SYMMETRIC_KEY: [u8; 64] = {
-    let mut key = [0x6d; 64];
-    let mut i = 1;
-    while i < key.len() {
-        key[i] = 0x5a;
-        i += 2;
-    }
-    key
-};
-
-fn configuration(config: &PortConfig, info: &ffi::rte_eth_dev_info) -> ffi::rte_eth_conf {
-    // SAFETY: plain data, for which zero is a value: no offload, no RSS.
-    let mut conf: ffi::rte_eth_conf = unsafe { mem::zeroed() };
-    let hash = info.flow_type_rss_offloads & ffi::LR2_RSS_IP;
-    if config.rx_queues > 1 && hash != 0 {
-        conf.rxmode.mq_mode = ffi::rte_eth_rx_mq_mode_RTE_ETH_MQ_RX_RSS;
-        conf.rx_adv_conf.rss_conf.rss_hf = hash;
-        let len = usize::from(info.hash_key_size);
-        if (1..=SYMMETRIC_KEY.len()).contains(&len) {
-            // The driver only reads the key, whatever its type says.
-            conf.rx_adv_conf.rss_conf.rss_key = SYMMETRIC_KEY.as_ptr().cast_mut();
-            conf.rx_adv_conf.rss_conf.rss_key_len = info.hash_key_size;
-        }
-    }
-    conf
 }

@@ -49,6 +49,22 @@ uint64_t lr2_tsc(void)
 	return rte_rdtsc();
 }
 
+int lr2_redirect(uint16_t port, uint16_t entries, uint16_t buckets, uint16_t queues)
+{
+	struct rte_eth_rss_reta_entry64 groups[4096 / RTE_ETH_RETA_GROUP_SIZE];
+
+	if (entries > 4096)
+		return -ENOTSUP;
+	memset(groups, 0, sizeof(groups));
+	for (uint16_t i = 0; i < entries; i++) {
+		struct rte_eth_rss_reta_entry64 *group = &groups[i / RTE_ETH_RETA_GROUP_SIZE];
+
+		group->mask |= UINT64_C(1) << i % RTE_ETH_RETA_GROUP_SIZE;
+		group->reta[i % RTE_ETH_RETA_GROUP_SIZE] = i % buckets % queues;
+	}
+	return rte_eth_dev_rss_reta_update(port, groups, entries);
+}
+
 static bool is_plain(const struct rte_mbuf *m)
 {
 	return m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1;

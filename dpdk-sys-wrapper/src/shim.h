@@ -37,6 +37,9 @@ int lr2_log_redirect(lr2_log_sink sink);
 /* The calling thread's lcore id, LR2_LCORE_ID_ANY if it has none. */
 unsigned int lr2_lcore_id(void);
 uint64_t lr2_tsc(void);
+/* Entry i of the port's redirection table: queue i % buckets % queues.
+ * 0, or the driver's refusal. */
+int lr2_redirect(uint16_t port, uint16_t entries, uint16_t buckets, uint16_t queues);
 
 /* Receives up to `n` frames; those kept are single, direct, unshared mbufs. */
 uint16_t lr2_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **pkts, uint16_t n,

@@ -134,7 +134,7 @@ fn ports_that_ask_too_much(eal: &Eal, pool: &Mempool) {
     drop(first);
     expect(with(|c| c.mtu = 4500), &["4522 bytes", "pool \"frames\" hold 2048"]);
     expect(with(|c| c.rx_queues = 0), &["rx_queues = 0", "net_null7"]);
-    expect(with(|c| c.rx_queues = 2000), &["receive queues: 2000 asked for, the device has"]);
+    expect(with(|c| c.tx_queues = 2000), &["transmit queues: 2000 asked for, the device has"]);
     expect(with(|c| c.mtu = 10), &["MTU: 10 asked for, the device can do 46 to"]);
     with(|_| {}).expect("failures leave the device free");
 }

@@ -2,12 +2,13 @@
 //! operator see and steer it. Everything about the protocol is elsewhere; here
 //! are only I/O and control.
 //!
-//! Two threads. The worker polls the ports and owns the flows; the
-//! control thread serves `/metrics` and `/healthz` from what the worker
-//! publishes, and can never block it.
+//! Each worker, a thread, polls its queues of the ports and owns its part of
+//! the flows; the control thread serves `/metrics` and `/healthz` from what the
+//! workers publish, and can never block them.
 
 pub mod config;
 pub mod control;
 pub mod run;
+pub mod shares;
 pub mod telemetry;
 pub mod worker;

@@ -25,6 +25,11 @@ pub enum PortIo {
     RxTooLong,
     /// Frames dropped on arrival: they came in pieces and no mbuf was free.
     RxNoMbuf,
+    /// Frames that came to a queue of another worker than theirs, and went on
+    /// to it.
+    HandedOver,
+    /// Frames dropped on the way to their worker, which was too slow.
+    DropHandover,
     /// Frames that the port took.
     TxFrames,
     /// Their bytes, without FCS.
@@ -104,6 +109,24 @@ impl PortIo {
         (Self::RxTooLong, desc(Kind::Counter, ARRIVAL, &[("reason", "too_long")], ARRIVAL_HELP)),
         (Self::RxNoMbuf, desc(Kind::Counter, ARRIVAL, &[("reason", "no_mbuf")], ARRIVAL_HELP)),
         (
+            Self::HandedOver,
+            desc(
+                Kind::Counter,
+                "lr2_port_handed_over_frames_total",
+                &[],
+                "Frames received on a queue of another worker than theirs.",
+            ),
+        ),
+        (
+            Self::DropHandover,
+            desc(
+                Kind::Counter,
+                "lr2_port_handover_dropped_frames_total",
+                &[],
+                "Frames received, and dropped on the way to their worker, which was too slow.",
+            ),
+        ),
+        (
             Self::TxFrames,
             desc(
                 Kind::Counter,
@@ -176,6 +199,14 @@ impl IoCounters {
     #[inline]
     pub fn add_loop(&mut self, what: LoopIo, n: u64) {
         self.rounds[what as usize] += n;
+    }
+
+    /// Adds what another worker has counted.
+    pub fn join(&mut self, other: &Self) {
+        let theirs = other.ports.iter().flatten().chain(&other.rounds);
+        for (sum, n) in self.ports.iter_mut().flatten().chain(&mut self.rounds).zip(theirs) {
+            *sum += n;
+        }
     }
 
     /// A counter of the loop.

@@ -163,6 +163,8 @@ pub struct QpConfig {
     pub remote_mac: [u8; 6],
     /// IP address of the peer.
     pub remote_ip: IpAddr,
+    /// Our own, if it isn't the NIC's: a NIC may have several.
+    pub local_ip: Option<IpAddr>,
     /// VLAN tags of all frames.
     pub vlans: Vlans,
     /// UDP source port of all frames.
@@ -251,6 +253,7 @@ impl QpConfig {
             remote_qpn,
             remote_mac,
             remote_ip,
+            local_ip: None,
             vlans: Vlans::default(),
             udp_src_port: symmetric_udp_port(local_qpn, remote_qpn),
             tos: 0,
@@ -287,8 +290,9 @@ impl QpConfig {
         let qpn = |value: u32| if value >> 24 == 0 { Ok(()) } else { Err(QpError::Qpn(value)) };
         qpn(self.local_qpn)?;
         qpn(self.remote_qpn)?;
-        if nic.ip.is_ipv4() != self.remote_ip.is_ipv4() {
-            return Err(QpError::Family { local: nic.ip, remote: self.remote_ip });
+        let local = self.local_ip.unwrap_or(nic.ip);
+        if local.is_ipv4() != self.remote_ip.is_ipv4() {
+            return Err(QpError::Family { local, remote: self.remote_ip });
         }
         if !matches!(self.pmtu, 256 | 512 | 1024 | 2048 | 4096) {
             return Err(QpError::Pmtu(self.pmtu));

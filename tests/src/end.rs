@@ -1,20 +1,19 @@
 //! One end of the link.
 
-use common::heap::HeapFrame;
 use common::psn::Psn;
 use common::time::Time;
 use common::wire::{Answer, Verdict, parse};
 use rnic::{Nic, NicConfig, QpConfig, QpId, lab_ip};
-use switch::Switch;
 
 use crate::link::Link;
 use crate::scenario::Scenario;
+use crate::workers::Workers;
 use crate::world::START;
 
 /// One end: a NIC and, if there is one, its switch.
 pub(crate) struct End {
     pub nic: Nic,
-    pub switch: Option<Switch<HeapFrame>>,
+    pub switch: Option<Workers>,
     /// Which life of the switch it is.
     pub boot: u64,
     /// Towards the switch, towards the NIC, out on the long-haul link.
@@ -53,10 +52,13 @@ impl End {
         let qps = qpns
             .iter()
             .zip(psns)
-            .map(|(&(mine, theirs), (send, recv))| {
+            .zip((0..scenario.hosts).cycle())
+            .map(|((&(mine, theirs), (send, recv)), host)| {
                 let peer = 1 - me;
-                let base = QpConfig::new(mine, theirs, mac(peer), lab_ip(peer as u8 + 1));
+                let address = |who: usize| lab_ip(2 * host + who as u8 + 1);
+                let base = QpConfig::new(mine, theirs, mac(peer), address(peer));
                 nic.add_qp(QpConfig {
+                    local_ip: Some(address(me)),
                     send_psn: send,
                     recv_psn: recv,
                     pmtu: scenario.pmtu,

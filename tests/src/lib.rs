@@ -13,6 +13,7 @@ mod link;
 mod scenario;
 mod script;
 mod trace;
+mod workers;
 mod world;
 
 pub use link::{Fate, Impairment, Link};

@@ -1,13 +1,13 @@
 //! What a run is made of, drawn from its seed.
 
-use common::heap::HeapFrame;
 use common::psn::Psn;
 use common::time::Span;
 use rand::{Rng, RngExt};
 use rnic::{ImpliedNak, PartialRead, ReceiveQueue, RetryLimit, SecondNak};
-use switch::{Config, Recovery, Switch, Tuning};
+use switch::{Config, Recovery, Tuning};
 
 use crate::link::Impairment;
+use crate::workers::Workers;
 
 /// Everything about a run but its random choices.
 #[derive(Clone, Debug)]
@@ -30,6 +30,10 @@ pub struct Scenario {
     pub rate: u64,
     /// Queue pairs.
     pub qps: u32,
+    /// Pairs of addresses that they belong to in turn.
+    pub hosts: u8,
+    /// Workers of the two switches.
+    pub workers: [u32; 2],
     /// All start at PSN 0, as those of NCCL do.
     pub zero_psn: bool,
     /// First PSN of nic 0 on QP 0, unless `zero_psn`.
@@ -98,6 +102,8 @@ impl Scenario {
             lan1: [Impairment::default(); 2],
             rate: 1_000_000_000,
             qps: 1,
+            hosts: 1,
+            workers: [1; 2],
             zero_psn: false,
             first_psn: Psn::new(0x00ff_fe00),
             messages: [50, 0],
@@ -134,7 +140,7 @@ impl Scenario {
     }
 
     /// The switch of end `me` in its life `boot`, if there is one.
-    pub(crate) fn switch(&self, me: usize, boot: u64) -> Option<Switch<HeapFrame>> {
+    pub(crate) fn switch(&self, me: usize, boot: u64) -> Option<Workers> {
         let config = Config {
             reorder_pool_bytes: self.reorder_pool_bytes,
             resend_cache_bytes: self.resend_cache_bytes,
@@ -142,7 +148,7 @@ impl Scenario {
             tuning: Tuning { rtt_guess: self.rtt_guess, ..Tuning::default() },
             ..Config::lab(self.recovery?, me as u32 + 1, boot)
         };
-        Some(Switch::new(config))
+        Some(Workers::new(self.workers[me], &config))
     }
 
     /// Any path, load and mode, with everything that networks may do: loss at
@@ -224,6 +230,8 @@ impl Scenario {
             restarts,
             lives: if rng.random_bool(0.25) { 3 } else { 1 },
             pause: Span::from_millis(rng.random_range(20..400)),
+            hosts: [1, 1, 2, 4][rng.random_range(0..4)],
+            workers: [(); 2].map(|()| [1, 1, 2, 4][rng.random_range(0..4)]),
             ..Self::calm(seed, Some(recovery))
         }
     }

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Counters;
@@ -12,16 +11,13 @@ use common::time::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::{ATOMIC_LEN, Nic, Status, WorkKind, WorkRequest};
-use switch::Switch;
 
 use crate::end::End;
 use crate::link::Link;
 use crate::scenario::Scenario;
 use crate::script::{Script, Segment};
-use crate::trace::{check_books, describe, nonzero};
-
-/// Timers run per step.
-const TIMER_BUDGET: usize = 64;
+use crate::trace::{describe, nonzero};
+use crate::workers::Workers;
 
 /// When traffic begins.
 pub(crate) const START: Time = Time::from_nanos(1_000_000_000);
@@ -256,7 +252,7 @@ impl World {
         }
         Outcome {
             finished,
-            held: self.ends.iter().filter_map(|e| e.switch.as_ref()).map(Switch::held).sum(),
+            held: self.ends.iter().filter_map(|e| e.switch.as_ref()).map(Workers::held).sum(),
             failed: self.ends.iter().map(|e| e.failed).sum(),
         }
     }
@@ -270,8 +266,8 @@ impl World {
             );
             println!("  received {:?} of {:?}", end.received, self.expected);
             println!("  {:?}", end.nic.totals());
-            if let Some(switch) = &end.switch {
-                println!("  {:?}", nonzero(switch.counters()));
+            for counters in end.switch.iter().flat_map(Workers::counters) {
+                println!("  {:?}", nonzero(counters));
             }
         }
     }
@@ -286,9 +282,9 @@ impl World {
         &self.ends[me].nic
     }
 
-    /// Counters of switch `me`.
-    pub fn counters(&self, me: usize) -> Option<&Counters> {
-        self.ends[me].switch.as_ref().map(Switch::counters)
+    /// Counters of each worker of switch `me`.
+    pub fn counters(&self, me: usize) -> impl Iterator<Item = &Counters> {
+        self.ends[me].switch.iter().flat_map(Workers::counters)
     }
 
     /// The long-haul link from `me` on.
@@ -400,9 +396,7 @@ impl World {
             return self.send(me, next, frame.bytes().to_vec());
         };
         let mut sink = Collector::default();
-        let mut burst = ArrayVec::<HeapFrame, 1>::new();
-        burst.push(frame);
-        switch.burst(side, &mut burst, now, &mut HeapPool, &mut sink);
+        switch.receive(side, frame, now, &mut sink);
         self.emit(me, sink);
     }
 
@@ -410,7 +404,7 @@ impl World {
         let now = self.now;
         let Some(switch) = &mut self.ends[me].switch else { return };
         let mut sink = Collector::default();
-        switch.timers(now, TIMER_BUDGET, &mut HeapPool, &mut sink);
+        switch.timers(now, &mut sink);
         self.emit(me, sink);
     }
 
@@ -421,7 +415,7 @@ impl World {
             self.send(me, link, frame.bytes().to_vec());
         }
         if let Some(switch) = &self.ends[me].switch {
-            check_books(switch);
+            switch.check_books();
         }
     }
 

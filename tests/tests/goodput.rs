@@ -44,7 +44,7 @@ fn measure(recovery: Option<Recovery>, loss: f64, seed: u64, window_bdp: f64) ->
     let outcome = world.run(Span::from_millis(600_000));
     let finished = outcome.finished.expect("it ends").as_secs_f64();
     for me in 0..2 {
-        if let Some(counters) = world.counters(me) {
+        for counters in world.counters(me) {
             println!("switch {me}: {:?}", nonzero(counters));
         }
     }

@@ -25,6 +25,7 @@ mod headers;
 mod icrc;
 mod opcode;
 mod parse;
+mod spread;
 
 pub use addr::Addr;
 pub use answer::{Answer, Verdict};
@@ -36,6 +37,7 @@ pub use headers::{DEFAULT_TTL, Headers};
 pub use icrc::{icrc, icrc_ok};
 pub use opcode::{Kind, Opcode, Position, Transport};
 pub use parse::{MAX_SPAN, Malformed, NotRoce, Roce, parse};
+pub use spread::{BUCKETS, RSS_KEY, Spread};
 
 /// UDP destination port of RoCEv2.
 pub const ROCE_PORT: u16 = 4791;

@@ -180,12 +180,19 @@ fn eal(doc: &Document<'_>, config: &Config) {
             doc.problem("eal.extra", format!("\"{argument}\""), format!("{key} instead"));
         }
     }
-    if eal.cores.len() > 1 {
+    let workers = usize::from(config.worker.count);
+    if !eal.cores.is_empty() && eal.cores.len() != workers {
         doc.problem(
             "eal.cores",
-            format!("{} cores", eal.cores.len()),
-            "one core for the one worker, or [] to let it float",
+            format!("{} cores for worker.count = {workers}", eal.cores.len()),
+            "a core for each worker, or [] to let them float",
         );
+    }
+    let mut cores = eal.cores.clone();
+    cores.sort_unstable();
+    if let Some(twice) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
+        let found = format!("core {} twice", twice[0]);
+        doc.problem("eal.cores", found, "each core once: a worker polls, and wants one to itself");
     }
     if eal.file_prefix.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
         let found = format!("\"{}\"", eal.file_prefix);

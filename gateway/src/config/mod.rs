@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use common::time::Span;
+pub use common::wire::Spread;
 
 pub use key::{Keying, Secret};
 pub use settings::sizing::FRAME_OVERHEAD;
@@ -101,20 +102,28 @@ pub struct Eal {
     pub memory: u64,
     /// Tells the DPDK processes of one machine apart.
     pub file_prefix: String,
-    /// The worker's CPU, or empty to let it float.
+    /// The workers' CPUs in order, or empty to let them float.
     pub cores: Vec<u32>,
     /// Further EAL arguments.
     pub extra: Vec<String>,
 }
 
-/// The worker that polls the two ports.
+/// The words for [`Spread`].
+pub const SPREADS: &[(&str, Spread)] = &[("rss", Spread::Rss), ("mixed", Spread::Mixed)];
+
+/// The workers that poll the two ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Worker {
-    /// What it does when there is nothing to do.
+    /// How many there are; each has a queue of each port.
+    pub count: u16,
+    /// How pairs of hosts are divided among them.
+    pub spread: Spread,
+    /// What one does when there is nothing to do.
     pub idle: Idle,
     /// Largest number of frames taken from a port at once.
     pub burst: u8,
-    /// Flows that are looked after; those beyond pass as they are.
+    /// Flows that are looked after by all of them, in equal parts; those beyond
+    /// pass as they are.
     pub max_flows: u32,
 }
 
@@ -193,7 +202,7 @@ pub struct Config {
     pub wan: Port,
     /// DPDK's environment.
     pub eal: Eal,
-    /// The worker.
+    /// The workers.
     pub worker: Worker,
     /// What the peer is told.
     pub peer: Peer,

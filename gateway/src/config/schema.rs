@@ -3,15 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use common::time::Span;
+use common::wire::BUCKETS;
 use settings::{Document, Section};
 
 use super::{
     Config, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, Peer, Port, RECOVERIES, ROLES,
-    Recovery, RecoverySettings, Role, Worker, check, key, net, pairs, sizing,
+    Recovery, RecoverySettings, Role, SPREADS, Spread, Worker, check, key, net, pairs, sizing,
 };
 
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
+
+/// Most workers: a bucket each.
+const WORKERS: u16 = BUCKETS as u16;
 
 /// The sizes of bursts that the worker is compiled for.
 pub(super) const BURSTS: &[u32] = &[16, 32, 64];
@@ -29,7 +33,8 @@ pub(super) fn read(
     let wan = port(root.section("wan"));
     let peer = peer(doc, root.section("peer"), file, &lan, &mut warnings);
     let eal = eal(root.section("eal"), peer.node);
-    let worker = worker(root.section("worker"), lan.is_pci() || wan.is_pci());
+    let any_pci = lan.is_pci() || wan.is_pci();
+    let worker = worker(root.section("worker"), any_pci, eal.cores.len());
     let recovery = recovery(root.section("recovery"));
     let queue_pairs = pairs::read(doc, root.sections("queue_pair"));
 
@@ -56,6 +61,7 @@ pub(super) fn read(
         role,
         ports: [&lan, &wan],
         recovery: &recovery,
+        workers: worker.count,
         mbufs,
         data_room,
     });
@@ -107,10 +113,15 @@ fn eal(mut s: Section<'_>, node: u32) -> Eal {
     eal
 }
 
-fn worker(mut s: Section<'_>, any_pci: bool) -> Worker {
-    let default = if any_pci { Idle::Busy } else { Idle::Adaptive };
+fn worker(mut s: Section<'_>, any_pci: bool, cores: usize) -> Worker {
+    // Virtual devices don't spread frames, or as they like.
+    let (idle, spread) =
+        if any_pci { (Idle::Busy, Spread::Rss) } else { (Idle::Adaptive, Spread::Mixed) };
+    let cores = u16::try_from(cores.clamp(1, usize::from(WORKERS))).unwrap_or(WORKERS);
     let worker = Worker {
-        idle: s.choice("idle", IDLES).unwrap_or(default),
+        count: s.short("count", 1, WORKERS, "workers").unwrap_or(cores),
+        spread: s.choice("spread", SPREADS).unwrap_or(spread),
+        idle: s.choice("idle", IDLES).unwrap_or(idle),
         burst: s.int_of("burst", BURSTS, "frames").and_then(|n| u8::try_from(n).ok()).unwrap_or(32),
         max_flows: s.int("max_flows", 1, 1 << 24, "flows").unwrap_or(65536),
     };

@@ -7,14 +7,16 @@
 
 use settings::sizing::{DPDK_OVERHEAD, FRAME_OVERHEAD, mbuf_size, pmtu};
 
+use crate::worker::handover::RING;
+
 use super::{Pool, Port, Recovery, RecoverySettings, Role};
 
-/// Bursts under way, mempool caches and the reserve kept for frames that the
-/// gateway makes itself.
+/// Bursts under way and the mempool cache of one worker, and the reserve kept
+/// for frames that it makes itself.
 const WORKING_SET: u32 = 2048;
 
-/// Frames that may wait for each of the two ports beyond its ring and beyond
-/// what recovery has let go.
+/// Frames that may wait at each worker for each of the two ports, beyond its
+/// ring and beyond what recovery has let go.
 pub const BACKLOG: u32 = 1024;
 
 /// What the number of mbufs follows from.
@@ -22,6 +24,7 @@ pub(super) struct Needs<'a> {
     pub role: Role,
     pub ports: [&'a Port; 2],
     pub recovery: &'a RecoverySettings,
+    pub workers: u16,
     /// As the file says.
     pub mbufs: Option<u32>,
     /// As the file says.
@@ -33,7 +36,9 @@ pub(super) fn pool(needs: &Needs<'_>) -> Pool {
     let mtu = needs.ports.iter().map(|p| p.mtu).max().unwrap_or(0);
     let data_room = needs.data_room.unwrap_or(mtu + FRAME_OVERHEAD);
     let rings: u32 = needs.ports.iter().map(|p| u32::from(p.rx_desc) + u32::from(p.tx_desc)).sum();
-    let in_flight = rings + 2 * BACKLOG + WORKING_SET;
+    let workers = u32::from(needs.workers);
+    let handover = (workers - 1) * 2 * RING as u32;
+    let in_flight = workers * (rings + 2 * BACKLOG + WORKING_SET + handover);
     let held = u32::try_from(held_bytes(needs.role, needs.recovery).div_ceil(pmtu(mtu)));
     let mbufs = needs.mbufs.unwrap_or(held.unwrap_or(u32::MAX).saturating_add(in_flight));
     Pool { mbufs, data_room, in_flight }

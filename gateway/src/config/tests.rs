@@ -234,7 +234,15 @@ fn pools_must_fit_into_memory() {
 fn eal_arguments_that_are_keys() {
     refuses(&lab("[eal]\nextra = [\"--no-huge\"]"), &["\"--no-huge\"", "eal.huge_pages instead"]);
     refuses(&lab("[eal]\nextra = [\"--vdev=net_null9\"]"), &["lan.device and wan.device instead"]);
-    refuses(&lab("[eal]\ncores = [1, 2]"), &["eal.cores: found 2 cores", "one core"]);
+    let two = lab("[eal]\ncores = [1, 2]\nmemory = \"2GiB\"\n[worker]\ncount = 3");
+    refuses(&two, &["eal.cores: found 2 cores for worker.count = 3", "a core for each worker"]);
+    refuses(
+        &lab("[eal]\ncores = [4, 1, 4]\nmemory = \"2GiB\""),
+        &["eal.cores: found core 4 twice"],
+    );
+    refuses(&lab("[worker]\ncount = 65"), &["worker.count", "1 to 64 workers"]);
+    let two = good(&lab("[eal]\ncores = [1, 2]\nmemory = \"1GiB\""));
+    assert_eq!((two.worker.count, two.worker.spread), (2, Spread::Mixed));
     refuses(&lab("[eal]\nfile_prefix = \"a/b\""), &["eal.file_prefix: found \"a/b\""]);
     refuses(&lab("[eal]\nmemory = \"512MB\""), &["a multiple of 1MiB"]);
     good(&lab("[eal]\nextra = [\"--log-level=debug\"]\ncores = [1]"));

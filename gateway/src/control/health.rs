@@ -22,8 +22,8 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
     if sample.stopping {
         reasons.push("stopping".to_owned());
     }
-    if sample.stalled {
-        reasons.push(format!("worker 0 has shown no sign of life for {} s", STALL.as_secs()));
+    for (n, _) in sample.workers.iter().enumerate().filter(|(_, worker)| worker.stalled) {
+        reasons.push(format!("worker {n} has shown no sign of life for {} s", STALL.as_secs()));
     }
     for side in [Side::Lan, Side::Wan] {
         if !sample.ports[side.index()].up {
@@ -36,31 +36,31 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{PortStats, Sample};
+    use crate::control::{PortStats, Sample, Vigour};
 
     #[test]
     fn every_reason_is_told() {
-        let state = State::new("both");
+        let state = State::new("both", 2);
         assert!(check(&state).unwrap_err()[0].starts_with("starting"));
         let up = PortStats { up: true, ..PortStats::default() };
         let sample = Sample {
             ports: [up; 2],
             mbufs_free: 1,
             mbufs: 2,
-            busy_ratio: 0.5,
-            stalled: false,
+            workers: vec![Vigour::default(); 2],
             stopping: false,
         };
         state.put(sample.clone());
         assert_eq!(check(&state), Ok(()));
         state.put(Sample {
             ports: [up, PortStats::default()],
-            stalled: true,
+            workers: vec![Vigour::default(), Vigour { stalled: true, busy_ratio: 0.0 }],
             stopping: true,
             ..sample
         });
         let reasons = check(&state).unwrap_err();
         assert_eq!(reasons.len(), 3, "{reasons:?}");
+        assert!(reasons.iter().any(|reason| reason.starts_with("worker 1 ")), "{reasons:?}");
         assert!(reasons.contains(&"port wan is down".to_owned()));
     }
 }

@@ -6,7 +6,7 @@ use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Point, MetricFamily
 use prometheus::{Encoder, TextEncoder};
 
 use super::{State, side_name};
-use crate::telemetry::{LoopIo, PortIo};
+use crate::telemetry::{IoCounters, LoopIo, PortIo};
 
 /// The media type of what [`render`] makes.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -71,10 +71,16 @@ impl Families {
 pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
     let mut families = Families::default();
     process(state, &mut families);
-    worker(state, &mut families);
+    workers(state, &mut families);
     ports_and_pool(state, &mut families);
     for metric in Metric::ALL {
-        families.add(&metric.desc(), &[], state.worker.switch(*metric) as f64);
+        let each = state.workers.iter().map(|worker| worker.switch(*metric));
+        let value = match metric {
+            // Each measures it for itself, or has no flow to measure it with.
+            Metric::PathRtt => each.max().unwrap_or_default(),
+            _ => each.sum(),
+        };
+        families.add(&metric.desc(), &[], value as f64);
     }
     let mut text = Vec::with_capacity(16 << 10);
     TextEncoder::new().encode(&families.0, &mut text)?;
@@ -91,22 +97,29 @@ fn process(state: &State, families: &mut Families) {
     families.gauge("lr2_uptime_seconds", help, &[], state.started.elapsed().as_secs_f64());
 }
 
-fn worker(state: &State, families: &mut Families) {
-    let io = state.worker.io();
+fn workers(state: &State, families: &mut Families) {
+    let each: Vec<_> = state.workers.iter().map(|worker| worker.io()).collect();
+    let mut io = IoCounters::default();
+    each.iter().for_each(|worker| io.join(worker));
     for side in [Side::Lan, Side::Wan] {
         for (what, desc) in PortIo::TABLE {
             families.add(desc, &[("port", side_name(side))], io.port(side, *what) as f64);
         }
     }
     for (what, desc) in LoopIo::TABLE {
-        families.add(desc, &[("worker", "0")], io.round(*what) as f64);
+        for (n, worker) in each.iter().enumerate() {
+            families.add(desc, &[("worker", &n.to_string())], worker.round(*what) as f64);
+        }
     }
 }
 
 fn ports_and_pool(state: &State, families: &mut Families) {
     let Some(sample) = state.sample() else { return };
     let help = "Share of the last half second in which the worker had something to do, 0 to 1.";
-    families.gauge("lr2_worker_busy_ratio", help, &[("worker", "0")], sample.busy_ratio);
+    for (n, worker) in sample.workers.iter().enumerate() {
+        let label = [("worker", &*n.to_string())];
+        families.gauge("lr2_worker_busy_ratio", help, &label, worker.busy_ratio);
+    }
     let help = "mbufs of the pool, by state. What is free is what reception lives on.";
     let in_use = sample.mbufs.saturating_sub(sample.mbufs_free);
     families.gauge("lr2_mbufs", help, &[("state", "free")], sample.mbufs_free.into());
@@ -133,23 +146,23 @@ mod tests {
     use common::metrics::Counters;
 
     use super::*;
-    use crate::control::{PortStats, Sample};
-    use crate::telemetry::IoCounters;
+    use crate::control::{PortStats, Sample, Vigour};
 
     fn text() -> String {
-        let state = State::new("both");
+        let state = State::new("both", 2);
         let mut io = IoCounters::default();
         io.add(Side::Wan, PortIo::DropFull, 3);
         let mut switch = Counters::default();
         switch.add(Metric::PassedMalformed, 7);
-        state.worker.store(&switch, &io);
+        state.workers[0].store(&switch, &io);
+        io.add_loop(LoopIo::BusyRounds, 5);
+        state.workers[1].store(&switch, &io);
         let up = PortStats { up: true, missed: 9, ..PortStats::default() };
         state.put(Sample {
             ports: [up, PortStats::default()],
             mbufs_free: 60,
             mbufs: 100,
-            busy_ratio: 0.25,
-            stalled: false,
+            workers: vec![Vigour::default(), Vigour { busy_ratio: 0.25, stalled: false }],
             stopping: false,
         });
         String::from_utf8(render(&state).unwrap()).unwrap()
@@ -160,13 +173,14 @@ mod tests {
         let text = text();
         for line in [
             "# TYPE lr2_port_egress_dropped_frames_total counter",
-            "lr2_port_egress_dropped_frames_total{port=\"wan\",reason=\"queue_full\"} 3",
-            "lr2_passed_frames_total{reason=\"malformed\"} 7",
+            "lr2_port_egress_dropped_frames_total{port=\"wan\",reason=\"queue_full\"} 6",
+            "lr2_passed_frames_total{reason=\"malformed\"} 14",
             "# TYPE lr2_mbufs gauge",
             "lr2_mbufs{state=\"in_use\"} 40",
             "lr2_port_missed_frames_total{port=\"lan\"} 9",
             "lr2_port_up{port=\"wan\"} 0",
-            "lr2_worker_busy_ratio{worker=\"0\"} 0.25",
+            "lr2_worker_busy_ratio{worker=\"1\"} 0.25",
+            "lr2_worker_rounds_total{worker=\"1\",state=\"busy\"} 5",
         ] {
             assert!(text.lines().any(|l| l == line), "no line {line:?} in\n{text}");
         }

@@ -30,6 +30,15 @@ pub struct PortStats {
     pub up: bool,
 }
 
+/// How a worker does.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Vigour {
+    /// Share of time in which it found something to do, 0 to 1.
+    pub busy_ratio: f64,
+    /// It has shown no sign of life for longer than it may.
+    pub stalled: bool,
+}
+
 /// What only the owner of ports and pools can find out. Sampled a few times a
 /// second.
 #[derive(Clone, PartialEq, Debug)]
@@ -40,10 +49,8 @@ pub struct Sample {
     pub mbufs_free: u32,
     /// All mbufs.
     pub mbufs: u32,
-    /// Share of time in which the worker found something to do, 0 to 1.
-    pub busy_ratio: f64,
-    /// The worker has shown no sign of life for longer than it may.
-    pub stalled: bool,
+    /// How each worker does.
+    pub workers: Vec<Vigour>,
     /// The process is on its way out.
     pub stopping: bool,
 }
@@ -51,8 +58,8 @@ pub struct Sample {
 /// All that the control thread knows.
 #[derive(Debug)]
 pub struct State {
-    /// What the worker publishes.
-    pub worker: Arc<Published>,
+    /// What each worker publishes.
+    pub workers: Vec<Arc<Published>>,
     role: &'static str,
     started: Instant,
     start_time: f64,
@@ -61,11 +68,11 @@ pub struct State {
 }
 
 impl State {
-    /// The state of a process that starts now.
-    pub fn new(role: &'static str) -> Self {
+    /// The state of a process that starts now, with so many workers.
+    pub fn new(role: &'static str, workers: usize) -> Self {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            worker: Arc::default(),
+            workers: (0..workers).map(|_| Arc::default()).collect(),
             role,
             started: Instant::now(),
             start_time: epoch.as_secs_f64(),
@@ -108,7 +115,7 @@ impl Watch {
     }
 
     /// Whether the worker stalls, and its busy ratio since the last call.
-    pub fn look(&mut self, worker: &Published, now: Instant) -> (bool, f64) {
+    pub fn look(&mut self, worker: &Published, now: Instant) -> Vigour {
         let beats = worker.beats();
         if beats != self.beats {
             (self.beats, self.changed) = (beats, now);
@@ -118,7 +125,7 @@ impl Watch {
         let (b, i) = (busy - self.busy, idle - self.idle);
         (self.busy, self.idle) = (busy, idle);
         let ratio = if b + i == 0 { 0.0 } else { b as f64 / (b + i) as f64 };
-        (now.duration_since(self.changed) >= health::STALL, ratio)
+        Vigour { busy_ratio: ratio, stalled: now.duration_since(self.changed) >= health::STALL }
     }
 }
 
@@ -129,6 +136,10 @@ mod tests {
     use super::*;
     use crate::telemetry::IoCounters;
 
+    fn vigour(stalled: bool, busy_ratio: f64) -> Vigour {
+        Vigour { busy_ratio, stalled }
+    }
+
     #[test]
     fn a_worker_without_signs_of_life_stalls_until_the_next_one() {
         let start = Instant::now();
@@ -138,10 +149,10 @@ mod tests {
         io.add_loop(LoopIo::BusyNanos, 30);
         io.add_loop(LoopIo::IdleNanos, 10);
         worker.store(&Counters::default(), &io);
-        assert_eq!(watch.look(&worker, start), (false, 0.75));
-        assert_eq!(watch.look(&worker, start + health::STALL / 2), (false, 0.0));
-        assert_eq!(watch.look(&worker, start + health::STALL), (true, 0.0));
+        assert_eq!(watch.look(&worker, start), vigour(false, 0.75));
+        assert_eq!(watch.look(&worker, start + health::STALL / 2), vigour(false, 0.0));
+        assert_eq!(watch.look(&worker, start + health::STALL), vigour(true, 0.0));
         worker.store(&Counters::default(), &io);
-        assert_eq!(watch.look(&worker, start + 2 * health::STALL), (false, 0.0));
+        assert_eq!(watch.look(&worker, start + 2 * health::STALL), vigour(false, 0.0));
     }
 }

@@ -1,8 +1,8 @@
-//! The worker: one thread that polls a LAN and a WAN port and owns all flows
-//! between them.
+//! A worker: a thread that polls a queue of the LAN and of the WAN port and owns
+//! the flows of the host pairs that fall to it.
 //!
-//! A round takes a burst from each port through the switch, runs the timers
-//! that are due, and offers what is to be sent to the ports. It reads the
+//! A round takes a burst from each port through the switch, and what other
+//! workers have handed over; runs the timers that are due, and offers what is to be sent to the ports. It reads the
 //! clock once. A few hundred times a second there is housekeeping as well:
 //! the worker publishes its counters, which is its sign of life, and looks
 //! for orders of the control thread. Nothing in here waits for anybody, and
@@ -12,6 +12,7 @@
 pub mod egress;
 #[cfg(test)]
 mod fake;
+pub mod handover;
 pub mod idle;
 pub mod io;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use common::time::{Span, Time};
 use switch::{Command, Switch};
 
 use self::egress::Egress;
+use self::handover::Handover;
 use self::idle::Idler;
 use self::io::{Now, Receive, Reserve, Transmit};
 use crate::telemetry::{IoCounters, LoopIo, PortIo, Published};
@@ -45,7 +47,7 @@ pub enum Order {
 }
 
 /// How a worker ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Ended {
     /// Frames that recovery still held when time was up.
     pub held: u64,
@@ -55,8 +57,11 @@ pub struct Ended {
 
 /// What a worker is made of.
 pub struct Parts<R: Receive, T: Transmit, P, C> {
-    /// The ports' receive queues, by [`Side::index`].
-    pub rx: [R; 2],
+    /// The ports' receive queues, by [`Side::index`]. A port may have fewer
+    /// than there are workers.
+    pub rx: [Option<R>; 2],
+    /// The ways to the other workers and from them.
+    pub handover: Handover<R::Frame>,
     /// The queues in front of the ports' transmit queues.
     pub egress: Egress<T>,
     /// What decides about frames.
@@ -122,16 +127,25 @@ where
     /// One round. Returns whether there was something to do.
     fn round<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>, now: Time) -> bool {
         self.account(now);
-        let Parts { rx, egress, switch, pool, .. } = &mut self.parts;
+        let Parts { rx, handover, egress, switch, pool, .. } = &mut self.parts;
         let mut worked = false;
         for side in [Side::Lan, Side::Wan] {
-            let n = rx[side.index()].receive(frames);
+            let n = rx[side.index()].as_mut().map_or(0, |rx| rx.receive(frames));
             if n > 0 {
                 worked = true;
                 let bytes = frames.iter().map(|f| f.bytes().len() as u64).sum();
                 self.io.add(side, PortIo::RxFrames, n as u64);
                 self.io.add(side, PortIo::RxBytes, bytes);
+                let sorted = handover.sort(side, frames);
+                self.io.add(side, PortIo::HandedOver, sorted.handed_over);
+                self.io.add(side, PortIo::DropHandover, sorted.dropped);
                 switch.burst(side, frames, now, pool, egress);
+            }
+            for other in 0..handover.others() {
+                if handover.take(other, side, frames) > 0 {
+                    worked = true;
+                    switch.burst(side, frames, now, pool, egress);
+                }
             }
         }
         if switch.next_deadline() <= now {
@@ -185,7 +199,8 @@ where
     fn publish(&mut self) {
         let Parts { rx, egress, switch, published, .. } = &mut self.parts;
         for side in [Side::Lan, Side::Wan] {
-            let repairs = rx[side.index()].repairs();
+            let Some(rx) = &rx[side.index()] else { continue };
+            let repairs = rx.repairs();
             self.io.set(side, PortIo::RxFlattened, repairs.flattened);
             self.io.set(side, PortIo::RxTooLong, repairs.too_long);
             self.io.set(side, PortIo::RxNoMbuf, repairs.no_mbuf);
@@ -196,7 +211,8 @@ where
 
     fn may_leave(&self, now: Time) -> bool {
         let Some(leave_by) = self.leave_by else { return false };
-        let empty = self.parts.switch.held() == 0 && self.parts.egress.queued() == 0;
+        let Parts { switch, egress, handover, .. } = &self.parts;
+        let empty = switch.held() == 0 && egress.queued() == 0 && handover.is_empty();
         empty || now >= leave_by
     }
 

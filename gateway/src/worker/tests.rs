@@ -3,6 +3,7 @@
 use common::frame::Side;
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
+use common::wire::Spread;
 
 use super::fake::{FakeClock, FakeRx, FakeTx};
 use super::*;
@@ -25,7 +26,8 @@ impl Bench {
         let (producer, orders) = rtrb::RingBuffer::new(4);
         let published = Arc::<Published>::default();
         let worker = Worker::new(Parts {
-            rx: rx.clone(),
+            rx: rx.clone().map(Some),
+            handover: handover::mesh(1, Spread::Rss).remove(0),
             egress: Egress::new(tx[0].clone(), tx[1].clone(), 100),
             switch: Switch::new(switch::Config::lab(switch::Recovery::Auto, 1, 1)),
             pool: HeapPool,
@@ -152,4 +154,52 @@ fn orders_reach_the_switch() {
     bench.orders.push(Order::Switch(Command::SetRecovery(switch::Recovery::Off))).unwrap();
     bench.keep_house();
     assert!(bench.orders.slots() == 4, "taken");
+}
+
+/// An ARP frame belongs to the first worker, UDP between these to the second.
+#[test]
+fn a_frame_of_another_worker_is_handed_over_in_order() {
+    let mut bench = Bench::new();
+    let mut others = handover::mesh(2, Spread::Mixed);
+    let mut second = others.remove(1);
+    bench.worker.parts.handover = others.remove(0);
+    let udp = |pair: u8, n: u8| {
+        let mut frame = vec![0; 60];
+        frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+        frame[26..34].copy_from_slice(&[10, 1, 0, pair, 10, 2, 0, pair]);
+        frame[59] = n;
+        frame
+    };
+    let pair = (0..).find(|pair| Spread::Mixed.bucket(&udp(*pair, 0)) % 2 == 1).unwrap();
+    for n in 0..5 {
+        bench.rx[0].arrive(udp(pair, n));
+        bench.rx[0].arrive(arp(n));
+    }
+    assert!(bench.round());
+    assert_eq!(bench.tx[1].taken(), (0..5).map(arp).collect::<Vec<_>>());
+    let mut got = ArrayVec::<HeapFrame, 3>::new();
+    assert_eq!(second.take(0, Side::Wan, &mut got), 0);
+    assert_eq!(second.take(0, Side::Lan, &mut got), 3, "as much as fits");
+    let rest = got.take().into_iter().map(|frame| frame.bytes()[59]).collect::<Vec<_>>();
+    assert_eq!(rest, [0, 1, 2]);
+    assert!(!second.is_empty());
+
+    // A worker that doesn't keep up loses what no longer fits.
+    for n in 0..handover::RING {
+        bench.rx[0].arrive(udp(pair, n as u8));
+    }
+    while bench.round() {}
+    bench.keep_house();
+    let io = bench.published.io();
+    assert_eq!(io.port(Side::Lan, PortIo::HandedOver), 3 + handover::RING as u64);
+    assert_eq!(io.port(Side::Lan, PortIo::DropHandover), 2);
+
+    // What comes from another worker goes through the switch, and counts
+    // before this one may leave.
+    let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(arp(9))]);
+    assert_eq!(second.sort(Side::Wan, &mut burst).handed_over, 1);
+    assert!(!bench.worker.parts.handover.is_empty());
+    assert!(bench.round());
+    assert_eq!(bench.tx[0].taken(), [arp(9)]);
+    assert!(bench.worker.parts.handover.is_empty());
 }

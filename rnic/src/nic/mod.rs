@@ -173,14 +173,17 @@ impl Nic {
             Err(NotRoce::Other) => return Err(|stats| &mut stats.not_roce),
             Err(NotRoce::Malformed(_)) => return Err(|stats| &mut stats.malformed),
         };
-        if !frame.starts_with(&self.config.mac) || roce.dst != self.ip {
+        if !frame.starts_with(&self.config.mac) {
             return Err(|stats| &mut stats.not_ours);
         }
         let Some(&index) = self.by_qpn.get(&roce.dest_qpn) else {
-            return Err(|stats| &mut stats.unknown_qp);
+            return Err(match roce.dst == self.ip {
+                true => |stats| &mut stats.unknown_qp,
+                false => |stats| &mut stats.not_ours,
+            });
         };
         let qp = &self.qps[index as usize];
-        if roce.src != qp.remote || roce.vlans != qp.config.vlans {
+        if roce.dst != qp.local || roce.src != qp.remote || roce.vlans != qp.config.vlans {
             return Err(|stats| &mut stats.not_ours);
         }
         if roce.opcode.kind() == Kind::Other && roce.opcode != Opcode::CNP {

@@ -25,6 +25,8 @@ fn congestion(config: &QpConfig, nic: &NicConfig) -> Option<Congestion> {
 #[derive(Debug)]
 pub(super) struct Qp {
     pub(super) config: QpConfig,
+    /// Our address, and the peer's.
+    pub(super) local: Addr,
     pub(super) remote: Addr,
     headers: Headers,
     /// Identification of the next IPv4 packet.
@@ -43,13 +45,15 @@ pub(super) struct Qp {
 
 impl Qp {
     pub(super) fn new(qp: QpId, config: QpConfig, nic: &NicConfig) -> Self {
+        let local = config.local_ip.unwrap_or(nic.ip);
         Self {
+            local: local.into(),
             remote: config.remote_ip.into(),
             headers: Headers::new(
                 nic.mac,
                 config.remote_mac,
                 config.vlans,
-                nic.ip,
+                local,
                 config.remote_ip,
                 config.udp_src_port,
                 config.tos,

@@ -1,0 +1,190 @@
+//! Which of several workers a frame belongs to.
+//!
+//! All that two hosts say to each other has to meet at one worker: requests,
+//! their answers, connection management, and what the gateways say of them,
+//! which travels under the same addresses. So what counts is the pair of IP
+//! addresses, in either order.
+//!
+//! NICs spread frames over their queues with a Toeplitz hash. With a key that
+//! repeats itself it takes no notice of the order, and is so simple that
+//! software knows as well, for a few instructions, which queue it will be.
+
+use super::{be16, ether};
+
+/// How many buckets there are. Bucket `b` belongs to worker `b` modulo their
+/// number, and so does entry `b`, `b + BUCKETS`, ... of a NIC's redirection
+/// table.
+pub const BUCKETS: usize = 64;
+
+/// The Toeplitz key is this word again and again, for as long as it has to
+/// be. An odd number of ones, so that no two sums of addresses share a hash;
+/// found by search for one with which the low bits of the hash differ as
+/// neighbouring bits of an address do.
+pub const RSS_KEY: u32 = 0xd6ed_5abd;
+
+/// How a frame's bucket follows from its addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spread {
+    /// As receive-side scaling does it. Only the exclusive or of the two
+    /// addresses counts: hosts 10.1.0.n that each talk to 10.2.0.n share one
+    /// bucket, whatever n is.
+    Rss,
+    /// Each pair by itself. No NIC can do it.
+    Mixed,
+}
+
+impl Spread {
+    /// The bucket of a frame, less than [`BUCKETS`]. What isn't IP is in
+    /// bucket 0.
+    #[inline]
+    pub fn bucket(self, frame: &[u8]) -> usize {
+        let Some((src, dst)) = addresses(frame) else { return 0 };
+        let hash = match self {
+            Self::Rss => toeplitz(fold(src) ^ fold(dst)),
+            Self::Mixed => mix(src).wrapping_add(mix(dst)),
+        };
+        hash as usize % BUCKETS
+    }
+}
+
+/// The addresses of an IPv4 or IPv6 header, as the bytes that they are.
+#[inline]
+fn addresses(frame: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (l3, ethertype, _) = ether::parse(frame)?;
+    let (from, len) = match ethertype {
+        ether::IPV4 => (l3 + 12, 4),
+        ether::IPV6 => (l3 + 8, 16),
+        _ => return None,
+    };
+    Some(frame.get(from..from + 2 * len)?.split_at(len))
+}
+
+/// The exclusive or of an address's 32-bit words.
+fn fold(address: &[u8]) -> u32 {
+    let word = |word: &[u8]| u32::from(be16(word, 0)) << 16 | u32::from(be16(word, 2));
+    address.chunks_exact(4).map(word).fold(0, |sum, word| sum ^ word)
+}
+
+/// The Toeplitz hash of input whose 32-bit words have this exclusive or: bit
+/// `n` of each, from the left, adds the key from bit `n` on, and the key is
+/// the same from there in every word.
+fn toeplitz(word: u32) -> u32 {
+    // Circular multiplication of polynomials over GF(2), without a branch.
+    let (mut hash, mut key, mut bits) = (0, RSS_KEY, word);
+    for _ in 0..32 {
+        hash ^= key & 0u32.wrapping_sub(bits >> 31);
+        key = key.rotate_left(1);
+        bits <<= 1;
+    }
+    hash
+}
+
+/// A hash of one address (the finalizer of MurmurHash3).
+fn mix(address: &[u8]) -> u32 {
+    address.chunks_exact(4).fold(0, |hash: u32, word| {
+        let mut h = hash.rotate_left(5) ^ fold(word);
+        h = (h ^ h >> 16).wrapping_mul(0x85eb_ca6b);
+        h = (h ^ h >> 13).wrapping_mul(0xc2b2_ae35);
+        h ^ h >> 16
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(tags: usize, addresses: &[u8]) -> Vec<u8> {
+        let mut frame = vec![7; 12];
+        for _ in 0..tags {
+            frame.extend([0x81, 0x00, 0x00, 0x05]);
+        }
+        let (ethertype, before) = if addresses.len() == 8 { (0x0800, 12) } else { (0x86dd, 8) };
+        frame.extend(u16::to_be_bytes(ethertype));
+        frame.extend(vec![0; before]);
+        frame.extend(addresses);
+        frame
+    }
+
+    fn v4(src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
+        frame(0, &[src, dst].concat())
+    }
+
+    /// Word for word as NICs define it: a window of 32 bits slides over the key.
+    fn by_the_book(input: &[u8]) -> u32 {
+        let key: Vec<u8> = RSS_KEY.to_be_bytes().repeat(16);
+        let bit = |bytes: &[u8], n: usize| u32::from(bytes[n / 8] >> (7 - n % 8) & 1);
+        let window = |at: usize| (at..at + 32).fold(0, |word, n| word << 1 | bit(&key, n));
+        (0..8 * input.len()).filter(|n| bit(input, *n) == 1).fold(0, |hash, n| hash ^ window(n))
+    }
+
+    #[test]
+    fn the_short_way_to_the_hash_is_that_of_the_nic() {
+        let mut seed = 1u32;
+        for len in [8, 32] {
+            for _ in 0..500 {
+                let random = |_| {
+                    seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    (seed >> 24) as u8
+                };
+                let addresses: Vec<u8> = (0..len).map(random).collect();
+                let expected = by_the_book(&addresses) as usize % BUCKETS;
+                assert_eq!(Spread::Rss.bucket(&frame(0, &addresses)), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn both_directions_meet_whatever_the_tags() {
+        for spread in [Spread::Rss, Spread::Mixed] {
+            for n in 0..=255 {
+                let (a, b) = ([10, 1, n, 3], [172, 16, 9, n]);
+                let there = spread.bucket(&v4(a, b));
+                assert_eq!(spread.bucket(&v4(b, a)), there);
+                for tags in 1..=2 {
+                    assert_eq!(spread.bucket(&frame(tags, &[a, b].concat())), there);
+                }
+                let (a, b) = ([n; 16], [0x20; 16]);
+                let there = spread.bucket(&frame(0, &[a, b].concat()));
+                assert_eq!(spread.bucket(&frame(1, &[b, a].concat())), there);
+            }
+        }
+    }
+
+    /// Hosts of one subnet with those of another, all with all.
+    #[test]
+    fn pairs_are_spread() {
+        for spread in [Spread::Rss, Spread::Mixed] {
+            for workers in [2, 4, 8] {
+                let mut load = vec![0u32; workers];
+                for (a, b) in (1..=32u8).flat_map(|a| (1..=32u8).map(move |b| (a, b))) {
+                    load[spread.bucket(&v4([10, 1, 0, a], [10, 2, 0, b])) % workers] += 1;
+                }
+                let fair = 32 * 32 / workers as u32;
+                assert!(
+                    load.iter().all(|n| (fair / 2..fair * 2).contains(n)),
+                    "{spread:?} {load:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn hosts_that_each_talk_to_their_like_are_spread_by_mixing_only() {
+        let buckets = |spread: Spread| {
+            let all = (0..64).map(|n| spread.bucket(&v4([10, 1, 0, n], [10, 2, 0, n])));
+            all.collect::<std::collections::BTreeSet<_>>().len()
+        };
+        assert_eq!(buckets(Spread::Rss), 1);
+        assert!(buckets(Spread::Mixed) > 30);
+    }
+
+    #[test]
+    fn what_has_no_addresses_is_in_the_first_bucket() {
+        for spread in [Spread::Rss, Spread::Mixed] {
+            for frame in [vec![], vec![0xff; 13], v4([9; 4], [9; 4])[..33].to_vec()] {
+                assert_eq!(spread.bucket(&frame), 0);
+            }
+            assert_eq!(spread.bucket(&[&[0xff; 12][..], &[8, 6], &[7; 40]].concat()), 0);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What each worker is given of what the configuration allows.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use common::control::Keys;
+use common::wire::Opcode;
+use switch::Tuning;
+
+use crate::config::{Config, Keying};
+
+/// What the switch of worker `n` is told.
+///
+/// # Errors
+/// If the system clock can't be right.
+pub fn switch_config(config: &Config, n: u16) -> anyhow::Result<switch::Config> {
+    let keys = match &config.peer.keying {
+        Keying::Shared { current, previous, .. } => {
+            let keys = Keys::from_secret(current.bytes());
+            match previous {
+                Some((_, previous)) => keys.also_accepting(previous.bytes()),
+                None => keys,
+            }
+        }
+        Keying::LabUnkeyed => Keys::unkeyed_lab(),
+    };
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .context("the system clock is before 1970; peers take this box for a stale one")?;
+    let recovery = &config.recovery;
+    let frames = holdable_shares(config);
+    let workers = u64::from(config.worker.count);
+    Ok(switch::Config {
+        role: config.role,
+        recovery: recovery.mode,
+        node: node(config.peer.node, n),
+        boot: u64::try_from(since_epoch.as_nanos())?,
+        keys,
+        control_opcode: Opcode(config.peer.control_opcode),
+        // Keys of the standard library's hash maps come from the OS.
+        hash_seed: RandomState::new().build_hasher().finish(),
+        max_flows: config.worker.max_flows.div_ceil(config.worker.count.into()) as usize,
+        reorder_pool_bytes: recovery.reorder_pool / workers,
+        reorder_pool_frames: frames.reorder_pool / workers,
+        resend_cache_bytes: recovery.resend_cache / workers,
+        resend_cache_frames: frames.resend_cache / workers,
+        backup_pool_bytes: recovery.backup_pool / workers,
+        backup_pool_frames: frames.backup_pool / workers,
+        local_retries: recovery.local_retries,
+        remote_prefixes: config.peer.remote_prefixes.clone(),
+        queue_pairs: config.queue_pairs.clone(),
+        flow_idle: FLOW_IDLE,
+        tuning: Tuning {
+            rtt_guess: recovery.rtt_guess,
+            tail_timeout: recovery.tail_timeout,
+            status_interval: recovery.status_interval,
+            peer_timeout: recovery.peer_timeout,
+            give_up: recovery.give_up,
+            t_out: recovery.t_out,
+        },
+    })
+}
+
+/// The name of worker `n` towards its peers. Each has a sequence of control
+/// messages of its own, so each is a box of its own to them; the first has the
+/// name that the configuration says. The factor is odd: no two are the same,
+/// and those of two boxes are far apart unless the boxes' are.
+const fn node(of_box: u32, n: u16) -> u32 {
+    of_box.wrapping_add((n as u32).wrapping_mul(0x9e37_79b9))
+}
+
+/// Mbufs that each pool may pin, over all workers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Shares {
+    resend_cache: u64,
+    reorder_pool: u64,
+    backup_pool: u64,
+}
+
+/// The mbufs that nothing else in the box needs, divided among the pools as
+/// their bytes are.
+fn holdable_shares(config: &Config) -> Shares {
+    let bytes = |used: bool, bytes: u64| if used { u128::from(bytes) } else { 0 };
+    let recovery = &config.recovery;
+    let cache = bytes(config.role.is_sentry(), recovery.resend_cache);
+    let reorder = bytes(config.role.is_depot(), recovery.reorder_pool);
+    let backup = bytes(config.role.is_depot(), recovery.backup_pool);
+    let all = (cache + reorder + backup).max(1);
+    let holdable = config.pool.holdable();
+    // Each is at most `holdable`, which is a u32.
+    let share = |part| u64::try_from(u128::from(holdable) * part / all).unwrap_or(0);
+    Shares { resend_cache: share(cache), reorder_pool: share(reorder), backup_pool: share(backup) }
+}
+
+/// Silence after which a flow's entry is forgotten.
+const FLOW_IDLE: common::time::Span = common::time::Span::from_millis(60_000);
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use switch::Role;
+
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn workers_share_evenly_and_have_names_of_their_own() {
+        let text = "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n\
+                    [peer]\nlab_unkeyed = true\nnode = 7\n[eal]\nmemory = \"2GiB\"\n\
+                    [worker]\ncount = 4\nmax_flows = 1000\n";
+        let config = config::parse(Path::new("gw.toml"), text, None).unwrap();
+        let all: Vec<_> = (0..4).map(|n| switch_config(&config, n).unwrap()).collect();
+        assert_eq!(all[0].node, 7);
+        let nodes: std::collections::BTreeSet<_> = all.iter().map(|switch| switch.node).collect();
+        assert_eq!(nodes.len(), 4);
+        for switch in &all {
+            assert_eq!(switch.max_flows, 250);
+            assert_eq!(switch.resend_cache_bytes, 16 << 20);
+        }
+        let frames = |f: fn(&switch::Config) -> u64| all.iter().map(f).sum::<u64>();
+        let held = frames(|c| c.resend_cache_frames + c.reorder_pool_frames + c.backup_pool_frames);
+        assert!(held <= u64::from(config.pool.holdable()), "{held}");
+    }
+
+    #[test]
+    fn the_mbufs_that_are_free_to_hold_are_divided_as_the_bytes_are() {
+        let text = "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n\
+                    [peer]\nlab_unkeyed = true\n[recovery]\nresend_cache = \"32MiB\"\n\
+                    reorder_pool = \"64MiB\"\nbackup_pool = \"16MiB\"\n";
+        for (role, resend_cache, reorder_pool, backup_pool) in [
+            (Role::Sentry, 8192, 0, 0),
+            (Role::Depot, 0, 16384, 4096),
+            (Role::Both, 8192, 16384, 4096),
+        ] {
+            let config = config::parse(Path::new("gw.toml"), text, Some(role)).unwrap();
+            let expected = Shares { resend_cache, reorder_pool, backup_pool };
+            assert_eq!(holdable_shares(&config), expected, "{role:?}");
+        }
+    }
+}

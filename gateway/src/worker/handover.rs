@@ -1,0 +1,101 @@
+//! Between workers: frames that came to a queue of another worker than the
+//! one that they belong to.
+//!
+//! Flows are owned by one worker, and [`Spread`] says by which. A NIC that
+//! spreads by the same rule gives each worker its own frames; whatever arrives
+//! elsewhere goes over a ring, one for each pair of workers and side, so that
+//! the frames of a flow keep their order.
+
+use arrayvec::ArrayVec;
+use common::frame::{Frame, Side};
+use common::wire::Spread;
+use rtrb::{Consumer, Producer, RingBuffer};
+
+/// Frames that may be on their way from one worker to another, per side.
+pub const RING: usize = 512;
+
+/// What became of frames of other workers.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sorted {
+    /// On their way.
+    pub handed_over: u64,
+    /// Dropped: the other worker is too slow.
+    pub dropped: u64,
+}
+
+/// One worker's ends of the rings.
+pub struct Handover<F> {
+    spread: Spread,
+    /// To each worker, by side; `None` is the worker itself.
+    to: Vec<Option<[Producer<F>; 2]>>,
+    /// From all others, by side.
+    from: Vec<[Consumer<F>; 2]>,
+}
+
+/// Joins `workers` workers, at least one.
+pub fn mesh<F>(workers: usize, spread: Spread) -> Vec<Handover<F>> {
+    let new = || Handover { spread, to: Vec::new(), from: Vec::new() };
+    let mut all: Vec<Handover<F>> = (0..workers).map(|_| new()).collect();
+    for from in 0..workers {
+        for to in 0..workers {
+            if from == to {
+                all[from].to.push(None);
+                continue;
+            }
+            let ((lan_in, lan_out), (wan_in, wan_out)) =
+                (RingBuffer::new(RING), RingBuffer::new(RING));
+            all[from].to.push(Some([lan_in, wan_in]));
+            all[to].from.push([lan_out, wan_out]);
+        }
+    }
+    all
+}
+
+impl<F: Frame> Handover<F> {
+    /// Leaves in `frames` those of this worker and sends the others on their way.
+    #[inline]
+    pub fn sort<const N: usize>(&mut self, side: Side, frames: &mut ArrayVec<F, N>) -> Sorted {
+        let mut sorted = Sorted::default();
+        if self.from.is_empty() {
+            return sorted;
+        }
+        let mut mine = ArrayVec::new();
+        for frame in frames.drain(..) {
+            let owner = self.spread.bucket(frame.bytes()) % self.to.len();
+            match &mut self.to[owner] {
+                None => mine.push(frame),
+                Some(rings) => match rings[side.index()].push(frame) {
+                    Ok(()) => sorted.handed_over += 1,
+                    Err(_) => sorted.dropped += 1,
+                },
+            }
+        }
+        *frames = mine;
+        sorted
+    }
+
+    /// How many others there are.
+    pub fn others(&self) -> usize {
+        self.from.len()
+    }
+
+    /// Appends what another one, less than [`others`](Self::others), has handed
+    /// over, as much as fits, and returns how many frames that are.
+    pub fn take<const N: usize>(
+        &mut self,
+        other: usize,
+        side: Side,
+        frames: &mut ArrayVec<F, N>,
+    ) -> usize {
+        let ring = &mut self.from[other][side.index()];
+        let room = frames.remaining_capacity();
+        let before = frames.len();
+        frames.extend(std::iter::from_fn(|| ring.pop().ok()).take(room));
+        frames.len() - before
+    }
+
+    /// Whether nothing is on its way to this worker.
+    pub fn is_empty(&self) -> bool {
+        self.from.iter().flatten().all(Consumer::is_empty)
+    }
+}

@@ -1,0 +1,144 @@
+//! What the tests of the real program share.
+
+// Each test program uses its part of this.
+#![allow(dead_code)]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
+
+/// A folder of one test, removed at its end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("lr2-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes a configuration and returns its path.
+    pub fn config(&self, text: &str) -> PathBuf {
+        let path = self.path("gateway.toml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn lr2_gateway(config: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lr2-gateway"));
+    command.arg("--config").arg(config).env_remove("RUST_LOG");
+    command
+}
+
+pub fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A small gateway between two devices.
+pub fn config(lan: &str, wan: &str, listen: SocketAddr, more: &str) -> String {
+    format!(
+        "[lan]\ndevice = \"{lan}\"\nmtu = 1500\nrx_desc = 256\ntx_desc = 256\n\
+         [wan]\ndevice = \"{wan}\"\nmtu = 1500\nrx_desc = 256\ntx_desc = 256\n\
+         [peer]\nlab_unkeyed = true\n\
+         [recovery]\nresend_cache = \"1MiB\"\nreorder_pool = \"1MiB\"\n\
+         backup_pool = \"1MiB\"\n\
+         [control]\nlisten = \"{listen}\"\n{more}"
+    )
+}
+
+pub const SMALL: &str = "[eal]\nhuge_pages = \"never\"\nmemory = \"64MiB\"\n";
+
+/// A running gateway, killed if the test fails.
+pub struct Running {
+    pub child: Child,
+    pub listen: SocketAddr,
+}
+
+impl Running {
+    /// Starts it and waits until it says that all is well.
+    pub fn start(config: &Path, listen: SocketAddr) -> Self {
+        let child = lr2_gateway(config).stderr(Stdio::piped()).spawn().unwrap();
+        let mut running = Self { child, listen };
+        running.wait("a good /healthz", |r| r.get("/healthz").ends_with("\r\n\r\nok\n"));
+        running
+    }
+
+    pub fn get(&self, path: &str) -> String {
+        let mut answer = String::new();
+        if let Ok(mut stream) = TcpStream::connect(self.listen) {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            if stream.write_all(request.as_bytes()).is_ok() {
+                let _ = stream.read_to_string(&mut answer);
+            }
+        }
+        answer
+    }
+
+    pub fn metric(&self, name: &str) -> f64 {
+        let text = self.get("/metrics");
+        let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
+    }
+
+    pub fn wait(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !done(self) {
+            if self.child.try_wait().unwrap().is_some() || Instant::now() > deadline {
+                let _ = self.child.kill();
+                panic!("no {what}:\n{}", self.stderr());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub fn stderr(&mut self) -> String {
+        let mut text = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn write_pcap(path: &Path, frames: &[Vec<u8>]) {
+    let mut pcap = PcapWriter::new(std::fs::File::create(path).unwrap()).unwrap();
+    for frame in frames {
+        let length = u32::try_from(frame.len()).unwrap();
+        pcap.write_packet(&PcapPacket::new(Duration::ZERO, length, frame)).unwrap();
+    }
+}
+
+pub fn read_pcap(path: &Path) -> Vec<Vec<u8>> {
+    let mut pcap = PcapReader::new(std::fs::File::open(path).unwrap()).unwrap();
+    let mut frames = Vec::new();
+    while let Some(packet) = pcap.next_packet() {
+        frames.push(packet.unwrap().data.into_owned());
+    }
+    frames
+}
