@@ -63,15 +63,16 @@ impl<F: Frame> Backup<F> {
         self.kept.get(seq).is_some_and(Option::is_some)
     }
 
-    /// The packet with the number `seq`, as if it were yet to be delivered.
-    pub fn copy(&self, seq: Seq) -> Option<Held<F>> {
+    /// The packet with the number `seq`, as if it had come at `at` and were yet
+    /// to be delivered.
+    pub fn copy(&self, seq: Seq, at: Time) -> Option<Held<F>> {
         let handle = self.kept.get(seq)?.as_ref()?;
         let mut count = 1;
         while self.kept.get(seq + u64::from(count)).is_some_and(Option::is_none) {
             count += 1;
         }
         let asks = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked).is_ok();
-        Some(Held { packet: Packet::Shared(handle.clone()), count, asks })
+        Some(Held { packet: Packet::Shared(handle.clone()), count, asks, at })
     }
 
     /// Whether `seq` is a request that an ACK answers, rather than a READ or an

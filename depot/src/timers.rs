@@ -24,7 +24,8 @@ impl<F: Frame> Flow<F> {
         } else {
             self.repeat_due().min(self.give_up_due(config))
         };
-        gaps.min(self.local_due(config))
+        gaps.min(self.play_due(config))
+            .min(self.local_due(config))
             .min(self.nak_due(config))
             .min(self.responses.due(self.rtt))
             .min(self.forget_due(config))
@@ -44,6 +45,9 @@ impl<F: Frame> Flow<F> {
             } else if cx.now >= self.repeat_due() {
                 self.report(cx, Cause::Repeat);
             }
+        }
+        if cx.now >= self.play_due(cx.config) {
+            self.play(cx);
         }
         if cx.now >= self.local_due(cx.config) {
             self.resend_unanswered(cx);
