@@ -217,10 +217,15 @@ impl<F: Frame> Backup<F> {
         may
     }
 
+    /// Time until the next resend: doubled by each that brought no answer.
+    pub fn patience(&self, config: &Config) -> Span {
+        self.t_out(config) * (1 << self.retries.min(8))
+    }
+
     /// When the oldest packet that asks for an answer counts as lost.
     fn due(&self, config: &Config) -> Time {
         let Some((_, at)) = self.asks.front() else { return Time::NEVER };
-        self.touched.max(*at) + self.t_out(config) * (1 << self.retries.min(8))
+        self.touched.max(*at) + self.patience(config)
     }
 }
 

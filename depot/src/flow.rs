@@ -181,7 +181,11 @@ impl<F: Frame> Flow<F> {
     fn on_next<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, count: u32, asks: bool) {
         let seq = self.sequence.next();
         match self.sequence.gaps().front() {
-            Some(gap) => self.playout.resume(gap.seen, cx.now),
+            Some(gap) => {
+                // So that nothing waits when the flow is forgotten.
+                let most = self.give_up_after(cx.config);
+                self.playout.resume(gap.seen, cx.now, most);
+            }
             None => self.playout.reset(),
         }
         let closed = self.sequence.pass_next(count);

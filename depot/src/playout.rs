@@ -5,8 +5,8 @@
 //! take for congestion. So the flow is *played out*: each packet goes on as long
 //! after the one before as it came after it, later by a *lag*. A flow that came
 //! at its destination's pace goes on at that pace, however late. The lag is at
-//! first how long the hole was open, and so bounded by `give_up`. As long as it
-//! lasts, further holes that are filled within it hold up nothing.
+//! first how long the hole was open, at most `give_up`. As long as it lasts,
+//! further holes that are filled within it hold up nothing.
 //!
 //! A lag ends where the source is silent, since silences are cut; what exceeds a
 //! round trip is also worked off little by little.
@@ -42,9 +42,10 @@ impl Playout {
         self.lag = Span::ZERO;
     }
 
-    /// A hole that opened at `seen` held up everything until now.
-    pub fn resume(&mut self, seen: Time, now: Time) {
-        self.lag = self.lag.max(now.since(seen));
+    /// A hole that opened at `seen` held up everything until now. What follows
+    /// is late by no more than `most`.
+    pub fn resume(&mut self, seen: Time, now: Time, most: Span) {
+        self.lag = self.lag.max(now.since(seen)).min(most);
         self.newest = seen;
     }
 

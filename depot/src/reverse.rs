@@ -208,7 +208,7 @@ impl<F: Frame> Flow<F> {
         match &self.nak {
             // A hole is reported until it is given up.
             Some(nak) if nak.forwarded == 0 && nak.seq < self.sequence.next() => {
-                nak.at + self.backup.t_out(config)
+                nak.at + self.backup.patience(config)
             }
             Some(nak) if nak.forwarded > 0 => nak.at + self.rtt * 2,
             _ => Time::NEVER,

@@ -65,7 +65,7 @@ impl<F: Frame> Flow<F> {
         self.last_nack + fill.scale(5, 4).max(REPEAT_MIN)
     }
 
-    fn give_up_after(&self, config: &Config) -> Span {
+    pub(crate) fn give_up_after(&self, config: &Config) -> Span {
         config.give_up.unwrap_or((self.rtt * 6).max(GIVE_UP_MIN))
     }
 

@@ -5,7 +5,8 @@ mod support;
 use common::budget::Budget;
 use common::control::Reason;
 use common::metrics::Metric;
-use common::time::Span;
+use common::time::{Span, Time};
+use proptest::prelude::*;
 use support::*;
 
 /// From packet to packet.
@@ -119,6 +120,27 @@ fn a_lag_beyond_a_round_trip_is_worked_off() {
     assert!(waiting[4..].iter().all(|w| w.abs_diff(rtt) <= 1), "{waiting:?}");
 }
 
+/// Two holes, each of which is filled within `give_up` of the one before.
+#[test]
+fn no_lag_is_longer_than_a_hole_may_be_open() {
+    let mut bench = Bench::synced();
+    let step = Span::from_micros(100);
+    let half = (GIVE_UP.as_nanos() / step.as_nanos()) as i32 - 4;
+    for (hole, psns) in [(1, 4..half), (3, half..2 * half)] {
+        for n in [2].into_iter().filter(|_| hole == 1).chain(psns) {
+            bench.data([n]);
+            bench.run_timers(bench.now + step);
+        }
+        bench.data([hole]);
+    }
+    // 3 was missing for nearly twice as long.
+    assert!(bench.pool.frames() <= GIVE_UP.as_nanos() / step.as_nanos());
+    bench.run_timers(bench.now + GIVE_UP);
+    assert_eq!(bench.delivered(), (1..2 * half).collect::<Vec<_>>());
+    assert_eq!(bench.count(Metric::GapsGivenUp), 0);
+    bench.check_books();
+}
+
 #[test]
 fn where_room_is_short_nothing_waits_for_its_time() {
     let mut bench = late();
@@ -209,4 +231,76 @@ fn without_it_all_goes_at_once() {
     stream(&mut bench, 2..102);
     bench.data([1]);
     assert_eq!(bench.delivered(), (1..102).collect::<Vec<_>>());
+}
+
+/// When each packet came, was due and went on, of a stream some of whose packets
+/// are lost and come later; and for how long a hole was open at most.
+fn lossy(steps: &[(u64, bool, u64)], pool: Budget) -> Result<(), TestCaseError> {
+    let mut bench = Bench::synced();
+    bench.pool = pool;
+    // By time: a new packet, or one that was lost.
+    let mut events = Vec::new();
+    let (mut at, mut open) = (bench.now, Span::ZERO);
+    for (n, &(step, is_lost, later)) in (1..).zip(steps) {
+        at += Span::from_micros(step);
+        let fill = if is_lost { Span::from_micros(later) } else { Span::ZERO };
+        open = open.max(fill);
+        events.push((at + fill, n));
+    }
+    events.sort();
+    let end = steps.len() as i32 + 1;
+    // Whatever is lost last is told of by the packet behind it.
+    events.push((events.last().map_or(at, |last| last.0).max(at), end));
+    let (mut came, mut went) = (vec![Time::ZERO; end as usize + 1], Vec::new());
+    let mut waits = |bench: &mut Bench, until: Time| {
+        loop {
+            let next = bench.deadline().min(until);
+            bench.run_timers(next);
+            went.extend(bench.delivered().into_iter().map(|n| (n, next)));
+            // What can go on has a time, and it is not far.
+            if bench.nacks().last().is_none_or(Vec::is_empty) && bench.pool.frames() > 0 {
+                assert!(bench.deadline() <= next + GIVE_UP + SLACK, "it waits for nothing");
+            }
+            if next == until {
+                return went.len();
+            }
+        }
+    };
+    for (at, n) in events {
+        waits(&mut bench, at);
+        came[n as usize] = at;
+        bench.data([n]);
+        waits(&mut bench, at);
+        bench.check_books();
+    }
+    let last = bench.now;
+    waits(&mut bench, last + open + SLACK);
+    prop_assert_eq!(bench.pool.frames(), 0);
+    let order = went.iter().map(|(n, _)| *n).collect::<Vec<_>>();
+    prop_assert_eq!(order, (1..=end).collect::<Vec<_>>());
+    for (n, time) in went {
+        let late = time.since(came[n as usize]);
+        prop_assert!(
+            late <= open + SLACK,
+            "{} is {:?} late, no hole more than {:?}",
+            n,
+            late,
+            open
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// All that comes goes on, once and in order, none later after it came than
+    /// a hole was open; and a timer stands while anything waits.
+    #[test]
+    fn nothing_waits_for_longer_than_a_hole_was_open(
+        steps in prop::collection::vec((prop_oneof![6 => 0..30u64, 1 => 0..3_000u64], prop::bool::weighted(0.05), 1..16_000u64), 1..300),
+        room in prop_oneof![3 => Just(PLENTY), 1 => 300..600u64],
+    ) {
+        lossy(&steps, Budget::new(PLENTY, room))?;
+    }
 }

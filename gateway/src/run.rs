@@ -316,7 +316,7 @@ fn switch_config(config: &Config) -> anyhow::Result<switch::Config> {
         backup_pool_bytes: recovery.backup_pool,
         backup_pool_frames: frames.backup_pool,
         local_retries: recovery.local_retries,
-        playout: true,
+        playout: recovery.playout,
         remote_prefixes: config.peer.remote_prefixes.clone(),
         queue_pairs: config.queue_pairs.clone(),
         flow_idle: FLOW_IDLE,
