@@ -102,7 +102,7 @@ impl<F: Frame> Flow<F> {
     /// A request packet came from the long-haul link; `roce` is what it parsed
     /// to.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
-        let seq = roce.psn.unwrap_near(self.sequence.expected());
+        let seq = roce.psn.unwrap_near(self.sequence.next());
         self.heard = cx.now;
         if self.life.is_none() {
             return self.on_passive(cx, frame, seq);

@@ -45,7 +45,7 @@ impl<F: Frame> Flow<F> {
         frame: F,
         answer: Answer,
     ) -> Known {
-        let seq = answer.psn.unwrap_near(self.sequence.expected());
+        let seq = answer.psn.unwrap_near(self.sequence.next());
         self.heard = cx.now;
         self.within = !answer.ends_message();
         match answer.verdict {

@@ -87,6 +87,11 @@ impl<F: Frame> Sequence<F> {
         self.slots.end()
     }
 
+    /// Whether nothing is missing, and nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// The gaps, oldest first.
     pub fn gaps(&self) -> &VecDeque<Gap> {
         &self.gaps
@@ -118,6 +123,10 @@ impl<F: Frame> Sequence<F> {
     /// [free](Self::is_free). Returns the gap that this closed.
     pub fn pass_next(&mut self, count: u32) -> Option<Gap> {
         let (start, end) = (self.next(), self.next() + u64::from(count));
+        if self.is_empty() {
+            self.slots.skip_to(end);
+            return None;
+        }
         let closed = self.close(start, end);
         while self.slots.start() < end && self.slots.pop().is_some() {}
         self.slots.skip_to(end);

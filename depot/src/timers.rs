@@ -19,13 +19,14 @@ impl<F: Frame> Flow<F> {
         if self.life.is_none() {
             return Time::NEVER;
         }
-        let gaps = if self.sequence.gaps().is_empty() {
+        let pool = if self.sequence.is_empty() {
             Time::NEVER
+        } else if self.sequence.gaps().is_empty() {
+            self.play_due(config)
         } else {
-            self.repeat_due().min(self.give_up_due(config))
+            self.repeat_due().min(self.give_up_due(config)).min(self.play_due(config))
         };
-        gaps.min(self.play_due(config))
-            .min(self.local_due(config))
+        pool.min(self.local_due(config))
             .min(self.nak_due(config))
             .min(self.responses.due(self.rtt))
             .min(self.forget_due(config))
