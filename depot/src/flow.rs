@@ -132,6 +132,7 @@ impl<F: Frame> Flow<F> {
                 // The Sentry keeps needless repeats off the link; this one may
                 // be what the destination lost†.
                 cx.out.count(Metric::DepotBehind, 1);
+                self.playout.repeated(cx.now);
                 self.nak_is_answered(cx, seq);
                 self.backup.doubt(cx, seq, frame.bytes());
                 cx.out.deliver(Packet::Owned(frame));

@@ -8,6 +8,8 @@
 //! first how long the hole was open, at most `give_up`. As long as it lasts,
 //! further holes that are filled within it hold up nothing.
 //!
+//! What waits stays for as long as the source repeats what went on before it.
+//!
 //! A lag ends where the source is silent, since silences are cut; what exceeds a
 //! round trip is also worked off little by little.
 
@@ -34,6 +36,8 @@ pub(crate) struct Playout {
     lag: Span,
     /// When the newest packet came that went on.
     newest: Time,
+    /// When the source last repeated what went on.
+    repeated: Time,
 }
 
 impl Playout {
@@ -51,7 +55,13 @@ impl Playout {
 
     /// When a packet that came at `at` is to go on, if it is the next one.
     pub fn due(&self, at: Time, rtt: Span) -> Time {
-        at + self.lag_at(at, rtt)
+        (at + self.lag_at(at, rtt)).max(self.repeated + rtt / SILENCE)
+    }
+
+    /// The source repeats what went on: the destination may lack it, and has no
+    /// use for what waits until it has that.
+    pub fn repeated(&mut self, now: Time) {
+        self.repeated = now;
     }
 
     /// A packet that came at `at` goes on.

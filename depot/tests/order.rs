@@ -36,6 +36,7 @@ fn a_flow_begins_at_the_next_psn_of_its_sync() {
     bench.clear();
     bench.data([2, 3]); // overtaken by the SYNC
     bench.data([5, 4]);
+    bench.run_timers(bench.now + RTT / 32);
     assert_eq!(bench.delivered(), [2, 3, 5, 4, 5], "5 is a probe first");
     assert_eq!(bench.count(Metric::DepotBehind), 2);
 }

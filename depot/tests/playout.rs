@@ -194,6 +194,25 @@ fn a_nak_for_what_waits_ends_here_and_one_for_what_went_on_is_answered() {
     bench.check_books();
 }
 
+/// The destination has asked the source past here. What waits would bring NAKs.
+#[test]
+fn what_waits_stays_while_the_source_repeats_what_went_on() {
+    let mut bench = late();
+    bench.run_timers(bench.now + STEP * 10 + SLACK);
+    assert_eq!(bench.delivered(), (3..13).collect::<Vec<_>>());
+    for n in 5..13 {
+        bench.data([n]);
+        bench.run_timers(bench.now + STEP * 5);
+        assert_eq!(bench.delivered(), [n], "and nothing else");
+    }
+    bench.run_timers(bench.now + RTT / 64);
+    let seen = bench.delivered();
+    assert_eq!(seen, (13..13 + seen.len() as i32).collect::<Vec<_>>());
+    bench.run_timers(bench.now + STEP * 100);
+    assert_eq!(bench.delivered().last(), Some(&101));
+    bench.check_books();
+}
+
 /// Kept is nothing: it has to come from the source.
 #[test]
 fn a_nak_for_what_is_not_kept_takes_the_depot_back_and_what_waits_waits() {
