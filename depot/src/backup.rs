@@ -63,15 +63,16 @@ impl<F: Frame> Backup<F> {
         self.kept.get(seq).is_some_and(Option::is_some)
     }
 
-    /// The packet with the number `seq`, as if it were yet to be delivered.
-    pub fn copy(&self, seq: Seq) -> Option<Held<F>> {
+    /// The packet with the number `seq`, as if it had come at `at` and were yet
+    /// to be delivered.
+    pub fn copy(&self, seq: Seq, at: Time) -> Option<Held<F>> {
         let handle = self.kept.get(seq)?.as_ref()?;
         let mut count = 1;
         while self.kept.get(seq + u64::from(count)).is_some_and(Option::is_none) {
             count += 1;
         }
         let asks = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked).is_ok();
-        Some(Held { packet: Packet::Shared(handle.clone()), count, asks })
+        Some(Held { packet: Packet::Shared(handle.clone()), count, asks, at })
     }
 
     /// Whether `seq` is a request that an ACK answers, rather than a READ or an
@@ -216,10 +217,15 @@ impl<F: Frame> Backup<F> {
         may
     }
 
+    /// Time until the next resend: doubled by each that brought no answer.
+    pub fn patience(&self, config: &Config) -> Span {
+        self.t_out(config) * (1 << self.retries.min(8))
+    }
+
     /// When the oldest packet that asks for an answer counts as lost.
     fn due(&self, config: &Config) -> Time {
         let Some((_, at)) = self.asks.front() else { return Time::NEVER };
-        self.touched.max(*at) + self.t_out(config) * (1 << self.retries.min(8))
+        self.touched.max(*at) + self.patience(config)
     }
 }
 

@@ -9,6 +9,7 @@ use common::time::{Span, Time};
 use common::wire::{Kind, Roce, icrc_ok};
 
 use crate::backup::Backup;
+use crate::playout::Playout;
 use crate::report::Cause;
 use crate::responses::Responses;
 use crate::reverse::KeptNak;
@@ -32,6 +33,7 @@ pub struct Flow<F: Frame> {
     /// and nothing is held†.
     pub(crate) life: Option<Life>,
     pub(crate) sequence: Sequence<F>,
+    pub(crate) playout: Playout,
     /// One past the highest packet that passed while nothing was held.
     passed: Seq,
     /// Oldest PSN that the destination hasn't acknowledged, if it ever
@@ -75,6 +77,7 @@ impl<F: Frame> Flow<F> {
         Self {
             life: None,
             sequence: Sequence::new(first),
+            playout: Playout::default(),
             passed: first,
             acked: None,
             last_ack: None,
@@ -99,7 +102,7 @@ impl<F: Frame> Flow<F> {
     /// A request packet came from the long-haul link; `roce` is what it parsed
     /// to.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
-        let seq = roce.psn.unwrap_near(self.sequence.expected());
+        let seq = roce.psn.unwrap_near(self.sequence.next());
         self.heard = cx.now;
         if self.life.is_none() {
             return self.on_passive(cx, frame, seq);
@@ -129,6 +132,7 @@ impl<F: Frame> Flow<F> {
                 // The Sentry keeps needless repeats off the link; this one may
                 // be what the destination lost†.
                 cx.out.count(Metric::DepotBehind, 1);
+                self.playout.repeated(cx.now);
                 self.nak_is_answered(cx, seq);
                 self.backup.doubt(cx, seq, frame.bytes());
                 cx.out.deliver(Packet::Owned(frame));
@@ -176,30 +180,28 @@ impl<F: Frame> Flow<F> {
     }
 
     fn on_next<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, count: u32, asks: bool) {
-        let seq = self.sequence.expected();
+        let seq = self.sequence.next();
+        match self.sequence.gaps().front() {
+            Some(gap) => {
+                // So that nothing waits when the flow is forgotten.
+                let most = self.give_up_after(cx.config);
+                self.playout.resume(gap.seen, cx.now, most);
+            }
+            None => self.playout.reset(),
+        }
         let closed = self.sequence.pass_next(count);
         self.count_closed(cx, closed);
+        self.stalled = cx.now;
         cx.out.count(Metric::DepotInOrder, 1);
         self.nak_is_answered(cx, seq);
         self.hand_over(cx, seq, count, asks, Packet::Owned(frame));
-        self.drain(cx);
-    }
-
-    /// Delivers what has become contiguous.
-    fn drain<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        self.stalled = cx.now;
-        loop {
-            let Some(held) = self.sequence.drain() else { break };
-            let seq = self.sequence.expected() - u64::from(held.count);
-            cx.pool.give(held.packet.bytes().len());
-            cx.out.count(Metric::DepotDrained, 1);
-            self.hand_over(cx, seq, held.count, held.asks, held.packet);
-        }
+        self.play(cx);
     }
 
     /// The destination has everything before `acked`, however it got there.
     pub(crate) fn settle<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) {
-        while self.sequence.expected() < acked {
+        self.stalled = cx.now;
+        while self.sequence.next() < acked {
             let (closed, held) = self.sequence.skip();
             self.count_closed(cx, closed);
             if let Some(packet) = held {
@@ -207,10 +209,11 @@ impl<F: Frame> Flow<F> {
                 cx.out.discard(packet, Metric::DropReleased);
             }
         }
-        self.drain(cx);
+        self.play(cx);
     }
 
     /// Holds a packet that is ahead, or leaves it missing if the pool is full.
+    /// If only packets that wait for their time are before it, it waits too.
     fn on_early<A: Actions<F>>(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -219,7 +222,12 @@ impl<F: Frame> Flow<F> {
         count: u32,
         asks: bool,
     ) {
+        let is_in_order = seq == self.sequence.expected();
         if !cx.pool.take(frame.bytes().len()) {
+            if is_in_order {
+                self.play_all(cx);
+                return self.on_next(cx, frame, count, asks);
+            }
             if self.sequence.place(seq) == Place::New {
                 self.open_gap(cx, seq + u64::from(count));
             }
@@ -232,11 +240,15 @@ impl<F: Frame> Flow<F> {
             Packet::Owned(frame)
         };
         let before = self.sequence.gaps().len();
-        let closed = self.sequence.hold(seq, Held { packet, count, asks });
+        let closed = self.sequence.hold(seq, Held { packet, count, asks, at: cx.now });
         if self.sequence.gaps().len() > before {
             cx.out.count(Metric::GapsSeen, 1);
         }
         self.count_closed(cx, closed);
+        if is_in_order {
+            self.stalled = cx.now;
+        }
+        self.play(cx);
     }
 
     /// Whether an early packet is let through: nothing is known yet of what the
@@ -244,7 +256,11 @@ impl<F: Frame> Flow<F> {
     /// trip. It sends one NAK per hole, however many packets follow.
     fn may_probe(&self, now: Time) -> bool {
         let hole = self.sequence.expected();
-        self.acked.is_none() && (self.probed != Some(hole) || now >= self.probed_at + self.rtt)
+        // Ahead of what waits for its time it would ask for that.
+        let is_next = hole == self.sequence.next() && hole < self.sequence.high();
+        self.acked.is_none()
+            && is_next
+            && (self.probed != Some(hole) || now >= self.probed_at + self.rtt)
     }
 
     /// Nothing is known yet of what the destination has: one early packet is

@@ -24,6 +24,7 @@
 mod backup;
 mod flow;
 mod memory;
+mod playout;
 mod report;
 mod responses;
 mod reverse;
@@ -60,6 +61,9 @@ pub struct Config {
     pub keeps_responses: bool,
     /// Most PSNs by which a packet may be ahead and still be held.
     pub window_max: u64,
+    /// Whether what waited behind a hole goes on at the pace at which it came,
+    /// rather than all at once.
+    pub playout: bool,
 }
 
 /// What a flow makes happen. The switch implements it.

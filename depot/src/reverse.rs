@@ -45,7 +45,7 @@ impl<F: Frame> Flow<F> {
         frame: F,
         answer: Answer,
     ) -> Known {
-        let seq = answer.psn.unwrap_near(self.sequence.expected());
+        let seq = answer.psn.unwrap_near(self.sequence.next());
         self.heard = cx.now;
         self.within = !answer.ends_message();
         match answer.verdict {
@@ -99,9 +99,10 @@ impl<F: Frame> Flow<F> {
         let last = self.backup.is_plain(seq.prev());
         let is_news = self.advance_acked(cx, seq, msn.filter(|_| last != Some(false)));
         let is_answered = is_news && last == Some(false);
-        let expected = self.sequence.expected();
-        let is_hole = seq == expected && !self.sequence.gaps().is_empty();
-        let is_kept = seq < expected && self.backup.holds_from(seq);
+        let next = self.sequence.next();
+        // What it asks for is on its way, or waits here for its time.
+        let is_hole = seq == next && self.sequence.high() > next;
+        let is_kept = seq < next && self.backup.holds_from(seq);
         let is_of_probe = self.probed.take_if(|hole| *hole == seq).is_some();
         if is_of_probe && self.life.is_some() && is_kept && !is_answered {
             // The probe travelled ahead of what this asks for, which has gone
@@ -116,8 +117,8 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::NakAtOnce, 1);
             self.keep_nak(cx, frame, seq, 1);
             if self.life.is_some() && is_kept {
-                self.backup.resend(cx, seq, expected.prev(), Local::Nak);
-            } else if self.life.is_some() && seq < expected {
+                self.backup.resend(cx, seq, next.prev(), Local::Nak);
+            } else if self.life.is_some() && seq < next {
                 self.go_back(cx, seq);
             }
             return Known::ThisLife;
@@ -128,7 +129,7 @@ impl<F: Frame> Flow<F> {
         }
         self.keep_nak(cx, frame, seq, 0);
         if is_kept {
-            self.backup.resend(cx, seq, expected.prev(), Local::Nak);
+            self.backup.resend(cx, seq, next.prev(), Local::Nak);
         } else {
             self.report(cx, Cause::Destination);
         }
@@ -139,8 +140,10 @@ impl<F: Frame> Flow<F> {
     /// hand: that has to come once more. What is at hand waits for it.
     fn go_back<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
         let (backup, mut copies) = (&self.backup, 0);
-        self.sequence.go_back(seq, cx.now, |seq| {
-            let held = backup.copy(seq)?;
+        // It comes before what waits, and holds that up.
+        let at = self.sequence.front().unwrap_or(cx.now);
+        self.sequence.go_back(seq, at, |seq| {
+            let held = backup.copy(seq, at)?;
             if !cx.pool.take(held.packet.bytes().len()) {
                 return None;
             }
@@ -204,8 +207,8 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn nak_due(&self, config: &crate::Config) -> Time {
         match &self.nak {
             // A hole is reported until it is given up.
-            Some(nak) if nak.forwarded == 0 && nak.seq < self.sequence.expected() => {
-                nak.at + self.backup.t_out(config)
+            Some(nak) if nak.forwarded == 0 && nak.seq < self.sequence.next() => {
+                nak.at + self.backup.patience(config)
             }
             Some(nak) if nak.forwarded > 0 => nak.at + self.rtt * 2,
             _ => Time::NEVER,
@@ -222,7 +225,7 @@ impl<F: Frame> Flow<F> {
         } else if forwarded > 0 {
             self.forward_nak(cx, Metric::NakAgain);
         } else if self.backup.may_retry(cx.config) && self.backup.holds_from(seq) {
-            let newest = self.sequence.expected().prev();
+            let newest = self.sequence.next().prev();
             self.backup.resend(cx, seq, newest, Local::Timeout);
         } else {
             cx.out.count(Metric::LocalExhausted, 1);
@@ -261,7 +264,7 @@ impl<F: Frame> Flow<F> {
             self.drop_nak(cx);
         }
         self.backup.acknowledge(cx, acked);
-        if acked > self.sequence.expected() {
+        if acked > self.sequence.next() {
             // It passed before the SYNC that this life began with.
             self.settle(cx, acked);
         }

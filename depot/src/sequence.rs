@@ -42,6 +42,9 @@ pub(crate) struct Held<F: Frame> {
     pub count: u32,
     /// The destination is to answer it.
     pub asks: bool,
+    /// When it came, or, if it fills a gap, when the gap opened: it would have
+    /// come then.
+    pub at: Time,
 }
 
 /// What is known of one PSN.
@@ -57,26 +60,36 @@ enum Slot<F: Frame> {
 /// The order of a flow's packets at the Depot. Detecting a gap is comparing
 /// two numbers: whoever arrives beyond `high` opens one from `high` on.
 pub(crate) struct Sequence<F: Frame> {
-    /// `expected .. high`. The first one is always missing: otherwise it would
-    /// have been delivered.
+    /// `next .. high`. Between `next` and `expected` are packets in order that
+    /// wait for their time.
     slots: Window<Slot<F>>,
     gaps: VecDeque<Gap>,
 }
 
 impl<F: Frame> Sequence<F> {
-    /// Everything before `expected` is settled.
+    /// Everything before `expected` is settled, and was handed on.
     pub fn new(expected: Seq) -> Self {
         Self { slots: Window::new(expected), gaps: VecDeque::new() }
     }
 
-    /// Next number to deliver.
+    /// Next number to arrive in order.
     pub fn expected(&self) -> Seq {
+        self.gaps.front().map_or(self.high(), |gap| gap.start)
+    }
+
+    /// Next number to hand on: `expected`, unless packets wait for their time.
+    pub fn next(&self) -> Seq {
         self.slots.start()
     }
 
     /// One past the highest number seen (ePSN_D).
     pub fn high(&self) -> Seq {
         self.slots.end()
+    }
+
+    /// Whether nothing is missing, and nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
     }
 
     /// The gaps, oldest first.
@@ -86,16 +99,14 @@ impl<F: Frame> Sequence<F> {
 
     /// Where `seq` falls.
     pub fn place(&self, seq: Seq) -> Place {
-        if seq < self.expected() {
-            Place::Behind
-        } else if seq == self.expected() {
-            Place::Next
-        } else {
-            match self.slots.get(seq) {
-                None => Place::New,
-                Some(Slot::Missing) => Place::Gap,
-                Some(_) => Place::Held,
-            }
+        if seq < self.next() {
+            return Place::Behind;
+        }
+        match self.slots.get(seq) {
+            Some(Slot::Held(_) | Slot::Covered) => Place::Held,
+            _ if seq == self.next() => Place::Next,
+            Some(Slot::Missing) => Place::Gap,
+            None => Place::New,
         }
     }
 
@@ -108,31 +119,39 @@ impl<F: Frame> Sequence<F> {
         !(0..end).any(held)
     }
 
-    /// `expected` has arrived and goes on; it takes `count` PSNs, which are
+    /// `next` has arrived and goes on; it takes `count` PSNs, which are
     /// [free](Self::is_free). Returns the gap that this closed.
     pub fn pass_next(&mut self, count: u32) -> Option<Gap> {
-        let (start, end) = (self.expected(), self.expected() + u64::from(count));
+        let (start, end) = (self.next(), self.next() + u64::from(count));
+        if self.is_empty() {
+            self.slots.skip_to(end);
+            return None;
+        }
         let closed = self.close(start, end);
         while self.slots.start() < end && self.slots.pop().is_some() {}
         self.slots.skip_to(end);
         closed
     }
 
-    /// `expected` is settled in another way. Returns the gap that this closed,
-    /// and the packet that was held in its place.
+    /// `next` is settled in another way. Returns the gap that this closed, and
+    /// the packet that was held in its place.
     pub fn skip(&mut self) -> (Option<Gap>, Option<Packet<F>>) {
-        let seq = self.expected();
+        let seq = self.next();
         let closed = self.close(seq, seq.next());
         let held = match self.slots.pop() {
             Some(Slot::Held(held)) => Some(held.packet),
             _ => None,
         };
         self.slots.skip_to(seq.next());
+        // The further PSNs of a READ request that was settled.
+        while matches!(self.slots.get(self.next()), Some(Slot::Covered)) {
+            self.slots.pop();
+        }
         (closed, held)
     }
 
     /// The destination lacks everything from `to` on, which lies before
-    /// `expected`: goes back there. `kept` gives the packets in between that are
+    /// `next`: goes back there. `kept` gives the packets in between that are
     /// at hand; the others are missing.
     pub fn go_back(&mut self, to: Seq, now: Time, mut kept: impl FnMut(Seq) -> Option<Held<F>>) {
         let mut old = core::mem::replace(&mut self.slots, Window::new(to));
@@ -156,15 +175,17 @@ impl<F: Frame> Sequence<F> {
         }
     }
 
-    /// The next packet that can be delivered from the pool.
+    /// When the packet came that is `next`, if it is held.
+    pub fn front(&self) -> Option<Time> {
+        match self.slots.get(self.next())? {
+            Slot::Held(held) => Some(held.at),
+            _ => None,
+        }
+    }
+
+    /// Takes the packet that is `next`, if it is held.
     pub fn drain(&mut self) -> Option<Held<F>> {
-        // Left over if the READ request that they belong to was settled.
-        while matches!(self.slots.get(self.expected())?, Slot::Covered) {
-            self.slots.pop();
-        }
-        if matches!(self.slots.get(self.expected())?, Slot::Missing) {
-            return None;
-        }
+        self.front()?;
         let Some(Slot::Held(held)) = self.slots.pop() else { return None };
         for _ in 1..held.count {
             self.slots.pop();
@@ -195,8 +216,11 @@ impl<F: Frame> Sequence<F> {
     /// Holds a packet whose place is [`Place::Gap`], or [`Place::New`] at
     /// `high`, and whose PSNs are [free](Self::is_free). Returns the gap that
     /// this closed, if it closed one.
-    pub fn hold(&mut self, seq: Seq, held: Held<F>) -> Option<Gap> {
+    pub fn hold(&mut self, seq: Seq, mut held: Held<F>) -> Option<Gap> {
         let count = u64::from(held.count);
+        if let Some(gap) = self.gap_of(seq).and_then(|i| self.gaps.get(i)) {
+            held.at = gap.seen;
+        }
         let closed = self.close(seq, seq + count);
         self.place_slot(seq, Slot::Held(held));
         for n in 1..count {
@@ -212,11 +236,17 @@ impl<F: Frame> Sequence<F> {
         }
     }
 
+    /// Index of the gap that `seq` lies in.
+    fn gap_of(&self, seq: Seq) -> Option<usize> {
+        let i = self.gaps.partition_point(|g| g.end <= seq);
+        self.gaps.get(i).filter(|g| g.start <= seq).map(|_| i)
+    }
+
     /// Takes `start .. end` out of its gap; returns the gap if nothing is left
     /// of it. All of it that lies before `high` is in one.
     fn close(&mut self, start: Seq, end: Seq) -> Option<Gap> {
-        let i = self.gaps.partition_point(|g| g.end <= start);
-        let gap = self.gaps.get_mut(i).filter(|g| g.start <= start)?;
+        let i = self.gap_of(start)?;
+        let gap = self.gaps.get_mut(i)?;
         let whole = *gap;
         match (start == whole.start, end >= whole.end) {
             (true, true) => return self.gaps.remove(i),
@@ -241,8 +271,8 @@ impl<F: Frame> Sequence<F> {
         self.slots.heap_bytes() + self.gaps.capacity() * size_of::<Gap>()
     }
 
-    /// Gives up all gaps: empties the pool in order. `expected` becomes
-    /// `high`. Returns the packets; the gaps are gone.
+    /// Gives up all gaps: empties the pool in order. `next` and `expected`
+    /// become `high`. Returns the packets; the gaps are gone.
     pub fn release(&mut self) -> impl Iterator<Item = Packet<F>> {
         self.gaps.clear();
         let high = self.high();
@@ -276,7 +306,7 @@ mod tests {
 
     fn packet(n: u64, count: u32) -> Held<HeapFrame> {
         let packet = Packet::Owned(HeapFrame::from(n.to_be_bytes().to_vec()));
-        Held { packet, count, asks: false }
+        Held { packet, count, asks: false, at: Time::ZERO }
     }
 
     fn number(p: &Packet<HeapFrame>) -> u64 {
@@ -300,14 +330,15 @@ mod tests {
 
     proptest! {
         /// Arrivals in any order, with repeats and announcements of `high`,
-        /// against a set of what has arrived.
+        /// against a set of what has arrived. What can go on does so at once or
+        /// some time later.
         #[test]
-        fn agrees_with_a_set(arrivals in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..200)) {
+        fn agrees_with_a_set(arrivals in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>(), 0..4usize), 1..200)) {
             let base = Seq::first(Psn::new(0xff_fff0));
             let mut sequence = Sequence::new(base);
             let heads = heads();
             let (mut arrived, mut delivered, mut high) = (BTreeSet::new(), Vec::new(), 0);
-            for (index, announce) in arrivals {
+            for (index, announce, drained) in arrivals {
                 let n = *index.get(&heads);
                 let (seq, count) = (base + n, count_of(n));
                 if announce {
@@ -319,14 +350,11 @@ mod tests {
                     let is_free = place == Place::Behind || !known;
                     prop_assert_eq!(sequence.is_free(seq, count), is_free);
                     match place {
-                        Place::Behind => prop_assert!(seq < sequence.expected()),
+                        Place::Behind => prop_assert!(seq < sequence.next()),
                         Place::Next => {
                             prop_assert!(!known);
                             sequence.pass_next(count);
                             delivered.push(n);
-                            while let Some(held) = sequence.drain() {
-                                delivered.push(number(&held.packet));
-                            }
                         }
                         Place::Held => prop_assert!(known),
                         Place::Gap | Place::New => {
@@ -341,6 +369,10 @@ mod tests {
                         high = high.max(n + u64::from(count));
                     }
                 }
+                for held in std::iter::from_fn(|| sequence.drain()).take(drained) {
+                    delivered.push(number(&held.packet));
+                }
+                prop_assert!(sequence.next() <= sequence.expected());
                 let expected = (0..).find(|n| !arrived.contains(n)).unwrap_or_default();
                 prop_assert_eq!(sequence.expected(), base + expected);
                 prop_assert_eq!(sequence.high(), base + high.max(expected));

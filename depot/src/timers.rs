@@ -19,12 +19,14 @@ impl<F: Frame> Flow<F> {
         if self.life.is_none() {
             return Time::NEVER;
         }
-        let gaps = if self.sequence.gaps().is_empty() {
+        let pool = if self.sequence.is_empty() {
             Time::NEVER
+        } else if self.sequence.gaps().is_empty() {
+            self.play_due(config)
         } else {
-            self.repeat_due().min(self.give_up_due(config))
+            self.repeat_due().min(self.give_up_due(config)).min(self.play_due(config))
         };
-        gaps.min(self.local_due(config))
+        pool.min(self.local_due(config))
             .min(self.nak_due(config))
             .min(self.responses.due(self.rtt))
             .min(self.forget_due(config))
@@ -45,6 +47,9 @@ impl<F: Frame> Flow<F> {
                 self.report(cx, Cause::Repeat);
             }
         }
+        if cx.now >= self.play_due(cx.config) {
+            self.play(cx);
+        }
         if cx.now >= self.local_due(cx.config) {
             self.resend_unanswered(cx);
         }
@@ -61,7 +66,7 @@ impl<F: Frame> Flow<F> {
         self.last_nack + fill.scale(5, 4).max(REPEAT_MIN)
     }
 
-    fn give_up_after(&self, config: &Config) -> Span {
+    pub(crate) fn give_up_after(&self, config: &Config) -> Span {
         config.give_up.unwrap_or((self.rtt * 6).max(GIVE_UP_MIN))
     }
 

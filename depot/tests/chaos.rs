@@ -5,6 +5,7 @@ mod support;
 
 use common::budget::Budget;
 use common::control::{Fetch, PsnRange, Reason};
+use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Opcode, parse};
 use depot::Life;
@@ -97,6 +98,8 @@ fn end(bench: &mut Bench) {
     }
     let held = [&bench.pool, &bench.backup, &bench.cache].map(|b| (b.frames(), b.used()));
     assert_eq!(held, [(0, 0); 3]);
+    let stranded = bench.out.discarded.iter().any(|(_, reason)| *reason == Metric::DropOldLife);
+    assert!(!stranded, "it waited until the flow was forgotten");
     bench.check_books();
 }
 

@@ -96,6 +96,7 @@ impl flow::Bench for Bench {
             give_up: input.choose(&[None, None, Some(Span::from_millis(20))]),
             t_out: input.choose(&[None, None, Some(Span::from_millis(1))]),
             local_retries: input.below(4),
+            playout: input.below(4) > 0,
             keeps_responses: !input.one_in(4),
             window_max: input.choose(&[1 << 10, 1 << 10, 16, 1 << 19]),
         };

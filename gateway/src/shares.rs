@@ -48,6 +48,7 @@ pub fn switch_config(config: &Config, n: u16) -> anyhow::Result<switch::Config> 
         backup_pool_bytes: recovery.backup_pool / workers,
         backup_pool_frames: frames.backup_pool / workers,
         local_retries: recovery.local_retries,
+        playout: recovery.playout,
         remote_prefixes: config.peer.remote_prefixes.clone(),
         queue_pairs: config.queue_pairs.clone(),
         flow_idle: FLOW_IDLE,

@@ -46,6 +46,7 @@ fn product(scenario: &Scenario, recovery: Recovery, pools: [u64; 3], number: u32
         backup_pool_frames: PLENTY,
         resend_cache_bytes,
         resend_cache_frames: PLENTY,
+        playout: scenario.gateway.playout,
         tuning: Tuning { rtt_guess, ..Tuning::default() },
         ..Config::lab(recovery, number + 1, 1)
     })))

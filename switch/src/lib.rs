@@ -140,6 +140,8 @@ pub struct Config {
     pub backup_pool_frames: u64,
     /// See [`depot::Config::local_retries`].
     pub local_retries: u8,
+    /// See [`depot::Config::playout`].
+    pub playout: bool,
     /// Where a peer may be: flows to other destinations are not announced.
     /// Empty: everywhere.
     pub remote_prefixes: Vec<IpNet>,
@@ -171,6 +173,7 @@ impl Config {
             backup_pool_bytes: 64 << 20,
             backup_pool_frames: 1 << 16,
             local_retries: 3,
+            playout: true,
             remote_prefixes: Vec::new(),
             queue_pairs: Vec::new(),
             flow_idle: Span::from_millis(60_000),

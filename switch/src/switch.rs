@@ -74,6 +74,7 @@ impl<F: Frame> Switch<F> {
                 local_retries: config.local_retries,
                 keeps_responses: keeps_responses(config.recovery),
                 window_max: WINDOW_MAX,
+                playout: config.playout,
             },
             table: Table::new(config.max_flows, config.hash_seed),
             connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),

@@ -127,6 +127,7 @@ impl Bench {
             local_retries: 2,
             keeps_responses: true,
             window_max: WINDOW_MAX,
+            playout: true,
         };
         let now = Time::from_nanos(1_000_000_000);
         Self {

@@ -144,6 +144,7 @@ impl Cell {
                 paper_backup: 1 << 40,
                 netrt_buffer: 1 << 40,
                 queue: 1 << 40,
+                playout: true,
             },
             traffic: Vec::new(),
         };

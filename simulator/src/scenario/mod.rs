@@ -206,6 +206,9 @@ pub struct GatewayModel {
     pub netrt_buffer: u64,
     /// What a queue at a gateway's port may hold, bytes.
     pub queue: u64,
+    /// Whether the product's Depot hands on what waited at the pace at which it
+    /// came.
+    pub playout: bool,
 }
 
 /// What hosts send.

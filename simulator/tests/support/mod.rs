@@ -48,6 +48,7 @@ pub fn scenario(topology: Topology) -> Scenario {
             content: true,
         },
         gateway: GatewayModel {
+            playout: true,
             reorder: None,
             backup: None,
             cache: None,

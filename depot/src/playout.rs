@@ -1,0 +1,118 @@
+//! When what waited behind a hole goes on to the destination.
+//!
+//! A hole holds up a round trip's worth of packets. To hand them on all at once
+//! when it is filled would be a burst at the rate of the LAN, which switches
+//! take for congestion. So the flow is *played out*: each packet goes on as long
+//! after the one before as it came after it, later by a *lag*. A flow that came
+//! at its destination's pace goes on at that pace, however late. The lag is at
+//! first how long the hole was open, at most `give_up`. As long as it lasts,
+//! further holes that are filled within it hold up nothing.
+//!
+//! What waits stays for as long as the source repeats what went on before it.
+//!
+//! A lag ends where the source is silent, since silences are cut; what exceeds a
+//! round trip is also worked off little by little.
+
+use common::frame::Frame;
+use common::metrics::Metric;
+use common::time::{Span, Time};
+
+use crate::{Actions, Config, Cx, Flow};
+
+/// Percent of the pool from which on nothing waits for its time: the room is
+/// needed for what follows a hole.
+const PRESSURE: u8 = 50;
+/// By how much a timer comes late: packets go in small groups.
+const SLACK: Span = Span::from_micros(5);
+/// A part of the time that passed, by which a lag beyond a round trip shrinks.
+const CATCH_UP: u64 = 8;
+/// A part of the round trip. A longer silence of the source is cut to this.
+const SILENCE: u64 = 64;
+
+/// By how much a flow is late.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Playout {
+    /// Zero unless packets wait.
+    lag: Span,
+    /// When the newest packet came that went on.
+    newest: Time,
+    /// When the source last repeated what went on.
+    repeated: Time,
+}
+
+impl Playout {
+    /// Nothing waits any more.
+    pub fn reset(&mut self) {
+        self.lag = Span::ZERO;
+    }
+
+    /// A hole that opened at `seen` held up everything until now. What follows
+    /// is late by no more than `most`.
+    pub fn resume(&mut self, seen: Time, now: Time, most: Span) {
+        self.lag = self.lag.max(now.since(seen)).min(most);
+        self.newest = seen;
+    }
+
+    /// When a packet that came at `at` is to go on, if it is the next one.
+    pub fn due(&self, at: Time, rtt: Span) -> Time {
+        (at + self.lag_at(at, rtt)).max(self.repeated + rtt / SILENCE)
+    }
+
+    /// The source repeats what went on: the destination may lack it, and has no
+    /// use for what waits until it has that.
+    pub fn repeated(&mut self, now: Time) {
+        self.repeated = now;
+    }
+
+    /// A packet that came at `at` goes on.
+    pub fn went(&mut self, at: Time, now: Time, rtt: Span) {
+        self.lag = self.lag_at(at, rtt).min(now.since(at));
+        self.newest = self.newest.max(at);
+    }
+
+    fn lag_at(&self, at: Time, rtt: Span) -> Span {
+        let step = at.since(self.newest);
+        let spacing = step.min(rtt / SILENCE);
+        let beyond = self.lag - rtt;
+        self.lag - beyond.min(spacing / CATCH_UP) - (step - spacing)
+    }
+}
+
+impl<F: Frame> Flow<F> {
+    /// Hands on what is in order and has its time.
+    pub(crate) fn play<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        while let Some(at) = self.sequence.front() {
+            let waits = cx.config.playout && self.playout.due(at, self.rtt) > cx.now;
+            if waits && cx.pool.pressure() < PRESSURE {
+                return;
+            }
+            self.hand_on(cx, at);
+        }
+    }
+
+    /// Hands on what is in order, whether it has its time or not.
+    pub(crate) fn play_all<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        while let Some(at) = self.sequence.front() {
+            self.hand_on(cx, at);
+        }
+    }
+
+    /// Hands on the next packet, which is held and came at `at`.
+    fn hand_on<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, at: Time) {
+        let Some(held) = self.sequence.drain() else { return };
+        self.playout.went(at, cx.now, self.rtt);
+        let seq = self.sequence.next() - u64::from(held.count);
+        cx.pool.give(held.packet.bytes().len());
+        cx.out.count(Metric::DepotDrained, 1);
+        self.nak_is_answered(cx, seq);
+        self.hand_over(cx, seq, held.count, held.asks, held.packet);
+    }
+
+    /// When the next packet has its time; [`Time::NEVER`] if none waits for it.
+    pub(crate) fn play_due(&self, config: &Config) -> Time {
+        match self.sequence.front() {
+            Some(at) if config.playout => self.playout.due(at, self.rtt) + SLACK,
+            _ => Time::NEVER,
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! What waited behind a hole goes on at the pace at which it came.
+
+mod support;
+
+use common::budget::Budget;
+use common::control::Reason;
+use common::metrics::Metric;
+use common::time::{Span, Time};
+use proptest::prelude::*;
+use support::*;
+
+/// From packet to packet.
+const STEP: Span = Span::from_micros(10);
+/// By how much a timer is late.
+const SLACK: Span = Span::from_micros(5);
+
+/// These packets come, a step from one to the next.
+fn stream(bench: &mut Bench, psns: impl IntoIterator<Item = i32>) {
+    for n in psns {
+        bench.data([n]);
+        bench.run_timers(bench.now + STEP);
+    }
+}
+
+/// 1 is lost, 2 to 101 come; then 1, a millisecond after the hole opened.
+fn late() -> Bench {
+    let mut bench = Bench::synced();
+    stream(&mut bench, 2..102);
+    bench.data([1]);
+    assert_eq!(bench.delivered(), [1, 2], "2 came when the hole opened");
+    bench
+}
+
+#[test]
+fn what_waited_goes_on_at_the_pace_at_which_it_came() {
+    let mut bench = late();
+    let start = bench.now;
+    for n in 3..102 {
+        let due = start + STEP * (n as u64 - 2);
+        bench.run_timers(due + SLACK - Span::from_nanos(1));
+        assert_eq!(bench.delivered(), []);
+        bench.run_timers(due + SLACK);
+        assert_eq!(bench.delivered(), [n]);
+    }
+    assert_eq!(bench.pool.frames(), 0);
+    bench.check_books();
+}
+
+#[test]
+fn what_comes_meanwhile_waits_its_turn_and_sets_the_pace() {
+    let mut bench = late();
+    bench.data([102]);
+    for n in 103..300 {
+        bench.run_timers(bench.now + STEP);
+        bench.data([n]);
+        assert_eq!(bench.delivered(), [n - 100], "as many as come");
+        assert_eq!(bench.pool.frames(), 100);
+    }
+    assert!(bench.nacks().iter().skip(1).all(Vec::is_empty), "nothing is missing");
+    bench.data([150, 250]);
+    assert_eq!(bench.out.discarded, [(250, Metric::DropReorderDuplicate)]);
+    assert_eq!(bench.delivered(), [150], "what went on may go again");
+    bench.check_books();
+}
+
+#[test]
+fn a_hole_that_is_filled_within_the_lag_holds_up_nothing() {
+    let mut bench = late();
+    for n in (102..150).chain(151..240) {
+        bench.run_timers(bench.now + STEP);
+        bench.data(if n == 230 { vec![n, 150] } else { vec![n] });
+    }
+    let seen = bench.delivered();
+    assert_eq!(seen, (3..3 + seen.len() as i32).collect::<Vec<_>>());
+    assert!(seen.len() >= 136, "{}", seen.len());
+    let lag = bench.pool.frames();
+    assert!((98..=101).contains(&lag), "no later than before: {lag}");
+    bench.check_books();
+}
+
+#[test]
+fn a_silence_of_the_source_is_cut() {
+    let mut bench = Bench::synced();
+    stream(&mut bench, 2..12);
+    bench.run_timers(bench.now + Span::from_millis(3));
+    stream(&mut bench, 12..22);
+    bench.data([1]);
+    let start = bench.now;
+    // Of the silence an RTT / 64 is left.
+    bench.run_timers(start + STEP * 20 + RTT / 64 + SLACK);
+    assert_eq!(bench.delivered(), (1..22).collect::<Vec<_>>());
+    // Nothing is late any more.
+    bench.data([22]);
+    assert_eq!(bench.delivered(), [22]);
+}
+
+/// Half a round trip too much takes four of them.
+#[test]
+fn a_lag_beyond_a_round_trip_is_worked_off() {
+    let mut bench = Bench::synced();
+    let step = Span::from_micros(100);
+    let (mut n, mut waiting) = (2, Vec::new());
+    let mut play = |bench: &mut Bench, span: Span| {
+        let end = bench.now + span;
+        while bench.now < end {
+            bench.data([n]);
+            bench.run_timers(bench.now + step);
+            n += 1;
+        }
+        waiting.push(bench.pool.frames());
+    };
+    play(&mut bench, RTT + RTT / 2);
+    bench.data([1]);
+    for _ in 0..6 {
+        play(&mut bench, RTT);
+    }
+    let rtt = RTT.as_nanos() / step.as_nanos();
+    assert_eq!(waiting[0], rtt * 3 / 2);
+    assert!(waiting[1] < waiting[0] - rtt / 10 && waiting[2] < waiting[1] - rtt / 10);
+    assert!(waiting[4..].iter().all(|w| w.abs_diff(rtt) <= 1), "{waiting:?}");
+}
+
+/// Two holes, each of which is filled within `give_up` of the one before.
+#[test]
+fn no_lag_is_longer_than_a_hole_may_be_open() {
+    let mut bench = Bench::synced();
+    let step = Span::from_micros(100);
+    let half = (GIVE_UP.as_nanos() / step.as_nanos()) as i32 - 4;
+    for (hole, psns) in [(1, 4..half), (3, half..2 * half)] {
+        for n in [2].into_iter().filter(|_| hole == 1).chain(psns) {
+            bench.data([n]);
+            bench.run_timers(bench.now + step);
+        }
+        bench.data([hole]);
+    }
+    // 3 was missing for nearly twice as long.
+    assert!(bench.pool.frames() <= GIVE_UP.as_nanos() / step.as_nanos());
+    bench.run_timers(bench.now + GIVE_UP);
+    assert_eq!(bench.delivered(), (1..2 * half).collect::<Vec<_>>());
+    assert_eq!(bench.count(Metric::GapsGivenUp), 0);
+    bench.check_books();
+}
+
+#[test]
+fn where_room_is_short_nothing_waits_for_its_time() {
+    let mut bench = late();
+    let len = write(0).len() as u64;
+    // Two frames beyond half of the pool.
+    let mut pool = Budget::new(len * 194, PLENTY);
+    (0..99).for_each(|_| assert!(pool.take(len as usize)));
+    bench.pool = pool;
+    bench.data([102]);
+    assert_eq!(bench.delivered(), [3, 4, 5, 6]);
+    assert_eq!(bench.pool.frames(), 96);
+    bench.check_books();
+    // Full: all that is in order goes, and nothing is lost.
+    let mut bench = late();
+    let mut pool = Budget::new(PLENTY, 99);
+    (0..99).for_each(|_| assert!(pool.take(len as usize)));
+    bench.pool = pool;
+    bench.data([102]);
+    assert_eq!(bench.delivered(), (3..103).collect::<Vec<_>>());
+    assert_eq!((bench.out.discarded.len(), bench.pool.frames()), (0, 0));
+    bench.check_books();
+}
+
+#[test]
+fn what_waits_goes_on_at_once_when_a_hole_is_given_up_or_the_flow_let_go() {
+    let mut bench = late();
+    bench.data([103]);
+    bench.sync(LIFE, Reason::Lost, 104);
+    assert_eq!(bench.delivered(), (3..102).chain([103]).collect::<Vec<_>>());
+    bench.check_books();
+    let mut bench = late();
+    bench.sync(LIFE, Reason::Release, 102);
+    assert_eq!(bench.delivered(), (3..102).collect::<Vec<_>>());
+    bench.check_books();
+}
+
+#[test]
+fn a_nak_for_what_waits_ends_here_and_one_for_what_went_on_is_answered() {
+    let mut bench = late();
+    bench.out.requester = Some(0x77);
+    bench.run_timers(bench.now + STEP * 10 + SLACK);
+    assert_eq!(bench.delivered(), (3..13).collect::<Vec<_>>());
+    assert_eq!(bench.nak(13), Became::Absorb);
+    assert_eq!(bench.delivered(), []);
+    bench.run_timers(bench.now + STEP * 10);
+    assert_eq!(bench.delivered(), (13..23).collect::<Vec<_>>());
+    assert_eq!(bench.nak(20), Became::Absorb);
+    assert_eq!(bench.delivered(), [20, 21, 22], "and no further");
+    bench.run_timers(bench.now + STEP);
+    assert_eq!(bench.delivered(), [23]);
+    bench.check_books();
+}
+
+/// The destination has asked the source past here. What waits would bring NAKs.
+#[test]
+fn what_waits_stays_while_the_source_repeats_what_went_on() {
+    let mut bench = late();
+    bench.run_timers(bench.now + STEP * 10 + SLACK);
+    assert_eq!(bench.delivered(), (3..13).collect::<Vec<_>>());
+    for n in 5..13 {
+        bench.data([n]);
+        bench.run_timers(bench.now + STEP * 5);
+        assert_eq!(bench.delivered(), [n], "and nothing else");
+    }
+    bench.run_timers(bench.now + RTT / 64);
+    let seen = bench.delivered();
+    assert_eq!(seen, (13..13 + seen.len() as i32).collect::<Vec<_>>());
+    bench.run_timers(bench.now + STEP * 100);
+    assert_eq!(bench.delivered().last(), Some(&101));
+    bench.check_books();
+}
+
+/// Kept is nothing: it has to come from the source.
+#[test]
+fn a_nak_for_what_is_not_kept_takes_the_depot_back_and_what_waits_waits() {
+    let mut bench = Bench::synced();
+    bench.backup = Budget::new(0, 0);
+    stream(&mut bench, 2..102);
+    bench.data([1]);
+    bench.run_timers(bench.now + STEP * 10 + SLACK);
+    bench.clear();
+    assert_eq!(bench.nak(8), Became::Forward);
+    bench.run_timers(bench.now + STEP * 10);
+    assert_eq!(bench.delivered(), []);
+    assert_eq!(bench.nacks().last(), Some(&vec![(8, 13)]));
+    bench.data(8..13);
+    assert_eq!(bench.delivered(), (8..14).collect::<Vec<_>>(), "the rest at its pace");
+    bench.run_timers(bench.now + STEP * 100);
+    assert_eq!(bench.delivered(), (14..102).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_the_destination_has_need_not_go_on() {
+    let mut bench = late();
+    // It came past here another way.
+    assert_eq!(bench.ack(50), Became::Forward);
+    assert_eq!(bench.out.discarded.len(), 48 + 2, "those that waited, and two copies");
+    bench.run_timers(bench.now + STEP * 100);
+    assert_eq!(bench.delivered(), (51..102).collect::<Vec<_>>());
+    bench.check_books();
+}
+
+#[test]
+fn without_it_all_goes_at_once() {
+    let mut bench = Bench::synced();
+    bench.config.playout = false;
+    stream(&mut bench, 2..102);
+    bench.data([1]);
+    assert_eq!(bench.delivered(), (1..102).collect::<Vec<_>>());
+}
+
+/// When each packet came, was due and went on, of a stream some of whose packets
+/// are lost and come later; and for how long a hole was open at most.
+fn lossy(steps: &[(u64, bool, u64)], pool: Budget) -> Result<(), TestCaseError> {
+    let mut bench = Bench::synced();
+    bench.pool = pool;
+    // By time: a new packet, or one that was lost.
+    let mut events = Vec::new();
+    let (mut at, mut open) = (bench.now, Span::ZERO);
+    for (n, &(step, is_lost, later)) in (1..).zip(steps) {
+        at += Span::from_micros(step);
+        let fill = if is_lost { Span::from_micros(later) } else { Span::ZERO };
+        open = open.max(fill);
+        events.push((at + fill, n));
+    }
+    events.sort();
+    let end = steps.len() as i32 + 1;
+    // Whatever is lost last is told of by the packet behind it.
+    events.push((events.last().map_or(at, |last| last.0).max(at), end));
+    let (mut came, mut went) = (vec![Time::ZERO; end as usize + 1], Vec::new());
+    let mut waits = |bench: &mut Bench, until: Time| {
+        loop {
+            let next = bench.deadline().min(until);
+            bench.run_timers(next);
+            went.extend(bench.delivered().into_iter().map(|n| (n, next)));
+            // What can go on has a time, and it is not far.
+            if bench.nacks().last().is_none_or(Vec::is_empty) && bench.pool.frames() > 0 {
+                assert!(bench.deadline() <= next + GIVE_UP + SLACK, "it waits for nothing");
+            }
+            if next == until {
+                return went.len();
+            }
+        }
+    };
+    for (at, n) in events {
+        waits(&mut bench, at);
+        came[n as usize] = at;
+        bench.data([n]);
+        waits(&mut bench, at);
+        bench.check_books();
+    }
+    let last = bench.now;
+    waits(&mut bench, last + open + SLACK);
+    prop_assert_eq!(bench.pool.frames(), 0);
+    let order = went.iter().map(|(n, _)| *n).collect::<Vec<_>>();
+    prop_assert_eq!(order, (1..=end).collect::<Vec<_>>());
+    for (n, time) in went {
+        let late = time.since(came[n as usize]);
+        prop_assert!(
+            late <= open + SLACK,
+            "{} is {:?} late, no hole more than {:?}",
+            n,
+            late,
+            open
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// All that comes goes on, once and in order, none later after it came than
+    /// a hole was open; and a timer stands while anything waits.
+    #[test]
+    fn nothing_waits_for_longer_than_a_hole_was_open(
+        steps in prop::collection::vec((prop_oneof![6 => 0..30u64, 1 => 0..3_000u64], prop::bool::weighted(0.05), 1..16_000u64), 1..300),
+        room in prop_oneof![3 => Just(PLENTY), 1 => 300..600u64],
+    ) {
+        lossy(&steps, Budget::new(PLENTY, room))?;
+    }
+}
