@@ -13,13 +13,13 @@ use simulator::traffic::FlowSpec;
 /// Agreement asked for.
 const TOLERANCE: f64 = 0.05;
 
-/// Of 200,000 packets of one flow with go-back-N, an ACK for each `m`-th: the share
+/// Of 100,000 packets of one flow with go-back-N, an ACK for each `m`-th: the share
 /// of the time that it would take without loss.
 fn gbn(cell: Cell, m: u32, seed: u64) -> f64 {
     let base = cell.scenario();
     let pmtu = u64::from(base.nic.pmtu);
     let scenario = Scenario { nic: NicModel { ack_req_every: m, ..base.nic }, ..base };
-    let packets = 200_000;
+    let packets = 100_000;
     let flow =
         FlowSpec { start: Time::ZERO, src: 0, dst: 1, bytes: packets * pmtu, round: 0, traffic: 0 };
     let result = run_flows(&scenario, cell.scheme, seed, &[flow]).expect("it can be set up");
@@ -53,7 +53,7 @@ fn agree(scheme: Scheme, lengths: fn(u32) -> [u32; 3], form: fn(&Path, f64) -> f
         for packets in lengths(window) {
             let n = f64::from(packets);
             let form = form(&path, n) / path.fct_lossless(n);
-            let messages = (200_000 / packets).clamp(100, 1_000);
+            let messages = (150_000 / packets).clamp(200, 500);
             let (_, simulated) = forms::slowdown(cell, packets.into(), messages);
             println!(
                 "{} W {window} p {loss} N {packets}: {simulated:.3}, {form:.3}",
