@@ -3,7 +3,7 @@
 //!
 //! The host that asks sends a REQ until it has the REP, and answers each REP with
 //! an RTU; the one that accepts answers each REQ with its REP, and repeats that
-//! until it has the RTU. Both without end, each time after [`Agent::timeout`].
+//! until it has the RTU. Both without end.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
