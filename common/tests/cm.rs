@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::LazyLock;
 
 use common::psn::Psn;
-use common::wire::cm::{Dreq, Ids, Message, Rej, Rep, Req, is_candidate, read};
+use common::wire::cm::{Dreq, Ids, Message, Rej, Rep, Req, emit, frame_len, is_candidate, read};
 use common::wire::{Addr, Bth, Deth, Headers, Opcode, Vlans, icrc_ok, parse};
 use proptest::prelude::*;
 use support::{all_frames, frames};
@@ -88,6 +88,40 @@ fn the_messages_of_a_real_connection() {
         let roce = parse(&frame).unwrap();
         assert_eq!(is_candidate(&roce), message(&frame).is_some());
         assert!(icrc_ok(&frame, &roce));
+    }
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let ids = Ids { local: ACTIVE, remote: PASSIVE };
+    let req = Req {
+        local: ACTIVE,
+        qpn: 0xabcdef,
+        starting_psn: Psn::new(0xfffffe),
+        pmtu: 2048,
+        is_rc: true,
+        local_gid: addr("fd00::1"),
+        remote_gid: addr("fd00::2"),
+    };
+    let messages = [
+        Message::Req(req),
+        Message::Req(Req { is_rc: false, pmtu: 256, remote_gid: addr("10.9.0.2"), ..req }),
+        Message::Mra(ids),
+        Message::Rej(Rej { ids, reason: 28 }),
+        Message::Rep(Rep { ids, qpn: 37, starting_psn: Psn::new(0x47bd24) }),
+        Message::Rtu(ids),
+        Message::Dreq(Dreq { ids, remote_qpn: 0x010203 }),
+        Message::Drep(ids),
+    ];
+    let headers = headers(["fd00::1", "fd00::2"]);
+    for sent in messages {
+        let mut frame = vec![0xff; frame_len(&headers)];
+        emit(&headers, Psn::new(5), 0x0102, &sent, &mut frame);
+        let roce = parse(&frame).unwrap();
+        assert_eq!(read(&frame, &roce), Some(sent));
+        assert!(icrc_ok(&frame, &roce));
+        assert_eq!((roce.psn.get(), roce.dest_qpn), (5, 1));
+        assert_eq!(roce.payload(&frame)[8..16], [0, 0, 0, 0, 0, 0, 1, 2], "its transaction");
     }
 }
 

@@ -234,7 +234,8 @@ impl<F: Frame> Flow<F> {
             return cx.out.discard(Packet::Owned(frame), Metric::DropReorderFull);
         }
         cx.out.count(Metric::DepotHeld, 1);
-        let packet = if self.may_probe(cx.now) && self.sequence.place(seq) == Place::New {
+        let packet = if self.may_probe(cx.config, cx.now) && self.sequence.place(seq) == Place::New
+        {
             self.probe(cx, frame)
         } else {
             Packet::Owned(frame)
@@ -253,14 +254,17 @@ impl<F: Frame> Flow<F> {
 
     /// Whether an early packet is let through: nothing is known yet of what the
     /// destination has, and it has not been asked about this hole for a round
-    /// trip. It sends one NAK per hole, however many packets follow.
-    fn may_probe(&self, now: Time) -> bool {
+    /// trip. It sends one NAK per hole, however many packets follow. A cache at the
+    /// Sentry fills the hole without it, and the NAK would make the source rewind
+    /// for nothing: there it is asked only when that takes too long.
+    fn may_probe(&self, config: &Config, now: Time) -> bool {
         let hole = self.sequence.expected();
         // Ahead of what waits for its time it would ask for that.
         let is_next = hole == self.sequence.next() && hole < self.sequence.high();
-        self.acked.is_none()
-            && is_next
-            && (self.probed != Some(hole) || now >= self.probed_at + self.rtt)
+        let patience = if config.keeps_responses { self.repair_time() } else { Span::ZERO };
+        let is_due = self.sequence.gaps().front().is_none_or(|gap| now >= gap.seen + patience);
+        let was_asked = self.probed == Some(hole) && now < self.probed_at + self.rtt;
+        self.acked.is_none() && is_next && is_due && !was_asked
     }
 
     /// Nothing is known yet of what the destination has: one early packet is

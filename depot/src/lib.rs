@@ -57,7 +57,8 @@ pub struct Config {
     /// How often unanswered packets are resent to the destination before the
     /// source has to find out.
     pub local_retries: u8,
-    /// Whether READ responses are kept for the requester's gateway.
+    /// Whether READ responses are kept for the requester's gateway, as requests
+    /// are at the Sentry: both boxes of a link have the same mode, as a rule.
     pub keeps_responses: bool,
     /// Most PSNs by which a packet may be ahead and still be held.
     pub window_max: u64,

@@ -59,11 +59,16 @@ impl<F: Frame> Flow<F> {
         self.age_responses(cx);
     }
 
+    /// When a Depot-NACK was of no use.
+    fn repeat_due(&self) -> Time {
+        self.last_nack + self.repair_time()
+    }
+
     /// 1.25 × the time that a repair takes, as measured; never less than the
     /// long-haul round trip, never more than four of it.
-    fn repeat_due(&self) -> Time {
+    pub(crate) fn repair_time(&self) -> Span {
         let fill = self.fill.mean().max(self.rtt).min(self.rtt * 4);
-        self.last_nack + fill.scale(5, 4).max(REPEAT_MIN)
+        fill.scale(5, 4).max(REPEAT_MIN)
     }
 
     pub(crate) fn give_up_after(&self, config: &Config) -> Span {

@@ -160,6 +160,7 @@ fn an_error_goes_on_and_changes_nothing() {
 fn when_a_hole_fills_the_destination_is_given_the_time_to_say_so() {
     let mut bench = Bench::new();
     bench.out.requester = Some(0x77);
+    bench.config.keeps_responses = false;
     bench.sync(LIFE, common::control::Reason::Open, 0);
     bench.data([0, 2]); // 2 as a probe
     assert_eq!(bench.nak(1), Became::Absorb);
@@ -179,6 +180,7 @@ fn when_a_hole_fills_the_destination_is_given_the_time_to_say_so() {
 fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
     let mut bench = Bench::new();
     bench.out.requester = Some(0x77);
+    bench.config.keeps_responses = false;
     bench.sync(LIFE, common::control::Reason::Open, 0);
     bench.data([0, 2]); // 2 as a probe
     bench.data([3, 1]);
@@ -198,6 +200,7 @@ fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
 fn what_a_probes_nak_asks_for_has_its_own_timer() {
     let mut bench = Bench::new();
     bench.out.requester = Some(0x77);
+    bench.config.keeps_responses = false;
     bench.sync(LIFE, common::control::Reason::Open, 0);
     bench.data([0, 2]); // 2 as a probe
     bench.data([1]); // lost behind the Depot

@@ -24,11 +24,14 @@ pub enum Scheme {
     Lr2,
     /// This product, the Sentry resends.
     Cached,
+    /// This product as it is set up by default: the Sentry resends what it has in
+    /// its cache, the source what it hasn't.
+    Auto,
 }
 
 impl Scheme {
     /// All of them, in the order of tables and plots.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Lossless,
         Self::Gbn,
         Self::GbnReNak,
@@ -38,6 +41,7 @@ impl Scheme {
         Self::Lr2Paper,
         Self::Lr2,
         Self::Cached,
+        Self::Auto,
     ];
 
     /// The word for it in scenarios, tables and files.
@@ -52,6 +56,7 @@ impl Scheme {
             Self::Lr2Paper => "lr2-paper",
             Self::Lr2 => "lr2",
             Self::Cached => "cached",
+            Self::Auto => "auto",
         }
     }
 

@@ -1,5 +1,6 @@
 //! What each scheme puts into the gateways, and how its RNICs are set up.
 
+use common::time::Span;
 use rnic::{Nic, NicConfig, QpConfig, RetryLimit, SecondNak, local_ack_timeout};
 use switch::{Config, Recovery, Tuning};
 
@@ -20,6 +21,7 @@ pub fn inside(scenario: &Scenario, scheme: Scheme, number: u32) -> Inside {
     match scheme {
         Scheme::Lr2 => product(scenario, Recovery::Lr2, pools, number),
         Scheme::Cached => product(scenario, Recovery::Cached, pools, number),
+        Scheme::Auto => product(scenario, Recovery::Auto, pools, number),
         // A switch that keeps what it sent and one that puts it in order are
         // what `cached` is, but for the size of their memory.
         Scheme::NetRt => product(scenario, Recovery::Cached, [gateway.netrt_buffer; 3], number),
@@ -63,6 +65,12 @@ pub fn rnic(scenario: &Scenario, scheme: Scheme, config: NicConfig) -> Rnic {
     Rnic::SelectiveRepeat(Box::new(IrnNic::new(config)), Irn::for_path(cap, path.rtt(pmtu)))
 }
 
+/// How long a host waits for an answer before it sends again.
+pub fn timeout(scenario: &Scenario) -> Span {
+    let rtt = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
+    scenario.nic.timeout.unwrap_or((rtt * 4).max(local_ack_timeout(12)))
+}
+
 /// What both ends of a queue pair are set up with, besides its numbers.
 pub fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConfig {
     let nic = &scenario.nic;
@@ -75,7 +83,7 @@ pub fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConf
         pmtu: nic.pmtu,
         window,
         ack_req_every: nic.ack_req_every.min(window.div_ceil(2)),
-        timeout: nic.timeout.unwrap_or((path.rtt(nic.pmtu) * 4).max(local_ack_timeout(12))),
+        timeout: timeout(scenario),
         dcqcn: nic.dcqcn,
         content: nic.content,
         retry: nic.retries.map_or(RetryLimit::Infinite, RetryLimit::Count),

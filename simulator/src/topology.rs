@@ -9,7 +9,7 @@ use link::{DirectionConfig, LossModel, wire_bytes};
 use rnic::NicConfig;
 
 use crate::net::{Cable, Plug, Route, Switch, SwitchConfig};
-use crate::node::{Gateway, Host, LAN, Node, WAN};
+use crate::node::{Agent, Gateway, Host, LAN, Node, WAN};
 use crate::scenario::{Scenario, Topology};
 use crate::scheme::Scheme;
 use crate::schemes;
@@ -313,7 +313,8 @@ pub fn build(scenario: &Scenario, scheme: Scheme, seed: u64) -> Network {
         let config =
             NicConfig { rate: Some(rate), ..NicConfig::new(host_mac(host), host_ip(host)) };
         let rnic = schemes::rnic(scenario, scheme, config);
-        builder.add(Node::Host(Box::new(Host::new(rnic, rate))), 1);
+        let cm = Agent::new(schemes::timeout(scenario));
+        builder.add(Node::Host(Box::new(Host::new(rnic, cm, rate))), 1);
     }
     let sites = [0..hosts_per_site, hosts_per_site..2 * hosts_per_site];
     let gateways = sites.map(|hosts| match scenario.topology {

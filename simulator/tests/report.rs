@@ -338,7 +338,7 @@ fn burden(scheme: Scheme) -> f64 {
         Scheme::NetRt => 1.7,
         Scheme::Lr2Paper => 1.3,
         Scheme::Lr2 => 0.8,
-        Scheme::Cached => 0.15,
+        Scheme::Cached | Scheme::Auto => 0.15,
     }
 }
 
@@ -369,7 +369,8 @@ fn made_up_study() -> Study {
         };
         run.hosts.timeouts = (burden * 30.0) as u64;
         run.hosts.naks = (burden * 800.0) as u64;
-        let has_pools = matches!(scheme, Scheme::Lr2Paper | Scheme::Lr2 | Scheme::Cached);
+        let has_cache = matches!(scheme, Scheme::Cached | Scheme::Auto);
+        let has_pools = has_cache || matches!(scheme, Scheme::Lr2Paper | Scheme::Lr2);
         if has_pools {
             let mut held: f64 = 0.0;
             run.pools.extend((0..2000).map(|i| {
@@ -378,11 +379,11 @@ fn made_up_study() -> Study {
                     at: us(30 * i),
                     reorder: held as u64,
                     backup: (held / 20.0) as u64,
-                    cache: if scheme == Scheme::Cached { 9_000_000 + held as u64 } else { 0 },
+                    cache: if has_cache { 9_000_000 + held as u64 } else { 0 },
                 }
             }));
         }
-        let base = if scheme == Scheme::Cached { 1000 } else { 1900 };
+        let base = if has_cache { 1000 } else { 1900 };
         if scheme != Scheme::Lossless {
             run.recoveries.extend((0..4000).map(|_| {
                 let tail = -rng.random::<f64>().max(1e-9).ln() * burden * 400.0;

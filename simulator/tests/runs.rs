@@ -5,7 +5,7 @@ mod support;
 
 use common::time::Span;
 use link::LossModel;
-use simulator::results::RunResult;
+use simulator::results::{PoolSample, RunResult};
 use simulator::run::run_flows;
 use simulator::scenario::{Dcqcn, Scenario, Topology};
 use simulator::scheme::Scheme;
@@ -157,4 +157,37 @@ fn marks_make_receivers_complain_and_queues_short() {
     let bare = play(&scenario, Scheme::Gbn, 1, &flows);
     assert!(marked.hosts.cnps > 0 && bare.hosts.cnps == 0);
     assert!(marked.long_haul.queue_drops < bare.long_haul.queue_drops);
+}
+
+/// However seldom they are looked at.
+#[test]
+fn the_most_that_pools_hold_is_not_missed() {
+    let mut scenario = scenario(Topology::Pair);
+    scenario.long_haul.loss = LossModel::Bernoulli(5e-3);
+    for scheme in [Scheme::Lr2, Scheme::Cached, Scheme::Lr2Paper] {
+        let [often, once] = [Span::from_micros(1), scenario.limit].map(|sample_every| {
+            let scenario = Scenario { sample_every, ..scenario.clone() };
+            let pools = play(&scenario, scheme, 1, &[flow(0, 0, 1, 2_000_000)]).pools;
+            let most = |of: fn(&PoolSample) -> u64| pools.iter().map(of).max();
+            [most(|s| s.reorder), most(|s| s.backup), most(|s| s.cache)]
+        });
+        assert_eq!(once, often, "{}", scheme.name());
+        assert!(once[0] > Some(100_000), "{} held {:?}", scheme.name(), once[0]);
+    }
+}
+
+/// What finds no room in the cache the source sends again, if it may be asked.
+#[test]
+fn auto_asks_the_source_for_what_is_not_cached() {
+    let mut scenario = scenario(Topology::Pair);
+    scenario.long_haul.loss = LossModel::Bernoulli(2e-3);
+    scenario.gateway.cache = Some(500_000);
+    let naks = |scheme| {
+        let result = play(&scenario, scheme, 1, &[flow(0, 0, 1, 8_000_000)]);
+        assert!(result.flows[0].completed.is_some());
+        let asked = |name: &&(String, u64)| name.0 == "lr2_naks_total{from=\"sentry\"}";
+        result.counters.iter().find(asked).map_or(0, |(_, count)| *count)
+    };
+    assert_eq!(naks(Scheme::Cached), 0);
+    assert!(naks(Scheme::Auto) > 0);
 }

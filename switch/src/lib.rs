@@ -37,7 +37,7 @@ use common::wire::Opcode;
 
 pub use ipnet::IpNet;
 pub use operator::{End, QueuePair};
-pub use switch::Switch;
+pub use switch::{HeldBytes, Switch};
 
 /// Which directions a box works for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,6 +16,19 @@ const HEADERS_AGE: Span = Span::from_millis(100);
 /// When a box has run for so long, a queue pair that it doesn't know was silent.
 const FAMILIAR: Span = Span::from_millis(1_000);
 
+/// Whether a flow whose first packet here is `psn` may begin with `first`, as it
+/// was announced. Next to the source it does, or the announcement was wrong, or
+/// packets were lost on the LAN: then the RNICs sort it out, rather than that a
+/// hole is waited for that nothing may ever fill. Behind the link the first
+/// packets may be missing; the SYNC tells where it begins.
+fn may_begin_at(side: Side, psn: Psn, first: Psn) -> bool {
+    let ahead = i64::from(psn.distance(first));
+    match side {
+        Side::Lan => ahead == 0,
+        Side::Wan => (0..=WINDOW_MAX as i64).contains(&ahead),
+    }
+}
+
 impl<F: Frame> Switch<F> {
     /// Makes sure that the entry has its pipeline, and renews the headers that
     /// the flow's own frames are made from.
@@ -29,14 +42,13 @@ impl<F: Frame> Switch<F> {
                 let headers = Headers::of(bytes, roce);
                 let (src_port, headers_at) = (roce.src_port, now);
                 // What the hosts announced is where the flow begins. If it doesn't,
-                // that is a leap, and the end of what was announced.
+                // that may be a leap, and the end of what was announced.
                 let said = entry.announced.take();
                 let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
-                let is_near =
-                    |first: Psn| u64::from(psn.distance(first).unsigned_abs()) <= WINDOW_MAX;
-                let announced = said.filter(|said| is_near(said.first_psn));
+                let side = entry.key.hosts.side;
+                let announced = said.filter(|said| may_begin_at(side, psn, said.first_psn));
                 let first = announced.map_or(psn, |announced| announced.first_psn);
-                entry.pipeline = match entry.key.hosts.side {
+                entry.pipeline = match side {
                     Side::Lan => {
                         self.epochs = self.epochs.wrapping_add(1);
                         let mut state = sentry::Flow::new(&self.sentry, now, self.epochs, first);

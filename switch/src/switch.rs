@@ -45,6 +45,17 @@ pub(crate) struct Io<'a, P, S> {
     pub now: Time,
 }
 
+/// Bytes of frames held in pools.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HeldBytes {
+    /// In the reordering pool.
+    pub reorder: u64,
+    /// In the backup pool.
+    pub backup: u64,
+    /// In the resend cache.
+    pub cache: u64,
+}
+
 /// What the flows of a worker may hold between them.
 pub(crate) struct Pools {
     pub cache: Budget,
@@ -169,6 +180,12 @@ impl<F: Frame> Switch<F> {
     /// Frames held in pools.
     pub fn held(&self) -> u64 {
         self.pools.reorder.frames() + self.pools.backup.frames() + self.pools.cache.frames()
+    }
+
+    /// Bytes of these frames.
+    pub fn held_bytes(&self) -> HeldBytes {
+        let Pools { cache, reorder, backup } = &self.pools;
+        HeldBytes { reorder: reorder.used(), backup: backup.used(), cache: cache.used() }
     }
 
     /// What has happened so far.

@@ -258,6 +258,40 @@ fn data_that_begins_elsewhere_is_not_what_was_announced() {
     assert_eq!(requester(&mut bench, request(&outbound(), THERE.qpn, leap)), None);
 }
 
+/// A SYNC that claimed the announced PSN would have the Depot wait for packets that
+/// nobody sends.
+#[test]
+fn a_first_psn_that_is_wrong_claims_nothing() {
+    for first in [THERE.psn - 1, THERE.psn + 1, THERE.psn + 500] {
+        let mut bench = connected(Recovery::Auto);
+        let (_, sync) = announced(&mut bench, request(&outbound(), THERE.qpn, first));
+        assert_eq!((sync.next_psn, sync.acked), (Some(Psn::new(first)), None));
+        assert_eq!(sync.src_qpn, Some(HERE.qpn), "that is another matter");
+    }
+    let (_, sync) =
+        announced(&mut connected(Recovery::Auto), request(&outbound(), THERE.qpn, THERE.psn));
+    let first = Some(Psn::new(THERE.psn));
+    assert_eq!((sync.next_psn, sync.acked), (first, first));
+}
+
+/// Behind the link the first packets may be lost, but none come before them.
+#[test]
+fn what_begins_before_its_first_psn_is_not_what_was_announced() {
+    // Where its first packet is, what the SYNC then claims, what is waited for.
+    for (first, next, expected) in [
+        (HERE.psn - 9, HERE.psn - 8, HERE.psn - 8),
+        (HERE.psn + 3, HERE.psn, HERE.psn),
+        // Acknowledged before the connection was made: the SYNC is an old one.
+        (HERE.psn, HERE.psn - 8, HERE.psn),
+    ] {
+        let mut bench = connected(Recovery::Auto);
+        bench.wan(request(&inbound(), HERE.qpn, first));
+        let sent = bench.sync(HERE.qpn, 1, open(next));
+        let (_, status) = sent[0].status().expect("a STATUS");
+        assert_eq!(status.expected.get(), expected, "{first}, {next}");
+    }
+}
+
 #[test]
 fn a_damaged_message_is_not_believed() {
     for broken in 0..2 {

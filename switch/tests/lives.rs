@@ -140,7 +140,7 @@ fn a_stale_sync_changes_nothing() {
     let mut bench = Bench::new(Recovery::Auto);
     bench.sync(0x33, EPOCH, open(0));
     bench.wan(request(&inbound(), 0x33, 0));
-    bench.wan(request(&inbound(), 0x33, 3)); // once as a probe
+    bench.wan(request(&inbound(), 0x33, 3));
     bench.wan(request(&inbound(), 0x33, 4));
     let held = bench.switch.held();
     for reason in [Reason::Open, Reason::Tail, Reason::Release, Reason::Lost] {

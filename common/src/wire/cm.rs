@@ -10,8 +10,10 @@
 //! Linux has in `include/rdma/ibta_vol1_c12.h`. Only what a gateway can
 //! use is taken out. LAP, APR and SIDR are not: they are about alternate paths
 //! and datagrams.
+//!
+//! [`emit`] is the other way round, for models of hosts.
 
-use super::{Addr, Opcode, Roce, be16, be24};
+use super::{Addr, Bth, Deth, Headers, Opcode, Roce, be16, be24};
 use crate::psn::Psn;
 
 /// QP of the general service interface, on both hosts.
@@ -155,6 +157,83 @@ pub fn read(frame: &[u8], roce: &Roce) -> Option<Message> {
         0x16 => Message::Drep(ids),
         _ => return None,
     })
+}
+
+/// Writes a message as a host sends it to `frame`, whose length is
+/// [`frame_len`]. What [`Message`] does not tell is 0. `transaction` ties a REQ,
+/// or a DREQ, to its answers; `psn` counts the packets of QP 1.
+///
+/// # Panics
+/// If `frame` has another length, or a path MTU is none.
+pub fn emit(headers: &Headers, psn: Psn, transaction: u64, message: &Message, frame: &mut [u8]) {
+    let mut mad = [0; MAD_LEN];
+    mad[..4].copy_from_slice(&CM_SEND);
+    mad[8..16].copy_from_slice(&transaction.to_be_bytes());
+    mad[16..18].copy_from_slice(&message.attribute().to_be_bytes());
+    message.write(&mut mad[HEADER_LEN..]);
+    headers.emit(&Bth::new(Opcode::UD_SEND_ONLY, GSI_QPN, psn), frame, |body| {
+        let deth = Deth { qkey: GSI_QKEY, src_qpn: GSI_QPN };
+        body[..Deth::LEN].copy_from_slice(&deth.to_bytes());
+        body[Deth::LEN..][..MAD_LEN].copy_from_slice(&mad);
+    });
+}
+
+/// Length of a frame with a message, behind these headers.
+pub fn frame_len(headers: &Headers) -> usize {
+    headers.frame_len(Deth::LEN + MAD_LEN)
+}
+
+impl Message {
+    /// The attribute of its MAD (12.6, table 104).
+    const fn attribute(&self) -> u16 {
+        match self {
+            Self::Req(_) => 0x10,
+            Self::Mra(_) => 0x11,
+            Self::Rej(_) => 0x12,
+            Self::Rep(_) => 0x13,
+            Self::Rtu(_) => 0x14,
+            Self::Dreq(_) => 0x15,
+            Self::Drep(_) => 0x16,
+        }
+    }
+
+    /// Writes what it says into the rest of a MAD, behind the common header.
+    fn write(&self, body: &mut [u8]) {
+        let mut put = |at: usize, bytes: &[u8]| body[at..at + bytes.len()].copy_from_slice(bytes);
+        let three = |number: u32| (number << 8).to_be_bytes();
+        let ids = match self {
+            Self::Req(req) => Ids { local: req.local, remote: 0 },
+            Self::Rep(rep) => rep.ids,
+            Self::Rej(rej) => rej.ids,
+            Self::Dreq(dreq) => dreq.ids,
+            Self::Mra(ids) | Self::Rtu(ids) | Self::Drep(ids) => *ids,
+        };
+        put(0, &ids.local.to_be_bytes());
+        put(4, &ids.remote.to_be_bytes());
+        match self {
+            Self::Req(req) => {
+                put(32, &three(req.qpn));
+                // RC is 0 among the types of service; others are not told apart.
+                put(43, &[if req.is_rc { 0 } else { 1 << 1 }]);
+                put(44, &three(req.starting_psn.get()));
+                put(50, &[code(req.pmtu) << 4]);
+                put(56, req.local_gid.as_bytes());
+                put(72, req.remote_gid.as_bytes());
+            }
+            Self::Rep(rep) => {
+                put(12, &three(rep.qpn));
+                put(20, &three(rep.starting_psn.get()));
+            }
+            Self::Rej(rej) => put(10, &rej.reason.to_be_bytes()),
+            Self::Dreq(dreq) => put(8, &three(dreq.remote_qpn)),
+            Self::Mra(_) | Self::Rtu(_) | Self::Drep(_) => {}
+        }
+    }
+}
+
+/// The code of a path MTU: the reverse of [`pmtu`].
+const fn code(pmtu: u16) -> u8 {
+    (pmtu >> 7).ilog2() as u8
 }
 
 /// Bytes of a path MTU's code: 1 is 256, 5 is 4096.

@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Packet, Side, Sink};
-use common::metrics::{Counters, Metric};
+use common::metrics::Counters;
 use common::time::Time;
 
 use super::Outbox;
@@ -33,7 +33,7 @@ pub enum Inside {
 }
 
 /// What a gateway holds, in bytes.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Held {
     /// In reordering pools.
     pub reorder: u64,
@@ -43,10 +43,23 @@ pub struct Held {
     pub cache: u64,
 }
 
+impl Held {
+    /// Of each the larger.
+    fn max(self, other: Self) -> Self {
+        Self {
+            reorder: self.reorder.max(other.reorder),
+            backup: self.backup.max(other.backup),
+            cache: self.cache.max(other.cache),
+        }
+    }
+}
+
 /// A gateway.
 pub struct Gateway {
     inside: Inside,
     egress: Egress,
+    /// The most it held since it was asked last.
+    most: Held,
 }
 
 /// Its ports.
@@ -61,7 +74,8 @@ impl Gateway {
     /// A box with ports of `rates` bit/s, [`LAN`] and [`WAN`], which let
     /// `queue` bytes wait each.
     pub fn new(inside: Inside, rates: [u64; 2], queue: u64) -> Self {
-        Self { inside, egress: Egress { ports: rates.map(Port::new), limit: queue, drops: 0 } }
+        let egress = Egress { ports: rates.map(Port::new), limit: queue, drops: 0 };
+        Self { inside, egress, most: Held::default() }
     }
 
     pub(super) fn receive(&mut self, port: usize, frame: SimFrame, now: Time) {
@@ -78,6 +92,7 @@ impl Gateway {
             Inside::Paper(paper) => paper.receive(side, frame, now, &mut self.egress),
             Inside::Slr(slr) => slr.receive(side, frame, &mut self.egress),
         }
+        self.most = self.most.max(self.holds());
     }
 
     pub(super) fn pause(&mut self, port: usize, pause: Pause) {
@@ -92,6 +107,7 @@ impl Gateway {
             Inside::Paper(paper) => paper.timers(now, &mut self.egress),
             Inside::Product(_) | Inside::Slr(_) | Inside::Wire => {}
         }
+        self.most = self.most.max(self.holds());
         for (port, egress) in self.egress.ports.iter_mut().enumerate() {
             while let Some((frame, _, _, sent)) = egress.pop(now) {
                 out.frames.push(Departure { port, frame, sent });
@@ -110,23 +126,31 @@ impl Gateway {
     }
 
     /// What it holds now.
-    pub fn held(&mut self, now: Time) -> Held {
-        match &mut self.inside {
+    fn holds(&self) -> Held {
+        match &self.inside {
             Inside::Wire | Inside::Slr(_) => Held::default(),
             Inside::Paper(paper) => {
                 let (reorder, backup) = paper.held();
                 Held { reorder, backup, cache: 0 }
             }
             Inside::Product(switch) => {
-                switch.housekeeping(now, &mut SimPool, &mut self.egress);
-                let counters = switch.counters();
-                Held {
-                    reorder: counters.get(Metric::HeldReorderBytes),
-                    backup: counters.get(Metric::HeldBackupBytes),
-                    cache: counters.get(Metric::HeldCacheBytes),
-                }
+                let switch::HeldBytes { reorder, backup, cache } = switch.held_bytes();
+                Held { reorder, backup, cache }
             }
         }
+    }
+
+    /// Does what a box does every few milliseconds.
+    pub fn housekeeping(&mut self, now: Time) {
+        if let Inside::Product(switch) = &mut self.inside {
+            switch.housekeeping(now, &mut SimPool, &mut self.egress);
+        }
+    }
+
+    /// The most it held at the end of any event since this was asked last.
+    pub fn most_held(&mut self) -> Held {
+        let now = self.holds();
+        std::mem::replace(&mut self.most, now).max(now)
     }
 
     /// What the product counted, if it is in here.

@@ -1,4 +1,4 @@
-//! A host: its RNIC at the end of a cable.
+//! A host: its RNIC and its connection manager at the end of a cable.
 
 use common::frame::Frame;
 use common::time::Time;
@@ -6,6 +6,7 @@ use link::{Line, wire_bytes};
 use rnic::{Completion, Nic, PostError, QpConfig, QpError, QpId, WorkRequest};
 
 use super::Outbox;
+use super::cm::Agent;
 use crate::frame::{SimFrame, SimPool};
 use crate::net::{Departure, Pause, Priority};
 use crate::peers::irn::{Irn, IrnNic};
@@ -22,13 +23,16 @@ pub enum Rnic {
 /// A host with one port.
 pub struct Host {
     rnic: Rnic,
+    /// Who answers at QP 1.
+    pub cm: Agent,
     line: Line,
+    paused: bool,
 }
 
 impl Host {
     /// A host on a cable of `rate` bit/s, which the NIC keeps to as well.
-    pub fn new(rnic: Rnic, rate: u64) -> Self {
-        Self { rnic, line: Line::new(Some(rate), u64::MAX) }
+    pub fn new(rnic: Rnic, cm: Agent, rate: u64) -> Self {
+        Self { rnic, cm, line: Line::new(Some(rate), u64::MAX), paused: false }
     }
 
     /// Sets up a queue pair.
@@ -100,10 +104,14 @@ impl Host {
             Rnic::GoBackN(nic) => nic.port_stats(),
             Rnic::SelectiveRepeat(nic, _) => nic.port_stats(),
         };
-        (stats.frames_in, stats.frames_out)
+        let (managed_in, managed_out) = self.cm.frames();
+        (stats.frames_in + managed_in, stats.frames_out + managed_out)
     }
 
     pub(super) fn receive(&mut self, frame: &SimFrame, now: Time) {
+        if let Some(roce) = Agent::is_for(frame.bytes()) {
+            return self.cm.receive(frame.bytes(), &roce, now);
+        }
         match &mut self.rnic {
             Rnic::GoBackN(nic) => nic.receive(frame.bytes(), now),
             Rnic::SelectiveRepeat(nic, _) => nic.receive(frame.bytes(), now),
@@ -112,6 +120,7 @@ impl Host {
 
     pub(super) fn pause(&mut self, pause: Pause) {
         if pause.priority == Priority::Data {
+            self.paused = pause.stop;
             match &mut self.rnic {
                 Rnic::GoBackN(nic) => nic.set_paused(pause.stop),
                 Rnic::SelectiveRepeat(nic, _) => nic.set_paused(pause.stop),
@@ -120,6 +129,10 @@ impl Host {
     }
 
     pub(super) fn serve(&mut self, now: Time, out: &mut Outbox) {
+        self.cm.on_timers(now);
+        if !self.paused {
+            send(|| self.cm.poll_transmit(), &mut self.line, now, out);
+        }
         match &mut self.rnic {
             Rnic::GoBackN(nic) => {
                 nic.on_timers(now);
@@ -135,11 +148,11 @@ impl Host {
     }
 
     pub(super) fn next(&self) -> Time {
-        match &self.rnic {
+        let rnic = match &self.rnic {
             Rnic::GoBackN(nic) => nic.next_deadline(),
             Rnic::SelectiveRepeat(nic, _) => nic.next_deadline(),
-        }
-        .unwrap_or(Time::NEVER)
+        };
+        rnic.unwrap_or(Time::NEVER).min(self.cm.next())
     }
 }
 

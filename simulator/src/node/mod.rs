@@ -1,5 +1,6 @@
 //! Whoever sends and receives: hosts, switches, gateways.
 
+mod cm;
 mod gateway;
 mod host;
 
@@ -8,6 +9,7 @@ use common::time::Time;
 use crate::frame::SimFrame;
 use crate::net::{Departure, Pause, Switch};
 
+pub use cm::{Agent, End};
 pub use gateway::{Gateway, Held, Inside, LAN, WAN};
 pub use host::{Host, Rnic};
 

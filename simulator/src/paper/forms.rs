@@ -11,7 +11,7 @@ use link::LossModel;
 use crate::plan::forms::Path;
 use crate::results::{FlowResult, RunResult};
 use crate::run::run_flows;
-use crate::scenario::{GatewayModel, LongHaul, NicModel, Scenario, Site, Topology};
+use crate::scenario::{Connections, GatewayModel, LongHaul, NicModel, Scenario, Site, Topology};
 use crate::scheme::Scheme;
 use crate::topology::{self, packet_wire_bytes};
 use crate::traffic::FlowSpec;
@@ -135,6 +135,7 @@ impl Cell {
                 dcqcn: None,
                 irn_cap: Some(WINDOW * self.window),
                 content: false,
+                connections: Connections::Known,
             },
             gateway: GatewayModel {
                 reorder: None,
@@ -163,7 +164,7 @@ impl Cell {
     pub fn form(&self) -> f64 {
         let path = self.path();
         match self.scheme {
-            Scheme::Gbn => path.gbn(),
+            Scheme::Gbn => path.gbn(ACK_EVERY.into()),
             Scheme::GbnReNak => path.gbn_renak_every(RE_NAK.into()),
             Scheme::Lr2 => path.lr2(),
             Scheme::Irn => path.irn(WINDOW.into(), IRN_TIMEOUT),

@@ -38,11 +38,15 @@ impl Path {
         self.events() * self.loss / (1.0 - self.loss)
     }
 
-    /// Go-back-N with one NAK per gap, as RNICs do:
-    /// `η = 1 / (1 + e(W+1) + e·p·T/(1-p))`. Each loss costs the window that
-    /// follows it; a repeat that is lost again waits for the timeout.
-    pub fn gbn(&self) -> f64 {
-        1.0 / (1.0 + self.events() * (self.window + 1.0) + self.lost_again() * self.timeout)
+    /// Go-back-N with one NAK per gap, as RNICs do, where each `m`-th packet asks
+    /// for an ACK: `η = 1 / (1 + e(W+1) + e·p·T·(m+1)/2 / (1-p))`. Each loss costs
+    /// the window that follows it; a repeat that is lost again waits for the
+    /// timeout. So does any packet that is lost among the first ones of a rewind: up
+    /// to an ACK, RNICs ignore a second NAK (decision 10).
+    pub fn gbn(&self, m: f64) -> f64 {
+        let exposed = f64::midpoint(m, 1.0);
+        let timeouts = self.lost_again() * exposed * self.timeout;
+        1.0 / (1.0 + self.events() * (self.window + 1.0) + timeouts)
     }
 
     /// Go-back-N with a NAK once per round trip while a gap is open:
@@ -58,17 +62,6 @@ impl Path {
     pub fn gbn_renak_every(&self, n: f64) -> f64 {
         let (p, arrived) = (self.loss, 1.0 - self.loss);
         (arrived + n * p) / (arrived + p * (2.0 * self.window + 1.0))
-    }
-
-    /// The same where only each `m`-th packet asks for an ACK. From a rewind until
-    /// an ACK, RNICs ignore a second NAK, so a packet lost among the first ones
-    /// waits for the timeout as well as one that is lost again:
-    /// `η = 1 / (1 + e(W+1) + e·p·T·(m+1)/2 / (1-p))`.
-    pub fn gbn_acked_every(&self, m: f64) -> f64 {
-        let exposed = f64::midpoint(m, 1.0);
-        1.0 / (1.0
-            + self.events() * (self.window + 1.0)
-            + self.lost_again() * exposed * self.timeout)
     }
 
     /// LR2, the source resends: `η = S / (S+W)`, S as in
@@ -185,9 +178,10 @@ impl Path {
         1.0 / (1.0 - self.loss)
     }
 
-    /// The same with go-back-N: the sender never pauses, so `1/η`.
+    /// The same with go-back-N: while its window lasts the sender never pauses, so
+    /// `1/η`. The further timeouts of coalesced ACKs are pauses.
     pub fn sends_gbn(&self) -> f64 {
-        1.0 / self.gbn()
+        1.0 / self.gbn(1.0)
     }
 
     /// Mean completion time of a message of `n` packets without loss, in slots:
@@ -196,19 +190,28 @@ impl Path {
         n + self.window
     }
 
-    /// With go-back-N: what a long flow's packet takes on average, for each
-    /// packet, and the timeout if the message's end is lost, which no later
-    /// packet reveals.
-    pub fn fct_gbn(&self, n: f64) -> f64 {
-        n / self.gbn() + self.window + self.loss * self.timeout
+    /// With go-back-N, as [`gbn`](Self::gbn): what a long flow's packet takes on
+    /// average, for each packet, and the timeout if the message's end is lost, which
+    /// no later packet reveals.
+    pub fn fct_gbn(&self, n: f64, m: f64) -> f64 {
+        n / self.gbn(m) + self.window + self.loss * self.timeout
+    }
+
+    /// How often the packet of a message of `n` that is lost most often is lost, on
+    /// average: `R = Σ 1-(1-e·p^(k-1))^N` over k from 1 on.
+    fn rounds(&self, n: f64) -> f64 {
+        let lost = |k: i32| self.events() * self.loss.powi(k - 1);
+        (1..32).map(|k| 1.0 - (1.0 - lost(k)).powf(n)).sum()
     }
 
     /// With LR2: each rewind costs a window and repairs all that was lost within
     /// one, or within the message if that is shorter: `N + W + W·N/S`, S for
-    /// min(N, W); never sooner than with a cache. From N = W on, while few
-    /// repeats are lost again, this is [`paper_slowdown`](Self::paper_slowdown).
+    /// min(N, W). But a packet that is lost k times takes k of them, which counts
+    /// for messages shorter than a window or two: `N + W + W·R`, R as in `rounds`.
+    /// Never sooner than with a cache. For longer ones, while few repeats are lost
+    /// again, this is [`paper_slowdown`](Self::paper_slowdown).
     pub fn fct_lr2(&self, n: f64) -> f64 {
-        let rewinds = n / self.progress(n.min(self.window));
+        let rewinds = (n / self.progress(n.min(self.window))).max(self.rounds(n));
         (n + self.window * (1.0 + rewinds)).max(self.fct_cached(n))
     }
 
@@ -221,11 +224,22 @@ impl Path {
         1.0 + n * events / ((1.0 + n / self.window) * (1.0 + events * self.window))
     }
 
-    /// With a resend cache: each repair takes a round trip, during which others
-    /// are delivered, so only the last loss within the last `m = min(N, W)`
-    /// packets delays the end, by what is left of its round trip:
-    /// `Σ e·q^d·(W-d)` for d from 0 to m-1, q = 1-e.
+    /// With a resend cache, and a destination that wants its packets in order: while
+    /// a hole is open, for a round trip, nothing goes on, and its link stands still.
+    /// What waits then takes all that the link has, so that further holes cost
+    /// nothing, but no more than that: where the source sends at the pace of the
+    /// destination's link, the time is not made up. So a message is as many round
+    /// trips late as any of its packets is lost: `N/(1-p) + W + W·R`, R as in
+    /// `rounds`; next to no loss of repeats, `R = 1-(1-e)^N`.
     pub fn fct_cached(&self, n: f64) -> f64 {
+        n / (1.0 - self.loss) + self.window * (1.0 + self.rounds(n))
+    }
+
+    /// With selective repeat in the RNIC, which takes packets in any order: each
+    /// repair takes a round trip, during which others arrive, so only the last loss
+    /// within the last `m = min(N, W)` packets delays the end, by what is left of its
+    /// round trip: `Σ e·q^d·(W-d)` for d from 0 to m-1, q = 1-e.
+    pub fn fct_selective_repeat(&self, n: f64) -> f64 {
         let sending = n / (1.0 - self.loss) + self.window;
         let e = self.events();
         if e <= 0.0 {
@@ -265,7 +279,7 @@ mod tests {
         for (w, p, [gbn, lr2, once, repeat, sends, sends_gbn]) in MEASURED {
             let path = path(w, p);
             let what = |scheme| format!("{scheme}, W = {w}, p = {p}");
-            near(path.gbn(), gbn, 0.07, &what("GBN"));
+            near(path.gbn(1.0), gbn, 0.07, &what("GBN"));
             near(path.lr2(), lr2, 0.05, &what("LR2"));
             let overlap = if p * p * path.timeout > 0.5 { 0.2 } else { 0.05 };
             near(path.lr2_without_renack(), once, overlap, &what("LR2 without re-NACK"));
@@ -278,9 +292,8 @@ mod tests {
     #[test]
     fn a_nak_that_is_ignored_costs_a_timeout() {
         let path = path(200.0, 1e-2);
-        assert_eq!(path.gbn_acked_every(1.0), path.gbn());
         // Eight packets and a half, on average, that must not be lost again.
-        let per_packet = 1.0 / path.gbn_acked_every(16.0) - 1.0 / path.gbn();
+        let per_packet = 1.0 / path.gbn(16.0) - 1.0 / path.gbn(1.0);
         near(per_packet, 7.5 * 1e-4 * 2000.0 / 0.99, 1e-9, "timeouts");
     }
 
@@ -318,7 +331,8 @@ mod tests {
     fn schemes_without_loss_are_all_the_same() {
         let path = path(500.0, 0.0);
         for eta in [
-            path.gbn(),
+            path.gbn(1.0),
+            path.gbn(16.0),
             path.gbn_renak_per_rtt(),
             path.lr2(),
             path.lr2_without_renack(),
@@ -326,12 +340,16 @@ mod tests {
             path.bounded(1.0),
             path.bounded(2.0),
             path.irn(2.0, 4.0),
-            path.gbn_acked_every(16.0),
             path.gbn_renak_every(7.0),
         ] {
             assert_eq!(eta, 1.0);
         }
-        for fct in [path.fct_gbn(90.0), path.fct_lr2(90.0), path.fct_cached(90.0)] {
+        for fct in [
+            path.fct_gbn(90.0, 16.0),
+            path.fct_lr2(90.0),
+            path.fct_cached(90.0),
+            path.fct_selective_repeat(90.0),
+        ] {
             assert_eq!(fct, path.fct_lossless(90.0));
         }
     }
@@ -341,20 +359,22 @@ mod tests {
     fn completion_times_of_long_messages_follow_the_throughput() {
         for (w, p, _) in MEASURED {
             let (path, n) = (path(w, p), 1e7);
-            near(n / path.fct_gbn(n), path.gbn(), 0.01, "GBN");
+            near(n / path.fct_gbn(n, 16.0), path.gbn(16.0), 0.01, "GBN");
             near(n / path.fct_lr2(n), path.lr2(), 0.01, "LR2");
             near(n / path.fct_cached(n), path.selective_repeat(), 0.01, "cached");
         }
     }
 
     #[test]
-    fn the_papers_slowdown_is_that_of_messages_from_a_window_on() {
+    fn the_papers_slowdown_is_that_of_messages_of_windows() {
         for (w, p, _) in MEASURED {
             let path = path(w, p);
-            for n in [w, 3.0 * w, 1000.0 * w] {
+            // At N = W, one repair is more than what the paper reckons with; at
+            // eW = 10, lost repeats count.
+            for (n, tolerance) in [(w, 0.09), (3.0 * w, 0.03), (1000.0 * w, 0.03)] {
                 let found = path.fct_lr2(n) / path.fct_lossless(n);
-                // At N = W, a repair at the very end counts; at eW = 10, lost repeats.
-                near(found, path.paper_slowdown(n), 0.03, &format!("N = {n}, W = {w}, p = {p}"));
+                let what = format!("N = {n}, W = {w}, p = {p}");
+                near(found, path.paper_slowdown(n), tolerance, &what);
             }
         }
         // 245 packets of which a fifth meets a loss, which costs a round trip.
@@ -365,16 +385,19 @@ mod tests {
 
     /// The sum itself.
     #[test]
-    fn the_end_of_a_cached_message_waits_for_its_last_repair() {
+    fn with_selective_repeat_the_end_waits_for_the_last_repair() {
         for (w, p, n) in [(200.0, 1e-2, 50.0), (200.0, 1e-3, 5000.0), (50.0, 0.1, 50.0)] {
             let path = path(w, p);
             let m = f64::min(n, w) as u32;
             let wait: f64 = (0..m).map(|d| p * (1.0 - p).powf(d.into()) * (w - f64::from(d))).sum();
-            near(path.fct_cached(n), n / (1.0 - p) + w + wait, 1e-9, "cached");
+            near(path.fct_selective_repeat(n), n / (1.0 - p) + w + wait, 1e-9, "sum");
+            assert!(path.fct_selective_repeat(n) <= path.fct_cached(n));
         }
         // One packet: lost or not, then a round trip more.
         let one = path(200.0, 1e-2);
-        near(one.fct_cached(1.0), 1.0 / 0.99 + 200.0 + 2.0, 1e-9, "one packet");
+        let expected = 1.0 / 0.99 + 200.0 + 2.0;
+        near(one.fct_selective_repeat(1.0), expected, 1e-9, "one packet");
+        near(one.fct_cached(1.0), expected, 1e-3, "one packet");
     }
 
     /// The NAKs of the simulators make things worse than one per round trip.
@@ -389,7 +412,7 @@ mod tests {
     fn bursts_cost_less_than_as_many_single_losses() {
         let single = path(1000.0, 1e-3);
         let burst = Path { burst: 8.0, ..single };
-        assert!(burst.gbn() > single.gbn() && burst.lr2() > single.lr2());
+        assert!(burst.gbn(16.0) > single.gbn(16.0) && burst.lr2() > single.lr2());
         assert_eq!(burst.selective_repeat(), single.selective_repeat());
         assert!(burst.fct_cached(100.0) < single.fct_cached(100.0));
     }

@@ -20,7 +20,8 @@ pub use text::text;
 /// Messages whose completion time is told, bytes.
 pub const MESSAGES: [u64; 3] = [10_000, 1_000_000, 100_000_000];
 
-/// An RNIC asks for an ACK every so many packets: where a rewind begins.
+/// An RNIC asks for an ACK every so many packets: so far before a loss a rewind
+/// begins, and up to there a second NAK is ignored.
 const ACK_EVERY: f64 = 16.0;
 
 /// What is asked.
@@ -154,7 +155,7 @@ impl Question {
         };
         let most = round_trips.min(1.0);
         let efficiency = match scheme {
-            Scheme::Gbn => shared.gbn() * most,
+            Scheme::Gbn => shared.gbn(ACK_EVERY) * most,
             Scheme::Lr2 => shared.lr2_rewinding(ACK_EVERY) * most,
             // Its own bound is one round trip.
             Scheme::Irn => shared.bounded(round_trips.min(1.0)),
@@ -169,11 +170,13 @@ impl Question {
         let fct = |bytes: u64| {
             let n = bytes.div_ceil(self.pmtu.into()) as f64;
             let slots = match scheme {
-                Scheme::Gbn => alone.fct_gbn(n),
+                Scheme::Gbn => alone.fct_gbn(n, ACK_EVERY),
                 Scheme::Lr2 => alone.fct_lr2(n),
                 // While the message fits into the window nothing stalls.
-                Scheme::Irn if n <= packets => alone.fct_cached(n),
-                Scheme::Irn => alone.fct_cached(n) * alone.bounded(2.0) / alone.bounded(1.0),
+                Scheme::Irn if n <= packets => alone.fct_selective_repeat(n),
+                Scheme::Irn => {
+                    alone.fct_selective_repeat(n) * alone.bounded(2.0) / alone.bounded(1.0)
+                }
                 Scheme::Cached => alone.fct_cached(n),
                 _ => alone.fct_lossless(n),
             };

@@ -50,7 +50,7 @@ pub fn recovery_us(scheme: Scheme, results: &[RunResult]) -> Vec<(f64, f64)> {
     cdf(recoveries.map(|time| time.as_nanos() as f64 / 1e3).collect(), 0)
 }
 
-/// What the pools held at a moment.
+/// The most that the pools held until a moment, and since the one before.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct PoolPoint {
     /// Microseconds since the beginning.

@@ -50,7 +50,7 @@ const DARK_GRID: RGBColor = RGBColor(0x3A, 0x42, 0x4C);
 const GROUND: (&str, &str) = ("#ffffff", "#161b22");
 
 /// How `scheme` looks. Most hues are those of Okabe and Ito's palette, which
-/// people with any kind of colour vision can tell apart; where nine are too many
+/// people with any kind of colour vision can tell apart; where ten are too many
 /// for that, dashes and markers help.
 pub const fn look(scheme: Scheme) -> Look {
     use Marker::{Circle, Diamond, Down, Square, Up};
@@ -64,6 +64,7 @@ pub const fn look(scheme: Scheme) -> Look {
         Scheme::Lr2Paper => ((0x56, 0xB4, 0xE9), (0x8F, 0xD3, 0xFA), "14 8", 2, Diamond),
         Scheme::Lr2 => ((0x00, 0x9E, 0x73), (0x2F, 0xCC, 0x9B), "", 3, Up),
         Scheme::Cached => ((0x00, 0x72, 0xB2), (0x4C, 0xA8, 0xE8), "", 3, Circle),
+        Scheme::Auto => ((0x33, 0x3F, 0x9E), (0x8C, 0x96, 0xF0), "10 4", 3, Square),
     };
     Look {
         light: RGBColor(light.0, light.1, light.2),
@@ -93,6 +94,9 @@ pub const fn about(scheme: Scheme) -> &'static str {
         Scheme::Lr2Paper => "LR2 as published: small pools, no second report of a loss.",
         Scheme::Lr2 => "LR2 Gateway, recovery = lr2: the source resends, the gateway filters.",
         Scheme::Cached => "LR2 Gateway, recovery = cached: the gateway resends from its own cache.",
+        Scheme::Auto => {
+            "LR2 Gateway, recovery = auto: from the cache, and by the source where it is not kept."
+        }
     }
 }
 

@@ -102,7 +102,8 @@ impl std::ops::AddAssign for HostUse {
     }
 }
 
-/// What the gateways held at one moment: the fullest of them.
+/// The most that a gateway held at any time since the sample before: the fullest
+/// of them, for each pool.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolSample {
     /// When.

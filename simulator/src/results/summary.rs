@@ -115,8 +115,7 @@ pub struct HostSummary {
     pub failed_qps: u64,
 }
 
-/// The most that was found in the fullest gateway when the pools were looked at,
-/// in bytes.
+/// The most that was in the fullest gateway at any time, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct PoolPeaks {
     /// Reordering pools.

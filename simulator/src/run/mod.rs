@@ -94,6 +94,7 @@ impl Run<'_> {
                 self.arrive(actor - self.network.nodes.len());
             }
         }
+        self.sample();
         Ok(())
     }
 
@@ -132,6 +133,9 @@ impl Run<'_> {
             while let Some(completion) = host.completed() {
                 self.posting.completed(&completion);
             }
+            while let Some(comm) = host.cm.made() {
+                self.posting.connected(comm, self.now);
+            }
         }
         self.agenda.set(number, node.next());
         self.flush(number);
@@ -164,12 +168,14 @@ impl Run<'_> {
         }
     }
 
+    /// What the fullest gateway held since the sample before.
     fn sample(&mut self) {
         let mut sample =
             PoolSample { at: Time::ZERO + self.now.since(START), ..PoolSample::default() };
         for &number in &self.network.gateways {
             let Node::Gateway(gateway) = &mut self.network.nodes[number] else { continue };
-            let held = gateway.held(self.now);
+            gateway.housekeeping(self.now);
+            let held = gateway.most_held();
             sample.reorder = sample.reorder.max(held.reorder);
             sample.backup = sample.backup.max(held.backup);
             sample.cache = sample.cache.max(held.cache);

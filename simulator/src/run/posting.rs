@@ -6,15 +6,16 @@ use std::collections::BinaryHeap;
 
 use common::psn::Psn;
 use common::time::Time;
+use common::wire::cm::CommId;
 use hashbrown::HashMap;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::{Completion, QpConfig, QpId, Region, Status, WorkKind, WorkRequest};
 
 use super::{in_run, reported};
-use crate::node::Node;
+use crate::node::{End, Host, Node};
 use crate::results::FlowResult;
-use crate::scenario::Scenario;
+use crate::scenario::{Connections, Scenario};
 use crate::scheme::Scheme;
 use crate::schemes;
 use crate::topology::{Network, Path, host_ip, host_mac};
@@ -25,11 +26,14 @@ const LONGEST: u64 = 1 << 30;
 /// The number of the first queue pair: 0 and 1 are special.
 const FIRST_QPN: u32 = 16;
 
+/// What the first connection is called, but for the number of its queue pair.
+const FIRST_COMM: CommId = 0x4c52_0000;
+
 /// The state of a message.
 struct Flow {
     result: FlowResult,
-    /// Queue pair at the sender, once posted.
-    qp: QpId,
+    /// Queue pair at the sender, once there is one.
+    qp: Option<QpId>,
     /// Parts that are not done.
     left: u64,
     failed: bool,
@@ -52,6 +56,8 @@ pub(super) struct Posting<'s> {
     unfinished: usize,
     /// Queue pairs that wait for work, by their ends.
     idle: HashMap<(u32, u32), Vec<QpId>, foldhash::fast::FixedState>,
+    /// Messages that wait for a connection, by its name at the sender.
+    connecting: HashMap<CommId, usize, foldhash::fast::FixedState>,
     next_qpn: u32,
     dice: ChaCha8Rng,
 }
@@ -74,6 +80,7 @@ impl<'s> Posting<'s> {
             open: HashMap::default(),
             unfinished: specs.len(),
             idle: HashMap::default(),
+            connecting: HashMap::default(),
             next_qpn: FIRST_QPN,
             dice,
         };
@@ -89,7 +96,7 @@ impl<'s> Posting<'s> {
                 ideal: path.ideal(spec.bytes, scenario.nic.pmtu),
                 is_long_haul,
             };
-            posting.flows.push(Flow { result, qp: QpId::default(), left: 0, failed: false });
+            posting.flows.push(Flow { result, qp: None, left: 0, failed: false });
             let round = (spec.traffic, spec.round);
             *posting.open.entry(round).or_default() += 1;
             if spec.round == 0 {
@@ -111,7 +118,8 @@ impl<'s> Posting<'s> {
         self.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at)
     }
 
-    /// Posts one message that is due, and tells at which host.
+    /// Posts one message that is due, or has it wait for a connection; tells at
+    /// which host.
     pub(super) fn post(
         &mut self,
         network: &mut Network,
@@ -123,19 +131,25 @@ impl<'s> Posting<'s> {
         }
         self.due.pop();
         let FlowSpec { src, dst, bytes, .. } = self.flows[number].result.spec;
-        let idle = self.idle.entry((src, dst)).or_default().pop();
-        let qp = match idle {
+        let known = self.flows[number].qp;
+        let qp = match known.or_else(|| self.idle.entry((src, dst)).or_default().pop()) {
             Some(qp) => qp,
-            None => self.connect(network, src, dst)?,
+            None => {
+                let (qp, comm) = self.connect(network, src, dst, now)?;
+                self.flows[number].qp = Some(qp);
+                if let Some(comm) = comm {
+                    self.connecting.insert(comm, number);
+                    return Ok(Some(src as usize));
+                }
+                qp
+            }
         };
         let flow = &mut self.flows[number];
         flow.result.posted = reported(now);
-        flow.qp = qp;
+        flow.qp = Some(qp);
         flow.left = bytes.div_ceil(LONGEST).max(1);
         let mut left = bytes;
-        let Node::Host(host) = &mut network.nodes[src as usize] else {
-            unreachable!("hosts come first")
-        };
+        let host = host(network, src);
         for _ in 0..flow.left {
             let len = left.min(LONGEST);
             left -= len;
@@ -145,28 +159,55 @@ impl<'s> Posting<'s> {
         Ok(Some(src as usize))
     }
 
-    /// Sets up a queue pair between two hosts.
-    fn connect(&mut self, network: &mut Network, src: u32, dst: u32) -> Result<QpId, String> {
+    /// Sets up a queue pair between two hosts. If they are to be connected first,
+    /// the name of that connection.
+    fn connect(
+        &mut self,
+        network: &mut Network,
+        src: u32,
+        dst: u32,
+        now: Time,
+    ) -> Result<(QpId, Option<CommId>), String> {
         let qpns = [self.next_qpn, self.next_qpn + 1];
         self.next_qpn += 2;
         let psns = [(); 2].map(|()| Psn::new(self.dice.random()));
+        let hosts = [src, dst];
+        let ends = [0, 1].map(|me| End {
+            mac: host_mac(hosts[me]),
+            ip: host_ip(hosts[me]),
+            comm: FIRST_COMM + qpns[me],
+            qpn: qpns[me],
+            recv_psn: psns[1 - me],
+        });
         let mut ids = [QpId::default(); 2];
-        for (me, (host, peer)) in [(src, dst), (dst, src)].into_iter().enumerate() {
+        for me in [0, 1] {
+            let (here, there) = (ends[me], ends[1 - me]);
             let region = Region { len: 1 << 40, ..Region::DEFAULT };
             let base = QpConfig {
-                send_psn: psns[me],
-                recv_psn: psns[1 - me],
+                send_psn: there.recv_psn,
+                recv_psn: here.recv_psn,
                 local_region: region,
                 remote_region: region,
-                ..QpConfig::new(qpns[me], qpns[1 - me], host_mac(peer), host_ip(peer))
+                ..QpConfig::new(here.qpn, there.qpn, there.mac, there.ip)
             };
             let config = schemes::queue_pair(self.scenario, self.scheme, base);
-            let Node::Host(host) = &mut network.nodes[host as usize] else {
-                unreachable!("hosts come first")
-            };
-            ids[me] = host.connect(config).map_err(|e| e.to_string())?;
+            ids[me] = host(network, hosts[me]).connect(config).map_err(|e| e.to_string())?;
         }
-        Ok(ids[0])
+        let [here, there] = ends;
+        if self.scenario.nic.connections == Connections::Known {
+            return Ok((ids[0], None));
+        }
+        let pmtu = self.scenario.nic.pmtu as u16; // at most 4096
+        host(network, dst).cm.expect(there, here, pmtu);
+        host(network, src).cm.ask(here, there, pmtu, now);
+        Ok((ids[0], Some(here.comm)))
+    }
+
+    /// A connection has been made: the message that waits for it is due.
+    pub(super) fn connected(&mut self, comm: CommId, now: Time) {
+        if let Some(number) = self.connecting.remove(&comm) {
+            self.due.push(Reverse((now, number)));
+        }
     }
 
     /// A part of a message has ended.
@@ -181,7 +222,7 @@ impl<'s> Posting<'s> {
         let FlowSpec { src, dst, round, traffic, .. } = flow.result.spec;
         if !flow.failed {
             flow.result.completed = Some(reported(completion.completed_at));
-            self.idle.entry((src, dst)).or_default().push(flow.qp);
+            self.idle.entry((src, dst)).or_default().extend(flow.qp);
         }
         self.unfinished -= 1;
         let open = self.open.entry((traffic, round)).or_default();
@@ -205,4 +246,11 @@ impl<'s> Posting<'s> {
     pub(super) fn into_results(self) -> Vec<FlowResult> {
         self.flows.into_iter().map(|flow| flow.result).collect()
     }
+}
+
+fn host(network: &mut Network, number: u32) -> &mut Host {
+    let Node::Host(host) = &mut network.nodes[number as usize] else {
+        unreachable!("hosts come first")
+    };
+    host
 }

@@ -187,6 +187,21 @@ pub struct NicModel {
     /// Whether messages have content that is checked at the far end; without, a
     /// run gives the same results sooner.
     pub content: bool,
+    /// How queue pairs are connected.
+    pub connections: Connections,
+}
+
+/// How two hosts tell each other the numbers of their queue pairs. In every case a
+/// queue pair is used again by the next message between the same hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Connections {
+    /// By connection management over the same network, as rdma_cm does it: a
+    /// message that finds no idle queue pair waits for one to be connected, and is
+    /// posted then.
+    Managed,
+    /// In another way, at once and unseen by the gateways, as NCCL and perftest do
+    /// over TCP.
+    Known,
 }
 
 /// The boxes at the ends of the long-haul link.

@@ -5,7 +5,7 @@ use settings::sizing::PMTUS;
 use settings::{Section, integer};
 
 use super::network::{RATES, optional};
-use super::{Dcqcn, NicModel, Topology};
+use super::{Connections, Dcqcn, NicModel, Topology};
 
 /// The most PSNs that may be unacknowledged: half of the window of 2^23 in
 /// which two PSNs can be told apart, since repeats and answers need the rest.
@@ -28,9 +28,19 @@ pub(super) fn read(mut s: Section<'_>, topology: Topology) -> NicModel {
         dcqcn: optional(&mut s, "dcqcn", topology != Topology::Pair).map(dcqcn),
         irn_cap: s.int("irn_cap", 1, MOST_PACKETS, "packets"),
         content: s.bool("content").unwrap_or(true),
+        connections: connections(&mut s),
     };
     s.finish();
     nic
+}
+
+fn connections(s: &mut Section<'_>) -> Connections {
+    s.read("connections", "\"managed\" or \"known\"", |v| match v.as_str() {
+        Some("managed") => Some(Connections::Managed),
+        Some("known") => Some(Connections::Known),
+        _ => None,
+    })
+    .unwrap_or(Connections::Managed)
 }
 
 /// As the verbs have it, 0 to 7, or without end.

@@ -3,7 +3,9 @@
 
 use common::time::{Span, Time};
 use link::LossModel;
-use simulator::scenario::{Ecn, GatewayModel, LongHaul, NicModel, Pfc, Scenario, Site, Topology};
+use simulator::scenario::{
+    Connections, Ecn, GatewayModel, LongHaul, NicModel, Pfc, Scenario, Site, Topology,
+};
 use simulator::scheme::Scheme;
 use simulator::traffic::FlowSpec;
 
@@ -46,6 +48,7 @@ pub fn scenario(topology: Topology) -> Scenario {
             dcqcn: None,
             irn_cap: None,
             content: true,
+            connections: Connections::Known,
         },
         gateway: GatewayModel {
             playout: true,
