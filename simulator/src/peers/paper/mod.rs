@@ -21,7 +21,7 @@ use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::time::{Span, Time};
 use common::wire::parse;
 
-use self::depot::Depot;
+use self::depot::{Depot, Limits};
 use self::sentry::Sentry;
 use crate::frame::SimFrame;
 
@@ -29,7 +29,7 @@ use crate::frame::SimFrame;
 /// bare round trip, as published, goes off in the middle of what a filled gap
 /// releases: RNICs acknowledge one packet in many, and the burst itself waits at
 /// the port. The model would drown in resends of its own.
-const T_OUT_MIN: Span = Span::from_micros(500);
+const T_OUT_MIN: Span = Span::from_micros(0);
 
 /// Both roles of a box.
 pub struct Paper {
@@ -38,11 +38,11 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// A box with `reorder` and `backup` bytes of pool, at a site whose own
-    /// round trip is `local_rtt`.
-    pub fn new(reorder: u64, backup: u64, local_rtt: Span) -> Self {
-        let t_out = (local_rtt * 2).max(T_OUT_MIN);
-        Self { sentry: Sentry::default(), depot: Depot::new(reorder, backup, t_out) }
+    /// A box with `reorder` and `backup` bytes of pool, whose port towards the
+    /// hosts has `lan_rate` bit/s, at a site whose own round trip is `local_rtt`.
+    pub fn new(reorder: u64, backup: u64, local_rtt: Span, lan_rate: u64) -> Self {
+        let limits = Limits { reorder, backup, t_out: (local_rtt * 2).max(T_OUT_MIN), lan_rate };
+        Self { sentry: Sentry::default(), depot: Depot::new(limits) }
     }
 
     /// A frame has arrived on `side`.
