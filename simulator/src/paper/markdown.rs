@@ -18,11 +18,22 @@ pub(super) fn table<T: AsRef<str>>(heads: &[T], rows: &[Vec<String>]) -> String 
 /// Lines of at most some ninety characters; paragraphs are apart by an empty line.
 pub(super) fn prose(text: &str) -> String {
     let paragraphs = text.split("\n\n").map(|p| {
-        let words: Vec<&str> = p.split_whitespace().collect();
-        crate::text::wrapped(&words.join(" "), 88, "", "")
+        // Not at any white space: a unit stays with its figure.
+        let words: Vec<&str> = p.split([' ', '\n']).filter(|word| !word.is_empty()).collect();
+        crate::text::wrapped(&together(&words.join(" ")), 88, "", "")
     });
     let mut text = paragraphs.collect::<Vec<_>>().join("\n\n");
     text.push_str("\n\n");
+    text
+}
+
+/// A space that does not break before each unit.
+fn together(text: &str) -> String {
+    const UNITS: [&str; 7] = ["%", "µs", "ms", "kB", "KB", "MB", "Gbit/s"];
+    let mut text = text.to_owned();
+    for unit in UNITS {
+        text = text.replace(&format!(" {unit}"), &format!("\u{a0}{unit}"));
+    }
     text
 }
 

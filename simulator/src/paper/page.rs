@@ -33,8 +33,12 @@ impl Page {
         let mut files = vec![("evaluation.md".to_owned(), text)];
         let in_folder = |name: &str| format!("{FOLDER}/{name}");
         files.extend(figures.iter().map(|f| (in_folder(&svg(f)), f.standalone())));
-        files.push((in_folder("forms.csv"), data::forms(closed)));
-        files.push((in_folder("results.csv"), data::csv(found)));
+        if !closed.long.is_empty() {
+            files.push((in_folder("forms.csv"), data::forms(closed)));
+        }
+        if !found.is_empty() {
+            files.push((in_folder("results.csv"), data::csv(found)));
+        }
         files.push((in_folder("results.json"), data::json(effort, command, closed, found)));
         Self { files }
     }

@@ -69,7 +69,7 @@ fn scenario(
          [topology]\nkind = \"dumbbell\"\nhosts = 8\n\
          [long_haul]\nrate = \"10Gbps\"\ndelay = \"{delay_us}us\"\nloss = {p:?}\n\
          [nic]\npmtu = 1024\ncontent = false\n\
-         [gateway]\npaper_reorder = \"{pool}\"\npaper_backup = \"50kB\"\n\
+         [gateway]\npaper_reorder = \"{pool}\"\npaper_backup = \"50kB\"\nnetrt_buffer = \"1MB\"\n\
          [[traffic]]\nkind = \"poisson\"\nsizes = \"{sizes}\"\nload = 0.6\nflows = {messages}\n"
     )
 }

@@ -142,6 +142,7 @@ impl Depot {
                 self.reorder -= frame.bytes().len() as u64;
             }
         }
+        // It knows best what it refused itself.
         if flow.early.is_empty() && flow.refused > flow.high {
             let nak = marks::nak(&last, roce, flow.high, flow.refused.since(flow.high));
             transmit(sink, Side::Wan, Class::High, nak);
