@@ -82,8 +82,8 @@ impl Effort {
             losses: vec![1e-3, 3e-3, 1e-2],
             messages: [100, 1_000, 2_000],
             seeds: 3,
-            products: 2.0,
-            patience: 15,
+            products: 4.0,
+            patience: 10,
             largest: 500_000_000,
         }
     }
@@ -97,8 +97,8 @@ impl Effort {
             losses: vec![1e-3, 1e-2],
             messages: [50, 600, 1_200],
             seeds: 1,
-            products: 1.0,
-            patience: 8,
+            products: 3.0,
+            patience: 5,
             largest: 130_000_000,
         }
     }
