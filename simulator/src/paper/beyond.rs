@@ -125,7 +125,9 @@ pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, Strin
     for rate in [10, 25, 100, 400] {
         add(&RATE, f64::from(rate), rate.to_string(), &Link::new(rate, 10_000, 1e-3))?;
     }
-    for flows in [1, 10, 100, 1_000, 10_000] {
+    // A packet each, at least.
+    let counts = [1, 10, 100, 1_000, 10_000];
+    for flows in counts.into_iter().filter(|flows| u64::from(*flows) <= effort.packets) {
         all.push(many(flows, effort, seed)?);
     }
     all.extend(sites(effort, seed)?);

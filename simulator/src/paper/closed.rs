@@ -55,7 +55,7 @@ impl Closed {
             }
             Job::Finite(cell, length) => {
                 let packets = u64::from(length * cell.window);
-                let messages = (effort.packets / packets).clamp(5, 400) as u32;
+                let messages = (effort.packets / packets).clamp(3, 400) as u32;
                 let (formula, simulated) = forms::slowdown(cell, packets, messages);
                 Self { long: Vec::new(), finite: vec![(cell, length, formula, simulated)] }
             }
@@ -72,6 +72,23 @@ impl Closed {
 
     fn at(&self, scheme: Scheme, window: u32, loss: f64) -> Option<&Outcome> {
         self.long.iter().find(|found| found.cell == Cell { scheme, window, loss })
+    }
+
+    fn furthest(&self) -> f64 {
+        self.long.iter().map(|found| (found.ratio() - 1.0).abs()).fold(0.0, f64::max)
+    }
+
+    /// What it comes to.
+    pub(super) fn in_short(&self) -> Option<String> {
+        let near = self.long.iter().filter(|found| (found.ratio() - 1.0).abs() <= TOLERANCE);
+        (!self.long.is_empty()).then(|| {
+            format!(
+                "One long flow: {} of {} cells within 10 % of their closed form, the furthest {} off.",
+                near.count(),
+                self.long.len(),
+                share(self.furthest())
+            )
+        })
     }
 
     /// The section, and its figures.
@@ -96,12 +113,11 @@ impl Closed {
         }
         let off = self.long.iter().filter(|found| (found.ratio() - 1.0).abs() > TOLERANCE);
         let off: Vec<_> = off.collect();
-        let worst = self.long.iter().map(|found| (found.ratio() - 1.0).abs()).fold(0.0, f64::max);
         text += &prose(&format!(
             "{} cells; the furthest is {} from its form. {} Cells without a figure are those where \
              go-back-N delivers too little to measure.",
             self.long.len(),
-            share(worst),
+            share(self.furthest()),
             match off.len() {
                 0 => "All are within 10 %.".to_owned(),
                 n => format!(

@@ -27,6 +27,11 @@ pub(super) fn prose(text: &str) -> String {
     text
 }
 
+/// A point of a list.
+pub(super) fn bullet(text: &str) -> String {
+    crate::text::wrapped(&together(text), 88, "- ", "  ") + "\n"
+}
+
 /// A space that does not break before each unit.
 fn together(text: &str) -> String {
     const UNITS: [&str; 7] = ["%", "µs", "ms", "kB", "KB", "MB", "Gbit/s"];
