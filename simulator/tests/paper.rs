@@ -33,7 +33,7 @@ fn page() -> Page {
     let closed = closed.collect::<Vec<_>>().into_iter().fold(Closed::default(), Closed::and);
     let found = |setting: Setting| {
         let schemes = setting.scenario.schemes.iter();
-        let run = |scheme| run(&setting.scenario, *scheme, 1).expect("it can be set up");
+        let run = |scheme: &Scheme| run(&setting.scenario, *scheme, 1).expect("it can be set up");
         let results: Vec<RunResult> = schemes.map(run).collect();
         Found::of(setting, &results)
     };
