@@ -15,6 +15,7 @@ struct Series {
     name: &'static str,
     title: &'static str,
     axis: &'static str,
+    /// What stays the same; `RATE` stands for [`Effort::rate_gbps`].
     about: &'static str,
 }
 
@@ -22,13 +23,13 @@ const LOSS: Series = Series {
     name: "beyond-loss",
     title: "Loss",
     axis: "loss of packets",
-    about: "100 Gbit/s, 10 ms there and back, each packet lost by itself.",
+    about: "RATE Gbit/s, 10 ms there and back, each packet lost by itself.",
 };
 const BURST: Series = Series {
     name: "beyond-burst",
     title: "Bursts of loss",
     axis: "packets per burst",
-    about: "100 Gbit/s, 10 ms there and back, loss 1e-3 in bursts of so many packets on average.",
+    about: "RATE Gbit/s, 10 ms there and back, loss 1e-3 in bursts of so many packets on average.",
 };
 const RTT: Series = Series {
     name: "beyond-rtt",
@@ -112,10 +113,10 @@ pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, Strin
         Ok::<(), String>(())
     };
     for p in [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1] {
-        add(&LOSS, p, loss(p), &Link::new(100, 10_000, p))?;
+        add(&LOSS, p, loss(p), &Link::new(effort.rate_gbps, 10_000, p))?;
     }
     for burst in [1, 4, 16, 64, 256] {
-        let link = Link { burst, ..Link::new(100, 10_000, 1e-3) };
+        let link = Link { burst, ..Link::new(effort.rate_gbps, 10_000, 1e-3) };
         add(&BURST, f64::from(burst), burst.to_string(), &link)?;
     }
     for rtt_us in [100, 1_000, 10_000, 40_000, 100_000] {
@@ -235,7 +236,8 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
     ));
     for series in LONG.into_iter().chain([&FLOWS]) {
         let points = of(series.name);
-        text += &format!("### {}\n\n{}", series.title, prose(series.about));
+        let about = series.about.replace("RATE", &effort.rate_gbps.to_string());
+        text += &format!("### {}\n\n{}", series.title, prose(&about));
         text += &format!("{}\n", matrix(series, &points));
         if let Some(figure) = course(series, &points).figure() {
             text += &super::page::embed(&figure);

@@ -63,6 +63,8 @@ pub struct Effort {
     pub messages: [u32; 3],
     /// Runs with seeds of their own per setting of the published evaluation.
     pub seeds: u64,
+    /// Rate of the links beyond on which loss changes, Gbit/s.
+    pub rate_gbps: u32,
     /// Length of a message beyond, in bandwidth-delay products.
     pub products: f64,
     /// Virtual time after which a run beyond is given up, as a multiple of what
@@ -82,8 +84,9 @@ impl Effort {
             losses: vec![1e-3, 3e-3, 1e-2],
             messages: [100, 1_000, 2_000],
             seeds: 3,
+            rate_gbps: 100,
             products: 4.0,
-            patience: 10,
+            patience: 6,
             largest: 500_000_000,
         }
     }
@@ -97,9 +100,10 @@ impl Effort {
             losses: vec![1e-3, 1e-2],
             messages: [50, 600, 1_200],
             seeds: 1,
+            rate_gbps: 25,
             products: 3.0,
             patience: 5,
-            largest: 130_000_000,
+            largest: 50_000_000,
         }
     }
 }
