@@ -230,7 +230,7 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
          **Result.** Mean completion time as a multiple of what the same messages take on a link \
          that loses nothing. \"> n\" was not done in time, and takes longer than n times. In the \
          figures such a point is missing.",
-        number(effort.products),
+        effort.products,
         crate::report::format::count(effort.packets / 6),
         effort.patience,
     ));

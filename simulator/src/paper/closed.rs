@@ -108,14 +108,16 @@ impl Closed {
 
              **Result.** Share of the NIC's rate that was delivered, simulated / by the form:",
         );
-        for window in WINDOWS {
+        let has_any = |w: &u32| self.long.iter().any(|found| found.cell.window == *w);
+        for window in WINDOWS.into_iter().filter(has_any) {
             text += &format!("W = {window}\n\n{}\n", self.grid(window));
         }
         let off = self.long.iter().filter(|found| (found.ratio() - 1.0).abs() > TOLERANCE);
         let off: Vec<_> = off.collect();
         text += &prose(&format!(
-            "{} cells; the furthest is {} from its form. {} Cells without a figure are those where \
-             go-back-N delivers too little to measure.",
+            "{} cells; the furthest is {} from its form. {} Left out are cells of which too little \
+             is simulated: go-back-N where it delivers next to nothing and, in the short \
+             version, long round trips.",
             self.long.len(),
             share(self.furthest()),
             match off.len() {
@@ -171,7 +173,7 @@ impl Closed {
                     length.to_string(),
                     format!("{formula:.3}"),
                     format!("{simulated:.3}"),
-                    format!("{:+.1} %", 100.0 * (simulated / formula - 1.0)),
+                    format!("{:+.1} %", 100.0 * (simulated / formula - 1.0)).replace('-', "−"),
                 ]
             })
             .collect();
