@@ -7,7 +7,7 @@ use switch::{Config, Recovery, Tuning};
 use crate::node::{Inside, Rnic};
 use crate::peers::irn::{Irn, IrnNic};
 use crate::peers::paper::Paper;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Topology};
 use crate::scheme::Scheme;
 use crate::topology::Path;
 
@@ -31,7 +31,11 @@ pub fn inside(scenario: &Scenario, scheme: Scheme, number: u32) -> Inside {
             // Half of what isn't long-haul lies at either end.
             let local = (all - between).scale(1, 2);
             let (reorder, backup) = (gateway.paper_reorder, gateway.paper_backup);
-            Inside::Paper(Box::new(Paper::new(reorder, backup, local)))
+            let lan_rate = match scenario.topology {
+                Topology::Pair => scenario.site.host_rate,
+                _ => scenario.long_haul.rate,
+            };
+            Inside::Paper(Box::new(Paper::new(reorder, backup, local, lan_rate)))
         }
         Scheme::Slr => Inside::Slr(Box::default()),
         _ => Inside::Wire,

@@ -2,6 +2,7 @@
 
 mod choice;
 mod describe;
+mod paper;
 mod plan;
 mod run;
 mod runs;
@@ -43,6 +44,8 @@ enum Command {
     Run(run::Options),
     /// Run a scenario with other values of one or two of its keys
     Sweep(sweep::Options),
+    /// Run the whole evaluation and write a page on it, with figures and data
+    Paper(paper::Options),
     /// Reckon what each scheme gives on a link, and what it takes
     Plan(plan::Options),
 }
@@ -78,6 +81,7 @@ impl Cli {
         match &self.command {
             Command::Run(options) => run::execute(options, runner),
             Command::Sweep(options) => sweep::execute(options, runner),
+            Command::Paper(options) => paper::execute(options, runner),
             Command::Plan(options) => plan::execute(options, runner),
         }
     }

@@ -1,5 +1,6 @@
 //! Many runs at once.
 
+use std::io::IsTerminal;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -47,24 +48,12 @@ pub(super) fn all(
             scenario.schemes.iter().flat_map(of_scheme).collect::<Vec<_>>()
         })
         .collect();
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(jobs)
-        .build()
-        .map_err(|error| Failure::of_run(format!("can't start threads: {error}")))?;
-    let bar = bar(tasks.len());
     let begin = Instant::now();
-    let results: Vec<Result<RunResult, String>> = pool.install(|| {
-        let one = |&(n, scheme, seed): &(usize, Scheme, u64)| {
-            let result = runner.run(&scenarios[n], scheme, seed);
-            bar.inc(1);
-            result.map_err(|error| {
-                format!("{}, {}, seed {seed}: {error}", scenarios[n].name, scheme.name())
-            })
-        };
-        // Runs differ in length by orders of magnitude: hand out one at a time.
-        tasks.par_iter().with_max_len(1).map(one).collect()
-    });
-    bar.finish_and_clear();
+    let results = each(&tasks, jobs, "runs", |&(n, scheme, seed)| {
+        runner.run(&scenarios[n], scheme, seed).map_err(|error| {
+            format!("{}, {}, seed {seed}: {error}", scenarios[n].name, scheme.name())
+        })
+    })?;
 
     let mut of_scenario: Vec<Vec<RunResult>> = scenarios.iter().map(|_| Vec::new()).collect();
     let mut errors = Vec::new();
@@ -77,7 +66,7 @@ pub(super) fn all(
     if !errors.is_empty() {
         return Err(Failure::of_run(errors.join("\n")));
     }
-    if !bar.is_hidden() {
+    if std::io::stderr().is_terminal() {
         let events: u64 = of_scenario.iter().flatten().map(|run| run.packet_events).sum();
         let took = begin.elapsed().as_secs_f64();
         eprintln!("{:.1} million packet events in {took:.1} s", events as f64 / 1e6);
@@ -85,9 +74,38 @@ pub(super) fn all(
     Ok(of_scenario)
 }
 
+/// Does each of `tasks`, `jobs` at a time (0: one per CPU), and shows how far it
+/// is; what comes of them is in their order. `what`: what they are, for people.
+///
+/// # Errors
+/// If there can be no threads.
+pub(super) fn each<T: Sync, R: Send>(
+    tasks: &[T],
+    jobs: usize,
+    what: &'static str,
+    one: impl Fn(&T) -> R + Sync,
+) -> Result<Vec<R>, Failure> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs)
+        .build()
+        .map_err(|error| Failure::of_run(format!("can't start threads: {error}")))?;
+    let bar = bar(tasks.len(), what);
+    let done = pool.install(|| {
+        let one = |task: &T| {
+            let done = one(task);
+            bar.inc(1);
+            done
+        };
+        // They differ in length by orders of magnitude: hand out one at a time.
+        tasks.par_iter().with_max_len(1).map(one).collect()
+    });
+    bar.finish_and_clear();
+    Ok(done)
+}
+
 /// On standard error; hidden if that is no terminal.
-fn bar(runs: usize) -> ProgressBar {
-    let bar = ProgressBar::new(runs as u64);
+fn bar(tasks: usize, what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::new(tasks as u64).with_message(what);
     // The template is a constant that the tests show to be good.
     if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
         bar.set_style(style);
@@ -95,7 +113,7 @@ fn bar(runs: usize) -> ProgressBar {
     bar
 }
 
-const TEMPLATE: &str = "{pos}/{len} runs {wide_bar} {elapsed}, about {eta} to go";
+const TEMPLATE: &str = "{pos}/{len} {msg} {wide_bar} {elapsed}, about {eta} to go";
 
 #[cfg(test)]
 mod tests {

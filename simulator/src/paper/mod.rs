@@ -1,3 +1,178 @@
-//! The evaluation: what is simulated against what is known otherwise.
+//! The evaluation that `lr2-sim paper` runs and writes a page on: closed forms
+//! against simulation, the published evaluation of LR2, and what lies beyond it.
+//!
+//! [`settings`] says what is to be simulated, whoever calls simulates it, and
+//! [`Page::of`] makes words, tables and figures of what came out. Nothing of the
+//! page depends on the clock or the machine.
 
+mod beyond;
+mod closed;
+mod data;
 pub mod forms;
+mod markdown;
+mod page;
+mod published;
+mod targets;
+
+use std::path::Path;
+
+use crate::results::{RunResult, Summary};
+use crate::scenario::{self, Scenario};
+use crate::scheme::Scheme;
+
+pub use closed::{Closed, Job};
+pub use page::Page;
+
+/// A part of the evaluation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Part {
+    /// One long flow against the closed forms.
+    Forms,
+    /// What the paper on LR2 evaluates.
+    Published,
+    /// Other distances, rates, losses, numbers of flows.
+    Beyond,
+}
+
+impl Part {
+    /// All of them, in the order of the page.
+    pub const ALL: [Self; 3] = [Self::Forms, Self::Published, Self::Beyond];
+
+    /// The word for it on the command line and in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forms => "forms",
+            Self::Published => "published",
+            Self::Beyond => "beyond",
+        }
+    }
+}
+
+/// How much is simulated.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Effort {
+    /// Whether this is the short version.
+    pub is_quick: bool,
+    /// Packets sent per cell of the closed forms.
+    pub packets: u64,
+    /// One-way delays of the published evaluation, microseconds, rising.
+    pub delays_us: Vec<u32>,
+    /// Losses of the published evaluation, rising.
+    pub losses: Vec<f64>,
+    /// Messages per run: web search, Hadoop, AliStorage.
+    pub messages: [u32; 3],
+    /// Runs with seeds of their own per setting of the published evaluation.
+    pub seeds: u64,
+    /// Rate of the links beyond on which loss changes, Gbit/s.
+    pub rate_gbps: u32,
+    /// Length of a message beyond, in bandwidth-delay products.
+    pub products: f64,
+    /// Virtual time after which a run beyond is given up, as a multiple of what
+    /// its message takes on a link without loss.
+    pub patience: u32,
+    /// Largest bandwidth-delay product that is simulated, bytes.
+    pub largest: u64,
+}
+
+impl Effort {
+    /// Some ten minutes on two cores.
+    pub fn full() -> Self {
+        Self {
+            is_quick: false,
+            packets: 300_000,
+            delays_us: vec![400, 600, 800],
+            losses: vec![1e-3, 3e-3, 1e-2],
+            messages: [100, 1_000, 2_000],
+            seeds: 3,
+            rate_gbps: 100,
+            products: 4.0,
+            patience: 6,
+            largest: 500_000_000,
+        }
+    }
+
+    /// Two minutes on two cores.
+    pub fn quick() -> Self {
+        Self {
+            is_quick: true,
+            packets: 60_000,
+            delays_us: vec![400, 800],
+            losses: vec![1e-3, 1e-2],
+            messages: [50, 600, 1_200],
+            seeds: 1,
+            rate_gbps: 25,
+            products: 3.0,
+            patience: 5,
+            largest: 50_000_000,
+        }
+    }
+}
+
+/// A point of the evaluation that is simulated with each scheme of its scenario.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Setting {
+    /// Where it belongs.
+    pub part: Part,
+    /// The table or figure that it is a point of.
+    pub series: &'static str,
+    /// What changes from point to point, as a number and as it is written.
+    pub x: f64,
+    /// As above.
+    pub label: String,
+    /// What is simulated.
+    pub scenario: Scenario,
+}
+
+/// What came of a setting.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Found {
+    /// What was simulated.
+    pub setting: Setting,
+    /// One per scheme.
+    pub summaries: Vec<Summary>,
+    /// Mean over time of what the fullest reordering pool held, bytes, one per
+    /// scheme.
+    pub mean_reorder: Vec<f64>,
+}
+
+impl Found {
+    /// What came of `setting`.
+    pub fn of(setting: Setting, results: &[RunResult]) -> Self {
+        let schemes = setting.scenario.schemes.iter();
+        let summaries: Vec<_> = schemes.filter_map(|s| Summary::of(*s, results)).collect();
+        let mean = |summary: &Summary| {
+            let runs = results.iter().filter(|run| run.scheme == summary.scheme);
+            let samples: Vec<_> = runs.flat_map(|run| &run.pools).collect();
+            let sum: f64 = samples.iter().map(|sample| sample.reorder as f64).sum();
+            sum / samples.len().max(1) as f64
+        };
+        let mean_reorder = summaries.iter().map(mean).collect();
+        Self { setting, summaries, mean_reorder }
+    }
+
+    /// What came of `scheme`.
+    pub fn scheme(&self, scheme: Scheme) -> Option<&Summary> {
+        self.summaries.iter().find(|summary| summary.scheme == scheme)
+    }
+}
+
+/// All that `parts` are about, seeds counted from `seed`.
+///
+/// # Errors
+/// If a setting is none that a scenario file may have: a mistake here.
+pub fn settings(effort: &Effort, seed: u64, parts: &[Part]) -> Result<Vec<Setting>, String> {
+    let mut all = Vec::new();
+    if parts.contains(&Part::Published) {
+        all.extend(published::settings(effort, seed)?);
+    }
+    if parts.contains(&Part::Beyond) {
+        all.extend(beyond::settings(effort, seed)?);
+    }
+    Ok(all)
+}
+
+/// A scenario from the text of its file, so that all that is left open is as
+/// in any other.
+fn read(text: &str) -> Result<Scenario, String> {
+    scenario::parse(Path::new("paper"), text, &[]).map_err(|report| report.to_string())
+}

@@ -20,7 +20,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    fn new(name: &'static str, title: &str, caption: &str, plot: &Plot) -> Self {
+    pub(super) fn new(name: &'static str, title: &str, caption: &str, plot: &Plot) -> Self {
         let svg = plot.svg(title);
         Self { name, title: title.to_owned(), caption: caption.to_owned(), svg }
     }
@@ -179,7 +179,8 @@ fn cdf_plot(x: &str, y: &str, mut lines: Vec<Line>) -> Option<Plot> {
     })
 }
 
-fn slowdown_by_size(
+/// A figure of the slowdown by message size; `None` if all have the same.
+pub fn slowdown_by_size(
     name: &'static str,
     title: &str,
     summaries: &[Summary],

@@ -1,6 +1,7 @@
 //! What people and programs read of the results: JSON, CSV, and a report with
 //! plots in one HTML file.
 
+mod course;
 mod csv;
 pub mod figures;
 pub mod format;
@@ -17,6 +18,7 @@ use serde::Serialize;
 use crate::results::{RunResult, Summary};
 use crate::scheme::Scheme;
 
+pub use self::course::{Course, Scale};
 pub use self::csv::{csv_flows, csv_runs, csv_summary, csv_sweep};
 pub use html::html;
 pub use json::{json, json_sweep};

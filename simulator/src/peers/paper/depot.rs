@@ -7,6 +7,7 @@ use common::frame::{Class, Frame, Side, Sink};
 use common::psn::Seq;
 use common::time::{Span, Time};
 use common::wire::{Answer, Roce, Verdict, parse};
+use link::wire_bytes;
 
 use super::transmit;
 use crate::frame::SimFrame;
@@ -17,6 +18,8 @@ struct Flow {
     expected: Seq,
     /// ePSN_D: one past the highest seen.
     high: Seq,
+    /// One past the highest that found no room.
+    refused: Seq,
     early: BTreeMap<Seq, SimFrame>,
     /// Delivered and not acknowledged, in order.
     backup: VecDeque<(Seq, SimFrame)>,
@@ -27,26 +30,52 @@ struct Flow {
     patience: Span,
 }
 
+/// What the box is told once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of the reordering pool, for all flows together.
+    pub(super) reorder: u64,
+    /// Bytes of the backup pool, likewise.
+    pub(super) backup: u64,
+    /// How long the destination may take to acknowledge.
+    pub(super) t_out: Span,
+    /// bit/s of the port towards it.
+    pub(super) lan_rate: u64,
+}
+
+/// When the port towards the hosts will have sent all that was handed to it.
+struct Port {
+    rate: u64,
+    free: Time,
+}
+
+impl Port {
+    fn transmit(&mut self, frame: SimFrame, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
+        let bits = wire_bytes(frame.bytes().len()) * 8;
+        self.free = self.free.max(now) + Span::from_nanos(bits * 1_000_000_000 / self.rate);
+        transmit(sink, Side::Lan, Class::Data, frame);
+    }
+}
+
 pub(super) struct Depot {
     flows: Map<Flow>,
-    reorder_limit: u64,
-    backup_limit: u64,
+    limits: Limits,
+    lan: Port,
+    /// Bytes held.
     reorder: u64,
     backup: u64,
-    t_out: Span,
     /// No flow's timer goes off earlier.
     next: Time,
 }
 
 impl Depot {
-    pub(super) fn new(reorder_limit: u64, backup_limit: u64, t_out: Span) -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         Self {
             flows: Map::default(),
-            reorder_limit,
-            backup_limit,
+            limits,
+            lan: Port { rate: limits.lan_rate, free: Time::ZERO },
             reorder: 0,
             backup: 0,
-            t_out,
             next: Time::NEVER,
         }
     }
@@ -62,18 +91,19 @@ impl Depot {
         let flow = self.flows.entry(flow(roce)).or_insert_with(|| Flow {
             expected: Seq::first(roce.psn),
             high: Seq::first(roce.psn),
+            refused: Seq::first(roce.psn),
             early: BTreeMap::new(),
             backup: VecDeque::new(),
             resend_at: Time::NEVER,
-            patience: self.t_out,
+            patience: self.limits.t_out,
         });
         let seq = roce.psn.unwrap_near(flow.expected);
         if seq < flow.expected {
-            return transmit(sink, Side::Lan, Class::Data, frame);
+            return self.lan.transmit(frame, now, sink);
         }
         let len = frame.bytes().len() as u64;
-        if seq > flow.expected && self.reorder + len > self.reorder_limit {
-            // As if it had not come: the next one that finds room shows the gap.
+        if seq > flow.expected && self.reorder + len > self.limits.reorder {
+            flow.refused = flow.refused.max(seq.next());
             return;
         }
         if seq > flow.high {
@@ -87,28 +117,36 @@ impl Depot {
             }
             return;
         }
+        let last = frame.clone();
         let mut in_order = Some(frame);
         while let Some(frame) = in_order {
             let len = frame.bytes().len() as u64;
-            while self.backup + len > self.backup_limit
+            while self.backup + len > self.limits.backup
                 && let Some((_, oldest)) = flow.backup.pop_front()
             {
                 self.backup -= oldest.bytes().len() as u64;
             }
-            if self.backup + len <= self.backup_limit {
+            if self.backup + len <= self.limits.backup {
                 self.backup += len;
                 flow.backup.push_back((flow.expected, frame.clone()));
-                if parse(frame.bytes()).is_ok_and(|roce| roce.ack_req) {
-                    flow.resend_at = flow.resend_at.min(now + flow.patience);
-                    self.next = self.next.min(flow.resend_at);
-                }
             }
-            transmit(sink, Side::Lan, Class::Data, frame);
+            let asks = parse(frame.bytes()).is_ok_and(|roce| roce.ack_req);
+            self.lan.transmit(frame, now, sink);
+            if asks {
+                flow.resend_at = self.lan.free + flow.patience;
+                self.next = self.next.min(flow.resend_at);
+            }
             flow.expected = flow.expected.next();
             in_order = flow.early.remove(&flow.expected);
             if let Some(frame) = &in_order {
                 self.reorder -= frame.bytes().len() as u64;
             }
+        }
+        // It knows best what it refused itself.
+        if flow.early.is_empty() && flow.refused > flow.high {
+            let nak = marks::nak(&last, roce, flow.high, flow.refused.since(flow.high));
+            transmit(sink, Side::Wan, Class::High, nak);
+            flow.high = flow.refused;
         }
     }
 
@@ -130,15 +168,16 @@ impl Depot {
             {
                 self.backup -= frame.bytes().len() as u64;
             }
-            flow.patience = self.t_out;
+            flow.patience = self.limits.t_out;
             if flow.backup.is_empty() {
                 flow.resend_at = Time::NEVER;
-            } else if flow.resend_at < Time::NEVER {
-                flow.resend_at = now + flow.patience;
             }
             let has_it = flow.backup.front().is_some_and(|(oldest, _)| *oldest == seq);
             if answer.verdict == Verdict::Missing && has_it {
-                return resend(flow, sink);
+                resend(flow, &mut self.lan, now, sink);
+                flow.resend_at = self.lan.free + flow.patience;
+                self.next = self.next.min(flow.resend_at);
+                return;
             }
         }
         transmit(sink, Side::Wan, Class::Data, frame);
@@ -152,9 +191,9 @@ impl Depot {
         // In the same order on every run: the hasher has no seed.
         for flow in self.flows.values_mut() {
             if flow.resend_at <= now {
-                resend(flow, sink);
+                resend(flow, &mut self.lan, now, sink);
                 flow.patience = flow.patience * 2;
-                flow.resend_at = now + flow.patience;
+                flow.resend_at = self.lan.free + flow.patience;
             }
             self.next = self.next.min(flow.resend_at);
         }
@@ -171,8 +210,8 @@ impl Depot {
 
 /// Everything that the destination has not acknowledged, in order, and behind
 /// what still waits at the port.
-fn resend(flow: &Flow, sink: &mut impl Sink<Frame = SimFrame>) {
+fn resend(flow: &Flow, lan: &mut Port, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
     for (_, frame) in &flow.backup {
-        transmit(sink, Side::Lan, Class::Data, frame.clone());
+        lan.transmit(frame.clone(), now, sink);
     }
 }

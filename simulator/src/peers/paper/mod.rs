@@ -1,35 +1,53 @@
 //! LR2 as published, for Tofino switches and RNICs that know a switch's NAK.
 //!
-//! What is modelled, from a description of the paper: a Sentry that reports gaps
-//! before it at once and filters the repeats of a rewind by a bitmap; a Depot
-//! that holds what arrives early, names each gap once, in a Depot-NACK that the
-//! Sentry hands to the source, and repairs loss behind it from a small pool of
-//! what was not yet acknowledged, on a NAK or after two downstream round trips;
-//! pools of 1 MB and 50 KB. Repeats are marked by the RNIC when a switch asked
-//! for them: those are filtered; repeats after a timeout or for the receiver's
-//! own NAK all pass.
+//! What is modelled, from a digest of the paper, whose text and code are not at
+//! hand: a Sentry that reports gaps before it at once and filters the repeats of
+//! a rewind by a bitmap; a Depot that holds what arrives early, names each gap
+//! once, in a Depot-NACK that the Sentry hands to the source, and repairs loss
+//! behind it from a small pool of what was not yet acknowledged, on a NAK or
+//! after two downstream round trips. Repeats are marked by the RNIC when a
+//! switch asked for them: those are filtered; repeats after a timeout or for the
+//! receiver's own NAK all pass.
 //!
 //! What it does without, as the paper does: a second Depot-NACK when a repeat
 //! or the NACK itself is lost (the source's timeout repairs that), and any
 //! knowledge of lost tails. The switches know each other and every queue pair
 //! from the first packet on.
+//!
+//! # Where the digest says nothing
+//! The reading that suits the original best, each with a test in `tests`:
+//!
+//! - *How large the pools are.* The reordering pool is to cover the
+//!   bandwidth-delay product, the backup pool that of the receiving site; on the
+//!   authors' testbed 1 MB and 50 KB; about 1 MB was in use at a loss of 1e-2. The
+//!   scenario says how much there is; the evaluation gives the reordering pool no
+//!   bound, tells what it took, and runs a bound of 1 MB beside it.
+//! - *Who shares them.* All flows: one pool per switch, as its memory is one.
+//! - *What a full reordering pool does.* It refuses what arrives. The Depot knows
+//!   that, and names all that a flow was refused, as one gap, once the flow has
+//!   nothing waiting. A repeat that is refused has been named already, and is
+//!   the source's timeout's business.
+//! - *What a full backup pool does.* It forgets the oldest packet of the flow
+//!   that needs room; a NAK for what it lacks goes on to the source.
+//! - *When pools are freed.* By delivery in order, and by ACKs.
+//! - *From when the Depot's timer counts.* From when a packet that asks for an
+//!   ACK has left its port, since what a filled gap releases waits there; each
+//!   time it goes off in vain it doubles. Counted from when the packet was handed
+//!   to the port it goes off in the middle of the Depot's own bursts, and the
+//!   model drowns in its own resends.
 
 mod depot;
 mod sentry;
+#[cfg(test)]
+mod tests;
 
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::time::{Span, Time};
 use common::wire::parse;
 
-use self::depot::Depot;
+use self::depot::{Depot, Limits};
 use self::sentry::Sentry;
 use crate::frame::SimFrame;
-
-/// The shortest time that the destination is given to acknowledge. Twice the
-/// bare round trip, as published, goes off in the middle of what a filled gap
-/// releases: RNICs acknowledge one packet in many, and the burst itself waits at
-/// the port. The model would drown in resends of its own.
-const T_OUT_MIN: Span = Span::from_micros(500);
 
 /// Both roles of a box.
 pub struct Paper {
@@ -38,11 +56,11 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// A box with `reorder` and `backup` bytes of pool, at a site whose own
-    /// round trip is `local_rtt`.
-    pub fn new(reorder: u64, backup: u64, local_rtt: Span) -> Self {
-        let t_out = (local_rtt * 2).max(T_OUT_MIN);
-        Self { sentry: Sentry::default(), depot: Depot::new(reorder, backup, t_out) }
+    /// A box with `reorder` and `backup` bytes of pool, whose port towards the
+    /// hosts has `lan_rate` bit/s, at a site whose own round trip is `local_rtt`.
+    pub fn new(reorder: u64, backup: u64, local_rtt: Span, lan_rate: u64) -> Self {
+        let limits = Limits { reorder, backup, t_out: local_rtt * 2, lan_rate };
+        Self { sentry: Sentry::default(), depot: Depot::new(limits) }
     }
 
     /// A frame has arrived on `side`.

@@ -1,0 +1,384 @@
+//! Beyond what is published: other losses, distances, rates, numbers of flows,
+//! and sites that mind what a gateway does.
+
+use super::markdown::{loss, prose, table};
+use super::{Effort, Found, Part, Setting, read};
+use crate::plan::forms::Path;
+use crate::report::figures::Figure;
+use crate::report::format::number;
+use crate::report::{Course, Scale};
+use crate::scenario::Traffic;
+use crate::scheme::Scheme;
+
+/// A series of settings: the file name of its figure, its title, what changes.
+struct Series {
+    name: &'static str,
+    title: &'static str,
+    axis: &'static str,
+    /// What stays the same; `RATE` stands for [`Effort::rate_gbps`].
+    about: &'static str,
+}
+
+const LOSS: Series = Series {
+    name: "beyond-loss",
+    title: "Loss",
+    axis: "loss of packets",
+    about: "RATE Gbit/s, 10 ms there and back, each packet lost by itself.",
+};
+const BURST: Series = Series {
+    name: "beyond-burst",
+    title: "Bursts of loss",
+    axis: "packets per burst",
+    about: "RATE Gbit/s, 10 ms there and back, loss 1e-3 in bursts of so many packets on average.",
+};
+const RTT: Series = Series {
+    name: "beyond-rtt",
+    title: "Distance",
+    axis: "round trip (ms)",
+    about: "40 Gbit/s, loss 1e-3.",
+};
+const RATE: Series = Series {
+    name: "beyond-rate",
+    title: "Rate",
+    axis: "rate (Gbit/s)",
+    about: "10 ms there and back, loss 1e-3.",
+};
+const FLOWS: Series = Series {
+    name: "beyond-flows",
+    title: "Flows at once",
+    axis: "messages at once",
+    about: "Sixteen hosts of 6.25 Gbit/s per site, 100 Gbit/s and 10 ms between them, loss 1e-3; the \
+            messages begin together and share the same number of bytes, from sixteen on.",
+};
+/// Of one long message each.
+const LONG: [&Series; 4] = [&LOSS, &BURST, &RTT, &RATE];
+/// WebSearch at sites with deep and with shallow buffers.
+const SITES: &str = "beyond-sites";
+
+const SCHEMES: &str = r#""lossless", "gbn", "irn", "lr2-paper", "lr2", "cached""#;
+/// Bytes of payload of a packet, here.
+const PMTU: u64 = 4096;
+/// Mean completion times that differ by less are called the same.
+const SAME: f64 = 1.02;
+
+/// A link and its one flow.
+struct Link {
+    rate_gbps: u32,
+    rtt_us: u64,
+    loss: f64,
+    burst: u32,
+}
+
+impl Link {
+    const fn new(rate_gbps: u32, rtt_us: u64, loss: f64) -> Self {
+        Self { rate_gbps, rtt_us, loss, burst: 1 }
+    }
+
+    /// Bandwidth-delay product in bytes.
+    fn product(&self) -> u64 {
+        u64::from(self.rate_gbps) * self.rtt_us * 125
+    }
+
+    /// Messages one after the other, until there are enough packets to lose.
+    fn scenario(&self, effort: &Effort) -> String {
+        let bytes = (effort.products * self.product() as f64) as u64;
+        let rounds = (effort.packets * PMTU / 6 / bytes).clamp(2, 200);
+        let limit = f64::from(effort.patience) * rounds as f64 * (effort.products + 1.0);
+        let Self { rate_gbps, rtt_us, loss, burst, .. } = self;
+        let loss = match burst {
+            1 => format!("{loss:?}"),
+            burst => format!("{{ rate = {loss:?}, burst = {burst} }}"),
+        };
+        format!(
+            "schemes = [{SCHEMES}]\nlimit = \"{}us\"\n\
+             [long_haul]\nrate = \"{rate_gbps}Gbps\"\nrtt = \"{rtt_us}us\"\nloss = {loss}\n\
+             [nic]\npmtu = {PMTU}\ncontent = false\n\
+             [gateway]\nqueue = \"1GiB\"\npaper_reorder = \"1TiB\"\npaper_backup = \"50kB\"\n\
+             [[traffic]]\nkind = \"rounds\"\nflows = 1\nbytes = \"{bytes}B\"\nrounds = {rounds}\n",
+            (limit * *rtt_us as f64) as u64
+        )
+    }
+}
+
+pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
+    let mut all = Vec::new();
+    let mut add = |series: &Series, x: f64, label: String, link: &Link| {
+        if link.product() > effort.largest {
+            return Ok(());
+        }
+        let mut scenario = read(&link.scenario(effort))?;
+        scenario.name = format!("{}-{x}", series.name);
+        scenario.seeds = vec![seed];
+        all.push(Setting { part: Part::Beyond, series: series.name, x, label, scenario });
+        Ok::<(), String>(())
+    };
+    for p in [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1] {
+        add(&LOSS, p, loss(p), &Link::new(effort.rate_gbps, 10_000, p))?;
+    }
+    for burst in [1, 4, 16, 64, 256] {
+        let link = Link { burst, ..Link::new(effort.rate_gbps, 10_000, 1e-3) };
+        add(&BURST, f64::from(burst), burst.to_string(), &link)?;
+    }
+    for rtt_us in [100, 1_000, 10_000, 40_000, 100_000] {
+        let ms = rtt_us as f64 / 1e3;
+        add(&RTT, ms, ms.to_string(), &Link::new(40, rtt_us, 1e-3))?;
+    }
+    for rate in [10, 25, 100, 400] {
+        add(&RATE, f64::from(rate), rate.to_string(), &Link::new(rate, 10_000, 1e-3))?;
+    }
+    // A packet each, at least.
+    let counts = [1, 10, 100, 1_000, 10_000];
+    for flows in counts.into_iter().filter(|flows| u64::from(*flows) <= effort.packets) {
+        all.push(many(flows, effort, seed)?);
+    }
+    all.extend(sites(effort, seed)?);
+    Ok(all)
+}
+
+fn many(flows: u32, effort: &Effort, seed: u64) -> Result<Setting, String> {
+    let volume = effort.packets * PMTU / 4;
+    let bytes = volume / u64::from(flows.max(16));
+    let mut scenario = read(&format!(
+        "schemes = [{SCHEMES}]\nlimit = \"{}ms\"\n\
+         [topology]\nkind = \"dumbbell\"\nhosts = 16\n\
+         [long_haul]\nrate = \"100Gbps\"\nrtt = \"10ms\"\nloss = 1e-3\n\
+         [site]\nhost_rate = \"6250Mbps\"\nbuffer = \"1GiB\"\necn = false\npfc = false\n\
+         [nic]\npmtu = {PMTU}\ncontent = false\ndcqcn = false\n\
+         [gateway]\nqueue = \"1GiB\"\npaper_reorder = \"1TiB\"\npaper_backup = \"50kB\"\n\
+         [[traffic]]\nkind = \"long\"\nflows = {flows}\nbytes = \"{bytes}B\"\n",
+        u64::from(effort.patience) * (10 + volume / 12_500_000),
+    ))?;
+    scenario.name = format!("{}-{flows}", FLOWS.name);
+    scenario.seeds = vec![seed];
+    Ok(Setting {
+        part: Part::Beyond,
+        series: FLOWS.name,
+        x: f64::from(flows),
+        label: flows.to_string(),
+        scenario,
+    })
+}
+
+fn sites(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
+    let files = [
+        ("marks from 1 MB, no pauses", include_str!("../../scenarios/websearch.toml")),
+        ("marks from 100 kB, pauses at 1 MB", include_str!("../../scenarios/shallow.toml")),
+    ];
+    let setting = |(x, (label, text)): (usize, &(&str, &str))| {
+        let mut scenario = read(text)?;
+        let all = &scenario.schemes;
+        let ours = [Scheme::Lossless, Scheme::Gbn, Scheme::Irn, Scheme::Lr2, Scheme::Cached];
+        scenario.schemes = all.iter().copied().filter(|s| ours.contains(s)).collect();
+        scenario.seeds = (seed..seed + effort.seeds).collect();
+        scenario.nic.content = false;
+        for traffic in &mut scenario.traffic {
+            if let Traffic::Poisson { flows, .. } = traffic {
+                *flows = effort.messages[0] * 2;
+            }
+        }
+        Ok(Setting {
+            part: Part::Beyond,
+            series: SITES,
+            x: x as f64,
+            label: (*label).to_owned(),
+            scenario,
+        })
+    };
+    files.iter().enumerate().map(setting).collect()
+}
+
+/// Mean completion time under `scheme` as a multiple of the lossless one; or,
+/// if not all was done, what it is at least.
+fn times(found: &Found, scheme: Scheme) -> Option<Result<f64, f64>> {
+    let ideal = found.scheme(Scheme::Lossless)?.main().fct_us.mean?;
+    let fct = &found.scheme(scheme)?.main().fct_us;
+    if let Some(mean) = fct.mean {
+        return Some(Ok(mean / ideal));
+    }
+    let limit = found.setting.scenario.limit.as_nanos() as f64 / 1e3;
+    let done = (fct.count - fct.unfinished) as f64;
+    let is_in_turn = matches!(found.setting.scenario.traffic.first(), Some(Traffic::Rounds { .. }));
+    let least = match is_in_turn {
+        true => limit / (done + 1.0),
+        false => {
+            let finished = fct.mean_of_finished.unwrap_or(0.0);
+            (finished * done + limit * fct.unfinished as f64) / fct.count as f64
+        }
+    };
+    Some(Err(least / ideal))
+}
+
+/// The section, and its figures.
+pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>) {
+    let of = |name: &str| -> Vec<&Found> {
+        found.iter().filter(|found| found.setting.series == name).collect()
+    };
+    if !found.iter().any(|found| found.setting.part == Part::Beyond) {
+        return (String::new(), Vec::new());
+    }
+    let mut figures = Vec::new();
+    let mut text = "## Beyond\n\n".to_owned();
+    text += &prose(&format!(
+        "**Asked.** What is left of it on other links?
+
+         **Set up.** One pair of hosts whose NICs are as fast as the link, no congestion control, \
+         path MTU 4096, the same loss both ways, a window of three bandwidth-delay products, a \
+         timeout of four round trips and at least 16.8 ms; messages of {} bandwidth-delay products one \
+         after the other on one queue pair, as many as it takes to have {} packets, two at least. \
+         Each run is given {} times what it would take without loss.
+
+         **Result.** Mean completion time as a multiple of what the same messages take on a link \
+         that loses nothing. \"> n\" was not done in time, and takes longer than n times. In the \
+         figures such a point is missing.",
+        effort.products,
+        crate::report::format::count(effort.packets / 6),
+        effort.patience,
+    ));
+    for series in LONG.into_iter().chain([&FLOWS]) {
+        let points = of(series.name);
+        let about = series.about.replace("RATE", &effort.rate_gbps.to_string());
+        text += &format!("### {}\n\n{}", series.title, prose(&about));
+        text += &format!("{}\n", matrix(series, &points));
+        if let Some(figure) = course(series, &points).figure() {
+            text += &super::page::embed(&figure);
+            figures.push(figure);
+        }
+    }
+    text += &covered(effort);
+    text += &lost(found, &of(SITES));
+    (text, figures)
+}
+
+fn matrix(series: &Series, points: &[&Found]) -> String {
+    let Some(first) = points.first() else { return String::new() };
+    let schemes: Vec<Scheme> = first.setting.scenario.schemes[1..].to_vec();
+    let mut heads = vec![series.axis];
+    heads.extend(schemes.iter().map(|scheme| scheme.name()));
+    let rows: Vec<Vec<String>> = points
+        .iter()
+        .map(|found| {
+            let cell = |scheme: &Scheme| match times(found, *scheme) {
+                Some(Ok(times)) => number(times),
+                Some(Err(least)) => format!("> {}", number(least)),
+                None => "–".to_owned(),
+            };
+            std::iter::once(found.setting.label.clone()).chain(schemes.iter().map(cell)).collect()
+        })
+        .collect();
+    table(&heads, &rows)
+}
+
+fn course(series: &Series, points: &[&Found]) -> Course {
+    let schemes = points.first().map_or(Vec::new(), |found| found.setting.scenario.schemes.clone());
+    let line = |scheme: &Scheme| {
+        let value = |found: &&Found| times(found, *scheme).and_then(Result::ok).unwrap_or(f64::NAN);
+        (*scheme, points.iter().map(value).collect())
+    };
+    Course {
+        name: series.name,
+        title: format!("{}: mean completion time", series.title),
+        caption: String::new(),
+        axis: series.axis.into(),
+        places: points.iter().map(|f| (f.setting.x, f.setting.label.clone())).collect(),
+        scale: Scale::Log("multiple of lossless".into()),
+        lines: schemes.iter().map(line).collect(),
+    }
+}
+
+/// What is too large to simulate, reckoned.
+fn covered(effort: &Effort) -> String {
+    let mut text = "### What is covered, and what is reckoned\n\n".to_owned();
+    text += &prose(&format!(
+        "Simulated are products of rate and round trip up to {} MB: every packet is a real frame in \
+         memory, and a link of 400 Gbit/s and 100 ms holds five gigabytes of them. What is left out \
+         of the tables above for that reason, and the far corner, by the closed forms: share of the \
+         link's rate that one long flow gets.",
+        effort.largest / 1_000_000
+    ));
+    let mut rows = Vec::new();
+    for (rate, ms) in [(40, 100), (400, 10), (100, 100), (400, 40), (400, 100)] {
+        let link = Link::new(rate, 1_000 * ms, 0.0);
+        if link.product() <= effort.largest {
+            continue;
+        }
+        for p in [1e-5, 1e-3, 1e-2] {
+            let frame = crate::topology::packet_wire_bytes(PMTU);
+            let window = link.product() as f64 / frame as f64;
+            let path = Path { window, loss: p, burst: 1.0, timeout: 4.0 * window };
+            let shares = [path.gbn(), path.lr2(), path.bounded(1.0), path.bounded(3.0)];
+            let mut row = vec![format!("{rate} Gbit/s, {ms} ms, {}", loss(p))];
+            row.extend(shares.map(|share| format!("{share:.3}")));
+            rows.push(row);
+        }
+    }
+    let heads = ["rate, round trip, loss", "gbn", "lr2", "irn, no loss of repeats", "cached"];
+    text + &table(&heads, &rows) + "\n"
+}
+
+/// Where ours are not the best.
+fn lost(found: &[Found], sites: &[&Found]) -> String {
+    let mut text = "## Where we lose\n\n".to_owned();
+    text += &prose(
+        "**Small buffers at the receiving site.** While a hole is open the Depot holds what comes, and \
+         hands it on when the hole is filled; what looks to the site like a burst can be marked or \
+         paused. WebSearch at half load, eight hosts of 10 Gbit/s per site, 40 Gbit/s and 0.8 ms \
+         there and back, loss 1e-3; mean and 99th percentile, ms:",
+    );
+    if let Some(first) = sites.first() {
+        let schemes = &first.setting.scenario.schemes;
+        let mut heads = vec!["switches of the sites"];
+        heads.extend(schemes.iter().map(|scheme| scheme.name()));
+        let ms = |us: Option<f64>| us.map_or("–".to_owned(), |us| number(us / 1e3));
+        let rows: Vec<Vec<String>> = sites
+            .iter()
+            .map(|found| {
+                let cell = |scheme: &Scheme| {
+                    let fct = found.scheme(*scheme).map(|summary| summary.main().fct_us);
+                    fct.map_or(String::new(), |fct| format!("{} / {}", ms(fct.mean), ms(fct.p99)))
+                };
+                let label = std::iter::once(found.setting.label.clone());
+                label.chain(schemes.iter().map(cell)).collect()
+            })
+            .collect();
+        text += &format!("{}\n", table(&heads, &rows));
+    }
+    text += &prose(
+        "**Everywhere else.** All settings of this page in which the mean completion time is more \
+         than 2 % longer than under a scheme that needs less or other hardware: \
+         go-back-N, which needs none, selective repeat in the RNIC, LR2 with RNICs that know a \
+         switch's NAK.",
+    );
+    let mut rows = Vec::new();
+    for found in found {
+        for ours in [Scheme::Lr2, Scheme::Cached] {
+            let Some(Ok(own) | Err(own)) = times(found, ours) else { continue };
+            let behind = [Scheme::Gbn, Scheme::Irn, Scheme::Lr2Paper].map(|rival| {
+                let other = times(found, rival)?.ok()?;
+                (own > SAME * other).then(|| number(own / other))
+            });
+            if behind.iter().any(Option::is_some) {
+                let setting = &found.setting;
+                let mut row = vec![format!("{}: {}", setting.series, setting.label)];
+                row.push(ours.name().to_owned());
+                row.extend(behind.map(Option::unwrap_or_default));
+                rows.push(row);
+            }
+        }
+    }
+    if rows.is_empty() {
+        return text + "There is none.\n\n";
+    }
+    text += &format!(
+        "{}\n",
+        table(&["setting", "ours", "times gbn", "times irn", "times lr2-paper"], &rows)
+    );
+    text += &prose(
+        "What is behind these. `lr2` has RNICs as they are: a rewind begins at the last packet \
+         acknowledged, not at the loss, and like LR2 as published it spends half of a long flow's \
+         time on rewinds once most windows have a loss; `cached` does not. A queue pair is not \
+         protected before both gateways know it, which takes a round trip from its first loss if \
+         they did not see it being set up. Selective repeat in the RNIC hands nothing on in \
+         bursts, and needs neither. And where nothing is lost nothing can be won.",
+    );
+    text
+}

@@ -1,0 +1,204 @@
+//! One long flow against the closed forms, and finite ones against the paper's.
+
+use super::Effort;
+use super::forms::{self, Cell, LOSSES, Outcome, SCHEMES, TOLERANCE, WINDOWS};
+use super::markdown::{loss, prose, table};
+use crate::report::figures::Figure;
+use crate::report::format::share;
+use crate::report::{Course, Scale};
+use crate::scheme::Scheme;
+
+/// Cells of which the effort does not show this many round trips are left out:
+/// go-back-N where it delivers next to nothing.
+const ROUND_TRIPS: f64 = 20.0;
+/// Where finite flows are looked at: W, p.
+const FINITE: [(u32, f64); 4] = [(50, 1e-2), (200, 1e-3), (200, 1e-2), (1_000, 1e-3)];
+/// Their lengths in round trips.
+const LENGTHS: [u32; 4] = [1, 2, 5, 20];
+/// Round trip of the figure.
+const SHOWN: u32 = 1_000;
+
+/// Something to simulate.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Job {
+    /// A cell of the grid.
+    Long(Cell),
+    /// Messages of so many round trips under LR2.
+    Finite(Cell, u32),
+}
+
+/// What came of the jobs.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Closed {
+    /// Of the grid.
+    pub long: Vec<Outcome>,
+    /// Cell, length in round trips, slowdown by the formula, and simulated.
+    pub finite: Vec<(Cell, u32, f64, f64)>,
+}
+
+impl Closed {
+    /// What there is to do.
+    pub fn jobs(effort: &Effort) -> Vec<Job> {
+        let long = forms::cells().filter(|cell| cell.round_trips(effort.packets) >= ROUND_TRIPS);
+        let finite = FINITE.into_iter().flat_map(|(window, loss)| {
+            let cell = Cell { scheme: Scheme::Lr2, window, loss };
+            LENGTHS.map(|length| Job::Finite(cell, length))
+        });
+        long.map(Job::Long).chain(finite).collect()
+    }
+
+    /// Does `job` and nothing else.
+    pub fn of(job: Job, effort: &Effort) -> Self {
+        match job {
+            Job::Long(cell) => {
+                Self { long: vec![cell.simulate(effort.packets)], finite: Vec::new() }
+            }
+            Job::Finite(cell, length) => {
+                let packets = u64::from(length * cell.window);
+                let messages = (effort.packets / packets).clamp(3, 400) as u32;
+                let (formula, simulated) = forms::slowdown(cell, packets, messages);
+                Self { long: Vec::new(), finite: vec![(cell, length, formula, simulated)] }
+            }
+        }
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn and(mut self, mut other: Self) -> Self {
+        self.long.append(&mut other.long);
+        self.finite.append(&mut other.finite);
+        self
+    }
+
+    fn at(&self, scheme: Scheme, window: u32, loss: f64) -> Option<&Outcome> {
+        self.long.iter().find(|found| found.cell == Cell { scheme, window, loss })
+    }
+
+    fn furthest(&self) -> f64 {
+        self.long.iter().map(|found| (found.ratio() - 1.0).abs()).fold(0.0, f64::max)
+    }
+
+    /// What it comes to.
+    pub(super) fn in_short(&self) -> Option<String> {
+        let near = self.long.iter().filter(|found| (found.ratio() - 1.0).abs() <= TOLERANCE);
+        (!self.long.is_empty()).then(|| {
+            format!(
+                "One long flow: {} of {} cells within 10 % of their closed form, the furthest {} off.",
+                near.count(),
+                self.long.len(),
+                share(self.furthest())
+            )
+        })
+    }
+
+    /// The section, and its figures.
+    pub(super) fn section(&self) -> (String, Vec<Figure>) {
+        if self.long.is_empty() {
+            return (String::new(), Vec::new());
+        }
+        let mut text = "## Closed forms\n\n".to_owned();
+        text += &prose(
+            "**Asked.** Does the simulation agree with what can be reckoned for one long flow that \
+             is limited by its NIC? The forms are those of `lr2-sim plan`, in \
+             `simulator/src/plan/forms.rs`, where their limits stand.
+
+             **Set up.** One pair of hosts; W is the round trip in packets, p the loss of packets \
+             towards the receiver; ACKs and NAKs arrive. A window of three round trips, a \
+             retransmission timeout of ten, an ACK for each packet, no congestion control.
+
+             **Result.** Share of the NIC's rate that was delivered, simulated / by the form:",
+        );
+        let has_any = |w: &u32| self.long.iter().any(|found| found.cell.window == *w);
+        for window in WINDOWS.into_iter().filter(has_any) {
+            text += &format!("W = {window}\n\n{}\n", self.grid(window));
+        }
+        let off = self.long.iter().filter(|found| (found.ratio() - 1.0).abs() > TOLERANCE);
+        let off: Vec<_> = off.collect();
+        text += &prose(&format!(
+            "{} cells; the furthest is {} from its form. {} Left out are cells of which too little \
+             is simulated: go-back-N where it delivers next to nothing and, in the short \
+             version, long round trips.",
+            self.long.len(),
+            share(self.furthest()),
+            match off.len() {
+                0 => "All are within 10 %.".to_owned(),
+                n => format!(
+                    "{n} are further off than 10 %: what was simulated of them has too few losses \
+                     for a mean, or the form's limits are reached."
+                ),
+            }
+        ));
+        text += &self.finite();
+        let figures: Vec<Figure> = self.course().figure().into_iter().collect();
+        for figure in &figures {
+            text += &super::page::embed(figure);
+        }
+        (text, figures)
+    }
+
+    fn grid(&self, window: u32) -> String {
+        let rows: Vec<Vec<String>> = LOSSES
+            .iter()
+            .map(|&p| {
+                let cell = |scheme| match self.at(scheme, window, p) {
+                    Some(found) => format!("{:.3} / {:.3}", found.simulated, found.form),
+                    None => "–".to_owned(),
+                };
+                std::iter::once(loss(p)).chain(SCHEMES.map(cell)).collect()
+            })
+            .collect();
+        let mut heads = vec!["p"];
+        heads.extend(SCHEMES.map(Scheme::name));
+        table(&heads, &rows)
+    }
+
+    fn finite(&self) -> String {
+        let mut text = "### Finite flows\n\n".to_owned();
+        text += &prose(
+            "The paper bounds the slowdown of a flow of N packets by 1 + N·p / ((1 + δ)(1 + 2DBp)); \
+             2DB, delay there and back times rate, is W, and δ is N/W. Without loss the flow takes \
+             N + W slots. Under LR2 a rewind costs W slots and repairs all that was lost in a \
+             window, so rewinds are not N·p but N·p / (1 + pW), and N·p·W / (1 + pW) slots are \
+             added: relative to N + W = W(1 + δ) that is the formula. For N without end it \
+             becomes 1 + pW / (1 + pW) = (1 + 2pW) / (1 + pW), the inverse of the share that the form \
+             of a long flow gives; of a flow shorter than a round trip it says too little where \
+             repeats are lost. Simulated, `lr2`, mean of messages one after the other:",
+        );
+        let rows: Vec<Vec<String>> = self
+            .finite
+            .iter()
+            .map(|(cell, length, formula, simulated)| {
+                vec![
+                    format!("{}, {}", cell.window, loss(cell.loss)),
+                    length.to_string(),
+                    format!("{formula:.3}"),
+                    format!("{simulated:.3}"),
+                    format!("{:+.1} %", 100.0 * (simulated / formula - 1.0)).replace('-', "−"),
+                ]
+            })
+            .collect();
+        text += &table(&["W, p", "δ", "formula", "simulated", "difference"], &rows);
+        text + "\n"
+    }
+
+    fn course(&self) -> Course {
+        let places: Vec<_> = LOSSES.iter().map(|&p| (p, loss(p))).collect();
+        let line = |scheme: Scheme| {
+            let value = |&p: &f64| {
+                self.at(scheme, SHOWN, p).map_or(f64::NAN, |found| 100.0 * found.simulated)
+            };
+            (scheme, LOSSES.iter().map(value).collect())
+        };
+        Course {
+            name: "forms",
+            title: format!(
+                "One long flow, {SHOWN} packets per round trip: share of the rate delivered"
+            ),
+            caption: String::new(),
+            axis: "loss of packets".into(),
+            places,
+            scale: Scale::Linear("delivered (%)".into()),
+            lines: SCHEMES.map(line).to_vec(),
+        }
+    }
+}
