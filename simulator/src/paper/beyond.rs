@@ -3,6 +3,7 @@
 
 use super::markdown::{loss, prose, table};
 use super::{Effort, Found, Part, Setting, read};
+use crate::plan::ACK_EVERY;
 use crate::plan::forms::Path;
 use crate::report::figures::Figure;
 use crate::report::format::number;
@@ -305,7 +306,7 @@ fn covered(effort: &Effort) -> String {
             let frame = crate::topology::packet_wire_bytes(PMTU);
             let window = link.product() as f64 / frame as f64;
             let path = Path { window, loss: p, burst: 1.0, timeout: 4.0 * window };
-            let shares = [path.gbn(), path.lr2(), path.bounded(1.0), path.bounded(3.0)];
+            let shares = [path.gbn(ACK_EVERY), path.lr2(), path.bounded(1.0), path.bounded(3.0)];
             let mut row = vec![format!("{rate} Gbit/s, {ms} ms, {}", loss(p))];
             row.extend(shares.map(|share| format!("{share:.3}")));
             rows.push(row);

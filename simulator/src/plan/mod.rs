@@ -22,7 +22,7 @@ pub const MESSAGES: [u64; 3] = [10_000, 1_000_000, 100_000_000];
 
 /// An RNIC asks for an ACK every so many packets: so far before a loss a rewind
 /// begins, and up to there a second NAK is ignored.
-const ACK_EVERY: f64 = 16.0;
+pub(crate) const ACK_EVERY: f64 = 16.0;
 
 /// What is asked.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
