@@ -15,7 +15,7 @@ use simulator::scheme::Scheme;
 /// As little as there can be of everything.
 fn tiny() -> Effort {
     Effort {
-        packets: 1_000,
+        packets: 1_500,
         delays_us: vec![400],
         losses: vec![1e-3, 1e-2],
         messages: [2, 10, 20],
