@@ -15,7 +15,7 @@ use simulator::scheme::Scheme;
 /// As little as there can be of everything.
 fn tiny() -> Effort {
     Effort {
-        packets: 1_000,
+        packets: 1_500,
         delays_us: vec![400],
         losses: vec![1e-3, 1e-2],
         messages: [2, 10, 20],
@@ -92,7 +92,7 @@ fn the_page_is_well_formed_and_names_what_is_there() {
         assert!(content.len() < 40_000, "{name}: {} bytes", content.len());
         figures += 1;
     }
-    assert!(figures >= 6, "{names:?}");
+    assert!(figures >= 5, "{names:?}");
 
     let json: serde_json::Value =
         serde_json::from_str(file(&page, "evaluation/results.json")).expect("JSON");

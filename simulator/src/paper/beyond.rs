@@ -237,6 +237,9 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
     ));
     for series in LONG.into_iter().chain([&FLOWS]) {
         let points = of(series.name);
+        if points.is_empty() {
+            continue;
+        }
         let about = series.about.replace("RATE", &effort.rate_gbps.to_string());
         text += &format!("### {}\n\n{}", series.title, prose(&about));
         text += &format!("{}\n", matrix(series, &points));

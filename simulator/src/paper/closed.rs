@@ -185,7 +185,9 @@ impl Closed {
         let places: Vec<_> = LOSSES.iter().map(|&p| (p, loss(p))).collect();
         let line = |scheme: Scheme| {
             let value = |&p: &f64| {
-                self.at(scheme, SHOWN, p).map_or(f64::NAN, |found| 100.0 * found.simulated)
+                // A measurement may be a hair above the whole.
+                let share = self.at(scheme, SHOWN, p).map(|found| found.simulated.min(1.0));
+                100.0 * share.unwrap_or(f64::NAN)
             };
             (scheme, LOSSES.iter().map(value).collect())
         };

@@ -1,7 +1,7 @@
 //! The evaluation that `lr2-sim paper` runs and writes a page on: closed forms
 //! against simulation, the published evaluation of LR2, and what lies beyond it.
 //!
-//! [`settings`] says what is to be simulated, whoever calls simulates it, and
+//! [`settings()`] says what is to be simulated, whoever calls simulates it, and
 //! [`Page::of`] makes words, tables and figures of what came out. Nothing of the
 //! page depends on the clock or the machine.
 
