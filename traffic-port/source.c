@@ -31,7 +31,7 @@ static inline void set_mbuf(struct world *w, enum side side, struct rte_mbuf *m,
 /* One that is written as a whole. */
 static struct rte_mbuf *other_frame(struct world *w, enum side side, uint16_t len)
 {
-	struct rte_mbuf *m = rte_pktmbuf_alloc(w->others);
+	struct rte_mbuf *m = rte_pktmbuf_alloc(w->others != NULL ? w->others : w->rx[side].pool);
 
 	if (m == NULL) {
 		w->count.no_mbuf++;

@@ -104,10 +104,10 @@ int world_attach(struct world *w, enum side side, struct rte_mempool *pool, uint
 		ERROR("frames have %u bytes, the buffers %u\n", w->frames.data_bytes, room);
 		return -EINVAL;
 	}
-	if (w->others == NULL)
+	if (w->peer.present && w->others == NULL)
 		w->others = rte_pktmbuf_pool_create("net_traffic_others", 16383, 256, 0,
 						    RTE_PKTMBUF_HEADROOM + 512, (int)socket);
-	if (w->others == NULL) {
+	if (w->peer.present && w->others == NULL) {
 		ERROR("no memory for 16383 mbufs of its own\n");
 		return -ENOMEM;
 	}

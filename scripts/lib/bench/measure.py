@@ -49,7 +49,10 @@ def _open(place: Place, process: Running) -> Page:
         except NotThere:
             return None
 
-    return wait_until(there, _START_S, f"{process.process.name}: the port's counters")
+    try:
+        return wait_until(there, _START_S, "")
+    except TimedOut:
+        raise TimedOut(f"{process.process.name}: the port was not set up:\n{process.process.tail(5)}") from None
 
 
 def _wait_steady(page: Page, process: Running, traffic: Traffic) -> None:

@@ -229,24 +229,27 @@ def _ovs(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Runn
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     socket = f"unix:{folder}/db.sock"
-    environment = {**os.environ, "OVS_RUNDIR": str(folder), "OVS_DBDIR": str(folder), "OVS_LOGDIR": str(folder)}
+    places = {name: str(folder) for name in ("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR")}
+    # env(1) becomes the program, with the same pid.
+    within = ["env", *(f"{name}={value}" for name, value in places.items())]
 
     def tool(*words: str) -> None:
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        # The tools have a limit of their own.
+        done = subprocess.run([*within, *words], capture_output=True, text=True, check=False)
         if done.returncode:
             raise ProcessFailed(f"ovs: {' '.join(words)}: {done.stderr.strip()}")
 
     tool("ovsdb-tool", "create", f"{folder}/conf.db", "/usr/share/openvswitch/vswitch.ovsschema")
-    server = processes.start("ovsdb", ["ovsdb-server", f"{folder}/conf.db", f"--remote=p{socket}", f"--unixctl={folder}/db.ctl"])
+    server = processes.start("ovsdb", [*within, "ovsdb-server", f"{folder}/conf.db", f"--remote=p{socket}", f"--unixctl={folder}/db.ctl"])
     server.check()
-    vsctl = ("ovs-vsctl", f"--db={socket}", "--retry", "--timeout=60")
+    vsctl = ("ovs-vsctl", f"--db={socket}", "--retry", "--timeout=20")
     extra = f"--in-memory --no-pci --no-telemetry -d {place.driver} --file-prefix {place.prefix}"
     tool(
         *vsctl, "--no-wait", "init", "--", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true",
         f"other_config:dpdk-lcore-mask={1 << place.other:#x}", f"other_config:pmd-cpu-mask={1 << place.cpu:#x}",
         f"other_config:dpdk-socket-mem={memory(dut, traffic) // _MIB // 2}", f"other_config:dpdk-extra={extra}",
     )  # fmt: skip
-    process = processes.start("ovs", [_OVS, socket, f"--pidfile={folder}/ovs.pid", f"--unixctl={folder}/ovs.ctl"], nice=_NICE)
+    process = processes.start("ovs", [*within, _OVS, socket, f"--pidfile={folder}/ovs.pid", f"--unixctl={folder}/ovs.ctl"], nice=_NICE)
     lan, wan = devices(place, dut, traffic)
     ports: list[str] = []
     for name, device in (("lan", lan), ("wan", wan)):
@@ -255,5 +258,5 @@ def _ovs(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Runn
         ports += [quoted, f"ofport_request={1 if name == 'lan' else 2}"]
     tool(*vsctl, "add-br", "br", "--", "set", "bridge", "br", "datapath_type=netdev", "fail_mode=secure", *ports)
     for rule in ("in_port=1,actions=output:2", "in_port=2,actions=output:1"):
-        tool("ovs-ofctl", "add-flow", f"unix:{folder}/br.mgmt", rule)
+        tool("ovs-ofctl", "--timeout=20", "add-flow", f"unix:{folder}/br.mgmt", rule)
     return Running(process)
