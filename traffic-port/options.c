@@ -63,26 +63,31 @@ static int read_word(const char *key, const char *text, void *out)
 	} else if (strcmp(key, "peer") == 0) {
 		o->peer = strcmp(text, "yes") == 0;
 		good = o->peer || strcmp(text, "no") == 0;
+	} else if (strcmp(key, "pool") == 0) {
+		o->own_pool = strcmp(text, "own") == 0;
+		good = o->own_pool || strcmp(text, "program") == 0;
 	} else {
 		good = strlen(text) < sizeof(o->counters);
 		if (good)
 			strcpy(o->counters, text);
 	}
 	if (!good)
-		ERROR("%s=%s: allowed are side=lan|wan, data=out|in|both, peer=yes|no, counters=FILE\n", key, text);
+		ERROR("%s=%s: allowed are side=lan|wan, data=out|in|both, peer=yes|no, "
+		      "pool=own|program, counters=FILE\n", key, text);
 	return good ? 0 : -EINVAL;
 }
 
 bool options_read(const char *name, const char *args, struct options *o)
 {
-	static const char *const keys[] = { "side", "data", "peer", "counters", "payload", "flows",
+	static const char *const keys[] = { "side", "data", "peer", "pool", "counters", "payload", "flows",
 					    "in_flight", "per_ack", "status_us", NULL };
-	static const char *const words[] = { "side", "data", "peer", "counters", NULL };
+	static const char *const words[] = { "side", "data", "peer", "pool", "counters", NULL };
 	struct rte_kvargs *list = rte_kvargs_parse(args, keys);
 	bool good = list != NULL && rte_kvargs_count(list, "side") == 1;
 
 	*o = (struct options) {
-		.payload = 1024, .flows = 64, .in_flight = 64, .per_ack = 1, .outward = true, .status_us = 500,
+		.payload = 1024, .flows = 64, .in_flight = 64, .per_ack = 1, .outward = true, .own_pool = true,
+		.status_us = 500,
 	};
 	for (size_t i = 0; good && words[i] != NULL; i++)
 		good = rte_kvargs_process(list, words[i], read_word, o) == 0;
@@ -96,7 +101,7 @@ bool options_read(const char *name, const char *args, struct options *o)
 		o->has_world = list->count > 1;
 	else
 		ERROR("%s: give side=lan or side=wan, and of one port: payload, flows, in_flight, per_ack, "
-		      "data, peer, status_us, counters\n", name);
+		      "data, peer, pool, status_us, counters\n", name);
 	rte_kvargs_free(list);
 	return good;
 }

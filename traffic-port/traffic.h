@@ -85,9 +85,10 @@ struct world {
 	struct counters count;
 	struct counter_page *page;
 	uint64_t next_page;
-	/* For frames that are neither data nor ACK: a gateway frees control messages,
-	 * and their buffers don't come by here to be restored. NULL: no such messages,
-	 * and all come from the program's pool. Open vSwitch takes no others. */
+	/* For frames that are neither data nor ACK: a program may free them, and then
+	 * their buffers don't come by here to be restored. NULL: they come from the
+	 * program's pool, as Open vSwitch wants it, which hands all on. */
+	bool own_pool;
 	struct rte_mempool *others;
 	struct { struct rte_mempool *pool; uint16_t port; } rx[SIDES];
 	const void *thread;

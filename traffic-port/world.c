@@ -51,6 +51,7 @@ struct world *world_new(const struct options *o)
 	clock_gettime(CLOCK_REALTIME, &wall);
 	w->in_flight = o->in_flight;
 	w->status_ticks = o->status_us * hz / 1000000;
+	w->own_pool = o->own_pool;
 	w->peer.present = o->peer;
 	w->peer.boot = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
 	w->peer.tick_ns_16 = (1000000000ull << 16) / hz;
@@ -104,10 +105,10 @@ int world_attach(struct world *w, enum side side, struct rte_mempool *pool, uint
 		ERROR("frames have %u bytes, the buffers %u\n", w->frames.data_bytes, room);
 		return -EINVAL;
 	}
-	if (w->peer.present && w->others == NULL)
+	if (w->own_pool && w->others == NULL)
 		w->others = rte_pktmbuf_pool_create("net_traffic_others", 16383, 256, 0,
 						    RTE_PKTMBUF_HEADROOM + 512, (int)socket);
-	if (w->peer.present && w->others == NULL) {
+	if (w->own_pool && w->others == NULL) {
 		ERROR("no memory for 16383 mbufs of its own\n");
 		return -ENOMEM;
 	}

@@ -71,7 +71,8 @@ def devices(place: Place, dut: Dut, traffic: Traffic) -> tuple[str, str]:
     lan = (
         f"net_traffic0,side=lan,payload={traffic.payload},flows={traffic.flows},in_flight={traffic.delay},"
         f"per_ack={traffic.per_ack},data={dut.data},peer={'yes' if dut.is_gateway and dut.mode != 'off' else 'no'},"
-        f"counters={place.counters}"
+        # Open vSwitch keeps notes of its own in each mbuf of its pool.
+        f"pool={'program' if dut.name == 'ovs' else 'own'},counters={place.counters}"
     )
     return lan, "net_traffic1,side=wan"
 
