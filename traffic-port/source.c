@@ -6,6 +6,9 @@
 
 enum { BURST = 64, ASKED_PER_BURST = 8, ASK_AGAIN_HZ = 10 };
 
+/* Messages that may wait, those of the frames in flight included, before data slows down. */
+#define JOBS_MOST (w->in_flight + s->flows + 256)
+
 /* The order of the flows in a round: a bijection of the numbers below a power of
  * two, so that no prefetcher finds a pattern, and nothing is kept per flow. */
 static inline uint32_t shuffle(uint32_t at, uint32_t scramble, uint32_t mask)
@@ -70,6 +73,12 @@ static uint16_t give_requests(struct world *w, struct stream *s, uint64_t now,
 static inline bool waits(const struct acks *acks, uint64_t due)
 {
 	return acks->head != acks->tail && acks->at[acks->head & acks->mask].due <= due;
+}
+
+/* Whether a message is. */
+static inline bool is_due(const struct stream *s)
+{
+	return s->jobs.head != s->jobs.tail && s->jobs.at[s->jobs.head & s->jobs.mask].due <= s->total;
 }
 
 static uint16_t give_jobs(struct world *w, struct stream *s, enum side side, struct jobs *jobs,
@@ -181,7 +190,7 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side,
 
 	n = RTE_MIN(n, BURST);
 	/* Data asks for answers no faster than bursts of them come. */
-	if (s->total > BURST && waits(&s->acks, s->total - BURST))
+	if (s->total > BURST && (waits(&s->acks, s->total - BURST) || s->jobs.tail - s->jobs.head > JOBS_MOST))
 		n /= 4;
 	if (unlikely(announce && s->round == 0))
 		n /= 2; /* room for an announcement each */
@@ -215,14 +224,11 @@ uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, u
 
 	/* From the hosts that receive, and the gateway before them: */
 	if (sink->flows != 0) {
-		/* Half, if data comes in here as well; and some room for messages. */
-		uint16_t room = source->flows != 0 ? n / 2 : n;
+		/* Half, if data comes in here as well; half of that, if messages do. */
+		const uint16_t room = source->flows != 0 ? n / 2 : n;
 
-		if (sink->jobs.head != sink->jobs.tail)
-			room -= room / 8;
-
-		given += give_acks(w, sink, side, now, frames, room);
-		given += give_jobs(w, sink, side, &sink->jobs, frames + given, n - given);
+		given += give_acks(w, sink, side, now, frames, is_due(sink) ? room / 2 : room);
+		given += give_jobs(w, sink, side, &sink->jobs, frames + given, room - given);
 	}
 	/* From those that send: */
 	if (source->flows != 0) {

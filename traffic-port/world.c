@@ -23,7 +23,7 @@ static bool stream_init(struct stream *s, enum stream_id id, uint32_t flows, uin
 {
 	/* A burst more than may wait. */
 	const uint64_t acks = power_above((uint64_t)in_flight + flows + 4096);
-	const uint64_t jobs = power_above(2ull * flows + 4096);
+	const uint64_t jobs = power_above(8ull * flows + 65536);
 
 	*s = (struct stream) { .id = id, .flows = flows, .scramble = 0x2545f491u + id };
 	if (flows == 0)

@@ -68,13 +68,15 @@ def mtu(traffic: Traffic) -> int:
 
 def devices(place: Place, dut: Dut, traffic: Traffic) -> tuple[str, str]:
     """The LAN and the WAN port."""
-    lan = (
-        f"net_traffic0,side=lan,payload={traffic.payload},flows={traffic.flows},in_flight={traffic.delay},"
-        f"per_ack={traffic.per_ack},data={dut.data},peer={'yes' if dut.is_gateway and dut.mode != 'off' else 'no'},"
-        # Open vSwitch keeps notes of its own in each mbuf of its pool.
-        f"pool={'program' if dut.name == 'ovs' else 'own'},counters={place.counters}"
+    # Open vSwitch keeps notes of its own in each mbuf of its pool.
+    pool = "program" if dut.name == "ovs" else "own"
+    peer = "yes" if dut.is_gateway and dut.mode != "off" else "no"
+    world = (
+        f"payload={traffic.payload},flows={traffic.flows},in_flight={traffic.delay},per_ack={traffic.per_ack},"
+        f"data={dut.data},peer={peer},pool={pool},counters={place.counters}"
     )
-    return lan, "net_traffic1,side=wan"
+    # To both: Open vSwitch sets up its ports in any order.
+    return f"net_traffic0,side=lan,{world}", f"net_traffic1,side=wan,{world}"
 
 
 def _eal(place: Place, lcores: str, lan: str, wan: str) -> list[str]:
