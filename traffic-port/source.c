@@ -124,14 +124,21 @@ static bool give_sync(struct world *w, struct stream *s, uint32_t flow, uint32_t
 	return true;
 }
 
+/* A flow that has data is heard of once in half a round trip: in turn, or, where
+ * its packets are farther apart than that, ahead of each of them. */
+static inline uint64_t sync_interval(const struct world *w)
+{
+	return RTE_MAX(w->round_trip / 2, w->status_ticks);
+}
+
 static uint16_t give_keepalives(struct world *w, struct stream *s, uint64_t now,
 				struct rte_mbuf **frames)
 {
-	if (!w->peer.present || s->id != INWARD || s->round < 2 || now < s->next_sync)
-		return 0;
-	/* Each flow once per half a round trip, in turn. */
-	uint64_t interval = RTE_MAX(w->round_trip / 2, w->status_ticks);
+	const uint64_t interval = sync_interval(w);
 
+	if (!w->peer.present || s->id != INWARD || s->round < 2 || now < s->next_sync ||
+	    s->round_took > interval)
+		return 0;
 	s->next_sync = RTE_MAX(s->next_sync, now - interval) + interval / s->flows;
 	s->sync_flow = (s->sync_flow + 1) & (s->flows - 1);
 	/* Of this round the flow may have had its turn or not: what it has sent in
@@ -169,30 +176,33 @@ static uint16_t give_acks(struct world *w, struct stream *s, enum side side, uin
 	return ready;
 }
 
-static inline uint32_t next_flow(struct stream *s)
+static inline uint32_t next_flow(struct stream *s, uint64_t now)
 {
 	const uint32_t flow = shuffle(s->turn, s->scramble, s->flows - 1);
 
 	if (++s->turn == s->flows) {
 		s->turn = 0;
 		s->round++;
+		s->round_took = now - s->round_began;
+		s->round_began = now;
 		s->scramble = s->scramble * 1664525u + 1013904223u;
 	}
 	return flow;
 }
 
-static uint16_t give_data(struct world *w, struct stream *s, enum side side,
+static uint16_t give_data(struct world *w, struct stream *s, enum side side, uint64_t now,
 			  struct rte_mbuf **frames, uint16_t n)
 {
 	struct rte_mbuf *fresh[BURST];
-	const bool announce = w->peer.present && s->id == INWARD;
+	const bool announce = w->peer.present && s->id == INWARD &&
+			      (s->round == 0 || s->round_took > sync_interval(w));
 	uint16_t given = 0;
 
 	n = RTE_MIN(n, BURST);
 	/* Data asks for answers no faster than bursts of them come. */
 	if (s->total > BURST && (waits(&s->acks, s->total - BURST) || s->jobs.tail - s->jobs.head > JOBS_MOST))
 		n /= 4;
-	if (unlikely(announce && s->round == 0))
+	if (unlikely(announce))
 		n /= 2; /* room for an announcement each */
 	if (unlikely(rte_mempool_get_bulk(w->rx[side].pool, (void **)fresh, n) != 0)) {
 		w->count.no_mbuf++;
@@ -203,10 +213,10 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side,
 	for (uint16_t i = 0; i < n; i++) {
 		struct rte_mbuf *m = fresh[i];
 		const uint32_t seq = (uint32_t)s->round;
-		const uint32_t flow = next_flow(s);
+		const uint32_t flow = next_flow(s, now);
 
-		if (unlikely(announce && seq == 0))
-			given += give_sync(w, s, flow, 0, &frames[given]);
+		if (unlikely(announce))
+			given += give_sync(w, s, flow, seq, &frames[given]);
 		put_data(&w->frames, s->id, flow, seq, (uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM);
 		set_mbuf(w, side, m, (uint16_t)w->frames.data_bytes);
 		frames[given++] = m;
@@ -236,7 +246,7 @@ uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, u
 			given += give_requests(w, source, now, frames + given, n - given);
 		else if (given + 1 < n) {
 			given += give_keepalives(w, source, now, frames + given);
-			given += give_data(w, source, side, frames + given, n - given);
+			given += give_data(w, source, side, now, frames + given, n - given);
 		}
 	}
 	return given;

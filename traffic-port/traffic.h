@@ -50,6 +50,7 @@ struct stream {
 	/* Source: all flows have their turn in a round, in another order each. */
 	uint64_t round;
 	uint32_t turn, scramble;
+	uint64_t round_began, round_took; /* ticks */
 	/* Connections: how far a round of requests has come and when it began, which
 	 * flows have theirs (one bit each), and how many. */
 	uint32_t asked;

@@ -20,8 +20,8 @@ _MBUFS = 16384
 """Of programs that hold nothing: rings, caches and bursts."""
 _NICE = -20
 """Of the program under test: others may have the processor when it is done."""
-_PATIENT = {"t_out": "10s"}
-"""Nothing is lost here, but a virtual machine stands still now and then."""
+_PATIENT = {"t_out": "10s", "give_up": "2s"}
+"""Nothing is lost here, but a virtual machine stands still now and then, and of a million flows each is silent for long."""
 _OVS = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 
 
