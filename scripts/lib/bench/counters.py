@@ -1,0 +1,137 @@
+"""What the traffic port counts, and the processor time of the thread that polls it."""
+
+import mmap
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_MAGIC = b"LR2TRAF1"
+_HEAD = struct.Struct("8sQQQ")
+_NAME_BYTES = 24
+_SLOT_BYTES = _NAME_BYTES + 8
+
+ERRORS = (
+    "out_repeats",
+    "naks",
+    "gaps_heard",
+    "bad_order",
+    "bad_length",
+    "bad_flow",
+    "bad_icrc",
+    "bad_control",
+    "foreign",
+    "unexpected",
+    "no_mbuf",
+)
+"""Counters that stay zero in a run that is any good."""
+
+
+class NotThere(Exception):
+    """The port has not made its file yet."""
+
+
+class Page:
+    """The file that the port writes its counters to (traffic-port/counters.h)."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            with path.open("rb") as file:
+                self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:
+            raise NotThere(str(error)) from error
+        magic, _, count, self.tsc_hz = _HEAD.unpack_from(self._map)
+        if magic != _MAGIC:
+            raise NotThere(f"{path}: not written yet")
+        self._at: dict[str, int] = {}
+        for slot in range(count):
+            at = _HEAD.size + slot * _SLOT_BYTES
+            name = self._map[at : at + _NAME_BYTES].split(b"\0")[0].decode()
+            self._at[name] = at + _NAME_BYTES
+
+    def read(self) -> dict[str, int]:
+        """All counters, of one moment."""
+        while True:
+            before = self._version()
+            values = {name: struct.unpack_from("Q", self._map, at)[0] for name, at in self._at.items()}
+            if before % 2 == 0 and self._version() == before:
+                return values
+
+    def _version(self) -> int:
+        version: int = struct.unpack_from("Q", self._map, 8)[0]
+        return version
+
+    def close(self) -> None:
+        self._map.close()
+
+
+def busy_ns(pid: int) -> dict[str, int]:
+    """Time on a processor of each thread of a process, nanoseconds, by thread."""
+    times = {}
+    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            times[file.parent.name] = int(file.read_text().split()[0])
+        except (OSError, IndexError):
+            continue
+    return times
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What happened between two looks."""
+
+    frames: int
+    """Data frames and ACKs that went out as they should."""
+    data_bytes: int
+    """Of the data frames among them."""
+    seconds: float
+    """On the processor, of the thread that polls: what others took of it does not count."""
+    cycles: float
+    """The same in ticks of the time stamp counter."""
+    port_share: float
+    """Part of it that was spent in the port's own code."""
+    errors: Mapping[str, int]
+
+    @property
+    def mpps(self) -> float:
+        return self.frames / self.seconds / 1e6
+
+    @property
+    def gbps(self) -> float:
+        return self.data_bytes * 8 / self.seconds / 1e9
+
+    @property
+    def per_packet(self) -> float:
+        return self.cycles / self.frames
+
+    @property
+    def port_per_packet(self) -> float:
+        return self.per_packet * self.port_share
+
+
+class Look:
+    """A moment, to be compared with a later one."""
+
+    def __init__(self, page: Page, pid: int) -> None:
+        self._page = page
+        self._pid = pid
+        self.counts = page.read()
+        self.busy = busy_ns(pid)
+
+    def since(self, earlier: "Look") -> Sample:
+        """What happened in between; frames of 0 if nothing did."""
+        delta = {name: value - earlier.counts[name] for name, value in self.counts.items()}
+        # The thread that polls is busy all the time, and no other is.
+        busy = max((self.busy[thread] - earlier.busy.get(thread, 0) for thread in self.busy), default=0)
+        elapsed = max(1, delta["tsc"])
+        errors = {name: delta[name] for name in ERRORS if delta[name]}
+        if delta["thread_changes"]:
+            errors["thread_changes"] = delta["thread_changes"]
+        return Sample(
+            frames=delta["out_data"] + delta["out_acks"],
+            data_bytes=delta["out_data_bytes"],
+            seconds=busy / 1e9,
+            cycles=busy / 1e9 * self._page.tsc_hz,
+            port_share=delta["port_cycles"] / elapsed,
+            errors=errors,
+        )

@@ -1,0 +1,265 @@
+"""How the programs are started, and when they are ready to be measured."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lr2run import Gateway, Process, ProcessFailed, Processes
+
+from .cases import Data, Dut, Traffic
+
+_HEADROOM = 128
+_ROCE_HEADERS = 84
+"""What the gateway leaves room for beside the payload: IPv6, UDP, BTH, RETH, ImmDt, ICRC."""
+_MIB = 1 << 20
+_MBUFS = 16384
+"""Of programs that hold nothing: rings, caches and bursts."""
+_NICE = -20
+"""Of the program under test: others may have the processor when it is done."""
+_PATIENT = {"t_out": "10s", "give_up": "2s"}
+"""Nothing is lost here, but a virtual machine stands still now and then, and of a million flows each is silent for long."""
+_OVS = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where things are, and where they run."""
+
+    run: Path
+    """Folder of this run. Only root can write to it, or DPDK would load no driver from there."""
+    gateway: Path
+    cpu: int
+    """That polls."""
+    other: int
+    """For all else."""
+
+    @property
+    def driver(self) -> Path:
+        return self.run / "librte_net_traffic.so"
+
+    @property
+    def counters(self) -> Path:
+        return self.run / "counters"
+
+    @property
+    def prefix(self) -> str:
+        return f"lr2-bench-{os.getpid()}"
+
+
+@dataclass
+class Running:
+    """A program that forwards."""
+
+    process: Process
+    steady: Callable[[dict[str, int]], str | None] = lambda counters: None
+    """What it still waits for, given the port's counters; None: it can be measured."""
+    complaints: Callable[[], list[str]] = list
+    """What it says has gone wrong since it was steady."""
+
+
+def mtu(traffic: Traffic) -> int:
+    """That takes the largest frame there is: data, or a message of connection management."""
+    return max(traffic.payload + _ROCE_HEADERS, 576)
+
+
+def devices(place: Place, dut: Dut, traffic: Traffic) -> tuple[str, str]:
+    """The LAN and the WAN port."""
+    # Open vSwitch keeps notes of its own in each mbuf of its pool.
+    pool = "program" if dut.name == "ovs" else "own"
+    peer = "yes" if dut.is_gateway and dut.mode != "off" else "no"
+    world = (
+        f"payload={traffic.payload},flows={traffic.flows},in_flight={traffic.delay},per_ack={traffic.per_ack},"
+        f"data={dut.data},peer={peer},pool={pool},counters={place.counters}"
+    )
+    # To both: Open vSwitch sets up its ports in any order.
+    return f"net_traffic0,side=lan,{world}", f"net_traffic1,side=wan,{world}"
+
+
+def _eal(place: Place, lcores: str, lan: str, wan: str) -> list[str]:
+    fixed = ["--in-memory", "--no-pci", "--no-telemetry", "--log-level=warning"]
+    return ["-l", lcores, *fixed, "-d", str(place.driver), "--vdev", lan, "--vdev", wan, "--file-prefix", place.prefix]
+
+
+def _testpmd(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:
+    eal = _eal(place, f"{place.other},{place.cpu}", *devices(place, dut, traffic))
+    length = mtu(traffic) + 18
+    own = [
+        f"--forward-mode={dut.mode}", "--auto-start", "--no-flush-rx", f"--total-num-mbufs={_MBUFS}",
+        f"--mbuf-size={length + _HEADROOM}", f"--max-pkt-len={length}", "--stats-period=3600",
+    ]  # fmt: skip
+    # The main lcore is the first.
+    return Running(processes.start(dut.name, ["dpdk-testpmd", *eal, f"--main-lcore={place.other}", "--", *own], nice=_NICE))
+
+
+def _hold(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:
+    eal = _eal(place, str(place.cpu), *devices(place, dut, traffic))
+    program = place.run / "hold"
+    return Running(processes.start(dut.name, [program, *eal, "--", str(traffic.in_flight)], nice=_NICE))
+
+
+def _held(traffic: Traffic) -> int:
+    """Frames that each of a gateway's pools has room for."""
+    return traffic.most_held + 4096
+
+
+def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:
+    lan, wan = devices(place, dut, traffic)
+    budget = f"{_held(traffic) * traffic.frame}B"
+    extra = {
+        "eal": {"cores": [place.cpu], "extra": ["-d", str(place.driver)]},
+        "worker": {"idle": "busy", "max_flows": max(4096, 4 * traffic.flows)},
+        "pool": {"mbufs": _gateway_mbufs(dut, traffic)},
+        "recovery": {"mode": dut.mode, "resend_cache": budget, "backup_pool": budget, "reorder_pool": "64KiB"} | _PATIENT,
+    }
+    gateway = Gateway.start(
+        processes, place.gateway, place.run, dut.name, lan=lan, wan=wan, role=dut.name, recovery=dut.mode,
+        file_prefix=place.prefix, mtu=mtu(traffic), huge_pages="require", memory=f"{memory(dut, traffic) // _MIB}MiB", extra=extra,
+    )  # fmt: skip
+    os.setpriority(os.PRIO_PROCESS, gateway.process.pid, _NICE)
+    watch = _Watch(gateway, dut, traffic)
+    return Running(gateway.process, watch.steady, watch.complaints)
+
+
+class _Watch:
+    """What a gateway's own counters say."""
+
+    _STATES = {"sentry": ("protected",), "depot": ("synced",), "both": ("protected", "synced")}
+    _NEVER = (
+        ("lr2_flow_events_total", {"event": "new_epoch"}),
+        ("lr2_flow_events_total", {"event": "peer_lost"}),
+        ("lr2_flow_events_total", {"event": "bypassed"}),
+        ("lr2_flow_events_total", {"event": "forgotten"}),
+        ("lr2_port_egress_dropped_frames_total", {}),
+        ("lr2_sentry_cache_full_total", {}),
+        ("lr2_depot_backup_full_total", {}),
+        ("lr2_depot_gaps_total", {}),
+        ("lr2_depot_local_resent_total", {}),
+        ("lr2_alloc_failures_total", {}),
+        ("lr2_naks_total", {}),
+    )
+
+    def __init__(self, gateway: Gateway, dut: Dut, traffic: Traffic) -> None:
+        self._gateway = gateway
+        self._states = () if dut.mode == "off" else self._STATES[dut.name]
+        both = dut.data == Data.BOTH and traffic.flows > 1
+        self._flows = traffic.flows // 2 if both else traffic.flows
+        self._before: dict[str, float] = {}
+
+    def _bad(self) -> dict[str, float]:
+        metrics = self._gateway.metrics()
+        bad = {_named(name, labels): metrics.total(name, **labels) for name, labels in self._NEVER}
+        for (name, labels), value in metrics.samples.items():
+            if name == "lr2_dropped_frames_total" and any(v.startswith("control_") for _, v in labels):
+                bad[_named(name, dict(labels))] = value
+        return bad
+
+    def steady(self, _counters: dict[str, int]) -> str | None:
+        """Whether all flows are protected."""
+        metrics = self._gateway.metrics()
+        for state in self._states:
+            flows = metrics.total("lr2_flows", state=state)
+            if flows < self._flows:
+                return f"{flows:.0f} of {self._flows} flows {state}"
+        self._before = self._bad()
+        return None
+
+    def complaints(self) -> list[str]:
+        now = self._bad()
+        return [f"{name} grew by {now[name] - self._before.get(name, 0):.0f}" for name in now if now[name] > self._before.get(name, 0)]
+
+
+def _named(name: str, labels: dict[str, str]) -> str:
+    return name + "".join(f" {value}" for value in labels.values())
+
+
+def memory(dut: Dut, traffic: Traffic) -> int:
+    """Bytes of hugepages that it takes."""
+    mbuf = mtu(traffic) + 512
+    own = 160 * _MIB
+    match dut.name:
+        case "testpmd":
+            return own + _MBUFS * mbuf
+        case "hold":
+            return own + (_MBUFS + traffic.in_flight) * (4352 + 512)
+        case "ovs":
+            # It asks for many mbufs and is content with fewer.
+            return 1024 * _MIB
+    return own + _gateway_mbufs(dut, traffic) * mbuf
+
+
+def _gateway_mbufs(dut: Dut, traffic: Traffic) -> int:
+    # A Sentry has the resend cache, a Depot the backup pool. The reordering pool,
+    # where nothing is out of order, gets the smaller share that its bytes are.
+    pools = 0 if dut.mode == "off" else 2 if dut.name == "both" else 1
+    return _MBUFS + _held(traffic) * pools * 9 // 8
+
+
+def missing(duts: set[Dut]) -> dict[str, str]:
+    """Programs that are not there, by the name of what can't be measured, and what to do."""
+    lacks = {}
+    names = {dut.name for dut in duts}
+    if "testpmd" in names and not shutil.which("dpdk-testpmd"):
+        lacks["testpmd"] = "there is no dpdk-testpmd: apt-get install dpdk"
+    if "ovs" in names and not Path(_OVS).exists():
+        lacks["ovs"] = "there is no Open vSwitch with DPDK: apt-get install openvswitch-switch-dpdk"
+    return lacks
+
+
+@contextlib.contextmanager
+def running(place: Place, dut: Dut, traffic: Traffic) -> Iterator[Running]:
+    """The program, forwarding or about to; stopped at the end."""
+    with contextlib.suppress(FileNotFoundError):
+        place.counters.unlink()
+    with Processes(place.run) as processes:
+        match dut.name:
+            case "testpmd":
+                yield _testpmd(place, processes, dut, traffic)
+            case "hold":
+                yield _hold(place, processes, dut, traffic)
+            case "ovs":
+                yield _ovs(place, processes, dut, traffic)
+            case _:
+                yield _gateway(place, processes, dut, traffic)
+
+
+def _ovs(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:
+    """Open vSwitch with a database and sockets of its own, one bridge, one rule each way."""
+    folder = place.run / "ovs"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    socket = f"unix:{folder}/db.sock"
+    places = {name: str(folder) for name in ("OVS_RUNDIR", "OVS_DBDIR", "OVS_LOGDIR")}
+    # env(1) becomes the program, with the same pid.
+    within = ["env", *(f"{name}={value}" for name, value in places.items())]
+
+    def tool(*words: str) -> None:
+        # The tools have a limit of their own.
+        done = subprocess.run([*within, *words], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ProcessFailed(f"ovs: {' '.join(words)}: {done.stderr.strip()}")
+
+    tool("ovsdb-tool", "create", f"{folder}/conf.db", "/usr/share/openvswitch/vswitch.ovsschema")
+    server = processes.start("ovsdb", [*within, "ovsdb-server", f"{folder}/conf.db", f"--remote=p{socket}", f"--unixctl={folder}/db.ctl"])
+    server.check()
+    vsctl = ("ovs-vsctl", f"--db={socket}", "--retry", "--timeout=20")
+    extra = f"--in-memory --no-pci --no-telemetry -d {place.driver} --file-prefix {place.prefix}"
+    tool(
+        *vsctl, "--no-wait", "init", "--", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true",
+        f"other_config:dpdk-lcore-mask={1 << place.other:#x}", f"other_config:pmd-cpu-mask={1 << place.cpu:#x}",
+        f"other_config:dpdk-socket-mem={memory(dut, traffic) // _MIB // 2}", f"other_config:dpdk-extra={extra}",
+    )  # fmt: skip
+    process = processes.start("ovs", [*within, _OVS, socket, f"--pidfile={folder}/ovs.pid", f"--unixctl={folder}/ovs.ctl"], nice=_NICE)
+    lan, wan = devices(place, dut, traffic)
+    ports: list[str] = []
+    for name, device in (("lan", lan), ("wan", wan)):
+        quoted = f'options:dpdk-devargs="{device}"'
+        ports += ["--", "add-port", "br", name, "--", "set", "Interface", name, "type=dpdk", f"mtu_request={mtu(traffic)}"]
+        ports += [quoted, f"ofport_request={1 if name == 'lan' else 2}"]
+    tool(*vsctl, "add-br", "br", "--", "set", "bridge", "br", "datapath_type=netdev", "fail_mode=secure", *ports)
+    for rule in ("in_port=1,actions=output:2", "in_port=2,actions=output:1"):
+        tool("ovs-ofctl", "--timeout=20", "add-flow", f"unix:{folder}/br.mgmt", rule)
+    return Running(process)

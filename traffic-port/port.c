@@ -1,0 +1,303 @@
+/* net_traffic: a pair of ports with RoCEv2 traffic behind them.
+ *
+ * What DPDK wants of a driver is here; what the ports are for, in traffic.h.
+ */
+#include "ethdev_22_11.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include <rte_log.h>
+#include <rte_malloc.h>
+
+#include "world.h"
+
+#define ERROR(...) rte_log(RTE_LOG_ERR, RTE_LOGTYPE_PMD, "net_traffic: " __VA_ARGS__)
+
+enum { QUEUES = 16, PAGE_EVERY_US = 1000 };
+
+struct port {
+	enum side side;
+	struct rte_ether_addr mac;
+	uint64_t counted[4]; /* frames and bytes in and out, for DPDK's own statistics */
+	uint64_t forgotten[4];
+};
+
+/* One per process: the ports of a pair find each other without names. */
+static struct {
+	struct options options;
+	struct world *world;
+	struct port *port[SIDES];
+	bool started[SIDES];
+} pair;
+
+static uint64_t bytes_of(struct rte_mbuf **frames, uint16_t n)
+{
+	uint64_t sum = 0;
+
+	for (uint16_t i = 0; i < n; i++)
+		sum += frames[i]->data_len;
+	return sum;
+}
+
+/* The world is for one thread. It may be another than at the start, where the
+ * program's main thread empties the queues; changes are counted. */
+static inline void note_thread(struct world *w)
+{
+	static __thread char here;
+
+	if (unlikely(w->thread != &here)) {
+		w->thread = &here;
+		w->count.thread_changes++;
+	}
+}
+
+static uint16_t rx_burst(void *queue, struct rte_mbuf **frames, uint16_t n)
+{
+	const uint64_t start = rte_rdtsc();
+	struct port *port = queue;
+	struct world *w = pair.world;
+	uint16_t given;
+
+	if (unlikely(!pair.started[LAN] || !pair.started[WAN] ))
+		return 0;
+	note_thread(w);
+	given = world_give(w, port->side, frames, n);
+	port->counted[0] += given;
+	port->counted[1] += bytes_of(frames, given);
+	w->count.rx_calls++;
+	w->count.rx_busy += given != 0;
+	w->count.tsc = rte_rdtsc();
+	w->count.port_cycles += w->count.tsc - start;
+	if (unlikely(start >= w->next_page) && w->page != NULL) {
+		const struct stream *out = &w->streams[OUTWARD], *in = &w->streams[INWARD];
+
+		w->next_page = start + PAGE_EVERY_US * rte_get_tsc_hz() / 1000000;
+		w->count.round_trip = w->round_trip;
+		w->count.in_flight = (out->acks.tail - out->acks.head + in->acks.tail - in->acks.head) * w->frames.per_ack;
+		counters_publish(w->page, &w->count);
+	}
+	return given;
+}
+
+static uint16_t tx_burst(void *queue, struct rte_mbuf **frames, uint16_t n)
+{
+	const uint64_t start = rte_rdtsc();
+	struct port *port = queue;
+	struct world *w = pair.world;
+
+	note_thread(w);
+	port->counted[2] += n;
+	port->counted[3] += bytes_of(frames, n);
+	world_take(w, port->side, frames, n);
+	w->count.port_cycles += rte_rdtsc() - start;
+	return n;
+}
+
+static int nothing(struct rte_eth_dev *dev)
+{
+	(void)dev;
+	return 0;
+}
+
+static int start(struct rte_eth_dev *dev)
+{
+	struct port *port = dev->data->dev_private;
+
+	if (pair.world == NULL || pair.world->rx[port->side].pool == NULL)
+		return -EINVAL;
+	dev->data->dev_link.link_status = RTE_ETH_LINK_UP;
+	pair.started[port->side] = true;
+	return 0;
+}
+
+static int stop(struct rte_eth_dev *dev)
+{
+	struct port *port = dev->data->dev_private;
+
+	dev->data->dev_link.link_status = RTE_ETH_LINK_DOWN;
+	pair.started[port->side] = false;
+	return 0;
+}
+
+static int close_port(struct rte_eth_dev *dev)
+{
+	struct port *port = dev->data->dev_private;
+
+	pair.port[port->side] = NULL;
+	if (pair.port[!port->side] == NULL && pair.world != NULL) {
+		world_free(pair.world);
+		pair.world = NULL;
+	}
+	/* Part of dev_private, which the library frees. */
+	dev->data->mac_addrs = NULL;
+	return 0;
+}
+
+static int link_update(struct rte_eth_dev *dev, int wait)
+{
+	(void)dev;
+	(void)wait;
+	return 0;
+}
+
+static int set_mac(struct rte_eth_dev *dev, struct rte_ether_addr *mac)
+{
+	(void)dev;
+	(void)mac;
+	return 0;
+}
+
+static int set_mtu(struct rte_eth_dev *dev, uint16_t mtu)
+{
+	(void)dev;
+	(void)mtu;
+	return 0;
+}
+
+static int get_stats(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
+{
+	const struct port *p = dev->data->dev_private;
+
+	stats->ipackets = p->counted[0] - p->forgotten[0];
+	stats->ibytes = p->counted[1] - p->forgotten[1];
+	stats->opackets = p->counted[2] - p->forgotten[2];
+	stats->obytes = p->counted[3] - p->forgotten[3];
+	return 0;
+}
+
+static int reset_stats(struct rte_eth_dev *dev)
+{
+	struct port *p = dev->data->dev_private;
+
+	memcpy(p->forgotten, p->counted, sizeof(p->counted));
+	return 0;
+}
+
+static int get_info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
+{
+	(void)dev;
+	info->max_mac_addrs = 1;
+	info->max_rx_pktlen = 9618;
+	info->max_mtu = 9600;
+	info->max_rx_queues = 1;
+	/* Open vSwitch wants one per thread; only one thread may use them. */
+	info->max_tx_queues = QUEUES;
+	return 0;
+}
+
+static int set_up_rx(struct rte_eth_dev *dev, uint16_t queue, uint16_t desc, unsigned int socket,
+		     const struct rte_eth_rxconf *conf, struct rte_mempool *pool)
+{
+	struct port *port = dev->data->dev_private;
+
+	(void)desc;
+	(void)conf;
+	if (pair.world == NULL && (pair.world = world_new(&pair.options)) == NULL)
+		return -ENOMEM;
+	dev->data->rx_queues[queue] = port;
+	return world_attach(pair.world, port->side, pool, dev->data->port_id, socket);
+}
+
+static int set_up_tx(struct rte_eth_dev *dev, uint16_t queue, uint16_t desc, unsigned int socket,
+		     const struct rte_eth_txconf *conf)
+{
+	(void)desc;
+	(void)socket;
+	(void)conf;
+	dev->data->tx_queues[queue] = dev->data->dev_private;
+	return 0;
+}
+
+static const struct eth_dev_ops ops = {
+	.dev_configure = nothing,
+	.dev_start = start,
+	.dev_stop = stop,
+	.dev_close = close_port,
+	.link_update = link_update,
+	.promiscuous = { nothing, nothing },
+	.allmulticast = { nothing, nothing },
+	.mac_addr_set = set_mac,
+	.mtu_set = set_mtu,
+	.stats_get = get_stats,
+	.stats_reset = reset_stats,
+	.dev_infos_get = get_info,
+	.rx_queue_setup = set_up_rx,
+	.tx_queue_setup = set_up_tx,
+};
+
+/* Whether members are where this driver takes them to be, as far as it shows. */
+static bool is_as_declared(const struct rte_eth_dev *dev, const char *name)
+{
+	return strcmp(dev->data->name, name) == 0 && rte_eth_dev_allocated(name) == dev &&
+	       dev->data->port_id < RTE_MAX_ETHPORTS && dev->data->mtu == RTE_ETHER_MTU &&
+	       dev->data->dev_private == NULL;
+}
+
+static int probe(struct rte_vdev_device *vdev)
+{
+	const char *name = vdev->device.name;
+	struct options options;
+	struct rte_eth_dev *dev;
+	struct port *port;
+
+	if (!options_read(name, vdev->device.devargs != NULL ? vdev->device.devargs->args : "", &options))
+		return -EINVAL;
+	if (pair.port[options.side] != NULL) {
+		ERROR("%s: there is a port with this side already, and one pair is all there can be\n", name);
+		return -EEXIST;
+	}
+	dev = rte_eth_dev_allocate(name);
+	if (dev == NULL)
+		return -ENOMEM;
+	if (!is_as_declared(dev, name)) {
+		ERROR("this DPDK (%s) is not laid out as the driver takes 22.11 to be\n", rte_version());
+		rte_eth_dev_release_port(dev);
+		return -ENOTSUP;
+	}
+	port = rte_zmalloc(name, sizeof(*port), RTE_CACHE_LINE_SIZE);
+	if (port == NULL) {
+		rte_eth_dev_release_port(dev);
+		return -ENOMEM;
+	}
+	port->side = options.side;
+	port->mac = (struct rte_ether_addr) { { 2, 0, 0, 0, 1, (uint8_t)options.side } };
+	pair.port[options.side] = port;
+	if (options.has_world)
+		pair.options = options;
+	else if (pair.options.payload == 0)
+		pair.options = options;
+	dev->device = &vdev->device;
+	dev->data->dev_private = port;
+	dev->data->mac_addrs = &port->mac;
+	dev->data->dev_link = (struct rte_eth_link) {
+		.link_speed = RTE_ETH_SPEED_NUM_100G, .link_duplex = RTE_ETH_LINK_FULL_DUPLEX,
+	};
+	dev->dev_ops = &ops;
+	dev->rx_pkt_burst = rx_burst;
+	dev->tx_pkt_burst = tx_burst;
+	rte_eth_dev_probing_finish(dev);
+	return 0;
+}
+
+static int remove_port(struct rte_vdev_device *vdev)
+{
+	struct rte_eth_dev *dev = rte_eth_dev_allocated(vdev->device.name);
+
+	/* Closed ports are gone already. */
+	if (dev == NULL)
+		return 0;
+	close_port(dev);
+	return rte_eth_dev_release_port(dev);
+}
+
+static struct rte_vdev_driver driver = {
+	.driver = { .name = "net_traffic" },
+	.probe = probe,
+	.remove = remove_port,
+};
+
+RTE_INIT(net_traffic_register)
+{
+	rte_vdev_register(&driver);
+}

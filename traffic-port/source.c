@@ -1,0 +1,253 @@
+/* What comes in. */
+#include "traffic.h"
+
+#include <rte_branch_prediction.h>
+#include <rte_mempool.h>
+
+enum { BURST = 64, ASKED_PER_BURST = 8, ASK_AGAIN_HZ = 10 };
+
+/* Messages that may wait, those of the frames in flight included, before data slows down. */
+#define JOBS_MOST (w->in_flight + s->flows + 256)
+
+/* The order of the flows in a round: a bijection of the numbers below a power of
+ * two, so that no prefetcher finds a pattern, and nothing is kept per flow. */
+static inline uint32_t shuffle(uint32_t at, uint32_t scramble, uint32_t mask)
+{
+	const uint32_t x = ((at ^ scramble) * 0x9e3779b1u + (scramble >> 7)) & mask;
+
+	/* Low bits of a product are mixed least. */
+	return ((x ^ x >> 10 ^ x >> 5) * 0x85ebca6bu) & mask;
+}
+
+static inline void set_mbuf(struct world *w, enum side side, struct rte_mbuf *m, uint16_t len)
+{
+	m->data_off = RTE_PKTMBUF_HEADROOM;
+	rte_mbuf_refcnt_set(m, 1);
+	m->nb_segs = 1;
+	m->port = w->rx[side].port;
+	m->ol_flags = 0;
+	m->packet_type = 0;
+	m->pkt_len = len;
+	m->data_len = len;
+}
+
+/* One that is written as a whole. */
+static struct rte_mbuf *other_frame(struct world *w, enum side side, uint16_t len)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(w->others != NULL ? w->others : w->rx[side].pool);
+
+	if (m == NULL) {
+		w->count.no_mbuf++;
+		return NULL;
+	}
+	set_mbuf(w, side, m, len);
+	return m;
+}
+
+/* Requests for connections; from the start again for those that came to nothing:
+ * a program may throw away what it finds in its queues before it begins. */
+static uint16_t give_requests(struct world *w, struct stream *s, uint64_t now,
+			      struct rte_mbuf **frames, uint16_t n)
+{
+	uint16_t given = 0;
+
+	if (s->asked == 0)
+		s->asked_at = now;
+	else if (s->asked == s->flows && now - s->asked_at > rte_get_tsc_hz() / ASK_AGAIN_HZ)
+		s->asked = 0;
+	for (; given < n && given < ASKED_PER_BURST && s->asked < s->flows; s->asked++) {
+		struct rte_mbuf *m;
+
+		if (s->joined[s->asked >> 6] >> (s->asked & 63) & 1)
+			continue;
+		if ((m = other_frame(w, source_side(s->id), CM_BYTES)) == NULL)
+			break;
+		put_cm(&w->frames, s->id, false, s->asked, rte_pktmbuf_mtod(m, uint8_t *));
+		frames[given++] = m;
+	}
+	w->count.in_cm += given;
+	return given;
+}
+
+/* Whether there are ACKs that were due by then. */
+static inline bool waits(const struct acks *acks, uint64_t due)
+{
+	return acks->head != acks->tail && acks->at[acks->head & acks->mask].due <= due;
+}
+
+/* Whether a message is. */
+static inline bool is_due(const struct stream *s)
+{
+	return s->jobs.head != s->jobs.tail && s->jobs.at[s->jobs.head & s->jobs.mask].due <= s->total;
+}
+
+static uint16_t give_jobs(struct world *w, struct stream *s, enum side side, struct jobs *jobs,
+			  struct rte_mbuf **frames, uint16_t n)
+{
+	uint16_t given = 0;
+
+	while (given < n && jobs->head != jobs->tail) {
+		const struct job *job = &jobs->at[jobs->head & jobs->mask];
+		const bool cm = job->what == JOB_CM_REPLY;
+		struct rte_mbuf *m;
+		uint8_t *bytes;
+
+		/* What a STATUS says of ACKs, it says behind them. */
+		if (job->due > s->total || waits(&s->acks, job->due) ||
+		    (m = other_frame(w, side, CM_BYTES)) == NULL)
+			break;
+		bytes = rte_pktmbuf_mtod(m, uint8_t *);
+		if (cm)
+			put_cm(&w->frames, s->id, true, job->flow, bytes);
+		else
+			m->pkt_len = m->data_len = (uint16_t)peer_say(w, s, job, bytes);
+		w->count.in_cm += cm;
+		w->count.in_control += !cm;
+		jobs->head++;
+		frames[given++] = m;
+	}
+	return given;
+}
+
+/* The other gateway announces a flow, or says that it is still there. */
+static bool give_sync(struct world *w, struct stream *s, uint32_t flow, uint32_t seq,
+		      struct rte_mbuf **frame)
+{
+	const struct job job = { .what = JOB_SYNC, .flow = flow, .seq = seq };
+	struct rte_mbuf *m = other_frame(w, source_side(s->id), PEER_BYTES);
+
+	if (m == NULL)
+		return false;
+	m->pkt_len = m->data_len = (uint16_t)peer_say(w, s, &job, rte_pktmbuf_mtod(m, uint8_t *));
+	w->count.in_control++;
+	*frame = m;
+	return true;
+}
+
+/* A flow that has data is heard of once in half a round trip: in turn, or, where
+ * its packets are farther apart than that, ahead of each of them. */
+static inline uint64_t sync_interval(const struct world *w)
+{
+	return RTE_MAX(w->round_trip / 2, w->status_ticks);
+}
+
+static uint16_t give_keepalives(struct world *w, struct stream *s, uint64_t now,
+				struct rte_mbuf **frames)
+{
+	const uint64_t interval = sync_interval(w);
+
+	if (!w->peer.present || s->id != INWARD || s->round < 2 || now < s->next_sync ||
+	    s->round_took > interval)
+		return 0;
+	s->next_sync = RTE_MAX(s->next_sync, now - interval) + interval / s->flows;
+	s->sync_flow = (s->sync_flow + 1) & (s->flows - 1);
+	/* Of this round the flow may have had its turn or not: what it has sent in
+	 * the rounds before is certain. */
+	return give_sync(w, s, s->sync_flow, (uint32_t)s->round, frames);
+}
+
+static uint16_t give_acks(struct world *w, struct stream *s, enum side side, uint64_t now,
+			  struct rte_mbuf **frames, uint16_t n)
+{
+	struct acks *acks = &s->acks;
+	uint16_t ready = 0;
+
+	while (ready < n && acks->head + ready != acks->tail &&
+	       acks->at[(acks->head + ready) & acks->mask].due <= s->total)
+		ready++;
+	if (ready == 0)
+		return 0;
+	if (unlikely(rte_mempool_get_bulk(w->rx[side].pool, (void **)frames, ready) != 0)) {
+		w->count.no_mbuf++;
+		return 0;
+	}
+	for (uint16_t i = 0; i < ready; i++)
+		expect_write((uint8_t *)frames[i]->buf_addr + RTE_PKTMBUF_HEADROOM);
+	/* The newest of a burst stands for all. */
+	w->round_trip += ((int64_t)(now - acks->at[acks->head & acks->mask].tsc) - (int64_t)w->round_trip) / 8;
+	for (uint16_t i = 0; i < ready; i++) {
+		const struct ack *ack = &acks->at[acks->head++ & acks->mask];
+
+		put_ack(&w->frames, s->id, ack->flow, ack->seq,
+			(uint8_t *)frames[i]->buf_addr + RTE_PKTMBUF_HEADROOM);
+		set_mbuf(w, side, frames[i], ACK_BYTES);
+	}
+	w->count.in_acks += ready;
+	return ready;
+}
+
+static inline uint32_t next_flow(struct stream *s, uint64_t now)
+{
+	const uint32_t flow = shuffle(s->turn, s->scramble, s->flows - 1);
+
+	if (++s->turn == s->flows) {
+		s->turn = 0;
+		s->round++;
+		s->round_took = now - s->round_began;
+		s->round_began = now;
+		s->scramble = s->scramble * 1664525u + 1013904223u;
+	}
+	return flow;
+}
+
+static uint16_t give_data(struct world *w, struct stream *s, enum side side, uint64_t now,
+			  struct rte_mbuf **frames, uint16_t n)
+{
+	struct rte_mbuf *fresh[BURST];
+	const bool announce = w->peer.present && s->id == INWARD &&
+			      (s->round == 0 || s->round_took > sync_interval(w));
+	uint16_t given = 0;
+
+	n = RTE_MIN(n, BURST);
+	/* Data asks for answers no faster than bursts of them come. */
+	if (s->total > BURST && (waits(&s->acks, s->total - BURST) || s->jobs.tail - s->jobs.head > JOBS_MOST))
+		n /= 4;
+	if (unlikely(announce))
+		n /= 2; /* room for an announcement each */
+	if (unlikely(rte_mempool_get_bulk(w->rx[side].pool, (void **)fresh, n) != 0)) {
+		w->count.no_mbuf++;
+		return 0;
+	}
+	for (uint16_t i = 0; i < n; i++)
+		expect_write((uint8_t *)fresh[i]->buf_addr + RTE_PKTMBUF_HEADROOM);
+	for (uint16_t i = 0; i < n; i++) {
+		struct rte_mbuf *m = fresh[i];
+		const uint32_t seq = (uint32_t)s->round;
+		const uint32_t flow = next_flow(s, now);
+
+		if (unlikely(announce))
+			given += give_sync(w, s, flow, seq, &frames[given]);
+		put_data(&w->frames, s->id, flow, seq, (uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM);
+		set_mbuf(w, side, m, (uint16_t)w->frames.data_bytes);
+		frames[given++] = m;
+	}
+	w->count.in_data += n;
+	return given;
+}
+
+uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, uint16_t n)
+{
+	struct stream *source = &w->streams[side == LAN ? OUTWARD : INWARD];
+	struct stream *sink = &w->streams[side == LAN ? INWARD : OUTWARD];
+	const uint64_t now = rte_rdtsc();
+	uint16_t given = 0;
+
+	/* From the hosts that receive, and the gateway before them: */
+	if (sink->flows != 0) {
+		/* Half, if data comes in here as well; half of that, if messages do. */
+		const uint16_t room = source->flows != 0 ? n / 2 : n;
+
+		given += give_acks(w, sink, side, now, frames, is_due(sink) ? room / 2 : room);
+		given += give_jobs(w, sink, side, &sink->jobs, frames + given, room - given);
+	}
+	/* From those that send: */
+	if (source->flows != 0) {
+		if (unlikely(source->connected < source->flows))
+			given += give_requests(w, source, now, frames + given, n - given);
+		else if (given + 1 < n) {
+			given += give_keepalives(w, source, now, frames + given);
+			given += give_data(w, source, side, now, frames + given, n - given);
+		}
+	}
+	return given;
+}

@@ -1,0 +1,120 @@
+/* Making and ending the world. */
+#include "world.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <rte_log.h>
+#include <rte_mempool.h>
+
+#define ERROR(...) rte_log(RTE_LOG_ERR, RTE_LOGTYPE_PMD, "net_traffic: " __VA_ARGS__)
+
+static uint64_t power_above(uint64_t n)
+{
+	uint64_t power = 1;
+
+	while (power < n)
+		power *= 2;
+	return power;
+}
+
+static bool stream_init(struct stream *s, enum stream_id id, uint32_t flows, uint32_t in_flight)
+{
+	/* A burst more than may wait. */
+	const uint64_t acks = power_above((uint64_t)in_flight + flows + 4096);
+	const uint64_t jobs = power_above(8ull * flows + 65536);
+
+	*s = (struct stream) { .id = id, .flows = flows, .scramble = 0x2545f491u + id };
+	if (flows == 0)
+		return true;
+	s->delivered = calloc(flows, sizeof(*s->delivered));
+	s->met = calloc((flows + 63) / 64, sizeof(*s->met));
+	s->joined = calloc((flows + 63) / 64, sizeof(*s->joined));
+	s->acks = (struct acks) { .at = calloc(acks, sizeof(struct ack)), .mask = acks - 1 };
+	s->jobs = (struct jobs) { .at = calloc(jobs, sizeof(struct job)), .mask = jobs - 1 };
+	return s->delivered != NULL && s->met != NULL && s->joined != NULL &&
+	       s->acks.at != NULL && s->jobs.at != NULL;
+}
+
+struct world *world_new(const struct options *o)
+{
+	const uint64_t hz = rte_get_tsc_hz();
+	struct world *w = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN(sizeof(*w), RTE_CACHE_LINE_SIZE));
+	struct timespec wall;
+	uint32_t flows = o->outward && o->inward ? RTE_MAX(o->flows / 2, 1u) : o->flows;
+
+	if (w == NULL)
+		return NULL;
+	memset(w, 0, sizeof(*w));
+	crc_init();
+	clock_gettime(CLOCK_REALTIME, &wall);
+	w->in_flight = o->in_flight;
+	w->status_ticks = o->status_us * hz / 1000000;
+	w->own_pool = o->own_pool;
+	w->peer.present = o->peer;
+	w->peer.boot = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
+	w->peer.tick_ns_16 = (1000000000ull << 16) / hz;
+	if (!frames_init(&w->frames, o->payload, o->per_ack) ||
+	    !stream_init(&w->streams[OUTWARD], OUTWARD, o->outward ? flows : 0, o->in_flight) ||
+	    !stream_init(&w->streams[INWARD], INWARD, o->inward ? flows : 0, o->in_flight)) {
+		ERROR("no memory for %u flows with %u frames in flight\n", o->flows, o->in_flight);
+		world_free(w);
+		return NULL;
+	}
+	if (o->counters[0] != '\0' && (w->page = counters_open(o->counters, hz)) == NULL) {
+		ERROR("counters=%s: %s\n", o->counters, strerror(errno));
+		world_free(w);
+		return NULL;
+	}
+	return w;
+}
+
+void world_free(struct world *w)
+{
+	for (enum stream_id s = 0; s < STREAMS; s++) {
+		free(w->streams[s].delivered);
+		free(w->streams[s].met);
+		free(w->streams[s].joined);
+		free(w->streams[s].acks.at);
+		free(w->streams[s].jobs.at);
+	}
+	if (w->page != NULL) {
+		counters_publish(w->page, &w->count);
+		counters_close(w->page);
+	}
+	rte_mempool_free(w->others);
+	free(w);
+}
+
+static void fill(struct rte_mempool *pool, void *frames, void *object, unsigned int index)
+{
+	const struct frames *f = frames;
+	struct rte_mbuf *m = object;
+
+	(void)pool;
+	(void)index;
+	memcpy((uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM, f->whole, f->data_bytes);
+}
+
+int world_attach(struct world *w, enum side side, struct rte_mempool *pool, uint16_t port, unsigned int socket)
+{
+	const uint32_t room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
+
+	if (room < RTE_MAX(w->frames.data_bytes, (uint32_t)CM_BYTES)) {
+		ERROR("frames have %u bytes, the buffers %u\n", w->frames.data_bytes, room);
+		return -EINVAL;
+	}
+	if (w->own_pool && w->others == NULL)
+		w->others = rte_pktmbuf_pool_create("net_traffic_others", 16383, 256, 0,
+						    RTE_PKTMBUF_HEADROOM + 512, (int)socket);
+	if (w->own_pool && w->others == NULL) {
+		ERROR("no memory for 16383 mbufs of its own\n");
+		return -ENOMEM;
+	}
+	if (w->rx[!side].pool != pool)
+		rte_mempool_obj_iter(pool, fill, &w->frames);
+	w->rx[side].pool = pool;
+	w->rx[side].port = port;
+	return 0;
+}

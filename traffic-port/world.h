@@ -1,0 +1,17 @@
+/* Making and ending the world. */
+#ifndef WORLD_H
+#define WORLD_H
+
+#include "options.h"
+#include "traffic.h"
+
+/* NULL, with a line in the log, if it can't be had. */
+struct world *world_new(const struct options *options);
+void world_free(struct world *world);
+
+/* The pool from which a side's frames come: all its buffers are filled with what
+ * data frames have in common. Zero or a negative errno. */
+int world_attach(struct world *world, enum side side, struct rte_mempool *pool, uint16_t port,
+		 unsigned int socket);
+
+#endif
