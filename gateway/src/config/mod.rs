@@ -29,7 +29,7 @@ pub use common::wire::Spread;
 pub use key::{Keying, Secret};
 pub use settings::sizing::FRAME_OVERHEAD;
 pub use settings::{Problem, Report, word};
-pub use sizing::BACKLOG;
+pub use sizing::{BACKLOG, HANDOVER};
 pub use switch::{End, IpNet, QueuePair, Recovery, Role};
 
 /// The words for [`Role`], in the file and on the command line.

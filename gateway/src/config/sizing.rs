@@ -7,8 +7,6 @@
 
 use settings::sizing::{DPDK_OVERHEAD, FRAME_OVERHEAD, mbuf_size, pmtu};
 
-use crate::worker::handover::RING;
-
 use super::{Pool, Port, Recovery, RecoverySettings, Role};
 
 /// Bursts under way and the mempool cache of one worker, and the reserve kept
@@ -18,6 +16,9 @@ const WORKING_SET: u32 = 2048;
 /// Frames that may wait at each worker for each of the two ports, beyond its
 /// ring and beyond what recovery has let go.
 pub const BACKLOG: u32 = 1024;
+
+/// Frames that may be on their way from one worker to another, per side.
+pub const HANDOVER: u16 = 512;
 
 /// What the number of mbufs follows from.
 pub(super) struct Needs<'a> {
@@ -37,7 +38,7 @@ pub(super) fn pool(needs: &Needs<'_>) -> Pool {
     let data_room = needs.data_room.unwrap_or(mtu + FRAME_OVERHEAD);
     let rings: u32 = needs.ports.iter().map(|p| u32::from(p.rx_desc) + u32::from(p.tx_desc)).sum();
     let workers = u32::from(needs.workers);
-    let handover = (workers - 1) * 2 * RING as u32;
+    let handover = (workers - 1) * 2 * u32::from(HANDOVER);
     let in_flight = workers * (rings + 2 * BACKLOG + WORKING_SET + handover);
     let held = u32::try_from(held_bytes(needs.role, needs.recovery).div_ceil(pmtu(mtu)));
     let mbufs = needs.mbufs.unwrap_or(held.unwrap_or(u32::MAX).saturating_add(in_flight));

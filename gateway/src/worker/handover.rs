@@ -11,8 +11,7 @@ use common::frame::{Frame, Side};
 use common::wire::Spread;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// Frames that may be on their way from one worker to another, per side.
-pub const RING: usize = 512;
+use crate::config::HANDOVER;
 
 /// What became of frames of other workers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -36,6 +35,7 @@ pub struct Handover<F> {
 pub fn mesh<F>(workers: usize, spread: Spread) -> Vec<Handover<F>> {
     let new = || Handover { spread, to: Vec::new(), from: Vec::new() };
     let mut all: Vec<Handover<F>> = (0..workers).map(|_| new()).collect();
+    let room = usize::from(HANDOVER);
     for from in 0..workers {
         for to in 0..workers {
             if from == to {
@@ -43,7 +43,7 @@ pub fn mesh<F>(workers: usize, spread: Spread) -> Vec<Handover<F>> {
                 continue;
             }
             let ((lan_in, lan_out), (wan_in, wan_out)) =
-                (RingBuffer::new(RING), RingBuffer::new(RING));
+                (RingBuffer::new(room), RingBuffer::new(room));
             all[from].to.push(Some([lan_in, wan_in]));
             all[to].from.push([lan_out, wan_out]);
         }

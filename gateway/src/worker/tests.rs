@@ -7,7 +7,7 @@ use common::wire::Spread;
 
 use super::fake::{FakeClock, FakeRx, FakeTx};
 use super::*;
-use crate::config::Idle;
+use crate::config::{HANDOVER, Idle};
 
 struct Bench {
     rx: [FakeRx; 2],
@@ -185,13 +185,13 @@ fn a_frame_of_another_worker_is_handed_over_in_order() {
     assert!(!second.is_empty());
 
     // A worker that doesn't keep up loses what no longer fits.
-    for n in 0..handover::RING {
+    for n in 0..HANDOVER {
         bench.rx[0].arrive(udp(pair, n as u8));
     }
     while bench.round() {}
     bench.keep_house();
     let io = bench.published.io();
-    assert_eq!(io.port(Side::Lan, PortIo::HandedOver), 3 + handover::RING as u64);
+    assert_eq!(io.port(Side::Lan, PortIo::HandedOver), 3 + u64::from(HANDOVER));
     assert_eq!(io.port(Side::Lan, PortIo::DropHandover), 2);
 
     // What comes from another worker goes through the switch, and counts
