@@ -324,8 +324,9 @@ fn lost(found: &[Found], sites: &[&Found]) -> String {
     let mut text = "## Where we lose\n\n".to_owned();
     text += &prose(
         "**Small buffers at the receiving site.** While a hole is open the Depot holds what comes, and \
-         hands it on when the hole is filled; what looks to the site like a burst can be marked or \
-         paused. WebSearch at half load, eight hosts of 10 Gbit/s per site, 40 Gbit/s and 0.8 ms \
+         plays it out at the pace at which it came once the hole is filled, so that the site sees \
+         no burst; still it comes beside what arrives meanwhile, and can be marked or paused. \
+         WebSearch at half load, eight hosts of 10 Gbit/s per site, 40 Gbit/s and 0.8 ms \
          there and back, loss 1e-3; mean and 99th percentile, ms:",
     );
     if let Some(first) = sites.first() {
@@ -381,8 +382,8 @@ fn lost(found: &[Found], sites: &[&Found]) -> String {
          acknowledged, not at the loss, and like LR2 as published it spends half of a long flow's \
          time on rewinds once most windows have a loss; `cached` does not. A queue pair is not \
          protected before both gateways know it, which takes a round trip from its first loss if \
-         they did not see it being set up. Selective repeat in the RNIC hands nothing on in \
-         bursts, and needs neither. And where nothing is lost nothing can be won.",
+         they did not see it being set up. Selective repeat in the RNIC takes packets in any \
+         order, so that a loss late in a message costs what it costs, and no more waits for it. And where nothing is lost nothing can be won.",
     );
     text
 }

@@ -33,12 +33,12 @@ pub(super) fn section(workloads: &[(&str, Vec<&Found>)]) -> String {
     text += "\n";
     text += &prose(
         "**Why some are missed.** A packet lost within the last round trip of a message costs it \
-         up to another one, whoever sends it again. What waits behind a hole goes on in a \
-         burst, in which switches see congestion, and DCQCN makes little of a mark into much of \
-         a delay. A queue pair is not protected before both gateways know it; where its set-up is \
-         not seen, its first round trip is go-back-N, and here most messages are among the first of \
-         their pair of hosts. And `lr2` pays half a round trip of rewinding per round trip with \
-         a loss, which is what it was asked to do without a cache.",
+         up to another one, whoever sends it again: the destination takes nothing that follows \
+         before it. Messages of about a round trip have nothing to make that up with; what it comes \
+         to is derived in simulator.md. And `lr2` pays half a round trip of rewinding per round \
+         trip with a loss, which is what it was asked to do without a cache. Figures below 1 are not \
+         explained yet; a likely reason is that switches mark from 40 kB on, and that what a hole \
+         holds up is marked less.",
     );
     for scheme in [Scheme::Lr2, Scheme::Cached] {
         text += &against_published(workloads, scheme);
