@@ -28,7 +28,7 @@ pub enum PortIo {
     /// Frames that came to a queue of another worker than theirs, and went on
     /// to it.
     HandedOver,
-    /// Frames dropped on the way to their worker, which was too slow.
+    /// Frames dropped on the way to their worker, which was too slow or had ended.
     DropHandover,
     /// Frames that the port took.
     TxFrames,
@@ -123,7 +123,7 @@ impl PortIo {
                 Kind::Counter,
                 "lr2_port_handover_dropped_frames_total",
                 &[],
-                "Frames received, and dropped on the way to their worker, which was too slow.",
+                "Frames received, and dropped on the way to their worker: too slow, or gone.",
             ),
         ),
         (

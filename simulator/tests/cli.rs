@@ -1,7 +1,7 @@
 //! `lr2-sim`'s commands, with a simulation made up for the purpose: what is
 //! run, in which order the results come, and what is told and written.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Parser;
 use common::time::{Span, Time};
@@ -10,6 +10,7 @@ use simulator::results::{FlowResult, HostUse, LongHaulUse, RunResult};
 use simulator::scenario::{Scenario, Traffic};
 use simulator::scheme::Scheme;
 use simulator::traffic::FlowSpec;
+use tempfile::TempDir;
 
 /// Ten messages; go-back-N takes ten times as long as the others, and longer
 /// the more is lost.
@@ -67,30 +68,23 @@ fn execute(arguments: &[&str]) -> Result<String, Failure> {
 }
 
 /// A folder with a scenario, removed at the end.
-struct Folder(PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("lr2-sim-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
+        let folder = TempDir::with_prefix(format!("lr2-{name}-")).expect("a folder");
         let text = "schemes = [\"cached\", \"gbn\"]\nseeds = [0, 5]\nabout = \"Just to try.\"\n\
                     [long_haul]\nrate = \"10Gbps\"\nrtt = \"2ms\"\nloss = 1e-3\n";
-        std::fs::write(path.join("trial.toml"), text).expect("written");
-        Self(path)
+        std::fs::write(folder.path().join("trial.toml"), text).expect("written");
+        Self(folder)
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
+        self.0.path().join(name).display().to_string()
     }
 
     fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).expect(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
+        std::fs::read_to_string(self.0.path().join(name)).expect(name)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The evaluation, much reduced: what is written is well-formed and complete.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Parser;
 use rayon::prelude::*;
@@ -145,35 +145,14 @@ fn execute(arguments: &[&str]) -> Result<String, Failure> {
     Cli::try_parse_from(line).expect("a command line").execute(&few)
 }
 
-/// Removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("lr2-paper-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
 #[test]
 fn the_command_makes_the_folder_and_says_how_to_get_the_same() {
-    let folder = Folder::new("command");
-    let out = folder.join("new/docs");
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("new/docs");
     let said = execute(&["--out", text(&out), "--quick", "--seed", "3", "--part", "published"])
         .expect("it runs");
     for line in said.lines() {
@@ -188,8 +167,8 @@ fn the_command_makes_the_folder_and_says_how_to_get_the_same() {
 
 #[test]
 fn what_cannot_be_written_is_told_before_anything_runs() {
-    let folder = Folder::new("file");
-    let file = folder.join("file");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
     std::fs::write(&file, "in the way").expect("written");
     let never = |_: &Scenario, _, _| -> Result<RunResult, String> { panic!("nothing runs") };
     let out = file.join("docs");

@@ -2,7 +2,7 @@
 //! everything that is wrong.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use common::time::Span;
 use link::LossModel;
@@ -299,39 +299,23 @@ fn hosts_and_loads_must_be_there() {
     );
 }
 
-/// A folder for files beside a scenario, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("lr2-scenario-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn read(&self, scenario: &str, file: &str, content: &str) -> Result<Scenario, String> {
-        std::fs::write(self.0.join(file), content).expect("written");
-        let path = self.0.join("s.toml");
-        std::fs::write(&path, scenario).expect("written");
-        let folder = format!("{}/", self.0.display());
-        load(&path, &[]).map_err(|report| report.to_string().replace(&folder, ""))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Reads `scenario` with a file of this name and content beside it.
+fn read_beside(scenario: &str, file: &str, content: &str) -> Result<Scenario, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join(file), content).expect("written");
+    let path = folder.path().join("s.toml");
+    std::fs::write(&path, scenario).expect("written");
+    let folder = format!("{}/", folder.path().display());
+    load(&path, &[]).map_err(|report| report.to_string().replace(&folder, ""))
 }
 
 #[test]
 fn sizes_and_traces_stand_in_files_beside_the_scenario() {
-    let folder = Folder::new("files");
     let sizes = link("[[traffic]]\nkind = \"poisson\"\nsizes = \"my.cdf\"\n");
-    let s = folder.read(&sizes, "my.cdf", "0 0\n1000 50\n2000 100\n").expect("valid");
+    let s = read_beside(&sizes, "my.cdf", "0 0\n1000 50\n2000 100\n").expect("valid");
     let [Traffic::Poisson { sizes: read, .. }] = &s.traffic[..] else { panic!("{:?}", s.traffic) };
     assert_eq!((read.name.as_str(), read.points.len()), ("my", 3));
-    let error = folder.read(&sizes, "my.cdf", "0 0\n1000 x\n2000 y\n").expect_err("wrong");
+    let error = read_beside(&sizes, "my.cdf", "0 0\n1000 x\n2000 y\n").expect_err("wrong");
     assert_eq!(error.lines().count(), 2, "{error}");
     assert!(
         error.starts_with("s.toml:7:9: traffic[1].sizes: found \"my.cdf\", line 2: "),
@@ -339,18 +323,18 @@ fn sizes_and_traces_stand_in_files_beside_the_scenario() {
     );
 
     let trace = link("[[traffic]]\nkind = \"trace\"\nfile = \"t.txt\"\n");
-    let s = folder.read(&trace, "t.txt", "# a comment\n1.5 0 1 64\n").expect("valid");
+    let s = read_beside(&trace, "t.txt", "# a comment\n1.5 0 1 64\n").expect("valid");
     let [Traffic::Trace(flows)] = &s.traffic[..] else { panic!("{:?}", s.traffic) };
     assert_eq!((flows.len(), flows[0].start.as_nanos(), flows[0].bytes), (1, 1_500, 64));
-    let error = folder.read(&trace, "t.txt", "0 0 2 64\n").expect_err("no such host");
+    let error = read_beside(&trace, "t.txt", "0 0 2 64\n").expect_err("no such host");
     assert!(error.starts_with("s.toml:7:8: traffic[1].file: found \"t.txt\", line 1: "), "{error}");
-    let error = folder.read(&trace, "t.txt", "# nothing\n").expect_err("empty");
+    let error = read_beside(&trace, "t.txt", "# nothing\n").expect_err("empty");
     assert!(error.contains("found \"t.txt\", no messages"), "{error}");
-    let error = folder.read(&trace, "t.txt", &"x\n".repeat(30)).expect_err("wrong");
+    let error = read_beside(&trace, "t.txt", &"x\n".repeat(30)).expect_err("wrong");
     assert_eq!(error.lines().count(), 11, "{error}");
     assert!(error.contains("20 more such lines"), "{error}");
 
-    let error = folder.read(&sizes.replace("my.cdf", "none.cdf"), "x", "").expect_err("no file");
+    let error = read_beside(&sizes.replace("my.cdf", "none.cdf"), "x", "").expect_err("no file");
     assert!(error.contains("found \"none.cdf\", which can't be read: No such"), "{error}");
 }
 

@@ -18,7 +18,7 @@ use crate::config::HANDOVER;
 pub struct Sorted {
     /// On their way.
     pub handed_over: u64,
-    /// Dropped: the other worker is too slow.
+    /// Dropped: the other worker is too slow, or has ended.
     pub dropped: u64,
 }
 
@@ -64,10 +64,14 @@ impl<F: Frame> Handover<F> {
             let owner = self.spread.bucket(frame.bytes()) % self.to.len();
             match &mut self.to[owner] {
                 None => mine.push(frame),
-                Some(rings) => match rings[side.index()].push(frame) {
-                    Ok(()) => sorted.handed_over += 1,
-                    Err(_) => sorted.dropped += 1,
-                },
+                Some(rings) => {
+                    let ring = &mut rings[side.index()];
+                    if ring.is_abandoned() || ring.push(frame).is_err() {
+                        sorted.dropped += 1;
+                    } else {
+                        sorted.handed_over += 1;
+                    }
+                }
             }
         }
         *frames = mine;
@@ -92,6 +96,18 @@ impl<F: Frame> Handover<F> {
         let before = frames.len();
         frames.extend(std::iter::from_fn(|| ring.pop().ok()).take(room));
         frames.len() - before
+    }
+
+    /// Drops what is on its way to this worker, which ends, and returns how many
+    /// frames that were, by [`Side::index`].
+    pub fn discard(&mut self) -> [u64; 2] {
+        let mut dropped = [0; 2];
+        for rings in &mut self.from {
+            for (ring, dropped) in rings.iter_mut().zip(&mut dropped) {
+                *dropped += std::iter::from_fn(|| ring.pop().ok()).count() as u64;
+            }
+        }
+        dropped
     }
 
     /// Whether nothing is on its way to this worker.

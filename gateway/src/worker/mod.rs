@@ -2,12 +2,12 @@
 //! the flows of the host pairs that fall to it.
 //!
 //! A round takes a burst from each port through the switch, and what other
-//! workers have handed over; runs the timers that are due, and offers what is to be sent to the ports. It reads the
-//! clock once. A few hundred times a second there is housekeeping as well:
-//! the worker publishes its counters, which is its sign of life, and looks
-//! for orders of the control thread. Nothing in here waits for anybody, and
-//! nothing in a round allocates, logs or makes a system call, but for the
-//! sleep of an adaptive worker that has found nothing to do.
+//! workers have handed over; runs the timers that are due; and offers what is to
+//! be sent to the ports. It reads the clock once. A few hundred times a second
+//! there is housekeeping as well: the worker publishes its counters, which is its
+//! sign of life, and looks for orders of the control thread. Nothing in here waits
+//! for anybody, and nothing in a round allocates, logs or makes a system call, but
+//! for the sleep of an adaptive worker that has found nothing to do.
 
 pub mod egress;
 #[cfg(test)]
@@ -217,7 +217,10 @@ where
     }
 
     fn end(mut self, now: Time) -> Ended {
-        let Parts { egress, switch, pool, .. } = &mut self.parts;
+        let Parts { handover, egress, switch, pool, .. } = &mut self.parts;
+        for (side, dropped) in [Side::Lan, Side::Wan].into_iter().zip(handover.discard()) {
+            self.io.add(side, PortIo::DropHandover, dropped);
+        }
         let ended = Ended { held: switch.held(), queued: egress.queued() as u64 };
         egress.discard();
         switch.housekeeping(now, pool, egress);

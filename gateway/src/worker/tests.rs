@@ -202,4 +202,17 @@ fn a_frame_of_another_worker_is_handed_over_in_order() {
     assert!(bench.round());
     assert_eq!(bench.tx[0].taken(), [arp(9)]);
     assert!(bench.worker.parts.handover.is_empty());
+
+    // Nobody takes what is on its way to a worker that ends, or comes after.
+    let mut send = || {
+        let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(arp(9))]);
+        second.sort(Side::Wan, &mut burst)
+    };
+    assert_eq!(send(), handover::Sorted { handed_over: 1, dropped: 0 });
+    let published = Arc::clone(&bench.published);
+    let now = bench.clock.now();
+    bench.worker.end(now);
+    assert_eq!(published.io().port(Side::Lan, PortIo::DropHandover), 2);
+    assert_eq!(published.io().port(Side::Wan, PortIo::DropHandover), 1);
+    assert_eq!(send(), handover::Sorted { handed_over: 0, dropped: 1 });
 }

@@ -12,19 +12,18 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
+use tempfile::TempDir;
 
 /// A folder of one test, removed at its end.
-pub struct Folder(pub PathBuf);
+pub struct Folder(TempDir);
 
 impl Folder {
     pub fn new(test: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("lr2-{}-{test}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(TempDir::with_prefix(format!("lr2-{test}-")).unwrap())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     /// Writes a configuration and returns its path.
@@ -32,12 +31,6 @@ impl Folder {
         let path = self.path("gateway.toml");
         std::fs::write(&path, text).unwrap();
         path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -95,6 +88,16 @@ impl Running {
         let text = self.get("/metrics");
         let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
+    }
+
+    /// Waits until each port has sent so many frames.
+    pub fn wait_transmitted(&mut self, frames: f64) {
+        self.wait("frames on both sides", |gateway| {
+            ["lan", "wan"].into_iter().all(|port| {
+                let name = format!("lr2_port_transmitted_frames_total{{port=\"{port}\"}}");
+                gateway.metric(&name) == frames
+            })
+        });
     }
 
     pub fn wait(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {

@@ -1,12 +1,11 @@
 //! The real program with several workers on ports that have one receive queue:
 //! each frame has to find the worker of its pair of hosts.
 
-mod support;
-
 use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
-use support::{Folder, Running, config, free_address, read_pcap, write_pcap};
+
+use crate::support::{Folder, Running, config, free_address, lr2_gateway, read_pcap, write_pcap};
 
 const PAIRS: u8 = 24;
 /// All of them fit into one ring between two workers, however slow one is.
@@ -53,12 +52,7 @@ fn crosses_in_order(workers: usize) {
     let mut gateway = Running::start(&folder.config(&text), listen);
 
     let all = frames.len() as f64;
-    gateway.wait("frames on both sides", |g| {
-        ["lan", "wan"].into_iter().all(|port| {
-            let name = format!("lr2_port_transmitted_frames_total{{port=\"{port}\"}}");
-            g.metric(&name) == all
-        })
-    });
+    gateway.wait_transmitted(all);
     for port in ["lan", "wan"] {
         let metric = |name: &str| gateway.metric(&format!("{name}{{port=\"{port}\"}}"));
         assert_eq!(metric("lr2_port_received_frames_total"), all);
@@ -101,7 +95,7 @@ fn a_port_with_too_few_transmit_queues_is_named() {
         free_address(),
         "[worker]\ncount = 3\n[eal]\nhuge_pages = \"never\"\nmemory = \"256MiB\"\n",
     );
-    let output = support::lr2_gateway(&folder.config(&text)).output().unwrap();
+    let output = lr2_gateway(&folder.config(&text)).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     let last = stderr.lines().last().unwrap_or_default();

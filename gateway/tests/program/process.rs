@@ -1,15 +1,16 @@
 //! The real program on ports that need no NIC: `net_pcap` replays one file
 //! and records another.
 
-mod support;
-
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 use nix::sys::signal::Signal;
-use support::{Folder, Running, SMALL, config, free_address, lr2_gateway, read_pcap, write_pcap};
+
+use crate::support::{
+    Folder, Running, SMALL, config, free_address, lr2_gateway, read_pcap, write_pcap,
+};
 
 /// What a failed start says: one line on stderr beside the log, which must
 /// contain all of `parts`.
@@ -73,12 +74,7 @@ fn strangers_cross_unchanged_and_the_end_is_clean() {
     let mut gateway = Running::start(&folder.config(&text), listen);
 
     let all = frames.len() as f64;
-    gateway.wait("frames on both sides", |g| {
-        ["lan", "wan"].into_iter().all(|port| {
-            let name = format!("lr2_port_transmitted_frames_total{{port=\"{port}\"}}");
-            g.metric(&name) == all
-        })
-    });
+    gateway.wait_transmitted(all);
     assert_eq!(gateway.metric("lr2_passed_frames_total{reason=\"malformed\"}"), 2.0 * 400.0);
     assert_eq!(gateway.metric("lr2_passed_frames_total{reason=\"not_roce\"}"), 2.0 * (all - 400.0));
     assert!(gateway.metric("lr2_mbufs{state=\"free\"}") > 0.0);
@@ -198,9 +194,13 @@ fn no_permission() {
     let program = folder.path("lr2-gateway");
     std::fs::copy(env!("CARGO_BIN_EXE_lr2-gateway"), &program).unwrap();
     let mut command = Command::new(program);
-    command.arg("--config").arg(path).env_remove("RUST_LOG").env("XDG_RUNTIME_DIR", &folder.0);
+    command
+        .arg("--config")
+        .arg(path)
+        .env_remove("RUST_LOG")
+        .env("XDG_RUNTIME_DIR", folder.path(""));
     if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
-        std::os::unix::fs::chown(&folder.0, Some(NOBODY), None).unwrap();
+        std::os::unix::fs::chown(folder.path(""), Some(NOBODY), None).unwrap();
         command.uid(NOBODY).gid(NOBODY);
     }
     let output = command.output().unwrap();

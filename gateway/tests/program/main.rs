@@ -1,0 +1,5 @@
+//! Tests of the real program, on ports that need no NIC.
+
+mod process;
+mod support;
+mod workers;
