@@ -1,0 +1,342 @@
+//! One flow at its Depot, without the switch around it.
+
+use arrayvec::ArrayVec;
+use common::budget::Budget;
+use common::control::{LastAck, Reason, Status, Sync};
+use common::frame::{Class, Frame, Packet};
+use common::metrics::{Counters, Metric};
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::{Answer, Roce, parse};
+use depot::{Actions, Config, Cx, Flow, Known, Life};
+
+use crate::frame::Recycled;
+use crate::packets::{MESSAGE, PMTU, Qp};
+use crate::{BURST, Stage};
+
+/// An amount of memory that never runs out.
+const PLENTY: u64 = 1 << 40;
+const RTT: Span = Span::from_millis(1);
+/// A packet of 1 KiB at 100 Gbit/s.
+const SLOT: Span = Span::from_nanos(88);
+const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
+
+/// Counts, as the switch does, and keeps what is sent until it is asked for.
+#[derive(Default)]
+struct Outlet {
+    counters: Counters,
+    sent: Vec<Packet<Recycled>>,
+    requester: Option<u32>,
+    statuses: u64,
+}
+
+impl Actions<Recycled> for Outlet {
+    fn deliver(&mut self, packet: Packet<Recycled>) {
+        self.counters.inc(Metric::TransmittedLan);
+        self.sent.push(packet);
+    }
+
+    fn answer(&mut self, packet: Packet<Recycled>, _: Class) {
+        self.counters.inc(Metric::TransmittedWan);
+        self.sent.push(packet);
+    }
+
+    fn ack(&mut self, _: LastAck) {
+        self.counters.inc(Metric::CreatedAck);
+    }
+
+    fn discard(&mut self, packet: Packet<Recycled>, reason: Metric) {
+        self.counters.inc(reason);
+        drop(packet);
+    }
+
+    fn status(&mut self, _: u32, _: Status) {
+        self.statuses += 1;
+    }
+
+    fn requester(&self) -> Option<u32> {
+        self.requester
+    }
+
+    fn count(&mut self, metric: Metric, n: u64) {
+        self.counters.add(metric, n);
+    }
+}
+
+/// The flow, with all that a switch gives it.
+struct Bed {
+    flow: Flow<Recycled>,
+    config: Config,
+    pool: Budget,
+    backup: Budget,
+    cache: Budget,
+    now: Time,
+    out: Outlet,
+    qp: Qp,
+    /// The next new packet.
+    next: u32,
+    /// Those that are ready to come, oldest first.
+    ready: Vec<(Recycled, Roce)>,
+}
+
+impl Bed {
+    /// A flow with a Sentry; `backup` says whether there is room for what the
+    /// destination has not acknowledged.
+    fn new(backup: bool) -> Self {
+        let config = Config {
+            rtt_guess: RTT,
+            status_interval: None,
+            give_up: None,
+            t_out: None,
+            local_retries: 3,
+            keeps_responses: true,
+            window_max: 1 << 19,
+            playout: true,
+        };
+        let now = Time::from_nanos(1_000_000_000);
+        let room = if backup { PLENTY } else { 0 };
+        let mut bed = Self {
+            flow: Flow::new(&config, now, Psn::new(0)),
+            config,
+            pool: Budget::new(PLENTY, PLENTY),
+            backup: Budget::new(room, room),
+            cache: Budget::new(PLENTY, PLENTY),
+            now,
+            out: Outlet { requester: backup.then_some(1), ..Outlet::default() },
+            qp: Qp::new(0, MESSAGE),
+            next: 0,
+            ready: Vec::new(),
+        };
+        bed.sync();
+        bed.ready_new(MESSAGE);
+        bed.take_ready();
+        bed.acknowledge();
+        assert!(bed.flow.is_synced());
+        bed
+    }
+
+    fn with<R>(&mut self, event: impl FnOnce(&mut Flow<Recycled>, &mut Cx<'_, Outlet>) -> R) -> R {
+        let mut cx = Cx {
+            now: self.now,
+            config: &self.config,
+            pool: &mut self.pool,
+            backup: &mut self.backup,
+            cache: &mut self.cache,
+            out: &mut self.out,
+        };
+        event(&mut self.flow, &mut cx)
+    }
+
+    /// The Sentry says what was sent so far.
+    fn sync(&mut self) {
+        let sync = Sync {
+            reason: Reason::Keepalive,
+            next_psn: Some(Psn::new(self.next)),
+            acked: None,
+            pmtu: PMTU as u16,
+            src_qpn: None,
+            sent_at: self.now,
+            rtt: RTT,
+        };
+        self.with(|flow, cx| flow.on_sync(cx, LIFE, &sync));
+    }
+
+    fn ready(&mut self, psn: u32) {
+        let frame = self.qp.data(psn);
+        let roce = parse(frame.bytes()).expect("RoCEv2");
+        self.ready.push((frame, roce));
+    }
+
+    fn ready_new(&mut self, n: u32) {
+        for psn in self.next..self.next + n {
+            self.ready(psn);
+        }
+        self.next += n;
+    }
+
+    /// They come at line rate.
+    fn take_ready(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for (frame, roce) in ready.drain(..) {
+            self.now += SLOT;
+            self.with(|flow, cx| flow.on_data(cx, frame, &roce));
+        }
+        self.ready = ready;
+    }
+
+    /// The destination's ACK of everything up to and including `psn`.
+    fn ack(&self, psn: u32) -> (Recycled, Answer) {
+        let frame = self.qp.ack(psn);
+        let roce = parse(frame.bytes()).expect("RoCEv2");
+        let answer = Answer::of(&roce, frame.bytes()).expect("an ACK");
+        (frame, answer)
+    }
+
+    fn take_ack(&mut self, (frame, answer): (Recycled, Answer)) {
+        let known = self.with(|flow, cx| flow.on_answer(cx, frame, answer));
+        assert_eq!(known, Known::ThisLife);
+    }
+
+    /// The destination acknowledges all that was sent.
+    fn acknowledge(&mut self) {
+        self.take_ack(self.ack(self.next - 1));
+        self.out.sent.clear();
+    }
+
+    /// One packet is lost, and those behind it come.
+    fn ready_early(&mut self) {
+        self.next += 1;
+        self.ready_new(BURST);
+    }
+
+    /// The lost one comes, and all goes on when it is due.
+    fn fill(&mut self) {
+        self.take_ready();
+        let early = self.pool.frames();
+        for _ in 0..early {
+            if self.pool.frames() == 0 {
+                break;
+            }
+            self.now = self.now.max(self.flow.deadline(&self.config));
+            self.with(|flow, cx| flow.on_timer(cx));
+        }
+    }
+}
+
+/// New packets in order.
+pub struct InOrder(Bed);
+
+impl InOrder {
+    /// With a copy kept of each until the destination has it, or without.
+    pub fn new(backup: bool) -> Self {
+        Self(Bed::new(backup))
+    }
+}
+
+impl Stage for InOrder {
+    fn prepare(&mut self) {
+        self.0.acknowledge();
+        self.0.ready_new(BURST);
+    }
+
+    fn run(&mut self) {
+        self.0.take_ready();
+    }
+
+    fn done(&self) -> u64 {
+        self.0.out.counters.get(Metric::DepotInOrder)
+    }
+}
+
+/// ACKs, each of a message, which let go of its packets.
+pub struct Acks {
+    bed: Bed,
+    acks: ArrayVec<(Recycled, Answer), 2>,
+}
+
+impl Acks {
+    /// With two messages that are not acknowledged.
+    pub fn new() -> Self {
+        Self { bed: Bed::new(true), acks: ArrayVec::new() }
+    }
+}
+
+impl Default for Acks {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Stage for Acks {
+    fn prepare(&mut self) {
+        self.bed.out.sent.clear();
+        let first = self.bed.next;
+        self.bed.ready_new(2 * MESSAGE);
+        self.bed.take_ready();
+        self.bed.out.sent.clear();
+        for n in [1, 2] {
+            self.acks.push(self.bed.ack(first + n * MESSAGE - 1));
+        }
+    }
+
+    fn run(&mut self) {
+        for ack in self.acks.drain(..) {
+            self.bed.take_ack(ack);
+        }
+    }
+
+    fn done(&self) -> u64 {
+        self.bed.out.counters.get(Metric::TransmittedWan)
+    }
+}
+
+/// Packets behind a hole.
+pub struct Early(Bed);
+
+impl Early {
+    /// With a hole that opens each time.
+    pub fn new() -> Self {
+        Self(Bed::new(true))
+    }
+}
+
+impl Default for Early {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Stage for Early {
+    fn prepare(&mut self) {
+        let Self(bed) = self;
+        if bed.pool.frames() > 0 {
+            bed.ready(bed.next - BURST - 1);
+            bed.fill();
+            bed.acknowledge();
+        }
+        bed.ready_early();
+    }
+
+    fn run(&mut self) {
+        self.0.take_ready();
+    }
+
+    fn done(&self) -> u64 {
+        self.0.out.counters.get(Metric::DepotHeld)
+    }
+}
+
+/// A hole is filled, and what was held goes on.
+pub struct Drain(Bed);
+
+impl Drain {
+    /// With a hole that is filled each time.
+    pub fn new() -> Self {
+        Self(Bed::new(true))
+    }
+}
+
+impl Default for Drain {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Stage for Drain {
+    fn prepare(&mut self) {
+        let Self(bed) = self;
+        bed.acknowledge();
+        bed.ready_early();
+        bed.take_ready();
+        bed.now += RTT;
+        bed.ready(bed.next - BURST - 1);
+    }
+
+    fn run(&mut self) {
+        self.0.fill();
+    }
+
+    fn done(&self) -> u64 {
+        self.0.out.counters.get(Metric::DepotDrained)
+    }
+}

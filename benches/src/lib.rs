@@ -1,0 +1,105 @@
+//! What each stage of a packet's way costs.
+//!
+//! A [`Case`] is a thing that a box does again and again, in its steady state. Three
+//! programs go through [`CASES`]:
+//!
+//! - `benches/cycles.rs` takes the time;
+//! - `src/bin/instructions.rs` does one of them under callgrind, which counts
+//!   instructions; `instructions.toml` pins them, and `scripts/test instructions`
+//!   compares;
+//! - `tests/allocations.rs` makes sure that there are none, and that each case does
+//!   what it says.
+//!
+//! Frames are [`frame::Recycled`]. They are in the cache when they come, which those
+//! that a NIC has just written are not: `scripts/bench` has that.
+
+pub mod depot_flow;
+pub mod frame;
+pub mod link;
+pub mod packets;
+pub mod sentry_flow;
+pub mod wire;
+
+use common::frame::Side;
+use link::{Link, Passage};
+use sentry::Recovery as FlowRecovery;
+use switch::Recovery;
+
+/// Packets that come at once.
+pub const BURST: u32 = 32;
+
+/// Something that can be done again and again.
+pub trait Stage {
+    /// Makes the next round ready, and tidies up after the one before. Not
+    /// measured.
+    fn prepare(&mut self);
+
+    /// A round: what is measured.
+    fn run(&mut self);
+
+    /// How often it was done so far, by the product's own counters where it has
+    /// any.
+    fn done(&self) -> u64;
+}
+
+/// One thing that is measured.
+pub struct Case {
+    /// What is done.
+    pub name: &'static str,
+    /// How often a round does it.
+    pub per_round: u32,
+    /// Begins it.
+    pub make: fn() -> Box<dyn Stage>,
+}
+
+macro_rules! cases {
+    ($($name:literal, $per:expr, $make:expr;)*) => {
+        /// All of them.
+        pub const CASES: &[Case] = &[$(Case {
+            name: $name,
+            per_round: $per,
+            make: || Box::new($make),
+        }),*];
+    };
+}
+
+cases! {
+    "parse", BURST, wire::Parse::new();
+    "icrc 1024", 1, wire::Icrc::new(1024);
+    "icrc 4096", 1, wire::Icrc::new(4096);
+    "encode sync", 1, wire::Encode::new(wire::sync());
+    "decode sync", 1, wire::Decode::new(wire::sync());
+    "encode status", 1, wire::Encode::new(wire::status(0));
+    "decode status", 1, wire::Decode::new(wire::status(0));
+    "encode status 8 gaps", 1, wire::Encode::new(wire::status(8));
+    "decode status 8 gaps", 1, wire::Decode::new(wire::status(8));
+
+    "sentry new lr2", BURST, sentry_flow::InOrder::new(FlowRecovery::Lr2);
+    "sentry new cached", BURST, sentry_flow::InOrder::new(FlowRecovery::Cached);
+    "sentry ack of 16 lr2", 2, sentry_flow::Acks::new(FlowRecovery::Lr2);
+    "sentry ack of 16 cached", 2, sentry_flow::Acks::new(FlowRecovery::Cached);
+    "sentry filter", BURST, sentry_flow::Repeats::new();
+    "depot in order", BURST, depot_flow::InOrder::new(true);
+    "depot in order, no backup", BURST, depot_flow::InOrder::new(false);
+    "depot ack of 16", 2, depot_flow::Acks::new();
+    "depot hold", BURST, depot_flow::Early::new();
+    "depot drain", BURST, depot_flow::Drain::new();
+
+    "switch pass", BURST, Passage::new(Recovery::Off, 1);
+    "switch look-up, 1 flow", BURST, Passage::new(Recovery::Cached, 1);
+    "switch look-up, 64 flows", BURST, Passage::new(Recovery::Cached, 64);
+    "switch look-up, 64 k flows", BURST, Passage::new(Recovery::Cached, 1 << 16);
+    "switch sentry lr2, 64 flows", BURST, Link::steady(Side::Lan, Recovery::Lr2, 64);
+    "switch sentry cached, 1 flow", BURST, Link::steady(Side::Lan, Recovery::Cached, 1);
+    "switch sentry cached, 64 flows", BURST, Link::steady(Side::Lan, Recovery::Cached, 64);
+    "switch sentry cached, 4 k flows", BURST, Link::steady(Side::Lan, Recovery::Cached, 4096);
+    "switch depot lr2, 64 flows", BURST, Link::steady(Side::Wan, Recovery::Lr2, 64);
+    "switch depot cached, 1 flow", BURST, Link::steady(Side::Wan, Recovery::Cached, 1);
+    "switch depot cached, 64 flows", BURST, Link::steady(Side::Wan, Recovery::Cached, 64);
+    "switch depot cached, 4 k flows", BURST, Link::steady(Side::Wan, Recovery::Cached, 4096);
+}
+
+/// The case of that name.
+pub fn case(name: &str) -> Option<&'static Case> {
+    CASES.iter().find(|case| case.name == name)
+}
