@@ -16,7 +16,7 @@ def _options(steps: list[Step]) -> argparse.Namespace:
         prog="scripts/test",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Runs the steps named, or all, in this order:\n\n"
-        + "\n".join(f"  {step.name:<10} {step.what}" for step in steps),
+        + "\n".join(f"  {step.name:<12} {step.what}" for step in steps),
         epilog="Exit code: 0 all passed, 1 some failed, 2 could not run.",
     )
     parser.add_argument("steps", nargs="*", metavar="STEP", help="run only these")

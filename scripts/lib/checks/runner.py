@@ -24,7 +24,7 @@ class Verdict:
     detail: str
 
     def __str__(self) -> str:
-        return f"{self.word}  {self.step.name:<9} {self.seconds:5.0f} s  {self.detail}".rstrip()
+        return f"{self.word}  {self.step.name:<12} {self.seconds:5.0f} s  {self.detail}".rstrip()
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
