@@ -17,7 +17,7 @@ use crate::{BURST, Stage};
 /// An amount of memory that never runs out.
 const PLENTY: u64 = 1 << 40;
 const RTT: Span = Span::from_millis(1);
-/// A packet of 1 KiB at 100 Gbit/s.
+/// From packet to packet: 1 KiB at 100 Gbit/s.
 const SLOT: Span = Span::from_nanos(88);
 const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
 

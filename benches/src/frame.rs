@@ -13,8 +13,8 @@ use std::rc::Rc;
 
 use common::frame::{Frame, Pool, Shared};
 
-/// What a frame can hold, in bytes.
-const ROOM: usize = 1280;
+/// What a frame can hold, in bytes: the longest STATUS, too.
+const ROOM: usize = 512;
 
 struct Buffer {
     len: usize,

@@ -1,10 +1,10 @@
 //! Switches as a whole: one on its own, and two with hosts behind them, on virtual
 //! time.
 //!
-//! A host sends new packets of all flows in turn at 100 Gbit/s. They take
-//! [`DELAY`] rounds to the Depot; the destination acknowledges each message after
-//! [`ANSWER`] rounds more, and the ACK takes [`DELAY`] rounds back. One of the two
-//! switches is measured.
+//! A host sends new packets of all flows in turn, at the pace of 1 KiB packets at
+//! 100 Gbit/s. They take `DELAY` rounds to the Depot; the destination acknowledges
+//! each message after `ANSWER` rounds more, and the ACK takes `DELAY` rounds back.
+//! One of the two switches is measured.
 
 use std::collections::VecDeque;
 
@@ -25,10 +25,14 @@ const DELAY: u64 = 32;
 const ANSWER: u64 = 64;
 /// Packets in flight, from the source to its ACK.
 const IN_FLIGHT: u32 = (2 * DELAY + ANSWER) as u32 * BURST;
-/// A packet of 1 KiB at 100 Gbit/s.
+/// From packet to packet.
 const SLOT: Span = Span::from_nanos(88);
 /// Virtual time from one housekeeping to the next.
 const HOUSEKEEPING: Span = Span::from_millis(5);
+/// Rounds in which the flows begin, one after the other, so that their ACKs and
+/// what the gateways tell each other of them don't all come at once: the interval
+/// of SYNC(keepalive) on so short a link, half a millisecond.
+const BEGINNING: u64 = 178;
 /// Most timers at once.
 const TIMERS: usize = 64;
 
@@ -225,7 +229,8 @@ impl Link {
 
     fn settle(&mut self) {
         let flows = self.hosts.len() as u64;
-        for _ in 0..2 * (2 * DELAY + ANSWER) + 2 * flows / u64::from(BURST) {
+        let crossing = 2 * DELAY + ANSWER;
+        for _ in 0..BEGINNING + 2 * crossing + 2 * flows / u64::from(BURST) {
             self.prepare();
             self.run();
         }
@@ -234,13 +239,15 @@ impl Link {
         assert_eq!(self.delivered, self.hosts.iter().map(|host| u64::from(host.expected)).sum());
     }
 
-    /// Some of the packets are new, or are repeated, and come from the sources.
+    /// The sources send new packets, or again what was lost, all flows in turn.
     fn sources_send(&mut self) {
+        let begun = self.hosts.len() as u64 * self.round.min(BEGINNING);
+        let begun = begun.div_ceil(BEGINNING) as usize;
         let mut idle = 0;
         let mut room = BURST;
-        while room > 0 && idle < self.hosts.len() {
-            let turn = self.turn;
-            self.turn = (turn + 1) % self.hosts.len();
+        while room > 0 && idle < begun {
+            let turn = self.turn % begun;
+            self.turn = turn + 1;
             let host = &mut self.hosts[turn];
             if host.next - host.acked >= self.window {
                 idle += 1;

@@ -9,8 +9,9 @@ use switch::{End, QueuePair};
 
 use crate::frame::Recycled;
 
-/// Path MTU, and payload of each packet, in bytes.
-pub const PMTU: usize = 1024;
+/// Path MTU, and payload of each packet, in bytes. Nothing depends on it but ICRCs,
+/// and what making packets ready drives out of the caches: it is small.
+pub const PMTU: usize = 256;
 /// Packets of a message, which is acknowledged as a whole, where there are few
 /// flows.
 pub const MESSAGE: u32 = 16;
@@ -94,7 +95,7 @@ impl Qp {
 }
 
 fn emit(headers: &Headers, bth: &Bth, body: usize, write: impl FnOnce(&mut [u8])) -> Recycled {
-    let mut bytes = [0; 1200];
+    let mut bytes = [0; 400];
     let bytes = &mut bytes[..headers.frame_len(body)];
     headers.emit(bth, bytes, write);
     debug_assert!(parse(bytes).is_ok());
