@@ -63,7 +63,7 @@ def _groups(options: argparse.Namespace) -> list[Group]:
 
 
 def _without(groups: list[Group], lacks: dict[str, str]) -> list[Group]:
-    return [Group(group.traffic, tuple(dut for dut in group.duts if dut.name not in lacks)) for group in groups]
+    return [Group(group.traffic, tuple(case for case in group.cases if case.dut.name not in lacks)) for group in groups]
 
 
 def _cpus() -> tuple[int, int]:
@@ -103,17 +103,17 @@ def main() -> int:
     groups = _groups(options)
     if options.check:
         return 0
-    lacks = programs.missing({dut for group in groups for dut in group.duts})
+    lacks = programs.missing({case.dut for group in groups for case in group.cases})
     for name, what in lacks.items():
         print(f"scripts/bench: {name} is left out: {what}", file=sys.stderr)
-    groups = [group for group in _without(groups, lacks) if group.duts]
+    groups = [group for group in _without(groups, lacks) if group.cases]
     if not groups:
         print("scripts/bench: no case is left", file=sys.stderr)
         return 2
     if len(os.sched_getaffinity(0)) < 2:
         print("scripts/bench: needs two CPUs, one of them for the program under test alone", file=sys.stderr)
         return 2
-    need = max(programs.memory(dut, group.traffic) for group in groups for dut in group.duts) + 128 * _MIB
+    need = max(programs.memory(case.dut, case.traffic) for group in groups for case in group.cases) + 128 * _MIB
     start = time.monotonic()
     # Not under /tmp, which all can write to: DPDK loads no driver from there.
     folder = Path(tempfile.mkdtemp(prefix="lr2-bench.", dir="/run"))
