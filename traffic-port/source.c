@@ -4,7 +4,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_mempool.h>
 
-enum { BURST = 64, ASKED_PER_BURST = 8, ASK_AGAIN_HZ = 10, INSIDE_MOST = 512 };
+enum { BURST = 64, ASKED_PER_BURST = 8, ASK_AGAIN_HZ = 10, INSIDE_MOST = 192 };
 
 /* Messages that may wait, those of the frames in flight included, before data slows down. */
 #define JOBS_MOST (w->in_flight + s->flows + 256)
@@ -323,9 +323,12 @@ uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, u
 	const uint64_t now = rte_rdtsc();
 	uint16_t given = 0;
 
-	/* A ring between two threads that is full would drop. */
-	if (w->threads > 1 && inside(&w->count) > INSIDE_MOST)
-		return 0;
+	/* A ring between two threads that is full would drop; and a burst shall be one. */
+	if (w->threads > 1) {
+		w->full = inside(&w->count) > (w->full ? INSIDE_MOST / 4 : INSIDE_MOST);
+		if (w->full)
+			return 0;
+	}
 	/* From the hosts that receive, and the gateway before them: */
 	if (sink->flows != 0) {
 		/* Half, if data comes in here as well; half of that, if messages do. */

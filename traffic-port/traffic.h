@@ -113,6 +113,8 @@ struct world {
 	const void *thread;
 	uint32_t threads;
 	rte_spinlock_t lock;
+	bool full; /* nothing comes in until more has gone out */
+	struct round { uint64_t cycles; uint32_t given; } round;
 };
 
 static inline bool is_marked(const uint64_t *bits, uint32_t flow)

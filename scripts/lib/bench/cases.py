@@ -104,7 +104,6 @@ ALL = (IO, MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_
 _HOLDING = (MACSWAP, OVS, HOLD, SENTRY_CACHED, DEPOT_CACHED, BOTH)
 _SCALING = (MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED)
 _RECOVERING = (SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH)
-_RINGS = (OFF, SENTRY_CACHED)
 LOSS = 0.01
 
 PAYLOADS = (64, 1024, 4096)
@@ -158,11 +157,6 @@ def full() -> list[Group]:
     ]
     flows = [group(replace(CENTRE, flows=flows), _SCALING) for flows in (1, 1 << 12, 1 << 16, 1 << 20)]
     return merged([*payloads, *held, group(ONE_EACH, _SCALING), *flows])
-
-
-def rings() -> list[Group]:
-    """One worker, and two of which one hands everything to the other."""
-    return [Group(CENTRE, tuple(Case(replace(dut, workers=workers), CENTRE) for dut in _RINGS for workers in (1, 2)))]
 
 
 def smoke() -> list[Group]:

@@ -5,6 +5,7 @@ come in until it went out, which with a program that polls all the time is its w
 the program, and with one that sleeps besides what is left of the sleep.
 """
 
+import subprocess
 import time
 from dataclasses import replace
 from typing import Any
@@ -14,12 +15,14 @@ from lr2run import ProcessFailed, TimedOut, wait_until
 from .cases import BOTH, OFF, Case, Traffic
 from .counters import Page, busy_ns, threads
 from .measure import open_page
-from .programs import Place, Running, running
+from .programs import Place, Running, prefer, running
 
 _SILENT_US = 100_000_000
 """So long a pause that no packet comes at all."""
 _PAUSE_US = 4_999
 """Enough for a worker to sleep as long as it ever does."""
+_LONGEST_SLEEP_US = 50
+"""Of an `adaptive` worker (gateway/src/worker/idle.rs)."""
 _SETTLE_S = 0.5
 _FLOWS = 64
 
@@ -91,8 +94,21 @@ def _one(place: Place, case: Case, seconds: float) -> dict[str, Any]:
     return made
 
 
+def _doze(place: Place, seconds: float) -> dict[str, Any]:
+    """What the kernel takes for the sleeps alone: a loop of sleeps as long as the worker's longest."""
+    made: dict[str, Any] = {"dut": "doze", "mode": f"{_LONGEST_SLEEP_US} us", "idle": "sleep", "pause_us": 0, "problems": []}
+    words = [place.run / "doze", str(place.cpu), str(_LONGEST_SLEEP_US), str(seconds)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        prefer(process.pid)
+        said, complaint = process.communicate()
+    if process.returncode:
+        return made | {"problems": [complaint.strip()]}
+    share, period = said.split()
+    return made | {"core_share": float(share), "sleep_us_in_fact": float(period)}
+
+
 def measure(place: Place, seconds: float) -> list[dict[str, Any]]:
-    return [_one(place, case, seconds) for case in CASES]
+    return [*(_one(place, case, seconds) for case in CASES), _doze(place, seconds)]
 
 
 def table(made: list[dict[str, Any]]) -> str:

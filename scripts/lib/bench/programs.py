@@ -20,8 +20,8 @@ _MBUFS = 16384
 """Of programs that hold nothing: rings, caches and bursts."""
 _NICE = -20
 """Of the program under test: others may have the processor when it is done."""
-_PATIENT = {"t_out": "10s", "give_up": "2s"}
-"""Nothing is lost here, but a virtual machine stands still now and then, and of a million flows each is silent for long."""
+_PATIENT = {"t_out": "10s", "give_up": "2s", "peer_timeout": "5s"}
+"""Nobody falls silent here, but a virtual machine stands still now and then, and of a million flows each is silent for long."""
 _OVS = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 
 
@@ -106,14 +106,14 @@ def _hold(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Run
     return Running(processes.start(dut.name, [program, *eal, "--", str(traffic.in_flight)], nice=_NICE))
 
 
-def _held(traffic: Traffic) -> int:
-    """Frames that each of a gateway's pools has room for."""
-    return traffic.most_held + 4096
+def _held(dut: Dut, traffic: Traffic) -> int:
+    """Frames that each of a gateway's pools has room for. Its workers get equal parts, and one has all the flows."""
+    return (traffic.most_held + 4096) * dut.workers
 
 
 def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:
     lan, wan = devices(place, dut, traffic)
-    budget = f"{_held(traffic) * traffic.frame}B"
+    budget = f"{_held(dut, traffic) * traffic.frame}B"
     reorder = budget if traffic.loss else "64KiB"
     extra = {
         "eal": {"cores": [place.cpu, place.other][: dut.workers], "extra": ["-d", str(place.driver)]},
@@ -212,7 +212,7 @@ def _gateway_mbufs(dut: Dut, traffic: Traffic) -> int:
     pools = 0 if dut.mode == "off" else 2 if dut.name == "both" else 1
     if traffic.loss and dut.name != "sentry":
         pools += 1
-    return _MBUFS * dut.workers + _held(traffic) * pools * 9 // 8
+    return _MBUFS * dut.workers + _held(dut, traffic) * pools * 9 // 8
 
 
 def missing(duts: set[Dut]) -> dict[str, str]:
@@ -226,21 +226,24 @@ def missing(duts: set[Dut]) -> dict[str, str]:
     return lacks
 
 
+def prefer(pid: int) -> None:
+    """Where the kernel shares the processor among sessions first, a process's own priority counts within its session only."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(_NICE))
+
+
 @contextlib.contextmanager
 def running(place: Place, dut: Dut, traffic: Traffic) -> Iterator[Running]:
     """The program, forwarding or about to; stopped at the end."""
     with contextlib.suppress(FileNotFoundError):
         place.counters.unlink()
+    starts = {"testpmd": _testpmd, "hold": _hold, "ovs": _ovs}
     with Processes(place.run) as processes:
-        match dut.name:
-            case "testpmd":
-                yield _testpmd(place, processes, dut, traffic)
-            case "hold":
-                yield _hold(place, processes, dut, traffic)
-            case "ovs":
-                yield _ovs(place, processes, dut, traffic)
-            case _:
-                yield _gateway(place, processes, dut, traffic)
+        program = starts.get(dut.name, _gateway)(place, processes, dut, traffic)
+        # With a worker on each CPU, we need some of one as well.
+        if dut.workers == 1:
+            prefer(program.process.pid)
+        yield program
 
 
 def _ovs(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:

@@ -112,5 +112,5 @@ def _cell(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def write(path: Path, cases: list[dict[str, Any]], about: dict[str, Any]) -> None:
-    path.write_text(json.dumps({**about, "cases": cases}, indent=1) + "\n")
+def write(path: Path, made: dict[str, Any]) -> None:
+    path.write_text(json.dumps(made, indent=1) + "\n")

@@ -7,17 +7,23 @@ cycles, next to those of one worker that does it all, are what a ring costs on e
 
 import statistics
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lr2run import Metrics, ProcessFailed, TimedOut
 
-from .cases import CENTRE, Case, rings
+from .cases import CENTRE, OFF, SENTRY_CACHED, Case, Group
 from .counters import busy_ns, threads
 from .measure import open_page, wait_steady
 from .programs import Place, running
 
 _SETTLE_S = 0.3
+
+
+def groups() -> list[Group]:
+    """One worker, and two."""
+    duts = (replace(dut, workers=workers) for dut in (OFF, SENTRY_CACHED) for workers in (1, 2))
+    return [Group(CENTRE, tuple(Case(dut, CENTRE) for dut in duts))]
 
 
 @dataclass
@@ -79,7 +85,7 @@ def _one(place: Place, result: _Result, seconds: float) -> None:
 
 
 def measure(place: Place, rounds: int, seconds: float) -> list[dict[str, Any]]:
-    results = [_Result(case) for group in rings() for case in group.cases]
+    results = [_Result(case) for group in groups() for case in group.cases]
     for _ in range(rounds):
         for result in results:
             if result.problems:
