@@ -133,7 +133,7 @@ def _rows(made: dict[str, Any]) -> list[dict[str, Any]]:
 def _machine() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
-            return f"{line.split(':')[1].strip()}, {os.cpu_count()} CPUs, {platform.release()}"
+            return f"{line.split(':')[1].strip()}, {os.cpu_count()} CPUs, Linux {platform.release().split('-')[0]}"
     return platform.machine()
 
 

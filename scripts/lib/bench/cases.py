@@ -161,7 +161,7 @@ def full() -> list[Group]:
 
 def smoke() -> list[Group]:
     """One of each kind of program, small."""
-    return [group(Traffic(1024, 64, 1024), (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH), _RECOVERING)]
+    return [group(CENTRE, (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH), _RECOVERING)]
 
 
 def merged(groups: list[Group]) -> list[Group]:

@@ -11,8 +11,8 @@ _BAR = 18
 _GAP = 7
 _LABELS = 190
 """Width of the names at the left."""
-_PANEL = 250
-_NOTE = 105
+_PANEL = 270
+_NOTE = 130
 """Room behind the longest bar, for its text."""
 _TOP = 66
 _BOTTOM = 14

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import chart
-from .cases import CENTRE, ONE_EACH, PAYLOADS, Traffic, count
+from .cases import ALL, CENTRE, ONE_EACH, PAYLOADS, Traffic, count
 from .report import name_of
 
 _ROOT = Path(os.environ.get("LR2_ROOT", Path(__file__).parents[3]))
@@ -127,7 +127,7 @@ def _idle(made: dict[str, Any]) -> list[str]:
     for row in rows:
         within = [f"{row[key]} µs" if row.get(key) else "" for key in ("latency_us_half_within", "latency_us_99_percent_within")]
         mean = f"{row['latency_us_mean']:.1f} µs" if "latency_us_mean" in row else ""
-        pause = f"{row['pause_us'] / 1000:g} ms" if row["pause_us"] else "never"
+        pause = f"{row['pause_us'] / 1000:.0f} ms" if row["pause_us"] else "never"
         cells.append([f"{row['dut']} {row['mode']}, `{row['idle']}`", pause, _percent(row["core_share"]), mean, *within])
     text = """A worker with nothing to do: its thread's time on the processor over time, and how long a packet that
 ends the idleness takes, from when it came to the port until it went out."""
@@ -218,13 +218,17 @@ def _line(figures: _Figures, traffics: Sequence[Traffic], row: Row) -> chart.Lin
     return chart.Line(name_of(row), kind, bars)
 
 
-def _chart(figures: _Figures, traffics: Sequence[Traffic], title: str, panels: Sequence[str]) -> str | None:
+_ORDER = {(dut.name, dut.mode): at for at, dut in enumerate(ALL)}
+
+
+def _chart(figures: _Figures, traffics: Sequence[Traffic], title: str, panels: Sequence[str], *, loss: bool) -> str | None:
     traffics_there = [traffic for traffic in traffics if figures.of(traffic)]
     if not traffics_there:
         return None
     panels = [panel for traffic, panel in zip(traffics, panels, strict=True) if traffic in traffics_there]
-    rows = {name_of(row): row for lossy in (False, True) for traffic in traffics_there for row in figures.of(traffic, lossy=lossy)}
-    lines = [_line(figures, traffics_there, row) for row in rows.values()]
+    rows = {name_of(row): row for lossy in (False, *[True] * loss) for traffic in traffics_there for row in figures.of(traffic, lossy=lossy)}
+    ordered = sorted(rows.values(), key=lambda row: (row["loss"], _ORDER[row["dut"], row["mode"]]))
+    lines = [_line(figures, traffics_there, row) for row in ordered]
     return chart.bars(title, "Million packets in a second on one core; in brackets, of testpmd macswap. Void: as fast as the port", panels, lines)
 
 
@@ -236,20 +240,29 @@ def _charts(figures: _Figures) -> dict[str, tuple[str, str]]:
         "programs.svg": (f"Frame sizes: {CENTRE.flows} flows, {count(CENTRE.in_flight)} in flight", payloads, [f"{p} B" for p in PAYLOADS]),
         "flows.svg": (f"Flows: {CENTRE.payload} B, an ACK for each packet", flows, [f"{count(t.flows)} flows" for t in flows]),
     }
-    charts = {name: (title, _chart(figures, traffics, title, panels)) for name, (title, traffics, panels) in wanted.items()}
-    return {name: (title, made) for name, (title, made) in charts.items() if made}
+    made = {}
+    for name, (title, traffics, panels) in wanted.items():
+        if svg := _chart(figures, traffics, title, panels, loss=name == "programs.svg"):
+            made[name] = (title, svg)
+    return made
+
+
+def render(made: dict[str, Any]) -> tuple[str, dict[str, str]]:
+    """The part of the page, and the charts by the names of their files; what a run has not measured is left out."""
+    figures = _Figures(made)
+    charts = _charts(figures)
+    shown = [line for name, (title, _) in charts.items() for line in (f"![{title}](performance/{name})", "")]
+    parts = [_machine(made), _targets(figures, made), shown, _programs(figures), _loss(figures), _axes(figures), _idle(made), _rings(made)]
+    body = "\n".join(line for part in parts for line in part).strip()
+    return body, {name: svg for name, (_, svg) in charts.items()}
 
 
 def write(made: dict[str, Any]) -> None:
-    """Writes page and charts; a run without some part leaves it out."""
-    figures = _Figures(made)
-    charts = _charts(figures)
-    _FOLDER.mkdir(exist_ok=True)
-    for name, (_, svg) in charts.items():
-        (_FOLDER / name).write_text(svg)
-    shown = [line for name, (title, _) in charts.items() for line in (f"![{title}](performance/{name})", "")]
-    parts = [_machine(made), _targets(figures, made), shown, _programs(figures), _loss(figures), _axes(figures), _idle(made), _rings(made)]
+    """Puts page and charts into their places."""
+    body, charts = render(made)
     before, rest = _PAGE.read_text().split(_BEGIN)
     _, after = rest.split(_END)
-    body = "\n".join(line for part in parts for line in part).strip()
+    _FOLDER.mkdir(exist_ok=True)
+    for name, svg in charts.items():
+        (_FOLDER / name).write_text(svg)
     _PAGE.write_text(f"{before}{_BEGIN}\n\n{body}\n\n{_END}{after}")

@@ -12,6 +12,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
+
+from bench import document
 
 from . import ROOT
 
@@ -52,6 +55,22 @@ def _complaints(case: Mapping[str, Any]) -> Iterator[str]:
         yield f"{name}: of {case['loss']} lost, {case.get('lost_per_packet')} were"
 
 
+def _undocumented(made: dict[str, Any]) -> Iterator[str]:
+    """The tables and charts that --document would write."""
+    page, charts = document.render(made)
+    for name in _WANTED:
+        if f"| 1024 | {name}" not in page:
+            yield f"the page has no line for {name}"
+    if "| 4 k | depot cached |" not in page:
+        yield "the page has no table of losses"
+    if not charts:
+        yield "there is no chart"
+    for name, svg in charts.items():
+        texts = [text.text for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+        if "sentry cached" not in texts:
+            yield f"{name}: no bar for a Sentry"
+
+
 def main() -> int:
     report = Path(os.environ["LR2_TEST_DIR"], "bench.json")
     code = subprocess.run([ROOT / "scripts" / "bench", "--smoke", "--json", report], check=False).returncode
@@ -64,6 +83,8 @@ def main() -> int:
     wanted = [(name, lossy) for lossy, those in ((False, _WANTED), (True, _LOSSY)) for name in those]
     found = [f"{name} {'with' if lossy else 'without'} loss is not there" for name, lossy in wanted if (name, lossy) not in names]
     found += [complaint for case in cases for complaint in _complaints(case)]
+    if cases and not found:
+        found += _undocumented(made)
     for part, figure in _BESIDES.items():
         rows = made.get(part, [])
         found += [f"{part}: {problem}" for row in rows for problem in row["problems"]]
