@@ -4,7 +4,10 @@
 #include <rte_branch_prediction.h>
 #include <rte_mempool.h>
 
-enum { BURST = 64, ASKED_PER_BURST = 8, ASK_AGAIN_HZ = 10, INSIDE_MOST = 192 };
+enum {
+	BURST = 64, ASKED_PER_BURST = 8, ASK_AGAIN_HZ = 10, INSIDE_MOST = 192,
+	KEEPALIVE_HZ = 20000, KEEPALIVE_DATA = 16,
+};
 
 /* Messages that may wait, those of the frames in flight included, before data slows down. */
 #define JOBS_MOST (w->in_flight + s->flows + 256)
@@ -124,22 +127,20 @@ static bool give_sync(struct world *w, struct stream *s, uint32_t flow, uint32_t
 	return true;
 }
 
-/* A flow that has data is heard of once in half a round trip: in turn, or, where
- * its packets are farther apart than that, ahead of each of them. */
-static inline uint64_t sync_interval(const struct world *w)
-{
-	return RTE_MAX(w->round_trip / 2, w->status_ticks);
-}
-
+/* A flow that has data is heard of once in half a round trip, in turn; but no more often
+ * than there is an allowance for, as protocol.md has it: about one in KEEPALIVE_DATA
+ * packets, or KEEPALIVE_HZ. */
 static uint16_t give_keepalives(struct world *w, struct stream *s, uint64_t now,
 				struct rte_mbuf **frames)
 {
-	const uint64_t interval = sync_interval(w);
+	const uint64_t interval = RTE_MAX(w->round_trip / 2, w->status_ticks);
 
 	if (!w->peer.present || s->id != INWARD || w->pause != 0 || s->round < 2 || now < s->next_sync ||
-	    s->round_took > interval)
+	    (w->count.in_data - s->data_then < KEEPALIVE_DATA && now - s->sync_then < rte_get_tsc_hz() / KEEPALIVE_HZ))
 		return 0;
 	s->next_sync = RTE_MAX(s->next_sync, now - interval) + interval / s->flows;
+	s->data_then = w->count.in_data;
+	s->sync_then = now;
 	s->sync_flow = (s->sync_flow + 1) & (s->flows - 1);
 	/* Of this round the flow may have had its turn or not: what it has sent in
 	 * the rounds before is certain. */
@@ -189,15 +190,13 @@ static bool is_time(struct world *w, uint64_t now)
 	return true;
 }
 
-static inline uint32_t next_flow(struct stream *s, uint64_t now)
+static inline uint32_t next_flow(struct stream *s)
 {
 	const uint32_t flow = shuffle(s->turn, s->scramble, s->flows - 1);
 
 	if (++s->turn == s->flows) {
 		s->turn = 0;
 		s->round++;
-		s->round_took = now - s->round_began;
-		s->round_began = now;
 		s->scramble = s->scramble * 1664525u + 1013904223u;
 	}
 	return flow;
@@ -272,8 +271,8 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side, uin
 			  struct rte_mbuf **frames, uint16_t n)
 {
 	struct rte_mbuf *fresh[BURST];
-	const bool announce = w->peer.present && s->id == INWARD &&
-			      (s->round == 0 || s->round_took > sync_interval(w));
+	/* Ahead of each flow's first packet. */
+	const bool announce = w->peer.present && s->id == INWARD && s->round == 0;
 	uint16_t given = 0, used = 0;
 
 	n = RTE_MIN(n, BURST);
@@ -292,7 +291,7 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side, uin
 		expect_write((uint8_t *)fresh[i]->buf_addr + RTE_PKTMBUF_HEADROOM);
 	for (uint16_t i = 0; i < n; i++) {
 		uint32_t seq = (uint32_t)s->round;
-		const uint32_t flow = next_flow(s, now);
+		const uint32_t flow = next_flow(s);
 		struct rte_mbuf *m;
 
 		if (unlikely(announce))

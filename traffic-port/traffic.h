@@ -58,7 +58,6 @@ struct stream {
 	/* Source: all flows have their turn in a round, in another order each. */
 	uint64_t round;
 	uint32_t turn, scramble;
-	uint64_t round_began, round_took; /* ticks */
 	/* Connections: how far a round of requests has come and when it began, which
 	 * flows have theirs (one bit each), and how many. */
 	uint32_t asked;
@@ -78,6 +77,7 @@ struct stream {
 	/* The other gateway: flows it has announced or answered, one bit each. */
 	uint64_t *met;
 	uint64_t next_sync; /* when, in ticks */
+	uint64_t sync_then, data_then; /* the newest SYNC: when, and data by then */
 	uint32_t sync_flow;
 };
 
