@@ -20,7 +20,7 @@ _MBUFS = 16384
 """Of programs that hold nothing: rings, caches and bursts."""
 _NICE = -20
 """Of the program under test: others may have the processor when it is done."""
-_PATIENT = {"t_out": "10s", "give_up": "2s", "peer_timeout": "5s"}
+_PATIENT = {"t_out": "10s", "give_up": "10s", "peer_timeout": "10s"}
 """Nobody falls silent here, but a virtual machine stands still now and then, and of a million flows each is silent for long."""
 _OVS = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 
