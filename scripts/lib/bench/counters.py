@@ -12,10 +12,26 @@ _HEAD = struct.Struct("8sQQQ")
 _NAME_BYTES = 24
 _SLOT_BYTES = _NAME_BYTES + 8
 
-ERRORS = ("bad_order", "bad_claim", "bad_length", "bad_flow", "bad_icrc", "bad_control", "foreign", "unexpected", "no_mbuf")
-"""Counters that stay zero in a run that is any good."""
-WITHOUT_LOSS = ("out_repeats", "naks", "gaps_heard", "stalled")
-"""Counters that do so where nothing is lost."""
+ERRORS = {
+    "bad_order": "packets that came out of order, or not at all",
+    "bad_claim": "ACKs, NAKs or control messages that claim what is not so",
+    "bad_length": "frames of another length than they came with",
+    "bad_flow": "frames of a flow that there is not, or in the wrong direction",
+    "bad_icrc": "packets with other bytes than they came with",
+    "bad_control": "control messages with a wrong tag, ICRC or form",
+    "foreign": "frames of a sort that does not belong here",
+    "unexpected": "messages that nobody asked for, or more than the port can hold",
+    "no_mbuf": "times that the pool was empty",
+    "thread_changes": "times that another thread came",
+}
+"""Counters that stay zero in a run that is any good, and what they count."""
+WITHOUT_LOSS = {
+    "out_repeats": "packets that had come out before",
+    "naks": "NAKs",
+    "gaps_heard": "reports of missing packets",
+    "stalled": "times that a flow had too much outstanding",
+}
+"""Those that do so where nothing is lost."""
 
 
 class NotThere(Exception):
@@ -119,9 +135,9 @@ class Sample:
         return self.counts[counter] / max(1, self.counts["out_data"])
 
     def errors(self, lossy: bool) -> dict[str, int]:
-        """What should not have happened."""
-        names = (*ERRORS, "thread_changes", *(() if lossy else WITHOUT_LOSS))
-        return {name: self.counts[name] for name in names if self.counts[name]}
+        """What should not have happened, in words, and how often it did."""
+        names = ERRORS if lossy else ERRORS | WITHOUT_LOSS
+        return {f"{what} ({name})": self.counts[name] for name, what in names.items() if self.counts[name]}
 
 
 class Look:

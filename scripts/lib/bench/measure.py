@@ -87,7 +87,7 @@ def wait_steady(page: Page, process: Running, traffic: Traffic) -> None:
 
 def _wrong(case: Case, sample: Sample) -> list[str]:
     """What of the port's counts must not be."""
-    found = [f"the port counted {count} {name}" for name, count in sample.errors(case.traffic.loss > 0).items()]
+    found = [f"{count} {what}" for what, count in sample.errors(case.traffic.loss > 0).items()]
     if not case.traffic.loss:
         return found
     if sample.counts["lost"] == 0:
