@@ -15,6 +15,9 @@ struct number {
 	size_t at;
 };
 
+/* Beyond it, more is lost than a flow may have outstanding for. */
+#define LOSS_MOST 0.2
+
 #define AT(field) offsetof(struct options, field)
 
 static const struct number numbers[] = {
@@ -23,6 +26,8 @@ static const struct number numbers[] = {
 	{ "in_flight", 1, 1 << 20, false, AT(in_flight) },
 	{ "per_ack", 1, 1 << 10, true, AT(per_ack) },
 	{ "status_us", 1, 10000000, false, AT(status_us) },
+	{ "pause_us", 0, 100000000, false, AT(pause_us) },
+	{ "threads", 1, 2, false, AT(threads) },
 };
 
 static int read_number(const char *key, const char *text, void *options)
@@ -45,6 +50,19 @@ static int read_number(const char *key, const char *text, void *options)
 		*(uint32_t *)((char *)options + n->at) = (uint32_t)value;
 		return 0;
 	}
+	return -EINVAL;
+}
+
+static int read_loss(const char *key, const char *text, void *options)
+{
+	struct options *o = options;
+	char *end;
+
+	o->loss = strtod(text, &end);
+	/* Not a number is not between either. */
+	if (end != text && *end == '\0' && o->loss >= 0 && o->loss <= LOSS_MOST)
+		return 0;
+	ERROR("%s=%s: a probability from 0 to %g is allowed\n", key, text, LOSS_MOST);
 	return -EINVAL;
 }
 
@@ -80,19 +98,28 @@ static int read_word(const char *key, const char *text, void *out)
 bool options_read(const char *name, const char *args, struct options *o)
 {
 	static const char *const keys[] = { "side", "data", "peer", "pool", "counters", "payload", "flows",
-					    "in_flight", "per_ack", "status_us", NULL };
+					    "in_flight", "per_ack", "status_us", "pause_us", "threads", "loss", NULL };
 	static const char *const words[] = { "side", "data", "peer", "pool", "counters", NULL };
 	struct rte_kvargs *list = rte_kvargs_parse(args, keys);
 	bool good = list != NULL && rte_kvargs_count(list, "side") == 1;
 
 	*o = (struct options) {
 		.payload = 1024, .flows = 64, .in_flight = 64, .per_ack = 1, .outward = true, .own_pool = true,
-		.status_us = 500,
+		.status_us = 500, .threads = 1,
 	};
 	for (size_t i = 0; good && words[i] != NULL; i++)
 		good = rte_kvargs_process(list, words[i], read_word, o) == 0;
 	for (size_t i = 0; good && i < RTE_DIM(numbers); i++)
 		good = rte_kvargs_process(list, numbers[i].key, read_number, o) == 0;
+	good = good && rte_kvargs_process(list, "loss", read_loss, o) == 0;
+	if (good && o->loss > 0 && o->threads > 1) {
+		ERROR("loss=%g: for threads=1 only\n", o->loss);
+		good = false;
+	}
+	if (good && o->loss > 0 && !o->peer) {
+		ERROR("loss=%g: needs peer=yes, since nobody else makes good for it\n", o->loss);
+		good = false;
+	}
 	if (good && (o->payload % 4 != 0)) {
 		ERROR("payload=%u: a multiple of 4 is allowed\n", o->payload);
 		good = false;
@@ -101,7 +128,7 @@ bool options_read(const char *name, const char *args, struct options *o)
 		o->has_world = list->count > 1;
 	else
 		ERROR("%s: give side=lan or side=wan, and of one port: payload, flows, in_flight, per_ack, "
-		      "data, peer, pool, status_us, counters\n", name);
+		      "data, peer, pool, status_us, loss, pause_us, threads, counters\n", name);
 	rte_kvargs_free(list);
 	return good;
 }

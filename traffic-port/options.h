@@ -13,6 +13,8 @@ struct options {
 	uint32_t payload, flows, in_flight, per_ack;
 	bool outward, inward, peer, own_pool;
 	uint32_t status_us;
+	uint32_t pause_us, threads;
+	double loss;
 	char counters[256];
 };
 

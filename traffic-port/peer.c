@@ -1,4 +1,4 @@
-/* The other gateway, as far as it speaks while nothing is lost: docs/protocol.md.
+/* The other gateway, as far as it speaks here: docs/protocol.md.
  *
  * It is written from the document and shares nothing with the gateway, which
  * counts a message that it can't accept: so each run checks one against the other.
@@ -8,7 +8,7 @@
 #include "tag.h"
 
 enum { SYNC = 1, STATUS = 2, FETCH = 3 };
-enum { OPEN = 1, KEEPALIVE = 4, RELEASE = 5 };
+enum { OPEN = 1, RESENT = 3, KEEPALIVE = 4, RELEASE = 5 };
 enum { HAS_SRC_QPN = 1, HAS_NEXT_PSN = 2, HAS_ACKED = 4, HAS_ACK = 2 };
 enum { PREFIX = 52, SYNC_BYTES = 32, STATUS_BYTES = 48, NODE = 0x54726166, SCOPE = 37 };
 
@@ -32,6 +32,11 @@ static uint32_t get32(const uint8_t *at)
 
 	memcpy(&value, at, sizeof(value));
 	return rte_be_to_cpu_32(value);
+}
+
+static uint32_t get16(const uint8_t *at)
+{
+	return (uint32_t)at[0] << 8 | at[1];
 }
 
 static uint64_t get64(const uint8_t *at)
@@ -89,6 +94,23 @@ static void hear_sync(struct world *w, struct stream *s, uint32_t flow, const ui
 	w->count.announced += mark(s->met, flow);
 	if (body[PREFIX] == RELEASE)
 		return;
+	if (s->loss != NULL) {
+		struct depot *depot = &s->loss->depot[flow];
+
+		depot->epoch = get32(body + 48);
+		depot->echo = get64(body + 68);
+		depot->heard = rte_rdtsc();
+		if (get16(body + 6) & HAS_NEXT_PSN) {
+			const uint32_t next = seq_of(flow, get32(body + 56), depot->high);
+
+			if (is_before(s->loss->sender[flow].next, next))
+				w->count.bad_claim++;
+			else if (is_before(depot->high, next))
+				depot->high = next;
+		}
+		peer_report(w, s, flow, true);
+		return;
+	}
 	if ((job = job_push(&s->jobs)) == NULL) {
 		w->count.unexpected++;
 		return;
@@ -99,11 +121,96 @@ static void hear_sync(struct world *w, struct stream *s, uint32_t flow, const ui
 	};
 }
 
+/* Notes the newest gaps between the two places, as many as a message can hold; where the
+ * oldest of these begins, or `least` if there is none before it. */
+static uint32_t note_gaps(struct loss *l, uint32_t flow, uint32_t least, uint32_t to, uint32_t high)
+{
+	struct run *about = &l->runs.at[l->runs.tail++ & l->runs.mask];
+	struct run *more = &l->runs.at[l->runs.tail++ & l->runs.mask];
+	uint32_t at = to, n = 0;
+
+	while (n < GAPS_MOST && at != least) {
+		const uint32_t end = loss_run_before(l, flow, least, at, true);
+		const uint32_t from = loss_run_before(l, flow, least, end, false);
+
+		if (end != from) {
+			l->runs.at[l->runs.tail++ & l->runs.mask] = (struct run) { .from = from, .to = end };
+			n++;
+		}
+		at = from;
+	}
+	*about = (struct run) { .from = at, .to = to };
+	*more = (struct run) { .from = high, .to = n };
+	return at;
+}
+
+void peer_report(struct world *w, struct stream *s, uint32_t flow, bool all)
+{
+	struct loss *l = s->loss;
+	const struct depot *depot = &l->depot[flow];
+	const uint32_t expected = s->delivered[flow], high = depot->high;
+	uint32_t to = high;
+
+	do {
+		struct job *job = l->runs.tail - l->runs.head + GAPS_MOST + 2 <= l->runs.mask ? job_push(&s->jobs) : NULL;
+
+		if (job == NULL) {
+			w->count.unexpected++;
+			return;
+		}
+		*job = (struct job) {
+			.what = JOB_STATUS, .flow = flow, .due = s->total + w->in_flight, .seq = expected,
+			.epoch = depot->epoch, .echo = depot->echo, .hold = rte_rdtsc() - depot->heard,
+			.gaps = to != expected,
+		};
+		if (job->gaps) {
+			w->count.gaps_told++;
+			to = note_gaps(l, flow, expected, to, high);
+		}
+	} while (all && to != expected);
+}
+
+/* What was lost and is asked for comes in again after a round trip, with a SYNC behind it. */
+static void resend(struct world *w, struct stream *s, uint32_t flow, const uint8_t *ranges, uint32_t n)
+{
+	const uint64_t due = s->sent + w->in_flight;
+	const uint32_t near = s->delivered[flow];
+	struct job *job = NULL;
+
+	for (; n > 0; n--, ranges += 8) {
+		uint32_t seq = seq_of(flow, get32(ranges), near);
+		const uint32_t end = seq + get32(ranges + 4);
+
+		/* Who misses what was never sent is wrong. */
+		if (is_before(s->loss->sender[flow].next, end)) {
+			w->count.bad_claim++;
+			continue;
+		}
+		/* What came and went on while the message waited is before `near`. */
+		for (seq = is_before(seq, near) ? near : seq; is_before(seq, end); seq++) {
+			/* Else it is on its way. */
+			if (!loss_clear(s->loss, flow, seq))
+				continue;
+			if ((job = job_push(&s->resends)) == NULL) {
+				w->count.unexpected++;
+				return;
+			}
+			*job = (struct job) { .what = JOB_RESEND, .flow = flow, .due = due, .seq = seq };
+		}
+	}
+	if (job != NULL && (job = job_push(&s->resends)) != NULL)
+		*job = (struct job) { .what = JOB_SYNC_RESENT, .flow = flow, .due = due };
+}
+
 static void hear_status(struct world *w, struct stream *s, uint32_t flow, const uint8_t *body)
 {
 	w->count.answered += mark(s->met, flow);
-	/* Nothing is lost here. */
-	w->count.gaps_heard += body[97] != 0;
+	if (body[97] == 0)
+		return;
+	w->count.gaps_heard++;
+	/* An error where nothing is lost. */
+	if (s->loss != NULL)
+		resend(w, s, flow, body + 100, body[97]);
 }
 
 void peer_hear(struct world *w, enum side side, const uint8_t *frame, uint32_t len)
@@ -135,21 +242,43 @@ void peer_hear(struct world *w, enum side side, const uint8_t *frame, uint32_t l
 		w->count.unexpected++;
 }
 
-static void put_sync(const struct world *w, const struct stream *s, const struct job *job, uint8_t *at)
+static uint32_t put_sync(const struct world *w, const struct stream *s, const struct job *job, uint8_t *at)
 {
-	const bool opens = job->seq == 0;
+	const bool resent = job->what == JOB_SYNC_RESENT, opens = !resent && job->seq == 0;
 	const uint32_t psn = (first_psn(job->flow) + job->seq) & PSN_MASK;
 
-	at[0] = opens ? OPEN : KEEPALIVE;
+	at[0] = resent ? RESENT : opens ? OPEN : KEEPALIVE;
 	put16(at + 2, w->frames.pmtu);
-	put32(at + 4, psn);
+	/* It travels with what was resent, and says nothing of what else there is. */
+	put32(at + 4, resent ? 0 : psn);
 	put32(at + 8, opens ? psn : 0);
 	put32(at + 12, requester_qpn(s->id, job->flow));
 	put64(at + 16, nanoseconds(w, rte_rdtsc()));
 	put64(at + 24, opens ? 0 : nanoseconds(w, w->round_trip));
+	return HAS_SRC_QPN | (resent ? 0 : HAS_NEXT_PSN) | (opens ? HAS_ACKED : 0);
 }
 
-static bool put_status(const struct world *w, const struct stream *s, const struct job *job, uint8_t *at)
+/* The runs that were noted for a job, from the newest to the oldest; how many gaps. */
+static uint32_t put_gaps(struct loss *l, uint32_t flow, uint8_t *at)
+{
+	const struct run *about = &l->runs.at[l->runs.head++ & l->runs.mask];
+	const struct run *more = &l->runs.at[l->runs.head++ & l->runs.mask];
+	const uint32_t n = more->to, first = first_psn(flow);
+
+	put32(at + 4, (first + more->from) & PSN_MASK);
+	put32(at + 8, (first + about->from) & PSN_MASK);
+	put32(at + 12, (first + about->to) & PSN_MASK);
+	at[45] = (uint8_t)n;
+	for (uint32_t i = n; i-- > 0;) {
+		const struct run *gap = &l->runs.at[l->runs.head++ & l->runs.mask];
+
+		put32(at + STATUS_BYTES + 8 * i, (first + gap->from) & PSN_MASK);
+		put32(at + STATUS_BYTES + 8 * i + 4, gap->to - gap->from);
+	}
+	return n;
+}
+
+static uint32_t put_status(const struct world *w, struct stream *s, const struct job *job, uint8_t *at)
 {
 	const uint32_t expected = (first_psn(job->flow) + job->seq) & PSN_MASK;
 	uint32_t acked = job->seq;
@@ -168,27 +297,24 @@ static bool put_status(const struct world *w, const struct stream *s, const stru
 	}
 	put32(at + 24, requester_qpn(s->id, job->flow));
 	put64(at + 28, job->echo);
-	return answered;
+	put64(at + 36, job->echo != 0 ? nanoseconds(w, job->hold) : 0);
+	return HAS_SRC_QPN | (answered ? HAS_ACK : 0);
 }
 
 uint32_t peer_say(struct world *w, struct stream *s, const struct job *job, uint8_t *frame)
 {
-	const bool sync = job->what == JOB_SYNC;
-	const uint32_t before_tag = PREFIX + (sync ? SYNC_BYTES : STATUS_BYTES);
-	const uint32_t len = AT_BODY + before_tag + TAG_BYTES + ICRC_BYTES;
+	const bool sync = job->what != JOB_STATUS;
 	const uint32_t qpn = (sync ? responder_qpn : requester_qpn)(s->id, job->flow);
 	uint8_t *body = frame + AT_BODY;
-	uint32_t flags = HAS_SRC_QPN;
+	uint32_t flags, before_tag = PREFIX + (sync ? SYNC_BYTES : STATUS_BYTES), len;
 
+	memset(body, 0, before_tag);
+	flags = sync ? put_sync(w, s, job, body + PREFIX) : put_status(w, s, job, body + PREFIX);
+	if (job->gaps)
+		before_tag += 8 * put_gaps(s->loss, job->flow, body + PREFIX);
+	len = AT_BODY + before_tag + TAG_BYTES + ICRC_BYTES;
 	w->peer.seq++;
 	put_headers(s->id, sync, job->flow, CONTROL, qpn, w->peer.seq & PSN_MASK, len, frame);
-	memset(body, 0, before_tag);
-	if (sync) {
-		put_sync(w, s, job, body + PREFIX);
-		flags |= HAS_NEXT_PSN | (job->seq == 0 ? HAS_ACKED : 0);
-	} else if (put_status(w, s, job, body + PREFIX)) {
-		flags |= HAS_ACK;
-	}
 	memcpy(body, magic, sizeof(magic));
 	body[4] = 1;
 	body[5] = sync ? SYNC : STATUS;

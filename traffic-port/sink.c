@@ -4,7 +4,7 @@
 #include <rte_branch_prediction.h>
 #include <rte_mempool.h>
 
-enum { BURST = 64, VERIFY_EVERY = 1024, ASKS = 0x80 };
+enum { BURST = 64, VERIFY_EVERY = 1024, ASKS = 0x80, PSN_ERROR = 0x60 };
 
 static inline bool is_ours(const struct rte_mbuf *m, const uint8_t *frame)
 {
@@ -27,6 +27,87 @@ static void verify(struct world *w, const struct stream *s, uint32_t flow, uint3
 		w->count.bad_icrc++;
 }
 
+/* The next packet of a flow, in order. */
+static inline void deliver(struct world *w, struct stream *s, uint32_t flow, uint32_t seq, bool asks,
+			   uint64_t now)
+{
+	struct acks *acks = &s->acks;
+
+	s->delivered[flow] = seq + 1;
+	w->count.out_data++;
+	w->count.out_data_bytes += w->frames.data_bytes;
+	if (!asks)
+		return;
+	if (unlikely(acks->tail - acks->head > acks->mask)) {
+		w->count.unexpected++;
+		return;
+	}
+	acks->at[acks->tail++ & acks->mask] = (struct ack) {
+		.due = s->total + w->in_flight, .tsc = now, .flow = flow, .seq = seq,
+	};
+}
+
+static bool asks_at(const struct world *w, uint32_t flow, uint32_t seq)
+{
+	const enum kind kind = kind_at(&w->frames, flow, seq);
+
+	return kind == LAST || kind == ONLY_ASKING;
+}
+
+/* A packet that the long haul does or doesn't lose, and the other gateway as a Depot
+ * that puts into order what follows a hole. */
+static void take_with_loss(struct world *w, struct stream *s, uint32_t flow, uint32_t ahead,
+			   const uint8_t *frame, uint64_t now)
+{
+	struct loss *l = s->loss;
+	struct depot *depot = &l->depot[flow];
+	uint32_t seq = s->delivered[flow] + ahead;
+
+	s->total++;
+	/* Before it is announced, nobody would mend it. */
+	if (loss_strikes(l) && is_marked(s->met, flow)) {
+		w->count.lost++;
+		return;
+	}
+	if (ahead > PSN_MASK / 2 || (ahead != 0 && ahead < l->window && !loss_set(l, flow, seq))) {
+		w->count.out_repeats++;
+		return;
+	}
+	if (ahead >= l->window) {
+		w->count.bad_order++;
+		return;
+	}
+	if (unlikely(s->total % VERIFY_EVERY == 0))
+		verify(w, s, flow, seq, frame, w->frames.data_bytes);
+	if (ahead != 0) {
+		const bool gap = is_before(depot->high, seq);
+
+		if (!is_before(seq, depot->high))
+			depot->high = seq + 1;
+		if (gap)
+			peer_report(w, s, flow, false);
+		return;
+	}
+	do
+		deliver(w, s, flow, seq, asks_at(w, flow, seq), now);
+	while (is_before(++seq, depot->high) && loss_clear(l, flow, seq));
+	if (is_before(depot->high, seq))
+		depot->high = seq;
+}
+
+static void note_wait(struct world *w, uint64_t now)
+{
+	static const uint32_t most_us[] = { 1, 2, 5, 10, 20, 40, 60, 80, 100, 150, 200, 500, 1000 };
+	const uint64_t ns = (now - w->came) * 1000 / (rte_get_tsc_hz() / 1000000);
+	uint64_t *fits = &w->count.wait_1us;
+
+	w->count.waits++;
+	w->count.wait_ns += ns;
+	w->count.wait_most_ns = RTE_MAX(w->count.wait_most_ns, ns);
+	for (size_t i = 0; i < RTE_DIM(most_us); i++)
+		fits[i] += ns <= 1000ull * most_us[i];
+}
+
 static inline void take_data(struct world *w, enum side side, const uint8_t *frame, uint32_t len,
 			     uint64_t now)
 {
@@ -44,47 +125,66 @@ static inline void take_data(struct world *w, enum side side, const uint8_t *fra
 	}
 	seq = s->delivered[flow];
 	ahead = (psn_of(frame) - first_psn(flow) - seq) & PSN_MASK;
+	if (s->loss != NULL && s->id == OUTWARD) {
+		take_with_loss(w, s, flow, ahead, frame, now);
+		return;
+	}
 	if (unlikely(ahead != 0)) {
 		if (ahead > PSN_MASK / 2) {
 			w->count.out_repeats++;
 			return;
 		}
-		/* What is missing won't come: nothing is lost here. */
+		/* What is missing won't come: nothing is lost on the way here. */
 		w->count.bad_order++;
 		seq += ahead;
 	}
-	s->delivered[flow] = seq + 1;
 	s->total++;
-	w->count.out_data++;
-	w->count.out_data_bytes += len;
-	if (frame[AT_BTH + 8] & ASKS) {
-		struct acks *acks = &s->acks;
-
-		if (unlikely(acks->tail - acks->head > acks->mask)) {
-			w->count.unexpected++;
-			return;
-		}
-		acks->at[acks->tail++ & acks->mask] = (struct ack) {
-			.due = s->total + w->in_flight, .tsc = now, .flow = flow, .seq = seq,
-		};
-	}
+	deliver(w, s, flow, seq, frame[AT_BTH + 8] & ASKS, now);
+	if (unlikely(w->pause != 0))
+		note_wait(w, now);
 	if (unlikely(w->count.out_data % VERIFY_EVERY == 0))
 		verify(w, s, flow, seq, frame, len);
 }
 
+/* An answer where packets are lost: it must not say that more has arrived than has.
+ * A source that is told goes back, and does not send again what was acknowledged. */
+static void take_claim(struct world *w, struct stream *s, uint32_t flow, const uint8_t *frame, bool nak)
+{
+	struct sender *sender = &s->loss->sender[flow];
+	/* All before it. */
+	const uint32_t acked = seq_of(flow, psn_of(frame), s->delivered[flow]) + !nak;
+
+	if (is_before(s->delivered[flow], acked)) {
+		w->count.bad_claim++;
+	} else if (s->id == OUTWARD) {
+		if (nak && is_before(acked, sender->cursor)) {
+			w->count.rewinds++;
+			sender->cursor = acked;
+		} else if (is_before(sender->cursor, acked)) {
+			sender->cursor = acked;
+		}
+	}
+}
+
 static inline void take_ack(struct world *w, enum side side, const uint8_t *frame, uint32_t len)
 {
-	const struct stream *s = &w->streams[side == WAN ? INWARD : OUTWARD];
+	struct stream *s = &w->streams[side == WAN ? INWARD : OUTWARD];
 	const uint32_t qpn = qpn_of(frame), flow = qpn & (FLOWS_MOST - 1);
 
-	if (unlikely(flow >= s->flows || qpn != requester_qpn(s->id, flow)))
+	if (unlikely(flow >= s->flows || qpn != requester_qpn(s->id, flow))) {
 		w->count.bad_flow++;
-	else if (unlikely(len != ACK_BYTES))
+		return;
+	}
+	if (unlikely(len != ACK_BYTES)) {
 		w->count.bad_length++;
-	else if (unlikely(frame[AT_BODY] != 0x1f))
-		w->count.naks++;
-	else
+		return;
+	}
+	if (s->loss != NULL)
+		take_claim(w, s, flow, frame, frame[AT_BODY] == PSN_ERROR);
+	if (likely(frame[AT_BODY] == 0x1f))
 		w->count.out_acks++;
+	else
+		w->count.naks++;
 }
 
 static void take_cm(struct world *w, enum side side, const uint8_t *frame, uint32_t len)

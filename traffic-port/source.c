@@ -4,7 +4,10 @@
 #include <rte_branch_prediction.h>
 #include <rte_mempool.h>
 
-enum { BURST = 64, ASKED_PER_BURST = 8, ASK_AGAIN_HZ = 10 };
+enum {
+	BURST = 64, ASKED_PER_BURST = 8, ASK_AGAIN_HZ = 10, INSIDE_MOST = 192,
+	KEEPALIVE_HZ = 20000, KEEPALIVE_DATA = 16,
+};
 
 /* Messages that may wait, those of the frames in flight included, before data slows down. */
 #define JOBS_MOST (w->in_flight + s->flows + 256)
@@ -58,7 +61,7 @@ static uint16_t give_requests(struct world *w, struct stream *s, uint64_t now,
 	for (; given < n && given < ASKED_PER_BURST && s->asked < s->flows; s->asked++) {
 		struct rte_mbuf *m;
 
-		if (s->joined[s->asked >> 6] >> (s->asked & 63) & 1)
+		if (is_marked(s->joined, s->asked))
 			continue;
 		if ((m = other_frame(w, source_side(s->id), CM_BYTES)) == NULL)
 			break;
@@ -113,7 +116,7 @@ static uint16_t give_jobs(struct world *w, struct stream *s, enum side side, str
 static bool give_sync(struct world *w, struct stream *s, uint32_t flow, uint32_t seq,
 		      struct rte_mbuf **frame)
 {
-	const struct job job = { .what = JOB_SYNC, .flow = flow, .seq = seq };
+	const struct job job = { .what = JOB_SYNC, .flow = flow, .seq = s->loss != NULL ? s->loss->sender[flow].next : seq };
 	struct rte_mbuf *m = other_frame(w, source_side(s->id), PEER_BYTES);
 
 	if (m == NULL)
@@ -124,22 +127,20 @@ static bool give_sync(struct world *w, struct stream *s, uint32_t flow, uint32_t
 	return true;
 }
 
-/* A flow that has data is heard of once in half a round trip: in turn, or, where
- * its packets are farther apart than that, ahead of each of them. */
-static inline uint64_t sync_interval(const struct world *w)
-{
-	return RTE_MAX(w->round_trip / 2, w->status_ticks);
-}
-
+/* A flow that has data is heard of once in half a round trip, in turn; but no more often
+ * than there is an allowance for, as protocol.md has it: about one in KEEPALIVE_DATA
+ * packets, or KEEPALIVE_HZ. */
 static uint16_t give_keepalives(struct world *w, struct stream *s, uint64_t now,
 				struct rte_mbuf **frames)
 {
-	const uint64_t interval = sync_interval(w);
+	const uint64_t interval = RTE_MAX(w->round_trip / 2, w->status_ticks);
 
-	if (!w->peer.present || s->id != INWARD || s->round < 2 || now < s->next_sync ||
-	    s->round_took > interval)
+	if (!w->peer.present || s->id != INWARD || w->pause != 0 || s->round < 2 || now < s->next_sync ||
+	    (w->count.in_data - s->data_then < KEEPALIVE_DATA && now - s->sync_then < rte_get_tsc_hz() / KEEPALIVE_HZ))
 		return 0;
 	s->next_sync = RTE_MAX(s->next_sync, now - interval) + interval / s->flows;
+	s->data_then = w->count.in_data;
+	s->sync_then = now;
 	s->sync_flow = (s->sync_flow + 1) & (s->flows - 1);
 	/* Of this round the flow may have had its turn or not: what it has sent in
 	 * the rounds before is certain. */
@@ -176,27 +177,103 @@ static uint16_t give_acks(struct world *w, struct stream *s, enum side side, uin
 	return ready;
 }
 
-static inline uint32_t next_flow(struct stream *s, uint64_t now)
+/* Whether a packet is to come in, where that is so now and then only. */
+static bool is_time(struct world *w, uint64_t now)
+{
+	if (w->next_data == 0)
+		w->next_data = now + w->pause;
+	if (now < w->next_data)
+		return false;
+	w->came = w->next_data;
+	/* A thread that could not poll for long does not find several. */
+	w->next_data = RTE_MAX(w->came + w->pause, now);
+	return true;
+}
+
+static inline uint32_t next_flow(struct stream *s)
 {
 	const uint32_t flow = shuffle(s->turn, s->scramble, s->flows - 1);
 
 	if (++s->turn == s->flows) {
 		s->turn = 0;
 		s->round++;
-		s->round_took = now - s->round_began;
-		s->round_began = now;
 		s->scramble = s->scramble * 1664525u + 1013904223u;
 	}
 	return flow;
+}
+
+/* The place of the packet that the flow sends in its turn, where packets are lost; false
+ * if it has too much outstanding, or if the packet is lost at once. */
+static bool next_with_loss(struct world *w, struct stream *s, uint32_t flow, uint32_t *seq)
+{
+	struct loss *l = s->loss;
+	struct sender *sender = &l->sender[flow];
+
+	s->sent++;
+	if (sender->cursor == sender->next && sender->next - s->delivered[flow] >= l->window) {
+		/* Answers go on to come in. */
+		s->total++;
+		w->count.stalled++;
+		return false;
+	}
+	*seq = sender->cursor++;
+	if (sender->cursor - 1 == sender->next)
+		sender->next++;
+	/* Before a flow is synced, hosts would have to repair it. */
+	if (s->id == INWARD && loss_strikes(l) && is_marked(s->met, flow)) {
+		loss_set(l, flow, *seq);
+		w->count.lost++;
+		return false;
+	}
+	return true;
+}
+
+/* What was asked for again. It may be lost again. */
+static uint16_t give_resends(struct world *w, struct stream *s, enum side side,
+			     struct rte_mbuf **frames, uint16_t n)
+{
+	struct jobs *jobs = &s->resends;
+	uint16_t given = 0;
+
+	for (; given < n && jobs->head != jobs->tail; jobs->head++) {
+		const struct job *job = &jobs->at[jobs->head & jobs->mask];
+		struct rte_mbuf *m;
+
+		if (job->due > s->sent)
+			break;
+		if (job->what == JOB_SYNC_RESENT) {
+			if ((m = other_frame(w, side, PEER_BYTES)) == NULL)
+				break;
+			m->pkt_len = m->data_len = (uint16_t)peer_say(w, s, job, rte_pktmbuf_mtod(m, uint8_t *));
+			w->count.in_control++;
+			frames[given++] = m;
+			continue;
+		}
+		if (loss_strikes(s->loss)) {
+			loss_set(s->loss, job->flow, job->seq);
+			w->count.lost++;
+			continue;
+		}
+		if ((m = rte_pktmbuf_alloc(w->rx[side].pool)) == NULL) {
+			w->count.no_mbuf++;
+			break;
+		}
+		put_data(&w->frames, s->id, job->flow, job->seq, (uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM);
+		set_mbuf(w, side, m, (uint16_t)w->frames.data_bytes);
+		w->count.in_data++;
+		w->count.in_resent++;
+		frames[given++] = m;
+	}
+	return given;
 }
 
 static uint16_t give_data(struct world *w, struct stream *s, enum side side, uint64_t now,
 			  struct rte_mbuf **frames, uint16_t n)
 {
 	struct rte_mbuf *fresh[BURST];
-	const bool announce = w->peer.present && s->id == INWARD &&
-			      (s->round == 0 || s->round_took > sync_interval(w));
-	uint16_t given = 0;
+	/* Ahead of each flow's first packet. */
+	const bool announce = w->peer.present && s->id == INWARD && s->round == 0;
+	uint16_t given = 0, used = 0;
 
 	n = RTE_MIN(n, BURST);
 	/* Data asks for answers no faster than bursts of them come. */
@@ -204,6 +281,8 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side, uin
 		n /= 4;
 	if (unlikely(announce))
 		n /= 2; /* room for an announcement each */
+	if (unlikely(w->pause != 0))
+		n = is_time(w, now) ? RTE_MIN(n, 1) : 0;
 	if (unlikely(rte_mempool_get_bulk(w->rx[side].pool, (void **)fresh, n) != 0)) {
 		w->count.no_mbuf++;
 		return 0;
@@ -211,18 +290,29 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side, uin
 	for (uint16_t i = 0; i < n; i++)
 		expect_write((uint8_t *)fresh[i]->buf_addr + RTE_PKTMBUF_HEADROOM);
 	for (uint16_t i = 0; i < n; i++) {
-		struct rte_mbuf *m = fresh[i];
-		const uint32_t seq = (uint32_t)s->round;
-		const uint32_t flow = next_flow(s, now);
+		uint32_t seq = (uint32_t)s->round;
+		const uint32_t flow = next_flow(s);
+		struct rte_mbuf *m;
 
 		if (unlikely(announce))
 			given += give_sync(w, s, flow, seq, &frames[given]);
+		if (s->loss != NULL && !next_with_loss(w, s, flow, &seq))
+			continue;
+		m = fresh[used++];
 		put_data(&w->frames, s->id, flow, seq, (uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM);
 		set_mbuf(w, side, m, (uint16_t)w->frames.data_bytes);
 		frames[given++] = m;
 	}
-	w->count.in_data += n;
+	if (unlikely(used < n))
+		rte_mempool_put_bulk(w->rx[side].pool, (void **)(fresh + used), n - used);
+	w->count.in_data += used;
 	return given;
+}
+
+/* Data and ACKs that the program has taken and not given. */
+static inline uint64_t inside(const struct counters *c)
+{
+	return c->in_data + c->in_acks - c->out_data - c->out_acks;
 }
 
 uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, uint16_t n)
@@ -232,6 +322,12 @@ uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, u
 	const uint64_t now = rte_rdtsc();
 	uint16_t given = 0;
 
+	/* A ring between two threads that is full would drop; and a burst shall be one. */
+	if (w->threads > 1) {
+		w->full = inside(&w->count) > (w->full ? INSIDE_MOST / 4 : INSIDE_MOST);
+		if (w->full)
+			return 0;
+	}
 	/* From the hosts that receive, and the gateway before them: */
 	if (sink->flows != 0) {
 		/* Half, if data comes in here as well; half of that, if messages do. */
@@ -246,6 +342,8 @@ uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, u
 			given += give_requests(w, source, now, frames + given, n - given);
 		else if (given + 1 < n) {
 			given += give_keepalives(w, source, now, frames + given);
+			if (source->loss != NULL)
+				given += give_resends(w, source, side, frames + given, n - given);
 			given += give_data(w, source, side, now, frames + given, n - given);
 		}
 	}

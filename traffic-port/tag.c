@@ -5,61 +5,71 @@
 /* BLAKE3 (its paper, 2.2 to 2.5) of a single chunk. */
 enum { BLOCK = 64, CHUNK_START = 1, CHUNK_END = 2, ROOT = 8, KEYED = 16 };
 
-static const uint32_t iv[4] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a };
-static const uint8_t permutation[16] = { 2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8 };
+typedef uint32_t row __attribute__((vector_size(16)));
 
-static inline uint32_t rotate(uint32_t x, int n)
+/* Which words of the block the rounds use, in this order. */
+static const uint8_t words[7][16] = {
+	{ 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 },
+	{ 2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8 },
+	{ 3, 4, 10, 12, 13, 2, 7, 14, 6, 5, 9, 0, 11, 15, 8, 1 },
+	{ 10, 7, 12, 9, 14, 3, 13, 15, 4, 0, 11, 2, 5, 8, 1, 6 },
+	{ 12, 13, 9, 11, 15, 10, 14, 8, 7, 2, 5, 3, 0, 1, 6, 4 },
+	{ 9, 14, 11, 5, 8, 12, 15, 1, 13, 3, 0, 10, 2, 6, 4, 7 },
+	{ 11, 15, 5, 0, 1, 9, 8, 6, 14, 10, 2, 12, 3, 4, 7, 13 },
+};
+
+static inline row rotate(row x, int n)
 {
 	return x >> n | x << (32 - n);
 }
 
-static inline void mix(uint32_t *s, int a, int b, int c, int d, uint32_t x, uint32_t y)
+/* Four columns, or diagonals, at once. */
+static inline void mix(row s[4], row x, row y)
 {
-	s[a] += s[b] + x;
-	s[d] = rotate(s[d] ^ s[a], 16);
-	s[c] += s[d];
-	s[b] = rotate(s[b] ^ s[c], 12);
-	s[a] += s[b] + y;
-	s[d] = rotate(s[d] ^ s[a], 8);
-	s[c] += s[d];
-	s[b] = rotate(s[b] ^ s[c], 7);
+	s[0] += s[1] + x;
+	s[3] = rotate(s[3] ^ s[0], 16);
+	s[2] += s[3];
+	s[1] = rotate(s[1] ^ s[2], 12);
+	s[0] += s[1] + y;
+	s[3] = rotate(s[3] ^ s[0], 8);
+	s[2] += s[3];
+	s[1] = rotate(s[1] ^ s[2], 7);
 }
 
-static void compress(uint32_t chain[8], const uint8_t block[BLOCK], uint32_t len, uint32_t flags)
+static inline row every_other(const uint32_t *m, const uint8_t *at)
 {
-	uint32_t m[16], s[16];
+	return (row) { m[at[0]], m[at[2]], m[at[4]], m[at[6]] };
+}
+
+static void compress(row chain[2], const uint8_t block[BLOCK], uint32_t len, uint32_t flags)
+{
+	uint32_t m[16];
+	/* The number of the chunk, in the last row, is 0. */
+	row s[4] = {
+		chain[0], chain[1], { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a }, { 0, 0, len, flags },
+	};
 
 	memcpy(m, block, sizeof(m));
-	memcpy(s, chain, 8 * sizeof(*s));
-	memcpy(s + 8, iv, sizeof(iv));
-	s[12] = 0; /* the number of the chunk */
-	s[13] = 0;
-	s[14] = len;
-	s[15] = flags;
-	for (int round = 0;; round++) {
-		uint32_t next[16];
+#pragma GCC unroll 7
+	for (int round = 0; round < 7; round++) {
+		const uint8_t *at = words[round];
 
-		mix(s, 0, 4, 8, 12, m[0], m[1]);
-		mix(s, 1, 5, 9, 13, m[2], m[3]);
-		mix(s, 2, 6, 10, 14, m[4], m[5]);
-		mix(s, 3, 7, 11, 15, m[6], m[7]);
-		mix(s, 0, 5, 10, 15, m[8], m[9]);
-		mix(s, 1, 6, 11, 12, m[10], m[11]);
-		mix(s, 2, 7, 8, 13, m[12], m[13]);
-		mix(s, 3, 4, 9, 14, m[14], m[15]);
-		if (round == 6)
-			break;
-		for (int i = 0; i < 16; i++)
-			next[i] = m[permutation[i]];
-		memcpy(m, next, sizeof(m));
+		mix(s, every_other(m, at), every_other(m, at + 1));
+		s[1] = __builtin_shuffle(s[1], (row) { 1, 2, 3, 0 });
+		s[2] = __builtin_shuffle(s[2], (row) { 2, 3, 0, 1 });
+		s[3] = __builtin_shuffle(s[3], (row) { 3, 0, 1, 2 });
+		mix(s, every_other(m, at + 8), every_other(m, at + 9));
+		s[1] = __builtin_shuffle(s[1], (row) { 3, 0, 1, 2 });
+		s[2] = __builtin_shuffle(s[2], (row) { 2, 3, 0, 1 });
+		s[3] = __builtin_shuffle(s[3], (row) { 1, 2, 3, 0 });
 	}
-	for (int i = 0; i < 8; i++)
-		chain[i] = s[i] ^ s[i + 8];
+	chain[0] = s[0] ^ s[2];
+	chain[1] = s[1] ^ s[3];
 }
 
 void tag_of(const uint8_t *bytes, uint32_t len, uint8_t tag[TAG_BYTES])
 {
-	uint32_t chain[8] = { 0 };
+	row chain[2] = { { 0 } };
 	uint32_t flags = KEYED | CHUNK_START;
 
 	for (; len > BLOCK; len -= BLOCK, bytes += BLOCK) {

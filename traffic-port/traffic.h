@@ -1,5 +1,6 @@
 /* The world on the far sides of a pair of ports: hosts on the LAN, and behind the
- * WAN the other gateway and its hosts. One thread polls both ports.
+ * WAN the other gateway and its hosts. One thread polls both ports; with two, all
+ * comes in at the first one's, and both transmit.
  *
  *            LAN port                WAN port
  *   hosts --- rx, tx --- program --- rx, tx --- other gateway --- hosts
@@ -15,9 +16,11 @@
 
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
+#include <rte_spinlock.h>
 
 #include "counters.h"
 #include "frames.h"
+#include "loss.h"
 
 enum side { LAN, WAN, SIDES };
 
@@ -31,13 +34,18 @@ struct ack {
 
 /* A frame of any other sort that is to come in. */
 struct job {
-	enum { JOB_STATUS, JOB_SYNC, JOB_CM_REPLY } what;
+	enum { JOB_STATUS, JOB_SYNC, JOB_SYNC_RESENT, JOB_CM_REPLY, JOB_RESEND } what;
 	uint32_t flow;
 	uint64_t due;
-	/* STATUS: what was delivered when the SYNC came, and what it says of itself. */
+	/* STATUS: what was delivered by then, what the newest SYNC says of itself and
+	 * how long ago it came, in ticks. If `gaps`, more is in the runs of the stream's
+	 * losses: of what the list is complete, up to where packets should have arrived
+	 * and how many gaps follow, and the gaps, the newest first. */
 	uint32_t seq;
 	uint32_t epoch;
 	uint64_t echo;
+	uint64_t hold;
+	bool gaps;
 };
 
 /* First in, first out; `mask` + 1 places. */
@@ -50,7 +58,6 @@ struct stream {
 	/* Source: all flows have their turn in a round, in another order each. */
 	uint64_t round;
 	uint32_t turn, scramble;
-	uint64_t round_began, round_took; /* ticks */
 	/* Connections: how far a round of requests has come and when it began, which
 	 * flows have theirs (one bit each), and how many. */
 	uint32_t asked;
@@ -62,9 +69,15 @@ struct stream {
 	uint64_t total;
 	struct acks acks;
 	struct jobs jobs; /* that come in where the ACKs do */
+	struct loss *loss; /* NULL: nothing is lost */
+	/* Inward: packets that were asked for. They come in where the data does, when
+	 * `sent` packets have. */
+	struct jobs resends;
+	uint64_t sent;
 	/* The other gateway: flows it has announced or answered, one bit each. */
 	uint64_t *met;
 	uint64_t next_sync; /* when, in ticks */
+	uint64_t sync_then, data_then; /* the newest SYNC: when, and data by then */
 	uint32_t sync_flow;
 };
 
@@ -83,6 +96,10 @@ struct world {
 	uint32_t in_flight; /* frames between a packet and its ACK, over all flows */
 	uint64_t round_trip; /* ticks, smoothed */
 	uint64_t status_ticks; /* least time between two SYNC of one flow */
+	/* Where data comes now and then only: the time between two packets, in ticks,
+	 * and when the next one is to come; the newest of those that have, which then
+	 * is on its way through the program. */
+	uint64_t pause, next_data, came;
 	struct counters count;
 	struct counter_page *page;
 	uint64_t next_page;
@@ -92,8 +109,18 @@ struct world {
 	bool own_pool;
 	struct rte_mempool *others;
 	struct { struct rte_mempool *pool; uint16_t port; } rx[SIDES];
+	/* One thread polls both ports; a second may transmit, each under the lock. */
 	const void *thread;
+	uint32_t threads;
+	rte_spinlock_t lock;
+	bool full; /* nothing comes in until more has gone out */
+	struct round { uint64_t cycles; uint32_t given; } round;
 };
+
+static inline bool is_marked(const uint64_t *bits, uint32_t flow)
+{
+	return bits[flow >> 6] >> (flow & 63) & 1;
+}
 
 /* Sets the flow's bit; true if it wasn't. */
 static inline bool mark(uint64_t *bits, uint32_t flow)
@@ -103,6 +130,15 @@ static inline bool mark(uint64_t *bits, uint32_t flow)
 
 	bits[flow >> 6] |= bit;
 	return !known;
+}
+
+/* The place in the flow's sequence that a PSN stands for, next to a place that is
+ * near it. */
+static inline uint32_t seq_of(uint32_t flow, uint32_t psn, uint32_t near)
+{
+	const uint32_t ahead = (psn - first_psn(flow) - near) & PSN_MASK;
+
+	return near + ahead - (ahead > PSN_MASK / 2 ? PSN_MASK + 1 : 0);
 }
 
 static inline void expect_write(const void *at)
@@ -126,8 +162,12 @@ void world_take(struct world *world, enum side side, struct rte_mbuf **frames, u
 /* A control message that went out at a side. */
 void peer_hear(struct world *world, enum side side, const uint8_t *frame, uint32_t len);
 
+/* The other gateway, a Depot, tells of the gaps of a flow: of the newest ones, as many as a
+ * message can hold, or of all. */
+void peer_report(struct world *world, struct stream *stream, uint32_t flow, bool all);
+
 /* Writes the message that a job is about; its length. `frame` has PEER_BYTES. */
-enum { PEER_BYTES = AT_BODY + 52 + 48 + 16 + ICRC_BYTES };
+enum { GAPS_MOST = 32, PEER_BYTES = AT_BODY + 52 + 48 + 8 * GAPS_MOST + 16 + ICRC_BYTES };
 uint32_t peer_say(struct world *world, struct stream *stream, const struct job *job, uint8_t *frame);
 
 /* Room at the end, or NULL. */

@@ -19,8 +19,9 @@ static uint64_t power_above(uint64_t n)
 	return power;
 }
 
-static bool stream_init(struct stream *s, enum stream_id id, uint32_t flows, uint32_t in_flight)
+static bool stream_init(struct stream *s, enum stream_id id, uint32_t flows, const struct options *o)
 {
+	const uint32_t in_flight = o->in_flight;
 	/* A burst more than may wait. */
 	const uint64_t acks = power_above((uint64_t)in_flight + flows + 4096);
 	const uint64_t jobs = power_above(8ull * flows + 65536);
@@ -33,6 +34,12 @@ static bool stream_init(struct stream *s, enum stream_id id, uint32_t flows, uin
 	s->joined = calloc((flows + 63) / 64, sizeof(*s->joined));
 	s->acks = (struct acks) { .at = calloc(acks, sizeof(struct ack)), .mask = acks - 1 };
 	s->jobs = (struct jobs) { .at = calloc(jobs, sizeof(struct job)), .mask = jobs - 1 };
+	if (o->loss > 0) {
+		s->loss = loss_new(o->loss, flows, in_flight, o->per_ack, id == OUTWARD);
+		s->resends = (struct jobs) { .at = calloc(jobs, sizeof(struct job)), .mask = jobs - 1 };
+		if (s->loss == NULL || s->resends.at == NULL)
+			return false;
+	}
 	return s->delivered != NULL && s->met != NULL && s->joined != NULL &&
 	       s->acks.at != NULL && s->jobs.at != NULL;
 }
@@ -51,13 +58,16 @@ struct world *world_new(const struct options *o)
 	clock_gettime(CLOCK_REALTIME, &wall);
 	w->in_flight = o->in_flight;
 	w->status_ticks = o->status_us * hz / 1000000;
+	w->pause = o->pause_us * hz / 1000000;
+	w->threads = o->threads;
+	rte_spinlock_init(&w->lock);
 	w->own_pool = o->own_pool;
 	w->peer.present = o->peer;
 	w->peer.boot = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
 	w->peer.tick_ns_16 = (1000000000ull << 16) / hz;
 	if (!frames_init(&w->frames, o->payload, o->per_ack) ||
-	    !stream_init(&w->streams[OUTWARD], OUTWARD, o->outward ? flows : 0, o->in_flight) ||
-	    !stream_init(&w->streams[INWARD], INWARD, o->inward ? flows : 0, o->in_flight)) {
+	    !stream_init(&w->streams[OUTWARD], OUTWARD, o->outward ? flows : 0, o) ||
+	    !stream_init(&w->streams[INWARD], INWARD, o->inward ? flows : 0, o)) {
 		ERROR("no memory for %u flows with %u frames in flight\n", o->flows, o->in_flight);
 		world_free(w);
 		return NULL;
@@ -78,6 +88,8 @@ void world_free(struct world *w)
 		free(w->streams[s].joined);
 		free(w->streams[s].acks.at);
 		free(w->streams[s].jobs.at);
+		free(w->streams[s].resends.at);
+		loss_free(w->streams[s].loss);
 	}
 	if (w->page != NULL) {
 		counters_publish(w->page, &w->count);

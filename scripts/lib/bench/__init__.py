@@ -7,5 +7,8 @@ in the thread that polls it, and counts where we can read it.
     programs  how each program is started, and when it is ready
     counters  the port's counters, and the time on the processor of the thread that polls
     measure   rounds and medians
-    report    the table and the JSON
+    idle      a worker with nothing to do
+    rings     two workers, of which one hands all to the other
+    report    the tables on the screen, and the JSON
+    document  the tables and charts in docs/performance.md
 """

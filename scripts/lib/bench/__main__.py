@@ -1,6 +1,7 @@
 """`python3 -m bench`; scripts/bench prepares the machine for it."""
 
 import argparse
+import json
 import os
 import platform
 import shutil
@@ -12,19 +13,22 @@ from typing import Any
 
 from lr2run import Ended, hugepages, human_bytes, tidy_end
 
-from . import cases, measure, programs, report
+from . import cases, document, idle, measure, programs, report, rings
 from .cases import Group
 
 _MIB = 1 << 20
-_QUICK_S = 270.0
-"""After so many seconds --quick begins no other round."""
+_QUICK_S = 200.0
+"""After so many seconds --quick begins no other round: the rest of a group and of the run still fits into five minutes."""
+_PARTS = ("idle", "rings")
+"""What is measured besides programs."""
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
         description="What testpmd, Open vSwitch, a loop that holds frames, and lr2-gateway cost per packet, on the same ports "
-        "and one core. Rounds are interleaved, figures are medians; time that other processes take of the core does not count.",
+        "and one core; what a gateway with nothing to do takes, and what handing packets from worker to worker costs. "
+        "Rounds are interleaved, figures are medians; time that other processes take of the core does not count.",
         epilog="Exit code: 0 all measured, 1 something was out of order, 2 could not run.",
     )
     sets = parser.add_mutually_exclusive_group()
@@ -34,26 +38,34 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, metavar="S", help="length of a measurement [1; smoke: 0.3]")
     parser.add_argument(
         "--only", action="append", metavar="PROGRAM", help="testpmd, ovs, hold, sentry, depot, both, or with its mode, "
-        '"sentry cached"; may be repeated; macswap always runs'
+        '"sentry cached"; idle; rings; may be repeated; next to programs, macswap always runs'
     )  # fmt: skip
     parser.add_argument("--payload", type=int, action="append", metavar="BYTES", help="only these; may be repeated")
     parser.add_argument("--flows", type=int, action="append", metavar="N", help="only these; may be repeated")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
+    parser.add_argument(
+        "--document", action="store_true", help="write tables and charts of docs/performance.md anew; for a full run"
+    )
+    parser.add_argument("--from", type=Path, dest="figures", metavar="FILE", help="measure nothing: the figures of an earlier --json")
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    names = {name for dut in cases.ALL for name in (dut.name, str(dut))}
+    names = {*_PARTS, *(name for dut in cases.ALL for name in (dut.name, str(dut)))}
     for name in options.only or []:
         if name not in names:
             parser.error(f"--only {name!r}: there are {', '.join(sorted(names))}")
     if (options.rounds is not None and options.rounds < 1) or (options.seconds is not None and not 0 < options.seconds <= 60):
         parser.error("--rounds: at least 1; --seconds: more than 0, at most 60")
+    if options.figures and not options.document:
+        parser.error("--from: with --document")
     return options
 
 
 def _groups(options: argparse.Namespace) -> list[Group]:
     groups = cases.smoke() if options.smoke else cases.quick() if options.quick else cases.full()
+    if options.only and not set(options.only) - {*_PARTS}:
+        return []
     return [
         group
         for group in cases.chosen(groups, options.only)
@@ -62,8 +74,25 @@ def _groups(options: argparse.Namespace) -> list[Group]:
     ]
 
 
+def _parts(options: argparse.Namespace) -> list[str]:
+    """Beside the groups."""
+    if options.only:
+        return [part for part in _PARTS if part in options.only]
+    # Who chooses a traffic wants nothing else.
+    return [] if options.payload or options.flows else [*_PARTS]
+
+
 def _without(groups: list[Group], lacks: dict[str, str]) -> list[Group]:
-    return [Group(group.traffic, tuple(dut for dut in group.duts if dut.name not in lacks)) for group in groups]
+    without = [Group(group.traffic, tuple(case for case in group.cases if case.dut.name not in lacks)) for group in groups]
+    return [group for group in without if group.cases]
+
+
+def _need(groups: list[Group], parts: list[str]) -> int:
+    """Bytes of hugepages."""
+    wanted = [case for group in groups for case in group.cases]
+    wanted += [case for group in rings.groups() for case in group.cases] if "rings" in parts else []
+    wanted += idle.CASES if "idle" in parts else ()
+    return max((programs.memory(case.dut, case.traffic) for case in wanted), default=0) + 128 * _MIB
 
 
 def _cpus() -> tuple[int, int]:
@@ -72,71 +101,123 @@ def _cpus() -> tuple[int, int]:
     return cpus[-1], cpus[0]
 
 
-def _measure(options: argparse.Namespace, groups: list[Group], folder: Path) -> tuple[list[dict[str, Any]], bool]:
+def _measure(options: argparse.Namespace, groups: list[Group], parts: list[str], folder: Path) -> dict[str, Any]:
     cpu, other = _cpus()
-    for name in ("librte_net_traffic.so", "hold"):
+    for name in ("librte_net_traffic.so", "hold", "doze"):
         shutil.copy(options.port / name, folder / name)
     place = programs.Place(folder, options.programs / "lr2-gateway", cpu, other)
     rounds = options.rounds or (1 if options.smoke else 2 if options.quick else 5)
     seconds = options.seconds or (0.3 if options.smoke else 1.0)
     deadline = time.monotonic() + (_QUICK_S if options.quick else float("inf"))
-    made: list[dict[str, Any]] = []
-    good = True
+    made: dict[str, Any] = {"machine": _machine(), "command": _command(), "rounds": rounds, "seconds": seconds, "cases": []}
     for group in groups:
-        results = measure.group(place, group, rounds, seconds, deadline)
-        rows = report.rows(results)
+        rows = report.rows(measure.group(place, group, rounds, seconds, deadline))
         print(report.table(str(group.traffic), rows) + "\n", flush=True)
-        good &= all(result.ok for result in results)
-        made += rows
-    return made, good
+        made["cases"] += rows
+        if options.json:
+            # Of a long run, what there is.
+            report.write(options.json, made)
+    if "idle" in parts:
+        made["idle"] = idle.measure(place, seconds if options.smoke else 2 * seconds)
+        print(idle.table(made["idle"]) + "\n", flush=True)
+    if "rings" in parts:
+        made["rings"] = rings.measure(place, rounds, seconds)
+        print(rings.table(made["rings"]) + "\n", flush=True)
+    return made
+
+
+def _rows(made: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for part in ("cases", *_PARTS) for row in made.get(part, [])]
 
 
 def _machine() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
-            return f"{line.split(':')[1].strip()}, {os.cpu_count()} CPUs, {platform.release()}"
+            return f"{line.split(':')[1].strip()}, {os.cpu_count()} CPUs, Linux {platform.release().split('-')[0]}"
     return platform.machine()
+
+
+def _say(text: str) -> None:
+    print(f"scripts/bench: {text}", file=sys.stderr)
+
+
+def _fitting(groups: list[Group], parts: list[str], room: int) -> list[Group]:
+    """The groups that find room in so many bytes of hugepages."""
+    fitting = [group for group in groups if _need([group], parts) <= room]
+    for group in groups:
+        if group not in fitting:
+            _say(f"{group.traffic} is left out: it needs {human_bytes(_need([group], []))} of hugepages")
+    return fitting
+
+
+def _run(options: argparse.Namespace, groups: list[Group], parts: list[str]) -> dict[str, Any] | None:
+    """None, having said why, without enough hugepages for anything."""
+    # Not under /tmp, which all can write to: DPDK loads no driver from there.
+    folder = Path(tempfile.mkdtemp(prefix="lr2-bench.", dir="/run"))
+    needs = sorted({_need([group], parts) for group in groups} or {_need([], parts)}, reverse=True)
+    try:
+        with tidy_end(4 * 3600):
+            for need in needs:
+                with hugepages(need) as enough:
+                    if enough:
+                        return _measure(options, _fitting(groups, parts, need), parts, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    pages = -(-needs[-1] // (2 * _MIB))
+    _say(
+        f"needs {human_bytes(needs[-1])} of free 2 MiB hugepages at least, and the kernel did not give them: in a container the "
+        f"host has to; else  echo {pages} > /proc/sys/vm/nr_hugepages  early after boot, or choose less with --payload and --flows"
+    )
+    return None
 
 
 def main() -> int:
     options = _options()
-    groups = _groups(options)
+    groups, parts = _groups(options), _parts(options)
     if options.check:
         return 0
-    lacks = programs.missing({dut for group in groups for dut in group.duts})
+    if options.figures:
+        document.write(json.loads(options.figures.read_text()))
+        return 0
+    lacks = programs.missing({case.dut for group in groups for case in group.cases})
     for name, what in lacks.items():
-        print(f"scripts/bench: {name} is left out: {what}", file=sys.stderr)
-    groups = [group for group in _without(groups, lacks) if group.duts]
-    if not groups:
-        print("scripts/bench: no case is left", file=sys.stderr)
+        _say(f"{name} is left out: {what}")
+    groups = _without(groups, lacks)
+    if not groups and not parts:
+        _say("no case is left")
         return 2
     if len(os.sched_getaffinity(0)) < 2:
-        print("scripts/bench: needs two CPUs, one of them for the program under test alone", file=sys.stderr)
+        _say("needs two CPUs, one of them for the program under test alone")
         return 2
-    need = max(programs.memory(dut, group.traffic) for group in groups for dut in group.duts) + 128 * _MIB
     start = time.monotonic()
-    # Not under /tmp, which all can write to: DPDK loads no driver from there.
-    folder = Path(tempfile.mkdtemp(prefix="lr2-bench.", dir="/run"))
     try:
-        with tidy_end(2 * 3600), hugepages(need) as enough:
-            if not enough:
-                pages = -(-need // (2 * _MIB))
-                print(
-                    f"scripts/bench: needs {human_bytes(need)} of free 2 MiB hugepages, and the kernel did not give them; "
-                    f"echo {pages} > /proc/sys/vm/nr_hugepages early after boot, or choose fewer frames with --payload and --flows",
-                    file=sys.stderr,
-                )
-                return 2
-            made, good = _measure(options, groups, folder)
+        made = _run(options, groups, parts)
     except Ended as error:
-        print(f"scripts/bench: {error}", file=sys.stderr)
+        _say(str(error))
         return error.exit_code
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    if made is None:
+        return 2
+    made["left_out"] = lacks
     if options.json:
-        report.write(options.json, made, {"machine": _machine(), "left_out": lacks})
-    print(f"{'PASS' if good else 'FAIL'}: {len(made)} cases, {time.monotonic() - start:.0f} s")
-    return 0 if good else 1
+        report.write(options.json, made)
+    if options.document:
+        document.write(made)
+    rows = _rows(made)
+    bad = [row for row in rows if row["problems"]]
+    print(f"{'FAIL' if bad else 'PASS'}: {len(rows)} cases, {len(bad)} of them out of order, {time.monotonic() - start:.0f} s")
+    return 1 if bad else 0
+
+
+def _command() -> str:
+    """As it was called, but for what says where to write."""
+    words = iter(sys.argv[1:])
+    kept = []
+    for word in words:
+        if word in ("--programs", "--port", "--json"):
+            next(words)
+        elif word != "--document":
+            kept.append(word)
+    return " ".join(["./scripts/bench", *kept])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What is measured."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 HEADERS = 14 + 20 + 8 + 12 + 4
@@ -28,6 +28,10 @@ class Traffic:
     """Queue pairs, a power of two."""
     in_flight: int
     """Data frames that are not acknowledged."""
+    loss: float = 0.0
+    """Part of the data packets that the long haul loses; a gateway makes good for it."""
+    pause_us: int = 0
+    """Time from one packet to the next, with nothing in between; 0: always more."""
 
     @property
     def per_ack(self) -> int:
@@ -48,10 +52,15 @@ class Traffic:
     @property
     def most_held(self) -> int:
         """Data frames that a program may have to hold at a time."""
-        return self.delay + self.flows * self.per_ack + 2048
+        held = self.delay + self.flows * self.per_ack + 2048
+        # A hole stays open for a round trip, and what is held up by it for one more.
+        return 4 * held if self.loss else held
 
     def __str__(self) -> str:
         return f"{self.payload} B, {count(self.flows)} flows, {count(self.in_flight)} in flight"
+
+    def with_loss(self, loss: float) -> "Traffic":
+        return replace(self, loss=loss)
 
 
 @dataclass(frozen=True)
@@ -62,6 +71,10 @@ class Dut:
     """`testpmd`, `ovs`, `hold`, `sentry`, `depot` or `both`."""
     mode: str
     """testpmd: its forwarding mode; a gateway: recovery."""
+    workers: int = 1
+    """Of a gateway. All comes in at the first, and belongs to the last."""
+    idle: str = "busy"
+    """Of a gateway: what a worker does that finds nothing to do."""
 
     @property
     def is_gateway(self) -> bool:
@@ -73,7 +86,7 @@ class Dut:
         return {"depot": Data.IN, "both": Data.BOTH}.get(self.name, Data.OUT)
 
     def __str__(self) -> str:
-        return f"{self.name} {self.mode}".strip()
+        return f"{self.name} {self.mode}{f', {self.workers} workers' if self.workers > 1 else ''}".strip()
 
 
 IO = Dut("testpmd", "io")
@@ -88,51 +101,84 @@ DEPOT_CACHED = Dut("depot", "cached")
 BOTH = Dut("both", "cached")
 
 ALL = (IO, MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH)
-_HOLDING = (MACSWAP, HOLD, SENTRY_CACHED, DEPOT_CACHED)
-_SCALING = (MACSWAP, SENTRY_LR2, SENTRY_CACHED, DEPOT_CACHED)
+_HOLDING = (MACSWAP, OVS, HOLD, SENTRY_CACHED, DEPOT_CACHED, BOTH)
+_SCALING = (MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED)
+_RECOVERING = (SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH)
+LOSS = 0.01
+
+PAYLOADS = (64, 1024, 4096)
+CENTRE = Traffic(1024, 64, 4096)
+"""Every axis goes through it."""
+ONE_EACH = Traffic(1024, 64, 64)
+"""A packet of each flow in flight and an ACK for each, as with thousands of flows: what those are to be compared with."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program under a traffic."""
+
+    dut: Dut
+    traffic: Traffic
+
+    def __str__(self) -> str:
+        return f"{self.dut}{f', {self.traffic.loss:.0%} loss' if self.traffic.loss else ''}"
 
 
 @dataclass(frozen=True)
 class Group:
-    """Programs to be compared under one traffic."""
+    """Programs to be compared under one traffic, and what becomes of them if some of it is lost."""
 
     traffic: Traffic
-    duts: tuple[Dut, ...]
+    cases: tuple[Case, ...]
+
+    @property
+    def rounds_most(self) -> int:
+        """A million flows take a minute to be connected."""
+        return 2 if self.traffic.flows > 1 << 18 else 100
+
+
+def group(traffic: Traffic, duts: Iterable[Dut], lossy: Iterable[Dut] = ()) -> Group:
+    with_loss = traffic.with_loss(LOSS)
+    return Group(traffic, (*(Case(dut, traffic) for dut in duts), *(Case(dut, with_loss) for dut in lossy)))
 
 
 def quick() -> list[Group]:
-    """Each program at each size."""
-    return [Group(Traffic(payload, 64, 4096), ALL) for payload in (64, 1024, 4096)]
+    """Each program at each size, and loss in the middle."""
+    return [group(replace(CENTRE, payload=payload), ALL, _RECOVERING if payload == CENTRE.payload else ()) for payload in PAYLOADS]
 
 
 def full() -> list[Group]:
-    """Besides, frames held and flows."""
-    held = [Group(Traffic(payload, 64, in_flight), _HOLDING) for payload in (1024, 4096) for in_flight in (64, 1 << 17)]
-    flows = [Group(Traffic(1024, flows, 4096), _SCALING) for flows in (1, 4096, 1 << 16, 1 << 20)]
-    # One ACK per packet, as at 4,096 flows and more: what those are to be compared with.
-    flows.insert(0, Group(Traffic(1024, 64, 64), _SCALING))
-    return merged([*quick(), *held, *flows])
+    """The axes payload, frames in flight and flows, each through the centre, and with loss."""
+    payloads = [group(replace(CENTRE, payload=payload), ALL, _RECOVERING) for payload in PAYLOADS]
+    held = [
+        group(Traffic(payload, CENTRE.flows, in_flight), _HOLDING, (SENTRY_CACHED, DEPOT_CACHED))
+        for payload in PAYLOADS[1:]
+        for in_flight in (64, 1 << 17)
+    ]
+    flows = [group(replace(CENTRE, flows=flows), _SCALING) for flows in (1, 1 << 12, 1 << 16, 1 << 20)]
+    return merged([*payloads, *held, group(ONE_EACH, _SCALING), *flows])
 
 
 def smoke() -> list[Group]:
     """One of each kind of program, small."""
-    return [Group(Traffic(1024, 64, 1024), (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH))]
+    return [group(CENTRE, (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH), _RECOVERING)]
 
 
 def merged(groups: list[Group]) -> list[Group]:
-    """Each traffic once, with all programs that are named for it."""
-    by_traffic: dict[Traffic, dict[Dut, None]] = {}
-    for group in groups:
-        by_traffic.setdefault(group.traffic, {}).update(dict.fromkeys(group.duts))
-    return [Group(traffic, tuple(duts)) for traffic, duts in by_traffic.items()]
+    """Each traffic once, with all cases that are named for it."""
+    by_traffic: dict[Traffic, dict[Case, None]] = {}
+    for each in groups:
+        by_traffic.setdefault(each.traffic, {}).update(dict.fromkeys(each.cases))
+    return [Group(traffic, tuple(sorted(cases, key=lambda case: case.traffic.loss))) for traffic, cases in by_traffic.items()]
 
 
 def chosen(groups: list[Group], names: list[str] | None) -> Iterator[Group]:
     """The groups with these programs only; macswap stays, since all is compared with it."""
-    for group in groups:
-        duts = tuple(dut for dut in group.duts if names is None or dut.name in names or str(dut) in names or dut == MACSWAP)
-        if duts:
-            yield Group(group.traffic, duts)
+    for each in groups:
+        cases = tuple(case for case in each.cases if names is None or {case.dut.name, f"{case.dut.name} {case.dut.mode}".strip()} & {*names})
+        if cases:
+            base = tuple(case for case in each.cases if case.dut == MACSWAP and case not in cases)
+            yield Group(each.traffic, base + cases)
 
 
 def count(number: int) -> str:

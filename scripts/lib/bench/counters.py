@@ -1,5 +1,6 @@
 """What the traffic port counts, and the processor time of the thread that polls it."""
 
+import contextlib
 import mmap
 import struct
 from collections.abc import Mapping
@@ -11,20 +12,26 @@ _HEAD = struct.Struct("8sQQQ")
 _NAME_BYTES = 24
 _SLOT_BYTES = _NAME_BYTES + 8
 
-ERRORS = (
-    "out_repeats",
-    "naks",
-    "gaps_heard",
-    "bad_order",
-    "bad_length",
-    "bad_flow",
-    "bad_icrc",
-    "bad_control",
-    "foreign",
-    "unexpected",
-    "no_mbuf",
-)
-"""Counters that stay zero in a run that is any good."""
+ERRORS = {
+    "bad_order": "packets that came out of order, or not at all",
+    "bad_claim": "ACKs, NAKs or control messages that claim what is not so",
+    "bad_length": "frames of another length than they came with",
+    "bad_flow": "frames of a flow that there is not, or in the wrong direction",
+    "bad_icrc": "packets with other bytes than they came with",
+    "bad_control": "control messages with a wrong tag, ICRC or form",
+    "foreign": "frames of a sort that does not belong here",
+    "unexpected": "messages that nobody asked for, or more than the port can hold",
+    "no_mbuf": "times that the pool was empty",
+    "thread_changes": "times that another thread came",
+}
+"""Counters that stay zero in a run that is any good, and what they count."""
+WITHOUT_LOSS = {
+    "out_repeats": "packets that had come out before",
+    "naks": "NAKs",
+    "gaps_heard": "reports of missing packets",
+    "stalled": "times that a flow had too much outstanding",
+}
+"""Those that do so where nothing is lost."""
 
 
 class NotThere(Exception):
@@ -76,12 +83,21 @@ def busy_ns(pid: int) -> dict[str, int]:
     return times
 
 
+def threads(pid: int, name: str) -> list[str]:
+    """Those of a process whose names begin like that, in the order of the names."""
+    found = []
+    for file in Path(f"/proc/{pid}/task").glob("*/comm"):
+        with contextlib.suppress(OSError):
+            found.append((file.read_text().strip(), file.parent.name))
+    return [thread for comm, thread in sorted(found) if comm.startswith(name)]
+
+
 @dataclass(frozen=True)
 class Sample:
     """What happened between two looks."""
 
     frames: int
-    """Data frames and ACKs that went out as they should."""
+    """Data frames and ACKs that went out as they should, each once."""
     data_bytes: int
     """Of the data frames among them."""
     seconds: float
@@ -90,7 +106,8 @@ class Sample:
     """The same in ticks of the time stamp counter."""
     port_share: float
     """Part of it that was spent in the port's own code."""
-    errors: Mapping[str, int]
+    counts: Mapping[str, int]
+    """By how much each of the port's counters grew."""
 
     @property
     def mpps(self) -> float:
@@ -108,6 +125,20 @@ class Sample:
     def port_per_packet(self) -> float:
         return self.per_packet * self.port_share
 
+    @property
+    def handled(self) -> float:
+        """Million data frames and ACKs in a second that the program was given, those that were lost or not needed as well."""
+        return (self.counts["in_data"] + self.counts["in_acks"]) / self.seconds / 1e6
+
+    def per_data(self, counter: str) -> float:
+        """How many there were for each data packet that went out."""
+        return self.counts[counter] / max(1, self.counts["out_data"])
+
+    def errors(self, lossy: bool) -> dict[str, int]:
+        """What should not have happened, in words, and how often it did."""
+        names = ERRORS if lossy else ERRORS | WITHOUT_LOSS
+        return {f"{what} ({name})": self.counts[name] for name, what in names.items() if self.counts[name]}
+
 
 class Look:
     """A moment, to be compared with a later one."""
@@ -124,14 +155,11 @@ class Look:
         # The thread that polls is busy all the time, and no other is.
         busy = max((self.busy[thread] - earlier.busy.get(thread, 0) for thread in self.busy), default=0)
         elapsed = max(1, delta["tsc"])
-        errors = {name: delta[name] for name in ERRORS if delta[name]}
-        if delta["thread_changes"]:
-            errors["thread_changes"] = delta["thread_changes"]
         return Sample(
             frames=delta["out_data"] + delta["out_acks"],
             data_bytes=delta["out_data_bytes"],
             seconds=busy / 1e9,
             cycles=busy / 1e9 * self._page.tsc_hz,
             port_share=delta["port_cycles"] / elapsed,
-            errors=errors,
+            counts=delta,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from lr2run import ProcessFailed, TimedOut, wait_until
 
-from .cases import Dut, Group, Traffic
+from .cases import Case, Group, Traffic
 from .counters import Look, NotThere, Page, Sample
 from .programs import Place, Running, running
 
@@ -14,14 +14,19 @@ _SETTLE_S = 0.3
 _START_S = 40.0
 _FLOWS_PER_S = 20_000
 """Queue pairs that are connected in a second, at least."""
+_REPEATS_MOST = 0.02
+"""Data packets for each one delivered that need not have crossed the long haul."""
+_REPEATS_MOST_BACK = 0.2
+"""The same where sources go back: of what they repeat, all passes that is not known to have arrived."""
+_STALLED_MOST = 0.02
+"""Turns of flows that had their whole window outstanding, for each packet delivered."""
 
 
 @dataclass
 class Result:
     """One program under one traffic."""
 
-    dut: Dut
-    traffic: Traffic
+    case: Case
     samples: list[Sample] = field(default_factory=list)
     """One per round."""
     problems: list[str] = field(default_factory=list)
@@ -34,6 +39,10 @@ class Result:
         """Of a property of `Sample`."""
         return statistics.median(getattr(sample, what) for sample in self.samples)
 
+    def median_per_data(self, counter: str) -> float:
+        """Of what the port counts, for each data packet that went out."""
+        return statistics.median(sample.per_data(counter) for sample in self.samples)
+
     @property
     def spread(self) -> float:
         """Largest over smallest cycles per packet among the rounds."""
@@ -41,7 +50,7 @@ class Result:
         return max(each) / min(each)
 
 
-def _open(place: Place, process: Running) -> Page:
+def open_page(place: Place, process: Running) -> Page:
     def there() -> Page | None:
         process.process.check()
         try:
@@ -55,7 +64,7 @@ def _open(place: Place, process: Running) -> Page:
         raise TimedOut(f"{process.process.name}: the port was not set up:\n{process.process.tail(5)}") from None
 
 
-def _wait_steady(page: Page, process: Running, traffic: Traffic) -> None:
+def wait_steady(page: Page, process: Running, traffic: Traffic) -> None:
     waits_for = "anything"
 
     def steady() -> bool:
@@ -76,13 +85,32 @@ def _wait_steady(page: Page, process: Running, traffic: Traffic) -> None:
         raise TimedOut(f"{process.process.name}: not in a steady state: {waits_for}\n{process.process.tail(5)}") from None
 
 
+def _wrong(case: Case, sample: Sample) -> list[str]:
+    """What of the port's counts must not be."""
+    found = [f"{count} {what}" for what, count in sample.errors(case.traffic.loss > 0).items()]
+    if not case.traffic.loss:
+        return found
+    if sample.counts["lost"] == 0:
+        found.append("the long haul lost nothing")
+    # Only who keeps no copies has the source go back.
+    goes_back = case.dut.mode == "lr2"
+    if sample.counts["naks"] and not goes_back:
+        found.append(f"{sample.counts['naks']} NAKs, and the packets are kept")
+    if sample.per_data("out_repeats") > (_REPEATS_MOST_BACK if goes_back else _REPEATS_MOST):
+        found.append(f"{sample.per_data('out_repeats'):.2%} of the packets crossed the long haul again though they had arrived")
+    if sample.per_data("stalled") > _STALLED_MOST:
+        found.append(f"flows had to stop for want of an answer {sample.counts['stalled']} times: losses are not made good for")
+    return found
+
+
 def one_round(place: Place, result: Result, seconds: float) -> None:
     """Start the program, measure it once, stop it."""
+    case = result.case
     try:
-        with running(place, result.dut, result.traffic) as program:
-            page = _open(place, program)
+        with running(place, case.dut, case.traffic) as program:
+            page = open_page(place, program)
             try:
-                _wait_steady(page, program, result.traffic)
+                wait_steady(page, program, case.traffic)
                 time.sleep(_SETTLE_S)
                 before = Look(page, program.process.pid)
                 time.sleep(seconds)
@@ -97,17 +125,17 @@ def one_round(place: Place, result: Result, seconds: float) -> None:
         problems.append("it forwarded nothing")
     else:
         result.samples.append(sample)
-    problems += [f"the port counted {count} {name}" for name, count in sample.errors.items()]
-    result.problems += problems
+    result.problems += problems + _wrong(case, sample)
 
 
 def group(place: Place, wanted: Group, rounds: int, seconds: float, deadline: float) -> list[Result]:
     """Each program in turn, then all again; rounds that would begin after `deadline` are left out, but for the first."""
-    results = [Result(dut, wanted.traffic) for dut in wanted.duts]
-    for number in range(rounds):
+    results = [Result(case) for case in wanted.cases]
+    for number in range(min(rounds, wanted.rounds_most)):
         if number and time.monotonic() > deadline:
             break
         for result in results:
+            # Another round of what is wrong would say the same again.
             if not result.problems:
                 one_round(place, result, seconds)
     return results

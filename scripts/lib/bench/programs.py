@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lr2run import Gateway, Process, ProcessFailed, Processes
+from lr2run import Gateway, Metrics, Process, ProcessFailed, Processes
 
 from .cases import Data, Dut, Traffic
 
@@ -20,8 +20,8 @@ _MBUFS = 16384
 """Of programs that hold nothing: rings, caches and bursts."""
 _NICE = -20
 """Of the program under test: others may have the processor when it is done."""
-_PATIENT = {"t_out": "10s", "give_up": "2s"}
-"""Nothing is lost here, but a virtual machine stands still now and then, and of a million flows each is silent for long."""
+_PATIENT = {"t_out": "10s", "give_up": "10s", "peer_timeout": "10s"}
+"""Nobody falls silent here, but a virtual machine stands still now and then, and of a million flows each is silent for long."""
 _OVS = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 
 
@@ -59,6 +59,8 @@ class Running:
     """What it still waits for, given the port's counters; None: it can be measured."""
     complaints: Callable[[], list[str]] = list
     """What it says has gone wrong since it was steady."""
+    metrics: Callable[[], Metrics] = lambda: Metrics({})
+    """A gateway's own counters."""
 
 
 def mtu(traffic: Traffic) -> int:
@@ -74,6 +76,9 @@ def devices(place: Place, dut: Dut, traffic: Traffic) -> tuple[str, str]:
     world = (
         f"payload={traffic.payload},flows={traffic.flows},in_flight={traffic.delay},per_ack={traffic.per_ack},"
         f"data={dut.data},peer={peer},pool={pool},counters={place.counters}"
+        + (f",loss={traffic.loss}" if traffic.loss else "")
+        + (f",threads={dut.workers}" if dut.workers > 1 else "")
+        + (f",pause_us={traffic.pause_us}" if traffic.pause_us else "")
     )
     # To both: Open vSwitch sets up its ports in any order.
     return f"net_traffic0,side=lan,{world}", f"net_traffic1,side=wan,{world}"
@@ -101,19 +106,21 @@ def _hold(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Run
     return Running(processes.start(dut.name, [program, *eal, "--", str(traffic.in_flight)], nice=_NICE))
 
 
-def _held(traffic: Traffic) -> int:
-    """Frames that each of a gateway's pools has room for."""
-    return traffic.most_held + 4096
+def _held(dut: Dut, traffic: Traffic) -> int:
+    """Frames that each of a gateway's pools has room for. Its workers get equal parts, and one has all the flows."""
+    return (traffic.most_held + 4096) * dut.workers
 
 
 def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:
     lan, wan = devices(place, dut, traffic)
-    budget = f"{_held(traffic) * traffic.frame}B"
+    budget = f"{_held(dut, traffic) * traffic.frame}B"
+    reorder = budget if traffic.loss else "64KiB"
     extra = {
-        "eal": {"cores": [place.cpu], "extra": ["-d", str(place.driver)]},
-        "worker": {"idle": "busy", "max_flows": max(4096, 4 * traffic.flows)},
+        "eal": {"cores": [place.cpu, place.other][: dut.workers], "extra": ["-d", str(place.driver)]},
+        # The two hosts of the first 64 flows are the second worker's by this rule.
+        "worker": {"idle": dut.idle, "max_flows": max(4096, 4 * traffic.flows), "count": dut.workers, "spread": "mixed"},
         "pool": {"mbufs": _gateway_mbufs(dut, traffic)},
-        "recovery": {"mode": dut.mode, "resend_cache": budget, "backup_pool": budget, "reorder_pool": "64KiB"} | _PATIENT,
+        "recovery": {"mode": dut.mode, "resend_cache": budget, "backup_pool": budget, "reorder_pool": reorder} | _PATIENT,
     }
     gateway = Gateway.start(
         processes, place.gateway, place.run, dut.name, lan=lan, wan=wan, role=dut.name, recovery=dut.mode,
@@ -121,7 +128,7 @@ def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> 
     )  # fmt: skip
     os.setpriority(os.PRIO_PROCESS, gateway.process.pid, _NICE)
     watch = _Watch(gateway, dut, traffic)
-    return Running(gateway.process, watch.steady, watch.complaints)
+    return Running(gateway.process, watch.steady, watch.complaints, gateway.metrics)
 
 
 class _Watch:
@@ -136,22 +143,30 @@ class _Watch:
         ("lr2_port_egress_dropped_frames_total", {}),
         ("lr2_sentry_cache_full_total", {}),
         ("lr2_depot_backup_full_total", {}),
-        ("lr2_depot_gaps_total", {}),
+        ("lr2_depot_gaps_total", {"event": "given_up"}),
         ("lr2_depot_local_resent_total", {}),
         ("lr2_alloc_failures_total", {}),
+        ("lr2_port_handover_dropped_frames_total", {}),
+        ("lr2_dropped_frames_total", {"reason": "reorder_pool_full"}),
+    )
+    _NEVER_WITHOUT_LOSS = (
+        ("lr2_depot_gaps_total", {}),
         ("lr2_naks_total", {}),
     )
 
     def __init__(self, gateway: Gateway, dut: Dut, traffic: Traffic) -> None:
         self._gateway = gateway
-        self._states = () if dut.mode == "off" else self._STATES[dut.name]
+        # Flows without data are announced to nobody.
+        self._states = () if dut.mode == "off" or traffic.pause_us else self._STATES[dut.name]
+        self._lossy = traffic.loss > 0
         both = dut.data == Data.BOTH and traffic.flows > 1
         self._flows = traffic.flows // 2 if both else traffic.flows
         self._before: dict[str, float] = {}
 
     def _bad(self) -> dict[str, float]:
         metrics = self._gateway.metrics()
-        bad = {_named(name, labels): metrics.total(name, **labels) for name, labels in self._NEVER}
+        never = self._NEVER if self._lossy else self._NEVER + self._NEVER_WITHOUT_LOSS
+        bad = {_named(name, labels): metrics.total(name, **labels) for name, labels in never}
         for (name, labels), value in metrics.samples.items():
             if name == "lr2_dropped_frames_total" and any(v.startswith("control_") for _, v in labels):
                 bad[_named(name, dict(labels))] = value
@@ -195,7 +210,9 @@ def _gateway_mbufs(dut: Dut, traffic: Traffic) -> int:
     # A Sentry has the resend cache, a Depot the backup pool. The reordering pool,
     # where nothing is out of order, gets the smaller share that its bytes are.
     pools = 0 if dut.mode == "off" else 2 if dut.name == "both" else 1
-    return _MBUFS + _held(traffic) * pools * 9 // 8
+    if traffic.loss and dut.name != "sentry":
+        pools += 1
+    return _MBUFS * dut.workers + _held(dut, traffic) * pools * 9 // 8
 
 
 def missing(duts: set[Dut]) -> dict[str, str]:
@@ -209,21 +226,24 @@ def missing(duts: set[Dut]) -> dict[str, str]:
     return lacks
 
 
+def prefer(pid: int) -> None:
+    """Where the kernel shares the processor among sessions first, a process's own priority counts within its session only."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/autogroup").write_text(str(_NICE))
+
+
 @contextlib.contextmanager
 def running(place: Place, dut: Dut, traffic: Traffic) -> Iterator[Running]:
     """The program, forwarding or about to; stopped at the end."""
     with contextlib.suppress(FileNotFoundError):
         place.counters.unlink()
+    starts = {"testpmd": _testpmd, "hold": _hold, "ovs": _ovs}
     with Processes(place.run) as processes:
-        match dut.name:
-            case "testpmd":
-                yield _testpmd(place, processes, dut, traffic)
-            case "hold":
-                yield _hold(place, processes, dut, traffic)
-            case "ovs":
-                yield _ovs(place, processes, dut, traffic)
-            case _:
-                yield _gateway(place, processes, dut, traffic)
+        program = starts.get(dut.name, _gateway)(place, processes, dut, traffic)
+        # With a worker on each CPU, we need some of one as well.
+        if dut.workers == 1:
+            prefer(program.process.pid)
+        yield program
 
 
 def _ovs(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:

@@ -4,50 +4,80 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .cases import HOLD, MACSWAP, OVS, Dut, count
+from .cases import HOLD, MACSWAP, OVS, Dut
 from .measure import Result
 
 VOID_BELOW = 1.1
 """A program that is less than this much slower than the port alone: the figure is the port's."""
 
 
-def _mpps(results: list[Result], dut: Dut) -> float | None:
-    return next((result.median("mpps") for result in results if result.dut == dut and result.samples), None)
+def _mpps(results: list[Result], dut: Dut, loss: float = 0.0) -> float | None:
+    cases = (result for result in results if result.case.dut == dut and result.case.traffic.loss == loss)
+    return next((result.median("mpps") for result in cases if result.samples), None)
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def _ratio(mpps: float, to: float | None) -> float | None:
+    return None if to is None else round(mpps / to, 3)
+
+
+def _figures(result: Result, results: list[Result]) -> dict[str, Any]:
+    dut, traffic = result.case.dut, result.case.traffic
+    mpps, cycles, port = (result.median(what) for what in ("mpps", "per_packet", "port_per_packet"))
+    figures: dict[str, Any] = {
+        "mpps": round(mpps, 3),
+        "gbps": round(result.median("gbps"), 2),
+        "cycles_per_packet": round(cycles, 1),
+        "port_cycles_per_packet": round(port, 1),
+        "dut_cycles_per_packet": round(cycles - port, 1),
+        "headroom": round(cycles / port, 2),
+        "void": cycles / port < VOID_BELOW,
+        "spread": round(result.spread, 2),
+        "ratio_to_macswap": _ratio(mpps, _mpps(results, MACSWAP)),
+        "ratio_to_ovs": _ratio(mpps, _mpps(results, OVS)),
+        "ratio_to_hold": _ratio(mpps, _mpps(results, HOLD)),
+    }
+    if traffic.loss:
+        figures |= {
+            "ratio_to_no_loss": _ratio(mpps, _mpps(results, dut)),
+            "handled_mpps": round(result.median("handled"), 3),
+            "lost_per_packet": _rounded(result.median_per_data("lost"), 5),
+            "repeats_per_packet": _rounded(result.median_per_data("out_repeats"), 5),
+            "rewinds_per_packet": _rounded(result.median_per_data("rewinds"), 5),
+        }
+    return figures
 
 
 def rows(results: list[Result]) -> list[dict[str, Any]]:
-    """Of one traffic."""
-    macswap, ovs, hold = (_mpps(results, dut) for dut in (MACSWAP, OVS, HOLD))
+    """Of one group."""
     made = []
     for result in results:
+        dut, traffic = result.case.dut, result.case.traffic
         row: dict[str, Any] = {
-            "dut": result.dut.name,
-            "mode": result.dut.mode,
-            "payload": result.traffic.payload,
-            "flows": result.traffic.flows,
-            "in_flight": result.traffic.in_flight,
-            "per_ack": result.traffic.per_ack,
-            "data": str(result.dut.data),
+            "dut": dut.name,
+            "mode": dut.mode,
+            "payload": traffic.payload,
+            "flows": traffic.flows,
+            "in_flight": traffic.in_flight,
+            "loss": traffic.loss,
+            "per_ack": traffic.per_ack,
+            "data": str(dut.data),
             "rounds": len(result.samples),
             "problems": result.problems,
         }
         if result.samples:
-            mpps, cycles, port = (result.median(what) for what in ("mpps", "per_packet", "port_per_packet"))
-            row |= {
-                "mpps": round(mpps, 3),
-                "gbps": round(result.median("gbps"), 2),
-                "cycles_per_packet": round(cycles, 1),
-                "port_cycles_per_packet": round(port, 1),
-                "dut_cycles_per_packet": round(cycles - port, 1),
-                "headroom": round(cycles / port, 2),
-                "void": cycles / port < VOID_BELOW,
-                "spread": round(result.spread, 2),
-                "ratio_to_macswap": macswap and round(mpps / macswap, 3),
-                "ratio_to_ovs": ovs and round(mpps / ovs, 3),
-                "ratio_to_hold": hold and round(mpps / hold, 3),
-            }
+            row |= _figures(result, results)
         made.append(row)
     return made
+
+
+def name_of(row: dict[str, Any]) -> str:
+    """`sentry cached, 1 % loss`."""
+    name = f"{row['dut']} {row['mode']}".strip()
+    return f"{name}, {100 * row['loss']:g} % loss" if row["loss"] else name
 
 
 _COLUMNS = (
@@ -59,19 +89,20 @@ _COLUMNS = (
     ("ratio_to_macswap", "/macswap", 9),
     ("ratio_to_ovs", "/OVS", 6),
     ("ratio_to_hold", "/hold", 6),
+    ("ratio_to_no_loss", "/no loss", 9),
     ("spread", "spread", 7),
 )
 
 
 def table(traffic: str, made: list[dict[str, Any]]) -> str:
     lines = [f"{traffic}, {made[0]['per_ack']} per ACK" if made else traffic]
-    lines.append(f"  {'':<15}" + "".join(f"{title:>{width}}" for _, title, width in _COLUMNS))
+    lines.append(f"  {'':<24}" + "".join(f"{title:>{width}}" for _, title, width in _COLUMNS))
     for row in made:
-        name = f"{row['dut']} {row['mode']}".strip()
+        name = name_of(row)
         if "mpps" in row:
-            cells = "".join(f"{_cell(row[key]):>{width}}" for key, _, width in _COLUMNS)
-            lines.append(f"  {name:<15}{cells}{'  void: as fast as the port' if row['void'] else ''}")
-        lines += [f"  {name:<15} PROBLEM: {problem}" for problem in row["problems"]]
+            cells = "".join(f"{_cell(row.get(key)):>{width}}" for key, _, width in _COLUMNS)
+            lines.append(f"  {name:<24}{cells}{'  void: as fast as the port' if row['void'] else ''}")
+        lines += [f"  {name:<24} PROBLEM: {problem}" for problem in row["problems"]]
     return "\n".join(lines)
 
 
@@ -81,8 +112,5 @@ def _cell(value: float | None) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def write(path: Path, cases: list[dict[str, Any]], about: dict[str, Any]) -> None:
-    path.write_text(json.dumps({**about, "cases": cases}, indent=1) + "\n")
-
-
-__all__ = ["VOID_BELOW", "count", "rows", "table", "write"]
+def write(path: Path, made: dict[str, Any]) -> None:
+    path.write_text(json.dumps(made, indent=1) + "\n")

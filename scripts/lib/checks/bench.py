@@ -1,7 +1,8 @@
 """scripts/bench for a moment: that the port, the programs and the checks on both sides agree. Not how fast they are.
 
 The port counts every packet that comes out late, twice, damaged or not at all, the gateways every
-control message that they can't accept; scripts/bench makes a problem of each.
+control message that they can't accept; scripts/bench makes a problem of each. With loss, that
+packets were lost and all the same came out, each once.
 """
 
 import json
@@ -11,6 +12,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
+
+from bench import document
 
 from . import ROOT
 
@@ -26,12 +30,19 @@ _KEYS = {
     "ratio_to_macswap": float,
 }
 _WANTED = ("testpmd macswap", "hold", "both off", "sentry cached", "depot cached", "both cached")
+_LOSSY = ("sentry lr2", "sentry cached", "depot lr2", "depot cached", "both cached")
+_BESIDES = {"idle": "core_share", "rings": "cycles"}
+"""What is measured besides, and a figure of it."""
 _NOT_HERE = 2
 """Exit code of scripts/bench on a machine that it can't run on."""
 
 
+def _name(case: Mapping[str, Any]) -> str:
+    return f"{case.get('dut')} {case.get('mode')}".strip()
+
+
 def _complaints(case: Mapping[str, Any]) -> Iterator[str]:
-    name = f"{case.get('dut')} {case.get('mode')}".strip()
+    name = _name(case)
     for problem in case.get("problems", []):
         yield f"{name}: {problem}"
     for key, kind in _KEYS.items():
@@ -40,6 +51,24 @@ def _complaints(case: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name}: {key} is {value!r}, and should be a {kind.__name__}"
         elif kind is float and value <= 0:
             yield f"{name}: {key} is {value}"
+    if case.get("loss") and not 0.5 * case["loss"] < case.get("lost_per_packet", 0) < 2 * case["loss"]:
+        yield f"{name}: of {case['loss']} lost, {case.get('lost_per_packet')} were"
+
+
+def _undocumented(made: dict[str, Any]) -> Iterator[str]:
+    """The tables and charts that --document would write."""
+    page, charts = document.render(made)
+    for name in _WANTED:
+        if f"| 1024 | {name}" not in page:
+            yield f"the page has no line for {name}"
+    if "| 4 k | depot cached |" not in page:
+        yield "the page has no table of losses"
+    if not charts:
+        yield "there is no chart"
+    for name, svg in charts.items():
+        texts = [text.text for text in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+        if "sentry cached" not in texts:
+            yield f"{name}: no bar for a Sentry"
 
 
 def main() -> int:
@@ -48,10 +77,19 @@ def main() -> int:
     if code == _NOT_HERE and not report.exists():
         print("not measured: this machine lacks what scripts/bench says above")
         return 0
-    cases = json.loads(report.read_text())["cases"] if report.exists() else []
-    names = [f"{case['dut']} {case['mode']}".strip() for case in cases]
-    found = [f"{name} is not there" for name in _WANTED if name not in names]
+    made = json.loads(report.read_text()) if report.exists() else {}
+    cases = made.get("cases", [])
+    names = [(_name(case), case["loss"] > 0) for case in cases]
+    wanted = [(name, lossy) for lossy, those in ((False, _WANTED), (True, _LOSSY)) for name in those]
+    found = [f"{name} {'with' if lossy else 'without'} loss is not there" for name, lossy in wanted if (name, lossy) not in names]
     found += [complaint for case in cases for complaint in _complaints(case)]
+    if cases and not found:
+        found += _undocumented(made)
+    for part, figure in _BESIDES.items():
+        rows = made.get(part, [])
+        found += [f"{part}: {problem}" for row in rows for problem in row["problems"]]
+        if not any(row.get(figure) for row in rows):
+            found.append(f"{part}: nothing was measured")
     if code:
         found.append(f"scripts/bench ended with {code}")
     for complaint in found:
