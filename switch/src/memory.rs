@@ -7,6 +7,7 @@ use common::frame::Frame;
 use common::time::Time;
 
 use crate::Role;
+use crate::connections::Connections;
 use crate::table::{Entry, FlowKey, Id, Stage};
 
 /// Memory in bytes, of a switch for frames of one kind.
@@ -20,6 +21,9 @@ pub struct Footprint {
     pub sentry_flow: usize,
     /// A flow's state at its Depot, likewise.
     pub depot_flow: usize,
+    /// A queue pair that connection management made, besides its flows, until
+    /// it is ended: at most.
+    pub connection: usize,
     /// Deadlines of one flow that may be queued at a time. The queue keeps its
     /// room.
     pub timers: usize,
@@ -50,6 +54,7 @@ impl Footprint {
             entry: size_of::<Place<Entry<F>>>(),
             sentry_flow: size_of::<Stage<sentry::Flow<F>>>(),
             depot_flow: size_of::<Stage<depot::Flow<F>>>(),
+            connection: Connections::EACH,
             timers: 2 * size_of::<(Time, Id, u32)>(),
             sentry_slot: sentry::Flow::<F>::SLOT,
             depot_slot: depot::Flow::<F>::SLOT,
@@ -83,5 +88,42 @@ impl Footprint {
     /// most.
     pub const fn active(&self, role: Role, in_flight: u64) -> u64 {
         self.idle(role) + in_flight * self.per_packet(role)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::frame::Side;
+    use common::heap::HeapFrame;
+    use common::psn::Psn;
+    use common::wire::cm::{Ids, Message, Rep, Req};
+    use common::wire::{Addr, Vlans};
+
+    use super::*;
+    use crate::table::Hosts;
+
+    #[test]
+    fn connections_take_what_is_said() {
+        const N: u32 = 1_000;
+        let [src, dst] = [1, 2].map(|last| Addr::from_v4([10, 0, 0, last]));
+        let hosts = Hosts { side: Side::Lan, vlans: Vlans::NONE, src, dst };
+        let mut kept = None;
+        let counted = allocation_counter::measure(|| {
+            let mut connections = Connections::new(N as usize, 1);
+            for n in 0..N {
+                let (local_gid, remote_gid) = (src, dst);
+                let (qpn, starting_psn) = (n, Psn::new(0));
+                let (pmtu, is_rc) = (4096, true);
+                let req = Req { local: n, qpn, starting_psn, pmtu, is_rc, local_gid, remote_gid };
+                let rep = Rep { ids: Ids { local: n, remote: n }, qpn, starting_psn };
+                connections.observe(hosts, &Message::Req(req), Time::ZERO);
+                let made = connections.observe(hosts.reversed(), &Message::Rep(rep), Time::ZERO);
+                assert!(made.is_some());
+            }
+            kept = Some(connections);
+        });
+        let each = counted.bytes_current / i64::from(N);
+        let said = i64::try_from(Footprint::of::<HeapFrame>().connection).unwrap();
+        assert!(each <= said && each > said * 3 / 4, "{each} bytes counted, {said} said");
     }
 }

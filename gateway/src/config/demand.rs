@@ -162,6 +162,11 @@ impl Demand {
         (self.idle_qp() - self.footprint.table(2)) * self.max_flows.div_ceil(2)
     }
 
+    /// What is kept of as many connections, if rdma_cm makes them, bytes at most.
+    pub fn connections(&self) -> u64 {
+        self.footprint.connection as u64 * self.max_flows.div_ceil(2)
+    }
+
     /// What is kept of the packets in flight while all pools are full, bytes
     /// at most.
     pub fn slots(&self) -> u64 {
@@ -175,7 +180,7 @@ impl Demand {
 
     /// Memory besides DPDK's, in ordinary pages, bytes at most.
     pub fn process(&self) -> u64 {
-        self.table() + self.flows() + self.slots() + self.egress()
+        self.table() + self.flows() + self.connections() + self.slots() + self.egress()
     }
 
     /// Pools that hold less than one bandwidth-delay product of a link of

@@ -92,6 +92,10 @@ impl Statement<'_> {
                     demand.idle_qp()
                 ),
             ),
+            (
+                demand.connections(),
+                format!("if rdma_cm makes the QPs, {} bytes for each", footprint.connection),
+            ),
             (demand.slots(), "packets held".into()),
             (
                 demand.egress(),
