@@ -48,6 +48,9 @@ pub(crate) struct Backup<F: Frame> {
 }
 
 impl<F: Frame> Backup<F> {
+    /// Memory of one PSN, in bytes.
+    pub const SLOT: usize = size_of::<Option<F::Shared>>();
+
     pub fn new(next: Seq) -> Self {
         Self {
             kept: Window::new(next),

@@ -3,8 +3,16 @@
 use common::frame::Frame;
 
 use crate::Flow;
+use crate::backup::Backup;
+use crate::sequence::Sequence;
 
 impl<F: Frame> Flow<F> {
+    /// Memory of one PSN that waits or is missing, in bytes. The ring of them
+    /// grows by doubling, as does the next.
+    pub const SLOT: usize = Sequence::<F>::SLOT;
+    /// Memory of one PSN that the destination has not acknowledged, in bytes.
+    pub const BACKUP_SLOT: usize = Backup::<F>::SLOT;
+
     /// Gives back the memory that nothing in flight takes. To be called when the
     /// flow has been idle for a while: what grows with the packets in flight
     /// keeps its size until then.

@@ -67,6 +67,9 @@ pub(crate) struct Sequence<F: Frame> {
 }
 
 impl<F: Frame> Sequence<F> {
+    /// Memory of one PSN between `next` and `high`, in bytes.
+    pub const SLOT: usize = size_of::<Slot<F>>();
+
     /// Everything before `expected` is settled, and was handed on.
     pub fn new(expected: Seq) -> Self {
         Self { slots: Window::new(expected), gaps: VecDeque::new() }

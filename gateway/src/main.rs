@@ -2,8 +2,8 @@
 //! it.
 //!
 //! Exit status: 0 after a clean end or a good `--check`, 1 if it could not
-//! start or was ended by a second signal, 2 if the command line or the
-//! configuration is wrong.
+//! start, for want of memory on this machine for instance, or was ended by a
+//! second signal, 2 if the command line or the configuration is wrong.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gateway::config::{self, ROLES, Role};
+use gateway::config::{self, Config, Machine, ROLES, Refusal, Report, Role, Statement};
+use settings::units;
 use tracing_subscriber::EnvFilter;
 
 /// Repairs losses of RoCEv2 traffic on a long-haul link, inside the network.
@@ -26,10 +27,20 @@ struct Cli {
     #[arg(long, value_parser = role())]
     role: Option<Role>,
 
-    /// Print the effective configuration, with all defaults, or everything
-    /// that is wrong with it, and exit.
+    /// Print the effective configuration, with all defaults, and what it takes
+    /// of mbufs, memory and hugepages, or everything that is wrong with it or
+    /// missing on this machine, and exit.
     #[arg(long)]
     check: bool,
+
+    /// With --check: it is for another machine, so don't look at this one.
+    #[arg(long, requires = "check")]
+    elsewhere: bool,
+
+    /// With --check: rate of the long-haul link, e.g. 100Gbps, to compare the
+    /// pools with.
+    #[arg(long, requires = "check", value_parser = units::rate)]
+    rate: Option<u64>,
 }
 
 fn role() -> impl TypedValueParser<Value = Role> {
@@ -41,19 +52,21 @@ fn role() -> impl TypedValueParser<Value = Role> {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let config = match config::load(&cli.config, cli.role) {
-        Ok(config) => config,
-        Err(report) => {
+    let machine = (!cli.elsewhere).then(Machine::read);
+    let (config, refusal) = match config::load(&cli.config, cli.role, machine.as_ref()) {
+        Ok(config) => (config, None),
+        Err(Refusal::Unfit { config, report }) => (*config, Some(report)),
+        Err(Refusal::Wrong(report)) => {
             eprintln!("{report}");
             return ExitCode::from(2);
         }
     };
     if cli.check {
-        for warning in &config.warnings {
-            eprintln!("{}: warning: {warning}", cli.config.display());
-        }
-        print!("{config}");
-        return ExitCode::SUCCESS;
+        return check(&cli, &config, machine.as_ref(), refusal);
+    }
+    if let Some(report) = refusal {
+        eprintln!("{report}");
+        return ExitCode::FAILURE;
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
@@ -70,6 +83,22 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("lr2-gateway: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints what `--check` asks for.
+fn check(cli: &Cli, config: &Config, machine: Option<&Machine>, unfit: Option<Report>) -> ExitCode {
+    let small = cli.rate.map(|rate| config::Demand::of(config).too_small_for(rate));
+    for warning in config.warnings.iter().chain(small.iter().flatten()) {
+        eprintln!("{}: warning: {warning}", cli.config.display());
+    }
+    print!("{config}\n{}", Statement { config, machine, rate: cli.rate });
+    match unfit {
+        None => ExitCode::SUCCESS,
+        Some(report) => {
+            eprintln!("{report}");
             ExitCode::FAILURE
         }
     }

@@ -73,15 +73,15 @@ const fn node(of_box: u32, n: u16) -> u32 {
 
 /// Mbufs that each pool may pin, over all workers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Shares {
-    resend_cache: u64,
-    reorder_pool: u64,
-    backup_pool: u64,
+pub(crate) struct Shares {
+    pub resend_cache: u64,
+    pub reorder_pool: u64,
+    pub backup_pool: u64,
 }
 
 /// The mbufs that nothing else in the box needs, divided among the pools as
 /// their bytes are.
-fn holdable_shares(config: &Config) -> Shares {
+pub(crate) fn holdable_shares(config: &Config) -> Shares {
     let bytes = |used: bool, bytes: u64| if used { u128::from(bytes) } else { 0 };
     let recovery = &config.recovery;
     let cache = bytes(config.role.is_sentry(), recovery.resend_cache);

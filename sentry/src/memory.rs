@@ -3,8 +3,13 @@
 use common::frame::Frame;
 
 use crate::Flow;
+use crate::flow::Slot;
 
 impl<F: Frame> Flow<F> {
+    /// Memory of one PSN that is in flight, in bytes. The ring of them grows by
+    /// doubling.
+    pub const SLOT: usize = size_of::<Slot<F::Shared>>();
+
     /// Gives back the memory that nothing in flight takes. To be called when the
     /// flow has been idle for a while: what grows with the packets in flight
     /// keeps its size until then.

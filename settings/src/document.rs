@@ -94,6 +94,11 @@ impl<'d> Document<'d> {
         self.problems.borrow().iter().any(|problem| problem.key == key)
     }
 
+    /// Whether nothing is wrong so far.
+    pub fn is_sound(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
     /// The problems so far.
     pub(crate) fn into_problems(self) -> Vec<Problem> {
         self.problems.into_inner()

@@ -2,7 +2,9 @@
 //!
 //! Every frame that a gateway holds pins a whole DPDK mbuf, however short it
 //! is: a buffer for the largest frame of the port, `struct rte_mbuf`, headroom,
-//! and what the pool adds to each of its objects.
+//! and what the pool adds to each of its objects. An object that is smaller than
+//! a page does not cross one (`rte_mempool_op_populate_helper` of DPDK 22.11), so
+//! the size of pages counts: in ordinary ones one of 2.1 KiB takes a whole page.
 
 /// Bytes of a frame beyond its MTU: Ethernet header, two VLAN tags, FCS.
 pub const FRAME_OVERHEAD: u16 = 14 + 2 * 4 + 4;
@@ -10,11 +12,21 @@ pub const FRAME_OVERHEAD: u16 = 14 + 2 * 4 + 4;
 /// Memory that DPDK takes for itself and its ports' rings, bytes.
 pub const DPDK_OVERHEAD: u64 = 32 << 20;
 
+/// An ordinary page, bytes.
+pub const PAGE: u64 = 4 << 10;
+
+/// The smallest hugepage of x86, bytes. Where there are larger ones as well,
+/// this is what a pool of DPDK goes by.
+pub const HUGE_PAGE: u64 = 2 << 20;
+
 /// `struct rte_mbuf` and the default headroom, bytes.
 const MBUF_OVERHEAD: u64 = 128 + 128;
 
-/// Object header of a mempool and its padding to memory channels, bytes.
-const MEMPOOL_OVERHEAD: u64 = 128;
+/// Before each object of a mempool, bytes.
+const OBJECT_HEADER: u64 = 64;
+
+/// A cache line, bytes.
+const LINE: u64 = 64;
 
 /// IPv6, UDP, BTH, RETH, ImmDt and ICRC: what a RoCE packet has at most beside
 /// its payload and the Ethernet header, bytes.
@@ -26,7 +38,66 @@ pub const PMTUS: [u32; 5] = [256, 512, 1024, 2048, 4096];
 /// Bytes of one mbuf for frames of up to `data_room` bytes, with all that
 /// belongs to it.
 pub fn mbuf_size(data_room: u16) -> u64 {
-    (MBUF_OVERHEAD + u64::from(data_room)).next_multiple_of(64) + MEMPOOL_OVERHEAD
+    let lines = (OBJECT_HEADER + MBUF_OVERHEAD + u64::from(data_room)).div_ceil(LINE);
+    // An odd number of lines, so that the mbufs' beginnings spread over four
+    // memory channels, DPDK's guess.
+    (lines | 1) * LINE
+}
+
+/// Bytes that a pool of `mbufs` in pages of `page` bytes fills, with the ring
+/// that holds what is free.
+pub fn pool_memory(mbufs: u64, data_room: u16, page: u64) -> u64 {
+    let size = mbuf_size(data_room);
+    let objects = match page / size {
+        0 => mbufs.saturating_mul(size).saturating_add(page),
+        in_a_page => mbufs.div_ceil(in_a_page).saturating_mul(page),
+    };
+    objects.saturating_add(ring_memory(mbufs))
+}
+
+/// Whether DPDK can make a pool of `mbufs` in `memory` bytes and has enough
+/// left for itself and ports.
+///
+/// For mbufs larger than a page it asks for whole pages for each, takes half as
+/// much as long as it can't have that, and fills what it gets without gaps
+/// (`rte_mempool_populate_default`). What the last piece has too much is lost.
+pub fn pool_fits(mbufs: u64, data_room: u16, page: u64, memory: u64) -> bool {
+    let least = pool_memory(mbufs, data_room, page).saturating_add(DPDK_OVERHEAD);
+    if least > memory {
+        return false;
+    }
+    let size = mbuf_size(data_room);
+    if size <= page {
+        return true;
+    }
+    let heap = memory - ring_memory(mbufs);
+    // It isn't known to the byte what DPDK had taken before.
+    (0..=4).all(|mib| filled(mbufs, size, page, heap - (mib << 20)) >= DPDK_OVERHEAD / 2)
+}
+
+/// What is left of `heap` bytes when `mbufs` larger than a page are in it.
+fn filled(mbufs: u64, size: u64, page: u64, heap: u64) -> u64 {
+    let (mut wanted, mut free, mut piece) = (mbufs, heap, u64::MAX);
+    while wanted > 0 {
+        let asked = wanted.saturating_mul(size.next_multiple_of(page)).min(piece);
+        if asked <= free {
+            free -= asked;
+            wanted = wanted.saturating_sub(asked / size);
+        } else if asked <= size {
+            return 0;
+        } else {
+            piece = asked / 2;
+        }
+    }
+    free
+}
+
+/// The ring of a pool: a power of two of pointers.
+fn ring_memory(mbufs: u64) -> u64 {
+    mbufs
+        .saturating_add(1)
+        .checked_next_power_of_two()
+        .map_or(u64::MAX, |places| places.saturating_mul(8))
 }
 
 /// The largest path MTU within an Ethernet MTU: the payload of most frames
@@ -55,9 +126,34 @@ mod tests {
         }
     }
 
+    /// As `rte_mempool_dump` shows them (`total_obj_size`; its sizes have the
+    /// headroom in them), of DPDK 22.11.
     #[test]
     fn an_mbuf_is_more_than_its_frame() {
-        // 256 + 9026 bytes up to the next cache line, and 128.
-        assert_eq!(mbuf_size(9026), 9344 + 128);
+        assert_eq!([9026, 4206].map(mbuf_size), [9408, 4544]);
+    }
+
+    #[test]
+    fn no_mbuf_crosses_a_page_that_it_fits_into() {
+        // 222, 2 and 1 in a page, and as they come. The rings: 8 bytes for the
+        // next power of two.
+        assert_eq!(pool_memory(223, 9026, HUGE_PAGE), 2 * HUGE_PAGE + 8 * 256);
+        assert_eq!(pool_memory(2048, 1526, PAGE), 1024 * PAGE + 8 * 4096);
+        assert_eq!(pool_memory(2047, 2226, PAGE), 2047 * PAGE + 8 * 2048);
+        assert_eq!(pool_memory(2047, 4206, PAGE), 2047 * 4544 + PAGE + 8 * 2048);
+        assert_eq!(pool_memory(u64::MAX, 9026, PAGE), u64::MAX);
+    }
+
+    /// Tried with DPDK 22.11: with 327 MiB in ordinary pages there is a pool of
+    /// 32,768, and no memory left for a port.
+    #[test]
+    fn a_pool_of_large_mbufs_takes_its_memory_in_pieces() {
+        let fits = |mbufs: u64, mib: u64| pool_fits(mbufs, 9026, PAGE, mib << 20);
+        assert!(!fits(32_768, 300) && !fits(32_768, 327));
+        assert!(fits(32_768, 350) && fits(32_768, 420));
+        assert!(fits(49_152, 512));
+        assert!(!fits(u64::MAX, 1 << 40));
+        // Smaller ones come in whole pages at once.
+        assert!(pool_fits(32_768, 9026, HUGE_PAGE, 330 << 20));
     }
 }

@@ -123,6 +123,14 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
+    /// Memory of one that was made, in bytes at most: three places in tables
+    /// that have just doubled (7/16 full, a byte of control each), and one in a
+    /// tree whose nodes may be half empty.
+    pub const EACH: usize = {
+        let places = size_of::<(Name, Exchange)>() + 2 * size_of::<(FlowKey, Name)>() + 3;
+        (places * 16).div_ceil(7) + 2 * size_of::<(u64, Name)>()
+    };
+
     /// None are known yet.
     pub fn new(limit: usize, seed: u64) -> Self {
         let state = || foldhash::quality::FixedState::with_seed(seed);

@@ -22,6 +22,7 @@ mod cm;
 mod connections;
 mod control;
 mod housekeeping;
+mod memory;
 mod operator;
 mod output;
 mod pairing;
@@ -36,6 +37,7 @@ use common::time::Span;
 use common::wire::Opcode;
 
 pub use ipnet::IpNet;
+pub use memory::Footprint;
 pub use operator::{End, QueuePair};
 pub use switch::{HeldBytes, Switch};
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use settings::sizing::{DPDK_OVERHEAD, mbuf_size, pmtu};
+use settings::sizing::{PAGE, mbuf_size, pmtu};
 use settings::{Document, units};
 
 use super::{Config, FRAME_OVERHEAD, Keying, Port, sizing};
@@ -125,8 +125,9 @@ fn memory(doc: &Document<'_>, config: &Config) {
             ),
         );
     }
-    let takes = sizing::memory(pool);
-    if takes > config.eal.memory {
+    let page = sizing::page(config);
+    if !sizing::fits(pool, page, config.eal.memory) {
+        let least = sizing::least_memory(pool, page) >> 20;
         let key = [
             "pool.mbufs",
             "eal.memory",
@@ -137,21 +138,19 @@ fn memory(doc: &Document<'_>, config: &Config) {
         .into_iter()
         .find(|key| doc.is_set(key))
         .unwrap_or("eal.memory");
+        let pages = if page == PAGE { "ordinary pages" } else { "hugepages" };
         doc.problem(
             key,
             format!(
-                "{} mbufs of {} bytes and {} for DPDK, {} MiB in all, in eal.memory = {}",
+                "{} mbufs of {} bytes in {pages}, and what DPDK takes besides, in eal.memory = {}",
                 pool.mbufs,
                 mbuf_size(pool.data_room),
-                units::show_size(DPDK_OVERHEAD),
-                takes.div_ceil(1 << 20),
                 units::show_size(config.eal.memory)
             ),
             format!(
-                "eal.memory of at least {}MiB, or at most {} mbufs (smaller \
+                "eal.memory of at least {least}MiB, or at most {} mbufs (smaller \
                  recovery.resend_cache, recovery.reorder_pool, recovery.backup_pool or mtu)",
-                takes.div_ceil(1 << 20),
-                sizing::affordable(config.eal.memory, pool.data_room)
+                sizing::affordable(config.eal.memory, pool.data_room, page)
             ),
         );
     }
@@ -260,7 +259,7 @@ fn number(port: &Port, name: &str, default: u64) -> u64 {
 
 /// `[domain:]bus:device.function`, in hexadecimal, with the domain added; what
 /// follows a comma are arguments for the driver.
-fn pci_address(device: &str) -> Option<String> {
+pub(super) fn pci_address(device: &str) -> Option<String> {
     let address = device.split(',').next()?;
     let (rest, function) = address.rsplit_once('.')?;
     let mut parts = rest.split(':').collect::<Vec<_>>();

@@ -6,16 +6,21 @@
 //!
 //! The steps, a file each: `schema` knows which keys there are, `pairs` those of
 //! queue pairs, `net` how networks are written, `check` finds what contradicts
-//! itself or cannot work, `sizing` computes how many mbufs it takes, `render`
-//! prints. Reading a file with positions is the crate `settings`.
+//! itself or cannot work, `sizing` computes how many mbufs it takes, `demand` what
+//! else, `machine` knows what there is, `fit` compares the two, `render` and
+//! `statement` print. Reading a file with positions is the crate `settings`.
 
 mod check;
+mod demand;
+mod fit;
 mod key;
+mod machine;
 mod net;
 mod pairs;
 mod render;
 mod schema;
 mod sizing;
+mod statement;
 #[cfg(test)]
 mod tests;
 
@@ -26,10 +31,14 @@ use std::path::{Path, PathBuf};
 use common::time::Span;
 pub use common::wire::Spread;
 
+pub use demand::Demand;
 pub use key::{Keying, Secret};
+pub use machine::{Machine, Node, Pages};
 pub use settings::sizing::FRAME_OVERHEAD;
+use settings::{Document, Section};
 pub use settings::{Problem, Report, word};
-pub use sizing::{BACKLOG, HANDOVER};
+pub use sizing::{AtWork, BACKLOG, HANDOVER};
+pub use statement::Statement;
 pub use switch::{End, IpNet, QueuePair, Recovery, Role};
 
 /// The words for [`Role`], in the file and on the command line.
@@ -224,22 +233,93 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
-/// Reads and checks `file`. `role` overrides the file's.
+/// Why a file is not taken.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    /// It is wrong, wherever it is used.
+    Wrong(Report),
+    /// It is right, and can't work on this machine as it is.
+    Unfit {
+        /// What it says.
+        config: Box<Config>,
+        /// What is missing.
+        report: Report,
+    },
+}
+
+impl Refusal {
+    fn of(report: Report, unfit: Option<Box<Config>>) -> Self {
+        match unfit {
+            Some(config) => Self::Unfit { config, report },
+            None => Self::Wrong(report),
+        }
+    }
+
+    /// The problems.
+    pub fn report(&self) -> &Report {
+        match self {
+            Self::Wrong(report) | Self::Unfit { report, .. } => report,
+        }
+    }
+}
+
+/// Reads and checks `file`. `role` overrides the file's. With a `machine`,
+/// whether it can work there as well.
 ///
 /// # Errors
-/// All problems at once: an unreadable file, bad syntax, unknown keys, values
-/// of the wrong type or out of range, settings that contradict each other or
-/// cannot work together.
-pub fn load(file: &Path, role: Option<Role>) -> Result<Config, Report> {
-    settings::load(file, &[], |doc, root| schema::read(doc, root, file, role))
+/// All problems at once. [`Refusal::Wrong`]: an unreadable file, bad syntax,
+/// unknown keys, values of the wrong type or out of range, settings that
+/// contradict each other or cannot work together. [`Refusal::Unfit`]: more
+/// memory, hugepages or CPUs than there are.
+pub fn load(file: &Path, role: Option<Role>, machine: Option<&Machine>) -> Result<Config, Refusal> {
+    let mut unfit = None;
+    let read = |doc: &Document<'_>, root: Section<'_>| {
+        examine(doc, schema::read(doc, root, file, role), machine, &mut unfit)
+    };
+    settings::load(file, &[], read).map_err(|report| Refusal::of(report, unfit))
 }
 
 /// Like [`load`], of a text already in memory. Key files are still read.
 ///
 /// # Errors
 /// As [`load`].
+pub fn parse_for(
+    file: &Path,
+    text: &str,
+    role: Option<Role>,
+    machine: &Machine,
+) -> Result<Config, Refusal> {
+    let mut unfit = None;
+    let read = |doc: &Document<'_>, root: Section<'_>| {
+        examine(doc, schema::read(doc, root, file, role), Some(machine), &mut unfit)
+    };
+    settings::parse(file, text, &[], read).map_err(|report| Refusal::of(report, unfit))
+}
+
+/// Like [`load`], of a text already in memory, for whatever machine. Key files
+/// are still read.
+///
+/// # Errors
+/// What is [wrong](Refusal::Wrong).
 pub fn parse(file: &Path, text: &str, role: Option<Role>) -> Result<Config, Report> {
     settings::parse(file, text, &[], |doc, root| schema::read(doc, root, file, role))
+}
+
+/// Compares what is right by itself with what there is. What doesn't fit is
+/// left in `unfit`.
+fn examine(
+    doc: &Document<'_>,
+    mut config: Config,
+    machine: Option<&Machine>,
+    unfit: &mut Option<Box<Config>>,
+) -> Config {
+    if let Some(machine) = machine
+        && doc.is_sound()
+    {
+        fit::all(doc, &mut config, machine);
+        *unfit = (!doc.is_sound()).then(|| Box::new(config.clone()));
+    }
+    config
 }
 
 impl fmt::Display for Config {

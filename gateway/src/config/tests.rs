@@ -218,7 +218,21 @@ fn pools_must_fit_into_memory() {
         &lab("[pool]\nmbufs = 4096"),
         &["pool.mbufs: found 4096", "8192 for rings, queues and caches", "40960 to hold 160MiB"],
     );
-    refuses(&lab("[pool]\nmbufs = 1000000"), &["pool.mbufs", "1000000 mbufs of 9472 bytes"]);
+    refuses(
+        &lab("[pool]\nmbufs = 1000000"),
+        &["pool.mbufs", "1000000 mbufs of 9408 bytes in hugepages"],
+    );
+    // An ordinary page holds one mbuf of 2624 bytes, a hugepage 799.
+    let pages = |which: &str, memory: &str| {
+        let text = lab(&format!("[eal]\nhuge_pages = \"{which}\"\nmemory = \"{memory}\""));
+        text.replace("[wan]", "mtu = 2200\n[wan]\nmtu = 2200")
+    };
+    good(&pages("auto", "259MiB"));
+    good(&pages("never", "385MiB"));
+    refuses(
+        &pages("never", "384MiB"),
+        &["gw.toml:11:10: eal.memory", "90112 mbufs of 2624 bytes in ordinary pages", "385MiB"],
+    );
     // A plain wire holds nothing, a Sentry needs no reordering pool.
     good(&lab("[recovery]\nmode = \"off\"\nresend_cache = \"2GiB\""));
     let sentry = parse(Path::new("gw.toml"), &lab(""), Some(Role::Sentry)).unwrap();
@@ -460,13 +474,20 @@ fn the_shipped_examples_are_valid() {
     seen.sort();
     assert_eq!(
         seen,
-        ["e810.toml", "lab-memif.toml", "minimal.toml", "mlx5.toml", "queue-pairs.toml"]
+        [
+            "e810.toml",
+            "lab-memif.toml",
+            "long-haul-100g.toml",
+            "minimal.toml",
+            "mlx5.toml",
+            "queue-pairs.toml"
+        ]
     );
 }
 
 #[test]
 fn a_file_that_is_not_there() {
-    let report = load(Path::new("/nonexistent/gw.toml"), None).unwrap_err();
-    let text = report.to_string();
+    let refusal = load(Path::new("/nonexistent/gw.toml"), None, None).unwrap_err();
+    let text = refusal.report().to_string();
     assert!(text.starts_with("/nonexistent/gw.toml: found a file that can't be read: No such"));
 }

@@ -99,9 +99,9 @@ mod tests {
         assert_eq!(m.backup_pool, 25_000_000);
         let held = m.resend_cache + m.reorder_pool + m.backup_pool;
         assert_eq!(m.mbufs, held.div_ceil(4096) + 8192);
-        // MTU 4180, 26 of Ethernet, 256 of mbuf and headroom: 4462, in cache
-        // lines 4480, and 128 of the pool.
-        assert_eq!(m.mbuf_size, 4608);
+        // MTU 4180, 26 of Ethernet, 256 of mbuf and headroom, 64 of the pool: 4526,
+        // or 71 cache lines.
+        assert_eq!(m.mbuf_size, 4544);
         assert!(m.hugepages * HUGEPAGE >= m.total && (m.hugepages - 1) * HUGEPAGE < m.total);
         // Shorter packets, more of them.
         assert!(Memory::of(100_000_000_000, rtt, Span::ZERO, 1e-3, 1024).total > m.total);

@@ -1,0 +1,370 @@
+//! Whether a configuration fits the machine that it is to run on.
+
+use settings::sizing::{PAGE, mbuf_size};
+use settings::{Document, units};
+
+use super::check::pci_address;
+use super::machine::{Machine, Pages, free};
+use super::{Config, Demand, HugePages, sizing};
+
+/// Adds a problem for whatever cannot work here, a warning for whatever is
+/// slower than it has to be. What is not known of the machine is not judged.
+pub(super) fn all(doc: &Document<'_>, config: &mut Config, machine: &Machine) {
+    cores(doc, config, machine);
+    let huge = hugepages(doc, config, machine);
+    memory(doc, config, machine, huge);
+    nodes(config, machine, huge);
+}
+
+fn cores(doc: &Document<'_>, config: &Config, machine: &Machine) {
+    let missing = config.eal.cores.iter().find(|cpu| !machine.cpus.contains(cpu));
+    if let Some(cpu) = missing.filter(|_| !machine.cpus.is_empty()) {
+        doc.problem(
+            "eal.cores",
+            format!("{:?}, and no CPU {cpu} in this machine", config.eal.cores),
+            format!("some of {}", ranges(&machine.cpus)),
+        );
+    }
+}
+
+/// Whether DPDK's memory will be in hugepages.
+fn hugepages(doc: &Document<'_>, config: &mut Config, machine: &Machine) -> bool {
+    let needed = config.eal.memory;
+    let enough = machine.free_huge() >= needed;
+    match config.eal.huge_pages {
+        HugePages::Never => false,
+        HugePages::Auto | HugePages::Require if enough => true,
+        HugePages::Auto => {
+            config.warnings.push(format!(
+                "eal.huge_pages: {} are free for eal.memory = {}, so it will run without \
+                 hugepages, which is slower; for hugepages: {}",
+                show_pages(&machine.pages),
+                units::show_size(needed),
+                how_to_reserve(&machine.pages, needed)
+            ));
+            false
+        }
+        HugePages::Require => {
+            let found = format!(
+                "\"require\", and {} free for eal.memory = {}",
+                show_pages(&machine.pages),
+                units::show_size(needed)
+            );
+            let allowed = if machine.memory > 0 && needed >= machine.memory {
+                format!("smaller pools and eal.memory: this machine has {}", mib(machine.memory))
+            } else {
+                format!(
+                    "{}; or smaller pools and eal.memory; or \"auto\"",
+                    how_to_reserve(&machine.pages, needed)
+                )
+            };
+            doc.problem("eal.huge_pages", found, allowed);
+            true
+        }
+    }
+}
+
+fn memory(doc: &Document<'_>, config: &mut Config, machine: &Machine, huge: bool) {
+    if machine.memory == 0 {
+        return;
+    }
+    let demand = Demand::of(config);
+    let process = demand.process();
+    // Hugepages are no longer there for anything else.
+    let reserved: u64 = machine.pages.iter().map(|pages| pages.size * pages.total).sum();
+    let ordinary = machine.memory.saturating_sub(reserved);
+    let (dpdk, key) =
+        if huge { (0, "worker.max_flows") } else { (demand.dpdk(PAGE), "eal.memory") };
+    // Where hugepages are not even wished for this was found already.
+    let is_open = !huge && config.eal.huge_pages == HugePages::Auto;
+    if is_open && !sizing::fits(&config.pool, PAGE, config.eal.memory) {
+        doc.problem(
+            "eal.memory",
+            format!(
+                "{}, no hugepages, and {} mbufs of {} bytes",
+                units::show_size(config.eal.memory),
+                config.pool.mbufs,
+                mbuf_size(config.pool.data_room),
+            ),
+            format!(
+                "at least {}MiB in ordinary pages, or at most {} mbufs (smaller \
+                 recovery.resend_cache, recovery.reorder_pool, recovery.backup_pool or mtu), or \
+                 hugepages: {}",
+                sizing::least_memory(&config.pool, PAGE) >> 20,
+                sizing::affordable(config.eal.memory, config.pool.data_room, PAGE),
+                how_to_reserve(&machine.pages, config.eal.memory)
+            ),
+        );
+    }
+    let takes = dpdk.saturating_add(process);
+    if takes > ordinary {
+        let of = if huge { "besides hugepages" } else { "without hugepages" };
+        doc.problem(
+            key,
+            format!(
+                "a configuration that takes {} {of}: {} for DPDK, {} for {} flows and what is in \
+                 flight",
+                mib(takes),
+                mib(dpdk),
+                mib(process),
+                config.worker.max_flows
+            ),
+            format!(
+                "at most the {} that this machine has for it: smaller worker.max_flows, \
+                 recovery.resend_cache, recovery.reorder_pool, recovery.backup_pool or mtu",
+                mib(ordinary)
+            ),
+        );
+    } else if takes > machine.available {
+        config.warnings.push(format!(
+            "{key}: takes up to {}, and {} are available: another program may be in the way",
+            mib(takes),
+            mib(machine.available)
+        ));
+    }
+}
+
+/// Frames and workers belong to the node of the ports.
+fn nodes(config: &mut Config, machine: &Machine, huge: bool) {
+    if machine.nodes.len() < 2 {
+        return;
+    }
+    let mut warnings = Vec::new();
+    for (side, port) in [("lan", &config.lan), ("wan", &config.wan)] {
+        let address = pci_address(&port.device);
+        let node = address.as_ref().and_then(|address| machine.devices.get(address));
+        let Some(node) = machine.nodes.iter().find(|n| Some(&n.id) == node) else { continue };
+        if huge && free(&node.pages) < config.eal.memory {
+            warnings.push(format!(
+                "{side}.device: it is at NUMA node {}, with {} free there for eal.memory = {}: \
+                 frames in another node's memory cost speed; {} is for the node",
+                node.id,
+                show_pages(&node.pages),
+                units::show_size(config.eal.memory),
+                format_args!("/sys/devices/system/node/node{}/hugepages", node.id)
+            ));
+        }
+        if let Some(cpu) = config.eal.cores.iter().find(|cpu| !node.cpus.contains(cpu)) {
+            warnings.push(format!(
+                "eal.cores: CPU {cpu} is not at NUMA node {}, where {side}.device is; those there \
+                 are {}",
+                node.id,
+                ranges(&node.cpus)
+            ));
+        }
+    }
+    config.warnings.append(&mut warnings);
+}
+
+/// `512 of 2MiB (1GiB), none of 1GiB`: the free ones.
+pub(super) fn show_pages(pages: &[Pages]) -> String {
+    let each = pages.iter().map(|p| format!("{} pages of {}", p.free, units::show_size(p.size)));
+    let all: Vec<_> = each.collect();
+    if all.is_empty() { "no hugepages".into() } else { all.join(" and ") }
+}
+
+/// What makes `needed` bytes of hugepages free.
+fn how_to_reserve(pages: &[Pages], needed: u64) -> String {
+    let Some(smallest) = pages.first() else {
+        return "a kernel that offers hugepages".into();
+    };
+    let more = needed.saturating_sub(free(pages)).div_ceil(smallest.size);
+    let file = format!("/sys/kernel/mm/hugepages/hugepages-{}kB/nr_hugepages", smallest.size >> 10);
+    let at_boot = format!("hugepages={} on the kernel's command line", smallest.total + more);
+    format!(
+        "{more} more pages of {} (as root: echo {} > {file}; or {at_boot})",
+        units::show_size(smallest.size),
+        smallest.total + more
+    )
+}
+
+/// In MiB, rounded up.
+pub(super) fn mib(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
+}
+
+/// `0-3,8`
+fn ranges(numbers: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &n in numbers {
+        match ranges.last_mut().filter(|(_, end)| *end + 1 == n) {
+            Some((_, end)) => *end = n,
+            None => ranges.push((n, n)),
+        }
+    }
+    let show = |(from, to): &(u32, u32)| {
+        if from == to { from.to_string() } else { format!("{from}-{to}") }
+    };
+    ranges.iter().map(show).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::{Machine, Node, Refusal, parse_for};
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+    const SMALL: u64 = 2 << 20;
+
+    fn pages(size: u64, total: u64, free: u64) -> Pages {
+        Pages { size, total, free }
+    }
+
+    /// 64 GiB, 8 CPUs, and as many hugepages as are free.
+    fn machine(free: &[Pages]) -> Machine {
+        let huge: u64 = free.iter().map(|p| p.size * p.total).sum();
+        let memory = 64 * GIB;
+        Machine {
+            memory,
+            available: memory - huge - GIB,
+            pages: free.to_vec(),
+            nodes: vec![Node { id: 0, cpus: (0..8).collect(), pages: free.to_vec() }],
+            cpus: (0..8).collect(),
+            devices: [].into(),
+        }
+    }
+
+    fn text(more: &str) -> String {
+        format!(
+            "[lan]\ndevice = \"0000:3b:00.0\"\n[wan]\ndevice = \"0000:3b:00.1\"\n\
+             [peer]\nlab_unkeyed = true\n{more}"
+        )
+    }
+
+    fn load(more: &str, machine: &Machine) -> Result<Config, Refusal> {
+        parse_for(Path::new("gw.toml"), &text(more), None, machine)
+    }
+
+    fn unfit(more: &str, machine: &Machine, parts: &[&str]) {
+        let Err(Refusal::Unfit { report, .. }) = load(more, machine) else {
+            panic!("must be refused for this machine: {more}")
+        };
+        assert_eq!(report.problems.len(), 1, "{report}");
+        let line = report.to_string();
+        for part in parts {
+            assert!(line.contains(part), "{line:?} lacks {part:?}");
+        }
+    }
+
+    fn warnings(more: &str, machine: &Machine) -> Vec<String> {
+        let config = load(more, machine).unwrap_or_else(|refusal| panic!("{}", refusal.report()));
+        config.warnings.into_iter().filter(|w| !w.contains("lab_unkeyed")).collect()
+    }
+
+    #[test]
+    fn what_is_wrong_everywhere_is_not_judged_here() {
+        let refusal = load("[eal]\nhuge_pages = \"require\"\nmemory = 3", &machine(&[]));
+        let Err(Refusal::Wrong(report)) = refusal else { panic!("{refusal:?}") };
+        assert_eq!(report.problems.len(), 1, "{report}");
+    }
+
+    #[test]
+    fn hugepages_that_are_required_must_be_free() {
+        let required = "[eal]\nhuge_pages = \"require\"\nmemory = \"1GiB\"\n";
+        let some = [pages(SMALL, 600, 500), pages(GIB, 1, 0)];
+        unfit(
+            required,
+            &machine(&some),
+            &[
+                "gw.toml:8:14: eal.huge_pages: found \"require\"",
+                "500 pages of 2MiB and 0 pages of 1GiB free for eal.memory = 1GiB",
+                "allowed: 12 more pages of 2MiB (as root: echo 612 > \
+                 /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages; or hugepages=612 on the",
+                "or \"auto\"",
+            ],
+        );
+        unfit(
+            &required.replace("1GiB", "64GiB"),
+            &machine(&some),
+            &["for eal.memory = 64GiB; allowed: smaller pools", "this machine has 65536 MiB"],
+        );
+        unfit(required, &machine(&[]), &["no hugepages free", "a kernel that offers hugepages"]);
+        assert_eq!(warnings(required, &machine(&[pages(SMALL, 512, 512)])), [""; 0]);
+        assert_eq!(warnings(required, &machine(&[pages(SMALL, 0, 0), pages(GIB, 1, 1)])), [""; 0]);
+    }
+
+    #[test]
+    fn hugepages_that_are_wished_for_may_be_missing_if_there_is_room_without() {
+        let none = machine(&[pages(SMALL, 0, 0)]);
+        let memory = |size: &str| {
+            let text = text(&format!("[eal]\nmemory = \"{size}\"\n"));
+            // In an ordinary page there is room for one mbuf of 2624 bytes.
+            let text = text.replace("[wan]", "mtu = 2200\n[wan]\nmtu = 2200");
+            parse_for(Path::new("gw.toml"), &text, None, &none)
+        };
+        let Err(Refusal::Unfit { report, .. }) = memory("260MiB") else {
+            panic!("must be refused")
+        };
+        let line = report.to_string();
+        assert!(line.starts_with("gw.toml:10:10: eal.memory: found 260MiB"), "{line}");
+        assert!(
+            line.contains("at least 385MiB in ordinary pages, or at most")
+                && line.contains("130 more"),
+            "{line}"
+        );
+        let config = memory("400MiB").unwrap_or_else(|refusal| panic!("{}", refusal.report()));
+        let warned = &config.warnings[1];
+        assert!(warned.starts_with("eal.huge_pages: 0 pages of 2MiB are free"), "{warned}");
+        assert!(warned.contains("without hugepages"), "{warned}");
+        let enough = machine(&[pages(SMALL, 256, 256)]);
+        assert_eq!(warnings("[eal]\nmemory = \"512MiB\"\n", &enough), [""; 0]);
+    }
+
+    #[test]
+    fn there_must_be_memory_for_everything() {
+        let mut small = machine(&[]);
+        (small.memory, small.available) = (GIB, GIB / 2);
+        let never = "[eal]\nhuge_pages = \"never\"\nmemory = \"2GiB\"\n";
+        let lines = warnings(never, &small);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains("512 MiB are available"), "{lines:?}");
+        unfit(
+            &format!("{never}[recovery]\nresend_cache = \"384MiB\"\n"),
+            &small,
+            &["gw.toml:9:10: eal.memory: found a configuration that takes", "the 1024 MiB that"],
+        );
+        // The flows' state is never in hugepages.
+        let mut reserved = machine(&[pages(GIB, 60, 60)]);
+        reserved.available = 3 * GIB;
+        let flows = |n| format!("[worker]\nmax_flows = {n}\n");
+        assert_eq!(warnings(&flows(1 << 20), &reserved), [""; 0]);
+        unfit(
+            &flows(1 << 23),
+            &reserved,
+            &["gw.toml:8:13: worker.max_flows: found", "besides hugepages", "4096 MiB"],
+        );
+    }
+
+    #[test]
+    fn workers_need_cpus() {
+        let enough = machine(&[pages(SMALL, 1024, 1024)]);
+        unfit(
+            "[eal]\nmemory = \"2GiB\"\ncores = [7, 8]\n",
+            &enough,
+            &["gw.toml:9:9: eal.cores: found [7, 8], and no CPU 8", "some of 0-7"],
+        );
+        assert_eq!(ranges(&[0, 1, 3, 5, 6, 7]), "0-1,3,5-7");
+    }
+
+    #[test]
+    fn memory_and_cores_belong_to_the_node_of_the_ports() {
+        let mut machine = machine(&[pages(SMALL, 512, 512)]);
+        let node = |id, cpus, free| Node { id, cpus, pages: vec![pages(SMALL, 256, free)] };
+        machine.nodes = vec![node(0, vec![0, 1, 2, 3], 256), node(1, vec![4, 5, 6, 7], 255)];
+        machine.devices = [("0000:3b:00.0".to_owned(), 1), ("0000:3b:00.1".to_owned(), 0)].into();
+        let lines = warnings("[eal]\nmemory = \"512MiB\"\ncores = [3]\n", &machine);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].contains("lan.device: it is at NUMA node 1, with 255 pages"), "{lines:?}");
+        assert!(lines[1].contains("eal.cores: CPU 3 is not at NUMA node 1"), "{lines:?}");
+        assert!(lines[1].contains("those there are 4-7"), "{lines:?}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_judged() {
+        let config =
+            load("[eal]\nhuge_pages = \"never\"\nmemory = \"1GiB\"\n", &Machine::default());
+        assert!(config.is_ok());
+    }
+}

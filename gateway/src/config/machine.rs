@@ -1,0 +1,216 @@
+//! What the machine has: memory, hugepages, CPUs, and where its devices are.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Hugepages of one size, of the machine or one of its NUMA nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pages {
+    /// Bytes of one.
+    pub size: u64,
+    /// All that there are.
+    pub total: u64,
+    /// Those that nobody uses or was promised.
+    pub free: u64,
+}
+
+/// A NUMA node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Its number.
+    pub id: u32,
+    /// Its CPUs.
+    pub cpus: Vec<u32>,
+    /// Its hugepages, smallest first.
+    pub pages: Vec<Pages>,
+}
+
+/// A machine. What can't be read is empty or zero, and nothing is concluded
+/// from it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Machine {
+    /// Memory, bytes.
+    pub memory: u64,
+    /// What of it programs can still have in ordinary pages, bytes.
+    pub available: u64,
+    /// Hugepages, smallest first.
+    pub pages: Vec<Pages>,
+    /// NUMA nodes, by number.
+    pub nodes: Vec<Node>,
+    /// CPUs that are online.
+    pub cpus: Vec<u32>,
+    /// PCI devices whose node is known.
+    pub devices: BTreeMap<String, u32>,
+}
+
+impl Machine {
+    /// This one.
+    pub fn read() -> Self {
+        Self::read_at(Path::new("/"))
+    }
+
+    /// The one whose `/proc` and `/sys` are in the folder `root`.
+    pub fn read_at(root: &Path) -> Self {
+        let memory = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
+        let memory_of = |name: &str| {
+            let line = memory.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
+            kib.map_or(0, |kib: u64| kib * 1024)
+        };
+        let system = root.join("sys/devices/system");
+        let mut nodes: Vec<_> = numbered(&system.join("node"), "node")
+            .map(|(id, folder)| Node {
+                id,
+                cpus: list(&folder.join("cpulist")),
+                pages: pages(&folder.join("hugepages")),
+            })
+            .collect();
+        nodes.sort_by_key(|node| node.id);
+        Self {
+            memory: memory_of("MemTotal"),
+            available: memory_of("MemAvailable"),
+            pages: pages(&root.join("sys/kernel/mm/hugepages")),
+            nodes,
+            cpus: list(&system.join("cpu/online")),
+            devices: devices(&root.join("sys/bus/pci/devices")),
+        }
+    }
+
+    /// Memory in free hugepages, bytes.
+    pub fn free_huge(&self) -> u64 {
+        free(&self.pages)
+    }
+}
+
+/// Bytes in those that are free.
+pub fn free(pages: &[Pages]) -> u64 {
+    pages.iter().map(|pages| pages.size * pages.free).sum()
+}
+
+fn number<T: std::str::FromStr>(path: &Path) -> Option<T> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The folders in `folder` whose name is `prefix` and a number.
+fn numbered(folder: &Path, prefix: &str) -> impl Iterator<Item = (u32, PathBuf)> {
+    fs::read_dir(folder).into_iter().flatten().flatten().filter_map(move |entry| {
+        let number = entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()?;
+        Some((number, entry.path()))
+    })
+}
+
+/// The kernel's lists: `0-3,8`.
+fn list(path: &Path) -> Vec<u32> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let ranges = text.trim().split(',').filter_map(|range| {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        Some(from.parse().ok()?..=to.parse().ok()?)
+    });
+    ranges.flatten().collect()
+}
+
+fn pages(folder: &Path) -> Vec<Pages> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<_> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name();
+            let kib = name.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?;
+            let count = |file| number::<u64>(&entry.path().join(file)).unwrap_or(0);
+            // Nodes don't say which of theirs are promised to somebody.
+            let free = count("free_hugepages").saturating_sub(count("resv_hugepages"));
+            Some(Pages {
+                size: kib.parse::<u64>().ok()? * 1024,
+                total: count("nr_hugepages"),
+                free,
+            })
+        })
+        .collect();
+    all.sort_by_key(|pages| pages.size);
+    all
+}
+
+/// A node of -1 means that there is only one.
+fn devices(folder: &Path) -> BTreeMap<String, u32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let known = entries.filter_map(|entry| {
+        let node = number(&entry.path().join("numa_node"))?;
+        Some((entry.file_name().into_string().ok()?, node))
+    });
+    known.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Root(PathBuf);
+
+    impl Root {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let root = std::env::temp_dir().join(format!("lr2-machine-{}", std::process::id()));
+            for (path, text) in files {
+                let path = root.join(path);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path, text).unwrap();
+            }
+            Self(root)
+        }
+    }
+
+    impl Drop for Root {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_machine_with_two_nodes() {
+        let huge = "sys/kernel/mm/hugepages/hugepages";
+        let node = "sys/devices/system/node/node1";
+        let files = [
+            ("proc/meminfo", "MemTotal:       24684096 kB\nMemFree: 1 kB\nMemAvailable: 1024 kB\n"),
+            (&format!("{huge}-1048576kB/nr_hugepages"), "4\n"),
+            (&format!("{huge}-1048576kB/free_hugepages"), "3\n"),
+            (&format!("{huge}-2048kB/nr_hugepages"), "512\n"),
+            (&format!("{huge}-2048kB/free_hugepages"), "300\n"),
+            (&format!("{huge}-2048kB/resv_hugepages"), "100\n"),
+            ("sys/devices/system/node/node0/cpulist", "0-1,4\n"),
+            (&format!("{node}/cpulist"), "2-3\n"),
+            (&format!("{node}/hugepages/hugepages-2048kB/free_hugepages"), "7\n"),
+            (&format!("{node}/hugepages/hugepages-2048kB/nr_hugepages"), "9\n"),
+            ("sys/devices/system/node/possible", "0-1\n"),
+            ("sys/devices/system/cpu/online", "0-4\n"),
+            ("sys/bus/pci/devices/0000:3b:00.0/numa_node", "1\n"),
+            ("sys/bus/pci/devices/0000:00:00.0/numa_node", "-1\n"),
+        ];
+        let root = Root::new(&files);
+        let machine = Machine::read_at(&root.0);
+        let pages = |size, total, free| Pages { size, total, free };
+        let expected = Machine {
+            memory: 24_684_096 << 10,
+            available: 1 << 20,
+            pages: vec![pages(2 << 20, 512, 200), pages(1 << 30, 4, 3)],
+            nodes: vec![
+                Node { id: 0, cpus: vec![0, 1, 4], pages: vec![] },
+                Node { id: 1, cpus: vec![2, 3], pages: vec![pages(2 << 20, 9, 7)] },
+            ],
+            cpus: vec![0, 1, 2, 3, 4],
+            devices: [("0000:3b:00.0".to_owned(), 1)].into(),
+        };
+        assert_eq!(machine, expected);
+        assert_eq!(machine.free_huge(), (400 << 20) + (3 << 30));
+    }
+
+    #[test]
+    fn a_machine_that_says_nothing() {
+        assert_eq!(Machine::read_at(Path::new("/nonexistent")), Machine::default());
+    }
+
+    #[test]
+    fn this_one_has_memory_and_a_cpu() {
+        let machine = Machine::read();
+        assert!(machine.memory >= machine.available && machine.available > 0);
+        assert!(!machine.cpus.is_empty());
+    }
+}

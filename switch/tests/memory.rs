@@ -1,0 +1,127 @@
+//! What queue pairs take of memory, counted by allocations and compared with
+//! what `Footprint` says.
+
+mod support;
+
+use common::heap::HeapFrame;
+use common::metrics::Metric;
+use common::time::{Span, Time};
+use support::{Bench, Sent, ack, inbound, open, outbound, report, request};
+use switch::{Config, End, Footprint, QueuePair, Recovery, Role};
+
+/// Bytes that a queue pair takes at most that is idle at a box of both roles,
+/// with everything that belongs to it, both directions used. To be lowered.
+const IDLE_QP: u64 = 2_606;
+/// Bytes of a PSN at the Sentry, waiting at the Depot, and in its backup pool.
+const SLOTS: [usize; 3] = [24, 40, 8];
+const QPS: u32 = 1_000;
+
+/// The remote host's QP of queue pair `n`, and this side's.
+fn qpns(n: u32) -> (u32, u32) {
+    (0x1000 + n, 0x8000 + n)
+}
+
+/// Room for just these queue pairs, which the operator names.
+fn config() -> Config {
+    let host = |last| std::net::IpAddr::from([10, 0, 0, last]).into();
+    let pairs = (0..QPS).map(|n| {
+        let (there, here) = qpns(n);
+        let ends = [End { addr: host(2), qpn: there }, End { addr: host(1), qpn: here }];
+        QueuePair { vlans: common::wire::Vlans::NONE, ends }
+    });
+    Config {
+        max_flows: 2 * QPS as usize,
+        queue_pairs: pairs.collect(),
+        ..Config::lab(Recovery::Auto, support::NODE, support::BOOT)
+    }
+}
+
+/// `packets` requests each way of a protected queue pair, without the first
+/// `lost` of those that arrive, acknowledged if `acked`.
+fn exchange(bench: &mut Bench, n: u32, lost: u32, packets: u32, acked: bool) {
+    let (there, here) = qpns(n);
+    let mut epoch = None;
+    for psn in 0..packets {
+        let sent = bench.lan(request(&outbound(), there, psn));
+        epoch = epoch.or(sent.iter().find_map(Sent::sync).map(|(header, _)| header.epoch));
+    }
+    let arrived = if acked { packets } else { 0 };
+    bench.status(there, epoch.expect("a new flow is announced"), report(arrived, arrived, &[]));
+    bench.sync(here, n + 1, open(0));
+    for psn in lost..lost + packets {
+        bench.wan(request(&inbound(), here, psn));
+    }
+    if acked {
+        bench.wan(ack(&inbound(), here, packets - 1));
+        bench.lan(ack(&outbound(), there, packets - 1));
+    }
+}
+
+/// Some seconds without a packet.
+fn rest(bench: &mut Bench) {
+    for _ in 0..40 {
+        bench.wait(Span::from_millis(100));
+        while bench.switch.next_deadline() <= bench.now {
+            bench.timers();
+        }
+        bench.housekeeping();
+    }
+}
+
+/// Bytes that `make` takes and its result keeps.
+fn kept<T>(make: impl FnOnce() -> T) -> (u64, T) {
+    let mut made = None;
+    let counted = allocation_counter::measure(|| made = Some(make()));
+    let bytes = u64::try_from(counted.bytes_current).expect("more was taken than given");
+    (bytes, made.expect("it was made"))
+}
+
+#[test]
+fn idle_queue_pairs() {
+    let config = config();
+    // The operator's list is no part of what a queue pair takes.
+    let listed = Config { max_flows: 1, ..config.clone() };
+    let (listed, _) = kept(|| Bench::with(listed));
+    let (all, bench) = kept(|| {
+        let mut bench = Bench::with(config);
+        for n in 0..QPS {
+            exchange(&mut bench, n, 0, 100, true);
+            bench.wait(Span::from_micros(10));
+        }
+        rest(&mut bench);
+        bench
+    });
+    let qps = u64::from(QPS);
+    assert_eq!(bench.count(Metric::FlowsAll), 2 * qps);
+    assert_eq!((bench.count(Metric::FlowProtected), bench.count(Metric::FlowSynced)), (qps, qps));
+    assert_eq!(bench.switch.held(), 0);
+    assert_eq!(bench.switch.next_deadline(), Time::NEVER, "nothing is outstanding");
+
+    let each = (all - listed) / qps;
+    let said = Footprint::of::<HeapFrame>().idle(Role::Both);
+    assert!(each <= said && said - each <= said / 8, "{each} bytes counted, {said} said");
+    assert!(said <= IDLE_QP, "{said} bytes, {each} counted");
+    assert!(said > IDLE_QP - 64, "{said} bytes: lower the limit");
+}
+
+#[test]
+fn packets_in_flight() {
+    const PACKETS: u32 = 1_000;
+    let mut bench = Bench::with(config());
+    // Everything waits behind the first packet of each flow.
+    for n in 0..8 {
+        exchange(&mut bench, n, 1, PACKETS, false);
+    }
+    for _ in 0..2 {
+        bench.housekeeping();
+    }
+    assert_eq!(bench.count(Metric::HeldReorder), 8 * u64::from(PACKETS));
+    let footprint = Footprint::of::<HeapFrame>();
+    let packets = 8 * u64::from(PACKETS);
+    let least = packets * (footprint.sentry_slot + footprint.depot_slot) as u64;
+    let most = packets * footprint.per_packet(Role::Both);
+    let state = bench.count(Metric::FlowStateBytes);
+    assert!((least..=most).contains(&state), "{state} bytes, not {least} to {most}");
+    let slots = [footprint.sentry_slot, footprint.depot_slot, footprint.backup_slot];
+    assert_eq!(slots, SLOTS);
+}
