@@ -14,6 +14,8 @@ const PACKETS: u64 = 16;
 /// Early messages that a full bucket would pay for, had none to be left for late
 /// ones.
 const MOST: u64 = 1024;
+/// What there is at the start, in the time that it takes to earn it.
+const START: Span = Span::from_millis(50);
 /// So many late messages take what an early one takes.
 const LATE: u64 = 8;
 
@@ -38,6 +40,8 @@ pub struct Allowance {
     at: Time,
     /// The time that earns one early message; 0: none may ever go out.
     price: Span,
+    /// How long the newest answer took.
+    rtt: Span,
 }
 
 impl Default for Allowance {
@@ -50,13 +54,24 @@ impl Allowance {
     /// With an answer each, some two per cent of a core.
     pub const PER_SECOND: u32 = 20_000;
 
-    /// A full bucket that earns `per_second` early messages; 0: nothing may be said.
+    /// One that earns `per_second` early messages; 0: nothing may be said.
     pub fn new(per_second: u32) -> Self {
         let price = match u64::from(per_second) {
             0 => Span::ZERO,
             n => Span::from_nanos((1_000_000_000 / n).max(1)),
         };
-        Self { level: price * MOST, at: Time::ZERO, price }
+        Self { level: START.min(price * MOST), at: Time::ZERO, price, rtt: Span::ZERO }
+    }
+
+    /// A peer answered after `rtt`.
+    pub fn answered(&mut self, rtt: Span) {
+        self.rtt = rtt;
+    }
+
+    /// How long answers take at present, whichever peer's; zero while that is not
+    /// known. A box that can't keep up with its messages has them answered late.
+    pub const fn rtt(&self) -> Span {
+        self.rtt
     }
 
     /// A data packet passes.
@@ -96,7 +111,7 @@ mod tests {
 
     #[test]
     fn early_messages_leave_half_to_late_ones() {
-        let (mut allowance, now) = (Allowance::default(), Time::from_nanos(1));
+        let (mut allowance, now) = (Allowance::default(), Time::from_nanos(1_000_000_000));
         assert_eq!(granted(&mut allowance, Need::Early, now), 513);
         assert_eq!(granted(&mut allowance, Need::Late, now), 511 * 8);
         assert_eq!(granted(&mut allowance, Need::Early, now), 0);
@@ -107,7 +122,7 @@ mod tests {
         for (need, expected) in [(Need::Early, 20_000), (Need::Late, 160_000)] {
             let mut allowance = Allowance::default();
             granted(&mut allowance, need, Time::ZERO);
-            let times = (1..=10_000).map(|i| Time::from_nanos(i * 100_000));
+            let times = (1..=10_000_u64).map(|i| Time::from_nanos(i * 100_000));
             let sum: u64 = times.map(|now| granted(&mut allowance, need, now)).sum();
             assert_eq!(sum, expected, "{need:?}");
         }

@@ -111,7 +111,10 @@ impl<F: Frame> Flow<F> {
             return self.forget(cx);
         }
         let rtt = self.rtt.mean();
-        if cx.now >= self.discovery.since + rtt * 2 {
+        let is_slow = cx.now >= self.discovery.since + rtt * 2;
+        // Where other flows' answers take longer, so will this one's.
+        let rtt = rtt.max(cx.allowance.rtt());
+        if is_slow {
             self.discovery.interval = (self.discovery.interval * 2).max(rtt).min(rtt * 8);
             if !cx.allowance.take(Need::Late, cx.now) {
                 cx.out.count(Metric::WithheldOpen, 1);

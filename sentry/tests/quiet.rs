@@ -155,3 +155,14 @@ fn a_try_that_was_refused_is_no_try() {
     bench.status(1, 1, &[]);
     assert!(bench.flow.is_protected());
 }
+
+/// A box that opens very many flows gets its answers late.
+#[test]
+fn where_answers_take_long_a_flow_is_announced_again_after_longer() {
+    let mut bench = Bench::new(Cached);
+    exhaust(&mut bench, true);
+    bench.allowance.answered(RTT * 20);
+    bench.data([0]);
+    let times = sync_times(&mut bench, Reason::Open, Span::from_millis(1_000));
+    assert_eq!(times, [200_000, 600_000]);
+}

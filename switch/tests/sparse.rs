@@ -131,7 +131,7 @@ impl Path {
 
     fn send(&mut self, flow: u32) {
         self.packets += 1;
-        let was_lost = self.loses > 0 && self.random() % self.loses == 0;
+        let was_lost = self.loses > 0 && self.random().is_multiple_of(self.loses);
         let source = &mut self.flows[flow as usize];
         (source.sent, source.was_lost) = (self.now, was_lost);
         let bytes = frame(&outbound(), Opcode::SEND_ONLY, flow, source.psn, &[0; 64]);

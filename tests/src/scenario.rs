@@ -240,7 +240,7 @@ impl Scenario {
             pause: Span::from_millis(rng.random_range(20..400)),
             hosts: [1, 1, 2, 4][rng.random_range(0..4)],
             workers: [(); 2].map(|()| [1, 1, 2, 4][rng.random_range(0..4)]),
-            early_per_second: [20_000, 20_000, 0][rng.random_range(0..3)],
+            early_per_second: [20_000, 20_000, 100][rng.random_range(0..3)],
             ..Self::calm(seed, Some(recovery))
         }
     }
