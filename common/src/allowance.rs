@@ -54,7 +54,8 @@ impl Allowance {
     /// With an answer each, some two per cent of a core.
     pub const PER_SECOND: u32 = 20_000;
 
-    /// One that earns `per_second` early messages; 0: nothing may be said.
+    /// One that earns `per_second` early messages; 0: nothing may be said, and what
+    /// waits for an answer waits for ever. That is for tests.
     pub fn new(per_second: u32) -> Self {
         let price = match u64::from(per_second) {
             0 => Span::ZERO,

@@ -94,7 +94,7 @@ pub struct Tuning {
     pub t_out: Option<Span>,
     /// Messages a second that this worker may send its peers though nothing
     /// suggests that they are needed, besides those that data earns
-    /// ([`Allowance`]).
+    /// ([`Allowance`]); at least 1.
     pub early_per_second: u32,
 }
 
