@@ -1,6 +1,7 @@
 //! The vocabulary of LR2 Gateway, without DPDK and without IO: time, PSN
 //! arithmetic, frames, wire formats, control messages, flow keys, counters.
 
+pub mod allowance;
 pub mod budget;
 pub mod control;
 pub mod frame;

@@ -108,6 +108,11 @@ metrics! {
         SyncResent ["reason" = "resent"], SyncKeepalive ["reason" = "keepalive"],
         SyncRelease ["reason" = "release"], SyncLost ["reason" = "lost"],
     }
+    Counter "lr2_control_withheld_total" "Control messages that did not go out because their share was used up, by kind; they come later if they are needed." {
+        WithheldOpen ["kind" = "sync_open"], WithheldTail ["kind" = "sync_tail"],
+        WithheldLate ["kind" = "sync_tail_late"], WithheldKeepalive ["kind" = "sync_keepalive"],
+        WithheldStatus ["kind" = "status"],
+    }
     Counter "lr2_depot_nacks_sent_total" "STATUS messages with missing ranges sent (Depot-NACKs), by cause." {
         NackNewGap ["cause" = "new_gap"], NackRepeat ["cause" = "repeat"], NackSync ["cause" = "sync"],
     }

@@ -61,6 +61,8 @@ pub struct Flow<F: Frame> {
     pub(crate) echo: Time,
     pub(crate) echo_at: Time,
     pub(crate) last_status: Time,
+    /// `acked` at that time.
+    pub(crate) told: Option<Seq>,
     /// Newest Depot-NACK that listed every gap.
     pub(crate) last_nack: Time,
     /// Since when `expected` has been missing.
@@ -92,6 +94,7 @@ impl<F: Frame> Flow<F> {
             echo: Time::ZERO,
             echo_at: now,
             last_status: now,
+            told: None,
             last_nack: Time::ZERO,
             stalled: now,
             rtt: config.rtt_guess,
@@ -154,7 +157,7 @@ impl<F: Frame> Flow<F> {
             }
         }
         if cx.now >= self.last_status + self.status_interval(cx.config) {
-            self.report(cx, Cause::Interval);
+            self.report_arrivals(cx, seq);
         }
     }
 

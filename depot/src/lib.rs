@@ -31,6 +31,7 @@ mod reverse;
 mod sequence;
 mod timers;
 
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{LastAck, Status};
 use common::frame::{Class, Frame, Packet};
@@ -98,6 +99,8 @@ pub struct Cx<'a, A> {
     pub backup: &'a mut Budget,
     /// What all caches of this worker may hold: READ responses take from it.
     pub cache: &'a mut Budget,
+    /// What this worker may say that need not be said.
+    pub allowance: &'a mut Allowance,
     /// Takes what is to happen.
     pub out: &'a mut A,
 }

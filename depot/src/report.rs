@@ -1,5 +1,6 @@
 //! STATUS messages: what the Sentry is told.
 
+use common::allowance::Need;
 use common::control::{MAX_RANGES, PsnRange, Status};
 use common::frame::Frame;
 use common::metrics::Metric;
@@ -33,7 +34,7 @@ impl<F: Frame> Flow<F> {
     /// are enough.
     pub(crate) fn report<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, cause: Cause) {
         let Some(life) = self.life else { return };
-        self.last_status = cx.now;
+        (self.last_status, self.told) = (cx.now, self.acked);
         let (expected, high) = (self.sequence.expected(), self.sequence.high());
         let gaps = self.sequence.gaps().len();
         let first = match cause {
@@ -66,6 +67,19 @@ impl<F: Frame> Flow<F> {
         }
         if first == 0 {
             self.last_nack = cx.now;
+        }
+    }
+
+    /// `seq` came, and no STATUS went out for a while. Where the destination's ACKs
+    /// pass they tell the same.
+    pub(crate) fn report_arrivals<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+        if self.acked != self.told || self.acked.is_some_and(|acked| acked >= seq) {
+            (self.last_status, self.told) = (cx.now, self.acked);
+        } else if cx.allowance.take(Need::Early, cx.now) {
+            self.report(cx, Cause::Interval);
+        } else {
+            cx.out.count(Metric::WithheldStatus, 1);
+            self.last_status = cx.now;
         }
     }
 

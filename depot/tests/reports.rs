@@ -2,6 +2,7 @@
 
 mod support;
 
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{LastAck, MAX_RANGES, Message, Reason};
 use common::metrics::Metric;
@@ -194,6 +195,36 @@ fn while_data_flows_a_status_goes_out_every_half_round_trip() {
     bench.run_timers(bench.now + FORGET);
     assert!(bench.statuses().is_empty(), "an idle flow says nothing");
     assert_eq!(bench.deadline(), Time::NEVER);
+}
+
+#[test]
+fn a_status_that_nobody_asked_for_is_not_missed() {
+    let mut bench = Bench::synced();
+    bench.config.status_interval = None;
+    bench.allowance = Allowance::new(0);
+    for n in 1..100 {
+        bench.wait(Span::from_micros(500));
+        bench.data([n]);
+    }
+    assert!(bench.statuses().is_empty());
+    assert!(bench.count(Metric::WithheldStatus) >= 11, "it waits as if it had gone out");
+    bench.data([101]);
+    bench.sync(LIFE, Reason::Keepalive, 102);
+    assert_eq!(bench.statuses().len(), 2, "a gap, and what is asked for, are told of");
+}
+
+/// They tell the Sentry more.
+#[test]
+fn where_acks_pass_no_status_goes_out_by_itself() {
+    let mut bench = Bench::synced();
+    bench.config.status_interval = None;
+    for n in 1..100 {
+        bench.wait(Span::from_micros(500));
+        bench.data([n]);
+        bench.ack(n);
+    }
+    assert!(bench.statuses().is_empty());
+    assert_eq!(bench.count(Metric::WithheldStatus), 0);
 }
 
 #[test]

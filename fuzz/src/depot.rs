@@ -1,5 +1,6 @@
 //! A Depot's flow: any sequence of packets, messages, answers and time.
 
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{LastAck, PsnRange, Status};
 use common::frame::{Class, Packet};
@@ -75,6 +76,7 @@ struct Bench {
     pool: Budget,
     backup: Budget,
     cache: Budget,
+    allowance: Allowance,
     now: Time,
     out: Out,
     headers: Headers,
@@ -107,6 +109,7 @@ impl flow::Bench for Bench {
             pool,
             backup,
             cache,
+            allowance: packets::allowance(input),
             now: START,
             out: Out::default(),
             headers: packets::headers(1, 2, Vlans::NONE),
@@ -196,6 +199,7 @@ impl Bench {
             pool: &mut self.pool,
             backup: &mut self.backup,
             cache: &mut self.cache,
+            allowance: &mut self.allowance,
             out: &mut self.out,
         };
         event(&mut self.flow, &mut cx)

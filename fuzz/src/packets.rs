@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::psn::Psn;
 use common::wire::{
@@ -171,6 +172,11 @@ pub fn check_intact(bytes: &[u8]) -> Roce {
     let is_sent = roce.payload(bytes).iter().all(|byte| *byte == roce.psn.get() as u8);
     assert!(is_sent || !icrc_ok(bytes, &roce), "damage is hidden: {roce:?}");
     roce
+}
+
+/// What may be said: as much as usual, or hardly anything.
+pub fn allowance(input: &mut Input<'_>) -> Allowance {
+    Allowance::new(input.choose(&[Allowance::PER_SECOND, Allowance::PER_SECOND, 100]))
 }
 
 /// A budget: plenty, or hardly any.

@@ -1,5 +1,6 @@
 //! A Sentry's flow: any sequence of packets, answers, reports and time.
 
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{Fetch, LastAck, PsnRange, Sync};
 use common::frame::{Class, Frame, Packet};
@@ -79,6 +80,7 @@ struct Bench {
     config: Config,
     cache: Budget,
     pool: Budget,
+    allowance: Allowance,
     epochs: u32,
     now: Time,
     out: Out,
@@ -110,6 +112,7 @@ impl flow::Bench for Bench {
             config,
             cache,
             pool,
+            allowance: packets::allowance(input),
             epochs: 1,
             now: START,
             out: Out { requester: Some(REQUESTER), ..Out::default() },
@@ -190,6 +193,7 @@ impl Bench {
             config: &self.config,
             cache: &mut self.cache,
             pool: &mut self.pool,
+            allowance: &mut self.allowance,
             epochs: &mut self.epochs,
             out: &mut self.out,
         };

@@ -1,5 +1,6 @@
 //! Whether a Depot answers for a flow.
 
+use common::allowance::Need;
 use common::control::Reason;
 use common::frame::Frame;
 use common::metrics::Metric;
@@ -9,6 +10,8 @@ use crate::{Actions, Cx, Flow};
 
 /// After so many unanswered SYNC(open) there is no Depot on this path.
 const TRIES: u32 = 24;
+/// So many of them are left once it is slow.
+const SLOW_TRIES: u32 = 8;
 /// Shortest interval between two SYNC(open).
 const OPEN_MIN: Span = Span::from_micros(100);
 /// How often a path without a Depot is tried again, if data flows.
@@ -61,6 +64,14 @@ impl Discovery {
         }
     }
 
+    /// No quick tries any more: the next one when an answer to the last is late.
+    fn slow_down(&mut self, rtt: Span) {
+        if let State::Seeking { tries } = &mut self.state {
+            *tries = (*tries).max(TRIES - SLOW_TRIES);
+            (self.since, self.interval) = (Time::ZERO, rtt.scale(5, 4));
+        }
+    }
+
     /// True if the answer was news.
     pub fn answered(&mut self) -> bool {
         !core::mem::replace(&mut self.state, State::Protected).eq(&State::Protected)
@@ -100,8 +111,18 @@ impl<F: Frame> Flow<F> {
             return self.forget(cx);
         }
         let rtt = self.rtt.mean();
-        if cx.now >= self.discovery.since + rtt * 2 {
+        let is_slow = cx.now >= self.discovery.since + rtt * 2;
+        // Where other flows' answers take longer, so will this one's.
+        let rtt = rtt.max(cx.allowance.rtt());
+        if is_slow {
             self.discovery.interval = (self.discovery.interval * 2).max(rtt).min(rtt * 8);
+            if !cx.allowance.take(Need::Late, cx.now) {
+                cx.out.count(Metric::WithheldOpen, 1);
+                self.last_sync = cx.now;
+                return;
+            }
+        } else if !self.may_be_early(cx, Metric::WithheldOpen) {
+            return self.discovery.slow_down(rtt);
         }
         self.discovery.state = State::Seeking { tries: tries + 1 };
         self.sync(cx, Reason::Open);

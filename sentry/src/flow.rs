@@ -59,6 +59,8 @@ pub struct Flow<F: Frame> {
     pub(crate) unanswered: Option<Time>,
     /// SYNC(tail) messages since the last data.
     pub(crate) tails: u32,
+    /// No SYNC that is early before this time: one was refused.
+    pub(crate) quiet: Time,
     pub(crate) pmtu: PathMtu,
     /// The RNICs are on their own: how many PSNs their requests take can't be
     /// told.
@@ -126,6 +128,7 @@ impl<F: Frame> Flow<F> {
             last_sync: now,
             unanswered: None,
             tails: 0,
+            quiet: Time::ZERO,
             pmtu: PathMtu::default(),
             bypassed: false,
         }

@@ -32,6 +32,7 @@ mod reads;
 mod report;
 mod timers;
 
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{Fetch, LastAck, Sync};
 use common::frame::{Class, Frame, Packet};
@@ -123,6 +124,8 @@ pub struct Cx<'a, A> {
     /// What answers that wait for READ responses may take, with all
     /// reordering pools of this worker.
     pub pool: &'a mut Budget,
+    /// What this worker may say that need not be said.
+    pub allowance: &'a mut Allowance,
     /// The newest flow epoch given out by this switch; it only grows.
     pub epochs: &'a mut u32,
     /// Takes what is to happen.

@@ -55,6 +55,7 @@ impl<F: Frame> Flow<F> {
             && elapsed > Span::ZERO
         {
             self.rtt.sample(elapsed);
+            cx.allowance.answered(elapsed);
         }
         if let Some(ack) = status.ack {
             let acked = ack.psn.unwrap_near(self.next).next();

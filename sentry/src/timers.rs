@@ -1,7 +1,9 @@
 //! What a flow does when nothing happens.
 
+use common::allowance::Need;
 use common::control::Reason;
 use common::frame::Frame;
+use common::metrics::Metric;
 use common::time::{Span, Time};
 
 use crate::{Actions, Config, Cx, Flow};
@@ -14,6 +16,8 @@ const PEER_MIN: Span = Span::from_millis(250);
 /// SYNC(tail) messages to a Depot that has everything, while the
 /// destination's ACK is awaited.
 pub(crate) const PATIENT_TAILS: u32 = 8;
+/// Round trips for which a flow asks for no early SYNC once one was refused.
+const QUIET: u64 = 8;
 
 impl<F: Frame> Flow<F> {
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] for
@@ -55,13 +59,44 @@ impl<F: Frame> Flow<F> {
             self.on_responses_timer(cx);
         }
         if now >= self.tail_due(cx.config) {
-            self.tails += 1;
-            self.sync(cx, Reason::Tail);
-            self.release_responses(cx);
-        } else if now >= self.keepalive_due(cx.config) {
+            self.announce_tail(cx);
+        } else if now >= self.keepalive_due(cx.config)
+            && self.may_be_early(cx, Metric::WithheldKeepalive)
+        {
             self.sync(cx, Reason::Keepalive);
             self.release_responses(cx);
         }
+    }
+
+    fn announce_tail<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.tails == 0 && cx.now < self.late(cx.config) {
+            if !self.may_be_early(cx, Metric::WithheldTail) {
+                return;
+            }
+        } else if !cx.allowance.take(Need::Late, cx.now) {
+            // As if it had been sent, and lost.
+            cx.out.count(Metric::WithheldLate, 1);
+            (self.tails, self.last_sync) = (self.tails + 1, cx.now);
+            return;
+        }
+        self.tails += 1;
+        self.sync(cx, Reason::Tail);
+        self.release_responses(cx);
+    }
+
+    /// Whether a SYNC may go out that only makes a repair quicker, should one be
+    /// needed. If not, the flow doesn't ask for a while: its timers cost as well.
+    pub(crate) fn may_be_early<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        withheld: Metric,
+    ) -> bool {
+        let may = cx.allowance.take(Need::Early, cx.now);
+        if !may {
+            cx.out.count(withheld, 1);
+            self.quiet = cx.now + self.rtt.mean() * QUIET;
+        }
+        may
     }
 
     fn peer_due(&self, config: &Config) -> Time {
@@ -74,15 +109,21 @@ impl<F: Frame> Flow<F> {
     fn tail_due(&self, config: &Config) -> Time {
         let rtt = self.rtt.mean();
         if self.tails == 0 {
-            return self.last_data + self.tail_timeout(config);
+            let early = self.last_data + self.tail_timeout(config);
+            return if early < self.quiet { self.late(config) } else { early };
         }
         let all_arrived = self.knowledge.as_ref().is_some_and(|k| k.expected >= self.next);
         if all_arrived && self.tails >= PATIENT_TAILS {
             return Time::NEVER;
         }
-        let backoff = (rtt / 2).max(TAIL_MIN) * (1 << self.tails.min(PATIENT_TAILS));
+        let backoff = rtt.scale(5, 8).max(TAIL_MIN) * (1 << self.tails.min(PATIENT_TAILS));
         let limit = if all_arrived { rtt * 64 } else { rtt * 2 };
         self.last_sync + backoff.min(limit.max(TAIL_MIN))
+    }
+
+    /// By then the newest packet should have been acknowledged.
+    fn late(&self, config: &Config) -> Time {
+        self.last_data + self.rtt.mean().scale(5, 4) + self.tail_timeout(config)
     }
 
     fn keepalive_due(&self, config: &Config) -> Time {
@@ -90,6 +131,6 @@ impl<F: Frame> Flow<F> {
             return Time::NEVER;
         }
         let interval = config.status_interval.unwrap_or((self.rtt.mean() / 2).max(STATUS_MIN));
-        self.last_sync + interval
+        (self.last_sync + interval).max(self.quiet)
     }
 }

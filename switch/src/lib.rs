@@ -32,6 +32,7 @@ mod switch;
 mod table;
 mod timers;
 
+use common::allowance::Allowance;
 use common::control::Keys;
 use common::time::Span;
 use common::wire::Opcode;
@@ -77,7 +78,8 @@ pub enum Recovery {
     Auto,
 }
 
-/// Durations of the protocol; `None` follows the measured round trip.
+/// How the protocol is timed; where it may be `None`, that follows the measured
+/// round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
     /// Round trip of the long-haul link until it is measured.
@@ -92,6 +94,10 @@ pub struct Tuning {
     pub give_up: Option<Span>,
     /// See [`depot::Config::t_out`].
     pub t_out: Option<Span>,
+    /// Messages a second that this worker may send its peers though nothing
+    /// suggests that they are needed, besides those that data earns
+    /// ([`Allowance`]); at least 1.
+    pub early_per_second: u32,
 }
 
 impl Default for Tuning {
@@ -103,6 +109,7 @@ impl Default for Tuning {
             peer_timeout: None,
             give_up: None,
             t_out: None,
+            early_per_second: Allowance::PER_SECOND,
         }
     }
 }

@@ -105,6 +105,7 @@ impl<F: Frame> Switch<F> {
             config: &self.sentry,
             cache: &mut self.pools.cache,
             pool: &mut self.pools.reorder,
+            allowance: &mut self.allowance,
             epochs: &mut self.epochs,
             out: &mut out,
         };
@@ -143,6 +144,7 @@ impl<F: Frame> Switch<F> {
             pool: &mut self.pools.reorder,
             backup: &mut self.pools.backup,
             cache: &mut self.pools.cache,
+            allowance: &mut self.allowance,
             out: &mut out,
         };
         let result = event(&mut stage.state, &mut cx);

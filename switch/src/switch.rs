@@ -1,6 +1,7 @@
 //! The switch itself: from a frame to the pipeline that it belongs to.
 
 use arrayvec::ArrayVec;
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
 use common::metrics::{Counters, Metric};
@@ -31,6 +32,8 @@ pub struct Switch<F: Frame> {
     pub(crate) timers: Timers,
     pub(crate) voice: Voice,
     pub(crate) pools: Pools,
+    /// What may be said that need not be said.
+    pub(crate) allowance: Allowance,
     pub(crate) epochs: u32,
     /// When the first frame came.
     pub(crate) started: Option<Time>,
@@ -102,6 +105,7 @@ impl<F: Frame> Switch<F> {
                 reorder: Budget::new(config.reorder_pool_bytes, config.reorder_pool_frames),
                 backup: Budget::new(config.backup_pool_bytes, config.backup_pool_frames),
             },
+            allowance: Allowance::new(tuning.early_per_second),
             epochs: 0,
             started: None,
             draining: false,
@@ -265,6 +269,7 @@ impl<F: Frame> Switch<F> {
         };
         self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
         self.note_arrival(id, frame.bytes(), roce);
+        self.allowance.earn();
         match side {
             Side::Lan => self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
             Side::Wan => self.with_depot(id, io, |flow, cx| flow.on_data(cx, frame, roce)),

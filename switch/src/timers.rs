@@ -14,18 +14,31 @@ use crate::table::Id;
 /// A priority queue of deadlines.
 #[derive(Default)]
 pub(crate) struct Timers {
-    queue: BinaryHeap<Reverse<(Time, Id, u32)>>,
+    /// Time, entry and generation in one number each: most of what a queue does is to
+    /// compare.
+    queue: BinaryHeap<Reverse<u128>>,
+}
+
+const fn pack(at: Time, id: Id, generation: u32) -> u128 {
+    // There is memory for fewer entries than that, by far.
+    debug_assert!(id as u64 <= u32::MAX as u64);
+    (at.as_nanos() as u128) << 64 | (id as u128) << 32 | generation as u128
+}
+
+const fn unpack(timer: u128) -> (Time, Id, u32) {
+    let [at, id] = [timer >> 64, timer >> 32 & u32::MAX as u128];
+    (Time::from_nanos(at as u64), id as Id, timer as u32)
 }
 
 impl Timers {
     /// Wakes the entry `id` of `generation` at `at`.
     pub fn push(&mut self, at: Time, id: Id, generation: u32) {
-        self.queue.push(Reverse((at, id, generation)));
+        self.queue.push(Reverse(pack(at, id, generation)));
     }
 
     /// When the next one fires.
     pub fn next(&self) -> Time {
-        self.queue.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
+        self.queue.peek().map_or(Time::NEVER, |Reverse(timer)| unpack(*timer).0)
     }
 
     /// Takes one that is due.
@@ -33,13 +46,23 @@ impl Timers {
         if self.next() > now {
             return None;
         }
-        self.queue.pop().map(|Reverse(timer)| timer)
+        self.queue.pop().map(|Reverse(timer)| unpack(timer))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_packed_comes_out() {
+        let most = u32::MAX;
+        for timer in
+            [(Time::NEVER, most as Id, most), (Time::ZERO, 0, 0), (Time::from_nanos(1), 2, 3)]
+        {
+            assert_eq!(unpack(pack(timer.0, timer.1, timer.2)), timer);
+        }
+    }
 
     #[test]
     fn timers_come_in_their_order_and_none_too_early() {

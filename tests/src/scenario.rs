@@ -71,6 +71,9 @@ pub struct Scenario {
     pub second_nak: SecondNak,
     /// What the switches take for the round trip until they measured it.
     pub rtt_guess: Span,
+    /// Messages a second that the switches may send though nothing suggests that
+    /// they are needed.
+    pub early_per_second: u32,
     /// Bytes that the reordering pool may hold.
     pub reorder_pool_bytes: u64,
     /// Bytes that the resend cache may hold.
@@ -122,6 +125,7 @@ impl Scenario {
             retry: RetryLimit::Infinite,
             second_nak: SecondNak::IgnoreUntilAck,
             rtt_guess: Span::from_millis(10),
+            early_per_second: Tuning::default().early_per_second,
             reorder_pool_bytes: 64 << 20,
             resend_cache_bytes: 64 << 20,
             backup_pool_bytes: 64 << 20,
@@ -145,7 +149,11 @@ impl Scenario {
             reorder_pool_bytes: self.reorder_pool_bytes,
             resend_cache_bytes: self.resend_cache_bytes,
             backup_pool_bytes: self.backup_pool_bytes,
-            tuning: Tuning { rtt_guess: self.rtt_guess, ..Tuning::default() },
+            tuning: Tuning {
+                rtt_guess: self.rtt_guess,
+                early_per_second: self.early_per_second,
+                ..Tuning::default()
+            },
             ..Config::lab(self.recovery?, me as u32 + 1, boot)
         };
         Some(Workers::new(self.workers[me], &config))
@@ -232,6 +240,7 @@ impl Scenario {
             pause: Span::from_millis(rng.random_range(20..400)),
             hosts: [1, 1, 2, 4][rng.random_range(0..4)],
             workers: [(); 2].map(|()| [1, 1, 2, 4][rng.random_range(0..4)]),
+            early_per_second: [20_000, 20_000, 100][rng.random_range(0..3)],
             ..Self::calm(seed, Some(recovery))
         }
     }

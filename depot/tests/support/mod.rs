@@ -7,6 +7,7 @@
 
 use std::net::IpAddr;
 
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{LastAck, Reason, Status, Sync};
 use common::frame::{Class, Packet};
@@ -111,6 +112,7 @@ pub struct Bench {
     pub pool: Budget,
     pub backup: Budget,
     pub cache: Budget,
+    pub allowance: Allowance,
     pub now: Time,
     pub out: Record,
 }
@@ -136,6 +138,7 @@ impl Bench {
             pool: Budget::new(PLENTY, PLENTY),
             backup: Budget::new(PLENTY, PLENTY),
             cache: Budget::new(PLENTY, PLENTY),
+            allowance: Allowance::default(),
             now,
             out: Record {
                 delivered: Vec::new(),
@@ -172,6 +175,7 @@ impl Bench {
             pool: &mut self.pool,
             backup: &mut self.backup,
             cache: &mut self.cache,
+            allowance: &mut self.allowance,
             out: &mut self.out,
         };
         event(&mut self.flow, &mut cx)

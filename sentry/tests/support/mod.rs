@@ -8,6 +8,7 @@
 use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{Fetch, LastAck, PsnRange, Reason, Status, Sync};
 use common::frame::{Class, Packet};
@@ -148,6 +149,7 @@ pub struct Bench {
     pub config: Config,
     pub cache: Budget,
     pub pool: Budget,
+    pub allowance: Allowance,
     pub epochs: u32,
     pub now: Time,
     pub out: Record,
@@ -173,6 +175,7 @@ impl Bench {
             config,
             cache: Budget::new(PLENTY, PLENTY),
             pool: Budget::new(PLENTY, PLENTY),
+            allowance: Allowance::default(),
             epochs: 1,
             now,
             out: Record {
@@ -215,6 +218,7 @@ impl Bench {
             config: &self.config,
             cache: &mut self.cache,
             pool: &mut self.pool,
+            allowance: &mut self.allowance,
             epochs: &mut self.epochs,
             out: &mut self.out,
         };

@@ -1,0 +1,158 @@
+//! How much a worker may say to its peers that data could do without.
+//!
+//! Most of what gateways tell each other only makes a repair quicker, should one
+//! be needed. Each such message costs as much as some packets do, its answer as
+//! well, and the box at the other end the same again. Few flows can afford all of
+//! them. With thousands of flows that send a packet now and then there would be
+//! more messages than packets, so they are given a share: a token bucket that fills
+//! with time and with data.
+
+use crate::time::{Span, Time};
+
+/// Packets that earn one early message.
+const PACKETS: u64 = 16;
+/// Early messages that a full bucket would pay for, had none to be left for late
+/// ones.
+const MOST: u64 = 1024;
+/// What there is at the start, in the time that it takes to earn it.
+const START: Span = Span::from_millis(50);
+/// So many late messages take what an early one takes.
+const LATE: u64 = 8;
+
+/// How much a message is needed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// Nothing suggests that anything is wrong.
+    Early,
+    /// What should have come by now did not.
+    Late,
+}
+
+/// What a worker may say at present.
+///
+/// Early messages: so many a second, and one for every 16 packets; 512 at once.
+/// Late ones: eight times as many, and early ones leave them half of the bucket.
+#[derive(Clone, Debug)]
+pub struct Allowance {
+    /// In the time that it takes to earn it.
+    level: Span,
+    /// When it was last filled.
+    at: Time,
+    /// The time that earns one early message; 0: none may ever go out.
+    price: Span,
+    /// How long the newest answer took.
+    rtt: Span,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self::new(Self::PER_SECOND)
+    }
+}
+
+impl Allowance {
+    /// With an answer each, some two per cent of a core.
+    pub const PER_SECOND: u32 = 20_000;
+
+    /// One that earns `per_second` early messages; 0: nothing may be said, and what
+    /// waits for an answer waits for ever. That is for tests.
+    pub fn new(per_second: u32) -> Self {
+        let price = match u64::from(per_second) {
+            0 => Span::ZERO,
+            n => Span::from_nanos((1_000_000_000 / n).max(1)),
+        };
+        Self { level: START.min(price * MOST), at: Time::ZERO, price, rtt: Span::ZERO }
+    }
+
+    /// A peer answered after `rtt`.
+    pub fn answered(&mut self, rtt: Span) {
+        self.rtt = rtt;
+    }
+
+    /// How long answers take at present, whichever peer's; zero while that is not
+    /// known. A box that can't keep up with its messages has them answered late.
+    pub const fn rtt(&self) -> Span {
+        self.rtt
+    }
+
+    /// A data packet passes.
+    #[inline]
+    pub fn earn(&mut self) {
+        self.fill(self.price / PACKETS);
+    }
+
+    /// Takes what a message costs, or refuses.
+    pub fn take(&mut self, need: Need, now: Time) -> bool {
+        self.fill(now.since(self.at));
+        self.at = self.at.max(now);
+        let (price, least) = match need {
+            Need::Early => (self.price, self.price * (MOST / 2)),
+            Need::Late => (self.price / LATE, self.price / LATE),
+        };
+        let may = self.price > Span::ZERO && self.level >= least;
+        if may {
+            self.level = self.level - price;
+        }
+        may
+    }
+
+    fn fill(&mut self, by: Span) {
+        self.level = (self.level + by).min(self.price * MOST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many are granted at `now`.
+    fn granted(allowance: &mut Allowance, need: Need, now: Time) -> u64 {
+        (0..100_000).take_while(|_| allowance.take(need, now)).count() as u64
+    }
+
+    #[test]
+    fn early_messages_leave_half_to_late_ones() {
+        let (mut allowance, now) = (Allowance::default(), Time::from_nanos(1_000_000_000));
+        assert_eq!(granted(&mut allowance, Need::Early, now), 513);
+        assert_eq!(granted(&mut allowance, Need::Late, now), 511 * 8);
+        assert_eq!(granted(&mut allowance, Need::Early, now), 0);
+    }
+
+    #[test]
+    fn a_second_earns_twenty_thousand_early_ones_or_eight_times_as_many_late_ones() {
+        for (need, expected) in [(Need::Early, 20_000), (Need::Late, 160_000)] {
+            let mut allowance = Allowance::default();
+            granted(&mut allowance, need, Time::ZERO);
+            let times = (1..=10_000_u64).map(|i| Time::from_nanos(i * 100_000));
+            let sum: u64 = times.map(|now| granted(&mut allowance, need, now)).sum();
+            assert_eq!(sum, expected, "{need:?}");
+        }
+    }
+
+    #[test]
+    fn sixteen_packets_earn_an_early_one() {
+        let (mut allowance, now) = (Allowance::default(), Time::ZERO);
+        granted(&mut allowance, Need::Early, now);
+        (0..15).for_each(|_| allowance.earn());
+        assert!(!allowance.take(Need::Early, now));
+        allowance.earn();
+        assert!(allowance.take(Need::Early, now));
+        assert!(!allowance.take(Need::Early, now));
+    }
+
+    #[test]
+    fn without_an_allowance_nothing_is_said() {
+        let mut allowance = Allowance::new(0);
+        (0..1_000_000).for_each(|_| allowance.earn());
+        assert!(!allowance.take(Need::Early, Time::from_nanos(u64::MAX / 2)));
+        assert!(!allowance.take(Need::Late, Time::from_nanos(u64::MAX / 2)));
+    }
+
+    #[test]
+    fn no_more_is_saved_than_a_bucket_holds() {
+        let mut allowance = Allowance::default();
+        (0..1_000_000).for_each(|_| allowance.earn());
+        let later = Time::from_nanos(u64::MAX / 2);
+        assert_eq!(granted(&mut allowance, Need::Early, later), 513);
+    }
+}

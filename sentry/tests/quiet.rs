@@ -1,0 +1,168 @@
+//! What a flow does while its worker may not say what need not be said.
+
+mod support;
+
+use common::allowance::{Allowance, Need};
+use common::control::Reason;
+use common::metrics::Metric;
+use common::time::{Span, Time};
+use sentry::Recovery::{Cached, Lr2};
+use support::*;
+
+/// Nothing early any more; late messages as long as `late`.
+fn exhaust(bench: &mut Bench, late: bool) {
+    bench.config.peer_timeout = Some(Span::from_millis(1_000_000));
+    bench.allowance = Allowance::new(if late { 1 } else { 0 });
+    while bench.allowance.take(Need::Early, bench.now) {}
+}
+
+/// How many early ones were refused to a flow that the Depot knows.
+fn refused(bench: &Bench) -> u64 {
+    bench.count(Metric::WithheldTail) + bench.count(Metric::WithheldKeepalive)
+}
+
+/// When SYNCs of `reason` went out while the timers ran for `span`, in
+/// microseconds from its start.
+fn sync_times(bench: &mut Bench, reason: Reason, span: Span) -> Vec<u64> {
+    let start = bench.now;
+    bench.clear();
+    bench.run_timers(start + span);
+    let syncs = bench.out.syncs.iter().filter(|(_, sync)| sync.reason == reason);
+    syncs.map(|(_, sync)| sync.sent_at.since(start).as_micros()).collect()
+}
+
+#[test]
+fn a_tail_that_was_refused_goes_out_once_the_ack_is_late() {
+    let mut bench = Bench::protected(Lr2, 1, Some(1));
+    exhaust(&mut bench, true);
+    bench.data([1]);
+    let times = sync_times(&mut bench, Reason::Tail, Span::from_millis(40));
+    // A round trip and a quarter, and the tail timeout.
+    let late = 11_000;
+    assert_eq!(times, [late, late + 10_000, late + 26_000], "then as ever");
+    assert_eq!(refused(&bench), 1);
+    assert_eq!(bench.count(Metric::WithheldLate), 0);
+}
+
+#[test]
+fn nothing_is_late_if_the_ack_comes() {
+    let mut bench = Bench::protected(Cached, 1, Some(1));
+    exhaust(&mut bench, true);
+    for n in 1..20 {
+        bench.data([n]);
+        bench.run_timers(bench.now + RTT);
+        bench.ack(n, n as u32);
+    }
+    assert!(bench.syncs().is_empty());
+    assert_eq!(bench.deadline(), Time::NEVER);
+}
+
+#[test]
+fn who_was_refused_does_not_ask_for_eight_round_trips() {
+    let mut bench = Bench::protected(Cached, 1, Some(1));
+    exhaust(&mut bench, true);
+    for n in 1..=32 {
+        bench.data([n]);
+        bench.run_timers(bench.now + RTT);
+        bench.ack(n, n as u32);
+    }
+    assert_eq!(refused(&bench), 5, "at once, and every eight");
+    bench.allowance = Allowance::default();
+    let times: Vec<_> = (33..=50)
+        .map(|n| {
+            bench.data([n]);
+            let times = sync_times(&mut bench, Reason::Tail, RTT);
+            bench.ack(n, n as u32);
+            times
+        })
+        .collect();
+    assert!(times[..8].iter().all(Vec::is_empty), "{times:?}");
+    assert!(times[8..].iter().all(|times| times[..] == [1_000]), "{times:?}");
+}
+
+/// Several packets in a round trip: each begins the wait anew, and adds no timer that
+/// is earlier than the one that is set.
+#[test]
+fn packets_of_a_flow_that_was_refused_only_move_its_deadline_on() {
+    let mut bench = Bench::protected(Cached, 1, Some(1));
+    exhaust(&mut bench, true);
+    bench.data([1]);
+    bench.run_timers(bench.now + RTT / 8);
+    let mut before = bench.deadline();
+    for n in 2..50 {
+        bench.data([n]);
+        assert!(bench.deadline() >= before);
+        before = bench.deadline();
+        bench.wait(RTT / 8);
+        if n % 8 == 0 {
+            bench.ack(n, n as u32);
+        }
+    }
+    assert_eq!(refused(&bench), 1);
+    assert!(bench.syncs().is_empty());
+}
+
+#[test]
+fn what_is_late_and_refused_counts_as_lost() {
+    let mut bench = Bench::protected(Lr2, 1, Some(1));
+    exhaust(&mut bench, false);
+    bench.data([1]);
+    assert!(sync_times(&mut bench, Reason::Tail, RTT * 8).is_empty());
+    // At 11, 21, 37 and 53 milliseconds.
+    assert_eq!(bench.count(Metric::WithheldLate), 4);
+    bench.allowance = Allowance::default();
+    let times = sync_times(&mut bench, Reason::Tail, RTT);
+    assert_eq!(times, [5_000]);
+    assert_eq!(bench.count(Metric::FlowPeerLost), 0, "nobody was asked");
+}
+
+#[test]
+fn a_refused_keepalive_is_not_missed() {
+    let mut bench = Bench::protected(Cached, 1, Some(1));
+    exhaust(&mut bench, true);
+    for n in 1..160 {
+        bench.data([n]);
+        bench.run_timers(bench.now + Span::from_micros(500));
+        bench.ack(n, n as u32);
+    }
+    assert!(bench.syncs().is_empty());
+    assert_eq!(bench.count(Metric::WithheldKeepalive), 2, "in ten round trips");
+    bench.check_books();
+}
+
+#[test]
+fn a_flow_is_announced_in_any_case_and_again_when_the_answer_is_late() {
+    let mut bench = Bench::new(Cached);
+    exhaust(&mut bench, true);
+    bench.data([0]);
+    assert_eq!(bench.out.syncs.len(), 1);
+    let times = sync_times(&mut bench, Reason::Open, Span::from_millis(100_000));
+    assert_eq!(times[..5], [10_000, 30_000, 70_000, 134_000, 198_000]);
+    assert_eq!(times.len(), 8);
+    assert_eq!(bench.count(Metric::WithheldOpen), 1);
+    assert_eq!(bench.deadline(), Time::NEVER, "nobody there");
+}
+
+#[test]
+fn a_try_that_was_refused_is_no_try() {
+    let mut bench = Bench::new(Cached);
+    exhaust(&mut bench, false);
+    bench.data([0]);
+    assert!(sync_times(&mut bench, Reason::Open, Span::from_millis(10_000)).is_empty());
+    assert!(bench.count(Metric::WithheldOpen) > 100);
+    bench.allowance = Allowance::default();
+    assert_eq!(sync_times(&mut bench, Reason::Open, RTT * 8).len(), 1);
+    bench.status(1, 1, &[]);
+    assert!(bench.flow.is_protected());
+}
+
+/// A box that opens very many flows gets its answers late.
+#[test]
+fn where_answers_take_long_a_flow_is_announced_again_after_longer() {
+    let mut bench = Bench::new(Cached);
+    exhaust(&mut bench, true);
+    bench.allowance.answered(RTT * 20);
+    bench.data([0]);
+    let times = sync_times(&mut bench, Reason::Open, Span::from_millis(1_000));
+    assert_eq!(times, [200_000, 600_000]);
+}
