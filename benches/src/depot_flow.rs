@@ -1,6 +1,7 @@
 //! One flow at its Depot, without the switch around it.
 
 use arrayvec::ArrayVec;
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{LastAck, Reason, Status, Sync};
 use common::frame::{Class, Frame, Packet};
@@ -70,6 +71,7 @@ struct Bed {
     pool: Budget,
     backup: Budget,
     cache: Budget,
+    allowance: Allowance,
     now: Time,
     out: Outlet,
     qp: Qp,
@@ -103,6 +105,7 @@ impl Bed {
             cache: Budget::new(PLENTY, PLENTY),
             now,
             out: Outlet { requester: backup.then_some(1), ..Outlet::default() },
+            allowance: Allowance::default(),
             qp: Qp::new(0, MESSAGE),
             next: 0,
             ready: Vec::new(),
@@ -122,6 +125,7 @@ impl Bed {
             pool: &mut self.pool,
             backup: &mut self.backup,
             cache: &mut self.cache,
+            allowance: &mut self.allowance,
             out: &mut self.out,
         };
         event(&mut self.flow, &mut cx)

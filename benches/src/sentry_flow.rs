@@ -1,6 +1,7 @@
 //! One protected flow at its Sentry, without the switch around it.
 
 use arrayvec::ArrayVec;
+use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{Fetch, LastAck, PsnRange, Status, Sync};
 use common::frame::{Class, Frame, Packet};
@@ -76,6 +77,7 @@ struct Bed {
     cache: Budget,
     pool: Budget,
     epochs: u32,
+    allowance: Allowance,
     now: Time,
     out: Outlet,
     qp: Qp,
@@ -103,6 +105,7 @@ impl Bed {
             cache: Budget::new(PLENTY, PLENTY),
             pool: Budget::new(PLENTY, PLENTY),
             epochs: 1,
+            allowance: Allowance::default(),
             now,
             out: Outlet::default(),
             qp: Qp::new(0, MESSAGE),
@@ -125,6 +128,7 @@ impl Bed {
             cache: &mut self.cache,
             pool: &mut self.pool,
             epochs: &mut self.epochs,
+            allowance: &mut self.allowance,
             out: &mut self.out,
         };
         event(&mut self.flow, &mut cx)

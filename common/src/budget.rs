@@ -44,12 +44,25 @@ impl Budget {
         self.frames
     }
 
+    /// Whether at least `percent` of either is in use. Cheaper than
+    /// [`pressure`](Self::pressure).
+    #[inline]
+    pub const fn is_filled(&self, percent: u8) -> bool {
+        reaches(self.used, self.max_bytes, percent)
+            || reaches(self.frames, self.max_frames, percent)
+    }
+
     /// Fill level in percent, 0 ..= 100.
     pub const fn pressure(&self) -> u8 {
         let (bytes, frames) =
             (percent(self.used, self.max_bytes), percent(self.frames, self.max_frames));
         if bytes > frames { bytes } else { frames }
     }
+}
+
+/// Whether `part` is at least `percent` of `whole`.
+const fn reaches(part: u64, whole: u64, percent: u8) -> bool {
+    part as u128 * 100 >= whole as u128 * percent as u128
 }
 
 /// `part` of `whole` in percent; a `whole` of nothing is full.
@@ -68,8 +81,10 @@ mod tests {
         assert!(!b.take(41));
         assert!(b.take(40));
         assert_eq!((b.used(), b.frames(), b.pressure()), (100, 2, 100));
+        assert!(b.is_filled(100));
         b.give(60);
         assert_eq!((b.used(), b.frames(), b.pressure()), (40, 1, 40));
+        assert!(b.is_filled(40) && !b.is_filled(41));
     }
 
     #[test]

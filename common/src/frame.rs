@@ -5,6 +5,8 @@
 //! TX ring, the resend cache, the reordering pool) see the same bytes, so
 //! nobody may edit them any more: that is another type, [`Shared`].
 
+use arrayvec::ArrayVec;
+
 /// A frame with exactly one owner.
 pub trait Frame: Sized {
     /// The read-only form with several owners.
@@ -18,12 +20,38 @@ pub trait Frame: Sized {
 
     /// Gives up the right to edit in exchange for the right to clone.
     fn share(self) -> Self::Shared;
+
+    /// See [`Shared::prefetch`].
+    #[inline]
+    fn prefetch(&self) {}
 }
 
 /// A frame that may have several owners. Cloning costs one reference count.
 pub trait Shared: Clone {
     /// The whole frame.
     fn bytes(&self) -> &[u8];
+
+    /// A hint that this handle will be sent or let go of soon: what that touches
+    /// had better be in the cache by then.
+    #[inline]
+    fn prefetch(&self) {}
+
+    /// Lets go of several handles, which empties `handles`. An mbuf pool takes
+    /// them back at once for less than one by one.
+    #[inline]
+    fn release_all<const N: usize>(handles: &mut ArrayVec<Self, N>) {
+        handles.clear();
+    }
+}
+
+/// A handle in a pool, with the length of its frame: a frame that is let go of
+/// has long left the cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kept<S> {
+    /// The handle.
+    pub handle: S,
+    /// Bytes of the frame.
+    pub len: u32,
 }
 
 /// Where new frames come from.
@@ -51,6 +79,15 @@ impl<F: Frame> Packet<F> {
         match self {
             Self::Owned(f) => f.bytes(),
             Self::Shared(s) => s.bytes(),
+        }
+    }
+
+    /// See [`Shared::prefetch`].
+    #[inline]
+    pub fn prefetch(&self) {
+        match self {
+            Self::Owned(f) => f.prefetch(),
+            Self::Shared(s) => s.prefetch(),
         }
     }
 }

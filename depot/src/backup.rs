@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use common::frame::{Frame, Packet, Shared};
+use common::frame::{Frame, Kept, Packet, Shared};
 use common::metrics::Metric;
 use common::psn::Seq;
 use common::rtt::Rtt;
@@ -34,7 +34,7 @@ pub(crate) enum Local {
 /// The newest packets that were delivered, without a hole, up to `expected`.
 pub(crate) struct Backup<F: Frame> {
     /// The PSNs of a READ request but the first have no handle.
-    kept: Window<Option<F::Shared>>,
+    kept: Window<Option<Kept<F::Shared>>>,
     /// Delivered packets that the destination has yet to answer, oldest first,
     /// with the time of their delivery.
     asks: VecDeque<(Seq, Time)>,
@@ -49,7 +49,7 @@ pub(crate) struct Backup<F: Frame> {
 
 impl<F: Frame> Backup<F> {
     /// Memory of one PSN, in bytes.
-    pub const SLOT: usize = size_of::<Option<F::Shared>>();
+    pub const SLOT: usize = size_of::<Option<Kept<F::Shared>>>();
 
     pub fn new(next: Seq) -> Self {
         Self {
@@ -66,23 +66,28 @@ impl<F: Frame> Backup<F> {
         self.kept.get(seq).is_some_and(Option::is_some)
     }
 
+    /// Whether the destination is to answer something.
+    pub fn awaits_answer(&self) -> bool {
+        !self.asks.is_empty()
+    }
+
     /// The packet with the number `seq`, as if it had come at `at` and were yet
     /// to be delivered.
     pub fn copy(&self, seq: Seq, at: Time) -> Option<Held<F>> {
-        let handle = self.kept.get(seq)?.as_ref()?;
+        let Kept { handle, len } = self.kept.get(seq)?.as_ref()?;
         let mut count = 1;
         while self.kept.get(seq + u64::from(count)).is_some_and(Option::is_none) {
             count += 1;
         }
         let asks = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked).is_ok();
-        Some(Held { packet: Packet::Shared(handle.clone()), count, asks, at })
+        Some(Held { packet: Packet::Shared(handle.clone()), len: *len, count, asks, at })
     }
 
     /// Whether `seq` is a request that an ACK answers, rather than a READ or an
     /// atomic; `None` if it is not held.
     pub fn is_plain(&self, seq: Seq) -> Option<bool> {
         // The further PSNs of a READ have no handle.
-        let Some(handle) = self.kept.get(seq)? else { return Some(false) };
+        let Some(Kept { handle, .. }) = self.kept.get(seq)? else { return Some(false) };
         Some(parse(handle.bytes()).is_ok_and(|roce| roce.kind().is_plain()))
     }
 
@@ -96,6 +101,7 @@ impl<F: Frame> Backup<F> {
         count: u32,
         asks: bool,
         packet: Packet<F>,
+        len: u32,
     ) -> Packet<F> {
         if self.kept.end() != seq {
             self.clear(cx);
@@ -104,8 +110,7 @@ impl<F: Frame> Backup<F> {
         if asks {
             self.asks.push_back((seq, cx.now));
         }
-        let len = packet.bytes().len();
-        while !cx.backup.take(len) {
+        while !cx.backup.take(len as usize) {
             cx.out.count(Metric::BackupFull, 1);
             if self.kept.is_empty() {
                 self.kept.skip_to(seq + u64::from(count));
@@ -119,7 +124,7 @@ impl<F: Frame> Backup<F> {
             Packet::Owned(frame) => frame.share(),
             Packet::Shared(shared) => shared,
         };
-        self.kept.push(Some(shared.clone()));
+        self.kept.push(Some(Kept { handle: shared.clone(), len }));
         for _ in 1..count {
             self.kept.push(None);
         }
@@ -151,7 +156,7 @@ impl<F: Frame> Backup<F> {
     /// is kept may be delivered to that†.
     pub fn doubt<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, bytes: &[u8]) {
         let is_same = self.kept.get(seq).is_some_and(|kept| {
-            kept.as_ref().is_some_and(|handle| same_packet(handle.bytes(), bytes))
+            kept.as_ref().is_some_and(|kept| same_packet(kept.handle.bytes(), bytes))
         });
         if !is_same {
             self.clear(cx);
@@ -177,10 +182,10 @@ impl<F: Frame> Backup<F> {
 
     fn release<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, floor: Seq) {
         while self.kept.start() < floor
-            && let Some(handle) = self.kept.pop()
+            && let Some(kept) = self.kept.pop()
         {
-            if let Some(handle) = handle {
-                cx.backup.give(handle.bytes().len());
+            if let Some(Kept { handle, len }) = kept {
+                cx.backup.give(len as usize);
                 cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
             }
         }
@@ -195,9 +200,9 @@ impl<F: Frame> Backup<F> {
         let mut n = 0;
         let mut seq = from.max(self.kept.start());
         while seq <= to
-            && let Some(handle) = self.kept.get(seq)
+            && let Some(kept) = self.kept.get(seq)
         {
-            if let Some(handle) = handle {
+            if let Some(Kept { handle, .. }) = kept {
                 n += 1;
                 cx.out.deliver(Packet::Shared(handle.clone()));
             }
@@ -256,11 +261,12 @@ impl<F: Frame> Flow<F> {
         count: u32,
         asks: bool,
         packet: Packet<F>,
+        len: u32,
     ) {
         let packet = if cx.out.requester().is_some() {
-            self.backup.keep(cx, seq, count, asks, packet)
-        } else if cx.backup.pressure() < UNPAIRED_PRESSURE {
-            self.backup.keep(cx, seq, count, false, packet)
+            self.backup.keep(cx, seq, count, asks, packet, len)
+        } else if !cx.backup.is_filled(UNPAIRED_PRESSURE) {
+            self.backup.keep(cx, seq, count, false, packet, len)
         } else {
             packet
         };

@@ -70,6 +70,8 @@ pub struct Flow<F: Frame> {
     pub(crate) rtt: Span,
     /// From a gap's first Depot-NACK to its end.
     pub(crate) fill: Rtt,
+    /// See [`is_due_as_before`](Self::is_due_as_before).
+    pub(crate) due_as_before: bool,
 }
 
 impl<F: Frame> Flow<F> {
@@ -99,6 +101,7 @@ impl<F: Frame> Flow<F> {
             stalled: now,
             rtt: config.rtt_guess,
             fill: Rtt::guess(config.rtt_guess),
+            due_as_before: false,
         }
     }
 
@@ -106,6 +109,9 @@ impl<F: Frame> Flow<F> {
     /// to.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
         let seq = roce.psn.unwrap_near(self.sequence.next());
+        if self.is_steady(seq, roce) {
+            return self.on_steady(cx, frame, seq, roce);
+        }
         self.heard = cx.now;
         if self.life.is_none() {
             return self.on_passive(cx, frame, seq);
@@ -121,7 +127,7 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::PassedBadIcrc, 1);
             return cx.out.deliver(Packet::Owned(frame));
         }
-        self.pmtu = roce.path_mtu().unwrap_or(self.pmtu);
+        self.learn_pmtu(roce);
         let span = roce.span(frame.bytes(), self.pmtu);
         let Some(count) = span.filter(|count| self.fits(place, seq, *count)) else {
             // Which PSN comes next can't be told: all is left to the RNICs.
@@ -161,6 +167,10 @@ impl<F: Frame> Flow<F> {
         }
     }
 
+    pub(crate) fn learn_pmtu(&mut self, roce: &Roce) {
+        self.pmtu = roce.path_mtu().unwrap_or(self.pmtu);
+    }
+
     /// Whether a request of `count` PSNs leaves those alone that others take.
     fn fits(&self, place: Place, seq: Seq, count: u32) -> bool {
         match place {
@@ -197,7 +207,8 @@ impl<F: Frame> Flow<F> {
         self.stalled = cx.now;
         cx.out.count(Metric::DepotInOrder, 1);
         self.nak_is_answered(cx, seq);
-        self.hand_over(cx, seq, count, asks, Packet::Owned(frame));
+        let len = frame.bytes().len() as u32;
+        self.hand_over(cx, seq, count, asks, Packet::Owned(frame), len);
         self.play(cx);
     }
 
@@ -226,7 +237,8 @@ impl<F: Frame> Flow<F> {
         asks: bool,
     ) {
         let is_in_order = seq == self.sequence.expected();
-        if !cx.pool.take(frame.bytes().len()) {
+        let len = frame.bytes().len();
+        if !cx.pool.take(len) {
             if is_in_order {
                 self.play_all(cx);
                 return self.on_next(cx, frame, count, asks);
@@ -244,7 +256,8 @@ impl<F: Frame> Flow<F> {
             Packet::Owned(frame)
         };
         let before = self.sequence.gaps().len();
-        let closed = self.sequence.hold(seq, Held { packet, count, asks, at: cx.now });
+        let closed =
+            self.sequence.hold(seq, Held { packet, len: len as u32, count, asks, at: cx.now });
         if self.sequence.gaps().len() > before {
             cx.out.count(Metric::GapsSeen, 1);
         }
@@ -387,6 +400,12 @@ impl<F: Frame> Flow<F> {
         *self = Self { rtt: self.rtt, fill: self.fill, ..Self::new(cx.config, cx.now, psn) };
     }
 
+    /// Whether nothing is held, and nothing known that a new flow would have to be
+    /// told.
+    pub fn is_at_rest(&self) -> bool {
+        self.life.is_none() && self.heap_bytes() == 0 && self.nak.is_none()
+    }
+
     /// Whether this life of the flow is `life`.
     pub fn is_of(&self, life: Life) -> bool {
         self.life == Some(life)
@@ -402,7 +421,7 @@ impl<F: Frame> Flow<F> {
         self.sequence.high().max(self.passed)
     }
 
-    fn status_interval(&self, config: &Config) -> Span {
+    pub(crate) fn status_interval(&self, config: &Config) -> Span {
         config.status_interval.unwrap_or((self.rtt / 2).max(Span::from_micros(500)))
     }
 }

@@ -29,6 +29,7 @@ mod report;
 mod responses;
 mod reverse;
 mod sequence;
+mod steady;
 mod timers;
 
 use common::allowance::Allowance;

@@ -22,8 +22,11 @@ use crate::{Actions, Config, Cx, Flow};
 /// Percent of the pool from which on nothing waits for its time: the room is
 /// needed for what follows a hole.
 const PRESSURE: u8 = 50;
-/// By how much a timer comes late: packets go in small groups.
+/// By how much a timer comes late at least: packets go in small groups.
 const SLACK: Span = Span::from_micros(5);
+/// By how many packets of the flow it comes late: most go on when others arrive, and
+/// need no timer.
+const GROUP: u64 = 8;
 /// A part of the time that passed, by which a lag beyond a round trip shrinks.
 const CATCH_UP: u64 = 8;
 /// A part of the round trip. A longer silence of the source is cut to this.
@@ -38,6 +41,8 @@ pub(crate) struct Playout {
     newest: Time,
     /// When the source last repeated what went on.
     repeated: Time,
+    /// The mean distance of the packets that went on.
+    spacing: Span,
 }
 
 impl Playout {
@@ -67,7 +72,14 @@ impl Playout {
     /// A packet that came at `at` goes on.
     pub fn went(&mut self, at: Time, now: Time, rtt: Span) {
         self.lag = self.lag_at(at, rtt).min(now.since(at));
+        let step = at.since(self.newest).min(rtt / SILENCE);
+        self.spacing = (self.spacing * 7 + step) / 8;
         self.newest = self.newest.max(at);
+    }
+
+    /// How late a timer may come.
+    fn slack(&self, rtt: Span) -> Span {
+        (self.spacing * GROUP).min(rtt / SILENCE).max(SLACK)
     }
 
     fn lag_at(&self, at: Time, rtt: Span) -> Span {
@@ -83,7 +95,7 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn play<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         while let Some(at) = self.sequence.front() {
             let waits = cx.config.playout && self.playout.due(at, self.rtt) > cx.now;
-            if waits && cx.pool.pressure() < PRESSURE {
+            if waits && !cx.pool.is_filled(PRESSURE) {
                 return;
             }
             self.hand_on(cx, at);
@@ -102,16 +114,18 @@ impl<F: Frame> Flow<F> {
         let Some(held) = self.sequence.drain() else { return };
         self.playout.went(at, cx.now, self.rtt);
         let seq = self.sequence.next() - u64::from(held.count);
-        cx.pool.give(held.packet.bytes().len());
+        cx.pool.give(held.len as usize);
         cx.out.count(Metric::DepotDrained, 1);
         self.nak_is_answered(cx, seq);
-        self.hand_over(cx, seq, held.count, held.asks, held.packet);
+        self.hand_over(cx, seq, held.count, held.asks, held.packet, held.len);
     }
 
     /// When the next packet has its time; [`Time::NEVER`] if none waits for it.
     pub(crate) fn play_due(&self, config: &Config) -> Time {
         match self.sequence.front() {
-            Some(at) if config.playout => self.playout.due(at, self.rtt) + SLACK,
+            Some(at) if config.playout => {
+                self.playout.due(at, self.rtt) + self.playout.slack(self.rtt)
+            }
             _ => Time::NEVER,
         }
     }

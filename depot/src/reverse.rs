@@ -144,7 +144,7 @@ impl<F: Frame> Flow<F> {
         let at = self.sequence.front().unwrap_or(cx.now);
         self.sequence.go_back(seq, at, |seq| {
             let held = backup.copy(seq, at)?;
-            if !cx.pool.take(held.packet.bytes().len()) {
+            if !cx.pool.take(held.len as usize) {
                 return None;
             }
             copies += 1;

@@ -38,6 +38,8 @@ pub(crate) enum Place {
 pub(crate) struct Held<F: Frame> {
     /// The packet.
     pub packet: Packet<F>,
+    /// Bytes of its frame.
+    pub len: u32,
     /// PSNs that it takes.
     pub count: u32,
     /// The destination is to answer it.
@@ -193,6 +195,10 @@ impl<F: Frame> Sequence<F> {
         for _ in 1..held.count {
             self.slots.pop();
         }
+        // It has been here for so long that it has left the cache, and is next.
+        if let Some(Slot::Held(next)) = self.slots.get(self.next()) {
+            next.packet.prefetch();
+        }
         Some(held)
     }
 
@@ -309,7 +315,7 @@ mod tests {
 
     fn packet(n: u64, count: u32) -> Held<HeapFrame> {
         let packet = Packet::Owned(HeapFrame::from(n.to_be_bytes().to_vec()));
-        Held { packet, count, asks: false, at: Time::ZERO }
+        Held { packet, len: 8, count, asks: false, at: Time::ZERO }
     }
 
     fn number(p: &Packet<HeapFrame>) -> u64 {

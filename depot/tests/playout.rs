@@ -11,8 +11,22 @@ use support::*;
 
 /// From packet to packet.
 const STEP: Span = Span::from_micros(10);
-/// By how much a timer is late.
+/// By how much a timer is late at least.
 const SLACK: Span = Span::from_micros(5);
+/// By how much it is late at most where packets come a step from each other: eight
+/// go on at a time.
+const GROUP: u64 = 8;
+
+/// Runs timers until these packets, and no others, have their time and have gone on
+/// but for those of the last group. Returns the first that has not.
+fn play(bench: &mut Bench, first: i32, end: i32) -> i32 {
+    bench.run_timers(bench.now + STEP * (end - first) as u64 + SLACK);
+    let went = bench.delivered();
+    let next = first + went.len() as i32;
+    assert_eq!(went, (first..next).collect::<Vec<_>>());
+    assert!((end - GROUP as i32..=end).contains(&next), "{next} of {end}");
+    next
+}
 
 /// These packets come, a step from one to the next.
 fn stream(bench: &mut Bench, psns: impl IntoIterator<Item = i32>) {
@@ -35,13 +49,24 @@ fn late() -> Bench {
 fn what_waited_goes_on_at_the_pace_at_which_it_came() {
     let mut bench = late();
     let start = bench.now;
-    for n in 3..102 {
-        let due = start + STEP * (n as u64 - 2);
-        bench.run_timers(due + SLACK - Span::from_nanos(1));
-        assert_eq!(bench.delivered(), []);
-        bench.run_timers(due + SLACK);
-        assert_eq!(bench.delivered(), [n]);
+    let due = |n: i32| start + STEP * (n as u64 - 2);
+    // The first group is one packet: how fast the flow is isn't known yet.
+    bench.run_timers(due(3) + SLACK - Span::from_nanos(1));
+    assert_eq!(bench.delivered(), []);
+    bench.run_timers(due(3) + SLACK);
+    assert_eq!(bench.delivered(), [3]);
+    let (mut next, mut groups) = (4, 0);
+    while next < 102 {
+        let timer = bench.deadline();
+        assert!((due(next) + SLACK..=due(next) + STEP * GROUP).contains(&timer));
+        bench.run_timers(timer);
+        let went = bench.delivered();
+        let end = next + went.len() as i32;
+        assert_eq!(went, (next..end).collect::<Vec<_>>());
+        assert!(due(end - 1) <= timer && (end == 102 || timer < due(end)), "all that has its time");
+        (next, groups) = (end, groups + 1);
     }
+    assert!(groups < 30, "{groups}");
     assert_eq!(bench.pool.frames(), 0);
     bench.check_books();
 }
@@ -87,7 +112,7 @@ fn a_silence_of_the_source_is_cut() {
     bench.data([1]);
     let start = bench.now;
     // Of the silence an RTT / 64 is left.
-    bench.run_timers(start + STEP * 20 + RTT / 64 + SLACK);
+    bench.run_timers(start + STEP * (20 + GROUP) + RTT / 64);
     assert_eq!(bench.delivered(), (1..22).collect::<Vec<_>>());
     // Nothing is late any more.
     bench.data([22]);
@@ -181,16 +206,14 @@ fn what_waits_goes_on_at_once_when_a_hole_is_given_up_or_the_flow_let_go() {
 fn a_nak_for_what_waits_ends_here_and_one_for_what_went_on_is_answered() {
     let mut bench = late();
     bench.out.requester = Some(0x77);
-    bench.run_timers(bench.now + STEP * 10 + SLACK);
-    assert_eq!(bench.delivered(), (3..13).collect::<Vec<_>>());
-    assert_eq!(bench.nak(13), Became::Absorb);
+    let next = play(&mut bench, 3, 33);
+    assert_eq!(bench.nak(next), Became::Absorb);
     assert_eq!(bench.delivered(), []);
-    bench.run_timers(bench.now + STEP * 10);
-    assert_eq!(bench.delivered(), (13..23).collect::<Vec<_>>());
-    assert_eq!(bench.nak(20), Became::Absorb);
-    assert_eq!(bench.delivered(), [20, 21, 22], "and no further");
-    bench.run_timers(bench.now + STEP);
-    assert_eq!(bench.delivered(), [23]);
+    let next = play(&mut bench, next, 53);
+    assert_eq!(bench.nak(next - 3), Became::Absorb);
+    assert_eq!(bench.delivered(), [next - 3, next - 2, next - 1], "and no further");
+    bench.run_timers(bench.now + STEP * GROUP);
+    assert_eq!(bench.delivered().first(), Some(&next));
     bench.check_books();
 }
 
@@ -198,16 +221,15 @@ fn a_nak_for_what_waits_ends_here_and_one_for_what_went_on_is_answered() {
 #[test]
 fn what_waits_stays_while_the_source_repeats_what_went_on() {
     let mut bench = late();
-    bench.run_timers(bench.now + STEP * 10 + SLACK);
-    assert_eq!(bench.delivered(), (3..13).collect::<Vec<_>>());
-    for n in 5..13 {
+    let next = play(&mut bench, 3, 33);
+    for n in next - 8..next {
         bench.data([n]);
         bench.run_timers(bench.now + STEP * 5);
         assert_eq!(bench.delivered(), [n], "and nothing else");
     }
     bench.run_timers(bench.now + RTT / 64);
     let seen = bench.delivered();
-    assert_eq!(seen, (13..13 + seen.len() as i32).collect::<Vec<_>>());
+    assert_eq!(seen, (next..next + seen.len() as i32).collect::<Vec<_>>());
     bench.run_timers(bench.now + STEP * 100);
     assert_eq!(bench.delivered().last(), Some(&101));
     bench.check_books();
@@ -220,16 +242,18 @@ fn a_nak_for_what_is_not_kept_takes_the_depot_back_and_what_waits_waits() {
     bench.backup = Budget::new(0, 0);
     stream(&mut bench, 2..102);
     bench.data([1]);
-    bench.run_timers(bench.now + STEP * 10 + SLACK);
     bench.clear();
+    let next = play(&mut bench, 3, 33);
     assert_eq!(bench.nak(8), Became::Forward);
     bench.run_timers(bench.now + STEP * 10);
     assert_eq!(bench.delivered(), []);
-    assert_eq!(bench.nacks().last(), Some(&vec![(8, 13)]));
-    bench.data(8..13);
-    assert_eq!(bench.delivered(), (8..14).collect::<Vec<_>>(), "the rest at its pace");
-    bench.run_timers(bench.now + STEP * 100);
-    assert_eq!(bench.delivered(), (14..102).collect::<Vec<_>>());
+    assert_eq!(bench.nacks().last(), Some(&vec![(8, next)]));
+    bench.data(8..next);
+    let went = bench.delivered();
+    assert_eq!(went, (8..8 + went.len() as i32).collect::<Vec<_>>());
+    assert!(went.len() as i32 + 8 - next <= GROUP as i32, "the rest at its pace");
+    bench.run_timers(bench.now + STEP * 110);
+    assert_eq!(bench.delivered(), (8 + went.len() as i32..102).collect::<Vec<_>>());
 }
 
 #[test]
@@ -278,7 +302,7 @@ fn lossy(steps: &[(u64, bool, u64)], pool: Budget) -> Result<(), TestCaseError> 
             went.extend(bench.delivered().into_iter().map(|n| (n, next)));
             // What can go on has a time, and it is not far.
             if bench.nacks().last().is_none_or(Vec::is_empty) && bench.pool.frames() > 0 {
-                assert!(bench.deadline() <= next + GIVE_UP + SLACK, "it waits for nothing");
+                assert!(bench.deadline() <= next + GIVE_UP + RTT / 64, "it waits for nothing");
             }
             if next == until {
                 return went.len();
@@ -293,14 +317,14 @@ fn lossy(steps: &[(u64, bool, u64)], pool: Budget) -> Result<(), TestCaseError> 
         bench.check_books();
     }
     let last = bench.now;
-    waits(&mut bench, last + open + SLACK);
+    waits(&mut bench, last + open + RTT / 64);
     prop_assert_eq!(bench.pool.frames(), 0);
     let order = went.iter().map(|(n, _)| *n).collect::<Vec<_>>();
     prop_assert_eq!(order, (1..=end).collect::<Vec<_>>());
     for (n, time) in went {
         let late = time.since(came[n as usize]);
         prop_assert!(
-            late <= open + SLACK,
+            late <= open + RTT / 64,
             "{} is {:?} late, no hole more than {:?}",
             n,
             late,

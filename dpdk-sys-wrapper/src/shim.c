@@ -140,6 +140,11 @@ void lr2_free(struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+void lr2_free_bulk(struct rte_mbuf **pkts, unsigned int n)
+{
+	rte_pktmbuf_free_bulk(pkts, n);
+}
+
 void lr2_ref(struct rte_mbuf *m)
 {
 	if (unlikely(rte_mbuf_refcnt_update(m, 1) > MAX_OWNERS)) {

@@ -53,6 +53,8 @@ int lr2_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **pkts, unsigned in
 /* Free mbufs in the store that all threads share, those in caches not counted. */
 unsigned int lr2_in_store(const struct rte_mempool *pool);
 void lr2_free(struct rte_mbuf *m);
+/* Takes one reference from each. */
+void lr2_free_bulk(struct rte_mbuf **pkts, unsigned int n);
 /* One more owner. Ends the process rather than let the count wrap. */
 void lr2_ref(struct rte_mbuf *m);
 uint16_t lr2_refcnt(const struct rte_mbuf *m);

@@ -203,7 +203,7 @@ impl Machine {
             switch: Switch::new(switch),
             pool: PoolHandle::new(&self.pool, io::RESERVE),
             clock: Clock::tsc(&self.eal),
-            idle: Idler::new(config.worker.idle),
+            idle: Idler::new(config.worker.idle, config.worker.count),
             orders,
             published,
         });

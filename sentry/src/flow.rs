@@ -1,7 +1,7 @@
 //! The state of one flow, and what new packets and ACKs do to it.
 
 use common::control::{Reason, Sync};
-use common::frame::{Class, Frame, Packet, Shared};
+use common::frame::{Class, Frame, Kept, Packet};
 use common::metrics::Metric;
 use common::psn::{Psn, Seq};
 use common::rtt::Rtt;
@@ -65,6 +65,8 @@ pub struct Flow<F: Frame> {
     /// The RNICs are on their own: how many PSNs their requests take can't be
     /// told.
     pub(crate) bypassed: bool,
+    /// See [`is_due_as_before`](Self::is_due_as_before).
+    pub(crate) due_as_before: bool,
 }
 
 /// State of one PSN in flight.
@@ -81,12 +83,13 @@ pub(crate) struct Slot<S> {
     pub ack_req: bool,
     /// It belongs to the READ request before, and can't be sent by itself.
     pub covered: bool,
-    /// The packet itself.
-    pub handle: Option<S>,
+    /// The packet itself, and its length: to let go of it, it need not be
+    /// looked at.
+    pub handle: Option<Kept<S>>,
 }
 
 impl<S> Slot<S> {
-    fn new(sent: Time, ack_req: bool, handle: Option<S>) -> Self {
+    pub fn new(sent: Time, ack_req: bool, handle: Option<Kept<S>>) -> Self {
         Self { sent, resent: false, needed: false, round: 0, ack_req, covered: false, handle }
     }
 
@@ -131,12 +134,16 @@ impl<F: Frame> Flow<F> {
             quiet: Time::ZERO,
             pmtu: PathMtu::default(),
             bypassed: false,
+            due_as_before: false,
         }
     }
 
     /// A request packet came from the source; `roce` is what it parsed to.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
         let seq = roce.psn.unwrap_near(self.next);
+        if self.is_steady(cx, seq, roce) {
+            return self.on_steady(cx, frame, roce);
+        }
         let is_reborn = self.is_of_another_life(cx.config, seq, cx.now);
         let surprise = is_reborn || seq > self.next || roce.kind() == Kind::ReadRequest;
         if surprise && !icrc_ok(frame.bytes(), roce) {
@@ -373,20 +380,21 @@ impl<F: Frame> Flow<F> {
 pub(crate) fn share<F: Frame, A: Actions<F>>(
     cx: &mut Cx<'_, A>,
     frame: F,
-) -> (Packet<F>, Option<F::Shared>) {
-    if !cx.cache.take(frame.bytes().len()) {
+) -> (Packet<F>, Option<Kept<F::Shared>>) {
+    let len = frame.bytes().len();
+    if !cx.cache.take(len) {
         cx.out.count(Metric::SentryCacheFull, 1);
         return (Packet::Owned(frame), None);
     }
     cx.out.count(Metric::CreatedHandle, 1);
-    let shared = frame.share();
-    (Packet::Shared(shared.clone()), Some(shared))
+    let handle = frame.share();
+    (Packet::Shared(handle.clone()), Some(Kept { handle, len: len as u32 }))
 }
 
 /// Gives a handle back.
-pub(crate) fn release<F: Frame, A: Actions<F>>(cx: &mut Cx<'_, A>, handle: Option<F::Shared>) {
-    if let Some(handle) = handle {
-        cx.cache.give(handle.bytes().len());
+pub(crate) fn release<F: Frame, A: Actions<F>>(cx: &mut Cx<'_, A>, kept: Option<Kept<F::Shared>>) {
+    if let Some(Kept { handle, len }) = kept {
+        cx.cache.give(len as usize);
         cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
     }
 }

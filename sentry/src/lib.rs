@@ -30,6 +30,7 @@ mod nak;
 mod pmtu;
 mod reads;
 mod report;
+mod steady;
 mod timers;
 
 use common::allowance::Allowance;
@@ -41,6 +42,7 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 
 pub use flow::Flow;
+pub use life::Rest;
 
 /// How a loss on the long-haul link is repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -52,6 +52,19 @@ impl Settled {
     }
 }
 
+/// What the life after a long rest has to be [announced](Flow::announce) with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rest {
+    /// The PSN of the next request.
+    pub psn: Psn,
+    /// Messages that are complete, as the destination counts.
+    pub msn: u32,
+    /// Path MTU in bytes; 0: unknown.
+    pub pmtu: u16,
+    /// The long-haul round trip, if it was measured.
+    pub rtt: Option<Span>,
+}
+
 impl<F: Frame> Flow<F> {
     fn grace(&self) -> Span {
         self.rtt.mean().max(SETTLED_MIN)
@@ -84,7 +97,7 @@ impl<F: Frame> Flow<F> {
         seq != self.next && (paused || goes_back)
     }
 
-    fn forget_after(&self, config: &Config) -> Span {
+    pub(crate) fn forget_after(&self, config: &Config) -> Span {
         config.forget.unwrap_or((self.rtt.mean() * 24).max(FORGET_MIN))
     }
 
@@ -93,6 +106,8 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn wake<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         let paused = cx.now >= self.heard + self.forget_after(cx.config);
         if paused && self.is_protected() {
+            // What was asked before the pause is not going to be answered now.
+            self.unanswered = None;
             self.sync(cx, Reason::Open);
         }
     }
@@ -103,11 +118,16 @@ impl<F: Frame> Flow<F> {
         self.reads.begin();
     }
 
-    /// The hosts told each other that this life begins with the flow's first
-    /// PSN, and its path MTU in bytes (0: unknown).
-    pub fn announce(&mut self, pmtu: u16) {
+    /// It is known that this life begins with the flow's first PSN, its path MTU in
+    /// bytes (0: unknown), how many messages the destination has counted, and the
+    /// round trip, if it was measured before.
+    pub fn announce(&mut self, pmtu: u16, msn: u32, rtt: Option<Span>) {
         self.acked = Some(self.first);
+        self.msn = msn;
         self.pmtu.set(pmtu);
+        if let Some(rtt) = rtt {
+            self.rtt.sample(rtt);
+        }
         self.begin();
     }
 
@@ -132,6 +152,20 @@ impl<F: Frame> Flow<F> {
         self.drop_answers(cx, Metric::DropOldLife);
         self.reads = Reads::new(self.next, cx.now);
         self.clear_window(cx);
+    }
+
+    /// What there is to keep of the flow, if all that was sent is acknowledged and the
+    /// source may have gone for good: a flow that wakes is announced to its Depot in
+    /// any case.
+    pub fn rest(&self, config: &Config, now: Time) -> Option<Rest> {
+        let paused = now >= self.heard + self.forget_after(config);
+        let done = self.acked == Some(self.next) && !self.is_outstanding();
+        (paused && done && self.is_protected()).then(|| Rest {
+            psn: self.next.psn(),
+            msn: self.msn,
+            pmtu: self.pmtu.get(),
+            rtt: self.rtt(),
+        })
     }
 
     /// Stops protecting the flow: tells the Depot to let go of what it holds.

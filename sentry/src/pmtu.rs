@@ -26,6 +26,18 @@ impl PathMtu {
         self.known
     }
 
+    /// Whether there is nothing to learn from a packet.
+    #[inline]
+    pub fn knows(&self, roce: &Roce) -> bool {
+        match self.known {
+            0 => self.last.is_none() && roce.path_mtu().is_none(),
+            known => {
+                usize::from(known) == roce.payload_len()
+                    || roce.path_mtu().is_none_or(|pmtu| pmtu == known)
+            }
+        }
+    }
+
     /// Somebody knows.
     pub fn set(&mut self, pmtu: u16) {
         self.known = pmtu;

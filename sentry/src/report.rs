@@ -161,7 +161,7 @@ impl<F: Frame> Flow<F> {
             return Repair::Wait;
         }
         let was_needed = slot.needed;
-        if let Some(handle) = slot.handle.clone() {
+        if let Some(handle) = slot.handle.as_ref().map(|kept| kept.handle.clone()) {
             slot.sent = cx.now;
             slot.resent = true;
             slot.needed = false;

@@ -7,7 +7,7 @@ use common::wire::{Answer, Roce, Verdict, icrc_ok};
 
 use crate::pairing::Heard;
 use crate::switch::{Io, Switch};
-use crate::table::{FlowKey, Hosts, Id, Pipeline};
+use crate::table::{FlowKey, Id, Pipeline, Seen};
 
 /// For how many round trips a pairing has to be confirmed.
 const CONFIRMED_FOR: u64 = 2;
@@ -22,6 +22,7 @@ impl<F: Frame> Switch<F> {
         side: Side,
         frame: F,
         roce: &Roce,
+        found: Option<Id>,
         io: &mut Io<'_, P, S>,
     ) where
         P: Pool<Frame = F>,
@@ -40,9 +41,9 @@ impl<F: Frame> Switch<F> {
             // never delivered.
             return self.pass(side, frame, Metric::PassedBadIcrc, io);
         }
-        let key = FlowKey { hosts: Hosts::of(side, roce), dest_qpn: roce.dest_qpn };
+        let key = FlowKey::of(side, roce);
         let heard = Heard { psn: roce.psn, is_nak: answer.is_nak(), src_port: roce.src_port };
-        let flow = self.flow_of_answer(key, &heard, io.now);
+        let flow = self.flow_of_answer(key, found, &heard, io.now);
         match flow.and_then(|id| self.table.get(id)).map(|entry| &entry.pipeline) {
             Some(Pipeline::Sentry(_)) => {
                 let id = flow.unwrap_or_default();
@@ -78,16 +79,22 @@ impl<F: Frame> Switch<F> {
 
     /// The flow whose requests the answers of stream `key` are for, if that is
     /// sure.
-    fn flow_of_answer(&mut self, key: FlowKey, answer: &Heard, now: Time) -> Option<Id> {
-        let id = match self.table.find(&key) {
+    fn flow_of_answer(
+        &mut self,
+        key: FlowKey,
+        found: Option<Id>,
+        answer: &Heard,
+        now: Time,
+    ) -> Option<Id> {
+        let id = match found.or_else(|| self.table.find(&key)) {
             Some(id) => id,
             // No request between these hosts was seen: nobody to learn from it.
             None if self.table.unpaired(&key.hosts.reversed()).is_empty() => return None,
             None => self.entry(key, now)?,
         };
         let entry = self.table.get_mut(id)?;
-        entry.seen = now;
-        if let Some(peer) = entry.peer {
+        entry.seen = Seen::at(now);
+        if let Some(peer) = entry.peer() {
             return Some(peer);
         }
         let spread = match key.hosts.side {

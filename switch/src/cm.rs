@@ -7,7 +7,7 @@ use common::wire::{Roce, cm, icrc_ok};
 
 use crate::connections::{Connection, Event};
 use crate::switch::{Io, Switch};
-use crate::table::{Announced, Hosts, Id, Pipeline};
+use crate::table::{Announced, By, Hosts, Id, Pipeline, Seen};
 
 impl<F: Frame> Switch<F> {
     /// Looks at a packet that isn't RC, and says as what it is to pass. What
@@ -55,7 +55,7 @@ impl<F: Frame> Switch<F> {
             return;
         }
         let [Some(there), Some(back)] = keys.map(|key| self.entry(key, io.now)) else { return };
-        if self.table.get(there).is_some_and(|entry| entry.peer != Some(back)) {
+        if self.table.get(there).is_some_and(|entry| entry.peer() != Some(back)) {
             // What the hosts say is newer than what the operator wrote.
             for id in [there, back] {
                 self.table.unpair(id);
@@ -68,9 +68,10 @@ impl<F: Frame> Switch<F> {
         }
         for (id, direction) in [there, back].into_iter().zip(&connection.directions) {
             if let Some(entry) = self.table.get_mut(id) {
-                entry.seen = io.now;
-                entry.announced =
-                    Some(Announced { first_psn: direction.first_psn, pmtu: connection.pmtu });
+                entry.seen = Seen::at(io.now);
+                let Connection { pmtu, .. } = *connection;
+                let first_psn = direction.first_psn;
+                entry.announced = Some(Announced::new(By::Hosts, first_psn, 0, pmtu, None));
             }
         }
     }
@@ -88,7 +89,7 @@ impl<F: Frame> Switch<F> {
             let Some(entry) = id.and_then(|id| self.table.get(id)) else { continue };
             // The number may be in use by a connection that was not seen being
             // made.
-            if entry.peer.is_some() && entry.peer != other {
+            if entry.peer().is_some() && entry.peer() != other {
                 continue;
             }
             let Some(id) = id else { continue };

@@ -179,12 +179,12 @@ impl<F: Frame> Switch<F> {
     /// The peer knows the requester of flow `id`.
     fn adopt_requester<P, S>(&mut self, id: Id, qpn: Option<u32>, io: &Io<'_, P, S>) {
         let (Some(qpn), Some(entry)) = (qpn, self.table.get(id)) else { return };
-        if entry.peer.is_some() {
+        if entry.peer().is_some() {
             return;
         }
         let answers = FlowKey { hosts: entry.key.hosts.reversed(), dest_qpn: qpn };
         if let Some(other) = self.entry(answers, io.now)
-            && self.table.get(other).is_some_and(|entry| entry.peer.is_none())
+            && self.table.get(other).is_some_and(|entry| entry.peer().is_none())
         {
             self.table.pair(id, other);
             self.voice.counters.inc(Metric::FlowPaired);

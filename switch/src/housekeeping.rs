@@ -8,10 +8,13 @@ use crate::switch::{Io, Pools, Switch};
 use crate::table::{Id, Pipeline};
 
 /// Entries that one call of `housekeeping` looks at.
-const SWEEP: usize = 1024;
+const SWEEP: Id = 1024;
 /// Time without a packet after which a flow gives back the memory that its last
 /// burst took.
 const IDLE: Span = Span::from_millis(1_000);
+/// Time without a packet after which a flow with nothing outstanding gives up its
+/// pipeline. What is known of it stays.
+const REST: Span = Span::from_millis(10_000);
 
 /// A round over the table.
 #[derive(Default)]
@@ -32,7 +35,7 @@ impl<F: Frame> Switch<F> {
         S: Sink<Frame = F>,
     {
         let mut io = Io { pool, sink, now };
-        let end = self.table.capacity();
+        let end = self.table.end();
         for _ in 0..SWEEP.min(end) {
             if self.sweep.next >= end {
                 self.end_sweep();
@@ -53,6 +56,7 @@ impl<F: Frame> Switch<F> {
             counters.set(frames, pool.frames());
             counters.set(bytes, pool.used());
         }
+        self.released.flush();
     }
 
     fn look_at<P, S>(&mut self, id: Id, io: &mut Io<'_, P, S>)
@@ -61,10 +65,13 @@ impl<F: Frame> Switch<F> {
         S: Sink<Frame = F>,
     {
         let Some(entry) = self.table.get_mut(id) else { return };
-        let idle = io.now.since(entry.seen);
+        let idle = entry.seen.since(io.now);
         if idle >= self.config.flow_idle {
             self.remove(id, io);
             return self.voice.counters.inc(Metric::FlowAged);
+        }
+        if idle >= REST && entry.peer().is_some() {
+            entry.rest(&self.sentry, io.now);
         }
         let sweep = &mut self.sweep;
         match &mut entry.pipeline {
@@ -93,5 +100,6 @@ impl<F: Frame> Switch<F> {
         counters.set(Metric::FlowsProtected, protected);
         counters.set(Metric::FlowsSynced, synced);
         counters.set(Metric::FlowStateBytes, bytes);
+        self.timers.shrink();
     }
 }

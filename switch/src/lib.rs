@@ -22,6 +22,7 @@ mod cm;
 mod connections;
 mod control;
 mod housekeeping;
+mod index;
 mod memory;
 mod operator;
 mod output;

@@ -8,12 +8,13 @@ use common::time::Time;
 
 use crate::Role;
 use crate::connections::Connections;
-use crate::table::{Entry, FlowKey, Id, Stage};
+use crate::index::Index;
+use crate::table::{Entry, Id, Stage};
 
 /// Memory in bytes, of a switch for frames of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Footprint {
-    /// The flow table's index, per entry: at most, when it has just grown.
+    /// The flow table's index, per entry that it has room for, at most.
     pub index: usize,
     /// An entry of the flow table.
     pub entry: usize,
@@ -46,11 +47,8 @@ enum Place<T> {
 impl Footprint {
     /// Of a [`Switch<F>`](crate::Switch).
     pub const fn of<F: Frame>() -> Self {
-        // A table that has just doubled is 7/16 full, and has a byte of control
-        // beside each place.
-        let place = size_of::<(FlowKey, Id)>() + 1;
         Self {
-            index: (place * 16).div_ceil(7),
+            index: Index::PER_FLOW,
             entry: size_of::<Place<Entry<F>>>(),
             sentry_flow: size_of::<Stage<sentry::Flow<F>>>(),
             depot_flow: size_of::<Stage<depot::Flow<F>>>(),
@@ -67,13 +65,18 @@ impl Footprint {
         entries * (self.index + self.entry) as u64
     }
 
-    /// A queue pair with nothing in flight, which had requests in every
-    /// direction that the box works for.
-    pub const fn idle(&self, role: Role) -> u64 {
+    /// A queue pair that has had nothing in flight for long.
+    pub const fn idle(&self) -> u64 {
+        // An entry for each direction, whatever goes that way.
+        self.table(2)
+    }
+
+    /// A queue pair that is in use, with requests in every direction that the box
+    /// works for, while nothing is in flight.
+    pub const fn awake(&self, role: Role) -> u64 {
         let sentry = if role.is_sentry() { self.sentry_flow + self.timers } else { 0 };
         let depot = if role.is_depot() { self.depot_flow + self.timers } else { 0 };
-        // An entry for each direction, whatever goes that way.
-        self.table(2) + (sentry + depot) as u64
+        self.idle() + (sentry + depot) as u64
     }
 
     /// What a packet takes beside its frame, at most, while it is in flight in
@@ -87,7 +90,7 @@ impl Footprint {
     /// A queue pair with `in_flight` packets each way, beside their frames, at
     /// most.
     pub const fn active(&self, role: Role, in_flight: u64) -> u64 {
-        self.idle(role) + in_flight * self.per_packet(role)
+        self.awake(role) + in_flight * self.per_packet(role)
     }
 }
 

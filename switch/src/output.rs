@@ -1,7 +1,8 @@
 //! From what a pipeline decides to frames on their way out.
 
+use arrayvec::ArrayVec;
 use common::control::{self, Fetch, Keys, LastAck, Message, Reason, Status, Sync};
-use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
+use common::frame::{Class, Frame, Packet, Pool, Shared, Side, Sink};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::wire::{Aeth, Headers, Opcode};
@@ -17,9 +18,36 @@ pub(crate) struct Voice {
     pub opcode: Opcode,
 }
 
+/// Handles that pools have let go of in this burst. They are booked already.
+/// Each takes a look at its mbuf, which is cold by now: it is fetched when the
+/// handle comes here, and released at the end with all others.
+pub(crate) struct Released<S: Shared>(ArrayVec<S, 64>);
+
+impl<S: Shared> Released<S> {
+    pub fn new() -> Self {
+        Self(ArrayVec::new())
+    }
+
+    fn push(&mut self, handle: S) {
+        if self.0.is_full() {
+            self.flush();
+        }
+        handle.prefetch();
+        self.0.push(handle);
+    }
+
+    /// To be called at the end of a burst.
+    pub fn flush(&mut self) {
+        if !self.0.is_empty() {
+            S::release_all(&mut self.0);
+        }
+    }
+}
+
 /// A flow's way out for the time of one event.
-pub(crate) struct Output<'a, P, S> {
+pub(crate) struct Output<'a, F: Frame, P, S> {
     pub voice: &'a mut Voice,
+    pub released: &'a mut Released<F::Shared>,
     pub pool: &'a mut P,
     pub sink: &'a mut S,
     pub flow: Speaker<'a>,
@@ -54,13 +82,20 @@ pub(crate) fn transmit<S: Sink>(
     sink.transmit(side, class, packet);
 }
 
-impl<'a, P, S> Output<'a, P, S> {
-    pub fn new<'b: 'a>(voice: &'a mut Voice, io: &'a mut Io<'b, P, S>, flow: Speaker<'a>) -> Self {
-        Self { voice, pool: &mut *io.pool, sink: &mut *io.sink, flow, is_reborn: false }
+impl<'a, F: Frame, P, S> Output<'a, F, P, S> {
+    #[inline]
+    pub fn new<'b: 'a>(
+        voice: &'a mut Voice,
+        released: &'a mut Released<F::Shared>,
+        io: &'a mut Io<'b, P, S>,
+        flow: Speaker<'a>,
+    ) -> Self {
+        let Io { pool, sink, .. } = io;
+        Self { voice, released, pool, sink, flow, is_reborn: false }
     }
 }
 
-impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, P, S> {
+impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
     fn send(&mut self, side: Side, class: Class, packet: Packet<F>) {
         transmit(&mut self.voice.counters, self.sink, side, class, packet);
     }
@@ -68,7 +103,10 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, P, S> {
     /// Ends the life of a frame.
     fn end(&mut self, packet: Packet<F>, reason: Metric) {
         self.voice.counters.inc(reason);
-        drop(packet);
+        match packet {
+            Packet::Shared(handle) => self.released.push(handle),
+            Packet::Owned(frame) => drop(frame),
+        }
     }
 
     /// Sends a control message to the peer.
@@ -117,7 +155,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, P, S> {
     }
 }
 
-impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Output<'_, P, S> {
+impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Output<'_, F, P, S> {
     fn forward(&mut self, packet: Packet<F>, class: Class) {
         self.send(Side::Wan, class, packet);
     }
@@ -170,7 +208,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
     }
 }
 
-impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> depot::Actions<F> for Output<'_, P, S> {
+impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> depot::Actions<F> for Output<'_, F, P, S> {
     fn deliver(&mut self, packet: Packet<F>) {
         self.send(Side::Lan, Class::Data, packet);
     }

@@ -75,6 +75,18 @@ impl Arrived {
         Self { first, end: first, newest: psn }
     }
 
+    /// The next packet arrived, which takes one PSN. False, and no change, if it is
+    /// another.
+    #[inline]
+    pub fn follow(&mut self, psn: Psn) -> bool {
+        let is_next = psn == self.end.psn();
+        if is_next {
+            self.end = self.end.next();
+            self.newest = psn;
+        }
+        is_next
+    }
+
     /// A request arrived that takes `count` PSNs from `psn` on. Returns whether
     /// it leapt: whether these are the PSNs of another life.
     pub fn add(&mut self, psn: Psn, count: u32) -> bool {
@@ -130,12 +142,14 @@ impl<F: Frame> Table<F> {
     ) -> Option<Id> {
         let entry = self.get_mut(answers)?;
         let hosts = entry.key.hosts.reversed();
-        let mut matching = entry.matching.take().unwrap_or(Matching {
-            candidates: ArrayVec::new(),
-            considered: 0,
-            last: answer.psn.prev(),
-            confirmations: 0,
-            since: now,
+        let mut matching = entry.matching.take().unwrap_or_else(|| {
+            Box::new(Matching {
+                candidates: ArrayVec::new(),
+                considered: 0,
+                last: answer.psn.prev(),
+                confirmations: 0,
+                since: now,
+            })
         });
         matching.candidates.retain(|id| {
             self.get(*id).is_some_and(|flow| flow.key.hosts == hosts)
@@ -200,7 +214,7 @@ impl<F: Frame> Table<F> {
     /// The UDP source port of flow `id`, if its requester is unknown and it
     /// may have been given this answer.
     fn fits(&self, id: Id, answer: &Heard) -> Option<u16> {
-        let entry = self.get(id).filter(|entry| entry.peer.is_none() && !entry.named)?;
+        let entry = self.get(id).filter(|entry| entry.peer().is_none() && !entry.named)?;
         let (arrived, port) = match &entry.pipeline {
             Pipeline::None => return None,
             Pipeline::Sentry(stage) => (&stage.arrived, stage.src_port),

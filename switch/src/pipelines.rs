@@ -9,7 +9,7 @@ use common::wire::{Headers, Roce};
 use crate::output::{Output, Speaker};
 use crate::pairing::Arrived;
 use crate::switch::{Io, Switch, WINDOW_MAX};
-use crate::table::{Id, Pipeline, Stage};
+use crate::table::{By, Id, Pipeline, Seen, Stage};
 
 /// How often the headers that a flow's own frames are made from are renewed.
 const HEADERS_AGE: Span = Span::from_millis(100);
@@ -34,7 +34,7 @@ impl<F: Frame> Switch<F> {
     /// the flow's own frames are made from.
     pub(crate) fn prepare(&mut self, id: Id, psn: Psn, bytes: &[u8], roce: &Roce, now: Time) {
         let Some(entry) = self.table.get_mut(id) else { return };
-        entry.seen = now;
+        entry.seen = Seen::at(now);
         let (headers, headers_at, src_port) = match &mut entry.pipeline {
             Pipeline::Sentry(s) => (&mut s.headers, &mut s.headers_at, &mut s.src_port),
             Pipeline::Depot(s) => (&mut s.headers, &mut s.headers_at, &mut s.src_port),
@@ -44,17 +44,20 @@ impl<F: Frame> Switch<F> {
                 // What the hosts announced is where the flow begins. If it doesn't,
                 // that may be a leap, and the end of what was announced.
                 let said = entry.announced.take();
-                let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
                 let side = entry.key.hosts.side;
                 let announced = said.filter(|said| may_begin_at(side, psn, said.first_psn));
                 let first = announced.map_or(psn, |announced| announced.first_psn);
+                let elsewhere = said.is_some_and(|said| said.by == By::Past) && announced.is_none();
+                // A leap from what the hosts said shows up as one.
+                let said = said.filter(|_| !elsewhere);
+                let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
                 entry.pipeline = match side {
                     Side::Lan => {
                         self.epochs = self.epochs.wrapping_add(1);
                         let mut state = sentry::Flow::new(&self.sentry, now, self.epochs, first);
                         let started = *self.started.get_or_insert(now);
                         if let Some(announced) = announced {
-                            state.announce(announced.pmtu);
+                            state.announce(announced.pmtu(), announced.msn, announced.rtt());
                         } else if now >= started + FAMILIAR {
                             state.begin();
                         }
@@ -65,13 +68,17 @@ impl<F: Frame> Switch<F> {
                     Side::Wan => {
                         let mut state = depot::Flow::new(&self.depot, now, first);
                         if let Some(announced) = announced {
-                            state.announce(announced.pmtu);
+                            state.announce(announced.pmtu());
                         }
                         let stage =
                             Stage { state, headers, headers_at, arrived, src_port, node: None };
                         Pipeline::Depot(Box::new(stage))
                     }
                 };
+                if elsewhere {
+                    // It doesn't go on where it was: another life, unannounced.
+                    self.table.begin_life(id);
+                }
                 return self.table.await_pairing(id);
             }
         };
@@ -82,14 +89,15 @@ impl<F: Frame> Switch<F> {
     }
 
     /// Lets `event` happen to the Sentry flow `id`, if it is one.
+    #[inline]
     pub(crate) fn with_sentry<P, S, R>(
         &mut self,
         id: Id,
         io: &mut Io<'_, P, S>,
-        event: impl FnOnce(&mut sentry::Flow<F>, &mut sentry::Cx<'_, Output<'_, P, S>>) -> R,
+        event: impl FnOnce(&mut sentry::Flow<F>, &mut sentry::Cx<'_, Output<'_, F, P, S>>) -> R,
     ) -> Option<R> {
-        let requester = self.table.requester(id);
         let entry = self.table.get_mut(id)?;
+        let requester = entry.requester();
         let Pipeline::Sentry(stage) = &mut entry.pipeline else { return None };
         let flow = Speaker {
             headers: &stage.headers,
@@ -99,7 +107,7 @@ impl<F: Frame> Switch<F> {
             node: stage.node,
         };
         let now = io.now;
-        let mut out = Output::new(&mut self.voice, io, flow);
+        let mut out = Output::new(&mut self.voice, &mut self.released, io, flow);
         let mut cx = sentry::Cx {
             now,
             config: &self.sentry,
@@ -111,23 +119,27 @@ impl<F: Frame> Switch<F> {
         };
         let result = event(&mut stage.state, &mut cx);
         let is_reborn = out.is_reborn;
-        let deadline = stage.state.deadline(&self.sentry, now);
+        if !stage.state.is_due_as_before() || entry.armed == Time::NEVER {
+            let deadline = stage.state.deadline(&self.sentry, now);
+            self.timers.arm(&mut entry.armed, deadline, id, entry.generation);
+        }
         if is_reborn {
             stage.arrived.begin_again(stage.arrived.newest);
+            self.table.begin_life(id);
         }
-        self.after(id, deadline, is_reborn);
         Some(result)
     }
 
     /// Lets `event` happen to the Depot flow `id`, if it is one.
+    #[inline]
     pub(crate) fn with_depot<P, S, R>(
         &mut self,
         id: Id,
         io: &mut Io<'_, P, S>,
-        event: impl FnOnce(&mut depot::Flow<F>, &mut depot::Cx<'_, Output<'_, P, S>>) -> R,
+        event: impl FnOnce(&mut depot::Flow<F>, &mut depot::Cx<'_, Output<'_, F, P, S>>) -> R,
     ) -> Option<R> {
-        let requester = self.table.requester(id);
         let entry = self.table.get_mut(id)?;
+        let requester = entry.requester();
         let Pipeline::Depot(stage) = &mut entry.pipeline else { return None };
         let flow = Speaker {
             headers: &stage.headers,
@@ -137,7 +149,7 @@ impl<F: Frame> Switch<F> {
             node: stage.node,
         };
         let now = io.now;
-        let mut out = Output::new(&mut self.voice, io, flow);
+        let mut out = Output::new(&mut self.voice, &mut self.released, io, flow);
         let mut cx = depot::Cx {
             now,
             config: &self.depot,
@@ -148,23 +160,11 @@ impl<F: Frame> Switch<F> {
             out: &mut out,
         };
         let result = event(&mut stage.state, &mut cx);
-        let is_reborn = out.is_reborn;
-        let deadline = stage.state.deadline(&self.depot);
-        self.after(id, deadline, is_reborn);
+        if !stage.state.is_due_as_before() || entry.armed == Time::NEVER {
+            let deadline = stage.state.deadline(&self.depot);
+            self.timers.arm(&mut entry.armed, deadline, id, entry.generation);
+        }
         Some(result)
-    }
-
-    /// Something happened to flow `id`, which is due at `deadline` now.
-    fn after(&mut self, id: Id, deadline: Time, is_reborn: bool) {
-        if let Some(entry) = self.table.get_mut(id)
-            && deadline < entry.armed
-        {
-            entry.armed = deadline;
-            self.timers.push(deadline, id, entry.generation);
-        }
-        if is_reborn {
-            self.table.begin_life(id);
-        }
     }
 
     /// Ends all protection; what is held goes on.
@@ -173,7 +173,7 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        for id in 0..self.table.capacity() {
+        for id in 0..self.table.end() {
             self.with_sentry(id, io, |flow, cx| flow.bypass(cx));
             self.with_depot(id, io, |flow, cx| flow.let_go(cx));
             self.table.remove(id);

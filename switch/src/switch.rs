@@ -11,9 +11,9 @@ use common::wire::{NotRoce, Roce, Transport, icrc_ok, parse};
 use crate::connections::Connections;
 use crate::housekeeping::Sweep;
 use crate::operator::Named;
-use crate::output::{Voice, transmit};
+use crate::output::{Released, Voice, transmit};
 use crate::peers::Peers;
-use crate::table::{FlowKey, Hosts, Id, Pipeline, Table};
+use crate::table::{By, FlowKey, Id, Pipeline, Table};
 use crate::timers::Timers;
 use crate::{Command, Config, Recovery};
 
@@ -31,6 +31,7 @@ pub struct Switch<F: Frame> {
     pub(crate) named: Named,
     pub(crate) timers: Timers,
     pub(crate) voice: Voice,
+    pub(crate) released: Released<F::Shared>,
     pub(crate) pools: Pools,
     /// What may be said that need not be said.
     pub(crate) allowance: Allowance,
@@ -105,6 +106,7 @@ impl<F: Frame> Switch<F> {
                 reorder: Budget::new(config.reorder_pool_bytes, config.reorder_pool_frames),
                 backup: Budget::new(config.backup_pool_bytes, config.backup_pool_frames),
             },
+            released: Released::new(),
             allowance: Allowance::new(tuning.early_per_second),
             epochs: 0,
             started: None,
@@ -128,9 +130,28 @@ impl<F: Frame> Switch<F> {
     {
         self.started.get_or_insert(now);
         let mut io = Io { pool, sink, now };
-        for frame in frames.drain(..) {
-            self.receive(side, frame, &mut io);
+        // Each step for all frames before the next: what one waits for in
+        // memory, the others wait for at the same time.
+        let parsed: ArrayVec<_, N> = frames.iter().map(|frame| parse(frame.bytes())).collect();
+        let found: ArrayVec<_, N> =
+            parsed.iter().map(|parsed| self.look_up(side, parsed)).collect();
+        found.iter().flatten().for_each(|id| self.table.warm(*id));
+        let removed = self.table.removed();
+        for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
+            // Whoever came before it in the burst may have ended its flow.
+            let found = found.filter(|_| self.table.removed() == removed);
+            self.receive(side, frame, parsed, found, &mut io);
         }
+        self.released.flush();
+    }
+
+    /// The entry of a packet's stream, if it has one.
+    #[inline]
+    fn look_up(&self, side: Side, parsed: &Result<Roce, NotRoce>) -> Option<Id> {
+        let roce = parsed.as_ref().ok()?;
+        let is_rc = roce.opcode.transport() == Transport::Rc;
+        (is_rc && self.config.recovery != Recovery::Off)
+            .then(|| self.table.find(&FlowKey::of(side, roce)))?
     }
 
     /// When [`timers`](Self::timers) has to be called next; [`Time::NEVER`] if
@@ -157,6 +178,7 @@ impl<F: Frame> Switch<F> {
                 _ => {}
             }
         }
+        self.released.flush();
     }
 
     /// Does what the control thread asks.
@@ -179,6 +201,7 @@ impl<F: Frame> Switch<F> {
                 self.depot.keeps_responses = keeps_responses(recovery);
             }
         }
+        self.released.flush();
     }
 
     /// Frames held in pools.
@@ -198,8 +221,14 @@ impl<F: Frame> Switch<F> {
     }
 
     /// One frame.
-    fn receive<P, S>(&mut self, side: Side, frame: F, io: &mut Io<'_, P, S>)
-    where
+    fn receive<P, S>(
+        &mut self,
+        side: Side,
+        frame: F,
+        parsed: &Result<Roce, NotRoce>,
+        found: Option<Id>,
+        io: &mut Io<'_, P, S>,
+    ) where
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
@@ -207,7 +236,7 @@ impl<F: Frame> Switch<F> {
             Side::Lan => Metric::ReceivedLan,
             Side::Wan => Metric::ReceivedWan,
         });
-        let roce = match parse(frame.bytes()) {
+        let roce = match parsed {
             Ok(roce) => roce,
             Err(NotRoce::Other) => return self.pass(side, frame, Metric::PassedOther, io),
             Err(NotRoce::Malformed(_)) => {
@@ -220,16 +249,16 @@ impl<F: Frame> Switch<F> {
         };
         let kind = roce.opcode.kind();
         if roce.opcode == self.voice.opcode {
-            self.on_control(side, frame, &roce, io);
+            self.on_control(side, frame, roce, io);
         } else if self.config.recovery == Recovery::Off {
             self.pass(side, frame, Metric::PassedRole, io);
         } else if kind.is_response() {
-            self.on_answer(side, frame, &roce, io);
+            self.on_answer(side, frame, roce, found, io);
         } else if !kind.is_request() || roce.opcode.transport() != Transport::Rc {
-            let reason = self.observe(side, frame.bytes(), &roce, io);
+            let reason = self.observe(side, frame.bytes(), roce, io);
             self.pass(side, frame, reason, io);
         } else if works && !self.draining {
-            self.on_request(side, frame, &roce, io);
+            self.on_request(side, frame, roce, found, io);
         } else {
             self.pass(side, frame, Metric::PassedRole, io);
         }
@@ -255,18 +284,27 @@ impl<F: Frame> Switch<F> {
     }
 
     /// A request: SEND, WRITE, READ, atomic.
-    fn on_request<P, S>(&mut self, side: Side, frame: F, roce: &Roce, io: &mut Io<'_, P, S>)
-    where
+    fn on_request<P, S>(
+        &mut self,
+        side: Side,
+        frame: F,
+        roce: &Roce,
+        found: Option<Id>,
+        io: &mut Io<'_, P, S>,
+    ) where
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        let key = FlowKey { hosts: Hosts::of(side, roce), dest_qpn: roce.dest_qpn };
-        if side == Side::Lan && !self.may_have_peer(&key) {
+        if side == Side::Lan && !self.may_have_peer(found, roce) {
             return self.pass(side, frame, Metric::PassedPrefix, io);
         }
-        let Some(id) = self.entry(key, io.now) else {
+        let Some(id) = found.or_else(|| self.entry(FlowKey::of(side, roce), io.now)) else {
             return self.pass(side, frame, Metric::PassedTableFull, io);
         };
+        if self.wakes_elsewhere(id, roce) && !icrc_ok(frame.bytes(), roce) {
+            // No life ends on the word of a damaged packet.
+            return self.pass(side, frame, Metric::PassedBadIcrc, io);
+        }
         self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
         self.note_arrival(id, frame.bytes(), roce);
         self.allowance.earn();
@@ -276,16 +314,24 @@ impl<F: Frame> Switch<F> {
         };
     }
 
+    /// Whether flow `id` rests, and a packet doesn't go on where it was.
+    #[inline]
+    fn wakes_elsewhere(&self, id: Id, roce: &Roce) -> bool {
+        let Some(entry) = self.table.get(id) else { return false };
+        let past = entry.announced.filter(|_| matches!(entry.pipeline, Pipeline::None));
+        past.is_some_and(|past| past.by == By::Past && past.first_psn != roce.psn)
+    }
+
     /// Whether there may be a gateway where a flow goes. It is asked once per
     /// flow: one that has a pipeline is known to be.
-    fn may_have_peer(&self, key: &FlowKey) -> bool {
+    fn may_have_peer(&self, found: Option<Id>, roce: &Roce) -> bool {
         let prefixes = &self.config.remote_prefixes;
         if prefixes.is_empty() {
             return true;
         }
-        let entry = self.table.find(key).and_then(|id| self.table.get(id));
+        let entry = found.and_then(|id| self.table.get(id));
         let is_known = entry.is_some_and(|entry| !matches!(entry.pipeline, Pipeline::None));
-        let dst = key.hosts.dst.to_ip();
+        let dst = roce.dst.to_ip();
         is_known || prefixes.iter().any(|prefix| prefix.contains(&dst))
     }
 
@@ -297,6 +343,9 @@ impl<F: Frame> Switch<F> {
             Pipeline::Sentry(stage) => &mut stage.arrived,
             Pipeline::Depot(stage) => &mut stage.arrived,
         };
+        if roce.kind().is_plain() && arrived.follow(roce.psn) {
+            return;
+        }
         let mut next = *arrived;
         // The path MTU need not be known: with the smallest one a READ has the
         // most responses.

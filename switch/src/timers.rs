@@ -11,6 +11,9 @@ use common::time::Time;
 
 use crate::table::Id;
 
+/// Deadlines that there is always room for.
+const LEAST: usize = 64;
+
 /// A priority queue of deadlines.
 #[derive(Default)]
 pub(crate) struct Timers {
@@ -31,9 +34,27 @@ const fn unpack(timer: u128) -> (Time, Id, u32) {
 }
 
 impl Timers {
+    /// The entry `id` of `generation`, which is woken at `armed`, is due at
+    /// `deadline`.
+    #[inline]
+    pub fn arm(&mut self, armed: &mut Time, deadline: Time, id: Id, generation: u32) {
+        if deadline < *armed {
+            *armed = deadline;
+            self.push(deadline, id, generation);
+        }
+    }
+
     /// Wakes the entry `id` of `generation` at `at`.
-    pub fn push(&mut self, at: Time, id: Id, generation: u32) {
+    fn push(&mut self, at: Time, id: Id, generation: u32) {
         self.queue.push(Reverse(pack(at, id, generation)));
+    }
+
+    /// Gives back room that is not going to be used soon.
+    pub fn shrink(&mut self) {
+        let room = (2 * self.queue.len()).max(LEAST);
+        if self.queue.capacity() > 2 * room {
+            self.queue.shrink_to(room);
+        }
     }
 
     /// When the next one fires.

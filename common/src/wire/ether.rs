@@ -50,6 +50,12 @@ impl Vlans {
         self.0.into_iter().take_while(|&id| id != 0)
     }
 
+    /// As one number that no other VLANs have; 0 for none.
+    #[inline]
+    pub const fn packed(self) -> u32 {
+        (self.0[0] as u32) << 16 | self.0[1] as u32
+    }
+
     /// Whether there is none.
     pub const fn is_empty(self) -> bool {
         self.0[0] == 0

@@ -130,6 +130,60 @@ impl Malformed {
 /// [`NotRoce`] if the frame is no well-formed RoCEv2.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Roce, NotRoce> {
+    const L3: usize = ether::ETHER_LEN;
+    const L4: usize = L3 + IPV4_LEN;
+    const BTH: usize = L4 + UDP_LEN;
+    // Nearly all are over IPv4 without VLAN tags and IP options: there everything
+    // is where it always is.
+    let Some(head) = frame.first_chunk::<USUAL>() else { return parse_any(frame) };
+    let total = usize::from(be16(head, L3 + 2));
+    let end = L3 + total;
+    let opcode = Opcode(head[BTH]);
+    let body = USUAL + opcode.ext_len();
+    let pad = head[BTH + 1] >> 4 & 3;
+    let is_usual = be16(head, L3 - 2) == ether::IPV4
+        && head[L3] == NO_OPTIONS
+        && head[L3 + 9] == UDP
+        && be16(head, L3 + 6) & FRAGMENT == 0
+        && be16(head, L4 + 2) == ROCE_PORT
+        && usize::from(be16(head, L4 + 4)) + IPV4_LEN == total
+        && end <= frame.len()
+        && end <= usize::from(u16::MAX)
+        && head[BTH + 1] & 0xf == 0
+        && body + usize::from(pad) + ICRC_LEN <= end;
+    if !is_usual {
+        return parse_any(frame);
+    }
+    let bth = Bth::from_bytes(head[BTH..].first_chunk().unwrap_or(&[0; BTH_LEN]));
+    let addr = |at| Addr::from_v4([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    Ok(Roce {
+        l3: L3 as u16,
+        l4: L4 as u16,
+        bth: BTH as u16,
+        body: body as u16,
+        end: end as u16,
+        vlans: Vlans::NONE,
+        src: addr(L3 + 12),
+        dst: addr(L3 + 16),
+        src_port: be16(head, L4),
+        opcode,
+        dest_qpn: bth.dest_qpn,
+        psn: bth.psn,
+        ack_req: bth.ack_req,
+        solicited: bth.solicited,
+        pad,
+        pkey: bth.pkey,
+        ecn: head[L3 + 1] & 3,
+    })
+}
+
+/// Bytes up to the end of the BTH, without VLAN tags and IP options.
+const USUAL: usize = ether::ETHER_LEN + IPV4_LEN + UDP_LEN + BTH_LEN;
+/// First byte of an IPv4 header without options.
+const NO_OPTIONS: u8 = 4 << 4 | 5;
+
+/// Any frame.
+fn parse_any(frame: &[u8]) -> Result<Roce, NotRoce> {
     let (l3, ethertype, vlans) = ether::parse(frame).ok_or(NotRoce::Other)?;
     let packet = &frame[l3..];
     let ip = match ethertype {
@@ -347,6 +401,48 @@ impl Roce {
                 self.reth(frame).map_or(1, |reth| super::read_responses(reth.len, pmtu))
             }
             _ => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A WRITE of 64 bytes over IPv4.
+    fn frame() -> Vec<u8> {
+        let mut frame = vec![0; 14 + 20 + 8 + 12 + 64 + 4];
+        frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0x02]);
+        frame[16..18].copy_from_slice(&108_u16.to_be_bytes());
+        frame[23] = UDP;
+        frame[26..34].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        frame[36..38].copy_from_slice(&ROCE_PORT.to_be_bytes());
+        frame[38..40].copy_from_slice(&88_u16.to_be_bytes());
+        frame[42..54].copy_from_slice(&[0x07, 0x40, 0xff, 0xff, 0, 0, 0, 9, 0x80, 0, 0, 5]);
+        frame
+    }
+
+    #[test]
+    fn the_frame_is_a_usual_one() {
+        let roce = parse(&frame()).expect("RoCEv2");
+        assert_eq!((roce.opcode, roce.dest_qpn, roce.psn.get()), (Opcode::WRITE_MIDDLE, 9, 5));
+        assert_eq!((roce.payload_len(), roce.ack_req, roce.ecn), (64, true, 2));
+    }
+
+    proptest! {
+        /// Whatever the quick look takes, it takes for what the thorough one does.
+        #[test]
+        fn a_quick_look_sees_what_a_thorough_one_does(
+            changes in proptest::collection::vec((0..60_usize, any::<u8>()), 0..3),
+            len in prop_oneof![Just(122_usize), 0..140_usize],
+        ) {
+            let mut frame = frame();
+            for (at, value) in changes {
+                frame[at] = value;
+            }
+            frame.resize(len, 0);
+            prop_assert_eq!(parse(&frame), parse_any(&frame));
         }
     }
 }

@@ -153,13 +153,13 @@ impl Demand {
     /// A queue pair with nothing in flight, its part of the table included,
     /// bytes at most.
     pub fn idle_qp(&self) -> u64 {
-        self.footprint.idle(self.role)
+        self.footprint.idle()
     }
 
     /// State of all queue pairs that fit into the table, without that, bytes
     /// at most.
     pub fn flows(&self) -> u64 {
-        (self.idle_qp() - self.footprint.table(2)) * self.max_flows.div_ceil(2)
+        (self.footprint.awake(self.role) - self.idle_qp()) * self.max_flows.div_ceil(2)
     }
 
     /// What is kept of as many connections, if rdma_cm makes them, bytes at most.

@@ -32,7 +32,7 @@ impl Bench {
             switch: Switch::new(switch::Config::lab(switch::Recovery::Auto, 1, 1)),
             pool: HeapPool,
             clock: clock.clone(),
-            idle: Idler::new(Idle::Busy),
+            idle: Idler::new(Idle::Busy, 1),
             orders,
             published: Arc::clone(&published),
         });

@@ -1,0 +1,57 @@
+//! The common case, short: the next packet of a protected flow that does
+//! nothing but SENDs and WRITEs. What [`Flow::on_data`] would do with it comes to
+//! this; all else is its business.
+
+use common::frame::{Class, Frame, Packet};
+use common::metrics::Metric;
+use common::psn::Seq;
+use common::wire::Roce;
+
+use crate::flow::{Slot, share};
+use crate::{Actions, Cx, Flow};
+
+impl<F: Frame> Flow<F> {
+    /// Whether the packet is such a one.
+    #[inline]
+    pub(crate) fn is_steady<A>(&self, cx: &Cx<'_, A>, seq: Seq, roce: &Roce) -> bool {
+        seq == self.next
+            && roce.kind().is_plain()
+            && self.is_protected()
+            && !self.reads.is_waiting()
+            && self.pmtu.knows(roce)
+            && cx.now >= self.eager
+            && cx.now < self.heard + self.forget_after(cx.config)
+            && (self.window.len() as u64) < cx.config.window_max
+    }
+
+    #[inline]
+    pub(crate) fn on_steady<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
+        // Every deadline stays or moves back, if the source was sending when they
+        // were last looked at: not if it had paused, and was asked about. (Early
+        // SYNCs that were withheld for a while may come late once.)
+        self.due_as_before = self.tails == 0 && self.last_data > self.last_sync;
+        (self.last_data, self.heard) = (cx.now, cx.now);
+        self.tails = 0;
+        cx.out.count(Metric::SentryNew, 1);
+        self.next = self.next.next();
+        self.pass.end(self.next);
+        let keep = cx.config.recovery.caches();
+        let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
+        self.window.push(Slot::new(cx.now, roce.ack_req, handle));
+        cx.out.forward(packet, Class::Data);
+    }
+
+    /// Looks at the state that the next packet will need, so that it is in the cache
+    /// by then.
+    #[inline]
+    pub fn warm(&self) {
+        core::hint::black_box((self.next, self.window.len(), self.rtt.mean(), self.last_data));
+    }
+
+    /// Whether [`deadline`](Self::deadline) is no earlier than before the last
+    /// event. False if that isn't known, which includes being asked twice.
+    #[inline]
+    pub fn is_due_as_before(&mut self) -> bool {
+        core::mem::take(&mut self.due_as_before)
+    }
+}
