@@ -209,7 +209,8 @@ impl Bench {
             }
             4 => self.now += Span::from_millis(u64::from(input.word())),
             5 => {
-                self.flow.announce(input.choose(&[0, 256, 1024]));
+                let rtt = input.one_in(2).then(|| Span::from_micros(input.word().into()));
+                self.flow.announce(input.choose(&[0, 256, 1024]), input.word().into(), rtt);
             }
             6 => self.with(|flow, cx| flow.forget(cx)),
             _ => self.with(|flow, cx| flow.bypass(cx)),

@@ -3,7 +3,9 @@
 //! The sizes are those of the types themselves, so they follow the code. Frames
 //! are not part of them: whoever holds one knows what its pool takes for it.
 
-use common::frame::Frame;
+use std::sync::Arc;
+
+use common::frame::{Frame, Packet, Shared};
 use common::time::Time;
 
 use crate::Role;
@@ -35,6 +37,8 @@ pub struct Footprint {
     pub depot_slot: usize,
     /// A PSN that went on from the Depot, until it is acknowledged.
     pub backup_slot: usize,
+    /// A frame on its way out.
+    pub packet: usize,
 }
 
 /// What [`slab`] puts into its vector.
@@ -44,7 +48,38 @@ enum Place<T> {
     Occupied(T),
 }
 
+/// A frame that is a handle of one pointer, whichever way it is owned, as an mbuf is.
+#[derive(Clone)]
+struct Handle(Arc<Vec<u8>>);
+
+impl Frame for Handle {
+    type Shared = Self;
+
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        Arc::<Vec<u8>>::make_mut(&mut self.0)
+    }
+
+    fn share(self) -> Self {
+        self
+    }
+}
+
+impl Shared for Handle {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 impl Footprint {
+    /// Of a switch whose frames are handles of one pointer: mbufs.
+    pub const fn of_handles() -> Self {
+        Self::of::<Handle>()
+    }
+
     /// Of a [`Switch<F>`](crate::Switch).
     pub const fn of<F: Frame>() -> Self {
         Self {
@@ -57,6 +92,7 @@ impl Footprint {
             sentry_slot: sentry::Flow::<F>::SLOT,
             depot_slot: depot::Flow::<F>::SLOT,
             backup_slot: depot::Flow::<F>::BACKUP_SLOT,
+            packet: size_of::<Packet<F>>(),
         }
     }
 

@@ -3,16 +3,14 @@
 //! Computed from the configuration alone, with the sizes that the code has;
 //! docs/sizing.md explains the figures and works an example through.
 
-use common::frame::Packet;
 use common::time::Span;
-use dpdk_sys_wrapper::Mbuf;
 use settings::sizing::{self, mbuf_size};
 use settings::units::{show_duration, show_rate, show_size};
 use switch::Footprint;
 
+use super::holdable::holdable_shares;
 use super::sizing::{AtWork, BACKLOG};
 use super::{Config, Recovery, Role};
-use crate::shares::holdable_shares;
 
 /// Queues of frames before the ports: two ports, two classes.
 const EGRESS_QUEUES: u64 = 4;
@@ -90,7 +88,7 @@ impl Pool {
 impl Demand {
     /// Of `config`.
     pub fn of(config: &Config) -> Self {
-        let footprint = Footprint::of::<Mbuf>();
+        let footprint = Footprint::of_handles();
         let workers = u64::from(config.worker.count);
         let (role, recovery) = (config.role, &config.recovery);
         let frames = holdable_shares(config);
@@ -175,7 +173,7 @@ impl Demand {
 
     /// Memory of the egress queues, bytes.
     pub fn egress(&self) -> u64 {
-        self.egress_queues * self.egress_limit * size_of::<Packet<Mbuf>>() as u64
+        self.egress_queues * self.egress_limit * self.footprint.packet as u64
     }
 
     /// Memory besides DPDK's, in ordinary pages, bytes at most.

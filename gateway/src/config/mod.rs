@@ -13,6 +13,7 @@
 mod check;
 mod demand;
 mod fit;
+mod holdable;
 mod key;
 mod machine;
 mod net;
@@ -32,6 +33,7 @@ use common::time::Span;
 pub use common::wire::Spread;
 
 pub use demand::Demand;
+pub(crate) use holdable::holdable_shares;
 pub use key::{Keying, Secret};
 pub use machine::{Machine, Node, Pages};
 pub use settings::sizing::FRAME_OVERHEAD;
