@@ -6,7 +6,7 @@ use common::control::{Header, Keys, Message, Reason, Status, Sync};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use common::wire::Opcode;
+use common::wire::{Opcode, parse, request_ack};
 use support::*;
 use switch::{Command, Config, Recovery};
 
@@ -286,6 +286,25 @@ fn a_deadline_that_moves_forward_is_kept() {
     }
     bench.lan(request(&outbound(), 0x22, 4));
     assert!(bench.switch.next_deadline() < bench.now + RTT / 4, "the tail of what came");
+}
+
+/// The same at the Depot: the first packet that asks for an answer is resent in time.
+#[test]
+fn an_answer_that_is_awaited_is_due_before_the_flow_is_forgotten() {
+    const T_OUT: Span = Span::from_millis(1);
+    let mut config = Config::lab(Recovery::Auto, NODE, BOOT);
+    config.tuning.t_out = Some(T_OUT);
+    let mut bench = Bench::with(config);
+    bench.sync(0x22, 1, Sync { src_qpn: Some(0x33), ..open(0) });
+    bench.wan(request(&inbound(), 0x22, 0));
+    assert!(bench.switch.next_deadline() > bench.now + T_OUT, "nothing is awaited yet");
+    let mut asking = request(&inbound(), 0x22, 1);
+    let roce = parse(&asking).expect("RoCEv2");
+    assert!(request_ack(&mut asking, &roce));
+    bench.wan(asking);
+    assert_eq!(bench.switch.next_deadline(), bench.now + T_OUT);
+    bench.wait(T_OUT);
+    assert_eq!(psns(&bench.timers(), Lan), [0, 1]);
 }
 
 #[test]
