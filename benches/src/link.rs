@@ -20,9 +20,9 @@ use crate::packets::{MESSAGE, Qp};
 use crate::{BURST, Stage};
 
 /// Rounds from one gateway to the other.
-const DELAY: u64 = 32;
-/// Rounds from a Depot to the destination and back.
-const ANSWER: u64 = 64;
+const DELAY: u64 = 56;
+/// Rounds from a Depot to the destination and back: near, next to the link.
+const ANSWER: u64 = 16;
 /// Packets in flight, from the source to its ACK.
 const IN_FLIGHT: u32 = (2 * DELAY + ANSWER) as u32 * BURST;
 /// From packet to packet.

@@ -7,11 +7,11 @@ use common::metrics::Metric;
 use switch::Recovery;
 
 /// Rounds in which queues find their sizes, and those that count.
-const WARM: u32 = 64;
+const WARM: u32 = 256;
 const ROUNDS: u32 = 64;
 /// The same with loss, where it is up to chance how much waits.
 const LOSSY_WARM: u32 = 4_000;
-const LOSSY_ROUNDS: u32 = 2_500;
+const LOSSY_ROUNDS: u32 = 3_500;
 
 fn rounds(stage: &mut dyn Stage, rounds: u32) {
     for _ in 0..rounds {
@@ -69,15 +69,14 @@ fn repairs_allocate_nothing() {
     assert!(allocations == 0 && delivered > 20_000, "{allocations}, {delivered}");
 }
 
-/// A ring of more than 64 slots is given back when it runs empty, and has to grow
-/// again with the next hole; a flow's rings grow to what its worst hole takes.
-/// With many flows some do all the time, and no more than this.
+/// A flow's rings grow to what its worst hole takes. With very many flows some do for
+/// long, and no more than this.
 #[test]
 fn repairs_of_many_flows_allocate_little() {
     for (recovery, repaired) in [(Recovery::Cached, BY_SENTRY), (Recovery::Lr2, BY_SOURCE)] {
         for flows in [64, 1024] {
             let (allocations, delivered) = repairs(recovery, flows, repaired);
-            assert!(allocations * 100 < delivered, "{recovery:?}, {flows}: {allocations}");
+            assert!(allocations * 500 < delivered, "{recovery:?}, {flows}: {allocations}");
         }
     }
 }

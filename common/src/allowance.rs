@@ -81,6 +81,12 @@ impl Allowance {
         self.fill(self.price / PACKETS);
     }
 
+    /// Whether an early message might be granted.
+    #[inline]
+    pub fn may_be_early(&self) -> bool {
+        self.price > Span::ZERO && self.level >= self.price * (MOST / 2)
+    }
+
     /// Takes what a message costs, or refuses.
     pub fn take(&mut self, need: Need, now: Time) -> bool {
         self.fill(now.since(self.at));

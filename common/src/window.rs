@@ -1,27 +1,41 @@
 //! State per PSN for the PSNs in flight: a ring of slots over consecutive
 //! sequence numbers.
 //!
-//! An idle flow owns no slots. The ring grows with the packets in flight and
-//! gives its memory back when it runs empty.
+//! An idle flow owns no slots. A ring of few doubles when it is full. One that has grown
+//! to a [segment](SEGMENT) goes on in segments: with a hundred thousand packets in flight
+//! nothing is ever copied while packets wait, and as they are acknowledged the memory
+//! goes back, or on to the next segment. When the last of it is to be given back, the
+//! owner [says](Window::shrink).
 
 use std::collections::VecDeque;
 
 use crate::psn::Seq;
 
+/// Slots that a ring keeps when it [shrinks](Window::shrink): what a flow with a few
+/// packets now and then needs, so that none of them waits for memory.
+pub const FEW: usize = 8;
+
+/// Slots of a segment.
+pub const SEGMENT: usize = 256;
+
 /// Slots for the sequence numbers `start() .. end()`.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Window<T> {
     start: Seq,
-    slots: VecDeque<T>,
+    slots: Slots<T>,
+}
+
+#[derive(Clone, Debug)]
+enum Slots<T> {
+    Few(VecDeque<T>),
+    Many(Box<Segments<T>>),
 }
 
 impl<T> Window<T> {
-    /// Rings larger than this are given back when they run empty.
-    const KEEP: usize = 64;
-
     /// An empty window at `start`.
     pub const fn new(start: Seq) -> Self {
-        Self { start, slots: VecDeque::new() }
+        Self { start, slots: Slots::Few(VecDeque::new()) }
     }
 
     /// The oldest sequence number with a slot.
@@ -31,17 +45,20 @@ impl<T> Window<T> {
 
     /// One past the newest sequence number with a slot.
     pub fn end(&self) -> Seq {
-        self.start + self.slots.len() as u64
+        self.start + self.len() as u64
     }
 
     /// Number of slots.
     pub fn len(&self) -> usize {
-        self.slots.len()
+        match &self.slots {
+            Slots::Few(ring) => ring.len(),
+            Slots::Many(segments) => segments.len,
+        }
     }
 
     /// Whether there is no slot.
     pub fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+        self.len() == 0
     }
 
     fn index(&self, seq: Seq) -> Option<usize> {
@@ -53,51 +70,156 @@ impl<T> Window<T> {
 
     /// The slot of `seq`.
     pub fn get(&self, seq: Seq) -> Option<&T> {
-        self.slots.get(self.index(seq)?)
+        let i = self.index(seq)?;
+        match &self.slots {
+            Slots::Few(ring) => ring.get(i),
+            Slots::Many(segments) => {
+                let (segment, at) = segments.place(i);
+                segments.all.get(segment)?.get(at)
+            }
+        }
     }
 
     /// The slot of `seq`.
     pub fn get_mut(&mut self, seq: Seq) -> Option<&mut T> {
         let i = self.index(seq)?;
-        self.slots.get_mut(i)
+        match &mut self.slots {
+            Slots::Few(ring) => ring.get_mut(i),
+            Slots::Many(segments) => {
+                let (segment, at) = segments.place(i);
+                segments.all.get_mut(segment)?.get_mut(at)
+            }
+        }
     }
 
     /// Appends the slot of `end()`.
+    #[inline]
     pub fn push(&mut self, slot: T) {
-        self.slots.push_back(slot);
+        match &mut self.slots {
+            Slots::Few(ring) if ring.len() < SEGMENT => ring.push_back(slot),
+            _ => self.push_many(slot),
+        }
+    }
+
+    #[inline(never)]
+    fn push_many(&mut self, slot: T) {
+        if let Slots::Few(ring) = &mut self.slots {
+            self.slots = Slots::Many(Box::new(Segments::of(core::mem::take(ring))));
+        }
+        if let Slots::Many(segments) = &mut self.slots {
+            segments.push(slot);
+        }
     }
 
     /// Takes the oldest slot and moves `start` past it.
     pub fn pop(&mut self) -> Option<T> {
-        let slot = self.slots.pop_front()?;
+        let slot = match &mut self.slots {
+            Slots::Few(ring) => ring.pop_front(),
+            Slots::Many(segments) => segments.pop(),
+        }?;
         self.start = self.start.next();
-        if self.slots.is_empty() && self.slots.capacity() > Self::KEEP {
-            self.slots = VecDeque::new();
-        }
         Some(slot)
     }
 
     /// Moves `start` of an empty window to `seq`. A window with slots stays.
     pub fn skip_to(&mut self, seq: Seq) {
-        if self.slots.is_empty() {
+        if self.is_empty() {
             self.start = seq;
         }
     }
 
-    /// Gives back what slots don't take, of a window that isn't going to grow
-    /// soon.
+    /// Moves `start` on by one, of a window that is known to be empty: it isn't looked
+    /// at.
+    #[inline]
+    pub fn step(&mut self) {
+        debug_assert!(self.is_empty());
+        self.start = self.start.next();
+    }
+
+    /// Gives back what slots don't take but for a [`FEW`], of a window that isn't going
+    /// to grow soon.
     pub fn shrink(&mut self) {
-        self.slots.shrink_to_fit();
+        match &mut self.slots {
+            Slots::Few(ring) => ring.shrink_to(FEW),
+            Slots::Many(segments) if segments.len == 0 => {
+                self.slots = Slots::Few(VecDeque::new());
+            }
+            Slots::Many(segments) => segments.spare = None,
+        }
     }
 
     /// Memory that the ring takes, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<T>()
+        match &self.slots {
+            Slots::Few(ring) => ring.capacity() * size_of::<T>(),
+            Slots::Many(segments) => segments.heap_bytes(),
+        }
     }
 
     /// The slots with their sequence numbers, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (Seq, &T)> {
-        self.slots.iter().enumerate().map(|(i, t)| (self.start + i as u64, t))
+        let (few, many) = match &self.slots {
+            Slots::Few(ring) => (Some(ring), None),
+            Slots::Many(segments) => (None, Some(segments.all.iter().flatten())),
+        };
+        let slots = few.into_iter().flatten().chain(many.into_iter().flatten());
+        slots.enumerate().map(|(i, slot)| (self.start + i as u64, slot))
+    }
+}
+
+/// Many slots. All segments are full but the first, which loses some from its front,
+/// and the last. None is ever empty, but for the spare one.
+#[derive(Clone, Debug)]
+struct Segments<T> {
+    all: VecDeque<VecDeque<T>>,
+    len: usize,
+    /// One that ran empty, for the next that is needed.
+    spare: Option<VecDeque<T>>,
+}
+
+impl<T> Segments<T> {
+    /// Those of a full ring.
+    fn of(ring: VecDeque<T>) -> Self {
+        Self { len: ring.len(), all: VecDeque::from([ring]), spare: None }
+    }
+
+    /// In which segment slot `i` is, and where.
+    fn place(&self, i: usize) -> (usize, usize) {
+        let first = self.all.front().map_or(0, VecDeque::len);
+        match i.checked_sub(first) {
+            None => (0, i),
+            Some(rest) => (1 + rest / SEGMENT, rest % SEGMENT),
+        }
+    }
+
+    fn push(&mut self, slot: T) {
+        self.len += 1;
+        match self.all.back_mut() {
+            Some(last) if last.len() < SEGMENT => last.push_back(slot),
+            _ => {
+                let mut last =
+                    self.spare.take().unwrap_or_else(|| VecDeque::with_capacity(SEGMENT));
+                last.push_back(slot);
+                self.all.push_back(last);
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let first = self.all.front_mut()?;
+        let slot = first.pop_front()?;
+        self.len -= 1;
+        if first.is_empty() {
+            self.spare = self.all.pop_front();
+        }
+        Some(slot)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let segments = self.all.iter().chain(&self.spare);
+        let slots: usize = segments.map(VecDeque::capacity).sum();
+        let lists = self.all.capacity() * size_of::<VecDeque<T>>();
+        size_of::<Self>() + lists + slots * size_of::<T>()
     }
 }
 
@@ -109,22 +231,30 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// Against a map: pushes and pops in any order.
+        /// Against a map: pushes and pops in any order, few and many of them, shrunk now
+        /// and then.
         #[test]
-        fn behaves_like_a_map(ops in proptest::collection::vec(any::<bool>(), 0..400)) {
+        fn behaves_like_a_map(ops in proptest::collection::vec((any::<bool>(), 0..=2 * SEGMENT, 0..8), 0..40)) {
             let first = Seq::first(Psn::new(0xff_fff0));
             let mut window = Window::new(first);
             let mut oracle = BTreeMap::new();
-            for (n, push) in ops.into_iter().enumerate() {
-                if push {
-                    oracle.insert(window.end(), n);
-                    window.push(n);
-                } else {
-                    prop_assert_eq!(window.pop(), oracle.pop_first().map(|(_, n)| n));
+            for (n, (push, times, then)) in ops.into_iter().enumerate() {
+                for n in (n * 1_000..).take(if n % 2 == 0 { times } else { times % 8 }) {
+                    if push {
+                        oracle.insert(window.end(), n);
+                        window.push(n);
+                    } else {
+                        prop_assert_eq!(window.pop(), oracle.pop_first().map(|(_, n)| n));
+                    }
+                }
+                if then == 0 {
+                    window.shrink();
                 }
                 prop_assert_eq!(window.len(), oracle.len());
+                prop_assert!(window.iter().eq(oracle.iter().map(|(seq, n)| (*seq, n))));
                 for (seq, n) in &oracle {
                     prop_assert_eq!(window.get(*seq), Some(n));
+                    prop_assert_eq!(window.get_mut(*seq), Some(&mut n.clone()));
                 }
                 prop_assert_eq!(window.get(window.end()), None);
                 prop_assert_eq!(window.get(first - 1), None);
@@ -132,13 +262,28 @@ mod tests {
         }
     }
 
+    /// Memory goes back as it runs empty, but for one segment, which is there for the next.
     #[test]
-    fn an_empty_window_gives_its_memory_back() {
+    fn many_slots_take_what_they_need() {
         let mut w = Window::new(Seq::first(Psn::new(0)));
-        for n in 0..10_000 {
+        for n in 0..100_000_u64 {
             w.push(n);
         }
+        let all = w.heap_bytes();
+        let slots = 100_000 * size_of::<u64>();
+        assert!((slots..slots + slots / 10).contains(&all), "{all}");
+        while w.len() > 10 {
+            w.pop();
+        }
+        assert!(w.heap_bytes() < all / 20, "{}", w.heap_bytes());
+        let few = w.heap_bytes();
+        for n in 0..10_000 {
+            w.push(n);
+            w.pop();
+            assert_eq!(w.heap_bytes(), few, "neither more nor less");
+        }
         while w.pop().is_some() {}
+        w.shrink();
         assert_eq!(w.heap_bytes(), 0);
     }
 
@@ -148,10 +293,14 @@ mod tests {
         for n in 0..100_u64 {
             w.push(n);
         }
-        while w.len() > 3 {
-            w.pop();
+        for (left, room) in [(20, 20), (3, FEW), (0, FEW)] {
+            while w.len() > left {
+                w.pop();
+            }
+            w.shrink();
+            let oldest = (left > 0).then_some(100 - left as u64);
+            let bytes = room * size_of::<u64>();
+            assert_eq!((w.heap_bytes(), w.get(w.start()).copied()), (bytes, oldest));
         }
-        w.shrink();
-        assert_eq!((w.heap_bytes(), w.get(w.start())), (3 * size_of::<u64>(), Some(&97)));
     }
 }

@@ -8,7 +8,7 @@ use common::metrics::Metric;
 use common::psn::Seq;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
-use common::window::Window;
+use common::window::{FEW, Window};
 use common::wire::{BTH_LEN, parse};
 
 use crate::sequence::Held;
@@ -32,6 +32,7 @@ pub(crate) enum Local {
 }
 
 /// The newest packets that were delivered, without a hole, up to `expected`.
+#[repr(C)]
 pub(crate) struct Backup<F: Frame> {
     /// The PSNs of a READ request but the first have no handle.
     kept: Window<Option<Kept<F::Shared>>>,
@@ -50,6 +51,8 @@ pub(crate) struct Backup<F: Frame> {
 impl<F: Frame> Backup<F> {
     /// Memory of one PSN, in bytes.
     pub const SLOT: usize = size_of::<Option<Kept<F::Shared>>>();
+    /// One past what a packet touches that asks for no answer.
+    pub const KEPT: usize = size_of::<Window<Option<Kept<F::Shared>>>>();
 
     pub fn new(next: Seq) -> Self {
         Self {
@@ -64,6 +67,11 @@ impl<F: Frame> Backup<F> {
     /// Whether `seq` and all that was delivered after it can be resent.
     pub fn holds_from(&self, seq: Seq) -> bool {
         self.kept.get(seq).is_some_and(Option::is_some)
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
     }
 
     /// Whether the destination is to answer something.
@@ -166,7 +174,7 @@ impl<F: Frame> Backup<F> {
     /// Gives back the memory that is not in use.
     pub fn shrink(&mut self) {
         self.kept.shrink();
-        self.asks.shrink_to_fit();
+        self.asks.shrink_to(FEW);
     }
 
     /// Memory that the lists take, in bytes.

@@ -28,50 +28,61 @@ pub struct Life {
 }
 
 /// One direction of a queue pair, seen from near its destination.
+///
+/// In the order of need, so that what happens often touches few cache lines: see
+/// [`STEADY`](Self::STEADY).
+#[repr(C)]
 pub struct Flow<F: Frame> {
-    /// Whom the flow is protected for. Until a SYNC tells, everything passes
-    /// and nothing is held†.
-    pub(crate) life: Option<Life>,
+    // The next packet of a steady flow:
+    /// Newest packet of either direction.
+    pub(crate) heard: Time,
+    /// Since when `expected` has been missing.
+    pub(crate) stalled: Time,
+    pub(crate) last_status: Time,
+    /// Of which it needs the beginning.
     pub(crate) sequence: Sequence<F>,
-    pub(crate) playout: Playout,
-    /// One past the highest packet that passed while nothing was held.
-    passed: Seq,
+    pub(crate) rtt: Span,
+    /// Path MTU in bytes; 0 while it is unknown.
+    pub(crate) pmtu: u16,
+    /// See [`is_ready`](Self::is_ready): it was so, and nothing has happened since that
+    /// may have changed it.
+    pub(crate) ready: bool,
+    /// See [`is_due_as_before`](Self::is_due_as_before).
+    pub(crate) due_as_before: bool,
+    /// The newest answer left a READ response message unfinished: nothing may
+    /// be inserted here.
+    pub(crate) within: bool,
+    /// What the destination hasn't acknowledged.
+    pub(crate) backup: Backup<F>,
+    // Its ACK:
     /// Oldest PSN that the destination hasn't acknowledged, if it ever
     /// acknowledged anything.
     pub(crate) acked: Option<Seq>,
     pub(crate) last_ack: Option<LastAck>,
-    /// What the destination hasn't acknowledged.
-    pub(crate) backup: Backup<F>,
+    // Timers, and what else there is:
+    /// Whom the flow is protected for. Until a SYNC tells, everything passes
+    /// and nothing is held†.
+    pub(crate) life: Option<Life>,
     /// The newest NAK of the destination.
     pub(crate) nak: Option<KeptNak<F::Shared>>,
-    /// The newest answer left a READ response message unfinished: nothing may
-    /// be inserted here.
-    pub(crate) within: bool,
     /// What the destination answered READs and atomics with.
     pub(crate) responses: Responses<F::Shared>,
+    /// When the newest SYNC was sent, by the Sentry's clock, and when it came.
+    pub(crate) echo: Time,
+    pub(crate) echo_at: Time,
+    /// `acked` when the newest STATUS went.
+    pub(crate) told: Option<Seq>,
+    /// Newest Depot-NACK that listed every gap.
+    pub(crate) last_nack: Time,
+    /// From a gap's first Depot-NACK to its end.
+    pub(crate) fill: Rtt,
+    pub(crate) playout: Playout,
+    /// One past the highest packet that passed while nothing was held.
+    passed: Seq,
     /// The hole that the newest probe went past, while its NAK may still come.
     pub(crate) probed: Option<Seq>,
     /// When that probe went.
     probed_at: Time,
-    /// Path MTU in bytes; 0 while it is unknown.
-    pmtu: u16,
-    /// Newest packet of either direction.
-    pub(crate) heard: Time,
-    /// When the newest SYNC was sent, by the Sentry's clock, and when it came.
-    pub(crate) echo: Time,
-    pub(crate) echo_at: Time,
-    pub(crate) last_status: Time,
-    /// `acked` at that time.
-    pub(crate) told: Option<Seq>,
-    /// Newest Depot-NACK that listed every gap.
-    pub(crate) last_nack: Time,
-    /// Since when `expected` has been missing.
-    pub(crate) stalled: Time,
-    pub(crate) rtt: Span,
-    /// From a gap's first Depot-NACK to its end.
-    pub(crate) fill: Rtt,
-    /// See [`is_due_as_before`](Self::is_due_as_before).
-    pub(crate) due_as_before: bool,
 }
 
 impl<F: Frame> Flow<F> {
@@ -79,29 +90,30 @@ impl<F: Frame> Flow<F> {
     pub fn new(config: &Config, now: Time, psn: Psn) -> Self {
         let first = Seq::first(psn);
         Self {
-            life: None,
+            heard: now,
+            stalled: now,
+            last_status: now,
             sequence: Sequence::new(first),
-            playout: Playout::default(),
-            passed: first,
+            rtt: config.rtt_guess,
+            pmtu: 0,
+            ready: false,
+            due_as_before: false,
+            within: false,
+            backup: Backup::new(first),
             acked: None,
             last_ack: None,
-            backup: Backup::new(first),
+            life: None,
             nak: None,
-            within: false,
             responses: Responses::new(),
-            probed: None,
-            probed_at: Time::ZERO,
-            pmtu: 0,
-            heard: now,
             echo: Time::ZERO,
             echo_at: now,
-            last_status: now,
             told: None,
             last_nack: Time::ZERO,
-            stalled: now,
-            rtt: config.rtt_guess,
             fill: Rtt::guess(config.rtt_guess),
-            due_as_before: false,
+            playout: Playout::default(),
+            passed: first,
+            probed: None,
+            probed_at: Time::ZERO,
         }
     }
 
@@ -112,6 +124,18 @@ impl<F: Frame> Flow<F> {
         if self.is_steady(seq, roce) {
             return self.on_steady(cx, frame, seq, roce);
         }
+        self.on_unsteady(cx, frame, seq, roce);
+        self.ready = self.is_ready();
+    }
+
+    /// The same for a packet that may be any.
+    fn on_unsteady<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: F,
+        seq: Seq,
+        roce: &Roce,
+    ) {
         self.heard = cx.now;
         if self.life.is_none() {
             return self.on_passive(cx, frame, seq);
@@ -319,6 +343,7 @@ impl<F: Frame> Flow<F> {
 
     /// A SYNC about this flow, already authenticated.
     pub fn on_sync<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, life: Life, sync: &Sync) {
+        self.ready = false;
         if self.is_replaced_by(life) {
             self.forget(cx);
         } else if self.life.is_some_and(|known| known != life) {
@@ -360,6 +385,7 @@ impl<F: Frame> Flow<F> {
             (self.echo, self.echo_at) = (sync.sent_at, cx.now);
         }
         self.report(cx, Cause::Sync);
+        self.ready = self.is_ready();
     }
 
     /// The hosts told each other that this life begins with the flow's first
@@ -383,6 +409,7 @@ impl<F: Frame> Flow<F> {
         self.drop_nak(cx);
         self.drop_responses(cx);
         self.life = None;
+        self.ready = false;
     }
 
     /// Forgets this life of the flow. What is held belongs to it and is never
@@ -403,7 +430,11 @@ impl<F: Frame> Flow<F> {
     /// Whether nothing is held, and nothing known that a new flow would have to be
     /// told.
     pub fn is_at_rest(&self) -> bool {
-        self.life.is_none() && self.heap_bytes() == 0 && self.nak.is_none()
+        self.life.is_none()
+            && self.nak.is_none()
+            && self.sequence.is_empty()
+            && self.backup.is_empty()
+            && self.responses.is_empty()
     }
 
     /// Whether this life of the flow is `life`.

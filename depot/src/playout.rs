@@ -46,6 +46,11 @@ pub(crate) struct Playout {
 }
 
 impl Playout {
+    /// Whether what comes is to wait.
+    pub fn is_late(&self) -> bool {
+        self.lag > Span::ZERO
+    }
+
     /// Nothing waits any more.
     pub fn reset(&mut self) {
         self.lag = Span::ZERO;

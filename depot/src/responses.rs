@@ -42,6 +42,11 @@ impl<S: Shared> Responses<S> {
         self.kept.binary_search_by_key(&seq, |response| response.seq)
     }
 
+    /// Whether none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
     /// Gives back the memory that is not in use.
     pub fn shrink(&mut self) {
         self.kept.shrink_to_fit();

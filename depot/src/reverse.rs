@@ -73,7 +73,10 @@ impl<F: Frame> Flow<F> {
                 self.backup.clear(cx);
                 self.drop_nak(cx);
             }
-            Verdict::Missing => return self.on_nak(cx, frame, seq, answer.msn),
+            Verdict::Missing => {
+                self.ready = false;
+                return self.on_nak(cx, frame, seq, answer.msn);
+            }
             Verdict::Failed => {}
         }
         cx.out.answer(Packet::Owned(frame), Class::Data);

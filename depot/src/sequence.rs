@@ -61,6 +61,7 @@ enum Slot<F: Frame> {
 
 /// The order of a flow's packets at the Depot. Detecting a gap is comparing
 /// two numbers: whoever arrives beyond `high` opens one from `high` on.
+#[repr(C)]
 pub(crate) struct Sequence<F: Frame> {
     /// `next .. high`. Between `next` and `expected` are packets in order that
     /// wait for their time.
@@ -136,6 +137,12 @@ impl<F: Frame> Sequence<F> {
         while self.slots.start() < end && self.slots.pop().is_some() {}
         self.slots.skip_to(end);
         closed
+    }
+
+    /// `next` has arrived and goes on, where [nothing waits](Self::is_empty).
+    #[inline]
+    pub fn step(&mut self) {
+        self.slots.step();
     }
 
     /// `next` is settled in another way. Returns the gap that this closed, and

@@ -2,22 +2,37 @@
 //! missing and nothing waits. What [`Flow::on_data`] would do with it comes to
 //! this; all else is its business.
 
+use core::mem::offset_of;
+
 use common::frame::{Frame, Packet};
+use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Seq;
 use common::wire::Roce;
 
+use crate::backup::Backup;
+use crate::sequence::Sequence;
 use crate::{Actions, Cx, Flow};
 
 impl<F: Frame> Flow<F> {
+    /// What such a packet touches of a flow lies in its first so many bytes, without the
+    /// [cache line](Self::PASSED_OVER) that has what waits, and in its place in the backup pool.
+    pub const STEADY: usize = 160;
+    /// Where that line begins.
+    pub const PASSED_OVER: usize = 32;
+
     /// Whether the packet is such a one.
     #[inline]
     pub(crate) fn is_steady(&self, seq: Seq, roce: &Roce) -> bool {
-        seq == self.sequence.next()
-            && self.sequence.is_empty()
+        self.ready && seq == self.sequence.next() && roce.kind().is_plain()
+    }
+
+    /// Whether the next packet will be such a one, as far as it depends on the flow.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.sequence.is_empty()
             && self.life.is_some()
             && self.nak.is_none()
-            && roce.kind().is_plain()
+            && !self.playout.is_late()
     }
 
     #[inline]
@@ -28,9 +43,9 @@ impl<F: Frame> Flow<F> {
         seq: Seq,
         roce: &Roce,
     ) {
+        debug_assert!(self.is_ready());
         self.learn_pmtu(roce);
-        self.playout.reset();
-        self.sequence.pass_next(1);
+        self.sequence.step();
         (self.heard, self.stalled) = (cx.now, cx.now);
         cx.out.count(Metric::DepotInOrder, 1);
         // Every deadline stays or moves back, but for the answer that is awaited
@@ -43,11 +58,11 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Looks at the state that the next packet will need, so that it is in the cache
-    /// by then.
+    /// Looks at the state that the next packet will need, and its ACK, so that it is in
+    /// the cache by then.
     #[inline]
     pub fn warm(&self) {
-        core::hint::black_box((self.sequence.next(), self.life.is_some(), self.heard));
+        core::hint::black_box((self.heard, self.pmtu, self.acked));
     }
 
     /// Whether [`deadline`](Self::deadline) is no earlier than before the last
@@ -57,3 +72,13 @@ impl<F: Frame> Flow<F> {
         core::mem::take(&mut self.due_as_before)
     }
 }
+
+type Checked = Flow<HeapFrame>;
+
+const _: () = assert!(
+    offset_of!(Checked, sequence) + size_of::<Seq>() == Checked::PASSED_OVER
+        && offset_of!(Checked, sequence) + size_of::<Sequence<HeapFrame>>()
+            == Checked::PASSED_OVER + 64
+        && offset_of!(Checked, backup) + Backup::<HeapFrame>::KEPT <= Checked::STEADY,
+    "what lies between is not touched"
+);

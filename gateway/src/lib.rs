@@ -8,6 +8,7 @@
 
 pub mod config;
 pub mod control;
+pub mod pages;
 pub mod run;
 pub mod shares;
 pub mod telemetry;

@@ -68,6 +68,7 @@ fn main() -> ExitCode {
         eprintln!("{report}");
         return ExitCode::FAILURE;
     }
+    gateway::pages::ask_for_huge_ones();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

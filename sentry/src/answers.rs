@@ -25,7 +25,7 @@ impl<F: Frame> Flow<F> {
         roce: &Roce,
         answer: Answer,
     ) {
-        self.heard = cx.now;
+        self.answered = cx.now;
         if let Some(pmtu) = roce.path_mtu() {
             self.pmtu.set(pmtu);
         }

@@ -132,10 +132,11 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn lose_peer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         cx.out.count(Metric::FlowPeerLost, 1);
         self.release_answers(cx);
+        self.ready = false;
         self.discovery.lose_peer();
         self.knowledge = None;
         self.unanswered = None;
-        self.pass.abandon();
+        self.pass.end();
         self.naks.abandon();
     }
 }

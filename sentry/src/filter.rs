@@ -29,7 +29,7 @@ enum Kind {
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
     kind: Kind,
-    /// One past the newest packet that the source sent in this pass.
+    /// One past the newest packet that the source sent in this pass, if it is in one.
     cursor: Seq,
     /// Packets marked as needed.
     pub needed: u32,
@@ -58,14 +58,13 @@ impl Pass {
         }
     }
 
-    /// The source sent all before `next`, the last of it for the first time.
-    pub fn end(&mut self, next: Seq) {
-        self.kind = Kind::None;
-        self.cursor = next;
+    /// Whether the source sends anything but new packets.
+    pub fn is_on(&self) -> bool {
+        self.kind != Kind::None
     }
 
-    /// Whatever pass is under way no longer means anything.
-    pub fn abandon(&mut self) {
+    /// A pass that may have been under way means nothing any more.
+    pub fn end(&mut self) {
         self.kind = Kind::None;
     }
 
@@ -135,7 +134,7 @@ impl<F: Frame> Flow<F> {
         if !self.discovery.is_protected() {
             self.pass.cursor = end;
             self.ask_for_responses_again(cx, seq, count, is_plain);
-            self.pass.abandon();
+            self.pass.end();
             self.naks.abandon();
             self.mark_sent(cx, seq);
             cx.out.count(Metric::SentryUnprotected, 1);

@@ -20,53 +20,64 @@ use crate::timers::PATIENT_TAILS;
 use crate::{Actions, Config, Cx};
 
 /// One direction of a queue pair, seen from near its source.
+///
+/// In the order of need, so that what happens often touches few cache lines: see
+/// [`STEADY`](Self::STEADY).
+#[repr(C)]
 pub struct Flow<F: Frame> {
-    pub(crate) epoch: u32,
-    /// The first packet of this life.
-    pub(crate) first: Seq,
+    // The next new packet of a steady flow:
     /// Next new PSN from the source (ePSN_s).
     pub(crate) next: Seq,
+    pub(crate) last_data: Time,
+    pub(crate) last_sync: Time,
+    /// SYNC(tail) messages since the last data.
+    pub(crate) tails: u32,
+    /// See [`is_ready`](Self::is_ready): it was so, and nothing has happened since that
+    /// may have changed it.
+    pub(crate) ready: bool,
+    /// See [`is_due_as_before`](Self::is_due_as_before).
+    pub(crate) due_as_before: bool,
+    /// The RNICs are on their own: how many PSNs their requests take can't be
+    /// told.
+    pub(crate) bypassed: bool,
+    /// The packets in flight.
+    pub(crate) window: Window<Slot<F::Shared>>,
+    pub(crate) pmtu: PathMtu,
+    // Its ACK:
+    /// Messages that are complete before `acked`, as the destination counts.
+    pub(crate) msn: u32,
     /// Oldest PSN that the destination has not acknowledged; unknown until it
     /// or the Depot says so†.
     pub(crate) acked: Option<Seq>,
     pub(crate) settled: Settled,
-    /// Messages that are complete before `acked`, as the destination counts.
-    pub(crate) msn: u32,
-    /// The packets in flight.
-    pub(crate) window: Window<Slot<F::Shared>>,
     /// No handle is held below this number.
     pub(crate) released: Seq,
-    /// Repeats that are kept because they are not known to have arrived (only
-    /// [`Recovery::Lr2`](crate::Recovery::Lr2); a cache keeps everything).
-    pub(crate) kept: Vec<Seq>,
-    pub(crate) pass: Pass,
+    // Timers:
+    pub(crate) rtt: Rtt,
+    /// Since when something is missing that the source can't be asked for.
+    pub(crate) helpless: Option<Time>,
+    /// First SYNC since the last STATUS.
+    pub(crate) unanswered: Option<Time>,
+    /// No SYNC that is early before this time: one was refused.
+    pub(crate) quiet: Time,
+    // All else:
     pub(crate) naks: Naks,
+    pub(crate) pass: Pass,
+    pub(crate) discovery: Discovery,
+    /// What the source waits for besides ACKs.
+    pub(crate) reads: Reads<F>,
+    /// Newest answer; see [`heard`](Self::heard).
+    pub(crate) answered: Time,
     /// Until then every packet asks for an ACK: only after one does a source
     /// heed another NAK.
     pub(crate) eager: Time,
-    /// Since when something is missing that the source can't be asked for.
-    pub(crate) helpless: Option<Time>,
-    /// What the source waits for besides ACKs.
-    pub(crate) reads: Reads<F>,
-    pub(crate) discovery: Discovery,
+    /// The first packet of this life.
+    pub(crate) first: Seq,
+    pub(crate) epoch: u32,
+    /// Repeats that are kept because they are not known to have arrived (only
+    /// [`Recovery::Lr2`](crate::Recovery::Lr2); a cache keeps everything).
+    pub(crate) kept: Vec<Seq>,
     pub(crate) knowledge: Option<Knowledge>,
-    pub(crate) rtt: Rtt,
-    pub(crate) last_data: Time,
-    /// Newest packet of either direction.
-    pub(crate) heard: Time,
-    pub(crate) last_sync: Time,
-    /// First SYNC since the last STATUS.
-    pub(crate) unanswered: Option<Time>,
-    /// SYNC(tail) messages since the last data.
-    pub(crate) tails: u32,
-    /// No SYNC that is early before this time: one was refused.
-    pub(crate) quiet: Time,
-    pub(crate) pmtu: PathMtu,
-    /// The RNICs are on their own: how many PSNs their requests take can't be
-    /// told.
-    pub(crate) bypassed: bool,
-    /// See [`is_due_as_before`](Self::is_due_as_before).
-    pub(crate) due_as_before: bool,
 }
 
 /// State of one PSN in flight.
@@ -109,32 +120,33 @@ impl<F: Frame> Flow<F> {
     pub fn new(config: &Config, now: Time, epoch: u32, psn: Psn) -> Self {
         let next = Seq::first(psn);
         Self {
-            epoch,
-            first: next,
             next,
+            last_data: now,
+            last_sync: now,
+            tails: 0,
+            ready: false,
+            due_as_before: false,
+            bypassed: false,
+            window: Window::new(next),
+            pmtu: PathMtu::default(),
+            msn: 0,
             acked: None,
             settled: Settled::new(now),
-            msn: 0,
-            window: Window::new(next),
             released: next,
-            kept: Vec::new(),
-            pass: Pass::new(next),
-            naks: Naks::new(),
-            eager: Time::ZERO,
-            helpless: None,
-            reads: Reads::new(next, now),
-            discovery: Discovery::new(now),
-            knowledge: None,
             rtt: Rtt::guess(config.rtt_guess),
-            last_data: now,
-            heard: now,
-            last_sync: now,
+            helpless: None,
             unanswered: None,
-            tails: 0,
             quiet: Time::ZERO,
-            pmtu: PathMtu::default(),
-            bypassed: false,
-            due_as_before: false,
+            naks: Naks::new(),
+            pass: Pass::new(next),
+            discovery: Discovery::new(now),
+            reads: Reads::new(next, now),
+            answered: now,
+            eager: Time::ZERO,
+            first: next,
+            epoch,
+            kept: Vec::new(),
+            knowledge: None,
         }
     }
 
@@ -144,6 +156,7 @@ impl<F: Frame> Flow<F> {
         if self.is_steady(cx, seq, roce) {
             return self.on_steady(cx, frame, roce);
         }
+        self.ready = false;
         let is_reborn = self.is_of_another_life(cx.config, seq, cx.now);
         let surprise = is_reborn || seq > self.next || roce.kind() == Kind::ReadRequest;
         if surprise && !icrc_ok(frame.bytes(), roce) {
@@ -164,7 +177,7 @@ impl<F: Frame> Flow<F> {
             self.renew(cx, roce.psn);
         }
         self.wake(cx);
-        (self.last_data, self.heard) = (cx.now, cx.now);
+        self.last_data = cx.now;
         self.tails = 0;
         let seq = roce.psn.unwrap_near(self.next);
         let Some(count) = span.filter(|_| !self.bypassed) else {
@@ -211,7 +224,7 @@ impl<F: Frame> Flow<F> {
         }
         cx.out.count(Metric::SentryNew, 1);
         let end = seq + u64::from(count);
-        self.pass.end(end);
+        self.pass.end();
         if !roce.kind().is_plain() {
             self.reads.request(seq, count, cx.now);
         }
@@ -225,6 +238,7 @@ impl<F: Frame> Flow<F> {
         if is_ahead && is_protected {
             self.ask_for_hole(cx);
         }
+        self.ready = self.is_ready(cx.now);
     }
 
     /// The destination asks for everything from `seq` on (NAK or RNR NAK); the
@@ -271,6 +285,11 @@ impl<F: Frame> Flow<F> {
     /// Whether a Depot answers for this flow.
     pub fn is_protected(&self) -> bool {
         self.discovery.is_protected()
+    }
+
+    /// When the newest packet of either direction came.
+    pub(crate) fn heard(&self) -> Time {
+        self.last_data.max(self.answered)
     }
 
     /// The number of this life of the flow.

@@ -17,7 +17,7 @@ use crate::{Actions, Config, Cx, Flow};
 /// all that it had sent before.
 const SETTLED_MIN: Span = Span::from_millis(10);
 /// Shortest derived time without data that may separate two lives.
-const FORGET_MIN: Span = Span::from_millis(80);
+pub(crate) const FORGET_MIN: Span = Span::from_millis(80);
 
 /// What was acknowledged long ago, so that the source knows.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl<F: Frame> Flow<F> {
             return true;
         }
         // A source that pauses goes on where it was.
-        let paused = now >= self.heard + self.forget_after(config);
+        let paused = now >= self.heard() + self.forget_after(config);
         // It repeats what it knows to be acknowledged; nobody asked for that.
         // But a source that was asked may have done so before it heard more.
         let was_asked = self.is_solicited() && now < self.last_data + self.grace();
@@ -104,7 +104,7 @@ impl<F: Frame> Flow<F> {
     /// The Depot may have forgotten the flow during a pause: it is told before
     /// the data comes.
     pub(crate) fn wake<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        let paused = cx.now >= self.heard + self.forget_after(cx.config);
+        let paused = cx.now >= self.heard() + self.forget_after(cx.config);
         if paused && self.is_protected() {
             // What was asked before the pause is not going to be answered now.
             self.unanswered = None;
@@ -158,7 +158,7 @@ impl<F: Frame> Flow<F> {
     /// source may have gone for good: a flow that wakes is announced to its Depot in
     /// any case.
     pub fn rest(&self, config: &Config, now: Time) -> Option<Rest> {
-        let paused = now >= self.heard + self.forget_after(config);
+        let paused = now >= self.heard() + self.forget_after(config);
         let done = self.acked == Some(self.next) && !self.is_outstanding();
         (paused && done && self.is_protected()).then(|| Rest {
             psn: self.next.psn(),
@@ -180,6 +180,7 @@ impl<F: Frame> Flow<F> {
         self.release_answers(cx);
         self.forget(cx);
         self.bypassed = true;
+        self.ready = false;
         self.discovery.lose_peer();
     }
 }

@@ -126,6 +126,7 @@ impl<F: Frame> Flow<F> {
     /// no more than once per round trip: a rewind repairs all that was lost
     /// until then, and costs a window.
     pub(crate) fn ask_for_hole<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        self.ready = false;
         self.eager = cx.now + self.rtt.with_margin() * EAGER;
         let due = self.naks.last + self.rtt.mean();
         if self.naks.is_outstanding() || self.naks.hole_due != Time::NEVER {

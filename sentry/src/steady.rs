@@ -2,50 +2,65 @@
 //! nothing but SENDs and WRITEs. What [`Flow::on_data`] would do with it comes to
 //! this; all else is its business.
 
+use core::mem::offset_of;
+
 use common::frame::{Class, Frame, Packet};
+use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Seq;
+use common::time::Time;
 use common::wire::Roce;
 
 use crate::flow::{Slot, share};
+use crate::life::FORGET_MIN;
 use crate::{Actions, Cx, Flow};
 
 impl<F: Frame> Flow<F> {
+    /// What such a packet touches of a flow lies in its first so many bytes, and its slot.
+    pub const STEADY: usize = 96;
+
     /// Whether the packet is such a one.
     #[inline]
     pub(crate) fn is_steady<A>(&self, cx: &Cx<'_, A>, seq: Seq, roce: &Roce) -> bool {
-        seq == self.next
+        self.ready
+            && seq == self.next
             && roce.kind().is_plain()
-            && self.is_protected()
-            && !self.reads.is_waiting()
             && self.pmtu.knows(roce)
-            && cx.now >= self.eager
-            && cx.now < self.heard + self.forget_after(cx.config)
+            // Not as long as `forget_after`, perhaps, which depends on the round trip.
+            && cx.now < self.last_data + cx.config.forget.unwrap_or(FORGET_MIN)
             && (self.window.len() as u64) < cx.config.window_max
+    }
+
+    /// Whether the next packet will be such a one, as far as it depends on the flow.
+    pub(crate) fn is_ready(&self, now: Time) -> bool {
+        self.is_protected()
+            && !self.reads.is_waiting()
+            && !self.pass.is_on()
+            && now >= self.eager
     }
 
     #[inline]
     pub(crate) fn on_steady<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
+        debug_assert!(self.is_ready(cx.now));
         // Every deadline stays or moves back, if the source was sending when they
         // were last looked at: not if it had paused, and was asked about. (Early
         // SYNCs that were withheld for a while may come late once.)
         self.due_as_before = self.tails == 0 && self.last_data > self.last_sync;
-        (self.last_data, self.heard) = (cx.now, cx.now);
+        self.last_data = cx.now;
         self.tails = 0;
         cx.out.count(Metric::SentryNew, 1);
         self.next = self.next.next();
-        self.pass.end(self.next);
         let keep = cx.config.recovery.caches();
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
         self.window.push(Slot::new(cx.now, roce.ack_req, handle));
         cx.out.forward(packet, Class::Data);
     }
 
-    /// Looks at the state that the next packet will need, so that it is in the cache
-    /// by then.
+    /// Looks at the state that the next packet will need, and its ACK, so that it is in
+    /// the cache by then.
     #[inline]
     pub fn warm(&self) {
-        core::hint::black_box((self.next, self.window.len(), self.rtt.mean(), self.last_data));
+        core::hint::black_box((self.next, self.pmtu.get(), self.msn, self.released));
     }
 
     /// Whether [`deadline`](Self::deadline) is no earlier than before the last
@@ -55,3 +70,8 @@ impl<F: Frame> Flow<F> {
         core::mem::take(&mut self.due_as_before)
     }
 }
+
+const _: () = assert!(
+    offset_of!(Flow<HeapFrame>, msn) <= Flow::<HeapFrame>::STEADY,
+    "the fields before `msn` are those of a steady packet"
+);

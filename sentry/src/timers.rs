@@ -21,19 +21,21 @@ const QUIET: u64 = 8;
 
 impl<F: Frame> Flow<F> {
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] for
-    /// a flow with nothing outstanding.
-    pub fn deadline(&self, config: &Config, now: Time) -> Time {
+    /// a flow with nothing outstanding. There is no need to be called for what only makes a
+    /// repair quicker unless it [may be said](common::allowance::Allowance::may_be_early).
+    pub fn deadline(&self, config: &Config, now: Time, may_be_early: bool) -> Time {
         if self.is_bypassed() || !self.is_outstanding() {
             return Time::NEVER;
         }
         if !self.discovery.is_protected() {
             return self.discovery.due(self.last_sync, self.rtt.mean(), now);
         }
+        let quiet = if may_be_early { self.quiet } else { self.quiet.max(self.quiet_until(now)) };
         self.naks
             .due(self.rtt.mean())
             .min(self.peer_due(config))
-            .min(self.tail_due(config))
-            .min(self.keepalive_due(config))
+            .min(self.tail_due(config, quiet))
+            .min(self.keepalive_due(config, quiet))
             .min(self.responses_due(config))
     }
 
@@ -58,9 +60,9 @@ impl<F: Frame> Flow<F> {
         if now >= self.responses_due(cx.config) {
             self.on_responses_timer(cx);
         }
-        if now >= self.tail_due(cx.config) {
+        if now >= self.tail_due(cx.config, self.quiet) {
             self.announce_tail(cx);
-        } else if now >= self.keepalive_due(cx.config)
+        } else if now >= self.keepalive_due(cx.config, self.quiet)
             && self.may_be_early(cx, Metric::WithheldKeepalive)
         {
             self.sync(cx, Reason::Keepalive);
@@ -94,9 +96,14 @@ impl<F: Frame> Flow<F> {
         let may = cx.allowance.take(Need::Early, cx.now);
         if !may {
             cx.out.count(withheld, 1);
-            self.quiet = cx.now + self.rtt.mean() * QUIET;
+            self.quiet = self.quiet_until(cx.now);
         }
         may
+    }
+
+    /// Until when a flow asks for no early SYNC if none is to be had `now`.
+    fn quiet_until(&self, now: Time) -> Time {
+        now + self.rtt.mean() * QUIET
     }
 
     fn peer_due(&self, config: &Config) -> Time {
@@ -105,12 +112,12 @@ impl<F: Frame> Flow<F> {
     }
 
     /// SYNC(tail): the source paused and something is unconfirmed. Repeated
-    /// with back-off until it is†.
-    fn tail_due(&self, config: &Config) -> Time {
+    /// with back-off until it is†. No early one before `quiet`.
+    fn tail_due(&self, config: &Config, quiet: Time) -> Time {
         let rtt = self.rtt.mean();
         if self.tails == 0 {
             let early = self.last_data + self.tail_timeout(config);
-            return if early < self.quiet { self.late(config) } else { early };
+            return if early < quiet { self.late(config) } else { early };
         }
         let all_arrived = self.knowledge.as_ref().is_some_and(|k| k.expected >= self.next);
         if all_arrived && self.tails >= PATIENT_TAILS {
@@ -126,11 +133,11 @@ impl<F: Frame> Flow<F> {
         self.last_data + self.rtt.mean().scale(5, 4) + self.tail_timeout(config)
     }
 
-    fn keepalive_due(&self, config: &Config) -> Time {
+    fn keepalive_due(&self, config: &Config, quiet: Time) -> Time {
         if self.last_data <= self.last_sync {
             return Time::NEVER;
         }
         let interval = config.status_interval.unwrap_or((self.rtt.mean() / 2).max(STATUS_MIN));
-        (self.last_sync + interval).max(self.quiet)
+        (self.last_sync + interval).max(quiet)
     }
 }

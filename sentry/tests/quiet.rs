@@ -44,6 +44,25 @@ fn a_tail_that_was_refused_goes_out_once_the_ack_is_late() {
     assert_eq!(bench.count(Metric::WithheldLate), 0);
 }
 
+/// Where nothing early would be granted, nobody is woken only to be refused.
+#[test]
+fn what_may_not_be_said_early_has_its_time_when_it_is_late() {
+    let mut bench = Bench::protected(Lr2, 1, Some(1));
+    bench.data([1]);
+    let deadline =
+        |bench: &Bench, early| bench.flow.deadline(&bench.config, bench.now, early).since(bench.now);
+    assert!(deadline(&bench, true) <= RTT / 8);
+    // A round trip and a quarter, and the tail timeout.
+    assert_eq!(deadline(&bench, false), RTT.scale(5, 4) + RTT / 8);
+    exhaust(&mut bench, true);
+    let start = bench.now;
+    bench.now += deadline(&bench, false);
+    bench.timer();
+    let tails = bench.out.syncs.iter().filter(|(_, sync)| sync.reason == Reason::Tail);
+    assert_eq!(tails.map(|(_, sync)| sync.sent_at).collect::<Vec<_>>(), [bench.now]);
+    assert!(bench.now > start && refused(&bench) == 0);
+}
+
 #[test]
 fn nothing_is_late_if_the_ack_comes() {
     let mut bench = Bench::protected(Cached, 1, Some(1));

@@ -104,7 +104,7 @@ impl<F: Frame> Switch<F> {
             // The requester of another life may be another one, too.
             stage.node = Some(header.node);
             if let Some(next) = sync.next_psn {
-                stage.arrived.begin_again(next);
+                stage.track.arrived.begin_again(next);
             }
             self.table.begin_life(id);
         } else if stage.state.is_synced() && !stage.state.is_of(life) {

@@ -97,6 +97,13 @@ impl Index {
         ([hash as usize & mask, (hash >> 28) as usize & mask], tag)
     }
 
+    /// Looks at the bucket where `hash` is likely to be.
+    #[inline]
+    pub fn warm(&self, hash: u64) {
+        let ([first, _], _) = self.places(hash);
+        core::hint::black_box(self.buckets[first].tags[0]);
+    }
+
     /// The entry of `hash` that `is_it` says is the one.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(Id) -> bool) -> Option<Id> {

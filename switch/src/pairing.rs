@@ -205,8 +205,8 @@ impl<F: Frame> Table<F> {
     /// Whether an answer that fits flow `id` speaks for it.
     fn confirms(&self, id: Id, answer: &Heard) -> bool {
         match self.get(id).map(|entry| &entry.pipeline) {
-            Some(Pipeline::Sentry(stage)) => stage.arrived.is_answered(answer),
-            Some(Pipeline::Depot(stage)) => stage.arrived.is_answered(answer),
+            Some(Pipeline::Sentry(stage)) => stage.track.arrived.is_answered(answer),
+            Some(Pipeline::Depot(stage)) => stage.track.arrived.is_answered(answer),
             _ => false,
         }
     }
@@ -215,11 +215,11 @@ impl<F: Frame> Table<F> {
     /// may have been given this answer.
     fn fits(&self, id: Id, answer: &Heard) -> Option<u16> {
         let entry = self.get(id).filter(|entry| entry.peer().is_none() && !entry.named)?;
-        let (arrived, port) = match &entry.pipeline {
+        let track = match &entry.pipeline {
             Pipeline::None => return None,
-            Pipeline::Sentry(stage) => (&stage.arrived, stage.src_port),
-            Pipeline::Depot(stage) => (&stage.arrived, stage.src_port),
+            Pipeline::Sentry(stage) => &stage.track,
+            Pipeline::Depot(stage) => &stage.track,
         };
-        arrived.may_be_answered(answer).then_some(port)
+        track.arrived.may_be_answered(answer).then_some(track.src_port)
     }
 }

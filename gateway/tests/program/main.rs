@@ -1,5 +1,6 @@
 //! Tests of the real program, on ports that need no NIC.
 
+mod pages;
 mod process;
 mod support;
 mod workers;

@@ -278,8 +278,9 @@ impl Bench {
         self.now += span;
     }
 
+    /// As if early messages might be granted: whether they are shows when they are asked for.
     pub fn deadline(&self) -> Time {
-        self.flow.deadline(&self.config, self.now)
+        self.flow.deadline(&self.config, self.now, true)
     }
 
     pub fn timer(&mut self) {

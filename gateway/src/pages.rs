@@ -1,0 +1,85 @@
+//! Transparent hugepages for what the program allocates: the flow table above all.
+//!
+//! With thousands of flows a packet finds little of its flow in the caches, and on pages
+//! of 4 KiB the translation of its addresses is not there either. glibc asks the kernel
+//! for hugepages, where that leaves it to programs (`madvise`), if it is told to by the
+//! environment that the program starts with. So the program starts itself once more, in
+//! its own place.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// Where glibc looks.
+const TUNABLES: &str = "GLIBC_TUNABLES";
+/// What it is told, unless the operator has told it something else.
+const TUNABLE: &str = "glibc.malloc.hugetlb";
+/// That it was done: a program with capabilities of its own is not let see the tunables,
+/// and would start for ever.
+const DONE: &str = "LR2_GATEWAY_PAGES";
+/// What the kernel does.
+const POLICY: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Starts the program anew, if that brings its memory onto hugepages; returns if not, or
+/// if it was done. Only for before anything else is begun. Where it fails, all works
+/// as well, and more slowly with many flows.
+pub fn ask_for_huge_ones() {
+    let policy = fs::read_to_string(POLICY).unwrap_or_default();
+    let tunables = env::var_os(TUNABLES);
+    if env::var_os(DONE).is_some() || !is_asked(&policy) {
+        return;
+    }
+    let (Some(tunables), Ok(program)) = (with_pages(tunables.as_deref()), env::current_exe())
+    else {
+        return;
+    };
+    let mut arguments = env::args_os();
+    let name = arguments.next().unwrap_or_else(|| program.clone().into());
+    let mut again = Command::new(&program);
+    again.arg0(name).args(arguments).env(TUNABLES, tunables).env(DONE, "asked for");
+    // It comes back only with an error.
+    let error = again.exec();
+    eprintln!("lr2-gateway: no transparent hugepages: {} did not start: {error}", program.display());
+}
+
+/// Whether the kernel gives hugepages to whom asks, and to nobody else.
+fn is_asked(policy: &str) -> bool {
+    policy.contains("[madvise]")
+}
+
+/// The tunables with ours; `None` if the operator has decided.
+fn with_pages(tunables: Option<&OsStr>) -> Option<OsString> {
+    let mut all = tunables.unwrap_or_default().to_owned();
+    if all.to_string_lossy().contains(TUNABLE) {
+        return None;
+    }
+    if !all.is_empty() {
+        all.push(":");
+    }
+    all.push(TUNABLE);
+    all.push("=1");
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_operator_says_stays() {
+        let made = |tunables: &str| with_pages(Some(OsStr::new(tunables)));
+        assert_eq!(with_pages(None).unwrap(), "glibc.malloc.hugetlb=1");
+        assert_eq!(made("").unwrap(), "glibc.malloc.hugetlb=1");
+        assert_eq!(made("glibc.a.b=2").unwrap(), "glibc.a.b=2:glibc.malloc.hugetlb=1");
+        assert_eq!(made("glibc.malloc.hugetlb=0"), None);
+    }
+
+    #[test]
+    fn a_kernel_that_gives_them_to_all_or_to_nobody_is_not_asked() {
+        assert!(is_asked("always [madvise] never\n"));
+        assert!(!is_asked("[always] madvise never\n") && !is_asked("always madvise [never]\n"));
+        assert!(!is_asked(""));
+    }
+}

@@ -1,0 +1,39 @@
+//! The program's memory is on transparent hugepages, where the kernel gives them.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use crate::support::{Folder, Running, SMALL, config, free_address};
+
+const TUNABLE: &str = "GLIBC_TUNABLES=glibc.malloc.hugetlb=";
+
+/// What the environment of the running program says of it.
+fn tunables(gateway: &Running) -> Vec<String> {
+    let path = format!("/proc/{}/environ", gateway.child.id());
+    let bytes = fs::read(path).unwrap();
+    let all = bytes.split(|byte| *byte == 0).map(|entry| String::from_utf8_lossy(entry).into());
+    all.filter(|entry: &String| entry.starts_with("GLIBC_TUNABLES=")).collect()
+}
+
+#[test]
+fn the_heap_asks_for_hugepages() {
+    let policy = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    let is_asked = policy.unwrap_or_default().contains("[madvise]");
+    let folder = Folder::new("pages");
+    let listen = free_address();
+    // A flow table that is larger than a hugepage.
+    let more = format!("[worker]\nmax_flows = 65536\n{}", SMALL.replace("64MiB", "128MiB"));
+    let path = folder.config(&config("net_null0", "net_null1", listen, &more));
+    let mut gateway = Running::start(&path, listen);
+    let expected = if is_asked { vec![format!("{TUNABLE}1")] } else { vec![] };
+    assert_eq!(tunables(&gateway), expected);
+    if is_asked {
+        let maps = fs::read_to_string(format!("/proc/{}/smaps", gateway.child.id())).unwrap();
+        // "hg": the kernel was asked for hugepages there.
+        let asked = maps.lines().filter(|l| l.starts_with("VmFlags:") && l.contains(" hg"));
+        assert!(asked.count() > 0, "{maps}");
+    }
+    gateway.signal(Signal::SIGTERM);
+    assert!(gateway.child.wait().unwrap().success());
+}
