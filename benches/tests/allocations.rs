@@ -76,7 +76,7 @@ fn repairs_of_many_flows_allocate_little() {
     for (recovery, repaired) in [(Recovery::Cached, BY_SENTRY), (Recovery::Lr2, BY_SOURCE)] {
         for flows in [64, 1024] {
             let (allocations, delivered) = repairs(recovery, flows, repaired);
-            assert!(allocations * 500 < delivered, "{recovery:?}, {flows}: {allocations}");
+            assert!(allocations * 64 < delivered, "{recovery:?}, {flows}: {allocations}");
         }
     }
 }
