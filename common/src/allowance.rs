@@ -81,10 +81,10 @@ impl Allowance {
         self.fill(self.price / PACKETS);
     }
 
-    /// Whether an early message might be granted.
+    /// Whether an early message would be granted.
     #[inline]
-    pub fn may_be_early(&self) -> bool {
-        self.price > Span::ZERO && self.level >= self.price * (MOST / 2)
+    pub fn may_be_early(&self, now: Time) -> bool {
+        self.price > Span::ZERO && self.level + now.since(self.at) >= self.price * (MOST / 2)
     }
 
     /// Takes what a message costs, or refuses.
@@ -119,7 +119,9 @@ mod tests {
     #[test]
     fn early_messages_leave_half_to_late_ones() {
         let (mut allowance, now) = (Allowance::default(), Time::from_nanos(1_000_000_000));
+        assert!(allowance.may_be_early(now));
         assert_eq!(granted(&mut allowance, Need::Early, now), 513);
+        assert!(!allowance.may_be_early(now));
         assert_eq!(granted(&mut allowance, Need::Late, now), 511 * 8);
         assert_eq!(granted(&mut allowance, Need::Early, now), 0);
     }
@@ -150,6 +152,7 @@ mod tests {
     fn without_an_allowance_nothing_is_said() {
         let mut allowance = Allowance::new(0);
         (0..1_000_000).for_each(|_| allowance.earn());
+        assert!(!allowance.may_be_early(Time::from_nanos(u64::MAX / 2)));
         assert!(!allowance.take(Need::Early, Time::from_nanos(u64::MAX / 2)));
         assert!(!allowance.take(Need::Late, Time::from_nanos(u64::MAX / 2)));
     }
@@ -159,6 +162,7 @@ mod tests {
         let mut allowance = Allowance::default();
         (0..1_000_000).for_each(|_| allowance.earn());
         let later = Time::from_nanos(u64::MAX / 2);
+        assert!(allowance.may_be_early(later));
         assert_eq!(granted(&mut allowance, Need::Early, later), 513);
     }
 }

@@ -166,7 +166,7 @@ impl flow::Bench for Bench {
     }
 
     fn deadline(&self) -> Time {
-        self.flow.deadline(&self.config, self.now, self.allowance.may_be_early())
+        self.flow.deadline(&self.config, self.now, self.allowance.may_be_early(self.now))
     }
 
     fn timer(&mut self) {

@@ -117,7 +117,7 @@ impl<F: Frame> Switch<F> {
         let result = event(&mut stage.state, &mut cx);
         let is_reborn = out.is_reborn;
         if !stage.state.is_due_as_before() || entry.armed == Time::NEVER {
-            let may_be_early = self.allowance.may_be_early();
+            let may_be_early = self.allowance.may_be_early(now);
             let deadline = stage.state.deadline(&self.sentry, now, may_be_early);
             self.timers.arm(&mut entry.armed, deadline, id, entry.generation);
         }
