@@ -7,8 +7,8 @@ use crate::backup::Backup;
 use crate::sequence::Sequence;
 
 impl<F: Frame> Flow<F> {
-    /// Memory of one PSN that waits or is missing, in bytes. The ring of them
-    /// grows by doubling, as does the next.
+    /// Memory of one PSN that waits or is missing, in bytes: see
+    /// [`Window`](common::window::Window) for how many there is room for.
     pub const SLOT: usize = Sequence::<F>::SLOT;
     /// Memory of one PSN that the destination has not acknowledged, in bytes.
     pub const BACKUP_SLOT: usize = Backup::<F>::SLOT;

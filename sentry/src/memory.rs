@@ -6,8 +6,8 @@ use crate::Flow;
 use crate::flow::Slot;
 
 impl<F: Frame> Flow<F> {
-    /// Memory of one PSN that is in flight, in bytes. The ring of them grows by
-    /// doubling.
+    /// Memory of one PSN that is in flight, in bytes: see
+    /// [`Window`](common::window::Window) for how many there is room for.
     pub const SLOT: usize = size_of::<Slot<F::Shared>>();
 
     /// Gives back the memory that nothing in flight takes. To be called when the

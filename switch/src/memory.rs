@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use common::frame::{Frame, Packet, Shared};
 use common::time::Time;
+use common::window::FEW;
 
 use crate::Role;
 use crate::connections::Connections;
@@ -108,19 +109,25 @@ impl Footprint {
     }
 
     /// A queue pair that is in use, with requests in every direction that the box
-    /// works for, while nothing is in flight.
+    /// works for, while nothing is in flight: with rings for a few packets.
     pub const fn awake(&self, role: Role) -> u64 {
         let sentry = if role.is_sentry() { self.sentry_flow + self.timers } else { 0 };
         let depot = if role.is_depot() { self.depot_flow + self.timers } else { 0 };
-        self.idle() + (sentry + depot) as u64
+        self.idle() + (sentry + depot + FEW * self.slots(role)) as u64
+    }
+
+    /// The slots of a packet that is in all that the box keeps of it.
+    const fn slots(&self, role: Role) -> usize {
+        let sentry = if role.is_sentry() { self.sentry_slot } else { 0 };
+        let depot = if role.is_depot() { self.depot_slot + self.backup_slot } else { 0 };
+        sentry + depot
     }
 
     /// What a packet takes beside its frame, at most, while it is in flight in
-    /// all that the box keeps of it: rings are up to half empty.
+    /// all that the box keeps of it: rings of few slots are up to half empty, and
+    /// larger ones keep what they had room for until their flow is idle.
     pub const fn per_packet(&self, role: Role) -> u64 {
-        let sentry = if role.is_sentry() { self.sentry_slot } else { 0 };
-        let depot = if role.is_depot() { self.depot_slot + self.backup_slot } else { 0 };
-        2 * (sentry + depot) as u64
+        2 * self.slots(role) as u64
     }
 
     /// A queue pair with `in_flight` packets each way, beside their frames, at
