@@ -48,6 +48,7 @@ impl<T> Window<T> {
     }
 
     /// Number of slots.
+    #[inline]
     pub fn len(&self) -> usize {
         match &self.slots {
             Slots::Few(ring) => ring.len(),
@@ -111,6 +112,7 @@ impl<T> Window<T> {
     }
 
     /// Takes the oldest slot and moves `start` past it.
+    #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let slot = match &mut self.slots {
             Slots::Few(ring) => ring.pop_front(),
@@ -204,6 +206,7 @@ impl<T> Segments<T> {
         }
     }
 
+    #[inline(never)]
     fn pop(&mut self) -> Option<T> {
         let first = self.all.front_mut()?;
         let slot = first.pop_front()?;

@@ -136,14 +136,10 @@ impl<F: Frame> Switch<F> {
         // Each step for all frames before the next: what one waits for in
         // memory, the others wait for at the same time.
         let parsed: ArrayVec<_, N> = frames.iter().map(|frame| parse(frame.bytes())).collect();
-        let hashes: ArrayVec<_, N> =
-            parsed.iter().map(|parsed| self.hash(side, parsed)).collect();
-        let found: ArrayVec<_, N> = parsed
-            .iter()
-            .zip(hashes)
-            .map(|(parsed, hash)| self.look_up(side, parsed, hash))
-            .collect();
-        found.iter().flatten().for_each(|id| self.table.warm(*id));
+        let mut found = [None; N];
+        if self.config.recovery != Recovery::Off {
+            self.look_up(side, &parsed, &mut found);
+        }
         let removed = self.table.removed();
         for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
             // Whoever came before it in the burst may have ended its flow.
@@ -153,24 +149,28 @@ impl<F: Frame> Switch<F> {
         self.released.flush();
     }
 
-    /// The hash of what tells a packet's stream, if that is of interest.
+    /// The entries of packets' streams, of those that have one.
     #[inline]
-    fn hash(&self, side: Side, parsed: &Result<Roce, NotRoce>) -> Option<u64> {
-        let roce = parsed.as_ref().ok()?;
-        let is_rc = roce.opcode.transport() == Transport::Rc;
-        (is_rc && self.config.recovery != Recovery::Off)
-            .then(|| self.table.hash(&FlowKey::of(side, roce)))
-    }
-
-    /// The entry of a packet's stream, if it has one.
-    #[inline]
-    fn look_up(
+    fn look_up<const N: usize>(
         &self,
         side: Side,
-        parsed: &Result<Roce, NotRoce>,
-        hash: Option<u64>,
-    ) -> Option<Id> {
-        self.table.find_hashed(hash?, &FlowKey::of(side, parsed.as_ref().ok()?))
+        parsed: &ArrayVec<Result<Roce, NotRoce>, N>,
+        found: &mut [Option<Id>; N],
+    ) {
+        let mut hashes = [0; N];
+        for (hash, parsed) in hashes.iter_mut().zip(parsed) {
+            if let Ok(roce) = parsed {
+                *hash = self.table.warm_bucket(&FlowKey::of(side, roce));
+            }
+        }
+        for ((found, hash), parsed) in found.iter_mut().zip(hashes).zip(parsed) {
+            if let Ok(roce) = parsed
+                && roce.opcode.transport() == Transport::Rc
+            {
+                *found = self.table.find_hashed(hash, &FlowKey::of(side, roce));
+            }
+        }
+        found.iter().flatten().for_each(|id| self.table.warm(*id));
     }
 
     /// When [`timers`](Self::timers) has to be called next; [`Time::NEVER`] if
@@ -274,6 +274,11 @@ impl<F: Frame> Switch<F> {
             Side::Lan => Metric::ReceivedLan,
             Side::Wan => Metric::ReceivedWan,
         });
+        let works = !self.draining
+            && match side {
+                Side::Lan => self.config.role.is_sentry(),
+                Side::Wan => self.config.role.is_depot(),
+            };
         let roce = match parsed {
             Ok(roce) => roce,
             Err(NotRoce::Other) => return self.pass(side, frame, Metric::PassedOther, io),
@@ -281,10 +286,12 @@ impl<F: Frame> Switch<F> {
                 return self.pass(side, frame, Metric::PassedMalformed, io);
             }
         };
-        let works = match side {
-            Side::Lan => self.config.role.is_sentry(),
-            Side::Wan => self.config.role.is_depot(),
-        };
+        if let Some(id) = found
+            && works
+            && self.table.follow(id, roce, io.now)
+        {
+            return self.on_ready(side, frame, roce, id, io);
+        }
         let kind = roce.opcode.kind();
         if roce.opcode == self.voice.opcode {
             self.on_control(side, frame, roce, io);
@@ -295,7 +302,7 @@ impl<F: Frame> Switch<F> {
         } else if !kind.is_request() || roce.opcode.transport() != Transport::Rc {
             let reason = self.observe(side, frame.bytes(), roce, io);
             self.pass(side, frame, reason, io);
-        } else if works && !self.draining {
+        } else if works {
             self.on_request(side, frame, roce, found, io);
         } else {
             self.pass(side, frame, Metric::PassedRole, io);
@@ -321,7 +328,8 @@ impl<F: Frame> Switch<F> {
         transmit(counters, io.sink, side.other(), Class::Data, Packet::Owned(frame));
     }
 
-    /// A request: SEND, WRITE, READ, atomic.
+    /// A request (SEND, WRITE, READ, atomic) that does more than follow the one before.
+    #[inline(never)]
     fn on_request<P, S>(
         &mut self,
         side: Side,
@@ -333,11 +341,25 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        let next = found.filter(|id| self.table.follow(*id, roce, io.now));
-        let id = match next.map_or_else(|| self.make_ready(side, &frame, roce, found, io.now), Ok) {
-            Ok(id) => id,
-            Err(passed) => return self.pass(side, frame, passed, io),
-        };
+        match self.make_ready(side, &frame, roce, found, io.now) {
+            Ok(id) => self.on_ready(side, frame, roce, id, io),
+            Err(passed) => self.pass(side, frame, passed, io),
+        }
+    }
+
+    /// A request, noted, of a flow that has its pipeline.
+    #[inline]
+    fn on_ready<P, S>(
+        &mut self,
+        side: Side,
+        frame: F,
+        roce: &Roce,
+        id: Id,
+        io: &mut Io<'_, P, S>,
+    ) where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
         self.allowance.earn();
         match side {
             Side::Lan => self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
@@ -347,7 +369,6 @@ impl<F: Frame> Switch<F> {
 
     /// Sees to it that the flow of a request has its pipeline, and notes the request.
     /// Where that is not to be, as what it passes.
-    #[inline(never)]
     fn make_ready(
         &mut self,
         side: Side,

@@ -353,7 +353,7 @@ impl<F: Frame> Table<F> {
     /// The hash of `key`. Where it leads is looked at, so that it is in the cache when it
     /// is [looked for](Self::find_hashed).
     #[inline]
-    pub fn hash(&self, key: &FlowKey) -> u64 {
+    pub fn warm_bucket(&self, key: &FlowKey) -> u64 {
         let hash = self.hash.hash_one(key);
         self.index.warm(hash);
         hash
