@@ -56,7 +56,7 @@ impl<F: Frame> Switch<F> {
                     self.table.begin_life(id);
                 }
             }
-            Some(Pipeline::None) | None => {
+            Some(Pipeline::None | Pipeline::Away(_)) | None => {
                 if heard.is_nak && side == Side::Wan {
                     self.on_doubtful_nak(&key, &heard, io);
                 }

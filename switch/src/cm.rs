@@ -6,6 +6,7 @@ use common::metrics::Metric;
 use common::wire::{Roce, cm, icrc_ok};
 
 use crate::connections::{Connection, Event};
+use crate::moves::Held;
 use crate::switch::{Io, Switch};
 use crate::table::{Announced, By, Hosts, Id, Pipeline, Seen};
 
@@ -93,6 +94,7 @@ impl<F: Frame> Switch<F> {
                 continue;
             }
             let Some(id) = id else { continue };
+            self.recall(id, Held::GoesOn);
             self.with_depot(id, io, |flow, cx| flow.let_go(cx));
             self.renew(id, io);
         }
@@ -105,6 +107,7 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
+        self.recall(id, Held::IsDropped);
         self.with_sentry(id, io, |flow, cx| flow.forget(cx));
         self.with_depot(id, io, |flow, cx| flow.forget(cx));
         if let Some(entry) = self.table.get_mut(id) {

@@ -31,7 +31,15 @@ impl<F: Frame> Switch<F> {
         let booked = match side {
             // No host has anything to say to a gateway.
             Side::Lan => Metric::DropControlFromLan,
-            Side::Wan => self.on_message(bytes, roce, io),
+            Side::Wan => {
+                let booked = self.on_message(bytes, roce, io);
+                self.settle(io);
+                if let Some(worker) = self.worker_of_message(side, bytes, roce, io.now) {
+                    // It was what showed where the flow belongs.
+                    return self.hand_over(worker, side, frame, io);
+                }
+                booked
+            }
         };
         self.voice.counters.inc(booked);
     }
@@ -183,6 +191,9 @@ impl<F: Frame> Switch<F> {
             return;
         }
         let answers = FlowKey { hosts: entry.key.hosts.reversed(), dest_qpn: qpn };
+        if !self.may_join(id, &answers) {
+            return;
+        }
         if let Some(other) = self.entry(answers, io.now)
             && self.table.get(other).is_some_and(|entry| entry.peer().is_none())
         {

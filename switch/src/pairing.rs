@@ -216,7 +216,7 @@ impl<F: Frame> Table<F> {
     fn fits(&self, id: Id, answer: &Heard) -> Option<u16> {
         let entry = self.get(id).filter(|entry| entry.peer().is_none() && !entry.named)?;
         let (arrived, port) = match &entry.pipeline {
-            Pipeline::None => return None,
+            Pipeline::None | Pipeline::Away(_) => return None,
             Pipeline::Sentry(stage) => (&stage.arrived, stage.src_port),
             Pipeline::Depot(stage) => (&stage.arrived, stage.src_port),
         };

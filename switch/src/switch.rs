@@ -10,6 +10,7 @@ use common::wire::{NotRoce, Roce, Transport, icrc_ok, parse};
 
 use crate::connections::Connections;
 use crate::housekeeping::Sweep;
+use crate::moves::{Crew, Moves};
 use crate::operator::Named;
 use crate::output::{Released, Voice, transmit};
 use crate::peers::Peers;
@@ -29,6 +30,7 @@ pub struct Switch<F: Frame> {
     pub(crate) table: Table<F>,
     pub(crate) connections: Connections,
     pub(crate) named: Named,
+    pub(crate) moves: Moves,
     pub(crate) timers: Timers,
     pub(crate) voice: Voice,
     pub(crate) released: Released<F::Shared>,
@@ -71,6 +73,11 @@ impl<F: Frame> Switch<F> {
     /// A switch that knows no flow yet.
     pub fn new(config: Config) -> Self {
         let tuning = &config.tuning;
+        let moves = Moves::new(config.crew, config.hash_seed);
+        let mut table = Table::new(config.max_flows, config.hash_seed);
+        if moves.is_on() {
+            table.watch();
+        }
         Self {
             sentry: sentry::Config {
                 recovery: sentry_recovery(config.recovery),
@@ -91,9 +98,10 @@ impl<F: Frame> Switch<F> {
                 window_max: WINDOW_MAX,
                 playout: config.playout,
             },
-            table: Table::new(config.max_flows, config.hash_seed),
+            table,
             connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
             named: Named::new(&config.queue_pairs, config.hash_seed),
+            moves,
             timers: Timers::default(),
             voice: Voice {
                 counters: Counters::default(),
@@ -108,7 +116,7 @@ impl<F: Frame> Switch<F> {
             },
             released: Released::new(),
             allowance: Allowance::new(tuning.early_per_second),
-            epochs: 0,
+            epochs: config.crew.map_or(0, Crew::epochs),
             started: None,
             draining: false,
             sweep: Sweep::default(),
@@ -147,7 +155,7 @@ impl<F: Frame> Switch<F> {
 
     /// The entry of a packet's stream, if it has one.
     #[inline]
-    fn look_up(&self, side: Side, parsed: &Result<Roce, NotRoce>) -> Option<Id> {
+    pub(crate) fn look_up(&self, side: Side, parsed: &Result<Roce, NotRoce>) -> Option<Id> {
         let roce = parsed.as_ref().ok()?;
         let is_rc = roce.opcode.transport() == Transport::Rc;
         (is_rc && self.config.recovery != Recovery::Off)
@@ -174,6 +182,7 @@ impl<F: Frame> Switch<F> {
                     entry.armed = Time::NEVER;
                     self.with_sentry(id, &mut io, |flow, cx| flow.on_timer(cx));
                     self.with_depot(id, &mut io, |flow, cx| flow.on_timer(cx));
+                    self.settle(&mut io);
                 }
                 _ => {}
             }
@@ -243,6 +252,25 @@ impl<F: Frame> Switch<F> {
                 return self.pass(side, frame, Metric::PassedMalformed, io);
             }
         };
+        if self.moves.is_on() {
+            self.handle_here_or_there(side, frame, roce, found, io);
+        } else {
+            self.handle(side, frame, roce, found, io);
+        }
+    }
+
+    /// A RoCEv2 packet, of a flow that is here.
+    pub(crate) fn handle<P, S>(
+        &mut self,
+        side: Side,
+        frame: F,
+        roce: &Roce,
+        found: Option<Id>,
+        io: &mut Io<'_, P, S>,
+    ) where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
         let works = match side {
             Side::Lan => self.config.role.is_sentry(),
             Side::Wan => self.config.role.is_depot(),
@@ -301,6 +329,11 @@ impl<F: Frame> Switch<F> {
         let Some(id) = found.or_else(|| self.entry(FlowKey::of(side, roce), io.now)) else {
             return self.pass(side, frame, Metric::PassedTableFull, io);
         };
+        if found.is_none()
+            && let Some(worker) = self.moves_at_once(id, io)
+        {
+            return self.hand_over(worker, side, frame, io);
+        }
         if self.wakes_elsewhere(id, roce) && !icrc_ok(frame.bytes(), roce) {
             // No life ends on the word of a damaged packet.
             return self.pass(side, frame, Metric::PassedBadIcrc, io);
@@ -339,7 +372,7 @@ impl<F: Frame> Switch<F> {
     fn note_arrival(&mut self, id: Id, bytes: &[u8], roce: &Roce) {
         let Some(entry) = self.table.get_mut(id) else { return };
         let arrived = match &mut entry.pipeline {
-            Pipeline::None => return,
+            Pipeline::None | Pipeline::Away(_) => return,
             Pipeline::Sentry(stage) => &mut stage.arrived,
             Pipeline::Depot(stage) => &mut stage.arrived,
         };

@@ -203,6 +203,11 @@ impl Announced {
         }
     }
 
+    /// Nothing is known but that the flow has begun before.
+    pub fn under_way() -> Self {
+        Self::new(By::Nobody, Psn::default(), 0, 0, None)
+    }
+
     /// Path MTU in bytes; 0: unknown.
     pub fn pmtu(&self) -> u16 {
         if self.pmtu == 0 { 0 } else { 1 << self.pmtu }
@@ -221,6 +226,8 @@ pub(crate) enum By {
     Hosts,
     /// It had a pipeline, which had nothing to do for long.
     Past,
+    /// Nobody: packets of it went another way before.
+    Nobody,
 }
 
 /// What happens to the requests of a flow.
@@ -231,6 +238,16 @@ pub(crate) enum Pipeline<F: Frame> {
     Sentry(Box<Stage<sentry::Flow<F>>>),
     /// They arrive from it.
     Depot(Box<Stage<depot::Flow<F>>>),
+    /// Another worker's.
+    Away(Away),
+}
+
+/// Where a flow is that isn't here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Away {
+    pub worker: u16,
+    /// With which move it went there.
+    pub turn: u32,
 }
 
 /// A pipeline's state with what its own frames are made from.
@@ -259,6 +276,9 @@ pub(crate) struct Table<F: Frame> {
     limit: usize,
     generation: u32,
     removed: u64,
+    /// Flows that were joined with others, or parted from them, if anybody is to
+    /// be told.
+    changed: Option<Vec<Id>>,
 }
 
 impl<F: Frame> Table<F> {
@@ -276,7 +296,33 @@ impl<F: Frame> Table<F> {
             limit,
             generation: 0,
             removed: 0,
+            changed: None,
         }
+    }
+
+    /// From now on [`next_changed`](Self::next_changed) tells which flows were joined
+    /// or parted.
+    pub fn watch(&mut self) {
+        self.changed = Some(Vec::with_capacity(16));
+    }
+
+    /// Takes one of the flows that were joined or parted; its entry may be gone.
+    #[inline]
+    pub fn next_changed(&mut self) -> Option<Id> {
+        self.changed.as_mut()?.pop()
+    }
+
+    /// Has flow `id` looked at again.
+    pub fn note_change(&mut self, id: Id) {
+        if let Some(changed) = &mut self.changed {
+            changed.push(id);
+        }
+    }
+
+    /// The hash of a key: the same in all tables with this one's seed.
+    #[inline]
+    pub fn hash(&self, key: &FlowKey) -> u64 {
+        self.hash.hash_one(key)
     }
 
     pub fn len(&self) -> usize {
@@ -400,6 +446,7 @@ impl<F: Frame> Table<F> {
     pub fn pair(&mut self, a: Id, b: Id) {
         self.unpair(a);
         self.unpair(b);
+        self.note_change(a);
         for (one, other) in [(a, b), (b, a)] {
             let requester = self.get(other).map(|entry| entry.key.dest_qpn);
             if let Some(entry) = self.get_mut(one) {
@@ -419,9 +466,11 @@ impl<F: Frame> Table<F> {
             if let Some(entry) = self.get_mut(one) {
                 (entry.peer, entry.requester) = (None, None);
             }
+            self.note_change(one);
         }
         for one in [id, peer] {
-            if self.get(one).is_some_and(|e| !matches!(e.pipeline, Pipeline::None)) {
+            let pipeline = self.get(one).map(|entry| &entry.pipeline);
+            if matches!(pipeline, Some(Pipeline::Sentry(_) | Pipeline::Depot(_))) {
                 self.await_pairing(one);
             }
         }
