@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use common::control::Keys;
 use common::wire::Opcode;
-use switch::Tuning;
+use switch::{Crew, Tuning};
 
 use crate::config::{Config, Keying, holdable_shares};
 
@@ -51,6 +51,10 @@ pub fn switch_config(config: &Config, n: u16) -> anyhow::Result<switch::Config> 
         playout: recovery.playout,
         remote_prefixes: config.peer.remote_prefixes.clone(),
         queue_pairs: config.queue_pairs.clone(),
+        crew: config
+            .worker
+            .moves_queue_pairs()
+            .then_some(Crew { worker: n, workers: config.worker.count }),
         flow_idle: FLOW_IDLE,
         tuning: Tuning {
             rtt_guess: recovery.rtt_guess,

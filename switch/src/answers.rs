@@ -10,7 +10,7 @@ use crate::switch::{Io, Switch};
 use crate::table::{FlowKey, Id, Pipeline, Seen};
 
 /// For how many round trips a pairing has to be confirmed.
-const CONFIRMED_FOR: u64 = 2;
+pub(crate) const CONFIRMED_FOR: u64 = 2;
 /// The same, at most, where the destination is on the LAN.
 const NEAR: Span = Span::from_millis(10);
 
@@ -96,6 +96,9 @@ impl<F: Frame> Switch<F> {
         entry.seen = Seen::at(now);
         if let Some(peer) = entry.peer() {
             return Some(peer);
+        }
+        if let Some(guest) = self.guest(id) {
+            return self.join(id, &guest, answer, now);
         }
         let spread = match key.hosts.side {
             Side::Wan => self.config.tuning.rtt_guess * CONFIRMED_FOR,

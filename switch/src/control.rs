@@ -191,8 +191,8 @@ impl<F: Frame> Switch<F> {
             return;
         }
         let answers = FlowKey { hosts: entry.key.hosts.reversed(), dest_qpn: qpn };
-        if !self.may_join(id, &answers) {
-            return;
+        if let Some(guest) = self.guest(id) {
+            return self.adopt_guest(id, &guest, qpn, io.now);
         }
         if let Some(other) = self.entry(answers, io.now)
             && self.table.get(other).is_some_and(|entry| entry.peer().is_none())

@@ -162,8 +162,7 @@ pub struct Config {
     /// joins differently is what the hosts say.
     pub queue_pairs: Vec<QueuePair>,
     /// Which of several workers this is, if these share the queue pairs of two
-    /// hosts; `None`: whose hosts they are has all of them. The workers of a box have
-    /// the same `boot`.
+    /// hosts; `None`: whose hosts they are has all of them.
     pub crew: Option<Crew>,
     /// Idle time after which a flow is forgotten.
     pub flow_idle: Span,

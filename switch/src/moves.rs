@@ -19,11 +19,12 @@ use std::collections::VecDeque;
 use common::control;
 use common::frame::{Frame, Pool, Side, Sink};
 use common::metrics::Metric;
-use common::time::Time;
+use common::time::{Span, Time};
 use common::wire::Roce;
 use hashbrown::HashMap;
 
 use crate::Recovery;
+use crate::answers::CONFIRMED_FOR;
 use crate::switch::{Io, Switch};
 use crate::table::{Announced, Away, FlowKey, Hosts, Id, Pipeline, Seen};
 
@@ -75,6 +76,8 @@ struct Moved {
     turn: u32,
     named: bool,
     announced: [Option<Announced>; 2],
+    /// How long answers may come to what passed before.
+    echo: Span,
 }
 
 /// What becomes of what is held of a pair that is recalled.
@@ -86,14 +89,21 @@ pub(crate) enum Held {
     IsDropped,
 }
 
-/// A flow of a queue pair from another worker.
+/// A flow of a queue pair from another worker, or one that was refused there.
 #[derive(Clone, Copy, Debug)]
-struct Guest {
+pub(crate) struct Guest {
     /// Of its entry: the index may be another flow's by now.
     generation: u32,
     peer: Id,
     home: u16,
     turn: u32,
+    /// Before that, answers may be to what passed by another worker: READ responses
+    /// of which this one knows nothing.
+    join_at: Time,
+}
+
+impl Guest {
+    const NONE: Self = Self { generation: 0, peer: 0, home: 0, turn: 0, join_at: Time::ZERO };
 }
 
 /// Which queue pairs are not where their addresses belong.
@@ -182,7 +192,9 @@ impl<F: Frame> Switch<F> {
         match notice.0 {
             Kind::Moved(moved) => self.welcome(from, &moved, &mut io),
             Kind::Recalled { key, turn, held } => self.see_off(from, &key, turn, held, &mut io),
-            Kind::Returned { key, turn, refused } => self.take_back(from, &key, turn, refused),
+            Kind::Returned { key, turn, refused } => {
+                self.take_back(from, &key, turn, refused, now);
+            }
         }
         self.settle(&mut io);
         self.released.flush();
@@ -345,12 +357,21 @@ impl<F: Frame> Switch<F> {
         let announced = ids.map(|id| {
             self.let_go_of(id, Held::GoesOn, io);
             let entry = self.table.get_mut(id)?;
-            entry.pipeline = Pipeline::Away(away);
-            entry.announced.take()
+            match core::mem::replace(&mut entry.pipeline, Pipeline::Away(away)) {
+                Pipeline::None => entry.announced.take(),
+                _ => Some(Announced::under_way()),
+            }
         });
+        let echo = self.echo();
         self.moves.away += 2;
         self.voice.counters.inc(Metric::PairMoved);
-        self.moves.tell(worker, Kind::Moved(Moved { keys, turn: away.turn, named, announced }));
+        self.moves.tell(worker, Kind::Moved(Moved { keys, turn: away.turn, named, announced, echo }));
+    }
+
+    /// For how long answers may come to what has just passed.
+    fn echo(&self) -> Span {
+        let measured = Span::from_nanos(self.voice.counters.get(Metric::PathRtt));
+        self.config.tuning.rtt_guess.max(measured) * CONFIRMED_FOR
     }
 
     /// Ends what a flow's pipeline does.
@@ -374,6 +395,7 @@ impl<F: Frame> Switch<F> {
     /// If flow `id` is elsewhere, it and the one that went with it are this
     /// worker's own business again, and begin anew.
     pub(crate) fn recall(&mut self, id: Id, held: Held) {
+        self.forget_refusal(id);
         let Some(entry) = self.table.get(id) else { return };
         let Pipeline::Away(away) = entry.pipeline else { return };
         let (key, peer) = (entry.key, entry.peer());
@@ -400,7 +422,7 @@ impl<F: Frame> Switch<F> {
     }
 
     /// A queue pair that went to worker `from` is not there any more.
-    fn take_back(&mut self, from: u16, key: &FlowKey, turn: u32, refused: bool) {
+    fn take_back(&mut self, from: u16, key: &FlowKey, turn: u32, refused: bool, now: Time) {
         let Some(id) = self.table.find(key) else { return };
         let away = Away { worker: from, turn };
         let peer = self.table.get(id).and_then(|entry| entry.peer());
@@ -411,14 +433,15 @@ impl<F: Frame> Switch<F> {
         if let Some(peer) = peer {
             self.is_back(peer, away);
         }
+        self.table.unpair(id);
         let named = self.table.get(id).is_some_and(|entry| entry.named);
-        match (refused, named) {
-            // It stays here.
-            (true, _) => {}
-            // The operator vouches for it: it goes once more.
-            (false, true) => self.table.note_change(id),
-            // Another life: who belongs to whom is to be found out anew.
-            (false, false) => self.table.unpair(id),
+        // It stays here, if it is certain that it is still the same pair. Else who
+        // belongs to whom is to be found out anew.
+        if let Some((peer, crew)) = peer.zip(self.moves.crew)
+            && (refused || named)
+        {
+            let join_at = now + self.echo();
+            self.lodge([id, peer], Guest { home: crew.worker, turn, join_at, ..Guest::NONE });
         }
     }
 
@@ -428,7 +451,7 @@ impl<F: Frame> Switch<F> {
     pub(crate) fn ages_here(&mut self, id: Id, now: Time) -> bool {
         let Some(entry) = self.table.get(id) else { return false };
         if !matches!(entry.pipeline, Pipeline::Away(_)) {
-            return self.guest(id).is_none();
+            return self.guest(id).is_none_or(|guest| self.is_own(&guest));
         }
         let Some(peer) = entry.peer() else { return false };
         let idle = self.table.get(peer).map(|peer| peer.seen.since(now));
@@ -454,7 +477,7 @@ impl<F: Frame> Switch<F> {
         for id in 0..self.table.end() {
             self.recall(id, Held::GoesOn);
             if let Some(guest) = self.guest(id) {
-                self.give_back(id, guest, io);
+                self.give_back(id, &guest, io);
             }
         }
     }

@@ -161,7 +161,9 @@ impl<F: Frame> Table<F> {
                 return None;
             }
             for id in flows.iter().copied() {
-                let young = self.get(id).is_some_and(|flow| flow.born > matching.considered);
+                let young = self.get(id).is_some_and(|flow| {
+                    flow.born > matching.considered && flow.requester().is_none()
+                });
                 if young && self.fits(id, answer).is_some() {
                     matching.candidates.try_push(id).ok()?;
                     matching.confirmations = 0;
@@ -203,7 +205,7 @@ impl<F: Frame> Table<F> {
     }
 
     /// Whether an answer that fits flow `id` speaks for it.
-    fn confirms(&self, id: Id, answer: &Heard) -> bool {
+    pub fn confirms(&self, id: Id, answer: &Heard) -> bool {
         match self.get(id).map(|entry| &entry.pipeline) {
             Some(Pipeline::Sentry(stage)) => stage.arrived.is_answered(answer),
             Some(Pipeline::Depot(stage)) => stage.arrived.is_answered(answer),

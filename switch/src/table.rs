@@ -135,6 +135,11 @@ impl<F: Frame> Entry<F> {
 }
 
 impl<F: Frame> Entry<F> {
+    /// Its requester is unknown again.
+    pub fn forget_requester(&mut self) {
+        self.requester = None;
+    }
+
     /// Gives up the pipeline if it has nothing to do. The next packet makes it
     /// another, of a new epoch, that knows all that is worth to be known.
     pub fn rest(&mut self, config: &sentry::Config, now: Time) {
@@ -459,6 +464,14 @@ impl<F: Frame> Table<F> {
         }
     }
 
+    /// The requester of flow `id` is known; what it is answered is not to be learned
+    /// from yet.
+    pub fn name_requester(&mut self, id: Id, qpn: u32) {
+        if let Some(entry) = self.get_mut(id) {
+            entry.requester = NonZero::new(qpn + 1);
+        }
+    }
+
     /// Nothing is known any more of which flows belong together with `id`.
     pub fn unpair(&mut self, id: Id) {
         let Some(peer) = self.get(id).and_then(Entry::peer) else { return };
@@ -481,6 +494,8 @@ impl<F: Frame> Table<F> {
     pub fn begin_life(&mut self, id: Id) {
         if !self.get(id).is_some_and(|entry| entry.named) {
             self.unpair(id);
+            self.get_mut(id).map(Entry::forget_requester);
+            self.note_change(id);
         }
         self.generation = self.generation.wrapping_add(1);
         if let Some(entry) = self.entries.get_mut(id as usize) {

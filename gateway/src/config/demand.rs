@@ -122,7 +122,7 @@ impl Demand {
         let holdable = config.pool.holdable();
         let held: u64 = pools.iter().map(|pool| pool.frames).sum();
         Self {
-            at_work: AtWork::of([&config.lan, &config.wan], config.worker.count),
+            at_work: AtWork::of([&config.lan, &config.wan], &config.worker),
             spare: holdable - u32::try_from(held).unwrap_or(holdable).min(holdable),
             pools,
             mbufs: config.pool.mbufs,

@@ -27,7 +27,7 @@ impl Bench {
         let published = Arc::<Published>::default();
         let worker = Worker::new(Parts {
             rx: rx.clone().map(Some),
-            handover: handover::mesh(1, Spread::Rss).remove(0),
+            handover: handover::mesh(1, Spread::Rss, false).remove(0),
             egress: Egress::new(tx[0].clone(), tx[1].clone(), 100),
             switch: Switch::new(switch::Config::lab(switch::Recovery::Auto, 1, 1)),
             pool: HeapPool,
@@ -160,7 +160,7 @@ fn orders_reach_the_switch() {
 #[test]
 fn a_frame_of_another_worker_is_handed_over_in_order() {
     let mut bench = Bench::new();
-    let mut others = handover::mesh(2, Spread::Mixed);
+    let mut others = handover::mesh(2, Spread::Mixed, false);
     let mut second = others.remove(1);
     bench.worker.parts.handover = others.remove(0);
     let udp = |pair: u8, n: u8| {

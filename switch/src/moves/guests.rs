@@ -9,7 +9,8 @@ use common::wire::{NotRoce, Roce, parse};
 use super::{Guest, Held, Kind, Moved};
 use crate::Recovery;
 use crate::switch::{Io, Switch};
-use crate::table::{Announced, FlowKey, Id};
+use crate::pairing::Heard;
+use crate::table::{Announced, By, FlowKey, Id};
 
 impl<F: Frame> Switch<F> {
     /// A burst that arrived on `side`, which other workers have handed over. Takes
@@ -62,17 +63,55 @@ impl<F: Frame> Switch<F> {
     }
 
     /// What is known of flow `id` as another worker's.
-    pub(super) fn guest(&self, id: Id) -> Option<Guest> {
+    #[inline]
+    pub(crate) fn guest(&self, id: Id) -> Option<Guest> {
+        if self.moves.guests.is_empty() {
+            return None;
+        }
         let guest = self.moves.guests.get(&id).copied()?;
         let entry = self.table.get(id)?;
         (entry.generation == guest.generation).then_some(guest)
     }
 
-    /// Whether flow `id` may be joined with the flow of `other`: with that of
-    /// another worker's hosts only as it came.
-    pub(crate) fn may_join(&self, id: Id, other: &FlowKey) -> bool {
-        let peer = self.guest(id).map(|guest| self.table.get(guest.peer).map(|entry| entry.key));
-        peer.is_none_or(|peer| peer == Some(*other))
+    /// Whether it is no guest at all, but was refused elsewhere.
+    pub(super) fn is_own(&self, guest: &Guest) -> bool {
+        self.moves.crew.is_some_and(|crew| crew.worker == guest.home)
+    }
+
+    /// These two flows are a queue pair, as `guest` has come here. They know each
+    /// other's number, but not yet what they are answered.
+    pub(super) fn lodge(&mut self, ids: [Id; 2], guest: Guest) {
+        for (id, peer) in [(ids[0], ids[1]), (ids[1], ids[0])] {
+            let requester = self.table.get(peer).map(|entry| entry.key.dest_qpn);
+            let generation = self.table.get(id).map(|entry| entry.generation);
+            if let (Some(generation), Some(requester)) = (generation, requester) {
+                self.moves.guests.insert(id, Guest { generation, peer, ..guest });
+                self.table.name_requester(id, requester);
+            }
+        }
+    }
+
+    /// An answer of stream `id` came. The flow that it is for, if that may learn
+    /// from it: it is to something that passed here, and what passed elsewhere was
+    /// answered long ago.
+    pub(crate) fn join(&mut self, id: Id, guest: &Guest, answer: &Heard, now: Time) -> Option<Id> {
+        if now < guest.join_at || !self.table.confirms(guest.peer, answer) {
+            return None;
+        }
+        self.table.pair(id, guest.peer);
+        Some(guest.peer)
+    }
+
+    /// The peer says who the requester of flow `id` is. If it is no other than
+    /// before, the pair stays.
+    pub(crate) fn adopt_guest(&mut self, id: Id, guest: &Guest, qpn: u32, now: Time) {
+        if self.table.get(guest.peer).is_none_or(|peer| peer.key.dest_qpn != qpn) {
+            return;
+        }
+        self.table.name_requester(id, qpn);
+        if now >= guest.join_at {
+            self.table.pair(id, guest.peer);
+        }
     }
 
     /// Something has happened to entry `id`. Returns whether that is a flow of
@@ -82,41 +121,59 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        if self.moves.guests.is_empty() {
-            return false;
-        }
         let Some(guest) = self.guest(id) else {
             self.moves.guests.remove(&id);
             return false;
         };
-        if self.table.get(id).and_then(|entry| entry.peer()) != Some(guest.peer) {
-            self.give_back(id, guest, io);
+        let requester = self.table.get(id).and_then(|entry| entry.requester());
+        let peer = self.table.get(guest.peer).filter(|_| self.guest(guest.peer).is_some());
+        let stays = requester.is_some() && peer.map(|peer| peer.key.dest_qpn) == requester;
+        if !stays && self.is_own(&guest) {
+            self.forget_refusal(id);
+        } else if !stays {
+            self.give_back(id, &guest, io);
         }
         true
     }
 
+    /// If the queue pair of flow `id` was refused elsewhere, that is over.
+    pub(super) fn forget_refusal(&mut self, id: Id) {
+        let Some(guest) = self.guest(id).filter(|guest| self.is_own(guest)) else { return };
+        self.table.unpair(id);
+        for one in [id, guest.peer] {
+            if self.moves.guests.remove(&one).is_some()
+                && let Some(entry) = self.table.get_mut(one)
+            {
+                entry.forget_requester();
+            }
+        }
+    }
+
     /// A queue pair of another worker's hosts begins another life, or is to end:
     /// its home knows what to do.
-    pub(super) fn give_back<P, S>(&mut self, id: Id, guest: Guest, io: &mut Io<'_, P, S>)
+    pub(super) fn give_back<P, S>(&mut self, id: Id, guest: &Guest, io: &mut Io<'_, P, S>)
     where
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
         let Some(key) = self.table.get(id).map(|entry| entry.key) else { return };
+        if self.is_own(guest) {
+            return self.forget_refusal(id);
+        }
         self.dismiss(id, guest, Held::GoesOn, io);
         self.voice.counters.inc(Metric::PairReturned);
-        let Guest { home, turn, .. } = guest;
+        let Guest { home, turn, .. } = *guest;
         self.moves.tell(home, Kind::Returned { key, turn, refused: false });
     }
 
     /// Forgets both flows of a guest.
-    fn dismiss<P, S>(&mut self, id: Id, guest: Guest, held: Held, io: &mut Io<'_, P, S>)
+    fn dismiss<P, S>(&mut self, id: Id, guest: &Guest, held: Held, io: &mut Io<'_, P, S>)
     where
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        let peer = self.guest(guest.peer).filter(|peer| peer.peer == id);
-        for one in [Some(id), peer.map(|_| guest.peer)].into_iter().flatten() {
+        let peer = self.guest(guest.peer).map(|_| guest.peer);
+        for one in [Some(id), peer].into_iter().flatten() {
             self.let_go_of(one, held, io);
             self.moves.guests.remove(&one);
             self.table.remove(one);
@@ -129,13 +186,13 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        let Moved { keys, turn, named, announced } = *moved;
+        let Moved { keys, turn, named, announced, echo } = *moved;
         for key in &keys {
             // Of an earlier move, of which its home knows no more.
             if let Some(id) = self.table.find(key)
                 && let Some(guest) = self.guest(id)
             {
-                self.dismiss(id, guest, Held::GoesOn, io);
+                self.dismiss(id, &guest, Held::GoesOn, io);
             }
         }
         let may_stay = !self.draining && self.config.recovery != Recovery::Off;
@@ -151,15 +208,20 @@ impl<F: Frame> Switch<F> {
             self.voice.counters.inc(Metric::PairRefused);
             return self.moves.tell(home, Kind::Returned { key: keys[0], turn, refused: true });
         };
-        for ((id, peer), announced) in [(there, back), (back, there)].into_iter().zip(announced) {
+        let is_under_way = |announced: &Option<Announced>| {
+            announced.is_some_and(|announced| announced.by == By::Nobody)
+        };
+        let under_way = announced.iter().any(is_under_way);
+        for (id, announced) in [there, back].into_iter().zip(announced) {
             if let Some(entry) = self.table.get_mut(id) {
-                entry.named = named;
-                entry.announced = announced.or(Some(Announced::under_way()));
-                let generation = entry.generation;
-                self.moves.guests.insert(id, Guest { generation, peer, home, turn });
+                (entry.named, entry.announced) = (named, announced);
             }
         }
-        self.table.pair(there, back);
+        let join_at = if under_way { io.now + echo } else { io.now };
+        self.lodge([there, back], Guest { home, turn, join_at, ..Guest::NONE });
+        if !under_way {
+            self.table.pair(there, back);
+        }
     }
 
     /// Worker `home` wants a queue pair of its own back.
@@ -178,7 +240,7 @@ impl<F: Frame> Switch<F> {
         if let Some(guest) = self.guest(id)
             && (guest.home, guest.turn) == (home, turn)
         {
-            self.dismiss(id, guest, held, io);
+            self.dismiss(id, &guest, held, io);
         }
     }
 }
