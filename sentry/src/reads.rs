@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
 use common::control::{MAX_RANGES, PsnRange};
-use common::psn::Seq;
+use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
 use common::wire::{Answer, Verdict};
 
@@ -49,13 +49,16 @@ pub(crate) struct Reads<F> {
     /// The source is certainly not in the middle of a READ response message.
     /// Not so at first: some of one may have gone past unseen.
     at_boundary: bool,
+    /// One past the newest response that went on in its turn. A source that asks again
+    /// may have got all of that meanwhile.
+    high: Psn,
     held: VecDeque<Waiting<F>>,
     /// When a request or an expected response last passed.
     pub progress: Time,
     /// Since the last progress: when responses were last asked for ...
     pub asked: Option<Time>,
     /// ... and how often.
-    pub tries: u32,
+    pub tries: u8,
     /// The peer was told of everything before this.
     told: Seq,
 }
@@ -67,6 +70,7 @@ impl<F> Reads<F> {
             expected: next,
             sure: true,
             at_boundary: false,
+            high: next.psn(),
             held: VecDeque::new(),
             progress: now,
             asked: None,
@@ -247,11 +251,14 @@ impl<F> Reads<F> {
     pub fn passed(&mut self, seq: Seq, answer: &Answer, now: Time) {
         let (_, is_plain) = Self::place_of(seq, answer);
         if !is_plain && seq == self.expected && self.is_awaited(seq) {
-            self.at_boundary = answer.ends_message();
             self.sure = true;
             self.expected = seq.next();
+            self.at_boundary = answer.ends_message() && self.is_farthest();
+            if self.is_farthest() {
+                self.high = self.expected.psn();
+            }
             self.made_progress(now);
-        } else if is_plain && self.sure && self.is_between() {
+        } else if is_plain && self.sure && self.is_between() && self.is_farthest() {
             self.at_boundary = true;
         } else {
             // The source may take a response, or not, but for one it has.
@@ -260,6 +267,11 @@ impl<F> Reads<F> {
             self.sure &= is_plain || is_known || self.is_awaited(seq);
         }
         self.drop_answered();
+    }
+
+    /// No response went on that comes after the one that is expected next.
+    fn is_farthest(&self) -> bool {
+        self.expected >= self.high.unwrap_near(self.expected)
     }
 
     fn drop_answered(&mut self) {

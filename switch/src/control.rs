@@ -1,6 +1,6 @@
 //! Control messages of the peer.
 
-use common::control::{self, Fetch, Header, Message, Reject, Status, Sync};
+use common::control::{self, Fetch, Header, Message, Reason, Reject, Status, Sync};
 use common::frame::{Frame, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::wire::Roce;
@@ -123,6 +123,13 @@ impl<F: Frame> Switch<F> {
         }
         self.adopt_requester(id, sync.src_qpn, io);
         self.with_depot(id, io, |flow, cx| flow.on_sync(cx, life, sync));
+        if sync.reason == Reason::Release
+            && let Some(entry) = self.table.get_mut(id)
+        {
+            // Nothing is held any more. Whoever announces the flow next may speak of
+            // another life, of which what was acknowledged so far is not true.
+            entry.pipeline = Pipeline::None;
+        }
         Metric::DropSyncConsumed
     }
 
