@@ -365,7 +365,8 @@ impl<F: Frame> Switch<F> {
         let echo = self.echo();
         self.moves.away += 2;
         self.voice.counters.inc(Metric::PairMoved);
-        self.moves.tell(worker, Kind::Moved(Moved { keys, turn: away.turn, named, announced, echo }));
+        self.moves
+            .tell(worker, Kind::Moved(Moved { keys, turn: away.turn, named, announced, echo }));
     }
 
     /// For how long answers may come to what has just passed.

@@ -249,7 +249,15 @@ impl Scenario {
                 .map(Span::from_nanos),
             ..Self::calm(seed, Some(recovery))
         };
-        if std::env::var_os("FORCE").is_some() { me.workers=[4,3]; me.hosts=1; me.qps=4.max(me.qps); me.spread = Some(me.spread.unwrap_or(Span::from_millis(1))); if seed % 2 == 0 {me.lives=3;} }
+        if std::env::var_os("FORCE").is_some() {
+            me.workers = [4, 3];
+            me.hosts = 1;
+            me.qps = 4.max(me.qps);
+            me.spread = Some(me.spread.unwrap_or(Span::from_millis(1)));
+            if seed % 2 == 0 {
+                me.lives = 3;
+            }
+        }
         me
     }
 }

@@ -124,13 +124,7 @@ impl Workers {
 
     /// Worker `n` takes what `from` has for it. No frame is seen before a notice
     /// that was given before it.
-    fn take<S: Sink<Frame = HeapFrame>>(
-        &mut self,
-        from: usize,
-        n: usize,
-        now: Time,
-        sink: &mut S,
-    ) {
+    fn take<S: Sink<Frame = HeapFrame>>(&mut self, from: usize, n: usize, now: Time, sink: &mut S) {
         let frames = &self.rings[from][n].frames;
         let visible = frames.iter().take_while(|(at, ..)| *at <= now).count();
         while let Some((_, notice)) = self.rings[from][n].notices.pop_front_if(|(at, _)| *at <= now)

@@ -7,8 +7,8 @@ use common::time::Span;
 use settings::units::{show_duration, show_size};
 
 use super::{
-    Config, HUGE_PAGES, IDLES, Keying, PLACEMENTS, Port, QueuePair, RECOVERIES, ROLES, RecoverySettings,
-    SPREADS, word,
+    Config, HUGE_PAGES, IDLES, Keying, PLACEMENTS, Port, QueuePair, RECOVERIES, ROLES,
+    RecoverySettings, SPREADS, word,
 };
 
 pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {

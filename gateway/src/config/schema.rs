@@ -8,7 +8,8 @@ use settings::{Document, Section};
 
 use super::{
     Config, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, PLACEMENTS, Peer, Placement, Port,
-    RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Worker, check, key, net, pairs, sizing,
+    RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Worker, check, key, net,
+    pairs, sizing,
 };
 
 const MIB: u64 = 1 << 20;

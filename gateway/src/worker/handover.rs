@@ -220,8 +220,8 @@ impl<F: Frame> Handover<F> {
     /// Whether nothing is on its way to this worker.
     pub fn is_empty(&self) -> bool {
         let moved = |way: &FromHome<F>| way.frames.iter().all(Consumer::is_empty);
-        self.from.iter().all(|from| {
-            from.frames.iter().all(Consumer::is_empty) && from.moved.iter().all(moved)
-        })
+        self.from
+            .iter()
+            .all(|from| from.frames.iter().all(Consumer::is_empty) && from.moved.iter().all(moved))
     }
 }

@@ -8,8 +8,8 @@ use common::wire::{NotRoce, Roce, parse};
 
 use super::{Guest, Held, Kind, Moved};
 use crate::Recovery;
-use crate::switch::{Io, Switch};
 use crate::pairing::Heard;
+use crate::switch::{Io, Switch};
 use crate::table::{Announced, By, FlowKey, Id};
 
 impl<F: Frame> Switch<F> {
