@@ -175,6 +175,24 @@ fn what_waits_goes_on_once_the_peer_keeps_no_responses_any_more() {
     bench.check_books();
 }
 
+/// The source asked again before it had the responses, which come twice then: when it
+/// has the end of the first message for the second time it is within the next one.
+#[test]
+fn responses_that_the_source_got_after_it_asked_again_end_no_message() {
+    let mut bench = reading();
+    come(&mut bench, [1, 2, 3, 4, 7]);
+    bench.frame(read(1, 4 * 256));
+    bench.data([5, 6]);
+    bench.frame(read(7, 2 * 256));
+    bench.clear();
+    come(&mut bench, [1, 2, 3, 4]);
+    bench.data([12]);
+    assert!(bench.naks().is_empty());
+    assert_eq!(bench.count(Metric::NakMidMessage), 1);
+    come(&mut bench, [7, 8]);
+    assert_eq!(bench.naks().len(), 1, "now it is between two");
+}
+
 /// What waits belongs to a life that has ended.
 #[test]
 fn another_life_gets_no_answers_of_this_one() {

@@ -332,7 +332,7 @@ impl<F: Frame> Switch<F> {
         // The index of the owner's table goes by the bits of each; the sum has to
         // be stirred, or it would be as even as they are.
         let sum = there.wrapping_add(back).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        ((sum >> 32) * u64::from(crew.workers) >> 32) as u16
+        (((sum >> 32) * u64::from(crew.workers)) >> 32) as u16
     }
 
     /// A queue pair of this worker's own hosts goes to its owner, if that is

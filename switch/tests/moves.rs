@@ -153,6 +153,11 @@ fn elimination_moves_a_pair_in_mid_traffic_and_answers_are_believed_when_they_ma
     for psn in 21..40 {
         pair.lan(request(&outbound(), there, psn));
     }
+    // What the peer still says of the flow as it was before is about no flow any more.
+    for epoch in 1..4 {
+        pair.wan(reported(there, epoch, 100 + u64::from(epoch), report(30, 40, &[(30, 31)])));
+    }
+    assert_eq!(pair.count(1, Metric::DropControlUnknownFlow), 3);
     let nak_of = |pair: &mut Pair, seq| {
         naks(&pair.wan(reported(there, header.epoch, seq, report(30, 40, &[(30, 31)]))))
     };
@@ -410,6 +415,12 @@ fn notices_that_find_no_room_wait_and_keep_their_order() {
     }
     assert_eq!(pair.count(0, Metric::PairMoved), 256 + 3);
     assert!(pair.count(0, Metric::PairKept) > 100);
+    let mut offered = 0;
+    pair.switches[0].send_notices(|_, _| {
+        offered += 1;
+        false
+    });
+    assert_eq!(offered, 1, "none overtakes the first");
     let mut kept = 0;
     pair.switches[0].send_notices(|_, _| {
         kept += 1;

@@ -203,7 +203,7 @@ impl Scenario {
             let (at, me) = restarts[0];
             restarts.push((at, 1 - me));
         }
-        let mut me = Self {
+        Self {
             wan_delay: Span::from_micros(rng.random_range(50..5_000)),
             lan_delay: Span::from_micros(rng.random_range(1..20)),
             wan,
@@ -248,16 +248,6 @@ impl Scenario {
             spread: [None, Some(0), Some(2_000), Some(100_000)][rng.random_range(0..4)]
                 .map(Span::from_nanos),
             ..Self::calm(seed, Some(recovery))
-        };
-        if std::env::var_os("FORCE").is_some() {
-            me.workers = [4, 3];
-            me.hosts = 1;
-            me.qps = 4.max(me.qps);
-            me.spread = Some(me.spread.unwrap_or(Span::from_millis(1)));
-            if seed % 2 == 0 {
-                me.lives = 3;
-            }
         }
-        me
     }
 }

@@ -104,7 +104,7 @@ fn what_is_given_after_the_look_at_a_ring_waits_for_the_notices_before_it() {
 
 #[test]
 fn frames_for_a_worker_that_has_ended_are_dropped_and_counted() {
-    let [mut home, mut other] = two();
+    let [mut home, other] = two();
     for n in 0..QPS {
         home.rx[0].arrive(request(0x200 + n, 0));
     }
