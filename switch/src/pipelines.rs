@@ -182,7 +182,7 @@ impl<F: Frame> Switch<F> {
             self.with_depot(id, io, |flow, cx| flow.let_go(cx));
             self.table.remove(id);
         }
-        while self.table.next_changed().is_some() {}
+        while self.table.changed.next().is_some() {}
     }
 
     pub(crate) fn remove<P, S>(&mut self, id: Id, io: &mut Io<'_, P, S>)

@@ -73,10 +73,10 @@ impl<F: Frame> Switch<F> {
     /// A switch that knows no flow yet.
     pub fn new(config: Config) -> Self {
         let tuning = &config.tuning;
-        let moves = Moves::new(config.crew, config.hash_seed);
+        let moves = Moves::new(config.crew, config.max_flows, config.hash_seed);
         let mut table = Table::new(config.max_flows, config.hash_seed);
         if moves.is_on() {
-            table.watch();
+            table.changed.watch();
         }
         Self {
             sentry: sentry::Config {

@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use slab::Slab;
 
 use crate::index::Index;
+use crate::moves::{Away, Changed};
 use crate::pairing::{Arrived, Matching};
 
 /// What tells flows apart (docs/protocol.md, "Words"), with the side they come from.
@@ -247,14 +248,6 @@ pub(crate) enum Pipeline<F: Frame> {
     Away(Away),
 }
 
-/// Where a flow is that isn't here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Away {
-    pub worker: u16,
-    /// With which move it went there.
-    pub turn: u32,
-}
-
 /// A pipeline's state with what its own frames are made from.
 pub(crate) struct Stage<S> {
     pub state: S,
@@ -281,9 +274,8 @@ pub(crate) struct Table<F: Frame> {
     limit: usize,
     generation: u32,
     removed: u64,
-    /// Flows that were joined with others, or parted from them, if anybody is to
-    /// be told.
-    changed: Option<Vec<Id>>,
+    /// Flows that were joined with others, or parted from them.
+    pub changed: Changed,
 }
 
 impl<F: Frame> Table<F> {
@@ -301,26 +293,7 @@ impl<F: Frame> Table<F> {
             limit,
             generation: 0,
             removed: 0,
-            changed: None,
-        }
-    }
-
-    /// From now on [`next_changed`](Self::next_changed) tells which flows were joined
-    /// or parted.
-    pub fn watch(&mut self) {
-        self.changed = Some(Vec::with_capacity(16));
-    }
-
-    /// Takes one of the flows that were joined or parted; its entry may be gone.
-    #[inline]
-    pub fn next_changed(&mut self) -> Option<Id> {
-        self.changed.as_mut()?.pop()
-    }
-
-    /// Has flow `id` looked at again.
-    pub fn note_change(&mut self, id: Id) {
-        if let Some(changed) = &mut self.changed {
-            changed.push(id);
+            changed: Changed::default(),
         }
     }
 
@@ -451,7 +424,7 @@ impl<F: Frame> Table<F> {
     pub fn pair(&mut self, a: Id, b: Id) {
         self.unpair(a);
         self.unpair(b);
-        self.note_change(a);
+        self.changed.note(a);
         for (one, other) in [(a, b), (b, a)] {
             let requester = self.get(other).map(|entry| entry.key.dest_qpn);
             if let Some(entry) = self.get_mut(one) {
@@ -479,7 +452,7 @@ impl<F: Frame> Table<F> {
             if let Some(entry) = self.get_mut(one) {
                 (entry.peer, entry.requester) = (None, None);
             }
-            self.note_change(one);
+            self.changed.note(one);
         }
         for one in [id, peer] {
             let pipeline = self.get(one).map(|entry| &entry.pipeline);
@@ -495,7 +468,7 @@ impl<F: Frame> Table<F> {
         if !self.get(id).is_some_and(|entry| entry.named) {
             self.unpair(id);
             self.get_mut(id).map(Entry::forget_requester);
-            self.note_change(id);
+            self.changed.note(id);
         }
         self.generation = self.generation.wrapping_add(1);
         if let Some(entry) = self.entries.get_mut(id as usize) {

@@ -10,6 +10,8 @@ use crate::psn::Psn;
 use crate::time::{Span, Time};
 use crate::wire::{Bth, Headers, Roce, Vlans, icrc, parse};
 
+mod about;
+
 const BTH_QPN: u32 = 0xabcdef;
 
 fn ip_headers(v4: bool) -> Headers {
@@ -168,29 +170,6 @@ fn a_fetch_byte_for_byte() {
     assert_eq!(body[52..], fields);
     assert_eq!(body_len(&Message::Fetch(fetch(0))), 76);
     assert_eq!(body_len(&Message::Fetch(fetch(32))), 332);
-}
-
-/// Whatever a message is, and whoever made it, it can be brought to its flow.
-#[test]
-fn what_a_message_is_about_can_be_told_without_a_key() {
-    let about = |frame: &[u8]| about(frame, &parse(frame).unwrap(), DEFAULT_OPCODE);
-    for (message, goes_back) in [
-        (Message::Sync(sync()), false),
-        (Message::Fetch(fetch(3)), false),
-        (Message::Status(status(2)), true),
-    ] {
-        let mut frame = frame_of(&header(), &message, &keys(), &ip_headers(true));
-        assert_eq!(about(&frame), Some((0x51_5253, goes_back)), "{message:?}");
-        let body = frame.len() - 4 - body_len(&message);
-        frame[body + 5] = 9;
-        assert_eq!(about(&frame), None, "of no type that is known");
-        frame[body + 5] = 1;
-        frame[body + 44] = 1;
-        assert_eq!(about(&frame), None, "that is no QPN");
-        frame[body] = b'l';
-        assert_eq!(about(&frame), None, "not ours");
-    }
-    assert_eq!(about(&sealed(&[&MAGIC[..], &[1, 1, 0, 0]].concat(), &keys())), None, "too short");
 }
 
 fn any_psn() -> impl Strategy<Value = Psn> {
