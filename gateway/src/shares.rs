@@ -105,6 +105,23 @@ mod tests {
         assert!(held <= u64::from(config.pool.holdable()), "{held}");
     }
 
+    #[test]
+    fn workers_that_share_queue_pairs_know_which_they_are() {
+        for (count, placement, crew) in [
+            (3, "spread", Some(Crew { worker: 2, workers: 3 })),
+            (3, "together", None),
+            (1, "spread", None),
+        ] {
+            let text = format!(
+                "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n\
+                 [peer]\nlab_unkeyed = true\n[eal]\nmemory = \"2GiB\"\n\
+                 [worker]\ncount = {count}\nqueue_pairs = \"{placement}\"\n"
+            );
+            let config = config::parse(Path::new("gw.toml"), &text, None).unwrap();
+            assert_eq!(switch_config(&config, count - 1).unwrap().crew, crew);
+        }
+    }
+
     /// `--check` says what the program takes.
     #[test]
     fn an_mbuf_is_a_handle_of_one_pointer() {
