@@ -60,7 +60,9 @@ pub(crate) struct Reads<F> {
     /// ... and how often.
     pub tries: u8,
     /// The peer was told of everything before this.
-    told: Seq,
+    told: Psn,
+    /// Requests before this were not seen here, their responses may come all the same.
+    from: Psn,
 }
 
 impl<F> Reads<F> {
@@ -75,7 +77,8 @@ impl<F> Reads<F> {
             progress: now,
             asked: None,
             tries: 0,
-            told: next,
+            told: next.psn(),
+            from: next.psn(),
         }
     }
 
@@ -262,8 +265,10 @@ impl<F> Reads<F> {
             self.at_boundary = true;
         } else {
             // The source may take a response, or not, but for one it has.
+            let is_unseen = !is_plain && seq < self.from.unwrap_near(seq);
             let is_known = self.sure && seq < self.expected;
-            self.at_boundary &= is_plain || is_known;
+            // What it asked for before its requests were seen may well be new to it.
+            self.at_boundary &= is_plain || is_known && !is_unseen;
             self.sure &= is_plain || is_known || self.is_awaited(seq);
         }
         self.drop_answered();
@@ -317,8 +322,8 @@ impl<F> Reads<F> {
     /// The oldest response that is awaited, if the peer has not been told yet
     /// that the source has those before.
     pub fn news(&mut self) -> Option<Seq> {
-        let is_news = self.expected > self.told;
-        self.told = self.expected;
+        let is_news = self.expected > self.told.unwrap_near(self.expected);
+        self.told = self.expected.psn();
         is_news.then_some(self.expected)
     }
 

@@ -193,6 +193,20 @@ fn responses_that_the_source_got_after_it_asked_again_end_no_message() {
     assert_eq!(bench.naks().len(), 1, "now it is between two");
 }
 
+/// The source has asked before the flow was known here: one of its responses passes,
+/// behind an ACK that was late.
+#[test]
+fn responses_to_requests_that_went_by_unseen_are_not_interrupted() {
+    let mut bench = Bench::protected(Cached, 10, Some(1));
+    bench.data([10]);
+    bench.ack(5, 1);
+    bench.answer(response(Opcode::READ_RESPONSE_FIRST, -2));
+    bench.clear();
+    bench.data([12]);
+    assert!(bench.naks().is_empty());
+    assert_eq!(bench.count(Metric::NakMidMessage), 1);
+}
+
 /// What waits belongs to a life that has ended.
 #[test]
 fn another_life_gets_no_answers_of_this_one() {
