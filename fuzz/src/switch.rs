@@ -10,7 +10,7 @@ use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Addr, Headers, Transport, Vlans, icrc_ok, parse};
-use switch::{Command, Config, End, QueuePair, Recovery, Role, Switch};
+use switch::{Command, Config, Crew, End, Notice, QueuePair, Recovery, Role, Switch};
 
 use crate::input::Input;
 use crate::{messages, packets};
@@ -26,15 +26,51 @@ const UNTIL_SILENT: u32 = 20_000;
 const RECOVERIES: [Recovery; 5] =
     [Recovery::Auto, Recovery::Auto, Recovery::Cached, Recovery::Lr2, Recovery::Off];
 
-/// Frames of one call, and what must hold for each.
+/// Frames of one call, and what must hold for each; and those for other workers.
 #[derive(Default)]
-struct Wires(Vec<(Side, Vec<u8>)>);
+struct Wires(Vec<(Side, Vec<u8>)>, Vec<(u16, Side, HeapFrame)>);
 
 impl Sink for Wires {
     type Frame = HeapFrame;
 
     fn transmit(&mut self, side: Side, _: Class, packet: Packet<HeapFrame>) {
         self.0.push((side, packet.bytes().to_vec()));
+    }
+
+    fn hand_over(&mut self, worker: u16, side: Side, frame: HeapFrame) {
+        self.1.push((worker, side, frame));
+    }
+}
+
+/// The workers of one box, of which the first is at home, and what is on its way to
+/// each of them.
+struct Workers {
+    switches: Vec<Switch<HeapFrame>>,
+    notices: Vec<VecDeque<(u16, Notice)>>,
+    frames: Vec<VecDeque<(Side, HeapFrame)>>,
+}
+
+impl Workers {
+    fn new(config: &Config) -> Self {
+        let count = config.crew.map_or(1, |crew| crew.workers);
+        let switch = |worker| {
+            let crew = config.crew.map(|crew| Crew { worker, ..crew });
+            let node = config.node + 100 * u32::from(worker);
+            Switch::new(Config { crew, node, ..config.clone() })
+        };
+        Self {
+            switches: (0..count).map(switch).collect(),
+            notices: (0..count).map(|_| VecDeque::new()).collect(),
+            frames: (0..count).map(|_| VecDeque::new()).collect(),
+        }
+    }
+
+    fn next_deadline(&self) -> Time {
+        self.switches.iter().map(Switch::next_deadline).min().unwrap_or(Time::NEVER)
+    }
+
+    fn held(&self) -> u64 {
+        self.switches.iter().map(Switch::held).sum()
     }
 }
 
@@ -50,7 +86,9 @@ impl Pool for MayBeDry {
 }
 
 struct World {
-    switches: [Switch<HeapFrame>; 2],
+    boxes: [Workers; 2],
+    /// What one worker has for another waits until timers are run.
+    is_lazy: bool,
     configs: [Config; 2],
     /// On the link, towards each of them.
     link: [VecDeque<Vec<u8>>; 2],
@@ -91,6 +129,7 @@ fn config(input: &mut Input<'_>, me: u32) -> Config {
     config.max_flows = input.choose(&[64, 64, 64, 3]);
     config.local_retries = input.below(4);
     config.flow_idle = Span::from_millis(1_000);
+    config.crew = input.one_in(3).then_some(Crew { worker: 0, workers: 3 });
     if input.one_in(4) {
         let end = |host: usize| End {
             addr: Addr::from_v4([10, 0, 0, host as u8 + 1]),
@@ -106,7 +145,8 @@ impl World {
         let configs = [config(input, 0), config(input, 1)];
         let first = input.choose(&[Psn::new(0), Psn::new(0xff_fff0)]);
         Self {
-            switches: [0, 1].map(|me: usize| Switch::new(configs[me].clone())),
+            boxes: [0, 1].map(|me: usize| Workers::new(&configs[me])),
+            is_lazy: input.one_in(4),
             configs,
             link: Default::default(),
             pool: MayBeDry(false),
@@ -171,7 +211,7 @@ impl World {
             3 => self.command(me, Command::SetRecovery(input.choose(&RECOVERIES))),
             4 => {
                 self.configs[me].boot += 1;
-                self.switches[me] = Switch::new(self.configs[me].clone());
+                self.boxes[me] = Workers::new(&self.configs[me]);
             }
             5 => self.command(me, Command::Drain),
             6 => {
@@ -275,18 +315,68 @@ impl World {
         let is_roce = parse(&bytes).is_ok();
         let mut burst = ArrayVec::<HeapFrame, 1>::new();
         burst.push(HeapFrame::from(bytes.clone()));
-        let mut wires = Wires::default();
-        self.switches[me].burst(side, &mut burst, self.now, &mut self.pool, &mut wires);
-        if !is_roce {
-            assert_eq!(wires.0, [(side.other(), bytes)], "not a wire to what it doesn't know");
+        self.work(me, 0, |switch, now, pool, wires| {
+            switch.burst(side, &mut burst, now, pool, wires);
+            if !is_roce {
+                assert_eq!(wires.0, [(side.other(), bytes)], "not a wire to what it doesn't know");
+            }
+        });
+        if !self.is_lazy {
+            self.hand_on(me);
         }
-        self.emit(me, wires);
     }
 
-    /// What switch `me` transmitted: looked at, and put on the link or given to
+    /// Lets a worker of box `me` do something.
+    fn work(
+        &mut self,
+        me: usize,
+        worker: usize,
+        what: impl FnOnce(&mut Switch<HeapFrame>, Time, &mut MayBeDry, &mut Wires),
+    ) {
+        let mut wires = Wires::default();
+        let Workers { switches, notices, frames } = &mut self.boxes[me];
+        let switch = &mut switches[worker];
+        what(switch, self.now, &mut self.pool, &mut wires);
+        switch.send_notices(|to, notice| {
+            notices[usize::from(to)].push_back((worker as u16, notice));
+            true
+        });
+        for (to, side, frame) in wires.1.drain(..) {
+            assert_ne!(usize::from(to), worker, "it is here");
+            frames[usize::from(to)].push_back((side, frame));
+        }
+        let counters = switch.counters();
+        assert_eq!(counters.entered(), counters.left() + switch.held(), "the books don't balance");
+        self.emit(me, wires.0);
+    }
+
+    /// The workers of box `me` take what they have for each other.
+    fn hand_on(&mut self, me: usize) {
+        for worker in (0..self.boxes[me].switches.len()).cycle() {
+            let waiting = self.boxes[me].frames[worker].len();
+            while let Some((from, notice)) = self.boxes[me].notices[worker].pop_front() {
+                self.work(me, worker, |switch, now, pool, wires| {
+                    switch.on_notice(from, notice, now, pool, wires);
+                });
+            }
+            for _ in 0..waiting {
+                let Some((side, frame)) = self.boxes[me].frames[worker].pop_front() else { break };
+                let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
+                self.work(me, worker, |switch, now, pool, wires| {
+                    switch.take_over(side, &mut burst, now, pool, wires);
+                });
+            }
+            let Workers { notices, frames, .. } = &self.boxes[me];
+            if notices.iter().all(VecDeque::is_empty) && frames.iter().all(VecDeque::is_empty) {
+                break;
+            }
+        }
+    }
+
+    /// What box `me` transmitted: looked at, and put on the link or given to
     /// the host, who takes it silently.
-    fn emit(&mut self, me: usize, wires: Wires) {
-        for (side, bytes) in wires.0 {
+    fn emit(&mut self, me: usize, sent: Vec<(Side, Vec<u8>)>) {
+        for (side, bytes) in sent {
             let Ok(roce) = parse(&bytes) else {
                 if side == Side::Wan {
                     self.link[1 - me].push_back(bytes);
@@ -303,23 +393,24 @@ impl World {
                 self.link[1 - me].push_back(bytes);
             }
         }
-        let switch = &self.switches[me];
-        let counters = switch.counters();
-        assert_eq!(counters.entered(), counters.left() + switch.held(), "the books don't balance");
     }
 
     fn command(&mut self, me: usize, command: Command) {
-        let mut wires = Wires::default();
-        self.switches[me].command(command, self.now, &mut self.pool, &mut wires);
-        self.emit(me, wires);
-        assert_eq!(self.switches[me].held(), 0, "held after {command:?}");
+        for worker in 0..self.boxes[me].switches.len() {
+            self.work(me, worker, |switch, now, pool, wires| {
+                switch.command(command, now, pool, wires);
+            });
+        }
+        assert_eq!(self.boxes[me].held(), 0, "held after {command:?}");
     }
 
     fn housekeeping(&mut self) {
         for me in 0..2 {
-            let mut wires = Wires::default();
-            self.switches[me].housekeeping(self.now, &mut self.pool, &mut wires);
-            self.emit(me, wires);
+            for worker in 0..self.boxes[me].switches.len() {
+                self.work(me, worker, |switch, now, pool, wires| {
+                    switch.housekeeping(now, pool, wires);
+                });
+            }
         }
     }
 
@@ -330,15 +421,18 @@ impl World {
     /// Runs what is due.
     fn timers(&mut self) {
         for me in 0..2 {
+            self.hand_on(me);
             for _ in 0..ROUNDS {
-                if self.switches[me].next_deadline() > self.now {
+                if self.boxes[me].next_deadline() > self.now {
                     break;
                 }
-                let mut wires = Wires::default();
-                self.switches[me].timers(self.now, BUDGET, &mut self.pool, &mut wires);
-                self.emit(me, wires);
+                for worker in 0..self.boxes[me].switches.len() {
+                    self.work(me, worker, |switch, now, pool, wires| {
+                        switch.timers(now, BUDGET, pool, wires);
+                    });
+                }
             }
-            let next = self.switches[me].next_deadline();
+            let next = self.boxes[me].next_deadline();
             assert!(next > self.now, "a timer stays due: {next:?} at {:?}", self.now);
         }
     }
@@ -348,7 +442,7 @@ impl World {
         self.link = Default::default();
         self.timers();
         for fired in 0.. {
-            let next = self.switches.iter().map(Switch::next_deadline).min();
+            let next = self.boxes.iter().map(Workers::next_deadline).min();
             let Some(next) = next.filter(|next| *next != Time::NEVER) else { break };
             assert!(fired < UNTIL_SILENT, "no end of timers");
             self.now = self.now.max(next);
@@ -360,6 +454,6 @@ impl World {
         self.pass_time(Span::from_millis(10_000));
         self.housekeeping();
         self.timers();
-        assert!(self.switches.iter().all(|switch| switch.held() == 0));
+        assert!(self.boxes.iter().all(|workers| workers.held() == 0));
     }
 }

@@ -133,7 +133,8 @@ impl Machine {
         state: &State,
         stop: &AtomicBool,
     ) -> anyhow::Result<Ended> {
-        let handovers = mesh(queues.len(), config.worker.spread);
+        let workers = &config.worker;
+        let handovers = mesh(workers.count, workers.spread, workers.moves_queue_pairs());
         let switches = (0..config.worker.count).map(|n| switch_config(config, n));
         let switches = switches.collect::<anyhow::Result<Vec<_>>>()?;
         thread::scope(|scope| {

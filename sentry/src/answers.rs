@@ -13,7 +13,7 @@ use crate::{Actions, Config, Cx, Flow};
 
 /// How often missing responses are fetched before the source has to ask
 /// again.
-const TRIES: u32 = 3;
+const TRIES: u8 = 3;
 
 impl<F: Frame> Flow<F> {
     /// An answer of the destination, with a valid ICRC. It goes on to the

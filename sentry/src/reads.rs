@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
 use common::control::{MAX_RANGES, PsnRange};
-use common::psn::Seq;
+use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
 use common::wire::{Answer, Verdict};
 
@@ -49,15 +49,20 @@ pub(crate) struct Reads<F> {
     /// The source is certainly not in the middle of a READ response message.
     /// Not so at first: some of one may have gone past unseen.
     at_boundary: bool,
+    /// One past the newest response that went on in its turn. A source that asks again
+    /// may have got all of that meanwhile.
+    high: Psn,
     held: VecDeque<Waiting<F>>,
     /// When a request or an expected response last passed.
     pub progress: Time,
     /// Since the last progress: when responses were last asked for ...
     pub asked: Option<Time>,
     /// ... and how often.
-    pub tries: u32,
+    pub tries: u8,
     /// The peer was told of everything before this.
-    told: Seq,
+    told: Psn,
+    /// Requests before this were not seen here, their responses may come all the same.
+    from: Psn,
 }
 
 impl<F> Reads<F> {
@@ -67,11 +72,13 @@ impl<F> Reads<F> {
             expected: next,
             sure: true,
             at_boundary: false,
+            high: next.psn(),
             held: VecDeque::new(),
             progress: now,
             asked: None,
             tries: 0,
-            told: next,
+            told: next.psn(),
+            from: next.psn(),
         }
     }
 
@@ -247,19 +254,29 @@ impl<F> Reads<F> {
     pub fn passed(&mut self, seq: Seq, answer: &Answer, now: Time) {
         let (_, is_plain) = Self::place_of(seq, answer);
         if !is_plain && seq == self.expected && self.is_awaited(seq) {
-            self.at_boundary = answer.ends_message();
             self.sure = true;
             self.expected = seq.next();
+            self.at_boundary = answer.ends_message() && self.is_farthest();
+            if self.is_farthest() {
+                self.high = self.expected.psn();
+            }
             self.made_progress(now);
-        } else if is_plain && self.sure && self.is_between() {
+        } else if is_plain && self.sure && self.is_between() && self.is_farthest() {
             self.at_boundary = true;
         } else {
             // The source may take a response, or not, but for one it has.
+            let is_unseen = !is_plain && seq < self.from.unwrap_near(seq);
             let is_known = self.sure && seq < self.expected;
-            self.at_boundary &= is_plain || is_known;
+            // What it asked for before its requests were seen may well be new to it.
+            self.at_boundary &= is_plain || is_known && !is_unseen;
             self.sure &= is_plain || is_known || self.is_awaited(seq);
         }
         self.drop_answered();
+    }
+
+    /// No response went on that comes after the one that is expected next.
+    fn is_farthest(&self) -> bool {
+        self.expected >= self.high.unwrap_near(self.expected)
     }
 
     fn drop_answered(&mut self) {
@@ -305,8 +322,8 @@ impl<F> Reads<F> {
     /// The oldest response that is awaited, if the peer has not been told yet
     /// that the source has those before.
     pub fn news(&mut self) -> Option<Seq> {
-        let is_news = self.expected > self.told;
-        self.told = self.expected;
+        let is_news = self.expected > self.told.unwrap_near(self.expected);
+        self.told = self.expected.psn();
         is_news.then_some(self.expected)
     }
 

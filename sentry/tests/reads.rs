@@ -175,6 +175,38 @@ fn what_waits_goes_on_once_the_peer_keeps_no_responses_any_more() {
     bench.check_books();
 }
 
+/// The source asked again before it had the responses, which come twice then: when it
+/// has the end of the first message for the second time it is within the next one.
+#[test]
+fn responses_that_the_source_got_after_it_asked_again_end_no_message() {
+    let mut bench = reading();
+    come(&mut bench, [1, 2, 3, 4, 7]);
+    bench.frame(read(1, 4 * 256));
+    bench.data([5, 6]);
+    bench.frame(read(7, 2 * 256));
+    bench.clear();
+    come(&mut bench, [1, 2, 3, 4]);
+    bench.data([12]);
+    assert!(bench.naks().is_empty());
+    assert_eq!(bench.count(Metric::NakMidMessage), 1);
+    come(&mut bench, [7, 8]);
+    assert_eq!(bench.naks().len(), 1, "now it is between two");
+}
+
+/// The source has asked before the flow was known here: one of its responses passes,
+/// behind an ACK that was late.
+#[test]
+fn responses_to_requests_that_went_by_unseen_are_not_interrupted() {
+    let mut bench = Bench::protected(Cached, 10, Some(1));
+    bench.data([10]);
+    bench.ack(5, 1);
+    bench.answer(response(Opcode::READ_RESPONSE_FIRST, -2));
+    bench.clear();
+    bench.data([12]);
+    assert!(bench.naks().is_empty());
+    assert_eq!(bench.count(Metric::NakMidMessage), 1);
+}
+
 /// What waits belongs to a life that has ended.
 #[test]
 fn another_life_gets_no_answers_of_this_one() {

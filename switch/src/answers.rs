@@ -5,12 +5,13 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Answer, Roce, Verdict, icrc_ok};
 
+use crate::entry::{Id, Pipeline, Seen};
+use crate::key::FlowKey;
 use crate::pairing::Heard;
 use crate::switch::{Io, Switch};
-use crate::table::{FlowKey, Id, Pipeline, Seen};
 
 /// For how many round trips a pairing has to be confirmed.
-const CONFIRMED_FOR: u64 = 2;
+pub(crate) const CONFIRMED_FOR: u64 = 2;
 /// The same, at most, where the destination is on the LAN.
 const NEAR: Span = Span::from_millis(10);
 
@@ -56,7 +57,7 @@ impl<F: Frame> Switch<F> {
                     self.table.begin_life(id);
                 }
             }
-            Some(Pipeline::None) | None => {
+            Some(Pipeline::None | Pipeline::Away(_)) | None => {
                 if heard.is_nak && side == Side::Wan {
                     self.on_doubtful_nak(&key, &heard, io);
                 }
@@ -96,6 +97,9 @@ impl<F: Frame> Switch<F> {
         entry.seen = Seen::at(now);
         if let Some(peer) = entry.peer() {
             return Some(peer);
+        }
+        if let Some(guest) = self.guest(id) {
+            return self.join(id, &guest, answer, now);
         }
         let spread = match key.hosts.side {
             Side::Wan => self.config.tuning.rtt_guess * CONFIRMED_FOR,

@@ -6,8 +6,10 @@ use common::metrics::Metric;
 use common::wire::{Roce, cm, icrc_ok};
 
 use crate::connections::{Connection, Event};
+use crate::entry::{Announced, By, Id, Pipeline, Seen};
+use crate::key::Hosts;
+use crate::moves::Held;
 use crate::switch::{Io, Switch};
-use crate::table::{Announced, By, Hosts, Id, Pipeline, Seen};
 
 impl<F: Frame> Switch<F> {
     /// Looks at a packet that isn't RC, and says as what it is to pass. What
@@ -93,6 +95,7 @@ impl<F: Frame> Switch<F> {
                 continue;
             }
             let Some(id) = id else { continue };
+            self.recall(id, Held::GoesOn);
             self.with_depot(id, io, |flow, cx| flow.let_go(cx));
             self.renew(id, io);
         }
@@ -105,6 +108,7 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
+        self.recall(id, Held::IsDropped);
         self.with_sentry(id, io, |flow, cx| flow.forget(cx));
         self.with_depot(id, io, |flow, cx| flow.forget(cx));
         if let Some(entry) = self.table.get_mut(id) {

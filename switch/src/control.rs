@@ -1,14 +1,15 @@
 //! Control messages of the peer.
 
-use common::control::{self, Fetch, Header, Message, Reject, Status, Sync};
+use common::control::{self, Fetch, Header, Message, Reason, Reject, Status, Sync};
 use common::frame::{Frame, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::wire::Roce;
 
 use crate::Recovery;
+use crate::entry::{Id, Pipeline};
+use crate::key::{FlowKey, Hosts};
 use crate::peers::Refused;
 use crate::switch::{Io, Switch};
-use crate::table::{FlowKey, Hosts, Id, Pipeline};
 
 impl<F: Frame> Switch<F> {
     /// A frame with the opcode of control messages. One that is ours ends here
@@ -31,7 +32,15 @@ impl<F: Frame> Switch<F> {
         let booked = match side {
             // No host has anything to say to a gateway.
             Side::Lan => Metric::DropControlFromLan,
-            Side::Wan => self.on_message(bytes, roce, io),
+            Side::Wan => {
+                let booked = self.on_message(bytes, roce, io);
+                self.settle(io);
+                if let Some(worker) = self.worker_of_message(side, bytes, roce, io.now) {
+                    // It was what showed where the flow belongs.
+                    return self.hand_over(worker, side, frame, io);
+                }
+                booked
+            }
         };
         self.voice.counters.inc(booked);
     }
@@ -115,6 +124,13 @@ impl<F: Frame> Switch<F> {
         }
         self.adopt_requester(id, sync.src_qpn, io);
         self.with_depot(id, io, |flow, cx| flow.on_sync(cx, life, sync));
+        if sync.reason == Reason::Release
+            && let Some(entry) = self.table.get_mut(id)
+        {
+            // Nothing is held any more. Whoever announces the flow next may speak of
+            // another life, of which what was acknowledged so far is not true.
+            entry.pipeline = Pipeline::None;
+        }
         Metric::DropSyncConsumed
     }
 
@@ -183,6 +199,9 @@ impl<F: Frame> Switch<F> {
             return;
         }
         let answers = FlowKey { hosts: entry.key.hosts.reversed(), dest_qpn: qpn };
+        if let Some(guest) = self.guest(id) {
+            return self.adopt_guest(id, &guest, qpn, io.now);
+        }
         if let Some(other) = self.entry(answers, io.now)
             && self.table.get(other).is_some_and(|entry| entry.peer().is_none())
         {

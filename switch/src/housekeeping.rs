@@ -4,8 +4,8 @@ use common::frame::{Frame, Pool, Sink};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
+use crate::entry::{Id, Pipeline};
 use crate::switch::{Io, Pools, Switch};
-use crate::table::{Id, Pipeline};
 
 /// Entries that one call of `housekeeping` looks at.
 const SWEEP: Id = 1024;
@@ -44,9 +44,13 @@ impl<F: Frame> Switch<F> {
             let id = self.sweep.next;
             self.sweep.next += 1;
             self.look_at(id, &mut io);
+            self.settle(&mut io);
         }
+        let (away, guests) = self.moves.counts();
         let counters = &mut self.voice.counters;
         counters.set(Metric::FlowsAll, self.table.len() as u64);
+        counters.set(Metric::FlowsAway, away);
+        counters.set(Metric::FlowsGuests, guests);
         let Pools { cache, reorder, backup } = &self.pools;
         for (frames, bytes, pool) in [
             (Metric::HeldReorder, Metric::HeldReorderBytes, reorder),
@@ -64,12 +68,13 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        let Some(entry) = self.table.get_mut(id) else { return };
+        let Some(entry) = self.table.get(id) else { return };
         let idle = entry.seen.since(io.now);
-        if idle >= self.config.flow_idle {
+        if idle >= self.config.flow_idle && self.ages_here(id, io.now) {
             self.remove(id, io);
             return self.voice.counters.inc(Metric::FlowAged);
         }
+        let Some(entry) = self.table.get_mut(id) else { return };
         if idle >= REST && entry.peer().is_some() {
             entry.rest(&self.sentry, io.now);
         }
@@ -89,7 +94,7 @@ impl<F: Frame> Switch<F> {
                 sweep.synced += u64::from(stage.state.is_synced());
                 sweep.bytes += stage.state.heap_bytes() as u64;
             }
-            Pipeline::None => {}
+            Pipeline::None | Pipeline::Away(_) => {}
         }
     }
 

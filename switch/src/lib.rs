@@ -7,7 +7,8 @@
 //! the WAN to the [`depot::Flow`]; an answer passes, and tells the flow that
 //! it belongs to (`pairing`) what was acknowledged; a control message of
 //! the peer ends here; what the hosts tell each other on QP 1 passes, and is
-//! listened to (`connections`). What the pipelines decide becomes frames in
+//! listened to (`connections`). Which of several workers has a queue pair is for
+//! `moves` to say. What the pipelines decide becomes frames in
 //! `output`, and leaves through the [`Sink`](common::frame::Sink).
 //!
 //! Drive it like this: hand in bursts as they come; whenever
@@ -21,9 +22,12 @@ mod answers;
 mod cm;
 mod connections;
 mod control;
+mod entry;
 mod housekeeping;
 mod index;
+mod key;
 mod memory;
+mod moves;
 mod operator;
 mod output;
 mod pairing;
@@ -40,6 +44,7 @@ use common::wire::Opcode;
 
 pub use ipnet::IpNet;
 pub use memory::Footprint;
+pub use moves::{Crew, Notice};
 pub use operator::{End, QueuePair};
 pub use switch::{HeldBytes, Switch};
 
@@ -158,6 +163,9 @@ pub struct Config {
     /// Queue pairs that the operator names. One that connection management
     /// joins differently is what the hosts say.
     pub queue_pairs: Vec<QueuePair>,
+    /// Which of several workers this is, if these share the queue pairs of two
+    /// hosts; `None`: whose hosts they are has all of them.
+    pub crew: Option<Crew>,
     /// Idle time after which a flow is forgotten.
     pub flow_idle: Span,
     /// Durations of the protocol.
@@ -186,6 +194,7 @@ impl Config {
             playout: true,
             remote_prefixes: Vec::new(),
             queue_pairs: Vec::new(),
+            crew: None,
             flow_idle: Span::from_millis(60_000),
             tuning: Tuning::default(),
         }

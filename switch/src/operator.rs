@@ -6,8 +6,9 @@ use common::time::Time;
 use common::wire::{Addr, Vlans};
 use hashbrown::HashMap;
 
+use crate::entry::Id;
+use crate::key::FlowKey;
 use crate::switch::Switch;
-use crate::table::{FlowKey, Id};
 
 /// A queue pair that two hosts always have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -21,8 +21,10 @@ use common::frame::Frame;
 use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
 
+use crate::entry::{Id, Pipeline};
+use crate::key::Hosts;
 use crate::switch::WINDOW_MAX;
-use crate::table::{Hosts, Id, Pipeline, Table};
+use crate::table::Table;
 
 /// Between hosts with more unknown flows than this nothing is matched.
 const MAX_SCAN: usize = 64;
@@ -161,7 +163,9 @@ impl<F: Frame> Table<F> {
                 return None;
             }
             for id in flows.iter().copied() {
-                let young = self.get(id).is_some_and(|flow| flow.born > matching.considered);
+                let young = self.get(id).is_some_and(|flow| {
+                    flow.born > matching.considered && flow.requester().is_none()
+                });
                 if young && self.fits(id, answer).is_some() {
                     matching.candidates.try_push(id).ok()?;
                     matching.confirmations = 0;
@@ -203,7 +207,7 @@ impl<F: Frame> Table<F> {
     }
 
     /// Whether an answer that fits flow `id` speaks for it.
-    fn confirms(&self, id: Id, answer: &Heard) -> bool {
+    pub fn confirms(&self, id: Id, answer: &Heard) -> bool {
         match self.get(id).map(|entry| &entry.pipeline) {
             Some(Pipeline::Sentry(stage)) => stage.track.arrived.is_answered(answer),
             Some(Pipeline::Depot(stage)) => stage.track.arrived.is_answered(answer),
@@ -216,7 +220,7 @@ impl<F: Frame> Table<F> {
     fn fits(&self, id: Id, answer: &Heard) -> Option<u16> {
         let entry = self.get(id).filter(|entry| entry.peer().is_none() && !entry.named)?;
         let track = match &entry.pipeline {
-            Pipeline::None => return None,
+            Pipeline::None | Pipeline::Away(_) => return None,
             Pipeline::Sentry(stage) => &stage.track,
             Pipeline::Depot(stage) => &stage.track,
         };

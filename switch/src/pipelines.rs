@@ -6,10 +6,10 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Headers, Roce};
 
+use crate::entry::{By, HEADERS_AGE, Id, Pipeline, Seen, Stage, Track};
 use crate::output::{Output, Speaker};
 use crate::pairing::Arrived;
 use crate::switch::{Io, Switch, WINDOW_MAX};
-use crate::table::{By, HEADERS_AGE, Id, Pipeline, Seen, Stage, Track};
 
 /// When a box has run for so long, a queue pair that it doesn't know was silent.
 const FAMILIAR: Span = Span::from_millis(1_000);
@@ -41,6 +41,8 @@ impl<F: Frame> Switch<F> {
                 // What the hosts announced is where the flow begins. If it doesn't,
                 // that may be a leap, and the end of what was announced.
                 let said = entry.announced.take();
+                let under_way = said.is_some_and(|said| said.by == By::Nobody);
+                let said = said.filter(|_| !under_way);
                 let side = entry.key.hosts.side;
                 let announced = said.filter(|said| may_begin_at(side, psn, said.first_psn));
                 let first = announced.map_or(psn, |announced| announced.first_psn);
@@ -57,7 +59,7 @@ impl<F: Frame> Switch<F> {
                         let started = *self.started.get_or_insert(now);
                         if let Some(announced) = announced {
                             state.announce(announced.pmtu(), announced.msn, announced.rtt());
-                        } else if now >= started + FAMILIAR {
+                        } else if now >= started + FAMILIAR && !under_way {
                             state.begin();
                         }
                         let stage = Stage { track, state, node: None, headers };
@@ -78,6 +80,7 @@ impl<F: Frame> Switch<F> {
                 }
                 return self.table.await_pairing(id);
             }
+            Pipeline::Away(_) => return,
         };
         if track.headers_at.since(now) >= HEADERS_AGE {
             *headers = Headers::of(bytes, roce);
@@ -171,11 +174,13 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
+        self.part(io);
         for id in 0..self.table.end() {
             self.with_sentry(id, io, |flow, cx| flow.bypass(cx));
             self.with_depot(id, io, |flow, cx| flow.let_go(cx));
             self.table.remove(id);
         }
+        while self.table.changed.next().is_some() {}
     }
 
     pub(crate) fn remove<P, S>(&mut self, id: Id, io: &mut Io<'_, P, S>)

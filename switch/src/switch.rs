@@ -9,11 +9,14 @@ use common::time::Time;
 use common::wire::{NotRoce, Roce, Transport, icrc_ok, parse};
 
 use crate::connections::Connections;
+use crate::entry::{By, Id, Pipeline, Track};
 use crate::housekeeping::Sweep;
+use crate::key::FlowKey;
+use crate::moves::{Crew, Moves};
 use crate::operator::Named;
 use crate::output::{Released, Voice, transmit};
 use crate::peers::Peers;
-use crate::table::{By, FlowKey, Id, Pipeline, Table, Track};
+use crate::table::Table;
 use crate::timers::Timers;
 use crate::{Command, Config, Recovery};
 
@@ -32,6 +35,7 @@ pub struct Switch<F: Frame> {
     pub(crate) table: Table<F>,
     pub(crate) connections: Connections,
     pub(crate) named: Named,
+    pub(crate) moves: Moves,
     pub(crate) timers: Timers,
     pub(crate) voice: Voice,
     pub(crate) released: Released<F::Shared>,
@@ -74,6 +78,11 @@ impl<F: Frame> Switch<F> {
     /// A switch that knows no flow yet.
     pub fn new(config: Config) -> Self {
         let tuning = &config.tuning;
+        let moves = Moves::new(config.crew, config.max_flows, config.hash_seed);
+        let mut table = Table::new(config.max_flows, config.hash_seed);
+        if moves.is_on() {
+            table.changed.watch();
+        }
         Self {
             sentry: sentry::Config {
                 recovery: sentry_recovery(config.recovery),
@@ -94,9 +103,10 @@ impl<F: Frame> Switch<F> {
                 window_max: WINDOW_MAX,
                 playout: config.playout,
             },
-            table: Table::new(config.max_flows, config.hash_seed),
+            table,
             connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
             named: Named::new(&config.queue_pairs, config.hash_seed),
+            moves,
             timers: Timers::default(),
             voice: Voice {
                 counters: Counters::default(),
@@ -111,7 +121,7 @@ impl<F: Frame> Switch<F> {
             },
             released: Released::new(),
             allowance: Allowance::new(tuning.early_per_second),
-            epochs: 0,
+            epochs: config.crew.map_or(0, Crew::epochs),
             started: None,
             draining: false,
             sweep: Sweep::default(),
@@ -138,7 +148,7 @@ impl<F: Frame> Switch<F> {
         let parsed: ArrayVec<_, N> = frames.iter().map(|frame| parse(frame.bytes())).collect();
         let mut found = [None; N];
         if self.config.recovery != Recovery::Off {
-            self.look_up(side, &parsed, &mut found);
+            self.look_up_all(side, &parsed, &mut found);
         }
         let removed = self.table.removed();
         for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
@@ -151,7 +161,7 @@ impl<F: Frame> Switch<F> {
 
     /// The entries of packets' streams, of those that have one.
     #[inline]
-    fn look_up<const N: usize>(
+    fn look_up_all<const N: usize>(
         &self,
         side: Side,
         parsed: &ArrayVec<Result<Roce, NotRoce>, N>,
@@ -171,6 +181,14 @@ impl<F: Frame> Switch<F> {
             }
         }
         found.iter().flatten().for_each(|id| self.table.warm(*id));
+    }
+
+    /// The entry of a packet's stream, if it has one.
+    pub(crate) fn look_up(&self, side: Side, parsed: &Result<Roce, NotRoce>) -> Option<Id> {
+        let roce = parsed.as_ref().ok()?;
+        let is_rc = roce.opcode.transport() == Transport::Rc;
+        (is_rc && self.config.recovery != Recovery::Off)
+            .then(|| self.table.find(&FlowKey::of(side, roce)))?
     }
 
     /// When [`timers`](Self::timers) has to be called next; [`Time::NEVER`] if
@@ -215,8 +233,9 @@ impl<F: Frame> Switch<F> {
         match entry.pipeline {
             Pipeline::Sentry(_) => _ = self.with_sentry(id, io, |flow, cx| flow.on_timer(cx)),
             Pipeline::Depot(_) => _ = self.with_depot(id, io, |flow, cx| flow.on_timer(cx)),
-            Pipeline::None => {}
+            Pipeline::None | Pipeline::Away(_) => {}
         }
+        self.settle(io);
     }
 
     /// Does what the control thread asks.
@@ -274,11 +293,6 @@ impl<F: Frame> Switch<F> {
             Side::Lan => Metric::ReceivedLan,
             Side::Wan => Metric::ReceivedWan,
         });
-        let works = !self.draining
-            && match side {
-                Side::Lan => self.config.role.is_sentry(),
-                Side::Wan => self.config.role.is_depot(),
-            };
         let roce = match parsed {
             Ok(roce) => roce,
             Err(NotRoce::Other) => return self.pass(side, frame, Metric::PassedOther, io),
@@ -286,6 +300,30 @@ impl<F: Frame> Switch<F> {
                 return self.pass(side, frame, Metric::PassedMalformed, io);
             }
         };
+        if self.moves.is_on() {
+            self.handle_here_or_there(side, frame, roce, found, io);
+        } else {
+            self.handle(side, frame, roce, found, io);
+        }
+    }
+
+    /// A RoCEv2 packet, of a flow that is here.
+    pub(crate) fn handle<P, S>(
+        &mut self,
+        side: Side,
+        frame: F,
+        roce: &Roce,
+        found: Option<Id>,
+        io: &mut Io<'_, P, S>,
+    ) where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let works = !self.draining
+            && match side {
+                Side::Lan => self.config.role.is_sentry(),
+                Side::Wan => self.config.role.is_depot(),
+            };
         if let Some(id) = found
             && works
             && self.table.follow(id, roce, io.now)
@@ -341,22 +379,30 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        match self.make_ready(side, &frame, roce, found, io.now) {
-            Ok(id) => self.on_ready(side, frame, roce, id, io),
-            Err(passed) => self.pass(side, frame, passed, io),
+        if side == Side::Lan && !self.may_have_peer(found, roce) {
+            return self.pass(side, frame, Metric::PassedPrefix, io);
         }
+        let Some(id) = found.or_else(|| self.entry(FlowKey::of(side, roce), io.now)) else {
+            return self.pass(side, frame, Metric::PassedTableFull, io);
+        };
+        if found.is_none()
+            && let Some(worker) = self.moves_at_once(id, io)
+        {
+            return self.hand_over(worker, side, frame, io);
+        }
+        if self.wakes_elsewhere(id, roce) && !icrc_ok(frame.bytes(), roce) {
+            // No life ends on the word of a damaged packet.
+            return self.pass(side, frame, Metric::PassedBadIcrc, io);
+        }
+        self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
+        self.note_arrival(id, frame.bytes(), roce);
+        self.on_ready(side, frame, roce, id, io);
     }
 
     /// A request, noted, of a flow that has its pipeline.
     #[inline]
-    fn on_ready<P, S>(
-        &mut self,
-        side: Side,
-        frame: F,
-        roce: &Roce,
-        id: Id,
-        io: &mut Io<'_, P, S>,
-    ) where
+    fn on_ready<P, S>(&mut self, side: Side, frame: F, roce: &Roce, id: Id, io: &mut Io<'_, P, S>)
+    where
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
@@ -365,30 +411,6 @@ impl<F: Frame> Switch<F> {
             Side::Lan => self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
             Side::Wan => self.with_depot(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
         };
-    }
-
-    /// Sees to it that the flow of a request has its pipeline, and notes the request.
-    /// Where that is not to be, as what it passes.
-    fn make_ready(
-        &mut self,
-        side: Side,
-        frame: &F,
-        roce: &Roce,
-        found: Option<Id>,
-        now: Time,
-    ) -> Result<Id, Metric> {
-        if side == Side::Lan && !self.may_have_peer(found, roce) {
-            return Err(Metric::PassedPrefix);
-        }
-        let id = found.or_else(|| self.entry(FlowKey::of(side, roce), now));
-        let id = id.ok_or(Metric::PassedTableFull)?;
-        if self.wakes_elsewhere(id, roce) && !icrc_ok(frame.bytes(), roce) {
-            // No life ends on the word of a damaged packet.
-            return Err(Metric::PassedBadIcrc);
-        }
-        self.prepare(id, roce.psn, frame.bytes(), roce, now);
-        self.note_arrival(id, frame.bytes(), roce);
-        Ok(id)
     }
 
     /// Whether flow `id` rests, and a packet doesn't go on where it was.

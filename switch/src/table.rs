@@ -1,293 +1,17 @@
 //! The flow table: one entry per direction and destination QP.
 
-use core::hash::{BuildHasher, Hash, Hasher};
-use core::mem::offset_of;
-use core::num::NonZero;
+use core::hash::BuildHasher;
 
-use common::frame::{Frame, Side};
-use common::heap::HeapFrame;
-use common::psn::Psn;
-use common::time::{Span, Time};
-use common::wire::{Addr, Headers, Roce, Vlans};
+use common::frame::Frame;
+use common::time::Time;
+use common::wire::Roce;
 use hashbrown::HashMap;
 use slab::Slab;
 
+use crate::entry::{Entry, HEADERS_AGE, Id, Pipeline, Seen};
 use crate::index::Index;
-use crate::pairing::{Arrived, Matching};
-
-/// What tells flows apart (docs/protocol.md, "Words"), with the side they come from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowKey {
-    pub hosts: Hosts,
-    pub dest_qpn: u32,
-}
-
-impl FlowKey {
-    /// Of the stream that a packet belongs to which arrived on `side`.
-    #[inline]
-    pub fn of(side: Side, roce: &Roce) -> Self {
-        Self { hosts: Hosts::of(side, roce), dest_qpn: roce.dest_qpn }
-    }
-}
-
-impl Hash for FlowKey {
-    #[inline]
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        hash_words(self.hosts.words(self.dest_qpn), state);
-    }
-}
-
-impl PartialEq for FlowKey {
-    #[inline]
-    fn eq(&self, other: &Self) -> bool {
-        let (a, b) = (self.hosts.words(self.dest_qpn), other.hosts.words(other.dest_qpn));
-        // In one go: as a rule they are equal.
-        (a.0 ^ b.0) | (a.1 ^ b.1) | u128::from(a.2 ^ b.2) == 0
-    }
-}
-
-impl Eq for FlowKey {}
-
-#[inline]
-fn hash_words<H: Hasher>((src, dst, rest): (u128, u128, u64), state: &mut H) {
-    state.write_u128(src);
-    state.write_u128(dst);
-    state.write_u64(rest);
-}
-
-/// One direction between two hosts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Hosts {
-    /// The port that packets of this direction arrive on.
-    pub side: Side,
-    pub vlans: Vlans,
-    pub src: Addr,
-    pub dst: Addr,
-}
-
-impl Hash for Hosts {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        hash_words(self.words(0), state);
-    }
-}
-
-impl Hosts {
-    /// All of it, with `qpn`, in as few numbers as it takes.
-    #[inline]
-    fn words(&self, qpn: u32) -> (u128, u128, u64) {
-        let vlans = u64::from(self.vlans.packed());
-        (
-            u128::from_ne_bytes(*self.src.as_bytes()),
-            u128::from_ne_bytes(*self.dst.as_bytes()),
-            vlans << 32 | u64::from(qpn) << 1 | self.side.index() as u64,
-        )
-    }
-
-    /// The direction of a packet that arrived on `side`.
-    pub fn of(side: Side, roce: &Roce) -> Self {
-        Self { side, vlans: roce.vlans, src: roce.src, dst: roce.dst }
-    }
-
-    /// The way back.
-    pub fn reversed(self) -> Self {
-        Self { side: self.side.other(), vlans: self.vlans, src: self.dst, dst: self.src }
-    }
-}
-
-/// Index of an entry.
-pub(crate) type Id = u32;
-
-/// Everything about one flow.
-pub(crate) struct Entry<F: Frame> {
-    pub key: FlowKey,
-    /// The flow of the opposite direction of the same queue pair ...
-    peer: Option<NonZero<u32>>,
-    /// ... and its destination QP, which is this flow's requester.
-    requester: Option<NonZero<u32>>,
-    /// The operator named its peer: it is not looked for, and stays over lives.
-    pub named: bool,
-    /// What is known of its next packet, if it has no pipeline.
-    pub announced: Option<Announced>,
-    /// What is known of the peer flow while it isn't sure.
-    pub matching: Option<Box<Matching>>,
-    /// The pipeline that its requests go through.
-    pub pipeline: Pipeline<F>,
-    /// When a timer of this entry is due; [`Time::NEVER`] if none is set.
-    pub armed: Time,
-    /// Its newest packet.
-    pub seen: Seen,
-    /// Tells apart the entries that use one index after each other.
-    pub generation: u32,
-    /// The generation in which the flow's present life began.
-    pub born: u32,
-}
-
-impl<F: Frame> Entry<F> {
-    /// The flow of the opposite direction of the same queue pair, if it is known.
-    #[inline]
-    pub fn peer(&self) -> Option<Id> {
-        self.peer.map(|id| id.get() - 1)
-    }
-
-    /// The requester's QPN, if it is known.
-    #[inline]
-    pub fn requester(&self) -> Option<u32> {
-        self.requester.map(|qpn| qpn.get() - 1)
-    }
-}
-
-impl<F: Frame> Entry<F> {
-    /// Gives up the pipeline if it has nothing to do. The next packet makes it
-    /// another, of a new epoch, that knows all that is worth to be known.
-    pub fn rest(&mut self, config: &sentry::Config, now: Time) {
-        match &self.pipeline {
-            Pipeline::Sentry(stage) => {
-                let Some(rest) = stage.state.rest(config, now) else { return };
-                let sentry::Rest { psn, msn, pmtu, rtt } = rest;
-                self.announced = Some(Announced::new(By::Past, psn, msn, pmtu, rtt));
-            }
-            Pipeline::Depot(stage) if stage.state.is_at_rest() => {}
-            _ => return,
-        }
-        self.pipeline = Pipeline::None;
-    }
-}
-
-/// How often the headers that a flow's own frames are made from are renewed.
-pub(crate) const HEADERS_AGE: Span = Span::from_millis(100);
-
-/// A moment, to a millisecond or so. Moments that lie 50 days apart look alike.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen(u32);
-
-impl Seen {
-    /// About a millisecond.
-    const SHIFT: u32 = 20;
-
-    #[inline]
-    pub fn at(now: Time) -> Self {
-        Self((now.as_nanos() >> Self::SHIFT) as u32)
-    }
-
-    /// How long ago it was.
-    pub fn since(self, now: Time) -> Span {
-        let ticks = Self::at(now).0.wrapping_sub(self.0);
-        Span::from_nanos(u64::from(ticks) << Self::SHIFT)
-    }
-}
-
-/// What is known of a flow before its first packet, or its next after a long rest:
-/// all before it was acknowledged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Announced {
-    /// Who says so.
-    pub by: By,
-    /// The PSN of its next request.
-    pub first_psn: Psn,
-    /// Messages that are complete before it, as the destination counts.
-    pub msn: u32,
-    /// Path MTU as a power of two; 0: unknown.
-    pmtu: u8,
-    /// The long-haul round trip in units of [`RTT_UNIT`]; 0: unknown.
-    rtt: u16,
-}
-
-/// So that 16 bits hold a second.
-const RTT_UNIT: Span = Span::from_micros(16);
-
-impl Announced {
-    /// `pmtu` is in bytes, or 0 if it is unknown.
-    pub fn new(by: By, first_psn: Psn, msn: u32, pmtu: u16, rtt: Option<Span>) -> Self {
-        let units = rtt.map_or(0, |rtt| (rtt.as_nanos() / RTT_UNIT.as_nanos()).max(1));
-        Self {
-            by,
-            first_psn,
-            msn,
-            pmtu: pmtu.checked_ilog2().unwrap_or(0) as u8,
-            rtt: u16::try_from(units).unwrap_or(u16::MAX),
-        }
-    }
-
-    /// Path MTU in bytes; 0: unknown.
-    pub fn pmtu(&self) -> u16 {
-        if self.pmtu == 0 { 0 } else { 1 << self.pmtu }
-    }
-
-    /// The long-haul round trip, if it was measured.
-    pub fn rtt(&self) -> Option<Span> {
-        (self.rtt != 0).then(|| RTT_UNIT * u64::from(self.rtt))
-    }
-}
-
-/// Who knows how a flow begins.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum By {
-    /// The hosts agreed on it.
-    Hosts,
-    /// It had a pipeline, which had nothing to do for long.
-    Past,
-}
-
-/// What happens to the requests of a flow.
-pub(crate) enum Pipeline<F: Frame> {
-    /// None were seen yet; so far this is only where ACKs go.
-    None,
-    /// They leave for the long-haul link.
-    Sentry(Box<Stage<sentry::Flow<F>>>),
-    /// They arrive from it.
-    Depot(Box<Stage<depot::Flow<F>>>),
-}
-
-impl<F: Frame> Pipeline<F> {
-    /// What is noted of the flow's packets.
-    #[inline]
-    pub fn track(&mut self) -> Option<&mut Track> {
-        match self {
-            Self::None => None,
-            Self::Sentry(stage) => Some(&mut stage.track),
-            Self::Depot(stage) => Some(&mut stage.track),
-        }
-    }
-}
-
-/// A pipeline's state with what its own frames are made from. What each packet touches
-/// comes first, and begins where a cache line does.
-#[repr(C, align(64))]
-pub(crate) struct Stage<S> {
-    pub track: Track,
-    pub state: S,
-    /// The box that answers, or asks, for this flow.
-    pub node: Option<u32>,
-    pub headers: Headers,
-}
-
-/// What is noted of a flow's requests, whatever a pipeline makes of them.
-pub(crate) struct Track {
-    /// What has arrived of them.
-    pub arrived: Arrived,
-    /// When the stage's headers were last taken from a packet.
-    pub headers_at: Seen,
-    /// UDP source port, as a hint for pairing.
-    pub src_port: u16,
-}
-
-type Sentries = Stage<sentry::Flow<HeapFrame>>;
-type Depots = Stage<depot::Flow<HeapFrame>>;
-
-const _: () = {
-    assert!(
-        offset_of!(Sentries, state) + sentry::Flow::<HeapFrame>::STEADY == 2 * LINE,
-        "at a Sentry a steady packet touches two cache lines, and its slot"
-    );
-    assert!(
-        offset_of!(Depots, state) + depot::Flow::<HeapFrame>::PASSED_OVER == LINE
-            && offset_of!(Depots, state) + depot::Flow::<HeapFrame>::STEADY == 3 * LINE,
-        "at a Depot as well, with one between them that it does not touch"
-    );
-};
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
+use crate::key::{FlowKey, Hosts};
+use crate::moves::Changed;
 
 /// All flows of a worker.
 pub(crate) struct Table<F: Frame> {
@@ -301,6 +25,8 @@ pub(crate) struct Table<F: Frame> {
     limit: usize,
     generation: u32,
     removed: u64,
+    /// Flows that were joined with others, or parted from them.
+    pub changed: Changed,
 }
 
 impl<F: Frame> Table<F> {
@@ -318,7 +44,14 @@ impl<F: Frame> Table<F> {
             limit,
             generation: 0,
             removed: 0,
+            changed: Changed::default(),
         }
+    }
+
+    /// The hash of a key: the same in all tables with this one's seed.
+    #[inline]
+    pub fn hash(&self, key: &FlowKey) -> u64 {
+        self.hash.hash_one(key)
     }
 
     pub fn len(&self) -> usize {
@@ -418,19 +151,7 @@ impl<F: Frame> Table<F> {
         }
         self.end = self.end.max(id + 1);
         self.generation = self.generation.wrapping_add(1);
-        self.entries.insert(Entry {
-            key,
-            peer: None,
-            requester: None,
-            named: false,
-            announced: None,
-            matching: None,
-            pipeline: Pipeline::None,
-            armed: Time::NEVER,
-            seen: Seen::at(now),
-            generation: self.generation,
-            born: self.generation,
-        });
+        self.entries.insert(Entry::new(key, now, self.generation));
         Some((id, true))
     }
 
@@ -447,7 +168,7 @@ impl<F: Frame> Table<F> {
     /// The flow's requester is to be found.
     pub fn await_pairing(&mut self, id: Id) {
         if let Some(entry) = self.get(id)
-            && entry.peer.is_none()
+            && entry.peer().is_none()
         {
             let list = self.unpaired.entry(entry.key.hosts).or_default();
             if !list.contains(&id) {
@@ -465,15 +186,22 @@ impl<F: Frame> Table<F> {
     pub fn pair(&mut self, a: Id, b: Id) {
         self.unpair(a);
         self.unpair(b);
+        self.changed.note(a);
         for (one, other) in [(a, b), (b, a)] {
             let requester = self.get(other).map(|entry| entry.key.dest_qpn);
             if let Some(entry) = self.get_mut(one) {
-                entry.peer = NonZero::new(other + 1);
-                entry.requester = requester.and_then(|qpn| NonZero::new(qpn + 1));
-                entry.matching = None;
+                entry.join(other, requester);
                 let hosts = entry.key.hosts;
                 self.forget_unpaired(&hosts, one);
             }
+        }
+    }
+
+    /// The requester of flow `id` is known; what it is answered is not to be learned
+    /// from yet.
+    pub fn name_requester(&mut self, id: Id, qpn: u32) {
+        if let Some(entry) = self.get_mut(id) {
+            entry.name_requester(qpn);
         }
     }
 
@@ -482,11 +210,13 @@ impl<F: Frame> Table<F> {
         let Some(peer) = self.get(id).and_then(Entry::peer) else { return };
         for one in [id, peer] {
             if let Some(entry) = self.get_mut(one) {
-                (entry.peer, entry.requester) = (None, None);
+                entry.part();
             }
+            self.changed.note(one);
         }
         for one in [id, peer] {
-            if self.get(one).is_some_and(|e| !matches!(e.pipeline, Pipeline::None)) {
+            let pipeline = self.get(one).map(|entry| &entry.pipeline);
+            if matches!(pipeline, Some(Pipeline::Sentry(_) | Pipeline::Depot(_))) {
                 self.await_pairing(one);
             }
         }
@@ -497,6 +227,8 @@ impl<F: Frame> Table<F> {
     pub fn begin_life(&mut self, id: Id) {
         if !self.get(id).is_some_and(|entry| entry.named) {
             self.unpair(id);
+            self.get_mut(id).map(Entry::forget_requester);
+            self.changed.note(id);
         }
         self.generation = self.generation.wrapping_add(1);
         if let Some(entry) = self.entries.get_mut(id as usize) {

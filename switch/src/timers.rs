@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use common::time::Time;
 
-use crate::table::Id;
+use crate::entry::Id;
 
 /// Deadlines that there is always room for.
 const LEAST: usize = 64;

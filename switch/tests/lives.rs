@@ -172,3 +172,21 @@ fn another_box_takes_the_flow_over() {
     assert_eq!((reply.epoch, reply.seen_boot), (1, 5));
     assert_eq!(status.src_qpn, None, "its requester may be another one");
 }
+
+/// The next who announces it may speak of another life: what the destination has
+/// acknowledged so far it never had of that one.
+#[test]
+fn a_flow_that_was_released_is_a_stranger() {
+    let mut bench = Bench::new(Recovery::Auto);
+    bench.sync(0x33, EPOCH, Sync { src_qpn: Some(0x44), ..open(0) });
+    for psn in 0..5 {
+        bench.wan(request(&inbound(), 0x33, psn));
+    }
+    bench.lan(ack(&outbound(), 0x44, 4));
+    bench.sync(0x33, EPOCH, Sync { reason: Reason::Release, ..open(5) });
+    assert_eq!(bench.switch.held(), 0);
+    bench.wait(RTT * 50);
+    let sent = bench.sync(0x33, EPOCH + 1, Sync { src_qpn: Some(0x44), ..open(1) });
+    let (_, status) = sent[0].status().expect("a STATUS");
+    assert_eq!((status.expected.get(), status.ack), (1, None));
+}

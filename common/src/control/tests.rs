@@ -10,6 +10,8 @@ use crate::psn::Psn;
 use crate::time::{Span, Time};
 use crate::wire::{Bth, Headers, Roce, Vlans, icrc, parse};
 
+mod about;
+
 const BTH_QPN: u32 = 0xabcdef;
 
 fn ip_headers(v4: bool) -> Headers {

@@ -43,6 +43,8 @@ pub struct Demand {
     pub footprint: Footprint,
     /// Entries that the flow table may have.
     pub max_flows: u64,
+    /// Whether queue pairs move from one worker to another.
+    pub moves: bool,
     /// What the box does for each queue pair.
     pub role: Role,
     /// Egress queues of all workers.
@@ -122,7 +124,7 @@ impl Demand {
         let holdable = config.pool.holdable();
         let held: u64 = pools.iter().map(|pool| pool.frames).sum();
         Self {
-            at_work: AtWork::of([&config.lan, &config.wan], config.worker.count),
+            at_work: AtWork::of([&config.lan, &config.wan], &config.worker),
             spare: holdable - u32::try_from(held).unwrap_or(holdable).min(holdable),
             pools,
             mbufs: config.pool.mbufs,
@@ -131,6 +133,7 @@ impl Demand {
             mbuf_size: mbuf_size(config.pool.data_room),
             footprint,
             max_flows: config.worker.max_flows.into(),
+            moves: config.worker.moves_queue_pairs(),
             role,
             egress_queues: workers * EGRESS_QUEUES,
             egress_limit: u64::from(holdable) / workers + u64::from(BACKLOG),
@@ -151,13 +154,19 @@ impl Demand {
     /// A queue pair with nothing in flight, its part of the table included,
     /// bytes at most.
     pub fn idle_qp(&self) -> u64 {
-        self.footprint.idle()
+        if self.moves { self.footprint.idle_moved() } else { self.footprint.idle() }
+    }
+
+    /// What is known of flows that came from other workers, bytes at most: for each
+    /// there is an entry at the one that it came from.
+    pub fn guests(&self) -> u64 {
+        if self.moves { self.footprint.guest as u64 * self.max_flows.div_ceil(2) } else { 0 }
     }
 
     /// State of all queue pairs that fit into the table, without that, bytes
     /// at most.
     pub fn flows(&self) -> u64 {
-        (self.footprint.awake(self.role) - self.idle_qp()) * self.max_flows.div_ceil(2)
+        (self.footprint.awake(self.role) - self.footprint.idle()) * self.max_flows.div_ceil(2)
     }
 
     /// What is kept of as many connections, if rdma_cm makes them, bytes at most.
@@ -178,7 +187,8 @@ impl Demand {
 
     /// Memory besides DPDK's, in ordinary pages, bytes at most.
     pub fn process(&self) -> u64 {
-        self.table() + self.flows() + self.connections() + self.slots() + self.egress()
+        let flows = self.table() + self.flows() + self.connections() + self.guests();
+        flows + self.slots() + self.egress()
     }
 
     /// Pools that hold less than one bandwidth-delay product of a link of

@@ -9,7 +9,7 @@ use settings::sizing::{
     DPDK_OVERHEAD, FRAME_OVERHEAD, HUGE_PAGE, PAGE, pmtu, pool_fits, pool_memory,
 };
 
-use super::{Config, HugePages, Pool, Port, Recovery, RecoverySettings, Role};
+use super::{Config, HugePages, Pool, Port, Recovery, RecoverySettings, Role, Worker};
 
 /// Bursts under way and the mempool cache of one worker, and the reserve kept
 /// for frames that it makes itself.
@@ -19,7 +19,8 @@ const WORKING_SET: u32 = 2048;
 /// ring and beyond what recovery has let go.
 pub const BACKLOG: u32 = 1024;
 
-/// Frames that may be on their way from one worker to another, per side.
+/// Frames that may be on their way from one worker to another, per side; and as
+/// many of queue pairs that have moved there.
 pub const HANDOVER: u16 = 512;
 
 /// What the number of mbufs follows from.
@@ -27,7 +28,7 @@ pub(super) struct Needs<'a> {
     pub role: Role,
     pub ports: [&'a Port; 2],
     pub recovery: &'a RecoverySettings,
-    pub workers: u16,
+    pub worker: &'a Worker,
     /// As the file says.
     pub mbufs: Option<u32>,
     /// As the file says.
@@ -38,7 +39,7 @@ pub(super) struct Needs<'a> {
 pub(super) fn pool(needs: &Needs<'_>) -> Pool {
     let mtu = needs.ports.iter().map(|p| p.mtu).max().unwrap_or(0);
     let data_room = needs.data_room.unwrap_or(mtu + FRAME_OVERHEAD);
-    let in_flight = AtWork::of(needs.ports, needs.workers).sum();
+    let in_flight = AtWork::of(needs.ports, needs.worker).sum();
     let held = u32::try_from(held_bytes(needs.role, needs.recovery).div_ceil(pmtu(mtu)));
     let mbufs = needs.mbufs.unwrap_or(held.unwrap_or(u32::MAX).saturating_add(in_flight));
     Pool { mbufs, data_room, in_flight }
@@ -59,15 +60,16 @@ pub struct AtWork {
 }
 
 impl AtWork {
-    /// Of `workers` workers, at least one, on two ports.
-    pub(super) fn of(ports: [&Port; 2], workers: u16) -> Self {
-        let workers = u32::from(workers);
+    /// Of one or more workers on two ports.
+    pub(super) fn of(ports: [&Port; 2], worker: &Worker) -> Self {
+        let workers = u32::from(worker.count);
+        let ways = if worker.moves_queue_pairs() { 2 } else { 1 };
         let rings: u32 = ports.iter().map(|p| u32::from(p.rx_desc) + u32::from(p.tx_desc)).sum();
         Self {
             rings: workers * rings,
             working_set: workers * WORKING_SET,
             backlog: workers * 2 * BACKLOG,
-            handover: workers * (workers - 1) * 2 * u32::from(HANDOVER),
+            handover: workers * (workers - 1) * ways * 2 * u32::from(HANDOVER),
         }
     }
 

@@ -2,7 +2,7 @@
 //! the flows of the host pairs that fall to it.
 //!
 //! A round takes a burst from each port through the switch, and what other
-//! workers have handed over; runs the timers that are due; and offers what is to
+//! workers have handed over, frames and notices of queue pairs that move; runs the timers that are due; and offers what is to
 //! be sent to the ports. It reads the clock once. A few hundred times a second
 //! there is housekeeping as well: the worker publishes its counters, which is its
 //! sign of life, and looks for orders of the control thread. Nothing in here waits
@@ -140,11 +140,26 @@ where
                 self.io.add(side, PortIo::HandedOver, sorted.handed_over);
                 self.io.add(side, PortIo::DropHandover, sorted.dropped);
                 switch.burst(side, frames, now, pool, egress);
+                pass_on(switch, egress, handover, &mut self.io);
             }
             for other in 0..handover.others() {
                 if handover.take(other, side, frames) > 0 {
                     worked = true;
                     switch.burst(side, frames, now, pool, egress);
+                    pass_on(switch, egress, handover, &mut self.io);
+                }
+            }
+        }
+        for other in 0..handover.others() {
+            let waiting = handover.waiting(other);
+            while let Some((from, notice)) = handover.notice(other) {
+                worked = true;
+                switch.on_notice(from, notice, now, pool, egress);
+            }
+            for side in [Side::Lan, Side::Wan] {
+                if handover.take_moved(other, side, waiting[side.index()], frames) > 0 {
+                    worked = true;
+                    switch.take_over(side, frames, now, pool, egress);
                 }
             }
         }
@@ -153,6 +168,7 @@ where
             switch.timers(now, TIMER_BUDGET, pool, egress);
         }
         worked |= egress.flush(now) > 0;
+        pass_on(switch, egress, handover, &mut self.io);
         if now.since(self.last_housekeeping) >= HOUSEKEEPING {
             self.last_housekeeping = now;
             self.housekeeping(now);
@@ -226,5 +242,22 @@ where
         switch.housekeeping(now, pool, egress);
         self.publish();
         ended
+    }
+}
+
+/// Gives to other workers what the switch has for them: notices first, for the
+/// frames may be of queue pairs that these are about.
+#[inline]
+fn pass_on<F: Frame, T: Transmit<Frame = F>>(
+    switch: &mut Switch<F>,
+    egress: &mut Egress<T>,
+    handover: &mut Handover<F>,
+    io: &mut IoCounters,
+) {
+    switch.send_notices(|worker, notice| handover.tell(worker, notice));
+    for (worker, side, frame) in egress.handed_over() {
+        let is_under_way = handover.give_moved(worker, side, frame);
+        let what = if is_under_way { PortIo::HandedOver } else { PortIo::DropHandover };
+        io.add(side, what, 1);
     }
 }

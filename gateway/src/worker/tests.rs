@@ -9,6 +9,8 @@ use super::fake::{FakeClock, FakeRx, FakeTx};
 use super::*;
 use crate::config::{HANDOVER, Idle};
 
+mod moves;
+
 struct Bench {
     rx: [FakeRx; 2],
     tx: [FakeTx; 2],
@@ -21,15 +23,20 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
+        let handover = handover::mesh(1, Spread::Rss, false).remove(0);
+        Self::of(handover, switch::Config::lab(switch::Recovery::Auto, 1, 1))
+    }
+
+    fn of(handover: Handover<HeapFrame>, config: switch::Config) -> Self {
         let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
         let clock = FakeClock::default();
         let (producer, orders) = rtrb::RingBuffer::new(4);
         let published = Arc::<Published>::default();
         let worker = Worker::new(Parts {
             rx: rx.clone().map(Some),
-            handover: handover::mesh(1, Spread::Rss).remove(0),
+            handover,
             egress: Egress::new(tx[0].clone(), tx[1].clone(), 100),
-            switch: Switch::new(switch::Config::lab(switch::Recovery::Auto, 1, 1)),
+            switch: Switch::new(config),
             pool: HeapPool,
             clock: clock.clone(),
             idle: Idler::new(Idle::Busy, 1),
@@ -160,7 +167,7 @@ fn orders_reach_the_switch() {
 #[test]
 fn a_frame_of_another_worker_is_handed_over_in_order() {
     let mut bench = Bench::new();
-    let mut others = handover::mesh(2, Spread::Mixed);
+    let mut others = handover::mesh(2, Spread::Mixed, false);
     let mut second = others.remove(1);
     bench.worker.parts.handover = others.remove(0);
     let udp = |pair: u8, n: u8| {

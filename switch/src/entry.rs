@@ -1,0 +1,255 @@
+//! What is known of one flow.
+
+use core::mem::offset_of;
+use core::num::NonZero;
+
+use common::frame::Frame;
+use common::heap::HeapFrame;
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::Headers;
+
+use crate::key::FlowKey;
+use crate::moves::Away;
+use crate::pairing::{Arrived, Matching};
+
+/// Index of an entry.
+pub(crate) type Id = u32;
+
+/// Everything about one flow.
+pub(crate) struct Entry<F: Frame> {
+    pub key: FlowKey,
+    /// The flow of the opposite direction of the same queue pair ...
+    peer: Option<NonZero<u32>>,
+    /// ... and its destination QP, which is this flow's requester.
+    requester: Option<NonZero<u32>>,
+    /// The operator named its peer: it is not looked for, and stays over lives.
+    pub named: bool,
+    /// What is known of its next packet, if it has no pipeline.
+    pub announced: Option<Announced>,
+    /// What is known of the peer flow while it isn't sure.
+    pub matching: Option<Box<Matching>>,
+    /// The pipeline that its requests go through.
+    pub pipeline: Pipeline<F>,
+    /// When a timer of this entry is due; [`Time::NEVER`] if none is set.
+    pub armed: Time,
+    /// Its newest packet.
+    pub seen: Seen,
+    /// Tells apart the entries that use one index after each other.
+    pub generation: u32,
+    /// The generation in which the flow's present life began.
+    pub born: u32,
+}
+
+impl<F: Frame> Entry<F> {
+    /// One that begins.
+    pub fn new(key: FlowKey, now: Time, generation: u32) -> Self {
+        Self {
+            key,
+            peer: None,
+            requester: None,
+            named: false,
+            announced: None,
+            matching: None,
+            pipeline: Pipeline::None,
+            armed: Time::NEVER,
+            seen: Seen::at(now),
+            generation,
+            born: generation,
+        }
+    }
+
+    /// `peer` is the flow of the opposite direction, and leads to `requester`.
+    pub fn join(&mut self, peer: Id, requester: Option<u32>) {
+        self.peer = NonZero::new(peer + 1);
+        self.requester = requester.and_then(|qpn| NonZero::new(qpn + 1));
+        self.matching = None;
+    }
+
+    /// Its peer is unknown again.
+    pub fn part(&mut self) {
+        (self.peer, self.requester) = (None, None);
+    }
+
+    /// Its requester is known.
+    pub fn name_requester(&mut self, qpn: u32) {
+        self.requester = NonZero::new(qpn + 1);
+    }
+
+    /// The flow of the opposite direction of the same queue pair, if it is known.
+    #[inline]
+    pub fn peer(&self) -> Option<Id> {
+        self.peer.map(|id| id.get() - 1)
+    }
+
+    /// The requester's QPN, if it is known.
+    #[inline]
+    pub fn requester(&self) -> Option<u32> {
+        self.requester.map(|qpn| qpn.get() - 1)
+    }
+
+    /// Its requester is unknown again.
+    pub fn forget_requester(&mut self) {
+        self.requester = None;
+    }
+
+    /// Gives up the pipeline if it has nothing to do. The next packet makes it
+    /// another, of a new epoch, that knows all that is worth to be known.
+    pub fn rest(&mut self, config: &sentry::Config, now: Time) {
+        match &self.pipeline {
+            Pipeline::Sentry(stage) => {
+                let Some(rest) = stage.state.rest(config, now) else { return };
+                let sentry::Rest { psn, msn, pmtu, rtt } = rest;
+                self.announced = Some(Announced::new(By::Past, psn, msn, pmtu, rtt));
+            }
+            Pipeline::Depot(stage) if stage.state.is_at_rest() => {}
+            _ => return,
+        }
+        self.pipeline = Pipeline::None;
+    }
+}
+
+/// How often the headers that a flow's own frames are made from are renewed.
+pub(crate) const HEADERS_AGE: Span = Span::from_millis(100);
+
+/// A moment, to a millisecond or so. Moments that lie 50 days apart look alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen(u32);
+
+impl Seen {
+    /// About a millisecond.
+    const SHIFT: u32 = 20;
+
+    #[inline]
+    pub fn at(now: Time) -> Self {
+        Self((now.as_nanos() >> Self::SHIFT) as u32)
+    }
+
+    /// How long ago it was.
+    pub fn since(self, now: Time) -> Span {
+        let ticks = Self::at(now).0.wrapping_sub(self.0);
+        Span::from_nanos(u64::from(ticks) << Self::SHIFT)
+    }
+}
+
+/// What is known of a flow before its first packet, or its next after a long rest:
+/// all before it was acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Announced {
+    /// Who says so.
+    pub by: By,
+    /// The PSN of its next request.
+    pub first_psn: Psn,
+    /// Messages that are complete before it, as the destination counts.
+    pub msn: u32,
+    /// Path MTU as a power of two; 0: unknown.
+    pmtu: u8,
+    /// The long-haul round trip in units of [`RTT_UNIT`]; 0: unknown.
+    rtt: u16,
+}
+
+/// So that 16 bits hold a second.
+const RTT_UNIT: Span = Span::from_micros(16);
+
+impl Announced {
+    /// `pmtu` is in bytes, or 0 if it is unknown.
+    pub fn new(by: By, first_psn: Psn, msn: u32, pmtu: u16, rtt: Option<Span>) -> Self {
+        let units = rtt.map_or(0, |rtt| (rtt.as_nanos() / RTT_UNIT.as_nanos()).max(1));
+        Self {
+            by,
+            first_psn,
+            msn,
+            pmtu: pmtu.checked_ilog2().unwrap_or(0) as u8,
+            rtt: u16::try_from(units).unwrap_or(u16::MAX),
+        }
+    }
+
+    /// Nothing is known but that the flow has begun before.
+    pub fn under_way() -> Self {
+        Self::new(By::Nobody, Psn::default(), 0, 0, None)
+    }
+
+    /// Path MTU in bytes; 0: unknown.
+    pub fn pmtu(&self) -> u16 {
+        if self.pmtu == 0 { 0 } else { 1 << self.pmtu }
+    }
+
+    /// The long-haul round trip, if it was measured.
+    pub fn rtt(&self) -> Option<Span> {
+        (self.rtt != 0).then(|| RTT_UNIT * u64::from(self.rtt))
+    }
+}
+
+/// Who knows how a flow begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum By {
+    /// The hosts agreed on it.
+    Hosts,
+    /// It had a pipeline, which had nothing to do for long.
+    Past,
+    /// Nobody: packets of it went another way before.
+    Nobody,
+}
+
+/// What happens to the requests of a flow.
+pub(crate) enum Pipeline<F: Frame> {
+    /// None were seen yet; so far this is only where ACKs go.
+    None,
+    /// They leave for the long-haul link.
+    Sentry(Box<Stage<sentry::Flow<F>>>),
+    /// They arrive from it.
+    Depot(Box<Stage<depot::Flow<F>>>),
+    /// Another worker's.
+    Away(Away),
+}
+
+impl<F: Frame> Pipeline<F> {
+    /// What is noted of the flow's packets.
+    #[inline]
+    pub fn track(&mut self) -> Option<&mut Track> {
+        match self {
+            Self::None | Self::Away(_) => None,
+            Self::Sentry(stage) => Some(&mut stage.track),
+            Self::Depot(stage) => Some(&mut stage.track),
+        }
+    }
+}
+
+/// A pipeline's state with what its own frames are made from. What each packet touches
+/// comes first, and begins where a cache line does.
+#[repr(C, align(64))]
+pub(crate) struct Stage<S> {
+    pub track: Track,
+    pub state: S,
+    /// The box that answers, or asks, for this flow.
+    pub node: Option<u32>,
+    pub headers: Headers,
+}
+
+/// What is noted of a flow's requests, whatever a pipeline makes of them.
+pub(crate) struct Track {
+    /// What has arrived of them.
+    pub arrived: Arrived,
+    /// When the stage's headers were last taken from a packet.
+    pub headers_at: Seen,
+    /// UDP source port, as a hint for pairing.
+    pub src_port: u16,
+}
+
+type Sentries = Stage<sentry::Flow<HeapFrame>>;
+type Depots = Stage<depot::Flow<HeapFrame>>;
+
+const _: () = {
+    assert!(
+        offset_of!(Sentries, state) + sentry::Flow::<HeapFrame>::STEADY == 2 * LINE,
+        "at a Sentry a steady packet touches two cache lines, and its slot"
+    );
+    assert!(
+        offset_of!(Depots, state) + depot::Flow::<HeapFrame>::PASSED_OVER == LINE
+            && offset_of!(Depots, state) + depot::Flow::<HeapFrame>::STEADY == 3 * LINE,
+        "at a Depot as well, with one between them that it does not touch"
+    );
+};
+
+/// Bytes of a cache line.
+const LINE: usize = 64;

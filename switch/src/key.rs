@@ -1,0 +1,85 @@
+//! What tells flows apart.
+
+use core::hash::{Hash, Hasher};
+
+use common::frame::Side;
+use common::wire::{Addr, Roce, Vlans};
+
+/// What tells flows apart (docs/protocol.md, "Words"), with the side they come from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlowKey {
+    pub hosts: Hosts,
+    pub dest_qpn: u32,
+}
+
+impl FlowKey {
+    /// Of the stream that a packet belongs to which arrived on `side`.
+    #[inline]
+    pub fn of(side: Side, roce: &Roce) -> Self {
+        Self { hosts: Hosts::of(side, roce), dest_qpn: roce.dest_qpn }
+    }
+}
+
+impl Hash for FlowKey {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash_words(self.hosts.words(self.dest_qpn), state);
+    }
+}
+
+impl PartialEq for FlowKey {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        let (a, b) = (self.hosts.words(self.dest_qpn), other.hosts.words(other.dest_qpn));
+        // In one go: as a rule they are equal.
+        (a.0 ^ b.0) | (a.1 ^ b.1) | u128::from(a.2 ^ b.2) == 0
+    }
+}
+
+impl Eq for FlowKey {}
+
+#[inline]
+fn hash_words<H: Hasher>((src, dst, rest): (u128, u128, u64), state: &mut H) {
+    state.write_u128(src);
+    state.write_u128(dst);
+    state.write_u64(rest);
+}
+
+/// One direction between two hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hosts {
+    /// The port that packets of this direction arrive on.
+    pub side: Side,
+    pub vlans: Vlans,
+    pub src: Addr,
+    pub dst: Addr,
+}
+
+impl Hash for Hosts {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        hash_words(self.words(0), state);
+    }
+}
+
+impl Hosts {
+    /// All of it, with `qpn`, in as few numbers as it takes.
+    #[inline]
+    fn words(&self, qpn: u32) -> (u128, u128, u64) {
+        let vlans = u64::from(self.vlans.packed());
+        (
+            u128::from_ne_bytes(*self.src.as_bytes()),
+            u128::from_ne_bytes(*self.dst.as_bytes()),
+            vlans << 32 | u64::from(qpn) << 1 | self.side.index() as u64,
+        )
+    }
+
+    /// The direction of a packet that arrived on `side`.
+    pub fn of(side: Side, roce: &Roce) -> Self {
+        Self { side, vlans: roce.vlans, src: roce.src, dst: roce.dst }
+    }
+
+    /// The way back.
+    pub fn reversed(self) -> Self {
+        Self { side: self.side.other(), vlans: self.vlans, src: self.dst, dst: self.src }
+    }
+}
