@@ -125,17 +125,16 @@ impl<F: Frame> Flow<F> {
             return self.on_steady(cx, frame, seq, roce);
         }
         self.on_unsteady(cx, frame, seq, roce);
-        self.ready = self.is_ready();
     }
 
     /// The same for a packet that may be any.
-    fn on_unsteady<A: Actions<F>>(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: F,
-        seq: Seq,
-        roce: &Roce,
-    ) {
+    #[inline(never)]
+    fn on_unsteady<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
+        self.on_any(cx, frame, seq, roce);
+        self.ready = self.is_ready();
+    }
+
+    fn on_any<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
         self.heard = cx.now;
         if self.life.is_none() {
             return self.on_passive(cx, frame, seq);

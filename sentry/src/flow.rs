@@ -156,6 +156,12 @@ impl<F: Frame> Flow<F> {
         if self.is_steady(cx, seq, roce) {
             return self.on_steady(cx, frame, roce);
         }
+        self.on_unsteady(cx, frame, seq, roce);
+    }
+
+    /// The same for a packet that may be any.
+    #[inline(never)]
+    fn on_unsteady<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
         self.ready = false;
         let is_reborn = self.is_of_another_life(cx.config, seq, cx.now);
         let surprise = is_reborn || seq > self.next || roce.kind() == Kind::ReadRequest;

@@ -49,8 +49,9 @@ fn a_tail_that_was_refused_goes_out_once_the_ack_is_late() {
 fn what_may_not_be_said_early_has_its_time_when_it_is_late() {
     let mut bench = Bench::protected(Lr2, 1, Some(1));
     bench.data([1]);
-    let deadline =
-        |bench: &Bench, early| bench.flow.deadline(&bench.config, bench.now, early).since(bench.now);
+    let deadline = |bench: &Bench, early| {
+        bench.flow.deadline(&bench.config, bench.now, early).since(bench.now)
+    };
     assert!(deadline(&bench, true) <= RTT / 8);
     // A round trip and a quarter, and the tail timeout.
     assert_eq!(deadline(&bench, false), RTT.scale(5, 4) + RTT / 8);
