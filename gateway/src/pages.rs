@@ -41,7 +41,10 @@ pub fn ask_for_huge_ones() {
     again.arg0(name).args(arguments).env(TUNABLES, tunables).env(DONE, "asked for");
     // It comes back only with an error.
     let error = again.exec();
-    eprintln!("lr2-gateway: no transparent hugepages: {} did not start: {error}", program.display());
+    eprintln!(
+        "lr2-gateway: no transparent hugepages: {} did not start: {error}",
+        program.display()
+    );
 }
 
 /// Whether the kernel gives hugepages to whom asks, and to nobody else.
