@@ -118,6 +118,7 @@ static void hear_sync(struct world *w, struct stream *s, uint32_t flow, const ui
 	*job = (struct job) {
 		.what = JOB_STATUS, .flow = flow, .due = s->total + w->in_flight,
 		.seq = s->delivered[flow], .epoch = get32(body + 48), .echo = get64(body + 68),
+		.seen_boot = w->peer.seen_boot, .seen_seq = w->peer.seen_seq,
 	};
 }
 
@@ -161,6 +162,7 @@ void peer_report(struct world *w, struct stream *s, uint32_t flow, bool all)
 		*job = (struct job) {
 			.what = JOB_STATUS, .flow = flow, .due = s->total + w->in_flight, .seq = expected,
 			.epoch = depot->epoch, .echo = depot->echo, .hold = rte_rdtsc() - depot->heard,
+			.seen_boot = w->peer.seen_boot, .seen_seq = w->peer.seen_seq,
 			.gaps = to != expected,
 		};
 		if (job->gaps) {
@@ -322,8 +324,8 @@ uint32_t peer_say(struct world *w, struct stream *s, const struct job *job, uint
 	put32(body + 8, NODE);
 	put64(body + 12, w->peer.boot);
 	put64(body + 20, w->peer.seq);
-	put64(body + 28, w->peer.seen_boot);
-	put64(body + 36, w->peer.seen_seq);
+	put64(body + 28, sync ? w->peer.seen_boot : job->seen_boot);
+	put64(body + 36, sync ? w->peer.seen_seq : job->seen_seq);
 	put32(body + 44, responder_qpn(s->id, job->flow));
 	put32(body + 48, sync ? 1 : job->epoch);
 	tag(frame, before_tag, body + before_tag);

@@ -38,13 +38,14 @@ struct job {
 	uint32_t flow;
 	uint64_t due;
 	/* STATUS: what was delivered by then, what the newest SYNC says of itself and
-	 * how long ago it came, in ticks. If `gaps`, more is in the runs of the stream's
+	 * how long ago it came, in ticks, and which worker's boot and message that was. If `gaps`, more is in the runs of the stream's
 	 * losses: of what the list is complete, up to where packets should have arrived
 	 * and how many gaps follow, and the gaps, the newest first. */
 	uint32_t seq;
 	uint32_t epoch;
 	uint64_t echo;
 	uint64_t hold;
+	uint64_t seen_boot, seen_seq;
 	bool gaps;
 };
 

@@ -111,14 +111,18 @@ def _held(dut: Dut, traffic: Traffic) -> int:
     return (traffic.most_held + 4096) * dut.workers
 
 
+def _spread(dut: Dut) -> dict[str, str]:
+    """The two hosts of the first 64 flows are the second worker's by the one rule, the first one's by the other."""
+    return {"spread": "rss", "queue_pairs": "spread"} if dut.split else {"spread": "mixed"}
+
+
 def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:
     lan, wan = devices(place, dut, traffic)
     budget = f"{_held(dut, traffic) * traffic.frame}B"
     reorder = budget if traffic.loss else "64KiB"
     extra = {
         "eal": {"cores": [place.cpu, place.other][: dut.workers], "extra": ["-d", str(place.driver)]},
-        # The two hosts of the first 64 flows are the second worker's by this rule.
-        "worker": {"idle": dut.idle, "max_flows": max(4096, 4 * traffic.flows), "count": dut.workers, "spread": "mixed"},
+        "worker": {"idle": dut.idle, "max_flows": max(4096, 4 * traffic.flows), "count": dut.workers} | _spread(dut),
         "pool": {"mbufs": _gateway_mbufs(dut, traffic)},
         "recovery": {"mode": dut.mode, "resend_cache": budget, "backup_pool": budget, "reorder_pool": reorder} | _PATIENT,
     }

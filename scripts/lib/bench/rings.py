@@ -1,7 +1,8 @@
 """What it costs to hand packets from one worker to another.
 
 All comes in at the first worker's queues. With two workers, the hosts of the traffic are
-the second one's: the first does nothing but hand over, the second all the rest. Their own
+the second one's: the first does nothing but hand over, the second all the rest. Or the hosts
+are the first one's, and about half of their queue pairs the second one's. Their own
 cycles, next to those of one worker that does it all, are what a ring costs on either side.
 """
 
@@ -22,7 +23,8 @@ _SETTLE_S = 0.3
 
 def groups() -> list[Group]:
     """One worker, and two."""
-    duts = (replace(dut, workers=workers) for dut in (OFF, SENTRY_CACHED) for workers in (1, 2))
+    duts = [replace(dut, workers=workers) for dut in (OFF, SENTRY_CACHED) for workers in (1, 2)]
+    duts.append(replace(SENTRY_CACHED, workers=2, split=True))
     return [Group(CENTRE, tuple(Case(dut, CENTRE) for dut in duts))]
 
 
@@ -99,22 +101,25 @@ def measure(place: Place, rounds: int, seconds: float) -> list[dict[str, Any]]:
 
 def _row(result: _Result, results: list[_Result]) -> dict[str, Any]:
     dut = result.case.dut
-    row: dict[str, Any] = {"dut": dut.name, "mode": dut.mode, "workers": dut.workers, "problems": result.problems}
+    row: dict[str, Any] = {"dut": dut.name, "mode": dut.mode, "workers": dut.workers, "split": dut.split, "problems": result.problems}
     if not result.cycles:
         return row
     own = [statistics.median(of_worker) for of_worker in zip(*result.cycles, strict=True)]
-    row |= {"handed_over": round(statistics.median(result.handed), 3), "cycles": [round(cycles, 1) for cycles in own]}
+    handed = statistics.median(result.handed)
+    row |= {"handed_over": round(handed, 3), "cycles": [round(cycles, 1) for cycles in own]}
     alone = next((r for r in results if r.cycles and r.case.dut.workers == 1 and (r.case.dut.name, r.case.dut.mode) == (dut.name, dut.mode)), None)
-    if dut.workers > 1 and alone:
-        row["giving"] = round(own[0], 1)
-        row["taking"] = round(own[-1] - statistics.median(cycles[0] for cycles in alone.cycles), 1)
+    if dut.workers > 1 and alone and handed:
+        # What the first does besides is its part of what one worker would do.
+        one = statistics.median(cycles[0] for cycles in alone.cycles)
+        row["giving"] = round((own[0] - (1 - handed) * one) / handed, 1)
+        row["taking"] = round((own[-1] - handed * one) / handed, 1)
     return row
 
 
 def table(made: list[dict[str, Any]]) -> str:
     lines = [f"rings between workers; {CENTRE}", f"  {'':<24}{'workers':>8}{'handed over':>12}{'own cycles':>16}{'giving':>8}{'taking':>8}"]
     for row in made:
-        name = f"{row['dut']} {row['mode']}"
+        name = f"{row['dut']} {row['mode']}{', split' if row['split'] else ''}"
         if "cycles" in row:
             own = " + ".join(f"{cycles:.0f}" for cycles in row["cycles"])
             cells = "".join(f"{row[key]:>8.0f}" if key in row else f"{'-':>8}" for key in ("giving", "taking"))
