@@ -409,6 +409,9 @@ impl<F: Frame> Flow<F> {
         self.drop_responses(cx);
         self.life = None;
         self.ready = false;
+        // Whoever announces the flow next may speak of another life, of which what was
+        // acknowledged so far is not true.
+        (self.acked, self.last_ack, self.told) = (None, None, None);
     }
 
     /// Forgets this life of the flow. What is held belongs to it and is never

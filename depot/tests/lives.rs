@@ -31,6 +31,26 @@ fn what_is_held_is_never_delivered_to_the_next_life() {
     }
 }
 
+/// The next to announce itself need not be the same life: nothing that was
+/// acknowledged in this one may be said of it.
+#[test]
+fn a_flow_that_was_let_go_begins_with_nothing_acknowledged() {
+    let mut bench = Bench::synced();
+    bench.data([1, 2, 3, 4]);
+    let _ = bench.ack(4);
+    bench.data([7]);
+    // Its responses would take the PSN of a packet that is here.
+    bench.frame(read(5, 4));
+    assert!(!bench.flow.is_synced());
+    bench.clear();
+    bench.sync(NEXT_EPOCH, Reason::Open, 1);
+    let (_, status) = bench.out.statuses.pop().expect("it is answered");
+    assert_eq!((status.expected, status.ack), (psn(1), None));
+    bench.data([1]);
+    assert_eq!(bench.delivered(), [1]);
+    bench.check_books();
+}
+
 #[test]
 fn a_sync_of_an_older_life_is_ignored() {
     let earlier_epoch = Life { epoch: LIFE.epoch - 1, ..LIFE };
