@@ -122,3 +122,24 @@ fn frames_for_a_worker_that_has_ended_are_dropped_and_counted() {
     assert_eq!(home.published.io().port(Side::Lan, PortIo::DropHandover), lost);
     assert_eq!(home.published.switch(Metric::HandedOver), 2 * lost);
 }
+
+#[test]
+fn a_worker_that_ends_gives_its_queue_pairs_back() {
+    let [mut home, mut other] = two();
+    for n in 0..QPS {
+        home.rx[1].arrive(request(0x200 + n, 0));
+    }
+    home.round();
+    other.round();
+    // It holds nothing, and nothing waits for its ports.
+    other.orders.push(Order::Stop(Span::from_millis(100))).unwrap();
+    other.clock.advance(HOUSEKEEPING);
+    other.worker.run::<32>();
+    home.round();
+    for n in 0..QPS {
+        home.rx[1].arrive(request(0x200 + n, 1));
+    }
+    home.round();
+    home.keep_house();
+    assert_eq!(home.published.io().port(Side::Wan, PortIo::DropHandover), 0);
+}
