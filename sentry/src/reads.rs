@@ -344,3 +344,25 @@ impl<F> Reads<F> {
         ranges + self.held.capacity() * size_of::<Waiting<F>>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use common::wire::Position;
+
+    use super::*;
+
+    /// A READ, and half of all PSNs later another: the source is between messages after
+    /// each.
+    #[test]
+    fn responses_that_lie_far_apart_end_where_they_end() {
+        let (first, now) = (Seq::first(Psn::new(0)), Time::ZERO);
+        let mut reads = Reads::<()>::new(first, now);
+        reads.begin();
+        for seq in [first, first + 1, first + ((1 << 23) + 10)] {
+            reads.request(seq, 1, now);
+            let verdict = Verdict::Response(Position::Only);
+            reads.passed(seq, &Answer { verdict, psn: seq.psn(), msn: Some(1) }, now);
+            assert!(!reads.is_waiting() && reads.at_boundary(), "{seq:?}");
+        }
+    }
+}

@@ -435,3 +435,33 @@ fn control_messages_are_brought_to_the_flow_that_they_name() {
     let roce = common::wire::parse(&frame).unwrap();
     assert_eq!(control::about(&frame, &roce, control::DEFAULT_OPCODE), Some((MOVES.1, true)));
 }
+
+/// One direction of a refused pair is forgotten, and its entry is another flow's by the
+/// time the next answer comes: that is nothing which the stranger may learn from.
+#[test]
+fn a_refused_pair_of_which_one_flow_is_forgotten_takes_no_stranger_for_it() {
+    let config = named(Recovery::Lr2, &[MOVES]);
+    let full = Config { max_flows: 1, ..config.clone() };
+    let mut pair = Pair::with([config, full]);
+    let (here, there) = MOVES;
+    pair.lan(request(&outbound(), there, 0));
+    assert_eq!(pair.count(1, Metric::PairRefused), 1);
+    // Only the remote host's requests are seen, not what answers them.
+    pair.wait(Span::from_millis(40_000));
+    pair.wan(request(&inbound(), here, 500));
+    pair.wait(Span::from_millis(30_000));
+    for _ in 0..3 {
+        pair.housekeeping();
+    }
+    assert_eq!(pair.count(0, Metric::FlowsAll), 1);
+    let stranger = 0x77;
+    let (header, _) = announced(&pair.lan(request(&outbound(), stranger, 0)));
+    for psn in 1..20 {
+        pair.lan(request(&outbound(), stranger, psn));
+    }
+    pair.wan(ack(&inbound(), here, 5));
+    pair.wait(SPREAD);
+    let report = Status { src_qpn: Some(0x55), ..report(10, 20, &[(10, 11)]) };
+    let sent = pair.wan(reported(stranger, header.epoch, 1, report));
+    assert_eq!(naks(&sent), [], "nobody has acknowledged anything of it");
+}

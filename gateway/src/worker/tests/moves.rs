@@ -32,9 +32,13 @@ fn sent(tx: &FakeTx, qpn: u32) -> Vec<u32> {
 
 /// Home, and the other one.
 fn two() -> [Bench; 2] {
+    two_with(QPS)
+}
+
+fn two_with(queue_pairs: u32) -> [Bench; 2] {
     let end = |net, qpn| End { addr: IpAddr::from([10, net, 0, 1]).into(), qpn };
-    let queue_pairs = (0..QPS)
-        .map(|n| QueuePair { vlans: Vlans::NONE, ends: [end(1, 0x100 + n), end(2, 0x200 + n)] });
+    let queue_pairs = (0..queue_pairs)
+        .map(|n| QueuePair { vlans: Vlans::NONE, ends: [end(1, 0x1000 + n), end(2, 0x2000 + n)] });
     let queue_pairs: Vec<_> = queue_pairs.collect();
     let mut mesh = handover::mesh(2, Spread::Mixed, true).into_iter();
     let mut bench = |worker| {
@@ -56,7 +60,7 @@ fn each_worker_sends_its_queue_pairs_in_order_and_complete() {
     let [mut home, mut other] = two();
     for psn in 0..PACKETS {
         for n in 0..QPS {
-            home.rx[0].arrive(request(0x200 + n, psn));
+            home.rx[0].arrive(request(0x2000 + n, psn));
         }
     }
     // All there is, before the other one looks: what it is told of queue pairs and
@@ -64,12 +68,12 @@ fn each_worker_sends_its_queue_pairs_in_order_and_complete() {
     while home.round() {}
     assert!(!other.worker.parts.handover.is_empty());
     while other.round() {}
-    let moved = |n: &u32| sent(&home.tx[1], 0x200 + n).is_empty();
+    let moved = |n: &u32| sent(&home.tx[1], 0x2000 + n).is_empty();
     let count = (0..QPS).filter(moved).count() as u64;
     assert!((1..u64::from(QPS)).contains(&count), "{count} moved");
     for n in 0..QPS {
         let worker = if moved(&n) { &other } else { &home };
-        assert_eq!(sent(&worker.tx[1], 0x200 + n), (0..PACKETS).collect::<Vec<_>>());
+        assert_eq!(sent(&worker.tx[1], 0x2000 + n), (0..PACKETS).collect::<Vec<_>>());
     }
     home.keep_house();
     other.keep_house();
@@ -86,14 +90,14 @@ fn each_worker_sends_its_queue_pairs_in_order_and_complete() {
 fn what_is_given_after_the_look_at_a_ring_waits_for_the_notices_before_it() {
     let [mut home, mut other] = two();
     for n in 0..QPS {
-        home.rx[0].arrive(request(0x200 + n, 0));
+        home.rx[0].arrive(request(0x2000 + n, 0));
     }
     home.round();
     let handover = &mut other.worker.parts.handover;
     let before = handover.waiting(0);
     assert!(before[0] > 0 && before[1] == 0, "{before:?}");
     for n in 0..QPS {
-        home.rx[0].arrive(request(0x200 + n, 1));
+        home.rx[0].arrive(request(0x2000 + n, 1));
     }
     home.round();
     let mut got = ArrayVec::<HeapFrame, 64>::new();
@@ -106,7 +110,7 @@ fn what_is_given_after_the_look_at_a_ring_waits_for_the_notices_before_it() {
 fn frames_for_a_worker_that_has_ended_are_dropped_and_counted() {
     let [mut home, other] = two();
     for n in 0..QPS {
-        home.rx[0].arrive(request(0x200 + n, 0));
+        home.rx[0].arrive(request(0x2000 + n, 0));
     }
     home.round();
     let now = other.clock.now();
@@ -115,10 +119,47 @@ fn frames_for_a_worker_that_has_ended_are_dropped_and_counted() {
     let lost = published.io().port(Side::Lan, PortIo::DropHandover);
     assert!(lost > 0, "what was on its way");
     for n in 0..QPS {
-        home.rx[0].arrive(request(0x200 + n, 1));
+        home.rx[0].arrive(request(0x2000 + n, 1));
     }
     home.round();
     home.keep_house();
     assert_eq!(home.published.io().port(Side::Lan, PortIo::DropHandover), lost);
     assert_eq!(home.published.switch(Metric::HandedOver), 2 * lost);
+}
+
+#[test]
+fn a_worker_that_ends_gives_its_queue_pairs_back() {
+    let [mut home, mut other] = two();
+    for n in 0..QPS {
+        home.rx[1].arrive(request(0x2000 + n, 0));
+    }
+    home.round();
+    other.round();
+    // It holds nothing, and nothing waits for its ports.
+    other.orders.push(Order::Stop(Span::from_millis(100))).unwrap();
+    other.clock.advance(HOUSEKEEPING);
+    other.worker.run::<32>();
+    home.round();
+    for n in 0..QPS {
+        home.rx[1].arrive(request(0x2000 + n, 1));
+    }
+    home.round();
+    home.keep_house();
+    assert_eq!(home.published.io().port(Side::Wan, PortIo::DropHandover), 0);
+}
+
+#[test]
+fn no_frame_overtakes_a_notice_that_finds_no_room() {
+    let many = 700;
+    let [mut home, mut other] = two_with(many);
+    for n in 0..many {
+        home.rx[0].arrive(request(0x2000 + n, 0));
+    }
+    // Meanwhile the other one is busy, or asleep.
+    while home.round() {}
+    while other.round() {}
+    home.keep_house();
+    other.keep_house();
+    assert!(home.published.switch(Metric::PairMoved) > 256);
+    assert_eq!(other.published.switch(Metric::PassedUnknownPair), 0);
 }
