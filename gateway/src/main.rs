@@ -52,6 +52,9 @@ fn role() -> impl TypedValueParser<Value = Role> {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if !cli.check {
+        gateway::pages::ask_for_huge_ones();
+    }
     let machine = (!cli.elsewhere).then(Machine::read);
     let (config, refusal) = match config::load(&cli.config, cli.role, machine.as_ref()) {
         Ok(config) => (config, None),
@@ -68,7 +71,6 @@ fn main() -> ExitCode {
         eprintln!("{report}");
         return ExitCode::FAILURE;
     }
-    gateway::pages::ask_for_huge_ones();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)

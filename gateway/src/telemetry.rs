@@ -30,6 +30,9 @@ pub enum PortIo {
     HandedOver,
     /// Frames dropped on the way to their worker, which was too slow or had ended.
     DropHandover,
+    /// Frames of queue pairs that moved to a worker that is still to be told so: they
+    /// went on as they are.
+    PassedHandover,
     /// Frames that the port took.
     TxFrames,
     /// Their bytes, without FCS.
@@ -124,6 +127,15 @@ impl PortIo {
                 "lr2_port_handover_dropped_frames_total",
                 &[],
                 "Frames received, and dropped on the way to their worker: too slow, or gone.",
+            ),
+        ),
+        (
+            Self::PassedHandover,
+            desc(
+                Kind::Counter,
+                "lr2_port_handover_passed_frames_total",
+                &[],
+                "Frames of queue pairs that moved, passed unprotected: their worker had to be told first.",
             ),
         ),
         (

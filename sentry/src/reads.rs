@@ -117,6 +117,8 @@ impl<F> Reads<F> {
     pub fn request(&mut self, start: Seq, count: u32, now: Time) {
         if self.ranges.is_empty() {
             self.expected = start;
+            // Nothing beyond a request that is new can have gone on.
+            self.high = start.psn();
         }
         self.ranges.push_back((start, start + u64::from(count), now));
         self.made_progress(now);

@@ -65,6 +65,31 @@ enum Kind {
     Returned { key: FlowKey, turn: u32, refused: bool },
 }
 
+impl Notice {
+    /// Frames of the queue pair go another way before it is told.
+    fn is_late(&mut self) {
+        if let Kind::Moved(moved) = &mut self.0 {
+            moved.announced = [Some(Announced::under_way()); 2];
+        }
+    }
+}
+
+/// Workers that are still to be told something.
+#[derive(Clone, Copy, Debug)]
+pub struct Untold(u64);
+
+impl Untold {
+    /// Whether `worker` is one of them.
+    #[inline]
+    pub fn has(self, worker: u16) -> bool {
+        self.0 >> worker & 1 != 0
+    }
+
+    fn add(&mut self, worker: u16) {
+        self.0 |= 1 << worker;
+    }
+}
+
 /// A queue pair that moves.
 #[derive(Clone, Copy, Debug)]
 struct Moved {
@@ -194,20 +219,24 @@ impl<F: Frame> Switch<F> {
     /// Hands what is to be told to other workers to `send`, which says whether it
     /// could be sent; the rest is tried again the next time. To be called after
     /// each call of any other method, before frames that it handed over become
-    /// visible.
-    pub fn send_notices(&mut self, mut send: impl FnMut(u16, Notice) -> bool) {
+    /// visible. What was handed over to a worker that is still to be told something
+    /// must not: it goes on by way of the other port, as it is.
+    pub fn send_notices(&mut self, mut send: impl FnMut(u16, Notice) -> bool) -> Untold {
         let outbox = &mut self.moves.outbox;
+        let mut untold = Untold(0);
         if outbox.is_empty() {
-            return;
+            return untold;
         }
         // Those to one worker keep their order.
-        let mut blocked = 0_u64;
-        outbox.retain(|(worker, notice)| {
-            let bit = 1_u64.checked_shl((*worker).into()).unwrap_or(0);
-            let waits = blocked & bit != 0 || !send(*worker, *notice);
-            blocked |= if waits { bit } else { 0 };
+        outbox.retain_mut(|(worker, notice)| {
+            let waits = untold.has(*worker) || !send(*worker, *notice);
+            if waits {
+                untold.add(*worker);
+                notice.is_late();
+            }
             waits
         });
+        untold
     }
 
     /// What another worker, `from`, tells.

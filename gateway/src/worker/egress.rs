@@ -162,8 +162,8 @@ impl<T: Transmit> Egress<T> {
 
     /// Takes what the switch has handed over to other workers since the last time.
     #[inline]
-    pub fn handed_over(&mut self) -> impl Iterator<Item = (u16, Side, T::Frame)> {
-        self.handed_over.drain(..)
+    pub fn handed_over(&mut self) -> impl Iterator<Item = (u16, Side, T::Frame)> + use<T> {
+        core::mem::take(&mut self.handed_over).into_iter()
     }
 
     /// Offers what waits to both ports; to be called once per round. Returns

@@ -2,8 +2,8 @@
 //! the flows of the host pairs that fall to it.
 //!
 //! A round takes a burst from each port through the switch, and what other
-//! workers have handed over, frames and notices of queue pairs that move; runs the timers that are due; and offers what is to
-//! be sent to the ports. It reads the clock once. A few hundred times a second
+//! workers have handed over, frames and notices of queue pairs that move; runs the
+//! timers that are due; and offers what is to be sent to the ports. It reads the clock once. A few hundred times a second
 //! there is housekeeping as well: the worker publishes its counters, which is its
 //! sign of life, and looks for orders of the control thread. Nothing in here waits
 //! for anybody, and nothing in a round allocates, logs or makes a system call, but
@@ -21,7 +21,7 @@ mod tests;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use common::frame::{Frame, Side};
+use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::time::{Span, Time};
 use switch::{Command, Switch};
 
@@ -234,6 +234,8 @@ where
 
     fn end(mut self, now: Time) -> Ended {
         let Parts { handover, egress, switch, pool, .. } = &mut self.parts;
+        // Its queue pairs go back, which their homes learn even when it is gone.
+        pass_on(switch, egress, handover, &mut self.io);
         for (side, dropped) in [Side::Lan, Side::Wan].into_iter().zip(handover.discard()) {
             self.io.add(side, PortIo::DropHandover, dropped);
         }
@@ -254,10 +256,16 @@ fn pass_on<F: Frame, T: Transmit<Frame = F>>(
     handover: &mut Handover<F>,
     io: &mut IoCounters,
 ) {
-    switch.send_notices(|worker, notice| handover.tell(worker, notice));
+    let untold = switch.send_notices(|worker, notice| handover.tell(worker, notice));
     for (worker, side, frame) in egress.handed_over() {
-        let is_under_way = handover.give_moved(worker, side, frame);
-        let what = if is_under_way { PortIo::HandedOver } else { PortIo::DropHandover };
+        let what = if untold.has(worker) {
+            egress.transmit(side.other(), Class::Data, Packet::Owned(frame));
+            PortIo::PassedHandover
+        } else if handover.give_moved(worker, side, frame) {
+            PortIo::HandedOver
+        } else {
+            PortIo::DropHandover
+        };
         io.add(side, what, 1);
     }
 }

@@ -1,10 +1,13 @@
 //! The program's memory is on transparent hugepages, where the kernel gives them.
 
 use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Folder, Running, SMALL, config, free_address};
+use crate::support::{Folder, Running, SMALL, config, free_address, lr2_gateway};
 
 const TUNABLE: &str = "GLIBC_TUNABLES=glibc.malloc.hugetlb=";
 
@@ -34,6 +37,23 @@ fn the_heap_asks_for_hugepages() {
         let asked = maps.lines().filter(|l| l.starts_with("VmFlags:") && l.contains(" hg"));
         assert!(asked.count() > 0, "{maps}");
     }
+    gateway.signal(Signal::SIGTERM);
+    assert!(gateway.child.wait().unwrap().success());
+}
+
+/// It starts itself anew before it has read anything that can be read once only.
+#[test]
+fn a_configuration_may_come_from_a_pipe() {
+    let listen = free_address();
+    let text = config("net_null0", "net_null1", listen, SMALL);
+    let mut child = lr2_gateway(Path::new("/dev/stdin"))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let mut gateway = Running { child, listen };
+    gateway.wait("a good /healthz", |gateway| gateway.get("/healthz").ends_with("\r\n\r\nok\n"));
     gateway.signal(Signal::SIGTERM);
     assert!(gateway.child.wait().unwrap().success());
 }

@@ -74,6 +74,12 @@ impl<F: Frame> Switch<F> {
         (entry.generation == guest.generation).then_some(guest)
     }
 
+    /// Whether the flow that came with flow `id` is still here: its index may be
+    /// another flow's by now.
+    fn is_peer_here(&self, id: Id, guest: &Guest) -> bool {
+        self.guest(guest.peer).is_some_and(|peer| peer.peer == id)
+    }
+
     /// Whether it is no guest at all, but was refused elsewhere.
     pub(super) fn is_own(&self, guest: &Guest) -> bool {
         self.moves.crew.is_some_and(|crew| crew.worker == guest.home)
@@ -96,7 +102,10 @@ impl<F: Frame> Switch<F> {
     /// from it: it is to something that passed here, and what passed elsewhere was
     /// answered long ago.
     pub(crate) fn join(&mut self, id: Id, guest: &Guest, answer: &Heard, now: Time) -> Option<Id> {
-        if now < guest.join_at || !self.table.confirms(guest.peer, answer) {
+        if now < guest.join_at
+            || !self.is_peer_here(id, guest)
+            || !self.table.confirms(guest.peer, answer)
+        {
             return None;
         }
         self.table.pair(id, guest.peer);
@@ -106,6 +115,9 @@ impl<F: Frame> Switch<F> {
     /// The peer says who the requester of flow `id` is. If it is no other than
     /// before, the pair stays.
     pub(crate) fn adopt_guest(&mut self, id: Id, guest: &Guest, qpn: u32, now: Time) {
+        if !self.is_peer_here(id, guest) {
+            return;
+        }
         if self.table.get(guest.peer).is_none_or(|peer| peer.key.dest_qpn != qpn) {
             return;
         }
@@ -140,13 +152,20 @@ impl<F: Frame> Switch<F> {
     /// If the queue pair of flow `id` was refused elsewhere, that is over.
     pub(super) fn forget_refusal(&mut self, id: Id) {
         let Some(guest) = self.guest(id).filter(|guest| self.is_own(guest)) else { return };
-        self.table.unpair(id);
-        for one in [id, guest.peer] {
-            if self.moves.guests.remove(&one).is_some()
-                && let Some(entry) = self.table.get_mut(one)
-            {
+        let peer = self.is_peer_here(id, &guest).then_some(guest.peer);
+        let is_named = self.table.get(id).is_some_and(|entry| entry.named);
+        if !is_named {
+            self.table.unpair(id);
+        }
+        for one in [Some(id), peer].into_iter().flatten() {
+            self.moves.guests.remove(&one);
+            if let Some(entry) = self.table.get_mut(one).filter(|_| !is_named) {
                 entry.forget_requester();
             }
+        }
+        if let Some(peer) = peer.filter(|_| is_named) {
+            // The operator vouches for it. Perhaps there is room for it by now.
+            self.table.pair(id, peer);
         }
     }
 

@@ -242,7 +242,12 @@ impl<F: Frame> Switch<F> {
     pub(crate) fn ages_here(&mut self, id: Id, now: Time) -> bool {
         let Some(entry) = self.table.get(id) else { return false };
         if !matches!(entry.pipeline, Pipeline::Away(_)) {
-            return self.guest(id).is_none_or(|guest| self.is_own(&guest));
+            let may_age = self.guest(id).is_none_or(|guest| self.is_own(&guest));
+            if may_age {
+                // Its peer has nobody to wait for any more.
+                self.forget_refusal(id);
+            }
+            return may_age;
         }
         let Some(peer) = entry.peer() else { return false };
         let idle = self.table.get(peer).map(|peer| peer.seen.since(now));
