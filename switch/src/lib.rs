@@ -44,7 +44,7 @@ use common::wire::Opcode;
 
 pub use ipnet::IpNet;
 pub use memory::Footprint;
-pub use moves::{Crew, Notice};
+pub use moves::{Crew, Notice, Untold};
 pub use operator::{End, QueuePair};
 pub use switch::{HeldBytes, Switch};
 
