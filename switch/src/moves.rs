@@ -67,7 +67,7 @@ enum Kind {
 
 impl Notice {
     /// Frames of the queue pair go another way before it is told.
-    fn is_late(&mut self) {
+    fn delay(&mut self) {
         if let Kind::Moved(moved) = &mut self.0 {
             moved.announced = [Some(Announced::under_way()); 2];
         }
@@ -232,7 +232,7 @@ impl<F: Frame> Switch<F> {
             let waits = untold.has(*worker) || !send(*worker, *notice);
             if waits {
                 untold.add(*worker);
-                notice.is_late();
+                notice.delay();
             }
             waits
         });
