@@ -160,6 +160,12 @@ impl<T: Transmit> Egress<T> {
         Self { ports, handed_over: ArrayVec::new(), limit, low: false }
     }
 
+    /// Whether the switch has handed over anything to other workers.
+    #[inline]
+    pub fn has_handed_over(&self) -> bool {
+        !self.handed_over.is_empty()
+    }
+
     /// Takes what the switch has handed over to other workers since the last time.
     #[inline]
     pub fn handed_over(&mut self) -> impl Iterator<Item = (u16, Side, T::Frame)> + use<T> {

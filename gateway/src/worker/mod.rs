@@ -257,6 +257,10 @@ fn pass_on<F: Frame, T: Transmit<Frame = F>>(
     io: &mut IoCounters,
 ) {
     let untold = switch.send_notices(|worker, notice| handover.tell(worker, notice));
+    if !egress.has_handed_over() {
+        // To take the list would copy all of it, for every burst.
+        return;
+    }
     for (worker, side, frame) in egress.handed_over() {
         let what = if untold.has(worker) {
             egress.transmit(side.other(), Class::Data, Packet::Owned(frame));

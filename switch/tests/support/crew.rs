@@ -1,7 +1,5 @@
 //! The switches of one box with two workers, and the rings between them.
 
-#![allow(dead_code)] // Each test program uses its part of it.
-
 use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
