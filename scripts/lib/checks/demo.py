@@ -1,10 +1,13 @@
 """The demo in a short form, with loss on each segment, and whether its figures are what the gateways are for.
 
-The demo itself fails on a damaged, missing or unfinished message. Here its figures
-count. They are ratios, to the pass without loss of the same run or to the closed
-form at the round trip that was measured; and they are taken on a link slow and long
-enough that five programs on two cores with something else to do keep up with it: at
-200 Mbit/s a frame takes as long as a time slice, and a round trip as long as many.
+The demo itself fails on a damaged, missing or unfinished message: that must never
+happen. Here its figures count as well. They are ratios, to the pass without loss of
+the same run or to the closed form at the round trip that was measured; and they are
+taken on a link slow and long enough that five programs on two cores with something
+else to do keep up with it: at 200 Mbit/s a frame takes as long as a time slice, and a
+round trip as long as many. A machine whose neighbours take its cores while one pass
+runs, and not while another does, spoils a ratio all the same. So figures that miss
+their bounds are taken again: those of a gateway that is wrong miss them each time.
 """
 
 import json
@@ -17,6 +20,9 @@ from pathlib import Path
 
 from . import ROOT
 
+_TRIES = 3
+_TOO_SLOW = 3
+"""Exit code of a demo whose pass without loss did not fill the link."""
 _LINK = ("--rate", "200Mbps", "--rtt", "20ms")
 
 Passes = Mapping[str, Mapping[str, float]]
@@ -88,15 +94,28 @@ _BOUNDS = {
 
 
 def _complaints(where: str, bounds: Bounds) -> Iterator[str]:
+    """What was wrong with the demo, or each time with its figures."""
+    found = []
+    for attempt in range(1, _TRIES + 1):
+        code, passes = _demo(where, bounds.seconds)
+        if code not in (0, _TOO_SLOW):
+            yield f"scripts/demo ended with {code}"
+            return
+        missed = ["the pass without loss fell short"] if code else list(bounds.missed(passes))
+        if not missed:
+            return
+        found += [f"try {attempt} of {_TRIES}: {complaint}" for complaint in missed]
+        print(*(f"--where {where}: {complaint}" for complaint in missed), sep="\n", flush=True)
+    yield from found
+
+
+def _demo(where: str, seconds: float) -> tuple[int, Passes]:
+    """Its exit code, and its passes by mode."""
     report = Path(os.environ["LR2_TEST_DIR"], f"demo-{where}.json")
-    demo = [ROOT / "scripts" / "demo", *_LINK, "--where", where, "--seconds", f"{bounds.seconds:g}", "--json", report]
+    demo = [ROOT / "scripts" / "demo", *_LINK, "--where", where, "--seconds", f"{seconds:g}", "--json", report]
     code = subprocess.run(demo, check=False).returncode
-    if code:
-        yield f"scripts/demo ended with {code}"
-    if not report.exists():
-        return
-    passes = {each["mode"]: each for each in json.loads(report.read_text())["passes"]}
-    yield from bounds.missed(passes)
+    passes = json.loads(report.read_text())["passes"] if code == 0 else []
+    return code, {each["mode"]: each for each in passes}
 
 
 def main() -> int:
