@@ -10,6 +10,8 @@ from .guest import Guest, Result
 from .link import Link
 
 _PID = "/tmp/server.pid"
+_LIMIT_S = 60
+"""For a client, before it is stopped."""
 
 
 class Failed(Exception):
@@ -24,6 +26,13 @@ class Pair:
     client: Result
     seconds: float
     """Of the client."""
+
+    def shown(self) -> str:
+        """How both ended, for people."""
+        return (
+            f"client: exit code {self.client.code} after {self.seconds:.0f} s\n{_end_of(self.client)}\n"
+            f"server: exit code {self.server.code}\n{_end_of(self.server)}"
+        )
 
 
 class Bench:
@@ -59,7 +68,21 @@ class Bench:
         server: str,
         client: str,
         listens: str,
-        timeout_s: float = 60,
+        serves_on: bool = False,
+        meanwhile: Callable[[], None] | None = None,
+        excused: str | None = None,
+    ) -> Pair:
+        """As `try_pair`; `Failed` unless both ended well."""
+        pair = self.try_pair(server, client, listens, serves_on, meanwhile, excused)
+        if not pair.client.ok or not (pair.server.ok or serves_on):
+            raise Failed(pair.shown())
+        return pair
+
+    def try_pair(
+        self,
+        server: str,
+        client: str,
+        listens: str,
         serves_on: bool = False,
         meanwhile: Callable[[], None] | None = None,
         excused: str | None = None,
@@ -68,32 +91,27 @@ class Bench:
 
         `meanwhile` is called while the client runs. A client whose whole output matches the
         regular expression `excused` has ended well, whatever its exit code. A server that `serves_on` is stopped when the client is done; any other
-        has to end by itself, and well.
+        has to end by itself.
         """
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             script = f"sh -c 'echo $$ >{_PID}; exec {server}'"
-            serving = pool.submit(self.server.run, script, timeout_s + 15)
+            serving = pool.submit(self.server.run, script, _LIMIT_S + 15)
             try:
                 self._wait_listening(serving, listens)
                 start = time.monotonic()
-                asking = pool.submit(self.client.run, client, timeout_s)
+                asking = pool.submit(self.client.run, client, _LIMIT_S)
                 if meanwhile:
                     meanwhile()
-                result = asking.result(timeout_s + 40)
+                result = asking.result(_LIMIT_S + 40)
                 seconds = time.monotonic() - start
                 if excused and re.fullmatch(excused, result.output.strip()):
                     result = Result(0, result.output)
                 if serves_on or not result.ok:
                     self._stop_server()
-                served = serving.result(timeout_s + 40)
+                served = serving.result(_LIMIT_S + 40)
             except BaseException:
                 self._stop_server()
                 raise
-        if not result.ok or not (served.ok or serves_on):
-            raise Failed(
-                f"client: exit code {result.code} after {seconds:.0f} s\n{_end_of(result)}\n"
-                f"server: exit code {served.code}\n{_end_of(served)}"
-            )
         return Pair(served, result, seconds)
 
     def _wait_listening(self, serving: "concurrent.futures.Future[Result]", listens: str) -> None:

@@ -61,7 +61,11 @@ SCENES = [
     Scene(
         # What is lost before the Sentry, and passed on all the same, is a gap that nobody can fill.
         Setting("lans", "auto", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=1.0),
-        _cases("write", "write-checked", "send-checked", "read", "atomics-counted", "rping", "write-16-qps", iterations=50),
+        [
+            *_cases("write", "write-checked", iterations=50),
+            Case("send-checked", send_checked(25, tries=3), repaired_inside=True),
+            *_cases("read", "atomics-counted", "rping", "write-16-qps", iterations=50),
+        ],
     ),
     Scene(
         Setting("lives", "auto", {"wan": 0.01}),
