@@ -21,8 +21,8 @@ _SILENT_US = 100_000_000
 """So long a pause that no packet comes at all."""
 _PAUSE_US = 4_999
 """Enough for a worker to sleep as long as it ever does."""
-_LONGEST_SLEEP_US = 50
-"""Of an `adaptive` worker (gateway/src/worker/idle.rs)."""
+_SLEEPS_US = (50, 1_000)
+"""The longest of an `adaptive` worker at first, and after a silence (gateway/src/worker/idle.rs)."""
 _SETTLE_S = 0.5
 _FLOWS = 64
 
@@ -94,10 +94,10 @@ def _one(place: Place, case: Case, seconds: float) -> dict[str, Any]:
     return made
 
 
-def _doze(place: Place, seconds: float) -> dict[str, Any]:
-    """What the kernel takes for the sleeps alone: a loop of sleeps as long as the worker's longest."""
-    made: dict[str, Any] = {"dut": "doze", "mode": f"{_LONGEST_SLEEP_US} us", "idle": "sleep", "pause_us": 0, "problems": []}
-    words = [place.run / "doze", str(place.cpu), str(_LONGEST_SLEEP_US), str(seconds)]
+def _doze(place: Place, sleep_us: int, seconds: float) -> dict[str, Any]:
+    """What the kernel takes for the sleeps alone: a loop of sleeps as long as the worker's."""
+    made: dict[str, Any] = {"dut": "doze", "mode": f"{sleep_us:,} us", "idle": "sleep", "pause_us": 0, "problems": []}
+    words = [place.run / "doze", str(place.cpu), str(sleep_us), str(seconds)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
         prefer(process.pid)
         said, complaint = process.communicate()
@@ -108,7 +108,7 @@ def _doze(place: Place, seconds: float) -> dict[str, Any]:
 
 
 def measure(place: Place, seconds: float) -> list[dict[str, Any]]:
-    return [*(_one(place, case, seconds) for case in CASES), _doze(place, seconds)]
+    return [*(_one(place, case, seconds) for case in CASES), *(_doze(place, sleep_us, seconds) for sleep_us in _SLEEPS_US)]
 
 
 def table(made: list[dict[str, Any]]) -> str:
