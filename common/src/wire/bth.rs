@@ -1,6 +1,6 @@
 //! The base transport header, as a builder sees it.
 
-use super::{BTH_LEN, Opcode};
+use super::{BTH_LEN, Opcode, be16, be32};
 use crate::psn::Psn;
 
 /// The partition every RoCE port is a full member of. RoCEv2 hosts ignore the
@@ -71,14 +71,16 @@ impl Bth {
     /// From the wire.
     #[inline(always)]
     pub const fn from_bytes(b: &[u8; BTH_LEN]) -> Self {
+        // In whole words: a load each.
+        let (qpn, psn) = (be32(b, 4), be32(b, 8));
         Self {
             opcode: Opcode(b[0]),
             solicited: b[1] & SOLICITED != 0,
             pad: b[1] >> 4 & 3,
-            pkey: u16::from_be_bytes([b[2], b[3]]),
-            dest_qpn: u32::from_be_bytes([0, b[5], b[6], b[7]]),
-            ack_req: b[8] & ACK_REQ != 0,
-            psn: Psn::new(u32::from_be_bytes([0, b[9], b[10], b[11]])),
+            pkey: be16(b, 2),
+            dest_qpn: qpn & 0xff_ffff,
+            ack_req: psn >> 24 & ACK_REQ as u32 != 0,
+            psn: Psn::new(psn),
         }
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! [`emit`] is the other way round, for models of hosts.
 
-use super::{Addr, Bth, Deth, Headers, Opcode, Roce, be16, be24};
+use super::{Addr, Bth, Deth, Headers, Opcode, Roce, be16, be24, be32};
 use crate::psn::Psn;
 
 /// QP of the general service interface, on both hosts.
@@ -248,10 +248,6 @@ fn gid(body: &[u8], at: usize) -> Addr {
     let mut gid = [0; 16];
     gid.copy_from_slice(&body[at..at + 16]);
     Addr::from_v6(gid)
-}
-
-const fn be32(bytes: &[u8], at: usize) -> u32 {
-    (be16(bytes, at) as u32) << 16 | be16(bytes, at + 2) as u32
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Extension headers that follow the BTH, by opcode.
 
-use super::{be16, be24};
+use super::{be24, be32};
 
 /// ACK extended transport header (9.3.5): the verdict of a responder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -168,10 +168,6 @@ impl Deth {
     pub const fn from_bytes(b: &[u8; Self::LEN]) -> Self {
         Self { qkey: be32(b, 0), src_qpn: be24(b, 5) }
     }
-}
-
-const fn be32(b: &[u8], at: usize) -> u32 {
-    (be16(b, at) as u32) << 16 | be16(b, at + 2) as u32
 }
 
 const fn be64(b: &[u8], at: usize) -> u64 {

@@ -8,6 +8,8 @@ const CRC_OF_ONES: u32 = 0x2144_df1c;
 
 /// Longest IPv4 header, UDP header and BTH up to its last masked byte.
 const MAX_MASKED: usize = 60 + 8 + 5;
+/// In one go: what is masked, in whole blocks of the CRC, and all of an ACK.
+const BLOCK: usize = 16;
 
 /// What the ICRC of a packet ought to be.
 ///
@@ -26,8 +28,8 @@ pub fn icrc(frame: &[u8], roce: &Roce) -> u32 {
 /// at `end`.
 pub(super) fn over(frame: &[u8], l3: usize, l4: usize, end: usize) -> u32 {
     let bth = l4 + 8;
-    let rest = bth + 5;
-    let mut buffer = [0; MAX_MASKED];
+    let rest = (l3 + (bth + 5 - l3).next_multiple_of(BLOCK)).min(end);
+    let mut buffer = [0; MAX_MASKED.next_multiple_of(BLOCK)];
     let masked = &mut buffer[..rest - l3];
     masked.copy_from_slice(&frame[l3..rest]);
     if masked[0] >> 4 == 4 {

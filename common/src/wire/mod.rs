@@ -67,6 +67,12 @@ const fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
 }
 
+/// The big-endian 32-bit number at `at`.
+#[inline(always)]
+const fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
 /// The big-endian 24-bit number at `at`.
 #[inline(always)]
 const fn be24(bytes: &[u8], at: usize) -> u32 {

@@ -4,7 +4,8 @@ use core::ops::Range;
 
 use super::ext::{Aeth, AtomicEth, Deth, Reth};
 use super::{
-    Addr, BTH_LEN, Bth, ICRC_LEN, Kind, Opcode, Position, ROCE_PORT, Transport, Vlans, be16, ether,
+    Addr, BTH_LEN, Bth, ICRC_LEN, Kind, Opcode, Position, ROCE_PORT, Transport, Vlans, be16, be32,
+    ether,
 };
 use crate::psn::Psn;
 
@@ -136,25 +137,22 @@ pub fn parse(frame: &[u8]) -> Result<Roce, NotRoce> {
     // Nearly all are over IPv4 without VLAN tags and IP options: there everything
     // is where it always is.
     let Some(head) = frame.first_chunk::<USUAL>() else { return parse_any(frame) };
-    let total = usize::from(be16(head, L3 + 2));
-    let end = L3 + total;
-    let opcode = Opcode(head[BTH]);
-    let body = USUAL + opcode.ext_len();
-    let pad = head[BTH + 1] >> 4 & 3;
-    let is_usual = be16(head, L3 - 2) == ether::IPV4
-        && head[L3] == NO_OPTIONS
-        && head[L3 + 9] == UDP
-        && be16(head, L3 + 6) & FRAGMENT == 0
-        && be16(head, L4 + 2) == ROCE_PORT
-        && usize::from(be16(head, L4 + 4)) + IPV4_LEN == total
+    // All that has to be as usual, in few words.
+    let [ethertype, fragment, ports] = [L3 - 2, L3 + 6, L4 + 2].map(|at| be32(head, at));
+    let total = u32::from(be16(head, L3 + 2));
+    let bth = Bth::from_bytes(head.last_chunk().unwrap_or(&[0; BTH_LEN]));
+    let end = L3 + total as usize;
+    let body = USUAL + bth.opcode.ext_len();
+    let is_usual = ethertype >> 8 == u32::from(ether::IPV4) << 8 | u32::from(NO_OPTIONS)
+        && fragment & (u32::from(FRAGMENT) << 16 | 0xff) == u32::from(UDP)
+        && ports == (u32::from(ROCE_PORT) << 16 | total).wrapping_sub(IPV4_LEN as u32)
         && end <= frame.len()
         && end <= usize::from(u16::MAX)
         && head[BTH + 1] & 0xf == 0
-        && body + usize::from(pad) + ICRC_LEN <= end;
+        && body + usize::from(bth.pad) + ICRC_LEN <= end;
     if !is_usual {
         return parse_any(frame);
     }
-    let bth = Bth::from_bytes(head[BTH..].first_chunk().unwrap_or(&[0; BTH_LEN]));
     let addr = |at| Addr::from_v4([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     Ok(Roce {
         l3: L3 as u16,
@@ -166,14 +164,14 @@ pub fn parse(frame: &[u8]) -> Result<Roce, NotRoce> {
         src: addr(L3 + 12),
         dst: addr(L3 + 16),
         src_port: be16(head, L4),
-        opcode,
+        opcode: bth.opcode,
         dest_qpn: bth.dest_qpn,
         psn: bth.psn,
         ack_req: bth.ack_req,
         solicited: bth.solicited,
-        pad,
+        pad: bth.pad,
         pkey: bth.pkey,
-        ecn: head[L3 + 1] & 3,
+        ecn: ethertype as u8 & 3,
     })
 }
 
