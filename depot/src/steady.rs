@@ -58,11 +58,24 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Looks at the state that the next packet will need, and its ACK, so that it is in
-    /// the cache by then.
+    /// Looks at the state that the next packet will need, so that it is in the cache by
+    /// then.
     #[inline]
     pub fn warm(&self) {
-        core::hint::black_box((self.heard, self.pmtu, self.acked));
+        core::hint::black_box((self.heard, self.pmtu));
+        if self.backup.is_empty() {
+            // The deadlines are to be found out.
+            self.warm_all();
+        }
+    }
+
+    /// Looks at all that answers and timers need.
+    #[inline]
+    pub fn warm_all(&self) {
+        let Self { heard, sequence, pmtu, backup, acked, .. } = self;
+        core::hint::black_box((*heard, sequence.is_empty(), *pmtu, backup.awaits_answer(), *acked));
+        let Self { nak, responses, told, probed, .. } = self;
+        core::hint::black_box((nak.is_some(), responses.is_empty(), *told, *probed));
     }
 
     /// Whether [`deadline`](Self::deadline) is no earlier than before the last

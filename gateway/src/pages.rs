@@ -3,8 +3,9 @@
 //! With thousands of flows a packet finds little of its flow in the caches, and on pages
 //! of 4 KiB the translation of its addresses is not there either. glibc asks the kernel
 //! for hugepages, where that leaves it to programs (`madvise`), if it is told to by the
-//! environment that the program starts with. So the program starts itself once more, in
-//! its own place.
+//! environment that the program starts with: but for the memory that threads allocate in
+//! arenas of their own. Workers allocate seldom, and share one arena just as well. So the
+//! program starts itself once more, in its own place.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -16,6 +17,8 @@ use std::process::Command;
 const TUNABLES: &str = "GLIBC_TUNABLES";
 /// What it is told, unless the operator has told it something else.
 const TUNABLE: &str = "glibc.malloc.hugetlb";
+/// What it is told besides.
+const ARENAS: &str = "glibc.malloc.arena_max";
 /// That it was done: a program with capabilities of its own is not let see the tunables,
 /// and would start for ever.
 const DONE: &str = "LR2_GATEWAY_PAGES";
@@ -54,15 +57,19 @@ fn is_asked(policy: &str) -> bool {
 
 /// The tunables with ours; `None` if the operator has decided.
 fn with_pages(tunables: Option<&OsStr>) -> Option<OsString> {
-    let mut all = tunables.unwrap_or_default().to_owned();
-    if all.to_string_lossy().contains(TUNABLE) {
+    let theirs = tunables.unwrap_or_default();
+    let says = |name| theirs.to_string_lossy().contains(name);
+    if says(TUNABLE) {
         return None;
     }
-    if !all.is_empty() {
-        all.push(":");
+    let mut all = theirs.to_owned();
+    for name in [TUNABLE, ARENAS].into_iter().filter(|name| !says(name)) {
+        if !all.is_empty() {
+            all.push(":");
+        }
+        all.push(name);
+        all.push("=1");
     }
-    all.push(TUNABLE);
-    all.push("=1");
     Some(all)
 }
 
@@ -73,9 +80,12 @@ mod tests {
     #[test]
     fn what_the_operator_says_stays() {
         let made = |tunables: &str| with_pages(Some(OsStr::new(tunables)));
-        assert_eq!(with_pages(None).unwrap(), "glibc.malloc.hugetlb=1");
-        assert_eq!(made("").unwrap(), "glibc.malloc.hugetlb=1");
-        assert_eq!(made("glibc.a.b=2").unwrap(), "glibc.a.b=2:glibc.malloc.hugetlb=1");
+        let ours = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1";
+        assert_eq!(with_pages(None).unwrap(), ours);
+        assert_eq!(made("").unwrap(), ours);
+        assert_eq!(made("glibc.a.b=2").unwrap(), *format!("glibc.a.b=2:{ours}"));
+        let some = "glibc.malloc.arena_max=4";
+        assert_eq!(made(some).unwrap(), *format!("{some}:glibc.malloc.hugetlb=1"));
         assert_eq!(made("glibc.malloc.hugetlb=0"), None);
     }
 

@@ -53,11 +53,32 @@ impl<F: Frame> Flow<F> {
         cx.out.forward(packet, Class::Data);
     }
 
-    /// Looks at the state that the next packet will need, and its ACK, so that it is in
-    /// the cache by then.
+    /// Looks at the state that the next packet will need, so that it is in the cache by
+    /// then.
     #[inline]
     pub fn warm(&self) {
-        core::hint::black_box((self.next, self.pmtu.get(), self.msn, self.released));
+        core::hint::black_box((self.next, self.pmtu.get()));
+        if self.window.is_empty() {
+            // The deadlines are to be found out.
+            self.warm_all();
+        }
+    }
+
+    /// Looks at all that answers and timers need.
+    #[inline]
+    pub fn warm_all(&self) {
+        let Self { next, pmtu, acked, released, quiet, naks, pass, .. } = self;
+        core::hint::black_box((
+            *next,
+            pmtu.get(),
+            *acked,
+            *released,
+            *quiet,
+            naks.round(),
+            pass.needed,
+        ));
+        let Self { discovery, reads, answered, epoch, .. } = self;
+        core::hint::black_box((discovery.is_protected(), reads.is_waiting(), *answered, *epoch));
     }
 
     /// Whether [`deadline`](Self::deadline) is no earlier than before the last

@@ -132,6 +132,36 @@ impl Seen {
     }
 }
 
+/// A deadline, or up to 16 µs before it. One that is hours ahead may look as if it had
+/// passed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due(u32);
+
+impl Due {
+    const SHIFT: u32 = 14;
+    const NEVER: Self = Self(u32::MAX);
+
+    #[inline]
+    pub fn at(deadline: Time) -> Self {
+        if deadline == Time::NEVER {
+            return Self::NEVER;
+        }
+        Self(((deadline.as_nanos() >> Self::SHIFT) as u32).min(Self::NEVER.0 - 1))
+    }
+
+    /// When to look again, if it is not yet; [`Time::NEVER`] if there is no need to.
+    #[inline]
+    pub fn later_than(self, now: Time) -> Option<Time> {
+        if self.0 == Self::NEVER.0 {
+            return Some(Time::NEVER);
+        }
+        let now = now.as_nanos() >> Self::SHIFT;
+        let ahead = self.0.wrapping_sub(now as u32);
+        let is_ahead = ahead != 0 && ahead <= u32::MAX / 2;
+        is_ahead.then(|| Time::from_nanos((now + u64::from(ahead)) << Self::SHIFT))
+    }
+}
+
 /// What is known of a flow before its first packet, or its next after a long rest:
 /// all before it was acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -232,6 +262,8 @@ pub(crate) struct Track {
     pub arrived: Arrived,
     /// When the stage's headers were last taken from a packet.
     pub headers_at: Seen,
+    /// When the pipeline has something to do.
+    pub due: Due,
     /// UDP source port, as a hint for pairing.
     pub src_port: u16,
 }

@@ -6,14 +6,14 @@
 use std::sync::Arc;
 
 use common::frame::{Frame, Packet, Shared};
-use common::time::Time;
 use common::window::FEW;
 
 use crate::Role;
 use crate::connections::Connections;
-use crate::entry::{Entry, Id, Stage};
+use crate::entry::{Entry, Stage};
 use crate::index::Index;
 use crate::moves::Moves;
+use crate::timers::Timers;
 
 /// Memory in bytes, of a switch for frames of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,7 +94,7 @@ impl Footprint {
             depot_flow: size_of::<Stage<depot::Flow<F>>>(),
             connection: Connections::EACH,
             guest: Moves::EACH,
-            timers: 2 * size_of::<(Time, Id, u32)>(),
+            timers: 2 * Timers::EACH,
             sentry_slot: sentry::Flow::<F>::SLOT,
             depot_slot: depot::Flow::<F>::SLOT,
             backup_slot: depot::Flow::<F>::BACKUP_SLOT,
@@ -153,6 +153,7 @@ mod tests {
     use common::frame::Side;
     use common::heap::HeapFrame;
     use common::psn::Psn;
+    use common::time::Time;
     use common::wire::cm::{Ids, Message, Rep, Req};
     use common::wire::{Addr, Vlans};
 

@@ -64,7 +64,7 @@ pub(crate) struct Speaker<'a> {
     pub dest_qpn: u32,
     pub requester: Option<u32>,
     /// The box that answers, or asks, for it.
-    pub node: Option<u32>,
+    pub node: &'a Option<u32>,
 }
 
 /// Hands a frame to the sink and books it.
@@ -130,7 +130,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
             return self.voice.counters.inc(failed);
         };
         let Voice { peers, keys, opcode, counters } = &mut *self.voice;
-        let header = peers.header(node, dest_qpn, epoch);
+        let header = peers.header(*node, dest_qpn, epoch);
         control::encode(&headers, *opcode, qpn, &header, message, keys, frame.bytes_mut());
         counters.inc(created);
         self.send(Side::Wan, class, Packet::Owned(frame));

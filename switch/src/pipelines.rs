@@ -6,7 +6,7 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Headers, Roce};
 
-use crate::entry::{By, HEADERS_AGE, Id, Pipeline, Seen, Stage, Track};
+use crate::entry::{By, Due, HEADERS_AGE, Id, Pipeline, Seen, Stage, Track};
 use crate::output::{Output, Speaker};
 use crate::pairing::Arrived;
 use crate::switch::{Io, Switch, WINDOW_MAX};
@@ -51,7 +51,8 @@ impl<F: Frame> Switch<F> {
                 let said = said.filter(|_| !elsewhere);
                 let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
                 let (src_port, headers_at) = (roce.src_port, Seen::at(now));
-                let track = Track { arrived, headers_at, src_port };
+                let due = Due::at(now);
+                let track = Track { arrived, headers_at, due, src_port };
                 entry.pipeline = match side {
                     Side::Lan => {
                         self.epochs = self.epochs.wrapping_add(1);
@@ -104,7 +105,7 @@ impl<F: Frame> Switch<F> {
             onward: Side::Wan,
             dest_qpn: entry.key.dest_qpn,
             requester,
-            node: stage.node,
+            node: &stage.node,
         };
         let now = io.now;
         let mut out = Output::new(&mut self.voice, &mut self.released, io, flow);
@@ -122,6 +123,7 @@ impl<F: Frame> Switch<F> {
         if !stage.state.is_due_as_before() || entry.armed == Time::NEVER {
             let may_be_early = self.allowance.may_be_early(now);
             let deadline = stage.state.deadline(&self.sentry, now, may_be_early);
+            stage.track.due = Due::at(deadline);
             self.timers.arm(&mut entry.armed, deadline, id, entry.generation);
         }
         if is_reborn {
@@ -147,7 +149,7 @@ impl<F: Frame> Switch<F> {
             onward: Side::Lan,
             dest_qpn: entry.key.dest_qpn,
             requester,
-            node: stage.node,
+            node: &stage.node,
         };
         let now = io.now;
         let mut out = Output::new(&mut self.voice, &mut self.released, io, flow);
@@ -163,6 +165,7 @@ impl<F: Frame> Switch<F> {
         let result = event(&mut stage.state, &mut cx);
         if !stage.state.is_due_as_before() || entry.armed == Time::NEVER {
             let deadline = stage.state.deadline(&self.depot);
+            stage.track.due = Due::at(deadline);
             self.timers.arm(&mut entry.armed, deadline, id, entry.generation);
         }
         Some(result)

@@ -143,13 +143,10 @@ impl<F: Frame> Switch<F> {
     {
         self.started.get_or_insert(now);
         let mut io = Io { pool, sink, now };
-        // Each step for all frames before the next: what one waits for in
-        // memory, the others wait for at the same time.
+        // Each step for all frames before the next: what one waits for in memory, the
+        // others wait for at the same time.
         let parsed: ArrayVec<_, N> = frames.iter().map(|frame| parse(frame.bytes())).collect();
-        let mut found = [None; N];
-        if self.config.recovery != Recovery::Off {
-            self.look_up_all(side, &parsed, &mut found);
-        }
+        let found = self.look_up_all(frames, &parsed, |_, roce| key(side, roce));
         let removed = self.table.removed();
         for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
             // Whoever came before it in the burst may have ended its flow.
@@ -159,36 +156,37 @@ impl<F: Frame> Switch<F> {
         self.released.flush();
     }
 
-    /// The entries of packets' streams, of those that have one.
+    /// The entries of flows that frames of a burst have by `key`.
     #[inline]
-    fn look_up_all<const N: usize>(
+    pub(crate) fn look_up_all<const N: usize>(
         &self,
-        side: Side,
+        frames: &ArrayVec<F, N>,
         parsed: &ArrayVec<Result<Roce, NotRoce>, N>,
-        found: &mut [Option<Id>; N],
-    ) {
-        let mut hashes = [0; N];
-        for (hash, parsed) in hashes.iter_mut().zip(parsed) {
-            if let Ok(roce) = parsed {
-                *hash = self.table.warm_bucket(&FlowKey::of(side, roce));
+        key: impl Fn(&F, &Roce) -> Option<FlowKey>,
+    ) -> [Option<Id>; N] {
+        let (mut hashes, mut found) = ([0; N], [None; N]);
+        if self.config.recovery == Recovery::Off {
+            return found;
+        }
+        for ((hash, parsed), frame) in hashes.iter_mut().zip(parsed).zip(frames) {
+            if let Ok(roce) = parsed
+                && let Some(key) = key(frame, roce)
+            {
+                *hash = self.table.warm_bucket(&key);
             }
         }
-        for ((found, hash), parsed) in found.iter_mut().zip(hashes).zip(parsed) {
+        for ((found, hash), (parsed, frame)) in
+            found.iter_mut().zip(hashes).zip(parsed.iter().zip(frames))
+        {
+            // To make the key again takes less than to keep it.
             if let Ok(roce) = parsed
-                && roce.opcode.transport() == Transport::Rc
+                && let Some(key) = key(frame, roce)
             {
-                *found = self.table.find_hashed(hash, &FlowKey::of(side, roce));
+                *found = self.table.find_hashed(hash, &key);
             }
         }
         found.iter().flatten().for_each(|id| self.table.warm(*id));
-    }
-
-    /// The entry of a packet's stream, if it has one.
-    pub(crate) fn look_up(&self, side: Side, parsed: &Result<Roce, NotRoce>) -> Option<Id> {
-        let roce = parsed.as_ref().ok()?;
-        let is_rc = roce.opcode.transport() == Transport::Rc;
-        (is_rc && self.config.recovery != Recovery::Off)
-            .then(|| self.table.find(&FlowKey::of(side, roce)))?
+        found
     }
 
     /// When [`timers`](Self::timers) has to be called next; [`Time::NEVER`] if
@@ -208,34 +206,36 @@ impl<F: Frame> Switch<F> {
         while left > 0 {
             // As in a burst: what one waits for in memory, the others do as well.
             let room = left.min(TIMERS);
-            let due: ArrayVec<_, TIMERS> =
+            let fired: ArrayVec<_, TIMERS> =
                 core::iter::from_fn(|| self.timers.pop(now)).take(room).collect();
-            due.iter().for_each(|(_, id, _)| self.table.warm(*id));
-            for (at, id, generation) in &due {
-                self.on_timer(*at, *id, *generation, &mut io);
+            fired.iter().for_each(|(_, id, _)| self.table.warm(*id));
+            let is_due = |(at, id, generation)| self.is_due(at, id, generation, now).then_some(id);
+            let due: ArrayVec<_, TIMERS> = fired.iter().copied().filter_map(is_due).collect();
+            due.iter().for_each(|id| self.table.warm_all(*id));
+            for id in due {
+                self.with_sentry(id, &mut io, |flow, cx| flow.on_timer(cx));
+                self.with_depot(id, &mut io, |flow, cx| flow.on_timer(cx));
+                self.settle(&mut io);
             }
-            left = if due.len() < room { 0 } else { left - room };
+            left = if fired.len() < room { 0 } else { left - room };
         }
         self.released.flush();
     }
 
-    /// A timer has fired; the entry may have another by now.
-    fn on_timer<P, S>(&mut self, at: Time, id: Id, generation: u32, io: &mut Io<'_, P, S>)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        let Some(entry) = self.table.get_mut(id) else { return };
+    /// Whether a pipeline has something to do now that a timer has fired: the entry may
+    /// have another by now, or its deadline may have moved back.
+    fn is_due(&mut self, at: Time, id: Id, generation: u32, now: Time) -> bool {
+        let Some(entry) = self.table.get_mut(id) else { return false };
         if entry.generation != generation || entry.armed != at {
-            return;
+            return false;
         }
         entry.armed = Time::NEVER;
-        match entry.pipeline {
-            Pipeline::Sentry(_) => _ = self.with_sentry(id, io, |flow, cx| flow.on_timer(cx)),
-            Pipeline::Depot(_) => _ = self.with_depot(id, io, |flow, cx| flow.on_timer(cx)),
-            Pipeline::None | Pipeline::Away(_) => {}
+        let Some(track) = entry.pipeline.track() else { return false };
+        let later = track.due.later_than(now);
+        if let Some(later) = later {
+            self.timers.arm(&mut entry.armed, later, id, generation);
         }
-        self.settle(io);
+        later.is_none()
     }
 
     /// Does what the control thread asks.
@@ -458,6 +458,12 @@ impl<F: Frame> Switch<F> {
         }
         Some(id)
     }
+}
+
+/// What a packet's stream is looked up by, if it may have an entry.
+#[inline]
+pub(crate) fn key(side: Side, roce: &Roce) -> Option<FlowKey> {
+    (roce.opcode.transport() == Transport::Rc).then(|| FlowKey::of(side, roce))
 }
 
 /// READ responses are kept where packets are.

@@ -102,13 +102,20 @@ impl<F: Frame> Table<F> {
     #[inline]
     pub fn warm(&self, id: Id) {
         let Some(entry) = self.get(id) else { return };
-        let flow = match entry.pipeline {
-            Pipeline::None => entry.peer().and_then(|peer| self.get(peer)),
-            _ => Some(entry),
-        };
-        match flow.map(|flow| &flow.pipeline) {
-            Some(Pipeline::Sentry(stage)) => stage.state.warm(),
-            Some(Pipeline::Depot(stage)) => stage.state.warm(),
+        match &entry.pipeline {
+            Pipeline::Sentry(stage) => stage.state.warm(),
+            Pipeline::Depot(stage) => stage.state.warm(),
+            Pipeline::None => entry.peer().into_iter().for_each(|peer| self.warm_all(peer)),
+            Pipeline::Away(_) => {}
+        }
+    }
+
+    /// The same for a flow that is answered, or has something to do by itself.
+    #[inline]
+    pub fn warm_all(&self, id: Id) {
+        match self.get(id).map(|entry| &entry.pipeline) {
+            Some(Pipeline::Sentry(stage)) => stage.state.warm_all(),
+            Some(Pipeline::Depot(stage)) => stage.state.warm_all(),
             _ => {}
         }
     }

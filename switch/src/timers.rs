@@ -3,37 +3,91 @@
 //! An entry is in the queue at most once for each time that its deadline moved
 //! forward; a deadline that moves back is noticed when the old one fires. So a
 //! flow with nothing outstanding costs nothing, and a busy one little.
-
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+//!
+//! The queue is a hierarchical timing wheel (Varghese and Lauck, 1987): a slot of level 0
+//! is a [`QUANTUM`], a slot of each further level a whole wheel of the level before. What
+//! a timer takes doesn't depend on how many there are. It fires to the nanosecond all the
+//! same.
 
 use common::time::Time;
 
 use crate::entry::Id;
 
-/// Deadlines that there is always room for.
+/// Length of a slot of level 0, as a power of two in nanoseconds: about the time that a
+/// worker takes for a round, so that all in such a slot are due, or none.
+const QUANTUM: u32 = 10;
+/// Slots of a level, as a power of two.
+const BITS: u32 = 6;
+const SLOTS: usize = 1 << BITS;
+/// So that 64 bits of nanoseconds fit.
+const LEVELS: usize = (u64::BITS - QUANTUM).div_ceil(BITS) as usize;
+
+/// Timers that there is always room for.
 const LEAST: usize = 64;
 
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
 /// A priority queue of deadlines.
-#[derive(Default)]
 pub(crate) struct Timers {
-    /// Time, entry and generation in one number each: most of what a queue does is to
-    /// compare.
-    queue: BinaryHeap<Reverse<u128>>,
+    /// None was due before that is still here, but those that were overdue when they came.
+    elapsed: u64,
+    /// The levels that have any, a bit each.
+    occupied: u16,
+    levels: Box<[Level; LEVELS]>,
+    timers: Vec<Timer>,
+    /// The list of those that are not in use.
+    free: u32,
+    len: usize,
 }
 
-const fn pack(at: Time, id: Id, generation: u32) -> u128 {
-    // There is memory for fewer entries than that, by far.
-    debug_assert!(id as u64 <= u32::MAX as u64);
-    (at.as_nanos() as u128) << 64 | (id as u128) << 32 | generation as u128
+/// One turn of the wheel: the slot of the next level that `elapsed` is in, from there on.
+struct Level {
+    /// The slots that have any, a bit each.
+    occupied: u64,
+    slots: [Slot; SLOTS],
 }
 
-const fn unpack(timer: u128) -> (Time, Id, u32) {
-    let [at, id] = [timer >> 64, timer >> 32 & u32::MAX as u128];
-    (Time::from_nanos(at as u64), id as Id, timer as u32)
+/// A list of timers, if the level says that there are any.
+#[derive(Clone, Copy)]
+struct Slot {
+    first: u32,
+    /// None of them is earlier; one was so early, at least, that may have fired meanwhile.
+    earliest: u64,
+}
+
+impl Slot {
+    const EMPTY: Self = Self { first: NONE, earliest: u64::MAX };
+}
+
+/// A timer in a list.
+#[derive(Clone, Copy)]
+struct Timer {
+    at: u64,
+    id: Id,
+    generation: u32,
+    next: u32,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self {
+            elapsed: 0,
+            occupied: 0,
+            levels: Box::new(
+                [const { Level { occupied: 0, slots: [Slot::EMPTY; SLOTS] } }; LEVELS],
+            ),
+            timers: Vec::new(),
+            free: NONE,
+            len: 0,
+        }
+    }
 }
 
 impl Timers {
+    /// Memory of a timer, in bytes.
+    pub const EACH: usize = size_of::<Timer>();
+
     /// The entry `id` of `generation`, which is woken at `armed`, is due at
     /// `deadline`.
     #[inline]
@@ -46,56 +100,227 @@ impl Timers {
 
     /// Wakes the entry `id` of `generation` at `at`.
     fn push(&mut self, at: Time, id: Id, generation: u32) {
-        self.queue.push(Reverse(pack(at, id, generation)));
+        let timer = Timer { at: at.as_nanos(), id, generation, next: NONE };
+        let place = self.free;
+        match self.timers.get_mut(place as usize) {
+            Some(free) => {
+                self.free = free.next;
+                *free = timer;
+                self.link(place);
+            }
+            None => {
+                self.timers.push(timer);
+                self.link(self.timers.len() as u32 - 1);
+            }
+        }
+        self.len += 1;
     }
 
-    /// Gives back room that is not going to be used soon.
-    pub fn shrink(&mut self) {
-        let room = (2 * self.queue.len()).max(LEAST);
-        if self.queue.capacity() > 2 * room {
-            self.queue.shrink_to(room);
+    /// Puts a timer into the list where it belongs.
+    fn link(&mut self, place: u32) {
+        let timer = &mut self.timers[place as usize];
+        // What is overdue fires with what is due now.
+        let at = timer.at.max(self.elapsed);
+        let level = ((at ^ self.elapsed) >> QUANTUM | 1).ilog2() / BITS;
+        let slot = (at >> (QUANTUM + level * BITS)) as usize % SLOTS;
+        let in_use = &mut self.levels[level as usize];
+        let head = &mut in_use.slots[slot];
+        if in_use.occupied >> slot & 1 == 0 {
+            in_use.occupied |= 1 << slot;
+            self.occupied |= 1 << level;
+            *head = Slot::EMPTY;
         }
+        head.earliest = head.earliest.min(timer.at);
+        timer.next = core::mem::replace(&mut head.first, place);
+    }
+
+    /// The earliest slot with timers: its level, and which one.
+    #[inline]
+    fn first(&self) -> Option<(usize, usize)> {
+        if self.occupied == 0 {
+            return None;
+        }
+        let level = self.occupied.trailing_zeros() as usize;
+        Some((level, self.levels[level].occupied.trailing_zeros() as usize))
     }
 
     /// When the next one fires.
+    #[inline]
     pub fn next(&self) -> Time {
-        self.queue.peek().map_or(Time::NEVER, |Reverse(timer)| unpack(*timer).0)
+        self.first().map_or(Time::NEVER, |(level, slot)| {
+            Time::from_nanos(self.levels[level].slots[slot].earliest)
+        })
     }
 
     /// Takes one that is due.
     pub fn pop(&mut self, now: Time) -> Option<(Time, Id, u32)> {
-        if self.next() > now {
-            return None;
+        let now = now.as_nanos();
+        loop {
+            let (level, slot) = self.first()?;
+            let head = self.levels[level].slots[slot];
+            if head.earliest > now {
+                return None;
+            }
+            if level > 0 {
+                self.elapsed = self.elapsed.max(head.earliest);
+                self.vacate(level, slot);
+                self.spread(head.first);
+            } else if let Some(Timer { at, id, generation, .. }) = self.take(slot, now) {
+                return Some((Time::from_nanos(at), id, generation));
+            }
         }
-        self.queue.pop().map(|Reverse(timer)| unpack(timer))
+    }
+
+    /// Takes one that is due from a slot of level 0. If none is, the slot's `earliest` is
+    /// known anew.
+    fn take(&mut self, slot: usize, now: u64) -> Option<Timer> {
+        let head = &mut self.levels[0].slots[slot];
+        let (mut before, mut place, mut earliest) = (NONE, head.first, u64::MAX);
+        while let Some(timer) = self.timers.get(place as usize).copied() {
+            if timer.at <= now {
+                match self.timers.get_mut(before as usize) {
+                    Some(before) => before.next = timer.next,
+                    None => head.first = timer.next,
+                }
+                if head.first == NONE {
+                    self.vacate(0, slot);
+                }
+                self.timers[place as usize].next = core::mem::replace(&mut self.free, place);
+                self.len -= 1;
+                return Some(timer);
+            }
+            earliest = earliest.min(timer.at);
+            (before, place) = (place, timer.next);
+        }
+        head.earliest = earliest;
+        None
+    }
+
+    /// Marks a slot as empty.
+    fn vacate(&mut self, level: usize, slot: usize) {
+        let occupied = &mut self.levels[level].occupied;
+        *occupied &= !(1 << slot);
+        if *occupied == 0 {
+            self.occupied &= !(1 << level);
+        }
+    }
+
+    /// Puts the timers of a list where they belong by now.
+    fn spread(&mut self, mut place: u32) {
+        while let Some(timer) = self.timers.get(place as usize) {
+            let next = timer.next;
+            self.link(place);
+            place = next;
+        }
+    }
+
+    /// Gives back room that is not going to be used soon.
+    pub fn shrink(&mut self) {
+        let room = (2 * self.len).max(LEAST);
+        if self.timers.capacity() <= 2 * room {
+            return;
+        }
+        let mut others = Self { elapsed: self.elapsed, ..Self::default() };
+        others.timers.reserve_exact(room);
+        while let Some((at, id, generation)) = self.pop(Time::NEVER) {
+            others.push(at, id, generation);
+        }
+        *self = others;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_packed_comes_out() {
-        let most = u32::MAX;
-        for timer in
-            [(Time::NEVER, most as Id, most), (Time::ZERO, 0, 0), (Time::from_nanos(1), 2, 3)]
-        {
-            assert_eq!(unpack(pack(timer.0, timer.1, timer.2)), timer);
-        }
-    }
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn timers_come_in_their_order_and_none_too_early() {
         let at = Time::from_nanos;
         let mut timers = Timers::default();
         assert_eq!((timers.next(), timers.pop(at(1))), (Time::NEVER, None));
-        for (due, id) in [(30, 1), (10, 2), (20, 3)] {
+        for (due, id) in [(3000, 1), (1000, 2), (2000, 3)] {
             timers.push(at(due), id, 0);
         }
-        assert_eq!(timers.pop(at(9)), None);
-        assert_eq!(timers.pop(at(25)), Some((at(10), 2, 0)));
-        assert_eq!(timers.pop(at(25)), Some((at(20), 3, 0)));
-        assert_eq!((timers.pop(at(25)), timers.next()), (None, at(30)));
+        assert_eq!(timers.pop(at(999)), None);
+        assert_eq!(timers.pop(at(2500)), Some((at(1000), 2, 0)));
+        assert_eq!(timers.pop(at(2500)), Some((at(2000), 3, 0)));
+        assert_eq!((timers.pop(at(2500)), timers.next()), (None, at(3000)));
+    }
+
+    /// Nanoseconds of any order of magnitude.
+    fn span() -> impl Strategy<Value = u64> {
+        (0..45_u32, any::<u64>()).prop_map(|(bits, random)| random >> (63 - bits))
+    }
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        /// In so many nanoseconds, or so many ago.
+        Push(u64, bool),
+        Wait(u64),
+        Pop,
+        Shrink,
+    }
+
+    proptest! {
+        /// Against an ordered set.
+        #[test]
+        fn behaves_like_a_queue(ops in proptest::collection::vec(
+            prop_oneof![
+                5 => (span(), any::<bool>()).prop_map(|(span, ago)| Op::Push(span, ago && span < 1 << 20)),
+                2 => span().prop_map(Op::Wait),
+                4 => Just(Op::Pop),
+                1 => Just(Op::Shrink),
+            ],
+            1..300,
+        )) {
+            let mut timers = Timers::default();
+            let mut oracle = BTreeSet::new();
+            let mut now = 0_u64;
+            for (n, op) in (0..).zip(ops) {
+                match op {
+                    Op::Push(span, ago) => {
+                        let at = if ago { now.saturating_sub(span) } else { now + span };
+                        timers.push(Time::from_nanos(at), n, !n);
+                        oracle.insert((at, n));
+                    }
+                    Op::Wait(span) => now += span,
+                    Op::Pop => match timers.pop(Time::from_nanos(now)) {
+                        Some((at, id, generation)) => {
+                            prop_assert!(at.as_nanos() <= now && generation == !id);
+                            prop_assert!(oracle.remove(&(at.as_nanos(), id)));
+                        }
+                        None => {
+                            let next = oracle.first().map_or(Time::NEVER, |(at, _)| Time::from_nanos(*at));
+                            prop_assert!(next.as_nanos() > now);
+                            prop_assert_eq!(timers.next(), next);
+                        }
+                    },
+                    Op::Shrink => timers.shrink(),
+                }
+                let next = oracle.first().map_or(Time::NEVER, |(at, _)| Time::from_nanos(*at));
+                // It may be about one that has fired, until none is due.
+                prop_assert!(timers.next() == next || timers.next().as_nanos() <= now);
+                prop_assert!(timers.next() <= next);
+                prop_assert_eq!(timers.len, oracle.len());
+            }
+        }
+    }
+
+    #[test]
+    fn room_is_given_back_and_used_again() {
+        let mut timers = Timers::default();
+        for round in 0..3_u64 {
+            for n in 0..10_000_u32 {
+                timers.push(Time::from_nanos(round << 30 | u64::from(n) << 7), n, 0);
+            }
+            while timers.len > 10 {
+                timers.pop(Time::NEVER);
+            }
+            assert!(timers.timers.len() <= 10_010);
+            timers.shrink();
+            assert!(timers.timers.capacity() <= 2 * LEAST);
+        }
     }
 }

@@ -4,14 +4,14 @@ use arrayvec::ArrayVec;
 use common::frame::{Frame, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::time::Time;
-use common::wire::{NotRoce, Roce, parse};
+use common::wire::{Roce, parse};
 
 use super::{Guest, Held, Kind, Moved};
 use crate::Recovery;
 use crate::entry::{Announced, By, Id};
 use crate::key::FlowKey;
 use crate::pairing::Heard;
-use crate::switch::{Io, Switch};
+use crate::switch::{Io, Switch, key};
 
 impl<F: Frame> Switch<F> {
     /// A burst that arrived on `side`, which other workers have handed over. Takes
@@ -29,16 +29,16 @@ impl<F: Frame> Switch<F> {
     {
         self.started.get_or_insert(now);
         let mut io = Io { pool, sink, now };
-        // As in `burst`: what one waits for in memory, the others wait for as well.
         let parsed: ArrayVec<_, N> = frames.iter().map(|frame| parse(frame.bytes())).collect();
-        let found: ArrayVec<_, N> = (frames.iter().zip(&parsed))
-            .map(|(frame, parsed)| self.look_up_guest(side, frame, parsed))
-            .collect();
-        found.iter().flatten().for_each(|id| self.table.warm(*id));
+        let key = |frame: &F, roce: &Roce| self.key_here(side, frame, roce);
+        let found = self.look_up_all(frames, &parsed, key);
         let removed = self.table.removed();
         for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
             let found = found.filter(|_| self.table.removed() == removed);
-            let found = found.or_else(|| self.look_up_guest(side, &frame, parsed));
+            let found = found.or_else(|| {
+                let key = self.key_here(side, &frame, parsed.as_ref().ok()?)?;
+                self.table.find(&key)
+            });
             self.voice.counters.inc(Metric::TakenOver);
             match parsed {
                 Ok(roce) if found.is_some() => self.handle(side, frame, roce, found, &mut io),
@@ -53,14 +53,9 @@ impl<F: Frame> Switch<F> {
         self.released.flush();
     }
 
-    /// The entry of the flow that a frame belongs to or, if it is a control message,
-    /// is about.
-    fn look_up_guest(&self, side: Side, frame: &F, parsed: &Result<Roce, NotRoce>) -> Option<Id> {
-        let roce = parsed.as_ref().ok()?;
-        match self.about(side, frame.bytes(), roce) {
-            Some(key) => self.table.find(&key),
-            None => self.look_up(side, parsed),
-        }
+    /// What a frame is looked up by: the flow that it is about, if it is a control message.
+    fn key_here(&self, side: Side, frame: &F, roce: &Roce) -> Option<FlowKey> {
+        self.about(side, frame.bytes(), roce).or_else(|| key(side, roce))
     }
 
     /// What is known of flow `id` as another worker's.
