@@ -10,7 +10,7 @@ use switch::Recovery;
 const WARM: u32 = 256;
 const ROUNDS: u32 = 64;
 /// The same with loss, where it is up to chance how much waits.
-const LOSSY_WARM: u32 = 4_000;
+const LOSSY_WARM: u32 = 8_000;
 const LOSSY_ROUNDS: u32 = 3_500;
 
 fn rounds(stage: &mut dyn Stage, rounds: u32) {
