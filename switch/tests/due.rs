@@ -38,9 +38,14 @@ fn a_tail_after_all_was_acknowledged_is_announced() {
             }
             bench.now = bench.now.max(next);
             let sent = bench.timers();
-            tails += sent.iter().filter_map(Sent::sync).filter(|s| s.1.reason == Reason::Tail).count();
+            tails +=
+                sent.iter().filter_map(Sent::sync).filter(|s| s.1.reason == Reason::Tail).count();
         }
-        assert!(tails > 0, "{recovery:?}: nobody will announce the tail; next {:?}", bench.switch.next_deadline());
+        assert!(
+            tails > 0,
+            "{recovery:?}: nobody will announce the tail; next {:?}",
+            bench.switch.next_deadline()
+        );
     }
 }
 
