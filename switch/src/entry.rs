@@ -132,14 +132,18 @@ impl Seen {
     }
 }
 
-/// A deadline, or up to 16 µs before it. One that is hours ahead may look as if it had
-/// passed.
+/// A deadline, or up to 16 µs before it. One that is more than [`Due::AHEAD`] ticks ahead
+/// may look as if it had passed; one that passed within 19 hours never looks as if it were
+/// ahead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due(u32);
 
 impl Due {
     const SHIFT: u32 = 14;
     const NEVER: Self = Self(u32::MAX);
+    /// No deadline is further ahead: 18 minutes. The rest of the range is for what passed
+    /// while the box stood still.
+    const AHEAD: u32 = 1 << 26;
 
     #[inline]
     pub fn at(deadline: Time) -> Self {
@@ -147,6 +151,12 @@ impl Due {
             return Self::NEVER;
         }
         Self(((deadline.as_nanos() >> Self::SHIFT) as u32).min(Self::NEVER.0 - 1))
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_never(self) -> bool {
+        self.0 == Self::NEVER.0
     }
 
     /// When to look again, if it is not yet; [`Time::NEVER`] if there is no need to.
@@ -157,7 +167,7 @@ impl Due {
         }
         let now = now.as_nanos() >> Self::SHIFT;
         let ahead = self.0.wrapping_sub(now as u32);
-        let is_ahead = ahead != 0 && ahead <= u32::MAX / 2;
+        let is_ahead = ahead != 0 && ahead <= Self::AHEAD;
         is_ahead.then(|| Time::from_nanos((now + u64::from(ahead)) << Self::SHIFT))
     }
 }

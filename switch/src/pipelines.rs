@@ -120,7 +120,10 @@ impl<F: Frame> Switch<F> {
         };
         let result = event(&mut stage.state, &mut cx);
         let is_reborn = out.is_reborn;
-        if !stage.state.is_due_as_before() || entry.armed == Time::NEVER {
+        if !stage.state.is_due_as_before()
+            || entry.armed == Time::NEVER
+            || stage.track.due.is_never()
+        {
             let may_be_early = self.allowance.may_be_early(now);
             let deadline = stage.state.deadline(&self.sentry, now, may_be_early);
             stage.track.due = Due::at(deadline);
@@ -163,7 +166,10 @@ impl<F: Frame> Switch<F> {
             out: &mut out,
         };
         let result = event(&mut stage.state, &mut cx);
-        if !stage.state.is_due_as_before() || entry.armed == Time::NEVER {
+        if !stage.state.is_due_as_before()
+            || entry.armed == Time::NEVER
+            || stage.track.due.is_never()
+        {
             let deadline = stage.state.deadline(&self.depot);
             stage.track.due = Due::at(deadline);
             self.timers.arm(&mut entry.armed, deadline, id, entry.generation);
