@@ -140,7 +140,7 @@ pub(crate) struct Due(u32);
 
 impl Due {
     const SHIFT: u32 = 14;
-    const NEVER: Self = Self(u32::MAX);
+    pub const NEVER: Self = Self(u32::MAX);
     /// No deadline is further ahead: 18 minutes. The rest of the range is for what passed
     /// while the box stood still.
     const AHEAD: u32 = 1 << 26;
@@ -272,7 +272,7 @@ pub(crate) struct Track {
     pub arrived: Arrived,
     /// When the stage's headers were last taken from a packet.
     pub headers_at: Seen,
-    /// When the pipeline has something to do.
+    /// When the pipeline has something to do. If that is known, a timer of the entry is set.
     pub due: Due,
     /// UDP source port, as a hint for pairing.
     pub src_port: u16,

@@ -51,7 +51,7 @@ impl<F: Frame> Switch<F> {
                 let said = said.filter(|_| !elsewhere);
                 let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
                 let (src_port, headers_at) = (roce.src_port, Seen::at(now));
-                let due = Due::at(now);
+                let due = Due::NEVER;
                 let track = Track { arrived, headers_at, due, src_port };
                 entry.pipeline = match side {
                     Side::Lan => {
@@ -120,10 +120,8 @@ impl<F: Frame> Switch<F> {
         };
         let result = event(&mut stage.state, &mut cx);
         let is_reborn = out.is_reborn;
-        if !stage.state.is_due_as_before()
-            || entry.armed == Time::NEVER
-            || stage.track.due.is_never()
-        {
+        // The first packet after a pause may be one that changes no deadline by itself.
+        if !stage.state.is_due_as_before() || stage.track.due.is_never() {
             let may_be_early = self.allowance.may_be_early(now);
             let deadline = stage.state.deadline(&self.sentry, now, may_be_early);
             stage.track.due = Due::at(deadline);
@@ -166,10 +164,8 @@ impl<F: Frame> Switch<F> {
             out: &mut out,
         };
         let result = event(&mut stage.state, &mut cx);
-        if !stage.state.is_due_as_before()
-            || entry.armed == Time::NEVER
-            || stage.track.due.is_never()
-        {
+        // The first packet after a pause may be one that changes no deadline by itself.
+        if !stage.state.is_due_as_before() || stage.track.due.is_never() {
             let deadline = stage.state.deadline(&self.depot);
             stage.track.due = Due::at(deadline);
             self.timers.arm(&mut entry.armed, deadline, id, entry.generation);

@@ -189,6 +189,12 @@ impl<F: Frame> Switch<F> {
         found
     }
 
+    /// The entry of a packet's stream, if it has one.
+    pub(crate) fn look_up(&self, side: Side, roce: &Roce) -> Option<Id> {
+        let key = key(side, roce).filter(|_| self.config.recovery != Recovery::Off)?;
+        self.table.find(&key)
+    }
+
     /// When [`timers`](Self::timers) has to be called next; [`Time::NEVER`] if
     /// nothing is outstanding.
     pub fn next_deadline(&self) -> Time {

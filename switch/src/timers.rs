@@ -6,7 +6,7 @@
 //!
 //! The queue is a hierarchical timing wheel (Varghese and Lauck, 1987): a slot of level 0
 //! is a [`QUANTUM`], a slot of each further level a whole wheel of the level before. What
-//! a timer takes doesn't depend on how many there are. It fires to the nanosecond all the
+//! a timer takes hardly depends on how many there are. It fires to the nanosecond all the
 //! same.
 
 use common::time::Time;
@@ -24,6 +24,8 @@ const LEVELS: usize = (u64::BITS - QUANTUM).div_ceil(BITS) as usize;
 
 /// Timers that there is always room for.
 const LEAST: usize = 64;
+/// So many, at most, are moved to give back room: frames wait meanwhile.
+const MOVED: usize = 1024;
 
 /// The end of a list.
 const NONE: u32 = u32::MAX;
@@ -217,7 +219,7 @@ impl Timers {
     /// Gives back room that is not going to be used soon.
     pub fn shrink(&mut self) {
         let room = (2 * self.len).max(LEAST);
-        if self.timers.capacity() <= 2 * room {
+        if self.timers.capacity() <= 2 * room || self.len > MOVED {
             return;
         }
         let mut others = Self { elapsed: self.elapsed, ..Self::default() };

@@ -90,8 +90,8 @@ class Bench:
         """Run `server` in guest 2 and, once `listens` succeeds there, `client` in guest 1.
 
         `meanwhile` is called while the client runs. A client whose whole output matches the
-        regular expression `excused` has ended well, whatever its exit code. A server that `serves_on` is stopped when the client is done; any other
-        has to end by itself.
+        regular expression `excused` has ended well, whatever its exit code. A server that
+        `serves_on` is stopped when the client is done; any other has to end by itself.
         """
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             script = f"sh -c 'echo $$ >{_PID}; exec {server}'"

@@ -12,7 +12,7 @@ use crate::Recovery;
 use crate::answers::CONFIRMED_FOR;
 use crate::entry::{Announced, Id, Pipeline, Seen};
 use crate::key::{FlowKey, Hosts};
-use crate::switch::{Io, Switch, key};
+use crate::switch::{Io, Switch};
 
 impl<F: Frame> Switch<F> {
     /// Where the flow of an entry is, if it isn't here; its frame is about to go
@@ -38,7 +38,7 @@ impl<F: Frame> Switch<F> {
         S: Sink<Frame = F>,
     {
         // Since the burst was looked up, its flow may have come into being.
-        let found = found.or_else(|| self.table.find(&key(side, roce)?));
+        let found = found.or_else(|| self.look_up(side, roce));
         let worker = match found {
             Some(id) => self.whereabouts(id, io.now),
             None => self.worker_of_message(side, frame.bytes(), roce, io.now),
