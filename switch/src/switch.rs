@@ -145,7 +145,8 @@ impl<F: Frame> Switch<F> {
         let mut io = Io { pool, sink, now };
         // Each step for all frames before the next: what one waits for in memory, the
         // others wait for at the same time.
-        let parsed: ArrayVec<_, N> = frames.iter().map(|frame| parse(frame.bytes())).collect();
+        let mut parsed = ArrayVec::<_, N>::new();
+        frames.iter().for_each(|frame| parsed.push(parse(frame.bytes())));
         let found = self.look_up_all(frames, &parsed, |_, roce| key(side, roce));
         let removed = self.table.removed();
         for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
@@ -185,7 +186,9 @@ impl<F: Frame> Switch<F> {
                 *found = self.table.find_hashed(hash, &key);
             }
         }
-        found.iter().flatten().for_each(|id| self.table.warm(*id));
+        for id in found.into_iter().flatten() {
+            self.table.warm(id);
+        }
         found
     }
 
@@ -214,7 +217,7 @@ impl<F: Frame> Switch<F> {
             let room = left.min(TIMERS);
             let fired: ArrayVec<_, TIMERS> =
                 core::iter::from_fn(|| self.timers.pop(now)).take(room).collect();
-            fired.iter().for_each(|(_, id, _)| self.table.warm(*id));
+            fired.iter().for_each(|(_, id, _)| self.table.warm_due(*id));
             let is_due = |(at, id, generation)| self.is_due(at, id, generation, now).then_some(id);
             let due: ArrayVec<_, TIMERS> = fired.iter().copied().filter_map(is_due).collect();
             due.iter().for_each(|id| self.table.warm_all(*id));

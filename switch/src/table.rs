@@ -110,7 +110,17 @@ impl<F: Frame> Table<F> {
         }
     }
 
-    /// The same for a flow that is answered, or has something to do by itself.
+    /// Looks at when a flow has something to do.
+    #[inline]
+    pub fn warm_due(&self, id: Id) {
+        match self.get(id).map(|entry| &entry.pipeline) {
+            Some(Pipeline::Sentry(stage)) => _ = core::hint::black_box(stage.track.due),
+            Some(Pipeline::Depot(stage)) => _ = core::hint::black_box(stage.track.due),
+            _ => {}
+        }
+    }
+
+    /// Looks at all of a flow that is answered, or has something to do by itself.
     #[inline]
     pub fn warm_all(&self, id: Id) {
         match self.get(id).map(|entry| &entry.pipeline) {

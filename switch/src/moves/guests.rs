@@ -29,7 +29,8 @@ impl<F: Frame> Switch<F> {
     {
         self.started.get_or_insert(now);
         let mut io = Io { pool, sink, now };
-        let parsed: ArrayVec<_, N> = frames.iter().map(|frame| parse(frame.bytes())).collect();
+        let mut parsed = ArrayVec::<_, N>::new();
+        frames.iter().for_each(|frame| parsed.push(parse(frame.bytes())));
         let key = |frame: &F, roce: &Roce| self.key_here(side, frame, roce);
         let found = self.look_up_all(frames, &parsed, key);
         let removed = self.table.removed();
