@@ -118,7 +118,7 @@ def _measure(options: argparse.Namespace, groups: list[Group], parts: list[str],
             # Of a long run, what there is.
             report.write(options.json, made)
     if "idle" in parts:
-        made["idle"] = idle.measure(place, seconds if options.smoke else 2 * seconds)
+        made["idle"] = idle.measure(place, 1 if options.smoke else 3, seconds)
         print(idle.table(made["idle"]) + "\n", flush=True)
     if "rings" in parts:
         made["rings"] = rings.measure(place, rounds, seconds)

@@ -7,6 +7,7 @@ the program, and with one that sleeps besides what is left of the sleep.
 
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -107,8 +108,19 @@ def _doze(place: Place, sleep_us: int, seconds: float) -> dict[str, Any]:
     return made | {"core_share": float(share), "sleep_us_in_fact": float(period)}
 
 
-def measure(place: Place, seconds: float) -> list[dict[str, Any]]:
-    return [*(_one(place, case, seconds) for case in CASES), *(_doze(place, sleep_us, seconds) for sleep_us in _SLEEPS_US)]
+def measure(place: Place, rounds: int, seconds: float) -> list[dict[str, Any]]:
+    """Of several rounds of each, the one with the median share."""
+    made = [
+        [*(_one(place, case, seconds) for case in CASES), *(_doze(place, sleep_us, seconds) for sleep_us in _SLEEPS_US)]
+        for _ in range(rounds)
+    ]
+    return [_middle(rows) for rows in zip(*made, strict=True)]
+
+
+def _middle(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """A round with a problem speaks for all."""
+    troubled = [row for row in rows if row["problems"]]
+    return troubled[0] if troubled else sorted(rows, key=lambda row: row["core_share"])[(len(rows) - 1) // 2]
 
 
 def table(made: list[dict[str, Any]]) -> str:
