@@ -162,7 +162,7 @@ impl Due {
     /// When to look again, if it is not yet; [`Time::NEVER`] if there is no need to.
     #[inline]
     pub fn later_than(self, now: Time) -> Option<Time> {
-        if self.0 == Self::NEVER.0 {
+        if self.is_never() {
             return Some(Time::NEVER);
         }
         let now = now.as_nanos() >> Self::SHIFT;
