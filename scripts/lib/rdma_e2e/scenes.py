@@ -56,7 +56,11 @@ SCENES = [
     ),
     Scene(
         Setting("bursts", "auto", {"wan": 0.02}, burst=4),
-        _cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=100),
+        [
+            *_cases("write", "write-checked", "send-checked", "atomics-counted", iterations=100),
+            # Few bursts fall among few responses.
+            *_cases("read", iterations=300),
+        ],
     ),
     Scene(
         # What is lost before the Sentry, and passed on all the same, is a gap that nobody can fill.
