@@ -132,6 +132,20 @@ fn seeds_and_schemes_of_the_command_line_count() {
     assert!(error.to_string().contains("gbn-renak"), "{error}");
 }
 
+#[test]
+fn a_key_of_the_file_is_set_on_the_command_line() {
+    let folder = Folder::new("set");
+    let file = folder.path("trial.toml");
+    let text = execute(&["run", &file, "--set", "loss=1%", "--set", "nic.pmtu=512"]).expect("runs");
+    for part in ["loss: 1 %", "path MTU 512"] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    let wrong = execute(&["run", &file, "--set", "nic.pmtu=513"]).expect_err("refused");
+    assert!(wrong.message.contains("--set nic.pmtu=513"), "{}", wrong.message);
+    let two = Cli::try_parse_from(["lr2-sim", "run", &file, "--set", "loss=1%,2%"]);
+    assert!(two.expect_err("one value").to_string().contains("one is expected"));
+}
+
 /// However the runs are spread over threads.
 #[test]
 fn files_are_the_same_every_time() {

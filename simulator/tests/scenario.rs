@@ -86,7 +86,8 @@ const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cache
      [[traffic]]\nkind = \"long\"\nbytes = \"1GB\"\nflows = 3\n\
      [[traffic]]\nkind = \"poisson\"\nsizes = \"hadoop\"\nload = \"30%\"\nflows = 9\n\
      scope = \"between\"\n\
-     [[traffic]]\nkind = \"rounds\"\nflows = 15\nbytes = \"1KiB\"\nrounds = 2\ngap = \"1ms\"\n";
+     [[traffic]]\nkind = \"rounds\"\nflows = 15\nbytes = \"1KiB\"\nrounds = 2\ngap = \"1ms\"\n\
+     [[traffic]]\nkind = \"incast\"\nflows = 6\nbytes = \"2KiB\"\nspread = \"4us\"\n";
 
 #[test]
 fn every_key_is_read() {
@@ -134,12 +135,13 @@ fn every_key_is_read() {
         Traffic::Long { bytes: 1_000_000_000, flows: 3 },
         Traffic::Poisson { sizes, load, flows, scope },
         Traffic::Rounds { flows: 15, bytes: 1024, rounds: 2, gap },
+        Traffic::Incast { flows: 6, bytes: 2048, spread },
     ] = &s.traffic[..]
     else {
         panic!("{:?}", s.traffic)
     };
     assert_eq!((sizes.name.as_str(), *load, *flows, *scope), ("hadoop", 0.3, 9, Scope::Between));
-    assert_eq!(gap.as_micros(), 1_000);
+    assert_eq!((gap.as_micros(), spread.as_micros()), (1_000, 4));
 }
 
 #[test]
@@ -389,7 +391,9 @@ fn a_parameter_is_a_key_and_its_values() {
 fn the_shipped_examples_are_valid() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios");
     let mut kinds = HashSet::new();
-    for entry in std::fs::read_dir(folder).expect("a folder") {
+    let folders = [folder.join("never-worse"), folder];
+    let entries = folders.iter().flat_map(|f| std::fs::read_dir(f).expect("a folder"));
+    for entry in entries {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|e| e == "toml") {
             let scenario = load(&path, &[]).unwrap_or_else(|report| panic!("{report}"));

@@ -200,6 +200,22 @@ fn rounds_are_numbered_and_use_distinct_hosts_while_there_are_enough() {
 }
 
 #[test]
+fn an_incast_is_from_all_hosts_to_one_within_its_spread() {
+    let spread = Span::from_micros(50);
+    let incast = |bytes| vec![Traffic::Incast { flows: 20, bytes, spread }];
+    let flows = expand(&scenario(FABRIC, incast(9)), 1);
+    assert!(flows.iter().all(|flow| flow.dst == 8 && flow.bytes == 9 && flow.round == 0));
+    for host in 0..8 {
+        let sent = flows.iter().filter(|flow| flow.src == host).count();
+        assert_eq!(sent, if host < 4 { 3 } else { 2 }, "hosts in turn");
+    }
+    assert!(flows.iter().all(|flow| flow.start <= Time::ZERO + spread));
+    let starts = |flows: &[FlowSpec]| flows.iter().map(|flow| flow.start).collect::<Vec<_>>();
+    assert_eq!(starts(&flows), starts(&expand(&scenario(FABRIC, incast(10)), 1)), "same seed");
+    assert_ne!(starts(&flows), starts(&expand(&scenario(FABRIC, incast(9)), 2)));
+}
+
+#[test]
 fn traffic_is_mixed_by_time_and_an_entry_more_changes_no_other() {
     let first = poisson("hadoop", 0.3, 500, Scope::Between);
     let second = poisson("websearch", 0.3, 500, Scope::Forward);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use settings::{Override, Report};
 
-use crate::scenario::{self, Scenario};
+use crate::scenario::{self, Scenario, Varied};
 use crate::scheme::Scheme;
 
 /// Which scenario, and what stands in place of some of it.
@@ -20,6 +20,10 @@ pub(super) struct Choice {
     /// Scheme to run, whatever the scenario says; may be repeated
     #[arg(long, value_name = "NAME", value_parser = super::scheme)]
     scheme: Vec<Scheme>,
+    /// A key of the scenario and its value in place of the file's, e.g. loss=1e-3
+    /// or site.pfc=false; may be repeated. Short names as those of `sweep`
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = single)]
+    set: Vec<Varied>,
     /// Runs at a time [default: one per CPU]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub(super) jobs: usize,
@@ -28,10 +32,24 @@ pub(super) struct Choice {
 impl Choice {
     /// The scenario with the command line's schemes and seeds.
     pub(super) fn load(&self, overrides: &[Override]) -> Result<Scenario, Report> {
-        let mut scenario = scenario::load(&self.scenario, overrides)?;
+        let set = self.set.iter().map(|set| Override {
+            option: format!("--set {}={}", set.name, set.values[0]),
+            ..set.overriding(0)
+        });
+        let all: Vec<_> = set.chain(overrides.iter().cloned()).collect();
+        let mut scenario = scenario::load(&self.scenario, &all)?;
         replace(&mut scenario.schemes, &self.scheme);
         replace(&mut scenario.seeds, &self.seed);
         Ok(scenario)
+    }
+}
+
+/// Reads `KEY=VALUE`.
+fn single(text: &str) -> Result<Varied, String> {
+    let varied = Varied::parse(text)?;
+    match varied.values.len() {
+        1 => Ok(varied),
+        n => Err(format!("{text:?}: {n} values, one is expected")),
     }
 }
 

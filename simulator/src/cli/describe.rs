@@ -91,6 +91,11 @@ fn traffic_of(traffic: &Traffic) -> String {
             show_size(*bytes),
             show_duration(*gap)
         ),
+        Traffic::Incast { flows, bytes, spread } => format!(
+            "{flows} messages of {} to one host within {}",
+            show_size(*bytes),
+            show_duration(*spread)
+        ),
         Traffic::Trace(flows) => format!("a trace of {} messages", flows.len()),
     }
 }

@@ -17,6 +17,7 @@ enum Kind {
     Long,
     Poisson,
     Rounds,
+    Incast,
     Trace,
 }
 
@@ -24,6 +25,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("long", Kind::Long),
     ("poisson", Kind::Poisson),
     ("rounds", Kind::Rounds),
+    ("incast", Kind::Incast),
     ("trace", Kind::Trace),
 ];
 
@@ -85,6 +87,13 @@ impl Context<'_> {
                 bytes: bytes(&mut s, 16 << 20),
                 rounds: s.int("rounds", 1, 1_000_000, "rounds").unwrap_or(10),
                 gap: s.duration("gap", Span::ZERO, Span::from_millis(600_000)).unwrap_or_default(),
+            },
+            Some(Kind::Incast) => Traffic::Incast {
+                flows: flows(&mut s, self.hosts),
+                bytes: bytes(&mut s, 8_000_000),
+                spread: s
+                    .duration("spread", Span::ZERO, Span::from_millis(600_000))
+                    .unwrap_or_default(),
             },
             Some(Kind::Trace) => Traffic::Trace(self.trace(&mut s)),
         };

@@ -262,6 +262,16 @@ pub enum Traffic {
         /// Time between the end of a round and the next.
         gap: Span,
     },
+    /// Many to one: `flows` messages from the hosts of site 0 in turn to the
+    /// first host of site 1, each at a random time within `spread`.
+    Incast {
+        /// How many messages; more than there are hosts share the hosts.
+        flows: u32,
+        /// Bytes of each.
+        bytes: u64,
+        /// From the first possible start to the last.
+        spread: Span,
+    },
     /// A list of messages.
     Trace(Vec<crate::traffic::FlowSpec>),
 }

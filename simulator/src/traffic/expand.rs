@@ -50,6 +50,14 @@ pub fn expand(scenario: &Scenario, seed: u64) -> Vec<FlowSpec> {
                     flows.extend(pairs.iter().map(message));
                 }
             }
+            Traffic::Incast { flows: count, bytes, spread } => {
+                let sources = (0..scenario.topology.hosts_per_site()).cycle();
+                let target = scenario.topology.hosts_per_site();
+                flows.extend(sources.take(*count as usize).map(|src| {
+                    let start = Time::from_nanos(rng.random_range(0..=spread.as_nanos()));
+                    message(start, src, target, *bytes, 0)
+                }));
+            }
             Traffic::Trace(list) => flows.extend_from_slice(list),
         }
         for flow in &mut flows[first..] {
