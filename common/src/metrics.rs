@@ -80,6 +80,7 @@ metrics! {
         DropReorderFull ["reason" = "reorder_pool_full"],
         DropOldLife ["reason" = "old_life_of_flow"],
         DropAskedAgain ["reason" = "answer_asked_for_again"],
+        DropMacControl ["reason" = "mac_control"],
         DropControlFromLan ["reason" = "control_from_lan"],
         DropControlTruncated ["reason" = "control_truncated"],
         DropControlVersion ["reason" = "control_version"],

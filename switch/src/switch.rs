@@ -305,6 +305,10 @@ impl<F: Frame> Switch<F> {
         let roce = match parsed {
             Ok(roce) => roce,
             Err(NotRoce::Other) => return self.pass(side, frame, Metric::PassedOther, io),
+            Err(NotRoce::MacControl) => {
+                // It was meant for this port, which handed it up.
+                return self.voice.counters.inc(Metric::DropMacControl);
+            }
             Err(NotRoce::Malformed(_)) => {
                 return self.pass(side, frame, Metric::PassedMalformed, io);
             }

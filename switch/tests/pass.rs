@@ -50,6 +50,49 @@ fn what_is_not_roce_passes() {
     }
 }
 
+/// PAUSE and PFC under any tags, and whatever else goes to their address, even if it looks
+/// like a request.
+#[test]
+fn mac_control_goes_no_further() {
+    let untagged = |dest: [u8; 6], ethertype: u16| {
+        let mut bytes = [dest, [2; 6]].concat();
+        bytes.extend(ethertype.to_be_bytes());
+        bytes.extend([0, 1, 0xff, 0xff]);
+        bytes.resize(60, 0);
+        bytes
+    };
+    let tagged = |mut bytes: Vec<u8>, tags: &[u16]| {
+        for tag in tags {
+            let [high, low] = tag.to_be_bytes();
+            bytes.splice(12..12, [high, low, 0xe0, 5]);
+        }
+        bytes
+    };
+    let pause = [1, 0x80, 0xc2, 0, 0, 1];
+    let mut request = request(&outbound(), 0x11, 5);
+    request[..6].copy_from_slice(&pause);
+    let mut frames = vec![request.clone(), tagged(request, &[0x8100]), pause.to_vec()];
+    for tags in [&[][..], &[0x8100], &[0x8100, 0x88a8], &[0x8100, 0x8100, 0x9100]] {
+        for (dest, ethertype) in [(pause, 0x8808), ([4; 6], 0x8808), (pause, 0x9999)] {
+            frames.push(tagged(untagged(dest, ethertype), tags));
+        }
+    }
+    for recovery in [Recovery::Auto, Recovery::Off] {
+        for side in [Lan, Wan] {
+            let mut bench = Bench::new(recovery);
+            for frame in &frames {
+                assert_eq!(bench.receive(side, frame.clone()), [], "{frame:x?}");
+            }
+            assert_eq!(bench.count(Metric::DropMacControl), frames.len() as u64);
+            assert_eq!(bench.count(Metric::FlowsAll), 0);
+            // LLDP has another of the addresses that bridges keep, and is none.
+            let mut lldp = untagged([1, 0x80, 0xc2, 0, 0, 0x0e], 0x88cc);
+            lldp.truncate(60);
+            bench.assert_passes(side, &lldp);
+        }
+    }
+}
+
 #[test]
 fn malformed_roce_passes() {
     let good = request(&outbound(), 0x11, 5);

@@ -22,6 +22,13 @@ const S_TAG: u16 = 0x88a8;
 /// TPID of the outer tag in switches older than IEEE 802.1ad.
 const OLD_S_TAG: u16 = 0x9100;
 
+/// EtherType of MAC control: PAUSE and PFC.
+const MAC_CONTROL: u16 = 0x8808;
+/// Where MAC control frames go.
+const MAC_CONTROL_ADDRESS: MacAddr = [0x01, 0x80, 0xc2, 0, 0, 1];
+/// How the addresses begin that no bridge forwards to (IEEE 802.1Q, table 8-1).
+pub(super) const LINK_LOCAL: u32 = 0x0180_c200;
+
 /// An Ethernet address, in the order of transmission.
 pub type MacAddr = [u8; 6];
 
@@ -85,6 +92,19 @@ fn parse_tagged(frame: &[u8]) -> Option<(usize, u16, Vlans)> {
     let two = frame.first_chunk::<{ ETHER_LEN + 2 * TAG_LEN }>()?;
     let (inner, ethertype) = (be16(two, ETHER_LEN + 4), be16(two, ETHER_LEN + 6));
     (!is_tag(ethertype)).then(|| (two.len(), ethertype, Vlans::new(outer, inner)))
+}
+
+/// Whether it is a MAC control frame, by its address or by its EtherType behind any
+/// number of tags.
+pub(super) fn is_mac_control(frame: &[u8]) -> bool {
+    let mut rest = frame.get(ETHER_LEN - 2..).unwrap_or_default();
+    while let Some(ethertype) = rest.first_chunk().map(|bytes| u16::from_be_bytes(*bytes)) {
+        if !is_tag(ethertype) {
+            return ethertype == MAC_CONTROL || frame.starts_with(&MAC_CONTROL_ADDRESS);
+        }
+        rest = rest.get(TAG_LEN..).unwrap_or_default();
+    }
+    frame.starts_with(&MAC_CONTROL_ADDRESS)
 }
 
 const fn is_tag(ethertype: u16) -> bool {

@@ -65,9 +65,13 @@ pub struct Roce {
 
 const _: () = assert!(size_of::<Roce>() <= 64, "a burst of them is to stay in the cache");
 
-/// Why a frame is none that we work on. It passes unchanged either way.
+/// Why a frame is none that we work on. It passes unchanged, unless it is addressed to
+/// the next station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotRoce {
+    /// A MAC control frame, PAUSE or PFC, under any VLAN tags: it speaks to the station at
+    /// the other end of the cable, and no bridge forwards it (IEEE 802.3, 31).
+    MacControl,
     /// Not RoCEv2: ARP, TCP, other UDP, IP fragments, IPv6 with extension
     /// headers, more than two VLAN tags, or too short to tell.
     Other,
@@ -146,6 +150,7 @@ pub fn parse(frame: &[u8]) -> Result<Roce, NotRoce> {
     let is_usual = ethertype >> 8 == u32::from(ether::IPV4) << 8 | u32::from(NO_OPTIONS)
         && fragment & (u32::from(FRAGMENT) << 16 | 0xff) == u32::from(UDP)
         && ports == (u32::from(ROCE_PORT) << 16 | total).wrapping_sub(IPV4_LEN as u32)
+        && be32(head, 0) != ether::LINK_LOCAL
         && end <= frame.len()
         && end <= usize::from(u16::MAX)
         && head[BTH + 1] & 0xf == 0
@@ -182,6 +187,9 @@ const NO_OPTIONS: u8 = 4 << 4 | 5;
 
 /// Any frame.
 fn parse_any(frame: &[u8]) -> Result<Roce, NotRoce> {
+    if ether::is_mac_control(frame) {
+        return Err(NotRoce::MacControl);
+    }
     let (l3, ethertype, vlans) = ether::parse(frame).ok_or(NotRoce::Other)?;
     let packet = &frame[l3..];
     let ip = match ethertype {

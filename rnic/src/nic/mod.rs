@@ -170,7 +170,7 @@ impl Nic {
     fn find_qp(&self, frame: &[u8]) -> Result<(u32, Roce), Counter> {
         let roce = match parse(frame) {
             Ok(roce) => roce,
-            Err(NotRoce::Other) => return Err(|stats| &mut stats.not_roce),
+            Err(NotRoce::Other | NotRoce::MacControl) => return Err(|stats| &mut stats.not_roce),
             Err(NotRoce::Malformed(_)) => return Err(|stats| &mut stats.malformed),
         };
         if !frame.starts_with(&self.config.mac) {
