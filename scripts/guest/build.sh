@@ -24,7 +24,7 @@ if [ -e "$guest/initrd.gz" ]; then
     exit
 fi
 
-lr2_packages busybox-static cpio gcc gzip kmod libc6-dev
+lr2_packages "to make the guest" busybox-static cpio gcc gzip kmod libc6-dev
 mkdir -p "$LR2_CACHE"
 work=$(mktemp -d "$LR2_CACHE/.guest-$hash.XXXXXX")
 trap 'rm -rf "$work"' EXIT

@@ -56,12 +56,14 @@ lr2_apt_try() {
     lr2_apt_get "$@" || { lr2_apt_get update && lr2_apt_get "$@"; }
 }
 
-# lr2_packages PACKAGE...: install what is missing.
+# lr2_packages WHY PACKAGE...: install what is missing, and say beforehand that it is and why.
 lr2_packages() {
-    local missing
+    local why=$1 missing
+    shift
     mapfile -t missing < <(lr2_missing "$@")
     [ ${#missing[@]} = 0 ] && return
-    command -v apt-get >/dev/null || lr2_die "needs these packages, and there is no apt here: ${missing[*]}"
+    command -v apt-get >/dev/null || lr2_die "needs these packages $why, and there is no apt here: ${missing[*]}"
+    lr2_say "${0##*/} needs these packages $why; apt-get installs them now: ${missing[*]}"
     lr2_step "installing ${missing[*]}" lr2_apt_try install -y --no-install-recommends "${missing[@]}"
 }
 
@@ -80,7 +82,7 @@ LR2_BUILD_PACKAGES=(build-essential pkg-config libclang-dev libdpdk-dev)
 # lr2_build PROGRAM...: build in release mode; sets LR2_BIN to the folder they are in.
 lr2_build() {
     local program args=()
-    lr2_packages "${LR2_BUILD_PACKAGES[@]}"
+    lr2_packages "to build the programs with DPDK" "${LR2_BUILD_PACKAGES[@]}"
     lr2_need_cargo
     for program in "$@"; do args+=(--bin "$program"); done
     lr2_step "building $*" cargo build --quiet --release --locked --manifest-path "$LR2_ROOT/Cargo.toml" "${args[@]}"
@@ -90,6 +92,6 @@ lr2_build() {
 
 # lr2_python MODULE ARGUMENT...: hand over to a Python module of this folder.
 lr2_python() {
-    lr2_packages python3
+    lr2_packages "to run the scripts" python3
     PYTHONPATH=$LR2_ROOT/scripts/lib PYTHONDONTWRITEBYTECODE=1 exec /usr/bin/python3 -m "$@"
 }

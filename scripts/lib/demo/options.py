@@ -18,6 +18,11 @@ PLACES = {
     "ack": "the long haul's way back, of ACKs and STATUS",
 }
 LANS = ("src-lan", "dst-lan")
+BOTTLENECK = "dst-lan"
+"""The LAN that --lan-rate narrows."""
+
+# Its switch holds what the LAN carries in this time, which is lr2-wan's default.
+LAN_QUEUE_S = 0.05
 
 # Bytes around the payload of a WRITE's middle packet: Ethernet 14, IPv4 20,
 # UDP 8, BTH 12, ICRC 4; its first packet has a RETH of 16 besides. On the wire
@@ -53,8 +58,12 @@ class Scenario:
     burst: float | None
     where: str
     """Where the frames are lost; one of `PLACES`."""
+    lan_rate_bps: float | None
+    """Rate of the destination's LAN; None: unlimited."""
     pmtu: int
     qps: int
+    dcqcn: bool
+    """Whether the hosts slow down at congestion notification packets."""
     message: int
     operation: str
     ack_every: int
@@ -71,8 +80,26 @@ class Scenario:
         return self.where if self.where in LANS else "wan"
 
     @property
-    def nic_bps(self) -> float:
-        return NIC_SHARE * self.rate_bps
+    def lan_links(self) -> tuple[str, ...]:
+        """The LANs that lr2-wan emulates; any other is a wire."""
+        narrow = (BOTTLENECK,) if self.lan_rate_bps else ()
+        lossy = (self.where,) if self.where in LANS else ()
+        return tuple(dict.fromkeys((*narrow, *lossy)))
+
+    def nic_bps(self, congested: bool = True) -> float:
+        """Rate of the hosts' NICs; not `congested`: the one that the destination's LAN can carry."""
+        narrowest = self.rate_bps if congested else self.bottleneck_bps
+        return NIC_SHARE * narrowest
+
+    @property
+    def bottleneck_bps(self) -> float:
+        """Rate of the narrowest segment."""
+        return min(self.rate_bps, self.lan_rate_bps or self.rate_bps)
+
+    @property
+    def longest_rtt_s(self) -> float:
+        """With the queue of a narrow LAN full."""
+        return self.rtt_s + (LAN_QUEUE_S if self.lan_rate_bps else 0)
 
     @property
     def packet_wire_bytes(self) -> int:
@@ -81,21 +108,21 @@ class Scenario:
 
     @property
     def carries_bps(self) -> float:
-        """Message content per second that fills the link."""
+        """Message content per second that fills the narrowest segment."""
         packets = max(1, -(-self.message // self.pmtu))
         reth = RETH if self.operation == "write" else 0
         wire = self.message + packets * (HEADERS + WIRE_OVERHEAD) + reth
-        return self.rate_bps * self.message / wire
+        return self.bottleneck_bps * self.message / wire
 
     @property
     def nic_packets_per_s(self) -> float:
-        return self.nic_bps / (8 * self.packet_wire_bytes)
+        return self.nic_bps() / (8 * self.packet_wire_bytes)
 
     @property
     def timeout_exponent(self) -> int:
-        """The RNICs' timeout, 4.096 us x 2^x: 67 ms, and no less than four round trips."""
+        """The RNICs' timeout, 4.096 us x 2^x: 67 ms, and no less than four of the longest round trips."""
         exponent = 14
-        while 4.096e-6 * 2**exponent < 4 * self.rtt_s and exponent < 31:
+        while 4.096e-6 * 2**exponent < 4 * self.longest_rtt_s and exponent < 31:
             exponent += 1
         return exponent
 
@@ -164,11 +191,12 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         prog="scripts/demo",
         description="Runs RoCEv2 between two hosts over an emulated long link: without loss, then with loss "
         "and the gateways' recovery off, lr2 and cached. Every byte delivered is verified.",
-        epilog="Exit code: 0 all messages of all passes arrived intact, the pass without loss reached 0.95 of what the "
-        "link can carry, and each pass with loss lost frames; 3 only the pass without loss fell short; 1 anything else.",
+        epilog="Congestion: ./scripts/demo --lan-rate 100Mbps --incast 8. Exit code: 0 all messages of all passes "
+        "arrived intact, the first pass reached 0.95 of what the link can carry, and each other pass lost frames; "
+        "3 only the first pass fell short; 1 anything else.",
     )
     add = parser.add_argument
-    add("--loss", type=_share, default=0.01, metavar="SHARE", help="frames lost (default 1%%)")
+    add("--loss", type=_share, metavar="SHARE", help="frames lost (default 1%%; with --lan-rate 0)")
     add(
         "--where",
         choices=PLACES,
@@ -191,8 +219,22 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         metavar="RATE",
         help="rate of the link (default 1Gbps)",
     )
+    add(
+        "--lan-rate",
+        type=_quantity(parse_bits, 1e6, 1e12, "1Mbps to 1Tbps"),
+        metavar="RATE",
+        help="rate of the destination's LAN, whose switch holds 50 ms of it and drops the rest: congestion. The "
+        "first pass then has NICs that the LAN can carry (default unlimited)",
+    )
+    add(
+        "--incast",
+        type=_positive(int),
+        metavar="N",
+        help="queue pairs that send into the destination's LAN at once: --qps, by the name of what --lan-rate makes of them",
+    )
     add("--pmtu", type=int, default=4096, choices=(256, 512, 1024, 2048, 4096), help="path MTU (default 4096)")
-    add("--qps", type=_positive(int), default=1, metavar="N", help="queue pairs (default 1)")
+    add("--qps", type=_positive(int), metavar="N", help="queue pairs (default 1)")
+    add("--dcqcn", action="store_true", help="hosts slow down at congestion notification packets (default: they know none)")
     add("--message", type=_bytes, default=64 << 10, metavar="SIZE", help="message size (default 64KiB)")
     add("--op", choices=("write", "send"), default="write", help="RDMA operation (default write)")
     add(
@@ -216,10 +258,20 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     add("--keep", action="store_true", help="keep logs and reports of all programs")
     add("--check", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
+    if given.loss is None:
+        given.loss = 0.0 if given.lan_rate else 0.01
+    if given.lan_rate and given.lan_rate >= given.rate:
+        parser.error("--lan-rate must be less than --rate: a LAN that is not narrower is never congested")
+    if given.incast and not given.lan_rate:
+        parser.error("--incast needs --lan-rate: without it the long haul is the bottleneck")
+    if given.incast and given.qps:
+        parser.error("--incast and --qps both give the number of queue pairs: leave one out")
     if given.burst is not None and given.loss > given.burst / (given.burst + 1):
         parser.error(f"--loss {given.loss:g} can't be had in bursts of {given.burst:g} frames: at least one arrives between two")
     if given.where in LANS and "direct" in given.mode:
         parser.error(f"--where {given.where} needs gateways: without them there is one link, and no LAN")
+    if given.lan_rate and "direct" in given.mode:
+        parser.error("--lan-rate needs gateways: without them there is one link, and no LAN")
     if not 0 <= given.seed < 1 << 63:
         parser.error("--seed must be between 0 and 2^63")
     if given.json and not given.json.absolute().parent.is_dir():
@@ -231,15 +283,17 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         burst=given.burst,
         where=given.where,
         pmtu=given.pmtu,
-        qps=given.qps,
+        lan_rate_bps=given.lan_rate,
+        qps=given.incast or given.qps or 1,
+        dcqcn=given.dcqcn,
         message=given.message,
         operation=given.op,
         ack_every=given.ack_every,
         seconds=given.seconds,
         warm_up=min(1.0, given.seconds / 4),
         seed=given.seed,
-        # Nothing to recover from without loss.
-        modes=given.mode if given.loss > 0 else (),
+        # Without loss and congestion there is nothing to recover from.
+        modes=given.mode if given.loss > 0 or given.lan_rate else (),
         json=given.json.absolute() if given.json else None,
         keep=given.keep,
     )

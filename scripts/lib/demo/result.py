@@ -4,10 +4,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import forms
-from .options import PLACES, Scenario
+from .options import BOTTLENECK, PLACES, Scenario
 from .topology import Reports
 
-# What the pass without loss has to reach of what the link can carry.
+# What the pass without loss, and without congestion, has to reach of what the link can carry.
 LOSSLESS_SHARE = 0.95
 
 _FEW_SAMPLES = 5
@@ -53,6 +53,10 @@ class Result:
     retransmitted: int
     lost: dict[str, Lost]
     """By segment."""
+    to_destination: int
+    """Data packets that the gateway sent into the destination's LAN, and of these the ones that it resent from its
+    backup; both zero unless lr2-wan emulates that LAN."""
+    local_resends: int
 
     @classmethod
     def of(cls, mode: str, scenario: Scenario, reports: Reports) -> "Result":
@@ -85,14 +89,21 @@ class Result:
             timeouts=requester["timeouts"],
             retransmitted=requester["retransmitted"],
             lost=_lost(reports),
+            to_destination=links[BOTTLENECK]["a_to_b"]["offered"]["request"]["frames"] if BOTTLENECK in links else 0,
+            local_resends=_local_resends(reports),
         )
 
     def wan_bytes_per_byte(self) -> float:
         return self.wan_bytes / self.received_bytes if self.received_bytes else 0.0
 
+    @property
+    def local_resends_share(self) -> float:
+        """Of the data packets sent into the destination's LAN."""
+        return self.local_resends / self.to_destination if self.to_destination else 0.0
+
     def expected_share(self, scenario: Scenario, lossless: "Result") -> float | None:
         """The closed form at what was measured; None where it says nothing: it is for one flow that loses data."""
-        if self.mode not in _FORMS_AT[scenario.where] or scenario.qps > 1 or not self.offered_requests:
+        if self.mode not in _FORMS_AT[scenario.where] or scenario.qps > 1 or scenario.lan_rate_bps or not self.offered_requests:
             return None
         per_s = scenario.nic_packets_per_s
         # Hardly a packet may have been sent just once and acknowledged.
@@ -125,8 +136,10 @@ class Result:
             found.append(f"{self.corrupt_bytes} bytes were corrupt")
         if not self.clean:
             found.append("a queue pair failed or misbehaved")
-        if self.mode != "lossless" and not self._lost_there(scenario):
+        if self.mode != "lossless" and scenario.loss and not self._lost_there(scenario):
             found.append(f"{PLACES[scenario.where]} lost nothing: take more --seconds or a higher --loss")
+        if self.mode == "off" and scenario.lan_rate_bps and not self.lost["dst_lan"].there:
+            found.append("the destination's LAN was not congested: it dropped nothing")
         return found
 
     def shortfall(self, scenario: Scenario) -> str | None:
@@ -145,6 +158,11 @@ _IN = ("lr2_port_receive_dropped_frames_total", "lr2_port_missed_frames_total")
 def _port_drops(reports: Reports, site: str, port: str, names: tuple[str, ...]) -> int:
     metrics = reports.gateways.get(site)
     return round(sum(metrics.total(name, port=port) for name in names)) if metrics else 0
+
+
+def _local_resends(reports: Reports) -> int:
+    far_side = reports.gateways.get("b")
+    return round(far_side.total("lr2_depot_local_resent_total")) if far_side else 0
 
 
 def _lost(reports: Reports) -> dict[str, Lost]:
@@ -174,8 +192,10 @@ def as_json(scenario: Scenario, results: list[Result]) -> dict[str, Any]:
             "where": scenario.where,
             "pmtu": scenario.pmtu,
             "carries_bps": scenario.carries_bps,
-            "nic_rate_bps": scenario.nic_bps,
+            "nic_rate_bps": scenario.nic_bps(),
+            "lan_rate_bps": scenario.lan_rate_bps,
             "qps": scenario.qps,
+            "dcqcn": scenario.dcqcn,
             "message_bytes": scenario.message,
             "operation": scenario.operation,
             "timeout_us": scenario.timeout_s * 1e6,
@@ -207,6 +227,8 @@ def _pass_json(scenario: Scenario, lossless: Result, result: Result) -> dict[str
         "corrupt": result.corrupt_bytes,
         "timeouts": result.timeouts,
         "retransmitted": result.retransmitted,
+        "local_resends": result.local_resends,
+        "local_resends_share": result.local_resends_share,
         # With the data; "ack": on the long haul's way back.
         "lost": {segment: lost.there for segment, lost in result.lost.items()} | {"ack": result.lost["wan"].back},
         "lost_by_direction": {segment: asdict(lost) for segment, lost in result.lost.items()},

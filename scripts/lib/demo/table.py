@@ -6,7 +6,7 @@ from typing import Any
 
 from lr2run import human_bits, human_bytes, human_seconds
 
-from .options import NIC_SHARE, PLACES, Scenario
+from .options import LAN_QUEUE_S, NIC_SHARE, PLACES, Scenario
 from .result import Lost, Result
 
 _TITLES = {
@@ -61,8 +61,13 @@ def headline(s: Scenario) -> str:
         loss += f" in bursts of {s.burst:g}"
     if s.loss:
         loss += f" on {PLACES[s.where]}"
+    narrow = (
+        f"Congestion: the LAN of the destination carries {human_bits(s.lan_rate_bps)} and holds {human_seconds(LAN_QUEUE_S)} of it.\n"
+        if s.lan_rate_bps
+        else ""
+    )
     return (
-        f"Link: {human_bits(s.rate_bps)}, {human_seconds(s.rtt_s)} round trip ({human_bytes(bdp)} in flight), {loss}.\n"
+        f"Link: {human_bits(s.rate_bps)}, {human_seconds(s.rtt_s)} round trip ({human_bytes(bdp)} in flight), {loss}.\n{narrow}"
         f"Hosts: {s.qps} QP{'s' if s.qps > 1 else ''}, {human_bytes(s.message)} {s.operation.upper()}s, PMTU {s.pmtu}, "
         f"NIC at {NIC_SHARE:g} of the link, RNIC timeout {human_seconds(s.timeout_s)}."
     )
@@ -70,9 +75,11 @@ def headline(s: Scenario) -> str:
 
 def table(scenario: Scenario, results: list[Result]) -> str:
     lossless = results[0]
+    # Of a narrow LAN no closed form is known, and what the gateway resends into it counts.
+    special = ["local", "resends"] if scenario.lan_rate_bps else ["in", "theory"]
     head = [
-        ["", "goodput", "of no", "in", "p50", "p99", "long-haul", "time-", "frames lost, there/back:", "", "", "verified"],
-        ["recovery", "", "loss", "theory", "", "", "bytes", "outs", "src LAN", "WAN", "dst LAN", ""],
+        ["", "goodput", "of no", special[0], "p50", "p99", "long-haul", "time-", "frames lost, there/back:", "", "", "verified"],
+        ["recovery", "", "loss", special[1], "", "", "bytes", "outs", "src LAN", "WAN", "dst LAN", ""],
     ]
     rows = [_row(scenario, lossless, result) for result in results]
     widths = [max(len(line[column]) for line in head[1:] + rows) for column in range(len(head[0]))]
@@ -90,11 +97,14 @@ def _row(scenario: Scenario, lossless: Result, result: Result) -> list[str]:
     base = lossless.wan_bytes_per_byte()
     overhead = result.wan_bytes_per_byte() / base if base else 0.0
     theory = result.expected_share(scenario, lossless)
+    special = "" if theory is None else f"{theory:.3f}"
+    if scenario.lan_rate_bps:
+        special = f"{100 * result.local_resends_share:.2f}%"
     return [
         _TITLES[result.mode],
         human_bits(result.goodput_bps),
         f"{share:.3f}",
-        "" if theory is None else f"{theory:.3f}",
+        special,
         human_seconds(result.p50_us / 1e6),
         human_seconds(result.p99_us / 1e6),
         f"{overhead:.3f}x",
@@ -109,9 +119,15 @@ def _lost(lost: Lost) -> str:
 
 
 def notes(scenario: Scenario, lossless: Result) -> str:
-    return (
+    found = (
         f"  Without loss: {lossless.goodput_bps / scenario.carries_bps:.3f} of the {human_bits(scenario.carries_bps)} of "
         f"message content that the link can carry; round trip {human_seconds(lossless.rtt_us / 1e6)} as measured.\n"
         "  p50, p99: from posting a message to its completion. Long-haul bytes: sent into the link per byte delivered, "
         "relative to no loss."
     )
+    if scenario.lan_rate_bps:
+        found += (
+            "\n  No loss: with NICs that the destination's LAN can carry. Local resends: of the data packets that the "
+            "gateway sent into that LAN, those from its backup."
+        )
+    return found

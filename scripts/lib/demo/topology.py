@@ -3,8 +3,8 @@
     host-a -- ha.sock -- gw-a -- wa.sock -- wan -- wb.sock -- gw-b -- hb.sock -- host-b
 
 Gateways listen on their memif sockets; hosts and the link connect to them.
-Without gateways the link listens. A LAN that is to lose frames is one more link
-of the wan process, on which the host's side listens:
+Without gateways the link listens. A LAN that is to lose frames, or to be narrow, is one
+more link of the wan process, on which the host's side listens:
 
     host-a -- la.sock -- wan -- ha.sock -- gw-a
 """
@@ -20,7 +20,7 @@ from typing import Any
 
 from lr2run import Gateway, Metrics, Process, Processes, wait_until
 
-from .options import LANS, WINDOW_BDP, Scenario
+from .options import BOTTLENECK, LAN_QUEUE_S, WINDOW_BDP, Scenario
 
 IP = {"a": "10.77.0.1", "b": "10.77.0.2"}
 
@@ -70,12 +70,13 @@ def memory_mib(scenario: Scenario) -> dict[str, int]:
     in_flight = scenario.rate_bps * scenario.rtt_s / 8 / (1 << 20)
     # Both directions of the link, each with a queue of 50 ms in front.
     on_the_link = in_flight + 2 * scenario.rate_bps * 0.05 / 8 / (1 << 20)
+    in_lan_queues = 2 * (scenario.lan_rate_bps or 0) * LAN_QUEUE_S / 8 / (1 << 20)
     return {
         # Reordering and resending hold a few BDP.
         "gateway": 256 + round(10 * in_flight),
         # Its memory is for frames of 1000 bytes, each in a buffer for 4 KiB.
-        # A LAN has rings, and holds nothing.
-        "wan": 128 + round(5 * on_the_link) + (32 if scenario.where in LANS else 0),
+        # A LAN has rings, and holds nothing unless it is narrow.
+        "wan": 128 + round(5 * (on_the_link + in_lan_queues)) + 32 * len(scenario.lan_links),
         "host": 64,
     }
 
@@ -187,7 +188,7 @@ class Pass:
                 f"--seed={s.seed}",
                 *self._loss("wan"),
                 *self._dpdk("wan", "wan"),
-                *self._lossy_lan(),
+                *self._lans(),
             ],
         )
 
@@ -199,16 +200,17 @@ class Pass:
         direction = "ba:" if s.where == "ack" else ""
         return [f"--loss={direction}{s.loss:.10g}"] + ([f"--burst={s.burst:g}"] if s.burst else [])
 
-    def _lossy_lan(self) -> list[str]:
-        """The LAN that loses frames as a second link of the wan process; A is where data comes from."""
-        lan = self.scenario.where
-        if lan not in LANS:
-            return []
-        site = self._site(lan)
-        ends = [_memif(2, "server", self._socket(f"l{site}")), _memif(3, "client", self._socket(f"h{site}"))]
-        if lan == "dst-lan":
-            ends.reverse()
-        return ["--next", f"--name={lan}", f"--a={ends[0]}", f"--b={ends[1]}", *self._loss(lan)]
+    def _lans(self) -> list[str]:
+        """Each LAN that loses frames or is narrow as one more link of the wan process; A is where data comes from."""
+        words = []
+        for number, lan in enumerate(self.scenario.lan_links, 1):
+            site = self._site(lan)
+            ends = [_memif(2 * number, "server", self._socket(f"l{site}")), _memif(2 * number + 1, "client", self._socket(f"h{site}"))]
+            if lan == "dst-lan":
+                ends.reverse()
+            rate = [f"--rate={self.scenario.lan_rate_bps:.0f}"] if lan == BOTTLENECK and self.scenario.lan_rate_bps else []
+            words += ["--next", f"--name={lan}", f"--a={ends[0]}", f"--b={ends[1]}", *rate, *self._loss(lan)]
+        return words
 
     @staticmethod
     def _site(lan: str) -> str:
@@ -217,7 +219,7 @@ class Pass:
     def _start_host(self, site: str, role: str) -> Process:
         s = self.scenario
         # Where its LAN is a link of the wan process, that stands in front of the gateway.
-        front = "l" if s.where in LANS and site == self._site(s.where) else "h"
+        front = "l" if site in map(self._site, s.lan_links) else "h"
         return self._processes.start(
             self._name(f"host-{site}"),
             [
@@ -230,7 +232,7 @@ class Pass:
                 f"--pmtu={s.pmtu}",
                 f"--op={s.operation}",
                 f"--message={s.message}",
-                f"--rate={s.nic_bps:.0f}",
+                f"--rate={s.nic_bps(congested=self.mode != 'lossless'):.0f}",
                 f"--rtt={max(s.rtt_s, 1e-4) * 1e9:.0f}ns",
                 f"--window={WINDOW_BDP}bdp",
                 f"--timeout={s.timeout_exponent}",
@@ -239,6 +241,7 @@ class Pass:
                 f"--warm-up={s.warm_up:g}",
                 f"--drain={_DRAIN_S}",
                 f"--seed={s.seed}",
+                *(["--dcqcn"] if s.dcqcn else []),
                 *self._dpdk("host", f"host-{site}"),
             ],
         )

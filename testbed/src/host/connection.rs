@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use common::psn::Psn;
 use common::wire::MacAddr;
-use rnic::{AckCoalescing, QpConfig, local_ack_timeout};
+use rnic::{AckCoalescing, Dcqcn, QpConfig, local_ack_timeout};
 
 use super::options::ConnectionOptions;
 
@@ -66,6 +66,7 @@ pub(super) fn queue_pairs(options: &ConnectionOptions, window: u32) -> Vec<QpCon
         timeout: local_ack_timeout(options.timeout),
         retry: options.retry,
         content_seed: options.seed,
+        dcqcn: options.dcqcn.then_some(Dcqcn::DEFAULT),
         ..QpConfig::new(ours.qpn(index), theirs.qpn(index), peer_mac, options.peer_ip)
     };
     (0..options.qps).map(qp).collect()
@@ -133,6 +134,14 @@ mod tests {
         assert_ne!(one[0].local_qpn, two[0].local_qpn);
         assert_ne!(one[0].send_psn, two[0].send_psn);
         assert_ne!(one[0].send_psn, one[1].send_psn);
+    }
+
+    #[test]
+    fn congestion_control_is_asked_for() {
+        let mut options = options("10.0.0.1", "10.0.0.2", 1, 2);
+        assert!(queue_pairs(&options, 64).iter().all(|qp| qp.dcqcn.is_none()));
+        options.dcqcn = true;
+        assert!(queue_pairs(&options, 64).iter().all(|qp| qp.dcqcn == Some(Dcqcn::DEFAULT)));
     }
 
     #[test]

@@ -114,6 +114,9 @@ pub struct ConnectionOptions {
     /// ... or this long after the first of them
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = units::duration)]
     pub ack_delay: Span,
+    /// Slow down at congestion notification packets (DCQCN); needs --rate
+    #[arg(long)]
+    pub dcqcn: bool,
     /// Seed of QP numbers, starting PSNs and message content; the same at both hosts
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
