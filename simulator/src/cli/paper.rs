@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum, builder::PossibleValue};
 
 use super::{Failure, Runner, cannot_write, runs};
+use crate::paper::never_worse::{self, Judged};
 use crate::paper::{self, Closed, Effort, Found, Page, Part};
 
 /// What to evaluate, and where the page goes.
@@ -13,7 +14,7 @@ pub(super) struct Options {
     /// Folder for the page and what belongs to it; made if there is none
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The short version: two minutes on two cores, not a quarter of an hour
+    /// The short version: five minutes on two cores, not forty
     #[arg(long)]
     quick: bool,
     /// Seed of the first run of each setting
@@ -65,14 +66,34 @@ pub(super) fn execute(options: &Options, runner: &impl Runner) -> Result<String,
         .zip(&results)
         .map(|(setting, runs)| Found::of(setting, runs))
         .collect();
-    let page = Page::of(&effort, &command(options), &closed, &found);
-    for (name, content) in &page.files {
+    let mut files = Vec::new();
+    if parts.iter().any(|part| *part != Part::NeverWorse) {
+        files.extend(Page::of(&effort, &command(options, None), &closed, &found).files);
+    }
+    if parts.contains(&Part::NeverWorse) {
+        files.extend(congested(options, &effort, runner)?);
+    }
+    for (name, content) in &files {
         let file = options.out.join(name);
         std::fs::write(&file, content).map_err(|error| cannot_write(&file, &error))?;
     }
     let list: Vec<_> =
-        page.files.iter().map(|(name, _)| options.out.join(name).display().to_string()).collect();
+        files.iter().map(|(name, _)| options.out.join(name).display().to_string()).collect();
     Ok(format!("{}\n", list.join("\n")))
+}
+
+/// The page on congested LANs, which the same command makes with that part alone.
+fn congested(
+    options: &Options,
+    effort: &Effort,
+    runner: &impl Runner,
+) -> Result<Vec<(String, String)>, Failure> {
+    let cells = never_worse::cells(effort, options.seed).map_err(Failure::of_run)?;
+    let scenarios: Vec<_> = cells.iter().map(|cell| cell.scenario.clone()).collect();
+    let results = runs::all(&scenarios, options.jobs, runner)?;
+    let judged = cells.into_iter().zip(&results).map(|(cell, runs)| Judged::of(cell, runs));
+    let command = command(options, Some(Part::NeverWorse));
+    Ok(never_worse::files(effort, &command, &judged.collect::<Vec<_>>()))
 }
 
 /// Whether files can be made in `folder`.
@@ -83,8 +104,8 @@ fn probe(folder: &Path) -> Result<(), Failure> {
 }
 
 /// What the reader has to call to get the same page; how many runs there are
-/// at a time and where it goes make no difference.
-fn command(options: &Options) -> String {
+/// at a time and where it goes make no difference. With `part`, that part alone.
+fn command(options: &Options, part: Option<Part>) -> String {
     let mut words =
         vec!["cargo run --release -p simulator --bin lr2-sim -- paper --out docs".to_owned()];
     if options.quick {
@@ -93,6 +114,7 @@ fn command(options: &Options) -> String {
     if options.seed != 1 {
         words.push(format!("--seed {}", options.seed));
     }
-    words.extend(options.part.iter().map(|part| format!("--part {}", part.name())));
+    let parts = part.as_ref().map_or(&options.part[..], std::slice::from_ref);
+    words.extend(parts.iter().map(|part| format!("--part {}", part.name())));
     words.join(" ")
 }

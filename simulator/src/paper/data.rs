@@ -102,7 +102,7 @@ pub(super) fn forms(closed: &Closed) -> String {
     }))
 }
 
-fn text(rows: impl Iterator<Item = impl Serialize>) -> String {
+pub(super) fn text(rows: impl Iterator<Item = impl Serialize>) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {
         writer.serialize(row).expect("memory can be written, and rows are flat");

@@ -10,6 +10,7 @@ mod closed;
 mod data;
 pub mod forms;
 mod markdown;
+pub mod never_worse;
 mod page;
 mod published;
 mod targets;
@@ -32,11 +33,13 @@ pub enum Part {
     Published,
     /// Other distances, rates, losses, numbers of flows.
     Beyond,
+    /// Congested LANs, against go-back-N; a page of its own.
+    NeverWorse,
 }
 
 impl Part {
     /// All of them, in the order of the page.
-    pub const ALL: [Self; 3] = [Self::Forms, Self::Published, Self::Beyond];
+    pub const ALL: [Self; 4] = [Self::Forms, Self::Published, Self::Beyond, Self::NeverWorse];
 
     /// The word for it on the command line and in files.
     pub const fn name(self) -> &'static str {
@@ -44,6 +47,7 @@ impl Part {
             Self::Forms => "forms",
             Self::Published => "published",
             Self::Beyond => "beyond",
+            Self::NeverWorse => "never-worse",
         }
     }
 }
@@ -72,10 +76,12 @@ pub struct Effort {
     pub patience: u32,
     /// Largest bandwidth-delay product that is simulated, bytes.
     pub largest: u64,
+    /// Seeds per cell of the comparison with go-back-N on congested LANs.
+    pub cell_seeds: u64,
 }
 
 impl Effort {
-    /// Some ten minutes on two cores.
+    /// Some forty minutes on two cores.
     pub fn full() -> Self {
         Self {
             is_quick: false,
@@ -88,10 +94,11 @@ impl Effort {
             products: 4.0,
             patience: 6,
             largest: 500_000_000,
+            cell_seeds: 20,
         }
     }
 
-    /// Two minutes on two cores.
+    /// Five minutes on two cores.
     pub fn quick() -> Self {
         Self {
             is_quick: true,
@@ -104,6 +111,7 @@ impl Effort {
             products: 3.0,
             patience: 5,
             largest: 50_000_000,
+            cell_seeds: 2,
         }
     }
 }
