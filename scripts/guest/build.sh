@@ -16,7 +16,7 @@ recipe=$(cd "$(dirname "$0")" && pwd)
 
 lines() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
 
-hash=$(cd "$recipe" && cat atomic-count.c build.sh init modules packages programs | sha256sum | cut -c1-12)
+hash=$(cd "$recipe" && cat atomic-count.c build.sh init modules modules-on-demand packages programs | sha256sum | cut -c1-12)
 guest=$LR2_CACHE/guest-$hash
 if [ -e "$guest/initrd.gz" ]; then
     touch "$guest"
@@ -99,7 +99,7 @@ version=$(basename "$debian"/usr/lib/modules/*)
 lr2_step "choosing kernel modules" depmod -b "$debian" "$version"
 while read -r module; do
     modprobe -d "$debian" -S "$version" --show-depends "$module" | awk '$1 == "insmod" { print $2 }'
-done < <(lines "$recipe/modules") | sort -u >"$work/modules"
+done < <(lines "$recipe/modules"; lines "$recipe/modules-on-demand") | sort -u >"$work/modules"
 while read -r module; do add "${module#"$debian"}"; done <"$work/modules"
 add "/lib/modules/$version"/modules.{builtin,builtin.modinfo,order}
 depmod -b "$root" "$version"

@@ -76,7 +76,7 @@ def all_steps() -> list[Step]:
         Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")]),
         Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 480, [_python("checks.demo")]),
         Step("bench", "scripts/bench for a moment: the traffic port, and the checks on what it counts", 3, 300, [_python("checks.bench")]),
-        Step("rdma-e2e", "scripts/rdma-e2e: Soft-RoCE between two guests", 3, 840, [[str(ROOT / "scripts" / "rdma-e2e")]]),
+        Step("rdma-e2e", "scripts/rdma-e2e: Soft-RoCE between two guests", 3, 900, [[str(ROOT / "scripts" / "rdma-e2e")]]),
     ]
 
 

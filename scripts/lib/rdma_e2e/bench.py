@@ -42,6 +42,13 @@ class Bench:
         self.client = client
         self.server = server
         self.link = link
+        self.seconds = 0.0
+        """What clients have taken in all."""
+
+    def took(self, seconds: float) -> float:
+        """A client took so long: counts it, and returns it."""
+        self.seconds += seconds
+        return seconds
 
     @property
     def guests(self) -> tuple[Guest, Guest]:
@@ -103,7 +110,7 @@ class Bench:
                 if meanwhile:
                     meanwhile()
                 result = asking.result(_LIMIT_S + 40)
-                seconds = time.monotonic() - start
+                seconds = self.took(time.monotonic() - start)
                 if excused and re.fullmatch(excused, result.output.strip()):
                     result = Result(0, result.output)
                 if serves_on or not result.ok:

@@ -1,7 +1,8 @@
 """What runs between the guests; each raises `Failed` unless it completed, and intact.
 
-Completion and content only: two guests without hardware virtualisation on the
-cores of the gateways make rates and times meaningless.
+Completion and content: two guests without hardware virtualisation on the cores of
+the gateways make rates and times meaningless by themselves. A time counts only beside
+that of the same test with recovery off, on the same machine a moment later.
 """
 
 import re
@@ -29,6 +30,8 @@ class Case:
     """The gateways must have repaired losses among its READ responses: enough of them."""
     patient: bool = False
     """The sender waits for half a second and more before it resends unasked."""
+    timed: bool = False
+    """With recovery it may not take a fifth longer than without, in the same scene."""
 
 
 def _listens_tcp(port: int) -> str:
@@ -36,7 +39,7 @@ def _listens_tcp(port: int) -> str:
 
 
 # rdma_cm's listeners are no sockets.
-_LISTENS_CM = "rdma resource show cm_id | grep -q LISTEN"
+LISTENS_CM = "rdma resource show cm_id | grep -q LISTEN"
 
 
 def _ping(bench: Bench) -> str:
@@ -97,13 +100,13 @@ def _tcp(bench: Bench) -> str:
     return f"2 MiB, checksum equal, {pair.seconds:.1f} s"
 
 
-def perftest_pair(bench: Bench, verb: str, iterations: int, size: int, qps: int = 1, more: str = "") -> Pair:
+def perftest_pair(bench: Bench, verb: str, iterations: int, size: int, qps: int = 1, more: str = "", mtu: int = 4096) -> Pair:
     """Run `ib_<verb>_bw` to its end; `Failed` unless every iteration of every queue pair completed."""
     # -u 18: 1.07 s until a sender gives an answer up; the usual 67 ms go by
     # while an emulated guest does something else. -F: no check of the CPU's clock.
     # --atomic has a size of its own.
     what = "" if verb == "atomic" else f"-s {size}"
-    command = f"ib_{verb}_bw -d rxe0 -F -u 18 -m 4096 {what} -n {iterations} -q {qps} {more} -x"
+    command = f"ib_{verb}_bw -d rxe0 -F -u 18 -m {mtu} {what} -n {iterations} -q {qps} {more} -x"
     pair = bench.pair(
         f"{command} {bench.gid(bench.server)}",
         f"{command} {bench.gid(bench.client)} {bench.server.ip}",
@@ -115,11 +118,11 @@ def perftest_pair(bench: Bench, verb: str, iterations: int, size: int, qps: int 
     return pair
 
 
-def perftest(verb: str, iterations: int, size: int = 65536, qps: int = 1) -> Test:
-    """Messages of one verb, over one or several queue pairs."""
+def perftest(verb: str, iterations: int, size: int = 65536, qps: int = 1, more: str = "", mtu: int = 4096) -> Test:
+    """Messages of one verb, over one or several queue pairs; `more` are options of perftest."""
 
     def run(bench: Bench) -> str:
-        pair = perftest_pair(bench, verb, iterations, size, qps)
+        pair = perftest_pair(bench, verb, iterations, size, qps, more, mtu)
         over = f" over each of {qps} QPs" if qps > 1 else ""
         return f"{iterations} x {size >> 10} KiB{over}, {pair.seconds:.1f} s"
 
@@ -143,7 +146,7 @@ def atomics_counted(count: int) -> Test:
         seconds = 0.0
         for operation in ("add", "swap"):
             client = f"atomic-count {bench.server.ip} {operation} {count}"
-            pair = bench.pair("atomic-count", client, _LISTENS_CM, serves_on=True)
+            pair = bench.pair("atomic-count", client, LISTENS_CM, serves_on=True)
             counted = f"the word is {count}, the client counted to {count}"
             if f"{count} operations, 0 of them" not in pair.client.output or counted not in pair.server.output:
                 raise Failed(f"{operation}: {pair.client.output}\n{pair.server.output}")
@@ -201,7 +204,7 @@ def copy_checked(bench: Bench, mebibytes: int, meanwhile: Callable[[], None] | N
     pair = bench.pair(
         "rcopy",
         f"rcopy /tmp/file {bench.server.ip}:/tmp/copy",
-        _LISTENS_CM,
+        LISTENS_CM,
         serves_on=True,
         meanwhile=meanwhile,
         excused=_RCOPY_RACE,
@@ -225,7 +228,7 @@ def rping(count: int) -> Test:
 def _rping(bench: Bench, size: int, count: int) -> str:
     options = f"-a {bench.server.ip} -V -C {count} -S {size}"
     # The server ends when it hears of the disconnect, which may be lost for good: the client has gone by then.
-    pair = bench.pair(f"rping -s {options}", f"rping -c {options}", _LISTENS_CM, serves_on=True, excused=_RPING_RACE)
+    pair = bench.pair(f"rping -s {options}", f"rping -c {options}", LISTENS_CM, serves_on=True, excused=_RPING_RACE)
     if "data compare error" in pair.client.output or "data mismatch" in pair.client.output:
         raise Failed(f"content: {pair.client.output}")
     return f"{count} x {size >> 10} KiB there and back, bytes checked, {pair.seconds:.1f} s"

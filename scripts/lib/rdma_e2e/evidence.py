@@ -51,6 +51,9 @@ REPAIRED: dict[str, list[Counter]] = {
 # Of the gaps among READ responses, the share that has to be filled; the requester repairs the rest.
 _READ_GAPS_FILLED_AT_LEAST = 0.0
 
+MOST_OF_OFF = 1.2
+"""What a timed case may take with recovery, as a multiple of its time without."""
+
 # What the source sent again on its LAN, whatever became of it.
 _REPEATED = [
     FILTERED,
@@ -98,6 +101,11 @@ def repaired(setting: Setting, counted: Mapping[str, Metrics], sender: Mapping[s
         yield f"{given_up:.0f} of {seen:.0f} gaps were given up"
     if setting.recovery == "lr2" and sender.get(REWOUND, 0) <= 0:
         yield f"guest1: {REWOUND} is zero: the NAKs did not rewind the sender"
+
+
+def slower(with_s: float, without_s: float | None) -> bool:
+    """Whether something took too long with recovery; None: without, it did not even end."""
+    return without_s is not None and with_s > without_s * MOST_OF_OFF
 
 
 def reads_repaired(setting: Setting, counted: Mapping[str, Metrics]) -> Iterator[str]:

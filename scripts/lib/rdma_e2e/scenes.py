@@ -1,11 +1,17 @@
 """What is run, and in which surroundings. The guests boot once; from scene to scene the rest is started anew."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
+from .applications import nfs, nvme, preloaded
 from .cases import PLAIN, Case, atomic, atomics_counted, perftest, rping, send_checked, write_checked
 from .link import Setting
 from .lives import killed, reused
+
+
+Losses = tuple[tuple[tuple[str, float], ...], float | None]
+"""By segment, and how long bursts are."""
 
 
 @dataclass(frozen=True)
@@ -14,6 +20,14 @@ class Scene:
 
     setting: Setting
     cases: Sequence[Case]
+
+    @property
+    def losses(self) -> Losses:
+        return tuple(sorted(self.setting.loss.items())), self.setting.burst
+
+    def named(self, suffix: str, **changes: Any) -> "Scene":
+        """The same cases in a setting with another name, and with `changes`."""
+        return Scene(replace(self.setting, name=f"{self.setting.name}-{suffix}", **changes), self.cases)
 
 
 def _case(name: str, iterations: int = 150) -> Case:
@@ -43,21 +57,25 @@ def _case(name: str, iterations: int = 150) -> Case:
 _USUAL = ("write", "send", "write-checked", "send-checked", "read", "atomics-counted", "rping")
 
 
-def _cases(*names: str, iterations: int = 150) -> list[Case]:
-    return [_case(name, iterations) for name in names]
+# With recovery off each costs its time once more.
+_TIMED = ("write", "send-checked")
+
+
+def _cases(*names: str, iterations: int = 150, timed: Sequence[str] = ()) -> list[Case]:
+    return [replace(_case(name, iterations), timed=name in timed) for name in names]
 
 
 SCENES = [
-    Scene(Setting("lr2", "lr2", {"wan": 0.01}, most_given_up=0.5), [*PLAIN, *_cases(*_USUAL, "fetch-and-add", "write-16-qps")]),
-    Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "compare-and-swap", "send-16-qps")),
+    Scene(Setting("lr2", "lr2", {"wan": 0.01}, most_given_up=0.5), [*PLAIN, *_cases(*_USUAL, "fetch-and-add", "write-16-qps", timed=_TIMED)]),
+    Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "compare-and-swap", "send-16-qps", timed=(*_TIMED, "read"))),
     Scene(
         Setting("heavy", "auto", {"wan": 0.05}),
-        _cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75),
+        _cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("write-checked", "read")),
     ),
     Scene(
         Setting("bursts", "auto", {"wan": 0.02}, burst=4),
         [
-            *_cases("write", "write-checked", "send-checked", "atomics-counted", iterations=100),
+            *_cases("write", "write-checked", "send-checked", "atomics-counted", iterations=100, timed=("write-checked",)),
             # Few bursts fall among few responses.
             *_cases("read", iterations=300),
         ],
@@ -66,9 +84,23 @@ SCENES = [
         # What is lost before the Sentry, and passed on all the same, is a gap that nobody can fill.
         Setting("lans", "auto", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=1.0),
         [
-            *_cases("write", "write-checked", iterations=50),
+            *_cases("write", "write-checked", iterations=50, timed=("write-checked",)),
             Case("send-checked", send_checked(25, tries=3), repaired_inside=True),
             *_cases("read", "atomics-counted", "rping", "write-16-qps", iterations=50),
+        ],
+    ),
+    Scene(
+        Setting("applications", "auto", {"wan": 0.01}),
+        [
+            Case("nvme", nvme(1), timed=True),
+            # Without recovery it takes minutes: rdma_cm has its queue pairs wait for seconds.
+            Case("nfs", nfs(2)),
+            Case("rcopy", write_checked(4), repaired_inside=True, patient=True, timed=True),
+            Case("rsocket-preloaded", preloaded(2)),
+            Case("send-both-ways-4-qps", perftest("send", 20, qps=4, more="-b"), timed=True),
+            Case("read-16-at-a-time", perftest("read", 40, more="-o 16"), timed=True),
+            Case("send-srq", perftest("send", 10, qps=4, more="--use-srq"), timed=True),
+            Case("write-mtu-256", perftest("write", 100, size=8192, mtu=256), timed=True),
         ],
     ),
     Scene(
