@@ -8,12 +8,51 @@ pub struct Budget {
     max_frames: u64,
     used: u64,
     frames: u64,
+    max_slots: u64,
+    slots: u64,
 }
 
 impl Budget {
     /// An unused budget.
     pub const fn new(max_bytes: u64, max_frames: u64) -> Self {
-        Self { max_bytes, max_frames, used: 0, frames: 0 }
+        let max_slots = Self::slots_for(max_frames);
+        Self { max_bytes, max_frames, used: 0, frames: 0, max_slots, slots: 0 }
+    }
+
+    /// How many slots the flows may have whose frames this is for: what is known of a
+    /// packet in flight, whether its frame is held or not. One flow may take half of them,
+    /// and have all frames, or 100 Gbit/s × 40 ms of 1 KiB packets.
+    pub const fn slots_for(max_frames: u64) -> u64 {
+        const LEAST: u64 = 1 << 20;
+        let slots = max_frames.saturating_mul(2);
+        if slots > LEAST { slots } else { LEAST }
+    }
+
+    /// Takes `n` slots for a flow that has `has`, or refuses. No flow gets more than are
+    /// left then: many that ask leave room for others.
+    pub fn take_slots(&mut self, n: u32, has: u32) -> bool {
+        let left = self.max_slots.saturating_sub(self.slots);
+        let may = u64::from(has) + 2 * u64::from(n) <= left;
+        if may {
+            self.slots += u64::from(n);
+        }
+        may
+    }
+
+    /// Gives back slots.
+    pub fn give_slots(&mut self, n: u32) {
+        debug_assert!(self.slots >= u64::from(n));
+        self.slots = self.slots.saturating_sub(u64::from(n));
+    }
+
+    /// Slots that flows have.
+    pub const fn slots(&self) -> u64 {
+        self.slots
+    }
+
+    /// Whether at least `percent` of the slots are taken.
+    pub const fn are_slots_filled(&self, percent: u8) -> bool {
+        reaches(self.slots, self.max_slots, percent)
     }
 
     /// Takes `bytes` for one more frame, or refuses.
@@ -85,6 +124,21 @@ mod tests {
         b.give(60);
         assert_eq!((b.used(), b.frames(), b.pressure()), (40, 1, 40));
         assert!(b.is_filled(40) && !b.is_filled(41));
+    }
+
+    #[test]
+    fn a_flow_gets_no_more_slots_than_are_left() {
+        let mut b = Budget::new(1 << 30, 1 << 20);
+        assert_eq!(Budget::slots_for(1 << 20), 1 << 21);
+        let mut has = 0;
+        while b.take_slots(1 << 10, has) {
+            has += 1 << 10;
+        }
+        assert_eq!(has, 1 << 20);
+        assert!(b.take_slots(16, 0) && !b.take_slots(1 << 20, 0) && b.are_slots_filled(50));
+        b.give_slots(has + 16);
+        assert_eq!((b.slots(), b.are_slots_filled(1)), (0, false));
+        assert_eq!(Budget::slots_for(0), 1 << 20, "without frames packets are known as well");
     }
 
     #[test]

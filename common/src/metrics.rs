@@ -77,6 +77,7 @@ metrics! {
         DropFetchConsumed ["reason" = "fetch_consumed"],
         DropNakAbsorbed ["reason" = "nak_absorbed"],
         DropReorderDuplicate ["reason" = "reorder_duplicate"],
+        DropConflict ["reason" = "psn_conflict"], DropAheadOfSource ["reason" = "ahead_of_source"],
         DropReorderFull ["reason" = "reorder_pool_full"],
         DropOldLife ["reason" = "old_life_of_flow"],
         DropAskedAgain ["reason" = "answer_asked_for_again"],
@@ -94,7 +95,7 @@ metrics! {
         PassedOther ["reason" = "not_roce"],
         PassedMalformed ["reason" = "malformed"],
         PassedTransport ["reason" = "not_rc"],
-        PassedTableFull ["reason" = "flow_table_full"],
+        PassedTableFull ["reason" = "flow_table_full"], PassedHostsFull ["reason" = "flows_of_hosts"],
         PassedPrefix ["reason" = "outside_remote_prefixes"],
         PassedRole ["reason" = "role_or_off"],
         PassedBadIcrc ["reason" = "bad_icrc"],
@@ -134,6 +135,7 @@ metrics! {
         DepotDrained ["event" = "drained"], DepotBehind ["event" = "behind"],
         DepotPassive ["event" = "passive"], DepotProbe ["event" = "probe"],
         DepotReleased ["event" = "released"], DepotGoneBack ["event" = "gone_back"],
+        DepotLeap ["event" = "leap_too_far"],
     }
     Counter "lr2_depot_local_resent_total" "Packets resent to the destination from the backup pool, by cause." {
         LocalNak ["cause" = "nak"], LocalTimeout ["cause" = "timeout"],
@@ -161,6 +163,7 @@ metrics! {
         SentryNew ["event" = "new"], SentryAhead ["event" = "ahead"],
         SentryUnprotected ["event" = "repeat_unprotected"],
         SentryEager ["event" = "made_to_ask_for_ack"],
+        SentryLeap ["event" = "leap_too_far"],
         SentryNeeded ["event" = "repeat_needed"], SentryDoubtful ["event" = "repeat_doubtful"],
     }
     Counter "lr2_sentry_resent_total" "Packets that the Sentry resent from its own handles." {
@@ -171,6 +174,9 @@ metrics! {
     }
     Counter "lr2_sentry_cache_full_total" "Packets that could not be kept because the resend cache was full." {
         SentryCacheFull,
+    }
+    Counter "lr2_sentry_slots_full_total" "Packets in flight that were forgotten because the worker had no slot for another." {
+        SentrySlotsFull,
     }
     Counter "lr2_sentry_passes_total" "Rewinds of sources, by what caused them." {
         PassSolicited ["cause" = "solicited"], PassTimeout ["cause" = "timeout"],
@@ -189,6 +195,7 @@ metrics! {
         FlowProtected ["event" = "protected"], FlowPeerLost ["event" = "peer_lost"],
         FlowNewEpoch ["event" = "new_epoch"], FlowBypassed ["event" = "bypassed"],
         FlowPaired ["event" = "paired"], FlowSynced ["event" = "synced"],
+        FlowEvicted ["event" = "evicted"],
         FlowForgotten ["event" = "forgotten"],
         FlowConnected ["event" = "connected"], FlowDisconnected ["event" = "disconnected"],
     }

@@ -34,8 +34,8 @@ pub(crate) enum Local {
 /// The newest packets that were delivered, without a hole, up to `expected`.
 #[repr(C)]
 pub(crate) struct Backup<F: Frame> {
-    /// The PSNs of a READ request but the first have no handle.
-    kept: Window<Option<Kept<F::Shared>>>,
+    /// The places of a READ request but the first are vacant.
+    kept: Window<Kept<F::Shared>>,
     /// Delivered packets that the destination has yet to answer, oldest first,
     /// with the time of their delivery.
     asks: VecDeque<(Seq, Time)>,
@@ -50,9 +50,9 @@ pub(crate) struct Backup<F: Frame> {
 
 impl<F: Frame> Backup<F> {
     /// Memory of one PSN, in bytes.
-    pub const SLOT: usize = size_of::<Option<Kept<F::Shared>>>();
+    pub const SLOT: usize = size_of::<Kept<F::Shared>>();
     /// One past what a packet touches that asks for no answer.
-    pub const KEPT: usize = size_of::<Window<Option<Kept<F::Shared>>>>();
+    pub const KEPT: usize = size_of::<Window<Kept<F::Shared>>>();
 
     pub fn new(next: Seq) -> Self {
         Self {
@@ -66,7 +66,12 @@ impl<F: Frame> Backup<F> {
 
     /// Whether `seq` and all that was delivered after it can be resent.
     pub fn holds_from(&self, seq: Seq) -> bool {
-        self.kept.get(seq).is_some_and(Option::is_some)
+        self.kept.get(seq).is_some()
+    }
+
+    /// The oldest packet that can be resent, or the next to be delivered if none can.
+    pub fn oldest(&self) -> Seq {
+        self.kept.start()
     }
 
     /// Whether nothing is kept.
@@ -82,11 +87,9 @@ impl<F: Frame> Backup<F> {
     /// The packet with the number `seq`, as if it had come at `at` and were yet
     /// to be delivered.
     pub fn copy(&self, seq: Seq, at: Time) -> Option<Held<F>> {
-        let Kept { handle, len } = self.kept.get(seq)?.as_ref()?;
-        let mut count = 1;
-        while self.kept.get(seq + u64::from(count)).is_some_and(Option::is_none) {
-            count += 1;
-        }
+        let Kept { handle, len } = self.kept.get(seq)?;
+        let end = self.kept.first_from(seq.next()).unwrap_or(self.kept.end());
+        let count = end.since(seq) as u32;
         let asks = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked).is_ok();
         Some(Held { packet: Packet::Shared(handle.clone()), len: *len, count, asks, at })
     }
@@ -95,8 +98,9 @@ impl<F: Frame> Backup<F> {
     /// atomic; `None` if it is not held.
     pub fn is_plain(&self, seq: Seq) -> Option<bool> {
         // The further PSNs of a READ have no handle.
-        let Some(Kept { handle, .. }) = self.kept.get(seq)? else { return Some(false) };
-        Some(parse(handle.bytes()).is_ok_and(|roce| roce.kind().is_plain()))
+        let (at, Kept { handle, .. }) =
+            self.kept.last_to(seq).filter(|_| seq >= self.kept.start() && seq < self.kept.end())?;
+        Some(at == seq && parse(handle.bytes()).is_ok_and(|roce| roce.kind().is_plain()))
     }
 
     /// Keeps a packet that is being delivered, and says what to transmit. What
@@ -132,9 +136,9 @@ impl<F: Frame> Backup<F> {
             Packet::Owned(frame) => frame.share(),
             Packet::Shared(shared) => shared,
         };
-        self.kept.push(Some(Kept { handle: shared.clone(), len }));
-        for _ in 1..count {
-            self.kept.push(None);
+        self.kept.push(Kept { handle: shared.clone(), len });
+        if count > 1 {
+            self.kept.extend_to(seq + u64::from(count));
         }
         Packet::Shared(shared)
     }
@@ -163,9 +167,8 @@ impl<F: Frame> Backup<F> {
     /// same packet, the queue pair may be in another life, and nothing of what
     /// is kept may be delivered to that†.
     pub fn doubt<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, bytes: &[u8]) {
-        let is_same = self.kept.get(seq).is_some_and(|kept| {
-            kept.as_ref().is_some_and(|kept| same_packet(kept.handle.bytes(), bytes))
-        });
+        let kept = self.kept.get(seq);
+        let is_same = kept.is_some_and(|kept| same_packet(kept.handle.bytes(), bytes));
         if !is_same {
             self.clear(cx);
         }
@@ -189,32 +192,24 @@ impl<F: Frame> Backup<F> {
     }
 
     fn release<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, floor: Seq) {
-        while self.kept.start() < floor
-            && let Some(kept) = self.kept.pop()
-        {
-            if let Some(Kept { handle, len }) = kept {
-                cx.backup.give(len as usize);
-                cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
-            }
+        while let Some((_, Kept { handle, len })) = self.kept.pop_before(floor) {
+            cx.backup.give(len as usize);
+            cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
         }
         // The further PSNs of a READ request are of no use without it.
-        while self.kept.get(self.kept.start()).is_some_and(Option::is_none) {
-            self.kept.pop();
-        }
+        self.kept.skip_vacant();
     }
 
     /// Sends `from ..= to` to the destination again, in order.
     pub fn resend<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, from: Seq, to: Seq, why: Local) {
         let mut n = 0;
-        let mut seq = from.max(self.kept.start());
-        while seq <= to
-            && let Some(kept) = self.kept.get(seq)
+        let mut seq = from;
+        while let Some(at) = self.kept.first_from(seq).filter(|at| *at <= to)
+            && let Some(Kept { handle, .. }) = self.kept.get(at)
         {
-            if let Some(Kept { handle, .. }) = kept {
-                n += 1;
-                cx.out.deliver(Packet::Shared(handle.clone()));
-            }
-            seq = seq.next();
+            n += 1;
+            cx.out.deliver(Packet::Shared(handle.clone()));
+            seq = at.next();
         }
         cx.out.count(Metric::CreatedHandle, n);
         cx.out.count(if why == Local::Nak { Metric::LocalNak } else { Metric::LocalTimeout }, n);
@@ -247,7 +242,7 @@ impl<F: Frame> Backup<F> {
 
 /// Whether two frames carry the same packet: from the transport header's end
 /// on. Before it, marks and the request for an ACK may differ.
-fn same_packet(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn same_packet(a: &[u8], b: &[u8]) -> bool {
     match (parse(a), parse(b)) {
         (Ok(x), Ok(y)) => {
             let from = usize::from(x.bth) + BTH_LEN;

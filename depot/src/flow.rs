@@ -6,7 +6,7 @@ use common::metrics::Metric;
 use common::psn::{Psn, Seq};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
-use common::wire::{Kind, Roce, icrc_ok};
+use common::wire::{Aeth, Kind, Roce, icrc_ok};
 
 use crate::backup::Backup;
 use crate::playout::Playout;
@@ -52,6 +52,10 @@ pub struct Flow<F: Frame> {
     /// The newest answer left a READ response message unfinished: nothing may
     /// be inserted here.
     pub(crate) within: bool,
+    /// The Sentry has measured `rtt`.
+    pub(crate) measured: bool,
+    /// The credits that the destination last gave, as an ACK's syndrome.
+    pub(crate) credits: u8,
     /// What the destination hasn't acknowledged.
     pub(crate) backup: Backup<F>,
     // Its ACK:
@@ -79,6 +83,10 @@ pub struct Flow<F: Frame> {
     pub(crate) playout: Playout,
     /// One past the highest packet that passed while nothing was held.
     passed: Seq,
+    /// One past the highest packet that the Sentry has announced.
+    pub(crate) announced: Seq,
+    /// When a packet last came that was beyond all others, out of order.
+    pub(crate) raised: Time,
     /// The hole that the newest probe went past, while its NAK may still come.
     pub(crate) probed: Option<Seq>,
     /// When that probe went.
@@ -99,6 +107,7 @@ impl<F: Frame> Flow<F> {
             ready: false,
             due_as_before: false,
             within: false,
+            credits: Aeth::ACK_UNLIMITED,
             backup: Backup::new(first),
             acked: None,
             last_ack: None,
@@ -112,6 +121,9 @@ impl<F: Frame> Flow<F> {
             fill: Rtt::guess(config.rtt_guess),
             playout: Playout::default(),
             passed: first,
+            announced: first,
+            raised: now,
+            measured: false,
             probed: None,
             probed_at: Time::ZERO,
         }
@@ -139,7 +151,7 @@ impl<F: Frame> Flow<F> {
         if self.life.is_none() {
             return self.on_passive(cx, frame, seq);
         }
-        let place = self.sequence.place(seq);
+        let mut place = self.sequence.place(seq);
         let surprise = match place {
             Place::Next | Place::Behind => roce.kind() == Kind::ReadRequest,
             Place::Held | Place::Gap => true,
@@ -149,6 +161,10 @@ impl<F: Frame> Flow<F> {
             // No surprise is believed on the word of a damaged packet.
             cx.out.count(Metric::PassedBadIcrc, 1);
             return cx.out.deliver(Packet::Owned(frame));
+        }
+        if self.shows_haste(cx.now, seq) && icrc_ok(frame.bytes(), roce) {
+            self.disown(cx, seq);
+            place = self.sequence.place(seq);
         }
         self.learn_pmtu(roce);
         let span = roce.span(frame.bytes(), self.pmtu);
@@ -175,10 +191,15 @@ impl<F: Frame> Flow<F> {
                 cx.out.count(Metric::DepotPassive, 1);
                 cx.out.deliver(Packet::Owned(frame));
             }
-            Place::Held => cx.out.discard(Packet::Owned(frame), Metric::DropReorderDuplicate),
+            Place::Held => self.on_held(cx, frame, seq),
+            Place::New if !self.may_leap_to(cx.now, seq) => {
+                cx.out.count(Metric::DepotLeap, 1);
+                cx.out.deliver(Packet::Owned(frame));
+            }
             Place::Gap => self.on_early(cx, frame, seq, count, asks),
             Place::New => {
                 let opened = self.open_gap(cx, seq);
+                self.raised = cx.now;
                 self.on_early(cx, frame, seq, count, asks);
                 if opened {
                     self.report(cx, Cause::NewGap);
@@ -239,7 +260,7 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn settle<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) {
         self.stalled = cx.now;
         while self.sequence.next() < acked {
-            let (closed, held) = self.sequence.skip();
+            let (closed, held) = self.sequence.skip(acked);
             self.count_closed(cx, closed);
             if let Some(packet) = held {
                 cx.pool.give(packet.bytes().len());
@@ -360,12 +381,16 @@ impl<F: Frame> Flow<F> {
                 let acked = self.acked.filter(|acked| acked.since(next) <= cx.config.window_max);
                 self.sequence = Sequence::new(next.max(acked.unwrap_or(next)));
                 self.life = Some(life);
-                self.stalled = cx.now;
+                (self.stalled, self.announced) = (cx.now, next);
                 cx.out.count(Metric::FlowSynced, 1);
             }
             (Some(_), Some(next)) => {
                 let next = next.unwrap_near(self.sequence.expected());
                 if next.since(self.sequence.expected()) <= cx.config.window_max {
+                    if sync.sent_at >= self.echo {
+                        self.deny(cx, next);
+                    }
+                    self.announced = self.announced.max(next);
                     self.open_gap(cx, next);
                 }
             }
@@ -375,7 +400,7 @@ impl<F: Frame> Flow<F> {
             self.pmtu = sync.pmtu;
         }
         if sync.rtt > Span::ZERO {
-            self.rtt = sync.rtt;
+            (self.rtt, self.measured) = (sync.rtt, true);
         }
         if sync.reason == Reason::Lost && !self.sequence.gaps().is_empty() {
             self.give_up(cx);
@@ -442,6 +467,11 @@ impl<F: Frame> Flow<F> {
     /// Whether this life of the flow is `life`.
     pub fn is_of(&self, life: Life) -> bool {
         self.life == Some(life)
+    }
+
+    /// Whether `psn` is the next packet in order.
+    pub fn expects(&self, psn: Psn) -> bool {
+        psn == self.sequence.expected().psn()
     }
 
     /// Whether a Sentry has announced itself for this flow.

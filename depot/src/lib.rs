@@ -22,6 +22,7 @@
 //! `docs/protocol.md` lists the rules with their tests.
 
 mod backup;
+mod doubt;
 mod flow;
 mod memory;
 mod playout;

@@ -5,7 +5,7 @@ use common::frame::{Class, Frame, Packet, Shared};
 use common::metrics::Metric;
 use common::psn::Seq;
 use common::time::Time;
-use common::wire::{Aeth, Answer, Verdict};
+use common::wire::{Answer, Verdict};
 
 use crate::backup::Local;
 use crate::report::Cause;
@@ -48,6 +48,7 @@ impl<F: Frame> Flow<F> {
         let seq = answer.psn.unwrap_near(self.sequence.next());
         self.heard = cx.now;
         self.within = !answer.ends_message();
+        self.credits = answer.credits.unwrap_or(self.credits);
         match answer.verdict {
             Verdict::Acknowledged if self.acked.is_some_and(|acked| seq.next() < acked) => {
                 // It takes back what it acknowledged: another life of the QP†.
@@ -145,7 +146,7 @@ impl<F: Frame> Flow<F> {
         let (backup, mut copies) = (&self.backup, 0);
         // It comes before what waits, and holds that up.
         let at = self.sequence.front().unwrap_or(cx.now);
-        self.sequence.go_back(seq, at, |seq| {
+        self.sequence.go_back(seq, at, backup.oldest().max(seq), |seq| {
             let held = backup.copy(seq, at)?;
             if !cx.pool.take(held.len as usize) {
                 return None;
@@ -260,7 +261,7 @@ impl<F: Frame> Flow<F> {
         }
         self.acked = Some(acked);
         if let Some(msn) = msn {
-            let (psn, syndrome) = (acked.prev().psn(), Aeth::ACK_UNLIMITED);
+            let (psn, syndrome) = (acked.prev().psn(), self.credits);
             self.last_ack = Some(LastAck { psn, syndrome, msn });
         }
         if self.nak.as_ref().is_some_and(|nak| nak.seq < acked) {

@@ -49,29 +49,20 @@ pub(crate) struct Held<F: Frame> {
     pub at: Time,
 }
 
-/// What is known of one PSN.
-enum Slot<F: Frame> {
-    /// It has not arrived.
-    Missing,
-    /// A packet begins here.
-    Held(Held<F>),
-    /// It belongs to the READ request held before.
-    Covered,
-}
-
 /// The order of a flow's packets at the Depot. Detecting a gap is comparing
 /// two numbers: whoever arrives beyond `high` opens one from `high` on.
 #[repr(C)]
 pub(crate) struct Sequence<F: Frame> {
     /// `next .. high`. Between `next` and `expected` are packets in order that
-    /// wait for their time.
-    slots: Window<Slot<F>>,
+    /// wait for their time. A vacant place is missing if it is in a gap; else it belongs
+    /// to the READ request that is held before it.
+    slots: Window<Held<F>>,
     gaps: VecDeque<Gap>,
 }
 
 impl<F: Frame> Sequence<F> {
-    /// Memory of one PSN between `next` and `high`, in bytes.
-    pub const SLOT: usize = size_of::<Slot<F>>();
+    /// Memory of one packet that is held, in bytes. What is missing takes none.
+    pub const SLOT: usize = size_of::<Held<F>>();
 
     /// Everything before `expected` is settled, and was handed on.
     pub fn new(expected: Seq) -> Self {
@@ -108,21 +99,29 @@ impl<F: Frame> Sequence<F> {
         if seq < self.next() {
             return Place::Behind;
         }
-        match self.slots.get(seq) {
-            Some(Slot::Held(_) | Slot::Covered) => Place::Held,
-            _ if seq == self.next() => Place::Next,
-            Some(Slot::Missing) => Place::Gap,
-            None => Place::New,
+        let is_next = seq == self.next();
+        if seq >= self.high() {
+            return if is_next { Place::Next } else { Place::New };
         }
+        match self.gap_of(seq) {
+            None => Place::Held,
+            Some(_) if is_next => Place::Next,
+            Some(_) => Place::Gap,
+        }
+    }
+
+    /// The packet that is held as `seq`.
+    pub fn held(&self, seq: Seq) -> Option<&Packet<F>> {
+        self.slots.get(seq).map(|held| &held.packet)
     }
 
     /// Whether none of the `count` PSNs from `seq` on is held. If one is, the
     /// flow's requests contradict each other.
     pub fn is_free(&self, seq: Seq, count: u32) -> bool {
-        let held = |n| matches!(self.slots.get(seq + n), Some(Slot::Held(_) | Slot::Covered));
         // Beyond `high` nothing is held.
-        let end = u64::from(count).min(self.high().since(seq));
-        !(0..end).any(held)
+        let end = (seq + u64::from(count)).min(self.high());
+        let gap = self.gap_of(seq).and_then(|i| self.gaps.get(i));
+        end <= seq || seq < self.next() || gap.is_some_and(|gap| end <= gap.end)
     }
 
     /// `next` has arrived and goes on; it takes `count` PSNs, which are
@@ -134,7 +133,8 @@ impl<F: Frame> Sequence<F> {
             return None;
         }
         let closed = self.close(start, end);
-        while self.slots.start() < end && self.slots.pop().is_some() {}
+        // They are vacant.
+        self.slots.pop_before(end);
         self.slots.skip_to(end);
         closed
     }
@@ -145,30 +145,35 @@ impl<F: Frame> Sequence<F> {
         self.slots.step();
     }
 
-    /// `next` is settled in another way. Returns the gap that this closed, and
-    /// the packet that was held in its place.
-    pub fn skip(&mut self) -> (Option<Gap>, Option<Packet<F>>) {
-        let seq = self.next();
-        let closed = self.close(seq, seq.next());
-        let held = match self.slots.pop() {
-            Some(Slot::Held(held)) => Some(held.packet),
-            _ => None,
-        };
-        self.slots.skip_to(seq.next());
-        // The further PSNs of a READ request that was settled.
-        while matches!(self.slots.get(self.next()), Some(Slot::Covered)) {
-            self.slots.pop();
+    /// Everything before `to` is settled in another way. Goes on from `next` to the end
+    /// of a gap, or past one packet. Returns the gap that this closed, and the packet that
+    /// was held.
+    pub fn skip(&mut self, to: Seq) -> (Option<Gap>, Option<Packet<F>>) {
+        let next = self.next();
+        if self.is_empty() {
+            self.slots.skip_to(to);
+            return (None, None);
         }
-        (closed, held)
+        match self.gaps.front().copied().filter(|gap| gap.start == next) {
+            Some(gap) => (self.pass_next(gap.end.min(to).since(next) as u32), None),
+            None => (None, self.drain().map(|held| held.packet)),
+        }
     }
 
     /// The destination lacks everything from `to` on, which lies before
-    /// `next`: goes back there. `kept` gives the packets in between that are
+    /// `next`: goes back there. `kept` gives the packets from `first` on that are
     /// at hand; the others are missing.
-    pub fn go_back(&mut self, to: Seq, now: Time, mut kept: impl FnMut(Seq) -> Option<Held<F>>) {
+    pub fn go_back(
+        &mut self,
+        to: Seq,
+        now: Time,
+        first: Seq,
+        mut kept: impl FnMut(Seq) -> Option<Held<F>>,
+    ) {
         let mut old = core::mem::replace(&mut self.slots, Window::new(to));
         let old_gaps = core::mem::take(&mut self.gaps);
-        let end = old.start();
+        let (end, old_high) = (old.start(), old.end());
+        self.raise_high(first.min(end), now);
         while self.high() < end {
             let seq = self.high();
             match kept(seq) {
@@ -176,9 +181,11 @@ impl<F: Frame> Sequence<F> {
                 None => _ = self.raise_high(seq.next(), now),
             }
         }
-        while let Some(slot) = old.pop() {
-            self.slots.push(slot);
+        while let Some((seq, held)) = old.pop_before(old_high) {
+            self.slots.extend_to(seq);
+            self.slots.push(held);
         }
+        self.slots.extend_to(old_high);
         for gap in old_gaps {
             match self.gaps.back_mut().filter(|last| last.end == gap.start) {
                 Some(last) => last.end = gap.end,
@@ -189,21 +196,17 @@ impl<F: Frame> Sequence<F> {
 
     /// When the packet came that is `next`, if it is held.
     pub fn front(&self) -> Option<Time> {
-        match self.slots.get(self.next())? {
-            Slot::Held(held) => Some(held.at),
-            _ => None,
-        }
+        self.slots.get(self.next()).map(|held| held.at)
     }
 
     /// Takes the packet that is `next`, if it is held.
     pub fn drain(&mut self) -> Option<Held<F>> {
-        self.front()?;
-        let Some(Slot::Held(held)) = self.slots.pop() else { return None };
-        for _ in 1..held.count {
-            self.slots.pop();
+        let held = self.slots.pop()?;
+        if held.count > 1 {
+            self.slots.pop_before(self.next() + u64::from(held.count - 1));
         }
         // It has been here for so long that it has left the cache, and is next.
-        if let Some(Slot::Held(next)) = self.slots.get(self.next()) {
+        if let Some(next) = self.slots.get(self.next()) {
             next.packet.prefetch();
         }
         Some(held)
@@ -216,9 +219,7 @@ impl<F: Frame> Sequence<F> {
         if high <= start {
             return false;
         }
-        while self.high() < high {
-            self.slots.push(Slot::Missing);
-        }
+        self.slots.extend_to(high);
         match self.gaps.back_mut().filter(|gap| gap.end == start) {
             Some(gap) => gap.end = high,
             None => {
@@ -238,18 +239,60 @@ impl<F: Frame> Sequence<F> {
             held.at = gap.seen;
         }
         let closed = self.close(seq, seq + count);
-        self.place_slot(seq, Slot::Held(held));
-        for n in 1..count {
-            self.place_slot(seq + n, Slot::Covered);
+        if seq < self.high() {
+            self.slots.put(seq, held);
+        } else {
+            self.slots.push(held);
         }
+        self.slots.extend_to(seq + count);
         closed
     }
 
-    fn place_slot(&mut self, seq: Seq, slot: Slot<F>) {
-        match self.slots.get_mut(seq) {
-            None => self.slots.push(slot),
-            Some(place) => *place = slot,
+    /// Takes out the packet that is held as `seq`: it is missing again.
+    pub fn reopen(&mut self, seq: Seq, now: Time) -> Option<Packet<F>> {
+        let held = self.slots.take(seq)?;
+        let end = seq + u64::from(held.count);
+        let i = self.gaps.partition_point(|gap| gap.end < seq);
+        let mut gap = Gap { start: seq, end, seen: now };
+        while let Some(other) = self.gaps.get(i).copied().filter(|other| other.start <= end) {
+            gap.start = gap.start.min(other.start);
+            gap.end = gap.end.max(other.end);
+            gap.seen = gap.seen.min(other.seen);
+            self.gaps.remove(i);
         }
+        self.gaps.insert(i, gap);
+        Some(held.packet)
+    }
+
+    /// Takes the newest packet that is held from `to` on. When none is left, nothing is
+    /// awaited any more from there on: `high` goes back to `to`, and gaps end there.
+    pub fn cut(&mut self, to: Seq) -> Option<Held<F>> {
+        let mut to = to.max(self.next());
+        if let Some((at, held)) = self.slots.last_to(to.prev()) {
+            // The further PSNs of a READ request belong to it.
+            to = to.max(at + u64::from(held.count));
+        }
+        let held = self.slots.pop_from(to);
+        if held.is_none() {
+            while let Some(gap) = self.gaps.back_mut().filter(|gap| gap.end > to) {
+                if gap.start < to {
+                    gap.end = to;
+                } else {
+                    self.gaps.pop_back();
+                }
+            }
+        }
+        held
+    }
+
+    /// When the first packet came that is held from `seq` on.
+    pub fn first_from(&self, seq: Seq) -> Option<Time> {
+        self.slots.get(self.slots.first_from(seq)?).map(|held| held.at)
+    }
+
+    /// The gap that `seq` lies in.
+    pub fn gap(&self, seq: Seq) -> Option<Gap> {
+        self.gaps.get(self.gap_of(seq)?).copied()
     }
 
     /// Index of the gap that `seq` lies in.
@@ -289,26 +332,11 @@ impl<F: Frame> Sequence<F> {
 
     /// Gives up all gaps: empties the pool in order. `next` and `expected`
     /// become `high`. Returns the packets; the gaps are gone.
-    pub fn release(&mut self) -> impl Iterator<Item = Packet<F>> {
+    pub fn release(&mut self) -> impl Iterator<Item = Packet<F>> + use<F> {
         self.gaps.clear();
         let high = self.high();
-        let slots = core::mem::replace(&mut self.slots, Window::new(high));
-        Slots(slots)
-    }
-}
-
-/// The held packets of a window, in order.
-struct Slots<F: Frame>(Window<Slot<F>>);
-
-impl<F: Frame> Iterator for Slots<F> {
-    type Item = Packet<F>;
-
-    fn next(&mut self) -> Option<Packet<F>> {
-        loop {
-            if let Slot::Held(held) = self.0.pop()? {
-                return Some(held.packet);
-            }
-        }
+        let mut slots = core::mem::replace(&mut self.slots, Window::new(high));
+        core::iter::from_fn(move || slots.pop_before(high)).map(|(_, held)| held.packet)
     }
 }
 

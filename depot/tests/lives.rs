@@ -3,7 +3,7 @@
 mod support;
 
 use common::budget::Budget;
-use common::control::Reason;
+use common::control::{Reason, Status};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use depot::Life;
@@ -211,4 +211,19 @@ fn a_leap_of_a_passive_flow_forgets_what_was_acknowledged() {
     bench.data([5_000]);
     bench.sync(LIFE, Reason::Open, 5_001);
     assert_eq!(bench.statuses()[0].ack, None);
+}
+
+/// What the Depot says of the destination's ACKs has the credits that it gave last.
+#[test]
+fn a_status_has_the_credits_that_the_destination_gave() {
+    let mut bench = Bench::synced();
+    bench.data(1..10);
+    let _ = bench.answer(plain_answer(4, 0x0a));
+    bench.sync(LIFE, Reason::Keepalive, 10);
+    let credits = |status: &Status| status.ack.expect("it was acknowledged").syndrome;
+    assert_eq!(bench.statuses().last().map(credits), Some(0x0a));
+    // A NAK gives none.
+    let _ = bench.nak(5);
+    bench.sync(LIFE, Reason::Keepalive, 10);
+    assert_eq!(bench.statuses().last().map(credits), Some(0x0a));
 }

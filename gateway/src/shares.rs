@@ -41,6 +41,9 @@ pub fn switch_config(config: &Config, n: u16) -> anyhow::Result<switch::Config> 
         // Keys of the standard library's hash maps come from the OS.
         hash_seed: RandomState::new().build_hasher().finish(),
         max_flows: config.worker.max_flows.div_ceil(config.worker.count.into()) as usize,
+        max_flows_of_hosts: flows_of_hosts(
+            config.worker.max_flows.div_ceil(config.worker.count.into()),
+        ),
         reorder_pool_bytes: recovery.reorder_pool / workers,
         reorder_pool_frames: frames.reorder_pool / workers,
         resend_cache_bytes: recovery.resend_cache / workers,
@@ -74,6 +77,11 @@ pub fn switch_config(config: &Config, n: u16) -> anyhow::Result<switch::Config> 
 /// and those of two boxes are far apart unless the boxes' are.
 const fn node(of_box: u32, n: u16) -> u32 {
     of_box.wrapping_add((n as u32).wrapping_mul(0x9e37_79b9))
+}
+
+/// Most flows of two hosts, of `max_flows`: an eighth is for others.
+const fn flows_of_hosts(max_flows: u32) -> usize {
+    (max_flows - max_flows / 8) as usize
 }
 
 /// Silence after which a flow's entry is forgotten.

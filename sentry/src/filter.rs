@@ -7,7 +7,7 @@ use common::psn::Seq;
 use common::time::Time;
 use common::wire::{Roce, icrc_ok};
 
-use crate::flow::{Slot, release, share};
+use crate::flow::{release, share};
 use crate::{Actions, Cx, Flow, Recovery};
 
 /// After so many unsolicited passes without progress everything passes.
@@ -79,6 +79,12 @@ impl Pass {
         self.needed_end = self.needed_end.max(seq.next());
     }
 
+    /// `start .. end` was lost before it came here.
+    pub fn need_all(&mut self, start: Seq, end: Seq) {
+        self.needed += end.since(start) as u32;
+        self.needed_end = self.needed_end.max(end);
+    }
+
     /// Whether the source is sending again what it sent before, and has not
     /// come to `next`.
     pub fn is_running(&self, next: Seq) -> bool {
@@ -141,7 +147,7 @@ impl<F: Frame> Flow<F> {
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
         let begins = seq < self.pass.cursor || self.pass.kind == Kind::None;
-        let needed = self.window.get(seq).is_some_and(|slot| slot.needed);
+        let needed = self.is_needed(seq);
         let wanted = needed || self.pass.asks_for(seq);
         let is_dropped = !begins && !wanted && self.may_filter(cx, seq, is_plain);
         if !is_dropped && !icrc_ok(frame.bytes(), roce) {
@@ -189,6 +195,7 @@ impl<F: Frame> Flow<F> {
     }
 
     fn take_needed(&mut self, seq: Seq) {
+        self.fill_hole(seq);
         let slot = self.window.get_mut(seq);
         if slot.is_some_and(|slot| core::mem::take(&mut slot.needed)) {
             self.pass.needed -= 1;
@@ -226,7 +233,7 @@ impl<F: Frame> Flow<F> {
         if self.pass.kind == Kind::Timeout && (self.pass.fruitless > FRUITLESS || !is_plain) {
             return false;
         }
-        let under_way = self.window.get(seq).is_some_and(|slot| {
+        let under_way = self.slot_of(seq).is_some_and(|(_, slot)| {
             slot.sent > Time::ZERO && cx.now < slot.sent + self.rtt.with_margin()
         });
         under_way
@@ -242,10 +249,9 @@ impl<F: Frame> Flow<F> {
     /// does the source heed another NAK, should the hole not be filled by this
     /// pass.
     fn brings_ack(&self, seq: Seq, roce: &Roce) -> bool {
-        let is_hole = |slot: &Slot<F::Shared>| slot.needed && slot.sent == Time::ZERO;
         roce.ack_req
             && self.window.get(seq).is_some_and(|slot| !slot.ack_req)
-            && self.window.get(seq.next()).is_some_and(is_hole)
+            && self.holes.get(seq.next()) == Some(true)
     }
 
     /// Drops a repeat. It is kept if nothing else could repair the loss of the
@@ -306,7 +312,9 @@ impl<F: Frame> Flow<F> {
 
     /// A copy of `seq` leaves now.
     pub(crate) fn mark_sent<A>(&mut self, cx: &Cx<'_, A>, seq: Seq) {
-        if let Some(slot) = self.window.get_mut(seq) {
+        self.fill_hole(seq);
+        let at = self.slot_of(seq).map(|(at, _)| at);
+        if let Some(slot) = at.and_then(|at| self.window.get_mut(at)) {
             slot.sent = cx.now;
             slot.resent = true;
         }

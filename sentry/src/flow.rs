@@ -3,7 +3,7 @@
 use common::control::{Reason, Sync};
 use common::frame::{Class, Frame, Kept, Packet};
 use common::metrics::Metric;
-use common::psn::{Psn, Seq};
+use common::psn::{Psn, Seq, reach};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
@@ -11,6 +11,7 @@ use common::wire::{Kind, Roce, icrc_ok, request_ack};
 
 use crate::discovery::Discovery;
 use crate::filter::Pass;
+use crate::holes::Holes;
 use crate::knowledge::Knowledge;
 use crate::life::Settled;
 use crate::nak::Naks;
@@ -18,6 +19,11 @@ use crate::pmtu::PathMtu;
 use crate::reads::Reads;
 use crate::timers::PATIENT_TAILS;
 use crate::{Actions, Config, Cx};
+
+/// Slots that a flow takes at first.
+const LOT: u32 = 16;
+/// A packet that leaps over more PSNs than this is announced to the Depot.
+const ANNOUNCED: u64 = 16;
 
 /// One direction of a queue pair, seen from near its source.
 ///
@@ -40,8 +46,11 @@ pub struct Flow<F: Frame> {
     /// The RNICs are on their own: how many PSNs their requests take can't be
     /// told.
     pub(crate) bypassed: bool,
-    /// The packets in flight.
+    /// The packets in flight. A vacant place is one of the `holes`, or belongs to the
+    /// READ request before.
     pub(crate) window: Window<Slot<F::Shared>>,
+    /// How many slots it may have, of those of the worker.
+    pub(crate) granted: u32,
     pub(crate) pmtu: PathMtu,
     // Its ACK:
     /// Messages that are complete before `acked`, as the destination counts.
@@ -74,6 +83,8 @@ pub struct Flow<F: Frame> {
     /// The first packet of this life.
     pub(crate) first: Seq,
     pub(crate) epoch: u32,
+    /// What was lost before it came here, and has not come since.
+    pub(crate) holes: Holes,
     /// Repeats that are kept because they are not known to have arrived (only
     /// [`Recovery::Lr2`](crate::Recovery::Lr2); a cache keeps everything).
     pub(crate) kept: Vec<Seq>,
@@ -92,8 +103,6 @@ pub(crate) struct Slot<S> {
     pub round: u32,
     /// The newest copy that was kept or sent asks for an ACK.
     pub ack_req: bool,
-    /// It belongs to the READ request before, and can't be sent by itself.
-    pub covered: bool,
     /// The packet itself, and its length: to let go of it, it need not be
     /// looked at.
     pub handle: Option<Kept<S>>,
@@ -101,16 +110,12 @@ pub(crate) struct Slot<S> {
 
 impl<S> Slot<S> {
     pub fn new(sent: Time, ack_req: bool, handle: Option<Kept<S>>) -> Self {
-        Self { sent, resent: false, needed: false, round: 0, ack_req, covered: false, handle }
+        Self { sent, resent: false, needed: false, round: 0, ack_req, handle }
     }
 
-    /// One that was lost on its way here.
-    fn lost() -> Self {
-        Self::new(Time::ZERO, false, None)
-    }
-
-    fn covered(sent: Time) -> Self {
-        Self { covered: true, ..Self::new(sent, false, None) }
+    /// One of which no copy has left.
+    fn unsent(needed: bool) -> Self {
+        Self { needed, ..Self::new(Time::ZERO, false, None) }
     }
 }
 
@@ -128,6 +133,7 @@ impl<F: Frame> Flow<F> {
             due_as_before: false,
             bypassed: false,
             window: Window::new(next),
+            granted: 0,
             pmtu: PathMtu::default(),
             msn: 0,
             acked: None,
@@ -145,6 +151,7 @@ impl<F: Frame> Flow<F> {
             eager: Time::ZERO,
             first: next,
             epoch,
+            holes: Holes::new(),
             kept: Vec::new(),
             knowledge: None,
         }
@@ -168,6 +175,11 @@ impl<F: Frame> Flow<F> {
         if surprise && !icrc_ok(frame.bytes(), roce) {
             // No surprise is believed on the word of a damaged packet.
             cx.out.count(Metric::PassedBadIcrc, 1);
+            return cx.out.forward(Packet::Owned(frame), Class::Data);
+        }
+        if !is_reborn && seq.since(self.next) > reach(cx.now.since(self.last_data)) {
+            // More than the source can have sent since: not its next packet.
+            cx.out.count(Metric::SentryLeap, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
         self.pmtu.learn(roce, frame.bytes());
@@ -216,17 +228,13 @@ impl<F: Frame> Flow<F> {
         count: u32,
     ) {
         let is_ahead = seq > self.next;
+        let is_far_ahead = seq.since(self.next) > ANNOUNCED;
         let is_protected = self.is_protected();
         if is_ahead {
             // Lost between the source and here. Passing what follows and
             // believing the hole lost is safe in every state†.
             cx.out.count(Metric::SentryAhead, 1);
-            while self.next < seq {
-                if is_protected {
-                    self.pass.need(self.next);
-                }
-                self.track(cx, Slot { needed: is_protected, ..Slot::lost() });
-            }
+            self.lose(cx, seq, is_protected);
         }
         cx.out.count(Metric::SentryNew, 1);
         let end = seq + u64::from(count);
@@ -237,11 +245,18 @@ impl<F: Frame> Flow<F> {
         let keep = cx.config.recovery.caches() && self.discovery.tracks();
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
         self.track(cx, Slot::new(cx.now, roce.ack_req, handle));
-        while self.next < end {
-            self.track(cx, Slot::covered(cx.now));
+        if end > self.next {
+            // The further PSNs of a READ request have no packets of their own.
+            self.next = end;
+            self.extend(cx);
         }
         cx.out.forward(packet, Class::Data);
         if is_ahead && is_protected {
+            if is_far_ahead {
+                // Or the Depot, which sees it leap, takes it for somebody else's once the
+                // source goes back.
+                self.sync(cx, Reason::Keepalive);
+            }
             self.ask_for_hole(cx);
         }
         self.ready = self.is_ready(cx.now);
@@ -279,13 +294,21 @@ impl<F: Frame> Flow<F> {
 
     /// Empties the window; a pass has nothing to go on.
     pub(crate) fn clear_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        while let Some(slot) = self.window.pop() {
+        let end = self.window.end();
+        while let Some((_, slot)) = self.window.pop_before(end) {
             release(cx, slot.handle);
         }
+        self.holes.clear();
+        cx.cache.give_slots(core::mem::take(&mut self.granted));
         self.window.skip_to(self.next);
         self.released = self.next;
         self.kept.clear();
         self.pass = Pass::new(self.next);
+    }
+
+    /// Whether `psn` is the next new packet.
+    pub fn expects(&self, psn: Psn) -> bool {
+        psn == self.next.psn()
     }
 
     /// Whether a Depot answers for this flow.
@@ -328,16 +351,93 @@ impl<F: Frame> Flow<F> {
     /// Gives `next` its slot and moves on.
     fn track<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, slot: Slot<F::Shared>) {
         self.next = self.next.next();
-        if self.discovery.tracks() {
-            if self.window.len() as u64 >= cx.config.window_max {
-                let oldest = self.window.start();
-                self.trim(cx, oldest.next());
-            }
+        if self.discovery.tracks() && self.has_slot(cx) {
             self.window.push(slot);
+            self.bound(cx);
         } else {
+            let end = self.window.end();
+            self.trim(cx, end);
             self.window.skip_to(self.next);
             self.released = self.next;
             release(cx, slot.handle);
+        }
+    }
+
+    /// The packets from `next` to before `seq` were lost on their way here.
+    fn lose<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, needed: bool) {
+        if self.discovery.tracks() {
+            self.holes.open(self.next, seq, needed);
+            if needed {
+                self.pass.need_all(self.next, seq);
+            }
+        }
+        self.next = seq;
+        self.extend(cx);
+    }
+
+    /// Makes room up to `next`, for packets that have none of their own.
+    fn extend<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.discovery.tracks() {
+            self.window.extend_to(self.next);
+            self.bound(cx);
+        } else {
+            self.window.skip_to(self.next);
+            self.released = self.next;
+        }
+    }
+
+    /// Makes sure that there is a slot for one more packet. Where the worker has none to
+    /// give, the flow's oldest packet is forgotten; false if it has none either.
+    fn has_slot<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> bool {
+        if self.window.filled() < self.granted as usize {
+            return true;
+        }
+        let most = u32::try_from(cx.config.window_max).unwrap_or(u32::MAX);
+        // Twice as many as before: it is asked seldom.
+        let more = self.granted.max(LOT).min(most - self.granted.min(most));
+        if more > 0 && cx.cache.take_slots(more, self.granted) {
+            self.granted += more;
+        } else if let Some(oldest) = self.window.first_from(self.window.start()) {
+            cx.out.count(Metric::SentrySlotsFull, 1);
+            self.trim(cx, oldest.next());
+        }
+        self.window.filled() < self.granted as usize
+    }
+
+    /// Gives up the slots that no packet needs; how many these are. To be called when the
+    /// flow has been idle for a while.
+    pub fn spare_slots(&mut self) -> u32 {
+        let kept = (self.window.filled() as u32).min(self.granted);
+        core::mem::replace(&mut self.granted, kept) - kept
+    }
+
+    /// What is too far behind is forgotten, oldest first.
+    fn bound<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        let beyond = (self.window.len() as u64).saturating_sub(cx.config.window_max);
+        if beyond > 0 {
+            self.trim(cx, self.window.start() + beyond);
+        }
+    }
+
+    /// The slot of `seq`, or of the READ request that it belongs to.
+    pub(crate) fn slot_of(&self, seq: Seq) -> Option<(Seq, &Slot<F::Shared>)> {
+        let is_within = seq >= self.window.start() && seq < self.next;
+        let slot = self.window.last_to(seq).filter(|_| is_within);
+        slot.filter(|(at, _)| *at == seq || self.holes.get(seq).is_none())
+    }
+
+    /// Whether `seq` was asked for, and no copy of it has left since.
+    pub(crate) fn is_needed(&self, seq: Seq) -> bool {
+        let slot = self.window.get(seq).map(|slot| slot.needed);
+        slot.or_else(|| self.holes.get(seq)).unwrap_or(false)
+    }
+
+    /// A packet of a hole came: from now on it has a slot.
+    pub(crate) fn fill_hole(&mut self, seq: Seq) {
+        if self.window.filled() < self.granted as usize
+            && let Some(needed) = self.holes.take(seq)
+        {
+            self.window.put(seq, Slot::unsent(needed));
         }
     }
 
@@ -368,13 +468,14 @@ impl<F: Frame> Flow<F> {
 
     /// Drops the slots before `floor`.
     pub(crate) fn trim<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, floor: Seq) {
-        while self.window.start() < floor
-            && let Some(slot) = self.window.pop()
-        {
+        while let Some((_, slot)) = self.window.pop_before(floor) {
             if slot.needed {
                 self.pass.needed -= 1;
             }
             release(cx, slot.handle);
+        }
+        if !self.holes.is_empty() {
+            self.pass.needed -= self.holes.trim(floor) as u32;
         }
         self.released = self.released.max(self.window.start());
     }

@@ -23,6 +23,7 @@ mod answers;
 mod discovery;
 mod filter;
 mod flow;
+mod holes;
 mod knowledge;
 mod life;
 mod memory;

@@ -363,7 +363,11 @@ mod tests {
         for seq in [first, first + 1, first + ((1 << 23) + 10)] {
             reads.request(seq, 1, now);
             let verdict = Verdict::Response(Position::Only);
-            reads.passed(seq, &Answer { verdict, psn: seq.psn(), msn: Some(1) }, now);
+            reads.passed(
+                seq,
+                &Answer { verdict, psn: seq.psn(), msn: Some(1), credits: None },
+                now,
+            );
             assert!(!reads.is_waiting() && reads.at_boundary(), "{seq:?}");
         }
     }

@@ -39,7 +39,10 @@ impl<F: Frame> Flow<F> {
         if self.is_bypassed() {
             return true;
         }
-        let Some(known) = Knowledge::read(status, boot, self.next) else { return false };
+        let Some(known) = Knowledge::read(status, boot, self.next) else {
+            self.deny(cx, status);
+            return false;
+        };
         if known.echo > cx.now {
             // No SYNC of ours has been sent yet at that time.
             return false;
@@ -78,13 +81,24 @@ impl<F: Frame> Flow<F> {
         true
     }
 
+    /// A Depot holds what was not sent from here, somebody else's packet, if it isn't
+    /// mistaken. It is told what was: it drops the rest, and its next STATUS can be
+    /// believed.
+    fn deny<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, status: &Status) {
+        let is_beyond = status.high.unwrap_near(self.next) > self.next;
+        if is_beyond && self.is_protected() && cx.now >= self.last_sync + self.rtt.mean() / 8 {
+            self.sync(cx, Reason::Tail);
+        }
+    }
+
     /// Lets go of what the Depot is known to have.
     fn release_arrived<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, known: &Knowledge) {
-        while self.released < known.expected {
-            let handle = self.window.get_mut(self.released).and_then(|slot| slot.handle.take());
-            release(cx, handle);
-            self.released = self.released.next();
+        let mut seq = self.released;
+        while let Some(at) = self.window.first_from(seq).filter(|at| *at < known.expected) {
+            release(cx, self.window.get_mut(at).and_then(|slot| slot.handle.take()));
+            seq = at.next();
         }
+        self.released = self.released.max(known.expected);
         if self.acked.is_none() {
             self.trim(cx, known.expected);
         }
@@ -107,15 +121,17 @@ impl<F: Frame> Flow<F> {
         let (mut resent, mut ask, mut hole) = (false, false, false);
         let oldest = self.window.start();
         for (start, end) in known.missing() {
-            let mut seq = (*start).max(oldest);
-            while seq < (*end).min(self.next) {
+            let (start, end) = ((*start).max(oldest), (*end).min(self.next));
+            hole |= self.need_holes(cx, start, end);
+            let mut from = start;
+            while let Some(seq) = self.window.first_from(from).filter(|seq| *seq < end) {
                 match self.repair_one(cx, known, seq) {
                     Repair::Wait => {}
                     Repair::Resent => resent = true,
                     Repair::Ask => ask = true,
                     Repair::AskForHole => hole = true,
                 }
-                seq = seq.next();
+                from = seq.next();
             }
         }
         if resent {
@@ -126,6 +142,17 @@ impl<F: Frame> Flow<F> {
         } else if hole {
             self.ask_for_hole(cx);
         }
+    }
+
+    /// What of `start .. end` never came here is needed. Whether the source is to be asked
+    /// for it.
+    fn need_holes<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, start: Seq, end: Seq) -> bool {
+        let pass = &mut self.pass;
+        let first = self.holes.need(start, end, |start, end| {
+            cx.out.count(Metric::SentryUncached, end.since(start));
+            pass.need_all(start, end);
+        });
+        first.is_some_and(|first| !self.pass.will_reach(first))
     }
 
     /// The source has to send again what the Depot misses. If it can't be
@@ -153,8 +180,7 @@ impl<F: Frame> Flow<F> {
         known: &Knowledge,
         seq: Seq,
     ) -> Repair {
-        let slot = self.window.get_mut(seq).filter(|slot| !slot.covered);
-        let Some(slot) = slot else { return Repair::Wait };
+        let Some(slot) = self.window.get_mut(seq) else { return Repair::Wait };
         // The Depot had not heard of the last resend when it complained†.
         let patience = self.rtt.mean().scale(5, 4);
         if slot.resent && known.echo < slot.sent && cx.now < slot.sent + patience {

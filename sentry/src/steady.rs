@@ -28,7 +28,7 @@ impl<F: Frame> Flow<F> {
             && self.pmtu.knows(roce)
             // Not as long as `forget_after`, perhaps, which depends on the round trip.
             && cx.now < self.last_data + cx.config.forget.unwrap_or(FORGET_MIN)
-            && (self.window.len() as u64) < cx.config.window_max
+            && self.window.len() < self.granted as usize
     }
 
     /// Whether the next packet will be such a one, as far as it depends on the flow.

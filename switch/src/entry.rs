@@ -93,6 +93,18 @@ impl<F: Frame> Entry<F> {
         self.requester = None;
     }
 
+    /// Whether no more than one packet of it was seen, and nobody knows of it otherwise.
+    pub fn is_of_one_packet(&mut self) -> bool {
+        let is_strange = self.peer.is_none() && !self.named && self.announced.is_none();
+        is_strange
+            && match &self.pipeline {
+                Pipeline::None => true,
+                Pipeline::Sentry(stage) => stage.track.arrived.is_of_one(),
+                Pipeline::Depot(stage) => stage.track.arrived.is_of_one(),
+                Pipeline::Away(_) => false,
+            }
+    }
+
     /// Gives up the pipeline if it has nothing to do. The next packet makes it
     /// another, of a new epoch, that knows all that is worth to be known.
     pub fn rest(&mut self, config: &sentry::Config, now: Time) {

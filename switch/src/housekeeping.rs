@@ -16,6 +16,9 @@ const IDLE: Span = Span::from_millis(1_000);
 /// pipeline. What is known of it stays.
 const REST: Span = Span::from_millis(10_000);
 
+/// Percent of the slots from which on a flow that has been idle for [`IDLE`] has none.
+const PRESSURE: u8 = 50;
+
 /// A round over the table.
 #[derive(Default)]
 pub(crate) struct Sweep {
@@ -74,16 +77,23 @@ impl<F: Frame> Switch<F> {
             self.remove(id, io);
             return self.voice.counters.inc(Metric::FlowAged);
         }
+        if idle >= IDLE && self.pools.cache.are_slots_filled(PRESSURE) {
+            // Others need what it was never answered for.
+            self.with_sentry(id, io, |flow, cx| flow.forget(cx));
+        }
         let Some(entry) = self.table.get_mut(id) else { return };
+        if let Pipeline::Sentry(stage) = &mut entry.pipeline
+            && idle >= IDLE
+        {
+            stage.state.shrink();
+            self.pools.cache.give_slots(stage.state.spare_slots());
+        }
         if idle >= REST && entry.peer().is_some() {
             entry.rest(&self.sentry, io.now);
         }
         let sweep = &mut self.sweep;
         match &mut entry.pipeline {
             Pipeline::Sentry(stage) => {
-                if idle >= IDLE {
-                    stage.state.shrink();
-                }
                 sweep.protected += u64::from(stage.state.is_protected());
                 sweep.bytes += stage.state.heap_bytes() as u64;
             }

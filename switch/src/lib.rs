@@ -140,6 +140,8 @@ pub struct Config {
     /// Most entries of the flow table; a queue pair takes two. What doesn't
     /// fit passes unprotected.
     pub max_flows: usize,
+    /// Most of these of the same two hosts.
+    pub max_flows_of_hosts: usize,
     /// Bytes that all reordering pools may hold.
     pub reorder_pool_bytes: u64,
     /// Frames that all reordering pools may hold: each pins an mbuf.
@@ -184,6 +186,7 @@ impl Config {
             control_opcode: common::control::DEFAULT_OPCODE,
             hash_seed: 1,
             max_flows: 65_536,
+            max_flows_of_hosts: usize::MAX,
             reorder_pool_bytes: 64 << 20,
             reorder_pool_frames: 1 << 16,
             resend_cache_bytes: 64 << 20,

@@ -106,6 +106,12 @@ impl Arrived {
         leapt
     }
 
+    /// Whether no more than one packet has arrived.
+    pub fn is_of_one(&self) -> bool {
+        let Self { first, end, .. } = *self;
+        end.since(first) <= 1
+    }
+
     /// Another life begins at `psn`. What has overtaken its announcement has
     /// arrived all the same.
     pub fn begin_again(&mut self, psn: Psn) {

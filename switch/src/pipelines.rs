@@ -4,7 +4,7 @@
 use common::frame::{Frame, Pool, Side, Sink};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Headers, Roce};
+use common::wire::{Headers, Roce, icrc_ok};
 
 use crate::entry::{By, Due, HEADERS_AGE, Id, Pipeline, Seen, Stage, Track};
 use crate::output::{Output, Speaker};
@@ -33,9 +33,13 @@ impl<F: Frame> Switch<F> {
     pub(crate) fn prepare(&mut self, id: Id, psn: Psn, bytes: &[u8], roce: &Roce, now: Time) {
         let Some(entry) = self.table.get_mut(id) else { return };
         entry.seen = Seen::at(now);
-        let (headers, track) = match &mut entry.pipeline {
-            Pipeline::Sentry(stage) => (&mut stage.headers, &mut stage.track),
-            Pipeline::Depot(stage) => (&mut stage.headers, &mut stage.track),
+        let (headers, track, is_next) = match &mut entry.pipeline {
+            Pipeline::Sentry(stage) => {
+                (&mut stage.headers, &mut stage.track, stage.state.expects(psn))
+            }
+            Pipeline::Depot(stage) => {
+                (&mut stage.headers, &mut stage.track, stage.state.expects(psn))
+            }
             Pipeline::None => {
                 let headers = Headers::of(bytes, roce);
                 // What the hosts announced is where the flow begins. If it doesn't,
@@ -83,7 +87,9 @@ impl<F: Frame> Switch<F> {
             }
             Pipeline::Away(_) => return,
         };
-        if track.headers_at.since(now) >= HEADERS_AGE {
+        // Whoever knows a flow's key may send packets of it, from anywhere. The next one in
+        // order is most likely its source's.
+        if track.headers_at.since(now) >= HEADERS_AGE && is_next && icrc_ok(bytes, roce) {
             *headers = Headers::of(bytes, roce);
             (track.headers_at, track.src_port) = (Seen::at(now), roce.src_port);
         }

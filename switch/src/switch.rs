@@ -79,7 +79,7 @@ impl<F: Frame> Switch<F> {
     pub fn new(config: Config) -> Self {
         let tuning = &config.tuning;
         let moves = Moves::new(config.crew, config.max_flows, config.hash_seed);
-        let mut table = Table::new(config.max_flows, config.hash_seed);
+        let mut table = Table::new(config.max_flows, config.max_flows_of_hosts, config.hash_seed);
         if moves.is_on() {
             table.changed.watch();
         }
@@ -395,8 +395,11 @@ impl<F: Frame> Switch<F> {
         if side == Side::Lan && !self.may_have_peer(found, roce) {
             return self.pass(side, frame, Metric::PassedPrefix, io);
         }
-        let Some(id) = found.or_else(|| self.entry(FlowKey::of(side, roce), io.now)) else {
-            return self.pass(side, frame, Metric::PassedTableFull, io);
+        let key = FlowKey::of(side, roce);
+        let Some(id) = found.or_else(|| self.entry_by_force(key, io)) else {
+            let is_used_up = self.table.is_used_up(&key.hosts);
+            let why = if is_used_up { Metric::PassedHostsFull } else { Metric::PassedTableFull };
+            return self.pass(side, frame, why, io);
         };
         if found.is_none()
             && let Some(worker) = self.moves_at_once(id, io)
@@ -460,6 +463,29 @@ impl<F: Frame> Switch<F> {
             *arrived = next;
             self.table.begin_life(id);
         }
+    }
+
+    /// The entry of `key`, new if need be, in place of a flow of which there is little
+    /// reason to think that it is one.
+    fn entry_by_force<P, S>(&mut self, key: FlowKey, io: &mut Io<'_, P, S>) -> Option<Id>
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        if let Some(id) = self.entry(key, io.now) {
+            return Some(id);
+        }
+        if self.table.is_used_up(&key.hosts) {
+            return None;
+        }
+        let least = self.table.least(io.now)?;
+        if !self.ages_here(least, io.now) {
+            return None;
+        }
+        self.remove(least, io);
+        self.settle(io);
+        self.voice.counters.inc(Metric::FlowEvicted);
+        self.entry(key, io.now)
     }
 
     /// The entry of `key`, new if need be.

@@ -2,8 +2,8 @@
 
 use core::hash::BuildHasher;
 
-use common::frame::Frame;
-use common::time::Time;
+use common::frame::{Frame, Side};
+use common::time::{Span, Time};
 use common::wire::Roce;
 use hashbrown::HashMap;
 use slab::Slab;
@@ -12,6 +12,13 @@ use crate::entry::{Entry, HEADERS_AGE, Id, Pipeline, Seen};
 use crate::index::Index;
 use crate::key::{FlowKey, Hosts};
 use crate::moves::Changed;
+
+/// Places that pairs of hosts are counted at.
+const HOSTS: usize = 1 << 12;
+/// Entries that are looked at for one to give up.
+const LOOKED_AT: Id = 16;
+/// So long an answer to a flow's first packet may take.
+const UNANSWERED: Span = Span::from_millis(100);
 
 /// All flows of a worker.
 pub(crate) struct Table<F: Frame> {
@@ -23,6 +30,12 @@ pub(crate) struct Table<F: Frame> {
     /// Flows with requests whose requester is unknown, by their hosts.
     unpaired: HashMap<Hosts, Vec<Id>, foldhash::quality::FixedState>,
     limit: usize,
+    /// Most entries of two hosts.
+    quota: u32,
+    /// How many they have. Hosts that share a place share the quota.
+    by_hosts: Box<[u32]>,
+    /// Where an entry to give up was last looked for.
+    hand: Id,
     generation: u32,
     removed: u64,
     /// Flows that were joined with others, or parted from them.
@@ -30,7 +43,8 @@ pub(crate) struct Table<F: Frame> {
 }
 
 impl<F: Frame> Table<F> {
-    pub fn new(limit: usize, seed: u64) -> Self {
+    /// With room for `limit` entries, of which `quota` may be of the same two hosts.
+    pub fn new(limit: usize, quota: usize, seed: u64) -> Self {
         // An index of 32 bits, and one that stands for none.
         let limit = limit.min(Id::MAX as usize - 1);
         let hash = foldhash::quality::FixedState::with_seed(seed);
@@ -42,6 +56,9 @@ impl<F: Frame> Table<F> {
             unpaired: HashMap::with_hasher(hash.clone()),
             hash,
             limit,
+            quota: u32::try_from(quota).unwrap_or(u32::MAX),
+            by_hosts: vec![0; HOSTS].into(),
+            hand: 0,
             generation: 0,
             removed: 0,
             changed: Changed::default(),
@@ -155,17 +172,48 @@ impl<F: Frame> Table<F> {
         self.entries.get_mut(id as usize)
     }
 
+    /// How many entries the hosts of both directions have.
+    fn count_of(&mut self, hosts: &Hosts) -> &mut u32 {
+        let lan = if hosts.side == Side::Lan { *hosts } else { hosts.reversed() };
+        &mut self.by_hosts[self.hash.hash_one(lan) as usize % HOSTS]
+    }
+
+    /// Whether two hosts have as many entries as they may.
+    pub fn is_used_up(&mut self, hosts: &Hosts) -> bool {
+        let quota = self.quota;
+        *self.count_of(hosts) >= quota
+    }
+
+    /// An entry to give up for another, if one is found at once: of which one packet was
+    /// seen, a while ago, and no answer.
+    pub fn least(&mut self, now: Time) -> Option<Id> {
+        for _ in 0..LOOKED_AT.min(self.end) {
+            self.hand = if self.hand + 1 < self.end { self.hand + 1 } else { 0 };
+            let is_least = self.entries.get_mut(self.hand as usize).is_some_and(|entry| {
+                entry.is_of_one_packet() && entry.seen.since(now) >= UNANSWERED
+            });
+            if is_least {
+                return Some(self.hand);
+            }
+        }
+        None
+    }
+
     /// The entry of `key`, new if need be; with whether it is new. `None` if
-    /// the table is full.
+    /// the table is full, or the quota of its hosts.
     pub fn entry(&mut self, key: FlowKey, now: Time) -> Option<(Id, bool)> {
         let hash = self.hash.hash_one(key);
         if let Some(id) = self.find_hashed(hash, &key) {
             return Some((id, false));
         }
         let id = self.entries.vacant_key() as Id;
-        if self.entries.len() >= self.limit || !self.index.insert(hash, id) {
+        if self.entries.len() >= self.limit
+            || self.is_used_up(&key.hosts)
+            || !self.index.insert(hash, id)
+        {
             return None;
         }
+        *self.count_of(&key.hosts) += 1;
         self.end = self.end.max(id + 1);
         self.generation = self.generation.wrapping_add(1);
         self.entries.insert(Entry::new(key, now, self.generation));
@@ -177,6 +225,7 @@ impl<F: Frame> Table<F> {
         self.unpair(id);
         let entry = self.entries.try_remove(id as usize)?;
         self.removed += 1;
+        *self.count_of(&entry.key.hosts) -= 1;
         self.index.remove(self.hash.hash_one(entry.key), id);
         self.forget_unpaired(&entry.key.hosts, id);
         Some(entry)

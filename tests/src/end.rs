@@ -117,6 +117,11 @@ impl End {
         }
     }
 
+    /// One past the newest request that was sent on the first queue pair.
+    pub fn next_psn(&self) -> Psn {
+        self.next.first().copied().unwrap_or_default()
+    }
+
     /// Queue pair `q` is used again, from these PSNs on.
     pub fn begin_life(&mut self, q: usize, send: Psn, recv: Psn, now: Time) {
         self.seamless[q] = (self.next[q] == send).then_some(send);

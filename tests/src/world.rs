@@ -193,6 +193,17 @@ impl World {
         self.script = script;
     }
 
+    /// One past the newest PSN that nic `me` has sent on its first queue pair.
+    pub fn next_psn(&self, me: usize) -> Psn {
+        self.ends[me].next_psn()
+    }
+
+    /// A frame comes to switch `me` from the long-haul link, sent by nobody who is known.
+    pub fn inject(&mut self, me: usize, frame: Vec<u8>) {
+        self.sent += 1;
+        self.events.push(Reverse((self.now, self.sent, Place::Switch(me, 1), frame)));
+    }
+
     /// What became of the losses by choice.
     pub fn script(&self) -> &Script {
         &self.script

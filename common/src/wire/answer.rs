@@ -12,6 +12,8 @@ pub struct Answer {
     pub psn: Psn,
     /// MSN of its AETH; `None` for a middle READ response, which has none.
     pub msn: Option<u32>,
+    /// The credits that it gives, as its AETH's syndrome has them; `None` if it gives none.
+    pub credits: Option<u8>,
 }
 
 /// What an answer says about its PSN.
@@ -43,7 +45,8 @@ impl Answer {
             (Kind::Ack, _) => Verdict::Failed,
             _ => return None,
         };
-        Some(Self { verdict, psn: roce.psn, msn: aeth.map(|aeth| aeth.msn) })
+        let credits = aeth.filter(|aeth| aeth.is_ack()).map(|aeth| aeth.syndrome);
+        Some(Self { verdict, psn: roce.psn, msn: aeth.map(|aeth| aeth.msn), credits })
     }
 
     /// Whether it asks for its PSN, rather than answering it.

@@ -3,6 +3,7 @@
 //! Computed from the configuration alone, with the sizes that the code has;
 //! docs/sizing.md explains the figures and works an example through.
 
+use common::budget::Budget;
 use common::time::Span;
 use settings::sizing::{self, mbuf_size};
 use settings::units::{show_duration, show_rate, show_size};
@@ -29,6 +30,8 @@ pub struct Demand {
     /// The resend cache, the reordering pool and the backup pool, in this
     /// order; those that the role and the mode use.
     pub pools: Vec<Pool>,
+    /// Packets in flight that all workers know of at the Sentry, at most, held or not.
+    pub sentry_slots: u64,
     /// Mbufs for nothing of these.
     pub spare: u32,
     /// All mbufs.
@@ -62,7 +65,8 @@ pub struct Pool {
     pub bytes: u64,
     /// Frames that it may hold.
     pub frames: u64,
-    /// What is kept per frame beside it, bytes at most.
+    /// What is kept per frame beside it, bytes at most; 0 for the resend cache, where the
+    /// [slots](Demand::sentry_slots) have a limit of their own.
     pub slot: u64,
     /// Round trip whose packets it holds: that of the long-haul link. `None`:
     /// that to the hosts, of which the configuration says nothing.
@@ -100,7 +104,7 @@ impl Demand {
             key: "resend_cache",
             bytes: recovery.resend_cache,
             frames: frames.resend_cache,
-            slot: slot(footprint.sentry_slot),
+            slot: 0,
             rtt,
         };
         let reorder = Pool {
@@ -123,7 +127,10 @@ impl Demand {
         let pools: Vec<Pool> = pools.into_iter().filter_map(used).collect();
         let holdable = config.pool.holdable();
         let held: u64 = pools.iter().map(|pool| pool.frames).sum();
+        let knows = role.is_sentry() && recovery.mode != Recovery::Off;
+        let per_worker = Budget::slots_for(frames.resend_cache / workers);
         Self {
+            sentry_slots: if knows { workers * per_worker } else { 0 },
             at_work: AtWork::of([&config.lan, &config.wan], &config.worker),
             spare: holdable - u32::try_from(held).unwrap_or(holdable).min(holdable),
             pools,
@@ -174,10 +181,15 @@ impl Demand {
         self.footprint.connection as u64 * self.max_flows.div_ceil(2)
     }
 
-    /// What is kept of the packets in flight while all pools are full, bytes
-    /// at most.
+    /// What is kept of the packets that wait or are not acknowledged at the Depot, while its
+    /// pools are full, bytes at most.
     pub fn slots(&self) -> u64 {
         self.pools.iter().map(|pool| pool.frames * pool.slot).sum()
+    }
+
+    /// What is kept of the packets in flight at the Sentry, bytes at most.
+    pub fn in_flight(&self) -> u64 {
+        self.sentry_slots * self.footprint.sentry_slot as u64
     }
 
     /// Memory of the egress queues, bytes.
@@ -188,7 +200,7 @@ impl Demand {
     /// Memory besides DPDK's, in ordinary pages, bytes at most.
     pub fn process(&self) -> u64 {
         let flows = self.table() + self.flows() + self.connections() + self.guests();
-        flows + self.slots() + self.egress()
+        flows + self.slots() + self.in_flight() + self.egress()
     }
 
     /// Pools that hold less than one bandwidth-delay product of a link of

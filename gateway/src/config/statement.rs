@@ -98,7 +98,14 @@ impl Statement<'_> {
                 format!("if rdma_cm makes the QPs, {} bytes for each", footprint.connection),
             ),
             (demand.guests(), "flows that came from other workers".into()),
-            (demand.slots(), "packets held".into()),
+            (demand.slots(), "packets held at the Depot".into()),
+            (
+                demand.in_flight(),
+                format!(
+                    "{} packets in flight at the Sentry, {} bytes each",
+                    demand.sentry_slots, footprint.sentry_slot
+                ),
+            ),
             (
                 demand.egress(),
                 format!("{} egress queues of {} frames", demand.egress_queues, demand.egress_limit),
@@ -108,7 +115,7 @@ impl Statement<'_> {
                 writeln!(out, "{:>10}  {what}", mib(bytes))?;
             }
         }
-        for pool in &demand.pools {
+        for pool in demand.pools.iter().filter(|pool| pool.slot > 0) {
             writeln!(
                 out,
                 "a frame in the {}: {} bytes of mbuf, and {} at most",
