@@ -73,6 +73,13 @@ impl Pass {
         self.genuine = (from, to);
     }
 
+    /// The destination may have asked for `from .. to`: what it asked for before, it asks
+    /// for as well.
+    pub fn ask_perhaps(&mut self, from: Seq, to: Seq) {
+        let (start, end) = self.genuine;
+        self.genuine = (if start < end { from.min(start) } else { from }, to);
+    }
+
     /// `seq` is missing at the Depot and must come from the source.
     pub fn need(&mut self, seq: Seq) {
         self.needed += 1;
@@ -106,10 +113,12 @@ impl Pass {
         self.genuine.0 <= seq && seq < self.genuine.1
     }
 
-    /// Takes `seq` out of what the destination asked for.
-    fn take_genuine(&mut self, seq: Seq) {
-        if self.asks_for(seq) {
-            self.genuine.0 = seq.next();
+    /// Takes `seq` out of what the destination asked for, if it is the first of it: a
+    /// destination takes nothing behind what it lacks, so the source will send all that
+    /// follows once more.
+    fn take_genuine(&mut self, seq: Seq, end: Seq) {
+        if self.asks_for(seq) && seq == self.genuine.0 {
+            self.genuine.0 = end;
         }
     }
 
@@ -122,8 +131,8 @@ impl Pass {
 
 impl<F: Frame> Flow<F> {
     /// Whether the source rewinds, or is about to, because of a NAK.
-    pub(crate) fn is_solicited(&self) -> bool {
-        self.pass.is_solicited() || self.naks.is_outstanding()
+    pub(crate) fn is_solicited(&self, now: Time) -> bool {
+        self.pass.is_solicited() || self.awaits_rewind(now)
     }
 
     /// A packet that the source sent before.
@@ -161,7 +170,7 @@ impl<F: Frame> Flow<F> {
         }
         if wanted {
             self.take_needed(seq);
-            self.pass.take_genuine(seq);
+            self.pass.take_genuine(seq, end);
             cx.out.count(Metric::SentryNeeded, 1);
             self.ask_for_responses_again(cx, seq, count, is_plain);
             self.let_pass(cx, frame, seq, roce.ack_req);
@@ -204,7 +213,7 @@ impl<F: Frame> Flow<F> {
 
     fn begin_pass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
         self.reads.go_back(seq);
-        if self.naks.rewind_began(cx.now) {
+        if self.naks.rewind_began(cx.now, self.rtt.mean()) {
             self.pass.kind = Kind::Solicited;
             cx.out.count(Metric::PassSolicited, 1);
             return;
@@ -229,10 +238,12 @@ impl<F: Frame> Flow<F> {
     /// A repeat that nobody asked for is dropped only on positive knowledge†:
     /// the Depot has it, or its newest copy may still be under way. A READ or
     /// atomic request that times out may also ask for a response that was lost.
-    fn may_filter<A>(&self, cx: &Cx<'_, A>, seq: Seq, is_plain: bool) -> bool {
+    fn may_filter<A: Actions<F>>(&self, cx: &Cx<'_, A>, seq: Seq, is_plain: bool) -> bool {
         if self.pass.kind == Kind::Timeout && (self.pass.fruitless > FRUITLESS || !is_plain) {
             return false;
         }
+        // Whose NAKs can't be told from others' may have been asked without our knowing.
+        let was_asked = self.pass.kind == Kind::Solicited && cx.out.requester().is_some();
         let under_way = self.slot_of(seq).is_some_and(|(_, slot)| {
             slot.sent > Time::ZERO && cx.now < slot.sent + self.rtt.with_margin()
         });
@@ -240,7 +251,7 @@ impl<F: Frame> Flow<F> {
             || self.knowledge.as_ref().is_some_and(|known| {
                 // The source may time out because the destination lost what
                 // the Depot delivered: a timeout passes that on.
-                known.holds(seq) || (self.pass.kind == Kind::Solicited && known.delivered(seq))
+                known.holds(seq) || (was_asked && known.delivered(seq))
             })
     }
 

@@ -279,16 +279,16 @@ impl<F: Frame> Flow<F> {
             self.msn = msn.unwrap_or(self.msn);
         }
         self.pass.ask_genuinely(seq, self.next);
-        self.naks.genuine();
+        self.naks.genuine(cx.now);
     }
 
     /// The destination of some flow asks for `psn`, and it may be this one: what
-    /// the source sends again from there on passes.
+    /// the source sends again from there on passes. Nothing else follows: if it does so,
+    /// that may as well be by itself.
     pub fn on_doubtful_nak(&mut self, psn: Psn) {
         let seq = psn.unwrap_near(self.next);
         if seq <= self.next && !self.bypassed {
-            self.pass.ask_genuinely(seq, self.next);
-            self.naks.genuine();
+            self.pass.ask_perhaps(seq, self.next);
         }
     }
 

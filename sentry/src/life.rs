@@ -92,7 +92,7 @@ impl<F: Frame> Flow<F> {
         let paused = now >= self.heard() + self.forget_after(config);
         // It repeats what it knows to be acknowledged; nobody asked for that.
         // But a source that was asked may have done so before it heard more.
-        let was_asked = self.is_solicited() && now < self.last_data + self.grace();
+        let was_asked = self.is_solicited(now) && now < self.last_data + self.grace();
         let goes_back = self.is_settled(seq, now) && !was_asked;
         seq != self.next && (paused || goes_back)
     }

@@ -21,10 +21,10 @@ const PATIENCE: Span = Span::from_micros(500);
 /// The NAKs of one flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Naks {
-    /// The NAK that the source hasn't answered with a rewind; `Some(at)` in
-    /// `own` if the Sentry made it.
-    outstanding: bool,
-    own: Option<Time>,
+    /// When the NAK went to the source that it has not answered with a rewind.
+    asked: Option<Time>,
+    /// The Sentry made that NAK.
+    is_own: bool,
     /// When the newest was made.
     last: Time,
     /// When the source is to be asked for what was lost before the Sentry.
@@ -43,8 +43,8 @@ pub(crate) struct Naks {
 impl Naks {
     pub fn new() -> Self {
         Self {
-            outstanding: false,
-            own: None,
+            asked: None,
+            is_own: false,
             last: Time::ZERO,
             hole_due: Time::NEVER,
             sent: 0,
@@ -61,9 +61,8 @@ impl Naks {
     }
 
     /// The destination's own NAK is on its way to the source.
-    pub fn genuine(&mut self) {
-        self.outstanding = true;
-        self.own = None;
+    pub fn genuine(&mut self, now: Time) {
+        (self.asked, self.is_own) = (Some(now), false);
     }
 
     /// The source timed out: it has spent one of its retries by itself†.
@@ -71,20 +70,23 @@ impl Naks {
         self.sent = CAP - 1;
     }
 
-    /// The source rewound. True if a NAK had asked for it.
-    pub fn rewind_began(&mut self, now: Time) -> bool {
-        if let Some(at) = self.own.take() {
+    /// The source rewound. True if a NAK had asked for it, and not so long ago that the
+    /// source does it by itself. `rtt` is that of the long-haul link.
+    pub fn rewind_began(&mut self, now: Time, rtt: Span) -> bool {
+        let was_asked = self.is_outstanding(now, rtt);
+        if let Some(at) = self.asked.take()
+            && self.is_own
+        {
             self.source_rtt.sample(now.since(at));
             // It heeds no other until an ACK came.
             self.sent = CAP;
         }
-        core::mem::take(&mut self.outstanding)
+        was_asked
     }
 
     /// No rewind is awaited any more.
     pub fn abandon(&mut self) {
-        self.outstanding = false;
-        self.own = None;
+        self.asked = None;
     }
 
     /// Whether one will be made as soon as the source can heed it.
@@ -98,21 +100,34 @@ impl Naks {
     }
 
     /// Whether a rewind is awaited.
-    pub fn is_outstanding(&self) -> bool {
-        self.outstanding
+    pub fn is_outstanding(&self, now: Time, rtt: Span) -> bool {
+        self.asked.is_some() && now < self.until(rtt)
     }
 
-    /// When a NAK of ours counts as lost; doubled for the second.
-    pub fn due(&self, rtt: Span) -> Time {
-        let Some(at) = self.own else { return self.hole_due };
+    /// Until when a rewind is awaited: NAKs are lost, and ignored. A rewind takes two round
+    /// trips to the source at most, where they are known; the second NAK of ours, and the
+    /// destination's, are given twice the time.
+    fn until(&self, rtt: Span) -> Time {
+        let Some(at) = self.asked else { return Time::NEVER };
         let wait = self.source_rtt.with_margin() * 2;
         let wait = if self.source_rtt.is_measured() { wait } else { wait.min(rtt) };
-        let patience = wait.max(PATIENCE);
-        at + patience * (1 << self.sent.saturating_sub(1).min(CAP))
+        let doubled = if self.is_own { self.sent.saturating_sub(1).min(CAP) } else { 1 };
+        at + wait.max(PATIENCE) * (1 << doubled)
+    }
+
+    /// When a NAK of ours counts as lost, or what was lost before the Sentry is to be
+    /// asked for.
+    pub fn due(&self, rtt: Span) -> Time {
+        if self.asked.is_some() && self.is_own { self.until(rtt) } else { self.hole_due }
     }
 }
 
 impl<F: Frame> Flow<F> {
+    /// Whether the source is about to rewind because of a NAK.
+    pub(crate) fn awaits_rewind(&self, now: Time) -> bool {
+        self.naks.is_outstanding(now, self.rtt.mean())
+    }
+
     /// Asks the source to rewind to the oldest packet that the destination
     /// hasn't acknowledged (docs/protocol.md), because the Depot misses
     /// something. Whether it is asked, or will be.
@@ -129,7 +144,7 @@ impl<F: Frame> Flow<F> {
         self.ready = false;
         self.eager = cx.now + self.rtt.with_margin() * EAGER;
         let due = self.naks.last + self.rtt.mean();
-        if self.naks.is_outstanding() || self.naks.hole_due != Time::NEVER {
+        if self.awaits_rewind(cx.now) || self.naks.hole_due != Time::NEVER {
             return;
         }
         if cx.now < due {
@@ -160,8 +175,7 @@ impl<F: Frame> Flow<F> {
                 cx.out.count(why, 1);
                 self.naks.sent += 1;
                 self.naks.round += 1;
-                self.naks.outstanding = true;
-                self.naks.own = Some(cx.now);
+                (self.naks.asked, self.naks.is_own) = (Some(cx.now), true);
                 self.naks.last = cx.now;
                 return true;
             }
@@ -175,7 +189,7 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn make_due_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         let Naks { deferred, capped, sent, .. } = self.naks;
         let may = (deferred && self.reads.at_boundary()) || (capped && sent < CAP);
-        if may && !self.naks.is_outstanding() {
+        if may && !self.awaits_rewind(cx.now) {
             (self.naks.deferred, self.naks.capped) = (false, false);
             self.ask_for_needed(cx);
         }

@@ -137,7 +137,7 @@ impl<F: Frame> Flow<F> {
         if resent {
             self.sync(cx, Reason::Resent);
         }
-        if ask && !self.naks.is_outstanding() {
+        if ask && !self.awaits_rewind(cx.now) {
             self.ask_for_missing(cx);
         } else if hole {
             self.ask_for_hole(cx);

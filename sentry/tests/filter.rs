@@ -7,7 +7,7 @@ use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::Span;
 use common::wire::Opcode;
-use sentry::Recovery::{Cached, Lr2};
+use sentry::Recovery::{Auto, Cached, Lr2};
 use support::*;
 
 /// A protected flow of 10 packets, `acked` of which are acknowledged, that was
@@ -269,4 +269,81 @@ fn a_repeat_of_what_was_delivered_is_not_kept() {
     assert_eq!(bench.forwarded().len(), 1);
     assert_eq!(bench.cache.frames(), 0);
     bench.check_books();
+}
+
+/// Ten packets that the Depot has delivered, long ago; the destination has the first of
+/// them.
+fn delivered(recovery: sentry::Recovery) -> Bench {
+    let mut bench = Bench::protected(recovery, 10, Some(1));
+    bench.status(10, 10, &[]);
+    bench.wait(Span::from_millis(200));
+    bench.clear();
+    bench
+}
+
+/// The destination's NAK passes and is lost on the source's LAN. Without a gateway the pass
+/// of the source's next timeout repairs the loss.
+#[test]
+fn a_timeout_long_after_a_nak_does_not_answer_it() {
+    for recovery in [Lr2, Cached, Auto] {
+        let mut bench = delivered(recovery);
+        let all: Vec<_> = (4..10).map(|n| (n, High)).collect();
+        bench.nak(4);
+        for timeout in 0..3 {
+            bench.wait(Span::from_millis(67));
+            bench.clear();
+            bench.data(4..10);
+            assert_eq!(bench.forwarded(), all, "{recovery:?}, timeout {timeout}");
+        }
+        assert_eq!(bench.count(Metric::PassSolicited), 0);
+    }
+}
+
+/// The source is in the middle of a pass when the NAK comes, beyond what it asks for, and
+/// ignores it. The rest of that pass is not what the destination asked for.
+#[test]
+fn a_nak_in_mid_pass_is_not_spent_on_the_rest_of_it() {
+    for recovery in [Lr2, Cached, Auto] {
+        let mut bench = delivered(recovery);
+        bench.data(2..7);
+        bench.nak(4);
+        bench.data(7..10);
+        // Soon after the NAK, so that it counts as the answer to it.
+        bench.wait(UNDER_WAY);
+        bench.clear();
+        bench.data(4..10);
+        let all: Vec<_> = (4..10).map(|n| (n, High)).collect();
+        assert_eq!(bench.forwarded(), all, "{recovery:?}");
+    }
+}
+
+/// A NAK that may be for this flow lets repeats pass, and that is all it does.
+#[test]
+fn a_doubtful_nak_only_widens_what_passes() {
+    let mut bench = delivered(Auto);
+    bench.nak(2);
+    bench.flow.on_doubtful_nak(psn(6));
+    bench.data(2..10);
+    let all: Vec<_> = (2..10).map(|n| (n, High)).collect();
+    assert_eq!(bench.forwarded(), all, "what was asked for before is asked for still");
+    // And a pass after one is the source's own.
+    bench.wait(UNDER_WAY);
+    bench.flow.on_doubtful_nak(psn(2));
+    bench.clear();
+    bench.data(1..10);
+    assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 1));
+    assert_eq!(bench.forwarded().len(), 9);
+}
+
+/// Whose NAKs can't be told from those of others: what was delivered may be lost all the
+/// same, and the destination has said so unheard.
+#[test]
+fn with_an_unknown_requester_nothing_is_dropped_because_it_was_delivered() {
+    for is_known in [true, false] {
+        let mut bench = asked(&[(8, 9)]);
+        bench.out.requester = is_known.then_some(0x77);
+        bench.data(1..10);
+        let passed = if is_known { 1 } else { 8 };
+        assert_eq!(bench.forwarded().len(), passed);
+    }
 }
