@@ -127,7 +127,7 @@ def notes(scenario: Scenario, lossless: Result) -> str:
     )
     if scenario.lan_rate_bps:
         found += (
-            "\n  No loss: with NICs that the destination's LAN can carry. Local resends: of the data packets that the "
-            "gateway sent into that LAN, those from its backup."
+            "\n  No loss: with NICs that the destination's LAN can carry. Local resends: of the frames that the "
+            "gateway sent into that LAN after the warm-up, those from its backup."
         )
     return found

@@ -94,6 +94,8 @@ class Reports:
     responder: dict[str, Any]
     wan: dict[str, Any]
     gateways: dict[str, Metrics]
+    warm: dict[str, Metrics]
+    """Of the gateways when the warm-up was over; empty if the pass ended before."""
 
 
 class Pass:
@@ -108,6 +110,7 @@ class Pass:
         self._huge = huge
         self._memory = memory_mib(scenario)
         self._gateways: list[Gateway] = []
+        self._warm: dict[str, Metrics] = {}
         self._direct = mode == "direct"
 
         # Sockets of an earlier pass would be in the way.
@@ -256,10 +259,18 @@ class Pass:
         for process in (self.wan, self.responder, *(gateway.process for gateway in self._gateways)):
             process.check()
 
+    def note_warm_up(self) -> None:
+        """To be called now and then: remembers what the gateways have counted once the warm-up is over."""
+        if not self._warm and (host := last_line(self.requester)) and host["elapsed_s"] >= self.scenario.warm_up:
+            self._warm = self._metrics()
+
+    def _metrics(self) -> dict[str, Metrics]:
+        return {gateway.name[-1]: gateway.metrics() for gateway in self._gateways}
+
     def finish(self) -> Reports:
         """Stop what runs, in the order of the traffic, and collect the reports."""
         wait_until(lambda: not self.requester.alive, _DRAIN_S, f"{self.requester.name}: end")
-        gateways = {gateway.name[-1]: gateway.metrics() for gateway in self._gateways}
+        gateways = self._metrics()
         for gateway in self._gateways:
             report = self.run / f"{gateway.name}.json"
             report.write_text(json.dumps(gateways[gateway.name[-1]].flat(), indent=2) + "\n")
@@ -271,6 +282,7 @@ class Pass:
             responder=self._read(self.responder, "host-b"),
             wan=self._read(self.wan, "wan"),
             gateways=gateways,
+            warm=self._warm,
         )
 
     def _read(self, process: Process, name: str) -> dict[str, Any]:

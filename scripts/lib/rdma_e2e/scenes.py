@@ -70,7 +70,11 @@ SCENES = [
     Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "compare-and-swap", "send-16-qps", timed=(*_TIMED, "read"))),
     Scene(
         Setting("heavy", "auto", {"wan": 0.05}),
-        _cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("write-checked", "read")),
+        [
+            *_cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",)),
+            # Without recovery it takes seconds; the longer ones take a minute.
+            Case("write-short", perftest("write", 20), timed=True),
+        ],
     ),
     Scene(
         Setting("bursts", "auto", {"wan": 0.02}, burst=4),
