@@ -7,6 +7,7 @@ use core::fmt;
 use core::ops::{Add, Sub};
 
 use crate::time::Span;
+use crate::wire::MAX_SPAN;
 
 /// A PSN as it stands in a BTH: 24 bits, serial arithmetic with a window of
 /// 2^23 (InfiniBand Architecture 9.7.2).
@@ -93,12 +94,11 @@ impl Seq {
 }
 
 /// By how many PSNs a flow may leap, at most, if its newest packet came so long ago: with
-/// every packet of a burst lost, and with as many as 400 Gbit/s carry of 1 KiB packets in
+/// the longest READ request lost, and with as many as 400 Gbit/s carry of 1 KiB packets in
 /// that time. Whatever leaps further is not the next packet of that flow.
 pub const fn reach(silence: Span) -> u64 {
-    const BURST: u64 = 4096;
     const NANOS_PER_PACKET: u64 = 20;
-    BURST + silence.as_nanos() / NANOS_PER_PACKET
+    MAX_SPAN as u64 + silence.as_nanos() / NANOS_PER_PACKET
 }
 
 impl Add<u64> for Seq {

@@ -184,3 +184,17 @@ fn a_hole_takes_no_memory_however_long_it_is() {
     assert_eq!(bench.pool.frames(), 0);
     bench.check_books();
 }
+
+/// The longest READ leaps over more PSNs than a silence explains.
+#[test]
+fn what_follows_a_read_that_was_lost_is_held() {
+    let mut bench = bench();
+    bench.data([1]);
+    bench.data([2 + (1 << 16)]);
+    assert_eq!((bench.pool.frames(), bench.count(Metric::DepotLeap)), (1, 0));
+    bench.wait(RTT);
+    bench.frame(read(2, 1 << 16));
+    bench.run_timers(bench.now + RTT * 2);
+    assert_eq!(bench.delivered(), [1, 2, 2 + (1 << 16)]);
+    bench.check_books();
+}

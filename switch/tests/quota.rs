@@ -103,3 +103,29 @@ fn headers_are_taken_from_packets_in_order() {
         assert_eq!(destination(&said.bytes), expected);
     }
 }
+
+/// Flows that are never answered keep the slots of what is in flight, until others need
+/// them.
+#[test]
+fn silent_flows_give_their_slots_to_others() {
+    // As many as there are for one flow of 2^19 packets, times two.
+    let config = Config { resend_cache_frames: 0, ..config(1 << 12, usize::MAX) };
+    let mut bench = Bench::with(config);
+    let fill = |bench: &mut Bench, qpns: std::ops::Range<u32>| {
+        for qpn in qpns {
+            for psn in 0..260 {
+                bench.lan(request(&outbound(), qpn, psn));
+            }
+        }
+    };
+    let refused = |bench: &Bench| bench.count(Metric::SentrySlotsFull);
+    fill(&mut bench, 0..2000);
+    assert_eq!(refused(&bench), 0);
+    bench.wait(Span::from_millis(1_500));
+    for _ in 0..6 {
+        bench.housekeeping();
+    }
+    assert!(bench.count(Metric::FlowStateBytes) < 2000 * 512 * 32, "all but half went back");
+    fill(&mut bench, 2000..3000);
+    assert_eq!(refused(&bench), 0);
+}
