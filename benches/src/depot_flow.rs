@@ -9,7 +9,7 @@ use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, Roce, parse};
-use depot::{Actions, Config, Cx, Flow, Known, Life};
+use depot::{Actions, Config, Cx, Flow, Host, Known, Lan, Life};
 
 use crate::frame::Recycled;
 use crate::packets::{MESSAGE, PMTU, Qp};
@@ -32,6 +32,14 @@ struct Outlet {
 }
 
 impl Actions<Recycled> for Outlet {
+    fn destination(&self) -> Host {
+        Host::default()
+    }
+
+    fn id(&self) -> u32 {
+        1
+    }
+
     fn deliver(&mut self, packet: Packet<Recycled>) {
         self.counters.inc(Metric::TransmittedLan);
         self.sent.push(packet);
@@ -71,6 +79,7 @@ struct Bed {
     pool: Budget,
     backup: Budget,
     cache: Budget,
+    lan: Lan,
     allowance: Allowance,
     now: Time,
     out: Outlet,
@@ -90,6 +99,7 @@ impl Bed {
             status_interval: None,
             give_up: None,
             t_out: None,
+            t_out_min: Span::from_micros(500),
             local_retries: 3,
             keeps_responses: true,
             window_max: 1 << 19,
@@ -105,6 +115,7 @@ impl Bed {
             cache: Budget::new(PLENTY, PLENTY),
             now,
             out: Outlet { requester: backup.then_some(1), ..Outlet::default() },
+            lan: Lan::default(),
             allowance: Allowance::default(),
             qp: Qp::new(0, MESSAGE),
             next: 0,
@@ -125,6 +136,7 @@ impl Bed {
             pool: &mut self.pool,
             backup: &mut self.backup,
             cache: &mut self.cache,
+            lan: &mut self.lan,
             allowance: &mut self.allowance,
             out: &mut self.out,
         };

@@ -66,6 +66,11 @@ impl Budget {
         true
     }
 
+    /// Whether it would grant `bytes` for one more frame.
+    pub const fn has_room(&self, bytes: usize) -> bool {
+        self.used + bytes as u64 <= self.max_bytes && self.frames < self.max_frames
+    }
+
     /// Gives back what [`take`](Self::take) took for one frame.
     pub fn give(&mut self, bytes: usize) {
         debug_assert!(self.used >= bytes as u64 && self.frames > 0);

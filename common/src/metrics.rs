@@ -136,6 +136,7 @@ metrics! {
         DepotPassive ["event" = "passive"], DepotProbe ["event" = "probe"],
         DepotReleased ["event" = "released"], DepotGoneBack ["event" = "gone_back"],
         DepotLeap ["event" = "leap_too_far"],
+        DepotMadeToAsk ["event" = "made_to_ask_for_ack"],
     }
     Counter "lr2_depot_local_resent_total" "Packets resent to the destination from the backup pool, by cause." {
         LocalNak ["cause" = "nak"], LocalTimeout ["cause" = "timeout"],

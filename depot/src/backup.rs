@@ -9,27 +9,18 @@ use common::psn::Seq;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::{FEW, Window};
-use common::wire::{BTH_LEN, parse};
+use common::wire::{BTH_LEN, icrc_ok, parse};
 
 use crate::sequence::Held;
 use crate::{Actions, Config, Cx, Flow};
 
 /// Round trip to the destination until one was measured.
 const DOWNSTREAM_RTT: Span = Span::from_millis(1);
-/// Shortest derived `t_out`: RNICs coalesce ACKs.
-const T_OUT_MIN: Span = Span::from_micros(500);
+/// `t_out` is doubled so often at most.
+const MOST_BACKOFF: u8 = 3;
 
 /// Percent of the pool that flows with unknown requester may fill.
 const UNPAIRED_PRESSURE: u8 = 50;
-
-/// Why packets are resent to the destination.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Local {
-    /// It sent a NAK.
-    Nak,
-    /// It did not answer in time.
-    Timeout,
-}
 
 /// The newest packets that were delivered, without a hole, up to `expected`.
 #[repr(C)]
@@ -37,14 +28,17 @@ pub(crate) struct Backup<F: Frame> {
     /// The places of a READ request but the first are vacant.
     kept: Window<Kept<F::Shared>>,
     /// Delivered packets that the destination has yet to answer, oldest first,
-    /// with the time of their delivery.
+    /// with the time of their delivery; zero if they were resent, since an answer may be
+    /// to either copy (Karn's rule).
     asks: VecDeque<(Seq, Time)>,
     /// When the destination last acknowledged something new, or packets were
     /// last resent.
     touched: Time,
     /// Resends because of a timeout since the destination acknowledged
     /// something.
-    retries: u32,
+    retries: u8,
+    /// How often `t_out` was doubled since a round trip was last measured.
+    backoff: u8,
     rtt: Rtt,
 }
 
@@ -60,13 +54,14 @@ impl<F: Frame> Backup<F> {
             asks: VecDeque::new(),
             touched: Time::ZERO,
             retries: 0,
+            backoff: 0,
             rtt: Rtt::guess(DOWNSTREAM_RTT),
         }
     }
 
-    /// Whether `seq` and all that was delivered after it can be resent.
+    /// Whether `seq` can be resent, and all that was delivered after it is kept.
     pub fn holds_from(&self, seq: Seq) -> bool {
-        self.kept.get(seq).is_some()
+        self.kept.get(seq).is_some_and(|kept| is_intact(kept.handle.bytes()))
     }
 
     /// The oldest packet that can be resent, or the next to be delivered if none can.
@@ -88,6 +83,9 @@ impl<F: Frame> Backup<F> {
     /// to be delivered.
     pub fn copy(&self, seq: Seq, at: Time) -> Option<Held<F>> {
         let Kept { handle, len } = self.kept.get(seq)?;
+        if !is_intact(handle.bytes()) {
+            return None;
+        }
         let end = self.kept.first_from(seq.next()).unwrap_or(self.kept.end());
         let count = end.since(seq) as u32;
         let asks = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked).is_ok();
@@ -143,35 +141,31 @@ impl<F: Frame> Backup<F> {
         Packet::Shared(shared)
     }
 
-    /// The destination has everything before `acked`.
-    pub fn acknowledge<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) {
+    /// The destination has everything before `acked`. Returns the round trip if this
+    /// measures it.
+    pub fn acknowledge<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) -> Option<Span> {
         let mut answered = None;
         while let Some((seq, at)) = self.asks.front().copied().filter(|(seq, _)| *seq < acked) {
             answered = Some((seq, at));
             self.asks.pop_front();
         }
-        // An answer after a resend may be to either copy; to take it for one to
-        // the first errs on the side of patience.
-        if let Some((seq, at)) = answered
-            && seq.next() == acked
-        {
-            let limit = self.t_out(cx.config) * 4;
-            self.rtt.sample(cx.now.since(at).min(limit));
+        let exact = answered.filter(|(seq, at)| seq.next() == acked && *at > Time::ZERO);
+        let rtt = exact.map(|(_, at)| cx.now.since(at));
+        if let Some(rtt) = rtt {
+            self.rtt.sample(rtt);
+            self.backoff = 0;
         }
         self.touched = cx.now;
         self.retries = 0;
         self.release(cx, acked);
+        rtt
     }
 
-    /// The source sends `seq` again, which was delivered. If it is not the very
-    /// same packet, the queue pair may be in another life, and nothing of what
-    /// is kept may be delivered to that†.
-    pub fn doubt<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, bytes: &[u8]) {
-        let kept = self.kept.get(seq);
-        let is_same = kept.is_some_and(|kept| same_packet(kept.handle.bytes(), bytes));
-        if !is_same {
-            self.clear(cx);
-        }
+    /// Whether `bytes`, which the source sends as `seq`, is the packet that is kept. If it is
+    /// not, the queue pair may be in another life, and nothing of what is kept may be
+    /// delivered to that†.
+    pub fn is_same(&self, seq: Seq, bytes: &[u8]) -> bool {
+        self.kept.get(seq).is_some_and(|kept| same_packet(kept.handle.bytes(), bytes))
     }
 
     /// Gives back the memory that is not in use.
@@ -200,37 +194,99 @@ impl<F: Frame> Backup<F> {
         self.kept.skip_vacant();
     }
 
-    /// Sends `from ..= to` to the destination again, in order.
-    pub fn resend<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, from: Seq, to: Seq, why: Local) {
-        let mut n = 0;
-        let mut seq = from;
-        while let Some(at) = self.kept.first_from(seq).filter(|at| *at <= to)
-            && let Some(Kept { handle, .. }) = self.kept.get(at)
-        {
-            n += 1;
-            cx.out.deliver(Packet::Shared(handle.clone()));
-            seq = at.next();
+    /// The oldest packet at `seq` or beyond that is kept.
+    pub fn first_from(&self, seq: Seq) -> Option<Seq> {
+        self.kept.first_from(seq)
+    }
+
+    /// Bytes of packet `seq`, if it is kept.
+    pub fn bytes_of(&self, seq: Seq) -> u64 {
+        self.kept.get(seq).map_or(0, |kept| u64::from(kept.len))
+    }
+
+    /// Bytes of all that is kept before `end`.
+    pub fn bytes_before(&self, end: Seq) -> u64 {
+        let kept = self.kept.iter().take_while(|(seq, _)| *seq < end);
+        kept.map(|(_, kept)| u64::from(kept.len)).sum()
+    }
+
+    /// Forgets the oldest packet; returns its number and bytes.
+    pub fn forget_oldest<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> Option<(Seq, u64)> {
+        let seq = self.kept.start();
+        let bytes = self.bytes_of(seq);
+        if self.kept.is_empty() {
+            return None;
         }
-        cx.out.count(Metric::CreatedHandle, n);
-        cx.out.count(if why == Local::Nak { Metric::LocalNak } else { Metric::LocalTimeout }, n);
+        cx.out.count(Metric::BackupFull, 1);
+        self.release(cx, seq.next());
+        Some((seq, bytes))
+    }
+
+    /// Whether the destination is to answer something before `end`.
+    pub fn awaits_before(&self, end: Seq) -> bool {
+        self.asks.front().is_some_and(|(seq, _)| *seq < end)
+    }
+
+    /// What was asked from `to` on was lost: no answer to it measures anything.
+    pub fn doubt_answers(&mut self, to: Seq) {
+        let first = self.asks.partition_point(|(seq, _)| *seq < to);
+        self.asks.range_mut(first..).for_each(|(_, at)| *at = Time::ZERO);
+    }
+
+    /// Resends one packet; false if it isn't there or its copy is damaged.
+    pub fn resend<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, why: Metric) -> bool {
+        let Some(Kept { handle, .. }) = self.kept.get(seq) else { return false };
+        if !is_intact(handle.bytes()) {
+            return false;
+        }
+        cx.out.deliver(Packet::Shared(handle.clone()));
+        cx.out.count(Metric::CreatedHandle, 1);
+        cx.out.count(why, 1);
+        if let Ok(i) = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked) {
+            self.asks[i].1 = Time::ZERO;
+        }
         self.touched = cx.now;
+        true
+    }
+
+    /// The destination is silent: resends the oldest packet, and the newest before `end` that
+    /// asks for an answer. Whatever was lost, one of them is answered, with a NAK if anything
+    /// between them is missing.
+    fn ask_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, end: Seq) {
+        let oldest = self.kept.start();
+        self.doubt_answers(oldest);
+        let asking = self.asks.partition_point(|(seq, _)| *seq < end);
+        let newest = asking.checked_sub(1).and_then(|i| self.asks.get(i));
+        let asked = newest.map_or(oldest, |(seq, _)| *seq);
+        self.touched = cx.now;
+        self.resend(cx, oldest, Metric::LocalTimeout);
+        if asked != oldest {
+            self.resend(cx, asked, Metric::LocalTimeout);
+        }
+    }
+
+    /// The round trip to the destination.
+    pub fn rtt(&self) -> Rtt {
+        self.rtt
     }
 
     /// Time that the destination is given to answer.
     pub fn t_out(&self, config: &Config) -> Span {
-        config.t_out.unwrap_or_else(|| (self.rtt.with_margin() * 2).max(T_OUT_MIN))
+        config.t_out.unwrap_or_else(|| self.rtt.timeout().max(config.t_out_min))
     }
 
     /// Takes one of the resends that are left.
     pub fn may_retry(&mut self, config: &Config) -> bool {
-        let may = self.retries < u32::from(config.local_retries);
-        self.retries += u32::from(may);
+        let may = self.retries < config.local_retries;
+        self.retries += u8::from(may);
+        self.backoff = (self.backoff + u8::from(may)).min(MOST_BACKOFF);
         may
     }
 
-    /// Time until the next resend: doubled by each that brought no answer.
+    /// Time until the next resend: doubled by each, until the answer to a packet that was
+    /// sent once tells how long answers take (RFC 6298, Karn's rule).
     pub fn patience(&self, config: &Config) -> Span {
-        self.t_out(config) * (1 << self.retries.min(8))
+        self.t_out(config) * (1 << self.backoff)
     }
 
     /// When the oldest packet that asks for an answer counts as lost.
@@ -253,6 +309,11 @@ pub(crate) fn same_packet(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
+/// Whether a frame's ICRC is right.
+fn is_intact(bytes: &[u8]) -> bool {
+    parse(bytes).is_ok_and(|roce| icrc_ok(bytes, &roce))
+}
+
 impl<F: Frame> Flow<F> {
     /// Delivers the packet with the number `expected` was before, keeping a
     /// handle. While the destination's answers to this flow can't be told, a
@@ -266,6 +327,13 @@ impl<F: Frame> Flow<F> {
         packet: Packet<F>,
         len: u32,
     ) {
+        let (mut packet, mut asks) = (packet, asks);
+        // What is to be resent before it will bring it once more.
+        let counts = self.share.is_some() && self.resends().is_none();
+        if self.share.is_some() {
+            asks = asks || self.make_ask(cx, &mut packet);
+            self.forget_oldest(cx, len as usize);
+        }
         let packet = if cx.out.requester().is_some() {
             self.backup.keep(cx, seq, count, asks, packet, len)
         } else if !cx.backup.is_filled(UNPAIRED_PRESSURE) {
@@ -273,25 +341,27 @@ impl<F: Frame> Flow<F> {
         } else {
             packet
         };
+        if counts {
+            self.count_flight(cx, seq, seq + u64::from(count));
+        }
         cx.out.deliver(packet);
     }
 
     pub(crate) fn local_due(&self, config: &Config) -> Time {
-        self.backup.due(config)
+        // What is yet to be resent isn't waited for.
+        if self.is_asking() { self.backup.due(config) } else { Time::NEVER }
     }
 
-    /// The destination hasn't answered in time: all that it has not
-    /// acknowledged, up to and including the packet that asked, goes again, in
-    /// order†.
-    pub(crate) fn resend_unanswered<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        let Some((asked, _)) = self.backup.asks.front().copied() else { return };
+    /// The destination hasn't answered in time.
+    pub(crate) fn on_silence<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         let from = self.acked.unwrap_or(self.backup.kept.start());
         if !self.backup.holds_from(from) || !self.backup.may_retry(cx.config) {
             // From here on the source has to find out by itself.
             cx.out.count(Metric::LocalExhausted, 1);
-            self.backup.clear(cx);
+            self.clear_backup(cx);
             return self.forward_nak(cx, Metric::NakAfterGiveUp);
         }
-        self.backup.resend(cx, from, asked, Local::Timeout);
+        let end = self.resends().unwrap_or(self.sequence.next());
+        self.backup.ask_again(cx, end);
     }
 }

@@ -14,6 +14,7 @@ use crate::report::Cause;
 use crate::responses::Responses;
 use crate::reverse::KeptNak;
 use crate::sequence::{Gap, Held, Place, Sequence};
+use crate::share::Share;
 use crate::{Actions, Config, Cx};
 
 /// Which life of a flow a SYNC speaks of.
@@ -44,6 +45,8 @@ pub struct Flow<F: Frame> {
     pub(crate) rtt: Span,
     /// Path MTU in bytes; 0 while it is unknown.
     pub(crate) pmtu: u16,
+    /// The windows of the LAN's hosts that were looked through for its own.
+    pub(crate) seen: u8,
     /// See [`is_ready`](Self::is_ready): it was so, and nothing has happened since that
     /// may have changed it.
     pub(crate) ready: bool,
@@ -81,6 +84,8 @@ pub struct Flow<F: Frame> {
     /// From a gap's first Depot-NACK to its end.
     pub(crate) fill: Rtt,
     pub(crate) playout: Playout,
+    /// Its part of its host's window, if that has one.
+    pub(crate) share: Option<Box<Share>>,
     /// One past the highest packet that passed while nothing was held.
     passed: Seq,
     /// One past the highest packet that the Sentry has announced.
@@ -104,6 +109,7 @@ impl<F: Frame> Flow<F> {
             sequence: Sequence::new(first),
             rtt: config.rtt_guess,
             pmtu: 0,
+            seen: 0,
             ready: false,
             due_as_before: false,
             within: false,
@@ -120,6 +126,7 @@ impl<F: Frame> Flow<F> {
             last_nack: Time::ZERO,
             fill: Rtt::guess(config.rtt_guess),
             playout: Playout::default(),
+            share: None,
             passed: first,
             announced: first,
             raised: now,
@@ -133,7 +140,7 @@ impl<F: Frame> Flow<F> {
     /// to.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
         let seq = roce.psn.unwrap_near(self.sequence.next());
-        if self.is_steady(seq, roce) {
+        if self.is_steady(seq, roce) && self.seen == cx.lan.generation() {
             return self.on_steady(cx, frame, seq, roce);
         }
         self.on_unsteady(cx, frame, seq, roce);
@@ -151,6 +158,7 @@ impl<F: Frame> Flow<F> {
         if self.life.is_none() {
             return self.on_passive(cx, frame, seq);
         }
+        self.find_window(cx);
         let mut place = self.sequence.place(seq);
         let surprise = match place {
             Place::Next | Place::Behind => roce.kind() == Kind::ReadRequest,
@@ -182,7 +190,9 @@ impl<F: Frame> Flow<F> {
                 cx.out.count(Metric::DepotBehind, 1);
                 self.playout.repeated(cx.now);
                 self.nak_is_answered(cx, seq);
-                self.backup.doubt(cx, seq, frame.bytes());
+                if !self.backup.is_same(seq, frame.bytes()) {
+                    self.clear_backup(cx);
+                }
                 cx.out.deliver(Packet::Owned(frame));
             }
             _ if seq.since(self.sequence.expected()) > cx.config.window_max => {
@@ -246,13 +256,21 @@ impl<F: Frame> Flow<F> {
             }
             None => self.playout.reset(),
         }
+        let len = frame.bytes().len();
+        self.stalled = cx.now;
+        if !self.may_pass(cx) && cx.pool.take(len) {
+            cx.out.count(Metric::DepotHeld, 1);
+            let packet = Packet::Owned(frame);
+            let held = Held { packet, len: len as u32, count, asks, at: cx.now };
+            let closed = self.sequence.hold(seq, held);
+            self.count_closed(cx, closed);
+            return self.play(cx);
+        }
         let closed = self.sequence.pass_next(count);
         self.count_closed(cx, closed);
-        self.stalled = cx.now;
         cx.out.count(Metric::DepotInOrder, 1);
         self.nak_is_answered(cx, seq);
-        let len = frame.bytes().len() as u32;
-        self.hand_over(cx, seq, count, asks, Packet::Owned(frame), len);
+        self.hand_over(cx, seq, count, asks, Packet::Owned(frame), len as u32);
         self.play(cx);
     }
 
@@ -282,11 +300,16 @@ impl<F: Frame> Flow<F> {
     ) {
         let is_in_order = seq == self.sequence.expected();
         let len = frame.bytes().len();
-        if !cx.pool.take(len) {
-            if is_in_order {
+        while is_in_order && !cx.pool.has_room(len) {
+            if self.share.is_none() {
                 self.play_all(cx);
+            }
+            // On the LAN of a host with a window one goes for one that comes, as on a wire.
+            if !self.play_one(cx) {
                 return self.on_next(cx, frame, count, asks);
             }
+        }
+        if !cx.pool.take(len) {
             if self.sequence.place(seq) == Place::New {
                 self.open_gap(cx, seq + u64::from(count));
             }
@@ -430,6 +453,7 @@ impl<F: Frame> Flow<F> {
     /// order what is held, and becomes a wire.
     pub fn let_go<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.give_up(cx);
+        self.leave_window(cx);
         self.drop_nak(cx);
         self.drop_responses(cx);
         self.life = None;
@@ -447,7 +471,8 @@ impl<F: Frame> Flow<F> {
             cx.pool.give(packet.bytes().len());
             cx.out.discard(packet, Metric::DropOldLife);
         }
-        self.backup.clear(cx);
+        self.clear_backup(cx);
+        self.leave_window(cx);
         self.drop_nak(cx);
         self.drop_responses(cx);
         let psn = self.sequence.expected().psn();

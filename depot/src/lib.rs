@@ -24,12 +24,14 @@
 mod backup;
 mod doubt;
 mod flow;
+mod lan;
 mod memory;
 mod playout;
 mod report;
 mod responses;
 mod reverse;
 mod sequence;
+mod share;
 mod steady;
 mod timers;
 
@@ -41,6 +43,7 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 
 pub use flow::{Flow, Life};
+pub use lan::{Host, Lan};
 pub use reverse::Known;
 
 /// What is the same for all flows of a switch.
@@ -54,9 +57,11 @@ pub struct Config {
     /// released; `None`: six round trips, at least 20 ms.
     pub give_up: Option<Span>,
     /// Time that the destination is given to answer a packet that asks for it;
-    /// `None`: twice the measured round trip to it, at least 500 µs. Doubled
-    /// with each resend.
+    /// `None`: from the measured round trip to it ([`Rtt::timeout`](common::rtt::Rtt::timeout)),
+    /// at least `t_out_min`. Doubled with each resend.
     pub t_out: Option<Span>,
+    /// The shortest `t_out` that is derived from a round trip.
+    pub t_out_min: Span,
     /// How often unanswered packets are resent to the destination before the
     /// source has to find out.
     pub local_retries: u8,
@@ -83,6 +88,10 @@ pub trait Actions<F: Frame> {
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a STATUS about `epoch` of this flow to the Sentry.
     fn status(&mut self, epoch: u32, status: Status);
+    /// The host that the flow leads to.
+    fn destination(&self) -> Host;
+    /// The flow's number, by which it is called when it is its [turn](Flow::on_turn).
+    fn id(&self) -> u32;
     /// The requester's QPN, if it is known beyond doubt.
     fn requester(&self) -> Option<u32>;
     /// Bumps a counter.
@@ -101,6 +110,8 @@ pub struct Cx<'a, A> {
     pub backup: &'a mut Budget,
     /// What all caches of this worker may hold: READ responses take from it.
     pub cache: &'a mut Budget,
+    /// What is on the way to the hosts of the LAN.
+    pub lan: &'a mut Lan,
     /// What this worker may say that need not be said.
     pub allowance: &'a mut Allowance,
     /// Takes what is to happen.

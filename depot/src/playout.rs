@@ -98,10 +98,16 @@ impl Playout {
 impl<F: Frame> Flow<F> {
     /// Hands on what is in order and has its time.
     pub(crate) fn play<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if !self.catch_up(cx) {
+            return;
+        }
         while let Some(at) = self.sequence.front() {
             let waits = cx.config.playout && self.playout.due(at, self.rtt) > cx.now;
             if waits && !cx.pool.is_filled(PRESSURE) {
                 return;
+            }
+            if !self.has_room(cx) {
+                return self.wait_for_room(cx);
             }
             self.hand_on(cx, at);
         }
@@ -109,9 +115,15 @@ impl<F: Frame> Flow<F> {
 
     /// Hands on what is in order, whether it has its time or not.
     pub(crate) fn play_all<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        while let Some(at) = self.sequence.front() {
-            self.hand_on(cx, at);
-        }
+        while self.play_one(cx) {}
+    }
+
+    /// Hands on the next packet in order, whether it has its time and room or not. False if
+    /// there is none.
+    pub(crate) fn play_one<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> bool {
+        let Some(at) = self.sequence.front() else { return false };
+        self.hand_on(cx, at);
+        true
     }
 
     /// Hands on the next packet, which is held and came at `at`.
@@ -128,6 +140,8 @@ impl<F: Frame> Flow<F> {
     /// When the next packet has its time; [`Time::NEVER`] if none waits for it.
     pub(crate) fn play_due(&self, config: &Config) -> Time {
         match self.sequence.front() {
+            // It is called when it is its turn.
+            Some(_) if self.waits_for_room() => Time::NEVER,
             Some(at) if config.playout => {
                 self.playout.due(at, self.rtt) + self.playout.slack(self.rtt)
             }

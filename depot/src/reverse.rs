@@ -7,7 +7,6 @@ use common::psn::Seq;
 use common::time::Time;
 use common::wire::{Answer, Verdict};
 
-use crate::backup::Local;
 use crate::report::Cause;
 use crate::{Actions, Cx, Flow};
 
@@ -29,9 +28,9 @@ pub enum Known {
 /// silent then.
 pub(crate) struct KeptNak<S> {
     handle: S,
-    seq: Seq,
+    pub(crate) seq: Seq,
     /// When it was absorbed or last sent on.
-    at: Time,
+    pub(crate) at: Time,
     /// How often it was sent on to the source; 0: it was absorbed.
     forwarded: u32,
 }
@@ -71,7 +70,7 @@ impl<F: Frame> Flow<F> {
                 // The source will come again, when it was told to: until then
                 // nothing may be sent, and what comes then goes on as it is.
                 self.advance_acked(cx, seq, answer.msn);
-                self.backup.clear(cx);
+                self.clear_backup(cx);
                 self.drop_nak(cx);
             }
             Verdict::Missing => {
@@ -121,7 +120,7 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::NakAtOnce, 1);
             self.keep_nak(cx, frame, seq, 1);
             if self.life.is_some() && is_kept {
-                self.backup.resend(cx, seq, next.prev(), Local::Nak);
+                self.resend_from(cx, seq);
             } else if self.life.is_some() && seq < next {
                 self.go_back(cx, seq);
             }
@@ -131,9 +130,17 @@ impl<F: Frame> Flow<F> {
         if let Some(ack) = self.last_ack.filter(|_| is_news && last.is_some()) {
             cx.out.ack(ack);
         }
+        // A copy that went a moment ago is still under way.
+        let is_answered = self.nak.as_ref().is_some_and(|nak| {
+            nak.seq == seq && nak.forwarded == 0 && cx.now < nak.at + self.backup.rtt().mean()
+        });
+        if is_kept && is_answered {
+            cx.out.discard(Packet::Owned(frame), Metric::DropNakAbsorbed);
+            return Known::ThisLife;
+        }
         self.keep_nak(cx, frame, seq, 0);
         if is_kept {
-            self.backup.resend(cx, seq, next.prev(), Local::Nak);
+            self.resend_from(cx, seq);
         } else {
             self.report(cx, Cause::Destination);
         }
@@ -142,7 +149,7 @@ impl<F: Frame> Flow<F> {
 
     /// The destination lacks everything from `seq` on, some of which is not at
     /// hand: that has to come once more. What is at hand waits for it.
-    fn go_back<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+    pub(crate) fn go_back<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
         let (backup, mut copies) = (&self.backup, 0);
         // It comes before what waits, and holds that up.
         let at = self.sequence.front().unwrap_or(cx.now);
@@ -157,7 +164,7 @@ impl<F: Frame> Flow<F> {
         cx.out.count(Metric::CreatedHandle, copies);
         cx.out.count(Metric::DepotHeld, copies);
         cx.out.count(Metric::DepotGoneBack, 1);
-        self.backup.clear(cx);
+        self.clear_backup(cx);
         self.stalled = cx.now;
         self.report(cx, Cause::Destination);
     }
@@ -229,8 +236,7 @@ impl<F: Frame> Flow<F> {
         } else if forwarded > 0 {
             self.forward_nak(cx, Metric::NakAgain);
         } else if self.backup.may_retry(cx.config) && self.backup.holds_from(seq) {
-            let newest = self.sequence.next().prev();
-            self.backup.resend(cx, seq, newest, Local::Timeout);
+            self.resend_from(cx, seq);
         } else {
             cx.out.count(Metric::LocalExhausted, 1);
             self.forward_nak(cx, Metric::NakAfterGiveUp);
@@ -267,7 +273,9 @@ impl<F: Frame> Flow<F> {
         if self.nak.as_ref().is_some_and(|nak| nak.seq < acked) {
             self.drop_nak(cx);
         }
-        self.backup.acknowledge(cx, acked);
+        let freed = self.free_flight(cx, acked);
+        let rtt = self.backup.acknowledge(cx, acked);
+        self.on_room(cx, freed, rtt);
         if acked > self.sequence.next() {
             // It passed before the SYNC that this life began with.
             self.settle(cx, acked);

@@ -33,6 +33,7 @@ impl<F: Frame> Flow<F> {
             && self.life.is_some()
             && self.nak.is_none()
             && !self.playout.is_late()
+            && self.share.is_none()
     }
 
     #[inline]

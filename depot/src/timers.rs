@@ -51,7 +51,7 @@ impl<F: Frame> Flow<F> {
             self.play(cx);
         }
         if cx.now >= self.local_due(cx.config) {
-            self.resend_unanswered(cx);
+            self.on_silence(cx);
         }
         if cx.now >= self.nak_due(cx.config) {
             self.on_nak_timer(cx);
@@ -95,7 +95,7 @@ impl<F: Frame> Flow<F> {
             cx.out.deliver(packet);
         }
         // What lies behind the hole was not delivered in order.
-        self.backup.clear(cx);
+        self.clear_backup(cx);
         self.forward_nak(cx, Metric::NakAfterGiveUp);
         self.stalled = cx.now;
     }

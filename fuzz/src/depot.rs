@@ -9,7 +9,7 @@ use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, Headers, Vlans, parse};
-use depot::{Actions, Config, Cx, Flow, Life};
+use depot::{Actions, Config, Cx, Flow, Host, Lan, Life};
 
 use crate::flow::{self, FIRST, QPN, REQUESTER, START, settle};
 use crate::input::Input;
@@ -26,6 +26,14 @@ struct Out {
 }
 
 impl Actions<HeapFrame> for Out {
+    fn destination(&self) -> Host {
+        Host::default()
+    }
+
+    fn id(&self) -> u32 {
+        1
+    }
+
     fn deliver(&mut self, packet: Packet<HeapFrame>) {
         let roce = packets::check_intact(packet.bytes());
         assert!(roce.kind().is_request(), "{roce:?}");
@@ -76,6 +84,7 @@ struct Bench {
     pool: Budget,
     backup: Budget,
     cache: Budget,
+    lan: Lan,
     allowance: Allowance,
     now: Time,
     out: Out,
@@ -97,6 +106,7 @@ impl flow::Bench for Bench {
             status_interval: input.choose(&[None, Some(Span::from_millis(1_000))]),
             give_up: input.choose(&[None, None, Some(Span::from_millis(20))]),
             t_out: input.choose(&[None, None, Some(Span::from_millis(1))]),
+            t_out_min: Span::from_micros(500),
             local_retries: input.below(4),
             playout: input.below(4) > 0,
             keeps_responses: !input.one_in(4),
@@ -109,6 +119,7 @@ impl flow::Bench for Bench {
             pool,
             backup,
             cache,
+            lan: Lan::default(),
             allowance: packets::allowance(input),
             now: START,
             out: Out::default(),
@@ -199,6 +210,7 @@ impl Bench {
             pool: &mut self.pool,
             backup: &mut self.backup,
             cache: &mut self.cache,
+            lan: &mut self.lan,
             allowance: &mut self.allowance,
             out: &mut self.out,
         };

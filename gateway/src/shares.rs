@@ -66,6 +66,7 @@ pub fn switch_config(config: &Config, n: u16) -> anyhow::Result<switch::Config> 
             peer_timeout: recovery.peer_timeout,
             give_up: recovery.give_up,
             t_out: recovery.t_out,
+            t_out_min: recovery.t_out_min,
             ..Tuning::default()
         },
     })

@@ -100,6 +100,8 @@ pub struct Tuning {
     pub give_up: Option<Span>,
     /// See [`depot::Config::t_out`].
     pub t_out: Option<Span>,
+    /// See [`depot::Config::t_out_min`].
+    pub t_out_min: Span,
     /// Messages a second that this worker may send its peers though nothing
     /// suggests that they are needed, besides those that data earns
     /// ([`Allowance`]); at least 1.
@@ -115,6 +117,7 @@ impl Default for Tuning {
             peer_timeout: None,
             give_up: None,
             t_out: None,
+            t_out_min: Span::from_micros(500),
             early_per_second: Allowance::PER_SECOND,
         }
     }

@@ -7,6 +7,8 @@ use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::wire::{Aeth, Headers, Opcode};
 
+use crate::entry::Id;
+use crate::key::FlowKey;
 use crate::peers::Peers;
 use crate::switch::Io;
 
@@ -61,7 +63,8 @@ pub(crate) struct Speaker<'a> {
     pub headers: &'a Headers,
     /// Where its requests leave; their answers leave on the other side.
     pub onward: Side,
-    pub dest_qpn: u32,
+    pub key: &'a FlowKey,
+    pub id: Id,
     pub requester: Option<u32>,
     /// The box that answers, or asks, for it.
     pub node: &'a Option<u32>,
@@ -111,7 +114,8 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
 
     /// Sends a control message to the peer.
     fn say(&mut self, message: &Message, epoch: u32, class: Class) {
-        let Speaker { headers, dest_qpn, requester, node, .. } = self.flow;
+        let Speaker { headers, key, requester, node, .. } = self.flow;
+        let dest_qpn = key.dest_qpn;
         // What the Sentry says goes the way of the flow, a STATUS the way back.
         // Where the requester is unknown any QPN will do: RNICs look at the
         // opcode.
@@ -227,6 +231,14 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> depot::Actions<F> for Out
 
     fn ack(&mut self, ack: LastAck) {
         self.make_ack(ack);
+    }
+
+    fn destination(&self) -> depot::Host {
+        (self.flow.key.hosts.dst, self.flow.key.hosts.vlans)
+    }
+
+    fn id(&self) -> u32 {
+        self.flow.id
     }
 
     fn requester(&self) -> Option<u32> {

@@ -109,7 +109,8 @@ impl<F: Frame> Switch<F> {
         let flow = Speaker {
             headers: &stage.headers,
             onward: Side::Wan,
-            dest_qpn: entry.key.dest_qpn,
+            key: &entry.key,
+            id,
             requester,
             node: &stage.node,
         };
@@ -154,7 +155,8 @@ impl<F: Frame> Switch<F> {
         let flow = Speaker {
             headers: &stage.headers,
             onward: Side::Lan,
-            dest_qpn: entry.key.dest_qpn,
+            key: &entry.key,
+            id,
             requester,
             node: &stage.node,
         };
@@ -166,6 +168,7 @@ impl<F: Frame> Switch<F> {
             pool: &mut self.pools.reorder,
             backup: &mut self.pools.backup,
             cache: &mut self.pools.cache,
+            lan: &mut self.lan,
             allowance: &mut self.allowance,
             out: &mut out,
         };
@@ -177,6 +180,18 @@ impl<F: Frame> Switch<F> {
             self.timers.arm(&mut entry.armed, deadline, id, entry.generation);
         }
         Some(result)
+    }
+
+    /// Lets the flows deliver that waited for room on the LAN.
+    #[inline]
+    pub(crate) fn take_turns<P, S>(&mut self, io: &mut Io<'_, P, S>)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        while let Some(id) = self.lan.next() {
+            self.with_depot(id, io, |flow, cx| flow.on_turn(cx));
+        }
     }
 
     /// Ends all protection; what is held goes on.

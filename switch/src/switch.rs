@@ -40,6 +40,8 @@ pub struct Switch<F: Frame> {
     pub(crate) voice: Voice,
     pub(crate) released: Released<F::Shared>,
     pub(crate) pools: Pools,
+    /// What is on the way to the hosts of the LAN.
+    pub(crate) lan: depot::Lan,
     /// What may be said that need not be said.
     pub(crate) allowance: Allowance,
     pub(crate) epochs: u32,
@@ -98,6 +100,7 @@ impl<F: Frame> Switch<F> {
                 status_interval: tuning.status_interval,
                 give_up: tuning.give_up,
                 t_out: tuning.t_out,
+                t_out_min: tuning.t_out_min,
                 local_retries: config.local_retries,
                 keeps_responses: keeps_responses(config.recovery),
                 window_max: WINDOW_MAX,
@@ -120,6 +123,7 @@ impl<F: Frame> Switch<F> {
                 backup: Budget::new(config.backup_pool_bytes, config.backup_pool_frames),
             },
             released: Released::new(),
+            lan: depot::Lan::default(),
             allowance: Allowance::new(tuning.early_per_second),
             epochs: config.crew.map_or(0, Crew::epochs),
             started: None,
@@ -154,6 +158,7 @@ impl<F: Frame> Switch<F> {
             let found = found.filter(|_| self.table.removed() == removed);
             self.receive(side, frame, parsed, found, &mut io);
         }
+        self.take_turns(&mut io);
         self.released.flush();
     }
 
@@ -228,6 +233,7 @@ impl<F: Frame> Switch<F> {
             }
             left = if fired.len() < room { 0 } else { left - room };
         }
+        self.take_turns(&mut io);
         self.released.flush();
     }
 

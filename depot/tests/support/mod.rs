@@ -15,8 +15,8 @@ use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Answer, Bth, Headers, Opcode, Reth, Vlans, parse};
-use depot::{Actions, Config, Cx, Flow, Known, Life};
+use common::wire::{Addr, Aeth, Answer, Bth, Headers, Opcode, Reth, Vlans, parse};
+use depot::{Actions, Config, Cx, Flow, Host, Known, Lan, Life};
 
 /// The flow's first PSN.
 pub const FIRST: Psn = Psn::new(0xff_fff8);
@@ -29,6 +29,11 @@ pub const WINDOW_MAX: u64 = 1 << 10;
 pub const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
 /// An amount of memory that never runs out.
 pub const PLENTY: u64 = 1 << 30;
+
+/// A host of the LAN.
+pub fn host(last: u8) -> Host {
+    (Addr::from_v4([10, 0, 0, last]), Vlans::NONE)
+}
 
 pub fn psn(n: i32) -> Psn {
     FIRST.offset(n as u32)
@@ -61,6 +66,8 @@ pub struct Record {
     pub acks: Vec<(i32, u32)>,
     pub counters: Counters,
     pub requester: Option<u32>,
+    pub host: Host,
+    pub id: u32,
     pub entered: u64,
     pub left: u64,
 }
@@ -93,6 +100,14 @@ impl Actions<HeapFrame> for Record {
         self.statuses.push((epoch, status));
     }
 
+    fn destination(&self) -> Host {
+        self.host
+    }
+
+    fn id(&self) -> u32 {
+        self.id
+    }
+
     fn requester(&self) -> Option<u32> {
         self.requester
     }
@@ -112,6 +127,7 @@ pub struct Bench {
     pub pool: Budget,
     pub backup: Budget,
     pub cache: Budget,
+    pub lan: Lan,
     pub allowance: Allowance,
     pub now: Time,
     pub out: Record,
@@ -126,6 +142,7 @@ impl Bench {
             status_interval: Some(Span::from_millis(1_000)),
             give_up: Some(GIVE_UP),
             t_out: Some(T_OUT),
+            t_out_min: Span::from_micros(500),
             local_retries: 2,
             keeps_responses: true,
             window_max: WINDOW_MAX,
@@ -138,6 +155,7 @@ impl Bench {
             pool: Budget::new(PLENTY, PLENTY),
             backup: Budget::new(PLENTY, PLENTY),
             cache: Budget::new(PLENTY, PLENTY),
+            lan: Lan::default(),
             allowance: Allowance::default(),
             now,
             out: Record {
@@ -148,6 +166,8 @@ impl Bench {
                 acks: Vec::new(),
                 counters: Counters::default(),
                 requester: None,
+                host: host(2),
+                id: 0,
                 entered: 0,
                 left: 0,
             },
@@ -175,6 +195,7 @@ impl Bench {
             pool: &mut self.pool,
             backup: &mut self.backup,
             cache: &mut self.cache,
+            lan: &mut self.lan,
             allowance: &mut self.allowance,
             out: &mut self.out,
         };
@@ -356,7 +377,7 @@ pub fn packet(opcode: Opcode, n: i32, len: usize) -> Vec<u8> {
     with_bth(Bth::new(opcode, 0x11, psn(n)), &vec![n as u8; len])
 }
 
-fn with_bth(bth: Bth, content: &[u8]) -> Vec<u8> {
+pub fn with_bth(bth: Bth, content: &[u8]) -> Vec<u8> {
     let ip = |last| IpAddr::from([10, 0, 0, last]);
     let headers = Headers::new([2; 6], [4; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64);
     let mut frame = vec![0; headers.frame_len(content.len())];

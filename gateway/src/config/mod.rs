@@ -204,6 +204,8 @@ pub struct RecoverySettings {
     /// Silence of the destination after which the Depot resends. `None`:
     /// twice the round trip to it, as measured.
     pub t_out: Option<Span>,
+    /// The shortest `t_out` that is derived.
+    pub t_out_min: Span,
 }
 
 /// The pool that all frames live in.

@@ -95,7 +95,8 @@ fn recovery(f: &mut fmt::Formatter<'_>, r: &RecoverySettings) -> fmt::Result {
     timer("status_interval", r.status_interval)?;
     timer("peer_timeout", r.peer_timeout)?;
     timer("give_up", r.give_up)?;
-    timer("t_out", r.t_out)
+    timer("t_out", r.t_out)?;
+    writeln!(f, "t_out_min = {}", quoted(&show_duration(r.t_out_min)))
 }
 
 /// A TOML basic string.

@@ -203,6 +203,7 @@ fn recovery(mut s: Section<'_>) -> RecoverySettings {
         peer_timeout: s.duration("peer_timeout", short, longest),
         give_up: s.duration("give_up", short, longest),
         t_out: s.duration("t_out", short, longest),
+        t_out_min: s.duration("t_out_min", short, longest).unwrap_or(Span::from_micros(500)),
     };
     s.finish();
     recovery

@@ -323,12 +323,16 @@ fn recovery_behind_the_depot() {
     let recovery = &c.recovery;
     assert_eq!((recovery.local_retries, recovery.backup_pool), (16, 0));
     assert_eq!(recovery.t_out, Some(Span::from_micros(50)));
+    assert_eq!(recovery.t_out_min, Span::from_micros(500));
+    let c = good(&lab("[recovery]\nt_out_min = \"2ms\""));
+    assert_eq!(c.recovery.t_out_min, Span::from_millis(2));
     let c = good(&lab(""));
     let recovery = &c.recovery;
     assert_eq!((recovery.local_retries, recovery.backup_pool), (3, 32 << 20));
     assert_eq!(recovery.t_out, None);
     refuses(&lab("[recovery]\nlocal_retries = 17"), &["local_retries: found 17", "0 to 16 times"]);
     refuses(&lab("[recovery]\nt_out = \"0ns\""), &["recovery.t_out", "1us to 60s"]);
+    refuses(&lab("[recovery]\nt_out_min = \"0ns\""), &["recovery.t_out_min", "1us to 60s"]);
 }
 
 #[test]

@@ -1,0 +1,225 @@
+//! A flow's part of its host's [window](crate::lan).
+
+use common::frame::{Frame, Packet};
+use common::metrics::Metric;
+use common::psn::Seq;
+use common::time::Span;
+use common::wire::{parse, request_ack};
+
+use crate::lan::TURN;
+use crate::{Actions, Cx, Flow};
+
+/// What a flow has of its host's window.
+pub(crate) struct Share {
+    /// Which window it is.
+    window: u32,
+    /// One past the newest packet on the way: what was delivered from here on was lost, and is
+    /// to be resent.
+    sent: Seq,
+    /// Bytes on the way: those of the backup pool before `sent`.
+    flight: u64,
+    /// It waits for its turn.
+    waits: bool,
+    /// Bytes that are left of its turn, if it is the flow's.
+    turn: Option<u64>,
+}
+
+impl<F: Frame> Flow<F> {
+    /// Windows have come or gone: looks for that of the flow's host. A flow whose answers
+    /// can't be told is not bounded by any, since it would never be known to have room.
+    pub(crate) fn find_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.seen == cx.lan.generation() && (self.share.is_some() || cx.lan.is_empty()) {
+            return;
+        }
+        self.seen = cx.lan.generation();
+        let is_known = self.life.is_some() && cx.out.requester().is_some();
+        let window = cx.lan.find(&cx.out.destination()).filter(|_| is_known);
+        if self.share.as_ref().map(|share| share.window) == window {
+            return;
+        }
+        self.leave_window(cx);
+        if let Some(window) = window {
+            self.ready = false;
+            cx.lan.join(window);
+            let (sent, turn) = (self.sequence.next(), None);
+            self.share = Some(Box::new(Share { window, sent, flight: 0, waits: false, turn }));
+            self.set_flight(cx, self.backup.bytes_before(sent));
+        }
+    }
+
+    /// The flow has nothing more to do with a window.
+    pub(crate) fn leave_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if let Some(share) = self.share.take() {
+            cx.lan.leave(share.window, share.flight);
+        }
+    }
+
+    /// So many bytes are on the way.
+    fn set_flight<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, flight: u64) {
+        let Some(share) = &mut self.share else { return };
+        cx.lan.moved(share.window, share.flight, flight);
+        if let Some(turn) = &mut share.turn {
+            *turn = turn.saturating_sub(flight.saturating_sub(share.flight));
+        }
+        share.flight = flight;
+    }
+
+    /// Forgets all that the destination has not acknowledged.
+    pub(crate) fn clear_backup<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        self.backup.clear(cx);
+        self.set_flight(cx, 0);
+    }
+
+    /// Where a flow has a window, what it delivers may be of use to the others only once the
+    /// destination answers: a packet that leaves while no answer is awaited asks for one.
+    /// Returns whether it asks.
+    pub(crate) fn make_ask<A: Actions<F>>(
+        &self,
+        cx: &mut Cx<'_, A>,
+        packet: &mut Packet<F>,
+    ) -> bool {
+        let Packet::Owned(frame) = packet else { return false };
+        if self.is_asking() || cx.out.requester().is_none() {
+            return false;
+        }
+        let Ok(roce) = parse(frame.bytes()) else { return false };
+        let asks = request_ack(frame.bytes_mut(), &roce);
+        cx.out.count(Metric::DepotMadeToAsk, u64::from(asks));
+        asks
+    }
+
+    /// Packet `seq` of `len` bytes is to be kept: makes room for it.
+    pub(crate) fn forget_oldest<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, len: usize) {
+        let Some(share) = &self.share else { return };
+        let (mut flight, sent) = (share.flight, share.sent);
+        while !cx.backup.has_room(len) {
+            let Some((seq, bytes)) = self.backup.forget_oldest(cx) else { break };
+            flight = flight.saturating_sub(if seq < sent { bytes } else { 0 });
+        }
+        self.set_flight(cx, flight);
+    }
+
+    /// Packet `seq` was delivered, with all up to `end`, and all before it is on the way.
+    pub(crate) fn count_flight<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, end: Seq) {
+        let Some(share) = &mut self.share else { return };
+        share.sent = end;
+        let flight = share.flight + self.backup.bytes_of(seq);
+        self.set_flight(cx, flight);
+    }
+
+    /// The destination has everything before `acked`, which is about to leave the backup pool.
+    pub(crate) fn free_flight<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) -> u64 {
+        let Some(share) = &mut self.share else { return 0 };
+        let freed = self.backup.bytes_before(acked.min(share.sent));
+        share.sent = share.sent.max(acked);
+        let flight = share.flight.saturating_sub(freed);
+        self.set_flight(cx, flight);
+        freed
+    }
+
+    /// It has acknowledged so many bytes, in `rtt` if that is known.
+    pub(crate) fn on_room<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        bytes: u64,
+        rtt: Option<Span>,
+    ) {
+        let Some(share) = &self.share else { return };
+        cx.lan.acknowledged(share.window, bytes, rtt, cx.now);
+        if share.waits && !self.is_asking() {
+            self.play(cx);
+        }
+    }
+
+    /// Whether an answer is to be expected to what is on the way.
+    pub(crate) fn is_asking(&self) -> bool {
+        match &self.share {
+            Some(share) => self.backup.awaits_before(share.sent),
+            None => self.backup.awaits_answer(),
+        }
+    }
+
+    /// Whether the flow may deliver. One that awaits no answer always may: nothing would
+    /// tell it later that it has room.
+    pub(crate) fn has_room<A: Actions<F>>(&self, cx: &Cx<'_, A>) -> bool {
+        let Some(share) = &self.share else { return true };
+        let Some(window) = cx.lan.get(share.window) else { return true };
+        !self.is_asking()
+            || window.has_room() && share.turn.map_or(!window.is_crowded(), |turn| turn > 0)
+    }
+
+    /// Whether the next packet may pass at once.
+    pub(crate) fn may_pass<A: Actions<F>>(&self, cx: &Cx<'_, A>) -> bool {
+        self.resends().is_none() && self.has_room(cx)
+    }
+
+    /// The flow has something to deliver, and no room.
+    pub(crate) fn wait_for_room<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if let Some(share) = self.share.as_mut().filter(|share| !share.waits) {
+            share.waits = true;
+            cx.lan.wait(share.window, cx.out.id(), cx.now);
+        }
+    }
+
+    /// Whether what is in order waits for room.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.share.as_ref().is_some_and(|share| share.waits)
+    }
+
+    /// It is the flow's turn to deliver.
+    pub fn on_turn<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if let Some(share) = &mut self.share {
+            (share.waits, share.turn) = (false, Some(TURN));
+            self.play(cx);
+        }
+        if let Some(share) = &mut self.share {
+            share.turn = None;
+        }
+    }
+
+    /// `seq` and what follows it was lost on the LAN: all of it is resent, as far as there is
+    /// room.
+    pub(crate) fn resend_from<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+        self.find_window(cx);
+        match &self.share {
+            Some(share) => cx.lan.lost(share.window, cx.now),
+            None => {
+                let bytes = self.backup.bytes_before(self.sequence.next());
+                cx.lan.open(cx.out.destination(), bytes / 2, self.backup.rtt(), cx.now);
+                self.find_window(cx);
+            }
+        }
+        self.backup.doubt_answers(seq);
+        if let Some(share) = &mut self.share {
+            share.sent = seq;
+        }
+        self.set_flight(cx, self.backup.bytes_before(seq));
+        self.catch_up(cx);
+    }
+
+    /// The packet that is to be resent next.
+    pub(crate) fn resends(&self) -> Option<Seq> {
+        let seq = self.backup.first_from(self.share.as_ref()?.sent)?;
+        (seq < self.sequence.next()).then_some(seq)
+    }
+
+    /// Resends what is to be resent. False if the rest has no room.
+    pub(crate) fn catch_up<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> bool {
+        while let Some(seq) = self.resends() {
+            if !self.has_room(cx) {
+                self.wait_for_room(cx);
+                return false;
+            }
+            if let Some(nak) = self.nak.as_mut().filter(|nak| nak.seq == seq) {
+                nak.at = cx.now;
+            }
+            if !self.backup.resend(cx, seq, Metric::LocalNak) {
+                // What is damaged has to come once more.
+                self.go_back(cx, seq);
+                return true;
+            }
+            self.count_flight(cx, seq, seq.next());
+        }
+        true
+    }
+}
