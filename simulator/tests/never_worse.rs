@@ -134,6 +134,25 @@ fn messages_complete_under_both_are_compared_and_the_others_counted() {
     assert_eq!(verdict.error.mean, 0.0, "the seeds are alike");
 }
 
+/// What a lost REQ costs counts; the round trip of making a connection doesn't.
+#[test]
+fn a_late_connection_counts() {
+    let cell = cell("WebSearch 0.5", "base", 1).expect("a cell");
+    let of = |scheme, late_ms| {
+        let mut run = made_up(scheme, 1, &[Some(100)]);
+        let late = Span::from_millis(late_ms);
+        run.flows[0].posted += late;
+        run.flows[0].completed = run.flows[0].completed.map(|at| at + late);
+        run
+    };
+    let mut results = vec![of(Scheme::Gbn, 10)];
+    results.extend(OURS.map(|scheme| of(scheme, 60)));
+    let judged = Judged::of(cell, &results);
+    let verdict = judged.verdict(Scheme::Auto).expect("it ran");
+    assert_eq!(judged.plain.mean, 100.0, "within a round trip of 10 ms");
+    assert!((1.49..1.5).contains(&verdict.ratio.mean), "{}", verdict.ratio.mean);
+}
+
 #[test]
 fn a_cell_is_missed_by_its_mean_its_tail_or_a_death() {
     let is_met = |plain: &[Option<u64>], ours: &[Option<u64>]| {

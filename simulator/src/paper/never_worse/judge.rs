@@ -1,8 +1,11 @@
 //! What of the runs of a cell decides.
 
+use common::time::Span;
+
 use super::Cell;
 use crate::results::{FlowResult, RunResult};
 use crate::scheme::Scheme;
+use crate::topology::Path;
 
 /// What a mode may take at most, as a multiple of go-back-N's time.
 pub const LIMIT: f64 = 1.05;
@@ -67,11 +70,12 @@ impl Judged {
         let runs = |scheme| -> Vec<&RunResult> {
             results.iter().filter(|run| run.scheme == scheme).collect()
         };
+        let rtt = Path::longest(&cell.scenario, true).rtt(cell.scenario.nic.pmtu);
         let plain = runs(Scheme::Gbn);
-        let all = plain.iter().flat_map(|run| &run.flows).filter_map(FlowResult::fct);
-        let verdicts = OURS.iter().map(|scheme| verdict(*scheme, &runs(*scheme), &plain));
+        let all = plain.iter().flat_map(|run| &run.flows).filter_map(|flow| taken(flow, rtt));
+        let verdicts = OURS.iter().map(|scheme| verdict(*scheme, &runs(*scheme), &plain, rtt));
         Self {
-            plain: times(all.map(|fct| fct.as_nanos() as f64 / 1e6).collect()),
+            plain: times(all.collect()),
             plain_dead: dead(&plain),
             plain_drops: plain.iter().map(|run| run.long_haul.queue_drops).sum(),
             plain_timeouts: plain.iter().map(|run| run.hosts.timeouts).sum(),
@@ -93,14 +97,22 @@ impl Judged {
     }
 }
 
+/// Milliseconds that a message took, and what its connection took beyond a round
+/// trip because a message of connection management was lost. `None` if it was
+/// not complete.
+fn taken(flow: &FlowResult, rtt: Span) -> Option<f64> {
+    let late = flow.posted.since(flow.spec.start) - rtt; // never below zero
+    Some((flow.fct()? + late).as_nanos() as f64 / 1e6)
+}
+
 fn dead(runs: &[&RunResult]) -> u64 {
     let flows = runs.iter().flat_map(|run| &run.flows);
     flows.filter(|flow| flow.completed.is_none()).count() as u64
 }
 
-fn verdict(scheme: Scheme, ours: &[&RunResult], plain: &[&RunResult]) -> Verdict {
-    let seeds: Vec<Pairs> =
-        ours.iter().zip(plain).map(|(ours, plain)| pairs(ours, plain)).collect();
+fn verdict(scheme: Scheme, ours: &[&RunResult], plain: &[&RunResult], rtt: Span) -> Verdict {
+    let both = ours.iter().zip(plain);
+    let seeds: Vec<Pairs> = both.map(|(ours, plain)| pairs(ours, plain, rtt)).collect();
     let (ratio, error) = ratios(&seeds);
     let is_slow = |pairs: &&Pairs| ratio_of(pairs).mean > LIMIT;
     Verdict {
@@ -116,10 +128,9 @@ fn verdict(scheme: Scheme, ours: &[&RunResult], plain: &[&RunResult]) -> Verdict
 }
 
 /// Both runs have the same messages in the same order.
-fn pairs(ours: &RunResult, plain: &RunResult) -> Pairs {
-    let ms = |flow: &FlowResult| flow.fct().map(|fct| fct.as_nanos() as f64 / 1e6);
+fn pairs(ours: &RunResult, plain: &RunResult, rtt: Span) -> Pairs {
     let both = ours.flows.iter().zip(&plain.flows);
-    both.filter_map(|(ours, plain)| ms(ours).zip(ms(plain))).collect()
+    both.filter_map(|(ours, plain)| taken(ours, rtt).zip(taken(plain, rtt))).collect()
 }
 
 fn local_resends(run: &RunResult) -> u64 {

@@ -71,7 +71,9 @@ fn judgement() -> String {
     "## How it is judged\n\n".to_owned()
         + &prose(&format!(
             "Messages are paired by seed and number; those that are complete under both schemes count. \
-             Their completion times over all seeds are pooled, and the mean and the 99th percentile \
+             The time of one is that from when it was posted to when it was complete, and what its \
+             connection took beyond a round trip, since what makes connections is lost on \
+             a congested LAN as well. The times of all seeds are pooled, and the mean and the 99th percentile \
              (nearest rank) are divided by go-back-N's. A cell is met if both are at most {LIMIT} and \
              no more messages were left incomplete, because a queue pair failed or the limit of 60 s \
              came, than under go-back-N. `auto` and `cached` are judged, `lr2` is reported. The \
