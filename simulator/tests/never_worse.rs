@@ -37,20 +37,11 @@ const FAST: [(&str, &str); 8] = [
 
 /// Those of them in which a mode's mean is known to be longer than it may be.
 /// One that no longer is must go from the list.
-const KNOWN: [(&str, &str, Scheme); 10] = [
+const KNOWN: [(&str, &str, Scheme); 2] = [
     // The switch of the source loses: a NAK of the Sentry's makes the source rewind
     // into a queue that is still full.
     ("WebSearch 0.5", "10G", Scheme::Auto),
     ("WebSearch 0.5", "10G", Scheme::Cached),
-    // The switch of the destination loses: the Depot resends without a bound.
-    ("incast 8 x 4 MB", "base", Scheme::Auto),
-    ("incast 8 x 4 MB", "base", Scheme::Cached),
-    ("WebSearch 0.5", "base", Scheme::Auto),
-    ("WebSearch 0.5", "base", Scheme::Cached),
-    ("WebSearch 0.5", "loss 0", Scheme::Auto),
-    ("WebSearch 0.5", "loss 0", Scheme::Cached),
-    ("WebSearch 0.8", "no DCQCN", Scheme::Auto),
-    ("WebSearch 0.8", "no DCQCN", Scheme::Cached),
 ];
 
 fn judge(cell: Cell, schemes: &[Scheme]) -> Judged {
