@@ -66,6 +66,7 @@ impl End {
                     ack_req_every: scenario.ack_req_every,
                     timeout: scenario.timeout,
                     retry: scenario.retry,
+                    rnr_retry: scenario.rnr_retry,
                     second_nak: scenario.second_nak,
                     receive_queue: scenario.receive_queue,
                     adaptive_retransmission: scenario.adaptive_retransmission,
@@ -79,10 +80,10 @@ impl End {
             .collect();
         let switch = scenario.switch(me, 1);
         let lan = if me == 0 { scenario.lan0 } else { [scenario.lan1[1], scenario.lan1[0]] };
-        let link = |delay, impairment| {
-            let mut link = Link::new(delay);
+        let link = |n, delay, impairment| {
+            let mut link = Link::new(delay, [scenario.seed, 3 * me as u64 + n], scenario.slot());
             link.impairment = impairment;
-            link.until = START + scenario.adverse_for;
+            link.misbehave(0, START, scenario.adverse_for);
             link
         };
         Self {
@@ -90,9 +91,9 @@ impl End {
             switch,
             boot: 1,
             links: [
-                link(scenario.lan_delay, lan[0]),
-                link(scenario.lan_delay, lan[1]),
-                link(scenario.wan_delay, scenario.wan[me]),
+                link(0, scenario.lan_delay, lan[0]),
+                link(1, scenario.lan_delay, lan[1]),
+                link(2, scenario.wan_delay, scenario.wan[me]),
             ],
             qps,
             received: vec![0; scenario.qps as usize],

@@ -8,6 +8,7 @@
 //! after every step that no switch lost or invented a frame; what a run has to
 //! fulfil in the end is for the tests to say.
 
+mod compare;
 mod end;
 mod link;
 mod scenario;
@@ -16,8 +17,9 @@ mod trace;
 mod workers;
 mod world;
 
+pub use compare::Comparison;
 pub use link::{Fate, Impairment, Link};
 pub use scenario::Scenario;
 pub use script::{Loss, Script, Segment, Victim};
 pub use trace::nonzero;
-pub use world::{Outcome, World};
+pub use world::{Outcome, QpFate, World};

@@ -1,7 +1,16 @@
 //! One direction of a segment, with everything that a network does to frames.
+//!
+//! What happens to a frame is a hash of the seed, the segment and the frame's
+//! identity: its stream, queue pair, PSN, and how many of the same have entered
+//! the segment before. Two runs with the same seed, one with gateways and one
+//! without, lose the same copies of the same packets, whatever else they send.
+//! Bursts of losses are stretches of time, the same in both runs.
 
+use std::collections::HashMap;
+
+use common::control;
 use common::time::{Span, Time};
-use rand::{Rng, RngExt};
+use common::wire::parse;
 
 /// What a segment does to the frames that cross it, as probabilities per
 /// frame.
@@ -9,9 +18,9 @@ use rand::{Rng, RngExt};
 pub struct Impairment {
     /// The frame is lost.
     pub loss: f64,
-    /// A burst of losses begins; its mean length is `burst` frames.
+    /// A burst of losses begins, on a link that is always busy with data.
     pub burst_start: f64,
-    /// Mean length of a burst of losses.
+    /// Length of a burst of losses, in data packets of full size.
     pub burst: f64,
     /// The frame arrives twice.
     pub duplicate: f64,
@@ -34,6 +43,63 @@ pub struct Fate {
     pub corrupted: u64,
 }
 
+/// What tells a frame from others.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Identity {
+    /// Requests, responses, control messages, all the rest.
+    stream: u8,
+    qpn: u32,
+    psn: u32,
+}
+
+impl Identity {
+    fn of(bytes: &[u8]) -> Self {
+        let Ok(roce) = parse(bytes) else { return Self { stream: 3, qpn: 0, psn: 0 } };
+        let (qpn, psn) = (roce.dest_qpn, roce.psn.get());
+        if roce.opcode == control::DEFAULT_OPCODE {
+            // Their PSN says nothing; they are numbered.
+            Self { stream: 2, qpn, psn: 0 }
+        } else if roce.kind().is_response() {
+            Self { stream: 1, qpn, psn }
+        } else {
+            Self { stream: 0, qpn, psn }
+        }
+    }
+}
+
+/// Random numbers that follow from a hash.
+struct Dice(u64);
+
+impl Dice {
+    fn of(parts: [u64; 6]) -> Self {
+        parts.into_iter().fold(Self(0), |dice, part| Self(mix(dice.0 ^ part)))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = mix(self.0);
+        self.0
+    }
+
+    /// Whether what has probability `p` happens.
+    fn chance(&mut self, p: f64) -> bool {
+        // 53 bits, as many as an f64 has.
+        ((self.next() >> 11) as f64) < p * (1_u64 << 53) as f64
+    }
+
+    /// A number below `end`, which is not 0.
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// SplitMix64.
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
 /// One direction of a segment.
 #[derive(Clone, Debug)]
 pub struct Link {
@@ -45,61 +111,158 @@ pub struct Link {
     pub until: Time,
     /// What happened so far.
     pub fate: Fate,
-    /// Frames that the current burst of losses still takes.
-    burst_left: u32,
+    /// Of all that is drawn on this link: the seed, the number of the link.
+    key: [u64; 2],
+    /// Time that a data packet takes on it.
+    slot: Span,
+    /// Since when, and how many of each were sent since.
+    since: Time,
+    copies: HashMap<Identity, u64>,
 }
 
 impl Link {
-    /// A perfect link.
-    pub fn new(delay: Span) -> Self {
+    /// A perfect link. `key` has the seed and the number of the link among
+    /// those of the run; a data packet takes `slot` on it.
+    pub fn new(delay: Span, key: [u64; 2], slot: Span) -> Self {
         Self {
             delay,
             impairment: Impairment::default(),
             until: Time::NEVER,
             fate: Fate::default(),
-            burst_left: 0,
+            key,
+            slot,
+            since: Time::ZERO,
+            copies: HashMap::new(),
         }
+    }
+
+    /// From `now` on, for `span`, the network misbehaves, in a way that does
+    /// not depend on what was sent before.
+    pub fn misbehave(&mut self, life: u64, now: Time, span: Span) {
+        self.key[1] = self.key[1] % LINKS + LINKS * life;
+        self.since = now;
+        self.until = now + span;
+        self.copies.clear();
     }
 
     /// Sends `frame` at `now`; calls `arrive` for each copy that arrives, with
     /// the time.
-    pub fn send(
-        &mut self,
-        mut frame: Vec<u8>,
-        now: Time,
-        rng: &mut impl Rng,
-        mut arrive: impl FnMut(Time, Vec<u8>),
-    ) {
+    pub fn send(&mut self, mut frame: Vec<u8>, now: Time, mut arrive: impl FnMut(Time, Vec<u8>)) {
         self.fate.offered += 1;
         let at = now + self.delay;
         if now >= self.until {
             return arrive(at, frame);
         }
         let what = self.impairment;
-        if self.burst_left == 0 && rng.random_bool(what.burst_start) {
-            let mean = what.burst.max(1.0);
-            self.burst_left = rng.random_range(1..=(2.0 * mean) as u32 - 1);
-        }
-        let in_burst = self.burst_left > 0;
-        self.burst_left = self.burst_left.saturating_sub(1);
-        if in_burst || rng.random_bool(what.loss) {
+        let mut dice = self.dice(&frame);
+        let (lost, corrupt) = (dice.chance(what.loss), dice.chance(what.corrupt));
+        let (duplicate, reorder) = (dice.chance(what.duplicate), dice.chance(what.reorder));
+        if lost || self.in_burst(now) {
             self.fate.lost += 1;
             return;
         }
-        if rng.random_bool(what.corrupt) {
+        if corrupt {
             // Behind the Ethernet header: a switch's FCS catches the rest.
-            let bit = rng.random_range(14 * 8..frame.len() * 8);
+            let bit = 14 * 8 + dice.below((frame.len() as u64 - 14) * 8) as usize;
             frame[bit / 8] ^= 1 << (bit % 8);
             self.fate.corrupted += 1;
         }
-        if rng.random_bool(what.duplicate) {
+        if duplicate {
             arrive(at, frame.clone());
         }
-        let extra = if rng.random_bool(what.reorder) {
-            Span::from_nanos(rng.random_range(0..=what.reorder_by.as_nanos()))
-        } else {
-            Span::ZERO
+        let extra = match reorder {
+            true => Span::from_nanos(dice.below(what.reorder_by.as_nanos() + 1)),
+            false => Span::ZERO,
         };
         arrive(at + extra, frame);
+    }
+
+    /// What decides on this copy of a frame.
+    fn dice(&mut self, frame: &[u8]) -> Dice {
+        let identity = Identity::of(frame);
+        let copy = self.copies.entry(identity).or_default();
+        *copy += 1;
+        let Identity { stream, qpn, psn } = identity;
+        let [seed, link] = self.key;
+        Dice::of([seed, link, stream.into(), qpn.into(), psn.into(), *copy])
+    }
+
+    /// Time is cut into stretches as long as a burst, some of which are bursts.
+    fn in_burst(&self, now: Time) -> bool {
+        let Impairment { burst_start, burst, .. } = self.impairment;
+        if burst_start == 0.0 {
+            return false;
+        }
+        let length = (self.slot.as_nanos() as f64 * burst).max(1.0) as u64;
+        let stretch = now.since(self.since).as_nanos() / length;
+        let [seed, link] = self.key;
+        Dice::of([seed, link, u64::MAX, stretch, 0, 0]).chance(burst_start * burst)
+    }
+}
+
+/// More links than a run has.
+const LINKS: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use common::frame::Frame;
+    use common::heap::HeapPool;
+    use rnic::{Nic, NicConfig, QpConfig, WorkKind, WorkRequest, lab_ip};
+
+    use super::*;
+
+    const SLOT: Span = Span::from_micros(10);
+
+    fn packets(n: u32) -> Vec<Vec<u8>> {
+        let mut nic = Nic::new(NicConfig::new([2, 0, 0, 0, 0, 1], lab_ip(1)));
+        let config = QpConfig::new(0x11, 0x22, [2, 0, 0, 0, 0, 2], lab_ip(2));
+        let qp = nic.add_qp(QpConfig { window: n, ..config }).unwrap();
+        let work = WorkRequest { kind: WorkKind::Send, len: n * 1024, id: 0 };
+        nic.post(qp, work, Time::ZERO).unwrap();
+        let next = || Some(nic.poll_transmit(Time::ZERO, &mut HeapPool)?.bytes().to_vec());
+        std::iter::from_fn(next).collect()
+    }
+
+    fn lossy(loss: f64) -> Link {
+        let mut link = Link::new(Span::ZERO, [7, 3], SLOT);
+        link.impairment.loss = loss;
+        link
+    }
+
+    fn arrives(link: &mut Link, frame: &[u8], now: Time) -> bool {
+        let mut arrived = false;
+        link.send(frame.to_vec(), now, |_, _| arrived = true);
+        arrived
+    }
+
+    #[test]
+    fn what_is_lost_does_not_depend_on_what_else_is_sent() {
+        let packets = packets(500);
+        let (mut all, mut odd) = (lossy(0.2), lossy(0.2));
+        let lost = packets.iter().filter(|p| !arrives(&mut all, p, Time::ZERO)).count();
+        assert!((60..140).contains(&lost), "{lost} of 500");
+        let mut all = lossy(0.2);
+        for (n, packet) in packets.iter().enumerate() {
+            let fate = arrives(&mut all, packet, Time::ZERO);
+            if n % 2 == 1 {
+                assert_eq!(arrives(&mut odd, packet, Time::from_nanos(n as u64)), fate, "{n}");
+            }
+        }
+        // A copy has a fate of its own.
+        let again = packets.iter().filter(|p| !arrives(&mut all, p, Time::ZERO)).count();
+        assert!(again > 60 && all.fate.lost == (lost + again) as u64);
+    }
+
+    #[test]
+    fn bursts_take_what_is_sent_in_their_time() {
+        let mut link = lossy(0.0);
+        link.impairment.burst_start = 0.01;
+        link.impairment.burst = 10.0;
+        let packet = &packets(1)[0];
+        let fates: Vec<bool> =
+            (0..50_000).map(|n| arrives(&mut link, packet, Time::ZERO + SLOT * n)).collect();
+        let lost = fates.iter().filter(|arrived| !**arrived).count();
+        assert!((4_000..6_000).contains(&lost), "{lost} lost of 50000");
+        assert!(fates.chunks(10).all(|burst| burst.iter().all(|arrived| *arrived == burst[0])));
     }
 }

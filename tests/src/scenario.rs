@@ -3,11 +3,14 @@
 use common::psn::Psn;
 use common::time::Span;
 use rand::{Rng, RngExt};
-use rnic::{ImpliedNak, PartialRead, ReceiveQueue, RetryLimit, SecondNak};
+use rnic::{ImpliedNak, PartialRead, ReceiveQueue, RetryLimit, SecondNak, WIRE_OVERHEAD};
 use switch::{Config, Recovery, Tuning};
 
 use crate::link::Impairment;
 use crate::workers::Workers;
+
+/// Bytes of a data packet besides its payload: Ethernet, IPv4, UDP, BTH, ICRC.
+const HEADERS: u64 = 14 + 20 + 8 + 12 + 4;
 
 /// Everything about a run but its random choices.
 #[derive(Clone, Debug)]
@@ -67,6 +70,8 @@ pub struct Scenario {
     pub timeout: Span,
     /// And how often.
     pub retry: RetryLimit,
+    /// And how often after an RNR NAK.
+    pub rnr_retry: RetryLimit,
     /// How requesters take second NAKs.
     pub second_nak: SecondNak,
     /// What the switches take for the round trip until they measured it.
@@ -126,6 +131,7 @@ impl Scenario {
             ack_req_every: 64,
             timeout: Span::from_millis(67),
             retry: RetryLimit::Infinite,
+            rnr_retry: RetryLimit::Infinite,
             second_nak: SecondNak::IgnoreUntilAck,
             rtt_guess: Span::from_millis(10),
             early_per_second: Tuning::default().early_per_second,
@@ -138,6 +144,12 @@ impl Scenario {
             pause: Span::ZERO,
             spread: None,
         }
+    }
+
+    /// Time that a data packet of full size takes to leave a NIC.
+    pub(crate) fn slot(&self) -> Span {
+        let bytes = u64::from(self.pmtu) + HEADERS + WIRE_OVERHEAD;
+        Span::from_nanos(bytes * 8 * 1_000_000_000 / self.rate)
     }
 
     /// Longest time that a frame travels from NIC to NIC, if no switch holds it.
@@ -167,7 +179,7 @@ impl Scenario {
     /// random and in bursts, reordering, duplication, corruption, on every
     /// segment, control messages included; boxes that are killed; queue pair
     /// numbers that are used again.
-    pub fn adverse(seed: u64, recovery: Recovery, rng: &mut impl Rng) -> Self {
+    pub fn adverse(seed: u64, recovery: Option<Recovery>, rng: &mut impl Rng) -> Self {
         let mut pick = |values: &[f64]| values[rng.random_range(0..values.len())];
         let mut segment = |worst: f64| Impairment {
             loss: pick(&[0.0, 0.001, 0.01, 0.05]) * worst,
@@ -203,6 +215,9 @@ impl Scenario {
             let (at, me) = restarts[0];
             restarts.push((at, 1 - me));
         }
+        let qps = [1, 1, 2, 3, 4, 8, 16, 64][rng.random_range(0..8)];
+        // The same work for few queue pairs and for many.
+        let share = |messages: u32| (messages * 4 / (qps + 3)).max(2);
         Self {
             wan_delay: Span::from_micros(rng.random_range(50..5_000)),
             lan_delay: Span::from_micros(rng.random_range(1..20)),
@@ -210,10 +225,13 @@ impl Scenario {
             lan0,
             lan1,
             rate: [100_000_000, 1_000_000_000, 10_000_000_000][rng.random_range(0..3)],
-            qps: rng.random_range(1..=4),
-            zero_psn: rng.random_bool(0.3),
+            qps,
+            zero_psn: rng.random_bool(0.5),
             first_psn: Psn::new(rng.random_range(0..Psn::MODULUS)),
-            messages: [rng.random_range(5..40), if rng.random_bool(0.4) { 10 } else { 0 }],
+            messages: [
+                share(rng.random_range(5..40)),
+                if rng.random_bool(0.4) { share(10) } else { 0 },
+            ],
             reads: [0.0, 0.0, 0.3, 1.0][rng.random_range(0..4)],
             atomics: [0.0, 0.0, 0.3][rng.random_range(0..3)],
             receive_queue: rng.random_bool(0.15).then(|| ReceiveQueue {
@@ -229,6 +247,8 @@ impl Scenario {
             window: [66, 128, 512, 2048][rng.random_range(0..4)],
             ack_req_every: [8, 32, 64][rng.random_range(0..3)],
             timeout: Span::from_millis(rng.random_range(20..70)),
+            retry: RetryLimit::Count(7),
+            rnr_retry: RetryLimit::Count([3, 7, 7][rng.random_range(0..3)]),
             second_nak: if rng.random_bool(0.8) {
                 SecondNak::IgnoreUntilAck
             } else {
@@ -247,7 +267,7 @@ impl Scenario {
             early_per_second: [20_000, 20_000, 100][rng.random_range(0..3)],
             spread: [None, Some(0), Some(2_000), Some(100_000)][rng.random_range(0..4)]
                 .map(Span::from_nanos),
-            ..Self::calm(seed, Some(recovery))
+            ..Self::calm(seed, recovery)
         }
     }
 }

@@ -65,6 +65,17 @@ pub struct Outcome {
     pub held: u64,
     /// Requests that ended in error.
     pub failed: u64,
+    /// What became of each queue pair in each of its lives, life by life.
+    pub qps: Vec<QpFate>,
+}
+
+/// What became of a queue pair in one life.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct QpFate {
+    /// How the first of its requests that failed ended, at either end.
+    pub died: Option<Status>,
+    /// How long it took until its last request was done.
+    pub took: Span,
 }
 
 /// A run.
@@ -79,6 +90,10 @@ pub struct World {
     /// Lives of the queue pairs that are still to come, and their PSNs.
     lives_left: u32,
     psns: Vec<(Psn, Psn)>,
+    /// When the present life began.
+    life: Time,
+    /// What became of the queue pairs, life by life.
+    fates: Vec<QpFate>,
     /// When the next life begins, once everything is done.
     next_life: Time,
     /// Whether to print every frame that arrives anywhere.
@@ -107,6 +122,8 @@ impl World {
         let mut world = Self {
             lives_left: scenario.lives.saturating_sub(1),
             psns,
+            life: START,
+            fates: vec![QpFate::default(); scenario.qps as usize],
             next_life: Time::NEVER,
             trace: std::env::var_os("TRACE").is_some(),
             restarts,
@@ -131,6 +148,13 @@ impl World {
             println!("{:?} next life", self.now);
         }
         self.next_life = Time::NEVER;
+        self.life = self.now;
+        let qps = self.scenario.qps as usize;
+        let life = self.fates.len() / qps;
+        self.fates.resize(self.fates.len() + qps, QpFate::default());
+        for link in self.ends.iter_mut().flat_map(|end| &mut end.links) {
+            link.misbehave(life as u64, self.now, self.scenario.adverse_for);
+        }
         for (q, psns) in self.psns.clone().into_iter().enumerate() {
             let mut near = |psn: Psn| match self.rng.random_range(0..3) {
                 0 => psn,
@@ -265,6 +289,7 @@ impl World {
             finished,
             held: self.ends.iter().filter_map(|e| e.switch.as_ref()).map(Workers::held).sum(),
             failed: self.ends.iter().map(|e| e.failed).sum(),
+            qps: self.fates.clone(),
         }
     }
 
@@ -385,6 +410,9 @@ impl World {
                 println!("{now:?} {completion:?}");
             }
             let q = completion.qp.index();
+            let fate = self.fates.len() - self.scenario.qps as usize + q;
+            let fate = &mut self.fates[fate];
+            fate.took = now.since(self.life);
             if completion.status == Status::Ok {
                 self.ends[me].completed += 1;
                 if completion.work.kind.is_fetch() {
@@ -395,6 +423,7 @@ impl World {
                 let received = self.ends[1 - me].received[q];
                 assert!(completion.index < received, "completed before delivery: {completion:?}");
             } else {
+                fate.died.get_or_insert(completion.status);
                 self.ends[me].failed += 1;
             }
         }
@@ -453,7 +482,7 @@ impl World {
             return;
         }
         let (events, sent) = (&mut self.events, &mut self.sent);
-        self.ends[me].links[link].send(bytes, self.now, &mut self.rng, |at, bytes| {
+        self.ends[me].links[link].send(bytes, self.now, |at, bytes| {
             *sent += 1;
             events.push(Reverse((at, *sent, place, bytes)));
         });
