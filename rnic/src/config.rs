@@ -214,6 +214,11 @@ pub struct QpConfig {
     pub max_rd_atomic: u32,
     /// When it is noticed that READ data is missing.
     pub implied_nak: ImpliedNak,
+    /// An ACK of what was acknowledged before, between the packets of a READ
+    /// response, ends the response, and with the next packet of it the QP: newer
+    /// rxe (`check_psn`, `check_ack` and `COMPST_UPDATE_COMP` of `rxe_comp.c`).
+    /// `false`: it says nothing.
+    pub old_ack_ends_read: bool,
     /// How this side's responder answers a part of a READ.
     pub partial_read: PartialRead,
     /// Congestion control: requests and READ data leave no faster than it
@@ -269,6 +274,7 @@ impl QpConfig {
             rnr_retry: RetryLimit::as_rxe(7),
             max_rd_atomic: 16,
             implied_nak: ImpliedNak::AnyGap,
+            old_ack_ends_read: false,
             partial_read: PartialRead::Continued,
             dcqcn: None,
             receive_queue: None,

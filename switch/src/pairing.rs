@@ -112,6 +112,11 @@ impl Arrived {
         end.since(first) <= 1
     }
 
+    /// Whether a request with this PSN is new and not the next.
+    pub fn is_ahead(&self, psn: Psn) -> bool {
+        psn.unwrap_near(self.end) > { self.end }
+    }
+
     /// Another life begins at `psn`. What has overtaken its announcement has
     /// arrived all the same.
     pub fn begin_again(&mut self, psn: Psn) {

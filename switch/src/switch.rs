@@ -9,7 +9,7 @@ use common::time::Time;
 use common::wire::{NotRoce, Roce, Transport, icrc_ok, parse};
 
 use crate::connections::Connections;
-use crate::entry::{By, Id, Pipeline, Track};
+use crate::entry::{Announced, By, Id, Pipeline, Track};
 use crate::housekeeping::Sweep;
 use crate::key::FlowKey;
 use crate::moves::{Crew, Moves};
@@ -401,6 +401,10 @@ impl<F: Frame> Switch<F> {
         if side == Side::Lan && !self.may_have_peer(found, roce) {
             return self.pass(side, frame, Metric::PassedPrefix, io);
         }
+        if self.begins(found, roce) && !icrc_ok(frame.bytes(), roce) {
+            // No flow and no life begins on the word of a damaged packet.
+            return self.pass(side, frame, Metric::PassedBadIcrc, io);
+        }
         let key = FlowKey::of(side, roce);
         let Some(id) = found.or_else(|| self.entry_by_force(key, io)) else {
             let is_used_up = self.table.is_used_up(&key.hosts);
@@ -411,10 +415,6 @@ impl<F: Frame> Switch<F> {
             && let Some(worker) = self.moves_at_once(id, io)
         {
             return self.hand_over(worker, side, frame, io);
-        }
-        if self.wakes_elsewhere(id, roce) && !icrc_ok(frame.bytes(), roce) {
-            // No life ends on the word of a damaged packet.
-            return self.pass(side, frame, Metric::PassedBadIcrc, io);
         }
         self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
         self.note_arrival(id, frame.bytes(), roce);
@@ -435,12 +435,15 @@ impl<F: Frame> Switch<F> {
         };
     }
 
-    /// Whether flow `id` rests, and a packet doesn't go on where it was.
+    /// Whether a packet makes a flow or its pipeline, and not with the PSN that was
+    /// announced.
     #[inline]
-    fn wakes_elsewhere(&self, id: Id, roce: &Roce) -> bool {
-        let Some(entry) = self.table.get(id) else { return false };
-        let past = entry.announced.filter(|_| matches!(entry.pipeline, Pipeline::None));
-        past.is_some_and(|past| past.by == By::Past && past.first_psn != roce.psn)
+    fn begins(&self, found: Option<Id>, roce: &Roce) -> bool {
+        let Some(entry) = found.and_then(|id| self.table.get(id)) else {
+            return self.table.has_room();
+        };
+        let is_announced = |it: Announced| it.by != By::Nobody && it.first_psn == roce.psn;
+        matches!(entry.pipeline, Pipeline::None) && !entry.announced.is_some_and(is_announced)
     }
 
     /// Whether there may be a gateway where a flow goes. It is asked once per
@@ -463,11 +466,12 @@ impl<F: Frame> Switch<F> {
         let mut next = *arrived;
         // The path MTU need not be known: with the smallest one a READ has the
         // most responses.
-        if !next.add(roce.psn, roce.psn_count(bytes, 256)) {
+        let leapt = next.add(roce.psn, roce.psn_count(bytes, 256));
+        if !(leapt || arrived.is_ahead(roce.psn)) || icrc_ok(bytes, roce) {
             *arrived = next;
-        } else if icrc_ok(bytes, roce) {
-            *arrived = next;
-            self.table.begin_life(id);
+            if leapt {
+                self.table.begin_life(id);
+            }
         }
     }
 

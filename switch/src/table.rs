@@ -199,6 +199,11 @@ impl<F: Frame> Table<F> {
         None
     }
 
+    /// Whether there is room for another entry.
+    pub fn has_room(&self) -> bool {
+        self.entries.len() < self.limit
+    }
+
     /// The entry of `key`, new if need be; with whether it is new. `None` if
     /// the table is full, or the quota of its hosts.
     pub fn entry(&mut self, key: FlowKey, now: Time) -> Option<(Id, bool)> {

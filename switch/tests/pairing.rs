@@ -383,6 +383,22 @@ fn answers_of_an_old_life_confirm_nothing_in_the_next() {
 }
 
 #[test]
+fn what_a_damaged_packet_claims_to_have_sent_fits_no_answer() {
+    let mut bench = one_flow();
+    for psn in 0..10 {
+        bench.lan(request(&outbound(), 0x23, psn));
+    }
+    bench.assert_passes(Lan, &damaged(request(&outbound(), 0x23, 300)));
+    bench.wan(ack(&inbound(), 0x11, 5));
+    bench.wait(SPREAD);
+    bench.wan(ack(&inbound(), 0x11, 12)); // 0x23 has not sent it
+    bench.wan(ack(&inbound(), 0x11, 13));
+    bench.wait(SPREAD);
+    bench.wan(ack(&inbound(), 0x11, 14));
+    assert_eq!(bench.count(Metric::FlowPaired), 1);
+}
+
+#[test]
 fn a_damaged_packet_does_not_dissolve_a_pair() {
     const FAR: u32 = 1 << 22;
     let mut bench = Bench::new(Recovery::Lr2);

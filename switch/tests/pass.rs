@@ -217,3 +217,15 @@ fn a_damaged_answer_passes_and_teaches_nothing() {
     assert!(naks(&sent).is_empty());
     assert_eq!(bench.count(Metric::NakNoAcked), 1);
 }
+
+/// Its QPN may be what is damaged.
+#[test]
+fn a_damaged_packet_makes_no_flow() {
+    let mut bench = Bench::new(Recovery::Lr2);
+    bench.assert_passes(Lan, &damaged(request(&outbound(), 0x22, 5)));
+    bench.assert_passes(Wan, &damaged(request(&inbound(), 0x22, 5)));
+    assert_eq!(bench.count(Metric::FlowCreated), 0);
+    assert_eq!(bench.count(Metric::PassedBadIcrc), 2);
+    bench.lan(request(&outbound(), 0x22, 5));
+    assert_eq!(bench.count(Metric::FlowCreated), 1);
+}

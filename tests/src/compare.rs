@@ -7,6 +7,8 @@ use crate::world::Outcome;
 /// once per life.
 #[derive(Debug, Default)]
 pub struct Comparison {
+    /// Runs compared.
+    pub runs: u64,
     /// Queue pairs compared.
     pub qps: u64,
     /// Those that died though their twins lived, with the seed.
@@ -33,6 +35,7 @@ impl Comparison {
     /// Adds the runs with `seed`.
     pub fn add(&mut self, seed: u64, plain: &Outcome, with: &Outcome) {
         assert_eq!(plain.qps.len(), with.qps.len(), "seed {seed}: not the same work");
+        self.runs += 1;
         for (q, (plain, with)) in plain.qps.iter().zip(&with.qps).enumerate() {
             self.qps += 1;
             self.changed += u64::from(plain != with);

@@ -3,7 +3,7 @@
 use common::psn::Psn;
 use common::time::Time;
 use common::wire::{Answer, Verdict, parse};
-use rnic::{Nic, NicConfig, QpConfig, QpId, lab_ip};
+use rnic::{ImpliedNak, Nic, NicConfig, QpConfig, QpId, lab_ip};
 
 use crate::link::Link;
 use crate::scenario::Scenario;
@@ -71,6 +71,8 @@ impl End {
                     receive_queue: scenario.receive_queue,
                     adaptive_retransmission: scenario.adaptive_retransmission,
                     implied_nak: scenario.implied_nak,
+                    // Both are rxe's.
+                    old_ack_ends_read: scenario.implied_nak == ImpliedNak::LaterRequest,
                     partial_read: scenario.partial_read,
                     content_seed: scenario.seed,
                     ..base

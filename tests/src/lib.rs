@@ -11,8 +11,10 @@
 mod compare;
 mod end;
 mod link;
+mod lives;
 mod scenario;
 mod script;
+mod sweep;
 mod trace;
 mod workers;
 mod world;
@@ -21,5 +23,6 @@ pub use compare::Comparison;
 pub use link::{Fate, Impairment, Link};
 pub use scenario::Scenario;
 pub use script::{Loss, Script, Segment, Victim};
+pub use sweep::{Findings, Plain, number, sweep};
 pub use trace::nonzero;
 pub use world::{Outcome, QpFate, World};

@@ -30,6 +30,10 @@ pub struct Impairment {
     pub reorder_by: Span,
     /// A bit of the frame flips.
     pub corrupt: f64,
+    /// A bit of an address, a port, the BTH or what follows it flips, and the
+    /// checksum of the IP header is right all the same: damage in a router's
+    /// memory. The ICRC is as it was.
+    pub mangle: f64,
 }
 
 /// What became of the frames of a segment.
@@ -156,6 +160,7 @@ impl Link {
         let what = self.impairment;
         let mut dice = self.dice(&frame);
         let (lost, corrupt) = (dice.chance(what.loss), dice.chance(what.corrupt));
+        let mangle = dice.chance(what.mangle);
         let (duplicate, reorder) = (dice.chance(what.duplicate), dice.chance(what.reorder));
         if lost || self.in_burst(now) {
             self.fate.lost += 1;
@@ -165,6 +170,9 @@ impl Link {
             // Behind the Ethernet header: a switch's FCS catches the rest.
             let bit = 14 * 8 + dice.below((frame.len() as u64 - 14) * 8) as usize;
             frame[bit / 8] ^= 1 << (bit % 8);
+            self.fate.corrupted += 1;
+        }
+        if mangle && mangle_headers(&mut frame, &mut dice) {
             self.fate.corrupted += 1;
         }
         if duplicate {
@@ -200,6 +208,32 @@ impl Link {
     }
 }
 
+/// Bytes behind the BTH that are taken for headers: a RETH is as long.
+const EXTENSION: usize = 16;
+
+/// Flips a bit of the headers of a RoCE frame. Whether there is one.
+fn mangle_headers(frame: &mut [u8], dice: &mut Dice) -> bool {
+    let Ok(roce) = parse(frame) else { return false };
+    let (l3, l4, bth) = (usize::from(roce.l3), usize::from(roce.l4), usize::from(roce.bth));
+    let addresses = l4 - if roce.src.is_v4() { 8 } else { 32 }..l4;
+    let ports = l4..l4 + 4;
+    let headers = bth..(bth + 12 + EXTENSION).min(usize::from(roce.end) - 4);
+    let parts = [addresses, ports, headers.clone(), headers];
+    let part = &parts[dice.below(parts.len() as u64) as usize];
+    let bit = dice.below(8 * part.len() as u64) as usize;
+    frame[part.start + bit / 8] ^= 1 << (bit % 8);
+    if roce.src.is_v4() {
+        frame[l3 + 10..l3 + 12].fill(0);
+        let words =
+            frame[l3..l4].chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
+        let sum: u32 = words.sum();
+        let folded = (sum & 0xffff) + (sum >> 16);
+        let checksum = !((folded & 0xffff) + (folded >> 16)) as u16;
+        frame[l3 + 10..l3 + 12].copy_from_slice(&checksum.to_be_bytes());
+    }
+    true
+}
+
 /// More links than a run has.
 const LINKS: u64 = 16;
 
@@ -207,6 +241,7 @@ const LINKS: u64 = 16;
 mod tests {
     use common::frame::Frame;
     use common::heap::HeapPool;
+    use common::wire::icrc_ok;
     use rnic::{Nic, NicConfig, QpConfig, WorkKind, WorkRequest, lab_ip};
 
     use super::*;
@@ -251,6 +286,34 @@ mod tests {
         // A copy has a fate of its own.
         let again = packets.iter().filter(|p| !arrives(&mut all, p, Time::ZERO)).count();
         assert!(again > 60 && all.fate.lost == (lost + again) as u64);
+    }
+
+    #[test]
+    fn mangled_headers_have_a_right_checksum_and_a_wrong_icrc() {
+        let mut link = lossy(0.0);
+        link.impairment.mangle = 1.0;
+        let mut not_roce = 0;
+        for packet in packets(400) {
+            let before = parse(&packet).unwrap();
+            link.send(packet.clone(), Time::ZERO, |_, after| {
+                assert_ne!(after[14 + 12..], packet[14 + 12..]);
+                assert_eq!(
+                    after[usize::from(before.end) - 4..],
+                    packet[usize::from(before.end) - 4..]
+                );
+                let Ok(roce) = parse(&after) else {
+                    not_roce += 1;
+                    return;
+                };
+                // FECN, BECN and the reserved bits beside them are not covered.
+                let bth = usize::from(roce.bth);
+                assert!(!icrc_ok(&after, &roce) || after[bth + 4] != packet[bth + 4]);
+                let words = after[14..34].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+                let sum: u32 = words.sum();
+                assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+            });
+        }
+        assert!((10..200).contains(&not_roce), "{not_roce} with another port or version");
     }
 
     #[test]

@@ -93,6 +93,11 @@ pub struct Scenario {
     /// Lives of each queue pair: when everything is done, it is reset and used
     /// again, with PSNs near the old ones.
     pub lives: u32,
+    /// Every life begins with the PSNs of the first.
+    pub same_psns: bool,
+    /// Every life but the last is broken off after this long, whatever is under
+    /// way.
+    pub abort_after: Option<Span>,
     /// Time between two lives.
     pub pause: Span,
     /// The workers of a box share the queue pairs of two hosts: how long a frame
@@ -141,6 +146,8 @@ impl Scenario {
             adverse_for: Span::from_millis(3_600_000),
             restarts: Vec::new(),
             lives: 1,
+            same_psns: false,
+            abort_after: None,
             pause: Span::ZERO,
             spread: None,
         }
@@ -189,6 +196,7 @@ impl Scenario {
             reorder: pick(&[0.0, 0.0, 0.01, 0.1]) * worst,
             reorder_by: Span::from_nanos(pick(&[2e4, 2e5, 2e6]) as u64),
             corrupt: pick(&[0.0, 0.0, 0.002]) * worst,
+            mangle: 0.0,
         };
         let wan = [segment(1.0), segment(1.0)];
         let quiet = pick(&[0.0, 0.0, 0.1, 1.0]);

@@ -86,8 +86,8 @@ impl Nic {
     /// are pending are flushed, what has arrived of an unfinished message is
     /// forgotten, answers are not sent any more, messages are counted from 0,
     /// the receive queue is full, the word that atomics work on 0, the rate
-    /// that of the line. Statistics go on. The peer has to do the same, with
-    /// the PSNs the other way round.
+    /// that of the line. Messages have other content. Statistics go on. The peer
+    /// has to do the same, with the PSNs the other way round.
     ///
     /// # Panics
     /// If `qp` is not of this NIC.

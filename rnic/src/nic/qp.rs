@@ -75,6 +75,8 @@ impl Qp {
         let stats = self.stats();
         self.config.send_psn = send_psn;
         self.config.recv_psn = recv_psn;
+        // So that no packet of the life before looks right in this one.
+        self.config.content_seed = self.config.content_seed.wrapping_add(1);
         self.congestion = congestion(&self.config, nic);
         self.requester = Requester::new(qp, &self.config);
         self.responder = Responder::new(qp, &self.config);

@@ -81,6 +81,7 @@ pub(crate) struct Requester {
     rnr_retry: RetryLimit,
     second_nak: SecondNak,
     implied_nak: ImpliedNak,
+    old_ack_ends_read: bool,
     knows_switch_nak: bool,
     /// Whether what is sent again is so because a switch asked for it.
     for_switch: bool,
@@ -145,6 +146,7 @@ impl Requester {
             rnr_retry: config.rnr_retry,
             second_nak: config.second_nak,
             implied_nak: config.implied_nak,
+            old_ack_ends_read: config.old_ack_ends_read,
             knows_switch_nak: config.knows_switch_nak,
             for_switch: false,
             max_rd_atomic: config.max_rd_atomic,

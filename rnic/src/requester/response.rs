@@ -16,7 +16,9 @@
 //!   ([`QpConfig::knows_switch_nak`](crate::QpConfig::knows_switch_nak)),
 //!   acknowledges nothing and takes no try.
 //! - An ACK or NAK with the PSN of the data that is expected next, between the
-//!   packets of a READ response, ends the QP. So does anything else that can't
+//!   packets of a READ response, ends the QP. So does an old ACK there, with the
+//!   data that follows, with
+//!   [`QpConfig::old_ack_ends_read`](crate::QpConfig::old_ack_ends_read). So does anything else that can't
 //!   answer the request it is for.
 
 use std::collections::VecDeque;
@@ -124,6 +126,8 @@ impl Requester {
             self.stats.beyond_sent += 1;
         } else if seq < self.acked {
             self.stats.stale += 1;
+            let is_ack = matches!(response, Response::Ack { .. });
+            self.reading &= !(self.old_ack_ends_read && is_ack);
         } else if let Response::SwitchNak { .. } = response {
             self.rewind(seq);
         } else if response != Response::Ignored {

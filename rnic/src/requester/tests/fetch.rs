@@ -55,6 +55,25 @@ fn data_is_progress_and_starts_the_timer_anew() {
 }
 
 #[test]
+fn an_old_ack_between_the_packets_of_a_response_ends_the_qp_of_newer_rxe() {
+    for (implied_nak, status) in
+        [(ImpliedNak::AnyGap, None), (ImpliedNak::LaterRequest, Some(Status::BadResponse))]
+    {
+        let mut bench = Bench::new(|c| c.implied_nak = implied_nak);
+        bench.post(1);
+        bench.read(3);
+        bench.send_psns();
+        bench.ack(0);
+        bench.data(Position::First, 1);
+        bench.ack(0);
+        assert_eq!(bench.requester.stats.stale, 1);
+        bench.data(Position::Middle, 2);
+        let ended = bench.completions.iter().find(|c| c.status != Status::Ok);
+        assert_eq!(ended.map(|c| c.status), status);
+    }
+}
+
+#[test]
 fn an_ack_or_nak_between_the_packets_of_a_response_ends_the_qp() {
     for response in [
         Response::Ack { msn: 0 },

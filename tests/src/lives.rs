@@ -1,0 +1,72 @@
+//! Queue pairs that are used again, programs that are killed, boxes that start
+//! again.
+
+use common::psn::Psn;
+use common::time::Time;
+use rand::RngExt;
+
+use crate::world::{QpFate, World};
+
+impl World {
+    /// The last life goes on to its end.
+    pub(crate) fn set_abort(&mut self) {
+        let after = self.scenario.abort_after.filter(|_| self.lives_left > 0);
+        self.abort_at = after.map_or(Time::NEVER, |after| self.now + after);
+    }
+
+    /// The programs at both ends are killed. They start again after a pause.
+    pub(crate) fn abort(&mut self) {
+        self.abort_at = Time::NEVER;
+        self.aborted = true;
+        self.next_life = self.now + self.scenario.pause;
+        for end in &mut self.ends {
+            for qp in &end.qps {
+                end.nic.reset_qp(*qp, Psn::new(0), Psn::new(0), self.now);
+            }
+        }
+    }
+
+    /// Everything is done: both ends use their queue pairs again, as a program
+    /// that is started again might.
+    pub(crate) fn begin_life(&mut self) {
+        self.lives_left -= 1;
+        if self.trace {
+            println!("{:?} next life", self.now);
+        }
+        self.next_life = Time::NEVER;
+        self.aborted = false;
+        self.life = self.now;
+        self.set_abort();
+        let qps = self.scenario.qps as usize;
+        let life = self.fates.len() / qps;
+        self.fates.resize(self.fates.len() + qps, QpFate::default());
+        for link in self.ends.iter_mut().flat_map(|end| &mut end.links) {
+            link.misbehave(life as u64, self.now, self.scenario.adverse_for);
+        }
+        for (q, psns) in self.psns.clone().into_iter().enumerate() {
+            let same = self.scenario.same_psns;
+            let mut near = |psn: Psn| match self.rng.random_range(0..3) {
+                _ if same => psn,
+                0 => psn,
+                1 => psn.offset(self.rng.random_range(0..400)).offset(Psn::MODULUS - 200),
+                _ => Psn::new(self.rng.random()),
+            };
+            let (first, second) = (near(psns.0), near(psns.1));
+            self.psns[q] = (first, second);
+            let [a, b] = &mut self.ends;
+            a.begin_life(q, first, second, self.now);
+            b.begin_life(q, second, first, self.now);
+        }
+        self.post();
+    }
+
+    /// A switch is killed and started again: what it held and knew is gone.
+    pub(crate) fn restart(&mut self, me: usize) {
+        self.ends[me].boot += 1;
+        if self.trace {
+            println!("{:?} switch {me} starts again", self.now);
+        }
+        let end = &mut self.ends[me];
+        end.switch = self.scenario.switch(me, end.boot);
+    }
+}
