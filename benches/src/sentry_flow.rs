@@ -44,6 +44,8 @@ impl Actions<Recycled> for Outlet {
         self.syncs += 1;
     }
 
+    fn unheard(&mut self) {}
+
     fn fetch(&mut self, _: u32, _: Fetch) {}
 
     fn answer(&mut self, frame: Recycled) {
@@ -193,6 +195,7 @@ impl Bed {
             pressure: 0,
             src_qpn: None,
             keeps_responses: false,
+            passive: false,
         };
         assert!(self.with(|flow, cx| flow.on_status(cx, BOOT, &status)));
     }

@@ -142,6 +142,7 @@ pub fn status(gaps: u32) -> Message {
         pressure: 1,
         src_qpn: Some(8),
         keeps_responses: true,
+        passive: false,
     })
 }
 

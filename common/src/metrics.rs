@@ -195,6 +195,7 @@ metrics! {
         FlowCreated ["event" = "created"], FlowAged ["event" = "aged"],
         FlowProtected ["event" = "protected"], FlowPeerLost ["event" = "peer_lost"],
         FlowNewEpoch ["event" = "new_epoch"], FlowBypassed ["event" = "bypassed"],
+        FlowOrphaned ["event" = "orphaned"],
         FlowPaired ["event" = "paired"], FlowSynced ["event" = "synced"],
         FlowEvicted ["event" = "evicted"],
         FlowForgotten ["event" = "forgotten"],

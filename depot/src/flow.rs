@@ -394,7 +394,8 @@ impl<F: Frame> Flow<F> {
             return;
         }
         if sync.reason == Reason::Release {
-            return self.let_go(cx);
+            self.let_go(cx);
+            return self.report_passive(cx, life, sync);
         }
         match (self.life, sync.next_psn) {
             // It vouches for resends only: nothing to begin with†.
@@ -435,6 +436,21 @@ impl<F: Frame> Flow<F> {
         self.ready = self.is_ready();
     }
 
+    /// A SYNC, already authenticated, whose Sentry has heard nothing of this box since it
+    /// started, or hears it no more. So nothing shows that a STATUS arrives: what is held
+    /// is delivered, and nothing is held until the Sentry says otherwise.
+    pub fn on_unheard<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, life: Life, sync: &Sync) {
+        if self.is_replaced_by(life) {
+            self.forget(cx);
+        } else if self.life.is_some_and(|known| known != life || sync.sent_at < self.echo) {
+            // An older one, overtaken.
+            return;
+        } else if self.life.is_some() {
+            self.let_go(cx);
+        }
+        self.report_passive(cx, life, sync);
+    }
+
     /// The hosts told each other that this life begins with the flow's first
     /// PSN, and its path MTU in bytes (0: unknown).
     pub fn announce(&mut self, pmtu: u16) {
@@ -449,8 +465,8 @@ impl<F: Frame> Flow<F> {
         })
     }
 
-    /// The Sentry no longer protects the flow, or this box stops: hands on in
-    /// order what is held, and becomes a wire.
+    /// The Sentry no longer protects the flow, or seems to be gone, or this box stops:
+    /// hands on in order what is held, and becomes a wire.
     pub fn let_go<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.give_up(cx);
         self.leave_window(cx);
@@ -461,6 +477,8 @@ impl<F: Frame> Flow<F> {
         // Whoever announces the flow next may speak of another life, of which what was
         // acknowledged so far is not true.
         (self.acked, self.last_ack, self.told) = (None, None, None);
+        // Or it has another clock.
+        self.echo = Time::ZERO;
     }
 
     /// Forgets this life of the flow. What is held belongs to it and is never

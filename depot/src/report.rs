@@ -1,14 +1,14 @@
 //! STATUS messages: what the Sentry is told.
 
 use common::allowance::Need;
-use common::control::{MAX_RANGES, PsnRange, Status};
+use common::control::{MAX_RANGES, PsnRange, Status, Sync};
 use common::frame::Frame;
 use common::metrics::Metric;
 use common::psn::Seq;
 use common::time::Span;
 
 use crate::sequence::Gap;
-use crate::{Actions, Cx, Flow};
+use crate::{Actions, Cx, Flow, Life};
 
 /// Most STATUS messages that one full list of gaps is spread over.
 const MAX_PARTS: usize = 64;
@@ -70,6 +70,17 @@ impl<F: Frame> Flow<F> {
         }
     }
 
+    /// Answers a SYNC while nothing is held.
+    pub(crate) fn report_passive<A: Actions<F>>(
+        &self,
+        cx: &mut Cx<'_, A>,
+        life: Life,
+        sync: &Sync,
+    ) {
+        let requester = cx.out.requester();
+        cx.out.status(life.epoch, Status::passive(sync.sent_at, requester));
+    }
+
     /// `seq` came, and no STATUS went out for a while. Where the destination's ACKs
     /// pass they tell the same.
     pub(crate) fn report_arrivals<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
@@ -107,6 +118,7 @@ impl<F: Frame> Flow<F> {
             pressure: cx.pool.pressure(),
             src_qpn: cx.out.requester(),
             keeps_responses: cx.config.keeps_responses,
+            passive: false,
         }
     }
 }

@@ -42,6 +42,10 @@ impl<F: Frame> Flow<F> {
         }
         if !self.sequence.gaps().is_empty() {
             if cx.now >= self.give_up_due(cx.config) {
+                if self.is_orphan(cx) {
+                    cx.out.count(Metric::FlowOrphaned, 1);
+                    return self.let_go(cx);
+                }
                 self.give_up(cx);
             } else if cx.now >= self.repeat_due() {
                 self.report(cx, Cause::Repeat);
@@ -77,6 +81,12 @@ impl<F: Frame> Flow<F> {
 
     fn give_up_due(&self, config: &Config) -> Time {
         self.stalled + self.give_up_after(config)
+    }
+
+    /// Nothing came of the Sentry for as long as a hole may be open. A Sentry that lives
+    /// is told of the hole, and sends a SYNC after what it resends.
+    fn is_orphan<A>(&self, cx: &Cx<'_, A>) -> bool {
+        cx.now >= self.echo_at + self.give_up_after(cx.config)
     }
 
     /// A queue pair may have come to its end, and its number to another life:

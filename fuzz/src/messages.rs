@@ -55,6 +55,7 @@ pub fn status(input: &mut Input<'_>, next: Psn, now: Time) -> Status {
         pressure: input.below(101),
         src_qpn: input.one_in(3).then_some(0x77),
         keeps_responses: !input.one_in(4),
+        passive: false,
     }
 }
 

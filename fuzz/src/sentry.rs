@@ -38,6 +38,8 @@ impl Actions<HeapFrame> for Out {
         assert_eq!(sync.next_psn.is_none(), sync.reason == common::control::Reason::Resent);
     }
 
+    fn unheard(&mut self) {}
+
     fn fetch(&mut self, _: u32, fetch: Fetch) {
         let ahead = |range: &PsnRange| range.start.distance(fetch.expected);
         let ends = fetch.missing.iter().map(|range| ahead(range) + range.len as i32);

@@ -6,6 +6,7 @@
 //! the flows; the control thread serves `/metrics` and `/healthz` from what the
 //! workers publish, and can never block them.
 
+pub mod boot;
 pub mod config;
 pub mod control;
 pub mod pages;

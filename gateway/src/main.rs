@@ -94,10 +94,16 @@ fn main() -> ExitCode {
 /// Prints what `--check` asks for.
 fn check(cli: &Cli, config: &Config, machine: Option<&Machine>, unfit: Option<Report>) -> ExitCode {
     let small = cli.rate.map(|rate| config::Demand::of(config).too_small_for(rate));
-    for warning in config.warnings.iter().chain(small.iter().flatten()) {
+    // What is on another machine isn't known.
+    let boot = machine.map(|_| gateway::boot::check(&config.peer.boot_file));
+    let kept = boot.iter().filter(|(_, is_warning)| *is_warning).map(|(text, _)| text);
+    for warning in config.warnings.iter().chain(small.iter().flatten()).chain(kept) {
         eprintln!("{}: warning: {warning}", cli.config.display());
     }
     print!("{config}\n{}", Statement { config, machine, rate: cli.rate });
+    if let Some((text, false)) = boot {
+        println!("#\n# {text}");
+    }
     match unfit {
         None => ExitCode::SUCCESS,
         Some(report) => {

@@ -15,9 +15,10 @@ use dpdk_sys_wrapper::{
 use signal_hook::consts::{SIGINT, SIGTERM};
 use switch::Switch;
 
+use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, word};
 use crate::control::{PortStats, Sample, State, Vigour, Watch, server, side_name};
-use crate::shares::switch_config;
+use crate::shares::{boot, switch_config};
 use crate::telemetry::Published;
 use crate::worker::egress::Egress;
 use crate::worker::handover::{Handover, mesh};
@@ -135,8 +136,12 @@ impl Machine {
     ) -> anyhow::Result<Ended> {
         let workers = &config.worker;
         let handovers = mesh(workers.count, workers.spread, workers.moves_queue_pairs());
-        let switches = (0..config.worker.count).map(|n| switch_config(config, n));
-        let switches = switches.collect::<anyhow::Result<Vec<_>>>()?;
+        let Boot { id, warning } = boot(config)?;
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
+        }
+        let switches: Vec<_> =
+            (0..config.worker.count).map(|n| switch_config(config, id, n)).collect();
         thread::scope(|scope| {
             let (mut workers, mut orders) = (Vec::new(), Vec::new());
             let mut failed = None;

@@ -8,13 +8,22 @@ use common::control::Keys;
 use common::wire::Opcode;
 use switch::{Crew, Tuning};
 
+use crate::boot::{self, Boot};
 use crate::config::{Config, Keying, holdable_shares};
 
-/// What the switch of worker `n` is told.
+/// The boot id of this start, which is kept on disk, and why it may not be, if so.
 ///
 /// # Errors
 /// If the system clock can't be right.
-pub fn switch_config(config: &Config, n: u16) -> anyhow::Result<switch::Config> {
+pub fn boot(config: &Config) -> anyhow::Result<Boot> {
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .context("the system clock is before 1970; peers take this box for a stale one")?;
+    Ok(boot::next(&config.peer.boot_file, u64::try_from(since_epoch.as_nanos())?))
+}
+
+/// What the switch of worker `n` is told. All workers have the same boot id.
+pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
     let keys = match &config.peer.keying {
         Keying::Shared { current, previous, .. } => {
             let keys = Keys::from_secret(current.bytes());
@@ -25,17 +34,14 @@ pub fn switch_config(config: &Config, n: u16) -> anyhow::Result<switch::Config> 
         }
         Keying::LabUnkeyed => Keys::unkeyed_lab(),
     };
-    let since_epoch = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .context("the system clock is before 1970; peers take this box for a stale one")?;
     let recovery = &config.recovery;
     let frames = holdable_shares(config);
     let workers = u64::from(config.worker.count);
-    Ok(switch::Config {
+    switch::Config {
         role: config.role,
         recovery: recovery.mode,
         node: node(config.peer.node, n),
-        boot: u64::try_from(since_epoch.as_nanos())?,
+        boot,
         keys,
         control_opcode: Opcode(config.peer.control_opcode),
         // Keys of the standard library's hash maps come from the OS.
@@ -69,7 +75,7 @@ pub fn switch_config(config: &Config, n: u16) -> anyhow::Result<switch::Config> 
             t_out_min: recovery.t_out_min,
             ..Tuning::default()
         },
-    })
+    }
 }
 
 /// The name of worker `n` towards its peers. Each has a sequence of control
@@ -101,7 +107,7 @@ mod tests {
                     [peer]\nlab_unkeyed = true\nnode = 7\n[eal]\nmemory = \"2GiB\"\n\
                     [worker]\ncount = 4\nmax_flows = 1000\n";
         let config = config::parse(Path::new("gw.toml"), text, None).unwrap();
-        let all: Vec<_> = (0..4).map(|n| switch_config(&config, n).unwrap()).collect();
+        let all: Vec<_> = (0..4).map(|n| switch_config(&config, 1, n)).collect();
         assert_eq!(all[0].node, 7);
         let nodes: std::collections::BTreeSet<_> = all.iter().map(|switch| switch.node).collect();
         assert_eq!(nodes.len(), 4);
@@ -127,7 +133,7 @@ mod tests {
                  [worker]\ncount = {count}\nqueue_pairs = \"{placement}\"\n"
             );
             let config = config::parse(Path::new("gw.toml"), &text, None).unwrap();
-            assert_eq!(switch_config(&config, count - 1).unwrap().crew, crew);
+            assert_eq!(switch_config(&config, 1, count - 1).crew, crew);
         }
     }
 

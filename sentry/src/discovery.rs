@@ -1,11 +1,12 @@
 //! Whether a Depot answers for a flow.
 
 use common::allowance::Need;
-use common::control::Reason;
+use common::control::{Reason, Sync};
 use common::frame::Frame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
+use crate::timers::Unanswered;
 use crate::{Actions, Cx, Flow};
 
 /// After so many unanswered SYNC(open) there is no Depot on this path.
@@ -16,15 +17,28 @@ const SLOW_TRIES: u32 = 8;
 const OPEN_MIN: Span = Span::from_micros(100);
 /// How often a path without a Depot is tried again, if data flows.
 const RARELY: Span = Span::from_millis(10_000);
+/// Most SYNC(release) about one incarnation.
+const RELEASES: u32 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// SYNC(open) goes out until a STATUS answers.
-    Seeking { tries: u32 },
+    /// SYNC(open) goes out until a STATUS answers. `greeted`: a passive Depot answered,
+    /// and no SYNC(open) since the one that told it so is late.
+    Seeking { tries: u32, greeted: bool },
     /// A STATUS answered: the flow is protected.
     Protected,
     /// Nobody answered: unprotected, tried again rarely.
     Absent,
+    /// The flow is left to the RNICs: SYNC(release) goes out until it is answered.
+    Leaving { tries: u32 },
+    /// The Depot knows, or was told often enough.
+    Left,
+}
+
+impl State {
+    const fn seeking(tries: u32) -> Self {
+        Self::Seeking { tries, greeted: false }
+    }
 }
 
 /// Peer discovery of one flow (docs/protocol.md).
@@ -38,7 +52,7 @@ pub(crate) struct Discovery {
 
 impl Discovery {
     pub fn new(now: Time) -> Self {
-        Self { state: State::Seeking { tries: 0 }, since: now, interval: Span::ZERO }
+        Self { state: State::seeking(0), since: now, interval: Span::ZERO }
     }
 
     pub fn is_protected(&self) -> bool {
@@ -52,21 +66,40 @@ impl Discovery {
 
     /// Whether any Depot may have heard of the flow.
     pub fn started(&self) -> bool {
-        self.state != State::Seeking { tries: 0 }
+        self.state != State::seeking(0)
     }
 
     /// Back to unprotected, with SYNC(open) in slow back-off.
     pub fn lose_peer(&mut self) {
         if self.is_protected() {
-            self.state = State::Seeking { tries: 1 };
+            self.state = State::seeking(1);
             self.since = Time::ZERO;
             self.interval = Span::ZERO;
         }
     }
 
+    /// The flow is left to the RNICs. True if a Depot may have heard of it.
+    pub fn leave(&mut self) -> bool {
+        let started = self.started();
+        self.state = if started { State::Leaving { tries: 1 } } else { State::Left };
+        started
+    }
+
+    /// Whether a Depot is still to be told that the flow is left to the RNICs.
+    pub fn is_leaving(&self) -> bool {
+        matches!(self.state, State::Leaving { .. })
+    }
+
+    /// The Depot holds nothing.
+    pub fn left(&mut self) {
+        if self.is_leaving() {
+            self.state = State::Left;
+        }
+    }
+
     /// No quick tries any more: the next one when an answer to the last is late.
     fn slow_down(&mut self, rtt: Span) {
-        if let State::Seeking { tries } = &mut self.state {
+        if let State::Seeking { tries, .. } = &mut self.state {
             *tries = (*tries).max(TRIES - SLOW_TRIES);
             (self.since, self.interval) = (Time::ZERO, rtt.scale(5, 4));
         }
@@ -77,13 +110,14 @@ impl Discovery {
         !core::mem::replace(&mut self.state, State::Protected).eq(&State::Protected)
     }
 
-    /// When the next SYNC(open) is due.
+    /// When the next SYNC(open), or SYNC(release), is due.
     pub fn due(&self, last_sync: Time, rtt: Span, now: Time) -> Time {
         match self.state {
-            State::Seeking { tries: 1.. } if now < self.since + rtt * 2 => {
+            State::Seeking { tries: 1.., .. } if now < self.since + rtt * 2 => {
                 last_sync + (rtt / 8).max(OPEN_MIN)
             }
-            State::Seeking { tries: 1.. } => last_sync + self.interval.max(rtt).max(OPEN_MIN),
+            State::Seeking { tries: 1.., .. } => last_sync + self.interval.max(rtt).max(OPEN_MIN),
+            State::Leaving { .. } => last_sync + rtt.scale(5, 4).max(OPEN_MIN),
             _ => Time::NEVER,
         }
     }
@@ -94,8 +128,8 @@ impl<F: Frame> Flow<F> {
     /// an absent peer again.
     pub(crate) fn discover<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         match self.discovery.state {
-            State::Seeking { tries: 0 } => {
-                self.discovery.state = State::Seeking { tries: 1 };
+            State::Seeking { tries: 0, .. } => {
+                self.discovery.state = State::seeking(1);
                 self.sync(cx, Reason::Open);
             }
             State::Absent if cx.now >= self.last_sync + RARELY => self.sync(cx, Reason::Open),
@@ -105,7 +139,7 @@ impl<F: Frame> Flow<F> {
 
     /// The time for another SYNC(open) has come.
     pub(crate) fn seek_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        let State::Seeking { tries } = self.discovery.state else { return };
+        let State::Seeking { tries, mut greeted } = self.discovery.state else { return };
         if tries >= TRIES {
             self.discovery.state = State::Absent;
             return self.forget(cx);
@@ -115,6 +149,9 @@ impl<F: Frame> Flow<F> {
         // Where other flows' answers take longer, so will this one's.
         let rtt = rtt.max(cx.allowance.rtt());
         if is_slow {
+            if !core::mem::take(&mut greeted) {
+                cx.out.unheard();
+            }
             self.discovery.interval = (self.discovery.interval * 2).max(rtt).min(rtt * 8);
             if !cx.allowance.take(Need::Late, cx.now) {
                 cx.out.count(Metric::WithheldOpen, 1);
@@ -124,19 +161,64 @@ impl<F: Frame> Flow<F> {
         } else if !self.may_be_early(cx, Metric::WithheldOpen) {
             return self.discovery.slow_down(rtt);
         }
-        self.discovery.state = State::Seeking { tries: tries + 1 };
+        self.discovery.state = State::Seeking { tries: tries + 1, greeted };
         self.sync(cx, Reason::Open);
     }
 
-    /// The peer hasn't answered for too long.
+    /// The peer hasn't answered for too long: the flow is a wire, and the Depot is to hold
+    /// nothing.
     pub(crate) fn lose_peer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         cx.out.count(Metric::FlowPeerLost, 1);
+        cx.out.unheard();
+        self.unprotect(cx);
+        self.sync(cx, Reason::Open);
+    }
+
+    /// The Depot holds nothing: it has not seen yet that this box hears it, or has been
+    /// started anew, or has given the flow up. The next SYNC shows it.
+    pub(crate) fn on_passive<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, echo: Time) {
+        if self.knowledge.as_ref().is_some_and(|known| known.echo >= echo) {
+            // It was overtaken.
+            return;
+        }
+        self.unanswered = Unanswered::NONE;
+        if self.is_protected() {
+            self.unprotect(cx);
+        }
+        match &mut self.discovery.state {
+            State::Seeking { greeted: true, .. } => return,
+            State::Seeking { greeted, .. } => *greeted = true,
+            state => *state = State::Seeking { tries: 1, greeted: true },
+        }
+        self.discovery.slow_down(self.rtt.mean().max(cx.allowance.rtt()));
+        self.sync(cx, Reason::Open);
+    }
+
+    /// Nothing is known any more of what the Depot has.
+    fn unprotect<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.release_answers(cx);
         self.ready = false;
         self.discovery.lose_peer();
         self.knowledge = None;
-        self.unanswered = None;
+        self.unanswered = Unanswered::NONE;
         self.pass.end();
         self.naks.abandon();
+    }
+
+    /// SYNC(release) was not answered in time.
+    pub(crate) fn release_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        let State::Leaving { tries } = &mut self.discovery.state else { return };
+        if *tries >= RELEASES {
+            return self.discovery.left();
+        }
+        *tries += 1;
+        self.sync(cx, Reason::Release);
+    }
+
+    /// The SYNC(release) that a Depot has not answered yet; `None` if there is nobody to
+    /// be told that the flow is left to the RNICs.
+    pub fn release(&self, src_qpn: Option<u32>, now: Time) -> Option<Sync> {
+        let is_leaving = self.discovery.is_leaving();
+        is_leaving.then(|| self.make_sync(Reason::Release, src_qpn, now))
     }
 }

@@ -17,7 +17,7 @@ use crate::life::Settled;
 use crate::nak::Naks;
 use crate::pmtu::PathMtu;
 use crate::reads::Reads;
-use crate::timers::PATIENT_TAILS;
+use crate::timers::{PATIENT_TAILS, Unanswered};
 use crate::{Actions, Config, Cx};
 
 /// Slots that a flow takes at first.
@@ -65,8 +65,8 @@ pub struct Flow<F: Frame> {
     pub(crate) rtt: Rtt,
     /// Since when something is missing that the source can't be asked for.
     pub(crate) helpless: Option<Time>,
-    /// First SYNC since the last STATUS.
-    pub(crate) unanswered: Option<Time>,
+    /// SYNCs since the last STATUS, while anything is outstanding.
+    pub(crate) unanswered: Unanswered,
     /// No SYNC that is early before this time: one was refused.
     pub(crate) quiet: Time,
     // All else:
@@ -141,7 +141,7 @@ impl<F: Frame> Flow<F> {
             released: next,
             rtt: Rtt::guess(config.rtt_guess),
             helpless: None,
-            unanswered: None,
+            unanswered: Unanswered::NONE,
             quiet: Time::ZERO,
             naks: Naks::new(),
             pass: Pass::new(next),
@@ -459,6 +459,10 @@ impl<F: Frame> Flow<F> {
         }
         self.acked = Some(acked);
         self.msn = msn.unwrap_or(self.msn);
+        if acked == self.next {
+            // What was asked meanwhile need not be answered any more.
+            self.unanswered = Unanswered::NONE;
+        }
         self.settle(acked, cx.now);
         self.naks.progress();
         self.helpless = None;
@@ -483,21 +487,23 @@ impl<F: Frame> Flow<F> {
     /// Sends a SYNC. SYNC(resent) travels with the resends and claims no
     /// `next_psn`; all others travel in order with the data†.
     pub(crate) fn sync<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, reason: Reason) {
-        let resent = reason == Reason::Resent;
-        let sync = Sync {
+        let sync = self.make_sync(reason, cx.out.requester(), cx.now);
+        self.last_sync = cx.now;
+        self.unanswered.ask(cx.now);
+        let is_resent = reason == Reason::Resent;
+        cx.out.sync(self.epoch, sync, if is_resent { Class::High } else { Class::Data });
+    }
+
+    pub(crate) fn make_sync(&self, reason: Reason, src_qpn: Option<u32>, now: Time) -> Sync {
+        Sync {
             reason,
-            next_psn: (!resent).then(|| self.next.psn()),
+            next_psn: (reason != Reason::Resent).then(|| self.next.psn()),
             acked: self.acked.map(Seq::psn),
             pmtu: self.pmtu.get(),
-            src_qpn: cx.out.requester(),
-            sent_at: cx.now,
+            src_qpn,
+            sent_at: now,
             rtt: if self.rtt.is_measured() { self.rtt.mean() } else { Span::ZERO },
-        };
-        self.last_sync = cx.now;
-        if reason != Reason::Release {
-            self.unanswered.get_or_insert(cx.now);
         }
-        cx.out.sync(self.epoch, sync, if resent { Class::High } else { Class::Data });
     }
 }
 

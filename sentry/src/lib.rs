@@ -81,7 +81,7 @@ pub struct Config {
     /// Interval of SYNC(keepalive) while data flows; `None`: half a round trip.
     pub status_interval: Option<Span>,
     /// Time without any answer after which the peer counts as gone; `None`:
-    /// four round trips, at least 250 ms.
+    /// two round trips, at least 10 ms.
     pub peer_timeout: Option<Span>,
     /// Time without data after which a queue pair may have come to its end, and
     /// its number to another life; `None`: 24 round trips, at least 80 ms.
@@ -98,6 +98,8 @@ pub trait Actions<F: Frame> {
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a SYNC about this epoch of the flow to the Depot, in `class`.
     fn sync(&mut self, epoch: u32, sync: Sync, class: Class);
+    /// What the peer says doesn't arrive, as far as is known: messages say so from now on.
+    fn unheard(&mut self);
     /// Asks the Depot for READ responses that are missing.
     fn fetch(&mut self, epoch: u32, fetch: Fetch);
     /// Sends an answer of the destination on to the source.

@@ -11,6 +11,7 @@ use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
 
 use crate::reads::Reads;
+use crate::timers::Unanswered;
 use crate::{Actions, Config, Cx, Flow};
 
 /// Shortest time after which an ACK that went to the source has arrived, and
@@ -107,7 +108,7 @@ impl<F: Frame> Flow<F> {
         let paused = cx.now >= self.heard() + self.forget_after(cx.config);
         if paused && self.is_protected() {
             // What was asked before the pause is not going to be answered now.
-            self.unanswered = None;
+            self.unanswered = Unanswered::NONE;
             self.sync(cx, Reason::Open);
         }
     }
@@ -174,13 +175,12 @@ impl<F: Frame> Flow<F> {
             return;
         }
         cx.out.count(Metric::FlowBypassed, 1);
-        if self.discovery.started() {
+        self.release_answers(cx);
+        if self.discovery.leave() {
             self.sync(cx, Reason::Release);
         }
-        self.release_answers(cx);
         self.forget(cx);
         self.bypassed = true;
         self.ready = false;
-        self.discovery.lose_peer();
     }
 }

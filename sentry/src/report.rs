@@ -8,6 +8,7 @@ use common::time::{Span, Time};
 
 use crate::flow::release;
 use crate::knowledge::Knowledge;
+use crate::timers::Unanswered;
 use crate::{Actions, Cx, Flow, Recovery};
 
 /// Round trips that the destination is given to make the source rewind, where
@@ -37,29 +38,30 @@ impl<F: Frame> Flow<F> {
         status: &Status,
     ) -> bool {
         if self.is_bypassed() {
+            if status.passive {
+                self.discovery.left();
+            }
+            return true;
+        }
+        if status.echo > cx.now {
+            // No SYNC of ours has been sent yet at that time.
+            return false;
+        }
+        if status.passive {
+            self.measure(cx, status, None);
+            self.on_passive(cx, status.echo);
             return true;
         }
         let Some(known) = Knowledge::read(status, boot, self.next) else {
             self.deny(cx, status);
             return false;
         };
-        if known.echo > cx.now {
-            // No SYNC of ours has been sent yet at that time.
-            return false;
-        }
-        self.unanswered = None;
+        self.unanswered = Unanswered::NONE;
         if self.discovery.answered() {
             cx.out.count(Metric::FlowProtected, 1);
         }
         let newest_echo = self.knowledge.as_ref().filter(|k| k.boot == boot).map(|k| k.echo);
-        let elapsed = cx.now.since(known.echo + status.hold);
-        if newest_echo.is_none_or(|newest| known.echo > newest)
-            && known.echo > Time::ZERO
-            && elapsed > Span::ZERO
-        {
-            self.rtt.sample(elapsed);
-            cx.allowance.answered(elapsed);
-        }
+        self.measure(cx, status, newest_echo);
         if let Some(ack) = status.ack {
             let acked = ack.psn.unwrap_near(self.next).next();
             let any = acked > self.first;
@@ -88,6 +90,18 @@ impl<F: Frame> Flow<F> {
         let is_beyond = status.high.unwrap_near(self.next) > self.next;
         if is_beyond && self.is_protected() && cx.now >= self.last_sync + self.rtt.mean() / 8 {
             self.sync(cx, Reason::Tail);
+        }
+    }
+
+    /// Takes the round trip of the SYNC that `status` echoes, unless one before did.
+    fn measure<A>(&mut self, cx: &mut Cx<'_, A>, status: &Status, newest_echo: Option<Time>) {
+        let elapsed = cx.now.since(status.echo + status.hold);
+        if newest_echo.is_none_or(|newest| status.echo > newest)
+            && status.echo > Time::ZERO
+            && elapsed > Span::ZERO
+        {
+            self.rtt.sample(elapsed);
+            cx.allowance.answered(elapsed);
         }
     }
 

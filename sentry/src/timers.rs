@@ -12,19 +12,44 @@ use crate::{Actions, Config, Cx, Flow};
 /// loss.
 pub(crate) const TAIL_MIN: Span = Span::from_micros(100);
 const STATUS_MIN: Span = Span::from_micros(500);
-const PEER_MIN: Span = Span::from_millis(250);
+const PEER_MIN: Span = Span::from_millis(10);
 /// SYNC(tail) messages to a Depot that has everything, while the
 /// destination's ACK is awaited.
 pub(crate) const PATIENT_TAILS: u32 = 8;
 /// Round trips for which a flow asks for no early SYNC once one was refused.
 const QUIET: u64 = 8;
 
+/// SYNCs that went out since the last STATUS.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unanswered {
+    /// When the first of them did; [`Time::NEVER`] if there is none ...
+    first: Time,
+    /// ... and the second.
+    second: Time,
+}
+
+impl Unanswered {
+    pub const NONE: Self = Self { first: Time::NEVER, second: Time::NEVER };
+
+    /// Another goes out.
+    pub fn ask(&mut self, now: Time) {
+        if self.first == Time::NEVER {
+            self.first = now;
+        } else {
+            self.second = self.second.min(now);
+        }
+    }
+}
+
 impl<F: Frame> Flow<F> {
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] for
     /// a flow with nothing outstanding. There is no need to be called for what only makes a
     /// repair quicker unless it [may be said](common::allowance::Allowance::may_be_early).
     pub fn deadline(&self, config: &Config, now: Time, may_be_early: bool) -> Time {
-        if self.is_bypassed() || !self.is_outstanding() {
+        if self.is_bypassed() {
+            return self.discovery.due(self.last_sync, self.rtt.mean(), now);
+        }
+        if !self.is_outstanding() {
             return Time::NEVER;
         }
         if !self.discovery.is_protected() {
@@ -42,7 +67,13 @@ impl<F: Frame> Flow<F> {
     /// Does what is due.
     pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         let now = cx.now;
-        if self.is_bypassed() || !self.is_outstanding() {
+        if self.is_bypassed() {
+            if now >= self.discovery.due(self.last_sync, self.rtt.mean(), now) {
+                self.release_again(cx);
+            }
+            return;
+        }
+        if !self.is_outstanding() {
             return;
         }
         if !self.discovery.is_protected() {
@@ -107,8 +138,13 @@ impl<F: Frame> Flow<F> {
     }
 
     fn peer_due(&self, config: &Config) -> Time {
-        let timeout = config.peer_timeout.unwrap_or((self.rtt.mean() * 4).max(PEER_MIN));
-        self.unanswered.map_or(Time::NEVER, |since| since + timeout)
+        let Unanswered { first, second } = self.unanswered;
+        if let Some(timeout) = config.peer_timeout {
+            return first + timeout;
+        }
+        // One of them, or its answer, may have been lost.
+        let rtt = self.rtt.with_margin();
+        (first + (rtt * 2).max(PEER_MIN)).max(second + rtt)
     }
 
     /// SYNC(tail): the source paused and something is unconfirmed. Repeated

@@ -2,7 +2,7 @@
 
 mod support;
 
-use common::control::Reason;
+use common::control::{Reason, Status};
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -164,7 +164,9 @@ fn a_read_whose_psns_cannot_be_told_leaves_the_flow_to_the_rnics() {
     assert_eq!(did.last(), Some(&Did::Forward(4, Data)));
     assert!(bench.flow.is_bypassed() && !bench.flow.is_protected());
     assert_eq!(bench.cache.frames(), 0, "nothing is kept");
-    assert_eq!(bench.deadline(), Time::NEVER);
+    let status = Status::passive(Time::ZERO, None);
+    assert!(bench.with(|flow, cx| flow.on_status(cx, BOOT, &status)));
+    assert_eq!(bench.deadline(), Time::NEVER, "the Depot knows");
     // From now on it is a wire.
     assert!(bench.status(4, 5, &[]));
     bench.nak(0);

@@ -96,13 +96,29 @@ fn a_peer_that_answers_no_sync_for_its_timeout_is_lost() {
 }
 
 #[test]
-fn the_derived_peer_timeout_is_four_round_trips_but_a_quarter_second_at_least() {
+fn the_derived_peer_timeout_is_two_round_trips_but_ten_milliseconds_at_least() {
     let mut bench = Bench::protected(Lr2, 10, Some(1));
     bench.timer();
     let asked = bench.out.syncs[0].1.sent_at;
-    bench.run_timers(asked + Span::from_millis(250) - Span::from_nanos(1));
+    // The second SYNC goes out after 1.25 of them, and is given one, with the margin.
+    let lost = asked + RTT.scale(5, 4) + UNDER_WAY;
+    bench.run_timers(lost - Span::from_nanos(1));
     assert!(bench.flow.is_protected());
-    bench.run_timers(asked + Span::from_millis(250));
+    bench.run_timers(lost);
+    assert!(!bench.flow.is_protected());
+    // Where two of them are less, ten milliseconds.
+    let mut bench = Bench::new(Lr2);
+    bench.config.rtt_guess = Span::from_micros(200);
+    bench.flow = sentry::Flow::new(&bench.config, bench.now, 1, FIRST);
+    bench.data(0..2);
+    bench.status(0, 0, &[]);
+    bench.wait(Span::from_millis(1));
+    bench.clear();
+    bench.timer();
+    let asked = bench.out.syncs[0].1.sent_at;
+    bench.run_timers(asked + Span::from_millis(10) - Span::from_nanos(1));
+    assert!(bench.flow.is_protected());
+    bench.run_timers(asked + Span::from_millis(10));
     assert!(!bench.flow.is_protected());
 }
 

@@ -123,7 +123,13 @@ impl<F: Frame> Switch<F> {
             stage.node = Some(header.node);
         }
         self.adopt_requester(id, sync.src_qpn, io);
-        self.with_depot(id, io, |flow, cx| flow.on_sync(cx, life, sync));
+        // Otherwise it shows nothing of the way back.
+        let hears = header.seen_boot == self.voice.peers.boot();
+        self.with_depot(id, io, |flow, cx| match sync.reason {
+            Reason::Release => flow.on_sync(cx, life, sync),
+            _ if hears => flow.on_sync(cx, life, sync),
+            _ => flow.on_unheard(cx, life, sync),
+        });
         if sync.reason == Reason::Release
             && let Some(entry) = self.table.get_mut(id)
         {
@@ -169,12 +175,16 @@ impl<F: Frame> Switch<F> {
     {
         let hosts = Hosts::of(Side::Wan, roce).reversed();
         let key = FlowKey { hosts, dest_qpn: header.dest_qpn };
-        let Some(id) = self.table.find(&key) else { return Metric::DropControlUnknownFlow };
         // It must speak of this life of the flow, and to this life of ours.
         let current = header.seen_boot == self.voice.peers.boot();
+        if current && status.passive {
+            self.farewell.answered(&key, header.epoch);
+        }
+        let Some(id) = self.table.find(&key) else { return Metric::DropControlUnknownFlow };
         match self.table.get_mut(id).map(|entry| &mut entry.pipeline) {
             Some(Pipeline::Sentry(stage)) if current && stage.state.epoch() == header.epoch => {
                 stage.node = Some(header.node);
+                self.voice.peers.learn_route(roce.src, header.node);
             }
             _ => return Metric::DropControlUnknownFlow,
         }

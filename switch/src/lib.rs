@@ -23,6 +23,7 @@ mod cm;
 mod connections;
 mod control;
 mod entry;
+mod farewell;
 mod housekeeping;
 mod index;
 mod key;

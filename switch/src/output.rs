@@ -67,7 +67,7 @@ pub(crate) struct Speaker<'a> {
     pub id: Id,
     pub requester: Option<u32>,
     /// The box that answers, or asks, for it.
-    pub node: &'a Option<u32>,
+    pub node: &'a mut Option<u32>,
 }
 
 /// Hands a frame to the sink and books it.
@@ -114,7 +114,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
 
     /// Sends a control message to the peer.
     fn say(&mut self, message: &Message, epoch: u32, class: Class) {
-        let Speaker { headers, key, requester, node, .. } = self.flow;
+        let Speaker { headers, key, requester, ref node, .. } = self.flow;
         let dest_qpn = key.dest_qpn;
         // What the Sentry says goes the way of the flow, a STATUS the way back.
         // Where the requester is unknown any QPN will do: RNICs look at the
@@ -134,7 +134,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
             return self.voice.counters.inc(failed);
         };
         let Voice { peers, keys, opcode, counters } = &mut *self.voice;
-        let header = peers.header(*node, dest_qpn, epoch);
+        let header = peers.header(**node, dest_qpn, epoch);
         control::encode(&headers, *opcode, qpn, &header, message, keys, frame.bytes_mut());
         counters.inc(created);
         self.send(Side::Wan, class, Packet::Owned(frame));
@@ -178,6 +178,11 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
             Reason::Lost => Metric::SyncLost,
         });
         self.say(&Message::Sync(sync), epoch, class);
+    }
+
+    fn unheard(&mut self) {
+        *self.flow.node = None;
+        self.voice.peers.forget_route(&self.flow.headers.dst());
     }
 
     fn fetch(&mut self, epoch: u32, fetch: Fetch) {

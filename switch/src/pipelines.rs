@@ -67,7 +67,10 @@ impl<F: Frame> Switch<F> {
                         } else if now >= started + FAMILIAR && !under_way {
                             state.begin();
                         }
-                        let stage = Stage { track, state, node: None, headers };
+                        // If it was heard lately, the Depot may hold what is early from
+                        // the first packet on.
+                        let node = self.voice.peers.towards(&roce.dst);
+                        let stage = Stage { track, state, node, headers };
                         Pipeline::Sentry(Box::new(stage))
                     }
                     Side::Wan => {
@@ -112,7 +115,7 @@ impl<F: Frame> Switch<F> {
             key: &entry.key,
             id,
             requester,
-            node: &stage.node,
+            node: &mut stage.node,
         };
         let now = io.now;
         let mut out = Output::new(&mut self.voice, &mut self.released, io, flow);
@@ -158,7 +161,7 @@ impl<F: Frame> Switch<F> {
             key: &entry.key,
             id,
             requester,
-            node: &stage.node,
+            node: &mut stage.node,
         };
         let now = io.now;
         let mut out = Output::new(&mut self.voice, &mut self.released, io, flow);
@@ -204,6 +207,9 @@ impl<F: Frame> Switch<F> {
         for id in 0..self.table.end() {
             self.with_sentry(id, io, |flow, cx| flow.bypass(cx));
             self.with_depot(id, io, |flow, cx| flow.let_go(cx));
+            if self.draining {
+                self.await_release(id, io.now);
+            }
             self.table.remove(id);
         }
         while self.table.changed.next().is_some() {}

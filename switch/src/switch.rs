@@ -10,6 +10,7 @@ use common::wire::{NotRoce, Roce, Transport, icrc_ok, parse};
 
 use crate::connections::Connections;
 use crate::entry::{Announced, By, Id, Pipeline, Track};
+use crate::farewell::Farewell;
 use crate::housekeeping::Sweep;
 use crate::key::FlowKey;
 use crate::moves::{Crew, Moves};
@@ -48,6 +49,7 @@ pub struct Switch<F: Frame> {
     /// When the first frame came.
     pub(crate) started: Option<Time>,
     pub(crate) draining: bool,
+    pub(crate) farewell: Farewell,
     pub(crate) sweep: Sweep,
 }
 
@@ -128,6 +130,7 @@ impl<F: Frame> Switch<F> {
             epochs: config.crew.map_or(0, Crew::epochs),
             started: None,
             draining: false,
+            farewell: Farewell::new(config.hash_seed),
             sweep: Sweep::default(),
             config,
         }
@@ -206,7 +209,7 @@ impl<F: Frame> Switch<F> {
     /// When [`timers`](Self::timers) has to be called next; [`Time::NEVER`] if
     /// nothing is outstanding.
     pub fn next_deadline(&self) -> Time {
-        self.timers.next()
+        self.timers.next().min(self.farewell.due)
     }
 
     /// Runs at most `budget` timers that are due at `now`.
@@ -234,6 +237,7 @@ impl<F: Frame> Switch<F> {
             left = if fired.len() < room { 0 } else { left - room };
         }
         self.take_turns(&mut io);
+        self.release_again(&mut io);
         self.released.flush();
     }
 

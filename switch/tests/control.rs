@@ -158,6 +158,12 @@ fn a_box_that_drains_lets_go_and_takes_nothing_up() {
     // A STATUS now would claim that packets are missing which pass unseen, and
     // the peer would resend all of them, again and again.
     assert!(bench.sync(0x33, 1, open(8)).is_empty());
+    // Nobody answers that the flow was released.
+    for _ in 0..3 {
+        bench.wait(Span::from_millis(1_000));
+        let sent = bench.timers();
+        assert_eq!(sent.iter().filter_map(Sent::sync).count(), sent.len());
+    }
     bench.wait(Span::from_millis(1_000));
     assert!(bench.timers().is_empty());
     assert_eq!(bench.switch.next_deadline(), Time::NEVER);

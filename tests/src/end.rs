@@ -1,5 +1,6 @@
 //! One end of the link.
 
+use common::control::Keys;
 use common::psn::Psn;
 use common::time::Time;
 use common::wire::{Answer, Verdict, parse};
@@ -9,6 +10,9 @@ use crate::link::Link;
 use crate::scenario::Scenario;
 use crate::workers::Workers;
 use crate::world::START;
+
+/// When each box booted first, by its clock.
+const FIRST_BOOT: u64 = 1_000;
 
 /// One end: a NIC and, if there is one, its switch.
 pub(crate) struct End {
@@ -80,7 +84,7 @@ impl End {
                 .expect("the scenario is in range")
             })
             .collect();
-        let switch = scenario.switch(me, 1);
+        let switch = scenario.switch(me, FIRST_BOOT, Keys::unkeyed_lab());
         let lan = if me == 0 { scenario.lan0 } else { [scenario.lan1[1], scenario.lan1[0]] };
         let link = |n, delay, impairment| {
             let mut link = Link::new(delay, [scenario.seed, 3 * me as u64 + n], scenario.slot());
@@ -91,7 +95,7 @@ impl End {
         Self {
             nic,
             switch,
-            boot: 1,
+            boot: FIRST_BOOT,
             links: [
                 link(0, scenario.lan_delay, lan[0]),
                 link(1, scenario.lan_delay, lan[1]),

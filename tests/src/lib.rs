@@ -25,4 +25,4 @@ pub use scenario::Scenario;
 pub use script::{Loss, Script, Segment, Victim};
 pub use sweep::{Findings, Plain, number, sweep};
 pub use trace::nonzero;
-pub use world::{Outcome, QpFate, World};
+pub use world::{Outcome, QpFate, Silenced, World};

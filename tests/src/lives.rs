@@ -1,6 +1,7 @@
 //! Queue pairs that are used again, programs that are killed, boxes that start
 //! again.
 
+use common::control::Keys;
 use common::psn::Psn;
 use common::time::Time;
 use rand::RngExt;
@@ -67,6 +68,6 @@ impl World {
             println!("{:?} switch {me} starts again", self.now);
         }
         let end = &mut self.ends[me];
-        end.switch = self.scenario.switch(me, end.boot);
+        end.switch = self.scenario.switch(me, end.boot, Keys::unkeyed_lab());
     }
 }

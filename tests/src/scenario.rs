@@ -1,5 +1,6 @@
 //! What a run is made of, drawn from its seed.
 
+use common::control::Keys;
 use common::psn::Psn;
 use common::time::Span;
 use rand::{Rng, RngExt};
@@ -167,8 +168,9 @@ impl Scenario {
     }
 
     /// The switch of end `me` in its life `boot`, if there is one.
-    pub(crate) fn switch(&self, me: usize, boot: u64) -> Option<Workers> {
+    pub(crate) fn switch(&self, me: usize, boot: u64, keys: Keys) -> Option<Workers> {
         let config = Config {
+            keys,
             reorder_pool_bytes: self.reorder_pool_bytes,
             resend_cache_bytes: self.resend_cache_bytes,
             backup_pool_bytes: self.backup_pool_bytes,

@@ -8,7 +8,7 @@ use common::heap::{HeapFrame, HeapPool};
 use common::metrics::{Counters, Metric};
 use common::time::{Span, Time};
 use common::wire::Spread;
-use switch::{Config, Crew, Notice, Switch};
+use switch::{Command, Config, Crew, Notice, Switch};
 
 use crate::trace::check_books;
 
@@ -87,6 +87,15 @@ impl Workers {
         self.work(home, now, sink, |switch, desk| {
             switch.burst(side, &mut burst, now, &mut HeapPool, desk);
         });
+    }
+
+    /// All workers drain.
+    pub fn drain<S: Sink<Frame = HeapFrame>>(&mut self, now: Time, sink: &mut S) {
+        for n in 0..self.switches.len() {
+            self.work(n, now, sink, |switch, desk| {
+                switch.command(Command::Drain, now, &mut HeapPool, desk);
+            });
+        }
     }
 
     /// What is due: what others have handed over, and timers.

@@ -1,8 +1,11 @@
 //! The event loop.
 
+mod faults;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use common::control::Keys;
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Counters;
@@ -18,6 +21,8 @@ use crate::scenario::Scenario;
 use crate::script::{Script, Segment};
 use crate::trace::{describe, nonzero};
 use crate::workers::Workers;
+
+pub use faults::Silenced;
 
 /// When traffic begins.
 pub(crate) const START: Time = Time::from_nanos(1_000_000_000);
@@ -106,6 +111,8 @@ pub struct World {
     pub(crate) restarts: Vec<(Time, usize)>,
     /// Losses that are chosen.
     script: Script,
+    /// Messages that don't arrive.
+    silenced: Option<Silenced>,
 }
 
 impl World {
@@ -140,6 +147,7 @@ impl World {
             rng,
             expected: [0; 2],
             script: Script::default(),
+            silenced: None,
             scenario,
         };
         world.set_abort();
@@ -453,6 +461,13 @@ impl World {
             TO_NIC => Place::Nic(me),
             _ => Place::Switch(1 - me, 1),
         };
+        let is_silenced = link == WAN_OUT && self.silenced.is_some_and(|what| what.takes(&bytes));
+        if is_silenced {
+            let fate = &mut self.ends[me].links[link].fate;
+            fate.offered += 1;
+            fate.lost += 1;
+            return;
+        }
         if self.script.takes(segment(me, link), &bytes, self.now + self.way(me, link)) {
             let fate = &mut self.ends[me].links[link].fate;
             fate.offered += 1;

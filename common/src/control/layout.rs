@@ -14,7 +14,7 @@ use crate::time::{Span, Time};
 /// First bytes of a body.
 pub(super) const MAGIC: [u8; 4] = *b"LR2\x93";
 /// The version that is spoken here.
-pub(super) const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 2;
 
 /// Type of a SYNC.
 const SYNC: u8 = 1;
@@ -33,6 +33,8 @@ const HAS_ACKED: u16 = 1 << 2;
 const HAS_ACK: u16 = 1 << 1;
 /// Flag of a STATUS: READ responses are kept.
 const KEEPS_RESPONSES: u16 = 1 << 2;
+/// Flag of a STATUS: nothing is held, and nothing is said of the packets.
+const PASSIVE: u16 = 1 << 3;
 
 /// Declares a fixed part of the body, readable and writable in place.
 macro_rules! layout {
@@ -256,6 +258,7 @@ fn status_flags(status: &Status) -> u16 {
     flag(status.src_qpn.is_some(), HAS_SRC_QPN)
         | flag(status.ack.is_some(), HAS_ACK)
         | flag(status.keeps_responses, KEEPS_RESPONSES)
+        | flag(status.passive, PASSIVE)
 }
 
 fn status_fields(status: &Status) -> StatusFields {
@@ -280,7 +283,7 @@ fn status_fields(status: &Status) -> StatusFields {
 }
 
 fn read_status(flags: u16, fields: &StatusFields, ranges: &[RangeFields]) -> Option<Status> {
-    let known = HAS_SRC_QPN | HAS_ACK | KEEPS_RESPONSES;
+    let known = HAS_SRC_QPN | HAS_ACK | KEEPS_RESPONSES | PASSIVE;
     (flags & !known == 0 && fields.reserved == U16::ZERO).then_some(())?;
     let [a, b, c] = fields.ack_msn;
     let (syndrome, msn) = (fields.ack_syndrome, u32::from_be_bytes([0, a, b, c]));
@@ -300,6 +303,7 @@ fn read_status(flags: u16, fields: &StatusFields, ranges: &[RangeFields]) -> Opt
         pressure: fields.pressure,
         src_qpn: optional(flags & HAS_SRC_QPN, fields.src_qpn)?,
         keeps_responses: flags & KEEPS_RESPONSES != 0,
+        passive: flags & PASSIVE != 0,
     })
 }
 

@@ -130,6 +130,10 @@ pub struct Status {
     pub src_qpn: Option<u32>,
     /// Whether the sender keeps READ responses and atomic ACKs for a FETCH.
     pub keeps_responses: bool,
+    /// The sender forwards everything and holds nothing, because the SYNC that this
+    /// answers didn't show that its STATUSes arrive. It says nothing of the flow's
+    /// packets: the PSNs are zero, and there are no ranges and no ACK.
+    pub passive: bool,
 }
 
 /// FETCH: the near end of the requester asks for READ responses and atomic
@@ -177,7 +181,33 @@ impl Sync {
 }
 
 impl Status {
+    /// The answer of a Depot that holds nothing of the flow, to the SYNC that was sent
+    /// at `echo` and has just come.
+    pub fn passive(echo: Time, src_qpn: Option<u32>) -> Self {
+        Self {
+            expected: Psn::default(),
+            high: Psn::default(),
+            ack: None,
+            from: Psn::default(),
+            to: Psn::default(),
+            missing: ArrayVec::new(),
+            echo,
+            hold: Span::ZERO,
+            pressure: 0,
+            src_qpn,
+            keeps_responses: false,
+            passive: true,
+        }
+    }
+
     fn is_valid(&self) -> bool {
+        let zero = Psn::default();
+        let says_nothing = [self.expected, self.high, self.from, self.to] == [zero; 4]
+            && self.missing.is_empty()
+            && self.ack.is_none();
+        if self.passive && !says_nothing {
+            return false;
+        }
         self.pressure <= 100
             && is_qpn(self.src_qpn)
             && self.ack.is_none_or(|ack| is_u24(ack.msn))

@@ -93,6 +93,7 @@ fn status(ranges: u32) -> Status {
         pressure: 77,
         src_qpn: Some(0xf1_f2f3),
         keeps_responses: true,
+        passive: false,
     }
 }
 
@@ -107,7 +108,7 @@ fn a_sync_byte_for_byte() {
     let frame = frame_of(&header(), &Message::Sync(sync()), &keys(), &ip_headers(true));
     #[rustfmt::skip]
     let body = [
-        b'L', b'R', b'2', 0x93, 1, 1, 0, 0b111,
+        b'L', b'R', b'2', 0x93, 2, 1, 0, 0b111,
         0x01, 0x02, 0x03, 0x04,
         0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18,
         0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
@@ -150,7 +151,7 @@ fn a_status_byte_for_byte() {
         0x00, 0xff, 0xff, 0xf8, 0, 0, 0, 2,
     ];
     let body = body_of(&frame, &parse(&frame).unwrap()).to_vec();
-    assert_eq!(body[4..8], [1, 2, 0, 0b111]);
+    assert_eq!(body[4..8], [2, 2, 0, 0b111]);
     assert_eq!(body[52..], fields);
     assert_eq!(body_len(&Message::Status(status(0))), 116);
     assert_eq!(body_len(&Message::Status(status(32))), 372);
@@ -166,7 +167,7 @@ fn a_fetch_byte_for_byte() {
         0x00, 0xff, 0xff, 0xf8, 0, 0, 0, 2,
     ];
     let body = body_of(&frame, &parse(&frame).unwrap()).to_vec();
-    assert_eq!(body[4..8], [1, 3, 0, 0]);
+    assert_eq!(body[4..8], [2, 3, 0, 0]);
     assert_eq!(body[52..], fields);
     assert_eq!(body_len(&Message::Fetch(fetch(0))), 76);
     assert_eq!(body_len(&Message::Fetch(fetch(32))), 332);
@@ -237,12 +238,15 @@ prop_compose! {
         let high = to.offset(before);
         Message::Status(Status {
             expected, high, from, to, ack, missing, echo, hold, pressure, src_qpn, keeps_responses,
+            passive: false,
         })
     }
 }
 
 fn any_message() -> impl Strategy<Value = Message> {
-    prop_oneof![any_sync(), any_status()]
+    let passive = any::<u64>()
+        .prop_map(|echo| Message::Status(Status::passive(Time::from_nanos(echo), Some(7))));
+    prop_oneof![4 => any_sync(), 4 => any_status(), 1 => passive]
 }
 
 proptest! {
@@ -378,12 +382,13 @@ fn each_reason_to_reject() {
     }
     assert_eq!(with(&|b| b.push(0)), Some(Reject::Truncated));
     assert_eq!(with(&|b| b.extend([0; 8])), Some(Reject::Truncated));
-    assert_eq!(with(&|b| b[4] = 2), Some(Reject::Version));
-    assert_eq!(with(&|b| b[4] = 0), Some(Reject::Version));
+    assert_eq!(with(&|b| b[4] = 3), Some(Reject::Version));
+    assert_eq!(with(&|b| b[4] = 1), Some(Reject::Version));
 
-    let invalid: [(&str, usize, u8); 16] = [
+    let invalid: [(&str, usize, u8); 17] = [
         ("an unknown type", 5, 4),
-        ("a reserved flag", 7, 0b1111),
+        ("passive, but it tells of packets", 7, 0b1111),
+        ("a reserved flag", 7, 0b1_0111),
         ("another reserved flag", 6, 0x80),
         ("no source QPN, but its field", 7, 0b110),
         ("no ACK, but its fields", 7, 0b101),

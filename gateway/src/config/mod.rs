@@ -171,6 +171,8 @@ pub struct Peer {
     pub node: u32,
     /// Where flows lead that are announced to a peer. Empty: everywhere.
     pub remote_prefixes: Vec<IpNet>,
+    /// Where the boot id is kept.
+    pub boot_file: PathBuf,
 }
 
 /// Repair of losses.

@@ -149,6 +149,7 @@ fn peer(
         .int("node", 1, u32::MAX, "and not that of another box")
         .unwrap_or_else(|| node_id(file, &lan.device));
     let remote_prefixes = net::prefixes(doc, &mut s, "remote_prefixes").unwrap_or_default();
+    let boot_file = s.string("boot_file").unwrap_or_else(|| "/var/lib/lr2/boot".into()).into();
     let at = s.at();
     s.finish();
 
@@ -179,7 +180,7 @@ fn peer(
         }
         _ => Keying::LabUnkeyed,
     };
-    Peer { keying, control_opcode, node, remote_prefixes }
+    Peer { keying, control_opcode, node, remote_prefixes, boot_file }
 }
 
 fn recovery(mut s: Section<'_>) -> RecoverySettings {

@@ -228,7 +228,10 @@ where
     fn may_leave(&self, now: Time) -> bool {
         let Some(leave_by) = self.leave_by else { return false };
         let Parts { switch, egress, handover, .. } = &self.parts;
-        let empty = switch.held() == 0 && egress.queued() == 0 && handover.is_empty();
+        let empty = switch.held() == 0
+            && !switch.is_leaving()
+            && egress.queued() == 0
+            && handover.is_empty();
         empty || now >= leave_by
     }
 

@@ -78,6 +78,8 @@ pub struct Record {
     pub requester: Option<u32>,
     /// AckReq of the packets forwarded.
     pub ack_reqs: Vec<bool>,
+    /// How often the peer was told that it is not heard.
+    pub unheard: u32,
     pub entered: u64,
     pub left: u64,
 }
@@ -101,6 +103,10 @@ impl Actions<HeapFrame> for Record {
         let next = sync.next_psn.map(count_of);
         self.did.push(Did::Sync { reason: sync.reason, next, class });
         self.syncs.push((epoch, sync));
+    }
+
+    fn unheard(&mut self) {
+        self.unheard += 1;
     }
 
     fn fetch(&mut self, _: u32, fetch: Fetch) {
@@ -188,6 +194,7 @@ impl Bench {
                 counters: Counters::default(),
                 requester: Some(0x77),
                 ack_reqs: Vec::new(),
+                unheard: 0,
                 entered: 0,
                 left: 0,
             },
@@ -370,6 +377,8 @@ impl Bench {
 /// behind; 0 is acknowledged.
 pub fn reading() -> Bench {
     let mut bench = Bench::protected(Recovery::Cached, 1, Some(1));
+    // No SYNC is answered here, and none is to be missed.
+    bench.config.peer_timeout = Some(FORGET);
     bench.frame(read(1, 4 * 256));
     bench.data([5, 6]);
     bench.frame(read(7, 2 * 256));
@@ -400,6 +409,7 @@ pub fn status(expected: i32, high: i32, missing: &[(i32, i32)]) -> Status {
         pressure: 0,
         src_qpn: None,
         keeps_responses: true,
+        passive: false,
     }
 }
 

@@ -281,6 +281,7 @@ pub fn report(expected: u32, high: u32, missing: &[(u32, u32)]) -> Status {
         pressure: 0,
         src_qpn: None,
         keeps_responses: false,
+        passive: false,
     }
 }
 

@@ -1,0 +1,67 @@
+//! What befalls a box, or the messages between two, in the middle of a run.
+
+use common::control::{self, Keys, Message};
+use common::wire::parse;
+
+use super::{Collector, World};
+
+/// A control message that does not arrive from now on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Silenced {
+    /// Every STATUS.
+    Status,
+    /// Every SYNC(release).
+    Release,
+}
+
+impl Silenced {
+    pub(super) fn takes(self, bytes: &[u8]) -> bool {
+        let Ok(roce) = parse(bytes) else { return false };
+        let decoded = control::decode(bytes, &roce, control::DEFAULT_OPCODE, &Keys::unkeyed_lab());
+        match decoded {
+            Some(Ok((_, Message::Status(_)))) => self == Self::Status,
+            Some(Ok((_, Message::Sync(sync)))) => {
+                self == Self::Release && sync.reason == control::Reason::Release
+            }
+            _ => false,
+        }
+    }
+}
+
+impl World {
+    /// From now on no such message crosses the long-haul link.
+    pub fn silence(&mut self, what: Silenced) {
+        self.silenced = Some(what);
+    }
+
+    /// Box `me` is told to end: it drains.
+    pub fn drain(&mut self, me: usize) {
+        let now = self.now;
+        let Some(switch) = &mut self.ends[me].switch else { return };
+        let mut sink = Collector::default();
+        switch.drain(now, &mut sink);
+        self.emit(me, sink);
+    }
+
+    /// Box `me` is gone, with all that it held, and a wire is in its place.
+    pub fn bypass(&mut self, me: usize) {
+        self.ends[me].switch = None;
+    }
+
+    /// Box `me` is killed and started again. It says that it booted at `boot`: at the
+    /// beginning of the run that was 1,000.
+    pub fn restart_at(&mut self, me: usize, boot: u64) {
+        self.start(me, boot, Keys::unkeyed_lab());
+    }
+
+    /// Box `me` is started again with another key than the other box.
+    pub fn rekey(&mut self, me: usize) {
+        let boot = self.ends[me].boot + 1;
+        self.start(me, boot, Keys::from_secret(b"a key that the other box lacks"));
+    }
+
+    fn start(&mut self, me: usize, boot: u64, keys: Keys) {
+        self.ends[me].boot = boot;
+        self.ends[me].switch = self.scenario.switch(me, boot, keys);
+    }
+}
