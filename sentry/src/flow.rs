@@ -13,7 +13,7 @@ use crate::discovery::Discovery;
 use crate::filter::Pass;
 use crate::holes::Holes;
 use crate::knowledge::Knowledge;
-use crate::life::Settled;
+use crate::life::{Bypassed, Settled};
 use crate::nak::Naks;
 use crate::pmtu::PathMtu;
 use crate::reads::Reads;
@@ -43,9 +43,8 @@ pub struct Flow<F: Frame> {
     pub(crate) ready: bool,
     /// See [`is_due_as_before`](Self::is_due_as_before).
     pub(crate) due_as_before: bool,
-    /// The RNICs are on their own: how many PSNs their requests take can't be
-    /// told.
-    pub(crate) bypassed: bool,
+    /// Whether the RNICs are on their own.
+    pub(crate) bypassed: Bypassed,
     /// The packets in flight. A vacant place is one of the `holes`, or belongs to the
     /// READ request before.
     pub(crate) window: Window<Slot<F::Shared>>,
@@ -131,7 +130,7 @@ impl<F: Frame> Flow<F> {
             tails: 0,
             ready: false,
             due_as_before: false,
-            bypassed: false,
+            bypassed: Bypassed::No,
             window: Window::new(next),
             granted: 0,
             pmtu: PathMtu::default(),
@@ -191,14 +190,17 @@ impl<F: Frame> Flow<F> {
         let span = roce.span(frame.bytes(), self.pmtu.get());
         if is_reborn {
             self.begin_again(cx, roce.psn);
-        } else if self.bypassed && span.is_some() && self.pmtu.get() != 0 {
+        } else if self.bypassed == Bypassed::UntilPathMtu
+            && span.is_some()
+            && self.pmtu.get() != 0
+        {
             self.renew(cx, roce.psn);
         }
         self.wake(cx);
         self.last_data = cx.now;
         self.tails = 0;
         let seq = roce.psn.unwrap_near(self.next);
-        let Some(count) = span.filter(|_| !self.bypassed) else {
+        let Some(count) = span.filter(|_| !self.is_bypassed()) else {
             self.bypass(cx);
             // Only to tell the flow's next life from this one.
             self.next = self.next.max(seq.next());
@@ -287,7 +289,7 @@ impl<F: Frame> Flow<F> {
     /// that may as well be by itself.
     pub fn on_doubtful_nak(&mut self, psn: Psn) {
         let seq = psn.unwrap_near(self.next);
-        if seq <= self.next && !self.bypassed {
+        if seq <= self.next && !self.is_bypassed() {
             self.pass.ask_perhaps(seq, self.next);
         }
     }
@@ -333,7 +335,7 @@ impl<F: Frame> Flow<F> {
 
     /// Whether the gateway left this flow to the RNICs.
     pub fn is_bypassed(&self) -> bool {
-        self.bypassed
+        self.bypassed != Bypassed::No
     }
 
     /// Whether something is under way that the Depot or the destination has

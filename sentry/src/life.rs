@@ -53,6 +53,18 @@ impl Settled {
     }
 }
 
+/// Whether a flow is left to the RNICs, because how many PSNs its requests take can't be
+/// told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Bypassed {
+    /// It isn't.
+    No,
+    /// Until the path MTU is known, or the next life begins.
+    UntilPathMtu,
+    /// Until the next life begins.
+    UntilNextLife,
+}
+
 /// What the life after a long rest has to be [announced](Flow::announce) with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rest {
@@ -169,6 +181,13 @@ impl<F: Frame> Flow<F> {
         })
     }
 
+    /// A packet of the flow passed that takes a number of PSNs which nobody can tell: the
+    /// flow is left to the RNICs until its next incarnation.
+    pub fn on_unknown<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        self.bypass(cx);
+        self.bypassed = Bypassed::UntilNextLife;
+    }
+
     /// Stops protecting the flow: tells the Depot to let go of what it holds.
     pub fn bypass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         if self.is_bypassed() {
@@ -180,7 +199,7 @@ impl<F: Frame> Flow<F> {
             self.sync(cx, Reason::Release);
         }
         self.forget(cx);
-        self.bypassed = true;
+        self.bypassed = Bypassed::UntilPathMtu;
         self.ready = false;
     }
 }

@@ -6,7 +6,7 @@ use common::budget::Budget;
 use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
 use common::metrics::{Counters, Metric};
 use common::time::Time;
-use common::wire::{NotRoce, Roce, Transport, icrc_ok, parse};
+use common::wire::{Kind, NotRoce, Roce, Transport, icrc_ok, parse};
 
 use crate::connections::Connections;
 use crate::entry::{Announced, By, Id, Pipeline, Track};
@@ -360,6 +360,8 @@ impl<F: Frame> Switch<F> {
             self.pass(side, frame, Metric::PassedRole, io);
         } else if kind.is_response() {
             self.on_answer(side, frame, roce, found, io);
+        } else if works && kind == Kind::Other && roce.opcode.transport() == Transport::Rc {
+            self.on_unknown(side, frame, roce, found, io);
         } else if !kind.is_request() || roce.opcode.transport() != Transport::Rc {
             let reason = self.observe(side, frame.bytes(), roce, io);
             self.pass(side, frame, reason, io);
@@ -368,6 +370,28 @@ impl<F: Frame> Switch<F> {
         } else {
             self.pass(side, frame, Metric::PassedRole, io);
         }
+    }
+
+    /// A packet with an RC opcode that is not defined. If it is a request it takes PSNs, and
+    /// nobody can tell how many: its flow, if there is one, is left to the RNICs.
+    #[inline(never)]
+    fn on_unknown<P, S>(
+        &mut self,
+        side: Side,
+        frame: F,
+        roce: &Roce,
+        found: Option<Id>,
+        io: &mut Io<'_, P, S>,
+    ) where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let flow = found.or_else(|| self.table.find(&FlowKey::of(side, roce)));
+        if let Some(id) = flow.filter(|_| icrc_ok(frame.bytes(), roce)) {
+            self.with_sentry(id, io, |flow, cx| flow.on_unknown(cx));
+            self.with_depot(id, io, |flow, cx| flow.let_go(cx));
+        }
+        self.pass(side, frame, Metric::PassedTransport, io);
     }
 
     /// Forwards a frame unchanged, in arrival order.

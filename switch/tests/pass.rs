@@ -4,10 +4,11 @@ mod support;
 
 use std::path::Path;
 
+use common::control::{Reason, Status};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::Time;
-use common::wire::{Opcode, parse};
+use common::wire::{Headers, Opcode, parse};
 use pcap_file::pcap::PcapReader;
 use support::*;
 use switch::{Config, Recovery, Role};
@@ -124,6 +125,53 @@ fn other_transports_and_unknown_opcodes_pass() {
         assert_eq!(bench.count(Metric::PassedTransport), opcodes.len() as u64);
         bench.housekeeping();
         assert_eq!(bench.count(Metric::FlowsAll), 0, "nothing is remembered of them");
+    }
+}
+
+/// It takes PSNs that nobody can count: what follows it must not look like a hole.
+#[test]
+fn an_unknown_request_leaves_its_flow_to_the_rnics() {
+    for reserved in [0x15, 0x18, 0x1b, 0x1e, 0x1f] {
+        let unknown =
+            |headers: &Headers, qpn| frame(headers, Opcode(reserved), qpn, 4, &[9; 64]);
+        // At the Sentry.
+        let mut bench = Bench::new(Recovery::Auto);
+        let epoch = bench.protect(0x22, 0..4);
+        bench.assert_passes(Lan, &damaged(unknown(&outbound(), 0x22)));
+        assert_eq!(bench.count(Metric::FlowBypassed), 0, "nothing on the word of a damaged packet");
+        bench.assert_passes(Lan, &unknown(&outbound(), 0x23));
+        assert_eq!(bench.count(Metric::FlowBypassed), 0, "another flow");
+        let sent = bench.lan(unknown(&outbound(), 0x22));
+        let reasons = sent.iter().filter_map(Sent::sync).map(|(_, sync)| sync.reason);
+        assert_eq!(reasons.collect::<Vec<_>>(), [Reason::Release]);
+        assert_eq!((bench.switch.held(), bench.count(Metric::FlowBypassed)), (0, 1));
+        bench.status(0x22, epoch, Status::passive(Time::ZERO, None));
+        for psn in [9, 5, 3, 7] {
+            bench.assert_passes(Lan, &request(&outbound(), 0x22, psn));
+        }
+        assert_eq!(bench.switch.next_deadline(), Time::NEVER);
+        // At the Depot.
+        let mut bench = Bench::new(Recovery::Auto);
+        bench.sync(0x33, 1, open(0));
+        for psn in [0, 1, 3] {
+            bench.wan(request(&inbound(), 0x33, psn));
+        }
+        let sent = bench.wan(unknown(&inbound(), 0x33));
+        assert_eq!(psns(&sent, Lan), [3, 4], "what was held, in order, and it");
+        bench.assert_passes(Wan, &request(&inbound(), 0x33, 9));
+    }
+}
+
+/// FLUSH and ATOMIC WRITE take one PSN, and are answered as a READ is.
+#[test]
+fn flush_and_atomic_write_are_requests_of_one_psn() {
+    for (opcode, content) in [(Opcode::FLUSH, 20), (Opcode::ATOMIC_WRITE, 16 + 8)] {
+        let mut bench = Bench::new(Recovery::Auto);
+        bench.protect(0x22, 0..4);
+        bench.lan(frame(&outbound(), opcode, 0x22, 4, &vec![0; content]));
+        bench.lan(request(&outbound(), 0x22, 5));
+        assert_eq!((bench.count(Metric::SentryAhead), bench.count(Metric::FlowBypassed)), (0, 0));
+        assert_eq!(bench.count(Metric::SentryNew), 6);
     }
 }
 
