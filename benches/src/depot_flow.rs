@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{LastAck, Reason, Status, Sync};
+use common::control::{Fetch, LastAck, Reason, Status, Sync};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
@@ -62,6 +62,8 @@ impl Actions<Recycled> for Outlet {
     fn status(&mut self, _: u32, _: Status) {
         self.statuses += 1;
     }
+
+    fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
 
     fn requester(&self) -> Option<u32> {
         self.requester

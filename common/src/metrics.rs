@@ -65,7 +65,7 @@ metrics! {
     Counter "lr2_created_frames_total" "Frames that the gateway made itself, by kind." {
         CreatedSync ["kind" = "sync"], CreatedStatus ["kind" = "status"],
         CreatedNak ["kind" = "nak"], CreatedAck ["kind" = "ack"],
-        CreatedFetch ["kind" = "fetch"],
+        CreatedFetch ["kind" = "fetch"], CreatedAbsent ["kind" = "absent"],
         CreatedHandle ["kind" = "handle"],
     }
     Counter "lr2_dropped_frames_total" "Frames that ended here, by reason." {
@@ -75,6 +75,7 @@ metrics! {
         DropSyncConsumed ["reason" = "sync_consumed"],
         DropStatusConsumed ["reason" = "status_consumed"],
         DropFetchConsumed ["reason" = "fetch_consumed"],
+        DropAbsentConsumed ["reason" = "absent_consumed"],
         DropNakAbsorbed ["reason" = "nak_absorbed"],
         DropReorderDuplicate ["reason" = "reorder_duplicate"],
         DropConflict ["reason" = "psn_conflict"], DropAheadOfSource ["reason" = "ahead_of_source"],
@@ -112,7 +113,7 @@ metrics! {
     Counter "lr2_alloc_failures_total" "Frames that could not be made because the pool is at its reserve, by kind." {
         AllocSync ["kind" = "sync"], AllocStatus ["kind" = "status"],
         AllocNak ["kind" = "nak"], AllocAck ["kind" = "ack"],
-        AllocFetch ["kind" = "fetch"],
+        AllocFetch ["kind" = "fetch"], AllocAbsent ["kind" = "absent"],
     }
     Counter "lr2_syncs_sent_total" "SYNC messages sent, by reason." {
         SyncOpen ["reason" = "open"], SyncTail ["reason" = "tail"],
@@ -156,6 +157,7 @@ metrics! {
     }
     Counter "lr2_read_gaps_total" "Gaps among READ responses and atomic ACKs, by what became of them." {
         ReadGapsSeen ["event" = "seen"], ReadGapsFilled ["event" = "filled"], ReadGapsGivenUp ["event" = "given_up"],
+        ReadGapsAbsent ["event" = "absent"],
     }
     Counter "lr2_fetches_sent_total" "FETCH messages sent, by reason." {
         FetchGap ["reason" = "gap"], FetchTail ["reason" = "tail"], FetchRelease ["reason" = "release"],

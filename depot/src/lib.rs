@@ -37,7 +37,7 @@ mod timers;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{LastAck, Status};
+use common::control::{Fetch, LastAck, Status};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -92,6 +92,9 @@ pub trait Actions<F: Frame> {
     fn destination(&self) -> Host;
     /// The flow's number, by which it is called when it is its [turn](Flow::on_turn).
     fn id(&self) -> u32;
+    /// Tells the Sentry which READ responses are not to be had. In [`Class::Data`] it goes in
+    /// order with what is [answered](Self::answer).
+    fn absent(&mut self, epoch: u32, absent: Fetch, class: Class);
     /// The requester's QPN, if it is known beyond doubt.
     fn requester(&self) -> Option<u32>;
     /// Bumps a counter.

@@ -7,7 +7,8 @@
 
 use std::collections::VecDeque;
 
-use common::control::Fetch;
+use arrayvec::ArrayVec;
+use common::control::{Fetch, MAX_RANGES, PsnRange};
 use common::frame::{Class, Frame, Packet, Shared};
 use common::metrics::Metric;
 use common::psn::Seq;
@@ -17,6 +18,9 @@ use crate::{Actions, Cx, Flow};
 
 /// They are kept for so many round trips if nothing is heard of them.
 const KEPT_FOR: u64 = 6;
+
+/// More than this can't be missing of one READ.
+const MOST_LOST: u64 = 1 << 16;
 
 /// A packet that was sent on.
 struct Response<S> {
@@ -31,11 +35,13 @@ struct Response<S> {
 /// The newest responses, in the order of their PSNs.
 pub(crate) struct Responses<S> {
     kept: VecDeque<Response<S>>,
+    /// One past what the destination answered last; 0 before.
+    answered: Seq,
 }
 
 impl<S: Shared> Responses<S> {
-    pub const fn new() -> Self {
-        Self { kept: VecDeque::new() }
+    pub fn new() -> Self {
+        Self { kept: VecDeque::new(), answered: Seq::default() }
     }
 
     fn position(&self, seq: Seq) -> Result<usize, usize> {
@@ -64,6 +70,28 @@ impl<S: Shared> Responses<S> {
 }
 
 impl<F: Frame> Flow<F> {
+    /// The destination answers what comes before `next`; `from` is the first packet of the
+    /// answer. What it did not finish before was lost on the way here.
+    pub(crate) fn note_answer<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        from: Seq,
+        next: Seq,
+        was_within: bool,
+    ) {
+        let start = core::mem::replace(&mut self.responses.answered, next);
+        let Some(life) = self.life.filter(|_| was_within && cx.config.keeps_responses) else {
+            return;
+        };
+        let len = from.since(start);
+        if start == Seq::default() || len == 0 || len > MOST_LOST {
+            return;
+        }
+        let range = PsnRange { start: start.psn(), len: len as u32 };
+        let missing = [range].into_iter().collect();
+        cx.out.absent(life.epoch, Fetch { expected: start.psn(), missing }, Class::Data);
+    }
+
     /// Keeps a response that passes, and says what to transmit.
     pub(crate) fn keep_response<A: Actions<F>>(
         &mut self,
@@ -104,17 +132,21 @@ impl<F: Frame> Flow<F> {
             release::<F, A>(cx, oldest);
         }
         let (patience, under_way) = (self.rtt.scale(5, 4), self.rtt.scale(3, 4));
-        let (mut resent, mut absent) = (0, 0);
+        let (mut resent, mut uncached) = (0, 0);
+        let answered = self.responses.answered;
+        let mut absent = ArrayVec::<PsnRange, MAX_RANGES>::new();
         for range in &fetch.missing {
             let start = range.start.unwrap_near(expected);
             let end = start + u64::from(range.len);
             let first = self.responses.position(start).unwrap_or_else(|at| at);
-            let mut found = 0;
+            let (mut found, mut next) = (0, start);
             for response in self.responses.kept.range_mut(first..) {
                 if response.seq >= end {
                     break;
                 }
                 found += 1;
+                push_absent(&mut absent, next, response.seq.min(answered));
+                next = response.seq.next();
                 // The copy that left last may still be under way.
                 let wait = if response.resent { patience } else { under_way };
                 if cx.now < response.sent + wait {
@@ -124,11 +156,16 @@ impl<F: Frame> Flow<F> {
                 resent += 1;
                 cx.out.answer(Packet::Shared(response.handle.clone()), Class::High);
             }
-            absent += u64::from(range.len).saturating_sub(found);
+            push_absent(&mut absent, next, end.min(answered));
+            uncached += u64::from(range.len).saturating_sub(found);
         }
         cx.out.count(Metric::CreatedHandle, resent);
         cx.out.count(Metric::ResponseResent, resent);
-        cx.out.count(Metric::ResponseUncached, absent);
+        cx.out.count(Metric::ResponseUncached, uncached);
+        if let (Some(life), false) = (self.life, absent.is_empty()) {
+            let absent = Fetch { expected: fetch.expected, missing: absent };
+            cx.out.absent(life.epoch, absent, Class::High);
+        }
     }
 
     /// Drops what nobody will ask for any more.
@@ -143,6 +180,13 @@ impl<F: Frame> Flow<F> {
         while let Some(oldest) = self.responses.kept.pop_front() {
             release::<F, A>(cx, Some(oldest));
         }
+    }
+}
+
+/// Lists `from .. to`, unless it is empty or there is no room.
+fn push_absent(absent: &mut ArrayVec<PsnRange, MAX_RANGES>, from: Seq, to: Seq) {
+    if from < to {
+        _ = absent.try_push(PsnRange { start: from.psn(), len: to.since(from) as u32 });
     }
 }
 

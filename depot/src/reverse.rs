@@ -46,8 +46,10 @@ impl<F: Frame> Flow<F> {
     ) -> Known {
         let seq = answer.psn.unwrap_near(self.sequence.next());
         self.heard = cx.now;
-        self.within = !answer.ends_message();
         self.credits = answer.credits.unwrap_or(self.credits);
+        let was_within = core::mem::replace(&mut self.within, !answer.ends_message());
+        let (from, next) = if answer.is_nak() { (seq, seq) } else { (seq, seq.next()) };
+        self.note_answer(cx, from, next, was_within);
         match answer.verdict {
             Verdict::Acknowledged if self.acked.is_some_and(|acked| seq.next() < acked) => {
                 // It takes back what it acknowledged: another life of the QP†.

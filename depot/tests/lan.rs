@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{LastAck, Status};
+use common::control::{Fetch, LastAck, Status};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
@@ -61,6 +61,8 @@ impl Actions<HeapFrame> for Out<'_> {
     fn id(&self) -> u32 {
         self.id as u32
     }
+
+    fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
 
     fn requester(&self) -> Option<u32> {
         Some(0x77)

@@ -189,3 +189,49 @@ fn an_atomic_ack_is_kept_like_a_response() {
     assert_eq!(fetch(&mut bench, 1, &[(1, 2)]), [1]);
     bench.check_books();
 }
+
+/// What the destination answered, and is not here, was lost before: it will not come. What it
+/// did not answer yet may.
+#[test]
+fn what_was_lost_before_is_said_to_be_absent_and_what_may_come_is_not() {
+    let mut bench = answered(3);
+    respond(&mut bench, [5, 6]);
+    bench.clear();
+    bench.out.absent.clear();
+    bench.wait(UNDER_WAY);
+    assert_eq!(fetch(&mut bench, 1, &[(2, 6), (7, 9)]), [2, 5]);
+    assert_eq!(bench.out.absent, [(vec![(3, 5)], High)]);
+    bench.out.absent.clear();
+    // An ACK of what follows the READ shows that all of it was answered.
+    bench.data([9]);
+    let _ = bench.ack(9);
+    bench.clear();
+    bench.out.absent.clear();
+    assert_eq!(fetch(&mut bench, 7, &[(7, 9)]), []);
+    assert_eq!(bench.out.absent, [(vec![(7, 9)], High)]);
+    bench.check_books();
+}
+
+/// Within a READ response nothing else may come: ahead of what shows the loss, so that
+/// nothing ever waits for it.
+#[test]
+fn what_is_lost_within_a_response_is_told_ahead_of_what_follows() {
+    let mut bench = Bench::synced();
+    bench.out.requester = Some(0x77);
+    bench.frame(read(1, 8));
+    let _ = bench.answer(first_response(1));
+    respond(&mut bench, [2, 5]);
+    assert_eq!(bench.out.absent, [(vec![(3, 5)], Data)]);
+    // It is answered again.
+    respond(&mut bench, [3, 4, 5]);
+    assert_eq!(bench.out.absent.len(), 1);
+}
+
+#[test]
+fn where_nothing_is_kept_nothing_is_said_to_be_absent() {
+    let mut bench = Bench::synced();
+    bench.config.keeps_responses = false;
+    bench.frame(read(1, 8));
+    respond(&mut bench, [1, 5]);
+    assert!(bench.out.absent.is_empty());
+}

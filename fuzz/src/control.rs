@@ -10,7 +10,7 @@ use common::wire::{Bth, Headers, Vlans, parse};
 use crate::packets;
 
 const MAGIC: [u8; 4] = [0x4c, 0x52, 0x32, 0x93];
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 const QPN: u32 = 0x11;
 const TAG_LEN: usize = 16;
 /// Longest body of a frame that a port takes.

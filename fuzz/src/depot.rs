@@ -2,7 +2,7 @@
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{LastAck, PsnRange, Status};
+use common::control::{Fetch, LastAck, PsnRange, Status};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
@@ -66,6 +66,8 @@ impl Actions<HeapFrame> for Out {
         let lens = status.missing.iter().all(|range| range.len > 0);
         assert!(pairs && first && last && lens, "{status:?}");
     }
+
+    fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
 
     fn requester(&self) -> Option<u32> {
         self.requester

@@ -52,13 +52,14 @@ impl<F: Frame> Flow<F> {
                 if was_holding && !self.reads.is_holding() {
                     cx.out.count(Metric::ReadGapsFilled, 1);
                 }
+                self.release_absent(cx);
             }
         }
     }
 
     /// Whether answers may wait for what the peer is to send again.
     fn may_hold<A>(&self, cx: &mut Cx<'_, A>, frame: &F) -> bool {
-        self.peer_keeps_responses() && cx.pool.take(frame.bytes().len())
+        self.peer_keeps_responses() && !self.reads.is_absent() && cx.pool.take(frame.bytes().len())
     }
 
     fn peer_keeps_responses(&self) -> bool {
@@ -128,6 +129,26 @@ impl<F: Frame> Flow<F> {
         }
         self.reads.lose_track();
         self.drain_answers(cx, true);
+    }
+
+    /// The peer hasn't got these responses: they were lost before it, say. Nothing waits for
+    /// them.
+    pub fn on_absent<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, absent: &Fetch) {
+        if self.is_bypassed() {
+            return;
+        }
+        for range in &absent.missing {
+            let start = range.start.unwrap_near(self.next);
+            self.reads.note_absent(start, start + u64::from(range.len));
+        }
+        self.release_absent(cx);
+    }
+
+    fn release_absent<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.reads.is_holding() && self.reads.is_absent() {
+            cx.out.count(Metric::ReadGapsAbsent, 1);
+            self.release_answers(cx);
+        }
     }
 
     /// Drops what waits, which is of no use any more.

@@ -190,9 +190,7 @@ impl<F: Frame> Flow<F> {
         let span = roce.span(frame.bytes(), self.pmtu.get());
         if is_reborn {
             self.begin_again(cx, roce.psn);
-        } else if self.bypassed == Bypassed::UntilPathMtu
-            && span.is_some()
-            && self.pmtu.get() != 0
+        } else if self.bypassed == Bypassed::UntilPathMtu && span.is_some() && self.pmtu.get() != 0
         {
             self.renew(cx, roce.psn);
         }

@@ -63,6 +63,8 @@ pub(crate) struct Reads<F> {
     told: Psn,
     /// Requests before this were not seen here, their responses may come all the same.
     from: Psn,
+    /// The oldest response that is awaited and not to be had, as far as is known.
+    absent: Option<Psn>,
 }
 
 impl<F> Reads<F> {
@@ -79,6 +81,7 @@ impl<F> Reads<F> {
             tries: 0,
             told: next.psn(),
             from: next.psn(),
+            absent: None,
         }
     }
 
@@ -163,6 +166,27 @@ impl<F> Reads<F> {
         self.ranges.front().map_or(self.progress, |(.., asked)| self.progress.max(*asked + rtt))
     }
 
+    /// The peer hasn't got the responses `start .. end`.
+    pub fn note_absent(&mut self, start: Seq, end: Seq) {
+        let mut missing = ArrayVec::new();
+        self.push_awaited(start.max(self.expected), end, &mut missing);
+        if let Some(PsnRange { start, .. }) = missing.first().filter(|_| self.sure) {
+            let known = self.absent.map_or(*start, |known| {
+                if known.distance(*start) < 0 && known.distance(self.expected.psn()) >= 0 {
+                    known
+                } else {
+                    *start
+                }
+            });
+            self.absent = Some(known);
+        }
+    }
+
+    /// Whether the response that is expected next is not to be had.
+    pub fn is_absent(&self) -> bool {
+        self.is_waiting() && self.absent == Some(self.expected.psn())
+    }
+
     fn made_progress(&mut self, now: Time) {
         self.progress = now;
         (self.asked, self.tries) = (None, 0);
@@ -172,6 +196,7 @@ impl<F> Reads<F> {
     pub fn lose_track(&mut self) {
         self.sure = false;
         self.at_boundary &= self.is_between();
+        self.absent = None;
         (self.asked, self.tries) = (None, 0);
     }
 

@@ -161,3 +161,46 @@ fn what_comes_behind_a_hole_is_no_news_of_it() {
     bench.run_timers(asked + PATIENCE);
     assert_eq!(bench.fetched(), [[(2, 3)]]);
 }
+
+#[test]
+fn what_waits_for_a_response_that_is_not_to_be_had_goes_on_at_once() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.ack(5, 1);
+    assert_eq!(bench.answered(), [1]);
+    bench.absent(2, 3);
+    assert_eq!(bench.answered(), [3, 5]);
+    let metrics = [Metric::ReadGapsAbsent, Metric::ReadGapsGivenUp];
+    assert_eq!(metrics.map(|metric| bench.count(metric)), [1, 1]);
+    assert_eq!(bench.pool.frames(), 0);
+    // The source asks again, and all is as before.
+    bench.frame(read(2, 3 * 256));
+    come(&mut bench, [2, 4]);
+    assert_eq!(bench.answered(), [2]);
+    come(&mut bench, [3]);
+    assert_eq!(bench.answered(), [3, 4]);
+    bench.check_books();
+}
+
+/// What comes before it can be had, and is waited for.
+#[test]
+fn one_that_comes_later_is_no_reason_to_go_on() {
+    let mut bench = reading();
+    come(&mut bench, [1, 3]);
+    bench.absent(4, 5);
+    bench.ack(5, 1);
+    assert_eq!(bench.answered(), [1]);
+    come(&mut bench, [2]);
+    assert_eq!(bench.answered(), [2, 3, 5], "now it is next");
+}
+
+#[test]
+fn what_is_absent_is_known_before_what_shows_it() {
+    let mut bench = reading();
+    come(&mut bench, [1]);
+    bench.absent(2, 3);
+    come(&mut bench, [3]);
+    assert_eq!(bench.answered(), [1, 3], "it never waits");
+    assert!(bench.fetched().is_empty());
+    bench.check_books();
+}

@@ -72,6 +72,9 @@ impl<F: Frame> Switch<F> {
             Message::Status(status) if works && self.config.role.is_sentry() => {
                 self.on_status(&header, &status, roce, io)
             }
+            Message::Absent(absent) if works && self.config.role.is_sentry() => {
+                self.on_absent(&header, &absent, roce, io)
+            }
             _ => Metric::DropControlUnknownFlow,
         }
     }
@@ -199,6 +202,31 @@ impl<F: Frame> Switch<F> {
                 Metric::DropStatusConsumed
             }
             _ => Metric::DropControlInvalid,
+        }
+    }
+
+    fn on_absent<P, S>(
+        &mut self,
+        header: &Header,
+        absent: &Fetch,
+        roce: &Roce,
+        io: &mut Io<'_, P, S>,
+    ) -> Metric
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let hosts = Hosts::of(Side::Wan, roce).reversed();
+        let id = self.table.find(&FlowKey { hosts, dest_qpn: header.dest_qpn });
+        let current = header.seen_boot == self.voice.peers.boot();
+        match id.and_then(|id| Some((id, &self.table.get(id)?.pipeline))) {
+            Some((id, Pipeline::Sentry(stage)))
+                if current && stage.state.epoch() == header.epoch =>
+            {
+                self.with_sentry(id, io, |flow, cx| flow.on_absent(cx, absent));
+                Metric::DropAbsentConsumed
+            }
+            _ => Metric::DropControlUnknownFlow,
         }
     }
 

@@ -128,6 +128,10 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
                 let qpn = requester.unwrap_or(dest_qpn);
                 (headers.reversed(), qpn, Metric::CreatedStatus, Metric::AllocStatus)
             }
+            Message::Absent(_) => {
+                let qpn = requester.unwrap_or(dest_qpn);
+                (headers.reversed(), qpn, Metric::CreatedAbsent, Metric::AllocAbsent)
+            }
         };
         let len = headers.frame_len(control::body_len(message));
         let Some(mut frame) = self.pool.alloc(len) else {
@@ -228,6 +232,10 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> depot::Actions<F> for Out
 
     fn status(&mut self, epoch: u32, status: Status) {
         self.say(&Message::Status(status), epoch, Class::High);
+    }
+
+    fn absent(&mut self, epoch: u32, absent: Fetch, class: Class) {
+        self.say(&Message::Absent(absent), epoch, class);
     }
 
     fn answer(&mut self, packet: Packet<F>, class: Class) {

@@ -132,8 +132,7 @@ fn other_transports_and_unknown_opcodes_pass() {
 #[test]
 fn an_unknown_request_leaves_its_flow_to_the_rnics() {
     for reserved in [0x15, 0x18, 0x1b, 0x1e, 0x1f] {
-        let unknown =
-            |headers: &Headers, qpn| frame(headers, Opcode(reserved), qpn, 4, &[9; 64]);
+        let unknown = |headers: &Headers, qpn| frame(headers, Opcode(reserved), qpn, 4, &[9; 64]);
         // At the Sentry.
         let mut bench = Bench::new(Recovery::Auto);
         let epoch = bench.protect(0x22, 0..4);
@@ -149,6 +148,8 @@ fn an_unknown_request_leaves_its_flow_to_the_rnics() {
         for psn in [9, 5, 3, 7] {
             bench.assert_passes(Lan, &request(&outbound(), 0x22, psn));
         }
+        bench.wait(RTT * 9);
+        assert!(bench.timers().is_empty(), "nobody is to be told any more");
         assert_eq!(bench.switch.next_deadline(), Time::NEVER);
         // At the Depot.
         let mut bench = Bench::new(Recovery::Auto);
@@ -255,7 +256,7 @@ fn a_damaged_answer_passes_and_teaches_nothing() {
     let mut bench = Bench::new(Recovery::Lr2);
     let epoch = bench.protect(0x22, 0..10);
     let src_qpn = Some(0x11);
-    bench.status(0x22, epoch, common::control::Status { src_qpn, ..report(0, 0, &[]) });
+    bench.status(0x22, epoch, Status { src_qpn, ..report(0, 0, &[]) });
     let mut bad = ack(&inbound(), 0x11, 9);
     let at = bad.len() - 5;
     bad[at] ^= 1;

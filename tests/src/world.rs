@@ -5,7 +5,6 @@ mod faults;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use common::control::Keys;
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Counters;

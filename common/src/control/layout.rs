@@ -22,6 +22,8 @@ const SYNC: u8 = 1;
 const STATUS: u8 = 2;
 /// Type of a FETCH.
 const FETCH: u8 = 3;
+/// Type of an ABSENT.
+const ABSENT: u8 = 4;
 
 /// Flag of both types: the source QPN is known.
 const HAS_SRC_QPN: u16 = 1 << 0;
@@ -98,7 +100,7 @@ layout! {
 }
 
 layout! {
-    /// What follows in a FETCH, before its ranges.
+    /// What follows in a FETCH or ABSENT, before its ranges.
     FetchFields, 8 {
         expected: U32,
         ranges: u8,
@@ -122,7 +124,7 @@ pub(super) fn len(message: &Message) -> usize {
             Message::Status(status) => {
                 size_of::<StatusFields>() + status.missing.len() * size_of::<RangeFields>()
             }
-            Message::Fetch(fetch) => {
+            Message::Fetch(fetch) | Message::Absent(fetch) => {
                 size_of::<FetchFields>() + fetch.missing.len() * size_of::<RangeFields>()
             }
         }
@@ -134,6 +136,7 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
         Message::Sync(sync) => (SYNC, sync_flags(sync)),
         Message::Status(status) => (STATUS, status_flags(status)),
         Message::Fetch(_) => (FETCH, 0),
+        Message::Absent(_) => (ABSENT, 0),
     };
     let prefix = Prefix {
         magic: MAGIC,
@@ -154,7 +157,7 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
         Message::Status(status) => {
             put_ranges(put(rest, &status_fields(status)), &status.missing);
         }
-        Message::Fetch(fetch) => {
+        Message::Fetch(fetch) | Message::Absent(fetch) => {
             let fields = FetchFields {
                 expected: psn(fetch.expected),
                 ranges: fetch.missing.len() as u8, // at most 32
@@ -180,10 +183,11 @@ pub(super) fn read(body: &[u8]) -> Result<(Header, Message), Fault> {
             let ranges = ranges(rest, fields.ranges)?;
             read_status(flags, fields, ranges).map(Message::Status)
         }
-        FETCH => {
+        kind @ (FETCH | ABSENT) => {
             let (fields, rest) = FetchFields::ref_from_prefix(rest).map_err(|_| Fault::Length)?;
             let ranges = ranges(rest, fields.ranges)?;
-            read_fetch(flags, fields, ranges).map(Message::Fetch)
+            let made = if kind == FETCH { Message::Fetch } else { Message::Absent };
+            read_fetch(flags, fields, ranges).map(made)
         }
         _ => None,
     };
@@ -206,7 +210,7 @@ pub(super) fn about(body: &[u8]) -> Option<(u32, bool)> {
     let (prefix, _) = Prefix::ref_from_prefix(body).ok()?;
     let goes_back = match prefix.kind {
         SYNC | FETCH => false,
-        STATUS => true,
+        STATUS | ABSENT => true,
         _ => return None,
     };
     Some((read_u24(prefix.dest_qpn)?, goes_back))

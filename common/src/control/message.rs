@@ -39,6 +39,9 @@ pub enum Message {
     Status(Status),
     /// Sentry to Depot: which READ responses and atomic ACKs did not arrive.
     Fetch(Fetch),
+    /// Depot to Sentry: which of them are not to be had: the destination has answered them,
+    /// or what comes after them, and they are not kept. They were lost before the Depot, say.
+    Absent(Fetch),
 }
 
 /// Why a SYNC is sent.
@@ -137,7 +140,8 @@ pub struct Status {
 }
 
 /// FETCH: the near end of the requester asks for READ responses and atomic
-/// ACKs that were lost on their way. They carry the PSNs of their requests.
+/// ACKs that were lost on their way. They carry the PSNs of their requests. An ABSENT has
+/// the same fields, but that `missing` are those that are not to be had.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fetch {
     /// The oldest one that has not arrived: those before need not be kept.
@@ -167,7 +171,9 @@ impl Message {
         match self {
             Self::Sync(sync) => sync.is_valid(),
             Self::Status(status) => status.is_valid(),
-            Self::Fetch(fetch) => ascend(fetch.expected, 0, HALF, &fetch.missing),
+            Self::Fetch(fetch) | Self::Absent(fetch) => {
+                ascend(fetch.expected, 0, HALF, &fetch.missing)
+            }
         }
     }
 }

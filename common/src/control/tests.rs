@@ -246,7 +246,11 @@ prop_compose! {
 fn any_message() -> impl Strategy<Value = Message> {
     let passive = any::<u64>()
         .prop_map(|echo| Message::Status(Status::passive(Time::from_nanos(echo), Some(7))));
-    prop_oneof![4 => any_sync(), 4 => any_status(), 1 => passive]
+    let absent = any_status().prop_map(|message| match message {
+        Message::Fetch(fetch) => Message::Absent(fetch),
+        other => other,
+    });
+    prop_oneof![4 => any_sync(), 4 => any_status(), 1 => passive, 1 => absent]
 }
 
 proptest! {
@@ -386,7 +390,7 @@ fn each_reason_to_reject() {
     assert_eq!(with(&|b| b[4] = 1), Some(Reject::Version));
 
     let invalid: [(&str, usize, u8); 17] = [
-        ("an unknown type", 5, 4),
+        ("an unknown type", 5, 5),
         ("passive, but it tells of packets", 7, 0b1111),
         ("a reserved flag", 7, 0b1_0111),
         ("another reserved flag", 6, 0x80),

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{LastAck, Reason, Status, Sync};
+use common::control::{Fetch, LastAck, PsnRange, Reason, Status, Sync};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
@@ -62,6 +62,8 @@ pub struct Record {
     pub statuses: Vec<(u32, Status)>,
     /// Answers that went on to the source, with their class.
     pub answers: Vec<(Opcode, i32, Class)>,
+    /// Ranges of responses that are not to be had, from .. to.
+    pub absent: Vec<(Vec<(i32, i32)>, Class)>,
     /// ACKs made.
     pub acks: Vec<(i32, u32)>,
     pub counters: Counters,
@@ -106,6 +108,11 @@ impl Actions<HeapFrame> for Record {
 
     fn id(&self) -> u32 {
         self.id
+    }
+
+    fn absent(&mut self, _: u32, absent: Fetch, class: Class) {
+        let range = |r: &PsnRange| (count_of(r.start), count_of(r.start) + r.len as i32);
+        self.absent.push((absent.missing.iter().map(range).collect(), class));
     }
 
     fn requester(&self) -> Option<u32> {
@@ -163,6 +170,7 @@ impl Bench {
                 discarded: Vec::new(),
                 statuses: Vec::new(),
                 answers: Vec::new(),
+                absent: Vec::new(),
                 acks: Vec::new(),
                 counters: Counters::default(),
                 requester: None,
@@ -328,8 +336,7 @@ fn resent(now: Time, reason: Reason) -> Sync {
 
 /// The ranges that a STATUS lists, as from .. to.
 pub fn missing(status: &Status) -> Vec<(i32, i32)> {
-    let range =
-        |r: &common::control::PsnRange| (count_of(r.start), count_of(r.start) + r.len as i32);
+    let range = |r: &PsnRange| (count_of(r.start), count_of(r.start) + r.len as i32);
     status.missing.iter().map(range).collect()
 }
 

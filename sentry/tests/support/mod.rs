@@ -281,6 +281,14 @@ impl Bench {
         self.with(|flow, cx| flow.on_status(cx, BOOT, &status))
     }
 
+    /// The Depot hasn't got these responses, from .. to.
+    pub fn absent(&mut self, from: i32, to: i32) {
+        let range = PsnRange { start: psn(from), len: (to - from) as u32 };
+        let missing = [range].into_iter().collect();
+        let absent = Fetch { expected: psn(from), missing };
+        self.with(|flow, cx| flow.on_absent(cx, &absent));
+    }
+
     pub fn wait(&mut self, span: Span) {
         self.now += span;
     }

@@ -10,6 +10,7 @@ fn what_a_message_is_about_can_be_told_without_a_key() {
         (Message::Sync(sync()), false),
         (Message::Fetch(fetch(3)), false),
         (Message::Status(status(2)), true),
+        (Message::Absent(fetch(3)), true),
     ] {
         let mut frame = frame_of(&header(), &message, &keys(), &ip_headers(true));
         assert_eq!(about(&frame), Some((0x51_5253, goes_back)), "{message:?}");
