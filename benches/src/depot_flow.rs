@@ -32,6 +32,10 @@ struct Outlet {
 }
 
 impl Actions<Recycled> for Outlet {
+    fn cnp(&mut self) -> bool {
+        true
+    }
+
     fn destination(&self) -> Host {
         Host::default()
     }
@@ -102,6 +106,7 @@ impl Bed {
             give_up: None,
             t_out: None,
             t_out_min: Span::from_micros(500),
+            cnp_interval: Some(Span::from_micros(50)),
             local_retries: 3,
             keeps_responses: true,
             window_max: 1 << 19,

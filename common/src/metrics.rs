@@ -66,6 +66,7 @@ metrics! {
         CreatedSync ["kind" = "sync"], CreatedStatus ["kind" = "status"],
         CreatedNak ["kind" = "nak"], CreatedAck ["kind" = "ack"],
         CreatedFetch ["kind" = "fetch"], CreatedAbsent ["kind" = "absent"],
+        CreatedCnp ["kind" = "cnp"],
         CreatedHandle ["kind" = "handle"],
     }
     Counter "lr2_dropped_frames_total" "Frames that ended here, by reason." {
@@ -113,7 +114,7 @@ metrics! {
     Counter "lr2_alloc_failures_total" "Frames that could not be made because the pool is at its reserve, by kind." {
         AllocSync ["kind" = "sync"], AllocStatus ["kind" = "status"],
         AllocNak ["kind" = "nak"], AllocAck ["kind" = "ack"],
-        AllocFetch ["kind" = "fetch"], AllocAbsent ["kind" = "absent"],
+        AllocFetch ["kind" = "fetch"], AllocAbsent ["kind" = "absent"], AllocCnp ["kind" = "cnp"],
     }
     Counter "lr2_syncs_sent_total" "SYNC messages sent, by reason." {
         SyncOpen ["reason" = "open"], SyncTail ["reason" = "tail"],
@@ -147,6 +148,12 @@ metrics! {
     }
     Counter "lr2_depot_backup_full_total" "Delivered packets that could not be kept because the backup pool was full." {
         BackupFull,
+    }
+    Counter "lr2_depot_cnps_total" "Congestion notifications (CNPs) sent to sources, by what they tell of: a packet lost on the destination's LAN, or packets that wait for room there." {
+        CnpLoss ["cause" = "loss"], CnpQueue ["cause" = "queue"],
+    }
+    Counter "lr2_lan_windows_total" "Windows of hosts on the LAN, by what happened: opened at a loss, halved at a further one, closed after a time without." {
+        LanOpened ["event" = "opened"], LanHalved ["event" = "halved"], LanClosed ["event" = "closed"],
     }
     Counter "lr2_depot_naks_forwarded_total" "NAKs of the destination that went on to the source, by when." {
         NakAtOnce ["when" = "at_once"], NakAfterGiveUp ["when" = "after_give_up"], NakAgain ["when" = "again"],
@@ -215,6 +222,12 @@ metrics! {
     }
     Gauge "lr2_held_bytes" "Bytes of the frames held, by pool." {
         HeldReorderBytes ["pool" = "reorder"], HeldBackupBytes ["pool" = "backup"], HeldCacheBytes ["pool" = "resend_cache"],
+    }
+    Gauge "lr2_lan_windowed_hosts" "Hosts on the LAN that have lost packets lately and have a window." {
+        LanHosts,
+    }
+    Gauge "lr2_lan_waiting_flows" "Flows that wait for room in the window of their host." {
+        LanWaiting,
     }
     Gauge "lr2_path_rtt_nanoseconds" "Round trip of the long-haul link as last measured, nanoseconds." {
         PathRtt,

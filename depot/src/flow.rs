@@ -264,7 +264,8 @@ impl<F: Frame> Flow<F> {
             let held = Held { packet, len: len as u32, count, asks, at: cx.now };
             let closed = self.sequence.hold(seq, held);
             self.count_closed(cx, closed);
-            return self.play(cx);
+            self.play(cx);
+            return self.notify_backlog(cx);
         }
         let closed = self.sequence.pass_next(count);
         self.count_closed(cx, closed);
@@ -329,10 +330,11 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::GapsSeen, 1);
         }
         self.count_closed(cx, closed);
+        self.play(cx);
         if is_in_order {
             self.stalled = cx.now;
+            self.notify_backlog(cx);
         }
-        self.play(cx);
     }
 
     /// Whether an early packet is let through: nothing is known yet of what the

@@ -101,6 +101,11 @@ impl Lan {
         self.hosts.is_empty()
     }
 
+    /// Flows that wait for room.
+    pub fn waiting(&self) -> u64 {
+        self.windows.values().map(|window| window.waiters.len() as u64).sum()
+    }
+
     /// Bytes on the way to hosts with windows.
     pub fn on_the_way(&self) -> u64 {
         self.windows.values().map(|window| window.flight).sum()
@@ -148,21 +153,19 @@ impl Lan {
     }
 
     /// It no longer does, and had `flight` bytes on the way. A window that no flow is bound by
-    /// vanishes.
-    pub(crate) fn leave(&mut self, slot: u32, flight: u64) {
+    /// vanishes; returns whether it did.
+    pub(crate) fn leave(&mut self, slot: u32, flight: u64) -> bool {
         self.moved(slot, flight, 0);
-        let Some(window) = self.get_mut(slot) else { return };
+        let Some(window) = self.get_mut(slot) else { return false };
         window.flows -= 1;
-        if window.flows == 0 {
-            self.close(slot);
-        }
+        window.flows == 0 && self.close(slot)
     }
 
-    fn close(&mut self, slot: u32) {
-        if let Some(window) = self.windows.remove(&slot) {
-            self.hosts.remove(&window.host);
-            self.generation = self.generation.wrapping_add(1);
-        }
+    fn close(&mut self, slot: u32) -> bool {
+        let Some(window) = self.windows.remove(&slot) else { return false };
+        self.hosts.remove(&window.host);
+        self.generation = self.generation.wrapping_add(1);
+        true
     }
 
     /// A flow has `now` bytes on the way rather than `before`.
@@ -175,9 +178,16 @@ impl Lan {
         }
     }
 
-    /// The host has acknowledged `bytes`, in `rtt` if that is known.
-    pub(crate) fn acknowledged(&mut self, slot: u32, bytes: u64, rtt: Option<Span>, now: Time) {
-        let Some(window) = self.get_mut(slot) else { return };
+    /// The host has acknowledged `bytes`, in `rtt` if that is known. Returns whether its window
+    /// has vanished.
+    pub(crate) fn acknowledged(
+        &mut self,
+        slot: u32,
+        bytes: u64,
+        rtt: Option<Span>,
+        now: Time,
+    ) -> bool {
+        let Some(window) = self.get_mut(slot) else { return false };
         window.grow(bytes);
         if let Some(rtt) = rtt {
             window.rtt.sample(rtt);
@@ -185,20 +195,22 @@ impl Lan {
         if window.is_crowded() {
             window.busy = now;
         } else if now >= window.busy + CALM {
-            self.close(slot);
+            return self.close(slot);
         }
+        false
     }
 
-    /// Something was lost on the way to the host.
-    pub(crate) fn lost(&mut self, slot: u32, now: Time) {
-        let Some(window) = self.get_mut(slot) else { return };
+    /// Something was lost on the way to the host. Returns whether its window was halved.
+    pub(crate) fn lost(&mut self, slot: u32, now: Time) -> bool {
+        let Some(window) = self.get_mut(slot) else { return false };
         window.busy = now;
         if now < window.halved + window.rtt.mean() {
-            return;
+            return false;
         }
         window.halved = now;
         window.size = (window.size / 2).max(LEAST);
         window.threshold = window.size;
+        true
     }
 
     /// Flow `id` waits for room.

@@ -70,6 +70,8 @@ pub struct Config {
     pub keeps_responses: bool,
     /// Most PSNs by which a packet may be ahead and still be held.
     pub window_max: u64,
+    /// Shortest time between two CNPs for a flow; `None`: the source is sent none.
+    pub cnp_interval: Option<Span>,
     /// Whether what waited behind a hole goes on at the pace at which it came,
     /// rather than all at once.
     pub playout: bool,
@@ -84,6 +86,8 @@ pub trait Actions<F: Frame> {
     /// Sends the source an ACK of what the destination has acknowledged, in
     /// order with its answers.
     fn ack(&mut self, ack: LastAck);
+    /// Sends the source a CNP, if its QPN is known. Returns whether it went.
+    fn cnp(&mut self) -> bool;
     /// Ends the life of a frame or handle, booked under `reason`.
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a STATUS about `epoch` of this flow to the Sentry.

@@ -3,7 +3,7 @@
 use common::frame::{Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Seq;
-use common::time::Span;
+use common::time::{Span, Time};
 use common::wire::{parse, request_ack};
 
 use crate::lan::TURN;
@@ -22,7 +22,12 @@ pub(crate) struct Share {
     waits: bool,
     /// Bytes that are left of its turn, if it is the flow's.
     turn: Option<u64>,
+    /// When the source was last sent a CNP.
+    notified: Time,
 }
+
+/// Packets of a flow that wait from which on its source is told.
+const BACKLOG: u64 = 32;
 
 impl<F: Frame> Flow<F> {
     /// Windows have come or gone: looks for that of the flow's host. A flow whose answers
@@ -41,8 +46,15 @@ impl<F: Frame> Flow<F> {
         if let Some(window) = window {
             self.ready = false;
             cx.lan.join(window);
-            let (sent, turn) = (self.sequence.next(), None);
-            self.share = Some(Box::new(Share { window, sent, flight: 0, waits: false, turn }));
+            let sent = self.sequence.next();
+            self.share = Some(Box::new(Share {
+                window,
+                sent,
+                flight: 0,
+                waits: false,
+                turn: None,
+                notified: Time::ZERO,
+            }));
             self.set_flight(cx, self.backup.bytes_before(sent));
         }
     }
@@ -50,7 +62,8 @@ impl<F: Frame> Flow<F> {
     /// The flow has nothing more to do with a window.
     pub(crate) fn leave_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         if let Some(share) = self.share.take() {
-            cx.lan.leave(share.window, share.flight);
+            let closed = cx.lan.leave(share.window, share.flight);
+            cx.out.count(Metric::LanClosed, u64::from(closed));
         }
     }
 
@@ -125,7 +138,8 @@ impl<F: Frame> Flow<F> {
         rtt: Option<Span>,
     ) {
         let Some(share) = &self.share else { return };
-        cx.lan.acknowledged(share.window, bytes, rtt, cx.now);
+        let closed = cx.lan.acknowledged(share.window, bytes, rtt, cx.now);
+        cx.out.count(Metric::LanClosed, u64::from(closed));
         if share.waits && !self.is_asking() {
             self.play(cx);
         }
@@ -166,6 +180,25 @@ impl<F: Frame> Flow<F> {
         self.share.as_ref().is_some_and(|share| share.waits)
     }
 
+    /// Tells the source that the LAN is congested, unless it was told a moment ago.
+    fn notify<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, cause: Metric) {
+        let (Some(share), Some(interval)) = (&mut self.share, cx.config.cnp_interval) else {
+            return;
+        };
+        if cx.now >= share.notified + interval && cx.out.cnp() {
+            share.notified = cx.now;
+            cx.out.count(cause, 1);
+        }
+    }
+
+    /// A packet has arrived in order, and waits.
+    pub(crate) fn notify_backlog<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        let backlog = self.sequence.expected().since(self.sequence.next());
+        if self.waits_for_room() && backlog >= BACKLOG {
+            self.notify(cx, Metric::CnpQueue);
+        }
+    }
+
     /// It is the flow's turn to deliver.
     pub fn on_turn<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         if let Some(share) = &mut self.share {
@@ -182,10 +215,15 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn resend_from<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
         self.find_window(cx);
         match &self.share {
-            Some(share) => cx.lan.lost(share.window, cx.now),
+            Some(share) => {
+                if cx.lan.lost(share.window, cx.now) {
+                    cx.out.count(Metric::LanHalved, 1);
+                }
+            }
             None => {
                 let bytes = self.backup.bytes_before(self.sequence.next());
                 cx.lan.open(cx.out.destination(), bytes / 2, self.backup.rtt(), cx.now);
+                cx.out.count(Metric::LanOpened, 1);
                 self.find_window(cx);
             }
         }
@@ -194,6 +232,7 @@ impl<F: Frame> Flow<F> {
             share.sent = seq;
         }
         self.set_flight(cx, self.backup.bytes_before(seq));
+        self.notify(cx, Metric::CnpLoss);
         self.catch_up(cx);
     }
 

@@ -26,6 +26,8 @@ const DELAY: Span = Span::from_micros(5);
 struct Out<'a> {
     sent: &'a mut Vec<(usize, Packet<HeapFrame>)>,
     to_source: &'a mut Vec<i32>,
+    cnps: &'a mut Vec<Time>,
+    now: Time,
     counters: &'a mut Counters,
     books: &'a mut (u64, u64),
     id: usize,
@@ -53,6 +55,11 @@ impl Actions<HeapFrame> for Out<'_> {
     }
 
     fn status(&mut self, _: u32, _: Status) {}
+
+    fn cnp(&mut self) -> bool {
+        self.cnps.push(self.now);
+        true
+    }
 
     fn destination(&self) -> Host {
         host(self.host as u8)
@@ -89,6 +96,8 @@ struct Receiver {
     /// When the next one comes, and how long after it the one after that.
     next: Time,
     every: Span,
+    /// When its source was sent CNPs.
+    cnps: Vec<Time>,
 }
 
 /// The way to a host.
@@ -174,6 +183,7 @@ impl World {
             come: 0,
             next,
             every,
+            cnps: Vec::new(),
         });
         self.with(id, |flow, cx| {
             let sync = common::control::Sync {
@@ -195,13 +205,16 @@ impl World {
         event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Out<'_>>) -> R,
     ) -> R {
         let mut sent = Vec::new();
+        let host = self.receivers[id].host;
         let mut out = Out {
             sent: &mut sent,
             to_source: &mut self.to_source,
+            cnps: &mut self.receivers[id].cnps,
+            now: self.now,
             counters: &mut self.counters,
             books: &mut self.books,
             id,
-            host: self.receivers[id].host,
+            host,
         };
         let mut cx = Cx {
             now: self.now,
@@ -355,6 +368,38 @@ fn what_a_host_cannot_take_waits_here() {
     assert!(world.to_source.is_empty(), "the source need not know: {:?}", world.to_source);
     let took = world.now.since(start);
     assert!(took < Span::from_micros(16_000 * 5 / 4), "{took:?}: the host was idle");
+}
+
+/// While the flows of a host wait, their sources are told, each at most once in the interval.
+#[test]
+fn sources_are_told_at_most_once_in_the_interval() {
+    let mut world = World::new(2, 200, Span::from_micros(1));
+    for _ in 0..4 {
+        world.flow(0, 1_000, 16, Span::from_micros(1));
+    }
+    world.flow(1, 1_000, 16, Span::from_micros(2));
+    world.run();
+    let interval = world.config.cnp_interval.expect("it is on");
+    for receiver in &world.receivers[..4] {
+        let cnps = &receiver.cnps;
+        assert!(cnps.len() >= 2, "{}", cnps.len());
+        assert!(cnps.windows(2).all(|pair| pair[1].since(pair[0]) >= interval));
+    }
+    assert!(world.receivers[4].cnps.is_empty(), "its host is not congested");
+    let [loss, queue] = [Metric::CnpLoss, Metric::CnpQueue].map(|m| world.counters.get(m));
+    let sent: usize = world.receivers.iter().map(|receiver| receiver.cnps.len()).sum();
+    assert!(loss > 0 && queue > 0 && loss + queue == sent as u64, "{loss} + {queue} = {sent}");
+}
+
+#[test]
+fn sources_are_told_nothing_if_that_is_off() {
+    let mut world = World::new(1, 200, Span::from_micros(1));
+    world.config.cnp_interval = None;
+    for _ in 0..4 {
+        world.flow(0, 1_000, 16, Span::from_micros(1));
+    }
+    world.run();
+    assert!(world.receivers.iter().all(|receiver| receiver.cnps.is_empty()));
 }
 
 /// The flows of a host get equal parts, and a host that loses takes nothing from another.

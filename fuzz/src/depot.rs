@@ -26,6 +26,10 @@ struct Out {
 }
 
 impl Actions<HeapFrame> for Out {
+    fn cnp(&mut self) -> bool {
+        true
+    }
+
     fn destination(&self) -> Host {
         Host::default()
     }
@@ -109,6 +113,7 @@ impl flow::Bench for Bench {
             give_up: input.choose(&[None, None, Some(Span::from_millis(20))]),
             t_out: input.choose(&[None, None, Some(Span::from_millis(1))]),
             t_out_min: Span::from_micros(500),
+            cnp_interval: Some(Span::from_micros(50)),
             local_retries: input.below(4),
             playout: input.below(4) > 0,
             keeps_responses: !input.one_in(4),

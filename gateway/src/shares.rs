@@ -9,7 +9,7 @@ use common::wire::Opcode;
 use switch::{Crew, Tuning};
 
 use crate::boot::{self, Boot};
-use crate::config::{Config, Keying, holdable_shares};
+use crate::config::{Config, Keying, Notify, holdable_shares};
 
 /// The boot id of this start, which is kept on disk, and why it may not be, if so.
 ///
@@ -58,6 +58,8 @@ pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
         backup_pool_frames: frames.backup_pool / workers,
         local_retries: recovery.local_retries,
         playout: recovery.playout,
+        cnp_interval: (config.congestion.cnp == Notify::Auto)
+            .then_some(config.congestion.cnp_interval),
         remote_prefixes: config.peer.remote_prefixes.clone(),
         queue_pairs: config.queue_pairs.clone(),
         crew: config

@@ -54,6 +54,8 @@ impl<F: Frame> Switch<F> {
         counters.set(Metric::FlowsAll, self.table.len() as u64);
         counters.set(Metric::FlowsAway, away);
         counters.set(Metric::FlowsGuests, guests);
+        counters.set(Metric::LanHosts, self.lan.len() as u64);
+        counters.set(Metric::LanWaiting, self.lan.waiting());
         let Pools { cache, reorder, backup } = &self.pools;
         for (frames, bytes, pool) in [
             (Metric::HeldReorder, Metric::HeldReorderBytes, reorder),

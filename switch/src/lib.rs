@@ -163,6 +163,8 @@ pub struct Config {
     pub local_retries: u8,
     /// See [`depot::Config::playout`].
     pub playout: bool,
+    /// See [`depot::Config::cnp_interval`].
+    pub cnp_interval: Option<Span>,
     /// Where a peer may be: flows to other destinations are not announced.
     /// Empty: everywhere.
     pub remote_prefixes: Vec<IpNet>,
@@ -199,6 +201,7 @@ impl Config {
             backup_pool_frames: 1 << 16,
             local_retries: 3,
             playout: true,
+            cnp_interval: Some(Span::from_micros(50)),
             remote_prefixes: Vec::new(),
             queue_pairs: Vec::new(),
             crew: None,

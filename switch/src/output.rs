@@ -5,7 +5,7 @@ use common::control::{self, Fetch, Keys, LastAck, Message, Reason, Status, Sync}
 use common::frame::{Class, Frame, Packet, Pool, Shared, Side, Sink};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
-use common::wire::{Aeth, Headers, Opcode};
+use common::wire::{Aeth, CNP_LEN, Headers, Opcode};
 
 use crate::entry::Id;
 use crate::key::FlowKey;
@@ -252,6 +252,19 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> depot::Actions<F> for Out
 
     fn id(&self) -> u32 {
         self.flow.id
+    }
+
+    fn cnp(&mut self) -> bool {
+        let Some(requester) = self.flow.requester else { return false };
+        let headers = self.flow.headers.reversed();
+        let Some(mut frame) = self.pool.alloc(headers.frame_len(CNP_LEN)) else {
+            self.voice.counters.inc(Metric::AllocCnp);
+            return false;
+        };
+        headers.emit_cnp(requester, frame.bytes_mut());
+        self.voice.counters.inc(Metric::CreatedCnp);
+        self.send(Side::Wan, Class::High, Packet::Owned(frame));
+        true
     }
 
     fn requester(&self) -> Option<u32> {

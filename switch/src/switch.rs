@@ -107,6 +107,7 @@ impl<F: Frame> Switch<F> {
                 keeps_responses: keeps_responses(config.recovery),
                 window_max: WINDOW_MAX,
                 playout: config.playout,
+                cnp_interval: config.cnp_interval,
             },
             table,
             connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),

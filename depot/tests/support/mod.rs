@@ -68,6 +68,8 @@ pub struct Record {
     pub acks: Vec<(i32, u32)>,
     pub counters: Counters,
     pub requester: Option<u32>,
+    /// CNPs made, by the requester that they went to.
+    pub cnps: Vec<u32>,
     pub host: Host,
     pub id: u32,
     pub entered: u64,
@@ -100,6 +102,11 @@ impl Actions<HeapFrame> for Record {
 
     fn status(&mut self, epoch: u32, status: Status) {
         self.statuses.push((epoch, status));
+    }
+
+    fn cnp(&mut self) -> bool {
+        self.cnps.extend(self.requester);
+        self.requester.is_some()
     }
 
     fn destination(&self) -> Host {
@@ -150,6 +157,7 @@ impl Bench {
             give_up: Some(GIVE_UP),
             t_out: Some(T_OUT),
             t_out_min: Span::from_micros(500),
+            cnp_interval: Some(Span::from_micros(50)),
             local_retries: 2,
             keeps_responses: true,
             window_max: WINDOW_MAX,
@@ -174,6 +182,7 @@ impl Bench {
                 acks: Vec::new(),
                 counters: Counters::default(),
                 requester: None,
+                cnps: Vec::new(),
                 host: host(2),
                 id: 0,
                 entered: 0,

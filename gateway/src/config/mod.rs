@@ -47,6 +47,18 @@ pub use switch::{End, IpNet, QueuePair, Recovery, Role};
 pub const ROLES: &[(&str, Role)] =
     &[("sentry", Role::Sentry), ("depot", Role::Depot), ("both", Role::Both)];
 
+/// Whether a source is told of congestion on its destination's LAN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Notify {
+    /// Where it is known who it is.
+    Auto,
+    /// Never.
+    Off,
+}
+
+/// The words for [`Notify`].
+pub const NOTIFIES: &[(&str, Notify)] = &[("auto", Notify::Auto), ("off", Notify::Off)];
+
 /// The words for [`Recovery`].
 pub const RECOVERIES: &[(&str, Recovery)] = &[
     ("off", Recovery::Off),
@@ -175,6 +187,15 @@ pub struct Peer {
     pub boot_file: PathBuf,
 }
 
+/// What is done about congestion behind the Depot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Congestion {
+    /// Whether sources are sent CNPs.
+    pub cnp: Notify,
+    /// Shortest time between two CNPs for a queue pair.
+    pub cnp_interval: Span,
+}
+
 /// Repair of losses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecoverySettings {
@@ -248,6 +269,8 @@ pub struct Config {
     pub peer: Peer,
     /// Repair of losses.
     pub recovery: RecoverySettings,
+    /// What is done about congestion.
+    pub congestion: Congestion,
     /// Queue pairs that the operator names, for hosts whose connections are
     /// not made by rdma_cm.
     pub queue_pairs: Vec<QueuePair>,

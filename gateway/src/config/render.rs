@@ -7,7 +7,7 @@ use common::time::Span;
 use settings::units::{show_duration, show_size};
 
 use super::{
-    Config, HUGE_PAGES, IDLES, Keying, PLACEMENTS, Port, QueuePair, RECOVERIES, ROLES,
+    Config, HUGE_PAGES, IDLES, Keying, NOTIFIES, PLACEMENTS, Port, QueuePair, RECOVERIES, ROLES,
     RecoverySettings, SPREADS, word,
 };
 
@@ -50,6 +50,9 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "remote_prefixes = [{}]", prefixes.join(", "))?;
 
     recovery(f, &c.recovery)?;
+    writeln!(f, "\n[congestion]")?;
+    writeln!(f, "cnp = {}", quoted(word(NOTIFIES, &c.congestion.cnp)))?;
+    writeln!(f, "cnp_interval = {}", quoted(&show_duration(c.congestion.cnp_interval)))?;
     for QueuePair { vlans, ends: [a, b] } in &c.queue_pairs {
         writeln!(f, "\n[[queue_pair]]")?;
         for (name, end) in [("a", a), ("b", b)] {

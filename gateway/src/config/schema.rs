@@ -7,9 +7,9 @@ use common::wire::BUCKETS;
 use settings::{Document, Section};
 
 use super::{
-    Config, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, PLACEMENTS, Peer, Placement, Port,
-    RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Worker, check, key, net,
-    pairs, sizing,
+    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, NOTIFIES, Notify,
+    PLACEMENTS, Peer, Placement, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role,
+    SPREADS, Spread, Worker, check, key, net, pairs, sizing,
 };
 
 const MIB: u64 = 1 << 20;
@@ -37,6 +37,7 @@ pub(super) fn read(
     let any_pci = lan.is_pci() || wan.is_pci();
     let worker = worker(root.section("worker"), any_pci, eal.cores.len());
     let recovery = recovery(root.section("recovery"));
+    let congestion = congestion(root.section("congestion"));
     let queue_pairs = pairs::read(doc, root.sections("queue_pair"));
 
     let mut pool = root.section("pool");
@@ -75,6 +76,7 @@ pub(super) fn read(
         worker,
         peer,
         recovery,
+        congestion,
         queue_pairs,
         pool,
         listen,
@@ -208,6 +210,17 @@ fn recovery(mut s: Section<'_>) -> RecoverySettings {
     };
     s.finish();
     recovery
+}
+
+fn congestion(mut s: Section<'_>) -> Congestion {
+    let congestion = Congestion {
+        cnp: s.choice("cnp", NOTIFIES).unwrap_or(Notify::Auto),
+        cnp_interval: s
+            .duration("cnp_interval", Span::from_micros(1), Span::from_millis(1_000))
+            .unwrap_or(Span::from_micros(50)),
+    };
+    s.finish();
+    congestion
 }
 
 /// A number for this box that stays the same over restarts: two gateways on

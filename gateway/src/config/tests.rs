@@ -318,6 +318,18 @@ fn what_is_printed_has_the_same_effect() {
 }
 
 #[test]
+fn sources_are_told_of_congestion_unless_it_is_off() {
+    let congestion = |text: &str| good(&lab(text)).congestion;
+    let Congestion { cnp, cnp_interval } = congestion("");
+    assert_eq!((cnp, cnp_interval), (Notify::Auto, Span::from_micros(50)));
+    let Congestion { cnp, cnp_interval } =
+        congestion("[congestion]\ncnp = \"off\"\ncnp_interval = \"4us\"");
+    assert_eq!((cnp, cnp_interval), (Notify::Off, Span::from_micros(4)));
+    refuses(&lab("[congestion]\ncnp = \"on\""), &["congestion.cnp", "\"auto\""]);
+    refuses(&lab("[congestion]\ncnp_interval = \"0ns\""), &["congestion.cnp_interval", "1us"]);
+}
+
+#[test]
 fn recovery_behind_the_depot() {
     let c = good(&lab("[recovery]\nlocal_retries = 16\nt_out = \"50us\"\nbackup_pool = \"0B\""));
     let recovery = &c.recovery;

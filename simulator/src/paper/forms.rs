@@ -146,6 +146,7 @@ impl Cell {
                 netrt_buffer: 1 << 40,
                 queue: 1 << 40,
                 playout: true,
+                cnp: true,
             },
             traffic: Vec::new(),
         };

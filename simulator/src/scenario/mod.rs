@@ -224,6 +224,8 @@ pub struct GatewayModel {
     /// Whether the product's Depot hands on what waited at the pace at which it
     /// came.
     pub playout: bool,
+    /// Whether the product's Depot tells sources of congestion behind it.
+    pub cnp: bool,
 }
 
 /// What hosts send.

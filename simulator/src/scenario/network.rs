@@ -185,6 +185,7 @@ pub(super) fn gateway(mut s: Section<'_>) -> GatewayModel {
         netrt_buffer: s.size("netrt_buffer", 0, TIB).unwrap_or(16 * MIB),
         queue: s.size("queue", 16 * KIB, TIB).unwrap_or(16 * MIB),
         playout: s.bool("playout").unwrap_or(true),
+        cnp: s.bool("cnp").unwrap_or(true),
     };
     s.finish();
     gateway

@@ -52,6 +52,7 @@ pub fn scenario(topology: Topology) -> Scenario {
         },
         gateway: GatewayModel {
             playout: true,
+            cnp: true,
             reorder: None,
             backup: None,
             cache: None,
