@@ -168,6 +168,14 @@ impl<F: Frame> Backup<F> {
         self.kept.get(seq).is_some_and(|kept| same_packet(kept.handle.bytes(), bytes))
     }
 
+    /// Whether `bytes` is certainly another packet than the one that is kept as `seq`. A
+    /// damaged one proves nothing.
+    pub fn is_another(&self, seq: Seq, bytes: &[u8]) -> bool {
+        let is_sound = |bytes: &[u8]| parse(bytes).is_ok_and(|roce| icrc_ok(bytes, &roce));
+        let kept = self.kept.get(seq).map(|kept| kept.handle.bytes());
+        kept.is_some_and(|kept| !same_packet(kept, bytes) && is_sound(kept)) && is_sound(bytes)
+    }
+
     /// Gives back the memory that is not in use.
     pub fn shrink(&mut self) {
         self.kept.shrink();

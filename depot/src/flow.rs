@@ -190,7 +190,10 @@ impl<F: Frame> Flow<F> {
                 cx.out.count(Metric::DepotBehind, 1);
                 self.playout.repeated(cx.now);
                 self.nak_is_answered(cx, seq);
-                if !self.backup.is_same(seq, frame.bytes()) {
+                if self.backup.is_another(seq, frame.bytes()) {
+                    // What waits is of another incarnation.
+                    self.forget(cx);
+                } else if !self.backup.is_same(seq, frame.bytes()) {
                     self.clear_backup(cx);
                 }
                 cx.out.deliver(Packet::Owned(frame));

@@ -249,6 +249,28 @@ fn nothing_is_resent_once_the_source_sends_something_else_by_a_number_that_is_ke
     }
 }
 
+/// What waits then is of the incarnation before, too.
+#[test]
+fn nothing_held_is_delivered_once_the_source_sends_something_else_by_a_number_that_is_kept() {
+    let mut bench = synced();
+    bench.data(1..5);
+    bench.data([6, 7]);
+    bench.clear();
+    bench.frame(damaged(packet(Opcode::SEND_MIDDLE, 2, 256)));
+    assert_eq!(bench.pool.frames(), 2, "a damaged one proves nothing");
+    bench.frame(packet(Opcode::SEND_MIDDLE, 1, 256));
+    assert_eq!(bench.pool.frames(), 2, "nor does one that is not kept any more");
+    let mut bench = synced();
+    bench.data(1..5);
+    bench.data([6, 7]);
+    bench.clear();
+    bench.frame(packet(Opcode::SEND_MIDDLE, 2, 256));
+    assert_eq!(bench.pool.frames(), 0);
+    bench.data([5]);
+    assert_eq!(bench.delivered(), [2, 5]);
+    bench.check_books();
+}
+
 /// While the requester is unknown, a pool that is half full is for others.
 #[test]
 fn what_is_kept_has_no_hole() {

@@ -33,8 +33,9 @@ impl<F: Frame> Flow<F> {
             return cx.out.answer(frame);
         }
         let seq = answer.psn.unwrap_near(self.next);
-        if answer.verdict == Verdict::Acknowledged && self.is_settled(seq.next(), cx.now) {
-            // It takes back what it acknowledged long ago: another life†.
+        let takes_back = self.doubt.is_some() && self.acked.is_some_and(|acked| seq.next() < acked);
+        if answer.verdict == Verdict::Acknowledged && takes_back {
+            // The packets in doubt are new to it: another incarnation†.
             self.begin_again(cx, self.next.psn());
             return cx.out.answer(frame);
         }
@@ -59,7 +60,8 @@ impl<F: Frame> Flow<F> {
 
     /// Whether answers may wait for what the peer is to send again.
     fn may_hold<A>(&self, cx: &mut Cx<'_, A>, frame: &F) -> bool {
-        self.peer_keeps_responses() && !self.reads.is_absent() && cx.pool.take(frame.bytes().len())
+        let may = self.doubt.is_none() && self.peer_keeps_responses() && !self.reads.is_absent();
+        may && cx.pool.take(frame.bytes().len())
     }
 
     fn peer_keeps_responses(&self) -> bool {
@@ -181,7 +183,8 @@ impl<F: Frame> Flow<F> {
     /// Whether what is missing can be asked of the peer, and recognised when it
     /// comes.
     fn may_fetch(&self) -> bool {
-        self.reads.is_waiting() && self.reads.is_sure() && self.peer_keeps_responses()
+        let is_sure = self.reads.is_sure() && self.doubt.is_none();
+        self.reads.is_waiting() && is_sure && self.peer_keeps_responses()
     }
 
     /// When responses count as lost, or as lost again.

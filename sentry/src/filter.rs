@@ -5,9 +5,10 @@ use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Seq;
 use common::time::Time;
-use common::wire::{Roce, icrc_ok};
+use common::wire::{Identity, Roce, icrc_ok};
 
 use crate::flow::{release, share};
+use crate::slot;
 use crate::{Actions, Cx, Flow, Recovery};
 
 /// After so many unsolicited passes without progress everything passes.
@@ -98,9 +99,9 @@ impl Pass {
         self.kind != Kind::None && self.cursor < next
     }
 
-    /// Whether a NAK made the source rewind.
-    pub fn is_solicited(&self) -> bool {
-        self.kind == Kind::Solicited
+    /// Whether `seq` comes right after what the source sent before in the running pass.
+    pub fn continues(&self, seq: Seq) -> bool {
+        self.kind != Kind::None && seq == self.cursor
     }
 
     /// Whether `seq` will come by itself in the running pass.
@@ -130,11 +131,6 @@ impl Pass {
 }
 
 impl<F: Frame> Flow<F> {
-    /// Whether the source rewinds, or is about to, because of a NAK.
-    pub(crate) fn is_solicited(&self, now: Time) -> bool {
-        self.pass.is_solicited() || self.awaits_rewind(now)
-    }
-
     /// A packet that the source sent before.
     pub(crate) fn on_repeat<A: Actions<F>>(
         &mut self,
@@ -151,6 +147,7 @@ impl<F: Frame> Flow<F> {
             self.ask_for_responses_again(cx, seq, count, is_plain);
             self.pass.end();
             self.naks.abandon();
+            self.identify(seq, frame.bytes(), roce);
             self.mark_sent(cx, seq);
             cx.out.count(Metric::SentryUnprotected, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
@@ -173,7 +170,7 @@ impl<F: Frame> Flow<F> {
             self.pass.take_genuine(seq, end);
             cx.out.count(Metric::SentryNeeded, 1);
             self.ask_for_responses_again(cx, seq, count, is_plain);
-            self.let_pass(cx, frame, seq, roce.ack_req);
+            self.let_pass(cx, frame, seq, roce);
             if self.pass.is_last_needed(seq) {
                 self.sync(cx, Reason::Resent);
             }
@@ -182,7 +179,7 @@ impl<F: Frame> Flow<F> {
         } else {
             cx.out.count(Metric::SentryDoubtful, 1);
             self.ask_for_responses_again(cx, seq, count, is_plain);
-            self.let_pass(cx, frame, seq, roce.ack_req);
+            self.let_pass(cx, frame, seq, roce);
         }
     }
 
@@ -206,7 +203,7 @@ impl<F: Frame> Flow<F> {
     fn take_needed(&mut self, seq: Seq) {
         self.fill_hole(seq);
         let slot = self.window.get_mut(seq);
-        if slot.is_some_and(|slot| core::mem::take(&mut slot.needed)) {
+        if slot.is_some_and(|slot| slot.unmark(slot::NEEDED)) {
             self.pass.needed -= 1;
         }
     }
@@ -239,6 +236,9 @@ impl<F: Frame> Flow<F> {
     /// the Depot has it, or its newest copy may still be under way. A READ or
     /// atomic request that times out may also ask for a response that was lost.
     fn may_filter<A: Actions<F>>(&self, cx: &Cx<'_, A>, seq: Seq, is_plain: bool) -> bool {
+        if self.doubt.is_some() {
+            return false;
+        }
         if self.pass.kind == Kind::Timeout && (self.pass.fruitless > FRUITLESS || !is_plain) {
             return false;
         }
@@ -261,7 +261,7 @@ impl<F: Frame> Flow<F> {
     /// pass.
     fn brings_ack(&self, seq: Seq, roce: &Roce) -> bool {
         roce.ack_req
-            && self.window.get(seq).is_some_and(|slot| !slot.ack_req)
+            && self.window.get(seq).is_some_and(|slot| !slot.has(slot::ACK_REQ))
             && self.holes.get(seq.next()) == Some(true)
     }
 
@@ -276,7 +276,7 @@ impl<F: Frame> Flow<F> {
         let arrived = self.knowledge.as_ref().is_some_and(|k| k.holds(seq) || k.delivered(seq));
         let worth_keeping = self.window.get(seq).is_some_and(|slot| match slot.handle {
             None => !arrived && seq >= self.released,
-            Some(_) => roce.ack_req && !slot.ack_req,
+            Some(_) => roce.ack_req && !slot.has(slot::ACK_REQ),
         });
         let copy = if worth_keeping && icrc_ok(frame.bytes(), roce) {
             self.keep(cx, frame, seq, roce.ack_req)
@@ -287,13 +287,14 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Sends a repeat across, ahead of new data, and keeps it.
-    fn let_pass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, ack_req: bool) {
+    fn let_pass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
+        self.identify(seq, frame.bytes(), roce);
         self.mark_sent(cx, seq);
         let round = self.naks.round();
         let packet = match self.window.get_mut(seq) {
             Some(slot) if seq >= self.released => {
                 slot.round = round;
-                self.keep(cx, frame, seq, ack_req)
+                self.keep(cx, frame, seq, roce.ack_req)
             }
             _ => Packet::Owned(frame),
         };
@@ -311,7 +312,9 @@ impl<F: Frame> Flow<F> {
         let (packet, handle) = share(cx, frame);
         // Without budget the older copy is better than none.
         if let (Some(handle), Some(slot)) = (handle, self.window.get_mut(seq)) {
-            slot.ack_req |= ack_req;
+            if ack_req {
+                slot.mark(slot::ACK_REQ);
+            }
             let old = slot.handle.replace(handle);
             if cx.config.recovery == Recovery::Lr2 && old.is_none() {
                 self.kept.push(seq);
@@ -321,13 +324,20 @@ impl<F: Frame> Flow<F> {
         packet
     }
 
+    /// The first copy of a packet that was lost on its way here is about to leave.
+    fn identify(&mut self, seq: Seq, frame: &[u8], roce: &Roce) {
+        if let Some(slot) = self.window.get_mut(seq).filter(|slot| slot.is_unsent()) {
+            slot.identity = Identity::of(frame, roce);
+        }
+    }
+
     /// A copy of `seq` leaves now.
     pub(crate) fn mark_sent<A>(&mut self, cx: &Cx<'_, A>, seq: Seq) {
         self.fill_hole(seq);
         let at = self.slot_of(seq).map(|(at, _)| at);
         if let Some(slot) = at.and_then(|at| self.window.get_mut(at)) {
             slot.sent = cx.now;
-            slot.resent = true;
+            slot.mark(slot::RESENT);
         }
     }
 }

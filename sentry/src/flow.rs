@@ -7,16 +7,17 @@ use common::psn::{Psn, Seq, reach};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
-use common::wire::{Kind, Roce, icrc_ok, request_ack};
+use common::wire::{Identity, Kind, Roce, icrc_ok, request_ack};
 
 use crate::discovery::Discovery;
 use crate::filter::Pass;
 use crate::holes::Holes;
 use crate::knowledge::Knowledge;
-use crate::life::{Bypassed, Settled};
+use crate::life::Bypassed;
 use crate::nak::Naks;
 use crate::pmtu::PathMtu;
 use crate::reads::Reads;
+use crate::slot::{self, Slot};
 use crate::timers::{PATIENT_TAILS, Unanswered};
 use crate::{Actions, Config, Cx};
 
@@ -57,7 +58,9 @@ pub struct Flow<F: Frame> {
     /// Oldest PSN that the destination has not acknowledged; unknown until it
     /// or the Depot says so†.
     pub(crate) acked: Option<Seq>,
-    pub(crate) settled: Settled,
+    /// Whether the queue pair may have begun another incarnation: see
+    /// [`doubt`](Self::doubt).
+    pub(crate) doubt: Option<Seq>,
     /// No handle is held below this number.
     pub(crate) released: Seq,
     // Timers:
@@ -90,34 +93,6 @@ pub struct Flow<F: Frame> {
     pub(crate) knowledge: Option<Knowledge>,
 }
 
-/// State of one PSN in flight.
-pub(crate) struct Slot<S> {
-    /// When its newest copy left for the Depot; [`Time::ZERO`] if none did.
-    pub sent: Time,
-    /// It left more than once.
-    pub resent: bool,
-    /// The Depot asked for it and nothing was sent yet.
-    pub needed: bool,
-    /// The NAK round in which the filter let it through; 0 for none.
-    pub round: u32,
-    /// The newest copy that was kept or sent asks for an ACK.
-    pub ack_req: bool,
-    /// The packet itself, and its length: to let go of it, it need not be
-    /// looked at.
-    pub handle: Option<Kept<S>>,
-}
-
-impl<S> Slot<S> {
-    pub fn new(sent: Time, ack_req: bool, handle: Option<Kept<S>>) -> Self {
-        Self { sent, resent: false, needed: false, round: 0, ack_req, handle }
-    }
-
-    /// One of which no copy has left.
-    fn unsent(needed: bool) -> Self {
-        Self { needed, ..Self::new(Time::ZERO, false, None) }
-    }
-}
-
 impl<F: Frame> Flow<F> {
     /// A flow whose first packet will be `psn`. `epoch` must not have been
     /// given to any flow of this switch before.
@@ -136,7 +111,7 @@ impl<F: Frame> Flow<F> {
             pmtu: PathMtu::default(),
             msn: 0,
             acked: None,
-            settled: Settled::new(now),
+            doubt: None,
             released: next,
             rtt: Rtt::guess(config.rtt_guess),
             helpless: None,
@@ -169,7 +144,8 @@ impl<F: Frame> Flow<F> {
     #[inline(never)]
     fn on_unsteady<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
         self.ready = false;
-        let is_reborn = self.is_of_another_life(cx.config, seq, cx.now);
+        let is_reborn = self.is_of_another_life(cx.config, seq, cx.now)
+            || self.differs(seq, frame.bytes(), roce);
         let surprise = is_reborn || seq > self.next || roce.kind() == Kind::ReadRequest;
         if surprise && !icrc_ok(frame.bytes(), roce) {
             // No surprise is believed on the word of a damaged packet.
@@ -193,6 +169,8 @@ impl<F: Frame> Flow<F> {
         } else if self.bypassed == Bypassed::UntilPathMtu && span.is_some() && self.pmtu.get() != 0
         {
             self.renew(cx, roce.psn);
+        } else if self.is_unknown(seq) {
+            self.begin_doubt(cx);
         }
         self.wake(cx);
         self.last_data = cx.now;
@@ -243,8 +221,9 @@ impl<F: Frame> Flow<F> {
             self.reads.request(seq, count, cx.now);
         }
         let keep = cx.config.recovery.caches() && self.discovery.tracks();
+        let identity = Identity::of(frame.bytes(), roce);
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
-        self.track(cx, Slot::new(cx.now, roce.ack_req, handle));
+        self.track(cx, Slot::new(cx.now, identity, roce.ack_req, handle));
         if end > self.next {
             // The further PSNs of a READ request have no packets of their own.
             self.next = end;
@@ -428,7 +407,7 @@ impl<F: Frame> Flow<F> {
 
     /// Whether `seq` was asked for, and no copy of it has left since.
     pub(crate) fn is_needed(&self, seq: Seq) -> bool {
-        let slot = self.window.get(seq).map(|slot| slot.needed);
+        let slot = self.window.get(seq).map(|slot| slot.has(slot::NEEDED));
         slot.or_else(|| self.holes.get(seq)).unwrap_or(false)
     }
 
@@ -463,7 +442,7 @@ impl<F: Frame> Flow<F> {
             // What was asked meanwhile need not be answered any more.
             self.unanswered = Unanswered::NONE;
         }
-        self.settle(acked, cx.now);
+        self.doubt = self.doubt.filter(|sent| acked <= *sent);
         self.naks.progress();
         self.helpless = None;
         self.trim(cx, acked);
@@ -473,7 +452,7 @@ impl<F: Frame> Flow<F> {
     /// Drops the slots before `floor`.
     pub(crate) fn trim<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, floor: Seq) {
         while let Some((_, slot)) = self.window.pop_before(floor) {
-            if slot.needed {
+            if slot.has(slot::NEEDED) {
                 self.pass.needed -= 1;
             }
             release(cx, slot.handle);

@@ -31,6 +31,7 @@ mod nak;
 mod pmtu;
 mod reads;
 mod report;
+mod slot;
 mod steady;
 mod timers;
 

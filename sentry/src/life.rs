@@ -9,49 +9,14 @@ use common::frame::Frame;
 use common::metrics::Metric;
 use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
+use common::wire::{Identity, Kind, Roce};
 
 use crate::reads::Reads;
 use crate::timers::Unanswered;
 use crate::{Actions, Config, Cx, Flow};
 
-/// Shortest time after which an ACK that went to the source has arrived, and
-/// all that it had sent before.
-const SETTLED_MIN: Span = Span::from_millis(10);
 /// Shortest derived time without data that may separate two lives.
 pub(crate) const FORGET_MIN: Span = Span::from_millis(80);
-
-/// What was acknowledged long ago, so that the source knows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settled {
-    /// All before this was acknowledged before `since` ...
-    old: Seq,
-    /// ... and all before this at that time ...
-    new: Seq,
-    since: Time,
-    /// ... and all before this at `newest.1`.
-    newest: (Seq, Time),
-}
-
-impl Settled {
-    /// Nothing yet.
-    pub fn new(now: Time) -> Self {
-        Self { old: Seq::default(), new: Seq::default(), since: now, newest: (Seq::default(), now) }
-    }
-
-    fn advance(&mut self, acked: Seq, now: Time, grace: Span) {
-        if now.since(self.since) >= grace {
-            (self.old, self.new, self.since) = (self.new, acked, now);
-        }
-        self.newest = (acked, now);
-    }
-
-    fn holds(&self, seq: Seq, now: Time, grace: Span) -> bool {
-        let (newest, at) = self.newest;
-        seq < self.old
-            || (seq < self.new && now.since(self.since) >= grace)
-            || (seq < newest && now.since(at) >= grace)
-    }
-}
 
 /// Whether a flow is left to the RNICs, because how many PSNs its requests take can't be
 /// told.
@@ -79,35 +44,59 @@ pub struct Rest {
 }
 
 impl<F: Frame> Flow<F> {
-    fn grace(&self) -> Span {
-        self.rtt.mean().max(SETTLED_MIN)
-    }
-
-    /// `acked` has moved.
-    pub(crate) fn settle(&mut self, acked: Seq, now: Time) {
-        let grace = self.grace();
-        self.settled.advance(acked, now, grace);
-    }
-
-    /// Whether everything before `seq`, and more, was acknowledged long ago.
-    pub(crate) fn is_settled(&self, seq: Seq, now: Time) -> bool {
-        self.settled.holds(seq, now, self.grace())
-    }
-
-    /// Whether the packet with the number `seq` can't be of the life that is
-    /// known.
+    /// Whether the packet with the number `seq` can't be of the incarnation that is
+    /// known, whatever it is.
     pub(crate) fn is_of_another_life(&self, config: &Config, seq: Seq, now: Time) -> bool {
         if seq.since(self.next).max(self.next.since(seq)) > config.window_max {
             // Nothing that is in flight can be that far away.
             return true;
         }
-        // A source that pauses goes on where it was.
-        let paused = now >= self.heard() + self.forget_after(config);
-        // It repeats what it knows to be acknowledged; nobody asked for that.
-        // But a source that was asked may have done so before it heard more.
-        let was_asked = self.is_solicited(now) && now < self.last_data + self.grace();
-        let goes_back = self.is_settled(seq, now) && !was_asked;
-        seq != self.next && (paused || goes_back)
+        // A source that pauses goes on where it was, or repeats what it sent.
+        let is_odd = seq > self.next || (self.is_bypassed() && seq < self.next);
+        is_odd && now >= self.heard() + self.forget_after(config)
+    }
+
+    /// Whether another packet than this was sent with the number `seq`, in this
+    /// incarnation. Sources repeat packets as they were, but for the IPv4 identification
+    /// and the request for an ACK. If it is the same packet, there is no doubt any more.
+    pub(crate) fn differs(&mut self, seq: Seq, frame: &[u8], roce: &Roce) -> bool {
+        let Some((at, slot)) = self.slot_of(seq).filter(|(_, slot)| !slot.is_unsent()) else {
+            return false;
+        };
+        if at != seq {
+            // A source asks for the rest of a READ that was answered in part.
+            return roce.kind() != Kind::ReadRequest;
+        }
+        // Damage on the way leaves the ICRC as the source has made it.
+        let is_copy = slot.identity.is_copy(Identity::of(frame, roce), roce);
+        if is_copy {
+            self.doubt = None;
+        }
+        !is_copy
+    }
+
+    /// Whether nothing is remembered any more of the packet that was sent with the number
+    /// `seq`. In the middle of a pass it is of that pass.
+    pub(crate) fn is_unknown(&self, seq: Seq) -> bool {
+        !self.is_bypassed()
+            && seq < self.window.start()
+            && self.discovery.tracks()
+            && !self.pass.continues(seq)
+    }
+
+    /// A packet came whose number was acknowledged: the source lacks the ACK, or the queue
+    /// pair has begun another incarnation. Until that is known the flow is left to the
+    /// RNICs: repeats pass, nothing is resent, held or asked for. It is known when the
+    /// source repeats what is remembered, or something else with its number; when the
+    /// destination acknowledges what comes after all that was sent so far, or takes back
+    /// what it acknowledged.
+    pub(crate) fn begin_doubt<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        if self.reads.is_holding() || self.reads.is_waiting() {
+            // A source that lacks the ACK asks again for all that comes after.
+            self.drop_answers(cx, Metric::DropAskedAgain);
+            self.reads.forget();
+        }
+        self.doubt = Some(self.next);
     }
 
     pub(crate) fn forget_after(&self, config: &Config) -> Span {

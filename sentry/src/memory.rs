@@ -3,7 +3,7 @@
 use common::frame::Frame;
 
 use crate::Flow;
-use crate::flow::Slot;
+use crate::slot::Slot;
 
 impl<F: Frame> Flow<F> {
     /// Memory of one PSN that is in flight, in bytes: see

@@ -31,8 +31,8 @@ pub(crate) struct Naks {
     hole_due: Time,
     /// Made since `acked` last advanced.
     sent: u32,
-    /// Grows with every NAK made.
-    round: u32,
+    /// Of the newest NAK made: from 1 on, and 1 again after the last.
+    round: u8,
     /// One was due, but not within a READ response message.
     deferred: bool,
     /// One was due, but the source would have ignored it.
@@ -94,8 +94,8 @@ impl Naks {
         self.deferred || self.capped
     }
 
-    /// The number of the current round, from 1.
-    pub fn round(&self) -> u32 {
+    /// The number of the current round, from 1; 0 before the first.
+    pub fn round(&self) -> u8 {
         self.round
     }
 
@@ -158,7 +158,7 @@ impl<F: Frame> Flow<F> {
 
     /// Makes a NAK, if that can be done. True if it was made.
     fn make_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, why: Metric) -> bool {
-        let withheld = match (self.acked, cx.out.requester()) {
+        let withheld = match (self.acked.filter(|_| self.doubt.is_none()), cx.out.requester()) {
             (None, _) => Metric::NakNoAcked,
             (_, None) => Metric::NakNoRequester,
             _ if self.naks.sent >= CAP => {
@@ -174,7 +174,7 @@ impl<F: Frame> Flow<F> {
                 cx.out.nak(acked.psn(), self.msn);
                 cx.out.count(why, 1);
                 self.naks.sent += 1;
-                self.naks.round += 1;
+                self.naks.round = self.naks.round.checked_add(1).unwrap_or(1);
                 (self.naks.asked, self.naks.is_own) = (Some(cx.now), true);
                 self.naks.last = cx.now;
                 return true;

@@ -8,6 +8,7 @@ use common::time::{Span, Time};
 
 use crate::flow::release;
 use crate::knowledge::Knowledge;
+use crate::slot;
 use crate::timers::Unanswered;
 use crate::{Actions, Cx, Flow, Recovery};
 
@@ -62,7 +63,8 @@ impl<F: Frame> Flow<F> {
         }
         let newest_echo = self.knowledge.as_ref().filter(|k| k.boot == boot).map(|k| k.echo);
         self.measure(cx, status, newest_echo);
-        if let Some(ack) = status.ack {
+        self.doubt = self.doubt.filter(|sent| known.expected <= *sent);
+        if let Some(ack) = status.ack.filter(|_| self.doubt.is_none()) {
             let acked = ack.psn.unwrap_near(self.next).next();
             let any = acked > self.first;
             // Where responses are on their way, the ACK comes behind them.
@@ -78,7 +80,9 @@ impl<F: Frame> Flow<F> {
             }
         }
         self.release_arrived(cx, &known);
-        self.repair(cx, &known);
+        if self.doubt.is_none() {
+            self.repair(cx, &known);
+        }
         self.knowledge = Some(known);
         true
     }
@@ -197,14 +201,14 @@ impl<F: Frame> Flow<F> {
         let Some(slot) = self.window.get_mut(seq) else { return Repair::Wait };
         // The Depot had not heard of the last resend when it complained†.
         let patience = self.rtt.mean().scale(5, 4);
-        if slot.resent && known.echo < slot.sent && cx.now < slot.sent + patience {
+        if slot.has(slot::RESENT) && known.echo < slot.sent && cx.now < slot.sent + patience {
             return Repair::Wait;
         }
-        let was_needed = slot.needed;
+        let was_needed = slot.has(slot::NEEDED);
         if let Some(handle) = slot.handle.as_ref().map(|kept| kept.handle.clone()) {
             slot.sent = cx.now;
-            slot.resent = true;
-            slot.needed = false;
+            slot.mark(slot::RESENT);
+            slot.unmark(slot::NEEDED);
             if was_needed {
                 self.pass.needed -= 1;
             }
@@ -213,9 +217,9 @@ impl<F: Frame> Flow<F> {
             cx.out.forward(Packet::Shared(handle), Class::High);
             return Repair::Resent;
         }
-        let is_hole = slot.sent == Time::ZERO;
+        let is_hole = slot.is_unsent();
         let let_through = slot.round != 0 && slot.round == self.naks.round();
-        slot.needed = true;
+        slot.mark(slot::NEEDED);
         if !was_needed {
             cx.out.count(Metric::SentryUncached, 1);
             self.pass.need(seq);

@@ -9,10 +9,11 @@ use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Seq;
 use common::time::Time;
-use common::wire::Roce;
+use common::wire::{Identity, Roce};
 
-use crate::flow::{Slot, share};
+use crate::flow::share;
 use crate::life::FORGET_MIN;
+use crate::slot::Slot;
 use crate::{Actions, Cx, Flow};
 
 impl<F: Frame> Flow<F> {
@@ -48,8 +49,9 @@ impl<F: Frame> Flow<F> {
         cx.out.count(Metric::SentryNew, 1);
         self.next = self.next.next();
         let keep = cx.config.recovery.caches();
+        let identity = Identity::of(frame.bytes(), roce);
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
-        self.window.push(Slot::new(cx.now, roce.ack_req, handle));
+        self.window.push(Slot::new(cx.now, identity, roce.ack_req, handle));
         cx.out.forward(packet, Class::Data);
     }
 

@@ -184,6 +184,8 @@ fn responses_that_the_source_got_after_it_asked_again_end_no_message() {
     bench.frame(read(1, 4 * 256));
     bench.data([5, 6]);
     bench.frame(read(7, 2 * 256));
+    // Of this it is known that it is no other packet.
+    bench.data([9]);
     bench.clear();
     come(&mut bench, [1, 2, 3, 4]);
     bench.data([12]);
@@ -281,6 +283,7 @@ fn a_read_that_is_asked_for_again_is_awaited_again() {
     let mut bench = reading();
     come(&mut bench, 1..5);
     bench.frame(read(1, 4 * 256));
+    bench.data([5]);
     let ack = LastAck { psn: psn(6), syndrome: 0x1f, msn: 3 };
     bench.clear();
     bench.status_with(9, 9, &[], |status| status.ack = Some(ack));

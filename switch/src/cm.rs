@@ -6,8 +6,8 @@ use common::metrics::Metric;
 use common::wire::{Roce, cm, icrc_ok};
 
 use crate::connections::{Connection, Event};
-use crate::entry::{Announced, By, Id, Pipeline, Seen};
-use crate::key::Hosts;
+use crate::entry::{Announced, By, Entry, Id, Pipeline, Seen};
+use crate::key::{FlowKey, Hosts};
 use crate::moves::Held;
 use crate::switch::{Io, Switch};
 
@@ -32,7 +32,9 @@ impl<F: Frame> Switch<F> {
         if !icrc_ok(bytes, roce) {
             return Metric::PassedBadIcrc;
         }
-        match self.connections.observe(Hosts::of(side, roce), &message, io.now) {
+        let (table, now) = (&self.table, io.now);
+        let is_live = |key: &FlowKey| table.find(key).is_some_and(|id| table.is_live(id, now));
+        match self.connections.observe(Hosts::of(side, roce), &message, now, is_live) {
             Some(Event::Established(connection)) => self.establish(&connection, io),
             Some(Event::Ended(connection)) => self.end(&connection, io),
             None => {}
@@ -87,14 +89,15 @@ impl<F: Frame> Switch<F> {
     {
         self.voice.counters.inc(Metric::FlowDisconnected);
         let [there, back] = connection.directions.map(|d| self.table.find(&d.key));
-        for (id, other) in [(there, back), (back, there)] {
-            let Some(entry) = id.and_then(|id| self.table.get(id)) else { continue };
-            // The number may be in use by a connection that was not seen being
-            // made.
-            if entry.peer().is_some() && entry.peer() != other {
-                continue;
-            }
-            let Some(id) = id else { continue };
+        // A number may be in use by a connection that was not seen being made.
+        let is_in_use = |id: Id, other| match self.table.get(id).map(Entry::peer) {
+            Some(None) => self.table.is_live(id, io.now),
+            Some(peer) => peer != other,
+            None => true,
+        };
+        let ends = [(there, back), (back, there)]
+            .map(|(id, other)| id.filter(|id| !is_in_use(*id, other)));
+        for id in ends.into_iter().flatten() {
             self.recall(id, Held::GoesOn);
             self.with_depot(id, io, |flow, cx| flow.let_go(cx));
             self.renew(id, io);

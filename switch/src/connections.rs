@@ -145,12 +145,18 @@ impl Connections {
     }
 
     /// Takes in a message that passes in the direction of `hosts`. Its ICRC
-    /// must have been found right.
-    pub fn observe(&mut self, hosts: Hosts, message: &Message, now: Time) -> Option<Event> {
+    /// must have been found right. `is_live` tells whether a flow has traffic.
+    pub fn observe(
+        &mut self,
+        hosts: Hosts,
+        message: &Message,
+        now: Time,
+        is_live: impl Fn(&FlowKey) -> bool,
+    ) -> Option<Event> {
         self.expire(now);
         match message {
             Message::Req(req) => self.on_req(hosts, req, now),
-            Message::Rep(rep) => self.on_rep(hosts, rep, now),
+            Message::Rep(rep) => self.on_rep(hosts, rep, now, is_live),
             Message::Mra(ids) => {
                 // Of interest while a REP is waited for; the passive host's.
                 let name = Name { hosts: hosts.reversed(), active: ids.remote };
@@ -201,7 +207,13 @@ impl Connections {
         ended
     }
 
-    fn on_rep(&mut self, hosts: Hosts, rep: &Rep, now: Time) -> Option<Event> {
+    fn on_rep(
+        &mut self,
+        hosts: Hosts,
+        rep: &Rep,
+        now: Time,
+        is_live: impl Fn(&FlowKey) -> bool,
+    ) -> Option<Event> {
         let name = Name { hosts: hosts.reversed(), active: rep.ids.remote };
         let exchange = *self.exchanges.get(&name)?;
         let accepted = Accepted::by(rep);
@@ -213,6 +225,11 @@ impl Connections {
             None => {}
         }
         let connection = exchange.connection(name.hosts, accepted);
+        if connection.directions.iter().any(|direction| is_live(&direction.key)) {
+            // Anybody may name any queue pair. That one which lives has begun anew, its data
+            // has to show†.
+            return self.end(name);
+        }
         // Whatever these QPs were part of before is over.
         for direction in &connection.directions {
             if let Some(former) = self.flows.get(&direction.key).copied() {

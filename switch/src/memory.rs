@@ -174,8 +174,9 @@ mod tests {
                 let (pmtu, is_rc) = (4096, true);
                 let req = Req { local: n, qpn, starting_psn, pmtu, is_rc, local_gid, remote_gid };
                 let rep = Rep { ids: Ids { local: n, remote: n }, qpn, starting_psn };
-                connections.observe(hosts, &Message::Req(req), Time::ZERO);
-                let made = connections.observe(hosts.reversed(), &Message::Rep(rep), Time::ZERO);
+                connections.observe(hosts, &Message::Req(req), Time::ZERO, |_| false);
+                let rep = Message::Rep(rep);
+                let made = connections.observe(hosts.reversed(), &rep, Time::ZERO, |_| false);
                 assert!(made.is_some());
             }
             kept = Some(connections);

@@ -20,6 +20,10 @@ const LOOKED_AT: Id = 16;
 /// So long an answer to a flow's first packet may take.
 const UNANSWERED: Span = Span::from_millis(100);
 
+/// A flow without a packet for so long may have ended unseen, and its queue pair been
+/// given to another connection.
+const QUIET: Span = Span::from_millis(1_000);
+
 /// All flows of a worker.
 pub(crate) struct Table<F: Frame> {
     index: Index,
@@ -112,6 +116,16 @@ impl<F: Frame> Table<F> {
     #[inline]
     pub fn find_hashed(&self, hash: u64, key: &FlowKey) -> Option<Id> {
         self.index.find(hash, |id| self.get(id).is_some_and(|entry| entry.key == *key))
+    }
+
+    /// Whether a queue pair sends on flow `id`, or answers what it sent on its peer: a
+    /// packet of it, or of its answers, came within [`QUIET`].
+    pub fn is_live(&self, id: Id, now: Time) -> bool {
+        let Some(entry) = self.get(id) else { return false };
+        let has_pipeline = |entry: &Entry<F>| !matches!(entry.pipeline, Pipeline::None);
+        let peer = entry.peer().and_then(|peer| self.get(peer));
+        let is_answered = entry.matching.is_some() || peer.is_some_and(has_pipeline);
+        (has_pipeline(entry) || is_answered) && entry.seen.since(now) < QUIET
     }
 
     /// Looks at what will be needed of a flow, or of the one that it answers, so

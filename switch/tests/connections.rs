@@ -11,6 +11,7 @@ use common::control::Sync;
 use common::frame::Side::{self, Lan, Wan};
 use common::metrics::Metric;
 use common::psn::Psn;
+use common::time::Span;
 use common::wire::{Addr, Headers, Opcode, Vlans, parse};
 use pcap_file::pcap::PcapReader;
 use support::*;
@@ -19,6 +20,9 @@ use switch::{Command, Config, Recovery, Role};
 /// The host's end of a connection, and the other one.
 const HERE: End = end(0xa, 0x11, 500);
 const THERE: End = end(0xb, 0x22, 900);
+
+/// A flow without a packet for so long may have ended unseen.
+const QUIET: Span = Span::from_millis(1_001);
 
 /// The host connects itself to the one behind the long-haul link.
 fn connect(bench: &mut Bench, out: &Headers, back: &Headers, here: End, there: End) {
@@ -150,6 +154,7 @@ fn a_qp_number_that_is_used_again_begins_a_new_life() {
     // The destination's QP stays, the host has a new one. The new PSNs are so
     // near that they would be taken for repeats, or for a gap.
     let (here, there) = (end(0xc, 0x33, 0), end(0xd, THERE.qpn, first - 5));
+    bench.wait(QUIET);
     connect(&mut bench, &outbound(), &inbound(), here, there);
     let (new, sync) = announced(&mut bench, request(&outbound(), THERE.qpn, first - 5));
     assert_ne!(old, new);
@@ -170,6 +175,7 @@ fn what_is_held_of_an_old_life_is_never_delivered_to_the_new_one() {
         assert!(psns(&bench.wan(request(&inbound(), HERE.qpn, HERE.psn + psn)), Lan).is_empty());
     }
     assert_eq!(bench.switch.held(), 2);
+    bench.wait(QUIET);
     connect(&mut bench, &outbound(), &inbound(), end(0xc, HERE.qpn, 700), end(0xd, 0x44, 0));
     assert_eq!(bench.count(Metric::DropOldLife), 2);
     assert_eq!(bench.switch.held(), 0);
@@ -187,10 +193,54 @@ fn what_is_kept_to_be_resent_is_given_back() {
         if ends {
             bench.assert_passes(Wan, &dreq(&inbound(), THERE, HERE));
         } else {
+            bench.wait(QUIET);
             connect(&mut bench, &outbound(), &inbound(), end(0xc, 0x33, 0), end(0xd, 0x22, 0));
         }
         assert_eq!(bench.switch.held(), 0);
     }
+}
+
+/// A live connection, and a REQ that names its far QP as its own: anybody on the long haul can
+/// send one, and any program on the far host. A service of the near host accepts it, as services
+/// do. It is another connection when data shows it.
+#[test]
+fn a_connection_that_is_claimed_takes_no_qp_from_one_that_lives() {
+    let mut bench = connected(Recovery::Lr2);
+    let first = THERE.psn;
+    let epoch = bench.protect(THERE.qpn, first..first + 20);
+    bench.wan(ack(&inbound(), HERE.qpn, first + 4));
+
+    let claim = end(0xdead, THERE.qpn, first + 20);
+    let accepted = end(0xbeef, 0x77, 1);
+    bench.assert_passes(Wan, &req(&inbound(), claim));
+    bench.assert_passes(Lan, &rep(&outbound(), accepted, claim));
+    bench.assert_passes(Wan, &dreq(&inbound(), claim, accepted));
+    assert_eq!(bench.count(Metric::FlowConnected), 1);
+    assert_eq!(bench.count(Metric::FlowDisconnected), 0);
+
+    for n in 20..30 {
+        let sent = bench.lan(request(&outbound(), THERE.qpn, first + n));
+        assert!(sent.iter().all(|sent| sent.sync().is_none()), "the life goes on");
+    }
+    let sent =
+        bench.status(THERE.qpn, epoch, report(first + 22, first + 30, &[(first + 22, first + 23)]));
+    assert_eq!(naks(&sent), [(HERE.qpn, first + 5)]);
+    // And its end is known as such.
+    bench.assert_passes(Wan, &dreq(&inbound(), THERE, HERE));
+    assert_eq!(bench.count(Metric::FlowDisconnected), 1);
+}
+
+/// Nor from one that is not paired, and named from the other side.
+#[test]
+fn a_claim_ends_no_flow_that_is_not_paired() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let epoch = bench.protect(THERE.qpn, 900..920);
+    let claim = end(0xdead, THERE.qpn, 920);
+    bench.assert_passes(Wan, &req(&inbound(), claim));
+    bench.assert_passes(Lan, &rep(&outbound(), end(0xbeef, 0x77, 1), claim));
+    bench.assert_passes(Wan, &dreq(&inbound(), claim, end(0xbeef, 0x77, 1)));
+    let sent = bench.status(THERE.qpn, epoch, report(902, 920, &[(902, 903)]));
+    assert_eq!(psns(&sent, Wan), [902], "it is resent from the cache");
 }
 
 #[test]
@@ -351,6 +401,7 @@ fn a_full_table_has_room_for_flows_that_it_holds() {
     let config = Config { max_flows: 2, ..Config::lab(Recovery::Lr2, NODE, BOOT) };
     let mut bench = Bench::with(config);
     bench.lan(request(&outbound(), THERE.qpn, 3));
+    bench.wait(QUIET);
     connect(&mut bench, &outbound(), &inbound(), HERE, THERE);
     assert_eq!(bench.count(Metric::FlowPaired), 1);
     assert_eq!(requester(&mut bench, request(&outbound(), THERE.qpn, THERE.psn)), Some(HERE.qpn));

@@ -236,6 +236,9 @@ fn connect(pair: &mut Pair, comm: u32) {
     pair.wan(rep(&inbound(), there, here));
 }
 
+/// A flow without a packet for so long may have ended unseen.
+const QUIET: Span = Span::from_millis(1_001);
+
 /// Connected, and the remote host's packets wait behind a hole at worker 1.
 fn connected_and_holding() -> Pair {
     let mut pair = Pair::new(&Config::lab(Recovery::Cached, NODE, BOOT));
@@ -265,6 +268,7 @@ fn what_is_held_goes_on_when_a_connection_ends() {
 #[test]
 fn a_new_connection_moves_anew_and_what_was_held_is_dropped() {
     let mut pair = connected_and_holding();
+    pair.wait(QUIET);
     connect(&mut pair, 0x1a);
     assert_eq!((pair.count(0, Metric::PairMoved), pair.count(0, Metric::PairRecalled)), (2, 1));
     assert_eq!(pair.switches[1].held(), 0);
@@ -385,6 +389,7 @@ fn a_late_return_does_not_undo_the_next_move() {
     });
     assert_eq!(pair.count(1, Metric::PairReturned), 1);
     let (here, there) = (CmEnd { comm: 0x1a, ..CM.0 }, CmEnd { comm: 0x1b, ..CM.1 });
+    pair.wait(QUIET);
     pair.arrive(Lan, req(&outbound(), here));
     pair.arrive(Wan, rep(&inbound(), there, here));
     assert_eq!(pair.count(0, Metric::PairMoved), 2);

@@ -81,13 +81,13 @@ impl Bench {
     }
 
     fn a(&mut self, message: Message) -> Option<Event> {
-        let event = self.connections.observe(hosts(), &message, self.now);
+        let event = self.connections.observe(hosts(), &message, self.now, |_| false);
         self.check();
         event
     }
 
     fn b(&mut self, message: Message) -> Option<Event> {
-        let event = self.connections.observe(hosts().reversed(), &message, self.now);
+        let event = self.connections.observe(hosts().reversed(), &message, self.now, |_| false);
         self.check();
         event
     }
@@ -159,7 +159,7 @@ fn another_vlan_or_side_is_another_exchange() {
     bench.a(Message::Req(req()));
     let back = hosts().reversed();
     for hosts in [Hosts { vlans: Vlans::new(5, 0), ..back }, Hosts { side: Side::Lan, ..back }] {
-        assert_eq!(bench.connections.observe(hosts, &Message::Rep(rep()), at(0)), None);
+        assert_eq!(bench.connections.observe(hosts, &Message::Rep(rep()), at(0), |_| false), None);
     }
     assert!(bench.b(Message::Rep(rep())).is_some());
 }
