@@ -149,7 +149,9 @@ impl Lan {
 
     /// A flow delivers within this window from now on.
     pub(crate) fn join(&mut self, slot: u32) {
-        self.get_mut(slot).map(|window| window.flows += 1);
+        if let Some(window) = self.get_mut(slot) {
+            window.flows += 1;
+        }
     }
 
     /// It no longer does, and had `flight` bytes on the way. A window that no flow is bound by
@@ -222,7 +224,7 @@ impl Lan {
 
     /// The next flow that has room and waited for it.
     #[inline]
-    pub fn next(&mut self) -> Option<u32> {
+    pub fn next_turn(&mut self) -> Option<u32> {
         while let Some(slot) = self.runnable.front().copied() {
             if let Some(window) = self.windows.get_mut(&slot) {
                 if window.has_room()

@@ -239,7 +239,7 @@ impl World {
     }
 
     fn turns(&mut self) {
-        while let Some(id) = self.lan.next() {
+        while let Some(id) = self.lan.next_turn() {
             self.with(id as usize, |flow, cx| flow.on_turn(cx));
         }
     }
@@ -301,7 +301,7 @@ impl World {
         port.free_at = self.now + port.per_packet;
         port.served[id] += 1;
         self.passed += 1;
-        if self.passed % self.damage == 0 {
+        if self.passed.is_multiple_of(self.damage) {
             return;
         }
         let receiver = &mut self.receivers[id];
@@ -310,7 +310,7 @@ impl World {
         assert!(common::wire::icrc_ok(packet.bytes(), &roce));
         let answer = if n > receiver.expected {
             let is_news = !core::mem::replace(&mut receiver.is_complaining, true);
-            is_news.then(|| (receiver.expected, Aeth::NAK_PSN_SEQUENCE))
+            is_news.then_some((receiver.expected, Aeth::NAK_PSN_SEQUENCE))
         } else if n < receiver.expected {
             Some((receiver.expected - 1, Aeth::ACK_UNLIMITED))
         } else {

@@ -192,7 +192,7 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        while let Some(id) = self.lan.next() {
+        while let Some(id) = self.lan.next_turn() {
             self.with_depot(id, io, |flow, cx| flow.on_turn(cx));
         }
     }
