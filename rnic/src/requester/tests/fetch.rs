@@ -56,10 +56,8 @@ fn data_is_progress_and_starts_the_timer_anew() {
 
 #[test]
 fn an_old_ack_between_the_packets_of_a_response_ends_the_qp_of_newer_rxe() {
-    for (implied_nak, status) in
-        [(ImpliedNak::AnyGap, None), (ImpliedNak::LaterRequest, Some(Status::BadResponse))]
-    {
-        let mut bench = Bench::new(|c| c.implied_nak = implied_nak);
+    for (old_ack_ends_read, status) in [(false, None), (true, Some(Status::BadResponse))] {
+        let mut bench = Bench::new(|c| c.old_ack_ends_read = old_ack_ends_read);
         bench.post(1);
         bench.read(3);
         bench.send_psns();
