@@ -70,7 +70,8 @@ impl<F: Frame> Flow<F> {
         // Damage on the way leaves the ICRC as the source has made it.
         let is_copy = slot.identity.is_copy(Identity::of(frame, roce), roce);
         if is_copy {
-            self.doubt = None;
+            // What was sent in doubt proves nothing.
+            self.doubt = self.doubt.filter(|sent| seq >= *sent);
         }
         !is_copy
     }
@@ -88,7 +89,7 @@ impl<F: Frame> Flow<F> {
     /// pair has begun another incarnation. Until that is known the flow is left to the
     /// RNICs: repeats pass, nothing is resent, held or asked for. It is known when the
     /// source repeats what is remembered, or something else with its number; when the
-    /// destination acknowledges what comes after all that was sent so far, or takes back
+    /// destination acknowledges what comes after all that was sent before, or takes back
     /// what it acknowledged.
     pub(crate) fn begin_doubt<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         if self.reads.is_holding() || self.reads.is_waiting() {
@@ -96,7 +97,7 @@ impl<F: Frame> Flow<F> {
             self.drop_answers(cx, Metric::DropAskedAgain);
             self.reads.forget();
         }
-        self.doubt = Some(self.next);
+        self.doubt.get_or_insert(self.next);
     }
 
     pub(crate) fn forget_after(&self, config: &Config) -> Span {

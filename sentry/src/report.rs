@@ -1,6 +1,6 @@
 //! A STATUS from the Depot: what it proves, and what has to be sent again.
 
-use common::control::{Reason, Status};
+use common::control::{LastAck, Reason, Status};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Seq;
@@ -63,7 +63,12 @@ impl<F: Frame> Flow<F> {
         }
         let newest_echo = self.knowledge.as_ref().filter(|k| k.boot == boot).map(|k| k.echo);
         self.measure(cx, status, newest_echo);
-        self.doubt = self.doubt.filter(|sent| known.expected <= *sent);
+        self.doubt = self.doubt.filter(|sent| {
+            let later = |ack: LastAck| ack.psn.unwrap_near(self.next) >= *sent;
+            let is_delivered = self.acked.is_none() && known.expected > *sent;
+            // Besides, the destination's count of messages may be another one.
+            !is_delivered && !status.ack.is_some_and(later)
+        });
         if let Some(ack) = status.ack.filter(|_| self.doubt.is_none()) {
             let acked = ack.psn.unwrap_near(self.next).next();
             let any = acked > self.first;

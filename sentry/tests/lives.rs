@@ -3,7 +3,7 @@
 
 mod support;
 
-use common::control::Reason;
+use common::control::{LastAck, Reason};
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::Span;
@@ -242,6 +242,23 @@ fn doubt_ends_when_the_destination_acknowledges_what_was_sent_later() {
     bench.ack(10, 11);
     bench.status(11, 12, &[(11, 12)]);
     assert_eq!(bench.forwarded(), [(11, High)]);
+}
+
+/// The other incarnation repeats its own packets as well. And that the Depot has delivered
+/// them does not tell how many messages its destination has counted.
+#[test]
+fn what_was_sent_in_doubt_does_not_end_it() {
+    let mut bench = doubtful(Lr2);
+    bench.data([10, 11, 12]);
+    bench.data([5, 10, 11, 12, 13]);
+    bench.wait(UNDER_WAY);
+    bench.status(12, 14, &[(12, 13)]);
+    let ends = |did: &Did| matches!(did, Did::Nak { .. } | Did::Ack { .. });
+    assert!(!bench.take().iter().any(ends));
+    let ack = LastAck { psn: psn(10), syndrome: 0x1f, msn: 7 };
+    bench.clear();
+    bench.status_with(12, 14, &[(12, 13)], |status| status.ack = Some(ack));
+    assert!(bench.take().contains(&Did::Ack { psn: 10, msn: 7 }), "that does");
 }
 
 #[test]
