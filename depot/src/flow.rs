@@ -1,6 +1,6 @@
-//! The state of one flow, and what data and SYNCs do to it.
+//! The state of one flow, and what data does to it.
 
-use common::control::{LastAck, Reason, Sync};
+use common::control::LastAck;
 use common::frame::{Frame, Packet};
 use common::metrics::Metric;
 use common::psn::{Psn, Seq};
@@ -87,7 +87,7 @@ pub struct Flow<F: Frame> {
     /// Its part of its host's window, if that has one.
     pub(crate) share: Option<Box<Share>>,
     /// One past the highest packet that passed while nothing was held.
-    passed: Seq,
+    pub(crate) passed: Seq,
     /// One past the highest packet that the Sentry has announced.
     pub(crate) announced: Seq,
     /// When a packet last came that was beyond all others, out of order.
@@ -95,7 +95,7 @@ pub struct Flow<F: Frame> {
     /// The hole that the newest probe went past, while its NAK may still come.
     pub(crate) probed: Option<Seq>,
     /// When that probe went.
-    probed_at: Time,
+    pub(crate) probed_at: Time,
 }
 
 impl<F: Frame> Flow<F> {
@@ -369,7 +369,7 @@ impl<F: Frame> Flow<F> {
 
     /// Everything before `high` should have arrived. Returns whether more is
     /// missing than before.
-    fn open_gap<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, high: Seq) -> bool {
+    pub(crate) fn open_gap<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, high: Seq) -> bool {
         if high <= self.sequence.high() {
             return false;
         }
@@ -387,119 +387,6 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::GapsFilled, 1);
             self.fill.sample(cx.now.since(gap.seen));
         }
-    }
-
-    /// A SYNC about this flow, already authenticated.
-    pub fn on_sync<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, life: Life, sync: &Sync) {
-        self.ready = false;
-        if self.is_replaced_by(life) {
-            self.forget(cx);
-        } else if self.life.is_some_and(|known| known != life) {
-            // An older one, overtaken.
-            return;
-        }
-        if sync.reason == Reason::Release {
-            self.let_go(cx);
-            return self.report_passive(cx, life, sync);
-        }
-        match (self.life, sync.next_psn) {
-            // It vouches for resends only: nothing to begin with†.
-            (None, None) => return,
-            (None, Some(next)) => {
-                let next = next.unwrap_near(self.sequence.expected());
-                let acked = self.acked.filter(|acked| acked.since(next) <= cx.config.window_max);
-                self.sequence = Sequence::new(next.max(acked.unwrap_or(next)));
-                self.life = Some(life);
-                (self.stalled, self.announced) = (cx.now, next);
-                cx.out.count(Metric::FlowSynced, 1);
-            }
-            (Some(_), Some(next)) => {
-                let next = next.unwrap_near(self.sequence.expected());
-                if next.since(self.sequence.expected()) <= cx.config.window_max {
-                    if sync.sent_at >= self.echo {
-                        self.deny(cx, next);
-                    }
-                    self.announced = self.announced.max(next);
-                    self.open_gap(cx, next);
-                }
-            }
-            (Some(_), None) => {}
-        }
-        if sync.pmtu > 0 {
-            self.pmtu = sync.pmtu;
-        }
-        if sync.rtt > Span::ZERO {
-            (self.rtt, self.measured) = (sync.rtt, true);
-        }
-        if sync.reason == Reason::Lost && !self.sequence.gaps().is_empty() {
-            self.give_up(cx);
-        }
-        if sync.sent_at >= self.echo {
-            (self.echo, self.echo_at) = (sync.sent_at, cx.now);
-        }
-        self.report(cx, Cause::Sync);
-        self.ready = self.is_ready();
-    }
-
-    /// A SYNC, already authenticated, whose Sentry has heard nothing of this box since it
-    /// started, or hears it no more. So nothing shows that a STATUS arrives: what is held
-    /// is delivered, and nothing is held until the Sentry says otherwise.
-    pub fn on_unheard<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, life: Life, sync: &Sync) {
-        if self.is_replaced_by(life) {
-            self.forget(cx);
-        } else if self.life.is_some_and(|known| known != life || sync.sent_at < self.echo) {
-            // An older one, overtaken.
-            return;
-        } else if self.life.is_some() {
-            self.let_go(cx);
-        }
-        self.report_passive(cx, life, sync);
-    }
-
-    /// The hosts told each other that this life begins with the flow's first
-    /// PSN, and its path MTU in bytes (0: unknown).
-    pub fn announce(&mut self, pmtu: u16) {
-        self.acked = Some(self.sequence.expected());
-        self.pmtu = pmtu;
-    }
-
-    /// Whether a SYNC of `life` ends the life that is known.
-    pub fn is_replaced_by(&self, life: Life) -> bool {
-        self.life.is_some_and(|known| {
-            known.node != life.node || (known.boot, known.epoch) < (life.boot, life.epoch)
-        })
-    }
-
-    /// The Sentry no longer protects the flow, or seems to be gone, or this box stops:
-    /// hands on in order what is held, and becomes a wire.
-    pub fn let_go<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        self.give_up(cx);
-        self.leave_window(cx);
-        self.drop_nak(cx);
-        self.drop_responses(cx);
-        self.life = None;
-        self.ready = false;
-        // Whoever announces the flow next may speak of another life, of which what was
-        // acknowledged so far is not true.
-        (self.acked, self.last_ack, self.told) = (None, None, None);
-        // Or it has another clock.
-        self.echo = Time::ZERO;
-    }
-
-    /// Forgets this life of the flow. What is held belongs to it and is never
-    /// delivered to the next†.
-    pub fn forget<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        cx.out.count(Metric::FlowForgotten, 1);
-        for packet in self.sequence.release() {
-            cx.pool.give(packet.bytes().len());
-            cx.out.discard(packet, Metric::DropOldLife);
-        }
-        self.clear_backup(cx);
-        self.leave_window(cx);
-        self.drop_nak(cx);
-        self.drop_responses(cx);
-        let psn = self.sequence.expected().psn();
-        *self = Self { rtt: self.rtt, fill: self.fill, ..Self::new(cx.config, cx.now, psn) };
     }
 
     /// Whether nothing is held, and nothing known that a new flow would have to be

@@ -33,6 +33,7 @@ mod reverse;
 mod sequence;
 mod share;
 mod steady;
+mod sync;
 mod timers;
 
 use common::allowance::Allowance;

@@ -22,6 +22,7 @@
 mod answers;
 mod discovery;
 mod filter;
+mod flight;
 mod flow;
 mod holes;
 mod knowledge;

@@ -34,6 +34,7 @@ mod output;
 mod pairing;
 mod peers;
 mod pipelines;
+mod setup;
 mod switch;
 mod table;
 mod timers;

@@ -13,13 +13,12 @@ use crate::entry::{Announced, By, Id, Pipeline, Track};
 use crate::farewell::Farewell;
 use crate::housekeeping::Sweep;
 use crate::key::FlowKey;
-use crate::moves::{Crew, Moves};
+use crate::moves::Moves;
 use crate::operator::Named;
 use crate::output::{Released, Voice, transmit};
-use crate::peers::Peers;
 use crate::table::Table;
 use crate::timers::Timers;
-use crate::{Command, Config, Recovery};
+use crate::{Config, Recovery};
 
 /// Most PSNs of one flow that may be in flight: 400 Gbit/s × 40 ms of 4 KiB
 /// packets, or 100 Gbit/s × 40 ms of 1 KiB.
@@ -79,64 +78,6 @@ pub(crate) struct Pools {
 }
 
 impl<F: Frame> Switch<F> {
-    /// A switch that knows no flow yet.
-    pub fn new(config: Config) -> Self {
-        let tuning = &config.tuning;
-        let moves = Moves::new(config.crew, config.max_flows, config.hash_seed);
-        let mut table = Table::new(config.max_flows, config.max_flows_of_hosts, config.hash_seed);
-        if moves.is_on() {
-            table.changed.watch();
-        }
-        Self {
-            sentry: sentry::Config {
-                recovery: sentry_recovery(config.recovery),
-                rtt_guess: tuning.rtt_guess,
-                tail_timeout: tuning.tail_timeout,
-                status_interval: tuning.status_interval,
-                peer_timeout: tuning.peer_timeout,
-                forget: tuning.give_up.map(|give_up| give_up * 4),
-                window_max: WINDOW_MAX,
-            },
-            depot: depot::Config {
-                rtt_guess: tuning.rtt_guess,
-                status_interval: tuning.status_interval,
-                give_up: tuning.give_up,
-                t_out: tuning.t_out,
-                t_out_min: tuning.t_out_min,
-                local_retries: config.local_retries,
-                keeps_responses: keeps_responses(config.recovery),
-                window_max: WINDOW_MAX,
-                playout: config.playout,
-                cnp_interval: config.cnp_interval,
-            },
-            table,
-            connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
-            named: Named::new(&config.queue_pairs, config.hash_seed),
-            moves,
-            timers: Timers::default(),
-            voice: Voice {
-                counters: Counters::default(),
-                peers: Peers::new(config.node, config.boot, config.hash_seed),
-                keys: config.keys.clone(),
-                opcode: config.control_opcode,
-            },
-            pools: Pools {
-                cache: Budget::new(config.resend_cache_bytes, config.resend_cache_frames),
-                reorder: Budget::new(config.reorder_pool_bytes, config.reorder_pool_frames),
-                backup: Budget::new(config.backup_pool_bytes, config.backup_pool_frames),
-            },
-            released: Released::new(),
-            lan: depot::Lan::default(),
-            allowance: Allowance::new(tuning.early_per_second),
-            epochs: config.crew.map_or(0, Crew::epochs),
-            started: None,
-            draining: false,
-            farewell: Farewell::new(config.hash_seed),
-            sweep: Sweep::default(),
-            config,
-        }
-    }
-
     /// A burst that arrived on `side`. Takes every frame out of `frames`.
     pub fn burst<P, S, const N: usize>(
         &mut self,
@@ -256,29 +197,6 @@ impl<F: Frame> Switch<F> {
             self.timers.arm(&mut entry.armed, later, id, generation);
         }
         later.is_none()
-    }
-
-    /// Does what the control thread asks.
-    pub fn command<P, S>(&mut self, command: Command, now: Time, pool: &mut P, sink: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        let mut io = Io { pool, sink, now };
-        match command {
-            Command::Drain => {
-                self.draining = true;
-                self.let_go(&mut io);
-            }
-            Command::SetRecovery(recovery) => {
-                // Handles kept by one mode are of no use to another.
-                self.let_go(&mut io);
-                self.config.recovery = recovery;
-                self.sentry.recovery = sentry_recovery(recovery);
-                self.depot.keeps_responses = keeps_responses(recovery);
-            }
-        }
-        self.released.flush();
     }
 
     /// Frames held in pools.
@@ -542,18 +460,4 @@ impl<F: Frame> Switch<F> {
 #[inline]
 pub(crate) fn key(side: Side, roce: &Roce) -> Option<FlowKey> {
     (roce.opcode.transport() == Transport::Rc).then(|| FlowKey::of(side, roce))
-}
-
-/// READ responses are kept where packets are.
-const fn keeps_responses(recovery: Recovery) -> bool {
-    sentry_recovery(recovery).caches()
-}
-
-const fn sentry_recovery(recovery: Recovery) -> sentry::Recovery {
-    match recovery {
-        // Off never gets to a pipeline.
-        Recovery::Lr2 | Recovery::Off => sentry::Recovery::Lr2,
-        Recovery::Cached => sentry::Recovery::Cached,
-        Recovery::Auto => sentry::Recovery::Auto,
-    }
 }

@@ -5,6 +5,8 @@
 
 #![allow(dead_code)] // Each test program uses its part of it.
 
+pub mod network;
+
 use std::net::IpAddr;
 
 use common::allowance::Allowance;

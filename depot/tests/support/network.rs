@@ -1,0 +1,351 @@
+//! A LAN that loses: a queue for each host, which drops what it has no room for, and RNICs
+//! that acknowledge one of so many packets and send one NAK per gap.
+
+use std::collections::VecDeque;
+
+use common::allowance::Allowance;
+use common::budget::Budget;
+use common::control::{Fetch, LastAck, Status};
+use common::frame::{Class, Packet};
+use common::heap::HeapFrame;
+use common::metrics::{Counters, Metric};
+use common::time::{Span, Time};
+use common::wire::{Aeth, Answer, Bth, Opcode, parse};
+use depot::{Actions, Config, Cx, Flow, Host, Lan};
+
+use super::{Bench, FIRST, LIFE, RTT, count_of, host, plain_answer, psn, with_bth};
+
+/// Bytes of payload.
+const LEN: usize = 1024;
+/// From the Depot to a host and back, besides the queue.
+const DELAY: Span = Span::from_micros(5);
+
+/// What a flow does.
+struct Out<'a> {
+    sent: &'a mut Vec<(usize, Packet<HeapFrame>)>,
+    to_source: &'a mut Vec<i32>,
+    cnps: &'a mut Vec<Time>,
+    now: Time,
+    counters: &'a mut Counters,
+    books: &'a mut (u64, u64),
+    id: usize,
+    host: usize,
+}
+
+impl Actions<HeapFrame> for Out<'_> {
+    fn deliver(&mut self, packet: Packet<HeapFrame>) {
+        self.sent.push((self.id, packet));
+        self.books.1 += 1;
+    }
+
+    fn answer(&mut self, packet: Packet<HeapFrame>, _: Class) {
+        let answer = parse(packet.bytes()).ok().and_then(|roce| Answer::of(&roce, packet.bytes()));
+        if let Some(answer) = answer.filter(Answer::is_nak) {
+            self.to_source.push(count_of(answer.psn));
+        }
+        self.books.1 += 1;
+    }
+
+    fn ack(&mut self, _: LastAck) {}
+
+    fn discard(&mut self, _: Packet<HeapFrame>, _: Metric) {
+        self.books.1 += 1;
+    }
+
+    fn status(&mut self, _: u32, _: Status) {}
+
+    fn cnp(&mut self) -> bool {
+        self.cnps.push(self.now);
+        true
+    }
+
+    fn destination(&self) -> Host {
+        host(self.host as u8)
+    }
+
+    fn id(&self) -> u32 {
+        self.id as u32
+    }
+
+    fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
+
+    fn requester(&self) -> Option<u32> {
+        Some(0x77)
+    }
+
+    fn count(&mut self, metric: Metric, n: u64) {
+        self.counters.add(metric, n);
+        if metric == Metric::CreatedHandle {
+            self.books.0 += n;
+        }
+    }
+}
+
+/// A queue pair of a host.
+pub struct Receiver {
+    pub host: usize,
+    pub expected: i32,
+    pub is_complaining: bool,
+    /// Every so many packets ask for an ACK; so does the last one.
+    pub asks: i32,
+    /// Packets that its source sends in all, and those that have come to the Depot.
+    pub all: i32,
+    pub come: i32,
+    /// When the next one comes, and how long after it the one after that.
+    pub next: Time,
+    pub every: Span,
+    /// When its source was sent CNPs.
+    pub cnps: Vec<Time>,
+}
+
+/// The way to a host.
+pub struct Port {
+    pub queue: VecDeque<(usize, Packet<HeapFrame>)>,
+    pub room: usize,
+    pub per_packet: Span,
+    pub free_at: Time,
+    pub dropped: u64,
+    pub served: [u64; 16],
+}
+
+pub struct World {
+    pub config: Config,
+    pub pool: Budget,
+    pub backup: Budget,
+    pub cache: Budget,
+    pub allowance: Allowance,
+    pub lan: Lan,
+    pub now: Time,
+    pub flows: Vec<Flow<HeapFrame>>,
+    pub receivers: Vec<Receiver>,
+    pub ports: Vec<Port>,
+    /// On its way back.
+    pub answers: VecDeque<(Time, usize, Vec<u8>)>,
+    pub counters: Counters,
+    pub books: (u64, u64),
+    pub to_source: Vec<i32>,
+    /// Every so many packets, one is damaged on its way to its host.
+    pub damage: u64,
+    pub passed: u64,
+}
+
+impl World {
+    /// Hosts whose ports have `room` packets and take `per_packet` for each.
+    pub fn new(hosts: usize, room: usize, per_packet: Span) -> Self {
+        let Bench { mut config, pool, backup, cache, allowance, lan, now, .. } = Bench::new();
+        config.t_out = None;
+        config.local_retries = 3;
+        config.window_max = 1 << 19;
+        let port = || Port {
+            queue: VecDeque::new(),
+            room,
+            per_packet,
+            free_at: now,
+            dropped: 0,
+            served: [0; 16],
+        };
+        Self {
+            config,
+            pool,
+            backup,
+            cache,
+            allowance,
+            lan,
+            now,
+            flows: Vec::new(),
+            receivers: Vec::new(),
+            ports: (0..hosts).map(|_| port()).collect(),
+            answers: VecDeque::new(),
+            counters: Counters::default(),
+            books: (0, 0),
+            to_source: Vec::new(),
+            damage: u64::MAX,
+            passed: 0,
+        }
+    }
+
+    /// A flow to `host` of which a packet comes `every` so often, `all` in all.
+    pub fn flow(&mut self, host: usize, all: i32, asks: i32, every: Span) {
+        let id = self.flows.len();
+        let mut flow = Flow::new(&self.config, self.now, FIRST);
+        flow.announce(LEN as u16);
+        self.flows.push(flow);
+        let next = self.now + Span::from_nanos(id as u64);
+        let is_complaining = false;
+        self.receivers.push(Receiver {
+            host,
+            expected: 0,
+            is_complaining,
+            asks,
+            all,
+            come: 0,
+            next,
+            every,
+            cnps: Vec::new(),
+        });
+        self.with(id, |flow, cx| {
+            let sync = common::control::Sync {
+                reason: common::control::Reason::Open,
+                next_psn: Some(FIRST),
+                acked: None,
+                pmtu: LEN as u16,
+                src_qpn: None,
+                sent_at: cx.now,
+                rtt: RTT,
+            };
+            flow.on_sync(cx, LIFE, &sync);
+        });
+    }
+
+    fn with<R>(
+        &mut self,
+        id: usize,
+        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Out<'_>>) -> R,
+    ) -> R {
+        let mut sent = Vec::new();
+        let host = self.receivers[id].host;
+        let mut out = Out {
+            sent: &mut sent,
+            to_source: &mut self.to_source,
+            cnps: &mut self.receivers[id].cnps,
+            now: self.now,
+            counters: &mut self.counters,
+            books: &mut self.books,
+            id,
+            host,
+        };
+        let mut cx = Cx {
+            now: self.now,
+            config: &self.config,
+            pool: &mut self.pool,
+            backup: &mut self.backup,
+            cache: &mut self.cache,
+            lan: &mut self.lan,
+            allowance: &mut self.allowance,
+            out: &mut out,
+        };
+        let result = event(&mut self.flows[id], &mut cx);
+        for (id, packet) in sent {
+            let port = &mut self.ports[self.receivers[id].host];
+            if port.queue.len() < port.room {
+                port.queue.push_back((id, packet));
+            } else {
+                port.dropped += 1;
+            }
+        }
+        result
+    }
+
+    fn turns(&mut self) {
+        while let Some(id) = self.lan.next_turn() {
+            self.with(id as usize, |flow, cx| flow.on_turn(cx));
+        }
+    }
+
+    /// The next thing happens; false if nothing ever will.
+    pub fn step(&mut self) -> bool {
+        let arrival = |r: &Receiver| if r.come < r.all { r.next } else { Time::NEVER };
+        let serve = |p: &Port| if p.queue.is_empty() { Time::NEVER } else { p.free_at };
+        let next = [
+            self.receivers.iter().map(arrival).min().unwrap_or(Time::NEVER),
+            self.ports.iter().map(serve).min().unwrap_or(Time::NEVER),
+            self.answers.front().map_or(Time::NEVER, |(at, ..)| *at),
+            self.flows.iter().map(|flow| flow.deadline(&self.config)).min().unwrap_or(Time::NEVER),
+        ];
+        let at = next.into_iter().min().unwrap_or(Time::NEVER);
+        if at == Time::NEVER {
+            return false;
+        }
+        self.now = self.now.max(at);
+        for id in 0..self.flows.len() {
+            let receiver = &mut self.receivers[id];
+            if receiver.come < receiver.all && receiver.next <= self.now {
+                let n = receiver.come;
+                receiver.come += 1;
+                receiver.next = self.now + receiver.every;
+                let asks = n % receiver.asks == receiver.asks - 1 || n == receiver.all - 1;
+                let bth = Bth { ack_req: asks, ..Bth::new(Opcode::WRITE_MIDDLE, 0x11, psn(n)) };
+                let bytes = with_bth(bth, &[n as u8; LEN]);
+                let roce = parse(&bytes).expect("a frame");
+                self.books.0 += 1;
+                self.with(id, |flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
+            }
+            if self.flows[id].deadline(&self.config) <= self.now {
+                self.with(id, |flow, cx| flow.on_timer(cx));
+            }
+        }
+        for port in 0..self.ports.len() {
+            self.serve(port);
+        }
+        while let Some((_, id, bytes)) = self.answers.pop_front_if(|(at, ..)| *at <= self.now) {
+            let roce = parse(&bytes).expect("a frame");
+            let answer = Answer::of(&roce, &bytes).expect("an answer");
+            self.books.0 += 1;
+            let _ = self.with(id, |flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer));
+        }
+        self.turns();
+        let held = self.pool.frames() + self.backup.frames() + self.cache.frames();
+        assert_eq!(self.books.0, self.books.1 + held, "a frame got lost");
+        true
+    }
+
+    /// A packet reaches its host.
+    fn serve(&mut self, port: usize) {
+        let port = &mut self.ports[port];
+        if port.free_at > self.now {
+            return;
+        }
+        let Some((id, packet)) = port.queue.pop_front() else { return };
+        port.free_at = self.now + port.per_packet;
+        port.served[id] += 1;
+        self.passed += 1;
+        if self.passed.is_multiple_of(self.damage) {
+            return;
+        }
+        let receiver = &mut self.receivers[id];
+        let roce = parse(packet.bytes()).expect("a frame");
+        let n = count_of(roce.psn);
+        assert!(common::wire::icrc_ok(packet.bytes(), &roce));
+        let answer = if n > receiver.expected {
+            let is_news = !core::mem::replace(&mut receiver.is_complaining, true);
+            is_news.then_some((receiver.expected, Aeth::NAK_PSN_SEQUENCE))
+        } else if n < receiver.expected {
+            Some((receiver.expected - 1, Aeth::ACK_UNLIMITED))
+        } else {
+            receiver.expected += 1;
+            receiver.is_complaining = false;
+            roce.ack_req.then_some((n, Aeth::ACK_UNLIMITED))
+        };
+        if let Some((n, syndrome)) = answer {
+            self.answers.push_back((self.now + DELAY, id, plain_answer(n, syndrome)));
+        }
+    }
+
+    /// Runs until everything has arrived.
+    ///
+    /// # Panics
+    /// If it doesn't within a second.
+    pub fn run(&mut self) {
+        let end = self.now + Span::from_millis(1_000);
+        while self.receivers.iter().any(|r| r.expected < r.all) {
+            assert!(self.step() && self.now < end, "something waits for ever: {}", self.missing());
+        }
+    }
+
+    pub fn missing(&self) -> i32 {
+        self.receivers.iter().map(|r| r.all - r.expected).sum()
+    }
+
+    /// The source is not needed so far.
+    pub fn is_alone(&self) -> bool {
+        self.to_source.is_empty() && self.counters.get(Metric::LocalExhausted) == 0
+    }
+
+    pub fn resent(&self) -> u64 {
+        self.counters.get(Metric::LocalNak) + self.counters.get(Metric::LocalTimeout)
+    }
+
+    pub fn dropped(&self) -> u64 {
+        self.ports.iter().map(|port| port.dropped).sum()
+    }
+}
