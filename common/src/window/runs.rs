@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 use super::{FEW, SEGMENT, index};
 use crate::psn::Seq;
 
-/// A run with room for more slots than this is kept for the next that is full at once.
+/// A run with room for more slots than this is kept for the next that will be full soon,
+/// or for a gap if no small one is left.
 const SMALL: usize = 16;
 /// Most small runs that are kept for the next gap.
 const SMALL_SPARE: usize = 64;
@@ -97,7 +98,7 @@ impl<T> Runs<T> {
     fn begin(&mut self, i: usize, first: Seq, slot: T, adjoins: bool) {
         let mut slots = match adjoins {
             true => self.spare.pop().unwrap_or_else(|| VecDeque::with_capacity(SEGMENT)),
-            false => self.small.pop().unwrap_or_default(),
+            false => self.small.pop().or_else(|| self.spare.pop()).unwrap_or_default(),
         };
         slots.push_back(slot);
         self.list.insert(i, Run { first, slots });
@@ -185,9 +186,9 @@ impl<T> Runs<T> {
     /// Keeps a ring that has run empty, if another may need one of its size.
     fn put_by(&mut self, ring: VecDeque<T>) {
         debug_assert!(ring.is_empty());
-        if ring.capacity() >= SEGMENT {
+        if ring.capacity() > SMALL {
             self.spare.push(ring);
-        } else if ring.capacity() <= SMALL && self.small.len() < SMALL_SPARE {
+        } else if self.small.len() < SMALL_SPARE {
             self.small.push(ring);
         }
     }
