@@ -233,6 +233,11 @@ impl<F: Frame> Flow<F> {
             Repair::Wait
         } else if is_hole {
             Repair::AskForHole
+        } else if seq < self.released && cx.config.recovery == Recovery::Cached {
+            // The Depot delivered it before. It misses it again because of a NAK of the
+            // destination, which goes on to the source behind this STATUS. To release
+            // what waits would flood a LAN that has just lost something.
+            Repair::Wait
         } else {
             Repair::Ask
         }

@@ -3,6 +3,7 @@
 mod support;
 
 use common::control::Reason;
+use common::frame::Class::High;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use sentry::Recovery::{Auto, Cached, Lr2};
@@ -207,6 +208,23 @@ fn after_three_round_trips_without_anybody_to_ask_the_depot_goes_on_without() {
     bench.wait(Span::from_nanos(1));
     assert_eq!(complain(&mut bench), [Reason::Lost]);
     assert_eq!(bench.count(Metric::NakNoAcked), 3);
+}
+
+/// The Depot goes back when it forwards a NAK of the destination, and its STATUS is faster
+/// than that NAK.
+#[test]
+fn what_the_depot_delivered_before_is_left_to_the_nak_of_the_destination() {
+    let mut bench = Bench::protected(Cached, 10, Some(1));
+    bench.status(10, 10, &[]);
+    bench.clear();
+    bench.status(4, 10, &[(4, 10)]);
+    assert_eq!(bench.syncs(), [], "the Depot keeps what waits behind the gap");
+    bench.nak(4);
+    bench.wait(UNDER_WAY);
+    bench.clear();
+    bench.data(4..10);
+    let all: Vec<_> = (4..10).map(|n| (n, High)).collect();
+    assert_eq!(bench.forwarded(), all);
 }
 
 #[test]
