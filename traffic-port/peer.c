@@ -12,6 +12,7 @@ enum { OPEN = 1, RESENT = 3, KEEPALIVE = 4, RELEASE = 5 };
 enum { HAS_SRC_QPN = 1, HAS_NEXT_PSN = 2, HAS_ACKED = 4, HAS_ACK = 2 };
 enum { PREFIX = 52, SYNC_BYTES = 32, STATUS_BYTES = 48, NODE = 0x54726166, SCOPE = 37 };
 
+enum { VERSION = 2 };
 static const uint8_t magic[4] = { 0x4c, 0x52, 0x32, 0x93 };
 
 static void put32(uint8_t *at, uint32_t value)
@@ -73,7 +74,7 @@ static uint32_t body_bytes(const uint8_t *frame, uint32_t len)
 	const uint32_t rest = len - AT_BODY - ICRC_BYTES - TAG_BYTES;
 
 	if (len < AT_BODY + PREFIX + 8 + TAG_BYTES + ICRC_BYTES || len > AT_BODY + 372 + ICRC_BYTES ||
-	    memcmp(body, magic, sizeof(magic)) != 0 || body[4] != 1)
+	    memcmp(body, magic, sizeof(magic)) != 0 || body[4] != VERSION)
 		return 0;
 	switch (body[5]) {
 	case SYNC:
@@ -318,7 +319,7 @@ uint32_t peer_say(struct world *w, struct stream *s, const struct job *job, uint
 	w->peer.seq++;
 	put_headers(s->id, sync, job->flow, CONTROL, qpn, w->peer.seq & PSN_MASK, len, frame);
 	memcpy(body, magic, sizeof(magic));
-	body[4] = 1;
+	body[4] = VERSION;
 	body[5] = sync ? SYNC : STATUS;
 	put16(body + 6, flags);
 	put32(body + 8, NODE);
