@@ -129,22 +129,21 @@ static bool give_sync(struct world *w, struct stream *s, uint32_t flow, uint32_t
 
 /* A flow that has data is heard of once in half a round trip, in turn; but no more often
  * than there is an allowance for, as protocol.md has it: about one in KEEPALIVE_DATA
- * packets, or KEEPALIVE_HZ. */
-static uint16_t give_keepalives(struct world *w, struct stream *s, uint64_t now,
-				struct rte_mbuf **frames)
+ * packets, or KEEPALIVE_HZ. The message waits for the flow's turn, since it says how many
+ * packets the flow has sent, and a Depot takes those beyond for missing or too early. */
+static void plan_keepalive(struct world *w, struct stream *s, uint64_t now)
 {
 	const uint64_t interval = RTE_MAX(w->round_trip / 2, w->status_ticks);
 
 	if (!w->peer.present || s->id != INWARD || w->pause != 0 || s->round < 2 || now < s->next_sync ||
+	    s->sync_waits ||
 	    (w->count.in_data - s->data_then < KEEPALIVE_DATA && now - s->sync_then < rte_get_tsc_hz() / KEEPALIVE_HZ))
-		return 0;
+		return;
 	s->next_sync = RTE_MAX(s->next_sync, now - interval) + interval / s->flows;
 	s->data_then = w->count.in_data;
 	s->sync_then = now;
 	s->sync_flow = (s->sync_flow + 1) & (s->flows - 1);
-	/* Of this round the flow may have had its turn or not: what it has sent in
-	 * the rounds before is certain. */
-	return give_sync(w, s, s->sync_flow, (uint32_t)s->round, frames);
+	s->sync_waits = true;
 }
 
 static uint16_t give_acks(struct world *w, struct stream *s, enum side side, uint64_t now,
@@ -273,6 +272,7 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side, uin
 	struct rte_mbuf *fresh[BURST];
 	/* Ahead of each flow's first packet. */
 	const bool announce = w->peer.present && s->id == INWARD && s->round == 0;
+	bool keepalive = true;
 	uint16_t given = 0, used = 0;
 
 	n = RTE_MIN(n, BURST);
@@ -281,6 +281,10 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side, uin
 		n /= 4;
 	if (unlikely(announce))
 		n /= 2; /* room for an announcement each */
+	if (s->sync_waits && n > 1)
+		n--; /* room for a keepalive */
+	else
+		keepalive = false;
 	if (unlikely(w->pause != 0))
 		n = is_time(w, now) ? RTE_MIN(n, 1) : 0;
 	if (unlikely(rte_mempool_get_bulk(w->rx[side].pool, (void **)fresh, n) != 0)) {
@@ -294,8 +298,12 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side, uin
 		const uint32_t flow = next_flow(s);
 		struct rte_mbuf *m;
 
-		if (unlikely(announce))
+		if (unlikely(announce)) {
 			given += give_sync(w, s, flow, seq, &frames[given]);
+		} else if (keepalive && flow == s->sync_flow) {
+			given += give_sync(w, s, flow, seq, &frames[given]);
+			keepalive = s->sync_waits = false;
+		}
 		if (s->loss != NULL && !next_with_loss(w, s, flow, &seq))
 			continue;
 		m = fresh[used++];
@@ -341,7 +349,7 @@ uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, u
 		if (unlikely(source->connected < source->flows))
 			given += give_requests(w, source, now, frames + given, n - given);
 		else if (given + 1 < n) {
-			given += give_keepalives(w, source, now, frames + given);
+			plan_keepalive(w, source, now);
 			if (source->loss != NULL)
 				given += give_resends(w, source, side, frames + given, n - given);
 			given += give_data(w, source, side, now, frames + given, n - given);

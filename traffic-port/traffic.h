@@ -79,7 +79,8 @@ struct stream {
 	uint64_t *met;
 	uint64_t next_sync; /* when, in ticks */
 	uint64_t sync_then, data_then; /* the newest SYNC: when, and data by then */
-	uint32_t sync_flow;
+	uint32_t sync_flow; /* whose turn it is, or was */
+	bool sync_waits; /* for that flow's packet */
 };
 
 /* The other gateway. */
