@@ -240,6 +240,12 @@ fn quarter_more(rtt: Span) -> Span {
 const LAN: (&str, Limit) = ("1.25 LAN round trips", |path| Some(quarter_more(path.lan)));
 const LAN_AND_T_OUT: (&str, Limit) =
     ("1.25 LAN round trips + `t_out`", |path| Some(quarter_more(path.lan) + T_OUT));
+/// A timeout of the Depot resends the oldest packet, not the range (decision 29): the answer
+/// to that may only move `acked` to the packet that was lost, which the second timeout, after
+/// twice the time, resends.
+fn after_two_timeouts(path: &Path) -> Option<Span> {
+    Some(quarter_more(path.lan) * 2 + T_OUT * 3)
+}
 const LAN_AND_RTT: (&str, Limit) =
     ("1.25 LAN round trips + 1 RTT", |path| Some(quarter_more(path.lan) + path.rtt));
 const RTT: (&str, Limit) = ("1.25 RTT", |path| Some(quarter_more(path.rtt)));
@@ -331,6 +337,7 @@ const CASES: &[Case] = &[
         losses: |p| lose([(DST, Request(p)), (DST, Nak)]),
         promise: LAN_AND_T_OUT,
         slack: [next_request, next_request],
+        today: [Some(after_two_timeouts); 2],
         ..PLAIN
     },
     Case {
