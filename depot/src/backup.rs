@@ -171,9 +171,8 @@ impl<F: Frame> Backup<F> {
     /// Whether `bytes` is certainly another packet than the one that is kept as `seq`. A
     /// damaged one proves nothing.
     pub fn is_another(&self, seq: Seq, bytes: &[u8]) -> bool {
-        let is_sound = |bytes: &[u8]| parse(bytes).is_ok_and(|roce| icrc_ok(bytes, &roce));
         let kept = self.kept.get(seq).map(|kept| kept.handle.bytes());
-        kept.is_some_and(|kept| !same_packet(kept, bytes) && is_sound(kept)) && is_sound(bytes)
+        kept.is_some_and(|kept| !same_packet(kept, bytes) && is_intact(kept)) && is_intact(bytes)
     }
 
     /// Gives back the memory that is not in use.
@@ -235,7 +234,7 @@ impl<F: Frame> Backup<F> {
         self.asks.front().is_some_and(|(seq, _)| *seq < end)
     }
 
-    /// What was asked from `to` on was lost: no answer to it measures anything.
+    /// Packets from `to` on were lost: answers to them no longer measure the round trip.
     pub fn doubt_answers(&mut self, to: Seq) {
         let first = self.asks.partition_point(|(seq, _)| *seq < to);
         self.asks.range_mut(first..).for_each(|(_, at)| *at = Time::ZERO);
@@ -258,8 +257,9 @@ impl<F: Frame> Backup<F> {
     }
 
     /// The destination is silent: resends the oldest packet, and the newest before `end` that
-    /// asks for an answer. Whatever was lost, one of them is answered, with a NAK if anything
-    /// between them is missing.
+    /// asks for an answer. A destination that has not sent a NAK for a gap between them sends
+    /// it now. One that has is silent until the gap is filled: then the oldest packet brings an
+    /// ACK up to the gap, and the next timeout fills it.
     fn ask_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, end: Seq) {
         let oldest = self.kept.start();
         self.doubt_answers(oldest);
@@ -336,7 +336,7 @@ impl<F: Frame> Flow<F> {
         len: u32,
     ) {
         let (mut packet, mut asks) = (packet, asks);
-        // What is to be resent before it will bring it once more.
+        // A packet behind pending resends counts once it is resent after them.
         let counts = self.share.is_some() && self.resends().is_none();
         if self.share.is_some() {
             asks = asks || self.make_ask(cx, &mut packet);
@@ -356,7 +356,7 @@ impl<F: Frame> Flow<F> {
     }
 
     pub(crate) fn local_due(&self, config: &Config) -> Time {
-        // What is yet to be resent isn't waited for.
+        // No answer is expected to a packet that is still to be resent.
         if self.is_asking() { self.backup.due(config) } else { Time::NEVER }
     }
 
