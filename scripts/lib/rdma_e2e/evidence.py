@@ -37,6 +37,9 @@ REWINDS = Counter("rewinds they caused", "lr2_sentry_passes_total", (("cause", "
 FILTERED = Counter("repeats kept off the link", "lr2_dropped_frames_total", (("reason", "filtered_repeat"),))
 LET_THROUGH = Counter("repeats let through", "lr2_sentry_packets_total", (("event", "repeat_needed"),))
 
+LOCAL_RESENT = Counter("resent behind the Depot", "lr2_depot_local_resent_total")
+_DELIVERED = [Counter("", "lr2_depot_packets_total", (("event", event),)) for event in ("in_order", "drained")]
+
 READ_GAPS_SEEN = Counter("gaps among READ responses", "lr2_read_gaps_total", (("event", "seen"),))
 READ_GAPS_FILLED = Counter("filled", "lr2_read_gaps_total", (("event", "filled"),))
 READ_GAPS_GIVEN_UP = Counter("given up", "lr2_read_gaps_total", (("event", "given_up"),))
@@ -53,6 +56,11 @@ _READ_GAPS_FILLED_AT_LEAST = 0.0
 
 MOST_OF_OFF = 1.2
 """What a timed case may take with recovery, as a multiple of its time without."""
+
+_RESENT_BEHIND = 0.01
+_RESENT_BEHIND_ANYWAY = 64
+"""Of the packets that a Depot delivers, the share that it may resend on a LAN that loses nothing, and how many in any
+case: a guest that is emulated stands still at times for longer than `t_out`, and its ring overflows."""
 
 # What the source sent again on its LAN, whatever became of it.
 _REPEATED = [
@@ -73,7 +81,7 @@ _SHOWN = [
     FILTERED,
     LET_THROUGH,
     Counter("NAKs made for loss on the source's LAN", "lr2_naks_total", (("from", "sentry_source_lan"),)),
-    Counter("resent behind the Depot", "lr2_depot_local_resent_total"),
+    LOCAL_RESENT,
     READ_GAPS_SEEN,
     READ_GAPS_FILLED,
     READ_GAPS_GIVEN_UP,
@@ -118,6 +126,16 @@ def reads_repaired(setting: Setting, counted: Mapping[str, Metrics]) -> Iterator
         yield f"{READ_GAPS_SEEN} is zero: no {READ_GAPS_SEEN.what}"
     if filled < seen * _READ_GAPS_FILLED_AT_LEAST:
         yield f"only {filled:.0f} of {seen:.0f} {READ_GAPS_SEEN.what} were filled"
+
+
+def resent_needlessly(setting: Setting, counted: Mapping[str, Metrics]) -> Iterator[str]:
+    """What a Depot resent on a LAN that lost nothing, if it was too much."""
+    if setting.recovery == "off" or "dst-lan" in setting.loss:
+        return
+    delivered = sum(counter.of(counted) for counter in _DELIVERED)
+    resent, most = LOCAL_RESENT.of(counted), _RESENT_BEHIND_ANYWAY + _RESENT_BEHIND * delivered
+    if resent > most:
+        yield f"{resent:.0f} packets were resent behind the Depot for {delivered:.0f} that it delivered; {most:.0f} at most"
 
 
 def broken(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

@@ -125,6 +125,8 @@ class Run:
         recovers = gateways and setting.recovery != "off"
         if case.repaired_inside and recovers:
             problems += evidence.repaired(setting, gateways, rnics[self.bench.client.name])
+        if recovers:
+            problems += evidence.resent_needlessly(setting, gateways)
         if case.reads and recovers:
             problems += evidence.reads_repaired(setting, gateways)
         if case.patient and isinstance(self.link, Premise):
