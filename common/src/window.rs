@@ -86,6 +86,15 @@ impl<T> Window<T> {
         }
     }
 
+    /// The slot of `start()`.
+    #[inline]
+    pub fn front(&self) -> Option<&T> {
+        match &self.slots {
+            Slots::Few(ring) => ring.front(),
+            Slots::Many(runs) => runs.front(self.start),
+        }
+    }
+
     /// The slot of `seq`.
     pub fn get_mut(&mut self, seq: Seq) -> Option<&mut T> {
         match &mut self.slots {
@@ -167,30 +176,16 @@ impl<T> Window<T> {
         Some(slot)
     }
 
-    /// Takes the oldest slot if it lies before `floor`, and moves `start` past it. If there
-    /// is none, `start` moves to `floor`, or to `end` if that is less.
+    /// Takes the slots before `floor`, oldest first, and moves `start` to `floor`, or to `end`
+    /// if that is less. Calls `each` with every slot and its sequence number.
     #[inline]
-    pub fn pop_before(&mut self, floor: Seq) -> Option<(Seq, T)> {
-        if floor <= self.start {
-            return None;
-        }
+    pub fn drain_before(&mut self, floor: Seq, each: impl FnMut(Seq, T)) {
+        let Some(n) = index(self.start, floor.min(self.end())) else { return };
         match &mut self.slots {
-            Slots::Few(ring) => {
-                let slot = ring.pop_front()?;
-                let seq = self.start;
-                self.start = seq.next();
-                Some((seq, slot))
-            }
-            Slots::Many(runs) => {
-                let first = runs.list.front().map(|run| run.first).filter(|seq| *seq < floor);
-                let to = first.unwrap_or(floor.min(self.start + runs.span as u64));
-                runs.span -= to.since(self.start) as usize;
-                self.start = to;
-                let slot = runs.pop(first?)?;
-                self.start = to.next();
-                Some((to, slot))
-            }
+            Slots::Few(ring) => drain(ring, self.start, n, each),
+            Slots::Many(runs) => runs.drain_before(self.start + n as u64, n, each),
         }
+        self.start = self.start + n as u64;
     }
 
     /// Takes the newest slot if it lies at `floor` or beyond, and moves `end` to its place.
@@ -270,6 +265,17 @@ impl<T> Window<T> {
             Slots::Many(runs) => runs,
             Slots::Few(_) => unreachable!("they were made runs"),
         }
+    }
+}
+
+/// Takes the first `n` slots, of which the first is that of `seq`.
+#[inline]
+fn drain<T>(ring: &mut VecDeque<T>, seq: Seq, n: usize, mut each: impl FnMut(Seq, T)) {
+    let mut seq = seq;
+    for _ in 0..n {
+        let Some(slot) = ring.pop_front() else { return };
+        each(seq, slot);
+        seq = seq.next();
     }
 }
 

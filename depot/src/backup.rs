@@ -193,10 +193,10 @@ impl<F: Frame> Backup<F> {
     }
 
     fn release<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, floor: Seq) {
-        while let Some((_, Kept { handle, len })) = self.kept.pop_before(floor) {
+        self.kept.drain_before(floor, |_, Kept { handle, len }| {
             cx.backup.give(len as usize);
             cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
-        }
+        });
         // The further PSNs of a READ request are of no use without it.
         self.kept.skip_vacant();
     }
@@ -326,7 +326,8 @@ impl<F: Frame> Flow<F> {
     /// Delivers the packet with the number `expected` was before, keeping a
     /// handle. While the destination's answers to this flow can't be told, a
     /// pool that is half full is left to those that can make use of it.
-    pub(crate) fn hand_over<A: Actions<F>>(
+    #[inline]
+    pub(crate) fn deliver<A: Actions<F>>(
         &mut self,
         cx: &mut Cx<'_, A>,
         seq: Seq,
@@ -335,13 +336,6 @@ impl<F: Frame> Flow<F> {
         packet: Packet<F>,
         len: u32,
     ) {
-        let (mut packet, mut asks) = (packet, asks);
-        // A packet behind pending resends counts once it is resent after them.
-        let counts = self.share.is_some() && self.resends().is_none();
-        if self.share.is_some() {
-            asks = asks || self.make_ask(cx, &mut packet);
-            self.forget_oldest(cx, len as usize);
-        }
         let packet = if cx.out.requester().is_some() {
             self.backup.keep(cx, seq, count, asks, packet, len)
         } else if !cx.backup.is_filled(UNPAIRED_PRESSURE) {
@@ -349,9 +343,6 @@ impl<F: Frame> Flow<F> {
         } else {
             packet
         };
-        if counts {
-            self.count_flight(cx, seq, seq + u64::from(count));
-        }
         cx.out.deliver(packet);
     }
 

@@ -225,7 +225,10 @@ impl<F: Frame> Flow<F> {
     }
 
     pub(crate) fn learn_pmtu(&mut self, roce: &Roce) {
-        self.pmtu = roce.path_mtu().unwrap_or(self.pmtu);
+        // One that is as long says nothing new.
+        if roce.payload_len() != usize::from(self.pmtu) {
+            self.pmtu = roce.path_mtu().unwrap_or(self.pmtu);
+        }
     }
 
     /// Whether a request of `count` PSNs leaves those alone that others take.

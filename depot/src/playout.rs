@@ -98,7 +98,7 @@ impl Playout {
 impl<F: Frame> Flow<F> {
     /// Hands on what is in order and has its time.
     pub(crate) fn play<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if !self.catch_up(cx) {
+        if self.share.is_some() && !self.catch_up(cx) {
             return;
         }
         while let Some(at) = self.sequence.front() {

@@ -134,7 +134,7 @@ impl<F: Frame> Sequence<F> {
         }
         let closed = self.close(start, end);
         // They are vacant.
-        self.slots.pop_before(end);
+        self.slots.drain_before(end, |_, _| ());
         self.slots.skip_to(end);
         closed
     }
@@ -181,10 +181,10 @@ impl<F: Frame> Sequence<F> {
                 None => _ = self.raise_high(seq.next(), now),
             }
         }
-        while let Some((seq, held)) = old.pop_before(old_high) {
+        old.drain_before(old_high, |seq, held| {
             self.slots.extend_to(seq);
             self.slots.push(held);
-        }
+        });
         self.slots.extend_to(old_high);
         for gap in old_gaps {
             match self.gaps.back_mut().filter(|last| last.end == gap.start) {
@@ -196,17 +196,17 @@ impl<F: Frame> Sequence<F> {
 
     /// When the packet came that is `next`, if it is held.
     pub fn front(&self) -> Option<Time> {
-        self.slots.get(self.next()).map(|held| held.at)
+        self.slots.front().map(|held| held.at)
     }
 
     /// Takes the packet that is `next`, if it is held.
     pub fn drain(&mut self) -> Option<Held<F>> {
         let held = self.slots.pop()?;
         if held.count > 1 {
-            self.slots.pop_before(self.next() + u64::from(held.count - 1));
+            self.slots.drain_before(self.next() + u64::from(held.count - 1), |_, _| ());
         }
         // It has been here for so long that it has left the cache, and is next.
-        if let Some(next) = self.slots.get(self.next()) {
+        if let Some(next) = self.slots.front() {
             next.packet.prefetch();
         }
         Some(held)
@@ -235,16 +235,20 @@ impl<F: Frame> Sequence<F> {
     /// this closed, if it closed one.
     pub fn hold(&mut self, seq: Seq, mut held: Held<F>) -> Option<Gap> {
         let count = u64::from(held.count);
-        if let Some(gap) = self.gap_of(seq).and_then(|i| self.gaps.get(i)) {
-            held.at = gap.seen;
-        }
-        let closed = self.close(seq, seq + count);
-        if seq < self.high() {
+        let closed = if seq < self.high() {
+            if let Some(gap) = self.gap(seq) {
+                held.at = gap.seen;
+            }
+            let closed = self.close(seq, seq + count);
             self.slots.put(seq, held);
+            closed
         } else {
             self.slots.push(held);
+            None
+        };
+        if count > 1 {
+            self.slots.extend_to(seq + count);
         }
-        self.slots.extend_to(seq + count);
         closed
     }
 
@@ -297,6 +301,8 @@ impl<F: Frame> Sequence<F> {
 
     /// Index of the gap that `seq` lies in.
     fn gap_of(&self, seq: Seq) -> Option<usize> {
+        // Most come behind all gaps.
+        self.gaps.back().filter(|gap| seq < gap.end)?;
         let i = self.gaps.partition_point(|g| g.end <= seq);
         self.gaps.get(i).filter(|g| g.start <= seq).map(|_| i)
     }
@@ -331,12 +337,12 @@ impl<F: Frame> Sequence<F> {
     }
 
     /// Gives up all gaps: empties the pool in order. `next` and `expected`
-    /// become `high`. Returns the packets; the gaps are gone.
-    pub fn release(&mut self) -> impl Iterator<Item = Packet<F>> + use<F> {
+    /// become `high`. Calls `each` with the packets; the gaps are gone.
+    pub fn release(&mut self, mut each: impl FnMut(Packet<F>)) {
         self.gaps.clear();
         let high = self.high();
         let mut slots = core::mem::replace(&mut self.slots, Window::new(high));
-        core::iter::from_fn(move || slots.pop_before(high)).map(|(_, held)| held.packet)
+        slots.drain_before(high, |_, held| each(held.packet));
     }
 }
 
@@ -429,7 +435,8 @@ mod tests {
                 prop_assert_eq!(listed, missing);
                 prop_assert!(sequence.gaps().iter().zip(sequence.gaps().iter().skip(1)).all(|(a, b)| a.end < b.start));
             }
-            let held: Vec<u64> = sequence.release().map(|p| number(&p)).collect();
+            let mut held = Vec::new();
+            sequence.release(|packet| held.push(number(&packet)));
             delivered.extend(held);
             prop_assert!(delivered.iter().zip(delivered.iter().skip(1)).all(|(a, b)| a < b));
             prop_assert_eq!(delivered.len(), heads.iter().filter(|n| arrived.contains(n)).count());

@@ -32,10 +32,14 @@ const BACKLOG: u64 = 32;
 impl<F: Frame> Flow<F> {
     /// Windows have come or gone: looks for that of the flow's host. A flow whose answers
     /// can't be told is not bounded by any, since it would never be known to have room.
+    #[inline]
     pub(crate) fn find_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if self.seen == cx.lan.generation() && (self.share.is_some() || cx.lan.is_empty()) {
-            return;
+        if self.seen != cx.lan.generation() || (self.share.is_none() && !cx.lan.is_empty()) {
+            self.look_for_window(cx);
         }
+    }
+
+    fn look_for_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.seen = cx.lan.generation();
         let is_known = self.life.is_some() && cx.out.requester().is_some();
         let window = cx.lan.find(&cx.out.destination()).filter(|_| is_known);
@@ -99,6 +103,31 @@ impl<F: Frame> Flow<F> {
         let asks = request_ack(frame.bytes_mut(), &roce);
         cx.out.count(Metric::DepotMadeToAsk, u64::from(asks));
         asks
+    }
+
+    /// [Delivers](Self::deliver) a packet, within the window if there is one.
+    #[inline]
+    pub(crate) fn hand_over<A: Actions<F>>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        seq: Seq,
+        count: u32,
+        asks: bool,
+        packet: Packet<F>,
+        len: u32,
+    ) {
+        if self.share.is_none() {
+            return self.deliver(cx, seq, count, asks, packet, len);
+        }
+        let mut packet = packet;
+        // A packet behind pending resends counts once it is resent after them.
+        let counts = self.resends().is_none();
+        let asks = asks || self.make_ask(cx, &mut packet);
+        self.forget_oldest(cx, len as usize);
+        self.deliver(cx, seq, count, asks, packet, len);
+        if counts {
+            self.count_flight(cx, seq, seq + u64::from(count));
+        }
     }
 
     /// Packet `seq` of `len` bytes is to be kept: makes room for it.

@@ -53,7 +53,7 @@ impl<F: Frame> Flow<F> {
         // from now on.
         self.due_as_before = !roce.ack_req || self.backup.awaits_answer();
         let len = frame.bytes().len() as u32;
-        self.hand_over(cx, seq, 1, roce.ack_req, Packet::Owned(frame), len);
+        self.deliver(cx, seq, 1, roce.ack_req, Packet::Owned(frame), len);
         if cx.now >= self.last_status + self.status_interval(cx.config) {
             self.report_arrivals(cx, seq);
         }

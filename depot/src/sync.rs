@@ -111,10 +111,10 @@ impl<F: Frame> Flow<F> {
     /// delivered to the next†.
     pub fn forget<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         cx.out.count(Metric::FlowForgotten, 1);
-        for packet in self.sequence.release() {
+        self.sequence.release(|packet| {
             cx.pool.give(packet.bytes().len());
             cx.out.discard(packet, Metric::DropOldLife);
-        }
+        });
         self.clear_backup(cx);
         self.leave_window(cx);
         self.drop_nak(cx);

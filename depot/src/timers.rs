@@ -99,11 +99,11 @@ impl<F: Frame> Flow<F> {
     /// past the hole, and the RNICs recover by themselves.
     pub(crate) fn give_up<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         cx.out.count(Metric::GapsGivenUp, self.sequence.gaps().len() as u64);
-        for packet in self.sequence.release() {
+        self.sequence.release(|packet| {
             cx.pool.give(packet.bytes().len());
             cx.out.count(Metric::DepotReleased, 1);
             cx.out.deliver(packet);
-        }
+        });
         // What lies behind the hole was not delivered in order.
         self.clear_backup(cx);
         self.forward_nak(cx, Metric::NakAfterGiveUp);

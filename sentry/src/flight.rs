@@ -16,9 +16,7 @@ impl<F: Frame> Flow<F> {
     /// Empties the window; a pass has nothing to go on.
     pub(crate) fn clear_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         let end = self.window.end();
-        while let Some((_, slot)) = self.window.pop_before(end) {
-            release(cx, slot.handle);
-        }
+        self.window.drain_before(end, |_, slot| release(cx, slot.handle));
         self.holes.clear();
         cx.cache.give_slots(core::mem::take(&mut self.granted));
         self.window.skip_to(self.next);
@@ -122,12 +120,12 @@ impl<F: Frame> Flow<F> {
 
     /// Drops the slots before `floor`.
     pub(crate) fn trim<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, floor: Seq) {
-        while let Some((_, slot)) = self.window.pop_before(floor) {
+        self.window.drain_before(floor, |_, slot| {
             if slot.has(slot::NEEDED) {
                 self.pass.needed -= 1;
             }
             release(cx, slot.handle);
-        }
+        });
         if !self.holes.is_empty() {
             self.pass.needed -= self.holes.trim(floor) as u32;
         }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::{FEW, SEGMENT, index};
+use super::{FEW, SEGMENT, drain, index};
 use crate::psn::Seq;
 
 /// A run with room for more slots than this is kept for the next that will be full soon,
@@ -72,6 +72,12 @@ impl<T> Runs<T> {
         run.slots.get(index(run.first, seq)?)
     }
 
+    /// The slot of `start`, where the window begins.
+    #[inline]
+    pub fn front(&self, start: Seq) -> Option<&T> {
+        self.list.front().filter(|run| run.first == start)?.slots.front()
+    }
+
     pub fn get_mut(&mut self, seq: Seq) -> Option<&mut T> {
         let i = self.find(seq).ok()?;
         let run = self.list.get_mut(i)?;
@@ -79,7 +85,7 @@ impl<T> Runs<T> {
     }
 
     /// Appends the slot of `end`.
-    #[inline]
+    #[inline(never)]
     pub fn push(&mut self, end: Seq, slot: T) {
         self.span += 1;
         self.filled += 1;
@@ -174,6 +180,21 @@ impl<T> Runs<T> {
             self.end_first();
         }
         slot
+    }
+
+    /// Takes the slots before `floor`, and the `places` before it off the window.
+    #[inline]
+    pub fn drain_before(&mut self, floor: Seq, places: usize, mut each: impl FnMut(Seq, T)) {
+        self.span -= places;
+        while let Some(run) = self.list.front_mut().filter(|run| run.first < floor) {
+            let n = run.slots.len().min(floor.since(run.first) as usize);
+            drain(&mut run.slots, run.first, n, &mut each);
+            self.filled -= n;
+            run.first = run.first + n as u64;
+            if run.slots.is_empty() {
+                self.end_first();
+            }
+        }
     }
 
     #[cold]

@@ -14,7 +14,7 @@ enum Op {
     Extend(u64),
     Put(prop::sample::Index),
     Take(prop::sample::Index),
-    PopBefore(prop::sample::Index, usize),
+    DrainBefore(prop::sample::Index),
     PopFrom(prop::sample::Index, usize),
     SkipVacant,
     Shrink,
@@ -29,7 +29,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (0..600_u64).prop_map(Op::Extend),
         6 => any_of().prop_map(Op::Put),
         2 => any_of().prop_map(Op::Take),
-        2 => (any_of(), 0..600_usize).prop_map(|(at, n)| Op::PopBefore(at, n)),
+        2 => any_of().prop_map(Op::DrainBefore),
         1 => (any_of(), 0..600_usize).prop_map(|(at, n)| Op::PopFrom(at, n)),
         1 => Just(Op::SkipVacant),
         1 => Just(Op::Shrink),
@@ -65,14 +65,13 @@ proptest! {
                 Op::Take(index) => {
                     prop_assert_eq!(window.take(at(index)), oracle.remove(&at(index)));
                 }
-                Op::PopBefore(index, times) => {
-                    let floor = at(index);
-                    for _ in 0..*times {
-                        let popped = oracle.first_entry().filter(|slot| *slot.key() < floor);
-                        let popped = popped.map(|slot| slot.remove_entry());
-                        start = popped.map_or(floor, |(seq, _)| seq.next()).max(start);
-                        prop_assert_eq!(window.pop_before(floor), popped);
-                    }
+                Op::DrainBefore(index) => {
+                    start = at(index);
+                    let mut drained = Vec::new();
+                    window.drain_before(start, |seq, n| drained.push((seq, n)));
+                    let kept = oracle.split_off(&start);
+                    let before = core::mem::replace(&mut oracle, kept);
+                    prop_assert!(drained.into_iter().eq(before));
                 }
                 Op::PopFrom(index, times) => {
                     let floor = at(index);
@@ -92,6 +91,7 @@ proptest! {
             }
             prop_assert_eq!((window.start(), window.end()), (start, end), "{:?}", op);
             prop_assert_eq!(window.filled(), oracle.len());
+            prop_assert_eq!(window.front(), oracle.get(&start));
             prop_assert!(window.iter().eq(oracle.iter().map(|(seq, n)| (*seq, n))));
             for seq in (0..=end.since(start)).step_by(7).map(|n| start + n).chain([first - 1]) {
                 let slot = oracle.get(&seq);

@@ -9,10 +9,9 @@ const IP_ID: usize = 4;
 /// The ICRC of a packet, and the IPv4 identification that it covers: a source may count that
 /// up with every copy of a packet that it sends.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[repr(C, packed(2))]
 pub struct Identity {
-    icrc: u32,
-    ip_id: u16,
+    icrc: [u8; ICRC_LEN],
+    ip_id: [u8; 2],
 }
 
 impl Identity {
@@ -20,14 +19,14 @@ impl Identity {
     /// if `frame` is shorter than the one that `roce` was parsed from.
     #[inline]
     pub fn of(frame: &[u8], roce: &Roce) -> Self {
-        let bytes = frame.get(usize::from(roce.l3)..usize::from(roce.end)).unwrap_or(&[]);
-        let icrc = bytes.last_chunk().map_or(0, |icrc: &[u8; ICRC_LEN]| u32::from_le_bytes(*icrc));
-        // Part of the length over IPv6, which is the same in every copy.
-        let ip_id = match bytes {
-            [_, _, _, _, high, low, ..] => u16::from_be_bytes([*high, *low]),
-            _ => 0,
-        };
-        Self { icrc, ip_id }
+        // Over IPv6 what stands for the identification is part of the length, which is the same
+        // in every copy.
+        match frame.get(usize::from(roce.l3)..usize::from(roce.end)) {
+            Some(&[_, _, _, _, high, low, .., a, b, c, d]) => {
+                Self { icrc: [a, b, c, d], ip_id: [high, low] }
+            }
+            _ => Self::default(),
+        }
     }
 
     /// Whether `other` is of the same packet as this, which is that of `roce`: they may
@@ -39,10 +38,10 @@ impl Identity {
         }
         let end = roce.icrc_at();
         let id = usize::from(roce.l3) + IP_ID;
-        let ids = [self.ip_id, other.ip_id].map(u16::to_be_bytes);
-        let expected = effect(&ids[0], &ids[1], end - id);
+        let expected = effect(&self.ip_id, &other.ip_id, end - id);
         let flags = usize::from(roce.bth) + BTH_LEN - 4;
-        let difference = self.icrc ^ other.icrc;
+        let [icrc, other] = [self.icrc, other.icrc].map(u32::from_le_bytes);
+        let difference = icrc ^ other;
         difference == expected || difference == expected ^ effect(&[ACK_REQ], &[0], end - flags)
     }
 }
