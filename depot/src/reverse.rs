@@ -10,8 +10,9 @@ use common::wire::{Answer, Verdict};
 use crate::report::Cause;
 use crate::{Actions, Cx, Flow};
 
-/// How often a NAK that goes on to the source is sent again.
-const NAK_REPEATS: u32 = 2;
+/// How often a NAK that the source has not answered is sent again. Each lives longer than
+/// the network would have kept it, and may meet the queue pair's next incarnation.
+const NAK_REPEATS: u32 = 1;
 
 /// Whether an answer belongs to the life of the flow that is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,7 +208,8 @@ impl<F: Frame> Flow<F> {
             return;
         }
         if let Some(nak) = self.nak.as_mut().filter(|nak| absorbed || nak.forwarded == 0) {
-            nak.forwarded += 1;
+            // After a give-up it is old already: it isn't repeated.
+            nak.forwarded += if absorbed { 1 } else { 1 + NAK_REPEATS };
             nak.at = cx.now;
             cx.out.count(when, 1);
             cx.out.count(Metric::CreatedHandle, 1);
@@ -223,7 +225,7 @@ impl<F: Frame> Flow<F> {
             Some(nak) if nak.forwarded == 0 && nak.seq < self.sequence.next() => {
                 nak.at + self.backup.patience(config)
             }
-            Some(nak) if nak.forwarded > 0 => nak.at + self.rtt * 2,
+            Some(nak) if nak.forwarded > 0 => nak.at + self.rtt.scale(5, 4),
             _ => Time::NEVER,
         }
     }
