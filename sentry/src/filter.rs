@@ -174,7 +174,9 @@ impl<F: Frame> Flow<F> {
             if self.pass.is_last_needed(seq) {
                 self.sync(cx, Reason::Resent);
             }
-        } else if self.may_filter(cx, seq, is_plain) && !self.brings_ack(seq, roce) {
+        } else if (is_dropped || begins && self.may_filter(cx, seq, is_plain))
+            && !self.brings_ack(seq, roce)
+        {
             self.filter(cx, frame, seq, roce);
         } else {
             cx.out.count(Metric::SentryDoubtful, 1);
@@ -259,6 +261,7 @@ impl<F: Frame> Flow<F> {
     /// that opened before the Sentry, and no copy of it did: only after an ACK
     /// does the source heed another NAK, should the hole not be filled by this
     /// pass.
+    #[inline]
     fn brings_ack(&self, seq: Seq, roce: &Roce) -> bool {
         roce.ack_req
             && self.window.get(seq).is_some_and(|slot| !slot.has(slot::ACK_REQ))

@@ -97,10 +97,19 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The slot of `seq`, or of the READ request that it belongs to.
+    #[inline]
     pub(crate) fn slot_of(&self, seq: Seq) -> Option<(Seq, &Slot<F::Shared>)> {
+        match self.window.get(seq) {
+            Some(slot) => Some((seq, slot)),
+            None => self.slot_before(seq),
+        }
+    }
+
+    /// The slot of the READ request that `seq`, which has none, belongs to.
+    fn slot_before(&self, seq: Seq) -> Option<(Seq, &Slot<F::Shared>)> {
         let is_within = seq >= self.window.start() && seq < self.next;
         let slot = self.window.last_to(seq).filter(|_| is_within);
-        slot.filter(|(at, _)| *at == seq || self.holes.get(seq).is_none())
+        slot.filter(|_| self.holes.get(seq).is_none())
     }
 
     /// Whether `seq` was asked for, and no copy of it has left since.

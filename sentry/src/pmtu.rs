@@ -45,7 +45,15 @@ impl PathMtu {
 
     /// Learns from a packet: first and middle ones are full, and the PSN steps
     /// from READ request to READ request tell as well.
+    #[inline]
     pub fn learn(&mut self, roce: &Roce, frame: &[u8]) {
+        // One that is as long says nothing new.
+        if self.known == 0 || usize::from(self.known) != roce.payload_len() {
+            self.learn_from(roce, frame);
+        }
+    }
+
+    fn learn_from(&mut self, roce: &Roce, frame: &[u8]) {
         if let Some(pmtu) = roce.path_mtu() {
             self.known = pmtu;
         }
