@@ -113,9 +113,12 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Whether `seq` was asked for, and no copy of it has left since.
+    #[inline]
     pub(crate) fn is_needed(&self, seq: Seq) -> bool {
-        let slot = self.window.get(seq).map(|slot| slot.has(slot::NEEDED));
-        slot.or_else(|| self.holes.get(seq)).unwrap_or(false)
+        match self.window.get(seq) {
+            Some(slot) => slot.has(slot::NEEDED),
+            None => self.holes.get(seq) == Some(true),
+        }
     }
 
     /// A packet of a hole came: from now on it has a slot.

@@ -29,12 +29,19 @@ impl PathMtu {
     /// Whether there is nothing to learn from a packet.
     #[inline]
     pub fn knows(&self, roce: &Roce) -> bool {
+        self.is_filled(roce) || self.agrees(roce)
+    }
+
+    /// Whether a packet is as long as the path MTU allows, which says nothing new.
+    fn is_filled(&self, roce: &Roce) -> bool {
+        self.known != 0 && usize::from(self.known) == roce.payload_len()
+    }
+
+    #[inline(never)]
+    fn agrees(&self, roce: &Roce) -> bool {
         match self.known {
             0 => self.last.is_none() && roce.path_mtu().is_none(),
-            known => {
-                usize::from(known) == roce.payload_len()
-                    || roce.path_mtu().is_none_or(|pmtu| pmtu == known)
-            }
+            known => roce.path_mtu().is_none_or(|pmtu| pmtu == known),
         }
     }
 
@@ -47,8 +54,7 @@ impl PathMtu {
     /// from READ request to READ request tell as well.
     #[inline]
     pub fn learn(&mut self, roce: &Roce, frame: &[u8]) {
-        // One that is as long says nothing new.
-        if self.known == 0 || usize::from(self.known) != roce.payload_len() {
+        if !self.is_filled(roce) {
             self.learn_from(roce, frame);
         }
     }

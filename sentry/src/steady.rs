@@ -29,7 +29,8 @@ impl<F: Frame> Flow<F> {
             && self.pmtu.knows(roce)
             // Not as long as `forget_after`, perhaps, which depends on the round trip.
             && cx.now < self.last_data + cx.config.forget.unwrap_or(FORGET_MIN)
-            && self.window.len() < self.granted as usize
+            // Places, of which each may have a slot.
+            && self.next < self.window.start() + u64::from(self.granted)
     }
 
     /// Whether the next packet will be such a one, as far as it depends on the flow.
@@ -39,7 +40,7 @@ impl<F: Frame> Flow<F> {
 
     #[inline]
     pub(crate) fn on_steady<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
-        debug_assert!(self.is_ready(cx.now));
+        debug_assert!(self.is_ready(cx.now) && self.window.end() == self.next);
         // Every deadline stays or moves back, if the source was sending when they
         // were last looked at: not if it had paused, and was asked about. (Early
         // SYNCs that were withheld for a while may come late once.)

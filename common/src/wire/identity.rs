@@ -25,8 +25,13 @@ impl Identity {
             Some(&[_, _, _, _, high, low, .., a, b, c, d]) => {
                 Self { icrc: [a, b, c, d], ip_id: [high, low] }
             }
-            _ => Self::default(),
+            _ => Self::none(),
         }
+    }
+
+    #[cold]
+    fn none() -> Self {
+        Self::default()
     }
 
     /// Whether `other` is of the same packet as this, which is that of `roce`: they may
