@@ -180,12 +180,20 @@ impl<T> Window<T> {
     /// if that is less. Calls `each` with every slot and its sequence number.
     #[inline]
     pub fn drain_before(&mut self, floor: Seq, each: impl FnMut(Seq, T)) {
-        let Some(n) = index(self.start, floor.min(self.end())) else { return };
+        let most = floor.since(self.start) as usize;
+        let start = self.start;
         match &mut self.slots {
-            Slots::Few(ring) => drain(ring, self.start, n, each),
-            Slots::Many(runs) => runs.drain_before(self.start + n as u64, n, each),
+            Slots::Few(ring) => {
+                let n = most.min(ring.len());
+                self.start = start + n as u64;
+                drain(ring, start, n, each);
+            }
+            Slots::Many(runs) => {
+                let n = most.min(runs.span);
+                self.start = start + n as u64;
+                runs.drain_before(self.start, n, each);
+            }
         }
-        self.start = self.start + n as u64;
     }
 
     /// Takes the newest slot if it lies at `floor` or beyond, and moves `end` to its place.

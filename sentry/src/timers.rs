@@ -139,6 +139,9 @@ impl<F: Frame> Flow<F> {
 
     fn peer_due(&self, config: &Config) -> Time {
         let Unanswered { first, second } = self.unanswered;
+        if first == Time::NEVER {
+            return first;
+        }
         if let Some(timeout) = config.peer_timeout {
             return first + timeout;
         }
