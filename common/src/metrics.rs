@@ -156,7 +156,7 @@ metrics! {
         LanOpened ["event" = "opened"], LanHalved ["event" = "halved"], LanClosed ["event" = "closed"],
     }
     Counter "lr2_depot_naks_forwarded_total" "NAKs of the destination that went on to the source, by when." {
-        NakAtOnce ["when" = "at_once"], NakAfterGiveUp ["when" = "after_give_up"], NakAgain ["when" = "again"],
+        NakAtOnce ["when" = "at_once"], NakAfterGiveUp ["when" = "after_give_up"],
     }
     Counter "lr2_read_responses_total" "READ responses and atomic ACKs, by what happened." {
         ResponseHeld ["event" = "held"], ResponseResent ["event" = "resent"],

@@ -358,7 +358,7 @@ impl<F: Frame> Flow<F> {
             // From here on the source has to find out by itself.
             cx.out.count(Metric::LocalExhausted, 1);
             self.clear_backup(cx);
-            return self.forward_nak(cx, Metric::NakAfterGiveUp);
+            return self.forward_nak(cx);
         }
         let end = self.resends().unwrap_or(self.sequence.next());
         self.backup.ask_again(cx, end);

@@ -189,7 +189,7 @@ impl<F: Frame> Flow<F> {
                 // be what the destination lost†.
                 cx.out.count(Metric::DepotBehind, 1);
                 self.playout.repeated(cx.now);
-                self.nak_is_answered(cx, seq);
+                self.nak_is_answered(cx.now, seq);
                 if self.backup.is_another(seq, frame.bytes()) {
                     // What waits is of another incarnation.
                     self.forget(cx);
@@ -276,7 +276,7 @@ impl<F: Frame> Flow<F> {
         let closed = self.sequence.pass_next(count);
         self.count_closed(cx, closed);
         cx.out.count(Metric::DepotInOrder, 1);
-        self.nak_is_answered(cx, seq);
+        self.nak_is_answered(cx.now, seq);
         self.hand_over(cx, seq, count, asks, Packet::Owned(frame), len as u32);
         self.play(cx);
     }

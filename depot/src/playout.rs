@@ -133,7 +133,7 @@ impl<F: Frame> Flow<F> {
         let seq = self.sequence.next() - u64::from(held.count);
         cx.pool.give(held.len as usize);
         cx.out.count(Metric::DepotDrained, 1);
-        self.nak_is_answered(cx, seq);
+        self.nak_is_answered(cx.now, seq);
         self.hand_over(cx, seq, held.count, held.asks, held.packet, held.len);
     }
 

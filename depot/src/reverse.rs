@@ -10,10 +10,6 @@ use common::wire::{Answer, Verdict};
 use crate::report::Cause;
 use crate::{Actions, Cx, Flow};
 
-/// How often a NAK that the source has not answered is sent again. Each lives longer than
-/// the network would have kept it, and may meet the queue pair's next incarnation.
-const NAK_REPEATS: u32 = 1;
-
 /// Whether an answer belongs to the life of the flow that is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
@@ -25,15 +21,13 @@ pub enum Known {
     NewLife,
 }
 
-/// A copy of the destination's newest NAK: it sends one for a hole, and is
-/// silent then.
+/// The destination's newest NAK, which was absorbed: it sends one for a gap, and is silent
+/// then.
 pub(crate) struct KeptNak<S> {
     handle: S,
     pub(crate) seq: Seq,
-    /// When it was absorbed or last sent on.
+    /// When it was absorbed, or last answered from here.
     pub(crate) at: Time,
-    /// How often it was sent on to the source; 0: it was absorbed.
-    forwarded: u32,
 }
 
 impl<F: Frame> Flow<F> {
@@ -121,7 +115,8 @@ impl<F: Frame> Flow<F> {
         }
         if self.life.is_none() || is_answered || !(is_hole || is_kept) {
             cx.out.count(Metric::NakAtOnce, 1);
-            self.keep_nak(cx, frame, seq, 1);
+            self.drop_nak(cx);
+            cx.out.answer(Packet::Owned(frame), Class::Data);
             if self.life.is_some() && is_kept {
                 self.resend_from(cx, seq);
             } else if self.life.is_some() && seq < next {
@@ -134,14 +129,15 @@ impl<F: Frame> Flow<F> {
             cx.out.ack(ack);
         }
         // A copy that went a moment ago is still under way.
-        let is_answered = self.nak.as_ref().is_some_and(|nak| {
-            nak.seq == seq && nak.forwarded == 0 && cx.now < nak.at + self.backup.rtt().mean()
-        });
+        let is_answered = self
+            .nak
+            .as_ref()
+            .is_some_and(|nak| nak.seq == seq && cx.now < nak.at + self.backup.rtt().mean());
         if is_kept && is_answered {
             cx.out.discard(Packet::Owned(frame), Metric::DropNakAbsorbed);
             return Known::ThisLife;
         }
-        self.keep_nak(cx, frame, seq, 0);
+        self.keep_nak(cx, frame, seq);
         if is_kept {
             self.resend_from(cx, seq);
         } else {
@@ -172,60 +168,42 @@ impl<F: Frame> Flow<F> {
         self.report(cx, Cause::Destination);
     }
 
-    /// Keeps a copy of a NAK in place of the one before, and sends it on if it
-    /// is not absorbed.
-    fn keep_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, forwarded: u32) {
+    /// Absorbs a NAK, in place of the one before.
+    fn keep_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq) {
         self.drop_nak(cx);
-        if self.life.is_none() || !cx.pool.take(frame.bytes().len()) {
-            if forwarded > 0 {
-                return cx.out.answer(Packet::Owned(frame), Class::Data);
-            }
+        if !cx.pool.take(frame.bytes().len()) {
             return cx.out.discard(Packet::Owned(frame), Metric::DropNakAbsorbed);
         }
-        let handle = frame.share();
-        if forwarded > 0 {
-            cx.out.count(Metric::CreatedHandle, 1);
-            cx.out.answer(Packet::Shared(handle.clone()), Class::Data);
-        }
-        self.nak = Some(KeptNak { handle, seq, at: cx.now, forwarded });
+        self.nak = Some(KeptNak { handle: frame.share(), seq, at: cx.now });
     }
 
     /// The NAK is answered, or void.
     pub(crate) fn drop_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if let Some(KeptNak { handle, forwarded, .. }) = self.nak.take() {
+        if let Some(KeptNak { handle, .. }) = self.nak.take() {
             cx.pool.give(handle.bytes().len());
-            let reason =
-                if forwarded == 0 { Metric::DropNakAbsorbed } else { Metric::DropReleased };
-            cx.out.discard(Packet::Shared(handle), reason);
+            cx.out.discard(Packet::Shared(handle), Metric::DropNakAbsorbed);
         }
     }
 
-    /// An absorbed NAK can't be answered from here after all: it goes on.
-    pub(crate) fn forward_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, when: Metric) {
-        let absorbed = when != Metric::NakAfterGiveUp;
+    /// An absorbed NAK can't be answered from here after all: it is forwarded, once. A repeat
+    /// could meet the source's next incarnation; if it is lost, the source times out.
+    pub(crate) fn forward_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         if self.within {
             // It would end the queue pair there; the timer comes again.
             return;
         }
-        if let Some(nak) = self.nak.as_mut().filter(|nak| absorbed || nak.forwarded == 0) {
-            // After a give-up it is old already: it isn't repeated.
-            nak.forwarded += if absorbed { 1 } else { 1 + NAK_REPEATS };
-            nak.at = cx.now;
-            cx.out.count(when, 1);
-            cx.out.count(Metric::CreatedHandle, 1);
-            cx.out.answer(Packet::Shared(nak.handle.clone()), Class::Data);
+        if let Some(KeptNak { handle, .. }) = self.nak.take() {
+            cx.pool.give(handle.bytes().len());
+            cx.out.count(Metric::NakAfterGiveUp, 1);
+            cx.out.answer(Packet::Shared(handle), Class::Data);
         }
     }
 
-    /// When a NAK needs attention: absorbed and nothing came of it, or sent on
-    /// and lost.
+    /// When nothing has come of an absorbed NAK.
     pub(crate) fn nak_due(&self, config: &crate::Config) -> Time {
         match &self.nak {
-            // A hole is reported until it is given up.
-            Some(nak) if nak.forwarded == 0 && nak.seq < self.sequence.next() => {
-                nak.at + self.backup.patience(config)
-            }
-            Some(nak) if nak.forwarded > 0 => nak.at + self.rtt.scale(5, 4),
+            // A gap is reported until it is given up.
+            Some(nak) if nak.seq < self.sequence.next() => nak.at + self.backup.patience(config),
             _ => Time::NEVER,
         }
     }
@@ -233,27 +211,21 @@ impl<F: Frame> Flow<F> {
     /// Nothing came of a NAK in time.
     pub(crate) fn on_nak_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         let Some(nak) = &mut self.nak else { return };
-        let (seq, forwarded) = (nak.seq, nak.forwarded);
+        let seq = nak.seq;
         nak.at = cx.now;
-        if forwarded > NAK_REPEATS {
-            self.drop_nak(cx);
-        } else if forwarded > 0 {
-            self.forward_nak(cx, Metric::NakAgain);
-        } else if self.backup.may_retry(cx.config) && self.backup.holds_from(seq) {
+        if self.backup.may_retry(cx.config) && self.backup.holds_from(seq) {
             self.resend_from(cx, seq);
         } else {
             cx.out.count(Metric::LocalExhausted, 1);
-            self.forward_nak(cx, Metric::NakAfterGiveUp);
+            self.forward_nak(cx);
         }
     }
 
-    /// The packet that a NAK asks for came from the source.
-    pub(crate) fn nak_is_answered<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
-        match &mut self.nak {
-            Some(nak) if nak.seq == seq && nak.forwarded > 0 => self.drop_nak(cx),
-            // The destination is given the time to say so.
-            Some(nak) if nak.seq == seq => nak.at = cx.now,
-            _ => {}
+    /// The packet that a NAK asks for came from the source: the destination is given the time
+    /// to say so.
+    pub(crate) fn nak_is_answered(&mut self, now: Time, seq: Seq) {
+        if let Some(nak) = self.nak.as_mut().filter(|nak| nak.seq == seq) {
+            nak.at = now;
         }
     }
 

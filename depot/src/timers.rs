@@ -106,7 +106,7 @@ impl<F: Frame> Flow<F> {
         });
         // What lies behind the hole was not delivered in order.
         self.clear_backup(cx);
-        self.forward_nak(cx, Metric::NakAfterGiveUp);
+        self.forward_nak(cx);
         self.stalled = cx.now;
     }
 }
