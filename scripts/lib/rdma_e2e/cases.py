@@ -32,6 +32,8 @@ class Case:
     """The sender waits for half a second and more before it resends unasked."""
     timed: bool = False
     """With recovery it may not take a fifth longer than without, in the same scene."""
+    restarts: bool = False
+    """Gateways or queue pairs begin anew in the middle."""
 
 
 def _listens_tcp(port: int) -> str:

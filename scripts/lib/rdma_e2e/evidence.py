@@ -57,6 +57,9 @@ _READ_GAPS_FILLED_AT_LEAST = 0.0
 MOST_OF_OFF = 1.2
 """What a timed case may take with recovery, as a multiple of its time without."""
 
+BYPASSED = Counter("flows bypassed", "lr2_flow_events_total", (("event", "bypassed"),))
+NEW_INCARNATIONS = Counter("new incarnations", "lr2_flow_events_total", (("event", "new_epoch"),))
+
 _RESENT_BEHIND = 0.01
 _RESENT_BEHIND_ANYWAY = 64
 """Of the packets that a Depot delivers, the share that it may resend on a LAN that loses nothing, and how many in any
@@ -86,7 +89,8 @@ _SHOWN = [
     READ_GAPS_FILLED,
     READ_GAPS_GIVEN_UP,
     Counter("READ responses resent", "lr2_read_responses_total", (("event", "resent"),)),
-    Counter("flows bypassed", "lr2_flow_events_total", (("event", "bypassed"),)),
+    BYPASSED,
+    NEW_INCARNATIONS,
 ]
 
 # rxe's own counters that must not move in either guest: a queue pair that failed.
@@ -136,6 +140,13 @@ def resent_needlessly(setting: Setting, counted: Mapping[str, Metrics]) -> Itera
     resent, most = LOCAL_RESENT.of(counted), _RESENT_BEHIND_ANYWAY + _RESENT_BEHIND * delivered
     if resent > most:
         yield f"{resent:.0f} packets were resent behind the Depot for {delivered:.0f} that it delivered; {most:.0f} at most"
+
+
+def mistaken(counted: Mapping[str, Metrics]) -> Iterator[str]:
+    """Incarnations that a gateway saw begin, though each test has queue pairs of its own."""
+    # Bypassed until its path MTU is known, a flow begins again once it is.
+    if (new := NEW_INCARNATIONS.of(counted)) > (known := BYPASSED.of(counted)):
+        yield f"{new:.0f} new incarnations of queue pairs that were not reset, {known:.0f} of them after a bypass"
 
 
 def broken(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

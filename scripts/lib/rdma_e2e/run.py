@@ -127,6 +127,8 @@ class Run:
             problems += evidence.repaired(setting, gateways, rnics[self.bench.client.name])
         if recovers:
             problems += evidence.resent_needlessly(setting, gateways)
+        if recovers and not case.restarts:
+            problems += evidence.mistaken(gateways)
         if case.reads and recovers:
             problems += evidence.reads_repaired(setting, gateways)
         if case.patient and isinstance(self.link, Premise):

@@ -93,6 +93,7 @@ SCENES = [
             # The first 16 are asked for at once, before the path MTU is known: nothing holds their responses.
             *_cases("read", iterations=300),
             *_cases("atomics-counted", "rping", "write-16-qps", iterations=50),
+            Case("send-both-ways-4-qps", perftest("send", 20, qps=4, more="-b"), timed=True),
         ],
     ),
     Scene(
@@ -112,10 +113,10 @@ SCENES = [
     Scene(
         Setting("lives", "auto", {"wan": 0.01}),
         [
-            Case("kill-source-side", killed("a"), repaired_inside=True),
-            Case("kill-far-side", killed("b"), repaired_inside=True),
-            Case("kill-both", killed("a", "b"), repaired_inside=True),
-            Case("same-qp-again", reused(3), repaired_inside=True),
+            Case("kill-source-side", killed("a"), repaired_inside=True, restarts=True),
+            Case("kill-far-side", killed("b"), repaired_inside=True, restarts=True),
+            Case("kill-both", killed("a", "b"), repaired_inside=True, restarts=True),
+            Case("same-qp-again", reused(3), repaired_inside=True, restarts=True),
         ],
     ),
 ]
