@@ -20,6 +20,8 @@ pub struct Document<'d> {
     positions: RefCell<BTreeMap<String, usize>>,
     /// Lines that are no TOML. What was meant there is anyone's guess.
     broken: BTreeSet<usize>,
+    /// Every key that was asked for, set or not, and the values that it takes.
+    asked: RefCell<Vec<(String, String)>>,
 }
 
 impl<'d> Document<'d> {
@@ -36,6 +38,7 @@ impl<'d> Document<'d> {
             problems: RefCell::default(),
             positions: RefCell::default(),
             broken: BTreeSet::new(),
+            asked: RefCell::default(),
         };
         for error in syntax {
             let message = format!("bad TOML: {}", error.message().replace('\n', " "));
@@ -99,6 +102,12 @@ impl<'d> Document<'d> {
         self.problems.borrow().is_empty()
     }
 
+    /// The keys that the reader asked for so far, in its order, each with its
+    /// section and the values that it takes: the reference of a file's keys.
+    pub fn asked(&self) -> Vec<(String, String)> {
+        self.asked.borrow().clone()
+    }
+
     /// The problems so far.
     pub(crate) fn into_problems(self) -> Vec<Problem> {
         self.problems.into_inner()
@@ -113,6 +122,11 @@ impl<'d> Document<'d> {
         let before = &self.text[..self.text.floor_char_boundary(offset)];
         let start = before.rfind('\n').map_or(0, |n| n + 1);
         (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
+    }
+
+    /// Remembers that the reader asked for `key` (with its section).
+    pub(crate) fn ask(&self, key: &str, allowed: &str) {
+        self.asked.borrow_mut().push((key.to_owned(), allowed.to_owned()));
     }
 
     /// Remembers where the value of `key` (with its section) stands.

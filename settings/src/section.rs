@@ -121,8 +121,9 @@ impl<'d> Section<'d> {
         parse: impl FnOnce(&DeValue<'_>) -> Option<T>,
     ) -> Option<T> {
         self.known.push(key);
-        let value = self.table?.get(key)?;
         let path = self.path(key);
+        self.doc.ask(&path, allowed);
+        let value = self.table?.get(key)?;
         self.doc.remember(&path, value.span().start);
         let parsed = parse(value.get_ref());
         if parsed.is_none() {

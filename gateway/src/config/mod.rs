@@ -8,7 +8,8 @@
 //! queue pairs, `net` how networks are written, `check` finds what contradicts
 //! itself or cannot work, `sizing` computes how many mbufs it takes, `demand` what
 //! else, `machine` knows what there is, `fit` compares the two, `render` and
-//! `statement` print. Reading a file with positions is the crate `settings`.
+//! `statement` print. `reference` describes each key, and makes
+//! `docs/configuration.md`. Reading a file with positions is the crate `settings`.
 
 mod check;
 mod demand;
@@ -18,6 +19,8 @@ mod key;
 mod machine;
 mod net;
 mod pairs;
+#[cfg(test)]
+mod reference;
 mod render;
 mod schema;
 mod sizing;
