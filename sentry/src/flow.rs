@@ -77,9 +77,9 @@ pub struct Flow<F: Frame> {
     pub(crate) reads: Reads<F>,
     /// Newest answer; see [`heard`](Self::heard).
     pub(crate) answered: Time,
-    /// Until then every packet asks for an ACK: only after one does a source
-    /// heed another NAK.
-    pub(crate) eager: Time,
+    /// Until then the way from the source counts as lossy, and every packet asks for an
+    /// ACK: only after one does a source heed another NAK.
+    pub(crate) lossy: Time,
     /// The first packet of this life.
     pub(crate) first: Seq,
     pub(crate) epoch: u32,
@@ -120,7 +120,7 @@ impl<F: Frame> Flow<F> {
             discovery: Discovery::new(now),
             reads: Reads::new(next, now),
             answered: now,
-            eager: Time::ZERO,
+            lossy: Time::ZERO,
             first: next,
             epoch,
             holes: Holes::new(),
@@ -164,9 +164,13 @@ impl<F: Frame> Flow<F> {
         let span = roce.span(frame.bytes(), self.pmtu.get());
         if is_reborn {
             self.begin_again(cx, roce.psn);
-        } else if self.bypassed == Bypassed::UntilPathMtu && span.is_some() && self.pmtu.get() != 0
-        {
-            self.renew(cx, roce.psn);
+        } else if self.is_bypassed() {
+            if span.is_some() {
+                self.return_from_bypass(cx, seq);
+            }
+        } else if self.shows_crowd(cx.config, seq, roce) {
+            cx.out.count(Metric::SentryAhead, 1);
+            self.leave_to_crowd(cx);
         } else if self.is_unknown(seq) {
             self.begin_doubt(cx);
         }
@@ -176,13 +180,13 @@ impl<F: Frame> Flow<F> {
         let seq = roce.psn.unwrap_near(self.next);
         let Some(count) = span.filter(|_| !self.is_bypassed()) else {
             self.bypass(cx);
-            // Only to tell the flow's next life from this one.
-            self.next = self.next.max(seq.next());
+            // To tell the flow's next life from this one, and a hole.
+            self.next = self.next.max(seq + u64::from(span.unwrap_or(1)));
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         };
         self.discover(cx);
         let (mut frame, mut roce) = (frame, *roce);
-        if cx.now < self.eager && !roce.ack_req && request_ack(frame.bytes_mut(), &roce) {
+        if cx.now < self.lossy && !roce.ack_req && request_ack(frame.bytes_mut(), &roce) {
             cx.out.count(Metric::SentryEager, 1);
             roce.ack_req = true;
         }

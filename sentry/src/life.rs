@@ -18,17 +18,23 @@ use crate::{Actions, Config, Cx, Flow};
 /// Shortest derived time without data that may separate two lives.
 pub(crate) const FORGET_MIN: Span = Span::from_millis(80);
 
-/// Whether a flow is left to the RNICs, because how many PSNs its requests take can't be
-/// told.
+/// Whether a flow is left to the RNICs: how many PSNs its requests take can't be told, or a
+/// queue before the Sentry is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bypassed {
     /// It isn't.
     No,
     /// Until the path MTU is known, or the next life begins.
     UntilPathMtu,
+    /// Until the way from the source isn't lossy any more, or the next life begins.
+    WhileCrowded,
     /// Until the next life begins.
     UntilNextLife,
 }
+
+/// So many packets in a row are lost before the Sentry where a queue is full, and hardly
+/// one by one.
+const CROWDED: u64 = 4;
 
 /// What the life after a long rest has to be [announced](Flow::announce) with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -169,6 +175,37 @@ impl<F: Frame> Flow<F> {
             pmtu: self.pmtu.get(),
             rtt: self.rtt(),
         })
+    }
+
+    /// Whether a hole before `seq` shows that a queue before the Sentry is full. Among READs
+    /// it may be a single request that takes many PSNs. A flow that is not protected yet
+    /// asks for nothing now, but has a cache to repair from, or will ask.
+    pub(crate) fn shows_crowd(&self, config: &Config, seq: Seq, roce: &Roce) -> bool {
+        let may_ask = self.is_protected() || !config.recovery.caches() && self.discovery.tracks();
+        let is_plain = roce.kind().is_plain() && !self.reads.is_waiting();
+        may_ask && is_plain && seq.since(self.next) >= CROWDED
+    }
+
+    /// A queue before the Sentry is full. To ask for what it has lost would have the source
+    /// rewind into it, and to hold what follows would keep from it how full the queue is:
+    /// the RNICs slow down by themselves.
+    pub(crate) fn leave_to_crowd<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+        self.bypass(cx);
+        self.bypassed = Bypassed::WhileCrowded;
+        self.lossy = self.lossy_until(cx.now);
+    }
+
+    /// The next packet of a flow that was left to the RNICs, `seq`; how many PSNs it takes
+    /// can be told.
+    pub(crate) fn return_from_bypass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+        match self.bypassed {
+            Bypassed::UntilPathMtu if self.pmtu.get() != 0 => self.renew(cx, seq.psn()),
+            Bypassed::WhileCrowded if seq > self.next => self.lossy = self.lossy_until(cx.now),
+            Bypassed::WhileCrowded if seq == self.next && cx.now >= self.lossy => {
+                self.renew(cx, seq.psn());
+            }
+            _ => {}
+        }
     }
 
     /// A packet of the flow passed that takes a number of PSNs which nobody can tell: the

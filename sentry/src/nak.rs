@@ -11,8 +11,9 @@ use crate::{Actions, Cx, Flow};
 /// Most NAKs between two ACKs that advance `acked`†. RNICs ignore a second
 /// NAK before a positive ACK, and count them against their retry limits.
 const CAP: u32 = 2;
-/// Round trips for which packets ask for ACKs after a loss before the Sentry.
-const EAGER: u64 = 4;
+/// Round trips for which the way from the source counts as lossy after a loss before
+/// the Sentry.
+const LOSSY: u64 = 4;
 /// Round trip to the source until one was measured.
 const SOURCE_RTT: Span = Span::from_millis(1);
 /// A rewind takes at least this long to be seen.
@@ -142,7 +143,7 @@ impl<F: Frame> Flow<F> {
     /// until then, and costs a window.
     pub(crate) fn ask_for_hole<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
         self.ready = false;
-        self.eager = cx.now + self.rtt.with_margin() * EAGER;
+        self.lossy = self.lossy_until(cx.now);
         let due = self.naks.last + self.rtt.mean();
         if self.awaits_rewind(cx.now) || self.naks.hole_due != Time::NEVER {
             return;
@@ -154,6 +155,11 @@ impl<F: Frame> Flow<F> {
             // something is missing.
             self.sync(cx, Reason::Lost);
         }
+    }
+
+    /// Until when the way from the source counts as lossy if something is lost there `now`.
+    pub(crate) fn lossy_until(&self, now: Time) -> Time {
+        now + self.rtt.with_margin() * LOSSY
     }
 
     /// Makes a NAK, if that can be done. True if it was made.

@@ -35,7 +35,7 @@ impl<F: Frame> Flow<F> {
 
     /// Whether the next packet will be such a one, as far as it depends on the flow.
     pub(crate) fn is_ready(&self, now: Time) -> bool {
-        self.is_protected() && !self.reads.is_waiting() && !self.pass.is_on() && now >= self.eager
+        self.is_protected() && !self.reads.is_waiting() && !self.pass.is_on() && now >= self.lossy
     }
 
     #[inline]

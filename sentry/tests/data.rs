@@ -103,7 +103,8 @@ fn a_leap_of_the_psn_begins_a_new_life() {
     }
     for no_leap in [2 + far, 2 - far] {
         let mut bench = Bench::protected(Cached, 2, Some(1));
-        bench.data([no_leap]);
+        // A READ: so many others would be left to the RNICs.
+        bench.frame(read(no_leap, 256));
         assert_eq!(bench.flow.epoch(), 1);
         assert!(bench.flow.is_protected());
         bench.check_books();

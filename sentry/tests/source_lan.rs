@@ -235,3 +235,85 @@ fn a_hole_that_the_running_pass_will_fill_is_not_asked_for() {
     bench.run_timers(bench.now + RTT);
     assert!(bench.naks().is_empty());
 }
+
+/// A queue before the Sentry is full: a rewind would only meet what is still in it.
+#[test]
+fn many_in_a_row_leave_the_flow_to_the_rnics() {
+    for recovery in [Lr2, Cached, Auto] {
+        let mut few = Bench::protected(recovery, 10, Some(3));
+        few.data([13]);
+        assert_eq!(few.take(), [Did::Forward(13, Data), Did::Nak { psn: 3, msn: 3 }]);
+        let mut bench = Bench::protected(recovery, 10, Some(3));
+        bench.data([14]);
+        let did = bench.take();
+        let release = Did::Sync { reason: Reason::Release, next: Some(10), class: Data };
+        let rest = did.iter().filter(|did| !matches!(did, Did::Discard(..)));
+        assert_eq!(rest.collect::<Vec<_>>(), [&release, &Did::Forward(14, Data)], "{recovery:?}");
+        assert_eq!((bench.count(Metric::SentryAhead), bench.count(Metric::FlowBypassed)), (1, 1));
+        // What the destination has asked for crosses as on a wire.
+        bench.nak(10);
+        bench.data(10..15);
+        let expected: Vec<_> = (10..15).map(|n| (n, Data)).collect();
+        assert_eq!(bench.forwarded(), expected);
+        assert_eq!((bench.naks(), bench.cache.frames()), (vec![], 0));
+        bench.check_books();
+    }
+}
+
+/// Or it would ask as soon as it is protected.
+#[test]
+fn without_a_cache_that_holds_before_a_depot_answers_too() {
+    for (recovery, is_left) in [(Lr2, true), (Cached, false), (Auto, false)] {
+        let mut bench = Bench::new(recovery);
+        bench.data([0, 5]);
+        assert_eq!(bench.flow.is_bypassed(), is_left, "{recovery:?}");
+        assert_eq!(bench.forwarded(), [(0, Data), (5, Data)]);
+        bench.check_books();
+    }
+}
+
+#[test]
+fn it_is_left_to_them_until_nothing_was_lost_for_four_round_trips() {
+    let mut bench = ten();
+    bench.data([20]);
+    bench.wait(UNDER_WAY * 4 - NANO);
+    bench.data([21]);
+    assert!(bench.flow.is_bypassed());
+    bench.data([23]); // one is lost once more
+    bench.wait(UNDER_WAY * 4 - NANO);
+    bench.data([24, 22]);
+    assert!(bench.flow.is_bypassed());
+    bench.wait(NANO);
+    bench.data([22, 23, 24]);
+    assert!(bench.flow.is_bypassed(), "the source repeats what it has sent");
+    bench.clear();
+    bench.data([25]);
+    let open = Did::Sync { reason: Reason::Open, next: Some(25), class: Data };
+    assert_eq!(bench.take(), [open, Did::Forward(25, Data)]);
+    assert_eq!((bench.flow.epoch(), bench.out.requester), (2, Some(0x77)), "the same queue pair");
+    bench.status(26, 26, &[]);
+    assert!(bench.flow.is_protected());
+    bench.check_books();
+}
+
+/// The request that was lost may have been one.
+#[test]
+fn among_reads_a_long_hole_shows_no_full_queue() {
+    let mut bench = ten();
+    bench.frame(read(10, 256));
+    bench.data([30]);
+    assert!(bench.flow.is_protected(), "a READ is under way");
+    let mut bench = ten();
+    bench.frame(read(30, 4 * 256));
+    assert!(bench.flow.is_protected());
+    // What is sent while it is left to the RNICs leaves no hole behind it either.
+    bench.frame(read(34, 256));
+    bench.frame(write(50));
+    assert!(bench.flow.is_protected());
+    let mut bench = ten();
+    bench.data([20]);
+    bench.frame(read(21, 4 * 256));
+    bench.wait(UNDER_WAY * 4);
+    bench.data([25]);
+    assert!(!bench.flow.is_bypassed());
+}
