@@ -23,24 +23,25 @@ pub struct Replay {
     seen: [u64; WORDS],
 }
 
-/// How a message is new.
+/// Which boot of the peer a new message is of. Nothing is reset here: each flow
+/// compares the boot id of a SYNC or STATUS with the one that it knows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Fresh {
-    /// The first of a life of the peer that we knew nothing of: forget all that
-    /// was believed of the peer.
+    /// The first message of a boot that is newer than the known one. The window
+    /// starts anew.
     NewBoot,
-    /// Of the life that we know.
+    /// A message of the known boot.
     SameBoot,
 }
 
 /// Why a message is not new. It is to be dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stale {
-    /// Of an earlier life of the peer.
+    /// Of an older boot of the peer.
     OldBoot,
-    /// Seen before.
+    /// The sequence number was seen before.
     Replayed,
-    /// Overtaken by so many that nobody knows any more.
+    /// The sequence number is older than the window.
     TooOld,
 }
 

@@ -71,6 +71,15 @@ def _in_document(path: Path, text: str) -> Iterator[str]:
             yield f"{name}: a link leads nowhere: {other}"
 
 
+def _decisions() -> Iterator[str]:
+    """The index has every decision."""
+    folder = ROOT / "docs" / "decisions"
+    index = _LINK.findall((folder / "README.md").read_text())
+    for path in sorted(folder.glob("[0-9]*.md")):
+        if path.name not in index:
+            yield f"docs/decisions/README.md: has no row for {path.name}"
+
+
 def _reasoned(lines: list[str], at: int) -> bool:
     """A comment on the line or above it, or a `reason` in the attribute."""
     attribute = "".join(lines[at : at + 4]).split("]")[0]
@@ -89,7 +98,7 @@ def _lints() -> Iterator[str]:
 
 
 def main() -> int:
-    found = list(_lints())
+    found = [*_lints(), *_decisions()]
     count = 0
     for path in _files():
         text = _text(path)
