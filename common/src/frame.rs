@@ -133,11 +133,4 @@ pub trait Sink {
 
     /// Queues `packet` for transmission on `side`.
     fn transmit(&mut self, side: Side, class: Class, packet: Packet<Self::Frame>);
-
-    /// Hands `frame`, which arrived on `side`, to another worker of the box: its
-    /// queue pair is there. Where there are no others it goes on as it is.
-    fn hand_over(&mut self, worker: u16, side: Side, frame: Self::Frame) {
-        let _ = worker;
-        self.transmit(side.other(), Class::Data, Packet::Owned(frame));
-    }
 }

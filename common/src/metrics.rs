@@ -101,15 +101,6 @@ metrics! {
         PassedPrefix ["reason" = "outside_remote_prefixes"],
         PassedRole ["reason" = "role_or_off"],
         PassedBadIcrc ["reason" = "bad_icrc"],
-        PassedUnknownPair ["reason" = "moved_pair_unknown"],
-    }
-    Counter "lr2_worker_frames_total" "Frames that went from the worker of their addresses to that of their queue pair, by end of the way." {
-        HandedOver ["event" = "handed_over"], TakenOver ["event" = "taken_over"],
-    }
-    Counter "lr2_queue_pair_moves_total" "Queue pairs that went to another worker or came back, by event; all but returned and refused are counted where the addresses belong." {
-        PairMoved ["event" = "moved"], PairKept ["event" = "not_moved"],
-        PairRecalled ["event" = "recalled"],
-        PairReturned ["event" = "returned"], PairRefused ["event" = "refused"],
     }
     Counter "lr2_alloc_failures_total" "Frames that could not be made because the pool is at its reserve, by kind." {
         AllocSync ["kind" = "sync"], AllocStatus ["kind" = "status"],
@@ -212,7 +203,6 @@ metrics! {
     }
     Gauge "lr2_flows" "Entries of the flow table, by state." {
         FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],
-        FlowsAway ["state" = "away"], FlowsGuests ["state" = "guests"],
     }
     Gauge "lr2_flow_state_bytes" "Memory that flows take for what is in flight, besides their entries and the frames held." {
         FlowStateBytes,
@@ -269,20 +259,17 @@ impl Counters {
         self.0[metric as usize]
     }
 
-    /// Frames that came in, from a port or another worker, or were made, handles
-    /// included. What entered either left or is held.
+    /// Frames that came in from a port or were made, handles included. What entered
+    /// either left or is held.
     pub fn entered(&self) -> u64 {
         self.sum(Metric::ReceivedLan, Metric::ReceivedWan)
             + self.sum(Metric::CreatedSync, Metric::CreatedHandle)
-            + self.get(Metric::TakenOver)
     }
 
-    /// Frames that went out, to a port or another worker, or were dropped, handles
-    /// included.
+    /// Frames that went out to a port or were dropped, handles included.
     pub fn left(&self) -> u64 {
         self.sum(Metric::TransmittedLan, Metric::TransmittedWan)
             + self.sum(Metric::DropFiltered, Metric::DropControlUnknownFlow)
-            + self.get(Metric::HandedOver)
     }
 
     fn sum(&self, first: Metric, last: Metric) -> u64 {
@@ -330,15 +317,11 @@ mod tests {
         let family = |name| c.family(name);
         assert_eq!(
             c.entered(),
-            family("lr2_received_frames_total")
-                + family("lr2_created_frames_total")
-                + c.get(Metric::TakenOver)
+            family("lr2_received_frames_total") + family("lr2_created_frames_total")
         );
         assert_eq!(
             c.left(),
-            family("lr2_transmitted_frames_total")
-                + family("lr2_dropped_frames_total")
-                + c.get(Metric::HandedOver)
+            family("lr2_transmitted_frames_total") + family("lr2_dropped_frames_total")
         );
     }
 

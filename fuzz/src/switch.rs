@@ -10,7 +10,7 @@ use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Addr, Headers, Transport, Vlans, icrc_ok, parse};
-use switch::{Command, Config, Crew, End, Notice, QueuePair, Recovery, Role, Switch};
+use switch::{Command, Config, End, QueuePair, Recovery, Role, Switch};
 
 use crate::input::Input;
 use crate::{messages, packets};
@@ -26,51 +26,15 @@ const UNTIL_SILENT: u32 = 20_000;
 const RECOVERIES: [Recovery; 5] =
     [Recovery::Auto, Recovery::Auto, Recovery::Cached, Recovery::Lr2, Recovery::Off];
 
-/// Frames of one call, and what must hold for each; and those for other workers.
+/// Frames of one call.
 #[derive(Default)]
-struct Wires(Vec<(Side, Vec<u8>)>, Vec<(u16, Side, HeapFrame)>);
+struct Wires(Vec<(Side, Vec<u8>)>);
 
 impl Sink for Wires {
     type Frame = HeapFrame;
 
     fn transmit(&mut self, side: Side, _: Class, packet: Packet<HeapFrame>) {
         self.0.push((side, packet.bytes().to_vec()));
-    }
-
-    fn hand_over(&mut self, worker: u16, side: Side, frame: HeapFrame) {
-        self.1.push((worker, side, frame));
-    }
-}
-
-/// The workers of one box, of which the first is at home, and what is on its way to
-/// each of them.
-struct Workers {
-    switches: Vec<Switch<HeapFrame>>,
-    notices: Vec<VecDeque<(u16, Notice)>>,
-    frames: Vec<VecDeque<(Side, HeapFrame)>>,
-}
-
-impl Workers {
-    fn new(config: &Config) -> Self {
-        let count = config.crew.map_or(1, |crew| crew.workers);
-        let switch = |worker| {
-            let crew = config.crew.map(|crew| Crew { worker, ..crew });
-            let node = config.node + 100 * u32::from(worker);
-            Switch::new(Config { crew, node, ..config.clone() })
-        };
-        Self {
-            switches: (0..count).map(switch).collect(),
-            notices: (0..count).map(|_| VecDeque::new()).collect(),
-            frames: (0..count).map(|_| VecDeque::new()).collect(),
-        }
-    }
-
-    fn next_deadline(&self) -> Time {
-        self.switches.iter().map(Switch::next_deadline).min().unwrap_or(Time::NEVER)
-    }
-
-    fn held(&self) -> u64 {
-        self.switches.iter().map(Switch::held).sum()
     }
 }
 
@@ -86,9 +50,7 @@ impl Pool for MayBeDry {
 }
 
 struct World {
-    boxes: [Workers; 2],
-    /// What one worker has for another waits until timers are run.
-    is_lazy: bool,
+    switches: [Switch<HeapFrame>; 2],
     configs: [Config; 2],
     /// On the link, towards each of them.
     link: [VecDeque<Vec<u8>>; 2],
@@ -129,7 +91,6 @@ fn config(input: &mut Input<'_>, me: u32) -> Config {
     config.max_flows = input.choose(&[64, 64, 64, 3]);
     config.local_retries = input.below(4);
     config.flow_idle = Span::from_millis(1_000);
-    config.crew = input.one_in(3).then_some(Crew { worker: 0, workers: 3 });
     if input.one_in(4) {
         let end = |host: usize| End {
             addr: Addr::from_v4([10, 0, 0, host as u8 + 1]),
@@ -145,8 +106,7 @@ impl World {
         let configs = [config(input, 0), config(input, 1)];
         let first = input.choose(&[Psn::new(0), Psn::new(0xff_fff0)]);
         Self {
-            boxes: [0, 1].map(|me: usize| Workers::new(&configs[me])),
-            is_lazy: input.one_in(4),
+            switches: configs.clone().map(Switch::new),
             configs,
             link: Default::default(),
             pool: MayBeDry(false),
@@ -211,7 +171,7 @@ impl World {
             3 => self.command(me, Command::SetRecovery(input.choose(&RECOVERIES))),
             4 => {
                 self.configs[me].boot += 1;
-                self.boxes[me] = Workers::new(&self.configs[me]);
+                self.switches[me] = Switch::new(self.configs[me].clone());
             }
             5 => self.command(me, Command::Drain),
             6 => {
@@ -315,65 +275,29 @@ impl World {
         let is_roce = parse(&bytes).is_ok();
         let mut burst = ArrayVec::<HeapFrame, 1>::new();
         burst.push(HeapFrame::from(bytes.clone()));
-        self.work(me, 0, |switch, now, pool, wires| {
+        self.work(me, |switch, now, pool, wires| {
             switch.burst(side, &mut burst, now, pool, wires);
             if !is_roce {
                 assert_eq!(wires.0, [(side.other(), bytes)], "not a wire to what it doesn't know");
             }
         });
-        if !self.is_lazy {
-            self.hand_on(me);
-        }
     }
 
-    /// Lets a worker of box `me` do something.
+    /// Lets switch `me` do something.
     fn work(
         &mut self,
         me: usize,
-        worker: usize,
         what: impl FnOnce(&mut Switch<HeapFrame>, Time, &mut MayBeDry, &mut Wires),
     ) {
         let mut wires = Wires::default();
-        let Workers { switches, notices, frames } = &mut self.boxes[me];
-        let switch = &mut switches[worker];
+        let switch = &mut self.switches[me];
         what(switch, self.now, &mut self.pool, &mut wires);
-        switch.send_notices(|to, notice| {
-            notices[usize::from(to)].push_back((worker as u16, notice));
-            true
-        });
-        for (to, side, frame) in wires.1.drain(..) {
-            assert_ne!(usize::from(to), worker, "it is here");
-            frames[usize::from(to)].push_back((side, frame));
-        }
         let counters = switch.counters();
         assert_eq!(counters.entered(), counters.left() + switch.held(), "the books don't balance");
         self.emit(me, wires.0);
     }
 
-    /// The workers of box `me` take what they have for each other.
-    fn hand_on(&mut self, me: usize) {
-        for worker in (0..self.boxes[me].switches.len()).cycle() {
-            let waiting = self.boxes[me].frames[worker].len();
-            while let Some((from, notice)) = self.boxes[me].notices[worker].pop_front() {
-                self.work(me, worker, |switch, now, pool, wires| {
-                    switch.on_notice(from, notice, now, pool, wires);
-                });
-            }
-            for _ in 0..waiting {
-                let Some((side, frame)) = self.boxes[me].frames[worker].pop_front() else { break };
-                let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
-                self.work(me, worker, |switch, now, pool, wires| {
-                    switch.take_over(side, &mut burst, now, pool, wires);
-                });
-            }
-            let Workers { notices, frames, .. } = &self.boxes[me];
-            if notices.iter().all(VecDeque::is_empty) && frames.iter().all(VecDeque::is_empty) {
-                break;
-            }
-        }
-    }
-
-    /// What box `me` transmitted: looked at, and put on the link or given to
+    /// What switch `me` transmitted: looked at, and put on the link or given to
     /// the host, who takes it silently.
     fn emit(&mut self, me: usize, sent: Vec<(Side, Vec<u8>)>) {
         for (side, bytes) in sent {
@@ -396,21 +320,13 @@ impl World {
     }
 
     fn command(&mut self, me: usize, command: Command) {
-        for worker in 0..self.boxes[me].switches.len() {
-            self.work(me, worker, |switch, now, pool, wires| {
-                switch.command(command, now, pool, wires);
-            });
-        }
-        assert_eq!(self.boxes[me].held(), 0, "held after {command:?}");
+        self.work(me, |switch, now, pool, wires| switch.command(command, now, pool, wires));
+        assert_eq!(self.switches[me].held(), 0, "held after {command:?}");
     }
 
     fn housekeeping(&mut self) {
         for me in 0..2 {
-            for worker in 0..self.boxes[me].switches.len() {
-                self.work(me, worker, |switch, now, pool, wires| {
-                    switch.housekeeping(now, pool, wires);
-                });
-            }
+            self.work(me, |switch, now, pool, wires| switch.housekeeping(now, pool, wires));
         }
     }
 
@@ -421,18 +337,13 @@ impl World {
     /// Runs what is due.
     fn timers(&mut self) {
         for me in 0..2 {
-            self.hand_on(me);
             for _ in 0..ROUNDS {
-                if self.boxes[me].next_deadline() > self.now {
+                if self.switches[me].next_deadline() > self.now {
                     break;
                 }
-                for worker in 0..self.boxes[me].switches.len() {
-                    self.work(me, worker, |switch, now, pool, wires| {
-                        switch.timers(now, BUDGET, pool, wires);
-                    });
-                }
+                self.work(me, |switch, now, pool, wires| switch.timers(now, BUDGET, pool, wires));
             }
-            let next = self.boxes[me].next_deadline();
+            let next = self.switches[me].next_deadline();
             assert!(next > self.now, "a timer stays due: {next:?} at {:?}", self.now);
         }
     }
@@ -442,7 +353,7 @@ impl World {
         self.link = Default::default();
         self.timers();
         for fired in 0.. {
-            let next = self.boxes.iter().map(Workers::next_deadline).min();
+            let next = self.switches.iter().map(Switch::next_deadline).min();
             let Some(next) = next.filter(|next| *next != Time::NEVER) else { break };
             assert!(fired < UNTIL_SILENT, "no end of timers");
             self.now = self.now.max(next);
@@ -454,6 +365,6 @@ impl World {
         self.pass_time(Span::from_millis(10_000));
         self.housekeeping();
         self.timers();
-        assert!(self.boxes.iter().all(|workers| workers.held() == 0));
+        assert!(self.switches.iter().all(|switch| switch.held() == 0));
     }
 }

@@ -135,7 +135,7 @@ impl Machine {
         stop: &AtomicBool,
     ) -> anyhow::Result<Ended> {
         let workers = &config.worker;
-        let handovers = mesh(workers.count, workers.spread, workers.moves_queue_pairs());
+        let handovers = mesh(workers.count, workers.spread);
         let Boot { id, warning } = boot(config)?;
         if let Some(warning) = warning {
             tracing::warn!("{warning}");

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use common::control::Keys;
 use common::wire::Opcode;
-use switch::{Crew, Tuning};
+use switch::Tuning;
 
 use crate::boot::{self, Boot};
 use crate::config::{Config, Keying, Notify, holdable_shares};
@@ -62,10 +62,6 @@ pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
             .then_some(config.congestion.cnp_interval),
         remote_prefixes: config.peer.remote_prefixes.clone(),
         queue_pairs: config.queue_pairs.clone(),
-        crew: config
-            .worker
-            .moves_queue_pairs()
-            .then_some(Crew { worker: n, workers: config.worker.count }),
         flow_idle: FLOW_IDLE,
         tuning: Tuning {
             rtt_guess: recovery.rtt_guess,
@@ -120,23 +116,6 @@ mod tests {
         let frames = |f: fn(&switch::Config) -> u64| all.iter().map(f).sum::<u64>();
         let held = frames(|c| c.resend_cache_frames + c.reorder_pool_frames + c.backup_pool_frames);
         assert!(held <= u64::from(config.pool.holdable()), "{held}");
-    }
-
-    #[test]
-    fn workers_that_share_queue_pairs_know_which_they_are() {
-        for (count, placement, crew) in [
-            (3, "spread", Some(Crew { worker: 2, workers: 3 })),
-            (3, "together", None),
-            (1, "spread", None),
-        ] {
-            let text = format!(
-                "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n\
-                 [peer]\nlab_unkeyed = true\n[eal]\nmemory = \"2GiB\"\n\
-                 [worker]\ncount = {count}\nqueue_pairs = \"{placement}\"\n"
-            );
-            let config = config::parse(Path::new("gw.toml"), &text, None).unwrap();
-            assert_eq!(switch_config(&config, 1, count - 1).crew, crew);
-        }
     }
 
     /// `--check` says what the program takes.

@@ -30,9 +30,6 @@ pub enum PortIo {
     HandedOver,
     /// Frames dropped on the way to their worker, which was too slow or had ended.
     DropHandover,
-    /// Frames of queue pairs that moved to a worker that is still to be told so: they
-    /// went on as they are.
-    PassedHandover,
     /// Frames that the port took.
     TxFrames,
     /// Their bytes, without FCS.
@@ -127,15 +124,6 @@ impl PortIo {
                 "lr2_port_handover_dropped_frames_total",
                 &[],
                 "Frames received, and dropped on the way to their worker: too slow, or gone.",
-            ),
-        ),
-        (
-            Self::PassedHandover,
-            desc(
-                Kind::Counter,
-                "lr2_port_handover_passed_frames_total",
-                &[],
-                "Frames of queue pairs that moved, passed unprotected: their worker had to be told first.",
             ),
         ),
         (

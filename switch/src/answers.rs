@@ -11,7 +11,7 @@ use crate::pairing::Heard;
 use crate::switch::{Io, Switch};
 
 /// For how many round trips a pairing has to be confirmed.
-pub(crate) const CONFIRMED_FOR: u64 = 2;
+const CONFIRMED_FOR: u64 = 2;
 /// The same, at most, where the destination is on the LAN.
 const NEAR: Span = Span::from_millis(10);
 
@@ -57,7 +57,7 @@ impl<F: Frame> Switch<F> {
                     self.table.begin_life(id);
                 }
             }
-            Some(Pipeline::None | Pipeline::Away(_)) | None => {
+            Some(Pipeline::None) | None => {
                 if heard.is_nak && side == Side::Wan {
                     self.on_doubtful_nak(&key, &heard, io);
                 }
@@ -97,9 +97,6 @@ impl<F: Frame> Switch<F> {
         entry.seen = Seen::at(now);
         if let Some(peer) = entry.peer() {
             return Some(peer);
-        }
-        if let Some(guest) = self.guest(id) {
-            return self.join(id, &guest, answer, now);
         }
         let spread = match key.hosts.side {
             Side::Wan => self.config.tuning.rtt_guess * CONFIRMED_FOR,

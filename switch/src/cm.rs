@@ -8,7 +8,6 @@ use common::wire::{Roce, cm, icrc_ok};
 use crate::connections::{Connection, Event};
 use crate::entry::{Announced, By, Entry, Id, Pipeline, Seen};
 use crate::key::{FlowKey, Hosts};
-use crate::moves::Held;
 use crate::switch::{Io, Switch};
 
 impl<F: Frame> Switch<F> {
@@ -98,7 +97,6 @@ impl<F: Frame> Switch<F> {
         let ends = [(there, back), (back, there)]
             .map(|(id, other)| id.filter(|id| !is_in_use(*id, other)));
         for id in ends.into_iter().flatten() {
-            self.recall(id, Held::GoesOn);
             self.with_depot(id, io, |flow, cx| flow.let_go(cx));
             self.renew(id, io);
         }
@@ -111,7 +109,6 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        self.recall(id, Held::IsDropped);
         self.with_sentry(id, io, |flow, cx| flow.forget(cx));
         self.with_depot(id, io, |flow, cx| flow.forget(cx));
         if let Some(entry) = self.table.get_mut(id) {

@@ -3,6 +3,7 @@
 use common::control::{self, Fetch, Header, Message, Reason, Reject, Status, Sync};
 use common::frame::{Frame, Pool, Side, Sink};
 use common::metrics::Metric;
+use common::time::Time;
 use common::wire::Roce;
 
 use crate::Recovery;
@@ -32,15 +33,7 @@ impl<F: Frame> Switch<F> {
         let booked = match side {
             // No host has anything to say to a gateway.
             Side::Lan => Metric::DropControlFromLan,
-            Side::Wan => {
-                let booked = self.on_message(bytes, roce, io);
-                self.settle(io);
-                if let Some(worker) = self.worker_of_message(side, bytes, roce, io.now) {
-                    // It was what showed where the flow belongs.
-                    return self.hand_over(worker, side, frame, io);
-                }
-                booked
-            }
+            Side::Wan => self.on_message(bytes, roce, io),
         };
         self.voice.counters.inc(booked);
     }
@@ -125,7 +118,7 @@ impl<F: Frame> Switch<F> {
         } else {
             stage.node = Some(header.node);
         }
-        self.adopt_requester(id, sync.src_qpn, io);
+        self.adopt_requester(id, sync.src_qpn, io.now);
         // Otherwise it shows nothing of the way back.
         let hears = header.seen_boot == self.voice.peers.boot();
         self.with_depot(id, io, |flow, cx| match sync.reason {
@@ -191,7 +184,7 @@ impl<F: Frame> Switch<F> {
             }
             _ => return Metric::DropControlUnknownFlow,
         }
-        self.adopt_requester(id, status.src_qpn, io);
+        self.adopt_requester(id, status.src_qpn, io.now);
         let understood = self
             .with_sentry(id, io, |flow, cx| (flow.on_status(cx, header.boot, status), flow.rtt()));
         match understood {
@@ -231,16 +224,13 @@ impl<F: Frame> Switch<F> {
     }
 
     /// The peer knows the requester of flow `id`.
-    fn adopt_requester<P, S>(&mut self, id: Id, qpn: Option<u32>, io: &Io<'_, P, S>) {
+    fn adopt_requester(&mut self, id: Id, qpn: Option<u32>, now: Time) {
         let (Some(qpn), Some(entry)) = (qpn, self.table.get(id)) else { return };
         if entry.peer().is_some() {
             return;
         }
         let answers = FlowKey { hosts: entry.key.hosts.reversed(), dest_qpn: qpn };
-        if let Some(guest) = self.guest(id) {
-            return self.adopt_guest(id, &guest, qpn, io.now);
-        }
-        if let Some(other) = self.entry(answers, io.now)
+        if let Some(other) = self.entry(answers, now)
             && self.table.get(other).is_some_and(|entry| entry.peer().is_none())
         {
             self.table.pair(id, other);

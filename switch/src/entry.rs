@@ -10,7 +10,6 @@ use common::time::{Span, Time};
 use common::wire::Headers;
 
 use crate::key::FlowKey;
-use crate::moves::Away;
 use crate::pairing::{Arrived, Matching};
 
 /// Index of an entry.
@@ -71,11 +70,6 @@ impl<F: Frame> Entry<F> {
         (self.peer, self.requester) = (None, None);
     }
 
-    /// Its requester is known.
-    pub fn name_requester(&mut self, qpn: u32) {
-        self.requester = NonZero::new(qpn + 1);
-    }
-
     /// The flow of the opposite direction of the same queue pair, if it is known.
     #[inline]
     pub fn peer(&self) -> Option<Id> {
@@ -88,11 +82,6 @@ impl<F: Frame> Entry<F> {
         self.requester.map(|qpn| qpn.get() - 1)
     }
 
-    /// Its requester is unknown again.
-    pub fn forget_requester(&mut self) {
-        self.requester = None;
-    }
-
     /// Whether no more than one packet of it was seen, and nobody knows of it otherwise.
     pub fn is_of_one_packet(&mut self) -> bool {
         let is_strange = self.peer.is_none() && !self.named && self.announced.is_none();
@@ -101,7 +90,6 @@ impl<F: Frame> Entry<F> {
                 Pipeline::None => true,
                 Pipeline::Sentry(stage) => stage.track.arrived.is_of_one(),
                 Pipeline::Depot(stage) => stage.track.arrived.is_of_one(),
-                Pipeline::Away(_) => false,
             }
     }
 
@@ -216,11 +204,6 @@ impl Announced {
         }
     }
 
-    /// Nothing is known but that the flow has begun before.
-    pub fn under_way() -> Self {
-        Self::new(By::Nobody, Psn::default(), 0, 0, None)
-    }
-
     /// Path MTU in bytes; 0: unknown.
     pub fn pmtu(&self) -> u16 {
         if self.pmtu == 0 { 0 } else { 1 << self.pmtu }
@@ -239,8 +222,6 @@ pub(crate) enum By {
     Hosts,
     /// It had a pipeline, which had nothing to do for long.
     Past,
-    /// Nobody: packets of it went another way before.
-    Nobody,
 }
 
 /// What happens to the requests of a flow.
@@ -251,8 +232,6 @@ pub(crate) enum Pipeline<F: Frame> {
     Sentry(Box<Stage<sentry::Flow<F>>>),
     /// They arrive from it.
     Depot(Box<Stage<depot::Flow<F>>>),
-    /// Another worker's.
-    Away(Away),
 }
 
 impl<F: Frame> Pipeline<F> {
@@ -260,7 +239,7 @@ impl<F: Frame> Pipeline<F> {
     #[inline]
     pub fn track(&mut self) -> Option<&mut Track> {
         match self {
-            Self::None | Self::Away(_) => None,
+            Self::None => None,
             Self::Sentry(stage) => Some(&mut stage.track),
             Self::Depot(stage) => Some(&mut stage.track),
         }

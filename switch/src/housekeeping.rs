@@ -47,13 +47,9 @@ impl<F: Frame> Switch<F> {
             let id = self.sweep.next;
             self.sweep.next += 1;
             self.look_at(id, &mut io);
-            self.settle(&mut io);
         }
-        let (away, guests) = self.moves.counts();
         let counters = &mut self.voice.counters;
         counters.set(Metric::FlowsAll, self.table.len() as u64);
-        counters.set(Metric::FlowsAway, away);
-        counters.set(Metric::FlowsGuests, guests);
         counters.set(Metric::LanHosts, self.lan.len() as u64);
         counters.set(Metric::LanWaiting, self.lan.waiting());
         let Pools { cache, reorder, backup } = &self.pools;
@@ -75,7 +71,7 @@ impl<F: Frame> Switch<F> {
     {
         let Some(entry) = self.table.get(id) else { return };
         let idle = entry.seen.since(io.now);
-        if idle >= self.config.flow_idle && self.ages_here(id, io.now) {
+        if idle >= self.config.flow_idle {
             self.remove(id, io);
             return self.voice.counters.inc(Metric::FlowAged);
         }
@@ -106,7 +102,7 @@ impl<F: Frame> Switch<F> {
                 sweep.synced += u64::from(stage.state.is_synced());
                 sweep.bytes += stage.state.heap_bytes() as u64;
             }
-            Pipeline::None | Pipeline::Away(_) => {}
+            Pipeline::None => {}
         }
     }
 

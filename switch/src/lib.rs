@@ -7,8 +7,7 @@
 //! the WAN to the [`depot::Flow`]; an answer passes, and tells the flow that
 //! it belongs to (`pairing`) what was acknowledged; a control message of
 //! the peer ends here; what the hosts tell each other on QP 1 passes, and is
-//! listened to (`connections`). Which of several workers has a queue pair is for
-//! `moves` to say. What the pipelines decide becomes frames in
+//! listened to (`connections`). What the pipelines decide becomes frames in
 //! `output`, and leaves through the [`Sink`](common::frame::Sink).
 //!
 //! Drive it like this: hand in bursts as they come; whenever
@@ -28,7 +27,6 @@ mod housekeeping;
 mod index;
 mod key;
 mod memory;
-mod moves;
 mod operator;
 mod output;
 mod pairing;
@@ -46,7 +44,6 @@ use common::wire::Opcode;
 
 pub use ipnet::IpNet;
 pub use memory::Footprint;
-pub use moves::{Crew, Notice, Untold};
 pub use operator::{End, QueuePair};
 pub use switch::{HeldBytes, Switch};
 
@@ -172,9 +169,6 @@ pub struct Config {
     /// Queue pairs that the operator names. One that connection management
     /// joins differently is what the hosts say.
     pub queue_pairs: Vec<QueuePair>,
-    /// Which of several workers this is, if these share the queue pairs of two
-    /// hosts; `None`: whose hosts they are has all of them.
-    pub crew: Option<Crew>,
     /// Idle time after which a flow is forgotten.
     pub flow_idle: Span,
     /// Durations of the protocol.
@@ -205,7 +199,6 @@ impl Config {
             cnp_interval: Some(Span::from_micros(50)),
             remote_prefixes: Vec::new(),
             queue_pairs: Vec::new(),
-            crew: None,
             flow_idle: Span::from_millis(60_000),
             tuning: Tuning::default(),
         }

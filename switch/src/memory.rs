@@ -12,7 +12,6 @@ use crate::Role;
 use crate::connections::Connections;
 use crate::entry::{Entry, Stage};
 use crate::index::Index;
-use crate::moves::Moves;
 use crate::timers::Timers;
 
 /// Memory in bytes, of a switch for frames of one kind.
@@ -29,9 +28,6 @@ pub struct Footprint {
     /// A queue pair that connection management made, besides its flows, until
     /// it is ended: at most.
     pub connection: usize,
-    /// A flow of a queue pair that came from another worker, besides its entry and
-    /// its state: at most.
-    pub guest: usize,
     /// Deadlines of one flow that may be queued at a time. The queue keeps its
     /// room.
     pub timers: usize,
@@ -93,7 +89,6 @@ impl Footprint {
             sentry_flow: size_of::<Stage<sentry::Flow<F>>>(),
             depot_flow: size_of::<Stage<depot::Flow<F>>>(),
             connection: Connections::EACH,
-            guest: Moves::EACH,
             timers: 2 * Timers::EACH,
             sentry_slot: sentry::Flow::<F>::SLOT,
             depot_slot: depot::Flow::<F>::SLOT,
@@ -111,12 +106,6 @@ impl Footprint {
     pub const fn idle(&self) -> u64 {
         // An entry for each direction, whatever goes that way.
         self.table(2)
-    }
-
-    /// The same, if it has moved to another worker.
-    pub const fn idle_moved(&self) -> u64 {
-        // And two that say where it is.
-        2 * self.idle() + 2 * self.guest as u64
     }
 
     /// A queue pair that is in use, with requests in every direction that the box

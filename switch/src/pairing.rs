@@ -177,9 +177,7 @@ impl<F: Frame> Table<F> {
                 return None;
             }
             for id in flows.iter().copied() {
-                let young = self.get(id).is_some_and(|flow| {
-                    flow.born > matching.considered && flow.requester().is_none()
-                });
+                let young = self.get(id).is_some_and(|flow| flow.born > matching.considered);
                 if young && self.fits(id, answer).is_some() {
                     matching.candidates.try_push(id).ok()?;
                     matching.confirmations = 0;
@@ -221,7 +219,7 @@ impl<F: Frame> Table<F> {
     }
 
     /// Whether an answer that fits flow `id` speaks for it.
-    pub fn confirms(&self, id: Id, answer: &Heard) -> bool {
+    fn confirms(&self, id: Id, answer: &Heard) -> bool {
         match self.get(id).map(|entry| &entry.pipeline) {
             Some(Pipeline::Sentry(stage)) => stage.track.arrived.is_answered(answer),
             Some(Pipeline::Depot(stage)) => stage.track.arrived.is_answered(answer),
@@ -234,7 +232,7 @@ impl<F: Frame> Table<F> {
     fn fits(&self, id: Id, answer: &Heard) -> Option<u16> {
         let entry = self.get(id).filter(|entry| entry.peer().is_none() && !entry.named)?;
         let track = match &entry.pipeline {
-            Pipeline::None | Pipeline::Away(_) => return None,
+            Pipeline::None => return None,
             Pipeline::Sentry(stage) => &stage.track,
             Pipeline::Depot(stage) => &stage.track,
         };

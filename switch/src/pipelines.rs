@@ -45,8 +45,6 @@ impl<F: Frame> Switch<F> {
                 // What the hosts announced is where the flow begins. If it doesn't,
                 // that may be a leap, and the end of what was announced.
                 let said = entry.announced.take();
-                let under_way = said.is_some_and(|said| said.by == By::Nobody);
-                let said = said.filter(|_| !under_way);
                 let side = entry.key.hosts.side;
                 let announced = said.filter(|said| may_begin_at(side, psn, said.first_psn));
                 let first = announced.map_or(psn, |announced| announced.first_psn);
@@ -64,7 +62,7 @@ impl<F: Frame> Switch<F> {
                         let started = *self.started.get_or_insert(now);
                         if let Some(announced) = announced {
                             state.announce(announced.pmtu(), announced.msn, announced.rtt());
-                        } else if now >= started + FAMILIAR && !under_way {
+                        } else if now >= started + FAMILIAR {
                             state.begin();
                         }
                         // If it was heard lately, the Depot may hold what is early from
@@ -88,7 +86,6 @@ impl<F: Frame> Switch<F> {
                 }
                 return self.table.await_pairing(id);
             }
-            Pipeline::Away(_) => return,
         };
         // Whoever knows a flow's key may send packets of it, from anywhere. The next one in
         // order is most likely its source's.
@@ -203,7 +200,6 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        self.part(io);
         for id in 0..self.table.end() {
             self.with_sentry(id, io, |flow, cx| flow.bypass(cx));
             self.with_depot(id, io, |flow, cx| flow.let_go(cx));
@@ -212,7 +208,6 @@ impl<F: Frame> Switch<F> {
             }
             self.table.remove(id);
         }
-        while self.table.changed.next().is_some() {}
     }
 
     pub(crate) fn remove<P, S>(&mut self, id: Id, io: &mut Io<'_, P, S>)

@@ -9,7 +9,6 @@ use common::time::Time;
 use crate::connections::Connections;
 use crate::farewell::Farewell;
 use crate::housekeeping::Sweep;
-use crate::moves::{Crew, Moves};
 use crate::operator::Named;
 use crate::output::{Released, Voice};
 use crate::peers::Peers;
@@ -22,11 +21,6 @@ impl<F: Frame> Switch<F> {
     /// A switch that knows no flow yet.
     pub fn new(config: Config) -> Self {
         let tuning = &config.tuning;
-        let moves = Moves::new(config.crew, config.max_flows, config.hash_seed);
-        let mut table = Table::new(config.max_flows, config.max_flows_of_hosts, config.hash_seed);
-        if moves.is_on() {
-            table.changed.watch();
-        }
         Self {
             sentry: sentry::Config {
                 recovery: sentry_recovery(config.recovery),
@@ -49,10 +43,9 @@ impl<F: Frame> Switch<F> {
                 playout: config.playout,
                 cnp_interval: config.cnp_interval,
             },
-            table,
+            table: Table::new(config.max_flows, config.max_flows_of_hosts, config.hash_seed),
             connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
             named: Named::new(&config.queue_pairs, config.hash_seed),
-            moves,
             timers: Timers::default(),
             voice: Voice {
                 counters: Counters::default(),
@@ -68,7 +61,7 @@ impl<F: Frame> Switch<F> {
             released: Released::new(),
             lan: depot::Lan::default(),
             allowance: Allowance::new(tuning.early_per_second),
-            epochs: config.crew.map_or(0, Crew::epochs),
+            epochs: 0,
             started: None,
             draining: false,
             farewell: Farewell::new(config.hash_seed),

@@ -9,11 +9,10 @@ use common::time::Time;
 use common::wire::{Kind, NotRoce, Roce, Transport, icrc_ok, parse};
 
 use crate::connections::Connections;
-use crate::entry::{Announced, By, Id, Pipeline, Track};
+use crate::entry::{Id, Pipeline, Track};
 use crate::farewell::Farewell;
 use crate::housekeeping::Sweep;
 use crate::key::FlowKey;
-use crate::moves::Moves;
 use crate::operator::Named;
 use crate::output::{Released, Voice, transmit};
 use crate::table::Table;
@@ -35,7 +34,6 @@ pub struct Switch<F: Frame> {
     pub(crate) table: Table<F>,
     pub(crate) connections: Connections,
     pub(crate) named: Named,
-    pub(crate) moves: Moves,
     pub(crate) timers: Timers,
     pub(crate) voice: Voice,
     pub(crate) released: Released<F::Shared>,
@@ -96,7 +94,7 @@ impl<F: Frame> Switch<F> {
         // others wait for at the same time.
         let mut parsed = ArrayVec::<_, N>::new();
         frames.iter().for_each(|frame| parsed.push(parse(frame.bytes())));
-        let found = self.look_up_all(frames, &parsed, |_, roce| key(side, roce));
+        let found = self.look_up_all(side, &parsed);
         let removed = self.table.removed();
         for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
             // Whoever came before it in the burst may have ended its flow.
@@ -107,31 +105,28 @@ impl<F: Frame> Switch<F> {
         self.released.flush();
     }
 
-    /// The entries of flows that frames of a burst have by `key`.
+    /// The entries of the flows that the frames of a burst are of.
     #[inline]
-    pub(crate) fn look_up_all<const N: usize>(
+    fn look_up_all<const N: usize>(
         &self,
-        frames: &ArrayVec<F, N>,
+        side: Side,
         parsed: &ArrayVec<Result<Roce, NotRoce>, N>,
-        key: impl Fn(&F, &Roce) -> Option<FlowKey>,
     ) -> [Option<Id>; N] {
         let (mut hashes, mut found) = ([0; N], [None; N]);
         if self.config.recovery == Recovery::Off {
             return found;
         }
-        for ((hash, parsed), frame) in hashes.iter_mut().zip(parsed).zip(frames) {
+        for (hash, parsed) in hashes.iter_mut().zip(parsed) {
             if let Ok(roce) = parsed
-                && let Some(key) = key(frame, roce)
+                && let Some(key) = key(side, roce)
             {
                 *hash = self.table.warm_bucket(&key);
             }
         }
-        for ((found, hash), (parsed, frame)) in
-            found.iter_mut().zip(hashes).zip(parsed.iter().zip(frames))
-        {
+        for ((found, hash), parsed) in found.iter_mut().zip(hashes).zip(parsed) {
             // To make the key again takes less than to keep it.
             if let Ok(roce) = parsed
-                && let Some(key) = key(frame, roce)
+                && let Some(key) = key(side, roce)
             {
                 *found = self.table.find_hashed(hash, &key);
             }
@@ -140,12 +135,6 @@ impl<F: Frame> Switch<F> {
             self.table.warm(id);
         }
         found
-    }
-
-    /// The entry of a packet's stream, if it has one.
-    pub(crate) fn look_up(&self, side: Side, roce: &Roce) -> Option<Id> {
-        let key = key(side, roce).filter(|_| self.config.recovery != Recovery::Off)?;
-        self.table.find(&key)
     }
 
     /// When [`timers`](Self::timers) has to be called next; [`Time::NEVER`] if
@@ -174,7 +163,6 @@ impl<F: Frame> Switch<F> {
             for id in due {
                 self.with_sentry(id, &mut io, |flow, cx| flow.on_timer(cx));
                 self.with_depot(id, &mut io, |flow, cx| flow.on_timer(cx));
-                self.settle(&mut io);
             }
             left = if fired.len() < room { 0 } else { left - room };
         }
@@ -242,15 +230,11 @@ impl<F: Frame> Switch<F> {
                 return self.pass(side, frame, Metric::PassedMalformed, io);
             }
         };
-        if self.moves.is_on() {
-            self.handle_here_or_there(side, frame, roce, found, io);
-        } else {
-            self.handle(side, frame, roce, found, io);
-        }
+        self.handle(side, frame, roce, found, io);
     }
 
-    /// A RoCEv2 packet, of a flow that is here.
-    pub(crate) fn handle<P, S>(
+    /// A RoCEv2 packet.
+    fn handle<P, S>(
         &mut self,
         side: Side,
         frame: F,
@@ -358,11 +342,6 @@ impl<F: Frame> Switch<F> {
             let why = if is_used_up { Metric::PassedHostsFull } else { Metric::PassedTableFull };
             return self.pass(side, frame, why, io);
         };
-        if found.is_none()
-            && let Some(worker) = self.moves_at_once(id, io)
-        {
-            return self.hand_over(worker, side, frame, io);
-        }
         self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
         self.note_arrival(id, frame.bytes(), roce);
         self.on_ready(side, frame, roce, id, io);
@@ -389,8 +368,8 @@ impl<F: Frame> Switch<F> {
         let Some(entry) = found.and_then(|id| self.table.get(id)) else {
             return self.table.has_room();
         };
-        let is_announced = |it: Announced| it.by != By::Nobody && it.first_psn == roce.psn;
-        matches!(entry.pipeline, Pipeline::None) && !entry.announced.is_some_and(is_announced)
+        matches!(entry.pipeline, Pipeline::None)
+            && entry.announced.is_none_or(|it| it.first_psn != roce.psn)
     }
 
     /// Whether there may be a gateway where a flow goes. It is asked once per
@@ -436,11 +415,7 @@ impl<F: Frame> Switch<F> {
             return None;
         }
         let least = self.table.least(io.now)?;
-        if !self.ages_here(least, io.now) {
-            return None;
-        }
         self.remove(least, io);
-        self.settle(io);
         self.voice.counters.inc(Metric::FlowEvicted);
         self.entry(key, io.now)
     }
@@ -458,6 +433,6 @@ impl<F: Frame> Switch<F> {
 
 /// What a packet's stream is looked up by, if it may have an entry.
 #[inline]
-pub(crate) fn key(side: Side, roce: &Roce) -> Option<FlowKey> {
+fn key(side: Side, roce: &Roce) -> Option<FlowKey> {
     (roce.opcode.transport() == Transport::Rc).then(|| FlowKey::of(side, roce))
 }

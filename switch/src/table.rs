@@ -11,7 +11,6 @@ use slab::Slab;
 use crate::entry::{Entry, HEADERS_AGE, Id, Pipeline, Seen};
 use crate::index::Index;
 use crate::key::{FlowKey, Hosts};
-use crate::moves::Changed;
 
 /// Places that pairs of hosts are counted at.
 const HOSTS: usize = 1 << 12;
@@ -42,8 +41,6 @@ pub(crate) struct Table<F: Frame> {
     hand: Id,
     generation: u32,
     removed: u64,
-    /// Flows that were joined with others, or parted from them.
-    pub changed: Changed,
 }
 
 impl<F: Frame> Table<F> {
@@ -65,14 +62,7 @@ impl<F: Frame> Table<F> {
             hand: 0,
             generation: 0,
             removed: 0,
-            changed: Changed::default(),
         }
-    }
-
-    /// The hash of a key: the same in all tables with this one's seed.
-    #[inline]
-    pub fn hash(&self, key: &FlowKey) -> u64 {
-        self.hash.hash_one(key)
     }
 
     pub fn len(&self) -> usize {
@@ -137,7 +127,6 @@ impl<F: Frame> Table<F> {
             Pipeline::Sentry(stage) => stage.state.warm(),
             Pipeline::Depot(stage) => stage.state.warm(),
             Pipeline::None => entry.peer().into_iter().for_each(|peer| self.warm_all(peer)),
-            Pipeline::Away(_) => {}
         }
     }
 
@@ -271,7 +260,6 @@ impl<F: Frame> Table<F> {
     pub fn pair(&mut self, a: Id, b: Id) {
         self.unpair(a);
         self.unpair(b);
-        self.changed.note(a);
         for (one, other) in [(a, b), (b, a)] {
             let requester = self.get(other).map(|entry| entry.key.dest_qpn);
             if let Some(entry) = self.get_mut(one) {
@@ -282,14 +270,6 @@ impl<F: Frame> Table<F> {
         }
     }
 
-    /// The requester of flow `id` is known; what it is answered is not to be learned
-    /// from yet.
-    pub fn name_requester(&mut self, id: Id, qpn: u32) {
-        if let Some(entry) = self.get_mut(id) {
-            entry.name_requester(qpn);
-        }
-    }
-
     /// Nothing is known any more of which flows belong together with `id`.
     pub fn unpair(&mut self, id: Id) {
         let Some(peer) = self.get(id).and_then(Entry::peer) else { return };
@@ -297,7 +277,6 @@ impl<F: Frame> Table<F> {
             if let Some(entry) = self.get_mut(one) {
                 entry.part();
             }
-            self.changed.note(one);
         }
         for one in [id, peer] {
             let pipeline = self.get(one).map(|entry| &entry.pipeline);
@@ -312,8 +291,6 @@ impl<F: Frame> Table<F> {
     pub fn begin_life(&mut self, id: Id) {
         if !self.get(id).is_some_and(|entry| entry.named) {
             self.unpair(id);
-            self.get_mut(id).map(Entry::forget_requester);
-            self.changed.note(id);
         }
         self.generation = self.generation.wrapping_add(1);
         if let Some(entry) = self.entries.get_mut(id as usize) {

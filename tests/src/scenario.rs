@@ -101,9 +101,6 @@ pub struct Scenario {
     pub abort_after: Option<Span>,
     /// Time between two lives.
     pub pause: Span,
-    /// The workers of a box share the queue pairs of two hosts: how long a frame
-    /// takes from one to another. `None`: they don't.
-    pub spread: Option<Span>,
 }
 
 impl Scenario {
@@ -150,7 +147,6 @@ impl Scenario {
             same_psns: false,
             abort_after: None,
             pause: Span::ZERO,
-            spread: None,
         }
     }
 
@@ -181,7 +177,7 @@ impl Scenario {
             },
             ..Config::lab(self.recovery?, me as u32 + 1, boot)
         };
-        Some(Workers::new(self.workers[me], self.spread, &config))
+        Some(Workers::new(self.workers[me], &config))
     }
 
     /// Any path, load and mode, with everything that networks may do: loss at
@@ -275,8 +271,6 @@ impl Scenario {
             hosts: [1, 1, 2, 4][rng.random_range(0..4)],
             workers: [(); 2].map(|()| [1, 1, 2, 4][rng.random_range(0..4)]),
             early_per_second: [20_000, 20_000, 100][rng.random_range(0..3)],
-            spread: [None, Some(0), Some(2_000), Some(100_000)][rng.random_range(0..4)]
-                .map(Span::from_nanos),
             ..Self::calm(seed, recovery)
         }
     }

@@ -97,13 +97,6 @@ pub fn is_ours(frame: &[u8], roce: &Roce, opcode: Opcode) -> bool {
     roce.opcode == opcode && roce.payload(frame).starts_with(&MAGIC)
 }
 
-/// Which flow a message is about, on the word of nobody: to bring it to whoever
-/// [decodes](decode) it. The destination QPN of the flow, and whether the message
-/// goes the flow's way back, as a STATUS does. `None` if that can't be told.
-pub fn about(frame: &[u8], roce: &Roce, opcode: Opcode) -> Option<(u32, bool)> {
-    is_ours(frame, roce, opcode).then(|| layout::about(roce.payload(frame)))?
-}
-
 fn open(frame: &[u8], roce: &Roce, body: &[u8], keys: &Keys) -> Result<(Header, Message), Reject> {
     if !icrc_ok(frame, roce) {
         return Err(Reject::BadIcrc);

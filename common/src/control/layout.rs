@@ -204,18 +204,6 @@ pub(super) fn read(body: &[u8]) -> Result<(Header, Message), Fault> {
     Ok((header, message))
 }
 
-/// Which flow a body says that it is about; whether it goes the way back of that
-/// flow; nothing of it is checked. `None` if it is too short or of an unknown type.
-pub(super) fn about(body: &[u8]) -> Option<(u32, bool)> {
-    let (prefix, _) = Prefix::ref_from_prefix(body).ok()?;
-    let goes_back = match prefix.kind {
-        SYNC | FETCH => false,
-        STATUS | ABSENT => true,
-        _ => return None,
-    };
-    Some((read_u24(prefix.dest_qpn)?, goes_back))
-}
-
 /// What is wrong with a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {

@@ -27,7 +27,7 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
-pub use codec::{Reject, about, body_len, decode, encode, is_ours};
+pub use codec::{Reject, body_len, decode, encode, is_ours};
 pub use keys::Keys;
 pub use message::{
     Fetch, Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, Sync, is_control_opcode,

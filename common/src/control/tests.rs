@@ -10,7 +10,6 @@ use crate::psn::Psn;
 use crate::time::{Span, Time};
 use crate::wire::{Bth, Headers, Roce, Vlans, icrc, parse};
 
-mod about;
 mod bytes;
 
 const BTH_QPN: u32 = 0xabcdef;

@@ -46,8 +46,6 @@ pub struct Demand {
     pub footprint: Footprint,
     /// Entries that the flow table may have.
     pub max_flows: u64,
-    /// Whether queue pairs move from one worker to another.
-    pub moves: bool,
     /// What the box does for each queue pair.
     pub role: Role,
     /// Egress queues of all workers.
@@ -140,7 +138,6 @@ impl Demand {
             mbuf_size: mbuf_size(config.pool.data_room),
             footprint,
             max_flows: config.worker.max_flows.into(),
-            moves: config.worker.moves_queue_pairs(),
             role,
             egress_queues: workers * EGRESS_QUEUES,
             egress_limit: u64::from(holdable) / workers + u64::from(BACKLOG),
@@ -161,13 +158,7 @@ impl Demand {
     /// A queue pair with nothing in flight, its part of the table included,
     /// bytes at most.
     pub fn idle_qp(&self) -> u64 {
-        if self.moves { self.footprint.idle_moved() } else { self.footprint.idle() }
-    }
-
-    /// What is known of flows that came from other workers, bytes at most: for each
-    /// there is an entry at the one that it came from.
-    pub fn guests(&self) -> u64 {
-        if self.moves { self.footprint.guest as u64 * self.max_flows.div_ceil(2) } else { 0 }
+        self.footprint.idle()
     }
 
     /// State of all queue pairs that fit into the table, without that, bytes
@@ -199,7 +190,7 @@ impl Demand {
 
     /// Memory besides DPDK's, in ordinary pages, bytes at most.
     pub fn process(&self) -> u64 {
-        let flows = self.table() + self.flows() + self.connections() + self.guests();
+        let flows = self.table() + self.flows() + self.connections();
         flows + self.slots() + self.in_flight() + self.egress()
     }
 

@@ -137,19 +137,6 @@ pub struct Eal {
 /// The words for [`Spread`].
 pub const SPREADS: &[(&str, Spread)] = &[("rss", Spread::Rss), ("mixed", Spread::Mixed)];
 
-/// Where the queue pairs of one pair of hosts are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Placement {
-    /// At the worker that the addresses fall to.
-    Together,
-    /// At any worker, once it is known which flows they are.
-    Spread,
-}
-
-/// The words for [`Placement`].
-pub const PLACEMENTS: &[(&str, Placement)] =
-    &[("together", Placement::Together), ("spread", Placement::Spread)];
-
 /// The workers that poll the two ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Worker {
@@ -157,8 +144,6 @@ pub struct Worker {
     pub count: u16,
     /// How pairs of hosts are divided among them.
     pub spread: Spread,
-    /// Whether they share the queue pairs of one pair of hosts.
-    pub queue_pairs: Placement,
     /// What one does when there is nothing to do.
     pub idle: Idle,
     /// Largest number of frames taken from a port at once.
@@ -166,13 +151,6 @@ pub struct Worker {
     /// Flows that are looked after by all of them, in equal parts; those beyond
     /// pass as they are.
     pub max_flows: u32,
-}
-
-impl Worker {
-    /// Whether queue pairs move from one worker to another.
-    pub fn moves_queue_pairs(&self) -> bool {
-        self.count > 1 && self.queue_pairs == Placement::Spread
-    }
 }
 
 /// What this box tells its peer of itself.

@@ -7,7 +7,7 @@ use common::time::Span;
 use settings::units::{show_duration, show_size};
 
 use super::{
-    Config, HUGE_PAGES, IDLES, Keying, NOTIFIES, PLACEMENTS, Port, QueuePair, RECOVERIES, ROLES,
+    Config, HUGE_PAGES, IDLES, Keying, NOTIFIES, Port, QueuePair, RECOVERIES, ROLES,
     RecoverySettings, SPREADS, word,
 };
 
@@ -27,7 +27,6 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "\n[worker]")?;
     writeln!(f, "count = {}", c.worker.count)?;
     writeln!(f, "spread = {}", quoted(word(SPREADS, &c.worker.spread)))?;
-    writeln!(f, "queue_pairs = {}", quoted(word(PLACEMENTS, &c.worker.queue_pairs)))?;
     writeln!(f, "idle = {}", quoted(word(IDLES, &c.worker.idle)))?;
     writeln!(f, "burst = {}", c.worker.burst)?;
     writeln!(f, "max_flows = {}", c.worker.max_flows)?;

@@ -7,9 +7,9 @@ use common::wire::BUCKETS;
 use settings::{Document, Section};
 
 use super::{
-    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, NOTIFIES, Notify,
-    PLACEMENTS, Peer, Placement, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role,
-    SPREADS, Spread, Worker, check, key, net, pairs, sizing,
+    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, NOTIFIES, Notify, Peer,
+    Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Worker, check, key,
+    net, pairs, sizing,
 };
 
 const MIB: u64 = 1 << 20;
@@ -124,7 +124,6 @@ fn worker(mut s: Section<'_>, any_pci: bool, cores: usize) -> Worker {
     let worker = Worker {
         count: s.short("count", 1, WORKERS, "workers").unwrap_or(cores),
         spread: s.choice("spread", SPREADS).unwrap_or(spread),
-        queue_pairs: s.choice("queue_pairs", PLACEMENTS).unwrap_or(Placement::Together),
         idle: s.choice("idle", IDLES).unwrap_or(idle),
         burst: s.int_of("burst", BURSTS, "frames").and_then(|n| u8::try_from(n).ok()).unwrap_or(32),
         max_flows: s.int("max_flows", 1, 1 << 24, "flows").unwrap_or(65536),

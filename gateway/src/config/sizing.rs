@@ -19,8 +19,7 @@ const WORKING_SET: u32 = 2048;
 /// ring and beyond what recovery has let go.
 pub const BACKLOG: u32 = 1024;
 
-/// Frames that may be on their way from one worker to another, per side; and as
-/// many of queue pairs that have moved there.
+/// Frames that may be on their way from one worker to another, per side.
 pub const HANDOVER: u16 = 512;
 
 /// What the number of mbufs follows from.
@@ -63,13 +62,12 @@ impl AtWork {
     /// Of one or more workers on two ports.
     pub(super) fn of(ports: [&Port; 2], worker: &Worker) -> Self {
         let workers = u32::from(worker.count);
-        let ways = if worker.moves_queue_pairs() { 2 } else { 1 };
         let rings: u32 = ports.iter().map(|p| u32::from(p.rx_desc) + u32::from(p.tx_desc)).sum();
         Self {
             rings: workers * rings,
             working_set: workers * WORKING_SET,
             backlog: workers * 2 * BACKLOG,
-            handover: workers * (workers - 1) * ways * 2 * u32::from(HANDOVER),
+            handover: workers * (workers - 1) * 2 * u32::from(HANDOVER),
         }
     }
 

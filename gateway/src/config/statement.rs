@@ -88,8 +88,7 @@ impl Statement<'_> {
             (
                 demand.flows(),
                 format!(
-                    "state of as many flows, two to a QP{}; an idle QP takes {} bytes in all",
-                    if demand.moves { ", four where it has moved" } else { "" },
+                    "state of as many flows, two to a QP; an idle QP takes {} bytes in all",
                     demand.idle_qp()
                 ),
             ),
@@ -97,7 +96,6 @@ impl Statement<'_> {
                 demand.connections(),
                 format!("if rdma_cm makes the QPs, {} bytes for each", footprint.connection),
             ),
-            (demand.guests(), "flows that came from other workers".into()),
             (demand.slots(), "packets held at the Depot".into()),
             (
                 demand.in_flight(),
@@ -287,27 +285,6 @@ mod tests {
             let statement = Statement { config: &config, machine: None, rate: None }.to_string();
             assert!(statement.lines().all(|line| line.starts_with('#')), "{statement}");
         }
-    }
-
-    /// Queue pairs that move take entries at two workers, and rings of their own.
-    #[test]
-    fn what_moving_takes_is_counted() {
-        let demand = |placement: &str| {
-            let text = format!(
-                "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n\
-                 [peer]\nlab_unkeyed = true\n[eal]\nmemory = \"2GiB\"\n\
-                 [worker]\ncount = 4\nqueue_pairs = \"{placement}\"\n"
-            );
-            let config = super::super::parse(Path::new("gw.toml"), &text, None).unwrap();
-            let statement = Statement { config: &config, machine: None, rate: None }.to_string();
-            (Demand::of(&config), statement)
-        };
-        let ((together, without), (spread, with)) = (demand("together"), demand("spread"));
-        assert_eq!(spread.at_work.handover, 2 * together.at_work.handover);
-        assert!(spread.idle_qp() > 2 * together.idle_qp() && spread.process() > together.process());
-        assert!(with.contains("two to a QP, four where it has moved;"), "{with}");
-        assert!(with.contains("flows that came from other workers"), "{with}");
-        assert!(!without.contains("moved") && !without.contains("came from"), "{without}");
     }
 
     #[test]

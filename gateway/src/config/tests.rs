@@ -111,7 +111,6 @@ fn wrong_types_and_unknown_words() {
         &lab("[worker]\nidle = \"lazy\""),
         &["worker.idle", "\"lazy\"", "\"busy\", \"adaptive\""],
     );
-    refuses(&lab("[worker]\nqueue_pairs = 2"), &["worker.queue_pairs", "together", "spread"]);
     refuses(&lab("[worker]\nburst = 33"), &["worker.burst", "found 33", "16, 32, 64"]);
     refuses(&lab("[worker]\nmax_flows = \"many\""), &["worker.max_flows", "1 to 16777216"]);
     refuses(&lab("[eal]\ncores = [\"one\"]"), &["eal.cores", "a list of numbers"]);

@@ -137,8 +137,6 @@ impl<T: Transmit> Port<T> {
 /// The egress queues of both ports.
 pub struct Egress<T: Transmit> {
     ports: [Port<T>; 2],
-    /// What goes to other workers, not to a port: for whom, and where it arrived.
-    handed_over: ArrayVec<(u16, Side, T::Frame), BURST>,
     limit: usize,
     low: bool,
 }
@@ -157,19 +155,7 @@ impl<T: Transmit> Egress<T> {
             counts: Counts::default(),
         };
         let ports = [port(lan), port(wan)];
-        Self { ports, handed_over: ArrayVec::new(), limit, low: false }
-    }
-
-    /// Whether the switch has handed over anything to other workers.
-    #[inline]
-    pub fn has_handed_over(&self) -> bool {
-        !self.handed_over.is_empty()
-    }
-
-    /// Takes what the switch has handed over to other workers since the last time.
-    #[inline]
-    pub fn handed_over(&mut self) -> impl Iterator<Item = (u16, Side, T::Frame)> + use<T> {
-        core::mem::take(&mut self.handed_over).into_iter()
+        Self { ports, limit, low: false }
     }
 
     /// Offers what waits to both ports; to be called once per round. Returns
@@ -232,15 +218,6 @@ impl<T: Transmit> Sink for Egress<T> {
     fn transmit(&mut self, side: Side, class: Class, packet: Packet<T::Frame>) {
         let limit = if self.low { self.limit.min(LOW_LIMIT) } else { self.limit };
         self.ports[side.index()].add(class, packet, limit);
-    }
-
-    #[inline]
-    fn hand_over(&mut self, worker: u16, side: Side, frame: T::Frame) {
-        if let Err(full) = self.handed_over.try_push((worker, side, frame)) {
-            // A call hands over no more than a burst. Should it ever, that passes.
-            let (.., frame) = full.element();
-            self.transmit(side.other(), Class::Data, Packet::Owned(frame));
-        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! A worker: a thread that polls a queue of the LAN and of the WAN port and owns
 //! the flows of the host pairs that fall to it.
 //!
-//! A round takes a burst from each port through the switch, and what other
-//! workers have handed over, frames and notices of queue pairs that move; runs the
-//! timers that are due; and offers what is to be sent to the ports. It reads the clock once. A few hundred times a second
-//! there is housekeeping as well: the worker publishes its counters, which is its
+//! A round takes a burst from each port through the switch, and the frames that other
+//! workers have handed over; runs the timers that are due; and offers what is to be sent
+//! to the ports. It reads the clock once. A few hundred times a second there is
+//! housekeeping as well: the worker publishes its counters, which is its
 //! sign of life, and looks for orders of the control thread. Nothing in here waits
 //! for anybody, and nothing in a round allocates, logs or makes a system call, but
 //! for the sleep of an adaptive worker that has found nothing to do.
@@ -21,7 +21,7 @@ mod tests;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use common::frame::{Class, Frame, Packet, Side, Sink};
+use common::frame::{Frame, Side};
 use common::time::{Span, Time};
 use switch::{Command, Switch};
 
@@ -140,26 +140,11 @@ where
                 self.io.add(side, PortIo::HandedOver, sorted.handed_over);
                 self.io.add(side, PortIo::DropHandover, sorted.dropped);
                 switch.burst(side, frames, now, pool, egress);
-                pass_on(switch, egress, handover, &mut self.io);
             }
             for other in 0..handover.others() {
                 if handover.take(other, side, frames) > 0 {
                     worked = true;
                     switch.burst(side, frames, now, pool, egress);
-                    pass_on(switch, egress, handover, &mut self.io);
-                }
-            }
-        }
-        for other in 0..handover.others() {
-            let waiting = handover.waiting(other);
-            while let Some((from, notice)) = handover.notice(other) {
-                worked = true;
-                switch.on_notice(from, notice, now, pool, egress);
-            }
-            for side in [Side::Lan, Side::Wan] {
-                if handover.take_moved(other, side, waiting[side.index()], frames) > 0 {
-                    worked = true;
-                    switch.take_over(side, frames, now, pool, egress);
                 }
             }
         }
@@ -168,7 +153,6 @@ where
             switch.timers(now, TIMER_BUDGET, pool, egress);
         }
         worked |= egress.flush(now) > 0;
-        pass_on(switch, egress, handover, &mut self.io);
         if now.since(self.last_housekeeping) >= HOUSEKEEPING {
             self.last_housekeeping = now;
             self.housekeeping(now);
@@ -237,8 +221,6 @@ where
 
     fn end(mut self, now: Time) -> Ended {
         let Parts { handover, egress, switch, pool, .. } = &mut self.parts;
-        // Its queue pairs go back, which their homes learn even when it is gone.
-        pass_on(switch, egress, handover, &mut self.io);
         for (side, dropped) in [Side::Lan, Side::Wan].into_iter().zip(handover.discard()) {
             self.io.add(side, PortIo::DropHandover, dropped);
         }
@@ -247,32 +229,5 @@ where
         switch.housekeeping(now, pool, egress);
         self.publish();
         ended
-    }
-}
-
-/// Gives to other workers what the switch has for them: notices first, for the
-/// frames may be of queue pairs that these are about.
-#[inline]
-fn pass_on<F: Frame, T: Transmit<Frame = F>>(
-    switch: &mut Switch<F>,
-    egress: &mut Egress<T>,
-    handover: &mut Handover<F>,
-    io: &mut IoCounters,
-) {
-    let untold = switch.send_notices(|worker, notice| handover.tell(worker, notice));
-    if !egress.has_handed_over() {
-        // To take the list would copy all of it, for every burst.
-        return;
-    }
-    for (worker, side, frame) in egress.handed_over() {
-        let what = if untold.has(worker) {
-            egress.transmit(side.other(), Class::Data, Packet::Owned(frame));
-            PortIo::PassedHandover
-        } else if handover.give_moved(worker, side, frame) {
-            PortIo::HandedOver
-        } else {
-            PortIo::DropHandover
-        };
-        io.add(side, what, 1);
     }
 }

@@ -9,8 +9,6 @@ use super::fake::{FakeClock, FakeRx, FakeTx};
 use super::*;
 use crate::config::{HANDOVER, Idle};
 
-mod moves;
-
 struct Bench {
     rx: [FakeRx; 2],
     tx: [FakeTx; 2],
@@ -23,7 +21,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let handover = handover::mesh(1, Spread::Rss, false).remove(0);
+        let handover = handover::mesh(1, Spread::Rss).remove(0);
         Self::of(handover, switch::Config::lab(switch::Recovery::Auto, 1, 1))
     }
 
@@ -167,7 +165,7 @@ fn orders_reach_the_switch() {
 #[test]
 fn a_frame_of_another_worker_is_handed_over_in_order() {
     let mut bench = Bench::new();
-    let mut others = handover::mesh(2, Spread::Mixed, false);
+    let mut others = handover::mesh(2, Spread::Mixed);
     let mut second = others.remove(1);
     bench.worker.parts.handover = others.remove(0);
     let udp = |pair: u8, n: u8| {

@@ -2,11 +2,7 @@
 //! each frame has to find the worker of its pair of hosts.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
-use std::path::Path;
 
-use common::psn::Psn;
-use common::wire::{Bth, Headers, Opcode, Vlans, parse};
 use nix::sys::signal::Signal;
 
 use crate::support::{Folder, Running, config, free_address, lr2_gateway, read_pcap, write_pcap};
@@ -77,84 +73,6 @@ fn crosses_in_order(workers: usize) {
         // A pair belongs to one worker; what that one sent is in order.
         assert_eq!(by_pair(sent.into_iter().flatten()), expected);
     }
-}
-
-/// Queue pairs between 10.1.0.1 and 10.2.0.1 that the operator names.
-const QPS: u32 = 24;
-
-/// The `n`th SEND of a queue pair.
-fn send(qp: u32, n: u32) -> Vec<u8> {
-    let ip = |net| IpAddr::from([10, net, 0, 1]);
-    let headers = Headers::new([2; 6], [4; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64);
-    let mut frame = vec![0; headers.frame_len(64)];
-    let bth = Bth::new(Opcode::SEND_ONLY, 0x200 + qp, Psn::new(n));
-    headers.emit(&bth, &mut frame, |body| body.fill(n as u8));
-    frame
-}
-
-/// All queue pairs are of one pair of hosts, so one worker has them all at first.
-#[test]
-fn two_workers_share_the_queue_pairs_of_two_hosts() {
-    let folder = Folder::new("spread");
-    let frames: Vec<_> =
-        (0..u32::from(FRAMES)).flat_map(|n| (0..QPS).map(move |qp| send(qp, n))).collect();
-    let input = folder.path("lan-in.pcap");
-    write_pcap(&input, &frames);
-    let nothing = folder.path("wan-in.pcap");
-    write_pcap(&nothing, &[]);
-    let outs = |side: &str| [0, 1].map(|n| folder.path(&format!("{side}-out-{n}.pcap")));
-    let device = |n: u8, side: &str, input: &Path| {
-        let [a, b] = outs(side);
-        let input = input.display();
-        format!("net_pcap{n},rx_pcap={input},tx_pcap={},tx_pcap={}", a.display(), b.display())
-    };
-    let listen = free_address();
-    let mut more = String::from(
-        "[worker]\ncount = 2\nqueue_pairs = \"spread\"\n\
-         [eal]\nhuge_pages = \"never\"\nmemory = \"256MiB\"\n",
-    );
-    for qp in 0..QPS {
-        more += &format!(
-            "[[queue_pair]]\na = \"10.1.0.1\"\na_qpn = {}\nb = \"10.2.0.1\"\nb_qpn = {}\n",
-            0x100 + qp,
-            0x200 + qp
-        );
-    }
-    let text = config(&device(0, "lan", &input), &device(1, "wan", &nothing), listen, &more);
-    let mut gateway = Running::start(&folder.config(&text), listen);
-    let all = frames.len() as f64;
-    let new = "lr2_sentry_packets_total{event=\"new\"}";
-    gateway.wait("every packet at a Sentry", |gateway| gateway.metric(new) == all);
-    let moves = |event| format!("lr2_queue_pair_moves_total{{event=\"{event}\"}}");
-    let moved = gateway.metric(&moves("moved"));
-    assert!(moved > 0.0 && moved < f64::from(QPS), "{moved} of {QPS} queue pairs moved");
-    assert_eq!(gateway.metric(&moves("not_moved")), 0.0);
-    let frames_of_moved = moved * f64::from(FRAMES);
-    for event in ["handed_over", "taken_over"] {
-        let name = format!("lr2_worker_frames_total{{event=\"{event}\"}}");
-        assert_eq!(gateway.metric(&name), frames_of_moved);
-    }
-    assert_eq!(gateway.metric("lr2_passed_frames_total{reason=\"moved_pair_unknown\"}"), 0.0);
-    assert_eq!(gateway.metric("lr2_flows{state=\"guests\"}"), 2.0 * moved);
-
-    gateway.signal(Signal::SIGTERM);
-    let status = gateway.child.wait().unwrap();
-    let stderr = gateway.stderr();
-    assert_eq!(status.code(), Some(0), "{stderr}");
-    let data = outs("wan").map(|path| {
-        let is_data = |frame: &Vec<u8>| parse(frame).is_ok_and(|r| r.opcode == Opcode::SEND_ONLY);
-        read_pcap(&path).into_iter().filter(is_data).collect::<Vec<_>>()
-    });
-    let by_worker = data.each_ref().map(|frames| frames.len() as f64);
-    assert!(by_worker.contains(&frames_of_moved), "{by_worker:?}: each sends what it has");
-    let by_qp = |frames: &[Vec<u8>]| {
-        let mut qps = BTreeMap::<_, Vec<_>>::new();
-        for frame in frames {
-            qps.entry(parse(frame).unwrap().dest_qpn).or_default().push(frame.clone());
-        }
-        qps
-    };
-    assert_eq!(by_qp(&data.concat()), by_qp(&frames));
 }
 
 #[test]

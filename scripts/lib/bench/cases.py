@@ -72,11 +72,9 @@ class Dut:
     mode: str
     """testpmd: its forwarding mode; a gateway: recovery."""
     workers: int = 1
-    """Of a gateway. All comes in at the first, and belongs to the last, or to all."""
+    """Of a gateway. All comes in at the first, and belongs to the last."""
     idle: str = "busy"
     """Of a gateway: what a worker does that finds nothing to do."""
-    split: bool = False
-    """Of a gateway with workers: hosts are the first one's, and their queue pairs go to all of them."""
 
     @property
     def is_gateway(self) -> bool:
@@ -88,7 +86,7 @@ class Dut:
         return {"depot": Data.IN, "both": Data.BOTH}.get(self.name, Data.OUT)
 
     def __str__(self) -> str:
-        workers = f", {self.workers} workers{', split' if self.split else ''}" if self.workers > 1 else ""
+        workers = f", {self.workers} workers" if self.workers > 1 else ""
         return f"{self.name} {self.mode}{workers}".strip()
 
 

@@ -141,14 +141,14 @@ def _rings(made: dict[str, Any]) -> list[str]:
     head = ["program", "workers", "handed over", "own cycles of each", "giving", "taking"]
     cells = [
         [
-            f"{row['dut']} {row['mode']}{', split' if row['split'] else ''}", str(row["workers"]), _percent(row["handed_over"], 0), " + ".join(f"{c:.0f}" for c in row["cycles"]),
+            f"{row['dut']} {row['mode']}", str(row["workers"]), _percent(row["handed_over"], 0), " + ".join(f"{c:.0f}" for c in row["cycles"]),
             *(_figure(row.get(key)) for key in ("giving", "taking")),
         ]  # fmt: skip
         for row in rows
     ]  # fmt: skip
-    text = """Rings between workers: with two, the first hands all to the second, or, *split*, the queue pairs
-of two hosts that are the second one's. Cycles of its own per packet: *giving* is what the first takes for
-each that it hands over, *taking* what the second needs for it more than one worker that does it all."""
+    text = """Rings between workers: with two, the first hands all to the second. Cycles of its own per packet:
+*giving* is what the first takes for each that it hands over, *taking* what the second needs for it more
+than one worker that does it all."""
     return [*text.splitlines(), "", *_table(head, cells)]
 
 

@@ -111,18 +111,14 @@ def _held(dut: Dut, traffic: Traffic) -> int:
     return (traffic.most_held + 4096) * dut.workers
 
 
-def _spread(dut: Dut) -> dict[str, str]:
-    """The two hosts of the first 64 flows are the second worker's by the one rule, the first one's by the other."""
-    return {"spread": "rss", "queue_pairs": "spread"} if dut.split else {"spread": "mixed"}
-
-
 def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:
     lan, wan = devices(place, dut, traffic)
     budget = f"{_held(dut, traffic) * traffic.frame}B"
     reorder = budget if traffic.loss else "64KiB"
     extra = {
         "eal": {"cores": [place.cpu, place.other][: dut.workers], "extra": ["-d", str(place.driver)]},
-        "worker": {"idle": dut.idle, "max_flows": max(4096, 4 * traffic.flows), "count": dut.workers} | _spread(dut),
+        # By this rule the two hosts of the first 64 flows are the second worker's.
+        "worker": {"idle": dut.idle, "max_flows": max(4096, 4 * traffic.flows), "count": dut.workers, "spread": "mixed"},
         "pool": {"mbufs": _gateway_mbufs(dut, traffic)},
         "recovery": {"mode": dut.mode, "resend_cache": budget, "backup_pool": budget, "reorder_pool": reorder} | _PATIENT,
     }
@@ -151,7 +147,6 @@ class _Watch:
         ("lr2_depot_local_resent_total", {}),
         ("lr2_alloc_failures_total", {}),
         ("lr2_port_handover_dropped_frames_total", {}),
-        ("lr2_port_handover_passed_frames_total", {}),
         ("lr2_dropped_frames_total", {"reason": "reorder_pool_full"}),
     )
     _NEVER_WITHOUT_LOSS = (

@@ -1,8 +1,7 @@
 """What it costs to hand packets from one worker to another.
 
 All comes in at the first worker's queues. With two workers, the hosts of the traffic are
-the second one's: the first does nothing but hand over, the second all the rest. Or the hosts
-are the first one's, and about half of their queue pairs the second one's. Their own
+the second one's: the first does nothing but hand over, the second all the rest. Their own
 cycles, next to those of one worker that does it all, are what a ring costs on either side.
 """
 
@@ -24,7 +23,6 @@ _SETTLE_S = 0.3
 def groups() -> list[Group]:
     """One worker, and two."""
     duts = [replace(dut, workers=workers) for dut in (OFF, SENTRY_CACHED) for workers in (1, 2)]
-    duts.append(replace(SENTRY_CACHED, workers=2, split=True))
     return [Group(CENTRE, tuple(Case(dut, CENTRE) for dut in duts))]
 
 
@@ -101,7 +99,7 @@ def measure(place: Place, rounds: int, seconds: float) -> list[dict[str, Any]]:
 
 def _row(result: _Result, results: list[_Result]) -> dict[str, Any]:
     dut = result.case.dut
-    row: dict[str, Any] = {"dut": dut.name, "mode": dut.mode, "workers": dut.workers, "split": dut.split, "problems": result.problems}
+    row: dict[str, Any] = {"dut": dut.name, "mode": dut.mode, "workers": dut.workers, "problems": result.problems}
     if not result.cycles:
         return row
     own = [statistics.median(of_worker) for of_worker in zip(*result.cycles, strict=True)]
@@ -119,7 +117,7 @@ def _row(result: _Result, results: list[_Result]) -> dict[str, Any]:
 def table(made: list[dict[str, Any]]) -> str:
     lines = [f"rings between workers; {CENTRE}", f"  {'':<24}{'workers':>8}{'handed over':>12}{'own cycles':>16}{'giving':>8}{'taking':>8}"]
     for row in made:
-        name = f"{row['dut']} {row['mode']}{', split' if row['split'] else ''}"
+        name = f"{row['dut']} {row['mode']}"
         if "cycles" in row:
             own = " + ".join(f"{cycles:.0f}" for cycles in row["cycles"])
             cells = "".join(f"{row[key]:>8.0f}" if key in row else f"{'-':>8}" for key in ("giving", "taking"))
