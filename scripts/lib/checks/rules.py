@@ -11,6 +11,7 @@ from . import ROOT
 
 _WRAPPER = "dpdk-sys-wrapper"
 _LONGEST = 500
+_DECISION = 500
 _CODE = {".rs", ".py", ".sh", ".c", ".h"}
 _NOT_OURS = {".git", "target", "__pycache__", "captures"}
 
@@ -72,10 +73,13 @@ def _in_document(path: Path, text: str) -> Iterator[str]:
 
 
 def _decisions() -> Iterator[str]:
-    """The index has every decision."""
+    """The index has every decision, and each is short."""
     folder = ROOT / "docs" / "decisions"
     index = _LINK.findall((folder / "README.md").read_text())
     for path in sorted(folder.glob("[0-9]*.md")):
+        words = len(path.read_text().split())
+        if words > _DECISION:
+            yield f"docs/decisions/{path.name}: {words} words; {_DECISION} at most, reports go into docs/measurements.md"
         if path.name not in index:
             yield f"docs/decisions/README.md: has no row for {path.name}"
 
