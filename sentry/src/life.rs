@@ -180,10 +180,13 @@ impl<F: Frame> Flow<F> {
     /// Whether a hole before `seq` shows that a queue before the Sentry is full. Among READs
     /// it may be a single request that takes many PSNs. A flow that is not protected yet
     /// asks for nothing now, but has a cache to repair from, or will ask.
+    #[inline]
     pub(crate) fn shows_crowd(&self, config: &Config, seq: Seq, roce: &Roce) -> bool {
+        if seq < self.next + CROWDED {
+            return false;
+        }
         let may_ask = self.is_protected() || !config.recovery.caches() && self.discovery.tracks();
-        let is_plain = roce.kind().is_plain() && !self.reads.is_waiting();
-        may_ask && is_plain && seq.since(self.next) >= CROWDED
+        may_ask && roce.kind().is_plain() && !self.reads.is_waiting()
     }
 
     /// A queue before the Sentry is full. To ask for what it has lost would have the source

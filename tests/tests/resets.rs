@@ -18,11 +18,11 @@ use tests::{Impairment, Outcome, Plain, Scenario, World, sweep};
 /// Seeds per pause and mode.
 const SEEDS: u64 = 60;
 
-/// Queue pairs of a thousand that may die though they live without gateways. The
-/// aim is 1.
-const LOST: u64 = 15;
-/// How much longer the lives may take on average. The aim is 1.
-const SLOWER: f64 = 1.3;
+/// Queue pairs of a thousand that may die though they live without gateways; of 1,000 seeds
+/// it is 1, as many as the gateways save.
+const LOST: u64 = 5;
+/// How much longer the lives may take on average.
+const SLOWER: f64 = 1.0;
 
 fn run(seed: u64, recovery: Option<Recovery>, later: Span) -> Outcome {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x2e5e7);
@@ -69,8 +69,10 @@ fn run(seed: u64, recovery: Option<Recovery>, later: Span) -> Outcome {
     outcome
 }
 
-/// `harmed`: runs of a thousand in which something of a life before may be
-/// delivered or believed. The aim is 0: what is above is decided by time today.
+/// `harmed`: runs of a thousand in which something of a life before may be delivered or
+/// believed. A packet that is repaired arrives half a round trip and more after it would
+/// have arrived without gateways, so where both ends reset and begin again within a
+/// round trip some meet the next incarnation.
 fn check(later: Span, harmed: u64) {
     let plain = Plain::new();
     for recovery in [Recovery::Lr2, Recovery::Cached, Recovery::Auto] {
@@ -90,12 +92,12 @@ fn check(later: Span, harmed: u64) {
 
 #[test]
 fn after_a_round_trip() {
-    check(Span::ZERO, 200);
+    check(Span::ZERO, 35);
 }
 
 #[test]
 fn after_a_round_trip_and_30_ms() {
-    check(Span::from_millis(30), 100);
+    check(Span::from_millis(30), 2);
 }
 
 #[test]
