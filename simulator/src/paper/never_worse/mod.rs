@@ -6,6 +6,7 @@
 //! writes it down.
 
 mod design;
+mod explained;
 mod judge;
 mod page;
 

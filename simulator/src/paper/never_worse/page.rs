@@ -3,16 +3,13 @@
 use serde::Serialize;
 
 use super::design::{BASE, LEVELS, TRAFFIC};
+use super::explained::reason;
 use super::judge::{Judged, LIMIT, OURS, Verdict};
 use super::table;
 use crate::paper::Effort;
 use crate::paper::markdown::{bullet, prose};
 use crate::report::format::number;
 use crate::scheme::Scheme;
-
-/// Why a cell is missed, where it is known beyond doubt: traffic, cell, mode,
-/// reason. A cell that is met needs none.
-const EXPLAINED: [(&str, &str, Scheme, &str); 0] = [];
 
 pub(super) fn text(effort: &Effort, command: &str, judged: &[Judged]) -> String {
     let mut text =
@@ -161,9 +158,7 @@ fn missed(judged: &[Judged]) -> String {
             if judged.is_met(verdict) {
                 continue;
             }
-            let reason = EXPLAINED.iter().find(|(traffic, name, scheme, _)| {
-                (*traffic, *name, *scheme) == (cell.traffic, cell.name.as_str(), verdict.scheme)
-            });
+            let reason = reason(cell.traffic, &cell.name, verdict.scheme);
             rows.push(vec![
                 cell.scenario.name.clone(),
                 verdict.scheme.name().to_owned(),
@@ -172,7 +167,7 @@ fn missed(judged: &[Judged]) -> String {
                 format!("{} / {}", verdict.queue_drops, judged.plain_drops),
                 verdict.local_resends.to_string(),
                 format!("{} / {}", verdict.timeouts, judged.plain_timeouts),
-                reason.map_or("", |(.., reason)| reason).to_owned(),
+                reason.to_owned(),
             ]);
         }
     }
