@@ -3,13 +3,13 @@
 use arrayvec::ArrayVec;
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, Reason, Status, Sync};
+use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, Roce, parse};
-use depot::{Actions, Config, Cx, Flow, Host, Known, Lan, Life};
+use depot::{Actions, Config, Context, Flow, Host, Incarnation, Known, Lan};
 
 use crate::frame::Recycled;
 use crate::packets::{MESSAGE, PMTU, Qp};
@@ -20,14 +20,14 @@ const PLENTY: u64 = 1 << 40;
 const RTT: Span = Span::from_millis(1);
 /// From packet to packet: 1 KiB at 100 Gbit/s.
 const SLOT: Span = Span::from_nanos(88);
-const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
+const LIFE: Incarnation = Incarnation { node: 1, boot: 5, epoch: 9 };
 
 /// Counts, as the switch does, and keeps what is sent until it is asked for.
 #[derive(Default)]
 struct Outlet {
     counters: Counters,
     sent: Vec<Packet<Recycled>>,
-    requester: Option<u32>,
+    src_qpn: Option<u32>,
     statuses: u64,
 }
 
@@ -69,8 +69,8 @@ impl Actions<Recycled> for Outlet {
 
     fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
 
-    fn requester(&self) -> Option<u32> {
-        self.requester
+    fn src_qpn(&self) -> Option<u32> {
+        self.src_qpn
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
@@ -110,7 +110,7 @@ impl Bed {
             local_retries: 3,
             keeps_responses: true,
             window_max: 1 << 19,
-            playout: true,
+            pacing: true,
         };
         let now = Time::from_nanos(1_000_000_000);
         let room = if backup { PLENTY } else { 0 };
@@ -121,7 +121,7 @@ impl Bed {
             backup: Budget::new(room, room),
             cache: Budget::new(PLENTY, PLENTY),
             now,
-            out: Outlet { requester: backup.then_some(1), ..Outlet::default() },
+            out: Outlet { src_qpn: backup.then_some(1), ..Outlet::default() },
             lan: Lan::default(),
             allowance: Allowance::default(),
             qp: Qp::new(0, MESSAGE),
@@ -136,8 +136,11 @@ impl Bed {
         bed
     }
 
-    fn with<R>(&mut self, event: impl FnOnce(&mut Flow<Recycled>, &mut Cx<'_, Outlet>) -> R) -> R {
-        let mut cx = Cx {
+    fn with<R>(
+        &mut self,
+        event: impl FnOnce(&mut Flow<Recycled>, &mut Context<'_, Outlet>) -> R,
+    ) -> R {
+        let mut cx = Context {
             now: self.now,
             config: &self.config,
             pool: &mut self.pool,
@@ -152,7 +155,7 @@ impl Bed {
 
     /// The Sentry says what was sent so far.
     fn sync(&mut self) {
-        let sync = Sync {
+        let sync = SyncMessage {
             reason: Reason::Keepalive,
             next_psn: Some(Psn::new(self.next)),
             acked: None,
@@ -197,7 +200,7 @@ impl Bed {
 
     fn take_ack(&mut self, (frame, answer): (Recycled, Answer)) {
         let known = self.with(|flow, cx| flow.on_answer(cx, frame, answer));
-        assert_eq!(known, Known::ThisLife);
+        assert_eq!(known, Known::ThisIncarnation);
     }
 
     /// The destination acknowledges all that was sent.
@@ -293,11 +296,11 @@ impl Stage for Acks {
     }
 }
 
-/// Packets behind a hole.
+/// Packets behind a gap.
 pub struct Early(Bed);
 
 impl Early {
-    /// With a hole that opens each time.
+    /// With a gap that opens each time.
     pub fn new() -> Self {
         Self(Bed::new(true))
     }
@@ -329,11 +332,11 @@ impl Stage for Early {
     }
 }
 
-/// A hole is filled, and what was held goes on.
+/// A gap is filled, and what was held goes on.
 pub struct Drain(Bed);
 
 impl Drain {
-    /// With a hole that is filled each time.
+    /// With a gap that is filled each time.
     pub fn new() -> Self {
         Self(Bed::new(true))
     }

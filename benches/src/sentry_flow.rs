@@ -3,13 +3,13 @@
 use arrayvec::ArrayVec;
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, PsnRange, Status, Sync};
+use common::control::{Fetch, LastAck, PsnRange, Status, SyncMessage};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, Roce, parse};
-use sentry::{Actions, Config, Cx, Flow, Recovery};
+use sentry::{Actions, Config, Context, Flow, Recovery};
 
 use crate::frame::Recycled;
 use crate::packets::{MESSAGE, Qp};
@@ -40,7 +40,7 @@ impl Actions<Recycled> for Outlet {
         drop(packet);
     }
 
-    fn sync(&mut self, _: u32, _: Sync, _: Class) {
+    fn sync(&mut self, _: u32, _: SyncMessage, _: Class) {
         self.syncs += 1;
     }
 
@@ -53,11 +53,11 @@ impl Actions<Recycled> for Outlet {
         self.sent.push(Packet::Owned(frame));
     }
 
-    fn requester(&self) -> Option<u32> {
+    fn src_qpn(&self) -> Option<u32> {
         Some(1)
     }
 
-    fn new_life(&mut self) {}
+    fn new_incarnation(&mut self) {}
 
     fn nak(&mut self, _: Psn, _: u32) {
         self.counters.inc(Metric::CreatedNak);
@@ -123,8 +123,11 @@ impl Bed {
         bed
     }
 
-    fn with<R>(&mut self, event: impl FnOnce(&mut Flow<Recycled>, &mut Cx<'_, Outlet>) -> R) -> R {
-        let mut cx = Cx {
+    fn with<R>(
+        &mut self,
+        event: impl FnOnce(&mut Flow<Recycled>, &mut Context<'_, Outlet>) -> R,
+    ) -> R {
+        let mut cx = Context {
             now: self.now,
             config: &self.config,
             cache: &mut self.cache,

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use common::control::{
-    self, DEFAULT_OPCODE, Header, Keys, LastAck, Message, PsnRange, Reason, Status, Sync,
+    self, DEFAULT_OPCODE, Header, Keys, LastAck, Message, PsnRange, Reason, Status, SyncMessage,
 };
 use common::frame::Frame;
 use common::psn::Psn;
@@ -116,7 +116,7 @@ impl Said {
 
 /// A SYNC(keepalive).
 pub fn sync() -> Message {
-    Message::Sync(Sync {
+    Message::Sync(SyncMessage {
         reason: Reason::Keepalive,
         next_psn: Some(Psn::new(1000)),
         acked: Some(Psn::new(900)),

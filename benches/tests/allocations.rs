@@ -37,7 +37,7 @@ fn no_case_allocates_and_each_does_what_it_says() {
     }
 }
 
-/// One packet in a hundred is lost: holes open, what follows is held and drained,
+/// One packet in a hundred is lost: gaps open, what follows is held and drained,
 /// the lost ones are sent again, at both ends of the link. Returns how many
 /// allocations that took, and how many packets were delivered meanwhile.
 fn repairs(recovery: Recovery, flows: u32, repaired: &[Metric]) -> (u64, u64) {
@@ -63,7 +63,7 @@ fn repairs_allocate_nothing() {
     let (allocations, delivered) = repairs(Recovery::Cached, 1, BY_SENTRY);
     assert_eq!((allocations, delivered), (0, u64::from(LOSSY_ROUNDS * BURST)));
     let (allocations, delivered) = repairs(Recovery::Cached, 64, BY_SENTRY);
-    // A ring or two may still meet a hole that is worse than all before; a thousand were
+    // A ring or two may still meet a gap that is worse than all before; a thousand were
     // repaired.
     assert!(allocations <= 4, "{allocations} allocations");
     assert_eq!(delivered, u64::from(LOSSY_ROUNDS * BURST));
@@ -72,7 +72,7 @@ fn repairs_allocate_nothing() {
     assert!(allocations == 0 && delivered > 20_000, "{allocations}, {delivered}");
 }
 
-/// A flow's rings grow to what its worst hole takes. With very many flows some do for
+/// A flow's rings grow to what its worst gap takes. With very many flows some do for
 /// long, and no more than this.
 #[test]
 fn repairs_of_many_flows_allocate_little() {

@@ -1,11 +1,8 @@
-//! How much a worker may say to its peers that data could do without.
+//! Token bucket for control messages that are not needed for correctness.
 //!
-//! Most of what gateways tell each other only makes a repair quicker, should one
-//! be needed. Each such message costs as much as some packets do, its answer as
-//! well, and the box at the other end the same again. Few flows can afford all of
-//! them. With thousands of flows that send a packet now and then there would be
-//! more messages than packets, so they are given a share: a token bucket that fills
-//! with time and with data.
+//! Early SYNCs and STATUSes make a repair faster. Each costs both boxes as much as several
+//! packets, and so does its reply. With thousands of flows that send few packets there would
+//! be more messages than packets. The bucket bounds their share; time and data fill it.
 
 use crate::time::{Span, Time};
 

@@ -6,7 +6,7 @@
 
 /// What kind of number a metric is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum MetricKind {
     /// Only grows, from zero at start.
     Counter,
     /// Goes up and down.
@@ -23,7 +23,7 @@ pub struct Desc {
     /// One sentence for people.
     pub help: &'static str,
     /// Counter or gauge.
-    pub kind: Kind,
+    pub kind: MetricKind,
 }
 
 macro_rules! metrics {
@@ -47,7 +47,7 @@ macro_rules! metrics {
                         name: $family,
                         labels: &[ $( ($label, $value) ),* ],
                         help: $help,
-                        kind: Kind::$kind,
+                        kind: MetricKind::$kind,
                     } ),+ ),+
                 }
             }
@@ -62,14 +62,14 @@ metrics! {
     Counter "lr2_transmitted_frames_total" "Frames handed to a port's egress queue, by side." {
         TransmittedLan ["side" = "lan"], TransmittedWan ["side" = "wan"],
     }
-    Counter "lr2_created_frames_total" "Frames that the gateway made itself, by kind." {
+    Counter "lr2_created_frames_total" "Frames created by the gateway, by kind." {
         CreatedSync ["kind" = "sync"], CreatedStatus ["kind" = "status"],
         CreatedNak ["kind" = "nak"], CreatedAck ["kind" = "ack"],
         CreatedFetch ["kind" = "fetch"], CreatedAbsent ["kind" = "absent"],
         CreatedCnp ["kind" = "cnp"],
         CreatedHandle ["kind" = "handle"],
     }
-    Counter "lr2_dropped_frames_total" "Frames that ended here, by reason." {
+    Counter "lr2_dropped_frames_total" "Frames dropped, by reason." {
         DropFiltered ["reason" = "filtered_repeat"],
         DropSpurious ["reason" = "filtered_spurious_timeout"],
         DropReleased ["reason" = "handle_released"],
@@ -81,7 +81,7 @@ metrics! {
         DropReorderDuplicate ["reason" = "reorder_duplicate"],
         DropConflict ["reason" = "psn_conflict"], DropAheadOfSource ["reason" = "ahead_of_source"],
         DropReorderFull ["reason" = "reorder_pool_full"],
-        DropOldLife ["reason" = "old_life_of_flow"],
+        DropOldIncarnation ["reason" = "old_incarnation_of_flow"],
         DropAskedAgain ["reason" = "answer_asked_for_again"],
         DropMacControl ["reason" = "mac_control"],
         DropControlFromLan ["reason" = "control_from_lan"],
@@ -93,7 +93,7 @@ metrics! {
         DropControlReplayed ["reason" = "control_replayed"],
         DropControlUnknownFlow ["reason" = "control_unknown_flow"],
     }
-    Counter "lr2_passed_frames_total" "Frames forwarded unchanged because no pipeline wants them, by reason." {
+    Counter "lr2_passed_frames_total" "Frames forwarded without a pipeline, by reason." {
         PassedOther ["reason" = "not_roce"],
         PassedMalformed ["reason" = "malformed"],
         PassedTransport ["reason" = "not_rc"],
@@ -102,7 +102,7 @@ metrics! {
         PassedRole ["reason" = "role_or_off"],
         PassedBadIcrc ["reason" = "bad_icrc"],
     }
-    Counter "lr2_alloc_failures_total" "Frames that could not be made because the pool is at its reserve, by kind." {
+    Counter "lr2_alloc_failures_total" "Frames not created because the mbuf pool is at its reserve, by kind." {
         AllocSync ["kind" = "sync"], AllocStatus ["kind" = "status"],
         AllocNak ["kind" = "nak"], AllocAck ["kind" = "ack"],
         AllocFetch ["kind" = "fetch"], AllocAbsent ["kind" = "absent"], AllocCnp ["kind" = "cnp"],
@@ -112,7 +112,7 @@ metrics! {
         SyncResent ["reason" = "resent"], SyncKeepalive ["reason" = "keepalive"],
         SyncRelease ["reason" = "release"], SyncLost ["reason" = "lost"],
     }
-    Counter "lr2_control_withheld_total" "Control messages that did not go out because their share was used up, by kind; they come later if they are needed." {
+    Counter "lr2_control_withheld_total" "Control messages delayed because their allowance was used up, by kind." {
         WithheldOpen ["kind" = "sync_open"], WithheldTail ["kind" = "sync_tail"],
         WithheldLate ["kind" = "sync_tail_late"], WithheldKeepalive ["kind" = "sync_keepalive"],
         WithheldStatus ["kind" = "status"],
@@ -120,10 +120,10 @@ metrics! {
     Counter "lr2_depot_nacks_sent_total" "STATUS messages with missing ranges sent (Depot-NACKs), by cause." {
         NackNewGap ["cause" = "new_gap"], NackRepeat ["cause" = "repeat"], NackSync ["cause" = "sync"],
     }
-    Counter "lr2_depot_gaps_total" "Gaps in the PSN sequence at the Depot, by what became of them." {
+    Counter "lr2_depot_gaps_total" "Gaps in the PSN sequence at the Depot, by event." {
         GapsSeen ["event" = "seen"], GapsFilled ["event" = "filled"], GapsGivenUp ["event" = "given_up"],
     }
-    Counter "lr2_depot_packets_total" "Data packets at the Depot, by what happened." {
+    Counter "lr2_depot_packets_total" "Data packets at the Depot, by event." {
         DepotInOrder ["event" = "in_order"], DepotHeld ["event" = "held"],
         DepotDrained ["event" = "drained"], DepotBehind ["event" = "behind"],
         DepotPassive ["event" = "passive"], DepotProbe ["event" = "probe"],
@@ -134,64 +134,64 @@ metrics! {
     Counter "lr2_depot_local_resent_total" "Packets resent to the destination from the backup pool, by cause." {
         LocalNak ["cause" = "nak"], LocalTimeout ["cause" = "timeout"],
     }
-    Counter "lr2_depot_local_exhausted_total" "Times that local resends came to an end without an answer of the destination." {
+    Counter "lr2_depot_local_exhausted_total" "Times that local resends ended without a response of the destination." {
         LocalExhausted,
     }
-    Counter "lr2_depot_backup_full_total" "Delivered packets that could not be kept because the backup pool was full." {
+    Counter "lr2_depot_backup_full_total" "Delivered packets without a backup copy because the backup pool was full." {
         BackupFull,
     }
-    Counter "lr2_depot_cnps_total" "Congestion notifications (CNPs) sent to sources, by what they tell of: a packet lost on the destination's LAN, or packets that wait for room there." {
+    Counter "lr2_depot_cnps_total" "Congestion notification packets (CNPs) sent to sources, by cause: loss on the destination's LAN, or a queue in front of it." {
         CnpLoss ["cause" = "loss"], CnpQueue ["cause" = "queue"],
     }
-    Counter "lr2_lan_windows_total" "Windows of hosts on the LAN, by what happened: opened at a loss, halved at a further one, closed after a time without." {
+    Counter "lr2_lan_windows_total" "Congestion windows of hosts on the LAN, by event: opened at a loss, halved at a further loss, closed after a time without loss." {
         LanOpened ["event" = "opened"], LanHalved ["event" = "halved"], LanClosed ["event" = "closed"],
     }
-    Counter "lr2_depot_naks_forwarded_total" "NAKs of the destination that went on to the source, by when." {
+    Counter "lr2_depot_naks_forwarded_total" "NAKs of the destination that were forwarded to the source, by when." {
         NakAtOnce ["when" = "at_once"], NakAfterGiveUp ["when" = "after_give_up"],
     }
-    Counter "lr2_read_responses_total" "READ responses and atomic ACKs, by what happened." {
+    Counter "lr2_read_responses_total" "READ responses and atomic ACKs, by event." {
         ResponseHeld ["event" = "held"], ResponseResent ["event" = "resent"],
         ResponseUncached ["event" = "not_cached"], ResponseCacheFull ["event" = "cache_full"],
     }
-    Counter "lr2_read_gaps_total" "Gaps among READ responses and atomic ACKs, by what became of them." {
+    Counter "lr2_read_gaps_total" "Gaps among READ responses and atomic ACKs, by event." {
         ReadGapsSeen ["event" = "seen"], ReadGapsFilled ["event" = "filled"], ReadGapsGivenUp ["event" = "given_up"],
         ReadGapsAbsent ["event" = "absent"],
     }
     Counter "lr2_fetches_sent_total" "FETCH messages sent, by reason." {
         FetchGap ["reason" = "gap"], FetchTail ["reason" = "tail"], FetchRelease ["reason" = "release"],
     }
-    Counter "lr2_sentry_packets_total" "Data packets at the Sentry, by what happened." {
+    Counter "lr2_sentry_packets_total" "Data packets at the Sentry, by event." {
         SentryNew ["event" = "new"], SentryAhead ["event" = "ahead"],
         SentryUnprotected ["event" = "repeat_unprotected"],
         SentryEager ["event" = "made_to_ask_for_ack"],
         SentryLeap ["event" = "leap_too_far"],
         SentryNeeded ["event" = "repeat_needed"], SentryDoubtful ["event" = "repeat_doubtful"],
     }
-    Counter "lr2_sentry_resent_total" "Packets that the Sentry resent from its own handles." {
+    Counter "lr2_sentry_resent_total" "Packets that the Sentry resent from its cache." {
         SentryResent,
     }
-    Counter "lr2_sentry_uncached_total" "Missing packets of which the Sentry had no handle." {
+    Counter "lr2_sentry_uncached_total" "Missing packets that were not in the Sentry's cache." {
         SentryUncached,
     }
-    Counter "lr2_sentry_cache_full_total" "Packets that could not be kept because the resend cache was full." {
+    Counter "lr2_sentry_cache_full_total" "Packets not cached because the resend cache was full." {
         SentryCacheFull,
     }
-    Counter "lr2_sentry_slots_full_total" "Packets in flight that were forgotten because the worker had no slot for another." {
+    Counter "lr2_sentry_slots_full_total" "Packets in flight that are no longer tracked because the worker ran out of slots." {
         SentrySlotsFull,
     }
-    Counter "lr2_sentry_passes_total" "Rewinds of sources, by what caused them." {
+    Counter "lr2_sentry_passes_total" "Rewinds of sources, by cause." {
         PassSolicited ["cause" = "solicited"], PassTimeout ["cause" = "timeout"],
     }
-    Counter "lr2_naks_total" "RoCE NAKs, by who made them." {
+    Counter "lr2_naks_total" "RoCE NAKs, by origin." {
         NakDestination ["from" = "destination"], NakRnr ["from" = "destination_rnr"],
         NakSynthesised ["from" = "sentry"], NakSourceLan ["from" = "sentry_source_lan"],
         NakRepeated ["from" = "sentry_again"],
     }
-    Counter "lr2_nak_withheld_total" "NAKs that were due but could not be made, by reason." {
+    Counter "lr2_nak_withheld_total" "NAKs that were due and not sent, by reason." {
         NakNoRequester ["reason" = "requester_unknown"], NakNoAcked ["reason" = "acked_unknown"],
         NakCapped ["reason" = "cap"], NakMidMessage ["reason" = "within_read_response"],
     }
-    Counter "lr2_flow_events_total" "Events in the life of flows." {
+    Counter "lr2_flow_events_total" "Events of flows." {
         FlowCreated ["event" = "created"], FlowAged ["event" = "aged"],
         FlowProtected ["event" = "protected"], FlowPeerLost ["event" = "peer_lost"],
         FlowNewEpoch ["event" = "new_epoch"], FlowBypassed ["event" = "bypassed"],
@@ -204,22 +204,22 @@ metrics! {
     Gauge "lr2_flows" "Entries of the flow table, by state." {
         FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],
     }
-    Gauge "lr2_flow_state_bytes" "Memory that flows take for what is in flight, besides their entries and the frames held." {
+    Gauge "lr2_flow_state_bytes" "Memory of the flows' state per packet in flight, in bytes; without entries and held frames." {
         FlowStateBytes,
     }
-    Gauge "lr2_held_frames" "Handles held, by pool." {
+    Gauge "lr2_held_frames" "Frames held, by pool." {
         HeldReorder ["pool" = "reorder"], HeldBackup ["pool" = "backup"], HeldCache ["pool" = "resend_cache"],
     }
     Gauge "lr2_held_bytes" "Bytes of the frames held, by pool." {
         HeldReorderBytes ["pool" = "reorder"], HeldBackupBytes ["pool" = "backup"], HeldCacheBytes ["pool" = "resend_cache"],
     }
-    Gauge "lr2_lan_windowed_hosts" "Hosts on the LAN that have lost packets lately and have a window." {
+    Gauge "lr2_lan_windowed_hosts" "Hosts on the LAN that have a congestion window." {
         LanHosts,
     }
-    Gauge "lr2_lan_waiting_flows" "Flows that wait for room in the window of their host." {
+    Gauge "lr2_lan_waiting_flows" "Flows that wait for room in their host's congestion window." {
         LanWaiting,
     }
-    Gauge "lr2_path_rtt_nanoseconds" "Round trip of the long-haul link as last measured, nanoseconds." {
+    Gauge "lr2_path_rtt_nanoseconds" "Round trip time of the long-haul link, last measurement, in nanoseconds." {
         PathRtt,
     }
 }
@@ -303,7 +303,7 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         for m in Metric::ALL {
             let d = m.desc();
-            assert_eq!(d.kind == Kind::Counter, d.name.ends_with("_total"), "{}", d.name);
+            assert_eq!(d.kind == MetricKind::Counter, d.name.ends_with("_total"), "{}", d.name);
             assert!(seen.insert((d.name, d.labels)), "{m:?} is a second {} {:?}", d.name, d.labels);
         }
     }

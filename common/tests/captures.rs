@@ -4,7 +4,7 @@ mod support;
 
 use std::fmt::Write;
 
-use common::wire::{Bth, Headers, Kind, NotRoce, Roce, icrc, icrc_ok, parse};
+use common::wire::{Bth, Headers, NotRoce, PacketKind, Roce, icrc, icrc_ok, parse};
 use support::{CAPTURES, all_frames, frames, is_masked, path, slow_icrc};
 
 /// One line in the form of the listings beside the captures.
@@ -75,13 +75,13 @@ fn a_read_takes_as_many_psns_as_its_response_has_packets() {
         let frames = frames(name);
         let parsed: Vec<_> = frames.iter().map(|frame| parse(frame).unwrap()).collect();
         for (at, request) in parsed.iter().enumerate() {
-            if request.kind() != Kind::ReadRequest {
+            if request.kind() != PacketKind::ReadRequest {
                 continue;
             }
             let count = request.psn_count(&frames[at], 1024);
             let responses = parsed[at..]
                 .iter()
-                .filter(|r| matches!(r.kind(), Kind::ReadResponse(_)))
+                .filter(|r| matches!(r.kind(), PacketKind::ReadResponse(_)))
                 .filter(|r| (0..count as i32).contains(&r.psn.distance(request.psn)))
                 .count();
             assert_eq!(responses, count as usize, "{name}, frame {at}");
@@ -155,7 +155,7 @@ fn an_ack_or_nak_is_made_from_the_data_of_the_other_direction() {
         let mut back = Headers::of(data, &parse(data).unwrap()).reversed();
         for frame in &frames {
             let roce = parse(frame).unwrap();
-            if roce.kind() != Kind::Ack {
+            if roce.kind() != PacketKind::Ack {
                 continue;
             }
             back.set_ip_id(u16::from_be_bytes([frame[18], frame[19]]));

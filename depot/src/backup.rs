@@ -12,7 +12,7 @@ use common::window::{FEW, Window};
 use common::wire::{BTH_LEN, icrc_ok, parse};
 
 use crate::sequence::Held;
-use crate::{Actions, Config, Cx, Flow};
+use crate::{Actions, Config, Context, Flow};
 
 /// Round trip to the destination until one was measured.
 const DOWNSTREAM_RTT: Span = Span::from_millis(1);
@@ -22,7 +22,7 @@ const MOST_BACKOFF: u8 = 3;
 /// Percent of the pool that flows with unknown requester may fill.
 const UNPAIRED_PRESSURE: u8 = 50;
 
-/// The newest packets that were delivered, without a hole, up to `expected`.
+/// The newest packets that were delivered, without a gap, up to `expected`.
 #[repr(C)]
 pub(crate) struct Backup<F: Frame> {
     /// The places of a READ request but the first are vacant.
@@ -106,7 +106,7 @@ impl<F: Frame> Backup<F> {
     /// forgotten, oldest first.
     pub fn keep<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         seq: Seq,
         count: u32,
         asks: bool,
@@ -143,7 +143,11 @@ impl<F: Frame> Backup<F> {
 
     /// The destination has everything before `acked`. Returns the round trip if this
     /// measures it.
-    pub fn acknowledge<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) -> Option<Span> {
+    pub fn acknowledge<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        acked: Seq,
+    ) -> Option<Span> {
         let mut answered = None;
         while let Some((seq, at)) = self.asks.front().copied().filter(|(seq, _)| *seq < acked) {
             answered = Some((seq, at));
@@ -162,7 +166,7 @@ impl<F: Frame> Backup<F> {
     }
 
     /// Whether `bytes`, which the source sends as `seq`, is the packet that is kept. If it is
-    /// not, the queue pair may be in another life, and nothing of what is kept may be
+    /// not, the queue pair may be in another incarnation, and nothing of what is kept may be
     /// delivered to that†.
     pub fn is_same(&self, seq: Seq, bytes: &[u8]) -> bool {
         self.kept.get(seq).is_some_and(|kept| same_packet(kept.handle.bytes(), bytes))
@@ -187,12 +191,12 @@ impl<F: Frame> Backup<F> {
     }
 
     /// Forgets everything.
-    pub fn clear<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub fn clear<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.asks.clear();
         self.release(cx, self.kept.end());
     }
 
-    fn release<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, floor: Seq) {
+    fn release<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, floor: Seq) {
         self.kept.drain_before(floor, |_, Kept { handle, len }| {
             cx.backup.give(len as usize);
             cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
@@ -218,7 +222,7 @@ impl<F: Frame> Backup<F> {
     }
 
     /// Forgets the oldest packet; returns its number and bytes.
-    pub fn forget_oldest<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> Option<(Seq, u64)> {
+    pub fn forget_oldest<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> Option<(Seq, u64)> {
         let seq = self.kept.start();
         let bytes = self.bytes_of(seq);
         if self.kept.is_empty() {
@@ -241,7 +245,12 @@ impl<F: Frame> Backup<F> {
     }
 
     /// Resends one packet; false if it isn't there or its copy is damaged.
-    pub fn resend<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, why: Metric) -> bool {
+    pub fn resend<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        seq: Seq,
+        why: Metric,
+    ) -> bool {
         let Some(Kept { handle, .. }) = self.kept.get(seq) else { return false };
         if !is_intact(handle.bytes()) {
             return false;
@@ -260,7 +269,7 @@ impl<F: Frame> Backup<F> {
     /// asks for an answer. A destination that has not sent a NAK for a gap between them sends
     /// it now. One that has is silent until the gap is filled: then the oldest packet brings an
     /// ACK up to the gap, and the next timeout fills it.
-    fn ask_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, end: Seq) {
+    fn ask_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, end: Seq) {
         let oldest = self.kept.start();
         self.doubt_answers(oldest);
         let asking = self.asks.partition_point(|(seq, _)| *seq < end);
@@ -323,20 +332,20 @@ fn is_intact(bytes: &[u8]) -> bool {
 }
 
 impl<F: Frame> Flow<F> {
-    /// Delivers the packet with the number `expected` was before, keeping a
-    /// handle. While the destination's answers to this flow can't be told, a
-    /// pool that is half full is left to those that can make use of it.
+    /// Delivers packet `expected - 1`, and keeps a handle of it in the backup pool. A flow whose
+    /// `src_qpn` is unknown can't match responses and keeps none while the pool is more than
+    /// half full.
     #[inline]
     pub(crate) fn deliver<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         seq: Seq,
         count: u32,
         asks: bool,
         packet: Packet<F>,
         len: u32,
     ) {
-        let packet = if cx.out.requester().is_some() {
+        let packet = if cx.out.src_qpn().is_some() {
             self.backup.keep(cx, seq, count, asks, packet, len)
         } else if !cx.backup.is_filled(UNPAIRED_PRESSURE) {
             self.backup.keep(cx, seq, count, false, packet, len)
@@ -352,7 +361,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The destination hasn't answered in time.
-    pub(crate) fn on_silence<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn on_silence<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let from = self.acked.unwrap_or(self.backup.kept.start());
         if !self.backup.holds_from(from) || !self.backup.may_retry(cx.config) {
             // From here on the source has to find out by itself.

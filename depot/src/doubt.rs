@@ -11,7 +11,7 @@ use common::time::{Span, Time};
 
 use crate::backup::same_packet;
 use crate::report::Cause;
-use crate::{Actions, Cx, Flow};
+use crate::{Actions, Context, Flow};
 
 /// By so many PSNs a packet may overtake others on its way.
 const OVERTAKES: u64 = 16;
@@ -43,14 +43,14 @@ impl<F: Frame> Flow<F> {
 
     /// Drops what is held behind the gap that `seq` is in, unless it was announced. Should
     /// it be the source's, it is missing.
-    pub(crate) fn disown<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+    pub(crate) fn disown<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         let from = self.sequence.gap(seq).map_or(seq, |gap| gap.start);
         self.cut(cx, from.max(self.announced));
     }
 
     /// The Sentry had sent nothing from `next` on when it said so. What is held beyond, and
     /// has been for longer than a SYNC may be late, is somebody else's.
-    pub(crate) fn deny<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, next: Seq) {
+    pub(crate) fn deny<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, next: Seq) {
         let late = (self.rtt / SYNC_LATE).max(SYNC_LATE_MIN);
         let came = self.sequence.first_from(next);
         let is_old = came.is_some_and(|came| came + late < cx.now);
@@ -59,7 +59,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    fn cut<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, to: Seq) {
+    fn cut<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, to: Seq) {
         while let Some(held) = self.sequence.cut(to) {
             cx.pool.give(held.len as usize);
             cx.out.discard(held.packet, Metric::DropAheadOfSource);
@@ -69,7 +69,7 @@ impl<F: Frame> Flow<F> {
     /// A packet came as `seq`, which is held. If the two are not the same, nobody can tell
     /// which is the source's: it is to come once more. Which packet asks for an ACK may
     /// differ.
-    pub(crate) fn on_held<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq) {
+    pub(crate) fn on_held<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq) {
         let held = self.sequence.held(seq);
         if held.is_none_or(|held| same_packet(held.bytes(), frame.bytes())) {
             return cx.out.discard(Packet::Owned(frame), Metric::DropReorderDuplicate);

@@ -6,20 +6,20 @@ use common::metrics::Metric;
 use common::psn::{Psn, Seq};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Kind, Roce, icrc_ok};
+use common::wire::{Aeth, PacketKind, Roce, icrc_ok};
 
 use crate::backup::Backup;
-use crate::playout::Playout;
+use crate::pacing::Pacing;
 use crate::report::Cause;
 use crate::responses::Responses;
 use crate::reverse::KeptNak;
 use crate::sequence::{Gap, Held, Place, Sequence};
 use crate::share::Share;
-use crate::{Actions, Config, Cx};
+use crate::{Actions, Config, Context};
 
-/// Which life of a flow a SYNC speaks of.
+/// Which incarnation of a flow a SYNC speaks of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Life {
+pub struct Incarnation {
     /// The Sentry's box.
     pub node: u32,
     /// When that box started; only grows.
@@ -31,10 +31,10 @@ pub struct Life {
 /// One direction of a queue pair, seen from near its destination.
 ///
 /// In the order of need, so that what happens often touches few cache lines: see
-/// [`STEADY`](Self::STEADY).
+/// [`FAST_PATH`](Self::FAST_PATH).
 #[repr(C)]
 pub struct Flow<F: Frame> {
-    // The next packet of a steady flow:
+    // The next packet of a flow on the fast path:
     /// Newest packet of either direction.
     pub(crate) heard: Time,
     /// Since when `expected` has been missing.
@@ -69,7 +69,7 @@ pub struct Flow<F: Frame> {
     // Timers, and what else there is:
     /// Whom the flow is protected for. Until a SYNC tells, everything passes
     /// and nothing is held†.
-    pub(crate) life: Option<Life>,
+    pub(crate) incarnation: Option<Incarnation>,
     /// The newest NAK of the destination.
     pub(crate) nak: Option<KeptNak<F::Shared>>,
     /// What the destination answered READs and atomics with.
@@ -83,7 +83,7 @@ pub struct Flow<F: Frame> {
     pub(crate) last_nack: Time,
     /// From a gap's first Depot-NACK to its end.
     pub(crate) fill: Rtt,
-    pub(crate) playout: Playout,
+    pub(crate) pacing: Pacing,
     /// Its part of its host's window, if that has one.
     pub(crate) share: Option<Box<Share>>,
     /// One past the highest packet that passed while nothing was held.
@@ -92,7 +92,7 @@ pub struct Flow<F: Frame> {
     pub(crate) announced: Seq,
     /// When a packet last came that was beyond all others, out of order.
     pub(crate) raised: Time,
-    /// The hole that the newest probe went past, while its NAK may still come.
+    /// The gap that the newest probe went past, while its NAK may still come.
     pub(crate) probed: Option<Seq>,
     /// When that probe went.
     pub(crate) probed_at: Time,
@@ -117,7 +117,7 @@ impl<F: Frame> Flow<F> {
             backup: Backup::new(first),
             acked: None,
             last_ack: None,
-            life: None,
+            incarnation: None,
             nak: None,
             responses: Responses::new(),
             echo: Time::ZERO,
@@ -125,7 +125,7 @@ impl<F: Frame> Flow<F> {
             told: None,
             last_nack: Time::ZERO,
             fill: Rtt::guess(config.rtt_guess),
-            playout: Playout::default(),
+            pacing: Pacing::default(),
             share: None,
             passed: first,
             announced: first,
@@ -138,30 +138,36 @@ impl<F: Frame> Flow<F> {
 
     /// A request packet came from the long-haul link; `roce` is what it parsed
     /// to.
-    pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
+    pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
         let seq = roce.psn.unwrap_near(self.sequence.next());
-        if self.is_steady(seq, roce) && self.seen == cx.lan.generation() {
-            return self.on_steady(cx, frame, seq, roce);
+        if self.is_fast(seq, roce) && self.seen == cx.lan.generation() {
+            return self.on_fast_path(cx, frame, seq, roce);
         }
-        self.on_unsteady(cx, frame, seq, roce);
+        self.on_slow_path(cx, frame, seq, roce);
     }
 
     /// The same for a packet that may be any.
     #[inline(never)]
-    fn on_unsteady<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
+    fn on_slow_path<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        frame: F,
+        seq: Seq,
+        roce: &Roce,
+    ) {
         self.on_any(cx, frame, seq, roce);
         self.ready = self.is_ready();
     }
 
-    fn on_any<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
+    fn on_any<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq, roce: &Roce) {
         self.heard = cx.now;
-        if self.life.is_none() {
+        if self.incarnation.is_none() {
             return self.on_passive(cx, frame, seq);
         }
         self.find_window(cx);
         let mut place = self.sequence.place(seq);
         let surprise = match place {
-            Place::Next | Place::Behind => roce.kind() == Kind::ReadRequest,
+            Place::Next | Place::Behind => roce.kind() == PacketKind::ReadRequest,
             Place::Held | Place::Gap => true,
             Place::New => seq != self.sequence.high(),
         };
@@ -188,7 +194,7 @@ impl<F: Frame> Flow<F> {
                 // The Sentry keeps needless repeats off the link; this one may
                 // be what the destination lost†.
                 cx.out.count(Metric::DepotBehind, 1);
-                self.playout.repeated(cx.now);
+                self.pacing.repeated(cx.now);
                 self.nak_is_answered(cx.now, seq);
                 if self.backup.is_another(seq, frame.bytes()) {
                     // What waits is of another incarnation.
@@ -199,7 +205,7 @@ impl<F: Frame> Flow<F> {
                 cx.out.deliver(Packet::Owned(frame));
             }
             _ if seq.since(self.sequence.expected()) > cx.config.window_max => {
-                // Not of this life: the SYNC that announces the next one may
+                // Not of this incarnation: the SYNC that announces the next one may
                 // have been lost.
                 cx.out.count(Metric::DepotPassive, 1);
                 cx.out.deliver(Packet::Owned(frame));
@@ -240,7 +246,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// A wire, but for remembering what the destination may acknowledge.
-    fn on_passive<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq) {
+    fn on_passive<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq) {
         cx.out.count(Metric::DepotPassive, 1);
         let expected = self.sequence.expected();
         if seq.since(expected).max(expected.since(seq)) > cx.config.window_max {
@@ -252,15 +258,21 @@ impl<F: Frame> Flow<F> {
         cx.out.deliver(Packet::Owned(frame));
     }
 
-    fn on_next<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, count: u32, asks: bool) {
+    fn on_next<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        frame: F,
+        count: u32,
+        asks: bool,
+    ) {
         let seq = self.sequence.next();
         match self.sequence.gaps().front() {
             Some(gap) => {
                 // So that nothing waits when the flow is forgotten.
                 let most = self.give_up_after(cx.config);
-                self.playout.resume(gap.seen, cx.now, most);
+                self.pacing.resume(gap.seen, cx.now, most);
             }
-            None => self.playout.reset(),
+            None => self.pacing.reset(),
         }
         let len = frame.bytes().len();
         self.stalled = cx.now;
@@ -282,7 +294,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The destination has everything before `acked`, however it got there.
-    pub(crate) fn settle<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) {
+    pub(crate) fn settle<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, acked: Seq) {
         self.stalled = cx.now;
         while self.sequence.next() < acked {
             let (closed, held) = self.sequence.skip(acked);
@@ -299,7 +311,7 @@ impl<F: Frame> Flow<F> {
     /// If only packets that wait for their time are before it, it waits too.
     fn on_early<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         frame: F,
         seq: Seq,
         count: u32,
@@ -344,24 +356,24 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Whether an early packet is let through: nothing is known yet of what the
-    /// destination has, and it has not been asked about this hole for a round
-    /// trip. It sends one NAK per hole, however many packets follow. A cache at the
-    /// Sentry fills the hole without it, and the NAK would make the source rewind
+    /// destination has, and it has not been asked about this gap for a round
+    /// trip. It sends one NAK per gap, however many packets follow. A cache at the
+    /// Sentry fills the gap without it, and the NAK would make the source rewind
     /// for nothing: there it is asked only when that takes too long.
     fn may_probe(&self, config: &Config, now: Time) -> bool {
-        let hole = self.sequence.expected();
+        let gap = self.sequence.expected();
         // Ahead of what waits for its time it would ask for that.
-        let is_next = hole == self.sequence.next() && hole < self.sequence.high();
+        let is_next = gap == self.sequence.next() && gap < self.sequence.high();
         let patience = if config.keeps_responses { self.repair_time() } else { Span::ZERO };
         let is_due = self.sequence.gaps().front().is_none_or(|gap| now >= gap.seen + patience);
-        let was_asked = self.probed == Some(hole) && now < self.probed_at + self.rtt;
+        let was_asked = self.probed == Some(gap) && now < self.probed_at + self.rtt;
         self.acked.is_none() && is_next && is_due && !was_asked
     }
 
     /// Nothing is known yet of what the destination has: one early packet is
     /// let through, and the destination's own NAK tells it, and with it the
     /// requester's QPN†.
-    fn probe<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F) -> Packet<F> {
+    fn probe<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F) -> Packet<F> {
         let shared = frame.share();
         (self.probed, self.probed_at) = (Some(self.sequence.expected()), cx.now);
         cx.out.count(Metric::DepotProbe, 1);
@@ -372,7 +384,7 @@ impl<F: Frame> Flow<F> {
 
     /// Everything before `high` should have arrived. Returns whether more is
     /// missing than before.
-    pub(crate) fn open_gap<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, high: Seq) -> bool {
+    pub(crate) fn open_gap<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, high: Seq) -> bool {
         if high <= self.sequence.high() {
             return false;
         }
@@ -385,7 +397,7 @@ impl<F: Frame> Flow<F> {
         true
     }
 
-    fn count_closed<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, closed: Option<Gap>) {
+    fn count_closed<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, closed: Option<Gap>) {
         if let Some(gap) = closed {
             cx.out.count(Metric::GapsFilled, 1);
             self.fill.sample(cx.now.since(gap.seen));
@@ -395,16 +407,16 @@ impl<F: Frame> Flow<F> {
     /// Whether nothing is held, and nothing known that a new flow would have to be
     /// told.
     pub fn is_at_rest(&self) -> bool {
-        self.life.is_none()
+        self.incarnation.is_none()
             && self.nak.is_none()
             && self.sequence.is_empty()
             && self.backup.is_empty()
             && self.responses.is_empty()
     }
 
-    /// Whether this life of the flow is `life`.
-    pub fn is_of(&self, life: Life) -> bool {
-        self.life == Some(life)
+    /// Whether this incarnation of the flow is `incarnation`.
+    pub fn is_of(&self, incarnation: Incarnation) -> bool {
+        self.incarnation == Some(incarnation)
     }
 
     /// Whether `psn` is the next packet in order.
@@ -414,7 +426,7 @@ impl<F: Frame> Flow<F> {
 
     /// Whether a Sentry has announced itself for this flow.
     pub fn is_synced(&self) -> bool {
-        self.life.is_some()
+        self.incarnation.is_some()
     }
 
     /// One past the highest packet that the destination can have.

@@ -23,16 +23,16 @@
 
 mod backup;
 mod doubt;
+mod fast_path;
 mod flow;
 mod lan;
 mod memory;
-mod playout;
+mod pacing;
 mod report;
 mod responses;
 mod reverse;
 mod sequence;
 mod share;
-mod steady;
 mod sync;
 mod timers;
 
@@ -43,7 +43,7 @@ use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
-pub use flow::{Flow, Life};
+pub use flow::{Flow, Incarnation};
 pub use lan::{Host, Lan};
 pub use reverse::Known;
 
@@ -54,7 +54,7 @@ pub struct Config {
     pub rtt_guess: Span,
     /// Interval of STATUS while data flows; `None`: half a round trip.
     pub status_interval: Option<Span>,
-    /// How long the oldest hole may stay open before what waits behind it is
+    /// How long the oldest gap may stay open before what waits behind it is
     /// released; `None`: six round trips, at least 20 ms.
     pub give_up: Option<Span>,
     /// Time that the destination is given to answer a packet that asks for it;
@@ -73,9 +73,9 @@ pub struct Config {
     pub window_max: u64,
     /// Shortest time between two CNPs for a flow; `None`: the source is sent none.
     pub cnp_interval: Option<Span>,
-    /// Whether what waited behind a hole goes on at the pace at which it came,
+    /// Whether what waited behind a gap goes on at the pace at which it came,
     /// rather than all at once.
-    pub playout: bool,
+    pub pacing: bool,
 }
 
 /// What a flow makes happen. The switch implements it.
@@ -89,7 +89,7 @@ pub trait Actions<F: Frame> {
     fn ack(&mut self, ack: LastAck);
     /// Sends the source a CNP, if its QPN is known. Returns whether it went.
     fn cnp(&mut self) -> bool;
-    /// Ends the life of a frame or handle, booked under `reason`.
+    /// Ends the incarnation of a frame or handle, booked under `reason`.
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a STATUS about `epoch` of this flow to the Sentry.
     fn status(&mut self, epoch: u32, status: Status);
@@ -101,13 +101,13 @@ pub trait Actions<F: Frame> {
     /// order with what is [answered](Self::answer).
     fn absent(&mut self, epoch: u32, absent: Fetch, class: Class);
     /// The requester's QPN, if it is known beyond doubt.
-    fn requester(&self) -> Option<u32>;
+    fn src_qpn(&self) -> Option<u32>;
     /// Bumps a counter.
     fn count(&mut self, metric: Metric, n: u64);
 }
 
 /// What a call is given besides its event.
-pub struct Cx<'a, A> {
+pub struct Context<'a, A> {
     /// Now.
     pub now: Time,
     /// Shared configuration.

@@ -1,14 +1,14 @@
 //! STATUS messages: what the Sentry is told.
 
 use common::allowance::Need;
-use common::control::{MAX_RANGES, PsnRange, Status, Sync};
+use common::control::{MAX_RANGES, PsnRange, Status, SyncMessage};
 use common::frame::Frame;
 use common::metrics::Metric;
 use common::psn::Seq;
 use common::time::Span;
 
 use crate::sequence::Gap;
-use crate::{Actions, Cx, Flow, Life};
+use crate::{Actions, Context, Flow, Incarnation};
 
 /// Most STATUS messages that one full list of gaps is spread over.
 const MAX_PARTS: usize = 64;
@@ -32,8 +32,8 @@ impl<F: Frame> Flow<F> {
     /// Sends a STATUS that lists all gaps. More gaps than fit into one message
     /// are spread over several; when a gap has just opened, the newest ones
     /// are enough.
-    pub(crate) fn report<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, cause: Cause) {
-        let Some(life) = self.life else { return };
+    pub(crate) fn report<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, cause: Cause) {
+        let Some(incarnation) = self.incarnation else { return };
         (self.last_status, self.told) = (cx.now, self.acked);
         let (expected, high) = (self.sequence.expected(), self.sequence.high());
         let gaps = self.sequence.gaps().len();
@@ -54,7 +54,7 @@ impl<F: Frame> Flow<F> {
                 _ => high,
             };
             let status = self.status(cx, from, to, begin..end);
-            cx.out.status(life.epoch, status);
+            cx.out.status(incarnation.epoch, status);
             from = to;
         }
         if gaps > 0 {
@@ -73,17 +73,17 @@ impl<F: Frame> Flow<F> {
     /// Answers a SYNC while nothing is held.
     pub(crate) fn report_passive<A: Actions<F>>(
         &self,
-        cx: &mut Cx<'_, A>,
-        life: Life,
-        sync: &Sync,
+        cx: &mut Context<'_, A>,
+        incarnation: Incarnation,
+        sync: &SyncMessage,
     ) {
-        let requester = cx.out.requester();
-        cx.out.status(life.epoch, Status::passive(sync.sent_at, requester));
+        let src_qpn = cx.out.src_qpn();
+        cx.out.status(incarnation.epoch, Status::passive(sync.sent_at, src_qpn));
     }
 
     /// `seq` came, and no STATUS went out for a while. Where the destination's ACKs
     /// pass they tell the same.
-    pub(crate) fn report_arrivals<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+    pub(crate) fn report_arrivals<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         if self.acked != self.told || self.acked.is_some_and(|acked| acked >= seq) {
             (self.last_status, self.told) = (cx.now, self.acked);
         } else if cx.allowance.take(Need::Early, cx.now) {
@@ -96,7 +96,7 @@ impl<F: Frame> Flow<F> {
 
     fn status<A: Actions<F>>(
         &self,
-        cx: &Cx<'_, A>,
+        cx: &Context<'_, A>,
         from: Seq,
         to: Seq,
         gaps: core::ops::Range<usize>,
@@ -116,7 +116,7 @@ impl<F: Frame> Flow<F> {
             echo: self.echo,
             hold: if known { cx.now.since(self.echo_at) } else { Span::ZERO },
             pressure: cx.pool.pressure(),
-            src_qpn: cx.out.requester(),
+            src_qpn: cx.out.src_qpn(),
             keeps_responses: cx.config.keeps_responses,
             passive: false,
         }

@@ -14,7 +14,7 @@ use common::metrics::Metric;
 use common::psn::Seq;
 use common::time::{Span, Time};
 
-use crate::{Actions, Cx, Flow};
+use crate::{Actions, Context, Flow};
 
 /// They are kept for so many round trips if nothing is heard of them.
 const KEPT_FOR: u64 = 6;
@@ -74,13 +74,15 @@ impl<F: Frame> Flow<F> {
     /// answer. What it did not finish before was lost on the way here.
     pub(crate) fn note_answer<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         from: Seq,
         next: Seq,
         was_within: bool,
     ) {
         let start = core::mem::replace(&mut self.responses.answered, next);
-        let Some(life) = self.life.filter(|_| was_within && cx.config.keeps_responses) else {
+        let Some(incarnation) =
+            self.incarnation.filter(|_| was_within && cx.config.keeps_responses)
+        else {
             return;
         };
         let len = from.since(start);
@@ -89,17 +91,17 @@ impl<F: Frame> Flow<F> {
         }
         let range = PsnRange { start: start.psn(), len: len as u32 };
         let missing = [range].into_iter().collect();
-        cx.out.absent(life.epoch, Fetch { expected: start.psn(), missing }, Class::Data);
+        cx.out.absent(incarnation.epoch, Fetch { expected: start.psn(), missing }, Class::Data);
     }
 
     /// Keeps a response that passes, and says what to transmit.
     pub(crate) fn keep_response<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         frame: F,
         seq: Seq,
     ) -> Packet<F> {
-        if !cx.config.keeps_responses || self.life.is_none() {
+        if !cx.config.keeps_responses || self.incarnation.is_none() {
             return Packet::Owned(frame);
         }
         // A repeated READ is answered again: from here on the old answers are
@@ -124,8 +126,8 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The requester's gateway lacks responses; already authenticated and of
-    /// this life.
-    pub fn on_fetch<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, fetch: &Fetch) {
+    /// this incarnation.
+    pub fn on_fetch<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, fetch: &Fetch) {
         let expected = fetch.expected.unwrap_near(self.sequence.expected());
         while self.responses.kept.front().is_some_and(|oldest| oldest.seq < expected) {
             let oldest = self.responses.kept.pop_front();
@@ -162,21 +164,21 @@ impl<F: Frame> Flow<F> {
         cx.out.count(Metric::CreatedHandle, resent);
         cx.out.count(Metric::ResponseResent, resent);
         cx.out.count(Metric::ResponseUncached, uncached);
-        if let (Some(life), false) = (self.life, absent.is_empty()) {
+        if let (Some(incarnation), false) = (self.incarnation, absent.is_empty()) {
             let absent = Fetch { expected: fetch.expected, missing: absent };
-            cx.out.absent(life.epoch, absent, Class::High);
+            cx.out.absent(incarnation.epoch, absent, Class::High);
         }
     }
 
     /// Drops what nobody will ask for any more.
-    pub(crate) fn age_responses<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn age_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         while cx.now >= self.responses.due(self.rtt) {
             let oldest = self.responses.kept.pop_front();
             release::<F, A>(cx, oldest);
         }
     }
 
-    pub(crate) fn drop_responses<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn drop_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         while let Some(oldest) = self.responses.kept.pop_front() {
             release::<F, A>(cx, Some(oldest));
         }
@@ -190,7 +192,10 @@ fn push_absent(absent: &mut ArrayVec<PsnRange, MAX_RANGES>, from: Seq, to: Seq) 
     }
 }
 
-fn release<F: Frame, A: Actions<F>>(cx: &mut Cx<'_, A>, response: Option<Response<F::Shared>>) {
+fn release<F: Frame, A: Actions<F>>(
+    cx: &mut Context<'_, A>,
+    response: Option<Response<F::Shared>>,
+) {
     if let Some(Response { handle, .. }) = response {
         cx.cache.give(handle.bytes().len());
         cx.out.discard(Packet::Shared(handle), Metric::DropReleased);

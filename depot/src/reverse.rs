@@ -8,17 +8,17 @@ use common::time::Time;
 use common::wire::{Answer, Verdict};
 
 use crate::report::Cause;
-use crate::{Actions, Cx, Flow};
+use crate::{Actions, Context, Flow};
 
-/// Whether an answer belongs to the life of the flow that is known.
+/// Whether an answer belongs to the incarnation of the flow that is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Known {
     /// It does, as far as can be told.
-    ThisLife,
-    /// It shows that another life of the queue pair has begun: what was known
+    ThisIncarnation,
+    /// It shows that another incarnation of the queue pair has begun: what was known
     /// of its requester is void.
-    NewLife,
+    NewIncarnation,
 }
 
 /// The destination's newest NAK, which was absorbed: it sends one for a gap, and is silent
@@ -35,7 +35,7 @@ impl<F: Frame> Flow<F> {
     /// something that can be repaired from here.
     pub fn on_answer<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         frame: F,
         answer: Answer,
     ) -> Known {
@@ -47,10 +47,10 @@ impl<F: Frame> Flow<F> {
         self.note_answer(cx, from, next, was_within);
         match answer.verdict {
             Verdict::Acknowledged if self.acked.is_some_and(|acked| seq.next() < acked) => {
-                // It takes back what it acknowledged: another life of the QP†.
+                // It takes back what it acknowledged: another incarnation of the QP†.
                 self.forget(cx);
                 cx.out.answer(Packet::Owned(frame), Class::Data);
-                return Known::NewLife;
+                return Known::NewIncarnation;
             }
             Verdict::Acknowledged => {
                 self.advance_acked(cx, seq.next(), answer.msn);
@@ -61,7 +61,7 @@ impl<F: Frame> Flow<F> {
                 self.advance_acked(cx, seq.next(), msn);
                 let packet = self.keep_response(cx, frame, seq);
                 cx.out.answer(packet, Class::Data);
-                return Known::ThisLife;
+                return Known::ThisIncarnation;
             }
             Verdict::NotReady => {
                 // The source will come again, when it was told to: until then
@@ -77,22 +77,22 @@ impl<F: Frame> Flow<F> {
             Verdict::Failed => {}
         }
         cx.out.answer(Packet::Owned(frame), Class::Data);
-        Known::ThisLife
+        Known::ThisIncarnation
     }
 
     /// The destination asks for `seq` (NAK, PSN sequence error).
     fn on_nak<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         frame: F,
         seq: Seq,
         msn: Option<u32>,
     ) -> Known {
         if self.acked.is_some_and(|acked| seq < acked) {
-            // It takes back what it acknowledged: another life of the QP†.
+            // It takes back what it acknowledged: another incarnation of the QP†.
             self.forget(cx);
             cx.out.answer(Packet::Owned(frame), Class::Data);
-            return Known::NewLife;
+            return Known::NewIncarnation;
         }
         // An ACK with the PSN of a READ or atomic would complete it without its
         // response: there only the NAK itself says what it means.
@@ -101,28 +101,28 @@ impl<F: Frame> Flow<F> {
         let is_answered = is_news && last == Some(false);
         let next = self.sequence.next();
         // What it asks for is on its way, or waits here for its time.
-        let is_hole = seq == next && self.sequence.high() > next;
+        let is_gap = seq == next && self.sequence.high() > next;
         let is_kept = seq < next && self.backup.holds_from(seq);
-        let is_of_probe = self.probed.take_if(|hole| *hole == seq).is_some();
-        if is_of_probe && self.life.is_some() && is_kept && !is_answered {
+        let is_of_probe = self.probed.take_if(|gap| *gap == seq).is_some();
+        if is_of_probe && self.incarnation.is_some() && is_kept && !is_answered {
             // The probe travelled ahead of what this asks for, which has gone
             // since. Should that be lost, its own timer will tell.
             if let Some(ack) = self.last_ack.filter(|_| is_news && last.is_some()) {
                 cx.out.ack(ack);
             }
             cx.out.discard(Packet::Owned(frame), Metric::DropNakAbsorbed);
-            return Known::ThisLife;
+            return Known::ThisIncarnation;
         }
-        if self.life.is_none() || is_answered || !(is_hole || is_kept) {
+        if self.incarnation.is_none() || is_answered || !(is_gap || is_kept) {
             cx.out.count(Metric::NakAtOnce, 1);
             self.drop_nak(cx);
             cx.out.answer(Packet::Owned(frame), Class::Data);
-            if self.life.is_some() && is_kept {
+            if self.incarnation.is_some() && is_kept {
                 self.resend_from(cx, seq);
-            } else if self.life.is_some() && seq < next {
+            } else if self.incarnation.is_some() && seq < next {
                 self.go_back(cx, seq);
             }
-            return Known::ThisLife;
+            return Known::ThisIncarnation;
         }
         // Repaired from here; what it acknowledges goes on.
         if let Some(ack) = self.last_ack.filter(|_| is_news && last.is_some()) {
@@ -135,7 +135,7 @@ impl<F: Frame> Flow<F> {
             .is_some_and(|nak| nak.seq == seq && cx.now < nak.at + self.backup.rtt().mean());
         if is_kept && is_answered {
             cx.out.discard(Packet::Owned(frame), Metric::DropNakAbsorbed);
-            return Known::ThisLife;
+            return Known::ThisIncarnation;
         }
         self.keep_nak(cx, frame, seq);
         if is_kept {
@@ -143,12 +143,12 @@ impl<F: Frame> Flow<F> {
         } else {
             self.report(cx, Cause::Destination);
         }
-        Known::ThisLife
+        Known::ThisIncarnation
     }
 
     /// The destination lacks everything from `seq` on, some of which is not at
     /// hand: that has to come once more. What is at hand waits for it.
-    pub(crate) fn go_back<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+    pub(crate) fn go_back<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         let (backup, mut copies) = (&self.backup, 0);
         // It comes before what waits, and holds that up.
         let at = self.sequence.front().unwrap_or(cx.now);
@@ -169,7 +169,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Absorbs a NAK, in place of the one before.
-    fn keep_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq) {
+    fn keep_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq) {
         self.drop_nak(cx);
         if !cx.pool.take(frame.bytes().len()) {
             return cx.out.discard(Packet::Owned(frame), Metric::DropNakAbsorbed);
@@ -178,7 +178,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The NAK is answered, or void.
-    pub(crate) fn drop_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn drop_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if let Some(KeptNak { handle, .. }) = self.nak.take() {
             cx.pool.give(handle.bytes().len());
             cx.out.discard(Packet::Shared(handle), Metric::DropNakAbsorbed);
@@ -187,7 +187,7 @@ impl<F: Frame> Flow<F> {
 
     /// An absorbed NAK can't be answered from here after all: it is forwarded, once. A repeat
     /// could meet the source's next incarnation; if it is lost, the source times out.
-    pub(crate) fn forward_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn forward_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.within {
             // It would end the queue pair there; the timer comes again.
             return;
@@ -209,7 +209,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Nothing came of a NAK in time.
-    pub(crate) fn on_nak_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn on_nak_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Some(nak) = &mut self.nak else { return };
         let seq = nak.seq;
         nak.at = cx.now;
@@ -232,12 +232,12 @@ impl<F: Frame> Flow<F> {
     /// The destination has everything before `acked`. True if that was news.
     fn advance_acked<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         acked: Seq,
         msn: Option<u32>,
     ) -> bool {
         // Beyond what went past here it belongs to another flow or another
-        // life, and proves nothing.
+        // incarnation, and proves nothing.
         if acked > self.reach() || self.acked.is_some_and(|old| acked <= old) {
             return false;
         }
@@ -253,7 +253,7 @@ impl<F: Frame> Flow<F> {
         let rtt = self.backup.acknowledge(cx, acked);
         self.on_room(cx, freed, rtt);
         if acked > self.sequence.next() {
-            // It passed before the SYNC that this life began with.
+            // It passed before the SYNC that this incarnation began with.
             self.settle(cx, acked);
         }
         true

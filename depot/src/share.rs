@@ -7,7 +7,7 @@ use common::time::{Span, Time};
 use common::wire::{parse, request_ack};
 
 use crate::lan::TURN;
-use crate::{Actions, Cx, Flow};
+use crate::{Actions, Context, Flow};
 
 /// What a flow has of its host's window.
 pub(crate) struct Share {
@@ -33,15 +33,15 @@ impl<F: Frame> Flow<F> {
     /// Windows have come or gone: looks for that of the flow's host. A flow whose answers
     /// can't be told is not bounded by any, since it would never be known to have room.
     #[inline]
-    pub(crate) fn find_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn find_window<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.seen != cx.lan.generation() || (self.share.is_none() && !cx.lan.is_empty()) {
             self.look_for_window(cx);
         }
     }
 
-    fn look_for_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    fn look_for_window<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.seen = cx.lan.generation();
-        let is_known = self.life.is_some() && cx.out.requester().is_some();
+        let is_known = self.incarnation.is_some() && cx.out.src_qpn().is_some();
         let window = cx.lan.find(&cx.out.destination()).filter(|_| is_known);
         if self.share.as_ref().map(|share| share.window) == window {
             return;
@@ -64,7 +64,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The flow has nothing more to do with a window.
-    pub(crate) fn leave_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn leave_window<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if let Some(share) = self.share.take() {
             let closed = cx.lan.leave(share.window, share.flight);
             cx.out.count(Metric::LanClosed, u64::from(closed));
@@ -72,7 +72,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// So many bytes are on the way.
-    fn set_flight<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, flight: u64) {
+    fn set_flight<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, flight: u64) {
         let Some(share) = &mut self.share else { return };
         cx.lan.moved(share.window, share.flight, flight);
         if let Some(turn) = &mut share.turn {
@@ -82,7 +82,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Forgets all that the destination has not acknowledged.
-    pub(crate) fn clear_backup<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn clear_backup<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.backup.clear(cx);
         self.set_flight(cx, 0);
     }
@@ -92,11 +92,11 @@ impl<F: Frame> Flow<F> {
     /// Returns whether it asks.
     pub(crate) fn make_ask<A: Actions<F>>(
         &self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         packet: &mut Packet<F>,
     ) -> bool {
         let Packet::Owned(frame) = packet else { return false };
-        if self.is_asking() || cx.out.requester().is_none() {
+        if self.is_asking() || cx.out.src_qpn().is_none() {
             return false;
         }
         let Ok(roce) = parse(frame.bytes()) else { return false };
@@ -109,7 +109,7 @@ impl<F: Frame> Flow<F> {
     #[inline]
     pub(crate) fn hand_over<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         seq: Seq,
         count: u32,
         asks: bool,
@@ -131,7 +131,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Packet `seq` of `len` bytes is to be kept: makes room for it.
-    pub(crate) fn forget_oldest<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, len: usize) {
+    pub(crate) fn forget_oldest<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, len: usize) {
         let Some(share) = &self.share else { return };
         let (mut flight, sent) = (share.flight, share.sent);
         while !cx.backup.has_room(len) {
@@ -142,7 +142,12 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Packet `seq` was delivered, with all up to `end`, and all before it is on the way.
-    pub(crate) fn count_flight<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, end: Seq) {
+    pub(crate) fn count_flight<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        seq: Seq,
+        end: Seq,
+    ) {
         let Some(share) = &mut self.share else { return };
         share.sent = end;
         let flight = share.flight + self.backup.bytes_of(seq);
@@ -150,7 +155,11 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The destination has everything before `acked`, which is about to leave the backup pool.
-    pub(crate) fn free_flight<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, acked: Seq) -> u64 {
+    pub(crate) fn free_flight<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        acked: Seq,
+    ) -> u64 {
         let Some(share) = &mut self.share else { return 0 };
         let freed = self.backup.bytes_before(acked.min(share.sent));
         share.sent = share.sent.max(acked);
@@ -162,7 +171,7 @@ impl<F: Frame> Flow<F> {
     /// It has acknowledged so many bytes, in `rtt` if that is known.
     pub(crate) fn on_room<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         bytes: u64,
         rtt: Option<Span>,
     ) {
@@ -184,7 +193,7 @@ impl<F: Frame> Flow<F> {
 
     /// Whether the flow may deliver. One that awaits no answer always may: nothing would
     /// tell it later that it has room.
-    pub(crate) fn has_room<A: Actions<F>>(&self, cx: &Cx<'_, A>) -> bool {
+    pub(crate) fn has_room<A: Actions<F>>(&self, cx: &Context<'_, A>) -> bool {
         let Some(share) = &self.share else { return true };
         let Some(window) = cx.lan.get(share.window) else { return true };
         !self.is_asking()
@@ -192,12 +201,12 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Whether the next packet may pass at once.
-    pub(crate) fn may_pass<A: Actions<F>>(&self, cx: &Cx<'_, A>) -> bool {
+    pub(crate) fn may_pass<A: Actions<F>>(&self, cx: &Context<'_, A>) -> bool {
         self.resends().is_none() && self.has_room(cx)
     }
 
     /// The flow has something to deliver, and no room.
-    pub(crate) fn wait_for_room<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn wait_for_room<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if let Some(share) = self.share.as_mut().filter(|share| !share.waits) {
             share.waits = true;
             cx.lan.wait(share.window, cx.out.id(), cx.now);
@@ -210,7 +219,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Tells the source that the LAN is congested, unless it was told a moment ago.
-    fn notify<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, cause: Metric) {
+    fn notify<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, cause: Metric) {
         let (Some(share), Some(interval)) = (&mut self.share, cx.config.cnp_interval) else {
             return;
         };
@@ -221,7 +230,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// A packet has arrived in order, and waits.
-    pub(crate) fn notify_backlog<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn notify_backlog<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let backlog = self.sequence.expected().since(self.sequence.next());
         if self.waits_for_room() && backlog >= BACKLOG {
             self.notify(cx, Metric::CnpQueue);
@@ -229,7 +238,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// It is the flow's turn to deliver.
-    pub fn on_turn<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub fn on_turn<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if let Some(share) = &mut self.share {
             (share.waits, share.turn) = (false, Some(TURN));
             self.play(cx);
@@ -241,7 +250,7 @@ impl<F: Frame> Flow<F> {
 
     /// `seq` and what follows it was lost on the LAN: all of it is resent, as far as there is
     /// room.
-    pub(crate) fn resend_from<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+    pub(crate) fn resend_from<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         self.find_window(cx);
         match &self.share {
             Some(share) => {
@@ -272,7 +281,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Resends what is to be resent. False if the rest has no room.
-    pub(crate) fn catch_up<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> bool {
+    pub(crate) fn catch_up<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
         while let Some(seq) = self.resends() {
             if !self.has_room(cx) {
                 self.wait_for_room(cx);

@@ -5,7 +5,7 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 
 use crate::report::Cause;
-use crate::{Actions, Config, Cx, Flow};
+use crate::{Actions, Config, Context, Flow};
 
 /// Shortest derived `give_up`.
 const GIVE_UP_MIN: Span = Span::from_millis(20);
@@ -16,7 +16,7 @@ impl<F: Frame> Flow<F> {
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] for
     /// a flow that nobody protects, or that was forgotten.
     pub fn deadline(&self, config: &Config) -> Time {
-        if self.life.is_none() {
+        if self.incarnation.is_none() {
             return Time::NEVER;
         }
         let pool = if self.sequence.is_empty() {
@@ -33,8 +33,8 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Does what is due.
-    pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        if self.life.is_none() {
+    pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        if self.incarnation.is_none() {
             return;
         }
         if cx.now >= self.forget_due(cx.config) {
@@ -83,28 +83,28 @@ impl<F: Frame> Flow<F> {
         self.stalled + self.give_up_after(config)
     }
 
-    /// Nothing came of the Sentry for as long as a hole may be open. A Sentry that lives
-    /// is told of the hole, and sends a SYNC after what it resends.
-    fn is_orphan<A>(&self, cx: &Cx<'_, A>) -> bool {
+    /// Nothing came of the Sentry for as long as a gap may be open. A Sentry that lives
+    /// is told of the gap, and sends a SYNC after what it resends.
+    fn is_orphan<A>(&self, cx: &Context<'_, A>) -> bool {
         cx.now >= self.echo_at + self.give_up_after(cx.config)
     }
 
-    /// A queue pair may have come to its end, and its number to another life:
+    /// A queue pair may have come to its end, and its number to another incarnation:
     /// nothing of the old one may be taken for the new one's†.
     fn forget_due(&self, config: &Config) -> Time {
         self.heard.max(self.echo_at) + self.give_up_after(config) * 4
     }
 
-    /// The oldest hole is not going to be filled: what waits goes on in order,
-    /// past the hole, and the RNICs recover by themselves.
-    pub(crate) fn give_up<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    /// The oldest gap is not going to be filled: what waits goes on in order,
+    /// past the gap, and the RNICs recover by themselves.
+    pub(crate) fn give_up<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         cx.out.count(Metric::GapsGivenUp, self.sequence.gaps().len() as u64);
         self.sequence.release(|packet| {
             cx.pool.give(packet.bytes().len());
             cx.out.count(Metric::DepotReleased, 1);
             cx.out.deliver(packet);
         });
-        // What lies behind the hole was not delivered in order.
+        // What lies behind the gap was not delivered in order.
         self.clear_backup(cx);
         self.forward_nak(cx);
         self.stalled = cx.now;

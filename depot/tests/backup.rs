@@ -13,7 +13,7 @@ const NANO: Span = Span::from_nanos(1);
 /// A flow whose requester is known; packet 0 is acknowledged.
 fn synced() -> Bench {
     let mut bench = Bench::synced();
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     bench
 }
 
@@ -130,7 +130,7 @@ fn a_full_pool_forgets_the_oldest_first() {
     assert_eq!((bench.backup.frames(), bench.count(Metric::BackupFull)), (3, 3));
     bench.clear();
     assert_eq!(bench.nak(4), Became::Absorb);
-    assert_eq!(bench.delivered(), [4, 5, 6], "the rest has no hole");
+    assert_eq!(bench.delivered(), [4, 5, 6], "the rest has no gap");
     bench.check_books();
     let mut bench = synced();
     bench.backup = Budget::new(PLENTY, 3);
@@ -201,7 +201,7 @@ fn a_read_request_is_one_packet_with_its_psns() {
 }
 
 #[test]
-fn what_went_past_a_hole_is_not_in_order() {
+fn what_went_past_a_gap_is_not_in_order() {
     let mut bench = synced();
     bench.data([1, 2, 4, 5]);
     bench.run_timers(bench.now + GIVE_UP / 2);
@@ -231,7 +231,7 @@ fn silence_ends_it_all() {
 }
 
 /// The source repeats what was delivered. If it isn't the same packet, the
-/// queue pair may be in its next life.
+/// queue pair may be in its next incarnation.
 #[test]
 fn nothing_is_resent_once_the_source_sends_something_else_by_a_number_that_is_kept() {
     let others = [packet(Opcode::SEND_MIDDLE, 2, 256), packet(Opcode::WRITE_MIDDLE, 2, 128)];
@@ -273,12 +273,12 @@ fn nothing_held_is_delivered_once_the_source_sends_something_else_by_a_number_th
 
 /// While the requester is unknown, a pool that is half full is for others.
 #[test]
-fn what_is_kept_has_no_hole() {
+fn what_is_kept_has_no_gap() {
     let mut bench = Bench::synced();
     bench.backup = Budget::new(PLENTY, 4);
     bench.data(1..4);
     assert_eq!(bench.backup.frames(), 2);
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     bench.data([4]);
     assert_eq!(bench.backup.frames(), 1, "3 was not kept");
     bench.clear();

@@ -8,7 +8,7 @@ use common::control::{Fetch, PsnRange, Reason};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Opcode, parse};
-use depot::Life;
+use depot::Incarnation;
 use proptest::prelude::*;
 use support::*;
 
@@ -98,7 +98,8 @@ fn end(bench: &mut Bench) {
     }
     let held = [&bench.pool, &bench.backup, &bench.cache].map(|b| (b.frames(), b.used()));
     assert_eq!(held, [(0, 0); 3]);
-    let stranded = bench.out.discarded.iter().any(|(_, reason)| *reason == Metric::DropOldLife);
+    let stranded =
+        bench.out.discarded.iter().any(|(_, reason)| *reason == Metric::DropOldIncarnation);
     assert!(!stranded, "it waited until the flow was forgotten");
     bench.check_books();
 }
@@ -126,9 +127,9 @@ fn play(bench: &mut Bench, next: &mut i32, event: Event) {
             *next = (*next).max(n + 1);
         }
         Event::Sync { node, epoch, reason, next: ahead } => {
-            bench.sync(Life { node, boot: 1, epoch }, reason, *next + ahead);
+            bench.sync(Incarnation { node, boot: 1, epoch }, reason, *next + ahead);
         }
-        Event::Resent { epoch } => bench.sync_resent(Life { node: 0, boot: 1, epoch }),
+        Event::Resent { epoch } => bench.sync_resent(Incarnation { node: 0, boot: 1, epoch }),
         Event::Ack(back) => _ = bench.ack(*next - back),
         Event::Nak(back) => _ = bench.nak(*next - back),
         Event::Rnr(back) => _ = bench.rnr(*next - back),
@@ -145,7 +146,7 @@ fn play(bench: &mut Bench, next: &mut i32, event: Event) {
                 Fetch { expected: psn(expected), missing: missing.iter().map(range).collect() };
             bench.with(|flow, cx| flow.on_fetch(cx, &fetch));
         }
-        Event::Requester(known) => bench.out.requester = known.then_some(0x77),
+        Event::Requester(known) => bench.out.src_qpn = known.then_some(0x77),
         Event::Wait(us) => bench.wait(Span::from_micros(us)),
     }
 }
@@ -181,8 +182,8 @@ proptest! {
         (bench.pool, bench.backup, bench.cache) = (pool, backup, cache);
         let mut next = 0;
         if synced {
-            bench.out.requester = Some(0x77);
-            bench.sync(Life { node: 0, boot: 1, epoch: 0 }, Reason::Open, 0);
+            bench.out.src_qpn = Some(0x77);
+            bench.sync(Incarnation { node: 0, boot: 1, epoch: 0 }, Reason::Open, 0);
             bench.data([0]);
             let _ = bench.ack(0);
             next = 1;
@@ -211,10 +212,10 @@ proptest! {
     /// What arrives in order is delivered in order at once, each packet once,
     /// whatever the pools hold.
     #[test]
-    fn what_comes_in_order_goes_on_in_order(pool in room(), backup in room(), requester in any::<bool>(), requests in requests()) {
+    fn what_comes_in_order_goes_on_in_order(pool in room(), backup in room(), src_qpn in any::<bool>(), requests in requests()) {
         let mut bench = Bench::synced();
         (bench.pool, bench.backup) = (pool, backup);
-        bench.out.requester = requester.then_some(0x77);
+        bench.out.src_qpn = src_qpn.then_some(0x77);
         for frame in requests {
             let n = number(&frame);
             bench.frame(frame);

@@ -1,8 +1,8 @@
-//! Packets that somebody else sends in the source's name, and holes of any length.
+//! Packets that somebody else sends in the source's name, and gaps of any length.
 
 mod support;
 
-use common::control::{Reason, Sync};
+use common::control::{Reason, SyncMessage};
 use common::metrics::Metric;
 use common::psn::reach;
 use common::time::Span;
@@ -21,7 +21,7 @@ fn bench() -> Bench {
 
 /// A SYNC(keepalive) with `next` as its next PSN.
 fn announce(bench: &mut Bench, next: i32) {
-    let sync = Sync {
+    let sync = SyncMessage {
         reason: Reason::Keepalive,
         next_psn: Some(psn(next)),
         acked: None,
@@ -166,7 +166,7 @@ fn a_leap_that_no_silence_explains_passes() {
 
 /// Two packets, and a SYNC that announces a tail.
 #[test]
-fn a_hole_takes_no_memory_however_long_it_is() {
+fn a_gap_takes_no_memory_however_long_it_is() {
     let mut bench = bench();
     bench.wait(Span::from_millis(100));
     bench.data([1 << 18]);

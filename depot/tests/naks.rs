@@ -13,7 +13,7 @@ const NANO: Span = Span::from_nanos(1);
 /// A flow whose requester is known; packet 0 is acknowledged.
 fn synced() -> Bench {
     let mut bench = Bench::synced();
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     bench
 }
 
@@ -56,12 +56,12 @@ fn a_nak_for_what_is_not_held_goes_on() {
     assert_eq!(bench.count(Metric::NakAtOnce), 1);
     // What comes after that is.
     bench.backup = Budget::new(PLENTY, PLENTY);
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     bench.data(2..6);
     assert_eq!(bench.nak(4), Became::Absorb);
     // Delivered while nobody protected the flow.
     let mut bench = Bench::new();
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     bench.data(0..4);
     assert_eq!(bench.nak(2), Became::Forward);
     bench.check_books();
@@ -102,7 +102,7 @@ fn a_nak_that_no_resend_satisfies_goes_on_when_the_retries_are_used_up() {
 }
 
 #[test]
-fn a_nak_for_a_hole_goes_on_when_the_hole_is_given_up() {
+fn a_nak_for_a_gap_goes_on_when_the_gap_is_given_up() {
     let mut bench = synced();
     bench.data([2]);
     assert_eq!(bench.nak(1), Became::Absorb);
@@ -137,9 +137,9 @@ fn an_error_goes_on_and_changes_nothing() {
 }
 
 #[test]
-fn when_a_hole_fills_the_destination_is_given_the_time_to_say_so() {
+fn when_a_gap_fills_the_destination_is_given_the_time_to_say_so() {
     let mut bench = Bench::new();
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     bench.config.keeps_responses = false;
     bench.sync(LIFE, common::control::Reason::Open, 0);
     bench.data([0, 2]); // 2 as a probe
@@ -159,7 +159,7 @@ fn when_a_hole_fills_the_destination_is_given_the_time_to_say_so() {
 #[test]
 fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
     let mut bench = Bench::new();
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     bench.config.keeps_responses = false;
     bench.sync(LIFE, common::control::Reason::Open, 0);
     bench.data([0, 2]); // 2 as a probe
@@ -179,7 +179,7 @@ fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
 #[test]
 fn what_a_probes_nak_asks_for_has_its_own_timer() {
     let mut bench = Bench::new();
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     bench.config.keeps_responses = false;
     bench.sync(LIFE, common::control::Reason::Open, 0);
     bench.data([0, 2]); // 2 as a probe
@@ -256,7 +256,7 @@ fn no_ack_is_made_for_what_is_not_kept() {
 }
 
 #[test]
-fn a_hole_before_which_the_depot_goes_back_becomes_a_larger_one() {
+fn a_gap_before_which_the_depot_goes_back_becomes_a_larger_one() {
     let mut bench = synced();
     bench.backup = Budget::new(0, 0);
     bench.data([1, 2, 3, 5]);

@@ -121,7 +121,7 @@ fn where_the_sentry_has_a_cache_the_destination_is_probed_only_if_that_does_not_
     bench.data([1]);
     bench.run_timers(bench.now + RTT / 16);
     assert_eq!(bench.delivered(), [1, 2, 3, 4]);
-    // The next hole has a time of its own.
+    // The next gap has a time of its own.
     bench.data([6]);
     assert_eq!(bench.delivered(), []);
     bench.check_books();
@@ -142,9 +142,9 @@ fn while_the_destination_has_acknowledged_nothing_an_early_packet_probes_it() {
     bench.check_books();
 }
 
-/// The destination sends one NAK per hole, however many packets follow.
+/// The destination sends one NAK per gap, however many packets follow.
 #[test]
-fn a_hole_is_probed_once_in_a_round_trip() {
+fn a_gap_is_probed_once_in_a_round_trip() {
     let mut bench = without_cache();
     bench.sync(LIFE, Reason::Open, 0);
     bench.data([0, 2, 3, 4]);
@@ -159,7 +159,7 @@ fn a_hole_is_probed_once_in_a_round_trip() {
     bench.run_timers(bench.now + RTT);
     assert_eq!(bench.delivered(), [1, 2, 3, 4, 5, 6, 7]);
     bench.data([9, 10]);
-    assert_eq!(bench.delivered(), [9], "the next hole");
+    assert_eq!(bench.delivered(), [9], "the next gap");
     assert_eq!(bench.count(Metric::DepotProbe), 3);
     bench.check_books();
 }
@@ -199,7 +199,7 @@ fn a_damaged_packet_out_of_order_goes_on_and_is_not_believed() {
 }
 
 #[test]
-fn what_is_too_far_ahead_is_of_another_life_and_passes() {
+fn what_is_too_far_ahead_is_of_another_incarnation_and_passes() {
     let mut bench = Bench::synced();
     let far = 1 + WINDOW_MAX as i32;
     bench.data([far + 1]);

@@ -2,19 +2,19 @@
 
 mod support;
 
-use common::control::{Reason, Sync};
+use common::control::{Reason, SyncMessage};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use depot::Life;
+use depot::Incarnation;
 use support::*;
 
 /// A SYNC of a Sentry that does not hear this box, sent at `sent_at`.
-fn unheard(bench: &mut Bench, life: Life, sent_at: Time) {
+fn unheard(bench: &mut Bench, incarnation: Incarnation, sent_at: Time) {
     let next_psn = Some(psn(8));
     let (reason, rtt) = (Reason::Keepalive, Span::ZERO);
-    let sync = Sync { reason, next_psn, acked: None, pmtu: 0, src_qpn: None, sent_at, rtt };
-    bench.with(|flow, cx| flow.on_unheard(cx, life, &sync));
+    let sync = SyncMessage { reason, next_psn, acked: None, pmtu: 0, src_qpn: None, sent_at, rtt };
+    bench.with(|flow, cx| flow.on_unheard(cx, incarnation, &sync));
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_give_up_during_which_no_sync_came_makes_it_a_wire() {
 }
 
 #[test]
-fn a_give_up_during_which_a_sync_came_ends_with_the_hole() {
+fn a_give_up_during_which_a_sync_came_ends_with_the_gap() {
     let mut bench = Bench::synced();
     bench.data([1, 3, 4]);
     bench.run_timers(bench.now + GIVE_UP / 2);
@@ -72,20 +72,20 @@ fn such_a_sync_that_was_overtaken_changes_nothing() {
     bench.clear();
     let now = bench.now;
     unheard(&mut bench, LIFE, before);
-    unheard(&mut bench, Life { epoch: LIFE.epoch - 1, ..LIFE }, now);
+    unheard(&mut bench, Incarnation { epoch: LIFE.epoch - 1, ..LIFE }, now);
     assert!(bench.flow.is_synced() && bench.statuses().is_empty());
     assert!(bench.delivered().is_empty());
 }
 
 #[test]
-fn such_a_sync_of_a_new_life_drops_what_is_held_of_the_old_one() {
+fn such_a_sync_of_a_new_incarnation_drops_what_is_held_of_the_old_one() {
     let mut bench = Bench::synced();
     bench.data([1, 3]);
     bench.clear();
     let now = bench.now;
-    unheard(&mut bench, Life { epoch: LIFE.epoch + 1, ..LIFE }, now);
+    unheard(&mut bench, Incarnation { epoch: LIFE.epoch + 1, ..LIFE }, now);
     assert!(bench.delivered().is_empty());
-    assert!(bench.out.discarded.contains(&(3, Metric::DropOldLife)));
+    assert!(bench.out.discarded.contains(&(3, Metric::DropOldIncarnation)));
     assert!(bench.statuses()[0].passive);
 }
 
@@ -108,6 +108,6 @@ fn what_a_clock_showed_is_forgotten_with_the_sentry() {
     bench.clear();
     let later = bench.now;
     bench.now = Time::from_nanos(1_000);
-    bench.sync(Life { boot: LIFE.boot + 1, ..LIFE }, Reason::Open, 5);
+    bench.sync(Incarnation { boot: LIFE.boot + 1, ..LIFE }, Reason::Open, 5);
     assert_eq!(bench.statuses()[0].echo, Time::from_nanos(1_000), "not {later:?}");
 }

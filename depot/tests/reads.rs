@@ -66,7 +66,7 @@ fn a_read_that_is_held_already_is_a_duplicate() {
     bench.check_books();
 }
 
-/// A path MTU that is believed wrongly, or two lives: which PSN comes next
+/// A path MTU that is believed wrongly, or two incarnations: which PSN comes next
 /// can't be told.
 #[test]
 fn requests_that_claim_the_same_psns_end_protection() {

@@ -30,7 +30,7 @@ fn a_status_tells_what_there_is_to_tell() {
     bench.sync(LIFE, Reason::Keepalive, 1);
     let synced_at = bench.now;
     bench.pool = Budget::new(write(0).len() as u64 * 4, PLENTY);
-    bench.out.requester = Some(0x42);
+    bench.out.src_qpn = Some(0x42);
     bench.clear();
     bench.wait(Span::from_micros(70));
     bench.data([1, 4]);
@@ -230,7 +230,7 @@ fn where_acks_pass_no_status_goes_out_by_itself() {
 #[test]
 fn the_rtt_is_the_sentrys_to_tell() {
     let mut bench = Bench::synced();
-    let sync = common::control::Sync {
+    let sync = common::control::SyncMessage {
         reason: Reason::Keepalive,
         next_psn: Some(psn(1)),
         acked: None,
@@ -251,7 +251,7 @@ fn an_older_sync_does_not_move_the_echo_back() {
     bench.sync(LIFE, Reason::Keepalive, 1);
     let newest = bench.now;
     bench.clear();
-    let old = common::control::Sync {
+    let old = common::control::SyncMessage {
         reason: Reason::Keepalive,
         next_psn: Some(psn(1)),
         acked: None,
@@ -265,7 +265,7 @@ fn an_older_sync_does_not_move_the_echo_back() {
 }
 
 #[test]
-fn after_give_up_what_waits_goes_on_in_order_past_the_hole() {
+fn after_give_up_what_waits_goes_on_in_order_past_the_gap() {
     let mut bench = Bench::synced();
     let start = bench.now;
     bench.data([2, 3, 6]);

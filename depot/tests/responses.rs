@@ -19,7 +19,7 @@ const PATIENCE: Span = Span::from_millis(10);
 /// A READ of eight packets, 1..9, was delivered; responses 1..`end` have come.
 fn answered(end: i32) -> Bench {
     let mut bench = Bench::synced();
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     bench.frame(read(1, 8));
     respond(&mut bench, 1..end);
     bench.clear();
@@ -169,9 +169,13 @@ fn nothing_is_kept_for_nobody() {
 }
 
 #[test]
-fn another_life_has_none_of_them() {
+fn another_incarnation_has_none_of_them() {
     let mut bench = answered(9);
-    bench.sync(depot::Life { epoch: LIFE.epoch + 1, ..LIFE }, common::control::Reason::Open, 0);
+    bench.sync(
+        depot::Incarnation { epoch: LIFE.epoch + 1, ..LIFE },
+        common::control::Reason::Open,
+        0,
+    );
     assert_eq!(bench.cache.frames(), 0);
     bench.wait(UNDER_WAY);
     assert_eq!(fetch(&mut bench, 1, &[(1, 9)]), []);
@@ -217,7 +221,7 @@ fn what_was_lost_before_is_said_to_be_absent_and_what_may_come_is_not() {
 #[test]
 fn what_is_lost_within_a_response_is_told_ahead_of_what_follows() {
     let mut bench = Bench::synced();
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     bench.frame(read(1, 8));
     let _ = bench.answer(first_response(1));
     respond(&mut bench, [2, 5]);

@@ -9,18 +9,18 @@ use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, Headers, Vlans, parse};
-use depot::{Actions, Config, Cx, Flow, Host, Lan, Life};
+use depot::{Actions, Config, Context, Flow, Host, Incarnation, Lan};
 
 use crate::flow::{self, FIRST, QPN, REQUESTER, START, settle};
 use crate::input::Input;
 use crate::{messages, packets};
 
-const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
+const LIFE: Incarnation = Incarnation { node: 1, boot: 5, epoch: 9 };
 
 /// Keeps the books, and looks at all that leaves.
 #[derive(Default)]
 struct Out {
-    requester: Option<u32>,
+    src_qpn: Option<u32>,
     entered: u64,
     left: u64,
 }
@@ -73,8 +73,8 @@ impl Actions<HeapFrame> for Out {
 
     fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
 
-    fn requester(&self) -> Option<u32> {
-        self.requester
+    fn src_qpn(&self) -> Option<u32> {
+        self.src_qpn
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
@@ -115,7 +115,7 @@ impl flow::Bench for Bench {
             t_out_min: Span::from_micros(500),
             cnp_interval: Some(Span::from_micros(50)),
             local_retries: input.below(4),
-            playout: input.below(4) > 0,
+            pacing: input.below(4) > 0,
             keeps_responses: !input.one_in(4),
             window_max: input.choose(&[1 << 10, 1 << 10, 16, 1 << 19]),
         };
@@ -138,7 +138,7 @@ impl flow::Bench for Bench {
 
     /// The Sentry announces itself, and the destination has answered.
     fn open(&mut self) {
-        self.out.requester = Some(REQUESTER);
+        self.out.src_qpn = Some(REQUESTER);
         let sync = messages::sync(&mut Input::new(&[0, 12, 2]), FIRST, self.now);
         self.with(|flow, cx| flow.on_sync(cx, LIFE, &sync));
         self.request(&mut Input::new(&[]), FIRST);
@@ -166,14 +166,14 @@ impl flow::Bench for Bench {
             }
             9..=10 => {
                 let sync = messages::sync(input, self.next, self.now);
-                let life = match input.byte() {
-                    255 => Life { node: 2, ..LIFE },
-                    254 => Life { boot: LIFE.boot + 1, ..LIFE },
-                    253 => Life { epoch: LIFE.epoch + 1, ..LIFE },
-                    252 => Life { epoch: LIFE.epoch - 1, ..LIFE },
+                let incarnation = match input.byte() {
+                    255 => Incarnation { node: 2, ..LIFE },
+                    254 => Incarnation { boot: LIFE.boot + 1, ..LIFE },
+                    253 => Incarnation { epoch: LIFE.epoch + 1, ..LIFE },
+                    252 => Incarnation { epoch: LIFE.epoch - 1, ..LIFE },
                     _ => LIFE,
                 };
-                self.with(|flow, cx| flow.on_sync(cx, life, &sync));
+                self.with(|flow, cx| flow.on_sync(cx, incarnation, &sync));
             }
             11 => {
                 let fetch = messages::fetch(input, self.next);
@@ -210,8 +210,11 @@ impl flow::Bench for Bench {
 }
 
 impl Bench {
-    fn with<R>(&mut self, event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Out>) -> R) -> R {
-        let mut cx = Cx {
+    fn with<R>(
+        &mut self,
+        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Context<'_, Out>) -> R,
+    ) -> R {
+        let mut cx = Context {
             now: self.now,
             config: &self.config,
             pool: &mut self.pool,
@@ -226,7 +229,7 @@ impl Bench {
 
     fn rarely(&mut self, input: &mut Input<'_>) {
         match input.below(8) {
-            0..=2 => self.out.requester = input.one_in(2).then_some(REQUESTER),
+            0..=2 => self.out.src_qpn = input.one_in(2).then_some(REQUESTER),
             3..=4 => self.now += Span::from_millis(u64::from(input.word())),
             5 => self.flow.announce(input.choose(&[0, 256, 1024])),
             6 => self.with(|flow, cx| flow.forget(cx)),

@@ -1,6 +1,6 @@
 //! What the other gateway may say: anything that a control message can hold.
 
-use common::control::{Fetch, LastAck, MAX_RANGES, PsnRange, Reason, Status, Sync};
+use common::control::{Fetch, LastAck, MAX_RANGES, PsnRange, Reason, Status, SyncMessage};
 use common::psn::Psn;
 use common::time::{Span, Time};
 
@@ -19,9 +19,9 @@ const REASONS: [Reason; 8] = [
 const PMTUS: [u16; 5] = [0, 256, 512, 1024, 4096];
 
 /// A SYNC of a source that is about to send `next`.
-pub fn sync(input: &mut Input<'_>, next: Psn, now: Time) -> Sync {
+pub fn sync(input: &mut Input<'_>, next: Psn, now: Time) -> SyncMessage {
     let reason = input.choose(&REASONS);
-    Sync {
+    SyncMessage {
         reason,
         next_psn: (reason != Reason::Resent).then(|| near(input, next, -12, 20)),
         acked: (!input.one_in(3)).then(|| near(input, next, -20, 4)),

@@ -7,7 +7,7 @@ use common::allowance::Allowance;
 use common::budget::Budget;
 use common::psn::Psn;
 use common::wire::{
-    Aeth, Bth, Deth, Headers, Kind, Opcode, Position, Reth, Roce, Vlans, icrc_ok, parse,
+    Aeth, Bth, Deth, Headers, Opcode, PacketKind, Position, Reth, Roce, Vlans, icrc_ok, parse,
 };
 
 use crate::input::Input;
@@ -75,16 +75,16 @@ pub fn request(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> 
         count = common::wire::read_responses(len, 256);
     }
     let len = match opcode.kind() {
-        Kind::Send(Position::First | Position::Middle)
-        | Kind::Write(Position::First | Position::Middle) => {
+        PacketKind::Send(Position::First | Position::Middle)
+        | PacketKind::Write(Position::First | Position::Middle) => {
             if flags & 0xc0 == 0xc0 {
                 1024
             } else {
                 256
             }
         }
-        Kind::Send(_) | Kind::Write(_) => usize::from(flags >> 2 & 3) * 20,
-        Kind::AtomicWrite => 8,
+        PacketKind::Send(_) | PacketKind::Write(_) => usize::from(flags >> 2 & 3) * 20,
+        PacketKind::AtomicWrite => 8,
         _ => 0,
     };
     bth.solicited = flags & 2 != 0;
@@ -101,7 +101,7 @@ pub fn answer(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> V
         let msn = psn.get().wrapping_add(u32::from(flags >> 6)) & 0xff_ffff;
         ext[..Aeth::LEN].copy_from_slice(&Aeth { syndrome, msn }.to_bytes());
     }
-    let len = if matches!(opcode.kind(), Kind::ReadResponse(_)) { 256 } else { 0 };
+    let len = if matches!(opcode.kind(), PacketKind::ReadResponse(_)) { 256 } else { 0 };
     let frame = packet(headers, &Bth::new(opcode, qpn, psn), &ext, len);
     if flags & 0x38 == 0x38 { damaged(frame) } else { frame }
 }

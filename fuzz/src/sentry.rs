@@ -2,14 +2,14 @@
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, PsnRange, Sync};
+use common::control::{Fetch, LastAck, PsnRange, SyncMessage};
 use common::frame::{Class, Frame, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, Headers, Vlans, parse};
-use sentry::{Actions, Config, Cx, Flow, Recovery};
+use sentry::{Actions, Config, Context, Flow, Recovery};
 
 use crate::flow::{self, FIRST, QPN, REQUESTER, START, settle};
 use crate::input::Input;
@@ -18,7 +18,7 @@ use crate::{messages, packets};
 /// Keeps the books, and looks at all that leaves.
 #[derive(Default)]
 struct Out {
-    requester: Option<u32>,
+    src_qpn: Option<u32>,
     entered: u64,
     left: u64,
 }
@@ -34,7 +34,7 @@ impl Actions<HeapFrame> for Out {
         self.left += 1;
     }
 
-    fn sync(&mut self, _: u32, sync: Sync, _: Class) {
+    fn sync(&mut self, _: u32, sync: SyncMessage, _: Class) {
         assert_eq!(sync.next_psn.is_none(), sync.reason == common::control::Reason::Resent);
     }
 
@@ -54,16 +54,16 @@ impl Actions<HeapFrame> for Out {
         self.left += 1;
     }
 
-    fn requester(&self) -> Option<u32> {
-        self.requester
+    fn src_qpn(&self) -> Option<u32> {
+        self.src_qpn
     }
 
-    fn new_life(&mut self) {
-        self.requester = None;
+    fn new_incarnation(&mut self) {
+        self.src_qpn = None;
     }
 
     fn nak(&mut self, _: Psn, msn: u32) {
-        assert!(self.requester.is_some() && msn < 1 << 24, "a NAK to whom?");
+        assert!(self.src_qpn.is_some() && msn < 1 << 24, "a NAK to whom?");
     }
 
     fn ack(&mut self, ack: LastAck) {
@@ -117,7 +117,7 @@ impl flow::Bench for Bench {
             allowance: packets::allowance(input),
             epochs: 1,
             now: START,
-            out: Out { requester: Some(REQUESTER), ..Out::default() },
+            out: Out { src_qpn: Some(REQUESTER), ..Out::default() },
             headers: packets::headers(1, 2, Vlans::NONE),
             back: packets::headers(2, 1, Vlans::NONE),
             next: FIRST,
@@ -189,8 +189,11 @@ impl flow::Bench for Bench {
 }
 
 impl Bench {
-    fn with<R>(&mut self, event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Out>) -> R) -> R {
-        let mut cx = Cx {
+    fn with<R>(
+        &mut self,
+        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Context<'_, Out>) -> R,
+    ) -> R {
+        let mut cx = Context {
             now: self.now,
             config: &self.config,
             cache: &mut self.cache,
@@ -204,7 +207,7 @@ impl Bench {
 
     fn rarely(&mut self, input: &mut Input<'_>) {
         match input.below(8) {
-            0..=2 => self.out.requester = input.one_in(2).then_some(REQUESTER),
+            0..=2 => self.out.src_qpn = input.one_in(2).then_some(REQUESTER),
             3 => {
                 let psn = messages::near(input, self.next, -20, 3);
                 self.flow.on_doubtful_nak(psn);

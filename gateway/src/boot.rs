@@ -1,6 +1,6 @@
-//! The boot id: which life of the box this is.
+//! The boot id: which incarnation of the box this is.
 //!
-//! Peers drop the messages of a life that is older than one they know. So the boot id has
+//! Peers drop the messages of an incarnation that is older than one they know. So the boot id has
 //! to grow from start to start, also when the clock was set back meanwhile: it is kept in a
 //! file.
 

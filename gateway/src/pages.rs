@@ -13,16 +13,16 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Where glibc looks.
+/// Environment variable of glibc's tunables.
 const TUNABLES: &str = "GLIBC_TUNABLES";
-/// What it is told, unless the operator has told it something else.
+/// Tunable that has malloc use transparent hugepages; set unless the operator set it.
 const TUNABLE: &str = "glibc.malloc.hugetlb";
-/// What it is told besides.
+/// Tunable that limits malloc's arenas; set together with the first.
 const ARENAS: &str = "glibc.malloc.arena_max";
-/// That it was done: a program with capabilities of its own is not let see the tunables,
-/// and would start for ever.
+/// Marks a process that was started with the tunables. glibc hides them from a program with
+/// file capabilities, which would otherwise restart itself without end.
 const DONE: &str = "LR2_GATEWAY_PAGES";
-/// What the kernel does.
+/// The kernel's policy for transparent hugepages.
 const POLICY: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// Starts the program anew, if that brings its memory onto hugepages; returns if not, or

@@ -1,4 +1,4 @@
-//! The life of the process: from a configuration to ports, workers and a
+//! The incarnation of the process: from a configuration to ports, workers and a
 //! control thread, and back in the right order.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use switch::Switch;
 
 use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, word};
-use crate::control::{PortStats, Sample, State, Vigour, Watch, server, side_name};
+use crate::control::{PortStats, Sample, State, Watch, WorkerHealth, server, side_name};
 use crate::shares::{boot, switch_config};
 use crate::telemetry::Published;
 use crate::worker::egress::Egress;
@@ -262,7 +262,7 @@ impl Machine {
         }
     }
 
-    fn sample(&self, workers: Vec<Vigour>, stopping: bool) -> Sample {
+    fn sample(&self, workers: Vec<WorkerHealth>, stopping: bool) -> Sample {
         let ports = self.ports.each_ref().map(|port| {
             let stats = port.stats();
             PortStats {

@@ -57,7 +57,7 @@ pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
         backup_pool_bytes: recovery.backup_pool / workers,
         backup_pool_frames: frames.backup_pool / workers,
         local_retries: recovery.local_retries,
-        playout: recovery.playout,
+        pacing: recovery.pacing,
         cnp_interval: (config.congestion.cnp == Notify::Auto)
             .then_some(config.congestion.cnp_interval),
         remote_prefixes: config.peer.remote_prefixes.clone(),

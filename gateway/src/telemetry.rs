@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::frame::Side;
-use common::metrics::{Counters, Desc, Kind, Metric};
+use common::metrics::{Counters, Desc, Metric, MetricKind};
 use crossbeam_utils::CachePadded;
 
 /// What a worker counts per port.
@@ -59,7 +59,7 @@ pub enum LoopIo {
 }
 
 const fn desc(
-    kind: Kind,
+    kind: MetricKind,
     name: &'static str,
     labels: &'static [(&'static str, &'static str)],
     help: &'static str,
@@ -82,7 +82,7 @@ impl PortIo {
         (
             Self::RxFrames,
             desc(
-                Kind::Counter,
+                MetricKind::Counter,
                 "lr2_port_received_frames_total",
                 &[],
                 "Frames received by a port.",
@@ -91,7 +91,7 @@ impl PortIo {
         (
             Self::RxBytes,
             desc(
-                Kind::Counter,
+                MetricKind::Counter,
                 "lr2_port_received_bytes_total",
                 &[],
                 "Bytes received by a port, without FCS.",
@@ -100,18 +100,24 @@ impl PortIo {
         (
             Self::RxFlattened,
             desc(
-                Kind::Counter,
+                MetricKind::Counter,
                 "lr2_port_flattened_frames_total",
                 &[],
                 "Frames that came in pieces and were copied into one buffer.",
             ),
         ),
-        (Self::RxTooLong, desc(Kind::Counter, ARRIVAL, &[("reason", "too_long")], ARRIVAL_HELP)),
-        (Self::RxNoMbuf, desc(Kind::Counter, ARRIVAL, &[("reason", "no_mbuf")], ARRIVAL_HELP)),
+        (
+            Self::RxTooLong,
+            desc(MetricKind::Counter, ARRIVAL, &[("reason", "too_long")], ARRIVAL_HELP),
+        ),
+        (
+            Self::RxNoMbuf,
+            desc(MetricKind::Counter, ARRIVAL, &[("reason", "no_mbuf")], ARRIVAL_HELP),
+        ),
         (
             Self::HandedOver,
             desc(
-                Kind::Counter,
+                MetricKind::Counter,
                 "lr2_port_handed_over_frames_total",
                 &[],
                 "Frames received on a queue of another worker than theirs.",
@@ -120,7 +126,7 @@ impl PortIo {
         (
             Self::DropHandover,
             desc(
-                Kind::Counter,
+                MetricKind::Counter,
                 "lr2_port_handover_dropped_frames_total",
                 &[],
                 "Frames received, and dropped on the way to their worker: too slow, or gone.",
@@ -129,7 +135,7 @@ impl PortIo {
         (
             Self::TxFrames,
             desc(
-                Kind::Counter,
+                MetricKind::Counter,
                 "lr2_port_transmitted_frames_total",
                 &[],
                 "Frames that a port took to transmit.",
@@ -138,21 +144,32 @@ impl PortIo {
         (
             Self::TxBytes,
             desc(
-                Kind::Counter,
+                MetricKind::Counter,
                 "lr2_port_transmitted_bytes_total",
                 &[],
                 "Bytes that a port took to transmit, without FCS.",
             ),
         ),
-        (Self::DropFull, desc(Kind::Counter, DROPPED, &[("reason", "queue_full")], DROPPED_HELP)),
+        (
+            Self::DropFull,
+            desc(MetricKind::Counter, DROPPED, &[("reason", "queue_full")], DROPPED_HELP),
+        ),
         (
             Self::DropStalled,
-            desc(Kind::Counter, DROPPED, &[("reason", "port_stalled")], DROPPED_HELP),
+            desc(MetricKind::Counter, DROPPED, &[("reason", "port_stalled")], DROPPED_HELP),
         ),
-        (Self::DropEnd, desc(Kind::Counter, DROPPED, &[("reason", "shutdown")], DROPPED_HELP)),
+        (
+            Self::DropEnd,
+            desc(MetricKind::Counter, DROPPED, &[("reason", "shutdown")], DROPPED_HELP),
+        ),
         (
             Self::Queued,
-            desc(Kind::Gauge, "lr2_port_egress_queued_frames", &[], "Frames that wait for a port."),
+            desc(
+                MetricKind::Gauge,
+                "lr2_port_egress_queued_frames",
+                &[],
+                "Frames that wait for a port.",
+            ),
         ),
     ];
 }
@@ -160,10 +177,10 @@ impl PortIo {
 impl LoopIo {
     /// All of them, in order, with what they are called.
     pub const TABLE: &'static [(Self, Desc)] = &[
-        (Self::BusyRounds, desc(Kind::Counter, ROUNDS, &[("state", "busy")], ROUNDS_HELP)),
-        (Self::IdleRounds, desc(Kind::Counter, ROUNDS, &[("state", "idle")], ROUNDS_HELP)),
-        (Self::BusyNanos, desc(Kind::Counter, NANOS, &[("state", "busy")], NANOS_HELP)),
-        (Self::IdleNanos, desc(Kind::Counter, NANOS, &[("state", "idle")], NANOS_HELP)),
+        (Self::BusyRounds, desc(MetricKind::Counter, ROUNDS, &[("state", "busy")], ROUNDS_HELP)),
+        (Self::IdleRounds, desc(MetricKind::Counter, ROUNDS, &[("state", "idle")], ROUNDS_HELP)),
+        (Self::BusyNanos, desc(MetricKind::Counter, NANOS, &[("state", "busy")], NANOS_HELP)),
+        (Self::IdleNanos, desc(MetricKind::Counter, NANOS, &[("state", "idle")], NANOS_HELP)),
     ];
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 
-use crate::kind::Kind;
+use crate::kind::FrameKind;
 
 /// A number of frames and of their bytes (as handed to the NIC, without
 /// [overhead](crate::FRAME_OVERHEAD)).
@@ -22,17 +22,17 @@ impl Tally {
     }
 }
 
-/// One [`Tally`] per [`Kind`].
+/// One [`Tally`] per [`FrameKind`].
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ByKind([Tally; Kind::ALL.len()]);
+pub struct ByKind([Tally; FrameKind::ALL.len()]);
 
 impl ByKind {
-    pub(crate) fn add(&mut self, kind: Kind, bytes: usize) {
+    pub(crate) fn add(&mut self, kind: FrameKind, bytes: usize) {
         self.0[kind as usize].add(bytes);
     }
 
     /// Frames of one kind.
-    pub fn get(&self, kind: Kind) -> Tally {
+    pub fn get(&self, kind: FrameKind) -> Tally {
         self.0[kind as usize]
     }
 
@@ -48,10 +48,10 @@ impl ByKind {
 impl Serialize for ByKind {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let total = self.total();
-        let mut map = serializer.serialize_map(Some(Kind::ALL.len() + 2))?;
+        let mut map = serializer.serialize_map(Some(FrameKind::ALL.len() + 2))?;
         map.serialize_entry("frames", &total.frames)?;
         map.serialize_entry("bytes", &total.bytes)?;
-        for kind in Kind::ALL {
+        for kind in FrameKind::ALL {
             map.serialize_entry(kind.name(), &self.get(kind))?;
         }
         map.end()
@@ -92,10 +92,10 @@ impl LossReason {
 
 /// Frames lost, by reason and kind.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Lost([[u64; Kind::ALL.len()]; LossReason::ALL.len()]);
+pub struct Lost([[u64; FrameKind::ALL.len()]; LossReason::ALL.len()]);
 
 impl Lost {
-    pub(crate) fn add(&mut self, reason: LossReason, kind: Kind) {
+    pub(crate) fn add(&mut self, reason: LossReason, kind: FrameKind) {
         self.0[reason as usize][kind as usize] += 1;
     }
 
@@ -105,7 +105,7 @@ impl Lost {
     }
 
     /// Frames of one kind lost.
-    pub fn of(&self, kind: Kind) -> u64 {
+    pub fn of(&self, kind: FrameKind) -> u64 {
         self.0.iter().map(|kinds| kinds[kind as usize]).sum()
     }
 
@@ -119,7 +119,7 @@ impl Serialize for Lost {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("frames", &self.total())?;
-        for kind in Kind::ALL {
+        for kind in FrameKind::ALL {
             map.serialize_entry(kind.name(), &self.of(kind))?;
         }
         for reason in LossReason::ALL {

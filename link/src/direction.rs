@@ -7,7 +7,7 @@ use crate::config::{DirectionConfig, Invalid};
 use crate::corrupt::corrupt;
 use crate::counters::{Counters, LossReason};
 use crate::dice::{Dice, Purpose};
-use crate::kind::Kind;
+use crate::kind::FrameKind;
 use crate::line::{Line, wire_bytes};
 use crate::loss::{ListedLoss, RandomLoss, in_outage};
 use crate::transit::Transit;
@@ -38,7 +38,7 @@ pub struct Direction<F> {
 /// A frame with what the counters want to know of it at the end.
 struct Parcel<F> {
     frame: F,
-    kind: Kind,
+    kind: FrameKind,
 }
 
 /// What is still owed to the counters for a frame that has left
@@ -49,7 +49,7 @@ pub struct Receipt {
     /// When the frame was due.
     pub due: Time,
     number: u64,
-    kind: Kind,
+    kind: FrameKind,
     len: usize,
 }
 
@@ -100,7 +100,7 @@ impl<F: Frame> Direction<F> {
         now: Time,
         pool: &mut P,
     ) -> Option<LossReason> {
-        let (kind, len) = (Kind::of(frame.bytes()), frame.bytes().len());
+        let (kind, len) = (FrameKind::of(frame.bytes()), frame.bytes().len());
         self.offered += 1;
         self.counters.offered.add(kind, len);
         let listed = self.listed.next(self.offered);
@@ -140,7 +140,7 @@ impl<F: Frame> Direction<F> {
         None
     }
 
-    fn lose(&mut self, reason: LossReason, kind: Kind) -> Option<LossReason> {
+    fn lose(&mut self, reason: LossReason, kind: FrameKind) -> Option<LossReason> {
         self.counters.lost.add(reason, kind);
         Some(reason)
     }
@@ -156,7 +156,7 @@ impl<F: Frame> Direction<F> {
     }
 
     /// Starts the propagation of a frame at `sent`.
-    fn send_off(&mut self, frame: F, copy: Option<F>, kind: Kind, sent: Time) {
+    fn send_off(&mut self, frame: F, copy: Option<F>, kind: FrameKind, sent: Time) {
         let jitter = Span::from_nanos(self.jitter.up_to(self.config.jitter.as_nanos()));
         let due = sent + self.config.delay + jitter;
         let number = 2 * self.offered; // odd numbers are for the copies

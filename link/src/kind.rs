@@ -5,7 +5,7 @@ use common::wire::{self, Opcode};
 
 /// What a frame carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum FrameKind {
     /// An RC request: SEND, WRITE, READ request, atomic.
     Request,
     /// What answers one: ACK, NAK, READ response, atomic ACK.
@@ -16,7 +16,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl FrameKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Request, Self::Response, Self::Control, Self::Other];
 

@@ -268,15 +268,15 @@ fn roce_frame(opcode: Opcode, v6: bool, payload: usize) -> HeapFrame {
 
 #[test]
 fn frames_are_told_apart() {
-    let kind = |opcode| Kind::of(roce_frame(opcode, false, 8).bytes());
-    assert_eq!(kind(Opcode::SEND_MIDDLE), Kind::Request);
-    assert_eq!(kind(Opcode::WRITE_FIRST), Kind::Request);
-    assert_eq!(kind(Opcode::READ_REQUEST), Kind::Request);
-    assert_eq!(kind(Opcode::ACK), Kind::Response);
-    assert_eq!(kind(Opcode::READ_RESPONSE_ONLY), Kind::Response);
-    assert_eq!(kind(Opcode(0xe1)), Kind::Control);
-    assert_eq!(kind(Opcode(0x81)), Kind::Other);
-    assert_eq!(Kind::of(&[0; 60]), Kind::Other);
+    let kind = |opcode| FrameKind::of(roce_frame(opcode, false, 8).bytes());
+    assert_eq!(kind(Opcode::SEND_MIDDLE), FrameKind::Request);
+    assert_eq!(kind(Opcode::WRITE_FIRST), FrameKind::Request);
+    assert_eq!(kind(Opcode::READ_REQUEST), FrameKind::Request);
+    assert_eq!(kind(Opcode::ACK), FrameKind::Response);
+    assert_eq!(kind(Opcode::READ_RESPONSE_ONLY), FrameKind::Response);
+    assert_eq!(kind(Opcode(0xe1)), FrameKind::Control);
+    assert_eq!(kind(Opcode(0x81)), FrameKind::Other);
+    assert_eq!(FrameKind::of(&[0; 60]), FrameKind::Other);
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn losses_are_counted_by_kind() {
     offer(&mut d, roce_frame(Opcode::WRITE_MIDDLE, false, 1024), us(0), &mut HeapPool);
     offer(&mut d, roce_frame(Opcode(0xe1), false, 100), us(0), &mut HeapPool);
     let lost = &d.counters().lost;
-    assert_eq!(Kind::ALL.map(|kind| lost.of(kind)), [1, 1, 1, 0]);
+    assert_eq!(FrameKind::ALL.map(|kind| lost.of(kind)), [1, 1, 1, 0]);
 }
 
 proptest! {

@@ -6,7 +6,7 @@
 //!
 //! A byte depends on the seed, on both QP numbers, on the PSN the stream began
 //! at, on the index of its message and on its offset. A packet that ends up in
-//! another QP, in another life of the same QP number, in another message or at
+//! another QP, in another incarnation of the same QP number, in another message or at
 //! another offset therefore never passes as right.
 
 use crate::config::QpConfig;
@@ -26,7 +26,7 @@ const fn mix(x: u64) -> u64 {
     x ^ (x >> 32)
 }
 
-/// All messages of one direction of one life of a QP; `None`: without content.
+/// All messages of one direction of one incarnation of a QP; `None`: without content.
 #[derive(Clone, Copy, Debug)]
 pub struct Stream(Option<u64>);
 

@@ -241,7 +241,7 @@ additive!(ResponderStats {
     ack_lag_sum,
 });
 
-/// One QP, over all its lives.
+/// One QP, over all its incarnations.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QpStats {
     /// Its sending side.

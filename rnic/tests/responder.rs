@@ -416,7 +416,7 @@ fn a_qp_lives_again() {
 }
 
 #[test]
-fn acks_of_one_life_are_not_sent_in_the_next() {
+fn acks_of_one_incarnation_are_not_sent_in_the_next() {
     let mut bench = Bench::new(|_| ());
     let old = bench.packets(1);
     bench.nics[1].receive(&old[0], bench.now); // The ACK waits for the port.
@@ -425,7 +425,7 @@ fn acks_of_one_life_are_not_sent_in_the_next() {
         nic.reset_qp(qp, Psn::new(0), Psn::new(0), now);
     }
     assert_eq!(bench.answers(), []);
-    // An equal ACK in the new life is its own.
+    // An equal ACK in the new incarnation is its own.
     let new = bench.packets(1);
     assert_eq!(bench.give(&new[0]), [Seen::Ack(0, 0x1f, 1)]);
 }

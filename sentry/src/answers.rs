@@ -9,7 +9,7 @@ use common::wire::{Answer, Roce, Verdict};
 
 use crate::reads::Order;
 use crate::timers::TAIL_MIN;
-use crate::{Actions, Config, Cx, Flow};
+use crate::{Actions, Config, Context, Flow};
 
 /// How often missing responses are fetched before the source has to ask
 /// again.
@@ -20,7 +20,7 @@ impl<F: Frame> Flow<F> {
     /// source, at once or when the READ responses before it have come.
     pub fn on_answer<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         frame: F,
         roce: &Roce,
         answer: Answer,
@@ -59,7 +59,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Whether answers may wait for what the peer is to send again.
-    fn may_hold<A>(&self, cx: &mut Cx<'_, A>, frame: &F) -> bool {
+    fn may_hold<A>(&self, cx: &mut Context<'_, A>, frame: &F) -> bool {
         let may = self.doubt.is_none() && self.peer_keeps_responses() && !self.reads.is_absent();
         may && cx.pool.take(frame.bytes().len())
     }
@@ -71,7 +71,7 @@ impl<F: Frame> Flow<F> {
 
     fn hold_answer<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         seq: Seq,
         answer: Answer,
         frame: F,
@@ -97,7 +97,7 @@ impl<F: Frame> Flow<F> {
     /// Sends an answer on, and learns from it.
     fn pass_answer<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         seq: Seq,
         answer: Answer,
         frame: F,
@@ -115,7 +115,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Sends on what need not wait any more; all of it if `any`.
-    fn drain_answers<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, any: bool) {
+    fn drain_answers<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, any: bool) {
         while let Some(waiting) = self.reads.next_held(any) {
             cx.pool.give(waiting.frame.bytes().len());
             let seq = waiting.answer.psn.unwrap_near(self.next);
@@ -125,7 +125,7 @@ impl<F: Frame> Flow<F> {
 
     /// What is missing doesn't come: what waits goes on as it is, and the
     /// source asks again.
-    pub(crate) fn release_answers<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn release_answers<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.reads.is_holding() {
             cx.out.count(Metric::ReadGapsGivenUp, 1);
         }
@@ -135,7 +135,7 @@ impl<F: Frame> Flow<F> {
 
     /// The peer hasn't got these responses: they were lost before it, say. Nothing waits for
     /// them.
-    pub fn on_absent<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, absent: &Fetch) {
+    pub fn on_absent<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, absent: &Fetch) {
         if self.is_bypassed() {
             return;
         }
@@ -146,7 +146,7 @@ impl<F: Frame> Flow<F> {
         self.release_absent(cx);
     }
 
-    fn release_absent<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    fn release_absent<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.reads.is_holding() && self.reads.is_absent() {
             cx.out.count(Metric::ReadGapsAbsent, 1);
             self.release_answers(cx);
@@ -154,14 +154,14 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Drops what waits, which is of no use any more.
-    pub(crate) fn drop_answers<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, why: Metric) {
+    pub(crate) fn drop_answers<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, why: Metric) {
         while let Some(waiting) = self.reads.next_held(true) {
             cx.pool.give(waiting.frame.bytes().len());
             cx.out.discard(Packet::Owned(waiting.frame), why);
         }
     }
 
-    fn fetch<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, why: Metric) {
+    fn fetch<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, why: Metric) {
         let expected = self.reads.expected().psn();
         let missing = self.reads.missing();
         self.reads.asked = Some(cx.now);
@@ -170,7 +170,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Tells the peer which responses it need not keep any more.
-    pub(crate) fn release_responses<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn release_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.peer_keeps_responses()
             && let Some(expected) = self.reads.news()
         {
@@ -203,7 +203,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    pub(crate) fn on_responses_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn on_responses_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.reads.is_holding() && (!self.may_fetch() || self.reads.tries >= TRIES) {
             return self.release_answers(cx);
         }

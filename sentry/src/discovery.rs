@@ -1,13 +1,13 @@
 //! Whether a Depot answers for a flow.
 
 use common::allowance::Need;
-use common::control::{Reason, Sync};
+use common::control::{Reason, SyncMessage};
 use common::frame::Frame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
 use crate::timers::Unanswered;
-use crate::{Actions, Cx, Flow};
+use crate::{Actions, Context, Flow};
 
 /// After so many unanswered SYNC(open) there is no Depot on this path.
 const TRIES: u32 = 24;
@@ -126,7 +126,7 @@ impl Discovery {
 impl<F: Frame> Flow<F> {
     /// Data flows: announces a new flow ahead of its first packet, and tries
     /// an absent peer again.
-    pub(crate) fn discover<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn discover<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         match self.discovery.state {
             State::Seeking { tries: 0, .. } => {
                 self.discovery.state = State::seeking(1);
@@ -138,7 +138,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The time for another SYNC(open) has come.
-    pub(crate) fn seek_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn seek_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let State::Seeking { tries, mut greeted } = self.discovery.state else { return };
         if tries >= TRIES {
             self.discovery.state = State::Absent;
@@ -167,7 +167,7 @@ impl<F: Frame> Flow<F> {
 
     /// The peer hasn't answered for too long: the flow is a wire, and the Depot is to hold
     /// nothing.
-    pub(crate) fn lose_peer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn lose_peer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         cx.out.count(Metric::FlowPeerLost, 1);
         cx.out.unheard();
         self.unprotect(cx);
@@ -176,7 +176,7 @@ impl<F: Frame> Flow<F> {
 
     /// The Depot holds nothing: it has not seen yet that this box hears it, or has been
     /// started anew, or has given the flow up. The next SYNC shows it.
-    pub(crate) fn on_passive<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, echo: Time) {
+    pub(crate) fn on_passive<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, echo: Time) {
         if self.knowledge.as_ref().is_some_and(|known| known.echo >= echo) {
             // It was overtaken.
             return;
@@ -195,7 +195,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Nothing is known any more of what the Depot has.
-    fn unprotect<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    fn unprotect<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.release_answers(cx);
         self.ready = false;
         self.discovery.lose_peer();
@@ -206,7 +206,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// SYNC(release) was not answered in time.
-    pub(crate) fn release_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn release_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let State::Leaving { tries } = &mut self.discovery.state else { return };
         if *tries >= RELEASES {
             return self.discovery.left();
@@ -217,7 +217,7 @@ impl<F: Frame> Flow<F> {
 
     /// The SYNC(release) that a Depot has not answered yet; `None` if there is nobody to
     /// be told that the flow is left to the RNICs.
-    pub fn release(&self, src_qpn: Option<u32>, now: Time) -> Option<Sync> {
+    pub fn release(&self, src_qpn: Option<u32>, now: Time) -> Option<SyncMessage> {
         let is_leaving = self.discovery.is_leaving();
         is_leaving.then(|| self.make_sync(Reason::Release, src_qpn, now))
     }

@@ -9,13 +9,13 @@ use common::wire::{Identity, Roce, icrc_ok};
 
 use crate::flow::{release, share};
 use crate::slot;
-use crate::{Actions, Cx, Flow, Recovery};
+use crate::{Actions, Context, Flow, Recovery};
 
 /// After so many unsolicited passes without progress everything passes.
 const FRUITLESS: u32 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum PassKind {
     /// The source sends new packets.
     None,
     /// It rewound because of a NAK.
@@ -29,7 +29,7 @@ enum Kind {
 /// the next such step†.
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
-    kind: Kind,
+    kind: PassKind,
     /// One past the newest packet that the source sent in this pass, if it is in one.
     cursor: Seq,
     /// Packets marked as needed.
@@ -48,7 +48,7 @@ pub(crate) struct Pass {
 impl Pass {
     pub fn new(next: Seq) -> Self {
         Self {
-            kind: Kind::None,
+            kind: PassKind::None,
             cursor: next,
             needed: 0,
             needed_end: next,
@@ -61,12 +61,12 @@ impl Pass {
 
     /// Whether the source sends anything but new packets.
     pub fn is_on(&self) -> bool {
-        self.kind != Kind::None
+        self.kind != PassKind::None
     }
 
     /// A pass that may have been under way means nothing any more.
     pub fn end(&mut self) {
-        self.kind = Kind::None;
+        self.kind = PassKind::None;
     }
 
     /// The destination asked for `from .. to` with a NAK of its own.
@@ -96,17 +96,17 @@ impl Pass {
     /// Whether the source is sending again what it sent before, and has not
     /// come to `next`.
     pub fn is_running(&self, next: Seq) -> bool {
-        self.kind != Kind::None && self.cursor < next
+        self.kind != PassKind::None && self.cursor < next
     }
 
     /// Whether `seq` comes right after what the source sent before in the running pass.
     pub fn continues(&self, seq: Seq) -> bool {
-        self.kind != Kind::None && seq == self.cursor
+        self.kind != PassKind::None && seq == self.cursor
     }
 
     /// Whether `seq` will come by itself in the running pass.
     pub fn will_reach(&self, seq: Seq) -> bool {
-        self.kind != Kind::None && seq >= self.cursor
+        self.kind != PassKind::None && seq >= self.cursor
     }
 
     /// Whether the destination itself asked for `seq`.
@@ -134,7 +134,7 @@ impl<F: Frame> Flow<F> {
     /// A packet that the source sent before.
     pub(crate) fn on_repeat<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         frame: F,
         seq: Seq,
         roce: &Roce,
@@ -152,12 +152,12 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::SentryUnprotected, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
-        let begins = seq < self.pass.cursor || self.pass.kind == Kind::None;
+        let begins = seq < self.pass.cursor || self.pass.kind == PassKind::None;
         let needed = self.is_needed(seq);
         let wanted = needed || self.pass.asks_for(seq);
         let is_dropped = !begins && !wanted && self.may_filter(cx, seq, is_plain);
         if !is_dropped && !icrc_ok(frame.bytes(), roce) {
-            // It begins no pass, fills no hole and is not worth keeping.
+            // It begins no pass, fills no gap and is not worth keeping.
             cx.out.count(Metric::PassedBadIcrc, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
@@ -189,7 +189,7 @@ impl<F: Frame> Flow<F> {
     /// responses from `seq` on. All that waits behind them it will get again.
     fn ask_for_responses_again<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         seq: Seq,
         count: u32,
         is_plain: bool,
@@ -203,21 +203,21 @@ impl<F: Frame> Flow<F> {
     }
 
     fn take_needed(&mut self, seq: Seq) {
-        self.fill_hole(seq);
+        self.fill_gap(seq);
         let slot = self.window.get_mut(seq);
         if slot.is_some_and(|slot| slot.unmark(slot::NEEDED)) {
             self.pass.needed -= 1;
         }
     }
 
-    fn begin_pass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+    fn begin_pass<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         self.reads.go_back(seq);
         if self.naks.rewind_began(cx.now, self.rtt.mean()) {
-            self.pass.kind = Kind::Solicited;
+            self.pass.kind = PassKind::Solicited;
             cx.out.count(Metric::PassSolicited, 1);
             return;
         }
-        self.pass.kind = Kind::Timeout;
+        self.pass.kind = PassKind::Timeout;
         cx.out.count(Metric::PassTimeout, 1);
         self.naks.source_timeout();
         let delivered = self.knowledge.as_ref().map(|k| k.expected);
@@ -237,15 +237,15 @@ impl<F: Frame> Flow<F> {
     /// A repeat that nobody asked for is dropped only on positive knowledge†:
     /// the Depot has it, or its newest copy may still be under way. A READ or
     /// atomic request that times out may also ask for a response that was lost.
-    fn may_filter<A: Actions<F>>(&self, cx: &Cx<'_, A>, seq: Seq, is_plain: bool) -> bool {
+    fn may_filter<A: Actions<F>>(&self, cx: &Context<'_, A>, seq: Seq, is_plain: bool) -> bool {
         if self.doubt.is_some() {
             return false;
         }
-        if self.pass.kind == Kind::Timeout && (self.pass.fruitless > FRUITLESS || !is_plain) {
+        if self.pass.kind == PassKind::Timeout && (self.pass.fruitless > FRUITLESS || !is_plain) {
             return false;
         }
         // Whose NAKs can't be told from others' may have been asked without our knowing.
-        let was_asked = self.pass.kind == Kind::Solicited && cx.out.requester().is_some();
+        let was_asked = self.pass.kind == PassKind::Solicited && cx.out.src_qpn().is_some();
         let under_way = self.slot_of(seq).is_some_and(|(_, slot)| {
             slot.sent > Time::ZERO && cx.now < slot.sent + self.rtt.with_margin()
         });
@@ -257,23 +257,23 @@ impl<F: Frame> Flow<F> {
             })
     }
 
-    /// Whether this repeat makes the destination acknowledge all before a hole
+    /// Whether this repeat makes the destination acknowledge all before a gap
     /// that opened before the Sentry, and no copy of it did: only after an ACK
-    /// does the source heed another NAK, should the hole not be filled by this
+    /// does the source heed another NAK, should the gap not be filled by this
     /// pass.
     #[inline]
     fn brings_ack(&self, seq: Seq, roce: &Roce) -> bool {
         roce.ack_req
             && self.window.get(seq).is_some_and(|slot| !slot.has(slot::ACK_REQ))
-            && self.holes.get(seq.next()) == Some(true)
+            && self.gaps.get(seq.next()) == Some(true)
     }
 
     /// Drops a repeat. It is kept if nothing else could repair the loss of the
     /// copy under way: the source ignores a second NAK until an ACK came. It is
     /// also kept if it asks for an ACK and the copy that is kept does not.
-    fn filter<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
+    fn filter<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq, roce: &Roce) {
         let reason = match self.pass.kind {
-            Kind::Timeout => Metric::DropSpurious,
+            PassKind::Timeout => Metric::DropSpurious,
             _ => Metric::DropFiltered,
         };
         let arrived = self.knowledge.as_ref().is_some_and(|k| k.holds(seq) || k.delivered(seq));
@@ -290,7 +290,13 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Sends a repeat across, ahead of new data, and keeps it.
-    fn let_pass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
+    fn let_pass<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        frame: F,
+        seq: Seq,
+        roce: &Roce,
+    ) {
         self.identify(seq, frame.bytes(), roce);
         self.mark_sent(cx, seq);
         let round = self.naks.round();
@@ -307,7 +313,7 @@ impl<F: Frame> Flow<F> {
     /// Keeps a handle of a repeat in place of the one that was kept before.
     fn keep<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         frame: F,
         seq: Seq,
         ack_req: bool,
@@ -335,8 +341,8 @@ impl<F: Frame> Flow<F> {
     }
 
     /// A copy of `seq` leaves now.
-    pub(crate) fn mark_sent<A>(&mut self, cx: &Cx<'_, A>, seq: Seq) {
-        self.fill_hole(seq);
+    pub(crate) fn mark_sent<A>(&mut self, cx: &Context<'_, A>, seq: Seq) {
+        self.fill_gap(seq);
         let at = self.slot_of(seq).map(|(at, _)| at);
         if let Some(slot) = at.and_then(|at| self.window.get_mut(at)) {
             slot.sent = cx.now;

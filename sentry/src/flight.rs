@@ -1,4 +1,4 @@
-//! The packets in flight: the slots that they have, and the holes between them.
+//! The packets in flight: the slots that they have, and the gaps between them.
 
 use common::frame::Frame;
 use common::metrics::Metric;
@@ -7,17 +7,17 @@ use common::psn::Seq;
 use crate::filter::Pass;
 use crate::flow::release;
 use crate::slot::{self, Slot};
-use crate::{Actions, Cx, Flow};
+use crate::{Actions, Context, Flow};
 
 /// Slots that a flow takes at first.
 const LOT: u32 = 16;
 
 impl<F: Frame> Flow<F> {
     /// Empties the window; a pass has nothing to go on.
-    pub(crate) fn clear_window<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn clear_window<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let end = self.window.end();
         self.window.drain_before(end, |_, slot| release(cx, slot.handle));
-        self.holes.clear();
+        self.gaps.clear();
         cx.cache.give_slots(core::mem::take(&mut self.granted));
         self.window.skip_to(self.next);
         self.released = self.next;
@@ -26,7 +26,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Gives `next` its slot and moves on.
-    pub(crate) fn track<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, slot: Slot<F::Shared>) {
+    pub(crate) fn track<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, slot: Slot<F::Shared>) {
         self.next = self.next.next();
         if self.discovery.tracks() && self.has_slot(cx) {
             self.window.push(slot);
@@ -41,9 +41,9 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The packets from `next` to before `seq` were lost on their way here.
-    pub(crate) fn lose<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, needed: bool) {
+    pub(crate) fn lose<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq, needed: bool) {
         if self.discovery.tracks() {
-            self.holes.open(self.next, seq, needed);
+            self.gaps.open(self.next, seq, needed);
             if needed {
                 self.pass.need_all(self.next, seq);
             }
@@ -53,7 +53,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Makes room up to `next`, for packets that have none of their own.
-    pub(crate) fn extend<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn extend<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.discovery.tracks() {
             self.window.extend_to(self.next);
             self.bound(cx);
@@ -65,7 +65,7 @@ impl<F: Frame> Flow<F> {
 
     /// Makes sure that there is a slot for one more packet. Where the worker has none to
     /// give, the flow's oldest packet is forgotten; false if it has none either.
-    fn has_slot<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> bool {
+    fn has_slot<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
         if self.window.filled() < self.granted as usize {
             return true;
         }
@@ -89,7 +89,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// What is too far behind is forgotten, oldest first.
-    fn bound<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    fn bound<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let beyond = (self.window.len() as u64).saturating_sub(cx.config.window_max);
         if beyond > 0 {
             self.trim(cx, self.window.start() + beyond);
@@ -109,7 +109,7 @@ impl<F: Frame> Flow<F> {
     fn slot_before(&self, seq: Seq) -> Option<(Seq, &Slot<F::Shared>)> {
         let is_within = seq >= self.window.start() && seq < self.next;
         let slot = self.window.last_to(seq).filter(|_| is_within);
-        slot.filter(|_| self.holes.get(seq).is_none())
+        slot.filter(|_| self.gaps.get(seq).is_none())
     }
 
     /// Whether `seq` was asked for, and no copy of it has left since.
@@ -117,29 +117,29 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn is_needed(&self, seq: Seq) -> bool {
         match self.window.get(seq) {
             Some(slot) => slot.has(slot::NEEDED),
-            None => self.holes.get(seq) == Some(true),
+            None => self.gaps.get(seq) == Some(true),
         }
     }
 
-    /// A packet of a hole came: from now on it has a slot.
-    pub(crate) fn fill_hole(&mut self, seq: Seq) {
+    /// A packet of a gap came: from now on it has a slot.
+    pub(crate) fn fill_gap(&mut self, seq: Seq) {
         if self.window.filled() < self.granted as usize
-            && let Some(needed) = self.holes.take(seq)
+            && let Some(needed) = self.gaps.take(seq)
         {
             self.window.put(seq, Slot::unsent(needed));
         }
     }
 
     /// Drops the slots before `floor`.
-    pub(crate) fn trim<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, floor: Seq) {
+    pub(crate) fn trim<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, floor: Seq) {
         self.window.drain_before(floor, |_, slot| {
             if slot.has(slot::NEEDED) {
                 self.pass.needed -= 1;
             }
             release(cx, slot.handle);
         });
-        if !self.holes.is_empty() {
-            self.pass.needed -= self.holes.trim(floor) as u32;
+        if !self.gaps.is_empty() {
+            self.pass.needed -= self.gaps.trim(floor) as u32;
         }
         self.released = self.released.max(self.window.start());
     }

@@ -1,25 +1,25 @@
 //! The state of one flow, and what new packets and ACKs do to it.
 
-use common::control::{Reason, Sync};
+use common::control::{Reason, SyncMessage};
 use common::frame::{Class, Frame, Kept, Packet};
 use common::metrics::Metric;
 use common::psn::{Psn, Seq, reach};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
-use common::wire::{Identity, Kind, Roce, icrc_ok, request_ack};
+use common::wire::{Identity, PacketKind, Roce, icrc_ok, request_ack};
 
 use crate::discovery::Discovery;
 use crate::filter::Pass;
-use crate::holes::Holes;
+use crate::gaps::Gaps;
+use crate::incarnation::Bypassed;
 use crate::knowledge::Knowledge;
-use crate::life::Bypassed;
 use crate::nak::Naks;
 use crate::pmtu::PathMtu;
 use crate::reads::Reads;
 use crate::slot::Slot;
 use crate::timers::{PATIENT_TAILS, Unanswered};
-use crate::{Actions, Config, Cx};
+use crate::{Actions, Config, Context};
 
 /// A packet that leaps over more PSNs than this is announced to the Depot.
 const ANNOUNCED: u64 = 16;
@@ -27,10 +27,10 @@ const ANNOUNCED: u64 = 16;
 /// One direction of a queue pair, seen from near its source.
 ///
 /// In the order of need, so that what happens often touches few cache lines: see
-/// [`STEADY`](Self::STEADY).
+/// [`FAST_PATH`](Self::FAST_PATH).
 #[repr(C)]
 pub struct Flow<F: Frame> {
-    // The next new packet of a steady flow:
+    // The next new packet of a flow on the fast path:
     /// Next new PSN from the source (ePSN_s).
     pub(crate) next: Seq,
     pub(crate) last_data: Time,
@@ -44,7 +44,7 @@ pub struct Flow<F: Frame> {
     pub(crate) due_as_before: bool,
     /// Whether the RNICs are on their own.
     pub(crate) bypassed: Bypassed,
-    /// The packets in flight. A vacant place is one of the `holes`, or belongs to the
+    /// The packets in flight. A vacant place is one of the `gaps`, or belongs to the
     /// READ request before.
     pub(crate) window: Window<Slot<F::Shared>>,
     /// How many slots it may have, of those of the worker.
@@ -80,11 +80,11 @@ pub struct Flow<F: Frame> {
     /// Until then the way from the source counts as lossy, and every packet asks for an
     /// ACK: only after one does a source heed another NAK.
     pub(crate) lossy: Time,
-    /// The first packet of this life.
+    /// The first packet of this incarnation.
     pub(crate) first: Seq,
     pub(crate) epoch: u32,
     /// What was lost before it came here, and has not come since.
-    pub(crate) holes: Holes,
+    pub(crate) gaps: Gaps,
     /// Repeats that are kept because they are not known to have arrived (only
     /// [`Recovery::Lr2`](crate::Recovery::Lr2); a cache keeps everything).
     pub(crate) kept: Vec<Seq>,
@@ -123,28 +123,34 @@ impl<F: Frame> Flow<F> {
             lossy: Time::ZERO,
             first: next,
             epoch,
-            holes: Holes::new(),
+            gaps: Gaps::new(),
             kept: Vec::new(),
             knowledge: None,
         }
     }
 
     /// A request packet came from the source; `roce` is what it parsed to.
-    pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
+    pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
         let seq = roce.psn.unwrap_near(self.next);
-        if self.is_steady(cx, seq, roce) {
-            return self.on_steady(cx, frame, roce);
+        if self.is_fast(cx, seq, roce) {
+            return self.on_fast_path(cx, frame, roce);
         }
-        self.on_unsteady(cx, frame, seq, roce);
+        self.on_slow_path(cx, frame, seq, roce);
     }
 
     /// The same for a packet that may be any.
     #[inline(never)]
-    fn on_unsteady<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, seq: Seq, roce: &Roce) {
+    fn on_slow_path<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        frame: F,
+        seq: Seq,
+        roce: &Roce,
+    ) {
         self.ready = false;
-        let is_reborn = self.is_of_another_life(cx.config, seq, cx.now)
+        let is_reborn = self.is_of_another_incarnation(cx.config, seq, cx.now)
             || self.differs(seq, frame.bytes(), roce);
-        let surprise = is_reborn || seq > self.next || roce.kind() == Kind::ReadRequest;
+        let surprise = is_reborn || seq > self.next || roce.kind() == PacketKind::ReadRequest;
         if surprise && !icrc_ok(frame.bytes(), roce) {
             // No surprise is believed on the word of a damaged packet.
             cx.out.count(Metric::PassedBadIcrc, 1);
@@ -156,7 +162,7 @@ impl<F: Frame> Flow<F> {
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
         self.pmtu.learn(roce, frame.bytes());
-        if cx.out.requester().is_none() && self.reads.is_waiting() {
+        if cx.out.src_qpn().is_none() && self.reads.is_waiting() {
             // Answers pass without being recognised.
             self.release_answers(cx);
             self.reads.forget();
@@ -180,7 +186,7 @@ impl<F: Frame> Flow<F> {
         let seq = roce.psn.unwrap_near(self.next);
         let Some(count) = span.filter(|_| !self.is_bypassed()) else {
             self.bypass(cx);
-            // To tell the flow's next life from this one, and a hole.
+            // To tell the flow's next incarnation from this one, and a gap.
             self.next = self.next.max(seq + u64::from(span.unwrap_or(1)));
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         };
@@ -201,7 +207,7 @@ impl<F: Frame> Flow<F> {
     /// A packet that the source sends for the first time.
     fn on_new<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         frame: F,
         seq: Seq,
         roce: &Roce,
@@ -212,7 +218,7 @@ impl<F: Frame> Flow<F> {
         let is_protected = self.is_protected();
         if is_ahead {
             // Lost between the source and here. Passing what follows and
-            // believing the hole lost is safe in every state†.
+            // believing the gap lost is safe in every state†.
             cx.out.count(Metric::SentryAhead, 1);
             self.lose(cx, seq, is_protected);
         }
@@ -238,24 +244,29 @@ impl<F: Frame> Flow<F> {
                 // source goes back.
                 self.sync(cx, Reason::Keepalive);
             }
-            self.ask_for_hole(cx);
+            self.ask_for_gap(cx);
         }
         self.ready = self.is_ready(cx.now);
     }
 
     /// The destination asks for everything from `seq` on (NAK or RNR NAK); the
     /// message itself goes on to the source.
-    pub(crate) fn on_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq, msn: Option<u32>) {
+    pub(crate) fn on_nak<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        seq: Seq,
+        msn: Option<u32>,
+    ) {
         if seq > self.next {
             return;
         }
         if self.acked.is_some_and(|acked| seq < acked) {
-            // It takes back what it acknowledged: another life of the QP†.
+            // It takes back what it acknowledged: another incarnation of the QP†.
             return self.begin_again(cx, self.next.psn());
         }
         self.advance_acked(cx, seq, msn);
         if self.acked == Some(seq) {
-            // A life that goes on where the one before ended is taken for it,
+            // An incarnation that goes on where the one before ended is taken for it,
             // but counts its messages from zero.
             self.msn = msn.unwrap_or(self.msn);
         }
@@ -288,7 +299,7 @@ impl<F: Frame> Flow<F> {
         self.last_data.max(self.answered)
     }
 
-    /// The number of this life of the flow.
+    /// The number of this incarnation of the flow.
     pub fn epoch(&self) -> u32 {
         self.epoch
     }
@@ -319,7 +330,7 @@ impl<F: Frame> Flow<F> {
     /// lacks, and lets go of what lies before it. True if that was news.
     pub(crate) fn advance_acked<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         acked: Seq,
         msn: Option<u32>,
     ) -> bool {
@@ -346,16 +357,16 @@ impl<F: Frame> Flow<F> {
 
     /// Sends a SYNC. SYNC(resent) travels with the resends and claims no
     /// `next_psn`; all others travel in order with the data†.
-    pub(crate) fn sync<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, reason: Reason) {
-        let sync = self.make_sync(reason, cx.out.requester(), cx.now);
+    pub(crate) fn sync<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, reason: Reason) {
+        let sync = self.make_sync(reason, cx.out.src_qpn(), cx.now);
         self.last_sync = cx.now;
         self.unanswered.ask(cx.now);
         let is_resent = reason == Reason::Resent;
         cx.out.sync(self.epoch, sync, if is_resent { Class::High } else { Class::Data });
     }
 
-    pub(crate) fn make_sync(&self, reason: Reason, src_qpn: Option<u32>, now: Time) -> Sync {
-        Sync {
+    pub(crate) fn make_sync(&self, reason: Reason, src_qpn: Option<u32>, now: Time) -> SyncMessage {
+        SyncMessage {
             reason,
             next_psn: (reason != Reason::Resent).then(|| self.next.psn()),
             acked: self.acked.map(Seq::psn),
@@ -370,7 +381,7 @@ impl<F: Frame> Flow<F> {
 /// Shares `frame` between the port and the cache: what to send, and the handle
 /// to keep. Without budget for it none is kept.
 pub(crate) fn share<F: Frame, A: Actions<F>>(
-    cx: &mut Cx<'_, A>,
+    cx: &mut Context<'_, A>,
     frame: F,
 ) -> (Packet<F>, Option<Kept<F::Shared>>) {
     let len = frame.bytes().len();
@@ -384,7 +395,10 @@ pub(crate) fn share<F: Frame, A: Actions<F>>(
 }
 
 /// Gives a handle back.
-pub(crate) fn release<F: Frame, A: Actions<F>>(cx: &mut Cx<'_, A>, kept: Option<Kept<F::Shared>>) {
+pub(crate) fn release<F: Frame, A: Actions<F>>(
+    cx: &mut Context<'_, A>,
+    kept: Option<Kept<F::Shared>>,
+) {
     if let Some(Kept { handle, len }) = kept {
         cx.cache.give(len as usize);
         cx.out.discard(Packet::Shared(handle), Metric::DropReleased);

@@ -5,7 +5,7 @@ use common::control::{MAX_RANGES, Status};
 use common::psn::Seq;
 use common::time::Time;
 
-/// The newest STATUS of the Depot's current life, in unwrapped numbers.
+/// The newest STATUS of the Depot's current incarnation, in unwrapped numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Knowledge {
     /// The Depot's boot id.

@@ -21,31 +21,31 @@
 
 mod answers;
 mod discovery;
+mod fast_path;
 mod filter;
 mod flight;
 mod flow;
-mod holes;
+mod gaps;
+mod incarnation;
 mod knowledge;
-mod life;
 mod memory;
 mod nak;
 mod pmtu;
 mod reads;
 mod report;
 mod slot;
-mod steady;
 mod timers;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, Sync};
+use common::control::{Fetch, LastAck, SyncMessage};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
 
 pub use flow::Flow;
-pub use life::Rest;
+pub use incarnation::Rest;
 
 /// How a loss on the long-haul link is repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,7 +86,7 @@ pub struct Config {
     /// two round trips, at least 10 ms.
     pub peer_timeout: Option<Span>,
     /// Time without data after which a queue pair may have come to its end, and
-    /// its number to another life; `None`: 24 round trips, at least 80 ms.
+    /// its number to another incarnation; `None`: 24 round trips, at least 80 ms.
     pub forget: Option<Span>,
     /// Most PSNs of one flow that are tracked at a time.
     pub window_max: u64,
@@ -96,10 +96,10 @@ pub struct Config {
 pub trait Actions<F: Frame> {
     /// Sends a data packet on towards the destination.
     fn forward(&mut self, packet: Packet<F>, class: Class);
-    /// Ends the life of a frame or handle, booked under `reason`.
+    /// Ends the incarnation of a frame or handle, booked under `reason`.
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a SYNC about this epoch of the flow to the Depot, in `class`.
-    fn sync(&mut self, epoch: u32, sync: Sync, class: Class);
+    fn sync(&mut self, epoch: u32, sync: SyncMessage, class: Class);
     /// What the peer says doesn't arrive, as far as is known: messages say so from now on.
     fn unheard(&mut self);
     /// Asks the Depot for READ responses that are missing.
@@ -107,10 +107,10 @@ pub trait Actions<F: Frame> {
     /// Sends an answer of the destination on to the source.
     fn answer(&mut self, frame: F);
     /// The requester's QPN, if it is known beyond doubt.
-    fn requester(&self) -> Option<u32>;
-    /// Another life of the flow's QP number begins: its requester may be
+    fn src_qpn(&self) -> Option<u32>;
+    /// Another incarnation of the flow's QP number begins: its requester may be
     /// another one, and is unknown from now on.
-    fn new_life(&mut self);
+    fn new_incarnation(&mut self);
     /// Sends the source a NAK (PSN sequence error) that asks for `psn`, after
     /// `msn` messages.
     fn nak(&mut self, psn: Psn, msn: u32);
@@ -121,7 +121,7 @@ pub trait Actions<F: Frame> {
 }
 
 /// What a call is given besides its event.
-pub struct Cx<'a, A> {
+pub struct Context<'a, A> {
     /// Now.
     pub now: Time,
     /// Shared configuration.
@@ -139,7 +139,7 @@ pub struct Cx<'a, A> {
     pub out: &'a mut A,
 }
 
-impl<A> Cx<'_, A> {
+impl<A> Context<'_, A> {
     /// An epoch that no flow of this switch has had.
     fn new_epoch(&mut self) -> u32 {
         *self.epochs = self.epochs.wrapping_add(1);

@@ -15,7 +15,7 @@ impl<F: Frame> Flow<F> {
     /// keeps its size until then.
     pub fn shrink(&mut self) {
         self.window.shrink();
-        self.holes.shrink();
+        self.gaps.shrink();
         self.kept.shrink_to_fit();
         self.reads.shrink();
     }
@@ -23,6 +23,6 @@ impl<F: Frame> Flow<F> {
     /// Memory besides the flow itself and the frames that are held, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let kept = self.kept.capacity() * size_of_val(&self.released);
-        self.window.heap_bytes() + self.holes.heap_bytes() + kept + self.reads.heap_bytes()
+        self.window.heap_bytes() + self.gaps.heap_bytes() + kept + self.reads.heap_bytes()
     }
 }

@@ -6,7 +6,7 @@ use common::metrics::Metric;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
-use crate::{Actions, Cx, Flow};
+use crate::{Actions, Context, Flow};
 
 /// Most NAKs between two ACKs that advance `acked`†. RNICs ignore a second
 /// NAK before a positive ACK, and count them against their retry limits.
@@ -29,7 +29,7 @@ pub(crate) struct Naks {
     /// When the newest was made.
     last: Time,
     /// When the source is to be asked for what was lost before the Sentry.
-    hole_due: Time,
+    gap_due: Time,
     /// Made since `acked` last advanced.
     sent: u32,
     /// Of the newest NAK made: from 1 on, and 1 again after the last.
@@ -47,7 +47,7 @@ impl Naks {
             asked: None,
             is_own: false,
             last: Time::ZERO,
-            hole_due: Time::NEVER,
+            gap_due: Time::NEVER,
             sent: 0,
             round: 0,
             deferred: false,
@@ -119,7 +119,7 @@ impl Naks {
     /// When a NAK of ours counts as lost, or what was lost before the Sentry is to be
     /// asked for.
     pub fn due(&self, rtt: Span) -> Time {
-        if self.asked.is_some() && self.is_own { self.until(rtt) } else { self.hole_due }
+        if self.asked.is_some() && self.is_own { self.until(rtt) } else { self.gap_due }
     }
 }
 
@@ -132,7 +132,7 @@ impl<F: Frame> Flow<F> {
     /// Asks the source to rewind to the oldest packet that the destination
     /// hasn't acknowledged (docs/protocol.md), because the Depot misses
     /// something. Whether it is asked, or will be.
-    pub(crate) fn ask_source<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> bool {
+    pub(crate) fn ask_source<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
         let may_ask = cx.config.recovery.asks_source();
         may_ask && (self.make_nak(cx, Metric::NakSynthesised) || self.naks.deferred)
     }
@@ -141,15 +141,15 @@ impl<F: Frame> Flow<F> {
     /// them has passed and waits at the Depot. The source is asked at once, but
     /// no more than once per round trip: a rewind repairs all that was lost
     /// until then, and costs a window.
-    pub(crate) fn ask_for_hole<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn ask_for_gap<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.ready = false;
         self.lossy = self.lossy_until(cx.now);
         let due = self.naks.last + self.rtt.mean();
-        if self.awaits_rewind(cx.now) || self.naks.hole_due != Time::NEVER {
+        if self.awaits_rewind(cx.now) || self.naks.gap_due != Time::NEVER {
             return;
         }
         if cx.now < due {
-            self.naks.hole_due = due;
+            self.naks.gap_due = due;
         } else if !self.make_nak(cx, Metric::NakSourceLan) && !self.naks.waits() {
             // The destination has to ask: the Depot is to let it see that
             // something is missing.
@@ -163,8 +163,8 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Makes a NAK, if that can be done. True if it was made.
-    fn make_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, why: Metric) -> bool {
-        let withheld = match (self.acked.filter(|_| self.doubt.is_none()), cx.out.requester()) {
+    fn make_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, why: Metric) -> bool {
+        let withheld = match (self.acked.filter(|_| self.doubt.is_none()), cx.out.src_qpn()) {
             (None, _) => Metric::NakNoAcked,
             (_, None) => Metric::NakNoRequester,
             _ if self.naks.sent >= CAP => {
@@ -192,7 +192,7 @@ impl<F: Frame> Flow<F> {
 
     /// An answer has gone on to the source: a NAK that waited for the end of a
     /// READ response message, or for an ACK, may go.
-    pub(crate) fn make_due_nak<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn make_due_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Naks { deferred, capped, sent, .. } = self.naks;
         let may = (deferred && self.reads.at_boundary()) || (capped && sent < CAP);
         if may && !self.awaits_rewind(cx.now) {
@@ -203,14 +203,14 @@ impl<F: Frame> Flow<F> {
 
     /// No rewind followed our NAK in time: it was lost, or ignored. Or it is
     /// time to ask for what was lost before the Sentry.
-    pub(crate) fn nak_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn nak_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.naks.abandon();
-        self.naks.hole_due = Time::NEVER;
+        self.naks.gap_due = Time::NEVER;
         self.ask_for_needed(cx);
     }
 
     /// Asks for what is marked as needed and will not come by itself.
-    fn ask_for_needed<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    fn ask_for_needed<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.pass.needed > 0 && !self.pass.is_running(self.next) {
             self.make_nak(cx, Metric::NakRepeated);
         }

@@ -2,7 +2,7 @@
 //! request takes.
 
 use common::psn::Psn;
-use common::wire::{Kind, Roce};
+use common::wire::{PacketKind, Roce};
 
 /// READ requests in a row that must agree. A lost one looks like a smaller
 /// path MTU, once.
@@ -67,7 +67,7 @@ impl PathMtu {
             return;
         }
         let request = match roce.kind() {
-            Kind::ReadRequest => roce.reth(frame).map(|reth| (roce.psn, reth.len)),
+            PacketKind::ReadRequest => roce.reth(frame).map(|reth| (roce.psn, reth.len)),
             _ => None,
         };
         if let Some((psn, len)) = core::mem::replace(&mut self.last, request) {

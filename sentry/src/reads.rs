@@ -3,7 +3,7 @@
 //! They carry the PSNs of their requests, so the requests tell which ones to
 //! expect, and in which order with ACKs. The answers of a queue pair are one
 //! ordered stream: an ACK that overtakes a response tells the requester that
-//! the response was lost. So behind a hole everything waits, while the
+//! the response was lost. So behind a gap everything waits, while the
 //! responses that are missing are fetched from the gateway at the other end.
 
 use std::collections::VecDeque;
@@ -240,12 +240,12 @@ impl<F> Reads<F> {
         if is_response && seq == self.expected {
             return Order::Expected;
         }
-        // Behind a hole all wait, so that their order remains.
+        // Behind a gap all wait, so that their order remains.
         let waits = last >= self.expected || (is_plain && !self.held.is_empty());
         if waits && self.sure { Order::Early } else { Order::Pass }
     }
 
-    /// Holds an answer that is [early](Order::Early); whether it shows a hole
+    /// Holds an answer that is [early](Order::Early); whether it shows a gap
     /// that was not seen before. An `Err` gives it back: it is already there.
     pub fn hold(&mut self, seq: Seq, answer: Answer, frame: F) -> Result<bool, F> {
         let mut place = Self::place_of(seq, &answer);

@@ -10,7 +10,7 @@ use crate::flow::release;
 use crate::knowledge::Knowledge;
 use crate::slot;
 use crate::timers::Unanswered;
-use crate::{Actions, Cx, Flow, Recovery};
+use crate::{Actions, Context, Flow, Recovery};
 
 /// Round trips that the destination is given to make the source rewind, where
 /// the Sentry can't.
@@ -34,7 +34,7 @@ impl<F: Frame> Flow<F> {
     /// be, and was ignored.
     pub fn on_status<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         boot: u64,
         status: &Status,
     ) -> bool {
@@ -77,7 +77,7 @@ impl<F: Frame> Flow<F> {
             if in_order
                 && self.advance_acked(cx, acked, Some(ack.msn))
                 && any
-                && cx.out.requester().is_some()
+                && cx.out.src_qpn().is_some()
             {
                 // The destination did send this ACK; should it have been lost
                 // on the way, the source still gets to know of it.
@@ -95,7 +95,7 @@ impl<F: Frame> Flow<F> {
     /// A Depot holds what was not sent from here, somebody else's packet, if it isn't
     /// mistaken. It is told what was: it drops the rest, and its next STATUS can be
     /// believed.
-    fn deny<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, status: &Status) {
+    fn deny<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, status: &Status) {
         let is_beyond = status.high.unwrap_near(self.next) > self.next;
         if is_beyond && self.is_protected() && cx.now >= self.last_sync + self.rtt.mean() / 8 {
             self.sync(cx, Reason::Tail);
@@ -103,7 +103,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Takes the round trip of the SYNC that `status` echoes, unless one before did.
-    fn measure<A>(&mut self, cx: &mut Cx<'_, A>, status: &Status, newest_echo: Option<Time>) {
+    fn measure<A>(&mut self, cx: &mut Context<'_, A>, status: &Status, newest_echo: Option<Time>) {
         let elapsed = cx.now.since(status.echo + status.hold);
         if newest_echo.is_none_or(|newest| status.echo > newest)
             && status.echo > Time::ZERO
@@ -115,7 +115,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Lets go of what the Depot is known to have.
-    fn release_arrived<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, known: &Knowledge) {
+    fn release_arrived<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, known: &Knowledge) {
         let mut seq = self.released;
         while let Some(at) = self.window.first_from(seq).filter(|at| *at < known.expected) {
             release(cx, self.window.get_mut(at).and_then(|slot| slot.handle.take()));
@@ -140,19 +140,19 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Gets what is missing across again.
-    fn repair<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, known: &Knowledge) {
-        let (mut resent, mut ask, mut hole) = (false, false, false);
+    fn repair<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, known: &Knowledge) {
+        let (mut resent, mut ask, mut gap) = (false, false, false);
         let oldest = self.window.start();
         for (start, end) in known.missing() {
             let (start, end) = ((*start).max(oldest), (*end).min(self.next));
-            hole |= self.need_holes(cx, start, end);
+            gap |= self.need_gaps(cx, start, end);
             let mut from = start;
             while let Some(seq) = self.window.first_from(from).filter(|seq| *seq < end) {
                 match self.repair_one(cx, known, seq) {
                     Repair::Wait => {}
                     Repair::Resent => resent = true,
                     Repair::Ask => ask = true,
-                    Repair::AskForHole => hole = true,
+                    Repair::AskForHole => gap = true,
                 }
                 from = seq.next();
             }
@@ -162,16 +162,16 @@ impl<F: Frame> Flow<F> {
         }
         if ask && !self.awaits_rewind(cx.now) {
             self.ask_for_missing(cx);
-        } else if hole {
-            self.ask_for_hole(cx);
+        } else if gap {
+            self.ask_for_gap(cx);
         }
     }
 
     /// What of `start .. end` never came here is needed. Whether the source is to be asked
     /// for it.
-    fn need_holes<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, start: Seq, end: Seq) -> bool {
+    fn need_gaps<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, start: Seq, end: Seq) -> bool {
         let pass = &mut self.pass;
-        let first = self.holes.need(start, end, |start, end| {
+        let first = self.gaps.need(start, end, |start, end| {
             cx.out.count(Metric::SentryUncached, end.since(start));
             pass.need_all(start, end);
         });
@@ -180,7 +180,7 @@ impl<F: Frame> Flow<F> {
 
     /// The source has to send again what the Depot misses. If it can't be
     /// asked, the destination has to ask: the Depot is to go on without.
-    fn ask_for_missing<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    fn ask_for_missing<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.ask_source(cx) || self.naks.waits() {
             self.helpless = None;
             return;
@@ -199,7 +199,7 @@ impl<F: Frame> Flow<F> {
 
     fn repair_one<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         known: &Knowledge,
         seq: Seq,
     ) -> Repair {
@@ -222,7 +222,7 @@ impl<F: Frame> Flow<F> {
             cx.out.forward(Packet::Shared(handle), Class::High);
             return Repair::Resent;
         }
-        let is_hole = slot.is_unsent();
+        let is_gap = slot.is_unsent();
         let let_through = slot.round != 0 && slot.round == self.naks.round();
         slot.mark(slot::NEEDED);
         if !was_needed {
@@ -231,7 +231,7 @@ impl<F: Frame> Flow<F> {
         }
         if self.pass.will_reach(seq) && !let_through {
             Repair::Wait
-        } else if is_hole {
+        } else if is_gap {
             Repair::AskForHole
         } else if seq < self.released && cx.config.recovery == Recovery::Cached {
             // The Depot delivered it before. It misses it again because of a NAK of the

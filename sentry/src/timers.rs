@@ -6,7 +6,7 @@ use common::frame::Frame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
-use crate::{Actions, Config, Cx, Flow};
+use crate::{Actions, Config, Context, Flow};
 
 /// Shortest derived timeouts: below them a scheduler's noise would look like
 /// loss.
@@ -65,7 +65,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Does what is due.
-    pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let now = cx.now;
         if self.is_bypassed() {
             if now >= self.discovery.due(self.last_sync, self.rtt.mean(), now) {
@@ -101,7 +101,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    fn announce_tail<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    fn announce_tail<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.tails == 0 && cx.now < self.late(cx.config) {
             if !self.may_be_early(cx, Metric::WithheldTail) {
                 return;
@@ -121,7 +121,7 @@ impl<F: Frame> Flow<F> {
     /// needed. If not, the flow doesn't ask for a while: its timers cost as well.
     pub(crate) fn may_be_early<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         withheld: Metric,
     ) -> bool {
         let may = cx.allowance.take(Need::Early, cx.now);

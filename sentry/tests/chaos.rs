@@ -169,7 +169,7 @@ fn play(bench: &mut Bench, next: &mut i32, event: Event) {
             });
         }
         Event::Wait(us) => bench.wait(Span::from_micros(us)),
-        Event::Requester(known) => bench.out.requester = known.then_some(3),
+        Event::Requester(known) => bench.out.src_qpn = known.then_some(3),
     }
 }
 

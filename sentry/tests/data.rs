@@ -1,4 +1,4 @@
-//! New packets, holes before the Sentry, ACKs, and the lives of a flow.
+//! New packets, gaps before the Sentry, ACKs, and the incarnations of a flow.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn new_packets_go_on_in_order_behind_a_sync_that_announces_them() {
 }
 
 #[test]
-fn a_packet_that_is_ahead_passes_where_no_nak_can_be_made_and_the_hole_before_it_is_lost() {
+fn a_packet_that_is_ahead_passes_where_no_nak_can_be_made_and_the_gap_before_it_is_lost() {
     let mut bench = Bench::protected(Lr2, 1, None);
     bench.data([4]);
     let lost = Did::Sync { reason: Reason::Lost, next: Some(5), class: Data };
@@ -39,7 +39,7 @@ fn a_packet_that_is_ahead_passes_where_no_nak_can_be_made_and_the_hole_before_it
 
 /// Right after its start a box's clock may stand near its origin.
 #[test]
-fn a_hole_is_not_under_way_just_because_the_clock_began_a_moment_ago() {
+fn a_gap_is_not_under_way_just_because_the_clock_began_a_moment_ago() {
     let mut bench = Bench::new(Lr2);
     bench.now = Time::from_nanos(1_000);
     bench.flow = sentry::Flow::new(&bench.config, bench.now, 1, FIRST);
@@ -74,7 +74,7 @@ fn a_damaged_packet_that_is_ahead_passes_but_is_not_believed() {
 }
 
 #[test]
-fn a_damaged_leap_begins_no_new_life() {
+fn a_damaged_leap_begins_no_new_incarnation() {
     let mut bench = Bench::protected(Lr2, 2, None);
     for leap in [WINDOW_MAX as i32 + 3, -(WINDOW_MAX as i32)] {
         bench.frame(damaged(write(leap)));
@@ -85,7 +85,7 @@ fn a_damaged_leap_begins_no_new_life() {
 }
 
 #[test]
-fn a_leap_of_the_psn_begins_a_new_life() {
+fn a_leap_of_the_psn_begins_a_new_incarnation() {
     let far = WINDOW_MAX as i32;
     for leap in [2 + far + 1, 2 - far - 1] {
         let mut bench = Bench::protected(Cached, 2, Some(1));
@@ -96,7 +96,7 @@ fn a_leap_of_the_psn_begins_a_new_life() {
         assert!(did.contains(&Did::Discard(1, Metric::DropReleased)), "{did:?}");
         assert!(did.contains(&Did::Sync { reason: Reason::Open, next: Some(leap), class: Data }));
         assert!(did.contains(&Did::Forward(leap, Data)));
-        assert_eq!(bench.out.syncs[0].0, 2, "the SYNC speaks of the new life");
+        assert_eq!(bench.out.syncs[0].0, 2, "the SYNC speaks of the new incarnation");
         assert_eq!(bench.out.syncs[0].1.acked, None, "of which nothing is acknowledged");
         assert_eq!(bench.out.syncs[0].1.src_qpn, None, "and whose requester is unknown");
         bench.check_books();
@@ -112,7 +112,7 @@ fn a_leap_of_the_psn_begins_a_new_life() {
 }
 
 #[test]
-fn a_nak_below_acked_begins_a_new_life() {
+fn a_nak_below_acked_begins_a_new_incarnation() {
     let mut bench = Bench::protected(Cached, 8, Some(5));
     bench.nak(5);
     assert_eq!(bench.flow.epoch(), 1, "acknowledging again is no contradiction");
@@ -186,7 +186,7 @@ fn a_flow_that_begins_with_a_long_read_says_nothing() {
 }
 
 /// A flow without protection must not cost a checksum per packet, nor come to
-/// look like another life after `window_max` packets.
+/// look like another incarnation after `window_max` packets.
 #[test]
 fn a_bypassed_flow_stays_bypassed_and_its_packets_unread() {
     let mut bench = Bench::new(Lr2);

@@ -32,7 +32,7 @@ fn a_fetch_lists_exactly_the_responses_that_are_missing() {
 }
 
 #[test]
-fn an_ack_beyond_a_read_that_is_not_complete_shows_a_hole() {
+fn an_ack_beyond_a_read_that_is_not_complete_shows_a_gap() {
     for (got, missing) in [(1..1, (1, 5)), (1..3, (3, 5)), (1..4, (4, 5))] {
         let mut bench = reading();
         come(&mut bench, got.clone());
@@ -147,7 +147,7 @@ fn the_peer_is_told_what_it_need_not_keep_any_more() {
 
 /// A FETCH per answer would flood the link, and put off the next one.
 #[test]
-fn what_comes_behind_a_hole_is_no_news_of_it() {
+fn what_comes_behind_a_gap_is_no_news_of_it() {
     let mut bench = reading();
     come(&mut bench, [1, 3, 4]);
     assert_eq!(bench.fetched(), [[(2, 3)]]);

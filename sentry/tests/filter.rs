@@ -223,7 +223,7 @@ fn a_damaged_repeat_does_not_replace_what_is_cached() {
 }
 
 #[test]
-fn a_damaged_repeat_begins_no_pass_and_fills_no_hole() {
+fn a_damaged_repeat_begins_no_pass_and_fills_no_gap() {
     let mut bench = asked(&[(5, 6)]);
     bench.frame(damaged(write(1)));
     assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (0, 0));
@@ -341,7 +341,7 @@ fn a_doubtful_nak_only_widens_what_passes() {
 fn with_an_unknown_requester_nothing_is_dropped_because_it_was_delivered() {
     for is_known in [true, false] {
         let mut bench = asked(&[(8, 9)]);
-        bench.out.requester = is_known.then_some(0x77);
+        bench.out.src_qpn = is_known.then_some(0x77);
         bench.data(1..10);
         let passed = if is_known { 1 } else { 8 };
         assert_eq!(bench.forwarded().len(), passed);

@@ -41,11 +41,11 @@ fn no_nak_while_acked_is_unknown() {
 #[test]
 fn no_nak_while_the_requester_is_unknown() {
     let mut bench = Bench::protected(Lr2, 10, Some(3));
-    bench.out.requester = None;
+    bench.out.src_qpn = None;
     bench.status(5, 10, &[(5, 6)]);
     assert!(bench.naks().is_empty());
     assert_eq!(bench.count(Metric::NakNoRequester), 1);
-    bench.out.requester = Some(9);
+    bench.out.src_qpn = Some(9);
     bench.status(5, 10, &[(5, 6)]);
     assert_eq!(bench.naks(), [3]);
 }

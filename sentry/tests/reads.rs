@@ -31,7 +31,7 @@ fn in_order_all_pass_at_once() {
 }
 
 #[test]
-fn a_hole_holds_all_that_follows_it_and_is_fetched() {
+fn a_gap_holds_all_that_follows_it_and_is_fetched() {
     let mut bench = reading();
     come(&mut bench, [1, 3, 4]);
     assert_eq!(bench.fetched(), [[(2, 3)]]);
@@ -209,14 +209,14 @@ fn responses_to_requests_that_went_by_unseen_are_not_interrupted() {
     assert_eq!(bench.count(Metric::NakMidMessage), 1);
 }
 
-/// What waits belongs to a life that has ended.
+/// What waits belongs to an incarnation that has ended.
 #[test]
-fn another_life_gets_no_answers_of_this_one() {
+fn another_incarnation_gets_no_answers_of_this_one() {
     let mut bench = reading();
     come(&mut bench, [1, 3]);
     bench.data([10 + WINDOW_MAX as i32 + 1]);
     assert_eq!((bench.flow.epoch(), bench.pool.frames()), (2, 0));
-    assert_eq!(bench.count(Metric::DropOldLife), 1);
+    assert_eq!(bench.count(Metric::DropOldIncarnation), 1);
     assert_eq!(bench.answered(), [1]);
     bench.check_books();
 }
@@ -242,7 +242,7 @@ fn an_answer_that_comes_again_ends_no_message() {
 
 /// 1..5 was lost on the way here, and came when 5 had passed already.
 #[test]
-fn a_read_that_fills_a_hole_is_awaited_too() {
+fn a_read_that_fills_a_gap_is_awaited_too() {
     for protected in [false, true] {
         let mut bench = Bench::new(Cached);
         bench.data([0]);
@@ -307,7 +307,7 @@ fn the_oldest_read_that_is_asked_for_again_is_what_is_expected() {
 
 /// Not even where nothing waits for it.
 #[test]
-fn an_ack_that_passes_beyond_a_hole_proves_nothing_of_what_lies_behind() {
+fn an_ack_that_passes_beyond_a_gap_proves_nothing_of_what_lies_behind() {
     let mut bench = reading();
     bench.status_with(5, 10, &[], |status| status.keeps_responses = false);
     come(&mut bench, [1]);
@@ -345,7 +345,7 @@ fn an_ack_of_a_status_does_not_overtake_responses() {
     assert_eq!(bench.answered(), [7, 8]);
 }
 
-/// An ACK of before the hole, even, as it answers a duplicate: it would end the
+/// An ACK of before the gap, even, as it answers a duplicate: it would end the
 /// queue pair between two packets of a message.
 #[test]
 fn whatever_is_held_holds_all_that_comes_later() {
@@ -392,7 +392,7 @@ fn after_responses_that_nobody_asked_for_nothing_is_held() {
 fn what_waits_goes_on_once_answers_cannot_be_told_any_more() {
     let mut bench = reading();
     come(&mut bench, [1, 3]);
-    bench.out.requester = None;
+    bench.out.src_qpn = None;
     bench.data([10]);
     assert_eq!((bench.answered(), bench.pool.frames()), (vec![1, 3], 0));
     bench.run_timers(bench.now + TAIL * 4);

@@ -15,7 +15,7 @@ use support::*;
 fn a_cached_packet_is_resent_in_the_high_class_with_a_sync_that_claims_nothing() {
     for recovery in [Cached, Auto] {
         let mut bench = Bench::protected(recovery, 10, None);
-        bench.out.requester = None;
+        bench.out.src_qpn = None;
         bench.status(3, 10, &[(3, 5), (7, 8)]);
         let sync = Did::Sync { reason: Reason::Resent, next: None, class: High };
         let resent = [3, 4, 7].map(|n| Did::Forward(n, High));
@@ -165,15 +165,15 @@ fn an_ack_that_the_status_tells_of_is_issued_again_once() {
 #[test]
 fn no_ack_is_issued_where_the_requester_is_unknown_but_it_counts() {
     let mut bench = Bench::protected(Lr2, 10, Some(2));
-    bench.out.requester = None;
+    bench.out.src_qpn = None;
     let ack = LastAck { psn: psn(5), syndrome: Aeth::ACK_UNLIMITED, msn: 6 };
     bench.status_with(6, 10, &[], |s| s.ack = Some(ack));
-    bench.out.requester = Some(7);
+    bench.out.src_qpn = Some(7);
     bench.status(7, 10, &[(7, 8)]);
     assert_eq!(bench.take(), [Did::Nak { psn: 6, msn: 6 }]);
 }
 
-/// The destination acknowledged it in the flow's earlier life, or before this
+/// The destination acknowledged it in the flow's earlier incarnation, or before this
 /// box started.
 #[test]
 fn no_ack_is_issued_for_a_packet_before_the_first() {

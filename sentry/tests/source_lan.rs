@@ -22,7 +22,7 @@ fn ten() -> Bench {
 }
 
 #[test]
-fn a_hole_is_asked_for_at_once_in_every_mode_and_what_follows_passes() {
+fn a_gap_is_asked_for_at_once_in_every_mode_and_what_follows_passes() {
     for recovery in [Lr2, Cached, Auto] {
         let mut bench = Bench::protected(recovery, 10, Some(3));
         bench.data([11]);
@@ -34,7 +34,7 @@ fn a_hole_is_asked_for_at_once_in_every_mode_and_what_follows_passes() {
 }
 
 #[test]
-fn of_the_rewind_only_the_hole_passes() {
+fn of_the_rewind_only_the_gap_passes() {
     let mut bench = ten();
     bench.data(11..40);
     assert_eq!(bench.naks(), [3], "one per round");
@@ -85,7 +85,7 @@ fn a_nak_that_has_no_effect_is_repeated_once_and_then_after_progress() {
 }
 
 #[test]
-fn after_a_hole_packets_ask_for_acks_for_a_while() {
+fn after_a_gap_packets_ask_for_acks_for_a_while() {
     let mut bench = ten();
     bench.data([11, 12]);
     assert_eq!(bench.out.ack_reqs, [false, true]);
@@ -123,7 +123,7 @@ fn the_timer_follows_the_measured_round_trip_to_the_source() {
 fn where_no_nak_can_be_made_the_packet_passes_and_the_depot_is_told() {
     let mut unacked = Bench::protected(Lr2, 10, None);
     let mut stranger = ten();
-    stranger.out.requester = None;
+    stranger.out.src_qpn = None;
     let why = [Metric::NakNoAcked, Metric::NakNoRequester];
     for (bench, why) in [&mut unacked, &mut stranger].into_iter().zip(why) {
         bench.data([12, 13, 15]);
@@ -150,7 +150,7 @@ fn unprotected_it_passes_and_nobody_is_told() {
     assert_eq!(bench.take(), [Did::Forward(3, Data)]);
 }
 
-/// A packet that was changed on its way is no proof of a hole.
+/// A packet that was changed on its way is no proof of a gap.
 #[test]
 fn a_damaged_packet_makes_no_nak() {
     let mut bench = ten();
@@ -188,13 +188,13 @@ fn nothing_is_asked_for_when_nothing_follows() {
     let mut bench = ten();
     bench.run_timers(bench.now + RTT * 20);
     assert!(bench.naks().is_empty());
-    // Once all is acknowledged, a flow with no hole has no timer.
+    // Once all is acknowledged, a flow with no gap has no timer.
     bench.ack(9, 10);
     assert_eq!(bench.deadline(), Time::NEVER);
 }
 
 #[test]
-fn if_the_hole_fills_before_that_no_nak_is_needed() {
+fn if_the_gap_fills_before_that_no_nak_is_needed() {
     let mut bench = within_a_response();
     bench.data([15, 14]);
     (11..14).for_each(|n| bench.answer(part(10..14, n)));
@@ -203,7 +203,7 @@ fn if_the_hole_fills_before_that_no_nak_is_needed() {
 
 /// Only after an ACK does the source heed another NAK.
 #[test]
-fn a_repeat_before_a_hole_passes_if_it_is_the_first_copy_to_ask_for_an_ack() {
+fn a_repeat_before_a_gap_passes_if_it_is_the_first_copy_to_ask_for_an_ack() {
     let mut bench = ten();
     bench.data([10, 11, 13]); // from now on packets are made to ask for ACKs
     bench.clear();
@@ -221,9 +221,9 @@ fn what_the_destination_has_asked_for_already_is_not_asked_for_again() {
     assert!(bench.naks().is_empty());
 }
 
-/// A rewind that has begun will come by the hole.
+/// A rewind that has begun will come by the gap.
 #[test]
-fn a_hole_that_the_running_pass_will_fill_is_not_asked_for() {
+fn a_gap_that_the_running_pass_will_fill_is_not_asked_for() {
     let mut bench = ten();
     bench.data([11]);
     bench.data(3..12);
@@ -290,7 +290,7 @@ fn it_is_left_to_them_until_nothing_was_lost_for_four_round_trips() {
     bench.data([25]);
     let open = Did::Sync { reason: Reason::Open, next: Some(25), class: Data };
     assert_eq!(bench.take(), [open, Did::Forward(25, Data)]);
-    assert_eq!((bench.flow.epoch(), bench.out.requester), (2, Some(0x77)), "the same queue pair");
+    assert_eq!((bench.flow.epoch(), bench.out.src_qpn), (2, Some(0x77)), "the same queue pair");
     bench.status(26, 26, &[]);
     assert!(bench.flow.is_protected());
     bench.check_books();
@@ -298,7 +298,7 @@ fn it_is_left_to_them_until_nothing_was_lost_for_four_round_trips() {
 
 /// The request that was lost may have been one.
 #[test]
-fn among_reads_a_long_hole_shows_no_full_queue() {
+fn among_reads_a_long_gap_shows_no_full_queue() {
     let mut bench = ten();
     bench.frame(read(10, 256));
     bench.data([30]);
@@ -306,7 +306,7 @@ fn among_reads_a_long_hole_shows_no_full_queue() {
     let mut bench = ten();
     bench.frame(read(30, 4 * 256));
     assert!(bench.flow.is_protected());
-    // What is sent while it is left to the RNICs leaves no hole behind it either.
+    // What is sent while it is left to the RNICs leaves no gap behind it either.
     bench.frame(read(34, 256));
     bench.frame(write(50));
     assert!(bench.flow.is_protected());

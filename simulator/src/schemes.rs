@@ -52,7 +52,7 @@ fn product(scenario: &Scenario, recovery: Recovery, pools: [u64; 3], number: u32
         backup_pool_frames: PLENTY,
         resend_cache_bytes,
         resend_cache_frames: PLENTY,
-        playout: scenario.gateway.playout,
+        pacing: scenario.gateway.pacing,
         cnp_interval: scenario.gateway.cnp.then_some(Span::from_micros(50)),
         tuning: Tuning { rtt_guess, ..Tuning::default() },
         ..Config::lab(recovery, number + 1, 1)

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
-use common::control::{self, Header, Keys, Message, Reason, Sync};
+use common::control::{self, Header, Keys, Message, Reason, SyncMessage};
 use common::frame::{Class, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
@@ -37,7 +37,7 @@ fn headers() -> Headers {
 fn sync(keys: &Keys) -> Vec<u8> {
     let header =
         Header { node: 9, boot: 1, seq: 1, seen_boot: 0, seen_seq: 0, dest_qpn: 0x11, epoch: 1 };
-    let message = Message::Sync(Sync {
+    let message = Message::Sync(SyncMessage {
         reason: Reason::Open,
         next_psn: Some(Psn::new(0)),
         acked: None,

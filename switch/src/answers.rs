@@ -5,9 +5,9 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Answer, Roce, Verdict, icrc_ok};
 
-use crate::entry::{Id, Pipeline, Seen};
+use crate::entry::{CoarseTime, Id, Pipeline};
 use crate::key::FlowKey;
-use crate::pairing::Heard;
+use crate::pairing::ResponseInfo;
 use crate::switch::{Io, Switch};
 
 /// For how many round trips a pairing has to be confirmed.
@@ -33,8 +33,8 @@ impl<F: Frame> Switch<F> {
             return self.forward(side, frame, io);
         };
         match answer.verdict {
-            Verdict::NotReady => self.voice.counters.inc(Metric::NakRnr),
-            Verdict::Missing => self.voice.counters.inc(Metric::NakDestination),
+            Verdict::NotReady => self.tx.counters.inc(Metric::NakRnr),
+            Verdict::Missing => self.tx.counters.inc(Metric::NakDestination),
             _ => {}
         }
         if !icrc_ok(frame.bytes(), roce) {
@@ -43,7 +43,8 @@ impl<F: Frame> Switch<F> {
             return self.pass(side, frame, Metric::PassedBadIcrc, io);
         }
         let key = FlowKey::of(side, roce);
-        let heard = Heard { psn: roce.psn, is_nak: answer.is_nak(), src_port: roce.src_port };
+        let heard =
+            ResponseInfo { psn: roce.psn, is_nak: answer.is_nak(), src_port: roce.src_port };
         let flow = self.flow_of_answer(key, found, &heard, io.now);
         match flow.and_then(|id| self.table.get(id)).map(|entry| &entry.pipeline) {
             Some(Pipeline::Sentry(_)) => {
@@ -53,8 +54,8 @@ impl<F: Frame> Switch<F> {
             Some(Pipeline::Depot(_)) => {
                 let id = flow.unwrap_or_default();
                 let known = self.with_depot(id, io, |flow, cx| flow.on_answer(cx, frame, answer));
-                if known == Some(depot::Known::NewLife) {
-                    self.table.begin_life(id);
+                if known == Some(depot::Known::NewIncarnation) {
+                    self.table.begin_incarnation(id);
                 }
             }
             Some(Pipeline::None) | None => {
@@ -68,7 +69,7 @@ impl<F: Frame> Switch<F> {
 
     /// A NAK passes, for one of several flows: none of them may filter what it
     /// makes a source send again.
-    fn on_doubtful_nak<P, S>(&mut self, key: &FlowKey, heard: &Heard, io: &mut Io<'_, P, S>)
+    fn on_doubtful_nak<P, S>(&mut self, key: &FlowKey, heard: &ResponseInfo, io: &mut Io<'_, P, S>)
     where
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
@@ -84,7 +85,7 @@ impl<F: Frame> Switch<F> {
         &mut self,
         key: FlowKey,
         found: Option<Id>,
-        answer: &Heard,
+        answer: &ResponseInfo,
         now: Time,
     ) -> Option<Id> {
         let id = match found.or_else(|| self.table.find(&key)) {
@@ -94,7 +95,7 @@ impl<F: Frame> Switch<F> {
             None => self.entry(key, now)?,
         };
         let entry = self.table.get_mut(id)?;
-        entry.seen = Seen::at(now);
+        entry.seen = CoarseTime::at(now);
         if let Some(peer) = entry.peer() {
             return Some(peer);
         }
@@ -104,7 +105,7 @@ impl<F: Frame> Switch<F> {
             Side::Lan => (self.config.tuning.rtt_guess * CONFIRMED_FOR).min(NEAR),
         };
         let flow = self.table.match_answer(id, answer, now, spread)?;
-        self.voice.counters.inc(Metric::FlowPaired);
+        self.tx.counters.inc(Metric::FlowPaired);
         Some(flow)
     }
 }

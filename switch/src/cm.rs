@@ -6,13 +6,13 @@ use common::metrics::Metric;
 use common::wire::{Roce, cm, icrc_ok};
 
 use crate::connections::{Connection, Event};
-use crate::entry::{Announced, By, Entry, Id, Pipeline, Seen};
+use crate::entry::{Announced, By, CoarseTime, Entry, Id, Pipeline};
 use crate::key::{FlowKey, Hosts};
 use crate::switch::{Io, Switch};
 
 impl<F: Frame> Switch<F> {
-    /// Looks at a packet that isn't RC, and says as what it is to pass. What
-    /// was held of flows that end here leaves before it.
+    /// Reads connection management from a packet that isn't RC, and returns the class that
+    /// the packet is forwarded in. Packets held of flows that it ends are delivered first.
     pub(crate) fn observe<P, S>(
         &mut self,
         side: Side,
@@ -48,7 +48,7 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        self.voice.counters.inc(Metric::FlowConnected);
+        self.tx.counters.inc(Metric::FlowConnected);
         let keys = connection.directions.map(|direction| direction.key);
         let known = keys.map(|key| self.table.find(&key));
         for id in known.into_iter().flatten() {
@@ -67,11 +67,11 @@ impl<F: Frame> Switch<F> {
                 }
             }
             self.table.pair(there, back);
-            self.voice.counters.inc(Metric::FlowPaired);
+            self.tx.counters.inc(Metric::FlowPaired);
         }
         for (id, direction) in [there, back].into_iter().zip(&connection.directions) {
             if let Some(entry) = self.table.get_mut(id) {
-                entry.seen = Seen::at(io.now);
+                entry.seen = CoarseTime::at(io.now);
                 let Connection { pmtu, .. } = *connection;
                 let first_psn = direction.first_psn;
                 entry.announced = Some(Announced::new(By::Hosts, first_psn, 0, pmtu, None));
@@ -86,7 +86,7 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        self.voice.counters.inc(Metric::FlowDisconnected);
+        self.tx.counters.inc(Metric::FlowDisconnected);
         let [there, back] = connection.directions.map(|d| self.table.find(&d.key));
         // A number may be in use by a connection that was not seen being made.
         let is_in_use = |id: Id, other| match self.table.get(id).map(Entry::peer) {
@@ -102,7 +102,7 @@ impl<F: Frame> Switch<F> {
         }
     }
 
-    /// Begins another life of a flow: its next packet will be its first. What
+    /// Begins another incarnation of a flow: its next packet will be its first. What
     /// is still held is dropped.
     fn renew<P, S>(&mut self, id: Id, io: &mut Io<'_, P, S>)
     where
@@ -114,6 +114,6 @@ impl<F: Frame> Switch<F> {
         if let Some(entry) = self.table.get_mut(id) {
             entry.pipeline = Pipeline::None;
         }
-        self.table.begin_life(id);
+        self.table.begin_incarnation(id);
     }
 }

@@ -1,6 +1,6 @@
 //! Control messages of the peer.
 
-use common::control::{self, Fetch, Header, Message, Reason, Reject, Status, Sync};
+use common::control::{self, Fetch, Header, Message, Reason, Reject, Status, SyncMessage};
 use common::frame::{Frame, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::time::Time;
@@ -26,7 +26,7 @@ impl<F: Frame> Switch<F> {
         S: Sink<Frame = F>,
     {
         let bytes = frame.bytes();
-        if !control::is_ours(bytes, roce, self.voice.opcode) {
+        if !control::is_ours(bytes, roce, self.tx.opcode) {
             // Somebody else's use of the opcode.
             return self.pass(side, frame, Metric::PassedTransport, io);
         }
@@ -35,7 +35,7 @@ impl<F: Frame> Switch<F> {
             Side::Lan => Metric::DropControlFromLan,
             Side::Wan => self.on_message(bytes, roce, io),
         };
-        self.voice.counters.inc(booked);
+        self.tx.counters.inc(booked);
     }
 
     /// What the peer says, or somebody in its name.
@@ -44,13 +44,13 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        let decoded = control::decode(bytes, roce, self.voice.opcode, &self.voice.keys);
+        let decoded = control::decode(bytes, roce, self.tx.opcode, &self.tx.keys);
         let (header, message) = match decoded {
             Some(Ok(message)) => message,
             Some(Err(reject)) => return rejected(reject),
             None => return Metric::DropControlInvalid,
         };
-        match self.voice.peers.accept(&header) {
+        match self.tx.peers.accept(&header) {
             Err(Refused::Stranger) => return Metric::DropControlInvalid,
             Err(Refused::Replayed) => return Metric::DropControlReplayed,
             Ok(()) => {}
@@ -75,7 +75,7 @@ impl<F: Frame> Switch<F> {
     fn on_sync<P, S>(
         &mut self,
         header: &Header,
-        sync: &Sync,
+        sync: &SyncMessage,
         bytes: &[u8],
         roce: &Roce,
         io: &mut Io<'_, P, S>,
@@ -100,19 +100,19 @@ impl<F: Frame> Switch<F> {
                 None => return Metric::DropControlUnknownFlow,
             },
         };
-        let life = life_of(header);
+        let incarnation = incarnation_of(header);
         let Some(Pipeline::Depot(stage)) = self.table.get_mut(id).map(|entry| &mut entry.pipeline)
         else {
             return Metric::DropControlUnknownFlow;
         };
-        if stage.state.is_replaced_by(life) {
-            // The requester of another life may be another one, too.
+        if stage.state.is_replaced_by(incarnation) {
+            // The requester of another incarnation may be another one, too.
             stage.node = Some(header.node);
             if let Some(next) = sync.next_psn {
                 stage.track.arrived.begin_again(next);
             }
-            self.table.begin_life(id);
-        } else if stage.state.is_synced() && !stage.state.is_of(life) {
+            self.table.begin_incarnation(id);
+        } else if stage.state.is_synced() && !stage.state.is_of(incarnation) {
             // Of an older one, overtaken.
             return Metric::DropSyncConsumed;
         } else {
@@ -120,17 +120,17 @@ impl<F: Frame> Switch<F> {
         }
         self.adopt_requester(id, sync.src_qpn, io.now);
         // Otherwise it shows nothing of the way back.
-        let hears = header.seen_boot == self.voice.peers.boot();
+        let hears = header.seen_boot == self.tx.peers.boot();
         self.with_depot(id, io, |flow, cx| match sync.reason {
-            Reason::Release => flow.on_sync(cx, life, sync),
-            _ if hears => flow.on_sync(cx, life, sync),
-            _ => flow.on_unheard(cx, life, sync),
+            Reason::Release => flow.on_sync(cx, incarnation, sync),
+            _ if hears => flow.on_sync(cx, incarnation, sync),
+            _ => flow.on_unheard(cx, incarnation, sync),
         });
         if sync.reason == Reason::Release
             && let Some(entry) = self.table.get_mut(id)
         {
             // Nothing is held any more. Whoever announces the flow next may speak of
-            // another life, of which what was acknowledged so far is not true.
+            // another incarnation, of which what was acknowledged so far is not true.
             entry.pipeline = Pipeline::None;
         }
         Metric::DropSyncConsumed
@@ -150,7 +150,7 @@ impl<F: Frame> Switch<F> {
         let hosts = Hosts::of(Side::Wan, roce);
         let id = self.table.find(&FlowKey { hosts, dest_qpn: header.dest_qpn });
         match id.and_then(|id| Some((id, &self.table.get(id)?.pipeline))) {
-            Some((id, Pipeline::Depot(stage))) if stage.state.is_of(life_of(header)) => {
+            Some((id, Pipeline::Depot(stage))) if stage.state.is_of(incarnation_of(header)) => {
                 self.with_depot(id, io, |flow, cx| flow.on_fetch(cx, fetch));
                 Metric::DropFetchConsumed
             }
@@ -171,8 +171,8 @@ impl<F: Frame> Switch<F> {
     {
         let hosts = Hosts::of(Side::Wan, roce).reversed();
         let key = FlowKey { hosts, dest_qpn: header.dest_qpn };
-        // It must speak of this life of the flow, and to this life of ours.
-        let current = header.seen_boot == self.voice.peers.boot();
+        // It must speak of this incarnation of the flow, and to this incarnation of ours.
+        let current = header.seen_boot == self.tx.peers.boot();
         if current && status.passive {
             self.farewell.answered(&key, header.epoch);
         }
@@ -180,7 +180,7 @@ impl<F: Frame> Switch<F> {
         match self.table.get_mut(id).map(|entry| &mut entry.pipeline) {
             Some(Pipeline::Sentry(stage)) if current && stage.state.epoch() == header.epoch => {
                 stage.node = Some(header.node);
-                self.voice.peers.learn_route(roce.src, header.node);
+                self.tx.peers.learn_route(roce.src, header.node);
             }
             _ => return Metric::DropControlUnknownFlow,
         }
@@ -190,7 +190,7 @@ impl<F: Frame> Switch<F> {
         match understood {
             Some((true, rtt)) => {
                 if let Some(rtt) = rtt {
-                    self.voice.counters.set(Metric::PathRtt, rtt.as_nanos());
+                    self.tx.counters.set(Metric::PathRtt, rtt.as_nanos());
                 }
                 Metric::DropStatusConsumed
             }
@@ -211,7 +211,7 @@ impl<F: Frame> Switch<F> {
     {
         let hosts = Hosts::of(Side::Wan, roce).reversed();
         let id = self.table.find(&FlowKey { hosts, dest_qpn: header.dest_qpn });
-        let current = header.seen_boot == self.voice.peers.boot();
+        let current = header.seen_boot == self.tx.peers.boot();
         match id.and_then(|id| Some((id, &self.table.get(id)?.pipeline))) {
             Some((id, Pipeline::Sentry(stage)))
                 if current && stage.state.epoch() == header.epoch =>
@@ -234,13 +234,13 @@ impl<F: Frame> Switch<F> {
             && self.table.get(other).is_some_and(|entry| entry.peer().is_none())
         {
             self.table.pair(id, other);
-            self.voice.counters.inc(Metric::FlowPaired);
+            self.tx.counters.inc(Metric::FlowPaired);
         }
     }
 }
 
-const fn life_of(header: &Header) -> depot::Life {
-    depot::Life { node: header.node, boot: header.boot, epoch: header.epoch }
+const fn incarnation_of(header: &Header) -> depot::Incarnation {
+    depot::Incarnation { node: header.node, boot: header.boot, epoch: header.epoch }
 }
 
 const fn rejected(reject: Reject) -> Metric {

@@ -10,7 +10,7 @@ use common::time::{Span, Time};
 use common::wire::Headers;
 
 use crate::key::FlowKey;
-use crate::pairing::{Arrived, Matching};
+use crate::pairing::{Matching, PsnRange};
 
 /// Index of an entry.
 pub(crate) type Id = u32;
@@ -21,8 +21,8 @@ pub(crate) struct Entry<F: Frame> {
     /// The flow of the opposite direction of the same queue pair ...
     peer: Option<NonZero<u32>>,
     /// ... and its destination QP, which is this flow's requester.
-    requester: Option<NonZero<u32>>,
-    /// The operator named its peer: it is not looked for, and stays over lives.
+    src_qpn: Option<NonZero<u32>>,
+    /// The operator named its peer: it is not looked for, and stays over incarnations.
     pub named: bool,
     /// What is known of its next packet, if it has no pipeline.
     pub announced: Option<Announced>,
@@ -33,10 +33,10 @@ pub(crate) struct Entry<F: Frame> {
     /// When a timer of this entry is due; [`Time::NEVER`] if none is set.
     pub armed: Time,
     /// Its newest packet.
-    pub seen: Seen,
+    pub seen: CoarseTime,
     /// Tells apart the entries that use one index after each other.
     pub generation: u32,
-    /// The generation in which the flow's present life began.
+    /// The generation in which the flow's present incarnation began.
     pub born: u32,
 }
 
@@ -46,28 +46,28 @@ impl<F: Frame> Entry<F> {
         Self {
             key,
             peer: None,
-            requester: None,
+            src_qpn: None,
             named: false,
             announced: None,
             matching: None,
             pipeline: Pipeline::None,
             armed: Time::NEVER,
-            seen: Seen::at(now),
+            seen: CoarseTime::at(now),
             generation,
             born: generation,
         }
     }
 
-    /// `peer` is the flow of the opposite direction, and leads to `requester`.
-    pub fn join(&mut self, peer: Id, requester: Option<u32>) {
+    /// `peer` is the flow of the opposite direction, and leads to `src_qpn`.
+    pub fn join(&mut self, peer: Id, src_qpn: Option<u32>) {
         self.peer = NonZero::new(peer + 1);
-        self.requester = requester.and_then(|qpn| NonZero::new(qpn + 1));
+        self.src_qpn = src_qpn.and_then(|qpn| NonZero::new(qpn + 1));
         self.matching = None;
     }
 
     /// Its peer is unknown again.
     pub fn part(&mut self) {
-        (self.peer, self.requester) = (None, None);
+        (self.peer, self.src_qpn) = (None, None);
     }
 
     /// The flow of the opposite direction of the same queue pair, if it is known.
@@ -78,8 +78,8 @@ impl<F: Frame> Entry<F> {
 
     /// The requester's QPN, if it is known.
     #[inline]
-    pub fn requester(&self) -> Option<u32> {
-        self.requester.map(|qpn| qpn.get() - 1)
+    pub fn src_qpn(&self) -> Option<u32> {
+        self.src_qpn.map(|qpn| qpn.get() - 1)
     }
 
     /// Whether no more than one packet of it was seen, and nobody knows of it otherwise.
@@ -114,9 +114,9 @@ pub(crate) const HEADERS_AGE: Span = Span::from_millis(100);
 
 /// A moment, to a millisecond or so. Moments that lie 50 days apart look alike.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen(u32);
+pub(crate) struct CoarseTime(u32);
 
-impl Seen {
+impl CoarseTime {
     /// About a millisecond.
     const SHIFT: u32 = 20;
 
@@ -132,13 +132,13 @@ impl Seen {
     }
 }
 
-/// A deadline, or up to 16 µs before it. One that is more than [`Due::AHEAD`] ticks ahead
+/// A deadline, or up to 16 µs before it. One that is more than [`CoarseDeadline::AHEAD`] ticks ahead
 /// may look as if it had passed; one that passed within 19 hours never looks as if it were
 /// ahead.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Due(u32);
+pub(crate) struct CoarseDeadline(u32);
 
-impl Due {
+impl CoarseDeadline {
     const SHIFT: u32 = 14;
     pub const NEVER: Self = Self(u32::MAX);
     /// No deadline is further ahead: 18 minutes. The rest of the range is for what passed
@@ -260,11 +260,11 @@ pub(crate) struct Stage<S> {
 /// What is noted of a flow's requests, whatever a pipeline makes of them.
 pub(crate) struct Track {
     /// What has arrived of them.
-    pub arrived: Arrived,
+    pub arrived: PsnRange,
     /// When the stage's headers were last taken from a packet.
-    pub headers_at: Seen,
+    pub headers_at: CoarseTime,
     /// When the pipeline has something to do. If that is known, a timer of the entry is set.
-    pub due: Due,
+    pub due: CoarseDeadline,
     /// UDP source port, as a hint for pairing.
     pub src_port: u16,
 }
@@ -274,12 +274,12 @@ type Depots = Stage<depot::Flow<HeapFrame>>;
 
 const _: () = {
     assert!(
-        offset_of!(Sentries, state) + sentry::Flow::<HeapFrame>::STEADY == 2 * LINE,
-        "at a Sentry a steady packet touches two cache lines, and its slot"
+        offset_of!(Sentries, state) + sentry::Flow::<HeapFrame>::FAST_PATH == 2 * LINE,
+        "at a Sentry a packet on the fast path touches two cache lines, and its slot"
     );
     assert!(
         offset_of!(Depots, state) + depot::Flow::<HeapFrame>::PASSED_OVER == LINE
-            && offset_of!(Depots, state) + depot::Flow::<HeapFrame>::STEADY == 3 * LINE,
+            && offset_of!(Depots, state) + depot::Flow::<HeapFrame>::FAST_PATH == 3 * LINE,
         "at a Depot as well, with one between them that it does not touch"
     );
 };

@@ -3,7 +3,7 @@
 //! A Depot that is not told holds what is early for a Sentry that is no more, until it
 //! notices by itself.
 
-use common::control::{self, Message, Sync};
+use common::control::{self, Message, SyncMessage};
 use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -25,7 +25,7 @@ struct Release {
     headers: Headers,
     node: Option<u32>,
     epoch: u32,
-    sync: Sync,
+    sync: SyncMessage,
 }
 
 /// Those of a box that drains; none before.
@@ -63,7 +63,7 @@ impl<F: Frame> Switch<F> {
     pub(crate) fn await_release(&mut self, id: Id, now: Time) {
         let Some(entry) = self.table.get(id) else { return };
         let Pipeline::Sentry(stage) = &entry.pipeline else { return };
-        let Some(sync) = stage.state.release(entry.requester(), now) else { return };
+        let Some(sync) = stage.state.release(entry.src_qpn(), now) else { return };
         let (headers, node, epoch) = (stage.headers.clone(), stage.node, stage.state.epoch());
         self.farewell.releases.insert(entry.key, Release { headers, node, epoch, sync });
         self.farewell.tries = 1;
@@ -91,28 +91,20 @@ impl<F: Frame> Switch<F> {
         }
         self.farewell.tries += 1;
         self.farewell.due = io.now + self.release_interval();
-        let voice = &mut self.voice;
+        let tx = &mut self.tx;
         for (key, Release { headers, node, epoch, sync }) in &self.farewell.releases {
             let message = Message::Sync(*sync);
             let Some(mut frame) = io.pool.alloc(headers.frame_len(control::body_len(&message)))
             else {
-                voice.counters.inc(Metric::AllocSync);
+                tx.counters.inc(Metric::AllocSync);
                 continue;
             };
-            let header = voice.peers.header(*node, key.dest_qpn, *epoch);
+            let header = tx.peers.header(*node, key.dest_qpn, *epoch);
             let bytes = frame.bytes_mut();
-            control::encode(
-                headers,
-                voice.opcode,
-                key.dest_qpn,
-                &header,
-                &message,
-                &voice.keys,
-                bytes,
-            );
-            voice.counters.inc(Metric::CreatedSync);
-            voice.counters.inc(Metric::SyncRelease);
-            transmit(&mut voice.counters, io.sink, Side::Wan, Class::Data, Packet::Owned(frame));
+            control::encode(headers, tx.opcode, key.dest_qpn, &header, &message, &tx.keys, bytes);
+            tx.counters.inc(Metric::CreatedSync);
+            tx.counters.inc(Metric::SyncRelease);
+            transmit(&mut tx.counters, io.sink, Side::Wan, Class::Data, Packet::Owned(frame));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What has time: flows that are idle, and the gauges.
+//! Work that is not urgent: ageing of idle flows, and the gauges.
 
 use common::frame::{Frame, Pool, Sink};
 use common::metrics::Metric;
@@ -48,7 +48,7 @@ impl<F: Frame> Switch<F> {
             self.sweep.next += 1;
             self.look_at(id, &mut io);
         }
-        let counters = &mut self.voice.counters;
+        let counters = &mut self.tx.counters;
         counters.set(Metric::FlowsAll, self.table.len() as u64);
         counters.set(Metric::LanHosts, self.lan.len() as u64);
         counters.set(Metric::LanWaiting, self.lan.waiting());
@@ -73,7 +73,7 @@ impl<F: Frame> Switch<F> {
         let idle = entry.seen.since(io.now);
         if idle >= self.config.flow_idle {
             self.remove(id, io);
-            return self.voice.counters.inc(Metric::FlowAged);
+            return self.tx.counters.inc(Metric::FlowAged);
         }
         if idle >= IDLE && self.pools.cache.are_slots_filled(PRESSURE) {
             // Others need what it was never answered for.
@@ -109,7 +109,7 @@ impl<F: Frame> Switch<F> {
     /// All flows were looked at.
     fn end_sweep(&mut self) {
         let Sweep { protected, synced, bytes, .. } = core::mem::take(&mut self.sweep);
-        let counters = &mut self.voice.counters;
+        let counters = &mut self.tx.counters;
         counters.set(Metric::FlowsProtected, protected);
         counters.set(Metric::FlowsSynced, synced);
         counters.set(Metric::FlowStateBytes, bytes);

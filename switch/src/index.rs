@@ -99,7 +99,7 @@ impl Index {
 
     /// Looks at the bucket where `hash` is likely to be.
     #[inline]
-    pub fn warm(&self, hash: u64) {
+    pub fn prefetch(&self, hash: u64) {
         let ([first, _], _) = self.places(hash);
         core::hint::black_box(self.buckets[first].tags[0]);
     }

@@ -159,8 +159,8 @@ pub struct Config {
     pub backup_pool_frames: u64,
     /// See [`depot::Config::local_retries`].
     pub local_retries: u8,
-    /// See [`depot::Config::playout`].
-    pub playout: bool,
+    /// See [`depot::Config::pacing`].
+    pub pacing: bool,
     /// See [`depot::Config::cnp_interval`].
     pub cnp_interval: Option<Span>,
     /// Where a peer may be: flows to other destinations are not announced.
@@ -195,7 +195,7 @@ impl Config {
             backup_pool_bytes: 64 << 20,
             backup_pool_frames: 1 << 16,
             local_retries: 3,
-            playout: true,
+            pacing: true,
             cnp_interval: Some(Span::from_micros(50)),
             remote_prefixes: Vec::new(),
             queue_pairs: Vec::new(),

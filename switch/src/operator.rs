@@ -41,7 +41,7 @@ impl Named {
         Self(map)
     }
 
-    fn requester(&self, key: &FlowKey) -> Option<u32> {
+    fn src_qpn(&self, key: &FlowKey) -> Option<u32> {
         let FlowKey { hosts, dest_qpn } = key;
         let destination = End { addr: hosts.dst, qpn: *dest_qpn };
         self.0.get(&(hosts.vlans, hosts.src, destination)).copied()
@@ -53,11 +53,11 @@ impl<F: Frame> Switch<F> {
     /// never otherwise.
     pub(crate) fn pair_as_named(&mut self, id: Id, now: Time) {
         let Some(key) = self.table.get(id).map(|entry| entry.key) else { return };
-        let Some(requester) = self.named.requester(&key) else { return };
-        let back = FlowKey { hosts: key.hosts.reversed(), dest_qpn: requester };
+        let Some(src_qpn) = self.named.src_qpn(&key) else { return };
+        let back = FlowKey { hosts: key.hosts.reversed(), dest_qpn: src_qpn };
         let other = self.table.entry(back, now);
         if let Some((_, true)) = other {
-            self.voice.counters.inc(Metric::FlowCreated);
+            self.tx.counters.inc(Metric::FlowCreated);
         }
         let other = other.map(|(other, _)| other);
         for id in [Some(id), other].into_iter().flatten() {
@@ -67,7 +67,7 @@ impl<F: Frame> Switch<F> {
         }
         if let Some(other) = other {
             self.table.pair(id, other);
-            self.voice.counters.inc(Metric::FlowPaired);
+            self.tx.counters.inc(Metric::FlowPaired);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! From what a pipeline decides to frames on their way out.
 
 use arrayvec::ArrayVec;
-use common::control::{self, Fetch, Keys, LastAck, Message, Reason, Status, Sync};
+use common::control::{self, Fetch, Keys, LastAck, Message, Reason, Status, SyncMessage};
 use common::frame::{Class, Frame, Packet, Pool, Shared, Side, Sink};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
@@ -13,7 +13,7 @@ use crate::peers::Peers;
 use crate::switch::Io;
 
 /// What all flows use to speak.
-pub(crate) struct Voice {
+pub(crate) struct TxContext {
     pub counters: Counters,
     pub peers: Peers,
     pub keys: Keys,
@@ -48,24 +48,24 @@ impl<S: Shared> Released<S> {
 
 /// A flow's way out for the time of one event.
 pub(crate) struct Output<'a, F: Frame, P, S> {
-    pub voice: &'a mut Voice,
+    pub tx: &'a mut TxContext,
     pub released: &'a mut Released<F::Shared>,
     pub pool: &'a mut P,
     pub sink: &'a mut S,
-    pub flow: Speaker<'a>,
-    /// Another life of the flow began during the event.
+    pub flow: FlowRef<'a>,
+    /// Another incarnation of the flow began during the event.
     pub is_reborn: bool,
 }
 
 /// The flow that something happens to.
-pub(crate) struct Speaker<'a> {
+pub(crate) struct FlowRef<'a> {
     /// Headers of its requests.
     pub headers: &'a Headers,
     /// Where its requests leave; their answers leave on the other side.
     pub onward: Side,
     pub key: &'a FlowKey,
     pub id: Id,
-    pub requester: Option<u32>,
+    pub src_qpn: Option<u32>,
     /// The box that answers, or asks, for it.
     pub node: &'a mut Option<u32>,
 }
@@ -88,24 +88,24 @@ pub(crate) fn transmit<S: Sink>(
 impl<'a, F: Frame, P, S> Output<'a, F, P, S> {
     #[inline]
     pub fn new<'b: 'a>(
-        voice: &'a mut Voice,
+        tx: &'a mut TxContext,
         released: &'a mut Released<F::Shared>,
         io: &'a mut Io<'b, P, S>,
-        flow: Speaker<'a>,
+        flow: FlowRef<'a>,
     ) -> Self {
         let Io { pool, sink, .. } = io;
-        Self { voice, released, pool, sink, flow, is_reborn: false }
+        Self { tx, released, pool, sink, flow, is_reborn: false }
     }
 }
 
 impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
     fn send(&mut self, side: Side, class: Class, packet: Packet<F>) {
-        transmit(&mut self.voice.counters, self.sink, side, class, packet);
+        transmit(&mut self.tx.counters, self.sink, side, class, packet);
     }
 
-    /// Ends the life of a frame.
+    /// Ends the incarnation of a frame.
     fn end(&mut self, packet: Packet<F>, reason: Metric) {
-        self.voice.counters.inc(reason);
+        self.tx.counters.inc(reason);
         match packet {
             Packet::Shared(handle) => self.released.push(handle),
             Packet::Owned(frame) => drop(frame),
@@ -114,7 +114,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
 
     /// Sends a control message to the peer.
     fn say(&mut self, message: &Message, epoch: u32, class: Class) {
-        let Speaker { headers, key, requester, ref node, .. } = self.flow;
+        let FlowRef { headers, key, src_qpn, ref node, .. } = self.flow;
         let dest_qpn = key.dest_qpn;
         // What the Sentry says goes the way of the flow, a STATUS the way back.
         // Where the requester is unknown any QPN will do: RNICs look at the
@@ -125,19 +125,19 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
                 (headers.clone(), dest_qpn, Metric::CreatedFetch, Metric::AllocFetch)
             }
             Message::Status(_) => {
-                let qpn = requester.unwrap_or(dest_qpn);
+                let qpn = src_qpn.unwrap_or(dest_qpn);
                 (headers.reversed(), qpn, Metric::CreatedStatus, Metric::AllocStatus)
             }
             Message::Absent(_) => {
-                let qpn = requester.unwrap_or(dest_qpn);
+                let qpn = src_qpn.unwrap_or(dest_qpn);
                 (headers.reversed(), qpn, Metric::CreatedAbsent, Metric::AllocAbsent)
             }
         };
         let len = headers.frame_len(control::body_len(message));
         let Some(mut frame) = self.pool.alloc(len) else {
-            return self.voice.counters.inc(failed);
+            return self.tx.counters.inc(failed);
         };
-        let Voice { peers, keys, opcode, counters } = &mut *self.voice;
+        let TxContext { peers, keys, opcode, counters } = &mut *self.tx;
         let header = peers.header(**node, dest_qpn, epoch);
         control::encode(&headers, *opcode, qpn, &header, message, keys, frame.bytes_mut());
         counters.inc(created);
@@ -146,13 +146,13 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
 
     /// Makes an ACK or NAK of the destination's, towards the requester.
     fn make_answer(&mut self, psn: Psn, aeth: Aeth, created: Metric, failed: Metric) {
-        let Some(requester) = self.flow.requester else { return };
+        let Some(src_qpn) = self.flow.src_qpn else { return };
         let headers = self.flow.headers.reversed();
         let Some(mut frame) = self.pool.alloc(headers.frame_len(Aeth::LEN)) else {
-            return self.voice.counters.inc(failed);
+            return self.tx.counters.inc(failed);
         };
-        headers.emit_ack(requester, psn, aeth, frame.bytes_mut());
-        self.voice.counters.inc(created);
+        headers.emit_ack(src_qpn, psn, aeth, frame.bytes_mut());
+        self.tx.counters.inc(created);
         // In order with the destination's own answers.
         self.send(self.flow.onward.other(), Class::Data, Packet::Owned(frame));
     }
@@ -172,8 +172,8 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
         self.end(packet, reason);
     }
 
-    fn sync(&mut self, epoch: u32, sync: Sync, class: Class) {
-        self.voice.counters.inc(match sync.reason {
+    fn sync(&mut self, epoch: u32, sync: SyncMessage, class: Class) {
+        self.tx.counters.inc(match sync.reason {
             Reason::Open => Metric::SyncOpen,
             Reason::Tail => Metric::SyncTail,
             Reason::Resent => Metric::SyncResent,
@@ -186,7 +186,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
 
     fn unheard(&mut self) {
         *self.flow.node = None;
-        self.voice.peers.forget_route(&self.flow.headers.dst());
+        self.tx.peers.forget_route(&self.flow.headers.dst());
     }
 
     fn fetch(&mut self, epoch: u32, fetch: Fetch) {
@@ -197,13 +197,13 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
         self.send(Side::Lan, Class::Data, Packet::Owned(frame));
     }
 
-    fn requester(&self) -> Option<u32> {
-        self.flow.requester
+    fn src_qpn(&self) -> Option<u32> {
+        self.flow.src_qpn
     }
 
-    fn new_life(&mut self) {
+    fn new_incarnation(&mut self) {
         // Already the SYNC that announces it must not name the old requester.
-        self.flow.requester = None;
+        self.flow.src_qpn = None;
         self.is_reborn = true;
     }
 
@@ -217,7 +217,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
-        self.voice.counters.add(metric, n);
+        self.tx.counters.add(metric, n);
     }
 }
 
@@ -255,23 +255,23 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> depot::Actions<F> for Out
     }
 
     fn cnp(&mut self) -> bool {
-        let Some(requester) = self.flow.requester else { return false };
+        let Some(src_qpn) = self.flow.src_qpn else { return false };
         let headers = self.flow.headers.reversed();
         let Some(mut frame) = self.pool.alloc(headers.frame_len(CNP_LEN)) else {
-            self.voice.counters.inc(Metric::AllocCnp);
+            self.tx.counters.inc(Metric::AllocCnp);
             return false;
         };
-        headers.emit_cnp(requester, frame.bytes_mut());
-        self.voice.counters.inc(Metric::CreatedCnp);
+        headers.emit_cnp(src_qpn, frame.bytes_mut());
+        self.tx.counters.inc(Metric::CreatedCnp);
         self.send(Side::Wan, Class::High, Packet::Owned(frame));
         true
     }
 
-    fn requester(&self) -> Option<u32> {
-        self.flow.requester
+    fn src_qpn(&self) -> Option<u32> {
+        self.flow.src_qpn
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
-        self.voice.counters.add(metric, n);
+        self.tx.counters.add(metric, n);
     }
 }

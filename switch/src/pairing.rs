@@ -32,7 +32,7 @@ const MAX_SCAN: usize = 64;
 const MAX_CANDIDATES: usize = 8;
 /// Answers to packets that lie further back are not matched.
 const REMEMBERED: u64 = 1 << 22;
-/// A PSN this far from the others is of another life of the queue pair; a READ
+/// A PSN this far from the others is of another incarnation of the queue pair; a READ
 /// takes some by itself.
 const LEAP: u64 = 2 * WINDOW_MAX;
 /// Different answers that must confirm the last candidate; fewer do where both
@@ -42,7 +42,7 @@ const CONFIRMATIONS_SAME_PORT: u32 = 2;
 
 /// An answer of a stream whose flow is not known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
+pub(crate) struct ResponseInfo {
     pub psn: Psn,
     /// It asks for `psn`, rather than acknowledging it.
     pub is_nak: bool,
@@ -65,14 +65,14 @@ pub(crate) struct Matching {
 /// takes: it is in the first cache line of a flow.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
-pub(crate) struct Arrived {
+pub(crate) struct PsnRange {
     first: Seq,
     end: Seq,
     /// The newest request.
     pub newest: Psn,
 }
 
-impl Arrived {
+impl PsnRange {
     /// None yet; `psn` is where they will begin.
     pub fn none(psn: Psn) -> Self {
         let first = Seq::first(psn);
@@ -92,7 +92,7 @@ impl Arrived {
     }
 
     /// A request arrived that takes `count` PSNs from `psn` on. Returns whether
-    /// it leapt: whether these are the PSNs of another life.
+    /// it leapt: whether these are the PSNs of another incarnation.
     pub fn add(&mut self, psn: Psn, count: u32) -> bool {
         let seq = psn.unwrap_near(self.end);
         let leapt = seq.since(self.end).max(self.end.since(seq)) > LEAP;
@@ -117,7 +117,7 @@ impl Arrived {
         psn.unwrap_near(self.end) > { self.end }
     }
 
-    /// Another life begins at `psn`. What has overtaken its announcement has
+    /// Another incarnation begins at `psn`. What has overtaken its announcement has
     /// arrived all the same.
     pub fn begin_again(&mut self, psn: Psn) {
         let first = psn.unwrap_near(self.end);
@@ -129,7 +129,7 @@ impl Arrived {
     }
 
     /// Whether the destination may answer like this.
-    fn may_be_answered(&self, answer: &Heard) -> bool {
+    fn may_be_answered(&self, answer: &ResponseInfo) -> bool {
         let seq = answer.psn.unwrap_near(self.end);
         let oldest = self.first.max(self.end - REMEMBERED) - WINDOW_MAX;
         // A NAK may ask for the very next packet.
@@ -139,7 +139,7 @@ impl Arrived {
 
     /// Whether it answers a packet that was seen: what lies before may as well
     /// be another flow's.
-    fn is_answered(&self, answer: &Heard) -> bool {
+    fn is_answered(&self, answer: &ResponseInfo) -> bool {
         let Self { first, end, .. } = *self;
         answer.psn.unwrap_near(end) >= first
     }
@@ -152,7 +152,7 @@ impl<F: Frame> Table<F> {
     pub fn match_answer(
         &mut self,
         answers: Id,
-        answer: &Heard,
+        answer: &ResponseInfo,
         now: Time,
         spread: Span,
     ) -> Option<Id> {
@@ -213,13 +213,13 @@ impl<F: Frame> Table<F> {
 
     /// The flows between `hosts` with unknown requester that may have been
     /// given this answer.
-    pub fn possible_flows(&self, hosts: &Hosts, answer: &Heard) -> ArrayVec<Id, MAX_SCAN> {
+    pub fn possible_flows(&self, hosts: &Hosts, answer: &ResponseInfo) -> ArrayVec<Id, MAX_SCAN> {
         let flows = self.unpaired(hosts).iter().take(MAX_SCAN).copied();
         flows.filter(|id| self.fits(*id, answer).is_some()).collect()
     }
 
     /// Whether an answer that fits flow `id` speaks for it.
-    fn confirms(&self, id: Id, answer: &Heard) -> bool {
+    fn confirms(&self, id: Id, answer: &ResponseInfo) -> bool {
         match self.get(id).map(|entry| &entry.pipeline) {
             Some(Pipeline::Sentry(stage)) => stage.track.arrived.is_answered(answer),
             Some(Pipeline::Depot(stage)) => stage.track.arrived.is_answered(answer),
@@ -229,7 +229,7 @@ impl<F: Frame> Table<F> {
 
     /// The UDP source port of flow `id`, if its requester is unknown and it
     /// may have been given this answer.
-    fn fits(&self, id: Id, answer: &Heard) -> Option<u16> {
+    fn fits(&self, id: Id, answer: &ResponseInfo) -> Option<u16> {
         let entry = self.get(id).filter(|entry| entry.peer().is_none() && !entry.named)?;
         let track = match &entry.pipeline {
             Pipeline::None => return None,

@@ -6,9 +6,9 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Headers, Roce, icrc_ok};
 
-use crate::entry::{By, Due, HEADERS_AGE, Id, Pipeline, Seen, Stage, Track};
-use crate::output::{Output, Speaker};
-use crate::pairing::Arrived;
+use crate::entry::{By, CoarseDeadline, CoarseTime, HEADERS_AGE, Id, Pipeline, Stage, Track};
+use crate::output::{FlowRef, Output};
+use crate::pairing::PsnRange;
 use crate::switch::{Io, Switch, WINDOW_MAX};
 
 /// When a box has run for so long, a queue pair that it doesn't know was silent.
@@ -17,7 +17,7 @@ const FAMILIAR: Span = Span::from_millis(1_000);
 /// Whether a flow whose first packet here is `psn` may begin with `first`, as it
 /// was announced. Next to the source it does, or the announcement was wrong, or
 /// packets were lost on the LAN: then the RNICs sort it out, rather than that a
-/// hole is waited for that nothing may ever fill. Behind the link the first
+/// gap is waited for that nothing may ever fill. Behind the link the first
 /// packets may be missing; the SYNC tells where it begins.
 fn may_begin_at(side: Side, psn: Psn, first: Psn) -> bool {
     let ahead = i64::from(psn.distance(first));
@@ -32,7 +32,7 @@ impl<F: Frame> Switch<F> {
     /// the flow's own frames are made from.
     pub(crate) fn prepare(&mut self, id: Id, psn: Psn, bytes: &[u8], roce: &Roce, now: Time) {
         let Some(entry) = self.table.get_mut(id) else { return };
-        entry.seen = Seen::at(now);
+        entry.seen = CoarseTime::at(now);
         let (headers, track, is_next) = match &mut entry.pipeline {
             Pipeline::Sentry(stage) => {
                 (&mut stage.headers, &mut stage.track, stage.state.expects(psn))
@@ -51,9 +51,9 @@ impl<F: Frame> Switch<F> {
                 let elsewhere = said.is_some_and(|said| said.by == By::Past) && announced.is_none();
                 // A leap from what the hosts said shows up as one.
                 let said = said.filter(|_| !elsewhere);
-                let arrived = Arrived::none(said.map_or(psn, |said| said.first_psn));
-                let (src_port, headers_at) = (roce.src_port, Seen::at(now));
-                let due = Due::NEVER;
+                let arrived = PsnRange::none(said.map_or(psn, |said| said.first_psn));
+                let (src_port, headers_at) = (roce.src_port, CoarseTime::at(now));
+                let due = CoarseDeadline::NEVER;
                 let track = Track { arrived, headers_at, due, src_port };
                 entry.pipeline = match side {
                     Side::Lan => {
@@ -67,7 +67,7 @@ impl<F: Frame> Switch<F> {
                         }
                         // If it was heard lately, the Depot may hold what is early from
                         // the first packet on.
-                        let node = self.voice.peers.towards(&roce.dst);
+                        let node = self.tx.peers.towards(&roce.dst);
                         let stage = Stage { track, state, node, headers };
                         Pipeline::Sentry(Box::new(stage))
                     }
@@ -81,8 +81,8 @@ impl<F: Frame> Switch<F> {
                     }
                 };
                 if elsewhere {
-                    // It doesn't go on where it was: another life, unannounced.
-                    self.table.begin_life(id);
+                    // It doesn't go on where it was: another incarnation, unannounced.
+                    self.table.begin_incarnation(id);
                 }
                 return self.table.await_pairing(id);
             }
@@ -91,7 +91,7 @@ impl<F: Frame> Switch<F> {
         // order is most likely its source's.
         if track.headers_at.since(now) >= HEADERS_AGE && is_next && icrc_ok(bytes, roce) {
             *headers = Headers::of(bytes, roce);
-            (track.headers_at, track.src_port) = (Seen::at(now), roce.src_port);
+            (track.headers_at, track.src_port) = (CoarseTime::at(now), roce.src_port);
         }
     }
 
@@ -101,22 +101,22 @@ impl<F: Frame> Switch<F> {
         &mut self,
         id: Id,
         io: &mut Io<'_, P, S>,
-        event: impl FnOnce(&mut sentry::Flow<F>, &mut sentry::Cx<'_, Output<'_, F, P, S>>) -> R,
+        event: impl FnOnce(&mut sentry::Flow<F>, &mut sentry::Context<'_, Output<'_, F, P, S>>) -> R,
     ) -> Option<R> {
         let entry = self.table.get_mut(id)?;
-        let requester = entry.requester();
+        let src_qpn = entry.src_qpn();
         let Pipeline::Sentry(stage) = &mut entry.pipeline else { return None };
-        let flow = Speaker {
+        let flow = FlowRef {
             headers: &stage.headers,
             onward: Side::Wan,
             key: &entry.key,
             id,
-            requester,
+            src_qpn,
             node: &mut stage.node,
         };
         let now = io.now;
-        let mut out = Output::new(&mut self.voice, &mut self.released, io, flow);
-        let mut cx = sentry::Cx {
+        let mut out = Output::new(&mut self.tx, &mut self.released, io, flow);
+        let mut cx = sentry::Context {
             now,
             config: &self.sentry,
             cache: &mut self.pools.cache,
@@ -131,12 +131,12 @@ impl<F: Frame> Switch<F> {
         if !stage.state.is_due_as_before() || stage.track.due.is_never() {
             let may_be_early = self.allowance.may_be_early(now);
             let deadline = stage.state.deadline(&self.sentry, now, may_be_early);
-            stage.track.due = Due::at(deadline);
+            stage.track.due = CoarseDeadline::at(deadline);
             self.timers.arm(&mut entry.armed, deadline, id, entry.generation);
         }
         if is_reborn {
             stage.track.arrived.begin_again(stage.track.arrived.newest);
-            self.table.begin_life(id);
+            self.table.begin_incarnation(id);
         }
         Some(result)
     }
@@ -147,22 +147,22 @@ impl<F: Frame> Switch<F> {
         &mut self,
         id: Id,
         io: &mut Io<'_, P, S>,
-        event: impl FnOnce(&mut depot::Flow<F>, &mut depot::Cx<'_, Output<'_, F, P, S>>) -> R,
+        event: impl FnOnce(&mut depot::Flow<F>, &mut depot::Context<'_, Output<'_, F, P, S>>) -> R,
     ) -> Option<R> {
         let entry = self.table.get_mut(id)?;
-        let requester = entry.requester();
+        let src_qpn = entry.src_qpn();
         let Pipeline::Depot(stage) = &mut entry.pipeline else { return None };
-        let flow = Speaker {
+        let flow = FlowRef {
             headers: &stage.headers,
             onward: Side::Lan,
             key: &entry.key,
             id,
-            requester,
+            src_qpn,
             node: &mut stage.node,
         };
         let now = io.now;
-        let mut out = Output::new(&mut self.voice, &mut self.released, io, flow);
-        let mut cx = depot::Cx {
+        let mut out = Output::new(&mut self.tx, &mut self.released, io, flow);
+        let mut cx = depot::Context {
             now,
             config: &self.depot,
             pool: &mut self.pools.reorder,
@@ -176,7 +176,7 @@ impl<F: Frame> Switch<F> {
         // The first packet after a pause may be one that changes no deadline by itself.
         if !stage.state.is_due_as_before() || stage.track.due.is_never() {
             let deadline = stage.state.deadline(&self.depot);
-            stage.track.due = Due::at(deadline);
+            stage.track.due = CoarseDeadline::at(deadline);
             self.timers.arm(&mut entry.armed, deadline, id, entry.generation);
         }
         Some(result)

@@ -10,7 +10,7 @@ use crate::connections::Connections;
 use crate::farewell::Farewell;
 use crate::housekeeping::Sweep;
 use crate::operator::Named;
-use crate::output::{Released, Voice};
+use crate::output::{Released, TxContext};
 use crate::peers::Peers;
 use crate::switch::{Io, Pools, Switch, WINDOW_MAX};
 use crate::table::Table;
@@ -40,14 +40,14 @@ impl<F: Frame> Switch<F> {
                 local_retries: config.local_retries,
                 keeps_responses: keeps_responses(config.recovery),
                 window_max: WINDOW_MAX,
-                playout: config.playout,
+                pacing: config.pacing,
                 cnp_interval: config.cnp_interval,
             },
             table: Table::new(config.max_flows, config.max_flows_of_hosts, config.hash_seed),
             connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
             named: Named::new(&config.queue_pairs, config.hash_seed),
             timers: Timers::default(),
-            voice: Voice {
+            tx: TxContext {
                 counters: Counters::default(),
                 peers: Peers::new(config.node, config.boot, config.hash_seed),
                 keys: config.keys.clone(),

@@ -6,7 +6,7 @@ use common::budget::Budget;
 use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
 use common::metrics::{Counters, Metric};
 use common::time::Time;
-use common::wire::{Kind, NotRoce, Roce, Transport, icrc_ok, parse};
+use common::wire::{NotRoce, PacketKind, Roce, Transport, icrc_ok, parse};
 
 use crate::connections::Connections;
 use crate::entry::{Id, Pipeline, Track};
@@ -14,7 +14,7 @@ use crate::farewell::Farewell;
 use crate::housekeeping::Sweep;
 use crate::key::FlowKey;
 use crate::operator::Named;
-use crate::output::{Released, Voice, transmit};
+use crate::output::{Released, TxContext, transmit};
 use crate::table::Table;
 use crate::timers::Timers;
 use crate::{Config, Recovery};
@@ -35,7 +35,7 @@ pub struct Switch<F: Frame> {
     pub(crate) connections: Connections,
     pub(crate) named: Named,
     pub(crate) timers: Timers,
-    pub(crate) voice: Voice,
+    pub(crate) tx: TxContext,
     pub(crate) released: Released<F::Shared>,
     pub(crate) pools: Pools,
     /// What is on the way to the hosts of the LAN.
@@ -132,7 +132,7 @@ impl<F: Frame> Switch<F> {
             }
         }
         for id in found.into_iter().flatten() {
-            self.table.warm(id);
+            self.table.prefetch(id);
         }
         found
     }
@@ -159,7 +159,7 @@ impl<F: Frame> Switch<F> {
             fired.iter().for_each(|(_, id, _)| self.table.warm_due(*id));
             let is_due = |(at, id, generation)| self.is_due(at, id, generation, now).then_some(id);
             let due: ArrayVec<_, TIMERS> = fired.iter().copied().filter_map(is_due).collect();
-            due.iter().for_each(|id| self.table.warm_all(*id));
+            due.iter().for_each(|id| self.table.prefetch_all(*id));
             for id in due {
                 self.with_sentry(id, &mut io, |flow, cx| flow.on_timer(cx));
                 self.with_depot(id, &mut io, |flow, cx| flow.on_timer(cx));
@@ -200,7 +200,7 @@ impl<F: Frame> Switch<F> {
 
     /// What has happened so far.
     pub fn counters(&self) -> &Counters {
-        &self.voice.counters
+        &self.tx.counters
     }
 
     /// One frame.
@@ -215,7 +215,7 @@ impl<F: Frame> Switch<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        self.voice.counters.inc(match side {
+        self.tx.counters.inc(match side {
             Side::Lan => Metric::ReceivedLan,
             Side::Wan => Metric::ReceivedWan,
         });
@@ -224,7 +224,7 @@ impl<F: Frame> Switch<F> {
             Err(NotRoce::Other) => return self.pass(side, frame, Metric::PassedOther, io),
             Err(NotRoce::MacControl) => {
                 // It was meant for this port, which handed it up.
-                return self.voice.counters.inc(Metric::DropMacControl);
+                return self.tx.counters.inc(Metric::DropMacControl);
             }
             Err(NotRoce::Malformed(_)) => {
                 return self.pass(side, frame, Metric::PassedMalformed, io);
@@ -257,13 +257,13 @@ impl<F: Frame> Switch<F> {
             return self.on_ready(side, frame, roce, id, io);
         }
         let kind = roce.opcode.kind();
-        if roce.opcode == self.voice.opcode {
+        if roce.opcode == self.tx.opcode {
             self.on_control(side, frame, roce, io);
         } else if self.config.recovery == Recovery::Off {
             self.pass(side, frame, Metric::PassedRole, io);
         } else if kind.is_response() {
             self.on_answer(side, frame, roce, found, io);
-        } else if works && kind == Kind::Other && roce.opcode.transport() == Transport::Rc {
+        } else if works && kind == PacketKind::Other && roce.opcode.transport() == Transport::Rc {
             self.on_unknown(side, frame, roce, found, io);
         } else if !kind.is_request() || roce.opcode.transport() != Transport::Rc {
             let reason = self.observe(side, frame.bytes(), roce, io);
@@ -302,7 +302,7 @@ impl<F: Frame> Switch<F> {
     where
         S: Sink<Frame = F>,
     {
-        self.voice.counters.inc(reason);
+        self.tx.counters.inc(reason);
         self.forward(side, frame, io);
     }
 
@@ -312,7 +312,7 @@ impl<F: Frame> Switch<F> {
         frame: F,
         io: &mut Io<'_, P, S>,
     ) {
-        let counters = &mut self.voice.counters;
+        let counters = &mut self.tx.counters;
         transmit(counters, io.sink, side.other(), Class::Data, Packet::Owned(frame));
     }
 
@@ -333,7 +333,7 @@ impl<F: Frame> Switch<F> {
             return self.pass(side, frame, Metric::PassedPrefix, io);
         }
         if self.begins(found, roce) && !icrc_ok(frame.bytes(), roce) {
-            // No flow and no life begins on the word of a damaged packet.
+            // No flow and no incarnation begins on the word of a damaged packet.
             return self.pass(side, frame, Metric::PassedBadIcrc, io);
         }
         let key = FlowKey::of(side, roce);
@@ -396,7 +396,7 @@ impl<F: Frame> Switch<F> {
         if !(leapt || arrived.is_ahead(roce.psn)) || icrc_ok(bytes, roce) {
             *arrived = next;
             if leapt {
-                self.table.begin_life(id);
+                self.table.begin_incarnation(id);
             }
         }
     }
@@ -416,7 +416,7 @@ impl<F: Frame> Switch<F> {
         }
         let least = self.table.least(io.now)?;
         self.remove(least, io);
-        self.voice.counters.inc(Metric::FlowEvicted);
+        self.tx.counters.inc(Metric::FlowEvicted);
         self.entry(key, io.now)
     }
 
@@ -424,7 +424,7 @@ impl<F: Frame> Switch<F> {
     pub(crate) fn entry(&mut self, key: FlowKey, now: Time) -> Option<Id> {
         let (id, new) = self.table.entry(key, now)?;
         if new {
-            self.voice.counters.inc(Metric::FlowCreated);
+            self.tx.counters.inc(Metric::FlowCreated);
             self.pair_as_named(id, now);
         }
         Some(id)

@@ -8,7 +8,7 @@ use common::wire::Roce;
 use hashbrown::HashMap;
 use slab::Slab;
 
-use crate::entry::{Entry, HEADERS_AGE, Id, Pipeline, Seen};
+use crate::entry::{CoarseTime, Entry, HEADERS_AGE, Id, Pipeline};
 use crate::index::Index;
 use crate::key::{FlowKey, Hosts};
 
@@ -79,7 +79,7 @@ impl<F: Frame> Table<F> {
         self.end
     }
 
-    /// The newest generation of entries and lives.
+    /// The newest generation of entries and incarnations.
     pub fn generation(&self) -> u32 {
         self.generation
     }
@@ -99,7 +99,7 @@ impl<F: Frame> Table<F> {
     #[inline]
     pub fn warm_bucket(&self, key: &FlowKey) -> u64 {
         let hash = self.hash.hash_one(key);
-        self.index.warm(hash);
+        self.index.prefetch(hash);
         hash
     }
 
@@ -121,12 +121,12 @@ impl<F: Frame> Table<F> {
     /// Looks at what will be needed of a flow, or of the one that it answers, so
     /// that it is in the cache by then.
     #[inline]
-    pub fn warm(&self, id: Id) {
+    pub fn prefetch(&self, id: Id) {
         let Some(entry) = self.get(id) else { return };
         match &entry.pipeline {
-            Pipeline::Sentry(stage) => stage.state.warm(),
-            Pipeline::Depot(stage) => stage.state.warm(),
-            Pipeline::None => entry.peer().into_iter().for_each(|peer| self.warm_all(peer)),
+            Pipeline::Sentry(stage) => stage.state.prefetch(),
+            Pipeline::Depot(stage) => stage.state.prefetch(),
+            Pipeline::None => entry.peer().into_iter().for_each(|peer| self.prefetch_all(peer)),
         }
     }
 
@@ -142,10 +142,10 @@ impl<F: Frame> Table<F> {
 
     /// Looks at all of a flow that is answered, or has something to do by itself.
     #[inline]
-    pub fn warm_all(&self, id: Id) {
+    pub fn prefetch_all(&self, id: Id) {
         match self.get(id).map(|entry| &entry.pipeline) {
-            Some(Pipeline::Sentry(stage)) => stage.state.warm_all(),
-            Some(Pipeline::Depot(stage)) => stage.state.warm_all(),
+            Some(Pipeline::Sentry(stage)) => stage.state.prefetch_all(),
+            Some(Pipeline::Depot(stage)) => stage.state.prefetch_all(),
             _ => {}
         }
     }
@@ -160,7 +160,7 @@ impl<F: Frame> Table<F> {
             && track.headers_at.since(now) < HEADERS_AGE
             && track.arrived.follow(roce.psn);
         if follows {
-            entry.seen = Seen::at(now);
+            entry.seen = CoarseTime::at(now);
         }
         follows
     }
@@ -261,9 +261,9 @@ impl<F: Frame> Table<F> {
         self.unpair(a);
         self.unpair(b);
         for (one, other) in [(a, b), (b, a)] {
-            let requester = self.get(other).map(|entry| entry.key.dest_qpn);
+            let src_qpn = self.get(other).map(|entry| entry.key.dest_qpn);
             if let Some(entry) = self.get_mut(one) {
-                entry.join(other, requester);
+                entry.join(other, src_qpn);
                 let hosts = entry.key.hosts;
                 self.forget_unpaired(&hosts, one);
             }
@@ -286,9 +286,9 @@ impl<F: Frame> Table<F> {
         }
     }
 
-    /// Another life of the flow's QP number begins: its requester may be
+    /// Another incarnation of the flow's QP number begins: its requester may be
     /// another one, too, unless the operator vouches for it.
-    pub fn begin_life(&mut self, id: Id) {
+    pub fn begin_incarnation(&mut self, id: Id) {
         if !self.get(id).is_some_and(|entry| entry.named) {
             self.unpair(id);
         }

@@ -32,7 +32,8 @@ const NONE: u32 = u32::MAX;
 
 /// A priority queue of deadlines.
 pub(crate) struct Timers {
-    /// None was due before that is still here, but those that were overdue when they came.
+    /// The time up to which timers have fired, in ticks. Only timers that were armed too late
+    /// are due before it.
     elapsed: u64,
     /// The levels that have any, a bit each.
     occupied: u16,

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 
 use cm::{End, dreq, end, rep, req, req_between, rtu};
-use common::control::Sync;
+use common::control::SyncMessage;
 use common::frame::Side::{self, Lan, Wan};
 use common::metrics::Metric;
 use common::psn::Psn;
@@ -40,20 +40,20 @@ fn connected(recovery: Recovery) -> Bench {
 }
 
 /// What the Sentry tells of the flow when this packet is its first.
-fn announced(bench: &mut Bench, packet: Vec<u8>) -> (u32, Sync) {
+fn announced(bench: &mut Bench, packet: Vec<u8>) -> (u32, SyncMessage) {
     let sent = bench.lan(packet);
     let (header, sync) = sent.iter().find_map(Sent::sync).expect("SYNC(open)");
     (header.epoch, sync)
 }
 
-fn requester(bench: &mut Bench, packet: Vec<u8>) -> Option<u32> {
+fn src_qpn(bench: &mut Bench, packet: Vec<u8>) -> Option<u32> {
     announced(bench, packet).1.src_qpn
 }
 
 #[test]
 fn both_flows_of_a_connection_know_their_requester_from_the_first_packet() {
     let mut bench = connected(Recovery::Lr2);
-    assert_eq!(requester(&mut bench, request(&outbound(), THERE.qpn, THERE.psn)), Some(HERE.qpn));
+    assert_eq!(src_qpn(&mut bench, request(&outbound(), THERE.qpn, THERE.psn)), Some(HERE.qpn));
     // And the other way.
     let sent = bench.sync(HERE.qpn, 1, open(HERE.psn));
     assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(THERE.qpn));
@@ -105,7 +105,7 @@ fn many_qps_that_all_start_at_psn_0() {
     assert_eq!(bench.count(Metric::FlowPaired), 200);
     for (here, there) in &ends {
         let packet = request(&outbound(), there.qpn, 0);
-        assert_eq!(requester(&mut bench, packet), Some(here.qpn));
+        assert_eq!(src_qpn(&mut bench, packet), Some(here.qpn));
         let sent = bench.sync(here.qpn, 1, open(0));
         assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(there.qpn));
     }
@@ -120,16 +120,16 @@ fn the_same_addresses_in_another_vlan_are_other_hosts() {
     }
     for (vlan, qpn) in [(5, 0x11), (6, 0x12)] {
         let packet = request(&tagged(&outbound(), vlan), 0x22, 0);
-        assert_eq!(requester(&mut bench, packet), Some(qpn), "VLAN {vlan}");
+        assert_eq!(src_qpn(&mut bench, packet), Some(qpn), "VLAN {vlan}");
     }
-    assert_eq!(requester(&mut bench, request(&outbound(), 0x22, 0)), None, "no VLAN");
+    assert_eq!(src_qpn(&mut bench, request(&outbound(), 0x22, 0)), None, "no VLAN");
 }
 
 #[test]
 fn the_same_qpn_at_both_ends() {
     let mut bench = Bench::new(Recovery::Lr2);
     connect(&mut bench, &outbound(), &inbound(), end(7, 0x25, 10), end(7, 0x25, 20));
-    assert_eq!(requester(&mut bench, request(&outbound(), 0x25, 20)), Some(0x25));
+    assert_eq!(src_qpn(&mut bench, request(&outbound(), 0x25, 20)), Some(0x25));
     let sent = bench.sync(0x25, 1, open(10));
     assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x25));
     let dreq = dreq(&outbound(), end(7, 0x25, 10), end(7, 0x25, 20));
@@ -143,11 +143,11 @@ fn ipv6_hosts() {
     let (out, back) = (cm::between("fd00::1", "fd00::2"), cm::between("fd00::2", "fd00::1"));
     connect(&mut bench, &out, &back, HERE, THERE);
     let packet = request(&out, THERE.qpn, THERE.psn);
-    assert_eq!(requester(&mut bench, packet), Some(HERE.qpn));
+    assert_eq!(src_qpn(&mut bench, packet), Some(HERE.qpn));
 }
 
 #[test]
-fn a_qp_number_that_is_used_again_begins_a_new_life() {
+fn a_qp_number_that_is_used_again_begins_a_new_incarnation() {
     let mut bench = connected(Recovery::Lr2);
     let first = THERE.psn;
     let (old, _) = announced(&mut bench, request(&outbound(), THERE.qpn, first));
@@ -165,7 +165,7 @@ fn a_qp_number_that_is_used_again_begins_a_new_life() {
 }
 
 #[test]
-fn what_is_held_of_an_old_life_is_never_delivered_to_the_new_one() {
+fn what_is_held_of_an_old_incarnation_is_never_delivered_to_the_new_one() {
     let mut bench = connected(Recovery::Auto);
     bench.sync(HERE.qpn, 1, open(HERE.psn));
     // Something is acknowledged, so that what is early is only held.
@@ -177,7 +177,7 @@ fn what_is_held_of_an_old_life_is_never_delivered_to_the_new_one() {
     assert_eq!(bench.switch.held(), 2);
     bench.wait(QUIET);
     connect(&mut bench, &outbound(), &inbound(), end(0xc, HERE.qpn, 700), end(0xd, 0x44, 0));
-    assert_eq!(bench.count(Metric::DropOldLife), 2);
+    assert_eq!(bench.count(Metric::DropOldIncarnation), 2);
     assert_eq!(bench.switch.held(), 0);
     bench.assert_passes(Wan, &request(&inbound(), HERE.qpn, 700));
 }
@@ -220,7 +220,7 @@ fn a_connection_that_is_claimed_takes_no_qp_from_one_that_lives() {
 
     for n in 20..30 {
         let sent = bench.lan(request(&outbound(), THERE.qpn, first + n));
-        assert!(sent.iter().all(|sent| sent.sync().is_none()), "the life goes on");
+        assert!(sent.iter().all(|sent| sent.sync().is_none()), "the incarnation goes on");
     }
     let sent =
         bench.status(THERE.qpn, epoch, report(first + 22, first + 30, &[(first + 22, first + 23)]));
@@ -305,7 +305,7 @@ fn the_end_of_a_connection_is_not_that_of_a_qp_paired_otherwise() {
 fn data_that_begins_elsewhere_is_not_what_was_announced() {
     let mut bench = connected(Recovery::Lr2);
     let leap = THERE.psn + (1 << 21);
-    assert_eq!(requester(&mut bench, request(&outbound(), THERE.qpn, leap)), None);
+    assert_eq!(src_qpn(&mut bench, request(&outbound(), THERE.qpn, leap)), None);
 }
 
 /// A SYNC that claimed the announced PSN would have the Depot wait for packets that
@@ -404,7 +404,7 @@ fn a_full_table_has_room_for_flows_that_it_holds() {
     bench.wait(QUIET);
     connect(&mut bench, &outbound(), &inbound(), HERE, THERE);
     assert_eq!(bench.count(Metric::FlowPaired), 1);
-    assert_eq!(requester(&mut bench, request(&outbound(), THERE.qpn, THERE.psn)), Some(HERE.qpn));
+    assert_eq!(src_qpn(&mut bench, request(&outbound(), THERE.qpn, THERE.psn)), Some(HERE.qpn));
 }
 
 #[test]

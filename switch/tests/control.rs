@@ -2,7 +2,7 @@
 
 mod support;
 
-use common::control::{Header, Keys, Message, Reason, Status, Sync};
+use common::control::{Header, Keys, Message, Reason, Status, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -77,7 +77,7 @@ fn our_own_message_that_came_back_is_dropped() {
 }
 
 #[test]
-fn a_status_must_speak_of_a_known_flow_of_this_life_of_the_box() {
+fn a_status_must_speak_of_a_known_flow_of_this_incarnation_of_the_box() {
     let mut bench = Bench::new(Recovery::Cached);
     let sent = bench.lan(request(&outbound(), 0x22, 0));
     let epoch = sent.iter().find_map(Sent::sync).expect("SYNC(open)").0.epoch;
@@ -111,7 +111,7 @@ fn a_status_with_an_impossible_claim_is_dropped_as_invalid() {
 #[test]
 fn a_sync_resent_begins_no_flow() {
     let mut bench = Bench::new(Recovery::Auto);
-    let resent = Sync { reason: Reason::Resent, next_psn: None, ..open(0) };
+    let resent = SyncMessage { reason: Reason::Resent, next_psn: None, ..open(0) };
     assert!(bench.sync(9, 1, resent).is_empty());
     assert_eq!(bench.count(Metric::DropControlUnknownFlow), 1);
     bench.housekeeping();
@@ -149,7 +149,7 @@ fn a_box_that_drains_lets_go_and_takes_nothing_up() {
     bench.wan(request(&inbound(), 0x33, 2));
     assert!(bench.switch.held() > 0);
     let sent = bench.command(Command::Drain);
-    assert_eq!(psns(&sent, Lan), [2, 3], "in order, past the hole");
+    assert_eq!(psns(&sent, Lan), [2, 3], "in order, past the gap");
     let released = sent.iter().filter_map(Sent::sync).map(|(_, sync)| sync.reason);
     assert_eq!(released.collect::<Vec<_>>(), [Reason::Release]);
     assert_eq!(bench.switch.held(), 0);
@@ -302,7 +302,7 @@ fn an_answer_that_is_awaited_is_due_before_the_flow_is_forgotten() {
     let mut config = Config::lab(Recovery::Auto, NODE, BOOT);
     config.tuning.t_out = Some(T_OUT);
     let mut bench = Bench::with(config);
-    bench.sync(0x22, 1, Sync { src_qpn: Some(0x33), ..open(0) });
+    bench.sync(0x22, 1, SyncMessage { src_qpn: Some(0x33), ..open(0) });
     bench.wan(request(&inbound(), 0x22, 0));
     assert!(bench.switch.next_deadline() > bench.now + T_OUT, "nothing is awaited yet");
     let mut asking = request(&inbound(), 0x22, 1);

@@ -33,7 +33,7 @@ fn config(pairs: &[(Vlans, [End; 2])]) -> Config {
 }
 
 /// The requester of the host's flow whose first packet this is.
-fn requester(bench: &mut Bench, headers: &Headers, qpn: u32) -> Option<u32> {
+fn src_qpn(bench: &mut Bench, headers: &Headers, qpn: u32) -> Option<u32> {
     let sent = bench.lan(request(headers, qpn, 0));
     sent.iter().find_map(Sent::sync).expect("SYNC(open)").1.src_qpn
 }
@@ -44,11 +44,11 @@ fn flows_are_paired_as_soon_as_they_appear() {
     let [here, there] = ends(0x11, 0x22);
     for ends in [[here, there], [there, here]] {
         let mut bench = named(&[(Vlans::NONE, ends)]);
-        assert_eq!(requester(&mut bench, &outbound(), 0x22), Some(0x11));
+        assert_eq!(src_qpn(&mut bench, &outbound(), 0x22), Some(0x11));
         let sent = bench.sync(0x11, 1, open(0));
         assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x22));
         assert_eq!(bench.count(Metric::FlowPaired), 1);
-        assert_eq!(requester(&mut bench, &outbound(), 0x23), None, "not this one");
+        assert_eq!(src_qpn(&mut bench, &outbound(), 0x23), None, "not this one");
     }
 }
 
@@ -56,17 +56,17 @@ fn flows_are_paired_as_soon_as_they_appear() {
 fn each_vlan_is_a_network_of_its_own() {
     let vlan = |id| Vlans::new(id, 0);
     let mut bench = named(&[(vlan(5), ends(0x11, 0x22)), (vlan(6), ends(0x12, 0x22))]);
-    assert_eq!(requester(&mut bench, &tagged(&outbound(), 5), 0x22), Some(0x11));
-    assert_eq!(requester(&mut bench, &tagged(&outbound(), 6), 0x22), Some(0x12));
-    assert_eq!(requester(&mut bench, &outbound(), 0x22), None);
+    assert_eq!(src_qpn(&mut bench, &tagged(&outbound(), 5), 0x22), Some(0x11));
+    assert_eq!(src_qpn(&mut bench, &tagged(&outbound(), 6), 0x22), Some(0x12));
+    assert_eq!(src_qpn(&mut bench, &outbound(), 0x22), None);
 }
 
 #[test]
-fn a_new_life_keeps_its_requester() {
+fn a_new_incarnation_keeps_its_requester() {
     let mut bench = named(&[(Vlans::NONE, ends(0x11, 0x22))]);
-    requester(&mut bench, &outbound(), 0x22);
+    src_qpn(&mut bench, &outbound(), 0x22);
     let sent = bench.lan(request(&outbound(), 0x22, 1 << 21));
-    assert!(sent.iter().any(|sent| sent.sync().is_some()), "a new life is announced");
+    assert!(sent.iter().any(|sent| sent.sync().is_some()), "a new incarnation is announced");
     bench.wait(RTT);
     let (_, sync) = bench.timers().iter().find_map(Sent::sync).expect("and again");
     assert_eq!(sync.src_qpn, Some(0x11));
@@ -128,24 +128,24 @@ impl common::frame::Sink for NoFrames {
 fn what_the_hosts_say_comes_first() {
     let mut bench = named(&[(Vlans::NONE, ends(0x11, 0x22))]);
     let (here, there) = (end(1, 0x33, 0), end(2, 0x22, 0));
-    requester(&mut bench, &outbound(), 0x22);
+    src_qpn(&mut bench, &outbound(), 0x22);
     // A flow without a packet for so long may have ended unseen.
     bench.wait(Span::from_millis(1_001));
     bench.assert_passes(Lan, &req(&outbound(), here));
     bench.assert_passes(Wan, &rep(&inbound(), there, here));
-    assert_eq!(requester(&mut bench, &outbound(), 0x22), Some(0x33));
+    assert_eq!(src_qpn(&mut bench, &outbound(), 0x22), Some(0x33));
     bench.assert_passes(Lan, &dreq(&outbound(), here, there));
-    assert_eq!(requester(&mut bench, &outbound(), 0x22), None);
+    assert_eq!(src_qpn(&mut bench, &outbound(), 0x22), None);
 }
 
-/// What the hosts say is of one life only, unlike what the operator says.
+/// What the hosts say is of one incarnation only, unlike what the operator says.
 #[test]
 fn a_connection_that_overrides_the_list_does_not_outlive_itself() {
     let mut bench = named(&[(Vlans::NONE, ends(0x11, 0x22))]);
     let (here, there) = (end(1, 0x33, 0), end(2, 0x22, 0));
     bench.assert_passes(Lan, &req(&outbound(), here));
     bench.assert_passes(Wan, &rep(&inbound(), there, here));
-    assert_eq!(requester(&mut bench, &outbound(), 0x22), Some(0x33));
+    assert_eq!(src_qpn(&mut bench, &outbound(), 0x22), Some(0x33));
     bench.lan(request(&outbound(), 0x22, 1 << 21));
     bench.wait(RTT);
     let (_, sync) = bench.timers().iter().find_map(Sent::sync).expect("SYNC(open) again");
@@ -160,14 +160,14 @@ fn a_connection_of_named_qps_ends_without_parting_them() {
     bench.assert_passes(Wan, &rep(&inbound(), there, here));
     assert_eq!(bench.count(Metric::FlowPaired), 1);
     bench.assert_passes(Lan, &dreq(&outbound(), here, there));
-    assert_eq!(requester(&mut bench, &outbound(), 0x22), Some(0x11));
+    assert_eq!(src_qpn(&mut bench, &outbound(), 0x22), Some(0x11));
 }
 
 #[test]
 fn without_room_for_the_other_half_a_flow_stays_alone() {
     let mut bench =
         Bench::with(Config { max_flows: 1, ..config(&[(Vlans::NONE, ends(0x11, 0x22))]) });
-    assert_eq!(requester(&mut bench, &outbound(), 0x22), None);
+    assert_eq!(src_qpn(&mut bench, &outbound(), 0x22), None);
     bench.housekeeping();
     assert_eq!(bench.count(Metric::FlowsAll), 1);
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use common::control::{LastAck, Reason, Status, Sync};
+use common::control::{LastAck, Reason, Status, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::psn::Psn;
@@ -215,13 +215,13 @@ fn the_peers_knowledge_of_the_requester_is_adopted() {
     assert_eq!((aeth.syndrome, aeth.msn), (Aeth::NAK_PSN_SEQUENCE, 2));
 
     let mut bench = Bench::new(Recovery::Lr2);
-    let sent = bench.sync(0x33, 1, Sync { src_qpn: Some(0x44), ..open(0) });
+    let sent = bench.sync(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) });
     assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x44));
     assert_eq!(sent[0].roce().dest_qpn, 0x44, "and the STATUS goes there");
 }
 
 #[test]
-fn a_new_life_of_a_flow_has_no_requester_yet() {
+fn a_new_incarnation_of_a_flow_has_no_requester_yet() {
     const WINDOW_MAX: u32 = 1 << 19;
     let mut bench = Bench::new(Recovery::Lr2);
     let epoch = bench.protect(0x22, 0..20);
@@ -235,17 +235,17 @@ fn a_new_life_of_a_flow_has_no_requester_yet() {
 
 /// Nor at the Depot: what it tells would be adopted at the other end.
 #[test]
-fn a_new_life_has_no_requester_at_the_depot_either() {
+fn a_new_incarnation_has_no_requester_at_the_depot_either() {
     let mut bench = Bench::new(Recovery::Lr2);
-    let sent = bench.sync(0x33, 1, Sync { src_qpn: Some(0x44), ..open(0) });
+    let sent = bench.sync(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) });
     assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x44));
     let sent = bench.sync(0x33, 2, open(0));
     assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, None);
-    let sent = bench.sync(0x33, 3, Sync { src_qpn: Some(0x55), ..open(0) });
+    let sent = bench.sync(0x33, 3, SyncMessage { src_qpn: Some(0x55), ..open(0) });
     assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x55));
     // An older one changes nothing.
-    assert!(bench.sync(0x33, 2, Sync { src_qpn: Some(0x44), ..open(0) }).is_empty());
-    let keepalive = Sync { reason: Reason::Keepalive, ..open(0) };
+    assert!(bench.sync(0x33, 2, SyncMessage { src_qpn: Some(0x44), ..open(0) }).is_empty());
+    let keepalive = SyncMessage { reason: Reason::Keepalive, ..open(0) };
     let sent = bench.sync(0x33, 3, keepalive);
     assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x55));
 }
@@ -263,7 +263,7 @@ fn a_nak_below_acked_dissolves_the_pair() {
     assert_eq!(sync.src_qpn, None);
 
     let mut bench = Bench::new(Recovery::Lr2);
-    bench.sync(0x33, 1, Sync { src_qpn: Some(0x44), ..open(0) });
+    bench.sync(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) });
     for psn in 0..20 {
         bench.wan(request(&inbound(), 0x33, psn));
     }
@@ -276,7 +276,7 @@ fn a_nak_below_acked_dissolves_the_pair() {
 #[test]
 fn a_nak_that_the_depot_repairs_is_absorbed() {
     let mut bench = Bench::new(Recovery::Lr2);
-    bench.sync(0x33, 1, Sync { src_qpn: Some(0x44), ..open(0) });
+    bench.sync(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) });
     for psn in [0, 1, 3] {
         bench.wan(request(&inbound(), 0x33, psn));
     }
@@ -346,7 +346,7 @@ fn another_candidate_has_to_be_confirmed_anew() {
 }
 
 #[test]
-fn a_flow_that_was_ruled_out_is_considered_again_in_its_next_life() {
+fn a_flow_that_was_ruled_out_is_considered_again_in_its_next_incarnation() {
     const FAR: u32 = 1 << 22;
     let mut bench = one_flow();
     bench.wan(ack(&inbound(), 0x11, 30)); // not sent yet: not this flow's
@@ -369,7 +369,7 @@ fn a_flow_that_was_ruled_out_is_considered_again_in_its_next_life() {
 /// The queue pair may have been given to somebody else during the pause, and
 /// answers to its former owner are still on their way.
 #[test]
-fn answers_of_an_old_life_confirm_nothing_in_the_next() {
+fn answers_of_an_old_incarnation_confirm_nothing_in_the_next() {
     let mut bench = one_flow();
     bench.wait(Span::from_millis(1_000));
     for psn in 50..60 {
@@ -445,7 +445,7 @@ fn answers_of_a_near_destination_need_not_outlast_the_long_haul_link() {
 }
 
 #[test]
-fn answers_of_an_old_life_confirm_nothing_at_the_depot_either() {
+fn answers_of_an_old_incarnation_confirm_nothing_at_the_depot_either() {
     let mut bench = Bench::new(Recovery::Lr2);
     bench.sync(0x22, 1, open(0));
     for psn in 0..20 {

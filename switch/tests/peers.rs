@@ -2,7 +2,7 @@
 
 mod support;
 
-use common::control::{Header, Message, Reason, Status, Sync};
+use common::control::{Header, Message, Reason, Status, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -42,7 +42,7 @@ fn a_sync_that_carries_it_no_more_releases_what_is_held() {
     let mut bench = Bench::new(Recovery::Auto);
     announced(&mut bench, BOOT);
     let header = Header { seen_boot: 0, ..bench.header(0x33, EPOCH) };
-    let newer = Sync { sent_at: Time::from_nanos(2), ..open(3) };
+    let newer = SyncMessage { sent_at: Time::from_nanos(2), ..open(3) };
     let sent = bench.wan(message(&inbound(), 0x33, &header, &Message::Sync(newer)));
     assert_eq!(psns(&sent, Lan), [2]);
     assert_eq!(psns(&bench.wan(request(&inbound(), 0x33, 7)), Lan), [7]);
@@ -99,7 +99,7 @@ fn a_box_that_drains_releases_until_it_is_answered_four_times_at_most() {
         assert!(bench.switch.is_leaving());
         if answered {
             bench.status(0x22, epoch + 1, Status::passive(Time::ZERO, None));
-            assert!(bench.switch.is_leaving(), "of another life");
+            assert!(bench.switch.is_leaving(), "of another incarnation");
             bench.status(0x22, epoch, Status::passive(Time::ZERO, None));
         }
         let mut again = 0;

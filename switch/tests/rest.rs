@@ -67,7 +67,7 @@ fn a_flow_that_goes_on_where_it_was_is_known() {
 }
 
 #[test]
-fn one_that_goes_on_elsewhere_is_another_life_of_unknown_requester() {
+fn one_that_goes_on_elsewhere_is_another_incarnation_of_unknown_requester() {
     for psn in [9, 0x80_0000] {
         let (mut bench, _) = rested();
         let sent = bench.lan(request(&outbound(), DEST, psn));
@@ -87,7 +87,7 @@ fn a_damaged_packet_wakes_nobody_elsewhere() {
 }
 
 #[test]
-fn what_is_said_of_the_life_before_means_nothing() {
+fn what_is_said_of_the_incarnation_before_means_nothing() {
     let (mut bench, epoch) = rested();
     assert!(bench.status(DEST, epoch, arrived(3)).is_empty());
     assert_eq!(bench.count(Metric::DropControlUnknownFlow), 1);
@@ -109,5 +109,5 @@ fn a_flow_with_something_outstanding_does_not_rest() {
         .iter()
         .find_map(Sent::sync)
         .expect("announced after the pause");
-    assert_eq!(header.epoch, epoch, "the same life");
+    assert_eq!(header.epoch, epoch, "the same incarnation");
 }

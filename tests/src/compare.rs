@@ -4,7 +4,7 @@ use crate::world::Outcome;
 
 /// The queue pairs of many runs in one mode, each with its twin in a run with
 /// the same seed and without gateways. A queue pair that is used again counts
-/// once per life.
+/// once per incarnation.
 #[derive(Debug, Default)]
 pub struct Comparison {
     /// Runs compared.

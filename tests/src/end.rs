@@ -18,7 +18,7 @@ const FIRST_BOOT: u64 = 1_000;
 pub(crate) struct End {
     pub nic: Nic,
     pub switch: Option<Workers>,
-    /// Which life of the switch it is.
+    /// Which incarnation of the switch it is.
     pub boot: u64,
     /// Towards the switch, towards the NIC, out on the long-haul link.
     pub links: [Link; 3],
@@ -31,7 +31,7 @@ pub(crate) struct End {
     qpns: Vec<(u32, u32)>,
     /// One past the newest request sent, per QP.
     next: Vec<Psn>,
-    /// First PSN of a QP's present life, if the life before would have gone on
+    /// First PSN of a QP's present incarnation, if the incarnation before would have gone on
     /// with the very same.
     seamless: Vec<Option<Psn>>,
     /// ACKs and NAKs that came with a wrong MSN.
@@ -130,7 +130,7 @@ impl End {
     }
 
     /// Queue pair `q` is used again, from these PSNs on.
-    pub fn begin_life(&mut self, q: usize, send: Psn, recv: Psn, now: Time) {
+    pub fn begin_incarnation(&mut self, q: usize, send: Psn, recv: Psn, now: Time) {
         self.seamless[q] = (self.next[q] == send).then_some(send);
         self.next[q] = send;
         self.received[q] = 0;
@@ -142,18 +142,18 @@ impl End {
         let before = self.nic.totals().requester;
         self.nic.receive(bytes, now);
         let after = self.nic.totals().requester;
-        if after.wrong_msn > before.wrong_msn && !self.is_of_seamless_life(bytes) {
+        if after.wrong_msn > before.wrong_msn && !self.is_of_seamless_incarnation(bytes) {
             self.wrong_msn += 1;
             return Some("an ACK or NAK with a wrong MSN");
         }
         (after.beyond_sent > before.beyond_sent).then_some("an ACK of what was never sent")
     }
 
-    /// Whether it is a NAK for the first packet of a life that can't be told
+    /// Whether it is a NAK for the first packet of an incarnation that can't be told
     /// from the one before: a gateway that makes it still counts that one's
     /// messages. RNICs don't look at the count, and a NAK for the first packet
     /// acknowledges nothing.
-    fn is_of_seamless_life(&self, bytes: &[u8]) -> bool {
+    fn is_of_seamless_incarnation(&self, bytes: &[u8]) -> bool {
         let Ok(roce) = parse(bytes) else { return false };
         let is_nak = Answer::of(&roce, bytes).is_some_and(|a| a.verdict == Verdict::Missing);
         let q = self.qpns.iter().position(|(mine, _)| *mine == roce.dest_qpn);

@@ -142,8 +142,8 @@ impl Link {
 
     /// From `now` on, for `span`, the network misbehaves, in a way that does
     /// not depend on what was sent before.
-    pub fn misbehave(&mut self, life: u64, now: Time, span: Span) {
-        self.key[1] = self.key[1] % LINKS + LINKS * life;
+    pub fn misbehave(&mut self, incarnation: u64, now: Time, span: Span) {
+        self.key[1] = self.key[1] % LINKS + LINKS * incarnation;
         self.since = now;
         self.until = now + span;
         self.copies.clear();

@@ -9,7 +9,7 @@ use rand::RngExt;
 use crate::world::{QpFate, World};
 
 impl World {
-    /// The last life goes on to its end.
+    /// The last incarnation goes on to its end.
     pub(crate) fn set_abort(&mut self) {
         let after = self.scenario.abort_after.filter(|_| self.lives_left > 0);
         self.abort_at = after.map_or(Time::NEVER, |after| self.now + after);
@@ -19,7 +19,7 @@ impl World {
     pub(crate) fn abort(&mut self) {
         self.abort_at = Time::NEVER;
         self.aborted = true;
-        self.next_life = self.now + self.scenario.pause;
+        self.next_incarnation = self.now + self.scenario.pause;
         for end in &mut self.ends {
             for qp in &end.qps {
                 end.nic.reset_qp(*qp, Psn::new(0), Psn::new(0), self.now);
@@ -29,20 +29,20 @@ impl World {
 
     /// Everything is done: both ends use their queue pairs again, as a program
     /// that is started again might.
-    pub(crate) fn begin_life(&mut self) {
+    pub(crate) fn begin_incarnation(&mut self) {
         self.lives_left -= 1;
         if self.trace {
-            println!("{:?} next life", self.now);
+            println!("{:?} next incarnation", self.now);
         }
-        self.next_life = Time::NEVER;
+        self.next_incarnation = Time::NEVER;
         self.aborted = false;
-        self.life = self.now;
+        self.incarnation = self.now;
         self.set_abort();
         let qps = self.scenario.qps as usize;
-        let life = self.fates.len() / qps;
+        let incarnation = self.fates.len() / qps;
         self.fates.resize(self.fates.len() + qps, QpFate::default());
         for link in self.ends.iter_mut().flat_map(|end| &mut end.links) {
-            link.misbehave(life as u64, self.now, self.scenario.adverse_for);
+            link.misbehave(incarnation as u64, self.now, self.scenario.adverse_for);
         }
         for (q, psns) in self.psns.clone().into_iter().enumerate() {
             let same = self.scenario.same_psns;
@@ -55,8 +55,8 @@ impl World {
             let (first, second) = (near(psns.0), near(psns.1));
             self.psns[q] = (first, second);
             let [a, b] = &mut self.ends;
-            a.begin_life(q, first, second, self.now);
-            b.begin_life(q, second, first, self.now);
+            a.begin_incarnation(q, first, second, self.now);
+            b.begin_incarnation(q, second, first, self.now);
         }
         self.post();
     }

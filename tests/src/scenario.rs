@@ -94,9 +94,9 @@ pub struct Scenario {
     /// Lives of each queue pair: when everything is done, it is reset and used
     /// again, with PSNs near the old ones.
     pub lives: u32,
-    /// Every life begins with the PSNs of the first.
+    /// Every incarnation begins with the PSNs of the first.
     pub same_psns: bool,
-    /// Every life but the last is broken off after this long, whatever is under
+    /// Every incarnation but the last is broken off after this long, whatever is under
     /// way.
     pub abort_after: Option<Span>,
     /// Time between two lives.
@@ -163,7 +163,7 @@ impl Scenario {
         self.wan_delay + (self.lan_delay + late.unwrap_or_default()) * 2
     }
 
-    /// The switch of end `me` in its life `boot`, if there is one.
+    /// The switch of end `me` in its incarnation `boot`, if there is one.
     pub(crate) fn switch(&self, me: usize, boot: u64, keys: Keys) -> Option<Workers> {
         let config = Config {
             keys,

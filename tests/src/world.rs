@@ -69,11 +69,11 @@ pub struct Outcome {
     pub held: u64,
     /// Requests that ended in error.
     pub failed: u64,
-    /// What became of each queue pair in each of its lives, life by life.
+    /// What became of each queue pair in each of its lives, incarnation by incarnation.
     pub qps: Vec<QpFate>,
 }
 
-/// What became of a queue pair in one life.
+/// What became of a queue pair in one incarnation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QpFate {
     /// How the first of its requests that failed ended, at either end.
@@ -94,13 +94,13 @@ pub struct World {
     /// Lives of the queue pairs that are still to come, and their PSNs.
     pub(crate) lives_left: u32,
     pub(crate) psns: Vec<(Psn, Psn)>,
-    /// When the present life began.
-    pub(crate) life: Time,
-    /// What became of the queue pairs, life by life.
+    /// When the present incarnation began.
+    pub(crate) incarnation: Time,
+    /// What became of the queue pairs, incarnation by incarnation.
     pub(crate) fates: Vec<QpFate>,
-    /// When the next life begins, once everything is done.
-    pub(crate) next_life: Time,
-    /// When the present life is broken off.
+    /// When the next incarnation begins, once everything is done.
+    pub(crate) next_incarnation: Time,
+    /// When the present incarnation is broken off.
     pub(crate) abort_at: Time,
     /// It was: until the next one begins the NICs have no use for what arrives.
     pub(crate) aborted: bool,
@@ -132,9 +132,9 @@ impl World {
         let mut world = Self {
             lives_left: scenario.lives.saturating_sub(1),
             psns,
-            life: START,
+            incarnation: START,
             fates: vec![QpFate::default(); scenario.qps as usize],
-            next_life: Time::NEVER,
+            next_incarnation: Time::NEVER,
             abort_at: Time::NEVER,
             aborted: false,
             trace: std::env::var_os("TRACE").is_some(),
@@ -234,8 +234,8 @@ impl World {
             }
             if done && self.lives_left > 0 {
                 finished = None;
-                if self.next_life == Time::NEVER {
-                    self.next_life = self.now + self.scenario.pause;
+                if self.next_incarnation == Time::NEVER {
+                    self.next_incarnation = self.now + self.scenario.pause;
                     self.abort_at = Time::NEVER;
                 }
                 continue;
@@ -276,7 +276,7 @@ impl World {
     pub fn explain(&self) {
         for (me, end) in self.ends.iter().enumerate() {
             println!(
-                "end {me}, box in life {}: {} completed, {} failed",
+                "end {me}, box in incarnation {}: {} completed, {} failed",
                 end.boot, end.completed, end.failed
             );
             println!("  received {:?} of {:?}", end.received, self.expected);
@@ -316,7 +316,7 @@ impl World {
             }
         }
         let restart = self.restarts.last().map_or(Time::NEVER, |(at, _)| *at);
-        next.min(restart).min(self.next_life).min(self.abort_at)
+        next.min(restart).min(self.next_incarnation).min(self.abort_at)
     }
 
     fn step(&mut self) {
@@ -352,8 +352,8 @@ impl World {
         if self.now >= self.abort_at {
             self.abort();
         }
-        if self.now >= self.next_life {
-            self.begin_life();
+        if self.now >= self.next_incarnation {
+            self.begin_incarnation();
         }
         self.serve();
     }
@@ -370,10 +370,10 @@ impl World {
         self.ends[me].nic.on_timers(now);
         while let Some(frame) = self.ends[me].nic.poll_transmit(now, &mut HeapPool) {
             self.ends[me].sends(frame.bytes());
-            if self.next_life != Time::NEVER {
+            if self.next_incarnation != Time::NEVER {
                 // It still answers what was asked for twice. Queue pairs are not
                 // used again before all that has arrived.
-                self.next_life = self.next_life.max(now + self.scenario.flight());
+                self.next_incarnation = self.next_incarnation.max(now + self.scenario.flight());
             }
             self.send(me, TO_SWITCH, frame.bytes().to_vec());
         }
@@ -395,7 +395,7 @@ impl World {
             let q = completion.qp.index();
             let fate = self.fates.len() - self.scenario.qps as usize + q;
             let fate = &mut self.fates[fate];
-            fate.took = now.since(self.life);
+            fate.took = now.since(self.incarnation);
             if completion.status == Status::Ok {
                 self.ends[me].completed += 1;
                 if completion.work.kind.is_fetch() {

@@ -1,7 +1,7 @@
-//! Queue pairs that are reset and used again at once: nothing of the life before
+//! Queue pairs that are reset and used again at once: nothing of the incarnation before
 //! may reach the next one.
 //!
-//! A life is done, or the programs at both ends are killed; a round trip later,
+//! An incarnation is done, or the programs at both ends are killed; a round trip later,
 //! or somewhat more, both begin again, half of the time with the very same PSNs.
 //! Without gateways the network is empty by then.
 //!
@@ -69,7 +69,7 @@ fn run(seed: u64, recovery: Option<Recovery>, later: Span) -> Outcome {
     outcome
 }
 
-/// `harmed`: runs of a thousand in which something of a life before may be delivered or
+/// `harmed`: runs of a thousand in which something of an incarnation before may be delivered or
 /// believed. A packet that is repaired arrives half a round trip and more after it would
 /// have arrived without gateways, so where both ends reset and begin again within a
 /// round trip some meet the next incarnation.

@@ -7,7 +7,9 @@ use arrayvec::ArrayVec;
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::message::{Fetch, Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, Sync};
+use super::message::{
+    Fetch, Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, SyncMessage,
+};
 use crate::psn::Psn;
 use crate::time::{Span, Time};
 
@@ -213,13 +215,13 @@ pub(super) enum Fault {
     Value,
 }
 
-fn sync_flags(sync: &Sync) -> u16 {
+fn sync_flags(sync: &SyncMessage) -> u16 {
     flag(sync.src_qpn.is_some(), HAS_SRC_QPN)
         | flag(sync.next_psn.is_some(), HAS_NEXT_PSN)
         | flag(sync.acked.is_some(), HAS_ACKED)
 }
 
-fn sync_fields(sync: &Sync) -> SyncFields {
+fn sync_fields(sync: &SyncMessage) -> SyncFields {
     SyncFields {
         reason: reason_code(sync.reason),
         reserved: 0,
@@ -232,10 +234,10 @@ fn sync_fields(sync: &Sync) -> SyncFields {
     }
 }
 
-fn read_sync(flags: u16, fields: &SyncFields) -> Option<Sync> {
+fn read_sync(flags: u16, fields: &SyncFields) -> Option<SyncMessage> {
     let known = HAS_SRC_QPN | HAS_NEXT_PSN | HAS_ACKED;
     (flags & !known == 0 && fields.reserved == 0).then_some(())?;
-    Some(Sync {
+    Some(SyncMessage {
         reason: reason(fields.reason)?,
         next_psn: optional(flags & HAS_NEXT_PSN, fields.next_psn)?.map(Psn::new),
         acked: optional(flags & HAS_ACKED, fields.acked)?.map(Psn::new),

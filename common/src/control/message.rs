@@ -14,13 +14,13 @@ pub const MAX_RANGES: usize = 32;
 pub struct Header {
     /// Which box sent it.
     pub node: u32,
-    /// Which life of that box: grows from start to start.
+    /// Which incarnation of that box: grows from start to start.
     pub boot: u64,
-    /// Grows from message to message of one life.
+    /// Grows from message to message of one incarnation.
     pub seq: u64,
     /// Newest boot id that the sender has seen of the receiver; 0 if none.
     pub seen_boot: u64,
-    /// Newest sequence number that it has seen of that life.
+    /// Newest sequence number that it has seen of that incarnation.
     pub seen_seq: u64,
     /// Destination QP of the flow that the message speaks of, below 2^24.
     pub dest_qpn: u32,
@@ -34,7 +34,7 @@ pub struct Header {
 #[allow(clippy::large_enum_variant)]
 pub enum Message {
     /// Sentry to Depot: what should have arrived.
-    Sync(Sync),
+    Sync(SyncMessage),
     /// Depot to Sentry: what has.
     Status(Status),
     /// Sentry to Depot: which READ responses and atomic ACKs did not arrive.
@@ -59,13 +59,13 @@ pub enum Reason {
     /// and let go.
     Release,
     /// What is missing before `next_psn` can't be had: nobody kept it and the
-    /// source can't be asked. Deliver what is held, in order, past the holes.
+    /// source can't be asked. Deliver what is held, in order, past the gaps.
     Lost,
 }
 
 /// SYNC: travels in order with the data that it vouches for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sync {
+pub struct SyncMessage {
     /// Why.
     pub reason: Reason,
     /// Next new PSN of the source. `None` if, and only if, the reason is
@@ -122,7 +122,7 @@ pub struct Status {
     /// ascending order, without overlap. `expected`, `from`, `to` and `high`
     /// ascend within half the PSN space.
     pub missing: ArrayVec<PsnRange, MAX_RANGES>,
-    /// [`Sync::sent_at`] of the newest SYNC of this epoch; zero if there was
+    /// [`SyncMessage::sent_at`] of the newest SYNC of this epoch; zero if there was
     /// none.
     pub echo: Time,
     /// Time from that SYNC's arrival until now.
@@ -178,7 +178,7 @@ impl Message {
     }
 }
 
-impl Sync {
+impl SyncMessage {
     fn is_valid(&self) -> bool {
         self.next_psn.is_none() == (self.reason == Reason::Resent)
             && matches!(self.pmtu, 0 | 256 | 512 | 1024 | 2048 | 4096)

@@ -1,7 +1,7 @@
 //! The messages that a Sentry and a Depot exchange about a flow.
 //!
 //! They ride in-band: a message has the Ethernet to UDP headers of the flow it
-//! speaks of ([`Sync`] and [`Fetch`], towards the Depot) or of its reverse ([`Status`]), a BTH
+//! speaks of ([`SyncMessage`] and [`Fetch`], towards the Depot) or of its reverse ([`Status`]), a BTH
 //! whose opcode is from the manufacturer range, and a valid ICRC. So it takes
 //! the flow's own way through any network, and a RNIC that it should reach
 //! after all discards it.
@@ -17,7 +17,7 @@
 //!
 //! [`decode`] proves that somebody with the key made a message. That it isn't
 //! an old one is for a [`Replay`] to say, one per peer box; that the peer isn't
-//! talking to an earlier life of ours, for [`Header::seen_boot`].
+//! talking to an earlier incarnation of ours, for [`Header::seen_boot`].
 
 mod codec;
 mod keys;
@@ -30,7 +30,8 @@ mod tests;
 pub use codec::{Reject, body_len, decode, encode, is_ours};
 pub use keys::Keys;
 pub use message::{
-    Fetch, Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, Sync, is_control_opcode,
+    Fetch, Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, SyncMessage,
+    is_control_opcode,
 };
 pub use replay::{Fresh, Replay, Stale};
 

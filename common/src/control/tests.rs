@@ -66,8 +66,8 @@ fn header() -> Header {
     }
 }
 
-fn sync() -> Sync {
-    Sync {
+fn sync() -> SyncMessage {
+    SyncMessage {
         reason: Reason::Tail,
         next_psn: Some(Psn::new(0x71_7273)),
         acked: Some(Psn::new(0x81_8283)),
@@ -131,7 +131,7 @@ prop_compose! {
         rtt in any::<u64>().prop_map(Span::from_nanos),
     ) -> Message {
         let next_psn = (reason != Reason::Resent).then_some(next);
-        Message::Sync(Sync { reason, next_psn, acked, pmtu, src_qpn, sent_at, rtt })
+        Message::Sync(SyncMessage { reason, next_psn, acked, pmtu, src_qpn, sent_at, rtt })
     }
 }
 
@@ -384,11 +384,11 @@ fn each_bad_range_and_sync() {
 
     let is_valid = |sync| Message::Sync(sync).is_valid();
     assert!(is_valid(sync()));
-    assert!(!is_valid(Sync { next_psn: None, ..sync() }), "only a resend claims nothing");
-    assert!(!is_valid(Sync { reason: Reason::Resent, ..sync() }), "a resend claims nothing");
-    assert!(is_valid(Sync { reason: Reason::Resent, next_psn: None, ..sync() }));
-    assert!(!is_valid(Sync { pmtu: 1500, ..sync() }));
-    assert!(!is_valid(Sync { src_qpn: Some(1 << 24), ..sync() }));
+    assert!(!is_valid(SyncMessage { next_psn: None, ..sync() }), "only a resend claims nothing");
+    assert!(!is_valid(SyncMessage { reason: Reason::Resent, ..sync() }), "a resend claims nothing");
+    assert!(is_valid(SyncMessage { reason: Reason::Resent, next_psn: None, ..sync() }));
+    assert!(!is_valid(SyncMessage { pmtu: 1500, ..sync() }));
+    assert!(!is_valid(SyncMessage { src_qpn: Some(1 << 24), ..sync() }));
 }
 
 #[test]

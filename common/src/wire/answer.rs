@@ -1,6 +1,6 @@
 //! What a packet of the reverse direction says about the requests.
 
-use super::{AethKind, Kind, Position, Roce};
+use super::{AethKind, PacketKind, Position, Roce};
 use crate::psn::Psn;
 
 /// An ACK, NAK, READ response or atomic ACK.
@@ -37,12 +37,12 @@ impl Answer {
     pub fn of(roce: &Roce, frame: &[u8]) -> Option<Self> {
         let aeth = roce.aeth(frame);
         let verdict = match (roce.kind(), aeth.map(|aeth| aeth.kind())) {
-            (Kind::ReadResponse(position), _) => Verdict::Response(position),
-            (Kind::AtomicAck, _) => Verdict::Response(Position::Only),
-            (Kind::Ack, Some(AethKind::Ack { .. })) => Verdict::Acknowledged,
-            (Kind::Ack, Some(AethKind::Rnr { .. })) => Verdict::NotReady,
-            (Kind::Ack, Some(AethKind::Nak { code: 0 })) => Verdict::Missing,
-            (Kind::Ack, _) => Verdict::Failed,
+            (PacketKind::ReadResponse(position), _) => Verdict::Response(position),
+            (PacketKind::AtomicAck, _) => Verdict::Response(Position::Only),
+            (PacketKind::Ack, Some(AethKind::Ack { .. })) => Verdict::Acknowledged,
+            (PacketKind::Ack, Some(AethKind::Rnr { .. })) => Verdict::NotReady,
+            (PacketKind::Ack, Some(AethKind::Nak { code: 0 })) => Verdict::Missing,
+            (PacketKind::Ack, _) => Verdict::Failed,
             _ => return None,
         };
         let credits = aeth.filter(|aeth| aeth.is_ack()).map(|aeth| aeth.syndrome);

@@ -37,7 +37,7 @@ pub use ext::{Aeth, AethKind, AtomicEth, Deth, Reth};
 pub use headers::{DEFAULT_TTL, Headers};
 pub use icrc::{icrc, icrc_ok};
 pub use identity::Identity;
-pub use opcode::{Kind, Opcode, Position, Transport};
+pub use opcode::{Opcode, PacketKind, Position, Transport};
 pub use parse::{MAX_SPAN, Malformed, NotRoce, Roce, parse};
 pub use spread::{BUCKETS, RSS_KEY, Spread};
 

@@ -57,7 +57,7 @@ impl Position {
 /// to recovery, so they make none here; see [`Opcode::has_imm`] and
 /// [`Opcode::has_ieth`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Kind {
+pub enum PacketKind {
     /// Part of a SEND.
     Send(Position),
     /// Part of a RDMA WRITE.
@@ -80,10 +80,10 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl PacketKind {
     /// Whether it travels from requester to responder.
     pub const fn is_request(self) -> bool {
-        use Kind::*;
+        use PacketKind::*;
         matches!(self, Send(_) | Write(_) | ReadRequest | Atomic | AtomicWrite | Flush)
     }
 
@@ -99,7 +99,7 @@ impl Kind {
     }
 
     /// Which part of a message it is; a request or answer of a single packet
-    /// is [`Position::Only`]. `None` for [`Kind::Other`].
+    /// is [`Position::Only`]. `None` for [`PacketKind::Other`].
     pub const fn position(self) -> Option<Position> {
         match self {
             Self::Send(p) | Self::Write(p) | Self::ReadResponse(p) => Some(p),
@@ -121,8 +121,8 @@ macro_rules! rc_opcodes {
         }
 
         /// By the low five bits of the opcode.
-        const RC_KIND: [Kind; 32] = {
-            let mut table = [Kind::Other; 32];
+        const RC_KIND: [PacketKind; 32] = {
+            let mut table = [PacketKind::Other; 32];
             $(table[$byte] = $kind;)*
             table
         };
@@ -155,55 +155,55 @@ const XRC_ETH: u8 = 4;
 
 rc_opcodes! {
     /// SEND, first packet.
-    SEND_FIRST = 0x00, Kind::Send(Position::First), 0, "SEND_FIRST";
+    SEND_FIRST = 0x00, PacketKind::Send(Position::First), 0, "SEND_FIRST";
     /// SEND, middle packet.
-    SEND_MIDDLE = 0x01, Kind::Send(Position::Middle), 0, "SEND_MIDDLE";
+    SEND_MIDDLE = 0x01, PacketKind::Send(Position::Middle), 0, "SEND_MIDDLE";
     /// SEND, last packet.
-    SEND_LAST = 0x02, Kind::Send(Position::Last), 0, "SEND_LAST";
+    SEND_LAST = 0x02, PacketKind::Send(Position::Last), 0, "SEND_LAST";
     /// SEND with immediate data, last packet.
-    SEND_LAST_IMM = 0x03, Kind::Send(Position::Last), IMM, "SEND_LAST_IMM";
+    SEND_LAST_IMM = 0x03, PacketKind::Send(Position::Last), IMM, "SEND_LAST_IMM";
     /// SEND, the only packet.
-    SEND_ONLY = 0x04, Kind::Send(Position::Only), 0, "SEND_ONLY";
+    SEND_ONLY = 0x04, PacketKind::Send(Position::Only), 0, "SEND_ONLY";
     /// SEND with immediate data, the only packet.
-    SEND_ONLY_IMM = 0x05, Kind::Send(Position::Only), IMM, "SEND_ONLY_IMM";
+    SEND_ONLY_IMM = 0x05, PacketKind::Send(Position::Only), IMM, "SEND_ONLY_IMM";
     /// RDMA WRITE, first packet.
-    WRITE_FIRST = 0x06, Kind::Write(Position::First), RETH, "WRITE_FIRST";
+    WRITE_FIRST = 0x06, PacketKind::Write(Position::First), RETH, "WRITE_FIRST";
     /// RDMA WRITE, middle packet.
-    WRITE_MIDDLE = 0x07, Kind::Write(Position::Middle), 0, "WRITE_MIDDLE";
+    WRITE_MIDDLE = 0x07, PacketKind::Write(Position::Middle), 0, "WRITE_MIDDLE";
     /// RDMA WRITE, last packet.
-    WRITE_LAST = 0x08, Kind::Write(Position::Last), 0, "WRITE_LAST";
+    WRITE_LAST = 0x08, PacketKind::Write(Position::Last), 0, "WRITE_LAST";
     /// RDMA WRITE with immediate data, last packet.
-    WRITE_LAST_IMM = 0x09, Kind::Write(Position::Last), IMM, "WRITE_LAST_IMM";
+    WRITE_LAST_IMM = 0x09, PacketKind::Write(Position::Last), IMM, "WRITE_LAST_IMM";
     /// RDMA WRITE, the only packet.
-    WRITE_ONLY = 0x0a, Kind::Write(Position::Only), RETH, "WRITE_ONLY";
+    WRITE_ONLY = 0x0a, PacketKind::Write(Position::Only), RETH, "WRITE_ONLY";
     /// RDMA WRITE with immediate data, the only packet.
-    WRITE_ONLY_IMM = 0x0b, Kind::Write(Position::Only), RETH + IMM, "WRITE_ONLY_IMM";
+    WRITE_ONLY_IMM = 0x0b, PacketKind::Write(Position::Only), RETH + IMM, "WRITE_ONLY_IMM";
     /// RDMA READ request.
-    READ_REQUEST = 0x0c, Kind::ReadRequest, RETH, "READ_REQUEST";
+    READ_REQUEST = 0x0c, PacketKind::ReadRequest, RETH, "READ_REQUEST";
     /// RDMA READ response, first packet.
-    READ_RESPONSE_FIRST = 0x0d, Kind::ReadResponse(Position::First), AETH, "READ_RESPONSE_FIRST";
+    READ_RESPONSE_FIRST = 0x0d, PacketKind::ReadResponse(Position::First), AETH, "READ_RESPONSE_FIRST";
     /// RDMA READ response, middle packet; the one without AETH.
-    READ_RESPONSE_MIDDLE = 0x0e, Kind::ReadResponse(Position::Middle), 0, "READ_RESPONSE_MIDDLE";
+    READ_RESPONSE_MIDDLE = 0x0e, PacketKind::ReadResponse(Position::Middle), 0, "READ_RESPONSE_MIDDLE";
     /// RDMA READ response, last packet.
-    READ_RESPONSE_LAST = 0x0f, Kind::ReadResponse(Position::Last), AETH, "READ_RESPONSE_LAST";
+    READ_RESPONSE_LAST = 0x0f, PacketKind::ReadResponse(Position::Last), AETH, "READ_RESPONSE_LAST";
     /// RDMA READ response, the only packet.
-    READ_RESPONSE_ONLY = 0x10, Kind::ReadResponse(Position::Only), AETH, "READ_RESPONSE_ONLY";
+    READ_RESPONSE_ONLY = 0x10, PacketKind::ReadResponse(Position::Only), AETH, "READ_RESPONSE_ONLY";
     /// ACK or NAK.
-    ACK = 0x11, Kind::Ack, AETH, "ACK";
+    ACK = 0x11, PacketKind::Ack, AETH, "ACK";
     /// Answer to an atomic: the value before it.
-    ATOMIC_ACK = 0x12, Kind::AtomicAck, AETH + ATOMIC_ACK_ETH, "ATOMIC_ACK";
+    ATOMIC_ACK = 0x12, PacketKind::AtomicAck, AETH + ATOMIC_ACK_ETH, "ATOMIC_ACK";
     /// Compare and swap.
-    COMPARE_SWAP = 0x13, Kind::Atomic, ATOMIC_ETH, "COMPARE_SWAP";
+    COMPARE_SWAP = 0x13, PacketKind::Atomic, ATOMIC_ETH, "COMPARE_SWAP";
     /// Fetch and add.
-    FETCH_ADD = 0x14, Kind::Atomic, ATOMIC_ETH, "FETCH_ADD";
+    FETCH_ADD = 0x14, PacketKind::Atomic, ATOMIC_ETH, "FETCH_ADD";
     /// SEND with invalidate, last packet.
-    SEND_LAST_INVALIDATE = 0x16, Kind::Send(Position::Last), IETH, "SEND_LAST_INVALIDATE";
+    SEND_LAST_INVALIDATE = 0x16, PacketKind::Send(Position::Last), IETH, "SEND_LAST_INVALIDATE";
     /// SEND with invalidate, the only packet.
-    SEND_ONLY_INVALIDATE = 0x17, Kind::Send(Position::Only), IETH, "SEND_ONLY_INVALIDATE";
+    SEND_ONLY_INVALIDATE = 0x17, PacketKind::Send(Position::Only), IETH, "SEND_ONLY_INVALIDATE";
     /// FLUSH: make earlier writes visible or persistent.
-    FLUSH = 0x1c, Kind::Flush, FETH + RETH, "FLUSH";
+    FLUSH = 0x1c, PacketKind::Flush, FETH + RETH, "FLUSH";
     /// ATOMIC WRITE: eight bytes at once.
-    ATOMIC_WRITE = 0x1d, Kind::AtomicWrite, RETH, "ATOMIC_WRITE";
+    ATOMIC_WRITE = 0x1d, PacketKind::AtomicWrite, RETH, "ATOMIC_WRITE";
 }
 
 impl Opcode {
@@ -234,10 +234,10 @@ impl Opcode {
         }
     }
 
-    /// What an RC opcode does; [`Kind::Other`] for every other transport.
+    /// What an RC opcode does; [`PacketKind::Other`] for every other transport.
     #[inline]
-    pub const fn kind(self) -> Kind {
-        if self.0 < 0x20 { RC_KIND[self.0 as usize] } else { Kind::Other }
+    pub const fn kind(self) -> PacketKind {
+        if self.0 < 0x20 { RC_KIND[self.0 as usize] } else { PacketKind::Other }
     }
 
     /// Bytes of extension headers between BTH and payload. 0 for opcodes whose
@@ -331,14 +331,14 @@ mod tests {
                 (op.has_reth(), RETH),
                 (op.has_imm(), IMM),
                 (op.has_ieth(), IETH),
-                (op.kind() == Kind::Atomic, ATOMIC_ETH),
-                (op.kind() == Kind::AtomicAck, ATOMIC_ACK_ETH),
-                (op.kind() == Kind::Flush, FETH),
+                (op.kind() == PacketKind::Atomic, ATOMIC_ETH),
+                (op.kind() == PacketKind::AtomicAck, ATOMIC_ACK_ETH),
+                (op.kind() == PacketKind::Flush, FETH),
             ] {
                 len += if has { usize::from(bytes) } else { 0 };
             }
             assert_eq!(op.ext_len(), len, "{op}");
-            assert_eq!(op.kind() == Kind::Other, !Opcode::RC.contains(&op), "{op}");
+            assert_eq!(op.kind() == PacketKind::Other, !Opcode::RC.contains(&op), "{op}");
         }
     }
 
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn only_rc_has_a_kind() {
         for op in 0x20..=0xff {
-            assert_eq!(Opcode(op).kind(), Kind::Other);
+            assert_eq!(Opcode(op).kind(), PacketKind::Other);
         }
     }
 

@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use super::ext::{Aeth, AtomicEth, Deth, Reth};
 use super::{
-    Addr, BTH_LEN, Bth, ICRC_LEN, Kind, Opcode, Position, ROCE_PORT, Transport, Vlans, be16, be32,
-    ether,
+    Addr, BTH_LEN, Bth, ICRC_LEN, Opcode, PacketKind, Position, ROCE_PORT, Transport, Vlans, be16,
+    be32, ether,
 };
 use crate::psn::Psn;
 
@@ -300,9 +300,9 @@ fn parse_udp(frame: &[u8], l3: usize, vlans: Vlans, ip: Ip) -> Result<Roce, NotR
 }
 
 impl Roce {
-    /// What an RC packet does; [`Kind::Other`] for any other.
+    /// What an RC packet does; [`PacketKind::Other`] for any other.
     #[inline]
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> PacketKind {
         self.opcode.kind()
     }
 
@@ -350,13 +350,13 @@ impl Roce {
 
     /// What an atomic is to do.
     pub fn atomic_eth(&self, frame: &[u8]) -> Option<AtomicEth> {
-        let eth = (self.kind() == Kind::Atomic).then(|| self.ext(frame, 0))?;
+        let eth = (self.kind() == PacketKind::Atomic).then(|| self.ext(frame, 0))?;
         eth.map(AtomicEth::from_bytes)
     }
 
     /// The value that an atomic found, from its ACK.
     pub fn atomic_original(&self, frame: &[u8]) -> Option<u64> {
-        let eth = (self.kind() == Kind::AtomicAck).then(|| self.ext(frame, Aeth::LEN))?;
+        let eth = (self.kind() == PacketKind::AtomicAck).then(|| self.ext(frame, Aeth::LEN))?;
         eth.copied().map(u64::from_be_bytes)
     }
 
@@ -403,7 +403,7 @@ impl Roce {
     /// response has packets of `pmtu` bytes.
     pub fn psn_count(&self, frame: &[u8], pmtu: u32) -> u32 {
         match self.kind() {
-            Kind::ReadRequest => {
+            PacketKind::ReadRequest => {
                 self.reth(frame).map_or(1, |reth| super::read_responses(reth.len, pmtu))
             }
             _ => 1,

@@ -11,24 +11,24 @@ use std::net::IpAddr;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, PsnRange, Reason, Status, Sync};
+use common::control::{Fetch, LastAck, PsnRange, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Addr, Aeth, Answer, Bth, Headers, Opcode, Reth, Vlans, parse};
-use depot::{Actions, Config, Cx, Flow, Host, Known, Lan, Life};
+use depot::{Actions, Config, Context, Flow, Host, Incarnation, Known, Lan};
 
 /// The flow's first PSN.
 pub const FIRST: Psn = Psn::new(0xff_fff8);
 pub const RTT: Span = Span::from_millis(8);
 pub const GIVE_UP: Span = Span::from_millis(48);
-/// Silence after which a life is forgotten: four times [`GIVE_UP`].
+/// Silence after which an incarnation is forgotten: four times [`GIVE_UP`].
 pub const FORGET: Span = Span::from_millis(192);
 pub const T_OUT: Span = Span::from_millis(1);
 pub const WINDOW_MAX: u64 = 1 << 10;
-pub const LIFE: Life = Life { node: 1, boot: 5, epoch: 9 };
+pub const LIFE: Incarnation = Incarnation { node: 1, boot: 5, epoch: 9 };
 /// An amount of memory that never runs out.
 pub const PLENTY: u64 = 1 << 30;
 
@@ -52,8 +52,8 @@ pub enum Became {
     Forward,
     /// It ended here.
     Absorb,
-    /// It went on and ended a life.
-    NewLife,
+    /// It went on and ended an incarnation.
+    NewIncarnation,
 }
 
 /// Takes down what a flow made happen.
@@ -69,7 +69,7 @@ pub struct Record {
     /// ACKs made.
     pub acks: Vec<(i32, u32)>,
     pub counters: Counters,
-    pub requester: Option<u32>,
+    pub src_qpn: Option<u32>,
     /// CNPs made, by the requester that they went to.
     pub cnps: Vec<u32>,
     pub host: Host,
@@ -107,8 +107,8 @@ impl Actions<HeapFrame> for Record {
     }
 
     fn cnp(&mut self) -> bool {
-        self.cnps.extend(self.requester);
-        self.requester.is_some()
+        self.cnps.extend(self.src_qpn);
+        self.src_qpn.is_some()
     }
 
     fn destination(&self) -> Host {
@@ -124,8 +124,8 @@ impl Actions<HeapFrame> for Record {
         self.absent.push((absent.missing.iter().map(range).collect(), class));
     }
 
-    fn requester(&self) -> Option<u32> {
-        self.requester
+    fn src_qpn(&self) -> Option<u32> {
+        self.src_qpn
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
@@ -163,7 +163,7 @@ impl Bench {
             local_retries: 2,
             keeps_responses: true,
             window_max: WINDOW_MAX,
-            playout: true,
+            pacing: true,
         };
         let now = Time::from_nanos(1_000_000_000);
         Self {
@@ -183,7 +183,7 @@ impl Bench {
                 absent: Vec::new(),
                 acks: Vec::new(),
                 counters: Counters::default(),
-                requester: None,
+                src_qpn: None,
                 cnps: Vec::new(),
                 host: host(2),
                 id: 0,
@@ -206,9 +206,9 @@ impl Bench {
 
     pub fn with<R>(
         &mut self,
-        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Record>) -> R,
+        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Context<'_, Record>) -> R,
     ) -> R {
-        let mut cx = Cx {
+        let mut cx = Context {
             now: self.now,
             config: &self.config,
             pool: &mut self.pool,
@@ -235,15 +235,15 @@ impl Bench {
     }
 
     /// A SYNC with `next` as its next PSN; sent just now.
-    pub fn sync(&mut self, life: Life, reason: Reason, next: i32) {
-        let sync = Sync { next_psn: Some(psn(next)), ..resent(self.now, reason) };
-        self.with(|flow, cx| flow.on_sync(cx, life, &sync));
+    pub fn sync(&mut self, incarnation: Incarnation, reason: Reason, next: i32) {
+        let sync = SyncMessage { next_psn: Some(psn(next)), ..resent(self.now, reason) };
+        self.with(|flow, cx| flow.on_sync(cx, incarnation, &sync));
     }
 
     /// A SYNC(resent); sent just now.
-    pub fn sync_resent(&mut self, life: Life) {
+    pub fn sync_resent(&mut self, incarnation: Incarnation) {
         let sync = resent(self.now, Reason::Resent);
-        self.with(|flow, cx| flow.on_sync(cx, life, &sync));
+        self.with(|flow, cx| flow.on_sync(cx, incarnation, &sync));
     }
 
     /// The destination answers with this frame.
@@ -255,7 +255,7 @@ impl Bench {
         let known = self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer));
         match self.out.answers.len() - before {
             0 => Became::Absorb,
-            _ if known == Known::NewLife => Became::NewLife,
+            _ if known == Known::NewIncarnation => Became::NewIncarnation,
             _ => Became::Forward,
         }
     }
@@ -333,8 +333,8 @@ impl Bench {
     }
 }
 
-fn resent(now: Time, reason: Reason) -> Sync {
-    Sync {
+fn resent(now: Time, reason: Reason) -> SyncMessage {
+    SyncMessage {
         reason,
         next_psn: None,
         acked: None,

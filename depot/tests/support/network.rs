@@ -11,7 +11,7 @@ use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
 use common::time::{Span, Time};
 use common::wire::{Aeth, Answer, Bth, Opcode, parse};
-use depot::{Actions, Config, Cx, Flow, Host, Lan};
+use depot::{Actions, Config, Context, Flow, Host, Lan};
 
 use super::{Bench, FIRST, LIFE, RTT, count_of, host, plain_answer, psn, with_bth};
 
@@ -69,7 +69,7 @@ impl Actions<HeapFrame> for Out<'_> {
 
     fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
 
-    fn requester(&self) -> Option<u32> {
+    fn src_qpn(&self) -> Option<u32> {
         Some(0x77)
     }
 
@@ -184,7 +184,7 @@ impl World {
             cnps: Vec::new(),
         });
         self.with(id, |flow, cx| {
-            let sync = common::control::Sync {
+            let sync = common::control::SyncMessage {
                 reason: common::control::Reason::Open,
                 next_psn: Some(FIRST),
                 acked: None,
@@ -200,7 +200,7 @@ impl World {
     fn with<R>(
         &mut self,
         id: usize,
-        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Out<'_>>) -> R,
+        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Context<'_, Out<'_>>) -> R,
     ) -> R {
         let mut sent = Vec::new();
         let host = self.receivers[id].host;
@@ -214,7 +214,7 @@ impl World {
             id,
             host,
         };
-        let mut cx = Cx {
+        let mut cx = Context {
             now: self.now,
             config: &self.config,
             pool: &mut self.pool,

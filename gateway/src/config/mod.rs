@@ -191,9 +191,9 @@ pub struct RecoverySettings {
     pub backup_pool: u64,
     /// How often the Depot resends such a frame.
     pub local_retries: u8,
-    /// Whether what waited behind a hole goes on at the pace at which it came,
+    /// Whether what waited behind a gap goes on at the pace at which it came,
     /// rather than all at once.
-    pub playout: bool,
+    pub pacing: bool,
     /// Round trip of the long-haul link to assume until it is measured.
     pub rtt_guess: Span,
     /// Silence after which the Sentry vouches for a flow's last packets.

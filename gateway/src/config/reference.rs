@@ -220,7 +220,7 @@ const KEYS: &[Key] = &[
         "Rarely.",
     ),
     key(
-        "recovery.playout",
+        "recovery.pacing",
         "Paces packets that waited behind a gap, at the rate at which they came. `false` delivers them at once.",
         "`false` where the hosts' links are much faster than the flows and have deep buffers; it is worse elsewhere.",
     ),

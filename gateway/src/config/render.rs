@@ -88,7 +88,7 @@ fn recovery(f: &mut fmt::Formatter<'_>, r: &RecoverySettings) -> fmt::Result {
     writeln!(f, "reorder_pool = {}", quoted(&show_size(r.reorder_pool)))?;
     writeln!(f, "backup_pool = {}", quoted(&show_size(r.backup_pool)))?;
     writeln!(f, "local_retries = {}", r.local_retries)?;
-    writeln!(f, "playout = {}", r.playout)?;
+    writeln!(f, "pacing = {}", r.pacing)?;
     writeln!(f, "rtt_guess = {}", quoted(&show_duration(r.rtt_guess)))?;
     let mut timer = |name, value: Option<Span>| match value {
         Some(span) => writeln!(f, "{name} = {}", quoted(&show_duration(span))),

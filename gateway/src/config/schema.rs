@@ -196,7 +196,7 @@ fn recovery(mut s: Section<'_>) -> RecoverySettings {
             .int("local_retries", 0, 16, "times")
             .and_then(|n| u8::try_from(n).ok())
             .unwrap_or(3),
-        playout: s.bool("playout").unwrap_or(true),
+        pacing: s.bool("pacing").unwrap_or(true),
         rtt_guess: s
             .duration("rtt_guess", Span::from_micros(10), Span::from_millis(2_000))
             .unwrap_or(Span::from_millis(10)),

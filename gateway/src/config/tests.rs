@@ -301,7 +301,7 @@ fn what_is_printed_has_the_same_effect() {
             "{PORTS}[peer]\nkey_file = \"{}\"\nprevious_key_file = \"{}\"\n\
              remote_prefixes = [\"10.0.0.0/8\", \"fd00::/16\"]\n\
              [recovery]\ngive_up = \"1.5ms\"\ntail_timeout = \"1ms\"\nt_out = \"70us\"\n\
-             backup_pool = \"1MiB\"\nlocal_retries = 0\nplayout = false\n\
+             backup_pool = \"1MiB\"\nlocal_retries = 0\npacing = false\n\
              [[queue_pair]]\na = \"10.0.0.1\"\na_qpn = 17\nb = \"10.1.0.1\"\nb_qpn = 0x22\n\
              [[queue_pair]]\na = \"fd00::1\"\na_qpn = 17\nb = \"fd01::1\"\nb_qpn = 0x22\n\
              vlans = [7, 8]\n\
@@ -350,13 +350,13 @@ fn recovery_behind_the_depot() {
 
 #[test]
 fn what_waited_is_played_out_unless_told_otherwise() {
-    let playout = |text: &str| good(&lab(text)).recovery.playout;
-    assert!(playout("") && playout("[recovery]\nplayout = true"));
-    assert!(!playout("[recovery]\nplayout = false"));
+    let pacing = |text: &str| good(&lab(text)).recovery.pacing;
+    assert!(pacing("") && pacing("[recovery]\npacing = true"));
+    assert!(!pacing("[recovery]\npacing = false"));
     for wrong in ["\"no\"", "0", "\"10ms\""] {
         refuses(
-            &lab(&format!("[recovery]\nplayout = {wrong}")),
-            &["recovery.playout", wrong, "true or false"],
+            &lab(&format!("[recovery]\npacing = {wrong}")),
+            &["recovery.pacing", wrong, "true or false"],
         );
     }
 }

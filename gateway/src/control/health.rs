@@ -36,7 +36,7 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{PortStats, Sample, Vigour};
+    use crate::control::{PortStats, Sample, WorkerHealth};
 
     #[test]
     fn every_reason_is_told() {
@@ -47,14 +47,14 @@ mod tests {
             ports: [up; 2],
             mbufs_free: 1,
             mbufs: 2,
-            workers: vec![Vigour::default(); 2],
+            workers: vec![WorkerHealth::default(); 2],
             stopping: false,
         };
         state.put(sample.clone());
         assert_eq!(check(&state), Ok(()));
         state.put(Sample {
             ports: [up, PortStats::default()],
-            workers: vec![Vigour::default(), Vigour { stalled: true, busy_ratio: 0.0 }],
+            workers: vec![WorkerHealth::default(), WorkerHealth { stalled: true, busy_ratio: 0.0 }],
             stopping: true,
             ..sample
         });

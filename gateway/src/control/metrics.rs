@@ -1,7 +1,7 @@
 //! Renders the state in Prometheus' text format.
 
 use common::frame::Side;
-use common::metrics::{Desc, Kind, Metric};
+use common::metrics::{Desc, Metric, MetricKind};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Point, MetricFamily, MetricType};
 use prometheus::{Encoder, TextEncoder};
 
@@ -27,12 +27,12 @@ impl Families {
         };
         let mut point = Point::from_label(more.iter().chain(desc.labels).map(pair).collect());
         match desc.kind {
-            Kind::Counter => {
+            MetricKind::Counter => {
                 let mut counter = Counter::default();
                 counter.set_value(value);
                 point.set_counter(counter);
             }
-            Kind::Gauge => {
+            MetricKind::Gauge => {
                 let mut gauge = Gauge::default();
                 gauge.set_value(value);
                 point.set_gauge(gauge);
@@ -46,8 +46,8 @@ impl Families {
                 family.set_name(desc.name.to_owned());
                 family.set_help(desc.help.to_owned());
                 family.set_field_type(match desc.kind {
-                    Kind::Counter => MetricType::COUNTER,
-                    Kind::Gauge => MetricType::GAUGE,
+                    MetricKind::Counter => MetricType::COUNTER,
+                    MetricKind::Gauge => MetricType::GAUGE,
                 });
                 family.set_metric(vec![point]);
                 self.0.push(family);
@@ -56,11 +56,15 @@ impl Families {
     }
 
     fn gauge(&mut self, name: &'static str, help: &'static str, labels: Labels<'_>, value: f64) {
-        self.add(&Desc { name, labels: &[], help, kind: Kind::Gauge }, labels, value);
+        self.add(&Desc { name, labels: &[], help, kind: MetricKind::Gauge }, labels, value);
     }
 
     fn counter(&mut self, name: &'static str, help: &'static str, labels: Labels<'_>, value: u64) {
-        self.add(&Desc { name, labels: &[], help, kind: Kind::Counter }, labels, value as f64);
+        self.add(
+            &Desc { name, labels: &[], help, kind: MetricKind::Counter },
+            labels,
+            value as f64,
+        );
     }
 }
 
@@ -120,7 +124,7 @@ fn ports_and_pool(state: &State, families: &mut Families) {
         let label = [("worker", &*n.to_string())];
         families.gauge("lr2_worker_busy_ratio", help, &label, worker.busy_ratio);
     }
-    let help = "mbufs of the pool, by state. What is free is what reception lives on.";
+    let help = "mbufs of the pool, by state. Reception needs free ones.";
     let in_use = sample.mbufs.saturating_sub(sample.mbufs_free);
     families.gauge("lr2_mbufs", help, &[("state", "free")], sample.mbufs_free.into());
     families.gauge("lr2_mbufs", help, &[("state", "in_use")], in_use.into());
@@ -146,7 +150,7 @@ mod tests {
     use common::metrics::Counters;
 
     use super::*;
-    use crate::control::{PortStats, Sample, Vigour};
+    use crate::control::{PortStats, Sample, WorkerHealth};
 
     fn text() -> String {
         let state = State::new("both", 2);
@@ -162,7 +166,10 @@ mod tests {
             ports: [up, PortStats::default()],
             mbufs_free: 60,
             mbufs: 100,
-            workers: vec![Vigour::default(), Vigour { busy_ratio: 0.25, stalled: false }],
+            workers: vec![
+                WorkerHealth::default(),
+                WorkerHealth { busy_ratio: 0.25, stalled: false },
+            ],
             stopping: false,
         });
         String::from_utf8(render(&state).unwrap()).unwrap()

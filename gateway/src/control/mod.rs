@@ -32,7 +32,7 @@ pub struct PortStats {
 
 /// How a worker does.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Vigour {
+pub struct WorkerHealth {
     /// Share of time in which it found something to do, 0 to 1.
     pub busy_ratio: f64,
     /// It has shown no sign of life for longer than it may.
@@ -50,7 +50,7 @@ pub struct Sample {
     /// All mbufs.
     pub mbufs: u32,
     /// How each worker does.
-    pub workers: Vec<Vigour>,
+    pub workers: Vec<WorkerHealth>,
     /// The process is on its way out.
     pub stopping: bool,
 }
@@ -115,7 +115,7 @@ impl Watch {
     }
 
     /// Whether the worker stalls, and its busy ratio since the last call.
-    pub fn look(&mut self, worker: &Published, now: Instant) -> Vigour {
+    pub fn look(&mut self, worker: &Published, now: Instant) -> WorkerHealth {
         let beats = worker.beats();
         if beats != self.beats {
             (self.beats, self.changed) = (beats, now);
@@ -125,7 +125,10 @@ impl Watch {
         let (b, i) = (busy - self.busy, idle - self.idle);
         (self.busy, self.idle) = (busy, idle);
         let ratio = if b + i == 0 { 0.0 } else { b as f64 / (b + i) as f64 };
-        Vigour { busy_ratio: ratio, stalled: now.duration_since(self.changed) >= health::STALL }
+        WorkerHealth {
+            busy_ratio: ratio,
+            stalled: now.duration_since(self.changed) >= health::STALL,
+        }
     }
 }
 
@@ -136,12 +139,12 @@ mod tests {
     use super::*;
     use crate::telemetry::IoCounters;
 
-    fn vigour(stalled: bool, busy_ratio: f64) -> Vigour {
-        Vigour { busy_ratio, stalled }
+    fn health(stalled: bool, busy_ratio: f64) -> WorkerHealth {
+        WorkerHealth { busy_ratio, stalled }
     }
 
     #[test]
-    fn a_worker_without_signs_of_life_stalls_until_the_next_one() {
+    fn a_worker_without_signs_of_incarnation_stalls_until_the_next_one() {
         let start = Instant::now();
         let worker = Published::default();
         let mut watch = Watch::new(start);
@@ -149,10 +152,10 @@ mod tests {
         io.add_loop(LoopIo::BusyNanos, 30);
         io.add_loop(LoopIo::IdleNanos, 10);
         worker.store(&Counters::default(), &io);
-        assert_eq!(watch.look(&worker, start), vigour(false, 0.75));
-        assert_eq!(watch.look(&worker, start + health::STALL / 2), vigour(false, 0.0));
-        assert_eq!(watch.look(&worker, start + health::STALL), vigour(true, 0.0));
+        assert_eq!(watch.look(&worker, start), health(false, 0.75));
+        assert_eq!(watch.look(&worker, start + health::STALL / 2), health(false, 0.0));
+        assert_eq!(watch.look(&worker, start + health::STALL), health(true, 0.0));
         worker.store(&Counters::default(), &io);
-        assert_eq!(watch.look(&worker, start + 2 * health::STALL), vigour(false, 0.0));
+        assert_eq!(watch.look(&worker, start + 2 * health::STALL), health(false, 0.0));
     }
 }

@@ -6,7 +6,7 @@
 //! frames, far more than a port's ring. The queues are bounded twice: a frame
 //! that finds its queue full is dropped and counted, and so is all that waits
 //! for a port that takes nothing for [`STALL`], since frames must not arrive
-//! in another life of their queue pair.
+//! in another incarnation of their queue pair.
 
 use std::collections::VecDeque;
 

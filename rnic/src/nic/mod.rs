@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use common::frame::{Frame, Pool};
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Addr, Kind, NotRoce, Opcode, Roce, icrc_ok, parse};
+use common::wire::{Addr, NotRoce, Opcode, PacketKind, Roce, icrc_ok, parse};
 use hashbrown::HashMap;
 
 use self::qp::Qp;
@@ -82,7 +82,7 @@ impl Nic {
         Ok(qp)
     }
 
-    /// Begins another life of a QP with the same numbers: work requests that
+    /// Begins another incarnation of a QP with the same numbers: work requests that
     /// are pending are flushed, what has arrived of an unfinished message is
     /// forgotten, answers are not sent any more, messages are counted from 0,
     /// the receive queue is full, the word that atomics work on 0, the rate
@@ -186,7 +186,7 @@ impl Nic {
         if roce.dst != qp.local || roce.src != qp.remote || roce.vlans != qp.config.vlans {
             return Err(|stats| &mut stats.not_ours);
         }
-        if roce.opcode.kind() == Kind::Other && roce.opcode != Opcode::CNP {
+        if roce.opcode.kind() == PacketKind::Other && roce.opcode != Opcode::CNP {
             return Err(|stats| &mut stats.unknown_opcode);
         }
         if !icrc_ok(frame, &roce) {
@@ -385,7 +385,7 @@ impl Nic {
         &self.stats
     }
 
-    /// Counters of a QP, over all its lives.
+    /// Counters of a QP, over all its incarnations.
     ///
     /// # Panics
     /// If `qp` is not of this NIC.

@@ -3,7 +3,7 @@
 use common::frame::{Frame, Pool};
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Addr, DEFAULT_TTL, Headers, Kind, Roce};
+use common::wire::{Addr, DEFAULT_TTL, Headers, PacketKind, Roce};
 
 use crate::config::{NicConfig, QpConfig};
 use crate::congestion::Congestion;
@@ -70,12 +70,12 @@ impl Qp {
         }
     }
 
-    /// Another life, with these PSNs. Statistics go on.
+    /// Another incarnation, with these PSNs. Statistics go on.
     pub(super) fn restart(&mut self, qp: QpId, send_psn: Psn, recv_psn: Psn, nic: &NicConfig) {
         let stats = self.stats();
         self.config.send_psn = send_psn;
         self.config.recv_psn = recv_psn;
-        // So that no packet of the life before looks right in this one.
+        // So that no packet of the incarnation before looks right in this one.
         self.config.content_seed = self.config.content_seed.wrapping_add(1);
         self.congestion = congestion(&self.config, nic);
         self.requester = Requester::new(qp, &self.config);
@@ -112,7 +112,7 @@ impl Qp {
 
     /// A packet has arrived. Whether it makes a CNP due.
     pub(super) fn on_mark(&mut self, roce: &Roce, now: Time) -> bool {
-        let data = roce.kind().is_request() || matches!(roce.kind(), Kind::ReadResponse(_));
+        let data = roce.kind().is_request() || matches!(roce.kind(), PacketKind::ReadResponse(_));
         let Some(congestion) = &mut self.congestion else { return false };
         roce.ecn == CONGESTION_EXPERIENCED && data && congestion.on_mark(now)
     }

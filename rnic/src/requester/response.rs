@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 
 use common::psn::{Psn, Seq};
 use common::time::Time;
-use common::wire::{Aeth, AethKind, Kind, Position, Roce, has_switch_bit};
+use common::wire::{Aeth, AethKind, PacketKind, Position, Roce, has_switch_bit};
 
 use super::{Entry, Requester, take};
 use crate::config::{ImpliedNak, SecondNak, rnr_delay};
@@ -73,19 +73,19 @@ pub(crate) enum Response<'a> {
 }
 
 impl<'a> Response<'a> {
-    pub(crate) fn of(kind: Kind, roce: &Roce, frame: &'a [u8]) -> Self {
+    pub(crate) fn of(kind: PacketKind, roce: &Roce, frame: &'a [u8]) -> Self {
         let aeth = roce.aeth(frame);
         let good = aeth.is_none_or(Aeth::is_ack);
         match (kind, aeth) {
-            (Kind::Ack, Some(aeth)) => match Self::acknowledgement(aeth) {
+            (PacketKind::Ack, Some(aeth)) => match Self::acknowledgement(aeth) {
                 Self::Nak { msn } if has_switch_bit(frame, roce) => Self::SwitchNak { msn },
                 response => response,
             },
-            (Kind::ReadResponse(position), _) if good => {
+            (PacketKind::ReadResponse(position), _) if good => {
                 let msn = aeth.map(|aeth| aeth.msn);
                 Self::Data { position, msn, payload: roce.payload(frame) }
             }
-            (Kind::AtomicAck, Some(aeth)) if good => match roce.atomic_original(frame) {
+            (PacketKind::AtomicAck, Some(aeth)) if good => match roce.atomic_original(frame) {
                 Some(original) => Self::Atomic { original, msn: aeth.msn },
                 None => Self::Unexpected,
             },

@@ -34,7 +34,7 @@ use std::collections::VecDeque;
 
 use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
-use common::wire::{Aeth, Kind, Position, Reth, Roce};
+use common::wire::{Aeth, PacketKind, Position, Reth, Roce};
 
 use self::answers::{Acknowledge, Answer, Answers};
 use self::buffers::Buffers;
@@ -143,7 +143,7 @@ impl Responder {
     /// A request with a right ICRC has arrived.
     pub(crate) fn on_request(
         &mut self,
-        kind: Kind,
+        kind: PacketKind,
         roce: &Roce,
         frame: &[u8],
         now: Time,
@@ -151,8 +151,8 @@ impl Responder {
     ) {
         let seq = roce.psn.unwrap_near(self.expected);
         let operation = match kind {
-            Kind::Send(position) => Some((WorkKind::Send, position)),
-            Kind::Write(position) => Some((WorkKind::Write, position)),
+            PacketKind::Send(position) => Some((WorkKind::Send, position)),
+            PacketKind::Write(position) => Some((WorkKind::Write, position)),
             _ => None,
         };
         if operation.is_none() && self.answers.is_full() {
@@ -176,7 +176,7 @@ impl Responder {
                 return self.not_ready();
             }
             (Some((kind, position)), _) => self.accept(kind, position, roce, frame, now, received),
-            (None, Kind::ReadRequest | Kind::Atomic) => self.fetch(roce, frame),
+            (None, PacketKind::ReadRequest | PacketKind::Atomic) => self.fetch(roce, frame),
             _ => Err(INVALID_REQUEST),
         };
         if let Err(refusal) = taken {

@@ -23,6 +23,16 @@ _ALLOW = re.compile(r"#!?\[(allow|expect)\(")
 # In documents: `crate/file::test`, `folder/file.ext` and [text](link).
 _TEST = re.compile(r"`([\w-]+)/(\w+)::(\w+)`")
 _PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+\.(?:rs|c|py|sh|toml|md|service))`")
+# Words for which docs/glossary.md has another; decisions and the change log keep theirs.
+_REFUSED = {
+    re.compile(r"\b[Hh]oles?\b"): "gap",
+    re.compile(r"(?<!sign of )(?<!signs of )\blife\b(?! of a process)"): "incarnation",
+    re.compile(r"\bplay(s|ed|ing)? (it |them )?out\b|\b[Pp]layout\b"): "pacing",
+    re.compile(r"\bCx\b"): "Context",
+    re.compile(r"\bVigour\b"): "WorkerHealth",
+    re.compile(r"\b(Voice|Speaker)\b"): "TxContext, FlowRef",
+}
+_KEEP_THEIRS = {"CHANGELOG.md", "glossary.md"}
 _LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
 
 
@@ -55,6 +65,18 @@ def _in_file(path: Path, text: str) -> Iterator[str]:
             yield f"{name}:{number}: unsafe code; it belongs into {_WRAPPER}"
         if _ALLOW.search(code) and not _reasoned(lines, number - 1):
             yield f"{name}:{number}: a lint is switched off without a reason: {line.strip()}"
+
+
+def _refused(path: Path, text: str) -> Iterator[str]:
+    """Words for which the glossary has another."""
+    name = path.relative_to(ROOT)
+    if path.suffix not in {".rs", ".md"} or path.name in _KEEP_THEIRS or "decisions" in name.parts:
+        return
+    # A link may lead to a decision by its old name.
+    for number, line in enumerate(_LINK.sub("", text).splitlines(), 1):
+        for word, instead in _REFUSED.items():
+            if found := word.search(line):
+                yield f"{name}:{number}: \"{found[0]}\": docs/glossary.md has {instead} for it"
 
 
 def _in_document(path: Path, text: str) -> Iterator[str]:
@@ -109,6 +131,7 @@ def main() -> int:
         if text is not None:
             count += 1
             found += _in_file(path, text)
+            found += _refused(path, text)
             if path.suffix == ".md":
                 found += _in_document(path, text)
     for problem in found:

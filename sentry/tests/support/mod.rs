@@ -10,14 +10,14 @@ use std::net::IpAddr;
 use arrayvec::ArrayVec;
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, PsnRange, Reason, Status, Sync};
+use common::control::{Fetch, LastAck, PsnRange, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Answer, Bth, Headers, Opcode, Reth, Vlans, parse};
-use sentry::{Actions, Config, Cx, Flow, Recovery};
+use sentry::{Actions, Config, Context, Flow, Recovery};
 
 /// The flow's first PSN.
 pub const FIRST: Psn = Psn::new(0xff_fff8);
@@ -27,7 +27,7 @@ pub const RTT: Span = Span::from_millis(8);
 pub const UNDER_WAY: Span = Span::from_millis(9);
 /// A round trip with its margin, and the tail timeout of an eighth of one.
 pub const TAIL: Span = Span::from_millis(10);
-/// A pause after which a queue pair's number may belong to another life.
+/// A pause after which a queue pair's number may belong to another incarnation.
 pub const FORGET: Span = Span::from_millis(60_000);
 pub const WINDOW_MAX: u64 = 1 << 10;
 pub const BOOT: u64 = 7;
@@ -65,7 +65,7 @@ pub enum Got {
 /// Takes it down.
 pub struct Record {
     pub did: Vec<Did>,
-    pub syncs: Vec<(u32, Sync)>,
+    pub syncs: Vec<(u32, SyncMessage)>,
     /// Missing ranges of FETCH messages, from .. to.
     pub fetches: Vec<Vec<(i32, i32)>>,
     /// What they say is expected.
@@ -75,7 +75,7 @@ pub struct Record {
     /// Answers that went on to the source.
     pub answers: Vec<(Opcode, i32)>,
     pub counters: Counters,
-    pub requester: Option<u32>,
+    pub src_qpn: Option<u32>,
     /// AckReq of the packets forwarded.
     pub ack_reqs: Vec<bool>,
     /// How often the peer was told that it is not heard.
@@ -99,7 +99,7 @@ impl Actions<HeapFrame> for Record {
         self.left += 1;
     }
 
-    fn sync(&mut self, epoch: u32, sync: Sync, class: Class) {
+    fn sync(&mut self, epoch: u32, sync: SyncMessage, class: Class) {
         let next = sync.next_psn.map(count_of);
         self.did.push(Did::Sync { reason: sync.reason, next, class });
         self.syncs.push((epoch, sync));
@@ -122,12 +122,12 @@ impl Actions<HeapFrame> for Record {
         self.left += 1;
     }
 
-    fn requester(&self) -> Option<u32> {
-        self.requester
+    fn src_qpn(&self) -> Option<u32> {
+        self.src_qpn
     }
 
-    fn new_life(&mut self) {
-        self.requester = None;
+    fn new_incarnation(&mut self) {
+        self.src_qpn = None;
     }
 
     fn nak(&mut self, psn: Psn, msn: u32) {
@@ -192,7 +192,7 @@ impl Bench {
                 stream: Vec::new(),
                 answers: Vec::new(),
                 counters: Counters::default(),
-                requester: Some(0x77),
+                src_qpn: Some(0x77),
                 ack_reqs: Vec::new(),
                 unheard: 0,
                 entered: 0,
@@ -218,9 +218,9 @@ impl Bench {
 
     pub fn with<R>(
         &mut self,
-        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Cx<'_, Record>) -> R,
+        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Context<'_, Record>) -> R,
     ) -> R {
-        let mut cx = Cx {
+        let mut cx = Context {
             now: self.now,
             config: &self.config,
             cache: &mut self.cache,

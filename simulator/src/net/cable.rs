@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use common::time::Time;
-use link::{Direction, DirectionConfig, Kind, LossReason};
+use link::{Direction, DirectionConfig, FrameKind, LossReason};
 
 use super::Priority;
 use crate::frame::{SimFrame, SimPool};
@@ -103,7 +103,7 @@ impl Cable {
             let tally = offered.get(kind);
             tally.bytes + tally.frames * link::FRAME_OVERHEAD
         };
-        let others = [Kind::Response, Kind::Control, Kind::Other];
-        (wire(Kind::Request), others.into_iter().map(wire).sum())
+        let others = [FrameKind::Response, FrameKind::Control, FrameKind::Other];
+        (wire(FrameKind::Request), others.into_iter().map(wire).sum())
     }
 }

@@ -323,8 +323,8 @@ fn covered(effort: &Effort) -> String {
 fn lost(found: &[Found], sites: &[&Found]) -> String {
     let mut text = "## Where we lose\n\n".to_owned();
     text += &prose(
-        "**Small buffers at the receiving site.** While a hole is open the Depot holds what comes, and \
-         plays it out at the pace at which it came once the hole is filled, so that the site sees \
+        "**Small buffers at the receiving site.** While a gap is open the Depot holds what comes, and \
+         delivers it at the pace at which it came once the gap is filled, so that the site sees \
          no burst; still it comes beside what arrives meanwhile, and can be marked or paused. \
          WebSearch at half load, eight hosts of 10 Gbit/s per site, 40 Gbit/s and 0.8 ms \
          there and back, loss 1e-3; mean and 99th percentile, ms:",

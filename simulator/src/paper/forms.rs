@@ -145,7 +145,7 @@ impl Cell {
                 paper_backup: 1 << 40,
                 netrt_buffer: 1 << 40,
                 queue: 1 << 40,
-                playout: true,
+                pacing: true,
                 cnp: true,
             },
             traffic: Vec::new(),

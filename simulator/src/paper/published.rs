@@ -341,7 +341,7 @@ fn pools(web: &[&Found], bounded: &[&Found]) -> String {
     text += &table(&heads, &rows);
     text += "\n";
     text += &prose(
-        "The peaks come from holes whose Depot-NACK or repeat was lost: they stay open for a \
+        "The peaks come from gaps whose Depot-NACK or repeat was lost: they stay open for a \
          retransmission timeout, and all that the source may send meanwhile is held. Take 1 MB as \
          a bound for all flows together, by the rules that the model's documentation \
          gives for a full pool, and this becomes of WebSearch:",
@@ -352,7 +352,7 @@ fn pools(web: &[&Found], bounded: &[&Found]) -> String {
     );
     text += "\n";
     text += &prose(
-        "At 1e-3 the bound hardly matters. At higher losses several holes are open at any time, \
+        "At 1e-3 the bound hardly matters. At higher losses several gaps are open at any time, \
          a megabyte is full of one flow's packets while another's find no room, each that is \
          refused has to cross again, and of these repeats a share is lost that nobody asks for a \
          second time: the source's timeouts take over, and what they send again is not filtered. \

@@ -37,7 +37,7 @@ pub(super) fn section(workloads: &[(&str, Vec<&Found>)]) -> String {
          before it. Messages of about a round trip have nothing to make that up with; what it comes \
          to is derived in simulator.md. And `lr2` pays half a round trip of rewinding per round \
          trip with a loss, which is what it was asked to do without a cache. Figures below 1 are not \
-         explained yet; a likely reason is that switches mark from 40 kB on, and that what a hole \
+         explained yet; a likely reason is that switches mark from 40 kB on, and that what a gap \
          holds up is marked less.",
     );
     for scheme in [Scheme::Lr2, Scheme::Cached] {

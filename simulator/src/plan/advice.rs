@@ -37,7 +37,7 @@ pub(super) fn on(plan: &Plan) -> Vec<String> {
     {
         out.push(format!(
             "A window of {} packets is too small: {} are needed, one round trip to fill the \
-             link and more while a hole is open, when no ACK returns.",
+             link and more while a gap is open, when no ACK returns.",
             format::count(window.into()),
             format::count(plan.window_needed),
         ));

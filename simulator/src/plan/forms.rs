@@ -133,7 +133,7 @@ impl Path {
     }
 
     /// Selective repeat where so many round trips' worth of packets may be
-    /// unacknowledged. While a hole is open no ACK returns: a window of one
+    /// unacknowledged. While a gap is open no ACK returns: a window of one
     /// round trip stalls for another, and gives no more than
     /// [`lr2`](Self::lr2); from two on there is no stall. In between, the stall
     /// is what the window lacks (linear, not from a published source). A packet
@@ -151,7 +151,7 @@ impl Path {
         let mut again = 0.0;
         for k in 2..32 {
             let lacks = (f64::from(k) + 1.0 - round_trips).clamp(0.0, 1.0);
-            // With a stall for each hole those of lost repeats are in `progress`.
+            // With a stall for each gap those of lost repeats are in `progress`.
             again += lacks * (1.0 - stall) * self.events() * self.loss.powi(k - 1) * self.window;
         }
         most / (1.0 / (stalled * self.selective_repeat()) + again)
@@ -225,8 +225,8 @@ impl Path {
     }
 
     /// With a resend cache, and a destination that wants its packets in order: while
-    /// a hole is open, for a round trip, nothing goes on, and its link stands still.
-    /// What waits then takes all that the link has, so that further holes cost
+    /// a gap is open, for a round trip, nothing goes on, and its link stands still.
+    /// What waits then takes all that the link has, so that further gaps cost
     /// nothing, but no more than that: where the source sends at the pace of the
     /// destination's link, the time is not made up. So a message is as many round
     /// trips late as any of its packets is lost: `N/(1-p) + W + W·R`, R as in

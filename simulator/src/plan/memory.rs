@@ -21,9 +21,9 @@ pub struct Memory {
     /// Bandwidth-delay product of the long-haul round trip.
     pub bdp: u64,
     /// Sentry: what is not known to have arrived in order. Data in flight for a
-    /// round trip and until the next STATUS, and what waits behind a hole.
+    /// round trip and until the next STATUS, and what waits behind a gap.
     pub resend_cache: u64,
-    /// Depot: what waits behind a hole.
+    /// Depot: what waits behind a gap.
     pub reorder_pool: u64,
     /// Depot: what its destination has not acknowledged.
     pub backup_pool: u64,
@@ -65,7 +65,7 @@ impl Memory {
     }
 }
 
-/// How many bandwidth-delay products wait behind holes at most: about one at a
+/// How many bandwidth-delay products wait behind gaps at most: about one at a
 /// loss of 1e-3, two at 1e-2, where repeats are lost as well (slot simulation).
 /// In between and up to 1e-1 by the logarithm of the loss.
 pub fn reordered_round_trips(loss: f64) -> f64 {

@@ -241,7 +241,7 @@ fn counters(network: &Network) -> Vec<(String, u64)> {
         };
         (name, desc.kind, all.iter().map(|counters| counters.get(*metric)).sum())
     });
-    sums.filter(|(_, kind, sum)| *kind == metrics::Kind::Counter && *sum > 0)
+    sums.filter(|(_, kind, sum)| *kind == metrics::MetricKind::Counter && *sum > 0)
         .map(|(name, _, sum)| (name, sum))
         .collect()
 }

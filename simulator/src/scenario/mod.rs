@@ -223,7 +223,7 @@ pub struct GatewayModel {
     pub queue: u64,
     /// Whether the product's Depot hands on what waited at the pace at which it
     /// came.
-    pub playout: bool,
+    pub pacing: bool,
     /// Whether the product's Depot tells sources of congestion behind it.
     pub cnp: bool,
 }

@@ -184,7 +184,7 @@ pub(super) fn gateway(mut s: Section<'_>) -> GatewayModel {
         paper_backup: s.size("paper_backup", 0, TIB).unwrap_or(50_000),
         netrt_buffer: s.size("netrt_buffer", 0, TIB).unwrap_or(16 * MIB),
         queue: s.size("queue", 16 * KIB, TIB).unwrap_or(16 * MIB),
-        playout: s.bool("playout").unwrap_or(true),
+        pacing: s.bool("pacing").unwrap_or(true),
         cnp: s.bool("cnp").unwrap_or(true),
     };
     s.finish();

@@ -51,7 +51,7 @@ pub fn scenario(topology: Topology) -> Scenario {
             connections: Connections::Known,
         },
         gateway: GatewayModel {
-            playout: true,
+            pacing: true,
             cnp: true,
             reorder: None,
             backup: None,

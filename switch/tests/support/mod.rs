@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
-use common::control::{self, Fetch, Header, Keys, Message, Reason, Status, Sync};
+use common::control::{self, Fetch, Header, Keys, Message, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
@@ -45,7 +45,7 @@ impl Sent {
         control::decode(&self.bytes, &roce, opcode, &Keys::unkeyed_lab())?.ok()
     }
 
-    pub fn sync(&self) -> Option<(Header, Sync)> {
+    pub fn sync(&self) -> Option<(Header, SyncMessage)> {
         match self.control()? {
             (header, Message::Sync(sync)) => Some((header, sync)),
             _ => None,
@@ -165,7 +165,7 @@ impl Bench {
     }
 
     /// The peer's SYNC about the remote host's flow towards `qpn`.
-    pub fn sync(&mut self, qpn: u32, epoch: u32, sync: Sync) -> Vec<Sent> {
+    pub fn sync(&mut self, qpn: u32, epoch: u32, sync: SyncMessage) -> Vec<Sent> {
         let header = self.header(qpn, epoch);
         self.wan(message(&inbound(), qpn, &header, &Message::Sync(sync)))
     }
@@ -253,8 +253,8 @@ pub fn message(headers: &Headers, qpn: u32, header: &Header, message: &Message) 
     frame
 }
 
-pub fn open(next: u32) -> Sync {
-    Sync {
+pub fn open(next: u32) -> SyncMessage {
+    SyncMessage {
         reason: Reason::Open,
         next_psn: Some(Psn::new(next)),
         acked: None,

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use common::frame::{Frame, Pool};
 use common::time::Time;
 use common::wire::{
-    Addr, DEFAULT_TTL, Headers, Kind, NotRoce, Opcode, Position, Roce, icrc_ok, parse,
+    Addr, DEFAULT_TTL, Headers, NotRoce, Opcode, PacketKind, Position, Roce, icrc_ok, parse,
 };
 use hashbrown::HashMap;
 use rnic::parts::{Congestion, Pacer, Timer, Timers};
@@ -179,7 +179,7 @@ impl IrnNic {
         if roce.src != qp.remote || roce.vlans != qp.config.vlans {
             return Err(|stats| &mut stats.not_ours);
         }
-        let known = roce.kind().is_plain() || roce.kind() == Kind::Ack;
+        let known = roce.kind().is_plain() || roce.kind() == PacketKind::Ack;
         if !known && roce.opcode != Opcode::CNP {
             return Err(|stats| &mut stats.unknown_opcode);
         }
@@ -191,9 +191,13 @@ impl IrnNic {
 
     fn deliver(&mut self, index: u32, roce: &Roce, frame: &[u8], now: Time) {
         match roce.kind() {
-            Kind::Send(position) => self.data(index, WorkKind::Send, position, roce, frame, now),
-            Kind::Write(position) => self.data(index, WorkKind::Write, position, roce, frame, now),
-            Kind::Ack => self.answer(index, roce, frame, now),
+            PacketKind::Send(position) => {
+                self.data(index, WorkKind::Send, position, roce, frame, now)
+            }
+            PacketKind::Write(position) => {
+                self.data(index, WorkKind::Write, position, roce, frame, now)
+            }
+            PacketKind::Ack => self.answer(index, roce, frame, now),
             _ => {
                 let qp = &mut self.qps[index as usize];
                 qp.sender.stats.cnps += 1;

@@ -1,4 +1,4 @@
-//! What waited behind a hole goes on at the pace at which it came.
+//! What waited behind a gap goes on at the pace at which it came.
 
 mod support;
 
@@ -36,12 +36,12 @@ fn stream(bench: &mut Bench, psns: impl IntoIterator<Item = i32>) {
     }
 }
 
-/// 1 is lost, 2 to 101 come; then 1, a millisecond after the hole opened.
+/// 1 is lost, 2 to 101 come; then 1, a millisecond after the gap opened.
 fn late() -> Bench {
     let mut bench = Bench::synced();
     stream(&mut bench, 2..102);
     bench.data([1]);
-    assert_eq!(bench.delivered(), [1, 2], "2 came when the hole opened");
+    assert_eq!(bench.delivered(), [1, 2], "2 came when the gap opened");
     bench
 }
 
@@ -89,7 +89,7 @@ fn what_comes_meanwhile_waits_its_turn_and_sets_the_pace() {
 }
 
 #[test]
-fn a_hole_that_is_filled_within_the_lag_holds_up_nothing() {
+fn a_gap_that_is_filled_within_the_lag_holds_up_nothing() {
     let mut bench = late();
     for n in (102..150).chain(151..240) {
         bench.run_timers(bench.now + STEP);
@@ -145,18 +145,18 @@ fn a_lag_beyond_a_round_trip_is_worked_off() {
     assert!(waiting[4..].iter().all(|w| w.abs_diff(rtt) <= 1), "{waiting:?}");
 }
 
-/// Two holes, each of which is filled within `give_up` of the one before.
+/// Two gaps, each of which is filled within `give_up` of the one before.
 #[test]
-fn no_lag_is_longer_than_a_hole_may_be_open() {
+fn no_lag_is_longer_than_a_gap_may_be_open() {
     let mut bench = Bench::synced();
     let step = Span::from_micros(100);
     let half = (GIVE_UP.as_nanos() / step.as_nanos()) as i32 - 4;
-    for (hole, psns) in [(1, 4..half), (3, half..2 * half)] {
-        for n in [2].into_iter().filter(|_| hole == 1).chain(psns) {
+    for (gap, psns) in [(1, 4..half), (3, half..2 * half)] {
+        for n in [2].into_iter().filter(|_| gap == 1).chain(psns) {
             bench.data([n]);
             bench.run_timers(bench.now + step);
         }
-        bench.data([hole]);
+        bench.data([gap]);
     }
     // 3 was missing for nearly twice as long.
     assert!(bench.pool.frames() <= GIVE_UP.as_nanos() / step.as_nanos());
@@ -190,7 +190,7 @@ fn where_room_is_short_nothing_waits_for_its_time() {
 }
 
 #[test]
-fn what_waits_goes_on_at_once_when_a_hole_is_given_up_or_the_flow_let_go() {
+fn what_waits_goes_on_at_once_when_a_gap_is_given_up_or_the_flow_let_go() {
     let mut bench = late();
     bench.data([103]);
     bench.sync(LIFE, Reason::Lost, 104);
@@ -205,7 +205,7 @@ fn what_waits_goes_on_at_once_when_a_hole_is_given_up_or_the_flow_let_go() {
 #[test]
 fn a_nak_for_what_waits_ends_here_and_one_for_what_went_on_is_answered() {
     let mut bench = late();
-    bench.out.requester = Some(0x77);
+    bench.out.src_qpn = Some(0x77);
     let next = play(&mut bench, 3, 33);
     assert_eq!(bench.nak(next), Became::Absorb);
     assert_eq!(bench.delivered(), []);
@@ -270,14 +270,14 @@ fn what_the_destination_has_need_not_go_on() {
 #[test]
 fn without_it_all_goes_at_once() {
     let mut bench = Bench::synced();
-    bench.config.playout = false;
+    bench.config.pacing = false;
     stream(&mut bench, 2..102);
     bench.data([1]);
     assert_eq!(bench.delivered(), (1..102).collect::<Vec<_>>());
 }
 
 /// When each packet came, was due and went on, of a stream some of whose packets
-/// are lost and come later; and for how long a hole was open at most.
+/// are lost and come later; and for how long a gap was open at most.
 fn lossy(steps: &[(u64, bool, u64)], pool: Budget) -> Result<(), TestCaseError> {
     let mut bench = Bench::synced();
     bench.pool = pool;
@@ -325,7 +325,7 @@ fn lossy(steps: &[(u64, bool, u64)], pool: Budget) -> Result<(), TestCaseError> 
         let late = time.since(came[n as usize]);
         prop_assert!(
             late <= open + RTT / 64,
-            "{} is {:?} late, no hole more than {:?}",
+            "{} is {:?} late, no gap more than {:?}",
             n,
             late,
             open
@@ -338,9 +338,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// All that comes goes on, once and in order, none later after it came than
-    /// a hole was open; and a timer stands while anything waits.
+    /// a gap was open; and a timer stands while anything waits.
     #[test]
-    fn nothing_waits_for_longer_than_a_hole_was_open(
+    fn nothing_waits_for_longer_than_a_gap_was_open(
         steps in prop::collection::vec((prop_oneof![6 => 0..30u64, 1 => 0..3_000u64], prop::bool::weighted(0.05), 1..16_000u64), 1..300),
         room in prop_oneof![3 => Just(PLENTY), 1 => 300..600u64],
     ) {

@@ -1,6 +1,5 @@
-//! The common case, short: the next packet of a flow in which nothing is
-//! missing and nothing waits. What [`Flow::on_data`] would do with it comes to
-//! this; all else is its business.
+//! The fast path: the next packet in order of a flow without gaps and without held packets.
+//! It has the same effect as [`Flow::on_data`] has on such a packet, which handles all others.
 
 use core::mem::offset_of;
 
@@ -12,34 +11,34 @@ use common::wire::Roce;
 
 use crate::backup::Backup;
 use crate::sequence::Sequence;
-use crate::{Actions, Cx, Flow};
+use crate::{Actions, Context, Flow};
 
 impl<F: Frame> Flow<F> {
     /// What such a packet touches of a flow lies in its first so many bytes, without the
     /// [cache line](Self::PASSED_OVER) that has what waits, and in its place in the backup pool.
-    pub const STEADY: usize = 160;
+    pub const FAST_PATH: usize = 160;
     /// Where that line begins.
     pub const PASSED_OVER: usize = 32;
 
     /// Whether the packet is such a one.
     #[inline]
-    pub(crate) fn is_steady(&self, seq: Seq, roce: &Roce) -> bool {
+    pub(crate) fn is_fast(&self, seq: Seq, roce: &Roce) -> bool {
         self.ready && seq == self.sequence.next() && roce.kind().is_plain()
     }
 
     /// Whether the next packet will be such a one, as far as it depends on the flow.
     pub(crate) fn is_ready(&self) -> bool {
         self.sequence.is_empty()
-            && self.life.is_some()
+            && self.incarnation.is_some()
             && self.nak.is_none()
-            && !self.playout.is_late()
+            && !self.pacing.is_late()
             && self.share.is_none()
     }
 
     #[inline]
-    pub(crate) fn on_steady<A: Actions<F>>(
+    pub(crate) fn on_fast_path<A: Actions<F>>(
         &mut self,
-        cx: &mut Cx<'_, A>,
+        cx: &mut Context<'_, A>,
         frame: F,
         seq: Seq,
         roce: &Roce,
@@ -62,17 +61,17 @@ impl<F: Frame> Flow<F> {
     /// Looks at the state that the next packet will need, so that it is in the cache by
     /// then.
     #[inline]
-    pub fn warm(&self) {
+    pub fn prefetch(&self) {
         core::hint::black_box((self.heard, self.pmtu));
         if self.backup.is_empty() {
             // The deadlines are to be found out.
-            self.warm_all();
+            self.prefetch_all();
         }
     }
 
     /// Looks at all that answers and timers need.
     #[inline]
-    pub fn warm_all(&self) {
+    pub fn prefetch_all(&self) {
         let Self { heard, sequence, pmtu, backup, acked, .. } = self;
         core::hint::black_box((*heard, sequence.is_empty(), *pmtu, backup.awaits_answer(), *acked));
         let Self { nak, responses, told, probed, .. } = self;
@@ -93,6 +92,6 @@ const _: () = assert!(
     offset_of!(Checked, sequence) + size_of::<Seq>() == Checked::PASSED_OVER
         && offset_of!(Checked, sequence) + size_of::<Sequence<HeapFrame>>()
             == Checked::PASSED_OVER + 64
-        && offset_of!(Checked, backup) + Backup::<HeapFrame>::KEPT <= Checked::STEADY,
+        && offset_of!(Checked, backup) + Backup::<HeapFrame>::KEPT <= Checked::FAST_PATH,
     "what lies between is not touched"
 );

@@ -1,7 +1,7 @@
-//! Where one life of a queue pair ends and the next begins.
+//! Where one incarnation of a queue pair ends and the next begins.
 //!
 //! A queue pair's number is used again, with PSNs that may lie anywhere. What
-//! is believed of the old life would be false in the new one: an `acked` of the
+//! is believed of the old incarnation would be false in the new one: an `acked` of the
 //! old one in a NAK completes what was never delivered.
 
 use common::control::Reason;
@@ -9,13 +9,13 @@ use common::frame::Frame;
 use common::metrics::Metric;
 use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
-use common::wire::{Identity, Kind, Roce};
+use common::wire::{Identity, PacketKind, Roce};
 
 use crate::reads::Reads;
 use crate::timers::Unanswered;
-use crate::{Actions, Config, Cx, Flow};
+use crate::{Actions, Config, Context, Flow};
 
-/// Shortest derived time without data that may separate two lives.
+/// Shortest derived time without data that may separate two incarnations.
 pub(crate) const FORGET_MIN: Span = Span::from_millis(80);
 
 /// Whether a flow is left to the RNICs: how many PSNs its requests take can't be told, or a
@@ -24,19 +24,19 @@ pub(crate) const FORGET_MIN: Span = Span::from_millis(80);
 pub(crate) enum Bypassed {
     /// It isn't.
     No,
-    /// Until the path MTU is known, or the next life begins.
+    /// Until the path MTU is known, or the next incarnation begins.
     UntilPathMtu,
-    /// Until the way from the source isn't lossy any more, or the next life begins.
+    /// Until the way from the source isn't lossy any more, or the next incarnation begins.
     WhileCrowded,
-    /// Until the next life begins.
-    UntilNextLife,
+    /// Until the next incarnation begins.
+    UntilNextIncarnation,
 }
 
 /// So many packets in a row are lost before the Sentry where a queue is full, and hardly
 /// one by one.
 const CROWDED: u64 = 4;
 
-/// What the life after a long rest has to be [announced](Flow::announce) with.
+/// What the incarnation after a long rest has to be [announced](Flow::announce) with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rest {
     /// The PSN of the next request.
@@ -52,7 +52,7 @@ pub struct Rest {
 impl<F: Frame> Flow<F> {
     /// Whether the packet with the number `seq` can't be of the incarnation that is
     /// known, whatever it is.
-    pub(crate) fn is_of_another_life(&self, config: &Config, seq: Seq, now: Time) -> bool {
+    pub(crate) fn is_of_another_incarnation(&self, config: &Config, seq: Seq, now: Time) -> bool {
         if seq.since(self.next).max(self.next.since(seq)) > config.window_max {
             // Nothing that is in flight can be that far away.
             return true;
@@ -71,7 +71,7 @@ impl<F: Frame> Flow<F> {
         };
         if at != seq {
             // A source asks for the rest of a READ that was answered in part.
-            return roce.kind() != Kind::ReadRequest;
+            return roce.kind() != PacketKind::ReadRequest;
         }
         // Damage on the way leaves the ICRC as the source has made it.
         let is_copy = slot.identity.is_copy(Identity::of(frame, roce), roce);
@@ -97,7 +97,7 @@ impl<F: Frame> Flow<F> {
     /// source repeats what is remembered, or something else with its number; when the
     /// destination acknowledges what comes after all that was sent before, or takes back
     /// what it acknowledged.
-    pub(crate) fn begin_doubt<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn begin_doubt<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.reads.is_holding() || self.reads.is_waiting() {
             // A source that lacks the ACK asks again for all that comes after.
             self.drop_answers(cx, Metric::DropAskedAgain);
@@ -112,7 +112,7 @@ impl<F: Frame> Flow<F> {
 
     /// The Depot may have forgotten the flow during a pause: it is told before
     /// the data comes.
-    pub(crate) fn wake<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn wake<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let paused = cx.now >= self.heard() + self.forget_after(cx.config);
         if paused && self.is_protected() {
             // What was asked before the pause is not going to be answered now.
@@ -127,7 +127,7 @@ impl<F: Frame> Flow<F> {
         self.reads.begin();
     }
 
-    /// It is known that this life begins with the flow's first PSN, its path MTU in
+    /// It is known that this incarnation begins with the flow's first PSN, its path MTU in
     /// bytes (0: unknown), how many messages the destination has counted, and the
     /// round trip, if it was measured before.
     pub fn announce(&mut self, pmtu: u16, msn: u32, rtt: Option<Span>) {
@@ -140,15 +140,15 @@ impl<F: Frame> Flow<F> {
         self.begin();
     }
 
-    /// Drops everything that is held and believed: the flow's next life, with
+    /// Drops everything that is held and believed: the flow's next incarnation, with
     /// an epoch of its own, begins at `psn`.
-    pub(crate) fn begin_again<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn) {
-        cx.out.new_life();
+    pub(crate) fn begin_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
+        cx.out.new_incarnation();
         self.renew(cx, psn);
     }
 
-    /// As another life, but certainly of the same queue pair.
-    pub(crate) fn renew<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, psn: Psn) {
+    /// As another incarnation, but certainly of the same queue pair.
+    pub(crate) fn renew<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
         self.forget(cx);
         let (rtt, pmtu) = (self.rtt, self.pmtu);
         let epoch = cx.new_epoch();
@@ -157,8 +157,8 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Lets go of every handle: before the flow itself is dropped.
-    pub fn forget<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
-        self.drop_answers(cx, Metric::DropOldLife);
+    pub fn forget<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        self.drop_answers(cx, Metric::DropOldIncarnation);
         self.reads = Reads::new(self.next, cx.now);
         self.clear_window(cx);
     }
@@ -177,7 +177,7 @@ impl<F: Frame> Flow<F> {
         })
     }
 
-    /// Whether a hole before `seq` shows that a queue before the Sentry is full. Among READs
+    /// Whether a gap before `seq` shows that a queue before the Sentry is full. Among READs
     /// it may be a single request that takes many PSNs. A flow that is not protected yet
     /// asks for nothing now, but has a cache to repair from, or will ask.
     #[inline]
@@ -192,7 +192,7 @@ impl<F: Frame> Flow<F> {
     /// A queue before the Sentry is full. To ask for what it has lost would have the source
     /// rewind into it, and to hold what follows would keep from it how full the queue is:
     /// the RNICs slow down by themselves.
-    pub(crate) fn leave_to_crowd<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn leave_to_crowd<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.bypass(cx);
         self.bypassed = Bypassed::WhileCrowded;
         self.lossy = self.lossy_until(cx.now);
@@ -200,7 +200,7 @@ impl<F: Frame> Flow<F> {
 
     /// The next packet of a flow that was left to the RNICs, `seq`; how many PSNs it takes
     /// can be told.
-    pub(crate) fn return_from_bypass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, seq: Seq) {
+    pub(crate) fn return_from_bypass<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         match self.bypassed {
             Bypassed::UntilPathMtu if self.pmtu.get() != 0 => self.renew(cx, seq.psn()),
             Bypassed::WhileCrowded if seq > self.next => self.lossy = self.lossy_until(cx.now),
@@ -213,13 +213,13 @@ impl<F: Frame> Flow<F> {
 
     /// A packet of the flow passed that takes a number of PSNs which nobody can tell: the
     /// flow is left to the RNICs until its next incarnation.
-    pub fn on_unknown<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub fn on_unknown<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.bypass(cx);
-        self.bypassed = Bypassed::UntilNextLife;
+        self.bypassed = Bypassed::UntilNextIncarnation;
     }
 
     /// Stops protecting the flow: tells the Depot to let go of what it holds.
-    pub fn bypass<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub fn bypass<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.is_bypassed() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Holes of any length, leaps, and what a flow may take of the worker's slots.
+//! Gaps of any length, leaps, and what a flow may take of the worker's slots.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn ten() -> Bench {
 }
 
 #[test]
-fn a_hole_takes_no_memory_however_long_it_is() {
+fn a_gap_takes_no_memory_however_long_it_is() {
     let mut bench = ten();
     bench.wait(Span::from_millis(20));
     let before = bench.flow.heap_bytes();
@@ -61,7 +61,7 @@ fn a_leap_that_no_silence_explains_passes() {
 
 /// The Depot would take it for somebody else's.
 #[test]
-fn what_follows_a_long_hole_is_announced() {
+fn what_follows_a_long_gap_is_announced() {
     for (packet, is_announced) in [(26, false), (27, true)] {
         let mut bench = Bench::protected(Auto, 10, Some(3));
         bench.frame(read(packet, 256));

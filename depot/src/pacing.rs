@@ -1,12 +1,12 @@
-//! When what waited behind a hole goes on to the destination.
+//! When what waited behind a gap goes on to the destination.
 //!
-//! A hole holds up a round trip's worth of packets. To hand them on all at once
+//! A gap holds up a round trip's worth of packets. To hand them on all at once
 //! when it is filled would be a burst at the rate of the LAN, which switches
-//! take for congestion. So the flow is *played out*: each packet goes on as long
+//! take for congestion. So the flow is *paced*: each packet goes on as long
 //! after the one before as it came after it, later by a *lag*. A flow that came
 //! at its destination's pace goes on at that pace, however late. The lag is at
-//! first how long the hole was open, at most `give_up`. As long as it lasts,
-//! further holes that are filled within it hold up nothing.
+//! first how long the gap was open, at most `give_up`. As long as it lasts,
+//! further gaps that are filled within it hold up nothing.
 //!
 //! What waits stays for as long as the source repeats what went on before it.
 //!
@@ -17,10 +17,10 @@ use common::frame::Frame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
-use crate::{Actions, Config, Cx, Flow};
+use crate::{Actions, Config, Context, Flow};
 
 /// Percent of the pool from which on nothing waits for its time: the room is
-/// needed for what follows a hole.
+/// needed for what follows a gap.
 const PRESSURE: u8 = 50;
 /// By how much a timer comes late at least: packets go in small groups.
 const SLACK: Span = Span::from_micros(5);
@@ -34,7 +34,7 @@ const SILENCE: u64 = 64;
 
 /// By how much a flow is late.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Playout {
+pub(crate) struct Pacing {
     /// Zero unless packets wait.
     lag: Span,
     /// When the newest packet came that went on.
@@ -45,7 +45,7 @@ pub(crate) struct Playout {
     spacing: Span,
 }
 
-impl Playout {
+impl Pacing {
     /// Whether what comes is to wait.
     pub fn is_late(&self) -> bool {
         self.lag > Span::ZERO
@@ -56,7 +56,7 @@ impl Playout {
         self.lag = Span::ZERO;
     }
 
-    /// A hole that opened at `seen` held up everything until now. What follows
+    /// A gap that opened at `seen` held up everything until now. What follows
     /// is late by no more than `most`.
     pub fn resume(&mut self, seen: Time, now: Time, most: Span) {
         self.lag = self.lag.max(now.since(seen)).min(most);
@@ -97,12 +97,12 @@ impl Playout {
 
 impl<F: Frame> Flow<F> {
     /// Hands on what is in order and has its time.
-    pub(crate) fn play<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn play<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.share.is_some() && !self.catch_up(cx) {
             return;
         }
         while let Some(at) = self.sequence.front() {
-            let waits = cx.config.playout && self.playout.due(at, self.rtt) > cx.now;
+            let waits = cx.config.pacing && self.pacing.due(at, self.rtt) > cx.now;
             if waits && !cx.pool.is_filled(PRESSURE) {
                 return;
             }
@@ -114,22 +114,22 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Hands on what is in order, whether it has its time or not.
-    pub(crate) fn play_all<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) {
+    pub(crate) fn play_all<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         while self.play_one(cx) {}
     }
 
     /// Hands on the next packet in order, whether it has its time and room or not. False if
     /// there is none.
-    pub(crate) fn play_one<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>) -> bool {
+    pub(crate) fn play_one<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
         let Some(at) = self.sequence.front() else { return false };
         self.hand_on(cx, at);
         true
     }
 
     /// Hands on the next packet, which is held and came at `at`.
-    fn hand_on<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, at: Time) {
+    fn hand_on<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, at: Time) {
         let Some(held) = self.sequence.drain() else { return };
-        self.playout.went(at, cx.now, self.rtt);
+        self.pacing.went(at, cx.now, self.rtt);
         let seq = self.sequence.next() - u64::from(held.count);
         cx.pool.give(held.len as usize);
         cx.out.count(Metric::DepotDrained, 1);
@@ -142,8 +142,8 @@ impl<F: Frame> Flow<F> {
         match self.sequence.front() {
             // It is called when it is its turn.
             Some(_) if self.waits_for_room() => Time::NEVER,
-            Some(at) if config.playout => {
-                self.playout.due(at, self.rtt) + self.playout.slack(self.rtt)
+            Some(at) if config.pacing => {
+                self.pacing.due(at, self.rtt) + self.pacing.slack(self.rtt)
             }
             _ => Time::NEVER,
         }

@@ -6,20 +6,20 @@ use common::psn::Seq;
 
 /// A run of packets that never came here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Hole {
+struct Gap {
     start: Seq,
     end: Seq,
     /// The source is to send it again.
     needed: bool,
 }
 
-/// The holes of a flow, oldest first.
+/// The gaps of a flow, oldest first.
 #[derive(Debug)]
-pub(crate) struct Holes {
-    list: VecDeque<Hole>,
+pub(crate) struct Gaps {
+    list: VecDeque<Gap>,
 }
 
-impl Holes {
+impl Gaps {
     pub const fn new() -> Self {
         Self { list: VecDeque::new() }
     }
@@ -31,12 +31,12 @@ impl Holes {
 
     /// `start .. end` didn't come, and comes after all others.
     pub fn open(&mut self, start: Seq, end: Seq, needed: bool) {
-        self.list.push_back(Hole { start, end, needed });
+        self.list.push_back(Gap { start, end, needed });
     }
 
     fn position(&self, seq: Seq) -> Option<usize> {
-        let i = self.list.partition_point(|hole| hole.end <= seq);
-        self.list.get(i).filter(|hole| hole.start <= seq).map(|_| i)
+        let i = self.list.partition_point(|gap| gap.end <= seq);
+        self.list.get(i).filter(|gap| gap.start <= seq).map(|_| i)
     }
 
     /// Whether `seq`, which didn't come, is needed; `None` if it came.
@@ -47,30 +47,30 @@ impl Holes {
     /// `seq` came after all. Whether it was needed; `None` if it had come before.
     pub fn take(&mut self, seq: Seq) -> Option<bool> {
         let i = self.position(seq)?;
-        let hole = self.list.get_mut(i)?;
-        let whole = *hole;
+        let gap = self.list.get_mut(i)?;
+        let whole = *gap;
         match (seq == whole.start, seq.next() == whole.end) {
             (true, true) => _ = self.list.remove(i),
-            (true, false) => hole.start = seq.next(),
-            (false, true) => hole.end = seq,
+            (true, false) => gap.start = seq.next(),
+            (false, true) => gap.end = seq,
             (false, false) => {
-                hole.end = seq;
-                self.list.insert(i + 1, Hole { start: seq.next(), ..whole });
+                gap.end = seq;
+                self.list.insert(i + 1, Gap { start: seq.next(), ..whole });
             }
         }
         Some(whole.needed)
     }
 
-    /// The Depot misses `start .. end`: the holes that any of it is in are needed. Calls
+    /// The Depot misses `start .. end`: the gaps that any of it is in are needed. Calls
     /// `each` for those that were not, and returns the first of these PSNs that is in a
-    /// hole.
+    /// gap.
     pub fn need(&mut self, start: Seq, end: Seq, mut each: impl FnMut(Seq, Seq)) -> Option<Seq> {
-        let i = self.list.partition_point(|hole| hole.end <= start);
+        let i = self.list.partition_point(|gap| gap.end <= start);
         let mut first = None;
-        for hole in self.list.range_mut(i..).take_while(|hole| hole.start < end) {
-            first.get_or_insert(hole.start.max(start));
-            if !core::mem::replace(&mut hole.needed, true) {
-                each(hole.start, hole.end);
+        for gap in self.list.range_mut(i..).take_while(|gap| gap.start < end) {
+            first.get_or_insert(gap.start.max(start));
+            if !core::mem::replace(&mut gap.needed, true) {
+                each(gap.start, gap.end);
             }
         }
         first
@@ -79,12 +79,12 @@ impl Holes {
     /// Forgets all before `floor`. Returns how many of these were needed.
     pub fn trim(&mut self, floor: Seq) -> u64 {
         let mut needed = 0;
-        while let Some(hole) = self.list.front_mut().filter(|hole| hole.start < floor) {
-            if hole.needed {
-                needed += hole.end.min(floor).since(hole.start);
+        while let Some(gap) = self.list.front_mut().filter(|gap| gap.start < floor) {
+            if gap.needed {
+                needed += gap.end.min(floor).since(gap.start);
             }
-            if hole.end > floor {
-                hole.start = floor;
+            if gap.end > floor {
+                gap.start = floor;
                 break;
             }
             self.list.pop_front();
@@ -104,7 +104,7 @@ impl Holes {
 
     /// Memory that the list takes, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.list.capacity() * size_of::<Hole>()
+        self.list.capacity() * size_of::<Gap>()
     }
 }
 
@@ -138,21 +138,21 @@ mod tests {
         #[test]
         fn behaves_like_a_map(ops in proptest::collection::vec(op(), 0..60)) {
             let base = Seq::first(Psn::new(0xff_fff0));
-            let (mut holes, mut oracle) = (Holes::new(), BTreeMap::new());
+            let (mut gaps, mut oracle) = (Gaps::new(), BTreeMap::new());
             let mut end = base;
             for op in ops {
                 match op {
                     Op::Open(gap, len, needed) => {
                         let start = end + gap;
                         end = start + len;
-                        holes.open(start, end, needed);
+                        gaps.open(start, end, needed);
                         oracle.extend((0..len).map(|n| (start + n, needed)));
                     }
-                    Op::Take(at) => prop_assert_eq!(holes.take(base + at), oracle.remove(&(base + at))),
+                    Op::Take(at) => prop_assert_eq!(gaps.take(base + at), oracle.remove(&(base + at))),
                     Op::Need(at, len) => {
                         let (from, to) = (base + at, base + at + len);
                         let mut news = Vec::new();
-                        let first = holes.need(from, to, |a, b| news.push((a, b)));
+                        let first = gaps.need(from, to, |a, b| news.push((a, b)));
                         let mut range = oracle.range(from..to);
                         prop_assert_eq!(first, range.next().map(|(seq, _)| *seq));
                         for (a, b) in news {
@@ -166,11 +166,11 @@ mod tests {
                         let kept = oracle.split_off(&(base + at));
                         let gone = core::mem::replace(&mut oracle, kept);
                         let needed = gone.values().filter(|needed| **needed).count();
-                        prop_assert_eq!(holes.trim(base + at), needed as u64);
+                        prop_assert_eq!(gaps.trim(base + at), needed as u64);
                     }
                 }
                 for n in 0..end.since(base) {
-                    prop_assert_eq!(holes.get(base + n), oracle.get(&(base + n)).copied());
+                    prop_assert_eq!(gaps.get(base + n), oracle.get(&(base + n)).copied());
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The lives of a flow, and what the destination answers.
+//! The incarnations of a flow, and what the destination answers.
 
 mod support;
 
@@ -6,24 +6,24 @@ use common::budget::Budget;
 use common::control::{Reason, Status};
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use depot::Life;
+use depot::Incarnation;
 use support::*;
 
-const NEXT_EPOCH: Life = Life { epoch: LIFE.epoch + 1, ..LIFE };
+const NEXT_EPOCH: Incarnation = Incarnation { epoch: LIFE.epoch + 1, ..LIFE };
 
 #[test]
-fn what_is_held_is_never_delivered_to_the_next_life() {
-    let restarted = Life { boot: LIFE.boot + 1, epoch: 1, ..LIFE };
-    let elsewhere = Life { node: 2, boot: 1, epoch: 1 };
-    for life in [NEXT_EPOCH, restarted, elsewhere] {
+fn what_is_held_is_never_delivered_to_the_next_incarnation() {
+    let restarted = Incarnation { boot: LIFE.boot + 1, epoch: 1, ..LIFE };
+    let elsewhere = Incarnation { node: 2, boot: 1, epoch: 1 };
+    for incarnation in [NEXT_EPOCH, restarted, elsewhere] {
         let mut bench = Bench::synced();
         bench.data([3, 4]);
         bench.clear();
-        bench.sync(life, Reason::Open, 1);
-        let old = Metric::DropOldLife;
-        assert_eq!(bench.out.discarded, [(3, old), (4, old)], "{life:?}");
+        bench.sync(incarnation, Reason::Open, 1);
+        let old = Metric::DropOldIncarnation;
+        assert_eq!(bench.out.discarded, [(3, old), (4, old)], "{incarnation:?}");
         let (epoch, status) = bench.out.statuses.pop().expect("it is answered");
-        assert_eq!((epoch, status.expected, status.high), (life.epoch, psn(1), psn(1)));
+        assert_eq!((epoch, status.expected, status.high), (incarnation.epoch, psn(1), psn(1)));
         assert_eq!(status.ack, None, "nothing is acknowledged in it");
         bench.data([1, 2, 3]);
         assert_eq!(bench.delivered(), [1, 2, 3]);
@@ -31,7 +31,7 @@ fn what_is_held_is_never_delivered_to_the_next_life() {
     }
 }
 
-/// The next to announce itself need not be the same life: nothing that was
+/// The next to announce itself need not be the same incarnation: nothing that was
 /// acknowledged in this one may be said of it.
 #[test]
 fn a_flow_that_was_let_go_begins_with_nothing_acknowledged() {
@@ -52,15 +52,15 @@ fn a_flow_that_was_let_go_begins_with_nothing_acknowledged() {
 }
 
 #[test]
-fn a_sync_of_an_older_life_is_ignored() {
-    let earlier_epoch = Life { epoch: LIFE.epoch - 1, ..LIFE };
-    let earlier_boot = Life { boot: LIFE.boot - 1, epoch: 99, ..LIFE };
-    for life in [earlier_epoch, earlier_boot] {
+fn a_sync_of_an_older_incarnation_is_ignored() {
+    let earlier_epoch = Incarnation { epoch: LIFE.epoch - 1, ..LIFE };
+    let earlier_boot = Incarnation { boot: LIFE.boot - 1, epoch: 99, ..LIFE };
+    for incarnation in [earlier_epoch, earlier_boot] {
         for reason in [Reason::Open, Reason::Release] {
             let mut bench = Bench::synced();
             bench.data([3]);
             bench.clear();
-            bench.sync(life, reason, 7);
+            bench.sync(incarnation, reason, 7);
             assert!(bench.statuses().is_empty() && bench.out.discarded.is_empty());
             assert!(bench.delivered().is_empty() && bench.flow.is_synced());
         }
@@ -68,12 +68,12 @@ fn a_sync_of_an_older_life_is_ignored() {
 }
 
 #[test]
-fn a_resent_of_the_next_life_ends_this_one_but_begins_none() {
+fn a_resent_of_the_next_incarnation_ends_this_one_but_begins_none() {
     let mut bench = Bench::synced();
     bench.data([3]);
     bench.sync_resent(NEXT_EPOCH);
     assert!(!bench.flow.is_synced());
-    assert_eq!(bench.out.discarded, [(3, Metric::DropOldLife)]);
+    assert_eq!(bench.out.discarded, [(3, Metric::DropOldIncarnation)]);
     bench.clear();
     bench.data([5, 4]);
     assert_eq!(bench.delivered(), [5, 4]);
@@ -105,15 +105,15 @@ fn a_nak_for_anything_else_goes_on() {
 }
 
 #[test]
-fn a_nak_below_acked_ends_this_life() {
+fn a_nak_below_acked_ends_this_incarnation() {
     let mut bench = Bench::synced();
     bench.backup = Budget::new(0, 0);
     bench.data([1, 2, 3, 6]);
     let _ = bench.ack(3);
     assert_eq!(bench.nak(4), Became::Absorb, "acknowledging again is no contradiction");
-    assert_eq!(bench.nak(3), Became::NewLife);
+    assert_eq!(bench.nak(3), Became::NewIncarnation);
     assert!(!bench.flow.is_synced() && bench.deadline() == Time::NEVER);
-    let held = [(6, Metric::DropOldLife), (4, Metric::DropNakAbsorbed)];
+    let held = [(6, Metric::DropOldIncarnation), (4, Metric::DropNakAbsorbed)];
     assert_eq!(bench.out.discarded, held);
     // The next SYNC finds nothing of it.
     bench.clear();
@@ -145,7 +145,7 @@ fn an_ack_beyond_what_went_past_proves_nothing() {
     assert_eq!(bench.pool.frames(), 1);
 }
 
-/// The packets passed before the SYNC with which this life begins.
+/// The packets passed before the SYNC with which this incarnation begins.
 #[test]
 fn an_ack_for_what_passed_before_the_flow_was_synced_settles_it() {
     let mut bench = Bench::new();
@@ -162,10 +162,10 @@ fn an_ack_for_what_passed_before_the_flow_was_synced_settles_it() {
     bench.check_books();
 }
 
-/// A QP number is used again while nobody protected its first life: what was
+/// A QP number is used again while nobody protected its first incarnation: what was
 /// acknowledged in that one says nothing about the next.
 #[test]
-fn a_life_that_begins_far_from_the_last_inherits_no_ack() {
+fn an_incarnation_that_begins_far_from_the_last_inherits_no_ack() {
     let mut bench = Bench::new();
     bench.data(0..20);
     let _ = bench.ack(19);
@@ -175,7 +175,7 @@ fn a_life_that_begins_far_from_the_last_inherits_no_ack() {
 }
 
 #[test]
-fn an_ack_below_acked_ends_this_life() {
+fn an_ack_below_acked_ends_this_incarnation() {
     let mut bench = Bench::synced();
     bench.data(1..5);
     let _ = bench.ack(4);
@@ -183,9 +183,9 @@ fn an_ack_below_acked_ends_this_life() {
     assert_eq!(bench.ack(4), Became::Forward, "the same again");
     assert!(bench.flow.is_synced());
     bench.clear();
-    assert_eq!(bench.ack(2), Became::NewLife);
+    assert_eq!(bench.ack(2), Became::NewIncarnation);
     assert!(!bench.flow.is_synced());
-    assert_eq!(bench.out.discarded, [(7, Metric::DropOldLife)]);
+    assert_eq!(bench.out.discarded, [(7, Metric::DropOldIncarnation)]);
     bench.check_books();
 }
 
@@ -202,7 +202,7 @@ fn a_sentry_that_speaks_keeps_its_flow_alive() {
     assert!(!bench.flow.is_synced());
 }
 
-/// What was acknowledged of one life says nothing of the next, announced or not.
+/// What was acknowledged of one incarnation says nothing of the next, announced or not.
 #[test]
 fn a_leap_of_a_passive_flow_forgets_what_was_acknowledged() {
     let mut bench = Bench::new();

@@ -1,8 +1,8 @@
-//! Control messages are about one life of one flow, and about no other.
+//! Control messages are about one incarnation of one flow, and about no other.
 
 mod support;
 
-use common::control::{Header, Message, Reason, Sync};
+use common::control::{Header, Message, Reason, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use support::*;
@@ -14,7 +14,7 @@ const EPOCH: u32 = 7;
 /// The responses went out long enough ago to be lost.
 fn answered(recovery: Recovery) -> Bench {
     let mut bench = Bench::new(recovery);
-    bench.sync(0x33, EPOCH, Sync { src_qpn: Some(0x44), pmtu: 256, ..open(0) });
+    bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(0x44), pmtu: 256, ..open(0) });
     bench.wan(read(&inbound(), 0x33, 0, 4));
     for psn in 0..4 {
         bench.assert_passes(Lan, &response(&outbound(), 0x44, psn));
@@ -35,7 +35,7 @@ fn a_fetch_gets_what_is_missing() {
 }
 
 #[test]
-fn a_fetch_of_another_life_or_flow_gets_nothing() {
+fn a_fetch_of_another_incarnation_or_flow_gets_nothing() {
     let mut bench = answered(Recovery::Auto);
     let mut refused = 0;
     let mut refuse = |bench: &mut Bench, header: Header| {
@@ -92,7 +92,7 @@ fn what_a_host_sends_in_a_peers_name_is_not_even_looked_at() {
         Message::Sync(open(9)),
         Message::Status(report(0, 0, &[])),
         fetch(&[(1, 2)]),
-        Message::Sync(Sync { reason: Reason::Release, ..open(4) }),
+        Message::Sync(SyncMessage { reason: Reason::Release, ..open(4) }),
     ]
     .map(|m| message(&inbound(), 0x33, &header, &m));
     let held = bench.switch.held();
@@ -134,7 +134,7 @@ fn a_box_of_one_role_has_no_ear_for_the_other() {
     assert_eq!(depot.count(Metric::DropControlUnknownFlow), 1);
 }
 
-/// One of an older life that was overtaken.
+/// One of an older incarnation that was overtaken.
 #[test]
 fn a_stale_sync_changes_nothing() {
     let mut bench = Bench::new(Recovery::Auto);
@@ -144,14 +144,14 @@ fn a_stale_sync_changes_nothing() {
     bench.wan(request(&inbound(), 0x33, 4));
     let held = bench.switch.held();
     for reason in [Reason::Open, Reason::Tail, Reason::Release, Reason::Lost] {
-        let stale = Sync { reason, src_qpn: Some(0x44), pmtu: 4096, ..open(100) };
+        let stale = SyncMessage { reason, src_qpn: Some(0x44), pmtu: 4096, ..open(100) };
         assert!(bench.sync(0x33, EPOCH - 1, stale).is_empty(), "{reason:?}");
-        let stale = Sync { reason: Reason::Resent, next_psn: None, ..stale };
+        let stale = SyncMessage { reason: Reason::Resent, next_psn: None, ..stale };
         assert!(bench.sync(0x33, EPOCH - 1, stale).is_empty());
     }
     assert_eq!(bench.switch.held(), held);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
-    let keepalive = Sync { reason: Reason::Keepalive, ..open(5) };
+    let keepalive = SyncMessage { reason: Reason::Keepalive, ..open(5) };
     let sent = bench.sync(0x33, EPOCH, keepalive);
     let (header, status) = sent.iter().find_map(Sent::status).expect("a STATUS");
     assert_eq!((header.epoch, header.seen_boot), (EPOCH, PEER_BOOT));
@@ -160,11 +160,11 @@ fn a_stale_sync_changes_nothing() {
     assert_eq!(psns(&sent, Lan), [1, 3, 4], "nor its path MTU");
 }
 
-/// Which box the answers go to is decided by the newest life as well.
+/// Which box the answers go to is decided by the newest incarnation as well.
 #[test]
 fn another_box_takes_the_flow_over() {
     let mut bench = Bench::new(Recovery::Auto);
-    bench.sync(0x33, EPOCH, Sync { src_qpn: Some(0x44), ..open(0) });
+    bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(0x44), ..open(0) });
     bench.wan(request(&inbound(), 0x33, 0));
     let header = Header { node: PEER + 1, boot: 5, epoch: 1, ..bench.header(0x33, EPOCH) };
     let sent = bench.wan(message(&inbound(), 0x33, &header, &Message::Sync(open(1))));
@@ -173,20 +173,20 @@ fn another_box_takes_the_flow_over() {
     assert_eq!(status.src_qpn, None, "its requester may be another one");
 }
 
-/// The next who announces it may speak of another life: what the destination has
+/// The next who announces it may speak of another incarnation: what the destination has
 /// acknowledged so far it never had of that one.
 #[test]
 fn a_flow_that_was_released_is_a_stranger() {
     let mut bench = Bench::new(Recovery::Auto);
-    bench.sync(0x33, EPOCH, Sync { src_qpn: Some(0x44), ..open(0) });
+    bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(0x44), ..open(0) });
     for psn in 0..5 {
         bench.wan(request(&inbound(), 0x33, psn));
     }
     bench.lan(ack(&outbound(), 0x44, 4));
-    bench.sync(0x33, EPOCH, Sync { reason: Reason::Release, ..open(5) });
+    bench.sync(0x33, EPOCH, SyncMessage { reason: Reason::Release, ..open(5) });
     assert_eq!(bench.switch.held(), 0);
     bench.wait(RTT * 50);
-    let sent = bench.sync(0x33, EPOCH + 1, Sync { src_qpn: Some(0x44), ..open(1) });
+    let sent = bench.sync(0x33, EPOCH + 1, SyncMessage { src_qpn: Some(0x44), ..open(1) });
     let (_, status) = sent[0].status().expect("a STATUS");
     assert_eq!((status.expected.get(), status.ack), (1, None));
 }

@@ -1,4 +1,4 @@
-//! Where one life of a queue pair ends and the next begins, and which timeouts
+//! Where one incarnation of a queue pair ends and the next begins, and which timeouts
 //! of the source are believed.
 
 mod support;
@@ -12,7 +12,7 @@ use sentry::Flow;
 use sentry::Recovery::{Cached, Lr2};
 use support::*;
 
-/// A pause that may separate two lives.
+/// A pause that may separate two incarnations.
 const PAUSE: Span = Span::from_millis(100);
 const NANO: Span = Span::from_nanos(1);
 
@@ -28,7 +28,7 @@ fn ten() -> Bench {
 }
 
 #[test]
-fn a_pause_and_a_later_psn_are_a_new_life() {
+fn a_pause_and_a_later_psn_are_a_new_incarnation() {
     for psn in [12, 11] {
         let mut bench = ten();
         bench.wait(PAUSE - NANO);
@@ -39,7 +39,7 @@ fn a_pause_and_a_later_psn_are_a_new_life() {
         bench.data([psn]);
         assert_eq!(bench.flow.epoch(), 2, "{psn}");
         assert!(!bench.flow.is_protected());
-        assert_eq!(bench.out.requester, None, "it may be another one");
+        assert_eq!(bench.out.src_qpn, None, "it may be another one");
         let did = bench.take();
         assert!(did.contains(&Did::Discard(9, Metric::DropReleased)), "nothing of it is kept");
         let announced = Did::Sync { reason: Reason::Open, next: Some(psn), class: Data };
@@ -49,7 +49,7 @@ fn a_pause_and_a_later_psn_are_a_new_life() {
 }
 
 #[test]
-fn a_pause_and_the_next_psn_are_the_same_life_which_is_announced_again() {
+fn a_pause_and_the_next_psn_are_the_same_incarnation_which_is_announced_again() {
     let mut bench = ten();
     bench.wait(PAUSE);
     bench.data([10, 11]);
@@ -60,7 +60,7 @@ fn a_pause_and_the_next_psn_are_the_same_life_which_is_announced_again() {
     assert!(bench.flow.is_protected());
 }
 
-/// It may be another life after all, whose messages are counted from zero.
+/// It may be another incarnation after all, whose messages are counted from zero.
 #[test]
 fn the_destination_that_asks_after_a_pause_tells_its_count_anew() {
     let mut bench = Bench::protected(Lr2, 10, Some(10));
@@ -105,7 +105,7 @@ fn without_a_setting_a_pause_is_24_round_trips() {
 
 /// What it learned of the path is as true as before.
 #[test]
-fn a_new_life_knows_the_path_mtu() {
+fn a_new_incarnation_knows_the_path_mtu() {
     let mut bench = ten();
     bench.wait(PAUSE);
     bench.frame(read(70, 1_000));
@@ -115,7 +115,7 @@ fn a_new_life_knows_the_path_mtu() {
 
 /// A source may time out after longer than any pause.
 #[test]
-fn a_pause_and_a_repeat_are_the_same_life() {
+fn a_pause_and_a_repeat_are_the_same_incarnation() {
     for psn in [9, 3, 2] {
         let mut bench = ten();
         bench.wait(PAUSE * 100);
@@ -131,12 +131,12 @@ fn other(n: i32) -> Vec<u8> {
 }
 
 #[test]
-fn another_packet_with_a_number_in_flight_is_a_new_life_whenever_it_comes() {
+fn another_packet_with_a_number_in_flight_is_a_new_incarnation_whenever_it_comes() {
     for recovery in [Cached, Lr2] {
         let mut bench = Bench::protected(recovery, 10, Some(3));
         bench.frame(other(5));
         assert_eq!((bench.flow.epoch(), bench.flow.is_protected()), (2, false));
-        assert_eq!(bench.out.requester, None, "it may be another one");
+        assert_eq!(bench.out.src_qpn, None, "it may be another one");
         let did = bench.take();
         let announced = Did::Sync { reason: Reason::Open, next: Some(5), class: Data };
         assert!(did.ends_with(&[announced, Did::Forward(5, Data)]), "{did:?}");
@@ -262,7 +262,7 @@ fn what_was_sent_in_doubt_does_not_end_it() {
 }
 
 #[test]
-fn an_ack_that_takes_back_what_was_acknowledged_ends_a_life_that_is_in_doubt() {
+fn an_ack_that_takes_back_what_was_acknowledged_ends_an_incarnation_that_is_in_doubt() {
     let mut bench = Bench::protected(Cached, 10, Some(6));
     bench.wait(PAUSE * 100);
     bench.ack(2, 1);

@@ -1,6 +1,6 @@
-//! The common case, short: the next packet of a protected flow that does
-//! nothing but SENDs and WRITEs. What [`Flow::on_data`] would do with it comes to
-//! this; all else is its business.
+//! The fast path: the next packet in order of a protected flow that sends only SENDs and
+//! WRITEs. It has the same effect as [`Flow::on_data`] has on such a packet, which handles
+//! all others.
 
 use core::mem::offset_of;
 
@@ -12,17 +12,17 @@ use common::time::Time;
 use common::wire::{Identity, Roce};
 
 use crate::flow::share;
-use crate::life::FORGET_MIN;
+use crate::incarnation::FORGET_MIN;
 use crate::slot::Slot;
-use crate::{Actions, Cx, Flow};
+use crate::{Actions, Context, Flow};
 
 impl<F: Frame> Flow<F> {
     /// What such a packet touches of a flow lies in its first so many bytes, and its slot.
-    pub const STEADY: usize = 96;
+    pub const FAST_PATH: usize = 96;
 
     /// Whether the packet is such a one.
     #[inline]
-    pub(crate) fn is_steady<A>(&self, cx: &Cx<'_, A>, seq: Seq, roce: &Roce) -> bool {
+    pub(crate) fn is_fast<A>(&self, cx: &Context<'_, A>, seq: Seq, roce: &Roce) -> bool {
         self.ready
             && seq == self.next
             && roce.kind().is_plain()
@@ -39,7 +39,12 @@ impl<F: Frame> Flow<F> {
     }
 
     #[inline]
-    pub(crate) fn on_steady<A: Actions<F>>(&mut self, cx: &mut Cx<'_, A>, frame: F, roce: &Roce) {
+    pub(crate) fn on_fast_path<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        frame: F,
+        roce: &Roce,
+    ) {
         debug_assert!(self.is_ready(cx.now) && self.window.end() == self.next);
         // Every deadline stays or moves back, if the source was sending when they
         // were last looked at: not if it had paused, and was asked about. (Early
@@ -59,17 +64,17 @@ impl<F: Frame> Flow<F> {
     /// Looks at the state that the next packet will need, so that it is in the cache by
     /// then.
     #[inline]
-    pub fn warm(&self) {
+    pub fn prefetch(&self) {
         core::hint::black_box((self.next, self.pmtu.get()));
         if self.window.is_empty() {
             // The deadlines are to be found out.
-            self.warm_all();
+            self.prefetch_all();
         }
     }
 
     /// Looks at all that answers and timers need.
     #[inline]
-    pub fn warm_all(&self) {
+    pub fn prefetch_all(&self) {
         let Self { next, pmtu, acked, released, quiet, naks, pass, .. } = self;
         core::hint::black_box((
             *next,
@@ -93,6 +98,6 @@ impl<F: Frame> Flow<F> {
 }
 
 const _: () = assert!(
-    offset_of!(Flow<HeapFrame>, msn) <= Flow::<HeapFrame>::STEADY,
-    "the fields before `msn` are those of a steady packet"
+    offset_of!(Flow<HeapFrame>, msn) <= Flow::<HeapFrame>::FAST_PATH,
+    "the fields before `msn` are those of a packet on the fast path"
 );
