@@ -1,7 +1,7 @@
 //! A budget of frames that the flows of one worker share.
 
-/// How much a pool may hold: bytes of frames, and frames, since each frame
-/// pins a whole mbuf however short it is.
+/// Limit of a pool in bytes and in frames, since each frame pins a whole mbuf, however short
+/// it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     max_bytes: u64,
@@ -19,17 +19,17 @@ impl Budget {
         Self { max_bytes, max_frames, used: 0, frames: 0, max_slots, slots: 0 }
     }
 
-    /// How many slots the flows may have whose frames this is for: what is known of a
-    /// packet in flight, whether its frame is held or not. One flow may take half of them,
-    /// and have all frames, or 100 Gbit/s × 40 ms of 1 KiB packets.
+    /// Slots for the flows of a pool of `max_frames`. A slot is the state of a packet in flight,
+    /// whether its frame is held or not. One flow may take half of the slots, which covers all
+    /// frames, or 100 Gbit/s × 40 ms of 1 KiB packets.
     pub const fn slots_for(max_frames: u64) -> u64 {
         const LEAST: u64 = 1 << 20;
         let slots = max_frames.saturating_mul(2);
         if slots > LEAST { slots } else { LEAST }
     }
 
-    /// Takes `n` slots for a flow that has `has`, or refuses. No flow gets more than are
-    /// left then: many that ask leave room for others.
+    /// Takes `n` slots for a flow that has `has`, or refuses. A flow never has more slots than
+    /// remain free, so many flows share them.
     pub fn take_slots(&mut self, n: u32, has: u32) -> bool {
         let left = self.max_slots.saturating_sub(self.slots);
         let may = u64::from(has) + 2 * u64::from(n) <= left;
@@ -45,7 +45,7 @@ impl Budget {
         self.slots = self.slots.saturating_sub(u64::from(n));
     }
 
-    /// Slots that flows have.
+    /// Slots in use.
     pub const fn slots(&self) -> u64 {
         self.slots
     }

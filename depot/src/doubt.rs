@@ -1,8 +1,8 @@
-//! Packets that may not be the source's.
+//! Injected packets.
 //!
-//! Anybody who can send to the destination may send a packet with a PSN that is still to
-//! come. An RNIC drops it, unless it is the very next. Here it must not wait until it is,
-//! and take the place of the real one.
+//! A third party that can reach the destination may inject a packet with a future PSN. An RNIC
+//! drops it unless it is the next one. The Depot must not hold it until it is, and drop the
+//! source's packet as a duplicate.
 
 use common::frame::{Frame, Packet};
 use common::metrics::Metric;
@@ -13,24 +13,23 @@ use crate::backup::same_packet;
 use crate::report::Cause;
 use crate::{Actions, Context, Flow};
 
-/// By so many PSNs a packet may overtake others on its way.
+/// Most PSNs by which a packet may overtake others on the long haul.
 const OVERTAKES: u64 = 16;
-/// A part of the round trip by which a SYNC may be overtaken by what was sent after it.
+/// Divisor of the round trip: later packets may overtake a SYNC by so much.
 const SYNC_LATE: u64 = 8;
-/// The same, at least.
+/// Lower bound of that time.
 const SYNC_LATE_MIN: Span = Span::from_micros(100);
 
 impl<F: Frame> Flow<F> {
-    /// Whether a packet beyond all others may be the source's, by the time that has passed
-    /// since the one before.
+    /// Whether the source can have sent up to `seq` in the time since the packet before.
     pub(crate) fn may_leap_to(&self, now: Time, seq: Seq) -> bool {
         let silence = now.since(self.stalled.max(self.raised));
         seq <= self.sequence.high().max(self.announced) + reach(silence)
     }
 
-    /// Whether the arrival of `seq` shows that what is held behind it came before its
-    /// time: a packet leapt over more than may be overtaken, nothing announced it, and what
-    /// it leapt over comes now, sooner than a repair could bring it.
+    /// Whether the arrival of `seq` shows that packets held behind it were injected: an
+    /// unannounced packet skipped more PSNs than can be overtaken, and the skipped packets
+    /// arrive now, sooner than a repair could bring them.
     pub(crate) fn shows_haste(&self, now: Time, seq: Seq) -> bool {
         let gap = if self.measured { self.sequence.gap(seq) } else { None };
         gap.is_some_and(|gap| {
@@ -41,15 +40,15 @@ impl<F: Frame> Flow<F> {
         })
     }
 
-    /// Drops what is held behind the gap that `seq` is in, unless it was announced. Should
-    /// it be the source's, it is missing.
+    /// Drops unannounced packets held behind the gap that `seq` is in. If they were the
+    /// source's, they count as missing.
     pub(crate) fn disown<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         let from = self.sequence.gap(seq).map_or(seq, |gap| gap.start);
         self.cut(cx, from.max(self.announced));
     }
 
-    /// The Sentry had sent nothing from `next` on when it said so. What is held beyond, and
-    /// has been for longer than a SYNC may be late, is somebody else's.
+    /// A SYNC says that the Sentry has sent nothing from `next` on. Packets beyond, held for
+    /// longer than a SYNC can be late, were injected.
     pub(crate) fn deny<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, next: Seq) {
         let late = (self.rtt / SYNC_LATE).max(SYNC_LATE_MIN);
         let came = self.sequence.first_from(next);
@@ -66,9 +65,8 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A packet came as `seq`, which is held. If the two are not the same, nobody can tell
-    /// which is the source's: it is to come once more. Which packet asks for an ACK may
-    /// differ.
+    /// A packet arrived with the PSN of a held one. If they differ in more than AckReq, either
+    /// may be injected: both are dropped, and the PSN counts as missing.
     pub(crate) fn on_held<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq) {
         let held = self.sequence.held(seq);
         if held.is_none_or(|held| same_packet(held.bytes(), frame.bytes())) {

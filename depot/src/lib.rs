@@ -1,25 +1,21 @@
-//! The Depot: the half of a box that stands near the destination of a flow.
+//! The Depot: the pipeline of a gateway near the destination of a flow.
 //!
-//! It sees every request that arrives from the long-haul link, holds what is
-//! early, tells the Sentry what is missing (a STATUS with missing ranges, the
-//! *Depot-NACK*), and delivers in order. While it knows nothing it is a wire.
+//! It receives every request from the long-haul link, holds early packets, reports gaps to
+//! the Sentry (a STATUS with missing ranges, the *Depot-NACK*), and delivers in order. Until a
+//! Sentry announces the flow, it forwards all packets unchanged.
 //!
-//! Sans-IO: a [`Flow`] is given frames, SYNCs and the time, and calls
-//! [`Actions`] for what is to happen:
+//! The crate does no IO. The switch calls a [`Flow`] with frames, SYNCs and the time; the flow
+//! calls [`Actions`]:
 //!
 //! - [`Flow::on_data`] for each request packet from the long-haul link,
-//! - [`Flow::on_sync`] and [`Flow::on_fetch`] for what the Sentry says of the
-//!   flow,
-//! - [`Flow::on_answer`] for what the destination sends back, once the switch
-//!   is sure that it belongs to this flow,
-//! - after any of these, ask [`Flow::deadline`] and call [`Flow::on_timer`]
-//!   when that time has come,
-//! - [`Flow::shrink`] once it has been idle for a while.
+//! - [`Flow::on_sync`] and [`Flow::on_fetch`] for the Sentry's messages about the flow,
+//! - [`Flow::on_answer`] for a response of the destination that certainly belongs to this flow,
+//! - after any of these, [`Flow::deadline`], and [`Flow::on_timer`] at that time,
+//! - [`Flow::shrink`] after an idle period.
 //!
-//! What the destination has not acknowledged is kept in the *backup pool*
-//! (`backup`), so that loss behind the Depot is repaired from here; its READ
-//! responses are kept (`responses`) until the requester's gateway has them.
-//! `docs/protocol.md` lists the rules with their tests.
+//! The *backup pool* (`backup`) keeps delivered packets until the destination acknowledges
+//! them, and repairs loss behind the Depot. `responses` keeps READ responses until the
+//! requester's gateway has them. `docs/protocol.md` lists the rules with their tests.
 
 mod backup;
 mod doubt;
@@ -47,81 +43,81 @@ pub use flow::{Flow, Incarnation};
 pub use lan::{Host, Lan};
 pub use reverse::Known;
 
-/// What is the same for all flows of a switch.
+/// Configuration shared by all flows of a switch.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Round trip of the long-haul link until a SYNC tells it.
+    /// Round trip time of the long-haul link that is assumed until a SYNC carries it.
     pub rtt_guess: Span,
     /// Interval of STATUS while data flows; `None`: half a round trip.
     pub status_interval: Option<Span>,
-    /// How long the oldest gap may stay open before what waits behind it is
-    /// released; `None`: six round trips, at least 20 ms.
+    /// How long the oldest gap may stay open before the packets behind it are delivered;
+    /// `None`: six round trips, at least 20 ms.
     pub give_up: Option<Span>,
-    /// Time that the destination is given to answer a packet that asks for it;
+    /// Time within which the destination responds to a packet that requests an ACK;
     /// `None`: from the measured round trip to it ([`Rtt::timeout`](common::rtt::Rtt::timeout)),
     /// at least `t_out_min`. Doubled with each resend.
     pub t_out: Option<Span>,
-    /// The shortest `t_out` that is derived from a round trip.
+    /// Lower bound of a derived `t_out`.
     pub t_out_min: Span,
-    /// How often unanswered packets are resent to the destination before the
-    /// source has to find out.
+    /// How often a packet without a response is resent to the destination before recovery is
+    /// left to the source.
     pub local_retries: u8,
-    /// Whether READ responses are kept for the requester's gateway, as requests
-    /// are at the Sentry: both boxes of a link have the same mode, as a rule.
+    /// Whether READ responses are cached for the requester's gateway. Both boxes of a link
+    /// normally run the same mode.
     pub keeps_responses: bool,
     /// Most PSNs by which a packet may be ahead and still be held.
     pub window_max: u64,
     /// Shortest time between two CNPs for a flow; `None`: the source is sent none.
     pub cnp_interval: Option<Span>,
-    /// Whether what waited behind a gap goes on at the pace at which it came,
-    /// rather than all at once.
+    /// Whether packets held behind a gap are delivered at the pace at which they came, rather
+    /// than in one burst.
     pub pacing: bool,
 }
 
-/// What a flow makes happen. The switch implements it.
+/// Effects of a flow. The switch implements them.
 pub trait Actions<F: Frame> {
-    /// Sends a data packet on to the destination.
+    /// Sends a data packet to the destination.
     fn deliver(&mut self, packet: Packet<F>);
-    /// Sends an answer of the destination on to the source.
+    /// Forwards a response of the destination to the source.
     fn answer(&mut self, packet: Packet<F>, class: Class);
-    /// Sends the source an ACK of what the destination has acknowledged, in
-    /// order with its answers.
+    /// Sends the source an ACK that repeats the destination's newest acknowledgement, in order
+    /// with its responses.
     fn ack(&mut self, ack: LastAck);
-    /// Sends the source a CNP, if its QPN is known. Returns whether it went.
+    /// Sends the source a CNP, if its QPN is known. Returns whether it was sent.
     fn cnp(&mut self) -> bool;
-    /// Ends the incarnation of a frame or handle, booked under `reason`.
+    /// Frees a frame or handle, and counts it under `reason`.
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a STATUS about `epoch` of this flow to the Sentry.
     fn status(&mut self, epoch: u32, status: Status);
-    /// The host that the flow leads to.
+    /// The host that receives the flow.
     fn destination(&self) -> Host;
-    /// The flow's number, by which it is called when it is its [turn](Flow::on_turn).
+    /// The flow's number, by which its [turn](Flow::on_turn) is given.
     fn id(&self) -> u32;
-    /// Tells the Sentry which READ responses are not to be had. In [`Class::Data`] it goes in
-    /// order with what is [answered](Self::answer).
+    /// Tells the Sentry which READ responses this box does not have. In [`Class::Data`] the
+    /// message stays in order with [responses](Self::answer).
     fn absent(&mut self, epoch: u32, absent: Fetch, class: Class);
     /// The requester's QPN, if it is known beyond doubt.
     fn src_qpn(&self) -> Option<u32>;
-    /// Bumps a counter.
+    /// Adds `n` to a counter.
     fn count(&mut self, metric: Metric, n: u64);
 }
 
-/// What a call is given besides its event.
+/// Arguments of a call besides its event.
 pub struct Context<'a, A> {
     /// Now.
     pub now: Time,
     /// Shared configuration.
     pub config: &'a Config,
-    /// What all reordering pools of this worker may hold.
+    /// Budget of all reordering pools of this worker.
     pub pool: &'a mut Budget,
-    /// What all backup pools of this worker may hold.
+    /// Budget of all backup pools of this worker.
     pub backup: &'a mut Budget,
-    /// What all caches of this worker may hold: READ responses take from it.
+    /// Budget of all caches of this worker, which READ responses take from.
     pub cache: &'a mut Budget,
-    /// What is on the way to the hosts of the LAN.
+    /// Congestion windows of the hosts on the LAN.
     pub lan: &'a mut Lan,
-    /// What this worker may say that need not be said.
+    /// Budget of messages that are not needed for correctness.
     pub allowance: &'a mut Allowance,
-    /// Takes what is to happen.
+    /// Receives the effects.
     pub out: &'a mut A,
 }

@@ -1,4 +1,4 @@
-//! What the destination answers.
+//! Responses of the destination.
 
 use common::control::LastAck;
 use common::frame::{Class, Frame, Packet, Shared};
@@ -10,29 +10,28 @@ use common::wire::{Answer, Verdict};
 use crate::report::Cause;
 use crate::{Actions, Context, Flow};
 
-/// Whether an answer belongs to the incarnation of the flow that is known.
+/// Whether a response belongs to the flow's known incarnation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Known {
-    /// It does, as far as can be told.
+    /// It does, or nothing shows otherwise.
     ThisIncarnation,
-    /// It shows that another incarnation of the queue pair has begun: what was known
-    /// of its requester is void.
+    /// It shows that another incarnation of the queue pair has begun, whose `src_qpn` is
+    /// unknown.
     NewIncarnation,
 }
 
-/// The destination's newest NAK, which was absorbed: it sends one for a gap, and is silent
-/// then.
+/// The destination's newest NAK, which was absorbed. A destination sends one NAK per gap.
 pub(crate) struct KeptNak<S> {
     handle: S,
     pub(crate) seq: Seq,
-    /// When it was absorbed, or last answered from here.
+    /// When it was absorbed, or last answered by a local resend.
     pub(crate) at: Time,
 }
 
 impl<F: Frame> Flow<F> {
-    /// The destination answers; the answer goes on, unless it is a NAK for
-    /// something that can be repaired from here.
+    /// A response of the destination. It is forwarded, unless it is a NAK that the Depot can
+    /// repair.
     pub fn on_answer<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -47,7 +46,7 @@ impl<F: Frame> Flow<F> {
         self.note_answer(cx, from, next, was_within);
         match answer.verdict {
             Verdict::Acknowledged if self.acked.is_some_and(|acked| seq.next() < acked) => {
-                // It takes back what it acknowledged: another incarnation of the QP†.
+                // It revokes an acknowledgement: another incarnation of the QP†.
                 self.forget(cx);
                 cx.out.answer(Packet::Owned(frame), Class::Data);
                 return Known::NewIncarnation;
@@ -56,7 +55,7 @@ impl<F: Frame> Flow<F> {
                 self.advance_acked(cx, seq.next(), answer.msn);
             }
             Verdict::Response(_) => {
-                // An ACK with this PSN is only one if all of the response is.
+                // It acknowledges this PSN only if it ends the response.
                 let msn = answer.msn.filter(|_| answer.ends_message());
                 self.advance_acked(cx, seq.next(), msn);
                 let packet = self.keep_response(cx, frame, seq);
@@ -64,8 +63,8 @@ impl<F: Frame> Flow<F> {
                 return Known::ThisIncarnation;
             }
             Verdict::NotReady => {
-                // The source will come again, when it was told to: until then
-                // nothing may be sent, and what comes then goes on as it is.
+                // The source repeats after the RNR delay. Until then nothing may be resent,
+                // and its repeats are delivered unchanged.
                 self.advance_acked(cx, seq, answer.msn);
                 self.clear_backup(cx);
                 self.drop_nak(cx);
@@ -89,24 +88,24 @@ impl<F: Frame> Flow<F> {
         msn: Option<u32>,
     ) -> Known {
         if self.acked.is_some_and(|acked| seq < acked) {
-            // It takes back what it acknowledged: another incarnation of the QP†.
+            // It revokes an acknowledgement: another incarnation of the QP†.
             self.forget(cx);
             cx.out.answer(Packet::Owned(frame), Class::Data);
             return Known::NewIncarnation;
         }
         // An ACK with the PSN of a READ or atomic would complete it without its
-        // response: there only the NAK itself says what it means.
+        // response: there the NAK itself must be forwarded.
         let last = self.backup.is_plain(seq.prev());
         let is_news = self.advance_acked(cx, seq, msn.filter(|_| last != Some(false)));
         let is_answered = is_news && last == Some(false);
         let next = self.sequence.next();
-        // What it asks for is on its way, or waits here for its time.
+        // A repair of it is on its way, or it is held here for pacing.
         let is_gap = seq == next && self.sequence.high() > next;
         let is_kept = seq < next && self.backup.holds_from(seq);
         let is_of_probe = self.probed.take_if(|gap| *gap == seq).is_some();
         if is_of_probe && self.incarnation.is_some() && is_kept && !is_answered {
-            // The probe travelled ahead of what this asks for, which has gone
-            // since. Should that be lost, its own timer will tell.
+            // The probe was delivered ahead of this PSN, which has been delivered since. If
+            // that is lost, its own timer repairs it.
             if let Some(ack) = self.last_ack.filter(|_| is_news && last.is_some()) {
                 cx.out.ack(ack);
             }
@@ -124,11 +123,11 @@ impl<F: Frame> Flow<F> {
             }
             return Known::ThisIncarnation;
         }
-        // Repaired from here; what it acknowledges goes on.
+        // The Depot repairs it. The part that acknowledges is forwarded as an ACK.
         if let Some(ack) = self.last_ack.filter(|_| is_news && last.is_some()) {
             cx.out.ack(ack);
         }
-        // A copy that went a moment ago is still under way.
+        // A copy that was just resent is still on its way.
         let is_answered = self
             .nak
             .as_ref()
@@ -146,11 +145,11 @@ impl<F: Frame> Flow<F> {
         Known::ThisIncarnation
     }
 
-    /// The destination lacks everything from `seq` on, some of which is not at
-    /// hand: that has to come once more. What is at hand waits for it.
+    /// The destination lacks everything from `seq` on, and some of it is not in the backup pool.
+    /// Those packets count as missing, and the copies are held behind them.
     pub(crate) fn go_back<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         let (backup, mut copies) = (&self.backup, 0);
-        // It comes before what waits, and holds that up.
+        // It comes before held packets, and delays them.
         let at = self.sequence.front().unwrap_or(cx.now);
         self.sequence.go_back(seq, at, backup.oldest().max(seq), |seq| {
             let held = backup.copy(seq, at)?;
@@ -177,7 +176,7 @@ impl<F: Frame> Flow<F> {
         self.nak = Some(KeptNak { handle: frame.share(), seq, at: cx.now });
     }
 
-    /// The NAK is answered, or void.
+    /// The NAK is answered, or obsolete.
     pub(crate) fn drop_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if let Some(KeptNak { handle, .. }) = self.nak.take() {
             cx.pool.give(handle.bytes().len());
@@ -185,11 +184,11 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// An absorbed NAK can't be answered from here after all: it is forwarded, once. A repeat
-    /// could meet the source's next incarnation; if it is lost, the source times out.
+    /// Forwards an absorbed NAK that the Depot could not answer, once. A repeat could meet the
+    /// source's next incarnation; if it is lost, the source times out.
     pub(crate) fn forward_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.within {
-            // It would end the queue pair there; the timer comes again.
+            // A NAK within a READ response ends the queue pair; the timer fires again.
             return;
         }
         if let Some(KeptNak { handle, .. }) = self.nak.take() {
@@ -199,7 +198,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// When nothing has come of an absorbed NAK.
+    /// When the answer to an absorbed NAK counts as lost.
     pub(crate) fn nak_due(&self, config: &crate::Config) -> Time {
         match &self.nak {
             // A gap is reported until it is given up.
@@ -208,7 +207,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Nothing came of a NAK in time.
+    /// The answer to an absorbed NAK was lost.
     pub(crate) fn on_nak_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Some(nak) = &mut self.nak else { return };
         let seq = nak.seq;
@@ -221,23 +220,22 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// The packet that a NAK asks for came from the source: the destination is given the time
-    /// to say so.
+    /// The packet that an absorbed NAK asks for arrived from the source. The destination gets
+    /// time to acknowledge it.
     pub(crate) fn nak_is_answered(&mut self, now: Time, seq: Seq) {
         if let Some(nak) = self.nak.as_mut().filter(|nak| nak.seq == seq) {
             nak.at = now;
         }
     }
 
-    /// The destination has everything before `acked`. True if that was news.
+    /// The destination has everything before `acked`. Returns whether that is new.
     fn advance_acked<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         acked: Seq,
         msn: Option<u32>,
     ) -> bool {
-        // Beyond what went past here it belongs to another flow or another
-        // incarnation, and proves nothing.
+        // An ACK beyond the delivered packets belongs to another flow or incarnation.
         if acked > self.reach() || self.acked.is_some_and(|old| acked <= old) {
             return false;
         }
@@ -253,7 +251,7 @@ impl<F: Frame> Flow<F> {
         let rtt = self.backup.acknowledge(cx, acked);
         self.on_room(cx, freed, rtt);
         if acked > self.sequence.next() {
-            // It passed before the SYNC that this incarnation began with.
+            // These packets passed before the first SYNC of this incarnation.
             self.settle(cx, acked);
         }
         true

@@ -21,7 +21,7 @@ impl<F: Frame> Flow<F> {
         if self.is_replaced_by(incarnation) {
             self.forget(cx);
         } else if self.incarnation.is_some_and(|known| known != incarnation) {
-            // An older one, overtaken.
+            // A newer SYNC overtook it.
             return;
         }
         if sync.reason == Reason::Release {
@@ -29,7 +29,7 @@ impl<F: Frame> Flow<F> {
             return self.report_passive(cx, incarnation, sync);
         }
         match (self.incarnation, sync.next_psn) {
-            // It vouches for resends only: nothing to begin with†.
+            // It announces resends only, which begins no incarnation†.
             (None, None) => return,
             (None, Some(next)) => {
                 let next = next.unwrap_near(self.sequence.expected());
@@ -67,9 +67,9 @@ impl<F: Frame> Flow<F> {
         self.ready = self.is_ready();
     }
 
-    /// A SYNC, already authenticated, whose Sentry has heard nothing of this box since it
-    /// started, or hears it no more. So nothing shows that a STATUS arrives: what is held
-    /// is delivered, and nothing is held until the Sentry says otherwise.
+    /// An authenticated SYNC without this box's boot id: its Sentry has received no STATUS since
+    /// this box started, or receives none any more. Held packets are delivered, and the flow
+    /// is passive until a SYNC carries the boot id.
     pub fn on_unheard<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -82,7 +82,7 @@ impl<F: Frame> Flow<F> {
             .incarnation
             .is_some_and(|known| known != incarnation || sync.sent_at < self.echo)
         {
-            // An older one, overtaken.
+            // A newer SYNC overtook it.
             return;
         } else if self.incarnation.is_some() {
             self.let_go(cx);
@@ -90,14 +90,14 @@ impl<F: Frame> Flow<F> {
         self.report_passive(cx, incarnation, sync);
     }
 
-    /// The hosts told each other that this incarnation begins with the flow's first
-    /// PSN, and its path MTU in bytes (0: unknown).
+    /// Connection management announced that this incarnation begins with the flow's first PSN,
+    /// and its path MTU in bytes (0: unknown).
     pub fn announce(&mut self, pmtu: u16) {
         self.acked = Some(self.sequence.expected());
         self.pmtu = pmtu;
     }
 
-    /// Whether a SYNC of `incarnation` ends the incarnation that is known.
+    /// Whether a SYNC of `incarnation` ends the known incarnation.
     pub fn is_replaced_by(&self, incarnation: Incarnation) -> bool {
         self.incarnation.is_some_and(|known| {
             known.node != incarnation.node
@@ -105,8 +105,8 @@ impl<F: Frame> Flow<F> {
         })
     }
 
-    /// The Sentry no longer protects the flow, or seems to be gone, or this box stops:
-    /// hands on in order what is held, and becomes a wire.
+    /// Ends protection, because the Sentry does, or is lost, or this box stops: delivers held
+    /// packets in order, and makes the flow passive.
     pub fn let_go<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.give_up(cx);
         self.leave_window(cx);
@@ -114,15 +114,14 @@ impl<F: Frame> Flow<F> {
         self.drop_responses(cx);
         self.incarnation = None;
         self.ready = false;
-        // Whoever announces the flow next may speak of another incarnation, of which what was
-        // acknowledged so far is not true.
+        // The next SYNC may be of another incarnation, which these don't hold for.
         (self.acked, self.last_ack, self.told) = (None, None, None);
-        // Or it has another clock.
+        // It may also have another clock.
         self.echo = Time::ZERO;
     }
 
-    /// Forgets this incarnation of the flow. What is held belongs to it and is never
-    /// delivered to the next†.
+    /// Ends this incarnation of the flow. Held packets are dropped: they are never delivered to
+    /// the next one†.
     pub fn forget<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         cx.out.count(Metric::FlowForgotten, 1);
         self.sequence.release(|packet| {

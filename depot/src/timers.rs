@@ -1,4 +1,4 @@
-//! What a flow does when nothing happens.
+//! Timers of a flow.
 
 use common::frame::Frame;
 use common::metrics::Metric;
@@ -13,8 +13,7 @@ const GIVE_UP_MIN: Span = Span::from_millis(20);
 const REPEAT_MIN: Span = Span::from_micros(100);
 
 impl<F: Frame> Flow<F> {
-    /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] for
-    /// a flow that nobody protects, or that was forgotten.
+    /// When [`on_timer`](Self::on_timer) is due; [`Time::NEVER`] for a passive flow.
     pub fn deadline(&self, config: &Config) -> Time {
         if self.incarnation.is_none() {
             return Time::NEVER;
@@ -32,7 +31,7 @@ impl<F: Frame> Flow<F> {
             .min(self.forget_due(config))
     }
 
-    /// Does what is due.
+    /// Runs the timers that are due.
     pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.incarnation.is_none() {
             return;
@@ -63,13 +62,13 @@ impl<F: Frame> Flow<F> {
         self.age_responses(cx);
     }
 
-    /// When a Depot-NACK was of no use.
+    /// When a Depot-NACK counts as lost.
     fn repeat_due(&self) -> Time {
         self.last_nack + self.repair_time()
     }
 
-    /// 1.25 × the time that a repair takes, as measured; never less than the
-    /// long-haul round trip, never more than four of it.
+    /// 1.25 × the measured time of a repair, which is taken as one to four long-haul round
+    /// trips.
     pub(crate) fn repair_time(&self) -> Span {
         let fill = self.fill.mean().max(self.rtt).min(self.rtt * 4);
         fill.scale(5, 4).max(REPEAT_MIN)
@@ -83,20 +82,20 @@ impl<F: Frame> Flow<F> {
         self.stalled + self.give_up_after(config)
     }
 
-    /// Nothing came of the Sentry for as long as a gap may be open. A Sentry that lives
-    /// is told of the gap, and sends a SYNC after what it resends.
+    /// Whether no SYNC arrived for as long as a gap may be open. A live Sentry is told of the
+    /// gap, and sends a SYNC after its resends.
     fn is_orphan<A>(&self, cx: &Context<'_, A>) -> bool {
         cx.now >= self.echo_at + self.give_up_after(cx.config)
     }
 
-    /// A queue pair may have come to its end, and its number to another incarnation:
-    /// nothing of the old one may be taken for the new one's†.
+    /// When another incarnation may use the queue pair number. It must not receive packets of
+    /// this one†.
     fn forget_due(&self, config: &Config) -> Time {
         self.heard.max(self.echo_at) + self.give_up_after(config) * 4
     }
 
-    /// The oldest gap is not going to be filled: what waits goes on in order,
-    /// past the gap, and the RNICs recover by themselves.
+    /// Gives up on all gaps: held packets are delivered in order, past the gaps, and the RNICs
+    /// recover by themselves.
     pub(crate) fn give_up<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         cx.out.count(Metric::GapsGivenUp, self.sequence.gaps().len() as u64);
         self.sequence.release(|packet| {
@@ -104,7 +103,7 @@ impl<F: Frame> Flow<F> {
             cx.out.count(Metric::DepotReleased, 1);
             cx.out.deliver(packet);
         });
-        // What lies behind the gap was not delivered in order.
+        // Packets behind the gap were not delivered in order.
         self.clear_backup(cx);
         self.forward_nak(cx);
         self.stalled = cx.now;

@@ -1,4 +1,4 @@
-//! The boot id: which incarnation of the box this is.
+//! The boot id: the number of this run of the box.
 //!
 //! Peers drop the messages of an incarnation that is older than one they know. So the boot id has
 //! to grow from start to start, also when the clock was set back meanwhile: it is kept in a

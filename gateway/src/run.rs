@@ -1,4 +1,4 @@
-//! The incarnation of the process: from a configuration to ports, workers and a
+//! The run of the process: from a configuration to ports, workers and a
 //! control thread, and back in the right order.
 
 use std::sync::Arc;

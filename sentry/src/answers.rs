@@ -1,4 +1,4 @@
-//! What comes back from the destination, on its way to the source.
+//! Responses of the destination, on their way to the source.
 
 use common::control::Fetch;
 use common::frame::{Frame, Packet};
@@ -16,8 +16,8 @@ use crate::{Actions, Config, Context, Flow};
 const TRIES: u8 = 3;
 
 impl<F: Frame> Flow<F> {
-    /// An answer of the destination, with a valid ICRC. It goes on to the
-    /// source, at once or when the READ responses before it have come.
+    /// A response of the destination, with a valid ICRC. It is forwarded to the source, at once
+    /// or after the READ responses before it.
     pub fn on_answer<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -58,7 +58,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Whether answers may wait for what the peer is to send again.
+    /// Whether responses may be held until the peer resends the missing ones.
     fn may_hold<A>(&self, cx: &mut Context<'_, A>, frame: &F) -> bool {
         let may = self.doubt.is_none() && self.peer_keeps_responses() && !self.reads.is_absent();
         may && cx.pool.take(frame.bytes().len())
@@ -94,7 +94,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Sends an answer on, and learns from it.
+    /// Forwards a response, and takes its acknowledgement.
     fn pass_answer<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -114,7 +114,7 @@ impl<F: Frame> Flow<F> {
         self.make_due_nak(cx);
     }
 
-    /// Sends on what need not wait any more; all of it if `any`.
+    /// Forwards held responses that are in order now; all of them if `any`.
     fn drain_answers<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, any: bool) {
         while let Some(waiting) = self.reads.next_held(any) {
             cx.pool.give(waiting.frame.bytes().len());
@@ -123,8 +123,8 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// What is missing doesn't come: what waits goes on as it is, and the
-    /// source asks again.
+    /// The missing responses don't come: the held ones are forwarded, and the source requests
+    /// the missing ones again.
     pub(crate) fn release_answers<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.reads.is_holding() {
             cx.out.count(Metric::ReadGapsGivenUp, 1);
@@ -133,8 +133,7 @@ impl<F: Frame> Flow<F> {
         self.drain_answers(cx, true);
     }
 
-    /// The peer hasn't got these responses: they were lost before it, say. Nothing waits for
-    /// them.
+    /// The peer does not have these responses. Nothing is held for them.
     pub fn on_absent<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, absent: &Fetch) {
         if self.is_bypassed() {
             return;
@@ -153,7 +152,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Drops what waits, which is of no use any more.
+    /// Drops held responses.
     pub(crate) fn drop_answers<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, why: Metric) {
         while let Some(waiting) = self.reads.next_held(true) {
             cx.pool.give(waiting.frame.bytes().len());
@@ -169,7 +168,7 @@ impl<F: Frame> Flow<F> {
         cx.out.fetch(self.epoch(), Fetch { expected, missing });
     }
 
-    /// Tells the peer which responses it need not keep any more.
+    /// Tells the peer which responses it may free.
     pub(crate) fn release_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.peer_keeps_responses()
             && let Some(expected) = self.reads.news()
@@ -180,8 +179,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Whether what is missing can be asked of the peer, and recognised when it
-    /// comes.
+    /// Whether missing responses can be fetched from the peer, and recognised when they come.
     fn may_fetch(&self) -> bool {
         let is_sure = self.reads.is_sure() && self.doubt.is_none();
         self.reads.is_waiting() && is_sure && self.peer_keeps_responses()

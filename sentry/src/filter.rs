@@ -1,4 +1,4 @@
-//! The selective-repeat filter: which repeats of the source cross the link.
+//! The selective-repeat filter, which decides which repeats of the source cross the long haul.
 
 use common::control::Reason;
 use common::frame::{Class, Frame, Packet};
@@ -11,7 +11,7 @@ use crate::flow::{release, share};
 use crate::slot;
 use crate::{Actions, Context, Flow, Recovery};
 
-/// After so many unsolicited passes without progress everything passes.
+/// Unsolicited passes without progress after which the filter passes every repeat.
 const FRUITLESS: u32 = 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,22 +24,21 @@ enum PassKind {
     Timeout,
 }
 
-/// Where the source is in its current pass over packets it sent before. A
-/// pass begins when the PSN does not increase, and ends at `next_psn` or at
-/// the next such step†.
+/// The source's position in its pass over packets that it has sent before. A pass begins when
+/// the PSN does not increase, and ends at `next_psn` or when the next pass begins†.
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
     kind: PassKind,
-    /// One past the newest packet that the source sent in this pass, if it is in one.
+    /// One past the newest repeat of this pass, if one is running.
     cursor: Seq,
-    /// Packets marked as needed.
+    /// Number of PSNs marked as needed.
     pub needed: u32,
-    /// One past the highest number that was ever marked.
+    /// One past the highest PSN that was ever marked.
     needed_end: Seq,
-    /// The destination itself asked for `genuine.0 .. genuine.1`.
+    /// The destination requested `genuine.0 .. genuine.1` by a NAK of its own.
     genuine: (Seq, Seq),
-    /// Timeout passes since `progress` moved, at most one per round trip:
-    /// within one, a repeat proves nothing.
+    /// Timeout passes since `progress` moved, at most one per round trip, since an ACK takes as
+    /// long.
     fruitless: u32,
     counted: Time,
     progress: Seq,
@@ -59,71 +58,69 @@ impl Pass {
         }
     }
 
-    /// Whether the source sends anything but new packets.
+    /// Whether a pass is running.
     pub fn is_on(&self) -> bool {
         self.kind != PassKind::None
     }
 
-    /// A pass that may have been under way means nothing any more.
+    /// Ends a pass that may be running.
     pub fn end(&mut self) {
         self.kind = PassKind::None;
     }
 
-    /// The destination asked for `from .. to` with a NAK of its own.
+    /// The destination requested `from .. to` by a NAK of its own.
     pub fn ask_genuinely(&mut self, from: Seq, to: Seq) {
         self.genuine = (from, to);
     }
 
-    /// The destination may have asked for `from .. to`: what it asked for before, it asks
-    /// for as well.
+    /// The destination may have requested `from .. to`, besides the PSNs that it requested
+    /// before.
     pub fn ask_perhaps(&mut self, from: Seq, to: Seq) {
         let (start, end) = self.genuine;
         self.genuine = (if start < end { from.min(start) } else { from }, to);
     }
 
-    /// `seq` is missing at the Depot and must come from the source.
+    /// `seq` is missing at the Depot, and the source must repeat it.
     pub fn need(&mut self, seq: Seq) {
         self.needed += 1;
         self.needed_end = self.needed_end.max(seq.next());
     }
 
-    /// `start .. end` was lost before it came here.
+    /// `start .. end` was lost before the Sentry.
     pub fn need_all(&mut self, start: Seq, end: Seq) {
         self.needed += end.since(start) as u32;
         self.needed_end = self.needed_end.max(end);
     }
 
-    /// Whether the source is sending again what it sent before, and has not
-    /// come to `next`.
+    /// Whether the source is in a pass and has not reached `next`.
     pub fn is_running(&self, next: Seq) -> bool {
         self.kind != PassKind::None && self.cursor < next
     }
 
-    /// Whether `seq` comes right after what the source sent before in the running pass.
+    /// Whether `seq` is the next packet of the running pass.
     pub fn continues(&self, seq: Seq) -> bool {
         self.kind != PassKind::None && seq == self.cursor
     }
 
-    /// Whether `seq` will come by itself in the running pass.
+    /// Whether the running pass will bring `seq`.
     pub fn will_reach(&self, seq: Seq) -> bool {
         self.kind != PassKind::None && seq >= self.cursor
     }
 
-    /// Whether the destination itself asked for `seq`.
+    /// Whether the destination requested `seq` by a NAK of its own.
     fn asks_for(&self, seq: Seq) -> bool {
         self.genuine.0 <= seq && seq < self.genuine.1
     }
 
-    /// Takes `seq` out of what the destination asked for, if it is the first of it: a
-    /// destination takes nothing behind what it lacks, so the source will send all that
-    /// follows once more.
+    /// Removes `seq` from the PSNs that the destination requested, if it is the first of them. A
+    /// destination accepts packets in order only, so the source will repeat all that follows.
     fn take_genuine(&mut self, seq: Seq, end: Seq) {
         if self.asks_for(seq) && seq == self.genuine.0 {
             self.genuine.0 = end;
         }
     }
 
-    /// Nothing that is asked for lies beyond `seq`.
+    /// Whether no requested PSN lies beyond `seq`.
     fn is_last_needed(&self, seq: Seq) -> bool {
         let next = seq.next();
         next >= self.needed_end && (self.genuine.0 >= self.genuine.1 || next >= self.genuine.1)
@@ -131,7 +128,7 @@ impl Pass {
 }
 
 impl<F: Frame> Flow<F> {
-    /// A packet that the source sent before.
+    /// A repeat arrived from the source.
     pub(crate) fn on_repeat<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -157,7 +154,7 @@ impl<F: Frame> Flow<F> {
         let wanted = needed || self.pass.asks_for(seq);
         let is_dropped = !begins && !wanted && self.may_filter(cx, seq, is_plain);
         if !is_dropped && !icrc_ok(frame.bytes(), roce) {
-            // It begins no pass, fills no gap and is not worth keeping.
+            // A damaged repeat begins no pass, fills no gap and is not cached.
             cx.out.count(Metric::PassedBadIcrc, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
@@ -185,8 +182,8 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A repeated READ or atomic request goes on: the source lacks its
-    /// responses from `seq` on. All that waits behind them it will get again.
+    /// A repeated READ or atomic request is forwarded: the source lacks its responses from `seq`
+    /// on, and will receive all held responses again.
     fn ask_for_responses_again<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -196,7 +193,7 @@ impl<F: Frame> Flow<F> {
     ) {
         if !is_plain {
             self.drop_answers(cx, Metric::DropAskedAgain);
-            // If it claims more than was sent, who comes next will have it.
+            // It may claim more PSNs than were sent: those belong to the next request.
             let end = (seq + u64::from(count)).min(self.next);
             self.reads.request_again(seq, end, cx.now);
         }
@@ -230,13 +227,13 @@ impl<F: Frame> Flow<F> {
             self.pass.fruitless += 1;
             self.pass.counted = cx.now;
         }
-        // Find out at once whether the source is right.
+        // Ask the Depot at once whether the timeout is spurious.
         self.sync(cx, Reason::Tail);
     }
 
-    /// A repeat that nobody asked for is dropped only on positive knowledge†:
-    /// the Depot has it, or its newest copy may still be under way. A READ or
-    /// atomic request that times out may also ask for a response that was lost.
+    /// Whether a repeat that was not requested may be dropped: only if the Depot is known to have
+    /// it, or its newest copy may still be on its way†. A READ or atomic request may be
+    /// repeated for a lost response.
     fn may_filter<A: Actions<F>>(&self, cx: &Context<'_, A>, seq: Seq, is_plain: bool) -> bool {
         if self.doubt.is_some() {
             return false;
@@ -244,23 +241,22 @@ impl<F: Frame> Flow<F> {
         if self.pass.kind == PassKind::Timeout && (self.pass.fruitless > FRUITLESS || !is_plain) {
             return false;
         }
-        // Whose NAKs can't be told from others' may have been asked without our knowing.
+        // Without a `src_qpn`, a NAK for this flow may have passed unrecognised.
         let was_asked = self.pass.kind == PassKind::Solicited && cx.out.src_qpn().is_some();
         let under_way = self.slot_of(seq).is_some_and(|(_, slot)| {
             slot.sent > Time::ZERO && cx.now < slot.sent + self.rtt.with_margin()
         });
         under_way
             || self.knowledge.as_ref().is_some_and(|known| {
-                // The source may time out because the destination lost what
-                // the Depot delivered: a timeout passes that on.
+                // The source may time out because the destination lost a delivered packet: a
+                // timeout pass forwards it.
                 known.holds(seq) || (was_asked && known.delivered(seq))
             })
     }
 
-    /// Whether this repeat makes the destination acknowledge all before a gap
-    /// that opened before the Sentry, and no copy of it did: only after an ACK
-    /// does the source heed another NAK, should the gap not be filled by this
-    /// pass.
+    /// Whether this repeat requests an ACK right before a gap that opened before the Sentry, and
+    /// no earlier copy did. The source heeds another NAK only after an ACK, and may need one
+    /// if this pass does not fill the gap.
     #[inline]
     fn brings_ack(&self, seq: Seq, roce: &Roce) -> bool {
         roce.ack_req
@@ -268,9 +264,9 @@ impl<F: Frame> Flow<F> {
             && self.gaps.get(seq.next()) == Some(true)
     }
 
-    /// Drops a repeat. It is kept if nothing else could repair the loss of the
-    /// copy under way: the source ignores a second NAK until an ACK came. It is
-    /// also kept if it asks for an ACK and the copy that is kept does not.
+    /// Drops a repeat. It is cached if nothing else could repair the loss of the copy on its way,
+    /// since the source ignores a second NAK until an ACK came. It is also cached if it
+    /// requests an ACK and the cached copy does not.
     fn filter<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq, roce: &Roce) {
         let reason = match self.pass.kind {
             PassKind::Timeout => Metric::DropSpurious,
@@ -289,7 +285,7 @@ impl<F: Frame> Flow<F> {
         cx.out.discard(copy, reason);
     }
 
-    /// Sends a repeat across, ahead of new data, and keeps it.
+    /// Forwards a repeat ahead of new data, and caches it.
     fn let_pass<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -310,7 +306,7 @@ impl<F: Frame> Flow<F> {
         cx.out.forward(packet, Class::High);
     }
 
-    /// Keeps a handle of a repeat in place of the one that was kept before.
+    /// Caches a repeat in place of the copy before.
     fn keep<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -319,7 +315,7 @@ impl<F: Frame> Flow<F> {
         ack_req: bool,
     ) -> Packet<F> {
         let (packet, handle) = share(cx, frame);
-        // Without budget the older copy is better than none.
+        // Without budget the older copy stays.
         if let (Some(handle), Some(slot)) = (handle, self.window.get_mut(seq)) {
             if ack_req {
                 slot.mark(slot::ACK_REQ);
@@ -333,14 +329,14 @@ impl<F: Frame> Flow<F> {
         packet
     }
 
-    /// The first copy of a packet that was lost on its way here is about to leave.
+    /// Notes the identity of a packet that was lost before the Sentry, from its first copy.
     fn identify(&mut self, seq: Seq, frame: &[u8], roce: &Roce) {
         if let Some(slot) = self.window.get_mut(seq).filter(|slot| slot.is_unsent()) {
             slot.identity = Identity::of(frame, roce);
         }
     }
 
-    /// A copy of `seq` leaves now.
+    /// A copy of `seq` is sent now.
     pub(crate) fn mark_sent<A>(&mut self, cx: &Context<'_, A>, seq: Seq) {
         self.fill_gap(seq);
         let at = self.slot_of(seq).map(|(at, _)| at);

@@ -1,4 +1,4 @@
-//! The state of one flow, and what new packets and ACKs do to it.
+//! The state of one flow, and its transitions on new packets and ACKs.
 
 use common::control::{Reason, SyncMessage};
 use common::frame::{Class, Frame, Kept, Packet};
@@ -21,12 +21,12 @@ use crate::slot::Slot;
 use crate::timers::{PATIENT_TAILS, Unanswered};
 use crate::{Actions, Config, Context};
 
-/// A packet that leaps over more PSNs than this is announced to the Depot.
+/// A packet that skips more PSNs than this is announced to the Depot.
 const ANNOUNCED: u64 = 16;
 
 /// One direction of a queue pair, seen from near its source.
 ///
-/// In the order of need, so that what happens often touches few cache lines: see
+/// Fields are ordered by use, so that frequent events touch few cache lines: see
 /// [`FAST_PATH`](Self::FAST_PATH).
 #[repr(C)]
 pub struct Flow<F: Frame> {
@@ -37,17 +37,16 @@ pub struct Flow<F: Frame> {
     pub(crate) last_sync: Time,
     /// SYNC(tail) messages since the last data.
     pub(crate) tails: u32,
-    /// See [`is_ready`](Self::is_ready): it was so, and nothing has happened since that
-    /// may have changed it.
+    /// Cached [`is_ready`](Self::is_ready); false if an event may have changed it.
     pub(crate) ready: bool,
     /// See [`is_due_as_before`](Self::is_due_as_before).
     pub(crate) due_as_before: bool,
-    /// Whether the RNICs are on their own.
+    /// Whether the flow is bypassed.
     pub(crate) bypassed: Bypassed,
     /// The packets in flight. A vacant place is one of the `gaps`, or belongs to the
     /// READ request before.
     pub(crate) window: Window<Slot<F::Shared>>,
-    /// How many slots it may have, of those of the worker.
+    /// How many of the worker's slots it may take.
     pub(crate) granted: u32,
     pub(crate) pmtu: PathMtu,
     // Its ACK:
@@ -63,17 +62,17 @@ pub struct Flow<F: Frame> {
     pub(crate) released: Seq,
     // Timers:
     pub(crate) rtt: Rtt,
-    /// Since when something is missing that the source can't be asked for.
+    /// Since when a packet is missing that the source can't be asked for.
     pub(crate) helpless: Option<Time>,
     /// SYNCs since the last STATUS, while anything is outstanding.
     pub(crate) unanswered: Unanswered,
-    /// No SYNC that is early before this time: one was refused.
+    /// No early SYNC before this time, since one was refused.
     pub(crate) quiet: Time,
     // All else:
     pub(crate) naks: Naks,
     pub(crate) pass: Pass,
     pub(crate) discovery: Discovery,
-    /// What the source waits for besides ACKs.
+    /// READ responses and atomic ACKs that the source expects.
     pub(crate) reads: Reads<F>,
     /// Newest answer; see [`heard`](Self::heard).
     pub(crate) answered: Time,
@@ -83,10 +82,10 @@ pub struct Flow<F: Frame> {
     /// The first packet of this incarnation.
     pub(crate) first: Seq,
     pub(crate) epoch: u32,
-    /// What was lost before it came here, and has not come since.
+    /// Packets that were lost before the Sentry, and have not come since.
     pub(crate) gaps: Gaps,
-    /// Repeats that are kept because they are not known to have arrived (only
-    /// [`Recovery::Lr2`](crate::Recovery::Lr2); a cache keeps everything).
+    /// Repeats that are cached until they are known to have arrived (only in
+    /// [`Recovery::Lr2`](crate::Recovery::Lr2); other modes cache every packet).
     pub(crate) kept: Vec<Seq>,
     pub(crate) knowledge: Option<Knowledge>,
 }
@@ -129,7 +128,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A request packet came from the source; `roce` is what it parsed to.
+    /// A request packet arrived from the source; `roce` is its parsed form.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
         let seq = roce.psn.unwrap_near(self.next);
         if self.is_fast(cx, seq, roce) {
@@ -138,7 +137,7 @@ impl<F: Frame> Flow<F> {
         self.on_slow_path(cx, frame, seq, roce);
     }
 
-    /// The same for a packet that may be any.
+    /// As [`on_data`](Self::on_data), for any packet.
     #[inline(never)]
     fn on_slow_path<A: Actions<F>>(
         &mut self,
@@ -152,7 +151,7 @@ impl<F: Frame> Flow<F> {
             || self.differs(seq, frame.bytes(), roce);
         let surprise = is_reborn || seq > self.next || roce.kind() == PacketKind::ReadRequest;
         if surprise && !icrc_ok(frame.bytes(), roce) {
-            // No surprise is believed on the word of a damaged packet.
+            // A damaged packet proves nothing.
             cx.out.count(Metric::PassedBadIcrc, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
@@ -163,7 +162,7 @@ impl<F: Frame> Flow<F> {
         }
         self.pmtu.learn(roce, frame.bytes());
         if cx.out.src_qpn().is_none() && self.reads.is_waiting() {
-            // Answers pass without being recognised.
+            // Responses pass without being recognised.
             self.release_answers(cx);
             self.reads.forget();
         }
@@ -186,7 +185,7 @@ impl<F: Frame> Flow<F> {
         let seq = roce.psn.unwrap_near(self.next);
         let Some(count) = span.filter(|_| !self.is_bypassed()) else {
             self.bypass(cx);
-            // To tell the flow's next incarnation from this one, and a gap.
+            // Needed to recognise the next incarnation, and a gap.
             self.next = self.next.max(seq + u64::from(span.unwrap_or(1)));
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         };
@@ -204,7 +203,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A packet that the source sends for the first time.
+    /// A packet with a new PSN.
     fn on_new<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -217,8 +216,8 @@ impl<F: Frame> Flow<F> {
         let is_far_ahead = seq.since(self.next) > ANNOUNCED;
         let is_protected = self.is_protected();
         if is_ahead {
-            // Lost between the source and here. Passing what follows and
-            // believing the gap lost is safe in every state†.
+            // Lost between the source and the Sentry. It is safe in every state to forward
+            // later packets, and to take the gap as lost†.
             cx.out.count(Metric::SentryAhead, 1);
             self.lose(cx, seq, is_protected);
         }
@@ -240,8 +239,7 @@ impl<F: Frame> Flow<F> {
         cx.out.forward(packet, Class::Data);
         if is_ahead && is_protected {
             if is_far_ahead {
-                // Or the Depot, which sees it leap, takes it for somebody else's once the
-                // source goes back.
+                // Without this the Depot takes the packet as injected once the source rewinds.
                 self.sync(cx, Reason::Keepalive);
             }
             self.ask_for_gap(cx);
@@ -249,8 +247,8 @@ impl<F: Frame> Flow<F> {
         self.ready = self.is_ready(cx.now);
     }
 
-    /// The destination asks for everything from `seq` on (NAK or RNR NAK); the
-    /// message itself goes on to the source.
+    /// The destination requests everything from `seq` on (NAK or RNR NAK). The response itself is
+    /// forwarded to the source.
     pub(crate) fn on_nak<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -261,22 +259,21 @@ impl<F: Frame> Flow<F> {
             return;
         }
         if self.acked.is_some_and(|acked| seq < acked) {
-            // It takes back what it acknowledged: another incarnation of the QP†.
+            // It revokes an acknowledgement: another incarnation of the QP†.
             return self.begin_again(cx, self.next.psn());
         }
         self.advance_acked(cx, seq, msn);
         if self.acked == Some(seq) {
-            // An incarnation that goes on where the one before ended is taken for it,
-            // but counts its messages from zero.
+            // An incarnation that continues at the PSN of the one before is not recognised, but
+            // counts its messages from zero.
             self.msn = msn.unwrap_or(self.msn);
         }
         self.pass.ask_genuinely(seq, self.next);
         self.naks.genuine(cx.now);
     }
 
-    /// The destination of some flow asks for `psn`, and it may be this one: what
-    /// the source sends again from there on passes. Nothing else follows: if it does so,
-    /// that may as well be by itself.
+    /// A destination requests `psn`, perhaps of this flow: repeats from there on pass. It has no
+    /// other effect, since the source may as well rewind because of a timeout.
     pub fn on_doubtful_nak(&mut self, psn: Psn) {
         let seq = psn.unwrap_near(self.next);
         if seq <= self.next && !self.is_bypassed() {
@@ -309,33 +306,31 @@ impl<F: Frame> Flow<F> {
         self.rtt.is_measured().then(|| self.rtt.mean())
     }
 
-    /// Whether the gateway left this flow to the RNICs.
+    /// Whether the flow is bypassed.
     pub fn is_bypassed(&self) -> bool {
         self.bypassed != Bypassed::No
     }
 
-    /// Whether something is under way that the Depot or the destination has
-    /// not confirmed.
+    /// Whether a packet is in flight that neither the Depot nor the destination has confirmed.
     pub(crate) fn is_outstanding(&self) -> bool {
         match (self.acked, &self.knowledge) {
             _ if self.reads.is_waiting() || self.reads.is_holding() => true,
             (Some(acked), _) => acked < self.next,
-            // What has arrived there was perhaps acknowledged, and the ACK lost.
+            // The destination may have acknowledged it by an ACK that was lost.
             (None, Some(known)) => known.expected < self.next || self.tails < PATIENT_TAILS,
             (None, None) => true,
         }
     }
 
-    /// Moves `acked` up to `acked`, but not beyond a response that the source
-    /// lacks, and lets go of what lies before it. True if that was news.
+    /// Advances `acked`, but not beyond a READ response that the source lacks, and frees all
+    /// slots before it. Returns whether that is new.
     pub(crate) fn advance_acked<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         acked: Seq,
         msn: Option<u32>,
     ) -> bool {
-        // An ACK beyond what was seen here belongs to a packet that passed
-        // before this box started, or to another flow: it proves nothing.
+        // An ACK beyond `next` is of a packet from before this box started, or of another flow.
         let limit = self.reads.limit().unwrap_or(acked);
         let is_known = acked > self.next;
         let acked = acked.min(limit);
@@ -345,7 +340,7 @@ impl<F: Frame> Flow<F> {
         self.acked = Some(acked);
         self.msn = msn.unwrap_or(self.msn);
         if acked == self.next {
-            // What was asked meanwhile need not be answered any more.
+            // No SYNC needs a reply any more.
             self.unanswered = Unanswered::NONE;
         }
         self.doubt = self.doubt.filter(|sent| acked <= *sent);
@@ -378,8 +373,8 @@ impl<F: Frame> Flow<F> {
     }
 }
 
-/// Shares `frame` between the port and the cache: what to send, and the handle
-/// to keep. Without budget for it none is kept.
+/// Shares `frame` between the port and the cache. Returns the packet to send and the handle to
+/// cache, if the budget allows one.
 pub(crate) fn share<F: Frame, A: Actions<F>>(
     cx: &mut Context<'_, A>,
     frame: F,
@@ -394,7 +389,7 @@ pub(crate) fn share<F: Frame, A: Actions<F>>(
     (Packet::Shared(handle.clone()), Some(Kept { handle, len: len as u32 }))
 }
 
-/// Gives a handle back.
+/// Frees a handle.
 pub(crate) fn release<F: Frame, A: Actions<F>>(
     cx: &mut Context<'_, A>,
     kept: Option<Kept<F::Shared>>,

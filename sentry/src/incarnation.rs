@@ -1,8 +1,7 @@
 //! Where one incarnation of a queue pair ends and the next begins.
 //!
-//! A queue pair's number is used again, with PSNs that may lie anywhere. What
-//! is believed of the old incarnation would be false in the new one: an `acked` of the
-//! old one in a NAK completes what was never delivered.
+//! A queue pair number is reused, with any first PSN. State of the old incarnation is false in
+//! the new one: a NAK with its `acked` completes messages that were never delivered.
 
 use common::control::Reason;
 use common::frame::Frame;
@@ -18,30 +17,29 @@ use crate::{Actions, Config, Context, Flow};
 /// Shortest derived time without data that may separate two incarnations.
 pub(crate) const FORGET_MIN: Span = Span::from_millis(80);
 
-/// Whether a flow is left to the RNICs: how many PSNs its requests take can't be told, or a
-/// queue before the Sentry is full.
+/// Whether a flow is bypassed: its requests take an unknown number of PSNs, or a queue before
+/// the Sentry overflows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bypassed {
-    /// It isn't.
+    /// It is not.
     No,
     /// Until the path MTU is known, or the next incarnation begins.
     UntilPathMtu,
-    /// Until the way from the source isn't lossy any more, or the next incarnation begins.
+    /// Until nothing was lost before the Sentry for a while, or the next incarnation begins.
     WhileCrowded,
     /// Until the next incarnation begins.
     UntilNextIncarnation,
 }
 
-/// So many packets in a row are lost before the Sentry where a queue is full, and hardly
-/// one by one.
+/// Packets lost in a row before the Sentry that show a full queue rather than single losses.
 const CROWDED: u64 = 4;
 
-/// What the incarnation after a long rest has to be [announced](Flow::announce) with.
+/// State with which a flow is [announced](Flow::announce) after a rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rest {
     /// The PSN of the next request.
     pub psn: Psn,
-    /// Messages that are complete, as the destination counts.
+    /// Messages that the destination has counted.
     pub msn: u32,
     /// Path MTU in bytes; 0: unknown.
     pub pmtu: u16,
@@ -50,40 +48,38 @@ pub struct Rest {
 }
 
 impl<F: Frame> Flow<F> {
-    /// Whether the packet with the number `seq` can't be of the incarnation that is
-    /// known, whatever it is.
+    /// Whether the PSN `seq` alone shows another incarnation.
     pub(crate) fn is_of_another_incarnation(&self, config: &Config, seq: Seq, now: Time) -> bool {
         if seq.since(self.next).max(self.next.since(seq)) > config.window_max {
-            // Nothing that is in flight can be that far away.
+            // No packet in flight can be that far away.
             return true;
         }
-        // A source that pauses goes on where it was, or repeats what it sent.
+        // After a pause a source continues at `next`, or repeats.
         let is_odd = seq > self.next || (self.is_bypassed() && seq < self.next);
         is_odd && now >= self.heard() + self.forget_after(config)
     }
 
-    /// Whether another packet than this was sent with the number `seq`, in this
-    /// incarnation. Sources repeat packets as they were, but for the IPv4 identification
-    /// and the request for an ACK. If it is the same packet, there is no doubt any more.
+    /// Whether this incarnation has sent another packet with the PSN `seq`. Sources repeat packets
+    /// unchanged but for the IPv4 identification and AckReq. The same packet ends a doubt.
     pub(crate) fn differs(&mut self, seq: Seq, frame: &[u8], roce: &Roce) -> bool {
         let Some((at, slot)) = self.slot_of(seq).filter(|(_, slot)| !slot.is_unsent()) else {
             return false;
         };
         if at != seq {
-            // A source asks for the rest of a READ that was answered in part.
+            // A source requests the rest of a READ with another packet.
             return roce.kind() != PacketKind::ReadRequest;
         }
-        // Damage on the way leaves the ICRC as the source has made it.
+        // A damaged packet still carries the ICRC of the source.
         let is_copy = slot.identity.is_copy(Identity::of(frame, roce), roce);
         if is_copy {
-            // What was sent in doubt proves nothing.
+            // A packet sent in doubt proves nothing.
             self.doubt = self.doubt.filter(|sent| seq >= *sent);
         }
         !is_copy
     }
 
-    /// Whether nothing is remembered any more of the packet that was sent with the number
-    /// `seq`. In the middle of a pass it is of that pass.
+    /// Whether the identity of packet `seq` is no longer stored, and no running pass explains a
+    /// repeat.
     pub(crate) fn is_unknown(&self, seq: Seq) -> bool {
         !self.is_bypassed()
             && seq < self.window.start()
@@ -91,15 +87,14 @@ impl<F: Frame> Flow<F> {
             && !self.pass.continues(seq)
     }
 
-    /// A packet came whose number was acknowledged: the source lacks the ACK, or the queue
-    /// pair has begun another incarnation. Until that is known the flow is left to the
-    /// RNICs: repeats pass, nothing is resent, held or asked for. It is known when the
-    /// source repeats what is remembered, or something else with its number; when the
-    /// destination acknowledges what comes after all that was sent before, or takes back
-    /// what it acknowledged.
+    /// A packet with an acknowledged PSN arrived: the source lacks the ACK, or the queue pair has
+    /// begun another incarnation. While the flow is in doubt repeats pass, and nothing is
+    /// resent, held or requested. The doubt ends when the source repeats a packet whose
+    /// identity is stored, or sends another one with its PSN; or when the destination
+    /// acknowledges a packet sent since, or revokes an acknowledgement.
     pub(crate) fn begin_doubt<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.reads.is_holding() || self.reads.is_waiting() {
-            // A source that lacks the ACK asks again for all that comes after.
+            // A source that lacks the ACK requests all later responses again.
             self.drop_answers(cx, Metric::DropAskedAgain);
             self.reads.forget();
         }
@@ -110,26 +105,24 @@ impl<F: Frame> Flow<F> {
         config.forget.unwrap_or((self.rtt.mean() * 24).max(FORGET_MIN))
     }
 
-    /// The Depot may have forgotten the flow during a pause: it is told before
-    /// the data comes.
+    /// The Depot may have dropped the flow's state during a pause: a SYNC precedes the data.
     pub(crate) fn wake<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let paused = cx.now >= self.heard() + self.forget_after(cx.config);
         if paused && self.is_protected() {
-            // What was asked before the pause is not going to be answered now.
+            // SYNCs from before the pause will have no reply.
             self.unanswered = Unanswered::NONE;
             self.sync(cx, Reason::Open);
         }
     }
 
-    /// The queue pair was silent before the flow's first packet, so that no
-    /// answers are on their way.
+    /// The queue pair was silent before the flow's first packet: no responses are in flight.
     pub fn begin(&mut self) {
         self.reads.begin();
     }
 
-    /// It is known that this incarnation begins with the flow's first PSN, its path MTU in
-    /// bytes (0: unknown), how many messages the destination has counted, and the
-    /// round trip, if it was measured before.
+    /// Connection management, or state from before a rest, tells that this incarnation begins
+    /// with the flow's first PSN, its path MTU in bytes (0: unknown), the messages that the
+    /// destination has counted, and the round trip, if measured.
     pub fn announce(&mut self, pmtu: u16, msn: u32, rtt: Option<Span>) {
         self.acked = Some(self.first);
         self.msn = msn;
@@ -140,14 +133,14 @@ impl<F: Frame> Flow<F> {
         self.begin();
     }
 
-    /// Drops everything that is held and believed: the flow's next incarnation, with
-    /// an epoch of its own, begins at `psn`.
+    /// Drops all held frames and all state. The flow's next incarnation, with an epoch of its
+    /// own, begins at `psn`.
     pub(crate) fn begin_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
         cx.out.new_incarnation();
         self.renew(cx, psn);
     }
 
-    /// As another incarnation, but certainly of the same queue pair.
+    /// As [`begin_again`](Self::begin_again), but certainly of the same queue pair.
     pub(crate) fn renew<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
         self.forget(cx);
         let (rtt, pmtu) = (self.rtt, self.pmtu);
@@ -156,16 +149,15 @@ impl<F: Frame> Flow<F> {
         cx.out.count(Metric::FlowNewEpoch, 1);
     }
 
-    /// Lets go of every handle: before the flow itself is dropped.
+    /// Frees every handle, before the flow itself is dropped.
     pub fn forget<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.drop_answers(cx, Metric::DropOldIncarnation);
         self.reads = Reads::new(self.next, cx.now);
         self.clear_window(cx);
     }
 
-    /// What there is to keep of the flow, if all that was sent is acknowledged and the
-    /// source may have gone for good: a flow that wakes is announced to its Depot in
-    /// any case.
+    /// The state to keep of an idle flow without outstanding packets. A flow that wakes is
+    /// announced to its Depot in any case.
     pub fn rest(&self, config: &Config, now: Time) -> Option<Rest> {
         let paused = now >= self.heard() + self.forget_after(config);
         let done = self.acked == Some(self.next) && !self.is_outstanding();
@@ -189,17 +181,15 @@ impl<F: Frame> Flow<F> {
         may_ask && roce.kind().is_plain() && !self.reads.is_waiting()
     }
 
-    /// A queue before the Sentry is full. To ask for what it has lost would have the source
-    /// rewind into it, and to hold what follows would keep from it how full the queue is:
-    /// the RNICs slow down by themselves.
+    /// A queue before the Sentry is full. A NAK would make the source rewind into it, and holding
+    /// later packets would hide their ECN marks. The RNICs slow down by themselves.
     pub(crate) fn leave_to_crowd<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.bypass(cx);
         self.bypassed = Bypassed::WhileCrowded;
         self.lossy = self.lossy_until(cx.now);
     }
 
-    /// The next packet of a flow that was left to the RNICs, `seq`; how many PSNs it takes
-    /// can be told.
+    /// The next packet of a bypassed flow, `seq`, which takes a known number of PSNs.
     pub(crate) fn return_from_bypass<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         match self.bypassed {
             Bypassed::UntilPathMtu if self.pmtu.get() != 0 => self.renew(cx, seq.psn()),
@@ -211,14 +201,14 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A packet of the flow passed that takes a number of PSNs which nobody can tell: the
-    /// flow is left to the RNICs until its next incarnation.
+    /// A packet of the flow takes an unknown number of PSNs: the flow is bypassed until its next
+    /// incarnation.
     pub fn on_unknown<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.bypass(cx);
         self.bypassed = Bypassed::UntilNextIncarnation;
     }
 
-    /// Stops protecting the flow: tells the Depot to let go of what it holds.
+    /// Ends protection, and tells the Depot to deliver held packets.
     pub fn bypass<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.is_bypassed() {
             return;

@@ -1,21 +1,17 @@
-//! The Sentry: the half of a box that stands near the source of a flow.
+//! The Sentry: the pipeline of a gateway near the source of a flow.
 //!
-//! It sees every request on its way to the long-haul link, learns from the
-//! Depot at the other end what is missing there, and gets exactly that across
-//! again: from its own [resend cache](Recovery::Cached), or by a NAK that
-//! makes the source rewind while the rest of the rewind is filtered
-//! ([`Recovery::Lr2`]).
+//! It forwards every request to the long-haul link. The Depot at the other end reports missing
+//! packets; the Sentry resends exactly these from its [resend cache](Recovery::Cached), or sends
+//! the source a NAK and filters the rest of its rewind ([`Recovery::Lr2`]).
 //!
-//! Sans-IO: a [`Flow`] is given frames, reports and the time, and calls
-//! [`Actions`] for what is to happen. It must be driven like this:
+//! The crate does no IO. The switch calls a [`Flow`] with frames, reports and the time; the
+//! flow calls [`Actions`]:
 //!
 //! - [`Flow::on_data`] for each request packet of the flow,
-//! - [`Flow::on_answer`] for what the destination sends back, once the switch
-//!   is sure that it belongs to this flow,
+//! - [`Flow::on_answer`] for a response of the destination that certainly belongs to this flow,
 //! - [`Flow::on_status`] for each STATUS about the flow,
-//! - after any of these, ask [`Flow::deadline`] and call [`Flow::on_timer`]
-//!   when that time has come,
-//! - [`Flow::shrink`] once it has been idle for a while.
+//! - after any of these, [`Flow::deadline`], and [`Flow::on_timer`] at that time,
+//! - [`Flow::shrink`] after an idle period.
 //!
 //! `docs/protocol.md` lists the rules with their tests.
 
@@ -70,72 +66,71 @@ impl Recovery {
     }
 }
 
-/// What is the same for all flows of a switch.
+/// Configuration shared by all flows of a switch.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The recovery mode.
     pub recovery: Recovery,
-    /// Round trip of the long-haul link until it is measured.
+    /// Round trip time of the long-haul link that is assumed until it is measured.
     pub rtt_guess: Span,
     /// Idle time after which a flow with unacknowledged data sends SYNC(tail);
     /// `None`: an eighth of the round trip.
     pub tail_timeout: Option<Span>,
     /// Interval of SYNC(keepalive) while data flows; `None`: half a round trip.
     pub status_interval: Option<Span>,
-    /// Time without any answer after which the peer counts as gone; `None`:
-    /// two round trips, at least 10 ms.
+    /// Time without a STATUS after which the peer counts as lost; `None`: two round trips, at
+    /// least 10 ms.
     pub peer_timeout: Option<Span>,
-    /// Time without data after which a queue pair may have come to its end, and
-    /// its number to another incarnation; `None`: 24 round trips, at least 80 ms.
+    /// Time without data after which another incarnation may use the queue pair number;
+    /// `None`: 24 round trips, at least 80 ms.
     pub forget: Option<Span>,
     /// Most PSNs of one flow that are tracked at a time.
     pub window_max: u64,
 }
 
-/// What a flow makes happen. The switch implements it.
+/// Effects of a flow. The switch implements them.
 pub trait Actions<F: Frame> {
-    /// Sends a data packet on towards the destination.
+    /// Sends a data packet towards the destination.
     fn forward(&mut self, packet: Packet<F>, class: Class);
-    /// Ends the incarnation of a frame or handle, booked under `reason`.
+    /// Frees a frame or handle, and counts it under `reason`.
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a SYNC about this epoch of the flow to the Depot, in `class`.
     fn sync(&mut self, epoch: u32, sync: SyncMessage, class: Class);
-    /// What the peer says doesn't arrive, as far as is known: messages say so from now on.
+    /// Nothing of the peer arrives any more: later messages tell it so.
     fn unheard(&mut self);
     /// Asks the Depot for READ responses that are missing.
     fn fetch(&mut self, epoch: u32, fetch: Fetch);
-    /// Sends an answer of the destination on to the source.
+    /// Forwards a response of the destination to the source.
     fn answer(&mut self, frame: F);
     /// The requester's QPN, if it is known beyond doubt.
     fn src_qpn(&self) -> Option<u32>;
-    /// Another incarnation of the flow's QP number begins: its requester may be
-    /// another one, and is unknown from now on.
+    /// Another incarnation of the queue pair begins. Its `src_qpn` is unknown from now on.
     fn new_incarnation(&mut self);
     /// Sends the source a NAK (PSN sequence error) that asks for `psn`, after
     /// `msn` messages.
     fn nak(&mut self, psn: Psn, msn: u32);
     /// Sends the source an ACK that the destination has sent before.
     fn ack(&mut self, ack: LastAck);
-    /// Bumps a counter.
+    /// Adds `n` to a counter.
     fn count(&mut self, metric: Metric, n: u64);
 }
 
-/// What a call is given besides its event.
+/// Arguments of a call besides its event.
 pub struct Context<'a, A> {
     /// Now.
     pub now: Time,
     /// Shared configuration.
     pub config: &'a Config,
-    /// What all resend caches of this worker may hold.
+    /// Budget of all resend caches of this worker.
     pub cache: &'a mut Budget,
-    /// What answers that wait for READ responses may take, with all
-    /// reordering pools of this worker.
+    /// Budget of the reordering pools of this worker, which responses held behind a missing READ
+    /// response take from.
     pub pool: &'a mut Budget,
-    /// What this worker may say that need not be said.
+    /// Budget of messages that are not needed for correctness.
     pub allowance: &'a mut Allowance,
     /// The newest flow epoch given out by this switch; it only grows.
     pub epochs: &'a mut u32,
-    /// Takes what is to happen.
+    /// Receives the effects.
     pub out: &'a mut A,
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct Naks {
     is_own: bool,
     /// When the newest was made.
     last: Time,
-    /// When the source is to be asked for what was lost before the Sentry.
+    /// When the source is asked for packets lost before the Sentry.
     gap_due: Time,
     /// Made since `acked` last advanced.
     sent: u32,
@@ -116,8 +116,8 @@ impl Naks {
         at + wait.max(PATIENCE) * (1 << doubled)
     }
 
-    /// When a NAK of ours counts as lost, or what was lost before the Sentry is to be
-    /// asked for.
+    /// When a NAK of the Sentry counts as lost, or the source is asked for packets lost before
+    /// the Sentry.
     pub fn due(&self, rtt: Span) -> Time {
         if self.asked.is_some() && self.is_own { self.until(rtt) } else { self.gap_due }
     }
@@ -137,8 +137,8 @@ impl<F: Frame> Flow<F> {
         may_ask && (self.make_nak(cx, Metric::NakSynthesised) || self.naks.deferred)
     }
 
-    /// Packets were lost on their way from the source to here; what followed
-    /// them has passed and waits at the Depot. The source is asked at once, but
+    /// Packets were lost between the source and the Sentry; later ones were forwarded, and are
+    /// held at the Depot. The source is asked at once, but
     /// no more than once per round trip: a rewind repairs all that was lost
     /// until then, and costs a window.
     pub(crate) fn ask_for_gap<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
@@ -209,7 +209,7 @@ impl<F: Frame> Flow<F> {
         self.ask_for_needed(cx);
     }
 
-    /// Asks for what is marked as needed and will not come by itself.
+    /// Asks for needed packets that the running pass will not bring.
     fn ask_for_needed<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.pass.needed > 0 && !self.pass.is_running(self.next) {
             self.make_nak(cx, Metric::NakRepeated);

@@ -1,21 +1,15 @@
-//! One end of the long-haul link: everything between a box's LAN and WAN
-//! ports that is neither IO nor clock.
+//! One end of the long-haul link, between a box's LAN and WAN ports, without IO and clock.
 //!
-//! A packet's way: [`Switch::burst`] looks at each frame once
-//! ([`common::wire::parse`]); what is no RoCEv2 RC traffic passes unchanged.
-//! A request from the LAN goes to the [`sentry::Flow`] of its flow, one from
-//! the WAN to the [`depot::Flow`]; an answer passes, and tells the flow that
-//! it belongs to (`pairing`) what was acknowledged; a control message of
-//! the peer ends here; what the hosts tell each other on QP 1 passes, and is
-//! listened to (`connections`). What the pipelines decide becomes frames in
-//! `output`, and leaves through the [`Sink`](common::frame::Sink).
+//! A packet's way: [`Switch::burst`] parses each frame once ([`common::wire::parse`]) and
+//! forwards all but RoCEv2 RC traffic unchanged. A request from the LAN goes to the
+//! [`sentry::Flow`] of its flow, a request from the WAN to the [`depot::Flow`]. A response is
+//! forwarded, and acknowledges packets of the flow that it belongs to (`pairing`). A control
+//! message of the peer is consumed. Connection management on QP 1 is forwarded, and read
+//! (`connections`). `output` turns the pipelines' effects into frames, which leave through the
+//! [`Sink`](common::frame::Sink).
 //!
-//! Drive it like this: hand in bursts as they come; whenever
-//! [`Switch::next_deadline`] has passed call [`Switch::timers`]; now and then
-//! call [`Switch::housekeeping`].
-//!
-//! Not here yet, each with its place: several paths and egress queues (they
-//! belong between `output` and the sink).
+//! The caller hands in bursts as they arrive, calls [`Switch::timers`] whenever
+//! [`Switch::next_deadline`] has passed, and [`Switch::housekeeping`] a few times a second.
 
 mod answers;
 mod cm;
@@ -50,11 +44,11 @@ pub use switch::{HeldBytes, Switch};
 /// Which directions a box works for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// Sentry for what its own hosts send.
+    /// Sentry for requests of its own hosts.
     Sentry,
-    /// Depot for what its own hosts receive.
+    /// Depot for requests to its own hosts.
     Depot,
-    /// Both: what a production box does.
+    /// Both, as in production.
     Both,
 }
 
@@ -73,7 +67,7 @@ impl Role {
 /// How losses on the long-haul link are repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recovery {
-    /// Not at all: the box is a wire.
+    /// Not at all: every frame is forwarded unchanged.
     Off,
     /// By the source, whose redundant repeats are filtered.
     Lr2,
@@ -83,11 +77,10 @@ pub enum Recovery {
     Auto,
 }
 
-/// How the protocol is timed; where it may be `None`, that follows the measured
-/// round trip.
+/// Durations of the protocol. `None` derives one from the measured round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuning {
-    /// Round trip of the long-haul link until it is measured.
+    /// Round trip time of the long-haul link that is assumed until it is measured.
     pub rtt_guess: Span,
     /// See [`sentry::Config::tail_timeout`].
     pub tail_timeout: Option<Span>,
@@ -101,9 +94,8 @@ pub struct Tuning {
     pub t_out: Option<Span>,
     /// See [`depot::Config::t_out_min`].
     pub t_out_min: Span,
-    /// Messages a second that this worker may send its peers though nothing
-    /// suggests that they are needed, besides those that data earns
-    /// ([`Allowance`]); at least 1.
+    /// Messages per second that this worker may send without need, besides those that data
+    /// earns ([`Allowance`]); at least 1.
     pub early_per_second: u32,
 }
 
@@ -122,7 +114,7 @@ impl Default for Tuning {
     }
 }
 
-/// Everything that a switch is told at its start.
+/// Configuration of a switch.
 #[derive(Clone)]
 pub struct Config {
     /// Which directions it works for.
@@ -139,10 +131,10 @@ pub struct Config {
     pub control_opcode: Opcode,
     /// Seeds the flow table's hash, against chosen QPNs and ports.
     pub hash_seed: u64,
-    /// Most entries of the flow table; a queue pair takes two. What doesn't
-    /// fit passes unprotected.
+    /// Most entries of the flow table; a queue pair takes two. Further flows are not
+    /// protected.
     pub max_flows: usize,
-    /// Most of these of the same two hosts.
+    /// Most entries of the flows between two hosts.
     pub max_flows_of_hosts: usize,
     /// Bytes that all reordering pools may hold.
     pub reorder_pool_bytes: u64,
@@ -166,17 +158,16 @@ pub struct Config {
     /// Where a peer may be: flows to other destinations are not announced.
     /// Empty: everywhere.
     pub remote_prefixes: Vec<IpNet>,
-    /// Queue pairs that the operator names. One that connection management
-    /// joins differently is what the hosts say.
+    /// Queue pairs that the operator configured. Connection management overrides them.
     pub queue_pairs: Vec<QueuePair>,
-    /// Idle time after which a flow is forgotten.
+    /// Idle time after which an entry leaves the flow table.
     pub flow_idle: Span,
     /// Durations of the protocol.
     pub tuning: Tuning,
 }
 
 impl Config {
-    /// Sensible values for a lab: both roles, no key.
+    /// Configuration for a lab: both roles, no key.
     pub fn lab(recovery: Recovery, node: u32, boot: u64) -> Self {
         Self {
             role: Role::Both,
@@ -205,12 +196,11 @@ impl Config {
     }
 }
 
-/// What the control thread may ask of a running switch.
+/// Commands of the control thread to a running switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Command {
-    /// Hand on in order all that is held, tell the peers, protect nothing
-    /// from now on.
+    /// Deliver held packets in order, tell the peers, and protect no flow from now on.
     Drain,
-    /// Repair losses like this from now on.
+    /// Change the recovery mode.
     SetRecovery(Recovery),
 }

@@ -103,7 +103,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
         transmit(&mut self.tx.counters, self.sink, side, class, packet);
     }
 
-    /// Ends the incarnation of a frame.
+    /// Frees a frame.
     fn end(&mut self, packet: Packet<F>, reason: Metric) {
         self.tx.counters.inc(reason);
         match packet {

@@ -163,7 +163,7 @@ impl Scenario {
         self.wan_delay + (self.lan_delay + late.unwrap_or_default()) * 2
     }
 
-    /// The switch of end `me` in its incarnation `boot`, if there is one.
+    /// The switch of end `me` in its run `boot`, if there is one.
     pub(crate) fn switch(&self, me: usize, boot: u64, keys: Keys) -> Option<Workers> {
         let config = Config {
             keys,

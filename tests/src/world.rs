@@ -276,7 +276,7 @@ impl World {
     pub fn explain(&self) {
         for (me, end) in self.ends.iter().enumerate() {
             println!(
-                "end {me}, box in incarnation {}: {} completed, {} failed",
+                "end {me}, box in run {}: {} completed, {} failed",
                 end.boot, end.completed, end.failed
             );
             println!("  received {:?} of {:?}", end.received, self.expected);
