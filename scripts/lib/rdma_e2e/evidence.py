@@ -60,10 +60,12 @@ MOST_OF_OFF = 1.2
 BYPASSED = Counter("flows bypassed", "lr2_flow_events_total", (("event", "bypassed"),))
 NEW_INCARNATIONS = Counter("new incarnations", "lr2_flow_events_total", (("event", "new_epoch"),))
 
+_TIMED_OUT = Counter("", "lr2_depot_local_resent_total", (("cause", "timeout"),))
 _RESENT_BEHIND = 0.01
 _RESENT_BEHIND_ANYWAY = 64
-"""Of the packets that a Depot delivers, the share that it may resend on a LAN that loses nothing, and how many in any
-case: a guest that is emulated stands still at times for longer than `t_out`, and its ring overflows."""
+"""Of the packets that a Depot delivers, the share that it may resend because of timeouts on a LAN that loses
+nothing, and how many in any case: a guest that is emulated stands still at times for longer than `t_out`. What
+it asks for by a NAK, its ring has lost."""
 
 # What the source sent again on its LAN, whatever became of it.
 _REPEATED = [
@@ -137,9 +139,9 @@ def resent_needlessly(setting: Setting, counted: Mapping[str, Metrics]) -> Itera
     if setting.recovery == "off" or "dst-lan" in setting.loss:
         return
     delivered = sum(counter.of(counted) for counter in _DELIVERED)
-    resent, most = LOCAL_RESENT.of(counted), _RESENT_BEHIND_ANYWAY + _RESENT_BEHIND * delivered
+    resent, most = _TIMED_OUT.of(counted), _RESENT_BEHIND_ANYWAY + _RESENT_BEHIND * delivered
     if resent > most:
-        yield f"{resent:.0f} packets were resent behind the Depot for {delivered:.0f} that it delivered; {most:.0f} at most"
+        yield f"{resent:.0f} packets were resent behind the Depot after timeouts, for {delivered:.0f} that it delivered; {most:.0f} at most"
 
 
 def mistaken(counted: Mapping[str, Metrics]) -> Iterator[str]:
