@@ -3,33 +3,23 @@
 //! A packet's way: [`Switch::burst`] parses each frame once ([`common::wire::parse`]) and
 //! forwards all but RoCEv2 RC traffic unchanged. A request from the LAN goes to the
 //! [`sentry::Flow`] of its flow, a request from the WAN to the [`depot::Flow`]. A response is
-//! forwarded, and acknowledges packets of the flow that it belongs to (`pairing`). A control
-//! message of the peer is consumed. Connection management on QP 1 is forwarded, and read
-//! (`connections`). `output` turns the pipelines' effects into frames, which leave through the
+//! forwarded, and acknowledges packets of the flow that it belongs to. A control message of
+//! the peer is consumed. Connection management on QP 1 is forwarded, and read.
+//!
+//! `rx` has a file for each of these, `flow` the table of flows, `qp` which two flows are one
+//! queue pair, and `tx` turns the pipelines' actions into frames, which leave through the
 //! [`Sink`](common::frame::Sink).
 //!
 //! The caller hands in bursts as they arrive, calls [`Switch::timers`] whenever
 //! [`Switch::next_deadline`] has passed, and [`Switch::housekeeping`] a few times a second.
 
-mod answers;
-mod cm;
-mod connections;
-mod control;
-mod entry;
-mod farewell;
-mod housekeeping;
-mod index;
-mod key;
+mod flow;
+mod maintenance;
 mod memory;
-mod operator;
-mod output;
-mod pairing;
-mod peers;
-mod pipelines;
-mod setup;
+mod qp;
+mod rx;
 mod switch;
-mod table;
-mod timers;
+mod tx;
 
 use common::allowance::Allowance;
 use common::control::Keys;
@@ -38,7 +28,7 @@ use common::wire::Opcode;
 
 pub use ipnet::IpNet;
 pub use memory::Footprint;
-pub use operator::{End, QueuePair};
+pub use qp::configured::{End, QueuePair};
 pub use switch::{HeldBytes, Switch};
 
 /// Which directions a box works for.

@@ -9,10 +9,10 @@ use common::frame::{Frame, Packet, Shared};
 use common::window::FEW;
 
 use crate::Role;
-use crate::connections::Connections;
-use crate::entry::{Entry, Stage};
-use crate::index::Index;
-use crate::timers::Timers;
+use crate::flow::entry::{Entry, Stage};
+use crate::flow::index::Index;
+use crate::flow::timer_wheel::Timers;
+use crate::qp::cm::Connections;
 
 /// Memory in bytes, of a switch for frames of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,7 +147,7 @@ mod tests {
     use common::wire::{Addr, Vlans};
 
     use super::*;
-    use crate::key::Hosts;
+    use crate::flow::key::Hosts;
 
     #[test]
     fn connections_take_what_is_said() {

@@ -6,22 +6,20 @@ use common::budget::Budget;
 use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
 use common::metrics::{Counters, Metric};
 use common::time::Time;
-use common::wire::{NotRoce, PacketKind, Roce, Transport, icrc_ok, parse};
+use common::wire::{NotRoce, PacketKind, Roce, Transport, parse};
 
-use crate::connections::Connections;
-use crate::entry::{Id, Pipeline, Track};
-use crate::farewell::Farewell;
-use crate::housekeeping::Sweep;
-use crate::key::FlowKey;
-use crate::operator::Named;
-use crate::output::{Released, TxContext, transmit};
-use crate::table::Table;
-use crate::timers::Timers;
+use crate::flow::entry::Id;
+use crate::flow::key::FlowKey;
+use crate::flow::psn_range::WINDOW_MAX;
+use crate::flow::table::Table;
+use crate::flow::timer_wheel::Timers;
+use crate::maintenance::{Sweep, keeps_responses, sentry_recovery};
+use crate::qp::cm::Connections;
+use crate::qp::configured::Named;
+use crate::tx::actions::{Released, TxContext, transmit};
+use crate::tx::peers::Peers;
+use crate::tx::release::Farewell;
 use crate::{Config, Recovery};
-
-/// Most PSNs of one flow that may be in flight: 400 Gbit/s × 40 ms of 4 KiB
-/// packets, or 100 Gbit/s × 40 ms of 1 KiB.
-pub(crate) const WINDOW_MAX: u64 = 1 << 19;
 
 /// Timers that are taken out at once.
 const TIMERS: usize = 32;
@@ -76,6 +74,58 @@ pub(crate) struct Pools {
 }
 
 impl<F: Frame> Switch<F> {
+    /// A switch that knows no flow yet.
+    pub fn new(config: Config) -> Self {
+        let tuning = &config.tuning;
+        Self {
+            sentry: sentry::Config {
+                recovery: sentry_recovery(config.recovery),
+                rtt_guess: tuning.rtt_guess,
+                tail_timeout: tuning.tail_timeout,
+                status_interval: tuning.status_interval,
+                peer_timeout: tuning.peer_timeout,
+                forget: tuning.give_up.map(|give_up| give_up * 4),
+                window_max: WINDOW_MAX,
+            },
+            depot: depot::Config {
+                rtt_guess: tuning.rtt_guess,
+                status_interval: tuning.status_interval,
+                give_up: tuning.give_up,
+                t_out: tuning.t_out,
+                t_out_min: tuning.t_out_min,
+                local_retries: config.local_retries,
+                keeps_responses: keeps_responses(config.recovery),
+                window_max: WINDOW_MAX,
+                pacing: config.pacing,
+                cnp_interval: config.cnp_interval,
+            },
+            table: Table::new(config.max_flows, config.max_flows_of_hosts, config.hash_seed),
+            connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
+            named: Named::new(&config.queue_pairs, config.hash_seed),
+            timers: Timers::default(),
+            tx: TxContext {
+                counters: Counters::default(),
+                peers: Peers::new(config.node, config.boot, config.hash_seed),
+                keys: config.keys.clone(),
+                opcode: config.control_opcode,
+            },
+            pools: Pools {
+                cache: Budget::new(config.resend_cache_bytes, config.resend_cache_frames),
+                reorder: Budget::new(config.reorder_pool_bytes, config.reorder_pool_frames),
+                backup: Budget::new(config.backup_pool_bytes, config.backup_pool_frames),
+            },
+            released: Released::new(),
+            lan: depot::Lan::default(),
+            allowance: Allowance::new(tuning.early_per_second),
+            epochs: 0,
+            started: None,
+            draining: false,
+            farewell: Farewell::new(config.hash_seed),
+            sweep: Sweep::default(),
+            config,
+        }
+    }
+
     /// A burst that arrived on `side`. Takes every frame out of `frames`.
     pub fn burst<P, S, const N: usize>(
         &mut self,
@@ -275,28 +325,6 @@ impl<F: Frame> Switch<F> {
         }
     }
 
-    /// A packet with an RC opcode that is not defined. If it is a request it takes PSNs, and
-    /// nobody can tell how many: its flow, if there is one, is left to the RNICs.
-    #[inline(never)]
-    fn on_unknown<P, S>(
-        &mut self,
-        side: Side,
-        frame: F,
-        roce: &Roce,
-        found: Option<Id>,
-        io: &mut Io<'_, P, S>,
-    ) where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        let flow = found.or_else(|| self.table.find(&FlowKey::of(side, roce)));
-        if let Some(id) = flow.filter(|_| icrc_ok(frame.bytes(), roce)) {
-            self.with_sentry(id, io, |flow, cx| flow.on_unknown(cx));
-            self.with_depot(id, io, |flow, cx| flow.let_go(cx));
-        }
-        self.pass(side, frame, Metric::PassedTransport, io);
-    }
-
     /// Forwards a frame unchanged, in arrival order.
     pub(crate) fn pass<P, S>(&mut self, side: Side, frame: F, reason: Metric, io: &mut Io<'_, P, S>)
     where
@@ -314,110 +342,6 @@ impl<F: Frame> Switch<F> {
     ) {
         let counters = &mut self.tx.counters;
         transmit(counters, io.sink, side.other(), Class::Data, Packet::Owned(frame));
-    }
-
-    /// A request (SEND, WRITE, READ, atomic) that does more than follow the one before.
-    #[inline(never)]
-    fn on_request<P, S>(
-        &mut self,
-        side: Side,
-        frame: F,
-        roce: &Roce,
-        found: Option<Id>,
-        io: &mut Io<'_, P, S>,
-    ) where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        if side == Side::Lan && !self.may_have_peer(found, roce) {
-            return self.pass(side, frame, Metric::PassedPrefix, io);
-        }
-        if self.begins(found, roce) && !icrc_ok(frame.bytes(), roce) {
-            // No flow and no incarnation begins on the word of a damaged packet.
-            return self.pass(side, frame, Metric::PassedBadIcrc, io);
-        }
-        let key = FlowKey::of(side, roce);
-        let Some(id) = found.or_else(|| self.entry_by_force(key, io)) else {
-            let is_used_up = self.table.is_used_up(&key.hosts);
-            let why = if is_used_up { Metric::PassedHostsFull } else { Metric::PassedTableFull };
-            return self.pass(side, frame, why, io);
-        };
-        self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
-        self.note_arrival(id, frame.bytes(), roce);
-        self.on_ready(side, frame, roce, id, io);
-    }
-
-    /// A request, noted, of a flow that has its pipeline.
-    #[inline]
-    fn on_ready<P, S>(&mut self, side: Side, frame: F, roce: &Roce, id: Id, io: &mut Io<'_, P, S>)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        self.allowance.earn();
-        match side {
-            Side::Lan => self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
-            Side::Wan => self.with_depot(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
-        };
-    }
-
-    /// Whether a packet makes a flow or its pipeline, and not with the PSN that was
-    /// announced.
-    #[inline]
-    fn begins(&self, found: Option<Id>, roce: &Roce) -> bool {
-        let Some(entry) = found.and_then(|id| self.table.get(id)) else {
-            return self.table.has_room();
-        };
-        matches!(entry.pipeline, Pipeline::None)
-            && entry.announced.is_none_or(|it| it.first_psn != roce.psn)
-    }
-
-    /// Whether there may be a gateway where a flow goes. It is asked once per
-    /// flow: one that has a pipeline is known to be.
-    fn may_have_peer(&self, found: Option<Id>, roce: &Roce) -> bool {
-        let prefixes = &self.config.remote_prefixes;
-        if prefixes.is_empty() {
-            return true;
-        }
-        let entry = found.and_then(|id| self.table.get(id));
-        let is_known = entry.is_some_and(|entry| !matches!(entry.pipeline, Pipeline::None));
-        let dst = roce.dst.to_ip();
-        is_known || prefixes.iter().any(|prefix| prefix.contains(&dst))
-    }
-
-    /// Keeps in mind what may be answered.
-    fn note_arrival(&mut self, id: Id, bytes: &[u8], roce: &Roce) {
-        let track = self.table.get_mut(id).and_then(|entry| entry.pipeline.track());
-        let Some(Track { arrived, .. }) = track else { return };
-        let mut next = *arrived;
-        // The path MTU need not be known: with the smallest one a READ has the
-        // most responses.
-        let leapt = next.add(roce.psn, roce.psn_count(bytes, 256));
-        if !(leapt || arrived.is_ahead(roce.psn)) || icrc_ok(bytes, roce) {
-            *arrived = next;
-            if leapt {
-                self.table.begin_incarnation(id);
-            }
-        }
-    }
-
-    /// The entry of `key`, new if need be, in place of a flow of which there is little
-    /// reason to think that it is one.
-    fn entry_by_force<P, S>(&mut self, key: FlowKey, io: &mut Io<'_, P, S>) -> Option<Id>
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        if let Some(id) = self.entry(key, io.now) {
-            return Some(id);
-        }
-        if self.table.is_used_up(&key.hosts) {
-            return None;
-        }
-        let least = self.table.least(io.now)?;
-        self.remove(least, io);
-        self.tx.counters.inc(Metric::FlowEvicted);
-        self.entry(key, io.now)
     }
 
     /// The entry of `key`, new if need be.

@@ -7,10 +7,10 @@ use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::wire::{Aeth, CNP_LEN, Headers, Opcode};
 
-use crate::entry::Id;
-use crate::key::FlowKey;
-use crate::peers::Peers;
+use crate::flow::entry::Id;
+use crate::flow::key::FlowKey;
 use crate::switch::Io;
+use crate::tx::peers::Peers;
 
 /// What all flows use to speak.
 pub(crate) struct TxContext {

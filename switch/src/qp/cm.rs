@@ -18,7 +18,7 @@ use common::time::{Span, Time};
 use common::wire::cm::{CommId, Ids, Message, Rep, Req};
 use hashbrown::HashMap;
 
-use crate::key::{FlowKey, Hosts};
+use crate::flow::key::{FlowKey, Hosts};
 
 /// How long a REQ waits for its REP since it, or an MRA, was last seen. Linux'
 /// rdma_cm repeats after 4.3 s, and asks for 69 s with an MRA.

@@ -1,4 +1,4 @@
-//! What happens to a flow: its pipeline is given the event, and its timer is
+//! Requests, and how a flow's pipeline is given an event and its timer is
 //! set anew.
 
 use common::frame::{Frame, Pool, Side, Sink};
@@ -6,10 +6,14 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Headers, Roce, icrc_ok};
 
-use crate::entry::{By, CoarseDeadline, CoarseTime, HEADERS_AGE, Id, Pipeline, Stage, Track};
-use crate::output::{FlowRef, Output};
-use crate::pairing::PsnRange;
-use crate::switch::{Io, Switch, WINDOW_MAX};
+use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
+use crate::flow::entry::{By, HEADERS_AGE, Id, Pipeline, Stage, Track};
+use crate::flow::key::FlowKey;
+use crate::flow::psn_range::PsnRange;
+use crate::flow::psn_range::WINDOW_MAX;
+use crate::switch::{Io, Switch};
+use crate::tx::actions::{FlowRef, Output};
+use common::metrics::Metric;
 
 /// When a box has run for so long, a queue pair that it doesn't know was silent.
 const FAMILIAR: Span = Span::from_millis(1_000);
@@ -28,6 +32,138 @@ fn may_begin_at(side: Side, psn: Psn, first: Psn) -> bool {
 }
 
 impl<F: Frame> Switch<F> {
+    /// A request (SEND, WRITE, READ, atomic) that does more than follow the one before.
+    #[inline(never)]
+    pub(crate) fn on_request<P, S>(
+        &mut self,
+        side: Side,
+        frame: F,
+        roce: &Roce,
+        found: Option<Id>,
+        io: &mut Io<'_, P, S>,
+    ) where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        if side == Side::Lan && !self.may_have_peer(found, roce) {
+            return self.pass(side, frame, Metric::PassedPrefix, io);
+        }
+        if self.begins(found, roce) && !icrc_ok(frame.bytes(), roce) {
+            // No flow and no incarnation begins on the word of a damaged packet.
+            return self.pass(side, frame, Metric::PassedBadIcrc, io);
+        }
+        let key = FlowKey::of(side, roce);
+        let Some(id) = found.or_else(|| self.entry_by_force(key, io)) else {
+            let is_used_up = self.table.is_used_up(&key.hosts);
+            let why = if is_used_up { Metric::PassedHostsFull } else { Metric::PassedTableFull };
+            return self.pass(side, frame, why, io);
+        };
+        self.prepare(id, roce.psn, frame.bytes(), roce, io.now);
+        self.note_arrival(id, frame.bytes(), roce);
+        self.on_ready(side, frame, roce, id, io);
+    }
+
+    /// A request, noted, of a flow that has its pipeline.
+    #[inline]
+    pub(crate) fn on_ready<P, S>(
+        &mut self,
+        side: Side,
+        frame: F,
+        roce: &Roce,
+        id: Id,
+        io: &mut Io<'_, P, S>,
+    ) where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        self.allowance.earn();
+        match side {
+            Side::Lan => self.with_sentry(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
+            Side::Wan => self.with_depot(id, io, |flow, cx| flow.on_data(cx, frame, roce)),
+        };
+    }
+
+    /// Whether a packet makes a flow or its pipeline, and not with the PSN that was
+    /// announced.
+    #[inline]
+    fn begins(&self, found: Option<Id>, roce: &Roce) -> bool {
+        let Some(entry) = found.and_then(|id| self.table.get(id)) else {
+            return self.table.has_room();
+        };
+        matches!(entry.pipeline, Pipeline::None)
+            && entry.announced.is_none_or(|it| it.first_psn != roce.psn)
+    }
+
+    /// Whether there may be a gateway where a flow goes. It is asked once per
+    /// flow: one that has a pipeline is known to be.
+    fn may_have_peer(&self, found: Option<Id>, roce: &Roce) -> bool {
+        let prefixes = &self.config.remote_prefixes;
+        if prefixes.is_empty() {
+            return true;
+        }
+        let entry = found.and_then(|id| self.table.get(id));
+        let is_known = entry.is_some_and(|entry| !matches!(entry.pipeline, Pipeline::None));
+        let dst = roce.dst.to_ip();
+        is_known || prefixes.iter().any(|prefix| prefix.contains(&dst))
+    }
+
+    /// Keeps in mind what may be answered.
+    fn note_arrival(&mut self, id: Id, bytes: &[u8], roce: &Roce) {
+        let track = self.table.get_mut(id).and_then(|entry| entry.pipeline.track());
+        let Some(Track { arrived, .. }) = track else { return };
+        let mut next = *arrived;
+        // The path MTU need not be known: with the smallest one a READ has the
+        // most responses.
+        let leapt = next.add(roce.psn, roce.psn_count(bytes, 256));
+        if !(leapt || arrived.is_ahead(roce.psn)) || icrc_ok(bytes, roce) {
+            *arrived = next;
+            if leapt {
+                self.table.begin_incarnation(id);
+            }
+        }
+    }
+
+    /// The entry of `key`, new if need be, in place of a flow of which there is little
+    /// reason to think that it is one.
+    fn entry_by_force<P, S>(&mut self, key: FlowKey, io: &mut Io<'_, P, S>) -> Option<Id>
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        if let Some(id) = self.entry(key, io.now) {
+            return Some(id);
+        }
+        if self.table.is_used_up(&key.hosts) {
+            return None;
+        }
+        let least = self.table.least(io.now)?;
+        self.remove(least, io);
+        self.tx.counters.inc(Metric::FlowEvicted);
+        self.entry(key, io.now)
+    }
+
+    /// A packet with an RC opcode that is not defined. If it is a request it takes PSNs, and
+    /// nobody can tell how many: its flow, if there is one, is left to the RNICs.
+    #[inline(never)]
+    pub(crate) fn on_unknown<P, S>(
+        &mut self,
+        side: Side,
+        frame: F,
+        roce: &Roce,
+        found: Option<Id>,
+        io: &mut Io<'_, P, S>,
+    ) where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let flow = found.or_else(|| self.table.find(&FlowKey::of(side, roce)));
+        if let Some(id) = flow.filter(|_| icrc_ok(frame.bytes(), roce)) {
+            self.with_sentry(id, io, |flow, cx| flow.on_unknown(cx));
+            self.with_depot(id, io, |flow, cx| flow.let_go(cx));
+        }
+        self.pass(side, frame, Metric::PassedTransport, io);
+    }
+
     /// Makes sure that the entry has its pipeline, and renews the headers that
     /// the flow's own frames are made from.
     pub(crate) fn prepare(&mut self, id: Id, psn: Psn, bytes: &[u8], roce: &Roce, now: Time) {

@@ -1,11 +1,12 @@
-//! Work that is not urgent: ageing of idle flows, and the gauges.
+//! Work that is not urgent: the control thread's commands, ageing of idle flows, and the gauges.
 
 use common::frame::{Frame, Pool, Sink};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
-use crate::entry::{Id, Pipeline};
+use crate::flow::entry::{Id, Pipeline};
 use crate::switch::{Io, Pools, Switch};
+use crate::{Command, Recovery};
 
 /// Entries that one call of `housekeeping` looks at.
 const SWEEP: Id = 1024;
@@ -30,6 +31,29 @@ pub(crate) struct Sweep {
 }
 
 impl<F: Frame> Switch<F> {
+    /// Does what the control thread asks.
+    pub fn command<P, S>(&mut self, command: Command, now: Time, pool: &mut P, sink: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let mut io = Io { pool, sink, now };
+        match command {
+            Command::Drain => {
+                self.draining = true;
+                self.let_go(&mut io);
+            }
+            Command::SetRecovery(recovery) => {
+                // Handles kept by one mode are of no use to another.
+                self.let_go(&mut io);
+                self.config.recovery = recovery;
+                self.sentry.recovery = sentry_recovery(recovery);
+                self.depot.keeps_responses = keeps_responses(recovery);
+            }
+        }
+        self.released.flush();
+    }
+
     /// Forgets flows that have been idle for long, a few at a time, and
     /// refreshes the gauges. To be called every few milliseconds.
     pub fn housekeeping<P, S>(&mut self, now: Time, pool: &mut P, sink: &mut S)
@@ -114,5 +138,19 @@ impl<F: Frame> Switch<F> {
         counters.set(Metric::FlowsSynced, synced);
         counters.set(Metric::FlowStateBytes, bytes);
         self.timers.shrink();
+    }
+}
+
+/// READ responses are kept where packets are.
+pub(crate) const fn keeps_responses(recovery: Recovery) -> bool {
+    sentry_recovery(recovery).caches()
+}
+
+pub(crate) const fn sentry_recovery(recovery: Recovery) -> sentry::Recovery {
+    match recovery {
+        // Off never gets to a pipeline.
+        Recovery::Lr2 | Recovery::Off => sentry::Recovery::Lr2,
+        Recovery::Cached => sentry::Recovery::Cached,
+        Recovery::Auto => sentry::Recovery::Auto,
     }
 }

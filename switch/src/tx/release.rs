@@ -10,10 +10,10 @@ use common::time::{Span, Time};
 use common::wire::Headers;
 use hashbrown::HashMap;
 
-use crate::entry::{Id, Pipeline};
-use crate::key::FlowKey;
-use crate::output::transmit;
+use crate::flow::entry::{Id, Pipeline};
+use crate::flow::key::FlowKey;
 use crate::switch::{Io, Switch};
+use crate::tx::actions::transmit;
 
 /// How often each is told, the first time included.
 const TRIES: u32 = 4;

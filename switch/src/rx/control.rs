@@ -7,10 +7,10 @@ use common::time::Time;
 use common::wire::Roce;
 
 use crate::Recovery;
-use crate::entry::{Id, Pipeline};
-use crate::key::{FlowKey, Hosts};
-use crate::peers::Refused;
+use crate::flow::entry::{Id, Pipeline};
+use crate::flow::key::{FlowKey, Hosts};
 use crate::switch::{Io, Switch};
+use crate::tx::peers::Refused;
 
 impl<F: Frame> Switch<F> {
     /// A frame with the opcode of control messages. One that is ours ends here

@@ -5,9 +5,10 @@ use common::frame::{Frame, Pool, Side, Sink};
 use common::metrics::Metric;
 use common::wire::{Roce, cm, icrc_ok};
 
-use crate::connections::{Connection, Event};
-use crate::entry::{Announced, By, CoarseTime, Entry, Id, Pipeline};
-use crate::key::{FlowKey, Hosts};
+use crate::flow::coarse_time::CoarseTime;
+use crate::flow::entry::{Announced, By, Entry, Id, Pipeline};
+use crate::flow::key::{FlowKey, Hosts};
+use crate::qp::cm::{Connection, Event};
 use crate::switch::{Io, Switch};
 
 impl<F: Frame> Switch<F> {

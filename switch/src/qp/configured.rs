@@ -6,8 +6,8 @@ use common::time::Time;
 use common::wire::{Addr, Vlans};
 use hashbrown::HashMap;
 
-use crate::entry::Id;
-use crate::key::FlowKey;
+use crate::flow::entry::Id;
+use crate::flow::key::FlowKey;
 use crate::switch::Switch;
 
 /// A queue pair that two hosts always have.

@@ -5,9 +5,10 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Answer, Roce, Verdict, icrc_ok};
 
-use crate::entry::{CoarseTime, Id, Pipeline};
-use crate::key::FlowKey;
-use crate::pairing::ResponseInfo;
+use crate::flow::coarse_time::CoarseTime;
+use crate::flow::entry::{Id, Pipeline};
+use crate::flow::key::FlowKey;
+use crate::flow::psn_range::ResponseInfo;
 use crate::switch::{Io, Switch};
 
 /// For how many round trips a pairing has to be confirmed.

@@ -8,9 +8,10 @@ use common::wire::Roce;
 use hashbrown::HashMap;
 use slab::Slab;
 
-use crate::entry::{CoarseTime, Entry, HEADERS_AGE, Id, Pipeline};
-use crate::index::Index;
-use crate::key::{FlowKey, Hosts};
+use crate::flow::coarse_time::CoarseTime;
+use crate::flow::entry::{Entry, HEADERS_AGE, Id, Pipeline};
+use crate::flow::index::Index;
+use crate::flow::key::{FlowKey, Hosts};
 
 /// Places that pairs of hosts are counted at.
 const HOSTS: usize = 1 << 12;

@@ -18,36 +18,22 @@
 
 use arrayvec::ArrayVec;
 use common::frame::Frame;
-use common::psn::{Psn, Seq};
+use common::psn::Psn;
 use common::time::{Span, Time};
 
-use crate::entry::{Id, Pipeline};
-use crate::key::Hosts;
-use crate::switch::WINDOW_MAX;
-use crate::table::Table;
+use crate::flow::entry::{Id, Pipeline};
+use crate::flow::key::Hosts;
+use crate::flow::psn_range::ResponseInfo;
+use crate::flow::table::Table;
 
 /// Between hosts with more unknown flows than this nothing is matched.
 const MAX_SCAN: usize = 64;
 /// With more flows than this that fit, the next answer is waited for.
 const MAX_CANDIDATES: usize = 8;
-/// Answers to packets that lie further back are not matched.
-const REMEMBERED: u64 = 1 << 22;
-/// A PSN this far from the others is of another incarnation of the queue pair; a READ
-/// takes some by itself.
-const LEAP: u64 = 2 * WINDOW_MAX;
 /// Different answers that must confirm the last candidate; fewer do where both
 /// directions use the same UDP source port, as irdma, mlx5 and often rxe do.
 const CONFIRMATIONS: u32 = 3;
 const CONFIRMATIONS_SAME_PORT: u32 = 2;
-
-/// An answer of a stream whose flow is not known.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ResponseInfo {
-    pub psn: Psn,
-    /// It asks for `psn`, rather than acknowledging it.
-    pub is_nak: bool,
-    pub src_port: u16,
-}
 
 /// What is known so far of the flow that a stream of answers belongs to.
 #[derive(Clone, Debug)]
@@ -59,90 +45,6 @@ pub(crate) struct Matching {
     confirmations: u32,
     /// When the first confirmation of the last candidate came.
     since: Time,
-}
-
-/// The PSNs of a flow's requests that have arrived at this box. In as little room as it
-/// takes: it is in the first cache line of a flow.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, packed(4))]
-pub(crate) struct PsnRange {
-    first: Seq,
-    end: Seq,
-    /// The newest request.
-    pub newest: Psn,
-}
-
-impl PsnRange {
-    /// None yet; `psn` is where they will begin.
-    pub fn none(psn: Psn) -> Self {
-        let first = Seq::first(psn);
-        Self { first, end: first, newest: psn }
-    }
-
-    /// The next packet arrived, which takes one PSN. False, and no change, if it is
-    /// another.
-    #[inline]
-    pub fn follow(&mut self, psn: Psn) -> bool {
-        let is_next = psn == self.end.psn();
-        if is_next {
-            self.end = self.end.next();
-            self.newest = psn;
-        }
-        is_next
-    }
-
-    /// A request arrived that takes `count` PSNs from `psn` on. Returns whether
-    /// it leapt: whether these are the PSNs of another incarnation.
-    pub fn add(&mut self, psn: Psn, count: u32) -> bool {
-        let seq = psn.unwrap_near(self.end);
-        let leapt = seq.since(self.end).max(self.end.since(seq)) > LEAP;
-        if leapt {
-            *self = Self::none(psn);
-        }
-        let seq = psn.unwrap_near(self.end);
-        self.first = self.first.min(seq);
-        self.end = self.end.max(seq + u64::from(count));
-        self.newest = psn;
-        leapt
-    }
-
-    /// Whether no more than one packet has arrived.
-    pub fn is_of_one(&self) -> bool {
-        let Self { first, end, .. } = *self;
-        end.since(first) <= 1
-    }
-
-    /// Whether a request with this PSN is new and not the next.
-    pub fn is_ahead(&self, psn: Psn) -> bool {
-        psn.unwrap_near(self.end) > { self.end }
-    }
-
-    /// Another incarnation begins at `psn`. What has overtaken its announcement has
-    /// arrived all the same.
-    pub fn begin_again(&mut self, psn: Psn) {
-        let first = psn.unwrap_near(self.end);
-        if first.since(self.end).max(self.end.since(first)) > WINDOW_MAX {
-            *self = Self::none(psn);
-        } else {
-            (self.first, self.end) = (first, self.end.max(first));
-        }
-    }
-
-    /// Whether the destination may answer like this.
-    fn may_be_answered(&self, answer: &ResponseInfo) -> bool {
-        let seq = answer.psn.unwrap_near(self.end);
-        let oldest = self.first.max(self.end - REMEMBERED) - WINDOW_MAX;
-        // A NAK may ask for the very next packet.
-        let end = if answer.is_nak { self.end.next() } else { self.end };
-        oldest <= seq && seq < end
-    }
-
-    /// Whether it answers a packet that was seen: what lies before may as well
-    /// be another flow's.
-    fn is_answered(&self, answer: &ResponseInfo) -> bool {
-        let Self { first, end, .. } = *self;
-        answer.psn.unwrap_near(end) >= first
-    }
 }
 
 impl<F: Frame> Table<F> {

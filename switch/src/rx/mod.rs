@@ -1,0 +1,6 @@
+//! What arrives: requests, responses, connection management, control messages.
+
+pub(crate) mod cm;
+pub(crate) mod control;
+pub(crate) mod request;
+pub(crate) mod response;
