@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gateway::config::{self, Config, Machine, ROLES, Refusal, Report, Role, Statement};
-use settings::units;
 use tracing_subscriber::EnvFilter;
 
 /// Repairs losses of RoCEv2 traffic on a long-haul link, inside the network.
@@ -27,20 +26,15 @@ struct Cli {
     #[arg(long, value_parser = role())]
     role: Option<Role>,
 
-    /// Print the effective configuration, with all defaults, and what it takes
-    /// of mbufs, memory and hugepages, or everything that is wrong with it or
-    /// missing on this machine, and exit.
+    /// Print the effective configuration, with all defaults, and the mbufs, memory
+    /// and hugepages that it takes, or all its mistakes and all that is missing on this machine,
+    /// and exit.
     #[arg(long)]
     check: bool,
 
     /// With --check: it is for another machine, so don't look at this one.
     #[arg(long, requires = "check")]
     elsewhere: bool,
-
-    /// With --check: rate of the long-haul link, e.g. 100Gbps, to compare the
-    /// pools with.
-    #[arg(long, requires = "check", value_parser = units::rate)]
-    rate: Option<u64>,
 }
 
 fn role() -> impl TypedValueParser<Value = Role> {
@@ -93,14 +87,13 @@ fn main() -> ExitCode {
 
 /// Prints what `--check` asks for.
 fn check(cli: &Cli, config: &Config, machine: Option<&Machine>, unfit: Option<Report>) -> ExitCode {
-    let small = cli.rate.map(|rate| config::Demand::of(config).too_small_for(rate));
     // What is on another machine isn't known.
     let boot = machine.map(|_| gateway::boot::check(&config.peer.boot_file));
     let kept = boot.iter().filter(|(_, is_warning)| *is_warning).map(|(text, _)| text);
-    for warning in config.warnings.iter().chain(small.iter().flatten()).chain(kept) {
+    for warning in config.warnings.iter().chain(kept) {
         eprintln!("{}: warning: {warning}", cli.config.display());
     }
-    print!("{config}\n{}", Statement { config, machine, rate: cli.rate });
+    print!("{config}\n{}", Statement { config, machine });
     if let Some((text, false)) = boot {
         println!("#\n# {text}");
     }

@@ -9,7 +9,7 @@ use common::wire::Opcode;
 use switch::Tuning;
 
 use crate::boot::{self, Boot};
-use crate::config::{Config, Keying, Notify, holdable_shares};
+use crate::config::{Config, Keying, Notify};
 
 /// The boot id of this start, which is kept on disk, and why it may not be, if so.
 ///
@@ -35,7 +35,7 @@ pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
         Keying::LabUnkeyed => Keys::unkeyed_lab(),
     };
     let recovery = &config.recovery;
-    let frames = holdable_shares(config);
+    let frames = config.pool_frames();
     let workers = u64::from(config.worker.count);
     switch::Config {
         role: config.role,

@@ -13,9 +13,9 @@
 //! The caller hands in bursts as they arrive, calls [`Switch::timers`] whenever
 //! [`Switch::next_deadline`] has passed, and [`Switch::housekeeping`] a few times a second.
 
+mod capacity;
 mod flow;
 mod maintenance;
-mod memory;
 mod qp;
 mod rx;
 mod switch;
@@ -26,8 +26,8 @@ use common::control::Keys;
 use common::time::Span;
 use common::wire::Opcode;
 
+pub use capacity::{Footprint, Pools};
 pub use ipnet::IpNet;
-pub use memory::Footprint;
 pub use qp::configured::{End, QueuePair};
 pub use switch::{HeldBytes, Switch};
 

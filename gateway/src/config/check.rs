@@ -2,10 +2,9 @@
 
 use std::borrow::Cow;
 
-use settings::sizing::{PAGE, mbuf_size, pmtu};
 use settings::{Document, units};
 
-use super::{Config, FRAME_OVERHEAD, Keying, Port, sizing};
+use super::{Config, FRAME_OVERHEAD, Keying, Port};
 
 /// Adds a problem for whatever cannot work, a warning for whatever works but
 /// was probably not meant.
@@ -107,52 +106,19 @@ fn mtu(doc: &Document<'_>, config: &Config) {
 }
 
 fn memory(doc: &Document<'_>, config: &Config) {
-    let pool = &config.pool;
-    let held = sizing::held_bytes(config.role, &config.recovery);
-    let pmtu = pmtu(config.lan.mtu.max(config.wan.mtu));
-    let needed = u64::from(pool.in_flight) + held.div_ceil(pmtu);
-    if u64::from(pool.mbufs) < needed {
-        doc.problem(
-            "pool.mbufs",
-            pool.mbufs.to_string(),
-            format!(
-                "at least {needed}: {} for rings, queues and caches, {} to hold {} in frames of \
-                 {pmtu} bytes (recovery.resend_cache, recovery.reorder_pool, \
-                 recovery.backup_pool)",
-                pool.in_flight,
-                held.div_ceil(pmtu),
-                units::show_size(held)
-            ),
-        );
+    if let Some((found, allowed)) = config.mbuf_shortage() {
+        doc.problem("pool.mbufs", found, allowed);
     }
-    let page = sizing::page(config);
-    if !sizing::fits(pool, page, config.eal.memory) {
-        let least = sizing::least_memory(pool, page) >> 20;
-        let key = [
+    if let Some((found, allowed)) = config.memory_shortage(config.page()) {
+        let keys = [
             "pool.mbufs",
             "eal.memory",
             "recovery.resend_cache",
             "recovery.reorder_pool",
             "recovery.backup_pool",
-        ]
-        .into_iter()
-        .find(|key| doc.is_set(key))
-        .unwrap_or("eal.memory");
-        let pages = if page == PAGE { "ordinary pages" } else { "hugepages" };
-        doc.problem(
-            key,
-            format!(
-                "{} mbufs of {} bytes in {pages}, and what DPDK takes besides, in eal.memory = {}",
-                pool.mbufs,
-                mbuf_size(pool.data_room),
-                units::show_size(config.eal.memory)
-            ),
-            format!(
-                "eal.memory of at least {least}MiB, or at most {} mbufs (smaller \
-                 recovery.resend_cache, recovery.reorder_pool, recovery.backup_pool or mtu)",
-                sizing::affordable(config.eal.memory, pool.data_room, page)
-            ),
-        );
+        ];
+        let key = keys.into_iter().find(|key| doc.is_set(key)).unwrap_or("eal.memory");
+        doc.problem(key, found, allowed);
     }
 }
 

@@ -1,11 +1,11 @@
 //! Whether a configuration fits the machine that it is to run on.
 
-use settings::sizing::{PAGE, mbuf_size};
+use settings::sizing::PAGE;
 use settings::{Document, units};
 
 use super::check::pci_address;
 use super::machine::{Machine, Pages, free};
-use super::{Config, Demand, HugePages, sizing};
+use super::{Config, HugePages};
 
 /// Adds a problem for whatever cannot work here, a warning for whatever is
 /// slower than it has to be. What is not known of the machine is not judged.
@@ -68,49 +68,34 @@ fn memory(doc: &Document<'_>, config: &mut Config, machine: &Machine, huge: bool
     if machine.memory == 0 {
         return;
     }
-    let demand = Demand::of(config);
-    let process = demand.process();
-    // Hugepages are no longer there for anything else.
+    let process = config.process_memory();
+    // Memory in hugepages is not available for anything else.
     let reserved: u64 = machine.pages.iter().map(|pages| pages.size * pages.total).sum();
     let ordinary = machine.memory.saturating_sub(reserved);
     let (dpdk, key) =
-        if huge { (0, "worker.max_flows") } else { (demand.dpdk(PAGE), "eal.memory") };
-    // Where hugepages are not even wished for this was found already.
-    let is_open = !huge && config.eal.huge_pages == HugePages::Auto;
-    if is_open && !sizing::fits(&config.pool, PAGE, config.eal.memory) {
-        doc.problem(
-            "eal.memory",
-            format!(
-                "{}, no hugepages, and {} mbufs of {} bytes",
-                units::show_size(config.eal.memory),
-                config.pool.mbufs,
-                mbuf_size(config.pool.data_room),
-            ),
-            format!(
-                "at least {}MiB in ordinary pages, or at most {} mbufs (smaller \
-                 recovery.resend_cache, recovery.reorder_pool, recovery.backup_pool or mtu), or \
-                 hugepages: {}",
-                sizing::least_memory(&config.pool, PAGE) >> 20,
-                sizing::affordable(config.eal.memory, config.pool.data_room, PAGE),
-                how_to_reserve(&machine.pages, config.eal.memory)
-            ),
-        );
+        if huge { (0, "worker.max_flows") } else { (config.dpdk_memory(PAGE), "eal.memory") };
+    // `check` found it already unless hugepages were expected.
+    if !huge
+        && config.eal.huge_pages == HugePages::Auto
+        && let Some((found, allowed)) = config.memory_shortage(PAGE)
+    {
+        let reserve = how_to_reserve(&machine.pages, config.eal.memory);
+        doc.problem("eal.memory", found, format!("{allowed}, or hugepages: {reserve}"));
     }
     let takes = dpdk.saturating_add(process);
     if takes > ordinary {
-        let of = if huge { "besides hugepages" } else { "without hugepages" };
         doc.problem(
             key,
             format!(
-                "a configuration that takes {} {of}: {} for DPDK, {} for {} flows and what is in \
-                 flight",
+                "a configuration that takes {} beside hugepages: {} for DPDK, {} for {} flows \
+                 and packets in flight",
                 mib(takes),
                 mib(dpdk),
                 mib(process),
                 config.worker.max_flows
             ),
             format!(
-                "at most the {} that this machine has for it: smaller worker.max_flows, \
+                "at most the {} of this machine: smaller worker.max_flows, \
                  recovery.resend_cache, recovery.reorder_pool, recovery.backup_pool or mtu",
                 mib(ordinary)
             ),
@@ -298,12 +283,9 @@ mod tests {
             panic!("must be refused")
         };
         let line = report.to_string();
-        assert!(line.starts_with("gw.toml:10:10: eal.memory: found 260MiB"), "{line}");
-        assert!(
-            line.contains("at least 385MiB in ordinary pages, or at most")
-                && line.contains("130 more"),
-            "{line}"
-        );
+        assert!(line.starts_with("gw.toml:10:10: eal.memory: found 90112 mbufs"), "{line}");
+        assert!(line.contains("in ordinary pages") && line.contains("eal.memory = 260MiB"));
+        assert!(line.contains("at least 385MiB, or") && line.contains("130 more"), "{line}");
         let config = memory("400MiB").unwrap_or_else(|refusal| panic!("{}", refusal.report()));
         let warned = &config.warnings[1];
         assert!(warned.starts_with("eal.huge_pages: 0 pages of 2MiB are free"), "{warned}");
@@ -323,7 +305,7 @@ mod tests {
         unfit(
             &format!("{never}[recovery]\nresend_cache = \"384MiB\"\n"),
             &small,
-            &["gw.toml:9:10: eal.memory: found a configuration that takes", "the 1024 MiB that"],
+            &["gw.toml:9:10: eal.memory: found a configuration that takes", "the 1024 MiB of"],
         );
         // The flows' state is never in hugepages.
         let mut reserved = machine(&[pages(GIB, 60, 60)]);
@@ -333,7 +315,7 @@ mod tests {
         unfit(
             &flows(1 << 23),
             &reserved,
-            &["gw.toml:8:13: worker.max_flows: found", "besides hugepages", "4096 MiB"],
+            &["gw.toml:8:13: worker.max_flows: found", "beside hugepages", "4096 MiB"],
         );
     }
 

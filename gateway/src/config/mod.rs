@@ -6,15 +6,14 @@
 //!
 //! The steps, a file each: `schema` knows which keys there are, `pairs` those of
 //! queue pairs, `net` how networks are written, `check` finds what contradicts
-//! itself or cannot work, `sizing` computes how many mbufs it takes, `demand` what
-//! else, `machine` knows what there is, `fit` compares the two, `render` and
-//! `statement` print. `reference` describes each key, and makes
+//! itself or cannot work, `capacity` computes the mbufs and the memory that it takes and states
+//! them, `machine` reads the memory, hugepages and CPUs of a machine, `fit` compares the two,
+//! `render` prints. `reference` describes each key, and makes
 //! `docs/configuration.md`. Reading a file with positions is the crate `settings`.
 
+mod capacity;
 mod check;
-mod demand;
 mod fit;
-mod holdable;
 mod key;
 mod machine;
 mod net;
@@ -23,8 +22,6 @@ mod pairs;
 mod reference;
 mod render;
 mod schema;
-mod sizing;
-mod statement;
 #[cfg(test)]
 mod tests;
 
@@ -35,15 +32,12 @@ use std::path::{Path, PathBuf};
 use common::time::Span;
 pub use common::wire::Spread;
 
-pub use demand::Demand;
-pub(crate) use holdable::holdable_shares;
+pub use capacity::{BACKLOG, HANDOVER, Statement};
 pub use key::{Keying, Secret};
 pub use machine::{Machine, Node, Pages};
 pub use settings::sizing::FRAME_OVERHEAD;
 use settings::{Document, Section};
 pub use settings::{Problem, Report, word};
-pub use sizing::{AtWork, BACKLOG, HANDOVER};
-pub use statement::Statement;
 pub use switch::{End, IpNet, QueuePair, Recovery, Role};
 
 /// The words for [`Role`], in the file and on the command line.
@@ -212,8 +206,8 @@ pub struct RecoverySettings {
     pub t_out_min: Span,
 }
 
-/// The pool that all frames live in.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// The mempool of all frames.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Pool {
     /// Number of mbufs.
     pub mbufs: u32,

@@ -8,8 +8,8 @@ use settings::{Document, Section};
 
 use super::{
     Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, NOTIFIES, Notify, Peer,
-    Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Worker, check, key,
-    net, pairs, sizing,
+    Pool, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Worker,
+    check, key, net, pairs,
 };
 
 const MIB: u64 = 1 << 20;
@@ -59,14 +59,6 @@ pub(super) fn read(
     root.finish();
 
     let role = role.or(role_key).unwrap_or(Role::Both);
-    let pool = sizing::pool(&sizing::Needs {
-        role,
-        ports: [&lan, &wan],
-        recovery: &recovery,
-        worker: &worker,
-        mbufs,
-        data_room,
-    });
     let mut config = Config {
         file: file.to_owned(),
         role,
@@ -78,11 +70,12 @@ pub(super) fn read(
         recovery,
         congestion,
         queue_pairs,
-        pool,
+        pool: Pool::default(),
         listen,
         drain_timeout,
         warnings,
     };
+    config.size_pool(mbufs, data_room);
     check::all(doc, &mut config);
     config
 }

@@ -135,16 +135,14 @@ fn check_prints_what_is_in_effect() {
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(printed.starts_with("role = \"depot\"\n"), "{printed}");
     assert!(printed.contains("\ndrain_timeout = \"2s\"\n"), "{printed}");
-    assert!(printed.contains(" mbufs of 1856 bytes, each for one frame of up to 1526:\n"));
+    assert!(printed.contains(" mbufs of 1856 bytes, each for a frame of up to 1526:\n"));
     let again = lr2_gateway(&folder.config(&printed)).args(check).output().unwrap();
     assert_eq!(String::from_utf8(again.stdout).unwrap(), printed);
 
-    let output = lr2_gateway(&path).args(["--check", "--rate", "100Gbps"]).output().unwrap();
+    let output = lr2_gateway(&path).arg("--check").output().unwrap();
     assert!(output.status.success());
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(printed.contains("\n# this machine: "), "{printed}");
-    let warned = String::from_utf8(output.stderr).unwrap();
-    assert!(warned.contains("recovery.reorder_pool: 1MiB and 1024 mbufs hold 969 of the"));
 }
 
 /// DPDK is content with it, with mbufs that cross pages and with others.

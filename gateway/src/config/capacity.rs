@@ -1,0 +1,273 @@
+//! Mbufs and memory that a configuration takes, and the statement of both that `--check` prints.
+//!
+//! Each frame that a pool holds pins an mbuf. Rings, queues and caches need mbufs whatever the
+//! pools hold, so only the others are divided among the pools: an empty mempool would stop
+//! reception, and with it the ACKs that release held frames.
+
+use std::fmt::{self, Write};
+
+use settings::sizing::{
+    DPDK_OVERHEAD, FRAME_OVERHEAD, HUGE_PAGE, PAGE, mbuf_size, pmtu, pool_fits, pool_memory,
+};
+use settings::units::show_size;
+use switch::{Footprint, Pools};
+
+use super::fit::{mib, show_pages};
+use super::machine::Machine;
+use super::{Config, HugePages, Pool};
+
+/// Mbufs of one worker for bursts in progress, its mempool cache, and the frames that it makes.
+const WORKING_SET: u32 = 2048;
+
+/// Frames that may wait at each worker for each of the two ports, beyond its
+/// ring and beyond the frames that the pools hold.
+pub const BACKLOG: u32 = 1024;
+
+/// Frames that may be on their way from one worker to another, per side.
+pub const HANDOVER: u16 = 512;
+
+/// Egress queues of each worker: two ports, two classes.
+const EGRESS_QUEUES: u64 = 4;
+
+impl Config {
+    /// Bytes of the pools that the role and the mode use.
+    fn pool_bytes(&self) -> Pools {
+        let (role, recovery) = (self.role, &self.recovery);
+        let (resend_cache, reorder_pool) = (recovery.resend_cache, recovery.reorder_pool);
+        Pools { resend_cache, reorder_pool, backup_pool: recovery.backup_pool }
+            .used(role, recovery.mode)
+    }
+
+    /// Frames that each pool may hold, over all workers.
+    pub(crate) fn pool_frames(&self) -> Pools {
+        self.pool_bytes().divide(self.pool.holdable())
+    }
+
+    /// Mbufs of rings, queues and caches, by use.
+    fn mbufs_at_work(&self) -> [(u32, &'static str); 4] {
+        let workers = u32::from(self.worker.count);
+        let descriptors =
+            [&self.lan, &self.wan].map(|p| u32::from(p.rx_desc) + u32::from(p.tx_desc));
+        [
+            (workers * descriptors.iter().sum::<u32>(), "rings of both ports"),
+            (workers * WORKING_SET, "bursts in progress and workers' own frames"),
+            (workers * 2 * BACKLOG, "egress queues"),
+            (workers * (workers - 1) * 2 * u32::from(HANDOVER), "handoff between workers"),
+        ]
+    }
+
+    /// Mbufs that the pools take at the largest path MTU, and the bytes of the pools.
+    fn mbufs_to_hold(&self) -> (u64, u64) {
+        let bytes = self.pool_bytes().sum();
+        (bytes.div_ceil(self.pmtu()), bytes)
+    }
+
+    /// The largest path MTU of the ports, bytes.
+    fn pmtu(&self) -> u64 {
+        pmtu(self.lan.mtu.max(self.wan.mtu))
+    }
+
+    /// Memory of DPDK in pages of `page` bytes.
+    pub(super) fn dpdk_memory(&self, page: u64) -> u64 {
+        pool_memory(self.pool.mbufs.into(), self.pool.data_room, page).saturating_add(DPDK_OVERHEAD)
+    }
+
+    /// Memory of the flows, the slots and the egress queues of all workers, bytes at most, in
+    /// ordinary pages.
+    pub(super) fn process_memory(&self) -> u64 {
+        let (workers, footprint) = (u64::from(self.worker.count), Footprint::of_handles());
+        let frames = self.pool_frames();
+        let frames = Pools {
+            resend_cache: frames.resend_cache / workers,
+            reorder_pool: frames.reorder_pool / workers,
+            backup_pool: frames.backup_pool / workers,
+        };
+        let flows = u64::from(self.worker.max_flows).div_ceil(workers);
+        let switch = footprint.full(self.role, self.recovery.mode, flows, &frames);
+        let queue = u64::from(self.pool.holdable()) / workers + u64::from(BACKLOG);
+        workers * (switch + EGRESS_QUEUES * queue * footprint.packet as u64)
+    }
+
+    /// The pages of DPDK's memory, bytes; hugepages under `"auto"`, since their number depends on
+    /// the machine.
+    pub(super) fn page(&self) -> u64 {
+        if self.eal.huge_pages == HugePages::Never { PAGE } else { HUGE_PAGE }
+    }
+
+    /// If the mempool does not fit into `eal.memory` in pages of `page` bytes: found and allowed.
+    pub(super) fn memory_shortage(&self, page: u64) -> Option<(String, String)> {
+        let (Pool { mbufs, data_room, .. }, memory) = (self.pool, self.eal.memory);
+        let fits = |memory| pool_fits(mbufs.into(), data_room, page, memory);
+        if fits(memory) {
+            return None;
+        }
+        const MIB: u64 = 1 << 20;
+        let from = self.dpdk_memory(page).div_ceil(MIB);
+        // Twice as much is always enough.
+        let least = (from..2 * from).find(|mib| fits(mib * MIB)).unwrap_or(2 * from);
+        let pages = if page == PAGE { "ordinary pages" } else { "hugepages" };
+        let found = format!(
+            "{mbufs} mbufs of {} bytes in {pages}, and DPDK itself, in eal.memory = {}",
+            mbuf_size(data_room),
+            show_size(memory)
+        );
+        let allowed = format!(
+            "eal.memory of at least {least}MiB, or fewer mbufs (smaller recovery.resend_cache, \
+             recovery.reorder_pool, recovery.backup_pool or mtu)"
+        );
+        Some((found, allowed))
+    }
+
+    /// If `pool.mbufs` is too small for the pools: found and allowed.
+    pub(super) fn mbuf_shortage(&self) -> Option<(String, String)> {
+        let (Pool { mbufs, in_flight, .. }, (held, bytes)) = (self.pool, self.mbufs_to_hold());
+        let least = u64::from(in_flight) + held;
+        (u64::from(mbufs) < least).then(|| {
+            let allowed = format!(
+                "at least {least}: {in_flight} for rings, queues and caches, {held} to hold {} in \
+                 frames of {} bytes (recovery.resend_cache, recovery.reorder_pool, \
+                 recovery.backup_pool)",
+                show_size(bytes),
+                self.pmtu()
+            );
+            (mbufs.to_string(), allowed)
+        })
+    }
+
+    /// Fills in the defaults of the mempool.
+    pub(super) fn size_pool(&mut self, mbufs: Option<u32>, data_room: Option<u16>) {
+        let in_flight = self.mbufs_at_work().iter().map(|(mbufs, _)| mbufs).sum();
+        let held = u32::try_from(self.mbufs_to_hold().0).unwrap_or(u32::MAX);
+        let mtu = self.lan.mtu.max(self.wan.mtu);
+        self.pool = Pool {
+            mbufs: mbufs.unwrap_or(held.saturating_add(in_flight)),
+            data_room: data_room.unwrap_or(mtu + FRAME_OVERHEAD),
+            in_flight,
+        };
+    }
+}
+
+/// Mbufs and memory of a configuration, as comments of TOML.
+pub struct Statement<'a> {
+    /// The configuration.
+    pub config: &'a Config,
+    /// The machine that it is for, if it is known.
+    pub machine: Option<&'a Machine>,
+}
+
+impl fmt::Display for Statement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.text().map_err(|_| fmt::Error)?;
+        text.lines().try_for_each(|line| writeln!(f, "{}", format!("# {line}").trim_end()))
+    }
+}
+
+impl Statement<'_> {
+    fn text(&self) -> Result<String, fmt::Error> {
+        let Config { pool, eal, recovery, .. } = self.config;
+        let mut out = String::from("Memory that it takes (docs/sizing.md)\n\n");
+        let size = mbuf_size(pool.data_room);
+        let frame = pool.data_room;
+        writeln!(out, "{} mbufs of {size} bytes, each for a frame of up to {frame}:", pool.mbufs)?;
+        for (mbufs, usage) in self.config.mbufs_at_work() {
+            writeln!(out, "{mbufs:>10}  {usage}")?;
+        }
+        let frames = self.config.pool_frames();
+        for (frames, name, bytes) in [
+            (frames.resend_cache, "resend_cache", recovery.resend_cache),
+            (frames.reorder_pool, "reorder_pool", recovery.reorder_pool),
+            (frames.backup_pool, "backup_pool", recovery.backup_pool),
+        ] {
+            if frames > 0 {
+                writeln!(out, "{frames:>10}  {name}, {}", show_size(bytes))?;
+            }
+        }
+        let (dpdk, memory) = (mib(self.config.dpdk_memory(self.config.page())), eal.memory);
+        let huge = if eal.huge_pages == HugePages::Never {
+            "ordinary pages".into()
+        } else {
+            let [small, large] = [HUGE_PAGE, 1 << 30].map(|page| memory.div_ceil(page));
+            format!("hugepages, {small} of 2MiB or {large} of 1GiB")
+        };
+        writeln!(out, "\n{dpdk} for DPDK, of eal.memory = {} in {huge}", show_size(memory))?;
+        let process = mib(self.config.process_memory());
+        let flows = self.config.worker.max_flows;
+        writeln!(out, "{process} besides at most, for {flows} flows and packets in flight")?;
+        if let Some(machine) = self.machine {
+            let (memory, free) = (mib(machine.memory), show_pages(&machine.pages));
+            writeln!(out, "this machine: {memory} of memory; free: {free}")?;
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use super::super::{Machine, Pages, Refusal, parse, parse_for};
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    fn repository(path: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+    }
+
+    fn machine(hugepages: u64) -> Machine {
+        let pages = vec![Pages { size: GIB, total: hugepages, free: hugepages }];
+        let available = (62 - hugepages) * GIB;
+        Machine { memory: 64 * GIB, available, pages, cpus: (0..8).collect(), ..Default::default() }
+    }
+
+    fn example(machine: &Machine) -> Result<Config, Refusal> {
+        let text = std::fs::read_to_string(repository("configs/long-haul-100g.toml")).unwrap();
+        let text = text.replace("key_file = \"/etc/lr2/key\"", "lab_unkeyed = true");
+        parse_for(Path::new("long-haul-100g.toml"), &text, None, machine)
+    }
+
+    /// docs/sizing.md shows the statement.
+    #[test]
+    fn the_manual_shows_the_example_as_it_is() {
+        let config = example(&machine(2)).unwrap_or_else(|refusal| panic!("{}", refusal.report()));
+        assert_eq!(config.warnings.len(), 1, "no more than the missing key: {:?}", config.warnings);
+        let statement = Statement { config: &config, machine: None }.to_string();
+        let manual = std::fs::read_to_string(repository("docs/sizing.md")).unwrap();
+        assert!(manual.contains(&statement), "docs/sizing.md lacks\n{statement}");
+        let here = Statement { config: &config, machine: Some(&machine(2)) }.to_string();
+        assert!(here.contains("\n# this machine: 65536 MiB of memory; free: 2 pages of 1GiB\n"));
+        let refusal = example(&machine(1)).expect_err("one page is not enough");
+        assert!(matches!(refusal, Refusal::Unfit { .. }));
+    }
+
+    #[test]
+    fn every_line_is_a_comment_and_mbufs_add_up() {
+        for more in ["", "role = \"sentry\"\n", "role = \"depot\"\n"] {
+            let text = format!(
+                "{more}[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n\
+                 [peer]\nlab_unkeyed = true\n[pool]\nmbufs = 50000\n"
+            );
+            let config = parse(Path::new("gw.toml"), &text, None).unwrap();
+            let sum = u64::from(config.pool.in_flight) + config.pool_frames().sum();
+            assert!((49_998..=50_000).contains(&sum), "{sum}: at most two remain by rounding");
+            let statement = Statement { config: &config, machine: None }.to_string();
+            assert!(statement.lines().all(|line| line.starts_with('#')), "{statement}");
+        }
+    }
+
+    #[test]
+    fn the_least_memory_is_enough_and_a_mebibyte_less_is_not() {
+        let config = |memory: &str| {
+            let text = format!(
+                "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n\
+                 [peer]\nlab_unkeyed = true\n[eal]\nmemory = \"{memory}\"\n"
+            );
+            parse(Path::new("gw.toml"), &text, None)
+        };
+        let line = config("64MiB").unwrap_err().to_string();
+        let (_, least) = line.split_once("at least ").unwrap();
+        let least: u64 = least.split_once("MiB").unwrap().0.parse().unwrap();
+        assert!(config(&format!("{least}MiB")).is_ok());
+        assert!(config(&format!("{}MiB", least - 1)).is_err());
+    }
+}
