@@ -9,7 +9,6 @@
 pub mod boot;
 pub mod config;
 pub mod control;
-pub mod pages;
 pub mod run;
 pub mod shares;
 pub mod telemetry;

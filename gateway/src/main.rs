@@ -46,9 +46,6 @@ fn role() -> impl TypedValueParser<Value = Role> {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    if !cli.check {
-        gateway::pages::ask_for_huge_ones();
-    }
     let machine = (!cli.elsewhere).then(Machine::read);
     let (config, refusal) = match config::load(&cli.config, cli.role, machine.as_ref()) {
         Ok(config) => (config, None),

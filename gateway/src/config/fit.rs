@@ -14,6 +14,12 @@ pub(super) fn all(doc: &Document<'_>, config: &mut Config, machine: &Machine) {
     let huge = hugepages(doc, config, machine);
     memory(doc, config, machine, huge);
     nodes(config, machine, huge);
+    if let Some(how) = machine.no_transparent_pages {
+        config.warnings.push(format!(
+            "transparent hugepages are off for this process, which is slower with thousands of \
+             flows; for hugepages: {how}"
+        ));
+    }
 }
 
 fn cores(doc: &Document<'_>, config: &Config, machine: &Machine) {
@@ -207,7 +213,7 @@ mod tests {
             pages: free.to_vec(),
             nodes: vec![Node { id: 0, cpus: (0..8).collect(), pages: free.to_vec() }],
             cpus: (0..8).collect(),
-            devices: [].into(),
+            ..Machine::default()
         }
     }
 

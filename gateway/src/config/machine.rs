@@ -1,6 +1,7 @@
 //! What the machine has: memory, hugepages, CPUs, and where its devices are.
 
 use std::collections::BTreeMap;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -42,16 +43,22 @@ pub struct Machine {
     pub cpus: Vec<u32>,
     /// PCI devices whose node is known.
     pub devices: BTreeMap<String, u32>,
+    /// How the heap of this process gets transparent hugepages, if it gets none.
+    pub no_transparent_pages: Option<&'static str>,
 }
+
+/// Tunables of glibc with which malloc asks for transparent hugepages. Memory of further arenas
+/// would not be aligned for them, so there is one.
+const TUNABLES: &str = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1";
 
 impl Machine {
     /// This one.
     pub fn read() -> Self {
-        Self::read_at(Path::new("/"))
+        Self::read_at(Path::new("/"), &env::var("GLIBC_TUNABLES").unwrap_or_default())
     }
 
-    /// The one whose `/proc` and `/sys` are in the folder `root`.
-    pub fn read_at(root: &Path) -> Self {
+    /// The one whose `/proc` and `/sys` are in the folder `root`, for a process with `tunables`.
+    pub fn read_at(root: &Path, tunables: &str) -> Self {
         let memory = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
         let memory_of = |name: &str| {
             let line = memory.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -74,12 +81,25 @@ impl Machine {
             nodes,
             cpus: list(&system.join("cpu/online")),
             devices: devices(&root.join("sys/bus/pci/devices")),
+            no_transparent_pages: no_transparent_pages(root, tunables),
         }
     }
 
     /// Memory in free hugepages, bytes.
     pub fn free_huge(&self) -> u64 {
         free(&self.pages)
+    }
+}
+
+/// See [`Machine::no_transparent_pages`]. An operator who sets the tunable has decided.
+fn no_transparent_pages(root: &Path, tunables: &str) -> Option<&'static str> {
+    let policy = root.join("sys/kernel/mm/transparent_hugepage/enabled");
+    let policy = fs::read_to_string(policy).unwrap_or_default();
+    if policy.contains("[never]") {
+        Some("as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled")
+    } else {
+        let is_asked = policy.contains("[madvise]") && !tunables.contains("glibc.malloc.hugetlb");
+        is_asked.then_some(TUNABLES)
     }
 }
 
@@ -148,7 +168,7 @@ mod tests {
 
     impl Root {
         fn new(files: &[(&str, &str)]) -> Self {
-            let root = std::env::temp_dir().join(format!("lr2-machine-{}", std::process::id()));
+            let root = env::temp_dir().join(format!("lr2-machine-{}", std::process::id()));
             for (path, text) in files {
                 let path = root.join(path);
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -181,11 +201,12 @@ mod tests {
             (&format!("{node}/hugepages/hugepages-2048kB/nr_hugepages"), "9\n"),
             ("sys/devices/system/node/possible", "0-1\n"),
             ("sys/devices/system/cpu/online", "0-4\n"),
+            ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
             ("sys/bus/pci/devices/0000:3b:00.0/numa_node", "1\n"),
             ("sys/bus/pci/devices/0000:00:00.0/numa_node", "-1\n"),
         ];
         let root = Root::new(&files);
-        let machine = Machine::read_at(&root.0);
+        let machine = Machine::read_at(&root.0, "glibc.malloc.arena_max=1");
         let pages = |size, total, free| Pages { size, total, free };
         let expected = Machine {
             memory: 24_684_096 << 10,
@@ -197,14 +218,32 @@ mod tests {
             ],
             cpus: vec![0, 1, 2, 3, 4],
             devices: [("0000:3b:00.0".to_owned(), 1)].into(),
+            no_transparent_pages: Some(TUNABLES),
         };
         assert_eq!(machine, expected);
+        let (_, ours) = TUNABLES.split_once('=').unwrap();
+        assert_eq!(Machine::read_at(&root.0, ours).no_transparent_pages, None);
+        let policy = |policy| {
+            let file = root.0.join("sys/kernel/mm/transparent_hugepage/enabled");
+            fs::write(file, policy).unwrap();
+            Machine::read_at(&root.0, ours).no_transparent_pages
+        };
+        assert_eq!(policy("[always] madvise never\n"), None);
+        assert!(policy("always madvise [never]\n").is_some_and(|how| how.contains("madvise >")));
         assert_eq!(machine.free_huge(), (400 << 20) + (3 << 30));
     }
 
     #[test]
     fn a_machine_that_says_nothing() {
-        assert_eq!(Machine::read_at(Path::new("/nonexistent")), Machine::default());
+        assert_eq!(Machine::read_at(Path::new("/nonexistent"), ""), Machine::default());
+    }
+
+    #[test]
+    fn the_unit_and_the_scripts_set_the_tunables() {
+        for user in ["configs/lr2-gateway.service", "scripts/lib/lr2run/gateway.py"] {
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(user);
+            assert!(fs::read_to_string(path).unwrap().contains(TUNABLES), "{user}");
+        }
     }
 
     #[test]

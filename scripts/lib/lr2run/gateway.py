@@ -9,6 +9,9 @@ from .metrics import Metrics, scrape
 from .process import Process, ProcessFailed, Processes
 from .waiting import free_tcp_port, wait_until
 
+# malloc asks for transparent hugepages, as in the systemd unit: it counts with many flows.
+_TUNABLES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"
+
 
 def toml(tables: Mapping[str, Any]) -> str:
     """TOML text of plain values and of tables one level deep, which is all a gateway's file has."""
@@ -67,7 +70,7 @@ class Gateway:
         port = free_tcp_port()
         file = run / f"{name}.toml"
         file.write_text(toml(gateway_config(control_port=port, **config)))
-        return cls(name, processes.start(name, [program, "--config", file]), port)
+        return cls(name, processes.start(name, ["env", _TUNABLES, program, "--config", file]), port)
 
     def wait_ready(self, timeout_s: float = 30) -> None:
         """Until it answers on its control port."""
