@@ -274,7 +274,7 @@ impl<F: Frame> Flow<F> {
         };
         let arrived = self.knowledge.as_ref().is_some_and(|k| k.holds(seq) || k.delivered(seq));
         let worth_keeping = self.window.get(seq).is_some_and(|slot| match slot.handle {
-            None => !arrived && seq >= self.released,
+            None => !arrived,
             Some(_) => roce.ack_req && !slot.has(slot::ACK_REQ),
         });
         let copy = if worth_keeping && icrc_ok(frame.bytes(), roce) {
@@ -296,12 +296,13 @@ impl<F: Frame> Flow<F> {
         self.identify(seq, frame.bytes(), roce);
         self.mark_sent(cx, seq);
         let round = self.naks.round();
+        // The Depot may have delivered it, and go back to it once the destination asks for it.
         let packet = match self.window.get_mut(seq) {
-            Some(slot) if seq >= self.released => {
+            Some(slot) => {
                 slot.round = round;
                 self.keep(cx, frame, seq, roce.ack_req)
             }
-            _ => Packet::Owned(frame),
+            None => Packet::Owned(frame),
         };
         cx.out.forward(packet, Class::High);
     }

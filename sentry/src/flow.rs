@@ -58,7 +58,8 @@ pub struct Flow<F: Frame> {
     /// Whether the queue pair may have begun another incarnation: see
     /// [`doubt`](Self::doubt).
     pub(crate) doubt: Option<Seq>,
-    /// No handle is held below this number.
+    /// One past the newest packet that the Depot was known to have delivered, in order. It may
+    /// have gone back since.
     pub(crate) released: Seq,
     // Timers:
     pub(crate) rtt: Rtt,
@@ -81,6 +82,9 @@ pub struct Flow<F: Frame> {
     pub(crate) lossy: Time,
     /// The first packet of this incarnation.
     pub(crate) first: Seq,
+    /// Packets before this passed the Depot while it was passive. Only the destination knows
+    /// whether they arrived.
+    pub(crate) passed: Seq,
     pub(crate) epoch: u32,
     /// Packets that were lost before the Sentry, and have not come since.
     pub(crate) gaps: Gaps,
@@ -121,6 +125,7 @@ impl<F: Frame> Flow<F> {
             answered: now,
             lossy: Time::ZERO,
             first: next,
+            passed: next,
             epoch,
             gaps: Gaps::new(),
             kept: Vec::new(),

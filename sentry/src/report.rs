@@ -60,6 +60,7 @@ impl<F: Frame> Flow<F> {
         self.unanswered = Unanswered::NONE;
         if self.discovery.answered() {
             cx.out.count(Metric::FlowProtected, 1);
+            self.passed = known.expected;
         }
         let newest_echo = self.knowledge.as_ref().filter(|k| k.boot == boot).map(|k| k.echo);
         self.measure(cx, status, newest_echo);
@@ -89,6 +90,7 @@ impl<F: Frame> Flow<F> {
             self.repair(cx, &known);
         }
         self.knowledge = Some(known);
+        self.release_passed(cx);
         true
     }
 
@@ -114,17 +116,13 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Lets go of what the Depot is known to have.
+    /// Frees the handles of packets that the Depot is known to have.
     fn release_arrived<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, known: &Knowledge) {
-        let mut seq = self.released;
-        while let Some(at) = self.window.first_from(seq).filter(|at| *at < known.expected) {
-            release(cx, self.window.get_mut(at).and_then(|slot| slot.handle.take()));
-            seq = at.next();
-        }
+        // Handles before `released` are of repeats since the Depot went back.
+        let before = self.knowledge.as_ref().map_or(self.released, |before| before.expected);
+        let from = self.released.min(before).max(self.passed);
+        self.release_till(cx, from, known.expected);
         self.released = self.released.max(known.expected);
-        if self.acked.is_none() {
-            self.trim(cx, known.expected);
-        }
         if cx.config.recovery == Recovery::Lr2 {
             let mut waiting = core::mem::take(&mut self.kept);
             waiting.retain(|seq| {
@@ -136,6 +134,18 @@ impl<F: Frame> Flow<F> {
                 slot.handle.is_some()
             });
             self.kept = waiting;
+        }
+    }
+
+    /// Frees the handles of `from .. end`.
+    pub(crate) fn release_till<A>(&mut self, cx: &mut Context<'_, A>, from: Seq, end: Seq)
+    where
+        A: Actions<F>,
+    {
+        let mut seq = from;
+        while let Some(at) = self.window.first_from(seq).filter(|at| *at < end) {
+            release(cx, self.window.get_mut(at).and_then(|slot| slot.handle.take()));
+            seq = at.next();
         }
     }
 

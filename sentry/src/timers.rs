@@ -115,6 +115,7 @@ impl<F: Frame> Flow<F> {
         self.tails += 1;
         self.sync(cx, Reason::Tail);
         self.release_responses(cx);
+        self.release_passed(cx);
     }
 
     /// Whether a SYNC may go out that only makes a repair quicker, should one be
@@ -130,6 +131,20 @@ impl<F: Frame> Flow<F> {
             self.quiet = self.quiet_until(cx.now);
         }
         may
+    }
+
+    /// Packets that passed a passive Depot stay until they are acknowledged. Where no ACK is seen,
+    /// they stay until the source sent as many again: by then a source whose window they fill
+    /// has got an ACK of them. If it pauses, they stay until no SYNC is repeated any more.
+    pub(crate) fn release_passed<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        let Some(delivered) = self.knowledge.as_ref().map(|known| known.expected) else { return };
+        if self.tails >= PATIENT_TAILS {
+            self.passed = self.first;
+            self.release_till(cx, self.window.start(), delivered);
+        }
+        if self.acked.is_none() && delivered >= self.passed + self.passed.since(self.first) {
+            self.trim(cx, delivered);
+        }
     }
 
     /// Until when a flow asks for no early SYNC if none is to be had `now`.

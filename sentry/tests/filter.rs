@@ -259,14 +259,16 @@ fn a_repeat_dropped_as_under_way_is_kept_and_resent_if_its_first_copy_was_lost()
     bench.check_books();
 }
 
-/// The Depot has it: what the destination lost of it, it will ask for.
+/// The destination may lack it: the Depot then goes back to it, and this copy may be lost.
 #[test]
-fn a_repeat_of_what_was_delivered_is_not_kept() {
+fn a_repeat_of_a_delivered_packet_is_kept_until_it_is_acknowledged() {
     let mut bench = Bench::protected(Cached, 4, Some(1));
     bench.status(4, 4, &[]);
     bench.clear();
     bench.data([1]);
     assert_eq!(bench.forwarded().len(), 1);
+    assert_eq!(bench.cache.frames(), 1);
+    bench.ack(3, 4);
     assert_eq!(bench.cache.frames(), 0);
     bench.check_books();
 }

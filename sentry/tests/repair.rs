@@ -239,3 +239,58 @@ fn every_sync_but_resent_travels_with_the_data_and_claims_the_next_psn() {
     let reasons: Vec<_> = bench.out.syncs.iter().map(|(_, sync)| sync.reason).collect();
     assert!(reasons.contains(&Reason::Resent) && reasons.contains(&Reason::Release));
 }
+
+/// A flow of `Cached` whose packets 0..10 passed a passive Depot: its first STATUS expects 10.
+fn passed_a_passive_depot() -> Bench {
+    let mut bench = Bench::new(Cached);
+    bench.data(0..10);
+    assert!(bench.status(10, 10, &[]));
+    bench.wait(UNDER_WAY);
+    bench.clear();
+    bench
+}
+
+#[test]
+fn packets_that_passed_a_passive_depot_are_resent_from_the_cache() {
+    let mut bench = passed_a_passive_depot();
+    assert_eq!(bench.cache.frames(), 10);
+    bench.status(4, 10, &[(4, 10)]);
+    assert_eq!(bench.forwarded(), (4..10).map(|n| (n, High)).collect::<Vec<_>>());
+    bench.ack(9, 1);
+    assert_eq!(bench.cache.frames(), 0, "the destination has them");
+}
+
+/// By then the source, whose window they fill, has got an ACK of them.
+#[test]
+fn they_are_freed_once_as_many_more_were_delivered() {
+    let mut bench = passed_a_passive_depot();
+    bench.data(10..20);
+    bench.status(19, 20, &[]);
+    assert_eq!(bench.cache.frames(), 11);
+    bench.status(20, 20, &[]);
+    assert_eq!(bench.cache.frames(), 0);
+}
+
+#[test]
+fn they_are_freed_once_the_last_tail_is_announced() {
+    let mut bench = passed_a_passive_depot();
+    bench.run_timers(bench.now + RTT * 200);
+    assert_eq!((bench.cache.frames(), bench.deadline()), (0, Time::NEVER));
+}
+
+#[test]
+fn a_repeat_since_the_depot_went_back_is_cached() {
+    let mut bench = Bench::protected(Cached, 10, Some(1));
+    bench.status(10, 10, &[]);
+    assert_eq!(bench.cache.frames(), 0, "all arrived at a Depot that keeps them");
+    bench.status(4, 10, &[(4, 10)]);
+    bench.nak(4);
+    bench.wait(UNDER_WAY);
+    bench.data(4..10);
+    assert_eq!(bench.cache.frames(), 6);
+    bench.wait(RTT * 2);
+    bench.clear();
+    bench.status(5, 10, &[(5, 6)]);
+    assert_eq!(bench.forwarded(), [(5, High)]);
+    assert_eq!(bench.cache.frames(), 5);
+}
