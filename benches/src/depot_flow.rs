@@ -22,7 +22,7 @@ const RTT: Span = Span::from_millis(1);
 const SLOT: Span = Span::from_nanos(88);
 const LIFE: Incarnation = Incarnation { node: 1, boot: 5, epoch: 9 };
 
-/// Counts, as the switch does, and keeps what is sent until it is asked for.
+/// Counts as the switch does, and keeps sent packets until a case takes them.
 #[derive(Default)]
 struct Outlet {
     counters: Counters,
@@ -97,8 +97,8 @@ struct Bed {
 }
 
 impl Bed {
-    /// A flow with a Sentry; `backup` says whether there is room for what the
-    /// destination has not acknowledged.
+    /// A flow with a Sentry; `backup` says whether the backup pool has room for unacknowledged
+    /// packets.
     fn new(backup: bool) -> Self {
         let config = Config {
             rtt_guess: RTT,
@@ -153,7 +153,7 @@ impl Bed {
         event(&mut self.flow, &mut cx)
     }
 
-    /// The Sentry says what was sent so far.
+    /// The Sentry announces its next PSN.
     fn sync(&mut self) {
         let sync = SyncMessage {
             reason: Reason::Keepalive,
@@ -332,7 +332,7 @@ impl Stage for Early {
     }
 }
 
-/// A gap is filled, and what was held goes on.
+/// A packet fills a gap, and the Depot delivers the packets held behind it.
 pub struct Drain(Bed);
 
 impl Drain {

@@ -1,4 +1,4 @@
-//! Frames that cost what mbufs cost.
+//! Frames with the cost of mbufs.
 //!
 //! A heap buffer per frame would measure the allocator. An mbuf is a pointer into
 //! memory that is there already; sharing it changes its type only, a further
@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use common::frame::{Frame, Pool, Shared};
 
-/// What a frame can hold, in bytes: the longest STATUS, too.
+/// Capacity of a frame in bytes. It holds the longest STATUS.
 const ROOM: usize = 512;
 
 struct Buffer {

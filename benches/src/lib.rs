@@ -1,4 +1,4 @@
-//! What each stage of a packet's way costs.
+//! The cost of each stage of a packet's way.
 //!
 //! A [`Case`] is a thing that a box does again and again, in its steady state. Three
 //! programs go through [`CASES`]:
@@ -8,7 +8,7 @@
 //!   instructions; `instructions.toml` pins them, and `scripts/test instructions`
 //!   compares;
 //! - `tests/allocations.rs` makes sure that there are none, and that each case does
-//!   what it says.
+//!   its name says.
 //!
 //! Frames are [`frame::Recycled`]. They are in the cache when they come, which those
 //! that a NIC has just written are not: `scripts/bench` has that.
@@ -34,7 +34,7 @@ pub trait Stage {
     /// measured.
     fn prepare(&mut self);
 
-    /// A round: what is measured.
+    /// One measured round.
     fn run(&mut self);
 
     /// How often it was done so far, by the product's own counters where it has
@@ -44,7 +44,7 @@ pub trait Stage {
 
 /// One thing that is measured.
 pub struct Case {
-    /// What is done.
+    /// The operation, in a word or two.
     pub name: &'static str,
     /// How often a round does it.
     pub per_round: u32,

@@ -30,7 +30,7 @@ const SLOT: Span = Span::from_nanos(88);
 /// Virtual time from one housekeeping to the next.
 const HOUSEKEEPING: Span = Span::from_millis(5);
 /// Rounds in which the flows begin, one after the other, so that their ACKs and
-/// what the gateways tell each other of them don't all come at once: the interval
+/// the gateways' messages about them are spread over time: the interval
 /// of SYNC(keepalive) on so short a link, half a millisecond.
 const BEGINNING: u64 = 178;
 /// Most timers at once.
@@ -39,7 +39,7 @@ const TIMERS: usize = 64;
 /// A burst on its way to a switch.
 type Burst = ArrayVec<Recycled, { BURST as usize }>;
 
-/// What leaves a switch, by side; what is urgent first.
+/// The output of a switch by side, the high class first.
 #[derive(Default)]
 struct Wires {
     high: [Vec<Packet<Recycled>>; 2],
@@ -62,7 +62,7 @@ impl Sink for Wires {
 /// A gateway without its ports.
 struct Gateway {
     switch: Switch<Recycled>,
-    /// What has arrived.
+    /// Frames that have arrived.
     bursts: Vec<(Side, Burst)>,
     wires: Wires,
     housekept: Time,
@@ -78,7 +78,7 @@ impl Gateway {
         }
     }
 
-    /// Fills bursts with what arrives on `side`.
+    /// Fills bursts with the frames that arrive on `side`.
     fn arrive(&mut self, side: Side, frame: Recycled) {
         match self.bursts.last_mut() {
             Some((last, burst)) if *last == side && !burst.is_full() => burst.push(frame),
@@ -101,7 +101,7 @@ impl Gateway {
         }
     }
 
-    /// What a worker does now and then.
+    /// The periodic duties of a worker.
     fn keep_house(&mut self, now: Time) {
         self.bursts.clear();
         if now >= self.housekept + HOUSEKEEPING {
@@ -110,7 +110,7 @@ impl Gateway {
         }
     }
 
-    /// Hands on what left on `side`.
+    /// Passes on the frames sent on `side`.
     fn sent(&mut self, side: Side, mut to: impl FnMut(Recycled)) {
         let Wires { high, data } = &mut self.wires;
         for port in [high, data] {
@@ -213,7 +213,7 @@ impl Link {
             depot: gateway(Role::Depot, 2),
             measured,
             turn: 0,
-            // Twice what it has in flight: nothing waits but after a loss.
+            // Twice the flight size: nothing waits but after a loss.
             window: (2 * IN_FLIGHT / flows).max(2) + 2 * message,
             loss: None,
             crossed: 0,
@@ -239,7 +239,7 @@ impl Link {
         assert_eq!(self.delivered, self.hosts.iter().map(|host| u64::from(host.expected)).sum());
     }
 
-    /// The sources send new packets, or again what was lost, all flows in turn.
+    /// The sources send new packets or repeats, all flows in turn.
     fn sources_send(&mut self) {
         let begun = self.hosts.len() as u64 * self.round.min(BEGINNING);
         let begun = begun.div_ceil(BEGINNING) as usize;
@@ -270,7 +270,7 @@ impl Link {
         host.next = host.next.max(host.acked);
     }
 
-    /// What it answers, if anything.
+    /// The destination's response, if any.
     fn destination_gets(host: &mut Hosts, psn: u32) -> Option<Recycled> {
         if psn > host.expected {
             return (!std::mem::replace(&mut host.asked, true)).then(|| host.qp.nak(host.expected));
@@ -282,7 +282,7 @@ impl Link {
         host.qp.asks(psn).then(|| host.qp.ack(host.expected - 1))
     }
 
-    /// Everything moves on by a round; what arrives at the gateways is ready.
+    /// Everything advances by a round; frames that arrive at the gateways are ready.
     fn advance(&mut self) {
         self.round += 1;
         self.now += SLOT * u64::from(BURST);
@@ -326,7 +326,7 @@ impl Link {
         }
     }
 
-    /// What has happened so far, at the Sentry and at the Depot.
+    /// Count of `metric` so far, at the Sentry and at the Depot.
     pub fn count(&self, metric: Metric) -> u64 {
         self.sentry.count(metric) + self.depot.count(metric)
     }

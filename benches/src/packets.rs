@@ -1,4 +1,4 @@
-//! What the hosts of a queue pair send: RDMA WRITEs of some packets, the last of
+//! Packets of the hosts of a queue pair: RDMA WRITEs of some packets, the last of
 //! which asks for an ACK.
 
 use std::net::IpAddr;
@@ -9,8 +9,8 @@ use switch::{End, QueuePair};
 
 use crate::frame::Recycled;
 
-/// Path MTU, and payload of each packet, in bytes. Nothing depends on it but ICRCs,
-/// and what making packets ready drives out of the caches: it is small.
+/// Path MTU, and payload of each packet, in bytes. Only ICRCs depend on it, and the share
+/// of the caches that preparing packets evicts: it is small.
 pub const PMTU: usize = 256;
 /// Packets of a message, which is acknowledged as a whole, where there are few
 /// flows.
@@ -41,7 +41,7 @@ impl Qp {
         Self { forward, reverse, message, dest: 0x20_0000 + n, source: 0x40_0000 + n }
     }
 
-    /// What the operator would write of it.
+    /// The operator's entry for this queue pair.
     pub fn named(&self) -> QueuePair {
         let source = End { addr: self.forward.src(), qpn: self.source };
         let destination = End { addr: self.forward.dst(), qpn: self.dest };
@@ -88,7 +88,7 @@ impl Qp {
         })
     }
 
-    /// Headers of what the source sends.
+    /// Headers of the source's packets.
     pub fn forward(&self) -> &Headers {
         &self.forward
     }

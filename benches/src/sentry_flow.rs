@@ -21,7 +21,7 @@ const PLENTY: u64 = 1 << 40;
 const BOOT: u64 = 7;
 const RTT: Span = Span::from_millis(1);
 
-/// Counts, as the switch does, and keeps what is sent until it is asked for.
+/// Counts as the switch does, and keeps sent packets until a case takes them.
 #[derive(Default)]
 struct Outlet {
     counters: Counters,
@@ -179,7 +179,7 @@ impl Bed {
         self.out.sent.clear();
     }
 
-    /// A STATUS: the Depot has all before `expected`, and what follows but
+    /// A STATUS: the Depot has everything before `expected`, and all later packets but
     /// `missing` packets.
     fn report(&mut self, expected: u32, high: u32, missing: u32) {
         let mut ranges = ArrayVec::new();
@@ -266,7 +266,7 @@ impl Stage for Acks {
     }
 }
 
-/// Repeats of what the Depot holds, in a rewind that it asked for.
+/// Repeats of packets that the Depot holds, in a rewind that it requested.
 pub struct Repeats(Bed);
 
 impl Repeats {

@@ -105,7 +105,7 @@ impl Said {
         control::encode(headers, DEFAULT_OPCODE, 9, &HEADER, black_box(message), keys, frame);
     }
 
-    /// Whether it is what was said.
+    /// Whether the message decodes to the encoded one.
     fn decode(&self) -> bool {
         let frame = black_box(&self.frame[..]);
         let Ok(roce) = parse(frame) else { return false };

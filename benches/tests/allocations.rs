@@ -1,4 +1,4 @@
-//! In their steady state no stage allocates, and each does what it says.
+//! In its steady state no stage allocates, and each does its job.
 
 use benches::link::Link;
 use benches::{BURST, CASES, Stage};
@@ -37,7 +37,7 @@ fn no_case_allocates_and_each_does_what_it_says() {
     }
 }
 
-/// One packet in a hundred is lost: gaps open, what follows is held and drained,
+/// One packet in a hundred is lost: gaps open, later packets are held and drained,
 /// the lost ones are sent again, at both ends of the link. Returns how many
 /// allocations that took, and how many packets were delivered meanwhile.
 fn repairs(recovery: Recovery, flows: u32, repaired: &[Metric]) -> (u64, u64) {
@@ -72,8 +72,8 @@ fn repairs_allocate_nothing() {
     assert!(allocations == 0 && delivered > 20_000, "{allocations}, {delivered}");
 }
 
-/// A flow's rings grow to what its worst gap takes. With very many flows some do for
-/// long, and no more than this.
+/// A flow's rings grow to the size of its worst gap. With very many flows some do so
+/// late, but no more often than this.
 #[test]
 fn repairs_of_many_flows_allocate_little() {
     for (recovery, repaired) in [(Recovery::Cached, BY_SENTRY), (Recovery::Lr2, BY_SOURCE)] {

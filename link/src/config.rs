@@ -1,4 +1,4 @@
-//! What one direction of the link does to frames.
+//! How one direction of the link treats frames.
 
 use common::time::Span;
 use thiserror::Error;
@@ -10,8 +10,8 @@ pub struct DirectionConfig {
     /// Rate in bit/s on the wire, [overhead](crate::FRAME_OVERHEAD) of each
     /// frame included; `None` is unlimited.
     pub rate: Option<u64>,
-    /// Wire bytes that may wait for the line, the frame on it included. What
-    /// comes on top is dropped. Without a rate nothing waits.
+    /// Wire bytes that may wait for the line, the frame on it included. Frames
+    /// beyond that are dropped. Without a rate nothing waits.
     pub queue: u64,
     /// Propagation delay.
     pub delay: Span,
@@ -24,7 +24,7 @@ pub struct DirectionConfig {
     /// Random loss.
     pub loss: LossModel,
     /// Frames to lose by number: the first frame offered in this direction is
-    /// 1, whatever it is.
+    /// 1, of any kind.
     pub drop: Vec<u64>,
     /// Frames sent on a detour.
     pub reordering: Reordering,
@@ -158,8 +158,8 @@ impl Default for Corruption {
 /// Which bytes of a frame bit errors may hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CorruptionScope {
-    /// Of a RoCE frame, only what its ICRC covers, so that a receiver can
-    /// tell. Of any other, all behind the Ethernet header.
+    /// Of a RoCE frame, only bytes that its ICRC covers, so that a receiver
+    /// notices. Of any other, all behind the Ethernet header.
     Protected,
     /// Every byte, MAC addresses and the fields that the ICRC leaves out
     /// included, like the memory of a faulty switch.
@@ -177,7 +177,7 @@ pub struct Outage {
     pub every: Option<Span>,
 }
 
-/// A value that is not allowed: what was found and what is allowed.
+/// A value out of range, with the allowed one.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{0}")]
 pub struct Invalid(pub String);

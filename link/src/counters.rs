@@ -1,4 +1,4 @@
-//! What happened to the frames of one direction.
+//! Counters of one direction.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};

@@ -3,7 +3,7 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What a stream is used for.
+/// The purpose of a random stream.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
     Loss,

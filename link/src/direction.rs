@@ -35,13 +35,13 @@ pub struct Direction<F> {
     counters: Counters,
 }
 
-/// A frame with what the counters want to know of it at the end.
+/// A frame with the fields that counters need when it leaves.
 struct Parcel<F> {
     frame: F,
     kind: FrameKind,
 }
 
-/// What is still owed to the counters for a frame that has left
+/// Counting that is still due for a frame that has left
 /// [`Direction::pop_due`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "settle it with Direction::delivered or Direction::refused"]
@@ -111,8 +111,8 @@ impl<F: Frame> Direction<F> {
         let waiting = self.line.backlog(arrived);
         self.counters.queue_high_water_bytes = self.counters.queue_high_water_bytes.max(waiting);
 
-        // Every frame on the line is one step of the loss model, whatever else
-        // happens to it, so that the pattern depends on the seed alone.
+        // Every frame on the line is one step of the loss model, also if it is lost
+        // otherwise, so that the pattern depends on the seed alone.
         let random = self.random.next();
         let reason = if in_outage(self.config.outage, self.start, sent) {
             Some(LossReason::Outage)
@@ -216,7 +216,7 @@ impl<F: Frame> Direction<F> {
         self.counters.lost.add(LossReason::Egress, receipt.kind);
     }
 
-    /// What happened so far.
+    /// Counters so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -1,14 +1,14 @@
-//! What a frame is, for the counters. The link treats all alike.
+//! The kind of a frame, for the counters. The link treats all kinds alike.
 
 use common::control::DEFAULT_OPCODE;
 use common::wire::{self, Opcode};
 
-/// What a frame carries.
+/// The content of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FrameKind {
     /// An RC request: SEND, WRITE, READ request, atomic.
     Request,
-    /// What answers one: ACK, NAK, READ response, atomic ACK.
+    /// A response: ACK, NAK, READ response, atomic ACK.
     Response,
     /// An LR2 control message.
     Control,

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! The order is that of a real link: a frame that the link loses has used its
-//! share of the rate before, one that found the queue full has not. What
-//! happens to a frame is decided once, when it is offered; afterwards it only
-//! waits for its time. No frame is judged by what it carries: data, ACKs and
+//! share of the rate before, one that found the queue full has not. The fate
+//! of a frame is decided once, when it is offered; afterwards it only
+//! waits for its time. The link is blind to content: data, ACKs and
 //! control messages are impaired alike.
 //!
 //! Each kind of impairment has its own random stream, derived from the seed,

@@ -23,7 +23,7 @@ pub struct Line {
     rate: Option<u64>,
     limit: u64,
     free_at: Time,
-    /// What rounding to whole nanoseconds left over, in bits × 10⁹, so that no
+    /// The remainder of rounding to whole nanoseconds, in bits × 10⁹, so that no
     /// rate is off by more than its last frame.
     carry: u64,
 }

@@ -49,7 +49,7 @@ fn assert_conserved(d: &Direction<HeapFrame>) {
     );
 }
 
-/// Takes out what is due, each frame at its own time: (time, number).
+/// Takes out due frames, each at its own time: (time, number).
 fn drain(d: &mut Direction<HeapFrame>, until: Time) -> Vec<(Time, u32)> {
     let mut out = Vec::new();
     while d.next_due() <= until && d.next_due() != Time::NEVER {

@@ -1,4 +1,4 @@
-//! What a NIC and its queue pairs are told at set-up.
+//! Configuration of a NIC and its queue pairs.
 
 use core::net::{IpAddr, Ipv4Addr};
 
@@ -40,12 +40,12 @@ impl NicConfig {
 
 /// How often a requester tries again before it gives the QP up.
 ///
-/// Each NAK that is obeyed and each timeout takes one try; one more with none
+/// Each obeyed NAK and each timeout takes one try; one more with none
 /// left ends the QP. Progress gives all of them back: an ACK that acknowledges
-/// something new, or a NAK that completes a message by what it acknowledges
-/// implicitly. A NAK that moves the requester only within a message is no
-/// progress to a real RNIC; with [`SecondNak::Obey`] it is. A NAK that is
-/// ignored takes no try.
+/// something new, or a NAK that completes a message by its implicit
+/// acknowledgement. A NAK that moves the requester only within a message is no
+/// progress to a real RNIC; with [`SecondNak::Obey`] it is. An ignored NAK
+/// takes no try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RetryLimit {
     /// This many times, 0 to 7, without progress in between.
@@ -55,14 +55,14 @@ pub enum RetryLimit {
 }
 
 impl RetryLimit {
-    /// What the Linux rxe driver makes of the 3-bit retry count of the
+    /// The Linux rxe driver's reading of the 3-bit retry count of the
     /// connection: 7 is never counted down (`rxe_comp.c`).
     pub const fn as_rxe(count: u8) -> Self {
         if count >= 7 { Self::Infinite } else { Self::Count(count) }
     }
 }
 
-/// What a requester makes of a NAK while an earlier one has been obeyed and no
+/// How a requester treats a NAK while an earlier one has been obeyed and no
 /// positive ACK has arrived since.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SecondNak {
@@ -111,7 +111,7 @@ pub enum PartialRead {
     Anew,
 }
 
-/// Buffers for SENDs; each takes one, whatever its length.
+/// Buffers for SENDs; each SEND takes one, of any length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiveQueue {
     /// Buffers at the beginning, and at most.
@@ -119,7 +119,7 @@ pub struct ReceiveQueue {
     /// A buffer comes back each time this long has passed, greater than zero;
     /// `None`: only by [`Nic::post_receives`](crate::Nic::post_receives).
     pub refill: Option<Span>,
-    /// What an RNR NAK tells the requester to wait: 0 to 31, see
+    /// Code of the delay in an RNR NAK: 0 to 31, see
     /// [`rnr_delay`].
     pub rnr_timer: u8,
 }
@@ -194,12 +194,12 @@ pub struct QpConfig {
     pub retry: RetryLimit,
     /// Timeouts of 2, 4, 8, 16 ms … instead of `timeout`, doubled by each
     /// until something new is acknowledged: the "adaptive retransmission" of ConnectX
-    /// NICs, which goes off early on long paths whatever the configured
+    /// NICs, which fires early on long paths for any configured
     /// timeout.
     pub adaptive_retransmission: bool,
     /// How often an RNR NAK is obeyed without progress in between.
     pub rnr_retry: RetryLimit,
-    /// What a second NAK does.
+    /// The effect of a second NAK.
     pub second_nak: SecondNak,
     /// The RNIC of LR2 as published, which no vendor makes: a NAK with the bit
     /// of [`has_switch_bit`](common::wire::has_switch_bit) is a switch's. It
@@ -207,14 +207,14 @@ pub struct QpConfig {
     /// its PSN on is sent again with the same bit, which tells a switch those
     /// repeats from others. `false`: the bit is neither looked at nor set.
     pub knows_switch_nak: bool,
-    /// READs and atomics that may be on their way at a time, up to 128; more
-    /// wait, and what is posted behind them too. As many the responder keeps
+    /// READs and atomics that may be outstanding at a time, up to 128; more
+    /// wait, with all work requests behind them. The responder keeps as many
     /// for duplicates: not less than the peer's number. 0: the QP does
     /// neither, and refuses them.
     pub max_rd_atomic: u32,
     /// When it is noticed that READ data is missing.
     pub implied_nak: ImpliedNak,
-    /// An ACK of what was acknowledged before, between the packets of a READ
+    /// A repeated ACK of an older PSN, between the packets of a READ
     /// response, ends the response, and with the next packet of it the QP: newer
     /// rxe (`check_psn`, `check_ack` and `COMPST_UPDATE_COMP` of `rxe_comp.c`).
     /// `false`: it says nothing.
@@ -225,7 +225,7 @@ pub struct QpConfig {
     /// allows and are sent as ECN-capable, ECT(0), and marks are answered with
     /// CNPs. It starts at the NIC's [rate](NicConfig::rate), which must be set.
     /// ACKs have the ECN bits of [`tos`](Self::tos) and do not wait. `None`:
-    /// line rate, whatever arrives.
+    /// line rate, with or without CNPs.
     pub dcqcn: Option<Dcqcn>,
     /// Buffers for SENDs; `None`: always enough.
     pub receive_queue: Option<ReceiveQueue>,
@@ -385,7 +385,7 @@ pub enum QpError {
     Refill,
 }
 
-/// READs and atomics on their way at a time: what rxe allows.
+/// READs and atomics outstanding at a time: rxe's limit.
 const MAX_RD_ATOMIC: u32 = 128;
 
 /// How long the timer code of an RNR NAK (its low five bits) tells the

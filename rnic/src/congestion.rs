@@ -15,14 +15,14 @@ const ECN: u8 = 3;
 /// ECN-capable, not marked: ECT(0).
 const ECT_0: u8 = 2;
 
-/// What a queue pair with [`Dcqcn`] has in addition to others.
+/// Additional state of a queue pair with [`Dcqcn`].
 #[derive(Debug)]
 pub struct Congestion {
     reaction: ReactionPoint,
     notification: NotificationPoint,
     pacer: Pacer,
     slack: Span,
-    /// What the newest packet takes at its rate.
+    /// Time of the newest packet at its rate.
     interval: Span,
     cnp_due: bool,
 }

@@ -1,7 +1,7 @@
-//! What messages are made of: bytes that both ends can compute, so that the
+//! The content of messages: bytes that both ends can compute, so that the
 //! responder checks every one of them without having seen the source buffer.
 //!
-//! What a READ fetches is made the same way by the responder, as if its memory
+//! The responder makes the data of READs the same way, as if its memory
 //! changed from one READ to the next, and checked by the requester.
 //!
 //! A byte depends on the seed, on both QP numbers, on the PSN the stream began
@@ -38,7 +38,7 @@ impl Stream {
         Self(Some(mix(mix(mix(seed) ^ qps) ^ u64::from(first_psn))))
     }
 
-    /// What a QP set up like this sends.
+    /// The stream that a QP with this configuration sends.
     pub fn sent(config: &QpConfig) -> Self {
         let QpConfig { content_seed, local_qpn, remote_qpn, send_psn, .. } = *config;
         match config.content {
@@ -47,7 +47,7 @@ impl Stream {
         }
     }
 
-    /// What a QP set up like this receives.
+    /// The stream that a QP with this configuration receives.
     pub fn received(config: &QpConfig) -> Self {
         let QpConfig { content_seed, local_qpn, remote_qpn, recv_psn, .. } = *config;
         match config.content {
@@ -56,7 +56,7 @@ impl Stream {
         }
     }
 
-    /// What the destination's memory holds for READs of the source: a stream
+    /// The destination's memory as READs of the source find it: a stream
     /// apart from everything that goes the other way.
     pub fn fetched(self) -> Self {
         Self(self.0.map(|key| mix(!key)))

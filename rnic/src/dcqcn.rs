@@ -47,7 +47,7 @@ impl Dcqcn {
         cnp_interval: Span::from_micros(4),
     };
 
-    /// What is out of range, if anything is, on a line of `rate` bit/s.
+    /// The name of a value that is out of range, if one is, on a line of `rate` bit/s.
     pub fn out_of_range(&self, rate: u64) -> Option<&'static str> {
         let rules = [
             ((0.0..=1.0).contains(&self.g), "g must be from 0 to 1"),
@@ -150,7 +150,7 @@ impl ReactionPoint {
         self.alpha
     }
 
-    /// What the two timers have done until now.
+    /// Applies the expirations of both timers until now.
     fn catch_up(&mut self, now: Time) {
         while self.rate_at <= now {
             self.increase();
@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(point.alpha(), 1.0);
         point.on_cnp(at(0));
         assert_eq!(mbps(&mut point, at(0)), (2_500, 5_000));
-        // Never below the least rate; the target is what it was before.
+        // Never below the least rate; the target is unchanged.
         point.on_cnp(at(0));
         point.on_cnp(at(0));
         assert_eq!(mbps(&mut point, at(0)), (1_000, 1_250));

@@ -67,7 +67,7 @@ mod stats;
 mod timers;
 mod work;
 
-/// What the model is built of, for models of other NICs.
+/// The parts of the model, for models of other NICs.
 pub mod parts {
     pub use crate::congestion::Congestion;
     pub use crate::content::{Content, Stream};

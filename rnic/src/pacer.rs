@@ -12,7 +12,7 @@ pub struct Pacer {
     rate: Option<u64>,
     slack: Span,
     free_at: Time,
-    /// What `free_at` lacks, in 1/rate nanoseconds.
+    /// The remainder of `free_at`, in 1/rate nanoseconds.
     remainder: u64,
     paused: bool,
 }

@@ -1,5 +1,5 @@
-//! Packets that are about to leave: what the two sides of a QP decide, and how
-//! it becomes a frame.
+//! Packets about to leave: their description, and how
+//! each becomes a frame.
 
 use common::frame::{Frame, Pool};
 use common::psn::Psn;
@@ -36,7 +36,7 @@ pub struct Payload {
 /// A packet of either side.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// What it is.
+    /// The BTH's opcode.
     pub opcode: Opcode,
     /// Its sequence number.
     pub psn: Psn,
@@ -44,9 +44,9 @@ pub struct Packet {
     pub ack_req: bool,
     /// It has the bit of [`common::wire::has_switch_bit`].
     pub switch_bit: bool,
-    /// What follows the BTH.
+    /// The extension header behind the BTH.
     pub extension: Extension,
-    /// What follows that; `None`: nothing.
+    /// The payload, if any.
     pub payload: Option<Payload>,
 }
 

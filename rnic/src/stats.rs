@@ -1,4 +1,4 @@
-//! What a NIC counts.
+//! Counters of a NIC.
 
 use core::ops::AddAssign;
 
@@ -98,14 +98,14 @@ pub struct RequesterStats {
     /// [`ImpliedNak::LaterRequest`](crate::ImpliedNak::LaterRequest) discards
     /// those.
     pub implied_naks_ignored: u64,
-    /// Of the responses, those behind what was already acknowledged.
+    /// Of the responses, those behind `acked`.
     pub stale: u64,
     /// Congestion notification packets received.
     pub cnps: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
     /// Bytes fetched by READs that are not those of the peer's memory. Not
-    /// zero: a defect of what lies between, or two ends with different seeds.
+    /// zero: a defect of the network, or two ends with different seeds.
     pub corrupt_bytes: u64,
     /// READs with such bytes.
     pub corrupt_messages: u64,
@@ -116,14 +116,14 @@ pub struct RequesterStats {
     /// Round-trip times.
     pub rtt: Rtt,
     /// Responses to packets that were never sent. Not zero: a defect, of
-    /// the peer or of what lies between.
+    /// the peer or of the network.
     pub beyond_sent: u64,
     /// Responses whose MSN is not the number of messages that the responder
-    /// has completed: for ACKs and NAKs what they acknowledge, for READ
-    /// responses and answers to atomics at least that and at most what was
-    /// sent. RNICs don't look; not zero is a defect all the same.
+    /// has completed: for ACKs and NAKs the acknowledged ones, for READ
+    /// responses and answers to atomics at least these and at most the
+    /// sent ones. RNICs don't look; not zero is a defect all the same.
     pub wrong_msn: u64,
-    /// Responses that can't answer what was asked, and reserved syndromes. All
+    /// Responses that can't match the request, and reserved syndromes. All
     /// but the latter end the QP: READ data or answers to atomics for another
     /// request, packets of a READ response in an impossible order or of a
     /// wrong length, ACKs and NAKs between them.
@@ -175,10 +175,10 @@ pub struct ResponderStats {
     pub out_of_sequence: u64,
     /// Messages received completely, SENDs and WRITEs.
     pub messages: u64,
-    /// Bytes of these messages, all compared with what they should be.
+    /// Bytes of these messages, all compared with the expected ones.
     pub message_bytes: u64,
-    /// Bytes that were not as they should be. Not zero: a defect of what lies
-    /// between, or two ends with different seeds.
+    /// Bytes that differ from the expected ones. Not zero: a defect of the
+    /// network, or two ends with different seeds.
     pub corrupt_bytes: u64,
     /// Messages with such bytes.
     pub corrupt_messages: u64,
@@ -283,7 +283,7 @@ pub struct PortStats {
     pub bad_icrc: u64,
     /// Dropped: the QP is in error state.
     pub qp_in_error: u64,
-    /// Times that the pool had no frame for what could have been sent.
+    /// Times that the pool had no frame for a packet that was ready.
     pub no_frame: u64,
     /// ACKs not sent because too many answers of their QP were waiting for the
     /// port, which a later one covers, and READs and atomics discarded for

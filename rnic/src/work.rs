@@ -1,4 +1,4 @@
-//! Work requests and what becomes of them.
+//! Work requests and their completions.
 
 use common::time::{Span, Time};
 
@@ -22,8 +22,8 @@ impl QpId {
 /// Operations.
 ///
 /// SEND and WRITE carry a message to the peer, and the peer's ACK completes
-/// them. A READ and the atomics fetch something: they are completed by what
-/// comes back, and a QP bounds how many of them are on their way at a time
+/// them. A READ and the atomics fetch something: the response
+/// completes them, and a QP bounds how many of them are outstanding at a time
 /// ([`QpConfig::max_rd_atomic`](crate::QpConfig::max_rd_atomic)).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WorkKind {
@@ -37,7 +37,7 @@ pub enum WorkKind {
     /// The first eight bytes of the peer's region, taken as a number, become
     /// `swap` if they are `compare`.
     CompareSwap {
-        /// What is compared with.
+        /// The compare value.
         compare: u64,
         /// The new value.
         swap: u64,
@@ -56,7 +56,7 @@ impl WorkKind {
         matches!(self, Self::CompareSwap { .. } | Self::FetchAdd { .. })
     }
 
-    /// Whether it is completed by what comes back, not by an ACK.
+    /// Whether the response completes it, rather than an ACK.
     pub const fn is_fetch(self) -> bool {
         self.is_atomic() || matches!(self, Self::Read)
     }
@@ -70,7 +70,7 @@ pub struct WorkRequest {
     /// Its length in bytes: 0 to [`MAX_MESSAGE`]; [`ATOMIC_LEN`] for an
     /// atomic.
     pub len: u32,
-    /// Whatever the caller wants to find in the [`Completion`].
+    /// The caller's own id, returned in the [`Completion`].
     pub id: u64,
 }
 
@@ -129,7 +129,7 @@ pub enum Status {
     RemoteAccess,
     /// The responder could not do it (NAK 0x63).
     RemoteOperation,
-    /// A response came that can't answer what we asked: READ data for a WRITE,
+    /// A response came that can't match the request: READ data for a WRITE,
     /// an ACK or NAK between the packets of a READ response, a length that is
     /// wrong.
     BadResponse,
@@ -151,7 +151,7 @@ pub struct Completion {
     pub index: u64,
     /// How it ended.
     pub status: Status,
-    /// What an atomic found; `None` for other operations and without success.
+    /// The word before an atomic; `None` for other operations and without success.
     pub original: Option<u64>,
     /// Of a READ: bytes that are not those of the peer's memory.
     pub corrupt_bytes: u64,

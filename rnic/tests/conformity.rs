@@ -1,4 +1,4 @@
-//! What two rxe hosts (Linux 6.1) did, packet by packet, ours do too. The
+//! Our NICs do, packet by packet, as two rxe hosts (Linux 6.1) did. The
 //! sequences are from captures of perftest between two such hosts.
 
 mod support;

@@ -48,7 +48,7 @@ fn world(qps: u32, dcqcn: Dcqcn, without: &[u32]) -> (World, Vec<QpId>) {
     (world, ids)
 }
 
-/// What `nic` sends until `end`, and when.
+/// The frames that `nic` sends until `end`, with their times.
 fn run(nic: &mut Nic, from: Time, end: Time) -> Vec<(Time, Vec<u8>)> {
     let mut now = from;
     let mut sent = Vec::new();

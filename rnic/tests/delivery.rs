@@ -1,4 +1,4 @@
-//! Whatever is lost on the way: every message arrives once, in order, intact.
+//! Whichever frames are lost: every message arrives once, in order, intact.
 
 mod support;
 
@@ -33,7 +33,7 @@ fn work((kind, len): Message, id: u64) -> WorkRequest {
 }
 
 impl Word {
-    /// What an operation must find; `None` if it is no atomic.
+    /// The word that an operation must find; `None` if it is no atomic.
     fn apply(&mut self, kind: WorkKind) -> Option<u64> {
         let original = self.0;
         match kind {
@@ -169,13 +169,13 @@ impl Trial {
     }
 }
 
-/// What host `side` sent on `qp` has arrived at the other one.
+/// The messages of host `side` on `qp` have arrived at the other one.
 fn check_stream(world: &World, qp: QpId, side: usize, messages: &[Message]) -> TestCaseResult {
     let received: Vec<_> = world.received[1 - side].iter().filter(|r| r.qp == qp).collect();
     let completed: Vec<_> = world.completions[side].iter().filter(|c| c.qp == qp).collect();
     prop_assert_eq!(completed.len(), messages.len());
     let mut word = Word::default();
-    // Messages and what is fetched are counted apart.
+    // Messages and fetches are counted apart.
     let mut indexes = [0; 2];
     let mut arrivals = received.iter();
     for (id, (message, c)) in (0..).zip(messages.iter().zip(&completed)) {

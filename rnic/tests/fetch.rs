@@ -1,4 +1,4 @@
-//! READs and atomics between two NICs: what is on the wire, and what is lost
+//! READs and atomics between two NICs: packets on the wire, and losses
 //! there.
 
 mod support;
@@ -163,7 +163,7 @@ fn packets_of_all_kinds_in_one_ordered_stream() {
     assert_eq!(msns, [1, 2, 2, 3, 4, 5, 6, 7]);
     give(a, &frames);
     let done: Vec<_> = std::iter::from_fn(|| a.poll_completion()).collect();
-    // Messages and what is fetched are counted apart.
+    // Messages and fetches are counted apart.
     assert_eq!(done.iter().map(|c| c.index).collect::<Vec<_>>(), [0, 0, 1, 2, 1, 3, 4]);
     let originals: Vec<_> = done.iter().map(|c| c.original).collect();
     assert_eq!(originals, [None, None, Some(0), None, None, None, Some(1)]);
@@ -312,7 +312,7 @@ fn a_limited_number_is_on_its_way() {
     give(b, &frames);
     let (answers, _) = sent(b, Time::ZERO);
     give(a, &answers[..2]);
-    // What is behind the READ that waits goes with it.
+    // The work requests behind the waiting READ go with it.
     assert_eq!(sent(a, Time::ZERO).1, [ask(Opcode::READ_REQUEST, 3), ask(Opcode::SEND_ONLY, 4)]);
 }
 

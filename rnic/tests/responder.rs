@@ -1,4 +1,4 @@
-//! The rules of the responder, one by one, and what a port does with frames
+//! The rules of the responder, one by one, and how a port treats frames
 //! that are not for it.
 
 mod support;
@@ -42,7 +42,7 @@ impl Bench {
         drain(&mut self.nics[0], self.now)
     }
 
-    /// Gives a packet to the receiver. What it answers.
+    /// Gives a packet to the receiver. Returns its responses.
     fn give(&mut self, frame: &[u8]) -> Vec<Seen> {
         self.nics[1].receive(frame, self.now);
         self.answers()
@@ -154,7 +154,7 @@ fn acks_are_coalesced_by_number_and_by_time() {
     bench.nics[1].on_timers(bench.now);
     assert_eq!(bench.answers(), [Seen::Ack(7, 0x1f, 0)]);
     assert_eq!(bench.nics[1].next_deadline(), None);
-    // A NAK covers what is owed.
+    // A NAK covers owed ACKs.
     assert_eq!(bench.give(&packets[8]), []);
     assert_eq!(bench.give(&packets[9]), []);
     let later = bench.packets(2);
@@ -241,7 +241,7 @@ fn a_write_outside_the_region_is_refused() {
     }
 }
 
-/// Opcode, pad count and what follows the BTH.
+/// Opcode, pad count and the bytes behind the BTH.
 type Crafted = (Opcode, u8, Vec<u8>);
 
 #[test]

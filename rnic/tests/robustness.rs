@@ -24,7 +24,7 @@ fn mend(frame: &mut [u8]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
-    /// Whatever the bytes: no panic, each frame counted once, and either the
+    /// For any bytes: no panic, each frame counted once, and either the
     /// QP failed, or it still carries messages after a reset.
     #[test]
     fn forged_frames(forgeries in prop::collection::vec((0usize..28, prop::collection::vec((14usize..74, any::<u8>()), 1..4), 0usize..120), 1..40)) {

@@ -1,4 +1,4 @@
-//! What leaves a port first when QPs have READ data, ACKs and requests to send.
+//! The order in which a port sends READ data, ACKs and requests of its QPs.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! What is known of a file while it is read: its problems, and where each key
-//! stands, so that every complaint names its line.
+//! The state of a file that is being read: its problems, and the line of each
+//! key, so that every complaint names its line.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ pub struct Document<'d> {
     problems: RefCell<Vec<Problem>>,
     /// Where each key that was read stands: offset of its value.
     positions: RefCell<BTreeMap<String, usize>>,
-    /// Lines that are no TOML. What was meant there is anyone's guess.
+    /// Lines that are no TOML, whose intended keys are unknown.
     broken: BTreeSet<usize>,
     /// Every key that was asked for, set or not, and the values that it takes.
     asked: RefCell<Vec<(String, String)>>,
@@ -91,8 +91,8 @@ impl<'d> Document<'d> {
         self.positions.borrow().contains_key(key)
     }
 
-    /// Whether something is wrong with `key` (with its section): what was read
-    /// for it is a stand-in then, which nothing should be concluded from.
+    /// Whether something is wrong with `key` (with its section): the value read
+    /// for it is then a stand-in, which proves nothing.
     pub fn has_problem(&self, key: &str) -> bool {
         self.problems.borrow().iter().any(|problem| problem.key == key)
     }

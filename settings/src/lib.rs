@@ -1,11 +1,11 @@
-//! What people write in files and on command lines, and what they are told
-//! when it is wrong.
+//! Configuration files and command lines, and the messages for errors in
+//! them.
 //!
 //! [`load`] reads a TOML file: [`Section`] takes keys out of it one by one,
-//! [`Document`] collects what is wrong, and the reader goes on to the end, so
-//! that a [`Report`] names every problem at once, each with its line, what was
-//! found and what is allowed. [`units`] are the quantities that files and
-//! command lines share. [`sizing`] says what memory packets take that are kept.
+//! [`Document`] collects problems, and the reader goes on to the end, so
+//! that a [`Report`] names every problem at once, each with its line, the value
+//! found and the values allowed. [`units`] are the quantities that files and
+//! command lines share. [`sizing`] computes the memory of kept packets.
 //!
 //! ```
 //! let text = "[link]\nrate = \"10Gbps\"\ndelya = \"5ms\"\n";
@@ -48,12 +48,12 @@ pub fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static st
 }
 
 /// Reads `file` with `read`, which is given the document and its top level.
-/// Where a value is wrong `read` takes a stand-in and goes on; what it returns
-/// then is thrown away.
+/// Where a value is wrong `read` takes a stand-in and goes on; its result
+/// is then discarded.
 ///
 /// # Errors
-/// All problems at once: an unreadable file, bad syntax, and whatever `read`
-/// complained of.
+/// All problems at once: an unreadable file, bad syntax, and the problems that `read`
+/// reported.
 pub fn load<T>(
     file: &Path,
     overrides: &[Override],

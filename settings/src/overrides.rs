@@ -46,7 +46,7 @@ pub(crate) fn apply<'v>(
     options
 }
 
-/// What `text` says as TOML, or the string that it is.
+/// `text` parsed as TOML, or as the string that it is.
 fn parse(text: &str) -> DeValue<'_> {
     DeValue::parse(text).map_or_else(|_| DeValue::String(text.into()), |value| value.into_inner())
 }
@@ -115,7 +115,7 @@ fn set<'v>(
                 }
             }
         }
-        // What stands there is no section: the reader will say so.
+        // The key is no section: the reader will say so.
         _ => {}
     }
 }

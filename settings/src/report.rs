@@ -1,4 +1,4 @@
-//! What is wrong with a file, all of it at once.
+//! The problems of a file, all at once.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ pub struct Problem {
     pub at: Option<(usize, usize)>,
     /// The key with its section (`lan.mtu`); empty for a syntax error.
     pub key: String,
-    /// What was found.
+    /// The value found.
     pub found: String,
-    /// What is allowed, or what to do.
+    /// The allowed values, or the remedy.
     pub allowed: String,
 }
 

@@ -112,8 +112,8 @@ impl<'d> Section<'d> {
         if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) }
     }
 
-    /// Reads `key` with `parse`, which gives `None` for what is not `allowed`.
-    /// The other methods are made of this one, and what they lack can be.
+    /// Reads `key` with `parse`, which returns `None` for a value that is not `allowed`.
+    /// The other methods are built on this one; callers can build further ones.
     pub fn read<T>(
         &mut self,
         key: &'static str,
@@ -163,12 +163,12 @@ impl<'d> Section<'d> {
         self.read(key, allowed.trim_end(), |v| integer(v).filter(|n| (min..=max).contains(n)))
     }
 
-    /// Like [`int`](Self::int), for what DPDK keeps in 16 bits.
+    /// Like [`int`](Self::int), for values that DPDK keeps in 16 bits.
     pub fn short(&mut self, key: &'static str, min: u16, max: u16, unit: &str) -> Option<u16> {
         self.int(key, min.into(), max.into(), unit).and_then(|n| u16::try_from(n).ok())
     }
 
-    /// Like [`int`](Self::int), for what people write in hexadecimal.
+    /// Like [`int`](Self::int), for values usually written in hexadecimal.
     pub fn int_hex(&mut self, key: &'static str, min: u32, max: u32, what: &str) -> Option<u32> {
         let allowed = format!("{min:#x} to {max:#x}, {what}");
         self.read(key, &allowed, |v| integer(v).filter(|n| (min..=max).contains(n)))

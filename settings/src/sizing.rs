@@ -1,8 +1,8 @@
-//! What memory packets take that are kept.
+//! Memory of kept packets.
 //!
 //! Every frame that a gateway holds pins a whole DPDK mbuf, however short it
 //! is: a buffer for the largest frame of the port, `struct rte_mbuf`, headroom,
-//! and what the pool adds to each of its objects. An object that is smaller than
+//! and the pool's overhead for each of its objects. An object smaller than
 //! a page does not cross one (`rte_mempool_op_populate_helper` of DPDK 22.11), so
 //! the size of pages counts: in ordinary ones one of 2.1 KiB takes a whole page.
 
@@ -16,7 +16,7 @@ pub const DPDK_OVERHEAD: u64 = 32 << 20;
 pub const PAGE: u64 = 4 << 10;
 
 /// The smallest hugepage of x86, bytes. Where there are larger ones as well,
-/// this is what a pool of DPDK goes by.
+/// DPDK's pools still use this one.
 pub const HUGE_PAGE: u64 = 2 << 20;
 
 /// `struct rte_mbuf` and the default headroom, bytes.
@@ -28,8 +28,8 @@ const OBJECT_HEADER: u64 = 64;
 /// A cache line, bytes.
 const LINE: u64 = 64;
 
-/// IPv6, UDP, BTH, RETH, ImmDt and ICRC: what a RoCE packet has at most beside
-/// its payload and the Ethernet header, bytes.
+/// IPv6, UDP, BTH, RETH, ImmDt and ICRC: the most bytes of a RoCE packet beside
+/// its payload and the Ethernet header.
 const ROCE_HEADERS: u16 = 40 + 8 + 12 + 16 + 4 + 4;
 
 /// The path MTUs of RoCE (InfiniBand has five), bytes of payload.
@@ -45,7 +45,7 @@ pub fn mbuf_size(data_room: u16) -> u64 {
 }
 
 /// Bytes that a pool of `mbufs` in pages of `page` bytes fills, with the ring
-/// that holds what is free.
+/// that holds the free ones.
 pub fn pool_memory(mbufs: u64, data_room: u16, page: u64) -> u64 {
     let size = mbuf_size(data_room);
     let objects = match page / size {
@@ -59,8 +59,8 @@ pub fn pool_memory(mbufs: u64, data_room: u16, page: u64) -> u64 {
 /// left for itself and ports.
 ///
 /// For mbufs larger than a page it asks for whole pages for each, takes half as
-/// much as long as it can't have that, and fills what it gets without gaps
-/// (`rte_mempool_populate_default`). What the last piece has too much is lost.
+/// much as long as it can't have that, and fills the memory it gets without gaps
+/// (`rte_mempool_populate_default`). The excess of the last piece is lost.
 pub fn pool_fits(mbufs: u64, data_room: u16, page: u64, memory: u64) -> bool {
     let least = pool_memory(mbufs, data_room, page).saturating_add(DPDK_OVERHEAD);
     if least > memory {
@@ -71,11 +71,11 @@ pub fn pool_fits(mbufs: u64, data_room: u16, page: u64, memory: u64) -> bool {
         return true;
     }
     let heap = memory - ring_memory(mbufs);
-    // It isn't known to the byte what DPDK had taken before.
+    // DPDK's own use before that isn't known to the byte.
     (0..=4).all(|mib| filled(mbufs, size, page, heap - (mib << 20)) >= DPDK_OVERHEAD / 2)
 }
 
-/// What is left of `heap` bytes when `mbufs` larger than a page are in it.
+/// The rest of `heap` bytes when `mbufs` larger than a page are in it.
 fn filled(mbufs: u64, size: u64, page: u64, heap: u64) -> u64 {
     let (mut wanted, mut free, mut piece) = (mbufs, heap, u64::MAX);
     while wanted > 0 {

@@ -44,24 +44,24 @@ const RATE: &Units = &[
     ("bps", 1),
 ];
 
-/// What a duration looks like, for error messages.
+/// The syntax of a duration, for error messages.
 pub const DURATION_SYNTAX: &str = "a number and one of ns, us, ms, s, e.g. \"10ms\"";
 
-/// What a size looks like, for error messages.
+/// The syntax of a size, for error messages.
 pub const SIZE_SYNTAX: &str =
     "a number and one of B, KiB, MiB, GiB, TiB, kB, MB, GB, TB, e.g. \"64MiB\"";
 
-/// What a rate looks like, for error messages.
+/// The syntax of a rate, for error messages.
 pub const RATE_SYNTAX: &str = "a number and one of bps, kbps, Mbps, Gbps, Tbps, e.g. \"100Gbps\"";
 
-/// What a share looks like, for error messages.
+/// The syntax of a share, for error messages.
 pub const SHARE_SYNTAX: &str = "a number such as 1e-3, or a percentage such as \"0.1%\"";
 
 /// Reads a duration such as `"10ms"`. Of all bare numbers only `"0"` needs no
 /// unit.
 ///
 /// # Errors
-/// A message that says what was found and what is allowed.
+/// A message with the text found and the syntax allowed.
 pub fn duration(text: &str) -> Result<Span, String> {
     if text.trim() == "0" {
         return Ok(Span::ZERO);
@@ -74,7 +74,7 @@ pub fn duration(text: &str) -> Result<Span, String> {
 /// Reads a size in bytes such as `"64MiB"`.
 ///
 /// # Errors
-/// A message that says what was found and what is allowed.
+/// A message with the text found and the syntax allowed.
 pub fn size(text: &str) -> Result<u64, String> {
     parse(text, SIZE).ok_or_else(|| format!("{text:?} is no size: expected {SIZE_SYNTAX}"))
 }
@@ -90,7 +90,7 @@ pub fn size_or_bytes(text: &str) -> Result<u64, String> {
 /// Reads a rate in bit/s such as `"100Gbps"`.
 ///
 /// # Errors
-/// A message that says what was found and what is allowed.
+/// A message with the text found and the syntax allowed.
 pub fn rate(text: &str) -> Result<u64, String> {
     parse(text, RATE).ok_or_else(|| format!("{text:?} is no rate: expected {RATE_SYNTAX}"))
 }
@@ -106,7 +106,7 @@ pub fn rate_or_bits(text: &str) -> Result<u64, String> {
 /// Reads a share of something, 0 to 1: `"0.01"`, `"1e-3"` or `"1%"`.
 ///
 /// # Errors
-/// A message that says what was found and what is allowed.
+/// A message with the text found and the syntax allowed.
 pub fn share(text: &str) -> Result<f64, String> {
     let value = match text.trim().strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|v| v / 100.0),
@@ -160,7 +160,7 @@ fn exact(number: &str, exponent: i32, factor: u64) -> Option<u64> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    // Zeros at the end of a fraction say nothing; without them what is left
+    // Zeros at the end of a fraction mean nothing; without them the number
     // fits, or the value has more digits than any quantity of ours.
     let places = fraction.trim_end_matches('0').len();
     let kept = whole.len() + places;
@@ -246,7 +246,7 @@ mod tests {
         }
     }
 
-    /// What a float would round away.
+    /// A number that a float would round.
     #[test]
     fn numbers_are_exact() {
         assert_eq!(size("18446744073709551615B"), Ok(u64::MAX));

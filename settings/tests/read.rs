@@ -1,4 +1,4 @@
-//! Reading a file: what is taken, and what is told of everything else.
+//! Reading a file: accepted values, and the problems reported for all others.
 
 use std::path::Path;
 

@@ -10,7 +10,7 @@ use benches::{CASES, Stage, case};
 /// Rounds before the first that counts.
 const WARM: u32 = 8;
 
-/// What callgrind is told to count in, by this name.
+/// The function in which callgrind counts, by its name.
 #[inline(never)]
 fn measured(stage: &mut dyn Stage) {
     stage.run();

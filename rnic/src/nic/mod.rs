@@ -83,7 +83,7 @@ impl Nic {
     }
 
     /// Begins another incarnation of a QP with the same numbers: work requests that
-    /// are pending are flushed, what has arrived of an unfinished message is
+    /// are pending are flushed, unfinished received messages are
     /// forgotten, answers are not sent any more, messages are counted from 0,
     /// the receive queue is full, the word that atomics work on 0, the rate
     /// that of the line. Messages have other content. Statistics go on. The peer
@@ -129,7 +129,7 @@ impl Nic {
         self.qps[qp.index()].responder.post_receives(n);
     }
 
-    /// What the peer's atomics have made of the word at the beginning of our
+    /// The value that the peer's atomics have left in the word at the beginning of our
     /// region.
     ///
     /// # Panics

@@ -16,7 +16,7 @@ use crate::work::QpId;
 /// The ECN bits of a packet that was marked.
 const CONGESTION_EXPERIENCED: u8 = 3;
 
-/// What congestion control needs, if `config` wants it. A NIC without a rate
+/// State for congestion control, if `config` enables it. A NIC without a rate
 /// has been refused.
 fn congestion(config: &QpConfig, nic: &NicConfig) -> Option<Congestion> {
     Some(Congestion::new(config.dcqcn?, nic.rate?, nic.pacing_slack))

@@ -1,19 +1,19 @@
 //! The sending side of a QP: go-back-N as RNICs do it.
 //!
 //! Rules, with the Linux rxe driver as the reference (`rxe_req.c`,
-//! `rxe_comp.c`); what responses do is in [`response`]:
+//! `rxe_comp.c`); the handling of responses is in [`response`]:
 //!
 //! - Requests take consecutive PSNs: a SEND or WRITE one for each of its
 //!   packets, an atomic one, a READ one for each packet of its response. It is
-//!   asked for by a single packet, which may overshoot the window. What was
-//!   fetched of it is not asked for again: the request for the rest has the
-//!   PSN, address and length of what is missing.
+//!   requested by a single packet, which may overshoot the window. Data that
+//!   has arrived is not requested again: the request for the rest has the
+//!   PSN, address and length of the missing part.
 //! - After a NAK was obeyed, or a timeout has gone off, further NAKs are not
 //!   obeyed until there is *progress* ([`SecondNak::IgnoreUntilAck`]). Their
 //!   implicit acknowledgement counts all the same.
 //! - Progress is an ACK that acknowledges something new, data of a READ, the
-//!   answer to an atomic, or any response that completes a message by what it
-//!   acknowledges implicitly. Packets within a message that a NAK acknowledges
+//!   response to an atomic, or any response that completes a message by its
+//!   implicit acknowledgement. Packets within a message that a NAK acknowledges
 //!   are none. With [`SecondNak::Obey`] they are.
 //! - Each NAK obeyed, said or implied, and each timeout takes one retry;
 //!   progress gives all of them back. A NAK or timeout with none left ends the
@@ -83,7 +83,7 @@ pub(crate) struct Requester {
     implied_nak: ImpliedNak,
     old_ack_ends_read: bool,
     knows_switch_nak: bool,
-    /// Whether what is sent again is so because a switch asked for it.
+    /// Whether the current repeat follows a switch's request.
     for_switch: bool,
     max_rd_atomic: u32,
     region: Region,
@@ -111,7 +111,7 @@ pub(crate) struct Requester {
     started: u64,
     /// The newest data is of a READ response that goes on.
     reading: bool,
-    /// What the atomics that were answered have left behind.
+    /// The word after the answered atomics.
     word: u64,
     /// Packets since the last one that requested an ACK.
     unasked: u32,

@@ -1,4 +1,4 @@
-//! What a requester sends next.
+//! The next packet of a requester.
 
 use common::wire::{AtomicEth, Opcode, Reth};
 
@@ -68,7 +68,7 @@ impl Requester {
         self.for_switch && self.next < self.high
     }
 
-    /// The request of a READ, or for what is missing of it, or an atomic.
+    /// The request of a READ, or for its missing part, or an atomic.
     fn fetch_packet(&self, entry: &Entry) -> Packet {
         let Region { va, rkey, .. } = self.region;
         let atomic =

@@ -1,4 +1,4 @@
-//! What a requester makes of a response.
+//! How a requester handles a response.
 //!
 //! Rules, with `rxe_comp.c` as the reference:
 //!
@@ -35,7 +35,7 @@ use crate::work::{Completion, Status, WorkKind};
 /// may be on their way.
 const MAX_AHEAD: i32 = 128;
 
-/// What a response is.
+/// The kind of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Response<'a> {
     Ack {
@@ -93,7 +93,7 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// What the AETH of an ACK packet says.
+    /// The content of the AETH of an ACK packet.
     fn acknowledgement(aeth: Aeth) -> Self {
         let msn = aeth.msn;
         match aeth.kind() {
@@ -227,7 +227,7 @@ impl Requester {
         }
     }
 
-    /// A switch misses `seq`. What is before it may be on its way or not; only
+    /// A switch lacks `seq`. Packets before it may be in flight or lost; only
     /// the destination says.
     fn rewind(&mut self, seq: Seq) {
         if seq >= self.next {
@@ -246,7 +246,7 @@ impl Requester {
     }
 
     /// The answer to the oldest work request is not complete, and never will
-    /// be without asking again. What was on its way brings forth many of
+    /// be without asking again. Its outstanding packets cause many of
     /// these: even a NIC that obeys every NAK obeys one.
     fn implied_nak(&mut self, now: Time, completions: &mut VecDeque<Completion>) {
         if self.going_back || self.rnr_until.is_some() {

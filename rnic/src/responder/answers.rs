@@ -1,8 +1,8 @@
-//! What a responder has to say: one ordered stream per QP.
+//! The responses of a responder: one ordered stream per QP.
 //!
 //! An answer that overtook READ data would tell the requester that the data
 //! was lost, and one between the packets of a READ response would end the QP.
-//! So whatever is decided on while a READ is being answered waits behind it.
+//! So a response decided during a READ response waits behind it.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub(super) struct Acknowledge {
     pub(super) aeth: Aeth,
 }
 
-/// What is left to be sent of a READ response.
+/// The rest of a READ response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadResponse {
     pub(super) content: Content,
@@ -41,7 +41,7 @@ pub(super) struct ReadResponse {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     Acknowledge(Acknowledge),
-    /// What an atomic found.
+    /// The word before an atomic.
     Original {
         psn: Psn,
         aeth: Aeth,

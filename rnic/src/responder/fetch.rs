@@ -68,7 +68,7 @@ impl Responder {
             self.read(reth)?
         };
         self.stats.accepted += 1;
-        // The answer covers what is before it.
+        // The response acknowledges everything before it.
         self.settled();
         self.answers.push(answer);
         Ok(())
@@ -124,8 +124,8 @@ impl Responder {
         Answer::Original { psn: seq.psn(), aeth, original }
     }
 
-    /// Answers a READ or atomic again. Nothing is executed twice: what is not
-    /// known any more, or isn't the same request, is discarded.
+    /// Answers a READ or atomic again. Nothing is executed twice: a forgotten
+    /// request, or one that differs, is discarded.
     pub(super) fn repeat(&mut self, seq: Seq, roce: &Roce, frame: &[u8]) {
         let answer = self.resources.find(seq).and_then(|resource| match resource.what {
             Executed::Atomic { original } => {

@@ -10,16 +10,16 @@
 //!   an ACK of the newest packet accepted. There is no limit to how far
 //!   behind or ahead.
 //! - A packet in order that asks is acknowledged with its own PSN, at once or
-//!   [coalesced](crate::AckCoalescing). A NAK covers what was still owed.
+//!   [coalesced](crate::AckCoalescing). A NAK covers owed ACKs.
 //! - A request that can't be right (packets of a message out of order, wrong
 //!   lengths, an operation that the QP does not allow: 0x61; an address or key
 //!   that is not registered: 0x62) is refused and ends the QP.
 //!
-//! - A READ is answered with its data, an atomic with what it found; each
+//! - A READ is answered with its data, an atomic with the word before it; each
 //!   stands for an ACK of everything before. The newest of them are kept: a
-//!   duplicate is answered again from what is kept, an atomic never executed
+//!   duplicate is answered again from the kept copy, an atomic never executed
 //!   again, and a duplicate of an older one discarded.
-//! - Like rxe, and unlike what InfiniBand says, the ACK of a duplicate carries
+//! - Like rxe, and unlike the InfiniBand specification, the ACK of a duplicate carries
 //!   the PSN of the newest SEND, WRITE or atomic, not that of a READ behind
 //!   it.
 //! - A SEND takes a receive buffer with its first packet. Without one an RNR
@@ -79,16 +79,16 @@ pub(crate) struct Responder {
     /// One past the newest packet of a SEND or WRITE, or atomic, accepted.
     acknowledged: Seq,
     /// Messages received completely, and READs and atomics executed, modulo
-    /// 2^24: what an AETH carries.
+    /// 2^24: the MSN of an AETH.
     msn: u32,
     /// Messages received completely.
     messages: u64,
     open: Option<Open>,
     resources: Resources,
-    /// What atomics work on.
+    /// The word that atomics work on.
     word: u64,
     buffers: Option<Buffers>,
-    /// What is to be sent.
+    /// Responses to be sent.
     answers: Answers,
     /// Answers and requests discarded because too many answers were waiting.
     pub(crate) dropped: u64,
@@ -297,7 +297,7 @@ impl Responder {
         Ok(Open { kind, content, received: 0, announced, corrupt: 0 })
     }
 
-    /// Whether the peer may have what it names. A READ or WRITE of nothing
+    /// Whether the peer may access the named region. A READ or WRITE of nothing
     /// need not name a region (IBA C9-88).
     fn check_access(&self, reth: &Reth) -> Result<(), Refusal> {
         let right =

@@ -28,7 +28,7 @@ pub struct Link {
     /// Whether to deliver a frame, which is not lost, twice: the second time
     /// after three more delays, behind others.
     pub repeat: Loss,
-    /// What arrives again, and when.
+    /// Frames that arrive again, with their times.
     echoes: VecDeque<(Time, HeapFrame)>,
     pub offered: u64,
     pub lost: u64,
@@ -90,9 +90,9 @@ pub struct World {
     /// `links[0]` leads from `nics[0]` to `nics[1]`.
     pub links: [Link; 2],
     pub now: Time,
-    /// What each host has completed.
+    /// Completions of each host.
     pub completions: [Vec<Completion>; 2],
-    /// What each host has received.
+    /// Messages received by each host.
     pub received: [Vec<Received>; 2],
 }
 
@@ -125,7 +125,7 @@ impl World {
         id
     }
 
-    /// Does what is due now.
+    /// Runs all due events.
     fn settle(&mut self) {
         for side in 0..2 {
             while let Some(frame) = self.links[side].due(self.now) {
@@ -175,7 +175,7 @@ pub enum Seen {
     Ack(u32, u8, u32),
 }
 
-/// What a frame is. It has to be RoCEv2 with a right ICRC.
+/// Reduces a frame. It has to be RoCEv2 with a right ICRC.
 pub fn look(frame: &[u8]) -> Seen {
     let roce = parse(frame).expect("a NIC sends RoCEv2");
     assert!(icrc_ok(frame, &roce));

@@ -1,4 +1,4 @@
-//! READs and atomics: what a response does to them.
+//! READs and atomics: the effect of responses on them.
 
 use common::wire::Position;
 
@@ -138,7 +138,7 @@ fn the_rest_may_come_as_a_message_of_its_own() {
     bench.time_out();
     assert_eq!(bench.send_psns(), [2, 6]);
     bench.data(Position::First, 2);
-    // What the first request brought forth is still right, too.
+    // The responses to the first request are still right, too.
     bench.data(Position::Middle, 3);
     bench.time_out();
     bench.send();
@@ -159,7 +159,7 @@ fn missing_data_is_noticed_at_once_or_with_the_next_request() {
         bench.ack(6);
         let asked = bench.send_psns();
         assert_eq!(asked, if again { vec![] } else { vec![2, 6] });
-        // Once, whatever else comes of the old answer.
+        // Once, even if the old response follows.
         bench.data(Position::Last, 5);
         bench.nak(6);
         assert_eq!(bench.send_psns(), [0; 0]);

@@ -15,14 +15,14 @@ const QP: QpId = QpId(0);
 const PMTU: u32 = 256;
 const TIMEOUT: Span = Span::from_millis(1);
 
-/// A requester on its own, and what it completed.
+/// A requester on its own, and its completions.
 struct Bench {
     requester: Requester,
     completions: VecDeque<Completion>,
     now: Time,
 }
 
-/// What was sent of a packet.
+/// A sent packet, reduced.
 type Sent = (Opcode, u32, bool);
 
 impl Bench {
@@ -79,7 +79,7 @@ impl Bench {
         self.requester.on_timer(self.now, &mut self.completions);
     }
 
-    /// Indexes and statuses of what has been completed since last asked.
+    /// Indexes and statuses of completions since the last call.
     fn done(&mut self) -> Vec<(u64, Status)> {
         self.completions.drain(..).map(|c| (c.index, c.status)).collect()
     }

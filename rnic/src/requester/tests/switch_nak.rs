@@ -14,7 +14,7 @@ impl Bench {
         self.respond(Response::SwitchNak { msn: 0 }, psn);
     }
 
-    /// What is sent, and whether it says that it is a repeat.
+    /// Sent packets, each with whether it is marked as a repeat.
     fn send_bits(&mut self) -> Vec<(u32, bool)> {
         let mut sent = Vec::new();
         while let Some(packet) = self.requester.next_packet() {
@@ -37,7 +37,7 @@ fn it_acknowledges_nothing_and_repeats_say_so() {
     // Two messages are before it, and neither is completed.
     assert_eq!(bench.done(), ok([]));
     assert_eq!(bench.send_bits(), [(3, true), (4, true), (5, true), (6, false)]);
-    // It took no try, and what was before it is still to be acknowledged.
+    // It took no try, and earlier packets are still to be acknowledged.
     bench.ack(1);
     assert_eq!(bench.done(), ok([0]));
     bench.ack(6);
@@ -68,8 +68,8 @@ fn it_is_obeyed_while_another_nak_is() {
     assert_eq!(bench.send_psns(), [4, 5]);
     bench.switch_nak(3);
     assert_eq!(bench.send_psns(), [3, 4, 5]);
-    // A second one of the destination is not, and neither is one for what
-    // will be sent anyway.
+    // A second one of the destination is not, and neither is one for a PSN
+    // that is next anyway.
     bench.nak(2);
     assert_eq!(bench.requester.stats.naks_ignored, 1);
     bench.switch_nak(3);
