@@ -1,4 +1,4 @@
-"""cargo-deny: built once into the cache, in the background while other steps run."""
+"""cargo-deny and cargo-machete: built once into the cache, in the background while other steps run."""
 
 import contextlib
 import os
@@ -11,11 +11,11 @@ from pathlib import Path
 from . import ROOT
 from .runner import end_group
 
-VERSION = "0.20.2"
+_TOOLS = {"cargo-deny": "0.20.2", "cargo-machete": "0.9.2"}
 
 # Fetching the advisory database takes seconds where it can be reached.
 _FETCH_LIMIT_S = 60
-# The tool runs for a second: what counts is how soon it is built.
+# The tools run for a second: the build is what takes time.
 _QUICK_TO_BUILD = {
     "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0",
     "CARGO_PROFILE_RELEASE_LTO": "off",
@@ -24,21 +24,21 @@ _QUICK_TO_BUILD = {
 }
 
 
-def _folder() -> Path:
-    return Path(os.environ["LR2_CACHE"]) / f"cargo-deny-{VERSION}"
+def _folder(tool: str) -> Path:
+    return Path(os.environ["LR2_CACHE"]) / f"{tool}-{_TOOLS[tool]}"
 
 
-def _program() -> Path:
-    return _folder() / "bin" / "cargo-deny"
+def _program(tool: str) -> Path:
+    return _folder(tool) / "bin" / tool
 
 
-def _building() -> Path:
-    return _folder() / "target"
+def _building(tool: str) -> Path:
+    return _folder(tool) / "target"
 
 
-def _install() -> tuple[list[str], dict[str, str]]:
-    command = ["cargo", "install", "cargo-deny", "--locked", "--version", VERSION, "--root", str(_folder())]
-    return command, {**os.environ, **_QUICK_TO_BUILD, "CARGO_TARGET_DIR": str(_building())}
+def _install(tool: str) -> tuple[list[str], dict[str, str]]:
+    command = ["cargo", "install", tool, "--locked", "--version", _TOOLS[tool], "--root", str(_folder(tool))]
+    return command, {**os.environ, **_QUICK_TO_BUILD, "CARGO_TARGET_DIR": str(_building(tool))}
 
 
 def _low_priority() -> None:
@@ -47,12 +47,20 @@ def _low_priority() -> None:
 
 @contextlib.contextmanager
 def installing(logs: Path, wanted: bool) -> Iterator[None]:
-    """Builds the tool, if it is `wanted` and missing, on what the steps leave idle."""
-    if not wanted or _program().exists():
+    """Builds the tools, if they are `wanted` and missing, on the time that the steps leave idle."""
+    with contextlib.ExitStack() as builds:
+        for tool in _TOOLS if wanted else ():
+            builds.enter_context(_building_in_background(tool, logs))
+        yield
+
+
+@contextlib.contextmanager
+def _building_in_background(tool: str, logs: Path) -> Iterator[None]:
+    if _program(tool).exists():
         yield
         return
-    command, environment = _install()
-    with (logs / "deny-install.log").open("wb") as log:
+    command, environment = _install(tool)
+    with (logs / f"{tool}-install.log").open("wb") as log:
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -70,25 +78,28 @@ def installing(logs: Path, wanted: bool) -> Iterator[None]:
                 end_group(process)
 
 
-def _run(*arguments: str, limit_s: float | None = None) -> int:
-    return subprocess.run([_program(), *arguments], cwd=ROOT, timeout=limit_s, check=False).returncode
+def _run(tool: str, *arguments: str, limit_s: float | None = None) -> int:
+    return subprocess.run([_program(tool), *arguments], cwd=ROOT, timeout=limit_s, check=False).returncode
 
 
 def _advisories_reachable() -> bool:
     try:
-        return _run("fetch", "db", limit_s=_FETCH_LIMIT_S) == 0
+        return _run("cargo-deny", "fetch", "db", limit_s=_FETCH_LIMIT_S) == 0
     except subprocess.TimeoutExpired:
         return False
 
 
 def main() -> int:
-    if not _program().exists():
-        # Waits for the build in the background, which holds the target folder's
-        # lock, and finds everything done; or does it all, if that one failed.
-        command, environment = _install()
-        if code := subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
-            return code
-    shutil.rmtree(_building(), ignore_errors=True)
+    for tool in _TOOLS:
+        if not _program(tool).exists():
+            # Waits for the build in the background, which holds the target folder's
+            # lock, and finds everything done; or does it all, if that one failed.
+            command, environment = _install(tool)
+            if code := subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
+                return code
+        shutil.rmtree(_building(tool), ignore_errors=True)
+    if code := _run("cargo-machete", "--skip-target-dir", str(ROOT)):
+        return code
     checks = ["bans", "licenses", "sources"]
     if _advisories_reachable():
         checks.append("advisories")
@@ -97,7 +108,7 @@ def main() -> int:
     # The fuzz targets are a workspace of their own.
     for folder in (ROOT, ROOT / "fuzz"):
         manifest = ("--manifest-path", str(folder / "Cargo.toml"))  # The rules are beside it.
-        if code := _run(*manifest, "--locked", "check", "--hide-inclusion-graph", *checks):
+        if code := _run("cargo-deny", *manifest, "--locked", "check", "--hide-inclusion-graph", *checks):
             return code
     return 0
 

@@ -71,7 +71,7 @@ def all_steps() -> list[Step]:
         Step("unit", "unit, property and doc tests of what needs no DPDK", 2, 900, _unit()),
         Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 600, [_cargo("test", *_packages(_DPDK))]),
         Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz", "--pinned")]),
-        Step("deny", "licences, sources, duplicates, direction of dependencies", 2, 600, [_python("checks.deny")]),
+        Step("deny", "licences, sources, duplicates, direction and use of dependencies", 2, 600, [_python("checks.deny")]),
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
         Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")]),
         Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 480, [_python("checks.demo")]),
