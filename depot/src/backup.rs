@@ -120,6 +120,7 @@ impl<F: Frame> Backup<F> {
         if asks {
             self.asks.push_back((seq, cx.now));
         }
+        // R-ORDER-16
         while !cx.backup.take(len as usize) {
             cx.out.count(Metric::BackupFull, 1);
             if self.kept.is_empty() {
@@ -167,13 +168,13 @@ impl<F: Frame> Backup<F> {
 
     /// Whether `bytes`, which the source sends as `seq`, is the packet that is kept. If it is
     /// not, the queue pair may be in another incarnation, and nothing of what is kept may be
-    /// delivered to that†.
+    /// delivered to that (R-INC-11).
     pub fn is_same(&self, seq: Seq, bytes: &[u8]) -> bool {
         self.kept.get(seq).is_some_and(|kept| same_packet(kept.handle.bytes(), bytes))
     }
 
     /// Whether `bytes` is certainly another packet than the one that is kept as `seq`. A
-    /// damaged one proves nothing.
+    /// damaged one proves nothing (R-INC-10).
     pub fn is_another(&self, seq: Seq, bytes: &[u8]) -> bool {
         let kept = self.kept.get(seq).map(|kept| kept.handle.bytes());
         kept.is_some_and(|kept| !same_packet(kept, bytes) && is_intact(kept)) && is_intact(bytes)
@@ -268,7 +269,7 @@ impl<F: Frame> Backup<F> {
     /// The destination is silent: resends the oldest packet, and the newest before `end` that
     /// asks for an answer. A destination that has not sent a NAK for a gap between them sends
     /// it now. One that has is silent until the gap is filled: then the oldest packet brings an
-    /// ACK up to the gap, and the next timeout fills it.
+    /// ACK up to the gap, and the next timeout fills it (R-NAK-18).
     fn ask_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, end: Seq) {
         let oldest = self.kept.start();
         self.doubt_answers(oldest);

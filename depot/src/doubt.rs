@@ -21,7 +21,8 @@ const SYNC_LATE: u64 = 8;
 const SYNC_LATE_MIN: Span = Span::from_micros(100);
 
 impl<F: Frame> Flow<F> {
-    /// Whether the source can have sent up to `seq` in the time since the packet before.
+    /// Whether the source can have sent up to `seq` in the time since the packet before
+    /// (R-ORDER-9).
     pub(crate) fn may_leap_to(&self, now: Time, seq: Seq) -> bool {
         let silence = now.since(self.stalled.max(self.raised));
         seq <= self.sequence.high().max(self.announced) + reach(silence)
@@ -29,7 +30,7 @@ impl<F: Frame> Flow<F> {
 
     /// Whether the arrival of `seq` shows that packets held behind it were injected: an
     /// unannounced packet skipped more PSNs than can be overtaken, and the skipped packets
-    /// arrive now, sooner than a repair could bring them.
+    /// arrive now, sooner than a repair could bring them (R-ORDER-8).
     pub(crate) fn shows_haste(&self, now: Time, seq: Seq) -> bool {
         let gap = if self.measured { self.sequence.gap(seq) } else { None };
         gap.is_some_and(|gap| {
@@ -48,7 +49,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// A SYNC says that the Sentry has sent nothing from `next` on. Packets beyond, held for
-    /// longer than a SYNC can be late, were injected.
+    /// longer than a SYNC can be late, were injected (R-ORDER-10).
     pub(crate) fn deny<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, next: Seq) {
         let late = (self.rtt / SYNC_LATE).max(SYNC_LATE_MIN);
         let came = self.sequence.first_from(next);
@@ -69,9 +70,11 @@ impl<F: Frame> Flow<F> {
     /// may be injected: both are dropped, and the PSN counts as missing.
     pub(crate) fn on_held<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq) {
         let held = self.sequence.held(seq);
+        // R-ORDER-6
         if held.is_none_or(|held| same_packet(held.bytes(), frame.bytes())) {
             return cx.out.discard(Packet::Owned(frame), Metric::DropReorderDuplicate);
         }
+        // R-ORDER-7
         cx.out.discard(Packet::Owned(frame), Metric::DropConflict);
         if let Some(other) = self.sequence.reopen(seq, cx.now) {
             cx.pool.give(other.bytes().len());

@@ -68,7 +68,7 @@ pub struct Flow<F: Frame> {
     pub(crate) last_ack: Option<LastAck>,
     // Timers, and what else there is:
     /// Whom the flow is protected for. Until a SYNC tells, everything passes
-    /// and nothing is held†.
+    /// and nothing is held (R-SYNC-2).
     pub(crate) incarnation: Option<Incarnation>,
     /// The newest NAK of the destination.
     pub(crate) nak: Option<KeptNak<F::Shared>>,
@@ -172,7 +172,7 @@ impl<F: Frame> Flow<F> {
             Place::New => seq != self.sequence.high(),
         };
         if surprise && !icrc_ok(frame.bytes(), roce) {
-            // No surprise is believed on the word of a damaged packet.
+            // No surprise is believed on the word of a damaged packet (R-ORDER-12).
             cx.out.count(Metric::PassedBadIcrc, 1);
             return cx.out.deliver(Packet::Owned(frame));
         }
@@ -183,7 +183,7 @@ impl<F: Frame> Flow<F> {
         self.learn_pmtu(roce);
         let span = roce.span(frame.bytes(), self.pmtu);
         let Some(count) = span.filter(|count| self.fits(place, seq, *count)) else {
-            // Which PSN comes next can't be told: all is left to the RNICs.
+            // Which PSN comes next can't be told: all is left to the RNICs (R-ORDER-15).
             self.let_go(cx);
             return self.on_passive(cx, frame, seq);
         };
@@ -192,7 +192,7 @@ impl<F: Frame> Flow<F> {
             Place::Next => self.on_next(cx, frame, count, asks),
             Place::Behind => {
                 // The Sentry keeps needless repeats off the link; this one may
-                // be what the destination lost†.
+                // be what the destination lost (R-ORDER-3).
                 cx.out.count(Metric::DepotBehind, 1);
                 self.pacing.repeated(cx.now);
                 self.nak_is_answered(cx.now, seq);
@@ -206,7 +206,7 @@ impl<F: Frame> Flow<F> {
             }
             _ if seq.since(self.sequence.expected()) > cx.config.window_max => {
                 // Not of this incarnation: the SYNC that announces the next one may
-                // have been lost.
+                // have been lost (R-ORDER-11).
                 cx.out.count(Metric::DepotPassive, 1);
                 cx.out.deliver(Packet::Owned(frame));
             }
@@ -215,8 +215,10 @@ impl<F: Frame> Flow<F> {
                 cx.out.count(Metric::DepotLeap, 1);
                 cx.out.deliver(Packet::Owned(frame));
             }
+            // R-ORDER-4
             Place::Gap => self.on_early(cx, frame, seq, count, asks),
             Place::New => {
+                // R-ORDER-5
                 let opened = self.open_gap(cx, seq);
                 self.raised = cx.now;
                 self.on_early(cx, frame, seq, count, asks);
@@ -276,6 +278,7 @@ impl<F: Frame> Flow<F> {
         }
         let len = frame.bytes().len();
         self.stalled = cx.now;
+        // R-LAN-4
         if !self.may_pass(cx) && cx.pool.take(len) {
             cx.out.count(Metric::DepotHeld, 1);
             let packet = Packet::Owned(frame);
@@ -285,6 +288,7 @@ impl<F: Frame> Flow<F> {
             self.play(cx);
             return self.notify_backlog(cx);
         }
+        // R-ORDER-1
         let closed = self.sequence.pass_next(count);
         self.count_closed(cx, closed);
         cx.out.count(Metric::DepotInOrder, 1);
@@ -317,6 +321,7 @@ impl<F: Frame> Flow<F> {
         count: u32,
         asks: bool,
     ) {
+        // R-ORDER-2
         let is_in_order = seq == self.sequence.expected();
         let len = frame.bytes().len();
         while is_in_order && !cx.pool.has_room(len) {
@@ -328,6 +333,7 @@ impl<F: Frame> Flow<F> {
                 return self.on_next(cx, frame, count, asks);
             }
         }
+        // R-ORDER-13
         if !cx.pool.take(len) {
             if self.sequence.place(seq) == Place::New {
                 self.open_gap(cx, seq + u64::from(count));
@@ -372,7 +378,7 @@ impl<F: Frame> Flow<F> {
 
     /// Nothing is known yet of what the destination has: one early packet is
     /// let through, and the destination's own NAK tells it, and with it the
-    /// requester's QPN†.
+    /// requester's QPN (R-ORDER-14).
     fn probe<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F) -> Packet<F> {
         let shared = frame.share();
         (self.probed, self.probed_at) = (Some(self.sequence.expected()), cx.now);

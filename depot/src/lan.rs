@@ -181,7 +181,7 @@ impl Lan {
     }
 
     /// The host has acknowledged `bytes`, in `rtt` if that is known. Returns whether its window
-    /// has vanished.
+    /// has vanished (R-LAN-3).
     pub(crate) fn acknowledged(
         &mut self,
         slot: u32,

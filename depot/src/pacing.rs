@@ -57,7 +57,7 @@ impl Pacing {
     }
 
     /// A gap that opened at `seen` held up everything until now. What follows
-    /// is late by no more than `most`.
+    /// is late by no more than `most` (R-PACE-2).
     pub fn resume(&mut self, seen: Time, now: Time, most: Span) {
         self.lag = self.lag.max(now.since(seen)).min(most);
         self.newest = seen;
@@ -69,7 +69,7 @@ impl Pacing {
     }
 
     /// The source repeats what went on: the destination may lack it, and has no
-    /// use for what waits until it has that.
+    /// use for what waits until it has that (R-PACE-5).
     pub fn repeated(&mut self, now: Time) {
         self.repeated = now;
     }
@@ -89,7 +89,9 @@ impl Pacing {
 
     fn lag_at(&self, at: Time, rtt: Span) -> Span {
         let step = at.since(self.newest);
+        // R-PACE-3
         let spacing = step.min(rtt / SILENCE);
+        // R-PACE-4
         let beyond = self.lag - rtt;
         self.lag - beyond.min(spacing / CATCH_UP) - (step - spacing)
     }
@@ -102,7 +104,9 @@ impl<F: Frame> Flow<F> {
             return;
         }
         while let Some(at) = self.sequence.front() {
+            // R-PACE-1
             let waits = cx.config.pacing && self.pacing.due(at, self.rtt) > cx.now;
+            // R-PACE-6
             if waits && !cx.pool.is_filled(PRESSURE) {
                 return;
             }

@@ -31,12 +31,13 @@ pub(crate) enum Cause {
 impl<F: Frame> Flow<F> {
     /// Sends a STATUS that lists all gaps. More gaps than fit into one message
     /// are spread over several; when a gap has just opened, the newest ones
-    /// are enough.
+    /// are enough (R-STATUS-1).
     pub(crate) fn report<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, cause: Cause) {
         let Some(incarnation) = self.incarnation else { return };
         (self.last_status, self.told) = (cx.now, self.acked);
         let (expected, high) = (self.sequence.expected(), self.sequence.high());
         let gaps = self.sequence.gaps().len();
+        // R-STATUS-2
         let first = match cause {
             Cause::NewGap => gaps.saturating_sub(MAX_RANGES),
             _ => 0,
@@ -87,6 +88,7 @@ impl<F: Frame> Flow<F> {
         if self.acked != self.told || self.acked.is_some_and(|acked| acked >= seq) {
             (self.last_status, self.told) = (cx.now, self.acked);
         } else if cx.allowance.take(Need::Early, cx.now) {
+            // R-MSG-6
             self.report(cx, Cause::Interval);
         } else {
             cx.out.count(Metric::WithheldStatus, 1);

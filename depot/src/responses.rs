@@ -89,6 +89,7 @@ impl<F: Frame> Flow<F> {
         if start == Seq::default() || len == 0 || len > MOST_LOST {
             return;
         }
+        // R-READ-16
         let range = PsnRange { start: start.psn(), len: len as u32 };
         let missing = [range].into_iter().collect();
         cx.out.absent(incarnation.epoch, Fetch { expected: start.psn(), missing }, Class::Data);
@@ -105,7 +106,7 @@ impl<F: Frame> Flow<F> {
             return Packet::Owned(frame);
         }
         // A repeated READ is answered again: from here on the old answers are
-        // void.
+        // void (R-READ-14).
         let at = self.responses.position(seq).unwrap_or_else(|at| at);
         while self.responses.kept.len() > at {
             let newest = self.responses.kept.pop_back();
@@ -126,7 +127,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The requester's gateway lacks responses; already authenticated and of
-    /// this incarnation.
+    /// this incarnation (R-READ-15).
     pub fn on_fetch<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, fetch: &Fetch) {
         let expected = fetch.expected.unwrap_near(self.sequence.expected());
         while self.responses.kept.front().is_some_and(|oldest| oldest.seq < expected) {

@@ -46,11 +46,12 @@ impl<F: Frame> Flow<F> {
         self.note_answer(cx, from, next, was_within);
         match answer.verdict {
             Verdict::Acknowledged if self.acked.is_some_and(|acked| seq.next() < acked) => {
-                // It revokes an acknowledgement: another incarnation of the QP†.
+                // It revokes an acknowledgement: another incarnation of the QP (R-INC-14).
                 self.forget(cx);
                 cx.out.answer(Packet::Owned(frame), Class::Data);
                 return Known::NewIncarnation;
             }
+            // R-ACK-3
             Verdict::Acknowledged => {
                 self.advance_acked(cx, seq.next(), answer.msn);
             }
@@ -64,7 +65,7 @@ impl<F: Frame> Flow<F> {
             }
             Verdict::NotReady => {
                 // The source repeats after the RNR delay. Until then nothing may be resent,
-                // and its repeats are delivered unchanged.
+                // and its repeats are delivered unchanged (R-NAK-12).
                 self.advance_acked(cx, seq, answer.msn);
                 self.clear_backup(cx);
                 self.drop_nak(cx);
@@ -88,24 +89,24 @@ impl<F: Frame> Flow<F> {
         msn: Option<u32>,
     ) -> Known {
         if self.acked.is_some_and(|acked| seq < acked) {
-            // It revokes an acknowledgement: another incarnation of the QP†.
+            // It revokes an acknowledgement: another incarnation of the QP (R-INC-15).
             self.forget(cx);
             cx.out.answer(Packet::Owned(frame), Class::Data);
             return Known::NewIncarnation;
         }
         // An ACK with the PSN of a READ or atomic would complete it without its
-        // response: there the NAK itself must be forwarded.
+        // response: there the NAK itself must be forwarded (R-NAK-17).
         let last = self.backup.is_plain(seq.prev());
         let is_news = self.advance_acked(cx, seq, msn.filter(|_| last != Some(false)));
         let is_answered = is_news && last == Some(false);
         let next = self.sequence.next();
-        // A repair of it is on its way, or it is held here for pacing.
+        // A repair of it is on its way, or it is held here for pacing (R-NAK-13).
         let is_gap = seq == next && self.sequence.high() > next;
         let is_kept = seq < next && self.backup.holds_from(seq);
         let is_of_probe = self.probed.take_if(|gap| *gap == seq).is_some();
         if is_of_probe && self.incarnation.is_some() && is_kept && !is_answered {
             // The probe was delivered ahead of this PSN, which has been delivered since. If
-            // that is lost, its own timer repairs it.
+            // that is lost, its own timer repairs it (R-NAK-15).
             if let Some(ack) = self.last_ack.filter(|_| is_news && last.is_some()) {
                 cx.out.ack(ack);
             }
@@ -123,7 +124,7 @@ impl<F: Frame> Flow<F> {
             }
             return Known::ThisIncarnation;
         }
-        // The Depot repairs it. The part that acknowledges is forwarded as an ACK.
+        // The Depot repairs it. The part that acknowledges is forwarded as an ACK (R-NAK-14).
         if let Some(ack) = self.last_ack.filter(|_| is_news && last.is_some()) {
             cx.out.ack(ack);
         }
@@ -146,7 +147,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The destination lacks everything from `seq` on, and some of it is not in the backup pool.
-    /// Those packets count as missing, and the copies are held behind them.
+    /// Those packets count as missing, and the copies are held behind them (R-NAK-16).
     pub(crate) fn go_back<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         let (backup, mut copies) = (&self.backup, 0);
         // It comes before held packets, and delays them.
@@ -185,7 +186,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Forwards an absorbed NAK that the Depot could not answer, once. A repeat could meet the
-    /// source's next incarnation; if it is lost, the source times out.
+    /// source's next incarnation; if it is lost, the source times out (R-NAK-19).
     pub(crate) fn forward_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.within {
             // A NAK within a READ response ends the queue pair; the timer fires again.

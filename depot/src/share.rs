@@ -192,7 +192,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Whether the flow may deliver. One that awaits no answer always may: nothing would
-    /// tell it later that it has room.
+    /// tell it later that it has room (R-LAN-5).
     pub(crate) fn has_room<A: Actions<F>>(&self, cx: &Context<'_, A>) -> bool {
         let Some(share) = &self.share else { return true };
         let Some(window) = cx.lan.get(share.window) else { return true };
@@ -218,7 +218,7 @@ impl<F: Frame> Flow<F> {
         self.share.as_ref().is_some_and(|share| share.waits)
     }
 
-    /// Tells the source that the LAN is congested, unless it was told a moment ago.
+    /// Tells the source that the LAN is congested, unless it was told a moment ago (R-LAN-6).
     fn notify<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, cause: Metric) {
         let (Some(share), Some(interval)) = (&mut self.share, cx.config.cnp_interval) else {
             return;
@@ -254,11 +254,13 @@ impl<F: Frame> Flow<F> {
         self.find_window(cx);
         match &self.share {
             Some(share) => {
+                // R-LAN-2
                 if cx.lan.lost(share.window, cx.now) {
                     cx.out.count(Metric::LanHalved, 1);
                 }
             }
             None => {
+                // R-LAN-1
                 let bytes = self.backup.bytes_before(self.sequence.next());
                 cx.lan.open(cx.out.destination(), bytes / 2, self.backup.rtt(), cx.now);
                 cx.out.count(Metric::LanOpened, 1);

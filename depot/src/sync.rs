@@ -21,15 +21,16 @@ impl<F: Frame> Flow<F> {
         if self.is_replaced_by(incarnation) {
             self.forget(cx);
         } else if self.incarnation.is_some_and(|known| known != incarnation) {
-            // A newer SYNC overtook it.
+            // A newer SYNC overtook it (R-INC-13).
             return;
         }
+        // R-SYNC-7
         if sync.reason == Reason::Release {
             self.let_go(cx);
             return self.report_passive(cx, incarnation, sync);
         }
         match (self.incarnation, sync.next_psn) {
-            // It announces resends only, which begins no incarnation†.
+            // It announces resends only, which begins no incarnation (R-SYNC-2).
             (None, None) => return,
             (None, Some(next)) => {
                 let next = next.unwrap_near(self.sequence.expected());
@@ -46,6 +47,7 @@ impl<F: Frame> Flow<F> {
                         self.deny(cx, next);
                     }
                     self.announced = self.announced.max(next);
+                    // R-SYNC-4
                     self.open_gap(cx, next);
                 }
             }
@@ -57,19 +59,21 @@ impl<F: Frame> Flow<F> {
         if sync.rtt > Span::ZERO {
             (self.rtt, self.measured) = (sync.rtt, true);
         }
+        // R-SYNC-6
         if sync.reason == Reason::Lost && !self.sequence.gaps().is_empty() {
             self.give_up(cx);
         }
         if sync.sent_at >= self.echo {
             (self.echo, self.echo_at) = (sync.sent_at, cx.now);
         }
+        // R-SYNC-5
         self.report(cx, Cause::Sync);
         self.ready = self.is_ready();
     }
 
     /// An authenticated SYNC without this box's boot id: its Sentry has received no STATUS since
     /// this box started, or receives none any more. Held packets are delivered, and the flow
-    /// is passive until a SYNC carries the boot id.
+    /// is passive until a SYNC carries the boot id (R-SYNC-3).
     pub fn on_unheard<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -85,8 +89,10 @@ impl<F: Frame> Flow<F> {
             // A newer SYNC overtook it.
             return;
         } else if self.incarnation.is_some() {
+            // R-PEER-10
             self.let_go(cx);
         }
+        // R-PEER-9
         self.report_passive(cx, incarnation, sync);
     }
 
@@ -121,7 +127,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Ends this incarnation of the flow. Held packets are dropped: they are never delivered to
-    /// the next one†.
+    /// the next one (R-INC-12).
     pub fn forget<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         cx.out.count(Metric::FlowForgotten, 1);
         self.sequence.release(|packet| {

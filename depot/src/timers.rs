@@ -41,6 +41,7 @@ impl<F: Frame> Flow<F> {
         }
         if !self.sequence.gaps().is_empty() {
             if cx.now >= self.give_up_due(cx.config) {
+                // R-GAP-12
                 if self.is_orphan(cx) {
                     cx.out.count(Metric::FlowOrphaned, 1);
                     return self.let_go(cx);
@@ -83,19 +84,19 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Whether no SYNC arrived for as long as a gap may be open. A live Sentry is told of the
-    /// gap, and sends a SYNC after its resends.
+    /// gap, and sends a SYNC after its resends (R-PEER-14).
     fn is_orphan<A>(&self, cx: &Context<'_, A>) -> bool {
         cx.now >= self.echo_at + self.give_up_after(cx.config)
     }
 
     /// When another incarnation may use the queue pair number. It must not receive packets of
-    /// this one†.
+    /// this one (R-INC-16).
     fn forget_due(&self, config: &Config) -> Time {
         self.heard.max(self.echo_at) + self.give_up_after(config) * 4
     }
 
     /// Gives up on all gaps: held packets are delivered in order, past the gaps, and the RNICs
-    /// recover by themselves.
+    /// recover by themselves (R-GAP-13).
     pub(crate) fn give_up<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         cx.out.count(Metric::GapsGivenUp, self.sequence.gaps().len() as u64);
         self.sequence.release(|packet| {

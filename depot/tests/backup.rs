@@ -27,6 +27,7 @@ fn unanswered(last: i32) -> Bench {
     bench
 }
 
+// R-NAK-18
 #[test]
 fn what_asks_for_an_answer_and_gets_none_is_resent_with_the_oldest() {
     let mut bench = unanswered(3);
@@ -122,6 +123,7 @@ fn the_time_it_is_given_follows_the_measured_round_trip() {
     }
 }
 
+// R-ORDER-16
 #[test]
 fn a_full_pool_forgets_the_oldest_first() {
     let mut bench = synced();
@@ -159,6 +161,7 @@ fn without_any_room_all_passes() {
 
 /// What a destination isn't ready for may come again when it was told to, not
 /// before, and from nobody but the source.
+// R-NAK-12
 #[test]
 fn an_rnr_nak_empties_the_pool_and_is_silence_from_here() {
     let mut bench = unanswered(4);
@@ -217,6 +220,7 @@ fn what_went_past_a_gap_is_not_in_order() {
     bench.check_books();
 }
 
+// R-INC-16
 #[test]
 fn silence_ends_it_all() {
     let mut bench = unanswered(3);
@@ -232,6 +236,7 @@ fn silence_ends_it_all() {
 
 /// The source repeats what was delivered. If it isn't the same packet, the
 /// queue pair may be in its next incarnation.
+// R-INC-11, R-ORDER-3
 #[test]
 fn nothing_is_resent_once_the_source_sends_something_else_by_a_number_that_is_kept() {
     let others = [packet(Opcode::SEND_MIDDLE, 2, 256), packet(Opcode::WRITE_MIDDLE, 2, 128)];
@@ -250,6 +255,7 @@ fn nothing_is_resent_once_the_source_sends_something_else_by_a_number_that_is_ke
 }
 
 /// What waits then is of the incarnation before, too.
+// R-INC-10
 #[test]
 fn nothing_held_is_delivered_once_the_source_sends_something_else_by_a_number_that_is_kept() {
     let mut bench = synced();

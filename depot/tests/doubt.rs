@@ -42,6 +42,7 @@ fn forged(n: i32) -> Vec<u8> {
     frame
 }
 
+// R-ORDER-8
 #[test]
 fn who_leaps_ahead_of_the_source_is_dropped_once_the_source_comes() {
     let mut bench = bench();
@@ -58,6 +59,7 @@ fn who_leaps_ahead_of_the_source_is_dropped_once_the_source_comes() {
     bench.check_books();
 }
 
+// R-ORDER-8
 #[test]
 fn what_is_announced_or_old_enough_to_be_repaired_stays() {
     // Lost in a row, and announced before a repair comes sooner than it could.
@@ -87,6 +89,7 @@ fn what_is_announced_or_old_enough_to_be_repaired_stays() {
 }
 
 /// Two packets claim a PSN: both are dropped, and it is missing.
+// R-ORDER-7
 #[test]
 fn of_two_packets_for_one_psn_neither_is_preferred() {
     for first_is_forged in [true, false] {
@@ -112,6 +115,7 @@ fn of_two_packets_for_one_psn_neither_is_preferred() {
     }
 }
 
+// R-ORDER-7
 #[test]
 fn what_asks_for_an_ack_or_not_is_the_same_packet() {
     let mut bench = bench();
@@ -124,6 +128,7 @@ fn what_asks_for_an_ack_or_not_is_the_same_packet() {
     assert_eq!(bench.out.discarded, [(3, Metric::DropReorderDuplicate)]);
 }
 
+// R-ORDER-10
 #[test]
 fn what_the_sentry_has_not_sent_is_dropped() {
     let mut bench = bench();
@@ -143,6 +148,7 @@ fn what_the_sentry_has_not_sent_is_dropped() {
     bench.check_books();
 }
 
+// R-ORDER-9
 #[test]
 fn a_leap_that_no_silence_explains_passes() {
     let mut bench = bench();

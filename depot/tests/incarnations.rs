@@ -11,6 +11,7 @@ use support::*;
 
 const NEXT_EPOCH: Incarnation = Incarnation { epoch: LIFE.epoch + 1, ..LIFE };
 
+// R-INC-12
 #[test]
 fn what_is_held_is_never_delivered_to_the_next_incarnation() {
     let restarted = Incarnation { boot: LIFE.boot + 1, epoch: 1, ..LIFE };
@@ -51,6 +52,7 @@ fn a_flow_that_was_let_go_begins_with_nothing_acknowledged() {
     bench.check_books();
 }
 
+// R-INC-13
 #[test]
 fn a_sync_of_an_older_incarnation_is_ignored() {
     let earlier_epoch = Incarnation { epoch: LIFE.epoch - 1, ..LIFE };
@@ -79,6 +81,7 @@ fn a_resent_of_the_next_incarnation_ends_this_one_but_begins_none() {
     assert_eq!(bench.delivered(), [5, 4]);
 }
 
+// R-NAK-13
 #[test]
 fn a_nak_for_an_open_gap_is_absorbed_and_told_to_the_sentry() {
     let mut bench = Bench::synced();
@@ -104,6 +107,7 @@ fn a_nak_for_anything_else_goes_on() {
     assert_eq!(bench.nak(1), Became::Forward, "nobody repairs it here");
 }
 
+// R-INC-15
 #[test]
 fn a_nak_below_acked_ends_this_incarnation() {
     let mut bench = Bench::synced();
@@ -123,6 +127,7 @@ fn a_nak_below_acked_ends_this_incarnation() {
     bench.check_books();
 }
 
+// R-ACK-3
 #[test]
 fn acks_and_rnr_naks_always_go_on() {
     let mut bench = Bench::synced();
@@ -174,6 +179,7 @@ fn an_incarnation_that_begins_far_from_the_last_inherits_no_ack() {
     assert_eq!(status.expected, psn(-(WINDOW_MAX as i32) * 2));
 }
 
+// R-INC-14
 #[test]
 fn an_ack_below_acked_ends_this_incarnation() {
     let mut bench = Bench::synced();

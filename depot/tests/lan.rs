@@ -10,6 +10,7 @@ use support::network::World;
 
 /// Twice as much comes as a host can take, for long: without a window every resend would be
 /// lost again.
+// R-LAN-1, R-LAN-4
 #[test]
 fn what_a_host_cannot_take_waits_here() {
     let mut world = World::new(1, 200, Span::from_micros(1));
@@ -27,6 +28,7 @@ fn what_a_host_cannot_take_waits_here() {
 }
 
 /// While the flows of a host wait, their sources are told, each at most once in the interval.
+// R-LAN-6
 #[test]
 fn sources_are_told_at_most_once_in_the_interval() {
     let mut world = World::new(2, 200, Span::from_micros(1));
@@ -58,6 +60,7 @@ fn sources_are_told_nothing_if_that_is_off() {
 }
 
 /// The flows of a host get equal parts, and a host that loses takes nothing from another.
+// R-LAN-3
 #[test]
 fn flows_and_hosts_are_treated_alike() {
     let mut world = World::new(2, 100, Span::from_micros(1));
@@ -78,6 +81,7 @@ fn flows_and_hosts_are_treated_alike() {
 
 /// A host that takes nothing for a while, and whose queue is long enough, loses nothing:
 /// next to nothing is to be resent.
+// R-LAN-5
 #[test]
 fn a_host_that_pauses_is_not_stormed() {
     for millis in [1, 10, 50] {
@@ -99,6 +103,7 @@ fn a_host_that_pauses_is_not_stormed() {
 
 /// The same where the queue is short: what is lost meanwhile is resent once, or left to the
 /// source if the host is silent for too long.
+// R-LAN-2
 #[test]
 fn a_host_that_pauses_and_loses_is_not_stormed() {
     let mut world = World::new(1, 500, Span::from_nanos(500));

@@ -17,6 +17,7 @@ fn synced() -> Bench {
     bench
 }
 
+// R-NAK-14
 #[test]
 fn a_nak_for_what_was_delivered_is_answered_from_here() {
     let mut bench = synced();
@@ -46,6 +47,7 @@ fn a_nak_that_acknowledges_nothing_new_makes_no_ack() {
     assert!(bench.out.acks.is_empty());
 }
 
+// R-NAK-16
 #[test]
 fn a_nak_for_what_is_not_held_goes_on() {
     let mut bench = Bench::synced();
@@ -115,6 +117,7 @@ fn a_nak_for_a_gap_goes_on_when_the_gap_is_given_up() {
 }
 
 /// What is repeated may meet the source's next incarnation.
+// R-NAK-19
 #[test]
 fn a_nak_that_went_on_is_not_repeated() {
     let mut bench = Bench::synced();
@@ -156,6 +159,7 @@ fn when_a_gap_fills_the_destination_is_given_the_time_to_say_so() {
     bench.check_books();
 }
 
+// R-NAK-15
 #[test]
 fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
     let mut bench = Bench::new();
@@ -214,6 +218,7 @@ fn an_absorbed_nak_goes_on_only_between_messages() {
 
 /// The destination did not acknowledge the READ, but answered it; that answer
 /// was lost.
+// R-NAK-17
 #[test]
 fn no_ack_is_made_for_a_read_or_an_atomic() {
     for (request, next) in [(read(1, 4), 5), (packet(Opcode::FETCH_ADD, 1, 28), 2)] {

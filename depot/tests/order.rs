@@ -8,6 +8,7 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 use support::*;
 
+// R-SYNC-2
 #[test]
 fn until_a_sync_comes_everything_passes_and_nothing_is_held() {
     let mut bench = Bench::new();
@@ -18,6 +19,7 @@ fn until_a_sync_comes_everything_passes_and_nothing_is_held() {
     bench.check_books();
 }
 
+// R-SYNC-2
 #[test]
 fn a_sync_that_claims_no_next_psn_begins_nothing() {
     let mut bench = Bench::new();
@@ -28,6 +30,7 @@ fn a_sync_that_claims_no_next_psn_begins_nothing() {
     assert_eq!(bench.delivered(), [0, 5]);
 }
 
+// R-SYNC-2
 #[test]
 fn a_flow_begins_at_the_next_psn_of_its_sync() {
     let mut bench = Bench::new();
@@ -41,6 +44,7 @@ fn a_flow_begins_at_the_next_psn_of_its_sync() {
     assert_eq!(bench.count(Metric::DepotBehind), 2);
 }
 
+// R-SYNC-2
 #[test]
 fn a_flow_begins_at_what_is_acknowledged_if_that_is_more() {
     let mut bench = Bench::new();
@@ -53,6 +57,7 @@ fn a_flow_begins_at_what_is_acknowledged_if_that_is_more() {
     assert_eq!(bench.count(Metric::DepotInOrder), 1);
 }
 
+// R-ORDER-1
 #[test]
 fn what_is_in_order_passes() {
     let mut bench = Bench::synced();
@@ -61,6 +66,7 @@ fn what_is_in_order_passes() {
     assert_eq!((bench.pool.frames(), bench.deadline()), (0, bench.now + FORGET));
 }
 
+// R-ORDER-4, R-ORDER-5
 #[test]
 fn what_is_ahead_waits_and_follows_what_fills_the_gap() {
     let mut bench = Bench::synced();
@@ -76,6 +82,7 @@ fn what_is_ahead_waits_and_follows_what_fills_the_gap() {
     bench.check_books();
 }
 
+// R-ORDER-6
 #[test]
 fn a_duplicate_of_what_is_held_is_dropped() {
     let mut bench = Bench::synced();
@@ -86,6 +93,7 @@ fn a_duplicate_of_what_is_held_is_dropped() {
     bench.check_books();
 }
 
+// R-ORDER-3
 #[test]
 fn what_is_behind_goes_on() {
     let mut bench = Bench::synced();
@@ -104,6 +112,7 @@ fn without_cache() -> Bench {
 }
 
 /// What a cache fills needs no NAK, which the source would obey.
+// R-ORDER-14
 #[test]
 fn where_the_sentry_has_a_cache_the_destination_is_probed_only_if_that_does_not_help() {
     let mut bench = Bench::new();
@@ -127,6 +136,7 @@ fn where_the_sentry_has_a_cache_the_destination_is_probed_only_if_that_does_not_
     bench.check_books();
 }
 
+// R-ORDER-14
 #[test]
 fn while_the_destination_has_acknowledged_nothing_an_early_packet_probes_it() {
     let mut bench = without_cache();
@@ -143,6 +153,7 @@ fn while_the_destination_has_acknowledged_nothing_an_early_packet_probes_it() {
 }
 
 /// The destination sends one NAK per gap, however many packets follow.
+// R-ORDER-14
 #[test]
 fn a_gap_is_probed_once_in_a_round_trip() {
     let mut bench = without_cache();
@@ -164,6 +175,7 @@ fn a_gap_is_probed_once_in_a_round_trip() {
     bench.check_books();
 }
 
+// R-ORDER-13
 #[test]
 fn a_full_pool_drops_the_newest_and_leaves_it_missing() {
     let mut bench = Bench::synced();
@@ -182,6 +194,7 @@ fn a_full_pool_drops_the_newest_and_leaves_it_missing() {
     bench.check_books();
 }
 
+// R-ORDER-12
 #[test]
 fn a_damaged_packet_out_of_order_goes_on_and_is_not_believed() {
     let mut bench = Bench::synced();
@@ -198,6 +211,7 @@ fn a_damaged_packet_out_of_order_goes_on_and_is_not_believed() {
     bench.check_books();
 }
 
+// R-ORDER-11
 #[test]
 fn what_is_too_far_ahead_is_of_another_incarnation_and_passes() {
     let mut bench = Bench::synced();
@@ -220,6 +234,7 @@ fn a_passive_flow_follows_a_leap() {
     assert_eq!(bench.statuses()[0].expected, psn(5_002));
 }
 
+// R-ORDER-15
 #[test]
 fn a_read_whose_psns_cannot_be_told_ends_protection() {
     let mut bench = Bench::synced();
@@ -232,6 +247,7 @@ fn a_read_whose_psns_cannot_be_told_ends_protection() {
     bench.check_books();
 }
 
+// R-SYNC-7
 #[test]
 fn what_is_held_is_handed_on_in_order_when_the_flow_is_let_go() {
     let mut bench = Bench::synced();
@@ -244,6 +260,7 @@ fn what_is_held_is_handed_on_in_order_when_the_flow_is_let_go() {
     bench.check_books();
 }
 
+// R-SYNC-6
 #[test]
 fn lost_for_good_what_waits_goes_on_at_once() {
     let mut bench = Bench::synced();

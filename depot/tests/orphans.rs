@@ -17,6 +17,7 @@ fn unheard(bench: &mut Bench, incarnation: Incarnation, sent_at: Time) {
     bench.with(|flow, cx| flow.on_unheard(cx, incarnation, &sync));
 }
 
+// R-PEER-14, R-GAP-12
 #[test]
 fn a_give_up_during_which_no_sync_came_makes_it_a_wire() {
     let mut bench = Bench::synced();
@@ -48,6 +49,7 @@ fn a_give_up_during_which_a_sync_came_ends_with_the_gap() {
     assert_eq!(bench.count(Metric::FlowOrphaned), 0);
 }
 
+// R-SYNC-3
 #[test]
 fn a_sync_that_shows_nothing_of_the_way_back_makes_it_a_wire_and_is_answered() {
     let mut bench = Bench::synced();
@@ -64,6 +66,7 @@ fn a_sync_that_shows_nothing_of_the_way_back_makes_it_a_wire_and_is_answered() {
     bench.check_books();
 }
 
+// R-PEER-10
 #[test]
 fn such_a_sync_that_was_overtaken_changes_nothing() {
     let mut bench = Bench::synced();

@@ -45,6 +45,7 @@ fn late() -> Bench {
     bench
 }
 
+// R-PACE-1
 #[test]
 fn what_waited_goes_on_at_the_pace_at_which_it_came() {
     let mut bench = late();
@@ -71,6 +72,7 @@ fn what_waited_goes_on_at_the_pace_at_which_it_came() {
     bench.check_books();
 }
 
+// R-ORDER-2
 #[test]
 fn what_comes_meanwhile_waits_its_turn_and_sets_the_pace() {
     let mut bench = late();
@@ -88,6 +90,7 @@ fn what_comes_meanwhile_waits_its_turn_and_sets_the_pace() {
     bench.check_books();
 }
 
+// R-PACE-2
 #[test]
 fn a_gap_that_is_filled_within_the_lag_holds_up_nothing() {
     let mut bench = late();
@@ -103,6 +106,7 @@ fn a_gap_that_is_filled_within_the_lag_holds_up_nothing() {
     bench.check_books();
 }
 
+// R-PACE-3
 #[test]
 fn a_silence_of_the_source_is_cut() {
     let mut bench = Bench::synced();
@@ -120,6 +124,7 @@ fn a_silence_of_the_source_is_cut() {
 }
 
 /// Half a round trip too much takes four of them.
+// R-PACE-4
 #[test]
 fn a_lag_beyond_a_round_trip_is_worked_off() {
     let mut bench = Bench::synced();
@@ -146,6 +151,7 @@ fn a_lag_beyond_a_round_trip_is_worked_off() {
 }
 
 /// Two gaps, each of which is filled within `give_up` of the one before.
+// R-PACE-2
 #[test]
 fn no_lag_is_longer_than_a_gap_may_be_open() {
     let mut bench = Bench::synced();
@@ -166,6 +172,7 @@ fn no_lag_is_longer_than_a_gap_may_be_open() {
     bench.check_books();
 }
 
+// R-PACE-6
 #[test]
 fn where_room_is_short_nothing_waits_for_its_time() {
     let mut bench = late();
@@ -218,6 +225,7 @@ fn a_nak_for_what_waits_ends_here_and_one_for_what_went_on_is_answered() {
 }
 
 /// The destination has asked the source past here. What waits would bring NAKs.
+// R-PACE-5
 #[test]
 fn what_waits_stays_while_the_source_repeats_what_went_on() {
     let mut bench = late();

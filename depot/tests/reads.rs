@@ -6,6 +6,7 @@ use common::control::Reason;
 use common::metrics::Metric;
 use support::*;
 
+// R-READ-2
 #[test]
 fn a_read_takes_the_psns_of_its_responses() {
     let mut bench = Bench::synced();

@@ -53,6 +53,7 @@ fn a_nak_of_the_destination_is_told_as_the_ack_that_it_implies() {
     assert_eq!(bench.statuses().last().map(|s| s.ack), Some(Some(ack)));
 }
 
+// R-STATUS-1
 #[test]
 fn a_gap_is_reported_at_once_with_all_others() {
     let mut bench = Bench::synced();
@@ -67,6 +68,7 @@ fn a_gap_is_reported_at_once_with_all_others() {
     assert_eq!(bench.count(Metric::NackNewGap), 3);
 }
 
+// R-STATUS-2
 #[test]
 fn more_gaps_than_fit_are_spread_over_several_messages() {
     const GAPS: usize = 2 * MAX_RANGES + 5;
@@ -148,6 +150,7 @@ fn the_fill_time_is_measured() {
     assert_eq!(bench.deadline(), bench.now + Span::from_millis(40));
 }
 
+// R-SYNC-4
 #[test]
 fn a_sync_tells_what_should_have_arrived() {
     let mut bench = Bench::synced();
@@ -170,6 +173,7 @@ fn a_sync_from_beyond_the_window_opens_no_gap() {
     assert_eq!(bench.nacks(), [[]], "one that was overtaken neither");
 }
 
+// R-SYNC-5
 #[test]
 fn a_sync_that_overtakes_a_resend_has_the_gap_reported_at_once() {
     let mut bench = Bench::synced();
@@ -179,6 +183,7 @@ fn a_sync_that_overtakes_a_resend_has_the_gap_reported_at_once() {
     assert_eq!(bench.nacks(), [[(1, 3)]]);
 }
 
+// R-STATUS-1
 #[test]
 fn while_data_flows_a_status_goes_out_every_half_round_trip() {
     let mut bench = Bench::synced();
@@ -197,6 +202,7 @@ fn while_data_flows_a_status_goes_out_every_half_round_trip() {
     assert_eq!(bench.deadline(), Time::NEVER);
 }
 
+// R-MSG-6
 #[test]
 fn a_status_that_nobody_asked_for_is_not_missed() {
     let mut bench = Bench::synced();
@@ -264,6 +270,7 @@ fn an_older_sync_does_not_move_the_echo_back() {
     assert_eq!(bench.statuses()[0].echo, newest);
 }
 
+// R-GAP-13
 #[test]
 fn after_give_up_what_waits_goes_on_in_order_past_the_gap() {
     let mut bench = Bench::synced();

@@ -42,6 +42,7 @@ fn fetch(bench: &mut Bench, expected: i32, missing: &[(i32, i32)]) -> Vec<i32> {
     resent.into_iter().map(|(_, n, _)| n).collect()
 }
 
+// R-READ-14
 #[test]
 fn they_go_on_at_once_and_a_copy_is_kept() {
     let mut bench = Bench::synced();
@@ -53,6 +54,7 @@ fn they_go_on_at_once_and_a_copy_is_kept() {
     bench.check_books();
 }
 
+// R-READ-15
 #[test]
 fn what_is_missing_is_sent_again_and_nothing_else() {
     let mut bench = answered(9);
@@ -63,6 +65,7 @@ fn what_is_missing_is_sent_again_and_nothing_else() {
     bench.check_books();
 }
 
+// R-READ-15
 #[test]
 fn what_may_still_be_under_way_is_not() {
     let mut bench = answered(9);
@@ -90,6 +93,7 @@ fn what_has_arrived_is_let_go() {
     bench.check_books();
 }
 
+// R-READ-14
 #[test]
 fn after_six_round_trips_nobody_will_ask() {
     let mut bench = answered(4);
@@ -196,6 +200,7 @@ fn an_atomic_ack_is_kept_like_a_response() {
 
 /// What the destination answered, and is not here, was lost before: it will not come. What it
 /// did not answer yet may.
+// R-READ-15
 #[test]
 fn what_was_lost_before_is_said_to_be_absent_and_what_may_come_is_not() {
     let mut bench = answered(3);
@@ -218,6 +223,7 @@ fn what_was_lost_before_is_said_to_be_absent_and_what_may_come_is_not() {
 
 /// Within a READ response nothing else may come: ahead of what shows the loss, so that
 /// nothing ever waits for it.
+// R-READ-16
 #[test]
 fn what_is_lost_within_a_response_is_told_ahead_of_what_follows() {
     let mut bench = Bench::synced();

@@ -35,7 +35,7 @@ impl<F: Frame> Flow<F> {
         let seq = answer.psn.unwrap_near(self.next);
         let takes_back = self.doubt.is_some() && self.acked.is_some_and(|acked| seq.next() < acked);
         if answer.verdict == Verdict::Acknowledged && takes_back {
-            // The packets in doubt are new to it: another incarnation†.
+            // The packets in doubt are new to it: another incarnation (R-INC-6).
             self.begin_again(cx, self.next.psn());
             return cx.out.answer(frame);
         }
@@ -58,7 +58,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Whether responses may be held until the peer resends the missing ones.
+    /// Whether responses may be held until the peer resends the missing ones (R-READ-6).
     fn may_hold<A>(&self, cx: &mut Context<'_, A>, frame: &F) -> bool {
         let may = self.doubt.is_none() && self.peer_keeps_responses() && !self.reads.is_absent();
         may && cx.pool.take(frame.bytes().len())
@@ -82,6 +82,7 @@ impl<F: Frame> Flow<F> {
             Ok(opens) => {
                 cx.out.count(Metric::ResponseHeld, 1);
                 cx.out.count(Metric::ReadGapsSeen, is_first.into());
+                // R-READ-5
                 if opens {
                     self.reads.tries = self.reads.tries.max(1);
                     self.fetch(cx, Metric::FetchGap);
@@ -104,6 +105,7 @@ impl<F: Frame> Flow<F> {
     ) {
         self.reads.passed(seq, &answer, cx.now);
         match answer.verdict {
+            // R-ACK-1
             Verdict::Acknowledged | Verdict::Response(_) => {
                 self.advance_acked(cx, seq.next(), answer.msn);
             }
@@ -133,7 +135,7 @@ impl<F: Frame> Flow<F> {
         self.drain_answers(cx, true);
     }
 
-    /// The peer does not have these responses. Nothing is held for them.
+    /// The peer does not have these responses. Nothing is held for them (R-READ-8).
     pub fn on_absent<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, absent: &Fetch) {
         if self.is_bypassed() {
             return;
@@ -193,10 +195,11 @@ impl<F: Frame> Flow<F> {
         }
         let patience = self.rtt.mean().scale(5, 4).max(TAIL_MIN);
         match reads.asked {
+            // R-READ-7
             Some(at) if reads.is_holding() => at + patience,
             Some(_) if reads.tries >= TRIES => Time::NEVER,
             Some(at) => at + patience * (1 << reads.tries),
-            // Nothing follows that would show it: not before it can have come.
+            // Nothing follows that would show it: not before it can have come (R-READ-10).
             None => reads.due(self.rtt.with_margin()) + self.tail_timeout(config),
         }
     }

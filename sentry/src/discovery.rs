@@ -128,10 +128,12 @@ impl<F: Frame> Flow<F> {
     /// an absent peer again.
     pub(crate) fn discover<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         match self.discovery.state {
+            // R-PEER-1
             State::Seeking { tries: 0, .. } => {
                 self.discovery.state = State::seeking(1);
                 self.sync(cx, Reason::Open);
             }
+            // R-PEER-7
             State::Absent if cx.now >= self.last_sync + RARELY => self.sync(cx, Reason::Open),
             _ => {}
         }
@@ -140,6 +142,7 @@ impl<F: Frame> Flow<F> {
     /// The time for another SYNC(open) has come.
     pub(crate) fn seek_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let State::Seeking { tries, mut greeted } = self.discovery.state else { return };
+        // R-PEER-4
         if tries >= TRIES {
             self.discovery.state = State::Absent;
             return self.forget(cx);
@@ -153,12 +156,14 @@ impl<F: Frame> Flow<F> {
                 cx.out.unheard();
             }
             self.discovery.interval = (self.discovery.interval * 2).max(rtt).min(rtt * 8);
+            // R-MSG-4
             if !cx.allowance.take(Need::Late, cx.now) {
                 cx.out.count(Metric::WithheldOpen, 1);
                 self.last_sync = cx.now;
                 return;
             }
         } else if !self.may_be_early(cx, Metric::WithheldOpen) {
+            // R-MSG-3
             return self.discovery.slow_down(rtt);
         }
         self.discovery.state = State::Seeking { tries: tries + 1, greeted };
@@ -166,7 +171,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The peer hasn't answered for too long: the flow is a wire, and the Depot is to hold
-    /// nothing.
+    /// nothing (R-PEER-5).
     pub(crate) fn lose_peer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         cx.out.count(Metric::FlowPeerLost, 1);
         cx.out.unheard();
@@ -175,7 +180,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The Depot holds nothing: it has not seen yet that this box hears it, or has been
-    /// started anew, or has given the flow up. The next SYNC shows it.
+    /// started anew, or has given the flow up. The next SYNC shows it (R-PEER-6).
     pub(crate) fn on_passive<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, echo: Time) {
         if self.knowledge.as_ref().is_some_and(|known| known.echo >= echo) {
             // It was overtaken.
@@ -187,6 +192,7 @@ impl<F: Frame> Flow<F> {
         }
         match &mut self.discovery.state {
             State::Seeking { greeted: true, .. } => return,
+            // R-PEER-3
             State::Seeking { greeted, .. } => *greeted = true,
             state => *state = State::Seeking { tries: 1, greeted: true },
         }
@@ -205,7 +211,7 @@ impl<F: Frame> Flow<F> {
         self.naks.abandon();
     }
 
-    /// SYNC(release) was not answered in time.
+    /// SYNC(release) was not answered in time (R-PEER-15).
     pub(crate) fn release_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let State::Leaving { tries } = &mut self.discovery.state else { return };
         if *tries >= RELEASES {

@@ -25,7 +25,7 @@ enum PassKind {
 }
 
 /// The source's position in its pass over packets that it has sent before. A pass begins when
-/// the PSN does not increase, and ends at `next_psn` or when the next pass begins†.
+/// the PSN does not increase, and ends at `next_psn` or when the next pass begins (R-FILTER-2).
 #[derive(Clone, Debug)]
 pub(crate) struct Pass {
     kind: PassKind,
@@ -139,6 +139,7 @@ impl<F: Frame> Flow<F> {
     ) {
         let end = seq + u64::from(count);
         let is_plain = roce.kind().is_plain();
+        // R-FILTER-1
         if !self.discovery.is_protected() {
             self.pass.cursor = end;
             self.ask_for_responses_again(cx, seq, count, is_plain);
@@ -151,6 +152,7 @@ impl<F: Frame> Flow<F> {
         }
         let begins = seq < self.pass.cursor || self.pass.kind == PassKind::None;
         let needed = self.is_needed(seq);
+        // R-FILTER-5
         let wanted = needed || self.pass.asks_for(seq);
         let is_dropped = !begins && !wanted && self.may_filter(cx, seq, is_plain);
         if !is_dropped && !icrc_ok(frame.bytes(), roce) {
@@ -192,6 +194,7 @@ impl<F: Frame> Flow<F> {
         is_plain: bool,
     ) {
         if !is_plain {
+            // R-READ-11
             self.drop_answers(cx, Metric::DropAskedAgain);
             // It may claim more PSNs than were sent: those belong to the next request.
             let end = (seq + u64::from(count)).min(self.next);
@@ -209,6 +212,7 @@ impl<F: Frame> Flow<F> {
 
     fn begin_pass<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         self.reads.go_back(seq);
+        // R-FILTER-3
         if self.naks.rewind_began(cx.now, self.rtt.mean()) {
             self.pass.kind = PassKind::Solicited;
             cx.out.count(Metric::PassSolicited, 1);
@@ -223,33 +227,36 @@ impl<F: Frame> Flow<F> {
             self.pass.progress = progress;
             self.pass.fruitless = 0;
         }
+        // R-FILTER-7
         if cx.now >= self.pass.counted + self.rtt.with_margin() {
             self.pass.fruitless += 1;
             self.pass.counted = cx.now;
         }
-        // Ask the Depot at once whether the timeout is spurious.
+        // Ask the Depot at once whether the timeout is spurious (R-FILTER-4).
         self.sync(cx, Reason::Tail);
     }
 
     /// Whether a repeat that was not requested may be dropped: only if the Depot is known to have
-    /// it, or its newest copy may still be on its way†. A READ or atomic request may be
-    /// repeated for a lost response.
+    /// it, or its newest copy may still be on its way. A READ or atomic request may be
+    /// repeated for a lost response (R-FILTER-11).
     fn may_filter<A: Actions<F>>(&self, cx: &Context<'_, A>, seq: Seq, is_plain: bool) -> bool {
         if self.doubt.is_some() {
             return false;
         }
+        // R-FILTER-6
         if self.pass.kind == PassKind::Timeout && (self.pass.fruitless > FRUITLESS || !is_plain) {
             return false;
         }
-        // Without a `src_qpn`, a NAK for this flow may have passed unrecognised.
+        // Without a `src_qpn`, a NAK for this flow may have passed unrecognised (R-FILTER-10).
         let was_asked = self.pass.kind == PassKind::Solicited && cx.out.src_qpn().is_some();
+        // R-FILTER-8
         let under_way = self.slot_of(seq).is_some_and(|(_, slot)| {
             slot.sent > Time::ZERO && cx.now < slot.sent + self.rtt.with_margin()
         });
         under_way
             || self.knowledge.as_ref().is_some_and(|known| {
                 // The source may time out because the destination lost a delivered packet: a
-                // timeout pass forwards it.
+                // timeout pass forwards it (R-FILTER-9).
                 known.holds(seq) || (was_asked && known.delivered(seq))
             })
     }
@@ -273,6 +280,7 @@ impl<F: Frame> Flow<F> {
             _ => Metric::DropFiltered,
         };
         let arrived = self.knowledge.as_ref().is_some_and(|k| k.holds(seq) || k.delivered(seq));
+        // R-FILTER-12
         let worth_keeping = self.window.get(seq).is_some_and(|slot| match slot.handle {
             None => !arrived,
             Some(_) => roce.ack_req && !slot.has(slot::ACK_REQ),
@@ -285,7 +293,7 @@ impl<F: Frame> Flow<F> {
         cx.out.discard(copy, reason);
     }
 
-    /// Forwards a repeat ahead of new data, and caches it.
+    /// Forwards a repeat ahead of new data, and caches it (R-FILTER-13, R-REPAIR-8).
     fn let_pass<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,

@@ -64,7 +64,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Makes sure that there is a slot for one more packet. Where the worker has none to
-    /// give, the flow's oldest packet is forgotten; false if it has none either.
+    /// give, the flow's oldest packet is forgotten; false if it has none either (R-PSN-4).
     fn has_slot<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
         if self.window.filled() < self.granted as usize {
             return true;

@@ -53,7 +53,7 @@ pub struct Flow<F: Frame> {
     /// Messages that are complete before `acked`, as the destination counts.
     pub(crate) msn: u32,
     /// Oldest PSN that the destination has not acknowledged; unknown until it
-    /// or the Depot says so†.
+    /// or the Depot says so (R-NAK-4).
     pub(crate) acked: Option<Seq>,
     /// Whether the queue pair may have begun another incarnation: see
     /// [`doubt`](Self::doubt).
@@ -83,7 +83,7 @@ pub struct Flow<F: Frame> {
     /// The first packet of this incarnation.
     pub(crate) first: Seq,
     /// Packets before this passed the Depot while it was passive. Only the destination knows
-    /// whether they arrived.
+    /// whether they arrived (R-REPAIR-7).
     pub(crate) passed: Seq,
     pub(crate) epoch: u32,
     /// Packets that were lost before the Sentry, and have not come since.
@@ -161,13 +161,13 @@ impl<F: Frame> Flow<F> {
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
         if !is_reborn && seq.since(self.next) > reach(cx.now.since(self.last_data)) {
-            // More than the source can have sent since: not its next packet.
+            // More than the source can have sent since: not its next packet (R-PSN-3).
             cx.out.count(Metric::SentryLeap, 1);
             return cx.out.forward(Packet::Owned(frame), Class::Data);
         }
         self.pmtu.learn(roce, frame.bytes());
         if cx.out.src_qpn().is_none() && self.reads.is_waiting() {
-            // Responses pass without being recognised.
+            // Responses pass without being recognised (R-READ-12).
             self.release_answers(cx);
             self.reads.forget();
         }
@@ -179,6 +179,7 @@ impl<F: Frame> Flow<F> {
                 self.return_from_bypass(cx, seq);
             }
         } else if self.shows_crowd(cx.config, seq, roce) {
+            // R-GAP-1
             cx.out.count(Metric::SentryAhead, 1);
             self.leave_to_crowd(cx);
         } else if self.is_unknown(seq) {
@@ -188,6 +189,7 @@ impl<F: Frame> Flow<F> {
         self.last_data = cx.now;
         self.tails = 0;
         let seq = roce.psn.unwrap_near(self.next);
+        // R-READ-1
         let Some(count) = span.filter(|_| !self.is_bypassed()) else {
             self.bypass(cx);
             // Needed to recognise the next incarnation, and a gap.
@@ -196,6 +198,7 @@ impl<F: Frame> Flow<F> {
         };
         self.discover(cx);
         let (mut frame, mut roce) = (frame, *roce);
+        // R-GAP-7
         if cx.now < self.lossy && !roce.ack_req && request_ack(frame.bytes_mut(), &roce) {
             cx.out.count(Metric::SentryEager, 1);
             roce.ack_req = true;
@@ -208,7 +211,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A packet with a new PSN.
+    /// A packet with a new PSN (R-PSN-2).
     fn on_new<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -222,7 +225,7 @@ impl<F: Frame> Flow<F> {
         let is_protected = self.is_protected();
         if is_ahead {
             // Lost between the source and the Sentry. It is safe in every state to forward
-            // later packets, and to take the gap as lost†.
+            // later packets, and to take the gap as lost (R-GAP-3).
             cx.out.count(Metric::SentryAhead, 1);
             self.lose(cx, seq, is_protected);
         }
@@ -244,7 +247,8 @@ impl<F: Frame> Flow<F> {
         cx.out.forward(packet, Class::Data);
         if is_ahead && is_protected {
             if is_far_ahead {
-                // Without this the Depot takes the packet as injected once the source rewinds.
+                // Without this the Depot takes the packet as injected once the source rewinds
+                // (R-GAP-2).
                 self.sync(cx, Reason::Keepalive);
             }
             self.ask_for_gap(cx);
@@ -264,7 +268,7 @@ impl<F: Frame> Flow<F> {
             return;
         }
         if self.acked.is_some_and(|acked| seq < acked) {
-            // It revokes an acknowledgement: another incarnation of the QP†.
+            // It revokes an acknowledgement: another incarnation of the QP (R-INC-7).
             return self.begin_again(cx, self.next.psn());
         }
         self.advance_acked(cx, seq, msn);
@@ -273,6 +277,7 @@ impl<F: Frame> Flow<F> {
             // counts its messages from zero.
             self.msn = msn.unwrap_or(self.msn);
         }
+        // R-NAK-1
         self.pass.ask_genuinely(seq, self.next);
         self.naks.genuine(cx.now);
     }
@@ -281,6 +286,7 @@ impl<F: Frame> Flow<F> {
     /// other effect, since the source may as well rewind because of a timeout.
     pub fn on_doubtful_nak(&mut self, psn: Psn) {
         let seq = psn.unwrap_near(self.next);
+        // R-NAK-2
         if seq <= self.next && !self.is_bypassed() {
             self.pass.ask_perhaps(seq, self.next);
         }
@@ -335,7 +341,8 @@ impl<F: Frame> Flow<F> {
         acked: Seq,
         msn: Option<u32>,
     ) -> bool {
-        // An ACK beyond `next` is of a packet from before this box started, or of another flow.
+        // An ACK beyond `next` is of a packet from before this box started, or of another flow
+        // (R-ACK-2). One beyond a missing READ response would complete the READ (R-READ-13).
         let limit = self.reads.limit().unwrap_or(acked);
         let is_known = acked > self.next;
         let acked = acked.min(limit);
@@ -345,9 +352,10 @@ impl<F: Frame> Flow<F> {
         self.acked = Some(acked);
         self.msn = msn.unwrap_or(self.msn);
         if acked == self.next {
-            // No SYNC needs a reply any more.
+            // No SYNC needs a reply any more (R-PEER-13).
             self.unanswered = Unanswered::NONE;
         }
+        // R-INC-9
         self.doubt = self.doubt.filter(|sent| acked <= *sent);
         self.naks.progress();
         self.helpless = None;
@@ -356,7 +364,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Sends a SYNC. SYNC(resent) travels with the resends and claims no
-    /// `next_psn`; all others travel in order with the data†.
+    /// `next_psn`; all others travel in order with the data (R-SYNC-1).
     pub(crate) fn sync<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, reason: Reason) {
         let sync = self.make_sync(reason, cx.out.src_qpn(), cx.now);
         self.last_sync = cx.now;

@@ -29,7 +29,7 @@ impl Gaps {
         self.list.is_empty()
     }
 
-    /// `start .. end` didn't come, and comes after all others.
+    /// `start .. end` didn't come, and comes after all others (R-GAP-4).
     pub fn open(&mut self, start: Seq, end: Seq, needed: bool) {
         self.list.push_back(Gap { start, end, needed });
     }

@@ -51,16 +51,17 @@ impl<F: Frame> Flow<F> {
     /// Whether the PSN `seq` alone shows another incarnation.
     pub(crate) fn is_of_another_incarnation(&self, config: &Config, seq: Seq, now: Time) -> bool {
         if seq.since(self.next).max(self.next.since(seq)) > config.window_max {
-            // No packet in flight can be that far away.
+            // No packet in flight can be that far away (R-INC-1).
             return true;
         }
-        // After a pause a source continues at `next`, or repeats.
+        // After a pause a source continues at `next`, or repeats (R-INC-2).
         let is_odd = seq > self.next || (self.is_bypassed() && seq < self.next);
         is_odd && now >= self.heard() + self.forget_after(config)
     }
 
     /// Whether this incarnation has sent another packet with the PSN `seq`. Sources repeat packets
-    /// unchanged but for the IPv4 identification and AckReq. The same packet ends a doubt.
+    /// unchanged but for the IPv4 identification and AckReq. The same packet ends a doubt
+    /// (R-INC-4).
     pub(crate) fn differs(&mut self, seq: Seq, frame: &[u8], roce: &Roce) -> bool {
         let Some((at, slot)) = self.slot_of(seq).filter(|(_, slot)| !slot.is_unsent()) else {
             return false;
@@ -69,7 +70,7 @@ impl<F: Frame> Flow<F> {
             // A source requests the rest of a READ with another packet.
             return roce.kind() != PacketKind::ReadRequest;
         }
-        // A damaged packet still carries the ICRC of the source.
+        // A damaged packet still carries the ICRC of the source (R-INC-8).
         let is_copy = slot.identity.is_copy(Identity::of(frame, roce), roce);
         if is_copy {
             // A packet sent in doubt proves nothing.
@@ -79,7 +80,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Whether the identity of packet `seq` is no longer stored, and no running pass explains a
-    /// repeat.
+    /// repeat (R-INC-5).
     pub(crate) fn is_unknown(&self, seq: Seq) -> bool {
         !self.is_bypassed()
             && seq < self.window.start()
@@ -105,7 +106,8 @@ impl<F: Frame> Flow<F> {
         config.forget.unwrap_or((self.rtt.mean() * 24).max(FORGET_MIN))
     }
 
-    /// The Depot may have dropped the flow's state during a pause: a SYNC precedes the data.
+    /// The Depot may have dropped the flow's state during a pause: a SYNC precedes the data
+    /// (R-INC-3).
     pub(crate) fn wake<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let paused = cx.now >= self.heard() + self.forget_after(cx.config);
         if paused && self.is_protected() {
@@ -177,23 +179,26 @@ impl<F: Frame> Flow<F> {
         if seq < self.next + CROWDED {
             return false;
         }
+        // R-GAP-9
         let may_ask = self.is_protected() || !config.recovery.caches() && self.discovery.tracks();
+        // R-GAP-10
         may_ask && roce.kind().is_plain() && !self.reads.is_waiting()
     }
 
     /// A queue before the Sentry is full. A NAK would make the source rewind into it, and holding
-    /// later packets would hide their ECN marks. The RNICs slow down by themselves.
+    /// later packets would hide their ECN marks. The RNICs slow down by themselves (R-GAP-8).
     pub(crate) fn leave_to_crowd<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.bypass(cx);
         self.bypassed = Bypassed::WhileCrowded;
         self.lossy = self.lossy_until(cx.now);
     }
 
-    /// The next packet of a bypassed flow, `seq`, which takes a known number of PSNs.
+    /// The next packet of a bypassed flow, `seq`, which takes a known number of PSNs (R-PEER-8).
     pub(crate) fn return_from_bypass<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         match self.bypassed {
             Bypassed::UntilPathMtu if self.pmtu.get() != 0 => self.renew(cx, seq.psn()),
             Bypassed::WhileCrowded if seq > self.next => self.lossy = self.lossy_until(cx.now),
+            // R-GAP-11
             Bypassed::WhileCrowded if seq == self.next && cx.now >= self.lossy => {
                 self.renew(cx, seq.psn());
             }
@@ -202,7 +207,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// A packet of the flow takes an unknown number of PSNs: the flow is bypassed until its next
-    /// incarnation.
+    /// incarnation (R-PSN-1).
     pub fn on_unknown<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.bypass(cx);
         self.bypassed = Bypassed::UntilNextIncarnation;

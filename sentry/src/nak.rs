@@ -8,8 +8,8 @@ use common::time::{Span, Time};
 
 use crate::{Actions, Context, Flow};
 
-/// Most NAKs between two ACKs that advance `acked`†. RNICs ignore a second
-/// NAK before a positive ACK, and count them against their retry limits.
+/// Most NAKs between two ACKs that advance `acked`. RNICs ignore a second
+/// NAK before a positive ACK, and count them against their retry limits (R-NAK-5).
 const CAP: u32 = 2;
 /// Round trips for which the way from the source counts as lossy after a loss before
 /// the Sentry.
@@ -66,7 +66,7 @@ impl Naks {
         (self.asked, self.is_own) = (Some(now), false);
     }
 
-    /// The source timed out: it has spent one of its retries by itself†.
+    /// The source timed out: it has spent one of its retries by itself (R-NAK-10).
     pub fn source_timeout(&mut self) {
         self.sent = CAP - 1;
     }
@@ -112,6 +112,7 @@ impl Naks {
         let Some(at) = self.asked else { return Time::NEVER };
         let wait = self.source_rtt.with_margin() * 2;
         let wait = if self.source_rtt.is_measured() { wait } else { wait.min(rtt) };
+        // R-NAK-6
         let doubled = if self.is_own { self.sent.saturating_sub(1).min(CAP) } else { 1 };
         at + wait.max(PATIENCE) * (1 << doubled)
     }
@@ -140,11 +141,12 @@ impl<F: Frame> Flow<F> {
     /// Packets were lost between the source and the Sentry; later ones were forwarded, and are
     /// held at the Depot. The source is asked at once, but
     /// no more than once per round trip: a rewind repairs all that was lost
-    /// until then, and costs a window.
+    /// until then, and costs a window (R-GAP-5).
     pub(crate) fn ask_for_gap<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.ready = false;
         self.lossy = self.lossy_until(cx.now);
         let due = self.naks.last + self.rtt.mean();
+        // R-NAK-7
         if self.awaits_rewind(cx.now) || self.naks.gap_due != Time::NEVER {
             return;
         }
@@ -152,7 +154,7 @@ impl<F: Frame> Flow<F> {
             self.naks.gap_due = due;
         } else if !self.make_nak(cx, Metric::NakSourceLan) && !self.naks.waits() {
             // The destination has to ask: the Depot is to let it see that
-            // something is missing.
+            // something is missing (R-GAP-6).
             self.sync(cx, Reason::Lost);
         }
     }
@@ -165,18 +167,21 @@ impl<F: Frame> Flow<F> {
     /// Makes a NAK, if that can be done. True if it was made.
     fn make_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, why: Metric) -> bool {
         let withheld = match (self.acked.filter(|_| self.doubt.is_none()), cx.out.src_qpn()) {
+            // R-NAK-4
             (None, _) => Metric::NakNoAcked,
             (_, None) => Metric::NakNoRequester,
             _ if self.naks.sent >= CAP => {
                 self.naks.capped = true;
                 Metric::NakCapped
             }
+            // R-NAK-9
             _ if !self.reads.at_boundary() => {
                 // It would end the queue pair there.
                 self.naks.deferred = true;
                 Metric::NakMidMessage
             }
             (Some(acked), Some(_)) => {
+                // R-NAK-3
                 cx.out.nak(acked.psn(), self.msn);
                 cx.out.count(why, 1);
                 self.naks.sent += 1;
@@ -194,6 +199,7 @@ impl<F: Frame> Flow<F> {
     /// READ response message, or for an ACK, may go.
     pub(crate) fn make_due_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Naks { deferred, capped, sent, .. } = self.naks;
+        // R-NAK-11
         let may = (deferred && self.reads.at_boundary()) || (capped && sent < CAP);
         if may && !self.awaits_rewind(cx.now) {
             (self.naks.deferred, self.naks.capped) = (false, false);
@@ -211,6 +217,7 @@ impl<F: Frame> Flow<F> {
 
     /// Asks for needed packets that the running pass will not bring.
     fn ask_for_needed<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        // R-NAK-8
         if self.pass.needed > 0 && !self.pass.is_running(self.next) {
             self.make_nak(cx, Metric::NakRepeated);
         }

@@ -59,6 +59,7 @@ impl PathMtu {
         }
     }
 
+    // R-READ-3
     fn learn_from(&mut self, roce: &Roce, frame: &[u8]) {
         if let Some(pmtu) = roce.path_mtu() {
             self.known = pmtu;

@@ -237,10 +237,11 @@ impl<F> Reads<F> {
         if self.ranges.is_empty() || (is_response && !self.is_awaited(seq)) {
             return Order::Pass;
         }
+        // R-READ-4
         if is_response && seq == self.expected {
             return Order::Expected;
         }
-        // Behind a gap all wait, so that their order remains.
+        // Behind a gap all wait, so that their order remains (R-READ-9).
         let waits = last >= self.expected || (is_plain && !self.held.is_empty());
         if waits && self.sure { Order::Early } else { Order::Pass }
     }

@@ -58,6 +58,7 @@ impl<F: Frame> Flow<F> {
             return false;
         };
         self.unanswered = Unanswered::NONE;
+        // R-PEER-2
         if self.discovery.answered() {
             cx.out.count(Metric::FlowProtected, 1);
             self.passed = known.expected;
@@ -81,10 +82,11 @@ impl<F: Frame> Flow<F> {
                 && cx.out.src_qpn().is_some()
             {
                 // The destination did send this ACK; should it have been lost
-                // on the way, the source still gets to know of it.
+                // on the way, the source still gets to know of it (R-REPAIR-9).
                 cx.out.ack(ack);
             }
         }
+        // R-REPAIR-1
         self.release_arrived(cx, &known);
         if self.doubt.is_none() {
             self.repair(cx, &known);
@@ -189,7 +191,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The source has to send again what the Depot misses. If it can't be
-    /// asked, the destination has to ask: the Depot is to go on without.
+    /// asked, the destination has to ask: the Depot is to go on without (R-REPAIR-4).
     fn ask_for_missing<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.ask_source(cx) || self.naks.waits() {
             self.helpless = None;
@@ -198,6 +200,7 @@ impl<F: Frame> Flow<F> {
         // The destination may be asking already: the Depot lets an early packet
         // through while it knows of no ACK.
         let since = *self.helpless.get_or_insert(cx.now);
+        // R-REPAIR-5
         let patience = match cx.config.recovery {
             Recovery::Cached => Span::ZERO,
             _ => self.rtt.mean() * HELPLESS,
@@ -214,12 +217,13 @@ impl<F: Frame> Flow<F> {
         seq: Seq,
     ) -> Repair {
         let Some(slot) = self.window.get_mut(seq) else { return Repair::Wait };
-        // The Depot had not heard of the last resend when it complained†.
+        // The Depot had not heard of the last resend when it complained (R-REPAIR-2).
         let patience = self.rtt.mean().scale(5, 4);
         if slot.has(slot::RESENT) && known.echo < slot.sent && cx.now < slot.sent + patience {
             return Repair::Wait;
         }
         let was_needed = slot.has(slot::NEEDED);
+        // R-REPAIR-3
         if let Some(handle) = slot.handle.as_ref().map(|kept| kept.handle.clone()) {
             slot.sent = cx.now;
             slot.mark(slot::RESENT);
@@ -246,7 +250,7 @@ impl<F: Frame> Flow<F> {
         } else if seq < self.released && cx.config.recovery == Recovery::Cached {
             // The Depot delivered it before. It misses it again because of a NAK of the
             // destination, which goes on to the source behind this STATUS. To release
-            // what waits would flood a LAN that has just lost something.
+            // what waits would flood a LAN that has just lost something (R-REPAIR-6).
             Repair::Wait
         } else {
             Repair::Ask

@@ -93,6 +93,7 @@ impl<F: Frame> Flow<F> {
         }
         if now >= self.tail_due(cx.config, self.quiet) {
             self.announce_tail(cx);
+        // R-MSG-2
         } else if now >= self.keepalive_due(cx.config, self.quiet)
             && self.may_be_early(cx, Metric::WithheldKeepalive)
         {
@@ -103,11 +104,12 @@ impl<F: Frame> Flow<F> {
 
     fn announce_tail<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.tails == 0 && cx.now < self.late(cx.config) {
+            // R-MSG-1
             if !self.may_be_early(cx, Metric::WithheldTail) {
                 return;
             }
         } else if !cx.allowance.take(Need::Late, cx.now) {
-            // As if it had been sent, and lost.
+            // As if it had been sent, and lost (R-MSG-5).
             cx.out.count(Metric::WithheldLate, 1);
             (self.tails, self.last_sync) = (self.tails + 1, cx.now);
             return;
@@ -160,13 +162,13 @@ impl<F: Frame> Flow<F> {
         if let Some(timeout) = config.peer_timeout {
             return first + timeout;
         }
-        // One of them, or its answer, may have been lost.
+        // One of them, or its answer, may have been lost (R-PEER-12).
         let rtt = self.rtt.with_margin();
         (first + (rtt * 2).max(PEER_MIN)).max(second + rtt)
     }
 
     /// SYNC(tail): the source paused and something is unconfirmed. Repeated
-    /// with back-off until it is†. No early one before `quiet`.
+    /// with back-off until it is. No early one before `quiet` (R-SYNC-8).
     fn tail_due(&self, config: &Config, quiet: Time) -> Time {
         let rtt = self.rtt.mean();
         if self.tails == 0 {

@@ -10,6 +10,7 @@ use common::wire::Opcode;
 use sentry::Recovery::{Auto, Cached, Lr2};
 use support::*;
 
+// R-PEER-1, R-PSN-2
 #[test]
 fn new_packets_go_on_in_order_behind_a_sync_that_announces_them() {
     let mut bench = Bench::new(Lr2);
@@ -84,6 +85,7 @@ fn a_damaged_leap_begins_no_new_incarnation() {
     }
 }
 
+// R-INC-1
 #[test]
 fn a_leap_of_the_psn_begins_a_new_incarnation() {
     let far = WINDOW_MAX as i32;
@@ -111,6 +113,7 @@ fn a_leap_of_the_psn_begins_a_new_incarnation() {
     }
 }
 
+// R-INC-7
 #[test]
 fn a_nak_below_acked_begins_a_new_incarnation() {
     let mut bench = Bench::protected(Cached, 8, Some(5));
@@ -133,6 +136,7 @@ fn a_nak_for_what_was_never_sent_proves_nothing() {
     assert_eq!(bench.out.syncs[0].1.acked, Some(psn(1)));
 }
 
+// R-ACK-2
 #[test]
 fn an_ack_for_what_was_never_sent_proves_nothing() {
     let mut bench = Bench::protected(Cached, 4, None);
@@ -151,6 +155,7 @@ fn an_older_ack_takes_nothing_back() {
     assert_eq!(bench.take(), [Did::Nak { psn: 5, msn: 5 }]);
 }
 
+// R-READ-1
 #[test]
 fn a_read_whose_psns_cannot_be_told_leaves_the_flow_to_the_rnics() {
     let single = |n| packet(Opcode::WRITE_ONLY, n, true, 64);
@@ -211,6 +216,7 @@ fn more_packets_than_the_window_push_out_the_oldest() {
     assert_eq!(resent as u64, WINDOW_MAX);
 }
 
+// R-READ-3
 #[test]
 fn the_path_mtu_is_learned_from_full_packets() {
     let mut bench = Bench::new(Lr2);

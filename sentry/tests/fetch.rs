@@ -31,6 +31,7 @@ fn a_fetch_lists_exactly_the_responses_that_are_missing() {
     bench.check_books();
 }
 
+// R-READ-5
 #[test]
 fn an_ack_beyond_a_read_that_is_not_complete_shows_a_gap() {
     for (got, missing) in [(1..1, (1, 5)), (1..3, (3, 5)), (1..4, (4, 5))] {
@@ -56,6 +57,7 @@ fn so_does_a_nak_for_what_lies_beyond_but_not_one_for_the_read() {
     assert!(bench.fetched().is_empty());
 }
 
+// R-READ-7
 #[test]
 fn a_fetch_is_repeated_after_a_round_trip_and_a_quarter_three_times_in_all() {
     let mut bench = reading();
@@ -83,6 +85,7 @@ fn a_fetch_is_repeated_after_a_round_trip_and_a_quarter_three_times_in_all() {
     bench.check_books();
 }
 
+// R-READ-6
 #[test]
 fn nothing_waits_where_the_peer_keeps_no_responses() {
     let mut bench = reading();
@@ -105,6 +108,7 @@ fn nor_where_nobody_protects() {
     assert_eq!(bench.answered(), [1, 3, 5]);
 }
 
+// R-READ-10
 #[test]
 fn a_tail_that_nothing_follows_is_fetched_after_a_round_trip_and_the_tail_timeout() {
     for got in [1..1, 1..4] {
@@ -162,6 +166,7 @@ fn what_comes_behind_a_gap_is_no_news_of_it() {
     assert_eq!(bench.fetched(), [[(2, 3)]]);
 }
 
+// R-READ-8
 #[test]
 fn what_waits_for_a_response_that_is_not_to_be_had_goes_on_at_once() {
     let mut bench = reading();
@@ -194,6 +199,7 @@ fn one_that_comes_later_is_no_reason_to_go_on() {
     assert_eq!(bench.answered(), [2, 3, 5], "now it is next");
 }
 
+// R-READ-8
 #[test]
 fn what_is_absent_is_known_before_what_shows_it() {
     let mut bench = reading();

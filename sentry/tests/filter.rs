@@ -19,6 +19,7 @@ fn asked(missing: &[(i32, i32)]) -> Bench {
     bench
 }
 
+// R-FILTER-1
 #[test]
 fn a_repeat_passes_where_nothing_is_known() {
     let mut bench = Bench::protected(Lr2, 10, Some(1));
@@ -27,6 +28,7 @@ fn a_repeat_passes_where_nothing_is_known() {
     assert_eq!(bench.count(Metric::SentryDoubtful), 2);
 }
 
+// R-FILTER-8
 #[test]
 fn a_repeat_of_what_is_under_way_is_dropped() {
     let mut bench = Bench::new(Lr2);
@@ -51,6 +53,7 @@ fn a_repeat_counts_as_sent_anew() {
     assert!(bench.take().contains(&Did::Discard(1, Metric::DropSpurious)));
 }
 
+// R-FILTER-9
 #[test]
 fn a_repeat_of_what_the_depot_holds_is_dropped() {
     let mut bench = asked(&[(3, 4), (6, 7)]);
@@ -75,6 +78,7 @@ fn a_held_packet_is_dropped_in_a_timeout_pass_too() {
 }
 
 /// The destination may have lost what the Depot delivered.
+// R-FILTER-10
 #[test]
 fn a_delivered_packet_is_dropped_only_if_the_pass_was_solicited() {
     let mut bench = asked(&[(5, 6)]);
@@ -85,6 +89,7 @@ fn a_delivered_packet_is_dropped_only_if_the_pass_was_solicited() {
     assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 1));
 }
 
+// R-FILTER-2
 #[test]
 fn a_pass_ends_where_the_source_sends_something_new() {
     let mut bench = asked(&[(5, 6)]);
@@ -101,6 +106,7 @@ fn a_pass_that_skips_forward_goes_on() {
     assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 0));
 }
 
+// R-FILTER-2
 #[test]
 fn a_repeat_of_the_same_packet_begins_a_pass() {
     let mut bench = Bench::protected(Lr2, 10, Some(1));
@@ -108,6 +114,7 @@ fn a_repeat_of_the_same_packet_begins_a_pass() {
     assert_eq!(bench.count(Metric::PassTimeout), 3);
 }
 
+// R-FILTER-4
 #[test]
 fn an_unsolicited_pass_asks_the_depot_at_once() {
     let mut bench = Bench::protected(Lr2, 10, Some(1));
@@ -119,6 +126,7 @@ fn an_unsolicited_pass_asks_the_depot_at_once() {
     assert!(bench.syncs().is_empty(), "a solicited one doesn't");
 }
 
+// R-FILTER-7
 #[test]
 fn two_fruitless_passes_are_filtered_and_then_everything_passes_until_acked_moves() {
     let mut bench = Bench::protected(Lr2, 10, Some(2));
@@ -138,6 +146,7 @@ fn two_fruitless_passes_are_filtered_and_then_everything_passes_until_acked_move
     assert_eq!(pass(&mut bench), 0, "progress");
 }
 
+// R-FILTER-5
 #[test]
 fn what_is_needed_passes_once() {
     let mut bench = asked(&[(3, 4)]);
@@ -148,6 +157,7 @@ fn what_is_needed_passes_once() {
     assert!(bench.forwarded().is_empty(), "it is under way");
 }
 
+// R-FILTER-5
 #[test]
 fn the_last_needed_packet_is_followed_by_sync_resent() {
     let mut bench = asked(&[(3, 5), (7, 8)]);
@@ -160,6 +170,7 @@ fn the_last_needed_packet_is_followed_by_sync_resent() {
     assert_eq!(did.iter().filter(|d| matches!(d, Did::Sync { .. })).count(), 1);
 }
 
+// R-NAK-1
 #[test]
 fn a_nak_of_the_destination_lets_all_that_it_asks_for_pass() {
     let mut bench = Bench::protected(Lr2, 10, Some(1));
@@ -179,6 +190,7 @@ fn a_nak_of_the_destination_lets_all_that_it_asks_for_pass() {
     assert_eq!(bench.forwarded(), [(4, High)]);
 }
 
+// R-FILTER-12
 #[test]
 fn a_filtered_repeat_that_asks_for_an_ack_replaces_the_copy_that_does_not() {
     let mut bench = Bench::new(Cached);
@@ -239,6 +251,7 @@ fn a_damaged_repeat_begins_no_pass_and_fills_no_gap() {
 
 /// The report of a second loss may come when the rewind has gone past it. The
 /// source would ignore a second NAK: the repeat itself has to be at hand.
+// R-FILTER-12
 #[test]
 fn a_repeat_dropped_as_under_way_is_kept_and_resent_if_its_first_copy_was_lost() {
     let mut bench = Bench::new(Lr2);
@@ -260,6 +273,7 @@ fn a_repeat_dropped_as_under_way_is_kept_and_resent_if_its_first_copy_was_lost()
 }
 
 /// The destination may lack it: the Depot then goes back to it, and this copy may be lost.
+// R-REPAIR-8
 #[test]
 fn a_repeat_of_a_delivered_packet_is_kept_until_it_is_acknowledged() {
     let mut bench = Bench::protected(Cached, 4, Some(1));
@@ -285,6 +299,7 @@ fn delivered(recovery: sentry::Recovery) -> Bench {
 
 /// The destination's NAK passes and is lost on the source's LAN. Without a gateway the pass
 /// of the source's next timeout repairs the loss.
+// R-FILTER-3
 #[test]
 fn a_timeout_long_after_a_nak_does_not_answer_it() {
     for recovery in [Lr2, Cached, Auto] {
@@ -303,6 +318,7 @@ fn a_timeout_long_after_a_nak_does_not_answer_it() {
 
 /// The source is in the middle of a pass when the NAK comes, beyond what it asks for, and
 /// ignores it. The rest of that pass is not what the destination asked for.
+// R-NAK-1
 #[test]
 fn a_nak_in_mid_pass_is_not_spent_on_the_rest_of_it() {
     for recovery in [Lr2, Cached, Auto] {
@@ -320,6 +336,7 @@ fn a_nak_in_mid_pass_is_not_spent_on_the_rest_of_it() {
 }
 
 /// A NAK that may be for this flow lets repeats pass, and that is all it does.
+// R-NAK-2
 #[test]
 fn a_doubtful_nak_only_widens_what_passes() {
     let mut bench = delivered(Auto);
@@ -339,6 +356,7 @@ fn a_doubtful_nak_only_widens_what_passes() {
 
 /// Whose NAKs can't be told from those of others: what was delivered may be lost all the
 /// same, and the destination has said so unheard.
+// R-FILTER-10
 #[test]
 fn with_an_unknown_requester_nothing_is_dropped_because_it_was_delivered() {
     for is_known in [true, false] {

@@ -22,6 +22,7 @@ fn ten() -> Bench {
     bench
 }
 
+// R-GAP-4
 #[test]
 fn a_gap_takes_no_memory_however_long_it_is() {
     let mut bench = ten();
@@ -46,6 +47,7 @@ fn a_gap_takes_no_memory_however_long_it_is() {
     bench.check_books();
 }
 
+// R-PSN-3
 #[test]
 fn a_leap_that_no_silence_explains_passes() {
     let mut bench = ten();
@@ -60,6 +62,7 @@ fn a_leap_that_no_silence_explains_passes() {
 }
 
 /// The Depot would take it for somebody else's.
+// R-GAP-2
 #[test]
 fn what_follows_a_long_gap_is_announced() {
     for (packet, is_announced) in [(26, false), (27, true)] {
@@ -84,6 +87,7 @@ fn a_depot_that_holds_what_was_not_sent_is_told_what_was() {
 }
 
 /// A flow takes what it needs of the slots, half at most, and gives it back.
+// R-PSN-4
 #[test]
 fn slots_are_a_budget() {
     let mut bench = Bench::protected(Lr2, 1, Some(1));

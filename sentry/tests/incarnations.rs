@@ -27,6 +27,7 @@ fn ten() -> Bench {
     bench
 }
 
+// R-INC-2
 #[test]
 fn a_pause_and_a_later_psn_are_a_new_incarnation() {
     for psn in [12, 11] {
@@ -48,6 +49,7 @@ fn a_pause_and_a_later_psn_are_a_new_incarnation() {
     }
 }
 
+// R-INC-3
 #[test]
 fn a_pause_and_the_next_psn_are_the_same_incarnation_which_is_announced_again() {
     let mut bench = ten();
@@ -130,6 +132,7 @@ fn other(n: i32) -> Vec<u8> {
     packet(Opcode::SEND_MIDDLE, n, false, 256)
 }
 
+// R-INC-4
 #[test]
 fn another_packet_with_a_number_in_flight_is_a_new_incarnation_whenever_it_comes() {
     for recovery in [Cached, Lr2] {
@@ -155,6 +158,7 @@ fn with_ip_id(mut frame: Vec<u8>, id: u16) -> Vec<u8> {
     frame
 }
 
+// R-INC-8
 #[test]
 fn a_copy_may_ask_for_an_ack_and_have_another_ip_identification() {
     let mut bench = Bench::protected(Lr2, 10, Some(3));
@@ -214,6 +218,7 @@ fn repairs(bench: &mut Bench) -> bool {
     bench.take().iter().any(|did| matches!(did, Did::Forward(..) | Did::Nak { .. }))
 }
 
+// R-INC-5
 #[test]
 fn while_it_is_not_known_whether_an_incarnation_has_ended_all_is_left_to_the_rnics() {
     for recovery in [Cached, Lr2] {
@@ -230,6 +235,7 @@ fn while_it_is_not_known_whether_an_incarnation_has_ended_all_is_left_to_the_rni
     }
 }
 
+// R-INC-9
 #[test]
 fn doubt_ends_when_the_destination_acknowledges_what_was_sent_later() {
     let mut bench = doubtful(Cached);
@@ -246,6 +252,7 @@ fn doubt_ends_when_the_destination_acknowledges_what_was_sent_later() {
 
 /// The other incarnation repeats its own packets as well. And that the Depot has delivered
 /// them does not tell how many messages its destination has counted.
+// R-INC-9
 #[test]
 fn what_was_sent_in_doubt_does_not_end_it() {
     let mut bench = doubtful(Lr2);
@@ -261,6 +268,7 @@ fn what_was_sent_in_doubt_does_not_end_it() {
     assert!(bench.take().contains(&Did::Ack { psn: 10, msn: 7 }), "that does");
 }
 
+// R-INC-6
 #[test]
 fn an_ack_that_takes_back_what_was_acknowledged_ends_an_incarnation_that_is_in_doubt() {
     let mut bench = Bench::protected(Cached, 10, Some(6));
@@ -276,6 +284,7 @@ fn an_ack_that_takes_back_what_was_acknowledged_ends_an_incarnation_that_is_in_d
 }
 
 /// The source has rewound, and an ACK passes the repeats that are on their way here.
+// R-INC-5
 #[test]
 fn what_continues_a_pass_is_in_no_doubt() {
     let mut bench = Bench::protected(Lr2, 10, Some(3));
@@ -317,6 +326,7 @@ fn long_path() -> Bench {
 
 /// NICs with adaptive retransmission resend after 2, 4, 8 ms, whatever the
 /// round trip is.
+// R-FILTER-11
 #[test]
 fn spurious_timeouts_do_not_cross_the_link_and_real_ones_do() {
     let mut bench = long_path();
@@ -340,6 +350,7 @@ fn spurious_timeouts_do_not_cross_the_link_and_real_ones_do() {
 
 /// Timeouts within one round trip prove nothing: only one of them counts
 /// towards those after which everything passes.
+// R-FILTER-7
 #[test]
 fn fruitless_passes_count_once_per_round_trip() {
     let mut bench = long_path();

@@ -20,6 +20,7 @@ fn missing_one(acked: i32) -> Bench {
     bench
 }
 
+// R-NAK-3
 #[test]
 fn a_nak_asks_for_the_oldest_unacknowledged_packet_with_the_msn_of_the_destination() {
     let mut bench = missing_one(3);
@@ -27,6 +28,7 @@ fn a_nak_asks_for_the_oldest_unacknowledged_packet_with_the_msn_of_the_destinati
     assert_eq!(bench.count(Metric::NakSynthesised), 1);
 }
 
+// R-NAK-4
 #[test]
 fn no_nak_while_acked_is_unknown() {
     let mut bench = Bench::protected(Lr2, 10, None);
@@ -38,6 +40,7 @@ fn no_nak_while_acked_is_unknown() {
     assert_eq!(bench.naks(), [3]);
 }
 
+// R-NAK-4
 #[test]
 fn no_nak_while_the_requester_is_unknown() {
     let mut bench = Bench::protected(Lr2, 10, Some(3));
@@ -50,6 +53,7 @@ fn no_nak_while_the_requester_is_unknown() {
     assert_eq!(bench.naks(), [3]);
 }
 
+// R-NAK-7
 #[test]
 fn no_second_nak_while_the_first_may_still_work() {
     let mut bench = missing_one(3);
@@ -62,6 +66,7 @@ fn no_second_nak_while_the_first_may_still_work() {
     assert_eq!(bench.naks(), [3]);
 }
 
+// R-NAK-5
 #[test]
 fn at_most_two_naks_between_two_acks_that_advance() {
     let mut bench = missing_one(3);
@@ -83,6 +88,7 @@ fn at_most_two_naks_between_two_acks_that_advance() {
     assert_eq!(bench.naks(), [4]);
 }
 
+// R-NAK-6
 #[test]
 fn the_second_nak_is_waited_for_twice_as_long() {
     let mut bench = missing_one(3);
@@ -120,6 +126,7 @@ fn what_the_pass_has_gone_by_is_asked_for() {
     assert_eq!(bench.naks(), [4], "6 was filtered before it was known to be missing");
 }
 
+// R-NAK-10
 #[test]
 fn a_timeout_of_the_source_uses_up_one_nak() {
     let mut bench = Bench::protected(Lr2, 10, Some(3));
@@ -156,6 +163,7 @@ fn one_nak_makes_one_pass_solicited() {
     assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 1));
 }
 
+// R-NAK-8
 #[test]
 fn a_nak_is_repeated_only_while_something_is_needed() {
     let mut bench = missing_one(3);
@@ -165,6 +173,7 @@ fn a_nak_is_repeated_only_while_something_is_needed() {
     assert!(bench.naks().is_empty());
 }
 
+// R-REPAIR-4
 #[test]
 fn cached_recovery_never_asks_the_source_and_auto_does_for_what_it_has_not_cached() {
     for (recovery, naks) in [(Cached, vec![]), (Auto, vec![1])] {
@@ -194,6 +203,7 @@ fn nothing_acknowledgeable_is_left_to_ask_for() {
 
 /// The destination may make the source rewind meanwhile. If it doesn't, the
 /// Depot must not wait for ever.
+// R-REPAIR-5
 #[test]
 fn after_three_round_trips_without_anybody_to_ask_the_depot_goes_on_without() {
     let mut bench = Bench::protected(Lr2, 10, None);
@@ -212,6 +222,7 @@ fn after_three_round_trips_without_anybody_to_ask_the_depot_goes_on_without() {
 
 /// The Depot goes back when it forwards a NAK of the destination, and its STATUS is faster
 /// than that NAK.
+// R-REPAIR-6
 #[test]
 fn what_the_depot_delivered_before_is_left_to_the_nak_of_the_destination() {
     let mut bench = Bench::protected(Cached, 10, Some(1));
@@ -227,6 +238,7 @@ fn what_the_depot_delivered_before_is_left_to_the_nak_of_the_destination() {
     assert_eq!(bench.forwarded(), all);
 }
 
+// R-NAK-7
 #[test]
 fn a_nak_that_waits_for_an_ack_is_not_made_while_a_rewind_is_awaited() {
     let mut bench = missing_one(3);

@@ -20,6 +20,7 @@ fn passive_to(bench: &mut Bench, echo: Time) {
     assert!(bench.with(|flow, cx| flow.on_status(cx, BOOT, &status)));
 }
 
+// R-PEER-3
 #[test]
 fn a_passive_answer_is_followed_by_a_sync_and_protects_nothing() {
     let mut bench = Bench::new(Cached);
@@ -41,6 +42,7 @@ fn a_passive_answer_is_followed_by_a_sync_and_protects_nothing() {
     assert_eq!(bench.out.unheard, 0);
 }
 
+// R-PEER-6
 #[test]
 fn a_flow_whose_depot_holds_nothing_any_more_is_a_wire_until_it_does_again() {
     let mut bench = Bench::protected(Auto, 10, Some(4));
@@ -69,6 +71,7 @@ fn a_passive_answer_that_was_overtaken_says_nothing() {
 }
 
 /// Two round trips with their margin, at least two SYNCs, and nothing came.
+// R-PEER-12
 #[test]
 fn without_a_status_for_two_round_trips_the_flow_is_a_wire() {
     let mut bench = Bench::protected(Cached, 10, Some(1));
@@ -104,6 +107,7 @@ fn one_sync_that_is_lost_loses_no_peer() {
 }
 
 /// What was asked while something was outstanding is not missed once all of it is there.
+// R-PEER-13
 #[test]
 fn who_has_all_acknowledged_misses_no_answer() {
     let mut bench = Bench::protected(Cached, 10, Some(1));
@@ -117,6 +121,7 @@ fn who_has_all_acknowledged_misses_no_answer() {
     assert_eq!(bench.count(Metric::FlowPeerLost), 0);
 }
 
+// R-PEER-15
 #[test]
 fn a_release_is_repeated_until_it_is_answered_four_times_at_most() {
     for answered in [false, true] {

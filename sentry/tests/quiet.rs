@@ -31,6 +31,7 @@ fn sync_times(bench: &mut Bench, reason: Reason, span: Span) -> Vec<u64> {
     syncs.map(|(_, sync)| sync.sent_at.since(start).as_micros()).collect()
 }
 
+// R-MSG-1
 #[test]
 fn a_tail_that_was_refused_goes_out_once_the_ack_is_late() {
     let mut bench = Bench::protected(Lr2, 1, Some(1));
@@ -77,6 +78,7 @@ fn nothing_is_late_if_the_ack_comes() {
     assert_eq!(bench.deadline(), Time::NEVER);
 }
 
+// R-MSG-1
 #[test]
 fn who_was_refused_does_not_ask_for_eight_round_trips() {
     let mut bench = Bench::protected(Cached, 1, Some(1));
@@ -122,6 +124,7 @@ fn packets_of_a_flow_that_was_refused_only_move_its_deadline_on() {
     assert!(bench.syncs().is_empty());
 }
 
+// R-MSG-5
 #[test]
 fn what_is_late_and_refused_counts_as_lost() {
     let mut bench = Bench::protected(Lr2, 1, Some(1));
@@ -136,6 +139,7 @@ fn what_is_late_and_refused_counts_as_lost() {
     assert_eq!(bench.count(Metric::FlowPeerLost), 0, "nobody was asked");
 }
 
+// R-MSG-2
 #[test]
 fn a_refused_keepalive_is_not_missed() {
     let mut bench = Bench::protected(Cached, 1, Some(1));
@@ -150,6 +154,7 @@ fn a_refused_keepalive_is_not_missed() {
     bench.check_books();
 }
 
+// R-MSG-3
 #[test]
 fn a_flow_is_announced_in_any_case_and_again_when_the_answer_is_late() {
     let mut bench = Bench::new(Cached);
@@ -163,6 +168,7 @@ fn a_flow_is_announced_in_any_case_and_again_when_the_answer_is_late() {
     assert_eq!(bench.deadline(), Time::NEVER, "nobody there");
 }
 
+// R-MSG-4
 #[test]
 fn a_try_that_was_refused_is_no_try() {
     let mut bench = Bench::new(Cached);
@@ -177,6 +183,7 @@ fn a_try_that_was_refused_is_no_try() {
 }
 
 /// A box that opens very many flows gets its answers late.
+// R-MSG-3
 #[test]
 fn where_answers_take_long_a_flow_is_announced_again_after_longer() {
     let mut bench = Bench::new(Cached);

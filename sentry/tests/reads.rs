@@ -11,6 +11,7 @@ use common::wire::Opcode;
 use sentry::Recovery::Cached;
 use support::*;
 
+// R-ACK-1
 #[test]
 fn in_order_all_pass_at_once() {
     let mut bench = reading();
@@ -30,6 +31,7 @@ fn in_order_all_pass_at_once() {
     bench.check_books();
 }
 
+// R-READ-4
 #[test]
 fn a_gap_holds_all_that_follows_it_and_is_fetched() {
     let mut bench = reading();
@@ -86,6 +88,7 @@ fn a_full_pool_lets_go_of_all_in_order() {
     bench.check_books();
 }
 
+// R-FILTER-6, R-READ-11
 #[test]
 fn a_read_that_the_source_asks_for_again_goes_on_and_lets_go_of_what_waits() {
     let mut bench = reading();
@@ -108,6 +111,7 @@ fn a_read_that_the_source_asks_for_again_goes_on_and_lets_go_of_what_waits() {
     bench.check_books();
 }
 
+// R-READ-13
 #[test]
 fn acked_never_goes_beyond_a_response_that_the_source_lacks() {
     let mut bench = reading();
@@ -347,6 +351,7 @@ fn an_ack_of_a_status_does_not_overtake_responses() {
 
 /// An ACK of before the gap, even, as it answers a duplicate: it would end the
 /// queue pair between two packets of a message.
+// R-READ-9
 #[test]
 fn whatever_is_held_holds_all_that_comes_later() {
     let mut bench = reading();
@@ -388,6 +393,7 @@ fn after_responses_that_nobody_asked_for_nothing_is_held() {
     assert_eq!((bench.answered(), bench.pool.frames()), (vec![5, 7], 0));
 }
 
+// R-READ-12
 #[test]
 fn what_waits_goes_on_once_answers_cannot_be_told_any_more() {
     let mut bench = reading();

@@ -11,6 +11,7 @@ use common::wire::Aeth;
 use sentry::Recovery::{Auto, Cached, Lr2};
 use support::*;
 
+// R-REPAIR-1
 #[test]
 fn a_cached_packet_is_resent_in_the_high_class_with_a_sync_that_claims_nothing() {
     for recovery in [Cached, Auto] {
@@ -35,6 +36,7 @@ fn lr2_keeps_no_first_copies() {
     assert!(bench.forwarded().is_empty());
 }
 
+// R-REPAIR-2
 #[test]
 fn a_resent_packet_is_resent_again_only_if_the_status_could_have_known() {
     let mut bench = Bench::protected(Cached, 10, None);
@@ -59,6 +61,7 @@ fn a_resent_packet_is_resent_again_only_if_the_status_could_have_known() {
     assert_eq!(bench.forwarded(), [(3, High)], "the SYNC behind the resend arrived, it did not");
 }
 
+// R-REPAIR-3
 #[test]
 fn a_missing_packet_that_was_sent_once_is_resent_at_once() {
     let mut bench = Bench::new(Cached);
@@ -68,6 +71,7 @@ fn a_missing_packet_that_was_sent_once_is_resent_at_once() {
     assert_eq!(bench.forwarded(), [(3, High)], "later ones have arrived, so it is lost");
 }
 
+// R-FILTER-13
 #[test]
 fn what_the_filter_let_through_is_kept_in_lr2_and_resent_without_the_source() {
     let mut bench = Bench::protected(Lr2, 10, Some(1));
@@ -82,6 +86,7 @@ fn what_the_filter_let_through_is_kept_in_lr2_and_resent_without_the_source() {
     bench.check_books();
 }
 
+// R-FILTER-13
 #[test]
 fn what_was_let_through_is_kept_until_it_is_known_to_have_arrived() {
     let mut bench = Bench::protected(Lr2, 10, Some(1));
@@ -148,6 +153,7 @@ fn a_status_that_claims_what_cannot_be_is_ignored() {
     assert!(bench.status(10, 10, &[]));
 }
 
+// R-REPAIR-9
 #[test]
 fn an_ack_that_the_status_tells_of_is_issued_again_once() {
     let mut bench = Bench::protected(Lr2, 10, Some(2));
@@ -162,6 +168,7 @@ fn an_ack_that_the_status_tells_of_is_issued_again_once() {
     assert!(!bench.take().iter().any(|d| matches!(d, Did::Ack { .. })), "never sent");
 }
 
+// R-REPAIR-9
 #[test]
 fn no_ack_is_issued_where_the_requester_is_unknown_but_it_counts() {
     let mut bench = Bench::protected(Lr2, 10, Some(2));
@@ -219,6 +226,7 @@ fn a_depot_that_started_anew_is_believed_from_its_first_status() {
     assert_eq!(bench.forwarded(), [(5, High)]);
 }
 
+// R-SYNC-1
 #[test]
 fn every_sync_but_resent_travels_with_the_data_and_claims_the_next_psn() {
     let mut bench = Bench::protected(Cached, 10, Some(1));
@@ -250,6 +258,7 @@ fn passed_a_passive_depot() -> Bench {
     bench
 }
 
+// R-REPAIR-7
 #[test]
 fn packets_that_passed_a_passive_depot_are_resent_from_the_cache() {
     let mut bench = passed_a_passive_depot();
@@ -261,6 +270,7 @@ fn packets_that_passed_a_passive_depot_are_resent_from_the_cache() {
 }
 
 /// By then the source, whose window they fill, has got an ACK of them.
+// R-REPAIR-7
 #[test]
 fn they_are_freed_once_as_many_more_were_delivered() {
     let mut bench = passed_a_passive_depot();
@@ -271,6 +281,7 @@ fn they_are_freed_once_as_many_more_were_delivered() {
     assert_eq!(bench.cache.frames(), 0);
 }
 
+// R-REPAIR-7
 #[test]
 fn they_are_freed_once_the_last_tail_is_announced() {
     let mut bench = passed_a_passive_depot();
@@ -278,6 +289,7 @@ fn they_are_freed_once_the_last_tail_is_announced() {
     assert_eq!((bench.cache.frames(), bench.deadline()), (0, Time::NEVER));
 }
 
+// R-REPAIR-8
 #[test]
 fn a_repeat_since_the_depot_went_back_is_cached() {
     let mut bench = Bench::protected(Cached, 10, Some(1));

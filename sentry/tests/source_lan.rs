@@ -21,6 +21,7 @@ fn ten() -> Bench {
     Bench::protected(Lr2, 10, Some(3))
 }
 
+// R-GAP-3
 #[test]
 fn a_gap_is_asked_for_at_once_in_every_mode_and_what_follows_passes() {
     for recovery in [Lr2, Cached, Auto] {
@@ -48,6 +49,7 @@ fn of_the_rewind_only_the_gap_passes() {
     bench.check_books();
 }
 
+// R-GAP-5
 #[test]
 fn the_source_is_asked_no_more_than_once_per_round_trip() {
     let mut bench = ten();
@@ -64,6 +66,7 @@ fn the_source_is_asked_no_more_than_once_per_round_trip() {
     assert_eq!(bench.naks(), [10]);
 }
 
+// R-NAK-11
 #[test]
 fn a_nak_that_has_no_effect_is_repeated_once_and_then_after_progress() {
     let mut bench = ten();
@@ -84,6 +87,7 @@ fn a_nak_that_has_no_effect_is_repeated_once_and_then_after_progress() {
     bench.check_books();
 }
 
+// R-GAP-7
 #[test]
 fn after_a_gap_packets_ask_for_acks_for_a_while() {
     let mut bench = ten();
@@ -119,6 +123,7 @@ fn the_timer_follows_the_measured_round_trip_to_the_source() {
     }
 }
 
+// R-GAP-6
 #[test]
 fn where_no_nak_can_be_made_the_packet_passes_and_the_depot_is_told() {
     let mut unacked = Bench::protected(Lr2, 10, None);
@@ -169,6 +174,7 @@ fn within_a_response() -> Bench {
     bench
 }
 
+// R-NAK-9
 #[test]
 fn within_a_read_response_message_the_nak_waits_for_its_end() {
     let mut bench = within_a_response();
@@ -237,6 +243,7 @@ fn a_gap_that_the_running_pass_will_fill_is_not_asked_for() {
 }
 
 /// A queue before the Sentry is full: a rewind would only meet what is still in it.
+// R-GAP-1, R-GAP-8
 #[test]
 fn many_in_a_row_leave_the_flow_to_the_rnics() {
     for recovery in [Lr2, Cached, Auto] {
@@ -261,6 +268,7 @@ fn many_in_a_row_leave_the_flow_to_the_rnics() {
 }
 
 /// Or it would ask as soon as it is protected.
+// R-GAP-9
 #[test]
 fn without_a_cache_that_holds_before_a_depot_answers_too() {
     for (recovery, is_left) in [(Lr2, true), (Cached, false), (Auto, false)] {
@@ -272,6 +280,7 @@ fn without_a_cache_that_holds_before_a_depot_answers_too() {
     }
 }
 
+// R-PEER-8, R-GAP-11
 #[test]
 fn it_is_left_to_them_until_nothing_was_lost_for_four_round_trips() {
     let mut bench = ten();
@@ -297,6 +306,7 @@ fn it_is_left_to_them_until_nothing_was_lost_for_four_round_trips() {
 }
 
 /// The request that was lost may have been one.
+// R-GAP-10
 #[test]
 fn among_reads_a_long_gap_shows_no_full_queue() {
     let mut bench = ten();

@@ -25,6 +25,7 @@ fn sync_times(bench: &mut Bench, reason: Reason, span: Span) -> Vec<u64> {
     times
 }
 
+// R-PEER-4
 #[test]
 fn sync_open_every_eighth_of_a_round_trip_then_with_back_off_then_never() {
     let mut bench = Bench::new(Lr2);
@@ -41,6 +42,7 @@ fn sync_open_every_eighth_of_a_round_trip_then_with_back_off_then_never() {
     assert_eq!(bench.deadline(), Time::NEVER);
 }
 
+// R-PEER-7
 #[test]
 fn an_absent_peer_is_tried_again_after_ten_seconds_if_data_flows() {
     let mut bench = Bench::new(Cached);
@@ -61,6 +63,7 @@ fn an_absent_peer_is_tried_again_after_ten_seconds_if_data_flows() {
     bench.check_books();
 }
 
+// R-PEER-2
 #[test]
 fn a_flow_is_protected_from_the_first_answer_on() {
     let mut bench = Bench::new(Lr2);
@@ -72,6 +75,7 @@ fn a_flow_is_protected_from_the_first_answer_on() {
     assert_eq!(bench.count(Metric::FlowProtected), 1);
 }
 
+// R-PEER-5
 #[test]
 fn a_peer_that_answers_no_sync_for_its_timeout_is_lost() {
     let mut bench = Bench::protected(Lr2, 10, Some(1));
@@ -122,6 +126,7 @@ fn the_derived_peer_timeout_is_two_round_trips_but_ten_milliseconds_at_least() {
     assert!(!bench.flow.is_protected());
 }
 
+// R-SYNC-8
 #[test]
 fn a_tail_is_announced_after_an_eighth_of_a_round_trip_and_then_with_back_off() {
     let mut bench = Bench::protected(Lr2, 1, Some(1));
@@ -197,6 +202,7 @@ fn tails_end_if_the_depot_has_everything_and_the_destination_stays_silent() {
     assert!(bench.flow.is_protected());
 }
 
+// R-SYNC-8
 #[test]
 fn tails_do_not_end_while_the_depot_lacks_something() {
     let mut bench = Bench::protected(Lr2, 4, Some(1));

@@ -175,6 +175,7 @@ fn another_box_takes_the_flow_over() {
 
 /// The next who announces it may speak of another incarnation: what the destination has
 /// acknowledged so far it never had of that one.
+// R-SYNC-7
 #[test]
 fn a_flow_that_was_released_is_a_stranger() {
     let mut bench = Bench::new(Recovery::Auto);

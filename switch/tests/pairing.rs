@@ -413,6 +413,7 @@ fn a_damaged_packet_does_not_dissolve_a_pair() {
 }
 
 /// A NAK of one of two flows: neither may filter what it makes a source repeat.
+// R-NAK-2
 #[test]
 fn what_a_nak_of_an_unknown_flow_may_ask_for_passes() {
     let mut bench = Bench::new(Recovery::Cached);

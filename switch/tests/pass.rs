@@ -129,6 +129,7 @@ fn other_transports_and_unknown_opcodes_pass() {
 }
 
 /// It takes PSNs that nobody can count: what follows it must not look like a gap.
+// R-PSN-1
 #[test]
 fn an_unknown_request_leaves_its_flow_to_the_rnics() {
     for reserved in [0x15, 0x18, 0x1b, 0x1e, 0x1f] {

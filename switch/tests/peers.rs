@@ -20,6 +20,7 @@ fn announced(bench: &mut Bench, seen_boot: u64) -> Vec<u32> {
     psns(&sent.concat(), Lan)
 }
 
+// R-PEER-9
 #[test]
 fn nothing_is_held_until_a_sync_carries_this_boot() {
     for not_ours in [0, BOOT - 1, BOOT + 1] {
@@ -37,6 +38,7 @@ fn nothing_is_held_until_a_sync_carries_this_boot() {
     assert_eq!(announced(&mut bench, BOOT), [0]);
 }
 
+// R-PEER-10
 #[test]
 fn a_sync_that_carries_it_no_more_releases_what_is_held() {
     let mut bench = Bench::new(Recovery::Auto);
@@ -53,6 +55,7 @@ fn seen_boot(sent: &[Sent]) -> Option<u64> {
     sent.iter().find_map(Sent::sync).map(|(header, _)| header.seen_boot)
 }
 
+// R-PEER-11
 #[test]
 fn a_new_flow_carries_the_boot_of_the_box_that_answered_for_its_destination() {
     let mut bench = Bench::new(Recovery::Auto);
@@ -90,6 +93,7 @@ fn reasons(sent: &[Sent]) -> Vec<Reason> {
     sent.iter().filter_map(Sent::sync).map(|(_, sync)| sync.reason).collect()
 }
 
+// R-PEER-15
 #[test]
 fn a_box_that_drains_releases_until_it_is_answered_four_times_at_most() {
     for answered in [false, true] {

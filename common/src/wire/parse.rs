@@ -389,7 +389,7 @@ impl Roce {
 
     /// How many PSNs a request takes, as far as a gateway can tell: `None` if
     /// that depends on a path MTU that isn't known (0), or if it exceeds
-    /// [`MAX_SPAN`].
+    /// [`MAX_SPAN`] (R-READ-2).
     pub fn span(&self, frame: &[u8], pmtu: u16) -> Option<u32> {
         let span = match pmtu {
             // Within the smallest path MTU they are all the same.

@@ -33,6 +33,10 @@ _REFUSED = {
     re.compile(r"\b(Voice|Speaker)\b"): "TxContext, FlowRef",
 }
 _KEEP_THEIRS = {"CHANGELOG.md", "glossary.md"}
+# A rule of docs/protocol.md, and a citation of one.
+_RULE = re.compile(r"\*\*(R-[A-Z]+-\d+)\*\*")
+_CITED = re.compile(r"\bR-[A-Z]+-\d+\b")
+_DAGGER = "\N{DAGGER}"
 _LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
 
 
@@ -106,6 +110,33 @@ def _decisions() -> Iterator[str]:
             yield f"docs/decisions/README.md: has no row for {path.name}"
 
 
+def _protocol(texts: dict[Path, str]) -> Iterator[str]:
+    """Every rule of docs/protocol.md is cited in code and in a test, and every citation has a rule."""
+    found = _RULE.findall(texts[ROOT / "docs" / "protocol.md"])
+    for rule in sorted({rule for rule in found if found.count(rule) > 1}):
+        yield f"docs/protocol.md: states {rule} twice"
+    in_code: set[str] = set()
+    in_tests: set[str] = set()
+    for path, text in texts.items():
+        name = path.relative_to(ROOT)
+        if path.suffix not in {".rs", ".md"}:
+            continue
+        if _DAGGER in text:
+            yield f"{name}: has a {_DAGGER}; cite the rule of docs/protocol.md by its id"
+        for rule in sorted(set(_CITED.findall(text)) - set(found)):
+            yield f"{name}: cites {rule}, which docs/protocol.md does not have"
+        if path.suffix == ".rs":
+            code, _, tests = text.partition("#[cfg(test)]")
+            is_test = "tests" in name.parts
+            in_tests.update(_CITED.findall(text if is_test else tests))
+            in_code.update([] if is_test else _CITED.findall(code))
+    for rule in found:
+        if rule not in in_code:
+            yield f"docs/protocol.md: no code cites {rule}"
+        if rule not in in_tests:
+            yield f"docs/protocol.md: no test cites {rule}"
+
+
 def _reasoned(lines: list[str], at: int) -> bool:
     """A comment on the line or above it, or a `reason` in the attribute."""
     attribute = "".join(lines[at : at + 4]).split("]")[0]
@@ -125,18 +156,16 @@ def _lints() -> Iterator[str]:
 
 def main() -> int:
     found = [*_lints(), *_decisions()]
-    count = 0
-    for path in _files():
-        text = _text(path)
-        if text is not None:
-            count += 1
-            found += _in_file(path, text)
-            found += _refused(path, text)
-            if path.suffix == ".md":
-                found += _in_document(path, text)
+    texts = {path: text for path in _files() if (text := _text(path)) is not None}
+    for path, text in texts.items():
+        found += _in_file(path, text)
+        found += _refused(path, text)
+        if path.suffix == ".md":
+            found += _in_document(path, text)
+    found += _protocol(texts)
     for problem in found:
         print(problem)
-    print(f"{count} files, {len(found)} problems")
+    print(f"{len(texts)} files, {len(found)} problems")
     return 1 if found else 0
 
 

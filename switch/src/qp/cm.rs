@@ -227,7 +227,7 @@ impl Connections {
         let connection = exchange.connection(name.hosts, accepted);
         if connection.directions.iter().any(|direction| is_live(&direction.key)) {
             // Anybody may name any queue pair. That one which lives has begun anew, its data
-            // has to show†.
+            // has to show.
             return self.end(name);
         }
         // Whatever these QPs were part of before is over.

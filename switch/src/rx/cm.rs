@@ -43,7 +43,7 @@ impl<F: Frame> Switch<F> {
     }
 
     /// Two QPs are joined. Whatever their numbers stood for before is over, and
-    /// what is held of it is never delivered to the new connection†.
+    /// what is held of it is never delivered to the new connection (R-INC-12).
     fn establish<P, S>(&mut self, connection: &Connection, io: &mut Io<'_, P, S>)
     where
         P: Pool<Frame = F>,

@@ -54,7 +54,7 @@ impl Peers {
         self.route(to).take_if(|(known, _)| known == to);
     }
 
-    /// The box that answers for flows to `to`, as far as is known.
+    /// The box that answers for flows to `to`, as far as is known (R-PEER-11).
     pub fn towards(&mut self, to: &Addr) -> Option<u32> {
         self.route(to).filter(|(known, _)| known == to).map(|(_, node)| node)
     }
