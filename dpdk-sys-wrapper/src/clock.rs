@@ -43,8 +43,8 @@ fn tsc() -> u64 {
     unsafe { ffi::lr2_tsc() }
 }
 
-/// Measures the counter's frequency against the kernel's clock over whatever
-/// happens between [start](Self::start) and [finish](Self::finish).
+/// Measures the counter's frequency against the kernel's clock over the
+/// time between [start](Self::start) and [finish](Self::finish).
 ///
 /// DPDK's own figure is rounded to 10 MHz where the CPU doesn't tell its
 /// frequency; that may be off by 0.2 %, which is too much for a rate.

@@ -19,7 +19,7 @@ pub(crate) struct Found {
 /// Finds the port of `device`, a virtual device with its arguments
 /// (`net_memif0,role=server`) or a PCI address, and probes it if needed.
 pub(crate) fn find(eal: &EalInner, device: &str) -> Result<Found, Error> {
-    // Whatever stands in a configuration file, the message stays one line.
+    // Escaped, so that the message stays one line for any configured name.
     let shown = device.escape_debug().to_string();
     let no_device = |reason: String| Error::NoDevice { device: shown.clone(), reason };
     let (first, args) = device.split_once(',').unwrap_or((device, ""));

@@ -74,7 +74,7 @@ impl Default for EalConfig {
 #[derive(Debug)]
 pub struct Eal(Arc<EalInner>);
 
-/// What everything else keeps alive.
+/// The EAL, kept alive by every other object.
 #[derive(Debug)]
 pub(crate) struct EalInner {
     pub(crate) clock: Clock,
@@ -104,7 +104,7 @@ impl Eal {
     /// starts later inherit its CPUs.
     ///
     /// # Errors
-    /// [`Error::Hugepages`] and [`Error::Eal`] say what is missing;
+    /// [`Error::Hugepages`] and [`Error::Eal`] name the missing resource;
     /// [`Error::AlreadyStarted`] on a second start, even after the first EAL
     /// ended; [`Error::Setting`] for values that cannot work.
     pub fn init(config: &EalConfig) -> Result<Self, Error> {
@@ -281,7 +281,7 @@ fn start(args: Vec<CString>) -> c_int {
     unsafe { ffi::rte_eal_init(argc, argv.leak().as_mut_ptr()) }
 }
 
-/// Adds what to do about failures people run into.
+/// Adds a remedy for common failures.
 fn with_hint(reason: String) -> String {
     let says = |part: &str| reason.to_ascii_lowercase().contains(part);
     let hint = if says("permission denied") || says("operation not permitted") {

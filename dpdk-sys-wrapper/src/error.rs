@@ -1,10 +1,10 @@
-//! What can go wrong, in one line each: what was found, and what to do.
+//! Errors, in one line each: the finding and the remedy.
 
 use std::ffi::CStr;
 
 use crate::ffi;
 
-/// Why DPDK could not do what it was asked. `Display` gives one line.
+/// Why DPDK refused a request. `Display` gives one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,11 +15,11 @@ pub enum Error {
     /// A setting that cannot work, found before DPDK was asked.
     #[error("{setting} = {value}: {rule}")]
     Setting {
-        /// What was set.
+        /// Name of the setting.
         setting: &'static str,
         /// To which value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         rule: String,
     },
 
@@ -39,7 +39,7 @@ pub enum Error {
     /// The EAL did not start.
     #[error("DPDK does not start: {reason}")]
     Eal {
-        /// From DPDK's own log, with what to do where that is known.
+        /// From DPDK's own log, with a remedy where one is known.
         reason: String,
     },
 
@@ -63,9 +63,9 @@ pub enum Error {
         mbufs: u32,
         /// Bytes of frame per mbuf.
         data_room: u16,
-        /// What they take, overhead included.
+        /// Memory of the mbufs, overhead included.
         needed_mib: u64,
-        /// What the EAL was given.
+        /// Memory of the EAL.
         memory_mib: u32,
     },
 
@@ -93,7 +93,7 @@ pub enum Error {
     NoDevice {
         /// As given.
         device: String,
-        /// What was found and what to do.
+        /// The finding and the remedy.
         reason: String,
     },
 
@@ -102,16 +102,16 @@ pub enum Error {
     Port {
         /// As given.
         device: String,
-        /// What was tried.
+        /// The step that failed.
         step: String,
-        /// What it said, or what it allows.
+        /// The device's message, or its limit.
         reason: String,
     },
 
     /// A thread could not be registered or pinned.
     #[error("{what}: {reason}")]
     Lcore {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
         /// The reason.
         reason: String,

@@ -12,7 +12,7 @@ pub(crate) struct Size {
 
 const SYSFS: &str = "/sys/kernel/mm/hugepages";
 
-/// What the kernel offers, smallest pages first; empty without hugepages.
+/// The kernel's page sizes, smallest first; empty without hugepages.
 pub(crate) fn sizes() -> Vec<Size> {
     read(Path::new(SYSFS))
 }

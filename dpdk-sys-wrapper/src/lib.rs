@@ -3,14 +3,14 @@
 //! [`Eal`] starts DPDK, a [`Mempool`] holds the mbufs, [`Port::open`] turns a
 //! device name into a port with its [`RxQueue`]s and [`TxQueue`]s, each for
 //! one worker. [`Mbuf`] and [`SharedMbuf`] are the [`Frame`] and [`Shared`] of
-//! `common`. Everything keeps what it needs alive, so that things may be
+//! `common`. Each object keeps its dependencies alive, so that objects may be
 //! dropped in any order.
 //!
-//! What the types guarantee:
+//! The types guarantee:
 //! - a frame is freed once, and not used after it was transmitted;
 //! - a frame with several owners cannot be edited;
-//! - a received frame is one private, contiguous buffer, whatever the driver
-//!   made of it;
+//! - a received frame is one private, contiguous buffer, with any driver
+//!   (segments are joined);
 //! - a queue is used by one thread at a time;
 //! - a port stops before it is closed, after its last queue is dropped, and
 //!   DPDK's memory outlives every frame.
@@ -32,7 +32,7 @@
 //!     let mut frames = ArrayVec::<_, 32>::new();
 //!     rx[0].burst(&mut frames);
 //!     let mut packets: ArrayVec<_, 32> = frames.into_iter().map(Packet::Owned).collect();
-//!     tx[0].burst(&mut packets); // what was not sent is still in `packets`
+//!     tx[0].burst(&mut packets); // frames not sent are still in `packets`
 //! }
 //! # }
 //! ```

@@ -33,7 +33,7 @@ pub(crate) fn redirect() {
     unsafe { ffi::lr2_log_redirect(Some(sink)) };
 }
 
-/// Runs `f`; gives its result and what DPDK said meanwhile that matters: its
+/// Runs `f`; returns its result and the relevant part of DPDK's log meanwhile: its
 /// errors, or its warnings if there were no errors, joined into one line.
 pub(crate) fn collect<T>(f: impl FnOnce() -> T) -> (T, String) {
     let _one = COLLECTING.lock().unwrap_or_else(PoisonError::into_inner);

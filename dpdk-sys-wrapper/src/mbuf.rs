@@ -1,7 +1,7 @@
 //! Frames in DPDK memory.
 //!
 //! [`Mbuf`] has one owner and may be edited. [`SharedMbuf`] has several and is
-//! read-only. Both free what they hold when dropped. This is the one place
+//! read-only. Both free their mbuf when dropped. This is the one place
 //! that reads fields of `rte_mbuf`.
 //!
 //! A transmitted frame cannot be used any more:
@@ -123,7 +123,7 @@ impl Mbuf {
 #[inline]
 unsafe fn data<'a>(m: NonNull<ffi::rte_mbuf>) -> &'a [u8] {
     // SAFETY: valid by contract; data_off + data_len never exceeds buf_len,
-    // which DPDK guarantees for what it receives and `resize` for the rest.
+    // which DPDK guarantees for received frames and `resize` for the rest.
     unsafe {
         let m = m.as_ref();
         let start = m.buf_addr.cast::<u8>().add(usize::from(m.data_off));
@@ -136,7 +136,7 @@ unsafe fn data<'a>(m: NonNull<ffi::rte_mbuf>) -> &'a [u8] {
 fn prefetch(m: NonNull<ffi::rte_mbuf>) {
     let header = m.as_ptr().cast::<i8>();
     // SAFETY: fetching a line changes nothing, at any address. The header is two
-    // lines, and DPDK looks at both of what it sends or frees.
+    // lines, and DPDK reads both when it sends or frees a frame.
     unsafe {
         _mm_prefetch::<_MM_HINT_T0>(header);
         _mm_prefetch::<_MM_HINT_T0>(header.wrapping_add(64));

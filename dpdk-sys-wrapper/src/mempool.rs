@@ -222,8 +222,8 @@ fn failure(eal: &Eal, config: &PoolConfig) -> Error {
 ///
 /// The reserve is looked at once in [`STRIDE`] allocations, and it is the ring
 /// that all threads share that is looked at, not the caches. So the ring may
-/// fall short of the reserve by what all threads take meanwhile: make it a few
-/// bursts larger than what RX must find.
+/// fall short of the reserve by the allocations of all threads meanwhile: make it a few
+/// bursts larger than the need of RX.
 #[derive(Debug)]
 pub struct PoolHandle {
     pool: Mempool,

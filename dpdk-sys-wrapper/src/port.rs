@@ -18,8 +18,8 @@ pub struct PortConfig {
     /// A virtual device with its arguments (`net_memif0,role=server`), which
     /// is made if need be, or a PCI address that the EAL was allowed to take.
     pub device: String,
-    /// Largest payload of an Ethernet frame, in bytes. What lies behind a
-    /// virtual device has limits of its own: `bsize` × ring of `net_memif`,
+    /// Largest payload of an Ethernet frame, in bytes. The backends of
+    /// virtual devices have limits of their own: `bsize` × ring of `net_memif`,
     /// `framesz` of `net_af_packet`, the MTU of the kernel's interface.
     pub mtu: u16,
     /// Receive queues, at least 1; fewer if the device has fewer. With more
@@ -28,9 +28,9 @@ pub struct PortConfig {
     pub rx_queues: u16,
     /// Transmit queues, at least 1.
     pub tx_queues: u16,
-    /// Descriptors per receive queue; rounded to what the device can do.
+    /// Descriptors per receive queue; rounded to a number that the device supports.
     pub rx_desc: u16,
-    /// Descriptors per transmit queue; rounded to what the device can do.
+    /// Descriptors per transmit queue; rounded to a number that the device supports.
     pub tx_desc: u16,
     /// Receive frames for other MAC addresses too, as a bump in the wire must.
     pub promiscuous: bool,
@@ -52,11 +52,11 @@ impl PortConfig {
     }
 }
 
-/// Ethernet header and two VLAN tags, in bytes: what comes on top of the MTU.
+/// Ethernet header and two VLAN tags, in bytes: the overhead of a frame over the MTU.
 /// The FCS is the device's own business.
 const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
 
-/// What a port has counted since it was opened. Bytes are without FCS on most
+/// Counters of a port since it was opened. Bytes are without FCS on most
 /// devices.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PortStats {
@@ -92,7 +92,7 @@ pub struct Link {
 #[derive(Debug)]
 pub struct Port(Arc<PortInner>);
 
-/// What the port and its queues share.
+/// State that the port and its queues share.
 #[derive(Debug)]
 pub(crate) struct PortInner {
     pub(crate) id: u16,
@@ -114,7 +114,7 @@ pub(crate) struct PortInner {
 // SAFETY: the pointer is used in `drop` only; all else may be used from
 // anywhere.
 unsafe impl Send for PortInner {}
-// SAFETY: what takes `&self` calls DPDK functions that only read the port.
+// SAFETY: methods that take `&self` call DPDK functions that only read the port.
 unsafe impl Sync for PortInner {}
 
 impl Port {
@@ -211,7 +211,7 @@ impl Port {
         }
     }
 
-    /// What the device has counted. For the control thread; on real NICs it
+    /// The device's counters. For the control thread; on real NICs it
     /// reads registers.
     pub fn stats(&self) -> PortStats {
         // SAFETY: plain numbers, for which zero is a value.
@@ -244,7 +244,7 @@ impl PortInner {
         let mut conf = rss::configuration(self.rx_queues, info);
         conf.rxmode.mtu = device_mtu(config, info, &self.driver)?;
         if self.driver == "net_memif" {
-            // It claims to take 1518 bytes, and takes whatever its buffers
+            // It claims to take 1518 bytes, and takes as many as its buffers
             // (`bsize`) hold.
             conf.rxmode.mtu = conf.rxmode.mtu.min(1500);
         }
@@ -363,8 +363,8 @@ impl Drop for PortInner {
         if self.started && self.hands_pointers_on {
             self.drain();
         }
-        // SAFETY: this is the last user of the port: no queue is left. What
-        // the rings hold goes back to the pool, which is still there.
+        // SAFETY: this is the last user of the port: no queue is left. Frames in
+        // the rings go back to the pool, which still exists.
         unsafe {
             if self.started {
                 ffi::rte_eth_dev_stop(self.id);
@@ -434,7 +434,7 @@ fn name(id: u16) -> String {
 }
 
 /// Drivers that report the length of a standard frame as their limit, and pass
-/// whatever fits in their buffers.
+/// any frame that fits in their buffers.
 const LENGTH_NOT_LIMITED: [&str; 3] = ["net_memif", "net_af_packet", "net_tap"];
 
 /// The MTU to give to the driver; 0: the driver's default.
@@ -443,7 +443,7 @@ fn device_mtu(
     info: &ffi::rte_eth_dev_info,
     driver: &str,
 ) -> Result<u32, Error> {
-    // As in ethdev: a driver tells what it adds to the MTU by giving both.
+    // As in ethdev: a driver tells its overhead over the MTU by giving both.
     let overhead = match info.max_mtu {
         u16::MAX => 18,
         mtu => info.max_rx_pktlen.saturating_sub(u32::from(mtu)),

@@ -86,7 +86,7 @@ impl RxQueue {
         n
     }
 
-    /// What had to be done to frames since the queue was opened.
+    /// Repairs of frames since the queue was opened.
     pub fn repairs(&self) -> RxRepairs {
         self.repairs
     }
@@ -168,8 +168,8 @@ mod tests {
 
     const ROOM: u16 = 1600;
 
-    /// The one unit test that starts DPDK, of which a process has one. What
-    /// only a driver could send is sent past `TxQueue` here.
+    /// The one unit test that starts DPDK, of which a process has one. Frames that
+    /// only a driver could send bypass `TxQueue` here.
     #[test]
     fn whatever_a_driver_delivers_becomes_one_private_mbuf() {
         let config = EalConfig { huge: Huge::Never, memory_mib: 32, ..Default::default() };

@@ -1,4 +1,4 @@
-//! How a NIC spreads what it receives over its queues.
+//! How a NIC spreads received frames over its queues.
 
 use std::mem;
 
@@ -30,7 +30,7 @@ pub(crate) fn configuration(rx_queues: u16, info: &ffi::rte_eth_dev_info) -> ffi
         conf.rx_adv_conf.rss_conf.rss_hf = hash;
         let len = usize::from(info.hash_key_size);
         if (1..=SYMMETRIC_KEY.len()).contains(&len) {
-            // The driver only reads the key, whatever its type says.
+            // The driver only reads the key, although its type is mutable.
             conf.rx_adv_conf.rss_conf.rss_key = SYMMETRIC_KEY.as_ptr().cast_mut();
             conf.rx_adv_conf.rss_conf.rss_key_len = info.hash_key_size;
         }

@@ -1,5 +1,5 @@
-//! What people read when something is missing: one line that says what was
-//! found and what to do.
+//! Messages for missing resources: one line with the finding and the
+//! remedy.
 
 mod support;
 

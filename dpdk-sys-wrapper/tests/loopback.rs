@@ -1,5 +1,5 @@
-//! Frames through a `net_ring` port, whose receive side gets what the transmit
-//! side was given, and what becomes of their mbufs.
+//! Frames through a `net_ring` port, whose receive side gets the frames of its
+//! transmit side, and the release of their mbufs.
 
 mod support;
 

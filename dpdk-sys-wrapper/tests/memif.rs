@@ -1,5 +1,5 @@
-//! Two `net_memif` ports of one process, back to back: what the demo's
-//! programs do between them, with frames up to jumbo size.
+//! Two `net_memif` ports of one process, back to back, as between the demo's
+//! programs, with frames up to jumbo size.
 
 mod support;
 

@@ -29,7 +29,7 @@ fn main() {
     the_clock_keeps_the_time_of_day(&eal);
     owners_are_counted(&frames);
 
-    // A frame that is still held keeps its memory, whatever else is gone.
+    // A held frame keeps its memory after everything else is gone.
     let last = frame(&frames, 1000, 3).share();
     let copy = last.bytes().to_vec();
     drop((frames, eal));
@@ -46,7 +46,7 @@ fn the_reserve_is_left(pool: &Mempool) {
         taken.push(frame);
     }
     let left = pool.available();
-    // What is in this thread's cache is not counted as free: up to 1.5 times
+    // Mbufs in this thread's cache do not count as free: up to 1.5 times
     // 32 mbufs more than the reserve may stay.
     assert!((reserve..=reserve + 48 + STRIDE).contains(&left), "{left} left of {reserve}");
     let rx: Vec<_> = std::iter::from_fn(|| pool.alloc()).collect();

@@ -5,7 +5,7 @@ use common::wire::{Vlans, parse};
 
 use crate::packets;
 
-/// `data` is what follows the MAD header's first four bytes; or, if it starts
+/// `data` follows the MAD header's first four bytes; or, if it starts
 /// with ones, a whole frame.
 pub fn run(data: &[u8]) {
     match data.strip_prefix(&[0xff]) {

@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
     let file = Path::new("gateway.toml");
     match gateway::parse(file, text, None) {
         Ok(config) => {
-            // What is printed is the TOML that it is the effect of.
+            // A printed configuration is TOML that reads as the same configuration.
             let shown = config.to_string();
             let again = gateway::parse(file, &shown, None)
                 .unwrap_or_else(|report| panic!("{report}\n{shown}"));

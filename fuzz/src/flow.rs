@@ -35,7 +35,7 @@ pub trait Bench: Sized {
     /// When a timer is due.
     fn deadline(&self) -> Time;
 
-    /// Runs what is due.
+    /// Runs the timers that are due.
     fn timer(&mut self);
 
     /// in + created = out + held.
@@ -66,7 +66,7 @@ pub fn run<B: Bench>(data: &[u8]) {
     bench.check();
 }
 
-/// Runs what is due.
+/// Runs the timers that are due.
 pub fn settle(bench: &mut impl Bench) {
     for _ in 0..AT_ONCE {
         if bench.deadline() > *bench.now() {

@@ -1,9 +1,9 @@
 //! Bytes as a source of small numbers.
 
-/// What is left of an input. One that is used up gives zeros.
+/// The rest of an input. One that is used up gives zeros.
 ///
-/// A number takes as few bytes as it can, and what was read before decides what
-/// comes next, so that a changed byte changes one thing.
+/// A number takes as few bytes as it can, and earlier values decide the meaning of
+/// later ones, so that a changed byte changes one thing.
 pub struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {

@@ -1,7 +1,7 @@
 //! Fuzz targets. Each module has a `run` that takes any bytes, has the code
 //! under test do something with them, and panics where that went wrong. The
 //! programs in `targets/` hand it to libFuzzer; `scripts/fuzz` builds and runs
-//! them; `tests/corpus.rs` replays what was found so far.
+//! them; `tests/corpus.rs` replays earlier findings.
 //!
 //! - Parsers: [`frame`], [`cm`], [`control`], [`config`].
 //! - Sequences of operations: [`sentry`], [`depot`], and [`switch`] for two
@@ -24,7 +24,7 @@ pub mod packets;
 pub mod sentry;
 pub mod switch;
 
-/// A target's name and what runs it.
+/// A target's name and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.

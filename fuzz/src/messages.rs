@@ -1,4 +1,4 @@
-//! What the other gateway may say: anything that a control message can hold.
+//! Messages of the other gateway: any content that a control message can hold.
 
 use common::control::{Fetch, LastAck, MAX_RANGES, PsnRange, Reason, Status, SyncMessage};
 use common::psn::Psn;

@@ -1,5 +1,5 @@
 //! Packets as hosts send them. The payload of each repeats its PSN, so that
-//! what comes out can be told from what was never sent.
+//! output that was never sent is recognised.
 
 use std::net::IpAddr;
 
@@ -165,8 +165,8 @@ pub fn damaged(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Looks at a packet that leaves: damage must still be seen, and what is
-/// intact must be what was sent.
+/// Checks a packet that leaves: damage must still be visible, and an intact
+/// packet must be one that was sent.
 pub fn check_intact(bytes: &[u8]) -> Roce {
     let roce = parse(bytes).expect("what leaves was received");
     let is_sent = roce.payload(bytes).iter().all(|byte| *byte == roce.psn.get() as u8);
@@ -174,7 +174,7 @@ pub fn check_intact(bytes: &[u8]) -> Roce {
     roce
 }
 
-/// What may be said: as much as usual, or hardly anything.
+/// An allowance: the usual one, or hardly any.
 pub fn allowance(input: &mut Input<'_>) -> Allowance {
     Allowance::new(input.choose(&[Allowance::PER_SECOND, Allowance::PER_SECOND, 100]))
 }

@@ -1,5 +1,5 @@
 //! Two switches, hosts that send anything in any order, and a link between the
-//! switches that loses, reorders, repeats and damages what it is told to.
+//! switches that loses, reorders, repeats and damages frames as the input says.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -190,7 +190,7 @@ impl World {
         }
     }
 
-    /// Headers of what host `me` sends to the other one.
+    /// Headers of packets from host `me` to the other one.
     fn headers(&self, me: usize) -> Headers {
         packets::headers(me as u8 + 1, 2 - me as u8, self.vlans)
     }
@@ -249,7 +249,7 @@ impl World {
         }
     }
 
-    /// The link towards `to` does what links do.
+    /// The link towards `to` impairs a frame.
     fn disturb(&mut self, input: &mut Input<'_>, to: usize) {
         let link = &mut self.link[to];
         let Some(at) = link.len().checked_sub(1).map(|last| last.min(input.below(16).into()))
@@ -297,7 +297,7 @@ impl World {
         self.emit(me, wires.0);
     }
 
-    /// What switch `me` transmitted: looked at, and put on the link or given to
+    /// Checks frames that switch `me` transmitted, and puts them on the link or gives them to
     /// the host, who takes it silently.
     fn emit(&mut self, me: usize, sent: Vec<(Side, Vec<u8>)>) {
         for (side, bytes) in sent {
@@ -334,7 +334,7 @@ impl World {
         self.now += span;
     }
 
-    /// Runs what is due.
+    /// Runs the timers that are due.
     fn timers(&mut self) {
         for me in 0..2 {
             for _ in 0..ROUNDS {

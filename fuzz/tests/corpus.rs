@@ -1,4 +1,4 @@
-//! What the fuzzers found so far, without a fuzzer: every input of the corpus
+//! Earlier findings of the fuzzers, without a fuzzer: every input of the corpus
 //! goes through its target.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! What both programs do with DPDK: start it, size the memory, open a port.
+//! The use of DPDK by both programs: start it, size the memory, open a port.
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
@@ -31,7 +31,7 @@ pub struct DpdkOptions {
     /// Name that keeps this program apart from other DPDK programs [default: program and process id]
     #[arg(long, value_name = "NAME")]
     pub file_prefix: Option<String>,
-    /// Memory for frames and rings [default: what they need]
+    /// Memory for frames and rings [default: computed from their number]
     #[arg(long, value_name = "SIZE", value_parser = units::size_or_bytes)]
     pub memory: Option<u64>,
     /// Whether to use hugepages
@@ -60,7 +60,7 @@ impl DpdkOptions {
     /// Starts DPDK with memory for `mbufs` frames.
     ///
     /// # Errors
-    /// What is missing and how to get it.
+    /// The missing resource and the remedy.
     pub fn start(&self, program: &str, devices: &[&str], mbufs: u64) -> Result<Eal> {
         let need = mbufs * (u64::from(self.data_room()) + MBUF_OVERHEAD) + BESIDE_FRAMES;
         let prefix = || format!("{program}-{}", std::process::id());
@@ -103,7 +103,7 @@ impl DpdkOptions {
     /// Opens a port with one queue each way.
     ///
     /// # Errors
-    /// What is wrong with the device.
+    /// The fault of the device.
     pub fn open(
         &self,
         eal: &Eal,

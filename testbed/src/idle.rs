@@ -1,4 +1,4 @@
-//! What a polling loop does when there is nothing to do.
+//! How a polling loop waits when there is nothing to do.
 
 use std::hint;
 use std::thread;

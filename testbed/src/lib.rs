@@ -1,5 +1,5 @@
-//! What a pair of gateways is tried out with when there is no long-haul link
-//! and no RNIC: a link emulator and RoCE hosts, both on DPDK ports.
+//! Stand-ins to try out a pair of gateways without a long-haul link
+//! and without RNICs: a link emulator and RoCE hosts, both on DPDK ports.
 //!
 //! - [`emulator`] is `lr2-wan`: the model of a bad link from the crate [`link`]
 //!   between two ports.

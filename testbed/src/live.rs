@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 use common::time::{Span, Time};
 use serde::Serialize;
 
-/// Snapshots that may wait for the reader; what comes on top is left out.
+/// Snapshots that may wait for the reader; later ones are left out.
 const WAITING: usize = 16;
 
 /// Writes a snapshot to standard output now and then.

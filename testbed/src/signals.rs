@@ -30,7 +30,7 @@ pub fn stop_flag() -> Result<StopFlag> {
     Ok(StopFlag(raised))
 }
 
-/// Says that the ports are open: what a script waits for.
+/// Announces that the ports are open; scripts wait for it.
 pub fn ready(program: &str) {
     eprintln!("{program}: ready");
 }

@@ -141,7 +141,7 @@ fn hosts_complete_over_a_link_that_harms_frames() {
         assert_eq!(number(&requester, zero), 0, "{zero}");
     }
     assert_eq!(number(&responder, "/responder/corrupt_bytes"), 0);
-    // What the link did is what the hosts had to live with.
+    // The link's counters agree with the hosts'.
     let there =
         |what: &str| number(&folder.json("wan.json"), &format!("/links/link/a_to_b/{what}"));
     assert!(there("lost/random") > 0 && there("duplicated") > 0 && there("corrupted") > 0);

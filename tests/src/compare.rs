@@ -1,4 +1,4 @@
-//! What a mode makes of a path, compared with no gateways on the same losses.
+//! Results of a mode on a path, compared with no gateways on the same losses.
 
 use crate::world::Outcome;
 
@@ -62,7 +62,7 @@ impl Comparison {
         self.sums.map(|sum| sum / self.lived.max(1) as f64)
     }
 
-    /// What there is to see, for people.
+    /// A summary for people.
     pub fn report(&self) -> String {
         let [plain, with] = self.means();
         let slowest: Vec<String> = self

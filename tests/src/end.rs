@@ -137,7 +137,7 @@ impl End {
         self.nic.reset_qp(self.qps[q], send, recv, now);
     }
 
-    /// A frame reaches the NIC. Returns what is odd about it.
+    /// A frame reaches the NIC. Returns a description if it is odd.
     pub fn receives(&mut self, bytes: &[u8], now: Time) -> Option<&'static str> {
         let before = self.nic.totals().requester;
         self.nic.receive(bytes, now);

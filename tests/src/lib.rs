@@ -4,9 +4,9 @@
 //! nic 0 ── LAN 0 ── switch 0 ══ WAN ══ switch 1 ── LAN 1 ── nic 1
 //! ```
 //!
-//! Everything that a run does follows from its seed. [`World::run`] checks
-//! after every step that no switch lost or invented a frame; what a run has to
-//! fulfil in the end is for the tests to say.
+//! A run follows from its seed. [`World::run`] checks
+//! after every step that no switch lost or invented a frame; the tests state
+//! the requirements for the end of a run.
 
 mod compare;
 mod end;

@@ -1,9 +1,9 @@
-//! One direction of a segment, with everything that a network does to frames.
+//! One direction of a segment, with the impairments of a network.
 //!
-//! What happens to a frame is a hash of the seed, the segment and the frame's
+//! The fate of a frame is a hash of the seed, the segment and the frame's
 //! identity: its stream, queue pair, PSN, and how many of the same have entered
 //! the segment before. Two runs with the same seed, one with gateways and one
-//! without, lose the same copies of the same packets, whatever else they send.
+//! without, lose the same copies of the same packets, independent of all other frames.
 //! Bursts of losses are stretches of time, the same in both runs.
 
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use common::control;
 use common::time::{Span, Time};
 use common::wire::parse;
 
-/// What a segment does to the frames that cross it, as probabilities per
+/// How a segment impairs the frames that cross it, as probabilities per
 /// frame.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Impairment {
@@ -30,13 +30,13 @@ pub struct Impairment {
     pub reorder_by: Span,
     /// A bit of the frame flips.
     pub corrupt: f64,
-    /// A bit of an address, a port, the BTH or what follows it flips, and the
+    /// A bit of an address, a port, the BTH or a header behind it flips, and the
     /// checksum of the IP header is right all the same: damage in a router's
     /// memory. The ICRC is as it was.
     pub mangle: f64,
 }
 
-/// What became of the frames of a segment.
+/// Fates of the frames of a segment.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Fate {
     /// Frames sent into it.
@@ -47,7 +47,7 @@ pub struct Fate {
     pub corrupted: u64,
 }
 
-/// What tells a frame from others.
+/// The identity of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Identity {
     /// Requests, responses, control messages, all the rest.
@@ -84,7 +84,7 @@ impl Dice {
         self.0
     }
 
-    /// Whether what has probability `p` happens.
+    /// True with probability `p`.
     fn chance(&mut self, p: f64) -> bool {
         // 53 bits, as many as an f64 has.
         ((self.next() >> 11) as f64) < p * (1_u64 << 53) as f64
@@ -109,11 +109,11 @@ fn mix(x: u64) -> u64 {
 pub struct Link {
     /// One-way delay.
     pub delay: Span,
-    /// What happens to frames until `until`.
+    /// The impairment until `until`.
     pub impairment: Impairment,
     /// When the network becomes perfect.
     pub until: Time,
-    /// What happened so far.
+    /// Fates so far.
     pub fate: Fate,
     /// Of all that is drawn on this link: the seed, the number of the link.
     key: [u64; 2],
@@ -141,7 +141,7 @@ impl Link {
     }
 
     /// From `now` on, for `span`, the network misbehaves, in a way that does
-    /// not depend on what was sent before.
+    /// not depend on earlier frames.
     pub fn misbehave(&mut self, incarnation: u64, now: Time, span: Span) {
         self.key[1] = self.key[1] % LINKS + LINKS * incarnation;
         self.since = now;
@@ -185,7 +185,7 @@ impl Link {
         arrive(at + extra, frame);
     }
 
-    /// What decides on this copy of a frame.
+    /// The random numbers of this copy of a frame.
     fn dice(&mut self, frame: &[u8]) -> Dice {
         let identity = Identity::of(frame);
         let copy = self.copies.entry(identity).or_default();

@@ -61,7 +61,7 @@ impl World {
         self.post();
     }
 
-    /// A switch is killed and started again: what it held and knew is gone.
+    /// A switch is killed and started again: its frames and its state are gone.
     pub(crate) fn restart(&mut self, me: usize) {
         self.ends[me].boot += 1;
         if self.trace {

@@ -1,4 +1,4 @@
-//! What a run is made of, drawn from its seed.
+//! The parameters of a run, drawn from its seed.
 
 use common::control::Keys;
 use common::psn::Psn;
@@ -24,11 +24,11 @@ pub struct Scenario {
     pub wan_delay: Span,
     /// One-way delay of the LANs.
     pub lan_delay: Span,
-    /// What the long-haul link does, from nic 0 to nic 1 and back.
+    /// Impairments of the long-haul link, from nic 0 to nic 1 and back.
     pub wan: [Impairment; 2],
-    /// What the LAN of nic 0 does, towards the switch and back.
+    /// Impairments of the LAN of nic 0, towards the switch and back.
     pub lan0: [Impairment; 2],
-    /// What the LAN of nic 1 does, towards the nic and back.
+    /// Impairments of the LAN of nic 1, towards the nic and back.
     pub lan1: [Impairment; 2],
     /// Rate of both NICs in bit/s.
     pub rate: u64,
@@ -53,7 +53,7 @@ pub struct Scenario {
     /// Receive buffers for SENDs and how soon one comes back; without, there
     /// are always enough.
     pub receive_queue: Option<ReceiveQueue>,
-    /// Timeouts at 2, 4, 8 ms, whatever the path.
+    /// Timeouts at 2, 4, 8 ms on any path.
     pub adaptive_retransmission: bool,
     /// How requesters notice missing READ data.
     pub implied_nak: ImpliedNak,
@@ -75,7 +75,7 @@ pub struct Scenario {
     pub rnr_retry: RetryLimit,
     /// How requesters take second NAKs.
     pub second_nak: SecondNak,
-    /// What the switches take for the round trip until they measured it.
+    /// The switches' assumption of the round trip until they measured it.
     pub rtt_guess: Span,
     /// Messages a second that the switches may send though nothing suggests that
     /// they are needed.
@@ -88,16 +88,16 @@ pub struct Scenario {
     pub backup_pool_bytes: u64,
     /// How long the network misbehaves.
     pub adverse_for: Span,
-    /// When which switch is killed and started again, from the start on. What
-    /// it holds is gone.
+    /// When which switch is killed and started again, from the start on. Its
+    /// held frames are gone.
     pub restarts: Vec<(Span, usize)>,
     /// Lives of each queue pair: when everything is done, it is reset and used
     /// again, with PSNs near the old ones.
     pub lives: u32,
     /// Every incarnation begins with the PSNs of the first.
     pub same_psns: bool,
-    /// Every incarnation but the last is broken off after this long, whatever is under
-    /// way.
+    /// Every incarnation but the last is broken off after this long, also with work
+    /// outstanding.
     pub abort_after: Option<Span>,
     /// Time between two lives.
     pub pause: Span,

@@ -1,5 +1,5 @@
 //! Losses that are chosen, not drawn: which frame is lost where, and how long
-//! it takes until what it carried arrives all the same.
+//! it takes until its content arrives all the same.
 
 use common::control::{self, Keys, Message};
 use common::psn::Psn;
@@ -17,8 +17,8 @@ pub enum Segment {
     DestinationLan,
 }
 
-/// A frame of the first queue pair, of what nic 0 sends or of what it is
-/// answered.
+/// A frame of the first queue pair: sent by nic 0, or a response to
+/// nic 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Victim {
     /// The request packet with this PSN.
@@ -78,7 +78,7 @@ pub struct Loss {
     pub what: Victim,
 }
 
-/// The losses of a run, and what became of the first one. An entry takes the
+/// The losses of a run, and the outcome of the first one. An entry takes the
 /// first frame that fits it and that no entry before it takes, so two equal
 /// entries take the original and its resend.
 #[derive(Clone, Debug, Default)]

@@ -35,7 +35,7 @@ impl Plain {
     }
 }
 
-/// What a sweep has found.
+/// Results of a sweep.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Seed by seed, of the runs in which no rule was violated.
@@ -88,7 +88,7 @@ pub fn sweep(
     findings.into_inner().expect("nothing panics while it is locked")
 }
 
-/// The first line of what a panic says.
+/// The first line of a panic's message.
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = match (panic.downcast_ref::<String>(), panic.downcast_ref::<&str>()) {
         (Some(text), _) => text,

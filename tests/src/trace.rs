@@ -1,4 +1,4 @@
-//! What people want to see of a run, and what must hold at every step of it.
+//! The trace of a run for people, and the invariants at every step of it.
 
 use common::control::{self, Keys};
 use common::heap::HeapFrame;

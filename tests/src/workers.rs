@@ -57,7 +57,7 @@ impl Workers {
         self.0.iter().map(Switch::held).sum()
     }
 
-    /// What each worker counted.
+    /// Counters of each worker.
     pub fn counters(&self) -> impl Iterator<Item = &Counters> {
         self.0.iter().map(Switch::counters)
     }

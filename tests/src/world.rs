@@ -31,7 +31,7 @@ const TO_SWITCH: usize = 0;
 const TO_NIC: usize = 1;
 const WAN_OUT: usize = 2;
 
-/// Collects what a switch transmits in one call.
+/// Collects a switch's transmissions in one call.
 #[derive(Default)]
 struct Collector {
     high: Vec<(Side, HeapFrame)>,
@@ -69,11 +69,11 @@ pub struct Outcome {
     pub held: u64,
     /// Requests that ended in error.
     pub failed: u64,
-    /// What became of each queue pair in each of its lives, incarnation by incarnation.
+    /// The fate of each queue pair, incarnation by incarnation.
     pub qps: Vec<QpFate>,
 }
 
-/// What became of a queue pair in one incarnation.
+/// The fate of a queue pair in one incarnation.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct QpFate {
     /// How the first of its requests that failed ended, at either end.
@@ -96,13 +96,13 @@ pub struct World {
     pub(crate) psns: Vec<(Psn, Psn)>,
     /// When the present incarnation began.
     pub(crate) incarnation: Time,
-    /// What became of the queue pairs, incarnation by incarnation.
+    /// The fates of the queue pairs, incarnation by incarnation.
     pub(crate) fates: Vec<QpFate>,
     /// When the next incarnation begins, once everything is done.
     pub(crate) next_incarnation: Time,
     /// When the present incarnation is broken off.
     pub(crate) abort_at: Time,
-    /// It was: until the next one begins the NICs have no use for what arrives.
+    /// It was: until the next one begins the NICs have no use for arriving frames.
     pub(crate) aborted: bool,
     /// Whether to print every frame that arrives anywhere.
     pub(crate) trace: bool,
@@ -186,7 +186,7 @@ impl World {
         self.expected[me] += 1;
     }
 
-    /// What is lost by choice from now on, in place of the script before.
+    /// Sets the losses by choice from now on, in place of the script before.
     pub fn set_script(&mut self, script: Script) {
         self.script = script;
     }
@@ -202,12 +202,12 @@ impl World {
         self.events.push(Reverse((self.now, self.sent, Place::Switch(me, 1), frame)));
     }
 
-    /// What became of the losses by choice.
+    /// The outcome of the losses by choice.
     pub fn script(&self) -> &Script {
         &self.script
     }
 
-    /// Runs for `span`, whatever is done or not.
+    /// Runs for `span`, also if all work is done.
     pub fn run_for(&mut self, span: Span) {
         let end = self.now + span;
         self.serve();
@@ -251,12 +251,12 @@ impl World {
             let stats = end.nic.totals();
             assert_eq!(stats.requester.beyond_sent, 0, "an ACK of what was never sent");
             if self.scenario.reads == 0.0 && self.scenario.atomics == 0.0 {
-                // What part of a READ or an ACK held back covers has no MSN of
+                // The covered part of a READ, or of an ACK held back, has no MSN of
                 // its own; RNICs don't look at it.
                 assert_eq!(end.wrong_msn, 0, "an ACK or NAK with a wrong MSN");
             }
             // An old ACK among READ data ends a queue pair of rxe's, without
-            // gateways too where the source repeats what was only late.
+            // gateways too where the source repeats packets that were only late.
             if self.scenario.implied_nak == ImpliedNak::AnyGap {
                 assert_eq!(stats.requester.unexpected, 0, "an answer that nothing asked for");
             }
@@ -272,7 +272,7 @@ impl World {
         }
     }
 
-    /// Prints what happened, for whoever replays a run.
+    /// Prints the events of a run that is replayed.
     pub fn explain(&self) {
         for (me, end) in self.ends.iter().enumerate() {
             println!(
@@ -371,7 +371,7 @@ impl World {
         while let Some(frame) = self.ends[me].nic.poll_transmit(now, &mut HeapPool) {
             self.ends[me].sends(frame.bytes());
             if self.next_incarnation != Time::NEVER {
-                // It still answers what was asked for twice. Queue pairs are not
+                // It still answers repeated requests. Queue pairs are not
                 // used again before all that has arrived.
                 self.next_incarnation = self.next_incarnation.max(now + self.scenario.flight());
             }
@@ -433,7 +433,7 @@ impl World {
         self.emit(me, sink);
     }
 
-    /// Puts on the wire what a switch transmitted, and checks its books.
+    /// Puts a switch's transmissions on the wire, and checks its frame counts.
     fn emit(&mut self, me: usize, sink: Collector) {
         for (side, frame) in sink.high.into_iter().chain(sink.data) {
             let link = if side == Side::Wan { WAN_OUT } else { TO_NIC };

@@ -1,4 +1,4 @@
-//! Whatever the network does, every message arrives once, in order, intact; and
+//! On any network, every message arrives once, in order, intact; and
 //! no queue pair fares worse than without gateways.
 //!
 //! Requesters give up after seven tries. Each path is crossed without gateways
@@ -23,7 +23,7 @@ const SEEDS: u64 = 700;
 const LOST: [(Recovery, u64); 4] =
     [(Recovery::Lr2, 10), (Recovery::Cached, 15), (Recovery::Auto, 10), (Recovery::Off, 0)];
 
-/// How much longer a single queue pair may take: what is beyond is a hang, not
+/// How much longer a single queue pair may take: a longer time is a hang, not
 /// bad luck.
 const FACTOR: f64 = 3.0;
 const SECONDS: f64 = 1.0;

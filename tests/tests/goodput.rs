@@ -1,4 +1,4 @@
-//! What one long flow gets out of a lossy link, against the closed forms.
+//! Goodput of one long flow on a lossy link, against the closed forms.
 //!
 //! W = round trip in packets, p = loss, L = packets between `acked` and the
 //! loss, T = retransmission timeout in packets.

@@ -1,4 +1,4 @@
-//! Hosts and strangers that mean harm: what they can make the boxes hold, and whether they
+//! Hosts and strangers that mean harm: how much they can make the boxes hold, and whether they
 //! can put a packet of theirs in the place of somebody else's.
 //!
 //! `SEEDS=n` runs that many seeds per case.
@@ -59,7 +59,7 @@ fn inject(seed: u64, recovery: Option<Recovery>, loss: f64) -> bool {
         }
         world.run(Span::from_millis(60_000))
     }));
-    // What arrives is checked by the world: a byte that isn't the source's is a panic.
+    // The world checks arriving bytes: one that isn't the source's is a panic.
     run.is_ok_and(|outcome| outcome.finished.is_some() && outcome.failed == 0 && outcome.held == 0)
 }
 
@@ -76,7 +76,7 @@ fn who_guesses_a_psn_ahead_does_no_more_harm_than_without_gateways() {
     }
 }
 
-/// Takes whatever leaves.
+/// Drops all transmissions.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -94,7 +94,7 @@ fn request(host: u32, qpn: u32, psn: u32) -> Vec<u8> {
     frame
 }
 
-/// What `burst` takes of a box's memory besides its flow table, with 64 flows.
+/// A box's memory for `burst` besides its flow table, with 64 flows.
 fn bytes_of(mut send: impl FnMut(&mut dyn FnMut(Side, Vec<u8>, Span))) -> u64 {
     let config = Config::lab(Recovery::Auto, 1, 1);
     let mut switch = Switch::<HeapFrame>::new(config);

@@ -76,7 +76,7 @@ impl Times {
 }
 
 /// No slower than plain go-back-N by more than 3 %, as far as that can be told: the runs
-/// lose other packets, and most of what a run takes are a few timeouts.
+/// lose other packets, and a few timeouts take most of the time of a run.
 fn assert_never_slower(fault: fn(&mut World)) {
     static PLAIN: OnceLock<Times> = OnceLock::new();
     let plain = PLAIN.get_or_init(|| Times::of(None, |_| {}));

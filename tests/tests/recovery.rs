@@ -1,8 +1,8 @@
-//! How long it takes until what was lost arrives all the same.
+//! The time until a lost packet arrives all the same.
 //!
 //! One queue pair is warmed up; then a burst of packets follows, and of it one
-//! chosen frame is lost, in some cases with what would have repaired it. What
-//! is measured is the time from when the frame would have arrived at its NIC
+//! chosen frame is lost, in some cases with the frame that would have repaired it. The
+//! test measures the time from when the frame would have arrived at its NIC
 //! to when a copy of it did: without gateways, and in two modes with them.
 //! `docs/recovery.md` has the table that `--nocapture` prints, and the bounds.
 //! `SEEDS=n` measures n paths per round-trip time.
@@ -30,7 +30,7 @@ const TAIL_MIN: Span = Span::from_micros(100);
 /// The source's timeout: exponent 14.
 const TIMEOUT: Span = Span::from_nanos(4_096 << 14);
 
-/// What the burst consists of.
+/// The content of the burst.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Load {
     Writes,
@@ -46,7 +46,7 @@ enum Position {
     Last,
 }
 
-/// A path, and what is sent over it.
+/// A path and its load.
 #[derive(Clone, Debug)]
 struct Path {
     /// Round trip of the long-haul link.
@@ -76,7 +76,7 @@ impl Path {
         let ack_req_every = pick(&[8, 32, 64]);
         let per_message = pick(&[1, 5, 16, 64]);
         let lan = Span::from_nanos(rng.random_range(2_000..40_000));
-        // Within the window, and READs within what may be outstanding of them.
+        // Within the window, and READs within their limit of outstanding ones.
         let packets = rng.random_range(8..=120);
         let lost = match position {
             Position::Middle => rng.random_range(0..packets - 1),
@@ -130,7 +130,7 @@ impl Path {
         let psn = self.scenario.first_psn.offset(WARM_UP + 1 + self.lost);
         let mut losses = (case.losses)(psn);
         if recovery.is_none() {
-            // What tells the source is the destination's NAK.
+            // The destination's NAK tells the source.
             for loss in losses.iter_mut().filter(|loss| loss.what == DepotNack) {
                 loss.what = Nak;
             }
@@ -174,15 +174,15 @@ struct Case {
     name: &'static str,
     load: Load,
     position: Position,
-    /// What is lost, if the packet in question has this PSN. The first one is
+    /// The lost frames, if the packet in question has this PSN. The first one is
     /// waited for.
     losses: fn(Psn) -> Vec<Loss>,
-    /// What is promised, in words and numbers; `None`: only the source can
+    /// The promise, in words and numbers; `None`: only the source can
     /// know.
     promise: (&'static str, Limit),
-    /// What serialisation and LANs add to it in `lr2` and `cached`.
+    /// The addition of serialisation and LANs in `lr2` and `cached`.
     slack: [fn(&Path) -> Span; 2],
-    /// What is kept today where that is not the promise; see docs/recovery.md.
+    /// Today's bound where that is not the promise; see docs/recovery.md.
     today: [Option<Limit>; 2],
 }
 
@@ -194,7 +194,7 @@ const SRC: Segment = Segment::SourceLan;
 const WAN: Segment = Segment::LongHaul;
 const DST: Segment = Segment::DestinationLan;
 
-/// The packet that shows the loss has to leave the NIC, and what is repaired
+/// The packet that shows the loss has to leave the NIC, and the repair
 /// has to queue.
 fn frames(path: &Path) -> Span {
     path.slot * 3
@@ -220,7 +220,7 @@ fn next_request(path: &Path) -> Span {
     frames(path) + path.slot * u64::from(path.scenario.ack_req_every.min(path.packets))
 }
 
-/// A responder sends what it was asked for before it sends it again.
+/// A responder sends requested data before it sends it again.
 fn rest_of_reads(path: &Path) -> Span {
     frames(path) + path.lan * 2 + path.slot * u64::from(path.packets - path.lost)
 }
@@ -418,7 +418,7 @@ impl Times {
     }
 }
 
-/// Measures one case on one path, and holds it against what is kept.
+/// Measures one case on one path, and compares it with the bound.
 fn check(case: &Case, path: &Path, is_shown: bool, times: &mut [Times; 3]) {
     let plain = path.measure(case, None);
     let mut modes = times.iter_mut();

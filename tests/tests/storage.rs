@@ -1,5 +1,5 @@
-//! READs where the responder's LAN loses: what storage targets do with the data of writes.
-//! What was lost there no gateway has, and nothing may wait for it.
+//! READs where the responder's LAN loses: storage targets fetch the data of writes this way.
+//! No gateway has a packet lost there, and nothing may wait for it.
 //!
 //! `SEEDS=n` runs that many seeds (12 by default).
 

@@ -1,7 +1,7 @@
 //! A queue pair that would have survived without gateways survives with them.
 //!
 //! Requesters here give up after seven tries. The same load crosses the same
-//! path without gateways and in each mode; what is compared is how many queue
+//! path without gateways and in each mode; the test compares how many queue
 //! pairs end in error, and how long the others take. docs/recovery.md has the
 //! table. `SEEDS=n` runs that many seeds per case.
 

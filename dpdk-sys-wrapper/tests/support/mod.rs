@@ -1,4 +1,4 @@
-//! What the DPDK tests share. Each test is a program of its own, since a
+//! Shared parts of the DPDK tests. Each test is a program of its own, since a
 //! process can start one EAL, and needs neither NIC, hugepages nor root.
 
 // Each test program uses its part of this.

@@ -1,4 +1,4 @@
-//! The command line of one link: its ports and what happens between them.
+//! The command line of one link: its ports and its impairments.
 
 use clap::Parser;
 use common::time::Span;
@@ -9,7 +9,7 @@ use link::{
 };
 use settings::units;
 
-/// One link. What comes in at A leaves at B and the other way round.
+/// One link. Frames received at A leave at B and the other way round.
 #[derive(Parser, Clone, Debug)]
 #[command(name = "lr2-wan ... --next", next_help_heading = "Link")]
 pub struct LinkOptions {
@@ -19,7 +19,7 @@ pub struct LinkOptions {
     /// Second port
     #[arg(long, value_name = "DEVICE")]
     pub b: String,
-    /// What the link is called in the counters
+    /// Name of the link in the counters
     #[arg(long, default_value = "link")]
     pub name: String,
     /// How long a port may refuse frames that are due, until they are dropped. The default is less
@@ -149,13 +149,13 @@ fn outage(text: &str) -> Result<Outage, String> {
     }
 }
 
-/// What the line queues unless told otherwise.
+/// Default size of the line's queue, as time at the line's rate.
 const DEFAULT_QUEUE_TIME: Span = Span::from_millis(50);
 const MOST_DEFAULT_QUEUE: u64 = 64 << 20;
 /// Mean frame that memory is set aside for. Where data flows one way and ACKs
 /// the other, it is far more.
 const MEAN_FRAME: usize = 1000;
-/// For a direction without a rate, which has no bound to what is on its way.
+/// For a direction without a rate, which has no bound to frames in flight.
 const UNLIMITED_RATE: u64 = 10_000_000_000;
 
 impl LinkOptions {

@@ -14,7 +14,7 @@ use settings::units;
 
 /// Emulates a long, lossy link between two DPDK ports: a bump in the wire.
 ///
-/// What comes in at A leaves at B and the other way round. Options of the
+/// Frames received at A leave at B and the other way round. Options of the
 /// link hold for both directions, or for one if their value begins with "ab:"
 /// or "ba:"; the last one given counts. After --next come the ports and options
 /// of one more link, which the same process serves. Counters are written as
@@ -43,7 +43,7 @@ pub struct Options {
     /// Write the counters to standard output this often, a line of JSON each
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     pub live: Option<Span>,
-    /// What to do while there is nothing to do
+    /// How to wait while there is nothing to do
     #[arg(long, value_enum, default_value_t = IdlePolicy::Adaptive)]
     pub idle: IdlePolicy,
     /// Frames that may be in the program at once [default: from rate, delay and queue]
@@ -54,14 +54,14 @@ pub struct Options {
     pub dpdk: DpdkOptions,
 }
 
-/// What separates the options of two links.
+/// Separates the options of two links.
 const NEXT: &str = "--next";
 
 impl Options {
     /// Parses a command line, the program's name first.
     ///
     /// # Errors
-    /// What is wrong with it, or the help text that was asked for.
+    /// Its fault, or the requested help text.
     pub fn from_command_line(
         line: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, clap::Error> {

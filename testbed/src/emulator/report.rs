@@ -1,4 +1,4 @@
-//! What `lr2-wan` tells: while it runs and at the end.
+//! Reports of `lr2-wan`: while it runs and at the end.
 
 use std::sync::Arc;
 

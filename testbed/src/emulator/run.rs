@@ -21,7 +21,7 @@ const RESERVE: u32 = 512;
 /// Runs until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// What keeps it from running, in one line.
+/// In one line, why it can't run.
 pub fn run(options: &Options) -> Result<()> {
     let configs = options.directions().map_err(|e| anyhow!("{e}"))?;
     let names: Arc<[String]> = options.links().map(|link| link.name.clone()).collect();

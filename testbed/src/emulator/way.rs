@@ -21,7 +21,7 @@ pub(super) struct Way {
     direction: Direction<Mbuf>,
     intake: ArrayVec<Mbuf, INTAKE>,
     last_poll: Time,
-    /// Due and not yet taken by the port, and what is owed for them.
+    /// Due and not yet taken by the port, with their pending counts.
     outgoing: ArrayVec<Packet<Mbuf>, BURST>,
     receipts: ArrayVec<Receipt, BURST>,
     /// Since when the port has not taken anything offered to it.
@@ -87,7 +87,7 @@ impl Way {
         frames > 0
     }
 
-    /// Sends what is due. Returns whether there was anything.
+    /// Sends due frames. Returns whether there were any.
     pub fn hand_on(&mut self, clock: &Clock, punctuality: &mut Punctuality) -> bool {
         let now = clock.now();
         let mut worked = false;
@@ -136,7 +136,7 @@ impl Way {
     }
 
     pub fn next_due(&self) -> Time {
-        // Offering again what was refused has no time; the longest nap will do.
+        // Refused frames are offered again at no set time; the longest nap will do.
         if self.outgoing.is_empty() { self.direction.next_due() } else { Time::NEVER }
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn default_mac(ip: IpAddr) -> MacAddr {
     [0x02, 0, tail[0], tail[1], tail[2], tail[3]]
 }
 
-/// What the host with this address calls its QPs, and where it starts to count.
+/// The QP numbers of the host with this address, and its first PSNs.
 struct Numbers {
     host: u64,
     first_qpn: u32,

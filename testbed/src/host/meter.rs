@@ -27,7 +27,7 @@ impl Amount {
     }
 }
 
-/// What was measured over the steady interval.
+/// Results of the steady interval.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub(super) struct Steady {
     /// Length of the interval; shorter than asked for if the run was cut.

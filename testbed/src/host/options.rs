@@ -30,7 +30,7 @@ pub struct Options {
     /// Addresses and queue pairs.
     #[command(flatten)]
     pub connection: ConnectionOptions,
-    /// What is sent.
+    /// The load.
     #[command(flatten)]
     pub workload: WorkloadOptions,
     /// Write figures to standard output this often, a line of JSON each
@@ -42,7 +42,7 @@ pub struct Options {
     /// How long to wait for the link to come up
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::duration)]
     pub link_wait: Span,
-    /// What to do while there is nothing to do
+    /// How to wait while there is nothing to do
     #[arg(long, value_enum, default_value_t = IdlePolicy::Adaptive)]
     pub idle: IdlePolicy,
     /// DPDK.
@@ -122,7 +122,7 @@ pub struct ConnectionOptions {
     pub seed: u64,
 }
 
-/// What a requester sends, and how fast.
+/// A requester's load, and its rate.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Workload")]
 pub struct WorkloadOptions {
@@ -147,7 +147,7 @@ pub struct WorkloadOptions {
     /// How long messages are sent before that
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub warm_up: f64,
-    /// How long to wait for what is outstanding at the end
+    /// How long to wait for outstanding work requests at the end
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub drain: f64,
 }

@@ -1,4 +1,4 @@
-//! What `lr2-host` tells: while it runs and at the end.
+//! Reports of `lr2-host`: while it runs and at the end.
 
 use common::time::Span;
 use rnic::{Nic, PortStats, RequesterStats, ResponderStats};
@@ -35,9 +35,9 @@ pub(super) struct Report {
     pub message_bytes: u32,
     pub rate_bps: Option<u64>,
     pub window_packets_per_qp: u32,
-    /// What a requester sent; `null` for a responder.
+    /// The requester's counters; `null` for a responder.
     pub requester: Option<Requester>,
-    /// What arrived.
+    /// The responder's counters.
     pub responder: Responder,
     pub port: Port,
 }
@@ -66,7 +66,7 @@ pub(super) struct Requester {
     pub implied_naks: u64,
     /// Bytes that READs fetched and that were not as they should be.
     pub corrupt_bytes: u64,
-    /// Atomics that found what they can't: executed twice, or not at all.
+    /// Atomics that found an impossible value: executed twice, or not at all.
     pub wrong_originals: u64,
     /// Responses that can't be: not zero is a defect.
     pub beyond_sent: u64,

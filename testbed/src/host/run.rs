@@ -29,7 +29,7 @@ const BURSTS: usize = 8;
 /// slices of a scheduler on a shared core; on a core of its own it is never used.
 const PACING_SLACK: Span = Span::from_millis(10);
 
-/// The longest that a requester waits for what is outstanding once it was told
+/// The longest that a requester waits for outstanding work requests once it was told
 /// to stop.
 const STOP_DRAIN: Span = Span::from_millis(2_000);
 
@@ -43,7 +43,7 @@ const RESERVE: u32 = 512;
 /// 1 if something failed or was corrupt.
 ///
 /// # Errors
-/// What keeps it from running, in one line.
+/// In one line, why it can't run.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let (workload, connection) = (&options.workload, &options.connection);
     let window =
@@ -133,7 +133,7 @@ struct Host {
     rx: RxQueue,
     tx: TxQueue,
     frames: PoolHandle,
-    /// What the port has not taken yet.
+    /// Frames that the port has not taken yet.
     outgoing: ArrayVec<Packet<Mbuf>, BURST>,
     /// `None` for a responder.
     workload: Option<Workload>,
@@ -233,7 +233,7 @@ impl Host {
         true
     }
 
-    /// Sends what may leave. A port that is full makes the RNIC wait; nothing
+    /// Sends ready frames. A port that is full makes the RNIC wait; nothing
     /// is dropped here.
     fn transmit(&mut self, now: Time) -> bool {
         let mut sent = false;

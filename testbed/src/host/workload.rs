@@ -44,7 +44,7 @@ impl Workload {
         }
     }
 
-    /// Posts what is missing.
+    /// Posts work requests up to the configured number.
     pub fn top_up(&mut self, nic: &mut Nic, now: Time) {
         let work = WorkRequest { kind: self.kind, len: self.message, id: 0 };
         for posted in &mut self.qps {

@@ -52,7 +52,7 @@ fn command(program: &str, line: &str) -> Command {
     command
 }
 
-/// What a program says that ends by itself.
+/// Output of a program that ends by itself.
 pub fn output(program: &str, line: &str) -> Output {
     let mut running = Running::spawn(command(program, line));
     let status = running.wait();

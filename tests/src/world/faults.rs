@@ -1,4 +1,4 @@
-//! What befalls a box, or the messages between two, in the middle of a run.
+//! Faults of a box, or of the messages between two, in the middle of a run.
 
 use common::control::{self, Keys, Message};
 use common::wire::parse;
