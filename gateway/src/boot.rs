@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
-/// What a start of the box is called, and what the operator should know of it.
+/// The boot id of a start, and a warning for the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Boot {
     /// The boot id.
@@ -18,8 +18,8 @@ pub struct Boot {
 }
 
 /// The boot id of this start: larger than the one in `file`, and no less than `clock`, the
-/// wall clock in nanoseconds. It is written to `file`. Never fails: what can't be read or
-/// written is a warning (R-PEER-16).
+/// wall clock in nanoseconds. It is written to `file`. Never fails: a file that can't be read or
+/// written is a warning.
 pub fn next(file: &Path, clock: u64) -> Boot {
     let (last, odd) = match last(file) {
         Ok(last) => (last, None),
@@ -30,7 +30,7 @@ pub fn next(file: &Path, clock: u64) -> Boot {
     Boot { id, warning: unwritten.or(odd) }
 }
 
-/// What `--check` says of `file`, which it leaves as it is: one sentence, and whether it is
+/// The finding of `--check` about `file`, which stays unchanged: one sentence, and whether it is
 /// a warning.
 pub fn check(file: &Path) -> (String, bool) {
     let may_write = match file.try_exists() {
@@ -70,7 +70,7 @@ fn cant_keep(file: &Path, error: &io::Error) -> String {
     )
 }
 
-/// The last boot id; 0 if there was none. `Err`: what is wrong with the file.
+/// The last boot id; 0 if there was none. `Err`: the fault of the file.
 fn last(file: &Path) -> Result<u64, String> {
     match fs::read_to_string(file) {
         Ok(text) => text.trim().parse().map_err(|_| {

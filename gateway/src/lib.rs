@@ -3,8 +3,8 @@
 //! are only I/O and control.
 //!
 //! Each worker, a thread, polls its queues of the ports and owns its part of
-//! the flows; the control thread serves `/metrics` and `/healthz` from what the
-//! workers publish, and can never block them.
+//! the flows; the control thread serves `/metrics` and `/healthz` from
+//! published counters, and can never block the workers.
 
 pub mod boot;
 pub mod config;

@@ -1,4 +1,4 @@
-//! `lr2-gateway`: see the library for what it does, `--help` for how to call
+//! `lr2-gateway`: see the library for its design, `--help` for how to call
 //! it.
 //!
 //! Exit status: 0 after a clean end or a good `--check`, 1 if it could not
@@ -22,7 +22,7 @@ struct Cli {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Which half of the job to do, whatever the file says.
+    /// Which half of the job to do, in place of the file's `role`
     #[arg(long, value_parser = role())]
     role: Option<Role>,
 
@@ -82,9 +82,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints what `--check` asks for.
+/// Prints the answer to `--check`.
 fn check(cli: &Cli, config: &Config, machine: Option<&Machine>, unfit: Option<Report>) -> ExitCode {
-    // What is on another machine isn't known.
+    // The file of another machine is unknown.
     let boot = machine.map(|_| gateway::boot::check(&config.peer.boot_file));
     let kept = boot.iter().filter(|(_, is_warning)| *is_warning).map(|(text, _)| text);
     for warning in config.warnings.iter().chain(kept) {

@@ -37,7 +37,7 @@ const MEMPOOL_CACHE: u32 = 256;
 /// Runs the gateway until a signal ends it.
 ///
 /// # Errors
-/// In one line: what could not be had at the start, and how to get it.
+/// In one line: the resource that was missing at the start, and how to get it.
 pub fn run(config: &Config) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let state = Arc::new(State::new(word(ROLES, &config.role), config.worker.count.into()));
@@ -79,7 +79,7 @@ struct Queues {
     tx: [TxQueue; 2],
 }
 
-/// What one worker is given of what the workers share.
+/// A worker's part of the shared resources.
 struct Place {
     n: u16,
     queues: Queues,
@@ -88,7 +88,7 @@ struct Place {
     published: Arc<Published>,
 }
 
-/// What DPDK gave us. Fields are dropped in this order: ports, pool, EAL.
+/// DPDK's resources. Fields are dropped in this order: ports, pool, EAL.
 struct Machine {
     ports: [Port; 2],
     pool: Mempool,

@@ -1,4 +1,4 @@
-//! What each worker is given of what the configuration allows.
+//! Each worker's part of the configured limits.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,7 +22,7 @@ pub fn boot(config: &Config) -> anyhow::Result<Boot> {
     Ok(boot::next(&config.peer.boot_file, u64::try_from(since_epoch.as_nanos())?))
 }
 
-/// What the switch of worker `n` is told. All workers have the same boot id.
+/// The configuration of worker `n`'s switch. All workers have the same boot id.
 pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
     let keys = match &config.peer.keying {
         Keying::Shared { current, previous, .. } => {
@@ -118,7 +118,7 @@ mod tests {
         assert!(held <= u64::from(config.pool.holdable()), "{held}");
     }
 
-    /// `--check` says what the program takes.
+    /// `--check` states the program's need.
     #[test]
     fn an_mbuf_is_a_handle_of_one_pointer() {
         use switch::Footprint;

@@ -1,5 +1,5 @@
-//! What the worker tells the control thread: counters that it copies, now and
-//! then, into memory that both see.
+//! Counters that the worker copies, now and then, into memory that it shares with the control
+//! thread.
 //!
 //! The worker counts in plain memory of its own ([`IoCounters`], and the
 //! switch's [`Counters`]) and stores a copy with relaxed ordering. A reader
@@ -11,7 +11,7 @@ use common::frame::Side;
 use common::metrics::{Counters, Desc, Metric, MetricKind};
 use crossbeam_utils::CachePadded;
 
-/// What a worker counts per port.
+/// A worker's counters per port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum PortIo {
@@ -44,7 +44,7 @@ pub enum PortIo {
     Queued,
 }
 
-/// What a worker counts of its own time.
+/// A worker's use of its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum LoopIo {
@@ -77,7 +77,7 @@ const NANOS: &str = "lr2_worker_nanoseconds_total";
 const NANOS_HELP: &str = "Time the worker spent, by whether there was something to do.";
 
 impl PortIo {
-    /// All of them, in order, with what they are called.
+    /// All of them, in order, with their names and HELP texts.
     pub const TABLE: &'static [(Self, Desc)] = &[
         (
             Self::RxFrames,
@@ -175,7 +175,7 @@ impl PortIo {
 }
 
 impl LoopIo {
-    /// All of them, in order, with what they are called.
+    /// All of them, in order, with their names and HELP texts.
     pub const TABLE: &'static [(Self, Desc)] = &[
         (Self::BusyRounds, desc(MetricKind::Counter, ROUNDS, &[("state", "busy")], ROUNDS_HELP)),
         (Self::IdleRounds, desc(MetricKind::Counter, ROUNDS, &[("state", "idle")], ROUNDS_HELP)),
@@ -218,7 +218,7 @@ impl IoCounters {
         self.rounds[what as usize] += n;
     }
 
-    /// Adds what another worker has counted.
+    /// Adds the counters of another worker.
     pub fn join(&mut self, other: &Self) {
         let theirs = other.ports.iter().flatten().chain(&other.rounds);
         for (sum, n) in self.ports.iter_mut().flatten().chain(&mut self.rounds).zip(theirs) {

@@ -1,7 +1,7 @@
 //! Mbufs and memory that a configuration takes, and the statement of both that `--check` prints.
 //!
-//! Each frame that a pool holds pins an mbuf. Rings, queues and caches need mbufs whatever the
-//! pools hold, so only the others are divided among the pools: an empty mempool would stop
+//! Each frame that a pool holds pins an mbuf. Rings, queues and caches need mbufs besides the
+//! pools, so only the rest is divided among the pools: an empty mempool would stop
 //! reception, and with it the ACKs that release held frames.
 
 use std::fmt::{self, Write};

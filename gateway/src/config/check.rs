@@ -6,7 +6,7 @@ use settings::{Document, units};
 
 use super::{Config, FRAME_OVERHEAD, Keying, Port};
 
-/// Adds a problem for whatever cannot work, a warning for whatever works but
+/// Adds a problem for each setting that cannot work, and a warning for each that works but
 /// was probably not meant.
 pub(super) fn all(doc: &Document<'_>, config: &mut Config) {
     devices(doc, config);
@@ -90,7 +90,7 @@ fn mtu(doc: &Document<'_>, config: &Config) {
         );
     }
     for (side, port) in ports(config) {
-        /// What a packet socket puts before a frame: `TPACKET2_HDRLEN`, padded.
+        /// A packet socket's header before a frame: `TPACKET2_HDRLEN`, padded.
         const TPACKET: u64 = 64;
         let framesz = number(port, "framesz", 2048);
         let needed = u64::from(port.mtu + FRAME_OVERHEAD) + TPACKET;
@@ -223,8 +223,8 @@ fn number(port: &Port, name: &str, default: u64) -> u64 {
     argument(port, name).and_then(|v| v.parse().ok()).unwrap_or(default)
 }
 
-/// `[domain:]bus:device.function`, in hexadecimal, with the domain added; what
-/// follows a comma are arguments for the driver.
+/// `[domain:]bus:device.function`, in hexadecimal, with the domain added; text
+/// behind a comma is arguments for the driver.
 pub(super) fn pci_address(device: &str) -> Option<String> {
     let address = device.split(',').next()?;
     let (rest, function) = address.rsplit_once('.')?;

@@ -7,8 +7,8 @@ use super::check::pci_address;
 use super::machine::{Machine, Pages, free};
 use super::{Config, HugePages};
 
-/// Adds a problem for whatever cannot work here, a warning for whatever is
-/// slower than it has to be. What is not known of the machine is not judged.
+/// Adds a problem for each setting that cannot work on this machine, and a warning for each that is
+/// slower than it has to be. Unknown properties of the machine are not judged.
 pub(super) fn all(doc: &Document<'_>, config: &mut Config, machine: &Machine) {
     cores(doc, config, machine);
     let huge = hugepages(doc, config, machine);
@@ -154,7 +154,7 @@ pub(super) fn show_pages(pages: &[Pages]) -> String {
     if all.is_empty() { "no hugepages".into() } else { all.join(" and ") }
 }
 
-/// What makes `needed` bytes of hugepages free.
+/// The command that frees `needed` bytes of hugepages.
 fn how_to_reserve(pages: &[Pages], needed: u64) -> String {
     let Some(smallest) = pages.first() else {
         return "a kernel that offers hugepages".into();

@@ -30,16 +30,16 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What control messages are authenticated with.
+/// The secret that authenticates control messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Keying {
     /// A secret that both boxes have.
     Shared {
         /// Where it was read from.
         file: PathBuf,
-        /// What new messages are made with.
+        /// The secret of new messages.
         current: Secret,
-        /// What is accepted besides while keys are being rotated.
+        /// The second accepted secret while keys are being rotated.
         previous: Option<(PathBuf, Secret)>,
     },
     /// A well-known key: anyone on the path can speak for the peer. For labs.

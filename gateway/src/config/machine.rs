@@ -1,4 +1,4 @@
-//! What the machine has: memory, hugepages, CPUs, and where its devices are.
+//! Resources of the machine: memory, hugepages, CPUs, and the NUMA nodes of its devices.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -27,13 +27,13 @@ pub struct Node {
     pub pages: Vec<Pages>,
 }
 
-/// A machine. What can't be read is empty or zero, and nothing is concluded
+/// A machine. Properties that can't be read are empty or zero, and nothing is concluded
 /// from it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Machine {
     /// Memory, bytes.
     pub memory: u64,
-    /// What of it programs can still have in ordinary pages, bytes.
+    /// The part that programs can still have in ordinary pages, bytes.
     pub available: u64,
     /// Hugepages, smallest first.
     pub pages: Vec<Pages>,

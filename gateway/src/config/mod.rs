@@ -2,11 +2,11 @@
 //!
 //! [`load`] gives a typed [`Config`] in which every default has been filled
 //! in, or a [`Report`] of everything that is wrong at once. A [`Config`]
-//! prints ([`std::fmt::Display`]) as the TOML that it is the effect of.
+//! prints ([`std::fmt::Display`]) as a TOML file with the same meaning.
 //!
-//! The steps, a file each: `schema` knows which keys there are, `pairs` those of
-//! queue pairs, `net` how networks are written, `check` finds what contradicts
-//! itself or cannot work, `capacity` computes the mbufs and the memory that it takes and states
+//! The steps, a file each: `schema` reads the keys, `pairs` those of
+//! queue pairs, `net` how networks are written, `check` finds settings that contradict
+//! each other or cannot work, `capacity` computes the mbufs and the memory that it takes and states
 //! them, `machine` reads the memory, hugepages and CPUs of a machine, `fit` compares the two,
 //! `render` prints. `reference` describes each key, and makes
 //! `docs/configuration.md`. Reading a file with positions is the crate `settings`.
@@ -64,7 +64,7 @@ pub const RECOVERIES: &[(&str, Recovery)] = &[
     ("auto", Recovery::Auto),
 ];
 
-/// What a worker does when there is nothing to do.
+/// How a worker waits when there is nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Idle {
     /// Poll on: lowest latency, one whole core.
@@ -138,7 +138,7 @@ pub struct Worker {
     pub count: u16,
     /// How pairs of hosts are divided among them.
     pub spread: Spread,
-    /// What one does when there is nothing to do.
+    /// How a worker waits when there is nothing to do.
     pub idle: Idle,
     /// Largest number of frames taken from a port at once.
     pub burst: u8,
@@ -147,10 +147,10 @@ pub struct Worker {
     pub max_flows: u32,
 }
 
-/// What this box tells its peer of itself.
+/// The box's identity, and how it talks to its peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// What control messages are authenticated with.
+    /// The secret that authenticates control messages.
     pub keying: Keying,
     /// BTH opcode of control messages, in the manufacturer range.
     pub control_opcode: u8,
@@ -162,7 +162,7 @@ pub struct Peer {
     pub boot_file: PathBuf,
 }
 
-/// What is done about congestion behind the Depot.
+/// Measures against congestion behind the Depot.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Congestion {
     /// Whether sources are sent CNPs.
@@ -185,8 +185,8 @@ pub struct RecoverySettings {
     pub backup_pool: u64,
     /// How often the Depot resends such a frame.
     pub local_retries: u8,
-    /// Whether what waited behind a gap goes on at the pace at which it came,
-    /// rather than all at once.
+    /// Whether packets held behind a gap are delivered at the pace at which they came,
+    /// rather than in one burst.
     pub pacing: bool,
     /// Round trip of the long-haul link to assume until it is measured.
     pub rtt_guess: Span,
@@ -214,7 +214,7 @@ pub struct Pool {
     /// Largest frame that fits into one, bytes.
     pub data_room: u16,
     /// How many of them rings, queues and caches may tie up; the rest is
-    /// what recovery can hold.
+    /// for held frames.
     pub in_flight: u32,
 }
 
@@ -240,11 +240,11 @@ pub struct Config {
     pub eal: Eal,
     /// The workers.
     pub worker: Worker,
-    /// What the peer is told.
+    /// The peer and control messages.
     pub peer: Peer,
     /// Repair of losses.
     pub recovery: RecoverySettings,
-    /// What is done about congestion.
+    /// Measures against congestion.
     pub congestion: Congestion,
     /// Queue pairs that the operator names, for hosts whose connections are
     /// not made by rdma_cm.
@@ -255,7 +255,7 @@ pub struct Config {
     pub listen: SocketAddr,
     /// How long frames still held may take to leave at the end.
     pub drain_timeout: Span,
-    /// What works but is probably not what was meant; one line each.
+    /// Settings that work but are probably mistakes; one line each.
     pub warnings: Vec<String>,
 }
 
@@ -266,9 +266,9 @@ pub enum Refusal {
     Wrong(Report),
     /// It is right, and can't work on this machine as it is.
     Unfit {
-        /// What it says.
+        /// The configuration.
         config: Box<Config>,
-        /// What is missing.
+        /// The missing resources.
         report: Report,
     },
 }
@@ -322,16 +322,16 @@ pub fn parse_for(
     settings::parse(file, text, &[], read).map_err(|report| Refusal::of(report, unfit))
 }
 
-/// Like [`load`], of a text already in memory, for whatever machine. Key files
+/// Like [`load`], of a text already in memory, for any machine. Key files
 /// are still read.
 ///
 /// # Errors
-/// What is [wrong](Refusal::Wrong).
+/// The [problems](Refusal::Wrong) of the text.
 pub fn parse(file: &Path, text: &str, role: Option<Role>) -> Result<Config, Report> {
     settings::parse(file, text, &[], |doc, root| schema::read(doc, root, file, role))
 }
 
-/// Compares what is right by itself with what there is. What doesn't fit is
+/// Compares a valid configuration with the machine. Settings that don't fit are
 /// left in `unfit`.
 fn examine(
     doc: &Document<'_>,

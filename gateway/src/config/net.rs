@@ -1,4 +1,4 @@
-//! What files say of networks: VLANs and IP prefixes.
+//! Networks in configuration files: VLANs and IP prefixes.
 
 use common::wire::Vlans;
 use settings::{Document, Section, integer};
@@ -28,7 +28,7 @@ pub(super) fn prefixes(
     table: &mut Section<'_>,
     key: &'static str,
 ) -> Option<Vec<IpNet>> {
-    /// What one looks like.
+    /// The syntax of a prefix.
     const SYNTAX: &str = "an IP prefix, e.g. \"10.2.0.0/16\" or \"fd00:2::/32\"";
     let path = table.path(key);
     table.read(key, "a list of IP prefixes", |v| {

@@ -12,13 +12,13 @@ use super::net;
 /// QP numbers of RC: 0 and 1 are for management, the last is for multicast.
 const QPNS: (u32, u32) = (2, 0xff_fffe);
 
-/// What an address is for.
+/// The meaning of an address.
 const HOST: &str = "the IP address of a host, e.g. \"10.1.0.5\" or \"fd00::5\"";
 
 /// The keys of the two ends: address and QP number.
 const ENDS: [(&str, &str); 2] = [("a", "a_qpn"), ("b", "b_qpn")];
 
-/// Which line says of a QP what it is paired with. The same address in another
+/// The line that pairs a QP, and the QP's peer. The same address in another
 /// VLAN is another host.
 type Known = HashMap<(Vlans, End), (usize, End)>;
 

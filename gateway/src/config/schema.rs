@@ -21,7 +21,7 @@ const WORKERS: u16 = BUCKETS as u16;
 /// The sizes of bursts that the worker is compiled for.
 pub(super) const BURSTS: &[u32] = &[16, 32, 64];
 
-/// Reads everything; what is wrong has a stand-in value and a problem.
+/// Reads everything; a wrong value is replaced by a stand-in and reported as a problem.
 pub(super) fn read(
     doc: &Document<'_>,
     mut root: Section<'_>,

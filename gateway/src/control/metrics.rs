@@ -8,7 +8,7 @@ use prometheus::{Encoder, TextEncoder};
 use super::{State, side_name};
 use crate::telemetry::{IoCounters, LoopIo, PortIo};
 
-/// The media type of what [`render`] makes.
+/// The media type of [`render`]'s output.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 
 type Labels<'a> = &'a [(&'a str, &'a str)];

@@ -1,6 +1,6 @@
-//! The control side: what operators and their tools see.
+//! The control side: the view of operators and their tools.
 //!
-//! [`State`] is what it knows; [`metrics`] renders it for Prometheus,
+//! [`State`] holds the state; [`metrics`] renders it for Prometheus,
 //! [`health`] judges it, [`server`] serves both over HTTP from a thread of its
 //! own.
 
@@ -15,7 +15,7 @@ use common::frame::Side;
 
 use crate::telemetry::{LoopIo, Published};
 
-/// What a port itself counts, in frames since it was opened, and its link.
+/// The port's own counters, in frames since it was opened, and its link.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PortStats {
     /// Frames lost because the receive queue was full.
@@ -39,7 +39,7 @@ pub struct WorkerHealth {
     pub stalled: bool,
 }
 
-/// What only the owner of ports and pools can find out. Sampled a few times a
+/// State that only the owner of ports and pools can read. Sampled a few times a
 /// second.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
@@ -58,7 +58,7 @@ pub struct Sample {
 /// All that the control thread knows.
 #[derive(Debug)]
 pub struct State {
-    /// What each worker publishes.
+    /// Counters of each worker.
     pub workers: Vec<Arc<Published>>,
     role: &'static str,
     started: Instant,
@@ -80,12 +80,12 @@ impl State {
         }
     }
 
-    /// Replaces what was sampled last.
+    /// Replaces the last sample.
     pub fn put(&self, sample: Sample) {
         *self.sample.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
     }
 
-    /// What was sampled last.
+    /// The last sample.
     pub fn sample(&self) -> Option<Sample> {
         self.sample.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -17,7 +17,7 @@ use super::{State, health, metrics};
 /// Takes the address, so that a failure shows before anything else starts.
 ///
 /// # Errors
-/// In one line: what is in the way and which key chooses another address.
+/// In one line: the obstacle, and the key that chooses another address.
 pub fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
     let bound = TcpListener::bind(listen).and_then(|listener| {
         listener.set_nonblocking(true)?;

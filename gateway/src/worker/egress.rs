@@ -1,7 +1,7 @@
-//! Egress: what waits for the two ports.
+//! Egress: the queues of the two ports.
 //!
-//! Per port one queue for each [`Class`], the high one first. What a port
-//! doesn't take at once stays queued, in order, and is offered again in the
+//! Per port one queue for each [`Class`], the high one first. Frames that a port
+//! refuses stay queued, in order, and are offered again in the
 //! next round: a burst of releases from a reordering pool may be thousands of
 //! frames, far more than a port's ring. The queues are bounded twice: a frame
 //! that finds its queue full is dropped and counted, and so is all that waits
@@ -31,7 +31,7 @@ const LOW_LIMIT: usize = BACKLOG as usize;
 struct Queue<T: Transmit> {
     /// The front, in the form the port takes it.
     head: ArrayVec<Packet<T::Frame>, BURST>,
-    /// What comes behind a full head.
+    /// Packets behind a full head.
     rest: VecDeque<Packet<T::Frame>>,
 }
 
@@ -53,7 +53,7 @@ impl<T: Transmit> Queue<T> {
     }
 }
 
-/// What became of the frames, since the start.
+/// Fates of frames, since the start.
 #[derive(Default)]
 struct Counts {
     frames: u64,
@@ -77,7 +77,7 @@ struct Port<T: Transmit> {
 }
 
 impl<T: Transmit> Port<T> {
-    /// Offers what waits, high class first, until all is sent or the port
+    /// Offers queued frames, high class first, until all are sent or the port
     /// takes no more. Returns how many it took.
     fn push(&mut self) -> usize {
         let mut sent = 0;
@@ -158,7 +158,7 @@ impl<T: Transmit> Egress<T> {
         Self { ports, limit, low: false }
     }
 
-    /// Offers what waits to both ports; to be called once per round. Returns
+    /// Offers queued frames to both ports; to be called once per round. Returns
     /// how many frames they took.
     pub fn flush(&mut self, now: Time) -> usize {
         let mut all = 0;
@@ -186,14 +186,14 @@ impl<T: Transmit> Egress<T> {
         self.ports.iter().map(Port::queued).sum()
     }
 
-    /// Drops and counts what waits.
+    /// Drops and counts all queued frames.
     pub fn discard(&mut self) {
         for port in &mut self.ports {
             port.counts.end += port.clear();
         }
     }
 
-    /// Writes down what became of the frames.
+    /// Writes the fates of frames into `io`.
     pub fn report(&self, io: &mut IoCounters) {
         for side in [Side::Lan, Side::Wan] {
             let port = &self.ports[side.index()];

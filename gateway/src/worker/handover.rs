@@ -2,7 +2,7 @@
 //! one that they belong to.
 //!
 //! Flows are owned by one worker, and [`Spread`] says by which. A NIC that
-//! spreads by the same rule gives each worker its own frames; whatever arrives
+//! spreads by the same rule gives each worker its own frames; a frame that arrives
 //! elsewhere goes over a ring, one for each pair of workers and side, so that
 //! the frames of a flow keep their order.
 
@@ -13,7 +13,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use crate::config::HANDOVER;
 
-/// What became of frames of other workers.
+/// Fates of frames of other workers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sorted {
     /// On their way.
@@ -89,8 +89,8 @@ impl<F: Frame> Handover<F> {
         self.from.len()
     }
 
-    /// Appends what another one, less than [`others`](Self::others), has handed
-    /// over, as much as fits, and returns how many frames that are.
+    /// Appends frames that another one, less than [`others`](Self::others), has handed
+    /// over, as many as fit, and returns how many those are.
     pub fn take<const N: usize>(
         &mut self,
         other: usize,
@@ -103,8 +103,8 @@ impl<F: Frame> Handover<F> {
         frames.len() - before
     }
 
-    /// Drops what is on its way to this worker, which ends, and returns how many
-    /// frames that were, by [`Side::index`].
+    /// Drops frames on their way to this worker, which ends, and returns how many
+    /// they were, by [`Side::index`].
     pub fn discard(&mut self) -> [u64; 2] {
         let mut dropped = [0; 2];
         for from in &mut self.from {

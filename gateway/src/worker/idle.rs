@@ -1,4 +1,4 @@
-//! What a worker does in a round that found nothing to do.
+//! How a worker waits after a round with nothing to do.
 
 use std::hint;
 use std::thread;
@@ -11,14 +11,14 @@ use crate::config::Idle;
 /// Empty rounds before the first sleep.
 const SPINS: u32 = 50;
 
-/// Longest sleep at first: what a frame may wait for a worker that dozes. A few
+/// Longest sleep at first: the delay that a frame may meet. A few
 /// per cent of the shortest round trip that is called long-haul.
 const DOZE: Span = Span::from_micros(50);
 
-/// Longest sleep of a lone worker that has had nothing to do for [`QUIET`] rounds: what
-/// the first frame after such a silence may wait. A sleep costs the processor some
-/// 5 µs, or 25 in a virtual machine, whatever its length. A receive ring of 1,024 takes
-/// what comes meanwhile at a million frames a second, and loses the rest: who gets
+/// Longest sleep of a lone worker that has had nothing to do for [`QUIET`] rounds: the delay
+/// of the first frame after such a silence. A sleep of any length costs the processor some
+/// 5 µs, or 25 in a virtual machine. A receive ring of 1,024 takes
+/// a millisecond of frames at a million a second, and loses the rest: who gets
 /// bursts at line rate out of the blue wants [`Idle::Busy`].
 const LONGEST: Span = Span::from_micros(1_000);
 
@@ -30,7 +30,7 @@ const QUIET: u32 = 1_000;
 /// sleep is no sleep.
 const SHORTEST: Span = Span::from_micros(3);
 
-/// What to do until the next round.
+/// The next step until the next round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rest {
     /// Nothing: go on.

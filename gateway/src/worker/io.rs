@@ -1,4 +1,4 @@
-//! What a worker needs of the machine, as traits: DPDK's queues, pool and
+//! The worker's view of the machine, as traits: DPDK's queues, pool and
 //! clock when it runs, heap frames and a virtual clock when it is tested.
 
 use arrayvec::ArrayVec;
@@ -14,7 +14,7 @@ pub trait Receive {
     /// Appends frames that have arrived, as many as fit, and returns how many.
     fn receive<const N: usize>(&mut self, frames: &mut ArrayVec<Self::Frame, N>) -> usize;
 
-    /// What had to be done to frames so far to make them single buffers.
+    /// Repairs of frames so far, to make them single buffers.
     fn repairs(&self) -> RxRepairs;
 }
 

@@ -2,7 +2,7 @@
 //! the flows of the host pairs that fall to it.
 //!
 //! A round takes a burst from each port through the switch, and the frames that other
-//! workers have handed over; runs the timers that are due; and offers what is to be sent
+//! workers have handed over; runs the timers that are due; and offers queued frames
 //! to the ports. It reads the clock once. A few hundred times a second there is
 //! housekeeping as well: the worker publishes its counters, which is its
 //! sign of life, and looks for orders of the control thread. Nothing in here waits
@@ -37,12 +37,12 @@ const TIMER_BUDGET: usize = 64;
 /// Time between two housekeepings.
 const HOUSEKEEPING: Span = Span::from_millis(5);
 
-/// What the control thread may order.
+/// Orders of the control thread.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
     /// Hand on to the switch.
     Switch(Command),
-    /// Let go of what is held, and end when it has left, or after this time.
+    /// Deliver held frames, and end when they have left, or after this time.
     Stop(Span),
 }
 
@@ -55,7 +55,7 @@ pub struct Ended {
     pub queued: u64,
 }
 
-/// What a worker is made of.
+/// The parts of a worker.
 pub struct Parts<R: Receive, T: Transmit, P, C> {
     /// The ports' receive queues, by [`Side::index`]. A port may have fewer
     /// than there are workers.
@@ -64,13 +64,13 @@ pub struct Parts<R: Receive, T: Transmit, P, C> {
     pub handover: Handover<R::Frame>,
     /// The queues in front of the ports' transmit queues.
     pub egress: Egress<T>,
-    /// What decides about frames.
+    /// Decides about frames.
     pub switch: Switch<R::Frame>,
     /// Where the switch's own frames come from.
     pub pool: P,
-    /// What time it is.
+    /// The time.
     pub clock: C,
-    /// What to do when there is nothing to do.
+    /// How to wait when there is nothing to do.
     pub idle: Idler,
     /// Orders of the control thread. Only the worker takes from it.
     pub orders: rtrb::Consumer<Order>,
@@ -110,7 +110,7 @@ where
     }
 
     /// Runs until [`Order::Stop`] has been obeyed, in bursts of up to `N`
-    /// frames. What is left then is dropped and counted.
+    /// frames. Frames that are left then are dropped and counted.
     pub fn run<const N: usize>(mut self) -> Ended {
         let mut frames = ArrayVec::<F, N>::new();
         loop {

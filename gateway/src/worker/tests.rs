@@ -189,7 +189,7 @@ fn a_frame_of_another_worker_is_handed_over_in_order() {
     assert_eq!(rest, [0, 1, 2]);
     assert!(!second.is_empty());
 
-    // A worker that doesn't keep up loses what no longer fits.
+    // A worker that doesn't keep up loses frames that no longer fit.
     for n in 0..HANDOVER {
         bench.rx[0].arrive(udp(pair, n as u8));
     }
@@ -199,7 +199,7 @@ fn a_frame_of_another_worker_is_handed_over_in_order() {
     assert_eq!(io.port(Side::Lan, PortIo::HandedOver), 3 + u64::from(HANDOVER));
     assert_eq!(io.port(Side::Lan, PortIo::DropHandover), 2);
 
-    // What comes from another worker goes through the switch, and counts
+    // A frame of another worker goes through the switch, and counts
     // before this one may leave.
     let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(arp(9))]);
     assert_eq!(second.sort(Side::Wan, &mut burst).handed_over, 1);
@@ -208,7 +208,7 @@ fn a_frame_of_another_worker_is_handed_over_in_order() {
     assert_eq!(bench.tx[0].taken(), [arp(9)]);
     assert!(bench.worker.parts.handover.is_empty());
 
-    // Nobody takes what is on its way to a worker that ends, or comes after.
+    // Nobody takes frames on their way to a worker that ends, or that come after.
     let mut send = || {
         let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(arp(9))]);
         second.sort(Side::Wan, &mut burst)

@@ -12,7 +12,7 @@ use crate::support::{
     Folder, Running, SMALL, config, free_address, lr2_gateway, read_pcap, write_pcap,
 };
 
-/// What a failed start says: one line on stderr beside the log, which must
+/// The message of a failed start: one line on stderr beside the log, which must
 /// contain all of `parts`.
 fn fails_with(output: &Output, code: i32, parts: &[&str]) {
     let stderr = String::from_utf8_lossy(&output.stderr);

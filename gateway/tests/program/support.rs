@@ -1,4 +1,4 @@
-//! What the tests of the real program share.
+//! Shared parts of the tests of the real program.
 
 // Each test program uses its part of this.
 #![allow(dead_code)]

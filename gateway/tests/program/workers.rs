@@ -70,7 +70,7 @@ fn crosses_in_order(workers: usize) {
     for side in ["lan", "wan"] {
         let sent: Vec<_> = outs(side).iter().map(|path| read_pcap(path)).collect();
         assert!(sent.iter().all(|frames| !frames.is_empty()), "a worker had nothing to do");
-        // A pair belongs to one worker; what that one sent is in order.
+        // A pair belongs to one worker, which keeps its order.
         assert_eq!(by_pair(sent.into_iter().flatten()), expected);
     }
 }

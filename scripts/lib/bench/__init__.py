@@ -1,9 +1,9 @@
-"""Programs that forward frames, one after the other on the same ports, and what each costs per packet.
+"""Programs that forward frames, one after the other on the same ports, and the cost per packet of each.
 
 The ports are the driver in traffic-port/: it makes, answers and checks the traffic
 in the thread that polls it, and counts where we can read it.
 
-    cases     what is measured: traffic, programs, sets of both
+    cases     the measurements: traffic, programs, sets of both
     programs  how each program is started, and when it is ready
     counters  the port's counters, and the time on the processor of the thread that polls
     measure   rounds and medians

@@ -20,7 +20,7 @@ _MIB = 1 << 20
 _QUICK_S = 200.0
 """After so many seconds --quick begins no other round: the rest of a group and of the run still fits into five minutes."""
 _PARTS = ("idle", "rings")
-"""What is measured besides programs."""
+"""Measurements besides those of programs."""
 
 
 def _options() -> argparse.Namespace:
@@ -115,7 +115,7 @@ def _measure(options: argparse.Namespace, groups: list[Group], parts: list[str],
         print(report.table(str(group.traffic), rows) + "\n", flush=True)
         made["cases"] += rows
         if options.json:
-            # Of a long run, what there is.
+            # Of a long run, the results so far.
             report.write(options.json, made)
     if "idle" in parts:
         made["idle"] = idle.measure(place, 1 if options.smoke else 3, seconds)
@@ -209,7 +209,7 @@ def main() -> int:
 
 
 def _command() -> str:
-    """As it was called, but for what says where to write."""
+    """The command line, without the options that say where to write."""
     words = iter(sys.argv[1:])
     kept = []
     for word in words:

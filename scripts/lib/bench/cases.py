@@ -1,4 +1,4 @@
-"""What is measured."""
+"""The measurements."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ class Data(StrEnum):
 
 @dataclass(frozen=True)
 class Traffic:
-    """What the ports' far sides send. In-order new packets of all flows, and ACKs in the reverse direction."""
+    """The traffic of the ports' far sides. In-order new packets of all flows, and ACKs in the reverse direction."""
 
     payload: int
     """Bytes per data packet."""
@@ -35,7 +35,7 @@ class Traffic:
 
     @property
     def per_ack(self) -> int:
-        """Packets of a flow per ACK: a quarter of what it has in flight, at least 1 and at most 32."""
+        """Packets of a flow per ACK: a quarter of those in flight, at least 1 and at most 32."""
         wanted = max(1, min(_MOST_PER_ACK, self.in_flight // self.flows // 4))
         return 1 << wanted.bit_length() - 1
 
@@ -53,7 +53,7 @@ class Traffic:
     def most_held(self) -> int:
         """Data frames that a program may have to hold at a time."""
         held = self.delay + self.flows * self.per_ack + 2048
-        # A hole stays open for a round trip, and what is held up by it for one more.
+        # A gap stays open for a round trip, and packets held behind it take one more.
         return 4 * held if self.loss else held
 
     def __str__(self) -> str:
@@ -74,7 +74,7 @@ class Dut:
     workers: int = 1
     """Of a gateway. All comes in at the first, and belongs to the last."""
     idle: str = "busy"
-    """Of a gateway: what a worker does that finds nothing to do."""
+    """Of a gateway: how a worker waits that finds nothing to do."""
 
     @property
     def is_gateway(self) -> bool:
@@ -111,7 +111,7 @@ PAYLOADS = (64, 1024, 4096)
 CENTRE = Traffic(1024, 64, 4096)
 """Every axis goes through it."""
 ONE_EACH = Traffic(1024, 64, 64)
-"""A packet of each flow in flight and an ACK for each, as with thousands of flows: what those are to be compared with."""
+"""A packet of each flow in flight and an ACK for each, as with thousands of flows: the reference for those."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Group:
-    """Programs to be compared under one traffic, and what becomes of them if some of it is lost."""
+    """Programs to be compared under one traffic, and the loss of some of it, if any."""
 
     traffic: Traffic
     cases: tuple[Case, ...]

@@ -1,4 +1,4 @@
-"""What the traffic port counts, and the processor time of the thread that polls it."""
+"""The traffic port's counters, and the processor time of the thread that polls it."""
 
 import contextlib
 import mmap
@@ -24,7 +24,7 @@ ERRORS = {
     "no_mbuf": "times that the pool was empty",
     "thread_changes": "times that another thread came",
 }
-"""Counters that stay zero in a run that is any good, and what they count."""
+"""Counters that stay zero in a run that is any good, with their meaning."""
 WITHOUT_LOSS = {
     "out_repeats": "packets that had come out before",
     "naks": "NAKs",
@@ -94,14 +94,14 @@ def threads(pid: int, name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Sample:
-    """What happened between two looks."""
+    """The difference of two looks."""
 
     frames: int
     """Data frames and ACKs that went out as they should, each once."""
     data_bytes: int
     """Of the data frames among them."""
     seconds: float
-    """On the processor, of the thread that polls: what others took of it does not count."""
+    """On the processor, of the thread that polls: time taken by others does not count."""
     cycles: float
     """The same in ticks of the time stamp counter."""
     port_share: float
@@ -135,7 +135,7 @@ class Sample:
         return self.counts[counter] / max(1, self.counts["out_data"])
 
     def errors(self, lossy: bool) -> dict[str, int]:
-        """What should not have happened, in words, and how often it did."""
+        """Unexpected events, in words, and how often they happened."""
         names = ERRORS if lossy else ERRORS | WITHOUT_LOSS
         return {f"{what} ({name})": self.counts[name] for name, what in names.items() if self.counts[name]}
 
@@ -150,7 +150,7 @@ class Look:
         self.busy = busy_ns(pid)
 
     def since(self, earlier: "Look") -> Sample:
-        """What happened in between; frames of 0 if nothing did."""
+        """The differences since `earlier`; frames of 0 if nothing happened."""
         delta = {name: value - earlier.counts[name] for name, value in self.counts.items()}
         # The thread that polls is busy all the time, and no other is.
         busy = max((self.busy[thread] - earlier.busy.get(thread, 0) for thread in self.busy), default=0)

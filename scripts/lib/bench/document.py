@@ -1,6 +1,6 @@
 """The generated part of docs/performance.md, and its charts.
 
-What stands between the two marks of the page is replaced; the rest is written by people.
+The text between the two marks of the page is replaced; the rest is written by people.
 """
 
 import os
@@ -233,7 +233,7 @@ def _chart(figures: _Figures, traffics: Sequence[Traffic], title: str, panels: S
 
 
 def _charts(figures: _Figures) -> dict[str, tuple[str, str]]:
-    """By name of the file: what it shows, and the chart."""
+    """By name of the file: the caption, and the chart."""
     payloads = [_payload(payload) for payload in PAYLOADS]
     flows = [ONE_EACH, *(Traffic(CENTRE.payload, flows, CENTRE.in_flight) for flows in (1 << 12, 1 << 16, 1 << 20))]
     wanted = {
@@ -248,7 +248,7 @@ def _charts(figures: _Figures) -> dict[str, tuple[str, str]]:
 
 
 def render(made: dict[str, Any]) -> tuple[str, dict[str, str]]:
-    """The part of the page, and the charts by the names of their files; what a run has not measured is left out."""
+    """The part of the page, and the charts by the names of their files; missing measurements are left out."""
     figures = _Figures(made)
     charts = _charts(figures)
     shown = [line for name, (title, _) in charts.items() for line in (f"![{title}](performance/{name})", "")]

@@ -1,8 +1,8 @@
-"""What a worker with nothing to do takes of its core, and what that costs the packet that ends the idleness.
+"""The share of its core that an idle worker takes, and the delay of the packet that ends the idleness.
 
 The port gives a packet now and then only, and says how long each took from when it was to
 come in until it went out, which with a program that polls all the time is its way through
-the program, and with one that sleeps besides what is left of the sleep.
+the program, and with one that sleeps includes the rest of the sleep.
 """
 
 import subprocess
@@ -96,7 +96,7 @@ def _one(place: Place, case: Case, seconds: float) -> dict[str, Any]:
 
 
 def _doze(place: Place, sleep_us: int, seconds: float) -> dict[str, Any]:
-    """What the kernel takes for the sleeps alone: a loop of sleeps as long as the worker's."""
+    """The kernel's share for the sleeps alone: a loop of sleeps as long as the worker's."""
     made: dict[str, Any] = {"dut": "doze", "mode": f"{sleep_us:,} us", "idle": "sleep", "pause_us": 0, "problems": []}
     words = [place.run / "doze", str(place.cpu), str(sleep_us), str(seconds)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:

@@ -17,7 +17,7 @@ _FLOWS_PER_S = 20_000
 _REPEATS_MOST = 0.02
 """Data packets for each one delivered that need not have crossed the long haul."""
 _REPEATS_MOST_BACK = 0.2
-"""The same where sources go back: of what they repeat, all passes that is not known to have arrived."""
+"""The same where sources go back: all passes of repeats that are not known to have arrived."""
 _STALLED_MOST = 0.02
 """Turns of flows that had their whole window outstanding, for each packet delivered."""
 
@@ -40,7 +40,7 @@ class Result:
         return statistics.median(getattr(sample, what) for sample in self.samples)
 
     def median_per_data(self, counter: str) -> float:
-        """Of what the port counts, for each data packet that went out."""
+        """One of the port's counters, for each data packet that went out."""
         return statistics.median(sample.per_data(counter) for sample in self.samples)
 
     @property
@@ -86,7 +86,7 @@ def wait_steady(page: Page, process: Running, traffic: Traffic) -> None:
 
 
 def _wrong(case: Case, sample: Sample) -> list[str]:
-    """What of the port's counts must not be."""
+    """Problems that the port's counters show."""
     found = [f"{count} {what}" for what, count in sample.errors(case.traffic.loss > 0).items()]
     if not case.traffic.loss:
         return found
@@ -135,7 +135,7 @@ def group(place: Place, wanted: Group, rounds: int, seconds: float, deadline: fl
         if number and time.monotonic() > deadline:
             break
         for result in results:
-            # Another round of what is wrong would say the same again.
+            # Another round of a failed case would fail again.
             if not result.problems:
                 one_round(place, result, seconds)
     return results

@@ -14,7 +14,7 @@ from .cases import Data, Dut, Traffic
 
 _HEADROOM = 128
 _ROCE_HEADERS = 84
-"""What the gateway leaves room for beside the payload: IPv6, UDP, BTH, RETH, ImmDt, ICRC."""
+"""The headers that the gateway leaves room for beside the payload: IPv6, UDP, BTH, RETH, ImmDt, ICRC."""
 _MIB = 1 << 20
 _MBUFS = 16384
 """Of programs that hold nothing: rings, caches and bursts."""
@@ -56,9 +56,9 @@ class Running:
 
     process: Process
     steady: Callable[[dict[str, int]], str | None] = lambda counters: None
-    """What it still waits for, given the port's counters; None: it can be measured."""
+    """The condition that it still waits for, given the port's counters; None: it can be measured."""
     complaints: Callable[[], list[str]] = list
-    """What it says has gone wrong since it was steady."""
+    """Problems that it reported since it was steady."""
     metrics: Callable[[], Metrics] = lambda: Metrics({})
     """A gateway's own counters."""
 
@@ -132,7 +132,7 @@ def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> 
 
 
 class _Watch:
-    """What a gateway's own counters say."""
+    """Figures from a gateway's own counters."""
 
     _STATES = {"sentry": ("protected",), "depot": ("synced",), "both": ("protected", "synced")}
     _NEVER = (
@@ -216,7 +216,7 @@ def _gateway_mbufs(dut: Dut, traffic: Traffic) -> int:
 
 
 def missing(duts: set[Dut]) -> dict[str, str]:
-    """Programs that are not there, by the name of what can't be measured, and what to do."""
+    """Missing programs, by the name of the measurement that needs them, and the remedy."""
     lacks = {}
     names = {dut.name for dut in duts}
     if "testpmd" in names and not shutil.which("dpdk-testpmd"):

@@ -1,4 +1,4 @@
-"""What it costs to hand packets from one worker to another.
+"""The cost of handing packets from one worker to another.
 
 All comes in at the first worker's queues. With two workers, the hosts of the traffic are
 the second one's: the first does nothing but hand over, the second all the rest. Their own
@@ -55,7 +55,7 @@ def _own_cycles(workers: list[str], before: _Moment, after: _Moment, hz: float) 
     wall = after.at_ns - before.at_ns
     made = []
     for number, thread in enumerate(workers):
-        # A worker polls all the time: what it didn't run, others took, of the port's time as of its own.
+        # A worker polls all the time: time that it didn't run, others took, of the port's time as of its own.
         ran = (after.busy[thread] - before.busy[thread]) / wall
         busy = (after.worker_ns(number) - before.worker_ns(number)) * hz / 1e9
         made.append(ran * (busy - port[number]) / packets)
@@ -107,7 +107,7 @@ def _row(result: _Result, results: list[_Result]) -> dict[str, Any]:
     row |= {"handed_over": round(handed, 3), "cycles": [round(cycles, 1) for cycles in own]}
     alone = next((r for r in results if r.cycles and r.case.dut.workers == 1 and (r.case.dut.name, r.case.dut.mode) == (dut.name, dut.mode)), None)
     if dut.workers > 1 and alone and handed:
-        # What the first does besides is its part of what one worker would do.
+        # Besides, the first does its part of one worker's work.
         one = statistics.median(cycles[0] for cycles in alone.cycles)
         row["giving"] = round((own[0] - (1 - handed) * one) / handed, 1)
         row["taking"] = round((own[-1] - handed * one) / handed, 1)

@@ -1,4 +1,4 @@
-"""What must hold before a change is taken; scripts/test prepares the machine for it."""
+"""Checks that must pass before a change is taken; scripts/test prepares the machine for them."""
 
 from pathlib import Path
 

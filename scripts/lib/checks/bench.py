@@ -32,7 +32,7 @@ _KEYS = {
 _WANTED = ("testpmd macswap", "hold", "both off", "sentry cached", "depot cached", "both cached")
 _LOSSY = ("sentry lr2", "sentry cached", "depot lr2", "depot cached", "both cached")
 _BESIDES = {"idle": "core_share", "rings": "cycles"}
-"""What is measured besides, and a figure of it."""
+"""Measurements besides those of programs, and a figure of each."""
 _NOT_HERE = 2
 """Exit code of scripts/bench on a machine that it can't run on."""
 

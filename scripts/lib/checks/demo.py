@@ -1,5 +1,5 @@
-"""The demo in a short form, with loss on each segment and with congestion behind the Depot, and whether its figures
-are what the gateways are for.
+"""The demo in a short form, with loss on each segment and with congestion behind the Depot, and whether the
+gateways repair it as they should.
 
 The demo itself fails on a damaged, missing or unfinished message: that must never
 happen. Here its figures count as well. They are ratios, to the pass without loss of
@@ -34,7 +34,7 @@ class Bounds:
     """By recovery mode; a mode that is not named is not bounded."""
 
     link: Sequence[str]
-    """Options of the demo that say what link it is."""
+    """Options of the demo that choose the link."""
     seconds: float
     of_lossless: Mapping[str, float] = field(default_factory=dict)
     """Goodput, as a share of that without loss: at least."""
@@ -102,7 +102,7 @@ _BOUNDS = {
         of_lossless={"off": 0.95, "lr2": 0.95, "cached": 0.95},
         long_haul={"lr2": 1.02, "cached": 1.02},
     ),
-    # Eight queue pairs send twice what the LAN of their destination carries. Without gateways the losses there cost
+    # Eight queue pairs send at twice the rate of their destination's LAN. Without gateways the losses there cost
     # long-haul round trips; a Depot that resends must neither fill that LAN with repeats nor be slower.
     "incast": Bounds(
         link=("--lan-rate", "100Mbps", "--incast", "8"),
@@ -114,7 +114,7 @@ _BOUNDS = {
 
 
 def _complaints(name: str, bounds: Bounds) -> Iterator[str]:
-    """What was wrong with the demo, or each time with its figures."""
+    """Problems of the demo, or each time with its figures."""
     found = []
     for attempt in range(1, _TRIES + 1):
         code, passes = _demo(name, bounds)

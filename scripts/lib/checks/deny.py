@@ -15,7 +15,7 @@ _TOOLS = {"cargo-deny": "0.20.2", "cargo-machete": "0.9.2"}
 
 # Fetching the advisory database takes seconds where it can be reached.
 _FETCH_LIMIT_S = 60
-# The tools run for a second: the build is what takes time.
+# The tools run for a second: most of the time goes into the build.
 _QUICK_TO_BUILD = {
     "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0",
     "CARGO_PROFILE_RELEASE_LTO": "off",

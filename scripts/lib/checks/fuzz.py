@@ -1,7 +1,7 @@
 """Fuzzing: `python3 -m checks.fuzz`, by scripts/fuzz and by the step of scripts/test.
 
 libFuzzer on the stable toolchain: the compiler's own coverage pass needs no
-nightly. Every run starts from fuzz/corpus; what it finds goes elsewhere, and only
+nightly. Every run starts from fuzz/corpus; new inputs go elsewhere, and only
 --keep brings it back, minimised.
 """
 
@@ -37,7 +37,7 @@ _PINNED = {
 }
 _PINNED_LIMIT_S = 120
 
-# What every edge, and every comparison, tells the fuzzer.
+# Coverage of every edge, and of every comparison, for the fuzzer.
 _COVERAGE = (
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -61,7 +61,7 @@ class Fuzzer:
     program: Path
     target: str
     work: Path
-    """What this run finds, and the input that a crash came from."""
+    """New inputs of this run, and the input that a crash came from."""
 
     def command(self, *arguments: str | Path) -> list[str]:
         limits = [f"-timeout={_HANG_S}", f"-rss_limit_mb={_MEMORY_MIB}", f"-artifact_prefix={self.work}/"]
@@ -99,7 +99,7 @@ class Fuzzer:
         return [*_fixed_addresses(), *self.command("-print_final_stats=1", *how, self.found)]
 
     def keep(self) -> None:
-        """What adds coverage, old or new, is the corpus from now on."""
+        """Inputs that add coverage, old or new, are the corpus from now on."""
         kept = self.work / "kept"
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir()
@@ -120,7 +120,7 @@ class Fuzzer:
         )
 
     def complaint(self) -> str:
-        """What went wrong, and how to see it again."""
+        """The failure, and how to see it again."""
         lines = [line for line in self._lines() if not line.startswith(("#", "\tNEW_FUNC"))]
         inputs = [line.rpartition(_WRITTEN)[2] for line in lines if _WRITTEN in line]
         again = ["  again: " + shlex.join([str(self.program), path]) for path in inputs]
@@ -136,7 +136,7 @@ def _fields(line: str) -> dict[str, str]:
 
 
 def _fixed_addresses() -> list[str]:
-    """What runs a program without address randomisation; a sandbox may forbid it."""
+    """The command that runs a program without address randomisation; a sandbox may forbid it."""
     prefix = ["setarch", "-R"]
     allowed = subprocess.run([*prefix, "true"], stderr=subprocess.DEVNULL).returncode == 0
     return prefix if allowed else []

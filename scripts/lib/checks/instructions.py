@@ -1,6 +1,6 @@
 """Instructions of each stage of a packet's way: `python3 -m checks.instructions`, by scripts/instructions and by the step of scripts/test.
 
-callgrind counts what happens in one function of benches/src/bin/instructions.rs, one
+callgrind counts in one function of benches/src/bin/instructions.rs, one
 case at a time; benches/instructions.toml says how many there may be. Counts are the
 same on every run and under any load, on machines alike: the toolchain is pinned, and
 valgrind shows every program the same processor, with AVX2 where the machine has it.
@@ -103,7 +103,7 @@ def _print(counts: dict[str, float], pins: dict[str, float]) -> None:
 
 
 def _judge(counts: dict[str, float], pins: dict[str, float], whole: bool) -> int:
-    """Says what is not as it was pinned; how many cases are worse."""
+    """Prints the differences from the pins; returns how many cases are worse."""
     worse = [f"{name} has no pin" for name in counts if name not in pins]
     better = []
     for name in counts.keys() & pins.keys():

@@ -84,7 +84,7 @@ def _refused(path: Path, text: str) -> Iterator[str]:
 
 
 def _in_document(path: Path, text: str) -> Iterator[str]:
-    """What a document names must exist."""
+    """Everything that a document names must exist."""
     name = path.relative_to(ROOT)
     for crate, file, test in set(_TEST.findall(text)):
         source = ROOT / crate / "tests" / f"{file}.rs"

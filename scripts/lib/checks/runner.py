@@ -11,7 +11,7 @@ from . import ROOT
 from .steps import Command, Step
 
 _LINES_SHOWN = 60
-# What a step that is told to end may take: guests and hugepages need an end too.
+# How long a step may take to end: guests and hugepages need an end too.
 _GRACE_S = 20
 
 
@@ -28,7 +28,7 @@ class Verdict:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End `process` and what it started; it leads a process group."""
+    """End `process` and its children; it leads a process group."""
     for number, patience_s in ((signal.SIGTERM, _GRACE_S), (signal.SIGKILL, None)):
         try:
             os.killpg(process.pid, number)
@@ -42,7 +42,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
 
 
 class Runner:
-    """Runs steps; keeps what they print in the folder `logs`, which they find as LR2_TEST_DIR."""
+    """Runs steps; keeps their output in the folder `logs`, which they find as LR2_TEST_DIR."""
 
     def __init__(self, logs: Path, verbose: bool, limit_s: float) -> None:
         self.logs = logs
@@ -76,7 +76,7 @@ class Runner:
         return verdict
 
     def _problem(self, step: Step, log: Path, limit_s: float) -> str | None:
-        """What went wrong, if anything did."""
+        """The problem, if there was one."""
         deadline = time.monotonic() + limit_s
         log.write_bytes(b"")
         for command in step.commands:

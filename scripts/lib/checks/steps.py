@@ -1,4 +1,4 @@
-"""The steps, in order: what is quick to say no comes first."""
+"""The steps, in order: quick ones that fail often come first."""
 
 import shutil
 import sys
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from . import ROOT
 
-# What builds and runs on a machine without DPDK, and what doesn't.
+# Crates that build and run on a machine without DPDK, and the others.
 _PURE = ("common", "settings", "sentry", "depot", "rnic", "link", "switch", "simulator", "tests", "benches")
 _DPDK = ("dpdk-sys-wrapper", "gateway", "testbed")
 
@@ -20,7 +20,7 @@ class Step:
     stage: int
     """A stage starts only if nothing failed in the ones before."""
     limit_s: int
-    """Well beyond what it takes on two cores with nothing built: for what hangs."""
+    """Well beyond its time on two cores with nothing built: for hangs."""
     commands: list[Command]
     environment: tuple[tuple[str, str], ...] = ()
 
@@ -51,7 +51,7 @@ def _scripts() -> list[Command]:
     files = [path for path in folder.rglob("*") if path.is_file()] + [ROOT / ".ci" / "run"]
     shell = [str(path) for path in files if path.suffix == ".sh" or path.open("rb").read(2) == b"#!"]
     python = [str(path) for path in files if path.suffix == ".py"]
-    # SC2187: busybox sh is checked as dash, which is what it resembles.
+    # SC2187: busybox sh is checked as dash, which it resembles.
     return [["shellcheck", "--external-sources", "--source-path=SCRIPTDIR", "--exclude=SC2187", *sorted(shell)], ["pyflakes3", *sorted(python)]]
 
 

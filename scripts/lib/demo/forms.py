@@ -1,4 +1,4 @@
-"""What a single long flow gets in theory, as a share of what it gets without loss.
+"""The goodput of a single long flow in theory, as a share of that without loss.
 
 One flow, limited by its NIC; a slot is a packet's time at the NIC's rate.
 From docs/protocol.md, "What recovery is worth".
@@ -36,7 +36,7 @@ def collaborative(at: Circumstances) -> float:
 
 
 def selective(at: Circumstances) -> float:
-    """Mode cached. Only what was lost is sent again, and not by the source."""
+    """Mode cached. Only lost packets are sent again, and not by the source."""
     return 1 - at.loss
 
 

@@ -1,4 +1,4 @@
-"""The demo's command line, and what follows from it."""
+"""The demo's command line, and the scenario that follows from it."""
 
 import argparse
 import re
@@ -10,7 +10,7 @@ from lr2run import parse_bits, parse_seconds
 LOSSY_MODES = ("off", "lr2", "cached")
 MODES = (*LOSSY_MODES, "auto", "direct")
 
-# Where frames are lost, and what people call it.
+# Segments with loss, and their names for people.
 PLACES = {
     "src-lan": "the LAN between source and gateway",
     "wan": "the long haul",
@@ -21,7 +21,7 @@ LANS = ("src-lan", "dst-lan")
 BOTTLENECK = "dst-lan"
 """The LAN that --lan-rate narrows."""
 
-# Its switch holds what the LAN carries in this time, which is lr2-wan's default.
+# Its switch queues the LAN's capacity in this time, which is lr2-wan's default.
 LAN_QUEUE_S = 0.05
 
 # Bytes around the payload of a WRITE's middle packet: Ethernet 14, IPv4 20,
@@ -44,7 +44,7 @@ WINDOW_BDP = 4
 # The requester asks for an ACK this often. An RNIC ignores a second NAK until a
 # positive ACK has arrived, so a loss before the first ACK behind a resend costs
 # a timeout. With one ACK per 64 KiB message, which is the least that RNICs do,
-# these timeouts would be a third of what loss costs without recovery.
+# these timeouts would be a third of the loss's cost without recovery.
 ACK_EVERY = 2
 
 

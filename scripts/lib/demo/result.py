@@ -1,4 +1,4 @@
-"""What a pass amounts to."""
+"""The result of a pass."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -7,7 +7,7 @@ from . import forms
 from .options import PLACES, Scenario
 from .topology import Reports
 
-# What the pass without loss, and without congestion, has to reach of what the link can carry.
+# The share of the link's capacity that the pass without loss and congestion has to reach.
 LOSSLESS_SHARE = 0.95
 
 _FEW_SAMPLES = 5
@@ -20,7 +20,7 @@ _FORMS_AT = {"wan": tuple(forms.BY_MODE), "src-lan": _RNICS_ALONE, "dst-lan": _R
 
 @dataclass(frozen=True)
 class Lost:
-    """Frames that a segment lost, by direction: with the data, and with what answers it."""
+    """Frames that a segment lost, by direction: with the data, and with the responses."""
 
     there: int
     back: int
@@ -33,7 +33,7 @@ class Result:
     p50_us: float
     p99_us: float
     rtt_us: float
-    """Mean, over packets that were sent once; with recovery, waiting for what was lost before them included."""
+    """Mean, over packets that were sent once; with recovery, the wait for earlier lost packets included."""
     rtt_min_us: float
     rtt_samples: int
     ack_lag: float
@@ -58,7 +58,7 @@ class Result:
     resent from its backup."""
     local_resends: int
     local_resends_before: int
-    """During the warm-up: a gateway does not know yet what that LAN carries."""
+    """During the warm-up: a gateway does not know yet the capacity of that LAN."""
 
     @classmethod
     def of(cls, mode: str, scenario: Scenario, reports: Reports) -> "Result":
@@ -105,13 +105,13 @@ class Result:
         return self.local_resends / self.to_destination if self.to_destination else 0.0
 
     def expected_share(self, scenario: Scenario, lossless: "Result") -> float | None:
-        """The closed form at what was measured; None where it says nothing: it is for one flow that loses data."""
+        """The closed form at the measured loss; None where none applies: it is for one flow that loses data."""
         if self.mode not in _FORMS_AT[scenario.where] or scenario.qps > 1 or scenario.lan_rate_bps or not self.offered_requests:
             return None
         per_s = scenario.nic_packets_per_s
         # Hardly a packet may have been sent just once and acknowledged.
         rtt_us = self.rtt_us if self.rtt_samples >= _FEW_SAMPLES else lossless.rtt_us
-        # What is lost in one burst makes one gap.
+        # The losses of one burst make one gap.
         gaps = self.lost_requests / self.offered_requests / (scenario.burst or 1)
         at = forms.Circumstances(
             loss=gaps,
@@ -123,7 +123,7 @@ class Result:
         return forms.BY_MODE[self.mode](at)
 
     def _lost_there(self, scenario: Scenario) -> int:
-        """Frames lost where they should be: data, or on its way back what answers it."""
+        """Frames lost where they should be: data, or responses on the way back."""
         return self.lost["wan"].back if scenario.where == "ack" else self.lost_requests
 
     def _failures(self) -> list[str]:
@@ -141,7 +141,7 @@ class Result:
         return scenario.lan_rate_bps is not None and self.mode in _RNICS_ALONE
 
     def remarks(self, scenario: Scenario) -> list[str]:
-        """What went wrong and had to be expected."""
+        """Failures that had to be expected."""
         return self._failures() if self._may_fail(scenario) else []
 
     def complaints(self, scenario: Scenario) -> list[str]:
@@ -165,7 +165,7 @@ class Result:
         return f"only {share:.3f} of what the link can carry; {LOSSLESS_SHARE} are expected: this machine has too much to do for such a --rate"
 
 
-# What a gateway dropped at a port, and what it could not take from one in time.
+# Frames that a gateway dropped at a port, and frames that it could not take from one in time.
 _OUT = ("lr2_port_egress_dropped_frames_total",)
 _IN = ("lr2_port_receive_dropped_frames_total", "lr2_port_missed_frames_total")
 
@@ -179,7 +179,7 @@ _RESENT = "lr2_depot_local_resent_total"
 
 
 def _far_side(reports: Reports, name: str, **labels: str) -> tuple[int, int]:
-    """What the gateway at the destination counted during the warm-up, and after it."""
+    """The counters of the gateway at the destination during the warm-up, and after it."""
     before, all_ = (
         metrics["b"].total(name, **labels) if "b" in metrics else 0.0 for metrics in (reports.warm, reports.gateways)
     )

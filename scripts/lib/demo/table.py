@@ -1,4 +1,4 @@
-"""What people see: the live line and the table at the end."""
+"""Output for people: the live line and the table at the end."""
 
 import sys
 import time
@@ -37,7 +37,7 @@ class LiveLine:
             print(text, file=sys.stderr, flush=True)
 
     def done(self, text: str) -> None:
-        """The last word on what was going on."""
+        """The final state of a phase."""
         print(f"\r\x1b[K{text}" if self._terminal else text, file=sys.stderr, flush=True)
 
 
@@ -75,7 +75,7 @@ def headline(s: Scenario) -> str:
 
 def table(scenario: Scenario, results: list[Result]) -> str:
     lossless = results[0]
-    # Of a narrow LAN no closed form is known, and what the gateway resends into it counts.
+    # Of a narrow LAN no closed form is known, and the gateway's resends into it are of interest.
     special = ["local", "resends"] if scenario.lan_rate_bps else ["in", "theory"]
     head = [
         ["", "goodput", "of no", special[0], "p50", "p99", "long-haul", "time-", "frames lost, there/back:", "", "", "verified"],

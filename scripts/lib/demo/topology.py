@@ -44,7 +44,7 @@ def _hurry(*processes: Process) -> None:
     """Ahead of everything else on this machine, if that may be had.
 
     NICs, links and boxes don't wait for a CPU. These programs do, all of them
-    on two cores perhaps, and what else runs there would be measured as delay.
+    on two cores perhaps, and other programs there would show as delay.
     So: the highest nice level, and the shortest time slice, with which a thread
     that wakes up need not wait for another's slice to end (Linux 6.12 and
     later; earlier ones ignore it). Not real-time priority: Linux would stop
@@ -66,7 +66,7 @@ def _memif(number: int, role: str, socket: Path) -> str:
 
 
 def memory_mib(scenario: Scenario) -> dict[str, int]:
-    """What each kind of program may use."""
+    """The memory of each kind of program."""
     in_flight = scenario.rate_bps * scenario.rtt_s / 8 / (1 << 20)
     # Both directions of the link, each with a queue of 50 ms in front.
     on_the_link = in_flight + 2 * scenario.rate_bps * 0.05 / 8 / (1 << 20)
@@ -88,7 +88,7 @@ def total_bytes(scenario: Scenario) -> int:
 
 @dataclass(frozen=True)
 class Reports:
-    """What the programs of a finished pass had to say."""
+    """The reports of the programs of a finished pass."""
 
     requester: dict[str, Any]
     responder: dict[str, Any]
@@ -196,7 +196,7 @@ class Pass:
         )
 
     def _loss(self, link: str) -> list[str]:
-        """What this link of the wan process is to lose."""
+        """The losses of this link of the wan process."""
         s = self.scenario
         if self.mode == "lossless" or link != s.lossy_link:
             return []
@@ -260,7 +260,7 @@ class Pass:
             process.check()
 
     def note_warm_up(self) -> None:
-        """To be called now and then: remembers what the gateways have counted once the warm-up is over."""
+        """To be called now and then: remembers the gateways' counters once the warm-up is over."""
         if not self._warm and (host := last_line(self.requester)) and host["elapsed_s"] >= self.scenario.warm_up:
             self._warm = self._metrics()
 
@@ -268,7 +268,7 @@ class Pass:
         return {gateway.name[-1]: gateway.metrics() for gateway in self._gateways}
 
     def finish(self) -> Reports:
-        """Stop what runs, in the order of the traffic, and collect the reports."""
+        """Stop all programs, in the order of the traffic, and collect the reports."""
         wait_until(lambda: not self.requester.alive, _DRAIN_S, f"{self.requester.name}: end")
         gateways = self._metrics()
         for gateway in self._gateways:

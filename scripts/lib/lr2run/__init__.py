@@ -1,4 +1,4 @@
-"""Running the programs of this project together: what the scripts have in common.
+"""Running the programs of this project together: shared parts of the scripts.
 
 Standard library only, Python 3.11 (Debian 12).
 
@@ -6,7 +6,7 @@ Standard library only, Python 3.11 (Debian 12).
         wan = processes.start("wan", ["lr2-wan", ...])
         wan.wait_line("ready", timeout_s=20)
 
-Whatever happens (an exception, Ctrl-C, SIGTERM, the time limit), the processes
+On every end (an exception, Ctrl-C, SIGTERM, the time limit), the processes
 are stopped, by pid, and the folder is removed, in the reverse order of creation.
 """
 

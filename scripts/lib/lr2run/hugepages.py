@@ -16,7 +16,7 @@ def _read(name: str) -> int:
 def hugepages(need_bytes: int) -> Iterator[bool]:
     """Have `need_bytes` of free 2 MiB hugepages, if the kernel lets us; False: do without.
 
-    Only what was added is given back at the end, so that another user's change
+    Only the added pages are given back at the end, so that another user's change
     in the meantime stays.
     """
     added = 0

@@ -50,7 +50,7 @@ class Metrics:
         return {name + _in_braces(labels): value for name, labels, value in ordered}
 
     def __sub__(self, earlier: "Metrics") -> "Metrics":
-        """What was counted since an earlier scrape of the same process; gauges as they are now."""
+        """The differences since an earlier scrape of the same process; gauges as they are now."""
         return Metrics(
             {
                 key: value - (earlier.samples.get(key, 0.0) if key[0].endswith("_total") else 0.0)
@@ -65,7 +65,7 @@ def _in_braces(labels: Sequence[tuple[str, str]]) -> str:
 
 def scrape(port: int, host: str = "127.0.0.1", timeout_s: float = 5) -> Metrics | None:
     """The metrics at http://host:port/metrics; None while nobody answers there."""
-    # No proxy, whatever the environment says: this is the local machine.
+    # No proxy, even if the environment names one: this is the local machine.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"http://{host}:{port}/metrics", timeout=timeout_s) as answer:

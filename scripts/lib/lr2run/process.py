@@ -67,7 +67,7 @@ class Process:
         return self.exit_code is None
 
     def output(self) -> str:
-        """What it has written since it was started."""
+        """Its output since it was started."""
         with self.log.open("rb") as log:
             log.seek(self._seen)
             return log.read().decode(errors="replace")
@@ -122,7 +122,7 @@ class Processes:
         self._started: list[Process] = []
 
     def start(self, name: str, argv: Sequence[str | Path], nice: int = 0) -> Process:
-        """Start a program; `name` is what messages call it and the name of its log file."""
+        """Start a program; `name` is its name in messages, and that of its log file."""
         process = Process(name, argv, self._logs / f"{name}.log", nice)
         self._started.append(process)
         return process

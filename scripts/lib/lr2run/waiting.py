@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class TimedOut(Exception):
-    """What was waited for did not happen in time."""
+    """The awaited event did not happen in time."""
 
 
 def wait_until(condition: Callable[[], T], timeout_s: float, what: str, every_s: float = 0.1) -> T:

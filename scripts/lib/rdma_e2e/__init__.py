@@ -1,1 +1,1 @@
-"""Real Soft-RoCE between two QEMU guests through two gateways: what `scripts/rdma-e2e` starts."""
+"""Real Soft-RoCE between two QEMU guests through two gateways, for `scripts/rdma-e2e`."""

@@ -73,7 +73,7 @@ def _link(options: argparse.Namespace, run: Path) -> Link:
 
 
 def _scenes(options: argparse.Namespace) -> list[Scene]:
-    """What is to be run, as the options have it."""
+    """The scenes to run, as the options select them."""
     everything = {"gateways": scenes.SCENES, "testpmd": scenes.TESTPMD, "premise": scenes.PREMISE}[options.through]
     chosen = []
     for scene in everything:

@@ -59,7 +59,7 @@ def nfs(mebibytes: int) -> Test:
 
     def run(bench: Bench) -> str:
         # The server ends its time of grace at once only if it has a folder for its clients' names.
-        # What a mount daemon would tell the server about this one client is told beforehand.
+        # Entries that a mount daemon would make for this one client are made beforehand.
         server = f"""
             modprobe nfsd && modprobe rpcrdma
             mkdir -p /tmp/export /var/lib/nfs/v4recovery && mount -t tmpfs export /tmp/export && mount -t nfsd nfsd /proc/fs/nfsd

@@ -43,7 +43,7 @@ class Bench:
         self.server = server
         self.link = link
         self.seconds = 0.0
-        """What clients have taken in all."""
+        """Time of all clients in all."""
 
     def took(self, seconds: float) -> float:
         """A client took so long: counts it, and returns it."""
@@ -97,7 +97,7 @@ class Bench:
         """Run `server` in guest 2 and, once `listens` succeeds there, `client` in guest 1.
 
         `meanwhile` is called while the client runs. A client whose whole output matches the
-        regular expression `excused` has ended well, whatever its exit code. A server that
+        regular expression `excused` has ended well, with any exit code. A server that
         `serves_on` is stopped when the client is done; any other has to end by itself.
         """
         with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -1,4 +1,4 @@
-"""What runs between the guests; each raises `Failed` unless it completed, and intact.
+"""Programs that run between the guests; each raises `Failed` unless it completed, and intact.
 
 Completion and content: two guests without hardware virtualisation on the cores of
 the gateways make rates and times meaningless by themselves. A time counts only beside
@@ -14,12 +14,12 @@ from .guest import Guest
 from .sniff import frames, sniffing
 
 Test = Callable[[Bench], str]
-"""Raises `Failed`, or says in a few words what it did."""
+"""Raises `Failed`, or describes its run in a few words."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A test, and what its counters have to show."""
+    """A test, and the counters that it requires."""
 
     name: str
     run: Test
@@ -45,7 +45,7 @@ LISTENS_CM = "rdma resource show cm_id | grep -q LISTEN"
 
 
 def _ping(bench: Bench) -> str:
-    """ARP and ICMP, large and small, compared byte for byte between what was sent and what arrived."""
+    """ARP and ICMP, large and small; sent and received bytes are compared."""
     a, b = bench.guests
     with sniffing(bench.guests, "arp or icmp"):
         bench.ask(a, "ip neigh flush dev data0")

@@ -44,7 +44,7 @@ READ_GAPS_SEEN = Counter("gaps among READ responses", "lr2_read_gaps_total", (("
 READ_GAPS_FILLED = Counter("filled", "lr2_read_gaps_total", (("event", "filled"),))
 READ_GAPS_GIVEN_UP = Counter("given up", "lr2_read_gaps_total", (("event", "given_up"),))
 
-# What must not be zero after a test of WRITE or SEND, by recovery mode.
+# Counters that must not be zero after a test of WRITE or SEND, by recovery mode.
 _ALWAYS = [GAPS_SEEN, DEPOT_NACKS, HELD, GAPS_FILLED]
 REPAIRED: dict[str, list[Counter]] = {
     "cached": [*_ALWAYS, RESENT],
@@ -55,7 +55,7 @@ REPAIRED: dict[str, list[Counter]] = {
 _READ_GAPS_FILLED_AT_LEAST = 0.0
 
 MOST_OF_OFF = 1.2
-"""What a timed case may take with recovery, as a multiple of its time without."""
+"""Longest time of a timed case with recovery, as a multiple of its time without."""
 
 BYPASSED = Counter("flows bypassed", "lr2_flow_events_total", (("event", "bypassed"),))
 NEW_INCARNATIONS = Counter("new incarnations", "lr2_flow_events_total", (("event", "new_epoch"),))
@@ -64,16 +64,16 @@ _TIMED_OUT = Counter("", "lr2_depot_local_resent_total", (("cause", "timeout"),)
 _RESENT_BEHIND = 0.01
 _RESENT_BEHIND_ANYWAY = 64
 """Of the packets that a Depot delivers, the share that it may resend because of timeouts on a LAN that loses
-nothing, and how many in any case: a guest that is emulated stands still at times for longer than `t_out`. What
-it asks for by a NAK, its ring has lost."""
+nothing, and how many in any case: a guest that is emulated stands still at times for longer than `t_out`. Packets
+that it requests by a NAK, its ring has lost."""
 
-# What the source sent again on its LAN, whatever became of it.
+# Repeats of the source on its LAN, including those that are dropped.
 _REPEATED = [
     FILTERED,
     Counter("", "lr2_dropped_frames_total", (("reason", "filtered_spurious_timeout"),)),
     *(Counter("", "lr2_sentry_packets_total", (("event", f"repeat_{why}"),)) for why in ("needed", "doubtful", "unprotected")),
 ]
-# What is shown of every test, as far as it happened.
+# Counters shown for every test, if they are not zero.
 _SHOWN = [
     GAPS_SEEN,
     GAPS_FILLED,
@@ -106,7 +106,7 @@ _KERNEL_TROUBLE = re.compile(
 
 
 def repaired(setting: Setting, counted: Mapping[str, Metrics], sender: Mapping[str, int]) -> Iterator[str]:
-    """What is missing for a proof that losses were repaired inside the network; nothing: it is proven."""
+    """The missing evidence that losses were repaired inside the network; empty: it is proven."""
     for counter in REPAIRED[setting.recovery]:
         if counter.of(counted) <= 0:
             yield f"{counter} is zero: no {counter.what}"
@@ -135,7 +135,7 @@ def reads_repaired(setting: Setting, counted: Mapping[str, Metrics]) -> Iterator
 
 
 def resent_needlessly(setting: Setting, counted: Mapping[str, Metrics]) -> Iterator[str]:
-    """What a Depot resent on a LAN that lost nothing, if it was too much."""
+    """A Depot's resends on a LAN that lost nothing, if there were too many."""
     if setting.recovery == "off" or "dst-lan" in setting.loss:
         return
     delivered = sum(counter.of(counted) for counter in _DELIVERED)
@@ -160,7 +160,7 @@ def broken(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def lost(report: Mapping[str, Any], segments: Iterable[str]) -> Iterator[str]:
-    """What is missing for a proof that each of `segments` lost data and answers to it."""
+    """The missing evidence that each of `segments` lost data and responses to it."""
     for segment in segments:
         for direction, kind in (("a_to_b", "request"), ("b_to_a", "response")):
             if not report["links"][segment][direction]["lost"][kind]:
@@ -181,7 +181,7 @@ def kernel_trouble(dmesg: str) -> list[str]:
 
 
 def shown(counted: Mapping[str, Metrics], rnics: Mapping[str, Mapping[str, int]]) -> str:
-    """What happened, in words: the RNICs first, then the gateways."""
+    """The events, in words: the RNICs first, then the gateways."""
     rewinds = sum(counters.get(REWOUND, 0) for counters in rnics.values())
     repeated = sum(counter.of(counted) for counter in _REPEATED)
     words = [f"RNICs went back {rewinds} times"]

@@ -1,4 +1,4 @@
-"""What stands between the two guests: gateways with a long link, or, to look for a fault, something simpler.
+"""The network between the two guests: gateways with a long link, or, to look for a fault, something simpler.
 
 Each kind has `netdev(number)`, QEMU's side of guest 1's or 2's data port, and
 `running(setting)`, a context during which it carries frames.
@@ -29,7 +29,7 @@ LANS = {"src-lan": "a", "dst-lan": "b"}
 
 @dataclass(frozen=True)
 class Setting:
-    """How what stands between the guests runs for a while."""
+    """The settings of that network for a while."""
 
     name: str
     recovery: str = "auto"
@@ -52,7 +52,7 @@ class LongHaul:
 
 
 class Link(Protocol):
-    """What stands between the guests."""
+    """The network between the guests."""
 
     def netdev(self, number: int) -> str: ...
 
@@ -63,7 +63,7 @@ class Link(Protocol):
         ...
 
     def report(self) -> dict[str, Any]:
-        """What the links counted in the last run; empty where nothing counts."""
+        """The links' counters of the last run; empty where nothing counts."""
         ...
 
 
@@ -204,7 +204,7 @@ class Gateways(_Vhost):
 
 
 class Testpmd(_Vhost):
-    """guest 1 - dpdk-testpmd - guest 2: no gateway, no loss. What fails here is no fault of a gateway."""
+    """guest 1 - dpdk-testpmd - guest 2: no gateway, no loss. A failure here is no fault of a gateway."""
 
     @contextlib.contextmanager
     def running(self, setting: Setting) -> Iterator[None]:

@@ -14,7 +14,7 @@ from .link import Gateways
 # Long enough for a sender to notice, and for the flow to be protected before.
 _BEFORE_S = 1.5
 _DEAD_S = 0.3
-# What has to be left of the transfer when the gateways are back.
+# Time of the transfer that must be left when the gateways are back.
 _AFTER_S = 1.0
 _COPIED_MIB = 12
 _NEW_DEVICE = "rdma link delete rxe0 && rdma link add rxe0 type rxe netdev data0"

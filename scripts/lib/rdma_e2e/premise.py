@@ -4,7 +4,7 @@ LR2's collaborative recovery rests on it: the far gateway hides a hole from the
 destination, so the source never hears of it from there; the near gateway
 sends the source a NAK with PSN = acked + 1, the oldest packet not acknowledged.
 Here a gateway of a hundred lines stands between two guests, loses one packet of
-a stream at a time, does just that, and watches what the sender does. No DPDK and
+a stream at a time, does just that, and watches the sender. No DPDK and
 none of the product's code takes part: this tests the RNIC's driver.
 """
 
@@ -28,7 +28,7 @@ _PATIENCE_S = 0.4
 
 @dataclass
 class Hole:
-    """One lost packet and what came of it. Times are monotonic seconds."""
+    """One lost packet and its repair. Times are monotonic seconds."""
 
     psn: int
     nak_psn: int | None = None
@@ -58,11 +58,11 @@ class Stream:
     quiet_until: int = 0
     """No hole before this PSN."""
     held: list[bytes] = field(default_factory=list)
-    """At the far end: what arrived behind the hole."""
+    """At the far end: packets that arrived behind the hole."""
 
 
 def unexpected(gateway: "Gateway") -> Iterator[str]:
-    """Where the sender did not do what LR2 needs."""
+    """Deviations of the sender from LR2's requirements."""
     if not gateway.holes:
         yield "no packet was lost: nothing was tested"
     if gateway.genuine_naks:
@@ -103,7 +103,7 @@ class Gateway:
         self.genuine_naks = 0
 
     def summary(self) -> str:
-        """What happened, in words."""
+        """The events, in words."""
         exact = [hole for hole in self.holes if hole.as_expected]
         times = sorted(hole.rewound_after_s * 1e3 for hole in exact)
         text = f"{len(self.holes)} losses, {len(exact)} NAKs obeyed"
@@ -198,7 +198,7 @@ class Gateway:
             self._send(to, frame)
 
     def _arrived(self, stream: Stream, packet: Packet, frame: bytes) -> None:
-        """The far gateway: hold what is behind a hole; the near one's NAK follows a link's delay later."""
+        """The far gateway: hold packets behind a hole; the near one's NAK follows a link's delay later."""
         hole = stream.hole
         if hole is None or ahead(packet.psn, hole.psn) < 0:
             self._send(2, frame)

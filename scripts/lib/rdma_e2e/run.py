@@ -1,4 +1,4 @@
-"""One run: which tests, through what, and what came of them."""
+"""One run: which tests, through which network, and their results."""
 
 import concurrent.futures
 import contextlib
@@ -65,7 +65,7 @@ class Run:
     def _against_off(self, scene: Scene, took: dict[str, float]) -> None:
         """The same with recovery off. A case that was too slow with recovery has a second chance: both are run again.
 
-        Scenes with equal losses share what was measured without recovery: there a name is one test of one length.
+        Scenes with equal losses share the times without recovery: there a name is one test of one length.
         """
         start = time.monotonic()
         off = self._off.setdefault(scene.losses, {})
@@ -166,7 +166,7 @@ class Run:
                 yield f"{guest.name}: kernel: {line}"
 
     def _after(self, scene: Scene) -> None:
-        """The link has stopped and has said what it did."""
+        """The link has stopped and has reported its losses."""
         name, segments = scene.setting.name, scene.setting.loss
         self.reports[name] = report = self.link.report()
         # Short of tests that run into losses both ways it is chance.
@@ -192,7 +192,7 @@ class Run:
 
 
 def _since(before: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:
-    """What an RNIC has counted since; one that was made anew has counted from zero."""
+    """An RNIC's counters since; one that was made anew has counted from zero."""
     anew = any(value < before.get(name, 0) for name, value in now.items())
     return {name: value - (0 if anew else before.get(name, 0)) for name, value in now.items()}
 

@@ -1,4 +1,4 @@
-"""What is run, and in which surroundings. The guests boot once; from scene to scene the rest is started anew."""
+"""The tests, and the network of each. The guests boot once; from scene to scene the rest is started anew."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ def _case(name: str, iterations: int = 150) -> Case:
             return Case(name, perftest(name, iterations), repaired_inside=True, patient=True)
         case "write-16-qps" | "send-16-qps":
             # Two thousand packets at a time are more than an emulated guest takes in time, or
-            # its ring holds: what is lost there is beyond the gateways.
+            # its ring holds: losses there are beyond the gateways.
             return Case(name, perftest(name.split("-")[0], max(5, iterations // 15), qps=16))
         case "write-checked":
             return Case(name, write_checked(iterations // 25), repaired_inside=True, patient=True)
@@ -85,7 +85,7 @@ SCENES = [
         ],
     ),
     Scene(
-        # What is lost before the Sentry, and passed on all the same, is a gap that nobody can fill.
+        # A packet that is lost before the Sentry, and forwarded all the same, is a gap that nobody can fill.
         Setting("lans", "auto", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=1.0),
         [
             *_cases("write", "write-checked", iterations=50, timed=("write-checked",)),

@@ -26,7 +26,7 @@ def sniffing(guests: tuple[Guest, ...], what: str, snaplen: int = 262144) -> Ite
             yield
         finally:
             # The kernel hands packets to tcpdump in blocks, after a second at the
-            # latest; what it has not yet, is lost with its end.
+            # latest; packets not handed over yet are lost with its end.
             with concurrent.futures.ThreadPoolExecutor(len(guests)) as enders:
                 list(enders.map(lambda guest: guest.run("sleep 3; kill $(cat /tmp/sniff.pid)", 10), guests))
             concurrent.futures.wait(sniffers)
