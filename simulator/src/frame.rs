@@ -31,8 +31,8 @@ impl Frame for SimFrame {
         &self.0
     }
 
-    /// Copies if a pool has a handle on it: what a switch marks on the wire
-    /// doesn't change what a gateway keeps.
+    /// Copies if a pool has a handle on it: a switch's mark on the wire
+    /// doesn't change a gateway's copy.
     fn bytes_mut(&mut self) -> &mut [u8] {
         Arc::make_mut(&mut self.0).as_mut_slice()
     }

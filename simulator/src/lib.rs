@@ -1,4 +1,4 @@
-//! What a pair of gateways would buy on a link: a discrete-event simulator that
+//! The benefit of a pair of gateways on a link: a discrete-event simulator that
 //! drives the very same `switch`, `sentry`, `depot`, `rnic` and `link` crates as
 //! the product and its testbed, beside models of their peers.
 //!

@@ -1,4 +1,4 @@
-//! `lr2-sim`: see the library for what it does, `--help` for how to call it.
+//! `lr2-sim`: see the library for its purpose, `--help` for how to call it.
 //!
 //! Exit status: 0 after success, 1 if a run failed or a file could not be
 //! written, 2 if the command line or a scenario is wrong.

@@ -1,6 +1,6 @@
 //! Ways to recover from loss on a long link.
 
-/// Who repairs what the long-haul link loses.
+/// Who repairs the losses of the long-haul link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scheme {
     /// The same hosts on a link that loses nothing: the yardstick.
@@ -13,7 +13,7 @@ pub enum Scheme {
     /// Selective repeat in the RNIC (IRN): bitmap and BDP cap.
     Irn,
     /// Go-back-N, and a switch near the sender that reports loss before it and
-    /// drops what the receiver would drop anyway.
+    /// drops packets that the receiver would drop anyway.
     Slr,
     /// Switches that resend from a bounded buffer in the network.
     NetRt,
@@ -24,8 +24,8 @@ pub enum Scheme {
     Lr2,
     /// This product, the Sentry resends.
     Cached,
-    /// This product as it is set up by default: the Sentry resends what it has in
-    /// its cache, the source what it hasn't.
+    /// This product as it is set up by default: the Sentry resends packets in
+    /// its cache, the source all others.
     Auto,
 }
 

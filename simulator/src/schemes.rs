@@ -1,4 +1,4 @@
-//! What each scheme puts into the gateways, and how its RNICs are set up.
+//! The gateways of each scheme, and the configuration of its RNICs.
 
 use common::time::Span;
 use rnic::{Nic, NicConfig, QpConfig, RetryLimit, SecondNak, local_ack_timeout};
@@ -14,7 +14,7 @@ use crate::topology::Path;
 /// A budget that is never spent.
 const PLENTY: u64 = 1 << 40;
 
-/// What is in gateway `number`.
+/// The box in gateway `number`.
 pub fn inside(scenario: &Scenario, scheme: Scheme, number: u32) -> Inside {
     let gateway = &scenario.gateway;
     let pools = [gateway.reorder, gateway.backup, gateway.cache].map(|p| p.unwrap_or(PLENTY));
@@ -22,13 +22,13 @@ pub fn inside(scenario: &Scenario, scheme: Scheme, number: u32) -> Inside {
         Scheme::Lr2 => product(scenario, Recovery::Lr2, pools, number),
         Scheme::Cached => product(scenario, Recovery::Cached, pools, number),
         Scheme::Auto => product(scenario, Recovery::Auto, pools, number),
-        // A switch that keeps what it sent and one that puts it in order are
-        // what `cached` is, but for the size of their memory.
+        // A switch that caches its frames and one that puts them in order are
+        // the same as `cached`, but for the size of their memory.
         Scheme::NetRt => product(scenario, Recovery::Cached, [gateway.netrt_buffer; 3], number),
         Scheme::Lr2Paper => {
             let all = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
             let between = scenario.long_haul.delay * 2;
-            // Half of what isn't long-haul lies at either end.
+            // Half of the rest lies at either end.
             let local = (all - between).scale(1, 2);
             let (reorder, backup) = (gateway.paper_reorder, gateway.paper_backup);
             let lan_rate = match scenario.topology {
@@ -59,7 +59,7 @@ fn product(scenario: &Scenario, recovery: Recovery, pools: [u64; 3], number: u32
     })))
 }
 
-/// What the hosts have.
+/// The hosts' RNIC.
 pub fn rnic(scenario: &Scenario, scheme: Scheme, config: NicConfig) -> Rnic {
     if scheme != Scheme::Irn {
         return Rnic::GoBackN(Box::new(Nic::new(config)));
@@ -76,7 +76,7 @@ pub fn timeout(scenario: &Scenario) -> Span {
     scenario.nic.timeout.unwrap_or((rtt * 4).max(local_ack_timeout(12)))
 }
 
-/// What both ends of a queue pair are set up with, besides its numbers.
+/// The configuration of both ends of a queue pair, besides its numbers.
 pub fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConfig {
     let nic = &scenario.nic;
     let path = Path::longest(scenario, true);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A table whose columns are as wide as what they hold: the first one to the
+/// A table whose columns are as wide as their cells: the first one to the
 /// left, as is every other whose cells are words, the rest to the right.
 pub struct Table {
     heads: Vec<String>,
@@ -25,7 +25,7 @@ impl Table {
         cells.chain(self.heads.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     }
 
-    /// Whether what stands in the column are words, not figures.
+    /// Whether the column has words, not figures.
     fn is_words(&self, column: usize) -> bool {
         let cells = self.rows.iter().filter_map(|row| row.get(column));
         let mut cells = cells.filter(|cell| !cell.is_empty());

@@ -67,7 +67,7 @@ pub struct Path {
     pub rate: u64,
     /// Propagation there and back.
     propagation: Span,
-    /// What each byte takes on all its cables, one after the other, in
+    /// The time of each byte on all its cables, one after the other, in
     /// picoseconds.
     per_byte_ps: u64,
 }

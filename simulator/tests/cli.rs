@@ -1,5 +1,5 @@
-//! `lr2-sim`'s commands, with a simulation made up for the purpose: what is
-//! run, in which order the results come, and what is told and written.
+//! `lr2-sim`'s commands, with a simulation made up for the purpose: which runs they
+//! start, in which order the results come, and the output.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What one long flow gets, simulated, against the closed forms.
+//! The goodput of one long flow, simulated, against the closed forms.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -12,7 +12,7 @@ const BUDGET: u64 = 300_000;
 /// Cells of which that budget does not show this many round trips are left out:
 /// go-back-N where it delivers next to nothing.
 const ROUND_TRIPS: f64 = 20.0;
-/// If set, what was simulated becomes the snapshot.
+/// If set, the results become the snapshot.
 const RENEW: &str = "LR2_RENEW_SNAPSHOTS";
 
 fn simulate() -> Vec<Outcome> {

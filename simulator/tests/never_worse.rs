@@ -19,7 +19,7 @@ use simulator::traffic::FlowSpec;
 const SEEDS: u64 = 4;
 
 /// So few seeds leave a mean uncertain by some per cent, and any change of the
-/// code throws other dice: what is above [`LIMIT`] by less than this decides
+/// code throws other dice: a value above [`LIMIT`] by less than this decides
 /// nothing.
 const MARGIN: f64 = 0.05;
 
@@ -125,7 +125,7 @@ fn messages_complete_under_both_are_compared_and_the_others_counted() {
     assert_eq!(verdict.error.mean, 0.0, "the seeds are alike");
 }
 
-/// What a lost REQ costs counts; the round trip of making a connection doesn't.
+/// The cost of a lost REQ counts; the round trip of making a connection doesn't.
 #[test]
 fn a_late_connection_counts() {
     let cell = cell("WebSearch 0.5", "base", 1).expect("a cell");

@@ -1,4 +1,4 @@
-//! The evaluation, much reduced: what is written is well-formed and complete.
+//! The evaluation, much reduced: the page is well-formed and complete.
 
 use std::collections::HashSet;
 use std::path::Path;

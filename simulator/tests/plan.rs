@@ -1,4 +1,4 @@
-//! What `plan` says without simulating, against simulation.
+//! The results of `plan` without simulating, against simulation.
 
 use common::time::{Span, Time};
 use rayon::prelude::*;

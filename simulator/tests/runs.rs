@@ -176,7 +176,7 @@ fn the_most_that_pools_hold_is_not_missed() {
     }
 }
 
-/// What finds no room in the cache the source sends again, if it may be asked.
+/// The source sends packets again that find no room in the cache, if it may be asked.
 #[test]
 fn auto_asks_the_source_for_what_is_not_cached() {
     let mut scenario = scenario(Topology::Pair);

@@ -1,5 +1,5 @@
-//! Scenario files: what they say, what is filled in, and what is told of
-//! everything that is wrong.
+//! Scenario files: accepted values, defaults, and the problems reported for
+//! all others.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ use simulator::scheme::Scheme;
 
 const LINK: &str = "[long_haul]\nrate = \"10Gbps\"\ndelay = \"1ms\"\nloss = 1e-3\n";
 
-/// Whatever needs more keys of the link or stands before it puts them here;
+/// Tests that need more keys of the link or before it put them here;
 /// `LINK` ends with line 4.
 fn link(more: &str) -> String {
     format!("{LINK}{more}")
@@ -256,7 +256,7 @@ fn values_that_contradict_each_other() {
     refuses(far, &["nic.pmtu: found 400Gbps with a round trip of 100ms", "at most 4194304"]);
 }
 
-/// Nor is anything concluded from what stands in for it.
+/// Nor is anything concluded from its stand-in.
 #[test]
 fn a_mistake_is_told_once() {
     for rate in ["10Gbit", "", "1Ybps"] {

@@ -31,7 +31,7 @@ fn poisson(name: &str, load: f64, flows: u32, scope: Scope) -> Traffic {
     Traffic::Poisson { sizes: sizes::named(name).unwrap(), load, flows, scope }
 }
 
-/// What a message takes on a wire.
+/// The bytes of a message on a wire.
 fn wire_bytes(flow: &FlowSpec) -> u64 {
     flow.bytes + flow.bytes.div_ceil(PMTU.into()) * PACKET_OVERHEAD
 }

@@ -1,4 +1,4 @@
-//! What `run` and `sweep` are told alike: what to simulate, and how much at a time.
+//! Options that `run` and `sweep` share: the scenario, and the number of runs at a time.
 
 use std::path::PathBuf;
 
@@ -8,16 +8,16 @@ use settings::{Override, Report};
 use crate::scenario::{self, Scenario, Varied};
 use crate::scheme::Scheme;
 
-/// Which scenario, and what stands in place of some of it.
+/// The scenario, and replacements for some of its values.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Choice {
     /// The scenario (TOML)
     #[arg(value_name = "SCENARIO.toml")]
     scenario: PathBuf,
-    /// Seed of a run, whatever the scenario says; may be repeated
+    /// Seed of a run, in place of the scenario's; may be repeated
     #[arg(long, value_name = "N")]
     seed: Vec<u64>,
-    /// Scheme to run, whatever the scenario says; may be repeated
+    /// Scheme to run, in place of the scenario's; may be repeated
     #[arg(long, value_name = "NAME", value_parser = super::scheme)]
     scheme: Vec<Scheme>,
     /// A key of the scenario and its value in place of the file's, e.g. loss=1e-3
@@ -53,7 +53,7 @@ fn single(text: &str) -> Result<Varied, String> {
     }
 }
 
-/// Puts what the command line says, each once, in place of `values`.
+/// Puts the values of the command line, each once, in place of `values`.
 fn replace<T: Copy + PartialEq>(values: &mut Vec<T>, given: &[T]) {
     if given.is_empty() {
         return;

@@ -8,7 +8,7 @@ use crate::report::format::number;
 use crate::scenario::{Scenario, Scope, Topology, Traffic};
 use crate::text::percent;
 
-/// What matters most of a scenario.
+/// The most important parameters of a scenario.
 pub(super) fn parameters(s: &Scenario) -> Vec<Parameter> {
     let link = &s.long_haul;
     let mut loss = loss_of(&link.loss);
@@ -41,7 +41,7 @@ pub(super) fn parameters(s: &Scenario) -> Vec<Parameter> {
     out
 }
 
-/// What all of `scenarios` have in common.
+/// The parameters that all of `scenarios` share.
 pub(super) fn common(scenarios: &[Scenario]) -> Vec<Parameter> {
     let mut lists = scenarios.iter().map(parameters);
     let mut common = lists.next().unwrap_or_default();

@@ -23,7 +23,7 @@ const USAGE: u8 = 2;
 /// Exit status when a run or the writing of its results fails.
 const FAILURE: u8 = 1;
 
-/// What a pair of gateways would buy on a link: simulated, or reckoned.
+/// The benefit of a pair of gateways on a link: simulated, or reckoned.
 #[derive(Parser, Clone, Debug)]
 #[command(
     name = "lr2-sim",
@@ -46,11 +46,11 @@ enum Command {
     Sweep(sweep::Options),
     /// Run the whole evaluation and write a page on it, with figures and data
     Paper(paper::Options),
-    /// Reckon what each scheme gives on a link, and what it takes
+    /// Reckon the goodput of each scheme on a link, and its cost
     Plan(plan::Options),
 }
 
-/// What ended a command early.
+/// The reason why a command ended early.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// For the user; may have several lines.
@@ -70,13 +70,13 @@ impl Failure {
 }
 
 impl Cli {
-    /// Does what was asked for; `runner` simulates. Gives the text for standard
+    /// Runs the command; `runner` simulates. Returns the text for standard
     /// output. Files have been written then; progress goes to standard error, if
     /// that is a terminal.
     ///
     /// # Errors
-    /// What is wrong with the command line, the scenario (all of it at once) or a
-    /// run, or which file can't be written.
+    /// The fault of the command line, the scenario (all of its problems at once) or a
+    /// run, or the file that can't be written.
     pub fn execute(&self, runner: &impl Runner) -> Result<String, Failure> {
         match &self.command {
             Command::Run(options) => run::execute(options, runner),
@@ -95,14 +95,14 @@ fn scheme(text: &str) -> Result<Scheme, String> {
     })
 }
 
-/// Writes what was asked for.
+/// Writes an output file, if one is named.
 fn write(file: Option<&PathBuf>, content: impl FnOnce() -> String) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     std::fs::write(file, content()).map_err(|error| cannot_write(file, &error))
 }
 
-/// Refuses files that can't be written before hours are spent on what they
-/// would hold.
+/// Refuses files that can't be written before hours are spent on their
+/// content.
 fn writable<'f>(files: impl IntoIterator<Item = Option<&'f PathBuf>>) -> Result<(), Failure> {
     for file in files.into_iter().flatten() {
         let open = std::fs::OpenOptions::new().append(true).create(true).open(file);

@@ -8,10 +8,10 @@ use super::{Failure, Runner, cannot_write, runs};
 use crate::paper::never_worse::{self, Judged};
 use crate::paper::{self, Closed, Effort, Found, Page, Part};
 
-/// What to evaluate, and where the page goes.
+/// The evaluation's extent, and the place of the page.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
-    /// Folder for the page and what belongs to it; made if there is none
+    /// Folder for the page and its figures; made if there is none
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// The short version: five minutes on two cores, not forty
@@ -103,7 +103,7 @@ fn probe(folder: &Path) -> Result<(), Failure> {
     std::fs::remove_file(&file).map_err(|error| cannot_write(folder, &error))
 }
 
-/// What the reader has to call to get the same page; how many runs there are
+/// The command that gives the reader the same page; the number of runs
 /// at a time and where it goes make no difference. With `part`, that part alone.
 fn command(options: &Options, part: Option<Part>) -> String {
     let mut words =

@@ -13,7 +13,7 @@ use crate::plan::{Question, Simulated, text};
 use crate::results::Summary;
 use crate::scenario;
 
-/// The link, and what uses it.
+/// The link, and its load.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     /// Rate of the long-haul link, and of the NICs
@@ -37,7 +37,7 @@ pub(super) struct Options {
     /// Round trip between a host and its gateway
     #[arg(long, value_name = "TIME", default_value = "20us", value_parser = units::duration)]
     lan_rtt: Span,
-    /// Packets that a queue pair may have unacknowledged [default: what it takes]
+    /// Packets that a queue pair may have unacknowledged [default: enough for the link]
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
     window: Option<u32>,
     /// Retransmission timeout of the RNICs [default: the next that is at least 4 round trips]
@@ -108,7 +108,7 @@ fn simulate(
     })
 }
 
-/// Within `min ..= max`, or what is.
+/// Within `min ..= max`, or an error that names `allowed`.
 fn within<T: PartialOrd>(value: T, min: T, max: T, allowed: &str) -> Result<T, String> {
     if value >= min && value <= max { Ok(value) } else { Err(format!("expected {allowed}")) }
 }

@@ -8,7 +8,7 @@ use super::choice::Choice;
 use super::{Failure, Runner, describe, runs, tables};
 use crate::report::{self, Part, Report, Study};
 
-/// What to run, and where the results go.
+/// The scenario, and the files for the results.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     #[command(flatten)]

@@ -75,7 +75,7 @@ pub(super) fn all(
 }
 
 /// Does each of `tasks`, `jobs` at a time (0: one per CPU), and shows how far it
-/// is; what comes of them is in their order. `what`: what they are, for people.
+/// is; the results are in their order. `what`: the tasks' name, for people.
 ///
 /// # Errors
 /// If there can be no threads.

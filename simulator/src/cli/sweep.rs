@@ -15,7 +15,7 @@ use crate::scheme::Scheme;
 /// Runs that are certainly a mistake.
 const MOST_POINTS: usize = 10_000;
 
-/// What to vary, and where the results go.
+/// The values to vary, and the files for the results.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Options {
     #[command(flatten)]
@@ -104,7 +104,7 @@ fn scenarios(
                 .collect();
             match options.choice.load(&overrides) {
                 Ok(scenario) => scenarios.push(scenario),
-                // What is wrong with the file itself is wrong in each.
+                // A problem of the file itself is a problem of each scenario.
                 Err(report) => {
                     for line in report.to_string().lines() {
                         if !problems.iter().any(|problem| problem == line) {

@@ -1,4 +1,4 @@
-//! What lies between hosts and gateways: cables, and switches with queues.
+//! The network between hosts and gateways: cables, and switches with queues.
 
 mod cable;
 mod port;

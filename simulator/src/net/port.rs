@@ -12,7 +12,7 @@ use crate::frame::SimFrame;
 /// Priority of a frame between the queues of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Priority {
-    /// What must not wait: CNPs, and what a gateway resends or says.
+    /// Frames that must not wait: CNPs, and a gateway's resends and messages.
     High,
     /// All the rest.
     Data,

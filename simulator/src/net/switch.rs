@@ -13,12 +13,12 @@ use crate::frame::SimFrame;
 use crate::node::Outbox;
 use crate::scenario::{Ecn, Pfc};
 
-/// DSCP of what goes ahead: class selector 6, where CNPs usually are.
+/// DSCP of the high class: class selector 6, where CNPs usually are.
 pub(crate) const HIGH_DSCP: u8 = 48;
-/// ECN field of what is not ECN-capable.
+/// ECN field of frames that are not ECN-capable.
 const NOT_ECT: u8 = 0;
 
-/// What all switches of a site have in common.
+/// Settings that all switches of a site share.
 #[derive(Clone, Debug)]
 pub struct SwitchConfig {
     /// Bytes in all.
@@ -34,7 +34,7 @@ pub struct SwitchConfig {
 /// Which ports lead to a host.
 pub type Route = Box<dyn Fn(Addr) -> std::ops::Range<usize>>;
 
-/// What a port has received and not yet sent on.
+/// Bytes that a port has received and not yet sent on.
 #[derive(Clone, Copy, Default)]
 struct Ingress {
     bytes: u64,
@@ -103,7 +103,7 @@ impl Switch {
         self.ports[port].set_stopped(pause.priority, pause.stop);
     }
 
-    /// Sends what may be sent.
+    /// Sends frames that may leave.
     pub fn serve(&mut self, now: Time, out: &mut Outbox) {
         for port in 0..self.ports.len() {
             self.serve_port(port, now, out);
@@ -175,7 +175,7 @@ fn priority_of(frame: &SimFrame, roce: &Roce) -> Priority {
 }
 
 /// Which of several equal ports: by addresses and UDP source port, the same
-/// for what goes back.
+/// for the responses.
 pub(crate) fn spread(roce: &Roce) -> usize {
     let fold = |addr: Addr| match addr.to_ip() {
         std::net::IpAddr::V4(ip) => u64::from(ip.to_bits()),

@@ -26,7 +26,7 @@ pub struct End {
     pub mac: MacAddr,
     /// IP address of its host.
     pub ip: IpAddr,
-    /// What it calls the connection; no other of the same host is called so.
+    /// The id of the connection, unique on its host.
     pub comm: CommId,
     /// Its QP.
     pub qpn: u32,
@@ -45,7 +45,7 @@ struct Open {
     due: Time,
 }
 
-/// What answers at a host's QP 1.
+/// The responder at a host's QP 1.
 pub struct Agent {
     /// How long an answer is waited for.
     timeout: Span,
@@ -86,7 +86,7 @@ impl Agent {
         self.send_first(here.comm, now);
     }
 
-    /// This host, `here`, will accept what `there` asks for.
+    /// This host, `here`, will accept the connection that `there` requests.
     pub fn expect(&mut self, here: End, there: End, pmtu: u16) {
         let open = Open { here, there, pmtu, due: Time::NEVER };
         self.expected.insert((there.ip.into(), there.comm), open);
@@ -145,7 +145,7 @@ impl Agent {
         self.emit(&open, rtu);
     }
 
-    /// Sends what begins an exchange here, and again until it is answered.
+    /// Sends the first message of an exchange, and repeats it until it is answered.
     fn send_first(&mut self, comm: CommId, now: Time) {
         let due = now + self.timeout;
         let Some(open) = self.opening.get_mut(&comm) else { return };
@@ -200,7 +200,7 @@ impl Agent {
         self.due.front().map_or(Time::NEVER, |(at, _)| *at)
     }
 
-    /// Sends again what was not answered in time.
+    /// Repeats messages that were not answered in time.
     pub fn on_timers(&mut self, now: Time) {
         while let Some((at, comm)) = self.due.pop_front_if(|(at, _)| *at <= now) {
             if self.opening.get(&comm).is_some_and(|open| open.due == at) {

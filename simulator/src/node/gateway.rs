@@ -20,11 +20,11 @@ pub const WAN: usize = 1;
 /// Timers run at a time: more than are ever due.
 const TIMERS: usize = 1 << 20;
 
-/// What the box does.
+/// The kind of box.
 pub enum Inside {
     /// Nothing.
     Wire,
-    /// What the product does.
+    /// The product.
     Product(Box<switch::Switch<SimFrame>>),
     /// LR2 as published.
     Paper(Box<Paper>),
@@ -32,7 +32,7 @@ pub enum Inside {
     Slr(Box<Slr>),
 }
 
-/// What a gateway holds, in bytes.
+/// Bytes that a gateway holds.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Held {
     /// In reordering pools.
@@ -125,7 +125,7 @@ impl Gateway {
         inside.min(lan.next()).min(wan.next())
     }
 
-    /// What it holds now.
+    /// Bytes that it holds now.
     fn holds(&self) -> Held {
         match &self.inside {
             Inside::Wire | Inside::Slr(_) => Held::default(),
@@ -140,7 +140,7 @@ impl Gateway {
         }
     }
 
-    /// Does what a box does every few milliseconds.
+    /// A box's housekeeping every few milliseconds.
     pub fn housekeeping(&mut self, now: Time) {
         if let Inside::Product(switch) = &mut self.inside {
             switch.housekeeping(now, &mut SimPool, &mut self.egress);
@@ -153,7 +153,7 @@ impl Gateway {
         std::mem::replace(&mut self.most, now).max(now)
     }
 
-    /// What the product counted, if it is in here.
+    /// The product's counters, if it is in here.
     pub fn counters(&self) -> Option<&Counters> {
         match &self.inside {
             Inside::Product(switch) => Some(switch.counters()),
@@ -162,7 +162,7 @@ impl Gateway {
     }
 
     /// Checks that of `arrived` frames and those made here `left` have gone on,
-    /// and what became of the others. The peers' models keep no such books.
+    /// and that all others are accounted for. The peers' models keep no such books.
     ///
     /// # Panics
     /// If a frame is unaccounted for.

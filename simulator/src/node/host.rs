@@ -12,7 +12,7 @@ use crate::net::{Departure, Pause, Priority};
 use crate::peers::irn::{Irn, IrnNic};
 use crate::results::HostUse;
 
-/// What a host sends and receives with.
+/// A host's NIC.
 pub enum Rnic {
     /// Go-back-N, as RNICs have it.
     GoBackN(Box<Nic>),
@@ -66,7 +66,7 @@ impl Host {
         }
     }
 
-    /// What it did so far, but for what failed; and bytes of messages that did
+    /// Totals so far, without failures; and bytes of messages that did
     /// not arrive as they were sent: a defect if there are any.
     pub fn totals(&self) -> (HostUse, u64) {
         match &self.rnic {

@@ -13,7 +13,7 @@ pub use cm::{Agent, End};
 pub use gateway::{Gateway, Held, Inside, LAN, WAN};
 pub use host::{Host, Rnic};
 
-/// What a node does to the cables at its ports.
+/// A node's effects on the cables at its ports.
 #[derive(Default)]
 pub struct Outbox {
     /// Frames that leave.
@@ -51,7 +51,7 @@ impl Node {
         }
     }
 
-    /// Does what is due, and sends what may be sent.
+    /// Runs due timers, and sends ready frames.
     pub fn serve(&mut self, now: Time, out: &mut Outbox) {
         match self {
             Self::Host(host) => host.serve(now, out),

@@ -1,5 +1,5 @@
-//! Beyond what is published: other losses, distances, rates, numbers of flows,
-//! and sites that mind what a gateway does.
+//! Beyond the published evaluation: other losses, distances, rates, numbers of flows,
+//! and sites where a gateway's behaviour matters.
 
 use super::markdown::{loss, prose, table};
 use super::{Effort, Found, Part, Setting, read};
@@ -11,12 +11,12 @@ use crate::report::{Course, Scale};
 use crate::scenario::Traffic;
 use crate::scheme::Scheme;
 
-/// A series of settings: the file name of its figure, its title, what changes.
+/// A series of settings: the file name of its figure, its title, its axis.
 struct Series {
     name: &'static str,
     title: &'static str,
     axis: &'static str,
-    /// What stays the same; `RATE` stands for [`Effort::rate_gbps`].
+    /// The constant settings; `RATE` stands for [`Effort::rate_gbps`].
     about: &'static str,
 }
 
@@ -189,7 +189,7 @@ fn sites(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
 }
 
 /// Mean completion time under `scheme` as a multiple of the lossless one; or,
-/// if not all was done, what it is at least.
+/// if not all was done, a lower bound of it.
 fn times(found: &Found, scheme: Scheme) -> Option<Result<f64, f64>> {
     let ideal = found.scheme(Scheme::Lossless)?.main().fct_us.mean?;
     let fct = &found.scheme(scheme)?.main().fct_us;
@@ -289,7 +289,7 @@ fn course(series: &Series, points: &[&Found]) -> Course {
     }
 }
 
-/// What is too large to simulate, reckoned.
+/// Settings too large to simulate, reckoned.
 fn covered(effort: &Effort) -> String {
     let mut text = "### What is covered, and what is reckoned\n\n".to_owned();
     text += &prose(&format!(

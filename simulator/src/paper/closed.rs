@@ -27,7 +27,7 @@ pub enum Job {
     Finite(Cell, u32),
 }
 
-/// What came of the jobs.
+/// Results of the jobs.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Closed {
     /// Of the grid.
@@ -37,7 +37,7 @@ pub struct Closed {
 }
 
 impl Closed {
-    /// What there is to do.
+    /// All jobs.
     pub fn jobs(effort: &Effort) -> Vec<Job> {
         let long = forms::cells().filter(|cell| cell.round_trips(effort.packets) >= ROUND_TRIPS);
         let finite = FINITE.into_iter().flat_map(|(window, loss)| {
@@ -78,7 +78,7 @@ impl Closed {
         self.long.iter().map(|found| (found.ratio() - 1.0).abs()).fold(0.0, f64::max)
     }
 
-    /// What it comes to.
+    /// A summary.
     pub(super) fn in_short(&self) -> Option<String> {
         let near = self.long.iter().filter(|found| (found.ratio() - 1.0).abs() <= TOLERANCE);
         (!self.long.is_empty()).then(|| {

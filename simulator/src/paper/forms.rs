@@ -44,7 +44,7 @@ const IRN_TIMEOUT: f64 = 4.0;
 /// Length of the message, in round trips, during which gateways get to know the
 /// queue pair: until then they do not protect it.
 const WARM_UP: u32 = 8;
-/// One standard deviation of what is simulated, as a share of it, that is good
+/// One standard deviation of the simulation, as a share of its result, that is good
 /// enough.
 const ERROR: f64 = 0.02;
 /// Seed of all runs.
@@ -61,16 +61,16 @@ pub struct Cell {
     pub loss: f64,
 }
 
-/// What came out.
+/// Result of a cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Outcome {
-    /// What was simulated.
+    /// The simulated cell.
     pub cell: Cell,
     /// Length of the flow in packets.
     pub packets: u64,
     /// Share of the NIC's rate that was delivered.
     pub simulated: f64,
-    /// What the closed form says.
+    /// The value of the closed form.
     pub form: f64,
     /// Retransmission timeouts.
     pub timeouts: u64,
@@ -96,7 +96,7 @@ impl Cell {
     /// One pair of hosts, NICs as fast as the link, no congestion control; ACKs
     /// and NAKs are not lost.
     pub fn scenario(&self) -> Scenario {
-        // RTT holds W packets and a bit for what is stored and forwarded.
+        // RTT holds W packets, and a bit for store-and-forward.
         let bits = u64::from(self.window) * packet_wire_bytes(PMTU.into()) * 8;
         let rate = bits * 1_000_000_000 / RTT.as_nanos();
         let mut scenario = Scenario {
@@ -161,7 +161,7 @@ impl Cell {
         Path { window, loss: self.loss, burst: 1.0, timeout: f64::from(TIMEOUT) * window }
     }
 
-    /// What the closed form says of a flow without end.
+    /// The closed form for a flow without end.
     pub fn form(&self) -> f64 {
         let path = self.path();
         match self.scheme {
@@ -234,8 +234,8 @@ impl Cell {
 }
 
 /// Slowdowns of a message of `packets` by the seed formula of the LR2 paper and
-/// by simulation: the mean over `messages`, one after the other, of what each
-/// takes, by what it takes without loss.
+/// by simulation: the mean over `messages`, one after the other, of the time of each
+/// divided by its time without loss.
 ///
 /// # Panics
 /// As [`Cell::simulate`].

@@ -1,8 +1,8 @@
 //! The evaluation that `lr2-sim paper` runs and writes a page on: closed forms
-//! against simulation, the published evaluation of LR2, and what lies beyond it.
+//! against simulation, the published evaluation of LR2, and further settings.
 //!
-//! [`settings()`] says what is to be simulated, whoever calls simulates it, and
-//! [`Page::of`] makes words, tables and figures of what came out. Nothing of the
+//! [`settings()`] lists the simulations, its caller runs them, and
+//! [`Page::of`] makes words, tables and figures of the results. Nothing of the
 //! page depends on the clock or the machine.
 
 mod beyond;
@@ -29,7 +29,7 @@ pub use page::Page;
 pub enum Part {
     /// One long flow against the closed forms.
     Forms,
-    /// What the paper on LR2 evaluates.
+    /// The evaluation of the LR2 paper.
     Published,
     /// Other distances, rates, losses, numbers of flows.
     Beyond,
@@ -71,8 +71,8 @@ pub struct Effort {
     pub rate_gbps: u32,
     /// Length of a message beyond, in bandwidth-delay products.
     pub products: f64,
-    /// Virtual time after which a run beyond is given up, as a multiple of what
-    /// its message takes on a link without loss.
+    /// Virtual time after which a run beyond is given up, as a multiple of the time of
+    /// its message on a link without loss.
     pub patience: u32,
     /// Largest bandwidth-delay product that is simulated, bytes.
     pub largest: u64,
@@ -123,28 +123,28 @@ pub struct Setting {
     pub part: Part,
     /// The table or figure that it is a point of.
     pub series: &'static str,
-    /// What changes from point to point, as a number and as it is written.
+    /// The value that changes from point to point, as a number and as it is written.
     pub x: f64,
     /// As above.
     pub label: String,
-    /// What is simulated.
+    /// The simulated scenario.
     pub scenario: Scenario,
 }
 
-/// What came of a setting.
+/// Results of a setting.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
-    /// What was simulated.
+    /// The simulated setting.
     pub setting: Setting,
     /// One per scheme.
     pub summaries: Vec<Summary>,
-    /// Mean over time of what the fullest reordering pool held, bytes, one per
+    /// Mean over time of the fullest reordering pool, bytes, one per
     /// scheme.
     pub mean_reorder: Vec<f64>,
 }
 
 impl Found {
-    /// What came of `setting`.
+    /// Results of `setting`.
     pub fn of(setting: Setting, results: &[RunResult]) -> Self {
         let schemes = setting.scenario.schemes.iter();
         let summaries: Vec<_> = schemes.filter_map(|s| Summary::of(*s, results)).collect();
@@ -158,7 +158,7 @@ impl Found {
         Self { setting, summaries, mean_reorder }
     }
 
-    /// What came of `scheme`.
+    /// Results of `scheme`.
     pub fn scheme(&self, scheme: Scheme) -> Option<&Summary> {
         self.summaries.iter().find(|summary| summary.scheme == scheme)
     }

@@ -1,4 +1,4 @@
-//! The page: what goes into which file.
+//! The page: its files and their content.
 
 use super::markdown::{bullet, prose};
 use super::{Closed, Effort, Found, beyond, data, published};
@@ -10,7 +10,7 @@ const FOLDER: &str = "evaluation";
 /// All that is written.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Page {
-    /// Files by their names relative to the folder given, and what is in them.
+    /// Files by their names relative to the given folder, with their content.
     pub files: Vec<(String, String)>,
 }
 
@@ -18,7 +18,7 @@ impl Page {
     /// The folder, within the one given, that some files are in.
     pub const FOLDER: &str = FOLDER;
 
-    /// Of what was simulated; `command` is what the reader has to call to get
+    /// The page on these results; `command` is the command that gives the reader
     /// the same.
     pub fn of(effort: &Effort, command: &str, closed: &Closed, found: &[Found]) -> Self {
         let mut text = head(effort, command, closed, found);
@@ -45,7 +45,7 @@ impl Page {
     }
 }
 
-/// What it comes to.
+/// The summary.
 fn in_short(closed: &Closed, found: &[Found]) -> String {
     let mut points: Vec<String> = closed.in_short().into_iter().collect();
     points.extend(published::in_short(found));

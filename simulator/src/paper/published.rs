@@ -1,4 +1,4 @@
-//! What the paper on LR2 evaluates, as far as its digest tells: web search,
+//! The evaluation of the LR2 paper, as far as its digest tells: web search,
 //! Hadoop and AliStorage over 400 to 800 µs one way at losses of 1e-3 to 1e-2.
 
 use super::markdown::{loss, prose, table};
@@ -155,7 +155,7 @@ pub(super) fn ratio(found: &Found, of: Of, scheme: Scheme, base: Scheme) -> Opti
     (base > 0.0).then(|| value / base)
 }
 
-/// What LR2 as published and go-back-N are compared by.
+/// The measures that compare LR2 as published and go-back-N.
 const COLUMNS: [Of; 3] = [mean, p99, mean_of_large];
 
 /// From the least to the most that each of them changes, over all settings.
@@ -167,7 +167,7 @@ fn changes(web: &[&Found]) -> [String; 3] {
     })
 }
 
-/// What it comes to, a point per line.
+/// The summary, a point per line.
 pub(super) fn in_short(found: &[Found]) -> Vec<String> {
     let workloads = WORKLOADS.map(|(series, _, name)| (name, of_series(found, series)));
     let web = &workloads[0].1;
@@ -190,7 +190,7 @@ fn of_series<'f>(found: &'f [Found], series: &str) -> Vec<&'f Found> {
     found.iter().filter(|found| found.setting.series == series).collect()
 }
 
-/// LR2 as published and go-back-N, beside what is reported.
+/// LR2 as published and go-back-N, beside the reported figures.
 fn against_gbn(web: &[&Found]) -> String {
     let used = |found: &Found, scheme| {
         found.scheme(scheme).map_or("–".to_owned(), |s| share(s.link.useful_share))
@@ -315,7 +315,7 @@ fn figures(web: &[&Found]) -> Vec<Figure> {
     figures
 }
 
-/// What LR2 as published holds, and what becomes of it with less.
+/// The pools of LR2 as published, and its results with smaller ones.
 fn pools(web: &[&Found], bounded: &[&Found]) -> String {
     let mut rows = Vec::new();
     for found in web {

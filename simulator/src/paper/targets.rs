@@ -1,4 +1,4 @@
-//! What the product set out to reach, met or missed.
+//! The product's targets, met or missed.
 
 use super::Found;
 use super::markdown::{prose, table};
@@ -50,8 +50,8 @@ fn verdict(is_met: bool) -> &'static str {
     if is_met { "met" } else { "**missed**" }
 }
 
-/// Mean as a multiple of the lossless one, and the 99th percentile as one of what
-/// it may be; `None` if not all was done.
+/// Mean as a multiple of the lossless one, and the 99th percentile as one of
+/// its limit; `None` if not all was done.
 fn reached(found: &Found, scheme: Scheme) -> [Option<f64>; 2] {
     let mean = ratio(found, |s| s.main().fct_us.mean, scheme, Scheme::Lossless);
     let p99 = |scheme| found.scheme(scheme)?.main().fct_us.p99;
@@ -60,7 +60,7 @@ fn reached(found: &Found, scheme: Scheme) -> [Option<f64>; 2] {
     [mean, tail]
 }
 
-/// What may be reached at most, of each.
+/// The limits of both.
 const MOST: [f64; 2] = [MEAN, 1.0];
 
 fn row(name: &str, found: &Found, scheme: Scheme) -> Vec<String> {
@@ -72,7 +72,7 @@ fn row(name: &str, found: &Found, scheme: Scheme) -> Vec<String> {
     head.into_iter().chain(cells).collect()
 }
 
-/// What `scheme` reached, in a sentence.
+/// The result of `scheme`, in a sentence.
 pub(super) fn in_short(workloads: &[(&str, Vec<&Found>)], scheme: Scheme) -> String {
     let name = scheme.name();
     let asked = workloads.iter().flat_map(|(_, found)| found);

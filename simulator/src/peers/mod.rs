@@ -1,7 +1,7 @@
-//! Boxes that others have built, as models: what the product is compared with.
+//! Models of other boxes, to compare the product with.
 //!
-//! The papers' own code is not used. What each model keeps of its original, and
-//! what it leaves out, is said in its module and in `docs/simulator.md`.
+//! The papers' own code is not used. The module of each model, and
+//! `docs/simulator.md`, say which properties of the original it keeps and leaves out.
 
 pub mod irn;
 mod marks;
@@ -23,7 +23,7 @@ const fn flow(roce: &Roce) -> Key {
 
 /// The flow whose requests an answer speaks of. The simulator numbers the two
 /// ends of a queue pair 2n and 2n + 1, so that these models need not be told
-/// which belong together: what their originals do about it is not known.
+/// which belong together: how their originals find out is not known.
 const fn answered(roce: &Roce) -> Key {
     (roce.src, partner(roce.dest_qpn))
 }

@@ -1,15 +1,15 @@
 //! SLR: a switch near the sender that tells it of loss at once.
 //!
 //! It watches the packets of each queue pair. A gap before it is reported to
-//! the sender without waiting for the other site, and what the receiver would
+//! the sender without waiting for the other site, and packets that the receiver would
 //! drop anyway, everything between the first missing packet and its repeat, is
 //! dropped here already. Loss beyond it is told by the receiver, a long-haul
 //! round trip later; the NAK then starts the same filter. Nothing is kept and
 //! nothing resent.
 //!
-//! Modelled after the description in LR2's paper and the survey it comes from;
+//! Modelled after the description in LR2's paper and the survey that introduced it;
 //! the original isn't at hand. Its NAKs need a RNIC that knows them, as LR2's
-//! do: a plain NAK would acknowledge what is still on its way.
+//! do: a plain NAK would acknowledge packets still on their way.
 
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::psn::Seq;

@@ -1,4 +1,4 @@
-//! What to look out for.
+//! Warnings about a plan.
 
 use common::time::Span;
 use settings::units::show_duration;
@@ -11,11 +11,11 @@ use crate::scheme::Scheme;
 /// within a window of 2^23, and half of that is for repeats and answers.
 const MOST_PSNS: u64 = 1 << 22;
 
-/// What Linux's Soft-RoCE keeps unacknowledged at most.
+/// Most unacknowledged packets of Linux's Soft-RoCE.
 const RXE_WINDOW: f64 = 128.0;
 
 /// ConnectX "adaptive retransmission" resends first after about this long,
-/// whatever the timeout is (public reports: nccl #1555, perftest #251).
+/// with any configured timeout (public reports: nccl #1555, perftest #251).
 const ADAPTIVE: Span = Span::from_millis(2);
 
 pub(super) fn on(plan: &Plan) -> Vec<String> {

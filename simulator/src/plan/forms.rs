@@ -1,4 +1,4 @@
-//! Closed forms: what a scheme gives, without simulating anything.
+//! Closed forms: the goodput of a scheme, without simulating anything.
 //!
 //! They hold for a flow that is limited by its NIC, on a link that loses packets
 //! without being congested. Time is in *slots*, one packet at line rate; `W` is
@@ -10,11 +10,11 @@
 //! the packet simulation to 10 % for W from 50 to 5000 and p from 1e-5 to 3e-2:
 //! [`crate::paper::forms`].
 //!
-//! *Bursts.* Losses that are neighbours are repaired together, so what counts
-//! how often something goes wrong is `e = p / burst`. This holds while a burst
+//! *Bursts.* Losses that are neighbours are repaired together, so the rate
+//! of repairs is `e = p / burst`. This holds while a burst
 //! is much shorter than a window.
 
-/// What a flow meets.
+/// The path of a flow.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Path {
     /// W: round trip in slots, more than 0.
@@ -136,7 +136,7 @@ impl Path {
     /// unacknowledged. While a gap is open no ACK returns: a window of one
     /// round trip stalls for another, and gives no more than
     /// [`lr2`](Self::lr2); from two on there is no stall. In between, the stall
-    /// is what the window lacks (linear, not from a published source). A packet
+    /// is the part that the window lacks (linear, not from a published source). A packet
     /// that is lost k times is k+1 round trips late, and stalls a window that
     /// is smaller, for one of them:
     /// `1/η = 1/η(k=1) + Σ e·p^(k-1)·W·min(k+1-R, 1)` over k from 2 on.
@@ -162,7 +162,7 @@ impl Path {
     /// is lost again, `λ = e·p`, waits for the timeout. That begins with the
     /// repeat, a round trip after the loss, or with the ACK of an earlier
     /// repeat, up to one more; and takes a round trip more until the ACK. The
-    /// source stalls for what of that the window does not cover; then all within
+    /// source stalls for the part that the window does not cover; then all within
     /// the window is repaired:
     /// `η = (1-p)(1+cλW) / (1+cλW+sλW)`, `s = rto + 3 - exp(-eW) - c`.
     pub fn irn(&self, cap: f64, rto: f64) -> f64 {
@@ -190,7 +190,7 @@ impl Path {
         n + self.window
     }
 
-    /// With go-back-N, as [`gbn`](Self::gbn): what a long flow's packet takes on
+    /// With go-back-N, as [`gbn`](Self::gbn): the time of a long flow's packet on
     /// average, for each packet, and the timeout if the message's end is lost, which
     /// no later packet reveals.
     pub fn fct_gbn(&self, n: f64, m: f64) -> f64 {
@@ -226,7 +226,7 @@ impl Path {
 
     /// With a resend cache, and a destination that wants its packets in order: while
     /// a gap is open, for a round trip, nothing goes on, and its link stands still.
-    /// What waits then takes all that the link has, so that further gaps cost
+    /// The waiting packets then use the whole link, so that further gaps cost
     /// nothing, but no more than that: where the source sends at the pace of the
     /// destination's link, the time is not made up. So a message is as many round
     /// trips late as any of its packets is lost: `N/(1-p) + W + W·R`, R as in
@@ -237,7 +237,7 @@ impl Path {
 
     /// With selective repeat in the RNIC, which takes packets in any order: each
     /// repair takes a round trip, during which others arrive, so only the last loss
-    /// within the last `m = min(N, W)` packets delays the end, by what is left of its
+    /// within the last `m = min(N, W)` packets delays the end, by the rest of its
     /// round trip: `Σ e·q^d·(W-d)` for d from 0 to m-1, q = 1-e.
     pub fn fct_selective_repeat(&self, n: f64) -> f64 {
         let sending = n / (1.0 - self.loss) + self.window;
@@ -354,7 +354,7 @@ mod tests {
         }
     }
 
-    /// A long message takes what the flow's share of the link says.
+    /// A long message takes the time that the flow's share of the link implies.
     #[test]
     fn completion_times_of_long_messages_follow_the_throughput() {
         for (w, p, _) in MEASURED {
@@ -369,7 +369,7 @@ mod tests {
     fn the_papers_slowdown_is_that_of_messages_of_windows() {
         for (w, p, _) in MEASURED {
             let path = path(w, p);
-            // At N = W, one repair is more than what the paper reckons with; at
+            // At N = W, one repair is more than the paper's estimate; at
             // eW = 10, lost repeats count.
             for (n, tolerance) in [(w, 0.09), (3.0 * w, 0.03), (1000.0 * w, 0.03)] {
                 let found = path.fct_lr2(n) / path.fct_lossless(n);

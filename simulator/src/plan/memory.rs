@@ -1,4 +1,4 @@
-//! What memory a pair of gateways needs on a link.
+//! The memory of a pair of gateways on a link.
 
 use common::time::Span;
 use serde::Serialize;
@@ -8,10 +8,10 @@ use settings::sizing;
 /// less than this (`depot::Config::status_interval`).
 const SHORTEST_STATUS: Span = Span::from_micros(500);
 
-/// What a hugepage holds, bytes.
+/// Size of a hugepage, bytes.
 const HUGEPAGE: u64 = 2 << 20;
 
-/// mbufs that ports and queues of a gateway tie up whatever happens: its
+/// mbufs that ports and queues of a gateway always tie up: its
 /// default rings, backlog and working set.
 const MBUFS_AT_WORK: u64 = 4 * 1024 + 2 * 1024 + 2048;
 
@@ -20,18 +20,18 @@ const MBUFS_AT_WORK: u64 = 4 * 1024 + 2 * 1024 + 2048;
 pub struct Memory {
     /// Bandwidth-delay product of the long-haul round trip.
     pub bdp: u64,
-    /// Sentry: what is not known to have arrived in order. Data in flight for a
-    /// round trip and until the next STATUS, and what waits behind a gap.
+    /// Sentry: packets that are not known to have arrived in order. Data in flight for a
+    /// round trip and until the next STATUS, and packets held behind a gap.
     pub resend_cache: u64,
-    /// Depot: what waits behind a gap.
+    /// Depot: packets held behind a gap.
     pub reorder_pool: u64,
-    /// Depot: what its destination has not acknowledged.
+    /// Depot: packets that its destination has not acknowledged.
     pub backup_pool: u64,
     /// mbufs for all of these at one frame per path MTU, and for the ports.
     pub mbufs: u64,
     /// Bytes of one mbuf with all that belongs to it.
     pub mbuf_size: u64,
-    /// All of it, with what DPDK takes itself.
+    /// All of it, with DPDK's own part.
     pub total: u64,
     /// Hugepages of 2 MiB for that.
     pub hugepages: u64,

@@ -1,4 +1,4 @@
-//! What each scheme would give on a link, and what it takes: without simulating
+//! The goodput of each scheme on a link, and its cost: without simulating
 //! anything ([`forms`]), on one screen.
 
 mod advice;
@@ -24,7 +24,7 @@ pub const MESSAGES: [u64; 3] = [10_000, 1_000_000, 100_000_000];
 /// begins, and up to there a second NAK is ignored.
 pub(crate) const ACK_EVERY: f64 = 16.0;
 
-/// What is asked.
+/// The question.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Question {
     /// bit/s of the long-haul link, and of the NIC.
@@ -43,7 +43,7 @@ pub struct Question {
     /// Round trip between a host and its gateway.
     #[serde(rename = "lan_rtt_ns", serialize_with = "nanos")]
     pub lan_rtt: Span,
-    /// Packets that a queue pair may have unacknowledged; `None`: what it takes.
+    /// Packets that a queue pair may have unacknowledged; `None`: enough for the link.
     pub window: Option<u32>,
     /// Retransmission timeout of the RNICs; `None`: [`Question::good_timeout`].
     #[serde(rename = "timeout_ns", serialize_with = "maybe_nanos")]
@@ -53,7 +53,7 @@ pub struct Question {
 /// The answer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Plan {
-    /// What was asked.
+    /// The question.
     pub question: Question,
     /// Packets in flight that fill the link for a round trip.
     pub packets_in_flight: f64,
@@ -66,13 +66,13 @@ pub struct Plan {
     pub schemes: Vec<Outlook>,
     /// For each of the two gateways.
     pub memory: Memory,
-    /// What to look out for, a sentence or two each.
+    /// Warnings, a sentence or two each.
     pub warnings: Vec<String>,
-    /// What a short simulation gave, if asked for.
+    /// Result of a short simulation, if asked for.
     pub simulated: Option<Simulated>,
 }
 
-/// What a scheme gives.
+/// The result of a scheme.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Outlook {
     /// Which.
@@ -89,7 +89,7 @@ pub struct Outlook {
     pub fct_s: [f64; MESSAGES.len()],
 }
 
-/// What a short simulation of a workload gave.
+/// Result of a short simulation of a workload.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Simulated {
     /// The workload, its load and how many messages.
@@ -148,7 +148,7 @@ impl Question {
         let packets = self.packets_in_flight();
         let shared = self.path((packets / f64::from(self.flows)).max(1.0));
         let alone = self.path(packets);
-        // Of one flow: what its window lets it have in flight.
+        // Of one flow: the packets that its window allows in flight.
         let round_trips = match self.window {
             Some(window) => f64::from(window) / shared.window,
             None => self.window_round_trips(),

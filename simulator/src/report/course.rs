@@ -20,16 +20,16 @@ pub enum Scale {
 pub struct Course {
     /// A word for it, fit for a file name.
     pub name: &'static str,
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// How to read it.
     pub caption: String,
-    /// What changes, with its unit.
+    /// The value that changes, with its unit.
     pub axis: String,
     /// Its values and how they are written, rising. On a logarithmic scale if
     /// all are positive and they span a power of ten.
     pub places: Vec<(f64, String)>,
-    /// What is shown.
+    /// The quantity shown.
     pub scale: Scale,
     /// Of each scheme, a value per place; not a number where there is none.
     pub lines: Vec<(Scheme, Vec<f64>)>,

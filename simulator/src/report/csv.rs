@@ -64,7 +64,7 @@ pub fn csv_sweep(sweep: &Sweep) -> String {
     table(&format!("x,label,scheme,{GROUP_HEAD}"), rows)
 }
 
-/// Each run: what hosts and links counted, the most in the pools, recovery times.
+/// Each run: counters of hosts and links, the most in the pools, recovery times.
 pub fn csv_runs(study: &Study) -> String {
     let head = "scheme,seed,end_us,packet_events,messages,unfinished,goodput_bps,useful_share,\
                 data_bytes,repeated_bytes,other_bytes,lost_packets,queue_drops,packets_sent,\

@@ -6,12 +6,12 @@ use crate::results::summary::{Group, SIZE_LABELS, SizeBucket};
 use crate::results::{Distribution, Summary};
 use crate::scheme::Scheme;
 
-/// A plot with what is to be said of it.
+/// A plot with its text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
     /// A word for it, fit for a file name.
     pub name: &'static str,
-    /// What it shows.
+    /// The title.
     pub title: String,
     /// How to read it.
     pub caption: String,
@@ -241,7 +241,7 @@ fn pool(
     Some(Figure::new(name, title, caption, &plot))
 }
 
-/// A figure of each scheme over what changes; `words`: name, title, caption.
+/// A figure of each scheme over the value that changes; `words`: name, title, caption.
 fn over_sweep(
     sweep: &Sweep,
     (name, title, caption): (&'static str, &str, &str),

@@ -104,7 +104,7 @@ pub fn share(share: f64) -> String {
     format!("{} %", number(100.0 * share))
 }
 
-/// What something has become of 1, in percent: "−62 %", "+5 %", "±0 %".
+/// A ratio as a change in percent: "−62 %", "+5 %", "±0 %".
 pub fn change(ratio: f64) -> String {
     let percent = (100.0 * (ratio - 1.0)).round();
     match percent {

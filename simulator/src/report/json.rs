@@ -1,7 +1,7 @@
 //! Results for programs.
 //!
-//! Names end in their unit (`_us`, `_bytes`, `_bps`); shares are from 0 to 1. What
-//! is `null` did not end, or there was nothing to measure, which its `count` tells.
+//! Names end in their unit (`_us`, `_bytes`, `_bps`); shares are from 0 to 1. `null` stands for
+//! an event that did not end, or for nothing to measure, which its `count` tells.
 
 use std::collections::BTreeMap;
 
@@ -22,12 +22,12 @@ struct StudyJson<'a> {
 struct SchemeJson {
     #[serde(flatten)]
     summary: Summary,
-    /// What the product's gateways counted, in all runs.
+    /// The counters of the product's gateways, in all runs.
     gateway_counters: BTreeMap<String, u64>,
     series: SeriesJson,
 }
 
-/// What plots show.
+/// The data of plots.
 #[derive(Serialize)]
 struct SeriesJson {
     /// (completion time, share of the messages that took no longer).

@@ -1,4 +1,4 @@
-//! What people and programs read of the results: JSON, CSV, and a report with
+//! Results for people and programs: JSON, CSV, and a report with
 //! plots in one HTML file.
 
 mod course;
@@ -28,7 +28,7 @@ pub use json::{json, json_sweep};
 pub struct Study {
     /// Name of the scenario.
     pub scenario: String,
-    /// What was simulated, in a sentence or a few.
+    /// The simulation, in a sentence or a few.
     pub about: String,
     /// The scenario's parameters as people are to read them.
     pub parameters: Vec<Parameter>,
@@ -41,11 +41,11 @@ pub struct Study {
 pub struct Sweep {
     /// A name for it.
     pub name: String,
-    /// What was simulated, in a sentence or a few.
+    /// The simulation, in a sentence or a few.
     pub about: String,
-    /// What stays the same.
+    /// The constant settings.
     pub parameters: Vec<Parameter>,
-    /// What changes, with its unit: "loss of packets", "round trip (ms)".
+    /// The value that changes, with its unit: "loss of packets", "round trip (ms)".
     pub axis: String,
     /// Whether it is shown on a logarithmic scale. If it is 0 somewhere, points
     /// are then evenly spaced.
@@ -54,7 +54,7 @@ pub struct Sweep {
     pub points: Vec<SweepPoint>,
 }
 
-/// A value of what changes, and what came of it.
+/// A value of the axis, and the results there.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SweepPoint {
     /// The value.
@@ -68,7 +68,7 @@ pub struct SweepPoint {
 /// A parameter of a scenario, for the reader.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Parameter {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its value, with unit.
     pub value: String,
@@ -81,12 +81,12 @@ impl Parameter {
     }
 }
 
-/// What an HTML report holds.
+/// The content of an HTML report.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// Its title.
     pub title: String,
-    /// What it is about, in a sentence or a few.
+    /// The subject, in a sentence or a few.
     pub about: String,
     /// One after the other.
     pub parts: Vec<Part>,
@@ -120,7 +120,7 @@ impl Sweep {
 }
 
 impl SweepPoint {
-    /// What came of `scheme` here.
+    /// The results of `scheme` here.
     pub fn of(&self, scheme: Scheme) -> Option<&Summary> {
         self.summaries.iter().find(|summary| summary.scheme == scheme)
     }

@@ -26,13 +26,13 @@ pub struct Plot {
     pub x: Axis,
     /// The vertical one.
     pub y: Axis,
-    /// What is drawn, later ones above earlier ones.
+    /// The lines, later ones above earlier ones.
     pub lines: Vec<Line>,
     /// Whether points are marked, and not only joined.
     pub are_marked: bool,
 }
 
-/// What is drawn of a scheme.
+/// A scheme's line.
 pub struct Line {
     /// Whose it is.
     pub scheme: Scheme,
@@ -48,7 +48,7 @@ pub struct Axis {
     is_log: bool,
     /// In the coordinates drawn.
     range: (f64, f64),
-    /// Where, in the coordinates drawn, and what is written there.
+    /// Where, in the coordinates drawn, with the label.
     ticks: Vec<(f64, String)>,
 }
 
@@ -250,7 +250,7 @@ impl Plot {
     }
 }
 
-/// What marks a point, around it.
+/// The marker of a point, around it.
 fn mark(look: &Look) -> Polygon<(i32, i32)> {
     let r = 5 * FINE as i32;
     let circle = || (0..24).map(|i| f64::from(i) * std::f64::consts::TAU / 24.0);

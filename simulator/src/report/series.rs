@@ -1,4 +1,4 @@
-//! Series of points, thinned to what an eye or a plot can use.
+//! Series of points, thinned to the resolution of a plot.
 
 use serde::Serialize;
 

@@ -26,7 +26,7 @@ pub fn parameters(parameters: &[Parameter]) -> Markup {
     }
 }
 
-/// What each scheme is.
+/// A description of each scheme.
 pub fn schemes(schemes: &[Scheme]) -> Markup {
     html! {
         dl.schemes {
@@ -45,7 +45,7 @@ struct Table<'a> {
 
 struct Column {
     head: String,
-    /// What it means, for whoever points at the heading.
+    /// Its meaning, for whoever points at the heading.
     note: &'static str,
     cells: Vec<Cell>,
 }
@@ -84,7 +84,7 @@ impl<'a> Table<'a> {
         self.column(head, note, |summary| (format::count(of(summary)), Some(of(summary) as f64)));
     }
 
-    /// A figure of a distribution of what should be short.
+    /// A figure of a distribution of times or sizes that should be small.
     fn figure(
         &mut self,
         head: impl Into<String>,
@@ -196,7 +196,7 @@ type Figure = fn(&Distribution) -> Option<f64>;
 const FIGURES: [(&str, Figure); 4] =
     [("mean", |d| d.mean), ("p50", |d| d.p50), ("p99", |d| d.p99), ("p99.9", |d| d.p999)];
 
-/// What it took.
+/// The effort of the runs.
 pub fn effort(summaries: &[Summary]) -> Markup {
     const RECOVERY: &str = "From a packet's loss on the long haul to its arrival at the host.";
     const PEAK: &str = "The most found in the fullest gateway.";

@@ -20,11 +20,11 @@ pub struct Look {
     dashes: &'static str,
     /// Width of its lines in the pixels shown.
     pub width: u32,
-    /// What marks its points.
+    /// The marker of its points.
     pub marker: Marker,
 }
 
-/// What marks a point.
+/// The marker of a point.
 #[derive(Clone, Copy)]
 pub enum Marker {
     /// ●
@@ -46,7 +46,7 @@ pub const GRID: RGBColor = RGBColor(0xD8, 0xDE, 0xE4);
 /// Their counterparts, and the grounds.
 const DARK_INK: RGBColor = RGBColor(0xD8, 0xDE, 0xE6);
 const DARK_GRID: RGBColor = RGBColor(0x3A, 0x42, 0x4C);
-/// What is behind a plot that stands by itself.
+/// The background of a plot that stands by itself.
 const GROUND: (&str, &str) = ("#ffffff", "#161b22");
 
 /// How `scheme` looks. Most hues are those of Okabe and Ito's palette, which
@@ -75,7 +75,7 @@ pub const fn look(scheme: Scheme) -> Look {
     }
 }
 
-/// What a scheme does, in a sentence.
+/// A scheme's method, in a sentence.
 pub const fn about(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::Lossless => "The same hosts on a link that loses nothing: the best there can be.",
@@ -130,7 +130,7 @@ pub fn plot_css() -> String {
     )
 }
 
-/// The class of what has a scheme's colour outside of plots.
+/// The class of elements that have a scheme's colour outside of plots.
 pub fn class(scheme: Scheme) -> String {
     format!("c-{}", scheme.name())
 }

@@ -1,11 +1,11 @@
-//! What a study shows, in sentences.
+//! The findings of a study, in sentences.
 
 use super::format;
 use crate::results::Summary;
 use crate::scheme::Scheme;
 
 /// A sentence or two on each mode of the product that was run beside plain
-/// go-back-N; what can't be compared, because messages did not complete, is said
+/// go-back-N; for messages that did not complete, so that nothing can be compared, it says so
 /// instead.
 pub fn findings(summaries: &[Summary]) -> Vec<String> {
     let of = |scheme| summaries.iter().find(|summary| summary.scheme == scheme);

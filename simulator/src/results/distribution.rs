@@ -1,12 +1,12 @@
-//! Figures of a distribution in which some values may be missing because what
-//! was to be measured did not end.
+//! Figures of a distribution in which some values may be missing because the
+//! measured event did not end.
 
 use serde::Serialize;
 
 /// Mean and percentiles of something that takes time.
 ///
-/// What did not end within a run counts as longer than anything that did. A
-/// percentile that falls among it is `None`, as the mean is if there is any of it
+/// An event that did not end within a run counts as longer than all that did. A
+/// percentile that falls among those is `None`, as the mean is if there is one of them
 /// at all; so a scheme can't look good by not finishing.
 ///
 /// The q-th percentile of n values is the one at rank ⌈q · n⌉ of all sorted,
@@ -35,7 +35,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Of the `values` of what ended, and so many `unfinished`.
+    /// Of the `values` of events that ended, and so many `unfinished`.
     pub fn of(mut values: Vec<f64>, unfinished: u64) -> Self {
         values.sort_unstable_by(f64::total_cmp);
         let finished = values.len() as u64;

@@ -1,4 +1,4 @@
-//! What came out of a run.
+//! The results of a run.
 
 mod distribution;
 pub mod summary;
@@ -29,7 +29,7 @@ pub struct RunResult {
     pub long_haul: LongHaulUse,
     /// The hosts, together.
     pub hosts: HostUse,
-    /// What the product's gateways counted, all of them together: those of its
+    /// The counters of the product's gateways, all of them together: those of its
     /// metrics that are not zero, by name and labels as Prometheus has them.
     pub counters: Vec<(String, u64)>,
     /// The gateways' pools, over time.
@@ -42,7 +42,7 @@ pub struct RunResult {
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowResult {
-    /// What was asked for.
+    /// The requested flow.
     pub spec: FlowSpec,
     /// When it was posted.
     pub posted: Time,
@@ -56,13 +56,13 @@ pub struct FlowResult {
     pub is_long_haul: bool,
 }
 
-/// What crossed the long-haul links.
+/// Traffic of the long-haul links.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LongHaulUse {
     /// bit/s of all of them in one direction.
     pub rate: u64,
-    /// Bytes on the wire of data packets, in both directions, repeats and what
-    /// was then lost included.
+    /// Bytes on the wire of data packets, in both directions, repeats and later
+    /// losses included.
     pub data_bytes: u64,
     /// Of these, of packets that had been on a long-haul link before.
     pub repeated_bytes: u64,
@@ -74,7 +74,7 @@ pub struct LongHaulUse {
     pub queue_drops: u64,
 }
 
-/// What the hosts did.
+/// Totals of the hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HostUse {
     /// Data packets sent, repeats included.

@@ -9,10 +9,10 @@ use super::{Distribution, FlowResult, RunResult};
 use crate::scheme::Scheme;
 
 /// Upper bounds of the buckets by message size, in bytes; the last bucket holds
-/// what is larger.
+/// larger messages.
 pub const SIZE_BOUNDS: [u64; 5] = [10_000, 100_000, 500_000, 1_000_000, 10_000_000];
 
-/// What the buckets are called in tables and plots.
+/// The names of the buckets in tables and plots.
 pub const SIZE_LABELS: [&str; 6] =
     ["≤ 10 kB", "10–100 kB", "100–500 kB", "0.5–1 MB", "1–10 MB", "> 10 MB"];
 
@@ -44,7 +44,7 @@ pub struct Summary {
     /// How long a packet lost on a long-haul link took to arrive all the same, in
     /// microseconds.
     pub recovery_us: Distribution,
-    /// What the gateways had to hold.
+    /// The peaks of the gateways' pools.
     pub pools: PoolPeaks,
     /// Packet events simulated.
     pub packet_events: u64,
@@ -56,7 +56,7 @@ pub struct Group {
     /// Flow completion times: from posted to complete at the sender, in
     /// microseconds.
     pub fct_us: Distribution,
-    /// Flow completion time as a multiple of what it would be alone on a network
+    /// Flow completion time as a multiple of that alone on a network
     /// without loss.
     pub slowdown: Distribution,
     /// Payload of the messages that were completed, per time from the first posted
@@ -72,7 +72,7 @@ pub struct Group {
 /// Messages of about the same size.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SizeBucket {
-    /// What it is called.
+    /// Its name.
     pub label: &'static str,
     /// The largest that belong here, in bytes; `None`: no bound.
     pub up_to_bytes: Option<u64>,
@@ -86,7 +86,7 @@ pub struct SizeBucket {
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct LinkSummary {
     /// Wire bytes of data packets that crossed for the first time, as a share of
-    /// what the links could carry until the end of the run, in the directions in
+    /// the links' capacity until the end of the run, in the directions in
     /// which messages go.
     pub useful_share: f64,
     /// Wire bytes of data packets that had crossed before, as a share of all wire

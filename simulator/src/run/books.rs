@@ -3,7 +3,7 @@
 use crate::node::Node;
 use crate::topology::Network;
 
-/// Checks that what came to each node, by the books of the cables, left it
+/// Checks that each frame that came to a node, by the books of the cables, left it
 /// again, is held there, or was dropped and counted.
 ///
 /// # Panics

@@ -1,5 +1,5 @@
-//! What crosses the long-haul links: what for the first time, what again, what
-//! was lost and when it came after all.
+//! Traffic of the long-haul links: first copies, repeats, losses,
+//! and when a lost packet came after all.
 
 use std::collections::{BTreeMap, BTreeSet};
 

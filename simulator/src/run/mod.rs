@@ -20,10 +20,10 @@ use crate::scheme::Scheme;
 use crate::topology::{self, Network};
 use crate::traffic::{self, FlowSpec};
 
-/// Virtual time at which a run begins: what looks back finds something there.
+/// Virtual time at which a run begins: late enough to look back from.
 const START: Time = Time::from_nanos(1_000_000_000);
 
-/// Runs `scenario`; what is sent, and when, follows from `seed` and is the same
+/// Runs `scenario`; the traffic follows from `seed` and is the same
 /// for every scheme.
 ///
 /// # Errors
@@ -105,7 +105,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What has come to the end of a cable is received.
+    /// A node receives the frames at the end of a cable.
     fn arrive(&mut self, number: usize) {
         let cable = &mut self.network.cables[number];
         let to = cable.to;
@@ -125,7 +125,7 @@ impl Run<'_> {
         self.serve(to.node);
     }
 
-    /// A node does what is due.
+    /// A node runs its due timers.
     fn serve(&mut self, number: usize) {
         let node = &mut self.network.nodes[number];
         node.serve(self.now, &mut self.outbox);
@@ -141,7 +141,7 @@ impl Run<'_> {
         self.flush(number);
     }
 
-    /// Puts on the cables what a node sends.
+    /// Puts a node's frames on the cables.
     fn flush(&mut self, number: usize) {
         let nodes = self.network.nodes.len();
         let leaving = &self.network.leaving[number];
@@ -168,7 +168,7 @@ impl Run<'_> {
         }
     }
 
-    /// What the fullest gateway held since the sample before.
+    /// The most bytes in the fullest gateway since the sample before.
     fn sample(&mut self) {
         let mut sample =
             PoolSample { at: Time::ZERO + self.now.since(START), ..PoolSample::default() };

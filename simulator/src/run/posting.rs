@@ -26,7 +26,7 @@ const LONGEST: u64 = 1 << 30;
 /// The number of the first queue pair: 0 and 1 are special.
 const FIRST_QPN: u32 = 16;
 
-/// What the first connection is called, but for the number of its queue pair.
+/// The id of the first connection, without the number of its queue pair.
 const FIRST_COMM: CommId = 0x4c52_0000;
 
 /// The state of a message.
@@ -47,7 +47,7 @@ pub(super) struct Posting<'s> {
     scenario: &'s Scenario,
     scheme: Scheme,
     flows: Vec<Flow>,
-    /// What is to be posted, and when.
+    /// Messages to be posted, with their times.
     due: BinaryHeap<Reverse<(Time, usize)>>,
     /// Messages of later rounds.
     rounds: HashMap<Round, Vec<usize>, foldhash::fast::FixedState>,
@@ -242,7 +242,7 @@ impl<'s> Posting<'s> {
         self.flows.iter().filter(|flow| flow.failed).count() as u64
     }
 
-    /// What became of the messages.
+    /// The results of the messages.
     pub(super) fn into_results(self) -> Vec<FlowResult> {
         self.flows.into_iter().map(|flow| flow.result).collect()
     }

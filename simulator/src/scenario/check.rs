@@ -6,7 +6,7 @@ use settings::units::{show_duration, show_rate, show_size};
 use super::nic::MOST_PACKETS;
 use super::{Scenario, Scope, Topology, Traffic};
 
-/// Adds a problem for whatever cannot work.
+/// Adds a problem for each setting that cannot work.
 pub(super) fn all(doc: &Document<'_>, s: &Scenario) {
     const LINK: [&str; 4] =
         ["long_haul.rate", "long_haul.delay", "long_haul.rtt", "site.host_rate"];
@@ -146,7 +146,7 @@ fn hosts(doc: &Document<'_>, s: &Scenario) {
     }
 }
 
-/// What is offered must fit, or queues only grow.
+/// The offered load must fit, or queues only grow.
 fn loads(doc: &Document<'_>, s: &Scenario) {
     let links = match s.topology {
         Topology::LeafSpine { long_hauls, .. } => u64::from(long_hauls),
@@ -154,7 +154,7 @@ fn loads(doc: &Document<'_>, s: &Scenario) {
     };
     let link_rate = (links * s.long_haul.rate) as f64;
     let nic_rate = u64::from(s.topology.hosts_per_site()) as f64 * s.site.host_rate as f64;
-    // What is sent from site 0 and from site 1 over the long haul, and by each
+    // Load from site 0 and from site 1 over the long haul, and by each
     // site's NICs altogether; bit/s.
     let (mut over, mut nics) = ([0.0; 2], [0.0; 2]);
     for (n, traffic) in s.traffic.iter().enumerate() {

@@ -8,14 +8,14 @@ use settings::{Document, Override, Report, Section, integer};
 use super::{Scenario, check, flows, network, nic};
 use crate::scheme::Scheme;
 
-/// What is compared unless told otherwise.
+/// The schemes that are compared by default.
 const DEFAULT_SCHEMES: [Scheme; 4] = [Scheme::Lossless, Scheme::Gbn, Scheme::Lr2, Scheme::Cached];
 
 /// Longest virtual time of a run, and its default.
 const LONGEST: Span = Span::from_millis(3_600_000);
 const DEFAULT_LIMIT: Span = Span::from_millis(60_000);
 
-/// Reads and checks `file`, with `overrides` in place of what it says.
+/// Reads and checks `file`, with `overrides` in place of its values.
 ///
 /// # Errors
 /// All problems at once: an unreadable file, bad syntax, unknown keys, values

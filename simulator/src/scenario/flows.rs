@@ -1,4 +1,4 @@
-//! `[[traffic]]`: what the hosts send.
+//! `[[traffic]]`: the load of the hosts.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ pub(super) fn read(
     tables.into_iter().map(|table| context.one(table)).collect()
 }
 
-/// What the defaults follow from.
+/// The values that defaults depend on.
 struct Context<'c> {
     doc: &'c Document<'c>,
     file: &'c Path,
@@ -144,7 +144,7 @@ impl Context<'_> {
         }
     }
 
-    /// What is wrong in a file that `key` names. After the first few the rest
+    /// A problem in a file that `key` names. After the first few the rest
     /// is likely of the same kind.
     fn in_file<'e>(
         &self,

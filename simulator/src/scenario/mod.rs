@@ -1,12 +1,12 @@
-//! What is simulated: the network, its hosts, what they send.
+//! A simulated scenario: the network, its hosts, their load.
 //!
 //! Everything here is plain data, filled in and checked by whoever reads it
-//! from a file or a command line. What a scenario leaves open (`None`) follows
+//! from a file or a command line. A value that a scenario leaves open (`None`) follows
 //! from the rest when it is run.
 //!
 //! [`load`] reads one from a TOML file, `docs/simulator.md` describes the file.
 //! A file each: `file` is its top level, `network`, `nic` and `flows` read the
-//! sections, `check` finds what contradicts itself, `vary` puts other values in
+//! sections, `check` finds contradictions, `vary` puts other values in
 //! place of the file's.
 
 mod check;
@@ -32,7 +32,7 @@ pub struct Scenario {
     pub name: String,
     /// A sentence on it, for the report.
     pub about: String,
-    /// What to compare.
+    /// The schemes to compare.
     pub schemes: Vec<Scheme>,
     /// Seeds of the runs; at least one. Figures are over all of them.
     pub seeds: Vec<u64>,
@@ -42,7 +42,7 @@ pub struct Scenario {
     pub sample_every: Span,
     /// Who is connected with whom.
     pub topology: Topology,
-    /// What joins the two sites.
+    /// The link between the two sites.
     pub long_haul: LongHaul,
     /// The network within a site.
     pub site: Site,
@@ -50,7 +50,7 @@ pub struct Scenario {
     pub nic: NicModel,
     /// The gateways, and the switches of the peers.
     pub gateway: GatewayModel,
-    /// What the hosts send, all of it at the same time.
+    /// The hosts' load, all of it at the same time.
     pub traffic: Vec<Traffic>,
 }
 
@@ -219,16 +219,16 @@ pub struct GatewayModel {
     pub paper_backup: u64,
     /// Buffer of each switch of [`Scheme::NetRt`], bytes.
     pub netrt_buffer: u64,
-    /// What a queue at a gateway's port may hold, bytes.
+    /// Limit of a queue at a gateway's port, bytes.
     pub queue: u64,
-    /// Whether the product's Depot hands on what waited at the pace at which it
+    /// Whether the product's Depot delivers held packets at the pace at which they
     /// came.
     pub pacing: bool,
     /// Whether the product's Depot tells sources of congestion behind it.
     pub cnp: bool,
 }
 
-/// What hosts send.
+/// A load.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Traffic {
     /// One message at time zero, from each of so many hosts of site 0 to its
@@ -251,7 +251,7 @@ pub enum Traffic {
         /// Where they go.
         scope: Scope,
     },
-    /// What a synchronised collective does: `flows` messages at once from
+    /// A synchronised collective: `flows` messages at once from
     /// different hosts of site 0 to different hosts of site 1, and the next
     /// round `gap` after the last has ended.
     Rounds {

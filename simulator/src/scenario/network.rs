@@ -140,7 +140,7 @@ pub(super) fn site(mut s: Section<'_>, topology: Topology, long_haul_rate: u64) 
     site
 }
 
-/// What is off (`key = false`), on with its defaults (`true`), or a table with
+/// A setting that is off (`key = false`), on with its defaults (`true`), or a table with
 /// settings of its own.
 pub(super) fn optional<'d>(
     s: &mut Section<'d>,

@@ -38,7 +38,7 @@ impl Varied {
     /// Reads `NAME=VALUE,VALUE,…`. A comma within braces separates nothing.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing part.
     pub fn parse(text: &str) -> Result<Self, String> {
         const SYNTAX: &str =
             "expected KEY=VALUE,VALUE,..., e.g. loss=1e-4,1e-3 or nic.window=512,1024";
@@ -65,7 +65,7 @@ impl Varied {
         Ok(Self { name, values })
     }
 
-    /// What puts the `n`th value in place of the file's.
+    /// The override that puts the `n`th value in place of the file's.
     pub fn overriding(&self, n: usize) -> Override {
         let value = &self.values[n];
         let key = override_key(&self.name);

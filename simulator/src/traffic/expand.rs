@@ -1,4 +1,4 @@
-//! From what a scenario says about its traffic to single messages.
+//! Expands a scenario's traffic to single messages.
 
 use std::ops::Range;
 
@@ -64,7 +64,7 @@ pub fn expand(scenario: &Scenario, seed: u64) -> Vec<FlowSpec> {
             flow.traffic = number;
         }
     }
-    // Stable: what starts at once stays in the order of the scenario.
+    // Stable: flows that start at once stay in the order of the scenario.
     flows.sort_by_key(|flow| flow.start);
     flows
 }

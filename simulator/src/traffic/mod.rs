@@ -8,8 +8,8 @@ use common::time::Time;
 
 pub use expand::expand;
 
-/// What a data packet takes on the wire besides its payload: Ethernet 14, IPv4
-/// 20, UDP 8, BTH 12, ICRC 4, and what the frame does not show
+/// Wire bytes of a data packet besides its payload: Ethernet 14, IPv4
+/// 20, UDP 8, BTH 12, ICRC 4, and the bytes outside of the frame
 /// ([`link::FRAME_OVERHEAD`]). The 16 bytes of a RETH, once per message, are not
 /// counted.
 pub const PACKET_OVERHEAD: u64 = 14 + 20 + 8 + 12 + 4 + link::FRAME_OVERHEAD;

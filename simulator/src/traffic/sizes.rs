@@ -25,11 +25,11 @@ pub fn named(name: &str) -> Option<SizeDistribution> {
 /// line; the last percentage is 100. Between two points sizes are spread evenly.
 /// If the first percentage is above 0, that share of the messages has exactly
 /// the first size, and two points of one size give that size the share between
-/// them. What follows `#` is a comment.
+/// them. Text behind `#` is a comment.
 ///
 /// # Errors
-/// All that is wrong, one per line of the message, each with the number of its
-/// line, what was found and what is allowed.
+/// All problems, one per line of the message, each with the number of its
+/// line, the text found and the text allowed.
 pub fn parse(name: &str, text: &str) -> Result<SizeDistribution, String> {
     let mut errors = Vec::new();
     let mut points: Vec<(f64, f64)> = Vec::new();

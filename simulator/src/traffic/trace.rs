@@ -2,8 +2,8 @@
 //!
 //! One per line, `start_us src dst bytes`: when it is posted in microseconds
 //! (decimals are fine), the numbers of the hosts, the length. Hosts are numbered
-//! from 0 through both sites, site 0 first. Lines need not be in order. What
-//! follows `#` is a comment.
+//! from 0 through both sites, site 0 first. Lines need not be in order. Text
+//! behind `#` is a comment.
 
 use common::time::Time;
 
@@ -15,8 +15,8 @@ const MAX_START_US: f64 = 1e12;
 /// The messages in `text`, in its order.
 ///
 /// # Errors
-/// All that is wrong: number of the line, from 1, and what was found there and
-/// what is allowed.
+/// All problems: number of the line, from 1, the text found there and
+/// the text allowed.
 pub fn parse(text: &str) -> Result<Vec<FlowSpec>, Vec<(usize, String)>> {
     parse_for(text, u32::MAX)
 }

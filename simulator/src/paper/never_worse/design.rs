@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::paper::Effort;
 use crate::scenario::{self, Scenario, Varied};
 
-/// What is sent: a scenario file, and what is set in it.
+/// The traffic: a scenario file, and values set in it.
 pub(super) struct Traffic {
     /// In tables.
     pub name: &'static str,
@@ -78,8 +78,8 @@ const NO_DCQCN: Level = level(BASE[6].0, "no DCQCN", &["nic.dcqcn=false"]);
 pub(super) const LEVELS: [&Level; 10] =
     [&PFC, &DEEP, &MARKS_40K, &MARKS_1M, &NO_MARKS, &LOSS_0, &LOSS_1E3, &SLOW, &NEAR, &NO_DCQCN];
 
-/// Combinations: what only congestion does, what congestion and loss do together,
-/// what nobody slows down for.
+/// Combinations: congestion alone, congestion and loss together,
+/// traffic that nobody slows down for.
 const COMBINED: [&[&Level]; 8] = [
     &[&LOSS_0, &PFC],
     &[&LOSS_0, &NO_MARKS],
@@ -94,13 +94,13 @@ const COMBINED: [&[&Level]; 8] = [
 /// A point of the matrix.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
-    /// What is sent.
+    /// The traffic.
     pub traffic: &'static str,
-    /// What is other than in the base, or "base".
+    /// The difference from the base, or "base".
     pub name: String,
     /// The scenario file with the options that make it this cell.
     pub command: String,
-    /// What is simulated.
+    /// The simulated scenario.
     pub scenario: Scenario,
 }
 
@@ -183,7 +183,7 @@ mod tests {
         assert!(cell("WebSearch 0.5", "loss 2", 3).is_err());
     }
 
-    /// What the page says of the base is what its files say.
+    /// The page describes the base as its files do.
     #[test]
     fn the_base_is_that_of_the_files() {
         for traffic in &TRAFFIC {

@@ -1,4 +1,4 @@
-//! What of the runs of a cell decides.
+//! The verdict on the runs of a cell.
 
 use common::time::Span;
 
@@ -7,7 +7,7 @@ use crate::results::{FlowResult, RunResult};
 use crate::scheme::Scheme;
 use crate::topology::Path;
 
-/// What a mode may take at most, as a multiple of go-back-N's time.
+/// Longest time of a mode, as a multiple of go-back-N's time.
 pub const LIMIT: f64 = 1.05;
 
 /// The modes that are judged, and `lr2`, which is reported.
@@ -44,7 +44,7 @@ pub struct Verdict {
     pub timeouts: u64,
 }
 
-/// What came of a cell.
+/// Results of a cell.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Judged {
     /// The cell.
@@ -84,7 +84,7 @@ impl Judged {
         }
     }
 
-    /// What became of `scheme`.
+    /// The verdict on `scheme`.
     pub fn verdict(&self, scheme: Scheme) -> Option<&Verdict> {
         self.verdicts.iter().find(|verdict| verdict.scheme == scheme)
     }
@@ -97,7 +97,7 @@ impl Judged {
     }
 }
 
-/// Milliseconds that a message took, and what its connection took beyond a round
+/// Milliseconds of a message, and of its connection beyond a round
 /// trip because a message of connection management was lost. `None` if it was
 /// not complete.
 fn taken(flow: &FlowResult, rtt: Span) -> Option<f64> {

@@ -2,8 +2,8 @@
 //! the long haul, each of the product's modes against plain go-back-N with the
 //! same seeds, messages, hosts and switches.
 //!
-//! `design` says which cells there are, `judge` what of the runs decides, `page`
-//! writes it down.
+//! `design` lists the cells, `judge` decides on the runs, `page`
+//! writes the verdicts down.
 
 mod design;
 mod explained;

@@ -1,4 +1,4 @@
-//! What IRN is told beyond what every RNIC is.
+//! IRN's settings beyond those of every RNIC.
 
 use common::time::Span;
 use rnic::QpError;

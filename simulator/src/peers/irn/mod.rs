@@ -5,7 +5,7 @@
 //! valid ICRC, so that hosts of either sort fit into the same network. A port
 //! is an [`IrnNic`]; its queue pairs do SENDs and WRITEs.
 //!
-//! # What is IRN's
+//! # Taken from IRN
 //!
 //! Rules of the paper (section 3) and, where it leaves something open, of the
 //! hardware description that its authors published:
@@ -14,10 +14,10 @@
 //!   [`Irn::cap`] packets reaches. A packet ahead of the expected one brings
 //!   forth a NACK with two numbers: the expected PSN, which acknowledges
 //!   everything before it, and its own.
-//! - The sender remembers what was acknowledged selectively. It is in *loss
+//! - The sender remembers selective acknowledgements. It is in *loss
 //!   recovery* from a NACK or timeout until everything is acknowledged that it
 //!   had sent before the last repeat (up to the *recovery sequence*). In
-//!   recovery it sends what is missing, in order and each once, before anything
+//!   recovery it sends missing packets, in order and each once, before anything
 //!   new: the oldest packet that is not acknowledged, anew with each advance,
 //!   and each behind it with a packet acknowledged selectively further on. So
 //!   reordering is taken for loss, a repeat that was needless brings forth
@@ -33,14 +33,14 @@
 //!   There is no limit to how often it goes off.
 //! - Work requests complete in order, at both ends.
 //!
-//! # What is not
+//! # Left out
 //!
 //! - IRN puts the number of the packet that caused a NACK into a header of its
 //!   own. Here it stands in the MSN field of the AETH.
 //! - IRN gives each WRITE packet an address and each SEND packet the number of
 //!   its request, up to 16 bytes, so that it can be placed on arrival. Here only
-//!   the first packet of a WRITE has an address, as in RoCEv2; what the content
-//!   of a packet should be follows from its PSN. Frames are that much shorter
+//!   the first packet of a WRITE has an address, as in RoCEv2; the content
+//!   of a packet follows from its PSN. Frames are that much shorter
 //!   than IRN's.
 //! - Packets ask for ACKs as those of [`rnic`] do
 //!   ([`rnic::QpConfig::ack_req_every`]); IRN acknowledges each.

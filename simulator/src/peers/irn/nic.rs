@@ -37,8 +37,8 @@ struct Qp {
     answering: bool,
 }
 
-/// A port with its queue pairs, to be driven like [`rnic::Nic`]. What it does
-/// that RNICs don't is in the [module's documentation](super).
+/// A port with its queue pairs, to be driven like [`rnic::Nic`]. Its differences
+/// from RNICs are in the [module's documentation](super).
 #[derive(Debug)]
 pub struct IrnNic {
     config: NicConfig,

@@ -22,7 +22,7 @@ struct Accepted {
     corrupt: u32,
 }
 
-/// What has come of the message that is not complete.
+/// The received part of the message that is not complete.
 #[derive(Clone, Copy, Default, Debug)]
 struct Open {
     len: u32,
@@ -39,8 +39,8 @@ pub(super) struct Receiver {
     origin: Seq,
     /// PSN of the next packet in order.
     expected: Seq,
-    /// From `expected` on, what was accepted ahead of it; empty if nothing
-    /// was.
+    /// From `expected` on, packets accepted ahead of it; empty if there are
+    /// none.
     early: Window<Option<Accepted>>,
     open: Open,
     /// Messages received completely.

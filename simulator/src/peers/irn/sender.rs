@@ -54,15 +54,15 @@ pub(super) struct Sender {
     next: Seq,
     /// One past the last PSN that is posted.
     end: Seq,
-    /// Of `acked .. next`: what is acknowledged selectively.
+    /// Of `acked .. next`: whether each is acknowledged selectively.
     sacked: Window<bool>,
     /// One past the newest of these.
     high: Seq,
     /// In loss recovery: one past the recovery sequence.
     recovery: Option<Seq>,
-    /// In loss recovery, what is missing before this has been sent again.
+    /// In loss recovery, all missing packets before this have been sent again.
     resent: Seq,
-    /// The oldest packet is to be sent again, whatever was acknowledged
+    /// The oldest packet is to be sent again, even if it was acknowledged
     /// selectively.
     oldest_is_lost: bool,
     /// Since when the timer runs.
@@ -124,7 +124,7 @@ impl Sender {
         self.next.since(self.acked)
     }
 
-    /// What is to leave next, if anything may.
+    /// The next packet to leave, if one may.
     pub(super) fn departure(&mut self) -> Option<Departure> {
         let (seq, repeat) = match self.missing() {
             Some(seq) => (seq, true),

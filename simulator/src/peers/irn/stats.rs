@@ -1,4 +1,4 @@
-//! What IRN hosts count.
+//! Counters of IRN hosts.
 
 use core::ops::AddAssign;
 

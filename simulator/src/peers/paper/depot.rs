@@ -1,4 +1,4 @@
-//! Near the receiver: holds what is early, names gaps once, keeps what is not
+//! Near the receiver: holds early packets, names gaps once, keeps packets that are not
 //! yet acknowledged.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -30,7 +30,7 @@ struct Flow {
     patience: Span,
 }
 
-/// What the box is told once.
+/// The box's configuration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Bytes of the reordering pool, for all flows together.
@@ -142,7 +142,7 @@ impl Depot {
                 self.reorder -= frame.bytes().len() as u64;
             }
         }
-        // It knows best what it refused itself.
+        // The box itself refused these packets.
         if flow.early.is_empty() && flow.refused > flow.high {
             let nak = marks::nak(&last, roce, flow.high, flow.refused.since(flow.high));
             transmit(sink, Side::Wan, Class::High, nak);
@@ -209,7 +209,7 @@ impl Depot {
 }
 
 /// Everything that the destination has not acknowledged, in order, and behind
-/// what still waits at the port.
+/// packets that still wait at the port.
 fn resend(flow: &Flow, lan: &mut Port, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
     for (_, frame) in &flow.backup {
         lan.transmit(frame.clone(), now, sink);

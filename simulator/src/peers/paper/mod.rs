@@ -1,15 +1,15 @@
 //! LR2 as published, for Tofino switches and RNICs that know a switch's NAK.
 //!
-//! What is modelled, from a digest of the paper, whose text and code are not at
+//! The model follows a digest of the paper, whose text and code are not at
 //! hand: a Sentry that reports gaps before it at once and filters the repeats of
-//! a rewind by a bitmap; a Depot that holds what arrives early, names each gap
+//! a rewind by a bitmap; a Depot that holds early packets, names each gap
 //! once, in a Depot-NACK that the Sentry hands to the source, and repairs loss
-//! behind it from a small pool of what was not yet acknowledged, on a NAK or
+//! behind it from a small pool of packets not yet acknowledged, on a NAK or
 //! after two downstream round trips. Repeats are marked by the RNIC when a
 //! switch asked for them: those are filtered; repeats after a timeout or for the
 //! receiver's own NAK all pass.
 //!
-//! What it does without, as the paper does: a second Depot-NACK when a repeat
+//! It does without, as the paper does: a second Depot-NACK when a repeat
 //! or the NACK itself is lost (the source's timeout repairs that), and any
 //! knowledge of lost tails. The switches know each other and every queue pair
 //! from the first packet on.
@@ -21,17 +21,17 @@
 //!   bandwidth-delay product, the backup pool that of the receiving site; on the
 //!   authors' testbed 1 MB and 50 KB; about 1 MB was in use at a loss of 1e-2. The
 //!   scenario says how much there is; the evaluation gives the reordering pool no
-//!   bound, tells what it took, and runs a bound of 1 MB beside it.
+//!   bound, tells its peak, and runs a bound of 1 MB beside it.
 //! - *Who shares them.* All flows: one pool per switch, as its memory is one.
-//! - *What a full reordering pool does.* It refuses what arrives. The Depot knows
+//! - *A full reordering pool.* It refuses arriving packets. The Depot knows
 //!   that, and names all that a flow was refused, as one gap, once the flow has
 //!   nothing waiting. A repeat that is refused has been named already, and is
 //!   the source's timeout's business.
-//! - *What a full backup pool does.* It forgets the oldest packet of the flow
-//!   that needs room; a NAK for what it lacks goes on to the source.
+//! - *A full backup pool.* It forgets the oldest packet of the flow
+//!   that needs room; a NAK for a forgotten packet goes on to the source.
 //! - *When pools are freed.* By delivery in order, and by ACKs.
 //! - *From when the Depot's timer counts.* From when a packet that asks for an
-//!   ACK has left its port, since what a filled gap releases waits there; each
+//!   ACK has left its port, since packets released by a filled gap wait there; each
 //!   time it goes off in vain it doubles. Counted from when the packet was handed
 //!   to the port it goes off in the middle of the Depot's own bursts, and the
 //!   model drowns in its own resends.
@@ -84,7 +84,7 @@ impl Paper {
         }
     }
 
-    /// Resends what the destination has not acknowledged for too long.
+    /// Resends packets that the destination has not acknowledged for too long.
     pub fn timers(&mut self, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
         self.depot.on_timer(now, sink);
     }

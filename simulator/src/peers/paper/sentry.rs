@@ -13,7 +13,7 @@ use crate::peers::{Map, answered, flow, marks};
 struct Flow {
     /// ePSN_s: the next new packet from the source.
     next: Seq,
-    /// The SR filter: what the Depot misses.
+    /// The SR filter: PSNs that the Depot misses.
     needed: BTreeSet<Seq>,
     /// Whether the gap before the Sentry has been reported.
     reported: bool,

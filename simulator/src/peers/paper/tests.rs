@@ -1,4 +1,4 @@
-//! A box alone: what it makes of packets and answers, rule by rule.
+//! A box alone: its treatment of packets and answers, rule by rule.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -21,7 +21,7 @@ const LAN_RATE: u64 = wire_bytes(FRAME as usize) * 8 * 1_000_000;
 const LOCAL_RTT: Span = Span::from_micros(5);
 const PLENTY: u64 = 1 << 30;
 
-/// What the box sent; PSNs counted from [`FIRST`].
+/// Packets that the box sent; PSNs counted from [`FIRST`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sent {
     Data(Side, u32),
