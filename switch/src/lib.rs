@@ -14,7 +14,9 @@
 //! [`Switch::next_deadline`] has passed, and [`Switch::housekeeping`] a few times a second.
 
 mod capacity;
+mod context;
 mod flow;
+mod io;
 mod maintenance;
 mod qp;
 mod rx;

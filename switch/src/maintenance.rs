@@ -1,12 +1,13 @@
-//! Work that is not urgent: the control thread's commands, ageing of idle flows, and the gauges.
+//! Work that is not urgent: ageing of idle flows, and the gauges.
 
-use common::frame::{Frame, Pool, Sink};
+use common::frame::Frame;
 use common::metrics::Metric;
-use common::time::{Span, Time};
+use common::time::Span;
 
-use crate::flow::entry::{Id, Pipeline};
-use crate::switch::{Io, Pools, Switch};
-use crate::{Command, Recovery};
+use crate::context::Context;
+use crate::flow::entry::{FlowState, Id};
+use crate::flow::pipeline::Resources;
+use crate::io::Io;
 
 /// Entries that one call of `housekeeping` looks at.
 const SWEEP: Id = 1024;
@@ -14,7 +15,7 @@ const SWEEP: Id = 1024;
 /// burst took.
 const IDLE: Span = Span::from_millis(1_000);
 /// Time without a packet after which a flow with nothing outstanding gives up its
-/// pipeline. What is known of it stays.
+/// pipeline. The PSN at which it continues stays.
 const REST: Span = Span::from_millis(10_000);
 
 /// Percent of the slots from which on a flow that has been idle for [`IDLE`] has none.
@@ -30,53 +31,24 @@ pub(crate) struct Sweep {
     bytes: u64,
 }
 
-impl<F: Frame> Switch<F> {
-    /// Does what the control thread asks.
-    pub fn command<P, S>(&mut self, command: Command, now: Time, pool: &mut P, sink: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        let mut io = Io { pool, sink, now };
-        match command {
-            Command::Drain => {
-                self.draining = true;
-                self.let_go(&mut io);
-            }
-            Command::SetRecovery(recovery) => {
-                // Handles kept by one mode are of no use to another.
-                self.let_go(&mut io);
-                self.config.recovery = recovery;
-                self.sentry.recovery = sentry_recovery(recovery);
-                self.depot.keeps_responses = keeps_responses(recovery);
-            }
-        }
-        self.released.flush();
-    }
-
-    /// Forgets flows that have been idle for long, a few at a time, and
-    /// refreshes the gauges. To be called every few milliseconds.
-    pub fn housekeeping<P, S>(&mut self, now: Time, pool: &mut P, sink: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        let mut io = Io { pool, sink, now };
-        let end = self.table.end();
+impl Sweep {
+    /// Forgets flows that have been idle for long, a few at a time, and refreshes the gauges.
+    pub fn run<I: Io>(&mut self, cx: &mut Context<'_, I>) {
+        let end = cx.flows.table.end();
         for _ in 0..SWEEP.min(end) {
-            if self.sweep.next >= end {
-                self.end_sweep();
+            if self.next >= end {
+                self.end(cx);
                 break;
             }
-            let id = self.sweep.next;
-            self.sweep.next += 1;
-            self.look_at(id, &mut io);
+            let id = self.next;
+            self.next += 1;
+            self.look_at(cx, id);
         }
-        let counters = &mut self.tx.counters;
-        counters.set(Metric::FlowsAll, self.table.len() as u64);
-        counters.set(Metric::LanHosts, self.lan.len() as u64);
-        counters.set(Metric::LanWaiting, self.lan.waiting());
-        let Pools { cache, reorder, backup } = &self.pools;
+        let Resources { cache, reorder, backup, lan, .. } = &cx.flows.resources;
+        let counters = &mut cx.tx.counters;
+        counters.set(Metric::FlowsAll, cx.flows.table.len() as u64);
+        counters.set(Metric::LanHosts, lan.len() as u64);
+        counters.set(Metric::LanWaiting, lan.waiting());
         for (frames, bytes, pool) in [
             (Metric::HeldReorder, Metric::HeldReorderBytes, reorder),
             (Metric::HeldBackup, Metric::HeldBackupBytes, backup),
@@ -85,72 +57,54 @@ impl<F: Frame> Switch<F> {
             counters.set(frames, pool.frames());
             counters.set(bytes, pool.used());
         }
-        self.released.flush();
     }
 
-    fn look_at<P, S>(&mut self, id: Id, io: &mut Io<'_, P, S>)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        let Some(entry) = self.table.get(id) else { return };
-        let idle = entry.seen.since(io.now);
-        if idle >= self.config.flow_idle {
-            self.remove(id, io);
-            return self.tx.counters.inc(Metric::FlowAged);
+    fn look_at<F: Frame, I: Io<Frame = F>>(&mut self, cx: &mut Context<'_, I>, id: Id) {
+        let now = cx.io.now();
+        let Some(entry) = cx.flows.table.get(id) else { return };
+        let idle = entry.seen.since(now);
+        if idle >= cx.config.flow_idle {
+            cx.remove(id);
+            return cx.tx.counters.inc(Metric::FlowAged);
         }
-        if idle >= IDLE && self.pools.cache.are_slots_filled(PRESSURE) {
-            // Others need what it was never answered for.
-            self.with_sentry(id, io, |flow, cx| flow.forget(cx));
+        if idle >= IDLE && cx.flows.resources.cache.are_slots_filled(PRESSURE) {
+            // Others need the slots of its unanswered packets.
+            cx.sentry(id, |flow, cx| flow.forget(cx));
         }
-        let Some(entry) = self.table.get_mut(id) else { return };
-        if let Pipeline::Sentry(stage) = &mut entry.pipeline
+        let resources = &mut cx.flows.resources;
+        let Some(entry) = cx.flows.table.get_mut(id) else { return };
+        if let FlowState::Sentry(stage) = &mut entry.state
             && idle >= IDLE
         {
             stage.state.shrink();
-            self.pools.cache.give_slots(stage.state.spare_slots());
+            resources.cache.give_slots(stage.state.spare_slots());
         }
         if idle >= REST && entry.peer().is_some() {
-            entry.rest(&self.sentry, io.now);
+            entry.rest(&resources.sentry, now);
         }
-        let sweep = &mut self.sweep;
-        match &mut entry.pipeline {
-            Pipeline::Sentry(stage) => {
-                sweep.protected += u64::from(stage.state.is_protected());
-                sweep.bytes += stage.state.heap_bytes() as u64;
+        match &mut entry.state {
+            FlowState::Sentry(stage) => {
+                self.protected += u64::from(stage.state.is_protected());
+                self.bytes += stage.state.heap_bytes() as u64;
             }
-            Pipeline::Depot(stage) => {
+            FlowState::Depot(stage) => {
                 if idle >= IDLE {
                     stage.state.shrink();
                 }
-                sweep.synced += u64::from(stage.state.is_synced());
-                sweep.bytes += stage.state.heap_bytes() as u64;
+                self.synced += u64::from(stage.state.is_synced());
+                self.bytes += stage.state.heap_bytes() as u64;
             }
-            Pipeline::None => {}
+            FlowState::Responses | FlowState::Resting(_) => {}
         }
     }
 
     /// All flows were looked at.
-    fn end_sweep(&mut self) {
-        let Sweep { protected, synced, bytes, .. } = core::mem::take(&mut self.sweep);
-        let counters = &mut self.tx.counters;
+    fn end<I: Io>(&mut self, cx: &mut Context<'_, I>) {
+        let Self { protected, synced, bytes, .. } = core::mem::take(self);
+        let counters = &mut cx.tx.counters;
         counters.set(Metric::FlowsProtected, protected);
         counters.set(Metric::FlowsSynced, synced);
         counters.set(Metric::FlowStateBytes, bytes);
-        self.timers.shrink();
-    }
-}
-
-/// READ responses are kept where packets are.
-pub(crate) const fn keeps_responses(recovery: Recovery) -> bool {
-    sentry_recovery(recovery).caches()
-}
-
-pub(crate) const fn sentry_recovery(recovery: Recovery) -> sentry::Recovery {
-    match recovery {
-        // Off never gets to a pipeline.
-        Recovery::Lr2 | Recovery::Off => sentry::Recovery::Lr2,
-        Recovery::Cached => sentry::Recovery::Cached,
-        Recovery::Auto => sentry::Recovery::Auto,
+        cx.flows.timers.shrink();
     }
 }

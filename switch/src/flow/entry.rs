@@ -7,12 +7,12 @@ use common::frame::Frame;
 use common::heap::HeapFrame;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::Headers;
+use common::wire::{Headers, Roce, icrc_ok};
 
 use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
 use crate::flow::key::FlowKey;
+use crate::flow::matching::Matching;
 use crate::flow::psn_range::PsnRange;
-use crate::qp::match_acks::Matching;
 
 /// Index of an entry.
 pub(crate) type Id = u32;
@@ -26,12 +26,9 @@ pub(crate) struct Entry<F: Frame> {
     src_qpn: Option<NonZero<u32>>,
     /// The operator named its peer: it is not looked for, and stays over incarnations.
     pub named: bool,
-    /// What is known of its next packet, if it has no pipeline.
-    pub announced: Option<Announced>,
     /// What is known of the peer flow while it isn't sure.
     pub matching: Option<Box<Matching>>,
-    /// The pipeline that its requests go through.
-    pub pipeline: Pipeline<F>,
+    pub state: FlowState<F>,
     /// When a timer of this entry is due; [`Time::NEVER`] if none is set.
     pub armed: Time,
     /// Its newest packet.
@@ -50,9 +47,8 @@ impl<F: Frame> Entry<F> {
             peer: None,
             src_qpn: None,
             named: false,
-            announced: None,
             matching: None,
-            pipeline: Pipeline::None,
+            state: FlowState::Responses,
             armed: Time::NEVER,
             seen: CoarseTime::at(now),
             generation,
@@ -84,30 +80,30 @@ impl<F: Frame> Entry<F> {
         self.src_qpn.map(|qpn| qpn.get() - 1)
     }
 
-    /// Whether no more than one packet of it was seen, and nobody knows of it otherwise.
+    /// Whether no more than one packet of it was seen, and nothing else is known of it.
     pub fn is_of_one_packet(&mut self) -> bool {
-        let is_strange = self.peer.is_none() && !self.named && self.announced.is_none();
-        is_strange
-            && match &self.pipeline {
-                Pipeline::None => true,
-                Pipeline::Sentry(stage) => stage.track.arrived.is_of_one(),
-                Pipeline::Depot(stage) => stage.track.arrived.is_of_one(),
+        let is_unrelated = self.peer.is_none() && !self.named;
+        is_unrelated
+            && match &self.state {
+                FlowState::Responses => true,
+                FlowState::Resting(_) => false,
+                FlowState::Sentry(stage) => stage.track.arrived.is_of_one(),
+                FlowState::Depot(stage) => stage.track.arrived.is_of_one(),
             }
     }
 
-    /// Gives up the pipeline if it has nothing to do. The next packet makes it
-    /// another, of a new epoch, that knows all that is worth to be known.
+    /// Gives up the pipeline if it has nothing to do. The next packet makes another, of a new
+    /// epoch, which begins where this one ended.
     pub fn rest(&mut self, config: &sentry::Config, now: Time) {
-        match &self.pipeline {
-            Pipeline::Sentry(stage) => {
+        self.state = match &self.state {
+            FlowState::Sentry(stage) => {
                 let Some(rest) = stage.state.rest(config, now) else { return };
                 let sentry::Rest { psn, msn, pmtu, rtt } = rest;
-                self.announced = Some(Announced::new(By::Past, psn, msn, pmtu, rtt));
+                FlowState::Resting(Announced::new(By::Past, psn, msn, pmtu, rtt))
             }
-            Pipeline::Depot(stage) if stage.state.is_at_rest() => {}
+            FlowState::Depot(stage) if stage.state.is_at_rest() => FlowState::Responses,
             _ => return,
-        }
-        self.pipeline = Pipeline::None;
+        };
     }
 }
 
@@ -166,22 +162,39 @@ pub(crate) enum By {
     Past,
 }
 
-/// What happens to the requests of a flow.
-pub(crate) enum Pipeline<F: Frame> {
-    /// None were seen yet; so far this is only where ACKs go.
-    None,
-    /// They leave for the long-haul link.
+/// How far a flow's requests have come.
+pub(crate) enum FlowState<F: Frame> {
+    /// No request was seen; responses may travel in its direction.
+    Responses,
+    /// It has no pipeline, and it is known how its next request begins.
+    Resting(Announced),
+    /// Its requests leave for the long-haul link.
     Sentry(Box<Stage<sentry::Flow<F>>>),
-    /// They arrive from it.
+    /// Its requests arrive from the long-haul link.
     Depot(Box<Stage<depot::Flow<F>>>),
 }
 
-impl<F: Frame> Pipeline<F> {
-    /// What is noted of the flow's packets.
+impl<F: Frame> FlowState<F> {
+    /// Whether the flow has a pipeline.
+    pub const fn has_pipeline(&self) -> bool {
+        matches!(self, Self::Sentry(_) | Self::Depot(_))
+    }
+
+    /// Packets seen of a flow with a pipeline.
     #[inline]
-    pub fn track(&mut self) -> Option<&mut Track> {
+    pub fn track(&self) -> Option<&Track> {
         match self {
-            Self::None => None,
+            Self::Responses | Self::Resting(_) => None,
+            Self::Sentry(stage) => Some(&stage.track),
+            Self::Depot(stage) => Some(&stage.track),
+        }
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn track_mut(&mut self) -> Option<&mut Track> {
+        match self {
+            Self::Responses | Self::Resting(_) => None,
             Self::Sentry(stage) => Some(&mut stage.track),
             Self::Depot(stage) => Some(&mut stage.track),
         }
@@ -199,7 +212,27 @@ pub(crate) struct Stage<S> {
     pub headers: Headers,
 }
 
-/// What is noted of a flow's requests, whatever a pipeline makes of them.
+impl<S> Stage<S> {
+    /// Takes the headers of the flow's own frames from a packet, if they are old. Anybody who
+    /// knows a flow's key may send packets of it: only the next one in order, which is most
+    /// likely its source's, and with a right ICRC, is believed.
+    #[inline]
+    pub fn renew_headers(
+        &mut self,
+        is_next: impl FnOnce(&S) -> bool,
+        bytes: &[u8],
+        roce: &Roce,
+        now: Time,
+    ) {
+        let Self { track, state, headers, .. } = self;
+        if track.headers_at.since(now) >= HEADERS_AGE && is_next(state) && icrc_ok(bytes, roce) {
+            *headers = Headers::of(bytes, roce);
+            (track.headers_at, track.src_port) = (CoarseTime::at(now), roce.src_port);
+        }
+    }
+}
+
+/// A flow's requests as they arrive, whatever its pipeline makes of them.
 pub(crate) struct Track {
     /// What has arrived of them.
     pub arrived: PsnRange,

@@ -5,11 +5,10 @@ use core::hash::BuildHasher;
 use common::frame::{Frame, Side};
 use common::time::{Span, Time};
 use common::wire::Roce;
-use hashbrown::HashMap;
 use slab::Slab;
 
 use crate::flow::coarse_time::CoarseTime;
-use crate::flow::entry::{Entry, HEADERS_AGE, Id, Pipeline};
+use crate::flow::entry::{Entry, FlowState, HEADERS_AGE, Id};
 use crate::flow::index::Index;
 use crate::flow::key::{FlowKey, Hosts};
 
@@ -31,8 +30,6 @@ pub(crate) struct Table<F: Frame> {
     entries: Slab<Entry<F>>,
     /// One past the largest index that was ever in use.
     end: Id,
-    /// Flows with requests whose requester is unknown, by their hosts.
-    unpaired: HashMap<Hosts, Vec<Id>, foldhash::quality::FixedState>,
     limit: usize,
     /// Most entries of two hosts.
     quota: u32,
@@ -55,7 +52,6 @@ impl<F: Frame> Table<F> {
             // Never moved, and no memory until it is used.
             entries: Slab::with_capacity(limit),
             end: 0,
-            unpaired: HashMap::with_hasher(hash.clone()),
             hash,
             limit,
             quota: u32::try_from(quota).unwrap_or(u32::MAX),
@@ -98,7 +94,7 @@ impl<F: Frame> Table<F> {
     /// The hash of `key`. Where it leads is looked at, so that it is in the cache when it
     /// is [looked for](Self::find_hashed).
     #[inline]
-    pub fn warm_bucket(&self, key: &FlowKey) -> u64 {
+    pub fn prefetch_bucket(&self, key: &FlowKey) -> u64 {
         let hash = self.hash.hash_one(key);
         self.index.prefetch(hash);
         hash
@@ -113,40 +109,40 @@ impl<F: Frame> Table<F> {
     /// packet of it, or of its answers, came within [`QUIET`].
     pub fn is_live(&self, id: Id, now: Time) -> bool {
         let Some(entry) = self.get(id) else { return false };
-        let has_pipeline = |entry: &Entry<F>| !matches!(entry.pipeline, Pipeline::None);
         let peer = entry.peer().and_then(|peer| self.get(peer));
-        let is_answered = entry.matching.is_some() || peer.is_some_and(has_pipeline);
-        (has_pipeline(entry) || is_answered) && entry.seen.since(now) < QUIET
+        let is_answered =
+            entry.matching.is_some() || peer.is_some_and(|peer| peer.state.has_pipeline());
+        (entry.state.has_pipeline() || is_answered) && entry.seen.since(now) < QUIET
     }
 
-    /// Looks at what will be needed of a flow, or of the one that it answers, so
-    /// that it is in the cache by then.
+    /// Looks at the state that a packet of a flow needs, or a response to it, so that it is in
+    /// the cache by then.
     #[inline]
     pub fn prefetch(&self, id: Id) {
         let Some(entry) = self.get(id) else { return };
-        match &entry.pipeline {
-            Pipeline::Sentry(stage) => stage.state.prefetch(),
-            Pipeline::Depot(stage) => stage.state.prefetch(),
-            Pipeline::None => entry.peer().into_iter().for_each(|peer| self.prefetch_all(peer)),
+        match &entry.state {
+            FlowState::Sentry(stage) => stage.state.prefetch(),
+            FlowState::Depot(stage) => stage.state.prefetch(),
+            FlowState::Responses | FlowState::Resting(_) => {
+                entry.peer().into_iter().for_each(|peer| self.prefetch_all(peer));
+            }
         }
     }
 
-    /// Looks at when a flow has something to do.
+    /// Looks at a flow's deadline.
     #[inline]
-    pub fn warm_due(&self, id: Id) {
-        match self.get(id).map(|entry| &entry.pipeline) {
-            Some(Pipeline::Sentry(stage)) => _ = core::hint::black_box(stage.track.due),
-            Some(Pipeline::Depot(stage)) => _ = core::hint::black_box(stage.track.due),
-            _ => {}
+    pub fn prefetch_due(&self, id: Id) {
+        if let Some(track) = self.get(id).and_then(|entry| entry.state.track()) {
+            core::hint::black_box(track.due);
         }
     }
 
     /// Looks at all of a flow that is answered, or has something to do by itself.
     #[inline]
     pub fn prefetch_all(&self, id: Id) {
-        match self.get(id).map(|entry| &entry.pipeline) {
-            Some(Pipeline::Sentry(stage)) => stage.state.prefetch_all(),
-            Some(Pipeline::Depot(stage)) => stage.state.prefetch_all(),
+        match self.get(id).map(|entry| &entry.state) {
+            Some(FlowState::Sentry(stage)) => stage.state.prefetch_all(),
+            Some(FlowState::Depot(stage)) => stage.state.prefetch_all(),
             _ => {}
         }
     }
@@ -156,7 +152,7 @@ impl<F: Frame> Table<F> {
     #[inline]
     pub fn follow(&mut self, id: Id, roce: &Roce, now: Time) -> bool {
         let Some(entry) = self.get_mut(id) else { return false };
-        let Some(track) = entry.pipeline.track() else { return false };
+        let Some(track) = entry.state.track_mut() else { return false };
         let follows = roce.kind().is_plain()
             && track.headers_at.since(now) < HEADERS_AGE
             && track.arrived.follow(roce.psn);
@@ -229,82 +225,22 @@ impl<F: Frame> Table<F> {
         Some((id, true))
     }
 
-    /// Takes an entry out, and its peer's knowledge of it.
+    /// Takes an entry out. Its pairing must have ended.
     pub fn remove(&mut self, id: Id) -> Option<Entry<F>> {
-        self.unpair(id);
         let entry = self.entries.try_remove(id as usize)?;
         self.removed += 1;
         *self.count_of(&entry.key.hosts) -= 1;
         self.index.remove(self.hash.hash_one(entry.key), id);
-        self.forget_unpaired(&entry.key.hosts, id);
         Some(entry)
     }
 
-    /// The flow's requester is to be found.
-    pub fn await_pairing(&mut self, id: Id) {
-        if let Some(entry) = self.get(id)
-            && entry.peer().is_none()
-        {
-            let list = self.unpaired.entry(entry.key.hosts).or_default();
-            if !list.contains(&id) {
-                list.push(id);
-            }
-        }
-    }
-
-    /// Flows between `hosts` whose requester is unknown.
-    pub fn unpaired(&self, hosts: &Hosts) -> &[Id] {
-        self.unpaired.get(hosts).map_or(&[], Vec::as_slice)
-    }
-
-    /// `a` and `b` are the two directions of one queue pair.
-    pub fn pair(&mut self, a: Id, b: Id) {
-        self.unpair(a);
-        self.unpair(b);
-        for (one, other) in [(a, b), (b, a)] {
-            let src_qpn = self.get(other).map(|entry| entry.key.dest_qpn);
-            if let Some(entry) = self.get_mut(one) {
-                entry.join(other, src_qpn);
-                let hosts = entry.key.hosts;
-                self.forget_unpaired(&hosts, one);
-            }
-        }
-    }
-
-    /// Nothing is known any more of which flows belong together with `id`.
-    pub fn unpair(&mut self, id: Id) {
-        let Some(peer) = self.get(id).and_then(Entry::peer) else { return };
-        for one in [id, peer] {
-            if let Some(entry) = self.get_mut(one) {
-                entry.part();
-            }
-        }
-        for one in [id, peer] {
-            let pipeline = self.get(one).map(|entry| &entry.pipeline);
-            if matches!(pipeline, Some(Pipeline::Sentry(_) | Pipeline::Depot(_))) {
-                self.await_pairing(one);
-            }
-        }
-    }
-
-    /// Another incarnation of the flow's QP number begins: its requester may be
-    /// another one, too, unless the operator vouches for it.
+    /// Another incarnation of the flow's QP number begins.
     pub fn begin_incarnation(&mut self, id: Id) {
-        if !self.get(id).is_some_and(|entry| entry.named) {
-            self.unpair(id);
-        }
         self.generation = self.generation.wrapping_add(1);
         if let Some(entry) = self.entries.get_mut(id as usize) {
             entry.born = self.generation;
-            entry.announced = None;
-        }
-    }
-
-    fn forget_unpaired(&mut self, hosts: &Hosts, id: Id) {
-        if let Some(list) = self.unpaired.get_mut(hosts) {
-            list.retain(|other| *other != id);
-            if list.is_empty() {
-                self.unpaired.remove(hosts);
+            if let FlowState::Resting(_) = entry.state {
+                entry.state = FlowState::Responses;
             }
         }
     }

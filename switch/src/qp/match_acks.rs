@@ -17,127 +17,107 @@
 //! than that.
 
 use arrayvec::ArrayVec;
-use common::frame::Frame;
-use common::psn::Psn;
+use common::frame::{Frame, Side};
+use common::metrics::Counters;
 use common::time::{Span, Time};
 
-use crate::flow::entry::{Id, Pipeline};
+use crate::flow::entry::{Id, Track};
 use crate::flow::key::Hosts;
+use crate::flow::matching::Matching;
 use crate::flow::psn_range::ResponseInfo;
 use crate::flow::table::Table;
+use crate::qp::pairing::Pairing;
 
 /// Between hosts with more unknown flows than this nothing is matched.
 const MAX_SCAN: usize = 64;
-/// With more flows than this that fit, the next answer is waited for.
-const MAX_CANDIDATES: usize = 8;
-/// Different answers that must confirm the last candidate; fewer do where both
-/// directions use the same UDP source port, as irdma, mlx5 and often rxe do.
-const CONFIRMATIONS: u32 = 3;
-const CONFIRMATIONS_SAME_PORT: u32 = 2;
+/// For how many round trips a pairing has to be confirmed.
+const CONFIRMED_FOR: u64 = 2;
+/// The same, at most, where the destination is on the LAN.
+const NEAR: Span = Span::from_millis(10);
 
-/// What is known so far of the flow that a stream of answers belongs to.
-#[derive(Clone, Debug)]
-pub(crate) struct Matching {
-    candidates: ArrayVec<Id, MAX_CANDIDATES>,
-    /// Flows that are younger than this were not considered yet.
-    considered: u32,
-    last: Psn,
-    confirmations: u32,
-    /// When the first confirmation of the last candidate came.
-    since: Time,
-}
-
-impl<F: Frame> Table<F> {
-    /// Takes in an answer of the stream `answers`. Returns the flow that the
-    /// stream belongs to, once that is sure; they are then paired. `spread` is
-    /// how far apart confirmations must lie: more than a round trip.
-    pub fn match_answer(
+impl Pairing {
+    /// Takes in a response of the stream `id`. Returns the flow that the stream belongs to,
+    /// once that is sure; they are then paired.
+    pub fn match_response<F: Frame>(
         &mut self,
-        answers: Id,
-        answer: &ResponseInfo,
+        table: &mut Table<F>,
+        counters: &mut Counters,
+        id: Id,
+        response: &ResponseInfo,
         now: Time,
-        spread: Span,
     ) -> Option<Id> {
-        let entry = self.get_mut(answers)?;
+        let entry = table.get_mut(id)?;
         let hosts = entry.key.hosts.reversed();
-        let mut matching = entry.matching.take().unwrap_or_else(|| {
-            Box::new(Matching {
-                candidates: ArrayVec::new(),
-                considered: 0,
-                last: answer.psn.prev(),
-                confirmations: 0,
-                since: now,
-            })
-        });
-        matching.candidates.retain(|id| {
-            self.get(*id).is_some_and(|flow| flow.key.hosts == hosts)
-                && self.fits(*id, answer).is_some()
-        });
-        if matching.considered != self.generation() {
-            let flows = self.unpaired(&hosts);
-            if flows.len() > MAX_SCAN {
-                return None;
+        let new = || Box::new(Matching::new(response.psn, now));
+        let mut matching = entry.matching.take().unwrap_or_else(new);
+        self.consider(table, &mut matching, &hosts, response)?;
+        let confirms = |flow| track(table, flow).is_some_and(|it| it.arrived.is_answered(response));
+        if let Some(flow) = matching.note(response.psn, confirms, now) {
+            let same_port = fits(table, flow, response) == Some(response.src_port);
+            if matching.is_confirmed(same_port, self.spread(hosts.side), now) {
+                self.pair(table, counters, flow, id);
+                return Some(flow);
             }
-            for id in flows.iter().copied() {
-                let young = self.get(id).is_some_and(|flow| flow.born > matching.considered);
-                if young && self.fits(id, answer).is_some() {
-                    matching.candidates.try_push(id).ok()?;
-                    matching.confirmations = 0;
-                }
-            }
-            matching.considered = self.generation();
         }
-        match matching.candidates[..] {
-            [] => {
-                self.get_mut(answers)?.matching = Some(matching);
-                return None;
-            }
-            [flow] if answer.psn != matching.last && self.confirms(flow, answer) => {
-                if matching.confirmations == 0 {
-                    matching.since = now;
-                }
-                matching.confirmations += 1;
-            }
-            [_] => {}
-            _ => matching.confirmations = 0,
-        }
-        matching.last = answer.psn;
-        let flow = matching.candidates[0];
-        let same_port = self.fits(flow, answer) == Some(answer.src_port);
-        let enough = if same_port { CONFIRMATIONS_SAME_PORT } else { CONFIRMATIONS };
-        if matching.confirmations >= enough && now >= matching.since + spread {
-            self.pair(flow, answers);
-            return Some(flow);
-        }
-        self.get_mut(answers)?.matching = Some(matching);
+        table.get_mut(id)?.matching = Some(matching);
         None
     }
 
-    /// The flows between `hosts` with unknown requester that may have been
-    /// given this answer.
-    pub fn possible_flows(&self, hosts: &Hosts, answer: &ResponseInfo) -> ArrayVec<Id, MAX_SCAN> {
-        let flows = self.unpaired(hosts).iter().take(MAX_SCAN).copied();
-        flows.filter(|id| self.fits(*id, answer).is_some()).collect()
+    /// Rules out candidates, and adds flows that have begun since. `None` if they are too many.
+    fn consider<F: Frame>(
+        &self,
+        table: &Table<F>,
+        matching: &mut Matching,
+        hosts: &Hosts,
+        response: &ResponseInfo,
+    ) -> Option<()> {
+        matching.rule_out(|id| {
+            table.get(id).is_some_and(|flow| flow.key.hosts == *hosts)
+                && fits(table, id, response).is_some()
+        });
+        let considered = matching.considered();
+        if considered == table.generation() {
+            return Some(());
+        }
+        let flows = self.unpaired(hosts);
+        if flows.len() > MAX_SCAN {
+            return None;
+        }
+        let is_young = |id| table.get(id).is_some_and(|flow| flow.born > considered);
+        let young = flows.iter().copied().filter(|id| is_young(*id));
+        let possible = young.filter(|id| fits(table, *id, response).is_some());
+        matching.consider(possible, table.generation())
     }
 
-    /// Whether an answer that fits flow `id` speaks for it.
-    fn confirms(&self, id: Id, answer: &ResponseInfo) -> bool {
-        match self.get(id).map(|entry| &entry.pipeline) {
-            Some(Pipeline::Sentry(stage)) => stage.track.arrived.is_answered(answer),
-            Some(Pipeline::Depot(stage)) => stage.track.arrived.is_answered(answer),
-            _ => false,
+    /// How far apart confirmations lie at least: more than a round trip. The requests of the
+    /// flow arrive on `side`.
+    fn spread(&self, side: Side) -> Span {
+        let spread = self.rtt_guess * CONFIRMED_FOR;
+        match side {
+            Side::Lan => spread,
+            Side::Wan => spread.min(NEAR),
         }
     }
 
-    /// The UDP source port of flow `id`, if its requester is unknown and it
-    /// may have been given this answer.
-    fn fits(&self, id: Id, answer: &ResponseInfo) -> Option<u16> {
-        let entry = self.get(id).filter(|entry| entry.peer().is_none() && !entry.named)?;
-        let track = match &entry.pipeline {
-            Pipeline::None => return None,
-            Pipeline::Sentry(stage) => &stage.track,
-            Pipeline::Depot(stage) => &stage.track,
-        };
-        track.arrived.may_be_answered(answer).then_some(track.src_port)
+    /// The flows between `hosts` with unknown requester that `response` may be for.
+    pub fn possible_flows<F: Frame>(
+        &self,
+        table: &Table<F>,
+        hosts: &Hosts,
+        response: &ResponseInfo,
+    ) -> ArrayVec<Id, MAX_SCAN> {
+        let flows = self.unpaired(hosts).iter().take(MAX_SCAN).copied();
+        flows.filter(|id| fits(table, *id, response).is_some()).collect()
     }
+}
+
+fn track<F: Frame>(table: &Table<F>, id: Id) -> Option<&Track> {
+    table.get(id)?.state.track()
+}
+
+/// The UDP source port of flow `id`, if its requester is unknown and `response` may be for it.
+fn fits<F: Frame>(table: &Table<F>, id: Id, response: &ResponseInfo) -> Option<u16> {
+    let entry = table.get(id).filter(|entry| entry.peer().is_none() && !entry.named)?;
+    let track = entry.state.track()?;
+    track.arrived.may_be_answered(response).then_some(track.src_port)
 }

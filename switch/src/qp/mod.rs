@@ -3,3 +3,4 @@
 pub(crate) mod cm;
 pub(crate) mod configured;
 pub(crate) mod match_acks;
+pub(crate) mod pairing;

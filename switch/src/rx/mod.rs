@@ -1,4 +1,4 @@
-//! What arrives: requests, responses, connection management, control messages.
+//! Packets that arrive: requests, responses, connection management, control messages.
 
 pub(crate) mod cm;
 pub(crate) mod control;

@@ -1,23 +1,48 @@
 //! From what a pipeline decides to frames on their way out.
 
 use arrayvec::ArrayVec;
-use common::control::{self, Fetch, Keys, LastAck, Message, Reason, Status, SyncMessage};
-use common::frame::{Class, Frame, Packet, Pool, Shared, Side, Sink};
+use common::control::{Fetch, LastAck, Message, Status, SyncMessage};
+use common::frame::{Class, Frame, Packet, Shared, Side};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
-use common::wire::{Aeth, CNP_LEN, Headers, Opcode};
+use common::wire::{Aeth, CNP_LEN, Headers};
 
+use crate::Config;
 use crate::flow::entry::Id;
 use crate::flow::key::FlowKey;
-use crate::switch::Io;
-use crate::tx::peers::Peers;
+use crate::io::{Io, transmit};
+use crate::tx::peers::{Address, Peers};
+use crate::tx::release::Releases;
 
-/// What all flows use to speak.
-pub(crate) struct TxContext {
+/// What all flows transmit with.
+pub(crate) struct Tx<F: Frame> {
     pub counters: Counters,
     pub peers: Peers,
-    pub keys: Keys,
-    pub opcode: Opcode,
+    pub releases: Releases,
+    pub released: Released<F::Shared>,
+}
+
+impl<F: Frame> Tx<F> {
+    /// Nothing was transmitted yet.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            counters: Counters::default(),
+            peers: Peers::new(config),
+            releases: Releases::new(config.tuning.rtt_guess, config.hash_seed),
+            released: Released(ArrayVec::new()),
+        }
+    }
+
+    /// Forwards a frame that arrived on `side` unchanged, in arrival order.
+    pub fn forward<I: Io<Frame = F>>(&mut self, io: &mut I, side: Side, frame: F) {
+        transmit(&mut self.counters, io, side.other(), Class::Data, Packet::Owned(frame));
+    }
+
+    /// The same for a frame that no pipeline takes, and books why.
+    pub fn pass<I: Io<Frame = F>>(&mut self, io: &mut I, side: Side, frame: F, reason: Metric) {
+        self.counters.inc(reason);
+        self.forward(io, side, frame);
+    }
 }
 
 /// Handles that pools have let go of in this burst. They are booked already.
@@ -26,10 +51,6 @@ pub(crate) struct TxContext {
 pub(crate) struct Released<S: Shared>(ArrayVec<S, 64>);
 
 impl<S: Shared> Released<S> {
-    pub fn new() -> Self {
-        Self(ArrayVec::new())
-    }
-
     fn push(&mut self, handle: S) {
         if self.0.is_full() {
             self.flush();
@@ -46,22 +67,20 @@ impl<S: Shared> Released<S> {
     }
 }
 
-/// A flow's way out for the time of one event.
-pub(crate) struct Output<'a, F: Frame, P, S> {
-    pub tx: &'a mut TxContext,
-    pub released: &'a mut Released<F::Shared>,
-    pub pool: &'a mut P,
-    pub sink: &'a mut S,
+/// The actions of a flow's pipeline, for the time of one event.
+pub(crate) struct Output<'a, I: Io> {
+    pub tx: &'a mut Tx<I::Frame>,
+    pub io: &'a mut I,
     pub flow: FlowRef<'a>,
     /// Another incarnation of the flow began during the event.
     pub is_reborn: bool,
 }
 
-/// The flow that something happens to.
+/// The flow that an event happens to.
 pub(crate) struct FlowRef<'a> {
     /// Headers of its requests.
     pub headers: &'a Headers,
-    /// Where its requests leave; their answers leave on the other side.
+    /// Where its requests leave; their responses leave on the other side.
     pub onward: Side,
     pub key: &'a FlowKey,
     pub id: Id,
@@ -70,85 +89,41 @@ pub(crate) struct FlowRef<'a> {
     pub node: &'a mut Option<u32>,
 }
 
-/// Hands a frame to the sink and books it.
-pub(crate) fn transmit<S: Sink>(
-    counters: &mut Counters,
-    sink: &mut S,
-    side: Side,
-    class: Class,
-    packet: Packet<S::Frame>,
-) {
-    counters.inc(match side {
-        Side::Lan => Metric::TransmittedLan,
-        Side::Wan => Metric::TransmittedWan,
-    });
-    sink.transmit(side, class, packet);
-}
-
-impl<'a, F: Frame, P, S> Output<'a, F, P, S> {
-    #[inline]
-    pub fn new<'b: 'a>(
-        tx: &'a mut TxContext,
-        released: &'a mut Released<F::Shared>,
-        io: &'a mut Io<'b, P, S>,
-        flow: FlowRef<'a>,
-    ) -> Self {
-        let Io { pool, sink, .. } = io;
-        Self { tx, released, pool, sink, flow, is_reborn: false }
-    }
-}
-
-impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
+impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
     fn send(&mut self, side: Side, class: Class, packet: Packet<F>) {
-        transmit(&mut self.tx.counters, self.sink, side, class, packet);
+        transmit(&mut self.tx.counters, self.io, side, class, packet);
     }
 
     /// Frees a frame.
     fn end(&mut self, packet: Packet<F>, reason: Metric) {
         self.tx.counters.inc(reason);
         match packet {
-            Packet::Shared(handle) => self.released.push(handle),
+            Packet::Shared(handle) => self.tx.released.push(handle),
             Packet::Owned(frame) => drop(frame),
         }
     }
 
     /// Sends a control message to the peer.
-    fn say(&mut self, message: &Message, epoch: u32, class: Class) {
+    fn send_message(&mut self, message: &Message, epoch: u32, class: Class) {
         let FlowRef { headers, key, src_qpn, ref node, .. } = self.flow;
         let dest_qpn = key.dest_qpn;
-        // What the Sentry says goes the way of the flow, a STATUS the way back.
-        // Where the requester is unknown any QPN will do: RNICs look at the
-        // opcode.
-        let (headers, qpn, created, failed) = match message {
-            Message::Sync(_) => (headers.clone(), dest_qpn, Metric::CreatedSync, Metric::AllocSync),
-            Message::Fetch(_) => {
-                (headers.clone(), dest_qpn, Metric::CreatedFetch, Metric::AllocFetch)
-            }
-            Message::Status(_) => {
-                let qpn = src_qpn.unwrap_or(dest_qpn);
-                (headers.reversed(), qpn, Metric::CreatedStatus, Metric::AllocStatus)
-            }
-            Message::Absent(_) => {
-                let qpn = src_qpn.unwrap_or(dest_qpn);
-                (headers.reversed(), qpn, Metric::CreatedAbsent, Metric::AllocAbsent)
+        let (headers, qpn) = match message {
+            Message::Sync(_) | Message::Fetch(_) => (headers.clone(), dest_qpn),
+            // Where the requester is unknown any QPN will do: RNICs look at the opcode.
+            Message::Status(_) | Message::Absent(_) => {
+                (headers.reversed(), src_qpn.unwrap_or(dest_qpn))
             }
         };
-        let len = headers.frame_len(control::body_len(message));
-        let Some(mut frame) = self.pool.alloc(len) else {
-            return self.tx.counters.inc(failed);
-        };
-        let TxContext { peers, keys, opcode, counters } = &mut *self.tx;
-        let header = peers.header(**node, dest_qpn, epoch);
-        control::encode(&headers, *opcode, qpn, &header, message, keys, frame.bytes_mut());
-        counters.inc(created);
-        self.send(Side::Wan, class, Packet::Owned(frame));
+        let to = Address { headers: &headers, qpn, node: **node, dest_qpn, epoch };
+        let Tx { counters, peers, .. } = &mut *self.tx;
+        peers.send(counters, self.io, &to, message, class);
     }
 
     /// Makes an ACK or NAK of the destination's, towards the requester.
     fn make_answer(&mut self, psn: Psn, aeth: Aeth, created: Metric, failed: Metric) {
         let Some(src_qpn) = self.flow.src_qpn else { return };
         let headers = self.flow.headers.reversed();
-        let Some(mut frame) = self.pool.alloc(headers.frame_len(Aeth::LEN)) else {
+        let Some(mut frame) = self.io.alloc(headers.frame_len(Aeth::LEN)) else {
             return self.tx.counters.inc(failed);
         };
         headers.emit_ack(src_qpn, psn, aeth, frame.bytes_mut());
@@ -163,7 +138,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> Output<'_, F, P, S> {
     }
 }
 
-impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Output<'_, F, P, S> {
+impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
     fn forward(&mut self, packet: Packet<F>, class: Class) {
         self.send(Side::Wan, class, packet);
     }
@@ -173,15 +148,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
     }
 
     fn sync(&mut self, epoch: u32, sync: SyncMessage, class: Class) {
-        self.tx.counters.inc(match sync.reason {
-            Reason::Open => Metric::SyncOpen,
-            Reason::Tail => Metric::SyncTail,
-            Reason::Resent => Metric::SyncResent,
-            Reason::Keepalive => Metric::SyncKeepalive,
-            Reason::Release => Metric::SyncRelease,
-            Reason::Lost => Metric::SyncLost,
-        });
-        self.say(&Message::Sync(sync), epoch, class);
+        self.send_message(&Message::Sync(sync), epoch, class);
     }
 
     fn unheard(&mut self) {
@@ -190,7 +157,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
     }
 
     fn fetch(&mut self, epoch: u32, fetch: Fetch) {
-        self.say(&Message::Fetch(fetch), epoch, Class::High);
+        self.send_message(&Message::Fetch(fetch), epoch, Class::High);
     }
 
     fn answer(&mut self, frame: F) {
@@ -221,7 +188,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> sentry::Actions<F> for Ou
     }
 }
 
-impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> depot::Actions<F> for Output<'_, F, P, S> {
+impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
     fn deliver(&mut self, packet: Packet<F>) {
         self.send(Side::Lan, Class::Data, packet);
     }
@@ -231,11 +198,11 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> depot::Actions<F> for Out
     }
 
     fn status(&mut self, epoch: u32, status: Status) {
-        self.say(&Message::Status(status), epoch, Class::High);
+        self.send_message(&Message::Status(status), epoch, Class::High);
     }
 
     fn absent(&mut self, epoch: u32, absent: Fetch, class: Class) {
-        self.say(&Message::Absent(absent), epoch, class);
+        self.send_message(&Message::Absent(absent), epoch, class);
     }
 
     fn answer(&mut self, packet: Packet<F>, class: Class) {
@@ -257,7 +224,7 @@ impl<F: Frame, P: Pool<Frame = F>, S: Sink<Frame = F>> depot::Actions<F> for Out
     fn cnp(&mut self) -> bool {
         let Some(src_qpn) = self.flow.src_qpn else { return false };
         let headers = self.flow.headers.reversed();
-        let Some(mut frame) = self.pool.alloc(headers.frame_len(CNP_LEN)) else {
+        let Some(mut frame) = self.io.alloc(headers.frame_len(CNP_LEN)) else {
             self.tx.counters.inc(Metric::AllocCnp);
             return false;
         };

@@ -1,10 +1,15 @@
-//! The boxes at the other ends, as far as their control messages tell.
+//! The boxes at the other ends: control messages to them, and the state that theirs tell.
 
 use core::hash::BuildHasher;
 
-use common::control::{Header, Replay, Stale};
-use common::wire::Addr;
+use common::control::{self, Header, Keys, Message, Reason, Reject, Replay, Stale};
+use common::frame::{Class, Frame, Packet, Side};
+use common::metrics::{Counters, Metric};
+use common::wire::{Addr, Headers, Opcode, Roce};
 use hashbrown::HashMap;
+
+use crate::Config;
+use crate::io::{Io, transmit};
 
 /// Most boxes that are remembered. A message of a further one is dropped; all
 /// of them hold the key, so this is a limit on mistakes.
@@ -12,8 +17,10 @@ const MAX: usize = 1024;
 /// Destinations of which it is remembered which box answers for them, at most.
 const ROUTES: usize = 1024;
 
-/// Which messages were seen of whom.
+/// Keys of the control messages, and the messages seen of each box.
 pub(crate) struct Peers {
+    keys: Keys,
+    opcode: Opcode,
     node: u32,
     boot: u64,
     sent: u64,
@@ -32,11 +39,85 @@ pub(crate) enum Refused {
     Replayed,
 }
 
+/// The destination of a control message, and the flow that it is about.
+pub(crate) struct Address<'a> {
+    /// Headers of the message.
+    pub headers: &'a Headers,
+    /// Destination QPN of the message.
+    pub qpn: u32,
+    /// The box that it is for, if it is known.
+    pub node: Option<u32>,
+    /// Destination QPN of the flow.
+    pub dest_qpn: u32,
+    /// Epoch of the flow.
+    pub epoch: u32,
+}
+
 impl Peers {
-    pub fn new(node: u32, boot: u64, hash_seed: u64) -> Self {
-        let state = foldhash::quality::FixedState::with_seed(hash_seed);
-        let routes = vec![None; ROUTES].into_boxed_slice();
-        Self { node, boot, sent: 0, boxes: HashMap::with_hasher(state), routes }
+    /// No box is known yet.
+    pub fn new(config: &Config) -> Self {
+        let state = foldhash::quality::FixedState::with_seed(config.hash_seed);
+        Self {
+            keys: config.keys.clone(),
+            opcode: config.control_opcode,
+            node: config.node,
+            boot: config.boot,
+            sent: 0,
+            boxes: HashMap::with_hasher(state),
+            routes: vec![None; ROUTES].into_boxed_slice(),
+        }
+    }
+
+    /// The BTH opcode of control messages.
+    #[inline]
+    pub const fn opcode(&self) -> Opcode {
+        self.opcode
+    }
+
+    /// Whether a packet with that opcode is a control message, rather than another use of it.
+    pub fn is_message(&self, bytes: &[u8], roce: &Roce) -> bool {
+        control::is_ours(bytes, roce, self.opcode)
+    }
+
+    /// Decodes a control message and authenticates it.
+    pub fn decode(&self, bytes: &[u8], roce: &Roce) -> Option<Result<(Header, Message), Reject>> {
+        control::decode(bytes, roce, self.opcode, &self.keys)
+    }
+
+    /// Makes a control message and transmits it.
+    pub fn send<I: Io>(
+        &mut self,
+        counters: &mut Counters,
+        io: &mut I,
+        to: &Address<'_>,
+        message: &Message,
+        class: Class,
+    ) {
+        let (created, failed) = match message {
+            Message::Sync(_) => (Metric::CreatedSync, Metric::AllocSync),
+            Message::Fetch(_) => (Metric::CreatedFetch, Metric::AllocFetch),
+            Message::Status(_) => (Metric::CreatedStatus, Metric::AllocStatus),
+            Message::Absent(_) => (Metric::CreatedAbsent, Metric::AllocAbsent),
+        };
+        if let Message::Sync(sync) = message {
+            counters.inc(match sync.reason {
+                Reason::Open => Metric::SyncOpen,
+                Reason::Tail => Metric::SyncTail,
+                Reason::Resent => Metric::SyncResent,
+                Reason::Keepalive => Metric::SyncKeepalive,
+                Reason::Release => Metric::SyncRelease,
+                Reason::Lost => Metric::SyncLost,
+            });
+        }
+        let &Address { headers, qpn, node, dest_qpn, epoch } = to;
+        let Some(mut frame) = io.alloc(headers.frame_len(control::body_len(message))) else {
+            return counters.inc(failed);
+        };
+        let header = self.header(node, dest_qpn, epoch);
+        let bytes = frame.bytes_mut();
+        control::encode(headers, self.opcode, qpn, &header, message, &self.keys, bytes);
+        counters.inc(created);
+        transmit(counters, io, Side::Wan, class, Packet::Owned(frame));
     }
 
     fn route(&mut self, to: &Addr) -> &mut Option<(Addr, u32)> {
@@ -78,7 +159,7 @@ impl Peers {
     }
 
     /// The header of the next message about a flow, to `peer` if it is known.
-    pub fn header(&mut self, peer: Option<u32>, dest_qpn: u32, epoch: u32) -> Header {
+    fn header(&mut self, peer: Option<u32>, dest_qpn: u32, epoch: u32) -> Header {
         self.sent += 1;
         let newest = peer.and_then(|node| self.boxes.get(&node)).map(Replay::newest);
         let (seen_boot, seen_seq) = newest.unwrap_or_default();

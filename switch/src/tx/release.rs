@@ -3,17 +3,16 @@
 //! A Depot that is not told holds what is early for a Sentry that is no more, until it
 //! notices by itself.
 
-use common::control::{self, Message, SyncMessage};
-use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
-use common::metrics::Metric;
+use common::control::{Message, SyncMessage};
+use common::frame::Class;
+use common::metrics::Counters;
 use common::time::{Span, Time};
 use common::wire::Headers;
 use hashbrown::HashMap;
 
-use crate::flow::entry::{Id, Pipeline};
 use crate::flow::key::FlowKey;
-use crate::switch::{Io, Switch};
-use crate::tx::actions::transmit;
+use crate::io::Io;
+use crate::tx::peers::{Address, Peers};
 
 /// How often each is told, the first time included.
 const TRIES: u32 = 4;
@@ -21,25 +20,54 @@ const TRIES: u32 = 4;
 const INTERVAL_MIN: Span = Span::from_millis(1);
 
 /// A SYNC(release) that was not answered yet.
-struct Release {
-    headers: Headers,
-    node: Option<u32>,
-    epoch: u32,
-    sync: SyncMessage,
+pub(crate) struct Release {
+    pub headers: Headers,
+    pub node: Option<u32>,
+    pub epoch: u32,
+    pub sync: SyncMessage,
 }
 
-/// Those of a box that drains; none before.
-pub(crate) struct Farewell {
+/// The unanswered SYNC(release) of a box that drains; none before.
+pub(crate) struct Releases {
     releases: HashMap<FlowKey, Release, foldhash::quality::FixedState>,
+    is_draining: bool,
     tries: u32,
     /// When they are sent again.
-    pub due: Time,
+    due: Time,
+    /// Round trip time that is assumed until it is measured.
+    rtt_guess: Span,
 }
 
-impl Farewell {
-    pub fn new(hash_seed: u64) -> Self {
+impl Releases {
+    pub fn new(rtt_guess: Span, hash_seed: u64) -> Self {
         let state = foldhash::quality::FixedState::with_seed(hash_seed);
-        Self { releases: HashMap::with_hasher(state), tries: 0, due: Time::NEVER }
+        let releases = HashMap::with_hasher(state);
+        Self { releases, is_draining: false, tries: 0, due: Time::NEVER, rtt_guess }
+    }
+
+    /// The box protects no flow from now on.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    /// Whether the box drains.
+    #[inline]
+    pub const fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    /// When [`send_again`](Self::send_again) has to be called; [`Time::NEVER`] if no answer is
+    /// awaited.
+    #[inline]
+    pub const fn due(&self) -> Time {
+        self.due
+    }
+
+    /// A flow has just been released; its Depot is to answer. `rtt` is as measured, or zero.
+    pub fn insert(&mut self, key: FlowKey, release: Release, rtt: Span, now: Time) {
+        self.releases.insert(key, release);
+        self.tries = 1;
+        self.due = now + self.interval(rtt);
     }
 
     /// The Depot of a flow holds nothing any more.
@@ -51,60 +79,34 @@ impl Farewell {
             self.due = Time::NEVER;
         }
     }
-}
 
-impl<F: Frame> Switch<F> {
-    /// Whether a Depot is still to be told that this box drains.
-    pub fn is_leaving(&self) -> bool {
-        self.farewell.due != Time::NEVER
+    fn interval(&self, rtt: Span) -> Span {
+        let rtt = if rtt > Span::ZERO { rtt } else { self.rtt_guess };
+        rtt.scale(5, 4).max(INTERVAL_MIN)
     }
 
-    /// Flow `id` has just been released; its Depot is to answer.
-    pub(crate) fn await_release(&mut self, id: Id, now: Time) {
-        let Some(entry) = self.table.get(id) else { return };
-        let Pipeline::Sentry(stage) = &entry.pipeline else { return };
-        let Some(sync) = stage.state.release(entry.src_qpn(), now) else { return };
-        let (headers, node, epoch) = (stage.headers.clone(), stage.node, stage.state.epoch());
-        self.farewell.releases.insert(entry.key, Release { headers, node, epoch, sync });
-        self.farewell.tries = 1;
-        self.farewell.due = now + self.release_interval();
-    }
-
-    fn release_interval(&self) -> Span {
-        let measured = Some(self.allowance.rtt()).filter(|rtt| *rtt > Span::ZERO);
-        measured.unwrap_or(self.config.tuning.rtt_guess).scale(5, 4).max(INTERVAL_MIN)
-    }
-
-    /// Tells those again that have not answered.
-    pub(crate) fn release_again<P, S>(&mut self, io: &mut Io<'_, P, S>)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        if io.now < self.farewell.due {
+    /// Repeats those that are not answered.
+    pub fn send_again<I: Io>(
+        &mut self,
+        peers: &mut Peers,
+        counters: &mut Counters,
+        io: &mut I,
+        rtt: Span,
+    ) {
+        if io.now() < self.due {
             return;
         }
-        if self.farewell.tries >= TRIES {
-            self.farewell.releases.clear();
-            self.farewell.due = Time::NEVER;
+        if self.tries >= TRIES {
+            self.releases.clear();
+            self.due = Time::NEVER;
             return;
         }
-        self.farewell.tries += 1;
-        self.farewell.due = io.now + self.release_interval();
-        let tx = &mut self.tx;
-        for (key, Release { headers, node, epoch, sync }) in &self.farewell.releases {
-            let message = Message::Sync(*sync);
-            let Some(mut frame) = io.pool.alloc(headers.frame_len(control::body_len(&message)))
-            else {
-                tx.counters.inc(Metric::AllocSync);
-                continue;
-            };
-            let header = tx.peers.header(*node, key.dest_qpn, *epoch);
-            let bytes = frame.bytes_mut();
-            control::encode(headers, tx.opcode, key.dest_qpn, &header, &message, &tx.keys, bytes);
-            tx.counters.inc(Metric::CreatedSync);
-            tx.counters.inc(Metric::SyncRelease);
-            transmit(&mut tx.counters, io.sink, Side::Wan, Class::Data, Packet::Owned(frame));
+        self.tries += 1;
+        self.due = io.now() + self.interval(rtt);
+        for (key, Release { headers, node, epoch, sync }) in &self.releases {
+            let (node, dest_qpn, epoch) = (*node, key.dest_qpn, *epoch);
+            let to = Address { headers, qpn: dest_qpn, node, dest_qpn, epoch };
+            peers.send(counters, io, &to, &Message::Sync(*sync), Class::Data);
         }
     }
 }

@@ -1,0 +1,165 @@
+//! The rooms of a switch for the time of one call, and the way into a flow's pipeline.
+
+use common::frame::{Frame, Side};
+use common::metrics::Metric;
+
+use crate::Config;
+use crate::flow::Flows;
+use crate::flow::coarse_time::CoarseDeadline;
+use crate::flow::entry::{FlowState, Id};
+use crate::flow::key::FlowKey;
+use crate::flow::pipeline::{Pipeline, Resources};
+use crate::io::Io;
+use crate::qp::pairing::Pairing;
+use crate::tx::actions::{FlowRef, Output, Tx};
+use crate::tx::release::Release;
+
+/// Access to all rooms.
+pub(crate) struct Context<'a, I: Io> {
+    pub config: &'a Config,
+    pub flows: &'a mut Flows<I::Frame>,
+    pub pairing: &'a mut Pairing,
+    pub tx: &'a mut Tx<I::Frame>,
+    pub io: &'a mut I,
+}
+
+impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
+    /// Whether requests that arrive on `side` go through pipelines.
+    #[inline]
+    pub fn works_on(&self, side: Side) -> bool {
+        let role = self.config.role;
+        !self.tx.releases.is_draining()
+            && match side {
+                Side::Lan => role.is_sentry(),
+                Side::Wan => role.is_depot(),
+            }
+    }
+
+    /// Gives `event` to the Sentry flow `id`, if it is one.
+    #[inline]
+    pub fn sentry<R>(
+        &mut self,
+        id: Id,
+        event: impl FnOnce(&mut sentry::Flow<F>, &mut sentry::Context<'_, Output<'_, I>>) -> R,
+    ) -> Option<R> {
+        let now = self.io.now();
+        self.run(id, |flow, resources, out| event(flow, &mut resources.sentry(now, out)))
+    }
+
+    /// Gives `event` to the Depot flow `id`, if it is one.
+    #[inline]
+    pub fn depot<R>(
+        &mut self,
+        id: Id,
+        event: impl FnOnce(&mut depot::Flow<F>, &mut depot::Context<'_, Output<'_, I>>) -> R,
+    ) -> Option<R> {
+        let now = self.io.now();
+        self.run(id, |flow, resources, out| event(flow, &mut resources.depot(now, out)))
+    }
+
+    /// Gives `event` to the pipeline of flow `id`, if it is a `Q`, and arms its timer.
+    #[inline]
+    fn run<Q: Pipeline<F>, R>(
+        &mut self,
+        id: Id,
+        event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>) -> R,
+    ) -> Option<R> {
+        let Flows { table, timers, resources } = &mut *self.flows;
+        let entry = table.get_mut(id)?;
+        let src_qpn = entry.src_qpn();
+        let stage = Q::stage(&mut entry.state)?;
+        let flow = FlowRef {
+            headers: &stage.headers,
+            onward: Q::ONWARD,
+            key: &entry.key,
+            id,
+            src_qpn,
+            node: &mut stage.node,
+        };
+        let mut out = Output { tx: &mut *self.tx, io: &mut *self.io, flow, is_reborn: false };
+        let result = event(&mut stage.state, resources, &mut out);
+        let is_reborn = out.is_reborn;
+        // The first packet after a pause may be one that changes no deadline by itself.
+        if !stage.state.is_due_as_before() || stage.track.due.is_never() {
+            let deadline = stage.state.next_deadline(resources, self.io.now());
+            stage.track.due = CoarseDeadline::at(deadline);
+            timers.arm(&mut entry.armed, deadline, id, entry.generation);
+        }
+        if is_reborn {
+            stage.track.arrived.begin_again(stage.track.arrived.newest);
+            self.begin_incarnation(id);
+        }
+        Some(result)
+    }
+
+    /// Lets the flows deliver that waited for room on the LAN.
+    #[inline]
+    pub fn take_turns(&mut self) {
+        while let Some(id) = self.flows.resources.lan.next_turn() {
+            self.depot(id, |flow, cx| flow.on_turn(cx));
+        }
+    }
+
+    /// The entry of `key`, new if need be.
+    pub fn entry(&mut self, key: FlowKey) -> Option<Id> {
+        let (table, counters) = (&mut self.flows.table, &mut self.tx.counters);
+        self.pairing.entry(table, counters, key, self.io.now())
+    }
+
+    /// `a` and `b` are the two directions of one queue pair.
+    pub fn pair(&mut self, a: Id, b: Id) {
+        self.pairing.pair(&mut self.flows.table, &mut self.tx.counters, a, b);
+    }
+
+    /// See [`Pairing::begin_incarnation`].
+    pub fn begin_incarnation(&mut self, id: Id) {
+        self.pairing.begin_incarnation(&mut self.flows.table, id);
+    }
+
+    /// Drops all that the pipeline of flow `id` holds.
+    pub fn forget(&mut self, id: Id) {
+        self.sentry(id, |flow, cx| flow.forget(cx));
+        self.depot(id, |flow, cx| flow.forget(cx));
+    }
+
+    /// Takes an entry out of the table, and drops all that its pipeline holds.
+    pub fn remove(&mut self, id: Id) {
+        self.forget(id);
+        self.pairing.remove(&mut self.flows.table, id);
+    }
+
+    /// Ends all protection; held packets are delivered. The Depots are told until they answer
+    /// if the box drains.
+    pub fn release_all(&mut self) {
+        for id in 0..self.flows.table.end() {
+            self.sentry(id, |flow, cx| flow.bypass(cx));
+            self.depot(id, |flow, cx| flow.let_go(cx));
+            if self.tx.releases.is_draining() {
+                self.await_release(id);
+            }
+            self.pairing.remove(&mut self.flows.table, id);
+        }
+    }
+
+    /// Flow `id` has just been released; its Depot is to answer.
+    fn await_release(&mut self, id: Id) {
+        let now = self.io.now();
+        let Some(entry) = self.flows.table.get(id) else { return };
+        let FlowState::Sentry(stage) = &entry.state else { return };
+        let Some(sync) = stage.state.release(entry.src_qpn(), now) else { return };
+        let (headers, node, epoch) = (stage.headers.clone(), stage.node, stage.state.epoch());
+        let release = Release { headers, node, epoch, sync };
+        self.tx.releases.insert(entry.key, release, self.flows.resources.allowance.rtt(), now);
+    }
+
+    /// Repeats the SYNC(release) that are not answered.
+    pub fn release_again(&mut self) {
+        let Tx { counters, peers, releases, .. } = &mut *self.tx;
+        releases.send_again(peers, counters, self.io, self.flows.resources.allowance.rtt());
+    }
+
+    /// Forwards a frame that no pipeline takes, and books why.
+    pub fn pass(&mut self, side: Side, frame: F, reason: Metric) {
+        self.tx.pass(self.io, side, frame, reason);
+    }
+}

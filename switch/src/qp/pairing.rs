@@ -1,0 +1,152 @@
+//! The pairing of flows: the only writer of an entry's peer and `src_qpn`.
+
+use common::frame::Frame;
+use common::metrics::{Counters, Metric};
+use common::time::{Span, Time};
+use hashbrown::HashMap;
+
+use crate::Config;
+use crate::flow::entry::{Entry, Id};
+use crate::flow::key::{FlowKey, Hosts};
+use crate::flow::table::Table;
+use crate::qp::cm::Connections;
+use crate::qp::configured::Configured;
+
+/// Sources of pairings, and the flows that have none.
+pub(crate) struct Pairing {
+    pub connections: Connections,
+    configured: Configured,
+    /// Flows with requests whose requester is unknown, by their hosts.
+    unpaired: HashMap<Hosts, Vec<Id>, foldhash::quality::FixedState>,
+    /// Round trip time that is assumed until it is measured.
+    pub rtt_guess: Span,
+}
+
+impl Pairing {
+    /// No flow is paired yet.
+    pub fn new(config: &Config) -> Self {
+        let hash = foldhash::quality::FixedState::with_seed(config.hash_seed);
+        Self {
+            connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
+            configured: Configured::new(&config.queue_pairs, config.hash_seed),
+            unpaired: HashMap::with_hasher(hash),
+            rtt_guess: config.tuning.rtt_guess,
+        }
+    }
+
+    /// The entry of `key`, new if need be.
+    pub fn entry<F: Frame>(
+        &mut self,
+        table: &mut Table<F>,
+        counters: &mut Counters,
+        key: FlowKey,
+        now: Time,
+    ) -> Option<Id> {
+        let (id, is_new) = table.entry(key, now)?;
+        if is_new {
+            counters.inc(Metric::FlowCreated);
+            self.pair_as_configured(table, counters, id, now);
+        }
+        Some(id)
+    }
+
+    /// Pairs a new flow that the operator configured. It is paired at once, and never
+    /// otherwise.
+    fn pair_as_configured<F: Frame>(
+        &mut self,
+        table: &mut Table<F>,
+        counters: &mut Counters,
+        id: Id,
+        now: Time,
+    ) {
+        let Some(key) = table.get(id).map(|entry| entry.key) else { return };
+        let Some(src_qpn) = self.configured.src_qpn(&key) else { return };
+        let back = FlowKey { hosts: key.hosts.reversed(), dest_qpn: src_qpn };
+        let other = table.entry(back, now);
+        if let Some((_, true)) = other {
+            counters.inc(Metric::FlowCreated);
+        }
+        let other = other.map(|(other, _)| other);
+        for id in [Some(id), other].into_iter().flatten() {
+            if let Some(entry) = table.get_mut(id) {
+                entry.named = true;
+            }
+        }
+        if let Some(other) = other {
+            self.pair(table, counters, id, other);
+        }
+    }
+
+    /// Takes an entry out of the table, and ends its pairing.
+    pub fn remove<F: Frame>(&mut self, table: &mut Table<F>, id: Id) {
+        self.unpair(table, id);
+        if let Some(entry) = table.remove(id) {
+            self.forget_unpaired(&entry.key.hosts, id);
+        }
+    }
+
+    /// The flow's requester is to be found.
+    pub fn await_pairing<F: Frame>(&mut self, table: &Table<F>, id: Id) {
+        if let Some(entry) = table.get(id)
+            && entry.peer().is_none()
+        {
+            let list = self.unpaired.entry(entry.key.hosts).or_default();
+            if !list.contains(&id) {
+                list.push(id);
+            }
+        }
+    }
+
+    /// Flows between `hosts` whose requester is unknown.
+    pub fn unpaired(&self, hosts: &Hosts) -> &[Id] {
+        self.unpaired.get(hosts).map_or(&[], Vec::as_slice)
+    }
+
+    /// `a` and `b` are the two directions of one queue pair.
+    pub fn pair<F: Frame>(&mut self, table: &mut Table<F>, counters: &mut Counters, a: Id, b: Id) {
+        self.unpair(table, a);
+        self.unpair(table, b);
+        for (one, other) in [(a, b), (b, a)] {
+            let src_qpn = table.get(other).map(|entry| entry.key.dest_qpn);
+            if let Some(entry) = table.get_mut(one) {
+                entry.join(other, src_qpn);
+                let hosts = entry.key.hosts;
+                self.forget_unpaired(&hosts, one);
+            }
+        }
+        counters.inc(Metric::FlowPaired);
+    }
+
+    /// Ends the pairing of flow `id`, if it has one.
+    pub fn unpair<F: Frame>(&mut self, table: &mut Table<F>, id: Id) {
+        let Some(peer) = table.get(id).and_then(Entry::peer) else { return };
+        for one in [id, peer] {
+            if let Some(entry) = table.get_mut(one) {
+                entry.part();
+            }
+        }
+        for one in [id, peer] {
+            if table.get(one).is_some_and(|entry| entry.state.has_pipeline()) {
+                self.await_pairing(table, one);
+            }
+        }
+    }
+
+    /// Another incarnation of the flow's QP number begins: its requester may be
+    /// another one, too, unless the operator vouches for it.
+    pub fn begin_incarnation<F: Frame>(&mut self, table: &mut Table<F>, id: Id) {
+        if !table.get(id).is_some_and(|entry| entry.named) {
+            self.unpair(table, id);
+        }
+        table.begin_incarnation(id);
+    }
+
+    fn forget_unpaired(&mut self, hosts: &Hosts, id: Id) {
+        if let Some(list) = self.unpaired.get_mut(hosts) {
+            list.retain(|other| *other != id);
+            if list.is_empty() {
+                self.unpaired.remove(hosts);
+            }
+        }
+    }
+}
