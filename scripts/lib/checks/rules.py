@@ -30,7 +30,7 @@ _REFUSED = {
     re.compile(r"\bplay(s|ed|ing)? (it |them )?out\b|\b[Pp]layout\b"): "pacing",
     re.compile(r"\bCx\b"): "Context",
     re.compile(r"\bVigour\b"): "WorkerHealth",
-    re.compile(r"\b(Voice|Speaker)\b"): "TxContext, FlowRef",
+    re.compile(r"\b(Voice|Speaker)\b"): "Tx, FlowRef",
 }
 _KEEP_THEIRS = {"CHANGELOG.md", "glossary.md"}
 # A rule of docs/protocol.md, and a citation of one.
