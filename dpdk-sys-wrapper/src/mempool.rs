@@ -5,7 +5,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use arrayvec::ArrayVec;
 use common::frame::Pool;
 use nix::errno::Errno;
 
@@ -128,26 +127,6 @@ impl Mempool {
     pub fn alloc(&self) -> Option<Mbuf> {
         // SAFETY: the pool is valid; a new mbuf is private, direct and single.
         unsafe { Mbuf::from_raw(ffi::lr2_alloc(self.raw())) }
-    }
-
-    /// Fills `out` with empty frames and returns how many it added: all that
-    /// fit, or 0 if the pool does not have that many.
-    pub fn alloc_bulk<const N: usize>(&self, out: &mut ArrayVec<Mbuf, N>) -> usize {
-        let old = out.len();
-        let n = out.remaining_capacity();
-        if n == 0 {
-            return 0;
-        }
-        // SAFETY: `Mbuf` is a transparent pointer, and `out` has room for `n`
-        // of them from `old` on. On success all were written, each a new mbuf.
-        unsafe {
-            let room = out.as_mut_ptr().add(old).cast::<*mut ffi::rte_mbuf>();
-            if ffi::lr2_alloc_bulk(self.raw(), room, n as u32) != 0 {
-                return 0;
-            }
-            out.set_len(old + n);
-        }
-        n
     }
 
     pub(crate) fn raw(&self) -> *mut ffi::rte_mempool {

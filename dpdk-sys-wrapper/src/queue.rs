@@ -135,13 +135,6 @@ impl TxQueue {
         packets.drain(..sent).for_each(mem::forget);
         sent
     }
-
-    /// Frees mbufs of frames that have left, which a quiet queue would keep.
-    /// Does nothing on devices without that operation.
-    pub fn reclaim(&mut self) {
-        // SAFETY: the port is started and nobody else uses the queue.
-        unsafe { ffi::rte_eth_tx_done_cleanup(self.port.id, self.queue, 0) };
-    }
 }
 
 /// Makes sure that nobody else owns the packets. Returns how many are so.

@@ -125,11 +125,6 @@ struct rte_mbuf *lr2_alloc(struct rte_mempool *pool)
 	return rte_pktmbuf_alloc(pool);
 }
 
-int lr2_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **pkts, unsigned int n)
-{
-	return rte_pktmbuf_alloc_bulk(pool, pkts, n);
-}
-
 unsigned int lr2_in_store(const struct rte_mempool *pool)
 {
 	return rte_mempool_get_ops(pool->ops_index)->get_count(pool);

@@ -48,8 +48,6 @@ uint16_t lr2_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **pkts, uin
 
 /* NULL if the pool is dry. */
 struct rte_mbuf *lr2_alloc(struct rte_mempool *pool);
-/* All `n` or none; 0 on success. */
-int lr2_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **pkts, unsigned int n);
 /* Free mbufs in the store that all threads share, those in caches not counted. */
 unsigned int lr2_in_store(const struct rte_mempool *pool);
 void lr2_free(struct rte_mbuf *m);

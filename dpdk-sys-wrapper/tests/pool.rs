@@ -6,10 +6,9 @@ mod support;
 use std::thread;
 use std::time::Duration;
 
-use arrayvec::ArrayVec;
 use common::frame::{Frame, Pool, Shared};
 use dpdk_sys_wrapper::{
-    Clock, Eal, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, STRIDE, allowed_cpus,
+    Clock, Eal, Huge, LcoreGuard, Mempool, PoolConfig, PoolHandle, STRIDE, allowed_cpus,
 };
 use support::{eal, frame, pool};
 
@@ -22,7 +21,6 @@ fn main() {
 
     the_reserve_is_left(&frames);
     lengths_have_a_limit(&frames);
-    bulk_is_all_or_nothing(&frames);
     only_registered_threads_have_a_cache(&eal);
     a_thread_can_be_pinned(&eal);
     frames_travel_between_threads(&eal, &frames);
@@ -69,19 +67,6 @@ fn lengths_have_a_limit(pool: &Mempool) {
     assert_eq!(frame.bytes().len(), 100, "unchanged");
     assert!(frame.resize(50));
     assert_eq!(frame.bytes(), start);
-}
-
-fn bulk_is_all_or_nothing(pool: &Mempool) {
-    let mut out = ArrayVec::<Mbuf, 64>::new();
-    out.push(frame(pool, 10, 0));
-    assert_eq!(pool.alloc_bulk(&mut out), 63);
-    assert_eq!(out[0].bytes(), frame(pool, 10, 0).bytes(), "what was there stays");
-    assert!(out[1..].iter().all(|f| f.bytes().is_empty()));
-    assert_eq!(pool.alloc_bulk(&mut out), 0, "no room");
-    let mut too_many = Box::new(ArrayVec::<Mbuf, 2048>::new());
-    assert_eq!(pool.alloc_bulk(&mut *too_many), 0);
-    assert!(too_many.is_empty());
-    assert_eq!(pool.in_use(), 64);
 }
 
 fn only_registered_threads_have_a_cache(eal: &Eal) {

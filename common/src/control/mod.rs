@@ -33,7 +33,7 @@ pub use message::{
     Fetch, Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, SyncMessage,
     is_control_opcode,
 };
-pub use replay::{Fresh, Replay, Stale};
+pub use replay::{Replay, Stale};
 
 use crate::wire::Opcode;
 

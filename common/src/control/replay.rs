@@ -23,17 +23,6 @@ pub struct Replay {
     seen: [u64; WORDS],
 }
 
-/// Which boot of the peer a new message is of. Nothing is reset here: each flow
-/// compares the boot id of a SYNC or STATUS with the one that it knows.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Fresh {
-    /// The first message of a boot that is newer than the known one. The window
-    /// starts anew.
-    NewBoot,
-    /// A message of the known boot.
-    SameBoot,
-}
-
 /// Why a message is not new. It is to be dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stale {
@@ -43,25 +32,6 @@ pub enum Stale {
     Replayed,
     /// The sequence number is older than the window.
     TooOld,
-}
-
-impl Stale {
-    /// All of them, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 3] = [Self::OldBoot, Self::Replayed, Self::TooOld];
-
-    /// Label of a counter.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OldBoot => "old_boot",
-            Self::Replayed => "replayed",
-            Self::TooOld => "too_old",
-        }
-    }
-
-    /// Position in [`ALL`](Self::ALL).
-    pub const fn index(self) -> usize {
-        self as usize
-    }
 }
 
 impl Default for Replay {
@@ -76,15 +46,16 @@ impl Replay {
         Self { boot: 0, top: 0, started: false, seen: [0; WORDS] }
     }
 
-    /// Takes note of a message, if it is new.
+    /// Takes note of a message, if it is new. Nothing else is reset with a new boot: each flow
+    /// compares the boot id of a SYNC or STATUS with the one that it knows.
     ///
     /// # Errors
     /// Why it isn't; then nothing changes.
-    pub fn accept(&mut self, boot: u64, seq: u64) -> Result<Fresh, Stale> {
+    pub fn accept(&mut self, boot: u64, seq: u64) -> Result<(), Stale> {
         if !self.started || boot > self.boot {
             *self = Self { boot, top: seq, started: true, seen: [0; WORDS] };
             self.mark(seq);
-            return Ok(Fresh::NewBoot);
+            return Ok(());
         }
         if boot < self.boot {
             return Err(Stale::OldBoot);
@@ -97,7 +68,7 @@ impl Replay {
             return Err(Stale::Replayed);
         }
         self.mark(seq);
-        Ok(Fresh::SameBoot)
+        Ok(())
     }
 
     /// Newest boot id and highest sequence number seen, for the peer to be told
@@ -150,10 +121,10 @@ mod tests {
     }
 
     impl Oracle {
-        fn accept(&mut self, boot: u64, seq: u64) -> Result<Fresh, Stale> {
+        fn accept(&mut self, boot: u64, seq: u64) -> Result<(), Stale> {
             if self.boot.is_none_or(|newest| boot > newest) {
                 *self = Self { boot: Some(boot), seen: HashSet::from([seq]) };
-                return Ok(Fresh::NewBoot);
+                return Ok(());
             }
             let newest = self.seen.iter().max().copied().unwrap_or_default();
             if self.boot != Some(boot) {
@@ -163,7 +134,7 @@ mod tests {
             } else if !self.seen.insert(seq) {
                 Err(Stale::Replayed)
             } else {
-                Ok(Fresh::SameBoot)
+                Ok(())
             }
         }
     }
@@ -204,13 +175,13 @@ mod tests {
     fn the_edges_of_the_window_and_of_the_numbers() {
         let mut replay = Replay::new();
         assert_eq!(replay.newest(), (0, 0));
-        assert_eq!(replay.accept(0, 0), Ok(Fresh::NewBoot));
+        assert_eq!(replay.accept(0, 0), Ok(()));
         assert_eq!(replay.accept(0, 0), Err(Stale::Replayed));
-        assert_eq!(replay.accept(0, 2048), Ok(Fresh::SameBoot));
+        assert_eq!(replay.accept(0, 2048), Ok(()));
         assert_eq!(replay.accept(0, 0), Err(Stale::TooOld));
-        assert_eq!(replay.accept(0, 1), Ok(Fresh::SameBoot));
-        assert_eq!(replay.accept(0, u64::MAX), Ok(Fresh::SameBoot));
-        assert_eq!(replay.accept(0, u64::MAX - 2047), Ok(Fresh::SameBoot));
+        assert_eq!(replay.accept(0, 1), Ok(()));
+        assert_eq!(replay.accept(0, u64::MAX), Ok(()));
+        assert_eq!(replay.accept(0, u64::MAX - 2047), Ok(()));
         assert_eq!(replay.accept(0, u64::MAX - 2048), Err(Stale::TooOld));
         assert_eq!(replay.newest(), (0, u64::MAX));
     }

@@ -64,46 +64,6 @@ pub fn csv_sweep(sweep: &Sweep) -> String {
     table(&format!("x,label,scheme,{GROUP_HEAD}"), rows)
 }
 
-/// Each run: counters of hosts and links, the most in the pools, recovery times.
-pub fn csv_runs(study: &Study) -> String {
-    let head = "scheme,seed,end_us,packet_events,messages,unfinished,goodput_bps,useful_share,\
-                data_bytes,repeated_bytes,other_bytes,lost_packets,queue_drops,packets_sent,\
-                packets_repeated,timeouts,naks,cnps,failed_qps,reorder_peak_bytes,\
-                backup_peak_bytes,cache_peak_bytes,recovery_p50_us,recovery_p99_us";
-    table(head, study.results.iter().filter_map(run))
-}
-
-fn run(run: &RunResult) -> Option<Vec<String>> {
-    let summary = Summary::of(run.scheme, std::slice::from_ref(run))?;
-    let (link, hosts, pools) = (&run.long_haul, &summary.hosts, &summary.pools);
-    Some(vec![
-        run.scheme.name().to_owned(),
-        run.seed.to_string(),
-        micros(run.end.as_nanos()),
-        run.packet_events.to_string(),
-        summary.all.fct_us.count.to_string(),
-        summary.all.fct_us.unfinished.to_string(),
-        summary.all.goodput_bps.to_string(),
-        summary.link.useful_share.to_string(),
-        link.data_bytes.to_string(),
-        link.repeated_bytes.to_string(),
-        link.other_bytes.to_string(),
-        link.lost_packets.to_string(),
-        link.queue_drops.to_string(),
-        hosts.packets.to_string(),
-        hosts.repeated.to_string(),
-        hosts.timeouts.to_string(),
-        hosts.naks.to_string(),
-        hosts.cnps.to_string(),
-        hosts.failed_qps.to_string(),
-        pools.reorder_bytes.to_string(),
-        pools.backup_bytes.to_string(),
-        pools.cache_bytes.to_string(),
-        optional(summary.recovery_us.p50),
-        optional(summary.recovery_us.p99),
-    ])
-}
-
 /// The fields of [`GROUP_HEAD`] of each scope and size that has messages.
 fn groups(summary: &Summary) -> Vec<Vec<String>> {
     let scopes =
