@@ -9,11 +9,11 @@ use common::budget::Budget;
 use common::frame::{Frame, Packet, Shared};
 use common::window::FEW;
 
+use crate::config::{Recovery, Role};
 use crate::flow::entry::{Entry, Stage};
 use crate::flow::index::Index;
 use crate::flow::timer_wheel::Timers;
 use crate::qp::cm::Connections;
-use crate::{Recovery, Role};
 
 /// Of each pool: bytes, or frames.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

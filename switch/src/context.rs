@@ -3,10 +3,11 @@
 use common::frame::{Frame, Side};
 use common::metrics::Metric;
 
-use crate::Config;
+use crate::config::Config;
 use crate::flow::Flows;
 use crate::flow::coarse_time::CoarseDeadline;
-use crate::flow::entry::{FlowState, Id};
+use crate::flow::entry::FlowState;
+use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 use crate::flow::pipeline::{Pipeline, Resources};
 use crate::io::Io;

@@ -5,7 +5,7 @@ use common::metrics::{Counters, Metric};
 use common::time::Time;
 use common::wire::Roce;
 
-use crate::flow::entry::Id;
+use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 
 /// The outside of the switch, for the time of one call.

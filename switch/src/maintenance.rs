@@ -5,7 +5,8 @@ use common::metrics::Metric;
 use common::time::Span;
 
 use crate::context::Context;
-use crate::flow::entry::{FlowState, Id};
+use crate::flow::entry::FlowState;
+use crate::flow::index::Id;
 use crate::flow::pipeline::Resources;
 use crate::io::Io;
 

@@ -6,8 +6,9 @@ use common::metrics::{Counters, Metric};
 use common::time::Time;
 use common::wire::{NotRoce, PacketKind, Roce, Transport, parse};
 
+use crate::config::{Command, Config, Recovery};
 use crate::context::Context;
-use crate::flow::entry::Id;
+use crate::flow::index::Id;
 use crate::flow::pipeline::Resources;
 use crate::flow::{Flows, TIMERS};
 use crate::io::{Arrival, Io, Ports};
@@ -15,7 +16,6 @@ use crate::maintenance::Sweep;
 use crate::qp::pairing::Pairing;
 use crate::rx::{cm, control, request, response};
 use crate::tx::actions::Tx;
-use crate::{Command, Config, Recovery};
 
 /// One end of the link, for one pair of ports and one worker.
 pub struct Switch<F: Frame> {
@@ -65,17 +65,19 @@ impl<F: Frame> Switch<F> {
         let mut io = Ports { pool, sink, now };
         let mut cx = self.context(&mut io);
         // Each step for all frames before the next, so that their cache misses overlap.
+        cx.tx.counters.add(received(side), frames.len() as u64);
         let mut parsed = ArrayVec::<_, N>::new();
         frames.iter().for_each(|frame| parsed.push(parse(frame.bytes())));
         let found = match cx.config.recovery {
             Recovery::Off => [None; N],
             _ => cx.flows.find_all(side, &parsed),
         };
+        let works = cx.works_on(side);
         let removed = cx.flows.table.removed();
         for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
             // A frame before it in the burst may have ended its flow.
             let found = found.filter(|_| cx.flows.table.removed() == removed);
-            receive(&mut cx, side, frame, parsed, found);
+            receive(&mut cx, side, frame, parsed, found, works);
         }
         cx.take_turns();
         cx.tx.released.flush();
@@ -172,18 +174,22 @@ impl<F: Frame> Switch<F> {
     }
 }
 
-/// One frame.
+const fn received(side: Side) -> Metric {
+    match side {
+        Side::Lan => Metric::ReceivedLan,
+        Side::Wan => Metric::ReceivedWan,
+    }
+}
+
+/// One frame. `works` tells whether requests go through pipelines.
 fn receive<I: Io>(
     cx: &mut Context<'_, I>,
     side: Side,
     frame: I::Frame,
     parsed: &Result<Roce, NotRoce>,
     flow: Option<Id>,
+    works: bool,
 ) {
-    cx.tx.counters.inc(match side {
-        Side::Lan => Metric::ReceivedLan,
-        Side::Wan => Metric::ReceivedWan,
-    });
     let roce = match parsed {
         Ok(roce) => roce,
         Err(NotRoce::Other) => return cx.pass(side, frame, Metric::PassedOther),
@@ -192,7 +198,6 @@ fn receive<I: Io>(
         Err(NotRoce::Malformed(_)) => return cx.pass(side, frame, Metric::PassedMalformed),
     };
     let arrival = Arrival { side, frame, roce, flow };
-    let works = cx.works_on(side);
     if let Some(id) = flow
         && works
         && cx.flows.table.follow(id, roce, cx.io.now())

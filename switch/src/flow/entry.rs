@@ -10,12 +10,10 @@ use common::time::{Span, Time};
 use common::wire::{Headers, Roce, icrc_ok};
 
 use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
+use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 use crate::flow::matching::Matching;
 use crate::flow::psn_range::PsnRange;
-
-/// Index of an entry.
-pub(crate) type Id = u32;
 
 /// Everything about one flow.
 pub(crate) struct Entry<F: Frame> {

@@ -5,8 +5,8 @@
 //! all places to spare both are full about never, and then the flow passes
 //! unprotected, as if the table were full.
 
-/// An index of the flow table.
-type Id = u32;
+/// Index of an entry of the flow table.
+pub(crate) type Id = u32;
 
 /// Places of a bucket, which is a cache line.
 const PLACES: usize = 12;

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use common::psn::Psn;
 use common::time::{Span, Time};
 
-use crate::flow::entry::Id;
+use crate::flow::index::Id;
 
 /// With more flows than this that fit, the next response is waited for.
 const MAX_CANDIDATES: usize = 8;

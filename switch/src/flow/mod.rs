@@ -15,8 +15,8 @@ use common::frame::{Frame, Side};
 use common::time::Time;
 use common::wire::{NotRoce, Roce, Transport};
 
-use crate::Config;
-use entry::Id;
+use crate::config::Config;
+use index::Id;
 use key::FlowKey;
 use pipeline::Resources;
 use table::Table;

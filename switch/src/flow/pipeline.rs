@@ -6,9 +6,9 @@ use common::frame::{Frame, Side};
 use common::psn::Psn;
 use common::time::{Span, Time};
 
+use crate::config::{Config, Recovery};
 use crate::flow::entry::{Announced, FlowState, Stage};
 use crate::flow::psn_range::WINDOW_MAX;
-use crate::{Config, Recovery};
 
 /// After so long, a queue pair without an entry was silent since the first packet.
 const FAMILIAR: Span = Span::from_millis(1_000);

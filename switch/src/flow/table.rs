@@ -8,8 +8,8 @@ use common::wire::Roce;
 use slab::Slab;
 
 use crate::flow::coarse_time::CoarseTime;
-use crate::flow::entry::{Entry, FlowState, HEADERS_AGE, Id};
-use crate::flow::index::Index;
+use crate::flow::entry::{Entry, FlowState, HEADERS_AGE};
+use crate::flow::index::{Id, Index};
 use crate::flow::key::{FlowKey, Hosts};
 
 /// Places that pairs of hosts are counted at.

@@ -11,7 +11,7 @@
 
 use common::time::Time;
 
-use crate::flow::entry::Id;
+use crate::flow::index::Id;
 
 /// Length of a slot of level 0, as a power of two in nanoseconds: about the time that a
 /// worker takes for a round, so that all in such a slot are due, or none.

@@ -3,25 +3,8 @@
 use common::wire::{Addr, Vlans};
 use hashbrown::HashMap;
 
+use crate::config::{End, QueuePair};
 use crate::flow::key::FlowKey;
-
-/// A queue pair that two hosts always have.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct QueuePair {
-    /// The VLANs its packets are in.
-    pub vlans: Vlans,
-    /// Its two ends. It doesn't matter on which side of the link they are.
-    pub ends: [End; 2],
-}
-
-/// One end of a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct End {
-    /// The host.
-    pub addr: Addr,
-    /// Its QP, below 2^24.
-    pub qpn: u32,
-}
 
 /// The requesters of the flows that the operator configured.
 pub(crate) struct Configured(HashMap<(Vlans, Addr, End), u32, foldhash::quality::FixedState>);

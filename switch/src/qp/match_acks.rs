@@ -21,7 +21,8 @@ use common::frame::{Frame, Side};
 use common::metrics::Counters;
 use common::time::{Span, Time};
 
-use crate::flow::entry::{Id, Track};
+use crate::flow::entry::Track;
+use crate::flow::index::Id;
 use crate::flow::key::Hosts;
 use crate::flow::matching::Matching;
 use crate::flow::psn_range::ResponseInfo;

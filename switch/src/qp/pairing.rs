@@ -5,8 +5,9 @@ use common::metrics::{Counters, Metric};
 use common::time::{Span, Time};
 use hashbrown::HashMap;
 
-use crate::Config;
-use crate::flow::entry::{Entry, Id};
+use crate::config::Config;
+use crate::flow::entry::Entry;
+use crate::flow::index::Id;
 use crate::flow::key::{FlowKey, Hosts};
 use crate::flow::table::Table;
 use crate::qp::cm::Connections;

@@ -6,7 +6,8 @@ use common::wire::{Roce, cm, icrc_ok};
 
 use crate::context::Context;
 use crate::flow::coarse_time::CoarseTime;
-use crate::flow::entry::{Announced, By, Entry, FlowState, Id};
+use crate::flow::entry::{Announced, By, Entry, FlowState};
+use crate::flow::index::Id;
 use crate::flow::key::{FlowKey, Hosts};
 use crate::io::Io;
 use crate::qp::cm::{Connection, Event};

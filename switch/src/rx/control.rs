@@ -5,9 +5,10 @@ use common::frame::{Frame, Side};
 use common::metrics::Metric;
 use common::wire::Roce;
 
-use crate::Recovery;
+use crate::config::Recovery;
 use crate::context::Context;
-use crate::flow::entry::{FlowState, Id};
+use crate::flow::entry::FlowState;
+use crate::flow::index::Id;
 use crate::flow::key::{FlowKey, Hosts};
 use crate::io::{Arrival, Io};
 use crate::rx::request::prepare;

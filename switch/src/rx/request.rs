@@ -7,7 +7,8 @@ use common::wire::{Headers, Roce, icrc_ok};
 
 use crate::context::Context;
 use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
-use crate::flow::entry::{Announced, By, FlowState, Id, Stage, Track};
+use crate::flow::entry::{Announced, By, FlowState, Stage, Track};
+use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 use crate::flow::psn_range::{PsnRange, WINDOW_MAX};
 use crate::io::{Arrival, Io};

@@ -6,7 +6,8 @@ use common::wire::{Answer, Verdict, icrc_ok};
 
 use crate::context::Context;
 use crate::flow::coarse_time::CoarseTime;
-use crate::flow::entry::{FlowState, Id};
+use crate::flow::entry::FlowState;
+use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 use crate::flow::psn_range::ResponseInfo;
 use crate::io::{Arrival, Io};

@@ -7,8 +7,8 @@ use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::wire::{Aeth, CNP_LEN, Headers};
 
-use crate::Config;
-use crate::flow::entry::Id;
+use crate::config::Config;
+use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 use crate::io::{Io, transmit};
 use crate::tx::peers::{Address, Peers};

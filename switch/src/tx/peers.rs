@@ -8,7 +8,7 @@ use common::metrics::{Counters, Metric};
 use common::wire::{Addr, Headers, Opcode, Roce};
 use hashbrown::HashMap;
 
-use crate::Config;
+use crate::config::Config;
 use crate::io::{Io, transmit};
 
 /// Most boxes that are remembered. A message of a further one is dropped; all
