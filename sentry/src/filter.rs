@@ -153,7 +153,11 @@ impl<F: Frame> Flow<F> {
         let begins = seq < self.pass.cursor || self.pass.kind == PassKind::None;
         let needed = self.is_needed(seq);
         // R-FILTER-5
-        let wanted = needed || self.pass.asks_for(seq);
+        let asked = self.pass.asks_for(seq);
+        let wanted = needed || asked && !self.is_resent(cx.now, seq);
+        if asked && !wanted {
+            self.pass.take_genuine(seq, end);
+        }
         let is_dropped = !begins && !wanted && self.may_filter(cx, seq, is_plain);
         if !is_dropped && !icrc_ok(frame.bytes(), roce) {
             // A damaged repeat begins no pass, fills no gap and is not cached.
@@ -200,6 +204,14 @@ impl<F: Frame> Flow<F> {
             let end = (seq + u64::from(count)).min(self.next);
             self.reads.request_again(seq, end, cx.now);
         }
+    }
+
+    /// Whether a copy that is still cached was resent so recently that the destination had not got
+    /// it when it sent a NAK that arrives now.
+    fn is_resent(&self, now: Time, seq: Seq) -> bool {
+        self.window.get(seq).is_some_and(|slot| {
+            slot.has(slot::RESENT) && slot.handle.is_some() && now < slot.sent + self.rtt.mean() / 2
+        })
     }
 
     fn take_needed(&mut self, seq: Seq) {

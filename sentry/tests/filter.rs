@@ -184,10 +184,30 @@ fn a_nak_of_the_destination_lets_all_that_it_asks_for_pass() {
     assert!(did.ends_with(&[Did::Sync { reason: Reason::Resent, next: None, class: High }]));
     assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 0));
     // Once.
+    bench.wait(UNDER_WAY);
     bench.nak(4);
     bench.data([4]);
     bench.data([4]);
     assert_eq!(bench.forwarded(), [(4, High)]);
+}
+
+/// When the destination sent its NAK, the copy from the cache could not have reached it.
+// R-FILTER-5
+#[test]
+fn a_nak_of_the_destination_lets_nothing_pass_that_was_just_resent_from_the_cache() {
+    let mut bench = Bench::protected(Cached, 10, Some(1));
+    bench.status(4, 10, &[(4, 6)]);
+    assert_eq!(bench.forwarded(), [(4, High), (5, High)]);
+    bench.nak(4);
+    bench.clear();
+    bench.data(4..6);
+    assert_eq!(bench.forwarded(), []);
+    bench.wait(RTT / 2);
+    bench.nak(4);
+    bench.clear();
+    bench.data(4..6);
+    assert_eq!(bench.forwarded(), [(4, High), (5, High)]);
+    bench.check_books();
 }
 
 // R-FILTER-12

@@ -69,7 +69,8 @@ SCENES = [
     Scene(Setting("lr2", "lr2", {"wan": 0.01}, most_given_up=0.5), [*PLAIN, *_cases(*_USUAL, "fetch-and-add", "write-16-qps", timed=_TIMED)]),
     Scene(Setting("cached", "cached", {"wan": 0.01}), _cases(*_USUAL, "compare-and-swap", "send-16-qps", timed=(*_TIMED, "read"))),
     Scene(
-        Setting("heavy", "auto", {"wan": 0.05}),
+        # 0 in most of 20 runs, 9 to 18 of 94 in three.
+        Setting("heavy", "auto", {"wan": 0.05}, most_given_up=0.4),
         [
             *_cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",)),
             # Without recovery it takes seconds; the longer ones take a minute.
