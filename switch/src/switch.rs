@@ -126,7 +126,7 @@ impl<F: Frame> Switch<F> {
         self.tx.released.flush();
     }
 
-    /// Does what the control thread asks.
+    /// Executes a command of the control thread.
     pub fn command<P, S>(&mut self, command: Command, now: Time, pool: &mut P, sink: &mut S)
     where
         P: Pool<Frame = F>,

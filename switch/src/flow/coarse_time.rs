@@ -31,8 +31,8 @@ pub(crate) struct CoarseDeadline(u32);
 impl CoarseDeadline {
     const SHIFT: u32 = 14;
     pub const NEVER: Self = Self(u32::MAX);
-    /// No deadline is further ahead: 18 minutes. The rest of the range is for what passed
-    /// while the box stood still.
+    /// No deadline is further ahead: 18 minutes. The rest of the range is for deadlines that
+    /// passed while the box stood still.
     const AHEAD: u32 = 1 << 26;
 
     #[inline]

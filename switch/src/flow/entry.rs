@@ -1,4 +1,4 @@
-//! What is known of one flow.
+//! The entry of one flow.
 
 use core::mem::offset_of;
 use core::num::NonZero;
@@ -20,11 +20,11 @@ pub(crate) struct Entry<F: Frame> {
     pub key: FlowKey,
     /// The flow of the opposite direction of the same queue pair ...
     peer: Option<NonZero<u32>>,
-    /// ... and its destination QP, which is this flow's requester.
+    /// ... and its destination QP, which is this flow's source QP.
     src_qpn: Option<NonZero<u32>>,
-    /// The operator named its peer: it is not looked for, and stays over incarnations.
+    /// The operator configured its peer: it is not looked for, and stays over incarnations.
     pub named: bool,
-    /// What is known of the peer flow while it isn't sure.
+    /// Candidates for the peer flow, while it is unknown.
     pub matching: Option<Box<Matching>>,
     pub state: FlowState<F>,
     /// When a timer of this entry is due; [`Time::NEVER`] if none is set.
@@ -72,7 +72,7 @@ impl<F: Frame> Entry<F> {
         self.peer.map(|id| id.get() - 1)
     }
 
-    /// The requester's QPN, if it is known.
+    /// The source QPN, if it is known.
     #[inline]
     pub fn src_qpn(&self) -> Option<u32> {
         self.src_qpn.map(|qpn| qpn.get() - 1)
@@ -108,7 +108,7 @@ impl<F: Frame> Entry<F> {
 /// How often the headers that a flow's own frames are made from are renewed.
 pub(crate) const HEADERS_AGE: Span = Span::from_millis(100);
 
-/// What is known of a flow before its first packet, or its next after a long rest:
+/// The beginning of a flow before its first packet, or before its next after a long rest:
 /// all before it was acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Announced {
@@ -199,8 +199,8 @@ impl<F: Frame> FlowState<F> {
     }
 }
 
-/// A pipeline's state with what its own frames are made from. What each packet touches
-/// comes first, and begins where a cache line does.
+/// A pipeline's state with the headers of the flow's own frames. The fields that each packet
+/// touches come first, and begin where a cache line does.
 #[repr(C, align(64))]
 pub(crate) struct Stage<S> {
     pub track: Track,
@@ -230,9 +230,9 @@ impl<S> Stage<S> {
     }
 }
 
-/// A flow's requests as they arrive, whatever its pipeline makes of them.
+/// A flow's requests as they arrive, whether its pipeline forwards, holds or drops them.
 pub(crate) struct Track {
-    /// What has arrived of them.
+    /// The PSNs that have arrived.
     pub arrived: PsnRange,
     /// When the stage's headers were last taken from a packet.
     pub headers_at: CoarseTime,

@@ -88,7 +88,7 @@ impl Index {
     /// rounded up to a power of two.
     pub const PER_FLOW: usize = 2 * size_of::<Bucket>() * 3 / 2 / PLACES;
 
-    /// The two buckets of a hash, and what marks it there.
+    /// The two buckets of a hash, and its tag there.
     #[inline]
     fn places(&self, hash: u64) -> ([usize; 2], u8) {
         let mask = self.buckets.len() - 1;

@@ -1,11 +1,11 @@
-//! What tells flows apart.
+//! Keys of flows.
 
 use core::hash::{Hash, Hasher};
 
 use common::frame::Side;
 use common::wire::{Addr, Roce, Vlans};
 
-/// What tells flows apart (docs/protocol.md, "Words"), with the side they come from.
+/// The key of a flow (docs/protocol.md, "Words"), with the side that its packets arrive on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowKey {
     pub hosts: Hosts,

@@ -11,7 +11,7 @@ const REMEMBERED: u64 = 1 << 22;
 /// A PSN this far from the others is of another incarnation of the queue pair; a READ
 /// takes some by itself.
 const LEAP: u64 = 2 * WINDOW_MAX;
-/// An answer of a stream whose flow is not known.
+/// A response of a stream whose flow is not known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResponseInfo {
     pub psn: Psn,
@@ -76,7 +76,7 @@ impl PsnRange {
         psn.unwrap_near(self.end) > { self.end }
     }
 
-    /// Another incarnation begins at `psn`. What has overtaken its announcement has
+    /// Another incarnation begins at `psn`. Packets that have overtaken its announcement have
     /// arrived all the same.
     pub fn begin_again(&mut self, psn: Psn) {
         let first = psn.unwrap_near(self.end);
@@ -87,19 +87,19 @@ impl PsnRange {
         }
     }
 
-    /// Whether the destination may answer like this.
-    pub fn may_be_answered(&self, answer: &ResponseInfo) -> bool {
-        let seq = answer.psn.unwrap_near(self.end);
+    /// Whether the destination may send this response.
+    pub fn may_be_answered(&self, response: &ResponseInfo) -> bool {
+        let seq = response.psn.unwrap_near(self.end);
         let oldest = self.first.max(self.end - REMEMBERED) - WINDOW_MAX;
         // A NAK may ask for the very next packet.
-        let end = if answer.is_nak { self.end.next() } else { self.end };
+        let end = if response.is_nak { self.end.next() } else { self.end };
         oldest <= seq && seq < end
     }
 
-    /// Whether it answers a packet that was seen: what lies before may as well
-    /// be another flow's.
-    pub fn is_answered(&self, answer: &ResponseInfo) -> bool {
+    /// Whether it answers a packet that was seen: a PSN before those may as well be another
+    /// flow's.
+    pub fn is_answered(&self, response: &ResponseInfo) -> bool {
         let Self { first, end, .. } = *self;
-        answer.psn.unwrap_near(end) >= first
+        response.psn.unwrap_near(end) >= first
     }
 }

@@ -16,7 +16,7 @@ use crate::flow::key::{FlowKey, Hosts};
 const HOSTS: usize = 1 << 12;
 /// Entries that are looked at for one to give up.
 const LOOKED_AT: Id = 16;
-/// So long an answer to a flow's first packet may take.
+/// Time for the response to a flow's first packet.
 const UNANSWERED: Span = Span::from_millis(100);
 
 /// A flow without a packet for so long may have ended unseen, and its queue pair been
@@ -105,8 +105,8 @@ impl<F: Frame> Table<F> {
         self.index.find(hash, |id| self.get(id).is_some_and(|entry| entry.key == *key))
     }
 
-    /// Whether a queue pair sends on flow `id`, or answers what it sent on its peer: a
-    /// packet of it, or of its answers, came within [`QUIET`].
+    /// Whether a queue pair sends on flow `id`, or responses to its peer flow's requests travel
+    /// on it: a packet came within [`QUIET`].
     pub fn is_live(&self, id: Id, now: Time) -> bool {
         let Some(entry) = self.get(id) else { return false };
         let peer = entry.peer().and_then(|peer| self.get(peer));
@@ -185,7 +185,7 @@ impl<F: Frame> Table<F> {
     }
 
     /// An entry to give up for another, if one is found at once: of which one packet was
-    /// seen, a while ago, and no answer.
+    /// seen, a while ago, and no response.
     pub fn least(&mut self, now: Time) -> Option<Id> {
         for _ in 0..LOOKED_AT.min(self.end) {
             self.hand = if self.hand + 1 < self.end { self.hand + 1 } else { 0 };

@@ -122,7 +122,7 @@ impl Timers {
     /// Puts a timer into the list where it belongs.
     fn link(&mut self, place: u32) {
         let timer = &mut self.timers[place as usize];
-        // What is overdue fires with what is due now.
+        // An overdue timer fires with those that are due now.
         let at = timer.at.max(self.elapsed);
         let level = ((at ^ self.elapsed) >> QUANTUM | 1).ilog2() / BITS;
         let slot = (at >> (QUANTUM + level * BITS)) as usize % SLOTS;

@@ -7,9 +7,8 @@
 //! has the RTU or data, so no packet of the connection can be here before. The
 //! RTU adds nothing, and may be lost for good (decision 14).
 //!
-//! Messages are lost, repeated and overtaken; names are used again. Whoever
-//! sees only half of an exchange learns nothing, and what contradicts itself is
-//! forgotten.
+//! Messages are lost, repeated and overtaken; names are used again. Half of an exchange
+//! teaches nothing, and an exchange that contradicts itself is forgotten.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ use crate::flow::key::{FlowKey, Hosts};
 /// rdma_cm repeats after 4.3 s, and asks for 69 s with an MRA.
 const PATIENCE: Span = Span::from_millis(120_000);
 
-/// What the two hosts have agreed on.
+/// The agreement of two hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Connection {
     /// From the host that asked to the one that accepted, and back.
@@ -36,22 +35,22 @@ pub(crate) struct Connection {
 /// One direction of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Direction {
-    /// The flow that its requests and answers belong to.
+    /// The flow that its requests and responses belong to.
     pub key: FlowKey,
     /// The PSN of its first request.
     pub first_psn: Psn,
 }
 
-/// What a message has brought about.
+/// The effect of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// Data may come from now on.
     Established(Connection),
-    /// No more data that anybody waits for.
+    /// No more data is expected.
     Ended(Connection),
 }
 
-/// What tells connections apart: the direction of the REQ and its sender's
+/// The key of a connection: the direction of the REQ and its sender's
 /// name. All that may be repeated of a connection carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Name {
@@ -59,14 +58,14 @@ struct Name {
     active: CommId,
 }
 
-/// What is known of a connection.
+/// The messages of a connection so far.
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     /// The active host's QP, the first PSN towards it, and the path MTU.
     qpn: u32,
     psn: Psn,
     pmtu: u16,
-    /// What the passive host said; `None` until then.
+    /// The passive host's REP; `None` until then.
     accepted: Option<Accepted>,
     /// Its place among those of the same kind, in the order of age.
     turn: u64,
@@ -108,8 +107,8 @@ impl Exchange {
 /// The connections that are being made, and those that were.
 ///
 /// Of both kinds at most `limit` are remembered; for one more the oldest is
-/// forgotten. That costs a pairing at most: what is forgotten while it is being
-/// made is not learned, and of what was made the end is not noticed.
+/// forgotten. That costs a pairing at most: a connection that is forgotten before its REP is
+/// not learned, and the end of a later one is not noticed.
 pub(crate) struct Connections {
     exchanges: HashMap<Name, Exchange, foldhash::quality::FixedState>,
     /// Connections that were made, by their flows: a QP is in one at a time.
@@ -226,11 +225,11 @@ impl Connections {
         }
         let connection = exchange.connection(name.hosts, accepted);
         if connection.directions.iter().any(|direction| is_live(&direction.key)) {
-            // Anybody may name any queue pair. That one which lives has begun anew, its data
-            // has to show.
+            // A REP may name any queue pair. That one with traffic has begun anew, its data has
+            // to show.
             return self.end(name);
         }
-        // Whatever these QPs were part of before is over.
+        // Former connections of these QPs are over.
         for direction in &connection.directions {
             if let Some(former) = self.flows.get(&direction.key).copied() {
                 self.end(former);
@@ -304,7 +303,7 @@ impl Connections {
         }
     }
 
-    /// Forgets what has waited for too long.
+    /// Forgets exchanges that have waited for too long.
     fn expire(&mut self, now: Time) {
         while let Some(oldest) = self.asked.first_entry() {
             let seen = self.exchanges.get(oldest.get()).map(|exchange| exchange.seen);

@@ -1,4 +1,4 @@
-//! Queue pairs that the operator names.
+//! Queue pairs that the operator configured.
 
 use common::wire::{Addr, Vlans};
 use hashbrown::HashMap;
@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use crate::config::{End, QueuePair};
 use crate::flow::key::FlowKey;
 
-/// The requesters of the flows that the operator configured.
+/// The `src_qpn` of the flows that the operator configured.
 pub(crate) struct Configured(HashMap<(Vlans, Addr, End), u32, foldhash::quality::FixedState>);
 
 impl Configured {
@@ -19,7 +19,7 @@ impl Configured {
         Self(map)
     }
 
-    /// The requester of a flow.
+    /// The `src_qpn` of a flow.
     pub fn src_qpn(&self, key: &FlowKey) -> Option<u32> {
         let FlowKey { hosts, dest_qpn } = key;
         let destination = End { addr: hosts.dst, qpn: *dest_qpn };

@@ -1,20 +1,17 @@
-//! Which two flows are the directions of one queue pair.
+//! Pairs flows by their acknowledgements.
 //!
-//! Data packets don't carry the requester's QPN, but a NAK needs it. It is
-//! found by matching the answers of an unknown stream against what the flows
-//! between the same two hosts may have acknowledged (docs/protocol.md). An answer
-//! can't be for a packet that was not sent yet: what doesn't fit is ruled out
-//! for good. (That it lies before the first packet seen rules nothing out:
-//! packets overtake each other, and boxes restart. What counts is what arrived
-//! here, whatever a pipeline made of it.) Only when a single flow is
-//! left, and several different answers have confirmed it, are the two paired.
-//! While there is doubt no NAK is made: one that reaches a wrong queue pair
-//! would complete what was never delivered.
+//! Data packets don't carry the `src_qpn`, but a NAK needs it. It is found by matching the
+//! responses of an unknown stream against the PSNs that the flows between the same two hosts
+//! have sent (docs/protocol.md). A response can't be for a packet that was not sent yet: a flow
+//! that it doesn't fit is ruled out for good. (A PSN before the first packet seen rules nothing
+//! out: packets overtake each other, and boxes restart. Packets that arrived here count, also
+//! if a pipeline dropped them.) Only when a single flow is left, and several different responses
+//! have confirmed it, are the two paired. While there is doubt no NAK is made: one that reaches
+//! a wrong queue pair would complete messages that were never delivered.
 //!
-//! All this takes for granted that the flow in question was seen. Where a box
-//! has just started or a queue pair was reset, answers to what passed before
-//! may still come for a round trip, so the confirmations must go on for longer
-//! than that.
+//! All this takes for granted that the flow in question was seen. Where a box has just started
+//! or a queue pair was reset, responses to earlier packets may still come for a round trip, so
+//! the confirmations must last longer than that.
 
 use arrayvec::ArrayVec;
 use common::frame::{Frame, Side};
@@ -100,7 +97,7 @@ impl Pairing {
         }
     }
 
-    /// The flows between `hosts` with unknown requester that `response` may be for.
+    /// The flows between `hosts` with unknown `src_qpn` that `response` may be for.
     pub fn possible_flows<F: Frame>(
         &self,
         table: &Table<F>,
@@ -116,7 +113,7 @@ fn track<F: Frame>(table: &Table<F>, id: Id) -> Option<&Track> {
     table.get(id)?.state.track()
 }
 
-/// The UDP source port of flow `id`, if its requester is unknown and `response` may be for it.
+/// The UDP source port of flow `id`, if its `src_qpn` is unknown and `response` may be for it.
 fn fits<F: Frame>(table: &Table<F>, id: Id, response: &ResponseInfo) -> Option<u16> {
     let entry = table.get(id).filter(|entry| entry.peer().is_none() && !entry.named)?;
     let track = entry.state.track()?;

@@ -3,6 +3,7 @@
 use common::frame::Frame;
 use common::metrics::{Counters, Metric};
 use common::time::{Span, Time};
+use common::wire::cm::Message;
 use hashbrown::HashMap;
 
 use crate::config::Config;
@@ -10,17 +11,17 @@ use crate::flow::entry::Entry;
 use crate::flow::index::Id;
 use crate::flow::key::{FlowKey, Hosts};
 use crate::flow::table::Table;
-use crate::qp::cm::Connections;
+use crate::qp::cm::{Connections, Event};
 use crate::qp::configured::Configured;
 
 /// Sources of pairings, and the flows that have none.
 pub(crate) struct Pairing {
-    pub connections: Connections,
+    connections: Connections,
     configured: Configured,
-    /// Flows with requests whose requester is unknown, by their hosts.
+    /// Flows with requests whose `src_qpn` is unknown, by their hosts.
     unpaired: HashMap<Hosts, Vec<Id>, foldhash::quality::FixedState>,
     /// Round trip time that is assumed until it is measured.
-    pub rtt_guess: Span,
+    pub(super) rtt_guess: Span,
 }
 
 impl Pairing {
@@ -33,6 +34,18 @@ impl Pairing {
             unpaired: HashMap::with_hasher(hash),
             rtt_guess: config.tuning.rtt_guess,
         }
+    }
+
+    /// Takes in a message of connection management; see [`Connections::observe`].
+    pub fn observe<F: Frame>(
+        &mut self,
+        table: &Table<F>,
+        hosts: Hosts,
+        message: &Message,
+        now: Time,
+    ) -> Option<Event> {
+        let is_live = |key: &FlowKey| table.find(key).is_some_and(|id| table.is_live(id, now));
+        self.connections.observe(hosts, message, now, is_live)
     }
 
     /// The entry of `key`, new if need be.
@@ -86,7 +99,7 @@ impl Pairing {
         }
     }
 
-    /// The flow's requester is to be found.
+    /// The flow's `src_qpn` is to be found.
     pub fn await_pairing<F: Frame>(&mut self, table: &Table<F>, id: Id) {
         if let Some(entry) = table.get(id)
             && entry.peer().is_none()
@@ -98,7 +111,7 @@ impl Pairing {
         }
     }
 
-    /// Flows between `hosts` whose requester is unknown.
+    /// Flows between `hosts` whose `src_qpn` is unknown.
     pub fn unpaired(&self, hosts: &Hosts) -> &[Id] {
         self.unpaired.get(hosts).map_or(&[], Vec::as_slice)
     }
@@ -133,8 +146,8 @@ impl Pairing {
         }
     }
 
-    /// Another incarnation of the flow's QP number begins: its requester may be
-    /// another one, too, unless the operator vouches for it.
+    /// Another incarnation of the flow's QP number begins: its `src_qpn` may be another one,
+    /// too, unless the operator configured it.
     pub fn begin_incarnation<F: Frame>(&mut self, table: &mut Table<F>, id: Id) {
         if !table.get(id).is_some_and(|entry| entry.named) {
             self.unpair(table, id);

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::flow::coarse_time::CoarseTime;
 use crate::flow::entry::{Announced, By, Entry, FlowState};
 use crate::flow::index::Id;
-use crate::flow::key::{FlowKey, Hosts};
+use crate::flow::key::Hosts;
 use crate::io::Io;
 use crate::qp::cm::{Connection, Event};
 
@@ -27,9 +27,8 @@ pub(crate) fn observe<I: Io>(
     if !icrc_ok(bytes, roce) {
         return Metric::PassedBadIcrc;
     }
-    let (table, now) = (&cx.flows.table, cx.io.now());
-    let is_live = |key: &FlowKey| table.find(key).is_some_and(|id| table.is_live(id, now));
-    match cx.pairing.connections.observe(Hosts::of(side, roce), &message, now, is_live) {
+    let (hosts, now) = (Hosts::of(side, roce), cx.io.now());
+    match cx.pairing.observe(&cx.flows.table, hosts, &message, now) {
         Some(Event::Established(connection)) => establish(cx, &connection),
         Some(Event::Ended(connection)) => end(cx, &connection),
         None => {}
@@ -51,7 +50,7 @@ fn establish<I: Io>(cx: &mut Context<'_, I>, connection: &Connection) {
     }
     let [Some(there), Some(back)] = keys.map(|key| cx.entry(key)) else { return };
     if cx.flows.table.get(there).is_some_and(|entry| entry.peer() != Some(back)) {
-        // What the hosts say is newer than what the operator wrote.
+        // The hosts' agreement is newer than the operator's configuration.
         for id in [there, back] {
             cx.pairing.unpair(&mut cx.flows.table, id);
             if let Some(entry) = cx.flows.table.get_mut(id) {

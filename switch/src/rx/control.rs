@@ -90,7 +90,7 @@ fn on_sync<I: Io>(
         return Metric::DropControlUnknownFlow;
     };
     if stage.state.is_replaced_by(incarnation) {
-        // The requester of another incarnation may be another one, too.
+        // Another incarnation may have another `src_qpn`, too.
         stage.node = Some(header.node);
         if let Some(next) = sync.next_psn {
             stage.track.arrived.begin_again(next);
@@ -102,7 +102,7 @@ fn on_sync<I: Io>(
     } else {
         stage.node = Some(header.node);
     }
-    adopt_requester(cx, id, sync.src_qpn);
+    adopt_src_qpn(cx, id, sync.src_qpn);
     // Otherwise it shows nothing of the way back.
     let hears = header.seen_boot == cx.tx.peers.boot();
     cx.depot(id, |flow, cx| match sync.reason {
@@ -153,7 +153,7 @@ fn on_status<I: Io>(
         }
         _ => return Metric::DropControlUnknownFlow,
     }
-    adopt_requester(cx, id, status.src_qpn);
+    adopt_src_qpn(cx, id, status.src_qpn);
     let understood =
         cx.sentry(id, |flow, cx| (flow.on_status(cx, header.boot, status), flow.rtt()));
     match understood {
@@ -185,8 +185,8 @@ fn on_absent<I: Io>(
     }
 }
 
-/// The peer knows the requester of flow `id`.
-fn adopt_requester<I: Io>(cx: &mut Context<'_, I>, id: Id, qpn: Option<u32>) {
+/// The peer knows the `src_qpn` of flow `id`.
+fn adopt_src_qpn<I: Io>(cx: &mut Context<'_, I>, id: Id, qpn: Option<u32>) {
     let (Some(qpn), Some(entry)) = (qpn, cx.flows.table.get(id)) else { return };
     if entry.peer().is_some() {
         return;

@@ -1,4 +1,4 @@
-//! From what a pipeline decides to frames on their way out.
+//! The actions of pipelines become frames that are transmitted.
 
 use arrayvec::ArrayVec;
 use common::control::{Fetch, LastAck, Message, Status, SyncMessage};
@@ -14,7 +14,7 @@ use crate::io::{Io, transmit};
 use crate::tx::peers::{Address, Peers};
 use crate::tx::release::Releases;
 
-/// What all flows transmit with.
+/// State that all flows transmit with.
 pub(crate) struct Tx<F: Frame> {
     pub counters: Counters,
     pub peers: Peers,
@@ -45,7 +45,7 @@ impl<F: Frame> Tx<F> {
     }
 }
 
-/// Handles that pools have let go of in this burst. They are booked already.
+/// Handles that pools have given up in this burst. They are booked already.
 /// Each takes a look at its mbuf, which is cold by now: it is fetched when the
 /// handle comes here, and released at the end with all others.
 pub(crate) struct Released<S: Shared>(ArrayVec<S, 64>);
@@ -85,7 +85,7 @@ pub(crate) struct FlowRef<'a> {
     pub key: &'a FlowKey,
     pub id: Id,
     pub src_qpn: Option<u32>,
-    /// The box that answers, or asks, for it.
+    /// The box at the other end of it.
     pub node: &'a mut Option<u32>,
 }
 
@@ -109,7 +109,7 @@ impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
         let dest_qpn = key.dest_qpn;
         let (headers, qpn) = match message {
             Message::Sync(_) | Message::Fetch(_) => (headers.clone(), dest_qpn),
-            // Where the requester is unknown any QPN will do: RNICs look at the opcode.
+            // Where `src_qpn` is unknown any QPN will do: RNICs look at the opcode.
             Message::Status(_) | Message::Absent(_) => {
                 (headers.reversed(), src_qpn.unwrap_or(dest_qpn))
             }
@@ -119,8 +119,8 @@ impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
         peers.send(counters, self.io, &to, message, class);
     }
 
-    /// Makes an ACK or NAK of the destination's, towards the requester.
-    fn make_answer(&mut self, psn: Psn, aeth: Aeth, created: Metric, failed: Metric) {
+    /// Makes an ACK or NAK in the destination's name, to the requester.
+    fn make_response(&mut self, psn: Psn, aeth: Aeth, created: Metric, failed: Metric) {
         let Some(src_qpn) = self.flow.src_qpn else { return };
         let headers = self.flow.headers.reversed();
         let Some(mut frame) = self.io.alloc(headers.frame_len(Aeth::LEN)) else {
@@ -128,13 +128,13 @@ impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
         };
         headers.emit_ack(src_qpn, psn, aeth, frame.bytes_mut());
         self.tx.counters.inc(created);
-        // In order with the destination's own answers.
+        // In order with the destination's own responses.
         self.send(self.flow.onward.other(), Class::Data, Packet::Owned(frame));
     }
 
     fn make_ack(&mut self, ack: LastAck) {
         let aeth = Aeth { syndrome: ack.syndrome, msn: ack.msn };
-        self.make_answer(ack.psn, aeth, Metric::CreatedAck, Metric::AllocAck);
+        self.make_response(ack.psn, aeth, Metric::CreatedAck, Metric::AllocAck);
     }
 }
 
@@ -169,14 +169,14 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
     }
 
     fn new_incarnation(&mut self) {
-        // Already the SYNC that announces it must not name the old requester.
+        // Already the SYNC that announces it must not name the old `src_qpn`.
         self.flow.src_qpn = None;
         self.is_reborn = true;
     }
 
     fn nak(&mut self, psn: Psn, msn: u32) {
         let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn };
-        self.make_answer(psn, aeth, Metric::CreatedNak, Metric::AllocNak);
+        self.make_response(psn, aeth, Metric::CreatedNak, Metric::AllocNak);
     }
 
     fn ack(&mut self, ack: LastAck) {

@@ -1,4 +1,4 @@
-//! What leaves: frames that pipelines forward or make, and messages to the peers.
+//! Frames that leave: forwarded, made by pipelines, or messages to the peers.
 
 pub(crate) mod actions;
 pub(crate) mod peers;

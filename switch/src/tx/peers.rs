@@ -14,7 +14,7 @@ use crate::io::{Io, transmit};
 /// Most boxes that are remembered. A message of a further one is dropped; all
 /// of them hold the key, so this is a limit on mistakes.
 const MAX: usize = 1024;
-/// Destinations of which it is remembered which box answers for them, at most.
+/// Most destinations whose box is remembered.
 const ROUTES: usize = 1024;
 
 /// Keys of the control messages, and the messages seen of each box.
@@ -25,7 +25,7 @@ pub(crate) struct Peers {
     boot: u64,
     sent: u64,
     boxes: HashMap<u32, Replay, foldhash::quality::FixedState>,
-    /// Which box answered last for a flow to a destination. Two destinations may have the
+    /// The box that was last heard for a flow to a destination. Two destinations may have the
     /// same place: then the newer one is remembered.
     routes: Box<[Option<(Addr, u32)>]>,
 }
@@ -125,7 +125,7 @@ impl Peers {
         &mut self.routes[hash as usize % ROUTES]
     }
 
-    /// `node` answered for a flow to `to`, and was heard.
+    /// `node` was heard for a flow to `to`.
     pub fn learn_route(&mut self, to: Addr, node: u32) {
         *self.route(&to) = Some((to, node));
     }
@@ -135,7 +135,7 @@ impl Peers {
         self.route(to).take_if(|(known, _)| known == to);
     }
 
-    /// The box that answers for flows to `to`, as far as is known (R-PEER-11).
+    /// The box of flows to `to`, if it is known (R-PEER-11).
     pub fn towards(&mut self, to: &Addr) -> Option<u32> {
         self.route(to).filter(|(known, _)| known == to).map(|(_, node)| node)
     }

@@ -1,7 +1,7 @@
 //! A box that drains tells the Depots of its flows until they answer.
 //!
-//! A Depot that is not told holds what is early for a Sentry that is no more, until it
-//! notices by itself.
+//! A Depot that is not told holds early packets for a Sentry that is gone, until it notices by
+//! itself.
 
 use common::control::{Message, SyncMessage};
 use common::frame::Class;
