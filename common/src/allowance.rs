@@ -11,9 +11,9 @@ const PACKETS: u64 = 16;
 /// Early messages that a full bucket would pay for, had none to be left for late
 /// ones.
 const MOST: u64 = 1024;
-/// What there is at the start, in the time that it takes to earn it.
+/// The level at the start, as the time that it takes to earn it.
 const START: Span = Span::from_millis(50);
-/// So many late messages take what an early one takes.
+/// So many late messages cost as much as an early one.
 const LATE: u64 = 8;
 
 /// How much a message is needed.
@@ -21,11 +21,11 @@ const LATE: u64 = 8;
 pub enum Need {
     /// Nothing suggests that anything is wrong.
     Early,
-    /// What should have come by now did not.
+    /// The expected event is overdue.
     Late,
 }
 
-/// What a worker may say at present.
+/// A worker's token bucket for early and late messages.
 ///
 /// Early messages: so many a second, and one for every 16 packets; 512 at once.
 /// Late ones: eight times as many, and early ones leave them half of the bucket.
@@ -51,8 +51,8 @@ impl Allowance {
     /// With an answer each, some two per cent of a core.
     pub const PER_SECOND: u32 = 20_000;
 
-    /// One that earns `per_second` early messages; 0: nothing may be said, and what
-    /// waits for an answer waits for ever. That is for tests.
+    /// One that earns `per_second` early messages; 0: none is ever granted, and a flow that
+    /// awaits a reply waits for ever. That is for tests.
     pub fn new(per_second: u32) -> Self {
         let price = match u64::from(per_second) {
             0 => Span::ZERO,
@@ -84,7 +84,7 @@ impl Allowance {
         self.price > Span::ZERO && self.level + now.since(self.at) >= self.price * (MOST / 2)
     }
 
-    /// Takes what a message costs, or refuses.
+    /// Takes the cost of a message, or refuses.
     pub fn take(&mut self, need: Need, now: Time) -> bool {
         self.fill(now.since(self.at));
         self.at = self.at.max(now);

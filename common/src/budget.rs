@@ -71,7 +71,7 @@ impl Budget {
         self.used + bytes as u64 <= self.max_bytes && self.frames < self.max_frames
     }
 
-    /// Gives back what [`take`](Self::take) took for one frame.
+    /// Reverses one [`take`](Self::take).
     pub fn give(&mut self, bytes: usize) {
         debug_assert!(self.used >= bytes as u64 && self.frames > 0);
         self.used = self.used.saturating_sub(bytes as u64);

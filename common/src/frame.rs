@@ -31,8 +31,8 @@ pub trait Shared: Clone {
     /// The whole frame.
     fn bytes(&self) -> &[u8];
 
-    /// A hint that this handle will be sent or let go of soon: what that touches
-    /// had better be in the cache by then.
+    /// A hint that this handle will be sent or released soon: a prefetch of the memory
+    /// that this touches.
     #[inline]
     fn prefetch(&self) {}
 
@@ -60,7 +60,7 @@ pub trait Pool {
     type Frame: Frame;
 
     /// A frame of `len` bytes with unspecified content, or `None` if the pool
-    /// is at its reserve or `len` exceeds what a frame can hold.
+    /// is at its reserve or `len` exceeds the size of a frame.
     fn alloc(&mut self, len: usize) -> Option<Self::Frame>;
 }
 
@@ -125,7 +125,7 @@ pub enum Class {
     Data,
 }
 
-/// Takes what is transmitted. What is dropped is simply dropped, after the
+/// Takes transmitted frames. Dropped frames are simply freed, after the
 /// ledger has booked the reason.
 pub trait Sink {
     /// The kind of frame.

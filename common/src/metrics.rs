@@ -4,7 +4,7 @@
 //! the gateway publishes copies to its control thread. Names and labels follow
 //! Prometheus' conventions and have a fixed, small cardinality.
 
-/// What kind of number a metric is.
+/// The kind of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricKind {
     /// Only grows, from zero at start.
@@ -259,7 +259,7 @@ impl Counters {
         self.0[metric as usize]
     }
 
-    /// Frames that came in from a port or were made, handles included. What entered
+    /// Frames that came in from a port or were made, handles included. Each of these
     /// either left or is held.
     pub fn entered(&self) -> u64 {
         self.sum(Metric::ReceivedLan, Metric::ReceivedWan)

@@ -95,7 +95,7 @@ impl Seq {
 
 /// By how many PSNs a flow may leap, at most, if its newest packet came so long ago: with
 /// the longest READ request lost, and with as many as 400 Gbit/s carry of 1 KiB packets in
-/// that time. Whatever leaps further is not the next packet of that flow.
+/// that time. A packet that leaps further is not the next one of that flow.
 pub const fn reach(silence: Span) -> u64 {
     const NANOS_PER_PACKET: u64 = 20;
     MAX_SPAN as u64 + silence.as_nanos() / NANOS_PER_PACKET

@@ -17,8 +17,8 @@ use std::collections::VecDeque;
 use crate::psn::Seq;
 use runs::Runs;
 
-/// Slots that a ring keeps when it [shrinks](Window::shrink): what a flow with a few
-/// packets now and then needs, so that none of them waits for memory.
+/// Slots that a ring keeps when it [shrinks](Window::shrink): enough for a flow with a few
+/// packets now and then, so that none of them waits for memory.
 pub const FEW: usize = 8;
 
 /// Most slots of a run.
@@ -235,7 +235,7 @@ impl<T> Window<T> {
         self.start = self.start.next();
     }
 
-    /// Gives back what slots don't take but for a [`FEW`], of a window that isn't going
+    /// Frees all unused memory but for a [`FEW`] slots, of a window that isn't going
     /// to grow soon.
     pub fn shrink(&mut self) {
         match &mut self.slots {

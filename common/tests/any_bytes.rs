@@ -1,5 +1,5 @@
-//! Whatever comes from the wire: nothing panics, nothing reads past the end; and
-//! what is built is found again.
+//! For any bytes on the wire: nothing panics, nothing reads past the end; and
+//! a built frame parses as it was built.
 
 mod support;
 
@@ -51,7 +51,7 @@ fn look(frame: &[u8]) -> Result<(), TestCaseError> {
 
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let change = (any::<prop::sample::Index>(), any::<u8>());
-    // Most of what matters is in the first bytes.
+    // Most of the relevant fields are in the first bytes.
     let header_change = (0usize..90, any::<u8>());
     (
         any::<prop::sample::Index>(),

@@ -137,7 +137,7 @@ fn a_frame_is_remade_byte_for_byte_from_its_headers_and_its_body() {
             ack_req: roce.ack_req,
             psn: roce.psn,
         };
-        // The pool hands out buffers with whatever was in them before.
+        // The pool hands out buffers with old content in them.
         let mut again = vec![0xa5; headers.frame_len(body.len())];
         headers.emit(&bth, &mut again, |out| out.copy_from_slice(body));
         assert_eq!(again, frame);
@@ -176,7 +176,7 @@ fn a_frame_cut_anywhere_is_nothing_that_we_work_on() {
         for len in 0..frame.len() {
             let cut = &frame[..len];
             assert!(matches!(parse(cut), Err(NotRoce::Other | NotRoce::Malformed(_))), "{len}");
-            // The view of the whole frame, used on what is left of it.
+            // The view of the whole frame, used on the rest of it.
             assert!(!icrc_ok(cut, &roce));
             assert!(roce.payload(cut).len() <= len);
             let _ = (roce.aeth(cut), roce.reth(cut), roce.atomic_eth(cut), roce.deth(cut));

@@ -1,4 +1,4 @@
-//! Connection management: what is in real messages, and that nothing else is
+//! Connection management: the content of real messages, and that nothing else is
 //! taken for one.
 
 mod support;
@@ -14,7 +14,7 @@ use support::{all_frames, frames};
 
 static CAPTURED: LazyLock<Vec<Vec<u8>>> = LazyLock::new(all_frames);
 
-/// What the two hosts of the capture call their connection.
+/// The ids of the connection at the two hosts of the capture.
 const ACTIVE: u32 = 0xe310_1d7a;
 const PASSIVE: u32 = 0xf09b_c0ac;
 

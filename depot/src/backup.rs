@@ -1,5 +1,5 @@
-//! The backup pool: what was delivered and the destination has not
-//! acknowledged, and when it is resent.
+//! The backup pool: packets that were delivered and the destination has not
+//! acknowledged, and when they are resent.
 
 use std::collections::VecDeque;
 
@@ -45,7 +45,7 @@ pub(crate) struct Backup<F: Frame> {
 impl<F: Frame> Backup<F> {
     /// Memory of one PSN, in bytes.
     pub const SLOT: usize = size_of::<Kept<F::Shared>>();
-    /// One past what a packet touches that asks for no answer.
+    /// One past the last byte that a packet touches which requests no ACK.
     pub const KEPT: usize = size_of::<Window<Kept<F::Shared>>>();
 
     pub fn new(next: Seq) -> Self {
@@ -101,9 +101,8 @@ impl<F: Frame> Backup<F> {
         Some(at == seq && parse(handle.bytes()).is_ok_and(|roce| roce.kind().is_plain()))
     }
 
-    /// Keeps a packet that is being delivered, and says what to transmit. What
-    /// the destination hasn't acknowledged and the pool has no room for is
-    /// forgotten, oldest first.
+    /// Keeps a packet that is being delivered, and returns the packet to transmit. Where the pool
+    /// has no room, the oldest unacknowledged packets are forgotten first.
     pub fn keep<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -166,9 +165,9 @@ impl<F: Frame> Backup<F> {
         rtt
     }
 
-    /// Whether `bytes`, which the source sends as `seq`, is the packet that is kept. If it is
-    /// not, the queue pair may be in another incarnation, and nothing of what is kept may be
-    /// delivered to that (R-INC-11).
+    /// Whether `bytes`, which the source sends as `seq`, is the kept packet. If it is
+    /// not, the queue pair may be in another incarnation, which must receive none of the
+    /// kept packets (R-INC-11).
     pub fn is_same(&self, seq: Seq, bytes: &[u8]) -> bool {
         self.kept.get(seq).is_some_and(|kept| same_packet(kept.handle.bytes(), bytes))
     }

@@ -14,8 +14,8 @@ use crate::sequence::Sequence;
 use crate::{Actions, Context, Flow};
 
 impl<F: Frame> Flow<F> {
-    /// What such a packet touches of a flow lies in its first so many bytes, without the
-    /// [cache line](Self::PASSED_OVER) that has what waits, and in its place in the backup pool.
+    /// Such a packet touches of a flow only its first so many bytes, without the
+    /// [cache line](Self::PASSED_OVER) of held packets, and its place in the backup pool.
     pub const FAST_PATH: usize = 160;
     /// Where that line begins.
     pub const PASSED_OVER: usize = 32;

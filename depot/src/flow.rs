@@ -1,4 +1,4 @@
-//! The state of one flow, and what data does to it.
+//! The state of one flow, and its transitions on data.
 
 use common::control::LastAck;
 use common::frame::{Frame, Packet};
@@ -30,7 +30,7 @@ pub struct Incarnation {
 
 /// One direction of a queue pair, seen from near its destination.
 ///
-/// In the order of need, so that what happens often touches few cache lines: see
+/// Fields are ordered by use, so that frequent events touch few cache lines: see
 /// [`FAST_PATH`](Self::FAST_PATH).
 #[repr(C)]
 pub struct Flow<F: Frame> {
@@ -59,20 +59,20 @@ pub struct Flow<F: Frame> {
     pub(crate) measured: bool,
     /// The credits that the destination last gave, as an ACK's syndrome.
     pub(crate) credits: u8,
-    /// What the destination hasn't acknowledged.
+    /// Packets that the destination hasn't acknowledged.
     pub(crate) backup: Backup<F>,
     // Its ACK:
     /// Oldest PSN that the destination hasn't acknowledged, if it ever
     /// acknowledged anything.
     pub(crate) acked: Option<Seq>,
     pub(crate) last_ack: Option<LastAck>,
-    // Timers, and what else there is:
+    // Timers, and all else:
     /// Whom the flow is protected for. Until a SYNC tells, everything passes
     /// and nothing is held (R-SYNC-2).
     pub(crate) incarnation: Option<Incarnation>,
     /// The newest NAK of the destination.
     pub(crate) nak: Option<KeptNak<F::Shared>>,
-    /// What the destination answered READs and atomics with.
+    /// The destination's responses to READs and atomics.
     pub(crate) responses: Responses<F::Shared>,
     /// When the newest SYNC was sent, by the Sentry's clock, and when it came.
     pub(crate) echo: Time,
@@ -136,8 +136,8 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A request packet came from the long-haul link; `roce` is what it parsed
-    /// to.
+    /// A request packet came from the long-haul link; `roce` is its parsed
+    /// form.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
         let seq = roce.psn.unwrap_near(self.sequence.next());
         if self.is_fast(seq, roce) && self.seen == cx.lan.generation() {
@@ -192,12 +192,12 @@ impl<F: Frame> Flow<F> {
             Place::Next => self.on_next(cx, frame, count, asks),
             Place::Behind => {
                 // The Sentry keeps needless repeats off the link; this one may
-                // be what the destination lost (R-ORDER-3).
+                // be one that the destination lost (R-ORDER-3).
                 cx.out.count(Metric::DepotBehind, 1);
                 self.pacing.repeated(cx.now);
                 self.nak_is_answered(cx.now, seq);
                 if self.backup.is_another(seq, frame.bytes()) {
-                    // What waits is of another incarnation.
+                    // Held packets are of another incarnation.
                     self.forget(cx);
                 } else if !self.backup.is_same(seq, frame.bytes()) {
                     self.clear_backup(cx);
@@ -247,7 +247,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// A wire, but for remembering what the destination may acknowledge.
+    /// A wire, but for remembering which PSNs the destination may acknowledge.
     fn on_passive<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq) {
         cx.out.count(Metric::DepotPassive, 1);
         let expected = self.sequence.expected();
@@ -361,14 +361,14 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Whether an early packet is let through: nothing is known yet of what the
-    /// destination has, and it has not been asked about this gap for a round
-    /// trip. It sends one NAK per gap, however many packets follow. A cache at the
+    /// Whether an early packet is delivered as a probe: `acked` is
+    /// unknown, and this gap has not been probed for a round
+    /// trip. The destination sends one NAK per gap, for any number of packets. A cache at the
     /// Sentry fills the gap without it, and the NAK would make the source rewind
     /// for nothing: there it is asked only when that takes too long.
     fn may_probe(&self, config: &Config, now: Time) -> bool {
         let gap = self.sequence.expected();
-        // Ahead of what waits for its time it would ask for that.
+        // Ahead of paced packets a probe's NAK would ask for those.
         let is_next = gap == self.sequence.next() && gap < self.sequence.high();
         let patience = if config.keeps_responses { self.repair_time() } else { Span::ZERO };
         let is_due = self.sequence.gaps().front().is_none_or(|gap| now >= gap.seen + patience);
@@ -376,8 +376,8 @@ impl<F: Frame> Flow<F> {
         self.acked.is_none() && is_next && is_due && !was_asked
     }
 
-    /// Nothing is known yet of what the destination has: one early packet is
-    /// let through, and the destination's own NAK tells it, and with it the
+    /// `acked` is unknown: one early packet is
+    /// delivered as a probe. The destination's NAK tells `acked`, and with it the
     /// requester's QPN (R-ORDER-14).
     fn probe<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F) -> Packet<F> {
         let shared = frame.share();

@@ -1,10 +1,10 @@
-//! What a Depot may have on the way to the hosts of its LAN.
+//! Congestion control towards the hosts of the Depot's LAN.
 //!
 //! A Depot that resends hides losses from the source, which would slow down at them. So it
 //! slows down itself: a host that has lost something gets a *window*, the bytes that may be
 //! delivered to it and not acknowledged. The window is halved at a loss, at most once in a
-//! round trip, and grows as TCP's does (RFC 5681): by what is acknowledged until it is half
-//! of what was on the way at the last loss, then by a packet per round trip. Flows that wait
+//! round trip, and grows as TCP's does (RFC 5681): by acknowledged bytes until it is half
+//! of the flight size at the last loss, then by a packet per round trip. Flows that wait
 //! for room take turns. A host that has lost nothing has no window.
 
 use std::collections::{HashMap, VecDeque};
@@ -45,7 +45,7 @@ pub(crate) struct LanWindow {
     host: Host,
     /// Bytes that may be on the way.
     size: u64,
-    /// Up to here it grows by what is acknowledged.
+    /// Up to here it grows by acknowledged bytes.
     threshold: u64,
     /// Bytes that are on the way.
     flight: u64,

@@ -1,4 +1,4 @@
-//! What a flow takes besides itself, for what is in flight.
+//! A flow's memory besides itself, for packets in flight.
 
 use common::frame::Frame;
 
@@ -13,9 +13,9 @@ impl<F: Frame> Flow<F> {
     /// Memory of one PSN that the destination has not acknowledged, in bytes.
     pub const BACKUP_SLOT: usize = Backup::<F>::SLOT;
 
-    /// Gives back the memory that nothing in flight takes. To be called when the
-    /// flow has been idle for a while: what grows with the packets in flight
-    /// keeps its size until then.
+    /// Frees memory that no packet in flight takes. To be called when the
+    /// flow has been idle for a while: lists that grow with the packets in flight
+    /// keep their size until then.
     pub fn shrink(&mut self) {
         self.sequence.shrink();
         self.backup.shrink();

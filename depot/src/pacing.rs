@@ -1,16 +1,16 @@
-//! When what waited behind a gap goes on to the destination.
+//! Pacing: when packets held behind a gap are delivered to the destination.
 //!
-//! A gap holds up a round trip's worth of packets. To hand them on all at once
-//! when it is filled would be a burst at the rate of the LAN, which switches
-//! take for congestion. So the flow is *paced*: each packet goes on as long
-//! after the one before as it came after it, later by a *lag*. A flow that came
-//! at its destination's pace goes on at that pace, however late. The lag is at
+//! A gap holds up a round trip's worth of packets. Delivering them all at once when the gap is
+//! filled would be a burst at the rate of the LAN, which switches take for
+//! congestion. So the flow is *paced*: each packet is delivered as long after the
+//! previous one as it arrived after it, later by a *lag*. A flow that arrived at
+//! its destination's pace is delivered at that pace. The lag is at
 //! first how long the gap was open, at most `give_up`. As long as it lasts,
 //! further gaps that are filled within it hold up nothing.
 //!
-//! What waits stays for as long as the source repeats what went on before it.
+//! Held packets stay for as long as the source repeats packets that were delivered before them.
 //!
-//! A lag ends where the source is silent, since silences are cut; what exceeds a
+//! A lag ends where the source is silent, since silences are cut; a lag beyond a
 //! round trip is also worked off little by little.
 
 use common::frame::Frame;
@@ -19,8 +19,8 @@ use common::time::{Span, Time};
 
 use crate::{Actions, Config, Context, Flow};
 
-/// Percent of the pool from which on nothing waits for its time: the room is
-/// needed for what follows a gap.
+/// Percent of the pool from which on pacing ends: the room is
+/// needed for packets behind a gap.
 const PRESSURE: u8 = 50;
 /// By how much a timer comes late at least: packets go in small groups.
 const SLACK: Span = Span::from_micros(5);
@@ -39,14 +39,14 @@ pub(crate) struct Pacing {
     lag: Span,
     /// When the newest packet came that went on.
     newest: Time,
-    /// When the source last repeated what went on.
+    /// When the source last repeated a delivered packet.
     repeated: Time,
     /// The mean distance of the packets that went on.
     spacing: Span,
 }
 
 impl Pacing {
-    /// Whether what comes is to wait.
+    /// Whether arriving packets have to wait.
     pub fn is_late(&self) -> bool {
         self.lag > Span::ZERO
     }
@@ -56,8 +56,8 @@ impl Pacing {
         self.lag = Span::ZERO;
     }
 
-    /// A gap that opened at `seen` held up everything until now. What follows
-    /// is late by no more than `most` (R-PACE-2).
+    /// A gap that opened at `seen` held up everything until now. Later packets
+    /// are late by no more than `most` (R-PACE-2).
     pub fn resume(&mut self, seen: Time, now: Time, most: Span) {
         self.lag = self.lag.max(now.since(seen)).min(most);
         self.newest = seen;
@@ -68,8 +68,8 @@ impl Pacing {
         (at + self.lag_at(at, rtt)).max(self.repeated + rtt / SILENCE)
     }
 
-    /// The source repeats what went on: the destination may lack it, and has no
-    /// use for what waits until it has that (R-PACE-5).
+    /// The source repeats delivered packets: the destination may lack them, and has no
+    /// use for the held ones before it has these (R-PACE-5).
     pub fn repeated(&mut self, now: Time) {
         self.repeated = now;
     }
@@ -98,7 +98,7 @@ impl Pacing {
 }
 
 impl<F: Frame> Flow<F> {
-    /// Hands on what is in order and has its time.
+    /// Delivers packets that are in order and due.
     pub(crate) fn play<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.share.is_some() && !self.catch_up(cx) {
             return;
@@ -117,7 +117,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Hands on what is in order, whether it has its time or not.
+    /// Delivers all packets in order, due or not.
     pub(crate) fn play_all<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         while self.play_one(cx) {}
     }

@@ -1,4 +1,4 @@
-//! STATUS messages: what the Sentry is told.
+//! STATUS messages to the Sentry.
 
 use common::allowance::Need;
 use common::control::{MAX_RANGES, PsnRange, Status, SyncMessage};

@@ -3,7 +3,7 @@
 //!
 //! They carry the PSNs of their requests, and can't be asked for with a NAK.
 //! The gateway at the requester knows from the requests which ones to expect;
-//! what is missing it asks for with a FETCH.
+//! it requests missing ones with a FETCH.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ struct Response<S> {
 /// The newest responses, in the order of their PSNs.
 pub(crate) struct Responses<S> {
     kept: VecDeque<Response<S>>,
-    /// One past what the destination answered last; 0 before.
+    /// One past the newest PSN that the destination answered; 0 before.
     answered: Seq,
 }
 
@@ -70,8 +70,8 @@ impl<S: Shared> Responses<S> {
 }
 
 impl<F: Frame> Flow<F> {
-    /// The destination answers what comes before `next`; `from` is the first packet of the
-    /// answer. What it did not finish before was lost on the way here.
+    /// The destination answers all PSNs before `next`; `from` is the first packet of the
+    /// response. Responses that it left unfinished before were lost on the way here.
     pub(crate) fn note_answer<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -95,7 +95,7 @@ impl<F: Frame> Flow<F> {
         cx.out.absent(incarnation.epoch, Fetch { expected: start.psn(), missing }, Class::Data);
     }
 
-    /// Keeps a response that passes, and says what to transmit.
+    /// Keeps a response that passes, and returns the packet to transmit.
     pub(crate) fn keep_response<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -171,7 +171,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Drops what nobody will ask for any more.
+    /// Drops responses that nobody will request any more.
     pub(crate) fn age_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         while cx.now >= self.responses.due(self.rtt) {
             let oldest = self.responses.kept.pop_front();

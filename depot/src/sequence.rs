@@ -1,4 +1,4 @@
-//! What has arrived and what has not: the two registers `expected` and
+//! Arrived and missing packets: the two registers `expected` and
 //! `high`, the packets held between them, and the gaps.
 
 use std::collections::VecDeque;
@@ -61,7 +61,7 @@ pub(crate) struct Sequence<F: Frame> {
 }
 
 impl<F: Frame> Sequence<F> {
-    /// Memory of one packet that is held, in bytes. What is missing takes none.
+    /// Memory of one held packet, in bytes. A missing one takes none.
     pub const SLOT: usize = size_of::<Held<F>>();
 
     /// Everything before `expected` is settled, and was handed on.
@@ -380,7 +380,7 @@ mod tests {
 
     proptest! {
         /// Arrivals in any order, with repeats and announcements of `high`,
-        /// against a set of what has arrived. What can go on does so at once or
+        /// against a set of arrived PSNs. Packets in order are delivered at once or
         /// some time later.
         #[test]
         fn agrees_with_a_set(arrivals in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>(), 0..4usize), 1..200)) {

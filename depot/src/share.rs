@@ -9,11 +9,11 @@ use common::wire::{parse, request_ack};
 use crate::lan::TURN;
 use crate::{Actions, Context, Flow};
 
-/// What a flow has of its host's window.
+/// A flow's share of its host's window.
 pub(crate) struct Share {
     /// Which window it is.
     window: u32,
-    /// One past the newest packet on the way: what was delivered from here on was lost, and is
+    /// One past the newest packet in flight: packets delivered from here on were lost, and are
     /// to be resent.
     sent: Seq,
     /// Bytes on the way: those of the backup pool before `sent`.
@@ -87,7 +87,7 @@ impl<F: Frame> Flow<F> {
         self.set_flight(cx, 0);
     }
 
-    /// Where a flow has a window, what it delivers may be of use to the others only once the
+    /// Where a flow has a window, its packets may make room for other flows only once the
     /// destination answers: a packet that leaves while no answer is awaited asks for one.
     /// Returns whether it asks.
     pub(crate) fn make_ask<A: Actions<F>>(
@@ -183,7 +183,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Whether an answer is to be expected to what is on the way.
+    /// Whether an ACK of packets in flight is to be expected.
     pub(crate) fn is_asking(&self) -> bool {
         match &self.share {
             Some(share) => self.backup.awaits_before(share.sent),
@@ -213,7 +213,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Whether what is in order waits for room.
+    /// Whether packets in order wait for room.
     pub(crate) fn waits_for_room(&self) -> bool {
         self.share.as_ref().is_some_and(|share| share.waits)
     }
@@ -248,7 +248,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// `seq` and what follows it was lost on the LAN: all of it is resent, as far as there is
+    /// `seq` and all packets behind it were lost on the LAN: all are resent, as far as there is
     /// room.
     pub(crate) fn resend_from<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         self.find_window(cx);
@@ -282,7 +282,7 @@ impl<F: Frame> Flow<F> {
         (seq < self.sequence.next()).then_some(seq)
     }
 
-    /// Resends what is to be resent. False if the rest has no room.
+    /// Resends lost packets. False if the rest has no room.
     pub(crate) fn catch_up<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
         while let Some(seq) = self.resends() {
             if !self.has_room(cx) {
@@ -293,7 +293,7 @@ impl<F: Frame> Flow<F> {
                 nak.at = cx.now;
             }
             if !self.backup.resend(cx, seq, Metric::LocalNak) {
-                // What is damaged has to come once more.
+                // The source has to repeat a damaged one.
                 self.go_back(cx, seq);
                 return true;
             }

@@ -1,4 +1,4 @@
-//! What SYNCs do to a flow: where an incarnation begins, and where it ends.
+//! The effect of SYNCs on a flow: where an incarnation begins, and where it ends.
 
 use common::control::{Reason, SyncMessage};
 use common::frame::Frame;

@@ -159,8 +159,8 @@ fn without_any_room_all_passes() {
     bench.check_books();
 }
 
-/// What a destination isn't ready for may come again when it was told to, not
-/// before, and from nobody but the source.
+/// After an RNR NAK only the source may send the packet again, and only after the
+/// RNR delay.
 // R-NAK-12
 #[test]
 fn an_rnr_nak_empties_the_pool_and_is_silence_from_here() {
@@ -234,7 +234,7 @@ fn silence_ends_it_all() {
     bench.check_books();
 }
 
-/// The source repeats what was delivered. If it isn't the same packet, the
+/// The source repeats a delivered packet. If it isn't the same packet, the
 /// queue pair may be in its next incarnation.
 // R-INC-11, R-ORDER-3
 #[test]
@@ -254,7 +254,7 @@ fn nothing_is_resent_once_the_source_sends_something_else_by_a_number_that_is_ke
     }
 }
 
-/// What waits then is of the incarnation before, too.
+/// Held packets are then of the incarnation before, too.
 // R-INC-10
 #[test]
 fn nothing_held_is_delivered_once_the_source_sends_something_else_by_a_number_that_is_kept() {
@@ -331,7 +331,7 @@ fn a_copy_that_is_damaged_is_not_resent() {
     assert_eq!((bench.delivered(), bench.nacks()), (vec![], vec![vec![(1, 2)]]));
     bench.data([1]);
     assert_eq!(bench.delivered(), [1, 2, 3]);
-    // In the middle of what is resent.
+    // In the middle of the resends.
     let mut bench = synced();
     bench.data([1, 2]);
     bench.frame(damaged(write(3)));

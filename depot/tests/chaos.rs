@@ -1,4 +1,4 @@
-//! Whatever comes in whatever order, a flow keeps its books, does not spin, and
+//! For any events in any order, a flow accounts for every frame, does not spin, and
 //! holds nothing for ever.
 
 mod support;
@@ -76,7 +76,7 @@ fn room() -> impl Strategy<Value = Budget> {
     ]
 }
 
-/// Runs what is due, and checks that it doesn't stay due.
+/// Runs due timers, and checks that none stays due.
 fn settle(bench: &mut Bench) {
     for _ in 0..8 {
         if bench.deadline() > bench.now {
@@ -209,8 +209,8 @@ proptest! {
         end(&mut bench);
     }
 
-    /// What arrives in order is delivered in order at once, each packet once,
-    /// whatever the pools hold.
+    /// Packets that arrive in order are delivered in order at once, each packet once,
+    /// with any room in the pools.
     #[test]
     fn what_comes_in_order_goes_on_in_order(pool in room(), backup in room(), src_qpn in any::<bool>(), requests in requests()) {
         let mut bench = Bench::synced();
@@ -225,7 +225,7 @@ proptest! {
         end(&mut bench);
     }
 
-    /// What is lost and comes later is delivered in its place.
+    /// A lost packet that comes later is delivered in its place.
     #[test]
     fn what_is_lost_and_comes_again_takes_its_place(requests in requests(), lost in prop::collection::vec(any::<bool>(), 60)) {
         let mut bench = Bench::synced();

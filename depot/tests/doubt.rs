@@ -1,4 +1,4 @@
-//! Packets that somebody else sends in the source's name, and gaps of any length.
+//! Packets that a third party injects.
 
 mod support;
 
@@ -141,7 +141,7 @@ fn what_the_sentry_has_not_sent_is_dropped() {
     assert_eq!((status.high, missing(&status)), (psn(12), vec![(10, 12)]));
     bench.data(10..20);
     assert_eq!(bench.delivered(), (1..20).collect::<Vec<_>>());
-    // What was sent after a SYNC may overtake it.
+    // A packet sent after a SYNC may overtake it.
     bench.frame(write(25));
     announce(&mut bench, 22);
     assert_eq!(bench.pool.frames(), 1);

@@ -1,4 +1,4 @@
-//! The incarnations of a flow, and what the destination answers.
+//! Where incarnations end, and how the Depot treats responses of the destination.
 
 mod support;
 
@@ -167,8 +167,8 @@ fn an_ack_for_what_passed_before_the_flow_was_synced_settles_it() {
     bench.check_books();
 }
 
-/// A QP number is used again while nobody protected its first incarnation: what was
-/// acknowledged in that one says nothing about the next.
+/// A QP number is used again, and its first incarnation was not protected: the
+/// ACKs of the first one prove nothing about the next.
 #[test]
 fn an_incarnation_that_begins_far_from_the_last_inherits_no_ack() {
     let mut bench = Bench::new();
@@ -208,7 +208,7 @@ fn a_sentry_that_speaks_keeps_its_flow_alive() {
     assert!(!bench.flow.is_synced());
 }
 
-/// What was acknowledged of one incarnation says nothing of the next, announced or not.
+/// ACKs of one incarnation prove nothing about the next, announced or not.
 #[test]
 fn a_leap_of_a_passive_flow_forgets_what_was_acknowledged() {
     let mut bench = Bench::new();
@@ -219,7 +219,7 @@ fn a_leap_of_a_passive_flow_forgets_what_was_acknowledged() {
     assert_eq!(bench.statuses()[0].ack, None);
 }
 
-/// What the Depot says of the destination's ACKs has the credits that it gave last.
+/// A STATUS carries the credits that the destination gave last.
 #[test]
 fn a_status_has_the_credits_that_the_destination_gave() {
     let mut bench = Bench::synced();

@@ -101,7 +101,7 @@ fn a_host_that_pauses_is_not_stormed() {
     }
 }
 
-/// The same where the queue is short: what is lost meanwhile is resent once, or left to the
+/// The same where the queue is short: a packet lost meanwhile is resent once, or left to the
 /// source if the host is silent for too long.
 // R-LAN-2
 #[test]
@@ -123,9 +123,9 @@ fn a_host_that_pauses_and_loses_is_not_stormed() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Whatever the ports' room, the flows' number and pace, how often they ask, and what is
-    /// damaged on the way: everything arrives in order, the books hold at every step, and
-    /// nothing is left in a pool or on the way.
+    /// For any room of the ports, number and pace of flows, frequency of AckReq, and
+    /// damage on the way: everything arrives in order, every frame is accounted for at every step,
+    /// and nothing is left in a pool or on the way.
     #[test]
     fn everything_arrives(
         room in 20..300_usize,

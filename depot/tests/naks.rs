@@ -1,4 +1,4 @@
-//! What the destination asks for: answered from here, or by the source.
+//! NAKs of the destination: answered by the Depot, or by the source.
 
 mod support;
 
@@ -56,7 +56,7 @@ fn a_nak_for_what_is_not_held_goes_on() {
     assert_eq!(bench.backup.frames(), 0);
     assert_eq!(bench.nak(2), Became::Forward);
     assert_eq!(bench.count(Metric::NakAtOnce), 1);
-    // What comes after that is.
+    // Later packets are.
     bench.backup = Budget::new(PLENTY, PLENTY);
     bench.out.src_qpn = Some(0x77);
     bench.data(2..6);
@@ -85,7 +85,7 @@ fn a_nak_that_no_resend_satisfies_goes_on_when_the_retries_are_used_up() {
     assert_eq!(bench.nak(2), Became::Absorb);
     bench.clear();
     let start = bench.now;
-    // What stands before the destination may be a port that is paused: each
+    // The port before the destination may be paused: each
     // time it is given twice as long.
     for due in [1, 3] {
         bench.run_timers(start + T_OUT * due - NANO);
@@ -116,7 +116,7 @@ fn a_nak_for_a_gap_goes_on_when_the_gap_is_given_up() {
     bench.check_books();
 }
 
-/// What is repeated may meet the source's next incarnation.
+/// A repeated NAK may meet the source's next incarnation.
 // R-NAK-19
 #[test]
 fn a_nak_that_went_on_is_not_repeated() {
@@ -178,8 +178,8 @@ fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
     bench.check_books();
 }
 
-/// Nothing more comes of the NAK that was ignored: what it asked for is answered,
-/// or resent by the timer of what asks for an answer.
+/// Nothing more comes of the ignored NAK: its PSN is acknowledged,
+/// or resent by the timer of a packet that requests an ACK.
 #[test]
 fn what_a_probes_nak_asks_for_has_its_own_timer() {
     let mut bench = Bench::new();
@@ -248,7 +248,7 @@ fn a_destination_that_is_not_ready_takes_its_nak_back() {
     bench.check_books();
 }
 
-/// Of what is not kept it isn't known whether it was a READ.
+/// Of a packet that is not kept it isn't known whether it was a READ.
 #[test]
 fn no_ack_is_made_for_what_is_not_kept() {
     let mut bench = synced();

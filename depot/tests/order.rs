@@ -1,4 +1,4 @@
-//! What passes, what is held, and in which order it is delivered.
+//! Which packets pass, which are held, and in which order they are delivered.
 
 mod support;
 
@@ -111,7 +111,7 @@ fn without_cache() -> Bench {
     bench
 }
 
-/// What a cache fills needs no NAK, which the source would obey.
+/// A gap that a cache fills needs no NAK, which the source would obey.
 // R-ORDER-14
 #[test]
 fn where_the_sentry_has_a_cache_the_destination_is_probed_only_if_that_does_not_help() {
@@ -144,7 +144,7 @@ fn while_the_destination_has_acknowledged_nothing_an_early_packet_probes_it() {
     bench.data([0, 2]);
     assert_eq!(bench.delivered(), [0, 2]);
     assert_eq!(bench.count(Metric::DepotProbe), 1);
-    let _ = bench.nak(1); // which tells what is acknowledged
+    let _ = bench.nak(1); // which tells `acked`
     bench.data([3]);
     assert_eq!(bench.delivered(), [], "3 waits");
     bench.data([1]);
@@ -184,7 +184,7 @@ fn a_full_pool_drops_the_newest_and_leaves_it_missing() {
     let full = Metric::DropReorderFull;
     assert_eq!(bench.out.discarded, [(4, full), (7, full)]);
     assert_eq!(bench.nacks().last(), Some(&vec![(1, 2), (4, 8)]));
-    // Nor does it push out what is there.
+    // Nor does it push out held ones.
     bench.data([5]);
     assert_eq!(bench.out.discarded.last(), Some(&(5, full)));
     bench.data([1]);
@@ -229,7 +229,7 @@ fn a_passive_flow_follows_a_leap() {
     let mut bench = Bench::new();
     bench.data([0, 5_000, 5_001]);
     assert_eq!(bench.delivered(), [0, 5_000, 5_001]);
-    // What was acknowledged before the leap says nothing about what follows.
+    // ACKs before the leap prove nothing about later packets.
     bench.sync(LIFE, Reason::Open, 5_002);
     assert_eq!(bench.statuses()[0].expected, psn(5_002));
 }

@@ -1,4 +1,4 @@
-//! What waited behind a gap goes on at the pace at which it came.
+//! Packets held behind a gap are delivered at the pace at which they came.
 
 mod support;
 
@@ -224,7 +224,7 @@ fn a_nak_for_what_waits_ends_here_and_one_for_what_went_on_is_answered() {
     bench.check_books();
 }
 
-/// The destination has asked the source past here. What waits would bring NAKs.
+/// The source repeats PSNs before these. Held packets would bring NAKs.
 // R-PACE-5
 #[test]
 fn what_waits_stays_while_the_source_repeats_what_went_on() {
@@ -300,7 +300,7 @@ fn lossy(steps: &[(u64, bool, u64)], pool: Budget) -> Result<(), TestCaseError> 
     }
     events.sort();
     let end = steps.len() as i32 + 1;
-    // Whatever is lost last is told of by the packet behind it.
+    // The packet behind it reveals the last loss.
     events.push((events.last().map_or(at, |last| last.0).max(at), end));
     let (mut came, mut went) = (vec![Time::ZERO; end as usize + 1], Vec::new());
     let mut waits = |bench: &mut Bench, until: Time| {
@@ -308,7 +308,7 @@ fn lossy(steps: &[(u64, bool, u64)], pool: Budget) -> Result<(), TestCaseError> 
             let next = bench.deadline().min(until);
             bench.run_timers(next);
             went.extend(bench.delivered().into_iter().map(|n| (n, next)));
-            // What can go on has a time, and it is not far.
+            // A packet that can be delivered has a time, and it is not far.
             if bench.nacks().last().is_none_or(Vec::is_empty) && bench.pool.frames() > 0 {
                 assert!(bench.deadline() <= next + GIVE_UP + RTT / 64, "it waits for nothing");
             }

@@ -88,7 +88,7 @@ fn requests_that_claim_the_same_psns_end_protection() {
     bench.check_books();
 }
 
-/// Whatever its length says would be believed.
+/// Its length would be believed.
 #[test]
 fn a_damaged_read_passes_and_changes_nothing() {
     let mut bench = Bench::synced();

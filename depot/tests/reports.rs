@@ -1,4 +1,4 @@
-//! STATUS and Depot-NACK: when, and what they say.
+//! STATUS and Depot-NACK: when, and with which content.
 
 mod support;
 
@@ -99,7 +99,7 @@ fn more_gaps_than_fit_are_spread_over_several_messages() {
     }
 }
 
-/// What is sent can be encoded and is accepted by whoever decodes it.
+/// Every STATUS can be encoded, and is accepted by whoever decodes it.
 #[test]
 fn every_status_is_a_valid_message() {
     use common::control::{Header, Keys, body_len, decode, encode};

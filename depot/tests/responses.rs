@@ -120,8 +120,8 @@ fn a_resend_keeps_it_longer() {
     bench.check_books();
 }
 
-/// A READ that was asked for again is answered again, with what the memory
-/// holds by now: of an old answer and a new one no message may be made.
+/// A READ that was requested again is answered again, with the memory's
+/// present content: no message may be made of an old answer and a new one.
 #[test]
 fn the_answers_to_a_repeated_read_replace_the_old_ones() {
     let mut bench = answered(9);
@@ -198,8 +198,8 @@ fn an_atomic_ack_is_kept_like_a_response() {
     bench.check_books();
 }
 
-/// What the destination answered, and is not here, was lost before: it will not come. What it
-/// did not answer yet may.
+/// A PSN that the destination answered, and that is not here, was lost before: it will not come.
+/// One that it did not answer yet may.
 // R-READ-15
 #[test]
 fn what_was_lost_before_is_said_to_be_absent_and_what_may_come_is_not() {
@@ -211,7 +211,7 @@ fn what_was_lost_before_is_said_to_be_absent_and_what_may_come_is_not() {
     assert_eq!(fetch(&mut bench, 1, &[(2, 6), (7, 9)]), [2, 5]);
     assert_eq!(bench.out.absent, [(vec![(3, 5)], High)]);
     bench.out.absent.clear();
-    // An ACK of what follows the READ shows that all of it was answered.
+    // An ACK beyond the READ shows that all of it was answered.
     bench.data([9]);
     let _ = bench.ack(9);
     bench.clear();
@@ -221,8 +221,8 @@ fn what_was_lost_before_is_said_to_be_absent_and_what_may_come_is_not() {
     bench.check_books();
 }
 
-/// Within a READ response nothing else may come: ahead of what shows the loss, so that
-/// nothing ever waits for it.
+/// Within a READ response nothing else may come: ABSENT precedes the packet that shows the loss,
+/// so that nothing ever waits for it.
 // R-READ-16
 #[test]
 fn what_is_lost_within_a_response_is_told_ahead_of_what_follows() {

@@ -1,4 +1,4 @@
-//! What a flow takes while nothing is in flight: a box has tens of thousands.
+//! The size of a flow with nothing in flight: a box has tens of thousands.
 
 mod support;
 
@@ -7,10 +7,10 @@ use common::window::FEW;
 use depot::Flow;
 use support::*;
 
-/// In bytes. A number that grows is worth a thought: times 65,536 it is what
-/// idle flows cost.
+/// In bytes. A number that grows is worth a thought: times 65,536 it is the cost of
+/// idle flows.
 const FLOW: usize = 496;
-/// What it keeps of its rings for a few packets.
+/// The rest of its rings, for a few packets.
 const FEW_BYTES: usize = FEW * (Flow::<HeapFrame>::SLOT + Flow::<HeapFrame>::BACKUP_SLOT + 16);
 
 #[test]

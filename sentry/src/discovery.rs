@@ -200,7 +200,7 @@ impl<F: Frame> Flow<F> {
         self.sync(cx, Reason::Open);
     }
 
-    /// Nothing is known any more of what the Depot has.
+    /// The Depot's state is unknown from now on.
     fn unprotect<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.release_answers(cx);
         self.ready = false;

@@ -17,7 +17,7 @@ use crate::slot::Slot;
 use crate::{Actions, Context, Flow};
 
 impl<F: Frame> Flow<F> {
-    /// What such a packet touches of a flow lies in its first so many bytes, and its slot.
+    /// Such a packet touches of a flow only its first so many bytes, and its slot.
     pub const FAST_PATH: usize = 96;
 
     /// Whether the packet is such a one.

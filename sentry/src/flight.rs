@@ -88,7 +88,7 @@ impl<F: Frame> Flow<F> {
         core::mem::replace(&mut self.granted, kept) - kept
     }
 
-    /// What is too far behind is forgotten, oldest first.
+    /// Packets that are too far behind are forgotten, oldest first.
     fn bound<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let beyond = (self.window.len() as u64).saturating_sub(cx.config.window_max);
         if beyond > 0 {

@@ -1,4 +1,4 @@
-//! What was lost between the source and here: runs of PSNs, however long each is.
+//! Packets lost between the source and the Sentry: runs of PSNs of any length.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! What the Sentry positively knows of the Depot: its newest STATUS.
+//! The Sentry's knowledge of the Depot: its newest STATUS.
 
 use arrayvec::ArrayVec;
 use common::control::{MAX_RANGES, Status};
@@ -24,7 +24,7 @@ pub(crate) struct Knowledge {
 
 impl Knowledge {
     /// Reads a STATUS; `near` is the flow's `next_psn`. `None` if it claims
-    /// what cannot be: more than was sent, or ranges out of order.
+    /// the impossible: more than was sent, or ranges out of order.
     pub fn read(status: &Status, boot: u64, near: Seq) -> Option<Self> {
         let unwrap = |psn: common::psn::Psn| psn.unwrap_near(near);
         let (expected, from, to) =

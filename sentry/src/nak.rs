@@ -208,7 +208,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// No rewind followed our NAK in time: it was lost, or ignored. Or it is
-    /// time to ask for what was lost before the Sentry.
+    /// time to ask for packets lost before the Sentry.
     pub(crate) fn nak_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.naks.abandon();
         self.naks.gap_due = Time::NEVER;

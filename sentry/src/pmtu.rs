@@ -10,7 +10,7 @@ const STREAK: u8 = 3;
 /// All that there are.
 const ALL: [u16; 5] = [256, 512, 1024, 2048, 4096];
 
-/// What is known of it.
+/// The path MTU, as far as it is known.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct PathMtu {
     known: u16,
@@ -83,7 +83,7 @@ impl PathMtu {
         match (all.next(), all.next()) {
             (Some(pmtu), None) if pmtu == self.guess => self.streak += 1,
             (Some(pmtu), None) => (self.guess, self.streak) = (pmtu, 1),
-            // Whatever it is, this says nothing.
+            // Several fit: this proves nothing.
             (Some(_), Some(_)) => {}
             (None, _) => self.streak = 0,
         }

@@ -24,7 +24,7 @@ pub(crate) struct Waiting<F> {
     pub answer: Answer,
 }
 
-/// What to do with an answer.
+/// How to treat a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     /// It goes on, and is the response that was expected.
@@ -127,7 +127,7 @@ impl<F> Reads<F> {
         self.made_progress(now);
     }
 
-    /// The source asks for `start .. end` again: what it lacks begins there at
+    /// The source requests `start .. end` again: its first missing response is there at
     /// the latest.
     /// Responses to its earlier request may still come.
     pub fn request_again(&mut self, start: Seq, end: Seq, now: Time) {
@@ -251,7 +251,7 @@ impl<F> Reads<F> {
     pub fn hold(&mut self, seq: Seq, answer: Answer, frame: F) -> Result<bool, F> {
         let mut place = Self::place_of(seq, &answer);
         if let Some(end) = self.unfinished().filter(|_| place.1 && place.0 < self.expected) {
-            // An ACK of what was acknowledged already, say. Between the packets of
+            // For example an ACK of acknowledged PSNs. Between the packets of
             // a READ response message even that would end the queue pair.
             place.0 = end.prev();
         }
@@ -295,7 +295,7 @@ impl<F> Reads<F> {
             // The source may take a response, or not, but for one it has.
             let is_unseen = !is_plain && seq < self.from.unwrap_near(seq);
             let is_known = self.sure && seq < self.expected;
-            // What it asked for before its requests were seen may well be new to it.
+            // It may lack responses to requests from before they were seen.
             self.at_boundary &= is_plain || is_known && !is_unseen;
             self.sure &= is_plain || is_known || self.is_awaited(seq);
         }
@@ -317,8 +317,8 @@ impl<F> Reads<F> {
         }
     }
 
-    /// What is missing before the answers that wait; with none waiting, all
-    /// that is awaited.
+    /// PSNs missing before the held responses; with none held, all
+    /// awaited ones.
     pub fn missing(&self) -> ArrayVec<PsnRange, MAX_RANGES> {
         let mut missing = ArrayVec::new();
         let mut from = self.expected;

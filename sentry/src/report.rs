@@ -1,4 +1,4 @@
-//! A STATUS from the Depot: what it proves, and what has to be sent again.
+//! A STATUS from the Depot: its proofs, and the resends that it requires.
 
 use common::control::{LastAck, Reason, Status};
 use common::frame::{Class, Frame, Packet};
@@ -16,7 +16,7 @@ use crate::{Actions, Context, Flow, Recovery};
 /// the Sentry can't.
 const HELPLESS: u64 = 3;
 
-/// What is done about a packet that the Depot misses.
+/// The repair of a packet that the Depot misses.
 enum Repair {
     /// Its last resend may still be under way, or it isn't ours any more.
     Wait,
@@ -30,8 +30,8 @@ enum Repair {
 
 impl<F: Frame> Flow<F> {
     /// A STATUS about this flow from the Depot that booted at `boot`, already
-    /// authenticated and of the current epoch. False if it claims what cannot
-    /// be, and was ignored.
+    /// authenticated and of the current epoch. False if its claim is
+    /// impossible, and was ignored.
     pub fn on_status<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
@@ -96,8 +96,8 @@ impl<F: Frame> Flow<F> {
         true
     }
 
-    /// A Depot holds what was not sent from here, somebody else's packet, if it isn't
-    /// mistaken. It is told what was: it drops the rest, and its next STATUS can be
+    /// A Depot holds a packet that was not sent from here: an injected one, if it isn't
+    /// mistaken. A SYNC tells it the last PSN: it drops the rest, and its next STATUS can be
     /// believed.
     fn deny<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, status: &Status) {
         let is_beyond = status.high.unwrap_near(self.next) > self.next;
@@ -151,7 +151,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Gets what is missing across again.
+    /// Repairs missing packets.
     fn repair<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, known: &Knowledge) {
         let (mut resent, mut ask, mut gap) = (false, false, false);
         let oldest = self.window.start();
@@ -179,8 +179,8 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// What of `start .. end` never came here is needed. Whether the source is to be asked
-    /// for it.
+    /// PSNs of `start .. end` that never came here are needed. Returns whether the source is to be
+    /// asked for them.
     fn need_gaps<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, start: Seq, end: Seq) -> bool {
         let pass = &mut self.pass;
         let first = self.gaps.need(start, end, |start, end| {
@@ -190,7 +190,7 @@ impl<F: Frame> Flow<F> {
         first.is_some_and(|first| !self.pass.will_reach(first))
     }
 
-    /// The source has to send again what the Depot misses. If it can't be
+    /// The source has to repeat packets that the Depot misses. If it can't be
     /// asked, the destination has to ask: the Depot is to go on without (R-REPAIR-4).
     fn ask_for_missing<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.ask_source(cx) || self.naks.waits() {
@@ -250,7 +250,7 @@ impl<F: Frame> Flow<F> {
         } else if seq < self.released && cx.config.recovery == Recovery::Cached {
             // The Depot delivered it before. It misses it again because of a NAK of the
             // destination, which goes on to the source behind this STATUS. To release
-            // what waits would flood a LAN that has just lost something (R-REPAIR-6).
+            // held packets would flood a LAN that has just lost something (R-REPAIR-6).
             Repair::Wait
         } else {
             Repair::Ask

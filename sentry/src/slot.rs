@@ -14,7 +14,7 @@ pub(crate) const ACK_REQ: u8 = 4;
 pub(crate) struct Slot<S> {
     /// When its newest copy left for the Depot; [`Time::ZERO`] if none did.
     pub sent: Time,
-    /// What tells its packet from others. Of no meaning if none left.
+    /// The packet's identity. Of no meaning if none left.
     pub identity: Identity,
     /// The NAK round in which the filter let it through; 0 for none.
     pub round: u8,

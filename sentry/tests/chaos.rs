@@ -1,5 +1,5 @@
-//! Whatever is said to it in whatever order, a flow keeps its books, does not
-//! spin, keeps the order of answers, and lets go of everything in the end.
+//! For any events in any order, a flow accounts for every frame, does not
+//! spin, keeps the order of responses, and releases everything in the end.
 
 mod support;
 
@@ -93,7 +93,7 @@ fn room() -> impl Strategy<Value = Budget> {
     ]
 }
 
-/// Runs what is due, and checks that it doesn't stay due.
+/// Runs due timers, and checks that none stays due.
 fn settle(bench: &mut Bench) {
     for _ in 0..8 {
         if bench.deadline() > bench.now {
@@ -192,7 +192,7 @@ proptest! {
             settle(&mut bench);
             bench.check_books();
             for did in bench.take() {
-                // What a NAK or ACK of ours acknowledges must have been sent.
+                // A PSN that a NAK or ACK of ours acknowledges must have been sent.
                 if let Did::Nak { psn, .. } | Did::Ack { psn, .. } = did {
                     prop_assert!(psn <= next.max(1) + 3_000, "{did:?} at {next}");
                 }
@@ -203,8 +203,8 @@ proptest! {
     }
 
     /// A destination that answers each request once, in order, over a link
-    /// that loses some of it and delays what was fetched: while the Depot there
-    /// still has what was lost, the source sees the very stream that was sent.
+    /// that loses some responses and delays fetched ones: while the Depot there
+    /// still has the lost ones, the source sees the very stream that was sent.
     #[test]
     fn answers_go_on_in_the_order_of_their_places(requests in prop::collection::vec((0..3usize, 1..6i32), 1..20), lost in prop::collection::btree_set(0..80usize, 0..20)) {
         let mut bench = Bench::protected(Recovery::Auto, 1, Some(1));

@@ -33,7 +33,7 @@ fn a_packet_that_is_ahead_passes_where_no_nak_can_be_made_and_the_gap_before_it_
     bench.ack(0, 1);
     bench.status(1, 5, &[(1, 4)]);
     assert_eq!(bench.naks(), [1]);
-    // What was never sent is not under way: the repeats pass.
+    // A packet that was never sent is not under way: the repeats pass.
     bench.data(1..5);
     assert_eq!(bench.forwarded(), [(1, High), (2, High), (3, High)]);
 }

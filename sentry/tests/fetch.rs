@@ -78,7 +78,7 @@ fn a_fetch_is_repeated_after_a_round_trip_and_a_quarter_three_times_in_all() {
     assert_eq!(bench.pool.frames(), 0);
     bench.run_timers(bench.now + PATIENCE * 20);
     assert!(bench.fetched().is_empty());
-    // From now on nothing is held: what comes next can't be told.
+    // From now on nothing is held: the next response can't be told.
     come(&mut bench, [8]);
     bench.ack(9, 1);
     assert_eq!(bench.answered(), [8, 9]);
@@ -187,7 +187,7 @@ fn what_waits_for_a_response_that_is_not_to_be_had_goes_on_at_once() {
     bench.check_books();
 }
 
-/// What comes before it can be had, and is waited for.
+/// Responses before it are available, and are waited for.
 #[test]
 fn one_that_comes_later_is_no_reason_to_go_on() {
     let mut bench = reading();

@@ -1,4 +1,4 @@
-//! The selective-repeat filter: what crosses the link a second time.
+//! The selective-repeat filter: which repeats cross the link.
 
 mod support;
 
@@ -11,7 +11,7 @@ use sentry::Recovery::{Auto, Cached, Lr2};
 use support::*;
 
 /// A protected flow of 10 packets, `acked` of which are acknowledged, that was
-/// asked by a NAK of ours for what is missing.
+/// asked by a NAK of ours for the missing ones.
 fn asked(missing: &[(i32, i32)]) -> Bench {
     let mut bench = Bench::protected(Lr2, 10, Some(1));
     bench.status(missing[0].0, 10, missing);
@@ -77,7 +77,7 @@ fn a_held_packet_is_dropped_in_a_timeout_pass_too() {
     assert!(bench.take().contains(&Did::Discard(5, Metric::DropSpurious)));
 }
 
-/// The destination may have lost what the Depot delivered.
+/// The destination may have lost packets that the Depot delivered.
 // R-FILTER-10
 #[test]
 fn a_delivered_packet_is_dropped_only_if_the_pass_was_solicited() {
@@ -225,7 +225,7 @@ fn a_filtered_repeat_that_asks_for_an_ack_replaces_the_copy_that_does_not() {
     bench.check_books();
 }
 
-/// A full cache keeps what it has.
+/// A full cache keeps its copies.
 #[test]
 fn without_budget_the_older_copy_is_kept() {
     let mut bench = Bench::new(Cached);
@@ -337,7 +337,7 @@ fn a_timeout_long_after_a_nak_does_not_answer_it() {
 }
 
 /// The source is in the middle of a pass when the NAK comes, beyond what it asks for, and
-/// ignores it. The rest of that pass is not what the destination asked for.
+/// ignores it. The destination did not ask for the rest of that pass.
 // R-NAK-1
 #[test]
 fn a_nak_in_mid_pass_is_not_spent_on_the_rest_of_it() {
@@ -374,7 +374,7 @@ fn a_doubtful_nak_only_widens_what_passes() {
     assert_eq!(bench.forwarded().len(), 9);
 }
 
-/// Whose NAKs can't be told from those of others: what was delivered may be lost all the
+/// Whose NAKs can't be told from those of others: delivered packets may be lost all the
 /// same, and the destination has said so unheard.
 // R-FILTER-10
 #[test]

@@ -1,4 +1,4 @@
-//! Gaps of any length, leaps, and what a flow may take of the worker's slots.
+//! Gaps of any length, leaps, and a flow's share of the worker's slots.
 
 mod support;
 
@@ -36,7 +36,7 @@ fn a_gap_takes_no_memory_however_long_it_is() {
     bench.status(10, LONG + 60_001, &[(10, LONG)]);
     let bytes = bench.flow.heap_bytes();
     assert!(bytes <= before + 1024 + 8 * Flow::<common::heap::HeapFrame>::SLOT, "{bytes} bytes");
-    // It is filled as it comes, and what was needed is counted to the end.
+    // It is filled as it comes, and needed PSNs are counted to the end.
     bench.clear();
     bench.data(3..2000);
     let expected: Vec<_> = (10..2000).map(|n| (n, High)).collect();
@@ -86,7 +86,7 @@ fn a_depot_that_holds_what_was_not_sent_is_told_what_was() {
     assert_eq!(bench.take(), [sync]);
 }
 
-/// A flow takes what it needs of the slots, half at most, and gives it back.
+/// A flow takes as many slots as it needs, half at most, and returns them.
 // R-PSN-4
 #[test]
 fn slots_are_a_budget() {

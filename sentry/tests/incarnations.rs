@@ -105,7 +105,7 @@ fn without_a_setting_a_pause_is_24_round_trips() {
     assert_eq!(bench.flow.epoch(), 2);
 }
 
-/// What it learned of the path is as true as before.
+/// Its knowledge of the path is as true as before.
 #[test]
 fn a_new_incarnation_knows_the_path_mtu() {
     let mut bench = ten();
@@ -210,7 +210,7 @@ fn doubtful(recovery: sentry::Recovery) -> Bench {
     bench
 }
 
-/// What is missing at the Depot is 8. Whether anything is done about it.
+/// PSN 8 is missing at the Depot. Whether it is repaired.
 fn repairs(bench: &mut Bench) -> bool {
     bench.wait(UNDER_WAY);
     bench.clear();
@@ -226,7 +226,7 @@ fn while_it_is_not_known_whether_an_incarnation_has_ended_all_is_left_to_the_rni
         assert!(!repairs(&mut bench), "{recovery:?}");
         bench.data([5]);
         assert_eq!(bench.forwarded(), [(5, High)], "nothing is filtered");
-        // The source comes to what is remembered: its ACK was lost.
+        // The source reaches a remembered PSN: its ACK was lost.
         bench.data([6]);
         bench.clear();
         assert!(repairs(&mut bench) || recovery == Lr2, "{recovery:?}");
@@ -297,7 +297,7 @@ fn what_continues_a_pass_is_in_no_doubt() {
     assert_eq!(bench.flow.epoch(), 1);
 }
 
-/// What waits may be of the incarnation before.
+/// Held responses may be of the incarnation before.
 #[test]
 fn in_doubt_no_answer_waits() {
     let mut bench = reading();
@@ -324,8 +324,8 @@ fn long_path() -> Bench {
     bench
 }
 
-/// NICs with adaptive retransmission resend after 2, 4, 8 ms, whatever the
-/// round trip is.
+/// NICs with adaptive retransmission resend after 2, 4, 8 ms, with any
+/// round trip.
 // R-FILTER-11
 #[test]
 fn spurious_timeouts_do_not_cross_the_link_and_real_ones_do() {

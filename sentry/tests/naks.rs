@@ -1,4 +1,4 @@
-//! NAKs to the source: what they say, and how few there are.
+//! NAKs to the source: their content, and how few there are.
 
 mod support;
 

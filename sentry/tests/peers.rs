@@ -106,7 +106,7 @@ fn one_sync_that_is_lost_loses_no_peer() {
     assert!(bench.flow.is_protected());
 }
 
-/// What was asked while something was outstanding is not missed once all of it is there.
+/// A STATUS requested while something was outstanding is not missed once all is acknowledged.
 // R-PEER-13
 #[test]
 fn who_has_all_acknowledged_misses_no_answer() {

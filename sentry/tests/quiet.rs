@@ -1,4 +1,4 @@
-//! What a flow does while its worker may not say what need not be said.
+//! A flow whose worker has no allowance for early messages.
 
 mod support;
 

@@ -52,7 +52,7 @@ fn a_gap_holds_all_that_follows_it_and_is_fetched() {
     bench.check_books();
 }
 
-/// What waits says nothing yet, neither to the source nor to the Sentry.
+/// Held responses prove nothing yet, neither to the source nor to the Sentry.
 #[test]
 fn what_waits_is_not_believed() {
     let mut bench = reading();
@@ -213,7 +213,7 @@ fn responses_to_requests_that_went_by_unseen_are_not_interrupted() {
     assert_eq!(bench.count(Metric::NakMidMessage), 1);
 }
 
-/// What waits belongs to an incarnation that has ended.
+/// Held responses belong to an incarnation that has ended.
 #[test]
 fn another_incarnation_gets_no_answers_of_this_one() {
     let mut bench = reading();
@@ -225,7 +225,7 @@ fn another_incarnation_gets_no_answers_of_this_one() {
     bench.check_books();
 }
 
-/// What the source knows already neither begins nor ends a message for it.
+/// A response that the source knows already neither begins nor ends a message for it.
 #[test]
 fn an_answer_that_comes_again_ends_no_message() {
     for (got, again) in [(vec![1, 2, 3, 4, 7], 4), (vec![1, 2], 1)] {
@@ -297,7 +297,7 @@ fn a_read_that_is_asked_for_again_is_awaited_again() {
 }
 
 /// Two READs that the source asks for again: the first one's responses are
-/// what it lacks first.
+/// missing first.
 #[test]
 fn the_oldest_read_that_is_asked_for_again_is_what_is_expected() {
     let mut bench = reading();
@@ -369,7 +369,7 @@ fn whatever_is_held_holds_all_that_comes_later() {
     bench.check_books();
 }
 
-/// The source rewinds to what it lacks: the responses before it has, though
+/// The source rewinds to its first missing response: it has those before, though
 /// nobody here saw them all.
 #[test]
 fn a_rewind_tells_which_responses_have_arrived() {

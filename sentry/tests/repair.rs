@@ -1,4 +1,4 @@
-//! What a STATUS proves, and what is sent again because of it.
+//! The proofs of a STATUS, and the resends that it causes.
 
 mod support;
 
@@ -218,7 +218,7 @@ fn a_depot_that_started_anew_is_believed_from_its_first_status() {
     bench.status_with(3, 10, &[(3, 4)], |s| s.echo = Time::from_nanos(1_000_000_000));
     bench.data([1]);
     bench.clear();
-    // The new one holds nothing: what the old one held passes again.
+    // The new one holds nothing: packets that the old one held pass again.
     let other = status(3, 3, &[]);
     bench.with(|flow, cx| flow.on_status(cx, BOOT + 1, &other));
     bench.wait(RTT * 4);

@@ -1,4 +1,4 @@
-//! What a flow takes while nothing is in flight: a box has tens of thousands.
+//! The size of a flow with nothing in flight: a box has tens of thousands.
 
 mod support;
 
@@ -8,10 +8,10 @@ use sentry::Flow;
 use sentry::Recovery::{Cached, Lr2};
 use support::*;
 
-/// In bytes. A number that grows is worth a thought: times 65,536 it is what
-/// idle flows cost.
+/// In bytes. A number that grows is worth a thought: times 65,536 it is the cost of
+/// idle flows.
 const FLOW: usize = 1144;
-/// What it keeps of its ring for a few packets.
+/// The rest of its ring, for a few packets.
 const FEW_BYTES: usize = FEW * Flow::<HeapFrame>::SLOT;
 
 #[test]
@@ -26,7 +26,7 @@ fn a_flow_begins_with_no_memory_besides_itself() {
     assert_eq!(Bench::new(Cached).flow.heap_bytes(), 0);
 }
 
-/// Packets, READs, and ACKs that wait for what is missing of their responses.
+/// Packets, READs, and ACKs that wait for missing responses.
 #[test]
 fn an_idle_flow_gives_back_what_a_burst_took() {
     const READS: i32 = 200;

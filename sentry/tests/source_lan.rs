@@ -41,7 +41,7 @@ fn of_the_rewind_only_the_gap_passes() {
     assert_eq!(bench.naks(), [3], "one per round");
     bench.data(3..40);
     assert_eq!((bench.count(Metric::PassSolicited), bench.count(Metric::PassTimeout)), (1, 0));
-    // What left long ago may be lost as well; what has just left is under way.
+    // Packets that left long ago may be lost as well; those that have just left are under way.
     let expected: Vec<_> = (3..11).map(|n| (n, High)).collect();
     assert_eq!(bench.forwarded(), expected);
     bench.run_timers(bench.now + PATIENCE * 8);
@@ -242,7 +242,7 @@ fn a_gap_that_the_running_pass_will_fill_is_not_asked_for() {
     assert!(bench.naks().is_empty());
 }
 
-/// A queue before the Sentry is full: a rewind would only meet what is still in it.
+/// A queue before the Sentry is full: a rewind would only meet its packets.
 // R-GAP-1, R-GAP-8
 #[test]
 fn many_in_a_row_leave_the_flow_to_the_rnics() {
@@ -257,7 +257,7 @@ fn many_in_a_row_leave_the_flow_to_the_rnics() {
         let rest = did.iter().filter(|did| !matches!(did, Did::Discard(..)));
         assert_eq!(rest.collect::<Vec<_>>(), [&release, &Did::Forward(14, Data)], "{recovery:?}");
         assert_eq!((bench.count(Metric::SentryAhead), bench.count(Metric::FlowBypassed)), (1, 1));
-        // What the destination has asked for crosses as on a wire.
+        // Packets that the destination requested cross as on a wire.
         bench.nak(10);
         bench.data(10..15);
         let expected: Vec<_> = (10..15).map(|n| (n, Data)).collect();
@@ -316,7 +316,7 @@ fn among_reads_a_long_gap_shows_no_full_queue() {
     let mut bench = ten();
     bench.frame(read(30, 4 * 256));
     assert!(bench.flow.is_protected());
-    // What is sent while it is left to the RNICs leaves no gap behind it either.
+    // Packets sent while it is left to the RNICs leave no gap behind either.
     bench.frame(read(34, 256));
     bench.frame(write(50));
     assert!(bench.flow.is_protected());

@@ -1,4 +1,4 @@
-//! How many PSNs a READ takes: without that it can't be told what comes next.
+//! How many PSNs a READ takes: without that the next PSN is unknown.
 
 mod support;
 
@@ -158,14 +158,14 @@ fn a_read_that_is_longer_than_any_that_is_followed_ends_protection() {
     assert!(bench.flow.is_bypassed());
     assert_eq!(bench.syncs(), [Reason::Release]);
     assert_eq!(bench.cache.frames(), 0);
-    // What comes next is as good a beginning as any.
+    // Any next PSN is as good a beginning.
     bench.data([1 + (1 << 16) + 1]);
     assert!(!bench.flow.is_bypassed());
     assert_eq!(bench.syncs(), [Reason::Open]);
     bench.check_books();
 }
 
-/// Whatever a damaged packet says of its length, the next PSN would be wrong.
+/// With a damaged length the next PSN would be wrong.
 #[test]
 fn a_damaged_read_is_not_believed() {
     let mut bench = Bench::protected(Cached, 1, Some(1));

@@ -79,7 +79,7 @@ pub fn encode(
     });
 }
 
-/// Reads a message. Never panics, whatever the frame.
+/// Reads a message. Never panics, on any frame.
 ///
 /// `None`: not one of ours, by opcode or magic; pass it on. Otherwise it was
 /// meant for a gateway, and must not go further, accepted or not.

@@ -31,7 +31,7 @@ impl Keys {
         Self { current: blake3::derive_key(CONTEXT, secret), other: None }
     }
 
-    /// Also reads what was written with the key derived from `secret`.
+    /// Also reads messages written with the key derived from `secret`.
     pub fn also_accepting(mut self, secret: &[u8]) -> Self {
         self.other = Some(blake3::derive_key(CONTEXT, secret));
         self
@@ -64,7 +64,7 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// What a tag covers of the headers.
+/// The part of the headers that a tag covers.
 pub(super) struct Scope {
     pub src: Addr,
     pub dst: Addr,

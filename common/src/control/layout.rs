@@ -1,6 +1,6 @@
 //! Control messages in network byte order, field by field.
 //!
-//! What is absent is zero, and so is what is reserved: there is one way to
+//! An absent field is zero, and so is a reserved one: there is one way to
 //! write a message.
 
 use arrayvec::ArrayVec;
@@ -52,7 +52,7 @@ macro_rules! layout {
 }
 
 layout! {
-    /// What every body starts with.
+    /// The beginning of every body.
     Prefix, 52 {
         magic: [u8; 4],
         version: u8,
@@ -69,7 +69,7 @@ layout! {
 }
 
 layout! {
-    /// What follows in a SYNC.
+    /// The fields of a SYNC.
     SyncFields, 32 {
         reason: u8,
         reserved: u8,
@@ -83,7 +83,7 @@ layout! {
 }
 
 layout! {
-    /// What follows in a STATUS, before its ranges.
+    /// The fields of a STATUS, before its ranges.
     StatusFields, 48 {
         expected: U32,
         high: U32,
@@ -102,7 +102,7 @@ layout! {
 }
 
 layout! {
-    /// What follows in a FETCH or ABSENT, before its ranges.
+    /// The fields of a FETCH or ABSENT, before its ranges.
     FetchFields, 8 {
         expected: U32,
         ranges: u8,
@@ -206,7 +206,7 @@ pub(super) fn read(body: &[u8]) -> Result<(Header, Message), Fault> {
     Ok((header, message))
 }
 
-/// What is wrong with a body.
+/// The fault of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
     /// Too short or too long for its type.
@@ -372,7 +372,7 @@ fn optional(present: u16, field: U32) -> Option<Option<u32>> {
     if present != 0 { read_u24(field).map(Some) } else { (field == U32::ZERO).then_some(None) }
 }
 
-/// Writes `part` to the front of `out`, and returns what is left of it.
+/// Writes `part` to the front of `out`, and returns the rest of it.
 fn put<'a>(out: &'a mut [u8], part: &(impl IntoBytes + Immutable)) -> &'a mut [u8] {
     let (front, rest) = out.split_at_mut(size_of_val(part));
     front.copy_from_slice(part.as_bytes());

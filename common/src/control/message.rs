@@ -1,4 +1,4 @@
-//! What a Sentry and a Depot have to say to each other.
+//! Messages between a Sentry and a Depot.
 
 use arrayvec::ArrayVec;
 
@@ -9,7 +9,7 @@ use crate::wire::{Opcode, Transport};
 /// Most missing ranges that one STATUS lists.
 pub const MAX_RANGES: usize = 32;
 
-/// What every message starts with.
+/// The prefix of every message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Which box sent it.
@@ -33,14 +33,14 @@ pub struct Header {
 // A message lives on the stack between decoding and use; a box would allocate.
 #[allow(clippy::large_enum_variant)]
 pub enum Message {
-    /// Sentry to Depot: what should have arrived.
+    /// Sentry to Depot: the packets that were sent.
     Sync(SyncMessage),
-    /// Depot to Sentry: what has.
+    /// Depot to Sentry: the packets that arrived.
     Status(Status),
     /// Sentry to Depot: which READ responses and atomic ACKs did not arrive.
     Fetch(Fetch),
-    /// Depot to Sentry: which of them are not to be had: the destination has answered them,
-    /// or what comes after them, and they are not kept. They were lost before the Depot, say.
+    /// Depot to Sentry: responses that are not available: the destination has sent them, or later
+    /// ones, and they are not kept. As a rule they were lost before the Depot.
     Absent(Fetch),
 }
 
@@ -55,11 +55,11 @@ pub enum Reason {
     Resent,
     /// Nothing new; asks for a STATUS.
     Keepalive,
-    /// The Sentry no longer protects the flow: deliver what is held, in order,
-    /// and let go.
+    /// The Sentry no longer protects the flow: deliver held packets, in order,
+    /// and forward the flow from then on.
     Release,
-    /// What is missing before `next_psn` can't be had: nobody kept it and the
-    /// source can't be asked. Deliver what is held, in order, past the gaps.
+    /// Nobody can resend the packets missing before `next_psn`: no cache has them, and the
+    /// Sentry can't request them from the source. Deliver held packets in order, past the gaps.
     Lost,
 }
 

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The tag is a keyed BLAKE3 over IP addresses, opcode, destination QPN of the
-//! BTH, and all of the body before it. What isn't under the tag (MAC addresses,
-//! VLANs, UDP source port, DSCP, the BTH's PSN) carries no meaning to the
+//! BTH, and all of the body before it. Fields not under the tag (MAC addresses,
+//! VLANs, UDP source port, DSCP, the BTH's PSN) mean nothing to the
 //! receiver.
 //!
 //! [`decode`] proves that somebody with the key made a message. That it isn't

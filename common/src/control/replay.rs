@@ -4,7 +4,7 @@
 const WIDTH: u64 = 2048;
 const WORDS: usize = (WIDTH / 64) as usize;
 
-/// What a receiver remembers of one peer box: its newest boot id, and which of
+/// A receiver's memory of one peer box: its newest boot id, and which of
 /// its latest 2048 sequence numbers have arrived.
 ///
 /// Ask it only about messages whose tag is right: a forged one could move the

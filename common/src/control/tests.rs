@@ -44,7 +44,7 @@ fn sealed(body: &[u8], keys: &Keys) -> Vec<u8> {
     frame
 }
 
-/// What a frame is without tag and ICRC.
+/// A frame without tag and ICRC.
 fn body_of<'a>(frame: &'a [u8], roce: &Roce) -> &'a [u8] {
     let body = roce.payload(frame);
     &body[..body.len() - TAG_LEN]
@@ -145,7 +145,7 @@ prop_compose! {
     fn any_status()(
         expected in any_psn(), ack in prop::option::of(any_ack()),
         before in 0u32..1 << 20, behind in 0u32..1 << 20,
-        // Gaps and what lies between them; with the above, less than half of the
+        // Gaps and the PSNs between them; with the above, less than half of the
         // PSN space together.
         ranges in prop::collection::vec((0u32..1 << 16, 1u32..1 << 16), 0..=MAX_RANGES),
         echo in any::<u64>().prop_map(Time::from_nanos),
@@ -191,7 +191,7 @@ proptest! {
         prop_assert_eq!(read(&frame, &keys()), Some(Ok((header, message))));
     }
 
-    /// There is one way to write a message: whatever is accepted is written
+    /// There is one way to write a message: an accepted one is written
     /// again just so. Nothing panics on the way.
     #[test]
     fn what_is_read_is_written_so(
@@ -220,7 +220,7 @@ proptest! {
     }
 }
 
-/// What a change of one byte does to a message, after `repair`.
+/// The effect of a change of one byte on a message, after `repair`.
 fn change_each_byte(message: Message, v4: bool, repair: bool) -> Vec<usize> {
     let original = frame_of(&header(), &message, &keys(), &ip_headers(v4));
     let mut unnoticed = Vec::new();

@@ -122,7 +122,7 @@ fn vacant_places_cost_nothing() {
     assert!(w.heap_bytes() <= 1_000 * 8 * size_of::<[u64; 6]>(), "{}", w.heap_bytes());
 }
 
-/// Whatever they took is there for the next, and goes back when they are told.
+/// Freed slots are there for the next taker, and are returned on request.
 #[test]
 fn many_slots_take_what_they_need() {
     let mut w = Window::new(Seq::first(Psn::new(0)));

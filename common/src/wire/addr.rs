@@ -8,7 +8,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Addr([u8; 16]);
 
-/// What precedes an IPv4 address that is mapped into IPv6 (RFC 4291, 2.5.5.2).
+/// The prefix of an IPv4 address that is mapped into IPv6 (RFC 4291, 2.5.5.2).
 const V4_PREFIX: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 impl Addr {

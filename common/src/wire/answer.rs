@@ -1,4 +1,4 @@
-//! What a packet of the reverse direction says about the requests.
+//! The meaning of a packet of the reverse direction for the requests.
 
 use super::{AethKind, PacketKind, Position, Roce};
 use crate::psn::Psn;
@@ -6,7 +6,7 @@ use crate::psn::Psn;
 /// An ACK, NAK, READ response or atomic ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// What it says.
+    /// Its meaning.
     pub verdict: Verdict,
     /// PSN of its BTH.
     pub psn: Psn,
@@ -16,13 +16,13 @@ pub struct Answer {
     pub credits: Option<u8>,
 }
 
-/// What an answer says about its PSN.
+/// The meaning of a response for its PSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// ACK: everything up to and including it has arrived.
     Acknowledged,
-    /// READ response or atomic ACK: everything before it has arrived, and here
-    /// is what it asked for.
+    /// READ response or atomic ACK: everything before it has arrived, and it carries
+    /// the requested data.
     Response(Position),
     /// RNR NAK: everything before it has arrived; it is to come again later.
     NotReady,

@@ -19,10 +19,10 @@ pub(super) const ACK_REQ: u8 = 0x80;
 pub(super) const SWITCH: u8 = 0x40;
 
 /// A base transport header (9.2). The remaining fields, FECN, BECN, the
-/// transport version and the reserved bits, are 0 in what we send.
+/// transport version and the reserved bits, are 0 in packets of ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bth {
-    /// What the packet is.
+    /// The opcode.
     pub opcode: Opcode,
     /// Ask for a completion event at the destination.
     pub solicited: bool,

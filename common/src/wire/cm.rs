@@ -1,14 +1,14 @@
 //! Connection management: the datagrams on QP 1 with which two hosts join
 //! their queue pairs.
 //!
-//! They say what data packets don't: which QP numbers belong together, at
+//! They carry facts that data packets don't: which QP numbers belong together, at
 //! which PSNs both directions begin, and the path MTU. [`read`] takes a
-//! message out of a frame; whatever it isn't sure of is `None`, and passes.
+//! message out of a frame; anything it isn't sure of is `None`, and passes.
 //!
 //! A message is a management datagram (MAD, 13.4) of class 7 in a UD packet.
 //! Tables and offsets are those of chapter 12.6, which
-//! Linux has in `include/rdma/ibta_vol1_c12.h`. Only what a gateway can
-//! use is taken out. LAP, APR and SIDR are not: they are about alternate paths
+//! Linux has in `include/rdma/ibta_vol1_c12.h`. Only fields that a gateway can
+//! use are read. LAP, APR and SIDR are not: they are about alternate paths
 //! and datagrams.
 //!
 //! [`emit`] is the other way round, for models of hosts.
@@ -29,7 +29,7 @@ const HEADER_LEN: usize = 24;
 /// Base version, management class, class version, and the method Send.
 const CM_SEND: [u8; 4] = [1, 0x07, 2, 0x03];
 
-/// What a host calls a connection; of no meaning to others.
+/// A host's id for a connection; of no meaning to others.
 pub type CommId = u32;
 
 /// A message, as far as a gateway can use it.
@@ -51,7 +51,7 @@ pub enum Message {
     Drep(Ids),
 }
 
-/// What both ends call the connection, from the sender's point of view.
+/// The ids of the connection at both ends, from the sender's point of view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ids {
     /// The sender's.
@@ -63,7 +63,7 @@ pub struct Ids {
 /// A request for communication (table 106).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Req {
-    /// What the sender calls the connection.
+    /// The sender's id.
     pub local: CommId,
     /// The sender's QP, below 2^24.
     pub qpn: u32,
@@ -84,7 +84,7 @@ pub struct Req {
 /// A reply, which accepts (table 110).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rep {
-    /// What both call the connection.
+    /// The ids of the connection.
     pub ids: Ids,
     /// The sender's QP, below 2^24.
     pub qpn: u32,
@@ -95,7 +95,7 @@ pub struct Rep {
 /// A rejection (table 108).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rej {
-    /// What both call the connection; 0 where the sender has no name for it.
+    /// The ids of the connection; 0 where the sender has none yet.
     pub ids: Ids,
     /// Why (12.6.7.2).
     pub reason: u16,
@@ -104,7 +104,7 @@ pub struct Rej {
 /// A request to end a connection (table 112).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dreq {
-    /// What both call the connection.
+    /// The ids of the connection.
     pub ids: Ids,
     /// The receiver's QP, below 2^24.
     pub remote_qpn: u32,
@@ -160,7 +160,7 @@ pub fn read(frame: &[u8], roce: &Roce) -> Option<Message> {
 }
 
 /// Writes a message as a host sends it to `frame`, whose length is
-/// [`frame_len`]. What [`Message`] does not tell is 0. `transaction` ties a REQ,
+/// [`frame_len`]. Fields that [`Message`] lacks are 0. `transaction` ties a REQ,
 /// or a DREQ, to its answers; `psn` counts the packets of QP 1.
 ///
 /// # Panics
@@ -197,7 +197,7 @@ impl Message {
         }
     }
 
-    /// Writes what it says into the rest of a MAD, behind the common header.
+    /// Writes the message into the rest of a MAD, behind the common header.
     fn write(&self, body: &mut [u8]) {
         let mut put = |at: usize, bytes: &[u8]| body[at..at + bytes.len()].copy_from_slice(bytes);
         let three = |number: u32| (number << 8).to_be_bytes();

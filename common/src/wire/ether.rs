@@ -75,8 +75,8 @@ impl fmt::Debug for Vlans {
     }
 }
 
-/// Where the network header starts, what it is, and in which VLANs the frame
-/// is. `None` if the frame ends before, or has more tags than we know.
+/// Where the network header starts, its EtherType, and the VLANs of the
+/// frame. `None` if the frame ends before, or has more tags than we know.
 #[inline(always)]
 pub(super) fn parse(frame: &[u8]) -> Option<(usize, u16, Vlans)> {
     let ethertype = be16(frame.first_chunk::<ETHER_LEN>()?, ETHER_LEN - 2);

@@ -5,13 +5,13 @@ use super::{be24, be32};
 /// ACK extended transport header (9.3.5): the verdict of a responder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Aeth {
-    /// What is said; see [`Aeth::kind`].
+    /// The syndrome; see [`Aeth::kind`].
     pub syndrome: u8,
     /// Messages completed so far, modulo 2^24.
     pub msn: u32,
 }
 
-/// What a syndrome says (9.7.5).
+/// The meaning of a syndrome (9.7.5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AethKind {
     /// All up to and including this PSN has arrived.
@@ -52,7 +52,7 @@ impl Aeth {
     /// Syndrome: NAK, remote operational error.
     pub const NAK_REMOTE_OPERATIONAL: u8 = 0x63;
 
-    /// What the syndrome says. Its top bit is reserved.
+    /// The meaning of the syndrome. Its top bit is reserved.
     pub const fn kind(self) -> AethKind {
         let low = self.syndrome & 0x1f;
         match self.syndrome >> 5 {

@@ -248,10 +248,10 @@ impl Headers {
         self.len() + BTH_LEN + ext_and_payload + ICRC_LEN
     }
 
-    /// Writes a whole frame: these headers, `bth`, what `body` writes into the
+    /// Writes a whole frame: these headers, `bth`, the output of `body` for the
     /// bytes between BTH and ICRC (extension headers, payload, pad), and then
     /// lengths, IPv4 checksum and ICRC. Each byte of `out` is written, given
-    /// that `body` fills what it is handed.
+    /// that `body` fills its slice.
     ///
     /// The UDP checksum is 0, as RNICs send it, on IPv6 too (A17).
     ///
@@ -306,7 +306,7 @@ impl Headers {
     pub fn emit_cnp(&self, dest_qpn: u32, out: &mut [u8]) {
         assert_eq!(out.len(), self.frame_len(CNP_LEN), "the length of a CNP");
         self.emit(&Bth::new(Opcode::CNP, dest_qpn, Psn::new(0)), out, |body| body.fill(0));
-        // The ICRC takes this byte for ones, whatever it is.
+        // The ICRC takes this byte for ones, with any value.
         out[self.len() + 4] |= BECN;
     }
 }

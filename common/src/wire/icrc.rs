@@ -8,10 +8,10 @@ const CRC_OF_ONES: u32 = 0x2144_df1c;
 
 /// Longest IPv4 header, UDP header and BTH up to its last masked byte.
 const MAX_MASKED: usize = 60 + 8 + 5;
-/// In one go: what is masked, in whole blocks of the CRC, and all of an ACK.
+/// In one go: the masked headers, in whole blocks of the CRC, and all of an ACK.
 const BLOCK: usize = 16;
 
-/// What the ICRC of a packet ought to be.
+/// The correct ICRC of a packet.
 ///
 /// It is a CRC-32 over the packet from the IP header on, with everything set to
 /// ones that a router or switch may change: TTL or hop limit, ToS or traffic

@@ -1,4 +1,4 @@
-//! What tells a packet from another with the same PSN.
+//! The identity of a packet among others with the same PSN.
 
 use super::bth::ACK_REQ;
 use super::{BTH_LEN, ICRC_LEN, Roce};
@@ -19,7 +19,7 @@ impl Identity {
     /// if `frame` is shorter than the one that `roce` was parsed from.
     #[inline]
     pub fn of(frame: &[u8], roce: &Roce) -> Self {
-        // Over IPv6 what stands for the identification is part of the length, which is the same
+        // Over IPv6 these bytes are part of the length, which is the same
         // in every copy.
         match frame.get(usize::from(roce.l3)..usize::from(roce.end)) {
             Some(&[_, _, _, _, high, low, .., a, b, c, d]) => {
@@ -56,7 +56,7 @@ impl Identity {
 fn effect(a: &[u8], b: &[u8], to_end: usize) -> u32 {
     let difference = crc32fast::hash(a) ^ crc32fast::hash(b);
     let mut crc = crc32fast::Hasher::new_with_initial_len(difference, a.len() as u64);
-    // As if what follows were all zero, with a CRC of zero.
+    // As if the rest were all zero, with a CRC of zero.
     crc.combine(&crc32fast::Hasher::new_with_initial_len(0, (to_end - a.len()) as u64));
     crc.finalize()
 }

@@ -1,13 +1,13 @@
 //! RoCEv2 on the wire: looking at frames and making them.
 //!
 //! [`parse`] takes one look at a frame and says where everything is, as a
-//! small [`Roce`] that borrows nothing. What it doesn't recognise as RoCEv2 is
+//! small [`Roce`] that borrows nothing. A frame that it doesn't recognise as RoCEv2 is
 //! [`NotRoce`] and passes the gateway unchanged. [`Headers`] remembers the
 //! Ethernet to UDP headers of one direction of a flow, and
-//! [`emit`](Headers::emit)s further packets with them. [`cm`] reads what two hosts
-//! tell each other when they connect.
+//! [`emit`](Headers::emit)s further packets with them. [`cm`] reads the messages of two
+//! hosts when they connect.
 //!
-//! **Panics.** No function here panics because of what a frame contains. A few
+//! **Panics.** No function here panics because of a frame's content. A few
 //! panic when they are given a frame that is shorter than the one that was
 //! parsed, or a buffer of the wrong length; each says so.
 //!

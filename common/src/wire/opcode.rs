@@ -10,7 +10,7 @@ pub struct Opcode(pub u8);
 /// The transport service an opcode belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Transport {
-    /// Reliable connection: what the gateway works on.
+    /// Reliable connection: the transport that the gateway protects.
     Rc,
     /// Unreliable connection.
     Uc,
@@ -53,7 +53,7 @@ impl Position {
     }
 }
 
-/// What an RC packet does. Immediate data and invalidation make no difference
+/// The operation of an RC packet. Immediate data and invalidation make no difference
 /// to recovery, so they make none here; see [`Opcode::has_imm`] and
 /// [`Opcode::has_ieth`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -234,7 +234,7 @@ impl Opcode {
         }
     }
 
-    /// What an RC opcode does; [`PacketKind::Other`] for every other transport.
+    /// The operation of an RC opcode; [`PacketKind::Other`] for every other transport.
     #[inline]
     pub const fn kind(self) -> PacketKind {
         if self.0 < 0x20 { RC_KIND[self.0 as usize] } else { PacketKind::Other }

@@ -17,10 +17,10 @@ const IPV6_LEN: usize = 40;
 const FRAGMENT: u16 = 0x3fff;
 
 /// Longest READ whose responses a gateway follows, in PSNs: 256 MiB at a path
-/// MTU of 4096. State per PSN is what limits it.
+/// MTU of 4096. State per PSN limits it.
 pub const MAX_SPAN: u32 = 1 << 16;
 
-/// Where things are in a RoCEv2 frame, and what one look found.
+/// Where things are in a RoCEv2 frame, and the fields read in one look.
 ///
 /// Offsets are in bytes from the start of the frame that was parsed. They
 /// borrow nothing: the methods want that frame, or one as long, again.
@@ -32,7 +32,7 @@ pub struct Roce {
     pub l4: u16,
     /// Offset of the BTH.
     pub bth: u16,
-    /// Offset of what follows the BTH and its extension headers.
+    /// Offset of the payload behind the BTH and its extension headers.
     pub body: u16,
     /// One past the ICRC. Ethernet padding may follow.
     pub end: u16,
@@ -44,7 +44,7 @@ pub struct Roce {
     pub dst: Addr,
     /// UDP source port: the flow's entropy.
     pub src_port: u16,
-    /// What the packet is.
+    /// The opcode.
     pub opcode: Opcode,
     /// QP at the destination.
     pub dest_qpn: u32,
@@ -79,14 +79,14 @@ pub enum NotRoce {
     Malformed(Malformed),
 }
 
-/// What is wrong with a frame that claims to be RoCEv2.
+/// The fault of a frame that claims to be RoCEv2.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Malformed {
     /// The frame ends before its IP length says.
     Truncated,
     /// The IP length is too small for a BTH and an ICRC, or beyond 64 KiB.
     IpLength,
-    /// The UDP length isn't what the IP length leaves.
+    /// The UDP length differs from that implied by the IP length.
     UdpLength,
     /// The transport version isn't 0.
     Version,
@@ -125,8 +125,8 @@ impl Malformed {
     }
 }
 
-/// Looks at a frame. Never panics and never reads past the end, whatever the
-/// bytes; whatever it returns lies within the frame.
+/// Looks at a frame. Never panics and never reads past the end, on any
+/// bytes; all offsets returned lie within the frame.
 ///
 /// Neither the ICRC (see [`icrc_ok`](super::icrc_ok)) nor the IPv4 header
 /// checksum is looked at: a frame that only passes through needs neither.
@@ -200,7 +200,7 @@ fn parse_any(frame: &[u8]) -> Result<Roce, NotRoce> {
     parse_udp(frame, l3, vlans, ip.ok_or(NotRoce::Other)?)
 }
 
-/// What an IP header says, about UDP in one piece.
+/// The content of an IP header, about UDP in one piece.
 struct Ip {
     /// Length of the header with options.
     header: usize,
@@ -300,7 +300,7 @@ fn parse_udp(frame: &[u8], l3: usize, vlans: Vlans, ip: Ip) -> Result<Roce, NotR
 }
 
 impl Roce {
-    /// What an RC packet does; [`PacketKind::Other`] for any other.
+    /// The operation of an RC packet; [`PacketKind::Other`] for any other.
     #[inline]
     pub const fn kind(&self) -> PacketKind {
         self.opcode.kind()
@@ -348,7 +348,7 @@ impl Roce {
         reth.map(Reth::from_bytes)
     }
 
-    /// What an atomic is to do.
+    /// The operands of an atomic.
     pub fn atomic_eth(&self, frame: &[u8]) -> Option<AtomicEth> {
         let eth = (self.kind() == PacketKind::Atomic).then(|| self.ext(frame, 0))?;
         eth.map(AtomicEth::from_bytes)
@@ -437,7 +437,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the quick look takes, it takes for what the thorough one does.
+        /// Where the quick look accepts a frame, its result is that of the thorough one.
         #[test]
         fn a_quick_look_sees_what_a_thorough_one_does(
             changes in proptest::collection::vec((0..60_usize, any::<u8>()), 0..3),

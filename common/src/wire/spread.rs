@@ -1,8 +1,8 @@
 //! Which of several workers a frame belongs to.
 //!
-//! All that two hosts say to each other has to meet at one worker: requests,
-//! their answers, connection management, and what the gateways say of them,
-//! which travels under the same addresses. So what counts is the pair of IP
+//! All packets between two hosts have to meet at one worker: requests,
+//! their responses, connection management, and the gateways' messages about them,
+//! which travel under the same addresses. So the rule uses the pair of IP
 //! addresses, in either order.
 //!
 //! NICs spread frames over their queues with a Toeplitz hash. With a key that
@@ -27,14 +27,14 @@ pub const RSS_KEY: u32 = 0xd6ed_5abd;
 pub enum Spread {
     /// As receive-side scaling does it. Only the exclusive or of the two
     /// addresses counts: hosts 10.1.0.n that each talk to 10.2.0.n share one
-    /// bucket, whatever n is.
+    /// bucket, for every n.
     Rss,
     /// Each pair by itself. No NIC can do it.
     Mixed,
 }
 
 impl Spread {
-    /// The bucket of a frame, less than [`BUCKETS`]. What isn't IP is in
+    /// The bucket of a frame, less than [`BUCKETS`]. A frame that isn't IP is in
     /// bucket 0.
     #[inline]
     pub fn bucket(self, frame: &[u8]) -> usize {

@@ -1,4 +1,4 @@
-//! What several of the wire tests need: the captured frames, and an ICRC that
+//! Shared parts of the wire tests: the captured frames, and an ICRC that
 //! shares nothing with the one under test.
 
 // Each test is a crate of its own and uses only a part.

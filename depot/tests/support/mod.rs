@@ -1,4 +1,4 @@
-//! A flow with all that a switch gives it, and a record of what it made happen.
+//! A flow with its surroundings as in a switch, and a record of its actions.
 //!
 //! PSNs are counted from the flow's first packet, which lies just before the
 //! end of the PSN space: every test also crosses the wrap.
@@ -45,7 +45,7 @@ pub fn count_of(psn: Psn) -> i32 {
     psn.distance(FIRST)
 }
 
-/// What becomes of an answer.
+/// The fate of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Became {
     /// It went on to the source.
@@ -56,7 +56,7 @@ pub enum Became {
     NewIncarnation,
 }
 
-/// Takes down what a flow made happen.
+/// Records a flow's actions.
 pub struct Record {
     /// Delivered to the destination, in this order.
     pub delivered: Vec<i32>,
@@ -298,7 +298,7 @@ impl Bench {
         self.now = until;
     }
 
-    /// Forgets what was recorded so far.
+    /// Clears the record.
     pub fn clear(&mut self) {
         self.out.delivered.clear();
         self.out.discarded.clear();
@@ -307,7 +307,7 @@ impl Bench {
         self.out.acks.clear();
     }
 
-    /// What was delivered since the last time.
+    /// PSNs delivered since the last call.
     pub fn delivered(&mut self) -> Vec<i32> {
         std::mem::take(&mut self.out.delivered)
     }
@@ -380,7 +380,7 @@ pub fn first_response(n: i32) -> Vec<u8> {
     with_bth(Bth::new(Opcode::READ_RESPONSE_FIRST, 0x77, psn(n)), &content)
 }
 
-/// What an atomic found.
+/// An ACK with an atomic's old value.
 pub fn atomic_ack(n: i32) -> Vec<u8> {
     let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 3 }.to_bytes();
     with_bth(Bth::new(Opcode::ATOMIC_ACK, 0x77, psn(n)), &[&aeth[..], &[0; 8]].concat())

@@ -1,4 +1,4 @@
-//! A LAN that loses: a queue for each host, which drops what it has no room for, and RNICs
+//! A LAN that loses: a queue for each host, which drops frames that it has no room for, and RNICs
 //! that acknowledge one of so many packets and send one NAK per gap.
 
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ const LEN: usize = 1024;
 /// From the Depot to a host and back, besides the queue.
 const DELAY: Span = Span::from_micros(5);
 
-/// What a flow does.
+/// A flow's actions.
 struct Out<'a> {
     sent: &'a mut Vec<(usize, Packet<HeapFrame>)>,
     to_source: &'a mut Vec<i32>,

@@ -1,4 +1,4 @@
-//! A flow with all that a switch gives it, and a record of what it made happen.
+//! A flow with its surroundings as in a switch, and a record of its actions.
 //!
 //! PSNs are counted from the flow's first packet, which lies just before the
 //! end of the PSN space: every test also crosses the wrap.
@@ -42,7 +42,7 @@ fn count_of(psn: Psn) -> i32 {
     psn.distance(FIRST)
 }
 
-/// What a flow made happen.
+/// A flow's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Did {
     Forward(i32, Class),
@@ -52,7 +52,7 @@ pub enum Did {
     Ack { psn: i32, msn: u32 },
 }
 
-/// What the source gets, in this order.
+/// Frames that the source receives, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Got {
     /// From the destination.
@@ -68,7 +68,7 @@ pub struct Record {
     pub syncs: Vec<(u32, SyncMessage)>,
     /// Missing ranges of FETCH messages, from .. to.
     pub fetches: Vec<Vec<(i32, i32)>>,
-    /// What they say is expected.
+    /// Their expected PSNs.
     pub expected: Vec<i32>,
     /// All that went to the source.
     pub stream: Vec<Got>,
@@ -314,7 +314,7 @@ impl Bench {
         self.now = until;
     }
 
-    /// Forgets what was recorded so far.
+    /// Clears the record.
     pub fn clear(&mut self) {
         self.out.did.clear();
         self.out.syncs.clear();
@@ -325,7 +325,7 @@ impl Bench {
         self.out.answers.clear();
     }
 
-    /// What was recorded since the last time.
+    /// The record since the last call.
     pub fn take(&mut self) -> Vec<Did> {
         std::mem::take(&mut self.out.did)
     }
@@ -402,7 +402,7 @@ pub fn come(bench: &mut Bench, responses: impl IntoIterator<Item = i32>) {
     }
 }
 
-/// What a Depot says that holds everything but `missing`.
+/// The STATUS of a Depot that holds everything but `missing`.
 pub fn status(expected: i32, high: i32, missing: &[(i32, i32)]) -> Status {
     let range = |(from, to): &(i32, i32)| PsnRange { start: psn(*from), len: (to - from) as u32 };
     Status {
@@ -437,7 +437,7 @@ pub fn atomic(n: i32) -> Vec<u8> {
     with_bth(Bth { ack_req: true, ..Bth::new(Opcode::FETCH_ADD, 0x11, psn(n)) }, &[0; 28])
 }
 
-/// What it found.
+/// An ACK with an atomic's old value.
 pub fn atomic_ack(n: i32) -> Vec<u8> {
     let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 1 }.to_bytes();
     with_bth(Bth::new(Opcode::ATOMIC_ACK, 0x77, psn(n)), &[&aeth[..], &[0; 8]].concat())
