@@ -19,7 +19,7 @@ pub struct Boot {
 
 /// The boot id of this start: larger than the one in `file`, and no less than `clock`, the
 /// wall clock in nanoseconds. It is written to `file`. Never fails: a file that can't be read or
-/// written is a warning.
+/// written is a warning (R-PEER-16).
 pub fn next(file: &Path, clock: u64) -> Boot {
     let (last, odd) = match last(file) {
         Ok(last) => (last, None),
