@@ -62,7 +62,7 @@ fn about(section: &str) -> &'static str {
         "worker" => "The threads that poll the ports.",
         "recovery" => {
             "How losses are repaired. [sizing.md](sizing.md) has the rule for the three pools, and \
-             [protocol.md](protocol.md#timers) what each timer does. The timers are normally \
+             [protocol.md](protocol.md#timers) the timers. The timers are normally \
              derived from the round trips that the box measures."
         }
         "queue_pair" => {
@@ -80,7 +80,7 @@ const DEVICE: &str = "The DPDK device of the port.";
 const KEYS: &[Key] = &[
     key(
         "role",
-        "Which pipelines the box runs: Sentry for what its hosts send, Depot for what they receive. The option `--role` overrides it.",
+        "Which pipelines the box runs: Sentry for packets of its hosts, Depot for packets to them. The option `--role` overrides it.",
         "For trials of one direction. A link in operation needs `both` at each end.",
     )
     .by_default("`\"both\"`"),
@@ -88,7 +88,7 @@ const KEYS: &[Key] = &[
     key(
         "lan.mtu",
         "Largest Ethernet payload, VLAN tags not included. Must be the same on both ports.",
-        "Set it to what the hosts' path MTU takes: 4200 for 4096, 1500 for 1024. A held frame takes an mbuf of this size, so more wastes memory.",
+        "Choose the smallest that fits the hosts' path MTU: 4200 for 4096, 1500 for 1024. A held frame takes an mbuf of this size, so more wastes memory.",
     ),
     key(
         "lan.rx_desc",
@@ -164,7 +164,7 @@ const KEYS: &[Key] = &[
     key(
         "eal.extra",
         "Further arguments for the EAL. Those that follow from other keys are refused.",
-        "For what DPDK has an option for and this file has no key.",
+        "For options of DPDK without a key in this file.",
     ),
     key(
         "worker.count",
@@ -249,7 +249,7 @@ const KEYS: &[Key] = &[
     .by_default("2 RTT and margin, at least 10ms"),
     key(
         "recovery.give_up",
-        "Time without progress after which the Depot delivers what it holds past an open gap. Four times as long is the silence after which it forgets a flow.",
+        "Time without progress after which the Depot delivers held packets past an open gap. Four times as long is the silence after which it forgets a flow.",
         "Where the RNICs' timeouts are shorter than the default.",
     )
     .by_default("6 RTT, at least 20ms"),
@@ -319,7 +319,7 @@ lr2-gateway --config FILE --check
 ```
 
 prints the effective configuration with all defaults, and the memory that it takes; or every
-mistake, each with its line, what was found and what is allowed. A change needs a restart.
+mistake, each with its line, the value found and the values allowed. A change needs a restart.
 
 Durations are a number and one of ns, us, ms, s (`\"10ms\"`); sizes a number and one of B, KiB, MiB,
 GiB, TiB, kB, MB, GB, TB (`\"64MiB\"`); both are strings. RTT is the round trip of the long-haul
@@ -386,7 +386,7 @@ fn page() -> String {
         if !about(section).is_empty() {
             write!(page, "{}\n\n", about(section)).expect("memory");
         }
-        page += "| key | values | default | what it does | when to change it |\n";
+        page += "| key | values | default | effect | when to change it |\n";
         page += "| --- | --- | --- | --- | --- |\n";
         for (path, allowed) in &asked {
             let (of, name) = path.rsplit_once('.').unwrap_or(("", path));
