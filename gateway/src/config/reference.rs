@@ -55,7 +55,7 @@ fn about(section: &str) -> &'static str {
              have the same keys."
         }
         "peer" => {
-            "What the two boxes of a link know of each other. Exactly one of `key_file` and \
+            "How the two boxes of a link know each other. Exactly one of `key_file` and \
              `lab_unkeyed = true` is required."
         }
         "eal" => "DPDK's environment abstraction layer (EAL).",
@@ -180,7 +180,7 @@ const KEYS: &[Key] = &[
     .by_default("`\"rss\"` if a port is a PCI device, else `\"mixed\"`"),
     key(
         "worker.idle",
-        "What a worker does without frames: polls on (`\"busy\"`), or sleeps for up to 1 ms at a time after 50 ms without a frame (`\"adaptive\"`, with one worker only). The first burst after a sleep is lost beyond the receive ring.",
+        "How a worker waits for frames: polls on (`\"busy\"`), or sleeps for up to 1 ms at a time after 50 ms without a frame (`\"adaptive\"`, with one worker only). The first burst after a sleep is lost beyond the receive ring.",
         "`\"adaptive\"` where other processes need the core.",
     )
     .by_default("`\"busy\"` if a port is a PCI device, else `\"adaptive\"`"),
