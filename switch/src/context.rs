@@ -25,7 +25,7 @@ pub(crate) struct Context<'a, I: Io> {
 }
 
 impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
-    /// Whether requests that arrive on `side` go through pipelines.
+    /// Whether requests that arrive on `side` go through pipelines (R-PASS-1).
     #[inline]
     pub fn works_on(&self, side: Side) -> bool {
         let role = self.config.role;

@@ -193,7 +193,7 @@ fn receive<I: Io>(
     let roce = match parsed {
         Ok(roce) => roce,
         Err(NotRoce::Other) => return cx.pass(side, frame, Metric::PassedOther),
-        // It was meant for this port, which handed it up.
+        // It was meant for this port, which handed it up (R-PASS-5).
         Err(NotRoce::MacControl) => return cx.tx.counters.inc(Metric::DropMacControl),
         Err(NotRoce::Malformed(_)) => return cx.pass(side, frame, Metric::PassedMalformed),
     };

@@ -50,6 +50,7 @@ fn src_qpn(bench: &mut Bench, packet: Vec<u8>) -> Option<u32> {
     announced(bench, packet).1.src_qpn
 }
 
+// R-CM-3
 #[test]
 fn both_flows_of_a_connection_know_their_requester_from_the_first_packet() {
     let mut bench = connected(Recovery::Lr2);
@@ -164,6 +165,7 @@ fn a_qp_number_that_is_used_again_begins_a_new_incarnation() {
     assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, None);
 }
 
+// R-CM-3
 #[test]
 fn what_is_held_of_an_old_incarnation_is_never_delivered_to_the_new_one() {
     let mut bench = connected(Recovery::Auto);
@@ -203,6 +205,7 @@ fn what_is_kept_to_be_resent_is_given_back() {
 /// A live connection, and a REQ that names its far QP as its own: anybody on the long haul can
 /// send one, and any program on the far host. A service of the near host accepts it, as services
 /// do. It is another connection when data shows it.
+// R-CM-2
 #[test]
 fn a_connection_that_is_claimed_takes_no_qp_from_one_that_lives() {
     let mut bench = connected(Recovery::Lr2);
@@ -231,6 +234,7 @@ fn a_connection_that_is_claimed_takes_no_qp_from_one_that_lives() {
 }
 
 /// Nor from one that is not paired, and named from the other side.
+// R-CM-2
 #[test]
 fn a_claim_ends_no_flow_that_is_not_paired() {
     let mut bench = Bench::new(Recovery::Auto);
@@ -243,6 +247,7 @@ fn a_claim_ends_no_flow_that_is_not_paired() {
     assert_eq!(psns(&sent, Wan), [902], "it is resent from the cache");
 }
 
+// R-CM-4
 #[test]
 fn a_repeated_rep_disturbs_nothing() {
     let mut bench = connected(Recovery::Auto);
@@ -256,6 +261,7 @@ fn a_repeated_rep_disturbs_nothing() {
     assert_eq!(bench.count(Metric::FlowConnected), 1);
 }
 
+// R-CM-5
 #[test]
 fn what_is_held_at_the_end_of_a_connection_leaves_in_order_before_it() {
     let mut bench = connected(Recovery::Auto);
@@ -285,6 +291,7 @@ fn after_the_end_nothing_is_known() {
 
 /// A connection that ends late, while its QP is part of another that nobody
 /// told of.
+// R-CM-5
 #[test]
 fn the_end_of_a_connection_is_not_that_of_a_qp_paired_otherwise() {
     let mut bench = connected(Recovery::Lr2);
@@ -310,6 +317,7 @@ fn data_that_begins_elsewhere_is_not_what_was_announced() {
 
 /// A SYNC that claimed the announced PSN would have the Depot wait for packets that
 /// nobody sends.
+// R-CM-6
 #[test]
 fn a_first_psn_that_is_wrong_claims_nothing() {
     for first in [THERE.psn - 1, THERE.psn + 1, THERE.psn + 500] {
@@ -360,6 +368,7 @@ fn a_damaged_message_is_not_believed() {
     assert_eq!(bench.count(Metric::FlowDisconnected), 0);
 }
 
+// R-CM-1
 #[test]
 fn a_req_for_other_addresses_teaches_nothing() {
     let mut bench = Bench::new(Recovery::Lr2);

@@ -10,6 +10,7 @@ use common::wire::{Opcode, parse, request_ack};
 use support::*;
 use switch::{Command, Config, Recovery};
 
+// R-CTL-1
 #[test]
 fn a_message_from_the_lan_is_dropped() {
     let mut bench = Bench::new(Recovery::Auto);
@@ -20,6 +21,7 @@ fn a_message_from_the_lan_is_dropped() {
     assert_eq!(bench.receive(Wan, sync).len(), 1, "from the WAN it is answered");
 }
 
+// R-CTL-1
 #[test]
 fn every_reason_to_reject_a_message_is_counted_by_itself() {
     let mut bench = Bench::new(Recovery::Auto);
@@ -55,6 +57,7 @@ fn another_key_is_not_ours() {
     assert_eq!(bench.count(Metric::DropControlBadTag), 1);
 }
 
+// R-CTL-3
 #[test]
 fn a_replayed_message_is_dropped() {
     let mut bench = Bench::new(Recovery::Auto);
@@ -67,6 +70,7 @@ fn a_replayed_message_is_dropped() {
     assert_eq!(bench.count(Metric::DropControlReplayed), 2);
 }
 
+// R-CTL-2
 #[test]
 fn our_own_message_that_came_back_is_dropped() {
     let mut bench = Bench::new(Recovery::Auto);
@@ -76,6 +80,7 @@ fn our_own_message_that_came_back_is_dropped() {
     assert_eq!(bench.count(Metric::DropControlInvalid), 1);
 }
 
+// R-CTL-4
 #[test]
 fn a_status_must_speak_of_a_known_flow_of_this_incarnation_of_the_box() {
     let mut bench = Bench::new(Recovery::Cached);

@@ -109,6 +109,7 @@ fn what_a_host_sends_in_a_peers_name_is_not_even_looked_at() {
     assert_eq!(psns(&bench.wan(good[2].clone()), Wan), [1]);
 }
 
+// R-CTL-5
 #[test]
 fn while_recovery_is_off_control_messages_end_here() {
     let mut bench = Bench::new(Recovery::Off);

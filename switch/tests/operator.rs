@@ -38,6 +38,7 @@ fn src_qpn(bench: &mut Bench, headers: &Headers, qpn: u32) -> Option<u32> {
     sent.iter().find_map(Sent::sync).expect("SYNC(open)").1.src_qpn
 }
 
+// R-PAIR-1
 #[test]
 fn flows_are_paired_as_soon_as_they_appear() {
     // Whichever end is written first.
@@ -73,6 +74,7 @@ fn a_new_incarnation_keeps_its_requester() {
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
+// R-PAIR-1
 #[test]
 fn neither_answers_nor_the_peer_know_better() {
     let mut bench = named(&[(Vlans::NONE, ends(0x11, 0x22))]);

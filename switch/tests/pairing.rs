@@ -28,6 +28,7 @@ fn one_flow() -> Bench {
     bench
 }
 
+// R-PAIR-4
 #[test]
 fn a_single_flow_is_paired_after_two_answers_from_the_same_port() {
     let mut bench = one_flow();
@@ -38,6 +39,7 @@ fn a_single_flow_is_paired_after_two_answers_from_the_same_port() {
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
+// R-PAIR-4
 #[test]
 fn or_three_from_another_one() {
     let mut bench = one_flow();
@@ -50,6 +52,7 @@ fn or_three_from_another_one() {
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
+// R-PAIR-4
 #[test]
 fn the_confirmations_outlast_two_round_trips() {
     let mut bench = one_flow();
@@ -75,6 +78,7 @@ fn the_same_answer_again_confirms_nothing() {
     assert_eq!(bench.count(Metric::FlowPaired), 0);
 }
 
+// R-PAIR-2
 #[test]
 fn two_flows_with_the_same_psns_stay_ambiguous() {
     let mut bench = one_flow();
@@ -88,6 +92,7 @@ fn two_flows_with_the_same_psns_stay_ambiguous() {
     assert_eq!(bench.count(Metric::FlowPaired), 0);
 }
 
+// R-PAIR-3
 #[test]
 fn an_answer_beyond_what_a_flow_has_sent_rules_it_out_for_good() {
     let mut bench = one_flow();
@@ -109,6 +114,7 @@ fn an_answer_beyond_what_a_flow_has_sent_rules_it_out_for_good() {
     assert!(sent.iter().all(|s| s.sync().is_none()));
 }
 
+// R-PAIR-3
 #[test]
 fn a_nak_may_ask_for_the_very_next_packet_but_an_ack_may_not_have_it() {
     let mut bench = one_flow();
@@ -198,6 +204,7 @@ fn naks_and_rnr_naks_reach_their_flow() {
     bench.assert_passes(Wan, &answer(&inbound(), 0x11, 5, Aeth::NAK_REMOTE_ACCESS));
 }
 
+// R-PAIR-5
 #[test]
 fn the_peers_knowledge_of_the_requester_is_adopted() {
     let mut bench = Bench::new(Recovery::Lr2);
@@ -220,6 +227,7 @@ fn the_peers_knowledge_of_the_requester_is_adopted() {
     assert_eq!(sent[0].roce().dest_qpn, 0x44, "and the STATUS goes there");
 }
 
+// R-PAIR-6
 #[test]
 fn a_new_incarnation_of_a_flow_has_no_requester_yet() {
     const WINDOW_MAX: u32 = 1 << 19;
@@ -383,6 +391,7 @@ fn answers_of_an_old_incarnation_confirm_nothing_in_the_next() {
     assert_eq!(bench.count(Metric::FlowPaired), 0);
 }
 
+// R-PASS-4
 #[test]
 fn what_a_damaged_packet_claims_to_have_sent_fits_no_answer() {
     let mut bench = one_flow();

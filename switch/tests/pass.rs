@@ -53,6 +53,7 @@ fn what_is_not_roce_passes() {
 
 /// PAUSE and PFC under any tags, and whatever else goes to their address, even if it looks
 /// like a request.
+// R-PASS-5
 #[test]
 fn mac_control_goes_no_further() {
     let untagged = |dest: [u8; 6], ethertype: u16| {
@@ -224,6 +225,7 @@ fn a_full_table_passes() {
     assert_eq!(bench.count(Metric::SentryNew), 3, "the others work on");
 }
 
+// R-PASS-1
 #[test]
 fn a_role_is_kept() {
     for (role, sentry, depot) in
@@ -241,6 +243,7 @@ fn a_role_is_kept() {
     }
 }
 
+// R-PASS-1
 #[test]
 fn off_is_a_wire() {
     let mut bench = Bench::new(Recovery::Off);
@@ -269,6 +272,7 @@ fn a_damaged_answer_passes_and_teaches_nothing() {
 }
 
 /// Its QPN may be what is damaged.
+// R-PASS-4
 #[test]
 fn a_damaged_packet_makes_no_flow() {
     let mut bench = Bench::new(Recovery::Lr2);

@@ -15,6 +15,7 @@ fn config(max_flows: usize, max_flows_of_hosts: usize) -> Config {
     Config { max_flows, max_flows_of_hosts, ..Config::lab(Recovery::Auto, NODE, BOOT) }
 }
 
+// R-PASS-3
 #[test]
 fn two_hosts_have_a_quota_of_the_table() {
     let mut bench = Bench::with(config(64, 48));
@@ -34,6 +35,7 @@ fn two_hosts_have_a_quota_of_the_table() {
 
 /// 1,100 packets a second, each of a flow of its own and of hosts of their own, and a flow
 /// that begins among them.
+// R-PASS-2
 #[test]
 fn a_flow_of_one_packet_makes_room_for_another() {
     let mut bench = Bench::with(config(256, 256));

@@ -9,7 +9,7 @@ use crate::flow::index::Id;
 /// With more flows than this that fit, the next response is waited for.
 const MAX_CANDIDATES: usize = 8;
 /// Different responses that must confirm the last candidate; fewer do where both
-/// directions use the same UDP source port, as irdma, mlx5 and often rxe do.
+/// directions use the same UDP source port, as irdma, mlx5 and often rxe do (R-PAIR-4).
 const CONFIRMATIONS: u32 = 3;
 const CONFIRMATIONS_SAME_PORT: u32 = 2;
 

@@ -178,7 +178,7 @@ impl<F: Frame> Table<F> {
         &mut self.by_hosts[self.hash.hash_one(lan) as usize % HOSTS]
     }
 
-    /// Whether two hosts have as many entries as they may.
+    /// Whether two hosts have as many entries as they may (R-PASS-3).
     pub fn is_used_up(&mut self, hosts: &Hosts) -> bool {
         let quota = self.quota;
         *self.count_of(hosts) >= quota

@@ -183,7 +183,7 @@ impl Connections {
 
     fn on_req(&mut self, hosts: Hosts, req: &Req, now: Time) -> Option<Event> {
         // A host that asks for other addresses than its own is redirected, or
-        // behind a translation: its data will have another key.
+        // behind a translation: its data will have another key (R-CM-1).
         if !req.is_rc || req.local_gid != hosts.src || req.remote_gid != hosts.dst {
             return None;
         }
@@ -217,6 +217,7 @@ impl Connections {
         let exchange = *self.exchanges.get(&name)?;
         let accepted = Accepted::by(rep);
         match exchange.accepted {
+            // R-CM-4
             Some(known) if known == accepted => return None,
             // A passive host that has lost its memory accepts once more. Which
             // of the two the active one took can't be seen here.
@@ -226,7 +227,7 @@ impl Connections {
         let connection = exchange.connection(name.hosts, accepted);
         if connection.directions.iter().any(|direction| is_live(&direction.key)) {
             // A REP may name any queue pair. That one with traffic has begun anew, its data has
-            // to show.
+            // to show (R-CM-2).
             return self.end(name);
         }
         // Former connections of these QPs are over.

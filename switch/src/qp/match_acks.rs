@@ -61,7 +61,8 @@ impl Pairing {
         None
     }
 
-    /// Rules out candidates, and adds flows that have begun since. `None` if they are too many.
+    /// Rules out candidates, and adds flows that have begun since. `None` if they are too many
+    /// (R-PAIR-3).
     fn consider<F: Frame>(
         &self,
         table: &Table<F>,
@@ -78,6 +79,7 @@ impl Pairing {
             return Some(());
         }
         let flows = self.unpaired(hosts);
+        // R-PAIR-2
         if flows.len() > MAX_SCAN {
             return None;
         }

@@ -65,7 +65,7 @@ impl Pairing {
     }
 
     /// Pairs a new flow that the operator configured. It is paired at once, and never
-    /// otherwise.
+    /// otherwise (R-PAIR-1).
     fn pair_as_configured<F: Frame>(
         &mut self,
         table: &mut Table<F>,
@@ -147,7 +147,7 @@ impl Pairing {
     }
 
     /// Another incarnation of the flow's QP number begins: its `src_qpn` may be another one,
-    /// too, unless the operator configured it.
+    /// too, unless the operator configured it (R-PAIR-6).
     pub fn begin_incarnation<F: Frame>(&mut self, table: &mut Table<F>, id: Id) {
         if !table.get(id).is_some_and(|entry| entry.named) {
             self.unpair(table, id);

@@ -37,7 +37,7 @@ pub(crate) fn observe<I: Io>(
 }
 
 /// Two QPs are joined. The connections that had their numbers before are over, and packets
-/// held of those are never delivered to the new one (R-INC-12).
+/// held of those are never delivered to the new one (R-INC-12, R-CM-3).
 fn establish<I: Io>(cx: &mut Context<'_, I>, connection: &Connection) {
     cx.tx.counters.inc(Metric::FlowConnected);
     let keys = connection.directions.map(|direction| direction.key);
@@ -70,7 +70,7 @@ fn establish<I: Io>(cx: &mut Context<'_, I>, connection: &Connection) {
 }
 
 /// A connection is over. Its flows begin anew with their next packets,
-/// should there be any.
+/// should there be any (R-CM-5).
 fn end<I: Io>(cx: &mut Context<'_, I>, connection: &Connection) {
     cx.tx.counters.inc(Metric::FlowDisconnected);
     let [there, back] = connection.directions.map(|d| cx.flows.table.find(&d.key));

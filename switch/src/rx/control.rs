@@ -15,7 +15,7 @@ use crate::rx::request::prepare;
 use crate::tx::peers::Refused;
 
 /// A frame with the opcode of control messages. One that is ours ends here, also if it is
-/// refused.
+/// refused (R-CTL-1).
 pub(crate) fn on_control<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I::Frame>) {
     let Arrival { side, frame, roce, .. } = arrival;
     let bytes = frame.bytes();
@@ -43,7 +43,7 @@ fn on_message<I: Io>(cx: &mut Context<'_, I>, bytes: &[u8], roce: &Roce) -> Metr
         Err(Refused::Replayed) => return Metric::DropControlReplayed,
         Ok(()) => {}
     }
-    // While requests pass unseen, a STATUS about them would mislead.
+    // While requests pass unseen, a STATUS about them would mislead (R-CTL-5).
     let works = cx.config.recovery != Recovery::Off;
     let is_sentry = works && cx.config.role.is_sentry();
     let is_depot = works && cx.works_on(Side::Wan);
@@ -132,6 +132,7 @@ fn on_fetch<I: Io>(cx: &mut Context<'_, I>, header: &Header, fetch: &Fetch, roce
     }
 }
 
+// R-CTL-4
 fn on_status<I: Io>(
     cx: &mut Context<'_, I>,
     header: &Header,
@@ -185,7 +186,7 @@ fn on_absent<I: Io>(
     }
 }
 
-/// The peer knows the `src_qpn` of flow `id`.
+/// The peer knows the `src_qpn` of flow `id` (R-PAIR-5).
 fn adopt_src_qpn<I: Io>(cx: &mut Context<'_, I>, id: Id, qpn: Option<u32>) {
     let (Some(qpn), Some(entry)) = (qpn, cx.flows.table.get(id)) else { return };
     if entry.peer().is_some() {

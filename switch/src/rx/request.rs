@@ -22,7 +22,7 @@ pub(crate) fn on_request<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
         return cx.pass(side, frame, Metric::PassedPrefix);
     }
     if begins(cx, flow, roce) && !icrc_ok(frame.bytes(), roce) {
-        // No flow and no incarnation begins on the word of a damaged packet.
+        // No flow and no incarnation begins on the word of a damaged packet (R-PASS-4).
         return cx.pass(side, frame, Metric::PassedBadIcrc);
     }
     let Some(id) = flow.or_else(|| entry_by_force(cx, key)) else {
@@ -100,7 +100,8 @@ fn note_arrival<I: Io>(cx: &mut Context<'_, I>, id: Id, bytes: &[u8], roce: &Roc
     }
 }
 
-/// The entry of `key`, new if need be, in place of a flow of which only one packet was seen.
+/// The entry of `key`, new if need be, in place of a flow of which only one packet was seen
+/// (R-PASS-2).
 fn entry_by_force<I: Io>(cx: &mut Context<'_, I>, key: FlowKey) -> Option<Id> {
     if let Some(id) = cx.entry(key) {
         return Some(id);
@@ -155,7 +156,8 @@ impl Start {
     /// Whether the flow begins as announced, if `psn` is its first here. Next to the source it
     /// begins at the announced PSN, or the announcement was wrong, or packets were lost on the
     /// LAN: then the RNICs recover, rather than that a gap is waited for that nothing may ever
-    /// fill. Behind the link the first packets may be missing; the SYNC tells where it begins.
+    /// fill. Behind the link the first packets may be missing; the SYNC tells where it begins
+    /// (R-CM-6).
     fn announced(announced: Announced, side: Side, psn: Psn) -> Self {
         let first = announced.first_psn;
         let ahead = i64::from(psn.distance(first));

@@ -145,9 +145,10 @@ impl Peers {
         self.boot
     }
 
-    /// Accepts each message of each peer once.
+    /// Accepts each message of each peer once (R-CTL-3).
     pub fn accept(&mut self, header: &Header) -> Result<(), Refused> {
         let known = self.boxes.contains_key(&header.node);
+        // R-CTL-2
         if header.node == self.node || (!known && self.boxes.len() >= MAX) {
             return Err(Refused::Stranger);
         }
