@@ -1,4 +1,4 @@
-//! What a flow does when nothing happens.
+//! Timers of a flow.
 
 use common::allowance::Need;
 use common::control::Reason;
@@ -43,8 +43,8 @@ impl Unanswered {
 
 impl<F: Frame> Flow<F> {
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] for
-    /// a flow with nothing outstanding. There is no need to be called for what only makes a
-    /// repair quicker unless it [may be said](common::allowance::Allowance::may_be_early).
+    /// a flow with nothing outstanding. Timers that only make a repair quicker are left out unless
+    /// early messages [are granted](common::allowance::Allowance::may_be_early).
     pub fn deadline(&self, config: &Config, now: Time, may_be_early: bool) -> Time {
         if self.is_bypassed() {
             return self.discovery.due(self.last_sync, self.rtt.mean(), now);
@@ -64,7 +64,7 @@ impl<F: Frame> Flow<F> {
             .min(self.responses_due(config))
     }
 
-    /// Does what is due.
+    /// Runs due timers.
     pub fn on_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let now = cx.now;
         if self.is_bypassed() {

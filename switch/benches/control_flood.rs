@@ -1,4 +1,4 @@
-//! What a flood of control messages costs, next to the data it takes the time
+//! The cost of a flood of control messages, next to the data it takes the time
 //! from: one frame per iteration.
 //!
 //! `cargo bench -p switch --bench control_flood`

@@ -1,4 +1,4 @@
-//! What is learned from connection management, and what isn't.
+//! Which connections are learned from connection management, and which aren't.
 
 #[path = "support/cm.rs"]
 mod cm;
@@ -39,7 +39,7 @@ fn connected(recovery: Recovery) -> Bench {
     bench
 }
 
-/// What the Sentry tells of the flow when this packet is its first.
+/// The Sentry's SYNC about the flow when this packet is its first.
 fn announced(bench: &mut Bench, packet: Vec<u8>) -> (u32, SyncMessage) {
     let sent = bench.lan(packet);
     let (header, sync) = sent.iter().find_map(Sent::sync).expect("SYNC(open)");

@@ -9,7 +9,7 @@ use support::*;
 use switch::Recovery;
 
 /// All was acknowledged, so nothing is due, but the old timer is still set: the tail of
-/// what comes next is announced all the same.
+/// the next packets is announced all the same.
 #[test]
 fn a_tail_after_all_was_acknowledged_is_announced() {
     for recovery in [Recovery::Lr2, Recovery::Cached] {

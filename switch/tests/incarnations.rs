@@ -100,7 +100,7 @@ fn what_a_host_sends_in_a_peers_name_is_not_even_looked_at() {
         assert!(bench.lan(frame.clone()).is_empty());
     }
     assert_eq!(bench.count(Metric::DropControlFromLan), 5);
-    // What its ICRC, tag or content is, nobody asked.
+    // Its ICRC, tag and content are not looked at.
     for why in [Metric::DropControlBadIcrc, Metric::DropControlInvalid, Metric::DropFetchConsumed] {
         assert_eq!(bench.count(why), 0, "{why:?}");
     }
@@ -174,7 +174,7 @@ fn another_box_takes_the_flow_over() {
     assert_eq!(status.src_qpn, None, "its requester may be another one");
 }
 
-/// The next who announces it may speak of another incarnation: what the destination has
+/// are not for that one.
 /// acknowledged so far it never had of that one.
 // R-SYNC-7
 #[test]

@@ -1,5 +1,5 @@
-//! What queue pairs take of memory, counted by allocations and compared with
-//! what `Footprint` says.
+//! Memory of queue pairs, counted by allocations and compared with
+//! `Footprint`.
 
 mod support;
 
@@ -79,7 +79,7 @@ fn kept<T>(make: impl FnOnce() -> T) -> (u64, T) {
 #[test]
 fn idle_queue_pairs() {
     let config = config();
-    // The operator's list is no part of what a queue pair takes.
+    // The operator's list is no part of a queue pair's memory.
     let listed = Config { max_flows: 1, ..config.clone() };
     let (listed, _) = kept(|| Bench::with(listed));
     let (all, bench) = kept(|| {

@@ -1,5 +1,5 @@
-//! Whose answers are whose: a NAK that reached a wrong queue pair would complete
-//! what was never delivered.
+//! Which responses belong to which flow: a NAK that reached a wrong queue pair would complete
+//! messages that were never delivered.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What passes, whatever happens (docs/protocol.md).
+//! Frames that always pass (docs/protocol.md).
 
 mod support;
 
@@ -51,7 +51,7 @@ fn what_is_not_roce_passes() {
     }
 }
 
-/// PAUSE and PFC under any tags, and whatever else goes to their address, even if it looks
+/// PAUSE and PFC under any tags, and any other frame to their address, even if it looks
 /// like a request.
 // R-PASS-5
 #[test]

@@ -1,4 +1,4 @@
-//! What boxes hold for each other depends on whether they hear each other.
+//! Boxes hold packets for each other only while they hear each other.
 
 mod support;
 

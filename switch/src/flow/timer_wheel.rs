@@ -5,8 +5,8 @@
 //! flow with nothing outstanding costs nothing, and a busy one little.
 //!
 //! The queue is a hierarchical timing wheel (Varghese and Lauck, 1987): a slot of level 0
-//! is a [`QUANTUM`], a slot of each further level a whole wheel of the level before. What
-//! a timer takes hardly depends on how many there are. It fires to the nanosecond all the
+//! is a [`QUANTUM`], a slot of each further level a whole wheel of the level before. The cost
+//! of a timer hardly depends on how many there are. It fires to the nanosecond all the
 //! same.
 
 use common::time::Time;

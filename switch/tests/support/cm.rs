@@ -7,10 +7,10 @@ use std::net::IpAddr;
 use common::psn::Psn;
 use common::wire::{Addr, Bth, Deth, Headers, Opcode};
 
-/// A REQ, or what a host says of itself in it.
+/// A REQ, or a host's part of it.
 #[derive(Clone, Copy)]
 pub struct End {
-    /// What it calls the connection.
+    /// Its id for the connection.
     pub comm: u32,
     pub qpn: u32,
     /// Where the other one is to begin.

@@ -90,7 +90,7 @@ impl Bench {
         Self { switch: Switch::new(config), now, wires: Wires::default(), peer_seq: 0 }
     }
 
-    /// A frame arrives; returns what leaves because of it.
+    /// A frame arrives; returns the frames that leave because of it.
     pub fn receive(&mut self, side: Side, bytes: Vec<u8>) -> Vec<Sent> {
         let mut burst = ArrayVec::<HeapFrame, 1>::new();
         burst.push(HeapFrame::from(bytes));
@@ -195,12 +195,12 @@ fn headers(from: u8, to: u8, vlans: Vlans, port: u16) -> Headers {
     Headers::new([from; 6], [to; 6], vlans, ip(from), ip(to), port, 0, 64)
 }
 
-/// Headers of what the host sends.
+/// Headers of packets from the host.
 pub fn outbound() -> Headers {
     headers(1, 2, Vlans::NONE, PORT)
 }
 
-/// Headers of what is sent to the host.
+/// Headers of packets to the host.
 pub fn inbound() -> Headers {
     headers(2, 1, Vlans::NONE, PORT)
 }
@@ -265,7 +265,7 @@ pub fn open(next: u32) -> SyncMessage {
     }
 }
 
-/// What a Depot says that holds everything but `missing` (from .. to).
+/// The STATUS of a Depot that holds everything but `missing` (from .. to).
 pub fn report(expected: u32, high: u32, missing: &[(u32, u32)]) -> Status {
     let range =
         |&(from, to): &(u32, u32)| control::PsnRange { start: Psn::new(from), len: to - from };
@@ -305,7 +305,7 @@ pub fn damaged(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// PSNs of what went out on `side`, control messages left out.
+/// PSNs of packets sent on `side`, control messages left out.
 pub fn psns(sent: &[Sent], side: Side) -> Vec<u32> {
     let data = sent.iter().filter(|s| s.side == side && s.control().is_none());
     data.map(|s| s.roce().psn.get()).collect()

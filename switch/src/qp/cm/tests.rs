@@ -302,7 +302,7 @@ fn the_oldest_is_forgotten_for_one_too_many() {
 }
 
 /// Hosts that connect their few QPs again and again, and a network that loses,
-/// repeats and reorders what they say: whatever is learned was meant by both.
+/// repeats and reorders their messages: both meant each connection that is learned.
 #[test]
 fn only_what_two_hosts_agreed_on_is_learned() {
     /// Messages that are still under way somewhere.
