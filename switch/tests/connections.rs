@@ -170,7 +170,7 @@ fn a_qp_number_that_is_used_again_begins_a_new_incarnation() {
 fn what_is_held_of_an_old_incarnation_is_never_delivered_to_the_new_one() {
     let mut bench = connected(Recovery::Auto);
     bench.sync(HERE.qpn, 1, open(HERE.psn));
-    // Something is acknowledged, so that what is early is only held.
+    // Something is acknowledged, so that early packets are only held.
     bench.wan(request(&inbound(), HERE.qpn, HERE.psn));
     bench.lan(ack(&outbound(), THERE.qpn, HERE.psn));
     for psn in [2, 3] {
@@ -335,7 +335,7 @@ fn a_first_psn_that_is_wrong_claims_nothing() {
 /// Behind the link the first packets may be lost, but none come before them.
 #[test]
 fn what_begins_before_its_first_psn_is_not_what_was_announced() {
-    // Where its first packet is, what the SYNC then claims, what is waited for.
+    // The first packet, the SYNC's claim, the expected PSN.
     for (first, next, expected) in [
         (HERE.psn - 9, HERE.psn - 8, HERE.psn - 8),
         (HERE.psn + 3, HERE.psn, HERE.psn),

@@ -218,7 +218,7 @@ fn the_gauges_tell_what_there_is() {
     assert_eq!(bench.count(Metric::HeldCacheBytes), 4 * 314);
 }
 
-/// What grows with the packets in flight is given back when none come any more,
+/// Memory that grows with the packets in flight is freed when none come any more,
 /// not before: a burst may follow.
 #[test]
 fn an_idle_flow_gives_back_the_memory_of_a_burst() {
@@ -287,7 +287,7 @@ fn a_restarted_peer_is_heard() {
     assert_eq!(psns(&sent, Wan), [1]);
 }
 
-/// New data makes what is due far off due soon.
+/// New data brings a far deadline near.
 #[test]
 fn a_deadline_that_moves_forward_is_kept() {
     let mut bench = Bench::new(Recovery::Lr2);

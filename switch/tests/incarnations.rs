@@ -174,8 +174,8 @@ fn another_box_takes_the_flow_over() {
     assert_eq!(status.src_qpn, None, "its requester may be another one");
 }
 
+/// The next SYNC may announce another incarnation: the destination's acknowledgements so far
 /// are not for that one.
-/// acknowledged so far it never had of that one.
 // R-SYNC-7
 #[test]
 fn a_flow_that_was_released_is_a_stranger() {

@@ -140,7 +140,7 @@ fn what_the_hosts_say_comes_first() {
     assert_eq!(src_qpn(&mut bench, &outbound(), 0x22), None);
 }
 
-/// What the hosts say is of one incarnation only, unlike what the operator says.
+/// The hosts' agreement is for one incarnation only, unlike the operator's list.
 #[test]
 fn a_connection_that_overrides_the_list_does_not_outlive_itself() {
     let mut bench = named(&[(Vlans::NONE, ends(0x11, 0x22))]);

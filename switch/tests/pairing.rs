@@ -241,7 +241,7 @@ fn a_new_incarnation_of_a_flow_has_no_requester_yet() {
     assert_eq!(sync.src_qpn, None);
 }
 
-/// Nor at the Depot: what it tells would be adopted at the other end.
+/// Nor at the Depot: the other end would adopt its `src_qpn`.
 #[test]
 fn a_new_incarnation_has_no_requester_at_the_depot_either() {
     let mut bench = Bench::new(Recovery::Lr2);
@@ -299,7 +299,7 @@ fn a_nak_that_the_depot_repairs_is_absorbed() {
     assert_eq!(acks(&sent), [(1, true)], "what it acknowledges goes on");
     let sent = bench.wan(request(&inbound(), 0x33, 2));
     assert_eq!(psns(&sent, Lan), [2, 3]);
-    // What was delivered is resent from here.
+    // The Depot resends the delivered packets.
     let sent = bench.lan(nak(&outbound(), 0x44, 3));
     assert_eq!((psns(&sent, Lan), acks(&sent)), (vec![3], vec![(2, true)]));
     assert_eq!(bench.count(Metric::DropNakAbsorbed), 1, "the newest one is kept");
@@ -332,7 +332,7 @@ fn a_packet_that_was_overtaken_was_seen() {
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
-/// What was confirmed of one flow says nothing of the next.
+/// Confirmations of one flow prove nothing for the next.
 #[test]
 fn another_candidate_has_to_be_confirmed_anew() {
     let mut bench = one_flow();
@@ -421,7 +421,7 @@ fn a_damaged_packet_does_not_dissolve_a_pair() {
     assert_eq!((header.epoch, sync.src_qpn), (epoch, Some(0x11)));
 }
 
-/// A NAK of one of two flows: neither may filter what it makes a source repeat.
+/// A NAK of one of two flows: neither may filter packets that it makes a source repeat.
 // R-NAK-2
 #[test]
 fn what_a_nak_of_an_unknown_flow_may_ask_for_passes() {

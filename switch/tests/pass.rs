@@ -129,7 +129,7 @@ fn other_transports_and_unknown_opcodes_pass() {
     }
 }
 
-/// It takes PSNs that nobody can count: what follows it must not look like a gap.
+/// It takes PSNs that nobody can count: the next packet must not look like a gap.
 // R-PSN-1
 #[test]
 fn an_unknown_request_leaves_its_flow_to_the_rnics() {
@@ -188,7 +188,7 @@ fn a_strange_packet_with_the_control_opcode_passes() {
     }
 }
 
-/// Without a peer a box is a wire, both ways, whatever real RNICs say.
+/// Without a peer a box is a wire, both ways, for real RNICs' traffic.
 #[test]
 fn real_traffic_passes_byte_for_byte() {
     for name in ["rc_send", "rc_write_128k", "rc_read", "rc_atomic", "rping_cm", "loss_write"] {
@@ -271,7 +271,7 @@ fn a_damaged_answer_passes_and_teaches_nothing() {
     assert_eq!(bench.count(Metric::NakNoAcked), 1);
 }
 
-/// Its QPN may be what is damaged.
+/// Its QPN may be damaged.
 // R-PASS-4
 #[test]
 fn a_damaged_packet_makes_no_flow() {

@@ -58,7 +58,7 @@ fn a_flow_of_one_packet_makes_room_for_another() {
             assert_eq!(bench.count(Metric::FlowsAll), 256);
         }
     }
-    // What the honest ones sent since they were two packets old went through a pipeline.
+    // Packets of the honest ones since they were two packets old went through a pipeline.
     assert!(bench.count(Metric::FlowEvicted) > 15_000);
     assert!(
         bench.count(Metric::PassedTableFull) < 2_000,
@@ -77,8 +77,8 @@ fn destination(frame: &[u8]) -> [u8; 6] {
     frame[..6].try_into().expect("an Ethernet header")
 }
 
-/// A packet with the right key and other MAC addresses, from anywhere: what the box says
-/// goes where it went.
+/// A packet with the right key and other MAC addresses, from anywhere: the box's messages
+/// keep their addresses.
 #[test]
 fn headers_are_taken_from_packets_in_order() {
     let mut bench = Bench::new(Recovery::Auto);
@@ -106,7 +106,7 @@ fn headers_are_taken_from_packets_in_order() {
     }
 }
 
-/// Flows that are never answered keep the slots of what is in flight, until others need
+/// Flows that are never answered keep the slots of their packets in flight, until others need
 /// them.
 #[test]
 fn silent_flows_give_their_slots_to_others() {
