@@ -147,8 +147,8 @@ def _rings(made: dict[str, Any]) -> list[str]:
         for row in rows
     ]  # fmt: skip
     text = """Rings between workers: with two, the first hands all to the second. Cycles of its own per packet:
-*giving* is what the first takes for each that it hands over, *taking* what the second needs for it more
-than one worker that does it all."""
+*giving* is the first one's cost of each that it hands over, *taking* the second one's cost of it beyond
+those of one worker that does it all."""
     return [*text.splitlines(), "", *_table(head, cells)]
 
 
