@@ -229,7 +229,7 @@ impl Stage for InOrder {
     }
 }
 
-/// ACKs, each of a message, which let go of its packets.
+/// ACKs, each of a message, which free its packets.
 pub struct Acks {
     bed: Bed,
     acks: ArrayVec<(Recycled, Roce, Answer), 2>,

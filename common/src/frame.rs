@@ -36,16 +36,16 @@ pub trait Shared: Clone {
     #[inline]
     fn prefetch(&self) {}
 
-    /// Lets go of several handles, which empties `handles`. An mbuf pool takes
-    /// them back at once for less than one by one.
+    /// Frees several handles, and empties `handles`. Returning them to an mbuf pool at once
+    /// costs less than one by one.
     #[inline]
     fn release_all<const N: usize>(handles: &mut ArrayVec<Self, N>) {
         handles.clear();
     }
 }
 
-/// A handle in a pool, with the length of its frame: a frame that is let go of
-/// has long left the cache.
+/// A handle in a pool, with the length of its frame: a frame has long left the cache
+/// when it is freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept<S> {
     /// The handle.

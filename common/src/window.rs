@@ -4,7 +4,7 @@
 //! are: memory follows the slots that were filled.
 //!
 //! An idle flow owns no slots. A ring of few doubles when it is full. One that has grown
-//! to a [segment](SEGMENT), or has vacant places, goes on in runs of slots that adjoin: on
+//! to a [segment](SEGMENT), or has vacant places, continues in runs of adjoining slots: on
 //! the way to a hundred thousand packets in flight nothing is ever copied while packets
 //! wait. When memory is to be given back, the owner [says](Window::shrink).
 

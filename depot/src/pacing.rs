@@ -74,7 +74,7 @@ impl Pacing {
         self.repeated = now;
     }
 
-    /// A packet that came at `at` goes on.
+    /// A packet that came at `at` is delivered.
     pub fn went(&mut self, at: Time, now: Time, rtt: Span) {
         self.lag = self.lag_at(at, rtt).min(now.since(at));
         let step = at.since(self.newest).min(rtt / SILENCE);

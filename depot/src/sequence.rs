@@ -50,7 +50,7 @@ pub(crate) struct Held<F: Frame> {
 }
 
 /// The order of a flow's packets at the Depot. Detecting a gap is comparing
-/// two numbers: whoever arrives beyond `high` opens one from `high` on.
+/// two numbers: a packet beyond `high` opens one from `high` on.
 #[repr(C)]
 pub(crate) struct Sequence<F: Frame> {
     /// `next .. high`. Between `next` and `expected` are packets in order that
@@ -124,7 +124,7 @@ impl<F: Frame> Sequence<F> {
         end <= seq || seq < self.next() || gap.is_some_and(|gap| end <= gap.end)
     }
 
-    /// `next` has arrived and goes on; it takes `count` PSNs, which are
+    /// `next` has arrived and is delivered; it takes `count` PSNs, which are
     /// [free](Self::is_free). Returns the gap that this closed.
     pub fn pass_next(&mut self, count: u32) -> Option<Gap> {
         let (start, end) = (self.next(), self.next() + u64::from(count));
@@ -139,13 +139,13 @@ impl<F: Frame> Sequence<F> {
         closed
     }
 
-    /// `next` has arrived and goes on, where [nothing waits](Self::is_empty).
+    /// `next` has arrived and is delivered, where [nothing waits](Self::is_empty).
     #[inline]
     pub fn step(&mut self) {
         self.slots.step();
     }
 
-    /// Everything before `to` is settled in another way. Goes on from `next` to the end
+    /// Everything before `to` is settled in another way. Advances from `next` to the end
     /// of a gap, or past one packet. Returns the gap that this closed, and the packet that
     /// was held.
     pub fn skip(&mut self, to: Seq) -> (Option<Gap>, Option<Packet<F>>) {

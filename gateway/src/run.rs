@@ -200,7 +200,7 @@ impl Machine {
             lcore.pin(cpu)?;
         }
         sharpen_timers();
-        // All that recovery holds may be let go at once.
+        // All held frames may be released at once.
         let holdable = config.pool.holdable() / u32::from(config.worker.count);
         let worker = Worker::new(Parts {
             rx,

@@ -19,8 +19,8 @@ pub(crate) struct Slot<S> {
     /// The NAK round in which the filter let it through; 0 for none.
     pub round: u8,
     marks: u8,
-    /// The packet itself, and its length: to let go of it, it need not be
-    /// looked at.
+    /// The packet itself, and its length, so that freeing it
+    /// does not read it.
     pub handle: Option<Kept<S>>,
 }
 
