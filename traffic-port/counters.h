@@ -1,4 +1,4 @@
-/* What the port counts, and the page in which others read it. */
+/* The port's counters, and the page in which others read it. */
 #ifndef COUNTERS_H
 #define COUNTERS_H
 

@@ -1,5 +1,5 @@
-/* The least that sleeping costs: what a thread that sleeps so long again and again, and does
- * nothing else, takes of a processor. What an idle worker is measured against.
+/* The least cost of sleeping: the processor time of a thread that sleeps so long again and
+ * again, and does nothing else. The reference for an idle worker.
  *
  * doze CPU MICROSECONDS SECONDS
  */

@@ -144,7 +144,7 @@ static inline void put_flow(uint8_t *frame, uint16_t ip_sum, uint32_t flow, uint
 	put8_24(frame + AT_BTH + 4, 0, qpn);
 }
 
-/* What the packet at this place of a flow's sequence is. */
+/* The packet at this place of a flow's sequence. */
 static inline enum kind kind_at(const struct frames *frames, uint32_t flow, uint32_t seq)
 {
 	/* Not all flows end a message at once. */

@@ -1,4 +1,4 @@
-/* What the long haul loses, and what its ends remember of that.
+/* Losses of the long haul, and the memory of its ends about them.
  *
  * Data packets are lost, none of anything else, each with the same probability.
  * Which ones follows from a generator of fixed seed. A stream has no such record

@@ -1,4 +1,4 @@
-/* What goes out. */
+/* Transmitted frames: checked and freed. */
 #include "traffic.h"
 
 #include <rte_branch_prediction.h>

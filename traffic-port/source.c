@@ -1,4 +1,4 @@
-/* What comes in. */
+/* Received frames: made here. */
 #include "traffic.h"
 
 #include <rte_branch_prediction.h>

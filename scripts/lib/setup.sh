@@ -3,11 +3,11 @@
 # Rust toolchain, the programs. To be sourced by a script with `set -euo pipefail`.
 #
 # Everything is quiet: output goes to $LR2_LOG, of which the end is shown when a
-# step fails. What must be undone afterwards (processes, hugepages, folders) is
-# not done here but in lr2run (Python), where it is undone on any exit or signal.
+# step fails. Effects to be undone afterwards (processes, hugepages, folders) are
+# left to lr2run (Python), which undoes them on any exit or signal.
 
 LR2_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-# What is worth keeping between runs, all of it outside the source tree.
+# Files worth keeping between runs, all of them outside the source tree.
 LR2_CACHE=${XDG_CACHE_HOME:-/var/cache}/lr2-gateway
 LR2_LOG=$LR2_CACHE/setup.log
 export LR2_ROOT LR2_CACHE
@@ -56,7 +56,7 @@ lr2_apt_try() {
     lr2_apt_get "$@" || { lr2_apt_get update && lr2_apt_get "$@"; }
 }
 
-# lr2_packages WHY PACKAGE...: install what is missing, and say beforehand that it is and why.
+# lr2_packages WHY PACKAGE...: install missing packages, and say beforehand which and why.
 lr2_packages() {
     local why=$1 missing
     shift
@@ -76,7 +76,7 @@ lr2_need_cargo() {
     then start this script again."
 }
 
-# What building the programs takes, beside cargo.
+# Packages for building the programs, beside cargo.
 LR2_BUILD_PACKAGES=(build-essential pkg-config libclang-dev libdpdk-dev)
 
 # lr2_build PROGRAM...: build in release mode; sets LR2_BIN to the folder they are in.
