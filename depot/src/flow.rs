@@ -184,7 +184,7 @@ impl<F: Frame> Flow<F> {
         let span = roce.span(frame.bytes(), self.pmtu);
         let Some(count) = span.filter(|count| self.fits(place, seq, *count)) else {
             // Which PSN comes next can't be told: all is left to the RNICs (R-ORDER-15).
-            self.let_go(cx);
+            self.bypass(cx);
             return self.on_passive(cx, frame, seq);
         };
         let asks = roce.ack_req || !roce.kind().is_plain();
@@ -198,7 +198,7 @@ impl<F: Frame> Flow<F> {
                 self.nak_is_answered(cx.now, seq);
                 if self.backup.is_another(seq, frame.bytes()) {
                     // Held packets are of another incarnation.
-                    self.forget(cx);
+                    self.reset(cx);
                 } else if !self.backup.is_same(seq, frame.bytes()) {
                     self.clear_backup(cx);
                 }

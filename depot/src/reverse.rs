@@ -47,7 +47,7 @@ impl<F: Frame> Flow<F> {
         match answer.verdict {
             Verdict::Acknowledged if self.acked.is_some_and(|acked| seq.next() < acked) => {
                 // It revokes an acknowledgement: another incarnation of the QP (R-INC-14).
-                self.forget(cx);
+                self.reset(cx);
                 cx.out.answer(Packet::Owned(frame), Class::Data);
                 return Known::NewIncarnation;
             }
@@ -90,7 +90,7 @@ impl<F: Frame> Flow<F> {
     ) -> Known {
         if self.acked.is_some_and(|acked| seq < acked) {
             // It revokes an acknowledgement: another incarnation of the QP (R-INC-15).
-            self.forget(cx);
+            self.reset(cx);
             cx.out.answer(Packet::Owned(frame), Class::Data);
             return Known::NewIncarnation;
         }

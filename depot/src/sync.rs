@@ -19,14 +19,14 @@ impl<F: Frame> Flow<F> {
     ) {
         self.ready = false;
         if self.is_replaced_by(incarnation) {
-            self.forget(cx);
+            self.reset(cx);
         } else if self.incarnation.is_some_and(|known| known != incarnation) {
             // A newer SYNC overtook it (R-INC-13).
             return;
         }
         // R-SYNC-7
         if sync.reason == Reason::Release {
-            self.let_go(cx);
+            self.bypass(cx);
             return self.report_passive(cx, incarnation, sync);
         }
         match (self.incarnation, sync.next_psn) {
@@ -81,7 +81,7 @@ impl<F: Frame> Flow<F> {
         sync: &SyncMessage,
     ) {
         if self.is_replaced_by(incarnation) {
-            self.forget(cx);
+            self.reset(cx);
         } else if self
             .incarnation
             .is_some_and(|known| known != incarnation || sync.sent_at < self.echo)
@@ -90,7 +90,7 @@ impl<F: Frame> Flow<F> {
             return;
         } else if self.incarnation.is_some() {
             // R-PEER-10
-            self.let_go(cx);
+            self.bypass(cx);
         }
         // R-PEER-9
         self.report_passive(cx, incarnation, sync);
@@ -113,7 +113,7 @@ impl<F: Frame> Flow<F> {
 
     /// Ends protection, because the Sentry does, or is lost, or this box stops: delivers held
     /// packets in order, and makes the flow passive.
-    pub fn let_go<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+    pub fn bypass<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.give_up(cx);
         self.leave_window(cx);
         self.drop_nak(cx);
@@ -128,7 +128,7 @@ impl<F: Frame> Flow<F> {
 
     /// Ends this incarnation of the flow. Held packets are dropped: they are never delivered to
     /// the next one (R-INC-12).
-    pub fn forget<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+    pub fn reset<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         cx.out.count(Metric::FlowForgotten, 1);
         self.sequence.release(|packet| {
             cx.pool.give(packet.bytes().len());

@@ -37,14 +37,14 @@ impl<F: Frame> Flow<F> {
             return;
         }
         if cx.now >= self.forget_due(cx.config) {
-            return self.forget(cx);
+            return self.reset(cx);
         }
         if !self.sequence.gaps().is_empty() {
             if cx.now >= self.give_up_due(cx.config) {
                 // R-GAP-12
                 if self.is_orphan(cx) {
                     cx.out.count(Metric::FlowOrphaned, 1);
-                    return self.let_go(cx);
+                    return self.bypass(cx);
                 }
                 self.give_up(cx);
             } else if cx.now >= self.repeat_due() {

@@ -35,7 +35,7 @@ fn what_is_held_is_never_delivered_to_the_next_incarnation() {
 /// The next to announce itself need not be the same incarnation: nothing that was
 /// acknowledged in this one may be said of it.
 #[test]
-fn a_flow_that_was_let_go_begins_with_nothing_acknowledged() {
+fn a_flow_that_was_bypassed_begins_with_nothing_acknowledged() {
     let mut bench = Bench::synced();
     bench.data([1, 2, 3, 4]);
     let _ = bench.ack(4);

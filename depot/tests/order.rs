@@ -249,7 +249,7 @@ fn a_read_whose_psns_cannot_be_told_ends_protection() {
 
 // R-SYNC-7
 #[test]
-fn what_is_held_is_handed_on_in_order_when_the_flow_is_let_go() {
+fn held_packets_are_delivered_in_order_when_the_flow_is_bypassed() {
     let mut bench = Bench::synced();
     bench.data([5, 3, 7]);
     bench.sync(LIFE, Reason::Release, 8);

@@ -197,7 +197,7 @@ fn where_room_is_short_nothing_waits_for_its_time() {
 }
 
 #[test]
-fn what_waits_goes_on_at_once_when_a_gap_is_given_up_or_the_flow_let_go() {
+fn held_packets_are_delivered_at_once_when_a_gap_is_given_up_or_the_flow_is_bypassed() {
     let mut bench = late();
     bench.data([103]);
     bench.sync(LIFE, Reason::Lost, 104);

@@ -81,7 +81,7 @@ fn what_may_still_be_under_way_is_not() {
 }
 
 #[test]
-fn what_has_arrived_is_let_go() {
+fn handles_of_arrived_responses_are_released() {
     let mut bench = answered(9);
     bench.wait(UNDER_WAY);
     assert_eq!(fetch(&mut bench, 5, &[]), []);

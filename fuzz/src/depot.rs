@@ -232,8 +232,8 @@ impl Bench {
             0..=2 => self.out.src_qpn = input.one_in(2).then_some(REQUESTER),
             3..=4 => self.now += Span::from_millis(u64::from(input.word())),
             5 => self.flow.announce(input.choose(&[0, 256, 1024])),
-            6 => self.with(|flow, cx| flow.forget(cx)),
-            _ => self.with(|flow, cx| flow.let_go(cx)),
+            6 => self.with(|flow, cx| flow.reset(cx)),
+            _ => self.with(|flow, cx| flow.bypass(cx)),
         }
     }
 

@@ -182,7 +182,7 @@ impl flow::Bench for Bench {
 
     fn end(&mut self) {
         assert_eq!(self.pool.frames(), 0, "answers are held for ever");
-        self.with(|flow, cx| flow.forget(cx));
+        self.with(|flow, cx| flow.release_all(cx));
         let held = [&self.cache, &self.pool].map(|budget| (budget.frames(), budget.used()));
         assert_eq!(held, [(0, 0); 2]);
     }
@@ -217,7 +217,7 @@ impl Bench {
                 let rtt = input.one_in(2).then(|| Span::from_micros(input.word().into()));
                 self.flow.announce(input.choose(&[0, 256, 1024]), input.word().into(), rtt);
             }
-            6 => self.with(|flow, cx| flow.forget(cx)),
+            6 => self.with(|flow, cx| flow.release_all(cx)),
             _ => self.with(|flow, cx| flow.bypass(cx)),
         }
     }

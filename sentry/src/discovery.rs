@@ -145,7 +145,7 @@ impl<F: Frame> Flow<F> {
         // R-PEER-4
         if tries >= TRIES {
             self.discovery.state = State::Absent;
-            return self.forget(cx);
+            return self.release_all(cx);
         }
         let rtt = self.rtt.mean();
         let is_slow = cx.now >= self.discovery.since + rtt * 2;

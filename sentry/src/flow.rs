@@ -169,11 +169,11 @@ impl<F: Frame> Flow<F> {
         if cx.out.src_qpn().is_none() && self.reads.is_waiting() {
             // Responses pass without being recognised (R-READ-12).
             self.release_answers(cx);
-            self.reads.forget();
+            self.reads.clear();
         }
         let span = roce.span(frame.bytes(), self.pmtu.get());
         if is_reborn {
-            self.begin_again(cx, roce.psn);
+            self.reset(cx, roce.psn);
         } else if self.is_bypassed() {
             if span.is_some() {
                 self.return_from_bypass(cx, seq);
@@ -269,7 +269,7 @@ impl<F: Frame> Flow<F> {
         }
         if self.acked.is_some_and(|acked| seq < acked) {
             // It revokes an acknowledgement: another incarnation of the QP (R-INC-7).
-            return self.begin_again(cx, self.next.psn());
+            return self.reset(cx, self.next.psn());
         }
         self.advance_acked(cx, seq, msn);
         if self.acked == Some(seq) {

@@ -97,7 +97,7 @@ impl<F: Frame> Flow<F> {
         if self.reads.is_holding() || self.reads.is_waiting() {
             // A source that lacks the ACK requests all later responses again.
             self.drop_answers(cx, Metric::DropAskedAgain);
-            self.reads.forget();
+            self.reads.clear();
         }
         self.doubt.get_or_insert(self.next);
     }
@@ -137,14 +137,14 @@ impl<F: Frame> Flow<F> {
 
     /// Drops all held frames and all state. The flow's next incarnation, with an epoch of its
     /// own, begins at `psn`.
-    pub(crate) fn begin_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
+    pub(crate) fn reset<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
         cx.out.new_incarnation();
-        self.renew(cx, psn);
+        self.restart(cx, psn);
     }
 
-    /// As [`begin_again`](Self::begin_again), but certainly of the same queue pair.
-    pub(crate) fn renew<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
-        self.forget(cx);
+    /// As [`reset`](Self::reset), but certainly of the same queue pair.
+    pub(crate) fn restart<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
+        self.release_all(cx);
         let (rtt, pmtu) = (self.rtt, self.pmtu);
         let epoch = cx.new_epoch();
         *self = Self { rtt, pmtu, ..Self::new(cx.config, cx.now, epoch, psn) };
@@ -152,7 +152,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Frees every handle, before the flow itself is dropped.
-    pub fn forget<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+    pub fn release_all<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.drop_answers(cx, Metric::DropOldIncarnation);
         self.reads = Reads::new(self.next, cx.now);
         self.clear_window(cx);
@@ -196,11 +196,11 @@ impl<F: Frame> Flow<F> {
     /// The next packet of a bypassed flow, `seq`, which takes a known number of PSNs (R-PEER-8).
     pub(crate) fn return_from_bypass<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         match self.bypassed {
-            Bypassed::UntilPathMtu if self.pmtu.get() != 0 => self.renew(cx, seq.psn()),
+            Bypassed::UntilPathMtu if self.pmtu.get() != 0 => self.restart(cx, seq.psn()),
             Bypassed::WhileCrowded if seq > self.next => self.lossy = self.lossy_until(cx.now),
             // R-GAP-11
             Bypassed::WhileCrowded if seq == self.next && cx.now >= self.lossy => {
-                self.renew(cx, seq.psn());
+                self.restart(cx, seq.psn());
             }
             _ => {}
         }
@@ -223,7 +223,7 @@ impl<F: Frame> Flow<F> {
         if self.discovery.leave() {
             self.sync(cx, Reason::Release);
         }
-        self.forget(cx);
+        self.release_all(cx);
         self.bypassed = Bypassed::UntilPathMtu;
         self.ready = false;
     }

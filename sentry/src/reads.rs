@@ -154,7 +154,7 @@ impl<F> Reads<F> {
     }
 
     /// Answers may have passed unseen: nothing is awaited.
-    pub fn forget(&mut self) {
+    pub fn clear(&mut self) {
         self.lose_track();
         self.at_boundary = false;
         self.ranges.clear();

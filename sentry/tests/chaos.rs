@@ -115,7 +115,7 @@ fn end(bench: &mut Bench) {
         assert!(fired < 200, "no end of timers");
     }
     assert_eq!(bench.pool.frames(), 0, "answers are held for ever");
-    bench.with(|flow, cx| flow.forget(cx));
+    bench.with(|flow, cx| flow.release_all(cx));
     let held = [&bench.cache, &bench.pool].map(|budget| (budget.frames(), budget.used()));
     assert_eq!(held, [(0, 0); 2]);
     bench.check_books();

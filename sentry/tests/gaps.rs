@@ -42,7 +42,7 @@ fn a_gap_takes_no_memory_however_long_it_is() {
     let expected: Vec<_> = (10..2000).map(|n| (n, High)).collect();
     assert!(bench.forwarded().ends_with(&expected));
     bench.ack(LONG, 9);
-    bench.with(|flow, cx| flow.forget(cx));
+    bench.with(|flow, cx| flow.release_all(cx));
     assert_eq!((bench.cache.frames(), bench.cache.slots()), (0, 0));
     bench.check_books();
 }

@@ -87,7 +87,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
             timers.arm(&mut entry.armed, deadline, id, entry.generation);
         }
         if is_reborn {
-            stage.track.arrived.begin_again(stage.track.arrived.newest);
+            stage.track.arrived.reset(stage.track.arrived.newest);
             self.begin_incarnation(id);
         }
         Some(result)
@@ -118,14 +118,14 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     }
 
     /// Drops all that the pipeline of flow `id` holds.
-    pub fn forget(&mut self, id: Id) {
-        self.sentry(id, |flow, cx| flow.forget(cx));
-        self.depot(id, |flow, cx| flow.forget(cx));
+    pub fn discard(&mut self, id: Id) {
+        self.sentry(id, |flow, cx| flow.release_all(cx));
+        self.depot(id, |flow, cx| flow.reset(cx));
     }
 
     /// Takes an entry out of the table, and drops all that its pipeline holds.
     pub fn remove(&mut self, id: Id) {
-        self.forget(id);
+        self.discard(id);
         self.pairing.remove(&mut self.flows.table, id);
     }
 
@@ -134,7 +134,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     pub fn release_all(&mut self) {
         for id in 0..self.flows.table.end() {
             self.sentry(id, |flow, cx| flow.bypass(cx));
-            self.depot(id, |flow, cx| flow.let_go(cx));
+            self.depot(id, |flow, cx| flow.bypass(cx));
             if self.tx.releases.is_draining() {
                 self.await_release(id);
             }

@@ -70,7 +70,7 @@ impl Sweep {
         }
         if idle >= IDLE && cx.flows.resources.cache.are_slots_filled(PRESSURE) {
             // Others need the slots of its unanswered packets.
-            cx.sentry(id, |flow, cx| flow.forget(cx));
+            cx.sentry(id, |flow, cx| flow.release_all(cx));
         }
         let resources = &mut cx.flows.resources;
         let Some(entry) = cx.flows.table.get_mut(id) else { return };

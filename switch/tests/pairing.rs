@@ -197,6 +197,7 @@ fn naks_and_rnr_naks_reach_their_flow() {
         for psn in 5..20 {
             bench.lan(request(&outbound(), 0x22, psn));
         }
+        bench.wait(RTT);
     }
     assert_eq!(bench.count(Metric::SentryNeeded), 30, "all that was asked for");
     assert_eq!(bench.count(Metric::PassSolicited), 2);

@@ -31,6 +31,8 @@ _REFUSED = {
     re.compile(r"\bCx\b"): "Context",
     re.compile(r"\bVigour\b"): "WorkerHealth",
     re.compile(r"\b(Voice|Speaker)\b"): "Tx, FlowRef",
+    re.compile(r"\blet_go\b"): "bypass",
+    re.compile(r"\bbegin_again\b"): "reset",
 }
 _KEEP_THEIRS = {"CHANGELOG.md", "glossary.md"}
 # A rule of docs/protocol.md, and a citation of one.

@@ -62,7 +62,7 @@ impl<F: Frame> Entry<F> {
     }
 
     /// Its peer is unknown again.
-    pub fn part(&mut self) {
+    pub fn unpair(&mut self) {
         (self.peer, self.src_qpn) = (None, None);
     }
 

@@ -78,7 +78,7 @@ impl PsnRange {
 
     /// Another incarnation begins at `psn`. Packets that have overtaken its announcement have
     /// arrived all the same.
-    pub fn begin_again(&mut self, psn: Psn) {
+    pub fn reset(&mut self, psn: Psn) {
         let first = psn.unwrap_near(self.end);
         if first.since(self.end).max(self.end.since(first)) > WINDOW_MAX {
             *self = Self::none(psn);

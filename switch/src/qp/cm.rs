@@ -159,7 +159,7 @@ impl Connections {
             Message::Mra(ids) => {
                 // Of interest while a REP is waited for; the passive host's.
                 let name = Name { hosts: hosts.reversed(), active: ids.remote };
-                self.renew(name, now);
+                self.extend(name, now);
                 None
             }
             Message::Rej(rej) => {
@@ -189,7 +189,7 @@ impl Connections {
         }
         let name = Name { hosts, active: req.local };
         if self.exchanges.get(&name).is_some_and(|known| known.is_asked_by(req)) {
-            self.renew(name, now);
+            self.extend(name, now);
             return None;
         }
         // Another connection by the same name: the one before is over.
@@ -293,7 +293,7 @@ impl Connections {
     }
 
     /// Gives an exchange that waits for its REP more time.
-    fn renew(&mut self, name: Name, now: Time) {
+    fn extend(&mut self, name: Name, now: Time) {
         let turn = self.next_turn();
         if let Some(exchange) = self.exchanges.get_mut(&name)
             && exchange.accepted.is_none()

@@ -136,7 +136,7 @@ impl Pairing {
         let Some(peer) = table.get(id).and_then(Entry::peer) else { return };
         for one in [id, peer] {
             if let Some(entry) = table.get_mut(one) {
-                entry.part();
+                entry.unpair();
             }
         }
         for one in [id, peer] {

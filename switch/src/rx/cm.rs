@@ -83,7 +83,7 @@ fn end<I: Io>(cx: &mut Context<'_, I>, connection: &Connection) {
     let ends =
         [(there, back), (back, there)].map(|(id, other)| id.filter(|id| !is_in_use(*id, other)));
     for id in ends.into_iter().flatten() {
-        cx.depot(id, |flow, cx| flow.let_go(cx));
+        cx.depot(id, |flow, cx| flow.bypass(cx));
         begin_anew(cx, id);
     }
 }
@@ -91,7 +91,7 @@ fn end<I: Io>(cx: &mut Context<'_, I>, connection: &Connection) {
 /// Begins another incarnation of a flow: its next packet will be its first. Packets that
 /// are still held are dropped.
 fn begin_anew<I: Io>(cx: &mut Context<'_, I>, id: Id) {
-    cx.forget(id);
+    cx.discard(id);
     if let Some(entry) = cx.flows.table.get_mut(id) {
         entry.state = FlowState::Responses;
     }

@@ -93,7 +93,7 @@ fn on_sync<I: Io>(
         // Another incarnation may have another `src_qpn`, too.
         stage.node = Some(header.node);
         if let Some(next) = sync.next_psn {
-            stage.track.arrived.begin_again(next);
+            stage.track.arrived.reset(next);
         }
         cx.begin_incarnation(id);
     } else if stage.state.is_synced() && !stage.state.is_of(incarnation) {

@@ -54,7 +54,7 @@ pub(crate) fn on_unknown<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
     let Arrival { side, frame, roce, .. } = arrival;
     if let Some(id) = flow.filter(|_| icrc_ok(frame.bytes(), roce)) {
         cx.sentry(id, |flow, cx| flow.on_unknown(cx));
-        cx.depot(id, |flow, cx| flow.let_go(cx));
+        cx.depot(id, |flow, cx| flow.bypass(cx));
     }
     cx.pass(side, frame, Metric::PassedTransport);
 }
