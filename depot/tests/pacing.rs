@@ -345,7 +345,7 @@ fn lossy(steps: &[(u64, bool, u64)], pool: Budget) -> Result<(), TestCaseError> 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// All that comes goes on, once and in order, none later after it came than
+    /// Every packet is delivered, once and in order, none later after it came than
     /// a gap was open; and a timer stands while anything waits.
     #[test]
     fn nothing_waits_for_longer_than_a_gap_was_open(
