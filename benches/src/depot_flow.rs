@@ -117,9 +117,9 @@ impl Bed {
         let mut bed = Self {
             flow: Flow::new(&config, now, Psn::new(0)),
             config,
-            pool: Budget::new(PLENTY, PLENTY),
-            backup: Budget::new(room, room),
-            cache: Budget::new(PLENTY, PLENTY),
+            pool: Budget::new(PLENTY),
+            backup: Budget::new(room),
+            cache: Budget::new(PLENTY),
             now,
             out: Outlet { src_qpn: backup.then_some(1), ..Outlet::default() },
             lan: Lan::default(),

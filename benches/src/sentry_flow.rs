@@ -104,8 +104,8 @@ impl Bed {
         let mut bed = Self {
             flow: Flow::new(&config, now, 1, Psn::new(0)),
             config,
-            cache: Budget::new(PLENTY, PLENTY),
-            pool: Budget::new(PLENTY, PLENTY),
+            cache: Budget::new(PLENTY),
+            pool: Budget::new(PLENTY),
             epochs: 1,
             allowance: Allowance::default(),
             now,

@@ -1,10 +1,9 @@
 //! A budget of frames that the flows of one worker share.
 
-/// Limit of a pool in bytes and in frames, since each frame pins a whole mbuf, however short
-/// it is.
+/// Limit of a pool in frames, since each frame pins a whole mbuf, however short it is. Bytes are
+/// only counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    max_bytes: u64,
     max_frames: u64,
     used: u64,
     frames: u64,
@@ -14,9 +13,9 @@ pub struct Budget {
 
 impl Budget {
     /// An unused budget.
-    pub const fn new(max_bytes: u64, max_frames: u64) -> Self {
+    pub const fn new(max_frames: u64) -> Self {
         let max_slots = Self::slots_for(max_frames);
-        Self { max_bytes, max_frames, used: 0, frames: 0, max_slots, slots: 0 }
+        Self { max_frames, used: 0, frames: 0, max_slots, slots: 0 }
     }
 
     /// Slots for the flows of a pool of `max_frames`. A slot is the state of a packet in flight,
@@ -57,18 +56,17 @@ impl Budget {
 
     /// Takes `bytes` for one more frame, or refuses.
     pub fn take(&mut self, bytes: usize) -> bool {
-        let used = self.used + bytes as u64;
-        if used > self.max_bytes || self.frames >= self.max_frames {
+        if !self.has_room() {
             return false;
         }
-        self.used = used;
+        self.used += bytes as u64;
         self.frames += 1;
         true
     }
 
-    /// Whether it would grant `bytes` for one more frame.
-    pub const fn has_room(&self, bytes: usize) -> bool {
-        self.used + bytes as u64 <= self.max_bytes && self.frames < self.max_frames
+    /// Whether it would grant one more frame.
+    pub const fn has_room(&self) -> bool {
+        self.frames < self.max_frames
     }
 
     /// Reverses one [`take`](Self::take).
@@ -88,19 +86,15 @@ impl Budget {
         self.frames
     }
 
-    /// Whether at least `percent` of either is in use. Cheaper than
-    /// [`pressure`](Self::pressure).
+    /// Whether at least `percent` is in use. Cheaper than [`pressure`](Self::pressure).
     #[inline]
     pub const fn is_filled(&self, percent: u8) -> bool {
-        reaches(self.used, self.max_bytes, percent)
-            || reaches(self.frames, self.max_frames, percent)
+        reaches(self.frames, self.max_frames, percent)
     }
 
     /// Fill level in percent, 0 ..= 100.
     pub const fn pressure(&self) -> u8 {
-        let (bytes, frames) =
-            (percent(self.used, self.max_bytes), percent(self.frames, self.max_frames));
-        if bytes > frames { bytes } else { frames }
+        percent(self.frames, self.max_frames)
     }
 }
 
@@ -120,20 +114,20 @@ mod tests {
 
     #[test]
     fn refuses_beyond_the_limit_and_recovers() {
-        let mut b = Budget::new(100, 10);
-        assert!(b.take(60));
-        assert!(!b.take(41));
-        assert!(b.take(40));
+        let mut b = Budget::new(2);
+        assert!(b.take(60) && b.has_room());
+        assert!(b.take(40) && !b.has_room());
+        assert!(!b.take(1));
         assert_eq!((b.used(), b.frames(), b.pressure()), (100, 2, 100));
         assert!(b.is_filled(100));
         b.give(60);
-        assert_eq!((b.used(), b.frames(), b.pressure()), (40, 1, 40));
-        assert!(b.is_filled(40) && !b.is_filled(41));
+        assert_eq!((b.used(), b.frames(), b.pressure()), (40, 1, 50));
+        assert!(b.is_filled(50) && !b.is_filled(51));
     }
 
     #[test]
     fn a_flow_gets_no_more_slots_than_are_left() {
-        let mut b = Budget::new(1 << 30, 1 << 20);
+        let mut b = Budget::new(1 << 20);
         assert_eq!(Budget::slots_for(1 << 20), 1 << 21);
         let mut has = 0;
         while b.take_slots(1 << 10, has) {
@@ -144,13 +138,5 @@ mod tests {
         b.give_slots(has + 16);
         assert_eq!((b.slots(), b.are_slots_filled(1)), (0, false));
         assert_eq!(Budget::slots_for(0), 1 << 20, "without frames packets are known as well");
-    }
-
-    #[test]
-    fn short_frames_count_as_frames() {
-        let mut b = Budget::new(1_000_000, 2);
-        assert!(b.take(60) && b.take(60));
-        assert!(!b.take(60));
-        assert_eq!(b.pressure(), 100);
     }
 }

@@ -324,7 +324,7 @@ impl<F: Frame> Flow<F> {
         // R-ORDER-2
         let is_in_order = seq == self.sequence.expected();
         let len = frame.bytes().len();
-        while is_in_order && !cx.pool.has_room(len) {
+        while is_in_order && !cx.pool.has_room() {
             if self.share.is_none() {
                 self.play_all(cx);
             }

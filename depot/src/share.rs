@@ -123,18 +123,18 @@ impl<F: Frame> Flow<F> {
         // A packet behind pending resends counts once it is resent after them.
         let counts = self.resends().is_none();
         let asks = asks || self.make_ask(cx, &mut packet);
-        self.forget_oldest(cx, len as usize);
+        self.forget_oldest(cx);
         self.deliver(cx, seq, count, asks, packet, len);
         if counts {
             self.count_flight(cx, seq, seq + u64::from(count));
         }
     }
 
-    /// Packet `seq` of `len` bytes is to be kept: makes room for it.
-    pub(crate) fn forget_oldest<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, len: usize) {
+    /// Makes room for a packet that is to be kept.
+    pub(crate) fn forget_oldest<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Some(share) = &self.share else { return };
         let (mut flight, sent) = (share.flight, share.sent);
-        while !cx.backup.has_room(len) {
+        while !cx.backup.has_room() {
             let Some((seq, bytes)) = self.backup.forget_oldest(cx) else { break };
             flight = flight.saturating_sub(if seq < sent { bytes } else { 0 });
         }

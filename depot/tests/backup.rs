@@ -127,7 +127,7 @@ fn the_time_it_is_given_follows_the_measured_round_trip() {
 #[test]
 fn a_full_pool_forgets_the_oldest_first() {
     let mut bench = synced();
-    bench.backup = Budget::new(PLENTY, 3);
+    bench.backup = Budget::new(3);
     bench.data(1..7);
     assert_eq!((bench.backup.frames(), bench.count(Metric::BackupFull)), (3, 3));
     bench.clear();
@@ -135,7 +135,7 @@ fn a_full_pool_forgets_the_oldest_first() {
     assert_eq!(bench.delivered(), [4, 5, 6], "the rest has no gap");
     bench.check_books();
     let mut bench = synced();
-    bench.backup = Budget::new(PLENTY, 3);
+    bench.backup = Budget::new(3);
     bench.data(1..7);
     bench.clear();
     assert_eq!(bench.nak(3), Became::Forward, "forgotten");
@@ -148,7 +148,7 @@ fn a_full_pool_forgets_the_oldest_first() {
 #[test]
 fn without_any_room_all_passes() {
     let mut bench = synced();
-    bench.backup = Budget::new(0, 0);
+    bench.backup = Budget::new(0);
     bench.frame(asking(1));
     bench.data([2]);
     assert_eq!(bench.delivered(), [1, 2]);
@@ -281,7 +281,7 @@ fn nothing_held_is_delivered_once_the_source_sends_something_else_by_a_number_th
 #[test]
 fn what_is_kept_has_no_gap() {
     let mut bench = Bench::synced();
-    bench.backup = Budget::new(PLENTY, 4);
+    bench.backup = Budget::new(4);
     bench.data(1..4);
     assert_eq!(bench.backup.frames(), 2);
     bench.out.src_qpn = Some(0x77);

@@ -70,9 +70,8 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn room() -> impl Strategy<Value = Budget> {
     prop_oneof![
-        2 => Just(Budget::new(PLENTY, PLENTY)),
-        1 => (0..3_000u64).prop_map(|bytes| Budget::new(bytes, PLENTY)),
-        1 => (0..6u64).prop_map(|frames| Budget::new(PLENTY, frames)),
+        2 => Just(Budget::new(PLENTY)),
+        2 => (0..6u64).prop_map(Budget::new),
     ]
 }
 

@@ -94,12 +94,12 @@ fn a_nak_for_an_open_gap_is_absorbed_and_told_to_the_sentry() {
 #[test]
 fn a_nak_for_anything_else_goes_on() {
     let mut bench = Bench::synced();
-    bench.backup = Budget::new(0, 0);
+    bench.backup = Budget::new(0);
     bench.data([1, 2, 3]);
     assert_eq!(bench.nak(2), Became::Forward, "it was delivered: lost behind us");
     assert_eq!(bench.nak(4), Became::Forward, "there is no gap");
     let mut bench = Bench::synced();
-    bench.backup = Budget::new(0, 0);
+    bench.backup = Budget::new(0);
     bench.data([1, 2, 3, 5]);
     assert_eq!(bench.nak(2), Became::Forward, "not the gap that is open");
     let mut bench = Bench::new();
@@ -111,7 +111,7 @@ fn a_nak_for_anything_else_goes_on() {
 #[test]
 fn a_nak_below_acked_ends_this_incarnation() {
     let mut bench = Bench::synced();
-    bench.backup = Budget::new(0, 0);
+    bench.backup = Budget::new(0);
     bench.data([1, 2, 3, 6]);
     let _ = bench.ack(3);
     assert_eq!(bench.nak(4), Became::Absorb, "acknowledging again is no contradiction");

@@ -51,13 +51,13 @@ fn a_nak_that_acknowledges_nothing_new_makes_no_ack() {
 #[test]
 fn a_nak_for_what_is_not_held_goes_on() {
     let mut bench = Bench::synced();
-    bench.backup = Budget::new(0, 0);
+    bench.backup = Budget::new(0);
     bench.data(1..4);
     assert_eq!(bench.backup.frames(), 0);
     assert_eq!(bench.nak(2), Became::Forward);
     assert_eq!(bench.count(Metric::NakAtOnce), 1);
     // Later packets are.
-    bench.backup = Budget::new(PLENTY, PLENTY);
+    bench.backup = Budget::new(PLENTY);
     bench.out.src_qpn = Some(0x77);
     bench.data(2..6);
     assert_eq!(bench.nak(4), Became::Absorb);
@@ -121,7 +121,7 @@ fn a_nak_for_a_gap_goes_on_when_the_gap_is_given_up() {
 #[test]
 fn a_nak_that_went_on_is_not_repeated() {
     let mut bench = Bench::synced();
-    bench.backup = Budget::new(0, 0);
+    bench.backup = Budget::new(0);
     bench.data(1..4);
     assert_eq!(bench.nak(2), Became::Forward);
     bench.run_timers(bench.now + RTT * 20);
@@ -252,7 +252,7 @@ fn a_destination_that_is_not_ready_takes_its_nak_back() {
 #[test]
 fn no_ack_is_made_for_what_is_not_kept() {
     let mut bench = synced();
-    bench.backup = Budget::new(0, 0);
+    bench.backup = Budget::new(0);
     bench.data([1, 2, 4]);
     bench.clear();
     assert_eq!(bench.nak(3), Became::Absorb);
@@ -263,7 +263,7 @@ fn no_ack_is_made_for_what_is_not_kept() {
 #[test]
 fn a_gap_before_which_the_depot_goes_back_becomes_a_larger_one() {
     let mut bench = synced();
-    bench.backup = Budget::new(0, 0);
+    bench.backup = Budget::new(0);
     bench.data([1, 2, 3, 5]);
     bench.clear();
     assert_eq!(bench.nak(2), Became::Forward);

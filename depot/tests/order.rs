@@ -179,7 +179,7 @@ fn a_gap_is_probed_once_in_a_round_trip() {
 #[test]
 fn a_full_pool_drops_the_newest_and_leaves_it_missing() {
     let mut bench = Bench::synced();
-    bench.pool = Budget::new(write(0).len() as u64 * 2, PLENTY);
+    bench.pool = Budget::new(2);
     bench.data([2, 3, 4, 7]);
     let full = Metric::DropReorderFull;
     assert_eq!(bench.out.discarded, [(4, full), (7, full)]);

@@ -178,7 +178,7 @@ fn where_room_is_short_nothing_waits_for_its_time() {
     let mut bench = late();
     let len = write(0).len() as u64;
     // Two frames beyond half of the pool.
-    let mut pool = Budget::new(len * 194, PLENTY);
+    let mut pool = Budget::new(194);
     (0..99).for_each(|_| assert!(pool.take(len as usize)));
     bench.pool = pool;
     bench.data([102]);
@@ -187,7 +187,7 @@ fn where_room_is_short_nothing_waits_for_its_time() {
     bench.check_books();
     // Full: all that is in order goes, and nothing is lost.
     let mut bench = late();
-    let mut pool = Budget::new(PLENTY, 99);
+    let mut pool = Budget::new(99);
     (0..99).for_each(|_| assert!(pool.take(len as usize)));
     bench.pool = pool;
     bench.data([102]);
@@ -247,7 +247,7 @@ fn what_waits_stays_while_the_source_repeats_what_went_on() {
 #[test]
 fn a_nak_for_what_is_not_kept_takes_the_depot_back_and_what_waits_waits() {
     let mut bench = Bench::synced();
-    bench.backup = Budget::new(0, 0);
+    bench.backup = Budget::new(0);
     stream(&mut bench, 2..102);
     bench.data([1]);
     bench.clear();
@@ -352,6 +352,6 @@ proptest! {
         steps in prop::collection::vec((prop_oneof![6 => 0..30u64, 1 => 0..3_000u64], prop::bool::weighted(0.05), 1..16_000u64), 1..300),
         room in prop_oneof![3 => Just(PLENTY), 1 => 300..600u64],
     ) {
-        lossy(&steps, Budget::new(PLENTY, room))?;
+        lossy(&steps, Budget::new(room))?;
     }
 }

@@ -29,7 +29,7 @@ fn a_status_tells_what_there_is_to_tell() {
     let mut bench = Bench::synced();
     bench.sync(LIFE, Reason::Keepalive, 1);
     let synced_at = bench.now;
-    bench.pool = Budget::new(write(0).len() as u64 * 4, PLENTY);
+    bench.pool = Budget::new(4);
     bench.out.src_qpn = Some(0x42);
     bench.clear();
     bench.wait(Span::from_micros(70));

@@ -141,7 +141,7 @@ fn the_answers_to_a_repeated_read_replace_the_old_ones() {
 #[test]
 fn a_full_cache_forgets_the_oldest() {
     let mut bench = Bench::synced();
-    bench.cache = Budget::new(PLENTY, 3);
+    bench.cache = Budget::new(3);
     bench.frame(read(1, 8));
     respond(&mut bench, 1..9);
     assert_eq!(bench.cache.frames(), 3);
@@ -149,7 +149,7 @@ fn a_full_cache_forgets_the_oldest() {
     bench.wait(UNDER_WAY);
     assert_eq!(fetch(&mut bench, 1, &[(1, 9)]), [6, 7, 8]);
     let mut bench = Bench::synced();
-    bench.cache = Budget::new(0, 0);
+    bench.cache = Budget::new(0);
     bench.frame(read(1, 8));
     respond(&mut bench, 1..9);
     assert_eq!((bench.cache.frames(), bench.count(Metric::ResponseCacheFull)), (0, 8));

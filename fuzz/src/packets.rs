@@ -183,8 +183,8 @@ pub fn allowance(input: &mut Input<'_>) -> Allowance {
 pub fn budget(input: &mut Input<'_>) -> Budget {
     const PLENTY: u64 = 1 << 30;
     match input.below(6) {
-        0 => Budget::new(u64::from(input.byte()) * 16, PLENTY),
-        1 => Budget::new(PLENTY, u64::from(input.below(6))),
-        _ => Budget::new(PLENTY, PLENTY),
+        0 => Budget::new(u64::from(input.byte()) / 16),
+        1 => Budget::new(u64::from(input.below(6))),
+        _ => Budget::new(PLENTY),
     }
 }

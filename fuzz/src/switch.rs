@@ -79,15 +79,15 @@ pub fn run(data: &[u8]) {
 
 fn config(input: &mut Input<'_>, me: u32) -> Config {
     let budget = |input: &mut Input<'_>| match input.below(6) {
-        0 => (u64::from(input.byte()) * 16, 1 << 20),
-        1 => (1 << 30, u64::from(input.below(6))),
-        _ => (1 << 30, 1 << 20),
+        0 => u64::from(input.byte()) / 16,
+        1 => u64::from(input.below(6)),
+        _ => 1 << 20,
     };
     let mut config = Config::lab(input.choose(&RECOVERIES), me + 1, 100);
     config.role = input.choose(&[Role::Both, Role::Both, Role::Both, Role::Sentry, Role::Depot]);
-    (config.resend_cache_bytes, config.resend_cache_frames) = budget(input);
-    (config.reorder_pool_bytes, config.reorder_pool_frames) = budget(input);
-    (config.backup_pool_bytes, config.backup_pool_frames) = budget(input);
+    config.resend_cache_frames = budget(input);
+    config.reorder_pool_frames = budget(input);
+    config.backup_pool_frames = budget(input);
     config.max_flows = input.choose(&[64, 64, 64, 3]);
     config.local_retries = input.below(4);
     config.flow_idle = Span::from_millis(1_000);

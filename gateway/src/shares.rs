@@ -50,11 +50,8 @@ pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
         max_flows_of_hosts: flows_of_hosts(
             config.worker.max_flows.div_ceil(config.worker.count.into()),
         ),
-        reorder_pool_bytes: recovery.reorder_pool / workers,
         reorder_pool_frames: frames.reorder_pool / workers,
-        resend_cache_bytes: recovery.resend_cache / workers,
         resend_cache_frames: frames.resend_cache / workers,
-        backup_pool_bytes: recovery.backup_pool / workers,
         backup_pool_frames: frames.backup_pool / workers,
         local_retries: recovery.local_retries,
         pacing: recovery.pacing,
@@ -111,7 +108,7 @@ mod tests {
         assert_eq!(nodes.len(), 4);
         for switch in &all {
             assert_eq!(switch.max_flows, 250);
-            assert_eq!(switch.resend_cache_bytes, 16 << 20);
+            assert_eq!(switch.resend_cache_frames, (16 << 20) / 4096);
         }
         let frames = |f: fn(&switch::Config) -> u64| all.iter().map(f).sum::<u64>();
         let held = frames(|c| c.resend_cache_frames + c.reorder_pool_frames + c.backup_pool_frames);

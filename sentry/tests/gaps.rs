@@ -92,7 +92,7 @@ fn a_depot_that_holds_what_was_not_sent_is_told_what_was() {
 fn slots_are_a_budget() {
     let mut bench = Bench::protected(Lr2, 1, Some(1));
     bench.config.window_max = 1 << 20;
-    bench.cache = Budget::new(PLENTY, 0);
+    bench.cache = Budget::new(0);
     let most = Budget::slots_for(0);
     // Somebody has all but some.
     let left = 1 << 10;

@@ -178,7 +178,7 @@ fn a_nak_is_repeated_only_while_something_is_needed() {
 fn cached_recovery_never_asks_the_source_and_auto_does_for_what_it_has_not_cached() {
     for (recovery, naks) in [(Cached, vec![]), (Auto, vec![1])] {
         let mut bench = Bench::new(recovery);
-        bench.cache = common::budget::Budget::new(0, 0);
+        bench.cache = common::budget::Budget::new(0);
         bench.data(0..10);
         bench.status(0, 0, &[]);
         bench.ack(0, 1);

@@ -78,7 +78,7 @@ fn a_peer_that_is_lost_will_not_send_them_again() {
 #[test]
 fn a_full_pool_lets_go_of_all_in_order() {
     let mut bench = reading();
-    bench.pool = Budget::new(PLENTY, 2);
+    bench.pool = Budget::new(2);
     come(&mut bench, [1, 4, 3]);
     assert_eq!(bench.answered(), [1]);
     bench.ack(5, 1);

@@ -43,15 +43,14 @@ pub fn inside(scenario: &Scenario, scheme: Scheme, number: u32) -> Inside {
 }
 
 fn product(scenario: &Scenario, recovery: Recovery, pools: [u64; 3], number: u32) -> Inside {
-    let [reorder_pool_bytes, backup_pool_bytes, resend_cache_bytes] = pools;
+    // As the gateway does, which has an mbuf for each frame.
+    let [reorder_pool_frames, backup_pool_frames, resend_cache_frames] =
+        pools.map(|bytes| bytes / u64::from(scenario.nic.pmtu));
     let rtt_guess = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
     Inside::Product(Box::new(switch::Switch::new(Config {
-        reorder_pool_bytes,
-        reorder_pool_frames: PLENTY,
-        backup_pool_bytes,
-        backup_pool_frames: PLENTY,
-        resend_cache_bytes,
-        resend_cache_frames: PLENTY,
+        reorder_pool_frames,
+        backup_pool_frames,
+        resend_cache_frames,
         pacing: scenario.gateway.pacing,
         cnp_interval: scenario.gateway.cnp.then_some(Span::from_micros(50)),
         tuning: Tuning { rtt_guess, ..Tuning::default() },

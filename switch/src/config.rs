@@ -120,18 +120,12 @@ pub struct Config {
     pub max_flows: usize,
     /// Most entries of the flows between two hosts.
     pub max_flows_of_hosts: usize,
-    /// Bytes that all reordering pools may hold.
-    pub reorder_pool_bytes: u64,
     /// Frames that all reordering pools may hold: each pins an mbuf.
     pub reorder_pool_frames: u64,
-    /// Bytes that all resend caches may hold.
-    pub resend_cache_bytes: u64,
     /// Frames that all resend caches may hold.
     pub resend_cache_frames: u64,
-    /// Bytes that all backup pools may hold: packets that the destination has
-    /// not acknowledged yet.
-    pub backup_pool_bytes: u64,
-    /// Frames that all backup pools may hold.
+    /// Frames that all backup pools may hold: delivered packets that the destination has not
+    /// acknowledged yet.
     pub backup_pool_frames: u64,
     /// See [`depot::Config::local_retries`].
     pub local_retries: u8,
@@ -163,11 +157,8 @@ impl Config {
             hash_seed: 1,
             max_flows: 65_536,
             max_flows_of_hosts: usize::MAX,
-            reorder_pool_bytes: 64 << 20,
             reorder_pool_frames: 1 << 16,
-            resend_cache_bytes: 64 << 20,
             resend_cache_frames: 1 << 16,
-            backup_pool_bytes: 64 << 20,
             backup_pool_frames: 1 << 16,
             local_retries: 3,
             pacing: true,

@@ -80,12 +80,12 @@ pub struct Scenario {
     /// Messages a second that the switches may send though nothing suggests that
     /// they are needed.
     pub early_per_second: u32,
-    /// Bytes that the reordering pool may hold.
-    pub reorder_pool_bytes: u64,
-    /// Bytes that the resend cache may hold.
-    pub resend_cache_bytes: u64,
-    /// Bytes that the backup pool may hold.
-    pub backup_pool_bytes: u64,
+    /// Frames that the reordering pool may hold.
+    pub reorder_pool_frames: u64,
+    /// Frames that the resend cache may hold.
+    pub resend_cache_frames: u64,
+    /// Frames that the backup pool may hold.
+    pub backup_pool_frames: u64,
     /// How long the network misbehaves.
     pub adverse_for: Span,
     /// When which switch is killed and started again, from the start on. Its
@@ -138,9 +138,9 @@ impl Scenario {
             second_nak: SecondNak::IgnoreUntilAck,
             rtt_guess: Span::from_millis(10),
             early_per_second: Tuning::default().early_per_second,
-            reorder_pool_bytes: 64 << 20,
-            resend_cache_bytes: 64 << 20,
-            backup_pool_bytes: 64 << 20,
+            reorder_pool_frames: 1 << 16,
+            resend_cache_frames: 1 << 16,
+            backup_pool_frames: 1 << 16,
             adverse_for: Span::from_millis(3_600_000),
             restarts: Vec::new(),
             lives: 1,
@@ -167,9 +167,9 @@ impl Scenario {
     pub(crate) fn switch(&self, me: usize, boot: u64, keys: Keys) -> Option<Workers> {
         let config = Config {
             keys,
-            reorder_pool_bytes: self.reorder_pool_bytes,
-            resend_cache_bytes: self.resend_cache_bytes,
-            backup_pool_bytes: self.backup_pool_bytes,
+            reorder_pool_frames: self.reorder_pool_frames,
+            resend_cache_frames: self.resend_cache_frames,
+            backup_pool_frames: self.backup_pool_frames,
             tuning: Tuning {
                 rtt_guess: self.rtt_guess,
                 early_per_second: self.early_per_second,
@@ -261,9 +261,9 @@ impl Scenario {
                 SecondNak::Obey
             },
             rtt_guess: Span::from_micros([100, 1_000, 20_000][rng.random_range(0..3)]),
-            reorder_pool_bytes: [8 << 20, 8 << 20, 20_000][rng.random_range(0..3)],
-            resend_cache_bytes: [8 << 20, 8 << 20, 20_000][rng.random_range(0..3)],
-            backup_pool_bytes: [8 << 20, 8 << 20, 20_000, 0][rng.random_range(0..4)],
+            reorder_pool_frames: [1 << 13, 1 << 13, 18][rng.random_range(0..3)],
+            resend_cache_frames: [1 << 13, 1 << 13, 18][rng.random_range(0..3)],
+            backup_pool_frames: [1 << 13, 1 << 13, 18, 0][rng.random_range(0..4)],
             adverse_for,
             restarts,
             lives: if rng.random_bool(0.25) { 3 } else { 1 },

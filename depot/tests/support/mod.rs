@@ -169,9 +169,9 @@ impl Bench {
         Self {
             flow: Flow::new(&config, now, FIRST),
             config,
-            pool: Budget::new(PLENTY, PLENTY),
-            backup: Budget::new(PLENTY, PLENTY),
-            cache: Budget::new(PLENTY, PLENTY),
+            pool: Budget::new(PLENTY),
+            backup: Budget::new(PLENTY),
+            cache: Budget::new(PLENTY),
             lan: Lan::default(),
             allowance: Allowance::default(),
             now,

@@ -287,7 +287,7 @@ const KEYS: &[Key] = &[
     key(
         "pool.mbufs",
         "Number of mbufs.",
-        "Where hosts send messages much shorter than the path MTU: the pools then run out of mbufs before they reach their bytes.",
+        "Where hosts send messages much shorter than the path MTU: a pool is limited in frames, and then holds fewer bytes than configured.",
     )
     .by_default("as many as rings, queues and the three pools take at the largest path MTU"),
     key("pool.data_room", "Largest frame that fits into an mbuf.", "Rarely.")

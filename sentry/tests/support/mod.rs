@@ -179,8 +179,8 @@ impl Bench {
         Self {
             flow,
             config,
-            cache: Budget::new(PLENTY, PLENTY),
-            pool: Budget::new(PLENTY, PLENTY),
+            cache: Budget::new(PLENTY),
+            pool: Budget::new(PLENTY),
             allowance: Allowance::default(),
             epochs: 1,
             now,
