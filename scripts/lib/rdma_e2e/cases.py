@@ -32,6 +32,8 @@ class Case:
     """The sender waits for half a second and more before it resends unasked."""
     timed: bool = False
     """With recovery it may not take a fifth longer than without, in the same scene."""
+    overloads: bool = False
+    """More packets are in flight at a time than an emulated guest takes in time: its ring loses some."""
     restarts: bool = False
     """Gateways or queue pairs begin anew in the middle."""
 

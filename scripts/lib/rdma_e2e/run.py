@@ -126,7 +126,7 @@ class Run:
         if case.repaired_inside and recovers:
             problems += evidence.repaired(setting, gateways, rnics[self.bench.client.name])
         if recovers:
-            problems += evidence.resent_needlessly(setting, gateways)
+            problems += evidence.resent_needlessly(setting, gateways, case.overloads)
         if recovers and not case.restarts:
             problems += evidence.mistaken(gateways)
         if case.reads and recovers:

@@ -38,7 +38,7 @@ def _case(name: str, iterations: int = 150) -> Case:
         case "write-16-qps" | "send-16-qps":
             # Two thousand packets at a time are more than an emulated guest takes in time, or
             # its ring holds: losses there are beyond the gateways.
-            return Case(name, perftest(name.split("-")[0], max(5, iterations // 15), qps=16))
+            return Case(name, perftest(name.split("-")[0], max(5, iterations // 15), qps=16), overloads=True)
         case "write-checked":
             return Case(name, write_checked(iterations // 25), repaired_inside=True, patient=True)
         case "send-checked":
