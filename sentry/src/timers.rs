@@ -140,11 +140,12 @@ impl<F: Frame> Flow<F> {
     /// has got an ACK of them. If it pauses, they stay until no SYNC is repeated any more.
     pub(crate) fn release_passed<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Some(delivered) = self.knowledge.as_ref().map(|known| known.expected) else { return };
+        let oldest = self.window.start();
         if self.tails >= PATIENT_TAILS {
-            self.passed = self.first;
-            self.release_till(cx, self.window.start(), delivered);
+            self.passed = oldest;
+            self.release_till(cx, oldest, delivered);
         }
-        if self.acked.is_none() && delivered >= self.passed + self.passed.since(self.first) {
+        if self.acked.is_none() && delivered >= self.passed + self.passed.since(oldest) {
             self.trim(cx, delivered);
         }
     }

@@ -282,6 +282,23 @@ fn they_are_freed_once_as_many_more_were_delivered() {
 }
 
 // R-REPAIR-7
+/// What counts is what passed this Depot, not the age of the flow.
+#[test]
+fn they_are_freed_as_soon_when_a_later_depot_takes_over() {
+    let mut bench = passed_a_passive_depot();
+    bench.data(10..100);
+    bench.status(100, 100, &[]);
+    assert_eq!(bench.cache.frames(), 0);
+    bench.run_timers(bench.now + RTT * 20);
+    bench.data(100..105);
+    assert!(!bench.flow.is_protected(), "the Depot fell silent");
+    bench.status(105, 105, &[]);
+    assert!(bench.flow.is_protected());
+    bench.data(105..115);
+    bench.status(115, 115, &[]);
+    assert_eq!(bench.cache.frames(), 0);
+}
+
 #[test]
 fn they_are_freed_once_the_last_tail_is_announced() {
     let mut bench = passed_a_passive_depot();
