@@ -171,7 +171,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Drops responses that nobody will request any more.
+    /// Drops responses that are too old to be fetched.
     pub(crate) fn age_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         while cx.now >= self.responses.due(self.rtt) {
             let oldest = self.responses.kept.pop_front();

@@ -99,7 +99,7 @@ fn more_gaps_than_fit_are_spread_over_several_messages() {
     }
 }
 
-/// Every STATUS can be encoded, and is accepted by whoever decodes it.
+/// Every STATUS can be encoded, and the decoder accepts it.
 #[test]
 fn every_status_is_a_valid_message() {
     use common::control::{Header, Keys, body_len, decode, encode};

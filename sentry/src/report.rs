@@ -190,8 +190,8 @@ impl<F: Frame> Flow<F> {
         first.is_some_and(|first| !self.pass.will_reach(first))
     }
 
-    /// The source has to repeat packets that the Depot misses. If it can't be
-    /// asked, the destination has to ask: the Depot is to go on without (R-REPAIR-4).
+    /// Asks the source to repeat packets that the Depot misses. If that is impossible, tells the
+    /// Depot to deliver past the gap, so that the destination sends a NAK (R-REPAIR-4).
     fn ask_for_missing<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.ask_source(cx) || self.naks.waits() {
             self.helpless = None;

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! [`load`] reads a TOML file: [`Section`] takes keys out of it one by one,
-//! [`Document`] collects problems, and the reader goes on to the end, so
+//! [`Document`] collects problems until the whole file is read, so
 //! that a [`Report`] names every problem at once, each with its line, the value
 //! found and the values allowed. [`units`] are the quantities that files and
 //! command lines share. [`sizing`] computes the memory of kept packets.
@@ -48,7 +48,7 @@ pub fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static st
 }
 
 /// Reads `file` with `read`, which is given the document and its top level.
-/// Where a value is wrong `read` takes a stand-in and goes on; its result
+/// `read` replaces an invalid value by a default and continues; its result
 /// is then discarded.
 ///
 /// # Errors

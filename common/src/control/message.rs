@@ -58,8 +58,8 @@ pub enum Reason {
     /// The Sentry no longer protects the flow: deliver held packets, in order,
     /// and forward the flow from then on.
     Release,
-    /// Nobody can resend the packets missing before `next_psn`: no cache has them, and the
-    /// Sentry can't request them from the source. Deliver held packets in order, past the gaps.
+    /// The packets missing before `next_psn` are lost for good: no cache has them, and the Sentry
+    /// can't request them from the source. Deliver held packets in order, past the gaps.
     Lost,
 }
 

@@ -151,7 +151,7 @@ impl Config {
 pub struct Statement<'a> {
     /// The configuration.
     pub config: &'a Config,
-    /// The machine that it is for, if it is known.
+    /// The machine on which the gateway will run, if it is known.
     pub machine: Option<&'a Machine>,
 }
 

@@ -208,7 +208,7 @@ fn a_frame_of_another_worker_is_handed_over_in_order() {
     assert_eq!(bench.tx[0].taken(), [arp(9)]);
     assert!(bench.worker.parts.handover.is_empty());
 
-    // Nobody takes frames on their way to a worker that ends, or that come after.
+    // Frames in the ring to a worker that has ended, and later ones, are dropped.
     let mut send = || {
         let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(arp(9))]);
         second.sort(Side::Wan, &mut burst)

@@ -86,7 +86,7 @@ SCENES = [
         ],
     ),
     Scene(
-        # A packet that is lost before the Sentry, and forwarded all the same, is a gap that nobody can fill.
+        # The Sentry has no copy of a packet that was lost before it: only the source can fill that gap.
         Setting("lans", "auto", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=1.0),
         [
             *_cases("write", "write-checked", iterations=50, timed=("write-checked",)),

@@ -45,7 +45,7 @@ struct Table<'a> {
 
 struct Column {
     head: String,
-    /// Its meaning, for whoever points at the heading.
+    /// Its meaning, shown as a tooltip of the heading.
     note: &'static str,
     cells: Vec<Cell>,
 }

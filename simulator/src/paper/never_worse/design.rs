@@ -79,7 +79,7 @@ pub(super) const LEVELS: [&Level; 10] =
     [&PFC, &DEEP, &MARKS_40K, &MARKS_1M, &NO_MARKS, &LOSS_0, &LOSS_1E3, &SLOW, &NEAR, &NO_DCQCN];
 
 /// Combinations: congestion alone, congestion and loss together,
-/// traffic that nobody slows down for.
+/// traffic without congestion control.
 const COMBINED: [&[&Level]; 8] = [
     &[&LOSS_0, &PFC],
     &[&LOSS_0, &NO_MARKS],

@@ -27,8 +27,8 @@
 //!   that, and names all that a flow was refused, as one gap, once the flow has
 //!   nothing waiting. A repeat that is refused has been named already, and is
 //!   the source's timeout's business.
-//! - *A full backup pool.* It forgets the oldest packet of the flow
-//!   that needs room; a NAK for a forgotten packet goes on to the source.
+//! - *A full backup pool.* It drops the oldest packet of the flow
+//!   that needs room; a NAK for a dropped packet is forwarded to the source.
 //! - *When pools are freed.* By delivery in order, and by ACKs.
 //! - *From when the Depot's timer counts.* From when a packet that asks for an
 //!   ACK has left its port, since packets released by a filled gap wait there; each
