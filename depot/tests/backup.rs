@@ -239,7 +239,8 @@ fn silence_ends_it_all() {
 // R-INC-11, R-ORDER-3
 #[test]
 fn nothing_is_resent_once_the_source_sends_something_else_by_a_number_that_is_kept() {
-    let others = [packet(Opcode::SEND_MIDDLE, 2, 256), packet(Opcode::WRITE_MIDDLE, 2, 128)];
+    let others =
+        [packet(Opcode::SEND_MIDDLE, 2, false, 256), packet(Opcode::WRITE_MIDDLE, 2, false, 128)];
     for other in others {
         let mut bench = synced();
         bench.data(1..5);
@@ -262,15 +263,15 @@ fn nothing_held_is_delivered_once_the_source_sends_something_else_by_a_number_th
     bench.data(1..5);
     bench.data([6, 7]);
     bench.clear();
-    bench.frame(damaged(packet(Opcode::SEND_MIDDLE, 2, 256)));
+    bench.frame(damaged(packet(Opcode::SEND_MIDDLE, 2, false, 256)));
     assert_eq!(bench.pool.frames(), 2, "a damaged one proves nothing");
-    bench.frame(packet(Opcode::SEND_MIDDLE, 1, 256));
+    bench.frame(packet(Opcode::SEND_MIDDLE, 1, false, 256));
     assert_eq!(bench.pool.frames(), 2, "nor does one that is not kept any more");
     let mut bench = synced();
     bench.data(1..5);
     bench.data([6, 7]);
     bench.clear();
-    bench.frame(packet(Opcode::SEND_MIDDLE, 2, 256));
+    bench.frame(packet(Opcode::SEND_MIDDLE, 2, false, 256));
     assert_eq!(bench.pool.frames(), 0);
     bench.data([5]);
     assert_eq!(bench.delivered(), [2, 5]);

@@ -122,7 +122,7 @@ fn play(bench: &mut Bench, next: &mut i32, event: Event) {
         }
         Event::Atomic { ahead } => {
             let n = *next + ahead;
-            bench.frame(packet(Opcode::COMPARE_SWAP, n, 28));
+            bench.frame(packet(Opcode::COMPARE_SWAP, n, false, 28));
             *next = (*next).max(n + 1);
         }
         Event::Sync { node, epoch, reason, next: ahead } => {
@@ -161,7 +161,7 @@ fn requests() -> impl Strategy<Value = Vec<Vec<u8>>> {
                 0 => write(n),
                 1 => asking(n),
                 2 => read(n, len),
-                _ => packet(Opcode::FETCH_ADD, n, 28),
+                _ => packet(Opcode::FETCH_ADD, n, false, 28),
             }
         };
         kinds.into_iter().map(frame).collect()

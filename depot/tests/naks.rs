@@ -133,7 +133,7 @@ fn a_nak_that_went_on_is_not_repeated() {
 fn an_error_goes_on_and_changes_nothing() {
     let mut bench = synced();
     bench.data(1..4);
-    let refused = plain_answer(2, Aeth::NAK_REMOTE_ACCESS);
+    let refused = plain_answer(2, Aeth::NAK_REMOTE_ACCESS, 3);
     assert_eq!(bench.answer(refused), Became::Forward);
     assert_eq!(bench.backup.frames(), 3);
     bench.check_books();
@@ -210,7 +210,7 @@ fn an_absorbed_nak_goes_on_only_between_messages() {
     bench.run_timers(since + GIVE_UP);
     let opcodes = |bench: &Bench| bench.out.answers.iter().map(|a| a.0).collect::<Vec<_>>();
     assert_eq!(opcodes(&bench), [Opcode::READ_RESPONSE_MIDDLE], "it waits");
-    let _ = bench.answer(packet(Opcode::READ_RESPONSE_LAST, 4, 260));
+    let _ = bench.answer(packet(Opcode::READ_RESPONSE_LAST, 4, false, 260));
     bench.run_timers(bench.now + GIVE_UP);
     assert_eq!(opcodes(&bench).last(), Some(&Opcode::ACK), "but then it goes on");
     bench.check_books();
@@ -221,7 +221,7 @@ fn an_absorbed_nak_goes_on_only_between_messages() {
 // R-NAK-17
 #[test]
 fn no_ack_is_made_for_a_read_or_an_atomic() {
-    for (request, next) in [(read(1, 4), 5), (packet(Opcode::FETCH_ADD, 1, 28), 2)] {
+    for (request, next) in [(read(1, 4), 5), (packet(Opcode::FETCH_ADD, 1, false, 28), 2)] {
         let mut bench = synced();
         bench.frame(request);
         bench.data(next..next + 3);

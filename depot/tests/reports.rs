@@ -103,12 +103,11 @@ fn more_gaps_than_fit_are_spread_over_several_messages() {
 #[test]
 fn every_status_is_a_valid_message() {
     use common::control::{Header, Keys, body_len, decode, encode};
-    use common::wire::{Headers, Opcode, Vlans, parse};
+    use common::wire::{Opcode, Vlans, parse};
     let mut bench = Bench::synced();
     bench.data((1..=200).map(|n| 3 * n));
     bench.sync(LIFE, Reason::Tail, 700);
-    let ip = |last| std::net::IpAddr::from([10, 0, 0, last]);
-    let headers = Headers::new([2; 6], [4; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64);
+    let headers = testkit::packets::headers(1, 2, Vlans::NONE);
     let header =
         Header { node: 1, boot: 1, seq: 1, seen_boot: 0, seen_seq: 0, dest_qpn: 1, epoch: 1 };
     let keys = Keys::unkeyed_lab();

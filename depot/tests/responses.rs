@@ -127,7 +127,7 @@ fn the_answers_to_a_repeated_read_replace_the_old_ones() {
     let mut bench = answered(9);
     bench.frame(read(3, 6));
     let before = bench.cache.used();
-    let _ = bench.answer(packet(Opcode::READ_RESPONSE_MIDDLE, 3, 200)); // a shorter one
+    let _ = bench.answer(packet(Opcode::READ_RESPONSE_MIDDLE, 3, false, 200)); // a shorter one
     assert_eq!(bench.cache.frames(), 3, "1 and 2 are as they were, the rest is void");
     assert_eq!(bench.cache.used(), before * 3 / 8 - 56);
     respond(&mut bench, [4]);
@@ -189,7 +189,7 @@ fn another_incarnation_has_none_of_them() {
 #[test]
 fn an_atomic_ack_is_kept_like_a_response() {
     let mut bench = Bench::synced();
-    bench.frame(packet(Opcode::FETCH_ADD, 1, 28));
+    bench.frame(packet(Opcode::FETCH_ADD, 1, false, 28));
     let _ = bench.answer(atomic_ack(1));
     assert_eq!(bench.cache.frames(), 1);
     bench.clear();

@@ -2,8 +2,7 @@
 
 use common::wire::cm::{Message, is_candidate, read};
 use common::wire::{Vlans, parse};
-
-use crate::packets;
+use testkit::packets;
 
 /// `data` follows the MAD header's first four bytes; or, if it starts
 /// with ones, a whole frame.
@@ -16,8 +15,7 @@ pub fn run(data: &[u8]) {
 
 /// A frame with `data` in its MAD, of the length that a MAD has.
 fn datagram(data: &[u8]) -> Vec<u8> {
-    let mut mad = [0; 256];
-    mad[..4].copy_from_slice(&[1, 7, 2, 3]);
+    let mut mad = packets::mad(0, &[]);
     mad.iter_mut().skip(4).zip(data).for_each(|(out, byte)| *out = *byte);
     packets::datagram(&packets::headers(1, 2, Vlans::NONE), &mad)
 }

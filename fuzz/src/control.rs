@@ -4,10 +4,8 @@
 //! `docs/protocol.md`.
 
 use common::control::{self, DEFAULT_OPCODE, Keys, Reject, body_len, decode};
-use common::psn::Psn;
-use common::wire::{Bth, Headers, Vlans, parse};
-
-use crate::packets;
+use common::wire::{Headers, Vlans, parse};
+use testkit::packets;
 
 const MAGIC: [u8; 4] = [0x4c, 0x52, 0x32, 0x93];
 const VERSION: u8 = 2;
@@ -69,10 +67,5 @@ fn frame_with(
     change: impl FnOnce(&mut [u8; TAG_LEN]),
 ) -> Vec<u8> {
     change(&mut tag);
-    let mut frame = vec![0; headers.frame_len(body.len() + TAG_LEN)];
-    headers.emit(&Bth::new(DEFAULT_OPCODE, QPN, Psn::new(0)), &mut frame, |out| {
-        out[..body.len()].copy_from_slice(body);
-        out[body.len()..].copy_from_slice(&tag);
-    });
-    frame
+    packets::frame(headers, DEFAULT_OPCODE, QPN, 0, &[body, &tag].concat())
 }

@@ -1,14 +1,12 @@
 //! Packets as hosts send them. The payload of each repeats its PSN, so that
 //! output that was never sent is recognised.
 
-use std::net::IpAddr;
-
 use common::allowance::Allowance;
 use common::budget::Budget;
 use common::psn::Psn;
-use common::wire::{
-    Aeth, Bth, Deth, Headers, Opcode, PacketKind, Position, Reth, Roce, Vlans, icrc_ok, parse,
-};
+use common::wire::{Aeth, Bth, Headers, Opcode, PacketKind, Position, Reth, Roce, icrc_ok, parse};
+pub use testkit::packets::{damaged, datagram, headers};
+use testkit::packets::{mad, with_bth};
 
 use crate::input::Input;
 
@@ -56,12 +54,6 @@ const SYNDROMES: [u8; 8] = [
 
 /// Lengths of READs in bytes; most are a few packets of 256 bytes.
 const READS: [u32; 8] = [0, 256, 1024, 1500, 20 * 256, 1 << 16, 1 << 24, u32::MAX];
-
-/// Headers from host `from` to host `to`, last bytes of their addresses.
-pub fn headers(from: u8, to: u8, vlans: Vlans) -> Headers {
-    let ip = |last| IpAddr::from([10, 0, 0, last]);
-    Headers::new([from; 6], [to; 6], vlans, ip(from), ip(to), 50_000, 0, 64)
-}
 
 /// Some request for QP `qpn`, and how many PSNs it takes with a path MTU of 256.
 pub fn request(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> (Vec<u8>, u32) {
@@ -111,58 +103,24 @@ pub fn answer(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> V
 /// the connection `name`.
 pub fn cm(input: &mut Input<'_>, headers: &Headers, name: u32, qpn: u32, psn: Psn) -> Vec<u8> {
     let attribute = input.choose(&[0x10, 0x13, 0x14, 0x10, 0x13, 0x14, 0x11, 0x12, 0x15, 0x16, 0]);
-    let mut mad = [0; 256];
-    mad[..4].copy_from_slice(&[1, 7, 2, 3]);
-    mad[17] = attribute;
-    let mut put = |at: usize, bytes: &[u8]| mad[24 + at..][..bytes.len()].copy_from_slice(bytes);
     let high = |value: u32| (value << 8).to_be_bytes();
-    put(0, &name.to_be_bytes());
-    match attribute {
+    let (name, qpn, psn) = (&name.to_be_bytes()[..], &high(qpn)[..], &high(psn.get())[..]);
+    let mad = match attribute {
         0x10 => {
-            put(32, &high(qpn));
-            put(44, &high(psn.get()));
-            put(50, &[input.choose(&[0x10, 0x10, 0x30, 0x50])]);
-            put(56, headers.src().as_bytes());
-            put(72, headers.dst().as_bytes());
+            let pmtu = [input.choose(&[0x10, 0x10, 0x30, 0x50])];
+            let (src, dst) = (headers.src(), headers.dst());
+            let (src, dst) = (&src.as_bytes()[..], &dst.as_bytes()[..]);
+            mad(attribute, &[(0, name), (32, qpn), (44, psn), (50, &pmtu), (56, src), (72, dst)])
         }
-        0x13 => {
-            put(4, &name.to_be_bytes());
-            put(12, &high(qpn));
-            put(20, &high(psn.get()));
-        }
-        0x15 => {
-            put(4, &name.to_be_bytes());
-            put(8, &high(qpn));
-        }
-        _ => put(4, &name.to_be_bytes()),
-    }
+        0x13 => mad(attribute, &[(0, name), (4, name), (12, qpn), (20, psn)]),
+        0x15 => mad(attribute, &[(0, name), (4, name), (8, qpn)]),
+        _ => mad(attribute, &[(0, name), (4, name)]),
+    };
     datagram(headers, &mad)
 }
 
-/// A datagram between the QPs that speak of connections.
-pub fn datagram(headers: &Headers, mad: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; headers.frame_len(Deth::LEN + mad.len())];
-    headers.emit(&Bth::new(Opcode::UD_SEND_ONLY, 1, Psn::new(0)), &mut frame, |body| {
-        body[..Deth::LEN].copy_from_slice(&Deth { qkey: 0x8001_0000, src_qpn: 1 }.to_bytes());
-        body[Deth::LEN..].copy_from_slice(mad);
-    });
-    frame
-}
-
 fn packet(headers: &Headers, bth: &Bth, ext: &[u8], len: usize) -> Vec<u8> {
-    let mut frame = vec![0; headers.frame_len(ext.len() + len)];
-    headers.emit(bth, &mut frame, |body| {
-        body[..ext.len()].copy_from_slice(ext);
-        body[ext.len()..].fill(bth.psn.get() as u8);
-    });
-    frame
-}
-
-/// The frame with one bit flipped that the ICRC covers.
-pub fn damaged(mut frame: Vec<u8>) -> Vec<u8> {
-    let at = frame.len() - 6;
-    frame[at] ^= 1;
-    frame
+    with_bth(headers, bth, &[ext, &vec![bth.psn.get() as u8; len]].concat())
 }
 
 /// Checks a packet that leaves: damage must still be visible, and an intact

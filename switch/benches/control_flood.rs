@@ -3,16 +3,15 @@
 //!
 //! `cargo bench -p switch --bench control_flood`
 
-use std::net::IpAddr;
-
 use arrayvec::ArrayVec;
 use common::control::{self, Header, Keys, Message, Reason, SyncMessage};
 use common::frame::{Class, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Bth, Headers, Opcode, Vlans};
+use common::wire::{Opcode, Vlans};
 use switch::{Config, Recovery, Switch};
+use testkit::packets::{frame, headers};
 
 fn main() {
     divan::main();
@@ -29,11 +28,6 @@ impl Sink for Nowhere {
     }
 }
 
-fn headers() -> Headers {
-    let ip = |last| IpAddr::from([10, 0, 0, last]);
-    Headers::new([1; 6], [2; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64)
-}
-
 fn sync(keys: &Keys) -> Vec<u8> {
     let header =
         Header { node: 9, boot: 1, seq: 1, seen_boot: 0, seen_seq: 0, dest_qpn: 0x11, epoch: 1 };
@@ -46,7 +40,7 @@ fn sync(keys: &Keys) -> Vec<u8> {
         sent_at: Time::ZERO,
         rtt: Span::ZERO,
     });
-    let headers = headers();
+    let headers = headers(1, 2, Vlans::NONE);
     let mut frame = vec![0; headers.frame_len(control::body_len(&message))];
     let opcode = control::DEFAULT_OPCODE;
     control::encode(&headers, opcode, 0x11, &header, &message, keys, &mut frame);
@@ -54,10 +48,7 @@ fn sync(keys: &Keys) -> Vec<u8> {
 }
 
 fn data(psn: u32) -> Vec<u8> {
-    let headers = headers();
-    let mut frame = vec![0; headers.frame_len(1024)];
-    headers.emit(&Bth::new(Opcode::WRITE_MIDDLE, 0x11, Psn::new(psn)), &mut frame, |_| {});
-    frame
+    frame(&headers(1, 2, Vlans::NONE), Opcode::WRITE_MIDDLE, 0x11, psn, &[0; 1024])
 }
 
 /// Hands the same frame to a switch again and again.

@@ -1,13 +1,8 @@
 //! A flow with its surroundings as in a switch, and a record of its actions.
-//!
-//! PSNs are counted from the flow's first packet, which lies just before the
-//! end of the PSN space: every test also crosses the wrap.
 
 #![allow(dead_code)] // Each test program uses its part of it.
 
 pub mod network;
-
-use std::net::IpAddr;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
@@ -15,13 +10,11 @@ use common::control::{Fetch, LastAck, PsnRange, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
-use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Addr, Aeth, Answer, Bth, Headers, Opcode, Reth, Vlans, parse};
+use common::wire::{Addr, Aeth, Answer, Opcode, Vlans, parse};
 use depot::{Actions, Config, Context, Flow, Host, Incarnation, Known, Lan};
+pub use testkit::flow::*;
 
-/// The flow's first PSN.
-pub const FIRST: Psn = Psn::new(0xff_fff8);
 pub const RTT: Span = Span::from_millis(8);
 pub const GIVE_UP: Span = Span::from_millis(48);
 /// Silence after which an incarnation is forgotten: four times [`GIVE_UP`].
@@ -35,14 +28,6 @@ pub const PLENTY: u64 = 1 << 30;
 /// A host of the LAN.
 pub fn host(last: u8) -> Host {
     (Addr::from_v4([10, 0, 0, last]), Vlans::NONE)
-}
-
-pub fn psn(n: i32) -> Psn {
-    FIRST.offset(n as u32)
-}
-
-pub fn count_of(psn: Psn) -> i32 {
-    psn.distance(FIRST)
 }
 
 /// The fate of a response.
@@ -262,17 +247,17 @@ impl Bench {
 
     /// The destination acknowledges packet `n`.
     pub fn ack(&mut self, n: i32) -> Became {
-        self.answer(plain_answer(n, Aeth::ACK_UNLIMITED))
+        self.answer(plain_answer(n, Aeth::ACK_UNLIMITED, 3))
     }
 
     /// The destination asks for packet `n`.
     pub fn nak(&mut self, n: i32) -> Became {
-        self.answer(plain_answer(n, Aeth::NAK_PSN_SEQUENCE))
+        self.answer(plain_answer(n, Aeth::NAK_PSN_SEQUENCE, 3))
     }
 
     /// The destination isn't ready for packet `n`.
     pub fn rnr(&mut self, n: i32) -> Became {
-        self.answer(plain_answer(n, Aeth::RNR))
+        self.answer(plain_answer(n, Aeth::RNR, 3))
     }
 
     pub fn wait(&mut self, span: Span) {
@@ -351,60 +336,22 @@ pub fn missing(status: &Status) -> Vec<(i32, i32)> {
     status.missing.iter().map(range).collect()
 }
 
-/// A full packet from the middle of a WRITE.
-pub fn write(n: i32) -> Vec<u8> {
-    packet(Opcode::WRITE_MIDDLE, n, 256)
-}
-
 /// The last packet of a WRITE, which asks for an ACK.
 pub fn asking(n: i32) -> Vec<u8> {
-    let bth = Bth { ack_req: true, ..Bth::new(Opcode::WRITE_LAST, 0x11, psn(n)) };
-    with_bth(bth, &[n as u8; 256])
+    packet(Opcode::WRITE_LAST, n, true, 256)
 }
 
 /// A READ of `packets` packets of 256 bytes.
 pub fn read(n: i32, packets: u32) -> Vec<u8> {
-    let reth = Reth { va: 0, rkey: 0, len: packets * 256 };
-    with_bth(Bth::new(Opcode::READ_REQUEST, 0x11, psn(n)), &reth.to_bytes())
+    testkit::flow::read(n, packets * 256)
 }
 
 /// A middle packet of a READ response.
 pub fn response(n: i32) -> Vec<u8> {
-    with_bth(Bth::new(Opcode::READ_RESPONSE_MIDDLE, 0x77, psn(n)), &[n as u8; 256])
+    testkit::flow::response(Opcode::READ_RESPONSE_MIDDLE, n)
 }
 
 /// The first packet of a READ response.
 pub fn first_response(n: i32) -> Vec<u8> {
-    let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 4 }.to_bytes();
-    let content = [&aeth[..], &[n as u8; 256]].concat();
-    with_bth(Bth::new(Opcode::READ_RESPONSE_FIRST, 0x77, psn(n)), &content)
-}
-
-/// An ACK with an atomic's old value.
-pub fn atomic_ack(n: i32) -> Vec<u8> {
-    let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 3 }.to_bytes();
-    with_bth(Bth::new(Opcode::ATOMIC_ACK, 0x77, psn(n)), &[&aeth[..], &[0; 8]].concat())
-}
-
-/// An ACK or NAK.
-pub fn plain_answer(n: i32, syndrome: u8) -> Vec<u8> {
-    with_bth(Bth::new(Opcode::ACK, 0x77, psn(n)), &Aeth { syndrome, msn: 3 }.to_bytes())
-}
-
-pub fn packet(opcode: Opcode, n: i32, len: usize) -> Vec<u8> {
-    with_bth(Bth::new(opcode, 0x11, psn(n)), &vec![n as u8; len])
-}
-
-pub fn with_bth(bth: Bth, content: &[u8]) -> Vec<u8> {
-    let ip = |last| IpAddr::from([10, 0, 0, last]);
-    let headers = Headers::new([2; 6], [4; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64);
-    let mut frame = vec![0; headers.frame_len(content.len())];
-    headers.emit(&bth, &mut frame, |body| body.copy_from_slice(content));
-    frame
-}
-
-/// The frame with one bit of its payload flipped.
-pub fn damaged(mut frame: Vec<u8>) -> Vec<u8> {
-    frame[80] ^= 1;
-    frame
+    testkit::flow::response(Opcode::READ_RESPONSE_FIRST, n)
 }

@@ -317,7 +317,7 @@ impl World {
             roce.ack_req.then_some((n, Aeth::ACK_UNLIMITED))
         };
         if let Some((n, syndrome)) = answer {
-            self.answers.push_back((self.now + DELAY, id, plain_answer(n, syndrome)));
+            self.answers.push_back((self.now + DELAY, id, plain_answer(n, syndrome, 3)));
         }
     }
 

@@ -1,11 +1,6 @@
 //! A flow with its surroundings as in a switch, and a record of its actions.
-//!
-//! PSNs are counted from the flow's first packet, which lies just before the
-//! end of the PSN space: every test also crosses the wrap.
 
 #![allow(dead_code)] // Each test program uses its part of it.
-
-use std::net::IpAddr;
 
 use arrayvec::ArrayVec;
 use common::allowance::Allowance;
@@ -16,11 +11,10 @@ use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Answer, Bth, Headers, Opcode, Reth, Vlans, parse};
+use common::wire::{Aeth, Answer, Bth, Opcode, parse};
 use sentry::{Actions, Config, Context, Flow, Recovery};
+pub use testkit::flow::*;
 
-/// The flow's first PSN.
-pub const FIRST: Psn = Psn::new(0xff_fff8);
 /// The round trip: no STATUS here measures another one, unless it says so.
 pub const RTT: Span = Span::from_millis(8);
 /// How long a packet counts as under way: the round trip and its margin.
@@ -33,14 +27,6 @@ pub const WINDOW_MAX: u64 = 1 << 10;
 pub const BOOT: u64 = 7;
 /// An amount of cache that is never full.
 pub const PLENTY: u64 = 1 << 30;
-
-pub fn psn(n: i32) -> Psn {
-    FIRST.offset(n as u32)
-}
-
-fn count_of(psn: Psn) -> i32 {
-    psn.distance(FIRST)
-}
 
 /// A flow's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -421,26 +407,9 @@ pub fn status(expected: i32, high: i32, missing: &[(i32, i32)]) -> Status {
     }
 }
 
-/// A full packet from the middle of a WRITE.
-pub fn write(n: i32) -> Vec<u8> {
-    packet(Opcode::WRITE_MIDDLE, n, false, 256)
-}
-
-/// A READ of `len` bytes.
-pub fn read(n: i32, len: u32) -> Vec<u8> {
-    let reth = Reth { va: 0, rkey: 0, len };
-    with_bth(Bth::new(Opcode::READ_REQUEST, 0x11, psn(n)), &reth.to_bytes())
-}
-
 /// A fetch-and-add.
 pub fn atomic(n: i32) -> Vec<u8> {
     with_bth(Bth { ack_req: true, ..Bth::new(Opcode::FETCH_ADD, 0x11, psn(n)) }, &[0; 28])
-}
-
-/// An ACK with an atomic's old value.
-pub fn atomic_ack(n: i32) -> Vec<u8> {
-    let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 1 }.to_bytes();
-    with_bth(Bth::new(Opcode::ATOMIC_ACK, 0x77, psn(n)), &[&aeth[..], &[0; 8]].concat())
 }
 
 /// Packet `n` of the READ response message that takes these PSNs.
@@ -452,34 +421,4 @@ pub fn part(message: std::ops::Range<i32>, n: i32) -> Vec<u8> {
         (false, true) => Opcode::READ_RESPONSE_LAST,
     };
     response(opcode, n)
-}
-
-/// A packet of a READ response; `opcode` says which.
-pub fn response(opcode: Opcode, n: i32) -> Vec<u8> {
-    let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 1 }.to_bytes();
-    let content = [if opcode.has_aeth() { &aeth[..] } else { &[] }, &[n as u8; 256]].concat();
-    with_bth(Bth::new(opcode, 0x77, psn(n)), &content)
-}
-
-/// An ACK or NAK.
-pub fn plain_answer(n: i32, syndrome: u8, msn: u32) -> Vec<u8> {
-    with_bth(Bth::new(Opcode::ACK, 0x77, psn(n)), &Aeth { syndrome, msn }.to_bytes())
-}
-
-pub fn packet(opcode: Opcode, n: i32, ack_req: bool, len: usize) -> Vec<u8> {
-    with_bth(Bth { ack_req, ..Bth::new(opcode, 0x11, psn(n)) }, &vec![n as u8; len])
-}
-
-fn with_bth(bth: Bth, content: &[u8]) -> Vec<u8> {
-    let ip = |last| IpAddr::from([10, 0, 0, last]);
-    let headers = Headers::new([2; 6], [4; 6], Vlans::NONE, ip(1), ip(2), 50_000, 0, 64);
-    let mut frame = vec![0; headers.frame_len(content.len())];
-    headers.emit(&bth, &mut frame, |body| body.copy_from_slice(content));
-    frame
-}
-
-/// The frame with one bit of its payload flipped.
-pub fn damaged(mut frame: Vec<u8>) -> Vec<u8> {
-    frame[80] ^= 1;
-    frame
 }

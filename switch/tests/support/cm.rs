@@ -4,8 +4,8 @@
 
 use std::net::IpAddr;
 
-use common::psn::Psn;
-use common::wire::{Addr, Bth, Deth, Headers, Opcode};
+use common::wire::{Addr, Headers, Vlans};
+use testkit::packets::{datagram, mad};
 
 /// A REQ, or a host's part of it.
 #[derive(Clone, Copy)]
@@ -21,20 +21,8 @@ pub const fn end(comm: u32, qpn: u32, psn: u32) -> End {
     End { comm, qpn, psn }
 }
 
-/// A message with these bytes at these offsets behind the MAD header.
 fn message(headers: &Headers, attribute: u8, fields: &[(usize, &[u8])]) -> Vec<u8> {
-    let mut mad = [0; 256];
-    mad[..4].copy_from_slice(&[1, 7, 2, 3]);
-    mad[17] = attribute;
-    for (at, bytes) in fields {
-        mad[24 + at..][..bytes.len()].copy_from_slice(bytes);
-    }
-    let mut frame = vec![0; headers.frame_len(Deth::LEN + mad.len())];
-    headers.emit(&Bth::new(Opcode::UD_SEND_ONLY, 1, Psn::new(0)), &mut frame, |body| {
-        body[..Deth::LEN].copy_from_slice(&Deth { qkey: 0x8001_0000, src_qpn: 1 }.to_bytes());
-        body[Deth::LEN..].copy_from_slice(&mad);
-    });
-    frame
+    datagram(headers, &mad(attribute, fields))
 }
 
 /// The high 24 bits of a word.
@@ -82,5 +70,5 @@ pub fn dreq(headers: &Headers, from: End, to: End) -> Vec<u8> {
 /// Headers between two addresses of one family.
 pub fn between(src: &str, dst: &str) -> Headers {
     let [src, dst] = [src, dst].map(|ip| ip.parse::<IpAddr>().expect("an address"));
-    Headers::new([1; 6], [2; 6], common::wire::Vlans::NONE, src, dst, 50_000, 0, 64)
+    Headers::new([1; 6], [2; 6], Vlans::NONE, src, dst, 50_000, 0, 64)
 }

@@ -3,8 +3,6 @@
 
 #![allow(dead_code)] // Each test program uses its part of it.
 
-use std::net::IpAddr;
-
 use arrayvec::ArrayVec;
 use common::control::{self, Fetch, Header, Keys, Message, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet, Side, Sink};
@@ -12,8 +10,9 @@ use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Bth, Headers, Opcode, Reth, Roce, Vlans, parse};
+use common::wire::{Aeth, Headers, Opcode, Reth, Roce, Vlans, parse};
 use switch::{Command, Config, Recovery, Switch};
+pub use testkit::packets::*;
 
 /// The node id of the switch under test, and that of its peer.
 pub const NODE: u32 = 1;
@@ -190,37 +189,25 @@ impl Bench {
     }
 }
 
-fn headers(from: u8, to: u8, vlans: Vlans, port: u16) -> Headers {
-    let ip = |last| IpAddr::from([10, 0, 0, last]);
-    Headers::new([from; 6], [to; 6], vlans, ip(from), ip(to), port, 0, 64)
-}
-
 /// Headers of packets from the host.
 pub fn outbound() -> Headers {
-    headers(1, 2, Vlans::NONE, PORT)
+    headers(1, 2, Vlans::NONE)
 }
 
 /// Headers of packets to the host.
 pub fn inbound() -> Headers {
-    headers(2, 1, Vlans::NONE, PORT)
+    headers(2, 1, Vlans::NONE)
 }
 
 pub fn tagged(headers: &Headers, vlan: u16) -> Headers {
     let (from, to) = (headers.src_mac()[0], headers.dst_mac()[0]);
-    self::headers(from, to, Vlans::new(vlan, 0), headers.src_port())
+    with_port(&self::headers(from, to, Vlans::new(vlan, 0)), headers.src_port())
 }
 
 pub fn with_port(headers: &Headers, port: u16) -> Headers {
     let mut headers = headers.clone();
     headers.set_src_port(port);
     headers
-}
-
-pub fn frame(headers: &Headers, opcode: Opcode, qpn: u32, psn: u32, body: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; headers.frame_len(body.len())];
-    let bth = Bth::new(opcode, qpn, Psn::new(psn));
-    headers.emit(&bth, &mut frame, |out| out.copy_from_slice(body));
-    frame
 }
 
 /// A SEND's middle packet.
@@ -296,13 +283,6 @@ pub fn fetch(missing: &[(u32, u32)]) -> Message {
 /// A middle packet of a READ response.
 pub fn response(headers: &Headers, qpn: u32, psn: u32) -> Vec<u8> {
     frame(headers, Opcode::READ_RESPONSE_MIDDLE, qpn, psn, &[psn as u8; 256])
-}
-
-/// Flips a bit of the payload.
-pub fn damaged(mut frame: Vec<u8>) -> Vec<u8> {
-    let at = frame.len() - 8;
-    frame[at] ^= 1;
-    frame
 }
 
 /// PSNs of packets sent on `side`, control messages left out.
