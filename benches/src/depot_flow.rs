@@ -10,6 +10,7 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, Roce, parse};
 use depot::{Actions, Config, Context, Flow, Host, Incarnation, Known, Lan};
+use testkit::control::sync;
 
 use crate::frame::Recycled;
 use crate::packets::{MESSAGE, PMTU, Qp};
@@ -155,15 +156,8 @@ impl Bed {
 
     /// The Sentry announces its next PSN.
     fn sync(&mut self) {
-        let sync = SyncMessage {
-            reason: Reason::Keepalive,
-            next_psn: Some(Psn::new(self.next)),
-            acked: None,
-            pmtu: PMTU as u16,
-            src_qpn: None,
-            sent_at: self.now,
-            rtt: RTT,
-        };
+        let keepalive = sync(Reason::Keepalive, Psn::new(self.next), self.now);
+        let sync = SyncMessage { pmtu: PMTU as u16, rtt: RTT, ..keepalive };
         self.with(|flow, cx| flow.on_sync(cx, LIFE, &sync));
     }
 

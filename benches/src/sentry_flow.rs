@@ -3,13 +3,14 @@
 use arrayvec::ArrayVec;
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, PsnRange, Status, SyncMessage};
+use common::control::{Fetch, LastAck, Status, SyncMessage};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, Roce, parse};
 use sentry::{Actions, Config, Context, Flow, Recovery};
+use testkit::control::status;
 
 use crate::frame::Recycled;
 use crate::packets::{MESSAGE, Qp};
@@ -182,24 +183,9 @@ impl Bed {
     /// A STATUS: the Depot has everything before `expected`, and all later packets but
     /// `missing` packets.
     fn report(&mut self, expected: u32, high: u32, missing: u32) {
-        let mut ranges = ArrayVec::new();
-        if missing > 0 {
-            ranges.push(PsnRange { start: Psn::new(expected), len: missing });
-        }
-        let status = Status {
-            expected: Psn::new(expected),
-            high: Psn::new(high),
-            ack: None,
-            from: Psn::new(expected),
-            to: Psn::new(high),
-            missing: ranges,
-            echo: self.now - RTT,
-            hold: Span::ZERO,
-            pressure: 0,
-            src_qpn: None,
-            keeps_responses: false,
-            passive: false,
-        };
+        let missing = &[(expected, expected + missing)][..usize::from(missing > 0)];
+        let status = status(expected, high, missing, Psn::new);
+        let status = Status { echo: self.now - RTT, keeps_responses: false, ..status };
         assert!(self.with(|flow, cx| flow.on_status(cx, BOOT, &status)));
     }
 }

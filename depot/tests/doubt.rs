@@ -21,15 +21,8 @@ fn bench() -> Bench {
 
 /// A SYNC(keepalive) with `next` as its next PSN.
 fn announce(bench: &mut Bench, next: i32) {
-    let sync = SyncMessage {
-        reason: Reason::Keepalive,
-        next_psn: Some(psn(next)),
-        acked: None,
-        pmtu: 0,
-        src_qpn: None,
-        sent_at: bench.now,
-        rtt: RTT,
-    };
+    let keepalive = sync(Reason::Keepalive, psn(next), bench.now);
+    let sync = SyncMessage { rtt: RTT, ..keepalive };
     bench.with(|flow, cx| flow.on_sync(cx, LIFE, &sync));
 }
 

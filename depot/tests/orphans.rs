@@ -2,7 +2,7 @@
 
 mod support;
 
-use common::control::{Reason, SyncMessage};
+use common::control::Reason;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
@@ -11,9 +11,7 @@ use support::*;
 
 /// A SYNC of a Sentry that does not hear this box, sent at `sent_at`.
 fn unheard(bench: &mut Bench, incarnation: Incarnation, sent_at: Time) {
-    let next_psn = Some(psn(8));
-    let (reason, rtt) = (Reason::Keepalive, Span::ZERO);
-    let sync = SyncMessage { reason, next_psn, acked: None, pmtu: 0, src_qpn: None, sent_at, rtt };
+    let sync = sync(Reason::Keepalive, psn(8), sent_at);
     bench.with(|flow, cx| flow.on_unheard(cx, incarnation, &sync));
 }
 

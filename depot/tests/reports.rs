@@ -102,8 +102,8 @@ fn more_gaps_than_fit_are_spread_over_several_messages() {
 /// Every STATUS can be encoded, and the decoder accepts it.
 #[test]
 fn every_status_is_a_valid_message() {
-    use common::control::{Header, Keys, body_len, decode, encode};
-    use common::wire::{Opcode, Vlans, parse};
+    use common::control::{DEFAULT_OPCODE, Header, Keys, decode};
+    use common::wire::{Vlans, parse};
     let mut bench = Bench::synced();
     bench.data((1..=200).map(|n| 3 * n));
     bench.sync(LIFE, Reason::Tail, 700);
@@ -113,10 +113,9 @@ fn every_status_is_a_valid_message() {
     let keys = Keys::unkeyed_lab();
     for status in bench.statuses() {
         let message = Message::Status(status);
-        let mut frame = vec![0; headers.frame_len(body_len(&message))];
-        encode(&headers, Opcode(0xe1), 1, &header, &message, &keys, &mut frame);
+        let frame = testkit::control::frame(&headers, 1, &header, &message, &keys);
         let roce = parse(&frame).expect("a frame of ours");
-        assert_eq!(decode(&frame, &roce, Opcode(0xe1), &keys), Some(Ok((header, message))));
+        assert_eq!(decode(&frame, &roce, DEFAULT_OPCODE, &keys), Some(Ok((header, message))));
     }
 }
 
@@ -235,15 +234,8 @@ fn where_acks_pass_no_status_goes_out_by_itself() {
 #[test]
 fn the_rtt_is_the_sentrys_to_tell() {
     let mut bench = Bench::synced();
-    let sync = common::control::SyncMessage {
-        reason: Reason::Keepalive,
-        next_psn: Some(psn(1)),
-        acked: None,
-        pmtu: 0,
-        src_qpn: None,
-        sent_at: bench.now,
-        rtt: Span::from_millis(40),
-    };
+    let keepalive = sync(Reason::Keepalive, psn(1), bench.now);
+    let sync = common::control::SyncMessage { rtt: Span::from_millis(40), ..keepalive };
     bench.with(|flow, cx| flow.on_sync(cx, LIFE, &sync));
     bench.config.give_up = None;
     bench.data([2]);
@@ -256,15 +248,7 @@ fn an_older_sync_does_not_move_the_echo_back() {
     bench.sync(LIFE, Reason::Keepalive, 1);
     let newest = bench.now;
     bench.clear();
-    let old = common::control::SyncMessage {
-        reason: Reason::Keepalive,
-        next_psn: Some(psn(1)),
-        acked: None,
-        pmtu: 0,
-        src_qpn: None,
-        sent_at: newest - Span::from_millis(1),
-        rtt: Span::ZERO,
-    };
+    let old = sync(Reason::Keepalive, psn(1), newest - Span::from_millis(1));
     bench.with(|flow, cx| flow.on_sync(cx, LIFE, &old));
     assert_eq!(bench.statuses()[0].echo, newest);
 }

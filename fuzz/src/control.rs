@@ -3,9 +3,9 @@
 //! The tag is computed here once more, from its description in
 //! `docs/protocol.md`.
 
-use common::control::{self, DEFAULT_OPCODE, Keys, Reject, body_len, decode};
+use common::control::{DEFAULT_OPCODE, Keys, Reject, decode};
 use common::wire::{Headers, Vlans, parse};
-use testkit::packets;
+use testkit::{control, packets};
 
 const MAGIC: [u8; 4] = [0x4c, 0x52, 0x32, 0x93];
 const VERSION: u8 = 2;
@@ -26,8 +26,7 @@ pub fn run(data: &[u8]) {
     let keys = Keys::unkeyed_lab();
     match decode(&frame, &roce, DEFAULT_OPCODE, &keys).expect("it has the magic") {
         Ok((header, message)) => {
-            let mut again = vec![0; headers.frame_len(body_len(&message))];
-            control::encode(&headers, DEFAULT_OPCODE, QPN, &header, &message, &keys, &mut again);
+            let again = control::frame(&headers, QPN, &header, &message, &keys);
             let roce = parse(&again).expect("what is made is RoCEv2");
             // There is one way to write a message.
             assert_eq!(roce.payload(&again), [&body[..], &tag].concat());

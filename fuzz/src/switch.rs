@@ -234,9 +234,8 @@ impl World {
             Message::Status(_) => self.headers(sender).reversed(),
             _ => self.headers(sender),
         };
-        let mut frame = vec![0; headers.frame_len(control::body_len(&message))];
         let keys = Keys::unkeyed_lab();
-        control::encode(&headers, DEFAULT_OPCODE, 1, &header, &message, &keys, &mut frame);
+        let frame = testkit::control::frame(&headers, 1, &header, &message, &keys);
         let side = if flags & 0x07 == 0x07 { Side::Lan } else { Side::Wan };
         self.arrive(me, side, frame);
     }

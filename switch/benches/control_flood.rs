@@ -4,13 +4,14 @@
 //! `cargo bench -p switch --bench control_flood`
 
 use arrayvec::ArrayVec;
-use common::control::{self, Header, Keys, Message, Reason, SyncMessage};
+use common::control::{Header, Keys, Message, Reason, SyncMessage};
 use common::frame::{Class, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
-use common::time::{Span, Time};
+use common::time::Time;
 use common::wire::{Opcode, Vlans};
 use switch::{Config, Recovery, Switch};
+use testkit::control::{self, sync};
 use testkit::packets::{frame, headers};
 
 fn main() {
@@ -28,23 +29,12 @@ impl Sink for Nowhere {
     }
 }
 
-fn sync(keys: &Keys) -> Vec<u8> {
+fn open(keys: &Keys) -> Vec<u8> {
     let header =
         Header { node: 9, boot: 1, seq: 1, seen_boot: 0, seen_seq: 0, dest_qpn: 0x11, epoch: 1 };
-    let message = Message::Sync(SyncMessage {
-        reason: Reason::Open,
-        next_psn: Some(Psn::new(0)),
-        acked: None,
-        pmtu: 4096,
-        src_qpn: None,
-        sent_at: Time::ZERO,
-        rtt: Span::ZERO,
-    });
-    let headers = headers(1, 2, Vlans::NONE);
-    let mut frame = vec![0; headers.frame_len(control::body_len(&message))];
-    let opcode = control::DEFAULT_OPCODE;
-    control::encode(&headers, opcode, 0x11, &header, &message, keys, &mut frame);
-    frame
+    let open = sync(Reason::Open, Psn::new(0), Time::ZERO);
+    let message = Message::Sync(SyncMessage { pmtu: 4096, ..open });
+    control::frame(&headers(1, 2, Vlans::NONE), 0x11, &header, &message, keys)
 }
 
 fn data(psn: u32) -> Vec<u8> {
@@ -86,17 +76,17 @@ fn data_new(bencher: divan::Bencher) {
 /// From a LAN port: not even decoded.
 #[divan::bench]
 fn control_from_lan(bencher: divan::Bencher) {
-    flood(bencher, Side::Lan, &sync(&Keys::unkeyed_lab()));
+    flood(bencher, Side::Lan, &open(&Keys::unkeyed_lab()));
 }
 
 /// From the WAN with a right ICRC and a wrong tag: the dearest to refuse.
 #[divan::bench]
 fn control_bad_tag(bencher: divan::Bencher) {
-    flood(bencher, Side::Wan, &sync(&Keys::from_secret(b"nobody's secret")));
+    flood(bencher, Side::Wan, &open(&Keys::from_secret(b"nobody's secret")));
 }
 
 /// With the right tag, for the second time.
 #[divan::bench]
 fn control_replayed(bencher: divan::Bencher) {
-    flood(bencher, Side::Wan, &sync(&Keys::from_secret(b"another secret")));
+    flood(bencher, Side::Wan, &open(&Keys::from_secret(b"another secret")));
 }

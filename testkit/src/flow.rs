@@ -3,6 +3,7 @@
 //! PSNs are counted from the flow's first packet, which lies just before the
 //! end of the PSN space: every test also crosses the wrap.
 
+use common::control::PsnRange;
 use common::psn::Psn;
 use common::wire::{Aeth, Bth, Opcode, Reth, Vlans};
 
@@ -20,6 +21,12 @@ pub fn psn(n: i32) -> Psn {
 /// The number of the packet with this PSN.
 pub fn count_of(psn: Psn) -> i32 {
     psn.distance(FIRST)
+}
+
+/// Ranges as from .. to.
+pub fn counted(ranges: &[PsnRange]) -> Vec<(i32, i32)> {
+    let count = |r: &PsnRange| (count_of(r.start), count_of(r.start) + r.len as i32);
+    ranges.iter().map(count).collect()
 }
 
 /// A full packet from the middle of a WRITE.

@@ -1,5 +1,6 @@
 //! Test support that several crates share: packets and messages as a test writes them.
 //! No product crate depends on it, except for its tests.
 
+pub mod control;
 pub mod flow;
 pub mod packets;

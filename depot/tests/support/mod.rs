@@ -6,13 +6,14 @@ pub mod network;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, PsnRange, Reason, Status, SyncMessage};
+use common::control::{Fetch, LastAck, Reason, Status};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
 use common::time::{Span, Time};
 use common::wire::{Addr, Aeth, Answer, Opcode, Vlans, parse};
 use depot::{Actions, Config, Context, Flow, Host, Incarnation, Known, Lan};
+pub use testkit::control::sync;
 pub use testkit::flow::*;
 
 pub const RTT: Span = Span::from_millis(8);
@@ -105,8 +106,7 @@ impl Actions<HeapFrame> for Record {
     }
 
     fn absent(&mut self, _: u32, absent: Fetch, class: Class) {
-        let range = |r: &PsnRange| (count_of(r.start), count_of(r.start) + r.len as i32);
-        self.absent.push((absent.missing.iter().map(range).collect(), class));
+        self.absent.push((counted(&absent.missing), class));
     }
 
     fn src_qpn(&self) -> Option<u32> {
@@ -221,13 +221,13 @@ impl Bench {
 
     /// A SYNC with `next` as its next PSN; sent just now.
     pub fn sync(&mut self, incarnation: Incarnation, reason: Reason, next: i32) {
-        let sync = SyncMessage { next_psn: Some(psn(next)), ..resent(self.now, reason) };
+        let sync = sync(reason, psn(next), self.now);
         self.with(|flow, cx| flow.on_sync(cx, incarnation, &sync));
     }
 
     /// A SYNC(resent); sent just now.
     pub fn sync_resent(&mut self, incarnation: Incarnation) {
-        let sync = resent(self.now, Reason::Resent);
+        let sync = sync(Reason::Resent, None, self.now);
         self.with(|flow, cx| flow.on_sync(cx, incarnation, &sync));
     }
 
@@ -318,22 +318,9 @@ impl Bench {
     }
 }
 
-fn resent(now: Time, reason: Reason) -> SyncMessage {
-    SyncMessage {
-        reason,
-        next_psn: None,
-        acked: None,
-        pmtu: 0,
-        src_qpn: None,
-        sent_at: now,
-        rtt: Span::ZERO,
-    }
-}
-
 /// The ranges that a STATUS lists, as from .. to.
 pub fn missing(status: &Status) -> Vec<(i32, i32)> {
-    let range = |r: &PsnRange| (count_of(r.start), count_of(r.start) + r.len as i32);
-    status.missing.iter().map(range).collect()
+    counted(&status.missing)
 }
 
 /// The last packet of a WRITE, which asks for an ACK.

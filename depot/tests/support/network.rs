@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, Status};
+use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
@@ -13,7 +13,7 @@ use common::time::{Span, Time};
 use common::wire::{Aeth, Answer, Bth, Opcode, parse};
 use depot::{Actions, Config, Context, Flow, Host, Lan};
 
-use super::{Bench, FIRST, LIFE, RTT, count_of, host, plain_answer, psn, with_bth};
+use super::{Bench, FIRST, LIFE, RTT, count_of, host, plain_answer, psn, sync, with_bth};
 
 /// Bytes of payload.
 const LEN: usize = 1024;
@@ -184,15 +184,8 @@ impl World {
             cnps: Vec::new(),
         });
         self.with(id, |flow, cx| {
-            let sync = common::control::SyncMessage {
-                reason: common::control::Reason::Open,
-                next_psn: Some(FIRST),
-                acked: None,
-                pmtu: LEN as u16,
-                src_qpn: None,
-                sent_at: cx.now,
-                rtt: RTT,
-            };
+            let open = sync(Reason::Open, FIRST, cx.now);
+            let sync = SyncMessage { pmtu: LEN as u16, rtt: RTT, ..open };
             flow.on_sync(cx, LIFE, &sync);
         });
     }

@@ -2,10 +2,9 @@
 
 #![allow(dead_code)] // Each test program uses its part of it.
 
-use arrayvec::ArrayVec;
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, PsnRange, Reason, Status, SyncMessage};
+use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
@@ -13,6 +12,7 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Answer, Bth, Opcode, parse};
 use sentry::{Actions, Config, Context, Flow, Recovery};
+use testkit::control::ranges;
 pub use testkit::flow::*;
 
 /// The round trip: no STATUS here measures another one, unless it says so.
@@ -96,8 +96,7 @@ impl Actions<HeapFrame> for Record {
     }
 
     fn fetch(&mut self, _: u32, fetch: Fetch) {
-        let range = |r: &PsnRange| (count_of(r.start), count_of(r.start) + r.len as i32);
-        self.fetches.push(fetch.missing.iter().map(range).collect());
+        self.fetches.push(counted(&fetch.missing));
         self.expected.push(count_of(fetch.expected));
     }
 
@@ -269,9 +268,7 @@ impl Bench {
 
     /// The Depot hasn't got these responses, from .. to.
     pub fn absent(&mut self, from: i32, to: i32) {
-        let range = PsnRange { start: psn(from), len: (to - from) as u32 };
-        let missing = [range].into_iter().collect();
-        let absent = Fetch { expected: psn(from), missing };
+        let absent = Fetch { expected: psn(from), missing: ranges(&[(from, to)], psn) };
         self.with(|flow, cx| flow.on_absent(cx, &absent));
     }
 
@@ -390,21 +387,7 @@ pub fn come(bench: &mut Bench, responses: impl IntoIterator<Item = i32>) {
 
 /// The STATUS of a Depot that holds everything but `missing`.
 pub fn status(expected: i32, high: i32, missing: &[(i32, i32)]) -> Status {
-    let range = |(from, to): &(i32, i32)| PsnRange { start: psn(*from), len: (to - from) as u32 };
-    Status {
-        expected: psn(expected),
-        high: psn(high),
-        ack: None,
-        from: psn(expected),
-        to: psn(high),
-        missing: missing.iter().map(range).collect::<ArrayVec<_, 32>>(),
-        echo: Time::ZERO,
-        hold: Span::ZERO,
-        pressure: 0,
-        src_qpn: None,
-        keeps_responses: true,
-        passive: false,
-    }
+    testkit::control::status(expected, high, missing, psn)
 }
 
 /// A fetch-and-add.

@@ -234,49 +234,22 @@ pub fn nak(headers: &Headers, qpn: u32, psn: u32) -> Vec<u8> {
 }
 
 pub fn message(headers: &Headers, qpn: u32, header: &Header, message: &Message) -> Vec<u8> {
-    let opcode = control::DEFAULT_OPCODE;
-    let mut frame = vec![0; headers.frame_len(control::body_len(message))];
-    control::encode(headers, opcode, qpn, header, message, &Keys::unkeyed_lab(), &mut frame);
-    frame
+    testkit::control::frame(headers, qpn, header, message, &Keys::unkeyed_lab())
 }
 
 pub fn open(next: u32) -> SyncMessage {
-    SyncMessage {
-        reason: Reason::Open,
-        next_psn: Some(Psn::new(next)),
-        acked: None,
-        pmtu: 0,
-        src_qpn: None,
-        sent_at: Time::from_nanos(1),
-        rtt: Span::ZERO,
-    }
+    testkit::control::sync(Reason::Open, Psn::new(next), Time::from_nanos(1))
 }
 
 /// The STATUS of a Depot that holds everything but `missing` (from .. to).
 pub fn report(expected: u32, high: u32, missing: &[(u32, u32)]) -> Status {
-    let range =
-        |&(from, to): &(u32, u32)| control::PsnRange { start: Psn::new(from), len: to - from };
-    Status {
-        expected: Psn::new(expected),
-        high: Psn::new(high),
-        ack: None,
-        from: Psn::new(expected),
-        to: Psn::new(high),
-        missing: missing.iter().map(range).collect(),
-        echo: Time::ZERO,
-        hold: Span::ZERO,
-        pressure: 0,
-        src_qpn: None,
-        keeps_responses: false,
-        passive: false,
-    }
+    let status = testkit::control::status(expected, high, missing, Psn::new);
+    Status { keeps_responses: false, ..status }
 }
 
 /// A FETCH of these ranges, from .. to; nothing before 0 has to be kept.
 pub fn fetch(missing: &[(u32, u32)]) -> Message {
-    let range =
-        |&(from, to): &(u32, u32)| control::PsnRange { start: Psn::new(from), len: to - from };
-    let missing = missing.iter().map(range).collect();
+    let missing = testkit::control::ranges(missing, Psn::new);
     Message::Fetch(Fetch { expected: Psn::new(0), missing })
 }
 

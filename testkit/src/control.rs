@@ -1,0 +1,62 @@
+//! Control messages that say no more than their arguments.
+
+use common::control::{DEFAULT_OPCODE, Header, Keys, Message, PsnRange, Reason};
+use common::control::{Status, SyncMessage, body_len, encode};
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::Headers;
+
+/// A SYNC without a round trip.
+pub fn sync(reason: Reason, next: impl Into<Option<Psn>>, sent_at: Time) -> SyncMessage {
+    SyncMessage {
+        reason,
+        next_psn: next.into(),
+        acked: None,
+        pmtu: 0,
+        src_qpn: None,
+        sent_at,
+        rtt: Span::ZERO,
+    }
+}
+
+/// The STATUS of a Depot that holds everything but `missing` (from .. to); `psn` is the PSN of a
+/// number.
+pub fn status<N: Copy>(expected: N, high: N, missing: &[(N, N)], psn: impl Fn(N) -> Psn) -> Status {
+    let (expected, high) = (psn(expected), psn(high));
+    Status {
+        expected,
+        high,
+        ack: None,
+        from: expected,
+        to: high,
+        missing: ranges(missing, psn),
+        echo: Time::ZERO,
+        hold: Span::ZERO,
+        pressure: 0,
+        src_qpn: None,
+        keeps_responses: true,
+        passive: false,
+    }
+}
+
+/// Ranges of PSNs from pairs of from .. to.
+pub fn ranges<N: Copy, R>(pairs: &[(N, N)], psn: impl Fn(N) -> Psn) -> R
+where
+    R: FromIterator<PsnRange>,
+{
+    let len = |(from, to)| psn(to).distance(psn(from)) as u32;
+    pairs.iter().map(|&(from, to)| PsnRange { start: psn(from), len: len((from, to)) }).collect()
+}
+
+/// A message in a frame to QP `qpn`.
+pub fn frame(
+    headers: &Headers,
+    qpn: u32,
+    header: &Header,
+    message: &Message,
+    keys: &Keys,
+) -> Vec<u8> {
+    let mut frame = vec![0; headers.frame_len(body_len(message))];
+    encode(headers, DEFAULT_OPCODE, qpn, header, message, keys, &mut frame);
+    frame
+}
