@@ -43,7 +43,7 @@ fn sources_are_told_at_most_once_in_the_interval() {
         assert!(cnps.windows(2).all(|pair| pair[1].since(pair[0]) >= interval));
     }
     assert!(world.receivers[4].cnps.is_empty(), "its host is not congested");
-    let [loss, queue] = [Metric::CnpLoss, Metric::CnpQueue].map(|m| world.counters.get(m));
+    let [loss, queue] = [Metric::CnpLoss, Metric::CnpQueue].map(|m| world.books.counters.get(m));
     let sent: usize = world.receivers.iter().map(|receiver| receiver.cnps.len()).sum();
     assert!(sent >= 4 && loss + queue == sent as u64, "{loss} + {queue} = {sent}");
 }
@@ -164,6 +164,6 @@ fn a_tail_that_is_lost_as_a_whole_is_repaired_at_the_first_timeout() {
     assert_eq!(world.dropped(), 100);
     world.ports[0].room = 1_000;
     world.run();
-    assert_eq!(world.counters.get(Metric::LocalTimeout), 2);
+    assert_eq!(world.books.counters.get(Metric::LocalTimeout), 2);
     assert!(world.resent() <= 2 + 100, "{}", world.resent());
 }

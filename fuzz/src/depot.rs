@@ -10,6 +10,7 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, Headers, Vlans, parse};
 use depot::{Actions, Config, Context, Flow, Host, Incarnation, Lan};
+use testkit::books::{Books, assert_empty};
 
 use crate::flow::{self, FIRST, QPN, REQUESTER, START, settle};
 use crate::input::Input;
@@ -21,8 +22,7 @@ const LIFE: Incarnation = Incarnation { node: 1, boot: 5, epoch: 9 };
 #[derive(Default)]
 struct Out {
     src_qpn: Option<u32>,
-    entered: u64,
-    left: u64,
+    books: Books,
 }
 
 impl Actions<HeapFrame> for Out {
@@ -41,13 +41,13 @@ impl Actions<HeapFrame> for Out {
     fn deliver(&mut self, packet: Packet<HeapFrame>) {
         let roce = packets::check_intact(packet.bytes());
         assert!(roce.kind().is_request(), "{roce:?}");
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn answer(&mut self, packet: Packet<HeapFrame>, _: Class) {
         let roce = packets::check_intact(packet.bytes());
         assert!(roce.kind().is_response(), "{roce:?}");
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn ack(&mut self, ack: LastAck) {
@@ -55,7 +55,7 @@ impl Actions<HeapFrame> for Out {
     }
 
     fn discard(&mut self, _: Packet<HeapFrame>, _: Metric) {
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn status(&mut self, _: u32, status: Status) {
@@ -78,9 +78,7 @@ impl Actions<HeapFrame> for Out {
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
-        if metric == Metric::CreatedHandle {
-            self.entered += n;
-        }
+        self.books.count(metric, n);
     }
 }
 
@@ -199,13 +197,11 @@ impl flow::Bench for Bench {
     }
 
     fn check(&self) {
-        let held = self.pool.frames() + self.backup.frames() + self.cache.frames();
-        assert_eq!(self.out.entered, self.out.left + held, "the books don't balance");
+        self.out.books.check([&self.pool, &self.backup, &self.cache]);
     }
 
     fn end(&mut self) {
-        let held = [&self.pool, &self.backup, &self.cache].map(|b| (b.frames(), b.used()));
-        assert_eq!(held, [(0, 0); 3], "something is held for ever");
+        assert_empty([&self.pool, &self.backup, &self.cache]);
     }
 }
 
@@ -244,7 +240,7 @@ impl Bench {
             self.next = end;
         }
         let roce = parse(&bytes).expect("what is made is RoCEv2");
-        self.out.entered += 1;
+        self.out.books.entered += 1;
         self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
     }
 
@@ -252,7 +248,7 @@ impl Bench {
         let bytes = packets::answer(input, &self.back, REQUESTER, psn);
         let roce = parse(&bytes).expect("what is made is RoCEv2");
         let Some(answer) = Answer::of(&roce, &bytes) else { return };
-        self.out.entered += 1;
+        self.out.books.entered += 1;
         let _ = self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer));
     }
 }

@@ -10,6 +10,7 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Answer, Headers, Vlans, parse};
 use sentry::{Actions, Config, Context, Flow, Recovery};
+use testkit::books::{Books, assert_empty};
 
 use crate::flow::{self, FIRST, QPN, REQUESTER, START, settle};
 use crate::input::Input;
@@ -19,19 +20,18 @@ use crate::{messages, packets};
 #[derive(Default)]
 struct Out {
     src_qpn: Option<u32>,
-    entered: u64,
-    left: u64,
+    books: Books,
 }
 
 impl Actions<HeapFrame> for Out {
     fn forward(&mut self, packet: Packet<HeapFrame>, _: Class) {
         let roce = packets::check_intact(packet.bytes());
         assert!(roce.kind().is_request(), "{roce:?}");
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn discard(&mut self, _: Packet<HeapFrame>, _: Metric) {
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn sync(&mut self, _: u32, sync: SyncMessage, _: Class) {
@@ -51,7 +51,7 @@ impl Actions<HeapFrame> for Out {
     fn answer(&mut self, frame: HeapFrame) {
         let roce = packets::check_intact(frame.bytes());
         assert!(roce.kind().is_response(), "{roce:?}");
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn src_qpn(&self) -> Option<u32> {
@@ -71,9 +71,7 @@ impl Actions<HeapFrame> for Out {
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
-        if metric == Metric::CreatedHandle {
-            self.entered += n;
-        }
+        self.books.count(metric, n);
     }
 }
 
@@ -176,15 +174,13 @@ impl flow::Bench for Bench {
     }
 
     fn check(&self) {
-        let held = self.cache.frames() + self.pool.frames();
-        assert_eq!(self.out.entered, self.out.left + held, "the books don't balance");
+        self.out.books.check([&self.cache, &self.pool]);
     }
 
     fn end(&mut self) {
         assert_eq!(self.pool.frames(), 0, "answers are held for ever");
         self.with(|flow, cx| flow.release_all(cx));
-        let held = [&self.cache, &self.pool].map(|budget| (budget.frames(), budget.used()));
-        assert_eq!(held, [(0, 0); 2]);
+        assert_empty([&self.cache, &self.pool]);
     }
 }
 
@@ -229,7 +225,7 @@ impl Bench {
             self.next = end;
         }
         let roce = parse(&bytes).expect("what is made is RoCEv2");
-        self.out.entered += 1;
+        self.out.books.entered += 1;
         self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
     }
 
@@ -237,7 +233,7 @@ impl Bench {
         let bytes = packets::answer(input, &self.back, REQUESTER, psn);
         let roce = parse(&bytes).expect("what is made is RoCEv2");
         let Some(answer) = Answer::of(&roce, &bytes) else { return };
-        self.out.entered += 1;
+        self.out.books.entered += 1;
         self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), &roce, answer));
     }
 }

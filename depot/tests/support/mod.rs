@@ -9,10 +9,11 @@ use common::budget::Budget;
 use common::control::{Fetch, LastAck, Reason, Status};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
-use common::metrics::{Counters, Metric};
+use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Addr, Aeth, Answer, Opcode, Vlans, parse};
 use depot::{Actions, Config, Context, Flow, Host, Incarnation, Known, Lan};
+use testkit::books::Books;
 pub use testkit::control::sync;
 pub use testkit::flow::*;
 
@@ -43,6 +44,7 @@ pub enum Became {
 }
 
 /// Records a flow's actions.
+#[derive(Default)]
 pub struct Record {
     /// Delivered to the destination, in this order.
     pub delivered: Vec<i32>,
@@ -54,33 +56,31 @@ pub struct Record {
     pub absent: Vec<(Vec<(i32, i32)>, Class)>,
     /// ACKs made.
     pub acks: Vec<(i32, u32)>,
-    pub counters: Counters,
+    pub books: Books,
     pub src_qpn: Option<u32>,
     /// CNPs made, by the requester that they went to.
     pub cnps: Vec<u32>,
     pub host: Host,
     pub id: u32,
-    pub entered: u64,
-    pub left: u64,
 }
 
 impl Actions<HeapFrame> for Record {
     fn deliver(&mut self, packet: Packet<HeapFrame>) {
         let roce = parse(packet.bytes()).expect("what is delivered was received");
         self.delivered.push(count_of(roce.psn));
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn discard(&mut self, packet: Packet<HeapFrame>, reason: Metric) {
         let roce = parse(packet.bytes()).expect("what is dropped was received");
         self.discarded.push((count_of(roce.psn), reason));
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn answer(&mut self, packet: Packet<HeapFrame>, class: Class) {
         let roce = parse(packet.bytes()).expect("what is sent on was received");
         self.answers.push((roce.opcode, count_of(roce.psn), class));
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn ack(&mut self, ack: LastAck) {
@@ -114,10 +114,7 @@ impl Actions<HeapFrame> for Record {
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
-        self.counters.add(metric, n);
-        if metric == Metric::CreatedHandle {
-            self.entered += n;
-        }
+        self.books.count(metric, n);
     }
 }
 
@@ -160,21 +157,7 @@ impl Bench {
             lan: Lan::default(),
             allowance: Allowance::default(),
             now,
-            out: Record {
-                delivered: Vec::new(),
-                discarded: Vec::new(),
-                statuses: Vec::new(),
-                answers: Vec::new(),
-                absent: Vec::new(),
-                acks: Vec::new(),
-                counters: Counters::default(),
-                src_qpn: None,
-                cnps: Vec::new(),
-                host: host(2),
-                id: 0,
-                entered: 0,
-                left: 0,
-            },
+            out: Record { host: host(2), ..Record::default() },
         }
     }
 
@@ -208,7 +191,7 @@ impl Bench {
 
     pub fn frame(&mut self, bytes: Vec<u8>) {
         let roce = parse(&bytes).expect("a RoCEv2 frame");
-        self.out.entered += 1;
+        self.out.books.entered += 1;
         self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
     }
 
@@ -235,7 +218,7 @@ impl Bench {
     pub fn answer(&mut self, bytes: Vec<u8>) -> Became {
         let roce = parse(&bytes).expect("a RoCEv2 frame");
         let answer = Answer::of(&roce, &bytes).expect("an answer");
-        self.out.entered += 1;
+        self.out.books.entered += 1;
         let before = self.out.answers.len();
         let known = self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer));
         match self.out.answers.len() - before {
@@ -308,13 +291,12 @@ impl Bench {
     }
 
     pub fn count(&self, metric: Metric) -> u64 {
-        self.out.counters.get(metric)
+        self.out.books.counters.get(metric)
     }
 
     /// in + created = out + held.
     pub fn check_books(&self) {
-        let held = self.pool.frames() + self.backup.frames() + self.cache.frames();
-        assert_eq!(self.out.entered, self.out.left + held, "a frame got lost");
+        self.out.books.check([&self.pool, &self.backup, &self.cache]);
     }
 }
 

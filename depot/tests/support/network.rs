@@ -8,10 +8,11 @@ use common::budget::Budget;
 use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
-use common::metrics::{Counters, Metric};
+use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Answer, Bth, Opcode, parse};
 use depot::{Actions, Config, Context, Flow, Host, Lan};
+use testkit::books::Books;
 
 use super::{Bench, FIRST, LIFE, RTT, count_of, host, plain_answer, psn, sync, with_bth};
 
@@ -26,8 +27,7 @@ struct Out<'a> {
     to_source: &'a mut Vec<i32>,
     cnps: &'a mut Vec<Time>,
     now: Time,
-    counters: &'a mut Counters,
-    books: &'a mut (u64, u64),
+    books: &'a mut Books,
     id: usize,
     host: usize,
 }
@@ -35,7 +35,7 @@ struct Out<'a> {
 impl Actions<HeapFrame> for Out<'_> {
     fn deliver(&mut self, packet: Packet<HeapFrame>) {
         self.sent.push((self.id, packet));
-        self.books.1 += 1;
+        self.books.left += 1;
     }
 
     fn answer(&mut self, packet: Packet<HeapFrame>, _: Class) {
@@ -43,13 +43,13 @@ impl Actions<HeapFrame> for Out<'_> {
         if let Some(answer) = answer.filter(Answer::is_nak) {
             self.to_source.push(count_of(answer.psn));
         }
-        self.books.1 += 1;
+        self.books.left += 1;
     }
 
     fn ack(&mut self, _: LastAck) {}
 
     fn discard(&mut self, _: Packet<HeapFrame>, _: Metric) {
-        self.books.1 += 1;
+        self.books.left += 1;
     }
 
     fn status(&mut self, _: u32, _: Status) {}
@@ -74,10 +74,7 @@ impl Actions<HeapFrame> for Out<'_> {
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
-        self.counters.add(metric, n);
-        if metric == Metric::CreatedHandle {
-            self.books.0 += n;
-        }
+        self.books.count(metric, n);
     }
 }
 
@@ -121,8 +118,7 @@ pub struct World {
     pub ports: Vec<Port>,
     /// On its way back.
     pub answers: VecDeque<(Time, usize, Vec<u8>)>,
-    pub counters: Counters,
-    pub books: (u64, u64),
+    pub books: Books,
     pub to_source: Vec<i32>,
     /// Every so many packets, one is damaged on its way to its host.
     pub damage: u64,
@@ -156,8 +152,7 @@ impl World {
             receivers: Vec::new(),
             ports: (0..hosts).map(|_| port()).collect(),
             answers: VecDeque::new(),
-            counters: Counters::default(),
-            books: (0, 0),
+            books: Books::default(),
             to_source: Vec::new(),
             damage: u64::MAX,
             passed: 0,
@@ -202,7 +197,6 @@ impl World {
             to_source: &mut self.to_source,
             cnps: &mut self.receivers[id].cnps,
             now: self.now,
-            counters: &mut self.counters,
             books: &mut self.books,
             id,
             host,
@@ -260,7 +254,7 @@ impl World {
                 let bth = Bth { ack_req: asks, ..Bth::new(Opcode::WRITE_MIDDLE, 0x11, psn(n)) };
                 let bytes = with_bth(bth, &[n as u8; LEN]);
                 let roce = parse(&bytes).expect("a frame");
-                self.books.0 += 1;
+                self.books.entered += 1;
                 self.with(id, |flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
             }
             if self.flows[id].deadline(&self.config) <= self.now {
@@ -273,12 +267,11 @@ impl World {
         while let Some((_, id, bytes)) = self.answers.pop_front_if(|(at, ..)| *at <= self.now) {
             let roce = parse(&bytes).expect("a frame");
             let answer = Answer::of(&roce, &bytes).expect("an answer");
-            self.books.0 += 1;
+            self.books.entered += 1;
             let _ = self.with(id, |flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer));
         }
         self.turns();
-        let held = self.pool.frames() + self.backup.frames() + self.cache.frames();
-        assert_eq!(self.books.0, self.books.1 + held, "a frame got lost");
+        self.books.check([&self.pool, &self.backup, &self.cache]);
         true
     }
 
@@ -331,11 +324,11 @@ impl World {
 
     /// The source is not needed so far.
     pub fn is_alone(&self) -> bool {
-        self.to_source.is_empty() && self.counters.get(Metric::LocalExhausted) == 0
+        self.to_source.is_empty() && self.books.counters.get(Metric::LocalExhausted) == 0
     }
 
     pub fn resent(&self) -> u64 {
-        self.counters.get(Metric::LocalNak) + self.counters.get(Metric::LocalTimeout)
+        self.books.counters.get(Metric::LocalNak) + self.books.counters.get(Metric::LocalTimeout)
     }
 
     pub fn dropped(&self) -> u64 {

@@ -7,11 +7,12 @@ use common::budget::Budget;
 use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
-use common::metrics::{Counters, Metric};
+use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Answer, Bth, Opcode, parse};
 use sentry::{Actions, Config, Context, Flow, Recovery};
+use testkit::books::Books;
 use testkit::control::ranges;
 pub use testkit::flow::*;
 
@@ -49,6 +50,7 @@ pub enum Got {
 }
 
 /// Takes it down.
+#[derive(Default)]
 pub struct Record {
     pub did: Vec<Did>,
     pub syncs: Vec<(u32, SyncMessage)>,
@@ -60,14 +62,12 @@ pub struct Record {
     pub stream: Vec<Got>,
     /// Answers that went on to the source.
     pub answers: Vec<(Opcode, i32)>,
-    pub counters: Counters,
+    pub books: Books,
     pub src_qpn: Option<u32>,
     /// AckReq of the packets forwarded.
     pub ack_reqs: Vec<bool>,
     /// How often the peer was told that it is not heard.
     pub unheard: u32,
-    pub entered: u64,
-    pub left: u64,
 }
 
 impl Actions<HeapFrame> for Record {
@@ -75,14 +75,14 @@ impl Actions<HeapFrame> for Record {
         let roce = parse(packet.bytes()).expect("what is forwarded was received");
         self.did.push(Did::Forward(count_of(roce.psn), class));
         self.ack_reqs.push(roce.ack_req);
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn discard(&mut self, packet: Packet<HeapFrame>, reason: Metric) {
         let roce = parse(packet.bytes()).expect("what is dropped was received");
         self.did.push(Did::Discard(count_of(roce.psn), reason));
-        self.counters.inc(reason);
-        self.left += 1;
+        self.books.counters.inc(reason);
+        self.books.left += 1;
     }
 
     fn sync(&mut self, epoch: u32, sync: SyncMessage, class: Class) {
@@ -104,7 +104,7 @@ impl Actions<HeapFrame> for Record {
         let roce = parse(common::frame::Frame::bytes(&frame)).expect("it was received");
         self.answers.push((roce.opcode, count_of(roce.psn)));
         self.stream.push(Got::Answer(roce.opcode, count_of(roce.psn)));
-        self.left += 1;
+        self.books.left += 1;
     }
 
     fn src_qpn(&self) -> Option<u32> {
@@ -127,10 +127,7 @@ impl Actions<HeapFrame> for Record {
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
-        self.counters.add(metric, n);
-        if metric == Metric::CreatedHandle {
-            self.entered += n;
-        }
+        self.books.count(metric, n);
     }
 }
 
@@ -169,20 +166,7 @@ impl Bench {
             allowance: Allowance::default(),
             epochs: 1,
             now,
-            out: Record {
-                did: Vec::new(),
-                syncs: Vec::new(),
-                fetches: Vec::new(),
-                expected: Vec::new(),
-                stream: Vec::new(),
-                answers: Vec::new(),
-                counters: Counters::default(),
-                src_qpn: Some(0x77),
-                ack_reqs: Vec::new(),
-                unheard: 0,
-                entered: 0,
-                left: 0,
-            },
+            out: Record { src_qpn: Some(0x77), ..Record::default() },
         }
     }
 
@@ -219,7 +203,7 @@ impl Bench {
 
     pub fn frame(&mut self, bytes: Vec<u8>) {
         let roce = parse(&bytes).expect("a RoCEv2 frame");
-        self.out.entered += 1;
+        self.out.books.entered += 1;
         self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
     }
 
@@ -244,7 +228,7 @@ impl Bench {
     pub fn answer(&mut self, bytes: Vec<u8>) {
         let roce = parse(&bytes).expect("a RoCEv2 frame");
         let answer = Answer::of(&roce, &bytes).expect("an answer");
-        self.out.entered += 1;
+        self.out.books.entered += 1;
         self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), &roce, answer));
     }
 
@@ -354,13 +338,12 @@ impl Bench {
     }
 
     pub fn count(&self, metric: Metric) -> u64 {
-        self.out.counters.get(metric)
+        self.out.books.counters.get(metric)
     }
 
     /// in + created = out + held.
     pub fn check_books(&self) {
-        let held = self.cache.frames() + self.pool.frames();
-        assert_eq!(self.out.entered, self.out.left + held, "a frame got lost");
+        self.out.books.check([&self.cache, &self.pool]);
     }
 }
 
