@@ -8,8 +8,8 @@
 //! queue pairs, `net` how networks are written, `check` finds settings that contradict
 //! each other or cannot work, `capacity` computes the mbufs and the memory that it takes and states
 //! them, `machine` reads the memory, hugepages and CPUs of a machine, `fit` compares the two,
-//! `render` prints. `reference` describes each key, and makes
-//! `docs/configuration.md`. Reading a file with positions is the crate `settings`.
+//! `render` prints. `reference` compares `docs/configuration.md` with the keys. Reading a file with
+//! positions is the crate `settings`.
 
 mod capacity;
 mod check;
