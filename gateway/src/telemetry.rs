@@ -11,177 +11,67 @@ use common::frame::Side;
 use common::metrics::{Counters, Desc, Metric, MetricKind};
 use crossbeam_utils::CachePadded;
 
-/// A worker's counters per port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(usize)]
-pub enum PortIo {
-    /// Frames taken from the receive queue.
-    RxFrames,
-    /// Their bytes, without FCS.
-    RxBytes,
-    /// Frames that came in pieces and were copied into one buffer.
-    RxFlattened,
-    /// Frames dropped on arrival: longer than an mbuf holds.
-    RxTooLong,
-    /// Frames dropped on arrival: they came in pieces and no mbuf was free.
-    RxNoMbuf,
-    /// Frames that came to a queue of another worker than theirs, and went on
-    /// to it.
-    HandedOver,
-    /// Frames dropped on the way to their worker, which was too slow or had ended.
-    DropHandover,
-    /// Frames that the port took.
-    TxFrames,
-    /// Their bytes, without FCS.
-    TxBytes,
-    /// Frames dropped because too many were waiting for the port.
-    DropFull,
-    /// Frames dropped because the port took none for too long.
-    DropStalled,
-    /// Frames dropped because they still waited when the worker ended.
-    DropEnd,
-    /// Frames that wait for the port.
-    Queued,
+/// An enum of counters, family by family: `Kind "family" "HELP" { Variant ["label" = "value"], .. }`.
+macro_rules! counters {
+    ($(#[$doc:meta])* $name:ident $(
+        $kind:ident $family:literal $help:literal {
+            $( $variant:ident $([$label:literal = $value:literal])? ),+
+        }
+    )+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        #[repr(usize)]
+        pub enum $name { $( $( #[doc = $help] $variant ),+ ),+ }
+
+        impl $name {
+            /// All of them, in order, each with its name, label and HELP.
+            pub const TABLE: &'static [(Self, Desc)] = &[ $( $( (Self::$variant, Desc {
+                name: $family,
+                labels: &[ $( ($label, $value) )? ],
+                help: $help,
+                kind: MetricKind::$kind,
+            }) ),+ ),+ ];
+        }
+    };
 }
 
-/// A worker's use of its time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(usize)]
-pub enum LoopIo {
-    /// Rounds that found something to do.
-    BusyRounds,
-    /// Rounds that found nothing.
-    IdleRounds,
-    /// Nanoseconds spent in the former.
-    BusyNanos,
-    /// Nanoseconds spent in the latter, sleep included.
-    IdleNanos,
+counters! {
+    /// A worker's counters per port.
+    PortIo
+    Counter "lr2_port_received_frames_total" "Frames received by a port." { RxFrames }
+    Counter "lr2_port_received_bytes_total" "Bytes received by a port, without FCS." { RxBytes }
+    Counter "lr2_port_flattened_frames_total"
+        "Frames that came in pieces and were copied into one buffer." { RxFlattened }
+    Counter "lr2_port_receive_dropped_frames_total"
+        "Frames dropped on arrival, by reason; not among those received." {
+        RxTooLong ["reason" = "too_long"], RxNoMbuf ["reason" = "no_mbuf"]
+    }
+    Counter "lr2_port_handed_over_frames_total"
+        "Frames received on a queue of another worker than theirs." { HandedOver }
+    Counter "lr2_port_handover_dropped_frames_total"
+        "Frames received, and dropped on the way to their worker: too slow, or gone." { DropHandover }
+    Counter "lr2_port_transmitted_frames_total" "Frames that a port took to transmit." { TxFrames }
+    Counter "lr2_port_transmitted_bytes_total"
+        "Bytes that a port took to transmit, without FCS." { TxBytes }
+    Counter "lr2_port_egress_dropped_frames_total"
+        "Frames dropped on their way to a port, by reason." {
+        DropFull ["reason" = "queue_full"], DropStalled ["reason" = "port_stalled"],
+        DropEnd ["reason" = "shutdown"]
+    }
+    Gauge "lr2_port_egress_queued_frames" "Frames that wait for a port." { Queued }
 }
 
-const fn desc(
-    kind: MetricKind,
-    name: &'static str,
-    labels: &'static [(&'static str, &'static str)],
-    help: &'static str,
-) -> Desc {
-    Desc { name, labels, help, kind }
-}
-
-const ARRIVAL: &str = "lr2_port_receive_dropped_frames_total";
-const ARRIVAL_HELP: &str = "Frames dropped on arrival, by reason; not among those received.";
-const DROPPED: &str = "lr2_port_egress_dropped_frames_total";
-const DROPPED_HELP: &str = "Frames dropped on their way to a port, by reason.";
-const ROUNDS: &str = "lr2_worker_rounds_total";
-const ROUNDS_HELP: &str = "Rounds of the worker's loop, by whether there was something to do.";
-const NANOS: &str = "lr2_worker_nanoseconds_total";
-const NANOS_HELP: &str = "Time the worker spent, by whether there was something to do.";
-
-impl PortIo {
-    /// All of them, in order, with their names and HELP texts.
-    pub const TABLE: &'static [(Self, Desc)] = &[
-        (
-            Self::RxFrames,
-            desc(
-                MetricKind::Counter,
-                "lr2_port_received_frames_total",
-                &[],
-                "Frames received by a port.",
-            ),
-        ),
-        (
-            Self::RxBytes,
-            desc(
-                MetricKind::Counter,
-                "lr2_port_received_bytes_total",
-                &[],
-                "Bytes received by a port, without FCS.",
-            ),
-        ),
-        (
-            Self::RxFlattened,
-            desc(
-                MetricKind::Counter,
-                "lr2_port_flattened_frames_total",
-                &[],
-                "Frames that came in pieces and were copied into one buffer.",
-            ),
-        ),
-        (
-            Self::RxTooLong,
-            desc(MetricKind::Counter, ARRIVAL, &[("reason", "too_long")], ARRIVAL_HELP),
-        ),
-        (
-            Self::RxNoMbuf,
-            desc(MetricKind::Counter, ARRIVAL, &[("reason", "no_mbuf")], ARRIVAL_HELP),
-        ),
-        (
-            Self::HandedOver,
-            desc(
-                MetricKind::Counter,
-                "lr2_port_handed_over_frames_total",
-                &[],
-                "Frames received on a queue of another worker than theirs.",
-            ),
-        ),
-        (
-            Self::DropHandover,
-            desc(
-                MetricKind::Counter,
-                "lr2_port_handover_dropped_frames_total",
-                &[],
-                "Frames received, and dropped on the way to their worker: too slow, or gone.",
-            ),
-        ),
-        (
-            Self::TxFrames,
-            desc(
-                MetricKind::Counter,
-                "lr2_port_transmitted_frames_total",
-                &[],
-                "Frames that a port took to transmit.",
-            ),
-        ),
-        (
-            Self::TxBytes,
-            desc(
-                MetricKind::Counter,
-                "lr2_port_transmitted_bytes_total",
-                &[],
-                "Bytes that a port took to transmit, without FCS.",
-            ),
-        ),
-        (
-            Self::DropFull,
-            desc(MetricKind::Counter, DROPPED, &[("reason", "queue_full")], DROPPED_HELP),
-        ),
-        (
-            Self::DropStalled,
-            desc(MetricKind::Counter, DROPPED, &[("reason", "port_stalled")], DROPPED_HELP),
-        ),
-        (
-            Self::DropEnd,
-            desc(MetricKind::Counter, DROPPED, &[("reason", "shutdown")], DROPPED_HELP),
-        ),
-        (
-            Self::Queued,
-            desc(
-                MetricKind::Gauge,
-                "lr2_port_egress_queued_frames",
-                &[],
-                "Frames that wait for a port.",
-            ),
-        ),
-    ];
-}
-
-impl LoopIo {
-    /// All of them, in order, with their names and HELP texts.
-    pub const TABLE: &'static [(Self, Desc)] = &[
-        (Self::BusyRounds, desc(MetricKind::Counter, ROUNDS, &[("state", "busy")], ROUNDS_HELP)),
-        (Self::IdleRounds, desc(MetricKind::Counter, ROUNDS, &[("state", "idle")], ROUNDS_HELP)),
-        (Self::BusyNanos, desc(MetricKind::Counter, NANOS, &[("state", "busy")], NANOS_HELP)),
-        (Self::IdleNanos, desc(MetricKind::Counter, NANOS, &[("state", "idle")], NANOS_HELP)),
-    ];
+counters! {
+    /// A worker's use of its time. Sleep is idle.
+    LoopIo
+    Counter "lr2_worker_rounds_total"
+        "Rounds of the worker's loop, by whether there was something to do." {
+        BusyRounds ["state" = "busy"], IdleRounds ["state" = "idle"]
+    }
+    Counter "lr2_worker_nanoseconds_total"
+        "Time the worker spent, by whether there was something to do." {
+        BusyNanos ["state" = "busy"], IdleNanos ["state" = "idle"]
+    }
 }
 
 const PORT: usize = PortIo::TABLE.len();
@@ -292,12 +182,6 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn tables_are_in_order() {
-        assert!(PortIo::TABLE.iter().enumerate().all(|(i, (m, _))| *m as usize == i));
-        assert!(LoopIo::TABLE.iter().enumerate().all(|(i, (m, _))| *m as usize == i));
-    }
 
     #[test]
     fn what_is_stored_is_read() {

@@ -50,7 +50,9 @@ fn defaults() -> BTreeMap<String, String> {
 /// Values as the page has them: the notation of quantities stands at its beginning.
 fn values(allowed: &str) -> String {
     let short = allowed.split(", written as ").next().unwrap_or_default();
-    let quoted = |(n, part)| if n % 2 == 0 { format!("{part}") } else { format!("`\"{part}\"`") };
+    let quoted = |(n, part): (usize, &str)| {
+        if n % 2 == 0 { part.to_owned() } else { format!("`\"{part}\"`") }
+    };
     short.split('"').enumerate().map(quoted).collect()
 }
 
