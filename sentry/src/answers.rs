@@ -36,7 +36,7 @@ impl<F: Frame> Flow<F> {
         let takes_back = self.doubt.is_some() && self.acked.is_some_and(|acked| seq.next() < acked);
         if answer.verdict == Verdict::Acknowledged && takes_back {
             // The packets in doubt are new to it: another incarnation (R-INC-6).
-            self.reset(cx, self.next.psn());
+            self.reset_revoked(cx);
             return cx.out.answer(frame);
         }
         match self.reads.order(seq, &answer) {

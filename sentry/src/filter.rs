@@ -63,6 +63,11 @@ impl Pass {
         self.kind != PassKind::None
     }
 
+    /// One past the newest repeat, unless new packets have followed it.
+    pub fn cursor(&self) -> Seq {
+        self.cursor
+    }
+
     /// Ends a pass that may be running.
     pub fn end(&mut self) {
         self.kind = PassKind::None;

@@ -269,7 +269,7 @@ impl<F: Frame> Flow<F> {
         }
         if self.acked.is_some_and(|acked| seq < acked) {
             // It revokes an acknowledgement: another incarnation of the QP (R-INC-7).
-            return self.reset(cx, self.next.psn());
+            return self.reset_revoked(cx);
         }
         self.advance_acked(cx, seq, msn);
         if self.acked == Some(seq) {

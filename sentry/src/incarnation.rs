@@ -142,6 +142,15 @@ impl<F: Frame> Flow<F> {
         self.restart(cx, psn);
     }
 
+    /// The destination revokes an acknowledgement: the next incarnation has begun. If all its
+    /// packets so far have PSNs before `next`, which are taken for repeats, it continues behind the
+    /// newest of them (R-INC-17).
+    pub(crate) fn reset_revoked<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        let only_repeats = self.doubt == Some(self.next);
+        let next = if only_repeats { self.pass.cursor() } else { self.next };
+        self.reset(cx, next.psn());
+    }
+
     /// As [`reset`](Self::reset), but certainly of the same queue pair.
     pub(crate) fn restart<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, psn: Psn) {
         self.release_all(cx);

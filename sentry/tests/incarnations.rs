@@ -283,6 +283,31 @@ fn an_ack_that_takes_back_what_was_acknowledged_ends_an_incarnation_that_is_in_d
     bench.check_books();
 }
 
+/// All packets of the next incarnation have PSNs that the one before has used. Its later packets
+/// are new, and cached.
+// R-INC-17
+#[test]
+fn an_incarnation_behind_the_one_before_continues_where_its_source_is() {
+    for nak in [false, true] {
+        let mut bench = Bench::protected(Cached, 600, Some(600));
+        bench.wait(PAUSE * 100);
+        bench.data(100..110);
+        assert_eq!(bench.flow.epoch(), 1, "the source may lack the ACK");
+        if nak {
+            bench.nak(104)
+        } else {
+            bench.ack(103, 1)
+        }
+        assert_eq!(bench.flow.epoch(), 2);
+        bench.clear();
+        bench.data([110, 111]);
+        bench.clear();
+        bench.status(110, 112, &[(110, 111)]);
+        assert_eq!(bench.forwarded(), [(110, High)], "nak: {nak}");
+        bench.check_books();
+    }
+}
+
 /// The source has rewound, and an ACK passes the repeats that are on their way here.
 // R-INC-5
 #[test]

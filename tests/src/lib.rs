@@ -21,7 +21,7 @@ mod world;
 
 pub use compare::Comparison;
 pub use link::{Fate, Impairment, Link};
-pub use scenario::Scenario;
+pub use scenario::{NextPsns, Scenario};
 pub use script::{Loss, Script, Segment, Victim};
 pub use sweep::{Findings, Plain, number, sweep};
 pub use trace::nonzero;

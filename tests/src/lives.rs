@@ -6,6 +6,7 @@ use common::psn::Psn;
 use common::time::Time;
 use rand::RngExt;
 
+use crate::scenario::NextPsns;
 use crate::world::{QpFate, World};
 
 impl World {
@@ -45,11 +46,13 @@ impl World {
             link.misbehave(incarnation as u64, self.now, self.scenario.adverse_for);
         }
         for (q, psns) in self.psns.clone().into_iter().enumerate() {
-            let same = self.scenario.same_psns;
-            let mut near = |psn: Psn| match self.rng.random_range(0..3) {
-                _ if same => psn,
-                0 => psn,
-                1 => psn.offset(self.rng.random_range(0..400)).offset(Psn::MODULUS - 200),
+            let next = self.scenario.next_psns;
+            let mut near = |psn: Psn| match (next, self.rng.random_range(0..3)) {
+                (NextPsns::Behind(count), _) => psn.offset(Psn::MODULUS - count),
+                (NextPsns::Same, _) | (NextPsns::Various, 0) => psn,
+                (NextPsns::Various, 1) => {
+                    psn.offset(self.rng.random_range(0..400)).offset(Psn::MODULUS - 200)
+                }
                 _ => Psn::new(self.rng.random()),
             };
             let (first, second) = (near(psns.0), near(psns.1));

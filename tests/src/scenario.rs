@@ -94,13 +94,24 @@ pub struct Scenario {
     /// Lives of each queue pair: when everything is done, it is reset and used
     /// again, with PSNs near the old ones.
     pub lives: u32,
-    /// Every incarnation begins with the PSNs of the first.
-    pub same_psns: bool,
+    /// The first PSNs of the later incarnations.
+    pub next_psns: NextPsns,
     /// Every incarnation but the last is broken off after this long, also with work
     /// outstanding.
     pub abort_after: Option<Span>,
     /// Time between two lives.
     pub pause: Span,
+}
+
+/// The PSNs with which a queue pair's next incarnation begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NextPsns {
+    /// Those of the first incarnation, some near them, or any.
+    Various,
+    /// Those of the first incarnation.
+    Same,
+    /// So many before those of the incarnation before.
+    Behind(u32),
 }
 
 impl Scenario {
@@ -144,7 +155,7 @@ impl Scenario {
             adverse_for: Span::from_millis(3_600_000),
             restarts: Vec::new(),
             lives: 1,
-            same_psns: false,
+            next_psns: NextPsns::Various,
             abort_after: None,
             pause: Span::ZERO,
         }

@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::{ImpliedNak, RetryLimit};
 use switch::Recovery;
-use tests::{Impairment, Outcome, Plain, Scenario, World, sweep};
+use tests::{Impairment, NextPsns, Outcome, Plain, Scenario, World, sweep};
 
 /// Seeds per pause and mode.
 const SEEDS: u64 = 60;
@@ -43,7 +43,7 @@ fn run(seed: u64, recovery: Option<Recovery>, later: Span) -> Outcome {
         lan1,
         qps: rng.random_range(1..=3),
         zero_psn: rng.random_bool(0.5),
-        same_psns: rng.random_bool(0.5),
+        next_psns: if rng.random_bool(0.5) { NextPsns::Same } else { NextPsns::Various },
         first_psn: Psn::new(rng.random_range(0..Psn::MODULUS)),
         messages: [rng.random_range(5..60), [0, 10][rng.random_range(0..2)]],
         message_max: [100, 5_000, 40_000][rng.random_range(0..3)],
