@@ -1,42 +1,58 @@
 //! Renders the state in Prometheus' text format.
 
-use std::fmt::Write;
-
 use common::frame::Side;
 use common::metrics::{Desc, Metric, MetricKind};
+use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Point, MetricFamily, MetricType};
+use prometheus::{Encoder, TextEncoder};
 
 use super::{State, side_name};
 use crate::telemetry::{IoCounters, LoopIo, PortIo};
 
 /// The media type of [`render`]'s output.
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
+pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// The text of each family, by name, in order of first mention.
+/// Families under construction, in order of first mention.
 #[derive(Default)]
-struct Families(Vec<(&'static str, String)>);
+struct Families(Vec<MetricFamily>);
 
 impl Families {
-    /// Adds a sample. Neither HELP texts nor values of labels have characters to escape.
     fn add(&mut self, desc: &Desc, more: Labels<'_>, value: f64) {
-        let Desc { name, labels, help, kind } = *desc;
+        let pair = |(name, value): &(&str, &str)| {
+            let mut pair = LabelPair::default();
+            pair.set_name((*name).to_owned());
+            pair.set_value((*value).to_owned());
+            pair
+        };
+        let mut point = Point::from_label(more.iter().chain(desc.labels).map(pair).collect());
+        match desc.kind {
+            MetricKind::Counter => {
+                let mut counter = Counter::default();
+                counter.set_value(value);
+                point.set_counter(counter);
+            }
+            MetricKind::Gauge => {
+                let mut gauge = Gauge::default();
+                gauge.set_value(value);
+                point.set_gauge(gauge);
+            }
+        }
         // A few dozen families, a few times a minute.
-        let known = self.0.iter().position(|(family, _)| *family == name);
-        let place = known.unwrap_or_else(|| {
-            let kind = match kind {
-                MetricKind::Counter => "counter",
-                MetricKind::Gauge => "gauge",
-            };
-            self.0.push((name, format!("# HELP {name} {help}\n# TYPE {name} {kind}\n")));
-            self.0.len() - 1
-        });
-        let pairs: Vec<_> =
-            more.iter().chain(labels).map(|(n, v)| format!("{n}=\"{v}\"")).collect();
-        let labels =
-            if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
-        // Writing to a string cannot fail.
-        let _ = writeln!(self.0[place].1, "{name}{labels} {value}");
+        match self.0.iter_mut().find(|f| f.name() == desc.name) {
+            Some(family) => family.mut_metric().push(point),
+            None => {
+                let mut family = MetricFamily::default();
+                family.set_name(desc.name.to_owned());
+                family.set_help(desc.help.to_owned());
+                family.set_field_type(match desc.kind {
+                    MetricKind::Counter => MetricType::COUNTER,
+                    MetricKind::Gauge => MetricType::GAUGE,
+                });
+                family.set_metric(vec![point]);
+                self.0.push(family);
+            }
+        }
     }
 
     fn gauge(&mut self, name: &'static str, help: &'static str, labels: Labels<'_>, value: f64) {
@@ -44,13 +60,19 @@ impl Families {
     }
 
     fn counter(&mut self, name: &'static str, help: &'static str, labels: Labels<'_>, value: u64) {
-        let desc = Desc { name, labels: &[], help, kind: MetricKind::Counter };
-        self.add(&desc, labels, value as f64);
+        self.add(
+            &Desc { name, labels: &[], help, kind: MetricKind::Counter },
+            labels,
+            value as f64,
+        );
     }
 }
 
 /// Everything, as text.
-pub fn render(state: &State) -> String {
+///
+/// # Errors
+/// If the encoder refuses a family, which its own checks of names would cause.
+pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
     let mut families = Families::default();
     process(state, &mut families);
     workers(state, &mut families);
@@ -64,7 +86,9 @@ pub fn render(state: &State) -> String {
         };
         families.add(&metric.desc(), &[], value as f64);
     }
-    families.0.into_iter().map(|(_, text)| text).collect()
+    let mut text = Vec::with_capacity(16 << 10);
+    TextEncoder::new().encode(&families.0, &mut text)?;
+    Ok(text)
 }
 
 fn process(state: &State, families: &mut Families) {
@@ -148,7 +172,7 @@ mod tests {
             ],
             stopping: false,
         });
-        render(&state)
+        String::from_utf8(render(&state).unwrap()).unwrap()
     }
 
     #[test]

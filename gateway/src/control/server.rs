@@ -67,7 +67,10 @@ fn router(state: Arc<State>) -> Router {
 }
 
 async fn serve_metrics(extract::State(state): extract::State<Arc<State>>) -> Response {
-    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics::render(&state)).into_response()
+    match metrics::render(&state) {
+        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
+        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{e}\n")).into_response(),
+    }
 }
 
 async fn serve_health(extract::State(state): extract::State<Arc<State>>) -> Response {
