@@ -1,12 +1,10 @@
 //! Loss between the Depot and the destination is repaired from here.
 
-mod support;
-
 use common::budget::Budget;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::Opcode;
-use support::*;
+use testkit::depot::*;
 
 const NANO: Span = Span::from_nanos(1);
 

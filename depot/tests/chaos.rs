@@ -1,8 +1,6 @@
 //! For any events in any order, a flow accounts for every frame, does not spin, and
 //! holds nothing for ever.
 
-mod support;
-
 use common::budget::Budget;
 use common::control::{Fetch, PsnRange, Reason};
 use common::metrics::Metric;
@@ -10,8 +8,8 @@ use common::time::{Span, Time};
 use common::wire::{Opcode, parse};
 use depot::Incarnation;
 use proptest::prelude::*;
-use support::*;
 use testkit::books::assert_empty;
+use testkit::depot::*;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -177,7 +175,7 @@ proptest! {
 
     #[test]
     fn books_and_timers(pool in room(), backup in room(), cache in room(), synced in any::<bool>(), events in prop::collection::vec(event(), 1..150)) {
-        let mut bench = Bench::new();
+        let mut bench = Bench::default();
         (bench.pool, bench.backup, bench.cache) = (pool, backup, cache);
         let mut next = 0;
         if synced {

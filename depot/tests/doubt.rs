@@ -1,14 +1,12 @@
 //! Packets that a third party injects.
 
-mod support;
-
 use common::control::{Reason, SyncMessage};
 use common::metrics::Metric;
 use common::psn::reach;
 use common::time::Span;
 use common::wire::{icrc, parse};
 use depot::Flow;
-use support::*;
+use testkit::depot::*;
 
 /// A synced flow whose Sentry has measured the round trip, with a large window.
 fn bench() -> Bench {

@@ -1,13 +1,11 @@
 //! Where incarnations end, and how the Depot treats responses of the destination.
 
-mod support;
-
 use common::budget::Budget;
 use common::control::{Reason, Status};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use depot::Incarnation;
-use support::*;
+use testkit::depot::*;
 
 const NEXT_EPOCH: Incarnation = Incarnation { epoch: LIFE.epoch + 1, ..LIFE };
 
@@ -102,7 +100,7 @@ fn a_nak_for_anything_else_goes_on() {
     bench.backup = Budget::new(0);
     bench.data([1, 2, 3, 5]);
     assert_eq!(bench.nak(2), Became::Forward, "not the gap that is open");
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.data([0, 2]);
     assert_eq!(bench.nak(1), Became::Forward, "nobody repairs it here");
 }
@@ -153,7 +151,7 @@ fn an_ack_beyond_what_went_past_proves_nothing() {
 /// The packets passed before the SYNC with which this incarnation begins.
 #[test]
 fn an_ack_for_what_passed_before_the_flow_was_synced_settles_it() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.data(0..6);
     bench.sync(LIFE, Reason::Open, 2); // delayed
     bench.clear();
@@ -171,7 +169,7 @@ fn an_ack_for_what_passed_before_the_flow_was_synced_settles_it() {
 /// ACKs of the first one prove nothing about the next.
 #[test]
 fn an_incarnation_that_begins_far_from_the_last_inherits_no_ack() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.data(0..20);
     let _ = bench.ack(19);
     bench.sync(LIFE, Reason::Open, -(WINDOW_MAX as i32) * 2);
@@ -211,7 +209,7 @@ fn a_sentry_that_speaks_keeps_its_flow_alive() {
 /// ACKs of one incarnation prove nothing about the next, announced or not.
 #[test]
 fn a_leap_of_a_passive_flow_forgets_what_was_acknowledged() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.data(0..3);
     let _ = bench.ack(2);
     bench.data([5_000]);

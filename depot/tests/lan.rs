@@ -1,12 +1,12 @@
 //! Several flows on a LAN that loses.
 
-mod support;
+mod network;
 
 use common::budget::Budget;
 use common::metrics::Metric;
 use common::time::Span;
+use network::World;
 use proptest::prelude::*;
-use support::network::World;
 
 /// Twice as much comes as a host can take, for long: without a window every resend would be
 /// lost again.
@@ -17,13 +17,17 @@ fn what_a_host_cannot_take_waits_here() {
     for _ in 0..8 {
         world.flow(0, 2_000, 16, Span::from_micros(4));
     }
-    let start = world.now;
+    let start = world.harness.now;
     world.run();
     let (dropped, resent) = (world.dropped(), world.resent());
     assert!(dropped < 1_600, "{dropped} of 16,000 were lost");
     assert!(resent < 2 * 1_600, "{resent} of 16,000 were resent");
-    assert!(world.to_source.is_empty(), "the source need not know: {:?}", world.to_source);
-    let took = world.now.since(start);
+    assert!(
+        world.harness.out.to_source.is_empty(),
+        "the source need not know: {:?}",
+        world.harness.out.to_source
+    );
+    let took = world.harness.now.since(start);
     assert!(took < Span::from_micros(16_000 * 5 / 4), "{took:?}: the host was idle");
 }
 
@@ -37,13 +41,14 @@ fn sources_are_told_at_most_once_in_the_interval() {
     }
     world.flow(1, 1_000, 16, Span::from_micros(2));
     world.run();
-    let interval = world.config.cnp_interval.expect("it is on");
+    let interval = world.harness.config.cnp_interval.expect("it is on");
     for receiver in &world.receivers[..4] {
         let cnps = &receiver.cnps;
         assert!(cnps.windows(2).all(|pair| pair[1].since(pair[0]) >= interval));
     }
     assert!(world.receivers[4].cnps.is_empty(), "its host is not congested");
-    let [loss, queue] = [Metric::CnpLoss, Metric::CnpQueue].map(|m| world.books.counters.get(m));
+    let [loss, queue] =
+        [Metric::CnpLoss, Metric::CnpQueue].map(|m| world.harness.out.books.counters.get(m));
     let sent: usize = world.receivers.iter().map(|receiver| receiver.cnps.len()).sum();
     assert!(sent >= 4 && loss + queue == sent as u64, "{loss} + {queue} = {sent}");
 }
@@ -51,7 +56,7 @@ fn sources_are_told_at_most_once_in_the_interval() {
 #[test]
 fn sources_are_told_nothing_if_that_is_off() {
     let mut world = World::new(1, 200, Span::from_micros(1));
-    world.config.cnp_interval = None;
+    world.harness.config.cnp_interval = None;
     for _ in 0..4 {
         world.flow(0, 1_000, 16, Span::from_micros(1));
     }
@@ -67,8 +72,8 @@ fn flows_and_hosts_are_treated_alike() {
     world.flow(0, 4_000, 16, Span::from_nanos(700));
     world.flow(0, 4_000, 16, Span::from_nanos(1_400));
     world.flow(1, 2_000, 16, Span::from_micros(2));
-    let end = world.now + Span::from_micros(4_200);
-    while world.now < end {
+    let end = world.harness.now + Span::from_micros(4_200);
+    while world.harness.now < end {
         assert!(world.step());
     }
     let [first, second, third] = [0, 1, 2].map(|id| world.receivers[id].expected);
@@ -89,11 +94,11 @@ fn a_host_that_pauses_is_not_stormed() {
         for _ in 0..4 {
             world.flow(0, 20_000, 16, Span::from_micros(3));
         }
-        let end = world.now + Span::from_millis(5);
-        while world.now < end {
+        let end = world.harness.now + Span::from_millis(5);
+        while world.harness.now < end {
             assert!(world.step());
         }
-        world.ports[0].free_at = world.now + Span::from_millis(millis);
+        world.ports[0].free_at = world.harness.now + Span::from_millis(millis);
         world.run();
         let resent = world.resent();
         assert!(resent <= 4 * 8, "{millis} ms: {resent}");
@@ -110,11 +115,11 @@ fn a_host_that_pauses_and_loses_is_not_stormed() {
     for _ in 0..4 {
         world.flow(0, 20_000, 16, Span::from_micros(3));
     }
-    let end = world.now + Span::from_millis(5);
-    while world.now < end {
+    let end = world.harness.now + Span::from_millis(5);
+    while world.harness.now < end {
         assert!(world.step());
     }
-    world.ports[0].free_at = world.now + Span::from_millis(1);
+    world.ports[0].free_at = world.harness.now + Span::from_millis(1);
     world.run();
     let (resent, dropped) = (world.resent(), world.dropped());
     assert!(dropped < 2_000 && resent < 2 * dropped + 500, "{resent} for {dropped}");
@@ -135,19 +140,19 @@ proptest! {
     ) {
         let mut world = World::new(2, room, Span::from_micros(1));
         world.damage = damage;
-        world.pool = Budget::new(pool);
+        world.harness.pool = Budget::new(pool);
         for (host, all, asks, every) in flows {
             world.flow(host, all, asks, Span::from_nanos(every));
         }
-        let end = world.now + Span::from_millis(1_000);
+        let end = world.harness.now + Span::from_millis(1_000);
         while world.missing() > 0 && world.is_alone() {
-            prop_assert!(world.step() && world.now < end, "something waits for ever");
+            prop_assert!(world.step() && world.harness.now < end, "something waits for ever");
         }
         if world.is_alone() {
-            let idle = world.now + Span::from_millis(300);
-            while world.now < idle && world.step() {}
-            prop_assert_eq!((world.pool.frames(), world.backup.frames()), (0, 0));
-            prop_assert_eq!(world.lan.on_the_way(), 0);
+            let idle = world.harness.now + Span::from_millis(300);
+            while world.harness.now < idle && world.step() {}
+            prop_assert_eq!((world.harness.pool.frames(), world.harness.backup.frames()), (0, 0));
+            prop_assert_eq!(world.harness.lan.on_the_way(), 0);
         }
     }
 }
@@ -164,6 +169,6 @@ fn a_tail_that_is_lost_as_a_whole_is_repaired_at_the_first_timeout() {
     assert_eq!(world.dropped(), 100);
     world.ports[0].room = 1_000;
     world.run();
-    assert_eq!(world.books.counters.get(Metric::LocalTimeout), 2);
+    assert_eq!(world.harness.out.books.counters.get(Metric::LocalTimeout), 2);
     assert!(world.resent() <= 2 + 100, "{}", world.resent());
 }

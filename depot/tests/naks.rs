@@ -1,12 +1,10 @@
 //! NAKs of the destination: answered by the Depot, or by the source.
 
-mod support;
-
 use common::budget::Budget;
 use common::metrics::Metric;
 use common::time::Span;
 use common::wire::{Aeth, Opcode};
-use support::*;
+use testkit::depot::*;
 
 const NANO: Span = Span::from_nanos(1);
 
@@ -62,7 +60,7 @@ fn a_nak_for_what_is_not_held_goes_on() {
     bench.data(2..6);
     assert_eq!(bench.nak(4), Became::Absorb);
     // Delivered while nobody protected the flow.
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.out.src_qpn = Some(0x77);
     bench.data(0..4);
     assert_eq!(bench.nak(2), Became::Forward);
@@ -141,7 +139,7 @@ fn an_error_goes_on_and_changes_nothing() {
 
 #[test]
 fn when_a_gap_fills_the_destination_is_given_the_time_to_say_so() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.out.src_qpn = Some(0x77);
     bench.config.keeps_responses = false;
     bench.sync(LIFE, common::control::Reason::Open, 0);
@@ -162,7 +160,7 @@ fn when_a_gap_fills_the_destination_is_given_the_time_to_say_so() {
 // R-NAK-15
 #[test]
 fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.out.src_qpn = Some(0x77);
     bench.config.keeps_responses = false;
     bench.sync(LIFE, common::control::Reason::Open, 0);
@@ -182,7 +180,7 @@ fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
 /// or resent by the timer of a packet that requests an ACK.
 #[test]
 fn what_a_probes_nak_asks_for_has_its_own_timer() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.out.src_qpn = Some(0x77);
     bench.config.keeps_responses = false;
     bench.sync(LIFE, common::control::Reason::Open, 0);

@@ -1,17 +1,15 @@
 //! Which packets pass, which are held, and in which order they are delivered.
 
-mod support;
-
 use common::budget::Budget;
 use common::control::Reason;
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use support::*;
+use testkit::depot::*;
 
 // R-SYNC-2
 #[test]
 fn until_a_sync_comes_everything_passes_and_nothing_is_held() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.data([0, 3, 2, 1, 1, 9]);
     assert_eq!(bench.delivered(), [0, 3, 2, 1, 1, 9]);
     assert_eq!((bench.pool.frames(), bench.deadline()), (0, Time::NEVER));
@@ -22,7 +20,7 @@ fn until_a_sync_comes_everything_passes_and_nothing_is_held() {
 // R-SYNC-2
 #[test]
 fn a_sync_that_claims_no_next_psn_begins_nothing() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.data([0]);
     bench.sync_resent(LIFE);
     assert!(!bench.flow.is_synced() && bench.statuses().is_empty());
@@ -33,7 +31,7 @@ fn a_sync_that_claims_no_next_psn_begins_nothing() {
 // R-SYNC-2
 #[test]
 fn a_flow_begins_at_the_next_psn_of_its_sync() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.data([0, 1]);
     bench.sync(LIFE, Reason::Keepalive, 4);
     bench.clear();
@@ -47,7 +45,7 @@ fn a_flow_begins_at_the_next_psn_of_its_sync() {
 // R-SYNC-2
 #[test]
 fn a_flow_begins_at_what_is_acknowledged_if_that_is_more() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.data(0..6);
     let _ = bench.ack(4);
     bench.sync(LIFE, Reason::Open, 2); // delayed
@@ -106,7 +104,7 @@ fn what_is_behind_goes_on() {
 
 /// A Depot whose peer can't resend by itself.
 fn without_cache() -> Bench {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.config.keeps_responses = false;
     bench
 }
@@ -115,7 +113,7 @@ fn without_cache() -> Bench {
 // R-ORDER-14
 #[test]
 fn where_the_sentry_has_a_cache_the_destination_is_probed_only_if_that_does_not_help() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.sync(LIFE, Reason::Open, 0);
     bench.data([0, 2]);
     assert_eq!(bench.delivered(), [0], "2 waits");
@@ -226,7 +224,7 @@ fn what_is_too_far_ahead_is_of_another_incarnation_and_passes() {
 
 #[test]
 fn a_passive_flow_follows_a_leap() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.data([0, 5_000, 5_001]);
     assert_eq!(bench.delivered(), [0, 5_000, 5_001]);
     // ACKs before the leap prove nothing about later packets.

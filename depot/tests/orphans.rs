@@ -1,13 +1,11 @@
 //! A Depot whose Sentry is gone, or doesn't hear it.
 
-mod support;
-
 use common::control::Reason;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use depot::Incarnation;
-use support::*;
+use testkit::depot::*;
 
 /// A SYNC of a Sentry that does not hear this box, sent at `sent_at`.
 fn unheard(bench: &mut Bench, incarnation: Incarnation, sent_at: Time) {

@@ -1,13 +1,11 @@
 //! Packets held behind a gap are delivered at the pace at which they came.
 
-mod support;
-
 use common::budget::Budget;
 use common::control::Reason;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use proptest::prelude::*;
-use support::*;
+use testkit::depot::*;
 
 /// From packet to packet.
 const STEP: Span = Span::from_micros(10);

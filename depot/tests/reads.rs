@@ -1,10 +1,8 @@
 //! READ requests take more than one place in the order.
 
-mod support;
-
 use common::control::Reason;
 use common::metrics::Metric;
-use support::*;
+use testkit::depot::*;
 
 // R-READ-2
 #[test]

@@ -1,18 +1,16 @@
 //! STATUS and Depot-NACK: when, and with which content.
 
-mod support;
-
 use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{LastAck, MAX_RANGES, Message, Reason};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::Aeth;
-use support::*;
+use testkit::depot::*;
 
 #[test]
 fn a_sync_is_answered() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.sync(LIFE, Reason::Open, 0);
     assert_eq!(bench.out.statuses[0].0, LIFE.epoch);
     let status = &bench.statuses()[0];

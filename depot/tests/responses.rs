@@ -1,14 +1,12 @@
 //! READ responses are kept until the requester's gateway has them.
 
-mod support;
-
 use common::budget::Budget;
 use common::control::{Fetch, PsnRange};
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::Span;
 use common::wire::Opcode;
-use support::*;
+use testkit::depot::*;
 
 const NANO: Span = Span::from_nanos(1);
 /// As long as this the copy that left first counts as under way ...
@@ -158,7 +156,7 @@ fn a_full_cache_forgets_the_oldest() {
 
 #[test]
 fn nothing_is_kept_for_nobody() {
-    let mut bench = Bench::new();
+    let mut bench = Bench::default();
     bench.data([0]);
     respond(&mut bench, [0]);
     assert_eq!(bench.cache.frames(), 0, "no Sentry has announced itself");

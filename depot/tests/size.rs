@@ -1,11 +1,9 @@
 //! The size of a flow with nothing in flight: a box has tens of thousands.
 
-mod support;
-
 use common::heap::HeapFrame;
 use common::window::FEW;
 use depot::Flow;
-use support::*;
+use testkit::depot::*;
 
 /// In bytes. A number that grows is worth a thought: times 65,536 it is the cost of
 /// idle flows.
@@ -22,7 +20,7 @@ fn an_idle_flow_is_small() {
 
 #[test]
 fn a_flow_begins_with_no_memory_besides_itself() {
-    assert_eq!(Bench::new().flow.heap_bytes(), 0);
+    assert_eq!(Bench::default().flow.heap_bytes(), 0);
 }
 
 /// Gaps, packets that wait, packets that are kept, and READ responses.

@@ -1,8 +1,6 @@
 //! For any events in any order, a flow accounts for every frame, does not
 //! spin, keeps the order of responses, and releases everything in the end.
 
-mod support;
-
 use std::collections::BTreeMap;
 
 use common::budget::Budget;
@@ -12,8 +10,8 @@ use common::time::{Span, Time};
 use common::wire::{Aeth, Answer, Opcode, Verdict, parse};
 use proptest::prelude::*;
 use sentry::Recovery;
-use support::*;
 use testkit::books::assert_empty;
+use testkit::sentry::*;
 
 #[derive(Clone, Debug)]
 enum Event {
@@ -177,7 +175,7 @@ proptest! {
 
     #[test]
     fn books_and_timers(recovery in recovery(), cache in room(), pool in room(), protected in any::<bool>(), events in prop::collection::vec(event(), 1..150)) {
-        let mut bench = Bench::new(recovery);
+        let mut bench = Bench::start(recovery);
         (bench.cache, bench.pool) = (cache, pool);
         let mut next = 0;
         if protected {

@@ -1,19 +1,17 @@
 //! New packets, gaps before the Sentry, ACKs, and the incarnations of a flow.
 
-mod support;
-
 use common::control::{Reason, Status};
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::Opcode;
 use sentry::Recovery::{Auto, Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 // R-PEER-1, R-PSN-2
 #[test]
 fn new_packets_go_on_in_order_behind_a_sync_that_announces_them() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.data(0..3);
     let announced = Did::Sync { reason: Reason::Open, next: Some(0), class: Data };
     let forward = |n| Did::Forward(n, Data);
@@ -41,7 +39,7 @@ fn a_packet_that_is_ahead_passes_where_no_nak_can_be_made_and_the_gap_before_it_
 /// Right after its start a box's clock may stand near its origin.
 #[test]
 fn a_gap_is_not_under_way_just_because_the_clock_began_a_moment_ago() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.now = Time::from_nanos(1_000);
     bench.flow = sentry::Flow::new(&bench.config, bench.now, 1, FIRST);
     bench.data([0, 2]);
@@ -54,7 +52,7 @@ fn a_gap_is_not_under_way_just_because_the_clock_began_a_moment_ago() {
 #[test]
 fn unprotected_repeats_pass_in_order() {
     for recovery in [Lr2, Cached, Auto] {
-        let mut bench = Bench::new(recovery);
+        let mut bench = Bench::start(recovery);
         bench.data([0, 1, 2, 0, 1, 2, 3]);
         let forwarded = bench.forwarded();
         assert_eq!(forwarded, [0, 1, 2, 0, 1, 2, 3].map(|n| (n, Data)));
@@ -159,7 +157,7 @@ fn an_older_ack_takes_nothing_back() {
 #[test]
 fn a_read_whose_psns_cannot_be_told_leaves_the_flow_to_the_rnics() {
     let single = |n| packet(Opcode::WRITE_ONLY, n, true, 64);
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     (0..4).for_each(|n| bench.frame(single(n)));
     bench.status(0, 0, &[]);
     bench.ack(0, 1);
@@ -185,7 +183,7 @@ fn a_read_whose_psns_cannot_be_told_leaves_the_flow_to_the_rnics() {
 /// A Depot that never heard of the flow has nothing to let go of.
 #[test]
 fn a_flow_that_begins_with_a_long_read_says_nothing() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.frame(read(0, 4_096));
     assert_eq!(bench.take(), [Did::Forward(0, Data)]);
 }
@@ -194,7 +192,7 @@ fn a_flow_that_begins_with_a_long_read_says_nothing() {
 /// look like another incarnation after `window_max` packets.
 #[test]
 fn a_bypassed_flow_stays_bypassed_and_its_packets_unread() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     let single = |n| packet(Opcode::WRITE_ONLY, n, false, 64);
     bench.frame(read(0, 4_096));
     (1..3 * WINDOW_MAX as i32).for_each(|n| bench.frame(single(n)));
@@ -206,7 +204,7 @@ fn a_bypassed_flow_stays_bypassed_and_its_packets_unread() {
 
 #[test]
 fn more_packets_than_the_window_push_out_the_oldest() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     let n = WINDOW_MAX as i32 + 10;
     bench.data(0..n);
     assert_eq!(bench.cache.frames(), WINDOW_MAX);
@@ -219,7 +217,7 @@ fn more_packets_than_the_window_push_out_the_oldest() {
 // R-READ-3
 #[test]
 fn the_path_mtu_is_learned_from_full_packets() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.data([0]);
     bench.wait(Span::from_millis(1));
     bench.timer();

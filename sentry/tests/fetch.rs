@@ -1,11 +1,9 @@
 //! READ responses that are missing are asked for, at the right time.
 
-mod support;
-
 use common::metrics::Metric;
 use common::time::Span;
 use sentry::Recovery::{Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 /// 1.25 round trips.
 const PATIENCE: Span = Span::from_millis(10);
@@ -99,7 +97,7 @@ fn nothing_waits_where_the_peer_keeps_no_responses() {
 
 #[test]
 fn nor_where_nobody_protects() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.data([0]);
     bench.frame(read(1, 4 * 256));
     bench.data([5]);

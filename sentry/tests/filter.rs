@@ -1,14 +1,12 @@
 //! The selective-repeat filter: which repeats cross the link.
 
-mod support;
-
 use common::control::Reason;
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::Span;
 use common::wire::Opcode;
 use sentry::Recovery::{Auto, Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 /// A protected flow of 10 packets, `acked` of which are acknowledged, that was
 /// asked by a NAK of ours for the missing ones.
@@ -31,7 +29,7 @@ fn a_repeat_passes_where_nothing_is_known() {
 // R-FILTER-8
 #[test]
 fn a_repeat_of_what_is_under_way_is_dropped() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.data(0..2);
     bench.status(0, 0, &[]);
     bench.wait(UNDER_WAY - Span::from_nanos(1));
@@ -213,7 +211,7 @@ fn a_nak_of_the_destination_lets_nothing_pass_that_was_just_resent_from_the_cach
 // R-FILTER-12
 #[test]
 fn a_filtered_repeat_that_asks_for_an_ack_replaces_the_copy_that_does_not() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.data(0..4);
     bench.status(0, 0, &[]);
     bench.frame(packet(Opcode::WRITE_MIDDLE, 1, true, 256));
@@ -228,7 +226,7 @@ fn a_filtered_repeat_that_asks_for_an_ack_replaces_the_copy_that_does_not() {
 /// A full cache keeps its copies.
 #[test]
 fn without_budget_the_older_copy_is_kept() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.cache = common::budget::Budget::new(4);
     bench.data(0..4);
     bench.status(0, 0, &[]);
@@ -273,7 +271,7 @@ fn a_damaged_repeat_begins_no_pass_and_fills_no_gap() {
 // R-FILTER-12
 #[test]
 fn a_repeat_dropped_as_under_way_is_kept_and_resent_if_its_first_copy_was_lost() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.data(0..10);
     bench.status(0, 0, &[]);
     bench.ack(0, 1);

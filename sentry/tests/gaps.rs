@@ -1,7 +1,5 @@
 //! Gaps of any length, leaps, and a flow's share of the worker's slots.
 
-mod support;
-
 use common::budget::Budget;
 use common::control::Reason;
 use common::frame::Class::{Data, High};
@@ -10,7 +8,7 @@ use common::psn::reach;
 use common::time::Span;
 use sentry::Flow;
 use sentry::Recovery::{Auto, Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 /// As long as a round trip of 100 Gbit/s and 40 ms is, of 1 KiB packets.
 const LONG: i32 = 1 << 18;

@@ -1,8 +1,6 @@
 //! Where one incarnation of a queue pair ends and the next begins, and which timeouts
 //! of the source are believed.
 
-mod support;
-
 use common::control::{LastAck, Reason};
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
@@ -10,7 +8,7 @@ use common::time::Span;
 use common::wire::{Opcode, icrc, parse};
 use sentry::Flow;
 use sentry::Recovery::{Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 /// A pause that may separate two incarnations.
 const PAUSE: Span = Span::from_millis(100);
@@ -18,7 +16,7 @@ const NANO: Span = Span::from_nanos(1);
 
 /// Ten packets have gone, three of them acknowledged; the next is 10.
 fn ten() -> Bench {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.config.forget = Some(PAUSE);
     bench.data(0..10);
     bench.status(0, 0, &[]);
@@ -340,7 +338,7 @@ const LONG: Span = Span::from_millis(40);
 
 /// Ten packets have just gone onto a path of 40 ms.
 fn long_path() -> Bench {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.config.rtt_guess = LONG;
     bench.flow = Flow::new(&bench.config, bench.now, 1, FIRST);
     bench.data(0..10);

@@ -1,13 +1,11 @@
 //! NAKs to the source: their content, and how few there are.
 
-mod support;
-
 use common::control::Reason;
 use common::frame::Class::High;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use sentry::Recovery::{Auto, Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 /// Round trip to the source as it is guessed, with its margin, doubled: how
 /// long a rewind is waited for.
@@ -177,7 +175,7 @@ fn a_nak_is_repeated_only_while_something_is_needed() {
 #[test]
 fn cached_recovery_never_asks_the_source_and_auto_does_for_what_it_has_not_cached() {
     for (recovery, naks) in [(Cached, vec![]), (Auto, vec![1])] {
-        let mut bench = Bench::new(recovery);
+        let mut bench = Bench::start(recovery);
         bench.cache = common::budget::Budget::new(0);
         bench.data(0..10);
         bench.status(0, 0, &[]);

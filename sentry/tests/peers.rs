@@ -1,13 +1,11 @@
 //! A Depot that holds nothing, one that is silent, and one that is to hold nothing.
 
-mod support;
-
 use common::control::{Reason, Status};
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use sentry::Recovery::{Auto, Cached};
-use support::*;
+use testkit::sentry::*;
 
 /// A passive Depot answers the newest SYNC.
 fn passive(bench: &mut Bench) {
@@ -23,7 +21,7 @@ fn passive_to(bench: &mut Bench, echo: Time) {
 // R-PEER-3
 #[test]
 fn a_passive_answer_is_followed_by_a_sync_and_protects_nothing() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.data(0..4);
     bench.wait(Span::from_millis(4));
     passive(&mut bench);

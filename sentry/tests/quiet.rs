@@ -1,13 +1,11 @@
 //! A flow whose worker has no allowance for early messages.
 
-mod support;
-
 use common::allowance::{Allowance, Need};
 use common::control::Reason;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use sentry::Recovery::{Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 /// Nothing early any more; late messages as long as `late`.
 fn exhaust(bench: &mut Bench, late: bool) {
@@ -157,7 +155,7 @@ fn a_refused_keepalive_is_not_missed() {
 // R-MSG-3
 #[test]
 fn a_flow_is_announced_in_any_case_and_again_when_the_answer_is_late() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     exhaust(&mut bench, true);
     bench.data([0]);
     assert_eq!(bench.out.syncs.len(), 1);
@@ -171,7 +169,7 @@ fn a_flow_is_announced_in_any_case_and_again_when_the_answer_is_late() {
 // R-MSG-4
 #[test]
 fn a_try_that_was_refused_is_no_try() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     exhaust(&mut bench, false);
     bench.data([0]);
     assert!(sync_times(&mut bench, Reason::Open, Span::from_millis(10_000)).is_empty());
@@ -186,7 +184,7 @@ fn a_try_that_was_refused_is_no_try() {
 // R-MSG-3
 #[test]
 fn where_answers_take_long_a_flow_is_announced_again_after_longer() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     exhaust(&mut bench, true);
     bench.allowance.answered(RTT * 20);
     bench.data([0]);

@@ -1,7 +1,5 @@
 //! READ responses and atomic ACKs: in order, or fetched, or let go.
 
-mod support;
-
 use common::budget::Budget;
 use common::control::LastAck;
 use common::frame::Class::High;
@@ -9,7 +7,7 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::Opcode;
 use sentry::Recovery::Cached;
-use support::*;
+use testkit::sentry::*;
 
 // R-ACK-1
 #[test]
@@ -248,7 +246,7 @@ fn an_answer_that_comes_again_ends_no_message() {
 #[test]
 fn a_read_that_fills_a_gap_is_awaited_too() {
     for protected in [false, true] {
-        let mut bench = Bench::new(Cached);
+        let mut bench = Bench::start(Cached);
         bench.data([0]);
         if protected {
             bench.status(0, 0, &[]);

@@ -1,7 +1,5 @@
 //! The proofs of a STATUS, and the resends that it causes.
 
-mod support;
-
 use common::budget::Budget;
 use common::control::{LastAck, Reason, Status};
 use common::frame::Class::{Data, High};
@@ -9,7 +7,7 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::Aeth;
 use sentry::Recovery::{Auto, Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 // R-REPAIR-1
 #[test]
@@ -64,7 +62,7 @@ fn a_resent_packet_is_resent_again_only_if_the_status_could_have_known() {
 // R-REPAIR-3
 #[test]
 fn a_missing_packet_that_was_sent_once_is_resent_at_once() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.data(0..10);
     bench.clear();
     bench.status(3, 10, &[(3, 4)]);
@@ -119,7 +117,7 @@ fn handles_are_released_by_what_the_depot_delivered_and_by_what_is_acknowledged(
 
 #[test]
 fn a_full_cache_keeps_what_it_has_and_lets_the_rest_pass() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.cache = Budget::new(2);
     bench.data(0..5);
     assert_eq!(bench.forwarded(), (0..5).map(|n| (n, Data)).collect::<Vec<_>>());
@@ -134,13 +132,13 @@ fn a_status_that_claims_what_cannot_be_is_ignored() {
     let ranges: [&[(i32, i32)]; 5] =
         [&[(2, 2)], &[(3, 5), (4, 6)], &[(5, 6), (3, 4)], &[(1, 3)], &[(9, 11)]];
     for missing in ranges {
-        let mut bench = Bench::new(Cached);
+        let mut bench = Bench::start(Cached);
         bench.data(0..10);
         bench.clear();
         assert!(!bench.status(2, 10, missing), "{missing:?}");
         assert!(bench.take().is_empty() && !bench.flow.is_protected(), "{missing:?}");
     }
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.data(0..10);
     bench.clear();
     assert!(!bench.status(11, 11, &[]), "it can't have delivered what was not sent");
@@ -184,7 +182,7 @@ fn no_ack_is_issued_where_the_requester_is_unknown_but_it_counts() {
 /// box started.
 #[test]
 fn no_ack_is_issued_for_a_packet_before_the_first() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.data(0..4);
     bench.clear();
     let ack = LastAck { psn: psn(-1), syndrome: Aeth::ACK_UNLIMITED, msn: 6 };
@@ -197,7 +195,7 @@ fn no_ack_is_issued_for_a_packet_before_the_first() {
 
 #[test]
 fn the_round_trip_is_measured_once_per_echo() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.data([0]);
     let sent = bench.now;
     assert_eq!(bench.flow.rtt(), None);
@@ -250,7 +248,7 @@ fn every_sync_but_resent_travels_with_the_data_and_claims_the_next_psn() {
 
 /// A flow of `Cached` whose packets 0..10 passed a passive Depot: its first STATUS expects 10.
 fn passed_a_passive_depot() -> Bench {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.data(0..10);
     assert!(bench.status(10, 10, &[]));
     bench.wait(UNDER_WAY);

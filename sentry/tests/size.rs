@@ -1,12 +1,10 @@
 //! The size of a flow with nothing in flight: a box has tens of thousands.
 
-mod support;
-
 use common::heap::HeapFrame;
 use common::window::FEW;
 use sentry::Flow;
 use sentry::Recovery::{Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 /// In bytes. A number that grows is worth a thought: times 65,536 it is the cost of
 /// idle flows.
@@ -23,7 +21,7 @@ fn an_idle_flow_is_small() {
 
 #[test]
 fn a_flow_begins_with_no_memory_besides_itself() {
-    assert_eq!(Bench::new(Cached).flow.heap_bytes(), 0);
+    assert_eq!(Bench::start(Cached).flow.heap_bytes(), 0);
 }
 
 /// Packets, READs, and ACKs that wait for missing responses.

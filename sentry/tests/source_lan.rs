@@ -1,14 +1,12 @@
 //! Loss between the source and the Sentry: the source is asked here, without a
 //! round trip over the long-haul link.
 
-mod support;
-
 use common::control::Reason;
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use sentry::Recovery::{Auto, Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 /// Round trip to the source as it is guessed, with its margin, doubled: how
 /// long a rewind is waited for.
@@ -147,7 +145,7 @@ fn where_no_nak_can_be_made_the_packet_passes_and_the_depot_is_told() {
 
 #[test]
 fn unprotected_it_passes_and_nobody_is_told() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.data([0]);
     bench.ack(0, 1);
     bench.clear();
@@ -272,7 +270,7 @@ fn many_in_a_row_leave_the_flow_to_the_rnics() {
 #[test]
 fn without_a_cache_that_holds_before_a_depot_answers_too() {
     for (recovery, is_left) in [(Lr2, true), (Cached, false), (Auto, false)] {
-        let mut bench = Bench::new(recovery);
+        let mut bench = Bench::start(recovery);
         bench.data([0, 5]);
         assert_eq!(bench.flow.is_bypassed(), is_left, "{recovery:?}");
         assert_eq!(bench.forwarded(), [(0, Data), (5, Data)]);

@@ -1,13 +1,11 @@
 //! How many PSNs a READ takes: without that the next PSN is unknown.
 
-mod support;
-
 use common::control::Reason;
 use common::metrics::Metric;
 use common::time::Span;
 use common::wire::Opcode;
 use sentry::Recovery::Cached;
-use support::*;
+use testkit::sentry::*;
 
 const PMTUS: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
@@ -41,7 +39,7 @@ fn a_read_takes_as_many_psns_as_its_response_has_packets() {
             (10 * p + 1, 11),
             (500 * p, 500),
         ] {
-            let mut bench = Bench::new(Cached);
+            let mut bench = Bench::start(Cached);
             bench.frame(packet(Opcode::WRITE_MIDDLE, 0, false, pmtu));
             bench.frame(read(1, len));
             assert_eq!(next(&mut bench), 1 + count, "{len} bytes at {pmtu}");
@@ -57,7 +55,7 @@ fn first_and_middle_packets_tell_the_path_mtu() {
         [Opcode::SEND_FIRST, Opcode::SEND_MIDDLE, Opcode::WRITE_FIRST, Opcode::WRITE_MIDDLE]
     {
         for pmtu in PMTUS {
-            let mut bench = Bench::new(Cached);
+            let mut bench = Bench::start(Cached);
             let reth = if opcode == Opcode::WRITE_FIRST { 16 } else { 0 };
             bench.frame(packet(opcode, 0, false, pmtu + reth));
             bench.frame(read(1, 10_000));
@@ -71,7 +69,7 @@ fn first_and_middle_packets_tell_the_path_mtu() {
 #[test]
 fn others_do_not() {
     for opcode in [Opcode::SEND_LAST, Opcode::SEND_ONLY] {
-        let mut bench = Bench::new(Cached);
+        let mut bench = Bench::start(Cached);
         bench.frame(packet(opcode, 0, false, 1024));
         bench.frame(packet(Opcode::SEND_MIDDLE, 1, false, 1000)); // no path MTU at all
         bench.frame(read(2, 10_000));
@@ -82,11 +80,11 @@ fn others_do_not() {
 #[test]
 fn a_read_within_the_smallest_path_mtu_takes_one_psn_whatever_it_is() {
     for len in [0, 1, 255, 256] {
-        let mut bench = Bench::new(Cached);
+        let mut bench = Bench::start(Cached);
         bench.frame(read(0, len));
         assert_eq!(next(&mut bench), 1);
     }
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.frame(read(0, 257));
     assert!(bench.flow.is_bypassed());
 }
@@ -98,7 +96,7 @@ fn reads(bench: &mut Bench, from: i32, n: i32) {
 
 #[test]
 fn three_reads_that_agree_tell_the_path_mtu_and_end_the_bypass() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     reads(&mut bench, 0, 3);
     assert!(bench.flow.is_bypassed(), "they are two steps");
     reads(&mut bench, 30, 1);
@@ -111,7 +109,7 @@ fn three_reads_that_agree_tell_the_path_mtu_and_end_the_bypass() {
 
 #[test]
 fn a_step_that_disagrees_begins_the_count_anew() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     reads(&mut bench, 0, 3);
     bench.frame(read(33, 10_240)); // fits no path MTU
     reads(&mut bench, 43, 2);
@@ -124,7 +122,7 @@ fn a_step_that_disagrees_begins_the_count_anew() {
 /// the path MTU.
 #[test]
 fn a_lost_read_is_not_mistaken_for_a_smaller_path_mtu() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     reads(&mut bench, 0, 3);
     reads(&mut bench, 40, 2);
     assert!(bench.flow.is_bypassed());
@@ -135,7 +133,7 @@ fn a_lost_read_is_not_mistaken_for_a_smaller_path_mtu() {
 
 #[test]
 fn a_read_response_tells_the_path_mtu() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.frame(read(0, 1_000));
     assert!(bench.flow.is_bypassed());
     bench.answer(part(0..4, 0));
@@ -181,7 +179,7 @@ fn a_damaged_read_is_not_believed() {
 
 #[test]
 fn an_atomic_takes_one_psn() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.frame(atomic(0));
     assert_eq!(next(&mut bench), 1);
 }

@@ -1,13 +1,11 @@
 //! Peer discovery, SYNC(tail), keepalives, and the loss of a peer.
 
-mod support;
-
 use common::control::Reason;
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use sentry::Recovery::{Cached, Lr2};
-use support::*;
+use testkit::sentry::*;
 
 /// When SYNCs of `reason` went out while the timers ran for `span`, in microseconds
 /// from its start.
@@ -28,7 +26,7 @@ fn sync_times(bench: &mut Bench, reason: Reason, span: Span) -> Vec<u64> {
 // R-PEER-4
 #[test]
 fn sync_open_every_eighth_of_a_round_trip_then_with_back_off_then_never() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.data([0]);
     let times = sync_times(&mut bench, Reason::Open, Span::from_millis(100_000));
     assert_eq!(times.len() + 1, 24, "{times:?}");
@@ -45,7 +43,7 @@ fn sync_open_every_eighth_of_a_round_trip_then_with_back_off_then_never() {
 // R-PEER-7
 #[test]
 fn an_absent_peer_is_tried_again_after_ten_seconds_if_data_flows() {
-    let mut bench = Bench::new(Cached);
+    let mut bench = Bench::start(Cached);
     bench.data([0]);
     bench.run_timers(bench.now + Span::from_millis(1_000));
     assert_eq!(bench.cache.frames(), 0, "nobody will ask for anything");
@@ -66,7 +64,7 @@ fn an_absent_peer_is_tried_again_after_ten_seconds_if_data_flows() {
 // R-PEER-2
 #[test]
 fn a_flow_is_protected_from_the_first_answer_on() {
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.data([0]);
     assert!(!bench.flow.is_protected());
     bench.status(0, 0, &[]);
@@ -111,7 +109,7 @@ fn the_derived_peer_timeout_is_two_round_trips_but_ten_milliseconds_at_least() {
     bench.run_timers(lost);
     assert!(!bench.flow.is_protected());
     // Where two of them are less, ten milliseconds.
-    let mut bench = Bench::new(Lr2);
+    let mut bench = Bench::start(Lr2);
     bench.config.rtt_guess = Span::from_micros(200);
     bench.flow = sentry::Flow::new(&bench.config, bench.now, 1, FIRST);
     bench.data(0..2);

@@ -3,6 +3,17 @@
 use common::budget::Budget;
 use common::metrics::{Counters, Metric};
 
+/// An amount of memory that never runs out, in frames.
+pub const PLENTY: u64 = 1 << 30;
+
+/// A recorder that keeps books.
+pub trait Account {
+    /// Its books.
+    fn books(&self) -> &Books;
+    /// Its books, to be written.
+    fn books_mut(&mut self) -> &mut Books;
+}
+
 /// Counters, and the frames that came and went.
 #[derive(Default)]
 pub struct Books {

@@ -5,6 +5,7 @@
 
 use common::control::PsnRange;
 use common::psn::Psn;
+use common::time::Time;
 use common::wire::{Aeth, Bth, Opcode, Reth, Vlans};
 
 use crate::packets;
@@ -12,6 +13,9 @@ pub use crate::packets::damaged;
 
 /// The flow's first PSN.
 pub const FIRST: Psn = Psn::new(0xff_fff8);
+
+/// When a flow begins.
+pub const START: Time = Time::from_nanos(1_000_000_000);
 
 /// The PSN of packet `n`.
 pub fn psn(n: i32) -> Psn {

@@ -1,7 +1,11 @@
-//! Test support that several crates share: packets and messages as a test writes them, and books.
-//! No product crate depends on it, except for its tests.
+//! Test support that several crates share: packets and messages as a test writes them, flows with
+//! their surroundings, and books. No product crate depends on it, except for its tests in `tests/`:
+//! to a unit test in `sentry/src` the types of the `sentry` that this crate uses are other types.
 
 pub mod books;
 pub mod control;
+pub mod depot;
 pub mod flow;
 pub mod packets;
+pub mod sentry;
+pub mod timers;

@@ -1,20 +1,19 @@
-//! A flow with its surroundings as in a switch, and a record of its actions.
+//! A record of a flow's actions, and the events of a test.
 
-#![allow(dead_code)] // Each test program uses its part of it.
-
-use common::allowance::Allowance;
-use common::budget::Budget;
 use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Psn;
-use common::time::{Span, Time};
-use common::wire::{Aeth, Answer, Bth, Opcode, parse};
-use sentry::{Actions, Config, Context, Flow, Recovery};
-use testkit::books::Books;
-use testkit::control::ranges;
-pub use testkit::flow::*;
+use common::time::Span;
+use common::wire::{Aeth, Bth, Opcode, parse};
+use sentry::{Actions, Config, Recovery};
+
+use super::Harness;
+use crate::books::{Account, Books};
+use crate::control::ranges;
+pub use crate::flow::*;
+use crate::timers::Timers;
 
 /// The round trip: no STATUS here measures another one, unless it says so.
 pub const RTT: Span = Span::from_millis(8);
@@ -24,18 +23,26 @@ pub const UNDER_WAY: Span = Span::from_millis(9);
 pub const TAIL: Span = Span::from_millis(10);
 /// A pause after which a queue pair's number may belong to another incarnation.
 pub const FORGET: Span = Span::from_millis(60_000);
+/// Most PSNs that are tracked.
 pub const WINDOW_MAX: u64 = 1 << 10;
+/// The Depot's start.
 pub const BOOT: u64 = 7;
-/// An amount of cache that is never full.
-pub const PLENTY: u64 = 1 << 30;
 
 /// A flow's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Did {
+    /// A request went to the destination.
     Forward(i32, Class),
+    /// A frame was dropped.
     Discard(i32, Metric),
+    /// A SYNC went to the Depot.
+    #[expect(missing_docs)]
     Sync { reason: Reason, next: Option<i32>, class: Class },
+    /// The Sentry sent the source a NAK.
+    #[expect(missing_docs)]
     Nak { psn: i32, msn: u32 },
+    /// The Sentry sent the source an ACK.
+    #[expect(missing_docs)]
     Ack { psn: i32, msn: u32 },
 }
 
@@ -46,13 +53,16 @@ pub enum Got {
     Answer(Opcode, i32),
     /// From the Sentry.
     Nak(i32),
+    /// From the Sentry.
     Ack(i32),
 }
 
-/// Takes it down.
+/// A record of a flow's actions.
 #[derive(Default)]
 pub struct Record {
+    /// Actions on requests, and messages, in this order.
     pub did: Vec<Did>,
+    /// SYNC messages, with their epoch.
     pub syncs: Vec<(u32, SyncMessage)>,
     /// Missing ranges of FETCH messages, from .. to.
     pub fetches: Vec<Vec<(i32, i32)>>,
@@ -62,7 +72,9 @@ pub struct Record {
     pub stream: Vec<Got>,
     /// Answers that went on to the source.
     pub answers: Vec<(Opcode, i32)>,
+    /// Counters, and frames that came and went.
     pub books: Books,
+    /// The requester, if it is known.
     pub src_qpn: Option<u32>,
     /// AckReq of the packets forwarded.
     pub ack_reqs: Vec<bool>,
@@ -131,21 +143,22 @@ impl Actions<HeapFrame> for Record {
     }
 }
 
-/// A flow at work.
-pub struct Bench {
-    pub flow: Flow<HeapFrame>,
-    pub config: Config,
-    pub cache: Budget,
-    pub pool: Budget,
-    pub allowance: Allowance,
-    pub epochs: u32,
-    pub now: Time,
-    pub out: Record,
+impl Account for Record {
+    fn books(&self) -> &Books {
+        &self.books
+    }
+
+    fn books_mut(&mut self) -> &mut Books {
+        &mut self.books
+    }
 }
+
+/// A flow whose actions are recorded.
+pub type Bench = Harness<HeapFrame, Record>;
 
 impl Bench {
     /// A flow of which no packet was seen yet; its requester is known.
-    pub fn new(recovery: Recovery) -> Self {
+    pub fn start(recovery: Recovery) -> Self {
         let config = Config {
             recovery,
             rtt_guess: RTT,
@@ -155,26 +168,18 @@ impl Bench {
             forget: Some(FORGET),
             window_max: WINDOW_MAX,
         };
-        let now = Time::from_nanos(1_000_000_000);
-        let mut flow = Flow::new(&config, now, 1, FIRST);
-        flow.begin();
-        Self {
-            flow,
-            config,
-            cache: Budget::new(PLENTY),
-            pool: Budget::new(PLENTY),
-            allowance: Allowance::default(),
-            epochs: 1,
-            now,
-            out: Record { src_qpn: Some(0x77), ..Record::default() },
-        }
+        let out = Record { src_qpn: Some(0x77), ..Record::default() };
+        let mut bench = Self::new(config, START, FIRST, out);
+        bench.assumes_early = true;
+        bench.flow.begin();
+        bench
     }
 
     /// A protected flow that has sent `n` packets long enough ago for none to
     /// be under way. The Depot has said nothing but that it exists, the
     /// destination that it has `acked` packets (one message each).
     pub fn protected(recovery: Recovery, n: i32, acked: Option<i32>) -> Self {
-        let mut bench = Self::new(recovery);
+        let mut bench = Self::start(recovery);
         bench.data(0..n);
         assert!(bench.status(0, 0, &[]));
         if let Some(acked) = acked {
@@ -183,28 +188,6 @@ impl Bench {
         bench.wait(UNDER_WAY);
         bench.clear();
         bench
-    }
-
-    pub fn with<R>(
-        &mut self,
-        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Context<'_, Record>) -> R,
-    ) -> R {
-        let mut cx = Context {
-            now: self.now,
-            config: &self.config,
-            cache: &mut self.cache,
-            pool: &mut self.pool,
-            allowance: &mut self.allowance,
-            epochs: &mut self.epochs,
-            out: &mut self.out,
-        };
-        event(&mut self.flow, &mut cx)
-    }
-
-    pub fn frame(&mut self, bytes: Vec<u8>) {
-        let roce = parse(&bytes).expect("a RoCEv2 frame");
-        self.out.books.entered += 1;
-        self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
     }
 
     /// The source sends these packets.
@@ -222,14 +205,6 @@ impl Bench {
     /// The destination asks for packet `n`.
     pub fn nak(&mut self, n: i32) {
         self.answer(plain_answer(n, Aeth::NAK_PSN_SEQUENCE, 0));
-    }
-
-    /// The destination answers with this frame.
-    pub fn answer(&mut self, bytes: Vec<u8>) {
-        let roce = parse(&bytes).expect("a RoCEv2 frame");
-        let answer = Answer::of(&roce, &bytes).expect("an answer");
-        self.out.books.entered += 1;
-        self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), &roce, answer));
     }
 
     /// The Depot reports; `missing` are ranges from .. to.
@@ -254,31 +229,6 @@ impl Bench {
     pub fn absent(&mut self, from: i32, to: i32) {
         let absent = Fetch { expected: psn(from), missing: ranges(&[(from, to)], psn) };
         self.with(|flow, cx| flow.on_absent(cx, &absent));
-    }
-
-    pub fn wait(&mut self, span: Span) {
-        self.now += span;
-    }
-
-    /// As if early messages might be granted: whether they are shows when they are asked for.
-    pub fn deadline(&self) -> Time {
-        self.flow.deadline(&self.config, self.now, true)
-    }
-
-    pub fn timer(&mut self) {
-        self.with(|flow, cx| flow.on_timer(cx));
-    }
-
-    /// Runs all timers until `until`, and stands there.
-    pub fn run_timers(&mut self, until: Time) {
-        let mut fired = 0;
-        while self.deadline() <= until {
-            self.now = self.now.max(self.deadline());
-            self.timer();
-            fired += 1;
-            assert!(fired < 10_000, "a timer that stays due");
-        }
-        self.now = until;
     }
 
     /// Clears the record.
@@ -336,15 +286,6 @@ impl Bench {
         };
         self.take().into_iter().filter_map(sync).collect()
     }
-
-    pub fn count(&self, metric: Metric) -> u64 {
-        self.out.books.counters.get(metric)
-    }
-
-    /// in + created = out + held.
-    pub fn check_books(&self) {
-        self.out.books.check([&self.cache, &self.pool]);
-    }
 }
 
 /// A READ of four packets, 1..5, and one of two, 7..9, with WRITEs between and
@@ -370,7 +311,7 @@ pub fn come(bench: &mut Bench, responses: impl IntoIterator<Item = i32>) {
 
 /// The STATUS of a Depot that holds everything but `missing`.
 pub fn status(expected: i32, high: i32, missing: &[(i32, i32)]) -> Status {
-    testkit::control::status(expected, high, missing, psn)
+    crate::control::status(expected, high, missing, psn)
 }
 
 /// A fetch-and-add.

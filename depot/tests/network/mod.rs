@@ -3,36 +3,44 @@
 
 use std::collections::VecDeque;
 
-use common::allowance::Allowance;
-use common::budget::Budget;
 use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Answer, Bth, Opcode, parse};
-use depot::{Actions, Config, Context, Flow, Host, Lan};
-use testkit::books::Books;
-
-use super::{Bench, FIRST, LIFE, RTT, count_of, host, plain_answer, psn, sync, with_bth};
+use depot::{Actions, Flow, Host};
+use testkit::books::{Account, Books};
+use testkit::depot::*;
 
 /// Bytes of payload.
 const LEN: usize = 1024;
 /// From the Depot to a host and back, besides the queue.
 const DELAY: Span = Span::from_micros(5);
 
-/// A flow's actions.
-struct Out<'a> {
-    sent: &'a mut Vec<(usize, Packet<HeapFrame>)>,
-    to_source: &'a mut Vec<i32>,
-    cnps: &'a mut Vec<Time>,
-    now: Time,
-    books: &'a mut Books,
+/// The actions of the flow whose turn it is.
+#[derive(Default)]
+pub struct Out {
+    sent: Vec<(usize, Packet<HeapFrame>)>,
+    pub to_source: Vec<i32>,
+    /// How many CNPs its source is sent.
+    cnps: usize,
+    pub books: Books,
     id: usize,
     host: usize,
 }
 
-impl Actions<HeapFrame> for Out<'_> {
+impl Account for Out {
+    fn books(&self) -> &Books {
+        &self.books
+    }
+
+    fn books_mut(&mut self) -> &mut Books {
+        &mut self.books
+    }
+}
+
+impl Actions<HeapFrame> for Out {
     fn deliver(&mut self, packet: Packet<HeapFrame>) {
         self.sent.push((self.id, packet));
         self.books.left += 1;
@@ -55,7 +63,7 @@ impl Actions<HeapFrame> for Out<'_> {
     fn status(&mut self, _: u32, _: Status) {}
 
     fn cnp(&mut self) -> bool {
-        self.cnps.push(self.now);
+        self.cnps += 1;
         true
     }
 
@@ -106,20 +114,13 @@ pub struct Port {
 }
 
 pub struct World {
-    pub config: Config,
-    pub pool: Budget,
-    pub backup: Budget,
-    pub cache: Budget,
-    pub allowance: Allowance,
-    pub lan: Lan,
-    pub now: Time,
+    /// The surroundings of all flows, and a place for the one whose turn it is.
+    pub harness: Harness<HeapFrame, Out>,
     pub flows: Vec<Flow<HeapFrame>>,
     pub receivers: Vec<Receiver>,
     pub ports: Vec<Port>,
     /// On its way back.
     pub answers: VecDeque<(Time, usize, Vec<u8>)>,
-    pub books: Books,
-    pub to_source: Vec<i32>,
     /// Every so many packets, one is damaged on its way to its host.
     pub damage: u64,
     pub passed: u64,
@@ -128,7 +129,7 @@ pub struct World {
 impl World {
     /// Hosts whose ports have `room` packets and take `per_packet` for each.
     pub fn new(hosts: usize, room: usize, per_packet: Span) -> Self {
-        let Bench { mut config, pool, backup, cache, allowance, lan, now, .. } = Bench::new();
+        let mut config = Bench::default().config;
         config.t_out = None;
         config.local_retries = 3;
         config.window_max = 1 << 19;
@@ -136,24 +137,16 @@ impl World {
             queue: VecDeque::new(),
             room,
             per_packet,
-            free_at: now,
+            free_at: START,
             dropped: 0,
             served: [0; 16],
         };
         Self {
-            config,
-            pool,
-            backup,
-            cache,
-            allowance,
-            lan,
-            now,
+            harness: Harness::new(config, START, FIRST, Out::default()),
             flows: Vec::new(),
             receivers: Vec::new(),
             ports: (0..hosts).map(|_| port()).collect(),
             answers: VecDeque::new(),
-            books: Books::default(),
-            to_source: Vec::new(),
             damage: u64::MAX,
             passed: 0,
         }
@@ -162,10 +155,10 @@ impl World {
     /// A flow to `host` of which a packet comes `every` so often, `all` in all.
     pub fn flow(&mut self, host: usize, all: i32, asks: i32, every: Span) {
         let id = self.flows.len();
-        let mut flow = Flow::new(&self.config, self.now, FIRST);
+        let mut flow = Flow::new(&self.harness.config, self.harness.now, FIRST);
         flow.announce(LEN as u16);
         self.flows.push(flow);
-        let next = self.now + Span::from_nanos(id as u64);
+        let next = self.harness.now + Span::from_nanos(id as u64);
         let is_complaining = false;
         self.receivers.push(Receiver {
             host,
@@ -178,42 +171,21 @@ impl World {
             every,
             cnps: Vec::new(),
         });
-        self.with(id, |flow, cx| {
-            let open = sync(Reason::Open, FIRST, cx.now);
-            let sync = SyncMessage { pmtu: LEN as u16, rtt: RTT, ..open };
-            flow.on_sync(cx, LIFE, &sync);
-        });
+        let open = sync(Reason::Open, FIRST, self.harness.now);
+        let sync = SyncMessage { pmtu: LEN as u16, rtt: RTT, ..open };
+        self.with(id, |harness| harness.with(|flow, cx| flow.on_sync(cx, LIFE, &sync)));
     }
 
-    fn with<R>(
-        &mut self,
-        id: usize,
-        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Context<'_, Out<'_>>) -> R,
-    ) -> R {
-        let mut sent = Vec::new();
-        let host = self.receivers[id].host;
-        let mut out = Out {
-            sent: &mut sent,
-            to_source: &mut self.to_source,
-            cnps: &mut self.receivers[id].cnps,
-            now: self.now,
-            books: &mut self.books,
-            id,
-            host,
-        };
-        let mut cx = Context {
-            now: self.now,
-            config: &self.config,
-            pool: &mut self.pool,
-            backup: &mut self.backup,
-            cache: &mut self.cache,
-            lan: &mut self.lan,
-            allowance: &mut self.allowance,
-            out: &mut out,
-        };
-        let result = event(&mut self.flows[id], &mut cx);
-        for (id, packet) in sent {
-            let port = &mut self.ports[self.receivers[id].host];
+    fn with<R>(&mut self, id: usize, event: impl FnOnce(&mut Harness<HeapFrame, Out>) -> R) -> R {
+        let Self { harness, flows, receivers, ports, .. } = self;
+        (harness.out.id, harness.out.host) = (id, receivers[id].host);
+        std::mem::swap(&mut harness.flow, &mut flows[id]);
+        let result = event(harness);
+        std::mem::swap(&mut harness.flow, &mut flows[id]);
+        let cnps = std::mem::take(&mut harness.out.cnps);
+        receivers[id].cnps.extend(std::iter::repeat_n(harness.now, cnps));
+        for (id, packet) in harness.out.sent.drain(..) {
+            let port = &mut ports[receivers[id].host];
             if port.queue.len() < port.room {
                 port.queue.push_back((id, packet));
             } else {
@@ -224,8 +196,8 @@ impl World {
     }
 
     fn turns(&mut self) {
-        while let Some(id) = self.lan.next_turn() {
-            self.with(id as usize, |flow, cx| flow.on_turn(cx));
+        while let Some(id) = self.harness.lan.next_turn() {
+            self.with(id as usize, |harness| harness.with(|flow, cx| flow.on_turn(cx)));
         }
     }
 
@@ -237,52 +209,53 @@ impl World {
             self.receivers.iter().map(arrival).min().unwrap_or(Time::NEVER),
             self.ports.iter().map(serve).min().unwrap_or(Time::NEVER),
             self.answers.front().map_or(Time::NEVER, |(at, ..)| *at),
-            self.flows.iter().map(|flow| flow.deadline(&self.config)).min().unwrap_or(Time::NEVER),
+            self.flows
+                .iter()
+                .map(|flow| flow.deadline(&self.harness.config))
+                .min()
+                .unwrap_or(Time::NEVER),
         ];
         let at = next.into_iter().min().unwrap_or(Time::NEVER);
         if at == Time::NEVER {
             return false;
         }
-        self.now = self.now.max(at);
+        self.harness.now = self.harness.now.max(at);
         for id in 0..self.flows.len() {
             let receiver = &mut self.receivers[id];
-            if receiver.come < receiver.all && receiver.next <= self.now {
+            if receiver.come < receiver.all && receiver.next <= self.harness.now {
                 let n = receiver.come;
                 receiver.come += 1;
-                receiver.next = self.now + receiver.every;
+                receiver.next = self.harness.now + receiver.every;
                 let asks = n % receiver.asks == receiver.asks - 1 || n == receiver.all - 1;
                 let bth = Bth { ack_req: asks, ..Bth::new(Opcode::WRITE_MIDDLE, 0x11, psn(n)) };
                 let bytes = with_bth(bth, &[n as u8; LEN]);
-                let roce = parse(&bytes).expect("a frame");
-                self.books.entered += 1;
-                self.with(id, |flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
+                self.with(id, |harness| harness.frame(bytes));
             }
-            if self.flows[id].deadline(&self.config) <= self.now {
-                self.with(id, |flow, cx| flow.on_timer(cx));
+            if self.flows[id].deadline(&self.harness.config) <= self.harness.now {
+                self.with(id, Timers::timer);
             }
         }
         for port in 0..self.ports.len() {
             self.serve(port);
         }
-        while let Some((_, id, bytes)) = self.answers.pop_front_if(|(at, ..)| *at <= self.now) {
-            let roce = parse(&bytes).expect("a frame");
-            let answer = Answer::of(&roce, &bytes).expect("an answer");
-            self.books.entered += 1;
-            let _ = self.with(id, |flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer));
+        while let Some((_, id, bytes)) =
+            self.answers.pop_front_if(|(at, ..)| *at <= self.harness.now)
+        {
+            let _ = self.with(id, |harness| harness.response(bytes));
         }
         self.turns();
-        self.books.check([&self.pool, &self.backup, &self.cache]);
+        self.harness.check_books();
         true
     }
 
     /// A packet reaches its host.
     fn serve(&mut self, port: usize) {
         let port = &mut self.ports[port];
-        if port.free_at > self.now {
+        if port.free_at > self.harness.now {
             return;
         }
         let Some((id, packet)) = port.queue.pop_front() else { return };
-        port.free_at = self.now + port.per_packet;
+        port.free_at = self.harness.now + port.per_packet;
         port.served[id] += 1;
         self.passed += 1;
         if self.passed.is_multiple_of(self.damage) {
@@ -303,7 +276,7 @@ impl World {
             roce.ack_req.then_some((n, Aeth::ACK_UNLIMITED))
         };
         if let Some((n, syndrome)) = answer {
-            self.answers.push_back((self.now + DELAY, id, plain_answer(n, syndrome, 3)));
+            self.answers.push_back((self.harness.now + DELAY, id, plain_answer(n, syndrome, 3)));
         }
     }
 
@@ -312,9 +285,13 @@ impl World {
     /// # Panics
     /// If it doesn't within a second.
     pub fn run(&mut self) {
-        let end = self.now + Span::from_millis(1_000);
+        let end = self.harness.now + Span::from_millis(1_000);
         while self.receivers.iter().any(|r| r.expected < r.all) {
-            assert!(self.step() && self.now < end, "something waits for ever: {}", self.missing());
+            assert!(
+                self.step() && self.harness.now < end,
+                "something waits for ever: {}",
+                self.missing()
+            );
         }
     }
 
@@ -324,11 +301,13 @@ impl World {
 
     /// The source is not needed so far.
     pub fn is_alone(&self) -> bool {
-        self.to_source.is_empty() && self.books.counters.get(Metric::LocalExhausted) == 0
+        self.harness.out.to_source.is_empty()
+            && self.harness.out.books.counters.get(Metric::LocalExhausted) == 0
     }
 
     pub fn resent(&self) -> u64 {
-        self.books.counters.get(Metric::LocalNak) + self.books.counters.get(Metric::LocalTimeout)
+        self.harness.out.books.counters.get(Metric::LocalNak)
+            + self.harness.out.books.counters.get(Metric::LocalTimeout)
     }
 
     pub fn dropped(&self) -> u64 {

@@ -1,31 +1,30 @@
-//! A flow with its surroundings as in a switch, and a record of its actions.
+//! A record of a flow's actions, and the events of a test.
 
-#![allow(dead_code)] // Each test program uses its part of it.
-
-pub mod network;
-
-use common::allowance::Allowance;
-use common::budget::Budget;
 use common::control::{Fetch, LastAck, Reason, Status};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
-use common::time::{Span, Time};
-use common::wire::{Addr, Aeth, Answer, Opcode, Vlans, parse};
-use depot::{Actions, Config, Context, Flow, Host, Incarnation, Known, Lan};
-use testkit::books::Books;
-pub use testkit::control::sync;
-pub use testkit::flow::*;
+use common::time::Span;
+use common::wire::{Addr, Aeth, Opcode, Vlans, parse};
+use depot::{Actions, Config, Host, Incarnation, Known};
 
+use super::Harness;
+use crate::books::{Account, Books};
+pub use crate::control::sync;
+pub use crate::flow::*;
+
+/// The round trip of the long-haul link.
 pub const RTT: Span = Span::from_millis(8);
+/// How long a gap may stay open.
 pub const GIVE_UP: Span = Span::from_millis(48);
 /// Silence after which an incarnation is forgotten: four times [`GIVE_UP`].
 pub const FORGET: Span = Span::from_millis(192);
+/// How long the destination may take to respond.
 pub const T_OUT: Span = Span::from_millis(1);
+/// Most PSNs by which a packet may be ahead.
 pub const WINDOW_MAX: u64 = 1 << 10;
+/// The incarnation of a flow.
 pub const LIFE: Incarnation = Incarnation { node: 1, boot: 5, epoch: 9 };
-/// An amount of memory that never runs out.
-pub const PLENTY: u64 = 1 << 30;
 
 /// A host of the LAN.
 pub fn host(last: u8) -> Host {
@@ -48,7 +47,9 @@ pub enum Became {
 pub struct Record {
     /// Delivered to the destination, in this order.
     pub delivered: Vec<i32>,
+    /// Dropped, with the reason.
     pub discarded: Vec<(i32, Metric)>,
+    /// STATUS messages, with their epoch.
     pub statuses: Vec<(u32, Status)>,
     /// Answers that went on to the source, with their class.
     pub answers: Vec<(Opcode, i32, Class)>,
@@ -56,11 +57,15 @@ pub struct Record {
     pub absent: Vec<(Vec<(i32, i32)>, Class)>,
     /// ACKs made.
     pub acks: Vec<(i32, u32)>,
+    /// Counters, and frames that came and went.
     pub books: Books,
+    /// The requester, if it is known.
     pub src_qpn: Option<u32>,
     /// CNPs made, by the requester that they went to.
     pub cnps: Vec<u32>,
+    /// The destination.
     pub host: Host,
+    /// The flow's number.
     pub id: u32,
 }
 
@@ -118,22 +123,21 @@ impl Actions<HeapFrame> for Record {
     }
 }
 
-/// A flow at work.
-pub struct Bench {
-    pub flow: Flow<HeapFrame>,
-    pub config: Config,
-    pub pool: Budget,
-    pub backup: Budget,
-    pub cache: Budget,
-    pub lan: Lan,
-    pub allowance: Allowance,
-    pub now: Time,
-    pub out: Record,
+impl Account for Record {
+    fn books(&self) -> &Books {
+        &self.books
+    }
+
+    fn books_mut(&mut self) -> &mut Books {
+        &mut self.books
+    }
 }
 
-impl Bench {
-    /// A flow of which no packet was seen yet.
-    pub fn new() -> Self {
+/// A flow whose actions are recorded.
+pub type Bench = Harness<HeapFrame, Record>;
+
+impl Default for Bench {
+    fn default() -> Self {
         let config = Config {
             rtt_guess: RTT,
             // Long, so that no STATUS comes but for a reason.
@@ -147,52 +151,20 @@ impl Bench {
             window_max: WINDOW_MAX,
             pacing: true,
         };
-        let now = Time::from_nanos(1_000_000_000);
-        Self {
-            flow: Flow::new(&config, now, FIRST),
-            config,
-            pool: Budget::new(PLENTY),
-            backup: Budget::new(PLENTY),
-            cache: Budget::new(PLENTY),
-            lan: Lan::default(),
-            allowance: Allowance::default(),
-            now,
-            out: Record { host: host(2), ..Record::default() },
-        }
+        Self::new(config, START, FIRST, Record { host: host(2), ..Record::default() })
     }
+}
 
+impl Bench {
     /// A flow that a SYNC opened, and whose destination has acknowledged one
     /// packet.
     pub fn synced() -> Self {
-        let mut bench = Self::new();
+        let mut bench = Self::default();
         bench.sync(LIFE, Reason::Open, 0);
         bench.data([0]);
         assert_eq!(bench.ack(0), Became::Forward);
         bench.clear();
         bench
-    }
-
-    pub fn with<R>(
-        &mut self,
-        event: impl FnOnce(&mut Flow<HeapFrame>, &mut Context<'_, Record>) -> R,
-    ) -> R {
-        let mut cx = Context {
-            now: self.now,
-            config: &self.config,
-            pool: &mut self.pool,
-            backup: &mut self.backup,
-            cache: &mut self.cache,
-            lan: &mut self.lan,
-            allowance: &mut self.allowance,
-            out: &mut self.out,
-        };
-        event(&mut self.flow, &mut cx)
-    }
-
-    pub fn frame(&mut self, bytes: Vec<u8>) {
-        let roce = parse(&bytes).expect("a RoCEv2 frame");
-        self.out.books.entered += 1;
-        self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
     }
 
     /// These packets arrive.
@@ -216,11 +188,8 @@ impl Bench {
 
     /// The destination answers with this frame.
     pub fn answer(&mut self, bytes: Vec<u8>) -> Became {
-        let roce = parse(&bytes).expect("a RoCEv2 frame");
-        let answer = Answer::of(&roce, &bytes).expect("an answer");
-        self.out.books.entered += 1;
         let before = self.out.answers.len();
-        let known = self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer));
+        let known = self.response(bytes);
         match self.out.answers.len() - before {
             0 => Became::Absorb,
             _ if known == Known::NewIncarnation => Became::NewIncarnation,
@@ -241,29 +210,6 @@ impl Bench {
     /// The destination isn't ready for packet `n`.
     pub fn rnr(&mut self, n: i32) -> Became {
         self.answer(plain_answer(n, Aeth::RNR, 3))
-    }
-
-    pub fn wait(&mut self, span: Span) {
-        self.now += span;
-    }
-
-    pub fn deadline(&self) -> Time {
-        self.flow.deadline(&self.config)
-    }
-
-    pub fn timer(&mut self) {
-        self.with(|flow, cx| flow.on_timer(cx));
-    }
-
-    /// Runs all timers until `until`, and stands there.
-    pub fn run_timers(&mut self, until: Time) {
-        while self.deadline() <= until {
-            let due = self.deadline();
-            self.now = self.now.max(due);
-            self.timer();
-            assert!(self.deadline() > due, "a timer that does nothing");
-        }
-        self.now = until;
     }
 
     /// Clears the record.
@@ -289,15 +235,6 @@ impl Bench {
     pub fn nacks(&mut self) -> Vec<Vec<(i32, i32)>> {
         self.statuses().iter().map(missing).collect()
     }
-
-    pub fn count(&self, metric: Metric) -> u64 {
-        self.out.books.counters.get(metric)
-    }
-
-    /// in + created = out + held.
-    pub fn check_books(&self) {
-        self.out.books.check([&self.pool, &self.backup, &self.cache]);
-    }
 }
 
 /// The ranges that a STATUS lists, as from .. to.
@@ -312,15 +249,15 @@ pub fn asking(n: i32) -> Vec<u8> {
 
 /// A READ of `packets` packets of 256 bytes.
 pub fn read(n: i32, packets: u32) -> Vec<u8> {
-    testkit::flow::read(n, packets * 256)
+    crate::flow::read(n, packets * 256)
 }
 
 /// A middle packet of a READ response.
 pub fn response(n: i32) -> Vec<u8> {
-    testkit::flow::response(Opcode::READ_RESPONSE_MIDDLE, n)
+    crate::flow::response(Opcode::READ_RESPONSE_MIDDLE, n)
 }
 
 /// The first packet of a READ response.
 pub fn first_response(n: i32) -> Vec<u8> {
-    testkit::flow::response(Opcode::READ_RESPONSE_FIRST, n)
+    crate::flow::response(Opcode::READ_RESPONSE_FIRST, n)
 }

@@ -1,0 +1,118 @@
+//! A Sentry's flow with its surroundings as in a switch.
+
+mod record;
+
+use common::allowance::Allowance;
+use common::budget::Budget;
+use common::frame::Frame;
+use common::heap::HeapFrame;
+use common::metrics::Metric;
+use common::psn::Psn;
+use common::time::Time;
+use common::wire::{Answer, parse};
+use sentry::{Actions, Config, Context, Flow};
+
+use crate::books::Account;
+pub use crate::books::PLENTY;
+pub use crate::timers::Timers;
+pub use record::*;
+
+/// A flow under test; `out` takes its actions.
+pub struct Harness<F: Frame, A> {
+    /// The flow.
+    pub flow: Flow<F>,
+    /// Its configuration.
+    pub config: Config,
+    /// The budget of resend caches.
+    pub cache: Budget,
+    /// The budget of reordering pools.
+    pub pool: Budget,
+    /// The budget of early messages.
+    pub allowance: Allowance,
+    /// The newest epoch.
+    pub epochs: u32,
+    /// The present.
+    pub now: Time,
+    /// Whether deadlines assume that early messages are granted, so that a timer finds them
+    /// refused. A switch doesn't.
+    pub assumes_early: bool,
+    /// Receives the effects.
+    pub out: A,
+}
+
+impl<F: Frame, A: Actions<F>> Harness<F, A> {
+    /// A flow in epoch 1 whose first packet has PSN `first`, and memory that never runs out.
+    pub fn new(config: Config, now: Time, first: Psn, out: A) -> Self {
+        Self {
+            flow: Flow::new(&config, now, 1, first),
+            config,
+            cache: Budget::new(PLENTY),
+            pool: Budget::new(PLENTY),
+            allowance: Allowance::default(),
+            epochs: 1,
+            now,
+            assumes_early: false,
+            out,
+        }
+    }
+
+    /// Calls the flow.
+    #[inline]
+    pub fn with<R>(&mut self, event: impl FnOnce(&mut Flow<F>, &mut Context<'_, A>) -> R) -> R {
+        let mut cx = Context {
+            now: self.now,
+            config: &self.config,
+            cache: &mut self.cache,
+            pool: &mut self.pool,
+            allowance: &mut self.allowance,
+            epochs: &mut self.epochs,
+            out: &mut self.out,
+        };
+        event(&mut self.flow, &mut cx)
+    }
+}
+
+impl<F: Frame, A: Actions<F>> Timers for Harness<F, A> {
+    fn now(&mut self) -> &mut Time {
+        &mut self.now
+    }
+
+    fn deadline(&self) -> Time {
+        let may_be_early = self.assumes_early || self.allowance.may_be_early(self.now);
+        self.flow.deadline(&self.config, self.now, may_be_early)
+    }
+
+    fn timer(&mut self) {
+        self.with(|flow, cx| flow.on_timer(cx));
+    }
+}
+
+impl<A: Actions<HeapFrame> + Account> Harness<HeapFrame, A> {
+    /// The source sends a request.
+    pub fn frame(&mut self, bytes: Vec<u8>) {
+        let roce = parse(&bytes).expect("a RoCEv2 frame");
+        self.out.books_mut().entered += 1;
+        self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
+    }
+
+    /// The destination sends a response.
+    pub fn answer(&mut self, bytes: Vec<u8>) {
+        let roce = parse(&bytes).expect("a RoCEv2 frame");
+        let answer = Answer::of(&roce, &bytes).expect("a response");
+        self.out.books_mut().entered += 1;
+        self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), &roce, answer));
+    }
+
+    /// The value of a counter.
+    pub fn count(&self, metric: Metric) -> u64 {
+        self.out.books().counters.get(metric)
+    }
+
+    /// in + created = out + held.
+    ///
+    /// # Panics
+    /// If a frame got lost.
+    pub fn check_books(&self) {
+        self.out.books().check([&self.cache, &self.pool]);
+    }
+}
