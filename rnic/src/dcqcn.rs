@@ -140,16 +140,6 @@ impl ReactionPoint {
         self.current as u64
     }
 
-    /// The rate in bit/s that increases lead to.
-    pub fn target(&self) -> u64 {
-        self.target as u64
-    }
-
-    /// α, the estimate of congestion, 0 to 1.
-    pub fn alpha(&self) -> f64 {
-        self.alpha
-    }
-
     /// Applies the expirations of both timers until now.
     fn catch_up(&mut self, now: Time) {
         while self.rate_at <= now {
@@ -247,7 +237,7 @@ mod tests {
     }
 
     fn mbps(point: &mut ReactionPoint, now: Time) -> (u64, u64) {
-        (point.rate(now) / 1_000_000, point.target() / 1_000_000)
+        (point.rate(now) / 1_000_000, point.target as u64 / 1_000_000)
     }
 
     #[test]
@@ -256,7 +246,7 @@ mod tests {
         for micros in 0..1_000 {
             point.sent(1_000_000, at(micros));
         }
-        assert_eq!((point.rate(at(1_000)), point.target()), (LINE, LINE));
+        assert_eq!((point.rate(at(1_000)), point.target as u64), (LINE, LINE));
     }
 
     #[test]
@@ -265,7 +255,7 @@ mod tests {
         // α is 1 at first: half the rate; it stays 1: 0.75 × 1 + 0.25.
         point.on_cnp(at(0));
         assert_eq!(mbps(&mut point, at(0)), (5_000, 10_000));
-        assert_eq!(point.alpha(), 1.0);
+        assert_eq!(point.alpha, 1.0);
         point.on_cnp(at(0));
         assert_eq!(mbps(&mut point, at(0)), (2_500, 5_000));
         // Never below the least rate; the target is unchanged.
@@ -279,20 +269,20 @@ mod tests {
         let mut point = ReactionPoint::new(CONFIG, LINE);
         point.on_cnp(at(0));
         point.rate(at(99));
-        assert_eq!(point.alpha(), 1.0);
+        assert_eq!(point.alpha, 1.0);
         point.rate(at(100));
-        assert_eq!(point.alpha(), 0.75);
+        assert_eq!(point.alpha, 0.75);
         point.rate(at(399));
-        assert_eq!(point.alpha(), 0.75 * 0.75 * 0.75);
+        assert_eq!(point.alpha, 0.75 * 0.75 * 0.75);
         // At 399 µs, so that the rate is known: see the stages below.
         let before = point.rate(at(399)) as f64;
         point.on_cnp(at(399));
         let cut = 1.0 - 0.421_875 / 2.0;
         assert!((point.rate(at(399)) as f64 - before * cut).abs() < 2.0);
-        assert_eq!(point.alpha(), 0.75 * 0.421_875 + 0.25);
+        assert_eq!(point.alpha, 0.75 * 0.421_875 + 0.25);
         // The CNP has started its timer anew.
         point.rate(at(498));
-        assert_eq!(point.alpha(), 0.75 * 0.421_875 + 0.25);
+        assert_eq!(point.alpha, 0.75 * 0.421_875 + 0.25);
     }
 
     #[test]
@@ -348,7 +338,7 @@ mod tests {
             often.rate(at(micros));
         }
         assert_eq!(late.rate(at(1_999)), often.rate(at(1_999)));
-        assert!((late.alpha() - often.alpha()).abs() < 1e-12);
+        assert!((late.alpha - often.alpha).abs() < 1e-12);
         // A second of silence brings it back to the line.
         assert_eq!(late.rate(at(1_000_000)), LINE);
     }

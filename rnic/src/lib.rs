@@ -61,20 +61,20 @@ mod dcqcn;
 mod nic;
 mod pacer;
 mod packet;
+mod port;
 mod requester;
 mod responder;
 mod stats;
 mod timers;
 mod work;
 
-/// The parts of the model, for models of other NICs.
+/// The parts of the model, for models of other NICs: a [`Port`] of
+/// queue pairs with another protocol, their [`Transport`](parts::Transport).
 pub mod parts {
-    pub use crate::congestion::Congestion;
     pub use crate::content::{Content, Stream};
-    pub use crate::dcqcn::{NotificationPoint, ReactionPoint};
-    pub use crate::pacer::Pacer;
-    pub use crate::packet::{Extension, Packet, Payload};
-    pub use crate::timers::{Timer, Timers};
+    pub use crate::packet::{Extension, Packet};
+    pub use crate::port::{Events, Transport};
+    pub use crate::timers::Timer;
 }
 
 pub use config::{
@@ -83,7 +83,8 @@ pub use config::{
     symmetric_udp_port,
 };
 pub use dcqcn::Dcqcn;
-pub use nic::Nic;
+pub use nic::{Nic, ReliableConnection};
+pub use port::Port;
 pub use stats::{PortStats, QpStats, RequesterStats, ResponderStats, Rtt};
 pub use work::{
     ATOMIC_LEN, Completion, MAX_MESSAGE, MAX_READ_PACKETS, PostError, QpId, Received, Status,

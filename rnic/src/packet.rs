@@ -5,7 +5,9 @@ use common::frame::{Frame, Pool};
 use common::psn::Psn;
 use common::wire::{Aeth, AtomicEth, Bth, Headers, Opcode, Reth};
 
+use crate::config::Region;
 use crate::content::Content;
+use crate::work::{WorkKind, WorkRequest};
 
 /// The extension header of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +80,46 @@ impl Extension {
 }
 
 impl Packet {
+    /// The packet with `psn` of a SEND or WRITE, from `offset` in the message
+    /// on: the first one of a WRITE names `region`. It asks for an ACK if it is
+    /// the last. `content` has the message from `content_offset` on.
+    pub fn of_message(
+        work: &WorkRequest,
+        (psn, offset, pmtu): (Psn, u64, u32),
+        region: Region,
+        (content, content_offset): (Content, u64),
+    ) -> Self {
+        let len = (u64::from(work.len) - offset).min(u64::from(pmtu));
+        let write = work.kind == WorkKind::Write;
+        let (starts, ends) = (offset == 0, offset + len == u64::from(work.len));
+        let opcode = match (write, starts, ends) {
+            (false, true, true) => Opcode::SEND_ONLY,
+            (false, true, false) => Opcode::SEND_FIRST,
+            (false, false, false) => Opcode::SEND_MIDDLE,
+            (false, false, true) => Opcode::SEND_LAST,
+            (true, true, true) => Opcode::WRITE_ONLY,
+            (true, true, false) => Opcode::WRITE_FIRST,
+            (true, false, false) => Opcode::WRITE_MIDDLE,
+            (true, false, true) => Opcode::WRITE_LAST,
+        };
+        let Region { va, rkey, .. } = region;
+        Self {
+            opcode,
+            psn,
+            ack_req: ends,
+            switch_bit: false,
+            extension: match write && starts {
+                true => Extension::Reth(Reth { va, rkey, len: work.len }),
+                false => Extension::None,
+            },
+            payload: Some(Payload {
+                content,
+                offset: content_offset + offset,
+                len: len as usize, // at most a PMTU
+            }),
+        }
+    }
+
     /// Bytes of payload.
     pub fn payload_len(&self) -> usize {
         self.payload.as_ref().map_or(0, |payload| payload.len)

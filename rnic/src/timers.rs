@@ -18,20 +18,23 @@ pub enum Timer {
     Ack,
 }
 
-const KINDS: usize = 2;
+impl Timer {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Retransmit, Self::Ack];
+}
 
 /// The timers of all QPs of a NIC.
 #[derive(Default, Debug)]
 pub struct Timers {
     heap: BinaryHeap<Reverse<(Time, u32, Timer)>>,
     /// The entry of each timer that counts; others in the heap are stale.
-    armed: Vec<[Time; KINDS]>,
+    armed: Vec<[Time; Timer::ALL.len()]>,
 }
 
 impl Timers {
     /// Makes room for one more QP.
     pub fn add_qp(&mut self) {
-        self.armed.push([Time::NEVER; KINDS]);
+        self.armed.push([Time::NEVER; Timer::ALL.len()]);
     }
 
     /// `timer` of `qp` has to be looked at by `at`.

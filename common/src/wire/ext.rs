@@ -49,8 +49,6 @@ impl Aeth {
     pub const NAK_INVALID_REQUEST: u8 = 0x61;
     /// Syndrome: NAK, remote access error.
     pub const NAK_REMOTE_ACCESS: u8 = 0x62;
-    /// Syndrome: NAK, remote operational error.
-    pub const NAK_REMOTE_OPERATIONAL: u8 = 0x63;
 
     /// The meaning of the syndrome. Its top bit is reserved.
     pub const fn kind(self) -> AethKind {
@@ -186,7 +184,7 @@ mod tests {
             (Aeth::RNR + 12, AethKind::Rnr { timer: 12 }),
             (0x40, AethKind::Reserved),
             (Aeth::NAK_PSN_SEQUENCE, AethKind::Nak { code: 0 }),
-            (Aeth::NAK_REMOTE_OPERATIONAL, AethKind::Nak { code: 3 }),
+            (0x63, AethKind::Nak { code: 3 }),
             (0x9f, AethKind::Reserved),
         ] {
             assert_eq!(Aeth { syndrome, msn: 0 }.kind(), kind, "{syndrome:#x}");

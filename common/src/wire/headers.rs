@@ -183,11 +183,6 @@ impl Headers {
         }
     }
 
-    /// Sets the migration bit of the BTHs that will be emitted.
-    pub fn set_migrated(&mut self, migrated: bool) {
-        self.migrated = if migrated { MIGRATED } else { 0 };
-    }
-
     /// Sets the reserved bit of the BTHs that will be emitted that
     /// [`has_switch_bit`](super::has_switch_bit) looks at.
     pub fn set_switch_bit(&mut self, set: bool) {

@@ -209,8 +209,6 @@ rc_opcodes! {
 impl Opcode {
     /// UD SEND, the only packet; MADs of connection management are such.
     pub const UD_SEND_ONLY: Self = Self(0x64);
-    /// UD SEND with immediate data.
-    pub const UD_SEND_ONLY_IMM: Self = Self(0x65);
     /// Congestion notification packet of RoCEv2 (A17).
     pub const CNP: Self = Self(0x81);
 

@@ -4,7 +4,7 @@ use common::wire::{AtomicEth, Opcode, Reth};
 
 use super::{Entry, Requester};
 use crate::config::Region;
-use crate::packet::{Extension, Packet, Payload};
+use crate::packet::{Extension, Packet};
 use crate::work::WorkKind;
 
 impl Requester {
@@ -26,40 +26,14 @@ impl Requester {
 
     /// The next packet of a SEND or WRITE.
     fn message_packet(&self, entry: &Entry, outstanding: u64) -> Packet {
-        let offset = self.offset(entry, self.next);
-        let len = (u64::from(entry.work.len) - offset).min(u64::from(self.pmtu));
-        let write = entry.work.kind == WorkKind::Write;
-        let starts = self.next == entry.first;
-        let ends = self.next == entry.last;
-        let opcode = match (write, starts, ends) {
-            (false, true, true) => Opcode::SEND_ONLY,
-            (false, true, false) => Opcode::SEND_FIRST,
-            (false, false, false) => Opcode::SEND_MIDDLE,
-            (false, false, true) => Opcode::SEND_LAST,
-            (true, true, true) => Opcode::WRITE_ONLY,
-            (true, true, false) => Opcode::WRITE_FIRST,
-            (true, false, false) => Opcode::WRITE_MIDDLE,
-            (true, false, true) => Opcode::WRITE_LAST,
-        };
+        let place = (self.next.psn(), self.offset(entry, self.next), self.pmtu);
+        let content = self.stream.message(entry.index);
+        let mut packet = Packet::of_message(&entry.work, place, self.region, (content, 0));
         let fills_window = outstanding + 1 == self.window;
         let asked = self.asked.is_some_and(|asked| asked >= self.acked);
-        Packet {
-            opcode,
-            psn: self.next.psn(),
-            ack_req: ends || self.unasked + 1 >= self.ack_req_every || (fills_window && !asked),
-            switch_bit: self.tells_repeat(),
-            extension: if write && starts {
-                let Region { va, rkey, .. } = self.region;
-                Extension::Reth(Reth { va, rkey, len: entry.work.len })
-            } else {
-                Extension::None
-            },
-            payload: Some(Payload {
-                content: self.stream.message(entry.index),
-                offset,
-                len: len as usize, // at most a PMTU
-            }),
-        }
+        packet.ack_req |= self.unasked + 1 >= self.ack_req_every || (fills_window && !asked);
+        packet.switch_bit = self.tells_repeat();
+        packet
     }
 
     /// Whether the packet to be sent next is to say that it is a repeat that a

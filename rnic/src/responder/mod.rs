@@ -90,8 +90,6 @@ pub(crate) struct Responder {
     buffers: Option<Buffers>,
     /// Responses to be sent.
     answers: Answers,
-    /// Answers and requests discarded because too many answers were waiting.
-    pub(crate) dropped: u64,
     /// When the NAK for the gap that is open was made.
     nak_at: Option<Time>,
     /// Packets that asked for an ACK and have none yet.
@@ -122,7 +120,6 @@ impl Responder {
             word: 0,
             buffers: config.receive_queue.map(Buffers::new),
             answers: Answers::default(),
-            dropped: 0,
             nak_at: None,
             asked: 0,
             ack_deadline: None,
@@ -156,7 +153,7 @@ impl Responder {
             _ => None,
         };
         if operation.is_none() && self.answers.is_full() {
-            self.dropped += 1;
+            self.stats.answers_dropped += 1;
             return;
         }
         if seq > self.expected {
@@ -373,7 +370,7 @@ impl Responder {
                 return;
             }
             if self.answers.is_full() {
-                self.dropped += 1;
+                self.stats.answers_dropped += 1;
                 return;
             }
         }

@@ -9,7 +9,7 @@ use super::Outbox;
 use super::cm::Agent;
 use crate::frame::{SimFrame, SimPool};
 use crate::net::{Departure, Pause, Priority};
-use crate::peers::irn::{Irn, IrnNic};
+use crate::peers::irn::{Irn, IrnNic, SelectiveRepeat};
 use crate::results::HostUse;
 
 /// A host's NIC.
@@ -42,7 +42,7 @@ impl Host {
     pub fn connect(&mut self, config: QpConfig) -> Result<QpId, QpError> {
         match &mut self.rnic {
             Rnic::GoBackN(nic) => nic.add_qp(config),
-            Rnic::SelectiveRepeat(nic, irn) => nic.add_qp(config, *irn),
+            Rnic::SelectiveRepeat(nic, irn) => SelectiveRepeat::add_qp(nic, config, *irn),
         }
     }
 

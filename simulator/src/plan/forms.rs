@@ -5,8 +5,7 @@
 //! the round trip in slots, `p` the share of packets lost, `T` the
 //! retransmission timeout in slots. Derived from the schemes' rules; a slot
 //! simulation (W = 200 and 1000, p = 1e-3 and 1e-2, T = 10 W) agrees with them
-//! to 7 %, but for [`Path::lr2_without_renack`], whose limits stand there; the
-//! tests hold that table. Those of go-back-N, LR2, IRN and the cache agree with
+//! to 7 %; the tests hold that table. Those of go-back-N, LR2, IRN and the cache agree with
 //! the packet simulation to 10 % for W from 50 to 5000 and p from 1e-5 to 3e-2:
 //! [`crate::paper::forms`].
 //!
@@ -47,13 +46,6 @@ impl Path {
         let exposed = f64::midpoint(m, 1.0);
         let timeouts = self.lost_again() * exposed * self.timeout;
         1.0 / (1.0 + self.events() * (self.window + 1.0) + timeouts)
-    }
-
-    /// Go-back-N with a NAK once per round trip while a gap is open:
-    /// `η = (1-p) / (1-p + e(W+1))`. No timeouts.
-    pub fn gbn_renak_per_rtt(&self) -> f64 {
-        let arrived = 1.0 - self.loss;
-        arrived / (arrived + self.events() * (self.window + 1.0))
     }
 
     /// Go-back-N with a NAK every `n` slots, each obeyed, as in the simulators
@@ -116,13 +108,6 @@ impl Path {
             if mean(middle) > middle { low = middle } else { high = middle }
         }
         high
-    }
-
-    /// LR2 as published, whose Depot asks only once: each packet takes about
-    /// `e·p·T` slots more. Too many where `e·p·T` comes near 1: timeouts then
-    /// overlap (W = 1000, p = 1e-2: .34 instead of .41).
-    pub fn lr2_without_renack(&self) -> f64 {
-        1.0 / (1.0 / self.lr2() + self.lost_again() * (1.0 - self.loss) * self.timeout)
     }
 
     /// Selective repeat without a bound, in the RNIC or by a Sentry that resends
@@ -265,24 +250,22 @@ mod tests {
         assert!(off.abs() <= tolerance, "{what}: {found:.3}, not {expected}: {:.0} %", off * 100.0);
     }
 
-    /// A simulation slot by slot, T = 10 W: GBN, LR2, LR2 without a second
-    /// NACK, selective repeat; sends per packet of LR2 and GBN.
-    const MEASURED: [(f64, f64, [f64; 6]); 4] = [
-        (200.0, 1e-3, [0.81, 0.83, 0.83, 0.999, 1.00, 1.23]),
-        (200.0, 1e-2, [0.33, 0.59, 0.54, 0.987, 1.01, 3.1]),
-        (1000.0, 1e-3, [0.50, 0.64, 0.64, 0.992, 1.00, 2.0]),
-        (1000.0, 1e-2, [0.08, 0.51, 0.41, 0.975, 1.01, 12.4]),
+    /// A simulation slot by slot, T = 10 W: GBN, LR2, selective repeat; sends per
+    /// packet of LR2 and GBN.
+    const MEASURED: [(f64, f64, [f64; 5]); 4] = [
+        (200.0, 1e-3, [0.81, 0.83, 0.999, 1.00, 1.23]),
+        (200.0, 1e-2, [0.33, 0.59, 0.987, 1.01, 3.1]),
+        (1000.0, 1e-3, [0.50, 0.64, 0.992, 1.00, 2.0]),
+        (1000.0, 1e-2, [0.08, 0.51, 0.975, 1.01, 12.4]),
     ];
 
     #[test]
     fn the_forms_agree_with_a_slot_simulation() {
-        for (w, p, [gbn, lr2, once, repeat, sends, sends_gbn]) in MEASURED {
+        for (w, p, [gbn, lr2, repeat, sends, sends_gbn]) in MEASURED {
             let path = path(w, p);
             let what = |scheme| format!("{scheme}, W = {w}, p = {p}");
             near(path.gbn(1.0), gbn, 0.07, &what("GBN"));
             near(path.lr2(), lr2, 0.05, &what("LR2"));
-            let overlap = if p * p * path.timeout > 0.5 { 0.2 } else { 0.05 };
-            near(path.lr2_without_renack(), once, overlap, &what("LR2 without re-NACK"));
             near(path.selective_repeat(), repeat, 0.02, &what("selective repeat"));
             near(path.sends_repairing(), sends, 0.01, &what("sends of LR2"));
             near(path.sends_gbn(), sends_gbn, 0.07, &what("sends of GBN"));
@@ -333,9 +316,7 @@ mod tests {
         for eta in [
             path.gbn(1.0),
             path.gbn(16.0),
-            path.gbn_renak_per_rtt(),
             path.lr2(),
-            path.lr2_without_renack(),
             path.selective_repeat(),
             path.bounded(1.0),
             path.bounded(2.0),
@@ -400,11 +381,12 @@ mod tests {
         near(one.fct_cached(1.0), expected, 1e-3, "one packet");
     }
 
-    /// The NAKs of the simulators make things worse than one per round trip.
+    /// The NAKs of the simulators make things worse than one per gap, of which no
+    /// repeat is lost.
     #[test]
     fn stale_naks_rewind_again() {
         let path = path(1000.0, 1e-3);
-        assert!(path.gbn_renak_every(12.0) < path.gbn_renak_per_rtt());
+        assert!(path.gbn_renak_every(12.0) < 1.0 / (1.0 + path.events() * (path.window + 1.0)));
         near(path.gbn_renak_every(12.0), 1.011 / 3.0, 0.01, "every 12 packets");
     }
 

@@ -4,11 +4,8 @@
 use crate::scenario::SizeDistribution;
 use crate::traffic::MAX_BYTES;
 
-/// The distributions that come with the simulator; where they are from stands in
-/// `simulator/data`.
-pub const NAMES: [&str; 3] = ["websearch", "hadoop", "alistorage"];
-
-/// The distribution of that name, one of [`NAMES`].
+/// A distribution that comes with the simulator, by its name: `websearch`,
+/// `hadoop` or `alistorage`. Their sources stand in `simulator/data`.
 pub fn named(name: &str) -> Option<SizeDistribution> {
     let text = match name {
         "websearch" => include_str!("../../data/websearch.cdf"),
@@ -97,11 +94,6 @@ fn rising(before: Option<(f64, f64)>, point: (f64, f64)) -> Result<(f64, f64), S
 }
 
 impl SizeDistribution {
-    /// Messages that all have the same size, at least 1 byte.
-    pub fn constant(bytes: u64) -> Self {
-        Self { name: format!("{bytes} bytes"), points: vec![(bytes as f64, 1.0)] }
-    }
-
     /// The mean in bytes, exactly.
     pub fn mean(&self) -> f64 {
         let atom = self.points.first().map_or(0.0, |&(bytes, share)| bytes * share);

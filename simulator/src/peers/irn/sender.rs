@@ -6,11 +6,9 @@ use std::collections::VecDeque;
 use common::psn::{Psn, Seq};
 use common::time::Time;
 use common::window::Window;
-use common::wire::{Aeth, AethKind, Opcode, Reth, read_responses};
-use rnic::parts::{Content, Extension, Packet, Payload, Stream};
-use rnic::{
-    Completion, MAX_MESSAGE, PostError, QpConfig, QpId, Region, Status, WorkKind, WorkRequest,
-};
+use common::wire::{Aeth, AethKind, read_responses};
+use rnic::parts::{Content, Packet, Stream};
+use rnic::{Completion, MAX_MESSAGE, PostError, QpConfig, QpId, Region, Status, WorkRequest};
 
 use super::config::Irn;
 use super::stats::IrnStats;
@@ -23,14 +21,6 @@ struct Message {
     first: Seq,
     last: Seq,
     posted_at: Time,
-}
-
-/// A packet that may leave now.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Departure {
-    seq: Seq,
-    repeat: bool,
-    pub(super) packet: Packet,
 }
 
 #[derive(Debug)]
@@ -125,7 +115,7 @@ impl Sender {
     }
 
     /// The next packet to leave, if one may.
-    pub(super) fn departure(&mut self) -> Option<Departure> {
+    pub(super) fn next_packet(&mut self) -> Option<Packet> {
         let (seq, repeat) = match self.missing() {
             Some(seq) => (seq, true),
             None if self.next < self.end && self.in_flight() < u64::from(self.irn.cap) => {
@@ -134,7 +124,13 @@ impl Sender {
             None => return None,
         };
         let message = self.queue.get(self.queue.partition_point(|message| message.last < seq))?;
-        Some(Departure { seq, repeat, packet: self.packet(message, seq, repeat) })
+        let pmtu = u64::from(self.pmtu);
+        let place = (seq.psn(), seq.since(message.first) * pmtu, self.pmtu);
+        let content = (self.content, message.first.since(self.origin) * pmtu);
+        let mut packet = Packet::of_message(&message.work, place, self.region, content);
+        let fills_cap = self.in_flight() + 1 >= u64::from(self.irn.cap);
+        packet.ack_req |= repeat || fills_cap || self.unasked + 1 >= self.ack_req_every;
+        Some(packet)
     }
 
     /// In loss recovery, the next packet that is lost and was not sent again.
@@ -149,48 +145,13 @@ impl Sender {
         (self.resent < self.high).then_some(self.resent)
     }
 
-    fn packet(&self, message: &Message, seq: Seq, repeat: bool) -> Packet {
-        let offset = seq.since(message.first) * u64::from(self.pmtu);
-        let len = (u64::from(message.work.len) - offset).min(u64::from(self.pmtu));
-        let write = message.work.kind == WorkKind::Write;
-        let (starts, ends) = (seq == message.first, seq == message.last);
-        let opcode = match (write, starts, ends) {
-            (false, true, true) => Opcode::SEND_ONLY,
-            (false, true, false) => Opcode::SEND_FIRST,
-            (false, false, false) => Opcode::SEND_MIDDLE,
-            (false, false, true) => Opcode::SEND_LAST,
-            (true, true, true) => Opcode::WRITE_ONLY,
-            (true, true, false) => Opcode::WRITE_FIRST,
-            (true, false, false) => Opcode::WRITE_MIDDLE,
-            (true, false, true) => Opcode::WRITE_LAST,
-        };
-        let fills_cap = self.in_flight() + 1 >= u64::from(self.irn.cap);
-        let Region { va, rkey, .. } = self.region;
-        Packet {
-            opcode,
-            psn: seq.psn(),
-            ack_req: ends || repeat || fills_cap || self.unasked + 1 >= self.ack_req_every,
-            switch_bit: false,
-            extension: if write && starts {
-                Extension::Reth(Reth { va, rkey, len: message.work.len })
-            } else {
-                Extension::None
-            },
-            payload: Some(Payload {
-                content: self.content,
-                offset: seq.since(self.origin) * u64::from(self.pmtu),
-                len: len as usize, // at most a PMTU
-            }),
-        }
-    }
-
-    /// `departure`, from [`departure`](Self::departure), is leaving.
-    pub(super) fn sent(&mut self, departure: &Departure, now: Time) {
-        let Departure { seq, repeat, packet } = departure;
+    /// `packet`, from [`next_packet`](Self::next_packet), is leaving.
+    pub(super) fn sent(&mut self, packet: &Packet, now: Time) {
+        let seq = packet.psn.unwrap_near(self.acked);
         self.stats.packets += 1;
         self.stats.payload_bytes += packet.payload_len() as u64;
         self.unasked = if packet.ack_req { 0 } else { self.unasked + 1 };
-        if *repeat {
+        if seq < self.next {
             self.stats.repeated += 1;
             self.oldest_is_lost = false;
             self.resent = self.resent.max(seq.next());
@@ -199,7 +160,7 @@ impl Sender {
             self.sacked.push(false);
             self.next = self.next.next();
         }
-        if *seq == self.acked {
+        if seq == self.acked {
             self.timer = Some(now);
         }
     }

@@ -12,7 +12,7 @@ use rnic::{
     WorkRequest, lab_ip,
 };
 
-use super::{Irn, IrnNic, IrnStats};
+use super::{Irn, IrnNic, IrnStats, SelectiveRepeat};
 
 const PMTU: u32 = 256;
 /// bit/s at which a full packet of a SEND, 338 bytes on the wire, takes 1 µs.
@@ -55,7 +55,7 @@ impl World {
             config.send_psn = Psn::new(0xff_fffe);
             config.recv_psn = Psn::new(0xff_fffe);
             change(&mut config);
-            qp = nic.add_qp(config, irn).unwrap();
+            qp = SelectiveRepeat::add_qp(nic, config, irn).unwrap();
         }
         Self {
             nics,
@@ -95,7 +95,7 @@ impl World {
                     self.links[side].push_back((self.now + self.delay, frame));
                 }
             }
-            assert!(nic.in_flight(self.qp) <= self.cap);
+            assert!(nic.transport(self.qp).in_flight() <= self.cap);
         }
         self.completions.extend(std::iter::from_fn(|| self.nics[0].poll_completion()));
         self.received.extend(std::iter::from_fn(|| self.nics[1].poll_received()));
@@ -335,7 +335,10 @@ fn what_it_does_not_do_is_refused() {
     let refused = world.nics[0].post(world.qp, read, world.now);
     assert_eq!(refused, Err(PostError::FetchNotAllowed));
     let config = QpConfig::new(1, 2, [3; 6], lab_ip(2));
-    let add = |irn| IrnNic::new(NicConfig::new([2; 6], lab_ip(1))).add_qp(config.clone(), irn);
+    let add = |irn| {
+        let mut nic = IrnNic::new(NicConfig::new([2; 6], lab_ip(1)));
+        SelectiveRepeat::add_qp(&mut nic, config.clone(), irn)
+    };
     assert_eq!(add(Irn { cap: 0, ..irn }), Err(QpError::Window(0)));
     assert_eq!(add(Irn { rto_low: Span::ZERO, ..irn }), Err(QpError::Timeout));
     assert_eq!(add(Irn { rto_high: Span::ZERO, ..irn }), Err(QpError::Timeout));

@@ -1,51 +1,49 @@
-//! A port and its queue pairs.
+//! A port and its queue pairs, whichever protocol these have.
 
 mod qp;
+mod transport;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use common::frame::{Frame, Pool};
-use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Addr, NotRoce, Opcode, PacketKind, Roce, icrc_ok, parse};
+use common::wire::{Addr, NotRoce, Opcode, Roce, icrc_ok, parse};
 use hashbrown::HashMap;
 
 use self::qp::Qp;
+pub use self::transport::{Events, Transport};
 use crate::config::{NicConfig, QpConfig, QpError};
 use crate::pacer::Pacer;
-use crate::requester::Response;
-use crate::stats::{PortStats, QpStats};
+use crate::stats::PortStats;
 use crate::timers::{Timer, Timers};
-use crate::work::{Completion, PostError, QpId, Received, Status, WorkRequest};
+use crate::work::{Completion, PostError, QpId, Received, WorkRequest};
 
-/// A port with its queue pairs. The [crate documentation](crate) says how to
-/// drive it.
+/// A port with its queue pairs, all with the protocol `T`. The
+/// [crate documentation](crate) says how to drive it.
 #[derive(Debug)]
-pub struct Nic {
+pub struct Port<T> {
     config: NicConfig,
     ip: Addr,
-    qps: Vec<Qp>,
+    qps: Vec<Qp<T>>,
     by_qpn: HashMap<u32, u32, foldhash::fast::RandomState>,
     /// QPs with a CNP to send, each once; served before all others.
     notifying: VecDeque<u32>,
-    /// QPs with an ACK, NAK or answer to an atomic to send, each once; served
-    /// in turn, before those with data.
-    answering: VecDeque<u32>,
-    /// QPs that may have a request or READ data to send, each once; served in
-    /// turn.
+    /// QPs with an ACK to send, each once; served in turn, before those with
+    /// data.
+    acking: VecDeque<u32>,
+    /// QPs that may have data to send, each once; served in turn.
     ready: VecDeque<u32>,
     /// QPs that are taken out of `ready` until their congestion control lets
     /// them send again.
     paced: BinaryHeap<Reverse<(Time, u32)>>,
     timers: Timers,
     pacer: Pacer,
-    completions: VecDeque<Completion>,
-    received: VecDeque<Received>,
+    events: Events,
     stats: PortStats,
 }
 
-impl Nic {
+impl<T: Transport> Port<T> {
     /// A port without QPs.
     pub fn new(config: NicConfig) -> Self {
         Self {
@@ -55,21 +53,24 @@ impl Nic {
             qps: Vec::new(),
             by_qpn: HashMap::default(),
             notifying: VecDeque::new(),
-            answering: VecDeque::new(),
+            acking: VecDeque::new(),
             ready: VecDeque::new(),
             paced: BinaryHeap::new(),
             timers: Timers::default(),
-            completions: VecDeque::new(),
-            received: VecDeque::new(),
+            events: Events::default(),
             stats: PortStats::default(),
         }
     }
 
-    /// Sets up a connected QP.
+    /// Sets up a connected QP with the protocol state that `transport` makes.
     ///
     /// # Errors
     /// If a field of `config` is out of range or the QP number is in use.
-    pub fn add_qp(&mut self, config: QpConfig) -> Result<QpId, QpError> {
+    pub fn add(
+        &mut self,
+        config: QpConfig,
+        transport: impl FnOnce(QpId, &QpConfig) -> T,
+    ) -> Result<QpId, QpError> {
         config.check(&self.config)?;
         let index = self.qps.len() as u32; // below 2^24, like QP numbers
         if self.by_qpn.contains_key(&config.local_qpn) {
@@ -78,23 +79,36 @@ impl Nic {
         self.by_qpn.insert(config.local_qpn, index);
         self.timers.add_qp();
         let qp = QpId(index);
-        self.qps.push(Qp::new(qp, config, &self.config));
+        let transport = transport(qp, &config);
+        self.qps.push(Qp::new(transport, config, &self.config));
         Ok(qp)
     }
 
-    /// Begins another incarnation of a QP with the same numbers: work requests that
-    /// are pending are flushed, unfinished received messages are
-    /// forgotten, answers are not sent any more, messages are counted from 0,
-    /// the receive queue is full, the word that atomics work on 0, the rate
-    /// that of the line. Messages have other content. Statistics go on. The peer
-    /// has to do the same, with the PSNs the other way round.
+    /// Begins another incarnation of `qp`, with other numbers in its
+    /// configuration: `restart` makes its protocol state. The rate is that of
+    /// the line.
+    pub(crate) fn restart(
+        &mut self,
+        qp: QpId,
+        restart: impl FnOnce(&mut T, &mut QpConfig, &mut Events),
+    ) {
+        let state = &mut self.qps[qp.index()];
+        restart(&mut state.transport, &mut state.config, &mut self.events);
+        state.reset_congestion(&self.config);
+    }
+
+    /// The protocol state of `qp`.
     ///
     /// # Panics
     /// If `qp` is not of this NIC.
-    pub fn reset_qp(&mut self, qp: QpId, send_psn: Psn, recv_psn: Psn, now: Time) {
-        let state = &mut self.qps[qp.index()];
-        state.requester.fail(Status::Flushed, now, &mut self.completions);
-        state.restart(qp, send_psn, recv_psn, &self.config);
+    pub fn transport(&self, qp: QpId) -> &T {
+        &self.qps[qp.index()].transport
+    }
+
+    /// As [`transport`](Self::transport), for a change after which the queue
+    /// pair has nothing more to send than before.
+    pub(crate) fn transport_mut(&mut self, qp: QpId) -> &mut T {
+        &mut self.qps[qp.index()].transport
     }
 
     /// Queues a message. Returns its number on this QP, counted from 0: its
@@ -107,8 +121,8 @@ impl Nic {
     /// # Panics
     /// If `qp` is not of this NIC.
     pub fn post(&mut self, qp: QpId, work: WorkRequest, now: Time) -> Result<u64, PostError> {
-        let index = self.qps[qp.index()].requester.post(work, now)?;
-        self.make_ready(qp.0);
+        let index = self.qps[qp.index()].transport.post(work, now)?;
+        self.after(qp.0);
         Ok(index)
     }
 
@@ -117,25 +131,7 @@ impl Nic {
     /// # Panics
     /// If `qp` is not of this NIC.
     pub fn pending(&self, qp: QpId) -> usize {
-        self.qps[qp.index()].requester.pending()
-    }
-
-    /// Gives the responder of `qp` buffers for `n` SENDs, as far as its
-    /// [receive queue](crate::QpConfig::receive_queue) has room.
-    ///
-    /// # Panics
-    /// If `qp` is not of this NIC.
-    pub fn post_receives(&mut self, qp: QpId, n: u32) {
-        self.qps[qp.index()].responder.post_receives(n);
-    }
-
-    /// The value that the peer's atomics have left in the word at the beginning of our
-    /// region.
-    ///
-    /// # Panics
-    /// If `qp` is not of this NIC.
-    pub fn atomic_word(&self, qp: QpId) -> u64 {
-        self.qps[qp.index()].responder.word()
+        self.transport(qp).pending()
     }
 
     /// The rate in bit/s that its congestion control allows `qp`; `None`: it has
@@ -152,7 +148,7 @@ impl Nic {
     /// # Panics
     /// If `qp` is not of this NIC.
     pub fn has_failed(&self, qp: QpId) -> bool {
-        self.qps[qp.index()].has_failed()
+        self.transport(qp).has_failed()
     }
 
     /// A frame has arrived. One that is not for a QP of this NIC, or that is
@@ -186,13 +182,13 @@ impl Nic {
         if roce.dst != qp.local || roce.src != qp.remote || roce.vlans != qp.config.vlans {
             return Err(|stats| &mut stats.not_ours);
         }
-        if roce.opcode.kind() == PacketKind::Other && roce.opcode != Opcode::CNP {
+        if !T::takes(roce.kind()) && roce.opcode != Opcode::CNP {
             return Err(|stats| &mut stats.unknown_opcode);
         }
         if !icrc_ok(frame, &roce) {
             return Err(|stats| &mut stats.bad_icrc);
         }
-        if qp.has_failed() {
+        if qp.transport.has_failed() {
             return Err(|stats| &mut stats.qp_in_error);
         }
         Ok((index, roce))
@@ -200,39 +196,22 @@ impl Nic {
 
     fn deliver(&mut self, index: u32, roce: &Roce, frame: &[u8], now: Time) {
         let qp = &mut self.qps[index as usize];
-        let kind = roce.opcode.kind();
         if qp.on_mark(roce, now) {
             self.notifying.push_back(index);
         }
         if roce.opcode == Opcode::CNP {
             qp.on_cnp(now);
-        } else if kind.is_response() {
-            let response = Response::of(kind, roce, frame);
-            qp.requester.on_response(response, roce.psn, now, &mut self.completions);
-            self.after_requester(index);
         } else {
-            qp.responder.on_request(kind, roce, frame, now, &mut self.received);
-            if qp.responder.has_failed() {
-                qp.requester.fail(Status::Flushed, now, &mut self.completions);
-            }
-            self.after_responder(index);
+            qp.transport.on_packet(roce, frame, now, &mut self.events);
+            self.after(index);
         }
     }
 
     /// Looks at all timers that are due.
     pub fn on_timers(&mut self, now: Time) {
         while let Some((index, timer)) = self.timers.pop(now) {
-            let qp = &mut self.qps[index as usize];
-            match timer {
-                Timer::Retransmit => {
-                    qp.requester.on_timer(now, &mut self.completions);
-                    self.after_requester(index);
-                }
-                Timer::Ack => {
-                    qp.responder.on_timer(now);
-                    self.after_responder(index);
-                }
-            }
+            self.qps[index as usize].transport.on_timer(timer, now, &mut self.events);
+            self.after(index);
         }
     }
 
@@ -242,7 +221,7 @@ impl Nic {
     /// It may turn out that there was nothing to do.
     pub fn next_deadline(&self) -> Option<Time> {
         let free_at = self.pacer.free_at();
-        let waiting = [&self.notifying, &self.answering, &self.ready];
+        let waiting = [&self.notifying, &self.acking, &self.ready];
         let port = waiting.iter().any(|qps| !qps.is_empty()).then_some(free_at);
         let paced = self.paced.peek().map(|Reverse((until, _))| free_at.max(*until));
         [port, paced, self.timers.next()].into_iter().flatten().min()
@@ -254,22 +233,17 @@ impl Nic {
         self.pacer.set_paused(paused);
     }
 
-    /// The next frame, if one may leave now: CNPs first, then ACKs, NAKs and
-    /// answers to atomics, then the QPs in turn, a request or a packet of READ
-    /// data each; a QP with both takes them by turns, and one that its
-    /// congestion control holds back is left out. Answers of one QP leave in the order
-    /// they were decided on, so an ACK may have to wait for READ data. `None`
-    /// also if `pool` has none to give; then everything stays as it is.
+    /// The next frame, if one may leave now: CNPs first, then ACKs, then the
+    /// data of the QPs in turn, a packet each; a QP that its congestion control
+    /// holds back is left out. `None` also if `pool` has none to give; then
+    /// everything stays as it is.
     pub fn poll_transmit<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<P::Frame> {
         if !self.pacer.is_free(now) {
             return None;
         }
-        let frame = match self.transmit_cnp(pool) {
+        let frame = match self.transmit_cnp(pool).or_else(|| self.transmit_ack(pool)) {
             Some(frame) => frame,
-            None => match self.transmit_answer(now, pool) {
-                Some(frame) => frame,
-                None => self.transmit_data(now, pool)?,
-            },
+            None => self.transmit_data(now, pool)?,
         };
         let Some(frame) = frame else {
             self.stats.no_frame += 1;
@@ -300,35 +274,29 @@ impl Nic {
         }
     }
 
-    /// The next ACK, NAK or answer to an atomic. `None`: there is none;
-    /// `Some(None)`: there is no frame for it.
-    fn transmit_answer<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<Option<P::Frame>> {
+    /// The next ACK. `None`: there is none; `Some(None)`: there is no frame
+    /// for it.
+    fn transmit_ack<P: Pool>(&mut self, pool: &mut P) -> Option<Option<P::Frame>> {
         loop {
-            let index = *self.answering.front()?;
+            let index = *self.acking.front()?;
             let qp = &mut self.qps[index as usize];
-            let frame = match qp.responder.data_waits() {
-                Some(false) => {
-                    let Some(frame) = qp.emit_answer(now, pool) else { return Some(None) };
-                    Some(frame)
-                }
-                // Answered before a reset.
-                _ => None,
-            };
-            self.answering.pop_front();
-            if qp.responder.data_waits() == Some(false) {
-                self.answering.push_back(index);
-            } else {
-                qp.answering = false;
-                self.make_ready(index);
+            let packet = qp.transport.next_ack();
+            let frame = packet.as_ref().and_then(|packet| qp.emit_ack(packet, pool));
+            if packet.is_some() && frame.is_none() {
+                return Some(None);
             }
+            self.acking.pop_front();
+            qp.acking = false;
+            self.after(index);
+            // Otherwise a reset or failure has cleared it.
             if frame.is_some() {
                 return Some(frame);
             }
         }
     }
 
-    /// The next request or packet of READ data. `None`: there is none;
-    /// `Some(None)`: there is no frame for it.
+    /// The next data packet. `None`: there is none; `Some(None)`: there is no
+    /// frame for it.
     fn transmit_data<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<Option<P::Frame>> {
         while let Some(&Reverse((until, index))) = self.paced.peek()
             && until <= now
@@ -339,45 +307,35 @@ impl Nic {
         loop {
             let index = *self.ready.front()?;
             let qp = &mut self.qps[index as usize];
-            let request = qp.requester.next_packet();
-            let data = qp.responder.data_waits() == Some(true);
+            let Some(packet) = qp.transport.next_data() else {
+                qp.ready = false;
+                self.ready.pop_front();
+                continue;
+            };
             if let Some(until) = qp.paced_until()
                 && until > now
-                && (data || request.is_some())
             {
                 self.ready.pop_front();
                 self.paced.push(Reverse((until, index)));
                 continue;
             }
-            let frame = match request {
-                Some(request) if !data || qp.data_last => qp.emit_request(&request, now, pool),
-                _ if data => qp.emit_answer(now, pool),
-                _ => {
-                    qp.ready = false;
-                    self.ready.pop_front();
-                    continue;
-                }
-            };
-            if frame.is_none() {
-                return Some(None);
+            let frame = qp.emit_data(&packet, now, pool);
+            if frame.is_some() {
+                self.ready.rotate_left(1);
+                self.after(index);
             }
-            self.ready.rotate_left(1);
-            if let Some(deadline) = qp.requester.deadline() {
-                self.timers.arm(index, Timer::Retransmit, deadline);
-            }
-            self.make_answering(index);
             return Some(frame);
         }
     }
 
     /// The next work request that has ended, in the order they ended.
     pub fn poll_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
+        self.events.completions.pop_front()
     }
 
     /// The next message that has arrived completely, in the order of arrival.
     pub fn poll_received(&mut self) -> Option<Received> {
-        self.received.pop_front()
+        self.events.received.pop_front()
     }
 
     /// Counters of the port.
@@ -389,54 +347,33 @@ impl Nic {
     ///
     /// # Panics
     /// If `qp` is not of this NIC.
-    pub fn stats(&self, qp: QpId) -> QpStats {
-        self.qps[qp.index()].stats()
+    pub fn stats(&self, qp: QpId) -> T::Stats {
+        self.transport(qp).stats()
     }
 
     /// Counters of all QPs, added up.
-    pub fn totals(&self) -> QpStats {
-        let mut totals = QpStats::default();
+    pub fn totals(&self) -> T::Stats {
+        let mut totals = T::Stats::default();
         for qp in &self.qps {
-            totals += &qp.stats();
+            totals += &qp.transport.stats();
         }
         totals
     }
 
-    fn after_requester(&mut self, index: u32) {
+    /// Arms the timers of a QP that something has happened to, and queues it for
+    /// the port.
+    fn after(&mut self, index: u32) {
         let qp = &mut self.qps[index as usize];
-        // A responder that has failed by itself still has to say so.
-        if qp.requester.has_failed() && !qp.responder.has_failed() {
-            qp.responder.fail();
+        for timer in Timer::ALL {
+            if let Some(deadline) = qp.transport.deadline(timer) {
+                self.timers.arm(index, timer, deadline);
+            }
         }
-        if let Some(deadline) = qp.requester.deadline() {
-            self.timers.arm(index, Timer::Retransmit, deadline);
+        if !qp.acking && qp.transport.next_ack().is_some() {
+            qp.acking = true;
+            self.acking.push_back(index);
         }
-        self.make_ready(index);
-    }
-
-    fn after_responder(&mut self, index: u32) {
-        let qp = &mut self.qps[index as usize];
-        self.stats.responses_dropped += core::mem::take(&mut qp.responder.dropped);
-        if let Some(deadline) = qp.responder.deadline() {
-            self.timers.arm(index, Timer::Ack, deadline);
-        }
-        self.make_answering(index);
-        self.make_ready(index);
-    }
-
-    /// Lets a QP answer, if it has to before others send data.
-    fn make_answering(&mut self, index: u32) {
-        let qp = &mut self.qps[index as usize];
-        if !qp.answering && qp.responder.data_waits() == Some(false) {
-            qp.answering = true;
-            self.answering.push_back(index);
-        }
-    }
-
-    /// Lets a QP take part, if it has requests or READ data to send.
-    fn make_ready(&mut self, index: u32) {
-        let qp = &mut self.qps[index as usize];
-        if !qp.ready && qp.has_data() {
+        if !qp.ready && qp.transport.next_data().is_some() {
             qp.ready = true;
             self.ready.push_back(index);
         }

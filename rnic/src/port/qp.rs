@@ -1,17 +1,14 @@
-//! A queue pair of a port: its two sides, and the frames they send.
+//! A queue pair of a port: its protocol, its addresses and its congestion
+//! control, and the frames it sends.
 
 use common::frame::{Frame, Pool};
-use common::psn::Psn;
 use common::time::Time;
 use common::wire::{Addr, DEFAULT_TTL, Headers, PacketKind, Roce};
 
+use super::Transport;
 use crate::config::{NicConfig, QpConfig};
 use crate::congestion::Congestion;
 use crate::packet::Packet;
-use crate::requester::Requester;
-use crate::responder::Responder;
-use crate::stats::QpStats;
-use crate::work::QpId;
 
 /// The ECN bits of a packet that was marked.
 const CONGESTION_EXPERIENCED: u8 = 3;
@@ -23,7 +20,8 @@ fn congestion(config: &QpConfig, nic: &NicConfig) -> Option<Congestion> {
 }
 
 #[derive(Debug)]
-pub(super) struct Qp {
+pub(super) struct Qp<T> {
+    pub(super) transport: T,
     pub(super) config: QpConfig,
     /// Our address, and the peer's.
     pub(super) local: Addr,
@@ -31,22 +29,19 @@ pub(super) struct Qp {
     headers: Headers,
     /// Identification of the next IPv4 packet.
     ip_id: u16,
-    pub(super) requester: Requester,
-    pub(super) responder: Responder,
-    /// Whether it is in `Nic::answering`.
-    pub(super) answering: bool,
-    /// Whether it is in `Nic::ready`.
+    /// Whether it is in `Port::acking`.
+    pub(super) acking: bool,
+    /// Whether it is in `Port::ready` or `Port::paced`.
     pub(super) ready: bool,
-    /// Its last packet of either was READ data, not a request.
-    pub(super) data_last: bool,
     /// If it has congestion control.
     pub(super) congestion: Option<Congestion>,
 }
 
-impl Qp {
-    pub(super) fn new(qp: QpId, config: QpConfig, nic: &NicConfig) -> Self {
+impl<T: Transport> Qp<T> {
+    pub(super) fn new(transport: T, config: QpConfig, nic: &NicConfig) -> Self {
         let local = config.local_ip.unwrap_or(nic.ip);
         Self {
+            transport,
             local: local.into(),
             remote: config.remote_ip.into(),
             headers: Headers::new(
@@ -60,51 +55,26 @@ impl Qp {
                 DEFAULT_TTL,
             ),
             ip_id: 0,
-            requester: Requester::new(qp, &config),
-            responder: Responder::new(qp, &config),
-            answering: false,
+            acking: false,
             ready: false,
-            data_last: false,
             congestion: congestion(&config, nic),
             config,
         }
     }
 
-    /// Another incarnation, with these PSNs. Statistics go on.
-    pub(super) fn restart(&mut self, qp: QpId, send_psn: Psn, recv_psn: Psn, nic: &NicConfig) {
-        let stats = self.stats();
-        self.config.send_psn = send_psn;
-        self.config.recv_psn = recv_psn;
-        // So that no packet of the incarnation before looks right in this one.
-        self.config.content_seed = self.config.content_seed.wrapping_add(1);
+    /// Congestion control starts again, at the rate of the line.
+    pub(super) fn reset_congestion(&mut self, nic: &NicConfig) {
         self.congestion = congestion(&self.config, nic);
-        self.requester = Requester::new(qp, &self.config);
-        self.responder = Responder::new(qp, &self.config);
-        self.requester.stats = stats.requester;
-        self.responder.stats = stats.responder;
     }
 
-    pub(super) fn has_failed(&self) -> bool {
-        self.requester.has_failed() || self.responder.has_failed()
-    }
-
-    pub(super) fn stats(&self) -> QpStats {
-        QpStats { requester: self.requester.stats, responder: self.responder.stats }
-    }
-
-    /// Whether it has a request or READ data to send.
-    pub(super) fn has_data(&self) -> bool {
-        self.responder.data_waits() == Some(true) || self.requester.next_packet().is_some()
-    }
-
-    /// When its next request or READ data may leave; `None`: at any time.
+    /// When its next data may leave; `None`: at any time.
     pub(super) fn paced_until(&self) -> Option<Time> {
         self.congestion.as_ref().map(Congestion::free_at)
     }
 
     /// A CNP has arrived.
     pub(super) fn on_cnp(&mut self, now: Time) {
-        self.requester.stats.cnps += 1;
+        self.transport.count_cnp_received();
         if let Some(congestion) = &mut self.congestion {
             congestion.on_cnp(now);
         }
@@ -128,39 +98,24 @@ impl Qp {
         self.headers.set_ip_id(self.ip_id);
         let frame = congestion.emit_cnp(&mut self.headers, self.config.remote_qpn, pool)?;
         self.ip_id = self.ip_id.wrapping_add(1);
-        self.responder.stats.cnps += 1;
+        self.transport.count_cnp_sent();
         Some(frame)
     }
 
-    /// The next answer as a frame, if there is one and `pool` has a frame.
-    pub(super) fn emit_answer<P: Pool>(&mut self, now: Time, pool: &mut P) -> Option<P::Frame> {
-        let packet = self.responder.next_packet()?;
-        let data = self.responder.data_waits() == Some(true);
-        let frame = if data {
-            self.emit_data(&packet, now, pool)?
-        } else {
-            self.emit(&packet, self.config.tos, pool)?
-        };
-        self.data_last |= data;
-        self.responder.sent(&packet);
+    /// `packet`, the next ACK, as a frame, if `pool` has one.
+    pub(super) fn emit_ack<P: Pool>(&mut self, packet: &Packet, pool: &mut P) -> Option<P::Frame> {
+        let frame = self.emit(packet, self.config.tos, pool)?;
+        self.transport.ack_sent(packet);
         Some(frame)
     }
 
-    /// `packet`, the requester's next one, as a frame, if `pool` has one.
-    pub(super) fn emit_request<P: Pool>(
+    /// `packet`, the next data packet, as a frame, if `pool` has one.
+    pub(super) fn emit_data<P: Pool>(
         &mut self,
         packet: &Packet,
         now: Time,
         pool: &mut P,
     ) -> Option<P::Frame> {
-        let frame = self.emit_data(packet, now, pool)?;
-        self.requester.sent(packet, now);
-        self.data_last = false;
-        Some(frame)
-    }
-
-    /// A packet that is paced, as a frame.
-    fn emit_data<P: Pool>(&mut self, packet: &Packet, now: Time, pool: &mut P) -> Option<P::Frame> {
         let tos = match self.congestion {
             Some(_) => Congestion::data_tos(self.config.tos),
             None => self.config.tos,
@@ -169,6 +124,7 @@ impl Qp {
         if let Some(congestion) = &mut self.congestion {
             congestion.sent(frame.bytes().len(), now);
         }
+        self.transport.data_sent(packet, now);
         Some(frame)
     }
 
