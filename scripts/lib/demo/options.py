@@ -2,7 +2,8 @@
 
 import argparse
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from lr2run import parse_bits, parse_seconds
@@ -131,25 +132,43 @@ class Scenario:
         return 4.096e-6 * 2**self.timeout_exponent
 
 
-def _share(text: str) -> float:
-    percent = text.endswith("%")
-    try:
-        value = float(text.rstrip("%")) / (100 if percent else 1)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share: give 0 to 1, or 0% to 100%")
-    return value
+_Parse = Callable[[str], float]
+
+
+def _checked(parse: _Parse, fits: Callable[[float], bool], allowed: str) -> _Parse:
+    """`parse` for argparse, of values that fit."""
+
+    def checked(text: str) -> float:
+        try:
+            value = parse(text)
+        except ValueError:
+            value = None
+        if value is None or not fits(value):
+            raise argparse.ArgumentTypeError(f"{text!r}: give {allowed}")
+        return value
+
+    return checked
+
+
+def _fraction(text: str) -> float:
+    return float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
 
 
 def _bytes(text: str) -> int:
     match = re.fullmatch(r"(\d+)\s*(B|KiB|MiB)?", text)
-    if not match or not int(match[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 64KiB")
-    value = int(match[1]) * {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[match[2]]
-    if value > 1 << 30:
-        raise argparse.ArgumentTypeError(f"{text!r}: a message may have 1024MiB at most")
-    return value
+    if not match:
+        raise ValueError(text)
+    return int(match[1]) * {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20}[match[2]]
+
+
+def _positive(kind: _Parse) -> _Parse:
+    return _checked(kind, lambda value: value > 0, "a number greater than 0")
+
+
+_share = _checked(_fraction, lambda value: 0 <= value < 1, "a share, 0 to 1, or 0% to 100%")
+_message = _checked(_bytes, lambda value: 0 < value <= 1 << 30, "a size such as 64KiB, 1024MiB at most")
+_rate = _checked(parse_bits, lambda value: 1e6 <= value <= 1e12, "a rate such as 1Gbps, 1Mbps to 1Tbps")
+_round_trip = _checked(parse_seconds, lambda value: 0 <= value <= 10, "a time such as 10ms, 10s at most")
 
 
 def _modes(text: str) -> tuple[str, ...]:
@@ -157,32 +176,6 @@ def _modes(text: str) -> tuple[str, ...]:
     if unknown := [mode for mode in modes if mode not in MODES]:
         raise argparse.ArgumentTypeError(f"{', '.join(unknown)!r}: the modes are {', '.join(MODES)}")
     return modes
-
-
-def _positive(kind: type) -> object:
-    def parse(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = 0
-        if not value > 0:
-            raise argparse.ArgumentTypeError(f"{text!r}: give a number greater than 0")
-        return value
-
-    return parse
-
-
-def _quantity(parse: object, least: float, most: float, allowed: str) -> object:
-    def checked(text: str) -> float:
-        try:
-            value = parse(text)
-        except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-        if not least <= value <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is out of range: {allowed}")
-        return value
-
-    return checked
 
 
 def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
@@ -205,23 +198,12 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         "directions; or ack, only on the long haul's way back (default wan)",
     )
     add("--burst", type=_positive(float), metavar="FRAMES", help="lose them in bursts of this mean length (default: one by one)")
-    add(
-        "--rtt",
-        type=_quantity(parse_seconds, 0, 10, "0ms to 10s"),
-        default=0.01,
-        metavar="TIME",
-        help="round-trip time of the link (default 10ms)",
-    )
-    add(
-        "--rate",
-        type=_quantity(parse_bits, 1e6, 1e12, "1Mbps to 1Tbps"),
-        default=1e9,
-        metavar="RATE",
-        help="rate of the link (default 1Gbps)",
-    )
+    add("--rtt", dest="rtt_s", type=_round_trip, default=0.01, metavar="TIME", help="round-trip time of the link (default 10ms)")
+    add("--rate", dest="rate_bps", type=_rate, default=1e9, metavar="RATE", help="rate of the link (default 1Gbps)")
     add(
         "--lan-rate",
-        type=_quantity(parse_bits, 1e6, 1e12, "1Mbps to 1Tbps"),
+        dest="lan_rate_bps",
+        type=_rate,
         metavar="RATE",
         help="rate of the destination's LAN, whose switch holds 50 ms of it and drops the rest: congestion. The "
         "first pass then has NICs that the LAN can carry (default unlimited)",
@@ -235,8 +217,8 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     add("--pmtu", type=int, default=4096, choices=(256, 512, 1024, 2048, 4096), help="path MTU (default 4096)")
     add("--qps", type=_positive(int), metavar="N", help="queue pairs (default 1)")
     add("--dcqcn", action="store_true", help="hosts slow down at congestion notification packets (default: they know none)")
-    add("--message", type=_bytes, default=64 << 10, metavar="SIZE", help="message size (default 64KiB)")
-    add("--op", choices=("write", "send"), default="write", help="RDMA operation (default write)")
+    add("--message", type=_message, default=64 << 10, metavar="SIZE", help="message size (default 64KiB)")
+    add("--op", dest="operation", choices=("write", "send"), default="write", help="RDMA operation (default write)")
     add(
         "--ack-every",
         type=_positive(int),
@@ -247,6 +229,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     add("--seconds", type=_positive(float), default=8.0, metavar="S", help="time measured in each pass (default 8)")
     add(
         "--mode",
+        dest="modes",
         type=_modes,
         default=LOSSY_MODES,
         metavar="MODE,...",
@@ -259,42 +242,26 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     add("--check", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.loss is None:
-        given.loss = 0.0 if given.lan_rate else 0.01
-    if given.lan_rate and given.lan_rate >= given.rate:
+        given.loss = 0.0 if given.lan_rate_bps else 0.01
+    if given.lan_rate_bps and given.lan_rate_bps >= given.rate_bps:
         parser.error("--lan-rate must be less than --rate: a LAN that is not narrower is never congested")
-    if given.incast and not given.lan_rate:
+    if given.incast and not given.lan_rate_bps:
         parser.error("--incast needs --lan-rate: without it the long haul is the bottleneck")
     if given.incast and given.qps:
         parser.error("--incast and --qps both give the number of queue pairs: leave one out")
     if given.burst is not None and given.loss > given.burst / (given.burst + 1):
         parser.error(f"--loss {given.loss:g} can't be had in bursts of {given.burst:g} frames: at least one arrives between two")
-    if given.where in LANS and "direct" in given.mode:
+    if given.where in LANS and "direct" in given.modes:
         parser.error(f"--where {given.where} needs gateways: without them there is one link, and no LAN")
-    if given.lan_rate and "direct" in given.mode:
+    if given.lan_rate_bps and "direct" in given.modes:
         parser.error("--lan-rate needs gateways: without them there is one link, and no LAN")
     if not 0 <= given.seed < 1 << 63:
         parser.error("--seed must be between 0 and 2^63")
     if given.json and not given.json.absolute().parent.is_dir():
         parser.error(f"--json {given.json}: there is no folder {given.json.absolute().parent}")
-    scenario = Scenario(
-        rate_bps=given.rate,
-        rtt_s=given.rtt,
-        loss=given.loss,
-        burst=given.burst,
-        where=given.where,
-        pmtu=given.pmtu,
-        lan_rate_bps=given.lan_rate,
-        qps=given.incast or given.qps or 1,
-        dcqcn=given.dcqcn,
-        message=given.message,
-        operation=given.op,
-        ack_every=given.ack_every,
-        seconds=given.seconds,
-        warm_up=min(1.0, given.seconds / 4),
-        seed=given.seed,
-        # Without loss and congestion there is nothing to recover from.
-        modes=given.mode if given.loss > 0 or given.lan_rate else (),
-        json=given.json.absolute() if given.json else None,
-        keep=given.keep,
-    )
-    return scenario, given.check
+    given.qps = given.incast or given.qps or 1
+    given.warm_up = min(1.0, given.seconds / 4)
+    # Without loss and congestion there is nothing to recover from.
+    given.modes = given.modes if given.loss > 0 or given.lan_rate_bps else ()
+    given.json = given.json and given.json.absolute()
+    return Scenario(**{field.name: getattr(given, field.name) for field in fields(Scenario)}), given.check

@@ -41,9 +41,6 @@ class Metrics:
             if its_name == name and wanted <= its_labels
         )
 
-    def has(self, name: str) -> bool:
-        return any(its_name == name for its_name, _ in self.samples)
-
     def flat(self) -> dict[str, float]:
         """`name{key="value"}` to value, for a report."""
         ordered = sorted((name, sorted(labels), value) for (name, labels), value in self.samples.items())

@@ -13,7 +13,7 @@ from lr2run import Ended, ProcessFailed, Processes, RunDir, TimedOut, tidy_end
 from . import scenes
 from .bench import Bench, Failed
 from .guest import Guest
-from .link import Gateways, Link, LongHaul, Premise, Testpmd
+from .link import Link, LongHaul
 from .run import Run, say
 from .scenes import Scene
 
@@ -48,35 +48,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--capture", action="store_true", help="capture both guests' RoCE headers, into the folder of --keep"
     )
-    parser.add_argument(
-        "--through",
-        choices=("gateways", "testpmd", "premise"),
-        default="gateways",
-        help="what stands between the guests. testpmd: no gateway and no loss, to look for a fault of the "
-        "guests. premise: tests that a NAK with PSN = acked + 1, which the destination never sent, rewinds "
-        "this kernel's Soft-RoCE",
-    )
     parser.add_argument("--check", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--guest", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def _link(options: argparse.Namespace, run: Path) -> Link:
-    match options.through:
-        case "testpmd":
-            return Testpmd(run)
-        case "premise":
-            return Premise(run)
-        case _:
-            return Gateways(run, options.programs, LongHaul(options.rate, options.delay, options.seed))
-
-
 def _scenes(options: argparse.Namespace) -> list[Scene]:
     """The scenes to run, as the options select them."""
-    everything = {"gateways": scenes.SCENES, "testpmd": scenes.TESTPMD, "premise": scenes.PREMISE}[options.through]
     chosen = []
-    for scene in everything:
+    for scene in scenes.SCENES:
         setting = scene.setting
         if options.scene and setting.name not in options.scene:
             continue
@@ -89,7 +70,7 @@ def _scenes(options: argparse.Namespace) -> list[Scene]:
 
 def _run(options: argparse.Namespace, folder: Path) -> Run:
     with Processes(folder) as processes:
-        link = _link(options, folder)
+        link = Link(folder, options.programs, LongHaul(options.rate, options.delay, options.seed))
         guests = [Guest(number, options.guest, processes, folder, link.netdev(number)) for number in (1, 2)]
         run = Run(_scenes(options), Bench(*guests, link), folder if options.capture else None)
         try:
@@ -120,7 +101,6 @@ def main() -> int:
     if options.json:
         report = {
             "ok": run.ok,
-            "through": options.through,
             "kernel": (options.guest / "kernel").read_text().strip(),
             "seconds": round(seconds, 1),
             "tests": run.results,

@@ -78,24 +78,11 @@ class Bench:
         serves_on: bool = False,
         meanwhile: Callable[[], None] | None = None,
         excused: str | None = None,
-    ) -> Pair:
-        """As `try_pair`; `Failed` unless both ended well."""
-        pair = self.try_pair(server, client, listens, serves_on, meanwhile, excused)
-        if not pair.client.ok or not (pair.server.ok or serves_on):
-            raise Failed(pair.shown())
-        return pair
-
-    def try_pair(
-        self,
-        server: str,
-        client: str,
-        listens: str,
-        serves_on: bool = False,
-        meanwhile: Callable[[], None] | None = None,
-        excused: str | None = None,
+        may_fail: bool = False,
     ) -> Pair:
         """Run `server` in guest 2 and, once `listens` succeeds there, `client` in guest 1.
 
+        `Failed` unless both end well, or they `may_fail`.
         `meanwhile` is called while the client runs. A client whose whole output matches the
         regular expression `excused` has ended well, with any exit code. A server that
         `serves_on` is stopped when the client is done; any other has to end by itself.
@@ -119,7 +106,10 @@ class Bench:
             except BaseException:
                 self._stop_server()
                 raise
-        return Pair(served, result, seconds)
+        pair = Pair(served, result, seconds)
+        if not may_fail and not (result.ok and (served.ok or serves_on)):
+            raise Failed(pair.shown())
+        return pair
 
     def _wait_listening(self, serving: "concurrent.futures.Future[Result]", listens: str) -> None:
         for _ in range(40):

@@ -28,8 +28,6 @@ class Case:
     """The gateways must have repaired losses of it: SEND and WRITE traffic, and enough of it."""
     reads: bool = False
     """The gateways must have repaired losses among its READ responses: enough of them."""
-    patient: bool = False
-    """The sender waits for half a second and more before it resends unasked."""
     timed: bool = False
     """With recovery it may not take a fifth longer than without, in the same scene."""
     overloads: bool = False
@@ -174,10 +172,11 @@ def send_checked(count: int, tries: int = 1) -> Test:
 def _send_checked(bench: Bench, size: int, count: int, tries: int) -> str:
     command = f"ibv_rc_pingpong -d rxe0 -c -m 4096 -s {size} -n {count} -r 40 -g"
     for attempt in range(1, tries + 1):
-        pair = bench.try_pair(
+        pair = bench.pair(
             f"{command} {bench.gid(bench.server)}",
             f"{command} {bench.gid(bench.client)} {bench.server.ip}",
             _listens_tcp(18515),
+            may_fail=True,
         )
         sides = (pair.client, pair.server)
         ended = [side for side in sides if side.ok and f"{count} iters" in side.output]

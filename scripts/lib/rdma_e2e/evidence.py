@@ -51,8 +51,6 @@ REPAIRED: dict[str, list[Counter]] = {
     "auto": [*_ALWAYS, RESENT],
     "lr2": [*_ALWAYS, NAKS, REWINDS, FILTERED, LET_THROUGH],
 }
-# Of the gaps among READ responses, the share that has to be filled; the requester repairs the rest.
-_READ_GAPS_FILLED_AT_LEAST = 0.0
 
 MOST_OF_OFF = 1.2
 """Longest time of a timed case with recovery, as a multiple of its time without."""
@@ -124,15 +122,9 @@ def slower(with_s: float, without_s: float | None) -> bool:
 
 
 def reads_repaired(setting: Setting, counted: Mapping[str, Metrics]) -> Iterator[str]:
-    """The same for READ responses, which only a cache can repair."""
-    known = any(metrics.has(READ_GAPS_SEEN.name) for metrics in counted.values())
-    if setting.recovery == "lr2" or not known:
-        return
-    seen, filled = READ_GAPS_SEEN.of(counted), READ_GAPS_FILLED.of(counted)
-    if not seen:
+    """The same for READ responses, which only a cache can repair; of those not filled, the requester asks again."""
+    if setting.recovery != "lr2" and not READ_GAPS_SEEN.of(counted):
         yield f"{READ_GAPS_SEEN} is zero: no {READ_GAPS_SEEN.what}"
-    if filled < seen * _READ_GAPS_FILLED_AT_LEAST:
-        yield f"only {filled:.0f} of {seen:.0f} {READ_GAPS_SEEN.what} were filled"
 
 
 def resent_needlessly(setting: Setting, counted: Mapping[str, Metrics], overloaded: bool) -> Iterator[str]:
@@ -186,8 +178,6 @@ def shown(counted: Mapping[str, Metrics], rnics: Mapping[str, Mapping[str, int]]
     """The events, in words: the RNICs first, then the gateways."""
     rewinds = sum(counters.get(REWOUND, 0) for counters in rnics.values())
     repeated = sum(counter.of(counted) for counter in _REPEATED)
-    words = [f"RNICs went back {rewinds} times"]
-    if counted:
-        words.append(f"{repeated:.0f} packets repeated by the source on its LAN")
+    words = [f"RNICs went back {rewinds} times", f"{repeated:.0f} packets repeated by the source on its LAN"]
     words += [f"{n:.0f} {counter.what}" for counter in _SHOWN if (n := counter.of(counted)) > 0]
     return ", ".join(words)

@@ -6,9 +6,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lr2run import Process, Processes, TimedOut, free_tcp_port
+from lr2run import Processes, TimedOut, free_tcp_port
 
 _MEMORY_MIB = 384
+_MTU = 9000
 # Offloads would hand the gateway frames that no wire carries: segments of 64 KiB,
 # checksums left to the card.
 _NO_OFFLOADS = ",".join(
@@ -36,9 +37,7 @@ class Result:
 class Guest:
     """Guest number 1 or 2. The data port is `data0`, 10.9.0.<number>/24; its RDMA device is `rxe0`."""
 
-    def __init__(
-        self, number: int, image: Path, processes: Processes, run: Path, netdev: str, mtu: int = 9000
-    ) -> None:
+    def __init__(self, number: int, image: Path, processes: Processes, run: Path, netdev: str) -> None:
         """Boot it. `netdev` is QEMU's network backend with the id `data`."""
         self.number = number
         self.name = f"guest{number}"
@@ -47,9 +46,9 @@ class Guest:
         self._console = run / f"{self.name}.console"
         self._console.touch()
         self._port = free_tcp_port()
-        self._process = processes.start(self.name, self._qemu(image, netdev, mtu))
+        self._process = processes.start(self.name, self._qemu(image, netdev))
 
-    def _qemu(self, image: Path, netdev: str, mtu: int) -> list[str | Path]:
+    def _qemu(self, image: Path, netdev: str) -> list[str | Path]:
         # TCG, never KVM: where this runs may be a virtual machine itself, whose
         # nested KVM is absent or broken; so it is the same everywhere.
         # vectors=0: QEMU 7.2 crashes with vhost-user, TCG and MSI-X together.
@@ -57,25 +56,9 @@ class Guest:
         # restrict=on: the guest reaches nothing but the port that is forwarded to it.
         return [
             "qemu-system-x86_64",
-            *(
-                "-name",
-                self.name,
-                "-machine",
-                "q35",
-                "-accel",
-                "tcg,thread=multi",
-                "-cpu",
-                "max",
-                "-smp",
-                "1",
-            ),
-            *("-m", f"{_MEMORY_MIB}"),
-            *(
-                "-object",
-                f"memory-backend-memfd,id=mem,size={_MEMORY_MIB}M,share=on",
-                "-numa",
-                "node,memdev=mem",
-            ),
+            *("-name", self.name, "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1"),
+            *("-m", f"{_MEMORY_MIB}", "-numa", "node,memdev=mem"),
+            *("-object", f"memory-backend-memfd,id=mem,size={_MEMORY_MIB}M,share=on"),
             *("-nodefaults", "-display", "none", "-no-reboot", "-serial", f"file:{self._console}"),
             *netdev.split(),
             "-device",
@@ -87,12 +70,8 @@ class Guest:
             *("-kernel", image / "vmlinuz", "-initrd", image / "initrd.gz"),
             "-append",
             "console=ttyS0 loglevel=6 panic=-1 mitigations=off nokaslr "
-            f"lr2.name={self.name} lr2.ip={self.ip}/24 lr2.mtu={mtu}",
+            f"lr2.name={self.name} lr2.ip={self.ip}/24 lr2.mtu={_MTU}",
         ]
-
-    @property
-    def process(self) -> Process:
-        return self._process
 
     def console(self) -> str:
         return self._console.read_text(errors="replace")

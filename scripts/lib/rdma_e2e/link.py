@@ -1,8 +1,4 @@
-"""The network between the two guests: gateways with a long link, or, to look for a fault, something simpler.
-
-Each kind has `netdev(number)`, QEMU's side of guest 1's or 2's data port, and
-`running(setting)`, a context during which it carries frames.
-"""
+"""The network between the two guests: gateways with a long link."""
 
 import contextlib
 import json
@@ -11,11 +7,9 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from lr2run import Gateway, Metrics, Process, Processes
-
-from . import premise
 
 _STOP_S = 15
 # An emulated host may take a tenth of a second to go back to a packet; the
@@ -51,59 +45,16 @@ class LongHaul:
     seed: int = 1
 
 
-class Link(Protocol):
-    """The network between the guests."""
-
-    def netdev(self, number: int) -> str: ...
-
-    def running(self, setting: Setting) -> contextlib.AbstractContextManager[None]: ...
-
-    def metrics(self) -> dict[str, Metrics]:
-        """Of each gateway, by name; empty where there are none."""
-        ...
-
-    def report(self) -> dict[str, Any]:
-        """The links' counters of the last run; empty where nothing counts."""
-        ...
-
-
-class _Vhost:
-    """Guests attached by vhost-user.
-
-    QEMU is the server and DPDK the client of the socket: so a restarted DPDK
-    process connects again, and the guest goes on.
-    """
-
-    def __init__(self, run: Path) -> None:
-        self.run = run
-
-    def socket(self, number: int) -> Path:
-        return self.run / f"guest{number}.sock"
-
-    def device(self, number: int, port: int) -> str:
-        return f"net_vhost{port},iface={self.socket(number)},client=1"
-
-    def netdev(self, number: int) -> str:
-        return (
-            f"-chardev socket,id=vhost,path={self.socket(number)},server=on,wait=off "
-            "-netdev vhost-user,id=data,chardev=vhost,queues=1"
-        )
-
-    def metrics(self) -> dict[str, Metrics]:
-        return {}
-
-    def report(self) -> dict[str, Any]:
-        return {}
-
-
-class Gateways(_Vhost):
+class Link:
     """guest 1 - gateway a - lr2-wan - gateway b - guest 2
 
     A LAN that is to lose frames is one more link of lr2-wan, between guest and gateway.
+    Guests are attached by vhost-user. QEMU is the server and DPDK the client of the socket: so
+    a restarted DPDK process connects again, and the guest goes on.
     """
 
     def __init__(self, run: Path, programs: Path, long_haul: LongHaul) -> None:
-        super().__init__(run)
+        self.run = run
         self._programs = programs
         self._long_haul = long_haul
         self._prefix = f"lr2-e2e-{os.getpid()}"
@@ -113,8 +64,20 @@ class Gateways(_Vhost):
         self._lives: dict[str, int] = {}
         self._report: dict[str, Any] = {}
 
+    def device(self, number: int, port: int) -> str:
+        """A gateway's side of guest 1's or 2's data port."""
+        return f"net_vhost{port},iface={self.run}/guest{number}.sock,client=1"
+
+    def netdev(self, number: int) -> str:
+        """QEMU's side of it."""
+        return (
+            f"-chardev socket,id=vhost,path={self.run}/guest{number}.sock,server=on,wait=off "
+            "-netdev vhost-user,id=data,chardev=vhost,queues=1"
+        )
+
     @contextlib.contextmanager
     def running(self, setting: Setting) -> Iterator[None]:
+        """Carries frames, while the block runs."""
         # Abstract sockets would be visible to, and collide with, other runs; a
         # file left by the last run would keep the server from listening.
         for socket in self.run.glob("*-?.memif"):
@@ -200,61 +163,5 @@ class Gateways(_Vhost):
         }
 
     def report(self) -> dict[str, Any]:
+        """The links' counters of the last run."""
         return self._report | {"long_haul": asdict(self._long_haul)}
-
-
-class Testpmd(_Vhost):
-    """guest 1 - dpdk-testpmd - guest 2: no gateway, no loss. A failure here is no fault of a gateway."""
-
-    @contextlib.contextmanager
-    def running(self, setting: Setting) -> Iterator[None]:
-        # Not pinned: it polls without a pause, and must not take a CPU from a guest for good.
-        cpus = ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
-        with Processes(self.run) as processes:
-            process = processes.start(
-                setting.name,
-                [
-                    *(
-                        "dpdk-testpmd",
-                        "--no-huge",
-                        "-m",
-                        "512",
-                        "--no-pci",
-                        f"--lcores=0@({cpus}),1@({cpus})",
-                    ),
-                    f"--file-prefix=lr2-e2e-{os.getpid()}",
-                    *(f"--vdev={self.device(number, number - 1)}" for number in (1, 2)),
-                    *("--", "--forward-mode=io", "--auto-start", "--stats-period=60"),
-                    *(
-                        "--total-num-mbufs=8192",
-                        "--mbuf-size=10240",
-                        "--max-pkt-len=9018",
-                        "--no-lsc-interrupt",
-                    ),
-                ],
-                nice=10,
-            )
-            process.wait_line("Port statistics", timeout_s=30)
-            yield
-            process.check()
-
-
-class Premise:
-    """guest 1 - a gateway of a hundred lines - guest 2, to test a premise of LR2: see `premise`."""
-
-    def __init__(self, run: Path) -> None:
-        self.gateway = premise.Gateway(run)
-
-    def netdev(self, number: int) -> str:
-        return self.gateway.netdev(number)
-
-    @contextlib.contextmanager
-    def running(self, setting: Setting) -> Iterator[None]:
-        with self.gateway:
-            yield
-
-    def metrics(self) -> dict[str, Metrics]:
-        return {}
-
-    def report(self) -> dict[str, Any]:
-        return {"holes": [asdict(hole) for hole in (*self.gateway.past_holes, *self.gateway.holes)]}

@@ -12,8 +12,7 @@ from lr2run import Ended, Metrics, TimedOut
 from . import evidence
 from .bench import Bench, Failed
 from .cases import Case
-from .link import Premise, Setting
-from .premise import unexpected
+from .link import Setting
 from .scenes import Losses, Scene
 from .sniff import pcap, sniffing
 
@@ -108,8 +107,6 @@ class Run:
         start = time.monotonic()
         problems: list[str] = []
         detail = ""
-        if isinstance(self.link, Premise):
-            self.link.gateway.begin(lose=case.patient)
         try:
             with self._captured(f"{case.name}-{setting.name}") if case.rdma else contextlib.nullcontext():
                 detail = case.run(self.bench)
@@ -122,7 +119,7 @@ class Run:
         if case.rdma:
             problems += evidence.broken(rnics)
             detail += f"; {evidence.shown(gateways, rnics)}"
-        recovers = gateways and setting.recovery != "off"
+        recovers = setting.recovery != "off"
         if case.repaired_inside and recovers:
             problems += evidence.repaired(setting, gateways, rnics[self.bench.client.name])
         if recovers:
@@ -131,9 +128,6 @@ class Run:
             problems += evidence.mistaken(gateways)
         if case.reads and recovers:
             problems += evidence.reads_repaired(setting, gateways)
-        if case.patient and isinstance(self.link, Premise):
-            problems += unexpected(self.link.gateway)
-            detail += f"; {self.link.gateway.summary()}"
         self._note(case.name, setting.name, problems, start, detail)
         self.results[-1] |= {
             "seconds": round(seconds, 2),

@@ -34,13 +34,13 @@ def _case(name: str, iterations: int = 150) -> Case:
     """One of the usual tests, at a length of its own where an iteration takes long."""
     match name:
         case "write" | "send":
-            return Case(name, perftest(name, iterations), repaired_inside=True, patient=True)
+            return Case(name, perftest(name, iterations), repaired_inside=True)
         case "write-16-qps" | "send-16-qps":
             # Two thousand packets at a time are more than an emulated guest takes in time, or
             # its ring holds: losses there are beyond the gateways.
             return Case(name, perftest(name.split("-")[0], max(5, iterations // 15), qps=16), overloads=True)
         case "write-checked":
-            return Case(name, write_checked(iterations // 25), repaired_inside=True, patient=True)
+            return Case(name, write_checked(iterations // 25), repaired_inside=True)
         case "send-checked":
             return Case(name, send_checked(iterations // 2), repaired_inside=True)
         case "read":
@@ -103,7 +103,7 @@ SCENES = [
             Case("nvme", nvme(1), timed=True),
             # Without recovery it takes minutes: rdma_cm has its queue pairs wait for seconds.
             Case("nfs", nfs(2)),
-            Case("rcopy", write_checked(4), repaired_inside=True, patient=True, timed=True),
+            Case("rcopy", write_checked(4), repaired_inside=True, timed=True),
             Case("rsocket-preloaded", preloaded(2)),
             Case("send-both-ways-4-qps", perftest("send", 20, qps=4, more="-b"), timed=True),
             Case("read-16-at-a-time", perftest("read", 40, more="-o 16"), timed=True),
@@ -121,12 +121,5 @@ SCENES = [
         ],
     ),
 ]
-"""Through gateways."""
-
-_SHORT = [*PLAIN, *_cases(*_USUAL)]
-TESTPMD = [Scene(Setting("testpmd"), _SHORT), Scene(Setting("restarted"), _cases(*_USUAL))]
-"""Through testpmd; twice, to see that the guests outlive a restart of the switch."""
-PREMISE = [Scene(Setting("premise"), _SHORT)]
-"""Through the gateway of a hundred lines."""
 
 NAMES = list(dict.fromkeys(case.name for scene in SCENES for case in scene.cases))
