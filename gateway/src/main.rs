@@ -49,8 +49,8 @@ fn main() -> ExitCode {
     let machine = (!cli.elsewhere).then(Machine::read);
     let (config, refusal) = match config::load(&cli.config, cli.role, machine.as_ref()) {
         Ok(config) => (config, None),
-        Err(Refusal::Unfit { config, report }) => (*config, Some(report)),
-        Err(Refusal::Wrong(report)) => {
+        Err(Refusal { unfit: Some(config), report }) => (*config, Some(report)),
+        Err(Refusal { report, .. }) => {
             eprintln!("{report}");
             return ExitCode::from(2);
         }

@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use common::frame::Side;
 use dpdk_sys_wrapper::{
-    Clock, Eal, EalConfig, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port,
-    PortConfig, RxQueue, TxQueue,
+    Clock, Eal, EalConfig, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
+    RxQueue, TxQueue,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use switch::Switch;
 
 use crate::boot::Boot;
-use crate::config::{self, Config, HugePages, ROLES, word};
-use crate::control::{PortStats, Sample, State, Watch, WorkerHealth, server, side_name};
+use crate::config::{self, Config, ROLES, word};
+use crate::control::{Sample, State, Watch, WorkerHealth, server, side_name};
 use crate::shares::{boot, switch_config};
 use crate::telemetry::Published;
 use crate::worker::egress::Egress;
 use crate::worker::handover::{Handover, mesh};
 use crate::worker::idle::{Idler, sharpen_timers};
-use crate::worker::{Ended, Order, Parts, Worker, io};
+use crate::worker::{Ended, Parts, Worker, io};
 
 /// Time between two looks at signals and at the worker's end.
 const TICK: Duration = Duration::from_millis(20);
@@ -46,7 +46,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
 
     let (machine, queues) = Machine::open(config)?;
     let ended = machine.work(config, queues, &state, &stop)?;
-    machine.close();
+    drop(machine);
     if ended.held + ended.queued > 0 {
         tracing::warn!(
             "stopped after drain_timeout: {} held and {} queued frames were dropped",
@@ -84,7 +84,7 @@ struct Place {
     n: u16,
     queues: Queues,
     handover: Handover<Mbuf>,
-    orders: rtrb::Consumer<Order>,
+    stop: Arc<AtomicBool>,
     published: Arc<Published>,
 }
 
@@ -132,7 +132,7 @@ impl Machine {
         config: &Config,
         queues: Vec<Queues>,
         state: &State,
-        stop: &AtomicBool,
+        stop: &Arc<AtomicBool>,
     ) -> anyhow::Result<Ended> {
         let workers = &config.worker;
         let handovers = mesh(workers.count, workers.spread);
@@ -143,21 +143,16 @@ impl Machine {
         let switches: Vec<_> =
             (0..config.worker.count).map(|n| switch_config(config, id, n)).collect();
         thread::scope(|scope| {
-            let (mut workers, mut orders) = (Vec::new(), Vec::new());
-            let mut failed = None;
+            let (mut workers, mut failed) = (Vec::new(), None);
             for (((n, queues), handover), switch) in (0..).zip(queues).zip(handovers).zip(switches)
             {
-                let (producer, taker) = rtrb::RingBuffer::new(16);
                 let published = Arc::clone(&state.workers[usize::from(n)]);
-                let place = Place { n, queues, handover, orders: taker, published };
+                let place = Place { n, queues, handover, stop: Arc::clone(stop), published };
                 let worker = thread::Builder::new()
                     .name(format!("worker-{n}"))
                     .spawn_scoped(scope, move || self.one(config, switch, place));
                 match worker {
-                    Ok(worker) => {
-                        workers.push(worker);
-                        orders.push(producer);
-                    }
+                    Ok(worker) => workers.push(worker),
                     Err(e) => {
                         // Those that run have to be told to end.
                         stop.store(true, Ordering::Relaxed);
@@ -179,7 +174,7 @@ impl Machine {
                     format!(", on CPU {:?}", config.eal.cores)
                 },
             );
-            self.supervise(config, state, stop, &workers, orders);
+            self.supervise(state, stop, &workers);
             let mut all = Ended::default();
             for worker in workers {
                 let ended = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
@@ -195,7 +190,7 @@ impl Machine {
         // Dropped last: the mbufs of the worker go back through the cache
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
-        let Place { n, queues: Queues { rx, tx: [lan, wan] }, handover, orders, published } = place;
+        let Place { n, queues: Queues { rx, tx: [lan, wan] }, handover, stop, published } = place;
         if let Some(&cpu) = config.eal.cores.get(usize::from(n)) {
             lcore.pin(cpu)?;
         }
@@ -210,7 +205,8 @@ impl Machine {
             pool: PoolHandle::new(&self.pool, io::RESERVE),
             clock: Clock::tsc(&self.eal),
             idle: Idler::new(config.worker.idle, config.worker.count),
-            orders,
+            stop,
+            drain_timeout: config.drain_timeout,
             published,
         });
         // The size of a burst is fixed where the code is compiled.
@@ -223,31 +219,19 @@ impl Machine {
 
     /// Follows the workers until all have ended. One that ends by itself takes
     /// the others with it.
-    fn supervise<T>(
-        &self,
-        config: &Config,
-        state: &State,
-        stop: &AtomicBool,
-        workers: &[ScopedJoinHandle<'_, T>],
-        mut orders: Vec<rtrb::Producer<Order>>,
-    ) {
+    fn supervise<T>(&self, state: &State, stop: &AtomicBool, workers: &[ScopedJoinHandle<'_, T>]) {
         let mut watches: Vec<_> = workers.iter().map(|_| Watch::new(Instant::now())).collect();
         let mut stopping = false;
-        let mut told = vec![false; workers.len()];
         let mut next_sample = Instant::now();
         let mut up = [None; 2];
         while !workers.iter().all(ScopedJoinHandle::is_finished) {
-            let one_ended = workers.iter().any(ScopedJoinHandle::is_finished);
-            if !stopping && (stop.load(Ordering::Relaxed) || one_ended) {
+            if workers.iter().any(ScopedJoinHandle::is_finished) {
+                stop.store(true, Ordering::Relaxed);
+            }
+            if !stopping && stop.load(Ordering::Relaxed) {
                 stopping = true;
                 next_sample = Instant::now();
                 tracing::info!("stopping; a second signal ends the process at once");
-            }
-            if stopping {
-                for (told, orders) in told.iter_mut().zip(&mut orders) {
-                    // A full ring is tried again at the next tick.
-                    *told = *told || orders.push(Order::Stop(config.drain_timeout)).is_ok();
-                }
             }
             let now = Instant::now();
             if now >= next_sample {
@@ -263,38 +247,20 @@ impl Machine {
     }
 
     fn sample(&self, workers: Vec<WorkerHealth>, stopping: bool) -> Sample {
-        let ports = self.ports.each_ref().map(|port| {
-            let stats = port.stats();
-            PortStats {
-                missed: stats.rx_missed,
-                rx_errors: stats.rx_errors,
-                tx_errors: stats.tx_errors,
-                no_mbuf: stats.rx_no_mbuf,
-                up: port.link().up,
-            }
-        });
         Sample {
-            ports,
+            ports: self.ports.each_ref().map(Port::stats),
+            up: self.ports.each_ref().map(|port| port.link().up),
             mbufs_free: self.pool.available(),
             mbufs: self.pool.size(),
             workers,
             stopping,
         }
     }
-
-    /// Ends in the order that DPDK needs. The workers, their frames and their
-    /// queues are gone already.
-    fn close(self) {
-        let Self { ports, pool, eal } = self;
-        drop(ports);
-        drop(pool);
-        drop(eal);
-    }
 }
 
 fn log_links(up: &mut [Option<bool>; 2], sample: &Sample) {
     for side in [Side::Lan, Side::Wan] {
-        let now = sample.ports[side.index()].up;
+        let now = sample.up[side.index()];
         if up[side.index()].replace(now) != Some(now) {
             tracing::info!("port {} is {}", side_name(side), if now { "up" } else { "down" });
         }
@@ -305,11 +271,7 @@ fn eal_config(config: &Config) -> EalConfig {
     let pci = |port: &config::Port| port.is_pci().then(|| port.device.clone());
     EalConfig {
         program: "lr2-gateway".into(),
-        huge: match config.eal.huge_pages {
-            HugePages::Auto => Huge::Auto,
-            HugePages::Never => Huge::Never,
-            HugePages::Require => Huge::Require,
-        },
+        huge: config.eal.huge_pages,
         memory_mib: u32::try_from(config.eal.memory >> 20).unwrap_or(u32::MAX),
         file_prefix: config.eal.file_prefix.clone(),
         // The worker pins itself; this thread and the control thread must not

@@ -9,7 +9,7 @@ use common::wire::Opcode;
 use switch::Tuning;
 
 use crate::boot::{self, Boot};
-use crate::config::{Config, Keying, Notify};
+use crate::config::{Config, Keying};
 
 /// The boot id of this start, which is kept on disk, and why it may not be, if so.
 ///
@@ -55,8 +55,7 @@ pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
         backup_pool_frames: frames.backup_pool / workers,
         local_retries: recovery.local_retries,
         pacing: recovery.pacing,
-        cnp_interval: (config.congestion.cnp == Notify::Auto)
-            .then_some(config.congestion.cnp_interval),
+        cnp_interval: config.congestion.cnp.then_some(config.congestion.cnp_interval),
         remote_prefixes: config.peer.remote_prefixes.clone(),
         queue_pairs: config.queue_pairs.clone(),
         flow_idle: FLOW_IDLE,
@@ -91,17 +90,13 @@ const FLOW_IDLE: common::time::Span = common::time::Span::from_millis(60_000);
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
-    use crate::config;
+    use crate::config::tests::{good, lab};
 
     #[test]
     fn workers_share_evenly_and_have_names_of_their_own() {
-        let text = "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n\
-                    [peer]\nlab_unkeyed = true\nnode = 7\n[eal]\nmemory = \"2GiB\"\n\
-                    [worker]\ncount = 4\nmax_flows = 1000\n";
-        let config = config::parse(Path::new("gw.toml"), text, None).unwrap();
+        let more = "node = 7\n[eal]\nmemory = \"2GiB\"\n[worker]\ncount = 4\nmax_flows = 1000\n";
+        let config = good(&lab(more));
         let all: Vec<_> = (0..4).map(|n| switch_config(&config, 1, n)).collect();
         assert_eq!(all[0].node, 7);
         let nodes: std::collections::BTreeSet<_> = all.iter().map(|switch| switch.node).collect();

@@ -47,6 +47,25 @@ pub fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static st
     words.iter().find(|(_, v)| v == value).map_or("", |(word, _)| word)
 }
 
+/// The text of `file`.
+///
+/// # Errors
+/// A file that can't be read is a problem like others.
+pub fn read(file: &Path) -> Result<String, Report> {
+    std::fs::read_to_string(file).map_err(|e| {
+        Report::new(
+            file,
+            vec![Problem {
+                source: None,
+                at: None,
+                key: String::new(),
+                found: format!("a file that can't be read: {e}"),
+                allowed: "a readable file of UTF-8 text".into(),
+            }],
+        )
+    })
+}
+
 /// Reads `file` with `read`, which is given the document and its top level.
 /// `read` replaces an invalid value by a default and continues; its result
 /// is then discarded.
@@ -59,19 +78,7 @@ pub fn load<T>(
     overrides: &[Override],
     read: impl for<'d> FnOnce(&'d Document<'d>, Section<'d>) -> T,
 ) -> Result<T, Report> {
-    let text = std::fs::read_to_string(file).map_err(|e| {
-        Report::new(
-            file,
-            vec![Problem {
-                source: None,
-                at: None,
-                key: String::new(),
-                found: format!("a file that can't be read: {e}"),
-                allowed: "a readable file of UTF-8 text".into(),
-            }],
-        )
-    })?;
-    parse(file, &text, overrides, read)
+    parse(file, &self::read(file)?, overrides, read)
 }
 
 /// Like [`load`], of a text already in memory.

@@ -193,7 +193,7 @@ fn ranges(numbers: &[u32]) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::super::{Machine, Node, Refusal, parse_for};
+    use super::super::{Machine, Node, Refusal, parse};
     use super::*;
 
     const GIB: u64 = 1 << 30;
@@ -225,11 +225,11 @@ mod tests {
     }
 
     fn load(more: &str, machine: &Machine) -> Result<Config, Refusal> {
-        parse_for(Path::new("gw.toml"), &text(more), None, machine)
+        parse(Path::new("gw.toml"), &text(more), None, Some(machine))
     }
 
     fn unfit(more: &str, machine: &Machine, parts: &[&str]) {
-        let Err(Refusal::Unfit { report, .. }) = load(more, machine) else {
+        let Err(Refusal { report, unfit: Some(_) }) = load(more, machine) else {
             panic!("must be refused for this machine: {more}")
         };
         assert_eq!(report.problems.len(), 1, "{report}");
@@ -240,14 +240,14 @@ mod tests {
     }
 
     fn warnings(more: &str, machine: &Machine) -> Vec<String> {
-        let config = load(more, machine).unwrap_or_else(|refusal| panic!("{}", refusal.report()));
+        let config = load(more, machine).unwrap_or_else(|refusal| panic!("{}", refusal.report));
         config.warnings.into_iter().filter(|w| !w.contains("lab_unkeyed")).collect()
     }
 
     #[test]
     fn what_is_wrong_everywhere_is_not_judged_here() {
         let refusal = load("[eal]\nhuge_pages = \"require\"\nmemory = 3", &machine(&[]));
-        let Err(Refusal::Wrong(report)) = refusal else { panic!("{refusal:?}") };
+        let Err(Refusal { report, unfit: None }) = refusal else { panic!("{refusal:?}") };
         assert_eq!(report.problems.len(), 1, "{report}");
     }
 
@@ -283,16 +283,16 @@ mod tests {
             let text = text(&format!("[eal]\nmemory = \"{size}\"\n"));
             // In an ordinary page there is room for one mbuf of 2624 bytes.
             let text = text.replace("[wan]", "mtu = 2200\n[wan]\nmtu = 2200");
-            parse_for(Path::new("gw.toml"), &text, None, &none)
+            parse(Path::new("gw.toml"), &text, None, Some(&none))
         };
-        let Err(Refusal::Unfit { report, .. }) = memory("260MiB") else {
+        let Err(Refusal { report, unfit: Some(_) }) = memory("260MiB") else {
             panic!("must be refused")
         };
         let line = report.to_string();
         assert!(line.starts_with("gw.toml:10:10: eal.memory: found 90112 mbufs"), "{line}");
         assert!(line.contains("in ordinary pages") && line.contains("eal.memory = 260MiB"));
         assert!(line.contains("at least 385MiB, or") && line.contains("130 more"), "{line}");
-        let config = memory("400MiB").unwrap_or_else(|refusal| panic!("{}", refusal.report()));
+        let config = memory("400MiB").unwrap_or_else(|refusal| panic!("{}", refusal.report));
         let warned = &config.warnings[1];
         assert!(warned.starts_with("eal.huge_pages: 0 pages of 2MiB are free"), "{warned}");
         assert!(warned.contains("without hugepages"), "{warned}");

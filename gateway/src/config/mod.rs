@@ -23,7 +23,7 @@ mod reference;
 mod render;
 mod schema;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -31,6 +31,8 @@ use std::path::{Path, PathBuf};
 
 use common::time::Span;
 pub use common::wire::Spread;
+
+pub use dpdk_sys_wrapper::Huge as HugePages;
 
 pub use capacity::{BACKLOG, HANDOVER, Statement};
 pub use key::{Keying, Secret};
@@ -44,17 +46,9 @@ pub use switch::{End, IpNet, QueuePair, Recovery, Role};
 pub const ROLES: &[(&str, Role)] =
     &[("sentry", Role::Sentry), ("depot", Role::Depot), ("both", Role::Both)];
 
-/// Whether a source is told of congestion on its destination's LAN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Notify {
-    /// Where it is known who it is.
-    Auto,
-    /// Never.
-    Off,
-}
-
-/// The words for [`Notify`].
-pub const NOTIFIES: &[(&str, Notify)] = &[("auto", Notify::Auto), ("off", Notify::Off)];
+/// The words for whether sources are told of congestion on their destination's LAN: `auto`, where
+/// they are known.
+pub const NOTIFIES: &[(&str, bool)] = &[("auto", true), ("off", false)];
 
 /// The words for [`Recovery`].
 pub const RECOVERIES: &[(&str, Recovery)] = &[
@@ -75,17 +69,6 @@ pub enum Idle {
 
 /// The words for [`Idle`].
 pub const IDLES: &[(&str, Idle)] = &[("busy", Idle::Busy), ("adaptive", Idle::Adaptive)];
-
-/// Whether DPDK's memory comes from hugepages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HugePages {
-    /// If enough are free.
-    Auto,
-    /// No.
-    Never,
-    /// Yes, or don't start.
-    Require,
-}
 
 /// The words for [`HugePages`].
 pub const HUGE_PAGES: &[(&str, HugePages)] =
@@ -166,7 +149,7 @@ pub struct Peer {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Congestion {
     /// Whether sources are sent CNPs.
-    pub cnp: Notify,
+    pub cnp: bool,
     /// Shortest time between two CNPs for a queue pair.
     pub cnp_interval: Span,
 }
@@ -261,31 +244,16 @@ pub struct Config {
 
 /// Why a file is not taken.
 #[derive(Clone, Debug)]
-pub enum Refusal {
-    /// It is wrong, wherever it is used.
-    Wrong(Report),
-    /// It is right, and can't work on this machine as it is.
-    Unfit {
-        /// The configuration.
-        config: Box<Config>,
-        /// The missing resources.
-        report: Report,
-    },
+pub struct Refusal {
+    /// The problems.
+    pub report: Report,
+    /// The configuration, if it is right and this machine lacks resources for it.
+    pub unfit: Option<Box<Config>>,
 }
 
-impl Refusal {
-    fn of(report: Report, unfit: Option<Box<Config>>) -> Self {
-        match unfit {
-            Some(config) => Self::Unfit { config, report },
-            None => Self::Wrong(report),
-        }
-    }
-
-    /// The problems.
-    pub fn report(&self) -> &Report {
-        match self {
-            Self::Wrong(report) | Self::Unfit { report, .. } => report,
-        }
+impl From<Report> for Refusal {
+    fn from(report: Report) -> Self {
+        Self { report, unfit: None }
     }
 }
 
@@ -293,59 +261,33 @@ impl Refusal {
 /// whether it can work there as well.
 ///
 /// # Errors
-/// All problems at once. [`Refusal::Wrong`]: an unreadable file, bad syntax,
-/// unknown keys, values of the wrong type or out of range, settings that
-/// contradict each other or cannot work together. [`Refusal::Unfit`]: more
-/// memory, hugepages or CPUs than there are.
+/// All problems at once: an unreadable file, bad syntax, unknown keys, values of the wrong type or
+/// out of range, settings that contradict each other or cannot work together; in a right file,
+/// more memory, hugepages or CPUs than there are.
 pub fn load(file: &Path, role: Option<Role>, machine: Option<&Machine>) -> Result<Config, Refusal> {
-    let mut unfit = None;
-    let read = |doc: &Document<'_>, root: Section<'_>| {
-        examine(doc, schema::read(doc, root, file, role), machine, &mut unfit)
-    };
-    settings::load(file, &[], read).map_err(|report| Refusal::of(report, unfit))
+    parse(file, &settings::read(file)?, role, machine)
 }
 
 /// Like [`load`], of a text already in memory. Key files are still read.
 ///
 /// # Errors
 /// As [`load`].
-pub fn parse_for(
+pub fn parse(
     file: &Path,
     text: &str,
     role: Option<Role>,
-    machine: &Machine,
+    machine: Option<&Machine>,
 ) -> Result<Config, Refusal> {
     let mut unfit = None;
     let read = |doc: &Document<'_>, root: Section<'_>| {
-        examine(doc, schema::read(doc, root, file, role), Some(machine), &mut unfit)
+        let mut config = schema::read(doc, root, file, role);
+        if let Some(machine) = machine.filter(|_| doc.is_sound()) {
+            fit::all(doc, &mut config, machine);
+            unfit = (!doc.is_sound()).then(|| Box::new(config.clone()));
+        }
+        config
     };
-    settings::parse(file, text, &[], read).map_err(|report| Refusal::of(report, unfit))
-}
-
-/// Like [`load`], of a text already in memory, for any machine. Key files
-/// are still read.
-///
-/// # Errors
-/// The [problems](Refusal::Wrong) of the text.
-pub fn parse(file: &Path, text: &str, role: Option<Role>) -> Result<Config, Report> {
-    settings::parse(file, text, &[], |doc, root| schema::read(doc, root, file, role))
-}
-
-/// Compares a valid configuration with the machine. Settings that don't fit are
-/// left in `unfit`.
-fn examine(
-    doc: &Document<'_>,
-    mut config: Config,
-    machine: Option<&Machine>,
-    unfit: &mut Option<Box<Config>>,
-) -> Config {
-    if let Some(machine) = machine
-        && doc.is_sound()
-    {
-        fit::all(doc, &mut config, machine);
-        *unfit = (!doc.is_sound()).then(|| Box::new(config.clone()));
-    }
-    config
+    settings::parse(file, text, &[], read).map_err(|report| Refusal { report, unfit })
 }
 
 impl fmt::Display for Config {

@@ -13,7 +13,7 @@ const LEAST: &str = "[lan]\ndevice = \"0000:3b:00.0\"\n[wan]\ndevice = \"0000:3b
                      [peer]\nlab_unkeyed = true\n";
 
 fn read(text: &str) -> Config {
-    parse(Path::new("gw.toml"), text, None).expect("the least configuration")
+    parse(Path::new("gw.toml"), text, None, None).expect("the least configuration")
 }
 
 /// Every key that the parser asks for, in its order, with the values it takes.
@@ -42,8 +42,10 @@ fn defaults() -> BTreeMap<String, String> {
         }
     }
     all.remove("peer.lab_unkeyed"); // set by LEAST
-    let report = parse(Path::new("gw.toml"), "", None).expect_err("an empty file");
-    all.extend(report.problems.into_iter().map(|problem| (problem.key, "required".to_owned())));
+    let refusal = parse(Path::new("gw.toml"), "", None, None).expect_err("an empty file");
+    all.extend(
+        refusal.report.problems.into_iter().map(|problem| (problem.key, "required".to_owned())),
+    );
     all
 }
 

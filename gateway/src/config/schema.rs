@@ -7,9 +7,9 @@ use common::wire::BUCKETS;
 use settings::{Document, Section};
 
 use super::{
-    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, NOTIFIES, Notify, Peer,
-    Pool, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Worker,
-    check, key, net, pairs,
+    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, NOTIFIES, Peer, Pool,
+    Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Worker, check, key,
+    net, pairs,
 };
 
 const MIB: u64 = 1 << 20;
@@ -206,7 +206,7 @@ fn recovery(mut s: Section<'_>) -> RecoverySettings {
 
 fn congestion(mut s: Section<'_>) -> Congestion {
     let congestion = Congestion {
-        cnp: s.choice("cnp", NOTIFIES).unwrap_or(Notify::Auto),
+        cnp: s.choice("cnp", NOTIFIES).unwrap_or(true),
         cnp_interval: s
             .duration("cnp_interval", Span::from_micros(1), Span::from_millis(1_000))
             .unwrap_or(Span::from_micros(50)),

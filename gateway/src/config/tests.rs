@@ -31,18 +31,23 @@ impl Drop for KeyFile {
 
 const PORTS: &str = "[lan]\ndevice = \"net_null0\"\n[wan]\ndevice = \"net_null1\"\n";
 
-fn lab(more: &str) -> String {
+pub(crate) fn lab(more: &str) -> String {
     format!("{PORTS}[peer]\nlab_unkeyed = true\n{more}")
 }
 
-fn good(text: &str) -> Config {
-    parse(Path::new("gw.toml"), text, None).unwrap_or_else(|report| panic!("{report}"))
+pub(crate) fn good(text: &str) -> Config {
+    for_role(text, None)
+}
+
+fn for_role(text: &str, role: Option<Role>) -> Config {
+    let read = parse(Path::new("gw.toml"), text, role, None);
+    read.unwrap_or_else(|refusal| panic!("{}", refusal.report))
 }
 
 /// The report's lines.
 fn bad(text: &str) -> Vec<String> {
-    let report = parse(Path::new("gw.toml"), text, None).expect_err("must be refused");
-    report.to_string().lines().map(str::to_owned).collect()
+    let refusal = parse(Path::new("gw.toml"), text, None, None).expect_err("must be refused");
+    refusal.report.to_string().lines().map(str::to_owned).collect()
 }
 
 /// The one line that the report has, which must contain all of `parts`.
@@ -237,7 +242,7 @@ fn pools_must_fit_into_memory() {
     );
     // A plain wire holds nothing, a Sentry needs no reordering pool.
     good(&lab("[recovery]\nmode = \"off\"\nresend_cache = \"2GiB\""));
-    let sentry = parse(Path::new("gw.toml"), &lab(""), Some(Role::Sentry)).unwrap();
+    let sentry = for_role(&lab(""), Some(Role::Sentry));
     assert_eq!(sentry.pool.holdable(), 16384);
     assert_eq!(good(&lab("")).pool.holdable(), 40960);
     refuses(
@@ -277,13 +282,12 @@ fn timers_must_make_sense() {
 fn the_command_line_overrides_the_role() {
     let text = format!("role = \"depot\"\n{}", lab(""));
     assert_eq!(good(&text).role, Role::Depot);
-    let c = parse(Path::new("gw.toml"), &text, Some(Role::Sentry)).unwrap();
-    assert_eq!(c.role, Role::Sentry);
+    assert_eq!(for_role(&text, Some(Role::Sentry)).role, Role::Sentry);
 }
 
 #[test]
 fn node_ids_stay_and_differ() {
-    let node = |file: &str, text: &str| parse(Path::new(file), text, None).unwrap().peer.node;
+    let node = |file: &str, text: &str| parse(Path::new(file), text, None, None).unwrap().peer.node;
     let a = node("/a.toml", &lab(""));
     assert_eq!(a, node("/a.toml", &lab("")));
     assert_ne!(a, node("/b.toml", &lab("")));
@@ -322,10 +326,10 @@ fn what_is_printed_has_the_same_effect() {
 fn sources_are_told_of_congestion_unless_it_is_off() {
     let congestion = |text: &str| good(&lab(text)).congestion;
     let Congestion { cnp, cnp_interval } = congestion("");
-    assert_eq!((cnp, cnp_interval), (Notify::Auto, Span::from_micros(50)));
+    assert_eq!((cnp, cnp_interval), (true, Span::from_micros(50)));
     let Congestion { cnp, cnp_interval } =
         congestion("[congestion]\ncnp = \"off\"\ncnp_interval = \"4us\"");
-    assert_eq!((cnp, cnp_interval), (Notify::Off, Span::from_micros(4)));
+    assert_eq!((cnp, cnp_interval), (false, Span::from_micros(4)));
     refuses(&lab("[congestion]\ncnp = \"on\""), &["congestion.cnp", "\"auto\""]);
     refuses(&lab("[congestion]\ncnp_interval = \"0ns\""), &["congestion.cnp_interval", "1us"]);
 }
@@ -397,8 +401,8 @@ fn the_shipped_examples_are_valid() {
         }
         let text = std::fs::read_to_string(&path).unwrap();
         let text = text.replace("/etc/lr2/key", &key.show().to_string());
-        if let Err(report) = parse(&path, &text, None) {
-            panic!("{report}");
+        if let Err(refusal) = parse(&path, &text, None, None) {
+            panic!("{}", refusal.report);
         }
         seen.push(path.file_name().unwrap().to_string_lossy().into_owned());
     }
@@ -419,6 +423,6 @@ fn the_shipped_examples_are_valid() {
 #[test]
 fn a_file_that_is_not_there() {
     let refusal = load(Path::new("/nonexistent/gw.toml"), None, None).unwrap_err();
-    let text = refusal.report().to_string();
+    let text = refusal.report.to_string();
     assert!(text.starts_with("/nonexistent/gw.toml: found a file that can't be read: No such"));
 }

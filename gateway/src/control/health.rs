@@ -26,7 +26,7 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
         reasons.push(format!("worker {n} has shown no sign of life for {} s", STALL.as_secs()));
     }
     for side in [Side::Lan, Side::Wan] {
-        if !sample.ports[side.index()].up {
+        if !sample.up[side.index()] {
             reasons.push(format!("port {} is down", side_name(side)));
         }
     }
@@ -36,15 +36,15 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{PortStats, Sample, WorkerHealth};
+    use crate::control::{Sample, WorkerHealth};
 
     #[test]
     fn every_reason_is_told() {
         let state = State::new("both", 2);
         assert!(check(&state).unwrap_err()[0].starts_with("starting"));
-        let up = PortStats { up: true, ..PortStats::default() };
         let sample = Sample {
-            ports: [up; 2],
+            ports: Default::default(),
+            up: [true; 2],
             mbufs_free: 1,
             mbufs: 2,
             workers: vec![WorkerHealth::default(); 2],
@@ -53,7 +53,7 @@ mod tests {
         state.put(sample.clone());
         assert_eq!(check(&state), Ok(()));
         state.put(Sample {
-            ports: [up, PortStats::default()],
+            up: [true, false],
             workers: vec![WorkerHealth::default(), WorkerHealth { stalled: true, busy_ratio: 0.0 }],
             stopping: true,
             ..sample

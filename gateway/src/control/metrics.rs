@@ -131,15 +131,20 @@ fn ports_and_pool(state: &State, families: &mut Families) {
     for side in [Side::Lan, Side::Wan] {
         let port = sample.ports[side.index()];
         let label = [("port", side_name(side))];
-        families.gauge("lr2_port_up", "Whether a port's link is up.", &label, port.up.into());
+        families.gauge(
+            "lr2_port_up",
+            "Whether a port's link is up.",
+            &label,
+            sample.up[side.index()].into(),
+        );
         let help = "Frames a port lost because its receive queue was full.";
-        families.counter("lr2_port_missed_frames_total", help, &label, port.missed);
+        families.counter("lr2_port_missed_frames_total", help, &label, port.rx_missed);
         let help = "Frames a port received with errors.";
         families.counter("lr2_port_receive_errors_total", help, &label, port.rx_errors);
         let help = "Frames a port failed to transmit.";
         families.counter("lr2_port_transmit_errors_total", help, &label, port.tx_errors);
         let help = "Receptions of a port that failed for want of an mbuf.";
-        families.counter("lr2_port_no_mbuf_total", help, &label, port.no_mbuf);
+        families.counter("lr2_port_no_mbuf_total", help, &label, port.rx_no_mbuf);
     }
 }
 
@@ -148,9 +153,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use common::metrics::Counters;
+    use dpdk_sys_wrapper::PortStats;
 
     use super::*;
-    use crate::control::{PortStats, Sample, WorkerHealth};
+    use crate::control::{Sample, WorkerHealth};
 
     fn text() -> String {
         let state = State::new("both", 2);
@@ -161,9 +167,10 @@ mod tests {
         state.workers[0].store(&switch, &io);
         io.add_loop(LoopIo::BusyRounds, 5);
         state.workers[1].store(&switch, &io);
-        let up = PortStats { up: true, missed: 9, ..PortStats::default() };
+        let lan = PortStats { rx_missed: 9, ..PortStats::default() };
         state.put(Sample {
-            ports: [up, PortStats::default()],
+            ports: [lan, PortStats::default()],
+            up: [true, false],
             mbufs_free: 60,
             mbufs: 100,
             workers: vec![

@@ -12,23 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use common::frame::Side;
+use dpdk_sys_wrapper::PortStats;
 
 use crate::telemetry::{LoopIo, Published};
-
-/// The port's own counters, in frames since it was opened, and its link.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct PortStats {
-    /// Frames lost because the receive queue was full.
-    pub missed: u64,
-    /// Frames received with errors.
-    pub rx_errors: u64,
-    /// Frames that could not be transmitted.
-    pub tx_errors: u64,
-    /// Receptions that failed for want of an mbuf.
-    pub no_mbuf: u64,
-    /// Whether the link is up.
-    pub up: bool,
-}
 
 /// How a worker does.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -43,8 +29,10 @@ pub struct WorkerHealth {
 /// second.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
-    /// LAN and WAN, by [`Side::index`].
+    /// Counters of the LAN and the WAN port since they were opened, by [`Side::index`].
     pub ports: [PortStats; 2],
+    /// Whether their links are up.
+    pub up: [bool; 2],
     /// mbufs that can be had.
     pub mbufs_free: u32,
     /// All mbufs.

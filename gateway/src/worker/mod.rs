@@ -5,7 +5,7 @@
 //! workers have handed over; runs the timers that are due; and offers queued frames
 //! to the ports. It reads the clock once. A few hundred times a second there is
 //! housekeeping as well: the worker publishes its counters, which is its
-//! sign of life, and looks for orders of the control thread. Nothing in here waits
+//! sign of life, and looks whether it is to stop. Nothing in here waits
 //! for anybody, and nothing in a round allocates, logs or makes a system call, but
 //! for the sleep of an adaptive worker that has found nothing to do.
 
@@ -19,6 +19,7 @@ pub mod io;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
 use common::frame::{Frame, Side};
@@ -36,15 +37,6 @@ const TIMER_BUDGET: usize = 64;
 
 /// Time between two housekeepings.
 const HOUSEKEEPING: Span = Span::from_millis(5);
-
-/// Orders of the control thread.
-#[derive(Clone, Copy, Debug)]
-pub enum Order {
-    /// Hand on to the switch.
-    Switch(Command),
-    /// Deliver held frames, and end when they have left, or after this time.
-    Stop(Span),
-}
 
 /// How a worker ended.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -72,8 +64,10 @@ pub struct Parts<R: Receive, T: Transmit, P, C> {
     pub clock: C,
     /// How to wait when there is nothing to do.
     pub idle: Idler,
-    /// Orders of the control thread. Only the worker takes from it.
-    pub orders: rtrb::Consumer<Order>,
+    /// Set when the worker is to deliver held frames, and to end when they have left.
+    pub stop: Arc<AtomicBool>,
+    /// The longest that this may take.
+    pub drain_timeout: Span,
     /// Where counters are published. Only the worker writes.
     pub published: Arc<Published>,
 }
@@ -109,8 +103,8 @@ where
         }
     }
 
-    /// Runs until [`Order::Stop`] has been obeyed, in bursts of up to `N`
-    /// frames. Frames that are left then are dropped and counted.
+    /// Runs until it was told to [stop](Parts::stop) and all has left, in bursts of up to `N`
+    /// frames. Frames that are left after the time for that are dropped and counted.
     pub fn run<const N: usize>(mut self) -> Ended {
         let mut frames = ArrayVec::<F, N>::new();
         loop {
@@ -179,21 +173,12 @@ where
         let Parts { egress, switch, pool, .. } = &mut self.parts;
         switch.housekeeping(now, pool, egress);
         egress.set_low(pool.is_low());
-        while let Ok(order) = self.parts.orders.pop() {
-            self.obey(order, now);
+        if self.leave_by.is_none() && self.parts.stop.load(Relaxed) {
+            let Parts { egress, switch, pool, drain_timeout, .. } = &mut self.parts;
+            switch.command(Command::Drain, now, pool, egress);
+            self.leave_by = Some(now + *drain_timeout);
         }
         self.publish();
-    }
-
-    fn obey(&mut self, order: Order, now: Time) {
-        let Parts { egress, switch, pool, .. } = &mut self.parts;
-        match order {
-            Order::Switch(command) => switch.command(command, now, pool, egress),
-            Order::Stop(within) => {
-                switch.command(Command::Drain, now, pool, egress);
-                self.leave_by = Some(now + within);
-            }
-        }
     }
 
     fn publish(&mut self) {

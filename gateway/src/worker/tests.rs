@@ -13,7 +13,7 @@ struct Bench {
     rx: [FakeRx; 2],
     tx: [FakeTx; 2],
     clock: FakeClock,
-    orders: rtrb::Producer<Order>,
+    stop: Arc<AtomicBool>,
     published: Arc<Published>,
     worker: Worker<FakeRx, FakeTx, HeapPool, FakeClock>,
     frames: ArrayVec<HeapFrame, 32>,
@@ -28,7 +28,7 @@ impl Bench {
     fn of(handover: Handover<HeapFrame>, config: switch::Config) -> Self {
         let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
         let clock = FakeClock::default();
-        let (producer, orders) = rtrb::RingBuffer::new(4);
+        let stop = Arc::<AtomicBool>::default();
         let published = Arc::<Published>::default();
         let worker = Worker::new(Parts {
             rx: rx.clone().map(Some),
@@ -38,10 +38,11 @@ impl Bench {
             pool: HeapPool,
             clock: clock.clone(),
             idle: Idler::new(Idle::Busy, 1),
-            orders,
+            stop: Arc::clone(&stop),
+            drain_timeout: Span::from_millis(50),
             published: Arc::clone(&published),
         });
-        Self { rx, tx, clock, orders: producer, published, worker, frames: ArrayVec::new() }
+        Self { rx, tx, clock, stop, published, worker, frames: ArrayVec::new() }
     }
 
     fn round(&mut self) -> bool {
@@ -128,7 +129,7 @@ fn stopping_waits_for_what_still_has_to_leave() {
     bench.tx[1].accept(0);
     bench.rx[0].arrive(arp(1));
     bench.round();
-    bench.orders.push(Order::Stop(Span::from_millis(50))).unwrap();
+    bench.stop.store(true, Relaxed);
     bench.keep_house();
     assert!(!bench.worker.may_leave(bench.clock.now()));
     bench.tx[1].accept(1);
@@ -144,21 +145,13 @@ fn stopping_gives_up_in_time_and_accounts_for_the_rest() {
     bench.tx[1].accept(0);
     bench.rx[0].arrive(arp(1));
     bench.round();
-    bench.orders.push(Order::Stop(Span::from_millis(50))).unwrap();
+    bench.stop.store(true, Relaxed);
     bench.keep_house();
     bench.clock.advance(Span::from_millis(50));
     let published = Arc::clone(&bench.published);
     assert_eq!(bench.worker.run::<32>(), Ended { held: 0, queued: 1 });
     assert_eq!(published.io().port(Side::Wan, PortIo::DropEnd), 1);
     assert_eq!(published.io().port(Side::Wan, PortIo::Queued), 0);
-}
-
-#[test]
-fn orders_reach_the_switch() {
-    let mut bench = Bench::new();
-    bench.orders.push(Order::Switch(Command::SetRecovery(switch::Recovery::Off))).unwrap();
-    bench.keep_house();
-    assert!(bench.orders.slots() == 4, "taken");
 }
 
 /// An ARP frame belongs to the first worker, UDP between these to the second.
