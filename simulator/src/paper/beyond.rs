@@ -1,7 +1,7 @@
 //! Beyond the published evaluation: other losses, distances, rates, numbers of flows,
 //! and sites where a gateway's behaviour matters.
 
-use super::markdown::{loss, prose, table};
+use super::markdown::{by_scheme, loss, mean_and_p99, page, table};
 use super::{Effort, Found, Part, Setting, read};
 use crate::plan::ACK_EVERY;
 use crate::plan::forms::Path;
@@ -217,59 +217,43 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
     if !found.iter().any(|found| found.setting.part == Part::Beyond) {
         return (String::new(), Vec::new());
     }
-    let mut figures = Vec::new();
-    let mut text = "## Beyond\n\n".to_owned();
-    text += &prose(&format!(
-        "**Asked.** What is left of it on other links?
-
-         **Set up.** One pair of hosts whose NICs are as fast as the link, no congestion control, \
-         path MTU 4096, the same loss both ways, a window of three bandwidth-delay products, a \
-         timeout of four round trips and at least 16.8 ms; messages of {} bandwidth-delay products one \
-         after the other on one queue pair, as many as it takes to have {} packets, two at least. \
-         Each run is given {} times what it would take without loss.
-
-         **Result.** Mean completion time as a multiple of what the same messages take on a link \
-         that loses nothing. \"> n\" was not done in time, and takes longer than n times. In the \
-         figures such a point is missing.",
-        effort.products,
-        crate::report::format::count(effort.packets / 6),
-        effort.patience,
-    ));
+    let (mut figures, mut text) = (Vec::new(), String::new());
     for series in LONG.into_iter().chain([&FLOWS]) {
         let points = of(series.name);
-        if points.is_empty() {
-            continue;
-        }
+        let Some(first) = points.first() else { continue };
         let about = series.about.replace("RATE", &effort.rate_gbps.to_string());
-        text += &format!("### {}\n\n{}", series.title, prose(&about));
-        text += &format!("{}\n", matrix(series, &points));
+        let schemes = &first.setting.scenario.schemes[1..];
+        let table = by_scheme(series.axis, schemes, &points, times_cell);
+        text += &format!("### {}\n\n{about}\n\n{table}\n", series.title);
         if let Some(figure) = course(series, &points).figure() {
             text += &super::page::embed(&figure);
             figures.push(figure);
         }
     }
-    text += &covered(effort);
-    text += &lost(found, &of(SITES));
-    (text, figures)
+    let sites = of(SITES);
+    let at_sites = sites.first().map(|first| {
+        let schemes = &first.setting.scenario.schemes;
+        by_scheme("switches of the sites", schemes, &sites, mean_and_p99)
+    });
+    let values = [
+        ("products", effort.products.to_string()),
+        ("packets", crate::report::format::count(effort.packets / 6)),
+        ("patience", effort.patience.to_string()),
+        ("series", text),
+        ("largest", (effort.largest / 1_000_000).to_string()),
+        ("reckoned", reckoned(effort)),
+        ("sites", at_sites.unwrap_or_default()),
+        ("behind", behind(found)),
+    ];
+    (page(include_str!("pages/beyond.md"), &values), figures)
 }
 
-fn matrix(series: &Series, points: &[&Found]) -> String {
-    let Some(first) = points.first() else { return String::new() };
-    let schemes: Vec<Scheme> = first.setting.scenario.schemes[1..].to_vec();
-    let mut heads = vec![series.axis];
-    heads.extend(schemes.iter().map(|scheme| scheme.name()));
-    let rows: Vec<Vec<String>> = points
-        .iter()
-        .map(|found| {
-            let cell = |scheme: &Scheme| match times(found, *scheme) {
-                Some(Ok(times)) => number(times),
-                Some(Err(least)) => format!("> {}", number(least)),
-                None => "–".to_owned(),
-            };
-            std::iter::once(found.setting.label.clone()).chain(schemes.iter().map(cell)).collect()
-        })
-        .collect();
-    table(&heads, &rows)
+fn times_cell(found: &Found, scheme: Scheme) -> String {
+    match times(found, scheme) {
+        Some(Ok(times)) => number(times),
+        Some(Err(least)) => format!("> {}", number(least)),
+        None => "–".to_owned(),
+    }
 }
 
 fn course(series: &Series, points: &[&Found]) -> Course {
@@ -281,7 +265,6 @@ fn course(series: &Series, points: &[&Found]) -> Course {
     Course {
         name: series.name,
         title: format!("{}: mean completion time", series.title),
-        caption: String::new(),
         axis: series.axis.into(),
         places: points.iter().map(|f| (f.setting.x, f.setting.label.clone())).collect(),
         scale: Scale::Log("multiple of lossless".into()),
@@ -289,16 +272,8 @@ fn course(series: &Series, points: &[&Found]) -> Course {
     }
 }
 
-/// Settings too large to simulate, reckoned.
-fn covered(effort: &Effort) -> String {
-    let mut text = "### What is covered, and what is reckoned\n\n".to_owned();
-    text += &prose(&format!(
-        "Simulated are products of rate and round trip up to {} MB: every packet is a real frame in \
-         memory, and a link of 400 Gbit/s and 100 ms holds five gigabytes of them. What is left out \
-         of the tables above for that reason, and the far corner, by the closed forms: share of the \
-         link's rate that one long flow gets.",
-        effort.largest / 1_000_000
-    ));
+/// Settings too large to simulate, by the closed forms.
+fn reckoned(effort: &Effort) -> String {
     let mut rows = Vec::new();
     for (rate, ms) in [(40, 100), (400, 10), (100, 100), (400, 40), (400, 100)] {
         let link = Link::new(rate, 1_000 * ms, 0.0);
@@ -316,43 +291,11 @@ fn covered(effort: &Effort) -> String {
         }
     }
     let heads = ["rate, round trip, loss", "gbn", "lr2", "irn, no loss of repeats", "cached"];
-    text + &table(&heads, &rows) + "\n"
+    table(&heads, &rows)
 }
 
-/// Where ours are not the best.
-fn lost(found: &[Found], sites: &[&Found]) -> String {
-    let mut text = "## Where we lose\n\n".to_owned();
-    text += &prose(
-        "**Small buffers at the receiving site.** While a gap is open the Depot holds what comes, and \
-         delivers it at the pace at which it came once the gap is filled, so that the site sees \
-         no burst; still it comes beside what arrives meanwhile, and can be marked or paused. \
-         WebSearch at half load, eight hosts of 10 Gbit/s per site, 40 Gbit/s and 0.8 ms \
-         there and back, loss 1e-3; mean and 99th percentile, ms:",
-    );
-    if let Some(first) = sites.first() {
-        let schemes = &first.setting.scenario.schemes;
-        let mut heads = vec!["switches of the sites"];
-        heads.extend(schemes.iter().map(|scheme| scheme.name()));
-        let ms = |us: Option<f64>| us.map_or("–".to_owned(), |us| number(us / 1e3));
-        let rows: Vec<Vec<String>> = sites
-            .iter()
-            .map(|found| {
-                let cell = |scheme: &Scheme| {
-                    let fct = found.scheme(*scheme).map(|summary| summary.main().fct_us);
-                    fct.map_or(String::new(), |fct| format!("{} / {}", ms(fct.mean), ms(fct.p99)))
-                };
-                let label = std::iter::once(found.setting.label.clone());
-                label.chain(schemes.iter().map(cell)).collect()
-            })
-            .collect();
-        text += &format!("{}\n", table(&heads, &rows));
-    }
-    text += &prose(
-        "**Everywhere else.** All settings of this page in which the mean completion time is more \
-         than 2 % longer than under a scheme that needs less or other hardware: \
-         go-back-N, which needs none, selective repeat in the RNIC, LR2 with RNICs that know a \
-         switch's NAK.",
-    );
+/// Settings in which ours are not the best.
+fn behind(found: &[Found]) -> String {
     let mut rows = Vec::new();
     for found in found {
         for ours in [Scheme::Lr2, Scheme::Cached] {
@@ -371,19 +314,7 @@ fn lost(found: &[Found], sites: &[&Found]) -> String {
         }
     }
     if rows.is_empty() {
-        return text + "There is none.\n\n";
+        return "There is none.".to_owned();
     }
-    text += &format!(
-        "{}\n",
-        table(&["setting", "ours", "times gbn", "times irn", "times lr2-paper"], &rows)
-    );
-    text += &prose(
-        "What is behind these. `lr2` has RNICs as they are: a rewind begins at the last packet \
-         acknowledged, not at the loss, and like LR2 as published it spends half of a long flow's \
-         time on rewinds once most windows have a loss; `cached` does not. A queue pair is not \
-         protected before both gateways know it, which takes a round trip from its first loss if \
-         they did not see it being set up. Selective repeat in the RNIC takes packets in any \
-         order, so that a loss late in a message costs what it costs, and no more waits for it. And where nothing is lost nothing can be won.",
-    );
-    text
+    table(&["setting", "ours", "times gbn", "times irn", "times lr2-paper"], &rows)
 }

@@ -2,7 +2,8 @@
 
 use super::Effort;
 use super::forms::{self, Cell, LOSSES, Outcome, SCHEMES, TOLERANCE, WINDOWS};
-use super::markdown::{loss, prose, table};
+use super::markdown::{loss, page, table};
+use super::page::embed;
 use crate::report::figures::Figure;
 use crate::report::format::share;
 use crate::report::{Course, Scale};
@@ -96,44 +97,27 @@ impl Closed {
         if self.long.is_empty() {
             return (String::new(), Vec::new());
         }
-        let mut text = "## Closed forms\n\n".to_owned();
-        text += &prose(
-            "**Asked.** Does the simulation agree with what can be reckoned for one long flow that \
-             is limited by its NIC? The forms are those of `lr2-sim plan`, in \
-             `simulator/src/plan/forms.rs`, where their limits stand.
-
-             **Set up.** One pair of hosts; W is the round trip in packets, p the loss of packets \
-             towards the receiver; ACKs and NAKs arrive. A window of three round trips, a \
-             retransmission timeout of ten, an ACK for each packet, no congestion control.
-
-             **Result.** Share of the NIC's rate that was delivered, simulated / by the form:",
-        );
         let has_any = |w: &u32| self.long.iter().any(|found| found.cell.window == *w);
-        for window in WINDOWS.into_iter().filter(has_any) {
-            text += &format!("W = {window}\n\n{}\n", self.grid(window));
-        }
-        let off = self.long.iter().filter(|found| (found.ratio() - 1.0).abs() > TOLERANCE);
-        let off: Vec<_> = off.collect();
-        text += &prose(&format!(
-            "{} cells; the furthest is {} from its form. {} Left out are cells of which too little \
-             is simulated: go-back-N where it delivers next to nothing and, in the short \
-             version, long round trips.",
-            self.long.len(),
-            share(self.furthest()),
-            match off.len() {
-                0 => "All are within 10 %.".to_owned(),
-                n => format!(
-                    "{n} are further off than 10 %: what was simulated of them has too few losses \
-                     for a mean, or the form's limits are reached."
-                ),
-            }
-        ));
-        text += &self.finite();
-        let figures: Vec<Figure> = self.course().figure().into_iter().collect();
-        for figure in &figures {
-            text += &super::page::embed(figure);
-        }
-        (text, figures)
+        let windows = WINDOWS.into_iter().filter(has_any);
+        let grids = windows.map(|window| format!("W = {window}\n\n{}\n", self.grid(window)));
+        let is_off = |found: &&Outcome| (found.ratio() - 1.0).abs() > TOLERANCE;
+        let off = match self.long.iter().filter(is_off).count() {
+            0 => "All are within 10 %.".to_owned(),
+            n => format!(
+                "{n} are further off than 10 %: what was simulated of them has too few losses for \
+                 a mean, or the form's limits are reached."
+            ),
+        };
+        let figure = self.course().figure();
+        let values = [
+            ("grids", grids.collect()),
+            ("cells", self.long.len().to_string()),
+            ("furthest", share(self.furthest())),
+            ("off", off),
+            ("finite", self.finite()),
+            ("figure", figure.as_ref().map_or(String::new(), embed)),
+        ];
+        (page(include_str!("pages/forms.md"), &values), figure.into_iter().collect())
     }
 
     fn grid(&self, window: u32) -> String {
@@ -153,17 +137,6 @@ impl Closed {
     }
 
     fn finite(&self) -> String {
-        let mut text = "### Finite flows\n\n".to_owned();
-        text += &prose(
-            "The paper bounds the slowdown of a flow of N packets by 1 + N·p / ((1 + δ)(1 + 2DBp)); \
-             2DB, delay there and back times rate, is W, and δ is N/W. Without loss the flow takes \
-             N + W slots. Under LR2 a rewind costs W slots and repairs all that was lost in a \
-             window, so rewinds are not N·p but N·p / (1 + pW), and N·p·W / (1 + pW) slots are \
-             added: relative to N + W = W(1 + δ) that is the formula. For N without end it \
-             becomes 1 + pW / (1 + pW) = (1 + 2pW) / (1 + pW), the inverse of the share that the form \
-             of a long flow gives; of a flow shorter than a round trip it says too little where \
-             repeats are lost. Simulated, `lr2`, mean of messages one after the other:",
-        );
         let rows: Vec<Vec<String>> = self
             .finite
             .iter()
@@ -177,8 +150,7 @@ impl Closed {
                 ]
             })
             .collect();
-        text += &table(&["W, p", "δ", "formula", "simulated", "difference"], &rows);
-        text + "\n"
+        table(&["W, p", "δ", "formula", "simulated", "difference"], &rows)
     }
 
     fn course(&self) -> Course {
@@ -196,7 +168,6 @@ impl Closed {
             title: format!(
                 "One long flow, {SHOWN} packets per round trip: share of the rate delivered"
             ),
-            caption: String::new(),
             axis: "loss of packets".into(),
             places,
             scale: Scale::Linear("delivered (%)".into()),

@@ -2,6 +2,10 @@
 
 use std::fmt::Write;
 
+use super::Found;
+use crate::report::format::number;
+use crate::scheme::Scheme;
+
 /// A table: the first column to the left, the others to the right.
 pub(super) fn table<T: AsRef<str>>(heads: &[T], rows: &[Vec<String>]) -> String {
     let heads: Vec<&str> = heads.iter().map(AsRef::as_ref).collect();
@@ -15,16 +19,33 @@ pub(super) fn table<T: AsRef<str>>(heads: &[T], rows: &[Vec<String>]) -> String 
     text
 }
 
-/// Lines of at most some ninety characters; paragraphs are apart by an empty line.
-pub(super) fn prose(text: &str) -> String {
-    let paragraphs = text.split("\n\n").map(|p| {
-        // Not at any white space: a unit stays with its figure.
-        let words: Vec<&str> = p.split([' ', '\n']).filter(|word| !word.is_empty()).collect();
-        crate::text::wrapped(&together(&words.join(" ")), 88, "", "")
-    });
-    let mut text = paragraphs.collect::<Vec<_>>().join("\n\n");
-    text.push_str("\n\n");
-    text
+/// A page, or a section of one, from its template: `{name}` stands for the value
+/// of that name. Paragraphs are wrapped; headings, tables, lists, code and
+/// figures stay as they are. An empty line separates any two of these.
+///
+/// # Panics
+/// If the template lacks a name: a mistake here.
+pub(super) fn page(template: &str, values: &[(&str, String)]) -> String {
+    let mut text = template.to_owned();
+    for (name, value) in values {
+        let place = format!("{{{name}}}");
+        assert!(template.contains(&place), "the template has no {place}");
+        text = text.replace(&place, value);
+    }
+    let blocks = text.split("\n\n").map(|block| block.trim_matches('\n'));
+    blocks.filter(|block| !block.is_empty()).map(|block| wrapped(block) + "\n\n").collect()
+}
+
+/// A paragraph in lines of at most some ninety characters; anything else as it is.
+fn wrapped(block: &str) -> String {
+    let is_caption = block.starts_with('*') && !block.starts_with("**");
+    let is_code = block.starts_with("```");
+    if is_caption || is_code || block.starts_with(['#', '|', '-', '!', '<']) {
+        return block.to_owned();
+    }
+    // Not at any white space: a unit stays with its figure.
+    let words: Vec<&str> = block.split([' ', '\n']).filter(|word| !word.is_empty()).collect();
+    crate::text::wrapped(&together(&words.join(" ")), 88, "", "")
 }
 
 /// A point of a list.
@@ -40,6 +61,30 @@ fn together(text: &str) -> String {
         text = text.replace(&format!(" {unit}"), &format!("\u{a0}{unit}"));
     }
     text
+}
+
+/// A table of a row per setting and a column per scheme.
+pub(super) fn by_scheme(
+    head: &str,
+    schemes: &[Scheme],
+    found: &[&Found],
+    cell: impl Fn(&Found, Scheme) -> String,
+) -> String {
+    let heads: Vec<_> = std::iter::once(head).chain(schemes.iter().map(|s| s.name())).collect();
+    let rows = found.iter().map(|found| {
+        let cells = schemes.iter().map(|scheme| cell(found, *scheme));
+        std::iter::once(found.setting.label.clone()).chain(cells).collect()
+    });
+    table(&heads, &rows.collect::<Vec<_>>())
+}
+
+/// Mean and 99th percentile of completion times under `scheme`, in ms.
+pub(super) fn mean_and_p99(found: &Found, scheme: Scheme) -> String {
+    let ms = |us: Option<f64>| us.map_or("–".to_owned(), |us| number(us / 1e3));
+    found.scheme(scheme).map_or(String::new(), |summary| {
+        let fct = &summary.main().fct_us;
+        format!("{} / {}", ms(fct.mean), ms(fct.p99))
+    })
 }
 
 /// A loss as it is written: "1e-3".

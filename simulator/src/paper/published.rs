@@ -1,10 +1,10 @@
 //! The evaluation of the LR2 paper, as far as its digest tells: web search,
 //! Hadoop and AliStorage over 400 to 800 µs one way at losses of 1e-3 to 1e-2.
 
-use super::markdown::{loss, prose, table};
+use super::markdown::{by_scheme, loss, mean_and_p99, page, table};
 use super::{Effort, Found, Part, Setting, read, targets};
 use crate::report::figures::{Figure, slowdown_by_size};
-use crate::report::format::{bytes, change, micros, number, share};
+use crate::report::format::{bytes, change, micros, share};
 use crate::report::{Course, Scale};
 use crate::results::{Distribution, Summary};
 use crate::scheme::Scheme;
@@ -82,49 +82,31 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
         return (String::new(), Vec::new());
     }
     let figures = figures(&web);
-    let mut text = "## The published evaluation\n\n".to_owned();
-    text += &setup(effort);
-    text += &against_gbn(&web);
-    text += "### All schemes\n\n";
-    text += &prose(
-        "Mean and 99th percentile of flow completion times in ms. In the figures the same as a \
-         multiple of what a link that loses nothing gives.",
-    );
-    for (series, _, name) in WORKLOADS {
-        let found = of(series);
-        text += &format!("**{name}**, mean / p99 (ms)\n\n{}\n", all_schemes(&found));
-    }
-    for figure in &figures {
-        text += &super::page::embed(figure);
-    }
-    text += &targets::section(&WORKLOADS.map(|(series, _, name)| (name, of(series))));
-    text += &pools(&web, &of(POOLS));
-    (text, figures)
-}
-
-fn setup(effort: &Effort) -> String {
-    let [web, hadoop, storage] = effort.messages;
-    let seeds = effort.seeds;
-    prose(&format!(
-        "**Asked.** Does the simulator, with the published LR2 modelled after its description, \
-         find what its authors report: completion times 40 to 70 % shorter on average and 36 to \
-         74 % at the tail than go-back-N's on WebSearch, flows above 500 KB about halved, about \
-         60 % of the link put to use where go-back-N gets about 50 %, and a buffer of the order of \
-         1 MB at a loss of 1e-2? And what do `lr2` and `cached` give in its place?
-
-         **Set up.** Given: one-way delays of 400 to 800 µs, losses of 1e-3 to 1e-2, the three \
-         workloads, a bandwidth-delay product of about 1 MB. Inferred: 1 MB is a round trip of 800 \
-         µs at 10 Gbit/s, so the long-haul link and the NICs have 10 Gbit/s; the load is 60 %, \
-         as that is what the lossless link is reported to carry. Chosen: eight hosts per site \
-         behind one switch, Poisson arrivals from site 0 to site 1, path MTU 1024 (a frame of 1500 \
-         bytes, so that the round trip holds about 900 packets), losses that are independent and \
-         the same both ways, DCQCN with marks from 40 to 160 kB and PFC, a window of three \
-         bandwidth-delay products, a retransmission timeout of 16.8 ms; `netrt` has 16 MiB per switch, more than it needs \
-         here, which makes it what `cached` is. Messages per run: {web} of \
-         WebSearch, {hadoop} of Hadoop, {storage} of AliStorage; runs per setting: {seeds}. All \
-         schemes get the same messages. With so few WebSearch messages a 99th percentile is one \
-         or a few of the largest ones: compare it across schemes, not across rows."
-    ))
+    let all = WORKLOADS.map(|(series, _, name)| (name, of(series)));
+    let schemes = all.iter().map(|(name, found)| {
+        let schemes = found.first().map_or(&[][..], |found| &found.setting.scenario.schemes);
+        let table = by_scheme("delay, loss", schemes, found, mean_and_p99);
+        format!("**{name}**, mean / p99 (ms)\n\n{table}\n")
+    });
+    let [web_search, hadoop, storage] = effort.messages;
+    let [means, tails, large] = changes(&web);
+    let values = [
+        ("web", web_search.to_string()),
+        ("hadoop", hadoop.to_string()),
+        ("storage", storage.to_string()),
+        ("seeds", effort.seeds.to_string()),
+        ("against", against_gbn(&web)),
+        ("means", means),
+        ("tails", tails),
+        ("large", large),
+        ("schemes", schemes.collect()),
+        ("figures", figures.iter().map(super::page::embed).collect()),
+        ("targets", targets::reached_table(&all)),
+        ("behind", targets::behind(&all)),
+        ("pools", pools(&web)),
+        ("bounded", bounded(&of(POOLS), &web)),
+    ];
+    (page(include_str!("pages/published.md"), &values), figures)
 }
 
 /// Mean completion time of messages above 500 kB.
@@ -210,50 +192,6 @@ fn against_gbn(web: &[&Found]) -> String {
     rows.push(reported.iter().chain(&links).map(|cell| (*cell).to_owned()).collect());
     let heads =
         ["delay, loss", "mean", "p99", "mean, > 500 kB", "link used: gbn", "lr2-paper", "lossless"];
-    let [means, tails, large] = changes(web);
-    let mut text = "### LR2 as published against go-back-N\n\n".to_owned();
-    text += &prose(
-        "WebSearch: completion times under `lr2-paper` against those under `gbn`, and the share of \
-         the link that carried something new until the last message was done.",
-    );
-    text += &table(&heads, &rows);
-    text += "\n";
-    text += &prose(&format!(
-        "**Result.** The mean changes by {means}, the 99th percentile by {tails}, flows above 500 \
-         kB by {large}.
-
-         **Why ours differs.** What go-back-N loses goes with pW, loss times packets per round \
-         trip: here from 0.9 to 18, a factor of twenty, while the reported gains span a factor of \
-         two. No single setting of rate, packet size and load has both ends of the reported range \
-         at both ends of the stated delays and losses: at pW = 0.9 the closed forms give a long \
-         flow 22 % at most (1.9 round trips against 1.5), at pW = 18 they give 90 %. Packets \
-         of 4096 bytes or slower hosts bring all rows nearer to zero. At the upper end \
-         go-back-N needs more than the link can carry, so its messages queue for each other and \
-         the figure grows with the length of the run. The useful share is taken over \
-         the whole run, with the end in which only the last large messages are left; so the \
-         lossless link stays below the 60 % that are offered."
-    ));
-    text
-}
-
-/// Mean and 99th percentile under each scheme, a row per setting.
-fn all_schemes(found: &[&Found]) -> String {
-    let Some(first) = found.first() else { return String::new() };
-    let schemes = &first.setting.scenario.schemes;
-    let mut heads = vec!["delay, loss"];
-    heads.extend(schemes.iter().map(|scheme| scheme.name()));
-    let ms = |us: Option<f64>| us.map_or("–".to_owned(), |us| number(us / 1e3));
-    let rows: Vec<_> = found
-        .iter()
-        .map(|found| {
-            let cell = |scheme: &Scheme| {
-                found.scheme(*scheme).map_or(String::new(), |summary| {
-                    format!("{} / {}", ms(mean(summary)), ms(p99(summary)))
-                })
-            };
-            std::iter::once(found.setting.label.clone()).chain(schemes.iter().map(cell)).collect()
-        })
-        .collect();
     table(&heads, &rows)
 }
 
@@ -276,7 +214,6 @@ fn figures(web: &[&Found]) -> Vec<Figure> {
     let course = |name, title: String, scale, lines| Course {
         name,
         title,
-        caption: String::new(),
         axis: "loss of packets".into(),
         places: places.clone(),
         scale,
@@ -315,8 +252,8 @@ fn figures(web: &[&Found]) -> Vec<Figure> {
     figures
 }
 
-/// The pools of LR2 as published, and its results with smaller ones.
-fn pools(web: &[&Found], bounded: &[&Found]) -> String {
+/// The most and the mean that reordering pools held.
+fn pools(web: &[&Found]) -> String {
     let mut rows = Vec::new();
     for found in web {
         let place = found.summaries.iter().position(|s| s.scheme == Scheme::Lr2Paper);
@@ -330,37 +267,15 @@ fn pools(web: &[&Found], bounded: &[&Found]) -> String {
         rows.push(row);
     }
     let heads = ["delay, loss", "lr2-paper, mean", "lr2-paper, peak", "lr2, peak", "cached, peak"];
-    let mut text = "### Buffers\n\n".to_owned();
-    text += &prose(
-        "Bytes in the Depot's reordering pool on WebSearch. Reported: of the order of 1 MB at \
-         1e-2, close to what one pipeline of the switch has. The digest recommends pools that \
-         *cover* the bandwidth-delay product, gives 1 MB and 50 KB for its testbed, and says \
-         nothing of a full one; so `lr2-paper` has a reordering pool without bound here, which is \
-         the reading that suits it best, and the table says what it took.",
-    );
-    text += &table(&heads, &rows);
-    text += "\n";
-    text += &prose(
-        "The peaks come from gaps whose Depot-NACK or repeat was lost: they stay open for a \
-         retransmission timeout, and all that the source may send meanwhile is held. Take 1 MB as \
-         a bound for all flows together, by the rules that the model's documentation \
-         gives for a full pool, and this becomes of WebSearch:",
-    );
-    text += &table(
-        &["delay, loss", "1 MB: mean / p99", "without bound: mean / p99", "timeouts", "not done"],
-        &bounded.iter().filter_map(|found| bounded_row(found, web)).collect::<Vec<_>>(),
-    );
-    text += "\n";
-    text += &prose(
-        "At 1e-3 the bound hardly matters. At higher losses several gaps are open at any time, \
-         a megabyte is full of one flow's packets while another's find no room, each that is \
-         refused has to cross again, and of these repeats a share is lost that nobody asks for a \
-         second time: the source's timeouts take over, and what they send again is not filtered. \
-         That is a property of a bounded pool without a second Depot-NACK, not of the arithmetic \
-         of the model: with room it agrees with the closed form. The product repeats its \
-         requests, and holds what its memory holds.",
-    );
-    text
+    table(&heads, &rows)
+}
+
+/// The results of LR2 as published with bounded pools, and without.
+fn bounded(bounded: &[&Found], web: &[&Found]) -> String {
+    let rows: Vec<_> = bounded.iter().filter_map(|found| bounded_row(found, web)).collect();
+    let heads =
+        ["delay, loss", "1 MB: mean / p99", "without bound: mean / p99", "timeouts", "not done"];
+    table(&heads, &rows)
 }
 
 fn bounded_row(found: &Found, web: &[&Found]) -> Option<Vec<String>> {

@@ -22,8 +22,6 @@ pub struct Course {
     pub name: &'static str,
     /// The title.
     pub title: String,
-    /// How to read it.
-    pub caption: String,
     /// The value that changes, with its unit.
     pub axis: String,
     /// Its values and how they are written, rising. On a logarithmic scale if
@@ -61,6 +59,6 @@ impl Course {
         };
         let x = Axis::places(&self.axis, &self.places, is_log)?;
         let plot = Plot { x, y, lines, are_marked: true };
-        Some(Figure::new(self.name, &self.title, &self.caption, &plot))
+        Some(Figure::new(self.name, &self.title, "", &plot))
     }
 }
