@@ -88,8 +88,7 @@ struct Said {
     frame: Vec<u8>,
 }
 
-const HEADER: Header =
-    Header { node: 1, boot: 2, seq: 3, seen_boot: 4, seen_seq: 5, dest_qpn: 6, epoch: 7 };
+const HEADER: Header = Header { node: 1, boot: 2, seq: 3, seen_boot: 4, dest_qpn: 6, epoch: 7 };
 
 impl Said {
     fn new(message: Message) -> Self {
@@ -119,7 +118,6 @@ pub fn sync() -> Message {
     Message::Sync(SyncMessage {
         reason: Reason::Keepalive,
         next_psn: Some(Psn::new(1000)),
-        acked: Some(Psn::new(900)),
         pmtu: PMTU as u16,
         src_qpn: Some(8),
         sent_at: Time::from_nanos(1),
@@ -132,14 +130,12 @@ pub fn status(gaps: u32) -> Message {
     let range = |n| PsnRange { start: Psn::new(900 + 2 * n), len: 1 };
     Message::Status(Status {
         expected: Psn::new(900),
-        high: Psn::new(1000),
         ack: Some(LastAck { psn: Psn::new(895), syndrome: Aeth::ACK_UNLIMITED, msn: 3 }),
         from: Psn::new(900),
         to: Psn::new(1000),
         missing: (0..gaps).map(range).collect(),
         echo: Time::from_nanos(1),
         hold: Span::ZERO,
-        pressure: 1,
         src_qpn: Some(8),
         keeps_responses: true,
         passive: false,

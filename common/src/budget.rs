@@ -86,26 +86,16 @@ impl Budget {
         self.frames
     }
 
-    /// Whether at least `percent` is in use. Cheaper than [`pressure`](Self::pressure).
+    /// Whether at least `percent` is in use.
     #[inline]
     pub const fn is_filled(&self, percent: u8) -> bool {
         reaches(self.frames, self.max_frames, percent)
-    }
-
-    /// Fill level in percent, 0 ..= 100.
-    pub const fn pressure(&self) -> u8 {
-        percent(self.frames, self.max_frames)
     }
 }
 
 /// Whether `part` is at least `percent` of `whole`.
 const fn reaches(part: u64, whole: u64, percent: u8) -> bool {
     part as u128 * 100 >= whole as u128 * percent as u128
-}
-
-/// `part` of `whole` in percent; a `whole` of nothing is full.
-const fn percent(part: u64, whole: u64) -> u8 {
-    if whole == 0 { 100 } else { (part as u128 * 100 / whole as u128) as u8 }
 }
 
 #[cfg(test)]
@@ -118,10 +108,10 @@ mod tests {
         assert!(b.take(60) && b.has_room());
         assert!(b.take(40) && !b.has_room());
         assert!(!b.take(1));
-        assert_eq!((b.used(), b.frames(), b.pressure()), (100, 2, 100));
+        assert_eq!((b.used(), b.frames()), (100, 2));
         assert!(b.is_filled(100));
         b.give(60);
-        assert_eq!((b.used(), b.frames(), b.pressure()), (40, 1, 50));
+        assert_eq!((b.used(), b.frames()), (40, 1));
         assert!(b.is_filled(50) && !b.is_filled(51));
     }
 

@@ -110,14 +110,12 @@ impl<F: Frame> Flow<F> {
         let known = self.echo.as_nanos() > 0;
         Status {
             expected: self.sequence.expected().psn(),
-            high: self.sequence.high().psn(),
             from: from.psn(),
             to: to.psn(),
             ack: self.last_ack,
             missing: self.sequence.gaps().range(gaps).map(range).collect(),
             echo: self.echo,
             hold: if known { cx.now.since(self.echo_at) } else { Span::ZERO },
-            pressure: cx.pool.pressure(),
             src_qpn: cx.out.src_qpn(),
             keeps_responses: cx.config.keeps_responses,
             passive: false,

@@ -129,7 +129,7 @@ fn what_the_sentry_has_not_sent_is_dropped() {
     announce(&mut bench, 12);
     assert_eq!(bench.out.discarded, [(500, Metric::DropAheadOfSource)]);
     let status = bench.statuses().pop().expect("a SYNC is answered");
-    assert_eq!((status.high, missing(&status)), (psn(12), vec![(10, 12)]));
+    assert_eq!((status.to, missing(&status)), (psn(12), vec![(10, 12)]));
     bench.data(10..20);
     assert_eq!(bench.delivered(), (1..20).collect::<Vec<_>>());
     // A packet sent after a SYNC may overtake it.

@@ -22,7 +22,7 @@ fn what_is_held_is_never_delivered_to_the_next_incarnation() {
         let old = Metric::DropOldIncarnation;
         assert_eq!(bench.out.discarded, [(3, old), (4, old)], "{incarnation:?}");
         let (epoch, status) = bench.out.statuses.pop().expect("it is answered");
-        assert_eq!((epoch, status.expected, status.high), (incarnation.epoch, psn(1), psn(1)));
+        assert_eq!((epoch, status.expected, status.to), (incarnation.epoch, psn(1), psn(1)));
         assert_eq!(status.ack, None, "nothing is acknowledged in it");
         bench.data([1, 2, 3]);
         assert_eq!(bench.delivered(), [1, 2, 3]);

@@ -268,7 +268,7 @@ fn lost_for_good_what_waits_goes_on_at_once() {
     assert_eq!(bench.delivered(), [2, 3, 6]);
     assert_eq!(bench.count(Metric::GapsGivenUp), 3, "what lies before its next PSN too");
     let status = &bench.statuses()[0];
-    assert_eq!((status.expected, status.high), (psn(8), psn(8)));
+    assert_eq!((status.expected, status.to), (psn(8), psn(8)));
     assert!(bench.flow.is_synced());
     bench.data([8]);
     assert_eq!(bench.delivered(), [8]);

@@ -24,7 +24,6 @@ pub fn sync(input: &mut Input<'_>, next: Psn, now: Time) -> SyncMessage {
     SyncMessage {
         reason,
         next_psn: (reason != Reason::Resent).then(|| near(input, next, -12, 20)),
-        acked: (!input.one_in(3)).then(|| near(input, next, -20, 4)),
         pmtu: input.choose(&PMTUS),
         src_qpn: input.one_in(3).then_some(0x77),
         sent_at: moment(input, now),
@@ -45,14 +44,12 @@ pub fn status(input: &mut Input<'_>, next: Psn, now: Time) -> Status {
     });
     Status {
         expected,
-        high: to.offset(input.choose(&[0, 0, 0, 5])),
         ack,
         from,
         to,
         missing,
         echo: moment(input, now),
         hold: input.choose(&[Span::ZERO, Span::from_micros(30), Span::from_millis(100)]),
-        pressure: input.below(101),
         src_qpn: input.one_in(3).then_some(0x77),
         keeps_responses: !input.one_in(4),
         passive: false,

@@ -226,7 +226,6 @@ impl World {
             boot: self.configs[1 - me].boot + u64::from(flags & 0x38 == 0x38),
             seq: u64::from(input.word()),
             seen_boot: self.configs[me].boot,
-            seen_seq: 0,
             dest_qpn: QPNS[pair][1 - sender],
             epoch: 1 + u32::from(flags >> 2 & 1),
         };

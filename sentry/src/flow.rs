@@ -377,7 +377,6 @@ impl<F: Frame> Flow<F> {
         SyncMessage {
             reason,
             next_psn: (reason != Reason::Resent).then(|| self.next.psn()),
-            acked: self.acked.map(Seq::psn),
             pmtu: self.pmtu.get(),
             src_qpn,
             sent_at: now,

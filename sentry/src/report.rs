@@ -100,7 +100,7 @@ impl<F: Frame> Flow<F> {
     /// mistaken. A SYNC tells it the last PSN: it drops the rest, and its next STATUS can be
     /// believed.
     fn deny<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, status: &Status) {
-        let is_beyond = status.high.unwrap_near(self.next) > self.next;
+        let is_beyond = status.to.unwrap_near(self.next) > self.next;
         if is_beyond && self.is_protected() && cx.now >= self.last_sync + self.rtt.mean() / 8 {
             self.sync(cx, Reason::Tail);
         }

@@ -30,8 +30,7 @@ impl Sink for Nowhere {
 }
 
 fn open(keys: &Keys) -> Vec<u8> {
-    let header =
-        Header { node: 9, boot: 1, seq: 1, seen_boot: 0, seen_seq: 0, dest_qpn: 0x11, epoch: 1 };
+    let header = Header { node: 9, boot: 1, seq: 1, seen_boot: 0, dest_qpn: 0x11, epoch: 1 };
     let open = sync(Reason::Open, Psn::new(0), Time::ZERO);
     let message = Message::Sync(SyncMessage { pmtu: 4096, ..open });
     control::frame(&headers(1, 2, Vlans::NONE), 0x11, &header, &message, keys)

@@ -33,7 +33,7 @@ fn every_reason_to_reject_a_message_is_counted_by_itself() {
     let mut version = body.to_vec();
     version[4] = 77;
     let mut tag = body.to_vec();
-    tag[99] ^= 1;
+    *tag.last_mut().expect("a tag") ^= 1;
     let cases = [
         (damaged(good.clone()), Metric::DropControlBadIcrc),
         (again(&body[..5]), Metric::DropControlTruncated),

@@ -156,7 +156,7 @@ fn a_stale_sync_changes_nothing() {
     let sent = bench.sync(0x33, EPOCH, keepalive);
     let (header, status) = sent.iter().find_map(Sent::status).expect("a STATUS");
     assert_eq!((header.epoch, header.seen_boot), (EPOCH, PEER_BOOT));
-    assert_eq!((status.high.get(), status.src_qpn), (5, None), "its requester was not believed");
+    assert_eq!((status.to.get(), status.src_qpn), (5, None), "its requester was not believed");
     let sent = bench.wan(read(&inbound(), 0x33, 1, 2));
     assert_eq!(psns(&sent, Lan), [1, 3, 4], "nor its path MTU");
 }

@@ -54,7 +54,6 @@ fn a_flow_that_goes_on_where_it_was_is_known() {
     let (header, sync) = sent[0].sync().expect("announced ahead of its packet");
     assert_eq!(header.epoch, epoch + 1);
     assert_eq!((sync.reason, sync.next_psn), (Reason::Open, Some(Psn::new(3))));
-    assert_eq!(sync.acked, Some(Psn::new(3)), "all before was acknowledged");
     assert_eq!(sync.src_qpn, Some(REQUESTER), "by whom is not forgotten");
     assert!(sync.rtt <= RTT && sync.rtt + Span::from_micros(16) > RTT, "nor how far away that is");
     assert_eq!(sent[1].bytes, request(&outbound(), DEST, 3));
@@ -67,12 +66,20 @@ fn a_flow_that_goes_on_where_it_was_is_known() {
 }
 
 #[test]
+fn a_flow_that_goes_on_remembers_what_was_acknowledged() {
+    let (mut bench, _) = rested();
+    bench.lan(request(&outbound(), DEST, 3));
+    bench.wan(nak(&inbound(), REQUESTER, 2));
+    assert_eq!(bench.count(Metric::FlowNewEpoch), 1, "it revokes an acknowledgement");
+}
+
+#[test]
 fn one_that_goes_on_elsewhere_is_another_incarnation_of_unknown_requester() {
     for psn in [9, 0x80_0000] {
         let (mut bench, _) = rested();
         let sent = bench.lan(request(&outbound(), DEST, psn));
         let (_, sync) = sent[0].sync().expect("announced");
-        assert_eq!((sync.next_psn, sync.acked, sync.src_qpn), (Some(Psn::new(psn)), None, None));
+        assert_eq!((sync.next_psn, sync.src_qpn), (Some(Psn::new(psn)), None));
     }
 }
 
@@ -83,7 +90,7 @@ fn a_damaged_packet_wakes_nobody_elsewhere() {
     assert_eq!(bench.count(Metric::PassedBadIcrc), 1);
     let sent = bench.lan(request(&outbound(), DEST, 3));
     let (_, sync) = sent[0].sync().expect("announced");
-    assert_eq!((sync.acked, sync.src_qpn), (Some(Psn::new(3)), Some(REQUESTER)));
+    assert_eq!((sync.next_psn, sync.src_qpn), (Some(Psn::new(3)), Some(REQUESTER)));
 }
 
 #[test]

@@ -8,31 +8,21 @@ use common::wire::Headers;
 
 /// A SYNC without a round trip.
 pub fn sync(reason: Reason, next: impl Into<Option<Psn>>, sent_at: Time) -> SyncMessage {
-    SyncMessage {
-        reason,
-        next_psn: next.into(),
-        acked: None,
-        pmtu: 0,
-        src_qpn: None,
-        sent_at,
-        rtt: Span::ZERO,
-    }
+    SyncMessage { reason, next_psn: next.into(), pmtu: 0, src_qpn: None, sent_at, rtt: Span::ZERO }
 }
 
 /// The STATUS of a Depot that holds everything but `missing` (from .. to); `psn` is the PSN of a
 /// number.
-pub fn status<N: Copy>(expected: N, high: N, missing: &[(N, N)], psn: impl Fn(N) -> Psn) -> Status {
-    let (expected, high) = (psn(expected), psn(high));
+pub fn status<N: Copy>(expected: N, to: N, missing: &[(N, N)], psn: impl Fn(N) -> Psn) -> Status {
+    let (expected, to) = (psn(expected), psn(to));
     Status {
         expected,
-        high,
         ack: None,
         from: expected,
-        to: high,
+        to,
         missing: ranges(missing, psn),
         echo: Time::ZERO,
         hold: Span::ZERO,
-        pressure: 0,
         src_qpn: None,
         keeps_responses: true,
         passive: false,

@@ -16,7 +16,7 @@ use crate::time::{Span, Time};
 /// First bytes of a body.
 pub(super) const MAGIC: [u8; 4] = *b"LR2\x93";
 /// The version that is spoken here.
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 
 /// Type of a SYNC.
 const SYNC: u8 = 1;
@@ -31,8 +31,6 @@ const ABSENT: u8 = 4;
 const HAS_SRC_QPN: u16 = 1 << 0;
 /// Flag of a SYNC: `next_psn` is claimed.
 const HAS_NEXT_PSN: u16 = 1 << 1;
-/// Flag of a SYNC: `acked` is known.
-const HAS_ACKED: u16 = 1 << 2;
 /// Flag of a STATUS: an ACK has been seen.
 const HAS_ACK: u16 = 1 << 1;
 /// Flag of a STATUS: READ responses are kept.
@@ -53,7 +51,7 @@ macro_rules! layout {
 
 layout! {
     /// The beginning of every body.
-    Prefix, 52 {
+    Prefix, 44 {
         magic: [u8; 4],
         version: u8,
         kind: u8,
@@ -62,7 +60,6 @@ layout! {
         boot: U64,
         seq: U64,
         seen_boot: U64,
-        seen_seq: U64,
         dest_qpn: U32,
         epoch: U32,
     }
@@ -70,12 +67,11 @@ layout! {
 
 layout! {
     /// The fields of a SYNC.
-    SyncFields, 32 {
+    SyncFields, 28 {
         reason: u8,
         reserved: u8,
         pmtu: U16,
         next_psn: U32,
-        acked: U32,
         src_qpn: U32,
         sent_at: U64,
         rtt: U64,
@@ -84,9 +80,8 @@ layout! {
 
 layout! {
     /// The fields of a STATUS, before its ranges.
-    StatusFields, 48 {
+    StatusFields, 44 {
         expected: U32,
-        high: U32,
         from: U32,
         to: U32,
         ack_psn: U32,
@@ -95,9 +90,8 @@ layout! {
         src_qpn: U32,
         echo: U64,
         hold: U64,
-        pressure: u8,
         ranges: u8,
-        reserved: U16,
+        reserved: [u8; 3],
     }
 }
 
@@ -149,7 +143,6 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
         boot: header.boot.into(),
         seq: header.seq.into(),
         seen_boot: header.seen_boot.into(),
-        seen_seq: header.seen_seq.into(),
         dest_qpn: header.dest_qpn.into(),
         epoch: header.epoch.into(),
     };
@@ -198,7 +191,6 @@ pub(super) fn read(body: &[u8]) -> Result<(Header, Message), Fault> {
         boot: prefix.boot.get(),
         seq: prefix.seq.get(),
         seen_boot: prefix.seen_boot.get(),
-        seen_seq: prefix.seen_seq.get(),
         dest_qpn: read_u24(prefix.dest_qpn).ok_or(Fault::Value)?,
         epoch: prefix.epoch.get(),
     };
@@ -216,9 +208,7 @@ pub(super) enum Fault {
 }
 
 fn sync_flags(sync: &SyncMessage) -> u16 {
-    flag(sync.src_qpn.is_some(), HAS_SRC_QPN)
-        | flag(sync.next_psn.is_some(), HAS_NEXT_PSN)
-        | flag(sync.acked.is_some(), HAS_ACKED)
+    flag(sync.src_qpn.is_some(), HAS_SRC_QPN) | flag(sync.next_psn.is_some(), HAS_NEXT_PSN)
 }
 
 fn sync_fields(sync: &SyncMessage) -> SyncFields {
@@ -227,7 +217,6 @@ fn sync_fields(sync: &SyncMessage) -> SyncFields {
         reserved: 0,
         pmtu: sync.pmtu.into(),
         next_psn: psn(sync.next_psn.unwrap_or_default()),
-        acked: psn(sync.acked.unwrap_or_default()),
         src_qpn: sync.src_qpn.unwrap_or_default().into(),
         sent_at: sync.sent_at.as_nanos().into(),
         rtt: sync.rtt.as_nanos().into(),
@@ -235,12 +224,11 @@ fn sync_fields(sync: &SyncMessage) -> SyncFields {
 }
 
 fn read_sync(flags: u16, fields: &SyncFields) -> Option<SyncMessage> {
-    let known = HAS_SRC_QPN | HAS_NEXT_PSN | HAS_ACKED;
+    let known = HAS_SRC_QPN | HAS_NEXT_PSN;
     (flags & !known == 0 && fields.reserved == 0).then_some(())?;
     Some(SyncMessage {
         reason: reason(fields.reason)?,
         next_psn: optional(flags & HAS_NEXT_PSN, fields.next_psn)?.map(Psn::new),
-        acked: optional(flags & HAS_ACKED, fields.acked)?.map(Psn::new),
         pmtu: fields.pmtu.get(),
         src_qpn: optional(flags & HAS_SRC_QPN, fields.src_qpn)?,
         sent_at: Time::from_nanos(fields.sent_at.get()),
@@ -261,7 +249,6 @@ fn status_fields(status: &Status) -> StatusFields {
     let [_, ack_msn @ ..] = ack.msn.to_be_bytes();
     StatusFields {
         expected: psn(status.expected),
-        high: psn(status.high),
         from: psn(status.from),
         to: psn(status.to),
         ack_psn: psn(ack.psn),
@@ -270,15 +257,14 @@ fn status_fields(status: &Status) -> StatusFields {
         src_qpn: status.src_qpn.unwrap_or_default().into(),
         echo: status.echo.as_nanos().into(),
         hold: status.hold.as_nanos().into(),
-        pressure: status.pressure,
         ranges: status.missing.len() as u8, // at most 32
-        reserved: U16::ZERO,
+        reserved: [0; 3],
     }
 }
 
 fn read_status(flags: u16, fields: &StatusFields, ranges: &[RangeFields]) -> Option<Status> {
     let known = HAS_SRC_QPN | HAS_ACK | KEEPS_RESPONSES | PASSIVE;
-    (flags & !known == 0 && fields.reserved == U16::ZERO).then_some(())?;
+    (flags & !known == 0 && fields.reserved == [0; 3]).then_some(())?;
     let [a, b, c] = fields.ack_msn;
     let (syndrome, msn) = (fields.ack_syndrome, u32::from_be_bytes([0, a, b, c]));
     let ack = match optional(flags & HAS_ACK, fields.ack_psn)? {
@@ -287,14 +273,12 @@ fn read_status(flags: u16, fields: &StatusFields, ranges: &[RangeFields]) -> Opt
     };
     Some(Status {
         expected: read_psn(fields.expected)?,
-        high: read_psn(fields.high)?,
         from: read_psn(fields.from)?,
         to: read_psn(fields.to)?,
         ack,
         missing: read_ranges(ranges)?,
         echo: Time::from_nanos(fields.echo.get()),
         hold: Span::from_nanos(fields.hold.get()),
-        pressure: fields.pressure,
         src_qpn: optional(flags & HAS_SRC_QPN, fields.src_qpn)?,
         keeps_responses: flags & KEEPS_RESPONSES != 0,
         passive: flags & PASSIVE != 0,

@@ -20,8 +20,6 @@ pub struct Header {
     pub seq: u64,
     /// Newest boot id that the sender has seen of the receiver; 0 if none.
     pub seen_boot: u64,
-    /// Newest sequence number that it has seen of that incarnation.
-    pub seen_seq: u64,
     /// Destination QP of the flow that the message speaks of, below 2^24.
     pub dest_qpn: u32,
     /// Which use of that QP number.
@@ -71,8 +69,6 @@ pub struct SyncMessage {
     /// Next new PSN of the source. `None` if, and only if, the reason is
     /// [`Reason::Resent`]: that one overtakes new data and vouches for none.
     pub next_psn: Option<Psn>,
-    /// Oldest PSN that the destination has not acknowledged, if known.
-    pub acked: Option<Psn>,
     /// Path MTU of the QP in bytes: 256, 512, 1024, 2048 or 4096; 0 if unknown.
     pub pmtu: u16,
     /// QP of the source, where its NAKs go, if known; below 2^24.
@@ -109,8 +105,6 @@ pub struct PsnRange {
 pub struct Status {
     /// Next PSN to be delivered in order.
     pub expected: Psn,
-    /// One past the highest PSN seen.
-    pub high: Psn,
     /// The newest ACK from the destination, if there was one.
     pub ack: Option<LastAck>,
     /// `missing` is complete for the PSNs from here ...
@@ -119,16 +113,14 @@ pub struct Status {
     /// several messages.
     pub to: Psn,
     /// All gaps between `from` and `to` that are open and judged lost: in
-    /// ascending order, without overlap. `expected`, `from`, `to` and `high`
-    /// ascend within half the PSN space.
+    /// ascending order, without overlap. `expected`, `from` and `to` ascend within
+    /// half the PSN space.
     pub missing: ArrayVec<PsnRange, MAX_RANGES>,
     /// [`SyncMessage::sent_at`] of the newest SYNC of this epoch; zero if there was
     /// none.
     pub echo: Time,
     /// Time from that SYNC's arrival until now.
     pub hold: Span,
-    /// How full the pools are, 0 ..= 100 percent.
-    pub pressure: u8,
     /// QP of the source, if known; below 2^24.
     pub src_qpn: Option<u32>,
     /// Whether the sender keeps READ responses and atomic ACKs for a FETCH.
@@ -192,14 +184,12 @@ impl Status {
     pub fn passive(echo: Time, src_qpn: Option<u32>) -> Self {
         Self {
             expected: Psn::default(),
-            high: Psn::default(),
             ack: None,
             from: Psn::default(),
             to: Psn::default(),
             missing: ArrayVec::new(),
             echo,
             hold: Span::ZERO,
-            pressure: 0,
             src_qpn,
             keeps_responses: false,
             passive: true,
@@ -208,23 +198,19 @@ impl Status {
 
     fn is_valid(&self) -> bool {
         let zero = Psn::default();
-        let says_nothing = [self.expected, self.high, self.from, self.to] == [zero; 4]
+        let says_nothing = [self.expected, self.from, self.to] == [zero; 3]
             && self.missing.is_empty()
             && self.ack.is_none();
         if self.passive && !says_nothing {
             return false;
         }
-        self.pressure <= 100
-            && is_qpn(self.src_qpn)
-            && self.ack.is_none_or(|ack| is_u24(ack.msn))
-            && self.ranges_ascend()
+        is_qpn(self.src_qpn) && self.ack.is_none_or(|ack| is_u24(ack.msn)) && self.ranges_ascend()
     }
 
     fn ranges_ascend(&self) -> bool {
         let ahead = |psn: Psn| psn.offset(Psn::MODULUS - self.expected.get()).get();
-        let (from, to, high) = (ahead(self.from), ahead(self.to), ahead(self.high));
-        let ranges = ascend(self.expected, from, to, &self.missing);
-        ranges && from <= to && to <= high && high < HALF
+        let (from, to) = (ahead(self.from), ahead(self.to));
+        from <= to && to < HALF && ascend(self.expected, from, to, &self.missing)
     }
 }
 

@@ -60,7 +60,6 @@ fn header() -> Header {
         boot: 0x1112_1314_1516_1718,
         seq: 0x2122_2324_2526_2728,
         seen_boot: 0x3132_3334_3536_3738,
-        seen_seq: 0x4142_4344_4546_4748,
         dest_qpn: 0x51_5253,
         epoch: 0x6162_6364,
     }
@@ -70,7 +69,6 @@ fn sync() -> SyncMessage {
     SyncMessage {
         reason: Reason::Tail,
         next_psn: Some(Psn::new(0x71_7273)),
-        acked: Some(Psn::new(0x81_8283)),
         pmtu: 4096,
         src_qpn: Some(0x91_9293),
         sent_at: Time::from_nanos(0xa1a2_a3a4_a5a6_a7a8),
@@ -81,7 +79,6 @@ fn sync() -> SyncMessage {
 fn status(ranges: u32) -> Status {
     Status {
         expected: Psn::new(0xff_fff0),
-        high: Psn::new(0x00_1000),
         ack: Some(LastAck { psn: Psn::new(0xff_ffef), syndrome: 0x1f, msn: 0xc1_c2c3 }),
         missing: (0..ranges)
             .map(|n| PsnRange { start: Psn::new(0xff_fff0 + 8 * n), len: n % 8 + 1 })
@@ -90,7 +87,6 @@ fn status(ranges: u32) -> Status {
         to: Psn::new(0x00_0800),
         echo: Time::from_nanos(0xd1d2_d3d4_d5d6_d7d8),
         hold: Span::from_nanos(0xe1e2_e3e4_e5e6_e7e8),
-        pressure: 77,
         src_qpn: Some(0xf1_f2f3),
         keeps_responses: true,
         passive: false,
@@ -113,9 +109,9 @@ fn any_qpn() -> impl Strategy<Value = Option<u32>> {
 prop_compose! {
     fn any_header()(
         node in any::<u32>(), boot in any::<u64>(), seq in any::<u64>(), seen_boot in any::<u64>(),
-        seen_seq in any::<u64>(), dest_qpn in 0..Psn::MODULUS, epoch in any::<u32>(),
+        dest_qpn in 0..Psn::MODULUS, epoch in any::<u32>(),
     ) -> Header {
-        Header { node, boot, seq, seen_boot, seen_seq, dest_qpn, epoch }
+        Header { node, boot, seq, seen_boot, dest_qpn, epoch }
     }
 }
 
@@ -125,13 +121,13 @@ prop_compose! {
             Reason::Open, Reason::Tail, Reason::Resent, Reason::Keepalive, Reason::Release,
             Reason::Lost,
         ]),
-        next in any_psn(), acked in prop::option::of(any_psn()), src_qpn in any_qpn(),
+        next in any_psn(), src_qpn in any_qpn(),
         pmtu in prop::sample::select(vec![0, 256, 512, 1024, 2048, 4096]),
         sent_at in any::<u64>().prop_map(Time::from_nanos),
         rtt in any::<u64>().prop_map(Span::from_nanos),
     ) -> Message {
         let next_psn = (reason != Reason::Resent).then_some(next);
-        Message::Sync(SyncMessage { reason, next_psn, acked, pmtu, src_qpn, sent_at, rtt })
+        Message::Sync(SyncMessage { reason, next_psn, pmtu, src_qpn, sent_at, rtt })
     }
 }
 
@@ -149,7 +145,7 @@ prop_compose! {
         // PSN space together.
         ranges in prop::collection::vec((0u32..1 << 16, 1u32..1 << 16), 0..=MAX_RANGES),
         echo in any::<u64>().prop_map(Time::from_nanos),
-        hold in any::<u64>().prop_map(Span::from_nanos), pressure in 0u8..=100,
+        hold in any::<u64>().prop_map(Span::from_nanos),
         src_qpn in any_qpn(), keeps_responses in any::<bool>(), is_fetch in any::<bool>(),
     ) -> Message {
         let from = expected.offset(before);
@@ -164,9 +160,8 @@ prop_compose! {
             return Message::Fetch(Fetch { expected, missing });
         }
         let to = at.offset(behind);
-        let high = to.offset(before);
         Message::Status(Status {
-            expected, high, from, to, ack, missing, echo, hold, pressure, src_qpn, keeps_responses,
+            expected, from, to, ack, missing, echo, hold, src_qpn, keeps_responses,
             passive: false,
         })
     }
@@ -315,33 +310,31 @@ fn each_reason_to_reject() {
     }
     assert_eq!(with(&|b| b.push(0)), Some(Reject::Truncated));
     assert_eq!(with(&|b| b.extend([0; 8])), Some(Reject::Truncated));
-    assert_eq!(with(&|b| b[4] = 3), Some(Reject::Version));
-    assert_eq!(with(&|b| b[4] = 1), Some(Reject::Version));
+    assert_eq!(with(&|b| b[4] = 4), Some(Reject::Version));
+    assert_eq!(with(&|b| b[4] = 2), Some(Reject::Version));
 
-    let invalid: [(&str, usize, u8); 17] = [
+    let invalid: [(&str, usize, u8); 15] = [
         ("an unknown type", 5, 5),
         ("passive, but it tells of packets", 7, 0b1111),
         ("a reserved flag", 7, 0b1_0111),
         ("another reserved flag", 6, 0x80),
         ("no source QPN, but its field", 7, 0b110),
         ("no ACK, but its fields", 7, 0b101),
-        ("QPN of 25 bits", 44, 1),
-        ("expected of 25 bits", 52, 1),
-        ("high of 25 bits", 56, 1),
-        ("from of 25 bits", 60, 1),
-        ("to of 25 bits", 64, 1),
-        ("ACK's PSN of 25 bits", 68, 1),
-        ("source QPN of 25 bits", 76, 1),
-        ("pressure over 100", 96, 101),
-        ("a reserved byte", 99, 1),
-        ("a range of 25 bits", 100, 1),
-        ("an empty range", 107, 0),
+        ("QPN of 25 bits", 36, 1),
+        ("expected of 25 bits", 44, 1),
+        ("from of 25 bits", 48, 1),
+        ("to of 25 bits", 52, 1),
+        ("ACK's PSN of 25 bits", 56, 1),
+        ("source QPN of 25 bits", 64, 1),
+        ("a reserved byte", 87, 1),
+        ("a range of 25 bits", 88, 1),
+        ("an empty range", 95, 0),
     ];
     for (what, at, value) in invalid {
         assert_eq!(with(&|b| b[at] = value), Some(Reject::Invalid), "{what}");
     }
-    assert_eq!(with(&|b| b[97] = 1), Some(Reject::Truncated), "more ranges than declared");
-    assert_eq!(with(&|b| b[97] = 3), Some(Reject::Truncated), "fewer ranges than declared");
+    assert_eq!(with(&|b| b[84] = 1), Some(Reject::Truncated), "more ranges than declared");
+    assert_eq!(with(&|b| b[84] = 3), Some(Reject::Truncated), "fewer ranges than declared");
 
     let others = Keys::from_secret(b"another");
     assert_eq!(read(&frame, &others), Some(Err(Reject::BadTag)));
@@ -357,29 +350,28 @@ fn each_reason_to_reject() {
 fn each_bad_range_and_sync() {
     const HALF: u32 = 1 << 23;
     let range = |start, len| PsnRange { start: Psn::new(start), len };
-    let is_valid = |from, to, high, missing: &[PsnRange]| {
-        let [expected, from, to, high] = [100, from, to, high].map(Psn::new);
+    let is_valid = |from, to, missing: &[PsnRange]| {
+        let [expected, from, to] = [100, from, to].map(Psn::new);
         let missing = missing.iter().copied().collect();
-        Message::Status(Status { expected, from, to, high, missing, ..status(0) }).is_valid()
+        Message::Status(Status { expected, from, to, missing, ..status(0) }).is_valid()
     };
-    assert!(is_valid(100, 100, 100, &[]), "nothing is open");
-    assert!(is_valid(100, 201, 201, &[range(100, 1), range(101, 5), range(200, 1)]));
-    assert!(is_valid(100, 99 + HALF, 99 + HALF, &[range(100, HALF - 1)]), "all that there can be");
-    assert!(is_valid(150, 160, 1000, &[range(150, 10)]), "one of several messages");
-    for (what, from, to, high, missing) in [
-        ("before from", 150, 200, 200, &[range(149, 1)][..]),
-        ("beyond to", 100, 200, 300, &[range(199, 2)]),
-        ("at to", 100, 200, 300, &[range(200, 1)]),
-        ("empty", 100, 200, 200, &[range(100, 0)]),
-        ("overlapping", 100, 200, 200, &[range(100, 5), range(104, 1)]),
-        ("descending", 100, 200, 200, &[range(110, 1), range(105, 1)]),
-        ("longer than any space", 100, 200, 200, &[range(100, u32::MAX)]),
-        ("from before expected", 99, 200, 200, &[]),
-        ("to before from", 150, 149, 200, &[]),
-        ("high before to", 150, 160, 159, &[]),
-        ("high beyond half the space", 100, 100, 100 + HALF, &[]),
+    assert!(is_valid(100, 100, &[]), "nothing is open");
+    assert!(is_valid(100, 201, &[range(100, 1), range(101, 5), range(200, 1)]));
+    assert!(is_valid(100, 99 + HALF, &[range(100, HALF - 1)]), "all that there can be");
+    assert!(is_valid(150, 160, &[range(150, 10)]), "one of several messages");
+    for (what, from, to, missing) in [
+        ("before from", 150, 200, &[range(149, 1)][..]),
+        ("beyond to", 100, 200, &[range(199, 2)]),
+        ("at to", 100, 200, &[range(200, 1)]),
+        ("empty", 100, 200, &[range(100, 0)]),
+        ("overlapping", 100, 200, &[range(100, 5), range(104, 1)]),
+        ("descending", 100, 200, &[range(110, 1), range(105, 1)]),
+        ("longer than any space", 100, 200, &[range(100, u32::MAX)]),
+        ("from before expected", 99, 200, &[]),
+        ("to before from", 150, 149, &[]),
+        ("to beyond half the space", 100, 100 + HALF, &[]),
     ] {
-        assert!(!is_valid(from, to, high, missing), "{what}");
+        assert!(!is_valid(from, to, missing), "{what}");
     }
 
     let is_valid = |sync| Message::Sync(sync).is_valid();

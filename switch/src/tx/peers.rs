@@ -162,14 +162,12 @@ impl Peers {
     /// The header of the next message about a flow, to `peer` if it is known.
     fn header(&mut self, peer: Option<u32>, dest_qpn: u32, epoch: u32) -> Header {
         self.sent += 1;
-        let newest = peer.and_then(|node| self.boxes.get(&node)).map(Replay::newest);
-        let (seen_boot, seen_seq) = newest.unwrap_or_default();
+        let seen = peer.and_then(|node| self.boxes.get(&node));
         Header {
             node: self.node,
             boot: self.boot,
             seq: self.sent,
-            seen_boot,
-            seen_seq,
+            seen_boot: seen.map_or(0, Replay::boot),
             dest_qpn,
             epoch,
         }

@@ -146,15 +146,7 @@ impl Bench {
     /// The header of the peer's next message.
     pub fn header(&mut self, dest_qpn: u32, epoch: u32) -> Header {
         self.peer_seq += 1;
-        Header {
-            node: PEER,
-            boot: PEER_BOOT,
-            seq: self.peer_seq,
-            seen_boot: BOOT,
-            seen_seq: 0,
-            dest_qpn,
-            epoch,
-        }
+        Header { node: PEER, boot: PEER_BOOT, seq: self.peer_seq, seen_boot: BOOT, dest_qpn, epoch }
     }
 
     /// The peer's STATUS about the host's flow towards `qpn`.
