@@ -99,29 +99,15 @@ fn write(file: &Path, id: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::tempdir;
+
     use super::*;
-
-    struct Folder(std::path::PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let folder = std::env::temp_dir().join(format!("lr2-{name}-{}", std::process::id()));
-            fs::create_dir_all(&folder).unwrap();
-            Self(folder)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            _ = fs::remove_dir_all(&self.0);
-        }
-    }
 
     // R-PEER-16
     #[test]
     fn it_grows_whatever_the_clock_does() {
-        let folder = Folder::new("boot-grows");
-        let file = folder.0.join("boot");
+        let folder = tempdir().unwrap();
+        let file = folder.path().join("boot");
         let next = |clock| {
             let Boot { id, warning } = next(&file, clock);
             assert_eq!(warning, None);
@@ -132,13 +118,13 @@ mod tests {
             [500, 900, 901, 902, 2_000]
         );
         assert!(check(&file).0.ends_with("the last was 2000."), "{:?}", check(&file));
-        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing else is left there");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left there");
     }
 
     #[test]
     fn without_a_file_it_is_the_clock_and_a_warning() {
-        let folder = Folder::new("boot-missing");
-        let file = folder.0.join("none").join("boot");
+        let folder = tempdir().unwrap();
+        let file = folder.path().join("none").join("boot");
         let Boot { id, warning } = next(&file, 700);
         assert_eq!(id, 700);
         assert!(warning.is_some_and(|text| text.starts_with("can't keep the boot id in /")));
@@ -147,8 +133,8 @@ mod tests {
 
     #[test]
     fn a_file_that_says_something_else_is_replaced() {
-        let folder = Folder::new("boot-odd");
-        let file = folder.0.join("boot");
+        let folder = tempdir().unwrap();
+        let file = folder.path().join("boot");
         fs::write(&file, "yesterday\n").unwrap();
         assert!(check(&file).1);
         let Boot { id, warning } = next(&file, 700);

@@ -6,7 +6,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use common::control::Keys;
 use common::wire::Opcode;
-use switch::Tuning;
 
 use crate::boot::{self, Boot};
 use crate::config::{Config, Keying};
@@ -35,8 +34,8 @@ pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
         Keying::LabUnkeyed => Keys::unkeyed_lab(),
     };
     let recovery = &config.recovery;
-    let frames = config.pool_frames();
-    let workers = u64::from(config.worker.count);
+    let frames = config.pool_frames_of_worker();
+    let max_flows = config.worker.max_flows.div_ceil(config.worker.count.into());
     switch::Config {
         role: config.role,
         recovery: recovery.mode,
@@ -46,29 +45,19 @@ pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
         control_opcode: Opcode(config.peer.control_opcode),
         // Keys of the standard library's hash maps come from the OS.
         hash_seed: RandomState::new().build_hasher().finish(),
-        max_flows: config.worker.max_flows.div_ceil(config.worker.count.into()) as usize,
-        max_flows_of_hosts: flows_of_hosts(
-            config.worker.max_flows.div_ceil(config.worker.count.into()),
-        ),
-        reorder_pool_frames: frames.reorder_pool / workers,
-        resend_cache_frames: frames.resend_cache / workers,
-        backup_pool_frames: frames.backup_pool / workers,
+        max_flows: max_flows as usize,
+        // An eighth is for others.
+        max_flows_of_hosts: (max_flows - max_flows / 8) as usize,
+        reorder_pool_frames: frames.reorder_pool,
+        resend_cache_frames: frames.resend_cache,
+        backup_pool_frames: frames.backup_pool,
         local_retries: recovery.local_retries,
         pacing: recovery.pacing,
         cnp_interval: config.congestion.cnp.then_some(config.congestion.cnp_interval),
         remote_prefixes: config.peer.remote_prefixes.clone(),
         queue_pairs: config.queue_pairs.clone(),
         flow_idle: FLOW_IDLE,
-        tuning: Tuning {
-            rtt_guess: recovery.rtt_guess,
-            tail_timeout: recovery.tail_timeout,
-            status_interval: recovery.status_interval,
-            peer_timeout: recovery.peer_timeout,
-            give_up: recovery.give_up,
-            t_out: recovery.t_out,
-            t_out_min: recovery.t_out_min,
-            ..Tuning::default()
-        },
+        tuning: recovery.tuning,
     }
 }
 
@@ -78,11 +67,6 @@ pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
 /// and those of two boxes are far apart unless the boxes' are.
 const fn node(of_box: u32, n: u16) -> u32 {
     of_box.wrapping_add((n as u32).wrapping_mul(0x9e37_79b9))
-}
-
-/// Most flows of two hosts, of `max_flows`: an eighth is for others.
-const fn flows_of_hosts(max_flows: u32) -> usize {
-    (max_flows - max_flows / 8) as usize
 }
 
 /// Silence after which a flow's entry is forgotten.

@@ -32,15 +32,22 @@ const EGRESS_QUEUES: u64 = 4;
 impl Config {
     /// Bytes of the pools that the role and the mode use.
     fn pool_bytes(&self) -> Pools {
-        let (role, recovery) = (self.role, &self.recovery);
-        let (resend_cache, reorder_pool) = (recovery.resend_cache, recovery.reorder_pool);
-        Pools { resend_cache, reorder_pool, backup_pool: recovery.backup_pool }
-            .used(role, recovery.mode)
+        self.recovery.pools.used(self.role, self.recovery.mode)
     }
 
     /// Frames that each pool may hold, over all workers.
     pub(crate) fn pool_frames(&self) -> Pools {
         self.pool_bytes().divide(self.pool.holdable())
+    }
+
+    /// The same of each worker.
+    pub(crate) fn pool_frames_of_worker(&self) -> Pools {
+        let (all, workers) = (self.pool_frames(), u64::from(self.worker.count));
+        Pools {
+            resend_cache: all.resend_cache / workers,
+            reorder_pool: all.reorder_pool / workers,
+            backup_pool: all.backup_pool / workers,
+        }
     }
 
     /// Mbufs of rings, queues and caches, by use.
@@ -76,12 +83,7 @@ impl Config {
     /// ordinary pages.
     pub(super) fn process_memory(&self) -> u64 {
         let (workers, footprint) = (u64::from(self.worker.count), Footprint::of_handles());
-        let frames = self.pool_frames();
-        let frames = Pools {
-            resend_cache: frames.resend_cache / workers,
-            reorder_pool: frames.reorder_pool / workers,
-            backup_pool: frames.backup_pool / workers,
-        };
+        let frames = self.pool_frames_of_worker();
         let flows = u64::from(self.worker.max_flows).div_ceil(workers);
         let switch = footprint.full(self.role, self.recovery.mode, flows, &frames);
         let queue = u64::from(self.pool.holdable()) / workers + u64::from(BACKLOG);
@@ -165,6 +167,7 @@ impl fmt::Display for Statement<'_> {
 impl Statement<'_> {
     fn text(&self) -> Result<String, fmt::Error> {
         let Config { pool, eal, recovery, .. } = self.config;
+        let bytes = recovery.pools;
         let mut out = String::from("Memory that it takes (docs/sizing.md)\n\n");
         let size = mbuf_size(pool.data_room);
         let frame = pool.data_room;
@@ -174,9 +177,9 @@ impl Statement<'_> {
         }
         let frames = self.config.pool_frames();
         for (frames, name, bytes) in [
-            (frames.resend_cache, "resend_cache", recovery.resend_cache),
-            (frames.reorder_pool, "reorder_pool", recovery.reorder_pool),
-            (frames.backup_pool, "backup_pool", recovery.backup_pool),
+            (frames.resend_cache, "resend_cache", bytes.resend_cache),
+            (frames.reorder_pool, "reorder_pool", bytes.reorder_pool),
+            (frames.backup_pool, "backup_pool", bytes.backup_pool),
         ] {
             if frames > 0 {
                 writeln!(out, "{frames:>10}  {name}, {}", show_size(bytes))?;

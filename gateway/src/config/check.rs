@@ -170,8 +170,8 @@ fn eal(doc: &Document<'_>, config: &Config) {
 }
 
 fn timers(doc: &Document<'_>, config: &Config) {
-    let r = &config.recovery;
-    if let (Some(status), Some(peer)) = (r.status_interval, r.peer_timeout)
+    let timers = &config.recovery.tuning;
+    if let (Some(status), Some(peer)) = (timers.status_interval, timers.peer_timeout)
         && peer <= status
     {
         doc.problem(

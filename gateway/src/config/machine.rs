@@ -164,26 +164,6 @@ fn devices(folder: &Path) -> BTreeMap<String, u32> {
 mod tests {
     use super::*;
 
-    struct Root(PathBuf);
-
-    impl Root {
-        fn new(files: &[(&str, &str)]) -> Self {
-            let root = env::temp_dir().join(format!("lr2-machine-{}", std::process::id()));
-            for (path, text) in files {
-                let path = root.join(path);
-                fs::create_dir_all(path.parent().unwrap()).unwrap();
-                fs::write(path, text).unwrap();
-            }
-            Self(root)
-        }
-    }
-
-    impl Drop for Root {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn a_machine_with_two_nodes() {
         let huge = "sys/kernel/mm/hugepages/hugepages";
@@ -205,8 +185,14 @@ mod tests {
             ("sys/bus/pci/devices/0000:3b:00.0/numa_node", "1\n"),
             ("sys/bus/pci/devices/0000:00:00.0/numa_node", "-1\n"),
         ];
-        let root = Root::new(&files);
-        let machine = Machine::read_at(&root.0, "glibc.malloc.arena_max=1");
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        for (path, text) in files {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let machine = Machine::read_at(root, "glibc.malloc.arena_max=1");
         let pages = |size, total, free| Pages { size, total, free };
         let expected = Machine {
             memory: 24_684_096 << 10,
@@ -222,11 +208,11 @@ mod tests {
         };
         assert_eq!(machine, expected);
         let (_, ours) = TUNABLES.split_once('=').unwrap();
-        assert_eq!(Machine::read_at(&root.0, ours).no_transparent_pages, None);
+        assert_eq!(Machine::read_at(root, ours).no_transparent_pages, None);
         let policy = |policy| {
-            let file = root.0.join("sys/kernel/mm/transparent_hugepage/enabled");
+            let file = root.join("sys/kernel/mm/transparent_hugepage/enabled");
             fs::write(file, policy).unwrap();
-            Machine::read_at(&root.0, ours).no_transparent_pages
+            Machine::read_at(root, ours).no_transparent_pages
         };
         assert_eq!(policy("[always] madvise never\n"), None);
         assert!(policy("always madvise [never]\n").is_some_and(|how| how.contains("madvise >")));

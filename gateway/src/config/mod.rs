@@ -40,7 +40,7 @@ pub use machine::{Machine, Node, Pages};
 pub use settings::sizing::FRAME_OVERHEAD;
 use settings::{Document, Section};
 pub use settings::{Problem, Report, word};
-pub use switch::{End, IpNet, QueuePair, Recovery, Role};
+pub use switch::{End, IpNet, Pools, QueuePair, Recovery, Role, Tuning};
 
 /// The words for [`Role`], in the file and on the command line.
 pub const ROLES: &[(&str, Role)] =
@@ -155,38 +155,19 @@ pub struct Congestion {
 }
 
 /// Repair of losses.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct RecoverySettings {
     /// How.
     pub mode: Recovery,
-    /// Bytes of frames that the Sentry may keep to resend.
-    pub resend_cache: u64,
-    /// Bytes of frames that the Depot may hold for the sake of order.
-    pub reorder_pool: u64,
-    /// Bytes of frames that the Depot may keep until its destination has
-    /// acknowledged them.
-    pub backup_pool: u64,
-    /// How often the Depot resends such a frame.
+    /// Bytes of frames that each pool may hold.
+    pub pools: Pools,
+    /// How often the Depot resends a frame of its backup pool.
     pub local_retries: u8,
     /// Whether packets held behind a gap are delivered at the pace at which they came,
     /// rather than in one burst.
     pub pacing: bool,
-    /// Round trip of the long-haul link to assume until it is measured.
-    pub rtt_guess: Span,
-    /// Silence after which the Sentry vouches for a flow's last packets.
-    /// `None`: derived from the measured round trip, as the next three are.
-    pub tail_timeout: Option<Span>,
-    /// Longest time between two STATUS while data flows.
-    pub status_interval: Option<Span>,
-    /// Silence after which the peer is taken for dead.
-    pub peer_timeout: Option<Span>,
-    /// Age at which the Depot stops waiting for a missing packet.
-    pub give_up: Option<Span>,
-    /// Silence of the destination after which the Depot resends. `None`:
-    /// twice the round trip to it, as measured.
-    pub t_out: Option<Span>,
-    /// The shortest `t_out` that is derived.
-    pub t_out_min: Span,
+    /// Timers.
+    pub tuning: Tuning,
 }
 
 /// The mempool of all frames.
@@ -209,7 +190,7 @@ impl Pool {
 }
 
 /// The effective configuration.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Where it was read from.
     pub file: PathBuf,

@@ -84,22 +84,22 @@ fn port(f: &mut fmt::Formatter<'_>, name: &str, port: &Port) -> fmt::Result {
 fn recovery(f: &mut fmt::Formatter<'_>, r: &RecoverySettings) -> fmt::Result {
     writeln!(f, "\n[recovery]")?;
     writeln!(f, "mode = {}", quoted(word(RECOVERIES, &r.mode)))?;
-    writeln!(f, "resend_cache = {}", quoted(&show_size(r.resend_cache)))?;
-    writeln!(f, "reorder_pool = {}", quoted(&show_size(r.reorder_pool)))?;
-    writeln!(f, "backup_pool = {}", quoted(&show_size(r.backup_pool)))?;
+    writeln!(f, "resend_cache = {}", quoted(&show_size(r.pools.resend_cache)))?;
+    writeln!(f, "reorder_pool = {}", quoted(&show_size(r.pools.reorder_pool)))?;
+    writeln!(f, "backup_pool = {}", quoted(&show_size(r.pools.backup_pool)))?;
     writeln!(f, "local_retries = {}", r.local_retries)?;
     writeln!(f, "pacing = {}", r.pacing)?;
-    writeln!(f, "rtt_guess = {}", quoted(&show_duration(r.rtt_guess)))?;
+    writeln!(f, "rtt_guess = {}", quoted(&show_duration(r.tuning.rtt_guess)))?;
     let mut timer = |name, value: Option<Span>| match value {
         Some(span) => writeln!(f, "{name} = {}", quoted(&show_duration(span))),
         None => writeln!(f, "# {name}: derived from the measured round trip"),
     };
-    timer("tail_timeout", r.tail_timeout)?;
-    timer("status_interval", r.status_interval)?;
-    timer("peer_timeout", r.peer_timeout)?;
-    timer("give_up", r.give_up)?;
-    timer("t_out", r.t_out)?;
-    writeln!(f, "t_out_min = {}", quoted(&show_duration(r.t_out_min)))
+    timer("tail_timeout", r.tuning.tail_timeout)?;
+    timer("status_interval", r.tuning.status_interval)?;
+    timer("peer_timeout", r.tuning.peer_timeout)?;
+    timer("give_up", r.tuning.give_up)?;
+    timer("t_out", r.tuning.t_out)?;
+    writeln!(f, "t_out_min = {}", quoted(&show_duration(r.tuning.t_out_min)))
 }
 
 /// A TOML basic string.

@@ -8,8 +8,8 @@ use settings::{Document, Section};
 
 use super::{
     Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, NOTIFIES, Peer, Pool,
-    Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Worker, check, key,
-    net, pairs,
+    Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Tuning,
+    Worker, check, key, net, pairs,
 };
 
 const MIB: u64 = 1 << 20;
@@ -180,25 +180,31 @@ fn peer(
 fn recovery(mut s: Section<'_>) -> RecoverySettings {
     let longest = Span::from_millis(60_000);
     let short = Span::from_micros(1);
+    let usual = Tuning::default();
     let recovery = RecoverySettings {
         mode: s.choice("mode", RECOVERIES).unwrap_or(Recovery::Auto),
-        resend_cache: s.size("resend_cache", 0, TIB).unwrap_or(64 * MIB),
-        reorder_pool: s.size("reorder_pool", 0, TIB).unwrap_or(64 * MIB),
-        backup_pool: s.size("backup_pool", 0, TIB).unwrap_or(32 * MIB),
+        pools: Pools {
+            resend_cache: s.size("resend_cache", 0, TIB).unwrap_or(64 * MIB),
+            reorder_pool: s.size("reorder_pool", 0, TIB).unwrap_or(64 * MIB),
+            backup_pool: s.size("backup_pool", 0, TIB).unwrap_or(32 * MIB),
+        },
         local_retries: s
             .int("local_retries", 0, 16, "times")
             .and_then(|n| u8::try_from(n).ok())
             .unwrap_or(3),
         pacing: s.bool("pacing").unwrap_or(true),
-        rtt_guess: s
-            .duration("rtt_guess", Span::from_micros(10), Span::from_millis(2_000))
-            .unwrap_or(Span::from_millis(10)),
-        tail_timeout: s.duration("tail_timeout", short, longest),
-        status_interval: s.duration("status_interval", short, longest),
-        peer_timeout: s.duration("peer_timeout", short, longest),
-        give_up: s.duration("give_up", short, longest),
-        t_out: s.duration("t_out", short, longest),
-        t_out_min: s.duration("t_out_min", short, longest).unwrap_or(Span::from_micros(500)),
+        tuning: Tuning {
+            rtt_guess: s
+                .duration("rtt_guess", Span::from_micros(10), Span::from_millis(2_000))
+                .unwrap_or(usual.rtt_guess),
+            tail_timeout: s.duration("tail_timeout", short, longest),
+            status_interval: s.duration("status_interval", short, longest),
+            peer_timeout: s.duration("peer_timeout", short, longest),
+            give_up: s.duration("give_up", short, longest),
+            t_out: s.duration("t_out", short, longest),
+            t_out_min: s.duration("t_out_min", short, longest).unwrap_or(usual.t_out_min),
+            ..usual
+        },
     };
     s.finish();
     recovery

@@ -45,6 +45,17 @@ impl Bench {
         Self { rx, tx, clock, stop, published, worker, frames: ArrayVec::new() }
     }
 
+    /// Told to stop while a frame waits for the WAN port.
+    fn stopping() -> Self {
+        let mut bench = Self::new();
+        bench.tx[1].accept(0);
+        bench.rx[0].arrive(arp(1));
+        bench.round();
+        bench.stop.store(true, Relaxed);
+        bench.keep_house();
+        bench
+    }
+
     fn round(&mut self) -> bool {
         let now = self.clock.now();
         self.worker.round(&mut self.frames, now)
@@ -125,12 +136,7 @@ fn time_is_booked_by_whether_there_was_work() {
 
 #[test]
 fn stopping_waits_for_what_still_has_to_leave() {
-    let mut bench = Bench::new();
-    bench.tx[1].accept(0);
-    bench.rx[0].arrive(arp(1));
-    bench.round();
-    bench.stop.store(true, Relaxed);
-    bench.keep_house();
+    let mut bench = Bench::stopping();
     assert!(!bench.worker.may_leave(bench.clock.now()));
     bench.tx[1].accept(1);
     bench.round();
@@ -141,12 +147,7 @@ fn stopping_waits_for_what_still_has_to_leave() {
 
 #[test]
 fn stopping_gives_up_in_time_and_accounts_for_the_rest() {
-    let mut bench = Bench::new();
-    bench.tx[1].accept(0);
-    bench.rx[0].arrive(arp(1));
-    bench.round();
-    bench.stop.store(true, Relaxed);
-    bench.keep_house();
+    let bench = Bench::stopping();
     bench.clock.advance(Span::from_millis(50));
     let published = Arc::clone(&bench.published);
     assert_eq!(bench.worker.run::<32>(), Ended { held: 0, queued: 1 });

@@ -21,16 +21,14 @@ fn with_the_tunables_the_heap_asks_for_hugepages() {
     let mut command = lr2_gateway(&path);
     command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1");
     let child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut gateway = Running { child, listen };
-    gateway.wait("a good /healthz", |gateway| gateway.get("/healthz").ends_with("\r\n\r\nok\n"));
+    let gateway = Running { child, listen }.until_well();
     if is_asked {
         let maps = fs::read_to_string(format!("/proc/{}/smaps", gateway.child.id())).unwrap();
         // "hg": the kernel was asked for hugepages there.
         let asked = maps.lines().filter(|l| l.starts_with("VmFlags:") && l.contains(" hg"));
         assert!(asked.count() > 0, "{maps}");
     }
-    gateway.signal(Signal::SIGTERM);
-    assert!(gateway.child.wait().unwrap().success());
+    gateway.end(Signal::SIGTERM);
 }
 
 #[test]
@@ -43,8 +41,5 @@ fn a_configuration_may_come_from_a_pipe() {
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-    let mut gateway = Running { child, listen };
-    gateway.wait("a good /healthz", |gateway| gateway.get("/healthz").ends_with("\r\n\r\nok\n"));
-    gateway.signal(Signal::SIGTERM);
-    assert!(gateway.child.wait().unwrap().success());
+    Running { child, listen }.until_well().end(Signal::SIGTERM);
 }

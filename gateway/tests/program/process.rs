@@ -4,25 +4,13 @@
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use nix::sys::signal::Signal;
 
 use crate::support::{
-    Folder, Running, SMALL, config, free_address, lr2_gateway, read_pcap, write_pcap,
+    Folder, Running, SMALL, config, fails_with, free_address, read_pcap, stderr, write_pcap,
 };
-
-/// The message of a failed start: one line on stderr beside the log, which must
-/// contain all of `parts`.
-fn fails_with(output: &Output, code: i32, parts: &[&str]) {
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{stderr}");
-    let last = stderr.lines().last().unwrap_or_default();
-    assert!(last.starts_with("lr2-gateway: "), "{stderr}");
-    for part in parts {
-        assert!(last.contains(part), "{last:?} lacks {part:?}\n{stderr}");
-    }
-}
 
 /// Ethernet, IPv4, UDP to `port`, then `body`; `udp_len` as claimed.
 fn udp(port: u16, udp_len: u16, body: &[u8]) -> Vec<u8> {
@@ -79,10 +67,7 @@ fn strangers_cross_unchanged_and_the_end_is_clean() {
     assert_eq!(gateway.metric("lr2_passed_frames_total{reason=\"not_roce\"}"), 2.0 * (all - 400.0));
     assert!(gateway.metric("lr2_mbufs{state=\"free\"}") > 0.0);
 
-    gateway.signal(Signal::SIGTERM);
-    let status = gateway.child.wait().unwrap();
-    let stderr = gateway.stderr();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    let stderr = gateway.end(Signal::SIGTERM);
     assert!(stderr.contains("port lan: net_pcap0 (net_pcap), MAC "), "{stderr}");
     assert!(stderr.trim_end().ends_with("stopped"), "{stderr}");
     assert!(!stderr.contains("WARN") || stderr.contains("lab_unkeyed"), "{stderr}");
@@ -95,28 +80,22 @@ fn an_interrupt_ends_it_as_well() {
     let folder = Folder::new("interrupt");
     let listen = free_address();
     let text = config("net_null0,no-rx=1", "net_null1,no-rx=1", listen, SMALL);
-    let mut gateway = Running::start(&folder.config(&text), listen);
-    gateway.signal(Signal::SIGINT);
-    assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
+    Running::start(&folder.config(&text), listen).end(Signal::SIGINT);
 }
 
 #[test]
 fn three_mistakes_are_three_lines() {
     let folder = Folder::new("mistakes");
-    let path = folder.config(
-        "role = \"sentinel\"\n[lan]\ndevice = \"net_null0\"\nmtu = \"big\"\n[peer]\nlab_unkeyed = true\n",
-    );
-    for check in [true, false] {
-        let mut command = lr2_gateway(&path);
-        if check {
-            command.arg("--check");
-        }
-        let output = command.output().unwrap();
+    let text = "role = \"sentinel\"\n[lan]\ndevice = \"net_null0\"\nmtu = \"big\"\n\
+                [peer]\nlab_unkeyed = true\n";
+    for options in [&["--check"][..], &[]] {
+        let output = folder.run(text, options);
         assert_eq!(output.status.code(), Some(2));
-        let stderr = String::from_utf8(output.stderr).unwrap();
+        let stderr = stderr(&output);
         let lines: Vec<_> = stderr.lines().collect();
         assert_eq!(lines.len(), 3, "{stderr}");
-        let file = path.display();
+        let file = folder.path("gateway.toml");
+        let file = file.display();
         assert!(lines[0].starts_with(&format!("{file}:1:8: role: found \"sentinel\"")), "{stderr}");
         assert!(lines[1].starts_with(&format!("{file}:4:7: lan.mtu: found \"big\"")), "{stderr}");
         assert!(lines[2].starts_with(&format!("{file}: wan.device: found nothing")), "{stderr}");
@@ -127,19 +106,17 @@ fn three_mistakes_are_three_lines() {
 fn check_prints_what_is_in_effect() {
     let folder = Folder::new("check");
     let text = config("net_null0", "net_null1", free_address(), SMALL);
-    let path = folder.config(&text);
     // How much is free here may change from one to the next.
-    let check = ["--check", "--elsewhere"];
-    let output = lr2_gateway(&path).args(check).args(["--role", "depot"]).output().unwrap();
+    let output = folder.run(&text, &["--check", "--elsewhere", "--role", "depot"]);
     assert!(output.status.success());
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(printed.starts_with("role = \"depot\"\n"), "{printed}");
     assert!(printed.contains("\ndrain_timeout = \"2s\"\n"), "{printed}");
     assert!(printed.contains(" mbufs of 1856 bytes, each for a frame of up to 1526:\n"));
-    let again = lr2_gateway(&folder.config(&printed)).args(check).output().unwrap();
+    let again = folder.run(&printed, &["--check", "--elsewhere"]);
     assert_eq!(String::from_utf8(again.stdout).unwrap(), printed);
 
-    let output = lr2_gateway(&path).arg("--check").output().unwrap();
+    let output = folder.run(&text, &["--check"]);
     assert!(output.status.success());
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(printed.contains("\n# this machine: "), "{printed}");
@@ -161,14 +138,12 @@ fn the_least_memory_that_is_allowed_is_enough() {
                  [eal]\nhuge_pages = \"never\"\nmemory = \"{memory}\"\n"
             )
         };
-        let output = lr2_gateway(&folder.config(&text("64MiB"))).arg("--check").output().unwrap();
+        let output = folder.run(&text("64MiB"), &["--check"]);
         assert_eq!(output.status.code(), Some(2));
-        let stderr = String::from_utf8(output.stderr).unwrap();
+        let stderr = stderr(&output);
         let (_, least) = stderr.split_once("allowed: eal.memory of at least ").expect(&stderr);
         let (least, _) = least.split_once(',').expect(&stderr);
-        let mut gateway = Running::start(&folder.config(&text(least)), listen);
-        gateway.signal(Signal::SIGTERM);
-        assert_eq!(gateway.child.wait().unwrap().code(), Some(0));
+        Running::start(&folder.config(&text(least)), listen).end(Signal::SIGTERM);
     }
 }
 
@@ -181,8 +156,7 @@ fn ports_that_do_not_exist() {
         ("net_frobnicate0", "net_memif"),
     ] {
         let text = config(device, "net_null1", free_address(), SMALL);
-        let output = lr2_gateway(&folder.config(&text)).output().unwrap();
-        fails_with(&output, 1, &["lan.device", device, why]);
+        fails_with(&folder.run(&text, &[]), 1, &["lan.device", device, why]);
     }
 }
 
@@ -191,9 +165,9 @@ fn too_few_mbufs() {
     let folder = Folder::new("mbufs");
     let more = format!("{SMALL}[pool]\nmbufs = 1024\n");
     let text = config("net_null0", "net_null1", free_address(), &more);
-    let output = lr2_gateway(&folder.config(&text)).output().unwrap();
+    let output = folder.run(&text, &[]);
     assert_eq!(output.status.code(), Some(2));
-    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stderr = stderr(&output);
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     assert!(stderr.contains("pool.mbufs: found 1024; allowed: at least "), "{stderr}");
 }
@@ -203,18 +177,16 @@ fn hugepages_that_are_not_there() {
     let folder = Folder::new("hugepages");
     let more = "[eal]\nhuge_pages = \"require\"\nmemory = \"1TiB\"\n";
     let text = config("net_null0", "net_null1", free_address(), more);
-    let path = folder.config(&text);
-    for check in [true, false] {
-        let mut command = lr2_gateway(&path);
-        if check {
-            command.arg("--check");
-        }
-        let output = command.output().unwrap();
+    for options in [&["--check"][..], &[]] {
+        let output = folder.run(&text, options);
         // Not wrong, but not for this machine.
         assert_eq!(output.status.code(), Some(1));
-        let stderr = String::from_utf8(output.stderr).unwrap();
+        let stderr = stderr(&output);
         let last = stderr.lines().last().unwrap_or_default();
-        let start = format!("{}:20:14: eal.huge_pages: found \"require\"", path.display());
+        let start = format!(
+            "{}:20:14: eal.huge_pages: found \"require\"",
+            folder.path("gateway.toml").display()
+        );
         assert!(last.starts_with(&start), "{stderr}");
         assert!(
             last.contains("free for eal.memory = 1TiB; allowed: smaller pools and eal.memory"),
@@ -229,8 +201,11 @@ fn a_metrics_address_that_is_taken() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap();
     let text = config("net_null0", "net_null1", listen, SMALL);
-    let output = lr2_gateway(&folder.config(&text)).output().unwrap();
-    fails_with(&output, 1, &[&listen.to_string(), "another process listens", "control.listen"]);
+    fails_with(
+        &folder.run(&text, &[]),
+        1,
+        &[&listen.to_string(), "another process listens", "control.listen"],
+    );
 }
 
 /// Packet sockets are for root: the gateway runs as nobody.
@@ -256,6 +231,6 @@ fn no_permission() {
     }
     let output = command.output().unwrap();
     fails_with(&output, 1, &["lan.device", "net_af_packet0"]);
-    let stderr = String::from_utf8_lossy(&output.stderr).to_ascii_lowercase();
+    let stderr = stderr(&output).to_ascii_lowercase();
     assert!(stderr.contains("permi"), "{stderr}");
 }

@@ -1,12 +1,9 @@
 //! Shared parts of the tests of the real program.
 
-// Each test program uses its part of this.
-#![allow(dead_code)]
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -31,6 +28,28 @@ impl Folder {
         let path = self.path("gateway.toml");
         std::fs::write(&path, text).unwrap();
         path
+    }
+
+    /// Runs a gateway that ends by itself.
+    pub fn run(&self, text: &str, options: &[&str]) -> Output {
+        lr2_gateway(&self.config(text)).args(options).output().unwrap()
+    }
+}
+
+/// What a program that has ended wrote to stderr.
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The message of a failed start: one line on stderr beside the log, which must
+/// contain all of `parts`.
+pub fn fails_with(output: &Output, code: i32, parts: &[&str]) {
+    let stderr = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{stderr}");
+    let last = stderr.lines().last().unwrap_or_default();
+    assert!(last.starts_with("lr2-gateway: "), "{stderr}");
+    for part in parts {
+        assert!(last.contains(part), "{last:?} lacks {part:?}\n{stderr}");
     }
 }
 
@@ -68,9 +87,21 @@ impl Running {
     /// Starts it and waits until it says that all is well.
     pub fn start(config: &Path, listen: SocketAddr) -> Self {
         let child = lr2_gateway(config).stderr(Stdio::piped()).spawn().unwrap();
-        let mut running = Self { child, listen };
-        running.wait("a good /healthz", |r| r.get("/healthz").ends_with("\r\n\r\nok\n"));
-        running
+        Self { child, listen }.until_well()
+    }
+
+    pub fn until_well(mut self) -> Self {
+        self.wait("a good /healthz", |r| r.get("/healthz").ends_with("\r\n\r\nok\n"));
+        self
+    }
+
+    /// Ends it by a signal, which must be a clean end. Returns what it wrote to stderr.
+    pub fn end(mut self, signal: Signal) -> String {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+        let status = self.child.wait().unwrap();
+        let stderr = self.stderr();
+        assert_eq!(status.code(), Some(0), "{stderr}");
+        stderr
     }
 
     pub fn get(&self, path: &str) -> String {
@@ -111,14 +142,10 @@ impl Running {
         }
     }
 
-    pub fn stderr(&mut self) -> String {
+    fn stderr(&mut self) -> String {
         let mut text = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
         text
-    }
-
-    pub fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 }
 

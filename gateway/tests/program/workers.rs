@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Folder, Running, config, free_address, lr2_gateway, read_pcap, write_pcap};
+use crate::support::{Folder, Running, config, fails_with, free_address, read_pcap, write_pcap};
 
 const PAIRS: u8 = 24;
 /// All of them fit into one ring between two workers, however slow one is.
@@ -62,10 +62,7 @@ fn crosses_in_order(workers: usize) {
     }
     assert_eq!(gateway.metric("lr2_passed_frames_total{reason=\"not_roce\"}"), 2.0 * all);
 
-    gateway.signal(Signal::SIGTERM);
-    let status = gateway.child.wait().unwrap();
-    let stderr = gateway.stderr();
-    assert_eq!(status.code(), Some(0), "{stderr}");
+    gateway.end(Signal::SIGTERM);
     let expected = by_pair(frames);
     for side in ["lan", "wan"] {
         let sent: Vec<_> = outs(side).iter().map(|path| read_pcap(path)).collect();
@@ -95,9 +92,5 @@ fn a_port_with_too_few_transmit_queues_is_named() {
         free_address(),
         "[worker]\ncount = 3\n[eal]\nhuge_pages = \"never\"\nmemory = \"256MiB\"\n",
     );
-    let output = lr2_gateway(&folder.config(&text)).output().unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
-    let last = stderr.lines().last().unwrap_or_default();
-    assert!(last.contains("lan.device") && last.contains("transmit queues: 3 asked for"), "{last}");
+    fails_with(&folder.run(&text, &[]), 1, &["lan.device", "transmit queues: 3 asked for"]);
 }
