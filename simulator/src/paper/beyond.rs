@@ -24,13 +24,13 @@ const LOSS: Series = Series {
     name: "beyond-loss",
     title: "Loss",
     axis: "loss of packets",
-    about: "RATE Gbit/s, 10 ms there and back, each packet lost by itself.",
+    about: "RATE Gbit/s, 10 ms there and back, independent losses.",
 };
 const BURST: Series = Series {
     name: "beyond-burst",
     title: "Bursts of loss",
     axis: "packets per burst",
-    about: "RATE Gbit/s, 10 ms there and back, loss 1e-3 in bursts of so many packets on average.",
+    about: "RATE Gbit/s, 10 ms there and back, loss 1e-3 in bursts; the axis is their mean length.",
 };
 const RTT: Series = Series {
     name: "beyond-rtt",
@@ -48,8 +48,8 @@ const FLOWS: Series = Series {
     name: "beyond-flows",
     title: "Flows at once",
     axis: "messages at once",
-    about: "Sixteen hosts of 6.25 Gbit/s per site, 100 Gbit/s and 10 ms between them, loss 1e-3; the \
-            messages begin together and share the same number of bytes, from sixteen on.",
+    about: "Sixteen hosts of 6.25 Gbit/s per site, 100 Gbit/s and 10 ms between them, loss 1e-3. The \
+            messages begin together. From sixteen on, their total size is the same.",
 };
 /// Of one long message each.
 const LONG: [&Series; 4] = [&LOSS, &BURST, &RTT, &RATE];

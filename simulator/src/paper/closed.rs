@@ -104,8 +104,8 @@ impl Closed {
         let off = match self.long.iter().filter(is_off).count() {
             0 => "All are within 10 %.".to_owned(),
             n => format!(
-                "{n} are further off than 10 %: what was simulated of them has too few losses for \
-                 a mean, or the form's limits are reached."
+                "{n} differ by more than 10 %: their simulation has too few losses for a mean, or \
+                 exceeds the form's limits."
             ),
         };
         let figure = self.course().figure();

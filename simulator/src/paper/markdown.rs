@@ -53,9 +53,10 @@ pub(super) fn bullet(text: &str) -> String {
     crate::text::wrapped(&together(text), 88, "- ", "  ") + "\n"
 }
 
-/// A space that does not break before each unit.
+/// A space that does not break before each unit, and before a plus: at the
+/// beginning of a line that would begin a list.
 fn together(text: &str) -> String {
-    const UNITS: [&str; 7] = ["%", "µs", "ms", "kB", "KB", "MB", "Gbit/s"];
+    const UNITS: [&str; 8] = ["%", "µs", "ms", "kB", "KB", "MB", "Gbit/s", "+ "];
     let mut text = text.to_owned();
     for unit in UNITS {
         text = text.replace(&format!(" {unit}"), &format!("\u{a0}{unit}"));

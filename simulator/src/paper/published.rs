@@ -160,7 +160,7 @@ pub(super) fn in_short(found: &[Found]) -> Vec<String> {
     let mut points = vec![format!(
         "LR2 as published against go-back-N on WebSearch: the mean completion time changes by \
          {means} (reported: −40 to −70 %), the 99th percentile by {tails} (−36 to −74 %). With \
-         its pools bounded to 1 MB it collapses at 1e-2, for want of a second request."
+         its pools bounded to 1 MB it collapses at 1e-2, because it has no second request."
     )];
     for scheme in [Scheme::Lr2, Scheme::Cached] {
         points.push(targets::in_short(&workloads, scheme));

@@ -71,8 +71,8 @@ pub(super) fn in_short(workloads: &[(&str, Vec<&Found>)], scheme: Scheme) -> Str
     let (all, worse) = behind_published(workloads, scheme);
     format!(
         "`{name}` at a loss of 1e-3: mean completion times of {} to {} times those without loss; \
-         the target for the mean met in {} of {} settings, that for the 99th percentile in {}. \
-         Better than LR2 as published in {} of {all} figures.",
+         it meets the target for the mean in {} of {} settings, that for the 99th percentile in \
+         {}. It is better than LR2 as published in {} of {all} figures.",
         number(low),
         number(high),
         met(0),

@@ -115,7 +115,7 @@ fn missed(judged: &[Judged]) -> String {
                 format!("{} / {}", verdict.queue_drops, judged.plain_drops),
                 verdict.local_resends.to_string(),
                 format!("{} / {}", verdict.timeouts, judged.plain_timeouts),
-                reason.to_owned(),
+                reason,
             ]);
         }
     }
@@ -124,8 +124,8 @@ fn missed(judged: &[Judged]) -> String {
     }
     let heads = ["cell", "mode", "mean", "p99", "drops", "local resends", "timeouts", "why"];
     format!(
-        "With standard errors; packets dropped at full queues and retransmission timeouts, ours / \
-         go-back-N's; packets that the Depot resent on the LAN.\n\n{}",
+        "Ratios with standard errors; packets dropped at full queues, and retransmission \
+         timeouts, ours / go-back-N's; packets that the Depot resent on the LAN.\n\n{}",
         table(&heads, &rows)
     )
 }
