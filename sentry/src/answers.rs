@@ -11,10 +11,6 @@ use crate::reads::Order;
 use crate::timers::TAIL_MIN;
 use crate::{Actions, Config, Context, Flow};
 
-/// How often missing responses are fetched before the source has to ask
-/// again.
-const TRIES: u8 = 3;
-
 impl<F: Frame> Flow<F> {
     /// A response of the destination, with a valid ICRC. It is forwarded to the source, at once
     /// or after the READ responses before it.
@@ -84,7 +80,7 @@ impl<F: Frame> Flow<F> {
                 cx.out.count(Metric::ReadGapsSeen, is_first.into());
                 // R-READ-5
                 if opens {
-                    self.reads.tries = self.reads.tries.max(1);
+                    self.reads.begin_tries();
                     self.fetch(cx, Metric::FetchGap);
                 }
             }
@@ -165,7 +161,7 @@ impl<F: Frame> Flow<F> {
     fn fetch<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, why: Metric) {
         let expected = self.reads.expected().psn();
         let missing = self.reads.missing();
-        self.reads.asked = Some(cx.now);
+        self.reads.fetched(cx.now);
         cx.out.count(why, 1);
         cx.out.fetch(self.epoch(), Fetch { expected, missing });
     }
@@ -194,21 +190,14 @@ impl<F: Frame> Flow<F> {
             return if reads.is_holding() { Time::ZERO } else { Time::NEVER };
         }
         let patience = self.rtt.mean().scale(5, 4).max(TAIL_MIN);
-        match reads.asked {
-            // R-READ-7
-            Some(at) if reads.is_holding() => at + patience,
-            Some(_) if reads.tries >= TRIES => Time::NEVER,
-            Some(at) => at + patience * (1 << reads.tries),
-            // Nothing follows that would show it: not before it can have come (R-READ-10).
-            None => reads.due(self.rtt.with_margin()) + self.tail_timeout(config),
-        }
+        reads.lost_at(patience, self.rtt.with_margin(), self.tail_timeout(config))
     }
 
     pub(crate) fn on_responses_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        if self.reads.is_holding() && (!self.may_fetch() || self.reads.tries >= TRIES) {
+        if self.reads.is_holding() && (!self.may_fetch() || self.reads.is_exhausted()) {
             return self.release_answers(cx);
         }
-        self.reads.tries += 1;
+        self.reads.try_again();
         let why = if self.reads.is_holding() { Metric::FetchGap } else { Metric::FetchTail };
         self.fetch(cx, why);
     }

@@ -83,7 +83,7 @@ impl<F: Frame> Flow<F> {
             *released,
             *quiet,
             naks.round(),
-            pass.needed,
+            pass.is_needed(),
         ));
         let Self { discovery, reads, answered, epoch, .. } = self;
         core::hint::black_box((discovery.is_protected(), reads.is_waiting(), *answered, *epoch));

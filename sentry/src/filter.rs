@@ -32,7 +32,7 @@ pub(crate) struct Pass {
     /// One past the newest repeat of this pass, if one is running.
     cursor: Seq,
     /// Number of PSNs marked as needed.
-    pub needed: u32,
+    needed: u32,
     /// One past the highest PSN that was ever marked.
     needed_end: Seq,
     /// The destination requested `genuine.0 .. genuine.1` by a NAK of its own.
@@ -95,6 +95,16 @@ impl Pass {
     pub fn need_all(&mut self, start: Seq, end: Seq) {
         self.needed += end.since(start) as u32;
         self.needed_end = self.needed_end.max(end);
+    }
+
+    /// `count` of the needed PSNs are sent, or forgotten.
+    pub fn meet(&mut self, count: u32) {
+        self.needed -= count;
+    }
+
+    /// Whether any PSN is needed.
+    pub fn is_needed(&self) -> bool {
+        self.needed > 0
     }
 
     /// Whether the source is in a pass and has not reached `next`.
@@ -223,7 +233,7 @@ impl<F: Frame> Flow<F> {
         self.fill_gap(seq);
         let slot = self.window.get_mut(seq);
         if slot.is_some_and(|slot| slot.unmark(slot::NEEDED)) {
-            self.pass.needed -= 1;
+            self.pass.meet(1);
         }
     }
 

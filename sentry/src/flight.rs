@@ -134,12 +134,12 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn trim<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, floor: Seq) {
         self.window.drain_before(floor, |_, slot| {
             if slot.has(slot::NEEDED) {
-                self.pass.needed -= 1;
+                self.pass.meet(1);
             }
             release(cx, slot.handle);
         });
         if !self.gaps.is_empty() {
-            self.pass.needed -= self.gaps.trim(floor) as u32;
+            self.pass.meet(self.gaps.trim(floor) as u32);
         }
         self.released = self.released.max(self.window.start());
     }

@@ -218,7 +218,7 @@ impl<F: Frame> Flow<F> {
     /// Asks for needed packets that the running pass will not bring.
     fn ask_for_needed<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         // R-NAK-8
-        if self.pass.needed > 0 && !self.pass.is_running(self.next) {
+        if self.pass.is_needed() && !self.pass.is_running(self.next) {
             self.make_nak(cx, Metric::NakRepeated);
         }
     }

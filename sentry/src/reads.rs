@@ -14,6 +14,9 @@ use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
 use common::wire::{Answer, Verdict};
 
+/// How often missing responses are fetched before the source has to ask again.
+const TRIES: u8 = 3;
+
 /// An answer that waits.
 #[derive(Debug)]
 pub(crate) struct Waiting<F> {
@@ -54,11 +57,11 @@ pub(crate) struct Reads<F> {
     high: Psn,
     held: VecDeque<Waiting<F>>,
     /// When a request or an expected response last passed.
-    pub progress: Time,
+    progress: Time,
     /// Since the last progress: when responses were last asked for ...
-    pub asked: Option<Time>,
+    asked: Option<Time>,
     /// ... and how often.
-    pub tries: u8,
+    tries: u8,
     /// The peer was told of everything before this.
     told: Psn,
     /// Requests before this were not seen here, their responses may come all the same.
@@ -185,6 +188,37 @@ impl<F> Reads<F> {
     /// Whether the response that is expected next is not to be had.
     pub fn is_absent(&self) -> bool {
         self.is_waiting() && self.absent == Some(self.expected.psn())
+    }
+
+    /// Missing responses are fetched now.
+    pub fn fetched(&mut self, now: Time) {
+        self.asked = Some(now);
+    }
+
+    /// A gap shows that responses were lost: the first of the [`TRIES`].
+    pub fn begin_tries(&mut self) {
+        self.tries = self.tries.max(1);
+    }
+
+    /// They are about to be fetched again.
+    pub fn try_again(&mut self) {
+        self.tries += 1;
+    }
+
+    /// Whether they were fetched often enough.
+    pub fn is_exhausted(&self) -> bool {
+        self.tries >= TRIES
+    }
+
+    /// When missing responses count as lost, or as lost again: `patience` after they were fetched;
+    /// if they were not, when they could have come for `tail` (R-READ-7, R-READ-10).
+    pub fn lost_at(&self, patience: Span, rtt: Span, tail: Span) -> Time {
+        match self.asked {
+            Some(at) if self.is_holding() => at + patience,
+            Some(_) if self.is_exhausted() => Time::NEVER,
+            Some(at) => at + patience * (1 << self.tries),
+            None => self.due(rtt) + tail,
+        }
     }
 
     fn made_progress(&mut self, now: Time) {

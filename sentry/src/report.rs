@@ -227,9 +227,8 @@ impl<F: Frame> Flow<F> {
         if let Some(handle) = slot.handle.as_ref().map(|kept| kept.handle.clone()) {
             slot.sent = cx.now;
             slot.mark(slot::RESENT);
-            slot.unmark(slot::NEEDED);
-            if was_needed {
-                self.pass.needed -= 1;
+            if slot.unmark(slot::NEEDED) {
+                self.pass.meet(1);
             }
             cx.out.count(Metric::CreatedHandle, 1);
             cx.out.count(Metric::SentryResent, 1);

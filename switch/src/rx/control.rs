@@ -139,20 +139,15 @@ fn on_status<I: Io>(
     status: &Status,
     roce: &Roce,
 ) -> Metric {
-    let hosts = Hosts::of(Side::Wan, roce).reversed();
-    let key = FlowKey { hosts, dest_qpn: header.dest_qpn };
-    // It must speak of this incarnation of the flow, and to this incarnation of ours.
-    let current = header.seen_boot == cx.tx.peers.boot();
-    if current && status.passive {
+    let key = reported_flow(header, roce);
+    if status.passive && header.seen_boot == cx.tx.peers.boot() {
         cx.tx.releases.answered(&key, header.epoch);
     }
-    let Some(id) = cx.flows.table.find(&key) else { return Metric::DropControlUnknownFlow };
-    match cx.flows.table.get_mut(id).map(|entry| &mut entry.state) {
-        Some(FlowState::Sentry(stage)) if current && stage.state.epoch() == header.epoch => {
-            stage.node = Some(header.node);
-            cx.tx.peers.learn_route(roce.src, header.node);
-        }
-        _ => return Metric::DropControlUnknownFlow,
+    let Some(id) = sentry_of(cx, header, &key) else { return Metric::DropControlUnknownFlow };
+    if let Some(FlowState::Sentry(stage)) = cx.flows.table.get_mut(id).map(|entry| &mut entry.state)
+    {
+        stage.node = Some(header.node);
+        cx.tx.peers.learn_route(roce.src, header.node);
     }
     adopt_src_qpn(cx, id, status.src_qpn);
     let understood =
@@ -174,15 +169,25 @@ fn on_absent<I: Io>(
     absent: &Fetch,
     roce: &Roce,
 ) -> Metric {
-    let hosts = Hosts::of(Side::Wan, roce).reversed();
-    let id = cx.flows.table.find(&FlowKey { hosts, dest_qpn: header.dest_qpn });
-    let current = header.seen_boot == cx.tx.peers.boot();
-    match id.and_then(|id| Some((id, &cx.flows.table.get(id)?.state))) {
-        Some((id, FlowState::Sentry(stage))) if current && stage.state.epoch() == header.epoch => {
-            cx.sentry(id, |flow, cx| flow.on_absent(cx, absent));
-            Metric::DropAbsentConsumed
-        }
-        _ => Metric::DropControlUnknownFlow,
+    let Some(id) = sentry_of(cx, header, &reported_flow(header, roce)) else {
+        return Metric::DropControlUnknownFlow;
+    };
+    cx.sentry(id, |flow, cx| flow.on_absent(cx, absent));
+    Metric::DropAbsentConsumed
+}
+
+/// The flow whose reverse a Depot's message travels on.
+fn reported_flow(header: &Header, roce: &Roce) -> FlowKey {
+    FlowKey { hosts: Hosts::of(Side::Wan, roce).reversed(), dest_qpn: header.dest_qpn }
+}
+
+/// The Sentry's flow of a Depot's message, if it speaks of this incarnation of the flow, and to this
+/// incarnation of this box.
+fn sentry_of<I: Io>(cx: &Context<'_, I>, header: &Header, key: &FlowKey) -> Option<Id> {
+    let id = cx.flows.table.find(key).filter(|_| header.seen_boot == cx.tx.peers.boot())?;
+    match &cx.flows.table.get(id)?.state {
+        FlowState::Sentry(stage) if stage.state.epoch() == header.epoch => Some(id),
+        _ => None,
     }
 }
 
