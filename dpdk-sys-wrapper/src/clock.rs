@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use common::time::Time;
 
-use crate::eal::Eal;
 use crate::ffi;
 
 /// Reads the time-stamp counter as nanoseconds since the EAL started. All
@@ -21,11 +20,6 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The clock of this process.
-    pub fn tsc(eal: &Eal) -> Self {
-        eal.inner().clock
-    }
-
     /// Now. Read it once per burst, not once per packet.
     #[inline]
     pub fn now(&self) -> Time {

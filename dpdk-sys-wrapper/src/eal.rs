@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::clock::{Calibration, Clock};
 use crate::error::{Error, last_error};
-use crate::{ffi, hugepages, lcore, log};
+use crate::{cpus, ffi, hugepages, log};
 
 /// Where DPDK's memory comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -137,6 +137,11 @@ impl Eal {
         self.0.hugepages
     }
 
+    /// The clock of this process.
+    pub fn clock(&self) -> Clock {
+        self.0.clock
+    }
+
     pub(crate) fn inner(&self) -> &Arc<EalInner> {
         &self.0
     }
@@ -197,14 +202,14 @@ fn check(config: &EalConfig) -> Result<(), Error> {
             rule: format!("DPDK needs at least {MIN_MEMORY_MIB} MiB"),
         });
     }
-    let allowed = lcore::allowed_cpus();
+    let allowed = cpus::allowed_cpus();
     if let Some(cpu) = config.cores.iter().find(|c| !allowed.contains(c)) {
         return Err(Error::Setting {
             setting: "cores",
             value: format!("{:?}", config.cores),
             rule: format!(
                 "this process may not run on CPU {cpu}, only on {}",
-                lcore::ranges(&allowed)
+                cpus::ranges(&allowed)
             ),
         });
     }
@@ -237,12 +242,12 @@ fn choose_memory(config: &EalConfig) -> Result<bool, Error> {
 }
 
 fn arguments(config: &EalConfig, hugepages: bool) -> Result<Vec<CString>, Error> {
-    let cpus = if config.cores.is_empty() { lcore::allowed_cpus() } else { config.cores.clone() };
+    let cpus = if config.cores.is_empty() { cpus::allowed_cpus() } else { config.cores.clone() };
     let mut args = vec![config.program.clone()];
     let mut add = |items: &[&str]| args.extend(items.iter().map(|&s| s.to_owned()));
     // One EAL thread, the calling one, floating over the CPUs: workers are
     // threads of the program's own.
-    add(&["--lcores", &format!("0@({})", lcore::ranges(&cpus))]);
+    add(&["--lcores", &format!("0@({})", cpus::ranges(&cpus))]);
     add(&["-m", &config.memory_mib.to_string()]);
     add(&["--file-prefix", &config.file_prefix]);
     // No files that would outlive a killed process. `--in-memory` says the

@@ -41,6 +41,7 @@
 //! [`Shared`]: common::frame::Shared
 
 mod clock;
+mod cpus;
 mod device;
 mod eal;
 mod error;
@@ -55,9 +56,10 @@ mod queue;
 mod rss;
 
 pub use clock::Clock;
+pub use cpus::allowed_cpus;
 pub use eal::{Eal, EalConfig, Huge};
 pub use error::Error;
-pub use lcore::{LcoreGuard, allowed_cpus};
+pub use lcore::LcoreGuard;
 pub use mbuf::{Mbuf, SharedMbuf};
 pub use mempool::{Mempool, PoolConfig, PoolHandle, STRIDE};
 pub use port::{Link, Port, PortConfig, PortStats};

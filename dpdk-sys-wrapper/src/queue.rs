@@ -10,7 +10,7 @@ use common::frame::Packet;
 
 use crate::ffi;
 use crate::mbuf::{Mbuf, raw_packet};
-use crate::port::PortInner;
+use crate::port::inner::PortInner;
 
 /// A receive queue. One worker uses it at a time.
 ///

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::frame::{Frame, Pool, Shared};
 use dpdk_sys_wrapper::{
-    Clock, Eal, Huge, LcoreGuard, Mempool, PoolConfig, PoolHandle, STRIDE, allowed_cpus,
+    Eal, Huge, LcoreGuard, Mempool, PoolConfig, PoolHandle, STRIDE, allowed_cpus,
 };
 use support::{eal, frame, pool};
 
@@ -133,12 +133,12 @@ fn frames_travel_between_threads(eal: &Eal, pool: &Mempool) {
 }
 
 fn the_clock_keeps_the_time_of_day(eal: &Eal) {
-    let clock = Clock::tsc(eal);
+    let clock = eal.clock();
     let (wall, start) = (std::time::Instant::now(), clock.now());
     thread::sleep(Duration::from_millis(200));
     let (real, ours) = (wall.elapsed().as_secs_f64(), clock.now().since(start).as_secs_f64());
     assert!((real - ours).abs() < 0.002, "{real} s passed, and {ours} s by the clock");
-    let later = Clock::tsc(eal).now();
+    let later = eal.clock().now();
     assert!(later >= start, "all clocks have one origin");
 }
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use common::frame::Side;
 use dpdk_sys_wrapper::{
-    Clock, Eal, EalConfig, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
-    RxQueue, TxQueue,
+    Eal, EalConfig, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig, RxQueue,
+    TxQueue,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use switch::Switch;
@@ -203,7 +203,7 @@ impl Machine {
             egress: Egress::new(lan, wan, (holdable + config::BACKLOG) as usize),
             switch: Switch::new(switch),
             pool: PoolHandle::new(&self.pool, io::RESERVE),
-            clock: Clock::tsc(&self.eal),
+            clock: self.eal.clock(),
             idle: Idler::new(config.worker.idle, config.worker.count),
             stop,
             drain_timeout: config.drain_timeout,

@@ -11,7 +11,7 @@ use common::psn::Seq;
 use common::time::Time;
 use common::wire::{Identity, Roce};
 
-use crate::flow::share;
+use crate::cache::share;
 use crate::incarnation::FORGET_MIN;
 use crate::slot::Slot;
 use crate::{Actions, Context, Flow};

@@ -7,7 +7,7 @@ use common::psn::Seq;
 use common::time::Time;
 use common::wire::{Identity, Roce, icrc_ok};
 
-use crate::flow::{release, share};
+use crate::cache::{release, share};
 use crate::slot;
 use crate::{Actions, Context, Flow, Recovery};
 

@@ -4,8 +4,8 @@ use common::frame::Frame;
 use common::metrics::Metric;
 use common::psn::Seq;
 
+use crate::cache::release;
 use crate::filter::Pass;
-use crate::flow::release;
 use crate::slot::{self, Slot};
 use crate::{Actions, Context, Flow};
 

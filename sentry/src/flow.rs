@@ -1,7 +1,7 @@
 //! The state of one flow, and its transitions on new packets and ACKs.
 
 use common::control::{Reason, SyncMessage};
-use common::frame::{Class, Frame, Kept, Packet};
+use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::{Psn, Seq, reach};
 use common::rtt::Rtt;
@@ -9,6 +9,7 @@ use common::time::{Span, Time};
 use common::window::Window;
 use common::wire::{Identity, PacketKind, Roce, icrc_ok, request_ack};
 
+use crate::cache::share;
 use crate::discovery::Discovery;
 use crate::filter::Pass;
 use crate::gaps::Gaps;
@@ -382,32 +383,5 @@ impl<F: Frame> Flow<F> {
             sent_at: now,
             rtt: if self.rtt.is_measured() { self.rtt.mean() } else { Span::ZERO },
         }
-    }
-}
-
-/// Shares `frame` between the port and the cache. Returns the packet to send and the handle to
-/// cache, if the budget allows one.
-pub(crate) fn share<F: Frame, A: Actions<F>>(
-    cx: &mut Context<'_, A>,
-    frame: F,
-) -> (Packet<F>, Option<Kept<F::Shared>>) {
-    let len = frame.bytes().len();
-    if !cx.cache.take(len) {
-        cx.out.count(Metric::SentryCacheFull, 1);
-        return (Packet::Owned(frame), None);
-    }
-    cx.out.count(Metric::CreatedHandle, 1);
-    let handle = frame.share();
-    (Packet::Shared(handle.clone()), Some(Kept { handle, len: len as u32 }))
-}
-
-/// Frees a handle.
-pub(crate) fn release<F: Frame, A: Actions<F>>(
-    cx: &mut Context<'_, A>,
-    kept: Option<Kept<F::Shared>>,
-) {
-    if let Some(Kept { handle, len }) = kept {
-        cx.cache.give(len as usize);
-        cx.out.discard(Packet::Shared(handle), Metric::DropReleased);
     }
 }

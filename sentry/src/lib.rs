@@ -16,6 +16,7 @@
 //! `docs/protocol.md` lists the rules with their tests.
 
 mod answers;
+mod cache;
 mod discovery;
 mod fast_path;
 mod filter;

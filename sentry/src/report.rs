@@ -6,7 +6,7 @@ use common::metrics::Metric;
 use common::psn::Seq;
 use common::time::{Span, Time};
 
-use crate::flow::release;
+use crate::cache::release;
 use crate::knowledge::Knowledge;
 use crate::slot;
 use crate::timers::Unanswered;

@@ -31,7 +31,7 @@ pub fn run(options: &Options) -> Result<()> {
         options.links().flat_map(|link| [link.a.as_str(), link.b.as_str()]).collect();
     let eal = options.dpdk.start("lr2-wan", &devices, mbufs)?;
     let pool = options.dpdk.pool(&eal, "frames", mbufs)?;
-    let clock = Clock::tsc(&eal);
+    let clock = eal.clock();
     let start = clock.now();
     let mut links = Vec::new();
     for (given, config) in options.links().zip(configs) {

@@ -79,7 +79,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         port_full: 0,
     };
     signals::ready("lr2-host");
-    let ceased = host.run(options, &Clock::tsc(&eal), &stop);
+    let ceased = host.run(options, &eal.clock(), &stop);
     let report = host.report(options, window, ceased);
     if let Some(file) = &options.json {
         crate::report::write(file, &report)?;

@@ -1,0 +1,189 @@
+//! Ports: a NIC, or a virtual device in its place.
+
+mod config;
+pub(crate) mod inner;
+
+use std::ffi::CStr;
+use std::mem;
+use std::sync::{Arc, PoisonError};
+
+pub use self::config::PortConfig;
+use self::config::{check, refused};
+use self::inner::PortInner;
+use crate::device;
+use crate::eal::Eal;
+use crate::error::{Error, errno_text};
+use crate::ffi;
+use crate::mempool::Mempool;
+use crate::queue::{RxQueue, TxQueue};
+
+/// Counters of a port since it was opened. Bytes are without FCS on most
+/// devices.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PortStats {
+    /// Frames received.
+    pub rx_packets: u64,
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Frames transmitted.
+    pub tx_packets: u64,
+    /// Bytes transmitted.
+    pub tx_bytes: u64,
+    /// Frames dropped by the device because nobody took them in time.
+    pub rx_missed: u64,
+    /// Damaged frames.
+    pub rx_errors: u64,
+    /// Receive attempts that failed because the pool was dry.
+    pub rx_no_mbuf: u64,
+    /// Frames that could not be transmitted.
+    pub tx_errors: u64,
+}
+
+/// The state of the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// Whether frames can pass. On `net_memif`: whether the peer is connected.
+    pub up: bool,
+    /// In Mbit/s, if the device knows.
+    pub speed_mbps: Option<u32>,
+}
+
+/// An open, started port. It stops and closes when the `Port` and all its
+/// queues have been dropped.
+#[derive(Debug)]
+pub struct Port(Arc<PortInner>);
+
+impl Port {
+    /// Opens and starts a port; gives its queues, in order.
+    ///
+    /// No offload is turned on, in particular not `MBUF_FAST_FREE`, which
+    /// would free frames that have other owners, nor scatter or LRO, which
+    /// would make frames of several segments.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`], [`Error::TooFewMbufs`], [`Error::Setting`], or
+    /// [`Error::Port`] with the step that the device refused.
+    pub fn open(
+        eal: &Eal,
+        config: &PortConfig,
+        pool: &Mempool,
+    ) -> Result<(Self, Vec<RxQueue>, Vec<TxQueue>), Error> {
+        check(config, pool)?;
+        let eal = eal.inner();
+        let mut open = eal.open_ports.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = device::find(eal, &config.device)?;
+        if open.contains(&found.id) {
+            return Err(refused(config, "opening", "it is open already"));
+        }
+        let info = info(config, found.id)?;
+        // SAFETY: DPDK gives a string that lives as long as the driver.
+        let driver = unsafe { CStr::from_ptr(info.driver_name) }.to_string_lossy().into_owned();
+        let mut port = PortInner {
+            id: found.id,
+            pool: pool.clone(),
+            hands_pointers_on: driver == "net_ring",
+            device: config.device.clone(),
+            name: name(found.id),
+            driver,
+            rx_queues: config.rx_queues.min(info.max_rx_queues).max(1),
+            claimed: 0,
+            started: false,
+            made: if found.made_here { info.device } else { std::ptr::null_mut() },
+            eal: Arc::clone(eal),
+        };
+        open.insert(found.id);
+        // From here on dropping `port` undoes it all, for which it takes the
+        // lock.
+        drop(open);
+        port.set_up(config, &info)?;
+        let port = Arc::new(port);
+        let rx = (0..port.rx_queues).map(|q| RxQueue::new(&port, q)).collect();
+        let tx = (0..config.tx_queues).map(|q| TxQueue::new(&port, q)).collect();
+        Ok((Self(port), rx, tx))
+    }
+
+    /// The name DPDK gave the port.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The name of the driver, `net_memif` for instance.
+    pub fn driver(&self) -> &str {
+        &self.0.driver
+    }
+
+    /// DPDK's number of the port.
+    pub fn id(&self) -> u16 {
+        self.0.id
+    }
+
+    /// Whether the driver hands the mbuf itself to whoever receives it
+    /// (`net_ring`) and not its bytes. The [`TxQueue`] then sends a copy of
+    /// each frame that has other owners.
+    pub fn hands_pointers_on(&self) -> bool {
+        self.0.hands_pointers_on
+    }
+
+    /// The MAC address.
+    pub fn mac(&self) -> [u8; 6] {
+        // SAFETY: plain bytes, for which zero is a value.
+        let mut mac: ffi::rte_ether_addr = unsafe { mem::zeroed() };
+        // SAFETY: an open port and a place for the answer. On failure, which
+        // an open port does not have, the address stays zero.
+        unsafe { ffi::rte_eth_macaddr_get(self.0.id, &raw mut mac) };
+        mac.addr_bytes
+    }
+
+    /// The link's state as the driver knows it, without waiting.
+    pub fn link(&self) -> Link {
+        // SAFETY: plain numbers, for which zero is a value.
+        let mut link: ffi::rte_eth_link = unsafe { mem::zeroed() };
+        // SAFETY: an open port and a place for the answer.
+        let ret = unsafe { ffi::rte_eth_link_get_nowait(self.0.id, &raw mut link) };
+        Link {
+            up: ret == 0 && u32::from(link.link_status()) == ffi::RTE_ETH_LINK_UP,
+            speed_mbps: (ret == 0 && !matches!(link.link_speed, 0 | u32::MAX))
+                .then_some(link.link_speed),
+        }
+    }
+
+    /// The device's counters. For the control thread; on real NICs it
+    /// reads registers.
+    pub fn stats(&self) -> PortStats {
+        // SAFETY: plain numbers, for which zero is a value.
+        let mut s: ffi::rte_eth_stats = unsafe { mem::zeroed() };
+        // SAFETY: an open port and a place for the answer; zero on failure.
+        unsafe { ffi::rte_eth_stats_get(self.0.id, &raw mut s) };
+        PortStats {
+            rx_packets: s.ipackets,
+            rx_bytes: s.ibytes,
+            tx_packets: s.opackets,
+            tx_bytes: s.obytes,
+            rx_missed: s.imissed,
+            rx_errors: s.ierrors,
+            rx_no_mbuf: s.rx_nombuf,
+            tx_errors: s.oerrors,
+        }
+    }
+}
+
+fn info(config: &PortConfig, id: u16) -> Result<ffi::rte_eth_dev_info, Error> {
+    // SAFETY: plain data, for which zero is a value.
+    let mut info: ffi::rte_eth_dev_info = unsafe { mem::zeroed() };
+    // SAFETY: a known port and a place for the answer.
+    let ret = unsafe { ffi::rte_eth_dev_info_get(id, &raw mut info) };
+    if ret < 0 {
+        return Err(refused(config, "asking for its abilities", &errno_text(ret)));
+    }
+    Ok(info)
+}
+
+fn name(id: u16) -> String {
+    let mut text = [0; ffi::RTE_ETH_NAME_MAX_LEN as usize];
+    // SAFETY: a known port and the room that DPDK asks for; it ends the string
+    // with a zero, and there is one already if it fails.
+    unsafe {
+        ffi::rte_eth_dev_get_name_by_port(id, text.as_mut_ptr());
+        CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned()
+    }
+}
