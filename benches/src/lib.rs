@@ -14,6 +14,7 @@
 //! that a NIC has just written are not: `scripts/bench` has that.
 
 pub mod depot_flow;
+pub mod flow;
 pub mod frame;
 pub mod link;
 pub mod packets;
@@ -74,14 +75,14 @@ cases! {
     "encode status 8 gaps", 1, wire::Encode::new(wire::status(8));
     "decode status 8 gaps", 1, wire::Decode::new(wire::status(8));
 
-    "sentry new lr2", BURST, sentry_flow::InOrder::new(FlowRecovery::Lr2);
-    "sentry new cached", BURST, sentry_flow::InOrder::new(FlowRecovery::Cached);
-    "sentry ack of 16 lr2", 2, sentry_flow::Acks::new(FlowRecovery::Lr2);
-    "sentry ack of 16 cached", 2, sentry_flow::Acks::new(FlowRecovery::Cached);
+    "sentry new lr2", BURST, sentry_flow::in_order(FlowRecovery::Lr2);
+    "sentry new cached", BURST, sentry_flow::in_order(FlowRecovery::Cached);
+    "sentry ack of 16 lr2", 2, sentry_flow::acks(FlowRecovery::Lr2);
+    "sentry ack of 16 cached", 2, sentry_flow::acks(FlowRecovery::Cached);
     "sentry filter", BURST, sentry_flow::Repeats::new();
-    "depot in order", BURST, depot_flow::InOrder::new(true);
-    "depot in order, no backup", BURST, depot_flow::InOrder::new(false);
-    "depot ack of 16", 2, depot_flow::Acks::new();
+    "depot in order", BURST, depot_flow::in_order(true);
+    "depot in order, no backup", BURST, depot_flow::in_order(false);
+    "depot ack of 16", 2, depot_flow::acks();
     "depot hold", BURST, depot_flow::Early::new();
     "depot drain", BURST, depot_flow::Drain::new();
 
