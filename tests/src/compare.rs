@@ -62,6 +62,18 @@ impl Comparison {
         self.sums.map(|sum| sum / self.lived.max(1) as f64)
     }
 
+    /// Queue pairs fare no worse than without gateways: at most `most` of `of` die that live without
+    /// them, and those that live take no longer on average.
+    ///
+    /// # Panics
+    /// If they fare worse.
+    pub fn assert_no_worse(&self, most: u64, of: u64) {
+        let (lost, qps) = (self.lost.len() as u64, self.qps);
+        assert!(lost * of <= most * qps, "{lost} of {qps} died that live without gateways");
+        let [plain, with] = self.means();
+        assert!(with <= plain, "mean time {with:.4} s, without gateways {plain:.4} s");
+    }
+
     /// A summary for people.
     pub fn report(&self) -> String {
         let [plain, with] = self.means();

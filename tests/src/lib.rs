@@ -10,6 +10,7 @@
 
 mod compare;
 mod end;
+mod fates;
 mod link;
 mod lives;
 mod scenario;
@@ -20,6 +21,7 @@ mod workers;
 mod world;
 
 pub use compare::Comparison;
+pub use fates::Fates;
 pub use link::{Fate, Impairment, Link};
 pub use scenario::{NextPsns, Scenario};
 pub use script::{Loss, Script, Segment, Victim};

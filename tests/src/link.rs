@@ -36,6 +36,13 @@ pub struct Impairment {
     pub mangle: f64,
 }
 
+impl Impairment {
+    /// Nothing but random loss.
+    pub fn lossy(loss: f64) -> Self {
+        Self { loss, ..Self::default() }
+    }
+}
+
 /// Fates of the frames of a segment.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Fate {

@@ -8,7 +8,9 @@ use rnic::{ImpliedNak, PartialRead, ReceiveQueue, RetryLimit, SecondNak, WIRE_OV
 use switch::{Config, Recovery, Tuning};
 
 use crate::link::Impairment;
+use crate::sweep::number;
 use crate::workers::Workers;
+use crate::world::{Outcome, World};
 
 /// Bytes of a data packet besides its payload: Ethernet, IPv4, UDP, BTH, ICRC.
 const HEADERS: u64 = 14 + 20 + 8 + 12 + 4;
@@ -159,6 +161,22 @@ impl Scenario {
             abort_after: None,
             pause: Span::ZERO,
         }
+    }
+
+    /// Runs it. With `SEED` in the environment, prints what happened.
+    ///
+    /// # Panics
+    /// If it doesn't end within `limit`, or the switches hold frames at its end.
+    pub fn outcome(&self, limit: Span) -> Outcome {
+        let mut world = World::new(self.clone());
+        let outcome = world.run(limit);
+        if number("SEED").is_some() {
+            println!("{self:#?}");
+            world.explain();
+        }
+        assert!(outcome.finished.is_some(), "no end: {outcome:?}\n{self:#?}");
+        assert_eq!(outcome.held, 0, "frames are left: {self:#?}");
+        outcome
     }
 
     /// Time that a data packet of full size takes to leave a NIC.

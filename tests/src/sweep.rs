@@ -44,6 +44,18 @@ pub struct Findings {
     pub violations: Vec<(u64, String)>,
 }
 
+impl Findings {
+    /// Prints a report, and returns the comparison.
+    ///
+    /// # Panics
+    /// If a rule was violated.
+    pub fn legal(self) -> Comparison {
+        println!("{}", self.comparison.report());
+        assert!(self.violations.is_empty(), "rules were violated: {:#?}", self.violations);
+        self.comparison
+    }
+}
+
 /// A number in the environment.
 pub fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|value| value.parse().ok())

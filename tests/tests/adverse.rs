@@ -11,7 +11,7 @@ use common::time::Span;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use switch::Recovery;
-use tests::{Comparison, Outcome, Plain, Scenario, World, sweep};
+use tests::{Comparison, Outcome, Plain, Scenario, sweep};
 
 /// Seeds per mode.
 const SEEDS: u64 = 700;
@@ -35,33 +35,19 @@ fn run(seed: u64, recovery: Option<Recovery>) -> Outcome {
     let scenario = Scenario::adverse(seed, recovery, &mut rng);
     let limit =
         (scenario.adverse_for + scenario.pause + Span::from_millis(60_000)) * scenario.lives.into();
-    let mut world = World::new(scenario.clone());
-    let outcome = world.run(limit);
-    if std::env::var_os("SEED").is_some() {
-        println!("{scenario:#?}");
-        world.explain();
-    }
-    assert!(outcome.finished.is_some(), "no end: {outcome:?}\n{scenario:#?}");
-    assert_eq!(outcome.held, 0, "frames are left: {scenario:#?}");
-    outcome
+    scenario.outcome(limit)
 }
 
 fn check(recovery: Recovery, seeds: u64) -> Comparison {
     let findings = sweep(seeds, &PLAIN, recovery, run);
-    let all = findings.comparison;
-    println!("{recovery:?}: {}", all.report());
     println!("replay with: SEED=n cargo test -p tests --test adverse {recovery:?} -- --nocapture");
-    let violations = findings.violations;
-    assert!(violations.is_empty(), "rules were violated: {violations:#?}");
+    let all = findings.legal();
     for (by, seed, plain) in &all.slowest {
         let limit = plain * (FACTOR - 1.0) + SECONDS;
         assert!(*by <= limit, "seed {seed}: {by:.3} s longer than {plain:.3} s");
     }
     let (_, lost) = LOST.iter().find(|(mode, _)| *mode == recovery).expect("every mode has one");
-    let (count, of) = (all.lost.len() as u64, all.qps);
-    assert!(count * 10_000 <= lost * of, "{count} of {of} died that live without gateways");
-    let [plain, with] = all.means();
-    assert!(with <= plain, "mean time {with:.4} s, without gateways {plain:.4} s");
+    all.assert_no_worse(*lost, 10_000);
     all
 }
 

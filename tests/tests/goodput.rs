@@ -32,10 +32,9 @@ fn measure(recovery: Option<Recovery>, loss: f64, seed: u64, window_bdp: f64) ->
     const PACKET: f64 = (4096 + 12 + 4 + 8 + 20 + 14 + 24) as f64;
     let slot = PACKET * 8.0 / 1e9;
     let w = 0.01002 / slot;
-    let lossy = Impairment { loss, ..Impairment::default() };
     let messages = 1_000;
     let mut world = World::new(Scenario {
-        wan: [lossy, Impairment::default()],
+        wan: [Impairment::lossy(loss), Impairment::default()],
         messages: [messages, 0],
         window: (w * window_bdp) as u32,
         retry: RetryLimit::Infinite,

@@ -15,9 +15,8 @@ const SEEDS: u64 = 20;
 /// Seconds until 75 WRITEs of 64 KiB are done, gaps that the Depot saw, and those that it gave
 /// up.
 fn write(recovery: Option<Recovery>, seed: u64) -> (f64, u64, u64) {
-    let lossy = Impairment { loss: 0.05, ..Impairment::default() };
     let mut world = World::new(Scenario {
-        wan: [lossy, lossy],
+        wan: [Impairment::lossy(0.05); 2],
         wan_delay: Span::from_millis(10),
         messages: [75, 0],
         fixed_length: true,

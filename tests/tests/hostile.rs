@@ -15,14 +15,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::lab_ip;
 use switch::{Config, Footprint, Recovery, Switch};
-use tests::{Impairment, Scenario, World};
+use tests::{Impairment, Scenario, World, number};
 
 const MODES: [Option<Recovery>; 4] =
     [None, Some(Recovery::Lr2), Some(Recovery::Cached), Some(Recovery::Auto)];
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
 
 /// A packet of the first queue pair from nic 0, with everything right but its content.
 fn forged(psn: Psn) -> Vec<u8> {
@@ -39,9 +35,8 @@ fn forged(psn: Psn) -> Vec<u8> {
 /// to 3,000 ahead of the source.
 fn inject(seed: u64, recovery: Option<Recovery>, loss: f64) -> bool {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let lossy = Impairment { loss, ..Impairment::default() };
     let mut world = World::new(Scenario {
-        wan: [lossy; 2],
+        wan: [Impairment::lossy(loss); 2],
         messages: [24, 0],
         message_max: 1 << 20,
         fixed_length: true,

@@ -9,16 +9,15 @@ use std::sync::OnceLock;
 use common::time::Span;
 use rnic::RetryLimit;
 use switch::Recovery;
-use tests::{Impairment, Scenario, Silenced, World};
+use tests::{Impairment, Scenario, Silenced, World, number};
 
 /// When it happens, from the start on.
 const WHEN: Span = Span::from_millis(80);
 
 /// 38 MiB over 10 ms at 1 Gbit/s; 1 % of all frames is lost on the long-haul link.
 fn scenario(seed: u64, recovery: Option<Recovery>) -> Scenario {
-    let lossy = Impairment { loss: 0.01, ..Impairment::default() };
     Scenario {
-        wan: [lossy, lossy],
+        wan: [Impairment::lossy(0.01); 2],
         messages: [600, 0],
         fixed_length: true,
         retry: RetryLimit::Infinite,
@@ -39,10 +38,6 @@ fn time(seed: u64, recovery: Option<Recovery>, fault: fn(&mut World)) -> f64 {
     }
     assert_eq!(outcome.failed, 0, "a QP failed: seed {seed}");
     outcome.finished.expect("it ends").as_secs_f64()
-}
-
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok().and_then(|v| v.parse().ok())
 }
 
 /// Times of some runs, in seconds.

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use rnic::WorkKind;
 use switch::Recovery;
 use tests::Victim::{Ack, DepotNack, Nak, Request, Response};
-use tests::{Loss, Scenario, Script, Segment, Victim, World};
+use tests::{Loss, Scenario, Script, Segment, Victim, World, number};
 
 /// Round trips of the long-haul link, in microseconds.
 const RTTS: [u64; 4] = [500, 2_000, 10_000, 40_000];
@@ -454,7 +454,7 @@ fn check(case: &Case, path: &Path, is_shown: bool, times: &mut [Times; 3]) {
 
 #[test]
 fn what_is_lost_arrives_in_time() {
-    let seeds = std::env::var("SEEDS").ok().and_then(|v| v.parse().ok()).unwrap_or(25);
+    let seeds = number("SEEDS").unwrap_or(25);
     println!("| lost | promised | no gateways | `lr2` | `cached` | worst, of promise |");
     println!("| --- | --- | --- | --- | --- | --- |");
     for case in CASES {

@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::{ImpliedNak, RetryLimit};
 use switch::Recovery;
-use tests::{Impairment, NextPsns, Outcome, Plain, Scenario, World, sweep};
+use tests::{Impairment, NextPsns, Outcome, Plain, Scenario, sweep};
 
 /// Seeds per pause and mode.
 const SEEDS: u64 = 60;
@@ -21,15 +21,10 @@ const SEEDS: u64 = 60;
 /// Queue pairs of a thousand that may die though they live without gateways; of 1,000 seeds
 /// it is 1, as many as the gateways save.
 const LOST: u64 = 5;
-/// How much longer the lives may take on average.
-const SLOWER: f64 = 1.0;
 
 fn run(seed: u64, recovery: Option<Recovery>, later: Span) -> Outcome {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x2e5e7);
-    let mut lossy = |worst: &[f64]| {
-        let loss = worst[rng.random_range(0..worst.len())];
-        Impairment { loss, ..Impairment::default() }
-    };
+    let mut lossy = |worst: &[f64]| Impairment::lossy(worst[rng.random_range(0..worst.len())]);
     let wan = [(); 2].map(|()| lossy(&[0.0, 0.01, 0.03]));
     let lan0 = [(); 2].map(|()| lossy(&[0.0, 0.0, 0.01]));
     let lan1 = [(); 2].map(|()| lossy(&[0.0, 0.0, 0.01]));
@@ -58,15 +53,7 @@ fn run(seed: u64, recovery: Option<Recovery>, later: Span) -> Outcome {
         pause: (wan_delay + lan_delay * 2) * 2 + later,
         ..Scenario::calm(seed, recovery)
     };
-    let mut world = World::new(scenario.clone());
-    let outcome = world.run(Span::from_millis(60_000));
-    if std::env::var_os("SEED").is_some() {
-        println!("{scenario:#?}");
-        world.explain();
-    }
-    assert!(outcome.finished.is_some(), "no end: {outcome:?}\n{scenario:#?}");
-    assert_eq!(outcome.held, 0, "frames are left: {scenario:#?}");
-    outcome
+    scenario.outcome(Span::from_millis(60_000))
 }
 
 /// `harmed`: runs of a thousand in which something of an incarnation before may be delivered or
@@ -83,10 +70,7 @@ fn check(later: Span, harmed: u64) {
         let (count, runs) = (findings.violations.len() as u64, all.runs);
         let runs = runs + count;
         assert!(count * 1000 <= harmed * runs, "{recovery:?}: {count} of {runs} runs harmed");
-        let (lost, of) = (all.lost.len() as u64, all.qps);
-        assert!(lost * 1000 <= LOST * of, "{recovery:?}: {lost} of {of} died");
-        let [plain, with] = all.means();
-        assert!(with <= plain * SLOWER, "{recovery:?}: {with:.4} s, was {plain:.4} s");
+        all.assert_no_worse(LOST, 1_000);
     }
 }
 

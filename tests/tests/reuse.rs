@@ -13,9 +13,8 @@ const SEEDS: u64 = 10;
 /// Seconds until three incarnations have sent 40 WRITEs of 64 KiB each, gaps that the Depot saw,
 /// and those that it gave up.
 fn write(recovery: Option<Recovery>, seed: u64) -> (f64, u64, u64) {
-    let lossy = Impairment { loss: 0.01, ..Impairment::default() };
     let mut world = World::new(Scenario {
-        wan: [lossy, lossy],
+        wan: [Impairment::lossy(0.01); 2],
         wan_delay: Span::from_millis(10),
         messages: [40, 0],
         fixed_length: true,

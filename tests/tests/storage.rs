@@ -6,15 +6,14 @@
 use common::metrics::Metric;
 use common::time::Span;
 use switch::Recovery;
-use tests::{Impairment, Scenario, World};
+use tests::{Impairment, Scenario, World, number};
 
 /// 40 READs of 64 KiB in a row; the responder's LAN loses on the way to its box, and the
 /// long haul loses `wan`.
 fn scenario(seed: u64, recovery: Option<Recovery>, wan: f64) -> Scenario {
-    let lossy = |loss| Impairment { loss, ..Impairment::default() };
     Scenario {
-        lan1: [Impairment::default(), lossy(0.005)],
-        wan: [lossy(wan), lossy(wan)],
+        lan1: [Impairment::default(), Impairment::lossy(0.005)],
+        wan: [Impairment::lossy(wan); 2],
         messages: [40, 0],
         fixed_length: true,
         reads: 1.0,
@@ -25,7 +24,7 @@ fn scenario(seed: u64, recovery: Option<Recovery>, wan: f64) -> Scenario {
 /// Seconds on average, and gaps among responses: seen, and given up without an answer that
 /// says why.
 fn mean(recovery: Option<Recovery>, wan: f64) -> (f64, u64, u64) {
-    let seeds: u32 = std::env::var("SEEDS").ok().and_then(|v| v.parse().ok()).unwrap_or(12);
+    let seeds: u32 = number("SEEDS").map_or(12, |n| n as u32);
     let (mut sum, mut seen, mut given_up) = (0.0, 0, 0);
     for seed in 0..seeds {
         let mut world = World::new(scenario(seed.into(), recovery, wan));
