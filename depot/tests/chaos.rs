@@ -2,70 +2,18 @@
 //! holds nothing for ever.
 
 use common::budget::Budget;
-use common::control::{Fetch, PsnRange, Reason};
 use common::metrics::Metric;
-use common::time::{Span, Time};
 use common::wire::{Opcode, parse};
-use depot::Incarnation;
 use proptest::prelude::*;
 use testkit::books::assert_empty;
 use testkit::depot::*;
+use testkit::operations::input::Input;
+use testkit::operations::{self, Rules, play};
 
-#[derive(Clone, Debug)]
-enum Event {
-    Data { ahead: i32, asks: bool, damaged: bool },
-    Leap(i32),
-    Read { ahead: i32, len: u32 },
-    Atomic { ahead: i32 },
-    Sync { node: u32, epoch: u32, reason: Reason, next: i32 },
-    Resent { epoch: u32 },
-    Ack(i32),
-    Nak(i32),
-    Rnr(i32),
-    Responses { back: i32, len: i32 },
-    AtomicAck(i32),
-    Fetch { expected: i32, missing: Vec<(i32, u32)> },
-    Requester(bool),
-    Wait(u64),
-}
-
-fn reason() -> impl Strategy<Value = Reason> {
-    prop_oneof![
-        4 => Just(Reason::Open),
-        4 => Just(Reason::Tail),
-        4 => Just(Reason::Keepalive),
-        2 => Just(Reason::Lost),
-        1 => Just(Reason::Release),
-    ]
-}
-
-fn event() -> impl Strategy<Value = Event> {
-    prop_oneof![
-        8 => any::<bool>().prop_map(|asks| Event::Data { ahead: 0, asks, damaged: false }),
-        8 => (-8..12i32, any::<bool>(), prop::bool::weighted(0.1))
-            .prop_map(|(ahead, asks, damaged)| Event::Data { ahead, asks, damaged }),
-        1 => (-3_000..3_000i32, prop::bool::weighted(0.3))
-            .prop_map(|(by, far)| if far { Event::Leap(by) } else { Event::Wait(1) }),
-        3 => (prop_oneof![3 => Just(0), 1 => -8..8i32], prop_oneof![8 => 0..9u32, 1 => 9..1_500u32])
-            .prop_map(|(ahead, len)| Event::Read { ahead, len }),
-        1 => prop_oneof![3 => Just(0), 1 => -8..8i32].prop_map(|ahead| Event::Atomic { ahead }),
-        4 => (prop::bool::weighted(0.05), prop::bool::weighted(0.1), reason(), -10..20i32).prop_map(
-            |(node, epoch, reason, next)| Event::Sync {
-                node: node.into(), epoch: epoch.into(), reason, next
-            }
-        ),
-        1 => (0..2u32).prop_map(|epoch| Event::Resent { epoch }),
-        2 => (-5..20i32).prop_map(Event::Ack),
-        2 => (-5..20i32).prop_map(Event::Nak),
-        1 => (-5..20i32).prop_map(Event::Rnr),
-        3 => (-2..20i32, 1..8i32).prop_map(|(back, len)| Event::Responses { back, len }),
-        1 => (-2..20i32).prop_map(Event::AtomicAck),
-        2 => (-5..20i32, prop::collection::vec((-2..10i32, 1..9u32), 0..4))
-            .prop_map(|(expected, missing)| Event::Fetch { expected, missing }),
-        1 => prop::bool::weighted(0.8).prop_map(Event::Requester),
-        4 => (0..20_000u64).prop_map(Event::Wait),
-    ]
-}
+/// Most timers at one time.
+const AT_ONCE: u32 = 8;
+/// Most timers until a flow without traffic is silent.
+const MOST_TIMERS: u32 = 500;
 
 fn room() -> impl Strategy<Value = Budget> {
     prop_oneof![
@@ -74,78 +22,14 @@ fn room() -> impl Strategy<Value = Budget> {
     ]
 }
 
-/// Runs due timers, and checks that none stays due.
-fn settle(bench: &mut Bench) {
-    for _ in 0..8 {
-        if bench.deadline() > bench.now {
-            return;
-        }
-        bench.timer();
-    }
-    panic!("a timer that stays due: {:?} at {:?}", bench.deadline(), bench.now);
-}
-
 /// Nothing comes any more: it gives up, forgets the flow and holds nothing.
 fn end(bench: &mut Bench) {
-    let mut fired = 0;
-    while bench.deadline() != Time::NEVER {
-        bench.now = bench.now.max(bench.deadline());
-        bench.timer();
-        fired += 1;
-        assert!(fired < 500, "no end of timers");
-    }
+    bench.fall_silent(MOST_TIMERS);
     assert_empty([&bench.pool, &bench.backup, &bench.cache]);
     let stranded =
         bench.out.discarded.iter().any(|(_, reason)| *reason == Metric::DropOldIncarnation);
     assert!(!stranded, "it waited until the flow was forgotten");
     bench.check_books();
-}
-
-fn play(bench: &mut Bench, next: &mut i32, event: Event) {
-    match event {
-        Event::Data { ahead, asks, damaged: is_damaged } => {
-            let n = *next + ahead;
-            *next = (*next).max(n + 1);
-            let frame = if asks { asking(n) } else { write(n) };
-            bench.frame(if is_damaged { damaged(frame) } else { frame });
-        }
-        Event::Leap(by) => {
-            *next += by + 1;
-            bench.data([*next - 1]);
-        }
-        Event::Read { ahead, len } => {
-            let n = *next + ahead;
-            bench.frame(read(n, len));
-            *next = (*next).max(n + len.max(1) as i32);
-        }
-        Event::Atomic { ahead } => {
-            let n = *next + ahead;
-            bench.frame(packet(Opcode::COMPARE_SWAP, n, false, 28));
-            *next = (*next).max(n + 1);
-        }
-        Event::Sync { node, epoch, reason, next: ahead } => {
-            bench.sync(Incarnation { node, boot: 1, epoch }, reason, *next + ahead);
-        }
-        Event::Resent { epoch } => bench.sync_resent(Incarnation { node: 0, boot: 1, epoch }),
-        Event::Ack(back) => _ = bench.ack(*next - back),
-        Event::Nak(back) => _ = bench.nak(*next - back),
-        Event::Rnr(back) => _ = bench.rnr(*next - back),
-        Event::Responses { back, len } => {
-            for n in *next - back..*next - back + len {
-                let _ = bench.answer(response(n));
-            }
-        }
-        Event::AtomicAck(back) => _ = bench.answer(atomic_ack(*next - back)),
-        Event::Fetch { expected, missing } => {
-            let expected = *next - expected;
-            let range = |&(at, len): &(i32, u32)| PsnRange { start: psn(expected + at), len };
-            let fetch =
-                Fetch { expected: psn(expected), missing: missing.iter().map(range).collect() };
-            bench.with(|flow, cx| flow.on_fetch(cx, &fetch));
-        }
-        Event::Requester(known) => bench.out.src_qpn = known.then_some(0x77),
-        Event::Wait(us) => bench.wait(Span::from_micros(us)),
-    }
 }
 
 /// A stream of requests: writes, some of which ask for an ACK, READs, atomics.
@@ -171,40 +55,19 @@ fn number(frame: &[u8]) -> i32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn books_and_timers(pool in room(), backup in room(), cache in room(), synced in any::<bool>(), events in prop::collection::vec(event(), 1..150)) {
-        let mut bench = Bench::default();
-        (bench.pool, bench.backup, bench.cache) = (pool, backup, cache);
-        let mut next = 0;
-        if synced {
-            bench.out.src_qpn = Some(0x77);
-            bench.sync(Incarnation { node: 0, boot: 1, epoch: 0 }, Reason::Open, 0);
-            bench.data([0]);
-            let _ = bench.ack(0);
-            next = 1;
-        }
-        for event in events {
-            play(&mut bench, &mut next, event);
-            settle(&mut bench);
-            bench.check_books();
-            for status in bench.statuses() {
-                let ahead = |psn: common::psn::Psn| psn.distance(status.expected);
-                let (from, to) = (ahead(status.from), ahead(status.to));
-                prop_assert!(0 <= from && from <= to, "{status:?}");
-                let mut end = from;
-                for range in &status.missing {
-                    let start = ahead(range.start);
-                    prop_assert!(end <= start && range.len > 0, "{status:?}");
-                    end = start + range.len as i32;
-                    prop_assert!(end <= to, "{status:?}");
-                }
-            }
-            bench.clear();
-        }
-        end(&mut bench);
+    fn books_and_timers(pool in room(), backup in room(), cache in room(), is_open in any::<bool>(), operations in prop::collection::vec(any::<u8>(), 1..600)) {
+        let mut flow = operations::depot::flow(Bench::default().config);
+        (flow.pool, flow.backup, flow.cache) = (pool, backup, cache);
+        let rules = Rules { is_open, is_prompt: true, at_once: AT_ONCE, until_silent: MOST_TIMERS };
+        play(flow, &rules, &mut Input::new(&operations));
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Packets that arrive in order are delivered in order at once, each packet once,
     /// with any room in the pools.

@@ -4,9 +4,9 @@
 //! them; `tests/corpus.rs` replays earlier findings.
 //!
 //! - Parsers: [`frame`], [`cm`], [`control`], [`config`].
-//! - Sequences of operations: [`sentry`], [`depot`], and [`switch`] for two
+//! - Sequences of [operations]: on a flow of the Sentry, on one of the Depot, and [`switch`] for two
 //!   switches with a bad link between them. The bytes are read front to back as
-//!   numbers ([`input`]): where they end, so does the sequence.
+//!   numbers: where they end, so does the sequence.
 //!
 //! The drivers use public interfaces only, and know nothing of the inside.
 
@@ -15,14 +15,10 @@
 pub mod cm;
 pub mod config;
 pub mod control;
-pub mod depot;
-pub mod flow;
 pub mod frame;
-pub mod input;
-pub mod messages;
-pub mod packets;
-pub mod sentry;
 pub mod switch;
+
+use testkit::operations;
 
 /// A target's name and its function.
 pub type Target = (&'static str, fn(&[u8]));
@@ -33,7 +29,7 @@ pub const TARGETS: [Target; 7] = [
     ("cm", cm::run),
     ("control", control::run),
     ("config", config::run),
-    ("sentry", sentry::run),
-    ("depot", depot::run),
+    ("sentry", operations::sentry::run),
+    ("depot", operations::depot::run),
     ("switch", switch::run),
 ];

@@ -12,8 +12,8 @@ use common::time::{Span, Time};
 use common::wire::{Addr, Headers, Transport, Vlans, icrc_ok, parse};
 use switch::{Command, Config, End, QueuePair, Recovery, Role, Switch};
 
-use crate::input::Input;
-use crate::{messages, packets};
+use testkit::operations::input::Input;
+use testkit::operations::{messages, packets};
 
 const START: Time = Time::from_nanos(1_000_000_000);
 /// QPs of host 0 and of host 1, by pair. The second number is the same at both.

@@ -1,5 +1,5 @@
-//! See `fuzz::depot`.
+//! See `testkit::operations::depot`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::depot::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| testkit::operations::depot::run(data));

@@ -1,5 +1,5 @@
-//! See `fuzz::sentry`.
+//! See `testkit::operations::sentry`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::sentry::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| testkit::operations::sentry::run(data));

@@ -6,6 +6,7 @@ pub mod books;
 pub mod control;
 pub mod depot;
 pub mod flow;
+pub mod operations;
 pub mod packets;
 pub mod sentry;
 pub mod timers;

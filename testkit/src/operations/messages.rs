@@ -4,7 +4,7 @@ use common::control::{Fetch, LastAck, MAX_RANGES, PsnRange, Reason, Status, Sync
 use common::psn::Psn;
 use common::time::{Span, Time};
 
-use crate::input::Input;
+use super::input::Input;
 
 const REASONS: [Reason; 8] = [
     Reason::Open,

@@ -1,14 +1,14 @@
 //! Packets as hosts send them. The payload of each repeats its PSN, so that
 //! output that was never sent is recognised.
 
+pub use crate::packets::{damaged, datagram, headers};
+use crate::packets::{mad, with_bth};
 use common::allowance::Allowance;
 use common::budget::Budget;
 use common::psn::Psn;
 use common::wire::{Aeth, Bth, Headers, Opcode, PacketKind, Position, Reth, Roce, icrc_ok, parse};
-pub use testkit::packets::{damaged, datagram, headers};
-use testkit::packets::{mad, with_bth};
 
-use crate::input::Input;
+use super::input::Input;
 
 /// Requests, the usual ones more than once.
 const REQUESTS: [Opcode; 16] = [
@@ -96,6 +96,21 @@ pub fn answer(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> V
     let len = if matches!(opcode.kind(), PacketKind::ReadResponse(_)) { 256 } else { 0 };
     let frame = packet(headers, &Bth::new(opcode, qpn, psn), &ext, len);
     if flags & 0x38 == 0x38 { damaged(frame) } else { frame }
+}
+
+/// The kind of response number `i` of `count`, if the first one is of `kind`: READ responses make
+/// one message.
+pub fn part(kind: u8, i: u8, count: u8) -> u8 {
+    const READ: std::ops::RangeInclusive<u8> = 3..=6;
+    if !READ.contains(&(kind % ANSWERS.len() as u8)) {
+        return kind;
+    }
+    match (i == 0, i + 1 == count) {
+        (true, false) => 3,
+        (false, false) => 4,
+        (false, true) => 5,
+        (true, true) => 6,
+    }
 }
 
 /// A message of connection management from the sender of `headers`, whose QP is
