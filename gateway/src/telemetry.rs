@@ -76,49 +76,59 @@ counters! {
 
 const PORT: usize = PortIo::TABLE.len();
 const LOOP: usize = LoopIo::TABLE.len();
+const ALL: usize = 2 * PORT + LOOP;
 
-/// A worker's own counters, beside those of its switch.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct IoCounters {
-    ports: [[u64; PORT]; 2],
-    rounds: [u64; LOOP],
+/// A worker's own counters, beside those of its switch: those of the LAN port, of the WAN port, and
+/// of the loop.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IoCounters([u64; ALL]);
+
+impl Default for IoCounters {
+    fn default() -> Self {
+        Self([0; ALL])
+    }
+}
+
+const fn port(side: Side, what: PortIo) -> usize {
+    side.index() * PORT + what as usize
+}
+
+const fn of_loop(what: LoopIo) -> usize {
+    2 * PORT + what as usize
 }
 
 impl IoCounters {
     /// Adds `n` to a port's counter.
     #[inline]
     pub fn add(&mut self, side: Side, what: PortIo, n: u64) {
-        self.ports[side.index()][what as usize] += n;
+        self.0[port(side, what)] += n;
     }
 
     /// Sets a port's gauge.
     #[inline]
     pub fn set(&mut self, side: Side, what: PortIo, value: u64) {
-        self.ports[side.index()][what as usize] = value;
+        self.0[port(side, what)] = value;
     }
 
     /// A port's counter.
     pub fn port(&self, side: Side, what: PortIo) -> u64 {
-        self.ports[side.index()][what as usize]
+        self.0[port(side, what)]
     }
 
     /// Adds `n` to a counter of the loop.
     #[inline]
     pub fn add_loop(&mut self, what: LoopIo, n: u64) {
-        self.rounds[what as usize] += n;
+        self.0[of_loop(what)] += n;
     }
 
     /// Adds the counters of another worker.
     pub fn join(&mut self, other: &Self) {
-        let theirs = other.ports.iter().flatten().chain(&other.rounds);
-        for (sum, n) in self.ports.iter_mut().flatten().chain(&mut self.rounds).zip(theirs) {
-            *sum += n;
-        }
+        self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
     }
 
     /// A counter of the loop.
     pub fn round(&self, what: LoopIo) -> u64 {
-        self.rounds[what as usize]
+        self.0[of_loop(what)]
     }
 }
 
@@ -126,19 +136,16 @@ impl IoCounters {
 #[derive(Debug)]
 pub struct Published {
     switch: CachePadded<[AtomicU64; Metric::COUNT]>,
-    ports: CachePadded<[[AtomicU64; PORT]; 2]>,
-    rounds: CachePadded<[AtomicU64; LOOP]>,
+    io: CachePadded<[AtomicU64; ALL]>,
     beats: CachePadded<AtomicU64>,
 }
 
 impl Default for Published {
     fn default() -> Self {
-        let zero = |_| AtomicU64::new(0);
         Self {
-            switch: CachePadded::new(std::array::from_fn(zero)),
-            ports: CachePadded::new(std::array::from_fn(|_| std::array::from_fn(zero))),
-            rounds: CachePadded::new(std::array::from_fn(zero)),
-            beats: CachePadded::new(AtomicU64::new(0)),
+            switch: CachePadded::new([const { AtomicU64::new(0) }; _]),
+            io: CachePadded::new([const { AtomicU64::new(0) }; _]),
+            beats: CachePadded::default(),
         }
     }
 }
@@ -146,16 +153,10 @@ impl Default for Published {
 impl Published {
     /// Replaces the copy, and counts one more sign of life.
     pub fn store(&self, switch: &Counters, io: &IoCounters) {
-        let store = |to: &[AtomicU64], from: &[u64]| {
-            for (to, from) in to.iter().zip(from) {
-                to.store(*from, Relaxed);
-            }
-        };
-        store(&self.switch[..], switch.values());
-        for (to, from) in self.ports.iter().zip(&io.ports) {
-            store(to, from);
+        let to = self.switch.iter().chain(&*self.io);
+        for (to, from) in to.zip(switch.values().iter().chain(&io.0)) {
+            to.store(*from, Relaxed);
         }
-        store(&self.rounds[..], &io.rounds);
         self.beats.store(self.beats.load(Relaxed) + 1, Relaxed);
     }
 
@@ -166,11 +167,7 @@ impl Published {
 
     /// The worker's own counters.
     pub fn io(&self) -> IoCounters {
-        let load = |a: &AtomicU64| a.load(Relaxed);
-        IoCounters {
-            ports: std::array::from_fn(|p| self.ports[p].each_ref().map(load)),
-            rounds: self.rounds.each_ref().map(load),
-        }
+        IoCounters(self.io.each_ref().map(|n| n.load(Relaxed)))
     }
 
     /// How often the copy was replaced: a worker that lives makes it grow.

@@ -19,23 +19,26 @@ pub struct Section<'d> {
 }
 
 impl<'d> Section<'d> {
+    fn new(
+        doc: &'d Document<'d>,
+        name: Cow<'static, str>,
+        table: Option<&'d DeTable<'d>>,
+        at: Option<usize>,
+    ) -> Self {
+        Self { doc, name, table, at, known: Vec::new() }
+    }
+
     /// The document's top level.
     pub(crate) fn root(doc: &'d Document<'d>, table: &'d DeTable<'d>) -> Self {
-        Self { doc, name: "".into(), table: Some(table), at: None, known: Vec::new() }
+        Self::new(doc, "".into(), Some(table), None)
     }
 
     /// The table `[name]`, empty if the file has none.
-    pub fn section(&mut self, name: &'static str) -> Section<'d> {
+    pub fn section(&mut self, name: &'static str) -> Self {
         self.known.push(name);
         let entry = self.table.and_then(|t| t.get_key_value(name));
         let path = self.path(name);
-        let mut child = Section {
-            doc: self.doc,
-            name: path.clone().into(),
-            table: None,
-            at: None,
-            known: Vec::new(),
-        };
+        let mut child = Self::new(self.doc, path.clone().into(), None, None);
         if let Some((key, value)) = entry {
             child.at = Some(key.span().start);
             match value.get_ref() {
@@ -62,12 +65,12 @@ impl<'d> Section<'d> {
     }
 
     /// A section that the file does not have: every key has its default.
-    pub fn absent(&self) -> Section<'d> {
-        Section { doc: self.doc, name: "".into(), table: None, at: None, known: Vec::new() }
+    pub fn absent(&self) -> Self {
+        Self::new(self.doc, "".into(), None, None)
     }
 
     /// The tables `[[name]]` of the top level, each called by its place, counted from 1.
-    pub fn sections(&mut self, name: &'static str) -> Vec<Section<'d>> {
+    pub fn sections(&mut self, name: &'static str) -> Vec<Self> {
         self.known.push(name);
         let Some((key, value)) = self.table.and_then(|t| t.get_key_value(name)) else {
             return Vec::new();
@@ -82,12 +85,8 @@ impl<'d> Section<'d> {
             self.doc.problem_at(Some(key.span().start), name, found, format!("tables, [[{name}]]"));
             return Vec::new();
         };
-        let tables = tables.into_iter().enumerate().map(|(n, (at, table))| Section {
-            doc: self.doc,
-            name: format!("{name}[{}]", n + 1).into(),
-            table: Some(table),
-            at: Some(at),
-            known: Vec::new(),
+        let tables = (1..).zip(tables).map(|(n, (at, table))| {
+            Self::new(self.doc, format!("{name}[{n}]").into(), Some(table), Some(at))
         });
         tables.collect()
     }
@@ -225,31 +224,36 @@ impl<'d> Section<'d> {
         })
     }
 
+    /// A quantity within `min ..= max`: a string that `parse` reads, `shown` as in messages.
+    fn quantity<T: Copy + PartialOrd>(
+        &mut self,
+        key: &'static str,
+        (min, max): (T, T),
+        (shown, syntax): (fn(T) -> String, &str),
+        parse: fn(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let allowed = format!("{} to {}, written as {syntax}", shown(min), shown(max));
+        self.read(key, &allowed, |v| {
+            parse(v.as_str()?).ok().filter(|value| (min..=max).contains(value))
+        })
+    }
+
     /// A duration within `min ..= max`.
     pub fn duration(&mut self, key: &'static str, min: Span, max: Span) -> Option<Span> {
-        let (from, to) = (units::show_duration(min), units::show_duration(max));
-        let allowed = format!("{from} to {to}, written as {}", units::DURATION_SYNTAX);
-        self.read(key, &allowed, |v| {
-            units::duration(v.as_str()?).ok().filter(|d| (min..=max).contains(d))
-        })
+        let form = (units::show_duration as fn(_) -> _, units::DURATION_SYNTAX);
+        self.quantity(key, (min, max), form, units::duration)
     }
 
     /// A size in bytes within `min ..= max`.
     pub fn size(&mut self, key: &'static str, min: u64, max: u64) -> Option<u64> {
-        let (from, to) = (units::show_size(min), units::show_size(max));
-        let allowed = format!("{from} to {to}, written as {}", units::SIZE_SYNTAX);
-        self.read(key, &allowed, |v| {
-            units::size(v.as_str()?).ok().filter(|s| (min..=max).contains(s))
-        })
+        let form = (units::show_size as fn(_) -> _, units::SIZE_SYNTAX);
+        self.quantity(key, (min, max), form, units::size)
     }
 
     /// A rate in bit/s within `min ..= max`.
     pub fn rate(&mut self, key: &'static str, min: u64, max: u64) -> Option<u64> {
-        let (from, to) = (units::show_rate(min), units::show_rate(max));
-        let allowed = format!("{from} to {to}, written as {}", units::RATE_SYNTAX);
-        self.read(key, &allowed, |v| {
-            units::rate(v.as_str()?).ok().filter(|r| (min..=max).contains(r))
-        })
+        let form = (units::show_rate as fn(_) -> _, units::RATE_SYNTAX);
+        self.quantity(key, (min, max), form, units::rate)
     }
 
     /// A share within `min ..= max`: a number, or a percentage in a string.

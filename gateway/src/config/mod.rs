@@ -5,7 +5,7 @@
 //! prints ([`std::fmt::Display`]) as a TOML file with the same meaning.
 //!
 //! The steps, a file each: `schema` reads the keys, `pairs` those of
-//! queue pairs, `net` how networks are written, `check` finds settings that contradict
+//! queue pairs, `check` finds settings that contradict
 //! each other or cannot work, `capacity` computes the mbufs and the memory that it takes and states
 //! them, `machine` reads the memory, hugepages and CPUs of a machine, `fit` compares the two,
 //! `render` prints. `reference` compares `docs/configuration.md` with the keys. Reading a file with
@@ -16,7 +16,6 @@ mod check;
 mod fit;
 mod key;
 mod machine;
-mod net;
 mod pairs;
 #[cfg(test)]
 mod reference;

@@ -4,10 +4,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use common::wire::Vlans;
-use settings::{Document, Section};
+use settings::{Document, Section, integer};
 use switch::{End, QueuePair};
-
-use super::net;
 
 /// QP numbers of RC: 0 and 1 are for management, the last is for multicast.
 const QPNS: (u32, u32) = (2, 0xff_fffe);
@@ -32,7 +30,7 @@ pub(super) fn read(doc: &Document<'_>, tables: Vec<Section<'_>>) -> Vec<QueuePai
 fn one(doc: &Document<'_>, mut table: Section<'_>, known: &mut Known) -> Option<QueuePair> {
     let hosts = ENDS.map(|(key, _)| host(doc, &mut table, key));
     let qpns = ENDS.map(|(_, key)| qpn(&mut table, key));
-    let vlans = net::vlans(&mut table, "vlans");
+    let vlans = vlans(&mut table, "vlans");
     let (at, name) = (table.at(), table.name().to_owned());
     let path = |key| format!("{name}.{key}");
     table.finish();
@@ -91,4 +89,22 @@ fn qpn(table: &mut Section<'_>, key: &'static str) -> Option<u32> {
     let what = "the number of the host's QP";
     table.require(key, &format!("{min:#x} to {max:#x}, {what}"));
     table.int_hex(key, min, max, what)
+}
+
+/// VLAN ids, outermost first; none if the key is missing.
+fn vlans(table: &mut Section<'_>, key: &'static str) -> Option<Vlans> {
+    let is_set = table.has(key);
+    let vlans = table.read(key, "at most two VLAN ids from 1 to 4094, outermost first", |v| {
+        let ids = v.as_array()?.iter().map(|v| match integer(v.get_ref())? {
+            id @ 1..=4094 => u16::try_from(id).ok(),
+            _ => None,
+        });
+        match ids.collect::<Option<Vec<_>>>()?[..] {
+            [] => Some(Vlans::NONE),
+            [only] => Some(Vlans::new(only, 0)),
+            [outer, inner] => Some(Vlans::new(outer, inner)),
+            _ => None,
+        }
+    });
+    if is_set { vlans } else { Some(Vlans::NONE) }
 }

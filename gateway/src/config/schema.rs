@@ -7,9 +7,9 @@ use common::wire::BUCKETS;
 use settings::{Document, Section};
 
 use super::{
-    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, Keying, NOTIFIES, Peer, Pool,
-    Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread, Tuning,
-    Worker, check, key, net, pairs,
+    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, NOTIFIES, Peer,
+    Pool, Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread,
+    Tuning, Worker, check, key, pairs,
 };
 
 const MIB: u64 = 1 << 20;
@@ -142,7 +142,7 @@ fn peer(
     let node = s
         .int("node", 1, u32::MAX, "and not that of another box")
         .unwrap_or_else(|| node_id(file, &lan.device));
-    let remote_prefixes = net::prefixes(doc, &mut s, "remote_prefixes").unwrap_or_default();
+    let remote_prefixes = prefixes(doc, &mut s, "remote_prefixes").unwrap_or_default();
     let boot_file = s.string("boot_file").unwrap_or_else(|| "/var/lib/lr2/boot".into()).into();
     let at = s.at();
     s.finish();
@@ -175,6 +175,29 @@ fn peer(
         _ => Keying::LabUnkeyed,
     };
     Peer { keying, control_opcode, node, remote_prefixes, boot_file }
+}
+
+/// A list of IP prefixes. Each that is wrong is a problem of its own.
+fn prefixes(doc: &Document<'_>, table: &mut Section<'_>, key: &'static str) -> Option<Vec<IpNet>> {
+    /// The syntax of a prefix.
+    const SYNTAX: &str = "an IP prefix, e.g. \"10.2.0.0/16\" or \"fd00:2::/32\"";
+    let path = table.path(key);
+    table.read(key, "a list of IP prefixes", |v| {
+        let mut prefixes = Vec::new();
+        for item in v.as_array()? {
+            let at = Some(item.span().start);
+            match item.get_ref().as_str().and_then(|text| text.parse::<IpNet>().ok()) {
+                Some(net) if net == net.trunc() => prefixes.push(net),
+                Some(net) => {
+                    let host = IpNet::from(net.addr());
+                    let allowed = format!("\"{}\", or \"{host}\" for one host", net.trunc());
+                    doc.problem_at(at, &path, format!("\"{net}\""), allowed);
+                }
+                None => doc.problem_at(at, &path, doc.source(item), SYNTAX),
+            }
+        }
+        Some(prefixes)
+    })
 }
 
 fn recovery(mut s: Section<'_>) -> RecoverySettings {

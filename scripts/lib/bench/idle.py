@@ -15,8 +15,8 @@ from lr2run import ProcessFailed, TimedOut, wait_until
 
 from .cases import BOTH, OFF, Case, Traffic
 from .counters import Page, busy_ns, threads
-from .measure import open_page
-from .programs import Place, Running, prefer, running
+from .measure import started
+from .programs import Place, Running, prefer
 
 _SILENT_US = 100_000_000
 """So long a pause that no packet comes at all."""
@@ -74,17 +74,13 @@ def _one(place: Place, case: Case, seconds: float) -> dict[str, Any]:
         "problems": [],
     }
     try:
-        with running(place, case.dut, case.traffic) as program:
-            page = open_page(place, program)
-            try:
-                _wait_connected(page, program)
-                time.sleep(_SETTLE_S)
-                worker = threads(program.process.pid, "worker-")[0]
-                began, before, counts = time.monotonic_ns(), busy_ns(program.process.pid), page.read()
-                time.sleep(seconds)
-                took, after, then = time.monotonic_ns() - began, busy_ns(program.process.pid), page.read()
-            finally:
-                page.close()
+        with started(place, case) as (program, page):
+            _wait_connected(page, program)
+            time.sleep(_SETTLE_S)
+            worker = threads(program.process.pid, "worker-")[0]
+            began, before, counts = time.monotonic_ns(), busy_ns(program.process.pid), page.read()
+            time.sleep(seconds)
+            took, after, then = time.monotonic_ns() - began, busy_ns(program.process.pid), page.read()
     except (ProcessFailed, TimedOut, IndexError) as error:
         made["problems"] = [str(error) or "there is no worker thread"]
         return made

@@ -1,7 +1,9 @@
 """Rounds and medians."""
 
+import contextlib
 import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lr2run import ProcessFailed, TimedOut, wait_until
@@ -50,18 +52,24 @@ class Result:
         return max(each) / min(each)
 
 
-def open_page(place: Place, process: Running) -> Page:
-    def there() -> Page | None:
-        process.process.check()
-        try:
-            return Page(place.counters)
-        except NotThere:
-            return None
+@contextlib.contextmanager
+def started(place: Place, case: Case) -> Iterator[tuple[Running, Page]]:
+    """The program, and the counters of its port; both are gone at the end."""
+    with running(place, case.dut, case.traffic) as program:
 
-    try:
-        return wait_until(there, _START_S, "")
-    except TimedOut:
-        raise TimedOut(f"{process.process.name}: the port was not set up:\n{process.process.tail(5)}") from None
+        def there() -> Page | None:
+            program.process.check()
+            try:
+                return Page(place.counters)
+            except NotThere:
+                return None
+
+        try:
+            page = wait_until(there, _START_S, "")
+        except TimedOut:
+            raise TimedOut(f"{program.process.name}: the port was not set up:\n{program.process.tail(5)}") from None
+        with contextlib.closing(page):
+            yield program, page
 
 
 def wait_steady(page: Page, process: Running, traffic: Traffic) -> None:
@@ -107,17 +115,13 @@ def one_round(place: Place, result: Result, seconds: float) -> None:
     """Start the program, measure it once, stop it."""
     case = result.case
     try:
-        with running(place, case.dut, case.traffic) as program:
-            page = open_page(place, program)
-            try:
-                wait_steady(page, program, case.traffic)
-                time.sleep(_SETTLE_S)
-                before = Look(page, program.process.pid)
-                time.sleep(seconds)
-                sample = Look(page, program.process.pid).since(before)
-                problems = program.complaints()
-            finally:
-                page.close()
+        with started(place, case) as (program, page):
+            wait_steady(page, program, case.traffic)
+            time.sleep(_SETTLE_S)
+            before = Look(page, program.process.pid)
+            time.sleep(seconds)
+            sample = Look(page, program.process.pid).since(before)
+            problems = program.complaints()
     except (ProcessFailed, TimedOut) as error:
         result.problems.append(str(error))
         return

@@ -14,8 +14,8 @@ from lr2run import Metrics, ProcessFailed, TimedOut
 
 from .cases import CENTRE, OFF, SENTRY_CACHED, Case, Group
 from .counters import busy_ns, threads
-from .measure import open_page, wait_steady
-from .programs import Place, running
+from .measure import started, wait_steady
+from .programs import Place
 
 _SETTLE_S = 0.3
 
@@ -64,24 +64,20 @@ def _own_cycles(workers: list[str], before: _Moment, after: _Moment, hz: float) 
 
 def _one(place: Place, result: _Result, seconds: float) -> None:
     case = result.case
-    with running(place, case.dut, case.traffic) as program:
-        page = open_page(place, program)
-        try:
-            wait_steady(page, program, case.traffic)
-            time.sleep(_SETTLE_S)
-            pid = program.process.pid
-            moments = []
-            for pause in (seconds, 0):
-                moments.append(_Moment(page.read(), program.metrics(), busy_ns(pid), time.monotonic_ns()))
-                time.sleep(pause)
-            before, after = moments
-            result.problems += program.complaints()
-            result.cycles.append(_own_cycles(threads(pid, "worker-"), before, after, page.tsc_hz))
-            frames = [moment.metrics.total("lr2_port_received_frames_total") for moment in moments]
-            handed = [moment.metrics.total("lr2_port_handed_over_frames_total") for moment in moments]
-            result.handed.append((handed[1] - handed[0]) / max(1.0, frames[1] - frames[0]))
-        finally:
-            page.close()
+    with started(place, case) as (program, page):
+        wait_steady(page, program, case.traffic)
+        time.sleep(_SETTLE_S)
+        pid = program.process.pid
+        moments = []
+        for pause in (seconds, 0):
+            moments.append(_Moment(page.read(), program.metrics(), busy_ns(pid), time.monotonic_ns()))
+            time.sleep(pause)
+        before, after = moments
+        result.problems += program.complaints()
+        result.cycles.append(_own_cycles(threads(pid, "worker-"), before, after, page.tsc_hz))
+        grown = after.metrics - before.metrics
+        frames, handed = (grown.total(f"lr2_port_{what}_frames_total") for what in ("received", "handed_over"))
+        result.handed.append(handed / max(1.0, frames))
 
 
 def measure(place: Place, rounds: int, seconds: float) -> list[dict[str, Any]]:

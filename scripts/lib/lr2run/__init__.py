@@ -11,9 +11,9 @@ are stopped, by pid, and the folder is removed, in the reverse order of creation
 """
 
 from .ending import Ended, tidy_end
-from .gateway import Gateway, gateway_config, toml
+from .gateway import Gateway
 from .hugepages import hugepages
-from .metrics import Metrics, scrape
+from .metrics import Metrics
 from .process import Process, ProcessFailed, Processes
 from .rundir import RunDir
 from .units import human_bits, human_bytes, human_seconds, parse_bits, parse_seconds
@@ -29,15 +29,12 @@ __all__ = [
     "RunDir",
     "TimedOut",
     "free_tcp_port",
-    "gateway_config",
     "hugepages",
     "human_bits",
     "human_bytes",
     "human_seconds",
     "parse_bits",
     "parse_seconds",
-    "scrape",
     "tidy_end",
-    "toml",
     "wait_until",
 ]
