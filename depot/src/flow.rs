@@ -9,10 +9,10 @@ use common::time::{Span, Time};
 use common::wire::{Aeth, PacketKind, Roce, icrc_ok};
 
 use crate::backup::Backup;
+use crate::nak::KeptNak;
 use crate::pacing::Pacing;
 use crate::report::Cause;
 use crate::responses::Responses;
-use crate::reverse::KeptNak;
 use crate::sequence::{Gap, Held, Place, Sequence};
 use crate::share::Share;
 use crate::{Actions, Config, Context};

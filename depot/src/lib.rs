@@ -23,6 +23,7 @@ mod fast_path;
 mod flow;
 mod lan;
 mod memory;
+mod nak;
 mod pacing;
 mod report;
 mod responses;
