@@ -1,5 +1,7 @@
 //! Ways to recover from loss on a long link.
 
+use serde::{Serialize, Serializer};
+
 /// Who repairs the losses of the long-haul link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scheme {
@@ -63,5 +65,11 @@ impl Scheme {
     /// The scheme of that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scheme| scheme.name() == name)
+    }
+}
+
+impl Serialize for Scheme {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }

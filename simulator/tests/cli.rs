@@ -1,15 +1,17 @@
 //! `lr2-sim`'s commands, with a simulation made up for the purpose: which runs they
 //! start, in which order the results come, and the output.
 
+mod support;
+
 use std::path::Path;
 
 use clap::Parser;
-use common::time::{Span, Time};
+use common::time::Span;
 use simulator::cli::{Cli, Failure};
-use simulator::results::{FlowResult, HostUse, LongHaulUse, RunResult};
+use simulator::results::{HostUse, LongHaulUse, RunResult};
 use simulator::scenario::{Scenario, Traffic};
 use simulator::scheme::Scheme;
-use simulator::traffic::FlowSpec;
+use support::{flow, result, run_of};
 use tempfile::TempDir;
 
 /// Ten messages; go-back-N takes ten times as long as the others, and longer
@@ -20,38 +22,20 @@ fn fake(scenario: &Scenario, scheme: Scheme, seed: u64) -> Result<RunResult, Str
     let rtt = scenario.long_haul.rtt();
     // The first runs take longest, so that they end last.
     std::thread::sleep(std::time::Duration::from_millis(20 / (seed + 1)));
-    let message = |n: u32| FlowResult {
-        spec: FlowSpec {
-            start: Time::ZERO,
-            src: 0,
-            dst: 1,
-            bytes: 1_000_000,
-            round: 0,
-            traffic: 0,
-        },
-        posted: Time::ZERO,
-        completed: Some(
-            Time::ZERO + (rtt + Span::from_micros(u64::from(n) + seed)).scale(factor, 1),
-        ),
-        ideal: rtt,
-        is_long_haul: true,
+    let message = |n: u32| {
+        let fct = (rtt + Span::from_micros(u64::from(n) + seed)).scale(factor, 1);
+        result(flow(0, 0, 1, 1_000_000), Some(fct.as_micros()), rtt.as_micros())
     };
+    let end = rtt.scale(20, 1).as_micros();
     Ok(RunResult {
-        scheme,
-        seed,
-        end: Time::ZERO + rtt.scale(20, 1),
-        packet_events: 1000,
-        flows: (0..10).map(message).collect(),
         long_haul: LongHaulUse {
             rate: scenario.long_haul.rate,
             data_bytes: 10_000,
             repeated_bytes: 2_500,
             ..LongHaulUse::default()
         },
-        hosts: HostUse { timeouts: 3, failed: 1, ..HostUse::default() },
-        counters: Vec::new(),
-        pools: Vec::new(),
-        recoveries: Vec::new(),
+        hosts: HostUse { timeouts: 3, failed_qps: 1, ..HostUse::default() },
+        ..run_of(scheme, seed, end, (0..10).map(message).collect())
     })
 }
 

@@ -2,18 +2,20 @@
 //! `lr2-sim paper --part never-worse` runs as a whole, with few seeds; and how
 //! they are judged.
 
+mod support;
+
 use std::path::Path;
 
 use clap::Parser;
-use common::time::{Span, Time};
+use common::time::Span;
 use rayon::prelude::*;
 use simulator::cli::Cli;
 use simulator::paper::never_worse::{Cell, Judged, LIMIT, OURS, cell};
-use simulator::results::{FlowResult, HostUse, LongHaulUse, RunResult};
+use simulator::results::{HostUse, LongHaulUse, RunResult};
 use simulator::run::run;
 use simulator::scenario::{Scenario, Traffic};
 use simulator::scheme::Scheme;
-use simulator::traffic::FlowSpec;
+use support::{flow, result, run_of};
 
 /// Seeds per cell.
 const SEEDS: u64 = 4;
@@ -78,28 +80,15 @@ fn no_mode_is_slower_than_go_back_n_on_congested_lans() {
 
 /// A run whose messages take so many milliseconds; `None`: not complete.
 fn made_up(scheme: Scheme, seed: u64, fcts: &[Option<u64>]) -> RunResult {
-    let spec = FlowSpec { start: Time::ZERO, src: 0, dst: 8, bytes: 1, round: 0, traffic: 0 };
-    let flow = |fct: &Option<u64>| FlowResult {
-        spec,
-        posted: Time::ZERO,
-        completed: fct.map(|ms| Time::ZERO + Span::from_millis(ms)),
-        ideal: Span::from_millis(1),
-        is_long_haul: true,
-    };
+    let message = |fct: &Option<u64>| result(flow(0, 0, 8, 1), fct.map(|ms| 1_000 * ms), 1_000);
     RunResult {
-        scheme,
-        seed,
-        end: Time::ZERO,
-        packet_events: 0,
-        flows: fcts.iter().map(flow).collect(),
         long_haul: LongHaulUse { queue_drops: 2, ..LongHaulUse::default() },
         hosts: HostUse { timeouts: 3, ..HostUse::default() },
         counters: vec![
             ("lr2_depot_local_resent_total{cause=\"nak\"}".into(), 5),
             ("lr2_depot_local_resent_total{cause=\"timeout\"}".into(), 6),
         ],
-        pools: Vec::new(),
-        recoveries: Vec::new(),
+        ..run_of(scheme, seed, 0, fcts.iter().map(message).collect())
     }
 }
 

@@ -1,18 +1,21 @@
 //! Figures, files and the report, from results made up by hand.
 
+mod support;
+
 use common::time::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use simulator::report::figures::{of_study, of_sweep};
 use simulator::report::{
-    Parameter, Part, Report, Study, Sweep, SweepPoint, csv_flows, csv_summary, csv_sweep, html,
+    Parameter, Part, Report, Study, Sweep, SweepPoint, csv_flows, csv_summary, csv_sweeps, html,
     json, json_sweep,
 };
 use simulator::results::{
-    FlowResult, HostUse, LongHaulUse, PoolSample, RunResult, Summary, summary,
+    FlowResult, HostUse, LongHaulUse, PoolSample, Pools, RunResult, Summary, summary,
 };
 use simulator::scheme::Scheme;
-use simulator::traffic::{FlowSpec, sizes};
+use simulator::traffic::sizes;
+use support::run_of as run;
 
 fn us(us: u64) -> Time {
     Time::ZERO + Span::from_micros(us)
@@ -25,30 +28,14 @@ fn flow(
     ideal: u64,
     hosts: (u32, u32),
 ) -> FlowResult {
-    let spec =
-        FlowSpec { start: us(posted), src: hosts.0, dst: hosts.1, bytes, round: 0, traffic: 0 };
-    FlowResult {
-        spec,
-        posted: us(posted),
-        completed: completed.map(us),
-        ideal: Span::from_micros(ideal),
-        is_long_haul: (hosts.0 < 2) != (hosts.1 < 2),
-    }
+    let spec = support::flow(posted, hosts.0, hosts.1, bytes);
+    let is_long_haul = (hosts.0 < 2) != (hosts.1 < 2);
+    let fct = completed.map(|at| at - posted);
+    FlowResult { is_long_haul, ..support::result(spec, fct, ideal) }
 }
 
-fn run(scheme: Scheme, seed: u64, end: u64, flows: Vec<FlowResult>) -> RunResult {
-    RunResult {
-        scheme,
-        seed,
-        end: us(end),
-        packet_events: 10,
-        counters: Vec::new(),
-        flows,
-        long_haul: LongHaulUse::default(),
-        hosts: HostUse::default(),
-        pools: Vec::new(),
-        recoveries: Vec::new(),
-    }
+fn pools(at: u64, [reorder_bytes, backup_bytes, cache_bytes]: [u64; 3]) -> PoolSample {
+    PoolSample { at: us(at), held: Pools { reorder_bytes, backup_bytes, cache_bytes } }
 }
 
 /// Two runs of go-back-N on two hosts per site, one message unfinished.
@@ -71,11 +58,9 @@ fn two_runs() -> Vec<RunResult> {
         lost_packets: 3,
         queue_drops: 1,
     };
-    first.hosts = HostUse { packets: 100, repeated: 40, timeouts: 2, naks: 3, cnps: 4, failed: 0 };
-    first.pools = vec![
-        PoolSample { at: us(0), reorder: 10, backup: 1, cache: 0 },
-        PoolSample { at: us(500), reorder: 5, backup: 7, cache: 0 },
-    ];
+    first.hosts =
+        HostUse { packets: 100, repeated: 40, timeouts: 2, naks: 3, cnps: 4, failed_qps: 0 };
+    first.pools = vec![pools(0, [10, 1, 0]), pools(500, [5, 7, 0])];
     first.recoveries = vec![Span::from_micros(30), Span::from_micros(10)];
     let mut second = run(
         Scheme::Gbn,
@@ -90,7 +75,7 @@ fn two_runs() -> Vec<RunResult> {
         lost_packets: 1,
         ..LongHaulUse::default()
     };
-    second.hosts = HostUse { timeouts: 1, failed: 1, ..HostUse::default() };
+    second.hosts = HostUse { timeouts: 1, failed_qps: 1, ..HostUse::default() };
     second.recoveries = vec![Span::from_micros(20)];
     vec![first, second]
 }
@@ -241,7 +226,7 @@ fn csv_has_a_heading_and_leaves_empty_what_did_not_end() {
     assert_eq!(rows.len(), 1 + 5 + 4 + 2);
 
     let sweep = sweep_by_hand();
-    let first = csv_sweep(&sweep);
+    let first = csv_sweeps(std::slice::from_ref(&sweep), None);
     assert!(first.lines().nth(1).unwrap().starts_with("0.01,\"1,0 %\",gbn,all,all,5,1,"));
     let value: serde_json::Value = serde_json::from_str(&json_sweep(&sweep)).unwrap();
     assert_eq!(value["points"][0]["summaries"][0]["scheme"], "gbn");
@@ -371,12 +356,8 @@ fn made_up_study() -> Study {
             let mut held: f64 = 0.0;
             run.pools.extend((0..2000).map(|i| {
                 held = (held + rng.random_range(-40_000.0..42_000.0)).max(0.0);
-                PoolSample {
-                    at: us(30 * i),
-                    reorder: held as u64,
-                    backup: (held / 20.0) as u64,
-                    cache: if has_cache { 9_000_000 + held as u64 } else { 0 },
-                }
+                let cached = if has_cache { 9_000_000 + held as u64 } else { 0 };
+                pools(30 * i, [held as u64, (held / 20.0) as u64, cached])
             }));
         }
         let base = if has_cache { 1000 } else { 1900 };

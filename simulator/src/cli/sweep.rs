@@ -75,10 +75,8 @@ pub(super) fn execute(options: &Options, runner: &impl Runner) -> Result<String,
             format!("[\n{}]\n", each.join(",\n"))
         }
     })?;
-    super::write(csv.as_ref(), || match other {
-        None => sweeps.iter().map(report::csv_sweep).collect(),
-        Some(other) => csv_of_two(other, &sweeps),
-    })?;
+    let outer = other.map(|other| (&*other.name, &other.values[..]));
+    super::write(csv.as_ref(), || report::csv_sweeps(&sweeps, outer))?;
     let text = sweeps.iter().map(tables::sweep).collect::<Vec<_>>().join("\n");
     super::write(html.as_ref(), || {
         report::html(&Report {
@@ -179,25 +177,4 @@ impl Scale {
         let xs = (0..values.len()).map(|n| n as f64).collect();
         Self { xs, unit: "", is_numeric: false }
     }
-}
-
-/// The tables of all sweeps below each other, a column with the value of the
-/// second parameter in front.
-fn csv_of_two(other: &Varied, sweeps: &[Sweep]) -> String {
-    let quoted = |text: &str| match text.contains(['"', ',', '\n']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    };
-    let mut out = String::new();
-    for (n, (value, sweep)) in other.values.iter().zip(sweeps).enumerate() {
-        let table = report::csv_sweep(sweep);
-        let mut lines = table.lines();
-        if let (Some(head), 0) = (lines.next(), n) {
-            out.push_str(&format!("{},{head}\n", quoted(&other.name)));
-        }
-        for line in lines {
-            out.push_str(&format!("{},{line}\n", quoted(value)));
-        }
-    }
-    out
 }

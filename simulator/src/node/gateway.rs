@@ -11,6 +11,7 @@ use crate::frame::{SimFrame, SimPool};
 use crate::net::{Departure, Pause, Port, Priority};
 use crate::peers::paper::Paper;
 use crate::peers::slr::Slr;
+use crate::results::Pools;
 
 /// Number of the port towards the hosts.
 pub const LAN: usize = 0;
@@ -32,34 +33,12 @@ pub enum Inside {
     Slr(Box<Slr>),
 }
 
-/// Bytes that a gateway holds.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Held {
-    /// In reordering pools.
-    pub reorder: u64,
-    /// In backup pools.
-    pub backup: u64,
-    /// In resend caches.
-    pub cache: u64,
-}
-
-impl Held {
-    /// Of each the larger.
-    fn max(self, other: Self) -> Self {
-        Self {
-            reorder: self.reorder.max(other.reorder),
-            backup: self.backup.max(other.backup),
-            cache: self.cache.max(other.cache),
-        }
-    }
-}
-
 /// A gateway.
 pub struct Gateway {
     inside: Inside,
     egress: Egress,
     /// The most it held since it was asked last.
-    most: Held,
+    most: Pools,
 }
 
 /// Its ports.
@@ -75,7 +54,7 @@ impl Gateway {
     /// `queue` bytes wait each.
     pub fn new(inside: Inside, rates: [u64; 2], queue: u64) -> Self {
         let egress = Egress { ports: rates.map(Port::new), limit: queue, drops: 0 };
-        Self { inside, egress, most: Held::default() }
+        Self { inside, egress, most: Pools::default() }
     }
 
     pub(super) fn receive(&mut self, port: usize, frame: SimFrame, now: Time) {
@@ -126,16 +105,16 @@ impl Gateway {
     }
 
     /// Bytes that it holds now.
-    fn holds(&self) -> Held {
+    fn holds(&self) -> Pools {
         match &self.inside {
-            Inside::Wire | Inside::Slr(_) => Held::default(),
+            Inside::Wire | Inside::Slr(_) => Pools::default(),
             Inside::Paper(paper) => {
                 let (reorder, backup) = paper.held();
-                Held { reorder, backup, cache: 0 }
+                Pools { reorder_bytes: reorder, backup_bytes: backup, cache_bytes: 0 }
             }
             Inside::Product(switch) => {
                 let switch::HeldBytes { reorder, backup, cache } = switch.held_bytes();
-                Held { reorder, backup, cache }
+                Pools { reorder_bytes: reorder, backup_bytes: backup, cache_bytes: cache }
             }
         }
     }
@@ -148,7 +127,7 @@ impl Gateway {
     }
 
     /// The most it held at the end of any event since this was asked last.
-    pub fn most_held(&mut self) -> Held {
+    pub fn most_held(&mut self) -> Pools {
         let now = self.holds();
         std::mem::replace(&mut self.most, now).max(now)
     }

@@ -20,6 +20,16 @@ pub enum Rnic {
     SelectiveRepeat(Box<IrnNic>, Irn),
 }
 
+/// Does the same with a NIC of either kind.
+macro_rules! with_nic {
+    ($rnic:expr, $nic:ident => $do:expr) => {
+        match $rnic {
+            Rnic::GoBackN($nic) => $do,
+            Rnic::SelectiveRepeat($nic, _) => $do,
+        }
+    };
+}
+
 /// A host with one port.
 pub struct Host {
     rnic: Rnic,
@@ -51,19 +61,12 @@ impl Host {
     /// # Errors
     /// If the queue pair doesn't take it.
     pub fn post(&mut self, qp: QpId, work: WorkRequest, now: Time) -> Result<(), PostError> {
-        match &mut self.rnic {
-            Rnic::GoBackN(nic) => nic.post(qp, work, now),
-            Rnic::SelectiveRepeat(nic, _) => nic.post(qp, work, now),
-        }
-        .map(|_| ())
+        with_nic!(&mut self.rnic, nic => nic.post(qp, work, now)).map(|_| ())
     }
 
     /// The next message that has ended, at its sender.
     pub fn completed(&mut self) -> Option<Completion> {
-        match &mut self.rnic {
-            Rnic::GoBackN(nic) => nic.poll_completion(),
-            Rnic::SelectiveRepeat(nic, _) => nic.poll_completion(),
-        }
+        with_nic!(&mut self.rnic, nic => nic.poll_completion())
     }
 
     /// Totals so far, without failures; and bytes of messages that did
@@ -79,7 +82,7 @@ impl Host {
                     timeouts: sent.timeouts,
                     naks: sent.naks,
                     cnps: sent.cnps,
-                    failed: 0,
+                    failed_qps: 0,
                 };
                 (hosts, received.corrupt_bytes)
             }
@@ -91,7 +94,7 @@ impl Host {
                     timeouts: totals.timeouts,
                     naks: totals.naks,
                     cnps: totals.cnps,
-                    failed: 0,
+                    failed_qps: 0,
                 };
                 (hosts, totals.corrupt_bytes)
             }
@@ -100,10 +103,7 @@ impl Host {
 
     /// Frames received and sent.
     pub fn frames(&self) -> (u64, u64) {
-        let stats = match &self.rnic {
-            Rnic::GoBackN(nic) => nic.port_stats(),
-            Rnic::SelectiveRepeat(nic, _) => nic.port_stats(),
-        };
+        let stats = with_nic!(&self.rnic, nic => nic.port_stats());
         let (managed_in, managed_out) = self.cm.frames();
         (stats.frames_in + managed_in, stats.frames_out + managed_out)
     }
@@ -112,19 +112,13 @@ impl Host {
         if let Some(roce) = Agent::is_for(frame.bytes()) {
             return self.cm.receive(frame.bytes(), &roce, now);
         }
-        match &mut self.rnic {
-            Rnic::GoBackN(nic) => nic.receive(frame.bytes(), now),
-            Rnic::SelectiveRepeat(nic, _) => nic.receive(frame.bytes(), now),
-        }
+        with_nic!(&mut self.rnic, nic => nic.receive(frame.bytes(), now));
     }
 
     pub(super) fn pause(&mut self, pause: Pause) {
         if pause.priority == Priority::Data {
             self.paused = pause.stop;
-            match &mut self.rnic {
-                Rnic::GoBackN(nic) => nic.set_paused(pause.stop),
-                Rnic::SelectiveRepeat(nic, _) => nic.set_paused(pause.stop),
-            }
+            with_nic!(&mut self.rnic, nic => nic.set_paused(pause.stop));
         }
     }
 
@@ -133,25 +127,15 @@ impl Host {
         if !self.paused {
             send(|| self.cm.poll_transmit(), &mut self.line, now, out);
         }
-        match &mut self.rnic {
-            Rnic::GoBackN(nic) => {
-                nic.on_timers(now);
-                send(|| nic.poll_transmit(now, &mut SimPool), &mut self.line, now, out);
-                while nic.poll_received().is_some() {}
-            }
-            Rnic::SelectiveRepeat(nic, _) => {
-                nic.on_timers(now);
-                send(|| nic.poll_transmit(now, &mut SimPool), &mut self.line, now, out);
-                while nic.poll_received().is_some() {}
-            }
-        }
+        with_nic!(&mut self.rnic, nic => {
+            nic.on_timers(now);
+            send(|| nic.poll_transmit(now, &mut SimPool), &mut self.line, now, out);
+            while nic.poll_received().is_some() {}
+        });
     }
 
     pub(super) fn next(&self) -> Time {
-        let rnic = match &self.rnic {
-            Rnic::GoBackN(nic) => nic.next_deadline(),
-            Rnic::SelectiveRepeat(nic, _) => nic.next_deadline(),
-        };
+        let rnic = with_nic!(&self.rnic, nic => nic.next_deadline());
         rnic.unwrap_or(Time::NEVER).min(self.cm.next())
     }
 }

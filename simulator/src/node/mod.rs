@@ -10,7 +10,7 @@ use crate::frame::SimFrame;
 use crate::net::{Departure, Pause, Switch};
 
 pub use cm::{Agent, End};
-pub use gateway::{Gateway, Held, Inside, LAN, WAN};
+pub use gateway::{Gateway, Inside, LAN, WAN};
 pub use host::{Host, Rnic};
 
 /// A node's effects on the cables at its ports.

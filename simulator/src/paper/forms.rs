@@ -6,12 +6,11 @@
 //! networks and not for arithmetic, are as short in each as they should be.
 
 use common::time::{Span, Time};
-use link::LossModel;
 
 use crate::plan::forms::Path;
 use crate::results::{FlowResult, RunResult};
 use crate::run::run_flows;
-use crate::scenario::{Connections, GatewayModel, LongHaul, NicModel, Scenario, Site, Topology};
+use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 use crate::topology::{self, packet_wire_bytes};
 use crate::traffic::FlowSpec;
@@ -95,61 +94,36 @@ pub fn cells() -> impl Iterator<Item = Cell> {
 impl Cell {
     /// One pair of hosts, NICs as fast as the link, no congestion control; ACKs
     /// and NAKs are not lost.
+    ///
+    /// # Panics
+    /// If it is none that a scenario file may have: a mistake here.
     pub fn scenario(&self) -> Scenario {
         // RTT holds W packets, and a bit for store-and-forward.
         let bits = u64::from(self.window) * packet_wire_bytes(PMTU.into()) * 8;
         let rate = bits * 1_000_000_000 / RTT.as_nanos();
+        let Self { window, loss, .. } = self;
+        let text = format!(
+            "name = \"forms\"\nabout = \"one long flow that is limited by its NIC\"\n\
+             [long_haul]\nrate = \"{rate}bps\"\nrtt = \"1us\"\nloss = {loss:?}\nloss_back = 0\n\
+             [site]\ndelay = \"0\"\nbuffer = \"1TiB\"\n\
+             [nic]\npmtu = {PMTU}\nwindow = {cap}\nirn_cap = {cap}\nack_req_every = {ACK_EVERY}\n\
+             timeout = \"{}us\"\nre_nak = \"{}ns\"\ndcqcn = false\ncontent = false\n\
+             connections = \"known\"\n\
+             [gateway]\npaper_reorder = \"1TiB\"\npaper_backup = \"1TiB\"\n\
+             netrt_buffer = \"1TiB\"\nqueue = \"1TiB\"\n",
+            (RTT * TIMEOUT.into()).as_micros(),
+            RTT.scale(RE_NAK.into(), (*window).into()).as_nanos(),
+            cap = WINDOW * window,
+        );
         let mut scenario = Scenario {
-            name: "forms".into(),
-            about: "one long flow that is limited by its NIC".into(),
             schemes: vec![self.scheme],
             seeds: vec![SEED],
             limit: Span::from_millis(1 << 40),
             sample_every: Span::from_millis(1 << 40),
-            topology: Topology::Pair,
-            long_haul: LongHaul {
-                rate,
-                delay: Span::ZERO,
-                jitter: Span::ZERO,
-                loss: LossModel::Bernoulli(self.loss),
-                loss_back: LossModel::None,
-                outage: None,
-            },
-            site: Site {
-                host_rate: rate,
-                fabric_rate: rate,
-                delay: Span::ZERO,
-                loss: 0.0,
-                buffer: 1 << 40,
-                shared_buffer: true,
-                ecn: None,
-                pfc: None,
-            },
-            nic: NicModel {
-                pmtu: PMTU,
-                window: Some(WINDOW * self.window),
-                ack_req_every: ACK_EVERY,
-                timeout: Some(RTT * TIMEOUT.into()),
-                retries: None,
-                re_nak: RTT.scale(RE_NAK.into(), self.window.into()),
-                dcqcn: None,
-                irn_cap: Some(WINDOW * self.window),
-                content: false,
-                connections: Connections::Known,
-            },
-            gateway: GatewayModel {
-                reorder: None,
-                backup: None,
-                cache: None,
-                paper_reorder: 1 << 40,
-                paper_backup: 1 << 40,
-                netrt_buffer: 1 << 40,
-                queue: 1 << 40,
-                pacing: true,
-                cnp: true,
-            },
             traffic: Vec::new(),
+            ..super::read(&text).expect("a scenario")
         };
+        scenario.long_haul.delay = Span::ZERO;
         let hops = topology::Path::longest(&scenario, true).rtt(PMTU);
         scenario.long_haul.delay = (RTT - hops).scale(1, 2);
         scenario

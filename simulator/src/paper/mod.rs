@@ -151,7 +151,7 @@ impl Found {
         let mean = |summary: &Summary| {
             let runs = results.iter().filter(|run| run.scheme == summary.scheme);
             let samples: Vec<_> = runs.flat_map(|run| &run.pools).collect();
-            let sum: f64 = samples.iter().map(|sample| sample.reorder as f64).sum();
+            let sum: f64 = samples.iter().map(|sample| sample.held.reorder_bytes as f64).sum();
             sum / samples.len().max(1) as f64
         };
         let mean_reorder = summaries.iter().map(mean).collect();

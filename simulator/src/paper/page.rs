@@ -34,10 +34,10 @@ impl Page {
         let in_folder = |name: &str| format!("{FOLDER}/{name}");
         files.extend(figures.iter().map(|f| (in_folder(&svg(f)), f.standalone())));
         if !closed.long.is_empty() {
-            files.push((in_folder("forms.csv"), data::forms(closed)));
+            files.push((in_folder("forms.csv"), data::forms_csv(closed)));
         }
         if !found.is_empty() {
-            files.push((in_folder("results.csv"), data::csv(found)));
+            files.push((in_folder("results.csv"), data::results_csv(found)));
         }
         files.push((in_folder("results.json"), data::json(effort, command, closed, found)));
         Self { files }

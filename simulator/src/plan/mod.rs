@@ -76,7 +76,6 @@ pub struct Plan {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Outlook {
     /// Which.
-    #[serde(serialize_with = "by_name")]
     pub scheme: Scheme,
     /// Share of the NIC's time that delivers something new, of a long flow.
     pub efficiency: f64,
@@ -242,10 +241,6 @@ fn nanos<S: Serializer>(span: &Span, serializer: S) -> Result<S::Ok, S::Error> {
 
 fn maybe_nanos<S: Serializer>(span: &Option<Span>, serializer: S) -> Result<S::Ok, S::Error> {
     span.map(Span::as_nanos).serialize(serializer)
-}
-
-fn by_name<S: Serializer>(scheme: &Scheme, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(scheme.name())
 }
 
 #[cfg(test)]

@@ -47,21 +47,29 @@ const GROUP_HEAD: &str = "scope,size,messages,unfinished,fct_mean_us,fct_p50_us,
 pub fn csv_summary(study: &Study) -> String {
     let summaries = study.summaries();
     let rows = summaries.iter().flat_map(|summary| {
-        groups(summary).into_iter().map(|group| row([summary.scheme.name().to_owned()], group))
+        let scheme = summary.scheme.name().to_owned();
+        groups(summary).into_iter().map(move |group| [&[scheme.clone()][..], &group].concat())
     });
     table(&format!("scheme,{GROUP_HEAD}"), rows)
 }
 
-/// As [`csv_summary`], for each point of a sweep.
-pub fn csv_sweep(sweep: &Sweep) -> String {
-    let rows = sweep.points.iter().flat_map(|point| {
-        point.summaries.iter().flat_map(|summary| {
-            let scheme = summary.scheme.name();
-            let lead = [point.x.to_string(), point.label.clone(), scheme.to_owned()];
-            groups(summary).into_iter().map(move |group| row(lead.clone(), group))
-        })
-    });
-    table(&format!("x,label,scheme,{GROUP_HEAD}"), rows)
+/// As [`csv_summary`], for each point of each sweep. If there are several, `outer`
+/// names the key that changes from sweep to sweep, and its values: a column in front.
+pub fn csv_sweeps(sweeps: &[Sweep], outer: Option<(&str, &[String])>) -> String {
+    let mut rows = Vec::new();
+    for (n, sweep) in sweeps.iter().enumerate() {
+        for point in &sweep.points {
+            for summary in &point.summaries {
+                let mut lead: Vec<_> =
+                    outer.map(|(_, values)| values[n].clone()).into_iter().collect();
+                let scheme = summary.scheme.name().to_owned();
+                lead.extend([point.x.to_string(), point.label.clone(), scheme]);
+                rows.extend(groups(summary).into_iter().map(|group| [&lead[..], &group].concat()));
+            }
+        }
+    }
+    let outer = outer.map_or(String::new(), |(name, _)| format!("{name},"));
+    table(&format!("{outer}x,label,scheme,{GROUP_HEAD}"), rows.into_iter())
 }
 
 /// The fields of [`GROUP_HEAD`] of each scope and size that has messages.
@@ -105,10 +113,6 @@ fn fields(
     }
     row.extend(rates);
     row
-}
-
-fn row<const N: usize>(lead: [String; N], fields: Vec<String>) -> Vec<String> {
-    lead.into_iter().chain(fields).collect()
 }
 
 fn table(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {

@@ -3,7 +3,7 @@
 use super::plot::{Axis, Line, Plot};
 use super::{Study, Sweep, SweepPoint, format, series, theme};
 use crate::results::summary::{Group, SIZE_LABELS, SizeBucket};
-use crate::results::{Distribution, Summary};
+use crate::results::{Distribution, Pools, Summary};
 use crate::scheme::Scheme;
 
 /// A plot with its text.
@@ -217,11 +217,11 @@ fn pool(
     schemes: &[Scheme],
     name: &'static str,
     title: &str,
-    of: fn(&series::PoolPoint) -> u64,
+    of: fn(&Pools) -> u64,
 ) -> Option<Figure> {
     let mut lines = lines(schemes, |scheme| {
         let points = series::pools(scheme, &study.results);
-        points.iter().map(|point| (point.at_us, of(point) as f64)).collect()
+        points.iter().map(|point| (point.at_us, of(&point.held) as f64)).collect()
     });
     // Only who uses it at all.
     lines.retain(|line| line.points.iter().any(|point| point.1 > 0.0));

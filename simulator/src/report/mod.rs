@@ -19,7 +19,7 @@ use crate::results::{RunResult, Summary};
 use crate::scheme::Scheme;
 
 pub use self::course::{Course, Scale};
-pub use self::csv::{csv_flows, csv_summary, csv_sweep};
+pub use self::csv::{csv_flows, csv_summary, csv_sweeps};
 pub use html::html;
 pub use json::{json, json_sweep};
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::results::{PoolSample, RunResult};
+use crate::results::{PoolSample, Pools, RunResult};
 use crate::scheme::Scheme;
 
 /// Points of a distribution that are evenly spaced, as many again in its last
@@ -55,12 +55,9 @@ pub fn recovery_us(scheme: Scheme, results: &[RunResult]) -> Vec<(f64, f64)> {
 pub struct PoolPoint {
     /// Microseconds since the beginning.
     pub at_us: f64,
-    /// Bytes in reordering pools.
-    pub reorder_bytes: u64,
-    /// Bytes in backup pools.
-    pub backup_bytes: u64,
-    /// Bytes in resend caches.
-    pub cache_bytes: u64,
+    /// Bytes in them.
+    #[serde(flatten)]
+    pub held: Pools,
 }
 
 /// The pools of the first run of `scheme` over time; of samples that share a
@@ -68,14 +65,9 @@ pub struct PoolPoint {
 pub fn pools(scheme: Scheme, results: &[RunResult]) -> Vec<PoolPoint> {
     let Some(run) = results.iter().find(|run| run.scheme == scheme) else { return Vec::new() };
     let per_point = run.pools.len().div_ceil(MOMENTS).max(1);
-    let point = |samples: &[PoolSample]| {
-        let most = |of: fn(&PoolSample) -> u64| samples.iter().map(of).max().unwrap_or(0);
-        PoolPoint {
-            at_us: samples[0].at.as_nanos() as f64 / 1e3,
-            reorder_bytes: most(|sample| sample.reorder),
-            backup_bytes: most(|sample| sample.backup),
-            cache_bytes: most(|sample| sample.cache),
-        }
+    let point = |samples: &[PoolSample]| PoolPoint {
+        at_us: samples[0].at.as_nanos() as f64 / 1e3,
+        held: samples.iter().map(|sample| sample.held).fold(Pools::default(), Pools::max),
     };
     run.pools.chunks(per_point).map(point).collect()
 }

@@ -67,8 +67,8 @@ fn compared(value: f64, base: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Distribution;
-    use crate::results::summary::{Group, HostSummary, LinkSummary, PoolPeaks};
+    use crate::results::summary::{Group, LinkSummary};
+    use crate::results::{Distribution, HostUse, Pools};
 
     fn summary(scheme: Scheme, finished: Vec<f64>, unfinished: u64) -> Summary {
         let fct_us = Distribution::of(finished, unfinished);
@@ -80,9 +80,9 @@ mod tests {
             within: Group::default(),
             rounds_us: Distribution::default(),
             link: LinkSummary::default(),
-            hosts: HostSummary::default(),
+            hosts: HostUse::default(),
             recovery_us: Distribution::default(),
-            pools: PoolPeaks::default(),
+            pools: Pools::default(),
             packet_events: 0,
         }
     }

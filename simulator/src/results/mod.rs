@@ -4,6 +4,7 @@ mod distribution;
 pub mod summary;
 
 use common::time::{Span, Time};
+use serde::Serialize;
 
 use crate::scheme::Scheme;
 use crate::traffic::FlowSpec;
@@ -74,31 +75,45 @@ pub struct LongHaulUse {
     pub queue_drops: u64,
 }
 
-/// Totals of the hosts.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct HostUse {
-    /// Data packets sent, repeats included.
-    pub packets: u64,
-    /// Of these, repeats.
-    pub repeated: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
-    /// NAKs received.
-    pub naks: u64,
-    /// Congestion notification packets received.
-    pub cnps: u64,
-    /// Queue pairs that failed.
-    pub failed: u64,
+rnic::counters! {
+    /// Totals of the hosts.
+    #[derive(Serialize)]
+    pub struct HostUse {
+        /// Data packets sent, repeats included.
+        pub packets: u64,
+        /// Of these, repeats.
+        pub repeated: u64,
+        /// Retransmission timeouts.
+        pub timeouts: u64,
+        /// NAKs received.
+        pub naks: u64,
+        /// Congestion notification packets received.
+        pub cnps: u64,
+        /// Queue pairs that failed.
+        pub failed_qps: u64,
+    }
 }
 
-impl std::ops::AddAssign for HostUse {
-    fn add_assign(&mut self, other: Self) {
-        self.packets += other.packets;
-        self.repeated += other.repeated;
-        self.timeouts += other.timeouts;
-        self.naks += other.naks;
-        self.cnps += other.cnps;
-        self.failed += other.failed;
+/// Bytes in the pools of a gateway.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+pub struct Pools {
+    /// In reordering pools.
+    pub reorder_bytes: u64,
+    /// In backup pools.
+    pub backup_bytes: u64,
+    /// In resend caches.
+    pub cache_bytes: u64,
+}
+
+impl Pools {
+    /// The larger of each.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        Self {
+            reorder_bytes: self.reorder_bytes.max(other.reorder_bytes),
+            backup_bytes: self.backup_bytes.max(other.backup_bytes),
+            cache_bytes: self.cache_bytes.max(other.cache_bytes),
+        }
     }
 }
 
@@ -108,10 +123,6 @@ impl std::ops::AddAssign for HostUse {
 pub struct PoolSample {
     /// When.
     pub at: Time,
-    /// Bytes in reordering pools.
-    pub reorder: u64,
-    /// Bytes in backup pools.
-    pub backup: u64,
-    /// Bytes in resend caches.
-    pub cache: u64,
+    /// How much.
+    pub held: Pools,
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use common::time::{Span, Time};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
-use super::{Distribution, FlowResult, RunResult};
+use super::{Distribution, FlowResult, HostUse, Pools, RunResult};
 use crate::scheme::Scheme;
 
 /// Upper bounds of the buckets by message size, in bytes; the last bucket holds
@@ -23,7 +23,6 @@ pub const SIZE_LABELS: [&str; 6] =
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Summary {
     /// Who repaired.
-    #[serde(serialize_with = "by_name")]
     pub scheme: Scheme,
     /// The runs.
     pub seeds: Vec<u64>,
@@ -40,12 +39,12 @@ pub struct Summary {
     /// The long-haul links.
     pub link: LinkSummary,
     /// The hosts.
-    pub hosts: HostSummary,
+    pub hosts: HostUse,
     /// How long a packet lost on a long-haul link took to arrive all the same, in
     /// microseconds.
     pub recovery_us: Distribution,
-    /// The peaks of the gateways' pools.
-    pub pools: PoolPeaks,
+    /// The most that was in the fullest gateway at any time.
+    pub pools: Pools,
     /// Packet events simulated.
     pub packet_events: u64,
 }
@@ -98,34 +97,6 @@ pub struct LinkSummary {
     pub queue_drops: u64,
 }
 
-/// The hosts, together.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct HostSummary {
-    /// Data packets sent, repeats included.
-    pub packets: u64,
-    /// Of these, repeats.
-    pub repeated: u64,
-    /// Retransmission timeouts.
-    pub timeouts: u64,
-    /// NAKs received.
-    pub naks: u64,
-    /// Congestion notification packets received.
-    pub cnps: u64,
-    /// Queue pairs that failed.
-    pub failed_qps: u64,
-}
-
-/// The most that was in the fullest gateway at any time, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
-pub struct PoolPeaks {
-    /// Reordering pools.
-    pub reorder_bytes: u64,
-    /// Backup pools.
-    pub backup_bytes: u64,
-    /// Resend caches.
-    pub cache_bytes: u64,
-}
-
 impl Summary {
     /// The figures of `scheme`, from those of `results` that are its runs. `None`
     /// if none is.
@@ -135,6 +106,11 @@ impl Summary {
             return None;
         }
         let recoveries = runs.iter().flat_map(|run| &run.recoveries);
+        let samples = runs.iter().flat_map(|run| &run.pools);
+        let mut hosts = HostUse::default();
+        for run in &runs {
+            hosts += &run.hosts;
+        }
         Some(Self {
             scheme,
             seeds: runs.iter().map(|run| run.seed).collect(),
@@ -143,9 +119,9 @@ impl Summary {
             within: Group::of(&runs, |flow| !flow.is_long_haul),
             rounds_us: rounds(&runs),
             link: LinkSummary::of(&runs),
-            hosts: HostSummary::of(&runs),
+            hosts,
             recovery_us: Distribution::of(recoveries.copied().map(micros).collect(), 0),
-            pools: PoolPeaks::of(&runs),
+            pools: samples.map(|sample| sample.held).fold(Pools::default(), Pools::max),
             packet_events: runs.iter().map(|run| run.packet_events).sum(),
         })
     }
@@ -276,30 +252,6 @@ fn useful_share(run: &RunResult) -> f64 {
     ratio(unique as f64, capacity)
 }
 
-impl HostSummary {
-    fn of(runs: &[&RunResult]) -> Self {
-        runs.iter().map(|run| &run.hosts).fold(Self::default(), |sum, hosts| Self {
-            packets: sum.packets + hosts.packets,
-            repeated: sum.repeated + hosts.repeated,
-            timeouts: sum.timeouts + hosts.timeouts,
-            naks: sum.naks + hosts.naks,
-            cnps: sum.cnps + hosts.cnps,
-            failed_qps: sum.failed_qps + hosts.failed,
-        })
-    }
-}
-
-impl PoolPeaks {
-    fn of(runs: &[&RunResult]) -> Self {
-        let samples = runs.iter().flat_map(|run| &run.pools);
-        samples.fold(Self::default(), |peak, sample| Self {
-            reorder_bytes: peak.reorder_bytes.max(sample.reorder),
-            backup_bytes: peak.backup_bytes.max(sample.backup),
-            cache_bytes: peak.cache_bytes.max(sample.cache),
-        })
-    }
-}
-
 fn micros(span: Span) -> f64 {
     span.as_nanos() as f64 / 1e3
 }
@@ -312,8 +264,4 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
-}
-
-fn by_name<S: Serializer>(scheme: &Scheme, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(scheme.name())
 }

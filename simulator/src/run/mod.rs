@@ -14,7 +14,7 @@ use self::posting::Posting;
 use crate::engine::Agenda;
 use crate::net::Departure;
 use crate::node::{Node, Outbox};
-use crate::results::{HostUse, PoolSample, RunResult};
+use crate::results::{HostUse, PoolSample, Pools, RunResult};
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 use crate::topology::{self, Network};
@@ -170,17 +170,14 @@ impl Run<'_> {
 
     /// The most bytes in the fullest gateway since the sample before.
     fn sample(&mut self) {
-        let mut sample =
-            PoolSample { at: Time::ZERO + self.now.since(START), ..PoolSample::default() };
+        let at = Time::ZERO + self.now.since(START);
+        let mut held = Pools::default();
         for &number in &self.network.gateways {
             let Node::Gateway(gateway) = &mut self.network.nodes[number] else { continue };
             gateway.housekeeping(self.now);
-            let held = gateway.most_held();
-            sample.reorder = sample.reorder.max(held.reorder);
-            sample.backup = sample.backup.max(held.backup);
-            sample.cache = sample.cache.max(held.cache);
+            held = held.max(gateway.most_held());
         }
-        self.pools.push(sample);
+        self.pools.push(PoolSample { at, held });
         for index in 0..self.network.gateways.len() {
             self.serve(self.network.gateways[index]);
         }
@@ -202,13 +199,13 @@ impl Run<'_> {
                 Node::Host(host) => {
                     let (totals, corrupt_bytes) = host.totals();
                     assert_eq!(corrupt_bytes, 0, "{} delivered wrong bytes", scheme.name());
-                    hosts += totals;
+                    hosts += &totals;
                 }
                 Node::Switch(switch) => long_haul.queue_drops += switch.drops,
                 Node::Gateway(gateway) => long_haul.queue_drops += gateway.drops(),
             }
         }
-        hosts.failed = self.posting.failed();
+        hosts.failed_qps = self.posting.failed();
         RunResult {
             scheme,
             seed,

@@ -1,68 +1,38 @@
 //! Scenarios for tests.
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+use std::path::Path;
+
 use common::time::{Span, Time};
-use link::LossModel;
-use simulator::scenario::{
-    Connections, Ecn, GatewayModel, LongHaul, NicModel, Pfc, Scenario, Site, Topology,
-};
+use simulator::results::{FlowResult, HostUse, LongHaulUse, RunResult};
+use simulator::scenario::{Ecn, Pfc, Scenario, Site, Topology, parse};
 use simulator::scheme::Scheme;
 use simulator::traffic::FlowSpec;
 
 /// 10 Gbit/s everywhere, 1 ms there and back, no loss, no congestion control.
 pub fn scenario(topology: Topology) -> Scenario {
-    let rate = 10_000_000_000;
-    Scenario {
-        name: "test".into(),
-        about: "a test".into(),
-        schemes: Scheme::ALL.to_vec(),
-        seeds: vec![1],
-        limit: Span::from_millis(60_000),
-        sample_every: Span::from_millis(1),
-        topology,
-        long_haul: LongHaul {
-            rate,
-            delay: Span::from_micros(500),
-            jitter: Span::ZERO,
-            loss: LossModel::None,
-            loss_back: LossModel::None,
-            outage: None,
-        },
-        site: Site {
-            host_rate: rate,
-            fabric_rate: rate,
-            delay: Span::from_micros(1),
-            loss: 0.0,
-            buffer: 64 << 20,
-            shared_buffer: true,
-            ecn: None,
-            pfc: None,
-        },
-        nic: NicModel {
-            pmtu: 1024,
-            window: None,
-            ack_req_every: 16,
-            timeout: None,
-            retries: None,
-            re_nak: Span::from_micros(4),
-            dcqcn: None,
-            irn_cap: None,
-            content: true,
-            connections: Connections::Known,
-        },
-        gateway: GatewayModel {
-            pacing: true,
-            cnp: true,
-            reorder: None,
-            backup: None,
-            cache: None,
-            paper_reorder: 1 << 20,
-            paper_backup: 50_000,
-            netrt_buffer: 1 << 20,
-            queue: 64 << 20,
-        },
-        traffic: Vec::new(),
-    }
+    let text = r#"
+        schemes = "all"
+        sample_every = "1ms"
+        [long_haul]
+        rate = "10Gbps"
+        rtt = "1ms"
+        loss = 0
+        [site]
+        buffer = "64MiB"
+        ecn = false
+        pfc = false
+        [nic]
+        pmtu = 1024
+        dcqcn = false
+        connections = "known"
+        [gateway]
+        paper_reorder = "1MiB"
+        netrt_buffer = "1MiB"
+        queue = "64MiB"
+    "#;
+    let scenario = parse(Path::new("test.toml"), text, &[]).expect("a scenario");
+    Scenario { topology, traffic: Vec::new(), ..scenario }
 }
 
 /// Marks and pauses, as they are usually set at 10 Gbit/s.
@@ -80,4 +50,32 @@ pub fn with_flow_control(scenario: Scenario) -> Scenario {
 pub fn flow(start_us: u64, src: u32, dst: u32, bytes: u64) -> FlowSpec {
     let start = Time::ZERO + Span::from_micros(start_us);
     FlowSpec { start, src, dst, bytes, round: 0, traffic: 0 }
+}
+
+/// The result of a message that is posted at its start, in microseconds, and takes
+/// `fct_us`; `None`: it is not complete.
+pub fn result(spec: FlowSpec, fct_us: Option<u64>, ideal_us: u64) -> FlowResult {
+    FlowResult {
+        spec,
+        posted: spec.start,
+        completed: fct_us.map(|us| spec.start + Span::from_micros(us)),
+        ideal: Span::from_micros(ideal_us),
+        is_long_haul: true,
+    }
+}
+
+/// A run of these messages in which nothing else is told.
+pub fn run_of(scheme: Scheme, seed: u64, end_us: u64, flows: Vec<FlowResult>) -> RunResult {
+    RunResult {
+        scheme,
+        seed,
+        end: Time::ZERO + Span::from_micros(end_us),
+        packet_events: 10,
+        flows,
+        long_haul: LongHaulUse::default(),
+        hosts: HostUse::default(),
+        counters: Vec::new(),
+        pools: Vec::new(),
+        recoveries: Vec::new(),
+    }
 }

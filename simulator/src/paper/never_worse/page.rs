@@ -1,12 +1,13 @@
 //! The page on it, and the figures for programs.
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::design::{BASE, LEVELS, TRAFFIC};
 use super::explained::reason;
 use super::judge::{Judged, LIMIT, OURS, Verdict};
 use super::table;
 use crate::paper::Effort;
+use crate::paper::data::{self, Column};
 use crate::paper::markdown::{bullet, page};
 use crate::report::format::number;
 use crate::scheme::Scheme;
@@ -135,55 +136,35 @@ fn with_error(ratio: f64, error: f64) -> String {
 }
 
 /// A mode in a cell.
-#[derive(Serialize)]
-struct Row<'a> {
-    traffic: &'a str,
-    cell: &'a str,
-    scheme: &'static str,
-    met: bool,
-    gbn_mean_ms: f64,
-    gbn_p99_ms: f64,
-    mean_ratio: f64,
-    mean_ratio_error: f64,
-    p99_ratio: f64,
-    p99_ratio_error: f64,
-    seeds: usize,
-    slow_seeds: u64,
-    gbn_incomplete: u64,
-    incomplete: u64,
-    gbn_queue_drops: u64,
-    queue_drops: u64,
-    gbn_timeouts: u64,
-    timeouts: u64,
-    local_resends: u64,
-    command: String,
+fn columns<'a>() -> [Column<(&'a Judged, &'a Verdict)>; 20] {
+    [
+        ("traffic", |(judged, _)| json!(judged.cell.traffic)),
+        ("cell", |(judged, _)| json!(judged.cell.name)),
+        ("scheme", |(_, of)| json!(of.scheme)),
+        ("met", |(judged, of)| json!(judged.is_met(of))),
+        ("gbn_mean_ms", |(judged, _)| json!(judged.plain.mean)),
+        ("gbn_p99_ms", |(judged, _)| json!(judged.plain.p99)),
+        ("mean_ratio", |(_, of)| json!(of.ratio.mean)),
+        ("mean_ratio_error", |(_, of)| json!(of.error.mean)),
+        ("p99_ratio", |(_, of)| json!(of.ratio.p99)),
+        ("p99_ratio_error", |(_, of)| json!(of.error.p99)),
+        ("seeds", |(judged, _)| json!(judged.cell.scenario.seeds.len())),
+        ("slow_seeds", |(_, of)| json!(of.slow_seeds)),
+        ("gbn_incomplete", |(judged, _)| json!(judged.plain_dead)),
+        ("incomplete", |(_, of)| json!(of.dead)),
+        ("gbn_queue_drops", |(judged, _)| json!(judged.plain_drops)),
+        ("queue_drops", |(_, of)| json!(of.queue_drops)),
+        ("gbn_timeouts", |(judged, _)| json!(judged.plain_timeouts)),
+        ("timeouts", |(_, of)| json!(of.timeouts)),
+        ("local_resends", |(_, of)| json!(of.local_resends)),
+        ("command", |(judged, _)| json!(format!("lr2-sim run {}", judged.cell.command))),
+    ]
 }
 
 /// A line per cell and mode.
 pub(super) fn csv(judged: &[Judged]) -> String {
-    crate::paper::data::text(judged.iter().flat_map(|judged| {
-        let cell = &judged.cell;
-        judged.verdicts.iter().map(move |verdict| Row {
-            traffic: cell.traffic,
-            cell: &cell.name,
-            scheme: verdict.scheme.name(),
-            met: judged.is_met(verdict),
-            gbn_mean_ms: judged.plain.mean,
-            gbn_p99_ms: judged.plain.p99,
-            mean_ratio: verdict.ratio.mean,
-            mean_ratio_error: verdict.error.mean,
-            p99_ratio: verdict.ratio.p99,
-            p99_ratio_error: verdict.error.p99,
-            seeds: cell.scenario.seeds.len(),
-            slow_seeds: verdict.slow_seeds,
-            gbn_incomplete: judged.plain_dead,
-            incomplete: verdict.dead,
-            gbn_queue_drops: judged.plain_drops,
-            queue_drops: verdict.queue_drops,
-            gbn_timeouts: judged.plain_timeouts,
-            timeouts: verdict.timeouts,
-            local_resends: verdict.local_resends,
-            command: format!("lr2-sim run {}", cell.command),
-        })
-    }))
+    let rows = judged
+        .iter()
+        .flat_map(|judged| judged.verdicts.iter().map(move |verdict| (judged, verdict)));
+    data::csv(&columns(), &rows.collect::<Vec<_>>())
 }
