@@ -9,10 +9,10 @@
 
 enum { SYNC = 1, STATUS = 2, FETCH = 3 };
 enum { OPEN = 1, RESENT = 3, KEEPALIVE = 4, RELEASE = 5 };
-enum { HAS_SRC_QPN = 1, HAS_NEXT_PSN = 2, HAS_ACKED = 4, HAS_ACK = 2 };
-enum { PREFIX = 52, SYNC_BYTES = 32, STATUS_BYTES = 48, NODE = 0x54726166, SCOPE = 37 };
+enum { HAS_SRC_QPN = 1, HAS_NEXT_PSN = 2, HAS_ACK = 2 };
+enum { PREFIX = 44, SYNC_BYTES = 28, STATUS_BYTES = 44, NODE = 0x54726166, SCOPE = 37 };
 
-enum { VERSION = 2 };
+enum { VERSION = 3 };
 static const uint8_t magic[4] = { 0x4c, 0x52, 0x32, 0x93 };
 
 static void put32(uint8_t *at, uint32_t value)
@@ -73,16 +73,16 @@ static uint32_t body_bytes(const uint8_t *frame, uint32_t len)
 	const uint8_t *body = frame + AT_BODY;
 	const uint32_t rest = len - AT_BODY - ICRC_BYTES - TAG_BYTES;
 
-	if (len < AT_BODY + PREFIX + 8 + TAG_BYTES + ICRC_BYTES || len > AT_BODY + 372 + ICRC_BYTES ||
+	if (len < AT_BODY + PREFIX + 8 + TAG_BYTES + ICRC_BYTES || len > AT_BODY + 360 + ICRC_BYTES ||
 	    memcmp(body, magic, sizeof(magic)) != 0 || body[4] != VERSION)
 		return 0;
 	switch (body[5]) {
 	case SYNC:
 		return rest == PREFIX + SYNC_BYTES ? rest : 0;
 	case STATUS:
-		return rest >= PREFIX + STATUS_BYTES && rest == PREFIX + STATUS_BYTES + 8u * body[97] ? rest : 0;
+		return rest >= PREFIX + STATUS_BYTES && rest == PREFIX + STATUS_BYTES + 8u * body[84] ? rest : 0;
 	case FETCH:
-		return rest == PREFIX + 8 + 8u * body[56] ? rest : 0;
+		return rest == PREFIX + 8 + 8u * body[48] ? rest : 0;
 	default:
 		return 0;
 	}
@@ -98,11 +98,11 @@ static void hear_sync(struct world *w, struct stream *s, uint32_t flow, const ui
 	if (s->loss != NULL) {
 		struct depot *depot = &s->loss->depot[flow];
 
-		depot->epoch = get32(body + 48);
-		depot->echo = get64(body + 68);
+		depot->epoch = get32(body + 40);
+		depot->echo = get64(body + 56);
 		depot->heard = rte_rdtsc();
 		if (get16(body + 6) & HAS_NEXT_PSN) {
-			const uint32_t next = seq_of(flow, get32(body + 56), depot->high);
+			const uint32_t next = seq_of(flow, get32(body + 48), depot->high);
 
 			if (is_before(s->loss->sender[flow].next, next))
 				w->count.bad_claim++;
@@ -118,14 +118,14 @@ static void hear_sync(struct world *w, struct stream *s, uint32_t flow, const ui
 	}
 	*job = (struct job) {
 		.what = JOB_STATUS, .flow = flow, .due = s->total + w->in_flight,
-		.seq = s->delivered[flow], .epoch = get32(body + 48), .echo = get64(body + 68),
-		.seen_boot = w->peer.seen_boot, .seen_seq = w->peer.seen_seq,
+		.seq = s->delivered[flow], .epoch = get32(body + 40), .echo = get64(body + 56),
+		.seen_boot = w->peer.seen_boot,
 	};
 }
 
 /* Notes the newest gaps between the two places, as many as a message can hold; where the
  * oldest of these begins, or `least` if there is none before it. */
-static uint32_t note_gaps(struct loss *l, uint32_t flow, uint32_t least, uint32_t to, uint32_t high)
+static uint32_t note_gaps(struct loss *l, uint32_t flow, uint32_t least, uint32_t to)
 {
 	struct run *about = &l->runs.at[l->runs.tail++ & l->runs.mask];
 	struct run *more = &l->runs.at[l->runs.tail++ & l->runs.mask];
@@ -142,7 +142,7 @@ static uint32_t note_gaps(struct loss *l, uint32_t flow, uint32_t least, uint32_
 		at = from;
 	}
 	*about = (struct run) { .from = at, .to = to };
-	*more = (struct run) { .from = high, .to = n };
+	*more = (struct run) { .to = n };
 	return at;
 }
 
@@ -150,8 +150,8 @@ void peer_report(struct world *w, struct stream *s, uint32_t flow, bool all)
 {
 	struct loss *l = s->loss;
 	const struct depot *depot = &l->depot[flow];
-	const uint32_t expected = s->delivered[flow], high = depot->high;
-	uint32_t to = high;
+	const uint32_t expected = s->delivered[flow];
+	uint32_t to = depot->high;
 
 	do {
 		struct job *job = l->runs.tail - l->runs.head + GAPS_MOST + 2 <= l->runs.mask ? job_push(&s->jobs) : NULL;
@@ -163,12 +163,11 @@ void peer_report(struct world *w, struct stream *s, uint32_t flow, bool all)
 		*job = (struct job) {
 			.what = JOB_STATUS, .flow = flow, .due = s->total + w->in_flight, .seq = expected,
 			.epoch = depot->epoch, .echo = depot->echo, .hold = rte_rdtsc() - depot->heard,
-			.seen_boot = w->peer.seen_boot, .seen_seq = w->peer.seen_seq,
-			.gaps = to != expected,
+			.seen_boot = w->peer.seen_boot, .gaps = to != expected,
 		};
 		if (job->gaps) {
 			w->count.gaps_told++;
-			to = note_gaps(l, flow, expected, to, high);
+			to = note_gaps(l, flow, expected, to);
 		}
 	} while (all && to != expected);
 }
@@ -208,19 +207,19 @@ static void resend(struct world *w, struct stream *s, uint32_t flow, const uint8
 static void hear_status(struct world *w, struct stream *s, uint32_t flow, const uint8_t *body)
 {
 	w->count.answered += mark(s->met, flow);
-	if (body[97] == 0)
+	if (body[84] == 0)
 		return;
 	w->count.gaps_heard++;
 	/* An error where nothing is lost. */
 	if (s->loss != NULL)
-		resend(w, s, flow, body + 100, body[97]);
+		resend(w, s, flow, body + 88, body[84]);
 }
 
 void peer_hear(struct world *w, enum side side, const uint8_t *frame, uint32_t len)
 {
 	const uint8_t *body = frame + AT_BODY;
 	const uint32_t before_tag = body_bytes(frame, len);
-	const uint32_t qpn = before_tag != 0 ? get32(body + 44) : 0, flow = qpn & (FLOWS_MOST - 1);
+	const uint32_t qpn = before_tag != 0 ? get32(body + 36) : 0, flow = qpn & (FLOWS_MOST - 1);
 	/* A SYNC goes with the data, a STATUS against it. */
 	struct stream *s = &w->streams[(side == WAN) == (body[5] != STATUS) ? OUTWARD : INWARD];
 	uint8_t expected[TAG_BYTES];
@@ -236,7 +235,6 @@ void peer_hear(struct world *w, enum side side, const uint8_t *frame, uint32_t l
 		return;
 	}
 	w->peer.seen_boot = get64(body + 12);
-	w->peer.seen_seq = get64(body + 20);
 	if (body[5] == SYNC)
 		hear_sync(w, s, flow, body);
 	else if (body[5] == STATUS)
@@ -254,11 +252,10 @@ static uint32_t put_sync(const struct world *w, const struct stream *s, const st
 	put16(at + 2, w->frames.pmtu);
 	/* It travels with what was resent, and says nothing of what else there is. */
 	put32(at + 4, resent ? 0 : psn);
-	put32(at + 8, opens ? psn : 0);
-	put32(at + 12, requester_qpn(s->id, job->flow));
-	put64(at + 16, nanoseconds(w, rte_rdtsc()));
-	put64(at + 24, opens ? 0 : nanoseconds(w, w->round_trip));
-	return HAS_SRC_QPN | (resent ? 0 : HAS_NEXT_PSN) | (opens ? HAS_ACKED : 0);
+	put32(at + 8, requester_qpn(s->id, job->flow));
+	put64(at + 12, nanoseconds(w, rte_rdtsc()));
+	put64(at + 20, opens ? 0 : nanoseconds(w, w->round_trip));
+	return HAS_SRC_QPN | (resent ? 0 : HAS_NEXT_PSN);
 }
 
 /* The runs that were noted for a job, from the newest to the oldest; how many gaps. */
@@ -268,10 +265,9 @@ static uint32_t put_gaps(struct loss *l, uint32_t flow, uint8_t *at)
 	const struct run *more = &l->runs.at[l->runs.head++ & l->runs.mask];
 	const uint32_t n = more->to, first = first_psn(flow);
 
-	put32(at + 4, (first + more->from) & PSN_MASK);
-	put32(at + 8, (first + about->from) & PSN_MASK);
-	put32(at + 12, (first + about->to) & PSN_MASK);
-	at[45] = (uint8_t)n;
+	put32(at + 4, (first + about->from) & PSN_MASK);
+	put32(at + 8, (first + about->to) & PSN_MASK);
+	at[40] = (uint8_t)n;
 	for (uint32_t i = n; i-- > 0;) {
 		const struct run *gap = &l->runs.at[l->runs.head++ & l->runs.mask];
 
@@ -286,7 +282,7 @@ static uint32_t put_status(const struct world *w, struct stream *s, const struct
 	const uint32_t expected = (first_psn(job->flow) + job->seq) & PSN_MASK;
 	uint32_t acked = job->seq;
 
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 3; i++)
 		put32(at + 4 * i, expected);
 	/* The newest packet that asked for an ACK. */
 	if (w->frames.per_ack > 1)
@@ -294,13 +290,13 @@ static uint32_t put_status(const struct world *w, struct stream *s, const struct
 	const bool answered = acked != 0 && acked <= job->seq;
 
 	if (answered) {
-		put32(at + 16, (first_psn(job->flow) + acked - 1) & PSN_MASK);
-		at[20] = 0x1f;
-		put24(at + 21, messages_at(&w->frames, job->flow, acked - 1));
+		put32(at + 12, (first_psn(job->flow) + acked - 1) & PSN_MASK);
+		at[16] = 0x1f;
+		put24(at + 17, messages_at(&w->frames, job->flow, acked - 1));
 	}
-	put32(at + 24, requester_qpn(s->id, job->flow));
-	put64(at + 28, job->echo);
-	put64(at + 36, job->echo != 0 ? nanoseconds(w, job->hold) : 0);
+	put32(at + 20, requester_qpn(s->id, job->flow));
+	put64(at + 24, job->echo);
+	put64(at + 32, job->echo != 0 ? nanoseconds(w, job->hold) : 0);
 	return HAS_SRC_QPN | (answered ? HAS_ACK : 0);
 }
 
@@ -326,9 +322,8 @@ uint32_t peer_say(struct world *w, struct stream *s, const struct job *job, uint
 	put64(body + 12, w->peer.boot);
 	put64(body + 20, w->peer.seq);
 	put64(body + 28, sync ? w->peer.seen_boot : job->seen_boot);
-	put64(body + 36, sync ? w->peer.seen_seq : job->seen_seq);
-	put32(body + 44, responder_qpn(s->id, job->flow));
-	put32(body + 48, sync ? 1 : job->epoch);
+	put32(body + 36, responder_qpn(s->id, job->flow));
+	put32(body + 40, sync ? 1 : job->epoch);
 	tag(frame, before_tag, body + before_tag);
 	crc_close(frame, len);
 	return len;

@@ -45,7 +45,7 @@ struct job {
 	uint32_t epoch;
 	uint64_t echo;
 	uint64_t hold;
-	uint64_t seen_boot, seen_seq;
+	uint64_t seen_boot;
 	bool gaps;
 };
 
@@ -87,7 +87,7 @@ struct stream {
 struct peer {
 	bool present;
 	uint64_t boot, seq;
-	uint64_t seen_boot, seen_seq;
+	uint64_t seen_boot;
 	uint64_t tick_ns_16; /* nanoseconds of 65,536 ticks */
 };
 
