@@ -9,45 +9,13 @@ use std::sync::LazyLock;
 use common::control::{DEFAULT_OPCODE, Keys, decode};
 use common::psn::Psn;
 use common::wire::{
-    Addr, Aeth, AtomicEth, Bth, Headers, Opcode, Reth, Roce, Vlans, cm, icrc, icrc_ok, parse,
-    read_responses,
+    Addr, Aeth, AtomicEth, Bth, Headers, Opcode, Reth, Vlans, icrc_ok, parse, read_responses,
 };
 use proptest::prelude::*;
 use support::all_frames;
+use testkit::frames::{self, bth_of};
 
 static CAPTURED: LazyLock<Vec<Vec<u8>>> = LazyLock::new(all_frames);
-
-/// Does all that a gateway might do with a frame.
-fn look(frame: &[u8]) -> Result<(), TestCaseError> {
-    let Ok(roce) = parse(frame) else { return Ok(()) };
-    let order = [roce.l3, roce.l4, roce.bth, roce.body, roce.end];
-    prop_assert!(order.is_sorted() && usize::from(roce.end) <= frame.len(), "{:?}", roce);
-    let payload = roce.payload(frame);
-    prop_assert_eq!(payload.len(), roce.payload_len());
-    prop_assert!(
-        payload.len() + usize::from(roce.pad) + 4 + usize::from(roce.body) == order[4].into()
-    );
-    prop_assert_eq!(roce.aeth(frame).is_some(), roce.opcode.has_aeth());
-    prop_assert_eq!(roce.reth(frame).is_some(), roce.opcode.has_reth());
-    prop_assert_eq!(roce.imm(frame).is_some(), roce.opcode.has_imm());
-    prop_assert_eq!(roce.ieth(frame).is_some(), roce.opcode.has_ieth());
-    let _ = (roce.atomic_eth(frame), roce.atomic_original(frame), roce.deth(frame));
-    prop_assert!(roce.psn_count(frame, 1024) >= 1);
-
-    let ok = icrc_ok(frame, &roce);
-    prop_assert_eq!(ok, frame[roce.icrc_at()..roce.end.into()] == icrc(frame, &roce).to_le_bytes());
-    let _ = decode(frame, &roce, roce.opcode, &Keys::unkeyed_lab());
-    let _ = cm::read(frame, &roce);
-
-    let headers = Headers::of(frame, &roce);
-    prop_assert_eq!((headers.src(), headers.dst()), (roce.src, roce.dst));
-    let mut made = vec![0; headers.frame_len(4)];
-    headers.emit_ack(1, roce.psn, Aeth { syndrome: 0, msn: 0 }, &mut made);
-    let ack = parse(&made).unwrap();
-    prop_assert!(icrc_ok(&made, &ack));
-    prop_assert_eq!((ack.src, ack.vlans, ack.src_port), (roce.src, roce.vlans, roce.src_port));
-    Ok(())
-}
 
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let change = (any::<prop::sample::Index>(), any::<u8>());
@@ -110,17 +78,17 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes(frame in prop::collection::vec(any::<u8>(), 0..200)) {
-        look(&frame)?;
+        frames::run(&frame);
     }
 
     #[test]
     fn damaged_frames(frame in damaged()) {
-        look(&frame)?;
+        frames::run(&frame);
     }
 
     #[test]
     fn any_packet_over_udp(frame in anything_over_udp()) {
-        look(&frame)?;
+        frames::run(&frame);
     }
 
     /// A view of one frame, used on another.
@@ -161,18 +129,6 @@ prop_compose! {
     ) -> Bth {
         let psn = Psn::new(psn);
         Bth { opcode: Opcode(opcode), solicited, pad: 0, pkey, dest_qpn, ack_req, psn }
-    }
-}
-
-fn bth_of(roce: &Roce) -> Bth {
-    Bth {
-        opcode: roce.opcode,
-        solicited: roce.solicited,
-        pad: roce.pad,
-        pkey: roce.pkey,
-        dest_qpn: roce.dest_qpn,
-        ack_req: roce.ack_req,
-        psn: roce.psn,
     }
 }
 

@@ -4,8 +4,9 @@ mod support;
 
 use std::fmt::Write;
 
-use common::wire::{Bth, Headers, NotRoce, PacketKind, Roce, icrc, icrc_ok, parse};
+use common::wire::{Headers, NotRoce, PacketKind, Roce, icrc, icrc_ok, parse};
 use support::{CAPTURES, all_frames, frames, is_masked, path, slow_icrc};
+use testkit::frames::bth_of;
 
 /// One line in the form of the listings beside the captures.
 fn describe(frame: &[u8], roce: &Roce) -> String {
@@ -128,18 +129,9 @@ fn a_frame_is_remade_byte_for_byte_from_its_headers_and_its_body() {
         let roce = parse(&frame).unwrap();
         let headers = Headers::of(&frame, &roce);
         let body = &frame[usize::from(roce.bth) + 12..roce.icrc_at()];
-        let bth = Bth {
-            opcode: roce.opcode,
-            solicited: roce.solicited,
-            pad: roce.pad,
-            pkey: roce.pkey,
-            dest_qpn: roce.dest_qpn,
-            ack_req: roce.ack_req,
-            psn: roce.psn,
-        };
         // The pool hands out buffers with old content in them.
         let mut again = vec![0xa5; headers.frame_len(body.len())];
-        headers.emit(&bth, &mut again, |out| out.copy_from_slice(body));
+        headers.emit(&bth_of(&roce), &mut again, |out| out.copy_from_slice(body));
         assert_eq!(again, frame);
     }
 }

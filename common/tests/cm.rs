@@ -8,9 +8,10 @@ use std::sync::LazyLock;
 
 use common::psn::Psn;
 use common::wire::cm::{Dreq, Ids, Message, Rej, Rep, Req, emit, frame_len, is_candidate, read};
-use common::wire::{Addr, Bth, Deth, Headers, Opcode, Vlans, icrc_ok, parse};
+use common::wire::{Addr, Deth, Headers, Opcode, Vlans, icrc_ok, parse};
 use proptest::prelude::*;
 use support::{all_frames, frames};
+use testkit::packets::{self, mad};
 
 static CAPTURED: LazyLock<Vec<Vec<u8>>> = LazyLock::new(all_frames);
 
@@ -33,30 +34,14 @@ fn headers(ips: [&str; 2]) -> Headers {
 
 /// A packet for QP `qpn` with DETH and this payload.
 fn datagram(opcode: Opcode, qpn: u32, deth: Deth, payload: &[u8]) -> Vec<u8> {
-    let headers = headers(["fd00::1", "fd00::2"]);
-    let mut frame = vec![0; headers.frame_len(Deth::LEN + payload.len())];
-    headers.emit(&Bth::new(opcode, qpn, Psn::new(0)), &mut frame, |body| {
-        body[..Deth::LEN].copy_from_slice(&deth.to_bytes());
-        body[Deth::LEN..].copy_from_slice(payload);
-    });
-    frame
+    let body = [&deth.to_bytes()[..], payload].concat();
+    packets::frame(&headers(["fd00::1", "fd00::2"]), opcode, qpn, 0, &body)
 }
 
 const DETH: Deth = Deth { qkey: 0x8001_0000, src_qpn: 1 };
 
 fn mad_frame(mad: &[u8]) -> Vec<u8> {
     datagram(Opcode::UD_SEND_ONLY, 1, DETH, mad)
-}
-
-/// A MAD of attribute `attribute` with these bytes behind its header.
-fn mad(attribute: u8, fields: &[(usize, &[u8])]) -> [u8; 256] {
-    let mut mad = [0; 256];
-    mad[..4].copy_from_slice(&[1, 7, 2, 3]);
-    mad[17] = attribute;
-    for (at, bytes) in fields {
-        mad[24 + at..][..bytes.len()].copy_from_slice(bytes);
-    }
-    mad
 }
 
 /// The values are those that tshark 4.0 shows.

@@ -8,7 +8,7 @@ use common::wire::{Headers, Vlans, parse};
 use testkit::{control, packets};
 
 const MAGIC: [u8; 4] = [0x4c, 0x52, 0x32, 0x93];
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 const QPN: u32 = 0x11;
 const TAG_LEN: usize = 16;
 /// Longest body of a frame that a port takes.

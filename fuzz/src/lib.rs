@@ -3,7 +3,7 @@
 //! programs in `targets/` hand it to libFuzzer; `scripts/fuzz` builds and runs
 //! them; `tests/corpus.rs` replays earlier findings.
 //!
-//! - Parsers: [`frame`], [`cm`], [`control`], [`config`].
+//! - Parsers: [frames], [`cm`], [`control`], [`config`].
 //! - Sequences of [operations]: on a flow of the Sentry, on one of the Depot, and [`switch`] for two
 //!   switches with a bad link between them. The bytes are read front to back as
 //!   numbers: where they end, so does the sequence.
@@ -15,17 +15,16 @@
 pub mod cm;
 pub mod config;
 pub mod control;
-pub mod frame;
 pub mod switch;
 
-use testkit::operations;
+use testkit::{frames, operations};
 
 /// A target's name and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
 pub const TARGETS: [Target; 7] = [
-    ("frame", frame::run),
+    ("frame", frames::run),
     ("cm", cm::run),
     ("control", control::run),
     ("config", config::run),

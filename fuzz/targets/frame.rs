@@ -1,5 +1,5 @@
-//! See `fuzz::frame`.
+//! See `testkit::frames`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::frame::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| testkit::frames::run(data));

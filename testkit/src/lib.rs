@@ -6,6 +6,8 @@ pub mod books;
 pub mod control;
 pub mod depot;
 pub mod flow;
+pub mod frames;
+mod harness;
 pub mod operations;
 pub mod packets;
 pub mod sentry;

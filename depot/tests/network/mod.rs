@@ -10,7 +10,7 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Answer, Bth, Opcode, parse};
 use depot::{Actions, Flow, Host};
-use testkit::books::{Account, Books};
+use testkit::books::Books;
 use testkit::depot::*;
 
 /// Bytes of payload.
@@ -30,15 +30,7 @@ pub struct Out {
     host: usize,
 }
 
-impl Account for Out {
-    fn books(&self) -> &Books {
-        &self.books
-    }
-
-    fn books_mut(&mut self) -> &mut Books {
-        &mut self.books
-    }
-}
+testkit::account!(Out);
 
 impl Actions<HeapFrame> for Out {
     fn deliver(&mut self, packet: Packet<HeapFrame>) {

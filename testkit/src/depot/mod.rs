@@ -14,6 +14,7 @@ use depot::{Actions, Config, Context, Flow, Known, Lan};
 
 use crate::books::Account;
 pub use crate::books::PLENTY;
+use crate::harness::harness;
 pub use crate::timers::Timers;
 pub use record::*;
 
@@ -54,23 +55,9 @@ impl<F: Frame, A: Actions<F>> Harness<F, A> {
             out,
         }
     }
-
-    /// Calls the flow.
-    #[inline]
-    pub fn with<R>(&mut self, event: impl FnOnce(&mut Flow<F>, &mut Context<'_, A>) -> R) -> R {
-        let mut cx = Context {
-            now: self.now,
-            config: &self.config,
-            pool: &mut self.pool,
-            backup: &mut self.backup,
-            cache: &mut self.cache,
-            lan: &mut self.lan,
-            allowance: &mut self.allowance,
-            out: &mut self.out,
-        };
-        event(&mut self.flow, &mut cx)
-    }
 }
+
+harness!(lends: pool, backup, cache, lan, allowance; budgets: pool, backup, cache);
 
 impl<F: Frame, A: Actions<F>> Timers for Harness<F, A> {
     fn now(&mut self) -> &mut Time {
@@ -87,31 +74,11 @@ impl<F: Frame, A: Actions<F>> Timers for Harness<F, A> {
 }
 
 impl<A: Actions<HeapFrame> + Account> Harness<HeapFrame, A> {
-    /// A request arrives.
-    pub fn frame(&mut self, bytes: Vec<u8>) {
-        let roce = parse(&bytes).expect("a RoCEv2 frame");
-        self.out.books_mut().entered += 1;
-        self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
-    }
-
     /// The destination sends a response.
     pub fn response(&mut self, bytes: Vec<u8>) -> Known {
         let roce = parse(&bytes).expect("a RoCEv2 frame");
         let answer = Answer::of(&roce, &bytes).expect("a response");
         self.out.books_mut().entered += 1;
         self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer))
-    }
-
-    /// The value of a counter.
-    pub fn count(&self, metric: Metric) -> u64 {
-        self.out.books().counters.get(metric)
-    }
-
-    /// in + created = out + held.
-    ///
-    /// # Panics
-    /// If a frame got lost.
-    pub fn check_books(&self) {
-        self.out.books().check([&self.pool, &self.backup, &self.cache]);
     }
 }

@@ -9,7 +9,8 @@ use common::wire::{Addr, Aeth, Opcode, Vlans, parse};
 use depot::{Actions, Config, Host, Incarnation, Known};
 
 use super::Harness;
-use crate::books::{Account, Books};
+use crate::account;
+use crate::books::Books;
 pub use crate::control::sync;
 pub use crate::flow::*;
 
@@ -123,15 +124,7 @@ impl Actions<HeapFrame> for Record {
     }
 }
 
-impl Account for Record {
-    fn books(&self) -> &Books {
-        &self.books
-    }
-
-    fn books_mut(&mut self) -> &mut Books {
-        &mut self.books
-    }
-}
+account!(Record);
 
 /// A flow whose actions are recorded.
 pub type Bench = Harness<HeapFrame, Record>;
@@ -165,13 +158,6 @@ impl Bench {
         assert_eq!(bench.ack(0), Became::Forward);
         bench.clear();
         bench
-    }
-
-    /// These packets arrive.
-    pub fn data(&mut self, psns: impl IntoIterator<Item = i32>) {
-        for n in psns {
-            self.frame(write(n));
-        }
     }
 
     /// A SYNC with `next` as its next PSN; sent just now.

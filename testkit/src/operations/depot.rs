@@ -10,7 +10,8 @@ use depot::{Actions, Config, Host, Incarnation};
 
 use super::input::Input;
 use super::{FIRST, Peers, Pipeline, REQUESTER, Rules, messages, packets, play};
-use crate::books::{Account, Books, assert_empty};
+use crate::account;
+use crate::books::{Books, assert_empty};
 use crate::depot::Harness;
 use crate::flow::START;
 use crate::timers::Timers;
@@ -26,15 +27,7 @@ pub struct Out {
     stranded: bool,
 }
 
-impl Account for Out {
-    fn books(&self) -> &Books {
-        &self.books
-    }
-
-    fn books_mut(&mut self) -> &mut Books {
-        &mut self.books
-    }
-}
+account!(Out);
 
 impl Actions<HeapFrame> for Out {
     fn cnp(&mut self) -> bool {

@@ -10,7 +10,8 @@ use sentry::{Actions, Config, Recovery};
 
 use super::input::Input;
 use super::{FIRST, Peers, Pipeline, REQUESTER, Rules, messages, packets, play};
-use crate::books::{Account, Books, assert_empty};
+use crate::account;
+use crate::books::{Books, assert_empty};
 use crate::flow::START;
 use crate::sentry::Harness;
 use crate::timers::Timers;
@@ -24,15 +25,7 @@ pub struct Out {
     claimed: Vec<Psn>,
 }
 
-impl Account for Out {
-    fn books(&self) -> &Books {
-        &self.books
-    }
-
-    fn books_mut(&mut self) -> &mut Books {
-        &mut self.books
-    }
-}
+account!(Out);
 
 impl Actions<HeapFrame> for Out {
     fn forward(&mut self, packet: Packet<HeapFrame>, _: Class) {

@@ -14,6 +14,7 @@ use sentry::{Actions, Config, Context, Flow};
 
 use crate::books::Account;
 pub use crate::books::PLENTY;
+use crate::harness::harness;
 pub use crate::timers::Timers;
 pub use record::*;
 
@@ -55,22 +56,9 @@ impl<F: Frame, A: Actions<F>> Harness<F, A> {
             out,
         }
     }
-
-    /// Calls the flow.
-    #[inline]
-    pub fn with<R>(&mut self, event: impl FnOnce(&mut Flow<F>, &mut Context<'_, A>) -> R) -> R {
-        let mut cx = Context {
-            now: self.now,
-            config: &self.config,
-            cache: &mut self.cache,
-            pool: &mut self.pool,
-            allowance: &mut self.allowance,
-            epochs: &mut self.epochs,
-            out: &mut self.out,
-        };
-        event(&mut self.flow, &mut cx)
-    }
 }
+
+harness!(lends: cache, pool, allowance, epochs; budgets: cache, pool);
 
 impl<F: Frame, A: Actions<F>> Timers for Harness<F, A> {
     fn now(&mut self) -> &mut Time {
@@ -88,31 +76,11 @@ impl<F: Frame, A: Actions<F>> Timers for Harness<F, A> {
 }
 
 impl<A: Actions<HeapFrame> + Account> Harness<HeapFrame, A> {
-    /// The source sends a request.
-    pub fn frame(&mut self, bytes: Vec<u8>) {
-        let roce = parse(&bytes).expect("a RoCEv2 frame");
-        self.out.books_mut().entered += 1;
-        self.with(|flow, cx| flow.on_data(cx, HeapFrame::from(bytes), &roce));
-    }
-
     /// The destination sends a response.
     pub fn answer(&mut self, bytes: Vec<u8>) {
         let roce = parse(&bytes).expect("a RoCEv2 frame");
         let answer = Answer::of(&roce, &bytes).expect("a response");
         self.out.books_mut().entered += 1;
         self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), &roce, answer));
-    }
-
-    /// The value of a counter.
-    pub fn count(&self, metric: Metric) -> u64 {
-        self.out.books().counters.get(metric)
-    }
-
-    /// in + created = out + held.
-    ///
-    /// # Panics
-    /// If a frame got lost.
-    pub fn check_books(&self) {
-        self.out.books().check([&self.cache, &self.pool]);
     }
 }

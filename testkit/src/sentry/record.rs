@@ -10,7 +10,8 @@ use common::wire::{Aeth, Bth, Opcode, parse};
 use sentry::{Actions, Config, Recovery};
 
 use super::Harness;
-use crate::books::{Account, Books};
+use crate::account;
+use crate::books::Books;
 use crate::control::ranges;
 pub use crate::flow::*;
 use crate::timers::Timers;
@@ -143,15 +144,7 @@ impl Actions<HeapFrame> for Record {
     }
 }
 
-impl Account for Record {
-    fn books(&self) -> &Books {
-        &self.books
-    }
-
-    fn books_mut(&mut self) -> &mut Books {
-        &mut self.books
-    }
-}
+account!(Record);
 
 /// A flow whose actions are recorded.
 pub type Bench = Harness<HeapFrame, Record>;
@@ -188,13 +181,6 @@ impl Bench {
         bench.wait(UNDER_WAY);
         bench.clear();
         bench
-    }
-
-    /// The source sends these packets.
-    pub fn data(&mut self, psns: impl IntoIterator<Item = i32>) {
-        for n in psns {
-            self.frame(write(n));
-        }
     }
 
     /// The destination acknowledges packet `n`, having completed `msn`.

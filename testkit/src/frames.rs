@@ -1,15 +1,21 @@
 //! One look at any frame, all views of it, and packets made with its headers.
 
+use common::control::{Keys, decode};
 use common::psn::Psn;
 use common::wire::{
-    Aeth, Answer, Bth, Headers, MAX_SPAN, NotRoce, Roce, icrc, icrc_ok, parse, request_ack,
+    Aeth, Answer, Bth, Headers, MAX_SPAN, NotRoce, Roce, cm, icrc, icrc_ok, parse, request_ack,
 };
 
 /// `data` is the frame.
+///
+/// # Panics
+/// If something is wrong.
 pub fn run(data: &[u8]) {
     let Ok(roce) = parse(data) else { return };
     let order = [roce.l3, roce.l4, roce.bth, roce.body, roce.end];
     assert!(order.is_sorted() && usize::from(roce.end) <= data.len(), "{roce:?}");
+    let body = roce.payload_len() + usize::from(roce.pad) + 4 + usize::from(roce.body);
+    assert_eq!(body, roce.end.into(), "{roce:?}");
     views(data, &roce);
     // A view of another, shorter frame.
     views(&data[..data.len() / 2], &roce);
@@ -17,6 +23,9 @@ pub fn run(data: &[u8]) {
 
     let mut frame = data.to_vec();
     let is_ok = icrc_ok(data, &roce);
+    assert_eq!(is_ok, data[roce.icrc_at()..roce.end.into()] == icrc(data, &roce).to_le_bytes());
+    let _ = decode(data, &roce, roce.opcode, &Keys::unkeyed_lab());
+    let _ = cm::read(data, &roce);
     assert_eq!(request_ack(&mut frame, &roce), is_ok);
     if !is_ok {
         assert_eq!(frame, data, "a damaged frame was changed");
@@ -55,6 +64,12 @@ fn views(frame: &[u8], roce: &Roce) {
     }
 }
 
+/// The BTH of a packet.
+pub fn bth_of(roce: &Roce) -> Bth {
+    let Roce { opcode, solicited, pad, pkey, dest_qpn, ack_req, psn, .. } = *roce;
+    Bth { opcode, solicited, pad, pkey, dest_qpn, ack_req, psn }
+}
+
 /// Nothing but the request for an ACK and the two sums may differ.
 fn asks(before: &[u8], after: &[u8], roce: &Roce) {
     let found = parse(after).expect("still a RoCEv2 frame");
@@ -74,8 +89,7 @@ fn again(data: &[u8], roce: &Roce) {
     let headers = Headers::of(data, roce);
     assert_eq!((headers.src(), headers.dst()), (roce.src, roce.dst));
     let body = &data[roce.extension().start..roce.icrc_at()];
-    let Roce { opcode, solicited, pad, pkey, dest_qpn, ack_req, psn, .. } = *roce;
-    let bth = Bth { opcode, solicited, pad, pkey, dest_qpn, ack_req, psn };
+    let bth = bth_of(roce);
     let mut made = vec![0xa5; headers.frame_len(body.len())];
     headers.emit(&bth, &mut made, |out| out.copy_from_slice(body));
     let found = parse(&made).expect("what is made is RoCEv2");
@@ -88,7 +102,7 @@ fn again(data: &[u8], roce: &Roce) {
 
     let back = headers.reversed();
     let mut ack = vec![0; back.frame_len(Aeth::LEN)];
-    back.emit_ack(dest_qpn, Psn::new(1), Aeth { syndrome: 0, msn: 0 }, &mut ack);
+    back.emit_ack(roce.dest_qpn, Psn::new(1), Aeth { syndrome: 0, msn: 0 }, &mut ack);
     let ack_roce = match parse(&ack) {
         // A frame whose source has the address of MAC control can't be answered.
         Err(NotRoce::MacControl) => return,
