@@ -95,3 +95,15 @@ lr2_python() {
     lr2_packages "to run the scripts" python3
     PYTHONPATH=$LR2_ROOT/scripts/lib PYTHONDONTWRITEBYTECODE=1 exec /usr/bin/python3 -m "$@"
 }
+
+# lr2_begin MODULE ARGUMENT...: answers --help, becomes root, and checks the options, since a mistake
+# in them should not wait for packages or a build.
+lr2_begin() {
+    local module=$1 option
+    shift
+    for option in "$@"; do
+        case $option in -h | --help) lr2_python "$module" --help ;; esac
+    done
+    lr2_need_root "$@"
+    (lr2_python "$module" --check "$@")
+}

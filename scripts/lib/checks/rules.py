@@ -45,7 +45,7 @@ _LINK = re.compile(r"\]\(([^)#\s:]+)(?:#[^)]*)?\)")
 def _files() -> Iterator[Path]:
     for folder, folders, names in os.walk(ROOT):
         folders[:] = sorted(set(folders) - _NOT_OURS)
-        for name in sorted(names):
+        for name in sorted(set(names) - _NOT_OURS):
             yield Path(folder, name)
 
 

@@ -96,13 +96,18 @@ class Result:
             local_resends_before=_far_side(reports, _RESENT)[0],
         )
 
-    def wan_bytes_per_byte(self) -> float:
-        return self.wan_bytes / self.received_bytes if self.received_bytes else 0.0
+    def share_of(self, lossless: "Result") -> float:
+        """Goodput, as a share of that without loss."""
+        return _ratio(self.goodput_bps, lossless.goodput_bps)
+
+    def wan_overhead(self, lossless: "Result") -> float:
+        """Long-haul bytes per byte delivered, relative to no loss."""
+        return _ratio(_ratio(self.wan_bytes, self.received_bytes), _ratio(lossless.wan_bytes, lossless.received_bytes))
 
     @property
     def local_resends_share(self) -> float:
         """Of the frames sent into the destination's LAN."""
-        return self.local_resends / self.to_destination if self.to_destination else 0.0
+        return _ratio(self.local_resends, self.to_destination)
 
     def expected_share(self, scenario: Scenario, lossless: "Result") -> float | None:
         """The closed form at the measured loss; None where none applies: it is for one flow that loses data."""
@@ -235,11 +240,11 @@ def _pass_json(scenario: Scenario, lossless: Result, result: Result) -> dict[str
     return {
         "mode": result.mode,
         "goodput_bps": result.goodput_bps,
-        "share_of_lossless": _ratio(result.goodput_bps, lossless.goodput_bps),
+        "share_of_lossless": result.share_of(lossless),
         "closed_form_share": result.expected_share(scenario, lossless),
         "p50_us": result.p50_us,
         "p99_us": result.p99_us,
-        "wan_overhead": _ratio(result.wan_bytes_per_byte(), lossless.wan_bytes_per_byte()),
+        "wan_overhead": result.wan_overhead(lossless),
         "rtt_us": result.rtt_us,
         "rtt_min_us": result.rtt_min_us,
         "ack_lag_packets": result.ack_lag,

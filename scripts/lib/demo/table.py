@@ -93,9 +93,6 @@ def _line(cells: list[str], widths: list[int]) -> str:
 
 
 def _row(scenario: Scenario, lossless: Result, result: Result) -> list[str]:
-    share = result.goodput_bps / lossless.goodput_bps if lossless.goodput_bps else 0.0
-    base = lossless.wan_bytes_per_byte()
-    overhead = result.wan_bytes_per_byte() / base if base else 0.0
     theory = result.expected_share(scenario, lossless)
     special = "" if theory is None else f"{theory:.3f}"
     if scenario.lan_rate_bps:
@@ -103,11 +100,11 @@ def _row(scenario: Scenario, lossless: Result, result: Result) -> list[str]:
     return [
         _TITLES[result.mode],
         human_bits(result.goodput_bps),
-        f"{share:.3f}",
+        f"{result.share_of(lossless):.3f}",
         special,
         human_seconds(result.p50_us / 1e6),
         human_seconds(result.p99_us / 1e6),
-        f"{overhead:.3f}x",
+        f"{result.wan_overhead(lossless):.3f}x",
         str(result.timeouts),
         *(_lost(lost) for lost in result.lost.values()),
         human_bytes(result.received_bytes),
