@@ -37,7 +37,7 @@ use common::time::{Span, Time};
 use common::wire::read_responses;
 
 pub(crate) use self::response::Response;
-use crate::config::{ImpliedNak, QpConfig, Region, RetryLimit, SecondNak};
+use crate::config::{QpConfig, RetryLimit};
 use crate::content::Stream;
 use crate::packet::Packet;
 use crate::stats::RequesterStats;
@@ -72,21 +72,9 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Requester {
     qp: QpId,
-    pmtu: u32,
-    window: u64,
-    ack_req_every: u32,
-    timeout: Span,
-    adaptive: bool,
-    retry: RetryLimit,
-    rnr_retry: RetryLimit,
-    second_nak: SecondNak,
-    implied_nak: ImpliedNak,
-    old_ack_ends_read: bool,
-    knows_switch_nak: bool,
+    config: QpConfig,
     /// Whether the current repeat follows a switch's request.
     for_switch: bool,
-    max_rd_atomic: u32,
-    region: Region,
     stream: Stream,
 
     /// Posted and not completed; consecutive PSNs.
@@ -137,20 +125,8 @@ impl Requester {
         let first = Seq::first(config.send_psn);
         Self {
             qp,
-            pmtu: config.pmtu,
-            window: u64::from(config.window),
-            ack_req_every: config.ack_req_every,
-            timeout: config.timeout,
-            adaptive: config.adaptive_retransmission,
-            retry: config.retry,
-            rnr_retry: config.rnr_retry,
-            second_nak: config.second_nak,
-            implied_nak: config.implied_nak,
-            old_ack_ends_read: config.old_ack_ends_read,
-            knows_switch_nak: config.knows_switch_nak,
+            config: config.clone(),
             for_switch: false,
-            max_rd_atomic: config.max_rd_atomic,
-            region: config.remote_region,
             stream: Stream::sent(config),
             queue: VecDeque::new(),
             cursor: 0,
@@ -182,7 +158,7 @@ impl Requester {
         self.check(&work)?;
         // A READ takes a PSN for each packet of its response, and as many
         // packets fetch a message as carry one.
-        let packets = u64::from(read_responses(work.len, self.pmtu));
+        let packets = u64::from(read_responses(work.len, self.config.pmtu));
         let number = self.posted();
         let count =
             if work.kind.is_fetch() { &mut self.posted_fetches } else { &mut self.posted_messages };
@@ -210,19 +186,21 @@ impl Requester {
         if work.len > MAX_MESSAGE {
             return Err(PostError::TooLong(work.len));
         }
-        if work.kind.is_fetch() && self.max_rd_atomic == 0 {
+        if work.kind.is_fetch() && self.config.max_rd_atomic == 0 {
             return Err(PostError::FetchNotAllowed);
         }
-        let region = self.region.len;
+        let region = self.config.remote_region.len;
         if work.kind.is_atomic() {
-            let aligned = self.region.va.is_multiple_of(u64::from(ATOMIC_LEN));
+            let aligned = self.config.remote_region.va.is_multiple_of(u64::from(ATOMIC_LEN));
             let fits = work.len == ATOMIC_LEN && region >= u64::from(ATOMIC_LEN);
             return if aligned && fits { Ok(()) } else { Err(PostError::NoAtomicWord) };
         }
         if work.kind != WorkKind::Send && u64::from(work.len) > region {
             return Err(PostError::OutsideRegion { len: work.len, region });
         }
-        if work.kind == WorkKind::Read && read_responses(work.len, self.pmtu) > MAX_READ_PACKETS {
+        if work.kind == WorkKind::Read
+            && read_responses(work.len, self.config.pmtu) > MAX_READ_PACKETS
+        {
             return Err(PostError::ReadTooLong(work.len));
         }
         Ok(())
@@ -245,7 +223,7 @@ impl Requester {
 
     /// Where in its message the packet with this PSN begins.
     fn offset(&self, entry: &Entry, seq: Seq) -> u64 {
-        seq.since(entry.first) * u64::from(self.pmtu)
+        seq.since(entry.first) * u64::from(self.config.pmtu)
     }
 
     /// `packet`, from [`next_packet`](Self::next_packet), is leaving.
@@ -281,7 +259,10 @@ impl Requester {
     }
 
     fn timeout(&self) -> Span {
-        if self.adaptive { ADAPTIVE * (1 << self.backoff.min(MAX_BACKOFF)) } else { self.timeout }
+        match self.config.adaptive_retransmission {
+            true => ADAPTIVE * (1 << self.backoff.min(MAX_BACKOFF)),
+            false => self.config.timeout,
+        }
     }
 
     /// To be called when the [deadline](Self::deadline) may have passed.
@@ -297,14 +278,14 @@ impl Requester {
     }
 
     fn progress(&mut self) {
-        self.retries_left = retries(self.retry);
-        self.rnr_retries_left = retries(self.rnr_retry);
+        self.retries_left = retries(self.config.retry);
+        self.rnr_retries_left = retries(self.config.rnr_retry);
         self.going_back = false;
     }
 
     /// Goes back, if there is a try left.
     fn retry(&mut self, now: Time, completions: &mut VecDeque<Completion>) {
-        if !take(self.retry, &mut self.retries_left) {
+        if !take(self.config.retry, &mut self.retries_left) {
             return self.fail(Status::RetryExceeded, now, completions);
         }
         self.going_back = true;

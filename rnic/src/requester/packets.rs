@@ -13,25 +13,29 @@ impl Requester {
     /// it.
     pub(crate) fn next_packet(&self) -> Option<Packet> {
         let outstanding = self.next.since(self.acked);
-        if self.next >= self.end || outstanding >= self.window || self.rnr_until.is_some() {
+        if self.next >= self.end
+            || outstanding >= u64::from(self.config.window)
+            || self.rnr_until.is_some()
+        {
             return None;
         }
         let entry = self.queue.get(self.cursor)?;
         match entry.work.kind {
             kind if !kind.is_fetch() => Some(self.message_packet(entry, outstanding)),
-            _ if self.fetching >= self.max_rd_atomic => None,
+            _ if self.fetching >= self.config.max_rd_atomic => None,
             _ => Some(self.fetch_packet(entry)),
         }
     }
 
     /// The next packet of a SEND or WRITE.
     fn message_packet(&self, entry: &Entry, outstanding: u64) -> Packet {
-        let place = (self.next.psn(), self.offset(entry, self.next), self.pmtu);
+        let place = (self.next.psn(), self.offset(entry, self.next), self.config.pmtu);
         let content = self.stream.message(entry.index);
-        let mut packet = Packet::of_message(&entry.work, place, self.region, (content, 0));
-        let fills_window = outstanding + 1 == self.window;
+        let mut packet =
+            Packet::of_message(&entry.work, place, self.config.remote_region, (content, 0));
+        let fills_window = outstanding + 1 == u64::from(self.config.window);
         let asked = self.asked.is_some_and(|asked| asked >= self.acked);
-        packet.ack_req |= self.unasked + 1 >= self.ack_req_every || (fills_window && !asked);
+        packet.ack_req |= self.unasked + 1 >= self.config.ack_req_every || (fills_window && !asked);
         packet.switch_bit = self.tells_repeat();
         packet
     }
@@ -44,7 +48,7 @@ impl Requester {
 
     /// The request of a READ, or for its missing part, or an atomic.
     fn fetch_packet(&self, entry: &Entry) -> Packet {
-        let Region { va, rkey, .. } = self.region;
+        let Region { va, rkey, .. } = self.config.remote_region;
         let atomic =
             |swap_add, compare| Extension::Atomic(AtomicEth { va, rkey, swap_add, compare });
         let (opcode, extension) = match entry.work.kind {

@@ -117,7 +117,7 @@ impl Requester {
         completions: &mut VecDeque<Completion>,
     ) {
         let response = match response {
-            Response::SwitchNak { msn } if !self.knows_switch_nak => Response::Nak { msn },
+            Response::SwitchNak { msn } if !self.config.knows_switch_nak => Response::Nak { msn },
             response => response,
         };
         let seq = psn.unwrap_near(self.acked);
@@ -127,7 +127,7 @@ impl Requester {
         } else if seq < self.acked {
             self.stats.stale += 1;
             let is_ack = matches!(response, Response::Ack { .. });
-            self.reading &= !(self.old_ack_ends_read && is_ack);
+            self.reading &= !(self.config.old_ack_ends_read && is_ack);
         } else if let Response::SwitchNak { .. } = response {
             self.rewind(seq);
         } else if response != Response::Ignored {
@@ -176,10 +176,12 @@ impl Requester {
             self.progress();
         };
         match (entry.work.kind, response) {
-            (WorkKind::Read, Response::Data { .. }) if seq > self.acked => match self.implied_nak {
-                ImpliedNak::AnyGap => self.implied_nak(now, completions),
-                ImpliedNak::LaterRequest => self.stats.implied_naks_ignored += 1,
-            },
+            (WorkKind::Read, Response::Data { .. }) if seq > self.acked => {
+                match self.config.implied_nak {
+                    ImpliedNak::AnyGap => self.implied_nak(now, completions),
+                    ImpliedNak::LaterRequest => self.stats.implied_naks_ignored += 1,
+                }
+            }
             // Nothing that a responder sends; rxe discards it.
             (WorkKind::Read, _) if seq > self.acked => self.stats.implied_naks_ignored += 1,
             (WorkKind::Read, &Response::Data { position, payload, .. }) => {
@@ -216,10 +218,10 @@ impl Requester {
     fn on_nak(&mut self, seq: Seq, now: Time, completions: &mut VecDeque<Completion>) {
         let moved = seq > self.acked;
         self.reach(seq);
-        if moved && self.second_nak == SecondNak::Obey {
+        if moved && self.config.second_nak == SecondNak::Obey {
             self.progress();
         }
-        let second = self.going_back && self.second_nak == SecondNak::IgnoreUntilAck;
+        let second = self.going_back && self.config.second_nak == SecondNak::IgnoreUntilAck;
         if second || self.rnr_until.is_some() {
             self.stats.naks_ignored += 1;
         } else {
@@ -259,7 +261,7 @@ impl Requester {
 
     fn on_rnr(&mut self, timer: u8, seq: Seq, now: Time, completions: &mut VecDeque<Completion>) {
         self.reach(seq);
-        if take(self.rnr_retry, &mut self.rnr_retries_left) {
+        if take(self.config.rnr_retry, &mut self.rnr_retries_left) {
             self.go_back();
             self.rnr_until = Some(now + rnr_delay(timer));
         } else {
@@ -278,7 +280,7 @@ impl Requester {
     ) {
         let seq = self.acked;
         let offset = self.offset(entry, seq);
-        let len = (u64::from(entry.work.len) - offset).min(u64::from(self.pmtu));
+        let len = (u64::from(entry.work.len) - offset).min(u64::from(self.config.pmtu));
         let ends = seq == entry.last;
         let in_order = match position.starts_message() {
             true => !self.reading || seq == entry.asked_from,

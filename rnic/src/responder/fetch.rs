@@ -97,9 +97,9 @@ impl Responder {
             return Err(INVALID_REQUEST);
         }
         // The model has memory for one word only.
-        let right = eth.rkey == self.region.rkey
-            && eth.va == self.region.va
-            && self.region.len >= u64::from(ATOMIC_LEN);
+        let right = eth.rkey == self.config.local_region.rkey
+            && eth.va == self.config.local_region.va
+            && self.config.local_region.len >= u64::from(ATOMIC_LEN);
         if !right {
             return Err(REMOTE_ACCESS);
         }
@@ -142,7 +142,7 @@ impl Responder {
                     && end <= u64::from(reth.len)
                     && (part.len > 0 || reth.len == 0);
                 self.stats.reads_repeated += u64::from(same);
-                let starts = offset == 0 || self.partial_read == PartialRead::Anew;
+                let starts = offset == 0 || self.config.partial_read == PartialRead::Anew;
                 let (next, msn) = (seq, self.msn);
                 same.then_some(Answer::Read(ReadResponse {
                     content,

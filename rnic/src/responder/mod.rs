@@ -33,13 +33,13 @@ mod fetch;
 use std::collections::VecDeque;
 
 use common::psn::{Psn, Seq};
-use common::time::{Span, Time};
+use common::time::Time;
 use common::wire::{Aeth, PacketKind, Position, Reth, Roce};
 
 use self::answers::{Acknowledge, Answer, Answers};
 use self::buffers::Buffers;
 use self::fetch::Resources;
-use crate::config::{AckCoalescing, PartialRead, QpConfig, Region};
+use crate::config::QpConfig;
 use crate::content::{Content, Stream};
 use crate::packet::Packet;
 use crate::stats::ResponderStats;
@@ -68,10 +68,7 @@ const REMOTE_ACCESS: Refusal = Refusal(Aeth::NAK_REMOTE_ACCESS);
 pub(crate) struct Responder {
     qp: QpId,
     pmtu: u64,
-    coalescing: AckCoalescing,
-    re_nak: Option<Span>,
-    region: Region,
-    partial_read: PartialRead,
+    config: QpConfig,
     stream: Stream,
 
     /// PSN of the next packet in order.
@@ -106,10 +103,7 @@ impl Responder {
         Self {
             qp,
             pmtu: u64::from(config.pmtu),
-            coalescing: config.ack_coalescing,
-            re_nak: config.re_nak,
-            region: config.local_region,
-            partial_read: config.partial_read,
+            config: config.clone(),
             stream: Stream::received(config),
             expected: Seq::first(config.recv_psn),
             acknowledged: Seq::first(config.recv_psn),
@@ -297,8 +291,8 @@ impl Responder {
     /// Whether the peer may access the named region. A READ or WRITE of nothing
     /// need not name a region (IBA C9-88).
     fn check_access(&self, reth: &Reth) -> Result<(), Refusal> {
-        let right =
-            reth.rkey == self.region.rkey && self.region.contains(reth.va, u64::from(reth.len));
+        let right = reth.rkey == self.config.local_region.rkey
+            && self.config.local_region.contains(reth.va, u64::from(reth.len));
         if reth.len == 0 || right { Ok(()) } else { Err(REMOTE_ACCESS) }
     }
 
@@ -319,10 +313,10 @@ impl Responder {
             return;
         }
         self.asked += 1;
-        if self.asked >= self.coalescing.packets {
+        if self.asked >= self.config.ack_coalescing.packets {
             self.ack();
         } else {
-            self.ack_deadline.get_or_insert(now + self.coalescing.delay);
+            self.ack_deadline.get_or_insert(now + self.config.ack_coalescing.delay);
         }
     }
 
@@ -334,7 +328,7 @@ impl Responder {
 
     /// A packet ahead of the expected one has been discarded.
     fn nak(&mut self, now: Time) {
-        let due = match (self.nak_at, self.re_nak) {
+        let due = match (self.nak_at, self.config.re_nak) {
             (None, _) => true,
             (Some(_), None) => false,
             (Some(at), Some(interval)) => now.since(at) >= interval,

@@ -4,10 +4,13 @@
 mod advice;
 pub mod forms;
 mod memory;
+mod options;
 mod text;
 
+use clap::Args;
 use common::time::Span;
 use serde::{Serialize, Serializer};
+use settings::units;
 
 use crate::results::Summary;
 use crate::scheme::Scheme;
@@ -24,28 +27,37 @@ pub const MESSAGES: [u64; 3] = [10_000, 1_000_000, 100_000_000];
 /// begins, and up to there a second NAK is ignored.
 pub(crate) const ACK_EVERY: f64 = 16.0;
 
-/// The question.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+/// The question: a link, and its load.
+#[derive(Args, Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Question {
-    /// bit/s of the long-haul link, and of the NIC.
+    /// Rate of the long-haul link, and of the NICs
+    #[arg(long = "rate", value_name = "RATE", value_parser = options::rate)]
     pub rate_bps: u64,
-    /// Round trip of the long-haul link.
+    /// Round trip of the long-haul link
+    #[arg(long, value_name = "TIME", value_parser = options::rtt)]
     #[serde(rename = "rtt_ns", serialize_with = "nanos")]
     pub rtt: Span,
-    /// Share of packets lost, 0 to less than 1.
+    /// Share of packets that the link loses, e.g. 1e-3 or 0.1%
+    #[arg(long, value_name = "SHARE", value_parser = options::loss)]
     pub loss: f64,
-    /// Mean length of bursts of loss, packets.
+    /// Mean length of bursts of loss
+    #[arg(long, value_name = "PACKETS", default_value_t = 1.0, value_parser = options::burst)]
     pub burst: f64,
-    /// Path MTU, bytes.
+    /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096
+    #[arg(long, value_name = "BYTES", default_value = "4096", value_parser = options::pmtu)]
     pub pmtu: u16,
-    /// Flows that share the link.
+    /// Long flows that share the link
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub flows: u32,
-    /// Round trip between a host and its gateway.
+    /// Round trip between a host and its gateway
+    #[arg(long, value_name = "TIME", default_value = "20us", value_parser = units::duration)]
     #[serde(rename = "lan_rtt_ns", serialize_with = "nanos")]
     pub lan_rtt: Span,
-    /// Packets that a queue pair may have unacknowledged; `None`: enough for the link.
+    /// Packets that a queue pair may have unacknowledged [default: enough for the link]
+    #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..=1 << 22))]
     pub window: Option<u32>,
-    /// Retransmission timeout of the RNICs; `None`: [`Question::good_timeout`].
+    /// Retransmission timeout of the RNICs [default: the next that is at least 4 round trips]
+    #[arg(long, value_name = "TIME", value_parser = options::timeout)]
     #[serde(rename = "timeout_ns", serialize_with = "maybe_nanos")]
     pub timeout: Option<Span>,
 }
@@ -215,7 +227,7 @@ impl Question {
     /// the link's rate offered.
     pub fn scenario(&self, workload: &str, flows: u32) -> String {
         let Self { rate_bps, rtt, loss, burst, pmtu, .. } = self;
-        let half = settings::units::show_duration(rtt.scale(1, 2));
+        let half = units::show_duration(rtt.scale(1, 2));
         let loss = match *burst > 1.0 {
             true => format!("{{ rate = {loss:?}, burst = {burst:?} }}"),
             false => format!("{loss:?}"),

@@ -10,24 +10,44 @@ use crate::traffic::{FlowSpec, MAX_BYTES, sizes, trace};
 
 /// Most messages of one kind in a run.
 const MOST_FLOWS: u32 = 10_000_000;
+/// Longest gap or spread.
+const LONGEST: Span = Span::from_millis(600_000);
+
+/// Reads the rest of a table.
+type Reader = fn(&Context<'_>, &mut Section<'_>) -> Traffic;
 
 /// The kinds of traffic.
-#[derive(Clone, Copy)]
-enum Kind {
-    Long,
-    Poisson,
-    Rounds,
-    Incast,
-    Trace,
+const KINDS: &[(&str, Reader)] = &[
+    ("long", |context, s| Traffic::Long { bytes: bytes(s, context.long), flows: flows(s, 1) }),
+    ("poisson", |context, s| Traffic::Poisson {
+        sizes: context.distribution(s),
+        load: s.share("load", 1e-4, 1.0).unwrap_or(0.5),
+        flows: flows(s, 1000),
+        scope: s.choice("scope", SCOPES).unwrap_or(Scope::Forward),
+    }),
+    ("rounds", |context, s| Traffic::Rounds {
+        flows: flows(s, context.hosts),
+        bytes: bytes(s, 16 << 20),
+        rounds: s.int("rounds", 1, 1_000_000, "rounds").unwrap_or(10),
+        gap: s.duration("gap", Span::ZERO, LONGEST).unwrap_or_default(),
+    }),
+    ("incast", |context, s| Traffic::Incast {
+        flows: flows(s, context.hosts),
+        bytes: bytes(s, 8_000_000),
+        spread: s.duration("spread", Span::ZERO, LONGEST).unwrap_or_default(),
+    }),
+    ("trace", |context, s| Traffic::Trace(context.trace(s))),
+];
+
+/// How many messages.
+fn flows(s: &mut Section<'_>, default: u32) -> u32 {
+    s.int("flows", 1, MOST_FLOWS, "messages").unwrap_or(default)
 }
 
-const KINDS: &[(&str, Kind)] = &[
-    ("long", Kind::Long),
-    ("poisson", Kind::Poisson),
-    ("rounds", Kind::Rounds),
-    ("incast", Kind::Incast),
-    ("trace", Kind::Trace),
-];
+/// Bytes of each.
+fn bytes(s: &mut Section<'_>, default: u64) -> u64 {
+    s.size("bytes", 1, MAX_BYTES).unwrap_or(default)
+}
 
 /// The words for [`Scope`].
 const SCOPES: &[(&str, Scope)] =
@@ -65,38 +85,9 @@ impl Context<'_> {
     fn one(&self, mut s: Section<'_>) -> Traffic {
         let words: Vec<_> = KINDS.iter().map(|(word, _)| format!("\"{word}\"")).collect();
         s.require("kind", &words.join(", "));
-        let kind = s.choice("kind", KINDS);
-        let flows = |s: &mut Section<'_>, default| {
-            s.int("flows", 1, MOST_FLOWS, "messages").unwrap_or(default)
-        };
-        let bytes = |s: &mut Section<'_>, default| s.size("bytes", 1, MAX_BYTES).unwrap_or(default);
-        let traffic = match kind {
-            // Without a kind nobody knows which keys there are.
-            None => return Traffic::Trace(Vec::new()),
-            Some(Kind::Long) => {
-                Traffic::Long { bytes: bytes(&mut s, self.long), flows: flows(&mut s, 1) }
-            }
-            Some(Kind::Poisson) => Traffic::Poisson {
-                sizes: self.distribution(&mut s),
-                load: s.share("load", 1e-4, 1.0).unwrap_or(0.5),
-                flows: flows(&mut s, 1000),
-                scope: s.choice("scope", SCOPES).unwrap_or(Scope::Forward),
-            },
-            Some(Kind::Rounds) => Traffic::Rounds {
-                flows: flows(&mut s, self.hosts),
-                bytes: bytes(&mut s, 16 << 20),
-                rounds: s.int("rounds", 1, 1_000_000, "rounds").unwrap_or(10),
-                gap: s.duration("gap", Span::ZERO, Span::from_millis(600_000)).unwrap_or_default(),
-            },
-            Some(Kind::Incast) => Traffic::Incast {
-                flows: flows(&mut s, self.hosts),
-                bytes: bytes(&mut s, 8_000_000),
-                spread: s
-                    .duration("spread", Span::ZERO, Span::from_millis(600_000))
-                    .unwrap_or_default(),
-            },
-            Some(Kind::Trace) => Traffic::Trace(self.trace(&mut s)),
-        };
+        // Without a kind nobody knows which keys there are.
+        let Some(read) = s.choice("kind", KINDS) else { return Traffic::Trace(Vec::new()) };
+        let traffic = read(self, &mut s);
         s.finish();
         traffic
     }

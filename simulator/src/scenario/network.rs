@@ -16,29 +16,22 @@ pub(super) const RATES: (u64, u64) = (1_000_000, 10_000_000_000_000);
 /// Longest time that anything takes.
 const LONGEST: Span = Span::from_millis(3_600_000);
 
-/// The words for a topology.
-#[derive(Clone, Copy)]
-enum Kind {
-    Pair,
-    Dumbbell,
-    LeafSpine,
-}
+/// The kinds of topology, and how the rest of the section is read.
+const TOPOLOGIES: &[(&str, fn(&mut Section<'_>) -> Topology)] = &[
+    ("pair", |_| Topology::Pair),
+    ("dumbbell", |s| Topology::Dumbbell {
+        hosts: s.int("hosts", 1, 4096, "hosts per site").unwrap_or(4),
+    }),
+    ("leaf-spine", |s| Topology::LeafSpine {
+        leaves: s.int("leaves", 1, 256, "leaf switches per site").unwrap_or(2),
+        spines: s.int("spines", 1, 256, "spine switches per site").unwrap_or(2),
+        hosts_per_leaf: s.int("hosts_per_leaf", 1, 256, "hosts per leaf switch").unwrap_or(4),
+        long_hauls: s.int("long_hauls", 1, 64, "long-haul links").unwrap_or(1),
+    }),
+];
 
 pub(super) fn topology(mut s: Section<'_>) -> Topology {
-    const KINDS: &[(&str, Kind)] =
-        &[("pair", Kind::Pair), ("dumbbell", Kind::Dumbbell), ("leaf-spine", Kind::LeafSpine)];
-    let topology = match s.choice("kind", KINDS).unwrap_or(Kind::Pair) {
-        Kind::Pair => Topology::Pair,
-        Kind::Dumbbell => {
-            Topology::Dumbbell { hosts: s.int("hosts", 1, 4096, "hosts per site").unwrap_or(4) }
-        }
-        Kind::LeafSpine => Topology::LeafSpine {
-            leaves: s.int("leaves", 1, 256, "leaf switches per site").unwrap_or(2),
-            spines: s.int("spines", 1, 256, "spine switches per site").unwrap_or(2),
-            hosts_per_leaf: s.int("hosts_per_leaf", 1, 256, "hosts per leaf switch").unwrap_or(4),
-            long_hauls: s.int("long_hauls", 1, 64, "long-haul links").unwrap_or(1),
-        },
-    };
+    let topology = s.choice("kind", TOPOLOGIES).map_or(Topology::Pair, |read| read(&mut s));
     s.finish();
     topology
 }

@@ -8,7 +8,7 @@ use common::psn::Psn;
 use common::wire::Opcode;
 
 use super::*;
-use crate::config::lab_ip;
+use crate::config::{ImpliedNak, SecondNak, lab_ip};
 use crate::packet::Extension;
 
 const QP: QpId = QpId(0);

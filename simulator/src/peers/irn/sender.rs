@@ -8,7 +8,7 @@ use common::time::Time;
 use common::window::Window;
 use common::wire::{Aeth, AethKind, read_responses};
 use rnic::parts::{Content, Packet, Stream};
-use rnic::{Completion, MAX_MESSAGE, PostError, QpConfig, QpId, Region, Status, WorkRequest};
+use rnic::{Completion, MAX_MESSAGE, PostError, QpConfig, QpId, Status, WorkRequest};
 
 use super::config::Irn;
 use super::stats::IrnStats;
@@ -27,9 +27,7 @@ struct Message {
 pub(super) struct Sender {
     qp: QpId,
     irn: Irn,
-    pmtu: u32,
-    ack_req_every: u32,
-    region: Region,
+    config: QpConfig,
     /// All it sends, as one long message: a packet has its place by its PSN.
     content: Content,
     /// PSN of the first packet ever.
@@ -68,9 +66,7 @@ impl Sender {
         Self {
             qp,
             irn,
-            pmtu: config.pmtu,
-            ack_req_every: config.ack_req_every,
-            region: config.remote_region,
+            config: config.clone(),
             content: Stream::sent(config).message(0),
             origin: first,
             queue: VecDeque::new(),
@@ -99,7 +95,7 @@ impl Sender {
         let (index, first) = (self.posted, self.end);
         self.posted += 1;
         // As many packets as a READ of it would have in response.
-        self.end = first + u64::from(read_responses(work.len, self.pmtu));
+        self.end = first + u64::from(read_responses(work.len, self.config.pmtu));
         let last = self.end.prev();
         self.queue.push_back(Message { work, index, first, last, posted_at: now });
         Ok(index)
@@ -124,12 +120,13 @@ impl Sender {
             None => return None,
         };
         let message = self.queue.get(self.queue.partition_point(|message| message.last < seq))?;
-        let pmtu = u64::from(self.pmtu);
-        let place = (seq.psn(), seq.since(message.first) * pmtu, self.pmtu);
+        let pmtu = u64::from(self.config.pmtu);
+        let place = (seq.psn(), seq.since(message.first) * pmtu, self.config.pmtu);
         let content = (self.content, message.first.since(self.origin) * pmtu);
-        let mut packet = Packet::of_message(&message.work, place, self.region, content);
+        let mut packet =
+            Packet::of_message(&message.work, place, self.config.remote_region, content);
         let fills_cap = self.in_flight() + 1 >= u64::from(self.irn.cap);
-        packet.ack_req |= repeat || fills_cap || self.unasked + 1 >= self.ack_req_every;
+        packet.ack_req |= repeat || fills_cap || self.unasked + 1 >= self.config.ack_req_every;
         Some(packet)
     }
 
