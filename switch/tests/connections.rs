@@ -56,8 +56,7 @@ fn both_flows_of_a_connection_know_their_requester_from_the_first_packet() {
     let mut bench = connected(Recovery::Lr2);
     assert_eq!(src_qpn(&mut bench, request(&outbound(), THERE.qpn, THERE.psn)), Some(HERE.qpn));
     // And the other way.
-    let sent = bench.sync(HERE.qpn, 1, open(HERE.psn));
-    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(THERE.qpn));
+    assert_eq!(bench.told(HERE.qpn, 1, open(HERE.psn)).src_qpn, Some(THERE.qpn));
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
@@ -107,8 +106,7 @@ fn many_qps_that_all_start_at_psn_0() {
     for (here, there) in &ends {
         let packet = request(&outbound(), there.qpn, 0);
         assert_eq!(src_qpn(&mut bench, packet), Some(here.qpn));
-        let sent = bench.sync(here.qpn, 1, open(0));
-        assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(there.qpn));
+        assert_eq!(bench.told(here.qpn, 1, open(0)).src_qpn, Some(there.qpn));
     }
 }
 
@@ -131,8 +129,7 @@ fn the_same_qpn_at_both_ends() {
     let mut bench = Bench::new(Recovery::Lr2);
     connect(&mut bench, &outbound(), &inbound(), end(7, 0x25, 10), end(7, 0x25, 20));
     assert_eq!(src_qpn(&mut bench, request(&outbound(), 0x25, 20)), Some(0x25));
-    let sent = bench.sync(0x25, 1, open(10));
-    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x25));
+    assert_eq!(bench.told(0x25, 1, open(10)).src_qpn, Some(0x25));
     let dreq = dreq(&outbound(), end(7, 0x25, 10), end(7, 0x25, 20));
     bench.assert_passes(Lan, &dreq);
     assert_eq!(bench.count(Metric::FlowDisconnected), 1);
@@ -161,8 +158,7 @@ fn a_qp_number_that_is_used_again_begins_a_new_incarnation() {
     assert_ne!(old, new);
     assert_eq!((sync.src_qpn, sync.next_psn), (Some(0x33), Some(Psn::new(first - 5))));
     // The QP that was the host's before is nobody's now.
-    let sent = bench.sync(HERE.qpn, 1, open(HERE.psn));
-    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, None);
+    assert_eq!(bench.told(HERE.qpn, 1, open(HERE.psn)).src_qpn, None);
 }
 
 // R-CM-3

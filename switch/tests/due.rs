@@ -18,9 +18,7 @@ fn a_tail_after_all_was_acknowledged_is_announced() {
         let src_qpn = Some(0x11);
         bench.status(0x22, epoch, Status { src_qpn, ..report(4, 4, &[]) });
         bench.wait(Span::from_micros(50));
-        for psn in 4..8 {
-            bench.lan(request(&outbound(), 0x22, psn));
-        }
+        bench.sends(0x22, 4..8);
         bench.wait(Span::from_micros(50));
         bench.wan(ack(&inbound(), 0x11, 7));
         let pending = bench.switch.next_deadline();

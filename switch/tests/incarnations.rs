@@ -181,9 +181,7 @@ fn another_box_takes_the_flow_over() {
 fn a_flow_that_was_released_is_a_stranger() {
     let mut bench = Bench::new(Recovery::Auto);
     bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(0x44), ..open(0) });
-    for psn in 0..5 {
-        bench.wan(request(&inbound(), 0x33, psn));
-    }
+    bench.arrive(0x33, 0..5);
     bench.lan(ack(&outbound(), 0x44, 4));
     bench.sync(0x33, EPOCH, SyncMessage { reason: Reason::Release, ..open(5) });
     assert_eq!(bench.switch.held(), 0);

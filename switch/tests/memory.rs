@@ -48,9 +48,7 @@ fn exchange(bench: &mut Bench, n: u32, lost: u32, packets: u32, acked: bool) {
     let arrived = if acked { packets } else { 0 };
     bench.status(there, epoch.expect("a new flow is announced"), report(arrived, arrived, &[]));
     bench.sync(here, n + 1, open(0));
-    for psn in lost..lost + packets {
-        bench.wan(request(&inbound(), here, psn));
-    }
+    bench.arrive(here, lost..lost + packets);
     if acked {
         bench.wan(ack(&inbound(), here, packets - 1));
         bench.lan(ack(&outbound(), there, packets - 1));

@@ -46,8 +46,7 @@ fn flows_are_paired_as_soon_as_they_appear() {
     for ends in [[here, there], [there, here]] {
         let mut bench = named(&[(Vlans::NONE, ends)]);
         assert_eq!(src_qpn(&mut bench, &outbound(), 0x22), Some(0x11));
-        let sent = bench.sync(0x11, 1, open(0));
-        assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x22));
+        assert_eq!(bench.told(0x11, 1, open(0)).src_qpn, Some(0x22));
         assert_eq!(bench.count(Metric::FlowPaired), 1);
         assert_eq!(src_qpn(&mut bench, &outbound(), 0x23), None, "not this one");
     }

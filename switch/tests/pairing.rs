@@ -8,24 +8,30 @@ use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
-use common::wire::{Aeth, Opcode};
+use common::wire::{Aeth, Headers, Opcode};
 use support::*;
 use switch::Recovery;
 
 /// For longer than this an answer must be confirmed.
 const SPREAD: Span = Span::from_millis(20);
 
-fn other_port() -> common::wire::Headers {
+fn other_port() -> Headers {
     with_port(&inbound(), PORT + 1)
 }
 
 /// The host's flow towards QP 0x22 has sent PSNs 0..20.
 fn one_flow() -> Bench {
     let mut bench = Bench::new(Recovery::Lr2);
-    for psn in 0..20 {
-        bench.lan(request(&outbound(), 0x22, psn));
-    }
+    bench.sends(0x22, 0..20);
     bench
+}
+
+/// Packets are acknowledged to QP 0x11, one after the other.
+fn acks(bench: &mut Bench, headers: &Headers, psns: impl IntoIterator<Item = u32>) {
+    for psn in psns {
+        bench.assert_passes(Wan, &ack(headers, 0x11, psn));
+        bench.wait(SPREAD);
+    }
 }
 
 // R-PAIR-4
@@ -43,10 +49,7 @@ fn a_single_flow_is_paired_after_two_answers_from_the_same_port() {
 #[test]
 fn or_three_from_another_one() {
     let mut bench = one_flow();
-    for psn in [1, 3] {
-        bench.assert_passes(Wan, &ack(&other_port(), 0x11, psn));
-        bench.wait(SPREAD);
-    }
+    acks(&mut bench, &other_port(), [1, 3]);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
     bench.assert_passes(Wan, &ack(&other_port(), 0x11, 5));
     assert_eq!(bench.count(Metric::FlowPaired), 1);
@@ -71,10 +74,7 @@ fn the_confirmations_outlast_two_round_trips() {
 #[test]
 fn the_same_answer_again_confirms_nothing() {
     let mut bench = one_flow();
-    for _ in 0..5 {
-        bench.wan(ack(&inbound(), 0x11, 1));
-        bench.wait(SPREAD);
-    }
+    acks(&mut bench, &inbound(), [1; 5]);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
 }
 
@@ -82,13 +82,8 @@ fn the_same_answer_again_confirms_nothing() {
 #[test]
 fn two_flows_with_the_same_psns_stay_ambiguous() {
     let mut bench = one_flow();
-    for psn in 0..20 {
-        bench.lan(request(&outbound(), 0x23, psn));
-    }
-    for psn in 0..20 {
-        bench.assert_passes(Wan, &ack(&inbound(), 0x11, psn));
-        bench.wait(SPREAD);
-    }
+    bench.sends(0x23, 0..20);
+    acks(&mut bench, &inbound(), 0..20);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
 }
 
@@ -96,15 +91,11 @@ fn two_flows_with_the_same_psns_stay_ambiguous() {
 #[test]
 fn an_answer_beyond_what_a_flow_has_sent_rules_it_out_for_good() {
     let mut bench = one_flow();
-    for psn in 0..10 {
-        bench.lan(request(&outbound(), 0x23, psn));
-    }
+    bench.sends(0x23, 0..10);
     bench.wan(ack(&inbound(), 0x11, 5));
     bench.wait(SPREAD);
     bench.wan(ack(&inbound(), 0x11, 12)); // 0x23 has not sent it
-    for psn in 10..20 {
-        bench.lan(request(&outbound(), 0x23, psn));
-    }
+    bench.sends(0x23, 10..20);
     bench.wait(SPREAD);
     bench.wan(ack(&inbound(), 0x11, 14));
     assert_eq!(bench.count(Metric::FlowPaired), 1);
@@ -124,10 +115,7 @@ fn a_nak_may_ask_for_the_very_next_packet_but_an_ack_may_not_have_it() {
     }
     assert_eq!(bench.count(Metric::FlowPaired), 1);
     let mut bench = one_flow();
-    for psn in [18, 20, 19] {
-        bench.wan(ack(&inbound(), 0x11, psn));
-        bench.wait(SPREAD);
-    }
+    acks(&mut bench, &inbound(), [18, 20, 19]);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
 }
 
@@ -194,9 +182,7 @@ fn naks_and_rnr_naks_reach_their_flow() {
     {
         bench.assert_passes(Wan, &answer(&inbound(), 0x11, 5, syndrome));
         assert_eq!(bench.count(metric), 1);
-        for psn in 5..20 {
-            bench.lan(request(&outbound(), 0x22, psn));
-        }
+        bench.sends(0x22, 5..20);
         bench.wait(RTT);
     }
     assert_eq!(bench.count(Metric::SentryNeeded), 30, "all that was asked for");
@@ -246,17 +232,19 @@ fn a_new_incarnation_of_a_flow_has_no_requester_yet() {
 #[test]
 fn a_new_incarnation_has_no_requester_at_the_depot_either() {
     let mut bench = Bench::new(Recovery::Lr2);
-    let sent = bench.sync(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) });
-    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x44));
-    let sent = bench.sync(0x33, 2, open(0));
-    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, None);
-    let sent = bench.sync(0x33, 3, SyncMessage { src_qpn: Some(0x55), ..open(0) });
-    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x55));
+    assert_eq!(
+        bench.told(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) }).src_qpn,
+        Some(0x44)
+    );
+    assert_eq!(bench.told(0x33, 2, open(0)).src_qpn, None);
+    assert_eq!(
+        bench.told(0x33, 3, SyncMessage { src_qpn: Some(0x55), ..open(0) }).src_qpn,
+        Some(0x55)
+    );
     // An older one changes nothing.
     assert!(bench.sync(0x33, 2, SyncMessage { src_qpn: Some(0x44), ..open(0) }).is_empty());
     let keepalive = SyncMessage { reason: Reason::Keepalive, ..open(0) };
-    let sent = bench.sync(0x33, 3, keepalive);
-    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x55));
+    assert_eq!(bench.told(0x33, 3, keepalive).src_qpn, Some(0x55));
 }
 
 #[test]
@@ -273,22 +261,17 @@ fn a_nak_below_acked_dissolves_the_pair() {
 
     let mut bench = Bench::new(Recovery::Lr2);
     bench.sync(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) });
-    for psn in 0..20 {
-        bench.wan(request(&inbound(), 0x33, psn));
-    }
+    bench.arrive(0x33, 0..20);
     bench.lan(ack(&outbound(), 0x44, 15));
     bench.assert_passes(Lan, &nak(&outbound(), 0x44, 5));
-    let sent = bench.sync(0x33, 2, open(20));
-    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, None);
+    assert_eq!(bench.told(0x33, 2, open(20)).src_qpn, None);
 }
 
 #[test]
 fn a_nak_that_the_depot_repairs_is_absorbed() {
     let mut bench = Bench::new(Recovery::Lr2);
     bench.sync(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) });
-    for psn in [0, 1, 3] {
-        bench.wan(request(&inbound(), 0x33, psn));
-    }
+    bench.arrive(0x33, [0, 1, 3]);
     let sent = bench.lan(nak(&outbound(), 0x44, 2));
     let acks = |sent: &[Sent]| {
         let is_cnp = |s: &Sent| s.roce().opcode == Opcode::CNP;
@@ -311,25 +294,16 @@ fn a_nak_that_the_depot_repairs_is_absorbed() {
 #[test]
 fn answers_to_what_was_never_seen_confirm_nothing() {
     let mut bench = Bench::new(Recovery::Lr2);
-    for psn in 10..20 {
-        bench.lan(request(&outbound(), 0x22, psn));
-    }
-    for psn in [3, 5, 7, 9] {
-        bench.wan(ack(&inbound(), 0x11, psn));
-        bench.wait(SPREAD);
-    }
+    bench.sends(0x22, 10..20);
+    acks(&mut bench, &inbound(), [3, 5, 7, 9]);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
 }
 
 #[test]
 fn a_packet_that_was_overtaken_was_seen() {
     let mut bench = Bench::new(Recovery::Lr2);
-    for psn in [12, 10, 11] {
-        bench.lan(request(&outbound(), 0x22, psn));
-    }
-    bench.wan(ack(&inbound(), 0x11, 10));
-    bench.wait(SPREAD);
-    bench.wan(ack(&inbound(), 0x11, 11));
+    bench.sends(0x22, [12, 10, 11]);
+    acks(&mut bench, &inbound(), [10, 11]);
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
@@ -337,18 +311,10 @@ fn a_packet_that_was_overtaken_was_seen() {
 #[test]
 fn another_candidate_has_to_be_confirmed_anew() {
     let mut bench = one_flow();
-    for psn in [1, 3] {
-        bench.wan(ack(&other_port(), 0x11, psn));
-        bench.wait(SPREAD);
-    }
+    acks(&mut bench, &other_port(), [1, 3]);
     bench.wan(ack(&other_port(), 0x11, 30)); // 0x22 has not sent it
-    for psn in 0..40 {
-        bench.lan(request(&outbound(), 0x23, psn));
-    }
-    for psn in [31, 33] {
-        bench.wan(ack(&other_port(), 0x11, psn));
-        bench.wait(SPREAD);
-    }
+    bench.sends(0x23, 0..40);
+    acks(&mut bench, &other_port(), [31, 33]);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
     bench.wan(ack(&other_port(), 0x11, 35));
     assert_eq!(bench.count(Metric::FlowPaired), 1);
@@ -359,19 +325,11 @@ fn a_flow_that_was_ruled_out_is_considered_again_in_its_next_incarnation() {
     const FAR: u32 = 1 << 22;
     let mut bench = one_flow();
     bench.wan(ack(&inbound(), 0x11, 30)); // not sent yet: not this flow's
-    for psn in 20..40 {
-        bench.lan(request(&outbound(), 0x22, psn));
-    }
-    bench.wan(ack(&inbound(), 0x11, 31));
-    bench.wait(SPREAD);
-    bench.wan(ack(&inbound(), 0x11, 33));
+    bench.sends(0x22, 20..40);
+    acks(&mut bench, &inbound(), [31, 33]);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
-    for psn in FAR..FAR + 20 {
-        bench.lan(request(&outbound(), 0x22, psn));
-    }
-    bench.wan(ack(&inbound(), 0x11, FAR + 1));
-    bench.wait(SPREAD);
-    bench.wan(ack(&inbound(), 0x11, FAR + 3));
+    bench.sends(0x22, FAR..FAR + 20);
+    acks(&mut bench, &inbound(), [FAR + 1, FAR + 3]);
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
@@ -381,14 +339,9 @@ fn a_flow_that_was_ruled_out_is_considered_again_in_its_next_incarnation() {
 fn answers_of_an_old_incarnation_confirm_nothing_in_the_next() {
     let mut bench = one_flow();
     bench.wait(Span::from_millis(1_000));
-    for psn in 50..60 {
-        bench.lan(request(&outbound(), 0x22, psn));
-    }
+    bench.sends(0x22, 50..60);
     assert_eq!(bench.count(Metric::FlowNewEpoch), 1);
-    for psn in [1, 3, 5, 7] {
-        bench.wan(ack(&inbound(), 0x11, psn));
-        bench.wait(SPREAD);
-    }
+    acks(&mut bench, &inbound(), [1, 3, 5, 7]);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
 }
 
@@ -396,16 +349,12 @@ fn answers_of_an_old_incarnation_confirm_nothing_in_the_next() {
 #[test]
 fn what_a_damaged_packet_claims_to_have_sent_fits_no_answer() {
     let mut bench = one_flow();
-    for psn in 0..10 {
-        bench.lan(request(&outbound(), 0x23, psn));
-    }
+    bench.sends(0x23, 0..10);
     bench.assert_passes(Lan, &damaged(request(&outbound(), 0x23, 300)));
     bench.wan(ack(&inbound(), 0x11, 5));
     bench.wait(SPREAD);
     bench.wan(ack(&inbound(), 0x11, 12)); // 0x23 has not sent it
-    bench.wan(ack(&inbound(), 0x11, 13));
-    bench.wait(SPREAD);
-    bench.wan(ack(&inbound(), 0x11, 14));
+    acks(&mut bench, &inbound(), [13, 14]);
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
@@ -428,9 +377,7 @@ fn a_damaged_packet_does_not_dissolve_a_pair() {
 fn what_a_nak_of_an_unknown_flow_may_ask_for_passes() {
     let mut bench = Bench::new(Recovery::Cached);
     let epoch = bench.protect(0x22, 0..20);
-    for psn in 0..20 {
-        bench.lan(request(&outbound(), 0x23, psn));
-    }
+    bench.sends(0x23, 0..20);
     bench.status(0x22, epoch, report(0, 20, &[]));
     let repeat = |bench: &mut Bench, psn| bench.lan(request(&outbound(), 0x22, psn));
     assert_eq!(psns(&repeat(&mut bench, 5), Wan), [], "it is still under way");
@@ -446,9 +393,7 @@ fn what_a_nak_of_an_unknown_flow_may_ask_for_passes() {
 #[test]
 fn answers_of_a_near_destination_need_not_outlast_the_long_haul_link() {
     let mut bench = Bench::new(Recovery::Lr2);
-    for psn in 0..20 {
-        bench.wan(request(&inbound(), 0x22, psn));
-    }
+    bench.arrive(0x22, 0..20);
     bench.lan(ack(&outbound(), 0x11, 1));
     bench.wait(Span::from_millis(10));
     bench.lan(ack(&outbound(), 0x11, 3));
@@ -459,9 +404,7 @@ fn answers_of_a_near_destination_need_not_outlast_the_long_haul_link() {
 fn answers_of_an_old_incarnation_confirm_nothing_at_the_depot_either() {
     let mut bench = Bench::new(Recovery::Lr2);
     bench.sync(0x22, 1, open(0));
-    for psn in 0..20 {
-        bench.wan(request(&inbound(), 0x22, psn));
-    }
+    bench.arrive(0x22, 0..20);
     bench.sync(0x22, 2, open(50));
     for psn in [1, 3, 5, 7] {
         bench.lan(ack(&outbound(), 0x11, psn));
@@ -476,10 +419,7 @@ fn an_answer_from_far_before_a_flow_rules_it_out() {
     const WINDOW_MAX: u32 = 1 << 19;
     let mut bench = one_flow();
     bench.wan(ack(&inbound(), 0x11, (1 << 24) - WINDOW_MAX - 1));
-    for psn in [5, 7, 9] {
-        bench.wan(ack(&inbound(), 0x11, psn));
-        bench.wait(SPREAD);
-    }
+    acks(&mut bench, &inbound(), [5, 7, 9]);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
 }
 

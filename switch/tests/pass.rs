@@ -156,9 +156,7 @@ fn an_unknown_request_leaves_its_flow_to_the_rnics() {
         // At the Depot.
         let mut bench = Bench::new(Recovery::Auto);
         bench.sync(0x33, 1, open(0));
-        for psn in [0, 1, 3] {
-            bench.wan(request(&inbound(), 0x33, psn));
-        }
+        bench.arrive(0x33, [0, 1, 3]);
         let sent = bench.wan(unknown(&inbound(), 0x33));
         assert_eq!(psns(&sent, Lan), [3, 4], "what was held, in order, and it");
         bench.assert_passes(Wan, &request(&inbound(), 0x33, 9));

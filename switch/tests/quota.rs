@@ -115,9 +115,7 @@ fn silent_flows_give_their_slots_to_others() {
     let mut bench = Bench::with(config);
     let fill = |bench: &mut Bench, qpns: std::ops::Range<u32>| {
         for qpn in qpns {
-            for psn in 0..260 {
-                bench.lan(request(&outbound(), qpn, psn));
-            }
+            bench.sends(qpn, 0..260);
         }
     };
     let refused = |bench: &Bench| bench.count(Metric::SentrySlotsFull);

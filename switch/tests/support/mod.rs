@@ -112,6 +112,20 @@ impl Bench {
         self.receive(Side::Wan, bytes)
     }
 
+    /// The host sends these packets to QP `qpn`.
+    pub fn sends(&mut self, qpn: u32, psns: impl IntoIterator<Item = u32>) {
+        for psn in psns {
+            self.lan(request(&outbound(), qpn, psn));
+        }
+    }
+
+    /// These packets for QP `qpn` arrive from the long-haul link.
+    pub fn arrive(&mut self, qpn: u32, psns: impl IntoIterator<Item = u32>) {
+        for psn in psns {
+            self.wan(request(&inbound(), qpn, psn));
+        }
+    }
+
     pub fn timers(&mut self) -> Vec<Sent> {
         self.switch.timers(self.now, 64, &mut HeapPool, &mut self.wires);
         self.sent()
@@ -159,6 +173,11 @@ impl Bench {
     pub fn sync(&mut self, qpn: u32, epoch: u32, sync: SyncMessage) -> Vec<Sent> {
         let header = self.header(qpn, epoch);
         self.wan(message(&inbound(), qpn, &header, &Message::Sync(sync)))
+    }
+
+    /// The STATUS that replies to a SYNC.
+    pub fn told(&mut self, qpn: u32, epoch: u32, sync: SyncMessage) -> Status {
+        self.sync(qpn, epoch, sync)[0].status().expect("a STATUS").1
     }
 
     /// The peer's FETCH about the remote host's flow towards `qpn`.
