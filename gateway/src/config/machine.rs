@@ -66,13 +66,14 @@ impl Machine {
             kib.map_or(0, |kib: u64| kib * 1024)
         };
         let system = root.join("sys/devices/system");
-        let mut nodes: Vec<_> = numbered(&system.join("node"), "node")
-            .map(|(id, folder)| Node {
-                id,
+        let node = |(name, folder): (String, PathBuf)| {
+            Some(Node {
+                id: name.strip_prefix("node")?.parse().ok()?,
                 cpus: list(&folder.join("cpulist")),
                 pages: pages(&folder.join("hugepages")),
             })
-            .collect();
+        };
+        let mut nodes: Vec<_> = entries(&system.join("node")).filter_map(node).collect();
         nodes.sort_by_key(|node| node.id);
         Self {
             memory: memory_of("MemTotal"),
@@ -112,12 +113,10 @@ fn number<T: std::str::FromStr>(path: &Path) -> Option<T> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// The folders in `folder` whose name is `prefix` and a number.
-fn numbered(folder: &Path, prefix: &str) -> impl Iterator<Item = (u32, PathBuf)> {
-    fs::read_dir(folder).into_iter().flatten().flatten().filter_map(move |entry| {
-        let number = entry.file_name().to_str()?.strip_prefix(prefix)?.parse().ok()?;
-        Some((number, entry.path()))
-    })
+/// Names and paths of everything in `folder`.
+fn entries(folder: &Path) -> impl Iterator<Item = (String, PathBuf)> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())))
 }
 
 /// The kernel's lists: `0-3,8`.
@@ -131,12 +130,10 @@ fn list(path: &Path) -> Vec<u32> {
 }
 
 fn pages(folder: &Path) -> Vec<Pages> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut all: Vec<_> = entries
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let kib = name.to_str()?.strip_prefix("hugepages-")?.strip_suffix("kB")?;
-            let count = |file| number::<u64>(&entry.path().join(file)).unwrap_or(0);
+    let mut all: Vec<_> = entries(folder)
+        .filter_map(|(name, folder)| {
+            let kib = name.strip_prefix("hugepages-")?.strip_suffix("kB")?;
+            let count = |file| number::<u64>(&folder.join(file)).unwrap_or(0);
             // Nodes don't say which of theirs are promised to somebody.
             let free = count("free_hugepages").saturating_sub(count("resv_hugepages"));
             Some(Pages {
@@ -152,12 +149,8 @@ fn pages(folder: &Path) -> Vec<Pages> {
 
 /// A node of -1 means that there is only one.
 fn devices(folder: &Path) -> BTreeMap<String, u32> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let known = entries.filter_map(|entry| {
-        let node = number(&entry.path().join("numa_node"))?;
-        Some((entry.file_name().into_string().ok()?, node))
-    });
-    known.collect()
+    let node = |(name, folder): (String, PathBuf)| Some((name, number(&folder.join("numa_node"))?));
+    entries(folder).filter_map(node).collect()
 }
 
 #[cfg(test)]
