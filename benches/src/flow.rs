@@ -5,6 +5,7 @@ use common::frame::{Frame, Packet};
 use common::metrics::{Counters, Metric};
 use common::time::Span;
 use common::wire::{Answer, Roce, parse};
+use testkit::books::Ledger;
 
 use crate::frame::Recycled;
 use crate::packets::{MESSAGE, Qp};
@@ -25,6 +26,8 @@ pub struct Outlet {
     /// Messages to the other gateway.
     pub messages: u64,
 }
+
+impl Ledger for Outlet {}
 
 impl Outlet {
     /// A packet leaves, counted under `metric`.

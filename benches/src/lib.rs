@@ -65,15 +65,15 @@ macro_rules! cases {
 }
 
 cases! {
-    "parse", BURST, wire::Parse::new();
-    "icrc 1024", 1, wire::Icrc::new(1024);
-    "icrc 4096", 1, wire::Icrc::new(4096);
-    "encode sync", 1, wire::Encode::new(wire::sync());
-    "decode sync", 1, wire::Decode::new(wire::sync());
-    "encode status", 1, wire::Encode::new(wire::status(0));
-    "decode status", 1, wire::Decode::new(wire::status(0));
-    "encode status 8 gaps", 1, wire::Encode::new(wire::status(8));
-    "decode status 8 gaps", 1, wire::Decode::new(wire::status(8));
+    "parse", BURST, wire::parse_burst();
+    "icrc 1024", 1, wire::icrc_of(1024);
+    "icrc 4096", 1, wire::icrc_of(4096);
+    "encode sync", 1, wire::encode(wire::sync());
+    "decode sync", 1, wire::decode(wire::sync());
+    "encode status", 1, wire::encode(wire::status(0));
+    "decode status", 1, wire::decode(wire::status(0));
+    "encode status 8 gaps", 1, wire::encode(wire::status(8));
+    "decode status 8 gaps", 1, wire::decode(wire::status(8));
 
     "sentry new lr2", BURST, sentry_flow::in_order(FlowRecovery::Lr2);
     "sentry new cached", BURST, sentry_flow::in_order(FlowRecovery::Cached);

@@ -8,39 +8,28 @@ use common::control::{
 use common::frame::Frame;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Bth, Headers, Opcode, Roce, icrc, parse};
+use common::wire::{Aeth, Bth, Headers, Opcode, icrc, parse};
 
 use crate::frame::Recycled;
 use crate::packets::{MESSAGE, PMTU, Qp};
 use crate::{BURST, Stage};
 
-/// A burst is parsed.
-pub struct Parse {
-    frames: Vec<Recycled>,
+/// Something that needs no preparation.
+struct Again<F> {
+    /// A round; how often it was done, and right.
+    round: F,
     done: u64,
 }
 
-impl Parse {
-    /// A message's packets, twice.
-    pub fn new() -> Self {
-        let qp = Qp::new(0, MESSAGE);
-        Self { frames: (0..BURST).map(|psn| qp.data(psn)).collect(), done: 0 }
-    }
+fn again<F: FnMut() -> u64>(round: F) -> Again<F> {
+    Again { round, done: 0 }
 }
 
-impl Default for Parse {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Stage for Parse {
+impl<F: FnMut() -> u64> Stage for Again<F> {
     fn prepare(&mut self) {}
 
     fn run(&mut self) {
-        for frame in &self.frames {
-            self.done += u64::from(parse(black_box(frame.bytes())).is_ok());
-        }
+        self.done += (self.round)();
     }
 
     fn done(&self) -> u64 {
@@ -48,36 +37,23 @@ impl Stage for Parse {
     }
 }
 
-/// The ICRC of one frame.
-pub struct Icrc {
-    frame: Vec<u8>,
-    roce: Roce,
-    right: u32,
-    done: u64,
+/// A burst is parsed: a message's packets, twice.
+pub fn parse_burst() -> impl Stage {
+    let qp = Qp::new(0, MESSAGE);
+    let frames: Vec<Recycled> = (0..BURST).map(|psn| qp.data(psn)).collect();
+    again(move || {
+        frames.iter().map(|frame| u64::from(parse(black_box(frame.bytes())).is_ok())).sum()
+    })
 }
 
-impl Icrc {
-    /// With so many bytes of payload.
-    pub fn new(payload: usize) -> Self {
-        let qp = Qp::new(0, MESSAGE);
-        let mut frame = vec![0; qp.forward().frame_len(payload)];
-        qp.forward().emit(&Bth::new(Opcode::WRITE_MIDDLE, 1, Psn::new(0)), &mut frame, |_| {});
-        let roce = parse(&frame).expect("RoCEv2");
-        let right = icrc(&frame, &roce);
-        Self { frame, roce, right, done: 0 }
-    }
-}
-
-impl Stage for Icrc {
-    fn prepare(&mut self) {}
-
-    fn run(&mut self) {
-        self.done += u64::from(icrc(black_box(&self.frame), &self.roce) == self.right);
-    }
-
-    fn done(&self) -> u64 {
-        self.done
-    }
+/// The ICRC of one frame with so many bytes of payload.
+pub fn icrc_of(payload: usize) -> impl Stage {
+    let qp = Qp::new(0, MESSAGE);
+    let mut frame = vec![0; qp.forward().frame_len(payload)];
+    qp.forward().emit(&Bth::new(Opcode::WRITE_MIDDLE, 1, Psn::new(0)), &mut frame, |_| {});
+    let roce = parse(&frame).expect("RoCEv2");
+    let right = icrc(&frame, &roce);
+    again(move || u64::from(icrc(black_box(&frame), &roce) == right))
 }
 
 /// A control message of a flow.
@@ -143,46 +119,16 @@ pub fn status(gaps: u32) -> Message {
 }
 
 /// A message is written: headers, body, tag, ICRC.
-pub struct Encode(Said, u64);
-
-impl Encode {
-    /// This one.
-    pub fn new(message: Message) -> Self {
-        Self(Said::new(message), 0)
-    }
-}
-
-impl Stage for Encode {
-    fn prepare(&mut self) {}
-
-    fn run(&mut self) {
-        self.0.encode();
-        self.1 += 1;
-    }
-
-    fn done(&self) -> u64 {
-        self.1
-    }
+pub fn encode(message: Message) -> impl Stage {
+    let mut said = Said::new(message);
+    again(move || {
+        said.encode();
+        1
+    })
 }
 
 /// A frame with a message is parsed, verified and read.
-pub struct Decode(Said, u64);
-
-impl Decode {
-    /// This one.
-    pub fn new(message: Message) -> Self {
-        Self(Said::new(message), 0)
-    }
-}
-
-impl Stage for Decode {
-    fn prepare(&mut self) {}
-
-    fn run(&mut self) {
-        self.1 += u64::from(self.0.decode());
-    }
-
-    fn done(&self) -> u64 {
-        self.1
-    }
+pub fn decode(message: Message) -> impl Stage {
+    let said = Said::new(message);
+    again(move || u64::from(said.decode()))
 }

@@ -34,7 +34,6 @@ fn a_nak_for_what_was_delivered_is_answered_from_here() {
     assert_eq!((bench.pool.frames(), bench.backup.frames()), (0, 0));
     bench.run_timers(bench.now + T_OUT * 100);
     assert!(bench.delivered().is_empty());
-    bench.check_books();
 }
 
 #[test]
@@ -64,7 +63,6 @@ fn a_nak_for_what_is_not_held_goes_on() {
     bench.out.src_qpn = Some(0x77);
     bench.data(0..4);
     assert_eq!(bench.nak(2), Became::Forward);
-    bench.check_books();
 }
 
 #[test]
@@ -98,7 +96,6 @@ fn a_nak_that_no_resend_satisfies_goes_on_when_the_retries_are_used_up() {
     assert_eq!((bench.out.answers[0].0, bench.out.answers[0].1), (Opcode::ACK, 2));
     assert_eq!(bench.count(Metric::NakAfterGiveUp), 1);
     assert!(bench.delivered().is_empty());
-    bench.check_books();
 }
 
 #[test]
@@ -111,7 +108,6 @@ fn a_nak_for_a_gap_goes_on_when_the_gap_is_given_up() {
     bench.run_timers(bench.now + NANO);
     assert_eq!(bench.out.answers.len(), 1);
     assert_eq!(bench.count(Metric::NakAfterGiveUp), 1);
-    bench.check_books();
 }
 
 /// A repeated NAK may meet the source's next incarnation.
@@ -124,7 +120,6 @@ fn a_nak_that_went_on_is_not_repeated() {
     assert_eq!(bench.nak(2), Became::Forward);
     bench.run_timers(bench.now + RTT * 20);
     assert_eq!((bench.out.answers.len(), bench.pool.frames()), (1, 0));
-    bench.check_books();
 }
 
 #[test]
@@ -134,7 +129,6 @@ fn an_error_goes_on_and_changes_nothing() {
     let refused = plain_answer(2, Aeth::NAK_REMOTE_ACCESS, 3);
     assert_eq!(bench.answer(refused), Became::Forward);
     assert_eq!(bench.backup.frames(), 3);
-    bench.check_books();
 }
 
 #[test]
@@ -154,7 +148,6 @@ fn when_a_gap_fills_the_destination_is_given_the_time_to_say_so() {
     let _ = bench.ack(2);
     bench.run_timers(bench.now + T_OUT * 10);
     assert!(bench.delivered().is_empty());
-    bench.check_books();
 }
 
 // R-NAK-15
@@ -173,7 +166,6 @@ fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
     assert_eq!(bench.nak(1), Became::Absorb);
     assert_eq!(bench.delivered(), [1, 2, 3], "the next one is not of the probe");
     let _ = bench.ack(3);
-    bench.check_books();
 }
 
 /// Nothing more comes of the ignored NAK: its PSN is acknowledged,
@@ -191,7 +183,6 @@ fn what_a_probes_nak_asks_for_has_its_own_timer() {
     bench.clear();
     bench.run_timers(bench.now + T_OUT);
     assert_eq!(bench.delivered(), [1, 3]);
-    bench.check_books();
 }
 
 /// It would end the queue pair there.
@@ -211,7 +202,6 @@ fn an_absorbed_nak_goes_on_only_between_messages() {
     let _ = bench.answer(packet(Opcode::READ_RESPONSE_LAST, 4, false, 260));
     bench.run_timers(bench.now + GIVE_UP);
     assert_eq!(opcodes(&bench).last(), Some(&Opcode::ACK), "but then it goes on");
-    bench.check_books();
 }
 
 /// The destination did not acknowledge the READ, but answered it; that answer
@@ -229,7 +219,6 @@ fn no_ack_is_made_for_a_read_or_an_atomic() {
         bench.sync(LIFE, common::control::Reason::Tail, next + 3);
         let ack = bench.statuses().pop().and_then(|status| status.ack).expect("that of packet 0");
         assert_eq!(ack.psn, psn(0));
-        bench.check_books();
     }
 }
 
@@ -243,7 +232,6 @@ fn a_destination_that_is_not_ready_takes_its_nak_back() {
     bench.clear();
     bench.run_timers(bench.now + T_OUT * 20);
     assert!(bench.out.answers.is_empty() && bench.delivered().is_empty());
-    bench.check_books();
 }
 
 /// Of a packet that is not kept it isn't known whether it was a READ.

@@ -25,7 +25,6 @@ fn a_give_up_during_which_no_sync_came_makes_it_a_wire() {
     bench.data([6]);
     assert_eq!(bench.delivered(), [6], "nothing is held");
     assert_eq!(bench.deadline(), Time::NEVER);
-    bench.check_books();
     // It was not gone after all.
     bench.sync(LIFE, Reason::Tail, 7);
     bench.data([8]);
@@ -59,7 +58,6 @@ fn a_sync_that_shows_nothing_of_the_way_back_makes_it_a_wire_and_is_answered() {
     assert!(status.passive && status.missing.is_empty());
     assert_eq!((status.echo, status.expected), (bench.now, Psn::default()));
     assert!(!bench.flow.is_synced());
-    bench.check_books();
 }
 
 // R-PEER-10

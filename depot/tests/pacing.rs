@@ -67,7 +67,6 @@ fn what_waited_goes_on_at_the_pace_at_which_it_came() {
     }
     assert!(groups < 30, "{groups}");
     assert_eq!(bench.pool.frames(), 0);
-    bench.check_books();
 }
 
 // R-ORDER-2
@@ -85,7 +84,6 @@ fn what_comes_meanwhile_waits_its_turn_and_sets_the_pace() {
     bench.data([150, 250]);
     assert_eq!(bench.out.discarded, [(250, Metric::DropReorderDuplicate)]);
     assert_eq!(bench.delivered(), [150], "what went on may go again");
-    bench.check_books();
 }
 
 // R-PACE-2
@@ -101,7 +99,6 @@ fn a_gap_that_is_filled_within_the_lag_holds_up_nothing() {
     assert!(seen.len() >= 136, "{}", seen.len());
     let lag = bench.pool.frames();
     assert!((98..=101).contains(&lag), "no later than before: {lag}");
-    bench.check_books();
 }
 
 // R-PACE-3
@@ -167,7 +164,6 @@ fn no_lag_is_longer_than_a_gap_may_be_open() {
     bench.run_timers(bench.now + GIVE_UP);
     assert_eq!(bench.delivered(), (1..2 * half).collect::<Vec<_>>());
     assert_eq!(bench.count(Metric::GapsGivenUp), 0);
-    bench.check_books();
 }
 
 // R-PACE-6
@@ -182,7 +178,6 @@ fn where_room_is_short_nothing_waits_for_its_time() {
     bench.data([102]);
     assert_eq!(bench.delivered(), [3, 4, 5, 6]);
     assert_eq!(bench.pool.frames(), 96);
-    bench.check_books();
     // Full: all that is in order goes, and nothing is lost.
     let mut bench = late();
     let mut pool = Budget::new(99);
@@ -191,7 +186,6 @@ fn where_room_is_short_nothing_waits_for_its_time() {
     bench.data([102]);
     assert_eq!(bench.delivered(), (3..103).collect::<Vec<_>>());
     assert_eq!((bench.out.discarded.len(), bench.pool.frames()), (0, 0));
-    bench.check_books();
 }
 
 #[test]
@@ -200,11 +194,9 @@ fn held_packets_are_delivered_at_once_when_a_gap_is_given_up_or_the_flow_is_bypa
     bench.data([103]);
     bench.sync(LIFE, Reason::Lost, 104);
     assert_eq!(bench.delivered(), (3..102).chain([103]).collect::<Vec<_>>());
-    bench.check_books();
     let mut bench = late();
     bench.sync(LIFE, Reason::Release, 102);
     assert_eq!(bench.delivered(), (3..102).collect::<Vec<_>>());
-    bench.check_books();
 }
 
 #[test]
@@ -219,7 +211,6 @@ fn a_nak_for_what_waits_ends_here_and_one_for_what_went_on_is_answered() {
     assert_eq!(bench.delivered(), [next - 3, next - 2, next - 1], "and no further");
     bench.run_timers(bench.now + STEP * GROUP);
     assert_eq!(bench.delivered().first(), Some(&next));
-    bench.check_books();
 }
 
 /// The source repeats PSNs before these. Held packets would bring NAKs.
@@ -238,7 +229,6 @@ fn what_waits_stays_while_the_source_repeats_what_went_on() {
     assert_eq!(seen, (next..next + seen.len() as i32).collect::<Vec<_>>());
     bench.run_timers(bench.now + STEP * 100);
     assert_eq!(bench.delivered().last(), Some(&101));
-    bench.check_books();
 }
 
 /// Kept is nothing: it has to come from the source.
@@ -270,7 +260,6 @@ fn what_the_destination_has_need_not_go_on() {
     assert_eq!(bench.out.discarded.len(), 48 + 2, "those that waited, and two copies");
     bench.run_timers(bench.now + STEP * 100);
     assert_eq!(bench.delivered(), (51..102).collect::<Vec<_>>());
-    bench.check_books();
 }
 
 #[test]
@@ -320,7 +309,6 @@ fn lossy(steps: &[(u64, bool, u64)], pool: Budget) -> Result<(), TestCaseError> 
         came[n as usize] = at;
         bench.data([n]);
         waits(&mut bench, at);
-        bench.check_books();
     }
     let last = bench.now;
     waits(&mut bench, last + open + RTT / 64);

@@ -43,7 +43,6 @@ fn a_pause_and_a_later_psn_are_a_new_incarnation() {
         assert!(did.contains(&Did::Discard(9, Metric::DropReleased)), "nothing of it is kept");
         let announced = Did::Sync { reason: Reason::Open, next: Some(psn), class: Data };
         assert!(did.ends_with(&[announced, Did::Forward(psn, Data)]), "{did:?}");
-        bench.check_books();
     }
 }
 
@@ -143,7 +142,6 @@ fn another_packet_with_a_number_in_flight_is_a_new_incarnation_whenever_it_comes
         let announced = Did::Sync { reason: Reason::Open, next: Some(5), class: Data };
         assert!(did.ends_with(&[announced, Did::Forward(5, Data)]), "{did:?}");
         assert_eq!(bench.cache.frames(), u64::from(recovery == Cached));
-        bench.check_books();
     }
 }
 
@@ -230,7 +228,6 @@ fn while_it_is_not_known_whether_an_incarnation_has_ended_all_is_left_to_the_rni
         bench.clear();
         assert!(repairs(&mut bench) || recovery == Lr2, "{recovery:?}");
         assert_eq!(bench.flow.epoch(), 1);
-        bench.check_books();
     }
 }
 
@@ -279,7 +276,6 @@ fn an_ack_that_takes_back_what_was_acknowledged_ends_an_incarnation_that_is_in_d
     assert_eq!(bench.flow.epoch(), 1);
     bench.ack(2, 1);
     assert_eq!((bench.flow.epoch(), bench.answered()), (2, vec![5, 2]));
-    bench.check_books();
 }
 
 /// All packets of the next incarnation have PSNs that the one before has used. Its later packets
@@ -303,7 +299,6 @@ fn an_incarnation_behind_the_one_before_continues_where_its_source_is() {
         bench.clear();
         bench.status(110, 112, &[(110, 111)]);
         assert_eq!(bench.forwarded(), [(110, High)], "nak: {nak}");
-        bench.check_books();
     }
 }
 
@@ -332,7 +327,6 @@ fn in_doubt_no_answer_waits() {
     assert_eq!(bench.count(Metric::DropAskedAgain), 2);
     come(&mut bench, [4]);
     assert_eq!(bench.pool.frames(), 0);
-    bench.check_books();
 }
 
 const LONG: Span = Span::from_millis(40);
@@ -369,7 +363,6 @@ fn spurious_timeouts_do_not_cross_the_link_and_real_ones_do() {
     bench.wait(LONG);
     bench.data(0..10);
     assert_eq!(bench.forwarded(), []);
-    bench.check_books();
 }
 
 /// Timeouts within one round trip prove nothing: only one of them counts

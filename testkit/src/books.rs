@@ -6,8 +6,18 @@ use common::metrics::{Counters, Metric};
 /// An amount of memory that never runs out, in frames.
 pub const PLENTY: u64 = 1 << 30;
 
+/// What a harness asks of a recorder after each event.
+pub trait Ledger {
+    /// in + created = out + held, by these budgets. A recorder without books has nothing to check.
+    ///
+    /// # Panics
+    /// If a frame got lost.
+    #[inline]
+    fn check<const N: usize>(&self, _: [&Budget; N]) {}
+}
+
 /// A recorder that keeps books.
-pub trait Account {
+pub trait Account: Ledger {
     /// Its books.
     fn books(&self) -> &Books;
     /// Its books, to be written.

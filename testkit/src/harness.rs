@@ -4,6 +4,12 @@
 #[macro_export]
 macro_rules! account {
     ($recorder:ty) => {
+        impl $crate::books::Ledger for $recorder {
+            fn check<const N: usize>(&self, budgets: [&common::budget::Budget; N]) {
+                self.books.check(budgets);
+            }
+        }
+
         impl $crate::books::Account for $recorder {
             fn books(&self) -> &$crate::books::Books {
                 &self.books
@@ -19,15 +25,21 @@ macro_rules! account {
 /// The calls of a harness that lends these fields to its flow; frames are held in `budgets`.
 macro_rules! harness {
     (lends: $($lent:ident),*; budgets: $($budget:ident),*) => {
-        impl<F: Frame, A: Actions<F>> Harness<F, A> {
-            /// Calls the flow.
+        impl<F: Frame, A: Actions<F> + Ledger> Harness<F, A> {
+            /// Calls the flow, and checks the books.
+            ///
+            /// # Panics
+            /// If a frame got lost.
             #[inline]
             pub fn with<R>(
                 &mut self,
                 event: impl FnOnce(&mut Flow<F>, &mut Context<'_, A>) -> R,
             ) -> R {
                 let (now, config, out) = (self.now, &self.config, &mut self.out);
-                event(&mut self.flow, &mut Context { now, config, $($lent: &mut self.$lent,)* out })
+                let mut cx = Context { now, config, $($lent: &mut self.$lent,)* out };
+                let result = event(&mut self.flow, &mut cx);
+                self.out.check([$(&self.$budget),*]);
+                result
             }
         }
 
@@ -49,14 +61,6 @@ macro_rules! harness {
             /// The value of a counter.
             pub fn count(&self, metric: Metric) -> u64 {
                 self.out.books().counters.get(metric)
-            }
-
-            /// in + created = out + held.
-            ///
-            /// # Panics
-            /// If a frame got lost.
-            pub fn check_books(&self) {
-                self.out.books().check([$(&self.$budget),*]);
             }
         }
     };

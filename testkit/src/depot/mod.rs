@@ -12,8 +12,8 @@ use common::time::Time;
 use common::wire::{Answer, parse};
 use depot::{Actions, Config, Context, Flow, Known, Lan};
 
-use crate::books::Account;
 pub use crate::books::PLENTY;
+use crate::books::{Account, Ledger};
 use crate::harness::harness;
 pub use crate::timers::Timers;
 pub use record::*;
@@ -40,7 +40,7 @@ pub struct Harness<F: Frame, A> {
     pub out: A,
 }
 
-impl<F: Frame, A: Actions<F>> Harness<F, A> {
+impl<F: Frame, A: Actions<F> + Ledger> Harness<F, A> {
     /// A flow whose first packet has PSN `first`, and memory that never runs out.
     pub fn new(config: Config, now: Time, first: Psn, out: A) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl<F: Frame, A: Actions<F>> Harness<F, A> {
 
 harness!(lends: pool, backup, cache, lan, allowance; budgets: pool, backup, cache);
 
-impl<F: Frame, A: Actions<F>> Timers for Harness<F, A> {
+impl<F: Frame, A: Actions<F> + Ledger> Timers for Harness<F, A> {
     fn now(&mut self) -> &mut Time {
         &mut self.now
     }

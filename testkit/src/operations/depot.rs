@@ -160,10 +160,6 @@ impl Pipeline for Depot {
         }
     }
 
-    fn check(&mut self, _: &[Psn]) {
-        self.check_books();
-    }
-
     fn end(&mut self, timers: u32) {
         self.out.stranded = false;
         self.fall_silent(timers);

@@ -12,8 +12,8 @@ use common::time::Time;
 use common::wire::{Answer, parse};
 use sentry::{Actions, Config, Context, Flow};
 
-use crate::books::Account;
 pub use crate::books::PLENTY;
+use crate::books::{Account, Ledger};
 use crate::harness::harness;
 pub use crate::timers::Timers;
 pub use record::*;
@@ -41,7 +41,7 @@ pub struct Harness<F: Frame, A> {
     pub out: A,
 }
 
-impl<F: Frame, A: Actions<F>> Harness<F, A> {
+impl<F: Frame, A: Actions<F> + Ledger> Harness<F, A> {
     /// A flow in epoch 1 whose first packet has PSN `first`, and memory that never runs out.
     pub fn new(config: Config, now: Time, first: Psn, out: A) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl<F: Frame, A: Actions<F>> Harness<F, A> {
 
 harness!(lends: cache, pool, allowance, epochs; budgets: cache, pool);
 
-impl<F: Frame, A: Actions<F>> Timers for Harness<F, A> {
+impl<F: Frame, A: Actions<F> + Ledger> Timers for Harness<F, A> {
     fn now(&mut self) -> &mut Time {
         &mut self.now
     }
