@@ -16,8 +16,11 @@ pub(super) const RATES: (u64, u64) = (1_000_000, 10_000_000_000_000);
 /// Longest time that anything takes.
 const LONGEST: Span = Span::from_millis(3_600_000);
 
-/// The kinds of topology, and how the rest of the section is read.
-const TOPOLOGIES: &[(&str, fn(&mut Section<'_>) -> Topology)] = &[
+/// Reads the rest of the section.
+type Reader = fn(&mut Section<'_>) -> Topology;
+
+/// The kinds of topology.
+const TOPOLOGIES: &[(&str, Reader)] = &[
     ("pair", |_| Topology::Pair),
     ("dumbbell", |s| Topology::Dumbbell {
         hosts: s.int("hosts", 1, 4096, "hosts per site").unwrap_or(4),
