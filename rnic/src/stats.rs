@@ -3,6 +3,7 @@
 use core::ops::AddAssign;
 
 use common::time::Span;
+use serde::Serialize;
 
 /// Defines a struct of counters that can be added up, field by field.
 #[macro_export]
@@ -64,6 +65,7 @@ impl AddAssign<&Self> for Rtt {
 
 crate::counters! {
     /// The sending side of a QP.
+    #[derive(Serialize)]
     pub struct RequesterStats {
         /// Request packets sent, resent ones included.
         pub packets: u64,
@@ -120,7 +122,8 @@ crate::counters! {
         /// left. Not zero: one was executed twice or not at all, or was answered
         /// with the result of another.
         pub wrong_originals: u64,
-        /// Round-trip times.
+        /// Round-trip times; a report has units of its own for them.
+        #[serde(skip)]
         pub rtt: Rtt,
         /// Responses to packets that were never sent. Not zero: a defect, of
         /// the peer or of the network.
@@ -140,6 +143,7 @@ crate::counters! {
 
 crate::counters! {
     /// The receiving side of a QP.
+    #[derive(Serialize)]
     pub struct ResponderStats {
         /// Request packets accepted, in order.
         pub accepted: u64,
@@ -214,6 +218,7 @@ crate::counters! {
 crate::counters! {
     /// The port. Frames received are those given to a QP plus those dropped, by
     /// reason.
+    #[derive(Serialize)]
     pub struct PortStats {
         /// Frames received.
         pub frames_in: u64,

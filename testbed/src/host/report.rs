@@ -46,31 +46,14 @@ pub(super) struct Report {
 pub(super) struct Requester {
     /// Messages completed without error.
     pub completed: Amount,
-    /// Messages that ended otherwise.
-    pub failed: u64,
     /// Messages that had not ended when the run did.
     pub pending: usize,
     pub steady: Steady,
     /// From post to completion, of messages completed in the steady interval.
     pub completion_us: Summary,
     pub rtt_us: Rtt,
-    pub packets: u64,
-    pub retransmitted: u64,
-    pub timeouts: u64,
-    pub acks: u64,
-    pub naks: u64,
-    pub naks_ignored: u64,
-    pub rnr_naks: u64,
-    /// Times that a READ or atomic was asked for again because its answer was
-    /// seen to be missing.
-    pub implied_naks: u64,
-    /// Bytes that READs fetched and that were not as they should be.
-    pub corrupt_bytes: u64,
-    /// Atomics that found an impossible value: executed twice, or not at all.
-    pub wrong_originals: u64,
-    /// Responses that can't be: not zero is a defect.
-    pub beyond_sent: u64,
-    pub unexpected: u64,
+    #[serde(flatten)]
+    pub stats: RequesterStats,
 }
 
 /// Round-trip times in microseconds, from packets sent once that asked for an
@@ -88,37 +71,17 @@ pub(super) struct Responder {
     /// Messages received; each of their bytes was compared.
     pub received: Amount,
     pub steady: Steady,
-    pub corrupt_bytes: u64,
-    pub corrupt_messages: u64,
     /// Mean number of packets accepted and not acknowledged: the L of the
     /// closed forms.
     pub ack_lag_packets: f64,
-    pub packets: u64,
-    pub duplicates: u64,
-    pub out_of_sequence: u64,
-    pub reads: u64,
-    pub reads_repeated: u64,
-    pub atomics: u64,
-    pub atomics_repeated: u64,
-    pub acks: u64,
-    pub naks: u64,
-    pub refused: u64,
+    #[serde(flatten)]
+    pub stats: ResponderStats,
 }
 
 #[derive(Serialize)]
 pub(super) struct Port {
-    pub frames_in: u64,
-    pub bytes_in: u64,
-    pub frames_out: u64,
-    pub bytes_out: u64,
-    pub not_roce: u64,
-    pub malformed: u64,
-    pub not_ours: u64,
-    pub unknown_qp: u64,
-    pub unknown_opcode: u64,
-    pub bad_icrc: u64,
-    /// Times that there was no memory for a frame.
-    pub no_frame: u64,
+    #[serde(flatten)]
+    pub stats: PortStats,
     /// Times that the port took less than it was offered.
     pub port_full: u64,
 }
@@ -139,86 +102,23 @@ impl From<&rnic::Rtt> for Rtt {
 }
 
 impl Requester {
-    pub fn new(
-        stats: &RequesterStats,
-        completed: Amount,
-        pending: usize,
-        steady: Steady,
-        completion_us: Summary,
-    ) -> Self {
-        Self {
-            completed,
-            failed: stats.failed,
-            pending,
-            steady,
-            completion_us,
-            rtt_us: (&stats.rtt).into(),
-            packets: stats.packets,
-            retransmitted: stats.retransmitted,
-            timeouts: stats.timeouts,
-            acks: stats.acks,
-            naks: stats.naks,
-            naks_ignored: stats.naks_ignored,
-            rnr_naks: stats.rnr_naks,
-            implied_naks: stats.implied_naks,
-            corrupt_bytes: stats.corrupt_bytes,
-            wrong_originals: stats.wrong_originals,
-            beyond_sent: stats.beyond_sent,
-            unexpected: stats.unexpected,
-        }
-    }
-
     /// Whether all that was posted has arrived, and as it should.
     pub fn is_clean(&self) -> bool {
-        let defects =
-            self.beyond_sent + self.unexpected + self.corrupt_bytes + self.wrong_originals;
-        self.failed == 0 && self.pending == 0 && defects == 0
+        let RequesterStats { beyond_sent, unexpected, corrupt_bytes, wrong_originals, .. } =
+            self.stats;
+        let defects = beyond_sent + unexpected + corrupt_bytes + wrong_originals;
+        self.stats.failed == 0 && self.pending == 0 && defects == 0
     }
 }
 
 impl Responder {
     pub fn new(stats: &ResponderStats, received: Amount, steady: Steady) -> Self {
-        Self {
-            received,
-            steady,
-            corrupt_bytes: stats.corrupt_bytes,
-            corrupt_messages: stats.corrupt_messages,
-            ack_lag_packets: stats.mean_ack_lag(),
-            packets: stats.accepted,
-            duplicates: stats.duplicates,
-            out_of_sequence: stats.out_of_sequence,
-            reads: stats.reads,
-            reads_repeated: stats.reads_repeated,
-            atomics: stats.atomics,
-            atomics_repeated: stats.atomics_repeated,
-            acks: stats.acks,
-            naks: stats.naks,
-            refused: stats.refused,
-        }
+        Self { received, steady, ack_lag_packets: stats.mean_ack_lag(), stats: *stats }
     }
 
     /// Whether nothing arrived that was not sent.
     pub fn is_clean(&self) -> bool {
-        self.corrupt_bytes == 0 && self.refused == 0
-    }
-}
-
-impl Port {
-    pub fn new(stats: &PortStats, port_full: u64) -> Self {
-        Self {
-            frames_in: stats.frames_in,
-            bytes_in: stats.bytes_in,
-            frames_out: stats.frames_out,
-            bytes_out: stats.bytes_out,
-            not_roce: stats.not_roce,
-            malformed: stats.malformed,
-            not_ours: stats.not_ours,
-            unknown_qp: stats.unknown_qp,
-            unknown_opcode: stats.unknown_opcode,
-            bad_icrc: stats.bad_icrc,
-            no_frame: stats.no_frame,
-            port_full,
-        }
+        self.stats.corrupt_bytes == 0 && self.stats.refused == 0
     }
 }
 

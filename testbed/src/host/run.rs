@@ -266,21 +266,20 @@ impl Host {
             message_bytes: options.workload.message,
             rate_bps: options.workload.rate,
             window_packets_per_qp: window,
-            requester: self.workload.as_ref().map(|workload| {
-                report::Requester::new(
-                    &totals.requester,
-                    self.sent.all(),
-                    workload.pending(&self.nic),
-                    self.sent.steady(ceased),
-                    self.completion.summary(),
-                )
+            requester: self.workload.as_ref().map(|workload| report::Requester {
+                completed: self.sent.all(),
+                pending: workload.pending(&self.nic),
+                steady: self.sent.steady(ceased),
+                completion_us: self.completion.summary(),
+                rtt_us: (&totals.requester.rtt).into(),
+                stats: totals.requester,
             }),
             responder: report::Responder::new(
                 &totals.responder,
                 self.received.all(),
                 self.received.steady(ceased),
             ),
-            port: report::Port::new(self.nic.port_stats(), self.port_full),
+            port: report::Port { stats: *self.nic.port_stats(), port_full: self.port_full },
         }
     }
 }
