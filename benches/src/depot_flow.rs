@@ -5,11 +5,11 @@ use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
-use common::time::{Span, Time};
+use common::time::Span;
 use common::wire::{Answer, Roce};
 use depot::{Actions, Config, Host, Incarnation, Known};
 use testkit::control::sync;
-use testkit::depot::{Harness, Timers};
+use testkit::depot::{Harness, START, Timers, config};
 
 use crate::flow::{Acks, Bed, InOrder, Outlet, Pipeline, RTT};
 use crate::frame::Recycled;
@@ -101,15 +101,12 @@ fn synced(backup: bool) -> Bed<Depot> {
         status_interval: None,
         give_up: None,
         t_out: None,
-        t_out_min: Span::from_micros(500),
-        cnp_interval: Some(Span::from_micros(50)),
         local_retries: 3,
-        keeps_responses: true,
         window_max: 1 << 19,
-        pacing: true,
+        ..config()
     };
     let out = Outlet { src_qpn: backup.then_some(1), ..Outlet::default() };
-    let mut flow = Depot::new(config, Time::from_nanos(1_000_000_000), Psn::new(0), out);
+    let mut flow = Depot::new(config, START, Psn::new(0), out);
     if !backup {
         flow.backup = Budget::new(0);
     }

@@ -4,11 +4,10 @@ use common::control::{Fetch, LastAck, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
-use common::time::Time;
 use common::wire::{Answer, Roce};
 use sentry::{Actions, Config, Recovery};
 use testkit::control::status;
-use testkit::sentry::Harness;
+use testkit::sentry::{Harness, START, config};
 
 use crate::flow::{Acks, Bed, InOrder, Outlet, Pipeline, RTT};
 use crate::frame::Recycled;
@@ -85,17 +84,8 @@ impl Pipeline for Sentry {
 
 /// A flow with nothing in flight.
 fn protected(recovery: Recovery) -> Bed<Sentry> {
-    let config = Config {
-        recovery,
-        rtt_guess: RTT,
-        tail_timeout: None,
-        status_interval: None,
-        peer_timeout: None,
-        forget: None,
-        window_max: 1 << 19,
-    };
-    let now = Time::from_nanos(1_000_000_000);
-    let mut bed = Bed::new(Sentry::new(config, now, Psn::new(0), Outlet::default()));
+    let config = Config { rtt_guess: RTT, forget: None, window_max: 1 << 19, ..config(recovery) };
+    let mut bed = Bed::new(Sentry::new(config, START, Psn::new(0), Outlet::default()));
     bed.take_ready();
     bed.flow.now += RTT;
     report(&mut bed, 0, 0);

@@ -58,7 +58,7 @@ proptest! {
 
     #[test]
     fn books_and_timers(pool in room(), backup in room(), cache in room(), is_open in any::<bool>(), operations in prop::collection::vec(any::<u8>(), 1..600)) {
-        let mut flow = operations::depot::flow(Bench::default().config);
+        let mut flow = operations::depot::flow(config());
         (flow.pool, flow.backup, flow.cache) = (pool, backup, cache);
         let rules = Rules { is_open, is_prompt: true, at_once: AT_ONCE, until_silent: MOST_TIMERS };
         play(flow, &rules, &mut Input::new(&operations));

@@ -43,7 +43,7 @@ proptest! {
 
     #[test]
     fn books_and_timers(recovery in recovery(), cache in room(), pool in room(), is_open in any::<bool>(), operations in prop::collection::vec(any::<u8>(), 1..600)) {
-        let mut flow = operations::sentry::flow(Bench::start(recovery).config);
+        let mut flow = operations::sentry::flow(config(recovery));
         (flow.cache, flow.pool) = (cache, pool);
         let rules = Rules { is_open, is_prompt: true, at_once: AT_ONCE, until_silent: MOST_TIMERS };
         play(flow, &rules, &mut Input::new(&operations));

@@ -1,6 +1,7 @@
 //! The parameters of a run, drawn from its seed.
 
 use common::control::Keys;
+use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
 use rand::{Rng, RngExt};
@@ -161,6 +162,46 @@ impl Scenario {
             abort_after: None,
             pause: Span::ZERO,
         }
+    }
+
+    /// WRITEs of 64 KiB over 20 ms with random loss, by NICs like rxe's.
+    pub fn writes(seed: u64, recovery: Option<Recovery>, loss: f64) -> Self {
+        Self {
+            wan: [Impairment::lossy(loss); 2],
+            wan_delay: Span::from_millis(10),
+            fixed_length: true,
+            pmtu: 1024,
+            window: 128,
+            timeout: Span::from_millis(536),
+            retry: RetryLimit::as_rxe(7),
+            rtt_guess: Span::from_millis(20),
+            ..Self::calm(seed, recovery)
+        }
+    }
+
+    /// Requesters that give up after seven tries.
+    pub fn seven_tries(seed: u64, recovery: Option<Recovery>, rng: &mut impl Rng) -> Self {
+        Self {
+            pmtu: 1024,
+            window: [128, 1024][rng.random_range(0..2)],
+            ack_req_every: [16, 64][rng.random_range(0..2)],
+            timeout: Span::from_millis(67),
+            retry: RetryLimit::Count(7),
+            rtt_guess: Span::from_millis(2),
+            ..Self::calm(seed, recovery)
+        }
+    }
+
+    /// Runs it. Returns the seconds until all is done, and the gaps that the Depot saw and those
+    /// that it gave up.
+    ///
+    /// # Panics
+    /// If it doesn't end.
+    pub fn gaps(self) -> (f64, u64, u64) {
+        let mut world = World::new(self);
+        let took = world.run(Span::from_millis(600_000)).finished.expect("it ends");
+        let sum = |metric| world.counters(1).map(|counters| counters.get(metric)).sum();
+        (took.as_secs_f64(), sum(Metric::GapsSeen), sum(Metric::GapsGivenUp))
     }
 
     /// Runs it. With `SEED` in the environment, prints what happened.

@@ -3,34 +3,21 @@
 //! The packets of the first round trip pass a Depot that is passive. Where they are lost, only
 //! the destination can tell, and the Depot goes back to them.
 
-use common::metrics::Metric;
 use common::psn::Psn;
-use common::time::Span;
-use rnic::RetryLimit;
 use switch::Recovery;
-use tests::{Impairment, Scenario, World};
+use tests::Scenario;
 
 const SEEDS: u64 = 20;
 
 /// Seconds until 75 WRITEs of 64 KiB are done, gaps that the Depot saw, and those that it gave
 /// up.
 fn write(recovery: Option<Recovery>, seed: u64) -> (f64, u64, u64) {
-    let mut world = World::new(Scenario {
-        wan: [Impairment::lossy(0.05); 2],
-        wan_delay: Span::from_millis(10),
+    let scenario = Scenario {
         messages: [75, 0],
-        fixed_length: true,
-        pmtu: 1024,
-        window: 128,
-        timeout: Span::from_millis(536),
-        retry: RetryLimit::as_rxe(7),
         first_psn: Psn::new(0),
-        rtt_guess: Span::from_millis(20),
-        ..Scenario::calm(seed, recovery)
-    });
-    let took = world.run(Span::from_millis(600_000)).finished.expect("it ends").as_secs_f64();
-    let sum = |metric| world.counters(1).map(|counters| counters.get(metric)).sum();
-    (took, sum(Metric::GapsSeen), sum(Metric::GapsGivenUp))
+        ..Scenario::writes(seed, recovery, 0.05)
+    };
+    scenario.gaps()
 }
 
 #[test]

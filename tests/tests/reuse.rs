@@ -1,37 +1,25 @@
 //! Queue pairs that are used again with PSNs shortly before those of the incarnation before, at
 //! 1 % loss on the long haul. Every incarnation is repaired as well as the first.
 
-use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
-use rnic::RetryLimit;
 use switch::Recovery;
-use tests::{Impairment, NextPsns, Scenario, World};
+use tests::{NextPsns, Scenario};
 
 const SEEDS: u64 = 10;
 
 /// Seconds until three incarnations have sent 40 WRITEs of 64 KiB each, gaps that the Depot saw,
 /// and those that it gave up.
 fn write(recovery: Option<Recovery>, seed: u64) -> (f64, u64, u64) {
-    let mut world = World::new(Scenario {
-        wan: [Impairment::lossy(0.01); 2],
-        wan_delay: Span::from_millis(10),
+    let scenario = Scenario {
         messages: [40, 0],
-        fixed_length: true,
-        pmtu: 1024,
-        window: 128,
-        timeout: Span::from_millis(536),
-        retry: RetryLimit::as_rxe(7),
         first_psn: Psn::new(5_000_000),
-        rtt_guess: Span::from_millis(20),
         lives: 3,
         pause: Span::from_millis(2_000),
         next_psns: NextPsns::Behind(400_000),
-        ..Scenario::calm(seed, recovery)
-    });
-    let took = world.run(Span::from_millis(600_000)).finished.expect("it ends").as_secs_f64();
-    let sum = |metric| world.counters(1).map(|counters| counters.get(metric)).sum();
-    (took, sum(Metric::GapsSeen), sum(Metric::GapsGivenUp))
+        ..Scenario::writes(seed, recovery, 0.01)
+    };
+    scenario.gaps()
 }
 
 // R-INC-17

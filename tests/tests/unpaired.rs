@@ -7,7 +7,6 @@
 use common::time::Span;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rnic::RetryLimit;
 use switch::Recovery;
 use tests::{Fates, Impairment, Scenario, number};
 
@@ -32,13 +31,7 @@ fn scenario(seed: u64, recovery: Option<Recovery>, loss: [f64; 3]) -> Scenario {
         zero_psn: true,
         messages: [15, 0],
         message_max: [2_000, 20_000, 60_000][rng.random_range(0..3)],
-        pmtu: 1024,
-        window: [128, 1024][rng.random_range(0..2)],
-        ack_req_every: [16, 64][rng.random_range(0..2)],
-        timeout: Span::from_millis(67),
-        retry: RetryLimit::Count(7),
-        rtt_guess: Span::from_millis(2),
-        ..Scenario::calm(seed, recovery)
+        ..Scenario::seven_tries(seed, recovery, &mut rng)
     }
 }
 

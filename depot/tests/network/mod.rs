@@ -9,7 +9,7 @@ use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Answer, Bth, Opcode, parse};
-use depot::{Actions, Flow, Host};
+use depot::{Actions, Config, Flow, Host};
 use testkit::books::Books;
 use testkit::depot::*;
 
@@ -121,10 +121,7 @@ pub struct World {
 impl World {
     /// Hosts whose ports have `room` packets and take `per_packet` for each.
     pub fn new(hosts: usize, room: usize, per_packet: Span) -> Self {
-        let mut config = Bench::default().config;
-        config.t_out = None;
-        config.local_retries = 3;
-        config.window_max = 1 << 19;
+        let config = Config { t_out: None, local_retries: 3, window_max: 1 << 19, ..config() };
         let port = || Port {
             queue: VecDeque::new(),
             room,

@@ -126,25 +126,29 @@ impl Actions<HeapFrame> for Record {
 
 account!(Record);
 
+/// A configuration with given timeouts.
+pub fn config() -> Config {
+    Config {
+        rtt_guess: RTT,
+        // Long, so that no STATUS comes but for a reason.
+        status_interval: Some(Span::from_millis(1_000)),
+        give_up: Some(GIVE_UP),
+        t_out: Some(T_OUT),
+        t_out_min: Span::from_micros(500),
+        cnp_interval: Some(Span::from_micros(50)),
+        local_retries: 2,
+        keeps_responses: true,
+        window_max: WINDOW_MAX,
+        pacing: true,
+    }
+}
+
 /// A flow whose actions are recorded.
 pub type Bench = Harness<HeapFrame, Record>;
 
 impl Default for Bench {
     fn default() -> Self {
-        let config = Config {
-            rtt_guess: RTT,
-            // Long, so that no STATUS comes but for a reason.
-            status_interval: Some(Span::from_millis(1_000)),
-            give_up: Some(GIVE_UP),
-            t_out: Some(T_OUT),
-            t_out_min: Span::from_micros(500),
-            cnp_interval: Some(Span::from_micros(50)),
-            local_retries: 2,
-            keeps_responses: true,
-            window_max: WINDOW_MAX,
-            pacing: true,
-        };
-        Self::new(config, START, FIRST, Record { host: host(2), ..Record::default() })
+        Self::new(config(), START, FIRST, Record { host: host(2), ..Record::default() })
     }
 }
 

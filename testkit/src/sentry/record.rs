@@ -146,23 +146,27 @@ impl Actions<HeapFrame> for Record {
 
 account!(Record);
 
+/// A configuration with derived timeouts.
+pub fn config(recovery: Recovery) -> Config {
+    Config {
+        recovery,
+        rtt_guess: RTT,
+        tail_timeout: None,
+        status_interval: None,
+        peer_timeout: None,
+        forget: Some(FORGET),
+        window_max: WINDOW_MAX,
+    }
+}
+
 /// A flow whose actions are recorded.
 pub type Bench = Harness<HeapFrame, Record>;
 
 impl Bench {
     /// A flow of which no packet was seen yet; its requester is known.
     pub fn start(recovery: Recovery) -> Self {
-        let config = Config {
-            recovery,
-            rtt_guess: RTT,
-            tail_timeout: None,
-            status_interval: None,
-            peer_timeout: None,
-            forget: Some(FORGET),
-            window_max: WINDOW_MAX,
-        };
         let out = Record { src_qpn: Some(0x77), ..Record::default() };
-        let mut bench = Self::new(config, START, FIRST, out);
+        let mut bench = Self::new(config(recovery), START, FIRST, out);
         bench.assumes_early = true;
         bench.flow.begin();
         bench
