@@ -16,14 +16,14 @@ pub fn run(data: &[u8]) {
         return;
     }
     let file = Path::new("gateway.toml");
-    match gateway::parse(file, text, None) {
+    match gateway::parse(file, text, None, None) {
         Ok(config) => {
             // A printed configuration is TOML that reads as the same configuration.
             let shown = config.to_string();
-            let again = gateway::parse(file, &shown, None)
-                .unwrap_or_else(|report| panic!("{report}\n{shown}"));
+            let again = gateway::parse(file, &shown, None, None)
+                .unwrap_or_else(|refusal| panic!("{}\n{shown}", refusal.report));
             assert_eq!(again.to_string(), shown);
         }
-        Err(report) => assert!(!report.to_string().is_empty()),
+        Err(refusal) => assert!(!refusal.report.to_string().is_empty()),
     }
 }

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use common::frame::Side;
 use dpdk_sys_wrapper::{
-    Eal, EalConfig, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig, RxQueue,
-    TxQueue,
+    Eal, EalConfig, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
+    RxQueue, TxQueue,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
 use switch::Switch;
 
 use crate::boot::Boot;
-use crate::config::{self, Config, ROLES, word};
+use crate::config::{self, Config, HugePages, ROLES, word};
 use crate::control::{Sample, State, Watch, WorkerHealth, server, side_name};
 use crate::shares::{boot, switch_config};
 use crate::telemetry::Published;
@@ -271,7 +271,12 @@ fn eal_config(config: &Config) -> EalConfig {
     let pci = |port: &config::Port| port.is_pci().then(|| port.device.clone());
     EalConfig {
         program: "lr2-gateway".into(),
-        huge: config.eal.huge_pages,
+        // The configuration is read without DPDK as well.
+        huge: match config.eal.huge_pages {
+            HugePages::Auto => Huge::Auto,
+            HugePages::Never => Huge::Never,
+            HugePages::Require => Huge::Require,
+        },
         memory_mib: u32::try_from(config.eal.memory >> 20).unwrap_or(u32::MAX),
         file_prefix: config.eal.file_prefix.clone(),
         // The worker pins itself; this thread and the control thread must not

@@ -31,8 +31,6 @@ use std::path::{Path, PathBuf};
 use common::time::Span;
 pub use common::wire::Spread;
 
-pub use dpdk_sys_wrapper::Huge as HugePages;
-
 pub use capacity::{BACKLOG, HANDOVER, Statement};
 pub use key::{Keying, Secret};
 pub use machine::{Machine, Node, Pages};
@@ -68,6 +66,17 @@ pub enum Idle {
 
 /// The words for [`Idle`].
 pub const IDLES: &[(&str, Idle)] = &[("busy", Idle::Busy), ("adaptive", Idle::Adaptive)];
+
+/// Whether DPDK's memory comes from hugepages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HugePages {
+    /// If enough are free.
+    Auto,
+    /// No.
+    Never,
+    /// Yes, or don't start.
+    Require,
+}
 
 /// The words for [`HugePages`].
 pub const HUGE_PAGES: &[(&str, HugePages)] =
