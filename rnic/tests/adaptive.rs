@@ -8,8 +8,8 @@ use std::rc::Rc;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::parse;
-use rnic::{RetryLimit, Status, WorkKind, WorkRequest};
-use support::World;
+use rnic::{RetryLimit, Status, WorkKind};
+use support::{World, work};
 
 const RTT: Span = Span::from_millis(40);
 const LONG: Time = Time::from_nanos(1 << 40);
@@ -38,7 +38,7 @@ fn spurious_timeouts_do_no_harm() {
             false
         });
         for &(kind, len) in kinds {
-            world.nics[0].post(qp, WorkRequest { kind, len, id: 0 }, Time::ZERO).unwrap();
+            world.nics[0].post(qp, work(kind, len), Time::ZERO).unwrap();
         }
         for (millis, copies) in [(1, 1), (3, 2), (7, 3), (15, 4), (31, 5), (39, 5)] {
             world.run(Time::from_nanos(millis * 1_000_000));

@@ -6,8 +6,8 @@ mod support;
 use common::psn::Psn;
 use common::time::Time;
 use common::wire::{Opcode, parse};
-use rnic::{Nic, NicConfig, QpConfig, QpId, Region, WorkKind, WorkRequest, lab_ip};
-use support::{Seen, drain, look};
+use rnic::{Nic, NicConfig, QpConfig, QpId, Region, WorkKind, lab_ip};
+use support::{Seen, drain, look, work};
 
 const NOW: Time = Time::ZERO;
 const MACS: [[u8; 6]; 2] = [[0x52, 0x54, 0, 0xaa, 0, 1], [0x52, 0x54, 0, 0xaa, 0, 2]];
@@ -45,7 +45,7 @@ fn check(frame: &[u8], header: &str, len: usize) {
 }
 
 fn write(nic: &mut Nic, qp: QpId, packets: u32) {
-    nic.post(qp, WorkRequest { kind: WorkKind::Write, len: packets * PMTU, id: 0 }, NOW).unwrap();
+    nic.post(qp, work(WorkKind::Write, packets * PMTU), NOW).unwrap();
 }
 
 /// A 128 KiB WRITE: the packets and where between them the ACKs came.
@@ -115,7 +115,7 @@ fn reads() {
     let region = Region { va: 0x55ef_cdf9_8000, rkey: 0xfe8, len: 8 << 10 };
     let ([mut a, mut b], qp) = hosts_with(0x1e, FIRST, region);
     for _ in 0..2 {
-        a.post(qp, WorkRequest { kind: WorkKind::Read, len: 8 << 10, id: 0 }, NOW).unwrap();
+        a.post(qp, work(WorkKind::Read, 8 << 10), NOW).unwrap();
     }
     let requests = drain(&mut a, NOW);
     let ask = |psn| Seen::Data(Opcode::READ_REQUEST, psn, true);
@@ -165,7 +165,7 @@ fn atomics() {
     let ([mut a, mut b], qp) = hosts_with(0x1f, FIRST, region);
     for i in 0..2 {
         let kind = WorkKind::FetchAdd { add: 1 };
-        a.post(qp, WorkRequest { kind, len: 8, id: 0 }, NOW).unwrap();
+        a.post(qp, work(kind, 8), NOW).unwrap();
         let request = drain(&mut a, NOW).remove(0);
         b.receive(&request, NOW);
         let answer = drain(&mut b, NOW).remove(0);

@@ -8,8 +8,8 @@ use common::frame::Frame;
 use common::heap::HeapPool;
 use common::time::{Span, Time};
 use common::wire::{Opcode, icrc_ok, parse};
-use rnic::{Dcqcn, Nic, NicConfig, QpConfig, QpId, WorkKind, WorkRequest, lab_ip};
-use support::{World, drain, mac, read};
+use rnic::{Dcqcn, Nic, NicConfig, QpConfig, QpId, lab_ip};
+use support::{World, drain, mac, read, send};
 
 const PMTU: u32 = 1024;
 const RATE: u64 = 1_000_000_000;
@@ -23,10 +23,6 @@ const STILL: Dcqcn = Dcqcn { rate_timer: Span::from_millis(10_000), ..Dcqcn::DEF
 
 fn at(micros: u64) -> Time {
     Time::ZERO + Span::from_micros(micros)
-}
-
-fn send(len: u32) -> WorkRequest {
-    WorkRequest { kind: WorkKind::Send, len, id: 0 }
 }
 
 fn mark(frame: &mut [u8]) {

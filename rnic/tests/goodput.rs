@@ -8,8 +8,8 @@
 mod support;
 
 use common::time::{Span, Time};
-use rnic::{RetryLimit, SecondNak, WorkKind, WorkRequest};
-use support::{World, bernoulli};
+use rnic::{RetryLimit, SecondNak};
+use support::{World, bernoulli, send};
 
 /// bit/s at which a packet of PMTU 256 (338 bytes on the wire) takes 1 µs.
 const RATE: u64 = 338 * 8 * 1_000_000;
@@ -39,7 +39,7 @@ impl Flow {
                 c.second_nak = SecondNak::Obey;
             }
         });
-        let work = WorkRequest { kind: WorkKind::Send, len: 1 << 30, id: 0 };
+        let work = send(1 << 30);
         world.nics[0].post(qp, work, Time::ZERO).unwrap();
         assert!(!world.run(Time::ZERO + Span::from_micros(SLOTS)));
         let responder = world.nics[1].stats(qp).responder;

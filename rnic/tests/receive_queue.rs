@@ -3,8 +3,8 @@
 mod support;
 
 use common::time::{Span, Time};
-use rnic::{QpConfig, QpId, ReceiveQueue, RetryLimit, Status, WorkKind, WorkRequest, rnr_delay};
-use support::{Seen, World, drain, look};
+use rnic::{QpConfig, QpId, ReceiveQueue, RetryLimit, Status, WorkKind, rnr_delay};
+use support::{Seen, World, drain, look, once, work};
 
 /// 80 µs.
 const TIMER: u8 = 6;
@@ -24,7 +24,7 @@ fn world(depth: u32, refill: Option<Span>, change: impl FnOnce(&mut QpConfig)) -
 
 fn post(world: &mut World, qp: QpId, kind: WorkKind, len: u32, n: u32) {
     for _ in 0..n {
-        world.nics[0].post(qp, WorkRequest { kind, len, id: 0 }, world.now).unwrap();
+        world.nics[0].post(qp, work(kind, len), world.now).unwrap();
     }
 }
 
@@ -114,12 +114,7 @@ fn without_buffers_the_requester_gives_up_or_never_does() {
 fn a_lost_rnr_nak_is_noticed_by_the_nak_behind_it_or_a_timeout() {
     for behind in [0, 1] {
         let (mut world, qp) = world(0, None, |_| ());
-        let mut armed = true;
-        world.links[1].lose = Box::new(move |frame| {
-            let lose = armed && matches!(look(frame), Seen::Ack(_, RNR, _));
-            armed &= !lose;
-            lose
-        });
+        world.links[1].lose = once(|frame| matches!(look(frame), Seen::Ack(_, RNR, _)));
         post(&mut world, qp, WorkKind::Send, 1, 1 + behind);
         world.run(Time::ZERO + Span::from_millis(1));
         let stats = world.nics[0].stats(qp).requester;

@@ -6,10 +6,8 @@ mod support;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{AtomicEth, Bth, Headers, Opcode, Reth, Vlans};
-use rnic::{
-    AckCoalescing, Nic, NicConfig, QpConfig, QpId, Region, Status, WorkKind, WorkRequest, lab_ip,
-};
-use support::{Seen, World, drain, look, mac};
+use rnic::{AckCoalescing, Nic, NicConfig, QpConfig, QpId, Region, Status, WorkKind, lab_ip};
+use support::{Seen, World, drain, look, mac, send, work};
 
 const PMTU: u32 = 256;
 const NAK: u8 = 0x60;
@@ -33,7 +31,7 @@ impl Bench {
     }
 
     fn post(&mut self, kind: WorkKind, len: u32) {
-        self.nics[0].post(self.qp, WorkRequest { kind, len, id: 0 }, self.now).unwrap();
+        self.nics[0].post(self.qp, work(kind, len), self.now).unwrap();
     }
 
     /// The packets of one SEND of `n` packets.
@@ -179,7 +177,7 @@ fn acks_leave_before_data() {
     let mut bench = Bench::new(|_| ());
     let packets = bench.packets(1);
     let (qp, now) = (bench.qp, bench.now);
-    let work = WorkRequest { kind: WorkKind::Send, len: 1, id: 0 };
+    let work = send(1);
     bench.nics[1].post(qp, work, now).unwrap();
     let seen = bench.give(&packets[0]);
     assert_eq!(seen, [Seen::Ack(0, 0x1f, 1), Seen::Data(Opcode::SEND_ONLY, 0, true)]);
@@ -190,7 +188,7 @@ fn qps_take_turns() {
     let mut world = World::new(None, Span::ZERO);
     let qps = [0, 1, 2].map(|n| world.add_qp(n, |c| c.send_psn = Psn::new(1000 * n)));
     for qp in qps {
-        let work = WorkRequest { kind: WorkKind::Send, len: 3 * 1024, id: 0 };
+        let work = send(3 * 1024);
         world.nics[0].post(qp, work, Time::ZERO).unwrap();
     }
     let psns: Vec<_> = drain(&mut world.nics[0], Time::ZERO)
@@ -310,7 +308,7 @@ fn requests_that_cannot_be_are_refused() {
 fn a_refusal_that_waits_for_the_port_is_sent_whatever_the_timers() {
     let mut bench = Bench::new(|_| ());
     let (qp, now) = (bench.qp, bench.now);
-    let work = WorkRequest { kind: WorkKind::Send, len: 1, id: 0 };
+    let work = send(1);
     bench.nics[1].post(qp, work, now).unwrap();
     assert_eq!(bench.answers(), [Seen::Data(Opcode::SEND_ONLY, 0, true)]);
     let frame = bench.craft(Opcode::SEND_LAST, 0, 0, &[0; 4]);
@@ -448,7 +446,7 @@ fn ipv6_and_vlan_tags() {
     peer.vlans = config.vlans;
     let qp = nics[0].add_qp(config).unwrap();
     nics[1].add_qp(peer).unwrap();
-    let work = WorkRequest { kind: WorkKind::Write, len: 10_001, id: 0 };
+    let work = work(WorkKind::Write, 10_001);
     nics[0].post(qp, work, Time::ZERO).unwrap();
     for (from, to) in [(0, 1), (1, 0)] {
         for frame in drain(&mut nics[from], Time::ZERO) {

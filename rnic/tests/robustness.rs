@@ -8,8 +8,8 @@ use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{icrc, parse};
 use proptest::prelude::*;
-use rnic::{Completion, Status, WorkKind, WorkRequest};
-use support::{World, drain};
+use rnic::{Completion, Status, WorkKind};
+use support::{World, drain, work};
 
 /// Writes the ICRC that belongs to the frame, so that it is not dropped for
 /// that reason.
@@ -37,7 +37,7 @@ proptest! {
                 (WorkKind::FetchAdd { add: 1 }, 8),
                 (WorkKind::Write, 700),
             ] {
-                world.nics[side].post(qp, WorkRequest { kind, len, id: 0 }, Time::ZERO).unwrap();
+                world.nics[side].post(qp, work(kind, len), Time::ZERO).unwrap();
             }
         }
         let mut genuine = Vec::new();
@@ -79,7 +79,7 @@ proptest! {
             while world.nics[side].poll_completion().is_some() {}
         }
         for kind in [WorkKind::Send, WorkKind::Read] {
-            world.nics[0].post(qp, WorkRequest { kind, len: 700, id: 0 }, Time::ZERO).unwrap();
+            world.nics[0].post(qp, work(kind, 700), Time::ZERO).unwrap();
         }
         prop_assert!(world.run(Time::from_nanos(1_000_000_000)));
         prop_assert_eq!(world.received[1].len(), 1);
@@ -109,7 +109,7 @@ fn a_pool_that_runs_dry_costs_nothing_but_time() {
         for (kind, len) in
             [(WorkKind::Write, 5_000), (WorkKind::Read, 5_000), (WorkKind::FetchAdd { add: 1 }, 8)]
         {
-            world.nics[0].post(qp, WorkRequest { kind, len, id: 0 }, Time::ZERO).unwrap();
+            world.nics[0].post(qp, work(kind, len), Time::ZERO).unwrap();
         }
     }
     let [mut a, mut b] = world.nics;

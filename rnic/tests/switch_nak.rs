@@ -5,8 +5,8 @@ mod support;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Headers, Vlans, has_switch_bit, icrc_ok, parse};
-use rnic::{WorkKind, WorkRequest, lab_ip};
-use support::{World, drain, mac};
+use rnic::{WorkKind, lab_ip};
+use support::{World, drain, mac, work};
 
 #[test]
 fn the_bit_goes_over_the_wire_both_ways() {
@@ -18,7 +18,7 @@ fn the_bit_goes_over_the_wire_both_ways() {
         });
         let [a, b] = &mut world.nics;
         for _ in 0..2 {
-            let work = WorkRequest { kind: WorkKind::Write, len: 512, id: 0 };
+            let work = work(WorkKind::Write, 512);
             a.post(qp, work, Time::ZERO).unwrap();
         }
         let first = drain(a, Time::ZERO);

@@ -4,24 +4,9 @@ mod support;
 
 use common::time::{Span, Time};
 use common::wire::{Opcode, parse};
-use rnic::{Nic, WorkKind, WorkRequest};
-use support::{Seen, World, drain, look};
+use support::{Seen, World, drain, give, look, read, send};
 
 const PMTU: u32 = 256;
-
-fn read(len: u32) -> WorkRequest {
-    WorkRequest { kind: WorkKind::Read, len, id: 0 }
-}
-
-fn send(len: u32) -> WorkRequest {
-    WorkRequest { kind: WorkKind::Send, len, id: 0 }
-}
-
-fn give(nic: &mut Nic, frames: &[Vec<u8>]) {
-    for frame in frames {
-        nic.receive(frame, Time::ZERO);
-    }
-}
 
 #[test]
 fn read_data_is_interleaved_with_what_others_send() {

@@ -84,6 +84,16 @@ pub fn bernoulli(p: f64, seed: u64) -> Loss {
     Box::new(move |_| rng.random_bool(p))
 }
 
+/// Loses the first frame of which `is_it` says so, and nothing else.
+pub fn once(is_it: impl Fn(&[u8]) -> bool + 'static) -> Loss {
+    let mut armed = true;
+    Box::new(move |frame| {
+        let lose = armed && is_it(frame);
+        armed &= !lose;
+        lose
+    })
+}
+
 /// Hosts 1 (`nics[0]`) and 2.
 pub struct World {
     pub nics: [Nic; 2],
@@ -187,7 +197,24 @@ pub fn look(frame: &[u8]) -> Seen {
     }
 }
 
+/// A message of `len` bytes.
+pub const fn work(kind: WorkKind, len: u32) -> WorkRequest {
+    WorkRequest { kind, len, id: 0 }
+}
+
 /// A READ of `len` bytes.
-pub fn read(len: u32) -> WorkRequest {
-    WorkRequest { kind: WorkKind::Read, len, id: 0 }
+pub const fn read(len: u32) -> WorkRequest {
+    work(WorkKind::Read, len)
+}
+
+/// A SEND of `len` bytes.
+pub const fn send(len: u32) -> WorkRequest {
+    work(WorkKind::Send, len)
+}
+
+/// All of `frames` arrive, at the beginning of time.
+pub fn give(nic: &mut Nic, frames: &[Vec<u8>]) {
+    for frame in frames {
+        nic.receive(frame, Time::ZERO);
+    }
 }

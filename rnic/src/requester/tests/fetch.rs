@@ -119,9 +119,7 @@ fn data_of_a_wrong_length_ends_the_qp() {
 
 #[test]
 fn data_for_another_operation_ends_the_qp() {
-    let mut bench = Bench::new(|_| ());
-    bench.post(2);
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[2]);
     bench.data(Position::Only, 1);
     assert_eq!(bench.done(), [(0, Status::BadResponse)]);
 

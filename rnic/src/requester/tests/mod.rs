@@ -46,6 +46,15 @@ impl Bench {
         self.requester.post(work, self.now).unwrap();
     }
 
+    /// Has posted messages of so many packets, and sent all that may be sent.
+    fn sent(mut self, messages: &[u32]) -> Self {
+        for packets in messages {
+            self.post(*packets);
+        }
+        self.send();
+        self
+    }
+
     /// Sends all that may be sent. PSNs are given relative to the first.
     fn send(&mut self) -> Vec<Sent> {
         let mut sent = Vec::new();
@@ -161,11 +170,7 @@ fn the_window_bounds_what_is_unacknowledged() {
 
 #[test]
 fn acks_are_cumulative() {
-    let mut bench = Bench::new(|_| ());
-    for packets in [1, 3, 2] {
-        bench.post(packets);
-    }
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[1, 3, 2]);
     bench.ack(2);
     assert_eq!(bench.done(), ok([0]));
     bench.ack(5);
@@ -176,10 +181,7 @@ fn acks_are_cumulative() {
 
 #[test]
 fn a_nak_acknowledges_what_is_before_it_and_goes_back_to_it() {
-    let mut bench = Bench::new(|_| ());
-    bench.post(2);
-    bench.post(4);
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[2, 4]);
     bench.nak(3);
     assert_eq!(bench.done(), ok([0]));
     // In the middle of a message it goes on with a middle packet.
@@ -195,9 +197,7 @@ fn a_nak_acknowledges_what_is_before_it_and_goes_back_to_it() {
 
 #[test]
 fn a_second_nak_is_ignored_until_an_ack_makes_progress() {
-    let mut bench = Bench::new(|_| ());
-    bench.post(20);
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[20]);
     bench.nak(5);
     assert_eq!(bench.send_psns(), (5..20).collect::<Vec<_>>());
     // It moves the window, but does not go back.
@@ -215,10 +215,7 @@ fn a_second_nak_is_ignored_until_an_ack_makes_progress() {
 
 #[test]
 fn a_nak_that_completes_a_message_is_progress() {
-    let mut bench = Bench::new(|_| ());
-    bench.post(4);
-    bench.post(4);
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[4, 4]);
     bench.nak(1);
     bench.send();
     bench.nak(5);
@@ -229,9 +226,7 @@ fn a_nak_that_completes_a_message_is_progress() {
 
 #[test]
 fn a_simulated_nic_obeys_every_nak() {
-    let mut bench = Bench::new(|c| c.second_nak = SecondNak::Obey);
-    bench.post(10);
-    bench.send();
+    let mut bench = Bench::new(|c| c.second_nak = SecondNak::Obey).sent(&[10]);
     for psn in [2, 2, 5] {
         bench.nak(psn);
         assert_eq!(bench.send_psns(), (psn..10).collect::<Vec<_>>());
@@ -240,9 +235,7 @@ fn a_simulated_nic_obeys_every_nak() {
 
 #[test]
 fn a_timeout_sends_everything_again() {
-    let mut bench = Bench::new(|_| ());
-    bench.post(4);
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[4]);
     bench.ack(1);
     assert_eq!(bench.requester.deadline(), Some(bench.now + TIMEOUT));
     bench.time_out();
@@ -291,9 +284,7 @@ fn retries_run_out() {
 
 #[test]
 fn progress_gives_the_retries_back_and_an_ignored_nak_takes_none() {
-    let mut bench = Bench::new(|c| c.retry = RetryLimit::Count(1));
-    bench.post(20);
-    bench.send();
+    let mut bench = Bench::new(|c| c.retry = RetryLimit::Count(1)).sent(&[20]);
     for psn in [2, 5, 8] {
         bench.nak(psn);
         for _ in 0..5 {
@@ -341,10 +332,7 @@ fn an_ack_of_what_is_yet_to_be_sent_again_skips_it() {
 
 #[test]
 fn a_nak_of_what_is_yet_to_be_sent_again_skips_what_is_before_it() {
-    let mut bench = Bench::new(|_| ());
-    bench.post(2);
-    bench.post(3);
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[2, 3]);
     bench.time_out();
     bench.nak(3);
     assert_eq!(bench.done(), ok([0]));
@@ -353,9 +341,7 @@ fn a_nak_of_what_is_yet_to_be_sent_again_skips_what_is_before_it() {
 
 #[test]
 fn responses_beyond_what_was_sent_are_counted_and_ignored() {
-    let mut bench = Bench::new(|c| c.window = 2);
-    bench.post(4);
-    bench.send();
+    let mut bench = Bench::new(|c| c.window = 2).sent(&[4]);
     bench.ack(2);
     bench.nak(2);
     bench.respond(Response::Refused(Status::RemoteAccess), 3);
@@ -377,9 +363,7 @@ fn a_refused_request_ends_the_qp_with_its_status() {
 
 #[test]
 fn round_trips_are_measured_on_packets_sent_once() {
-    let mut bench = Bench::new(|_| ());
-    bench.post(1);
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[1]);
     bench.ack(0);
     assert_eq!(bench.requester.stats.rtt.mean(), Some(Span::from_micros(10)));
     bench.post(1);
@@ -392,11 +376,7 @@ fn round_trips_are_measured_on_packets_sent_once() {
 
 #[test]
 fn message_numbers_are_checked() {
-    let mut bench = Bench::new(|_| ());
-    for packets in [1, 3, 2] {
-        bench.post(packets);
-    }
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[1, 3, 2]);
     bench.respond(Response::Ack { msn: 1 }, 1);
     bench.respond(Response::Nak { msn: 2 }, 4);
     assert_eq!(bench.requester.stats.wrong_msn, 0);

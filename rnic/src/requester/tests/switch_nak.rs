@@ -48,9 +48,7 @@ fn it_acknowledges_nothing_and_repeats_say_so() {
 
 #[test]
 fn what_a_switch_did_not_ask_for_is_no_repeat_of_its() {
-    let mut bench = knowing(|_| ());
-    bench.post(4);
-    bench.send();
+    let mut bench = knowing(|_| ()).sent(&[4]);
     bench.switch_nak(2);
     assert_eq!(bench.send_bits(), [(2, true), (3, true)]);
     bench.nak(1);
@@ -59,9 +57,7 @@ fn what_a_switch_did_not_ask_for_is_no_repeat_of_its() {
 
 #[test]
 fn it_is_obeyed_while_another_nak_is() {
-    let mut bench = knowing(|_| ());
-    bench.post(6);
-    bench.send();
+    let mut bench = knowing(|_| ()).sent(&[6]);
     bench.nak(2);
     assert_eq!(bench.send_psns(), [2, 3, 4, 5]);
     bench.switch_nak(4);
@@ -79,9 +75,7 @@ fn it_is_obeyed_while_another_nak_is() {
 
 #[test]
 fn behind_and_beyond_it_does_nothing() {
-    let mut bench = knowing(|_| ());
-    bench.post(4);
-    bench.send();
+    let mut bench = knowing(|_| ()).sent(&[4]);
     bench.ack(1);
     bench.switch_nak(1);
     bench.switch_nak(4);
@@ -106,10 +100,7 @@ fn within_a_read_all_of_it_is_asked_for_again() {
 
 #[test]
 fn others_take_it_for_a_nak() {
-    let mut bench = Bench::new(|_| ());
-    bench.post(2);
-    bench.post(2);
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[2, 2]);
     bench.switch_nak(3);
     assert_eq!(bench.done(), ok([0]));
     assert_eq!(bench.send_bits(), [(3, false)]);

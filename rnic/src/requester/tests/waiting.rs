@@ -11,10 +11,7 @@ impl Bench {
 
 #[test]
 fn an_rnr_nak_acknowledges_what_is_before_it_and_waits() {
-    let mut bench = Bench::new(|_| ());
-    bench.post(2);
-    bench.post(2);
-    bench.send();
+    let mut bench = Bench::new(|_| ()).sent(&[2, 2]);
     bench.rnr(14, 2);
     assert_eq!(bench.done(), ok([0]));
     let until = bench.now + rnr_delay(14);
