@@ -148,20 +148,11 @@ pub fn acks() -> impl Stage {
     Acks::new(synced(true))
 }
 
+struct Early(Bed<Depot>);
+
 /// Packets behind a gap.
-pub struct Early(Bed<Depot>);
-
-impl Early {
-    /// With a gap that opens each time.
-    pub fn new() -> Self {
-        Self(synced(true))
-    }
-}
-
-impl Default for Early {
-    fn default() -> Self {
-        Self::new()
-    }
+pub fn early() -> impl Stage {
+    Early(synced(true))
 }
 
 impl Stage for Early {
@@ -184,20 +175,11 @@ impl Stage for Early {
     }
 }
 
+struct Drain(Bed<Depot>);
+
 /// A packet fills a gap, and the Depot delivers the packets held behind it.
-pub struct Drain(Bed<Depot>);
-
-impl Drain {
-    /// With a gap that is filled each time.
-    pub fn new() -> Self {
-        Self(synced(true))
-    }
-}
-
-impl Default for Drain {
-    fn default() -> Self {
-        Self::new()
-    }
+pub fn drain() -> impl Stage {
+    Drain(synced(true))
 }
 
 impl Stage for Drain {

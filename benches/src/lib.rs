@@ -79,12 +79,12 @@ cases! {
     "sentry new cached", BURST, sentry_flow::in_order(FlowRecovery::Cached);
     "sentry ack of 16 lr2", 2, sentry_flow::acks(FlowRecovery::Lr2);
     "sentry ack of 16 cached", 2, sentry_flow::acks(FlowRecovery::Cached);
-    "sentry filter", BURST, sentry_flow::Repeats::new();
+    "sentry filter", BURST, sentry_flow::repeats();
     "depot in order", BURST, depot_flow::in_order(true);
     "depot in order, no backup", BURST, depot_flow::in_order(false);
     "depot ack of 16", 2, depot_flow::acks();
-    "depot hold", BURST, depot_flow::Early::new();
-    "depot drain", BURST, depot_flow::Drain::new();
+    "depot hold", BURST, depot_flow::early();
+    "depot drain", BURST, depot_flow::drain();
 
     "switch pass", BURST, Passage::new(Recovery::Off, 1);
     "switch look-up, 1 flow", BURST, Passage::new(Recovery::Cached, 1);

@@ -112,20 +112,11 @@ pub fn acks(recovery: Recovery) -> impl Stage {
     Acks::new(protected(recovery))
 }
 
+struct Repeats(Bed<Sentry>);
+
 /// Repeats of packets that the Depot holds, in a rewind that it requested.
-pub struct Repeats(Bed<Sentry>);
-
-impl Repeats {
-    /// Recovery by the source.
-    pub fn new() -> Self {
-        Self(protected(Recovery::Lr2))
-    }
-}
-
-impl Default for Repeats {
-    fn default() -> Self {
-        Self::new()
-    }
+pub fn repeats() -> impl Stage {
+    Repeats(protected(Recovery::Lr2))
 }
 
 impl Stage for Repeats {

@@ -8,17 +8,10 @@ use testkit::depot::*;
 
 const NANO: Span = Span::from_nanos(1);
 
-/// A flow whose requester is known; packet 0 is acknowledged.
-fn synced() -> Bench {
-    let mut bench = Bench::synced();
-    bench.out.src_qpn = Some(0x77);
-    bench
-}
-
-/// The same, and these packets, which nobody acknowledges, were delivered; the
+/// A flow whose requester is known, and these packets, which nobody acknowledges, were delivered; the
 /// last one asks for an answer.
 fn unanswered(last: i32) -> Bench {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data(1..last);
     bench.frame(asking(last));
     bench.clear();
@@ -32,11 +25,8 @@ fn what_asks_for_an_answer_and_gets_none_is_resent_with_the_oldest() {
     bench.data([4, 5]); // they don't ask
     bench.clear();
     let mut at = bench.now + T_OUT;
-    for (n, patience) in [T_OUT * 2, T_OUT * 4].into_iter().enumerate() {
-        bench.run_timers(at - NANO);
-        assert!(bench.delivered().is_empty(), "{n}");
-        bench.run_timers(at);
-        assert_eq!(bench.delivered(), [1, 3], "{n}");
+    for patience in [T_OUT * 2, T_OUT * 4] {
+        bench.assert_delivers(at, &[1, 3]);
         at += patience;
     }
     assert_eq!(bench.count(Metric::LocalTimeout), 4);
@@ -58,10 +48,7 @@ fn an_answer_ends_the_wait_and_gives_all_retries_back() {
     assert_eq!(bench.delivered(), [1, 4, 1, 4]);
     let _ = bench.ack(3);
     // How long answers take isn't known: the time stays doubled twice.
-    bench.run_timers(bench.now + T_OUT * 4 - NANO);
-    assert!(bench.delivered().is_empty());
-    bench.run_timers(bench.now + NANO);
-    assert_eq!(bench.delivered(), [4]);
+    bench.assert_delivers(bench.now + T_OUT * 4, &[4]);
     bench.run_timers(bench.now + T_OUT * 8);
     assert_eq!(bench.delivered(), [4]);
     let _ = bench.ack(4);
@@ -71,7 +58,7 @@ fn an_answer_ends_the_wait_and_gives_all_retries_back() {
 
 #[test]
 fn what_does_not_ask_is_not_waited_for() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data(1..5);
     bench.clear();
     bench.run_timers(bench.now + GIVE_UP);
@@ -86,27 +73,21 @@ fn the_time_it_is_given_follows_the_measured_round_trip() {
         (Span::from_millis(3), Span::from_millis(9)),
         (Span::from_micros(10), Span::from_micros(500)), // at least
     ] {
-        let mut bench = synced();
+        let mut bench = Bench::paired();
         bench.config.t_out = None;
         bench.frame(asking(1));
         bench.wait(answered);
         let _ = bench.ack(1);
         bench.frame(asking(2));
         bench.clear();
-        bench.run_timers(bench.now + t_out - NANO);
-        assert!(bench.delivered().is_empty(), "{t_out:?}");
-        bench.run_timers(bench.now + NANO);
-        assert_eq!(bench.delivered(), [2], "{t_out:?}");
+        bench.assert_delivers(bench.now + t_out, &[2]);
         // An answer now may be to either copy: it measures nothing, and the time stays
         // doubled.
         bench.wait(Span::from_nanos(50));
         let _ = bench.ack(2);
         bench.frame(asking(3));
         bench.clear();
-        bench.run_timers(bench.now + t_out * 2 - NANO);
-        assert!(bench.delivered().is_empty(), "{t_out:?}");
-        bench.run_timers(bench.now + NANO);
-        assert_eq!(bench.delivered(), [3], "{t_out:?}");
+        bench.assert_delivers(bench.now + t_out * 2, &[3]);
         // The answer to a packet that was sent once sets it right.
         let _ = bench.ack(3);
         bench.frame(asking(4));
@@ -122,14 +103,14 @@ fn the_time_it_is_given_follows_the_measured_round_trip() {
 // R-ORDER-16
 #[test]
 fn a_full_pool_forgets_the_oldest_first() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.backup = Budget::new(3);
     bench.data(1..7);
     assert_eq!((bench.backup.frames(), bench.count(Metric::BackupFull)), (3, 3));
     bench.clear();
     assert_eq!(bench.nak(4), Became::Absorb);
     assert_eq!(bench.delivered(), [4, 5, 6], "the rest has no gap");
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.backup = Budget::new(3);
     bench.data(1..7);
     bench.clear();
@@ -141,7 +122,7 @@ fn a_full_pool_forgets_the_oldest_first() {
 
 #[test]
 fn without_any_room_all_passes() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.backup = Budget::new(0);
     bench.frame(asking(1));
     bench.data([2]);
@@ -177,7 +158,7 @@ fn an_rnr_nak_empties_the_pool_and_is_silence_from_here() {
 
 #[test]
 fn a_read_request_is_one_packet_with_its_psns() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data([1]);
     bench.frame(read(2, 4));
     bench.data([6, 7]);
@@ -196,7 +177,7 @@ fn a_read_request_is_one_packet_with_its_psns() {
 
 #[test]
 fn what_went_past_a_gap_is_not_in_order() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data([1, 2, 4, 5]);
     bench.run_timers(bench.now + GIVE_UP / 2);
     // The Sentry is there.
@@ -231,7 +212,7 @@ fn nothing_is_resent_once_the_source_sends_something_else_by_a_number_that_is_ke
     let others =
         [packet(Opcode::SEND_MIDDLE, 2, false, 256), packet(Opcode::WRITE_MIDDLE, 2, false, 128)];
     for other in others {
-        let mut bench = synced();
+        let mut bench = Bench::paired();
         bench.data(1..5);
         bench.data([2]);
         assert_eq!(bench.backup.frames(), 4, "the very same");
@@ -247,7 +228,7 @@ fn nothing_is_resent_once_the_source_sends_something_else_by_a_number_that_is_ke
 // R-INC-10
 #[test]
 fn nothing_held_is_delivered_once_the_source_sends_something_else_by_a_number_that_is_kept() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data(1..5);
     bench.data([6, 7]);
     bench.clear();
@@ -255,7 +236,7 @@ fn nothing_held_is_delivered_once_the_source_sends_something_else_by_a_number_th
     assert_eq!(bench.pool.frames(), 2, "a damaged one proves nothing");
     bench.frame(packet(Opcode::SEND_MIDDLE, 1, false, 256));
     assert_eq!(bench.pool.frames(), 2, "nor does one that is not kept any more");
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data(1..5);
     bench.data([6, 7]);
     bench.clear();
@@ -292,7 +273,7 @@ fn nobody_waits_for_answers_to_a_flow_of_an_unknown_requester() {
 
 #[test]
 fn an_answer_to_what_did_not_ask_measures_nothing() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.config.t_out = None;
     bench.frame(asking(1));
     bench.data([2]);
@@ -310,7 +291,7 @@ fn an_answer_to_what_did_not_ask_measures_nothing() {
 /// It would be discarded there like the first one. The Sentry has another copy.
 #[test]
 fn a_copy_that_is_damaged_is_not_resent() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.frame(damaged(write(1)));
     bench.data([2, 3]);
     bench.clear();
@@ -319,7 +300,7 @@ fn a_copy_that_is_damaged_is_not_resent() {
     bench.data([1]);
     assert_eq!(bench.delivered(), [1, 2, 3]);
     // In the middle of the resends.
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data([1, 2]);
     bench.frame(damaged(write(3)));
     bench.data([4]);

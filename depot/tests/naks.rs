@@ -1,6 +1,7 @@
 //! NAKs of the destination: answered by the Depot, or by the source.
 
 use common::budget::Budget;
+use common::control::Reason;
 use common::metrics::Metric;
 use common::time::Span;
 use common::wire::{Aeth, Opcode};
@@ -8,17 +9,20 @@ use testkit::depot::*;
 
 const NANO: Span = Span::from_nanos(1);
 
-/// A flow whose requester is known; packet 0 is acknowledged.
-fn synced() -> Bench {
-    let mut bench = Bench::synced();
+/// A flow whose first packet arrived, and its third, which the Depot delivers as a probe.
+fn probed() -> Bench {
+    let mut bench = Bench::default();
     bench.out.src_qpn = Some(0x77);
+    bench.config.keeps_responses = false;
+    bench.sync(LIFE, Reason::Open, 0);
+    bench.data([0, 2]);
     bench
 }
 
 // R-NAK-14
 #[test]
 fn a_nak_for_what_was_delivered_is_answered_from_here() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data(1..10);
     bench.clear();
     assert_eq!(bench.nak(4), Became::Absorb);
@@ -38,7 +42,7 @@ fn a_nak_for_what_was_delivered_is_answered_from_here() {
 
 #[test]
 fn a_nak_that_acknowledges_nothing_new_makes_no_ack() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data(1..4);
     assert_eq!(bench.nak(1), Became::Absorb);
     assert!(bench.out.acks.is_empty());
@@ -67,7 +71,7 @@ fn a_nak_for_what_is_not_held_goes_on() {
 
 #[test]
 fn what_is_drained_is_kept_too() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data([1, 3, 4, 2]);
     bench.clear();
     assert_eq!(bench.nak(2), Became::Absorb);
@@ -76,7 +80,7 @@ fn what_is_drained_is_kept_too() {
 
 #[test]
 fn a_nak_that_no_resend_satisfies_goes_on_when_the_retries_are_used_up() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data(1..4);
     assert_eq!(bench.nak(2), Became::Absorb);
     bench.clear();
@@ -100,7 +104,7 @@ fn a_nak_that_no_resend_satisfies_goes_on_when_the_retries_are_used_up() {
 
 #[test]
 fn a_nak_for_a_gap_goes_on_when_the_gap_is_given_up() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data([2]);
     assert_eq!(bench.nak(1), Became::Absorb);
     bench.run_timers(bench.now + GIVE_UP - NANO);
@@ -124,7 +128,7 @@ fn a_nak_that_went_on_is_not_repeated() {
 
 #[test]
 fn an_error_goes_on_and_changes_nothing() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data(1..4);
     let refused = plain_answer(2, Aeth::NAK_REMOTE_ACCESS, 3);
     assert_eq!(bench.answer(refused), Became::Forward);
@@ -133,11 +137,7 @@ fn an_error_goes_on_and_changes_nothing() {
 
 #[test]
 fn when_a_gap_fills_the_destination_is_given_the_time_to_say_so() {
-    let mut bench = Bench::default();
-    bench.out.src_qpn = Some(0x77);
-    bench.config.keeps_responses = false;
-    bench.sync(LIFE, common::control::Reason::Open, 0);
-    bench.data([0, 2]); // 2 as a probe
+    let mut bench = probed();
     assert_eq!(bench.nak(1), Became::Absorb);
     bench.wait(RTT);
     bench.data([1]);
@@ -153,11 +153,7 @@ fn when_a_gap_fills_the_destination_is_given_the_time_to_say_so() {
 // R-NAK-15
 #[test]
 fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
-    let mut bench = Bench::default();
-    bench.out.src_qpn = Some(0x77);
-    bench.config.keeps_responses = false;
-    bench.sync(LIFE, common::control::Reason::Open, 0);
-    bench.data([0, 2]); // 2 as a probe
+    let mut bench = probed();
     bench.data([3, 1]);
     bench.clear();
     assert_eq!(bench.nak(1), Became::Absorb);
@@ -172,11 +168,7 @@ fn a_nak_that_a_probe_brought_too_late_resends_nothing() {
 /// or resent by the timer of a packet that requests an ACK.
 #[test]
 fn what_a_probes_nak_asks_for_has_its_own_timer() {
-    let mut bench = Bench::default();
-    bench.out.src_qpn = Some(0x77);
-    bench.config.keeps_responses = false;
-    bench.sync(LIFE, common::control::Reason::Open, 0);
-    bench.data([0, 2]); // 2 as a probe
+    let mut bench = probed();
     bench.data([1]); // lost behind the Depot
     bench.frame(asking(3));
     assert_eq!(bench.nak(1), Became::Absorb);
@@ -195,7 +187,7 @@ fn an_absorbed_nak_goes_on_only_between_messages() {
     let _ = bench.answer(response(1));
     let since = bench.now;
     bench.run_timers(since + GIVE_UP / 2);
-    bench.sync(LIFE, common::control::Reason::Keepalive, 8); // the Sentry lives
+    bench.sync(LIFE, Reason::Keepalive, 8); // the Sentry lives
     bench.run_timers(since + GIVE_UP);
     let opcodes = |bench: &Bench| bench.out.answers.iter().map(|a| a.0).collect::<Vec<_>>();
     assert_eq!(opcodes(&bench), [Opcode::READ_RESPONSE_MIDDLE], "it waits");
@@ -210,13 +202,13 @@ fn an_absorbed_nak_goes_on_only_between_messages() {
 #[test]
 fn no_ack_is_made_for_a_read_or_an_atomic() {
     for (request, next) in [(read(1, 4), 5), (packet(Opcode::FETCH_ADD, 1, false, 28), 2)] {
-        let mut bench = synced();
+        let mut bench = Bench::paired();
         bench.frame(request);
         bench.data(next..next + 3);
         bench.clear();
         assert_eq!(bench.nak(next), Became::Forward, "only it says what it means");
         assert!(bench.out.acks.is_empty(), "an ACK would complete it without its data");
-        bench.sync(LIFE, common::control::Reason::Tail, next + 3);
+        bench.sync(LIFE, Reason::Tail, next + 3);
         let ack = bench.statuses().pop().and_then(|status| status.ack).expect("that of packet 0");
         assert_eq!(ack.psn, psn(0));
     }
@@ -224,7 +216,7 @@ fn no_ack_is_made_for_a_read_or_an_atomic() {
 
 #[test]
 fn a_destination_that_is_not_ready_takes_its_nak_back() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.data(1..5);
     assert_eq!(bench.nak(3), Became::Absorb);
     assert_eq!(bench.rnr(3), Became::Forward);
@@ -237,7 +229,7 @@ fn a_destination_that_is_not_ready_takes_its_nak_back() {
 /// Of a packet that is not kept it isn't known whether it was a READ.
 #[test]
 fn no_ack_is_made_for_what_is_not_kept() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.backup = Budget::new(0);
     bench.data([1, 2, 4]);
     bench.clear();
@@ -248,7 +240,7 @@ fn no_ack_is_made_for_what_is_not_kept() {
 
 #[test]
 fn a_gap_before_which_the_depot_goes_back_becomes_a_larger_one() {
-    let mut bench = synced();
+    let mut bench = Bench::paired();
     bench.backup = Budget::new(0);
     bench.data([1, 2, 3, 5]);
     bench.clear();

@@ -16,8 +16,7 @@ const PATIENCE: Span = Span::from_millis(10);
 
 /// A READ of eight packets, 1..9, was delivered; responses 1..`end` have come.
 fn answered(end: i32) -> Bench {
-    let mut bench = Bench::synced();
-    bench.out.src_qpn = Some(0x77);
+    let mut bench = Bench::paired();
     bench.frame(read(1, 8));
     respond(&mut bench, 1..end);
     bench.clear();
@@ -212,8 +211,7 @@ fn what_was_lost_before_is_said_to_be_absent_and_what_may_come_is_not() {
 // R-READ-16
 #[test]
 fn what_is_lost_within_a_response_is_told_ahead_of_what_follows() {
-    let mut bench = Bench::synced();
-    bench.out.src_qpn = Some(0x77);
+    let mut bench = Bench::paired();
     bench.frame(read(1, 8));
     let _ = bench.answer(first_response(1));
     respond(&mut bench, [2, 5]);

@@ -26,8 +26,7 @@ fn a_flow_begins_with_no_memory_besides_itself() {
 /// Gaps, packets that wait, packets that are kept, and READ responses.
 #[test]
 fn an_idle_flow_gives_back_what_a_burst_took() {
-    let mut bench = Bench::synced();
-    bench.out.src_qpn = Some(0x77);
+    let mut bench = Bench::paired();
     bench.data((1..400).filter(|n| n % 2 == 0));
     (1..400).filter(|n| n % 2 == 1).for_each(|n| bench.frame(asking(n)));
     for n in 400..600 {

@@ -19,23 +19,13 @@ fn refused(bench: &Bench) -> u64 {
     bench.count(Metric::WithheldTail) + bench.count(Metric::WithheldKeepalive)
 }
 
-/// When SYNCs of `reason` went out while the timers ran for `span`, in
-/// microseconds from its start.
-fn sync_times(bench: &mut Bench, reason: Reason, span: Span) -> Vec<u64> {
-    let start = bench.now;
-    bench.clear();
-    bench.run_timers(start + span);
-    let syncs = bench.out.syncs.iter().filter(|(_, sync)| sync.reason == reason);
-    syncs.map(|(_, sync)| sync.sent_at.since(start).as_micros()).collect()
-}
-
 // R-MSG-1
 #[test]
 fn a_tail_that_was_refused_goes_out_once_the_ack_is_late() {
     let mut bench = Bench::protected(Lr2, 1, Some(1));
     exhaust(&mut bench, true);
     bench.data([1]);
-    let times = sync_times(&mut bench, Reason::Tail, Span::from_millis(40));
+    let times = bench.sync_times(Reason::Tail, Span::from_millis(40));
     // A round trip and a quarter, and the tail timeout.
     let late = 11_000;
     assert_eq!(times, [late, late + 10_000, late + 26_000], "then as ever");
@@ -91,7 +81,7 @@ fn who_was_refused_does_not_ask_for_eight_round_trips() {
     let times: Vec<_> = (33..=50)
         .map(|n| {
             bench.data([n]);
-            let times = sync_times(&mut bench, Reason::Tail, RTT);
+            let times = bench.sync_times(Reason::Tail, RTT);
             bench.ack(n, n as u32);
             times
         })
@@ -128,11 +118,11 @@ fn what_is_late_and_refused_counts_as_lost() {
     let mut bench = Bench::protected(Lr2, 1, Some(1));
     exhaust(&mut bench, false);
     bench.data([1]);
-    assert!(sync_times(&mut bench, Reason::Tail, RTT * 8).is_empty());
+    assert!(bench.sync_times(Reason::Tail, RTT * 8).is_empty());
     // At 11, 21, 37 and 53 milliseconds.
     assert_eq!(bench.count(Metric::WithheldLate), 4);
     bench.allowance = Allowance::default();
-    let times = sync_times(&mut bench, Reason::Tail, RTT);
+    let times = bench.sync_times(Reason::Tail, RTT);
     assert_eq!(times, [5_000]);
     assert_eq!(bench.count(Metric::FlowPeerLost), 0, "nobody was asked");
 }
@@ -158,7 +148,7 @@ fn a_flow_is_announced_in_any_case_and_again_when_the_answer_is_late() {
     exhaust(&mut bench, true);
     bench.data([0]);
     assert_eq!(bench.out.syncs.len(), 1);
-    let times = sync_times(&mut bench, Reason::Open, Span::from_millis(100_000));
+    let times = bench.sync_times(Reason::Open, Span::from_millis(100_000));
     assert_eq!(times[..5], [10_000, 30_000, 70_000, 134_000, 198_000]);
     assert_eq!(times.len(), 8);
     assert_eq!(bench.count(Metric::WithheldOpen), 1);
@@ -171,10 +161,10 @@ fn a_try_that_was_refused_is_no_try() {
     let mut bench = Bench::start(Cached);
     exhaust(&mut bench, false);
     bench.data([0]);
-    assert!(sync_times(&mut bench, Reason::Open, Span::from_millis(10_000)).is_empty());
+    assert!(bench.sync_times(Reason::Open, Span::from_millis(10_000)).is_empty());
     assert!(bench.count(Metric::WithheldOpen) > 100);
     bench.allowance = Allowance::default();
-    assert_eq!(sync_times(&mut bench, Reason::Open, RTT * 8).len(), 1);
+    assert_eq!(bench.sync_times(Reason::Open, RTT * 8).len(), 1);
     bench.status(1, 1, &[]);
     assert!(bench.flow.is_protected());
 }
@@ -187,6 +177,6 @@ fn where_answers_take_long_a_flow_is_announced_again_after_longer() {
     exhaust(&mut bench, true);
     bench.allowance.answered(RTT * 20);
     bench.data([0]);
-    let times = sync_times(&mut bench, Reason::Open, Span::from_millis(1_000));
+    let times = bench.sync_times(Reason::Open, Span::from_millis(1_000));
     assert_eq!(times, [200_000, 600_000]);
 }

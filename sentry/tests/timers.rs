@@ -7,28 +7,12 @@ use common::time::{Span, Time};
 use sentry::Recovery::{Cached, Lr2};
 use testkit::sentry::*;
 
-/// When SYNCs of `reason` went out while the timers ran for `span`, in microseconds
-/// from its start.
-fn sync_times(bench: &mut Bench, reason: Reason, span: Span) -> Vec<u64> {
-    let (start, until) = (bench.now, bench.now + span);
-    let mut times = Vec::new();
-    while bench.deadline() <= until {
-        bench.now = bench.now.max(bench.deadline());
-        bench.clear();
-        bench.timer();
-        let at = bench.now.since(start).as_micros();
-        times.extend(bench.syncs().into_iter().filter(|r| *r == reason).map(|_| at));
-    }
-    bench.now = until;
-    times
-}
-
 // R-PEER-4
 #[test]
 fn sync_open_every_eighth_of_a_round_trip_then_with_back_off_then_never() {
     let mut bench = Bench::start(Lr2);
     bench.data([0]);
-    let times = sync_times(&mut bench, Reason::Open, Span::from_millis(100_000));
+    let times = bench.sync_times(Reason::Open, Span::from_millis(100_000));
     assert_eq!(times.len() + 1, 24, "{times:?}");
     let eighth = RTT.as_micros() / 8;
     let quick: Vec<_> = times.iter().take_while(|t| **t < 2 * RTT.as_micros()).collect();
@@ -129,7 +113,7 @@ fn a_tail_is_announced_after_an_eighth_of_a_round_trip_and_then_with_back_off() 
     let mut bench = Bench::protected(Lr2, 1, Some(1));
     bench.config.peer_timeout = Some(Span::from_millis(100_000));
     bench.data([1]);
-    let times = sync_times(&mut bench, Reason::Tail, Span::from_millis(100));
+    let times = bench.sync_times(Reason::Tail, Span::from_millis(100));
     assert_eq!(times[..4], [1_000, 11_000, 27_000, 43_000], "{times:?}");
     assert!(times.windows(2).all(|t| t[1] - t[0] <= 16_000), "it goes on until answered");
 }
@@ -139,7 +123,7 @@ fn the_configured_tail_timeout_is_kept() {
     let mut bench = Bench::protected(Lr2, 1, Some(1));
     bench.config.tail_timeout = Some(Span::from_micros(300));
     bench.data([1]);
-    let times = sync_times(&mut bench, Reason::Tail, Span::from_millis(1));
+    let times = bench.sync_times(Reason::Tail, Span::from_millis(1));
     assert_eq!(times, [300]);
 }
 
@@ -173,8 +157,7 @@ fn a_few_tails_are_sent_once_the_depot_has_delivered_all_of_an_unmatched_flow() 
     bench.status(4, 4, &[]);
     let mut tails = 0;
     while bench.deadline() != Time::NEVER {
-        bench.now = bench.now.max(bench.deadline());
-        bench.timer();
+        bench.next_timer();
         bench.status(4, 4, &[]);
         tails += bench.syncs().len();
         assert!(tails <= 8);
@@ -188,9 +171,8 @@ fn tails_end_if_the_depot_has_everything_and_the_destination_stays_silent() {
     bench.status(4, 4, &[]);
     let mut tails = 0;
     while bench.deadline() != Time::NEVER {
-        bench.now = bench.now.max(bench.deadline());
         bench.clear();
-        bench.timer();
+        bench.next_timer();
         tails += bench.syncs().len();
         bench.status(4, 4, &[]);
         assert!(tails < 100, "no end");
@@ -206,9 +188,8 @@ fn tails_do_not_end_while_the_depot_lacks_something() {
     let (mut tails, since) = (0, bench.now);
     while tails < 50 {
         assert_ne!(bench.deadline(), Time::NEVER, "after {tails}");
-        bench.now = bench.now.max(bench.deadline());
         bench.clear();
-        bench.timer();
+        bench.next_timer();
         tails += bench.syncs().iter().filter(|reason| **reason == Reason::Tail).count();
         bench.status(3, 3, &[]);
     }

@@ -4,11 +4,11 @@ use common::control::{Fetch, LastAck, Reason, Status};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
-use common::time::Span;
+use common::time::{Span, Time};
 use common::wire::{Addr, Aeth, Opcode, Vlans, parse};
 use depot::{Actions, Config, Host, Incarnation, Known};
 
-use super::Harness;
+use super::{Harness, Timers};
 use crate::account;
 use crate::books::Books;
 pub use crate::control::sync;
@@ -162,6 +162,25 @@ impl Bench {
         assert_eq!(bench.ack(0), Became::Forward);
         bench.clear();
         bench
+    }
+
+    /// The same, and its requester is known.
+    pub fn paired() -> Self {
+        let mut bench = Self::synced();
+        bench.out.src_qpn = Some(0x77);
+        bench
+    }
+
+    /// Nothing is delivered until `at`, and then these packets.
+    ///
+    /// # Panics
+    /// If it is otherwise.
+    #[track_caller]
+    pub fn assert_delivers(&mut self, at: Time, psns: &[i32]) {
+        self.run_timers(at - Span::from_nanos(1));
+        assert!(self.delivered().is_empty(), "before {at:?}");
+        self.run_timers(at);
+        assert_eq!(self.delivered(), psns);
     }
 
     /// A SYNC with `next` as its next PSN; sent just now.

@@ -221,6 +221,16 @@ impl Bench {
         self.with(|flow, cx| flow.on_absent(cx, &absent));
     }
 
+    /// When SYNCs of `reason` went out while the timers ran for `span`, in microseconds from its
+    /// start.
+    pub fn sync_times(&mut self, reason: Reason, span: Span) -> Vec<u64> {
+        let start = self.now;
+        self.clear();
+        self.run_timers(start + span);
+        let syncs = self.out.syncs.iter().filter(|(_, sync)| sync.reason == reason);
+        syncs.map(|(_, sync)| sync.sent_at.since(start).as_micros()).collect()
+    }
+
     /// Clears the record.
     pub fn clear(&mut self) {
         self.out.did.clear();
