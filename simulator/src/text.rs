@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// A column: its heading, and its cell in a row.
+pub type Column<T> = (&'static str, fn(&T) -> String);
+
 /// A table whose columns are as wide as their cells: the first one to the
 /// left, as is every other whose cells are words, the rest to the right.
 pub struct Table {
@@ -13,6 +16,15 @@ impl Table {
     /// Without rows.
     pub fn new<T: Into<String>>(heads: impl IntoIterator<Item = T>) -> Self {
         Self { heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
+
+    /// A row for each of `rows`; a column is its heading and its cell in a row.
+    pub fn of<T>(columns: &[Column<T>], rows: &[T]) -> Self {
+        let mut table = Self::new(columns.iter().map(|(head, _)| *head));
+        for row in rows {
+            table.row(columns.iter().map(|(_, cell)| cell(row)));
+        }
+        table
     }
 
     /// Adds a row; cells that are missing are empty.

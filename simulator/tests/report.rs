@@ -80,6 +80,15 @@ fn two_runs() -> Vec<RunResult> {
     vec![first, second]
 }
 
+fn study(name: &str, about: &str, shown: &[(&str, &str)], results: Vec<RunResult>) -> Study {
+    Study {
+        scenario: name.into(),
+        about: about.into(),
+        parameters: shown.iter().map(|(name, value)| Parameter::new(*name, *value)).collect(),
+        results,
+    }
+}
+
 fn close(a: f64, b: f64) {
     assert!((a - b).abs() <= 1e-9 * b.abs(), "{a} instead of {b}");
 }
@@ -164,12 +173,7 @@ fn a_round_ends_with_its_last_message() {
 fn nothing_at_all_is_no_reason_to_divide_by_it() {
     let s = Summary::of(Scheme::Gbn, &[run(Scheme::Gbn, 1, 0, Vec::new())]).unwrap();
     assert_eq!((s.all.goodput_bps, s.link.useful_share), (0.0, 0.0));
-    let study = Study {
-        scenario: "empty".into(),
-        about: String::new(),
-        parameters: Vec::new(),
-        results: vec![run(Scheme::Gbn, 1, 0, Vec::new())],
-    };
+    let study = study("empty", "", &[], vec![run(Scheme::Gbn, 1, 0, Vec::new())]);
     assert_eq!(of_study(&study), []);
     let none = Study { results: Vec::new(), ..study.clone() };
     let parts = vec![Part::Study(study), Part::Study(none)];
@@ -179,12 +183,7 @@ fn nothing_at_all_is_no_reason_to_divide_by_it() {
 
 #[test]
 fn json_tells_what_the_summary_does() {
-    let study = Study {
-        scenario: "by \"hand\"".into(),
-        about: "two runs".into(),
-        parameters: vec![Parameter::new("loss", "1 %")],
-        results: two_runs(),
-    };
+    let study = study("by \"hand\"", "two runs", &[("loss", "1 %")], two_runs());
     let value: serde_json::Value = serde_json::from_str(&json(&study)).unwrap();
     assert_eq!(value["scenario"], "by \"hand\"");
     assert_eq!(value["parameters"][0]["name"], "loss");
@@ -202,12 +201,7 @@ fn json_tells_what_the_summary_does() {
 
 #[test]
 fn csv_has_a_heading_and_leaves_empty_what_did_not_end() {
-    let study = Study {
-        scenario: "x".into(),
-        about: String::new(),
-        parameters: Vec::new(),
-        results: two_runs(),
-    };
+    let study = study("x", "", &[], two_runs());
     let flows = csv_flows(&study);
     let flows: Vec<&str> = flows.lines().collect();
     assert_eq!(flows.len(), 6);
@@ -246,12 +240,7 @@ fn sweep_by_hand() -> Sweep {
 
 #[test]
 fn a_page_is_escaped_and_needs_nothing_from_elsewhere() {
-    let study = Study {
-        scenario: "<b>&\"".into(),
-        about: "<script>".into(),
-        parameters: vec![Parameter::new("<i>", "<u>")],
-        results: two_runs(),
-    };
+    let study = study("<b>&\"", "<script>", &[("<i>", "<u>")], two_runs());
     let parts = vec![Part::Study(study), Part::Sweep(sweep_by_hand())];
     let page = html(&Report { title: "<title>".into(), about: "</p>".into(), parts });
     for bad in ["<b>&", "<script", "<i>", "<u>", "<title><title>", "</p></p>"] {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::report::format::{count, micros, number, rate, share};
 use crate::report::{Study, Sweep};
 use crate::results::Summary;
-use crate::text::{Table, wrapped};
+use crate::text::{Column, Table, wrapped};
 
 const WIDTH: usize = 100;
 
@@ -37,47 +37,36 @@ pub(super) fn sweep(sweep: &Sweep) -> String {
     out
 }
 
+/// Times that there are; a dash for others.
+fn time(us: Option<f64>) -> String {
+    us.map_or_else(|| "–".to_owned(), micros)
+}
+
+/// The columns of every table.
+const COLUMNS: [Column<Summary>; 10] = [
+    ("scheme", |s| s.scheme.name().to_owned()),
+    ("mean time", |s| time(s.main().fct_us.mean)),
+    ("median", |s| time(s.main().fct_us.p50)),
+    ("99th perc.", |s| time(s.main().fct_us.p99)),
+    ("slowdown", |s| s.main().slowdown.mean.map_or_else(|| "–".to_owned(), number)),
+    ("goodput", |s| rate(s.main().goodput_bps)),
+    ("link used", |s| share(s.link.useful_share)),
+    ("sent twice", |s| share(s.link.sent_twice_share)),
+    ("timeouts", |s| count(s.hosts.timeouts)),
+    ("failed", |s| count(s.hosts.failed_qps)),
+];
+/// One more, if a message was not complete.
+const UNFINISHED: Column<Summary> = ("unfinished", |s| {
+    let fct = &s.main().fct_us;
+    format!("{} of {}", count(fct.unfinished), count(fct.count))
+});
+
 /// A row per scheme.
 fn schemes(summaries: &[Summary]) -> String {
     let is_any_unfinished = summaries.iter().any(|s| s.main().fct_us.unfinished > 0);
-    let mut heads = vec![
-        "scheme",
-        "mean time",
-        "median",
-        "99th perc.",
-        "slowdown",
-        "goodput",
-        "link used",
-        "sent twice",
-        "timeouts",
-        "failed",
-    ];
-    if is_any_unfinished {
-        heads.push("unfinished");
-    }
-    let mut table = Table::new(heads);
-    for summary in summaries {
-        let group = summary.main();
-        let time = |us: Option<f64>| us.map_or_else(|| "–".to_owned(), micros);
-        let mut row = vec![
-            summary.scheme.name().to_owned(),
-            time(group.fct_us.mean),
-            time(group.fct_us.p50),
-            time(group.fct_us.p99),
-            group.slowdown.mean.map_or_else(|| "–".to_owned(), number),
-            rate(group.goodput_bps),
-            share(summary.link.useful_share),
-            share(summary.link.sent_twice_share),
-            count(summary.hosts.timeouts),
-            count(summary.hosts.failed_qps),
-        ];
-        if is_any_unfinished {
-            let fct = &group.fct_us;
-            row.push(format!("{} of {}", count(fct.unfinished), count(fct.count)));
-        }
-        table.row(row);
-    }
-    let mut out = table.to_string();
+    let more = is_any_unfinished.then_some(UNFINISHED);
+    let columns: Vec<_> = COLUMNS.into_iter().chain(more).collect();
+    let mut out = Table::of(&columns, summaries).to_string();
     if is_any_unfinished {
         out += "– : some messages were not complete at the end, so that there is no such figure.\n";
     }

@@ -80,8 +80,12 @@ impl Link {
         u64::from(self.rate_gbps) * self.rtt_us * 125
     }
 
-    /// Messages one after the other, until there are enough packets to lose.
-    fn scenario(&self, effort: &Effort) -> String {
+    /// Messages one after the other, until there are enough packets to lose; `None`
+    /// if the link is too large to be simulated.
+    fn scenario(&self, effort: &Effort) -> Option<String> {
+        if self.product() > effort.largest {
+            return None;
+        }
         let bytes = (effort.products * self.product() as f64) as u64;
         let rounds = (effort.packets * PMTU / 6 / bytes).clamp(2, 200);
         let limit = f64::from(effort.patience) * rounds as f64 * (effort.products + 1.0);
@@ -90,56 +94,60 @@ impl Link {
             1 => format!("{loss:?}"),
             burst => format!("{{ rate = {loss:?}, burst = {burst} }}"),
         };
-        format!(
+        Some(format!(
             "schemes = [{SCHEMES}]\nlimit = \"{}us\"\n\
              [long_haul]\nrate = \"{rate_gbps}Gbps\"\nrtt = \"{rtt_us}us\"\nloss = {loss}\n\
              [nic]\npmtu = {PMTU}\ncontent = false\n\
              [gateway]\nqueue = \"1GiB\"\npaper_reorder = \"1TiB\"\npaper_backup = \"50kB\"\n\
              [[traffic]]\nkind = \"rounds\"\nflows = 1\nbytes = \"{bytes}B\"\nrounds = {rounds}\n",
             (limit * *rtt_us as f64) as u64
-        )
+        ))
     }
 }
 
 pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
     let mut all = Vec::new();
-    let mut add = |series: &Series, x: f64, label: String, link: &Link| {
-        if link.product() > effort.largest {
-            return Ok(());
-        }
-        let mut scenario = read(&link.scenario(effort))?;
+    let mut add = |series: &Series, x: f64, label: String, text: Option<String>| {
+        let Some(text) = text else { return Ok(()) };
+        let mut scenario = read(&text)?;
         scenario.name = format!("{}-{x}", series.name);
         scenario.seeds = vec![seed];
         all.push(Setting { part: Part::Beyond, series: series.name, x, label, scenario });
         Ok::<(), String>(())
     };
     for p in [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1] {
-        add(&LOSS, p, loss(p), &Link::new(effort.rate_gbps, 10_000, p))?;
+        add(&LOSS, p, loss(p), Link::new(effort.rate_gbps, 10_000, p).scenario(effort))?;
     }
     for burst in [1, 4, 16, 64, 256] {
         let link = Link { burst, ..Link::new(effort.rate_gbps, 10_000, 1e-3) };
-        add(&BURST, f64::from(burst), burst.to_string(), &link)?;
+        add(&BURST, f64::from(burst), burst.to_string(), link.scenario(effort))?;
     }
     for rtt_us in [100, 1_000, 10_000, 40_000, 100_000] {
         let ms = rtt_us as f64 / 1e3;
-        add(&RTT, ms, ms.to_string(), &Link::new(40, rtt_us, 1e-3))?;
+        add(&RTT, ms, ms.to_string(), Link::new(40, rtt_us, 1e-3).scenario(effort))?;
     }
     for rate in [10, 25, 100, 400] {
-        add(&RATE, f64::from(rate), rate.to_string(), &Link::new(rate, 10_000, 1e-3))?;
+        add(
+            &RATE,
+            f64::from(rate),
+            rate.to_string(),
+            Link::new(rate, 10_000, 1e-3).scenario(effort),
+        )?;
     }
     // A packet each, at least.
     let counts = [1, 10, 100, 1_000, 10_000];
     for flows in counts.into_iter().filter(|flows| u64::from(*flows) <= effort.packets) {
-        all.push(many(flows, effort, seed)?);
+        add(&FLOWS, f64::from(flows), flows.to_string(), Some(many(flows, effort)))?;
     }
     all.extend(sites(effort, seed)?);
     Ok(all)
 }
 
-fn many(flows: u32, effort: &Effort, seed: u64) -> Result<Setting, String> {
+/// Messages of many hosts at once.
+fn many(flows: u32, effort: &Effort) -> String {
     let volume = effort.packets * PMTU / 4;
     let bytes = volume / u64::from(flows.max(16));
-    let mut scenario = read(&format!(
+    format!(
         "schemes = [{SCHEMES}]\nlimit = \"{}ms\"\n\
          [topology]\nkind = \"dumbbell\"\nhosts = 16\n\
          [long_haul]\nrate = \"100Gbps\"\nrtt = \"10ms\"\nloss = 1e-3\n\
@@ -148,16 +156,7 @@ fn many(flows: u32, effort: &Effort, seed: u64) -> Result<Setting, String> {
          [gateway]\nqueue = \"1GiB\"\npaper_reorder = \"1TiB\"\npaper_backup = \"50kB\"\n\
          [[traffic]]\nkind = \"long\"\nflows = {flows}\nbytes = \"{bytes}B\"\n",
         u64::from(effort.patience) * (10 + volume / 12_500_000),
-    ))?;
-    scenario.name = format!("{}-{flows}", FLOWS.name);
-    scenario.seeds = vec![seed];
-    Ok(Setting {
-        part: Part::Beyond,
-        series: FLOWS.name,
-        x: f64::from(flows),
-        label: flows.to_string(),
-        scenario,
-    })
+    )
 }
 
 fn sites(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {

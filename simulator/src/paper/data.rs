@@ -84,20 +84,13 @@ pub(super) fn forms_csv(closed: &Closed) -> String {
 
 /// A heading, and a line per row; nothing for `null`.
 pub(super) fn csv<T>(columns: &[Column<T>], rows: &[T]) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let heads = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
     let cell = |value: Value| match value {
         Value::Null => String::new(),
         Value::String(text) => text,
         other => other.to_string(),
     };
     let rows = rows.iter().map(|row| columns.iter().map(|(_, of)| cell(of(row))).collect());
-    for line in std::iter::once(heads).chain(rows) {
-        let line: Vec<String> = line;
-        writer.write_record(line).expect("memory can be written, and rows are equally long");
-    }
-    let bytes = writer.into_inner().expect("memory can be flushed");
-    String::from_utf8(bytes).expect("all fields are text")
+    crate::report::csv::table(columns.iter().map(|(name, _)| *name), rows)
 }
 
 /// A list of objects, a row per line.

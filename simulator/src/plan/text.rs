@@ -7,8 +7,9 @@ use settings::units::{show_duration, show_rate};
 
 use super::{MESSAGES, Plan, Simulated};
 use crate::report::format::{bytes, count, micros, number, rate, share};
+use crate::results::Summary;
 use crate::scheme::Scheme;
-use crate::text::{Table, percent, wrapped};
+use crate::text::{Column, Table, percent, wrapped};
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;
@@ -113,22 +114,20 @@ fn about(scheme: Scheme) -> &'static str {
 
 fn simulation(out: &mut String, simulated: &Simulated) -> std::fmt::Result {
     writeln!(out, "\nSimulated: {}", simulated.about)?;
-    let mut table =
-        Table::new(["", "mean time", "99th percentile", "slowdown", "link used", "sent twice"]);
-    let told = |us: Option<f64>| us.map_or("not all done".into(), micros);
-    for summary in &simulated.summaries {
-        let group = summary.main();
-        table.row([
-            summary.scheme.name().to_owned(),
-            told(group.fct_us.mean),
-            told(group.fct_us.p99),
-            group.slowdown.mean.map_or("–".into(), number),
-            share(summary.link.useful_share),
-            share(summary.link.sent_twice_share),
-        ]);
-    }
-    out.push_str(&table.to_string());
+    let columns: [Column<Summary>; 6] = [
+        ("", |s| s.scheme.name().to_owned()),
+        ("mean time", |s| told(s.main().fct_us.mean)),
+        ("99th percentile", |s| told(s.main().fct_us.p99)),
+        ("slowdown", |s| s.main().slowdown.mean.map_or("–".into(), number)),
+        ("link used", |s| share(s.link.useful_share)),
+        ("sent twice", |s| share(s.link.sent_twice_share)),
+    ];
+    out.push_str(&Table::of(&columns, &simulated.summaries).to_string());
     Ok(())
+}
+
+fn told(us: Option<f64>) -> String {
+    us.map_or("not all done".into(), micros)
 }
 
 fn time(span: Span) -> String {

@@ -13,7 +13,7 @@ use crate::results::{Distribution, RunResult};
 pub fn csv_flows(study: &Study) -> String {
     let head = "scheme,seed,traffic,round,src,dst,bytes,long_haul,posted_us,fct_us,ideal_us,\
                 slowdown";
-    table(head, study.results.iter().flat_map(flows))
+    table(head.split(','), study.results.iter().flat_map(flows))
 }
 
 fn flows(run: &RunResult) -> impl Iterator<Item = Vec<String>> {
@@ -50,7 +50,7 @@ pub fn csv_summary(study: &Study) -> String {
         let scheme = summary.scheme.name().to_owned();
         groups(summary).into_iter().map(move |group| [&[scheme.clone()][..], &group].concat())
     });
-    table(&format!("scheme,{GROUP_HEAD}"), rows)
+    table(format!("scheme,{GROUP_HEAD}").split(','), rows)
 }
 
 /// As [`csv_summary`], for each point of each sweep. If there are several, `outer`
@@ -69,7 +69,7 @@ pub fn csv_sweeps(sweeps: &[Sweep], outer: Option<(&str, &[String])>) -> String 
         }
     }
     let outer = outer.map_or(String::new(), |(name, _)| format!("{name},"));
-    table(&format!("{outer}x,label,scheme,{GROUP_HEAD}"), rows.into_iter())
+    table(format!("{outer}x,label,scheme,{GROUP_HEAD}").split(','), rows)
 }
 
 /// The fields of [`GROUP_HEAD`] of each scope and size that has messages.
@@ -115,10 +115,13 @@ fn fields(
     row
 }
 
-fn table(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
+/// A table with this heading; each row has as many fields.
+pub(crate) fn table<'h>(
+    head: impl IntoIterator<Item = &'h str>,
+    rows: impl IntoIterator<Item = Vec<String>>,
+) -> String {
     let mut writer = Writer::from_writer(Vec::new());
-    // Memory does not fail, and each kind of row has as many fields as its heading.
-    writer.write_record(head.split(',')).expect("memory can be written");
+    writer.write_record(head).expect("memory can be written");
     for row in rows {
         writer.write_record(row).expect("a row has as many fields as the heading");
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Parameter, Study, Sweep, SweepPoint, series};
+use super::{Parameter, Study, Sweep, series};
 use crate::results::Summary;
 
 #[derive(Serialize)]
@@ -38,15 +38,6 @@ struct SeriesJson {
     pools: Vec<series::PoolPoint>,
 }
 
-#[derive(Serialize)]
-struct SweepJson<'a> {
-    sweep: &'a str,
-    about: &'a str,
-    parameters: &'a [Parameter],
-    axis: &'a str,
-    points: &'a [SweepPoint],
-}
-
 /// A study: its summaries, and the series that its plots show.
 pub fn json(study: &Study) -> String {
     let of_scheme = |summary: Summary| {
@@ -74,13 +65,7 @@ pub fn json(study: &Study) -> String {
 
 /// A sweep: the summaries at each of its points.
 pub fn json_sweep(sweep: &Sweep) -> String {
-    text(&SweepJson {
-        sweep: &sweep.name,
-        about: &sweep.about,
-        parameters: &sweep.parameters,
-        axis: &sweep.axis,
-        points: &sweep.points,
-    })
+    text(sweep)
 }
 
 fn text(value: &impl Serialize) -> String {

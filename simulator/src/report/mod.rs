@@ -2,7 +2,7 @@
 //! plots in one HTML file.
 
 mod course;
-mod csv;
+pub(crate) mod csv;
 pub mod figures;
 pub mod format;
 mod html;
@@ -37,9 +37,10 @@ pub struct Study {
 }
 
 /// Several schemes while one thing changes.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Sweep {
     /// A name for it.
+    #[serde(rename = "sweep")]
     pub name: String,
     /// The simulation, in a sentence or a few.
     pub about: String,
@@ -49,6 +50,7 @@ pub struct Sweep {
     pub axis: String,
     /// Whether it is shown on a logarithmic scale. If it is 0 somewhere, points
     /// are then evenly spaced.
+    #[serde(skip)]
     pub is_log: bool,
     /// In rising order of `x`.
     pub points: Vec<SweepPoint>,

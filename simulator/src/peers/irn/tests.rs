@@ -143,6 +143,16 @@ fn first_copies(psns: &'static [u32]) -> Loss {
     })
 }
 
+/// A SEND of `len` bytes that has come to its end although the first copies of these
+/// packets were lost; a round trip is 30 µs.
+fn lossy(irn: Irn, lost: &'static [u32], len: u32) -> World {
+    let mut world = World::new(30, irn, |_| ());
+    world.lose[0] = first_copies(lost);
+    world.post(WorkKind::Send, len);
+    assert!(world.run(NEVER));
+    world
+}
+
 const NEVER: Time = Time::from_nanos(1 << 50);
 
 fn at(micros: u64) -> Time {
@@ -211,10 +221,7 @@ fn with_a_cap_of_one_round_trip_each_loss_costs_up_to_another() {
 
 #[test]
 fn only_what_is_missing_is_sent_again_and_in_order() {
-    let mut world = World::new(30, Irn::for_path(1_000, Span::from_micros(40)), |_| ());
-    world.lose[0] = first_copies(&[3, 4, 9]);
-    world.post(WorkKind::Send, 100 * PMTU);
-    assert!(world.run(NEVER));
+    let world = lossy(Irn::for_path(1_000, Span::from_micros(40)), &[3, 4, 9], 100 * PMTU);
     let mut psns: Vec<u32> = (0..100).collect();
     let repeats: Vec<u32> = world
         .sent
@@ -256,27 +263,18 @@ fn the_loss_of_a_tail_is_repaired_after_the_low_timeout() {
     let irn =
         Irn { cap: 100, rto_low: Span::from_micros(100), rto_high: Span::from_micros(900), few: 3 };
     // A packet alone.
-    let mut world = World::new(30, irn, |_| ());
-    world.lose[0] = first_copies(&[0]);
-    world.post(WorkKind::Send, PMTU);
-    assert!(world.run(NEVER));
+    let world = lossy(irn, &[0], PMTU);
     assert_eq!(world.completions[0].completed_at, at(100 + 30));
     assert_eq!((world.stats(0).timeouts, world.stats(0).repeated), (1, 1));
 
     // The last two of ten: the ACK of the eighth comes at 7 + 30; the first
     // repeat brings an ACK, which tells that the second is lost too.
-    let mut world = World::new(30, irn, |_| ());
-    world.lose[0] = first_copies(&[8, 9]);
-    world.post(WorkKind::Send, 10 * PMTU);
-    assert!(world.run(NEVER));
+    let world = lossy(irn, &[8, 9], 10 * PMTU);
     assert_eq!(world.completions[0].completed_at, at(37 + 100 + 30 + 30));
     assert_eq!((world.stats(0).timeouts, world.stats(0).repeated), (1, 2));
 
     // Four are not few.
-    let mut world = World::new(30, irn, |_| ());
-    world.lose[0] = first_copies(&[6, 7, 8, 9]);
-    world.post(WorkKind::Send, 10 * PMTU);
-    assert!(world.run(NEVER));
+    let world = lossy(irn, &[6, 7, 8, 9], 10 * PMTU);
     assert_eq!(world.completions[0].completed_at, at(35 + 900 + 4 * 30));
     assert_eq!((world.stats(0).timeouts, world.stats(0).repeated), (1, 4));
 }
@@ -284,10 +282,7 @@ fn the_loss_of_a_tail_is_repaired_after_the_low_timeout() {
 #[test]
 fn a_repeat_that_is_lost_waits_for_the_high_timeout() {
     let irn = Irn::for_path(1_000, Span::from_micros(40));
-    let mut world = World::new(30, irn, |_| ());
-    world.lose[0] = first_copies(&[3, 3]);
-    world.post(WorkKind::Send, 50 * PMTU);
-    assert!(world.run(NEVER));
+    let world = lossy(irn, &[3, 3], 50 * PMTU);
     // 3 is missed when 4 arrives, at 4 + 30; its repeat is lost.
     let repeated_at = at(4 + 30);
     assert_eq!(world.completions[0].completed_at, repeated_at + irn.rto_high + world.delay * 2);
