@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use arrayvec::ArrayVec;
 use common::control::{self, DEFAULT_OPCODE, Header, Keys, Message};
-use common::frame::{Class, Packet, Pool, Side, Sink};
+use common::frame::{Class, Pool, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::{Span, Time};
@@ -14,6 +14,7 @@ use switch::{Command, Config, End, QueuePair, Recovery, Role, Switch};
 
 use testkit::operations::input::Input;
 use testkit::operations::{messages, packets};
+use testkit::wires::{Sent, Wires};
 
 const START: Time = Time::from_nanos(1_000_000_000);
 /// QPs of host 0 and of host 1, by pair. The second number is the same at both.
@@ -25,18 +26,6 @@ const BUDGET: usize = 64;
 const UNTIL_SILENT: u32 = 20_000;
 const RECOVERIES: [Recovery; 5] =
     [Recovery::Auto, Recovery::Auto, Recovery::Cached, Recovery::Lr2, Recovery::Off];
-
-/// Frames of one call.
-#[derive(Default)]
-struct Wires(Vec<(Side, Vec<u8>)>);
-
-impl Sink for Wires {
-    type Frame = HeapFrame;
-
-    fn transmit(&mut self, side: Side, _: Class, packet: Packet<HeapFrame>) {
-        self.0.push((side, packet.bytes().to_vec()));
-    }
-}
 
 /// A pool that may be at its reserve.
 struct MayBeDry(bool);
@@ -276,7 +265,8 @@ impl World {
         self.work(me, |switch, now, pool, wires| {
             switch.burst(side, &mut burst, now, pool, wires);
             if !is_roce {
-                assert_eq!(wires.0, [(side.other(), bytes)], "not a wire to what it doesn't know");
+                let through = Sent { side: side.other(), class: Class::Data, bytes };
+                assert_eq!(wires.0, [through], "not a wire to what it doesn't know");
             }
         });
     }
@@ -297,8 +287,8 @@ impl World {
 
     /// Checks frames that switch `me` transmitted, and puts them on the link or gives them to
     /// the host, who takes it silently.
-    fn emit(&mut self, me: usize, sent: Vec<(Side, Vec<u8>)>) {
-        for (side, bytes) in sent {
+    fn emit(&mut self, me: usize, sent: Vec<Sent>) {
+        for Sent { side, bytes, .. } in sent {
             let Ok(roce) = parse(&bytes) else {
                 if side == Side::Wan {
                     self.link[1 - me].push_back(bytes);

@@ -173,9 +173,7 @@ fn vlans_separate_flows() {
 
 #[test]
 fn naks_and_rnr_naks_reach_their_flow() {
-    let mut bench = Bench::new(Recovery::Lr2);
-    let epoch = bench.protect(0x22, 0..20);
-    bench.status(0x22, epoch, Status { src_qpn: Some(0x11), ..report(0, 0, &[]) });
+    let (mut bench, _) = Bench::paired(Recovery::Lr2, 0..20);
     bench.wait(RTT * 2);
     for (syndrome, metric) in
         [(Aeth::NAK_PSN_SEQUENCE, Metric::NakDestination), (Aeth::RNR + 3, Metric::NakRnr)]
@@ -218,9 +216,7 @@ fn the_peers_knowledge_of_the_requester_is_adopted() {
 #[test]
 fn a_new_incarnation_of_a_flow_has_no_requester_yet() {
     const WINDOW_MAX: u32 = 1 << 19;
-    let mut bench = Bench::new(Recovery::Lr2);
-    let epoch = bench.protect(0x22, 0..20);
-    bench.status(0x22, epoch, Status { src_qpn: Some(0x11), ..report(0, 0, &[]) });
+    let (mut bench, epoch) = Bench::paired(Recovery::Lr2, 0..20);
     let leap = 20 + WINDOW_MAX + 1;
     let sent = bench.lan(request(&outbound(), 0x22, leap));
     let (header, sync) = sent.iter().find_map(Sent::sync).expect("SYNC(open)");
@@ -249,9 +245,7 @@ fn a_new_incarnation_has_no_requester_at_the_depot_either() {
 
 #[test]
 fn a_nak_below_acked_dissolves_the_pair() {
-    let mut bench = Bench::new(Recovery::Lr2);
-    let epoch = bench.protect(0x22, 0..20);
-    bench.status(0x22, epoch, Status { src_qpn: Some(0x11), ..report(0, 0, &[]) });
+    let (mut bench, _) = Bench::paired(Recovery::Lr2, 0..20);
     bench.wan(ack(&inbound(), 0x11, 15));
     bench.assert_passes(Wan, &nak(&inbound(), 0x11, 5));
     assert_eq!(bench.count(Metric::FlowNewEpoch), 1);
@@ -361,9 +355,7 @@ fn what_a_damaged_packet_claims_to_have_sent_fits_no_answer() {
 #[test]
 fn a_damaged_packet_does_not_dissolve_a_pair() {
     const FAR: u32 = 1 << 22;
-    let mut bench = Bench::new(Recovery::Lr2);
-    let epoch = bench.protect(0x22, 0..20);
-    bench.status(0x22, epoch, Status { src_qpn: Some(0x11), ..report(0, 0, &[]) });
+    let (mut bench, epoch) = Bench::paired(Recovery::Lr2, 0..20);
     bench.assert_passes(Lan, &damaged(request(&outbound(), 0x22, FAR)));
     bench.wait(Span::from_millis(20));
     let sent = bench.timers();

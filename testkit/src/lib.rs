@@ -12,3 +12,4 @@ pub mod operations;
 pub mod packets;
 pub mod sentry;
 pub mod timers;
+pub mod wires;

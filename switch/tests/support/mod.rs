@@ -4,15 +4,17 @@
 #![allow(dead_code)] // Each test program uses its part of it.
 
 use arrayvec::ArrayVec;
-use common::control::{self, Fetch, Header, Keys, Message, Reason, Status, SyncMessage};
-use common::frame::{Class, Packet, Side, Sink};
+use common::control::{Fetch, Header, Keys, Message, Reason, Status, SyncMessage};
+use common::frame::{Class, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Headers, Opcode, Reth, Roce, Vlans, parse};
+use common::wire::{Aeth, Headers, Opcode, Reth, Vlans};
 use switch::{Command, Config, Recovery, Switch};
 pub use testkit::packets::*;
+pub use testkit::wires::Sent;
+use testkit::wires::Wires;
 
 /// The node id of the switch under test, and that of its peer.
 pub const NODE: u32 = 1;
@@ -24,51 +26,6 @@ pub const PEER_BOOT: u64 = 200;
 pub const RTT: Span = Span::from_millis(10);
 /// The UDP source port of everything, unless a test says otherwise.
 pub const PORT: u16 = 50_000;
-
-/// A frame that left the switch.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sent {
-    pub side: Side,
-    pub class: Class,
-    pub bytes: Vec<u8>,
-}
-
-impl Sent {
-    pub fn roce(&self) -> Roce {
-        parse(&self.bytes).expect("RoCEv2")
-    }
-
-    pub fn control(&self) -> Option<(Header, Message)> {
-        let opcode = control::DEFAULT_OPCODE;
-        let roce = parse(&self.bytes).ok()?;
-        control::decode(&self.bytes, &roce, opcode, &Keys::unkeyed_lab())?.ok()
-    }
-
-    pub fn sync(&self) -> Option<(Header, SyncMessage)> {
-        match self.control()? {
-            (header, Message::Sync(sync)) => Some((header, sync)),
-            _ => None,
-        }
-    }
-
-    pub fn status(&self) -> Option<(Header, Status)> {
-        match self.control()? {
-            (header, Message::Status(status)) => Some((header, status)),
-            _ => None,
-        }
-    }
-}
-
-#[derive(Default)]
-struct Wires(Vec<Sent>);
-
-impl Sink for Wires {
-    type Frame = HeapFrame;
-
-    fn transmit(&mut self, side: Side, class: Class, packet: Packet<HeapFrame>) {
-        self.0.push(Sent { side, class, bytes: packet.bytes().to_vec() });
-    }
-}
 
 /// The switch at work. Its host has address 10.0.0.1, the host behind the
 /// long-haul link 10.0.0.2.
@@ -87,6 +44,14 @@ impl Bench {
     pub fn with(config: Config) -> Self {
         let now = Time::from_nanos(1_000_000_000);
         Self { switch: Switch::new(config), now, wires: Wires::default(), peer_seq: 0 }
+    }
+
+    /// A protected flow from QP 0x11 to QP 0x22 that has sent `psns`, and its epoch.
+    pub fn paired(recovery: Recovery, psns: std::ops::Range<u32>) -> (Self, u32) {
+        let mut bench = Self::new(recovery);
+        let epoch = bench.protect(0x22, psns);
+        bench.status(0x22, epoch, Status { src_qpn: Some(0x11), ..report(0, 0, &[]) });
+        (bench, epoch)
     }
 
     /// A frame arrives; returns the frames that leave because of it.
