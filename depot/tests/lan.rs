@@ -14,9 +14,7 @@ use proptest::prelude::*;
 #[test]
 fn what_a_host_cannot_take_waits_here() {
     let mut world = World::new(1, 200, Span::from_micros(1));
-    for _ in 0..8 {
-        world.flow(0, 2_000, 16, Span::from_micros(4));
-    }
+    (0..8).for_each(|_| world.flow(0, 2_000, 16, Span::from_micros(4)));
     let start = world.harness.now;
     world.run();
     let (dropped, resent) = (world.dropped(), world.resent());
@@ -36,9 +34,7 @@ fn what_a_host_cannot_take_waits_here() {
 #[test]
 fn sources_are_told_at_most_once_in_the_interval() {
     let mut world = World::new(2, 200, Span::from_micros(1));
-    for _ in 0..4 {
-        world.flow(0, 1_000, 16, Span::from_micros(1));
-    }
+    (0..4).for_each(|_| world.flow(0, 1_000, 16, Span::from_micros(1)));
     world.flow(1, 1_000, 16, Span::from_micros(2));
     world.run();
     let interval = world.harness.config.cnp_interval.expect("it is on");
@@ -57,9 +53,7 @@ fn sources_are_told_at_most_once_in_the_interval() {
 fn sources_are_told_nothing_if_that_is_off() {
     let mut world = World::new(1, 200, Span::from_micros(1));
     world.harness.config.cnp_interval = None;
-    for _ in 0..4 {
-        world.flow(0, 1_000, 16, Span::from_micros(1));
-    }
+    (0..4).for_each(|_| world.flow(0, 1_000, 16, Span::from_micros(1)));
     world.run();
     assert!(world.receivers.iter().all(|receiver| receiver.cnps.is_empty()));
 }
@@ -72,10 +66,7 @@ fn flows_and_hosts_are_treated_alike() {
     world.flow(0, 4_000, 16, Span::from_nanos(700));
     world.flow(0, 4_000, 16, Span::from_nanos(1_400));
     world.flow(1, 2_000, 16, Span::from_micros(2));
-    let end = world.harness.now + Span::from_micros(4_200);
-    while world.harness.now < end {
-        assert!(world.step());
-    }
+    world.run_for(Span::from_micros(4_200));
     let [first, second, third] = [0, 1, 2].map(|id| world.receivers[id].expected);
     assert!(first + second > 3_600, "{first} + {second} of what fits into the time, 4,200");
     assert!(first.abs_diff(second) < 400, "{first} and {second} through one port");
@@ -91,13 +82,8 @@ fn flows_and_hosts_are_treated_alike() {
 fn a_host_that_pauses_is_not_stormed() {
     for millis in [1, 10, 50] {
         let mut world = World::new(1, 100_000, Span::from_nanos(500));
-        for _ in 0..4 {
-            world.flow(0, 20_000, 16, Span::from_micros(3));
-        }
-        let end = world.harness.now + Span::from_millis(5);
-        while world.harness.now < end {
-            assert!(world.step());
-        }
+        (0..4).for_each(|_| world.flow(0, 20_000, 16, Span::from_micros(3)));
+        world.run_for(Span::from_millis(5));
         world.ports[0].free_at = world.harness.now + Span::from_millis(millis);
         world.run();
         let resent = world.resent();
@@ -112,13 +98,8 @@ fn a_host_that_pauses_is_not_stormed() {
 #[test]
 fn a_host_that_pauses_and_loses_is_not_stormed() {
     let mut world = World::new(1, 500, Span::from_nanos(500));
-    for _ in 0..4 {
-        world.flow(0, 20_000, 16, Span::from_micros(3));
-    }
-    let end = world.harness.now + Span::from_millis(5);
-    while world.harness.now < end {
-        assert!(world.step());
-    }
+    (0..4).for_each(|_| world.flow(0, 20_000, 16, Span::from_micros(3)));
+    world.run_for(Span::from_millis(5));
     world.ports[0].free_at = world.harness.now + Span::from_millis(1);
     world.run();
     let (resent, dropped) = (world.resent(), world.dropped());

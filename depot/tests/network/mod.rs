@@ -283,6 +283,14 @@ impl World {
         }
     }
 
+    /// Runs for `span`, in which there is something to do.
+    pub fn run_for(&mut self, span: Span) {
+        let end = self.harness.now + span;
+        while self.harness.now < end {
+            assert!(self.step());
+        }
+    }
+
     pub fn missing(&self) -> i32 {
         self.receivers.iter().map(|r| r.all - r.expected).sum()
     }
