@@ -64,6 +64,16 @@ fn drain(d: &mut Direction<HeapFrame>, until: Time) -> Vec<(Time, u32)> {
     out
 }
 
+/// The numbers of due frames, in the order they are taken out.
+fn numbers(d: &mut Direction<HeapFrame>, until: Time) -> Vec<u32> {
+    drain(d, until).into_iter().map(|(_, n)| n).collect()
+}
+
+/// 1 Gbit/s: 1226 + 24 bytes take 10 us.
+fn gigabit() -> DirectionConfig {
+    DirectionConfig { rate: Some(1_000_000_000), ..DirectionConfig::default() }
+}
+
 #[test]
 fn a_plain_wire_delivers_at_once_and_unchanged() {
     let mut d = direction(DirectionConfig::default());
@@ -77,13 +87,7 @@ fn a_plain_wire_delivers_at_once_and_unchanged() {
 
 #[test]
 fn rate_and_delay_add_up() {
-    // 1 Gbit/s: 1226 + 24 bytes take 10 us.
-    let config = DirectionConfig {
-        rate: Some(1_000_000_000),
-        delay: Span::from_millis(5),
-        ..DirectionConfig::default()
-    };
-    let mut d = direction(config);
+    let mut d = direction(DirectionConfig { delay: Span::from_millis(5), ..gigabit() });
     for n in 0..3 {
         offer(&mut d, numbered(n, 1226), us(100), &mut HeapPool);
     }
@@ -93,12 +97,7 @@ fn rate_and_delay_add_up() {
 
 #[test]
 fn a_frame_found_late_has_used_the_line_when_it_came_and_is_delayed_from_then_on() {
-    let config = DirectionConfig {
-        rate: Some(1_000_000_000),
-        delay: Span::from_millis(5),
-        ..DirectionConfig::default()
-    };
-    let mut d = direction(config);
+    let mut d = direction(DirectionConfig { delay: Span::from_millis(5), ..gigabit() });
     for (n, arrived) in [(0, us(0)), (1, us(20)), (2, us(40))] {
         d.offer(numbered(n, 1226), arrived, us(45), &mut HeapPool);
     }
@@ -108,26 +107,18 @@ fn a_frame_found_late_has_used_the_line_when_it_came_and_is_delayed_from_then_on
 
 #[test]
 fn a_full_queue_drops_the_tail() {
-    let config = DirectionConfig {
-        rate: Some(1_000_000_000),
-        queue: 2 * 1250,
-        ..DirectionConfig::default()
-    };
-    let mut d = direction(config);
+    let mut d = direction(DirectionConfig { queue: 2 * 1250, ..gigabit() });
     for n in 0..4 {
         offer(&mut d, numbered(n, 1226), us(0), &mut HeapPool);
     }
     offer(&mut d, numbered(4, 1226), us(10), &mut HeapPool);
-    let out: Vec<u32> = drain(&mut d, us(1_000)).into_iter().map(|(_, n)| n).collect();
-    assert_eq!(out, [0, 1, 4]);
+    assert_eq!(numbers(&mut d, us(1_000)), [0, 1, 4]);
     assert_eq!(d.counters().lost.by(LossReason::Queue), 2);
 }
 
 #[test]
 fn a_lost_frame_has_used_the_line() {
-    let config =
-        DirectionConfig { rate: Some(1_000_000_000), drop: vec![1], ..DirectionConfig::default() };
-    let mut d = direction(config);
+    let mut d = direction(DirectionConfig { drop: vec![1], ..gigabit() });
     offer(&mut d, numbered(0, 1226), us(0), &mut HeapPool);
     offer(&mut d, numbered(1, 1226), us(0), &mut HeapPool);
     assert_eq!(drain(&mut d, us(100)), [(us(20), 1)]);
@@ -145,8 +136,7 @@ fn an_outage_loses_what_leaves_within_it() {
     for n in 0..12 {
         offer(&mut d, numbered(n, 60), us(500) + ms(u64::from(n)), &mut HeapPool);
     }
-    let out: Vec<u32> = drain(&mut d, us(99_000)).into_iter().map(|(_, n)| n).collect();
-    assert_eq!(out, [0, 3, 4, 5, 6, 7, 8, 9, 10]);
+    assert_eq!(numbers(&mut d, us(99_000)), [0, 3, 4, 5, 6, 7, 8, 9, 10]);
     assert_eq!(d.counters().lost.by(LossReason::Outage), 3);
 }
 
@@ -175,8 +165,7 @@ fn a_copy_follows_its_original() {
     let mut d = direction(config);
     offer(&mut d, numbered(0, 60), us(0), &mut HeapPool);
     offer(&mut d, numbered(1, 60), us(0), &mut HeapPool);
-    let out: Vec<u32> = drain(&mut d, us(1)).into_iter().map(|(_, n)| n).collect();
-    assert_eq!(out, [0, 0, 1, 1]);
+    assert_eq!(numbers(&mut d, us(1)), [0, 0, 1, 1]);
     assert_eq!((d.counters().duplicated, d.counters().reordered), (2, 0));
 }
 
