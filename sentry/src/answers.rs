@@ -29,7 +29,7 @@ impl<F: Frame> Flow<F> {
             return cx.out.answer(frame);
         }
         let seq = answer.psn.unwrap_near(self.next);
-        let takes_back = self.doubt.is_some() && self.acked.is_some_and(|acked| seq.next() < acked);
+        let takes_back = self.doubt.is_some() && self.revokes(seq.next());
         if answer.verdict == Verdict::Acknowledged && takes_back {
             // The packets in doubt are new to it: another incarnation (R-INC-6).
             self.reset_revoked(cx);
@@ -103,6 +103,7 @@ impl<F: Frame> Flow<F> {
         match answer.verdict {
             // R-ACK-1
             Verdict::Acknowledged | Verdict::Response(_) => {
+                self.confirm(seq.next());
                 self.advance_acked(cx, seq.next(), answer.msn);
             }
             Verdict::NotReady | Verdict::Missing => self.on_nak(cx, seq, answer.msn),

@@ -123,7 +123,7 @@ impl Pass {
     }
 
     /// Whether the destination requested `seq` by a NAK of its own.
-    fn asks_for(&self, seq: Seq) -> bool {
+    pub fn asks_for(&self, seq: Seq) -> bool {
         self.genuine.0 <= seq && seq < self.genuine.1
     }
 

@@ -86,6 +86,9 @@ pub struct Flow<F: Frame> {
     /// Packets before this passed the Depot while it was passive. Only the destination knows
     /// whether they arrived (R-REPAIR-7).
     pub(crate) passed: Seq,
+    /// One past the newest PSN that a response of the destination acknowledged. A STATUS can
+    /// tell of later ones, and overtake responses that were sent before it.
+    pub(crate) confirmed: Seq,
     pub(crate) epoch: u32,
     /// Packets that were lost before the Sentry, and have not come since.
     pub(crate) gaps: Gaps,
@@ -127,6 +130,7 @@ impl<F: Frame> Flow<F> {
             lossy: Time::ZERO,
             first: next,
             passed: next,
+            confirmed: next,
             epoch,
             gaps: Gaps::new(),
             kept: Vec::new(),
@@ -183,7 +187,7 @@ impl<F: Frame> Flow<F> {
             // R-GAP-1
             cx.out.count(Metric::SentryAhead, 1);
             self.leave_to_crowd(cx);
-        } else if self.is_unknown(seq) {
+        } else if self.is_unknown(cx.now, seq) {
             self.begin_doubt(cx);
         }
         self.wake(cx);
@@ -257,6 +261,19 @@ impl<F: Frame> Flow<F> {
         self.ready = self.is_ready(cx.now);
     }
 
+    /// A response of the destination acknowledges everything before `seq`.
+    pub(crate) fn confirm(&mut self, seq: Seq) {
+        if seq <= self.next {
+            self.confirmed = self.confirmed.max(seq);
+        }
+    }
+
+    /// Whether a response that says the destination lacks `seq` revokes an acknowledgement, and
+    /// was not just overtaken by a STATUS.
+    pub(crate) fn revokes(&self, seq: Seq) -> bool {
+        self.acked.is_some_and(|acked| seq < acked.min(self.confirmed))
+    }
+
     /// The destination requests everything from `seq` on (NAK or RNR NAK). The response itself is
     /// forwarded to the source.
     pub(crate) fn on_nak<A: Actions<F>>(
@@ -268,10 +285,11 @@ impl<F: Frame> Flow<F> {
         if seq > self.next {
             return;
         }
-        if self.acked.is_some_and(|acked| seq < acked) {
+        if self.revokes(seq) {
             // It revokes an acknowledgement: another incarnation of the QP (R-INC-7).
             return self.reset_revoked(cx);
         }
+        self.confirm(seq);
         self.advance_acked(cx, seq, msn);
         if self.acked == Some(seq) {
             // An incarnation that continues at the PSN of the one before is not recognised, but

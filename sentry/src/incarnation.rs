@@ -79,13 +79,14 @@ impl<F: Frame> Flow<F> {
         !is_copy
     }
 
-    /// Whether the identity of packet `seq` is no longer stored, and no running pass explains a
-    /// repeat (R-INC-5).
-    pub(crate) fn is_unknown(&self, seq: Seq) -> bool {
+    /// Whether the identity of packet `seq` is no longer stored, and neither a running pass nor a NAK
+    /// that has just gone to the source explains a repeat (R-INC-5).
+    pub(crate) fn is_unknown(&self, now: Time, seq: Seq) -> bool {
         !self.is_bypassed()
             && seq < self.window.start()
             && self.discovery.tracks()
             && !self.pass.continues(seq)
+            && !(self.pass.asks_for(seq) && self.naks.is_recent(now, self.rtt.mean()))
     }
 
     /// A packet with an acknowledged PSN arrived: the source lacks the ACK, or the queue pair has

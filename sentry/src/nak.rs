@@ -26,6 +26,8 @@ pub(crate) struct Naks {
     asked: Option<Time>,
     /// The Sentry made that NAK.
     is_own: bool,
+    /// When the newest NAK of the destination went to the source.
+    forwarded: Time,
     /// When the newest was made.
     last: Time,
     /// When the source is asked for packets lost before the Sentry.
@@ -45,6 +47,7 @@ impl Naks {
     pub fn new() -> Self {
         Self {
             asked: None,
+            forwarded: Time::ZERO,
             is_own: false,
             last: Time::ZERO,
             gap_due: Time::NEVER,
@@ -64,6 +67,13 @@ impl Naks {
     /// The destination's own NAK is on its way to the source.
     pub fn genuine(&mut self, now: Time) {
         (self.asked, self.is_own) = (Some(now), false);
+        self.forwarded = now;
+    }
+
+    /// Whether a NAK of the destination went to the source less than `rtt` ago. Within that time
+    /// no queue pair can be connected anew over the long haul.
+    pub fn is_recent(&self, now: Time, rtt: Span) -> bool {
+        now < self.forwarded + rtt
     }
 
     /// The source timed out: it has spent one of its retries by itself (R-NAK-10).

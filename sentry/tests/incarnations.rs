@@ -302,6 +302,35 @@ fn an_incarnation_behind_the_one_before_continues_where_its_source_is() {
     }
 }
 
+/// A STATUS travels in the high class, and tells of an ACK that is behind the NAK.
+// R-INC-7
+#[test]
+fn a_nak_that_a_status_overtook_revokes_nothing() {
+    let mut bench = Bench::protected(Cached, 10, Some(3));
+    let ack = LastAck { psn: psn(5), syndrome: 0x1f, msn: 6 };
+    bench.status_with(6, 10, &[], |status| status.ack = Some(ack));
+    bench.nak(4);
+    assert_eq!(bench.flow.epoch(), 1);
+    bench.nak(2);
+    assert_eq!(bench.flow.epoch(), 2, "a response acknowledged it");
+}
+
+/// The source rewinds because of a NAK, and a STATUS tells meanwhile that the destination has it.
+// R-INC-5
+#[test]
+fn what_a_nak_has_just_asked_for_is_in_no_doubt() {
+    for (pause, is_repaired) in [(Span::ZERO, true), (RTT * 2, false)] {
+        let mut bench = Bench::protected(Cached, 10, Some(3));
+        bench.nak(3);
+        let ack = LastAck { psn: psn(5), syndrome: 0x1f, msn: 6 };
+        bench.status_with(6, 10, &[], |status| status.ack = Some(ack));
+        bench.wait(pause);
+        bench.data([3]);
+        assert_eq!(repairs(&mut bench), is_repaired, "{pause:?} after the NAK");
+        assert_eq!(bench.flow.epoch(), 1);
+    }
+}
+
 /// The source has rewound, and an ACK passes the repeats that are on their way here.
 // R-INC-5
 #[test]
