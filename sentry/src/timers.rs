@@ -152,7 +152,7 @@ impl<F: Frame> Flow<F> {
 
     /// Until when a flow asks for no early SYNC if none is to be had `now`.
     fn quiet_until(&self, now: Time) -> Time {
-        now + self.rtt.mean() * QUIET
+        now + (self.rtt.mean() * QUIET).max(TAIL_MIN)
     }
 
     fn peer_due(&self, config: &Config) -> Time {
