@@ -6,7 +6,7 @@ use common::frame::{Class, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
-use common::wire::{Answer, Roce};
+use common::wire::{Response, Roce};
 use depot::{Actions, Config, Host, Incarnation, Known};
 use testkit::control::sync;
 use testkit::depot::{Harness, START, Timers, config};
@@ -39,7 +39,7 @@ impl Actions<Recycled> for Outlet {
         self.send(Metric::TransmittedLan, packet);
     }
 
-    fn answer(&mut self, packet: Packet<Recycled>, _: Class) {
+    fn respond(&mut self, packet: Packet<Recycled>, _: Class) {
         self.send(Metric::TransmittedWan, packet);
     }
 
@@ -69,7 +69,7 @@ impl Actions<Recycled> for Outlet {
 
 impl Pipeline for Depot {
     const IN_ORDER: Metric = Metric::DepotInOrder;
-    const ANSWERS: Metric = Metric::TransmittedWan;
+    const RESPONSES: Metric = Metric::TransmittedWan;
 
     /// Packets come at line rate.
     #[inline]
@@ -79,8 +79,8 @@ impl Pipeline for Depot {
     }
 
     #[inline]
-    fn answer(&mut self, frame: Recycled, _: &Roce, answer: Answer) {
-        let known = self.with(|flow, cx| flow.on_answer(cx, frame, answer));
+    fn respond(&mut self, frame: Recycled, _: &Roce, response: Response) {
+        let known = self.with(|flow, cx| flow.on_response(cx, frame, response));
         assert_eq!(known, Known::ThisIncarnation);
     }
 

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use common::frame::{Frame, Packet};
 use common::metrics::{Counters, Metric};
 use common::time::Span;
-use common::wire::{Answer, Roce, parse};
+use common::wire::{Response, Roce, parse};
 use testkit::books::Ledger;
 
 use crate::frame::Recycled;
@@ -43,13 +43,13 @@ pub trait Pipeline {
     /// Counts packets in order.
     const IN_ORDER: Metric;
     /// Counts responses sent on to the source.
-    const ANSWERS: Metric;
+    const RESPONSES: Metric;
 
     /// A request arrives.
     fn data(&mut self, frame: Recycled, roce: &Roce);
 
     /// A response of the destination arrives.
-    fn answer(&mut self, frame: Recycled, roce: &Roce, answer: Answer);
+    fn respond(&mut self, frame: Recycled, roce: &Roce, response: Response);
 
     /// Its output.
     fn out(&mut self) -> &mut Outlet;
@@ -101,17 +101,17 @@ impl<P: Pipeline> Bed<P> {
     }
 
     /// The destination's ACK of everything up to and including `psn`.
-    fn ack(&self, psn: u32) -> (Recycled, Roce, Answer) {
+    fn ack(&self, psn: u32) -> (Recycled, Roce, Response) {
         let frame = self.qp.ack(psn);
         let roce = parse(frame.bytes()).expect("RoCEv2");
-        let answer = Answer::of(&roce, frame.bytes()).expect("an ACK");
-        (frame, roce, answer)
+        let response = Response::of(&roce, frame.bytes()).expect("an ACK");
+        (frame, roce, response)
     }
 
     /// The destination acknowledges all that was sent.
     pub fn acknowledge(&mut self) {
-        let (frame, roce, answer) = self.ack(self.next - 1);
-        self.flow.answer(frame, &roce, answer);
+        let (frame, roce, response) = self.ack(self.next - 1);
+        self.flow.respond(frame, &roce, response);
         self.flow.out().sent.clear();
     }
 }
@@ -137,7 +137,7 @@ impl<P: Pipeline> Stage for InOrder<P> {
 /// ACKs, each of a message, which free its packets.
 pub struct Acks<P> {
     bed: Bed<P>,
-    acks: ArrayVec<(Recycled, Roce, Answer), 2>,
+    acks: ArrayVec<(Recycled, Roce, Response), 2>,
 }
 
 impl<P> Acks<P> {
@@ -160,12 +160,12 @@ impl<P: Pipeline> Stage for Acks<P> {
     }
 
     fn run(&mut self) {
-        for (frame, roce, answer) in self.acks.drain(..) {
-            self.bed.flow.answer(frame, &roce, answer);
+        for (frame, roce, response) in self.acks.drain(..) {
+            self.bed.flow.respond(frame, &roce, response);
         }
     }
 
     fn done(&self) -> u64 {
-        self.bed.flow.count(P::ANSWERS)
+        self.bed.flow.count(P::RESPONSES)
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! A host sends new packets of all flows in turn, at the pace of 1 KiB packets at
 //! 100 Gbit/s. They take `DELAY` rounds to the Depot; the destination acknowledges
-//! each message after `ANSWER` rounds more, and the ACK takes `DELAY` rounds back.
+//! each message after `RESPONSE` rounds more, and the ACK takes `DELAY` rounds back.
 //! One of the two switches is measured.
 
 use std::collections::VecDeque;
@@ -22,9 +22,9 @@ use crate::{BURST, Stage};
 /// Rounds from one gateway to the other.
 const DELAY: u64 = 56;
 /// Rounds from a Depot to the destination and back: near, next to the link.
-const ANSWER: u64 = 16;
+const RESPONSE: u64 = 16;
 /// Packets in flight, from the source to its ACK.
-const IN_FLIGHT: u32 = (2 * DELAY + ANSWER) as u32 * BURST;
+const IN_FLIGHT: u32 = (2 * DELAY + RESPONSE) as u32 * BURST;
 /// From packet to packet.
 const SLOT: Span = Span::from_nanos(88);
 /// Virtual time from one housekeeping to the next.
@@ -164,7 +164,7 @@ pub struct Link {
     crossed: u64,
     to_depot: Line,
     to_sentry: Line,
-    answers: Line,
+    responses: Line,
     round: u64,
     now: Time,
     /// Packets that the destinations got for the first time.
@@ -219,7 +219,7 @@ impl Link {
             crossed: 0,
             to_depot: Line::new(),
             to_sentry: Line::new(),
-            answers: Line::new(),
+            responses: Line::new(),
             round: 0,
             now: Time::from_nanos(1_000_000_000),
             hosts,
@@ -229,7 +229,7 @@ impl Link {
 
     fn settle(&mut self) {
         let flows = self.hosts.len() as u64;
-        let crossing = 2 * DELAY + ANSWER;
+        let crossing = 2 * DELAY + RESPONSE;
         for _ in 0..BEGINNING + 2 * crossing + 2 * flows / u64::from(BURST) {
             self.prepare();
             self.run();
@@ -303,15 +303,15 @@ impl Link {
             let roce = parse(frame.bytes()).expect("what was sent");
             let host = &mut hosts[(roce.dest_qpn - first.dest) as usize];
             let before = host.expected;
-            if let Some(answer) = Self::destination_gets(host, roce.psn.get()) {
-                self.answers.push_back((round + ANSWER, answer));
+            if let Some(response) = Self::destination_gets(host, roce.psn.get()) {
+                self.responses.push_back((round + RESPONSE, response));
             }
             self.delivered += u64::from(host.expected - before);
         });
         self.sentry.sent(Side::Lan, |frame| {
             let roce = parse(frame.bytes()).expect("what was sent");
             let host = &mut hosts[(roce.dest_qpn - first.source) as usize];
-            let aeth = roce.aeth(frame.bytes()).expect("an answer");
+            let aeth = roce.aeth(frame.bytes()).expect("a response");
             Self::source_gets(host, roce.psn.get(), aeth);
         });
         self.sources_send();
@@ -321,7 +321,7 @@ impl Link {
         while let Some(frame) = arrived(&mut self.to_depot, round) {
             self.depot.arrive(Side::Wan, frame);
         }
-        while let Some(frame) = arrived(&mut self.answers, round) {
+        while let Some(frame) = arrived(&mut self.responses, round) {
             self.depot.arrive(Side::Lan, frame);
         }
     }

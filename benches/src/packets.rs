@@ -73,15 +73,15 @@ impl Qp {
 
     /// The destination's ACK of everything up to and including `psn`.
     pub fn ack(&self, psn: u32) -> Recycled {
-        self.answer(psn, Aeth::ACK_UNLIMITED, (psn + 1) / self.message)
+        self.respond(psn, Aeth::ACK_UNLIMITED, (psn + 1) / self.message)
     }
 
     /// The destination's NAK: it wants `psn` next.
     pub fn nak(&self, psn: u32) -> Recycled {
-        self.answer(psn, Aeth::NAK_PSN_SEQUENCE, psn / self.message)
+        self.respond(psn, Aeth::NAK_PSN_SEQUENCE, psn / self.message)
     }
 
-    fn answer(&self, psn: u32, syndrome: u8, msn: u32) -> Recycled {
+    fn respond(&self, psn: u32, syndrome: u8, msn: u32) -> Recycled {
         let bth = Bth::new(Opcode::ACK, self.source, Psn::new(psn));
         emit(&self.reverse, &bth, Aeth::LEN, |body| {
             body.copy_from_slice(&Aeth { syndrome, msn }.to_bytes());

@@ -4,7 +4,7 @@ use common::control::{Fetch, LastAck, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
-use common::wire::{Answer, Roce};
+use common::wire::{Response, Roce};
 use sentry::{Actions, Config, Recovery};
 use testkit::control::status;
 use testkit::sentry::{Harness, START, config};
@@ -36,7 +36,7 @@ impl Actions<Recycled> for Outlet {
 
     fn fetch(&mut self, _: u32, _: Fetch) {}
 
-    fn answer(&mut self, frame: Recycled) {
+    fn respond(&mut self, frame: Recycled) {
         self.send(Metric::TransmittedLan, Packet::Owned(frame));
     }
 
@@ -61,7 +61,7 @@ impl Actions<Recycled> for Outlet {
 
 impl Pipeline for Sentry {
     const IN_ORDER: Metric = Metric::SentryNew;
-    const ANSWERS: Metric = Metric::TransmittedLan;
+    const RESPONSES: Metric = Metric::TransmittedLan;
 
     #[inline]
     fn data(&mut self, frame: Recycled, roce: &Roce) {
@@ -69,8 +69,8 @@ impl Pipeline for Sentry {
     }
 
     #[inline]
-    fn answer(&mut self, frame: Recycled, roce: &Roce, answer: Answer) {
-        self.with(|flow, cx| flow.on_answer(cx, frame, roce, answer));
+    fn respond(&mut self, frame: Recycled, roce: &Roce, response: Response) {
+        self.with(|flow, cx| flow.on_response(cx, frame, roce, response));
     }
 
     fn out(&mut self) -> &mut Outlet {

@@ -37,7 +37,7 @@ pub struct Allowance {
     at: Time,
     /// The time that earns one early message; 0: none may ever go out.
     price: Span,
-    /// How long the newest answer took.
+    /// How long the newest response took.
     rtt: Span,
 }
 
@@ -48,7 +48,7 @@ impl Default for Allowance {
 }
 
 impl Allowance {
-    /// With an answer each, some two per cent of a core.
+    /// With a response each, some two per cent of a core.
     pub const PER_SECOND: u32 = 20_000;
 
     /// One that earns `per_second` early messages; 0: none is ever granted, and a flow that
@@ -66,7 +66,7 @@ impl Allowance {
         self.rtt = rtt;
     }
 
-    /// How long answers take at present, whichever peer's; zero while that is not
+    /// How long responses take at present, whichever peer's; zero while that is not
     /// known. A box that can't keep up with its messages has them answered late.
     pub const fn rtt(&self) -> Span {
         self.rtt

@@ -41,7 +41,7 @@ impl Rtt {
         self.mean + spread.max(self.mean / 8)
     }
 
-    /// The time after which a round trip without an answer counts as lost (RFC 6298): four
+    /// The time after which a round trip without a response counts as lost (RFC 6298): four
     /// mean deviations beyond the mean. A guess counts as the first sample would.
     pub fn timeout(&self) -> Span {
         self.mean + if self.measured { self.deviation * 4 } else { self.mean * 2 }

@@ -28,7 +28,7 @@ pub(crate) struct Backup<F: Frame> {
     /// The places of a READ request but the first are vacant.
     kept: Window<Kept<F::Shared>>,
     /// Delivered packets that the destination has yet to answer, oldest first,
-    /// with the time of their delivery; zero if they were resent, since an answer may be
+    /// with the time of their delivery; zero if they were resent, since a response may be
     /// to either copy (Karn's rule).
     asks: VecDeque<(Seq, Time)>,
     /// When the destination last acknowledged something new, or packets were
@@ -75,7 +75,7 @@ impl<F: Frame> Backup<F> {
     }
 
     /// Whether the destination is to answer something.
-    pub fn awaits_answer(&self) -> bool {
+    pub fn awaits_response(&self) -> bool {
         !self.asks.is_empty()
     }
 
@@ -238,8 +238,8 @@ impl<F: Frame> Backup<F> {
         self.asks.front().is_some_and(|(seq, _)| *seq < end)
     }
 
-    /// Packets from `to` on were lost: answers to them no longer measure the round trip.
-    pub fn doubt_answers(&mut self, to: Seq) {
+    /// Packets from `to` on were lost: responses to them no longer measure the round trip.
+    pub fn doubt_responses(&mut self, to: Seq) {
         let first = self.asks.partition_point(|(seq, _)| *seq < to);
         self.asks.range_mut(first..).for_each(|(_, at)| *at = Time::ZERO);
     }
@@ -266,12 +266,12 @@ impl<F: Frame> Backup<F> {
     }
 
     /// The destination is silent: resends the oldest packet, and the newest before `end` that
-    /// asks for an answer. A destination that has not sent a NAK for a gap between them sends
+    /// asks for a response. A destination that has not sent a NAK for a gap between them sends
     /// it now. One that has is silent until the gap is filled: then the oldest packet brings an
     /// ACK up to the gap, and the next timeout fills it (R-NAK-18).
     fn ask_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, end: Seq) {
         let oldest = self.kept.start();
-        self.doubt_answers(oldest);
+        self.doubt_responses(oldest);
         let asking = self.asks.partition_point(|(seq, _)| *seq < end);
         let newest = asking.checked_sub(1).and_then(|i| self.asks.get(i));
         let asked = newest.map_or(oldest, |(seq, _)| *seq);
@@ -300,13 +300,13 @@ impl<F: Frame> Backup<F> {
         may
     }
 
-    /// Time until the next resend: doubled by each, until the answer to a packet that was
-    /// sent once tells how long answers take (RFC 6298, Karn's rule).
+    /// Time until the next resend: doubled by each, until the response to a packet that was
+    /// sent once tells how long responses take (RFC 6298, Karn's rule).
     pub fn patience(&self, config: &Config) -> Span {
         self.t_out(config) * (1 << self.backoff)
     }
 
-    /// When the oldest packet that asks for an answer counts as lost.
+    /// When the oldest packet that asks for a response counts as lost.
     fn due(&self, config: &Config) -> Time {
         let Some((_, at)) = self.asks.front() else { return Time::NEVER };
         self.touched.max(*at) + self.patience(config)
@@ -356,7 +356,7 @@ impl<F: Frame> Flow<F> {
     }
 
     pub(crate) fn local_due(&self, config: &Config) -> Time {
-        // No answer is expected to a packet that is still to be resent.
+        // No response is expected to a packet that is still to be resent.
         if self.is_asking() { self.backup.due(config) } else { Time::NEVER }
     }
 

@@ -48,9 +48,9 @@ impl<F: Frame> Flow<F> {
         self.sequence.step();
         (self.heard, self.stalled) = (cx.now, cx.now);
         cx.out.count(Metric::DepotInOrder, 1);
-        // Every deadline stays or moves back, but for the answer that is awaited
+        // Every deadline stays or moves back, but for the response that is awaited
         // from now on.
-        self.due_as_before = !roce.ack_req || self.backup.awaits_answer();
+        self.due_as_before = !roce.ack_req || self.backup.awaits_response();
         let len = frame.bytes().len() as u32;
         self.deliver(cx, seq, 1, roce.ack_req, Packet::Owned(frame), len);
         if cx.now >= self.last_status + self.status_interval(cx.config) {
@@ -69,11 +69,17 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Looks at all that answers and timers need.
+    /// Looks at all that responses and timers need.
     #[inline]
     pub fn prefetch_all(&self) {
         let Self { heard, sequence, pmtu, backup, acked, .. } = self;
-        core::hint::black_box((*heard, sequence.is_empty(), *pmtu, backup.awaits_answer(), *acked));
+        core::hint::black_box((
+            *heard,
+            sequence.is_empty(),
+            *pmtu,
+            backup.awaits_response(),
+            *acked,
+        ));
         let Self { nak, responses, told, probed, .. } = self;
         core::hint::black_box((nak.is_some(), responses.is_empty(), *told, *probed));
     }

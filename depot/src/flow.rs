@@ -52,7 +52,7 @@ pub struct Flow<F: Frame> {
     pub(crate) ready: bool,
     /// See [`is_due_as_before`](Self::is_due_as_before).
     pub(crate) due_as_before: bool,
-    /// The newest answer left a READ response message unfinished: nothing may
+    /// The newest response left a READ response message unfinished: nothing may
     /// be inserted here.
     pub(crate) within: bool,
     /// The Sentry has measured `rtt`.

@@ -9,7 +9,7 @@
 //!
 //! - [`Flow::on_data`] for each request packet from the long-haul link,
 //! - [`Flow::on_sync`] and [`Flow::on_fetch`] for the Sentry's messages about the flow,
-//! - [`Flow::on_answer`] for a response of the destination that certainly belongs to this flow,
+//! - [`Flow::on_response`] for a response of the destination that certainly belongs to this flow,
 //! - after any of these, [`Flow::deadline`], and [`Flow::on_timer`] at that time,
 //! - [`Flow::shrink`] after an idle period.
 //!
@@ -80,7 +80,7 @@ pub trait Actions<F: Frame> {
     /// Sends a data packet to the destination.
     fn deliver(&mut self, packet: Packet<F>);
     /// Forwards a response of the destination to the source.
-    fn answer(&mut self, packet: Packet<F>, class: Class);
+    fn respond(&mut self, packet: Packet<F>, class: Class);
     /// Sends the source an ACK that repeats the destination's newest acknowledgement, in order
     /// with its responses.
     fn ack(&mut self, ack: LastAck);
@@ -95,7 +95,7 @@ pub trait Actions<F: Frame> {
     /// The flow's number, by which its [turn](Flow::on_turn) is given.
     fn id(&self) -> u32;
     /// Tells the Sentry which READ responses this box does not have. In [`Class::Data`] the
-    /// message stays in order with [responses](Self::answer).
+    /// message stays in order with [responses](Self::respond).
     fn absent(&mut self, epoch: u32, absent: Fetch, class: Class);
     /// The requester's QPN, if it is known beyond doubt.
     fn src_qpn(&self) -> Option<u32>;

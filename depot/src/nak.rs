@@ -38,7 +38,7 @@ impl<F: Frame> Flow<F> {
         if self.acked.is_some_and(|acked| seq < acked) {
             // It revokes an acknowledgement: another incarnation of the QP (R-INC-15).
             self.reset(cx);
-            cx.out.answer(Packet::Owned(frame), Class::Data);
+            cx.out.respond(Packet::Owned(frame), Class::Data);
             return Known::NewIncarnation;
         }
         // An ACK with the PSN of a READ or atomic would complete it without its
@@ -52,7 +52,7 @@ impl<F: Frame> Flow<F> {
         if matches!(treatment, Treatment::Forward) {
             cx.out.count(Metric::NakAtOnce, 1);
             self.drop_nak(cx);
-            cx.out.answer(Packet::Owned(frame), Class::Data);
+            cx.out.respond(Packet::Owned(frame), Class::Data);
             self.repair_beside_source(cx, seq);
             return Known::ThisIncarnation;
         }
@@ -163,11 +163,11 @@ impl<F: Frame> Flow<F> {
         if let Some(KeptNak { handle, .. }) = self.nak.take() {
             cx.pool.give(handle.bytes().len());
             cx.out.count(Metric::NakAfterGiveUp, 1);
-            cx.out.answer(Packet::Shared(handle), Class::Data);
+            cx.out.respond(Packet::Shared(handle), Class::Data);
         }
     }
 
-    /// When the answer to an absorbed NAK counts as lost.
+    /// When the response to an absorbed NAK counts as lost.
     pub(crate) fn nak_due(&self, config: &crate::Config) -> Time {
         match &self.nak {
             // A gap is reported until it is given up.
@@ -176,7 +176,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// The answer to an absorbed NAK was lost.
+    /// The response to an absorbed NAK was lost.
     pub(crate) fn on_nak_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Some(nak) = &mut self.nak else { return };
         let seq = nak.seq;

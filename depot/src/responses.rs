@@ -72,7 +72,7 @@ impl<S: Shared> Responses<S> {
 impl<F: Frame> Flow<F> {
     /// The destination answers all PSNs before `next`; `from` is the first packet of the
     /// response. Responses that it left unfinished before were lost on the way here.
-    pub(crate) fn note_answer<A: Actions<F>>(
+    pub(crate) fn note_response<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         from: Seq,
@@ -105,7 +105,7 @@ impl<F: Frame> Flow<F> {
         if !cx.config.keeps_responses || self.incarnation.is_none() {
             return Packet::Owned(frame);
         }
-        // A repeated READ is answered again: from here on the old answers are
+        // A repeated READ is answered again: from here on the old responses are
         // void (R-READ-14).
         let at = self.responses.position(seq).unwrap_or_else(|at| at);
         while self.responses.kept.len() > at {
@@ -157,7 +157,7 @@ impl<F: Frame> Flow<F> {
                 }
                 (response.sent, response.resent) = (cx.now, true);
                 resent += 1;
-                cx.out.answer(Packet::Shared(response.handle.clone()), Class::High);
+                cx.out.respond(Packet::Shared(response.handle.clone()), Class::High);
             }
             push_absent(&mut absent, next, end.min(answered));
             uncached += u64::from(range.len).saturating_sub(found);

@@ -3,7 +3,7 @@
 use common::control::LastAck;
 use common::frame::{Class, Frame, Packet};
 use common::psn::Seq;
-use common::wire::{Answer, Verdict};
+use common::wire::{Response, Verdict};
 
 use crate::{Actions, Context, Flow};
 
@@ -21,51 +21,51 @@ pub enum Known {
 impl<F: Frame> Flow<F> {
     /// A response of the destination. It is forwarded, unless it is a NAK that the Depot can
     /// repair.
-    pub fn on_answer<A: Actions<F>>(
+    pub fn on_response<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         frame: F,
-        answer: Answer,
+        response: Response,
     ) -> Known {
-        let seq = answer.psn.unwrap_near(self.sequence.next());
+        let seq = response.psn.unwrap_near(self.sequence.next());
         self.heard = cx.now;
-        self.credits = answer.credits.unwrap_or(self.credits);
-        let was_within = core::mem::replace(&mut self.within, !answer.ends_message());
-        let (from, next) = if answer.is_nak() { (seq, seq) } else { (seq, seq.next()) };
-        self.note_answer(cx, from, next, was_within);
-        match answer.verdict {
+        self.credits = response.credits.unwrap_or(self.credits);
+        let was_within = core::mem::replace(&mut self.within, !response.ends_message());
+        let (from, next) = if response.is_nak() { (seq, seq) } else { (seq, seq.next()) };
+        self.note_response(cx, from, next, was_within);
+        match response.verdict {
             Verdict::Acknowledged if self.acked.is_some_and(|acked| seq.next() < acked) => {
                 // It revokes an acknowledgement: another incarnation of the QP (R-INC-14).
                 self.reset(cx);
-                cx.out.answer(Packet::Owned(frame), Class::Data);
+                cx.out.respond(Packet::Owned(frame), Class::Data);
                 return Known::NewIncarnation;
             }
             // R-ACK-3
             Verdict::Acknowledged => {
-                self.advance_acked(cx, seq.next(), answer.msn);
+                self.advance_acked(cx, seq.next(), response.msn);
             }
             Verdict::Response(_) => {
                 // It acknowledges this PSN only if it ends the response.
-                let msn = answer.msn.filter(|_| answer.ends_message());
+                let msn = response.msn.filter(|_| response.ends_message());
                 self.advance_acked(cx, seq.next(), msn);
                 let packet = self.keep_response(cx, frame, seq);
-                cx.out.answer(packet, Class::Data);
+                cx.out.respond(packet, Class::Data);
                 return Known::ThisIncarnation;
             }
             Verdict::NotReady => {
                 // The source repeats after the RNR delay. Until then nothing may be resent,
                 // and its repeats are delivered unchanged (R-NAK-12).
-                self.advance_acked(cx, seq, answer.msn);
+                self.advance_acked(cx, seq, response.msn);
                 self.clear_backup(cx);
                 self.drop_nak(cx);
             }
             Verdict::Missing => {
                 self.ready = false;
-                return self.on_nak(cx, frame, seq, answer.msn);
+                return self.on_nak(cx, frame, seq, response.msn);
             }
             Verdict::Failed => {}
         }
-        cx.out.answer(Packet::Owned(frame), Class::Data);
+        cx.out.respond(Packet::Owned(frame), Class::Data);
         Known::ThisIncarnation
     }
 

@@ -30,7 +30,7 @@ pub(crate) struct Share {
 const BACKLOG: u64 = 32;
 
 impl<F: Frame> Flow<F> {
-    /// Windows have come or gone: looks for that of the flow's host. A flow whose answers
+    /// Windows have come or gone: looks for that of the flow's host. A flow whose responses
     /// can't be told is not bounded by any, since it would never be known to have room.
     #[inline]
     pub(crate) fn find_window<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
@@ -88,7 +88,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Where a flow has a window, its packets may make room for other flows only once the
-    /// destination answers: a packet that leaves while no answer is awaited asks for one.
+    /// destination answers: a packet that leaves while no response is awaited asks for one.
     /// Returns whether it asks.
     pub(crate) fn make_ask<A: Actions<F>>(
         &self,
@@ -187,11 +187,11 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn is_asking(&self) -> bool {
         match &self.share {
             Some(share) => self.backup.awaits_before(share.sent),
-            None => self.backup.awaits_answer(),
+            None => self.backup.awaits_response(),
         }
     }
 
-    /// Whether the flow may deliver. One that awaits no answer always may: nothing would
+    /// Whether the flow may deliver. One that awaits no response always may: nothing would
     /// tell it later that it has room (R-LAN-5).
     pub(crate) fn has_room<A: Actions<F>>(&self, cx: &Context<'_, A>) -> bool {
         let Some(share) = &self.share else { return true };
@@ -267,7 +267,7 @@ impl<F: Frame> Flow<F> {
                 self.find_window(cx);
             }
         }
-        self.backup.doubt_answers(seq);
+        self.backup.doubt_responses(seq);
         if let Some(share) = &mut self.share {
             share.sent = seq;
         }

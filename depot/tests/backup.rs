@@ -9,7 +9,7 @@ use testkit::depot::*;
 const NANO: Span = Span::from_nanos(1);
 
 /// A flow whose requester is known, and these packets, which nobody acknowledges, were delivered; the
-/// last one asks for an answer.
+/// last one asks for a response.
 fn unanswered(last: i32) -> Bench {
     let mut bench = Bench::paired();
     bench.data(1..last);
@@ -47,7 +47,7 @@ fn an_answer_ends_the_wait_and_gives_all_retries_back() {
     bench.run_timers(bench.now + T_OUT * 3);
     assert_eq!(bench.delivered(), [1, 4, 1, 4]);
     let _ = bench.ack(3);
-    // How long answers take isn't known: the time stays doubled twice.
+    // How long responses take isn't known: the time stays doubled twice.
     bench.assert_delivers(bench.now + T_OUT * 4, &[4]);
     bench.run_timers(bench.now + T_OUT * 8);
     assert_eq!(bench.delivered(), [4]);
@@ -81,14 +81,14 @@ fn the_time_it_is_given_follows_the_measured_round_trip() {
         bench.frame(asking(2));
         bench.clear();
         bench.assert_delivers(bench.now + t_out, &[2]);
-        // An answer now may be to either copy: it measures nothing, and the time stays
+        // A response now may be to either copy: it measures nothing, and the time stays
         // doubled.
         bench.wait(Span::from_nanos(50));
         let _ = bench.ack(2);
         bench.frame(asking(3));
         bench.clear();
         bench.assert_delivers(bench.now + t_out * 2, &[3]);
-        // The answer to a packet that was sent once sets it right.
+        // The response to a packet that was sent once sets it right.
         let _ = bench.ack(3);
         bench.frame(asking(4));
         bench.wait(answered);
@@ -166,10 +166,10 @@ fn a_read_request_is_one_packet_with_its_psns() {
     assert_eq!(bench.backup.frames(), 4);
     assert_eq!(bench.nak(2), Became::Absorb);
     assert_eq!(bench.delivered(), [2, 6, 7]);
-    // It asks for an answer, and its responses are one.
+    // It asks for a response, and its responses are one.
     bench.run_timers(bench.now + T_OUT);
     assert_eq!(bench.delivered().first(), Some(&2));
-    let _ = bench.answer(response(2));
+    let _ = bench.respond(response(2));
     assert_eq!(bench.backup.frames(), 2, "it has begun to answer");
     let _ = bench.ack(5);
     assert_eq!(bench.nak(6), Became::Absorb);
@@ -261,7 +261,7 @@ fn what_is_kept_has_no_gap() {
     assert_eq!(bench.delivered(), []);
 }
 
-/// It would be resent for ever, since no answer can be told to be for it.
+/// It would be resent for ever, since no response can be told to be for it.
 #[test]
 fn nobody_waits_for_answers_to_a_flow_of_an_unknown_requester() {
     let mut bench = Bench::synced();

@@ -217,7 +217,7 @@ fn a_leap_of_a_passive_flow_forgets_what_was_acknowledged() {
 fn a_status_has_the_credits_that_the_destination_gave() {
     let mut bench = Bench::synced();
     bench.data(1..10);
-    let _ = bench.answer(plain_answer(4, 0x0a, 3));
+    let _ = bench.respond(plain_response(4, 0x0a, 3));
     bench.sync(LIFE, Reason::Keepalive, 10);
     let credits = |status: &Status| status.ack.expect("it was acknowledged").syndrome;
     assert_eq!(bench.statuses().last().map(credits), Some(0x0a));

@@ -138,7 +138,7 @@ proptest! {
     }
 }
 
-/// All that was on the way was lost, each packet asked for an answer, and nothing follows. A
+/// All that was on the way was lost, each packet asked for a response, and nothing follows. A
 /// question at a time would take a timeout for each.
 #[test]
 fn a_tail_that_is_lost_as_a_whole_is_repaired_at_the_first_timeout() {

@@ -28,7 +28,7 @@ fn a_nak_for_what_was_delivered_is_answered_from_here() {
     assert_eq!(bench.nak(4), Became::Absorb);
     assert_eq!(bench.delivered(), (4..10).collect::<Vec<_>>(), "all from it on, in order");
     assert_eq!(bench.out.acks, [(3, 3)], "what it acknowledges goes on, with its MSN");
-    assert!(bench.out.answers.is_empty());
+    assert!(bench.out.responses.is_empty());
     assert_eq!((bench.count(Metric::LocalNak), bench.backup.frames()), (6, 6));
     assert_eq!(bench.count(Metric::NakAtOnce), 0);
     // The destination is satisfied: nothing is left of the NAK.
@@ -94,10 +94,10 @@ fn a_nak_that_no_resend_satisfies_goes_on_when_the_retries_are_used_up() {
         assert_eq!(bench.delivered(), [2, 3]);
     }
     bench.run_timers(start + T_OUT * 7 - NANO);
-    assert!(bench.out.answers.is_empty());
+    assert!(bench.out.responses.is_empty());
     bench.run_timers(start + T_OUT * 7);
-    assert_eq!(bench.out.answers.len(), 1);
-    assert_eq!((bench.out.answers[0].0, bench.out.answers[0].1), (Opcode::ACK, 2));
+    assert_eq!(bench.out.responses.len(), 1);
+    assert_eq!((bench.out.responses[0].0, bench.out.responses[0].1), (Opcode::ACK, 2));
     assert_eq!(bench.count(Metric::NakAfterGiveUp), 1);
     assert!(bench.delivered().is_empty());
 }
@@ -108,9 +108,9 @@ fn a_nak_for_a_gap_goes_on_when_the_gap_is_given_up() {
     bench.data([2]);
     assert_eq!(bench.nak(1), Became::Absorb);
     bench.run_timers(bench.now + GIVE_UP - NANO);
-    assert!(bench.out.answers.is_empty());
+    assert!(bench.out.responses.is_empty());
     bench.run_timers(bench.now + NANO);
-    assert_eq!(bench.out.answers.len(), 1);
+    assert_eq!(bench.out.responses.len(), 1);
     assert_eq!(bench.count(Metric::NakAfterGiveUp), 1);
 }
 
@@ -123,15 +123,15 @@ fn a_nak_that_went_on_is_not_repeated() {
     bench.data(1..4);
     assert_eq!(bench.nak(2), Became::Forward);
     bench.run_timers(bench.now + RTT * 20);
-    assert_eq!((bench.out.answers.len(), bench.pool.frames()), (1, 0));
+    assert_eq!((bench.out.responses.len(), bench.pool.frames()), (1, 0));
 }
 
 #[test]
 fn an_error_goes_on_and_changes_nothing() {
     let mut bench = Bench::paired();
     bench.data(1..4);
-    let refused = plain_answer(2, Aeth::NAK_REMOTE_ACCESS, 3);
-    assert_eq!(bench.answer(refused), Became::Forward);
+    let refused = plain_response(2, Aeth::NAK_REMOTE_ACCESS, 3);
+    assert_eq!(bench.respond(refused), Became::Forward);
     assert_eq!(bench.backup.frames(), 3);
 }
 
@@ -144,7 +144,7 @@ fn when_a_gap_fills_the_destination_is_given_the_time_to_say_so() {
     bench.clear();
     bench.run_timers(bench.now + T_OUT - NANO);
     assert!(bench.delivered().is_empty(), "1 and 2 have only just been delivered");
-    assert!(bench.out.answers.is_empty());
+    assert!(bench.out.responses.is_empty());
     let _ = bench.ack(2);
     bench.run_timers(bench.now + T_OUT * 10);
     assert!(bench.delivered().is_empty());
@@ -184,19 +184,19 @@ fn an_absorbed_nak_goes_on_only_between_messages() {
     bench.frame(read(1, 4));
     bench.data([5, 7]);
     assert_eq!(bench.nak(6), Became::Absorb);
-    let _ = bench.answer(response(1));
+    let _ = bench.respond(response(1));
     let since = bench.now;
     bench.run_timers(since + GIVE_UP / 2);
     bench.sync(LIFE, Reason::Keepalive, 8); // the Sentry lives
     bench.run_timers(since + GIVE_UP);
-    let opcodes = |bench: &Bench| bench.out.answers.iter().map(|a| a.0).collect::<Vec<_>>();
+    let opcodes = |bench: &Bench| bench.out.responses.iter().map(|a| a.0).collect::<Vec<_>>();
     assert_eq!(opcodes(&bench), [Opcode::READ_RESPONSE_MIDDLE], "it waits");
-    let _ = bench.answer(packet(Opcode::READ_RESPONSE_LAST, 4, false, 260));
+    let _ = bench.respond(packet(Opcode::READ_RESPONSE_LAST, 4, false, 260));
     bench.run_timers(bench.now + GIVE_UP);
     assert_eq!(opcodes(&bench).last(), Some(&Opcode::ACK), "but then it goes on");
 }
 
-/// The destination did not acknowledge the READ, but answered it; that answer
+/// The destination did not acknowledge the READ, but answered it; that response
 /// was lost.
 // R-NAK-17
 #[test]
@@ -223,7 +223,7 @@ fn a_destination_that_is_not_ready_takes_its_nak_back() {
     assert_eq!((bench.pool.frames(), bench.backup.frames()), (0, 0));
     bench.clear();
     bench.run_timers(bench.now + T_OUT * 20);
-    assert!(bench.out.answers.is_empty() && bench.delivered().is_empty());
+    assert!(bench.out.responses.is_empty() && bench.delivered().is_empty());
 }
 
 /// Of a packet that is not kept it isn't known whether it was a READ.

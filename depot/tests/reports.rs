@@ -300,8 +300,8 @@ fn the_derived_give_up_is_six_round_trips() {
 fn a_part_of_a_read_response_is_not_told_as_an_ack() {
     let mut bench = Bench::synced();
     bench.frame(read(1, 3));
-    let _ = bench.answer(first_response(1));
-    let _ = bench.answer(response(2));
+    let _ = bench.respond(first_response(1));
+    let _ = bench.respond(response(2));
     bench.clear();
     bench.sync(LIFE, Reason::Keepalive, 4);
     let ack = bench.statuses()[0].ack.expect("of packet 0");

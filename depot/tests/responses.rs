@@ -25,7 +25,7 @@ fn answered(end: i32) -> Bench {
 
 fn respond(bench: &mut Bench, psns: impl IntoIterator<Item = i32>) {
     for n in psns {
-        assert_eq!(bench.answer(response(n)), Became::Forward);
+        assert_eq!(bench.respond(response(n)), Became::Forward);
     }
 }
 
@@ -34,7 +34,7 @@ fn fetch(bench: &mut Bench, expected: i32, missing: &[(i32, i32)]) -> Vec<i32> {
     let range = |&(from, to): &(i32, i32)| PsnRange { start: psn(from), len: (to - from) as u32 };
     let fetch = Fetch { expected: psn(expected), missing: missing.iter().map(range).collect() };
     bench.with(|flow, cx| flow.on_fetch(cx, &fetch));
-    let resent = std::mem::take(&mut bench.out.answers);
+    let resent = std::mem::take(&mut bench.out.responses);
     assert!(resent.iter().all(|(_, _, class)| *class == High), "ahead of what comes anew");
     resent.into_iter().map(|(_, n, _)| n).collect()
 }
@@ -46,7 +46,7 @@ fn they_go_on_at_once_and_a_copy_is_kept() {
     bench.frame(read(1, 8));
     respond(&mut bench, 1..9);
     let all = (1..9).map(|n| (Opcode::READ_RESPONSE_MIDDLE, n, Data)).collect::<Vec<_>>();
-    assert_eq!(bench.out.answers, all);
+    assert_eq!(bench.out.responses, all);
     assert_eq!(bench.cache.frames(), 8);
 }
 
@@ -112,13 +112,13 @@ fn a_resend_keeps_it_longer() {
 }
 
 /// A READ that was requested again is answered again, with the memory's
-/// present content: no message may be made of an old answer and a new one.
+/// present content: no message may be made of an old response and a new one.
 #[test]
 fn the_answers_to_a_repeated_read_replace_the_old_ones() {
     let mut bench = answered(9);
     bench.frame(read(3, 6));
     let before = bench.cache.used();
-    let _ = bench.answer(packet(Opcode::READ_RESPONSE_MIDDLE, 3, false, 200)); // a shorter one
+    let _ = bench.respond(packet(Opcode::READ_RESPONSE_MIDDLE, 3, false, 200)); // a shorter one
     assert_eq!(bench.cache.frames(), 3, "1 and 2 are as they were, the rest is void");
     assert_eq!(bench.cache.used(), before * 3 / 8 - 56);
     respond(&mut bench, [4]);
@@ -177,7 +177,7 @@ fn another_incarnation_has_none_of_them() {
 fn an_atomic_ack_is_kept_like_a_response() {
     let mut bench = Bench::synced();
     bench.frame(packet(Opcode::FETCH_ADD, 1, false, 28));
-    let _ = bench.answer(atomic_ack(1));
+    let _ = bench.respond(atomic_ack(1));
     assert_eq!(bench.cache.frames(), 1);
     bench.clear();
     bench.wait(UNDER_WAY);
@@ -213,7 +213,7 @@ fn what_was_lost_before_is_said_to_be_absent_and_what_may_come_is_not() {
 fn what_is_lost_within_a_response_is_told_ahead_of_what_follows() {
     let mut bench = Bench::paired();
     bench.frame(read(1, 8));
-    let _ = bench.answer(first_response(1));
+    let _ = bench.respond(first_response(1));
     respond(&mut bench, [2, 5]);
     assert_eq!(bench.out.absent, [(vec![(3, 5)], Data)]);
     // It is answered again.

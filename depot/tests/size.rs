@@ -31,7 +31,7 @@ fn an_idle_flow_gives_back_what_a_burst_took() {
     (1..400).filter(|n| n % 2 == 1).for_each(|n| bench.frame(asking(n)));
     for n in 400..600 {
         bench.frame(read(n, 1));
-        let _ = bench.answer(response(n));
+        let _ = bench.respond(response(n));
     }
     bench.flow.shrink();
     let kept = bench.flow.heap_bytes();

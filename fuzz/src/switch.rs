@@ -119,13 +119,13 @@ impl World {
             }
             7..=10 => {
                 let psn = messages::near(input, self.next[pair][1 - me], -20, 3);
-                let frame = packets::answer(input, &self.headers(me), QPNS[pair][1 - me], psn);
+                let frame = packets::respond(input, &self.headers(me), QPNS[pair][1 - me], psn);
                 self.host_sends(me, frame);
             }
             11 => {
                 // The newest one, acknowledged.
                 let psn = self.next[pair][1 - me].offset(Psn::MODULUS - 1);
-                let frame = packets::answer(
+                let frame = packets::respond(
                     &mut Input::new(&[]),
                     &self.headers(me),
                     QPNS[pair][1 - me],

@@ -40,7 +40,7 @@ impl Nic {
 
     /// Begins another incarnation of a QP with the same numbers: work requests that
     /// are pending are flushed, unfinished received messages are
-    /// forgotten, answers are not sent any more, messages are counted from 0,
+    /// forgotten, responses are not sent any more, messages are counted from 0,
     /// the receive queue is full, the word that atomics work on 0, the rate
     /// that of the line. Messages have other content. Statistics go on. The peer
     /// has to do the same, with the PSNs the other way round.

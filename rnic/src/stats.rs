@@ -24,7 +24,7 @@ macro_rules! counters {
 }
 
 /// Round-trip times: from a packet that requests an ACK, sent once, to the ACK
-/// of exactly that packet or the first packet of its answer. One packet at a time is measured.
+/// of exactly that packet or the first packet of its response. One packet at a time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Rtt {
     /// Number of samples.
@@ -97,9 +97,9 @@ crate::counters! {
         pub rnr_naks: u64,
         /// Packets of READ responses received.
         pub read_responses: u64,
-        /// Answers to atomics received.
+        /// Responses to atomics received.
         pub atomic_acks: u64,
-        /// Responses that showed READ data or the answer to an atomic to be
+        /// Responses that showed READ data or the response to an atomic to be
         /// missing, and made the requester ask again.
         pub implied_naks: u64,
         /// The same, but without effect: an earlier one was being obeyed, or they
@@ -130,11 +130,11 @@ crate::counters! {
         pub beyond_sent: u64,
         /// Responses whose MSN is not the number of messages that the responder
         /// has completed: for ACKs and NAKs the acknowledged ones, for READ
-        /// responses and answers to atomics at least these and at most the
+        /// responses and responses to atomics at least these and at most the
         /// sent ones. RNICs don't look; not zero is a defect all the same.
         pub wrong_msn: u64,
         /// Responses that can't match the request, and reserved syndromes. All
-        /// but the latter end the QP: READ data or answers to atomics for another
+        /// but the latter end the QP: READ data or responses to atomics for another
         /// request, packets of a READ response in an impossible order or of a
         /// wrong length, ACKs and NAKs between them.
         pub unexpected: u64,
@@ -187,10 +187,10 @@ crate::counters! {
         /// Congestion notification packets sent, those for marked READ data that
         /// this side has received among them.
         pub cnps: u64,
-        /// ACKs not sent because too many answers of their QP were waiting for the
+        /// ACKs not sent because too many responses of their QP were waiting for the
         /// port, which a later one covers, and READs and atomics discarded for
         /// that reason, which the requester sends again.
-        pub answers_dropped: u64,
+        pub responses_dropped: u64,
         /// Sum, over the packets accepted, of the number of accepted packets that
         /// no ACK or NAK covered right afterwards.
         pub ack_lag_sum: u64,

@@ -97,7 +97,7 @@ impl Discovery {
         }
     }
 
-    /// No quick tries any more: the next one when an answer to the last is late.
+    /// No quick tries any more: the next one when a reply to the last is late.
     fn slow_down(&mut self, rtt: Span) {
         if let State::Seeking { tries, .. } = &mut self.state {
             *tries = (*tries).max(TRIES - SLOW_TRIES);
@@ -105,7 +105,7 @@ impl Discovery {
         }
     }
 
-    /// True if the answer was news.
+    /// True if the reply was news.
     pub fn answered(&mut self) -> bool {
         !core::mem::replace(&mut self.state, State::Protected).eq(&State::Protected)
     }
@@ -149,7 +149,7 @@ impl<F: Frame> Flow<F> {
         }
         let rtt = self.rtt.mean();
         let is_slow = cx.now >= self.discovery.since + rtt * 2;
-        // Where other flows' answers take longer, so will this one's.
+        // Where other flows' replies take longer, so will this one's.
         let rtt = rtt.max(cx.allowance.rtt());
         if is_slow {
             if !core::mem::take(&mut greeted) {
@@ -202,7 +202,7 @@ impl<F: Frame> Flow<F> {
 
     /// The Depot's state is unknown from now on.
     fn unprotect<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        self.release_answers(cx);
+        self.release_responses(cx);
         self.ready = false;
         self.discovery.lose_peer();
         self.knowledge = None;

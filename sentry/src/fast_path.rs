@@ -72,7 +72,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Looks at all that answers and timers need.
+    /// Looks at all that responses and timers need.
     #[inline]
     pub fn prefetch_all(&self) {
         let Self { next, pmtu, acked, released, quiet, naks, pass, .. } = self;

@@ -214,7 +214,7 @@ impl<F: Frame> Flow<F> {
     ) {
         if !is_plain {
             // R-READ-11
-            self.drop_answers(cx, Metric::DropAskedAgain);
+            self.drop_responses(cx, Metric::DropAskedAgain);
             // It may claim more PSNs than were sent: those belong to the next request.
             let end = (seq + u64::from(count)).min(self.next);
             self.reads.request_again(seq, end, cx.now);

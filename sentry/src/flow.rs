@@ -76,7 +76,7 @@ pub struct Flow<F: Frame> {
     pub(crate) discovery: Discovery,
     /// READ responses and atomic ACKs that the source expects.
     pub(crate) reads: Reads<F>,
-    /// Newest answer; see [`heard`](Self::heard).
+    /// Newest response; see [`heard`](Self::heard).
     pub(crate) answered: Time,
     /// Until then the way from the source counts as lossy, and every packet asks for an
     /// ACK: only after one does a source heed another NAK.
@@ -173,7 +173,7 @@ impl<F: Frame> Flow<F> {
         self.pmtu.learn(roce, frame.bytes());
         if cx.out.src_qpn().is_none() && self.reads.is_waiting() {
             // Responses pass without being recognised (R-READ-12).
-            self.release_answers(cx);
+            self.release_responses(cx);
             self.reads.clear();
         }
         let span = roce.span(frame.bytes(), self.pmtu.get());

@@ -97,7 +97,7 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn begin_doubt<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.reads.is_holding() || self.reads.is_waiting() {
             // A source that lacks the ACK requests all later responses again.
-            self.drop_answers(cx, Metric::DropAskedAgain);
+            self.drop_responses(cx, Metric::DropAskedAgain);
             self.reads.clear();
         }
         self.doubt.get_or_insert(self.next);
@@ -163,7 +163,7 @@ impl<F: Frame> Flow<F> {
 
     /// Frees every handle, before the flow itself is dropped.
     pub fn release_all<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        self.drop_answers(cx, Metric::DropOldIncarnation);
+        self.drop_responses(cx, Metric::DropOldIncarnation);
         self.reads = Reads::new(self.next, cx.now);
         self.clear_window(cx);
     }
@@ -229,7 +229,7 @@ impl<F: Frame> Flow<F> {
             return;
         }
         cx.out.count(Metric::FlowBypassed, 1);
-        self.release_answers(cx);
+        self.release_responses(cx);
         if self.discovery.leave() {
             self.sync(cx, Reason::Release);
         }

@@ -8,14 +8,13 @@
 //! flow calls [`Actions`]:
 //!
 //! - [`Flow::on_data`] for each request packet of the flow,
-//! - [`Flow::on_answer`] for a response of the destination that certainly belongs to this flow,
+//! - [`Flow::on_response`] for a response of the destination that certainly belongs to this flow,
 //! - [`Flow::on_status`] for each STATUS about the flow,
 //! - after any of these, [`Flow::deadline`], and [`Flow::on_timer`] at that time,
 //! - [`Flow::shrink`] after an idle period.
 //!
 //! `docs/protocol.md` lists the rules with their tests.
 
-mod answers;
 mod cache;
 mod discovery;
 mod fast_path;
@@ -30,6 +29,7 @@ mod nak;
 mod pmtu;
 mod reads;
 mod report;
+mod responses;
 mod slot;
 mod timers;
 
@@ -102,7 +102,7 @@ pub trait Actions<F: Frame> {
     /// Asks the Depot for READ responses that are missing.
     fn fetch(&mut self, epoch: u32, fetch: Fetch);
     /// Forwards a response of the destination to the source.
-    fn answer(&mut self, frame: F);
+    fn respond(&mut self, frame: F);
     /// The requester's QPN, if it is known beyond doubt.
     fn src_qpn(&self) -> Option<u32>;
     /// Another incarnation of the queue pair begins. Its `src_qpn` is unknown from now on.

@@ -205,7 +205,7 @@ impl<F: Frame> Flow<F> {
         false
     }
 
-    /// An answer has gone on to the source: a NAK that waited for the end of a
+    /// A response has gone on to the source: a NAK that waited for the end of a
     /// READ response message, or for an ACK, may go.
     pub(crate) fn make_due_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Naks { deferred, capped, sent, .. } = self.naks;

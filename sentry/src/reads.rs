@@ -1,7 +1,7 @@
 //! The READ responses and atomic ACKs that a source waits for.
 //!
 //! They carry the PSNs of their requests, so the requests tell which ones to
-//! expect, and in which order with ACKs. The answers of a queue pair are one
+//! expect, and in which order with ACKs. The responses of a queue pair are one
 //! ordered stream: an ACK that overtakes a response tells the requester that
 //! the response was lost. So behind a gap everything waits, while the
 //! responses that are missing are fetched from the gateway at the other end.
@@ -12,19 +12,19 @@ use arrayvec::ArrayVec;
 use common::control::{MAX_RANGES, PsnRange};
 use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
-use common::wire::{Answer, Verdict};
+use common::wire::{Response, Verdict};
 
 /// How often missing responses are fetched before the source has to ask again.
 const TRIES: u8 = 3;
 
-/// An answer that waits.
+/// A response that waits.
 #[derive(Debug)]
 pub(crate) struct Waiting<F> {
     /// Place in the stream: the highest PSN that it answers, and whether it
     /// comes after the response with that PSN.
     place: (Seq, bool),
     pub frame: F,
-    pub answer: Answer,
+    pub response: Response,
 }
 
 /// How to treat a response.
@@ -88,7 +88,7 @@ impl<F> Reads<F> {
         }
     }
 
-    /// No answer to anything before can be on its way.
+    /// No response to anything before can be on its way.
     pub fn begin(&mut self) {
         self.at_boundary = true;
     }
@@ -108,7 +108,7 @@ impl<F> Reads<F> {
         self.sure
     }
 
-    /// Whether an answer may be inserted here: not within a READ response
+    /// Whether a response may be inserted here: not within a READ response
     /// message.
     pub fn at_boundary(&self) -> bool {
         self.at_boundary
@@ -245,10 +245,10 @@ impl<F> Reads<F> {
         self.unfinished().is_none()
     }
 
-    fn place_of(seq: Seq, answer: &Answer) -> (Seq, bool) {
-        match answer.verdict {
+    fn place_of(seq: Seq, response: &Response) -> (Seq, bool) {
+        match response.verdict {
             Verdict::Response(_) => (seq, false),
-            _ if answer.is_nak() => (seq.prev(), true),
+            _ if response.is_nak() => (seq.prev(), true),
             _ => (seq, true),
         }
     }
@@ -264,9 +264,9 @@ impl<F> Reads<F> {
         self.ranges.get(i).is_some_and(|(start, ..)| (*start).max(from) < to)
     }
 
-    /// Where an answer with the PSN `seq` stands.
-    pub fn order(&self, seq: Seq, answer: &Answer) -> Order {
-        let (last, is_plain) = Self::place_of(seq, answer);
+    /// Where a response with the PSN `seq` stands.
+    pub fn order(&self, seq: Seq, response: &Response) -> Order {
+        let (last, is_plain) = Self::place_of(seq, response);
         let is_response = !is_plain;
         if self.ranges.is_empty() || (is_response && !self.is_awaited(seq)) {
             return Order::Pass;
@@ -280,10 +280,10 @@ impl<F> Reads<F> {
         if waits && self.sure { Order::Early } else { Order::Pass }
     }
 
-    /// Holds an answer that is [early](Order::Early); whether it shows a gap
+    /// Holds a response that is [early](Order::Early); whether it shows a gap
     /// that was not seen before. An `Err` gives it back: it is already there.
-    pub fn hold(&mut self, seq: Seq, answer: Answer, frame: F) -> Result<bool, F> {
-        let mut place = Self::place_of(seq, &answer);
+    pub fn hold(&mut self, seq: Seq, response: Response, frame: F) -> Result<bool, F> {
+        let mut place = Self::place_of(seq, &response);
         if let Some(end) = self.unfinished().filter(|_| place.1 && place.0 < self.expected) {
             // For example an ACK of acknowledged PSNs. Between the packets of
             // a READ response message even that would end the queue pair.
@@ -296,11 +296,11 @@ impl<F> Reads<F> {
         }
         let high = self.held.back().map_or(self.expected, |newest| newest.place.0.next());
         let opens = self.awaits_any(high, if place.1 { place.0.next() } else { place.0 });
-        self.held.insert(at, Waiting { place, frame, answer });
+        self.held.insert(at, Waiting { place, frame, response });
         Ok(opens)
     }
 
-    /// The oldest answer that waits and need not any more; all of them, in
+    /// The oldest response that waits and need not any more; all of them, in
     /// order, if `any`.
     pub fn next_held(&mut self, any: bool) -> Option<Waiting<F>> {
         let (last, is_plain) = self.held.front()?.place;
@@ -312,13 +312,13 @@ impl<F> Reads<F> {
         if ready { self.held.pop_front() } else { None }
     }
 
-    /// An answer goes on to the source.
-    pub fn passed(&mut self, seq: Seq, answer: &Answer, now: Time) {
-        let (_, is_plain) = Self::place_of(seq, answer);
+    /// A response goes on to the source.
+    pub fn passed(&mut self, seq: Seq, response: &Response, now: Time) {
+        let (_, is_plain) = Self::place_of(seq, response);
         if !is_plain && seq == self.expected && self.is_awaited(seq) {
             self.sure = true;
             self.expected = seq.next();
-            self.at_boundary = answer.ends_message() && self.is_farthest();
+            self.at_boundary = response.ends_message() && self.is_farthest();
             if self.is_farthest() {
                 self.high = self.expected.psn();
             }
@@ -425,7 +425,7 @@ mod tests {
             let verdict = Verdict::Response(Position::Only);
             reads.passed(
                 seq,
-                &Answer { verdict, psn: seq.psn(), msn: Some(1), credits: None },
+                &Response { verdict, psn: seq.psn(), msn: Some(1), credits: None },
                 now,
             );
             assert!(!reads.is_waiting() && reads.at_boundary(), "{seq:?}");

@@ -98,7 +98,7 @@ impl<F: Frame> Flow<F> {
             && self.may_be_early(cx, Metric::WithheldKeepalive)
         {
             self.sync(cx, Reason::Keepalive);
-            self.release_responses(cx);
+            self.release_at_peer(cx);
         }
     }
 
@@ -116,7 +116,7 @@ impl<F: Frame> Flow<F> {
         }
         self.tails += 1;
         self.sync(cx, Reason::Tail);
-        self.release_responses(cx);
+        self.release_at_peer(cx);
         self.release_passed(cx);
     }
 
@@ -163,7 +163,7 @@ impl<F: Frame> Flow<F> {
         if let Some(timeout) = config.peer_timeout {
             return first + timeout;
         }
-        // One of them, or its answer, may have been lost (R-PEER-12).
+        // One of them, or its reply, may have been lost (R-PEER-12).
         let rtt = self.rtt.with_margin();
         (first + (rtt * 2).max(PEER_MIN)).max(second + rtt)
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use common::budget::Budget;
 use common::metrics::Metric;
-use common::wire::{Aeth, Answer, Opcode, Verdict, parse};
+use common::wire::{Aeth, Opcode, Response, Verdict, parse};
 use proptest::prelude::*;
 use sentry::Recovery;
 use testkit::books::assert_empty;
@@ -33,7 +33,7 @@ fn room() -> impl Strategy<Value = Budget> {
 /// forgotten.
 fn end(bench: &mut Bench) {
     bench.fall_silent(MOST_TIMERS);
-    assert_eq!(bench.pool.frames(), 0, "answers are held for ever");
+    assert_eq!(bench.pool.frames(), 0, "responses are held for ever");
     bench.with(|flow, cx| flow.release_all(cx));
     assert_empty([&bench.cache, &bench.pool]);
 }
@@ -64,7 +64,7 @@ proptest! {
             match kind {
                 0 => {
                     bench.data([next]);
-                    stream.push(plain_answer(next, Aeth::ACK_UNLIMITED, 1));
+                    stream.push(plain_response(next, Aeth::ACK_UNLIMITED, 1));
                     next += 1;
                 }
                 1 => {
@@ -82,9 +82,9 @@ proptest! {
         bench.clear();
         let name = |frame: &[u8]| {
             let roce = parse(frame).expect("a RoCEv2 frame");
-            (Answer::of(&roce, frame).expect("an answer"), (roce.opcode, roce.psn.distance(FIRST)))
+            (Response::of(&roce, frame).expect("a response"), (roce.opcode, roce.psn.distance(FIRST)))
         };
-        // A lost ACK is not repaired by a FETCH: the next answer implies it.
+        // A lost ACK is not repaired by a FETCH: the next response implies it.
         let is_response = |frame: &[u8]| matches!(name(frame).0.verdict, Verdict::Response(_));
         let mut kept = BTreeMap::new();
         let mut sent = Vec::new();
@@ -97,7 +97,7 @@ proptest! {
             }
             sent.push(name(&frame).1);
             if !is_lost {
-                bench.answer(frame);
+                bench.respond(frame);
             }
             bench.settle(AT_ONCE);
         }
@@ -105,7 +105,7 @@ proptest! {
         let until = bench.now + RTT * 16;
         loop {
             for (from, to) in bench.fetched().into_iter().flatten() {
-                (from..to).for_each(|n| bench.answer(kept[&n].clone()));
+                (from..to).for_each(|n| bench.respond(kept[&n].clone()));
             }
             if bench.deadline() > until {
                 break;
@@ -113,9 +113,9 @@ proptest! {
             bench.run_timers(bench.deadline());
         }
         // Those that come twice are not held up, but fall out of the order.
-        let mut seen = std::mem::take(&mut bench.out.answers);
+        let mut seen = std::mem::take(&mut bench.out.responses);
         let mut known = std::collections::BTreeSet::new();
-        seen.retain(|answer| known.insert((answer.0.has_aeth() && answer.0 == Opcode::ACK, answer.1)));
+        seen.retain(|response| known.insert((response.0.has_aeth() && response.0 == Opcode::ACK, response.1)));
         prop_assert_eq!(seen, sent);
         prop_assert_eq!(bench.pool.frames(), 0);
         prop_assert_eq!(bench.count(Metric::ReadGapsGivenUp), 0);

@@ -130,7 +130,7 @@ fn a_tail_that_nothing_follows_is_fetched_after_a_round_trip_and_the_tail_timeou
         bench.run_timers(bench.now + PATIENCE * 100);
         assert!(bench.fetched().is_empty(), "the source asks again");
         come(&mut bench, rest.0..5);
-        assert_eq!(bench.out.answers.last().map(|(_, n)| *n), Some(4));
+        assert_eq!(bench.out.responses.last().map(|(_, n)| *n), Some(4));
     }
 }
 
@@ -145,7 +145,7 @@ fn the_peer_is_told_what_it_need_not_keep_any_more() {
     assert_eq!(bench.count(Metric::FetchRelease), 1, "once");
 }
 
-/// A FETCH per answer would flood the link, and put off the next one.
+/// A FETCH per response would flood the link, and put off the next one.
 #[test]
 fn what_comes_behind_a_gap_is_no_news_of_it() {
     let mut bench = reading();

@@ -169,7 +169,7 @@ fn a_try_that_was_refused_is_no_try() {
     assert!(bench.flow.is_protected());
 }
 
-/// A box that opens very many flows gets its answers late.
+/// A box that opens very many flows gets its responses late.
 // R-MSG-3
 #[test]
 fn where_answers_take_long_a_flow_is_announced_again_after_longer() {

@@ -20,7 +20,7 @@ fn in_order_all_pass_at_once() {
             _ => come(&mut bench, [n]),
         }
         expected.push(n);
-        assert_eq!(bench.out.answers.len(), expected.len());
+        assert_eq!(bench.out.responses.len(), expected.len());
     }
     assert_eq!(bench.answered(), expected);
     assert_eq!(bench.count(Metric::ResponseHeld), 0);
@@ -54,7 +54,7 @@ fn what_waits_is_not_believed() {
     let mut bench = reading();
     come(&mut bench, [1, 3]);
     bench.ack(6, 9);
-    assert_eq!(bench.out.stream, [Got::Answer(Opcode::READ_RESPONSE_FIRST, 1)]);
+    assert_eq!(bench.out.stream, [Got::Response(Opcode::READ_RESPONSE_FIRST, 1)]);
     assert_eq!(bench.cache.frames(), 4, "the READ is answered, the rest is not");
     come(&mut bench, [2, 4]);
     assert_eq!(bench.cache.frames(), 2, "up to 6");
@@ -95,7 +95,7 @@ fn a_read_that_the_source_asks_for_again_goes_on_and_lets_go_of_what_waits() {
     assert_eq!(bench.count(Metric::DropAskedAgain), 1);
     bench.run_timers(bench.now + TAIL * 4);
     assert!(bench.fetched().is_empty(), "until it was seen where the responses go on");
-    // Both the old answers and the new ones come.
+    // Both the old responses and the new ones come.
     come(&mut bench, [4]);
     assert_eq!(bench.answered(), [4]);
     come(&mut bench, [2, 3, 4]);
@@ -129,9 +129,9 @@ fn an_atomic_is_awaited_like_a_read() {
     bench.clear();
     bench.ack(2, 2);
     assert_eq!((bench.fetched(), bench.answered()), (vec![vec![(1, 2)]], vec![]));
-    bench.answer(atomic_ack(1));
+    bench.respond(atomic_ack(1));
     let order = [(Opcode::ATOMIC_ACK, 1), (Opcode::ACK, 2)];
-    assert_eq!(bench.out.answers, order);
+    assert_eq!(bench.out.responses, order);
     assert_eq!(bench.deadline(), Time::NEVER);
     // A lost one is fetched as a tail.
     bench.frame(atomic(3));
@@ -193,7 +193,7 @@ fn responses_to_requests_that_went_by_unseen_are_not_interrupted() {
     let mut bench = Bench::protected(Cached, 10, Some(1));
     bench.data([10]);
     bench.ack(5, 1);
-    bench.answer(response(Opcode::READ_RESPONSE_FIRST, -2));
+    bench.respond(response(Opcode::READ_RESPONSE_FIRST, -2));
     bench.clear();
     bench.data([12]);
     assert!(bench.naks().is_empty());
@@ -217,7 +217,7 @@ fn an_answer_that_comes_again_ends_no_message() {
     for (got, again) in [(vec![1, 2, 3, 4, 7], 4), (vec![1, 2], 1)] {
         let mut bench = reading();
         come(&mut bench, got);
-        bench.answer(response(Opcode::READ_RESPONSE_LAST, again));
+        bench.respond(response(Opcode::READ_RESPONSE_LAST, again));
         bench.data([12]);
         assert!(bench.naks().is_empty(), "within a message it would end the queue pair");
         assert_eq!(bench.count(Metric::NakMidMessage), 1);
@@ -225,7 +225,7 @@ fn an_answer_that_comes_again_ends_no_message() {
     // Nor does one begin.
     let mut bench = reading();
     come(&mut bench, [1, 2, 3, 4]);
-    bench.answer(response(Opcode::READ_RESPONSE_MIDDLE, 2));
+    bench.respond(response(Opcode::READ_RESPONSE_MIDDLE, 2));
     bench.data([12]);
     assert_eq!(bench.naks(), [5]);
 }
@@ -369,9 +369,9 @@ fn a_rewind_tells_which_responses_have_arrived() {
 #[test]
 fn after_responses_that_nobody_asked_for_nothing_is_held() {
     let mut bench = Bench::protected(Cached, 6, Some(1));
-    bench.answer(response(Opcode::READ_RESPONSE_MIDDLE, 5));
+    bench.respond(response(Opcode::READ_RESPONSE_MIDDLE, 5));
     bench.frame(read(6, 2 * 256));
-    bench.answer(part(6..8, 7));
+    bench.respond(part(6..8, 7));
     assert_eq!((bench.answered(), bench.pool.frames()), (vec![5, 7], 0));
 }
 

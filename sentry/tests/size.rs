@@ -35,12 +35,12 @@ fn an_idle_flow_gives_back_what_a_burst_took() {
         bench.frame(read(n, 256));
     }
     for n in 1_001..1_000 + READS {
-        bench.answer(part(n..n + 1, n));
+        bench.respond(part(n..n + 1, n));
     }
     let busy = bench.flow.heap_bytes();
     bench.flow.shrink();
     assert!(bench.flow.heap_bytes() > READS as usize * 32, "all this is still in use");
-    bench.answer(part(1_000..1_001, 1_000));
+    bench.respond(part(1_000..1_001, 1_000));
     assert!(bench.flow.heap_bytes() > busy / 4, "nothing is given back packet by packet");
     bench.flow.shrink();
     assert_eq!((bench.flow.heap_bytes(), bench.pool.frames()), (0, 0));

@@ -162,7 +162,7 @@ fn a_damaged_packet_makes_no_nak() {
 fn within_a_response() -> Bench {
     let mut bench = ten();
     bench.frame(read(10, 4 * 256));
-    bench.answer(part(10..14, 10));
+    bench.respond(part(10..14, 10));
     bench.clear();
     bench
 }
@@ -176,7 +176,7 @@ fn within_a_read_response_message_the_nak_waits_for_its_end() {
     assert_eq!(bench.count(Metric::NakMidMessage), 1);
     for n in 11..14 {
         assert!(bench.naks().is_empty());
-        bench.answer(part(10..14, n));
+        bench.respond(part(10..14, n));
     }
     assert_eq!(bench.out.stream.last(), Some(&Got::Nak(14)), "{:?}", bench.out.stream);
 }
@@ -195,7 +195,7 @@ fn nothing_is_asked_for_when_nothing_follows() {
 fn if_the_gap_fills_before_that_no_nak_is_needed() {
     let mut bench = within_a_response();
     bench.data([15, 14]);
-    (11..14).for_each(|n| bench.answer(part(10..14, n)));
+    (11..14).for_each(|n| bench.respond(part(10..14, n)));
     assert!(bench.naks().is_empty());
 }
 

@@ -134,7 +134,7 @@ fn a_read_response_tells_the_path_mtu() {
     let mut bench = Bench::start(Cached);
     bench.frame(read(0, 1_000));
     assert!(bench.flow.is_bypassed());
-    bench.answer(part(0..4, 0));
+    bench.respond(part(0..4, 0));
     assert_eq!(bench.answered(), [0]);
     bench.frame(single(4));
     assert!(!bench.flow.is_bypassed());

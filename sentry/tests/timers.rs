@@ -69,7 +69,7 @@ fn a_peer_that_answers_no_sync_for_its_timeout_is_lost() {
     bench.clear();
     bench.timer();
     bench.run_timers(bench.now + Span::from_millis(10));
-    assert!(bench.flow.is_protected(), "an answer begins it anew");
+    assert!(bench.flow.is_protected(), "a reply begins it anew");
     bench.run_timers(bench.now + Span::from_millis(31) + RTT);
     assert!(!bench.flow.is_protected());
     assert_eq!(bench.count(Metric::FlowPeerLost), 1);
@@ -149,7 +149,7 @@ fn nothing_is_due_once_all_is_acknowledged() {
     assert!(bench.take().is_empty());
 }
 
-/// While the destination's answers can't be told apart, that the Depot
+/// While the destination's responses can't be told apart, that the Depot
 /// delivered it has to do. But an ACK that was lost may be told of.
 #[test]
 fn a_few_tails_are_sent_once_the_depot_has_delivered_all_of_an_unmatched_flow() {

@@ -300,7 +300,7 @@ fn a_deadline_that_moves_forward_is_kept() {
     assert!(bench.switch.next_deadline() < bench.now + RTT / 4, "the tail of what came");
 }
 
-/// The same at the Depot: the first packet that asks for an answer is resent in time.
+/// The same at the Depot: the first packet that asks for a response is resent in time.
 #[test]
 fn an_answer_that_is_awaited_is_due_before_the_flow_is_forgotten() {
     const T_OUT: Span = Span::from_millis(1);

@@ -161,7 +161,7 @@ fn a_stale_sync_changes_nothing() {
     assert_eq!(psns(&sent, Lan), [1, 3, 4], "nor its path MTU");
 }
 
-/// Which box the answers go to is decided by the newest incarnation as well.
+/// Which box the responses go to is decided by the newest incarnation as well.
 #[test]
 fn another_box_takes_the_flow_over() {
     let mut bench = Bench::new(Recovery::Auto);

@@ -15,7 +15,7 @@ use common::wire::{Headers, Vlans};
 use support::*;
 use switch::{Config, End, QueuePair, Recovery};
 
-/// Longer than answers must confirm a pairing.
+/// Longer than responses must confirm a pairing.
 const SPREAD: Span = Span::from_millis(20);
 
 fn ends(here: u32, there: u32) -> [End; 2] {
@@ -103,7 +103,7 @@ fn a_half_that_comes_back_is_paired_again() {
             bench.assert_passes(Wan, &ack(&inbound(), 0x77, psn - 2));
         }
     }
-    assert_eq!(bench.count(Metric::FlowAged), 1, "no answer for a minute");
+    assert_eq!(bench.count(Metric::FlowAged), 1, "no reply for a minute");
     assert_eq!(bench.count(Metric::FlowPaired), 1, "0x77 is somebody else");
     bench.assert_passes(Wan, &ack(&inbound(), 0x11, 98));
     assert_eq!(bench.count(Metric::FlowPaired), 2);

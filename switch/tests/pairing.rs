@@ -12,7 +12,7 @@ use common::wire::{Aeth, Headers, Opcode};
 use support::*;
 use switch::Recovery;
 
-/// For longer than this an answer must be confirmed.
+/// For longer than this a response must be confirmed.
 const SPREAD: Span = Span::from_millis(20);
 
 fn other_port() -> Headers {
@@ -178,7 +178,7 @@ fn naks_and_rnr_naks_reach_their_flow() {
     for (syndrome, metric) in
         [(Aeth::NAK_PSN_SEQUENCE, Metric::NakDestination), (Aeth::RNR + 3, Metric::NakRnr)]
     {
-        bench.assert_passes(Wan, &answer(&inbound(), 0x11, 5, syndrome));
+        bench.assert_passes(Wan, &respond(&inbound(), 0x11, 5, syndrome));
         assert_eq!(bench.count(metric), 1);
         bench.sends(0x22, 5..20);
         bench.wait(RTT);
@@ -186,7 +186,7 @@ fn naks_and_rnr_naks_reach_their_flow() {
     assert_eq!(bench.count(Metric::SentryNeeded), 30, "all that was asked for");
     assert_eq!(bench.count(Metric::PassSolicited), 2);
     // An error that no gateway can help with.
-    bench.assert_passes(Wan, &answer(&inbound(), 0x11, 5, Aeth::NAK_REMOTE_ACCESS));
+    bench.assert_passes(Wan, &respond(&inbound(), 0x11, 5, Aeth::NAK_REMOTE_ACCESS));
 }
 
 // R-PAIR-5
@@ -328,7 +328,7 @@ fn a_flow_that_was_ruled_out_is_considered_again_in_its_next_incarnation() {
 }
 
 /// The queue pair may have been given to somebody else during the pause, and
-/// answers to its former owner are still on their way.
+/// responses to its former owner are still on their way.
 #[test]
 fn answers_of_an_old_incarnation_confirm_nothing_in_the_next() {
     let mut bench = one_flow();

@@ -63,7 +63,7 @@ fn a_new_flow_carries_the_boot_of_the_box_that_answered_for_its_destination() {
     let mut bench = Bench::new(Recovery::Auto);
     let epoch = bench.protect(0x22, 0..2);
     assert_eq!(seen_boot(&bench.lan(request(&outbound(), 0x23, 0))), Some(PEER_BOOT));
-    // Two round trips without an answer, and nothing of it is believed.
+    // Two round trips without a response, and nothing of it is believed.
     let mut syncs = Vec::new();
     for _ in 0..60 {
         bench.wait(RTT / 8);

@@ -58,7 +58,7 @@ pub fn response(opcode: Opcode, n: i32) -> Vec<u8> {
 }
 
 /// An ACK or NAK.
-pub fn plain_answer(n: i32, syndrome: u8, msn: u32) -> Vec<u8> {
+pub fn plain_response(n: i32, syndrome: u8, msn: u32) -> Vec<u8> {
     with_bth(Bth::new(Opcode::ACK, 0x77, psn(n)), &Aeth { syndrome, msn }.to_bytes())
 }
 

@@ -3,7 +3,7 @@
 use common::control::{Keys, decode};
 use common::psn::Psn;
 use common::wire::{
-    Aeth, Answer, Bth, Headers, MAX_SPAN, NotRoce, Roce, cm, icrc, icrc_ok, parse, request_ack,
+    Aeth, Bth, Headers, MAX_SPAN, NotRoce, Response, Roce, cm, icrc, icrc_ok, parse, request_ack,
 };
 
 /// `data` is the frame.
@@ -54,9 +54,9 @@ fn views(frame: &[u8], roce: &Roce) {
         assert!(found == has || !is_whole && !found, "{roce:?}");
     }
     let _ = (roce.atomic_eth(frame), roce.atomic_original(frame), roce.deth(frame));
-    if let Some(answer) = Answer::of(roce, frame) {
-        assert!(roce.kind().is_response(), "{answer:?}");
-        let _ = (answer.is_nak(), answer.ends_message());
+    if let Some(response) = Response::of(roce, frame) {
+        assert!(roce.kind().is_response(), "{response:?}");
+        let _ = (response.is_nak(), response.ends_message());
     }
     for pmtu in [0, 1, 256, 1024, 4096, u16::MAX] {
         assert!(roce.psn_count(frame, pmtu.into()) >= 1);
@@ -84,7 +84,7 @@ fn asks(before: &[u8], after: &[u8], roce: &Roce) {
     }
 }
 
-/// A packet with its headers is found again, and so is an answer to it.
+/// A packet with its headers is found again, and so is a response to it.
 fn again(data: &[u8], roce: &Roce) {
     let headers = Headers::of(data, roce);
     assert_eq!((headers.src(), headers.dst()), (roce.src, roce.dst));

@@ -3,7 +3,7 @@
 use common::control::Keys;
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Answer, Verdict, parse};
+use common::wire::{Response, Verdict, parse};
 use rnic::{ImpliedNak, Nic, NicConfig, QpConfig, QpId, lab_ip};
 
 use crate::link::Link;
@@ -155,7 +155,7 @@ impl End {
     /// acknowledges nothing.
     fn is_of_seamless_incarnation(&self, bytes: &[u8]) -> bool {
         let Ok(roce) = parse(bytes) else { return false };
-        let is_nak = Answer::of(&roce, bytes).is_some_and(|a| a.verdict == Verdict::Missing);
+        let is_nak = Response::of(&roce, bytes).is_some_and(|a| a.verdict == Verdict::Missing);
         let q = self.qpns.iter().position(|(mine, _)| *mine == roce.dest_qpn);
         is_nak && q.is_some_and(|q| self.seamless[q] == Some(roce.psn))
     }

@@ -4,7 +4,7 @@
 use common::control::{self, Keys, Message};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Answer, Verdict, parse};
+use common::wire::{Response, Verdict, parse};
 
 /// A segment of the path. The source is nic 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,7 @@ pub enum Victim {
 impl Victim {
     fn is(self, bytes: &[u8]) -> bool {
         let Ok(roce) = parse(bytes) else { return false };
-        let verdict = || Answer::of(&roce, bytes).map(|answer| answer.verdict);
+        let verdict = || Response::of(&roce, bytes).map(|response| response.verdict);
         match self {
             Self::Request(psn) => roce.kind().is_request() && roce.psn == psn,
             Self::Response(psn) => {
@@ -57,10 +57,10 @@ impl Victim {
     fn is_replaced_by(self, bytes: &[u8]) -> bool {
         let Ok(roce) = parse(bytes) else { return false };
         match self {
-            Self::Ack(psn) => Answer::of(&roce, bytes).is_some_and(|answer| {
-                let last = match answer.verdict {
-                    Verdict::Acknowledged => answer.psn,
-                    _ => answer.psn.prev(),
+            Self::Ack(psn) => Response::of(&roce, bytes).is_some_and(|response| {
+                let last = match response.verdict {
+                    Verdict::Acknowledged => response.psn,
+                    _ => response.psn.prev(),
                 };
                 last.distance(psn) >= 0
             }),
@@ -105,7 +105,7 @@ impl Script {
     }
 
     /// From when the frame of the first entry would have arrived at its NIC to
-    /// when a copy of it did; for an ACK, any answer that says as much.
+    /// when a copy of it did; for an ACK, any response that says as much.
     pub fn recovery(&self) -> Option<Span> {
         Some(self.recovered?.since(self.due?))
     }

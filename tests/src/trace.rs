@@ -3,7 +3,7 @@
 use common::control::{self, Keys};
 use common::heap::HeapFrame;
 use common::metrics::{Counters, Metric};
-use common::wire::{Answer, icrc_ok, parse};
+use common::wire::{Response, icrc_ok, parse};
 use switch::Switch;
 
 /// A frame in one line.
@@ -11,8 +11,8 @@ pub(crate) fn describe(bytes: &[u8]) -> String {
     let Ok(roce) = parse(bytes) else { return "malformed".into() };
     let what = match control::decode(bytes, &roce, control::DEFAULT_OPCODE, &Keys::unkeyed_lab()) {
         Some(Ok((header, message))) => format!("epoch {} {message:?}", header.epoch),
-        _ => match Answer::of(&roce, bytes) {
-            Some(answer) => format!("{:?} {:?}", answer.verdict, answer.msn),
+        _ => match Response::of(&roce, bytes) {
+            Some(response) => format!("{:?} {:?}", response.verdict, response.msn),
             None => format!("{:?} {}", roce.kind(), if roce.ack_req { "ackreq" } else { "" }),
         },
     };

@@ -258,7 +258,7 @@ impl World {
             // An old ACK among READ data ends a queue pair of rxe's, without
             // gateways too where the source repeats packets that were only late.
             if self.scenario.implied_nak == ImpliedNak::AnyGap {
-                assert_eq!(stats.requester.unexpected, 0, "an answer that nothing asked for");
+                assert_eq!(stats.requester.unexpected, 0, "a response that nothing asked for");
             }
             assert_eq!(stats.responder.corrupt_bytes, 0, "a corrupt byte");
             assert_eq!(stats.requester.corrupt_bytes, 0, "a corrupt byte of a READ");

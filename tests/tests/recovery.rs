@@ -215,7 +215,7 @@ fn two_rewinds(path: &Path) -> Span {
     rewind(path) * 2 + path.lan
 }
 
-/// Nothing is unanswered before a packet asks for an answer.
+/// Nothing is unanswered before a packet asks for a response.
 fn next_request(path: &Path) -> Span {
     frames(path) + path.slot * u64::from(path.scenario.ack_req_every.min(path.packets))
 }
@@ -240,7 +240,7 @@ fn quarter_more(rtt: Span) -> Span {
 const LAN: (&str, Limit) = ("1.25 LAN round trips", |path| Some(quarter_more(path.lan)));
 const LAN_AND_T_OUT: (&str, Limit) =
     ("1.25 LAN round trips + `t_out`", |path| Some(quarter_more(path.lan) + T_OUT));
-/// A timeout of the Depot resends the oldest packet, not the range (decision 29): the answer
+/// A timeout of the Depot resends the oldest packet, not the range (decision 29): the response
 /// to that may only move `acked` to the packet that was lost, which the second timeout, after
 /// twice the time, resends.
 fn after_two_timeouts(path: &Path) -> Option<Span> {

@@ -21,7 +21,7 @@ fn scenario(seed: u64, recovery: Option<Recovery>, wan: f64) -> Scenario {
     }
 }
 
-/// Seconds on average, and gaps among responses: seen, and given up without an answer that
+/// Seconds on average, and gaps among responses: seen, and given up without a response that
 /// says why.
 fn mean(recovery: Option<Recovery>, wan: f64) -> (f64, u64, u64) {
     let seeds: u32 = number("SEEDS").map_or(12, |n| n as u32);

@@ -77,7 +77,7 @@ fn no_queue_pair_dies_that_would_have_survived() {
             let name = case.name;
             // The paths lose the same packets.
             assert!(fates.dead <= plain.dead, "{name}: {} dead in {recovery:?}", fates.dead);
-            // Control messages and their answers take time of their own.
+            // Control messages and their responses take time of their own.
             let limit = before * 1.05 + 0.005;
             assert!(after <= limit, "{name}, {recovery:?}: {after:.3} s, was {before:.3} s");
         }

@@ -179,7 +179,7 @@ impl SyncMessage {
 }
 
 impl Status {
-    /// The answer of a Depot that holds nothing of the flow, to the SYNC that was sent
+    /// The reply of a Depot that holds nothing of the flow, to the SYNC that was sent
     /// at `echo` and has just come.
     pub fn passive(echo: Time, src_qpn: Option<u32>) -> Self {
         Self {

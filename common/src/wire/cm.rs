@@ -37,7 +37,7 @@ pub type CommId = u32;
 pub enum Message {
     /// Asks for a connection.
     Req(Req),
-    /// The answer to one takes its time.
+    /// The reply to one takes its time.
     Mra(Ids),
     /// No.
     Rej(Rej),
@@ -161,7 +161,7 @@ pub fn read(frame: &[u8], roce: &Roce) -> Option<Message> {
 
 /// Writes a message as a host sends it to `frame`, whose length is
 /// [`frame_len`]. Fields that [`Message`] lacks are 0. `transaction` ties a REQ,
-/// or a DREQ, to its answers; `psn` counts the packets of QP 1.
+/// or a DREQ, to its replies; `psn` counts the packets of QP 1.
 ///
 /// # Panics
 /// If `frame` has another length, or a path MTU is none.

@@ -15,7 +15,6 @@
 //! Architecture Specification, volume 1; annex A17 is RoCEv2.
 
 mod addr;
-mod answer;
 mod bth;
 pub mod cm;
 mod edit;
@@ -26,10 +25,10 @@ mod icrc;
 mod identity;
 mod opcode;
 mod parse;
+mod response;
 mod spread;
 
 pub use addr::Addr;
-pub use answer::{Answer, Verdict};
 pub use bth::{Bth, DEFAULT_PKEY};
 pub use edit::{has_switch_bit, mark_congestion, request_ack};
 pub use ether::{MacAddr, Vlans};
@@ -39,6 +38,7 @@ pub use icrc::{icrc, icrc_ok};
 pub use identity::Identity;
 pub use opcode::{Opcode, PacketKind, Position, Transport};
 pub use parse::{MAX_SPAN, Malformed, NotRoce, Roce, parse};
+pub use response::{Response, Verdict};
 pub use spread::{BUCKETS, RSS_KEY, Spread};
 
 /// UDP destination port of RoCEv2.

@@ -74,7 +74,7 @@ pub enum PacketKind {
     ReadResponse(Position),
     /// ACK or NAK; the AETH tells which.
     Ack,
-    /// The answer to an atomic.
+    /// The response to an atomic.
     AtomicAck,
     /// No RC opcode, or one that isn't defined.
     Other,
@@ -98,7 +98,7 @@ impl PacketKind {
         matches!(self, Self::Send(_) | Self::Write(_))
     }
 
-    /// Which part of a message it is; a request or answer of a single packet
+    /// Which part of a message it is; a request or response of a single packet
     /// is [`Position::Only`]. `None` for [`PacketKind::Other`].
     pub const fn position(self) -> Option<Position> {
         match self {

@@ -8,7 +8,7 @@ use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Answer, Bth, Opcode, parse};
+use common::wire::{Aeth, Bth, Opcode, Response, parse};
 use depot::{Actions, Config, Flow, Host};
 use testkit::books::Books;
 use testkit::depot::*;
@@ -38,10 +38,11 @@ impl Actions<HeapFrame> for Out {
         self.books.left += 1;
     }
 
-    fn answer(&mut self, packet: Packet<HeapFrame>, _: Class) {
-        let answer = parse(packet.bytes()).ok().and_then(|roce| Answer::of(&roce, packet.bytes()));
-        if let Some(answer) = answer.filter(Answer::is_nak) {
-            self.to_source.push(count_of(answer.psn));
+    fn respond(&mut self, packet: Packet<HeapFrame>, _: Class) {
+        let response =
+            parse(packet.bytes()).ok().and_then(|roce| Response::of(&roce, packet.bytes()));
+        if let Some(response) = response.filter(Response::is_nak) {
+            self.to_source.push(count_of(response.psn));
         }
         self.books.left += 1;
     }
@@ -112,7 +113,7 @@ pub struct World {
     pub receivers: Vec<Receiver>,
     pub ports: Vec<Port>,
     /// On its way back.
-    pub answers: VecDeque<(Time, usize, Vec<u8>)>,
+    pub responses: VecDeque<(Time, usize, Vec<u8>)>,
     /// Every so many packets, one is damaged on its way to its host.
     pub damage: u64,
     pub passed: u64,
@@ -135,7 +136,7 @@ impl World {
             flows: Vec::new(),
             receivers: Vec::new(),
             ports: (0..hosts).map(|_| port()).collect(),
-            answers: VecDeque::new(),
+            responses: VecDeque::new(),
             damage: u64::MAX,
             passed: 0,
         }
@@ -197,7 +198,7 @@ impl World {
         let next = [
             self.receivers.iter().map(arrival).min().unwrap_or(Time::NEVER),
             self.ports.iter().map(serve).min().unwrap_or(Time::NEVER),
-            self.answers.front().map_or(Time::NEVER, |(at, ..)| *at),
+            self.responses.front().map_or(Time::NEVER, |(at, ..)| *at),
             self.flows
                 .iter()
                 .map(|flow| flow.deadline(&self.harness.config))
@@ -228,7 +229,7 @@ impl World {
             self.serve(port);
         }
         while let Some((_, id, bytes)) =
-            self.answers.pop_front_if(|(at, ..)| *at <= self.harness.now)
+            self.responses.pop_front_if(|(at, ..)| *at <= self.harness.now)
         {
             let _ = self.with(id, |harness| harness.response(bytes));
         }
@@ -253,7 +254,7 @@ impl World {
         let roce = parse(packet.bytes()).expect("a frame");
         let n = count_of(roce.psn);
         assert!(common::wire::icrc_ok(packet.bytes(), &roce));
-        let answer = if n > receiver.expected {
+        let response = if n > receiver.expected {
             let is_news = !core::mem::replace(&mut receiver.is_complaining, true);
             is_news.then_some((receiver.expected, Aeth::NAK_PSN_SEQUENCE))
         } else if n < receiver.expected {
@@ -263,8 +264,12 @@ impl World {
             receiver.is_complaining = false;
             roce.ack_req.then_some((n, Aeth::ACK_UNLIMITED))
         };
-        if let Some((n, syndrome)) = answer {
-            self.answers.push_back((self.harness.now + DELAY, id, plain_answer(n, syndrome, 3)));
+        if let Some((n, syndrome)) = response {
+            self.responses.push_back((
+                self.harness.now + DELAY,
+                id,
+                plain_response(n, syndrome, 3),
+            ));
         }
     }
 

@@ -3,11 +3,11 @@
 //! Rules, with `rxe_comp.c` as the reference:
 //!
 //! - An ACK acknowledges every PSN up to its own; a NAK every PSN before its
-//!   own, and makes the requester go back to it. READ data and the answer to
+//!   own, and makes the requester go back to it. READ data and the response to
 //!   an atomic acknowledge every PSN before their own.
 //! - None of them acknowledges a READ or atomic that is not answered
 //!   completely. A response to a later request, or an ACK of its own PSN, tells
-//!   that the answer was lost: an *implied NAK*, obeyed like one that is said
+//!   that the response was lost: an *implied NAK*, obeyed like one that is said
 //!   ([`ImpliedNak`]).
 //! - READ data is taken in order, from FIRST or ONLY to LAST or ONLY. A FIRST
 //!   or ONLY in the middle is right if its PSN is that of the newest request
@@ -65,7 +65,7 @@ pub(crate) enum Response<'a> {
         original: u64,
         msn: u32,
     },
-    /// READ data or an answer to an atomic that is no positive one: nothing
+    /// READ data or a response to an atomic that is no positive one: nothing
     /// sends it, and rxe gives the QP up.
     Unexpected,
     /// Reserved syndrome: left to the timeout.
@@ -203,7 +203,7 @@ impl Requester {
                 }
                 self.progress();
             }
-            // Of a duplicate: the answer was lost. rxe would take it for one.
+            // Of a duplicate: the response was lost. rxe would take it for one.
             (_, Response::Ack { .. }) => self.implied_nak(now, completions),
             (_, Response::Nak { .. }) => self.on_nak(seq, now, completions),
             (_, &Response::Rnr { timer, .. }) => self.on_rnr(timer, seq, now, completions),
@@ -247,7 +247,7 @@ impl Requester {
         self.timed = self.timed.filter(|(timed, _)| *timed < self.next);
     }
 
-    /// The answer to the oldest work request is not complete, and never will
+    /// The response to the oldest work request is not complete, and never will
     /// be without asking again. Its outstanding packets cause many of
     /// these: even a NIC that obeys every NAK obeys one.
     fn implied_nak(&mut self, now: Time, completions: &mut VecDeque<Completion>) {
@@ -334,7 +334,7 @@ impl Requester {
             Response::Ack { msn } => (msn, seq.next(), true),
             Response::Nak { msn } | Response::Rnr { msn, .. } => (msn, seq, false),
             Response::Data { msn: Some(msn), .. } | Response::Atomic { msn, .. } => {
-                // Its own request among them, and if it is a repeated answer
+                // Its own request among them, and if it is a repeated response
                 // also later ones.
                 let ahead = self.ahead(msn, self.covered(seq) as u64 + 1);
                 let not_sent = self.ahead(msn, self.started.wrapping_sub(self.first_number()));

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use common::psn::Seq;
 use common::wire::{Aeth, AtomicEth, Opcode, Reth, Roce, read_responses};
 
-use super::answers::{Answer, ReadResponse};
+use super::responses::{ReadResponse, Response};
 use super::{INVALID_REQUEST, REMOTE_ACCESS, Refusal, Responder};
 use crate::config::PartialRead;
 use crate::content::Content;
@@ -61,7 +61,7 @@ impl Responder {
         if self.open.is_some() || self.resources.max == 0 {
             return Err(INVALID_REQUEST);
         }
-        let answer = if let Some(eth) = roce.atomic_eth(frame) {
+        let response = if let Some(eth) = roce.atomic_eth(frame) {
             self.execute(roce.opcode, &eth)?
         } else {
             let reth = roce.reth(frame).ok_or(INVALID_REQUEST)?;
@@ -70,11 +70,11 @@ impl Responder {
         self.stats.accepted += 1;
         // The response acknowledges everything before it.
         self.settled();
-        self.answers.push(answer);
+        self.responses.push(response);
         Ok(())
     }
 
-    fn read(&mut self, reth: Reth) -> Result<Answer, Refusal> {
+    fn read(&mut self, reth: Reth) -> Result<Response, Refusal> {
         let packets = read_responses(reth.len, self.pmtu as u32); // a PMTU: 13 bits
         if reth.len > MAX_MESSAGE || packets > MAX_READ_PACKETS {
             return Err(INVALID_REQUEST);
@@ -89,10 +89,10 @@ impl Responder {
         self.stats.reads += 1;
         let end = u64::from(reth.len);
         let msn = self.msn;
-        Ok(Answer::Read(ReadResponse { content, next: first, offset: 0, end, starts: true, msn }))
+        Ok(Response::Read(ReadResponse { content, next: first, offset: 0, end, starts: true, msn }))
     }
 
-    fn execute(&mut self, opcode: Opcode, eth: &AtomicEth) -> Result<Answer, Refusal> {
+    fn execute(&mut self, opcode: Opcode, eth: &AtomicEth) -> Result<Response, Refusal> {
         if !eth.va.is_multiple_of(u64::from(ATOMIC_LEN)) {
             return Err(INVALID_REQUEST);
         }
@@ -119,15 +119,15 @@ impl Responder {
         Ok(self.original(seq, original))
     }
 
-    fn original(&self, seq: Seq, original: u64) -> Answer {
+    fn original(&self, seq: Seq, original: u64) -> Response {
         let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: self.msn };
-        Answer::Original { psn: seq.psn(), aeth, original }
+        Response::Original { psn: seq.psn(), aeth, original }
     }
 
     /// Answers a READ or atomic again. Nothing is executed twice: a forgotten
     /// request, or one that differs, is discarded.
     pub(super) fn repeat(&mut self, seq: Seq, roce: &Roce, frame: &[u8]) {
-        let answer = self.resources.find(seq).and_then(|resource| match resource.what {
+        let response = self.resources.find(seq).and_then(|resource| match resource.what {
             Executed::Atomic { original } => {
                 roce.atomic_eth(frame)?;
                 self.stats.atomics_repeated += 1;
@@ -144,7 +144,7 @@ impl Responder {
                 self.stats.reads_repeated += u64::from(same);
                 let starts = offset == 0 || self.config.partial_read == PartialRead::Anew;
                 let (next, msn) = (seq, self.msn);
-                same.then_some(Answer::Read(ReadResponse {
+                same.then_some(Response::Read(ReadResponse {
                     content,
                     next,
                     offset,
@@ -154,8 +154,8 @@ impl Responder {
                 }))
             }
         });
-        match answer {
-            Some(answer) => self.answers.push(answer),
+        match response {
+            Some(response) => self.responses.push(response),
             None => self.stats.duplicates_dropped += 1,
         }
     }

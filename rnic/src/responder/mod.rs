@@ -26,9 +26,9 @@
 //!   NAK is made and the packet discarded; those behind it bring forth a NAK
 //!   as after a loss.
 
-mod answers;
 mod buffers;
 mod fetch;
+mod responses;
 
 use std::collections::VecDeque;
 
@@ -36,9 +36,9 @@ use common::psn::{Psn, Seq};
 use common::time::Time;
 use common::wire::{Aeth, PacketKind, Position, Reth, Roce};
 
-use self::answers::{Acknowledge, Answer, Answers};
 use self::buffers::Buffers;
 use self::fetch::Resources;
+use self::responses::{Acknowledge, Response, Responses};
 use crate::config::QpConfig;
 use crate::content::{Content, Stream};
 use crate::packet::Packet;
@@ -86,7 +86,7 @@ pub(crate) struct Responder {
     word: u64,
     buffers: Option<Buffers>,
     /// Responses to be sent.
-    answers: Answers,
+    responses: Responses,
     /// When the NAK for the gap that is open was made.
     nak_at: Option<Time>,
     /// Packets that asked for an ACK and have none yet.
@@ -113,7 +113,7 @@ impl Responder {
             resources: Resources::new(config.max_rd_atomic),
             word: 0,
             buffers: config.receive_queue.map(Buffers::new),
-            answers: Answers::default(),
+            responses: Responses::default(),
             nak_at: None,
             asked: 0,
             ack_deadline: None,
@@ -146,8 +146,8 @@ impl Responder {
             PacketKind::Write(position) => Some((WorkKind::Write, position)),
             _ => None,
         };
-        if operation.is_none() && self.answers.is_full() {
-            self.stats.answers_dropped += 1;
+        if operation.is_none() && self.responses.is_full() {
+            self.stats.responses_dropped += 1;
             return;
         }
         if seq > self.expected {
@@ -174,7 +174,7 @@ impl Responder {
             return self.refuse(roce.psn, refusal);
         }
         if operation.is_some() {
-            self.answer(roce.ack_req, now);
+            self.respond(roce.ack_req, now);
         }
         self.stats.ack_lag_sum += self.uncovered;
     }
@@ -186,14 +186,14 @@ impl Responder {
         }
     }
 
-    /// Whether the next answer is data of a READ, if there is one.
+    /// Whether the next response is data of a READ, if there is one.
     pub(crate) fn data_waits(&self) -> Option<bool> {
-        self.answers.front_is_data()
+        self.responses.front_is_data()
     }
 
-    /// The answer to be sent next.
+    /// The response to be sent next.
     pub(crate) fn next_packet(&self) -> Option<Packet> {
-        self.answers.next_packet(self.pmtu)
+        self.responses.next_packet(self.pmtu)
     }
 
     /// `packet`, from [`next_packet`](Self::next_packet), is leaving.
@@ -202,7 +202,7 @@ impl Responder {
             self.stats.read_responses += 1;
             self.stats.read_bytes += packet.payload_len() as u64;
         }
-        self.answers.sent(self.pmtu);
+        self.responses.sent(self.pmtu);
     }
 
     /// The number that atomics work on.
@@ -308,7 +308,7 @@ impl Responder {
     }
 
     /// After a packet of a SEND or WRITE was accepted: the ACK, if one is due.
-    fn answer(&mut self, ack_req: bool, now: Time) {
+    fn respond(&mut self, ack_req: bool, now: Time) {
         if !ack_req {
             return;
         }
@@ -360,15 +360,15 @@ impl Responder {
         let acknowledge = Acknowledge { psn, aeth: Aeth { syndrome, msn: self.msn } };
         if acknowledge.aeth.is_ack() {
             // Duplicates are acknowledged one by one, all with the same PSN.
-            if self.answers.ends_with(&acknowledge) {
+            if self.responses.ends_with(&acknowledge) {
                 return;
             }
-            if self.answers.is_full() {
-                self.stats.answers_dropped += 1;
+            if self.responses.is_full() {
+                self.stats.responses_dropped += 1;
                 return;
             }
         }
-        self.answers.push(Answer::Acknowledge(acknowledge));
+        self.responses.push(Response::Acknowledge(acknowledge));
     }
 
     /// No acknowledgement is owed any more.
@@ -383,6 +383,6 @@ impl Responder {
         self.failed = true;
         self.open = None;
         self.ack_deadline = None;
-        self.answers.clear();
+        self.responses.clear();
     }
 }

@@ -21,7 +21,7 @@ const fn flow(roce: &Roce) -> Key {
     (roce.dst, roce.dest_qpn)
 }
 
-/// The flow whose requests an answer speaks of. The simulator numbers the two
+/// The flow whose requests a response speaks of. The simulator numbers the two
 /// ends of a queue pair 2n and 2n + 1, so that these models need not be told
 /// which belong together: how their originals find out is not known.
 const fn answered(roce: &Roce) -> Key {

@@ -13,7 +13,7 @@
 
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::psn::Seq;
-use common::wire::{Answer, Verdict, parse};
+use common::wire::{Response, Verdict, parse};
 
 use super::{Map, answered, flow, marks};
 use crate::frame::SimFrame;
@@ -60,11 +60,11 @@ impl Slr {
             }
             state.next = state.next.max(seq.next());
         } else if side == Side::Wan
-            && let Some(answer) = Answer::of(&roce, frame.bytes())
-            && answer.verdict == Verdict::Missing
+            && let Some(response) = Response::of(&roce, frame.bytes())
+            && response.verdict == Verdict::Missing
             && let Some(state) = self.flows.get_mut(&answered(&roce))
         {
-            let seq = answer.psn.unwrap_near(state.next);
+            let seq = response.psn.unwrap_near(state.next);
             if seq < state.next {
                 state.awaited = Some(seq);
             }

@@ -6,7 +6,7 @@ use common::psn::{Psn, Seq};
 /// packets, or 100 Gbit/s × 40 ms of 1 KiB.
 pub(crate) const WINDOW_MAX: u64 = 1 << 19;
 
-/// Answers to packets that lie further back are not matched.
+/// Responses to packets that lie further back are not matched.
 const REMEMBERED: u64 = 1 << 22;
 /// A PSN this far from the others is of another incarnation of the queue pair; a READ
 /// takes some by itself.

@@ -2,7 +2,7 @@
 
 use common::frame::{Frame, Side};
 use common::metrics::Metric;
-use common::wire::{Answer, Verdict, icrc_ok};
+use common::wire::{Response, Verdict, icrc_ok};
 
 use crate::context::Context;
 use crate::flow::coarse_time::CoarseTime;
@@ -16,10 +16,10 @@ use crate::io::{Arrival, Io};
 pub(crate) fn on_response<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I::Frame>) {
     let key = arrival.key();
     let Arrival { side, frame, roce, flow } = arrival;
-    let Some(answer) = Answer::of(roce, frame.bytes()) else {
+    let Some(response) = Response::of(roce, frame.bytes()) else {
         return cx.tx.forward(cx.io, side, frame);
     };
-    match answer.verdict {
+    match response.verdict {
         Verdict::NotReady => cx.tx.counters.inc(Metric::NakRnr),
         Verdict::Missing => cx.tx.counters.inc(Metric::NakDestination),
         _ => {}
@@ -29,22 +29,22 @@ pub(crate) fn on_response<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I
         // delivered.
         return cx.pass(side, frame, Metric::PassedBadIcrc);
     }
-    let response = ResponseInfo { psn: roce.psn, is_nak: answer.is_nak(), src_port: roce.src_port };
-    let id = flow_of(cx, key, flow, &response);
+    let info = ResponseInfo { psn: roce.psn, is_nak: response.is_nak(), src_port: roce.src_port };
+    let id = flow_of(cx, key, flow, &info);
     let entry = id.and_then(|id| Some((id, cx.flows.table.get(id)?)));
     match entry.map(|(id, entry)| (id, &entry.state)) {
         Some((id, FlowState::Sentry(_))) => {
-            cx.sentry(id, |flow, cx| flow.on_answer(cx, frame, roce, answer));
+            cx.sentry(id, |flow, cx| flow.on_response(cx, frame, roce, response));
         }
         Some((id, FlowState::Depot(_))) => {
-            let known = cx.depot(id, |flow, cx| flow.on_answer(cx, frame, answer));
+            let known = cx.depot(id, |flow, cx| flow.on_response(cx, frame, response));
             if known == Some(depot::Known::NewIncarnation) {
                 cx.begin_incarnation(id);
             }
         }
         Some((_, FlowState::Responses | FlowState::Resting(_))) | None => {
-            if response.is_nak && side == Side::Wan {
-                on_doubtful_nak(cx, &key, &response);
+            if info.is_nak && side == Side::Wan {
+                on_doubtful_nak(cx, &key, &info);
             }
             cx.tx.forward(cx.io, side, frame);
         }

@@ -160,7 +160,7 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
         self.send_message(&Message::Fetch(fetch), epoch, Class::High);
     }
 
-    fn answer(&mut self, frame: F) {
+    fn respond(&mut self, frame: F) {
         self.send(Side::Lan, Class::Data, Packet::Owned(frame));
     }
 
@@ -205,7 +205,7 @@ impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
         self.send_message(&Message::Absent(absent), epoch, class);
     }
 
-    fn answer(&mut self, packet: Packet<F>, class: Class) {
+    fn respond(&mut self, packet: Packet<F>, class: Class) {
         self.send(Side::Wan, class, packet);
     }
 

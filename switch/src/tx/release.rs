@@ -56,7 +56,7 @@ impl Releases {
         self.is_draining
     }
 
-    /// When [`send_again`](Self::send_again) has to be called; [`Time::NEVER`] if no answer is
+    /// When [`send_again`](Self::send_again) has to be called; [`Time::NEVER`] if no reply is
     /// awaited.
     #[inline]
     pub const fn due(&self) -> Time {

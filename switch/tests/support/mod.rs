@@ -197,16 +197,16 @@ pub fn read(headers: &Headers, qpn: u32, psn: u32, responses: u32) -> Vec<u8> {
     frame(headers, Opcode::READ_REQUEST, qpn, psn, &reth.to_bytes())
 }
 
-pub fn answer(headers: &Headers, qpn: u32, psn: u32, syndrome: u8) -> Vec<u8> {
+pub fn respond(headers: &Headers, qpn: u32, psn: u32, syndrome: u8) -> Vec<u8> {
     frame(headers, Opcode::ACK, qpn, psn, &Aeth { syndrome, msn: 1 }.to_bytes())
 }
 
 pub fn ack(headers: &Headers, qpn: u32, psn: u32) -> Vec<u8> {
-    answer(headers, qpn, psn, Aeth::ACK_UNLIMITED)
+    respond(headers, qpn, psn, Aeth::ACK_UNLIMITED)
 }
 
 pub fn nak(headers: &Headers, qpn: u32, psn: u32) -> Vec<u8> {
-    answer(headers, qpn, psn, Aeth::NAK_PSN_SEQUENCE)
+    respond(headers, qpn, psn, Aeth::NAK_PSN_SEQUENCE)
 }
 
 pub fn message(headers: &Headers, qpn: u32, header: &Header, message: &Message) -> Vec<u8> {

@@ -9,7 +9,7 @@ use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Answer, parse};
+use common::wire::{Response, parse};
 use depot::{Actions, Config, Context, Flow, Known, Lan};
 
 pub use crate::books::PLENTY;
@@ -77,8 +77,8 @@ impl<A: Actions<HeapFrame> + Account> Harness<HeapFrame, A> {
     /// The destination sends a response.
     pub fn response(&mut self, bytes: Vec<u8>) -> Known {
         let roce = parse(&bytes).expect("a RoCEv2 frame");
-        let answer = Answer::of(&roce, &bytes).expect("a response");
+        let response = Response::of(&roce, &bytes).expect("a response");
         self.out.books_mut().entered += 1;
-        self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), answer))
+        self.with(|flow, cx| flow.on_response(cx, HeapFrame::from(bytes), response))
     }
 }

@@ -52,8 +52,8 @@ pub struct Record {
     pub discarded: Vec<(i32, Metric)>,
     /// STATUS messages, with their epoch.
     pub statuses: Vec<(u32, Status)>,
-    /// Answers that went on to the source, with their class.
-    pub answers: Vec<(Opcode, i32, Class)>,
+    /// Responses that went on to the source, with their class.
+    pub responses: Vec<(Opcode, i32, Class)>,
     /// Ranges of responses that are not to be had, from .. to.
     pub absent: Vec<(Vec<(i32, i32)>, Class)>,
     /// ACKs made.
@@ -83,9 +83,9 @@ impl Actions<HeapFrame> for Record {
         self.books.left += 1;
     }
 
-    fn answer(&mut self, packet: Packet<HeapFrame>, class: Class) {
+    fn respond(&mut self, packet: Packet<HeapFrame>, class: Class) {
         let roce = parse(packet.bytes()).expect("what is sent on was received");
-        self.answers.push((roce.opcode, count_of(roce.psn), class));
+        self.responses.push((roce.opcode, count_of(roce.psn), class));
         self.books.left += 1;
     }
 
@@ -196,10 +196,10 @@ impl Bench {
     }
 
     /// The destination answers with this frame.
-    pub fn answer(&mut self, bytes: Vec<u8>) -> Became {
-        let before = self.out.answers.len();
+    pub fn respond(&mut self, bytes: Vec<u8>) -> Became {
+        let before = self.out.responses.len();
         let known = self.response(bytes);
-        match self.out.answers.len() - before {
+        match self.out.responses.len() - before {
             0 => Became::Absorb,
             _ if known == Known::NewIncarnation => Became::NewIncarnation,
             _ => Became::Forward,
@@ -208,17 +208,17 @@ impl Bench {
 
     /// The destination acknowledges packet `n`.
     pub fn ack(&mut self, n: i32) -> Became {
-        self.answer(plain_answer(n, Aeth::ACK_UNLIMITED, 3))
+        self.respond(plain_response(n, Aeth::ACK_UNLIMITED, 3))
     }
 
     /// The destination asks for packet `n`.
     pub fn nak(&mut self, n: i32) -> Became {
-        self.answer(plain_answer(n, Aeth::NAK_PSN_SEQUENCE, 3))
+        self.respond(plain_response(n, Aeth::NAK_PSN_SEQUENCE, 3))
     }
 
     /// The destination isn't ready for packet `n`.
     pub fn rnr(&mut self, n: i32) -> Became {
-        self.answer(plain_answer(n, Aeth::RNR, 3))
+        self.respond(plain_response(n, Aeth::RNR, 3))
     }
 
     /// Clears the record.
@@ -226,7 +226,7 @@ impl Bench {
         self.out.delivered.clear();
         self.out.discarded.clear();
         self.out.statuses.clear();
-        self.out.answers.clear();
+        self.out.responses.clear();
         self.out.acks.clear();
     }
 

@@ -51,7 +51,7 @@ impl Actions<HeapFrame> for Out {
         self.books.left += 1;
     }
 
-    fn answer(&mut self, packet: Packet<HeapFrame>, _: Class) {
+    fn respond(&mut self, packet: Packet<HeapFrame>, _: Class) {
         let roce = packets::check_intact(packet.bytes());
         assert!(roce.kind().is_response(), "{roce:?}");
         self.books.left += 1;

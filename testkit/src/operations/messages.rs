@@ -56,7 +56,7 @@ pub fn status(input: &mut Input<'_>, next: Psn, now: Time) -> Status {
     }
 }
 
-/// A FETCH of answers to requests up to `next`.
+/// A FETCH of responses to requests up to `next`.
 pub fn fetch(input: &mut Input<'_>, next: Psn) -> Fetch {
     let expected = near(input, next, -30, 4);
     let (_, missing) = ranges(input, expected);

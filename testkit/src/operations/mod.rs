@@ -11,7 +11,7 @@ pub mod sentry;
 
 use common::psn::Psn;
 use common::time::Span;
-use common::wire::{Answer, Headers, Vlans, parse};
+use common::wire::{Headers, Response, Vlans, parse};
 
 use crate::timers::Timers;
 use input::Input;
@@ -150,9 +150,9 @@ impl<P: Pipeline> Peers<P> {
     }
 
     fn response(&mut self, input: &mut Input<'_>, psn: Psn) {
-        let bytes = packets::answer(input, &self.back, REQUESTER, psn);
+        let bytes = packets::respond(input, &self.back, REQUESTER, psn);
         let roce = parse(&bytes).expect("what is made is RoCEv2");
-        if Answer::of(&roce, &bytes).is_some() {
+        if Response::of(&roce, &bytes).is_some() {
             self.known.push(psn.offset(1));
             self.flow.response(bytes);
         }

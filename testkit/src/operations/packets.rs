@@ -30,7 +30,7 @@ const REQUESTS: [Opcode; 16] = [
     Opcode::ATOMIC_WRITE,
 ];
 
-const ANSWERS: [Opcode; 8] = [
+const RESPONSES: [Opcode; 8] = [
     Opcode::ACK,
     Opcode::ACK,
     Opcode::ACK,
@@ -84,9 +84,9 @@ pub fn request(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> 
     (if flags & 0x30 == 0x30 { damaged(frame) } else { frame }, count)
 }
 
-/// Some answer for QP `qpn`.
-pub fn answer(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> Vec<u8> {
-    let (opcode, flags) = (input.choose(&ANSWERS), input.byte());
+/// Some response for QP `qpn`.
+pub fn respond(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> Vec<u8> {
+    let (opcode, flags) = (input.choose(&RESPONSES), input.byte());
     let mut ext = vec![0; opcode.ext_len()];
     if opcode.has_aeth() {
         let syndrome = SYNDROMES[usize::from(flags) % SYNDROMES.len()];
@@ -102,7 +102,7 @@ pub fn answer(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> V
 /// one message.
 pub fn part(kind: u8, i: u8, count: u8) -> u8 {
     const READ: std::ops::RangeInclusive<u8> = 3..=6;
-    if !READ.contains(&(kind % ANSWERS.len() as u8)) {
+    if !READ.contains(&(kind % RESPONSES.len() as u8)) {
         return kind;
     }
     match (i == 0, i + 1 == count) {

@@ -52,7 +52,7 @@ impl Actions<HeapFrame> for Out {
         assert!(ends.zip(starts).all(|(end, start)| end <= start), "{fetch:?}");
     }
 
-    fn answer(&mut self, frame: HeapFrame) {
+    fn respond(&mut self, frame: HeapFrame) {
         let roce = packets::check_intact(frame.bytes());
         assert!(roce.kind().is_response(), "{roce:?}");
         self.books.left += 1;
@@ -114,7 +114,7 @@ impl Pipeline for Sentry {
     }
 
     fn response(&mut self, bytes: Vec<u8>) {
-        self.answer(bytes);
+        self.respond(bytes);
     }
 
     fn open(peers: &mut Peers<Self>) {

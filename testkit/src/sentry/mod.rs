@@ -9,7 +9,7 @@ use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Answer, parse};
+use common::wire::{Response, parse};
 use sentry::{Actions, Config, Context, Flow};
 
 pub use crate::books::PLENTY;
@@ -77,10 +77,10 @@ impl<F: Frame, A: Actions<F> + Ledger> Timers for Harness<F, A> {
 
 impl<A: Actions<HeapFrame> + Account> Harness<HeapFrame, A> {
     /// The destination sends a response.
-    pub fn answer(&mut self, bytes: Vec<u8>) {
+    pub fn respond(&mut self, bytes: Vec<u8>) {
         let roce = parse(&bytes).expect("a RoCEv2 frame");
-        let answer = Answer::of(&roce, &bytes).expect("a response");
+        let response = Response::of(&roce, &bytes).expect("a response");
         self.out.books_mut().entered += 1;
-        self.with(|flow, cx| flow.on_answer(cx, HeapFrame::from(bytes), &roce, answer));
+        self.with(|flow, cx| flow.on_response(cx, HeapFrame::from(bytes), &roce, response));
     }
 }

@@ -51,7 +51,7 @@ pub enum Did {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Got {
     /// From the destination.
-    Answer(Opcode, i32),
+    Response(Opcode, i32),
     /// From the Sentry.
     Nak(i32),
     /// From the Sentry.
@@ -71,8 +71,8 @@ pub struct Record {
     pub expected: Vec<i32>,
     /// All that went to the source.
     pub stream: Vec<Got>,
-    /// Answers that went on to the source.
-    pub answers: Vec<(Opcode, i32)>,
+    /// Responses that went on to the source.
+    pub responses: Vec<(Opcode, i32)>,
     /// Counters, and frames that came and went.
     pub books: Books,
     /// The requester, if it is known.
@@ -113,10 +113,10 @@ impl Actions<HeapFrame> for Record {
         self.expected.push(count_of(fetch.expected));
     }
 
-    fn answer(&mut self, frame: HeapFrame) {
+    fn respond(&mut self, frame: HeapFrame) {
         let roce = parse(common::frame::Frame::bytes(&frame)).expect("it was received");
-        self.answers.push((roce.opcode, count_of(roce.psn)));
-        self.stream.push(Got::Answer(roce.opcode, count_of(roce.psn)));
+        self.responses.push((roce.opcode, count_of(roce.psn)));
+        self.stream.push(Got::Response(roce.opcode, count_of(roce.psn)));
         self.books.left += 1;
     }
 
@@ -189,12 +189,12 @@ impl Bench {
 
     /// The destination acknowledges packet `n`, having completed `msn`.
     pub fn ack(&mut self, n: i32, msn: u32) {
-        self.answer(plain_answer(n, Aeth::ACK_UNLIMITED, msn));
+        self.respond(plain_response(n, Aeth::ACK_UNLIMITED, msn));
     }
 
     /// The destination asks for packet `n`.
     pub fn nak(&mut self, n: i32) {
-        self.answer(plain_answer(n, Aeth::NAK_PSN_SEQUENCE, 0));
+        self.respond(plain_response(n, Aeth::NAK_PSN_SEQUENCE, 0));
     }
 
     /// The Depot reports; `missing` are ranges from .. to.
@@ -239,7 +239,7 @@ impl Bench {
         self.out.fetches.clear();
         self.out.expected.clear();
         self.out.stream.clear();
-        self.out.answers.clear();
+        self.out.responses.clear();
     }
 
     /// The record since the last call.
@@ -247,9 +247,9 @@ impl Bench {
         std::mem::take(&mut self.out.did)
     }
 
-    /// The PSNs of the answers that went on to the source since the last time.
+    /// The PSNs of the responses that went on to the source since the last time.
     pub fn answered(&mut self) -> Vec<i32> {
-        std::mem::take(&mut self.out.answers).into_iter().map(|(_, n)| n).collect()
+        std::mem::take(&mut self.out.responses).into_iter().map(|(_, n)| n).collect()
     }
 
     /// The missing ranges of the FETCH messages since the last time that ask
@@ -305,7 +305,7 @@ pub fn reading() -> Bench {
 /// These responses come.
 pub fn come(bench: &mut Bench, responses: impl IntoIterator<Item = i32>) {
     for n in responses {
-        bench.answer(part(if n < 5 { 1..5 } else { 7..9 }, n));
+        bench.respond(part(if n < 5 { 1..5 } else { 7..9 }, n));
     }
 }
 

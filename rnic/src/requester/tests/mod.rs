@@ -145,7 +145,7 @@ fn an_ack_is_asked_for_at_ends_at_intervals_and_at_the_window() {
     assert_eq!(asks(100, 4, 10), [3, 7, 9]);
     // The window is full before the interval is over.
     assert_eq!(asks(8, 66, 10), [7]);
-    // The window is full, but an answer is on its way.
+    // The window is full, but a response is on its way.
     assert_eq!(asks(8, 5, 10), [4]);
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Receiver {
     /// Messages received completely.
     messages: u64,
     /// ACKs and NACKs that wait for the port.
-    answers: VecDeque<(Psn, Aeth)>,
+    responses: VecDeque<(Psn, Aeth)>,
     pub(super) stats: IrnStats,
 }
 
@@ -63,7 +63,7 @@ impl Receiver {
             early: Window::new(first),
             open: Open::default(),
             messages: 0,
-            answers: VecDeque::new(),
+            responses: VecDeque::new(),
             stats: IrnStats::default(),
         }
     }
@@ -96,7 +96,7 @@ impl Receiver {
                 self.keep(seq, accepted);
             }
             let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: seq.psn().get() };
-            return self.answers.push_back((self.expected.psn(), aeth));
+            return self.responses.push_back((self.expected.psn(), aeth));
         }
         let accepted = self.accept(seq, kind, position, roce, frame);
         let filled = !self.early.is_empty();
@@ -164,14 +164,14 @@ impl Receiver {
         let msn = (self.messages % u64::from(Psn::MODULUS)) as u32;
         let ack = (self.expected.prev().psn(), Aeth { syndrome: Aeth::ACK_UNLIMITED, msn });
         // Nothing is gained by saying it twice.
-        if self.answers.back() != Some(&ack) {
-            self.answers.push_back(ack);
+        if self.responses.back() != Some(&ack) {
+            self.responses.push_back(ack);
         }
     }
 
-    /// The answer to be sent next.
+    /// The response to be sent next.
     pub(super) fn next_packet(&self) -> Option<Packet> {
-        let (psn, aeth) = *self.answers.front()?;
+        let (psn, aeth) = *self.responses.front()?;
         Some(Packet {
             opcode: Opcode::ACK,
             psn,
@@ -184,6 +184,6 @@ impl Receiver {
 
     /// It is leaving.
     pub(super) fn sent(&mut self) {
-        self.answers.pop_front();
+        self.responses.pop_front();
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use common::frame::{Class, Frame, Side, Sink};
 use common::psn::Seq;
 use common::time::{Span, Time};
-use common::wire::{Answer, Roce, Verdict, parse};
+use common::wire::{Response, Roce, Verdict, parse};
 use link::wire_bytes;
 
 use super::transmit;
@@ -150,19 +150,19 @@ impl Depot {
         }
     }
 
-    /// An answer of the destination.
-    pub(super) fn on_answer(
+    /// A response of the destination.
+    pub(super) fn on_response(
         &mut self,
         frame: SimFrame,
         roce: &Roce,
         now: Time,
         sink: &mut impl Sink<Frame = SimFrame>,
     ) {
-        if let Some(answer) = Answer::of(roce, frame.bytes())
+        if let Some(response) = Response::of(roce, frame.bytes())
             && let Some(flow) = self.flows.get_mut(&answered(roce))
         {
-            let seq = answer.psn.unwrap_near(flow.expected);
-            let acked = if answer.is_nak() { seq } else { seq.next() };
+            let seq = response.psn.unwrap_near(flow.expected);
+            let acked = if response.is_nak() { seq } else { seq.next() };
             while flow.backup.front().is_some_and(|(oldest, _)| *oldest < acked)
                 && let Some((_, frame)) = flow.backup.pop_front()
             {
@@ -173,7 +173,7 @@ impl Depot {
                 flow.resend_at = Time::NEVER;
             }
             let has_it = flow.backup.front().is_some_and(|(oldest, _)| *oldest == seq);
-            if answer.verdict == Verdict::Missing && has_it {
+            if response.verdict == Verdict::Missing && has_it {
                 resend(flow, &mut self.lan, now, sink);
                 flow.resend_at = self.lan.free + flow.patience;
                 self.next = self.next.min(flow.resend_at);

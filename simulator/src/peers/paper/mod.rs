@@ -78,8 +78,8 @@ impl Paper {
         match (side, kind.is_request(), kind.is_response()) {
             (Side::Lan, true, _) => self.sentry.on_data(frame, &roce, sink),
             (Side::Wan, true, _) => self.depot.on_data(frame, &roce, now, sink),
-            (Side::Lan, _, true) => self.depot.on_answer(frame, &roce, now, sink),
-            (Side::Wan, _, true) => self.sentry.on_answer(frame, &roce, sink),
+            (Side::Lan, _, true) => self.depot.on_response(frame, &roce, now, sink),
+            (Side::Wan, _, true) => self.sentry.on_response(frame, &roce, sink),
             _ => transmit(sink, side.other(), Class::Data, frame),
         }
     }

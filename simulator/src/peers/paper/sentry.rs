@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use common::frame::{Class, Frame, Side, Sink};
 use common::psn::Seq;
-use common::wire::{Answer, Roce, Verdict, has_switch_bit};
+use common::wire::{Response, Roce, Verdict, has_switch_bit};
 
 use super::transmit;
 use crate::frame::SimFrame;
@@ -57,20 +57,20 @@ impl Sentry {
         }
     }
 
-    /// An answer from the other site, or a Depot-NACK.
-    pub(super) fn on_answer(
+    /// A response from the other site, or a Depot-NACK.
+    pub(super) fn on_response(
         &mut self,
         frame: SimFrame,
         roce: &Roce,
         sink: &mut impl Sink<Frame = SimFrame>,
     ) {
-        if let Some(answer) = Answer::of(roce, frame.bytes())
-            && answer.verdict == Verdict::Missing
+        if let Some(response) = Response::of(roce, frame.bytes())
+            && response.verdict == Verdict::Missing
             && has_switch_bit(frame.bytes(), roce)
             && let Some(flow) = self.flows.get_mut(&answered(roce))
         {
-            let first = answer.psn.unwrap_near(flow.next);
-            let count = u64::from(answer.msn.unwrap_or_default());
+            let first = response.psn.unwrap_near(flow.next);
+            let count = u64::from(response.msn.unwrap_or_default());
             flow.needed.extend((0..count).map(|n| first + n));
         }
         transmit(sink, Side::Lan, Class::Data, frame);

@@ -1,4 +1,4 @@
-//! A box alone: its treatment of packets and answers, rule by rule.
+//! A box alone: its treatment of packets and responses, rule by rule.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -40,8 +40,10 @@ impl Sink for Sends {
         let frame = SimFrame::of(packet);
         let roce = parse(frame.bytes()).expect("RoCE");
         let psn = roce.psn.distance(FIRST) as u32;
-        let sent = match common::wire::Answer::of(&roce, frame.bytes()) {
-            Some(answer) if answer.is_nak() => Sent::Nak(side, psn, answer.msn.unwrap_or_default()),
+        let sent = match common::wire::Response::of(&roce, frame.bytes()) {
+            Some(response) if response.is_nak() => {
+                Sent::Nak(side, psn, response.msn.unwrap_or_default())
+            }
             Some(_) => Sent::Ack(side, psn),
             None => Sent::Data(side, psn),
         };
@@ -64,7 +66,7 @@ fn data(n: u32, ack_req: bool, is_repeat: bool) -> SimFrame {
     SimFrame::from(bytes)
 }
 
-fn answer(n: u32, syndrome: u8, count: u32, of_switch: bool) -> SimFrame {
+fn respond(n: u32, syndrome: u8, count: u32, of_switch: bool) -> SimFrame {
     let mut headers = headers(2, 1);
     headers.set_switch_bit(of_switch);
     let mut bytes = vec![0; headers.frame_len(Aeth::LEN)];
@@ -95,7 +97,7 @@ impl Bench {
     }
 
     fn nak(&mut self, n: u32) -> Vec<Sent> {
-        self.receive(Side::Lan, answer(n, Aeth::NAK_PSN_SEQUENCE, 0, false))
+        self.receive(Side::Lan, respond(n, Aeth::NAK_PSN_SEQUENCE, 0, false))
     }
 
     fn timers(&mut self) -> Vec<Sent> {
@@ -168,7 +170,7 @@ fn its_timer_counts_from_when_the_packet_has_left_and_doubles() {
     assert_eq!(bench.timers(), on_lan(0..5));
     assert_eq!(bench.paper.next(), bench.now + Span::from_micros(5) + patience * 2);
     // An ACK ends it.
-    let ack = answer(4, Aeth::ACK_UNLIMITED, 0, false);
+    let ack = respond(4, Aeth::ACK_UNLIMITED, 0, false);
     assert_eq!(bench.receive(Side::Lan, ack), [Sent::Ack(Side::Wan, 4)]);
     bench.now += Span::from_millis(1);
     assert_eq!(bench.timers(), []);
@@ -191,7 +193,7 @@ fn the_sentry_lets_pass_what_was_named_and_what_no_switch_asked_for() {
     for n in 0..6 {
         assert_eq!(bench.receive(Side::Lan, data(n, false, false)), [Sent::Data(Side::Wan, n)]);
     }
-    let nack = answer(1, Aeth::NAK_PSN_SEQUENCE, 2, true);
+    let nack = respond(1, Aeth::NAK_PSN_SEQUENCE, 2, true);
     assert!(has_switch_bit(nack.bytes(), &parse(nack.bytes()).expect("RoCE")));
     assert_eq!(bench.receive(Side::Wan, nack), [Sent::Nak(Side::Lan, 1, 2)]);
     let repeat = |bench: &mut Bench, marked| -> Vec<Sent> {

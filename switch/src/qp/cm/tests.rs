@@ -224,7 +224,7 @@ fn a_name_that_is_used_again_ends_what_it_stood_for() {
     let mut bench = Bench::connected();
     let again = Req { qpn: A_QPN + 1, ..req() };
     assert_eq!(bench.a(Message::Req(again)), Some(Event::Ended(connection())));
-    // Before the first one was answered: the answer is to the newer.
+    // Before the first one was answered: the reply is to the newer.
     let newest = Req { starting_psn: Psn::new(5), ..again };
     assert_eq!(bench.a(Message::Req(newest)), None);
     let Some(Event::Established(made)) = bench.b(Message::Rep(rep())) else { panic!() };

@@ -5,7 +5,7 @@ use crate::psn::Psn;
 
 /// An ACK, NAK, READ response or atomic ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Answer {
+pub struct Response {
     /// Its meaning.
     pub verdict: Verdict,
     /// PSN of its BTH.
@@ -32,8 +32,8 @@ pub enum Verdict {
     Failed,
 }
 
-impl Answer {
-    /// Reads an answer; `None` if the packet is none.
+impl Response {
+    /// Reads a response; `None` if the packet is none.
     pub fn of(roce: &Roce, frame: &[u8]) -> Option<Self> {
         let aeth = roce.aeth(frame);
         let verdict = match (roce.kind(), aeth.map(|aeth| aeth.kind())) {
@@ -54,7 +54,7 @@ impl Answer {
         matches!(self.verdict, Verdict::NotReady | Verdict::Missing | Verdict::Failed)
     }
 
-    /// Whether other answers may follow it at once: whether it does not leave
+    /// Whether other responses may follow it at once: whether it does not leave
     /// a READ response message unfinished.
     pub const fn ends_message(&self) -> bool {
         match self.verdict {

@@ -5,7 +5,7 @@ use common::frame::{Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Seq;
 use common::time::{Span, Time};
-use common::wire::{Answer, Roce, Verdict};
+use common::wire::{Response, Roce, Verdict};
 
 use crate::reads::Order;
 use crate::timers::TAIL_MIN;
@@ -14,38 +14,40 @@ use crate::{Actions, Config, Context, Flow};
 impl<F: Frame> Flow<F> {
     /// A response of the destination, with a valid ICRC. It is forwarded to the source, at once
     /// or after the READ responses before it.
-    pub fn on_answer<A: Actions<F>>(
+    pub fn on_response<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         frame: F,
         roce: &Roce,
-        answer: Answer,
+        response: Response,
     ) {
         self.answered = cx.now;
         if let Some(pmtu) = roce.path_mtu() {
             self.pmtu.set(pmtu);
         }
         if self.is_bypassed() {
-            return cx.out.answer(frame);
+            return cx.out.respond(frame);
         }
-        let seq = answer.psn.unwrap_near(self.next);
+        let seq = response.psn.unwrap_near(self.next);
         let takes_back = self.doubt.is_some() && self.revokes(seq.next());
-        if answer.verdict == Verdict::Acknowledged && takes_back {
+        if response.verdict == Verdict::Acknowledged && takes_back {
             // The packets in doubt are new to it: another incarnation (R-INC-6).
             self.reset_revoked(cx);
-            return cx.out.answer(frame);
+            return cx.out.respond(frame);
         }
-        match self.reads.order(seq, &answer) {
-            Order::Early if self.may_hold(cx, &frame) => self.hold_answer(cx, seq, answer, frame),
-            Order::Early => {
-                self.release_answers(cx);
-                self.pass_answer(cx, seq, answer, frame);
+        match self.reads.order(seq, &response) {
+            Order::Early if self.may_hold(cx, &frame) => {
+                self.hold_response(cx, seq, response, frame)
             }
-            Order::Pass => self.pass_answer(cx, seq, answer, frame),
+            Order::Early => {
+                self.release_responses(cx);
+                self.pass_response(cx, seq, response, frame);
+            }
+            Order::Pass => self.pass_response(cx, seq, response, frame),
             Order::Expected => {
                 let was_holding = self.reads.is_holding();
-                self.pass_answer(cx, seq, answer, frame);
-                self.drain_answers(cx, false);
+                self.pass_response(cx, seq, response, frame);
+                self.drain_responses(cx, false);
                 if was_holding && !self.reads.is_holding() {
                     cx.out.count(Metric::ReadGapsFilled, 1);
                 }
@@ -65,16 +67,16 @@ impl<F: Frame> Flow<F> {
         self.is_protected() && known
     }
 
-    fn hold_answer<A: Actions<F>>(
+    fn hold_response<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         seq: Seq,
-        answer: Answer,
+        response: Response,
         frame: F,
     ) {
         let is_first = !self.reads.is_holding();
         let len = frame.bytes().len();
-        match self.reads.hold(seq, answer, frame) {
+        match self.reads.hold(seq, response, frame) {
             Ok(opens) => {
                 cx.out.count(Metric::ResponseHeld, 1);
                 cx.out.count(Metric::ReadGapsSeen, is_first.into());
@@ -92,44 +94,44 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Forwards a response, and takes its acknowledgement.
-    fn pass_answer<A: Actions<F>>(
+    fn pass_response<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         seq: Seq,
-        answer: Answer,
+        response: Response,
         frame: F,
     ) {
-        self.reads.passed(seq, &answer, cx.now);
-        match answer.verdict {
+        self.reads.passed(seq, &response, cx.now);
+        match response.verdict {
             // R-ACK-1
             Verdict::Acknowledged | Verdict::Response(_) => {
                 self.confirm(seq.next());
-                self.advance_acked(cx, seq.next(), answer.msn);
+                self.advance_acked(cx, seq.next(), response.msn);
             }
-            Verdict::NotReady | Verdict::Missing => self.on_nak(cx, seq, answer.msn),
+            Verdict::NotReady | Verdict::Missing => self.on_nak(cx, seq, response.msn),
             Verdict::Failed => {}
         }
-        cx.out.answer(frame);
+        cx.out.respond(frame);
         self.make_due_nak(cx);
     }
 
     /// Forwards held responses that are in order now; all of them if `any`.
-    fn drain_answers<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, any: bool) {
+    fn drain_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, any: bool) {
         while let Some(waiting) = self.reads.next_held(any) {
             cx.pool.give(waiting.frame.bytes().len());
-            let seq = waiting.answer.psn.unwrap_near(self.next);
-            self.pass_answer(cx, seq, waiting.answer, waiting.frame);
+            let seq = waiting.response.psn.unwrap_near(self.next);
+            self.pass_response(cx, seq, waiting.response, waiting.frame);
         }
     }
 
     /// The missing responses don't come: the held ones are forwarded, and the source requests
     /// the missing ones again.
-    pub(crate) fn release_answers<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+    pub(crate) fn release_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.reads.is_holding() {
             cx.out.count(Metric::ReadGapsGivenUp, 1);
         }
         self.reads.lose_track();
-        self.drain_answers(cx, true);
+        self.drain_responses(cx, true);
     }
 
     /// The peer does not have these responses. Nothing is held for them (R-READ-8).
@@ -147,12 +149,12 @@ impl<F: Frame> Flow<F> {
     fn release_absent<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.reads.is_holding() && self.reads.is_absent() {
             cx.out.count(Metric::ReadGapsAbsent, 1);
-            self.release_answers(cx);
+            self.release_responses(cx);
         }
     }
 
     /// Drops held responses.
-    pub(crate) fn drop_answers<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, why: Metric) {
+    pub(crate) fn drop_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, why: Metric) {
         while let Some(waiting) = self.reads.next_held(true) {
             cx.pool.give(waiting.frame.bytes().len());
             cx.out.discard(Packet::Owned(waiting.frame), why);
@@ -168,7 +170,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Tells the peer which responses it may free.
-    pub(crate) fn release_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+    pub(crate) fn release_at_peer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.peer_keeps_responses()
             && let Some(expected) = self.reads.news()
         {
@@ -196,7 +198,7 @@ impl<F: Frame> Flow<F> {
 
     pub(crate) fn on_responses_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.reads.is_holding() && (!self.may_fetch() || self.reads.is_exhausted()) {
-            return self.release_answers(cx);
+            return self.release_responses(cx);
         }
         self.reads.try_again();
         let why = if self.reads.is_holding() { Metric::FetchGap } else { Metric::FetchTail };

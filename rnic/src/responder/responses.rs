@@ -1,6 +1,6 @@
 //! The responses of a responder: one ordered stream per QP.
 //!
-//! An answer that overtook READ data would tell the requester that the data
+//! A response that overtook READ data would tell the requester that the data
 //! was lost, and one between the packets of a READ response would end the QP.
 //! So a response decided during a READ response waits behind it.
 
@@ -12,9 +12,9 @@ use common::wire::{Aeth, Opcode};
 use crate::content::Content;
 use crate::packet::{Extension, Packet, Payload};
 
-/// Answers of one QP that may wait for the port. Far more than a port that is
+/// Responses of one QP that may wait for the port. Far more than a port that is
 /// polled ever holds; a bound for one that isn't.
-const MAX_ANSWERS: usize = 1 << 16;
+const MAX_RESPONSES: usize = 1 << 16;
 
 /// An ACK or NAK to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ pub(super) struct ReadResponse {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Answer {
+pub(super) enum Response {
     Acknowledge(Acknowledge),
     /// The word before an atomic.
     Original {
@@ -50,30 +50,30 @@ pub(super) enum Answer {
     Read(ReadResponse),
 }
 
-/// Answers that wait for the port, in the order they were decided on.
+/// Responses that wait for the port, in the order they were decided on.
 #[derive(Default, Debug)]
-pub(super) struct Answers {
-    waiting: VecDeque<Answer>,
+pub(super) struct Responses {
+    waiting: VecDeque<Response>,
 }
 
-impl Answers {
+impl Responses {
     /// Whether there is no room for another one.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= MAX_ANSWERS
+        self.waiting.len() >= MAX_RESPONSES
     }
 
-    pub(super) fn push(&mut self, answer: Answer) {
-        self.waiting.push_back(answer);
+    pub(super) fn push(&mut self, response: Response) {
+        self.waiting.push_back(response);
     }
 
-    /// Whether the newest answer is this one.
+    /// Whether the newest response is this one.
     pub(super) fn ends_with(&self, acknowledge: &Acknowledge) -> bool {
-        matches!(self.waiting.back(), Some(Answer::Acknowledge(newest)) if newest == acknowledge)
+        matches!(self.waiting.back(), Some(Response::Acknowledge(newest)) if newest == acknowledge)
     }
 
-    /// Whether there is an answer, and whether it is data of a READ.
+    /// Whether there is a response, and whether it is data of a READ.
     pub(super) fn front_is_data(&self) -> Option<bool> {
-        self.waiting.front().map(|answer| matches!(answer, Answer::Read(_)))
+        self.waiting.front().map(|response| matches!(response, Response::Read(_)))
     }
 
     /// The packet to be sent next.
@@ -87,13 +87,13 @@ impl Answers {
             payload,
         };
         Some(match *self.waiting.front()? {
-            Answer::Acknowledge(Acknowledge { psn, aeth }) => {
+            Response::Acknowledge(Acknowledge { psn, aeth }) => {
                 packet(Opcode::ACK, psn, Extension::Aeth(aeth), None)
             }
-            Answer::Original { psn, aeth, original } => {
+            Response::Original { psn, aeth, original } => {
                 packet(Opcode::ATOMIC_ACK, psn, Extension::AtomicAck(aeth, original), None)
             }
-            Answer::Read(read) => {
+            Response::Read(read) => {
                 let len = (read.end - read.offset).min(pmtu);
                 let ends = read.offset + len == read.end;
                 let opcode = match (read.starts, ends) {
@@ -116,7 +116,7 @@ impl Answers {
 
     /// The packet from [`next_packet`](Self::next_packet) is leaving.
     pub(super) fn sent(&mut self, pmtu: u64) {
-        if let Some(Answer::Read(read)) = self.waiting.front_mut()
+        if let Some(Response::Read(read)) = self.waiting.front_mut()
             && read.offset + pmtu < read.end
         {
             read.offset += pmtu;
