@@ -11,6 +11,7 @@ pub mod frame;
 pub mod net;
 pub mod node;
 pub mod paper;
+pub mod path;
 pub mod peers;
 pub mod plan;
 pub mod report;

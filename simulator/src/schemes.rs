@@ -5,11 +5,11 @@ use rnic::{Nic, NicConfig, QpConfig, RetryLimit, SecondNak, local_ack_timeout};
 use switch::{Config, Recovery, Tuning};
 
 use crate::node::{Inside, Rnic};
+use crate::path::Path;
 use crate::peers::irn::{Irn, IrnNic};
 use crate::peers::paper::Paper;
 use crate::scenario::{Scenario, Topology};
 use crate::scheme::Scheme;
-use crate::topology::Path;
 
 /// A budget that is never spent.
 const PLENTY: u64 = 1 << 40;

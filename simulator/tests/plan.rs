@@ -3,11 +3,11 @@
 use common::time::{Span, Time};
 use rayon::prelude::*;
 use simulator::paper::forms::{self, Cell};
+use simulator::path::packet_wire_bytes;
 use simulator::plan::forms::Path;
 use simulator::run::run_flows;
 use simulator::scenario::{NicModel, Scenario};
 use simulator::scheme::Scheme;
-use simulator::topology::packet_wire_bytes;
 use simulator::traffic::FlowSpec;
 
 /// Agreement asked for.

@@ -225,7 +225,7 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
         let table = by_scheme(series.axis, schemes, &points, times_cell);
         text += &format!("### {}\n\n{about}\n\n{table}\n", series.title);
         if let Some(figure) = course(series, &points).figure() {
-            text += &super::page::embed(&figure);
+            text += &super::embed::embed(&figure);
             figures.push(figure);
         }
     }
@@ -280,7 +280,7 @@ fn reckoned(effort: &Effort) -> String {
             continue;
         }
         for p in [1e-5, 1e-3, 1e-2] {
-            let frame = crate::topology::packet_wire_bytes(PMTU);
+            let frame = crate::path::packet_wire_bytes(PMTU);
             let window = link.product() as f64 / frame as f64;
             let path = Path { window, loss: p, burst: 1.0, timeout: 4.0 * window };
             let shares = [path.gbn(ACK_EVERY), path.lr2(), path.bounded(1.0), path.bounded(3.0)];

@@ -1,9 +1,9 @@
 //! One long flow against the closed forms, and finite ones against the paper's.
 
 use super::Effort;
+use super::embed::embed;
 use super::forms::{self, Cell, LOSSES, Outcome, SCHEMES, TOLERANCE, WINDOWS};
 use super::markdown::{loss, page, table};
-use super::page::embed;
 use crate::report::figures::Figure;
 use crate::report::format::share;
 use crate::report::{Course, Scale};

@@ -7,12 +7,12 @@
 
 use common::time::{Span, Time};
 
+use crate::path::{self, packet_wire_bytes};
 use crate::plan::forms::Path;
 use crate::results::{FlowResult, RunResult};
 use crate::run::run_flows;
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
-use crate::topology::{self, packet_wire_bytes};
 use crate::traffic::FlowSpec;
 
 /// W: round trips in packets.
@@ -124,7 +124,7 @@ impl Cell {
             ..super::read(&text).expect("a scenario")
         };
         scenario.long_haul.delay = Span::ZERO;
-        let hops = topology::Path::longest(&scenario, true).rtt(PMTU);
+        let hops = path::Path::longest(&scenario, true).rtt(PMTU);
         scenario.long_haul.delay = (RTT - hops).scale(1, 2);
         scenario
     }

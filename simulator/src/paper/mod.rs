@@ -8,6 +8,7 @@
 mod beyond;
 mod closed;
 mod data;
+mod embed;
 pub mod forms;
 mod markdown;
 pub mod never_worse;

@@ -1,11 +1,8 @@
 //! The page: its files and their content.
 
+use super::embed::{FOLDER, svg};
 use super::markdown::{bullet, page};
 use super::{Closed, Effort, Found, beyond, data, published};
-use crate::report::figures::Figure;
-
-/// The folder of figures and figures' figures, beside the page.
-const FOLDER: &str = "evaluation";
 
 /// All that is written.
 #[derive(Clone, PartialEq, Debug)]
@@ -53,16 +50,6 @@ fn in_short(closed: &Closed, found: &[Found]) -> String {
     }
     let points = points.iter().map(|point| bullet(point));
     format!("## In short\n\n{}", points.collect::<String>())
-}
-
-fn svg(figure: &Figure) -> String {
-    format!("{}.svg", figure.name)
-}
-
-/// A figure in the text.
-pub(super) fn embed(figure: &Figure) -> String {
-    let Figure { title, .. } = figure;
-    format!("![{title}]({FOLDER}/{})\n\n*{title}.*\n\n", svg(figure))
 }
 
 fn head(effort: &Effort, command: &str, closed: &Closed, found: &[Found]) -> String {

@@ -2,6 +2,7 @@
 //! Hadoop and AliStorage over 400 to 800 µs one way at losses of 1e-3 to 1e-2.
 
 use super::markdown::{by_scheme, loss, mean_and_p99, page, table};
+use super::targets::ratio;
 use super::{Effort, Found, Part, Setting, read, targets};
 use crate::report::figures::{Figure, slowdown_by_size};
 use crate::report::format::{bytes, change, micros, share};
@@ -100,7 +101,7 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
         ("tails", tails),
         ("large", large),
         ("schemes", schemes.collect()),
-        ("figures", figures.iter().map(super::page::embed).collect()),
+        ("figures", figures.iter().map(super::embed::embed).collect()),
         ("targets", targets::reached_table(&all)),
         ("behind", targets::behind(&all)),
         ("pools", pools(&web)),
@@ -128,13 +129,6 @@ fn mean(summary: &Summary) -> Option<f64> {
 
 fn p99(summary: &Summary) -> Option<f64> {
     summary.main().fct_us.p99
-}
-
-/// `of` of one scheme as a share of that of another.
-pub(super) fn ratio(found: &Found, of: Of, scheme: Scheme, base: Scheme) -> Option<f64> {
-    let value = of(found.scheme(scheme)?)?;
-    let base = of(found.scheme(base)?)?;
-    (base > 0.0).then(|| value / base)
 }
 
 /// The measures that compare LR2 as published and go-back-N.

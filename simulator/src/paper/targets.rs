@@ -2,10 +2,21 @@
 
 use super::Found;
 use super::markdown::table;
-use super::published::ratio;
 use crate::report::format::number;
 use crate::results::Summary;
 use crate::scheme::Scheme;
+
+/// `of` of one scheme as a share of that of another.
+pub(super) fn ratio(
+    found: &Found,
+    of: fn(&Summary) -> Option<f64>,
+    scheme: Scheme,
+    base: Scheme,
+) -> Option<f64> {
+    let value = of(found.scheme(scheme)?)?;
+    let base = of(found.scheme(base)?)?;
+    (base > 0.0).then(|| value / base)
+}
 
 /// Mean completion time at [`LOSS`], as a multiple of that without loss.
 const MEAN: f64 = 1.05;

@@ -14,11 +14,12 @@ use rnic::{Completion, QpConfig, QpId, Region, Status, WorkKind, WorkRequest};
 
 use super::{in_run, reported};
 use crate::node::{End, Host, Node};
+use crate::path::Path;
 use crate::results::FlowResult;
 use crate::scenario::{Connections, Scenario};
 use crate::scheme::Scheme;
 use crate::schemes;
-use crate::topology::{Network, Path, host_ip, host_mac};
+use crate::topology::{Network, host_ip, host_mac};
 use crate::traffic::FlowSpec;
 
 /// A message that is longer is posted in parts.

@@ -3,9 +3,9 @@
 use common::time::Span;
 
 use super::Cell;
+use crate::path::Path;
 use crate::results::{FlowResult, RunResult};
 use crate::scheme::Scheme;
-use crate::topology::Path;
 
 /// Longest time of a mode, as a multiple of go-back-N's time.
 pub const LIMIT: f64 = 1.05;

@@ -1,0 +1,80 @@
+//! A path from host to host: its rate and its delays.
+
+use common::time::Span;
+use link::wire_bytes;
+
+use crate::scenario::{Scenario, Topology};
+
+/// Headers of a data packet in front of the payload, and the ICRC behind:
+/// Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4.
+const HEADERS: u64 = 58;
+/// Length of an ACK frame: headers and AETH.
+const ACK: usize = 62;
+
+/// Bytes on the wire of a data packet, without RETH.
+pub const fn packet_wire_bytes(payload: u64) -> u64 {
+    wire_bytes((payload + HEADERS) as usize)
+}
+
+/// A path from host to host, alone on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// bit/s of its slowest cable.
+    pub rate: u64,
+    /// Propagation there and back.
+    propagation: Span,
+    /// The time of each byte on all its cables, one after the other, in
+    /// picoseconds.
+    per_byte_ps: u64,
+}
+
+impl Path {
+    /// The longest path of a scenario if `long_haul`, else the longest within a
+    /// site.
+    pub fn longest(scenario: &Scenario, long_haul: bool) -> Self {
+        let site = &scenario.site;
+        let host = (site.host_rate, site.delay);
+        let fabric = (site.fabric_rate, site.delay);
+        let border = (scenario.long_haul.rate, site.delay);
+        let half: Vec<(u64, Span)> = match (scenario.topology, long_haul) {
+            (Topology::Pair, _) | (Topology::Dumbbell { .. }, false) => vec![host],
+            (Topology::Dumbbell { .. }, true) => vec![host, border],
+            (Topology::LeafSpine { .. }, false) => vec![host, fabric],
+            (Topology::LeafSpine { .. }, true) => vec![host, fabric, fabric, border],
+        };
+        let middle = (scenario.long_haul.rate, scenario.long_haul.delay);
+        let mut path = Self { rate: u64::MAX, propagation: Span::ZERO, per_byte_ps: 0 };
+        for &(rate, delay) in half.iter().chain(long_haul.then_some(&middle)).chain(&half) {
+            path.rate = path.rate.min(rate);
+            path.propagation = path.propagation + delay * 2;
+            path.per_byte_ps += 8_000_000_000_000 / rate;
+        }
+        path
+    }
+
+    /// A data packet with `payload` bytes there and its ACK back.
+    fn round_trip(&self, payload: u64) -> Span {
+        let bytes = packet_wire_bytes(payload) + wire_bytes(ACK);
+        self.propagation + Span::from_nanos(bytes * self.per_byte_ps / 1_000)
+    }
+
+    /// A full data packet there and its ACK back.
+    pub fn rtt(&self, pmtu: u32) -> Span {
+        self.round_trip(pmtu.into())
+    }
+
+    /// Packets of `pmtu` that fill it.
+    pub fn packets(&self, pmtu: u32) -> u64 {
+        let bits = u128::from(self.rate) * u128::from(self.rtt(pmtu).as_nanos()) / 1_000_000_000;
+        (bits / 8) as u64 / packet_wire_bytes(pmtu.into()) + 1
+    }
+
+    /// How long a message of `bytes` takes alone: all but its last packet on
+    /// the slowest cable, and the round trip of that.
+    pub fn ideal(&self, bytes: u64, pmtu: u32) -> Span {
+        let pmtu = u64::from(pmtu);
+        let full = bytes.div_ceil(pmtu).max(1) - 1;
+        let before = Span::from_nanos(full * packet_wire_bytes(pmtu) * 8);
+        before.scale(1_000_000_000, self.rate) + self.round_trip(bytes - full * pmtu)
+    }
+}
