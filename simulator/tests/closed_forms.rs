@@ -8,10 +8,10 @@ use simulator::paper::forms::{self, Cell, Outcome, TOLERANCE};
 use simulator::scheme::Scheme;
 
 /// Packets sent per cell.
-const BUDGET: u64 = 300_000;
+const BUDGET: u64 = 600_000;
 /// Cells of which that budget does not show this many round trips are left out:
 /// go-back-N where it delivers next to nothing.
-const ROUND_TRIPS: f64 = 20.0;
+const ROUND_TRIPS: f64 = 40.0;
 /// If set, the results become the snapshot.
 const RENEW: &str = "LR2_RENEW_SNAPSHOTS";
 
