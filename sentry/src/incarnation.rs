@@ -86,7 +86,7 @@ impl<F: Frame> Flow<F> {
             && seq < self.window.start()
             && self.discovery.tracks()
             && !self.pass.continues(seq)
-            && !(self.pass.asks_for(seq) && self.naks.is_recent(now, self.rtt.mean()))
+            && !(self.pass.asks_for(seq) && self.naks.is_recent(now, &self.rtt))
     }
 
     /// A packet with an acknowledged PSN arrived: the source lacks the ACK, or the queue pair has

@@ -70,10 +70,10 @@ impl Naks {
         self.forwarded = now;
     }
 
-    /// Whether a NAK of the destination went to the source less than `rtt` ago. Within that time
-    /// no queue pair can be connected anew over the long haul.
-    pub fn is_recent(&self, now: Time, rtt: Span) -> bool {
-        now < self.forwarded + rtt
+    /// Whether a NAK of the destination went to the source less than a round trip of the long haul
+    /// ago, as measured: no queue pair can be connected anew within that time.
+    pub fn is_recent(&self, now: Time, rtt: &Rtt) -> bool {
+        rtt.is_measured() && now < self.forwarded + rtt.mean()
     }
 
     /// The source timed out: it has spent one of its retries by itself (R-NAK-10).
