@@ -126,7 +126,7 @@ fn ready_early(bed: &mut Bed<Depot>) {
     bed.ready_new(BURST);
 }
 
-/// The lost one comes, and all goes on when it is due.
+/// The lost packet arrives, and the held packets are delivered as they fall due.
 fn fill(bed: &mut Bed<Depot>) {
     bed.take_ready();
     let early = bed.flow.pool.frames();

@@ -167,7 +167,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// When the response to an absorbed NAK counts as lost.
+    /// When the local repair of an absorbed NAK counts as lost.
     pub(crate) fn nak_due(&self, config: &crate::Config) -> Time {
         match &self.nak {
             // A gap is reported until it is given up.
@@ -176,7 +176,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// The response to an absorbed NAK was lost.
+    /// The local repair of an absorbed NAK was lost.
     pub(crate) fn on_nak_timer<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Some(nak) = &mut self.nak else { return };
         let seq = nak.seq;

@@ -8,8 +8,8 @@ use testkit::depot::*;
 
 const NANO: Span = Span::from_nanos(1);
 
-/// A flow whose requester is known, and these packets, which nobody acknowledges, were delivered; the
-/// last one asks for a response.
+/// A flow with a known requester that has delivered these packets. The destination acknowledges none of
+/// them; the last one asks for a response.
 fn unanswered(last: i32) -> Bench {
     let mut bench = Bench::paired();
     bench.data(1..last);

@@ -42,7 +42,7 @@ impl Nic {
     /// are pending are flushed, unfinished received messages are
     /// forgotten, responses are not sent any more, messages are counted from 0,
     /// the receive queue is full, the word that atomics work on 0, the rate
-    /// that of the line. Messages have other content. Statistics go on. The peer
+    /// that of the line. Messages have other content. Statistics are kept. The peer
     /// has to do the same, with the PSNs the other way round.
     ///
     /// # Panics

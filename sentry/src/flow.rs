@@ -187,7 +187,7 @@ impl<F: Frame> Flow<F> {
             // R-GAP-1
             cx.out.count(Metric::SentryAhead, 1);
             self.leave_to_crowd(cx);
-        } else if self.is_unknown(cx.now, seq) {
+        } else if self.is_unknown(cx.now, seq) && icrc_ok(frame.bytes(), roce) {
             self.begin_doubt(cx);
         }
         self.wake(cx);

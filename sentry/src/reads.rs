@@ -30,9 +30,9 @@ pub(crate) struct Waiting<F> {
 /// How to treat a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
-    /// It goes on, and is the response that was expected.
+    /// It is forwarded, and is the response that was expected.
     Expected,
-    /// It goes on; nothing follows for the responses.
+    /// It is forwarded, and tells nothing of the responses.
     Pass,
     /// Responses before it are missing.
     Early,
@@ -312,7 +312,7 @@ impl<F> Reads<F> {
         if ready { self.held.pop_front() } else { None }
     }
 
-    /// A response goes on to the source.
+    /// A response is forwarded to the source.
     pub fn passed(&mut self, seq: Seq, response: &Response, now: Time) {
         let (_, is_plain) = Self::place_of(seq, response);
         if !is_plain && seq == self.expected && self.is_awaited(seq) {

@@ -336,7 +336,7 @@ fn a_nak_in_mid_pass_is_not_spent_on_the_rest_of_it() {
         bench.data(2..7);
         bench.nak(4);
         bench.data(7..10);
-        // Soon after the NAK, so that it counts as the response to it.
+        // Soon after the NAK, so that it counts as the rewind it asks for.
         bench.wait(UNDER_WAY);
         bench.clear();
         bench.data(4..10);

@@ -231,6 +231,14 @@ fn while_it_is_not_known_whether_an_incarnation_has_ended_all_is_left_to_the_rni
     }
 }
 
+// R-INC-5
+#[test]
+fn a_damaged_repeat_raises_no_doubt() {
+    let mut bench = Bench::protected(Cached, 10, Some(6));
+    bench.frame(damaged(write(5)));
+    assert!(repairs(&mut bench));
+}
+
 // R-INC-9
 #[test]
 fn doubt_ends_when_the_destination_acknowledges_what_was_sent_later() {

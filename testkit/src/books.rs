@@ -6,7 +6,7 @@ use common::metrics::{Counters, Metric};
 /// An amount of memory that never runs out, in frames.
 pub const PLENTY: u64 = 1 << 30;
 
-/// What a harness asks of a recorder after each event.
+/// The checks that a harness makes with its recorder after each event.
 pub trait Ledger {
     /// in + created = out + held, by these budgets. A recorder without books has nothing to check.
     ///

@@ -1,4 +1,4 @@
-//! What the harnesses of both pipelines have alike, though not of one type.
+//! Methods that the harnesses of both pipelines share. Their types differ, so macros write them.
 
 /// A recorder keeps its books in a field `books`.
 #[macro_export]

@@ -136,8 +136,8 @@ impl PortInner {
         Ok(())
     }
 
-    /// Frees frames that were sent to a port that hands pointers on and that
-    /// nobody received: the driver would forget them.
+    /// Frees the frames that wait in the rings of a port that hands pointers on: the driver would
+    /// leak them.
     fn drain(&self) {
         for queue in 0..self.rx_queues {
             loop {

@@ -29,7 +29,7 @@ pub struct PortStats {
     pub tx_packets: u64,
     /// Bytes transmitted.
     pub tx_bytes: u64,
-    /// Frames dropped by the device because nobody took them in time.
+    /// Frames that the device dropped because its receive queue was full.
     pub rx_missed: u64,
     /// Damaged frames.
     pub rx_errors: u64,
@@ -117,8 +117,8 @@ impl Port {
         self.0.id
     }
 
-    /// Whether the driver hands the mbuf itself to whoever receives it
-    /// (`net_ring`) and not its bytes. The [`TxQueue`] then sends a copy of
+    /// Whether the driver passes the mbuf itself to the receiver (`net_ring`), not a copy of its
+    /// bytes. The [`TxQueue`] then sends a copy of
     /// each frame that has other owners.
     pub fn hands_pointers_on(&self) -> bool {
         self.0.hands_pointers_on

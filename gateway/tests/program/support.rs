@@ -36,7 +36,7 @@ impl Folder {
     }
 }
 
-/// What a program that has ended wrote to stderr.
+/// The text that a program wrote to stderr before it ended.
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -95,7 +95,7 @@ impl Running {
         self
     }
 
-    /// Ends it by a signal, which must be a clean end. Returns what it wrote to stderr.
+    /// Ends the program by a signal, and checks that it ends cleanly. Returns its stderr.
     pub fn end(mut self, signal: Signal) -> String {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
         let status = self.child.wait().unwrap();

@@ -85,7 +85,7 @@ impl Context<'_> {
     fn one(&self, mut s: Section<'_>) -> Traffic {
         let words: Vec<_> = KINDS.iter().map(|(word, _)| format!("\"{word}\"")).collect();
         s.require("kind", &words.join(", "));
-        // Without a kind nobody knows which keys there are.
+        // The kind decides which keys are allowed.
         let Some(read) = s.choice("kind", KINDS) else { return Traffic::Trace(Vec::new()) };
         let traffic = read(self, &mut s);
         s.finish();
