@@ -21,7 +21,7 @@ use crate::control::{Sample, State, Watch, WorkerHealth, server, side_name};
 use crate::shares::{boot, switch_config};
 use crate::telemetry::Published;
 use crate::worker::egress::Egress;
-use crate::worker::handover::{Handover, mesh};
+use crate::worker::handoff::{Handoff, mesh};
 use crate::worker::idle::{Idler, sharpen_timers};
 use crate::worker::{Ended, Parts, Worker, io};
 
@@ -83,7 +83,7 @@ struct Queues {
 struct Place {
     n: u16,
     queues: Queues,
-    handover: Handover<Mbuf>,
+    handoff: Handoff<Mbuf>,
     stop: Arc<AtomicBool>,
     published: Arc<Published>,
 }
@@ -135,7 +135,7 @@ impl Machine {
         stop: &Arc<AtomicBool>,
     ) -> anyhow::Result<Ended> {
         let workers = &config.worker;
-        let handovers = mesh(workers.count, workers.spread);
+        let handoffs = mesh(workers.count, workers.spread);
         let Boot { id, warning } = boot(config)?;
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
@@ -144,10 +144,9 @@ impl Machine {
             (0..config.worker.count).map(|n| switch_config(config, id, n)).collect();
         thread::scope(|scope| {
             let (mut workers, mut failed) = (Vec::new(), None);
-            for (((n, queues), handover), switch) in (0..).zip(queues).zip(handovers).zip(switches)
-            {
+            for (((n, queues), handoff), switch) in (0..).zip(queues).zip(handoffs).zip(switches) {
                 let published = Arc::clone(&state.workers[usize::from(n)]);
-                let place = Place { n, queues, handover, stop: Arc::clone(stop), published };
+                let place = Place { n, queues, handoff, stop: Arc::clone(stop), published };
                 let worker = thread::Builder::new()
                     .name(format!("worker-{n}"))
                     .spawn_scoped(scope, move || self.one(config, switch, place));
@@ -190,7 +189,7 @@ impl Machine {
         // Dropped last: the mbufs of the worker go back through the cache
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
-        let Place { n, queues: Queues { rx, tx: [lan, wan] }, handover, stop, published } = place;
+        let Place { n, queues: Queues { rx, tx: [lan, wan] }, handoff, stop, published } = place;
         if let Some(&cpu) = config.eal.cores.get(usize::from(n)) {
             lcore.pin(cpu)?;
         }
@@ -199,7 +198,7 @@ impl Machine {
         let holdable = config.pool.holdable() / u32::from(config.worker.count);
         let worker = Worker::new(Parts {
             rx,
-            handover,
+            handoff,
             egress: Egress::new(lan, wan, (holdable + config::BACKLOG) as usize),
             switch: Switch::new(switch),
             pool: PoolHandle::new(&self.pool, io::RESERVE),

@@ -46,10 +46,10 @@ counters! {
         "Frames dropped on arrival, by reason; not among those received." {
         RxTooLong ["reason" = "too_long"], RxNoMbuf ["reason" = "no_mbuf"]
     }
-    Counter "lr2_port_handed_over_frames_total"
-        "Frames received on a queue of another worker than theirs." { HandedOver }
-    Counter "lr2_port_handover_dropped_frames_total"
-        "Frames received, and dropped on the way to their worker: too slow, or gone." { DropHandover }
+    Counter "lr2_port_handoff_frames_total"
+        "Frames handed off to the worker that owns their flow." { Handoff }
+    Counter "lr2_port_handoff_dropped_frames_total"
+        "Frames dropped in a handoff: the ring was full, or the worker had ended." { DropHandoff }
     Counter "lr2_port_transmitted_frames_total" "Frames that a port took to transmit." { TxFrames }
     Counter "lr2_port_transmitted_bytes_total"
         "Bytes that a port took to transmit, without FCS." { TxBytes }

@@ -24,7 +24,7 @@ const WORKING_SET: u32 = 2048;
 pub const BACKLOG: u32 = 1024;
 
 /// Frames that may be on their way from one worker to another, per side.
-pub const HANDOVER: u16 = 512;
+pub const HANDOFF: u16 = 512;
 
 /// Egress queues of each worker: two ports, two classes.
 const EGRESS_QUEUES: u64 = 4;
@@ -59,7 +59,7 @@ impl Config {
             (workers * descriptors.iter().sum::<u32>(), "rings of both ports"),
             (workers * WORKING_SET, "bursts in progress and workers' own frames"),
             (workers * 2 * BACKLOG, "egress queues"),
-            (workers * (workers - 1) * 2 * u32::from(HANDOVER), "handoff between workers"),
+            (workers * (workers - 1) * 2 * u32::from(HANDOFF), "handoff between workers"),
         ]
     }
 

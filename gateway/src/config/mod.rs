@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use common::time::Span;
 pub use common::wire::Spread;
 
-pub use capacity::{BACKLOG, HANDOVER, Statement};
+pub use capacity::{BACKLOG, HANDOFF, Statement};
 pub use key::{Keying, Secret};
 pub use machine::{Machine, Node, Pages};
 pub use settings::sizing::FRAME_OVERHEAD;

@@ -2,7 +2,7 @@
 //! the flows of the host pairs that fall to it.
 //!
 //! A round takes a burst from each port through the switch, and the frames that other
-//! workers have handed over; runs the timers that are due; and offers queued frames
+//! workers have handed off; runs the timers that are due; and offers queued frames
 //! to the ports. It reads the clock once. A few hundred times a second there is
 //! housekeeping as well: the worker publishes its counters, which is its
 //! sign of life, and looks whether it is to stop. Nothing in here waits
@@ -12,7 +12,7 @@
 pub mod egress;
 #[cfg(test)]
 mod fake;
-pub mod handover;
+pub mod handoff;
 pub mod idle;
 pub mod io;
 #[cfg(test)]
@@ -27,7 +27,7 @@ use common::time::{Span, Time};
 use switch::{Command, Switch};
 
 use self::egress::Egress;
-use self::handover::Handover;
+use self::handoff::Handoff;
 use self::idle::Idler;
 use self::io::{Now, Receive, Reserve, Transmit};
 use crate::telemetry::{IoCounters, LoopIo, PortIo, Published};
@@ -53,7 +53,7 @@ pub struct Parts<R: Receive, T: Transmit, P, C> {
     /// than there are workers.
     pub rx: [Option<R>; 2],
     /// The ways to the other workers and from them.
-    pub handover: Handover<R::Frame>,
+    pub handoff: Handoff<R::Frame>,
     /// The queues in front of the ports' transmit queues.
     pub egress: Egress<T>,
     /// Decides about frames.
@@ -121,7 +121,7 @@ where
     /// One round. Returns whether there was something to do.
     fn round<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>, now: Time) -> bool {
         self.account(now);
-        let Parts { rx, handover, egress, switch, pool, .. } = &mut self.parts;
+        let Parts { rx, handoff, egress, switch, pool, .. } = &mut self.parts;
         let mut worked = false;
         for side in [Side::Lan, Side::Wan] {
             let n = rx[side.index()].as_mut().map_or(0, |rx| rx.receive(frames));
@@ -130,13 +130,13 @@ where
                 let bytes = frames.iter().map(|f| f.bytes().len() as u64).sum();
                 self.io.add(side, PortIo::RxFrames, n as u64);
                 self.io.add(side, PortIo::RxBytes, bytes);
-                let sorted = handover.sort(side, frames);
-                self.io.add(side, PortIo::HandedOver, sorted.handed_over);
-                self.io.add(side, PortIo::DropHandover, sorted.dropped);
+                let sorted = handoff.sort(side, frames);
+                self.io.add(side, PortIo::Handoff, sorted.handed_off);
+                self.io.add(side, PortIo::DropHandoff, sorted.dropped);
                 switch.burst(side, frames, now, pool, egress);
             }
-            for other in 0..handover.others() {
-                if handover.take(other, side, frames) > 0 {
+            for other in 0..handoff.others() {
+                if handoff.take(other, side, frames) > 0 {
                     worked = true;
                     switch.burst(side, frames, now, pool, egress);
                 }
@@ -196,18 +196,18 @@ where
 
     fn may_leave(&self, now: Time) -> bool {
         let Some(leave_by) = self.leave_by else { return false };
-        let Parts { switch, egress, handover, .. } = &self.parts;
+        let Parts { switch, egress, handoff, .. } = &self.parts;
         let empty = switch.held() == 0
             && !switch.is_leaving()
             && egress.queued() == 0
-            && handover.is_empty();
+            && handoff.is_empty();
         empty || now >= leave_by
     }
 
     fn end(mut self, now: Time) -> Ended {
-        let Parts { handover, egress, switch, pool, .. } = &mut self.parts;
-        for (side, dropped) in [Side::Lan, Side::Wan].into_iter().zip(handover.discard()) {
-            self.io.add(side, PortIo::DropHandover, dropped);
+        let Parts { handoff, egress, switch, pool, .. } = &mut self.parts;
+        for (side, dropped) in [Side::Lan, Side::Wan].into_iter().zip(handoff.discard()) {
+            self.io.add(side, PortIo::DropHandoff, dropped);
         }
         let ended = Ended { held: switch.held(), queued: egress.queued() as u64 };
         egress.discard();

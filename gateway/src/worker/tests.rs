@@ -7,7 +7,7 @@ use common::wire::Spread;
 
 use super::fake::{FakeClock, FakeRx, FakeTx};
 use super::*;
-use crate::config::{HANDOVER, Idle};
+use crate::config::{HANDOFF, Idle};
 
 struct Bench {
     rx: [FakeRx; 2],
@@ -21,18 +21,18 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let handover = handover::mesh(1, Spread::Rss).remove(0);
-        Self::of(handover, switch::Config::lab(switch::Recovery::Auto, 1, 1))
+        let handoff = handoff::mesh(1, Spread::Rss).remove(0);
+        Self::of(handoff, switch::Config::lab(switch::Recovery::Auto, 1, 1))
     }
 
-    fn of(handover: Handover<HeapFrame>, config: switch::Config) -> Self {
+    fn of(handoff: Handoff<HeapFrame>, config: switch::Config) -> Self {
         let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
         let clock = FakeClock::default();
         let stop = Arc::<AtomicBool>::default();
         let published = Arc::<Published>::default();
         let worker = Worker::new(Parts {
             rx: rx.clone().map(Some),
-            handover,
+            handoff,
             egress: Egress::new(tx[0].clone(), tx[1].clone(), 100),
             switch: Switch::new(config),
             pool: HeapPool,
@@ -157,11 +157,11 @@ fn stopping_gives_up_in_time_and_accounts_for_the_rest() {
 
 /// An ARP frame belongs to the first worker, UDP between these to the second.
 #[test]
-fn a_frame_of_another_worker_is_handed_over_in_order() {
+fn a_frame_of_another_worker_is_handed_off_in_order() {
     let mut bench = Bench::new();
-    let mut others = handover::mesh(2, Spread::Mixed);
+    let mut others = handoff::mesh(2, Spread::Mixed);
     let mut second = others.remove(1);
-    bench.worker.parts.handover = others.remove(0);
+    bench.worker.parts.handoff = others.remove(0);
     let udp = |pair: u8, n: u8| {
         let mut frame = vec![0; 60];
         frame[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
@@ -184,34 +184,34 @@ fn a_frame_of_another_worker_is_handed_over_in_order() {
     assert!(!second.is_empty());
 
     // A worker that doesn't keep up loses frames that no longer fit.
-    for n in 0..HANDOVER {
+    for n in 0..HANDOFF {
         bench.rx[0].arrive(udp(pair, n as u8));
     }
     while bench.round() {}
     bench.keep_house();
     let io = bench.published.io();
-    assert_eq!(io.port(Side::Lan, PortIo::HandedOver), 3 + u64::from(HANDOVER));
-    assert_eq!(io.port(Side::Lan, PortIo::DropHandover), 2);
+    assert_eq!(io.port(Side::Lan, PortIo::Handoff), 3 + u64::from(HANDOFF));
+    assert_eq!(io.port(Side::Lan, PortIo::DropHandoff), 2);
 
     // A frame of another worker goes through the switch, and counts
     // before this one may leave.
     let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(arp(9))]);
-    assert_eq!(second.sort(Side::Wan, &mut burst).handed_over, 1);
-    assert!(!bench.worker.parts.handover.is_empty());
+    assert_eq!(second.sort(Side::Wan, &mut burst).handed_off, 1);
+    assert!(!bench.worker.parts.handoff.is_empty());
     assert!(bench.round());
     assert_eq!(bench.tx[0].taken(), [arp(9)]);
-    assert!(bench.worker.parts.handover.is_empty());
+    assert!(bench.worker.parts.handoff.is_empty());
 
     // Frames in the ring to a worker that has ended, and later ones, are dropped.
     let mut send = || {
         let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(arp(9))]);
         second.sort(Side::Wan, &mut burst)
     };
-    assert_eq!(send(), handover::Sorted { handed_over: 1, dropped: 0 });
+    assert_eq!(send(), handoff::Sorted { handed_off: 1, dropped: 0 });
     let published = Arc::clone(&bench.published);
     let now = bench.clock.now();
     bench.worker.end(now);
-    assert_eq!(published.io().port(Side::Lan, PortIo::DropHandover), 2);
-    assert_eq!(published.io().port(Side::Wan, PortIo::DropHandover), 1);
-    assert_eq!(send(), handover::Sorted { handed_over: 0, dropped: 1 });
+    assert_eq!(published.io().port(Side::Lan, PortIo::DropHandoff), 2);
+    assert_eq!(published.io().port(Side::Wan, PortIo::DropHandoff), 1);
+    assert_eq!(send(), handoff::Sorted { handed_off: 0, dropped: 1 });
 }

@@ -56,9 +56,9 @@ fn crosses_in_order(workers: usize) {
     for port in ["lan", "wan"] {
         let metric = |name: &str| gateway.metric(&format!("{name}{{port=\"{port}\"}}"));
         assert_eq!(metric("lr2_port_received_frames_total"), all);
-        let handed = metric("lr2_port_handed_over_frames_total");
+        let handed = metric("lr2_port_handoff_frames_total");
         assert!(handed > 0.2 * all && handed < all, "{handed} of {all}");
-        assert_eq!(metric("lr2_port_handover_dropped_frames_total"), 0.0);
+        assert_eq!(metric("lr2_port_handoff_dropped_frames_total"), 0.0);
     }
     assert_eq!(gateway.metric("lr2_passed_frames_total{reason=\"not_roce\"}"), 2.0 * all);
 

@@ -138,16 +138,16 @@ def _rings(made: dict[str, Any]) -> list[str]:
     rows = [row for row in made.get("rings", []) if "cycles" in row and not row["problems"]]
     if not rows:
         return []
-    head = ["program", "workers", "handed over", "own cycles of each", "giving", "taking"]
+    head = ["program", "workers", "handed off", "own cycles of each", "enqueue", "dequeue"]
     cells = [
         [
-            f"{row['dut']} {row['mode']}", str(row["workers"]), _percent(row["handed_over"], 0), " + ".join(f"{c:.0f}" for c in row["cycles"]),
-            *(_figure(row.get(key)) for key in ("giving", "taking")),
+            f"{row['dut']} {row['mode']}", str(row["workers"]), _percent(row["handoff"], 0), " + ".join(f"{c:.0f}" for c in row["cycles"]),
+            *(_figure(row.get(key)) for key in ("enqueue", "dequeue")),
         ]  # fmt: skip
         for row in rows
     ]  # fmt: skip
     text = """Rings between workers: with two, the first hands all to the second. Cycles of its own per packet:
-*giving* is the first one's cost of each that it hands over, *taking* the second one's cost of it beyond
+*enqueue* is the first one's cost of each packet that it hands off, *dequeue* the second one's cost of it beyond
 those of one worker that does it all."""
     return [*text.splitlines(), "", *_table(head, cells)]
 

@@ -146,7 +146,7 @@ class _Watch:
         ("lr2_depot_gaps_total", {"event": "given_up"}),
         ("lr2_depot_local_resent_total", {}),
         ("lr2_alloc_failures_total", {}),
-        ("lr2_port_handover_dropped_frames_total", {}),
+        ("lr2_port_handoff_dropped_frames_total", {}),
         ("lr2_dropped_frames_total", {"reason": "reorder_pool_full"}),
     )
     _NEVER_WITHOUT_LOSS = (

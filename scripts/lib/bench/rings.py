@@ -1,7 +1,7 @@
-"""The cost of handing packets from one worker to another.
+"""The cost of a handoff from one worker to another.
 
 All comes in at the first worker's queues. With two workers, the hosts of the traffic are
-the second one's: the first does nothing but hand over, the second all the rest. Their own
+the second one's: the first does nothing but hand off, the second all the rest. Their own
 cycles, next to those of one worker that does it all, are what a ring costs on either side.
 """
 
@@ -76,7 +76,7 @@ def _one(place: Place, result: _Result, seconds: float) -> None:
         result.problems += program.complaints()
         result.cycles.append(_own_cycles(threads(pid, "worker-"), before, after, page.tsc_hz))
         grown = after.metrics - before.metrics
-        frames, handed = (grown.total(f"lr2_port_{what}_frames_total") for what in ("received", "handed_over"))
+        frames, handed = (grown.total(f"lr2_port_{what}_frames_total") for what in ("received", "handoff"))
         result.handed.append(handed / max(1.0, frames))
 
 
@@ -100,23 +100,23 @@ def _row(result: _Result, results: list[_Result]) -> dict[str, Any]:
         return row
     own = [statistics.median(of_worker) for of_worker in zip(*result.cycles, strict=True)]
     handed = statistics.median(result.handed)
-    row |= {"handed_over": round(handed, 3), "cycles": [round(cycles, 1) for cycles in own]}
+    row |= {"handoff": round(handed, 3), "cycles": [round(cycles, 1) for cycles in own]}
     alone = next((r for r in results if r.cycles and r.case.dut.workers == 1 and (r.case.dut.name, r.case.dut.mode) == (dut.name, dut.mode)), None)
     if dut.workers > 1 and alone and handed:
         # Besides, the first does its part of one worker's work.
         one = statistics.median(cycles[0] for cycles in alone.cycles)
-        row["giving"] = round((own[0] - (1 - handed) * one) / handed, 1)
-        row["taking"] = round((own[-1] - handed * one) / handed, 1)
+        row["enqueue"] = round((own[0] - (1 - handed) * one) / handed, 1)
+        row["dequeue"] = round((own[-1] - handed * one) / handed, 1)
     return row
 
 
 def table(made: list[dict[str, Any]]) -> str:
-    lines = [f"rings between workers; {CENTRE}", f"  {'':<24}{'workers':>8}{'handed over':>12}{'own cycles':>16}{'giving':>8}{'taking':>8}"]
+    lines = [f"rings between workers; {CENTRE}", f"  {'':<24}{'workers':>8}{'handed off':>12}{'own cycles':>16}{'enqueue':>8}{'dequeue':>8}"]
     for row in made:
         name = f"{row['dut']} {row['mode']}"
         if "cycles" in row:
             own = " + ".join(f"{cycles:.0f}" for cycles in row["cycles"])
-            cells = "".join(f"{row[key]:>8.0f}" if key in row else f"{'-':>8}" for key in ("giving", "taking"))
-            lines.append(f"  {name:<24}{row['workers']:>8}{row['handed_over']:>12.0%}{own:>16}{cells}")
+            cells = "".join(f"{row[key]:>8.0f}" if key in row else f"{'-':>8}" for key in ("enqueue", "dequeue"))
+            lines.append(f"  {name:<24}{row['workers']:>8}{row['handoff']:>12.0%}{own:>16}{cells}")
         lines += [f"  {name:<24} PROBLEM: {problem}" for problem in row["problems"]]
     return "\n".join(lines)

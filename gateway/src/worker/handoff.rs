@@ -1,5 +1,4 @@
-//! Between workers: frames that came to a queue of another worker than the
-//! one that they belong to.
+//! Handoff: passing a frame to the worker that owns its flow.
 //!
 //! Flows are owned by one worker, and [`Spread`] says by which. A NIC that
 //! spreads by the same rule gives each worker its own frames; a frame that arrives
@@ -11,37 +10,37 @@ use common::frame::{Frame, Side};
 use common::wire::Spread;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::config::HANDOVER;
+use crate::config::HANDOFF;
 
 /// Fates of frames of other workers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sorted {
-    /// On their way.
-    pub handed_over: u64,
+    /// Put into the ring of another worker.
+    pub handed_off: u64,
     /// Dropped: the other worker is too slow, or has ended.
     pub dropped: u64,
 }
 
 /// One worker's ends of the rings.
-pub struct Handover<F> {
+pub struct Handoff<F> {
     spread: Spread,
     /// To each worker, by [`Side::index`]; `None` is the worker itself.
     to: Vec<Option<[Producer<F>; 2]>>,
-    /// From all others.
+    /// From every other worker.
     from: Vec<[Consumer<F>; 2]>,
 }
 
 /// A ring for each side.
 fn rings<F>() -> ([Producer<F>; 2], [Consumer<F>; 2]) {
-    let room = usize::from(HANDOVER);
+    let room = usize::from(HANDOFF);
     let ((lan_in, lan_out), (wan_in, wan_out)) = (RingBuffer::new(room), RingBuffer::new(room));
     ([lan_in, wan_in], [lan_out, wan_out])
 }
 
 /// Joins `workers` workers, at least one.
-pub fn mesh<F>(workers: u16, spread: Spread) -> Vec<Handover<F>> {
-    let new = |_| Handover { spread, to: Vec::new(), from: Vec::new() };
-    let mut all: Vec<Handover<F>> = (0..workers).map(new).collect();
+pub fn mesh<F>(workers: u16, spread: Spread) -> Vec<Handoff<F>> {
+    let new = |_| Handoff { spread, to: Vec::new(), from: Vec::new() };
+    let mut all: Vec<Handoff<F>> = (0..workers).map(new).collect();
     for from in 0..workers {
         for to in 0..workers {
             if from == to {
@@ -61,7 +60,7 @@ fn give<F>(ring: &mut Producer<F>, frame: F) -> bool {
     !ring.is_abandoned() && ring.push(frame).is_ok()
 }
 
-impl<F: Frame> Handover<F> {
+impl<F: Frame> Handoff<F> {
     /// Leaves in `frames` those of this worker and sends the others on their way.
     #[inline]
     pub fn sort<const N: usize>(&mut self, side: Side, frames: &mut ArrayVec<F, N>) -> Sorted {
@@ -75,7 +74,7 @@ impl<F: Frame> Handover<F> {
             match &mut self.to[owner] {
                 None => mine.push(frame),
                 Some(to) => match give(&mut to[side.index()], frame) {
-                    true => sorted.handed_over += 1,
+                    true => sorted.handed_off += 1,
                     false => sorted.dropped += 1,
                 },
             }
@@ -90,7 +89,7 @@ impl<F: Frame> Handover<F> {
     }
 
     /// Appends frames that another one, less than [`others`](Self::others), has handed
-    /// over, as many as fit, and returns how many those are.
+    /// off, as many as fit, and returns how many those are.
     pub fn take<const N: usize>(
         &mut self,
         other: usize,
