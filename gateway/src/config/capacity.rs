@@ -6,6 +6,7 @@
 
 use std::fmt::{self, Write};
 
+use common::fair_queue::FairQueue;
 use settings::sizing::{
     DPDK_OVERHEAD, FRAME_OVERHEAD, HUGE_PAGE, PAGE, mbuf_size, pmtu, pool_fits, pool_memory,
 };
@@ -87,7 +88,8 @@ impl Config {
         let flows = u64::from(self.worker.max_flows).div_ceil(workers);
         let switch = footprint.full(self.role, self.recovery.mode, flows, &frames);
         let queue = u64::from(self.pool.holdable()) / workers + u64::from(BACKLOG);
-        workers * (switch + EGRESS_QUEUES * queue * footprint.packet as u64)
+        let fair = FairQueue::<()>::OVERHEAD as u64;
+        workers * (switch + queue * (EGRESS_QUEUES * footprint.packet as u64 + fair))
     }
 
     /// The pages of DPDK's memory, bytes; hugepages under `"auto"`, since their number depends on

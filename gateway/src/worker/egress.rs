@@ -1,8 +1,9 @@
 //! Egress: the queues of the two ports.
 //!
 //! Per port one queue for each [`Class`], the high one first. Frames that a port
-//! refuses stay queued, in order, and are offered again in the
-//! next round: a burst of releases from a reordering pool may be thousands of
+//! refuses stay queued, and are offered again in the next round. They keep their order; on the
+//! LAN, data is served in turns between flows, so that a flow whose gap was filled does not
+//! delay all others: a burst of releases from a reordering pool may be thousands of
 //! frames, far more than a port's ring. The queues are bounded twice: a frame
 //! that finds its queue full is dropped and counted, and so is all that waits
 //! for a port that takes nothing for [`STALL`], since frames must not arrive
@@ -11,8 +12,10 @@
 use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
-use common::frame::{Class, Packet, Side, Sink};
+use common::fair_queue::FairQueue;
+use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::time::{Span, Time};
+use common::wire::flow_hash;
 
 use super::io::Transmit;
 use crate::config::BACKLOG;
@@ -27,12 +30,63 @@ const BURST: usize = 64;
 /// Frames that may wait while mbufs are scarce.
 const LOW_LIMIT: usize = BACKLOG as usize;
 
+/// Flows that the LAN serves in turn: those whose hashes are equal modulo this share a turn.
+const FLOWS: usize = 1024;
+
+/// Packets behind a full head.
+enum Rest<F: Frame> {
+    /// First in, first out.
+    Fifo(VecDeque<Packet<F>>),
+    /// A turn for each flow.
+    Fair(FairQueue<Packet<F>>),
+}
+
+impl<F: Frame> Rest<F> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Fifo(queue) => queue.len(),
+            Self::Fair(queue) => queue.len(),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Packet<F>> {
+        match self {
+            Self::Fifo(queue) => queue.pop_front(),
+            Self::Fair(queue) => queue.pop(),
+        }
+    }
+
+    /// Appends a packet if fewer than `limit` wait. Returns whether it did.
+    fn push(&mut self, packet: Packet<F>, limit: usize) -> bool {
+        if self.len() >= limit {
+            return false;
+        }
+        match self {
+            Self::Fifo(queue) => queue.push_back(packet),
+            Self::Fair(queue) => {
+                let bytes = packet.bytes();
+                let (hash, len) = (flow_hash(bytes), bytes.len() as u32);
+                return queue.push(hash, len, packet).is_ok();
+            }
+        }
+        true
+    }
+
+    fn clear(&mut self) -> usize {
+        let n = self.len();
+        match self {
+            Self::Fifo(queue) => queue.clear(),
+            Self::Fair(queue) => _ = queue.clear(),
+        }
+        n
+    }
+}
+
 /// One class of one port.
 struct Queue<T: Transmit> {
     /// The front, in the form the port takes it.
     head: ArrayVec<Packet<T::Frame>, BURST>,
-    /// Packets behind a full head.
-    rest: VecDeque<Packet<T::Frame>>,
+    rest: Rest<T::Frame>,
 }
 
 impl<T: Transmit> Queue<T> {
@@ -41,15 +95,17 @@ impl<T: Transmit> Queue<T> {
     }
 
     fn refill(&mut self) {
-        let n = self.head.remaining_capacity().min(self.rest.len());
-        self.head.extend(self.rest.drain(..n));
+        while !self.head.is_full()
+            && let Some(packet) = self.rest.pop()
+        {
+            self.head.push(packet);
+        }
     }
 
     fn clear(&mut self) -> usize {
-        let n = self.len();
+        let n = self.head.len();
         self.head.clear();
-        self.rest.clear();
-        n
+        n + self.rest.clear()
     }
 }
 
@@ -109,11 +165,9 @@ impl<T: Transmit> Port<T> {
             self.push();
         }
         let queue = self.queue(class);
-        if queue.rest.is_empty() && !queue.head.is_full() {
+        if queue.rest.len() == 0 && !queue.head.is_full() {
             queue.head.push(packet);
-        } else if queue.rest.len() < limit {
-            queue.rest.push_back(packet);
-        } else {
+        } else if !queue.rest.push(packet, limit) {
             self.counts.full += 1;
         }
     }
@@ -145,16 +199,17 @@ impl<T: Transmit> Egress<T> {
     /// Queues in front of the LAN and the WAN port, of at most `limit` frames
     /// per class. Memory for as many is taken now, so that none is later.
     pub fn new(lan: T, wan: T, limit: usize) -> Self {
-        let queue = || Queue { head: ArrayVec::new(), rest: VecDeque::with_capacity(limit) };
-        let port = |tx| Port {
+        let queue = |rest| Queue { head: ArrayVec::new(), rest };
+        let fifo = || Rest::Fifo(VecDeque::with_capacity(limit));
+        let port = |tx, data| Port {
             tx,
-            high: queue(),
-            data: queue(),
+            high: queue(fifo()),
+            data: queue(data),
             blocked: false,
             stalled_since: None,
             counts: Counts::default(),
         };
-        let ports = [port(lan), port(wan)];
+        let ports = [port(lan, Rest::Fair(FairQueue::new(limit, FLOWS))), port(wan, fifo())];
         Self { ports, limit, low: false }
     }
 
@@ -228,8 +283,11 @@ mod tests {
     use super::*;
     use crate::worker::fake::FakeTx;
 
+    /// A frame of one flow; its last byte is its number.
     fn packet(n: u8) -> Packet<HeapFrame> {
-        Packet::Owned(vec![n; 100].into())
+        let mut frame = vec![0; 100];
+        frame[99] = n;
+        Packet::Owned(frame.into())
     }
 
     fn egress(limit: usize) -> (Egress<FakeTx>, FakeTx) {
@@ -243,8 +301,8 @@ mod tests {
         io.port(Side::Lan, what)
     }
 
-    fn first_bytes(tx: &FakeTx) -> Vec<u8> {
-        tx.taken().iter().map(|f| f[0]).collect()
+    fn numbers(tx: &FakeTx) -> Vec<u8> {
+        tx.taken().iter().map(|f| f[f.len() - 1]).collect()
     }
 
     #[test]
@@ -254,7 +312,7 @@ mod tests {
             egress.transmit(Side::Lan, class, packet(n));
         }
         assert_eq!(egress.flush(Time::ZERO), 4);
-        assert_eq!(first_bytes(&tx), [2, 4, 1, 3]);
+        assert_eq!(numbers(&tx), [2, 4, 1, 3]);
         assert_eq!(lan(&egress, PortIo::TxBytes), 400);
     }
 
@@ -266,16 +324,53 @@ mod tests {
             egress.transmit(Side::Lan, Class::Data, packet(n));
         }
         egress.flush(Time::ZERO);
-        assert_eq!(first_bytes(&tx), (0..70).collect::<Vec<_>>());
+        assert_eq!(numbers(&tx), (0..70).collect::<Vec<_>>());
         assert_eq!(lan(&egress, PortIo::Queued), 130);
         assert_eq!(lan(&egress, PortIo::TxBytes), 7000);
         egress.transmit(Side::Lan, Class::Data, packet(200));
         tx.accept(1000);
         egress.flush(Time::ZERO);
-        assert_eq!(first_bytes(&tx), (0..=200).collect::<Vec<_>>());
+        assert_eq!(numbers(&tx), (0..=200).collect::<Vec<_>>());
         assert_eq!(lan(&egress, PortIo::Queued), 0);
         assert_eq!(lan(&egress, PortIo::TxFrames), 201);
         assert_eq!(lan(&egress, PortIo::DropFull), 0);
+    }
+
+    /// A frame of a flow, by the last byte of its destination address, and its number.
+    fn of_flow(flow: u8, n: u8) -> Packet<HeapFrame> {
+        let mut frame = vec![n; 1000];
+        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        frame[14..34].copy_from_slice(&[
+            0x45, 0, 0, 0, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, flow,
+        ]);
+        frame[34..38].fill(0);
+        Packet::Owned(frame.into())
+    }
+
+    /// What 200 frames of one flow and then one of another one look like to `tx`: the position
+    /// of the latter.
+    fn position(egress: &mut Egress<FakeTx>, tx: &FakeTx, side: Side) -> Option<usize> {
+        tx.accept(0);
+        egress.transmit(side, Class::Data, of_flow(1, 0));
+        egress.flush(Time::ZERO);
+        for n in 0..200 {
+            egress.transmit(side, Class::Data, of_flow(1, n));
+        }
+        egress.transmit(side, Class::Data, of_flow(2, 255));
+        tx.accept(1000);
+        egress.flush(Time::ZERO);
+        let taken = numbers(tx);
+        assert!(taken.iter().filter(|n| **n != 255).skip(1).copied().eq(0..200));
+        taken.iter().position(|n| *n == 255)
+    }
+
+    #[test]
+    fn flows_take_turns_on_the_lan_and_keep_their_order_on_the_wan() {
+        let (lan, wan) = (FakeTx::default(), FakeTx::default());
+        let mut egress = Egress::new(lan.clone(), wan.clone(), 1000);
+        assert_eq!(position(&mut egress, &wan, Side::Wan), Some(201));
+        // Behind those that the head holds already, and a turn.
+        assert_eq!(position(&mut egress, &lan, Side::Lan), Some(BURST + 4));
     }
 
     #[test]
@@ -289,7 +384,7 @@ mod tests {
         assert_eq!(lan(&egress, PortIo::DropFull), 26);
         tx.accept(1000);
         egress.flush(Time::ZERO);
-        assert_eq!(first_bytes(&tx), (0..74).collect::<Vec<_>>());
+        assert_eq!(numbers(&tx), (0..74).collect::<Vec<_>>());
     }
 
     #[test]
@@ -304,7 +399,7 @@ mod tests {
         // Progress starts the time anew.
         tx.accept(1);
         egress.flush(Time::ZERO + STALL);
-        assert_eq!(first_bytes(&tx), [1]);
+        assert_eq!(numbers(&tx), [1]);
         egress.flush(Time::ZERO + STALL + STALL / 2);
         egress.flush(Time::ZERO + STALL * 2);
         assert_eq!(lan(&egress, PortIo::DropStalled), 0);
