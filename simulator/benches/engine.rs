@@ -55,12 +55,12 @@ fn events(bencher: Bencher, network: &str, scheme: Scheme) {
         .bench_local(|| run(&scenario, scheme, 1).expect("it can be set up"));
 }
 
-#[divan::bench(args = [Scheme::Gbn, Scheme::Cached], sample_count = 10)]
+#[divan::bench(args = [Scheme::GBN, Scheme::CACHED], sample_count = 10)]
 fn pair(bencher: Bencher, scheme: Scheme) {
     events(bencher, PAIR, scheme);
 }
 
-#[divan::bench(args = [Scheme::Gbn, Scheme::Cached], sample_count = 10)]
+#[divan::bench(args = [Scheme::GBN, Scheme::CACHED], sample_count = 10)]
 fn leaf_spine(bencher: Bencher, scheme: Scheme) {
     events(bencher, LEAF_SPINE, scheme);
 }

@@ -19,7 +19,7 @@ pub mod results;
 pub mod run;
 pub mod scenario;
 pub mod scheme;
-mod schemes;
+pub mod schemes;
 mod text;
 pub mod topology;
 pub mod traffic;

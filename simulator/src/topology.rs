@@ -10,7 +10,7 @@ use rnic::NicConfig;
 use crate::net::{Cable, Plug, Route, Switch, SwitchConfig};
 use crate::node::{Agent, Gateway, Host, LAN, Node, WAN};
 use crate::scenario::{Scenario, Topology};
-use crate::scheme::Scheme;
+use crate::scheme::{Place, Scheme};
 use crate::schemes;
 
 /// The first host's address is the next one.
@@ -78,8 +78,9 @@ impl Builder<'_> {
 
     fn add_gateway(&mut self, lan_rate: u64) -> usize {
         let number = self.network.gateways.len() as u32;
-        let inside = schemes::inside(self.scenario, self.scheme, number);
         let rates = [lan_rate, self.scenario.long_haul.rate];
+        let place = Place { scenario: self.scenario, number, rates };
+        let inside = self.scheme.model().gateway(&place);
         let gateway = Gateway::new(inside, rates, self.scenario.gateway.queue);
         let node = self.add(Node::Gateway(Box::new(gateway)), 2);
         self.network.gateways.push(node);
@@ -89,11 +90,8 @@ impl Builder<'_> {
     /// Joins two ports by a cable of the site.
     fn join(&mut self, a: (usize, usize), b: (usize, usize)) {
         let site = &self.scenario.site;
-        let loss = match self.scheme {
-            Scheme::Lossless => LossModel::None,
-            _ if site.loss == 0.0 => LossModel::None,
-            _ => LossModel::Bernoulli(site.loss),
-        };
+        let is_ideal = site.loss == 0.0 || self.scheme.model().is_lossless();
+        let loss = if is_ideal { LossModel::None } else { LossModel::Bernoulli(site.loss) };
         let config = DirectionConfig { delay: site.delay, loss, ..DirectionConfig::default() };
         self.cable(a, b, config.clone(), false);
         self.cable(b, a, config, false);
@@ -103,7 +101,7 @@ impl Builder<'_> {
     fn join_sites(&mut self, near: usize, far: usize) {
         let haul = &self.scenario.long_haul;
         for (from, to, loss) in [(near, far, haul.loss), (far, near, haul.loss_back)] {
-            let is_ideal = self.scheme == Scheme::Lossless;
+            let is_ideal = self.scheme.model().is_lossless();
             let config = DirectionConfig {
                 delay: haul.delay,
                 jitter: haul.jitter,
@@ -238,7 +236,7 @@ pub fn build(scenario: &Scenario, scheme: Scheme, seed: u64) -> Network {
     for host in 0..2 * hosts_per_site {
         let config =
             NicConfig { rate: Some(rate), ..NicConfig::new(host_mac(host), host_ip(host)) };
-        let rnic = schemes::rnic(scenario, scheme, config);
+        let rnic = scheme.model().rnic(scenario, config);
         let cm = Agent::new(schemes::timeout(scenario));
         builder.add(Node::Host(Box::new(Host::new(rnic, cm, rate))), 1);
     }

@@ -17,8 +17,8 @@ use tempfile::TempDir;
 /// Ten messages; go-back-N takes ten times as long as the others, and longer
 /// the more is lost.
 fn fake(scenario: &Scenario, scheme: Scheme, seed: u64) -> Result<RunResult, String> {
-    let loss = if scheme == Scheme::Lossless { 0.0 } else { scenario.long_haul.loss.mean() };
-    let factor = if scheme == Scheme::Gbn { 10 + (loss * 1e4) as u64 } else { 1 };
+    let loss = if scheme == Scheme::LOSSLESS { 0.0 } else { scenario.long_haul.loss.mean() };
+    let factor = if scheme == Scheme::GBN { 10 + (loss * 1e4) as u64 } else { 1 };
     let rtt = scenario.long_haul.rtt();
     // The first runs take longest, so that they end last.
     std::thread::sleep(std::time::Duration::from_millis(20 / (seed + 1)));
@@ -160,7 +160,7 @@ fn failures_are_told_with_their_run() {
     let folder = Folder::new("failures");
     let file = folder.path("trial.toml");
     let broken = |s: &Scenario, scheme: Scheme, seed: u64| match (scheme, seed) {
-        (Scheme::Gbn, _) => Err("the wheels came off".to_owned()),
+        (scheme, _) if scheme == Scheme::GBN => Err("the wheels came off".to_owned()),
         _ => fake(s, scheme, seed),
     };
     let failure = execute_with(&["run", &file], broken).expect_err("fails");
@@ -187,7 +187,7 @@ fn what_did_not_end_is_told() {
     let file = folder.path("trial.toml");
     let stuck = |s: &Scenario, scheme: Scheme, seed: u64| {
         let mut result = fake(s, scheme, seed)?;
-        if scheme == Scheme::Gbn {
+        if scheme == Scheme::GBN {
             result.flows[3].completed = None;
         }
         Ok(result)

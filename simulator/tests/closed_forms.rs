@@ -65,7 +65,7 @@ fn a_long_flow_gets_what_the_forms_say() {
 #[test]
 fn finite_flows_slow_down_as_the_paper_says() {
     for (window, loss) in [(50, 1e-2), (200, 1e-3), (200, 1e-2), (1_000, 1e-3)] {
-        let cell = Cell { scheme: Scheme::Lr2, window, loss };
+        let cell = Cell { scheme: Scheme::LR2, window, loss };
         let w = f64::from(window);
         for round_trips in [1, 2, 5, 20] {
             let packets = round_trips * u64::from(window);

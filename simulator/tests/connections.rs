@@ -38,7 +38,7 @@ fn a_message_is_posted_when_the_reply_is_there() {
     };
     let flows = [flow(0, 0, 1, 100_000), flow(50_000, 0, 1, 100_000)];
     let [waited, at_once] =
-        [&managed, &known].map(|scenario| run(scenario, Scheme::Lossless, &flows).flows);
+        [&managed, &known].map(|scenario| run(scenario, Scheme::LOSSLESS, &flows).flows);
     let wait = waited[0].posted.since(waited[0].spec.start);
     let rtt = managed.long_haul.rtt();
     assert!(wait >= rtt && wait < rtt + Span::from_micros(20), "{wait:?} of {rtt:?}");
@@ -55,7 +55,7 @@ fn what_is_lost_of_an_exchange_is_sent_again() {
     let scenario = managed(LossModel::Bernoulli(0.3));
     // All at the same time, so that each needs a queue pair of its own.
     let flows = [flow(0, 0, 1, 1); 40];
-    for scheme in [Scheme::Gbn, Scheme::Irn, Scheme::Slr, Scheme::Lr2Paper, Scheme::Auto] {
+    for scheme in [Scheme::GBN, Scheme::IRN, Scheme::SLR, Scheme::LR2_PAPER, Scheme::AUTO] {
         let result = run(&scenario, scheme, &flows);
         let at_once = scenario.long_haul.rtt() + Span::from_millis(1);
         let waits = result.flows.iter().map(|flow| flow.posted.since(flow.spec.start));
@@ -63,7 +63,7 @@ fn what_is_lost_of_an_exchange_is_sent_again() {
         // A REQ or its REP: half of them.
         assert!((10..=30).contains(&late), "{late} of 40 waited for a repeat, {scheme:?}");
         assert!(result.flows.iter().all(|flow| flow.completed.is_some()), "{scheme:?}");
-        if scheme == Scheme::Auto {
+        if scheme == Scheme::AUTO {
             // At either gateway; RTUs of lost REPs are repeats, too.
             assert_eq!(count(&result, "lr2_flow_events_total{event=\"connected\"}"), 80);
         }
@@ -78,7 +78,7 @@ fn no_source_hears_of_what_is_lost_on_a_new_connection() {
     let later = 100_000..100_030;
     let flows: Vec<_> =
         core::iter::once(flow(0, 0, 1, 1)).chain(later.map(|n| flow(n, 0, 1, 500_000))).collect();
-    for scheme in [Scheme::Cached, Scheme::Auto] {
+    for scheme in [Scheme::CACHED, Scheme::AUTO] {
         let result = run(&scenario, scheme, &flows);
         let hosts = result.hosts;
         assert!(result.long_haul.lost_packets > 50, "{}", result.long_haul.lost_packets);

@@ -51,7 +51,7 @@ fn judge(cell: Cell, schemes: &[Scheme]) -> Judged {
 
 #[test]
 fn no_mode_is_slower_than_go_back_n_on_congested_lans() {
-    let schemes = [Scheme::Gbn, Scheme::Auto, Scheme::Cached];
+    let schemes = [Scheme::GBN, Scheme::AUTO, Scheme::CACHED];
     let cells = FAST.map(|(traffic, name)| cell(traffic, name, SEEDS).expect("a cell"));
     let judged: Vec<_> = cells.into_par_iter().map(|cell| judge(cell, &schemes)).collect();
     let mut wrong = Vec::new();
@@ -96,7 +96,7 @@ fn made_up(scheme: Scheme, seed: u64, fcts: &[Option<u64>]) -> RunResult {
 fn judged(plain: &[Option<u64>], ours: &[Option<u64>]) -> Judged {
     let of = |scheme, fcts| [1, 2].map(|seed| made_up(scheme, seed, fcts));
     let ours = OURS.iter().flat_map(|scheme| of(*scheme, ours));
-    let results: Vec<_> = of(Scheme::Gbn, plain).into_iter().chain(ours).collect();
+    let results: Vec<_> = of(Scheme::GBN, plain).into_iter().chain(ours).collect();
     Judged::of(cell("WebSearch 0.5", "base", 2).expect("a cell"), &results)
 }
 
@@ -104,7 +104,7 @@ fn judged(plain: &[Option<u64>], ours: &[Option<u64>]) -> Judged {
 fn messages_complete_under_both_are_compared_and_the_others_counted() {
     let [a, b, c] = [10, 20, 60].map(Some);
     let judged = judged(&[a, b, None, a], &[b, b, c, None]);
-    let verdict = judged.verdict(Scheme::Auto).expect("it ran");
+    let verdict = judged.verdict(Scheme::AUTO).expect("it ran");
     // Of each seed the first two: 20 and 20 against 10 and 20.
     assert_eq!((verdict.ratio.mean, verdict.ratio.p99), (40.0 / 30.0, 1.0));
     assert_eq!((verdict.dead, judged.plain_dead), (2, 2));
@@ -125,10 +125,10 @@ fn a_late_connection_counts() {
         run.flows[0].completed = run.flows[0].completed.map(|at| at + late);
         run
     };
-    let mut results = vec![of(Scheme::Gbn, 10)];
+    let mut results = vec![of(Scheme::GBN, 10)];
     results.extend(OURS.map(|scheme| of(scheme, 60)));
     let judged = Judged::of(cell, &results);
-    let verdict = judged.verdict(Scheme::Auto).expect("it ran");
+    let verdict = judged.verdict(Scheme::AUTO).expect("it ran");
     assert_eq!(judged.plain.mean, 100.0, "within a round trip of 10 ms");
     assert!((1.49..1.5).contains(&verdict.ratio.mean), "{}", verdict.ratio.mean);
 }
@@ -137,7 +137,7 @@ fn a_late_connection_counts() {
 fn a_cell_is_missed_by_its_mean_its_tail_or_a_death() {
     let is_met = |plain: &[Option<u64>], ours: &[Option<u64>]| {
         let judged = judged(plain, ours);
-        judged.is_met(judged.verdict(Scheme::Cached).expect("it ran"))
+        judged.is_met(judged.verdict(Scheme::CACHED).expect("it ran"))
     };
     let [short, long] = [100, 200].map(Some);
     assert!(is_met(&[short, long], &[short, Some(208)]), "4 % is allowed");
@@ -156,9 +156,9 @@ fn the_error_is_that_of_a_jackknife() {
         [1, 2].map(|seed| made_up(scheme, seed, &[Some(ms[seed as usize - 1])]))
     };
     let ours = OURS.iter().flat_map(|scheme| of(*scheme, [10, 30]));
-    let results: Vec<_> = of(Scheme::Gbn, [10, 10]).into_iter().chain(ours).collect();
+    let results: Vec<_> = of(Scheme::GBN, [10, 10]).into_iter().chain(ours).collect();
     let judged = Judged::of(cell, &results);
-    let verdict = judged.verdict(Scheme::Lr2).expect("it ran");
+    let verdict = judged.verdict(Scheme::LR2).expect("it ran");
     // Without either seed 3 and 1, so sqrt(1/2 · (1 + 1)).
     assert_eq!((verdict.ratio.mean, verdict.error.mean, verdict.slow_seeds), (2.0, 1.0, 1));
 }

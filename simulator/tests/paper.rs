@@ -115,7 +115,7 @@ fn a_setting_is_as_its_section_says() {
         );
         assert_eq!(long_haul.loss, long_haul.loss_back);
         assert_eq!(*seeds, [7, 8, 9]);
-        assert!(schemes.contains(&Scheme::Lr2Paper) && nic.dcqcn.is_some() && site.pfc.is_some());
+        assert!(schemes.contains(&Scheme::LR2_PAPER) && nic.dcqcn.is_some() && site.pfc.is_some());
         let marks = site.ecn.expect("there are marks");
         assert_eq!((marks.kmin, marks.kmax), (40_000, 160_000));
     }

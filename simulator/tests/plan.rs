@@ -32,7 +32,7 @@ fn gbn(cell: Cell, m: u32, seed: u64) -> f64 {
 fn coalesced_acks_cost_go_back_n_timeouts() {
     let cells = [(200, 1e-3), (200, 1e-2), (1_000, 1e-3), (50, 1e-2)];
     cells.par_iter().for_each(|&(window, loss)| {
-        let cell = Cell { scheme: Scheme::Gbn, window, loss };
+        let cell = Cell { scheme: Scheme::GBN, window, loss };
         for m in [1, 16] {
             let seeds = [1, 2, 3];
             let mean = seeds.iter().map(|seed| gbn(cell, m, *seed)).sum::<f64>() / 3.0;
@@ -68,11 +68,11 @@ fn agree(scheme: Scheme, lengths: fn(u32) -> [u32; 3], form: fn(&Path, f64) -> f
 /// Shorter than a round trip, down to some packets.
 #[test]
 fn short_messages_take_lr2_as_long_as_the_form_says() {
-    agree(Scheme::Lr2, |w| [w / 20, w / 5, w / 2], Path::fct_lr2);
+    agree(Scheme::LR2, |w| [w / 20, w / 5, w / 2], Path::fct_lr2);
 }
 
 /// In-order delivery costs a round trip, and no more than one.
 #[test]
 fn messages_from_a_cache_are_a_round_trip_late_if_anything_is_lost() {
-    agree(Scheme::Cached, |w| [w / 5, w, 4 * w], Path::fct_cached);
+    agree(Scheme::CACHED, |w| [w / 5, w, 4 * w], Path::fct_cached);
 }

@@ -45,7 +45,7 @@ fn every_message_ends_under_every_scheme_in_every_topology() {
             let late = result.flows.iter().filter(|flow| flow.completed.is_none()).count();
             assert_eq!((late, result.hosts.failed_qps), (0, 0), "{topology:?} {}", scheme.name());
             assert!(result.flows.iter().all(|f| f.completed.is_some_and(|at| at > f.posted)));
-            if scheme == Scheme::Lossless {
+            if scheme == Scheme::LOSSLESS {
                 assert_eq!(result.long_haul.lost_packets, 0);
             } else {
                 assert!(result.long_haul.lost_packets > 0, "{topology:?} {}", scheme.name());
@@ -59,7 +59,7 @@ fn a_seed_gives_the_same_result_each_time_and_another_seed_another() {
     let mut scenario = with_flow_control(scenario(FABRIC));
     scenario.long_haul.loss = LossModel::Bernoulli(1e-2);
     scenario.long_haul.jitter = Span::from_micros(3);
-    for scheme in [Scheme::Gbn, Scheme::Lr2, Scheme::Cached] {
+    for scheme in [Scheme::GBN, Scheme::LR2, Scheme::CACHED] {
         let [first, again, other] = [3, 3, 4].map(|seed| play(&scenario, scheme, seed, &mixed()));
         assert_eq!(first, again);
         assert_ne!(first.recoveries, other.recoveries);
@@ -76,7 +76,7 @@ fn alone_a_message_takes_as_long_as_it_must() {
         (FABRIC, 0, 3),
     ] {
         for bytes in [1, 1024, 1_000_000] {
-            for scheme in [Scheme::Lossless, Scheme::Gbn, Scheme::Lr2, Scheme::Cached] {
+            for scheme in [Scheme::LOSSLESS, Scheme::GBN, Scheme::LR2, Scheme::CACHED] {
                 let result = play(&scenario(topology), scheme, 1, &[flow(5, src, dst, bytes)]);
                 let only = result.flows[0];
                 let took = only.completed.expect("nothing is lost").since(only.posted);
@@ -95,7 +95,7 @@ fn rounds_wait_for_each_other() {
             ..flow(if n < 3 { 0 } else { 100 }, n % 3, 3 + n % 3, 50_000)
         })
         .collect();
-    let result = play(&scenario(Topology::Dumbbell { hosts: 3 }), Scheme::Lossless, 1, &rounds);
+    let result = play(&scenario(Topology::Dumbbell { hosts: 3 }), Scheme::LOSSLESS, 1, &rounds);
     for round in 1..3 {
         let of = |round| result.flows.iter().filter(move |flow| flow.spec.round == round);
         let ended = of(round - 1).map(|flow| flow.completed).max().flatten().expect("done");
@@ -108,11 +108,11 @@ fn priority_flow_control_keeps_buffers_from_overflowing() {
     let flows: Vec<FlowSpec> = (1..8).map(|n| flow(0, n, 0, 2_000_000)).collect();
     let mut scenario = with_flow_control(scenario(Topology::Dumbbell { hosts: 8 }));
     scenario.site.ecn = None;
-    let lossless = play(&scenario, Scheme::Gbn, 1, &flows);
+    let lossless = play(&scenario, Scheme::GBN, 1, &flows);
     assert_eq!((lossless.long_haul.queue_drops, lossless.hosts.repeated), (0, 0));
     scenario.site.pfc = None;
     scenario.site.buffer = 400_000;
-    let lossy = play(&scenario, Scheme::Gbn, 1, &flows);
+    let lossy = play(&scenario, Scheme::GBN, 1, &flows);
     assert!(lossy.long_haul.queue_drops > 0 && lossy.hosts.repeated > 0);
     assert!(lossy.flows.iter().all(|flow| flow.completed.is_some()));
 }
@@ -139,10 +139,10 @@ fn what_crosses_twice_is_told_from_what_crosses_once() {
     // 2000 packets of 1024 bytes, 58 of headers and 24 around the frame; the
     // first has a RETH.
     let once = 2_000 * (1_024 + 58 + 24) + 16;
-    for scheme in [Scheme::Lossless, Scheme::Gbn, Scheme::Lr2, Scheme::Irn] {
+    for scheme in [Scheme::LOSSLESS, Scheme::GBN, Scheme::LR2, Scheme::IRN] {
         let link = play(&scenario, scheme, 1, &[flow(0, 0, 1, 2_000 * 1_024)]).long_haul;
         assert_eq!(link.data_bytes - link.repeated_bytes, once, "{}", scheme.name());
-        assert_eq!(link.repeated_bytes == 0, scheme == Scheme::Lossless, "{}", scheme.name());
+        assert_eq!(link.repeated_bytes == 0, scheme == Scheme::LOSSLESS, "{}", scheme.name());
     }
 }
 
@@ -152,9 +152,9 @@ fn marks_make_receivers_complain_and_queues_short() {
     let mut scenario = with_flow_control(scenario(Topology::Dumbbell { hosts: 8 }));
     scenario.nic.dcqcn = Some(Dcqcn::DEFAULT);
     scenario.site.pfc = None;
-    let marked = play(&scenario, Scheme::Gbn, 1, &flows);
+    let marked = play(&scenario, Scheme::GBN, 1, &flows);
     scenario.site.ecn = None;
-    let bare = play(&scenario, Scheme::Gbn, 1, &flows);
+    let bare = play(&scenario, Scheme::GBN, 1, &flows);
     assert!(marked.hosts.cnps > 0 && bare.hosts.cnps == 0);
     assert!(marked.long_haul.queue_drops < bare.long_haul.queue_drops);
 }
@@ -164,7 +164,7 @@ fn marks_make_receivers_complain_and_queues_short() {
 fn the_most_that_pools_hold_is_not_missed() {
     let mut scenario = scenario(Topology::Pair);
     scenario.long_haul.loss = LossModel::Bernoulli(5e-3);
-    for scheme in [Scheme::Lr2, Scheme::Cached, Scheme::Lr2Paper] {
+    for scheme in [Scheme::LR2, Scheme::CACHED, Scheme::LR2_PAPER] {
         let [often, once] = [Span::from_micros(1), scenario.limit].map(|sample_every| {
             let scenario = Scenario { sample_every, ..scenario.clone() };
             let pools = play(&scenario, scheme, 1, &[flow(0, 0, 1, 2_000_000)]).pools;
@@ -187,6 +187,6 @@ fn auto_asks_the_source_for_what_is_not_cached() {
         let asked = |name: &&(String, u64)| name.0 == "lr2_naks_total{from=\"sentry\"}";
         result.counters.iter().find(asked).map_or(0, |(_, count)| *count)
     };
-    assert_eq!(naks(Scheme::Cached), 0);
-    assert!(naks(Scheme::Auto) > 0);
+    assert_eq!(naks(Scheme::CACHED), 0);
+    assert!(naks(Scheme::AUTO) > 0);
 }

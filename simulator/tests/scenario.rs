@@ -42,7 +42,7 @@ fn rate_delay_and_loss_are_enough() {
     let s = good(LINK);
     assert_eq!(s.name, "s");
     assert_eq!(s.topology, Topology::Pair);
-    assert_eq!(s.schemes, [Scheme::Lossless, Scheme::Gbn, Scheme::Lr2, Scheme::Cached]);
+    assert_eq!(s.schemes, [Scheme::LOSSLESS, Scheme::GBN, Scheme::LR2, Scheme::CACHED]);
     assert_eq!((s.seeds, s.limit), (vec![1], Span::from_millis(60_000)));
     assert_eq!((s.long_haul.rate, s.long_haul.delay), (10_000_000_000, Span::from_millis(1)));
     assert_eq!(s.long_haul.loss, LossModel::Bernoulli(1e-3));
@@ -94,7 +94,7 @@ fn every_key_is_read() {
     let s = good(EVERY_KEY);
     let leaf_spine = Topology::LeafSpine { leaves: 3, spines: 4, hosts_per_leaf: 5, long_hauls: 6 };
     assert_eq!((s.name.as_str(), s.about.as_str(), s.topology), ("a.b-c", "words", leaf_spine));
-    assert_eq!((s.schemes, s.seeds), (vec![Scheme::Cached, Scheme::GbnReNak], vec![7, 8]));
+    assert_eq!((s.schemes, s.seeds), (vec![Scheme::CACHED, Scheme::GBN_RENAK], vec![7, 8]));
     assert_eq!((s.limit.as_micros(), s.sample_every.as_micros()), (2_000_000, 5));
     assert_eq!((s.long_haul.rate, s.long_haul.delay.as_micros()), (2_500_000_000, 1_500));
     assert_eq!(s.long_haul.jitter.as_micros(), 9);

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::{Parser, Subcommand};
 
 use crate::scheme::Scheme;
+use crate::schemes;
 
 pub use runs::Runner;
 
@@ -90,8 +91,8 @@ impl Cli {
 /// A scheme by its name.
 fn scheme(text: &str) -> Result<Scheme, String> {
     Scheme::from_name(text).ok_or_else(|| {
-        let names = Scheme::ALL.map(Scheme::name).join(", ");
-        format!("there are {names}")
+        let names: Vec<_> = schemes::all().into_iter().map(Scheme::name).collect();
+        format!("there are {}", names.join(", "))
     })
 }
 

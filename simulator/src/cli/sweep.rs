@@ -10,7 +10,7 @@ use super::{Failure, Runner, describe, runs, tables};
 use crate::report::{self, Part, Report, Sweep, SweepPoint};
 use crate::results::{RunResult, Summary};
 use crate::scenario::{self, Scenario, Varied};
-use crate::scheme::Scheme;
+use crate::schemes;
 
 /// Runs that are certainly a mistake.
 const MOST_POINTS: usize = 10_000;
@@ -132,7 +132,7 @@ fn sweep(
         .map(|((results, label), &x)| SweepPoint {
             x,
             label: label.clone(),
-            summaries: Scheme::ALL.iter().filter_map(|s| Summary::of(*s, results)).collect(),
+            summaries: schemes::all().into_iter().filter_map(|s| Summary::of(s, results)).collect(),
         })
         .collect();
     points.sort_by(|a, b| a.x.total_cmp(&b.x));

@@ -3,6 +3,8 @@
 mod cm;
 mod gateway;
 mod host;
+mod middlebox;
+mod rnic;
 
 use common::time::Time;
 
@@ -10,8 +12,10 @@ use crate::frame::SimFrame;
 use crate::net::{Departure, Pause, Switch};
 
 pub use cm::{Agent, End};
-pub use gateway::{Gateway, Inside, LAN, WAN};
-pub use host::{Host, Rnic};
+pub use gateway::{Egress, Gateway, LAN, WAN};
+pub use host::Host;
+pub use middlebox::{Middlebox, Wire};
+pub use rnic::{Nic, Rnic};
 
 /// A node's effects on the cables at its ports.
 #[derive(Default)]

@@ -167,7 +167,7 @@ fn sites(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
     let setting = |(x, (label, text)): (usize, &(&str, &str))| {
         let mut scenario = read(text)?;
         let all = &scenario.schemes;
-        let ours = [Scheme::Lossless, Scheme::Gbn, Scheme::Irn, Scheme::Lr2, Scheme::Cached];
+        let ours = [Scheme::LOSSLESS, Scheme::GBN, Scheme::IRN, Scheme::LR2, Scheme::CACHED];
         scenario.schemes = all.iter().copied().filter(|s| ours.contains(s)).collect();
         scenario.seeds = (seed..seed + effort.seeds).collect();
         scenario.nic.content = false;
@@ -190,7 +190,7 @@ fn sites(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
 /// Mean completion time under `scheme` as a multiple of the lossless one; or,
 /// if not all was done, a lower bound of it.
 fn times(found: &Found, scheme: Scheme) -> Option<Result<f64, f64>> {
-    let ideal = found.scheme(Scheme::Lossless)?.main().fct_us.mean?;
+    let ideal = found.scheme(Scheme::LOSSLESS)?.main().fct_us.mean?;
     let fct = &found.scheme(scheme)?.main().fct_us;
     if let Some(mean) = fct.mean {
         return Some(Ok(mean / ideal));
@@ -297,9 +297,9 @@ fn reckoned(effort: &Effort) -> String {
 fn behind(found: &[Found]) -> String {
     let mut rows = Vec::new();
     for found in found {
-        for ours in [Scheme::Lr2, Scheme::Cached] {
+        for ours in [Scheme::LR2, Scheme::CACHED] {
             let Some(Ok(own) | Err(own)) = times(found, ours) else { continue };
-            let behind = [Scheme::Gbn, Scheme::Irn, Scheme::Lr2Paper].map(|rival| {
+            let behind = [Scheme::GBN, Scheme::IRN, Scheme::LR2_PAPER].map(|rival| {
                 let other = times(found, rival)?.ok()?;
                 (own > SAME * other).then(|| number(own / other))
             });

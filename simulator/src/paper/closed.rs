@@ -42,7 +42,7 @@ impl Closed {
     pub fn jobs(effort: &Effort) -> Vec<Job> {
         let long = forms::cells().filter(|cell| cell.round_trips(effort.packets) >= ROUND_TRIPS);
         let finite = FINITE.into_iter().flat_map(|(window, loss)| {
-            let cell = Cell { scheme: Scheme::Lr2, window, loss };
+            let cell = Cell { scheme: Scheme::LR2, window, loss };
             LENGTHS.map(|length| Job::Finite(cell, length))
         });
         long.map(Job::Long).chain(finite).collect()

@@ -8,7 +8,7 @@
 use common::time::{Span, Time};
 
 use crate::path::{self, packet_wire_bytes};
-use crate::plan::forms::Path;
+use crate::plan::forms::{Nic, Path};
 use crate::results::{FlowResult, RunResult};
 use crate::run::run_flows;
 use crate::scenario::Scenario;
@@ -23,7 +23,7 @@ pub const LOSSES: [f64; 5] = [1e-5, 1e-4, 1e-3, 1e-2, 3e-2];
 pub const TOLERANCE: f64 = 0.1;
 /// Whom the grid is about.
 pub const SCHEMES: [Scheme; 5] =
-    [Scheme::Gbn, Scheme::GbnReNak, Scheme::Lr2, Scheme::Irn, Scheme::Cached];
+    [Scheme::GBN, Scheme::GBN_RENAK, Scheme::LR2, Scheme::IRN, Scheme::CACHED];
 
 /// Payload of a packet: the smallest there is, since it counts packets.
 const PMTU: u32 = 256;
@@ -137,15 +137,16 @@ impl Cell {
 
     /// The closed form for a flow without end.
     pub fn form(&self) -> f64 {
-        let path = self.path();
-        match self.scheme {
-            Scheme::Gbn => path.gbn(ACK_EVERY.into()),
-            Scheme::GbnReNak => path.gbn_renak_every(RE_NAK.into()),
-            Scheme::Lr2 => path.lr2(),
-            Scheme::Irn => path.irn(WINDOW.into(), IRN_TIMEOUT),
-            Scheme::Cached => path.bounded(WINDOW.into()),
-            _ => f64::NAN,
-        }
+        let nic = Nic {
+            window: WINDOW.into(),
+            ack_every: ACK_EVERY.into(),
+            // Each packet asks for an ACK.
+            rewind: 0.0,
+            re_nak: RE_NAK.into(),
+            irn_cap: WINDOW.into(),
+            irn_timeout: IRN_TIMEOUT,
+        };
+        self.scheme.model().form().map_or(f64::NAN, |form| (form.goodput)(&self.path(), &nic))
     }
 
     /// How many round trips `budget` packets sent are good for.

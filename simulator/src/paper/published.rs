@@ -137,7 +137,7 @@ const COLUMNS: [Of; 3] = [mean, p99, mean_of_large];
 /// From the least to the most that each of them changes, over all settings.
 fn changes(web: &[&Found]) -> [String; 3] {
     COLUMNS.map(|of| {
-        let ratios = web.iter().filter_map(|f| ratio(f, of, Scheme::Lr2Paper, Scheme::Gbn));
+        let ratios = web.iter().filter_map(|f| ratio(f, of, Scheme::LR2_PAPER, Scheme::GBN));
         let (low, high) = ratios.fold((f64::MAX, 0.0_f64), |(l, h), r| (l.min(r), h.max(r)));
         if high > 0.0 { format!("{} to {}", change(high), change(low)) } else { "–".to_owned() }
     })
@@ -156,7 +156,7 @@ pub(super) fn in_short(found: &[Found]) -> Vec<String> {
          {means} (reported: −40 to −70 %), the 99th percentile by {tails} (−36 to −74 %). With \
          its pools bounded to 1 MB it collapses at 1e-2, because it has no second request."
     )];
-    for scheme in [Scheme::Lr2, Scheme::Cached] {
+    for scheme in [Scheme::LR2, Scheme::CACHED] {
         points.push(targets::in_short(&workloads, scheme));
     }
     points
@@ -175,10 +175,10 @@ fn against_gbn(web: &[&Found]) -> String {
     for found in web {
         let mut row = vec![found.setting.label.clone()];
         row.extend(COLUMNS.map(|of| {
-            let ratio = ratio(found, of, Scheme::Lr2Paper, Scheme::Gbn);
+            let ratio = ratio(found, of, Scheme::LR2_PAPER, Scheme::GBN);
             ratio.map_or("–".to_owned(), change)
         }));
-        row.extend([Scheme::Gbn, Scheme::Lr2Paper, Scheme::Lossless].map(|s| used(found, s)));
+        row.extend([Scheme::GBN, Scheme::LR2_PAPER, Scheme::LOSSLESS].map(|s| used(found, s)));
         rows.push(row);
     }
     let reported = ["*reported*", "*−40 to −70 %*", "*−36 to −74 %*", "*about −50 %*"];
@@ -219,13 +219,13 @@ fn figures(web: &[&Found]) -> Vec<Figure> {
             "published-mean",
             format!("WebSearch, {delay} one way: mean completion time"),
             times(),
-            lines(&|found, scheme| ratio(found, mean, scheme, Scheme::Lossless)),
+            lines(&|found, scheme| ratio(found, mean, scheme, Scheme::LOSSLESS)),
         ),
         course(
             "published-p99",
             format!("WebSearch, {delay} one way: 99th percentile of completion times"),
             times(),
-            lines(&|found, scheme| ratio(found, p99, scheme, Scheme::Lossless)),
+            lines(&|found, scheme| ratio(found, p99, scheme, Scheme::LOSSLESS)),
         ),
         course(
             "published-link",
@@ -250,14 +250,14 @@ fn figures(web: &[&Found]) -> Vec<Figure> {
 fn pools(web: &[&Found]) -> String {
     let mut rows = Vec::new();
     for found in web {
-        let place = found.summaries.iter().position(|s| s.scheme == Scheme::Lr2Paper);
+        let place = found.summaries.iter().position(|s| s.scheme == Scheme::LR2_PAPER);
         let Some(place) = place else { continue };
         let peak = |scheme| {
             found.scheme(scheme).map_or("–".to_owned(), |s| bytes(s.pools.reorder_bytes))
         };
         let mut row = vec![found.setting.label.clone()];
         row.push(bytes(found.mean_reorder[place] as u64));
-        row.extend([Scheme::Lr2Paper, Scheme::Lr2, Scheme::Cached].map(peak));
+        row.extend([Scheme::LR2_PAPER, Scheme::LR2, Scheme::CACHED].map(peak));
         rows.push(row);
     }
     let heads = ["delay, loss", "lr2-paper, mean", "lr2-paper, peak", "lr2, peak", "cached, peak"];
@@ -278,7 +278,7 @@ fn bounded_row(found: &Found, web: &[&Found]) -> Option<Vec<String>> {
         let time = |us: Option<f64>| us.map_or("–".to_owned(), micros);
         format!("{} / {}", time(mean(summary)), time(p99(summary)))
     };
-    let (tight, free) = (found.scheme(Scheme::Lr2Paper)?, free.scheme(Scheme::Lr2Paper)?);
+    let (tight, free) = (found.scheme(Scheme::LR2_PAPER)?, free.scheme(Scheme::LR2_PAPER)?);
     let fct = &tight.main().fct_us;
     Some(vec![
         found.setting.label.clone(),

@@ -30,7 +30,7 @@ pub(super) fn reached_table(workloads: &[(&str, Vec<&Found>)]) -> String {
     let mut rows = Vec::new();
     for (name, found) in workloads {
         for found in found.iter().filter(|found| found.setting.x == LOSS) {
-            rows.extend([Scheme::Lr2, Scheme::Cached].map(|scheme| row(name, found, scheme)));
+            rows.extend([Scheme::LR2, Scheme::CACHED].map(|scheme| row(name, found, scheme)));
         }
     }
     let heads =
@@ -40,7 +40,7 @@ pub(super) fn reached_table(workloads: &[(&str, Vec<&Found>)]) -> String {
 
 /// Where ours is not better than LR2 as published.
 pub(super) fn behind(workloads: &[(&str, Vec<&Found>)]) -> String {
-    [Scheme::Lr2, Scheme::Cached].map(|scheme| against_published(workloads, scheme)).concat()
+    [Scheme::LR2, Scheme::CACHED].map(|scheme| against_published(workloads, scheme)).concat()
 }
 
 fn verdict(is_met: bool) -> &'static str {
@@ -50,10 +50,10 @@ fn verdict(is_met: bool) -> &'static str {
 /// Mean as a multiple of the lossless one, and the 99th percentile as one of
 /// its limit; `None` if not all was done.
 fn reached(found: &Found, scheme: Scheme) -> [Option<f64>; 2] {
-    let mean = ratio(found, |s| s.main().fct_us.mean, scheme, Scheme::Lossless);
+    let mean = ratio(found, |s| s.main().fct_us.mean, scheme, Scheme::LOSSLESS);
     let p99 = |scheme| found.scheme(scheme)?.main().fct_us.p99;
     let rtt = found.setting.scenario.long_haul.rtt().as_nanos() as f64 / 1e3;
-    let tail = p99(scheme).zip(p99(Scheme::Lossless)).map(|(us, ideal)| us / (P99 * ideal + rtt));
+    let tail = p99(scheme).zip(p99(Scheme::LOSSLESS)).map(|(us, ideal)| us / (P99 * ideal + rtt));
     [mean, tail]
 }
 
@@ -105,7 +105,7 @@ fn behind_published(workloads: &[(&str, Vec<&Found>)], scheme: Scheme) -> (usize
             for (figure, of) in figures {
                 all += 1;
                 let what = format!("{name}, {}: {figure}", found.setting.label);
-                match ratio(found, of, scheme, Scheme::Lr2Paper) {
+                match ratio(found, of, scheme, Scheme::LR2_PAPER) {
                     Some(ratio) if ratio <= 1.0 => {}
                     Some(ratio) => worse.push(format!("{what} {} times as long", number(ratio))),
                     // Of LR2 as published not all was done.

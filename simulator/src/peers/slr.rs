@@ -13,10 +13,12 @@
 
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::psn::Seq;
+use common::time::Time;
 use common::wire::{Response, Verdict, parse};
 
 use super::{Map, answered, flow, marks};
 use crate::frame::SimFrame;
+use crate::node::{Egress, Middlebox};
 
 #[derive(Clone, Copy)]
 struct Flow {
@@ -70,6 +72,12 @@ impl Slr {
             }
         }
         pass(frame, sink);
+    }
+}
+
+impl Middlebox for Slr {
+    fn receive(&mut self, side: Side, frame: SimFrame, _: Time, out: &mut Egress) {
+        Self::receive(self, side, frame, out);
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) fn on(plan: &Plan) -> Vec<String> {
         );
     }
     let sends = |scheme| plan.schemes.iter().find(|o| o.scheme == scheme);
-    if let Some(gbn) = sends(Scheme::Gbn)
+    if let Some(gbn) = sends(Scheme::GBN)
         && gbn.sends_per_packet > 1.5
     {
         out.push(format!(

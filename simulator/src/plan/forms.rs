@@ -26,6 +26,23 @@ pub struct Path {
     pub timeout: f64,
 }
 
+/// What the RNICs at its ends add.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Nic {
+    /// Packets that a queue pair may have unacknowledged, in round trips.
+    pub window: f64,
+    /// Packets from one that asks for an ACK to the next.
+    pub ack_every: f64,
+    /// Packets before a loss at which a rewind begins.
+    pub rewind: f64,
+    /// Slots from a NAK to its repeat, where NAKs are repeated.
+    pub re_nak: f64,
+    /// IRN's window, in round trips.
+    pub irn_cap: f64,
+    /// IRN's timeout, in round trips.
+    pub irn_timeout: f64,
+}
+
 impl Path {
     /// e: bursts of loss per packet.
     pub fn events(&self) -> f64 {

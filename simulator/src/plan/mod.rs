@@ -89,6 +89,9 @@ pub struct Plan {
 pub struct Outlook {
     /// Which.
     pub scheme: Scheme,
+    /// Who repairs, in a few words.
+    #[serde(skip)]
+    pub about: &'static str,
     /// Share of the NIC's time that delivers something new, of a long flow.
     pub efficiency: f64,
     /// Payload of all flows, bit/s.
@@ -155,7 +158,8 @@ impl Question {
         1.0 + memory::reordered_round_trips(self.loss)
     }
 
-    fn outlook(&self, scheme: Scheme) -> Outlook {
+    fn outlook(&self, scheme: Scheme) -> Option<Outlook> {
+        let form = scheme.model().form()?;
         let packets = self.packets_in_flight();
         let shared = self.path((packets / f64::from(self.flows)).max(1.0));
         let alone = self.path(packets);
@@ -164,49 +168,35 @@ impl Question {
             Some(window) => f64::from(window) / shared.window,
             None => self.window_round_trips(),
         };
-        let most = round_trips.min(1.0);
-        let efficiency = match scheme {
-            Scheme::Gbn => shared.gbn(ACK_EVERY) * most,
-            Scheme::Lr2 => shared.lr2_rewinding(ACK_EVERY) * most,
-            // Its own bound is one round trip.
-            Scheme::Irn => shared.bounded(round_trips.min(1.0)),
-            Scheme::Cached => shared.bounded(round_trips),
-            _ => most,
-        };
-        let sends_per_packet = match scheme {
-            Scheme::Lossless => 1.0,
-            Scheme::Gbn => shared.sends_gbn(),
-            _ => shared.sends_repairing(),
+        let nic = forms::Nic {
+            window: round_trips,
+            ack_every: ACK_EVERY,
+            rewind: ACK_EVERY,
+            re_nak: 4e-6 / self.slot(),
+            // The paper's.
+            irn_cap: 1.0,
+            irn_timeout: 4.0,
         };
         let fct = |bytes: u64| {
-            let n = bytes.div_ceil(self.pmtu.into()) as f64;
-            let slots = match scheme {
-                Scheme::Gbn => alone.fct_gbn(n, ACK_EVERY),
-                Scheme::Lr2 => alone.fct_lr2(n),
-                // While the message fits into the window nothing stalls.
-                Scheme::Irn if n <= packets => alone.fct_selective_repeat(n),
-                Scheme::Irn => {
-                    alone.fct_selective_repeat(n) * alone.bounded(2.0) / alone.bounded(1.0)
-                }
-                Scheme::Cached => alone.fct_cached(n),
-                _ => alone.fct_lossless(n),
-            };
-            slots * self.slot()
+            let packets = bytes.div_ceil(self.pmtu.into()) as f64;
+            (form.fct)(&alone, &nic, packets) * self.slot()
         };
+        let efficiency = (form.goodput)(&shared, &nic);
         let payload = f64::from(self.pmtu) / self.wire_bytes() as f64;
-        Outlook {
+        Some(Outlook {
             scheme,
+            about: form.about,
             efficiency,
             goodput_bps: self.rate_bps as f64 * payload * efficiency,
-            sends_per_packet,
+            sends_per_packet: (form.sends)(&shared),
             fct_s: MESSAGES.map(fct),
-        }
+        })
     }
 
     /// The answer, but for a simulation.
     pub fn answer(&self) -> Plan {
         const SCHEMES: [Scheme; 5] =
-            [Scheme::Lossless, Scheme::Gbn, Scheme::Irn, Scheme::Lr2, Scheme::Cached];
+            [Scheme::LOSSLESS, Scheme::GBN, Scheme::IRN, Scheme::LR2, Scheme::CACHED];
         let packets = self.packets_in_flight();
         let per_flow = packets / f64::from(self.flows);
         let mut plan = Plan {
@@ -214,7 +204,7 @@ impl Question {
             packets_in_flight: packets,
             timeout: self.timeout.unwrap_or_else(|| self.good_timeout()),
             window_needed: (per_flow * self.window_round_trips()).ceil().max(1.0) as u64,
-            schemes: SCHEMES.map(|scheme| self.outlook(scheme)).to_vec(),
+            schemes: SCHEMES.iter().filter_map(|scheme| self.outlook(*scheme)).collect(),
             memory: Memory::of(self.rate_bps, self.rtt, self.lan_rtt, self.loss, self.pmtu),
             warnings: Vec::new(),
             simulated: None,

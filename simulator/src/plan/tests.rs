@@ -31,7 +31,7 @@ fn a_link_of_100_gbps_and_10_ms() {
     assert_eq!(plan.packets_in_flight.round(), 29_919.0);
     assert_eq!(plan.window_needed, 59_838, "two round trips");
     assert_eq!((question().good_exponent(), plan.timeout.as_micros()), (14, 67_108));
-    let [gbn, lr2, cached] = [Scheme::Gbn, Scheme::Lr2, Scheme::Cached].map(|s| of(&plan, s));
+    let [gbn, lr2, cached] = [Scheme::GBN, Scheme::LR2, Scheme::CACHED].map(|s| of(&plan, s));
     // 1 / (1 + 29.9 + 8.5 · 0.2), and 1/(1-p) less.
     assert!((gbn.efficiency - 0.0306).abs() < 1e-4, "{}", gbn.efficiency);
     assert!((lr2.efficiency - 0.504).abs() < 1e-3, "{}", lr2.efficiency);
@@ -39,7 +39,7 @@ fn a_link_of_100_gbps_and_10_ms() {
     assert!((cached.efficiency - 0.970).abs() < 1e-3, "{}", cached.efficiency);
     assert!((cached.goodput_bps / 1e9 - 95.1).abs() < 0.05, "{}", cached.goodput_bps);
     // One packet, a round trip.
-    let lossless = of(&plan, Scheme::Lossless);
+    let lossless = of(&plan, Scheme::LOSSLESS);
     assert!((lossless.fct_s[0] - 0.010_001).abs() < 1e-6, "{:?}", lossless.fct_s);
     for (n, bytes) in MESSAGES.iter().enumerate() {
         let times = [lossless, cached, lr2, gbn].map(|outlook| outlook.fct_s[n]);
@@ -56,14 +56,14 @@ fn a_small_window_bounds_every_scheme() {
     assert!(warned(&plan, "window of 2992 packets is too small"), "{:#?}", plan.warnings);
     // A round trip is enough to send, but not to repair.
     let plan = Question { window: Some(29_920), ..question() }.answer();
-    let [irn, cached] = [Scheme::Irn, Scheme::Cached].map(|s| of(&plan, s).efficiency);
+    let [irn, cached] = [Scheme::IRN, Scheme::CACHED].map(|s| of(&plan, s).efficiency);
     assert!((cached - irn).abs() < 0.001 && cached < 0.52, "{cached}, {irn}");
 }
 
 #[test]
 fn flows_share_the_link_and_the_cost_of_a_loss() {
     let many = Question { flows: 100, ..question() }.answer();
-    let gbn = of(&many, Scheme::Gbn).efficiency;
+    let gbn = of(&many, Scheme::GBN).efficiency;
     // A hundredth of the packets follow a loss: 1 / (1 + 0.3 + …).
     assert!((gbn - 0.759).abs() < 0.01, "{gbn}");
     assert_eq!(many.window_needed, 599);

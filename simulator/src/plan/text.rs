@@ -8,7 +8,6 @@ use settings::units::{show_duration, show_rate};
 use super::{MESSAGES, Plan, Simulated};
 use crate::report::format::{bytes, count, micros, number, rate, share};
 use crate::results::Summary;
-use crate::scheme::Scheme;
 use crate::text::{Column, Table, percent, wrapped};
 
 /// Columns of a terminal.
@@ -88,7 +87,7 @@ fn schemes(out: &mut String, plan: &Plan) -> std::fmt::Result {
     for outlook in &plan.schemes {
         let mut row = vec![
             outlook.scheme.name().to_owned(),
-            about(outlook.scheme).into(),
+            outlook.about.into(),
             rate(outlook.goodput_bps),
             share(outlook.efficiency),
             format!("{:.2} x", outlook.sends_per_packet),
@@ -98,18 +97,6 @@ fn schemes(out: &mut String, plan: &Plan) -> std::fmt::Result {
     }
     out.push_str(&table.to_string());
     Ok(())
-}
-
-/// A few words; the names alone say nothing to those who ask here.
-fn about(scheme: Scheme) -> &'static str {
-    match scheme {
-        Scheme::Lossless => "no loss at all",
-        Scheme::Gbn => "the RNICs: go-back-N",
-        Scheme::Irn => "the RNICs: selective",
-        Scheme::Lr2 => "gateways, and the source",
-        Scheme::Cached => "gateways, from a cache",
-        _ => "",
-    }
 }
 
 fn simulation(out: &mut String, simulated: &Simulated) -> std::fmt::Result {

@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::results::{RunResult, Summary};
 use crate::scheme::Scheme;
+use crate::schemes;
 
 pub use self::course::{Course, Scale};
 pub use self::csv::{csv_flows, csv_summary, csv_sweeps};
@@ -104,20 +105,20 @@ pub enum Part {
 }
 
 impl Study {
-    /// The figures of each scheme that was run, in the order of [`Scheme::ALL`].
+    /// The figures of each scheme that was run, in the order of [`schemes::all`].
     pub fn summaries(&self) -> Vec<Summary> {
-        Scheme::ALL.iter().filter_map(|&scheme| Summary::of(scheme, &self.results)).collect()
+        schemes::all().into_iter().filter_map(|scheme| Summary::of(scheme, &self.results)).collect()
     }
 }
 
 impl Sweep {
-    /// The schemes of its points, in the order of [`Scheme::ALL`].
+    /// The schemes of its points, in the order of [`schemes::all`].
     pub fn schemes(&self) -> Vec<Scheme> {
         let runs = |&scheme: &Scheme| {
             let mut summaries = self.points.iter().flat_map(|point| &point.summaries);
             summaries.any(|summary| summary.scheme == scheme)
         };
-        Scheme::ALL.into_iter().filter(runs).collect()
+        schemes::all().into_iter().filter(runs).collect()
     }
 }
 

@@ -9,8 +9,8 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::theme::{self, GRID, INK, Look, Marker};
-use crate::scheme::Scheme;
+use super::theme::{self, GRID, INK};
+use crate::scheme::{Look, Marker, Scheme};
 
 /// As shown, in pixels.
 const WIDTH: u32 = 720;
@@ -209,10 +209,10 @@ impl Plot {
             .y_desc(&self.y.title)
             .draw()?;
         for line in &self.lines {
-            let look = theme::look(line.scheme);
+            let look = line.scheme.model().look();
             let place = |&(x, y): &(f64, f64)| Some((self.x.at(x)?, self.y.at(y)?));
             let places: Vec<Option<(f64, f64)>> = line.points.iter().map(place).collect();
-            let style = look.light.stroke_width(look.width * FINE);
+            let style = theme::colour(look.light).stroke_width(look.width * FINE);
             for stretch in places.split(Option::is_none) {
                 chart.draw_series(LineSeries::new(stretch.iter().copied().flatten(), style))?;
             }
@@ -237,10 +237,13 @@ impl Plot {
         let mut schemes: Vec<Scheme> = self.lines.iter().map(|line| line.scheme).collect();
         schemes.sort_unstable();
         for (i, &scheme) in schemes.iter().enumerate() {
-            let look = theme::look(scheme);
+            let look = scheme.model().look();
             let y = (24 + 22 * i as i32) * fine;
             let sample = vec![(0, y), (28 * fine, y)];
-            area.draw(&PathElement::new(sample, look.light.stroke_width(look.width * FINE)))?;
+            area.draw(&PathElement::new(
+                sample,
+                theme::colour(look.light).stroke_width(look.width * FINE),
+            ))?;
             if self.are_marked {
                 area.draw(&(EmptyElement::at((14 * fine, y)) + mark(&look)))?;
             }
@@ -265,7 +268,7 @@ fn mark(look: &Look) -> Polygon<(i32, i32)> {
         Marker::Up => vec![(0, -r - 1), (r + 1, r - 1), (-r - 1, r - 1)],
         Marker::Down => vec![(0, r + 1), (r + 1, -r + 1), (-r - 1, -r + 1)],
     };
-    Polygon::new(outline, look.light.filled())
+    Polygon::new(outline, theme::colour(look.light).filled())
 }
 
 #[cfg(test)]

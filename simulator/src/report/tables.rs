@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{Parameter, Sweep, format, theme};
 use crate::results::Distribution;
 use crate::results::summary::{Group, SIZE_LABELS, SizeBucket, Summary};
-use crate::scheme::Scheme;
+use crate::scheme::{Class, Scheme};
 
 /// A scheme's name, with its colour.
 fn name(scheme: Scheme) -> Markup {
@@ -31,7 +31,7 @@ pub fn schemes(schemes: &[Scheme]) -> Markup {
     html! {
         dl.schemes {
             @for &scheme in schemes {
-                div { dt { (name(scheme)) } dd { (theme::about(scheme)) } }
+                div { dt { (name(scheme)) } dd { (scheme.model().about()) } }
             }
         }
     }
@@ -114,7 +114,7 @@ impl<'a> Table<'a> {
                     th scope="row" { (name(summary.scheme)) }
                     @for (column, best) in self.columns.iter().zip(&best) {
                         @let cell = &column.cells[row];
-                        td.best[best.is_some() && cell.rank == *best && summary.scheme != Scheme::Lossless] { (cell.text) }
+                        td.best[best.is_some() && cell.rank == *best && summary.scheme.model().class() != Class::Yardstick] { (cell.text) }
                     }
                 } } }
             } }
@@ -125,7 +125,8 @@ impl<'a> Table<'a> {
     /// schemes have it, not counting the yardstick.
     fn best(&self, column: &Column) -> Option<f64> {
         let rivals = self.summaries.iter().zip(&column.cells);
-        let rivals = rivals.filter(|(summary, _)| summary.scheme != Scheme::Lossless);
+        let rivals =
+            rivals.filter(|(summary, _)| summary.scheme.model().class() != Class::Yardstick);
         let ranks: Vec<Option<f64>> = rivals.map(|(_, cell)| cell.rank).collect();
         let best = ranks.iter().flatten().copied().min_by(f64::total_cmp)?;
         let holders = ranks.iter().filter(|rank| **rank == Some(best)).count();
@@ -156,7 +157,7 @@ pub fn speed(summaries: &[Summary]) -> Markup {
     for (head, figure) in FIGURES {
         table.figure(head, FCT, |s| Some(&s.main().fct_us), figure, format::micros);
     }
-    let lossless = summaries.iter().find(|summary| summary.scheme == Scheme::Lossless);
+    let lossless = summaries.iter().find(|summary| summary.scheme == Scheme::LOSSLESS);
     if let Some(ideal) = lossless.and_then(|s| s.main().fct_us.mean).filter(|mean| *mean > 0.0) {
         let note = "Mean completion time as a multiple of that without loss.";
         table.figure(
@@ -167,7 +168,7 @@ pub fn speed(summaries: &[Summary]) -> Markup {
             |us| times(us / ideal),
         );
     }
-    if let Some(gbn) = summaries.iter().find(|summary| summary.scheme == Scheme::Gbn) {
+    if let Some(gbn) = summaries.iter().find(|summary| summary.scheme == Scheme::GBN) {
         for (head, figure) in [FIGURES[0], FIGURES[2]] {
             let Some(base) = figure(&gbn.main().fct_us).filter(|us| *us > 0.0) else { continue };
             let head = format!("{head} against gbn");

@@ -9,9 +9,9 @@ use crate::scheme::Scheme;
 /// instead.
 pub fn findings(summaries: &[Summary]) -> Vec<String> {
     let of = |scheme| summaries.iter().find(|summary| summary.scheme == scheme);
-    let Some(gbn) = of(Scheme::Gbn) else { return Vec::new() };
-    let ours = [Scheme::Lr2, Scheme::Cached].into_iter().filter_map(of);
-    ours.filter_map(|summary| finding(summary, gbn, of(Scheme::Lossless))).collect()
+    let Some(gbn) = of(Scheme::GBN) else { return Vec::new() };
+    let ours = [Scheme::LR2, Scheme::CACHED].into_iter().filter_map(of);
+    ours.filter_map(|summary| finding(summary, gbn, of(Scheme::LOSSLESS))).collect()
 }
 
 fn finding(summary: &Summary, gbn: &Summary, lossless: Option<&Summary>) -> Option<String> {
@@ -89,12 +89,12 @@ mod tests {
 
     #[test]
     fn better_worse_and_alike_are_told_apart() {
-        let gbn = summary(Scheme::Gbn, vec![400.0; 100], 0);
+        let gbn = summary(Scheme::GBN, vec![400.0; 100], 0);
         let summaries = [
-            summary(Scheme::Lossless, vec![100.0; 100], 0),
+            summary(Scheme::LOSSLESS, vec![100.0; 100], 0),
             gbn.clone(),
-            summary(Scheme::Lr2, vec![500.0], 0),
-            summary(Scheme::Cached, vec![100.0; 100], 0),
+            summary(Scheme::LR2, vec![500.0], 0),
+            summary(Scheme::CACHED, vec![100.0; 100], 0),
         ];
         assert_eq!(
             findings(&summaries),
@@ -112,9 +112,9 @@ mod tests {
     #[test]
     fn what_did_not_complete_is_said() {
         let summaries = [
-            summary(Scheme::Gbn, vec![1.0], 3),
-            summary(Scheme::Lr2, vec![1.0], 2),
-            summary(Scheme::Cached, vec![2000.0], 0),
+            summary(Scheme::GBN, vec![1.0], 3),
+            summary(Scheme::LR2, vec![1.0], 2),
+            summary(Scheme::CACHED, vec![2000.0], 0),
         ];
         assert_eq!(
             findings(&summaries),

@@ -7,9 +7,10 @@ use settings::{Document, Override, Report, Section, integer};
 
 use super::{Scenario, check, flows, network, nic};
 use crate::scheme::Scheme;
+use crate::schemes;
 
 /// The schemes that are compared by default.
-const DEFAULT_SCHEMES: [Scheme; 4] = [Scheme::Lossless, Scheme::Gbn, Scheme::Lr2, Scheme::Cached];
+const DEFAULT_SCHEMES: [Scheme; 4] = [Scheme::LOSSLESS, Scheme::GBN, Scheme::LR2, Scheme::CACHED];
 
 /// Longest virtual time of a run, and its default.
 const LONGEST: Span = Span::from_millis(3_600_000);
@@ -83,7 +84,7 @@ fn name(root: &mut Section<'_>) -> Option<String> {
 /// `"all"`, or a list of names.
 fn schemes(doc: &Document<'_>, root: &mut Section<'_>) -> Option<Vec<Scheme>> {
     const KEY: &str = "schemes";
-    let words = Scheme::ALL.map(|scheme| (scheme.name(), scheme));
+    let words: Vec<_> = schemes::all().iter().map(|scheme| (scheme.name(), *scheme)).collect();
     if root.is_array(KEY) {
         let schemes = root.choices(KEY, &words);
         if schemes.as_ref().is_some_and(Vec::is_empty) {
@@ -93,7 +94,7 @@ fn schemes(doc: &Document<'_>, root: &mut Section<'_>) -> Option<Vec<Scheme>> {
     }
     let names: Vec<_> = words.iter().map(|(name, _)| format!("\"{name}\"")).collect();
     root.read(KEY, &format!("\"all\", or a list of {}", names.join(", ")), |v| {
-        (v.as_str()? == "all").then(|| Scheme::ALL.to_vec())
+        (v.as_str()? == "all").then(schemes::all)
     })
 }
 

@@ -177,11 +177,11 @@ pub struct NicModel {
     pub timeout: Option<Span>,
     /// Tries without progress before a queue pair fails; `None`: without end.
     pub retries: Option<u8>,
-    /// How often [`Scheme::GbnReNak`] repeats a NAK.
+    /// How often [`Scheme::GBN_RENAK`] repeats a NAK.
     pub re_nak: Span,
     /// Congestion control; `None`: each NIC sends at its line rate.
     pub dcqcn: Option<Dcqcn>,
-    /// Most packets that [`Scheme::Irn`] may have in flight and its bitmap
+    /// Most packets that [`Scheme::IRN`] may have in flight and its bitmap
     /// covers; `None`: one bandwidth-delay product of the longest path.
     pub irn_cap: Option<u32>,
     /// Whether messages have content that is checked at the far end; without, a
@@ -213,11 +213,11 @@ pub struct GatewayModel {
     pub backup: Option<u64>,
     /// Resend caches of a gateway, bytes; `None`: enough.
     pub cache: Option<u64>,
-    /// Reordering pool of [`Scheme::Lr2Paper`], bytes.
+    /// Reordering pool of [`Scheme::LR2_PAPER`], bytes.
     pub paper_reorder: u64,
-    /// Backup pool of [`Scheme::Lr2Paper`], bytes.
+    /// Backup pool of [`Scheme::LR2_PAPER`], bytes.
     pub paper_backup: u64,
-    /// Buffer of each switch of [`Scheme::NetRt`], bytes.
+    /// Buffer of each switch of [`Scheme::NETRT`], bytes.
     pub netrt_buffer: u64,
     /// Limit of a queue at a gateway's port, bytes.
     pub queue: u64,

@@ -46,7 +46,7 @@ pub(super) fn reason(traffic: &str, cell: &str, scheme: Scheme) -> String {
         Some((.., Chance(which, ratios))) => {
             format!("chance: {which} had one more timeout; ratios of {ratios} seeds")
         }
-        Some((.., NeverAsks)) if scheme == Scheme::Cached => {
+        Some((.., NeverAsks)) if scheme == Scheme::CACHED => {
             "`cached` never asks the source, so a packet that is in no cache waits for a timeout; \
              `auto` asks, and meets the limit"
                 .to_owned()

@@ -11,7 +11,7 @@ use crate::scheme::Scheme;
 pub const LIMIT: f64 = 1.05;
 
 /// The modes that are judged, and `lr2`, which is reported.
-pub const OURS: [Scheme; 3] = [Scheme::Auto, Scheme::Cached, Scheme::Lr2];
+pub const OURS: [Scheme; 3] = [Scheme::AUTO, Scheme::CACHED, Scheme::LR2];
 
 /// Completion times of a scheme in a cell, over all messages of all seeds that
 /// are complete under every scheme compared, in milliseconds.
@@ -71,7 +71,7 @@ impl Judged {
             results.iter().filter(|run| run.scheme == scheme).collect()
         };
         let rtt = Path::longest(&cell.scenario, true).rtt(cell.scenario.nic.pmtu);
-        let plain = runs(Scheme::Gbn);
+        let plain = runs(Scheme::GBN);
         let all = plain.iter().flat_map(|run| &run.flows).filter_map(|flow| taken(flow, rtt));
         let verdicts = OURS.iter().map(|scheme| verdict(*scheme, &runs(*scheme), &plain, rtt));
         Self {

@@ -103,7 +103,7 @@ fn missed(judged: &[Judged]) -> String {
     let mut rows = Vec::new();
     for judged in judged {
         let cell = &judged.cell;
-        for verdict in judged.verdicts.iter().filter(|verdict| verdict.scheme != Scheme::Lr2) {
+        for verdict in judged.verdicts.iter().filter(|verdict| verdict.scheme != Scheme::LR2) {
             if judged.is_met(verdict) {
                 continue;
             }

@@ -56,5 +56,5 @@ mod stats;
 mod tests;
 
 pub use config::Irn;
-pub use nic::{IrnNic, SelectiveRepeat};
+pub use nic::{IrnNic, SelectiveRepeat, nic};
 pub use stats::IrnStats;

@@ -3,16 +3,34 @@
 use common::time::Time;
 use common::wire::{PacketKind, Roce};
 use rnic::parts::{Events, Packet, Timer, Transport};
-use rnic::{Port, PostError, QpConfig, QpError, QpId, WorkKind, WorkRequest};
+use rnic::{NicConfig, Port, PostError, QpConfig, QpError, QpId, WorkKind, WorkRequest};
 
 use super::config::Irn;
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::stats::IrnStats;
+use crate::node::{Nic, Rnic};
+use crate::results::HostUse;
 
 /// A port with its queue pairs, to be driven like [`rnic::Nic`]. Its differences
 /// from RNICs are in the [module's documentation](super).
 pub type IrnNic = Port<SelectiveRepeat>;
+
+/// The RNIC of a host: a port whose queue pairs have the parameters `irn`.
+pub fn nic(config: NicConfig, irn: Irn) -> impl Rnic {
+    let connect = move |port: &mut IrnNic, qp| SelectiveRepeat::add_qp(port, qp, irn);
+    Nic::new(config, connect, |totals: &IrnStats| {
+        let hosts = HostUse {
+            packets: totals.packets,
+            repeated: totals.repeated,
+            timeouts: totals.timeouts,
+            naks: totals.naks,
+            cnps: totals.cnps,
+            failed_qps: 0,
+        };
+        (hosts, totals.corrupt_bytes)
+    })
+}
 
 /// The two sides of a queue pair.
 #[derive(Debug)]

@@ -48,6 +48,8 @@ use common::wire::parse;
 use self::depot::{Depot, Limits};
 use self::sentry::Sentry;
 use crate::frame::SimFrame;
+use crate::node::{Egress, Middlebox};
+use crate::results::Pools;
 
 /// Both roles of a box.
 pub struct Paper {
@@ -97,6 +99,25 @@ impl Paper {
     /// Bytes held in the reordering and the backup pool.
     pub const fn held(&self) -> (u64, u64) {
         self.depot.held()
+    }
+}
+
+impl Middlebox for Paper {
+    fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut Egress) {
+        Self::receive(self, side, frame, now, out);
+    }
+
+    fn next(&self) -> Time {
+        Self::next(self)
+    }
+
+    fn timers(&mut self, now: Time, out: &mut Egress) {
+        Self::timers(self, now, out);
+    }
+
+    fn held(&self) -> Pools {
+        let (reorder_bytes, backup_bytes) = Self::held(self);
+        Pools { reorder_bytes, backup_bytes, cache_bytes: 0 }
     }
 }
 

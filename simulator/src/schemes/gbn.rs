@@ -1,0 +1,32 @@
+//! Go-back-N between the RNICs, one NAK per gap, as real ones do.
+
+use crate::scheme::{Class, Form, Look, Marker, SchemeModel};
+
+pub(super) struct Gbn;
+
+impl SchemeModel for Gbn {
+    fn name(&self) -> &'static str {
+        "gbn"
+    }
+
+    fn about(&self) -> &'static str {
+        "Go-back-N between the RNICs, one NAK per gap: what RoCE does without any help."
+    }
+
+    fn class(&self) -> Class {
+        Class::Baseline
+    }
+
+    fn look(&self) -> Look {
+        Look { light: 0xD55E00, dark: 0xFF8B3D, dashes: "", width: 2, marker: Marker::Square }
+    }
+
+    fn form(&self) -> Option<Form> {
+        Some(Form {
+            about: "the RNICs: go-back-N",
+            goodput: |path, nic| path.gbn(nic.ack_every) * nic.window.min(1.0),
+            sends: |path| path.sends_gbn(),
+            fct: |path, nic, packets| path.fct_gbn(packets, nic.ack_every),
+        })
+    }
+}

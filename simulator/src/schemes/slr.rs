@@ -1,0 +1,37 @@
+//! Go-back-N, and a switch near the sender that reports loss before it and drops
+//! packets that the receiver would drop anyway.
+
+use rnic::QpConfig;
+
+use crate::node::Middlebox;
+use crate::peers::slr;
+use crate::scenario::Scenario;
+use crate::scheme::{Class, Look, Marker, Place, SchemeModel};
+
+pub(super) struct Slr;
+
+impl SchemeModel for Slr {
+    fn name(&self) -> &'static str {
+        "slr"
+    }
+
+    fn about(&self) -> &'static str {
+        "A switch near the sender reports loss early and drops what the receiver would drop."
+    }
+
+    fn class(&self) -> Class {
+        Class::Peer
+    }
+
+    fn look(&self) -> Look {
+        Look { light: 0x882255, dark: 0xD0629A, dashes: "7 6", width: 2, marker: Marker::Down }
+    }
+
+    fn gateway(&self, _: &Place<'_>) -> Box<dyn Middlebox> {
+        Box::<slr::Slr>::default()
+    }
+
+    fn queue_pair(&self, _: &Scenario, config: QpConfig) -> QpConfig {
+        QpConfig { knows_switch_nak: true, ..config }
+    }
+}
