@@ -6,7 +6,7 @@ use common::frame::{Class, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
-use common::wire::{Response, Roce};
+use common::wire::{Qpn, Response, Roce};
 use depot::{Actions, Config, Host, Incarnation, Known};
 use testkit::control::sync;
 use testkit::depot::{Harness, START, Timers, config};
@@ -58,7 +58,7 @@ impl Actions<Recycled> for Outlet {
 
     fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
 
-    fn src_qpn(&self) -> Option<u32> {
+    fn src_qpn(&self) -> Option<Qpn> {
         self.src_qpn
     }
 
@@ -105,7 +105,7 @@ fn synced(backup: bool) -> Bed<Depot> {
         window_max: 1 << 19,
         ..config()
     };
-    let out = Outlet { src_qpn: backup.then_some(1), ..Outlet::default() };
+    let out = Outlet { src_qpn: backup.then_some(Qpn::new(1)), ..Outlet::default() };
     let mut flow = Depot::new(config, START, Psn::new(0), out);
     if !backup {
         flow.backup = Budget::new(0);

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use common::frame::{Frame, Packet};
 use common::metrics::{Counters, Metric};
 use common::time::Span;
-use common::wire::{Response, Roce, parse};
+use common::wire::{Qpn, Response, Roce, parse};
 use testkit::books::Ledger;
 
 use crate::frame::Recycled;
@@ -22,7 +22,7 @@ pub struct Outlet {
     /// Sent in either direction.
     pub sent: Vec<Packet<Recycled>>,
     /// The requester, if the Depot knows it.
-    pub src_qpn: Option<u32>,
+    pub src_qpn: Option<Qpn>,
     /// Messages to the other gateway.
     pub messages: u64,
 }

@@ -301,7 +301,7 @@ impl Link {
         let first = hosts[0].qp.clone();
         self.depot.sent(Side::Lan, |frame| {
             let roce = parse(frame.bytes()).expect("what was sent");
-            let host = &mut hosts[(roce.dest_qpn - first.dest) as usize];
+            let host = &mut hosts[(roce.dest_qpn.get() - first.dest.get()) as usize];
             let before = host.expected;
             if let Some(response) = Self::destination_gets(host, roce.psn.get()) {
                 self.responses.push_back((round + RESPONSE, response));
@@ -310,7 +310,7 @@ impl Link {
         });
         self.sentry.sent(Side::Lan, |frame| {
             let roce = parse(frame.bytes()).expect("what was sent");
-            let host = &mut hosts[(roce.dest_qpn - first.source) as usize];
+            let host = &mut hosts[(roce.dest_qpn.get() - first.source.get()) as usize];
             let aeth = roce.aeth(frame.bytes()).expect("a response");
             Self::source_gets(host, roce.psn.get(), aeth);
         });

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use common::psn::Psn;
-use common::wire::{Aeth, Bth, Headers, Opcode, Reth, Vlans, parse};
+use common::wire::{Aeth, Bth, Headers, Opcode, Qpn, Reth, Vlans, parse};
 use switch::{End, QueuePair};
 
 use crate::frame::Recycled;
@@ -25,9 +25,9 @@ pub struct Qp {
     reverse: Headers,
     message: u32,
     /// QP at the destination.
-    pub dest: u32,
+    pub dest: Qpn,
     /// QP at the source.
-    pub source: u32,
+    pub source: Qpn,
 }
 
 impl Qp {
@@ -38,7 +38,8 @@ impl Qp {
         let port = 49_152 + (n % 16_384) as u16;
         let forward = Headers::new([2; 6], [6; 6], Vlans::NONE, ip(64), ip(128), port, 0, 64);
         let reverse = forward.reversed();
-        Self { forward, reverse, message, dest: 0x20_0000 + n, source: 0x40_0000 + n }
+        let (dest, source) = (Qpn::new(0x20_0000 + n), Qpn::new(0x40_0000 + n));
+        Self { forward, reverse, message, dest, source }
     }
 
     /// The operator's entry for this queue pair.

@@ -4,7 +4,7 @@ use common::control::{Fetch, LastAck, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
-use common::wire::{Response, Roce};
+use common::wire::{Qpn, Response, Roce};
 use sentry::{Actions, Config, Recovery};
 use testkit::control::status;
 use testkit::sentry::{Harness, START, config};
@@ -40,8 +40,8 @@ impl Actions<Recycled> for Outlet {
         self.send(Metric::TransmittedLan, Packet::Owned(frame));
     }
 
-    fn src_qpn(&self) -> Option<u32> {
-        Some(1)
+    fn src_qpn(&self) -> Option<Qpn> {
+        Some(Qpn::new(1))
     }
 
     fn new_incarnation(&mut self) {}

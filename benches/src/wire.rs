@@ -8,7 +8,7 @@ use common::control::{
 use common::frame::Frame;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Bth, Headers, Opcode, icrc, parse};
+use common::wire::{Aeth, Bth, Headers, Opcode, Qpn, icrc, parse};
 
 use crate::frame::Recycled;
 use crate::packets::{MESSAGE, PMTU, Qp};
@@ -50,7 +50,8 @@ pub fn parse_burst() -> impl Stage {
 pub fn icrc_of(payload: usize) -> impl Stage {
     let qp = Qp::new(0, MESSAGE);
     let mut frame = vec![0; qp.forward().frame_len(payload)];
-    qp.forward().emit(&Bth::new(Opcode::WRITE_MIDDLE, 1, Psn::new(0)), &mut frame, |_| {});
+    let bth = Bth::new(Opcode::WRITE_MIDDLE, qp.dest, Psn::new(0));
+    qp.forward().emit(&bth, &mut frame, |_| {});
     let roce = parse(&frame).expect("RoCEv2");
     let right = icrc(&frame, &roce);
     again(move || u64::from(icrc(black_box(&frame), &roce) == right))
@@ -64,7 +65,8 @@ struct Said {
     frame: Vec<u8>,
 }
 
-const HEADER: Header = Header { node: 1, boot: 2, seq: 3, seen_boot: 4, dest_qpn: 6, epoch: 7 };
+const HEADER: Header =
+    Header { node: 1, boot: 2, seq: 3, seen_boot: 4, dest_qpn: Qpn::new(6), epoch: 7 };
 
 impl Said {
     fn new(message: Message) -> Self {
@@ -77,7 +79,8 @@ impl Said {
 
     fn encode(&mut self) {
         let Self { headers, message, keys, frame } = self;
-        control::encode(headers, DEFAULT_OPCODE, 9, &HEADER, black_box(message), keys, frame);
+        let (opcode, qpn) = (DEFAULT_OPCODE, HEADER.dest_qpn);
+        control::encode(headers, opcode, qpn, &HEADER, black_box(message), keys, frame);
     }
 
     /// Whether the message decodes to the encoded one.
@@ -95,7 +98,7 @@ pub fn sync() -> Message {
         reason: Reason::Keepalive,
         next_psn: Some(Psn::new(1000)),
         pmtu: PMTU as u16,
-        src_qpn: Some(8),
+        src_qpn: Some(Qpn::new(8)),
         sent_at: Time::from_nanos(1),
         rtt: Span::from_millis(1),
     })
@@ -112,7 +115,7 @@ pub fn status(gaps: u32) -> Message {
         missing: (0..gaps).map(range).collect(),
         echo: Time::from_nanos(1),
         hold: Span::ZERO,
-        src_qpn: Some(8),
+        src_qpn: Some(Qpn::new(8)),
         keeps_responses: true,
         passive: false,
     })

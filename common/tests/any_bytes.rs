@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use common::control::{DEFAULT_OPCODE, Keys, decode};
 use common::psn::Psn;
 use common::wire::{
-    Addr, Aeth, AtomicEth, Bth, Headers, Opcode, Reth, Vlans, icrc_ok, parse, read_responses,
+    Addr, Aeth, AtomicEth, Bth, Headers, Opcode, Qpn, Reth, Vlans, icrc_ok, parse, read_responses,
 };
 use proptest::prelude::*;
 use support::all_frames;
@@ -125,7 +125,7 @@ prop_compose! {
 prop_compose! {
     fn any_bth()(
         opcode in any::<u8>(), solicited in any::<bool>(), pkey in any::<u16>(),
-        dest_qpn in 0u32..1 << 24, ack_req in any::<bool>(), psn in 0u32..1 << 24,
+        dest_qpn in (0..Qpn::COUNT).prop_map(Qpn::new), ack_req in any::<bool>(), psn in 0u32..1 << 24,
     ) -> Bth {
         let psn = Psn::new(psn);
         Bth { opcode: Opcode(opcode), solicited, pad: 0, pkey, dest_qpn, ack_req, psn }
@@ -185,7 +185,7 @@ proptest! {
         let ip = |last| [10, 0, 0, last].into();
         let headers = Headers::new([1; 6], [2; 6], Vlans::NONE, ip(1), ip(2), 1, 0, 64);
         let mut frame = vec![0; headers.frame_len(ext.len())];
-        let bth = Bth::new(opcode, 1, Psn::new(1));
+        let bth = Bth::new(opcode, Qpn::new(1), Psn::new(1));
         headers.emit(&bth, &mut frame, |body| body.copy_from_slice(&ext));
         let roce = parse(&frame).unwrap();
         let when = |has: bool| has.then_some(());

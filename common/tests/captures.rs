@@ -16,13 +16,13 @@ fn describe(frame: &[u8], roce: &Roce) -> String {
         roce.dst,
         roce.src_port,
         roce.opcode,
-        roce.dest_qpn,
+        roce.dest_qpn.get(),
         roce.psn.get()
     );
     line += if roce.ack_req { " ackreq" } else { "" };
     line += if roce.solicited { " solicited" } else { "" };
     if let Some(deth) = roce.deth(frame) {
-        write!(line, " deth {:08x} qp {}", deth.qkey, deth.src_qpn).unwrap();
+        write!(line, " deth {:08x} qp {}", deth.qkey, deth.src_qpn.get()).unwrap();
     }
     if let Some(reth) = roce.reth(frame) {
         write!(line, " reth {:016x} {:08x} {}", reth.va, reth.rkey, reth.len).unwrap();

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use common::psn::Psn;
 use common::wire::cm::{Dreq, Ids, Message, Rej, Rep, Req, emit, frame_len, is_candidate, read};
-use common::wire::{Addr, Deth, Headers, Opcode, Vlans, icrc_ok, parse};
+use common::wire::{Addr, Deth, Headers, Opcode, Qpn, Vlans, icrc_ok, parse};
 use proptest::prelude::*;
 use support::{all_frames, frames};
 use testkit::packets::{self, mad};
@@ -38,7 +38,7 @@ fn datagram(opcode: Opcode, qpn: u32, deth: Deth, payload: &[u8]) -> Vec<u8> {
     packets::frame(&headers(["fd00::1", "fd00::2"]), opcode, qpn, 0, &body)
 }
 
-const DETH: Deth = Deth { qkey: 0x8001_0000, src_qpn: 1 };
+const DETH: Deth = Deth { qkey: 0x8001_0000, src_qpn: Qpn::new(1) };
 
 fn mad_frame(mad: &[u8]) -> Vec<u8> {
     datagram(Opcode::UD_SEND_ONLY, 1, DETH, mad)
@@ -56,16 +56,20 @@ fn the_messages_of_a_real_connection() {
         [
             Message::Req(Req {
                 local: ACTIVE,
-                qpn: 37,
+                qpn: Qpn::new(37),
                 starting_psn: Psn::new(0x7169ec),
                 pmtu: 1024,
                 is_rc: true,
                 local_gid: addr("10.9.0.1"),
                 remote_gid: addr("10.9.0.2"),
             }),
-            Message::Rep(Rep { ids: from_passive, qpn: 37, starting_psn: Psn::new(0x47bd24) }),
+            Message::Rep(Rep {
+                ids: from_passive,
+                qpn: Qpn::new(37),
+                starting_psn: Psn::new(0x47bd24)
+            }),
             Message::Rtu(from_active),
-            Message::Dreq(Dreq { ids: from_active, remote_qpn: 37 }),
+            Message::Dreq(Dreq { ids: from_active, remote_qpn: Qpn::new(37) }),
             Message::Drep(from_passive),
         ]
     );
@@ -81,7 +85,7 @@ fn what_is_written_is_read_again() {
     let ids = Ids { local: ACTIVE, remote: PASSIVE };
     let req = Req {
         local: ACTIVE,
-        qpn: 0xabcdef,
+        qpn: Qpn::new(0xabcdef),
         starting_psn: Psn::new(0xfffffe),
         pmtu: 2048,
         is_rc: true,
@@ -93,9 +97,9 @@ fn what_is_written_is_read_again() {
         Message::Req(Req { is_rc: false, pmtu: 256, remote_gid: addr("10.9.0.2"), ..req }),
         Message::Mra(ids),
         Message::Rej(Rej { ids, reason: 28 }),
-        Message::Rep(Rep { ids, qpn: 37, starting_psn: Psn::new(0x47bd24) }),
+        Message::Rep(Rep { ids, qpn: Qpn::new(37), starting_psn: Psn::new(0x47bd24) }),
         Message::Rtu(ids),
-        Message::Dreq(Dreq { ids, remote_qpn: 0x010203 }),
+        Message::Dreq(Dreq { ids, remote_qpn: Qpn::new(0x010203) }),
         Message::Drep(ids),
     ];
     let headers = headers(["fd00::1", "fd00::2"]);
@@ -105,7 +109,7 @@ fn what_is_written_is_read_again() {
         let roce = parse(&frame).unwrap();
         assert_eq!(read(&frame, &roce), Some(sent));
         assert!(icrc_ok(&frame, &roce));
-        assert_eq!((roce.psn.get(), roce.dest_qpn), (5, 1));
+        assert_eq!((roce.psn.get(), roce.dest_qpn), (5, Qpn::GSI));
         assert_eq!(roce.payload(&frame)[8..16], [0, 0, 0, 0, 0, 0, 1, 2], "its transaction");
     }
 }
@@ -142,7 +146,7 @@ fn every_field_is_where_the_tables_have_it() {
     );
     let expected = Req {
         local: 0x0102_0304,
-        qpn: 0x050607,
+        qpn: Qpn::new(0x050607),
         starting_psn: Psn::new(0x08090a),
         pmtu: 4096,
         is_rc: true,
@@ -161,12 +165,12 @@ fn every_field_is_where_the_tables_have_it() {
     let ids = Ids { local: 0x0102_0304, remote: 0x0a0b_0c0d };
     let rep = mad(0x13, &[both, (12, &[5, 6, 7, 0xff]), (20, &[8, 9, 10, 0xff])]);
     let starting_psn = Psn::new(0x08090a);
-    let expected = Rep { ids, qpn: 0x050607, starting_psn };
+    let expected = Rep { ids, qpn: Qpn::new(0x050607), starting_psn };
     assert_eq!(message(&mad_frame(&rep)), Some(Message::Rep(expected)));
     let rej = mad(0x12, &[both, (8, &[0xff, 0xff, 0, 28])]);
     assert_eq!(message(&mad_frame(&rej)), Some(Message::Rej(Rej { ids, reason: 28 })));
     let dreq = mad(0x15, &[both, (8, &[5, 6, 7, 0xff])]);
-    let expected = Dreq { ids, remote_qpn: 0x050607 };
+    let expected = Dreq { ids, remote_qpn: Qpn::new(0x050607) };
     assert_eq!(message(&mad_frame(&dreq)), Some(Message::Dreq(expected)));
     let plain = [Message::Mra(ids), Message::Rtu(ids), Message::Drep(ids)];
     for (attribute, expected) in [0x11, 0x14, 0x16].into_iter().zip(plain) {
@@ -201,7 +205,7 @@ fn what_is_no_message_of_connection_management() {
     assert_eq!(message(&mad_frame(&longer)), None);
     // Other QPs, another queue key, other opcodes.
     assert_eq!(message(&datagram(Opcode::UD_SEND_ONLY, 2, DETH, &good)), None);
-    for deth in [Deth { src_qpn: 2, ..DETH }, Deth { qkey: 0x1111_1111, ..DETH }] {
+    for deth in [Deth { src_qpn: Qpn::new(2), ..DETH }, Deth { qkey: 0x1111_1111, ..DETH }] {
         assert_eq!(message(&datagram(Opcode::UD_SEND_ONLY, 1, deth, &good)), None);
     }
     let with_immediate_data = Opcode(0x65);

@@ -7,7 +7,8 @@ use std::net::IpAddr;
 
 use common::psn::Psn;
 use common::wire::{
-    Addr, Bth, DEFAULT_TTL, Headers, Malformed, NotRoce, Opcode, Roce, Vlans, icrc, icrc_ok, parse,
+    Addr, Bth, DEFAULT_TTL, Headers, Malformed, NotRoce, Opcode, Qpn, Roce, Vlans, icrc, icrc_ok,
+    parse,
 };
 use support::{is_masked, slow_icrc};
 
@@ -24,7 +25,7 @@ fn headers(ips: [&str; 2], vlans: Vlans) -> Headers {
 /// A WRITE of one packet with 5 bytes of payload, and so 3 of pad.
 fn write_only(headers: &Headers) -> Vec<u8> {
     let mut frame = vec![0xa5; headers.frame_len(16 + 8)];
-    let mut bth = Bth::new(Opcode::WRITE_ONLY, 0x123456, Psn::new(0xfffffe));
+    let mut bth = Bth::new(Opcode::WRITE_ONLY, Qpn::new(0x123456), Psn::new(0xfffffe));
     bth.pad = 3;
     headers.emit(&bth, &mut frame, |body| body.fill(7));
     frame
@@ -54,7 +55,7 @@ fn assert_write_only(frame: &[u8], ips: [&str; 2], vlans: &[u16]) -> Roce {
     let [src, dst] = ips.map(|ip| Addr::from(ip.parse::<IpAddr>().unwrap()));
     assert_eq!((roce.src, roce.dst, roce.src_port), (src, dst, 0xc123));
     assert_eq!(roce.vlans.ids().collect::<Vec<_>>(), vlans);
-    assert_eq!((roce.opcode, roce.dest_qpn), (Opcode::WRITE_ONLY, 0x123456));
+    assert_eq!((roce.opcode, roce.dest_qpn), (Opcode::WRITE_ONLY, Qpn::new(0x123456)));
     assert_eq!((roce.psn, roce.pad, roce.ecn), (Psn::new(0xfffffe), 3, 1));
     assert_eq!(roce.payload(frame), [7; 5]);
     assert!(icrc_ok(frame, &roce));
@@ -246,7 +247,7 @@ fn what_claims_to_be_roce_and_is_not() {
 #[test]
 fn the_largest_frame_and_one_beyond() {
     let headers = headers(V4, Vlans::NONE);
-    let bth = Bth::new(Opcode::SEND_ONLY, 1, Psn::new(0));
+    let bth = Bth::new(Opcode::SEND_ONLY, Qpn::new(1), Psn::new(0));
     let mut frame = vec![0; usize::from(u16::MAX)];
     headers.emit(&bth, &mut frame, |body| body.fill(1));
     let roce = parse(&frame).unwrap();

@@ -39,6 +39,7 @@ use common::control::{Fetch, LastAck, Status};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::wire::Qpn;
 
 pub use flow::{Flow, Incarnation};
 pub use lan::{Host, Lan};
@@ -98,7 +99,7 @@ pub trait Actions<F: Frame> {
     /// message stays in order with [responses](Self::respond).
     fn absent(&mut self, epoch: u32, absent: Fetch, class: Class);
     /// The requester's QPN, if it is known beyond doubt.
-    fn src_qpn(&self) -> Option<u32>;
+    fn src_qpn(&self) -> Option<Qpn>;
     /// Adds `n` to a counter.
     fn count(&mut self, metric: Metric, n: u64);
 }

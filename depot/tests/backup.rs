@@ -3,7 +3,7 @@
 use common::budget::Budget;
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use common::wire::Opcode;
+use common::wire::{Opcode, Qpn};
 use testkit::depot::*;
 
 const NANO: Span = Span::from_nanos(1);
@@ -253,7 +253,7 @@ fn what_is_kept_has_no_gap() {
     bench.backup = Budget::new(4);
     bench.data(1..4);
     assert_eq!(bench.backup.frames(), 2);
-    bench.out.src_qpn = Some(0x77);
+    bench.out.src_qpn = Some(Qpn::new(0x77));
     bench.data([4]);
     assert_eq!(bench.backup.frames(), 1, "3 was not kept");
     bench.clear();

@@ -3,7 +3,7 @@
 
 use common::budget::Budget;
 use common::metrics::Metric;
-use common::wire::{Opcode, parse};
+use common::wire::{Opcode, Qpn, parse};
 use proptest::prelude::*;
 use testkit::books::assert_empty;
 use testkit::depot::*;
@@ -74,7 +74,7 @@ proptest! {
     fn what_comes_in_order_goes_on_in_order(pool in room(), backup in room(), src_qpn in any::<bool>(), requests in requests()) {
         let mut bench = Bench::synced();
         (bench.pool, bench.backup) = (pool, backup);
-        bench.out.src_qpn = src_qpn.then_some(0x77);
+        bench.out.src_qpn = src_qpn.then_some(Qpn::new(0x77));
         for frame in requests {
             let n = number(&frame);
             bench.frame(frame);

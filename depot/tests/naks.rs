@@ -4,7 +4,7 @@ use common::budget::Budget;
 use common::control::Reason;
 use common::metrics::Metric;
 use common::time::Span;
-use common::wire::{Aeth, Opcode};
+use common::wire::{Aeth, Opcode, Qpn};
 use testkit::depot::*;
 
 const NANO: Span = Span::from_nanos(1);
@@ -12,7 +12,7 @@ const NANO: Span = Span::from_nanos(1);
 /// A flow whose first packet arrived, and its third, which the Depot delivers as a probe.
 fn probed() -> Bench {
     let mut bench = Bench::default();
-    bench.out.src_qpn = Some(0x77);
+    bench.out.src_qpn = Some(Qpn::new(0x77));
     bench.config.keeps_responses = false;
     bench.sync(LIFE, Reason::Open, 0);
     bench.data([0, 2]);
@@ -59,12 +59,12 @@ fn a_nak_for_what_is_not_held_goes_on() {
     assert_eq!(bench.count(Metric::NakAtOnce), 1);
     // Later packets are.
     bench.backup = Budget::new(PLENTY);
-    bench.out.src_qpn = Some(0x77);
+    bench.out.src_qpn = Some(Qpn::new(0x77));
     bench.data(2..6);
     assert_eq!(bench.nak(4), Became::Absorb);
     // Delivered while nobody protected the flow.
     let mut bench = Bench::default();
-    bench.out.src_qpn = Some(0x77);
+    bench.out.src_qpn = Some(Qpn::new(0x77));
     bench.data(0..4);
     assert_eq!(bench.nak(2), Became::Forward);
 }

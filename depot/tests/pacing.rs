@@ -4,6 +4,7 @@ use common::budget::Budget;
 use common::control::Reason;
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::wire::Qpn;
 use proptest::prelude::*;
 use testkit::depot::*;
 
@@ -202,7 +203,7 @@ fn held_packets_are_delivered_at_once_when_a_gap_is_given_up_or_the_flow_is_bypa
 #[test]
 fn a_nak_for_what_waits_ends_here_and_one_for_what_went_on_is_answered() {
     let mut bench = late();
-    bench.out.src_qpn = Some(0x77);
+    bench.out.src_qpn = Some(Qpn::new(0x77));
     let next = play(&mut bench, 3, 33);
     assert_eq!(bench.nak(next), Became::Absorb);
     assert_eq!(bench.delivered(), []);

@@ -5,7 +5,7 @@ use common::budget::Budget;
 use common::control::{LastAck, MAX_RANGES, Message, Reason};
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use common::wire::Aeth;
+use common::wire::{Aeth, Qpn};
 use testkit::depot::*;
 
 #[test]
@@ -28,7 +28,7 @@ fn a_status_tells_what_there_is_to_tell() {
     bench.sync(LIFE, Reason::Keepalive, 1);
     let synced_at = bench.now;
     bench.pool = Budget::new(4);
-    bench.out.src_qpn = Some(0x42);
+    bench.out.src_qpn = Some(Qpn::new(0x42));
     bench.clear();
     bench.wait(Span::from_micros(70));
     bench.data([1, 4]);
@@ -38,7 +38,7 @@ fn a_status_tells_what_there_is_to_tell() {
     assert_eq!((status.expected, status.from, status.to), (psn(2), psn(2), psn(5)));
     assert_eq!(missing(status), [(2, 4)]);
     assert_eq!((status.echo, status.hold), (synced_at, Span::from_micros(70)));
-    assert_eq!(status.src_qpn, Some(0x42));
+    assert_eq!(status.src_qpn, Some(Qpn::new(0x42)));
 }
 
 #[test]
@@ -106,11 +106,11 @@ fn every_status_is_a_valid_message() {
     bench.data((1..=200).map(|n| 3 * n));
     bench.sync(LIFE, Reason::Tail, 700);
     let headers = testkit::packets::headers(1, 2, Vlans::NONE);
-    let header = Header { node: 1, boot: 1, seq: 1, seen_boot: 0, dest_qpn: 1, epoch: 1 };
+    let header = Header { node: 1, boot: 1, seq: 1, seen_boot: 0, dest_qpn: Qpn::new(1), epoch: 1 };
     let keys = Keys::unkeyed_lab();
     for status in bench.statuses() {
         let message = Message::Status(status);
-        let frame = testkit::control::frame(&headers, 1, &header, &message, &keys);
+        let frame = testkit::control::frame(&headers, Qpn::GSI, &header, &message, &keys);
         let roce = parse(&frame).expect("a frame of ours");
         assert_eq!(decode(&frame, &roce, DEFAULT_OPCODE, &keys), Some(Ok((header, message))));
     }

@@ -26,16 +26,7 @@ fn look(frame: &[u8]) {
     assert!(found.is_none() || is_candidate(&roce));
     // A look that belongs to another frame.
     let _ = read(&frame[..frame.len() / 2], &roce);
-    let is_u24 = |value: u32| value < 1 << 24;
-    match found {
-        Some(Message::Req(req)) => {
-            assert!(is_u24(req.qpn) && is_u24(req.starting_psn.get()), "{req:?}");
-            assert!(matches!(req.pmtu, 256 | 512 | 1024 | 2048 | 4096), "{req:?}");
-        }
-        Some(Message::Rep(rep)) => {
-            assert!(is_u24(rep.qpn) && is_u24(rep.starting_psn.get()), "{rep:?}")
-        }
-        Some(Message::Dreq(dreq)) => assert!(is_u24(dreq.remote_qpn), "{dreq:?}"),
-        _ => {}
+    if let Some(Message::Req(req)) = found {
+        assert!(matches!(req.pmtu, 256 | 512 | 1024 | 2048 | 4096), "{req:?}");
     }
 }

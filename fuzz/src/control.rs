@@ -4,7 +4,7 @@
 //! `docs/protocol.md`.
 
 use common::control::{DEFAULT_OPCODE, Keys, Reject, decode};
-use common::wire::{Headers, Vlans, parse};
+use common::wire::{Headers, Qpn, Vlans, parse};
 use testkit::{control, packets};
 
 const MAGIC: [u8; 4] = [0x4c, 0x52, 0x32, 0x93];
@@ -26,7 +26,7 @@ pub fn run(data: &[u8]) {
     let keys = Keys::unkeyed_lab();
     match decode(&frame, &roce, DEFAULT_OPCODE, &keys).expect("it has the magic") {
         Ok((header, message)) => {
-            let again = control::frame(&headers, QPN, &header, &message, &keys);
+            let again = control::frame(&headers, Qpn::new(QPN), &header, &message, &keys);
             let roce = parse(&again).expect("what is made is RoCEv2");
             // There is one way to write a message.
             assert_eq!(roce.payload(&again), [&body[..], &tag].concat());

@@ -9,7 +9,7 @@ use common::frame::{Class, Pool, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Addr, Headers, Transport, Vlans, icrc_ok, parse};
+use common::wire::{Addr, Headers, Qpn, Transport, Vlans, icrc_ok, parse};
 use switch::{Command, Config, End, QueuePair, Recovery, Role, Switch};
 
 use testkit::operations::input::Input;
@@ -18,7 +18,11 @@ use testkit::wires::{Sent, Wires};
 
 const START: Time = Time::from_nanos(1_000_000_000);
 /// QPs of host 0 and of host 1, by pair. The second number is the same at both.
-const QPNS: [[u32; 2]; 3] = [[0x11, 0x21], [0x12, 0x12], [0x13, 0x11]];
+const QPNS: [[Qpn; 2]; 3] = [
+    [Qpn::new(0x11), Qpn::new(0x21)],
+    [Qpn::new(0x12), Qpn::new(0x12)],
+    [Qpn::new(0x13), Qpn::new(0x11)],
+];
 /// Most rounds of timers that may be due at one time, and how many a round runs.
 const ROUNDS: u32 = 64;
 const BUDGET: usize = 64;
@@ -223,7 +227,7 @@ impl World {
             _ => self.headers(sender),
         };
         let keys = Keys::unkeyed_lab();
-        let frame = testkit::control::frame(&headers, 1, &header, &message, &keys);
+        let frame = testkit::control::frame(&headers, Qpn::GSI, &header, &message, &keys);
         let side = if flags & 0x07 == 0x07 { Side::Lan } else { Side::Wan };
         self.arrive(me, side, frame);
     }

@@ -6,7 +6,7 @@ use common::frame::{Frame, Pool};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{self, Aeth, Bth, Headers, Opcode, Vlans};
+use common::wire::{self, Aeth, Bth, Headers, Opcode, Qpn, Vlans};
 use proptest::prelude::*;
 
 use super::*;
@@ -251,7 +251,8 @@ fn headers(v6: bool) -> Headers {
 fn roce_frame(opcode: Opcode, v6: bool, payload: usize) -> HeapFrame {
     let headers = headers(v6);
     let mut bytes = vec![0; headers.frame_len(opcode.ext_len() + payload)];
-    headers.emit(&Bth::new(opcode, 0x11, Psn::new(5)), &mut bytes, |body| body.fill(0xa5));
+    headers
+        .emit(&Bth::new(opcode, Qpn::new(0x11), Psn::new(5)), &mut bytes, |body| body.fill(0xa5));
     bytes.into()
 }
 
@@ -274,7 +275,7 @@ fn losses_are_counted_by_kind() {
     let mut d = direction(config);
     let mut ack = vec![0; headers(false).frame_len(Aeth::LEN)];
     let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 1 };
-    headers(false).emit_ack(0x12, Psn::new(9), aeth, &mut ack);
+    headers(false).emit_ack(Qpn::new(0x12), Psn::new(9), aeth, &mut ack);
     offer(&mut d, ack.into(), us(0), &mut HeapPool);
     offer(&mut d, roce_frame(Opcode::WRITE_MIDDLE, false, 1024), us(0), &mut HeapPool);
     offer(&mut d, roce_frame(Opcode(0xe1), false, 100), us(0), &mut HeapPool);

@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use common::psn::Psn;
 use common::time::Span;
-use common::wire::Vlans;
+use common::wire::{Qpn, Vlans};
 
 use crate::dcqcn::Dcqcn;
 
@@ -155,10 +155,10 @@ impl Region {
 /// A reliable-connection queue pair. [`QpConfig::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct QpConfig {
-    /// Our QP number, 24 bits; unique within a NIC.
-    pub local_qpn: u32,
-    /// The peer's QP number, 24 bits.
-    pub remote_qpn: u32,
+    /// Our QP number, unique within a NIC.
+    pub local_qpn: Qpn,
+    /// The peer's QP number.
+    pub remote_qpn: Qpn,
     /// MAC address that frames are sent to.
     pub remote_mac: [u8; 6],
     /// IP address of the peer.
@@ -252,7 +252,7 @@ impl QpConfig {
     /// 7 (counted), RNR retry count 7 (without end), one NAK per gap, 16 READs
     /// and atomics, receive buffers without end. One thing is as on hardware:
     /// READ data that is missing is noticed at once.
-    pub fn new(local_qpn: u32, remote_qpn: u32, remote_mac: [u8; 6], remote_ip: IpAddr) -> Self {
+    pub fn new(local_qpn: Qpn, remote_qpn: Qpn, remote_mac: [u8; 6], remote_ip: IpAddr) -> Self {
         Self {
             local_qpn,
             remote_qpn,
@@ -293,9 +293,6 @@ impl QpConfig {
     /// # Errors
     /// If a field is out of range; the first one that is.
     pub fn check(&self, nic: &NicConfig) -> Result<(), QpError> {
-        let qpn = |value: u32| if value >> 24 == 0 { Ok(()) } else { Err(QpError::Qpn(value)) };
-        qpn(self.local_qpn)?;
-        qpn(self.remote_qpn)?;
         let local = self.local_ip.unwrap_or(nic.ip);
         if local.is_ipv4() != self.remote_ip.is_ipv4() {
             return Err(QpError::Family { local, remote: self.remote_ip });
@@ -339,12 +336,9 @@ impl QpConfig {
 /// Why a QP can't be set up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum QpError {
-    /// More than 24 bits.
-    #[error("QP number {0:#x} does not fit into 24 bits")]
-    Qpn(u32),
     /// Another QP of the NIC has it.
-    #[error("QP number {0:#08x} is already in use on this NIC; reset that QP to use it again")]
-    Duplicate(u32),
+    #[error("QP number {0:?} is already in use on this NIC; reset that QP to use it again")]
+    Duplicate(Qpn),
     /// IPv4 on one side, IPv6 on the other.
     #[error("{local} and {remote} are not of the same address family")]
     Family {
@@ -407,8 +401,8 @@ pub const fn local_ack_timeout(exponent: u8) -> Span {
 
 /// The UDP source port that Linux RNIC drivers choose if no flow label is
 /// given (`rdma_get_udp_sport`): the same in both directions of a QP.
-pub const fn symmetric_udp_port(local_qpn: u32, remote_qpn: u32) -> u16 {
-    let v = local_qpn as u64 * remote_qpn as u64;
+pub const fn symmetric_udp_port(local_qpn: Qpn, remote_qpn: Qpn) -> u16 {
+    let v = local_qpn.get() as u64 * remote_qpn.get() as u64;
     let v = v ^ (v >> 20);
     let v = v ^ (v >> 40);
     let low = v & 0x3fff;
@@ -428,21 +422,21 @@ mod tests {
     #[test]
     fn the_udp_source_port_is_that_of_a_capture() {
         // Two rxe hosts, QPN 0x24 at both ends: port 50448.
-        assert_eq!(symmetric_udp_port(0x24, 0x24), 50448);
-        assert_eq!(symmetric_udp_port(0x12345, 0x77), symmetric_udp_port(0x77, 0x12345));
+        let port = |local, remote| symmetric_udp_port(Qpn::new(local), Qpn::new(remote));
+        assert_eq!(port(0x24, 0x24), 50448);
+        assert_eq!(port(0x12345, 0x77), port(0x77, 0x12345));
     }
 
     #[test]
     fn what_cannot_work_is_refused() {
         let nic = NicConfig::new([2; 6], lab_ip(1));
-        let good = QpConfig::new(1, 2, [3; 6], lab_ip(2));
+        let good = QpConfig::new(Qpn::new(1), Qpn::new(2), [3; 6], lab_ip(2));
         assert_eq!(good.check(&nic), Ok(()));
         let check = |change: fn(&mut QpConfig)| {
             let mut config = good.clone();
             change(&mut config);
             config.check(&nic)
         };
-        assert_eq!(check(|c| c.local_qpn = 1 << 24), Err(QpError::Qpn(1 << 24)));
         assert_eq!(check(|c| c.pmtu = 1500), Err(QpError::Pmtu(1500)));
         assert_eq!(check(|c| c.window = 0), Err(QpError::Window(0)));
         assert_eq!(check(|c| c.window = (1 << 22) + 1), Err(QpError::Window((1 << 22) + 1)));
@@ -462,7 +456,7 @@ mod tests {
         assert_eq!(with(Dcqcn::DEFAULT), Ok(()));
         let never = with(Dcqcn { byte_counter: 0, ..Dcqcn::DEFAULT });
         assert!(matches!(never, Err(QpError::Dcqcn(_))));
-        let v6 = QpConfig::new(1, 2, [3; 6], "fd00::1".parse().unwrap());
+        let v6 = QpConfig::new(Qpn::new(1), Qpn::new(2), [3; 6], "fd00::1".parse().unwrap());
         assert!(matches!(v6.check(&nic), Err(QpError::Family { .. })));
     }
 

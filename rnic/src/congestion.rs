@@ -3,7 +3,7 @@
 
 use common::frame::{Frame, Pool};
 use common::time::{Span, Time};
-use common::wire::{CNP_LEN, Headers};
+use common::wire::{CNP_LEN, Headers, Qpn};
 
 use crate::dcqcn::{Dcqcn, NotificationPoint, ReactionPoint};
 use crate::pacer::Pacer;
@@ -83,7 +83,7 @@ impl Congestion {
     pub fn emit_cnp<P: Pool>(
         &mut self,
         headers: &mut Headers,
-        dest_qpn: u32,
+        dest_qpn: Qpn,
         pool: &mut P,
     ) -> Option<P::Frame> {
         let mut frame = pool.alloc(headers.frame_len(CNP_LEN))?;

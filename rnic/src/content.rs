@@ -10,6 +10,7 @@
 //! another offset therefore never passes as right.
 
 use crate::config::QpConfig;
+use common::wire::Qpn;
 
 const WORD: usize = 8;
 /// 2^64 divided by the golden ratio, odd: consecutive multiples are spread
@@ -33,8 +34,8 @@ pub struct Stream(Option<u64>);
 impl Stream {
     /// The stream that goes from QP `source` to QP `destination` and begins at
     /// `first_psn`.
-    pub fn new(seed: u64, source: u32, destination: u32, first_psn: u32) -> Self {
-        let qps = u64::from(source) << 32 | u64::from(destination);
+    pub fn new(seed: u64, source: Qpn, destination: Qpn, first_psn: u32) -> Self {
+        let qps = u64::from(source.get()) << 32 | u64::from(destination.get());
         Self(Some(mix(mix(mix(seed) ^ qps) ^ u64::from(first_psn))))
     }
 
@@ -120,11 +121,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn stream(seed: u64, source: u32, destination: u32, psn: u32) -> Stream {
+        Stream::new(seed, Qpn::new(source), Qpn::new(destination), psn)
+    }
+
     #[test]
     fn every_part_of_the_identity_matters() {
         let make = |seed, source, destination, psn, index| {
             let mut bytes = [0; 64];
-            Stream::new(seed, source, destination, psn).message(index).fill(0, &mut bytes);
+            stream(seed, source, destination, psn).message(index).fill(0, &mut bytes);
             bytes
         };
         let base = make(1, 2, 3, 4, 5);
@@ -137,7 +142,7 @@ mod tests {
             make(1, 2, 3, 4, 6),
             {
                 let mut bytes = [0; 64];
-                Stream::new(1, 2, 3, 4).fetched().message(5).fill(0, &mut bytes);
+                stream(1, 2, 3, 4).fetched().message(5).fill(0, &mut bytes);
                 bytes
             },
         ] {
@@ -149,7 +154,7 @@ mod tests {
     proptest! {
         #[test]
         fn packets_join_into_the_message(seed: u64, index in 0u64..1 << 40, packets in 1usize..5, tail in 0usize..256) {
-            let message = Stream::new(seed, 1, 2, 3).message(index);
+            let message = stream(seed, 1, 2, 3).message(index);
             let mut whole = vec![0; packets * 256 + tail];
             message.fill(0, &mut whole);
             for (i, part) in whole.chunks(256).enumerate() {
@@ -159,7 +164,7 @@ mod tests {
 
         #[test]
         fn exactly_the_changed_bytes_are_counted(len in 1usize..300, flips in proptest::collection::btree_set(0usize..300, 0..10)) {
-            let message = Stream::new(7, 1, 2, 3).message(0);
+            let message = stream(7, 1, 2, 3).message(0);
             let mut bytes = vec![0; len];
             message.fill(4096, &mut bytes);
             let flips: Vec<_> = flips.into_iter().filter(|at| *at < len).collect();

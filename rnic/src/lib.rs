@@ -34,13 +34,14 @@
 //!
 //! ```
 //! use common::heap::HeapPool;
-//! use common::{frame::Frame, time::Time};
+//! use common::{frame::Frame, time::Time, wire::Qpn};
 //! use rnic::{Nic, NicConfig, QpConfig, Status, WorkKind, WorkRequest, lab_ip};
 //!
 //! let mut a = Nic::new(NicConfig::new([2, 0, 0, 0, 0, 1], lab_ip(1)));
 //! let mut b = Nic::new(NicConfig::new([2, 0, 0, 0, 0, 2], lab_ip(2)));
-//! let qp = a.add_qp(QpConfig::new(0x11, 0x22, [2, 0, 0, 0, 0, 2], lab_ip(2)))?;
-//! b.add_qp(QpConfig::new(0x22, 0x11, [2, 0, 0, 0, 0, 1], lab_ip(1)))?;
+//! let (one, two) = (Qpn::new(0x11), Qpn::new(0x22));
+//! let qp = a.add_qp(QpConfig::new(one, two, [2, 0, 0, 0, 0, 2], lab_ip(2)))?;
+//! b.add_qp(QpConfig::new(two, one, [2, 0, 0, 0, 0, 1], lab_ip(1)))?;
 //!
 //! a.post(qp, WorkRequest { kind: WorkKind::Send, len: 5000, id: 7 }, Time::ZERO)?;
 //! while let Some(frame) = a.poll_transmit(Time::ZERO, &mut HeapPool) {

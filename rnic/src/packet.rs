@@ -3,7 +3,7 @@
 
 use common::frame::{Frame, Pool};
 use common::psn::Psn;
-use common::wire::{Aeth, AtomicEth, Bth, Headers, Opcode, Reth};
+use common::wire::{Aeth, AtomicEth, Bth, Headers, Opcode, Qpn, Reth};
 
 use crate::config::Region;
 use crate::content::Content;
@@ -129,7 +129,7 @@ impl Packet {
     pub fn emit<P: Pool>(
         &self,
         headers: &mut Headers,
-        dest_qpn: u32,
+        dest_qpn: Qpn,
         pool: &mut P,
     ) -> Option<P::Frame> {
         let len = self.payload_len();

@@ -5,7 +5,7 @@ mod support;
 
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Opcode, parse};
+use common::wire::{Opcode, Qpn, parse};
 use rnic::{Nic, NicConfig, QpConfig, QpId, Region, WorkKind, lab_ip};
 use support::{Seen, drain, look, work};
 
@@ -27,7 +27,7 @@ fn hosts_with(qpn: u32, first_psn: u32, region: Region) -> ([Nic; 2], QpId) {
         recv_psn: Psn::new(first_psn),
         local_region: region,
         remote_region: region,
-        ..QpConfig::new(qpn, qpn, MACS[peer], lab_ip(peer as u8 + 1))
+        ..QpConfig::new(Qpn::new(qpn), Qpn::new(qpn), MACS[peer], lab_ip(peer as u8 + 1))
     };
     let qp = nics[0].add_qp(config(1)).unwrap();
     assert_eq!(nics[1].add_qp(config(0)).unwrap(), qp);

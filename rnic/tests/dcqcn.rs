@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use common::frame::Frame;
 use common::heap::HeapPool;
 use common::time::{Span, Time};
-use common::wire::{Opcode, icrc_ok, parse};
+use common::wire::{Opcode, Qpn, icrc_ok, parse};
 use rnic::{Dcqcn, Nic, NicConfig, QpConfig, QpId, lab_ip};
 use support::{World, drain, mac, read, send};
 
@@ -72,7 +72,10 @@ fn a_mark_brings_a_cnp_ahead_of_the_ack() {
     let [cnp, ack] = &sent[..] else { panic!("a CNP and an ACK, not {}", sent.len()) };
     let roce = parse(cnp).unwrap();
     assert!(icrc_ok(cnp, &roce));
-    assert_eq!((roce.opcode, roce.dest_qpn, roce.payload(cnp)), (Opcode::CNP, 0x100, &[0; 16][..]));
+    assert_eq!(
+        (roce.opcode, roce.dest_qpn.get(), roce.payload(cnp)),
+        (Opcode::CNP, 0x100, &[0; 16][..])
+    );
     assert_eq!((cnp[TOS], cnp[usize::from(roce.bth) + 4]), (48 << 2, 0x40), "DSCP 48, BECN");
     assert_eq!((parse(ack).unwrap().opcode, ack[TOS]), (Opcode::ACK, 26 << 2 | 1));
     assert_eq!(b.stats(qps[0]).responder.cnps, 1);
@@ -103,7 +106,7 @@ fn cnps_keep_their_interval_per_qp() {
         for (_, frame) in run(b, now, now + Span::from_nanos(1)) {
             let roce = parse(&frame).unwrap();
             if roce.opcode == Opcode::CNP {
-                cnps[roce.dest_qpn as usize & 1] += 1;
+                cnps[roce.dest_qpn.get() as usize & 1] += 1;
             }
         }
     }
@@ -147,7 +150,7 @@ fn a_slow_qp_keeps_its_pace_and_blocks_nobody() {
     let sent = run(a, at(20), at(20) + PACKET * 400);
     assert_eq!(sent.len(), 400, "the port is never idle");
     let slow: Vec<_> =
-        sent.iter().filter(|(_, frame)| parse(frame).unwrap().dest_qpn == 0x200).collect();
+        sent.iter().filter(|(_, frame)| parse(frame).unwrap().dest_qpn.get() == 0x200).collect();
     let span = slow[slow.len() - 1].0.since(slow[0].0);
     assert_eq!(span, PACKET * 4 * (slow.len() as u64 - 1), "a quarter of the line, exactly");
     assert!((99..=101).contains(&slow.len()));
@@ -156,7 +159,7 @@ fn a_slow_qp_keeps_its_pace_and_blocks_nobody() {
     a.on_timers(at(200_000));
     let again = run(a, at(200_000), at(201_000));
     let slow: Vec<_> =
-        again.iter().filter(|(_, frame)| parse(frame).unwrap().dest_qpn == 0x200).collect();
+        again.iter().filter(|(_, frame)| parse(frame).unwrap().dest_qpn.get() == 0x200).collect();
     assert_eq!(parse(&slow[0].1).unwrap().psn.get(), 0);
     // After a silence it may be one packet ahead of its rate.
     let steady: Vec<_> = slow.windows(2).skip(3).map(|two| two[1].0.since(two[0].0)).collect();
@@ -221,7 +224,7 @@ fn two_flows_converge_to_a_fair_share() {
             r_hai: 50_000_000,
             ..Dcqcn::DEFAULT
         }),
-        ..QpConfig::new(local, remote, mac(host), lab_ip(host))
+        ..QpConfig::new(Qpn::new(local), Qpn::new(remote), mac(host), lab_ip(host))
     };
     let mut senders = [nic(1), nic(2)];
     let mut receiver = nic(3);
@@ -250,7 +253,7 @@ fn two_flows_converge_to_a_fair_share() {
             receiver.receive(&frame, now);
         }
         while let Some(frame) = receiver.poll_transmit(now, &mut HeapPool) {
-            let back = parse(frame.bytes()).unwrap().dest_qpn as usize - 0x10;
+            let back = parse(frame.bytes()).unwrap().dest_qpn.get() as usize - 0x10;
             senders[back].receive(frame.bytes(), now);
         }
         if micros == 600_000 || micros == 999_999 {

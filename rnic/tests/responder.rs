@@ -5,7 +5,7 @@ mod support;
 
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{AtomicEth, Bth, Headers, Opcode, Reth, Vlans};
+use common::wire::{AtomicEth, Bth, Headers, Opcode, Qpn, Reth, Vlans};
 use rnic::{AckCoalescing, Nic, NicConfig, QpConfig, QpId, Region, Status, WorkKind, lab_ip};
 use support::{Seen, World, drain, look, mac, send, work};
 
@@ -67,7 +67,7 @@ impl Bench {
         let headers =
             Headers::new(mac(1), mac(2), Vlans::NONE, lab_ip(1), lab_ip(2), 50_000, 0, 64);
         let mut frame = vec![0; headers.frame_len(body.len())];
-        let bth = Bth { pad, ..Bth::new(opcode, 0x200, Psn::new(psn)) };
+        let bth = Bth { pad, ..Bth::new(opcode, Qpn::new(0x200), Psn::new(psn)) };
         headers.emit(&bth, &mut frame, |out| out.copy_from_slice(body));
         frame
     }
@@ -379,7 +379,7 @@ fn a_response_that_nothing_asked_for_ends_the_qp() {
     bench.packets(2);
     let headers = Headers::new(mac(2), mac(1), Vlans::NONE, lab_ip(2), lab_ip(1), 50_000, 0, 64);
     let mut frame = vec![0; headers.frame_len(0)];
-    let bth = Bth::new(Opcode::READ_RESPONSE_MIDDLE, 0x100, Psn::new(0));
+    let bth = Bth::new(Opcode::READ_RESPONSE_MIDDLE, Qpn::new(0x100), Psn::new(0));
     headers.emit(&bth, &mut frame, |_| ());
     bench.nics[0].receive(&frame, bench.now);
     assert_eq!(bench.settle(), [Status::BadResponse]);
@@ -431,18 +431,18 @@ fn acks_of_one_incarnation_are_not_sent_in_the_next() {
 #[test]
 fn a_qp_number_is_used_once() {
     let mut nic = Nic::new(NicConfig::new(mac(1), lab_ip(1)));
-    let config = QpConfig::new(1, 2, mac(2), lab_ip(2));
+    let config = QpConfig::new(Qpn::new(1), Qpn::new(2), mac(2), lab_ip(2));
     nic.add_qp(config.clone()).unwrap();
-    assert_eq!(nic.add_qp(config), Err(rnic::QpError::Duplicate(1)));
+    assert_eq!(nic.add_qp(config), Err(rnic::QpError::Duplicate(Qpn::new(1))));
 }
 
 #[test]
 fn ipv6_and_vlan_tags() {
     let ips = ["fd00::1".parse().unwrap(), "fd00::2".parse().unwrap()];
     let mut nics = [0, 1].map(|i| Nic::new(NicConfig::new(mac(i as u8 + 1), ips[i])));
-    let mut config = QpConfig::new(1, 2, mac(2), ips[1]);
+    let mut config = QpConfig::new(Qpn::new(1), Qpn::new(2), mac(2), ips[1]);
     config.vlans = Vlans::new(100, 7);
-    let mut peer = QpConfig::new(2, 1, mac(1), ips[0]);
+    let mut peer = QpConfig::new(Qpn::new(2), Qpn::new(1), mac(1), ips[0]);
     peer.vlans = config.vlans;
     let qp = nics[0].add_qp(config).unwrap();
     nics[1].add_qp(peer).unwrap();

@@ -4,7 +4,7 @@ mod support;
 
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Headers, Vlans, has_switch_bit, icrc_ok, parse};
+use common::wire::{Aeth, Headers, Qpn, Vlans, has_switch_bit, icrc_ok, parse};
 use rnic::{WorkKind, lab_ip};
 use support::{World, drain, mac, work};
 
@@ -31,7 +31,7 @@ fn the_bit_goes_over_the_wire_both_ways() {
         let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: 0 };
         let nak = |headers: &Headers| {
             let mut frame = vec![0; headers.frame_len(Aeth::LEN)];
-            headers.emit_ack(0x100, Psn::new(2), aeth, &mut frame);
+            headers.emit_ack(Qpn::new(0x100), Psn::new(2), aeth, &mut frame);
             frame
         };
         headers.set_switch_bit(true);

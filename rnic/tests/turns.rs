@@ -19,7 +19,7 @@ fn read_data_is_interleaved_with_what_others_send() {
     for qp in qps {
         b.post(qp, send(2 * PMTU), Time::ZERO).unwrap();
     }
-    let qpn = |frame: &Vec<u8>| (parse(frame).unwrap().dest_qpn & 1, look(frame));
+    let qpn = |frame: &Vec<u8>| (parse(frame).unwrap().dest_qpn.get() & 1, look(frame));
     let order: Vec<_> = drain(b, Time::ZERO).iter().map(qpn).collect();
     let data = |opcode, psn| (0, Seen::Data(opcode, psn, false));
     assert_eq!(

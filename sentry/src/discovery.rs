@@ -5,6 +5,7 @@ use common::control::{Reason, SyncMessage};
 use common::frame::Frame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::wire::Qpn;
 
 use crate::timers::Unanswered;
 use crate::{Actions, Context, Flow};
@@ -223,7 +224,7 @@ impl<F: Frame> Flow<F> {
 
     /// The SYNC(release) that a Depot has not answered yet; `None` if there is nobody to
     /// be told that the flow is left to the RNICs.
-    pub fn release(&self, src_qpn: Option<u32>, now: Time) -> Option<SyncMessage> {
+    pub fn release(&self, src_qpn: Option<Qpn>, now: Time) -> Option<SyncMessage> {
         let is_leaving = self.discovery.is_leaving();
         is_leaving.then(|| self.make_sync(Reason::Release, src_qpn, now))
     }

@@ -7,7 +7,7 @@ use common::psn::{Psn, Seq, reach};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
-use common::wire::{Identity, PacketKind, Roce, icrc_ok, request_ack};
+use common::wire::{Identity, PacketKind, Qpn, Roce, icrc_ok, request_ack};
 
 use crate::cache::share;
 use crate::discovery::Discovery;
@@ -392,7 +392,7 @@ impl<F: Frame> Flow<F> {
         cx.out.sync(self.epoch, sync, if is_resent { Class::High } else { Class::Data });
     }
 
-    pub(crate) fn make_sync(&self, reason: Reason, src_qpn: Option<u32>, now: Time) -> SyncMessage {
+    pub(crate) fn make_sync(&self, reason: Reason, src_qpn: Option<Qpn>, now: Time) -> SyncMessage {
         SyncMessage {
             reason,
             next_psn: (reason != Reason::Resent).then(|| self.next.psn()),

@@ -40,6 +40,7 @@ use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
+use common::wire::Qpn;
 
 pub use flow::Flow;
 pub use incarnation::Rest;
@@ -104,7 +105,7 @@ pub trait Actions<F: Frame> {
     /// Forwards a response of the destination to the source.
     fn respond(&mut self, frame: F);
     /// The requester's QPN, if it is known beyond doubt.
-    fn src_qpn(&self) -> Option<u32>;
+    fn src_qpn(&self) -> Option<Qpn>;
     /// Another incarnation of the queue pair begins. Its `src_qpn` is unknown from now on.
     fn new_incarnation(&mut self);
     /// Sends the source a NAK (PSN sequence error) that asks for `psn`, after

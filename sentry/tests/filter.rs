@@ -4,7 +4,7 @@ use common::control::Reason;
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::Span;
-use common::wire::Opcode;
+use common::wire::{Opcode, Qpn};
 use sentry::Recovery::{Auto, Cached, Lr2};
 use testkit::sentry::*;
 
@@ -371,7 +371,7 @@ fn a_doubtful_nak_only_widens_what_passes() {
 fn with_an_unknown_requester_nothing_is_dropped_because_it_was_delivered() {
     for is_known in [true, false] {
         let mut bench = asked(&[(8, 9)]);
-        bench.out.src_qpn = is_known.then_some(0x77);
+        bench.out.src_qpn = is_known.then_some(Qpn::new(0x77));
         bench.data(1..10);
         let passed = if is_known { 1 } else { 8 };
         assert_eq!(bench.forwarded().len(), passed);

@@ -4,6 +4,7 @@ use common::control::Reason;
 use common::frame::Class::High;
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::wire::Qpn;
 use sentry::Recovery::{Auto, Cached, Lr2};
 use testkit::sentry::*;
 
@@ -46,7 +47,7 @@ fn no_nak_while_the_requester_is_unknown() {
     bench.status(5, 10, &[(5, 6)]);
     assert!(bench.naks().is_empty());
     assert_eq!(bench.count(Metric::NakNoRequester), 1);
-    bench.out.src_qpn = Some(9);
+    bench.out.src_qpn = Some(Qpn::new(9));
     bench.status(5, 10, &[(5, 6)]);
     assert_eq!(bench.naks(), [3]);
 }

@@ -5,7 +5,7 @@ use common::control::{LastAck, Reason, Status};
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use common::wire::Aeth;
+use common::wire::{Aeth, Qpn};
 use sentry::Recovery::{Auto, Cached, Lr2};
 use testkit::sentry::*;
 
@@ -168,7 +168,7 @@ fn no_ack_is_issued_where_the_requester_is_unknown_but_it_counts() {
     bench.out.src_qpn = None;
     let ack = LastAck { psn: psn(5), syndrome: Aeth::ACK_UNLIMITED, msn: 6 };
     bench.status_with(6, 10, &[], |s| s.ack = Some(ack));
-    bench.out.src_qpn = Some(7);
+    bench.out.src_qpn = Some(Qpn::new(7));
     bench.status(7, 10, &[(7, 8)]);
     assert_eq!(bench.take(), [Did::Nak { psn: 6, msn: 6 }]);
 }

@@ -5,6 +5,7 @@ use common::control::Reason;
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::wire::Qpn;
 use sentry::Recovery::{Auto, Cached, Lr2};
 use testkit::sentry::*;
 
@@ -289,7 +290,11 @@ fn it_is_left_to_them_until_nothing_was_lost_for_four_round_trips() {
     bench.data([25]);
     let open = Did::Sync { reason: Reason::Open, next: Some(25), class: Data };
     assert_eq!(bench.take(), [open, Did::Forward(25, Data)]);
-    assert_eq!((bench.flow.epoch(), bench.out.src_qpn), (2, Some(0x77)), "the same queue pair");
+    assert_eq!(
+        (bench.flow.epoch(), bench.out.src_qpn),
+        (2, Some(Qpn::new(0x77))),
+        "the same queue pair"
+    );
     bench.status(26, 26, &[]);
     assert!(bench.flow.is_protected());
 }

@@ -9,7 +9,7 @@ use common::frame::{Class, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Opcode, Vlans};
+use common::wire::{Opcode, Qpn, Vlans};
 use switch::{Config, Recovery, Switch};
 use testkit::control::{self, sync};
 use testkit::packets::{frame, headers};
@@ -30,10 +30,11 @@ impl Sink for Nowhere {
 }
 
 fn open(keys: &Keys) -> Vec<u8> {
-    let header = Header { node: 9, boot: 1, seq: 1, seen_boot: 0, dest_qpn: 0x11, epoch: 1 };
+    let header =
+        Header { node: 9, boot: 1, seq: 1, seen_boot: 0, dest_qpn: Qpn::new(0x11), epoch: 1 };
     let open = sync(Reason::Open, Psn::new(0), Time::ZERO);
     let message = Message::Sync(SyncMessage { pmtu: 4096, ..open });
-    control::frame(&headers(1, 2, Vlans::NONE), 0x11, &header, &message, keys)
+    control::frame(&headers(1, 2, Vlans::NONE), header.dest_qpn, &header, &message, keys)
 }
 
 fn data(psn: u32) -> Vec<u8> {

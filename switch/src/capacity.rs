@@ -188,7 +188,7 @@ mod tests {
     use common::psn::Psn;
     use common::time::Time;
     use common::wire::cm::{Ids, Message, Rep, Req};
-    use common::wire::{Addr, Vlans};
+    use common::wire::{Addr, Qpn, Vlans};
 
     use super::*;
     use crate::flow::key::Hosts;
@@ -215,7 +215,7 @@ mod tests {
             let mut connections = Connections::new(N as usize, 1);
             for n in 0..N {
                 let (local_gid, remote_gid) = (src, dst);
-                let (qpn, starting_psn) = (n, Psn::new(0));
+                let (qpn, starting_psn) = (Qpn::new(n), Psn::new(0));
                 let (pmtu, is_rc) = (4096, true);
                 let req = Req { local: n, qpn, starting_psn, pmtu, is_rc, local_gid, remote_gid };
                 let rep = Rep { ids: Ids { local: n, remote: n }, qpn, starting_psn };

@@ -3,7 +3,7 @@
 use common::allowance::Allowance;
 use common::control::Keys;
 use common::time::Span;
-use common::wire::{Addr, Opcode, Vlans};
+use common::wire::{Addr, Opcode, Qpn, Vlans};
 
 use ipnet::IpNet;
 
@@ -95,7 +95,7 @@ pub struct End {
     /// The host.
     pub addr: Addr,
     /// Its QP, below 2^24.
-    pub qpn: u32,
+    pub qpn: Qpn,
 }
 
 /// Configuration of a switch.

@@ -12,7 +12,7 @@ use common::frame::Side::{self, Lan, Wan};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
-use common::wire::{Addr, Headers, Opcode, Vlans, parse};
+use common::wire::{Addr, Headers, Opcode, Qpn, Vlans, parse};
 use pcap_file::pcap::PcapReader;
 use support::*;
 use switch::{Command, Config, Recovery, Role};
@@ -47,7 +47,7 @@ fn announced(bench: &mut Bench, packet: Vec<u8>) -> (u32, SyncMessage) {
 }
 
 fn src_qpn(bench: &mut Bench, packet: Vec<u8>) -> Option<u32> {
-    announced(bench, packet).1.src_qpn
+    announced(bench, packet).1.src_qpn.map(Qpn::get)
 }
 
 // R-CM-3
@@ -56,7 +56,7 @@ fn both_flows_of_a_connection_know_their_requester_from_the_first_packet() {
     let mut bench = connected(Recovery::Lr2);
     assert_eq!(src_qpn(&mut bench, request(&outbound(), THERE.qpn, THERE.psn)), Some(HERE.qpn));
     // And the other way.
-    assert_eq!(bench.told(HERE.qpn, 1, open(HERE.psn)).src_qpn, Some(THERE.qpn));
+    assert_eq!(bench.told(HERE.qpn, 1, open(HERE.psn)).src_qpn, Some(Qpn::new(THERE.qpn)));
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
@@ -106,7 +106,7 @@ fn many_qps_that_all_start_at_psn_0() {
     for (here, there) in &ends {
         let packet = request(&outbound(), there.qpn, 0);
         assert_eq!(src_qpn(&mut bench, packet), Some(here.qpn));
-        assert_eq!(bench.told(here.qpn, 1, open(0)).src_qpn, Some(there.qpn));
+        assert_eq!(bench.told(here.qpn, 1, open(0)).src_qpn, Some(Qpn::new(there.qpn)));
     }
 }
 
@@ -129,7 +129,7 @@ fn the_same_qpn_at_both_ends() {
     let mut bench = Bench::new(Recovery::Lr2);
     connect(&mut bench, &outbound(), &inbound(), end(7, 0x25, 10), end(7, 0x25, 20));
     assert_eq!(src_qpn(&mut bench, request(&outbound(), 0x25, 20)), Some(0x25));
-    assert_eq!(bench.told(0x25, 1, open(10)).src_qpn, Some(0x25));
+    assert_eq!(bench.told(0x25, 1, open(10)).src_qpn, Some(Qpn::new(0x25)));
     let dreq = dreq(&outbound(), end(7, 0x25, 10), end(7, 0x25, 20));
     bench.assert_passes(Lan, &dreq);
     assert_eq!(bench.count(Metric::FlowDisconnected), 1);
@@ -156,7 +156,7 @@ fn a_qp_number_that_is_used_again_begins_a_new_incarnation() {
     connect(&mut bench, &outbound(), &inbound(), here, there);
     let (new, sync) = announced(&mut bench, request(&outbound(), THERE.qpn, first - 5));
     assert_ne!(old, new);
-    assert_eq!((sync.src_qpn, sync.next_psn), (Some(0x33), Some(Psn::new(first - 5))));
+    assert_eq!((sync.src_qpn, sync.next_psn), (Some(Qpn::new(0x33)), Some(Psn::new(first - 5))));
     // The QP that was the host's before is nobody's now.
     assert_eq!(bench.told(HERE.qpn, 1, open(HERE.psn)).src_qpn, None);
 }
@@ -297,7 +297,7 @@ fn the_end_of_a_connection_is_not_that_of_a_qp_paired_otherwise() {
     bench.status(
         THERE.qpn,
         epoch,
-        common::control::Status { src_qpn: Some(0x77), ..report(leap, leap + 1, &[]) },
+        common::control::Status { src_qpn: Some(Qpn::new(0x77)), ..report(leap, leap + 1, &[]) },
     );
     bench.assert_passes(Lan, &dreq(&outbound(), HERE, THERE));
     let sent = bench.lan(request(&outbound(), THERE.qpn, leap + 1));
@@ -326,7 +326,7 @@ fn a_first_psn_that_is_wrong_claims_nothing() {
         let mut bench = connected(Recovery::Auto);
         let (_, sync) = announced(&mut bench, request(&outbound(), THERE.qpn, first));
         assert_eq!(sync.next_psn, Some(Psn::new(first)));
-        assert_eq!(sync.src_qpn, Some(HERE.qpn), "that is another matter");
+        assert_eq!(sync.src_qpn, Some(Qpn::new(HERE.qpn)), "that is another matter");
         assert!(!is_acked(&mut bench, first));
     }
     let mut bench = connected(Recovery::Auto);
@@ -467,5 +467,5 @@ fn a_real_connection_from_beginning_to_end() {
     assert_eq!(bench.count(Metric::FlowPaired), 1);
     assert_eq!(bench.count(Metric::FlowDisconnected), 1);
     let first = announced.first().expect("SYNC(open)");
-    assert_eq!(first.src_qpn, Some(37), "both hosts have this QPN");
+    assert_eq!(first.src_qpn, Some(Qpn::new(37)), "both hosts have this QPN");
 }

@@ -6,7 +6,7 @@ use common::control::{Header, Keys, Message, Reason, Status, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use common::wire::{Opcode, parse, request_ack};
+use common::wire::{Opcode, Qpn, parse, request_ack};
 use support::*;
 use switch::{Command, Config, Recovery};
 
@@ -140,7 +140,7 @@ fn messages_travel_with_the_headers_of_their_flow() {
     let roce = status.roce();
     assert_eq!((roce.src, roce.dst, roce.src_port), (data.src, data.dst, data.src_port));
     let (header, _) = status.status().expect("a STATUS");
-    assert_eq!((header.dest_qpn, header.seen_boot), (0x33, PEER_BOOT));
+    assert_eq!((header.dest_qpn.get(), header.seen_boot), (0x33, PEER_BOOT));
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn nothing_is_due_for_idle_flows() {
         for sent in bench.timers() {
             let (header, sync) = sent.sync().expect("a SYNC");
             assert_eq!(sync.reason, Reason::Tail, "an ACK may have been lost");
-            bench.status(header.dest_qpn, header.epoch, report(1, 1, &[]));
+            bench.status(header.dest_qpn.get(), header.epoch, report(1, 1, &[]));
         }
         fired += 1;
         assert!(fired <= 50 * 20);
@@ -307,7 +307,7 @@ fn an_answer_that_is_awaited_is_due_before_the_flow_is_forgotten() {
     let mut config = Config::lab(Recovery::Auto, NODE, BOOT);
     config.tuning.t_out = Some(T_OUT);
     let mut bench = Bench::with(config);
-    bench.sync(0x22, 1, SyncMessage { src_qpn: Some(0x33), ..open(0) });
+    bench.sync(0x22, 1, SyncMessage { src_qpn: Some(Qpn::new(0x33)), ..open(0) });
     bench.wan(request(&inbound(), 0x22, 0));
     assert!(bench.switch.next_deadline() > bench.now + T_OUT, "nothing is awaited yet");
     let mut asking = request(&inbound(), 0x22, 1);

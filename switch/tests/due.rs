@@ -5,6 +5,7 @@ mod support;
 use common::control::{Reason, Status};
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::wire::Qpn;
 use support::*;
 use switch::Recovery;
 
@@ -15,7 +16,7 @@ fn a_tail_after_all_was_acknowledged_is_announced() {
     for recovery in [Recovery::Lr2, Recovery::Cached] {
         let mut bench = Bench::new(recovery);
         let epoch = bench.protect(0x22, 0..4);
-        let src_qpn = Some(0x11);
+        let src_qpn = Some(Qpn::new(0x11));
         bench.status(0x22, epoch, Status { src_qpn, ..report(4, 4, &[]) });
         bench.wait(Span::from_micros(50));
         bench.sends(0x22, 4..8);

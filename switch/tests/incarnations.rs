@@ -5,6 +5,7 @@ mod support;
 use common::control::{Header, Message, Reason, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
+use common::wire::Qpn;
 use support::*;
 use switch::{Config, Recovery, Role};
 
@@ -14,7 +15,7 @@ const EPOCH: u32 = 7;
 /// The responses went out long enough ago to be lost.
 fn answered(recovery: Recovery) -> Bench {
     let mut bench = Bench::new(recovery);
-    bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(0x44), pmtu: 256, ..open(0) });
+    bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(Qpn::new(0x44)), pmtu: 256, ..open(0) });
     bench.wan(read(&inbound(), 0x33, 0, 4));
     for psn in 0..4 {
         bench.assert_passes(Lan, &response(&outbound(), 0x44, psn));
@@ -145,7 +146,7 @@ fn a_stale_sync_changes_nothing() {
     bench.wan(request(&inbound(), 0x33, 4));
     let held = bench.switch.held();
     for reason in [Reason::Open, Reason::Tail, Reason::Release, Reason::Lost] {
-        let stale = SyncMessage { reason, src_qpn: Some(0x44), pmtu: 4096, ..open(100) };
+        let stale = SyncMessage { reason, src_qpn: Some(Qpn::new(0x44)), pmtu: 4096, ..open(100) };
         assert!(bench.sync(0x33, EPOCH - 1, stale).is_empty(), "{reason:?}");
         let stale = SyncMessage { reason: Reason::Resent, next_psn: None, ..stale };
         assert!(bench.sync(0x33, EPOCH - 1, stale).is_empty());
@@ -165,7 +166,7 @@ fn a_stale_sync_changes_nothing() {
 #[test]
 fn another_box_takes_the_flow_over() {
     let mut bench = Bench::new(Recovery::Auto);
-    bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(0x44), ..open(0) });
+    bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(0) });
     bench.wan(request(&inbound(), 0x33, 0));
     let header = Header { node: PEER + 1, boot: 5, epoch: 1, ..bench.header(0x33, EPOCH) };
     let sent = bench.wan(message(&inbound(), 0x33, &header, &Message::Sync(open(1))));
@@ -180,13 +181,14 @@ fn another_box_takes_the_flow_over() {
 #[test]
 fn a_flow_that_was_released_is_a_stranger() {
     let mut bench = Bench::new(Recovery::Auto);
-    bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(0x44), ..open(0) });
+    bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(0) });
     bench.arrive(0x33, 0..5);
     bench.lan(ack(&outbound(), 0x44, 4));
     bench.sync(0x33, EPOCH, SyncMessage { reason: Reason::Release, ..open(5) });
     assert_eq!(bench.switch.held(), 0);
     bench.wait(RTT * 50);
-    let sent = bench.sync(0x33, EPOCH + 1, SyncMessage { src_qpn: Some(0x44), ..open(1) });
+    let sent =
+        bench.sync(0x33, EPOCH + 1, SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(1) });
     let (_, status) = sent[0].status().expect("a STATUS");
     assert_eq!((status.expected.get(), status.ack), (1, None));
 }

@@ -6,6 +6,7 @@ mod support;
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::wire::Qpn;
 use support::{Bench, Sent, ack, inbound, open, outbound, report, request};
 use switch::{Config, End, Footprint, QueuePair, Recovery, Role};
 
@@ -26,7 +27,8 @@ fn config() -> Config {
     let host = |last| std::net::IpAddr::from([10, 0, 0, last]).into();
     let pairs = (0..QPS).map(|n| {
         let (there, here) = qpns(n);
-        let ends = [End { addr: host(2), qpn: there }, End { addr: host(1), qpn: here }];
+        let end = |addr, n| End { addr, qpn: Qpn::new(n) };
+        let ends = [end(host(2), there), end(host(1), here)];
         QueuePair { vlans: common::wire::Vlans::NONE, ends }
     });
     Config {

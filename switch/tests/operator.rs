@@ -11,7 +11,7 @@ use common::control::Status;
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::Span;
-use common::wire::{Headers, Vlans};
+use common::wire::{Headers, Qpn, Vlans};
 use support::*;
 use switch::{Config, End, QueuePair, Recovery};
 
@@ -19,7 +19,7 @@ use switch::{Config, End, QueuePair, Recovery};
 const SPREAD: Span = Span::from_millis(20);
 
 fn ends(here: u32, there: u32) -> [End; 2] {
-    let end = |last, qpn| End { addr: IpAddr::from([10, 0, 0, last]).into(), qpn };
+    let end = |last, qpn| End { addr: IpAddr::from([10, 0, 0, last]).into(), qpn: Qpn::new(qpn) };
     [end(1, here), end(2, there)]
 }
 
@@ -35,7 +35,7 @@ fn config(pairs: &[(Vlans, [End; 2])]) -> Config {
 /// The requester of the host's flow whose first packet this is.
 fn src_qpn(bench: &mut Bench, headers: &Headers, qpn: u32) -> Option<u32> {
     let sent = bench.lan(request(headers, qpn, 0));
-    sent.iter().find_map(Sent::sync).expect("SYNC(open)").1.src_qpn
+    sent.iter().find_map(Sent::sync).expect("SYNC(open)").1.src_qpn.map(Qpn::get)
 }
 
 // R-PAIR-1
@@ -46,7 +46,7 @@ fn flows_are_paired_as_soon_as_they_appear() {
     for ends in [[here, there], [there, here]] {
         let mut bench = named(&[(Vlans::NONE, ends)]);
         assert_eq!(src_qpn(&mut bench, &outbound(), 0x22), Some(0x11));
-        assert_eq!(bench.told(0x11, 1, open(0)).src_qpn, Some(0x22));
+        assert_eq!(bench.told(0x11, 1, open(0)).src_qpn, Some(Qpn::new(0x22)));
         assert_eq!(bench.count(Metric::FlowPaired), 1);
         assert_eq!(src_qpn(&mut bench, &outbound(), 0x23), None, "not this one");
     }
@@ -69,7 +69,7 @@ fn a_new_incarnation_keeps_its_requester() {
     assert!(sent.iter().any(|sent| sent.sync().is_some()), "a new incarnation is announced");
     bench.wait(RTT);
     let (_, sync) = bench.timers().iter().find_map(Sent::sync).expect("and again");
-    assert_eq!(sync.src_qpn, Some(0x11));
+    assert_eq!(sync.src_qpn, Some(Qpn::new(0x11)));
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
@@ -82,7 +82,7 @@ fn neither_answers_nor_the_peer_know_better() {
         bench.assert_passes(Wan, &ack(&inbound(), 0x77, psn));
         bench.wait(SPREAD);
     }
-    bench.status(0x22, epoch, Status { src_qpn: Some(0x77), ..report(0, 20, &[]) });
+    bench.status(0x22, epoch, Status { src_qpn: Some(Qpn::new(0x77)), ..report(0, 20, &[]) });
     bench.wan(ack(&inbound(), 0x11, 4));
     let sent = bench.status(0x22, epoch, report(7, 20, &[(7, 8)]));
     assert_eq!(naks(&sent), [(0x11, 5)]);

@@ -8,7 +8,7 @@ use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
-use common::wire::{Aeth, Headers, Opcode};
+use common::wire::{Aeth, Headers, Opcode, Qpn};
 use support::*;
 use switch::Recovery;
 
@@ -198,7 +198,7 @@ fn the_peers_knowledge_of_the_requester_is_adopted() {
     bench.wait(Span::from_millis(1_000));
     let epoch = bench.protect(0x22, 0..20);
     let ack = LastAck { psn: Psn::new(4), syndrome: Aeth::ACK_UNLIMITED, msn: 2 };
-    let lost = Status { ack: Some(ack), src_qpn: Some(0x11), ..report(7, 20, &[(7, 8)]) };
+    let lost = Status { ack: Some(ack), src_qpn: Some(Qpn::new(0x11)), ..report(7, 20, &[(7, 8)]) };
     let sent = bench.status(0x22, epoch, lost);
     // The ACK that the source may not have got, then the NAK.
     assert_eq!(naks(&sent), [(0x11, 4), (0x11, 5)]);
@@ -207,9 +207,9 @@ fn the_peers_knowledge_of_the_requester_is_adopted() {
     assert_eq!((aeth.syndrome, aeth.msn), (Aeth::NAK_PSN_SEQUENCE, 2));
 
     let mut bench = Bench::new(Recovery::Lr2);
-    let sent = bench.sync(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) });
-    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(0x44));
-    assert_eq!(sent[0].roce().dest_qpn, 0x44, "and the STATUS goes there");
+    let sent = bench.sync(0x33, 1, SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(0) });
+    assert_eq!(sent[0].status().expect("a STATUS").1.src_qpn, Some(Qpn::new(0x44)));
+    assert_eq!(sent[0].roce().dest_qpn.get(), 0x44, "and the STATUS goes there");
 }
 
 // R-PAIR-6
@@ -229,18 +229,20 @@ fn a_new_incarnation_of_a_flow_has_no_requester_yet() {
 fn a_new_incarnation_has_no_requester_at_the_depot_either() {
     let mut bench = Bench::new(Recovery::Lr2);
     assert_eq!(
-        bench.told(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) }).src_qpn,
-        Some(0x44)
+        bench.told(0x33, 1, SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(0) }).src_qpn,
+        Some(Qpn::new(0x44))
     );
     assert_eq!(bench.told(0x33, 2, open(0)).src_qpn, None);
     assert_eq!(
-        bench.told(0x33, 3, SyncMessage { src_qpn: Some(0x55), ..open(0) }).src_qpn,
-        Some(0x55)
+        bench.told(0x33, 3, SyncMessage { src_qpn: Some(Qpn::new(0x55)), ..open(0) }).src_qpn,
+        Some(Qpn::new(0x55))
     );
     // An older one changes nothing.
-    assert!(bench.sync(0x33, 2, SyncMessage { src_qpn: Some(0x44), ..open(0) }).is_empty());
+    assert!(
+        bench.sync(0x33, 2, SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(0) }).is_empty()
+    );
     let keepalive = SyncMessage { reason: Reason::Keepalive, ..open(0) };
-    assert_eq!(bench.told(0x33, 3, keepalive).src_qpn, Some(0x55));
+    assert_eq!(bench.told(0x33, 3, keepalive).src_qpn, Some(Qpn::new(0x55)));
 }
 
 #[test]
@@ -254,7 +256,7 @@ fn a_nak_below_acked_dissolves_the_pair() {
     assert_eq!(sync.src_qpn, None);
 
     let mut bench = Bench::new(Recovery::Lr2);
-    bench.sync(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) });
+    bench.sync(0x33, 1, SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(0) });
     bench.arrive(0x33, 0..20);
     bench.lan(ack(&outbound(), 0x44, 15));
     bench.assert_passes(Lan, &nak(&outbound(), 0x44, 5));
@@ -264,7 +266,7 @@ fn a_nak_below_acked_dissolves_the_pair() {
 #[test]
 fn a_nak_that_the_depot_repairs_is_absorbed() {
     let mut bench = Bench::new(Recovery::Lr2);
-    bench.sync(0x33, 1, SyncMessage { src_qpn: Some(0x44), ..open(0) });
+    bench.sync(0x33, 1, SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(0) });
     bench.arrive(0x33, [0, 1, 3]);
     let sent = bench.lan(nak(&outbound(), 0x44, 2));
     let acks = |sent: &[Sent]| {
@@ -360,7 +362,7 @@ fn a_damaged_packet_does_not_dissolve_a_pair() {
     bench.wait(Span::from_millis(20));
     let sent = bench.timers();
     let (header, sync) = sent.iter().find_map(Sent::sync).expect("SYNC(tail)");
-    assert_eq!((header.epoch, sync.src_qpn), (epoch, Some(0x11)));
+    assert_eq!((header.epoch, sync.src_qpn), (epoch, Some(Qpn::new(0x11))));
 }
 
 /// A NAK of one of two flows: neither may filter packets that it makes a source repeat.
@@ -425,7 +427,7 @@ fn nothing_is_inserted_into_a_stream_of_which_the_past_is_unknown() {
         bench.wait(Span::from_millis(age));
         let epoch = bench.protect(0x22, 0..4);
         let ack = LastAck { psn: Psn::new(1), syndrome: Aeth::ACK_UNLIMITED, msn: 2 };
-        let status = Status { ack: Some(ack), src_qpn: Some(0x11), ..report(2, 4, &[]) };
+        let status = Status { ack: Some(ack), src_qpn: Some(Qpn::new(0x11)), ..report(2, 4, &[]) };
         assert_eq!(naks(&bench.status(0x22, epoch, status)), made, "after {age} ms");
     }
 }

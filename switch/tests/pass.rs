@@ -8,7 +8,7 @@ use common::control::{Reason, Status};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::Time;
-use common::wire::{Headers, Opcode, parse};
+use common::wire::{Headers, Opcode, Qpn, parse};
 use pcap_file::pcap::PcapReader;
 use support::*;
 use switch::{Config, Recovery, Role};
@@ -257,7 +257,7 @@ fn off_is_a_wire() {
 fn a_damaged_answer_passes_and_teaches_nothing() {
     let mut bench = Bench::new(Recovery::Lr2);
     let epoch = bench.protect(0x22, 0..10);
-    let src_qpn = Some(0x11);
+    let src_qpn = Some(Qpn::new(0x11));
     bench.status(0x22, epoch, Status { src_qpn, ..report(0, 0, &[]) });
     let mut bad = ack(&inbound(), 0x11, 9);
     let at = bad.len() - 5;

@@ -6,6 +6,7 @@ use common::control::{Reason, Status};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
+use common::wire::Qpn;
 use support::*;
 use switch::Recovery;
 
@@ -24,7 +25,7 @@ fn busy() -> (Bench, u32) {
 }
 
 fn arrived(expected: u32) -> Status {
-    Status { src_qpn: Some(REQUESTER), ..report(expected, expected, &[]) }
+    Status { src_qpn: Some(Qpn::new(REQUESTER)), ..report(expected, expected, &[]) }
 }
 
 /// Nothing happens for so long.
@@ -54,7 +55,7 @@ fn a_flow_that_goes_on_where_it_was_is_known() {
     let (header, sync) = sent[0].sync().expect("announced ahead of its packet");
     assert_eq!(header.epoch, epoch + 1);
     assert_eq!((sync.reason, sync.next_psn), (Reason::Open, Some(Psn::new(3))));
-    assert_eq!(sync.src_qpn, Some(REQUESTER), "by whom is not forgotten");
+    assert_eq!(sync.src_qpn, Some(Qpn::new(REQUESTER)), "by whom is not forgotten");
     assert!(sync.rtt <= RTT && sync.rtt + Span::from_micros(16) > RTT, "nor how far away that is");
     assert_eq!(sent[1].bytes, request(&outbound(), DEST, 3));
     bench.status(DEST, epoch + 1, arrived(4));
@@ -90,7 +91,7 @@ fn a_damaged_packet_wakes_nobody_elsewhere() {
     assert_eq!(bench.count(Metric::PassedBadIcrc), 1);
     let sent = bench.lan(request(&outbound(), DEST, 3));
     let (_, sync) = sent[0].sync().expect("announced");
-    assert_eq!((sync.next_psn, sync.src_qpn), (Some(Psn::new(3)), Some(REQUESTER)));
+    assert_eq!((sync.next_psn, sync.src_qpn), (Some(Psn::new(3)), Some(Qpn::new(REQUESTER))));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use common::frame::Side;
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use common::wire::{Addr, Opcode, Vlans, parse};
+use common::wire::{Addr, Opcode, Qpn, Vlans, parse};
 use support::*;
 use switch::{Config, End, QueuePair, Recovery, Tuning};
 
@@ -57,7 +57,7 @@ impl Path {
         let pair = |flow| QueuePair {
             vlans: Vlans::NONE,
             ends: [(1, 1 << 20), (2, 0)]
-                .map(|(host, base)| End { addr: addr(host), qpn: base + flow }),
+                .map(|(host, base)| End { addr: addr(host), qpn: Qpn::new(base + flow) }),
         };
         let config = |node, boot| Config {
             queue_pairs: (0..flows).map(pair).collect(),
@@ -150,7 +150,7 @@ impl Path {
                 (SENTRY, Lan) => self.acked(&bytes),
                 (_, Lan) => {
                     let roce = parse(&bytes).expect("a packet");
-                    let (qpn, psn) = (roce.dest_qpn, roce.psn.get());
+                    let (qpn, psn) = (roce.dest_qpn.get(), roce.psn.get());
                     let ack = ack(&inbound(), (1 << 20) + qpn, psn);
                     self.at(self.now + Span::from_micros(10), Event::Frame(DEPOT, Lan, ack));
                 }
@@ -160,7 +160,7 @@ impl Path {
 
     fn acked(&mut self, bytes: &[u8]) {
         let roce = parse(bytes).expect("an ACK");
-        let flow = roce.dest_qpn - (1 << 20);
+        let flow = roce.dest_qpn.get() - (1 << 20);
         let source = &mut self.flows[flow as usize];
         if source.psn != roce.psn.get() {
             return;

@@ -4,7 +4,7 @@ use common::control::{DEFAULT_OPCODE, Header, Keys, Message, PsnRange, Reason};
 use common::control::{Status, SyncMessage, body_len, encode};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::Headers;
+use common::wire::{Headers, Qpn};
 
 /// A SYNC without a round trip.
 pub fn sync(reason: Reason, next: impl Into<Option<Psn>>, sent_at: Time) -> SyncMessage {
@@ -41,7 +41,7 @@ where
 /// A message in a frame to QP `qpn`.
 pub fn frame(
     headers: &Headers,
-    qpn: u32,
+    qpn: Qpn,
     header: &Header,
     message: &Message,
     keys: &Keys,

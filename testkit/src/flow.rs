@@ -6,7 +6,7 @@
 use common::control::PsnRange;
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Aeth, Bth, Opcode, Reth, Vlans};
+use common::wire::{Aeth, Bth, Opcode, Qpn, Reth, Vlans};
 
 use crate::packets;
 pub use crate::packets::damaged;
@@ -41,30 +41,30 @@ pub fn write(n: i32) -> Vec<u8> {
 /// A READ of `len` bytes.
 pub fn read(n: i32, len: u32) -> Vec<u8> {
     let reth = Reth { va: 0, rkey: 0, len };
-    with_bth(Bth::new(Opcode::READ_REQUEST, 0x11, psn(n)), &reth.to_bytes())
+    with_bth(Bth::new(Opcode::READ_REQUEST, Qpn::new(0x11), psn(n)), &reth.to_bytes())
 }
 
 /// An ACK with an atomic's old value.
 pub fn atomic_ack(n: i32) -> Vec<u8> {
     let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 1 }.to_bytes();
-    with_bth(Bth::new(Opcode::ATOMIC_ACK, 0x77, psn(n)), &[&aeth[..], &[0; 8]].concat())
+    with_bth(Bth::new(Opcode::ATOMIC_ACK, Qpn::new(0x77), psn(n)), &[&aeth[..], &[0; 8]].concat())
 }
 
 /// A packet of a READ response; `opcode` says which.
 pub fn response(opcode: Opcode, n: i32) -> Vec<u8> {
     let aeth = Aeth { syndrome: Aeth::ACK_UNLIMITED, msn: 1 }.to_bytes();
     let content = [if opcode.has_aeth() { &aeth[..] } else { &[] }, &[n as u8; 256]].concat();
-    with_bth(Bth::new(opcode, 0x77, psn(n)), &content)
+    with_bth(Bth::new(opcode, Qpn::new(0x77), psn(n)), &content)
 }
 
 /// An ACK or NAK.
 pub fn plain_response(n: i32, syndrome: u8, msn: u32) -> Vec<u8> {
-    with_bth(Bth::new(Opcode::ACK, 0x77, psn(n)), &Aeth { syndrome, msn }.to_bytes())
+    with_bth(Bth::new(Opcode::ACK, Qpn::new(0x77), psn(n)), &Aeth { syndrome, msn }.to_bytes())
 }
 
 /// A request with `len` bytes behind its BTH.
 pub fn packet(opcode: Opcode, n: i32, ack_req: bool, len: usize) -> Vec<u8> {
-    with_bth(Bth { ack_req, ..Bth::new(opcode, 0x11, psn(n)) }, &vec![n as u8; len])
+    with_bth(Bth { ack_req, ..Bth::new(opcode, Qpn::new(0x11), psn(n)) }, &vec![n as u8; len])
 }
 
 /// A packet of the flow, or of its destination.

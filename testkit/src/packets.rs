@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use common::psn::Psn;
-use common::wire::{Bth, Deth, Headers, Opcode, Vlans};
+use common::wire::{Bth, Deth, Headers, Opcode, Qpn, Vlans};
 
 /// Headers from host `from` to host `to`, last bytes of their addresses.
 pub fn headers(from: u8, to: u8, vlans: Vlans) -> Headers {
@@ -20,7 +20,7 @@ pub fn with_bth(headers: &Headers, bth: &Bth, body: &[u8]) -> Vec<u8> {
 
 /// A packet without flags.
 pub fn frame(headers: &Headers, opcode: Opcode, qpn: u32, psn: u32, body: &[u8]) -> Vec<u8> {
-    with_bth(headers, &Bth::new(opcode, qpn, Psn::new(psn)), body)
+    with_bth(headers, &Bth::new(opcode, Qpn::new(qpn), Psn::new(psn)), body)
 }
 
 /// A MAD of connection management, with these bytes at these offsets behind its header.
@@ -36,7 +36,7 @@ pub fn mad(attribute: u8, fields: &[(usize, &[u8])]) -> [u8; 256] {
 
 /// A datagram between the QPs of connection management.
 pub fn datagram(headers: &Headers, mad: &[u8]) -> Vec<u8> {
-    let deth = Deth { qkey: 0x8001_0000, src_qpn: 1 }.to_bytes();
+    let deth = Deth { qkey: 0x8001_0000, src_qpn: Qpn::GSI }.to_bytes();
     frame(headers, Opcode::UD_SEND_ONLY, 1, 0, &[&deth[..], mad].concat())
 }
 

@@ -3,7 +3,7 @@
 use common::control::Keys;
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Response, Verdict, parse};
+use common::wire::{Qpn, Response, Verdict, parse};
 use rnic::{ImpliedNak, Nic, NicConfig, QpConfig, QpId, lab_ip};
 
 use crate::link::Link;
@@ -28,7 +28,7 @@ pub(crate) struct End {
     pub completed: u64,
     pub failed: u64,
     /// QPN here and at the other end.
-    qpns: Vec<(u32, u32)>,
+    qpns: Vec<(Qpn, Qpn)>,
     /// One past the newest request sent, per QP.
     next: Vec<Psn>,
     /// First PSN of a QP's present incarnation, if the incarnation before would have gone on
@@ -44,10 +44,10 @@ impl End {
         let mut config = NicConfig::new(mac(me), lab_ip(me as u8 + 1));
         config.rate = Some(scenario.rate);
         let mut nic = Nic::new(config);
-        let qpns: Vec<(u32, u32)> = (0..scenario.qps)
+        let qpns: Vec<(Qpn, Qpn)> = (0..scenario.qps)
             .map(|q| {
                 // Both ends may have the same QPN.
-                let (mine, theirs) = (0x11 + q, 0x11 + q * 3);
+                let (mine, theirs) = (Qpn::new(0x11 + q), Qpn::new(0x11 + q * 3));
                 if me == 0 { (mine, theirs) } else { (theirs, mine) }
             })
             .collect();

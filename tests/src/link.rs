@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use common::control;
 use common::time::{Span, Time};
-use common::wire::parse;
+use common::wire::{Qpn, parse};
 
 /// How a segment impairs the frames that cross it, as probabilities per
 /// frame.
@@ -59,13 +59,13 @@ pub struct Fate {
 struct Identity {
     /// Requests, responses, control messages, all the rest.
     stream: u8,
-    qpn: u32,
+    qpn: Qpn,
     psn: u32,
 }
 
 impl Identity {
     fn of(bytes: &[u8]) -> Self {
-        let Ok(roce) = parse(bytes) else { return Self { stream: 3, qpn: 0, psn: 0 } };
+        let Ok(roce) = parse(bytes) else { return Self { stream: 3, qpn: Qpn::default(), psn: 0 } };
         let (qpn, psn) = (roce.dest_qpn, roce.psn.get());
         if roce.opcode == control::DEFAULT_OPCODE {
             // Their PSN says nothing; they are numbered.
@@ -199,7 +199,7 @@ impl Link {
         *copy += 1;
         let Identity { stream, qpn, psn } = identity;
         let [seed, link] = self.key;
-        Dice::of([seed, link, stream.into(), qpn.into(), psn.into(), *copy])
+        Dice::of([seed, link, stream.into(), qpn.get().into(), psn.into(), *copy])
     }
 
     /// Time is cut into stretches as long as a burst, some of which are bursts.
@@ -257,7 +257,7 @@ mod tests {
 
     fn packets(n: u32) -> Vec<Vec<u8>> {
         let mut nic = Nic::new(NicConfig::new([2, 0, 0, 0, 0, 1], lab_ip(1)));
-        let config = QpConfig::new(0x11, 0x22, [2, 0, 0, 0, 0, 2], lab_ip(2));
+        let config = QpConfig::new(Qpn::new(0x11), Qpn::new(0x22), [2, 0, 0, 0, 0, 2], lab_ip(2));
         let qp = nic.add_qp(QpConfig { window: n, ..config }).unwrap();
         let work = WorkRequest { kind: WorkKind::Send, len: n * 1024, id: 0 };
         nic.post(qp, work, Time::ZERO).unwrap();

@@ -17,7 +17,7 @@ pub(crate) fn describe(bytes: &[u8]) -> String {
         },
     };
     let damaged = if icrc_ok(bytes, &roce) { "" } else { "DAMAGED" };
-    format!("qp {:#x} psn {:?} {what} {damaged}", roce.dest_qpn, roce.psn)
+    format!("qp {} psn {:?} {what} {damaged}", roce.dest_qpn, roce.psn)
 }
 
 /// in + created = out + held + dropped by reason.

@@ -10,7 +10,7 @@ use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Bth, Headers, Opcode, Vlans};
+use common::wire::{Bth, Headers, Opcode, Qpn, Vlans};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::lab_ip;
@@ -26,7 +26,7 @@ fn forged(psn: Psn) -> Vec<u8> {
     let headers = Headers::new([6; 6], [7; 6], Vlans::NONE, src, dst, 55_555, 0, 64);
     let content = [0xee; 1024];
     let mut frame = vec![0; headers.frame_len(content.len())];
-    let bth = Bth::new(Opcode::SEND_MIDDLE, 0x11, psn);
+    let bth = Bth::new(Opcode::SEND_MIDDLE, Qpn::new(0x11), psn);
     headers.emit(&bth, &mut frame, |body| body.copy_from_slice(&content));
     frame
 }
@@ -85,7 +85,7 @@ fn request(host: u32, qpn: u32, psn: u32) -> Vec<u8> {
     let (src, dst) = (std::net::IpAddr::from([10, a, b, c]), lab_ip(2));
     let headers = Headers::new([6; 6], [7; 6], Vlans::NONE, src, dst, 55_555, 0, 64);
     let mut frame = vec![0; headers.frame_len(64)];
-    headers.emit(&Bth::new(Opcode::SEND_ONLY, qpn, Psn::new(psn)), &mut frame, |_| ());
+    headers.emit(&Bth::new(Opcode::SEND_ONLY, Qpn::new(qpn), Psn::new(psn)), &mut frame, |_| ());
     frame
 }
 

@@ -4,7 +4,7 @@ use super::keys::{Keys, Scope, TAG_LEN};
 use super::layout::{self, Fault, MAGIC, VERSION};
 use super::message::{Header, Message, is_control_opcode};
 use crate::psn::Psn;
-use crate::wire::{Bth, Headers, Opcode, Roce, icrc_ok};
+use crate::wire::{Bth, Headers, Opcode, Qpn, Roce, icrc_ok};
 
 /// Why a control message was not accepted. It is to be dropped and counted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -61,14 +61,14 @@ pub fn body_len(message: &Message) -> usize {
 pub fn encode(
     headers: &Headers,
     opcode: Opcode,
-    bth_qpn: u32,
+    bth_qpn: Qpn,
     header: &Header,
     message: &Message,
     keys: &Keys,
     out: &mut [u8],
 ) {
     debug_assert!(is_control_opcode(opcode), "{opcode} is no manufacturer's opcode");
-    debug_assert!(message.is_valid() && header.dest_qpn < Psn::MODULUS, "{header:?} {message:?}");
+    debug_assert!(message.is_valid(), "{header:?} {message:?}");
     // Queue pairs discard the packet for its opcode before they look at its PSN.
     let bth = Bth::new(opcode, bth_qpn, Psn::new(header.seq as u32));
     headers.emit(&bth, out, |body| {

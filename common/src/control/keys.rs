@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::wire::{Addr, Opcode};
+use crate::wire::{Addr, Opcode, Qpn};
 
 /// Length of a tag in bytes.
 pub(super) const TAG_LEN: usize = 16;
@@ -69,8 +69,8 @@ pub(super) struct Scope {
     pub src: Addr,
     pub dst: Addr,
     pub opcode: Opcode,
-    /// Of the BTH, below 2^24.
-    pub bth_qpn: u32,
+    /// Of the BTH.
+    pub bth_qpn: Qpn,
 }
 
 fn tag(key: &[u8; 32], scope: &Scope, body: &[u8]) -> Tag {
@@ -78,7 +78,7 @@ fn tag(key: &[u8; 32], scope: &Scope, body: &[u8]) -> Tag {
     head[..16].copy_from_slice(scope.src.as_bytes());
     head[16..32].copy_from_slice(scope.dst.as_bytes());
     head[32] = scope.opcode.0;
-    head[33..].copy_from_slice(&scope.bth_qpn.to_be_bytes());
+    head[33..].copy_from_slice(&scope.bth_qpn.get().to_be_bytes());
     let mut hasher = blake3::Hasher::new_keyed(key);
     hasher.update(&head).update(body);
     let mut tag = [0; TAG_LEN];

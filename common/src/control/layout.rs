@@ -12,6 +12,7 @@ use super::message::{
 };
 use crate::psn::Psn;
 use crate::time::{Span, Time};
+use crate::wire::Qpn;
 
 /// First bytes of a body.
 pub(super) const MAGIC: [u8; 4] = *b"LR2\x93";
@@ -143,7 +144,7 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
         boot: header.boot.into(),
         seq: header.seq.into(),
         seen_boot: header.seen_boot.into(),
-        dest_qpn: header.dest_qpn.into(),
+        dest_qpn: header.dest_qpn.get().into(),
         epoch: header.epoch.into(),
     };
     let rest = put(out, &prefix);
@@ -191,7 +192,7 @@ pub(super) fn read(body: &[u8]) -> Result<(Header, Message), Fault> {
         boot: prefix.boot.get(),
         seq: prefix.seq.get(),
         seen_boot: prefix.seen_boot.get(),
-        dest_qpn: read_u24(prefix.dest_qpn).ok_or(Fault::Value)?,
+        dest_qpn: Qpn::checked(prefix.dest_qpn.get()).ok_or(Fault::Value)?,
         epoch: prefix.epoch.get(),
     };
     let message = message.filter(Message::is_valid).ok_or(Fault::Value)?;
@@ -217,7 +218,7 @@ fn sync_fields(sync: &SyncMessage) -> SyncFields {
         reserved: 0,
         pmtu: sync.pmtu.into(),
         next_psn: psn(sync.next_psn.unwrap_or_default()),
-        src_qpn: sync.src_qpn.unwrap_or_default().into(),
+        src_qpn: sync.src_qpn.unwrap_or_default().get().into(),
         sent_at: sync.sent_at.as_nanos().into(),
         rtt: sync.rtt.as_nanos().into(),
     }
@@ -230,7 +231,7 @@ fn read_sync(flags: u16, fields: &SyncFields) -> Option<SyncMessage> {
         reason: reason(fields.reason)?,
         next_psn: optional(flags & HAS_NEXT_PSN, fields.next_psn)?.map(Psn::new),
         pmtu: fields.pmtu.get(),
-        src_qpn: optional(flags & HAS_SRC_QPN, fields.src_qpn)?,
+        src_qpn: optional(flags & HAS_SRC_QPN, fields.src_qpn)?.map(Qpn::new),
         sent_at: Time::from_nanos(fields.sent_at.get()),
         rtt: Span::from_nanos(fields.rtt.get()),
     })
@@ -254,7 +255,7 @@ fn status_fields(status: &Status) -> StatusFields {
         ack_psn: psn(ack.psn),
         ack_syndrome: ack.syndrome,
         ack_msn,
-        src_qpn: status.src_qpn.unwrap_or_default().into(),
+        src_qpn: status.src_qpn.unwrap_or_default().get().into(),
         echo: status.echo.as_nanos().into(),
         hold: status.hold.as_nanos().into(),
         ranges: status.missing.len() as u8, // at most 32
@@ -279,7 +280,7 @@ fn read_status(flags: u16, fields: &StatusFields, ranges: &[RangeFields]) -> Opt
         missing: read_ranges(ranges)?,
         echo: Time::from_nanos(fields.echo.get()),
         hold: Span::from_nanos(fields.hold.get()),
-        src_qpn: optional(flags & HAS_SRC_QPN, fields.src_qpn)?,
+        src_qpn: optional(flags & HAS_SRC_QPN, fields.src_qpn)?.map(Qpn::new),
         keeps_responses: flags & KEEPS_RESPONSES != 0,
         passive: flags & PASSIVE != 0,
     })

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 
 use crate::psn::Psn;
 use crate::time::{Span, Time};
-use crate::wire::{Opcode, Transport};
+use crate::wire::{Opcode, Qpn, Transport};
 
 /// Most missing ranges that one STATUS lists.
 pub const MAX_RANGES: usize = 32;
@@ -20,8 +20,8 @@ pub struct Header {
     pub seq: u64,
     /// Newest boot id that the sender has seen of the receiver; 0 if none.
     pub seen_boot: u64,
-    /// Destination QP of the flow that the message speaks of, below 2^24.
-    pub dest_qpn: u32,
+    /// Destination QP of the flow that the message speaks of.
+    pub dest_qpn: Qpn,
     /// Which use of that QP number.
     pub epoch: u32,
 }
@@ -71,8 +71,8 @@ pub struct SyncMessage {
     pub next_psn: Option<Psn>,
     /// Path MTU of the QP in bytes: 256, 512, 1024, 2048 or 4096; 0 if unknown.
     pub pmtu: u16,
-    /// QP of the source, where its NAKs go, if known; below 2^24.
-    pub src_qpn: Option<u32>,
+    /// QP of the source, where its NAKs go, if known.
+    pub src_qpn: Option<Qpn>,
     /// When this was sent, by the sender's clock; means nothing to the receiver
     /// but to echo it.
     pub sent_at: Time,
@@ -121,8 +121,8 @@ pub struct Status {
     pub echo: Time,
     /// Time from that SYNC's arrival until now.
     pub hold: Span,
-    /// QP of the source, if known; below 2^24.
-    pub src_qpn: Option<u32>,
+    /// QP of the source, if known.
+    pub src_qpn: Option<Qpn>,
     /// Whether the sender keeps READ responses and atomic ACKs for a FETCH.
     pub keeps_responses: bool,
     /// The sender forwards everything and holds nothing, because the SYNC that this
@@ -153,10 +153,6 @@ const fn is_u24(value: u32) -> bool {
     value < Psn::MODULUS
 }
 
-fn is_qpn(qpn: Option<u32>) -> bool {
-    qpn.is_none_or(is_u24)
-}
-
 impl Message {
     /// Whether all fields are in their ranges.
     pub(super) fn is_valid(&self) -> bool {
@@ -174,14 +170,13 @@ impl SyncMessage {
     fn is_valid(&self) -> bool {
         self.next_psn.is_none() == (self.reason == Reason::Resent)
             && matches!(self.pmtu, 0 | 256 | 512 | 1024 | 2048 | 4096)
-            && is_qpn(self.src_qpn)
     }
 }
 
 impl Status {
     /// The reply of a Depot that holds nothing of the flow, to the SYNC that was sent
     /// at `echo` and has just come.
-    pub fn passive(echo: Time, src_qpn: Option<u32>) -> Self {
+    pub fn passive(echo: Time, src_qpn: Option<Qpn>) -> Self {
         Self {
             expected: Psn::default(),
             ack: None,
@@ -204,7 +199,7 @@ impl Status {
         if self.passive && !says_nothing {
             return false;
         }
-        is_qpn(self.src_qpn) && self.ack.is_none_or(|ack| is_u24(ack.msn)) && self.ranges_ascend()
+        self.ack.is_none_or(|ack| is_u24(ack.msn)) && self.ranges_ascend()
     }
 
     fn ranges_ascend(&self) -> bool {

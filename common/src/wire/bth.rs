@@ -1,6 +1,6 @@
 //! The base transport header, as a builder sees it.
 
-use super::{BTH_LEN, Opcode, be16, be32};
+use super::{BTH_LEN, Opcode, Qpn, be16, be32};
 use crate::psn::Psn;
 
 /// The partition every RoCE port is a full member of. RoCEv2 hosts ignore the
@@ -30,8 +30,8 @@ pub struct Bth {
     pub pad: u8,
     /// Partition key.
     pub pkey: u16,
-    /// QP at the destination, below 2^24.
-    pub dest_qpn: u32,
+    /// QP at the destination.
+    pub dest_qpn: Qpn,
     /// Ask the responder to acknowledge.
     pub ack_req: bool,
     /// Packet sequence number.
@@ -40,17 +40,17 @@ pub struct Bth {
 
 impl Bth {
     /// A header with the usual partition and no flags.
-    pub const fn new(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Self {
+    pub const fn new(opcode: Opcode, dest_qpn: Qpn, psn: Psn) -> Self {
         let pkey = DEFAULT_PKEY;
         Self { opcode, solicited: false, pad: 0, pkey, dest_qpn, ack_req: false, psn }
     }
 
-    /// As on the wire; of `pad` and `dest_qpn` only the bits that fit.
+    /// As on the wire; of `pad` only the bits that fit.
     pub const fn to_bytes(&self) -> [u8; BTH_LEN] {
         let solicited = if self.solicited { SOLICITED } else { 0 };
         let ack_req = if self.ack_req { ACK_REQ } else { 0 };
         let pkey = self.pkey.to_be_bytes();
-        let qpn = self.dest_qpn.to_be_bytes();
+        let qpn = self.dest_qpn.get().to_be_bytes();
         let psn = self.psn.get().to_be_bytes();
         [
             self.opcode.0,
@@ -78,7 +78,7 @@ impl Bth {
             solicited: b[1] & SOLICITED != 0,
             pad: b[1] >> 4 & 3,
             pkey: be16(b, 2),
-            dest_qpn: qpn & 0xff_ffff,
+            dest_qpn: Qpn::new(qpn),
             ack_req: psn >> 24 & ACK_REQ as u32 != 0,
             psn: Psn::new(psn),
         }

@@ -13,13 +13,10 @@
 //!
 //! [`emit`] is the other way round, for models of hosts.
 
-use super::{Addr, Bth, Deth, Headers, Opcode, Roce, be16, be24, be32};
+use super::{Addr, Bth, Deth, Headers, Opcode, Qpn, Roce, be16, be24, be32};
 use crate::psn::Psn;
 
-/// QP of the general service interface, on both hosts.
-pub const GSI_QPN: u32 = 1;
-
-/// Queue key of that QP, the same everywhere (Linux: `IB_QP1_QKEY`).
+/// Queue key of QP 1, the same everywhere (Linux: `IB_QP1_QKEY`).
 const GSI_QKEY: u32 = 0x8001_0000;
 
 /// Length of every MAD.
@@ -65,8 +62,8 @@ pub struct Ids {
 pub struct Req {
     /// The sender's id.
     pub local: CommId,
-    /// The sender's QP, below 2^24.
-    pub qpn: u32,
+    /// The sender's QP.
+    pub qpn: Qpn,
     /// Where the *receiver* is to begin: the PSN of the first packet that is
     /// sent to `qpn`.
     pub starting_psn: Psn,
@@ -86,8 +83,8 @@ pub struct Req {
 pub struct Rep {
     /// The ids of the connection.
     pub ids: Ids,
-    /// The sender's QP, below 2^24.
-    pub qpn: u32,
+    /// The sender's QP.
+    pub qpn: Qpn,
     /// Where the *receiver* is to begin, as in [`Req`].
     pub starting_psn: Psn,
 }
@@ -106,15 +103,15 @@ pub struct Rej {
 pub struct Dreq {
     /// The ids of the connection.
     pub ids: Ids,
-    /// The receiver's QP, below 2^24.
-    pub remote_qpn: u32,
+    /// The receiver's QP.
+    pub remote_qpn: Qpn,
 }
 
 /// Whether the packet could hold a message. The rest of [`read`] is for those
 /// few that do.
 #[inline]
 pub fn is_candidate(roce: &Roce) -> bool {
-    roce.opcode == Opcode::UD_SEND_ONLY && roce.dest_qpn == GSI_QPN
+    roce.opcode == Opcode::UD_SEND_ONLY && roce.dest_qpn == Qpn::GSI
 }
 
 /// The message in a frame, `None` if there is none that is well-formed. Never
@@ -127,7 +124,7 @@ pub fn read(frame: &[u8], roce: &Roce) -> Option<Message> {
         return None;
     }
     let deth = roce.deth(frame)?;
-    if deth.qkey != GSI_QKEY || deth.src_qpn != GSI_QPN {
+    if deth.qkey != GSI_QKEY || deth.src_qpn != Qpn::GSI {
         return None;
     }
     let mad: &[u8; MAD_LEN] = roce.payload(frame).try_into().ok()?;
@@ -139,7 +136,7 @@ pub fn read(frame: &[u8], roce: &Roce) -> Option<Message> {
     Some(match be16(mad, 16) {
         0x10 => Message::Req(Req {
             local: ids.local,
-            qpn: be24(body, 32),
+            qpn: Qpn::new(be24(body, 32)),
             starting_psn: Psn::new(be24(body, 44)),
             pmtu: pmtu(body[50] >> 4)?,
             // The type of service RC; 3 refers to another field.
@@ -149,11 +146,13 @@ pub fn read(frame: &[u8], roce: &Roce) -> Option<Message> {
         }),
         0x11 => Message::Mra(ids),
         0x12 => Message::Rej(Rej { ids, reason: be16(body, 10) }),
-        0x13 => {
-            Message::Rep(Rep { ids, qpn: be24(body, 12), starting_psn: Psn::new(be24(body, 20)) })
-        }
+        0x13 => Message::Rep(Rep {
+            ids,
+            qpn: Qpn::new(be24(body, 12)),
+            starting_psn: Psn::new(be24(body, 20)),
+        }),
         0x14 => Message::Rtu(ids),
-        0x15 => Message::Dreq(Dreq { ids, remote_qpn: be24(body, 8) }),
+        0x15 => Message::Dreq(Dreq { ids, remote_qpn: Qpn::new(be24(body, 8)) }),
         0x16 => Message::Drep(ids),
         _ => return None,
     })
@@ -171,8 +170,8 @@ pub fn emit(headers: &Headers, psn: Psn, transaction: u64, message: &Message, fr
     mad[8..16].copy_from_slice(&transaction.to_be_bytes());
     mad[16..18].copy_from_slice(&message.attribute().to_be_bytes());
     message.write(&mut mad[HEADER_LEN..]);
-    headers.emit(&Bth::new(Opcode::UD_SEND_ONLY, GSI_QPN, psn), frame, |body| {
-        let deth = Deth { qkey: GSI_QKEY, src_qpn: GSI_QPN };
+    headers.emit(&Bth::new(Opcode::UD_SEND_ONLY, Qpn::GSI, psn), frame, |body| {
+        let deth = Deth { qkey: GSI_QKEY, src_qpn: Qpn::GSI };
         body[..Deth::LEN].copy_from_slice(&deth.to_bytes());
         body[Deth::LEN..][..MAD_LEN].copy_from_slice(&mad);
     });
@@ -212,7 +211,7 @@ impl Message {
         put(4, &ids.remote.to_be_bytes());
         match self {
             Self::Req(req) => {
-                put(32, &three(req.qpn));
+                put(32, &three(req.qpn.get()));
                 // RC is 0 among the types of service; others are not told apart.
                 put(43, &[if req.is_rc { 0 } else { 1 << 1 }]);
                 put(44, &three(req.starting_psn.get()));
@@ -221,11 +220,11 @@ impl Message {
                 put(72, req.remote_gid.as_bytes());
             }
             Self::Rep(rep) => {
-                put(12, &three(rep.qpn));
+                put(12, &three(rep.qpn.get()));
                 put(20, &three(rep.starting_psn.get()));
             }
             Self::Rej(rej) => put(10, &rej.reason.to_be_bytes()),
-            Self::Dreq(dreq) => put(8, &three(dreq.remote_qpn)),
+            Self::Dreq(dreq) => put(8, &three(dreq.remote_qpn.get())),
             Self::Mra(_) | Self::Rtu(_) | Self::Drep(_) => {}
         }
     }

@@ -80,7 +80,7 @@ pub fn mark_congestion(frame: &mut [u8], roce: &Roce) {
 mod tests {
     use super::*;
     use crate::psn::Psn;
-    use crate::wire::{Bth, Headers, Opcode, Vlans, parse};
+    use crate::wire::{Bth, Headers, Opcode, Qpn, Vlans, parse};
     use proptest::prelude::*;
     use std::net::IpAddr;
 
@@ -110,7 +110,7 @@ mod tests {
             let mut headers = Headers::new([2; 6], [4; 6], Vlans::new(0, 0), ip(1), ip(2), 0xc001, tos, 64);
             headers.set_ip_id(id);
             let mut frame = vec![0; headers.frame_len(64)];
-            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, 9, Psn::new(5)), &mut frame, |body| body.fill(3));
+            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, Qpn::new(9), Psn::new(5)), &mut frame, |body| body.fill(3));
             let roce = parse(&frame).unwrap();
             mark_congestion(&mut frame, &roce);
             let after = parse(&frame).unwrap();
@@ -118,7 +118,7 @@ mod tests {
             prop_assert!(icrc_ok(&frame, &after));
             headers.set_tos(tos | 3);
             let mut anew = vec![0; frame.len()];
-            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, 9, Psn::new(5)), &mut anew, |body| body.fill(3));
+            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, Qpn::new(9), Psn::new(5)), &mut anew, |body| body.fill(3));
             prop_assert_eq!(frame, anew);
         }
 
@@ -131,7 +131,7 @@ mod tests {
             };
             let headers = Headers::new([2; 6], [4; 6], Vlans::new(7, 0), ip(1), ip(2), 0xc001, 0x68, 64);
             let mut frame = vec![0; headers.frame_len(len)];
-            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, 9, Psn::new(psn)), &mut frame, |body| body.fill(fill));
+            headers.emit(&Bth::new(Opcode::SEND_MIDDLE, Qpn::new(9), Psn::new(psn)), &mut frame, |body| body.fill(fill));
             let roce = parse(&frame).unwrap();
             let at = usize::from(roce.l4) + UDP_CHECKSUM;
             if with_checksum {

@@ -1,6 +1,6 @@
 //! Extension headers that follow the BTH, by opcode.
 
-use super::{be24, be32};
+use super::{Qpn, be24, be32};
 
 /// ACK extended transport header (9.3.5): the verdict of a responder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -146,25 +146,25 @@ impl AtomicEth {
 pub struct Deth {
     /// Queue key.
     pub qkey: u32,
-    /// The sender's QP, below 2^24.
-    pub src_qpn: u32,
+    /// The sender's QP.
+    pub src_qpn: Qpn,
 }
 
 impl Deth {
     /// Length on the wire.
     pub const LEN: usize = 8;
 
-    /// As on the wire; of `src_qpn` the low 24 bits.
+    /// As on the wire.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut b = [0; Self::LEN];
         b[..4].copy_from_slice(&self.qkey.to_be_bytes());
-        b[5..].copy_from_slice(&self.src_qpn.to_be_bytes()[1..]);
+        b[5..].copy_from_slice(&self.src_qpn.get().to_be_bytes()[1..]);
         b
     }
 
     /// From the wire.
     pub const fn from_bytes(b: &[u8; Self::LEN]) -> Self {
-        Self { qkey: be32(b, 0), src_qpn: be24(b, 5) }
+        Self { qkey: be32(b, 0), src_qpn: Qpn::new(be24(b, 5)) }
     }
 }
 
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(Reth::from_bytes(&reth.to_bytes()), reth);
         let atomic = AtomicEth { va: 8, rkey: 7, swap_add: u64::MAX - 3, compare: 1 << 60 };
         assert_eq!(AtomicEth::from_bytes(&atomic.to_bytes()), atomic);
-        let deth = Deth { qkey: 0x8001_0000, src_qpn: 0x123456 };
+        let deth = Deth { qkey: 0x8001_0000, src_qpn: Qpn::new(0x123456) };
         assert_eq!(Deth::from_bytes(&deth.to_bytes()), deth);
     }
 }

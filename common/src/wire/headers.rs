@@ -5,8 +5,8 @@ use core::net::IpAddr;
 use super::bth::{BECN, MIGRATED, SWITCH};
 use super::ether::{C_TAG, ETHER_LEN, IPV4, IPV6, MAX_TAGS, TAG_LEN};
 use super::{
-    Addr, Aeth, BTH_LEN, Bth, CNP_LEN, ICRC_LEN, MacAddr, Opcode, ROCE_PORT, Roce, Vlans, be16,
-    icrc,
+    Addr, Aeth, BTH_LEN, Bth, CNP_LEN, ICRC_LEN, MacAddr, Opcode, Qpn, ROCE_PORT, Roce, Vlans,
+    be16, icrc,
 };
 use crate::psn::Psn;
 
@@ -287,7 +287,7 @@ impl Headers {
     ///
     /// # Panics
     /// If `out` has another length.
-    pub fn emit_ack(&self, dest_qpn: u32, psn: Psn, aeth: Aeth, out: &mut [u8]) {
+    pub fn emit_ack(&self, dest_qpn: Qpn, psn: Psn, aeth: Aeth, out: &mut [u8]) {
         self.emit(&Bth::new(Opcode::ACK, dest_qpn, psn), out, |body| {
             body.copy_from_slice(&aeth.to_bytes());
         });
@@ -298,7 +298,7 @@ impl Headers {
     ///
     /// # Panics
     /// If `out` has another length.
-    pub fn emit_cnp(&self, dest_qpn: u32, out: &mut [u8]) {
+    pub fn emit_cnp(&self, dest_qpn: Qpn, out: &mut [u8]) {
         assert_eq!(out.len(), self.frame_len(CNP_LEN), "the length of a CNP");
         self.emit(&Bth::new(Opcode::CNP, dest_qpn, Psn::new(0)), out, |body| body.fill(0));
         // The ICRC takes this byte for ones, with any value.
@@ -334,10 +334,10 @@ mod tests {
     fn a_cnp_says_so_backwards_and_is_intact() {
         for headers in [headers("10.0.0.1", "10.0.0.2"), headers("fd00::1", "fd00::2")] {
             let mut frame = vec![0xaa; headers.frame_len(CNP_LEN)];
-            headers.emit_cnp(0x123456, &mut frame);
+            headers.emit_cnp(Qpn::new(0x123456), &mut frame);
             let roce = parse(&frame).unwrap();
             assert!(icrc_ok(&frame, &roce));
-            assert_eq!((roce.opcode, roce.dest_qpn), (Opcode::CNP, 0x123456));
+            assert_eq!((roce.opcode, roce.dest_qpn), (Opcode::CNP, Qpn::new(0x123456)));
             assert_eq!((roce.ack_req, roce.psn), (false, Psn::new(0)));
             assert_eq!(roce.payload(&frame), [0; CNP_LEN]);
             assert_eq!(frame[usize::from(roce.bth) + 4], 0x40);
@@ -350,7 +350,8 @@ mod tests {
         for set in [false, true, false] {
             headers.set_switch_bit(set);
             let mut frame = vec![0; headers.frame_len(0)];
-            let bth = Bth { ack_req: true, ..Bth::new(Opcode::SEND_ONLY, 1, Psn::new(2)) };
+            let bth =
+                Bth { ack_req: true, ..Bth::new(Opcode::SEND_ONLY, Qpn::new(1), Psn::new(2)) };
             headers.emit(&bth, &mut frame, |_| ());
             let roce = parse(&frame).unwrap();
             assert!(icrc_ok(&frame, &roce) && roce.ack_req);

@@ -69,7 +69,7 @@ mod tests {
 
     use super::*;
     use crate::psn::Psn;
-    use crate::wire::{Bth, Headers, Opcode, Vlans, parse};
+    use crate::wire::{Bth, Headers, Opcode, Qpn, Vlans, parse};
 
     proptest! {
         /// Copies of a packet are known as such, and any other bit makes another packet.
@@ -84,7 +84,7 @@ mod tests {
             let copy = |n: usize, flip: Option<usize>| {
                 let mut headers = Headers::new([2; 6], [4; 6], Vlans::new(7, 0), ip(1), ip(2), 0xc001, 0x68, 64);
                 headers.set_ip_id(ids[n]);
-                let bth = Bth { ack_req: ack_reqs[n], ..Bth::new(Opcode::SEND_MIDDLE, 9, Psn::new(7)) };
+                let bth = Bth { ack_req: ack_reqs[n], ..Bth::new(Opcode::SEND_MIDDLE, Qpn::new(9), Psn::new(7)) };
                 let mut frame = vec![0; headers.frame_len(len)];
                 headers.emit(&bth, &mut frame, |body| {
                     body.fill(3);
@@ -116,7 +116,7 @@ mod tests {
             64,
         );
         let mut frame = vec![0; headers.frame_len(0)];
-        headers.emit(&Bth::new(Opcode::SEND_MIDDLE, 9, Psn::new(7)), &mut frame, |_| {});
+        headers.emit(&Bth::new(Opcode::SEND_MIDDLE, Qpn::new(9), Psn::new(7)), &mut frame, |_| {});
         let roce = parse(&frame).unwrap();
         assert_eq!(Identity::of(&frame[..20], &roce), Identity::default());
     }

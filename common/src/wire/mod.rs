@@ -26,6 +26,7 @@ mod icrc;
 mod identity;
 mod opcode;
 mod parse;
+mod qpn;
 mod response;
 mod spread;
 
@@ -40,6 +41,7 @@ pub use icrc::{icrc, icrc_ok};
 pub use identity::Identity;
 pub use opcode::{Opcode, PacketKind, Position, Transport};
 pub use parse::{MAX_SPAN, Malformed, NotRoce, Roce, parse};
+pub use qpn::Qpn;
 pub use response::{Response, Verdict};
 pub use spread::{BUCKETS, RSS_KEY, Spread};
 

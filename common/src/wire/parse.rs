@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use super::ext::{Aeth, AtomicEth, Deth, Reth};
 use super::{
-    Addr, BTH_LEN, Bth, ICRC_LEN, Opcode, PacketKind, Position, ROCE_PORT, Transport, Vlans, be16,
-    be32, ether,
+    Addr, BTH_LEN, Bth, ICRC_LEN, Opcode, PacketKind, Position, Qpn, ROCE_PORT, Transport, Vlans,
+    be16, be32, ether,
 };
 use crate::psn::Psn;
 
@@ -47,7 +47,7 @@ pub struct Roce {
     /// The opcode.
     pub opcode: Opcode,
     /// QP at the destination.
-    pub dest_qpn: u32,
+    pub dest_qpn: Qpn,
     /// Packet sequence number.
     pub psn: Psn,
     /// The responder is asked to acknowledge.
@@ -432,7 +432,10 @@ mod tests {
     #[test]
     fn the_frame_is_a_usual_one() {
         let roce = parse(&frame()).expect("RoCEv2");
-        assert_eq!((roce.opcode, roce.dest_qpn, roce.psn.get()), (Opcode::WRITE_MIDDLE, 9, 5));
+        assert_eq!(
+            (roce.opcode, roce.dest_qpn.get(), roce.psn.get()),
+            (Opcode::WRITE_MIDDLE, 9, 5)
+        );
         assert_eq!((roce.payload_len(), roce.ack_req, roce.ecn), (64, true, 2));
     }
 

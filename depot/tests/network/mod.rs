@@ -8,7 +8,7 @@ use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Bth, Opcode, Response, parse};
+use common::wire::{Aeth, Bth, Opcode, Qpn, Response, parse};
 use depot::{Actions, Config, Flow, Host};
 use testkit::books::Books;
 use testkit::depot::*;
@@ -70,8 +70,8 @@ impl Actions<HeapFrame> for Out {
 
     fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
 
-    fn src_qpn(&self) -> Option<u32> {
-        Some(0x77)
+    fn src_qpn(&self) -> Option<Qpn> {
+        Some(Qpn::new(0x77))
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
@@ -217,7 +217,8 @@ impl World {
                 receiver.come += 1;
                 receiver.next = self.harness.now + receiver.every;
                 let asks = n % receiver.asks == receiver.asks - 1 || n == receiver.all - 1;
-                let bth = Bth { ack_req: asks, ..Bth::new(Opcode::WRITE_MIDDLE, 0x11, psn(n)) };
+                let bth =
+                    Bth { ack_req: asks, ..Bth::new(Opcode::WRITE_MIDDLE, Qpn::new(0x11), psn(n)) };
                 let bytes = with_bth(bth, &[n as u8; LEN]);
                 self.with(id, |harness| harness.frame(bytes));
             }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use common::wire::Vlans;
+use common::wire::{Qpn, Vlans};
 use settings::{Document, Section, integer};
 use switch::{End, QueuePair};
 
@@ -59,7 +59,7 @@ fn one(doc: &Document<'_>, mut table: Section<'_>, known: &mut Known) -> Option<
             for ((end, (_, key)), before) in ends.iter().zip(ENDS).zip(before) {
                 let Some((line, other)) = before else { continue };
                 let found = format!(
-                    "{:#x} of {}, which line {line} pairs with {:#x} of {}",
+                    "{} of {}, which line {line} pairs with {} of {}",
                     end.qpn, end.addr, other.qpn, other.addr
                 );
                 doc.problem(&path(key), found, "each QP in one queue pair");
@@ -84,11 +84,11 @@ fn host(doc: &Document<'_>, table: &mut Section<'_>, key: &'static str) -> Optio
     Some(host)
 }
 
-fn qpn(table: &mut Section<'_>, key: &'static str) -> Option<u32> {
+fn qpn(table: &mut Section<'_>, key: &'static str) -> Option<Qpn> {
     let (min, max) = QPNS;
     let what = "the number of the host's QP";
     table.require(key, &format!("{min:#x} to {max:#x}, {what}"));
-    table.int_hex(key, min, max, what)
+    table.int_hex(key, min, max, what).map(Qpn::new)
 }
 
 /// VLAN ids, outermost first; none if the key is missing.

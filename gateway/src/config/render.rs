@@ -56,7 +56,7 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\n[[queue_pair]]")?;
         for (name, end) in [("a", a), ("b", b)] {
             writeln!(f, "{name} = {}", quoted(&end.addr.to_string()))?;
-            writeln!(f, "{name}_qpn = {:#x}", end.qpn)?;
+            writeln!(f, "{name}_qpn = {}", end.qpn)?;
         }
         writeln!(f, "vlans = {:?}", vlans)?;
     }

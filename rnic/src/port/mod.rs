@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use common::frame::{Frame, Pool};
 use common::time::Time;
-use common::wire::{Addr, NotRoce, Opcode, Roce, icrc_ok, parse};
+use common::wire::{Addr, NotRoce, Opcode, Qpn, Roce, icrc_ok, parse};
 use hashbrown::HashMap;
 
 use self::qp::Qp;
@@ -26,7 +26,7 @@ pub struct Port<T> {
     config: NicConfig,
     ip: Addr,
     qps: Vec<Qp<T>>,
-    by_qpn: HashMap<u32, u32, foldhash::fast::RandomState>,
+    by_qpn: HashMap<Qpn, u32, foldhash::fast::RandomState>,
     /// QPs with a CNP to send, each once; served before all others.
     notifying: VecDeque<u32>,
     /// QPs with an ACK to send, each once; served in turn, before those with

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use common::frame::Frame;
 use common::heap::{HeapFrame, HeapPool};
 use common::time::{Span, Time};
-use common::wire::{Opcode, icrc_ok, parse};
+use common::wire::{Opcode, Qpn, icrc_ok, parse};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rnic::{Completion, Nic, NicConfig, QpConfig, QpId, Received, WorkKind, WorkRequest, lab_ip};
@@ -124,7 +124,8 @@ impl World {
     /// host 2. `change` sees host 1's side; host 2's is the same with PSNs
     /// swapped.
     pub fn add_qp(&mut self, n: u32, change: impl FnOnce(&mut QpConfig)) -> QpId {
-        let mut one = QpConfig::new(0x100 + n, 0x200 + n, mac(2), lab_ip(2));
+        let (local, remote) = (Qpn::new(0x100 + n), Qpn::new(0x200 + n));
+        let mut one = QpConfig::new(local, remote, mac(2), lab_ip(2));
         change(&mut one);
         let mut two = one.clone();
         (two.local_qpn, two.remote_qpn) = (one.remote_qpn, one.local_qpn);

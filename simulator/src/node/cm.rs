@@ -10,8 +10,8 @@ use std::net::IpAddr;
 
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::cm::{self, CommId, GSI_QPN, Ids, Message, Rep, Req};
-use common::wire::{Addr, Headers, MacAddr, Roce, Vlans, parse};
+use common::wire::cm::{self, CommId, Ids, Message, Rep, Req};
+use common::wire::{Addr, Headers, MacAddr, Qpn, Roce, Vlans, parse};
 use hashbrown::HashMap;
 
 use crate::frame::SimFrame;
@@ -29,7 +29,7 @@ pub struct End {
     /// The id of the connection, unique on its host.
     pub comm: CommId,
     /// Its QP.
-    pub qpn: u32,
+    pub qpn: Qpn,
     /// The PSN that it waits for first.
     pub recv_psn: Psn,
 }
@@ -184,7 +184,7 @@ impl Agent {
             here.ip,
             there.ip,
             // Of the range that RoCEv2 has for it, as Linux takes it for QP 1.
-            0xc000 | GSI_QPN as u16,
+            0xc000 | Qpn::GSI.get() as u16,
             0,
             64,
         );

@@ -8,10 +8,10 @@ mod marks;
 pub mod paper;
 pub mod slr;
 
-use common::wire::{Addr, Roce};
+use common::wire::{Addr, Qpn, Roce};
 
 /// Direction of a queue pair: who it goes to, and to which QPN.
-type Key = (Addr, u32);
+type Key = (Addr, Qpn);
 
 /// Hashes the same on every run.
 type Map<V> = hashbrown::HashMap<Key, V, foldhash::fast::FixedState>;
@@ -29,6 +29,6 @@ const fn answered(roce: &Roce) -> Key {
 }
 
 /// The other end's number of a queue pair.
-const fn partner(qpn: u32) -> u32 {
-    qpn ^ 1
+const fn partner(qpn: Qpn) -> Qpn {
+    Qpn::new(qpn.get() ^ 1)
 }

@@ -34,7 +34,7 @@ pub(super) struct Ledger {
 impl Ledger {
     /// A request of `len` bytes leaves for the other site.
     pub(super) fn sent(&mut self, roce: &Roce, len: usize, is_lost: bool, now: Time) {
-        let qpn = roce.dest_qpn as usize;
+        let qpn = roce.dest_qpn.get() as usize;
         if self.tracks.len() <= qpn {
             self.tracks.resize_with(qpn + 1, Track::default);
         }
@@ -68,7 +68,7 @@ impl Ledger {
         if !roce.opcode.kind().is_request() {
             return;
         }
-        let Some(track) = self.tracks.get_mut(roce.dest_qpn as usize) else { return };
+        let Some(track) = self.tracks.get_mut(roce.dest_qpn.get() as usize) else { return };
         if track.lost.is_empty() {
             return;
         }

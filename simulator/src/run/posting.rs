@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 
 use common::psn::Psn;
 use common::time::Time;
+use common::wire::Qpn;
 use common::wire::cm::CommId;
 use hashbrown::HashMap;
 use rand::{RngExt, SeedableRng};
@@ -25,7 +26,7 @@ use crate::traffic::FlowSpec;
 /// A message that is longer is posted in parts.
 const LONGEST: u64 = 1 << 30;
 /// The number of the first queue pair: 0 and 1 are special.
-const FIRST_QPN: u32 = 16;
+const FIRST_QPN: Qpn = Qpn::new(16);
 
 /// The id of the first connection, without the number of its queue pair.
 const FIRST_COMM: CommId = 0x4c52_0000;
@@ -59,7 +60,7 @@ pub(super) struct Posting<'s> {
     idle: HashMap<(u32, u32), Vec<QpId>, foldhash::fast::FixedState>,
     /// Messages that wait for a connection, by its name at the sender.
     connecting: HashMap<CommId, usize, foldhash::fast::FixedState>,
-    next_qpn: u32,
+    next_qpn: Qpn,
     dice: ChaCha8Rng,
 }
 
@@ -169,14 +170,14 @@ impl<'s> Posting<'s> {
         dst: u32,
         now: Time,
     ) -> Result<(QpId, Option<CommId>), String> {
-        let qpns = [self.next_qpn, self.next_qpn + 1];
-        self.next_qpn += 2;
+        let qpns = [self.next_qpn, self.next_qpn.offset(1)];
+        self.next_qpn = self.next_qpn.offset(2);
         let psns = [(); 2].map(|()| Psn::new(self.dice.random()));
         let hosts = [src, dst];
         let ends = [0, 1].map(|me| End {
             mac: host_mac(hosts[me]),
             ip: host_ip(hosts[me]),
-            comm: FIRST_COMM + qpns[me],
+            comm: FIRST_COMM + qpns[me].get(),
             qpn: qpns[me],
             recv_psn: psns[1 - me],
         });

@@ -7,7 +7,7 @@ use common::frame::Frame;
 use common::heap::HeapFrame;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Headers, Roce, icrc_ok};
+use common::wire::{Headers, Qpn, Roce, icrc_ok};
 
 use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
 use crate::flow::index::Id;
@@ -55,9 +55,9 @@ impl<F: Frame> Entry<F> {
     }
 
     /// `peer` is the flow of the opposite direction, and leads to `src_qpn`.
-    pub fn join(&mut self, peer: Id, src_qpn: Option<u32>) {
+    pub fn join(&mut self, peer: Id, src_qpn: Option<Qpn>) {
         self.peer = NonZero::new(peer + 1);
-        self.src_qpn = src_qpn.and_then(|qpn| NonZero::new(qpn + 1));
+        self.src_qpn = src_qpn.and_then(|qpn| NonZero::new(qpn.get() + 1));
         self.matching = None;
     }
 
@@ -74,8 +74,8 @@ impl<F: Frame> Entry<F> {
 
     /// The source QPN, if it is known.
     #[inline]
-    pub fn src_qpn(&self) -> Option<u32> {
-        self.src_qpn.map(|qpn| qpn.get() - 1)
+    pub fn src_qpn(&self) -> Option<Qpn> {
+        self.src_qpn.map(|qpn| Qpn::new(qpn.get() - 1))
     }
 
     /// Whether no more than one packet of it was seen, and nothing else is known of it.

@@ -3,13 +3,13 @@
 use core::hash::{Hash, Hasher};
 
 use common::frame::Side;
-use common::wire::{Addr, Roce, Vlans};
+use common::wire::{Addr, Qpn, Roce, Vlans};
 
 /// The key of a flow (docs/protocol.md, "Words"), with the side that its packets arrive on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlowKey {
     pub hosts: Hosts,
-    pub dest_qpn: u32,
+    pub dest_qpn: Qpn,
 }
 
 impl FlowKey {
@@ -57,19 +57,19 @@ pub(crate) struct Hosts {
 
 impl Hash for Hosts {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        hash_words(self.words(0), state);
+        hash_words(self.words(Qpn::default()), state);
     }
 }
 
 impl Hosts {
     /// All of it, with `qpn`, in as few numbers as it takes.
     #[inline]
-    fn words(&self, qpn: u32) -> (u128, u128, u64) {
+    fn words(&self, qpn: Qpn) -> (u128, u128, u64) {
         let vlans = u64::from(self.vlans.packed());
         (
             u128::from_ne_bytes(*self.src.as_bytes()),
             u128::from_ne_bytes(*self.dst.as_bytes()),
-            vlans << 32 | u64::from(qpn) << 1 | self.side.index() as u64,
+            vlans << 32 | u64::from(qpn.get()) << 1 | self.side.index() as u64,
         )
     }
 

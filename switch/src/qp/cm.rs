@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 
 use common::psn::Psn;
 use common::time::{Span, Time};
+use common::wire::Qpn;
 use common::wire::cm::{CommId, Ids, Message, Rep, Req};
 use hashbrown::HashMap;
 
@@ -62,7 +63,7 @@ struct Name {
 #[derive(Clone, Copy, Debug)]
 struct Exchange {
     /// The active host's QP, the first PSN towards it, and the path MTU.
-    qpn: u32,
+    qpn: Qpn,
     psn: Psn,
     pmtu: u16,
     /// The passive host's REP; `None` until then.
@@ -75,7 +76,7 @@ struct Exchange {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Accepted {
     passive: CommId,
-    qpn: u32,
+    qpn: Qpn,
     psn: Psn,
 }
 

@@ -3,7 +3,7 @@
 use common::control::{Fetch, Header, Message, Reason, Reject, Status, SyncMessage};
 use common::frame::{Frame, Side};
 use common::metrics::Metric;
-use common::wire::Roce;
+use common::wire::{Qpn, Roce};
 
 use crate::config::Recovery;
 use crate::context::Context;
@@ -192,7 +192,7 @@ fn sentry_of<I: Io>(cx: &Context<'_, I>, header: &Header, key: &FlowKey) -> Opti
 }
 
 /// The peer knows the `src_qpn` of flow `id` (R-PAIR-5).
-fn adopt_src_qpn<I: Io>(cx: &mut Context<'_, I>, id: Id, qpn: Option<u32>) {
+fn adopt_src_qpn<I: Io>(cx: &mut Context<'_, I>, id: Id, qpn: Option<Qpn>) {
     let (Some(qpn), Some(entry)) = (qpn, cx.flows.table.get(id)) else { return };
     if entry.peer().is_some() {
         return;

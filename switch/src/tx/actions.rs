@@ -5,7 +5,7 @@ use common::control::{Fetch, LastAck, Message, Status, SyncMessage};
 use common::frame::{Class, Frame, Packet, Shared, Side};
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
-use common::wire::{Aeth, CNP_LEN, Headers};
+use common::wire::{Aeth, CNP_LEN, Headers, Qpn};
 
 use crate::config::Config;
 use crate::flow::index::Id;
@@ -84,7 +84,7 @@ pub(crate) struct FlowRef<'a> {
     pub onward: Side,
     pub key: &'a FlowKey,
     pub id: Id,
-    pub src_qpn: Option<u32>,
+    pub src_qpn: Option<Qpn>,
     /// The box at the other end of it.
     pub node: &'a mut Option<u32>,
 }
@@ -164,7 +164,7 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
         self.send(Side::Lan, Class::Data, Packet::Owned(frame));
     }
 
-    fn src_qpn(&self) -> Option<u32> {
+    fn src_qpn(&self) -> Option<Qpn> {
         self.flow.src_qpn
     }
 
@@ -234,7 +234,7 @@ impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
         true
     }
 
-    fn src_qpn(&self) -> Option<u32> {
+    fn src_qpn(&self) -> Option<Qpn> {
         self.flow.src_qpn
     }
 

@@ -5,7 +5,7 @@ use core::hash::BuildHasher;
 use common::control::{self, Header, Keys, Message, Reason, Reject, Replay, Stale};
 use common::frame::{Class, Frame, Packet, Side};
 use common::metrics::{Counters, Metric};
-use common::wire::{Addr, Headers, Opcode, Roce};
+use common::wire::{Addr, Headers, Opcode, Qpn, Roce};
 use hashbrown::HashMap;
 
 use crate::config::Config;
@@ -44,11 +44,11 @@ pub(crate) struct Address<'a> {
     /// Headers of the message.
     pub headers: &'a Headers,
     /// Destination QPN of the message.
-    pub qpn: u32,
+    pub qpn: Qpn,
     /// The box that it is for, if it is known.
     pub node: Option<u32>,
     /// Destination QPN of the flow.
-    pub dest_qpn: u32,
+    pub dest_qpn: Qpn,
     /// Epoch of the flow.
     pub epoch: u32,
 }
@@ -160,7 +160,7 @@ impl Peers {
     }
 
     /// The header of the next message about a flow, to `peer` if it is known.
-    fn header(&mut self, peer: Option<u32>, dest_qpn: u32, epoch: u32) -> Header {
+    fn header(&mut self, peer: Option<u32>, dest_qpn: Qpn, epoch: u32) -> Header {
         self.sent += 1;
         let seen = peer.and_then(|node| self.boxes.get(&node));
         Header {

@@ -10,7 +10,7 @@ use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Headers, Opcode, Reth, Vlans};
+use common::wire::{Aeth, Headers, Opcode, Qpn, Reth, Vlans};
 use switch::{Command, Config, Recovery, Switch};
 pub use testkit::packets::*;
 pub use testkit::wires::Sent;
@@ -50,7 +50,7 @@ impl Bench {
     pub fn paired(recovery: Recovery, psns: std::ops::Range<u32>) -> (Self, u32) {
         let mut bench = Self::new(recovery);
         let epoch = bench.protect(0x22, psns);
-        bench.status(0x22, epoch, Status { src_qpn: Some(0x11), ..report(0, 0, &[]) });
+        bench.status(0x22, epoch, Status { src_qpn: Some(Qpn::new(0x11)), ..report(0, 0, &[]) });
         (bench, epoch)
     }
 
@@ -125,7 +125,8 @@ impl Bench {
     /// The header of the peer's next message.
     pub fn header(&mut self, dest_qpn: u32, epoch: u32) -> Header {
         self.peer_seq += 1;
-        Header { node: PEER, boot: PEER_BOOT, seq: self.peer_seq, seen_boot: BOOT, dest_qpn, epoch }
+        let (seq, dest_qpn) = (self.peer_seq, Qpn::new(dest_qpn));
+        Header { node: PEER, boot: PEER_BOOT, seq, seen_boot: BOOT, dest_qpn, epoch }
     }
 
     /// The peer's STATUS about the host's flow towards `qpn`.
@@ -147,7 +148,7 @@ impl Bench {
 
     /// The peer's FETCH about the remote host's flow towards `qpn`.
     pub fn fetch(&mut self, header: &Header, missing: &[(u32, u32)]) -> Vec<Sent> {
-        self.wan(message(&inbound(), header.dest_qpn, header, &fetch(missing)))
+        self.wan(message(&inbound(), header.dest_qpn.get(), header, &fetch(missing)))
     }
 
     /// The host's flow towards `qpn` sends `psns`, and the peer protects it.
@@ -210,7 +211,7 @@ pub fn nak(headers: &Headers, qpn: u32, psn: u32) -> Vec<u8> {
 }
 
 pub fn message(headers: &Headers, qpn: u32, header: &Header, message: &Message) -> Vec<u8> {
-    testkit::control::frame(headers, qpn, header, message, &Keys::unkeyed_lab())
+    testkit::control::frame(headers, Qpn::new(qpn), header, message, &Keys::unkeyed_lab())
 }
 
 pub fn open(next: u32) -> SyncMessage {
@@ -243,5 +244,5 @@ pub fn psns(sent: &[Sent], side: Side) -> Vec<u32> {
 /// NAKs that the switch itself made for its host: QPN and PSN.
 pub fn naks(sent: &[Sent]) -> Vec<(u32, u32)> {
     let made = sent.iter().filter(|s| s.side == Side::Lan && s.roce().opcode == Opcode::ACK);
-    made.map(|s| s.roce()).map(|roce| (roce.dest_qpn, roce.psn.get())).collect()
+    made.map(|s| s.roce()).map(|roce| (roce.dest_qpn.get(), roce.psn.get())).collect()
 }

@@ -3,14 +3,13 @@
 use std::net::IpAddr;
 
 use common::psn::Psn;
-use common::wire::MacAddr;
+use common::wire::{MacAddr, Qpn};
 use rnic::{AckCoalescing, Dcqcn, QpConfig, local_ack_timeout};
 
 use super::options::ConnectionOptions;
 
 /// QP numbers below are special (0 and 1 are for management) or look it.
-const FIRST_QPN: u32 = 0x100;
-const QPNS: u32 = 1 << 24;
+const FIRST_QPN: Qpn = Qpn::new(0x100);
 
 /// The MAC address of a host unless told otherwise: locally administered, made
 /// of the last bytes of the IP address.
@@ -26,7 +25,7 @@ pub(super) fn default_mac(ip: IpAddr) -> MacAddr {
 /// The QP numbers of the host with this address, and its first PSNs.
 struct Numbers {
     host: u64,
-    first_qpn: u32,
+    first_qpn: Qpn,
 }
 
 impl Numbers {
@@ -36,12 +35,12 @@ impl Numbers {
             IpAddr::V6(v6) => v6.to_bits(),
         };
         let host = mix(mix(seed ^ address as u64) ^ (address >> 64) as u64);
-        let room = u64::from(QPNS - FIRST_QPN - qps);
-        Self { host, first_qpn: FIRST_QPN + (host % room) as u32 }
+        let room = u64::from(Qpn::COUNT - FIRST_QPN.get() - qps);
+        Self { host, first_qpn: FIRST_QPN.offset((host % room) as u32) }
     }
 
-    fn qpn(&self, index: u32) -> u32 {
-        self.first_qpn + index
+    fn qpn(&self, index: u32) -> Qpn {
+        self.first_qpn.offset(index)
     }
 
     /// PSN of the first packet that QP `index` sends.
@@ -121,7 +120,7 @@ mod tests {
                 prop_assert_eq!((a.local_qpn, a.remote_qpn), (b.remote_qpn, b.local_qpn));
                 prop_assert_eq!((a.send_psn, a.recv_psn), (b.recv_psn, b.send_psn));
                 prop_assert_eq!(a.udp_src_port, b.udp_src_port);
-                prop_assert!((FIRST_QPN..QPNS).contains(&a.local_qpn));
+                prop_assert!(a.local_qpn >= FIRST_QPN);
             }
             prop_assert!(a_qps.windows(2).all(|w| w[0].local_qpn != w[1].local_qpn));
         }

@@ -74,15 +74,19 @@ impl Workload {
 #[cfg(test)]
 mod tests {
     use common::heap::HeapPool;
+    use common::wire::Qpn;
     use rnic::{NicConfig, QpConfig, lab_ip};
 
     use super::*;
 
+    fn config() -> QpConfig {
+        QpConfig::new(Qpn::new(1), Qpn::new(2), [3; 6], lab_ip(2))
+    }
+
     #[test]
     fn something_always_waits_but_not_much() {
         let mut nic = Nic::new(NicConfig::new([2; 6], lab_ip(1)));
-        let config = QpConfig { window: 10, ..QpConfig::new(1, 2, [3; 6], lab_ip(2)) };
-        let qp = nic.add_qp(config).expect("valid");
+        let qp = nic.add_qp(QpConfig { window: 10, ..config() }).expect("valid");
         let mut workload = Workload::new(&[qp], WorkKind::Write, 3_000, 1_024, 7);
         workload.top_up(&mut nic, Time::ZERO);
         assert_eq!(workload.pending(&nic), 3); // 9 packets, 7 or more
@@ -101,8 +105,7 @@ mod tests {
     fn reads_wait_for_those_on_their_way() {
         for (kind, message) in [(WorkKind::Read, 1 << 20), (WorkKind::FetchAdd { add: 1 }, 99)] {
             let mut nic = Nic::new(NicConfig::new([2; 6], lab_ip(1)));
-            let qp =
-                nic.add_qp(QpConfig { window: 1 << 20, ..QpConfig::new(1, 2, [3; 6], lab_ip(2)) });
+            let qp = nic.add_qp(QpConfig { window: 1 << 20, ..config() });
             let mut workload = Workload::new(&[qp.expect("valid")], kind, message, 1_024, 7);
             for pending in [16, 32, 32] {
                 workload.top_up(&mut nic, Time::ZERO);
@@ -115,7 +118,7 @@ mod tests {
     #[test]
     fn an_empty_message_is_a_packet() {
         let mut nic = Nic::new(NicConfig::new([2; 6], lab_ip(1)));
-        let qp = nic.add_qp(QpConfig::new(1, 2, [3; 6], lab_ip(2))).expect("valid");
+        let qp = nic.add_qp(config()).expect("valid");
         let mut workload = Workload::new(&[qp], WorkKind::Send, 0, 1_024, 4);
         workload.top_up(&mut nic, Time::ZERO);
         assert_eq!(workload.pending(&nic), 4);

@@ -5,7 +5,7 @@ use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
-use common::wire::{Addr, Aeth, Opcode, Vlans, parse};
+use common::wire::{Addr, Aeth, Opcode, Qpn, Vlans, parse};
 use depot::{Actions, Config, Host, Incarnation, Known};
 
 use super::{Harness, Timers};
@@ -61,9 +61,9 @@ pub struct Record {
     /// Counters, and frames that came and went.
     pub books: Books,
     /// The requester, if it is known.
-    pub src_qpn: Option<u32>,
+    pub src_qpn: Option<Qpn>,
     /// CNPs made, by the requester that they went to.
-    pub cnps: Vec<u32>,
+    pub cnps: Vec<Qpn>,
     /// The destination.
     pub host: Host,
     /// The flow's number.
@@ -115,7 +115,7 @@ impl Actions<HeapFrame> for Record {
         self.absent.push((counted(&absent.missing), class));
     }
 
-    fn src_qpn(&self) -> Option<u32> {
+    fn src_qpn(&self) -> Option<Qpn> {
         self.src_qpn
     }
 
@@ -167,7 +167,7 @@ impl Bench {
     /// The same, and its requester is known.
     pub fn paired() -> Self {
         let mut bench = Self::synced();
-        bench.out.src_qpn = Some(0x77);
+        bench.out.src_qpn = Some(Qpn::new(0x77));
         bench
     }
 

@@ -6,6 +6,7 @@ use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
+use common::wire::Qpn;
 use depot::{Actions, Config, Host, Incarnation};
 
 use super::input::Input;
@@ -21,7 +22,7 @@ const LIFE: Incarnation = Incarnation { node: 1, boot: 5, epoch: 9 };
 /// Keeps the books, and looks at all that leaves.
 #[derive(Default)]
 pub struct Out {
-    src_qpn: Option<u32>,
+    src_qpn: Option<Qpn>,
     books: Books,
     /// Whether a packet was held until its incarnation ended.
     stranded: bool,
@@ -81,7 +82,7 @@ impl Actions<HeapFrame> for Out {
 
     fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
 
-    fn src_qpn(&self) -> Option<u32> {
+    fn src_qpn(&self) -> Option<Qpn> {
         self.src_qpn
     }
 

@@ -3,6 +3,7 @@
 use common::control::{Fetch, LastAck, MAX_RANGES, PsnRange, Reason, Status, SyncMessage};
 use common::psn::Psn;
 use common::time::{Span, Time};
+use common::wire::Qpn;
 
 use super::input::Input;
 
@@ -25,7 +26,7 @@ pub fn sync(input: &mut Input<'_>, next: Psn, now: Time) -> SyncMessage {
         reason,
         next_psn: (reason != Reason::Resent).then(|| near(input, next, -12, 20)),
         pmtu: input.choose(&PMTUS),
-        src_qpn: input.one_in(3).then_some(0x77),
+        src_qpn: input.one_in(3).then_some(Qpn::new(0x77)),
         sent_at: moment(input, now),
         rtt: input.choose(&[Span::ZERO, Span::from_millis(8), Span::from_micros(50)]),
     }
@@ -50,7 +51,7 @@ pub fn status(input: &mut Input<'_>, next: Psn, now: Time) -> Status {
         missing,
         echo: moment(input, now),
         hold: input.choose(&[Span::ZERO, Span::from_micros(30), Span::from_millis(100)]),
-        src_qpn: input.one_in(3).then_some(0x77),
+        src_qpn: input.one_in(3).then_some(Qpn::new(0x77)),
         keeps_responses: !input.one_in(4),
         passive: false,
     }

@@ -11,7 +11,7 @@ pub mod sentry;
 
 use common::psn::Psn;
 use common::time::Span;
-use common::wire::{Headers, Response, Vlans, parse};
+use common::wire::{Headers, Qpn, Response, Vlans, parse};
 
 use crate::timers::Timers;
 use input::Input;
@@ -19,9 +19,9 @@ use input::Input;
 /// The flow's first PSN, just before the end of the PSN space.
 pub const FIRST: Psn = Psn::new(0xff_fff0);
 /// Its destination.
-const QPN: u32 = 0x11;
+const QPN: Qpn = Qpn::new(0x11);
 /// Its source.
-const REQUESTER: u32 = 0x77;
+const REQUESTER: Qpn = Qpn::new(0x77);
 
 /// A flow under test; its recorder checks its actions.
 pub trait Pipeline: Timers + Sized {

@@ -6,7 +6,9 @@ use crate::packets::{mad, with_bth};
 use common::allowance::Allowance;
 use common::budget::Budget;
 use common::psn::Psn;
-use common::wire::{Aeth, Bth, Headers, Opcode, PacketKind, Position, Reth, Roce, icrc_ok, parse};
+use common::wire::{
+    Aeth, Bth, Headers, Opcode, PacketKind, Position, Qpn, Reth, Roce, icrc_ok, parse,
+};
 
 use super::input::Input;
 
@@ -56,7 +58,7 @@ const SYNDROMES: [u8; 8] = [
 const READS: [u32; 8] = [0, 256, 1024, 1500, 20 * 256, 1 << 16, 1 << 24, u32::MAX];
 
 /// Some request for QP `qpn`, and how many PSNs it takes with a path MTU of 256.
-pub fn request(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> (Vec<u8>, u32) {
+pub fn request(input: &mut Input<'_>, headers: &Headers, qpn: Qpn, psn: Psn) -> (Vec<u8>, u32) {
     let opcode = input.choose(&REQUESTS);
     let flags = input.byte();
     let mut bth = Bth { ack_req: flags & 1 != 0, ..Bth::new(opcode, qpn, psn) };
@@ -85,7 +87,7 @@ pub fn request(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> 
 }
 
 /// Some response for QP `qpn`.
-pub fn respond(input: &mut Input<'_>, headers: &Headers, qpn: u32, psn: Psn) -> Vec<u8> {
+pub fn respond(input: &mut Input<'_>, headers: &Headers, qpn: Qpn, psn: Psn) -> Vec<u8> {
     let (opcode, flags) = (input.choose(&RESPONSES), input.byte());
     let mut ext = vec![0; opcode.ext_len()];
     if opcode.has_aeth() {
@@ -116,10 +118,10 @@ pub fn part(kind: u8, i: u8, count: u8) -> u8 {
 /// A message of connection management from the sender of `headers`, whose QP is
 /// `qpn` (of a DREQ, the receiver's): most are REQ, REP or RTU. Both ends call
 /// the connection `name`.
-pub fn cm(input: &mut Input<'_>, headers: &Headers, name: u32, qpn: u32, psn: Psn) -> Vec<u8> {
+pub fn cm(input: &mut Input<'_>, headers: &Headers, name: u32, qpn: Qpn, psn: Psn) -> Vec<u8> {
     let attribute = input.choose(&[0x10, 0x13, 0x14, 0x10, 0x13, 0x14, 0x11, 0x12, 0x15, 0x16, 0]);
     let high = |value: u32| (value << 8).to_be_bytes();
-    let (name, qpn, psn) = (&name.to_be_bytes()[..], &high(qpn)[..], &high(psn.get())[..]);
+    let (name, qpn, psn) = (&name.to_be_bytes()[..], &high(qpn.get())[..], &high(psn.get())[..]);
     let mad = match attribute {
         0x10 => {
             let pmtu = [input.choose(&[0x10, 0x10, 0x30, 0x50])];

@@ -6,6 +6,7 @@ use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
+use common::wire::Qpn;
 use sentry::{Actions, Config, Recovery};
 
 use super::input::Input;
@@ -19,7 +20,7 @@ use crate::timers::Timers;
 /// Keeps the books, and looks at all that leaves.
 #[derive(Default)]
 pub struct Out {
-    src_qpn: Option<u32>,
+    src_qpn: Option<Qpn>,
     books: Books,
     /// PSNs that NAKs asked for, and that ACKs acknowledged.
     claimed: Vec<Psn>,
@@ -58,7 +59,7 @@ impl Actions<HeapFrame> for Out {
         self.books.left += 1;
     }
 
-    fn src_qpn(&self) -> Option<u32> {
+    fn src_qpn(&self) -> Option<Qpn> {
         self.src_qpn
     }
 

@@ -6,7 +6,7 @@ use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
-use common::wire::{Aeth, Bth, Opcode, parse};
+use common::wire::{Aeth, Bth, Opcode, Qpn, parse};
 use sentry::{Actions, Config, Recovery};
 
 use super::Harness;
@@ -76,7 +76,7 @@ pub struct Record {
     /// Counters, and frames that came and went.
     pub books: Books,
     /// The requester, if it is known.
-    pub src_qpn: Option<u32>,
+    pub src_qpn: Option<Qpn>,
     /// AckReq of the packets forwarded.
     pub ack_reqs: Vec<bool>,
     /// How often the peer was told that it is not heard.
@@ -120,7 +120,7 @@ impl Actions<HeapFrame> for Record {
         self.books.left += 1;
     }
 
-    fn src_qpn(&self) -> Option<u32> {
+    fn src_qpn(&self) -> Option<Qpn> {
         self.src_qpn
     }
 
@@ -165,7 +165,7 @@ pub type Bench = Harness<HeapFrame, Record>;
 impl Bench {
     /// A flow of which no packet was seen yet; its requester is known.
     pub fn start(recovery: Recovery) -> Self {
-        let out = Record { src_qpn: Some(0x77), ..Record::default() };
+        let out = Record { src_qpn: Some(Qpn::new(0x77)), ..Record::default() };
         let mut bench = Self::new(config(recovery), START, FIRST, out);
         bench.assumes_early = true;
         bench.flow.begin();
@@ -316,7 +316,7 @@ pub fn status(expected: i32, high: i32, missing: &[(i32, i32)]) -> Status {
 
 /// A fetch-and-add.
 pub fn atomic(n: i32) -> Vec<u8> {
-    with_bth(Bth { ack_req: true, ..Bth::new(Opcode::FETCH_ADD, 0x11, psn(n)) }, &[0; 28])
+    with_bth(Bth { ack_req: true, ..Bth::new(Opcode::FETCH_ADD, Qpn::new(0x11), psn(n)) }, &[0; 28])
 }
 
 /// Packet `n` of the READ response message that takes these PSNs.

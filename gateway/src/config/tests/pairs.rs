@@ -1,6 +1,7 @@
 //! The rules of `[[queue_pair]]`.
 
 use super::*;
+use common::wire::Qpn;
 
 /// From line 8 on, where `lab` ends.
 fn pair(a: &str, a_qpn: &str, b: &str, b_qpn: &str, more: &str) -> String {
@@ -18,10 +19,12 @@ fn queue_pairs_are_read() {
     let [one, other] = &c.queue_pairs[..] else { panic!("{:?}", c.queue_pairs) };
     let host = |ip: &str| ip.parse::<std::net::IpAddr>().unwrap().into();
     let [a, b] = [host("10.0.0.1"), host("10.0.1.1")];
+    let ends =
+        |a_qpn, b_qpn| [(a, a_qpn), (b, b_qpn)].map(|(addr, n)| End { addr, qpn: Qpn::new(n) });
     assert!(one.vlans.is_empty());
-    assert_eq!(one.ends, [End { addr: a, qpn: 0x11 }, End { addr: b, qpn: 2 }]);
+    assert_eq!(one.ends, ends(0x11, 2));
     assert_eq!(other.vlans.ids().collect::<Vec<_>>(), [100]);
-    assert_eq!(other.ends, [End { addr: a, qpn: 0x11 }, End { addr: b, qpn: 0xfffffe }]);
+    assert_eq!(other.ends, ends(0x11, 0xfffffe));
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod switch_nak;
 mod waiting;
 
 use common::psn::Psn;
-use common::wire::Opcode;
+use common::wire::{Opcode, Qpn};
 
 use super::*;
 use crate::config::{ImpliedNak, SecondNak, lab_ip};
@@ -28,7 +28,7 @@ type Sent = (Opcode, u32, bool);
 impl Bench {
     /// PSNs from 0xfffffe: two packets later they wrap to 0.
     fn new(change: impl FnOnce(&mut QpConfig)) -> Self {
-        let mut config = QpConfig::new(1, 2, [2; 6], lab_ip(2));
+        let mut config = QpConfig::new(Qpn::new(1), Qpn::new(2), [2; 6], lab_ip(2));
         config.send_psn = Psn::new(0xff_fffe);
         config.pmtu = PMTU;
         config.window = 100;

@@ -6,7 +6,7 @@ use common::frame::Frame;
 use common::heap::HeapPool;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Opcode, icrc_ok, parse};
+use common::wire::{Opcode, Qpn, icrc_ok, parse};
 use rnic::{
     Completion, Dcqcn, NicConfig, PostError, QpConfig, QpError, QpId, Received, Status, WorkKind,
     WorkRequest, lab_ip,
@@ -47,6 +47,7 @@ impl World {
         let mut qp = QpId::new(0);
         for (n, nic) in nics.iter_mut().enumerate() {
             let (local, remote) = if n == 0 { (0x11, 0x22) } else { (0x22, 0x11) };
+            let (local, remote) = (Qpn::new(local), Qpn::new(remote));
             let peer = 2 - n as u8;
             let mut config = QpConfig::new(local, remote, mac(peer), lab_ip(peer));
             config.pmtu = PMTU;
@@ -329,7 +330,7 @@ fn what_it_does_not_do_is_refused() {
     let read = WorkRequest { kind: WorkKind::Read, len: 1, id: 0 };
     let refused = world.nics[0].post(world.qp, read, world.now);
     assert_eq!(refused, Err(PostError::FetchNotAllowed));
-    let config = QpConfig::new(1, 2, [3; 6], lab_ip(2));
+    let config = QpConfig::new(Qpn::new(1), Qpn::new(2), [3; 6], lab_ip(2));
     let add = |irn| {
         let mut nic = IrnNic::new(NicConfig::new([2; 6], lab_ip(1)));
         SelectiveRepeat::add_qp(&mut nic, config.clone(), irn)
@@ -351,7 +352,7 @@ fn what_it_does_not_do_is_refused() {
         64,
     );
     let mut frame = vec![0; headers.frame_len(16)];
-    let bth = common::wire::Bth::new(opcode, 0x22, Psn::new(0xff_fffe));
+    let bth = common::wire::Bth::new(opcode, Qpn::new(0x22), Psn::new(0xff_fffe));
     headers.emit(&bth, &mut frame, |body| body.fill(0));
     world.nics[1].receive(&frame, world.now);
     assert_eq!(world.nics[1].port_stats().unknown_opcode, 1);

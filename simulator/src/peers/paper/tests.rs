@@ -5,14 +5,15 @@ use std::net::{IpAddr, Ipv4Addr};
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Aeth, Bth, Headers, Opcode, Vlans, has_switch_bit, parse};
+use common::wire::{Aeth, Bth, Headers, Opcode, Qpn, Vlans, has_switch_bit, parse};
 use link::wire_bytes;
 
 use super::Paper;
 use crate::frame::SimFrame;
 
-/// Its responder's queue pair; the requester's is the number before it.
-const QPN: u32 = 0x11;
+/// Its requester's queue pair, and its responder's.
+const REQUESTER: Qpn = Qpn::new(0x10);
+const QPN: Qpn = REQUESTER.offset(1);
 /// Just before the end of the PSN space.
 const FIRST: Psn = Psn::new(0xff_fffe);
 /// A packet takes a microsecond on the port towards the hosts.
@@ -70,7 +71,8 @@ fn respond(n: u32, syndrome: u8, count: u32, of_switch: bool) -> SimFrame {
     let mut headers = headers(2, 1);
     headers.set_switch_bit(of_switch);
     let mut bytes = vec![0; headers.frame_len(Aeth::LEN)];
-    headers.emit_ack(QPN - 1, FIRST.offset(n), Aeth { syndrome, msn: count }, &mut bytes);
+    let aeth = Aeth { syndrome, msn: count };
+    headers.emit_ack(REQUESTER, FIRST.offset(n), aeth, &mut bytes);
     SimFrame::from(bytes)
 }
 
@@ -146,7 +148,7 @@ fn all_flows_share_the_pool() {
     bench.arrive([0, 2]);
     let other = |n| {
         let mut frame = data(n, false, false);
-        let bth = Bth::new(Opcode::WRITE_MIDDLE, QPN + 2, FIRST.offset(n));
+        let bth = Bth::new(Opcode::WRITE_MIDDLE, QPN.offset(2), FIRST.offset(n));
         headers(1, 2).emit(&bth, frame.bytes_mut(), |payload| payload.fill(7));
         frame
     };

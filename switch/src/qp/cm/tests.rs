@@ -2,12 +2,12 @@
 
 use common::frame::Side;
 use common::wire::cm::{Dreq, Rej};
-use common::wire::{Addr, Vlans};
+use common::wire::{Addr, Qpn, Vlans};
 
 use super::*;
 
-const A_QPN: u32 = 0x11;
-const B_QPN: u32 = 0x22;
+const A_QPN: Qpn = Qpn::new(0x11);
+const B_QPN: Qpn = Qpn::new(0x22);
 const A_COMM: u32 = 0xa;
 const B_COMM: u32 = 0xb;
 
@@ -208,7 +208,7 @@ fn the_end_of_another_connection_is_not_this_ones() {
     let stranger = Ids { local: A_COMM, remote: B_COMM + 1 };
     for message in [
         Message::Dreq(Dreq { ids: stranger, remote_qpn: B_QPN }),
-        Message::Dreq(Dreq { ids: by_a(), remote_qpn: B_QPN + 1 }),
+        Message::Dreq(Dreq { ids: by_a(), remote_qpn: B_QPN.offset(1) }),
         Message::Dreq(Dreq { ids: by_a(), remote_qpn: A_QPN }),
         Message::Drep(stranger),
         Message::Rej(Rej { ids: stranger, reason: 4 }),
@@ -222,7 +222,7 @@ fn the_end_of_another_connection_is_not_this_ones() {
 #[test]
 fn a_name_that_is_used_again_ends_what_it_stood_for() {
     let mut bench = Bench::connected();
-    let again = Req { qpn: A_QPN + 1, ..req() };
+    let again = Req { qpn: A_QPN.offset(1), ..req() };
     assert_eq!(bench.a(Message::Req(again)), Some(Event::Ended(connection())));
     // Before the first one was answered: the reply is to the newer.
     let newest = Req { starting_psn: Psn::new(5), ..again };
@@ -234,7 +234,7 @@ fn a_name_that_is_used_again_ends_what_it_stood_for() {
 #[test]
 fn a_second_answer_that_differs_leaves_doubt() {
     let mut bench = Bench::connected();
-    let other = Rep { qpn: B_QPN + 1, ..rep() };
+    let other = Rep { qpn: B_QPN.offset(1), ..rep() };
     assert_eq!(bench.b(Message::Rep(other)), Some(Event::Ended(connection())));
     assert_eq!(bench.b(Message::Rep(rep())), None);
     assert_eq!(bench.b(Message::Rep(other)), None);
@@ -246,7 +246,7 @@ fn a_qp_is_in_one_connection_at_a_time() {
     // A's QP is joined to another one; the end of the former was not seen.
     bench.a(Message::Req(Req { local: A_COMM + 1, ..req() }));
     let ids = Ids { local: B_COMM + 1, remote: A_COMM + 1 };
-    let newer = bench.b(Message::Rep(Rep { ids, qpn: B_QPN + 1, ..rep() }));
+    let newer = bench.b(Message::Rep(Rep { ids, qpn: B_QPN.offset(1), ..rep() }));
     assert!(matches!(newer, Some(Event::Established(_))));
     assert_eq!(bench.connections.made.len(), 1);
     let late = Message::Dreq(Dreq { ids: by_a(), remote_qpn: B_QPN });
@@ -283,11 +283,11 @@ fn a_req_waits_for_a_while_and_longer_if_it_is_repeated_or_put_off() {
 fn the_oldest_is_forgotten_for_one_too_many() {
     let mut bench = Bench::with_limit(4);
     let ask = |bench: &mut Bench, n| {
-        bench.a(Message::Req(Req { local: n, qpn: A_QPN + n, ..req() }));
+        bench.a(Message::Req(Req { local: n, qpn: A_QPN.offset(n), ..req() }));
     };
     let accept = |bench: &mut Bench, n| {
         let ids = Ids { local: 100 + n, remote: n };
-        bench.b(Message::Rep(Rep { ids, qpn: B_QPN + n, ..rep() })).is_some()
+        bench.b(Message::Rep(Rep { ids, qpn: B_QPN.offset(n), ..rep() })).is_some()
     };
     (0..4).for_each(|n| ask(&mut bench, n));
     ask(&mut bench, 0); // again: now it is the newest
@@ -320,7 +320,7 @@ fn only_what_two_hosts_agreed_on_is_learned() {
         let mut bench = Bench::with_limit(3);
         let mut sent: Vec<(bool, Message)> = Vec::new();
         for n in 0..400u32 {
-            let qpns = [A_QPN, B_QPN].map(|first| first + random(4) as u32);
+            let qpns = [A_QPN, B_QPN].map(|first| first.offset(random(4) as u32));
             // The names are new each time, and so are the PSNs, which tell the
             // test which REQ and REP belong together.
             let asked = Req { local: n, qpn: qpns[0], starting_psn: Psn::new(n), ..req() };
