@@ -66,6 +66,11 @@ impl<P> FairQueue<P> {
         }
     }
 
+    /// An empty queue that allocates as it grows, for `u32::MAX` packets.
+    pub fn growing(buckets: usize) -> Self {
+        Self { limit: NONE as usize, ..Self::new(0, buckets) }
+    }
+
     /// Packets that wait.
     pub const fn len(&self) -> usize {
         self.len
@@ -175,6 +180,13 @@ mod tests {
             queue.push(n, 9000, n).unwrap();
         }
         assert!((0..100).eq(std::iter::from_fn(|| queue.pop())));
+    }
+
+    #[test]
+    fn a_growing_queue_takes_what_comes() {
+        let mut queue = FairQueue::growing(1);
+        assert!((0..1_000).all(|n| queue.push(n, 1, n).is_ok()));
+        assert!((0..1_000).eq(std::iter::from_fn(|| queue.pop())));
     }
 
     proptest! {

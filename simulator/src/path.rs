@@ -35,16 +35,21 @@ impl Path {
         let site = &scenario.site;
         let host = (site.host_rate, site.delay);
         let fabric = (site.fabric_rate, site.delay);
+        // Towards the gateway a switch sends at the long haul's rate, a gateway to
+        // its switch at the fabric's.
         let border = (scenario.long_haul.rate, site.delay);
-        let half: Vec<(u64, Span)> = match (scenario.topology, long_haul) {
-            (Topology::Pair, _) | (Topology::Dumbbell { .. }, false) => vec![host],
-            (Topology::Dumbbell { .. }, true) => vec![host, border],
-            (Topology::LeafSpine { .. }, false) => vec![host, fabric],
-            (Topology::LeafSpine { .. }, true) => vec![host, fabric, fabric, border],
+        let inner: &[(u64, Span)] = match (scenario.topology, long_haul) {
+            (Topology::Pair | Topology::Dumbbell { .. }, _) => &[host],
+            (Topology::LeafSpine { .. }, false) => &[host, fabric],
+            (Topology::LeafSpine { .. }, true) => &[host, fabric, fabric],
         };
-        let middle = (scenario.long_haul.rate, scenario.long_haul.delay);
+        let middle: &[(u64, Span)] = match (scenario.topology, long_haul) {
+            (_, false) => &[],
+            (Topology::Pair, true) => &[(scenario.long_haul.rate, scenario.long_haul.delay)],
+            (_, true) => &[border, (scenario.long_haul.rate, scenario.long_haul.delay), fabric],
+        };
         let mut path = Self { rate: u64::MAX, propagation: Span::ZERO, per_byte_ps: 0 };
-        for &(rate, delay) in half.iter().chain(long_haul.then_some(&middle)).chain(&half) {
+        for &(rate, delay) in inner.iter().chain(middle).chain(inner) {
             path.rate = path.rate.min(rate);
             path.propagation = path.propagation + delay * 2;
             path.per_byte_ps += 8_000_000_000_000 / rate;

@@ -81,7 +81,8 @@ impl Builder<'_> {
         let rates = [lan_rate, self.scenario.long_haul.rate];
         let place = Place { scenario: self.scenario, number, rates };
         let inside = self.scheme.model().gateway(&place);
-        let gateway = Gateway::new(inside, rates, self.scenario.gateway.queue);
+        let model = &self.scenario.gateway;
+        let gateway = Gateway::new(inside, rates, model.lan_queue, model.queue);
         let node = self.add(Node::Gateway(Box::new(gateway)), 2);
         self.network.gateways.push(node);
         node
@@ -128,6 +129,10 @@ impl Builder<'_> {
     }
 
     /// A switch for all hosts of a site, and a gateway.
+    ///
+    /// A gateway sends into its site at the fabric's rate. The switch sends to the
+    /// gateway at the long haul's rate: its port is shaped, so that a queue for the
+    /// long haul builds up where the site marks and pauses.
     fn dumbbell_site(&mut self, hosts: Range<u32>) -> usize {
         let (host_rate, border_rate) = (self.scenario.site.host_rate, self.scenario.long_haul.rate);
         let count = hosts.len();
@@ -144,12 +149,13 @@ impl Builder<'_> {
         for (port, host) in hosts.enumerate() {
             self.join((host as usize, 0), (switch, port));
         }
-        let gateway = self.add_gateway(border_rate);
+        let gateway = self.add_gateway(self.scenario.site.fabric_rate);
         self.join((switch, count), (gateway, LAN));
         gateway
     }
 
-    /// Leaves, spines, a border switch; a gateway for each long-haul link.
+    /// Leaves, spines, a border switch; a gateway for each long-haul link, at the
+    /// rates of [`dumbbell_site`](Self::dumbbell_site).
     fn leaf_spine_site(
         &mut self,
         hosts: Range<u32>,
@@ -208,7 +214,7 @@ impl Builder<'_> {
         }
         (0..long_hauls)
             .map(|haul| {
-                let gateway = self.add_gateway(border_rate);
+                let gateway = self.add_gateway(fabric_rate);
                 self.join((border, spines + haul), (gateway, LAN));
                 gateway
             })

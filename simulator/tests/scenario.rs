@@ -7,7 +7,7 @@ use std::path::Path;
 use common::time::Span;
 use link::LossModel;
 use settings::Override;
-use simulator::scenario::{Scenario, Scope, Topology, Traffic, Varied, load, parse};
+use simulator::scenario::{LanQueue, Scenario, Scope, Topology, Traffic, Varied, load, parse};
 use simulator::scheme::Scheme;
 
 const LINK: &str = "[long_haul]\nrate = \"10Gbps\"\ndelay = \"1ms\"\nloss = 1e-3\n";
@@ -55,6 +55,7 @@ fn rate_delay_and_loss_are_enough() {
         (4096, None, None, 16)
     );
     assert_eq!((s.gateway.reorder, s.gateway.paper_reorder), (None, 1_000_000));
+    assert_eq!(s.gateway.lan_queue, LanQueue::Fair, "as the product has it");
     // Ten bandwidth-delay products are 25 MB.
     assert_eq!(s.traffic, [Traffic::Long { bytes: 25_000_000, flows: 1 }]);
 
@@ -83,6 +84,7 @@ const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cache
      cnp_interval = \"50us\"\n\
      [gateway]\nreorder = \"1MB\"\nbackup = \"2MB\"\ncache = \"3MB\"\npaper_reorder = \"4MB\"\n\
      paper_backup = \"5MB\"\nnetrt_buffer = \"6MB\"\nqueue = \"7MB\"\n\
+     lan_queue = \"fifo\"\n\
      [[traffic]]\nkind = \"long\"\nbytes = \"1GB\"\nflows = 3\n\
      [[traffic]]\nkind = \"poisson\"\nsizes = \"hadoop\"\nload = \"30%\"\nflows = 9\n\
      scope = \"between\"\n\
@@ -131,6 +133,7 @@ fn every_key_is_read() {
     assert_eq!((g.reorder, g.backup, g.cache), (Some(1_000_000), Some(2_000_000), Some(3_000_000)));
     assert_eq!((g.paper_reorder, g.paper_backup), (4_000_000, 5_000_000));
     assert_eq!((g.netrt_buffer, g.queue), (6_000_000, 7_000_000));
+    assert_eq!(g.lan_queue, LanQueue::Fifo);
     let [
         Traffic::Long { bytes: 1_000_000_000, flows: 3 },
         Traffic::Poisson { sizes, load, flows, scope },

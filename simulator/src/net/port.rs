@@ -3,11 +3,14 @@
 
 use std::collections::VecDeque;
 
+use common::fair_queue::FairQueue;
 use common::frame::Frame;
 use common::time::Time;
+use common::wire::flow_hash;
 use link::{Line, wire_bytes};
 
 use crate::frame::SimFrame;
+use crate::scenario::LanQueue;
 
 /// Priority of a frame between the queues of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,6 +23,9 @@ pub enum Priority {
 
 /// How many there are.
 const PRIORITIES: usize = 2;
+
+/// Flows that a fair queue tells apart, as in the product.
+const FLOWS: usize = 1024;
 
 /// A frame that leaves a node.
 #[derive(Debug)]
@@ -38,9 +44,42 @@ struct Waiting {
     from: usize,
 }
 
+/// Frames of one priority.
+enum Queue {
+    Fifo(VecDeque<Waiting>),
+    Fair(FairQueue<Waiting>),
+}
+
+impl Queue {
+    fn len(&self) -> usize {
+        match self {
+            Self::Fifo(queue) => queue.len(),
+            Self::Fair(queue) => queue.len(),
+        }
+    }
+
+    fn push(&mut self, waiting: Waiting, bytes: u64) {
+        match self {
+            Self::Fifo(queue) => queue.push_back(waiting),
+            Self::Fair(queue) => {
+                let hash = flow_hash(waiting.frame.bytes());
+                // It has no limit that memory holds.
+                let _ = queue.push(hash, bytes as u32, waiting);
+            }
+        }
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        match self {
+            Self::Fifo(queue) => queue.pop_front(),
+            Self::Fair(queue) => queue.pop(),
+        }
+    }
+}
+
 /// An egress port.
 pub struct Port {
-    queues: [VecDeque<Waiting>; PRIORITIES],
+    queues: [Queue; PRIORITIES],
     bytes: [u64; PRIORITIES],
     stopped: [bool; PRIORITIES],
     line: Line,
@@ -49,10 +88,20 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port of `rate` bit/s.
+    /// A port of `rate` bit/s whose data frames leave in the order in which they came.
     pub fn new(rate: u64) -> Self {
+        Self::with_queue(rate, LanQueue::Fifo)
+    }
+
+    /// A port of `rate` bit/s with that queue for data frames.
+    pub fn with_queue(rate: u64, data: LanQueue) -> Self {
+        let fifo = || Queue::Fifo(VecDeque::new());
+        let data = match data {
+            LanQueue::Fifo => fifo(),
+            LanQueue::Fair => Queue::Fair(FairQueue::growing(FLOWS)),
+        };
         Self {
-            queues: Default::default(),
+            queues: [fifo(), data],
             bytes: [0; PRIORITIES],
             stopped: [false; PRIORITIES],
             line: Line::new(Some(rate), u64::MAX),
@@ -72,8 +121,9 @@ impl Port {
 
     /// Queues a frame that came from port `from` of the same node.
     pub fn push(&mut self, frame: SimFrame, priority: Priority, from: usize) {
-        self.bytes[priority as usize] += wire_bytes(frame.bytes().len());
-        self.queues[priority as usize].push_back(Waiting { frame, from });
+        let bytes = wire_bytes(frame.bytes().len());
+        self.bytes[priority as usize] += bytes;
+        self.queues[priority as usize].push(Waiting { frame, from }, bytes);
     }
 
     /// The far end says stop, or go on.
@@ -83,7 +133,7 @@ impl Port {
 
     /// When the next frame can leave; [`Time::NEVER`] if none waits that may.
     pub fn next(&self) -> Time {
-        let waits = (0..PRIORITIES).any(|p| !self.stopped[p] && !self.queues[p].is_empty());
+        let waits = (0..PRIORITIES).any(|p| !self.stopped[p] && self.queues[p].len() > 0);
         if waits { self.free_at } else { Time::NEVER }
     }
 
@@ -98,7 +148,7 @@ impl Port {
             if self.stopped[p] {
                 continue;
             }
-            if let Some(Waiting { frame, from }) = self.queues[p].pop_front() {
+            if let Some(Waiting { frame, from }) = self.queues[p].pop() {
                 let bytes = wire_bytes(frame.bytes().len());
                 self.bytes[p] -= bytes;
                 // The line takes everything: it has no limit.

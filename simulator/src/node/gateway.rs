@@ -10,6 +10,7 @@ use super::middlebox::Middlebox;
 use crate::frame::SimFrame;
 use crate::net::{Departure, Pause, Port, Priority};
 use crate::results::Pools;
+use crate::scenario::LanQueue;
 
 /// Number of the port towards the hosts.
 pub const LAN: usize = 0;
@@ -34,9 +35,16 @@ pub struct Egress {
 
 impl Gateway {
     /// A box with ports of `rates` bit/s, [`LAN`] and [`WAN`], which let
-    /// `queue` bytes wait each.
-    pub fn new(inside: Box<dyn Middlebox>, rates: [u64; 2], queue: u64) -> Self {
-        let egress = Egress { ports: rates.map(Port::new), limit: queue, drops: 0 };
+    /// `queue` bytes wait each, the LAN's data in a queue of that kind: a wire has none.
+    pub fn new(
+        inside: Box<dyn Middlebox>,
+        rates: [u64; 2],
+        lan_queue: LanQueue,
+        queue: u64,
+    ) -> Self {
+        let lan_queue = if inside.is_wire() { LanQueue::Fifo } else { lan_queue };
+        let ports = [Port::with_queue(rates[LAN], lan_queue), Port::new(rates[WAN])];
+        let egress = Egress { ports, limit: queue, drops: 0 };
         Self { inside, egress, most: Pools::default() }
     }
 

@@ -41,6 +41,11 @@ pub trait Middlebox {
         None
     }
 
+    /// Whether there is no box at all, so that no queue of its serves flows in turn.
+    fn is_wire(&self) -> bool {
+        false
+    }
+
     /// Checks the box's books, if it keeps any: so many frames have arrived, and so many
     /// were transmitted.
     ///
@@ -55,6 +60,10 @@ pub struct Wire;
 impl Middlebox for Wire {
     fn receive(&mut self, side: Side, frame: SimFrame, _: Time, out: &mut Egress) {
         out.transmit(side.other(), Class::Data, Packet::Owned(frame));
+    }
+
+    fn is_wire(&self) -> bool {
+        true
     }
 
     fn check(&self, arrived: u64, transmitted: u64) {

@@ -124,7 +124,7 @@ impl LongHaul {
 pub struct Site {
     /// bit/s of the cable between a host and its switch.
     pub host_rate: u64,
-    /// bit/s between the switches of a site.
+    /// bit/s between the switches of a site, and from a gateway to its switch.
     pub fabric_rate: u64,
     /// Propagation delay of each cable.
     pub delay: Span,
@@ -226,6 +226,17 @@ pub struct GatewayModel {
     pub pacing: bool,
     /// Whether the product's Depot tells sources of congestion behind it.
     pub cnp: bool,
+    /// How data frames wait at the port towards the hosts.
+    pub lan_queue: LanQueue,
+}
+
+/// The order in which data frames leave a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LanQueue {
+    /// As they came.
+    Fifo,
+    /// Deficit round robin between flows, as in the product.
+    Fair,
 }
 
 /// A load.

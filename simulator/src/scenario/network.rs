@@ -4,7 +4,7 @@ use common::time::Span;
 use link::{LossModel, Outage};
 use settings::{Document, Section};
 
-use super::{Ecn, GatewayModel, LongHaul, Pfc, Site, Topology};
+use super::{Ecn, GatewayModel, LanQueue, LongHaul, Pfc, Site, Topology};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -171,6 +171,9 @@ fn pfc(mut s: Section<'_>) -> Pfc {
     pfc
 }
 
+/// The words for [`LanQueue`].
+const LAN_QUEUES: &[(&str, LanQueue)] = &[("fifo", LanQueue::Fifo), ("fair", LanQueue::Fair)];
+
 pub(super) fn gateway(mut s: Section<'_>) -> GatewayModel {
     let gateway = GatewayModel {
         reorder: s.size("reorder", 0, TIB),
@@ -182,6 +185,7 @@ pub(super) fn gateway(mut s: Section<'_>) -> GatewayModel {
         queue: s.size("queue", 16 * KIB, TIB).unwrap_or(16 * MIB),
         pacing: s.bool("pacing").unwrap_or(true),
         cnp: s.bool("cnp").unwrap_or(true),
+        lan_queue: s.choice("lan_queue", LAN_QUEUES).unwrap_or(LanQueue::Fair),
     };
     s.finish();
     gateway
