@@ -45,8 +45,12 @@ impl Path {
         };
         let middle: &[(u64, Span)] = match (scenario.topology, long_haul) {
             (_, false) => &[],
-            (Topology::Pair, true) => &[(scenario.long_haul.rate, scenario.long_haul.delay)],
-            (_, true) => &[border, (scenario.long_haul.rate, scenario.long_haul.delay), fabric],
+            (Topology::Pair, true) => {
+                &[(scenario.long_haul.rate, scenario.long_haul.longest_delay())]
+            }
+            (_, true) => {
+                &[border, (scenario.long_haul.rate, scenario.long_haul.longest_delay()), fabric]
+            }
         };
         let mut path = Self { rate: u64::MAX, propagation: Span::ZERO, per_byte_ps: 0 };
         for &(rate, delay) in inner.iter().chain(middle).chain(inner) {

@@ -94,8 +94,8 @@ impl Builder<'_> {
         let is_ideal = site.loss == 0.0 || self.scheme.model().is_lossless();
         let loss = if is_ideal { LossModel::None } else { LossModel::Bernoulli(site.loss) };
         let config = DirectionConfig { delay: site.delay, loss, ..DirectionConfig::default() };
-        self.cable(a, b, config.clone(), false);
-        self.cable(b, a, config, false);
+        self.cable(a, b, &[config.clone()], false);
+        self.cable(b, a, &[config], false);
     }
 
     /// Joins two gateways.
@@ -103,14 +103,17 @@ impl Builder<'_> {
         let haul = &self.scenario.long_haul;
         for (from, to, loss) in [(near, far, haul.loss), (far, near, haul.loss_back)] {
             let is_ideal = self.scheme.model().is_lossless();
-            let config = DirectionConfig {
-                delay: haul.delay,
+            let reordering = haul.reordering.filter(|_| !is_ideal);
+            let route = |n| DirectionConfig {
+                delay: haul.delay + haul.route_delay * n,
                 jitter: haul.jitter,
                 loss: if is_ideal { LossModel::None } else { loss },
                 outage: haul.outage.filter(|_| !is_ideal),
+                reordering: reordering.unwrap_or_default(),
                 ..DirectionConfig::default()
             };
-            self.cable((from, WAN), (to, WAN), config, true);
+            let routes: Vec<_> = (0..u64::from(haul.routes)).map(route).collect();
+            self.cable((from, WAN), (to, WAN), &routes, true);
         }
     }
 
@@ -118,12 +121,12 @@ impl Builder<'_> {
         &mut self,
         from: (usize, usize),
         to: (usize, usize),
-        config: DirectionConfig,
+        routes: &[DirectionConfig],
         is_long_haul: bool,
     ) {
         let number = self.network.cables.len();
         let to = Plug { node: to.0, port: to.1 };
-        let cable = Cable::new(config, to, is_long_haul, self.seed, number as u64);
+        let cable = Cable::new(routes, to, is_long_haul, self.seed, number as u64);
         self.network.leaving[from.0][from.1] = number;
         self.network.cables.push(cable);
     }

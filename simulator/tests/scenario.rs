@@ -73,6 +73,7 @@ const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cache
      [long_haul]\nrate = \"2.5Gbps\"\nrtt = \"3ms\"\njitter = \"9us\"\n\
      loss = { rate = \"1%\", burst = 8 }\nloss_back = 0\n\
      outage = { start = \"1ms\", duration = \"2ms\", every = \"1s\" }\n\
+     reordering = { share = 1e-4, extra = \"20us\" }\nroutes = 3\nroute_delay = \"40us\"\n\
      [site]\nhost_rate = \"1Gbps\"\nfabric_rate = \"4Gbps\"\ndelay = \"3us\"\nloss = \"0.01%\"\n\
      buffer = \"1MiB\"\nshared_buffer = false\n\
      ecn = { kmin = \"1kB\", kmax = \"2kB\", pmax = 0.5 }\n\
@@ -108,6 +109,9 @@ fn every_key_is_read() {
         (outage.start.as_micros(), outage.duration.as_micros(), every),
         (1_000, 2_000, Some(1_000_000))
     );
+    let reordering = s.long_haul.reordering.expect("given");
+    assert_eq!((reordering.probability, reordering.extra.as_micros()), (1e-4, 20));
+    assert_eq!((s.long_haul.routes, s.long_haul.longest_delay().as_micros()), (3, 1_580));
     let site = &s.site;
     assert_eq!((site.host_rate, site.fabric_rate), (1_000_000_000, 4_000_000_000));
     assert_eq!((site.delay.as_micros(), site.loss, site.buffer), (3, 1e-4, 1 << 20));

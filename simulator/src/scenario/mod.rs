@@ -105,12 +105,23 @@ pub struct LongHaul {
     pub loss_back: LossModel,
     /// Both directions are dead for a time.
     pub outage: Option<link::Outage>,
+    /// Frames that take a detour and may be overtaken, in both directions.
+    pub reordering: Option<link::Reordering>,
+    /// Equal-cost routes, at least 1; a flow stays on one.
+    pub routes: u32,
+    /// Further one-way delay of each route against the one before.
+    pub route_delay: Span,
 }
 
 impl LongHaul {
-    /// Round trip on this link alone: there and back.
+    /// Round trip on this link alone: there and back on the shortest route.
     pub const fn rtt(&self) -> Span {
         self.delay.scale(2, 1)
+    }
+
+    /// One-way delay of the longest route.
+    pub fn longest_delay(&self) -> Span {
+        self.delay + self.route_delay * u64::from(self.routes - 1)
     }
 
     /// Bandwidth-delay product of a round trip, bytes on the wire.

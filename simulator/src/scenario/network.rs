@@ -1,7 +1,7 @@
 //! `[topology]`, `[long_haul]`, `[site]` and `[gateway]`.
 
 use common::time::Span;
-use link::{LossModel, Outage};
+use link::{LossModel, Outage, Reordering};
 use settings::{Document, Section};
 
 use super::{Ecn, GatewayModel, LanQueue, LongHaul, Pfc, Site, Topology};
@@ -59,6 +59,9 @@ pub(super) fn long_haul(doc: &Document<'_>, mut s: Section<'_>) -> LongHaul {
     let there = loss(doc, &mut s, "loss").unwrap_or(LossModel::None);
     let back = loss(doc, &mut s, "loss_back").unwrap_or(there);
     let outage = outage(doc, &mut s);
+    let reordering = reordering(&mut s);
+    let routes = s.int("routes", 1, 64, "routes").unwrap_or(1);
+    let route_delay = s.duration("route_delay", Span::ZERO, Span::from_millis(10_000));
     s.finish();
     LongHaul {
         rate,
@@ -67,6 +70,9 @@ pub(super) fn long_haul(doc: &Document<'_>, mut s: Section<'_>) -> LongHaul {
         loss: there,
         loss_back: back,
         outage,
+        reordering,
+        routes,
+        route_delay: route_delay.unwrap_or_default(),
     }
 }
 
@@ -90,6 +96,19 @@ fn loss(doc: &Document<'_>, s: &mut Section<'_>, key: &'static str) -> Option<Lo
             .ok(),
         (rate, _) => Some(single(rate)),
     }
+}
+
+fn reordering(s: &mut Section<'_>) -> Option<Reordering> {
+    let is_set = s.has("reordering");
+    let mut table = s.section("reordering");
+    if is_set {
+        table.require("share", "the share of frames that take a detour, e.g. 1e-4");
+        table.require("extra", "how much longer the detour takes, e.g. \"20us\"");
+    }
+    let probability = table.share("share", 0.0, 1.0);
+    let extra = table.duration("extra", Span::ZERO, Span::from_millis(10_000));
+    table.finish();
+    Some(Reordering { probability: probability?, extra: extra? })
 }
 
 fn outage(doc: &Document<'_>, s: &mut Section<'_>) -> Option<Outage> {
