@@ -84,7 +84,7 @@ impl Pipeline for Sentry {
 
 /// A flow with nothing in flight.
 fn protected(recovery: Recovery) -> Bed<Sentry> {
-    let config = Config { rtt_guess: RTT, forget: None, window_max: 1 << 19, ..config(recovery) };
+    let config = Config { rtt_guess: RTT, pause: None, window_max: 1 << 19, ..config(recovery) };
     let mut bed = Bed::new(Sentry::new(config, START, Psn::new(0), Outlet::default()));
     bed.take_ready();
     bed.flow.now += RTT;

@@ -129,7 +129,7 @@ metrics! {
         DepotPassive ["event" = "passive"], DepotProbe ["event" = "probe"],
         DepotReleased ["event" = "released"], DepotGoneBack ["event" = "gone_back"],
         DepotLeap ["event" = "leap_too_far"],
-        DepotMadeToAsk ["event" = "made_to_ask_for_ack"],
+        DepotSetAckReq ["event" = "set_ack_req"],
     }
     Counter "lr2_depot_local_resent_total" "Packets resent to the destination from the backup pool, by cause." {
         LocalNak ["cause" = "nak"], LocalTimeout ["cause" = "timeout"],
@@ -163,7 +163,7 @@ metrics! {
     Counter "lr2_sentry_packets_total" "Data packets at the Sentry, by event." {
         SentryNew ["event" = "new"], SentryAhead ["event" = "ahead"],
         SentryUnprotected ["event" = "repeat_unprotected"],
-        SentryEager ["event" = "made_to_ask_for_ack"],
+        SentrySetAckReq ["event" = "set_ack_req"],
         SentryLeap ["event" = "leap_too_far"],
         SentryNeeded ["event" = "repeat_needed"], SentryDoubtful ["event" = "repeat_doubtful"],
     }

@@ -11,7 +11,7 @@ use common::time::{Span, Time};
 use common::window::{FEW, Window};
 use common::wire::{BTH_LEN, icrc_ok, parse};
 
-use crate::sequence::Held;
+use crate::sequence::{Held, PacketInfo};
 use crate::{Actions, Config, Context, Flow};
 
 /// Round trip to the destination until one was measured.
@@ -27,10 +27,10 @@ const UNPAIRED_PRESSURE: u8 = 50;
 pub(crate) struct Backup<F: Frame> {
     /// The places of a READ request but the first are vacant.
     kept: Window<Kept<F::Shared>>,
-    /// Delivered packets that the destination has yet to answer, oldest first,
+    /// Delivered packets whose response is awaited, oldest first,
     /// with the time of their delivery; zero if they were resent, since a response may be
     /// to either copy (Karn's rule).
-    asks: VecDeque<(Seq, Time)>,
+    awaited: VecDeque<(Seq, Time)>,
     /// When the destination last acknowledged something new, or packets were
     /// last resent.
     touched: Time,
@@ -51,7 +51,7 @@ impl<F: Frame> Backup<F> {
     pub fn new(next: Seq) -> Self {
         Self {
             kept: Window::new(next),
-            asks: VecDeque::new(),
+            awaited: VecDeque::new(),
             touched: Time::ZERO,
             retries: 0,
             backoff: 0,
@@ -74,9 +74,9 @@ impl<F: Frame> Backup<F> {
         self.kept.is_empty()
     }
 
-    /// Whether the destination is to answer something.
+    /// Whether a packet with AckReq is unacknowledged.
     pub fn awaits_response(&self) -> bool {
-        !self.asks.is_empty()
+        !self.awaited.is_empty()
     }
 
     /// The packet with the number `seq`, as if it had come at `at` and were yet
@@ -88,8 +88,9 @@ impl<F: Frame> Backup<F> {
         }
         let end = self.kept.first_from(seq.next()).unwrap_or(self.kept.end());
         let count = end.since(seq) as u32;
-        let asks = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked).is_ok();
-        Some(Held { packet: Packet::Shared(handle.clone()), len: *len, count, asks, at })
+        let needs_response = self.awaited.binary_search_by_key(&seq, |(asked, _)| *asked).is_ok();
+        let info = PacketInfo { len: *len, count, needs_response };
+        Some(Held { packet: Packet::Shared(handle.clone()), info, at })
     }
 
     /// Whether `seq` is a request that an ACK answers, rather than a READ or an
@@ -102,28 +103,26 @@ impl<F: Frame> Backup<F> {
     }
 
     /// Keeps a packet that is being delivered, and returns the packet to transmit. Where the pool
-    /// has no room, the oldest unacknowledged packets are forgotten first.
+    /// has no room, the oldest unacknowledged packets are released first.
     pub fn keep<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         seq: Seq,
-        count: u32,
-        asks: bool,
         packet: Packet<F>,
-        len: u32,
+        info: PacketInfo,
     ) -> Packet<F> {
         if self.kept.end() != seq {
             self.clear(cx);
         }
         self.kept.skip_to(seq);
-        if asks {
-            self.asks.push_back((seq, cx.now));
+        if info.needs_response {
+            self.awaited.push_back((seq, cx.now));
         }
         // R-ORDER-16
-        while !cx.backup.take(len as usize) {
+        while !cx.backup.take(info.len as usize) {
             cx.out.count(Metric::BackupFull, 1);
             if self.kept.is_empty() {
-                self.kept.skip_to(seq + u64::from(count));
+                self.kept.skip_to(seq + u64::from(info.count));
                 return packet;
             }
             let oldest = self.kept.start();
@@ -134,9 +133,9 @@ impl<F: Frame> Backup<F> {
             Packet::Owned(frame) => frame.share(),
             Packet::Shared(shared) => shared,
         };
-        self.kept.push(Kept { handle: shared.clone(), len });
-        if count > 1 {
-            self.kept.extend_to(seq + u64::from(count));
+        self.kept.push(Kept { handle: shared.clone(), len: info.len });
+        if info.count > 1 {
+            self.kept.extend_to(seq + u64::from(info.count));
         }
         Packet::Shared(shared)
     }
@@ -148,12 +147,12 @@ impl<F: Frame> Backup<F> {
         cx: &mut Context<'_, A>,
         acked: Seq,
     ) -> Option<Span> {
-        let mut answered = None;
-        while let Some((seq, at)) = self.asks.front().copied().filter(|(seq, _)| *seq < acked) {
-            answered = Some((seq, at));
-            self.asks.pop_front();
+        let mut newest = None;
+        while let Some((seq, at)) = self.awaited.front().copied().filter(|(seq, _)| *seq < acked) {
+            newest = Some((seq, at));
+            self.awaited.pop_front();
         }
-        let exact = answered.filter(|(seq, at)| seq.next() == acked && *at > Time::ZERO);
+        let exact = newest.filter(|(seq, at)| seq.next() == acked && *at > Time::ZERO);
         let rtt = exact.map(|(_, at)| cx.now.since(at));
         if let Some(rtt) = rtt {
             self.rtt.sample(rtt);
@@ -182,17 +181,17 @@ impl<F: Frame> Backup<F> {
     /// Gives back the memory that is not in use.
     pub fn shrink(&mut self) {
         self.kept.shrink();
-        self.asks.shrink_to(FEW);
+        self.awaited.shrink_to(FEW);
     }
 
     /// Memory that the lists take, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.kept.heap_bytes() + self.asks.capacity() * size_of::<(Seq, Time)>()
+        self.kept.heap_bytes() + self.awaited.capacity() * size_of::<(Seq, Time)>()
     }
 
     /// Forgets everything.
     pub fn clear<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        self.asks.clear();
+        self.awaited.clear();
         self.release(cx, self.kept.end());
     }
 
@@ -222,7 +221,7 @@ impl<F: Frame> Backup<F> {
     }
 
     /// Forgets the oldest packet; returns its number and bytes.
-    pub fn forget_oldest<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> Option<(Seq, u64)> {
+    pub fn release_oldest<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> Option<(Seq, u64)> {
         let seq = self.kept.start();
         let bytes = self.bytes_of(seq);
         if self.kept.is_empty() {
@@ -235,13 +234,13 @@ impl<F: Frame> Backup<F> {
 
     /// Whether the destination is to answer something before `end`.
     pub fn awaits_before(&self, end: Seq) -> bool {
-        self.asks.front().is_some_and(|(seq, _)| *seq < end)
+        self.awaited.front().is_some_and(|(seq, _)| *seq < end)
     }
 
     /// Packets from `to` on were lost: responses to them no longer measure the round trip.
     pub fn doubt_responses(&mut self, to: Seq) {
-        let first = self.asks.partition_point(|(seq, _)| *seq < to);
-        self.asks.range_mut(first..).for_each(|(_, at)| *at = Time::ZERO);
+        let first = self.awaited.partition_point(|(seq, _)| *seq < to);
+        self.awaited.range_mut(first..).for_each(|(_, at)| *at = Time::ZERO);
     }
 
     /// Resends one packet; false if it isn't there or its copy is damaged.
@@ -258,8 +257,8 @@ impl<F: Frame> Backup<F> {
         cx.out.deliver(Packet::Shared(handle.clone()));
         cx.out.count(Metric::CreatedHandle, 1);
         cx.out.count(why, 1);
-        if let Ok(i) = self.asks.binary_search_by_key(&seq, |(asked, _)| *asked) {
-            self.asks[i].1 = Time::ZERO;
+        if let Ok(i) = self.awaited.binary_search_by_key(&seq, |(asked, _)| *asked) {
+            self.awaited[i].1 = Time::ZERO;
         }
         self.touched = cx.now;
         true
@@ -272,8 +271,8 @@ impl<F: Frame> Backup<F> {
     fn ask_again<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, end: Seq) {
         let oldest = self.kept.start();
         self.doubt_responses(oldest);
-        let asking = self.asks.partition_point(|(seq, _)| *seq < end);
-        let newest = asking.checked_sub(1).and_then(|i| self.asks.get(i));
+        let asking = self.awaited.partition_point(|(seq, _)| *seq < end);
+        let newest = asking.checked_sub(1).and_then(|i| self.awaited.get(i));
         let asked = newest.map_or(oldest, |(seq, _)| *seq);
         self.touched = cx.now;
         self.resend(cx, oldest, Metric::LocalTimeout);
@@ -308,7 +307,7 @@ impl<F: Frame> Backup<F> {
 
     /// When the oldest packet that asks for a response counts as lost.
     fn due(&self, config: &Config) -> Time {
-        let Some((_, at)) = self.asks.front() else { return Time::NEVER };
+        let Some((_, at)) = self.awaited.front() else { return Time::NEVER };
         self.touched.max(*at) + self.patience(config)
     }
 }
@@ -332,23 +331,21 @@ fn is_intact(bytes: &[u8]) -> bool {
 }
 
 impl<F: Frame> Flow<F> {
-    /// Delivers packet `expected - 1`, and keeps a handle of it in the backup pool. A flow whose
+    /// Transmits packet `expected - 1`, and keeps a handle of it in the backup pool. A flow whose
     /// `src_qpn` is unknown can't match responses and keeps none while the pool is more than
     /// half full.
     #[inline]
-    pub(crate) fn deliver<A: Actions<F>>(
+    pub(crate) fn transmit<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         seq: Seq,
-        count: u32,
-        asks: bool,
         packet: Packet<F>,
-        len: u32,
+        info: PacketInfo,
     ) {
         let packet = if cx.out.src_qpn().is_some() {
-            self.backup.keep(cx, seq, count, asks, packet, len)
+            self.backup.keep(cx, seq, packet, info)
         } else if !cx.backup.is_filled(UNPAIRED_PRESSURE) {
-            self.backup.keep(cx, seq, count, false, packet, len)
+            self.backup.keep(cx, seq, packet, PacketInfo { needs_response: false, ..info })
         } else {
             packet
         };
@@ -357,10 +354,10 @@ impl<F: Frame> Flow<F> {
 
     pub(crate) fn local_due(&self, config: &Config) -> Time {
         // No response is expected to a packet that is still to be resent.
-        if self.is_asking() { self.backup.due(config) } else { Time::NEVER }
+        if self.awaits_ack() { self.backup.due(config) } else { Time::NEVER }
     }
 
-    /// The destination hasn't answered in time.
+    /// The destination has sent no response in time.
     pub(crate) fn on_silence<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let from = self.acked.unwrap_or(self.backup.kept.start());
         if !self.backup.holds_from(from) || !self.backup.may_retry(cx.config) {

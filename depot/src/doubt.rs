@@ -61,7 +61,7 @@ impl<F: Frame> Flow<F> {
 
     fn cut<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, to: Seq) {
         while let Some(held) = self.sequence.cut(to) {
-            cx.pool.give(held.len as usize);
+            cx.pool.give(held.info.len as usize);
             cx.out.discard(held.packet, Metric::DropAheadOfSource);
         }
     }

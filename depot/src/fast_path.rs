@@ -10,7 +10,7 @@ use common::psn::Seq;
 use common::wire::Roce;
 
 use crate::backup::Backup;
-use crate::sequence::Sequence;
+use crate::sequence::{PacketInfo, Sequence};
 use crate::{Actions, Context, Flow};
 
 impl<F: Frame> Flow<F> {
@@ -52,7 +52,8 @@ impl<F: Frame> Flow<F> {
         // from now on.
         self.due_as_before = !roce.ack_req || self.backup.awaits_response();
         let len = frame.bytes().len() as u32;
-        self.deliver(cx, seq, 1, roce.ack_req, Packet::Owned(frame), len);
+        let info = PacketInfo { len, count: 1, needs_response: roce.ack_req };
+        self.transmit(cx, seq, Packet::Owned(frame), info);
         if cx.now >= self.last_status + self.status_interval(cx.config) {
             self.report_arrivals(cx, seq);
         }

@@ -9,12 +9,12 @@ use common::time::{Span, Time};
 use common::wire::{Aeth, PacketKind, Roce, icrc_ok};
 
 use crate::backup::Backup;
+use crate::lan_share::LanShare;
 use crate::nak::KeptNak;
 use crate::pacing::Pacing;
 use crate::report::Cause;
 use crate::responses::Responses;
-use crate::sequence::{Gap, Held, Place, Sequence};
-use crate::share::Share;
+use crate::sequence::{Gap, Held, PacketInfo, Place, Sequence};
 use crate::{Actions, Config, Context};
 
 /// Which incarnation of a flow a SYNC speaks of.
@@ -85,7 +85,7 @@ pub struct Flow<F: Frame> {
     pub(crate) fill: Rtt,
     pub(crate) pacing: Pacing,
     /// Its part of its host's window, if that has one.
-    pub(crate) share: Option<Box<Share>>,
+    pub(crate) share: Option<Box<LanShare>>,
     /// One past the highest packet that passed while nothing was held.
     pub(crate) passed: Seq,
     /// One past the highest packet that the Sentry has announced.
@@ -187,9 +187,10 @@ impl<F: Frame> Flow<F> {
             self.bypass(cx);
             return self.on_passive(cx, frame, seq);
         };
-        let asks = roce.ack_req || !roce.kind().is_plain();
+        let needs_response = roce.ack_req || !roce.kind().is_plain();
+        let info = PacketInfo { len: frame.bytes().len() as u32, count, needs_response };
         match place {
-            Place::Next => self.on_next(cx, frame, count, asks),
+            Place::Next => self.on_next(cx, frame, info),
             Place::Behind => {
                 // The Sentry keeps needless repeats off the link; this one may
                 // be one that the destination lost (R-ORDER-3).
@@ -216,12 +217,12 @@ impl<F: Frame> Flow<F> {
                 cx.out.deliver(Packet::Owned(frame));
             }
             // R-ORDER-4
-            Place::Gap => self.on_early(cx, frame, seq, count, asks),
+            Place::Gap => self.on_early(cx, frame, seq, info),
             Place::New => {
                 // R-ORDER-5
                 let opened = self.open_gap(cx, seq);
                 self.raised = cx.now;
-                self.on_early(cx, frame, seq, count, asks);
+                self.on_early(cx, frame, seq, info);
                 if opened {
                     self.report(cx, Cause::NewGap);
                 }
@@ -260,41 +261,33 @@ impl<F: Frame> Flow<F> {
         cx.out.deliver(Packet::Owned(frame));
     }
 
-    fn on_next<A: Actions<F>>(
-        &mut self,
-        cx: &mut Context<'_, A>,
-        frame: F,
-        count: u32,
-        asks: bool,
-    ) {
+    fn on_next<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, info: PacketInfo) {
         let seq = self.sequence.next();
         match self.sequence.gaps().front() {
             Some(gap) => {
-                // So that nothing waits when the flow is forgotten.
+                // So that nothing waits when the flow is reset.
                 let most = self.give_up_after(cx.config);
                 self.pacing.resume(gap.seen, cx.now, most);
             }
             None => self.pacing.reset(),
         }
-        let len = frame.bytes().len();
         self.stalled = cx.now;
+        let packet = Packet::Owned(frame);
         // R-LAN-4
-        if !self.may_pass(cx) && cx.pool.take(len) {
+        if !self.may_pass(cx) && cx.pool.take(info.len as usize) {
             cx.out.count(Metric::DepotHeld, 1);
-            let packet = Packet::Owned(frame);
-            let held = Held { packet, len: len as u32, count, asks, at: cx.now };
-            let closed = self.sequence.hold(seq, held);
+            let closed = self.sequence.hold(seq, Held { packet, info, at: cx.now });
             self.count_closed(cx, closed);
-            self.play(cx);
+            self.deliver_due(cx);
             return self.notify_backlog(cx);
         }
         // R-ORDER-1
-        let closed = self.sequence.pass_next(count);
+        let closed = self.sequence.pass_next(info.count);
         self.count_closed(cx, closed);
         cx.out.count(Metric::DepotInOrder, 1);
         self.nak_is_answered(cx.now, seq);
-        self.hand_over(cx, seq, count, asks, Packet::Owned(frame), len as u32);
-        self.play(cx);
+        self.deliver(cx, seq, packet, info);
+        self.deliver_due(cx);
     }
 
     /// The destination has everything before `acked`, however it got there.
@@ -308,7 +301,7 @@ impl<F: Frame> Flow<F> {
                 cx.out.discard(packet, Metric::DropReleased);
             }
         }
-        self.play(cx);
+        self.deliver_due(cx);
     }
 
     /// Holds a packet that is ahead, or leaves it missing if the pool is full.
@@ -318,25 +311,23 @@ impl<F: Frame> Flow<F> {
         cx: &mut Context<'_, A>,
         frame: F,
         seq: Seq,
-        count: u32,
-        asks: bool,
+        info: PacketInfo,
     ) {
         // R-ORDER-2
         let is_in_order = seq == self.sequence.expected();
-        let len = frame.bytes().len();
         while is_in_order && !cx.pool.has_room() {
             if self.share.is_none() {
-                self.play_all(cx);
+                self.deliver_all(cx);
             }
             // On the LAN of a host with a window one goes for one that comes, as on a wire.
-            if !self.play_one(cx) {
-                return self.on_next(cx, frame, count, asks);
+            if !self.deliver_next(cx) {
+                return self.on_next(cx, frame, info);
             }
         }
         // R-ORDER-13
-        if !cx.pool.take(len) {
+        if !cx.pool.take(info.len as usize) {
             if self.sequence.place(seq) == Place::New {
-                self.open_gap(cx, seq + u64::from(count));
+                self.open_gap(cx, seq + u64::from(info.count));
             }
             return cx.out.discard(Packet::Owned(frame), Metric::DropReorderFull);
         }
@@ -348,13 +339,12 @@ impl<F: Frame> Flow<F> {
             Packet::Owned(frame)
         };
         let before = self.sequence.gaps().len();
-        let closed =
-            self.sequence.hold(seq, Held { packet, len: len as u32, count, asks, at: cx.now });
+        let closed = self.sequence.hold(seq, Held { packet, info, at: cx.now });
         if self.sequence.gaps().len() > before {
             cx.out.count(Metric::GapsSeen, 1);
         }
         self.count_closed(cx, closed);
-        self.play(cx);
+        self.deliver_due(cx);
         if is_in_order {
             self.stalled = cx.now;
             self.notify_backlog(cx);

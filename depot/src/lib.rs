@@ -22,6 +22,7 @@ mod doubt;
 mod fast_path;
 mod flow;
 mod lan;
+mod lan_share;
 mod memory;
 mod nak;
 mod pacing;
@@ -29,7 +30,7 @@ mod report;
 mod responses;
 mod reverse;
 mod sequence;
-mod share;
+
 mod sync;
 mod timers;
 

@@ -122,7 +122,7 @@ impl<F: Frame> Flow<F> {
         let at = self.sequence.front().unwrap_or(cx.now);
         self.sequence.go_back(seq, at, backup.oldest().max(seq), |seq| {
             let held = backup.copy(seq, at)?;
-            if !cx.pool.take(held.len as usize) {
+            if !cx.pool.take(held.info.len as usize) {
                 return None;
             }
             copies += 1;

@@ -37,11 +37,11 @@ const SILENCE: u64 = 64;
 pub(crate) struct Pacing {
     /// Zero unless packets wait.
     lag: Span,
-    /// When the newest packet came that went on.
+    /// When the newest delivered packet came.
     newest: Time,
     /// When the source last repeated a delivered packet.
     repeated: Time,
-    /// The mean distance of the packets that went on.
+    /// The mean distance in time between delivered packets.
     spacing: Span,
 }
 
@@ -63,7 +63,7 @@ impl Pacing {
         self.newest = seen;
     }
 
-    /// When a packet that came at `at` is to go on, if it is the next one.
+    /// When a packet that came at `at` is due, if it is the next one.
     pub fn due(&self, at: Time, rtt: Span) -> Time {
         (at + self.lag_at(at, rtt)).max(self.repeated + rtt / SILENCE)
     }
@@ -75,7 +75,7 @@ impl Pacing {
     }
 
     /// A packet that came at `at` is delivered.
-    pub fn went(&mut self, at: Time, now: Time, rtt: Span) {
+    pub fn delivered(&mut self, at: Time, now: Time, rtt: Span) {
         self.lag = self.lag_at(at, rtt).min(now.since(at));
         let step = at.since(self.newest).min(rtt / SILENCE);
         self.spacing = (self.spacing * 7 + step) / 8;
@@ -99,7 +99,7 @@ impl Pacing {
 
 impl<F: Frame> Flow<F> {
     /// Delivers packets that are in order and due.
-    pub(crate) fn play<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+    pub(crate) fn deliver_due<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.share.is_some() && !self.catch_up(cx) {
             return;
         }
@@ -113,36 +113,36 @@ impl<F: Frame> Flow<F> {
             if !self.has_room(cx) {
                 return self.wait_for_room(cx);
             }
-            self.hand_on(cx, at);
+            self.drain(cx, at);
         }
     }
 
     /// Delivers all packets in order, due or not.
-    pub(crate) fn play_all<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        while self.play_one(cx) {}
+    pub(crate) fn deliver_all<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        while self.deliver_next(cx) {}
     }
 
-    /// Hands on the next packet in order, whether it has its time and room or not. False if
+    /// Delivers the next held packet in order, whether it is due and has room or not. False if
     /// there is none.
-    pub(crate) fn play_one<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
+    pub(crate) fn deliver_next<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
         let Some(at) = self.sequence.front() else { return false };
-        self.hand_on(cx, at);
+        self.drain(cx, at);
         true
     }
 
-    /// Hands on the next packet, which is held and came at `at`.
-    fn hand_on<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, at: Time) {
+    /// Delivers the next packet, which is held and came at `at`.
+    fn drain<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, at: Time) {
         let Some(held) = self.sequence.drain() else { return };
-        self.pacing.went(at, cx.now, self.rtt);
-        let seq = self.sequence.next() - u64::from(held.count);
-        cx.pool.give(held.len as usize);
+        self.pacing.delivered(at, cx.now, self.rtt);
+        let seq = self.sequence.next() - u64::from(held.info.count);
+        cx.pool.give(held.info.len as usize);
         cx.out.count(Metric::DepotDrained, 1);
         self.nak_is_answered(cx.now, seq);
-        self.hand_over(cx, seq, held.count, held.asks, held.packet, held.len);
+        self.deliver(cx, seq, held.packet, held.info);
     }
 
     /// When the next packet has its time; [`Time::NEVER`] if none waits for it.
-    pub(crate) fn play_due(&self, config: &Config) -> Time {
+    pub(crate) fn pacing_due(&self, config: &Config) -> Time {
         match self.sequence.front() {
             // It is called when it is its turn.
             Some(_) if self.waits_for_room() => Time::NEVER,

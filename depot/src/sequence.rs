@@ -34,16 +34,23 @@ pub(crate) enum Place {
     New,
 }
 
-/// A packet in the pool.
-pub(crate) struct Held<F: Frame> {
-    /// The packet.
-    pub packet: Packet<F>,
+/// The properties of a packet that its delivery needs.
+#[derive(Clone, Copy)]
+pub(crate) struct PacketInfo {
     /// Bytes of its frame.
     pub len: u32,
     /// PSNs that it takes.
     pub count: u32,
-    /// The destination is to answer it.
-    pub asks: bool,
+    /// The destination responds to it: its AckReq bit is set, or it is a READ or an atomic.
+    pub needs_response: bool,
+}
+
+/// A packet in the pool.
+pub(crate) struct Held<F: Frame> {
+    /// The packet.
+    pub packet: Packet<F>,
+    /// Its properties.
+    pub info: PacketInfo,
     /// When it came, or, if it fills a gap, when the gap opened: it would have
     /// come then.
     pub at: Time,
@@ -202,8 +209,8 @@ impl<F: Frame> Sequence<F> {
     /// Takes the packet that is `next`, if it is held.
     pub fn drain(&mut self) -> Option<Held<F>> {
         let held = self.slots.pop()?;
-        if held.count > 1 {
-            self.slots.drain_before(self.next() + u64::from(held.count - 1), |_, _| ());
+        if held.info.count > 1 {
+            self.slots.drain_before(self.next() + u64::from(held.info.count - 1), |_, _| ());
         }
         // It has been here for so long that it has left the cache, and is next.
         if let Some(next) = self.slots.front() {
@@ -234,7 +241,7 @@ impl<F: Frame> Sequence<F> {
     /// `high`, and whose PSNs are [free](Self::is_free). Returns the gap that
     /// this closed, if it closed one.
     pub fn hold(&mut self, seq: Seq, mut held: Held<F>) -> Option<Gap> {
-        let count = u64::from(held.count);
+        let count = u64::from(held.info.count);
         let closed = if seq < self.high() {
             if let Some(gap) = self.gap(seq) {
                 held.at = gap.seen;
@@ -255,7 +262,7 @@ impl<F: Frame> Sequence<F> {
     /// Takes out the packet that is held as `seq`: it is missing again.
     pub fn reopen(&mut self, seq: Seq, now: Time) -> Option<Packet<F>> {
         let held = self.slots.take(seq)?;
-        let end = seq + u64::from(held.count);
+        let end = seq + u64::from(held.info.count);
         let i = self.gaps.partition_point(|gap| gap.end < seq);
         let mut gap = Gap { start: seq, end, seen: now };
         while let Some(other) = self.gaps.get(i).copied().filter(|other| other.start <= end) {
@@ -274,7 +281,7 @@ impl<F: Frame> Sequence<F> {
         let mut to = to.max(self.next());
         if let Some((at, held)) = self.slots.last_to(to.prev()) {
             // The further PSNs of a READ request belong to it.
-            to = to.max(at + u64::from(held.count));
+            to = to.max(at + u64::from(held.info.count));
         }
         let held = self.slots.pop_from(to);
         if held.is_none() {
@@ -356,7 +363,7 @@ mod tests {
 
     fn packet(n: u64, count: u32) -> Held<HeapFrame> {
         let packet = Packet::Owned(HeapFrame::from(n.to_be_bytes().to_vec()));
-        Held { packet, len: 8, count, asks: false, at: Time::ZERO }
+        Held { packet, info: PacketInfo { len: 8, count, needs_response: false }, at: Time::ZERO }
     }
 
     fn number(p: &Packet<HeapFrame>) -> u64 {

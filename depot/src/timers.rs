@@ -21,9 +21,9 @@ impl<F: Frame> Flow<F> {
         let pool = if self.sequence.is_empty() {
             Time::NEVER
         } else if self.sequence.gaps().is_empty() {
-            self.play_due(config)
+            self.pacing_due(config)
         } else {
-            self.repeat_due().min(self.give_up_due(config)).min(self.play_due(config))
+            self.repeat_due().min(self.give_up_due(config)).min(self.pacing_due(config))
         };
         pool.min(self.local_due(config))
             .min(self.nak_due(config))
@@ -51,8 +51,8 @@ impl<F: Frame> Flow<F> {
                 self.report(cx, Cause::Repeat);
             }
         }
-        if cx.now >= self.play_due(cx.config) {
-            self.play(cx);
+        if cx.now >= self.pacing_due(cx.config) {
+            self.deliver_due(cx);
         }
         if cx.now >= self.local_due(cx.config) {
             self.on_silence(cx);

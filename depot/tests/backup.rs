@@ -195,8 +195,8 @@ fn what_went_past_a_gap_is_not_in_order() {
 #[test]
 fn silence_ends_it_all() {
     let mut bench = unanswered(3);
-    bench.config.t_out = Some(FORGET * 2);
-    bench.run_timers(bench.now + FORGET - NANO);
+    bench.config.t_out = Some(PAUSE * 2);
+    bench.run_timers(bench.now + PAUSE - NANO);
     assert_eq!(bench.backup.frames(), 3);
     bench.run_timers(bench.now + NANO);
     assert_eq!((bench.backup.frames(), bench.backup.used()), (0, 0));

@@ -192,10 +192,10 @@ fn an_ack_below_acked_ends_this_incarnation() {
 fn a_sentry_that_speaks_keeps_its_flow_alive() {
     let mut bench = Bench::synced();
     for _ in 0..4 {
-        bench.run_timers(bench.now + FORGET / 2);
+        bench.run_timers(bench.now + PAUSE / 2);
         bench.sync(LIFE, Reason::Keepalive, 1);
     }
-    bench.run_timers(bench.now + FORGET - Span::from_nanos(1));
+    bench.run_timers(bench.now + PAUSE - Span::from_nanos(1));
     assert_eq!(bench.count(Metric::FlowForgotten), 0);
     bench.run_timers(bench.now + Span::from_nanos(1));
     assert!(!bench.flow.is_synced());

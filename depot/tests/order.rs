@@ -60,7 +60,7 @@ fn what_is_in_order_passes() {
     let mut bench = Bench::synced();
     bench.data(1..20);
     assert_eq!(bench.delivered(), (1..20).collect::<Vec<_>>());
-    assert_eq!((bench.pool.frames(), bench.deadline()), (0, bench.now + FORGET));
+    assert_eq!((bench.pool.frames(), bench.deadline()), (0, bench.now + PAUSE));
 }
 
 // R-ORDER-4, R-ORDER-5

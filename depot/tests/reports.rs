@@ -153,10 +153,10 @@ fn a_sync_tells_what_should_have_arrived() {
     assert_eq!(bench.nacks(), [[]]);
     bench.sync(LIFE, Reason::Tail, 4);
     assert_eq!(bench.nacks(), [[(1, 4)]], "a lost tail");
-    assert!(bench.deadline() < bench.now + FORGET);
+    assert!(bench.deadline() < bench.now + PAUSE);
     bench.data([1, 2, 3]);
     assert_eq!(bench.delivered(), [1, 2, 3]);
-    assert_eq!(bench.deadline(), bench.now + FORGET);
+    assert_eq!(bench.deadline(), bench.now + PAUSE);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn while_data_flows_a_status_goes_out_every_half_round_trip() {
     }
     assert!(times.len() >= 11, "{times:?}");
     assert!(times.windows(2).all(|t| t[1] - t[0] == 4_000), "{times:?}");
-    bench.run_timers(bench.now + FORGET);
+    bench.run_timers(bench.now + PAUSE);
     assert!(bench.statuses().is_empty(), "an idle flow says nothing");
     assert_eq!(bench.deadline(), Time::NEVER);
 }
@@ -265,7 +265,7 @@ fn after_give_up_what_waits_goes_on_in_order_past_the_gap() {
     bench.run_timers(bench.now + Span::from_nanos(1));
     assert_eq!(bench.delivered(), [2, 3, 6]);
     assert_eq!(bench.count(Metric::GapsGivenUp), 2);
-    assert_eq!((bench.pool.frames(), bench.deadline()), (0, start + GIVE_UP / 2 + FORGET));
+    assert_eq!((bench.pool.frames(), bench.deadline()), (0, start + GIVE_UP / 2 + PAUSE));
     // The flow stays protected, and the RNICs' own repair passes.
     assert!(bench.flow.is_synced());
     bench.data([1, 2, 3, 4, 5, 6, 7]);

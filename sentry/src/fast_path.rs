@@ -12,7 +12,7 @@ use common::time::Time;
 use common::wire::{Identity, Roce};
 
 use crate::cache::share;
-use crate::incarnation::FORGET_MIN;
+use crate::incarnation::PAUSE_MIN;
 use crate::slot::Slot;
 use crate::{Actions, Context, Flow};
 
@@ -27,8 +27,8 @@ impl<F: Frame> Flow<F> {
             && seq == self.next
             && roce.kind().is_plain()
             && self.pmtu.knows(roce)
-            // Not as long as `forget_after`, perhaps, which depends on the round trip.
-            && cx.now < self.last_data + cx.config.forget.unwrap_or(FORGET_MIN)
+            // Not as long as `pause`, perhaps, which depends on the round trip.
+            && cx.now < self.last_data + cx.config.pause.unwrap_or(PAUSE_MIN)
             // Places, of which each may have a slot.
             && self.next < self.window.start() + u64::from(self.granted)
     }

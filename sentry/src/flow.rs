@@ -205,7 +205,7 @@ impl<F: Frame> Flow<F> {
         let (mut frame, mut roce) = (frame, *roce);
         // R-GAP-7
         if cx.now < self.lossy && !roce.ack_req && request_ack(frame.bytes_mut(), &roce) {
-            cx.out.count(Metric::SentryEager, 1);
+            cx.out.count(Metric::SentrySetAckReq, 1);
             roce.ack_req = true;
         }
         let roce = &roce;

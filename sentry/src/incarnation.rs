@@ -15,7 +15,7 @@ use crate::timers::Unanswered;
 use crate::{Actions, Config, Context, Flow};
 
 /// Shortest derived time without data that may separate two incarnations.
-pub(crate) const FORGET_MIN: Span = Span::from_millis(80);
+pub(crate) const PAUSE_MIN: Span = Span::from_millis(80);
 
 /// Whether a flow is bypassed: its requests take an unknown number of PSNs, or a queue before
 /// the Sentry overflows.
@@ -56,7 +56,7 @@ impl<F: Frame> Flow<F> {
         }
         // After a pause a source continues at `next`, or repeats (R-INC-2).
         let is_odd = seq > self.next || (self.is_bypassed() && seq < self.next);
-        is_odd && now >= self.heard() + self.forget_after(config)
+        is_odd && now >= self.heard() + self.pause(config)
     }
 
     /// Whether this incarnation has sent another packet with the PSN `seq`. Sources repeat packets
@@ -103,14 +103,14 @@ impl<F: Frame> Flow<F> {
         self.doubt.get_or_insert(self.next);
     }
 
-    pub(crate) fn forget_after(&self, config: &Config) -> Span {
-        config.forget.unwrap_or((self.rtt.mean() * 24).max(FORGET_MIN))
+    pub(crate) fn pause(&self, config: &Config) -> Span {
+        config.pause.unwrap_or((self.rtt.mean() * 24).max(PAUSE_MIN))
     }
 
     /// The Depot may have dropped the flow's state during a pause: a SYNC precedes the data
     /// (R-INC-3).
     pub(crate) fn wake<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        let paused = cx.now >= self.heard() + self.forget_after(cx.config);
+        let paused = cx.now >= self.heard() + self.pause(cx.config);
         if paused && self.is_protected() {
             // SYNCs from before the pause will have no reply.
             self.unanswered = Unanswered::NONE;
@@ -171,7 +171,7 @@ impl<F: Frame> Flow<F> {
     /// The state to keep of an idle flow without outstanding packets. A flow that wakes is
     /// announced to its Depot in any case.
     pub fn rest(&self, config: &Config, now: Time) -> Option<Rest> {
-        let paused = now >= self.heard() + self.forget_after(config);
+        let paused = now >= self.heard() + self.pause(config);
         let done = self.acked == Some(self.next) && !self.is_outstanding();
         (paused && done && self.is_protected()).then(|| Rest {
             psn: self.next.psn(),

@@ -85,7 +85,7 @@ pub struct Config {
     pub peer_timeout: Option<Span>,
     /// Time without data after which another incarnation may use the queue pair number;
     /// `None`: 24 round trips, at least 80 ms.
-    pub forget: Option<Span>,
+    pub pause: Option<Span>,
     /// Most PSNs of one flow that are tracked at a time.
     pub window_max: u64,
 }

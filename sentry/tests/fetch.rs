@@ -109,7 +109,7 @@ fn nor_where_nobody_protects() {
 fn a_tail_that_nothing_follows_is_fetched_after_a_round_trip_and_the_tail_timeout() {
     for got in [1..1, 1..4] {
         let mut bench = Bench::protected(Cached, 1, Some(1));
-        bench.config.peer_timeout = Some(FORGET);
+        bench.config.peer_timeout = Some(PAUSE);
         bench.frame(read(1, 4 * 256));
         bench.wait(Span::from_millis(3));
         let rest = (got.end, 5);

@@ -17,7 +17,7 @@ const NANO: Span = Span::from_nanos(1);
 /// Ten packets have gone, three of them acknowledged; the next is 10.
 fn ten() -> Bench {
     let mut bench = Bench::start(Cached);
-    bench.config.forget = Some(PAUSE);
+    bench.config.pause = Some(PAUSE);
     bench.data(0..10);
     bench.status(0, 0, &[]);
     bench.ack(2, 3);
@@ -64,7 +64,7 @@ fn a_pause_and_the_next_psn_are_the_same_incarnation_which_is_announced_again() 
 #[test]
 fn the_destination_that_asks_after_a_pause_tells_its_count_anew() {
     let mut bench = Bench::protected(Lr2, 10, Some(10));
-    bench.wait(FORGET);
+    bench.wait(PAUSE);
     bench.data(10..13);
     bench.nak(10);
     bench.data(10..14);
@@ -94,7 +94,7 @@ fn answers_are_no_pause() {
 #[test]
 fn without_a_setting_a_pause_is_24_round_trips() {
     let mut bench = ten();
-    bench.config.forget = None;
+    bench.config.pause = None;
     bench.wait(RTT * 24 - NANO);
     bench.data([12]);
     assert_eq!(bench.flow.epoch(), 1);

@@ -95,7 +95,7 @@ impl Resources {
                 tail_timeout: tuning.tail_timeout,
                 status_interval: tuning.status_interval,
                 peer_timeout: tuning.peer_timeout,
-                forget: tuning.give_up.map(|give_up| give_up * 4),
+                pause: tuning.give_up.map(|give_up| give_up * 4),
                 window_max: WINDOW_MAX,
             },
             depot: depot::Config {

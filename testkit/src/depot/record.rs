@@ -19,7 +19,7 @@ pub const RTT: Span = Span::from_millis(8);
 /// How long a gap may stay open.
 pub const GIVE_UP: Span = Span::from_millis(48);
 /// Silence after which an incarnation is forgotten: four times [`GIVE_UP`].
-pub const FORGET: Span = Span::from_millis(192);
+pub const PAUSE: Span = Span::from_millis(192);
 /// How long the destination may take to respond.
 pub const T_OUT: Span = Span::from_millis(1);
 /// Most PSNs by which a packet may be ahead.

@@ -99,7 +99,7 @@ pub fn run(data: &[u8]) {
         tail_timeout: input.choose(&[None, None, Some(Span::from_millis(1))]),
         status_interval: input.choose(&[None, None, Some(Span::from_millis(1))]),
         peer_timeout: input.choose(&[None, None, Some(Span::from_millis(30))]),
-        forget: input.choose(&[None, Some(Span::from_millis(60_000))]),
+        pause: input.choose(&[None, Some(Span::from_millis(60_000))]),
         window_max: input.choose(&[1 << 10, 1 << 10, 16, 1 << 19]),
     });
     (flow.cache, flow.pool) = (packets::budget(input), packets::budget(input));

@@ -23,7 +23,7 @@ pub const UNDER_WAY: Span = Span::from_millis(9);
 /// A round trip with its margin, and the tail timeout of an eighth of one.
 pub const TAIL: Span = Span::from_millis(10);
 /// A pause after which a queue pair's number may belong to another incarnation.
-pub const FORGET: Span = Span::from_millis(60_000);
+pub const PAUSE: Span = Span::from_millis(60_000);
 /// Most PSNs that are tracked.
 pub const WINDOW_MAX: u64 = 1 << 10;
 /// The Depot's start.
@@ -154,7 +154,7 @@ pub fn config(recovery: Recovery) -> Config {
         tail_timeout: None,
         status_interval: None,
         peer_timeout: None,
-        forget: Some(FORGET),
+        pause: Some(PAUSE),
         window_max: WINDOW_MAX,
     }
 }
@@ -293,7 +293,7 @@ impl Bench {
 pub fn reading() -> Bench {
     let mut bench = Bench::protected(Recovery::Cached, 1, Some(1));
     // No SYNC is answered here, and none is to be missed.
-    bench.config.peer_timeout = Some(FORGET);
+    bench.config.peer_timeout = Some(PAUSE);
     bench.frame(read(1, 4 * 256));
     bench.data([5, 6]);
     bench.frame(read(7, 2 * 256));

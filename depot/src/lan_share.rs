@@ -7,10 +7,11 @@ use common::time::{Span, Time};
 use common::wire::{parse, request_ack};
 
 use crate::lan::TURN;
+use crate::sequence::PacketInfo;
 use crate::{Actions, Context, Flow};
 
 /// A flow's share of its host's window.
-pub(crate) struct Share {
+pub(crate) struct LanShare {
     /// Which window it is.
     window: u32,
     /// One past the newest packet in flight: packets delivered from here on were lost, and are
@@ -51,7 +52,7 @@ impl<F: Frame> Flow<F> {
             self.ready = false;
             cx.lan.join(window);
             let sent = self.sequence.next();
-            self.share = Some(Box::new(Share {
+            self.share = Some(Box::new(LanShare {
                 window,
                 sent,
                 flight: 0,
@@ -81,61 +82,54 @@ impl<F: Frame> Flow<F> {
         share.flight = flight;
     }
 
-    /// Forgets all that the destination has not acknowledged.
+    /// Releases all copies of packets that the destination has not acknowledged.
     pub(crate) fn clear_backup<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         self.backup.clear(cx);
         self.set_flight(cx, 0);
     }
 
-    /// Where a flow has a window, its packets may make room for other flows only once the
-    /// destination answers: a packet that leaves while no response is awaited asks for one.
-    /// Returns whether it asks.
-    pub(crate) fn make_ask<A: Actions<F>>(
-        &self,
-        cx: &mut Context<'_, A>,
-        packet: &mut Packet<F>,
-    ) -> bool {
+    /// Sets the AckReq bit of a packet that is delivered while no response is awaited: a flow with
+    /// a window makes room for others only once the destination responds. Returns whether the
+    /// bit is set.
+    fn set_ack_req<A: Actions<F>>(&self, cx: &mut Context<'_, A>, packet: &mut Packet<F>) -> bool {
         let Packet::Owned(frame) = packet else { return false };
-        if self.is_asking() || cx.out.src_qpn().is_none() {
+        if self.awaits_ack() || cx.out.src_qpn().is_none() {
             return false;
         }
         let Ok(roce) = parse(frame.bytes()) else { return false };
-        let asks = request_ack(frame.bytes_mut(), &roce);
-        cx.out.count(Metric::DepotMadeToAsk, u64::from(asks));
-        asks
+        let is_set = request_ack(frame.bytes_mut(), &roce);
+        cx.out.count(Metric::DepotSetAckReq, u64::from(is_set));
+        is_set
     }
 
-    /// [Delivers](Self::deliver) a packet, within the window if there is one.
+    /// Delivers packet `expected - 1`, within the window if there is one.
     #[inline]
-    pub(crate) fn hand_over<A: Actions<F>>(
+    pub(crate) fn deliver<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         seq: Seq,
-        count: u32,
-        asks: bool,
-        packet: Packet<F>,
-        len: u32,
+        mut packet: Packet<F>,
+        mut info: PacketInfo,
     ) {
         if self.share.is_none() {
-            return self.deliver(cx, seq, count, asks, packet, len);
+            return self.transmit(cx, seq, packet, info);
         }
-        let mut packet = packet;
         // A packet behind pending resends counts once it is resent after them.
         let counts = self.resends().is_none();
-        let asks = asks || self.make_ask(cx, &mut packet);
-        self.forget_oldest(cx);
-        self.deliver(cx, seq, count, asks, packet, len);
+        info.needs_response = info.needs_response || self.set_ack_req(cx, &mut packet);
+        self.release_oldest(cx);
+        self.transmit(cx, seq, packet, info);
         if counts {
-            self.count_flight(cx, seq, seq + u64::from(count));
+            self.count_flight(cx, seq, seq + u64::from(info.count));
         }
     }
 
     /// Makes room for a packet that is to be kept.
-    pub(crate) fn forget_oldest<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+    pub(crate) fn release_oldest<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let Some(share) = &self.share else { return };
         let (mut flight, sent) = (share.flight, share.sent);
         while !cx.backup.has_room() {
-            let Some((seq, bytes)) = self.backup.forget_oldest(cx) else { break };
+            let Some((seq, bytes)) = self.backup.release_oldest(cx) else { break };
             flight = flight.saturating_sub(if seq < sent { bytes } else { 0 });
         }
         self.set_flight(cx, flight);
@@ -178,13 +172,13 @@ impl<F: Frame> Flow<F> {
         let Some(share) = &self.share else { return };
         let closed = cx.lan.acknowledged(share.window, bytes, rtt, cx.now);
         cx.out.count(Metric::LanClosed, u64::from(closed));
-        if share.waits && !self.is_asking() {
-            self.play(cx);
+        if share.waits && !self.awaits_ack() {
+            self.deliver_due(cx);
         }
     }
 
     /// Whether an ACK of packets in flight is to be expected.
-    pub(crate) fn is_asking(&self) -> bool {
+    pub(crate) fn awaits_ack(&self) -> bool {
         match &self.share {
             Some(share) => self.backup.awaits_before(share.sent),
             None => self.backup.awaits_response(),
@@ -192,11 +186,11 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Whether the flow may deliver. One that awaits no response always may: nothing would
-    /// tell it later that it has room (R-LAN-5).
+    /// show it later that it has room (R-LAN-5).
     pub(crate) fn has_room<A: Actions<F>>(&self, cx: &Context<'_, A>) -> bool {
         let Some(share) = &self.share else { return true };
         let Some(window) = cx.lan.get(share.window) else { return true };
-        !self.is_asking()
+        !self.awaits_ack()
             || window.has_room() && share.turn.map_or(!window.is_crowded(), |turn| turn > 0)
     }
 
@@ -241,7 +235,7 @@ impl<F: Frame> Flow<F> {
     pub fn on_turn<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if let Some(share) = &mut self.share {
             (share.waits, share.turn) = (false, Some(TURN));
-            self.play(cx);
+            self.deliver_due(cx);
         }
         if let Some(share) = &mut self.share {
             share.turn = None;
