@@ -1,8 +1,9 @@
 //! A flow at its Depot.
 
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
+use common::control::{BootId, Epoch, Fetch, LastAck, NodeId, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
+use common::ids::FlowId;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
@@ -18,7 +19,7 @@ use crate::{BURST, Stage};
 
 /// From packet to packet: 1 KiB at 100 Gbit/s.
 const SLOT: Span = Span::from_nanos(88);
-const LIFE: Incarnation = Incarnation { node: 1, boot: 5, epoch: 9 };
+const LIFE: Incarnation = Incarnation { node: NodeId(1), boot: BootId(5), epoch: Epoch(9) };
 
 type Depot = Harness<Recycled, Outlet>;
 
@@ -31,8 +32,8 @@ impl Actions<Recycled> for Outlet {
         Host::default()
     }
 
-    fn id(&self) -> u32 {
-        1
+    fn id(&self) -> FlowId {
+        FlowId(1)
     }
 
     fn deliver(&mut self, packet: Packet<Recycled>) {
@@ -52,11 +53,11 @@ impl Actions<Recycled> for Outlet {
         drop(packet);
     }
 
-    fn status(&mut self, _: u32, _: Status) {
+    fn status(&mut self, _: Epoch, _: Status) {
         self.messages += 1;
     }
 
-    fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
+    fn absent(&mut self, _: Epoch, _: Fetch, _: Class) {}
 
     fn src_qpn(&self) -> Option<Qpn> {
         self.src_qpn

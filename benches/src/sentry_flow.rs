@@ -1,6 +1,6 @@
 //! A protected flow at its Sentry.
 
-use common::control::{Fetch, LastAck, Status, SyncMessage};
+use common::control::{BootId, Epoch, Fetch, LastAck, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
@@ -14,7 +14,7 @@ use crate::frame::Recycled;
 use crate::{BURST, Stage};
 
 /// The Depot's start.
-const BOOT: u64 = 7;
+const BOOT: BootId = BootId(7);
 
 type Sentry = Harness<Recycled, Outlet>;
 
@@ -28,13 +28,13 @@ impl Actions<Recycled> for Outlet {
         drop(packet);
     }
 
-    fn sync(&mut self, _: u32, _: SyncMessage, _: Class) {
+    fn sync(&mut self, _: Epoch, _: SyncMessage, _: Class) {
         self.messages += 1;
     }
 
     fn unheard(&mut self) {}
 
-    fn fetch(&mut self, _: u32, _: Fetch) {}
+    fn fetch(&mut self, _: Epoch, _: Fetch) {}
 
     fn respond(&mut self, frame: Recycled) {
         self.send(Metric::TransmittedLan, Packet::Owned(frame));

@@ -3,12 +3,13 @@
 use std::hint::black_box;
 
 use common::control::{
-    self, DEFAULT_OPCODE, Header, Keys, LastAck, Message, PsnRange, Reason, Status, SyncMessage,
+    self, DEFAULT_OPCODE, Keys, LastAck, Message, PsnRange, Reason, Status, SyncMessage,
 };
 use common::frame::Frame;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Bth, Headers, Opcode, Qpn, icrc, parse};
+use testkit::control::HEADER;
 
 use crate::frame::Recycled;
 use crate::packets::{MESSAGE, PMTU, Qp};
@@ -64,9 +65,6 @@ struct Said {
     keys: Keys,
     frame: Vec<u8>,
 }
-
-const HEADER: Header =
-    Header { node: 1, boot: 2, seq: 3, seen_boot: 4, dest_qpn: Qpn::new(6), epoch: 7 };
 
 impl Said {
     fn new(message: Message) -> Self {

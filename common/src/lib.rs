@@ -7,6 +7,7 @@ pub mod control;
 pub mod fair_queue;
 pub mod frame;
 pub mod heap;
+pub mod ids;
 pub mod metrics;
 pub mod psn;
 pub mod rtt;

@@ -1,6 +1,6 @@
 //! The state of one flow, and its transitions on data.
 
-use common::control::LastAck;
+use common::control::{BootId, Epoch, LastAck, NodeId};
 use common::frame::{Frame, Packet};
 use common::metrics::Metric;
 use common::psn::{Psn, Seq};
@@ -21,11 +21,11 @@ use crate::{Actions, Config, Context};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Incarnation {
     /// The Sentry's box.
-    pub node: u32,
+    pub node: NodeId,
     /// When that box started; only grows.
-    pub boot: u64,
+    pub boot: BootId,
     /// The flow's epoch at that box.
-    pub epoch: u32,
+    pub epoch: Epoch,
 }
 
 /// One direction of a queue pair, seen from near its destination.

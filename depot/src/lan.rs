@@ -9,6 +9,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use common::ids::FlowId;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::wire::{Addr, Vlans};
@@ -52,7 +53,7 @@ pub(crate) struct LanWindow {
     /// Flows that are bound by it.
     flows: u32,
     /// Flows that wait for room, in the order of their turns.
-    waiters: VecDeque<u32>,
+    waiters: VecDeque<FlowId>,
     /// Whether it is in `runnable`.
     is_runnable: bool,
     /// When it was last halved.
@@ -216,7 +217,7 @@ impl Lan {
     }
 
     /// Flow `id` waits for room.
-    pub(crate) fn wait(&mut self, slot: u32, id: u32, now: Time) {
+    pub(crate) fn wait(&mut self, slot: u32, id: FlowId, now: Time) {
         let Some(window) = self.get_mut(slot) else { return };
         window.waiters.push_back(id);
         window.busy = now;
@@ -224,7 +225,7 @@ impl Lan {
 
     /// The next flow that has room and waited for it.
     #[inline]
-    pub fn next_turn(&mut self) -> Option<u32> {
+    pub fn next_turn(&mut self) -> Option<FlowId> {
         while let Some(slot) = self.runnable.front().copied() {
             if let Some(window) = self.windows.get_mut(&slot) {
                 if window.has_room()

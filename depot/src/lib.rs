@@ -36,8 +36,9 @@ mod timers;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, Status};
+use common::control::{Epoch, Fetch, LastAck, Status};
 use common::frame::{Class, Frame, Packet};
+use common::ids::FlowId;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::Qpn;
@@ -91,14 +92,14 @@ pub trait Actions<F: Frame> {
     /// Frees a frame or handle, and counts it under `reason`.
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a STATUS about `epoch` of this flow to the Sentry.
-    fn status(&mut self, epoch: u32, status: Status);
+    fn status(&mut self, epoch: Epoch, status: Status);
     /// The host that receives the flow.
     fn destination(&self) -> Host;
     /// The flow's number, by which its [turn](Flow::on_turn) is given.
-    fn id(&self) -> u32;
+    fn id(&self) -> FlowId;
     /// Tells the Sentry which READ responses this box does not have. In [`Class::Data`] the
     /// message stays in order with [responses](Self::respond).
-    fn absent(&mut self, epoch: u32, absent: Fetch, class: Class);
+    fn absent(&mut self, epoch: Epoch, absent: Fetch, class: Class);
     /// The requester's QPN, if it is known beyond doubt.
     fn src_qpn(&self) -> Option<Qpn>;
     /// Adds `n` to a counter.

@@ -1,19 +1,19 @@
 //! Where incarnations end, and how the Depot treats responses of the destination.
 
 use common::budget::Budget;
-use common::control::{Reason, Status};
+use common::control::{BootId, Epoch, NodeId, Reason, Status};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use depot::Incarnation;
 use testkit::depot::*;
 
-const NEXT_EPOCH: Incarnation = Incarnation { epoch: LIFE.epoch + 1, ..LIFE };
+const NEXT_EPOCH: Incarnation = Incarnation { epoch: LIFE.epoch.next(), ..LIFE };
 
 // R-INC-12
 #[test]
 fn what_is_held_is_never_delivered_to_the_next_incarnation() {
-    let restarted = Incarnation { boot: LIFE.boot + 1, epoch: 1, ..LIFE };
-    let elsewhere = Incarnation { node: 2, boot: 1, epoch: 1 };
+    let restarted = Incarnation { boot: LIFE.boot.next(), epoch: Epoch(1), ..LIFE };
+    let elsewhere = Incarnation { node: NodeId(2), boot: BootId(1), epoch: Epoch(1) };
     for incarnation in [NEXT_EPOCH, restarted, elsewhere] {
         let mut bench = Bench::synced();
         bench.data([3, 4]);
@@ -51,8 +51,8 @@ fn a_flow_that_was_bypassed_begins_with_nothing_acknowledged() {
 // R-INC-13
 #[test]
 fn a_sync_of_an_older_incarnation_is_ignored() {
-    let earlier_epoch = Incarnation { epoch: LIFE.epoch - 1, ..LIFE };
-    let earlier_boot = Incarnation { boot: LIFE.boot - 1, epoch: 99, ..LIFE };
+    let earlier_epoch = Incarnation { epoch: Epoch(8), ..LIFE };
+    let earlier_boot = Incarnation { boot: BootId(4), epoch: Epoch(99), ..LIFE };
     for incarnation in [earlier_epoch, earlier_boot] {
         for reason in [Reason::Open, Reason::Release] {
             let mut bench = Bench::synced();

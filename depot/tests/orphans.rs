@@ -1,6 +1,6 @@
 //! A Depot whose Sentry is gone, or doesn't hear it.
 
-use common::control::Reason;
+use common::control::{Epoch, Reason};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
@@ -69,7 +69,7 @@ fn such_a_sync_that_was_overtaken_changes_nothing() {
     bench.clear();
     let now = bench.now;
     unheard(&mut bench, LIFE, before);
-    unheard(&mut bench, Incarnation { epoch: LIFE.epoch - 1, ..LIFE }, now);
+    unheard(&mut bench, Incarnation { epoch: Epoch(8), ..LIFE }, now);
     assert!(bench.flow.is_synced() && bench.statuses().is_empty());
     assert!(bench.delivered().is_empty());
 }
@@ -80,7 +80,7 @@ fn such_a_sync_of_a_new_incarnation_drops_what_is_held_of_the_old_one() {
     bench.data([1, 3]);
     bench.clear();
     let now = bench.now;
-    unheard(&mut bench, Incarnation { epoch: LIFE.epoch + 1, ..LIFE }, now);
+    unheard(&mut bench, Incarnation { epoch: LIFE.epoch.next(), ..LIFE }, now);
     assert!(bench.delivered().is_empty());
     assert!(bench.out.discarded.contains(&(3, Metric::DropOldIncarnation)));
     assert!(bench.statuses()[0].passive);
@@ -105,6 +105,6 @@ fn what_a_clock_showed_is_forgotten_with_the_sentry() {
     bench.clear();
     let later = bench.now;
     bench.now = Time::from_nanos(1_000);
-    bench.sync(Incarnation { boot: LIFE.boot + 1, ..LIFE }, Reason::Open, 5);
+    bench.sync(Incarnation { boot: LIFE.boot.next(), ..LIFE }, Reason::Open, 5);
     assert_eq!(bench.statuses()[0].echo, Time::from_nanos(1_000), "not {later:?}");
 }

@@ -6,6 +6,7 @@ use common::control::{LastAck, MAX_RANGES, Message, Reason};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Qpn};
+use testkit::control::HEADER;
 use testkit::depot::*;
 
 #[test]
@@ -100,19 +101,18 @@ fn more_gaps_than_fit_are_spread_over_several_messages() {
 /// Every STATUS can be encoded, and the decoder accepts it.
 #[test]
 fn every_status_is_a_valid_message() {
-    use common::control::{DEFAULT_OPCODE, Header, Keys, decode};
+    use common::control::{DEFAULT_OPCODE, Keys, decode};
     use common::wire::{Vlans, parse};
     let mut bench = Bench::synced();
     bench.data((1..=200).map(|n| 3 * n));
     bench.sync(LIFE, Reason::Tail, 700);
     let headers = testkit::packets::headers(1, 2, Vlans::NONE);
-    let header = Header { node: 1, boot: 1, seq: 1, seen_boot: 0, dest_qpn: Qpn::new(1), epoch: 1 };
     let keys = Keys::unkeyed_lab();
     for status in bench.statuses() {
         let message = Message::Status(status);
-        let frame = testkit::control::frame(&headers, Qpn::GSI, &header, &message, &keys);
+        let frame = testkit::control::frame(&headers, Qpn::GSI, &HEADER, &message, &keys);
         let roce = parse(&frame).expect("a frame of ours");
-        assert_eq!(decode(&frame, &roce, DEFAULT_OPCODE, &keys), Some(Ok((header, message))));
+        assert_eq!(decode(&frame, &roce, DEFAULT_OPCODE, &keys), Some(Ok((HEADER, message))));
     }
 }
 

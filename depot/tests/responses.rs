@@ -164,7 +164,7 @@ fn nothing_is_kept_for_nobody() {
 fn another_incarnation_has_none_of_them() {
     let mut bench = answered(9);
     bench.sync(
-        depot::Incarnation { epoch: LIFE.epoch + 1, ..LIFE },
+        depot::Incarnation { epoch: LIFE.epoch.next(), ..LIFE },
         common::control::Reason::Open,
         0,
     );

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use arrayvec::ArrayVec;
-use common::control::{self, DEFAULT_OPCODE, Header, Keys, Message};
+use common::control::{self, BootId, DEFAULT_OPCODE, Epoch, Header, Keys, Message, NodeId};
 use common::frame::{Class, Pool, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
@@ -163,7 +163,7 @@ impl World {
             2 => self.pool.0 = !self.pool.0,
             3 => self.command(me, Command::SetRecovery(input.choose(&RECOVERIES))),
             4 => {
-                self.configs[me].boot += 1;
+                self.configs[me].boot.0 += 1;
                 self.switches[me] = Switch::new(self.configs[me].clone());
             }
             5 => self.command(me, Command::Drain),
@@ -215,12 +215,12 @@ impl World {
             _ => Message::Fetch(messages::fetch(input, next)),
         };
         let header = Header {
-            node: if flags & 0xc0 == 0xc0 { 9 } else { 2 - me as u32 },
-            boot: self.configs[1 - me].boot + u64::from(flags & 0x38 == 0x38),
+            node: NodeId(if flags & 0xc0 == 0xc0 { 9 } else { 2 - me as u32 }),
+            boot: BootId(self.configs[1 - me].boot.0 + u64::from(flags & 0x38 == 0x38)),
             seq: u64::from(input.word()),
             seen_boot: self.configs[me].boot,
             dest_qpn: QPNS[pair][1 - sender],
-            epoch: 1 + u32::from(flags >> 2 & 1),
+            epoch: Epoch(1 + u32::from(flags >> 2 & 1)),
         };
         let headers = match message {
             Message::Status(_) => self.headers(sender).reversed(),

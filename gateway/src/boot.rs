@@ -8,11 +8,13 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
+use common::control::BootId;
+
 /// The boot id of a start, and a warning for the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Boot {
     /// The boot id.
-    pub id: u64,
+    pub id: BootId,
     /// In one sentence, why the next one may not be larger.
     pub warning: Option<String>,
 }
@@ -23,9 +25,9 @@ pub struct Boot {
 pub fn next(file: &Path, clock: u64) -> Boot {
     let (last, odd) = match last(file) {
         Ok(last) => (last, None),
-        Err(problem) => (0, Some(problem)),
+        Err(problem) => (BootId::NONE, Some(problem)),
     };
-    let id = clock.max(last.saturating_add(1));
+    let id = last.next().max(BootId(clock));
     let unwritten = write(file, id).err().map(|error| cant_keep(file, &error));
     Boot { id, warning: unwritten.or(odd) }
 }
@@ -41,7 +43,9 @@ pub fn check(file: &Path) -> (String, bool) {
     match (last(file), may_write) {
         (Err(problem), _) => (problem, true),
         (_, Err(error)) => (cant_keep(file, &error), true),
-        (Ok(0), Ok(())) => (format!("The boot id will be kept in {}.", file.display()), false),
+        (Ok(BootId::NONE), Ok(())) => {
+            (format!("The boot id will be kept in {}.", file.display()), false)
+        }
         (Ok(last), Ok(())) => {
             (format!("The boot id is kept in {}; the last was {last}.", file.display()), false)
         }
@@ -71,22 +75,22 @@ fn cant_keep(file: &Path, error: &io::Error) -> String {
 }
 
 /// The last boot id; 0 if there was none. `Err`: the fault of the file.
-fn last(file: &Path) -> Result<u64, String> {
+fn last(file: &Path) -> Result<BootId, String> {
     match fs::read_to_string(file) {
-        Ok(text) => text.trim().parse().map_err(|_| {
+        Ok(text) => text.trim().parse().map(BootId).map_err(|_| {
             format!(
                 "{} holds no boot id (a number): should the clock have been set back, peers \
                  ignore this box until it has caught up",
                 file.display()
             )
         }),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(BootId::NONE),
         Err(error) => Err(cant_keep(file, &error)),
     }
 }
 
 /// Whole, or not at all.
-fn write(file: &Path, id: u64) -> io::Result<()> {
+fn write(file: &Path, id: BootId) -> io::Result<()> {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
     let new = folder(file).join(name);
@@ -111,7 +115,7 @@ mod tests {
         let next = |clock| {
             let Boot { id, warning } = next(&file, clock);
             assert_eq!(warning, None);
-            id
+            id.0
         };
         assert_eq!(
             [next(500), next(900), next(100), next(100), next(2_000)],
@@ -126,7 +130,7 @@ mod tests {
         let folder = tempdir().unwrap();
         let file = folder.path().join("none").join("boot");
         let Boot { id, warning } = next(&file, 700);
-        assert_eq!(id, 700);
+        assert_eq!(id.0, 700);
         assert!(warning.is_some_and(|text| text.starts_with("can't keep the boot id in /")));
         assert!(check(&file).1, "it is said before, too");
     }
@@ -138,8 +142,8 @@ mod tests {
         fs::write(&file, "yesterday\n").unwrap();
         assert!(check(&file).1);
         let Boot { id, warning } = next(&file, 700);
-        assert_eq!(id, 700);
+        assert_eq!(id.0, 700);
         assert!(warning.is_some_and(|text| text.contains("holds no boot id")));
-        assert_eq!(next(&file, 600), Boot { id: 701, warning: None });
+        assert_eq!(next(&file, 600), Boot { id: BootId(701), warning: None });
     }
 }

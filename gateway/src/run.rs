@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use common::frame::Side;
+use common::ids::WorkerId;
 use dpdk_sys_wrapper::{
     Eal, EalConfig, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
     RxQueue, TxQueue,
@@ -81,7 +82,7 @@ struct Queues {
 
 /// A worker's part of the shared resources.
 struct Place {
-    n: u16,
+    n: WorkerId,
     queues: Queues,
     handoff: Handoff<Mbuf>,
     stop: Arc<AtomicBool>,
@@ -141,11 +142,13 @@ impl Machine {
             tracing::warn!("{warning}");
         }
         let switches: Vec<_> =
-            (0..config.worker.count).map(|n| switch_config(config, id, n)).collect();
+            (0..config.worker.count).map(WorkerId).map(|n| switch_config(config, id, n)).collect();
         thread::scope(|scope| {
             let (mut workers, mut failed) = (Vec::new(), None);
-            for (((n, queues), handoff), switch) in (0..).zip(queues).zip(handoffs).zip(switches) {
-                let published = Arc::clone(&state.workers[usize::from(n)]);
+            for (((n, queues), handoff), switch) in
+                (0..).map(WorkerId).zip(queues).zip(handoffs).zip(switches)
+            {
+                let published = Arc::clone(&state.workers[usize::from(n.0)]);
                 let place = Place { n, queues, handoff, stop: Arc::clone(stop), published };
                 let worker = thread::Builder::new()
                     .name(format!("worker-{n}"))
@@ -161,7 +164,7 @@ impl Machine {
                 }
             }
             tracing::info!(
-                "forwarding: role {}, recovery {}, node {:#010x}, {} worker(s), {}{}",
+                "forwarding: role {}, recovery {}, node {}, {} worker(s), {}{}",
                 word(ROLES, &config.role),
                 word(config::RECOVERIES, &config.recovery.mode),
                 config.peer.node,
@@ -190,7 +193,7 @@ impl Machine {
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
         let Place { n, queues: Queues { rx, tx: [lan, wan] }, handoff, stop, published } = place;
-        if let Some(&cpu) = config.eal.cores.get(usize::from(n)) {
+        if let Some(&cpu) = config.eal.cores.get(usize::from(n.0)) {
             lcore.pin(cpu)?;
         }
         sharpen_timers();

@@ -4,7 +4,8 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use common::control::Keys;
+use common::control::{BootId, Keys, NodeId};
+use common::ids::WorkerId;
 use common::wire::Opcode;
 
 use crate::boot::{self, Boot};
@@ -22,7 +23,7 @@ pub fn boot(config: &Config) -> anyhow::Result<Boot> {
 }
 
 /// The configuration of worker `n`'s switch. All workers have the same boot id.
-pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
+pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Config {
     let keys = match &config.peer.keying {
         Keying::Shared { current, previous, .. } => {
             let keys = Keys::from_secret(current.bytes());
@@ -65,8 +66,8 @@ pub fn switch_config(config: &Config, boot: u64, n: u16) -> switch::Config {
 /// messages of its own, so each is a box of its own to them; the first has the
 /// name that the configuration says. The factor is odd: no two are the same,
 /// and those of two boxes are far apart unless the boxes' are.
-const fn node(of_box: u32, n: u16) -> u32 {
-    of_box.wrapping_add((n as u32).wrapping_mul(0x9e37_79b9))
+const fn node(of_box: NodeId, n: WorkerId) -> NodeId {
+    NodeId(of_box.0.wrapping_add((n.0 as u32).wrapping_mul(0x9e37_79b9)))
 }
 
 /// Silence after which a flow's entry is forgotten.
@@ -81,8 +82,8 @@ mod tests {
     fn workers_share_evenly_and_have_names_of_their_own() {
         let more = "node = 7\n[eal]\nmemory = \"2GiB\"\n[worker]\ncount = 4\nmax_flows = 1000\n";
         let config = good(&lab(more));
-        let all: Vec<_> = (0..4).map(|n| switch_config(&config, 1, n)).collect();
-        assert_eq!(all[0].node, 7);
+        let all: Vec<_> = (0..4).map(|n| switch_config(&config, BootId(1), WorkerId(n))).collect();
+        assert_eq!(all[0].node.0, 7);
         let nodes: std::collections::BTreeSet<_> = all.iter().map(|switch| switch.node).collect();
         assert_eq!(nodes.len(), 4);
         for switch in &all {

@@ -1,6 +1,6 @@
 //! The state of one flow, and its transitions on new packets and ACKs.
 
-use common::control::{Reason, SyncMessage};
+use common::control::{Epoch, Reason, SyncMessage};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::{Psn, Seq, reach};
@@ -89,7 +89,7 @@ pub struct Flow<F: Frame> {
     /// One past the newest PSN that a response of the destination acknowledged. A STATUS can
     /// tell of later ones, and overtake responses that were sent before it.
     pub(crate) confirmed: Seq,
-    pub(crate) epoch: u32,
+    pub(crate) epoch: Epoch,
     /// Packets that were lost before the Sentry, and have not come since.
     pub(crate) gaps: Gaps,
     /// Repeats that are cached until they are known to have arrived (only in
@@ -101,7 +101,7 @@ pub struct Flow<F: Frame> {
 impl<F: Frame> Flow<F> {
     /// A flow whose first packet will be `psn`. `epoch` must not have been
     /// given to any flow of this switch before.
-    pub fn new(config: &Config, now: Time, epoch: u32, psn: Psn) -> Self {
+    pub fn new(config: &Config, now: Time, epoch: Epoch, psn: Psn) -> Self {
         let next = Seq::first(psn);
         Self {
             next,
@@ -327,7 +327,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// The number of this incarnation of the flow.
-    pub fn epoch(&self) -> u32 {
+    pub fn epoch(&self) -> Epoch {
         self.epoch
     }
 

@@ -1,7 +1,7 @@
 //! The Sentry's knowledge of the Depot: its newest STATUS.
 
 use arrayvec::ArrayVec;
-use common::control::{MAX_RANGES, Status};
+use common::control::{BootId, MAX_RANGES, Status};
 use common::psn::Seq;
 use common::time::Time;
 
@@ -9,7 +9,7 @@ use common::time::Time;
 #[derive(Clone, Debug)]
 pub(crate) struct Knowledge {
     /// The Depot's boot id.
-    pub boot: u64,
+    pub boot: BootId,
     /// Next number that the Depot will deliver: all before it is delivered.
     pub expected: Seq,
     /// `missing` is complete for the numbers `from .. to`.
@@ -25,7 +25,7 @@ pub(crate) struct Knowledge {
 impl Knowledge {
     /// Reads a STATUS; `near` is the flow's `next_psn`. `None` if it claims
     /// the impossible: more than was sent, or ranges out of order.
-    pub fn read(status: &Status, boot: u64, near: Seq) -> Option<Self> {
+    pub fn read(status: &Status, boot: BootId, near: Seq) -> Option<Self> {
         let unwrap = |psn: common::psn::Psn| psn.unwrap_near(near);
         let (expected, from, to) =
             (unwrap(status.expected), unwrap(status.from), unwrap(status.to));

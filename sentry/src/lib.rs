@@ -35,7 +35,7 @@ mod timers;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
-use common::control::{Fetch, LastAck, SyncMessage};
+use common::control::{Epoch, Fetch, LastAck, SyncMessage};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Psn;
@@ -97,11 +97,11 @@ pub trait Actions<F: Frame> {
     /// Frees a frame or handle, and counts it under `reason`.
     fn discard(&mut self, packet: Packet<F>, reason: Metric);
     /// Sends a SYNC about this epoch of the flow to the Depot, in `class`.
-    fn sync(&mut self, epoch: u32, sync: SyncMessage, class: Class);
+    fn sync(&mut self, epoch: Epoch, sync: SyncMessage, class: Class);
     /// Nothing of the peer arrives any more: later messages tell it so.
     fn unheard(&mut self);
     /// Asks the Depot for READ responses that are missing.
-    fn fetch(&mut self, epoch: u32, fetch: Fetch);
+    fn fetch(&mut self, epoch: Epoch, fetch: Fetch);
     /// Forwards a response of the destination to the source.
     fn respond(&mut self, frame: F);
     /// The requester's QPN, if it is known beyond doubt.
@@ -131,15 +131,15 @@ pub struct Context<'a, A> {
     /// Budget of messages that are not needed for correctness.
     pub allowance: &'a mut Allowance,
     /// The newest flow epoch given out by this switch; it only grows.
-    pub epochs: &'a mut u32,
+    pub epochs: &'a mut Epoch,
     /// Receives the effects.
     pub out: &'a mut A,
 }
 
 impl<A> Context<'_, A> {
     /// An epoch that no flow of this switch has had.
-    fn new_epoch(&mut self) -> u32 {
-        *self.epochs = self.epochs.wrapping_add(1);
+    fn new_epoch(&mut self) -> Epoch {
+        *self.epochs = self.epochs.next();
         *self.epochs
     }
 }

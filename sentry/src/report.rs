@@ -1,6 +1,6 @@
 //! A STATUS from the Depot: its proofs, and the resends that it requires.
 
-use common::control::{LastAck, Reason, Status};
+use common::control::{BootId, LastAck, Reason, Status};
 use common::frame::{Class, Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Seq;
@@ -35,7 +35,7 @@ impl<F: Frame> Flow<F> {
     pub fn on_status<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
-        boot: u64,
+        boot: BootId,
         status: &Status,
     ) -> bool {
         if self.is_bypassed() {

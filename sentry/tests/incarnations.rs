@@ -1,7 +1,7 @@
 //! Where one incarnation of a queue pair ends and the next begins, and which timeouts
 //! of the source are believed.
 
-use common::control::{LastAck, Reason};
+use common::control::{Epoch, LastAck, Reason};
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::Span;
@@ -32,11 +32,11 @@ fn a_pause_and_a_later_psn_are_a_new_incarnation() {
         let mut bench = ten();
         bench.wait(PAUSE - NANO);
         bench.data([psn]);
-        assert_eq!(bench.flow.epoch(), 1, "no pause");
+        assert_eq!(bench.epoch(), 1, "no pause");
         let mut bench = ten();
         bench.wait(PAUSE);
         bench.data([psn]);
-        assert_eq!(bench.flow.epoch(), 2, "{psn}");
+        assert_eq!(bench.epoch(), 2, "{psn}");
         assert!(!bench.flow.is_protected());
         assert_eq!(bench.out.src_qpn, None, "it may be another one");
         let did = bench.take();
@@ -54,10 +54,10 @@ fn a_pause_and_the_next_psn_are_the_same_incarnation_which_is_announced_again() 
     bench.data([10, 11]);
     let open = Did::Sync { reason: Reason::Open, next: Some(10), class: Data };
     assert_eq!(bench.take(), [open, Did::Forward(10, Data), Did::Forward(11, Data)]);
-    assert_eq!((bench.flow.epoch(), bench.out.syncs[0].0), (1, 1));
+    assert_eq!((bench.epoch(), bench.out.syncs[0].0.0), (1, 1));
     assert!(bench.flow.is_protected());
     bench.nak(2);
-    assert_eq!(bench.flow.epoch(), 2, "what was acknowledged is still known");
+    assert_eq!(bench.epoch(), 2, "what was acknowledged is still known");
 }
 
 /// It may be another incarnation after all, whose messages are counted from zero.
@@ -69,7 +69,7 @@ fn the_destination_that_asks_after_a_pause_tells_its_count_anew() {
     bench.nak(10);
     bench.data(10..14);
     bench.status(13, 14, &[(13, 14)]);
-    assert_eq!(bench.flow.epoch(), 1);
+    assert_eq!(bench.epoch(), 1);
     assert_eq!(bench.take().last(), Some(&Did::Nak { psn: 10, msn: 0 }));
 }
 
@@ -78,7 +78,7 @@ fn a_damaged_packet_after_a_pause_begins_nothing() {
     let mut bench = ten();
     bench.wait(PAUSE);
     bench.frame(damaged(write(12)));
-    assert_eq!((bench.flow.epoch(), bench.take()), (1, vec![Did::Forward(12, Data)]));
+    assert_eq!((bench.epoch(), bench.take()), (1, vec![Did::Forward(12, Data)]));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn answers_are_no_pause() {
     bench.ack(3, 4);
     bench.wait(PAUSE - NANO);
     bench.data([12]);
-    assert_eq!(bench.flow.epoch(), 1);
+    assert_eq!(bench.epoch(), 1);
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn without_a_setting_a_pause_is_24_round_trips() {
     bench.config.pause = None;
     bench.wait(RTT * 24 - NANO);
     bench.data([12]);
-    assert_eq!(bench.flow.epoch(), 1);
+    assert_eq!(bench.epoch(), 1);
     bench.wait(RTT * 24);
     bench.data([14]);
-    assert_eq!(bench.flow.epoch(), 2);
+    assert_eq!(bench.epoch(), 2);
 }
 
 /// Its knowledge of the path is as true as before.
@@ -110,7 +110,7 @@ fn a_new_incarnation_knows_the_path_mtu() {
     bench.wait(PAUSE);
     bench.frame(read(70, 1_000));
     assert!(!bench.flow.is_bypassed());
-    assert_eq!(bench.flow.epoch(), 2);
+    assert_eq!(bench.epoch(), 2);
 }
 
 /// A source may time out after longer than any pause.
@@ -120,7 +120,7 @@ fn a_pause_and_a_repeat_are_the_same_incarnation() {
         let mut bench = ten();
         bench.wait(PAUSE * 100);
         bench.data([psn]);
-        assert_eq!((bench.flow.epoch(), bench.flow.is_protected()), (1, true), "{psn}");
+        assert_eq!((bench.epoch(), bench.flow.is_protected()), (1, true), "{psn}");
         assert_eq!(bench.forwarded().len(), 1);
     }
 }
@@ -136,7 +136,7 @@ fn another_packet_with_a_number_in_flight_is_a_new_incarnation_whenever_it_comes
     for recovery in [Cached, Lr2] {
         let mut bench = Bench::protected(recovery, 10, Some(3));
         bench.frame(other(5));
-        assert_eq!((bench.flow.epoch(), bench.flow.is_protected()), (2, false));
+        assert_eq!((bench.epoch(), bench.flow.is_protected()), (2, false));
         assert_eq!(bench.out.src_qpn, None, "it may be another one");
         let did = bench.take();
         let announced = Did::Sync { reason: Reason::Open, next: Some(5), class: Data };
@@ -162,24 +162,24 @@ fn a_copy_may_ask_for_an_ack_and_have_another_ip_identification() {
     bench.frame(packet(Opcode::WRITE_MIDDLE, 5, true, 256));
     bench.frame(with_ip_id(write(6), 0x1234));
     bench.frame(with_ip_id(packet(Opcode::WRITE_MIDDLE, 7, true, 256), 0xffff));
-    assert_eq!((bench.flow.epoch(), bench.flow.is_protected()), (1, true));
+    assert_eq!((bench.epoch(), bench.flow.is_protected()), (1, true));
     bench.frame(with_ip_id(other(8), 0x1234));
-    assert_eq!(bench.flow.epoch(), 2);
+    assert_eq!(bench.epoch(), 2);
 }
 
 #[test]
 fn a_damaged_packet_is_no_other() {
     let mut bench = Bench::protected(Cached, 10, Some(3));
     bench.frame(damaged(write(5)));
-    assert_eq!(bench.flow.epoch(), 1);
+    assert_eq!(bench.epoch(), 1);
     // The first copy was the damaged one.
     bench.frame(damaged(write(10)));
     for _ in 0..3 {
         bench.data([10]);
-        assert_eq!(bench.flow.epoch(), 1);
+        assert_eq!(bench.epoch(), 1);
     }
     bench.frame(other(10));
-    assert_eq!(bench.flow.epoch(), 2);
+    assert_eq!(bench.epoch(), 2);
 }
 
 /// A source asks for the rest of a READ that was answered in part.
@@ -188,9 +188,9 @@ fn the_rest_of_a_read_is_no_other_packet() {
     let mut bench = Bench::protected(Lr2, 10, Some(10));
     bench.frame(read(10, 4 * 256));
     bench.frame(read(12, 2 * 256));
-    assert_eq!(bench.flow.epoch(), 1);
+    assert_eq!(bench.epoch(), 1);
     bench.data([12]);
-    assert_eq!(bench.flow.epoch(), 2);
+    assert_eq!(bench.epoch(), 2);
 }
 
 /// Ten packets have gone, six of them acknowledged, and the source repeats the last of
@@ -202,7 +202,7 @@ fn doubtful(recovery: sentry::Recovery) -> Bench {
     bench.wait(PAUSE * 100);
     bench.clear();
     bench.data([5]);
-    assert_eq!(bench.flow.epoch(), 1, "time tells nothing");
+    assert_eq!(bench.epoch(), 1, "time tells nothing");
     assert_eq!(bench.forwarded(), [(5, High)]);
     bench
 }
@@ -227,7 +227,7 @@ fn while_it_is_not_known_whether_an_incarnation_has_ended_all_is_left_to_the_rni
         bench.data([6]);
         bench.clear();
         assert!(repairs(&mut bench) || recovery == Lr2, "{recovery:?}");
-        assert_eq!(bench.flow.epoch(), 1);
+        assert_eq!(bench.epoch(), 1);
     }
 }
 
@@ -278,12 +278,12 @@ fn an_ack_that_takes_back_what_was_acknowledged_ends_an_incarnation_that_is_in_d
     let mut bench = Bench::protected(Cached, 10, Some(6));
     bench.wait(PAUSE * 100);
     bench.ack(2, 1);
-    assert_eq!(bench.flow.epoch(), 1, "it was overtaken");
+    assert_eq!(bench.epoch(), 1, "it was overtaken");
     let mut bench = doubtful(Cached);
     bench.ack(5, 6);
-    assert_eq!(bench.flow.epoch(), 1);
+    assert_eq!(bench.epoch(), 1);
     bench.ack(2, 1);
-    assert_eq!((bench.flow.epoch(), bench.answered()), (2, vec![5, 2]));
+    assert_eq!((bench.epoch(), bench.answered()), (2, vec![5, 2]));
 }
 
 /// All packets of the next incarnation have PSNs that the one before has used. Its later packets
@@ -295,13 +295,13 @@ fn an_incarnation_behind_the_one_before_continues_where_its_source_is() {
         let mut bench = Bench::protected(Cached, 600, Some(600));
         bench.wait(PAUSE * 100);
         bench.data(100..110);
-        assert_eq!(bench.flow.epoch(), 1, "the source may lack the ACK");
+        assert_eq!(bench.epoch(), 1, "the source may lack the ACK");
         if nak {
             bench.nak(104)
         } else {
             bench.ack(103, 1)
         }
-        assert_eq!(bench.flow.epoch(), 2);
+        assert_eq!(bench.epoch(), 2);
         bench.clear();
         bench.data([110, 111]);
         bench.clear();
@@ -318,9 +318,9 @@ fn a_nak_that_a_status_overtook_revokes_nothing() {
     let ack = LastAck { psn: psn(5), syndrome: 0x1f, msn: 6 };
     bench.status_with(6, 10, &[], |status| status.ack = Some(ack));
     bench.nak(4);
-    assert_eq!(bench.flow.epoch(), 1);
+    assert_eq!(bench.epoch(), 1);
     bench.nak(2);
-    assert_eq!(bench.flow.epoch(), 2, "a response acknowledged it");
+    assert_eq!(bench.epoch(), 2, "a response acknowledged it");
 }
 
 /// The source rewinds because of a NAK, and a STATUS tells meanwhile that the destination has it.
@@ -345,7 +345,7 @@ fn what_a_nak_has_just_asked_for_is_in_no_doubt() {
         bench.wait(pause);
         bench.data([3]);
         assert_eq!(repairs(&mut bench), is_repaired, "{pause:?} after the NAK, {is_measured}");
-        assert_eq!(bench.flow.epoch(), 1);
+        assert_eq!(bench.epoch(), 1);
     }
 }
 
@@ -360,7 +360,7 @@ fn what_continues_a_pass_is_in_no_doubt() {
     bench.ack(6, 7);
     bench.data(5..10);
     assert_eq!(bench.forwarded(), [(7, High)]);
-    assert_eq!(bench.flow.epoch(), 1);
+    assert_eq!(bench.epoch(), 1);
 }
 
 /// Held responses may be of the incarnation before.
@@ -382,7 +382,7 @@ const LONG: Span = Span::from_millis(40);
 fn long_path() -> Bench {
     let mut bench = Bench::start(Lr2);
     bench.config.rtt_guess = LONG;
-    bench.flow = Flow::new(&bench.config, bench.now, 1, FIRST);
+    bench.flow = Flow::new(&bench.config, bench.now, Epoch(1), FIRST);
     bench.data(0..10);
     bench.status(0, 0, &[]);
     bench.clear();

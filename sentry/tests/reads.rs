@@ -91,7 +91,7 @@ fn a_read_that_the_source_asks_for_again_goes_on_and_lets_go_of_what_waits() {
     bench.frame(read(2, 3 * 256)); // from the response that it lacks on
     assert_eq!(bench.answered(), [], "it will come again, with what it asks for");
     assert_eq!(bench.forwarded(), [(2, High)], "though it is under way");
-    assert_eq!((bench.flow.epoch(), bench.count(Metric::PassTimeout)), (1, 1));
+    assert_eq!((bench.epoch(), bench.count(Metric::PassTimeout)), (1, 1));
     assert_eq!(bench.count(Metric::DropAskedAgain), 1);
     bench.run_timers(bench.now + TAIL * 4);
     assert!(bench.fetched().is_empty(), "until it was seen where the responses go on");
@@ -206,7 +206,7 @@ fn another_incarnation_gets_no_answers_of_this_one() {
     let mut bench = reading();
     come(&mut bench, [1, 3]);
     bench.data([10 + WINDOW_MAX as i32 + 1]);
-    assert_eq!((bench.flow.epoch(), bench.pool.frames()), (2, 0));
+    assert_eq!((bench.epoch(), bench.pool.frames()), (2, 0));
     assert_eq!(bench.count(Metric::DropOldIncarnation), 1);
     assert_eq!(bench.answered(), [1]);
 }
@@ -303,7 +303,7 @@ fn an_ack_that_passes_beyond_a_gap_proves_nothing_of_what_lies_behind() {
     bench.ack(9, 9);
     assert_eq!(bench.answered(), [1, 9]);
     bench.nak(2);
-    assert_eq!(bench.flow.epoch(), 1, "it revokes nothing");
+    assert_eq!(bench.epoch(), 1, "it revokes nothing");
 }
 
 /// A response that the source may take for one in the middle of a message, or
@@ -362,7 +362,7 @@ fn a_rewind_tells_which_responses_have_arrived() {
     bench.data([5]);
     bench.ack(6, 3);
     bench.nak(6);
-    assert_eq!(bench.flow.epoch(), 2, "it revokes an acknowledgement");
+    assert_eq!(bench.epoch(), 2, "it revokes an acknowledgement");
 }
 
 /// To a READ that was never seen, perhaps, as others may come.

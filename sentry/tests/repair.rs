@@ -213,7 +213,7 @@ fn a_depot_that_started_anew_is_believed_from_its_first_status() {
     bench.clear();
     // The new one holds nothing: packets that the old one held pass again.
     let other = status(3, 3, &[]);
-    bench.with(|flow, cx| flow.on_status(cx, BOOT + 1, &other));
+    bench.with(|flow, cx| flow.on_status(cx, BOOT.next(), &other));
     bench.wait(RTT * 4);
     bench.data([5]);
     assert_eq!(bench.forwarded(), [(5, High)]);

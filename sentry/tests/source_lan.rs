@@ -291,7 +291,7 @@ fn it_is_left_to_them_until_nothing_was_lost_for_four_round_trips() {
     let open = Did::Sync { reason: Reason::Open, next: Some(25), class: Data };
     assert_eq!(bench.take(), [open, Did::Forward(25, Data)]);
     assert_eq!(
-        (bench.flow.epoch(), bench.out.src_qpn),
+        (bench.epoch(), bench.out.src_qpn),
         (2, Some(Qpn::new(0x77))),
         "the same queue pair"
     );

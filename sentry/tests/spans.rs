@@ -100,7 +100,7 @@ fn three_reads_that_agree_tell_the_path_mtu_and_end_the_bypass() {
     assert!(bench.flow.is_bypassed(), "they are two steps");
     reads(&mut bench, 30, 1);
     assert!(!bench.flow.is_bypassed());
-    assert_eq!(bench.flow.epoch(), 2, "another one: the Depot may have heard of the first");
+    assert_eq!(bench.epoch(), 2, "another one: the Depot may have heard of the first");
     assert_eq!(bench.out.src_qpn, Some(Qpn::new(0x77)), "but of the same queue pair");
     assert_eq!(next(&mut bench), 40);
 }

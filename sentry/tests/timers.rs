@@ -1,6 +1,6 @@
 //! Peer discovery, SYNC(tail), keepalives, and the loss of a peer.
 
-use common::control::Reason;
+use common::control::{Epoch, Reason};
 use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -94,7 +94,7 @@ fn the_derived_peer_timeout_is_two_round_trips_but_ten_milliseconds_at_least() {
     // Where two of them are less, ten milliseconds.
     let mut bench = Bench::start(Lr2);
     bench.config.rtt_guess = Span::from_micros(200);
-    bench.flow = sentry::Flow::new(&bench.config, bench.now, 1, FIRST);
+    bench.flow = sentry::Flow::new(&bench.config, bench.now, Epoch(1), FIRST);
     bench.data(0..2);
     bench.status(0, 0, &[]);
     bench.wait(Span::from_millis(1));

@@ -4,14 +4,14 @@
 //! `cargo bench -p switch --bench control_flood`
 
 use arrayvec::ArrayVec;
-use common::control::{Header, Keys, Message, Reason, SyncMessage};
+use common::control::{Keys, Message, Reason, SyncMessage};
 use common::frame::{Class, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::Time;
-use common::wire::{Opcode, Qpn, Vlans};
+use common::wire::{Opcode, Vlans};
 use switch::{Config, Recovery, Switch};
-use testkit::control::{self, sync};
+use testkit::control::{self, HEADER, sync};
 use testkit::packets::{frame, headers};
 
 fn main() {
@@ -30,11 +30,9 @@ impl Sink for Nowhere {
 }
 
 fn open(keys: &Keys) -> Vec<u8> {
-    let header =
-        Header { node: 9, boot: 1, seq: 1, seen_boot: 0, dest_qpn: Qpn::new(0x11), epoch: 1 };
     let open = sync(Reason::Open, Psn::new(0), Time::ZERO);
     let message = Message::Sync(SyncMessage { pmtu: 4096, ..open });
-    control::frame(&headers(1, 2, Vlans::NONE), header.dest_qpn, &header, &message, keys)
+    control::frame(&headers(1, 2, Vlans::NONE), HEADER.dest_qpn, &HEADER, &message, keys)
 }
 
 fn data(psn: u32) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Configuration of a switch, and commands that change it.
 
 use common::allowance::Allowance;
-use common::control::Keys;
+use common::control::{BootId, Keys, NodeId};
 use common::time::Span;
 use common::wire::{Addr, Opcode, Qpn, Vlans};
 
@@ -106,9 +106,9 @@ pub struct Config {
     /// How losses are repaired.
     pub recovery: Recovery,
     /// Identity of this box towards its peers; two boxes must not share one.
-    pub node: u32,
+    pub node: NodeId,
     /// Grows from start to start: the wall clock, in nanoseconds.
-    pub boot: u64,
+    pub boot: BootId,
     /// Keys of the control messages.
     pub keys: Keys,
     /// BTH opcode of the control messages, from the manufacturer range.
@@ -146,12 +146,12 @@ pub struct Config {
 
 impl Config {
     /// Configuration for a lab: both roles, no key.
-    pub fn lab(recovery: Recovery, node: u32, boot: u64) -> Self {
+    pub fn lab(recovery: Recovery, node: impl Into<NodeId>, boot: impl Into<BootId>) -> Self {
         Self {
             role: Role::Both,
             recovery,
-            node,
-            boot,
+            node: node.into(),
+            boot: boot.into(),
             keys: Keys::unkeyed_lab(),
             control_opcode: common::control::DEFAULT_OPCODE,
             hash_seed: 1,

@@ -1,13 +1,13 @@
 //! The rooms of a switch for the time of one call, and the way into a flow's pipeline.
 
 use common::frame::{Frame, Side};
+use common::ids::FlowId;
 use common::metrics::Metric;
 
 use crate::config::Config;
 use crate::flow::Flows;
 use crate::flow::coarse_time::CoarseDeadline;
 use crate::flow::entry::FlowState;
-use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 use crate::flow::pipeline::{Pipeline, Resources};
 use crate::io::Io;
@@ -40,7 +40,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     #[inline]
     pub fn sentry<R>(
         &mut self,
-        id: Id,
+        id: FlowId,
         event: impl FnOnce(&mut sentry::Flow<F>, &mut sentry::Context<'_, Output<'_, I>>) -> R,
     ) -> Option<R> {
         let now = self.io.now();
@@ -51,7 +51,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     #[inline]
     pub fn depot<R>(
         &mut self,
-        id: Id,
+        id: FlowId,
         event: impl FnOnce(&mut depot::Flow<F>, &mut depot::Context<'_, Output<'_, I>>) -> R,
     ) -> Option<R> {
         let now = self.io.now();
@@ -62,7 +62,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     #[inline]
     fn run<Q: Pipeline<F>, R>(
         &mut self,
-        id: Id,
+        id: FlowId,
         event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>) -> R,
     ) -> Option<R> {
         let Flows { table, timers, resources } = &mut *self.flows;
@@ -102,29 +102,29 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     }
 
     /// The entry of `key`, new if need be.
-    pub fn entry(&mut self, key: FlowKey) -> Option<Id> {
+    pub fn entry(&mut self, key: FlowKey) -> Option<FlowId> {
         let (table, counters) = (&mut self.flows.table, &mut self.tx.counters);
         self.pairing.entry(table, counters, key, self.io.now())
     }
 
     /// `a` and `b` are the two directions of one queue pair.
-    pub fn pair(&mut self, a: Id, b: Id) {
+    pub fn pair(&mut self, a: FlowId, b: FlowId) {
         self.pairing.pair(&mut self.flows.table, &mut self.tx.counters, a, b);
     }
 
     /// See [`Pairing::begin_incarnation`].
-    pub fn begin_incarnation(&mut self, id: Id) {
+    pub fn begin_incarnation(&mut self, id: FlowId) {
         self.pairing.begin_incarnation(&mut self.flows.table, id);
     }
 
     /// Drops all that the pipeline of flow `id` holds.
-    pub fn discard(&mut self, id: Id) {
+    pub fn discard(&mut self, id: FlowId) {
         self.sentry(id, |flow, cx| flow.release_all(cx));
         self.depot(id, |flow, cx| flow.reset(cx));
     }
 
     /// Takes an entry out of the table, and drops all that its pipeline holds.
-    pub fn remove(&mut self, id: Id) {
+    pub fn remove(&mut self, id: FlowId) {
         self.discard(id);
         self.pairing.remove(&mut self.flows.table, id);
     }
@@ -132,7 +132,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     /// Ends all protection; held packets are delivered. The Depots are told until they answer
     /// if the box drains.
     pub fn release_all(&mut self) {
-        for id in 0..self.flows.table.end() {
+        for id in (0..self.flows.table.end()).map(FlowId) {
             self.sentry(id, |flow, cx| flow.bypass(cx));
             self.depot(id, |flow, cx| flow.bypass(cx));
             if self.tx.releases.is_draining() {
@@ -143,7 +143,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     }
 
     /// Flow `id` has just been released; its Depot is to answer.
-    fn await_release(&mut self, id: Id) {
+    fn await_release(&mut self, id: FlowId) {
         let now = self.io.now();
         let Some(entry) = self.flows.table.get(id) else { return };
         let FlowState::Sentry(stage) = &entry.state else { return };

@@ -1,11 +1,11 @@
 //! Access of the switch to frames, ports and time for one call, and a packet that arrived.
 
 use common::frame::{Class, Frame, Packet, Pool, Side, Sink};
+use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::time::Time;
 use common::wire::Roce;
 
-use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 
 /// The outside of the switch, for the time of one call.
@@ -56,7 +56,7 @@ pub(crate) struct Arrival<'a, F> {
     pub frame: F,
     pub roce: &'a Roce,
     /// The entry of its stream, if the burst's look-up found one.
-    pub flow: Option<Id>,
+    pub flow: Option<FlowId>,
 }
 
 impl<F> Arrival<'_, F> {

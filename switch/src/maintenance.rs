@@ -1,17 +1,17 @@
 //! Work that is not urgent: ageing of idle flows, and the gauges.
 
 use common::frame::Frame;
+use common::ids::FlowId;
 use common::metrics::Metric;
 use common::time::Span;
 
 use crate::context::Context;
 use crate::flow::entry::FlowState;
-use crate::flow::index::Id;
 use crate::flow::pipeline::Resources;
 use crate::io::Io;
 
 /// Entries that one call of `housekeeping` looks at.
-const SWEEP: Id = 1024;
+const SWEEP: u32 = 1024;
 /// Time without a packet after which a flow gives back the memory that its last
 /// burst took.
 const IDLE: Span = Span::from_millis(1_000);
@@ -25,7 +25,7 @@ const PRESSURE: u8 = 50;
 /// A round over the table.
 #[derive(Default)]
 pub(crate) struct Sweep {
-    next: Id,
+    next: u32,
     protected: u64,
     synced: u64,
     /// Memory that the flows take besides their entries.
@@ -41,7 +41,7 @@ impl Sweep {
                 self.end(cx);
                 break;
             }
-            let id = self.next;
+            let id = FlowId(self.next);
             self.next += 1;
             self.look_at(cx, id);
         }
@@ -60,7 +60,7 @@ impl Sweep {
         }
     }
 
-    fn look_at<F: Frame, I: Io<Frame = F>>(&mut self, cx: &mut Context<'_, I>, id: Id) {
+    fn look_at<F: Frame, I: Io<Frame = F>>(&mut self, cx: &mut Context<'_, I>, id: FlowId) {
         let now = cx.io.now();
         let Some(entry) = cx.flows.table.get(id) else { return };
         let idle = entry.seen.since(now);

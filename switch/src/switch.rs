@@ -2,13 +2,13 @@
 
 use arrayvec::ArrayVec;
 use common::frame::{Frame, Pool, Side, Sink};
+use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::time::Time;
 use common::wire::{NotRoce, PacketKind, Roce, Transport, parse};
 
 use crate::config::{Command, Config, Recovery};
 use crate::context::Context;
-use crate::flow::index::Id;
 use crate::flow::pipeline::Resources;
 use crate::flow::{Flows, TIMERS};
 use crate::io::{Arrival, Io, Ports};
@@ -187,7 +187,7 @@ fn receive<I: Io>(
     side: Side,
     frame: I::Frame,
     parsed: &Result<Roce, NotRoce>,
-    flow: Option<Id>,
+    flow: Option<FlowId>,
     works: bool,
 ) {
     let roce = match parsed {

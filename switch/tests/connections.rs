@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 
 use cm::{End, dreq, end, rep, req, req_between, rtu};
-use common::control::SyncMessage;
+use common::control::{Epoch, SyncMessage};
 use common::frame::Side::{self, Lan, Wan};
 use common::metrics::Metric;
 use common::psn::Psn;
@@ -40,7 +40,7 @@ fn connected(recovery: Recovery) -> Bench {
 }
 
 /// The Sentry's SYNC about the flow when this packet is its first.
-fn announced(bench: &mut Bench, packet: Vec<u8>) -> (u32, SyncMessage) {
+fn announced(bench: &mut Bench, packet: Vec<u8>) -> (Epoch, SyncMessage) {
     let sent = bench.lan(packet);
     let (header, sync) = sent.iter().find_map(Sent::sync).expect("SYNC(open)");
     (header.epoch, sync)

@@ -2,7 +2,7 @@
 
 mod support;
 
-use common::control::{Header, Keys, Message, Reason, Status, SyncMessage};
+use common::control::{BootId, Header, Keys, Message, Reason, Status, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -65,7 +65,7 @@ fn a_replayed_message_is_dropped() {
     let sync = message(&inbound(), 9, &header, &Message::Sync(open(5)));
     assert_eq!(bench.wan(sync.clone()).len(), 1);
     assert!(bench.wan(sync).is_empty());
-    let older = Header { boot: header.boot - 1, seq: 99, ..header };
+    let older = Header { boot: BootId(header.boot.0 - 1), seq: 99, ..header };
     assert!(bench.wan(message(&inbound(), 9, &older, &Message::Sync(open(5)))).is_empty());
     assert_eq!(bench.count(Metric::DropControlReplayed), 2);
 }
@@ -96,11 +96,11 @@ fn a_status_must_speak_of_a_known_flow_of_this_incarnation_of_the_box() {
     };
     let header = bench.header(0x23, epoch);
     refuse(&mut bench, header);
-    let header = bench.header(0x22, epoch + 1);
+    let header = bench.header(0x22, epoch.next());
     refuse(&mut bench, header);
-    let header = Header { seen_boot: BOOT - 1, ..bench.header(0x22, epoch) };
+    let header = Header { seen_boot: BootId(BOOT.0 - 1), ..bench.header(0x22, epoch) };
     refuse(&mut bench, header);
-    let header = Header { seen_boot: 0, ..bench.header(0x22, epoch) };
+    let header = Header { seen_boot: BootId::NONE, ..bench.header(0x22, epoch) };
     refuse(&mut bench, header);
     assert_eq!(psns(&bench.status(0x22, epoch, lost), Wan), [0], "this one is believed");
 }
@@ -281,7 +281,7 @@ fn timers_run_within_their_budget() {
 fn a_restarted_peer_is_heard() {
     let mut bench = Bench::new(Recovery::Cached);
     let epoch = bench.protect(0x22, 0..4);
-    let header = Header { boot: PEER_BOOT + 1, seq: 1, ..bench.header(0x22, epoch) };
+    let header = Header { boot: PEER_BOOT.next(), seq: 1, ..bench.header(0x22, epoch) };
     let status: Status = report(0, 4, &[(1, 2)]);
     let sent = bench.wan(message(&inbound(), 0x22, &header, &Message::Status(status)));
     assert_eq!(psns(&sent, Wan), [1]);

@@ -2,14 +2,15 @@
 
 mod support;
 
-use common::control::{Header, Message, Reason, SyncMessage};
+use common::control::{BootId, Epoch, Header, Message, NodeId, Reason, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::wire::Qpn;
 use support::*;
 use switch::{Config, Recovery, Role};
 
-const EPOCH: u32 = 7;
+const EPOCH: Epoch = Epoch(7);
+const STALE: Epoch = Epoch(6);
 
 /// The remote host reads: PSNs 0..4 of the flow towards 0x33, requester 0x44.
 /// The responses went out long enough ago to be lost.
@@ -46,16 +47,16 @@ fn a_fetch_of_another_incarnation_or_flow_gets_nothing() {
         assert_eq!(bench.count(Metric::DropControlUnknownFlow), refused, "{header:?}");
         assert_eq!(bench.switch.held(), held, "nor does it release anything");
     };
-    for (qpn, epoch) in [(0x33, EPOCH - 1), (0x33, EPOCH + 1), (0x34, EPOCH), (0x44, EPOCH)] {
+    for (qpn, epoch) in [(0x33, STALE), (0x33, EPOCH.next()), (0x34, EPOCH), (0x44, EPOCH)] {
         let header = bench.header(qpn, epoch);
         refuse(&mut bench, header);
     }
-    let header = Header { node: PEER + 1, ..bench.header(0x33, EPOCH) };
+    let header = Header { node: NodeId(PEER.0 + 1), ..bench.header(0x33, EPOCH) };
     refuse(&mut bench, header);
     let header = bench.header(0x33, EPOCH);
     assert_eq!(psns(&bench.fetch(&header, &[(1, 2)]), Wan), [1], "this one is right");
     // The peer has started again: its flow is another one.
-    let header = Header { boot: PEER_BOOT + 1, ..bench.header(0x33, EPOCH) };
+    let header = Header { boot: PEER_BOOT.next(), ..bench.header(0x33, EPOCH) };
     refuse(&mut bench, header);
     assert_eq!(bench.count(Metric::DropFetchConsumed), 1);
 }
@@ -147,9 +148,9 @@ fn a_stale_sync_changes_nothing() {
     let held = bench.switch.held();
     for reason in [Reason::Open, Reason::Tail, Reason::Release, Reason::Lost] {
         let stale = SyncMessage { reason, src_qpn: Some(Qpn::new(0x44)), pmtu: 4096, ..open(100) };
-        assert!(bench.sync(0x33, EPOCH - 1, stale).is_empty(), "{reason:?}");
+        assert!(bench.sync(0x33, STALE, stale).is_empty(), "{reason:?}");
         let stale = SyncMessage { reason: Reason::Resent, next_psn: None, ..stale };
-        assert!(bench.sync(0x33, EPOCH - 1, stale).is_empty());
+        assert!(bench.sync(0x33, STALE, stale).is_empty());
     }
     assert_eq!(bench.switch.held(), held);
     assert_eq!(bench.count(Metric::FlowPaired), 0);
@@ -168,10 +169,15 @@ fn another_box_takes_the_flow_over() {
     let mut bench = Bench::new(Recovery::Auto);
     bench.sync(0x33, EPOCH, SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(0) });
     bench.wan(request(&inbound(), 0x33, 0));
-    let header = Header { node: PEER + 1, boot: 5, epoch: 1, ..bench.header(0x33, EPOCH) };
+    let header = Header {
+        node: NodeId(PEER.0 + 1),
+        boot: BootId(5),
+        epoch: Epoch(1),
+        ..bench.header(0x33, EPOCH)
+    };
     let sent = bench.wan(message(&inbound(), 0x33, &header, &Message::Sync(open(1))));
     let (reply, status) = sent.iter().find_map(Sent::status).expect("a STATUS");
-    assert_eq!((reply.epoch, reply.seen_boot), (1, 5));
+    assert_eq!((reply.epoch, reply.seen_boot), (Epoch(1), BootId(5)));
     assert_eq!(status.src_qpn, None, "its requester may be another one");
 }
 
@@ -188,7 +194,7 @@ fn a_flow_that_was_released_is_a_stranger() {
     assert_eq!(bench.switch.held(), 0);
     bench.wait(RTT * 50);
     let sent =
-        bench.sync(0x33, EPOCH + 1, SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(1) });
+        bench.sync(0x33, EPOCH.next(), SyncMessage { src_qpn: Some(Qpn::new(0x44)), ..open(1) });
     let (_, status) = sent[0].status().expect("a STATUS");
     assert_eq!((status.expected.get(), status.ack), (1, None));
 }

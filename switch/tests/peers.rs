@@ -2,18 +2,18 @@
 
 mod support;
 
-use common::control::{Header, Message, Reason, Status, SyncMessage};
+use common::control::{BootId, Epoch, Header, Message, Reason, Status, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use support::*;
 use switch::{Command, Recovery};
 
-const EPOCH: u32 = 7;
+const EPOCH: Epoch = Epoch(7);
 
 /// The remote host's flow towards 0x33 is announced by a box that has seen `boot` of this
 /// one. Then PSNs 0 and 2 come.
-fn announced(bench: &mut Bench, seen_boot: u64) -> Vec<u32> {
+fn announced(bench: &mut Bench, seen_boot: BootId) -> Vec<u32> {
     let header = Header { seen_boot, ..bench.header(0x33, EPOCH) };
     bench.wan(message(&inbound(), 0x33, &header, &Message::Sync(open(0))));
     let sent = [0, 2].map(|psn| bench.wan(request(&inbound(), 0x33, psn)));
@@ -23,7 +23,7 @@ fn announced(bench: &mut Bench, seen_boot: u64) -> Vec<u32> {
 // R-PEER-9
 #[test]
 fn nothing_is_held_until_a_sync_carries_this_boot() {
-    for not_ours in [0, BOOT - 1, BOOT + 1] {
+    for not_ours in [0, BOOT.0 - 1, BOOT.0 + 1].map(BootId) {
         let mut bench = Bench::new(Recovery::Auto);
         assert_eq!(announced(&mut bench, not_ours), [0, 2], "{not_ours}");
         let header = Header { seen_boot: not_ours, ..bench.header(0x33, EPOCH) };
@@ -43,7 +43,7 @@ fn nothing_is_held_until_a_sync_carries_this_boot() {
 fn a_sync_that_carries_it_no_more_releases_what_is_held() {
     let mut bench = Bench::new(Recovery::Auto);
     announced(&mut bench, BOOT);
-    let header = Header { seen_boot: 0, ..bench.header(0x33, EPOCH) };
+    let header = Header { seen_boot: BootId::NONE, ..bench.header(0x33, EPOCH) };
     let newer = SyncMessage { sent_at: Time::from_nanos(2), ..open(3) };
     let sent = bench.wan(message(&inbound(), 0x33, &header, &Message::Sync(newer)));
     assert_eq!(psns(&sent, Lan), [2]);
@@ -51,7 +51,7 @@ fn a_sync_that_carries_it_no_more_releases_what_is_held() {
 }
 
 /// The boot of the peer that the SYNC among `sent` says was seen.
-fn seen_boot(sent: &[Sent]) -> Option<u64> {
+fn seen_boot(sent: &[Sent]) -> Option<BootId> {
     sent.iter().find_map(Sent::sync).map(|(header, _)| header.seen_boot)
 }
 
@@ -59,7 +59,7 @@ fn seen_boot(sent: &[Sent]) -> Option<u64> {
 #[test]
 fn a_new_flow_carries_the_boot_of_the_box_that_answered_for_its_destination() {
     let mut bench = Bench::new(Recovery::Auto);
-    assert_eq!(seen_boot(&bench.lan(request(&outbound(), 0x22, 0))), Some(0));
+    assert_eq!(seen_boot(&bench.lan(request(&outbound(), 0x22, 0))), Some(BootId::NONE));
     let mut bench = Bench::new(Recovery::Auto);
     let epoch = bench.protect(0x22, 0..2);
     assert_eq!(seen_boot(&bench.lan(request(&outbound(), 0x23, 0))), Some(PEER_BOOT));
@@ -70,7 +70,7 @@ fn a_new_flow_carries_the_boot_of_the_box_that_answered_for_its_destination() {
         bench.status(0x22, epoch, report(2, 2, &[]));
         syncs.extend(seen_boot(&bench.timers()));
     }
-    assert!(syncs.contains(&PEER_BOOT) && syncs.last() == Some(&0), "{syncs:?}");
+    assert!(syncs.contains(&PEER_BOOT) && syncs.last() == Some(&BootId::NONE), "{syncs:?}");
     // That is about the destination: another flow to it starts without.
     let sent = bench.lan(request(&outbound(), 0x24, 0));
     let heard_since = bench.count(Metric::DropStatusConsumed);
@@ -102,7 +102,7 @@ fn a_box_that_drains_releases_until_it_is_answered_four_times_at_most() {
         assert_eq!(reasons(&bench.command(Command::Drain)), [Reason::Release]);
         assert!(bench.switch.is_leaving());
         if answered {
-            bench.status(0x22, epoch + 1, Status::passive(Time::ZERO, None));
+            bench.status(0x22, epoch.next(), Status::passive(Time::ZERO, None));
             assert!(bench.switch.is_leaving(), "of another incarnation");
             bench.status(0x22, epoch, Status::passive(Time::ZERO, None));
         }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use common::control::{Reason, Status};
+use common::control::{Epoch, Reason, Status};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
@@ -14,7 +14,7 @@ const DEST: u32 = 0x55;
 const REQUESTER: u32 = 0x66;
 
 /// Three messages were sent and acknowledged; the STATUS named the requester.
-fn busy() -> (Bench, u32) {
+fn busy() -> (Bench, Epoch) {
     let mut bench = Bench::new(Recovery::Auto);
     let epoch = bench.protect(DEST, 0..3);
     let echo = bench.now;
@@ -39,7 +39,7 @@ fn pass(bench: &mut Bench, millis: u64) {
     }
 }
 
-fn rested() -> (Bench, u32) {
+fn rested() -> (Bench, Epoch) {
     let (mut bench, epoch) = busy();
     pass(&mut bench, 15_000);
     bench.housekeeping();
@@ -53,12 +53,12 @@ fn a_flow_that_goes_on_where_it_was_is_known() {
     let (mut bench, epoch) = rested();
     let sent = bench.lan(request(&outbound(), DEST, 3));
     let (header, sync) = sent[0].sync().expect("announced ahead of its packet");
-    assert_eq!(header.epoch, epoch + 1);
+    assert_eq!(header.epoch, epoch.next());
     assert_eq!((sync.reason, sync.next_psn), (Reason::Open, Some(Psn::new(3))));
     assert_eq!(sync.src_qpn, Some(Qpn::new(REQUESTER)), "by whom is not forgotten");
     assert!(sync.rtt <= RTT && sync.rtt + Span::from_micros(16) > RTT, "nor how far away that is");
     assert_eq!(sent[1].bytes, request(&outbound(), DEST, 3));
-    bench.status(DEST, epoch + 1, arrived(4));
+    bench.status(DEST, epoch.next(), arrived(4));
     // Two rounds over the table: the first may have begun before.
     for _ in 0..4 {
         bench.housekeeping();

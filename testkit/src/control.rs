@@ -1,6 +1,8 @@
 //! Control messages that say no more than their arguments.
 
-use common::control::{DEFAULT_OPCODE, Header, Keys, Message, PsnRange, Reason};
+use common::control::{
+    BootId, DEFAULT_OPCODE, Epoch, Header, Keys, Message, NodeId, PsnRange, Reason,
+};
 use common::control::{Status, SyncMessage, body_len, encode};
 use common::psn::Psn;
 use common::time::{Span, Time};
@@ -37,6 +39,16 @@ where
     let len = |(from, to)| psn(to).distance(psn(from)) as u32;
     pairs.iter().map(|&(from, to)| PsnRange { start: psn(from), len: len((from, to)) }).collect()
 }
+
+/// The header of some box's first message.
+pub const HEADER: Header = Header {
+    node: NodeId(9),
+    boot: BootId(1),
+    seq: 1,
+    seen_boot: BootId::NONE,
+    dest_qpn: Qpn::new(0x11),
+    epoch: Epoch(1),
+};
 
 /// A message in a frame to QP `qpn`.
 pub fn frame(

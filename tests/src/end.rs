@@ -1,6 +1,6 @@
 //! One end of the link.
 
-use common::control::Keys;
+use common::control::{BootId, Keys};
 use common::psn::Psn;
 use common::time::Time;
 use common::wire::{Qpn, Response, Verdict, parse};
@@ -12,14 +12,14 @@ use crate::workers::Workers;
 use crate::world::START;
 
 /// When each box booted first, by its clock.
-const FIRST_BOOT: u64 = 1_000;
+const FIRST_BOOT: BootId = BootId(1_000);
 
 /// One end: a NIC and, if there is one, its switch.
 pub(crate) struct End {
     pub nic: Nic,
     pub switch: Option<Workers>,
     /// Which incarnation of the switch it is.
-    pub boot: u64,
+    pub boot: BootId,
     /// Towards the switch, towards the NIC, out on the long-haul link.
     pub links: [Link; 3],
     pub qps: Vec<QpId>,

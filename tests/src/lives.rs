@@ -66,7 +66,7 @@ impl World {
 
     /// A switch is killed and started again: its frames and its state are gone.
     pub(crate) fn restart(&mut self, me: usize) {
-        self.ends[me].boot += 1;
+        self.ends[me].boot = self.ends[me].boot.next();
         if self.trace {
             println!("{:?} switch {me} starts again", self.now);
         }

@@ -1,6 +1,6 @@
 //! The parameters of a run, drawn from its seed.
 
-use common::control::Keys;
+use common::control::{BootId, Keys};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
@@ -234,7 +234,7 @@ impl Scenario {
     }
 
     /// The switch of end `me` in its run `boot`, if there is one.
-    pub(crate) fn switch(&self, me: usize, boot: u64, keys: Keys) -> Option<Workers> {
+    pub(crate) fn switch(&self, me: usize, boot: BootId, keys: Keys) -> Option<Workers> {
         let config = Config {
             keys,
             reorder_pool_frames: self.reorder_pool_frames,

@@ -1,6 +1,7 @@
 //! The switches of one box: one per worker, each with its part of the flows.
 
 use arrayvec::ArrayVec;
+use common::control::NodeId;
 use common::frame::{Frame, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Counters;
@@ -19,7 +20,8 @@ pub(crate) struct Workers(Vec<Switch<HeapFrame>>);
 impl Workers {
     /// A box with so many workers, at least one. Each is a node of its own.
     pub fn new(count: u32, config: &Config) -> Self {
-        let switch = |n| Switch::new(Config { node: config.node + 100 * n, ..config.clone() });
+        let node = |n| NodeId(config.node.0 + 100 * n);
+        let switch = |n| Switch::new(Config { node: node(n), ..config.clone() });
         Self((0..count).map(switch).collect())
     }
 

@@ -140,12 +140,12 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
         version: VERSION,
         kind,
         flags: flags.into(),
-        node: header.node.into(),
-        boot: header.boot.into(),
+        node: header.node.0.into(),
+        boot: header.boot.0.into(),
         seq: header.seq.into(),
-        seen_boot: header.seen_boot.into(),
+        seen_boot: header.seen_boot.0.into(),
         dest_qpn: header.dest_qpn.get().into(),
-        epoch: header.epoch.into(),
+        epoch: header.epoch.0.into(),
     };
     let rest = put(out, &prefix);
     match message {
@@ -188,12 +188,12 @@ pub(super) fn read(body: &[u8]) -> Result<(Header, Message), Fault> {
         _ => None,
     };
     let header = Header {
-        node: prefix.node.get(),
-        boot: prefix.boot.get(),
+        node: prefix.node.get().into(),
+        boot: prefix.boot.get().into(),
         seq: prefix.seq.get(),
-        seen_boot: prefix.seen_boot.get(),
+        seen_boot: prefix.seen_boot.get().into(),
         dest_qpn: Qpn::checked(prefix.dest_qpn.get()).ok_or(Fault::Value)?,
-        epoch: prefix.epoch.get(),
+        epoch: prefix.epoch.get().into(),
     };
     let message = message.filter(Message::is_valid).ok_or(Fault::Value)?;
     Ok((header, message))

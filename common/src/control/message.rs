@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 
+use crate::ids::{BootId, Epoch, NodeId};
 use crate::psn::Psn;
 use crate::time::{Span, Time};
 use crate::wire::{Opcode, Qpn, Transport};
@@ -13,17 +14,17 @@ pub const MAX_RANGES: usize = 32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Which box sent it.
-    pub node: u32,
+    pub node: NodeId,
     /// Which incarnation of that box: grows from start to start.
-    pub boot: u64,
+    pub boot: BootId,
     /// Grows from message to message of one incarnation.
     pub seq: u64,
-    /// Newest boot id that the sender has seen of the receiver; 0 if none.
-    pub seen_boot: u64,
+    /// Newest boot id that the sender has seen of the receiver.
+    pub seen_boot: BootId,
     /// Destination QP of the flow that the message speaks of.
     pub dest_qpn: Qpn,
     /// Which use of that QP number.
-    pub epoch: u32,
+    pub epoch: Epoch,
 }
 
 /// The body of a message.

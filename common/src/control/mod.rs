@@ -35,6 +35,7 @@ pub use message::{
 };
 pub use replay::{Replay, Stale};
 
+pub use crate::ids::{BootId, Epoch, NodeId};
 use crate::wire::Opcode;
 
 /// The opcode of control messages unless configured otherwise.

@@ -1,5 +1,7 @@
 //! Telling a new message from one that was seen before.
 
+use crate::ids::BootId;
+
 /// How far, in sequence numbers, a message may be overtaken by later ones.
 const WIDTH: u64 = 2048;
 const WORDS: usize = (WIDTH / 64) as usize;
@@ -13,7 +15,7 @@ const WORDS: usize = (WIDTH / 64) as usize;
 /// which isn't the receiver's own boot id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Replay {
-    boot: u64,
+    boot: BootId,
     /// Highest sequence number seen.
     top: u64,
     /// Whether any message has been seen.
@@ -43,7 +45,7 @@ impl Default for Replay {
 impl Replay {
     /// Of a peer that was never heard of.
     pub const fn new() -> Self {
-        Self { boot: 0, top: 0, started: false, seen: [0; WORDS] }
+        Self { boot: BootId::NONE, top: 0, started: false, seen: [0; WORDS] }
     }
 
     /// Takes note of a message, if it is new. Nothing else is reset with a new boot: each flow
@@ -51,7 +53,7 @@ impl Replay {
     ///
     /// # Errors
     /// Why it isn't; then nothing changes.
-    pub fn accept(&mut self, boot: u64, seq: u64) -> Result<(), Stale> {
+    pub fn accept(&mut self, boot: BootId, seq: u64) -> Result<(), Stale> {
         if !self.started || boot > self.boot {
             *self = Self { boot, top: seq, started: true, seen: [0; WORDS] };
             self.mark(seq);
@@ -72,7 +74,7 @@ impl Replay {
     }
 
     /// Newest boot id seen, for the peer to be told (`seen_boot`); 0 before the first message.
-    pub const fn boot(&self) -> u64 {
+    pub const fn boot(&self) -> BootId {
         self.boot
     }
 
@@ -115,12 +117,12 @@ mod tests {
     /// Remembers everything, and so needs no window to be right.
     #[derive(Default)]
     struct Oracle {
-        boot: Option<u64>,
+        boot: Option<BootId>,
         seen: HashSet<u64>,
     }
 
     impl Oracle {
-        fn accept(&mut self, boot: u64, seq: u64) -> Result<(), Stale> {
+        fn accept(&mut self, boot: BootId, seq: u64) -> Result<(), Stale> {
             if self.boot.is_none_or(|newest| boot > newest) {
                 *self = Self { boot: Some(boot), seen: HashSet::from([seq]) };
                 return Ok(());
@@ -140,7 +142,7 @@ mod tests {
 
     fn agrees_with_the_oracle(messages: &[(u64, u64)]) -> Result<(), TestCaseError> {
         let (mut replay, mut oracle) = (Replay::new(), Oracle::default());
-        for &(boot, seq) in messages {
+        for (boot, seq) in messages.iter().map(|&(boot, seq)| (BootId(boot), seq)) {
             let before = replay.clone();
             let verdict = replay.accept(boot, seq);
             prop_assert_eq!(verdict, oracle.accept(boot, seq), "boot {} seq {}", boot, seq);
@@ -172,16 +174,17 @@ mod tests {
 
     #[test]
     fn the_edges_of_the_window_and_of_the_numbers() {
+        const BOOT: BootId = BootId::NONE;
         let mut replay = Replay::new();
-        assert_eq!(replay.boot(), 0);
-        assert_eq!(replay.accept(0, 0), Ok(()));
-        assert_eq!(replay.accept(0, 0), Err(Stale::Replayed));
-        assert_eq!(replay.accept(0, 2048), Ok(()));
-        assert_eq!(replay.accept(0, 0), Err(Stale::TooOld));
-        assert_eq!(replay.accept(0, 1), Ok(()));
-        assert_eq!(replay.accept(0, u64::MAX), Ok(()));
-        assert_eq!(replay.accept(0, u64::MAX - 2047), Ok(()));
-        assert_eq!(replay.accept(0, u64::MAX - 2048), Err(Stale::TooOld));
-        assert_eq!(replay.boot(), 0);
+        assert_eq!(replay.boot(), BOOT);
+        assert_eq!(replay.accept(BOOT, 0), Ok(()));
+        assert_eq!(replay.accept(BOOT, 0), Err(Stale::Replayed));
+        assert_eq!(replay.accept(BOOT, 2048), Ok(()));
+        assert_eq!(replay.accept(BOOT, 0), Err(Stale::TooOld));
+        assert_eq!(replay.accept(BOOT, 1), Ok(()));
+        assert_eq!(replay.accept(BOOT, u64::MAX), Ok(()));
+        assert_eq!(replay.accept(BOOT, u64::MAX - 2047), Ok(()));
+        assert_eq!(replay.accept(BOOT, u64::MAX - 2048), Err(Stale::TooOld));
+        assert_eq!(replay.boot(), BOOT);
     }
 }

@@ -56,12 +56,12 @@ fn keys() -> Keys {
 
 fn header() -> Header {
     Header {
-        node: 0x0102_0304,
-        boot: 0x1112_1314_1516_1718,
+        node: NodeId(0x0102_0304),
+        boot: BootId(0x1112_1314_1516_1718),
         seq: 0x2122_2324_2526_2728,
-        seen_boot: 0x3132_3334_3536_3738,
+        seen_boot: BootId(0x3132_3334_3536_3738),
         dest_qpn: Qpn::new(0x51_5253),
-        epoch: 0x6162_6364,
+        epoch: Epoch(0x6162_6364),
     }
 }
 
@@ -108,9 +108,11 @@ fn any_qpn() -> impl Strategy<Value = Qpn> {
 
 prop_compose! {
     fn any_header()(
-        node in any::<u32>(), boot in any::<u64>(), seq in any::<u64>(), seen_boot in any::<u64>(),
+        node in any::<u32>(), [boot, seen_boot] in any::<[u64; 2]>(), seq in any::<u64>(),
         dest_qpn in any_qpn(), epoch in any::<u32>(),
     ) -> Header {
+        let (node, epoch) = (NodeId(node), Epoch(epoch));
+        let [boot, seen_boot] = [boot, seen_boot].map(BootId);
         Header { node, boot, seq, seen_boot, dest_qpn, epoch }
     }
 }

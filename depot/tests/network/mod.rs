@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
-use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
+use common::control::{Epoch, Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
+use common::ids::FlowId;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Bth, Opcode, Qpn, Response, parse};
@@ -53,7 +54,7 @@ impl Actions<HeapFrame> for Out {
         self.books.left += 1;
     }
 
-    fn status(&mut self, _: u32, _: Status) {}
+    fn status(&mut self, _: Epoch, _: Status) {}
 
     fn cnp(&mut self) -> bool {
         self.cnps += 1;
@@ -64,11 +65,11 @@ impl Actions<HeapFrame> for Out {
         host(self.host as u8)
     }
 
-    fn id(&self) -> u32 {
-        self.id as u32
+    fn id(&self) -> FlowId {
+        FlowId(self.id as u32)
     }
 
-    fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
+    fn absent(&mut self, _: Epoch, _: Fetch, _: Class) {}
 
     fn src_qpn(&self) -> Option<Qpn> {
         Some(Qpn::new(0x77))
@@ -187,7 +188,7 @@ impl World {
 
     fn turns(&mut self) {
         while let Some(id) = self.harness.lan.next_turn() {
-            self.with(id as usize, |harness| harness.with(|flow, cx| flow.on_turn(cx)));
+            self.with(id.0 as usize, |harness| harness.with(|flow, cx| flow.on_turn(cx)));
         }
     }
 

@@ -28,6 +28,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use common::control::NodeId;
 use common::time::Span;
 pub use common::wire::Spread;
 
@@ -146,7 +147,7 @@ pub struct Peer {
     /// BTH opcode of control messages, in the manufacturer range.
     pub control_opcode: u8,
     /// Which box this is, among all on the path. Not zero.
-    pub node: u32,
+    pub node: NodeId,
     /// Where flows lead that are announced to a peer. Empty: everywhere.
     pub remote_prefixes: Vec<IpNet>,
     /// Where the boot id is kept.

@@ -43,7 +43,7 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     writeln!(f, "control_opcode = {:#04x}", c.peer.control_opcode)?;
     writeln!(f, "boot_file = {}", quoted(&c.peer.boot_file.to_string_lossy()))?;
-    writeln!(f, "node = {:#010x}", c.peer.node)?;
+    writeln!(f, "node = {}", c.peer.node)?;
     let prefixes: Vec<_> =
         c.peer.remote_prefixes.iter().map(|net| quoted(&net.to_string())).collect();
     writeln!(f, "remote_prefixes = [{}]", prefixes.join(", "))?;

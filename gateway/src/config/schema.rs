@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use common::control::NodeId;
 use common::time::Span;
 use common::wire::BUCKETS;
 use settings::{Document, Section};
@@ -97,11 +98,11 @@ fn port(mut s: Section<'_>) -> Port {
     port
 }
 
-fn eal(mut s: Section<'_>, node: u32) -> Eal {
+fn eal(mut s: Section<'_>, node: NodeId) -> Eal {
     let eal = Eal {
         huge_pages: s.choice("huge_pages", HUGE_PAGES).unwrap_or(HugePages::Auto),
         memory: s.size("memory", 64 * MIB, TIB).unwrap_or(512 * MIB),
-        file_prefix: s.string("file_prefix").unwrap_or_else(|| format!("lr2-{node:08x}")),
+        file_prefix: s.string("file_prefix").unwrap_or_else(|| format!("lr2-{:08x}", node.0)),
         cores: s.ints("cores", 1023).unwrap_or_default(),
         extra: s.strings("extra").unwrap_or_default(),
     };
@@ -141,7 +142,7 @@ fn peer(
         .unwrap_or(0xe1);
     let node = s
         .int("node", 1, u32::MAX, "and not that of another box")
-        .unwrap_or_else(|| node_id(file, &lan.device));
+        .map_or_else(|| node_id(file, &lan.device), NodeId);
     let remote_prefixes = prefixes(doc, &mut s, "remote_prefixes").unwrap_or_default();
     let boot_file = s.string("boot_file").unwrap_or_else(|| "/var/lib/lr2/boot".into()).into();
     let at = s.at();
@@ -246,7 +247,7 @@ fn congestion(mut s: Section<'_>) -> Congestion {
 
 /// A number for this box that stays the same over restarts: two gateways on
 /// one machine differ in their files or their LAN devices.
-fn node_id(file: &Path, device: &str) -> u32 {
+fn node_id(file: &Path, device: &str) -> NodeId {
     let machine = std::fs::read_to_string("/etc/machine-id")
         .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/hostname"))
         .unwrap_or_default();
@@ -258,5 +259,5 @@ fn node_id(file: &Path, device: &str) -> u32 {
     }
     let mut word = [0; 4];
     hash.finalize_xof().fill(&mut word);
-    u32::from_be_bytes(word).max(1)
+    NodeId(u32::from_be_bytes(word).max(1))
 }

@@ -286,7 +286,7 @@ fn node_ids_stay_and_differ() {
     assert_eq!(a, node("/a.toml", &lab("")));
     assert_ne!(a, node("/b.toml", &lab("")));
     assert_ne!(a, node("/a.toml", &devices("net_null7", "net_null8")));
-    assert_eq!(node("/a.toml", &lab("node = 7")), 7);
+    assert_eq!(node("/a.toml", &lab("node = 7")).0, 7);
 }
 
 #[test]

@@ -3,14 +3,15 @@
 use core::mem::offset_of;
 use core::num::NonZero;
 
+use common::control::NodeId;
 use common::frame::Frame;
 use common::heap::HeapFrame;
+use common::ids::FlowId;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Headers, Qpn, Roce, icrc_ok};
 
 use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
-use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 use crate::flow::matching::Matching;
 use crate::flow::psn_range::PsnRange;
@@ -55,8 +56,8 @@ impl<F: Frame> Entry<F> {
     }
 
     /// `peer` is the flow of the opposite direction, and leads to `src_qpn`.
-    pub fn join(&mut self, peer: Id, src_qpn: Option<Qpn>) {
-        self.peer = NonZero::new(peer + 1);
+    pub fn join(&mut self, peer: FlowId, src_qpn: Option<Qpn>) {
+        self.peer = NonZero::new(peer.0 + 1);
         self.src_qpn = src_qpn.and_then(|qpn| NonZero::new(qpn.get() + 1));
         self.matching = None;
     }
@@ -68,8 +69,8 @@ impl<F: Frame> Entry<F> {
 
     /// The flow of the opposite direction of the same queue pair, if it is known.
     #[inline]
-    pub fn peer(&self) -> Option<Id> {
-        self.peer.map(|id| id.get() - 1)
+    pub fn peer(&self) -> Option<FlowId> {
+        self.peer.map(|id| FlowId(id.get() - 1))
     }
 
     /// The source QPN, if it is known.
@@ -206,7 +207,7 @@ pub(crate) struct Stage<S> {
     pub track: Track,
     pub state: S,
     /// The box that answers, or asks, for this flow.
-    pub node: Option<u32>,
+    pub node: Option<NodeId>,
     pub headers: Headers,
 }
 

@@ -5,9 +5,7 @@
 //! all places to spare both are full about never, and then the flow passes
 //! unprotected, as if the table were full.
 
-/// Index of an entry of the flow table.
-pub(crate) type Id = u32;
-
+use common::ids::FlowId;
 /// Places of a bucket, which is a cache line.
 const PLACES: usize = 12;
 /// From so many flows in its first bucket on, a flow goes into the emptier one.
@@ -22,13 +20,13 @@ const HIGH: u64 = LOW << 7;
 #[repr(align(64))]
 struct Bucket {
     tags: [u64; 2],
-    ids: [Id; PLACES],
+    ids: [FlowId; PLACES],
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64, "one cache line");
 
 impl Bucket {
-    const EMPTY: Self = Self { tags: [0; 2], ids: [0; PLACES] };
+    const EMPTY: Self = Self { tags: [0; 2], ids: [FlowId(0); PLACES] };
 
     fn tag(&self, place: usize) -> u8 {
         (self.tags[place / 8] >> (place % 8 * 8)) as u8
@@ -46,7 +44,7 @@ impl Bucket {
 
     /// The entry with this tag that `is_it`.
     #[inline]
-    fn find(&self, tag: u8, mut is_it: impl FnMut(Id) -> bool) -> Option<Id> {
+    fn find(&self, tag: u8, mut is_it: impl FnMut(FlowId) -> bool) -> Option<FlowId> {
         for (word, tags) in self.tags.iter().enumerate() {
             // Bytes that are zero now are those that were the tag. A byte of one
             // behind them is taken for zero as well.
@@ -106,14 +104,14 @@ impl Index {
 
     /// The entry of `hash` that `is_it` says is the one.
     #[inline]
-    pub fn find(&self, hash: u64, mut is_it: impl FnMut(Id) -> bool) -> Option<Id> {
+    pub fn find(&self, hash: u64, mut is_it: impl FnMut(FlowId) -> bool) -> Option<FlowId> {
         let ([first, second], tag) = self.places(hash);
         let found = self.buckets[first].find(tag, &mut is_it);
         found.or_else(|| self.buckets[second].find(tag, is_it))
     }
 
     /// Puts in an entry that isn't there yet. False if there is no place.
-    pub fn insert(&mut self, hash: u64, id: Id) -> bool {
+    pub fn insert(&mut self, hash: u64, id: FlowId) -> bool {
         let ([first, second], tag) = self.places(hash);
         let (one, other) = (self.buckets[first].used(), self.buckets[second].used());
         let bucket = if one >= CROWDED && other < one { second } else { first };
@@ -125,7 +123,7 @@ impl Index {
     }
 
     /// Takes out an entry.
-    pub fn remove(&mut self, hash: u64, id: Id) {
+    pub fn remove(&mut self, hash: u64, id: FlowId) {
         for bucket in self.places(hash).0 {
             let bucket = &mut self.buckets[bucket];
             let it = (0..PLACES).find(|at| bucket.tag(*at) != 0 && bucket.ids[*at] == id);
@@ -156,14 +154,14 @@ mod tests {
             let mut oracle = BTreeMap::new();
             for (put, key) in ops {
                 if put && !oracle.contains_key(&key) {
-                    if index.insert(coarse(key), key) {
+                    if index.insert(coarse(key), FlowId(key)) {
                         oracle.insert(key, ());
                     }
                 } else if !put && oracle.remove(&key).is_some() {
-                    index.remove(coarse(key), key);
+                    index.remove(coarse(key), FlowId(key));
                 }
                 for key in 0..64 {
-                    let found = index.find(coarse(key), |id| id == key);
+                    let found = index.find(coarse(key), |id| id.0 == key).map(|id| id.0);
                     prop_assert_eq!(found, oracle.get(&key).map(|()| key));
                 }
             }
@@ -176,11 +174,11 @@ mod tests {
     fn what_it_was_made_for_fits() {
         for limit in [1, 5, 1 << 10, (1 << 15) * 8] {
             let mut index = Index::new(limit);
-            let all = 0..u32::try_from(limit).unwrap();
-            let refused = all.clone().filter(|n| !index.insert(hash(*n), *n)).count();
+            let all = (0..u32::try_from(limit).unwrap()).map(FlowId);
+            let refused = all.clone().filter(|n| !index.insert(hash(n.0), *n)).count();
             assert_eq!(refused, 0, "of {limit}");
-            assert!(all.clone().all(|n| index.find(hash(n), |id| id == n) == Some(n)));
-            all.clone().for_each(|n| index.remove(hash(n), n));
+            assert!(all.clone().all(|n| index.find(hash(n.0), |id| id == n) == Some(n)));
+            all.clone().for_each(|n| index.remove(hash(n.0), n));
             assert!(index.buckets.iter().all(|bucket| bucket.used() == 0));
         }
     }

@@ -1,10 +1,9 @@
 //! The flows that a stream of responses may belong to.
 
 use arrayvec::ArrayVec;
+use common::ids::FlowId;
 use common::psn::Psn;
 use common::time::{Span, Time};
-
-use crate::flow::index::Id;
 
 /// With more flows than this that fit, the next response is waited for.
 const MAX_CANDIDATES: usize = 8;
@@ -16,7 +15,7 @@ const CONFIRMATIONS_SAME_PORT: u32 = 2;
 /// Candidates for the flow of a stream of responses.
 #[derive(Clone, Debug)]
 pub(crate) struct Matching {
-    candidates: ArrayVec<Id, MAX_CANDIDATES>,
+    candidates: ArrayVec<FlowId, MAX_CANDIDATES>,
     /// Flows that are younger than this were not considered yet.
     considered: u32,
     last: Psn,
@@ -38,7 +37,7 @@ impl Matching {
     }
 
     /// Rules out the candidates that are not possible any more.
-    pub fn rule_out(&mut self, is_possible: impl Fn(Id) -> bool) {
+    pub fn rule_out(&mut self, is_possible: impl Fn(FlowId) -> bool) {
         self.candidates.retain(|id| is_possible(*id));
     }
 
@@ -49,7 +48,7 @@ impl Matching {
 
     /// Adds all possible flows that are younger than [`considered`](Self::considered). `None`
     /// if they are too many.
-    pub fn consider(&mut self, flows: impl Iterator<Item = Id>, generation: u32) -> Option<()> {
+    pub fn consider(&mut self, flows: impl Iterator<Item = FlowId>, generation: u32) -> Option<()> {
         for id in flows {
             self.candidates.try_push(id).ok()?;
             self.confirmations = 0;
@@ -60,7 +59,12 @@ impl Matching {
 
     /// Takes in a response. `confirms` tells whether it answers a packet of a flow that was
     /// seen. Returns the oldest candidate.
-    pub fn note(&mut self, psn: Psn, confirms: impl Fn(Id) -> bool, now: Time) -> Option<Id> {
+    pub fn note(
+        &mut self,
+        psn: Psn,
+        confirms: impl Fn(FlowId) -> bool,
+        now: Time,
+    ) -> Option<FlowId> {
         match self.candidates[..] {
             [] => return None,
             [flow] if psn != self.last && confirms(flow) => {

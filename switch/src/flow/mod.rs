@@ -12,11 +12,11 @@ pub(crate) mod timer_wheel;
 
 use arrayvec::ArrayVec;
 use common::frame::{Frame, Side};
+use common::ids::FlowId;
 use common::time::Time;
 use common::wire::{NotRoce, Roce, Transport};
 
 use crate::config::Config;
-use index::Id;
 use key::FlowKey;
 use pipeline::Resources;
 use table::Table;
@@ -49,7 +49,7 @@ impl<F: Frame> Flows<F> {
         &self,
         side: Side,
         parsed: &ArrayVec<Result<Roce, NotRoce>, N>,
-    ) -> [Option<Id>; N] {
+    ) -> [Option<FlowId>; N] {
         let (mut hashes, mut found) = ([0; N], [None; N]);
         for (hash, parsed) in hashes.iter_mut().zip(parsed) {
             if let Ok(roce) = parsed
@@ -74,7 +74,7 @@ impl<F: Frame> Flows<F> {
 
     /// Takes at most `room` timers that fire by `now`, and returns the flows that are due, with
     /// the number of timers taken. As in a burst, cache misses overlap.
-    pub fn due(&mut self, now: Time, room: usize) -> (ArrayVec<Id, TIMERS>, usize) {
+    pub fn due(&mut self, now: Time, room: usize) -> (ArrayVec<FlowId, TIMERS>, usize) {
         let fired: ArrayVec<_, TIMERS> =
             core::iter::from_fn(|| self.timers.pop(now)).take(room).collect();
         fired.iter().for_each(|(_, id, _)| self.table.prefetch_due(*id));
@@ -86,7 +86,7 @@ impl<F: Frame> Flows<F> {
 
     /// Whether a pipeline has something to do now that a timer has fired: the entry may
     /// have another by now, or its deadline may have moved back.
-    fn is_due(&mut self, at: Time, id: Id, generation: u32, now: Time) -> bool {
+    fn is_due(&mut self, at: Time, id: FlowId, generation: u32, now: Time) -> bool {
         let Some(entry) = self.table.get_mut(id) else { return false };
         if entry.generation != generation || entry.armed != at {
             return false;

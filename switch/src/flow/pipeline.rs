@@ -2,6 +2,7 @@
 
 use common::allowance::Allowance;
 use common::budget::Budget;
+use common::control::Epoch;
 use common::frame::{Frame, Side};
 use common::psn::Psn;
 use common::time::{Span, Time};
@@ -79,7 +80,7 @@ pub(crate) struct Resources {
     /// Budget of messages that are not needed for correctness.
     pub allowance: Allowance,
     /// The newest epoch of a flow.
-    epochs: u32,
+    epochs: Epoch,
     /// When the first frame came.
     started: Option<Time>,
 }
@@ -115,7 +116,7 @@ impl Resources {
             backup: Budget::new(config.backup_pool_frames),
             lan: depot::Lan::default(),
             allowance: Allowance::new(tuning.early_per_second),
-            epochs: 0,
+            epochs: Epoch::default(),
             started: None,
         }
     }
@@ -139,7 +140,7 @@ impl Resources {
         first: Psn,
         now: Time,
     ) -> sentry::Flow<F> {
-        self.epochs = self.epochs.wrapping_add(1);
+        self.epochs = self.epochs.next();
         let mut flow = sentry::Flow::new(&self.sentry, now, self.epochs, first);
         if let Some(announced) = announced {
             flow.announce(announced.pmtu(), announced.msn, announced.rtt());

@@ -3,19 +3,20 @@
 use core::hash::BuildHasher;
 
 use common::frame::{Frame, Side};
+use common::ids::FlowId;
 use common::time::{Span, Time};
 use common::wire::Roce;
 use slab::Slab;
 
 use crate::flow::coarse_time::CoarseTime;
 use crate::flow::entry::{Entry, FlowState, HEADERS_AGE};
-use crate::flow::index::{Id, Index};
+use crate::flow::index::Index;
 use crate::flow::key::{FlowKey, Hosts};
 
 /// Places that pairs of hosts are counted at.
 const HOSTS: usize = 1 << 12;
 /// Entries that are looked at for one to give up.
-const LOOKED_AT: Id = 16;
+const LOOKED_AT: u32 = 16;
 /// Time for the response to a flow's first packet.
 const UNANSWERED: Span = Span::from_millis(100);
 
@@ -29,14 +30,14 @@ pub(crate) struct Table<F: Frame> {
     hash: foldhash::quality::FixedState,
     entries: Slab<Entry<F>>,
     /// One past the largest index that was ever in use.
-    end: Id,
+    end: u32,
     limit: usize,
     /// Most entries of two hosts.
     quota: u32,
     /// How many they have. Hosts that share a place share the quota.
     by_hosts: Box<[u32]>,
     /// Where an entry to give up was last looked for.
-    hand: Id,
+    hand: u32,
     generation: u32,
     removed: u64,
 }
@@ -45,7 +46,7 @@ impl<F: Frame> Table<F> {
     /// With room for `limit` entries, of which `quota` may be of the same two hosts.
     pub fn new(limit: usize, quota: usize, seed: u64) -> Self {
         // An index of 32 bits, and one that stands for none.
-        let limit = limit.min(Id::MAX as usize - 1);
+        let limit = limit.min(u32::MAX as usize - 1);
         let hash = foldhash::quality::FixedState::with_seed(seed);
         Self {
             index: Index::new(limit),
@@ -72,7 +73,7 @@ impl<F: Frame> Table<F> {
     }
 
     /// One past the largest index that was ever in use.
-    pub fn end(&self) -> Id {
+    pub fn end(&self) -> u32 {
         self.end
     }
 
@@ -87,7 +88,7 @@ impl<F: Frame> Table<F> {
         self.removed
     }
 
-    pub fn find(&self, key: &FlowKey) -> Option<Id> {
+    pub fn find(&self, key: &FlowKey) -> Option<FlowId> {
         self.find_hashed(self.hash.hash_one(key), key)
     }
 
@@ -101,13 +102,13 @@ impl<F: Frame> Table<F> {
     }
 
     #[inline]
-    pub fn find_hashed(&self, hash: u64, key: &FlowKey) -> Option<Id> {
+    pub fn find_hashed(&self, hash: u64, key: &FlowKey) -> Option<FlowId> {
         self.index.find(hash, |id| self.get(id).is_some_and(|entry| entry.key == *key))
     }
 
     /// Whether a queue pair sends on flow `id`, or responses to its peer flow's requests travel
     /// on it: a packet came within [`QUIET`].
-    pub fn is_live(&self, id: Id, now: Time) -> bool {
+    pub fn is_live(&self, id: FlowId, now: Time) -> bool {
         let Some(entry) = self.get(id) else { return false };
         let peer = entry.peer().and_then(|peer| self.get(peer));
         let is_answered =
@@ -118,7 +119,7 @@ impl<F: Frame> Table<F> {
     /// Looks at the state that a packet of a flow needs, or a response to it, so that it is in
     /// the cache by then.
     #[inline]
-    pub fn prefetch(&self, id: Id) {
+    pub fn prefetch(&self, id: FlowId) {
         let Some(entry) = self.get(id) else { return };
         match &entry.state {
             FlowState::Sentry(stage) => stage.state.prefetch(),
@@ -131,7 +132,7 @@ impl<F: Frame> Table<F> {
 
     /// Looks at a flow's deadline.
     #[inline]
-    pub fn prefetch_due(&self, id: Id) {
+    pub fn prefetch_due(&self, id: FlowId) {
         if let Some(track) = self.get(id).and_then(|entry| entry.state.track()) {
             core::hint::black_box(track.due);
         }
@@ -139,7 +140,7 @@ impl<F: Frame> Table<F> {
 
     /// Looks at all of a flow that is answered, or has something to do by itself.
     #[inline]
-    pub fn prefetch_all(&self, id: Id) {
+    pub fn prefetch_all(&self, id: FlowId) {
         match self.get(id).map(|entry| &entry.state) {
             Some(FlowState::Sentry(stage)) => stage.state.prefetch_all(),
             Some(FlowState::Depot(stage)) => stage.state.prefetch_all(),
@@ -150,7 +151,7 @@ impl<F: Frame> Table<F> {
     /// Whether a packet is the next of a flow that has its pipeline, so that nothing has
     /// to be made ready for it. Then it is noted.
     #[inline]
-    pub fn follow(&mut self, id: Id, roce: &Roce, now: Time) -> bool {
+    pub fn follow(&mut self, id: FlowId, roce: &Roce, now: Time) -> bool {
         let Some(entry) = self.get_mut(id) else { return false };
         let Some(track) = entry.state.track_mut() else { return false };
         let follows = roce.kind().is_plain()
@@ -163,13 +164,13 @@ impl<F: Frame> Table<F> {
     }
 
     #[inline]
-    pub fn get(&self, id: Id) -> Option<&Entry<F>> {
-        self.entries.get(id as usize)
+    pub fn get(&self, id: FlowId) -> Option<&Entry<F>> {
+        self.entries.get(id.0 as usize)
     }
 
     #[inline]
-    pub fn get_mut(&mut self, id: Id) -> Option<&mut Entry<F>> {
-        self.entries.get_mut(id as usize)
+    pub fn get_mut(&mut self, id: FlowId) -> Option<&mut Entry<F>> {
+        self.entries.get_mut(id.0 as usize)
     }
 
     /// How many entries the hosts of both directions have.
@@ -186,14 +187,14 @@ impl<F: Frame> Table<F> {
 
     /// An entry to give up for another, if one is found at once: of which one packet was
     /// seen, a while ago, and no response.
-    pub fn least(&mut self, now: Time) -> Option<Id> {
+    pub fn least(&mut self, now: Time) -> Option<FlowId> {
         for _ in 0..LOOKED_AT.min(self.end) {
             self.hand = if self.hand + 1 < self.end { self.hand + 1 } else { 0 };
             let is_least = self.entries.get_mut(self.hand as usize).is_some_and(|entry| {
                 entry.is_of_one_packet() && entry.seen.since(now) >= UNANSWERED
             });
             if is_least {
-                return Some(self.hand);
+                return Some(FlowId(self.hand));
             }
         }
         None
@@ -206,12 +207,12 @@ impl<F: Frame> Table<F> {
 
     /// The entry of `key`, new if need be; with whether it is new. `None` if
     /// the table is full, or the quota of its hosts.
-    pub fn entry(&mut self, key: FlowKey, now: Time) -> Option<(Id, bool)> {
+    pub fn entry(&mut self, key: FlowKey, now: Time) -> Option<(FlowId, bool)> {
         let hash = self.hash.hash_one(key);
         if let Some(id) = self.find_hashed(hash, &key) {
             return Some((id, false));
         }
-        let id = self.entries.vacant_key() as Id;
+        let id = FlowId(self.entries.vacant_key() as u32);
         if self.entries.len() >= self.limit
             || self.is_used_up(&key.hosts)
             || !self.index.insert(hash, id)
@@ -219,15 +220,15 @@ impl<F: Frame> Table<F> {
             return None;
         }
         *self.count_of(&key.hosts) += 1;
-        self.end = self.end.max(id + 1);
+        self.end = self.end.max(id.0 + 1);
         self.generation = self.generation.wrapping_add(1);
         self.entries.insert(Entry::new(key, now, self.generation));
         Some((id, true))
     }
 
     /// Takes an entry out. Its pairing must have ended.
-    pub fn remove(&mut self, id: Id) -> Option<Entry<F>> {
-        let entry = self.entries.try_remove(id as usize)?;
+    pub fn remove(&mut self, id: FlowId) -> Option<Entry<F>> {
+        let entry = self.entries.try_remove(id.0 as usize)?;
         self.removed += 1;
         *self.count_of(&entry.key.hosts) -= 1;
         self.index.remove(self.hash.hash_one(entry.key), id);
@@ -235,9 +236,9 @@ impl<F: Frame> Table<F> {
     }
 
     /// Another incarnation of the flow's QP number begins.
-    pub fn begin_incarnation(&mut self, id: Id) {
+    pub fn begin_incarnation(&mut self, id: FlowId) {
         self.generation = self.generation.wrapping_add(1);
-        if let Some(entry) = self.entries.get_mut(id as usize) {
+        if let Some(entry) = self.entries.get_mut(id.0 as usize) {
             entry.born = self.generation;
             if let FlowState::Resting(_) = entry.state {
                 entry.state = FlowState::Responses;

@@ -9,9 +9,8 @@
 //! of a timer hardly depends on how many there are. It fires to the nanosecond all the
 //! same.
 
+use common::ids::FlowId;
 use common::time::Time;
-
-use crate::flow::index::Id;
 
 /// Length of a slot of level 0, as a power of two in nanoseconds: about the time that a
 /// worker takes for a round, so that all in such a slot are due, or none.
@@ -67,7 +66,7 @@ impl Slot {
 #[derive(Clone, Copy)]
 struct Timer {
     at: u64,
-    id: Id,
+    id: FlowId,
     generation: u32,
     next: u32,
 }
@@ -94,7 +93,7 @@ impl Timers {
     /// The entry `id` of `generation`, which is woken at `armed`, is due at
     /// `deadline`.
     #[inline]
-    pub fn arm(&mut self, armed: &mut Time, deadline: Time, id: Id, generation: u32) {
+    pub fn arm(&mut self, armed: &mut Time, deadline: Time, id: FlowId, generation: u32) {
         if deadline < *armed {
             *armed = deadline;
             self.push(deadline, id, generation);
@@ -102,7 +101,7 @@ impl Timers {
     }
 
     /// Wakes the entry `id` of `generation` at `at`.
-    fn push(&mut self, at: Time, id: Id, generation: u32) {
+    fn push(&mut self, at: Time, id: FlowId, generation: u32) {
         let timer = Timer { at: at.as_nanos(), id, generation, next: NONE };
         let place = self.free;
         match self.timers.get_mut(place as usize) {
@@ -156,7 +155,7 @@ impl Timers {
     }
 
     /// Takes one that is due.
-    pub fn pop(&mut self, now: Time) -> Option<(Time, Id, u32)> {
+    pub fn pop(&mut self, now: Time) -> Option<(Time, FlowId, u32)> {
         let now = now.as_nanos();
         loop {
             let (level, slot) = self.first()?;
@@ -244,11 +243,11 @@ mod tests {
         let mut timers = Timers::default();
         assert_eq!((timers.next(), timers.pop(at(1))), (Time::NEVER, None));
         for (due, id) in [(3000, 1), (1000, 2), (2000, 3)] {
-            timers.push(at(due), id, 0);
+            timers.push(at(due), FlowId(id), 0);
         }
         assert_eq!(timers.pop(at(999)), None);
-        assert_eq!(timers.pop(at(2500)), Some((at(1000), 2, 0)));
-        assert_eq!(timers.pop(at(2500)), Some((at(2000), 3, 0)));
+        assert_eq!(timers.pop(at(2500)), Some((at(1000), FlowId(2), 0)));
+        assert_eq!(timers.pop(at(2500)), Some((at(2000), FlowId(3), 0)));
         assert_eq!((timers.pop(at(2500)), timers.next()), (None, at(3000)));
     }
 
@@ -287,14 +286,14 @@ mod tests {
                 match op {
                     Op::Push(span, ago) => {
                         let at = if ago { now.saturating_sub(span) } else { now + span };
-                        timers.push(Time::from_nanos(at), n, !n);
+                        timers.push(Time::from_nanos(at), FlowId(n), !n);
                         oracle.insert((at, n));
                     }
                     Op::Wait(span) => now += span,
                     Op::Pop => match timers.pop(Time::from_nanos(now)) {
                         Some((at, id, generation)) => {
-                            prop_assert!(at.as_nanos() <= now && generation == !id);
-                            prop_assert!(oracle.remove(&(at.as_nanos(), id)));
+                            prop_assert!(at.as_nanos() <= now && generation == !id.0);
+                            prop_assert!(oracle.remove(&(at.as_nanos(), id.0)));
                         }
                         None => {
                             let next = oracle.first().map_or(Time::NEVER, |(at, _)| Time::from_nanos(*at));
@@ -318,7 +317,7 @@ mod tests {
         let mut timers = Timers::default();
         for round in 0..3_u64 {
             for n in 0..10_000_u32 {
-                timers.push(Time::from_nanos(round << 30 | u64::from(n) << 7), n, 0);
+                timers.push(Time::from_nanos(round << 30 | u64::from(n) << 7), FlowId(n), 0);
             }
             while timers.len > 10 {
                 timers.pop(Time::NEVER);

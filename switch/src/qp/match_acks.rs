@@ -15,11 +15,11 @@
 
 use arrayvec::ArrayVec;
 use common::frame::{Frame, Side};
+use common::ids::FlowId;
 use common::metrics::Counters;
 use common::time::{Span, Time};
 
 use crate::flow::entry::Track;
-use crate::flow::index::Id;
 use crate::flow::key::Hosts;
 use crate::flow::matching::Matching;
 use crate::flow::psn_range::ResponseInfo;
@@ -40,10 +40,10 @@ impl Pairing {
         &mut self,
         table: &mut Table<F>,
         counters: &mut Counters,
-        id: Id,
+        id: FlowId,
         response: &ResponseInfo,
         now: Time,
-    ) -> Option<Id> {
+    ) -> Option<FlowId> {
         let entry = table.get_mut(id)?;
         let hosts = entry.key.hosts.reversed();
         let new = || Box::new(Matching::new(response.psn, now));
@@ -105,18 +105,18 @@ impl Pairing {
         table: &Table<F>,
         hosts: &Hosts,
         response: &ResponseInfo,
-    ) -> ArrayVec<Id, MAX_SCAN> {
+    ) -> ArrayVec<FlowId, MAX_SCAN> {
         let flows = self.unpaired(hosts).iter().take(MAX_SCAN).copied();
         flows.filter(|id| fits(table, *id, response).is_some()).collect()
     }
 }
 
-fn track<F: Frame>(table: &Table<F>, id: Id) -> Option<&Track> {
+fn track<F: Frame>(table: &Table<F>, id: FlowId) -> Option<&Track> {
     table.get(id)?.state.track()
 }
 
 /// The UDP source port of flow `id`, if its `src_qpn` is unknown and `response` may be for it.
-fn fits<F: Frame>(table: &Table<F>, id: Id, response: &ResponseInfo) -> Option<u16> {
+fn fits<F: Frame>(table: &Table<F>, id: FlowId, response: &ResponseInfo) -> Option<u16> {
     let entry = table.get(id).filter(|entry| entry.peer().is_none() && !entry.named)?;
     let track = entry.state.track()?;
     track.arrived.may_be_answered(response).then_some(track.src_port)

@@ -1,6 +1,7 @@
 //! The pairing of flows: the only writer of an entry's peer and `src_qpn`.
 
 use common::frame::Frame;
+use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::time::{Span, Time};
 use common::wire::cm::Message;
@@ -8,7 +9,6 @@ use hashbrown::HashMap;
 
 use crate::config::Config;
 use crate::flow::entry::Entry;
-use crate::flow::index::Id;
 use crate::flow::key::{FlowKey, Hosts};
 use crate::flow::table::Table;
 use crate::qp::cm::{Connections, Event};
@@ -19,7 +19,7 @@ pub(crate) struct Pairing {
     connections: Connections,
     configured: Configured,
     /// Flows with requests whose `src_qpn` is unknown, by their hosts.
-    unpaired: HashMap<Hosts, Vec<Id>, foldhash::quality::FixedState>,
+    unpaired: HashMap<Hosts, Vec<FlowId>, foldhash::quality::FixedState>,
     /// Round trip time that is assumed until it is measured.
     pub(super) rtt_guess: Span,
 }
@@ -55,7 +55,7 @@ impl Pairing {
         counters: &mut Counters,
         key: FlowKey,
         now: Time,
-    ) -> Option<Id> {
+    ) -> Option<FlowId> {
         let (id, is_new) = table.entry(key, now)?;
         if is_new {
             counters.inc(Metric::FlowCreated);
@@ -70,7 +70,7 @@ impl Pairing {
         &mut self,
         table: &mut Table<F>,
         counters: &mut Counters,
-        id: Id,
+        id: FlowId,
         now: Time,
     ) {
         let Some(key) = table.get(id).map(|entry| entry.key) else { return };
@@ -92,7 +92,7 @@ impl Pairing {
     }
 
     /// Takes an entry out of the table, and ends its pairing.
-    pub fn remove<F: Frame>(&mut self, table: &mut Table<F>, id: Id) {
+    pub fn remove<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId) {
         self.unpair(table, id);
         if let Some(entry) = table.remove(id) {
             self.forget_unpaired(&entry.key.hosts, id);
@@ -100,7 +100,7 @@ impl Pairing {
     }
 
     /// The flow's `src_qpn` is to be found.
-    pub fn await_pairing<F: Frame>(&mut self, table: &Table<F>, id: Id) {
+    pub fn await_pairing<F: Frame>(&mut self, table: &Table<F>, id: FlowId) {
         if let Some(entry) = table.get(id)
             && entry.peer().is_none()
         {
@@ -112,12 +112,18 @@ impl Pairing {
     }
 
     /// Flows between `hosts` whose `src_qpn` is unknown.
-    pub fn unpaired(&self, hosts: &Hosts) -> &[Id] {
+    pub fn unpaired(&self, hosts: &Hosts) -> &[FlowId] {
         self.unpaired.get(hosts).map_or(&[], Vec::as_slice)
     }
 
     /// `a` and `b` are the two directions of one queue pair.
-    pub fn pair<F: Frame>(&mut self, table: &mut Table<F>, counters: &mut Counters, a: Id, b: Id) {
+    pub fn pair<F: Frame>(
+        &mut self,
+        table: &mut Table<F>,
+        counters: &mut Counters,
+        a: FlowId,
+        b: FlowId,
+    ) {
         self.unpair(table, a);
         self.unpair(table, b);
         for (one, other) in [(a, b), (b, a)] {
@@ -132,7 +138,7 @@ impl Pairing {
     }
 
     /// Ends the pairing of flow `id`, if it has one.
-    pub fn unpair<F: Frame>(&mut self, table: &mut Table<F>, id: Id) {
+    pub fn unpair<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId) {
         let Some(peer) = table.get(id).and_then(Entry::peer) else { return };
         for one in [id, peer] {
             if let Some(entry) = table.get_mut(one) {
@@ -148,14 +154,14 @@ impl Pairing {
 
     /// Another incarnation of the flow's QP number begins: its `src_qpn` may be another one,
     /// too, unless the operator configured it (R-PAIR-6).
-    pub fn begin_incarnation<F: Frame>(&mut self, table: &mut Table<F>, id: Id) {
+    pub fn begin_incarnation<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId) {
         if !table.get(id).is_some_and(|entry| entry.named) {
             self.unpair(table, id);
         }
         table.begin_incarnation(id);
     }
 
-    fn forget_unpaired(&mut self, hosts: &Hosts, id: Id) {
+    fn forget_unpaired(&mut self, hosts: &Hosts, id: FlowId) {
         if let Some(list) = self.unpaired.get_mut(hosts) {
             list.retain(|other| *other != id);
             if list.is_empty() {

@@ -1,13 +1,13 @@
 //! Messages of connection management: flows learn from them, and they are forwarded unchanged.
 
 use common::frame::Side;
+use common::ids::FlowId;
 use common::metrics::Metric;
 use common::wire::{Roce, cm, icrc_ok};
 
 use crate::context::Context;
 use crate::flow::coarse_time::CoarseTime;
 use crate::flow::entry::{Announced, By, Entry, FlowState};
-use crate::flow::index::Id;
 use crate::flow::key::Hosts;
 use crate::io::Io;
 use crate::qp::cm::{Connection, Event};
@@ -75,7 +75,7 @@ fn end<I: Io>(cx: &mut Context<'_, I>, connection: &Connection) {
     cx.tx.counters.inc(Metric::FlowDisconnected);
     let [there, back] = connection.directions.map(|d| cx.flows.table.find(&d.key));
     // A number may be in use by a connection that was not seen being made.
-    let is_in_use = |id: Id, other| match cx.flows.table.get(id).map(Entry::peer) {
+    let is_in_use = |id: FlowId, other| match cx.flows.table.get(id).map(Entry::peer) {
         Some(None) => cx.flows.table.is_live(id, cx.io.now()),
         Some(peer) => peer != other,
         None => true,
@@ -90,7 +90,7 @@ fn end<I: Io>(cx: &mut Context<'_, I>, connection: &Connection) {
 
 /// Begins another incarnation of a flow: its next packet will be its first. Packets that
 /// are still held are dropped.
-fn begin_anew<I: Io>(cx: &mut Context<'_, I>, id: Id) {
+fn begin_anew<I: Io>(cx: &mut Context<'_, I>, id: FlowId) {
     cx.discard(id);
     if let Some(entry) = cx.flows.table.get_mut(id) {
         entry.state = FlowState::Responses;

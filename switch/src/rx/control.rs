@@ -2,13 +2,13 @@
 
 use common::control::{Fetch, Header, Message, Reason, Reject, Status, SyncMessage};
 use common::frame::{Frame, Side};
+use common::ids::FlowId;
 use common::metrics::Metric;
 use common::wire::{Qpn, Roce};
 
 use crate::config::Recovery;
 use crate::context::Context;
 use crate::flow::entry::FlowState;
-use crate::flow::index::Id;
 use crate::flow::key::{FlowKey, Hosts};
 use crate::io::{Arrival, Io};
 use crate::rx::request::prepare;
@@ -63,7 +63,7 @@ fn flow_of_sync<I: Io>(
     sync: &SyncMessage,
     bytes: &[u8],
     roce: &Roce,
-) -> Option<Id> {
+) -> Option<FlowId> {
     let key = FlowKey { hosts: Hosts::of(Side::Wan, roce), dest_qpn: header.dest_qpn };
     let Some(next) = sync.next_psn else {
         // It vouches for resends only: a flow can't begin with it.
@@ -183,7 +183,7 @@ fn reported_flow(header: &Header, roce: &Roce) -> FlowKey {
 
 /// The Sentry's flow of a Depot's message, if it speaks of this incarnation of the flow, and to this
 /// incarnation of this box.
-fn sentry_of<I: Io>(cx: &Context<'_, I>, header: &Header, key: &FlowKey) -> Option<Id> {
+fn sentry_of<I: Io>(cx: &Context<'_, I>, header: &Header, key: &FlowKey) -> Option<FlowId> {
     let id = cx.flows.table.find(key).filter(|_| header.seen_boot == cx.tx.peers.boot())?;
     match &cx.flows.table.get(id)?.state {
         FlowState::Sentry(stage) if stage.state.epoch() == header.epoch => Some(id),
@@ -192,7 +192,7 @@ fn sentry_of<I: Io>(cx: &Context<'_, I>, header: &Header, key: &FlowKey) -> Opti
 }
 
 /// The peer knows the `src_qpn` of flow `id` (R-PAIR-5).
-fn adopt_src_qpn<I: Io>(cx: &mut Context<'_, I>, id: Id, qpn: Option<Qpn>) {
+fn adopt_src_qpn<I: Io>(cx: &mut Context<'_, I>, id: FlowId, qpn: Option<Qpn>) {
     let (Some(qpn), Some(entry)) = (qpn, cx.flows.table.get(id)) else { return };
     if entry.peer().is_some() {
         return;

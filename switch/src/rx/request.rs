@@ -1,6 +1,7 @@
 //! Requests: SEND, WRITE, READ, atomic.
 
 use common::frame::{Frame, Side};
+use common::ids::FlowId;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::wire::{Headers, Roce, icrc_ok};
@@ -8,7 +9,6 @@ use common::wire::{Headers, Roce, icrc_ok};
 use crate::context::Context;
 use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
 use crate::flow::entry::{Announced, By, FlowState, Stage, Track};
-use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 use crate::flow::psn_range::{PsnRange, WINDOW_MAX};
 use crate::io::{Arrival, Io};
@@ -37,7 +37,7 @@ pub(crate) fn on_request<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
 
 /// A request, noted, of a flow that has its pipeline.
 #[inline]
-pub(crate) fn on_ready<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I::Frame>, id: Id) {
+pub(crate) fn on_ready<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I::Frame>, id: FlowId) {
     let Arrival { side, frame, roce, .. } = arrival;
     cx.flows.resources.allowance.earn();
     match side {
@@ -62,7 +62,7 @@ pub(crate) fn on_unknown<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
 /// Whether a packet makes a flow or its pipeline, and not with the PSN that was
 /// announced.
 #[inline]
-fn begins<I: Io>(cx: &Context<'_, I>, found: Option<Id>, roce: &Roce) -> bool {
+fn begins<I: Io>(cx: &Context<'_, I>, found: Option<FlowId>, roce: &Roce) -> bool {
     match found.and_then(|id| cx.flows.table.get(id)).map(|entry| &entry.state) {
         None => cx.flows.table.has_room(),
         Some(FlowState::Responses) => true,
@@ -73,7 +73,7 @@ fn begins<I: Io>(cx: &Context<'_, I>, found: Option<Id>, roce: &Roce) -> bool {
 
 /// Whether there may be a gateway at a flow's destination. It is asked once per
 /// flow: one that has a pipeline is known to be.
-fn may_have_peer<I: Io>(cx: &Context<'_, I>, found: Option<Id>, roce: &Roce) -> bool {
+fn may_have_peer<I: Io>(cx: &Context<'_, I>, found: Option<FlowId>, roce: &Roce) -> bool {
     let prefixes = &cx.config.remote_prefixes;
     if prefixes.is_empty() {
         return true;
@@ -85,7 +85,7 @@ fn may_have_peer<I: Io>(cx: &Context<'_, I>, found: Option<Id>, roce: &Roce) -> 
 }
 
 /// Notes the PSNs that may be answered.
-fn note_arrival<I: Io>(cx: &mut Context<'_, I>, id: Id, bytes: &[u8], roce: &Roce) {
+fn note_arrival<I: Io>(cx: &mut Context<'_, I>, id: FlowId, bytes: &[u8], roce: &Roce) {
     let track = cx.flows.table.get_mut(id).and_then(|entry| entry.state.track_mut());
     let Some(Track { arrived, .. }) = track else { return };
     let mut next = *arrived;
@@ -102,7 +102,7 @@ fn note_arrival<I: Io>(cx: &mut Context<'_, I>, id: Id, bytes: &[u8], roce: &Roc
 
 /// The entry of `key`, new if need be, in place of a flow of which only one packet was seen
 /// (R-PASS-2).
-fn entry_by_force<I: Io>(cx: &mut Context<'_, I>, key: FlowKey) -> Option<Id> {
+fn entry_by_force<I: Io>(cx: &mut Context<'_, I>, key: FlowKey) -> Option<FlowId> {
     if let Some(id) = cx.entry(key) {
         return Some(id);
     }
@@ -117,7 +117,13 @@ fn entry_by_force<I: Io>(cx: &mut Context<'_, I>, key: FlowKey) -> Option<Id> {
 
 /// Makes sure that the entry has its pipeline, and renews the headers that
 /// the flow's own frames are made from.
-pub(crate) fn prepare<I: Io>(cx: &mut Context<'_, I>, id: Id, psn: Psn, bytes: &[u8], roce: &Roce) {
+pub(crate) fn prepare<I: Io>(
+    cx: &mut Context<'_, I>,
+    id: FlowId,
+    psn: Psn,
+    bytes: &[u8],
+    roce: &Roce,
+) {
     let now = cx.io.now();
     let Some(entry) = cx.flows.table.get_mut(id) else { return };
     entry.seen = CoarseTime::at(now);
@@ -177,7 +183,7 @@ impl Start {
 }
 
 /// Makes the pipeline of an entry.
-fn begin<I: Io>(cx: &mut Context<'_, I>, id: Id, start: Start, bytes: &[u8], roce: &Roce) {
+fn begin<I: Io>(cx: &mut Context<'_, I>, id: FlowId, start: Start, bytes: &[u8], roce: &Roce) {
     let (resources, now) = (&mut cx.flows.resources, cx.io.now());
     let Some(entry) = cx.flows.table.get_mut(id) else { return };
     let Start { announced, first, arrived, is_elsewhere } = start;

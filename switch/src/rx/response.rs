@@ -1,13 +1,13 @@
 //! Packets that destinations send back: ACKs, NAKs, READ responses.
 
 use common::frame::{Frame, Side};
+use common::ids::FlowId;
 use common::metrics::Metric;
 use common::wire::{Response, Verdict, icrc_ok};
 
 use crate::context::Context;
 use crate::flow::coarse_time::CoarseTime;
 use crate::flow::entry::FlowState;
-use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 use crate::flow::psn_range::ResponseInfo;
 use crate::io::{Arrival, Io};
@@ -64,9 +64,9 @@ fn on_doubtful_nak<I: Io>(cx: &mut Context<'_, I>, key: &FlowKey, response: &Res
 fn flow_of<I: Io>(
     cx: &mut Context<'_, I>,
     key: FlowKey,
-    found: Option<Id>,
+    found: Option<FlowId>,
     response: &ResponseInfo,
-) -> Option<Id> {
+) -> Option<FlowId> {
     let id = match found.or_else(|| cx.flows.table.find(&key)) {
         Some(id) => id,
         // No request between these hosts was seen: nobody to learn from it.

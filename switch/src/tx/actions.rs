@@ -1,14 +1,14 @@
 //! The actions of pipelines become frames that are transmitted.
 
 use arrayvec::ArrayVec;
-use common::control::{Fetch, LastAck, Message, Status, SyncMessage};
+use common::control::{Epoch, Fetch, LastAck, Message, NodeId, Status, SyncMessage};
 use common::frame::{Class, Frame, Packet, Shared, Side};
+use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
 use common::wire::{Aeth, CNP_LEN, Headers, Qpn};
 
 use crate::config::Config;
-use crate::flow::index::Id;
 use crate::flow::key::FlowKey;
 use crate::io::{Io, transmit};
 use crate::tx::peers::{Address, Peers};
@@ -83,10 +83,10 @@ pub(crate) struct FlowRef<'a> {
     /// Where its requests leave; their responses leave on the other side.
     pub onward: Side,
     pub key: &'a FlowKey,
-    pub id: Id,
+    pub id: FlowId,
     pub src_qpn: Option<Qpn>,
     /// The box at the other end of it.
-    pub node: &'a mut Option<u32>,
+    pub node: &'a mut Option<NodeId>,
 }
 
 impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
@@ -104,7 +104,7 @@ impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
     }
 
     /// Sends a control message to the peer.
-    fn send_message(&mut self, message: &Message, epoch: u32, class: Class) {
+    fn send_message(&mut self, message: &Message, epoch: Epoch, class: Class) {
         let FlowRef { headers, key, src_qpn, ref node, .. } = self.flow;
         let dest_qpn = key.dest_qpn;
         let (headers, qpn) = match message {
@@ -147,7 +147,7 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
         self.end(packet, reason);
     }
 
-    fn sync(&mut self, epoch: u32, sync: SyncMessage, class: Class) {
+    fn sync(&mut self, epoch: Epoch, sync: SyncMessage, class: Class) {
         self.send_message(&Message::Sync(sync), epoch, class);
     }
 
@@ -156,7 +156,7 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
         self.tx.peers.forget_route(&self.flow.headers.dst());
     }
 
-    fn fetch(&mut self, epoch: u32, fetch: Fetch) {
+    fn fetch(&mut self, epoch: Epoch, fetch: Fetch) {
         self.send_message(&Message::Fetch(fetch), epoch, Class::High);
     }
 
@@ -197,11 +197,11 @@ impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
         self.end(packet, reason);
     }
 
-    fn status(&mut self, epoch: u32, status: Status) {
+    fn status(&mut self, epoch: Epoch, status: Status) {
         self.send_message(&Message::Status(status), epoch, Class::High);
     }
 
-    fn absent(&mut self, epoch: u32, absent: Fetch, class: Class) {
+    fn absent(&mut self, epoch: Epoch, absent: Fetch, class: Class) {
         self.send_message(&Message::Absent(absent), epoch, class);
     }
 
@@ -217,7 +217,7 @@ impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
         (self.flow.key.hosts.dst, self.flow.key.hosts.vlans)
     }
 
-    fn id(&self) -> u32 {
+    fn id(&self) -> FlowId {
         self.flow.id
     }
 

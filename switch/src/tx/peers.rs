@@ -2,7 +2,9 @@
 
 use core::hash::BuildHasher;
 
-use common::control::{self, Header, Keys, Message, Reason, Reject, Replay, Stale};
+use common::control::{
+    self, BootId, Epoch, Header, Keys, Message, NodeId, Reason, Reject, Replay, Stale,
+};
 use common::frame::{Class, Frame, Packet, Side};
 use common::metrics::{Counters, Metric};
 use common::wire::{Addr, Headers, Opcode, Qpn, Roce};
@@ -21,13 +23,13 @@ const ROUTES: usize = 1024;
 pub(crate) struct Peers {
     keys: Keys,
     opcode: Opcode,
-    node: u32,
-    boot: u64,
+    node: NodeId,
+    boot: BootId,
     sent: u64,
-    boxes: HashMap<u32, Replay, foldhash::quality::FixedState>,
+    boxes: HashMap<NodeId, Replay, foldhash::quality::FixedState>,
     /// The box that was last heard for a flow to a destination. Two destinations may have the
     /// same place: then the newer one is remembered.
-    routes: Box<[Option<(Addr, u32)>]>,
+    routes: Box<[Option<(Addr, NodeId)>]>,
 }
 
 /// Why an authentic message isn't accepted.
@@ -46,11 +48,11 @@ pub(crate) struct Address<'a> {
     /// Destination QPN of the message.
     pub qpn: Qpn,
     /// The box that it is for, if it is known.
-    pub node: Option<u32>,
+    pub node: Option<NodeId>,
     /// Destination QPN of the flow.
     pub dest_qpn: Qpn,
     /// Epoch of the flow.
-    pub epoch: u32,
+    pub epoch: Epoch,
 }
 
 impl Peers {
@@ -120,13 +122,13 @@ impl Peers {
         transmit(counters, io, Side::Wan, class, Packet::Owned(frame));
     }
 
-    fn route(&mut self, to: &Addr) -> &mut Option<(Addr, u32)> {
+    fn route(&mut self, to: &Addr) -> &mut Option<(Addr, NodeId)> {
         let hash = self.boxes.hasher().hash_one(to);
         &mut self.routes[hash as usize % ROUTES]
     }
 
     /// `node` was heard for a flow to `to`.
-    pub fn learn_route(&mut self, to: Addr, node: u32) {
+    pub fn learn_route(&mut self, to: Addr, node: NodeId) {
         *self.route(&to) = Some((to, node));
     }
 
@@ -136,12 +138,12 @@ impl Peers {
     }
 
     /// The box of flows to `to`, if it is known (R-PEER-11).
-    pub fn towards(&mut self, to: &Addr) -> Option<u32> {
+    pub fn towards(&mut self, to: &Addr) -> Option<NodeId> {
         self.route(to).filter(|(known, _)| known == to).map(|(_, node)| node)
     }
 
     /// When this box started.
-    pub fn boot(&self) -> u64 {
+    pub fn boot(&self) -> BootId {
         self.boot
     }
 
@@ -160,14 +162,14 @@ impl Peers {
     }
 
     /// The header of the next message about a flow, to `peer` if it is known.
-    fn header(&mut self, peer: Option<u32>, dest_qpn: Qpn, epoch: u32) -> Header {
+    fn header(&mut self, peer: Option<NodeId>, dest_qpn: Qpn, epoch: Epoch) -> Header {
         self.sent += 1;
         let seen = peer.and_then(|node| self.boxes.get(&node));
         Header {
             node: self.node,
             boot: self.boot,
             seq: self.sent,
-            seen_boot: seen.map_or(0, Replay::boot),
+            seen_boot: seen.map_or(BootId::NONE, Replay::boot),
             dest_qpn,
             epoch,
         }

@@ -3,7 +3,7 @@
 //! A Depot that is not told holds early packets for a Sentry that is gone, until it notices by
 //! itself.
 
-use common::control::{Message, SyncMessage};
+use common::control::{Epoch, Message, NodeId, SyncMessage};
 use common::frame::Class;
 use common::metrics::Counters;
 use common::time::{Span, Time};
@@ -22,8 +22,8 @@ const INTERVAL_MIN: Span = Span::from_millis(1);
 /// A SYNC(release) that was not answered yet.
 pub(crate) struct Release {
     pub headers: Headers,
-    pub node: Option<u32>,
-    pub epoch: u32,
+    pub node: Option<NodeId>,
+    pub epoch: Epoch,
     pub sync: SyncMessage,
 }
 
@@ -71,7 +71,7 @@ impl Releases {
     }
 
     /// The Depot of a flow holds nothing any more.
-    pub fn answered(&mut self, key: &FlowKey, epoch: u32) {
+    pub fn answered(&mut self, key: &FlowKey, epoch: Epoch) {
         if self.releases.get(key).is_some_and(|release| release.epoch == epoch) {
             self.releases.remove(key);
         }

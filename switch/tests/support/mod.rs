@@ -4,7 +4,9 @@
 #![allow(dead_code)] // Each test program uses its part of it.
 
 use arrayvec::ArrayVec;
-use common::control::{Fetch, Header, Keys, Message, Reason, Status, SyncMessage};
+use common::control::{
+    BootId, Epoch, Fetch, Header, Keys, Message, NodeId, Reason, Status, SyncMessage,
+};
 use common::frame::{Class, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
@@ -17,11 +19,11 @@ pub use testkit::wires::Sent;
 use testkit::wires::Wires;
 
 /// The node id of the switch under test, and that of its peer.
-pub const NODE: u32 = 1;
-pub const PEER: u32 = 2;
+pub const NODE: NodeId = NodeId(1);
+pub const PEER: NodeId = NodeId(2);
 /// When each of them started.
-pub const BOOT: u64 = 100;
-pub const PEER_BOOT: u64 = 200;
+pub const BOOT: BootId = BootId(100);
+pub const PEER_BOOT: BootId = BootId(200);
 /// The round trip that the switch assumes.
 pub const RTT: Span = Span::from_millis(10);
 /// The UDP source port of everything, unless a test says otherwise.
@@ -47,7 +49,7 @@ impl Bench {
     }
 
     /// A protected flow from QP 0x11 to QP 0x22 that has sent `psns`, and its epoch.
-    pub fn paired(recovery: Recovery, psns: std::ops::Range<u32>) -> (Self, u32) {
+    pub fn paired(recovery: Recovery, psns: std::ops::Range<u32>) -> (Self, Epoch) {
         let mut bench = Self::new(recovery);
         let epoch = bench.protect(0x22, psns);
         bench.status(0x22, epoch, Status { src_qpn: Some(Qpn::new(0x11)), ..report(0, 0, &[]) });
@@ -123,26 +125,26 @@ impl Bench {
     }
 
     /// The header of the peer's next message.
-    pub fn header(&mut self, dest_qpn: u32, epoch: u32) -> Header {
+    pub fn header(&mut self, dest_qpn: u32, epoch: impl Into<Epoch>) -> Header {
         self.peer_seq += 1;
         let (seq, dest_qpn) = (self.peer_seq, Qpn::new(dest_qpn));
-        Header { node: PEER, boot: PEER_BOOT, seq, seen_boot: BOOT, dest_qpn, epoch }
+        Header { node: PEER, boot: PEER_BOOT, seq, seen_boot: BOOT, dest_qpn, epoch: epoch.into() }
     }
 
     /// The peer's STATUS about the host's flow towards `qpn`.
-    pub fn status(&mut self, qpn: u32, epoch: u32, status: Status) -> Vec<Sent> {
+    pub fn status(&mut self, qpn: u32, epoch: impl Into<Epoch>, status: Status) -> Vec<Sent> {
         let header = self.header(qpn, epoch);
         self.wan(message(&inbound(), qpn, &header, &Message::Status(status)))
     }
 
     /// The peer's SYNC about the remote host's flow towards `qpn`.
-    pub fn sync(&mut self, qpn: u32, epoch: u32, sync: SyncMessage) -> Vec<Sent> {
+    pub fn sync(&mut self, qpn: u32, epoch: impl Into<Epoch>, sync: SyncMessage) -> Vec<Sent> {
         let header = self.header(qpn, epoch);
         self.wan(message(&inbound(), qpn, &header, &Message::Sync(sync)))
     }
 
     /// The STATUS that replies to a SYNC.
-    pub fn told(&mut self, qpn: u32, epoch: u32, sync: SyncMessage) -> Status {
+    pub fn told(&mut self, qpn: u32, epoch: impl Into<Epoch>, sync: SyncMessage) -> Status {
         self.sync(qpn, epoch, sync)[0].status().expect("a STATUS").1
     }
 
@@ -152,7 +154,7 @@ impl Bench {
     }
 
     /// The host's flow towards `qpn` sends `psns`, and the peer protects it.
-    pub fn protect(&mut self, qpn: u32, psns: std::ops::Range<u32>) -> u32 {
+    pub fn protect(&mut self, qpn: u32, psns: std::ops::Range<u32>) -> Epoch {
         let mut epoch = None;
         let first = psns.start;
         for psn in psns {

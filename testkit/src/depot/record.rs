@@ -1,8 +1,9 @@
 //! A record of a flow's actions, and the events of a test.
 
-use common::control::{Fetch, LastAck, Reason, Status};
+use common::control::{BootId, Epoch, Fetch, LastAck, NodeId, Reason, Status};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
+use common::ids::FlowId;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Addr, Aeth, Opcode, Qpn, Vlans, parse};
@@ -25,7 +26,7 @@ pub const T_OUT: Span = Span::from_millis(1);
 /// Most PSNs by which a packet may be ahead.
 pub const WINDOW_MAX: u64 = 1 << 10;
 /// The incarnation of a flow.
-pub const LIFE: Incarnation = Incarnation { node: 1, boot: 5, epoch: 9 };
+pub const LIFE: Incarnation = Incarnation { node: NodeId(1), boot: BootId(5), epoch: Epoch(9) };
 
 /// A host of the LAN.
 pub fn host(last: u8) -> Host {
@@ -51,7 +52,7 @@ pub struct Record {
     /// Dropped, with the reason.
     pub discarded: Vec<(i32, Metric)>,
     /// STATUS messages, with their epoch.
-    pub statuses: Vec<(u32, Status)>,
+    pub statuses: Vec<(Epoch, Status)>,
     /// Responses that went on to the source, with their class.
     pub responses: Vec<(Opcode, i32, Class)>,
     /// Ranges of responses that are not to be had, from .. to.
@@ -67,7 +68,7 @@ pub struct Record {
     /// The destination.
     pub host: Host,
     /// The flow's number.
-    pub id: u32,
+    pub id: FlowId,
 }
 
 impl Actions<HeapFrame> for Record {
@@ -94,7 +95,7 @@ impl Actions<HeapFrame> for Record {
         self.acks.push((count_of(ack.psn), ack.msn));
     }
 
-    fn status(&mut self, epoch: u32, status: Status) {
+    fn status(&mut self, epoch: Epoch, status: Status) {
         self.statuses.push((epoch, status));
     }
 
@@ -107,11 +108,11 @@ impl Actions<HeapFrame> for Record {
         self.host
     }
 
-    fn id(&self) -> u32 {
+    fn id(&self) -> FlowId {
         self.id
     }
 
-    fn absent(&mut self, _: u32, absent: Fetch, class: Class) {
+    fn absent(&mut self, _: Epoch, absent: Fetch, class: Class) {
         self.absent.push((counted(&absent.missing), class));
     }
 

@@ -1,8 +1,9 @@
 //! Operations on a Depot's flow.
 
-use common::control::{Fetch, LastAck, PsnRange, Status};
+use common::control::{BootId, Epoch, Fetch, LastAck, NodeId, PsnRange, Status};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
+use common::ids::FlowId;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
@@ -17,7 +18,7 @@ use crate::depot::Harness;
 use crate::flow::START;
 use crate::timers::Timers;
 
-const LIFE: Incarnation = Incarnation { node: 1, boot: 5, epoch: 9 };
+const LIFE: Incarnation = Incarnation { node: NodeId(1), boot: BootId(5), epoch: Epoch(9) };
 
 /// Keeps the books, and looks at all that leaves.
 #[derive(Default)]
@@ -42,8 +43,8 @@ impl Actions<HeapFrame> for Out {
         Host::default()
     }
 
-    fn id(&self) -> u32 {
-        1
+    fn id(&self) -> FlowId {
+        FlowId(1)
     }
 
     fn deliver(&mut self, packet: Packet<HeapFrame>) {
@@ -67,7 +68,7 @@ impl Actions<HeapFrame> for Out {
         self.books.left += 1;
     }
 
-    fn status(&mut self, _: u32, status: Status) {
+    fn status(&mut self, _: Epoch, status: Status) {
         let ahead = |psn: Psn| psn.distance(status.expected);
         let order = [0, ahead(status.from), ahead(status.to)];
         assert!(order.is_sorted(), "{status:?}");
@@ -80,7 +81,7 @@ impl Actions<HeapFrame> for Out {
         assert!(pairs && first && last && lens, "{status:?}");
     }
 
-    fn absent(&mut self, _: u32, _: Fetch, _: Class) {}
+    fn absent(&mut self, _: Epoch, _: Fetch, _: Class) {}
 
     fn src_qpn(&self) -> Option<Qpn> {
         self.src_qpn
@@ -146,10 +147,10 @@ impl Pipeline for Depot {
         }
         let sync = messages::sync(input, next, self.now);
         let incarnation = match input.byte() {
-            255 => Incarnation { node: 2, ..LIFE },
-            254 => Incarnation { boot: LIFE.boot + 1, ..LIFE },
-            253 => Incarnation { epoch: LIFE.epoch + 1, ..LIFE },
-            252 => Incarnation { epoch: LIFE.epoch - 1, ..LIFE },
+            255 => Incarnation { node: NodeId(2), ..LIFE },
+            254 => Incarnation { boot: LIFE.boot.next(), ..LIFE },
+            253 => Incarnation { epoch: LIFE.epoch.next(), ..LIFE },
+            252 => Incarnation { epoch: Epoch(8), ..LIFE },
             _ => LIFE,
         };
         self.with(|flow, cx| flow.on_sync(cx, incarnation, &sync));

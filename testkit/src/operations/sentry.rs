@@ -1,6 +1,6 @@
 //! Operations on a Sentry's flow.
 
-use common::control::{Fetch, LastAck, PsnRange, Reason, SyncMessage};
+use common::control::{BootId, Epoch, Fetch, LastAck, PsnRange, Reason, SyncMessage};
 use common::frame::{Class, Frame, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
@@ -39,13 +39,13 @@ impl Actions<HeapFrame> for Out {
         self.books.left += 1;
     }
 
-    fn sync(&mut self, _: u32, sync: SyncMessage, _: Class) {
+    fn sync(&mut self, _: Epoch, sync: SyncMessage, _: Class) {
         assert_eq!(sync.next_psn.is_none(), sync.reason == Reason::Resent);
     }
 
     fn unheard(&mut self) {}
 
-    fn fetch(&mut self, _: u32, fetch: Fetch) {
+    fn fetch(&mut self, _: Epoch, fetch: Fetch) {
         let ahead = |range: &PsnRange| range.start.distance(fetch.expected);
         let ends = fetch.missing.iter().map(|range| ahead(range) + range.len as i32);
         let starts = fetch.missing.iter().skip(1).map(ahead);
@@ -121,13 +121,13 @@ impl Pipeline for Sentry {
     fn open(peers: &mut Peers<Self>) {
         peers.request(&mut Input::new(&[]), FIRST);
         let status = messages::status(&mut Input::new(&[30]), FIRST, peers.flow.now);
-        peers.flow.with(|flow, cx| flow.on_status(cx, 1, &status));
+        peers.flow.with(|flow, cx| flow.on_status(cx, BootId(1), &status));
         peers.response(&mut Input::new(&[]), FIRST);
     }
 
     fn message(&mut self, _: u8, next: Psn, input: &mut Input<'_>) {
         let status = messages::status(input, next, self.now);
-        let boot = 1 + u64::from(input.one_in(16));
+        let boot = BootId(1 + u64::from(input.one_in(16)));
         self.with(|flow, cx| flow.on_status(cx, boot, &status));
     }
 

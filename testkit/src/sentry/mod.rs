@@ -4,6 +4,7 @@ mod record;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
+use common::control::Epoch;
 use common::frame::Frame;
 use common::heap::HeapFrame;
 use common::metrics::Metric;
@@ -31,7 +32,7 @@ pub struct Harness<F: Frame, A> {
     /// The budget of early messages.
     pub allowance: Allowance,
     /// The newest epoch.
-    pub epochs: u32,
+    pub epochs: Epoch,
     /// The present.
     pub now: Time,
     /// Whether deadlines assume that early messages are granted, so that a timer finds them
@@ -45,12 +46,12 @@ impl<F: Frame, A: Actions<F> + Ledger> Harness<F, A> {
     /// A flow in epoch 1 whose first packet has PSN `first`, and memory that never runs out.
     pub fn new(config: Config, now: Time, first: Psn, out: A) -> Self {
         Self {
-            flow: Flow::new(&config, now, 1, first),
+            flow: Flow::new(&config, now, Epoch(1), first),
             config,
             cache: Budget::new(PLENTY),
             pool: Budget::new(PLENTY),
             allowance: Allowance::default(),
-            epochs: 1,
+            epochs: Epoch(1),
             now,
             assumes_early: false,
             out,

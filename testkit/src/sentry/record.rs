@@ -1,6 +1,6 @@
 //! A record of a flow's actions, and the events of a test.
 
-use common::control::{Fetch, LastAck, Reason, Status, SyncMessage};
+use common::control::{BootId, Epoch, Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
@@ -27,7 +27,7 @@ pub const PAUSE: Span = Span::from_millis(60_000);
 /// Most PSNs that are tracked.
 pub const WINDOW_MAX: u64 = 1 << 10;
 /// The Depot's start.
-pub const BOOT: u64 = 7;
+pub const BOOT: BootId = BootId(7);
 
 /// A flow's action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,7 @@ pub struct Record {
     /// Actions on requests, and messages, in this order.
     pub did: Vec<Did>,
     /// SYNC messages, with their epoch.
-    pub syncs: Vec<(u32, SyncMessage)>,
+    pub syncs: Vec<(Epoch, SyncMessage)>,
     /// Missing ranges of FETCH messages, from .. to.
     pub fetches: Vec<Vec<(i32, i32)>>,
     /// Their expected PSNs.
@@ -98,7 +98,7 @@ impl Actions<HeapFrame> for Record {
         self.books.left += 1;
     }
 
-    fn sync(&mut self, epoch: u32, sync: SyncMessage, class: Class) {
+    fn sync(&mut self, epoch: Epoch, sync: SyncMessage, class: Class) {
         let next = sync.next_psn.map(count_of);
         self.did.push(Did::Sync { reason: sync.reason, next, class });
         self.syncs.push((epoch, sync));
@@ -108,7 +108,7 @@ impl Actions<HeapFrame> for Record {
         self.unheard += 1;
     }
 
-    fn fetch(&mut self, _: u32, fetch: Fetch) {
+    fn fetch(&mut self, _: Epoch, fetch: Fetch) {
         self.fetches.push(counted(&fetch.missing));
         self.expected.push(count_of(fetch.expected));
     }
@@ -245,6 +245,11 @@ impl Bench {
     /// The record since the last call.
     pub fn take(&mut self) -> Vec<Did> {
         std::mem::take(&mut self.out.did)
+    }
+
+    /// The number of the flow's epoch.
+    pub fn epoch(&self) -> u32 {
+        self.flow.epoch().0
     }
 
     /// The PSNs of the responses that went on to the source since the last time.

@@ -1,6 +1,6 @@
 //! Faults of a box, or of the messages between two, in the middle of a run.
 
-use common::control::{self, Keys, Message};
+use common::control::{self, BootId, Keys, Message};
 use common::wire::parse;
 
 use super::{Collector, World};
@@ -50,17 +50,17 @@ impl World {
 
     /// Box `me` is killed and started again. It says that it booted at `boot`: at the
     /// beginning of the run that was 1,000.
-    pub fn restart_at(&mut self, me: usize, boot: u64) {
-        self.start(me, boot, Keys::unkeyed_lab());
+    pub fn restart_at(&mut self, me: usize, boot: impl Into<BootId>) {
+        self.start(me, boot.into(), Keys::unkeyed_lab());
     }
 
     /// Box `me` is started again with another key than the other box.
     pub fn rekey(&mut self, me: usize) {
-        let boot = self.ends[me].boot + 1;
+        let boot = self.ends[me].boot.next();
         self.start(me, boot, Keys::from_secret(b"a key that the other box lacks"));
     }
 
-    fn start(&mut self, me: usize, boot: u64, keys: Keys) {
+    fn start(&mut self, me: usize, boot: BootId, keys: Keys) {
         self.ends[me].boot = boot;
         self.ends[me].switch = self.scenario.switch(me, boot, keys);
     }
