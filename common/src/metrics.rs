@@ -198,7 +198,7 @@ metrics! {
         FlowOrphaned ["event" = "orphaned"],
         FlowPaired ["event" = "paired"], FlowSynced ["event" = "synced"],
         FlowEvicted ["event" = "evicted"],
-        FlowForgotten ["event" = "forgotten"],
+        FlowReset ["event" = "reset"],
         FlowConnected ["event" = "connected"], FlowDisconnected ["event" = "disconnected"],
     }
     Gauge "lr2_flows" "Entries of the flow table, by state." {

@@ -71,7 +71,7 @@ impl<F: Frame> Sequence<F> {
     /// Memory of one held packet, in bytes. A missing one takes none.
     pub const SLOT: usize = size_of::<Held<F>>();
 
-    /// Everything before `expected` is settled, and was handed on.
+    /// Everything before `expected` is settled, and was delivered.
     pub fn new(expected: Seq) -> Self {
         Self { slots: Window::new(expected), gaps: VecDeque::new() }
     }
@@ -81,7 +81,7 @@ impl<F: Frame> Sequence<F> {
         self.gaps.front().map_or(self.high(), |gap| gap.start)
     }
 
-    /// Next number to hand on: `expected`, unless packets wait for their time.
+    /// Next number to deliver: `expected`, unless packets wait until they are due.
     pub fn next(&self) -> Seq {
         self.slots.start()
     }

@@ -129,7 +129,7 @@ impl<F: Frame> Flow<F> {
     /// Ends this incarnation of the flow. Held packets are dropped: they are never delivered to
     /// the next one (R-INC-12).
     pub fn reset<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        cx.out.count(Metric::FlowForgotten, 1);
+        cx.out.count(Metric::FlowReset, 1);
         self.sequence.release(|packet| {
             cx.pool.give(packet.bytes().len());
             cx.out.discard(packet, Metric::DropOldIncarnation);

@@ -114,7 +114,7 @@ fn a_full_pool_forgets_the_oldest_first() {
     bench.backup = Budget::new(3);
     bench.data(1..7);
     bench.clear();
-    assert_eq!(bench.nak(3), Became::Forward, "forgotten");
+    assert_eq!(bench.nak(3), Became::Forward, "released");
     assert_eq!(bench.nacks(), [[(3, 4)]], "the rest waits for it");
     bench.data([3]);
     assert_eq!(bench.delivered(), [3, 4, 5, 6]);
@@ -201,7 +201,7 @@ fn silence_ends_it_all() {
     bench.run_timers(bench.now + NANO);
     assert_eq!((bench.backup.frames(), bench.backup.used()), (0, 0));
     assert!(!bench.flow.is_synced() && bench.deadline() == Time::NEVER);
-    assert_eq!(bench.count(Metric::FlowForgotten), 1);
+    assert_eq!(bench.count(Metric::FlowReset), 1);
 }
 
 /// The source repeats a delivered packet. If it isn't the same packet, the

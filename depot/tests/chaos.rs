@@ -22,13 +22,13 @@ fn room() -> impl Strategy<Value = Budget> {
     ]
 }
 
-/// Nothing comes any more: it gives up, forgets the flow and holds nothing.
+/// Nothing comes any more: it gives up, resets the flow and holds nothing.
 fn end(bench: &mut Bench) {
     bench.fall_silent(MOST_TIMERS);
     assert_empty([&bench.pool, &bench.backup, &bench.cache]);
     let stranded =
         bench.out.discarded.iter().any(|(_, reason)| *reason == Metric::DropOldIncarnation);
-    assert!(!stranded, "it waited until the flow was forgotten");
+    assert!(!stranded, "it waited until the flow was reset");
 }
 
 /// A stream of requests: writes, some of which ask for an ACK, READs, atomics.

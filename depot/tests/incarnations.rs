@@ -196,7 +196,7 @@ fn a_sentry_that_speaks_keeps_its_flow_alive() {
         bench.sync(LIFE, Reason::Keepalive, 1);
     }
     bench.run_timers(bench.now + PAUSE - Span::from_nanos(1));
-    assert_eq!(bench.count(Metric::FlowForgotten), 0);
+    assert_eq!(bench.count(Metric::FlowReset), 0);
     bench.run_timers(bench.now + Span::from_nanos(1));
     assert!(!bench.flow.is_synced());
 }

@@ -230,7 +230,7 @@ fn a_read_whose_psns_cannot_be_told_ends_protection() {
     let mut bench = Bench::synced();
     bench.data([2, 3]);
     bench.frame(read(4, (1 << 16) + 1)); // longer than any that is followed
-    assert_eq!(bench.delivered(), [2, 3, 4], "what waits goes first");
+    assert_eq!(bench.delivered(), [2, 3, 4], "held packets go first");
     assert!(!bench.flow.is_synced());
     bench.data([9, 8]);
     assert_eq!(bench.delivered(), [9, 8]);

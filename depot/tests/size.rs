@@ -36,7 +36,7 @@ fn an_idle_flow_gives_back_what_a_burst_took() {
     bench.flow.shrink();
     let kept = bench.flow.heap_bytes();
     assert!(kept > 200 * 8, "responses are still kept");
-    // Long enough for them to count as arrived, too short to be forgotten.
+    // Long enough for them to count as arrived, too short for a reset.
     bench.run_timers(bench.now + RTT * 6);
     assert!(bench.flow.is_synced());
     assert_eq!(bench.flow.heap_bytes(), kept, "nothing is given back packet by packet");

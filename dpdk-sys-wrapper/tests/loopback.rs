@@ -102,7 +102,7 @@ fn a_share_survives_transmission(pool: &Mempool, rx: &mut RxQueue, tx: &mut TxQu
     assert_eq!(held.bytes(), frame(pool, 100, 7).bytes(), "the receiver edited its own copy");
     drop(got);
 
-    // The last owner's handle needs no copy: the mbuf itself is handed on.
+    // The last owner's handle needs no copy: the mbuf itself is transmitted.
     let address = held.bytes().as_ptr();
     let mut packets = ArrayVec::<_, 1>::from([Packet::Shared(held)]);
     assert_eq!(tx.burst(&mut packets), 1);

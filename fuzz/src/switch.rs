@@ -340,7 +340,7 @@ impl World {
         }
     }
 
-    /// Nothing comes any more: both fall silent, and let go of everything.
+    /// Nothing comes any more: both fall silent, and release everything.
     fn end(&mut self) {
         self.link = Default::default();
         self.timers();

@@ -318,7 +318,7 @@ fn open_port(
     );
     if rx.len() < usize::from(workers) {
         tracing::info!(
-            "port {name}: {} receive queue(s) for {workers} workers, which hand frames over",
+            "port {name}: {} receive queue(s) for {workers} workers, which hand frames off",
             rx.len()
         );
     }

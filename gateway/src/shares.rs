@@ -70,7 +70,7 @@ const fn node(of_box: NodeId, n: WorkerId) -> NodeId {
     NodeId(of_box.0.wrapping_add((n.0 as u32).wrapping_mul(0x9e37_79b9)))
 }
 
-/// Silence after which a flow's entry is forgotten.
+/// Silence after which a flow's entry ages.
 const FLOW_IDLE: common::time::Span = common::time::Span::from_millis(60_000);
 
 #[cfg(test)]

@@ -97,7 +97,7 @@ impl Pass {
         self.needed_end = self.needed_end.max(end);
     }
 
-    /// `count` of the needed PSNs are sent, or forgotten.
+    /// `count` of the needed PSNs are sent, or given up.
     pub fn meet(&mut self, count: u32) {
         self.needed -= count;
     }

@@ -64,7 +64,7 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Makes sure that there is a slot for one more packet. Where the worker has none to
-    /// give, the flow's oldest packet is forgotten; false if it has none either (R-PSN-4).
+    /// give, the flow's oldest slot is freed; false if it has none either (R-PSN-4).
     fn has_slot<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
         if self.window.filled() < self.granted as usize {
             return true;
@@ -88,7 +88,7 @@ impl<F: Frame> Flow<F> {
         core::mem::replace(&mut self.granted, kept) - kept
     }
 
-    /// Packets that are too far behind are forgotten, oldest first.
+    /// Slots that are too far behind are freed, oldest first.
     fn bound<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let beyond = (self.window.len() as u64).saturating_sub(cx.config.window_max);
         if beyond > 0 {

@@ -156,7 +156,7 @@ impl<F> Reads<F> {
         }
     }
 
-    /// Answers may have passed unseen: nothing is awaited.
+    /// Responses may have passed: none is awaited.
     pub fn clear(&mut self) {
         self.lose_track();
         self.at_boundary = false;

@@ -30,7 +30,7 @@ fn room() -> impl Strategy<Value = Budget> {
 }
 
 /// Nobody answers any more: it falls silent, and holds nothing once it is
-/// forgotten.
+/// reset.
 fn end(bench: &mut Bench) {
     bench.fall_silent(MOST_TIMERS);
     assert_eq!(bench.pool.frames(), 0, "responses are held for ever");

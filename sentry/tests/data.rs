@@ -172,7 +172,7 @@ fn a_read_whose_psns_cannot_be_told_leaves_the_flow_to_the_rnics() {
     assert_eq!(bench.epoch(), 1);
 }
 
-/// A Depot that never heard of the flow has nothing to let go of.
+/// A Depot that never heard of the flow has nothing to release.
 #[test]
 fn a_flow_that_begins_with_a_long_read_says_nothing() {
     let mut bench = Bench::start(Lr2);

@@ -228,7 +228,7 @@ fn what_the_depot_delivered_before_is_left_to_the_nak_of_the_destination() {
     bench.status(10, 10, &[]);
     bench.clear();
     bench.status(4, 10, &[(4, 10)]);
-    assert_eq!(bench.syncs(), [], "the Depot keeps what waits behind the gap");
+    assert_eq!(bench.syncs(), [], "the Depot keeps the packets behind the gap");
     bench.nak(4);
     bench.wait(UNDER_WAY);
     bench.clear();

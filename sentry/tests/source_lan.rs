@@ -204,7 +204,7 @@ fn if_the_gap_fills_before_that_no_nak_is_needed() {
 #[test]
 fn a_repeat_before_a_gap_passes_if_it_is_the_first_copy_to_ask_for_an_ack() {
     let mut bench = ten();
-    bench.data([10, 11, 13]); // from now on packets are made to ask for ACKs
+    bench.data([10, 11, 13]); // from now on AckReq is set
     bench.clear();
     bench.data([10, 11]);
     assert_eq!(bench.forwarded(), [(11, High)], "both are under way");

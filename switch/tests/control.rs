@@ -160,7 +160,7 @@ fn a_box_that_drains_lets_go_and_takes_nothing_up() {
     assert_eq!(bench.switch.held(), 0);
     bench.assert_passes(Lan, &request(&outbound(), 0x22, 4));
     bench.assert_passes(Wan, &request(&inbound(), 0x33, 7));
-    // A STATUS now would claim that packets are missing which pass unseen, and
+    // A STATUS now would claim that packets are missing which pass, and
     // the peer would resend all of them, again and again.
     assert!(bench.sync(0x33, 1, open(8)).is_empty());
     // Nobody answers that the flow was released.

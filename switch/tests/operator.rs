@@ -89,7 +89,7 @@ fn neither_answers_nor_the_peer_know_better() {
     assert_eq!(bench.count(Metric::FlowPaired), 1);
 }
 
-/// A flow whose other half was forgotten isn't open to guesses, and finds it
+/// A flow whose peer flow has aged isn't open to guesses, and finds it
 /// again.
 #[test]
 fn a_half_that_comes_back_is_paired_again() {

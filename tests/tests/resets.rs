@@ -2,7 +2,7 @@
 //! may reach the next one.
 //!
 //! An incarnation is done, or the programs at both ends are killed; a round trip later,
-//! or somewhat more, both begin again, half of the time with the very same PSNs.
+//! or somewhat more, both connect anew, half of the time with the very same PSNs.
 //! Without gateways the network is empty by then.
 //!
 //! `SEEDS=n` runs that many seeds per pause and mode, from `FIRST` on.
@@ -58,7 +58,7 @@ fn run(seed: u64, recovery: Option<Recovery>, later: Span) -> Outcome {
 
 /// `harmed`: runs of a thousand in which something of an incarnation before may be delivered or
 /// believed. A packet that is repaired arrives half a round trip and more after it would
-/// have arrived without gateways, so where both ends reset and begin again within a
+/// have arrived without gateways, so where both ends reset and connect anew within a
 /// round trip some meet the next incarnation.
 fn check(later: Span, harmed: u64) {
     let plain = Plain::new();

@@ -139,7 +139,7 @@ class _Watch:
         ("lr2_flow_events_total", {"event": "new_epoch"}),
         ("lr2_flow_events_total", {"event": "peer_lost"}),
         ("lr2_flow_events_total", {"event": "bypassed"}),
-        ("lr2_flow_events_total", {"event": "forgotten"}),
+        ("lr2_flow_events_total", {"event": "reset"}),
         ("lr2_port_egress_dropped_frames_total", {}),
         ("lr2_sentry_cache_full_total", {}),
         ("lr2_depot_backup_full_total", {}),

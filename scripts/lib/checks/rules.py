@@ -33,6 +33,11 @@ _REFUSED = {
     re.compile(r"\b(Voice|Speaker)\b"): "Tx, FlowRef",
     re.compile(r"\blet_go\b"): "bypass",
     re.compile(r"\bbegin_again\b"): "reset",
+    re.compile(r"\bhand_?over\b|\bhand(s|ed|ing)? (frames |others' )?over\b(?! (by|`))"): "handoff",
+    re.compile(r"\bhand(s|ed|ing)?[_ ]on\b"): "deliver, forward",
+    re.compile(r"\blet(s|ting)? go of\b|\bforgets? (a|the) flow\b"): "release, reset",
+    re.compile(r"\bmade_to_ask|\bmade to ask\b|\bmake_ask\b"): "AckReq",
+    re.compile(r"\bneed not be said\b|\bpass(es|ed)? unseen\b"): "pass, or the fact itself",
 }
 _KEEP_THEIRS = {"CHANGELOG.md", "glossary.md"}
 # A rule of docs/protocol.md, and a citation of one.

@@ -8,7 +8,7 @@
 //! RTU adds nothing, and may be lost for good (decision 14).
 //!
 //! Messages are lost, repeated and overtaken; names are used again. Half of an exchange
-//! teaches nothing, and an exchange that contradicts itself is forgotten.
+//! teaches nothing, and an exchange that contradicts itself is dropped from memory.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ impl Exchange {
 /// The connections that are being made, and those that were.
 ///
 /// Of both kinds at most `limit` are remembered; for one more the oldest is
-/// forgotten. That costs a pairing at most: a connection that is forgotten before its REP is
+/// dropped. That costs a pairing at most: a connection that is dropped before its REP is
 /// not learned, and the end of a later one is not noticed.
 pub(crate) struct Connections {
     exchanges: HashMap<Name, Exchange, foldhash::quality::FixedState>,

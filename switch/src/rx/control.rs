@@ -43,7 +43,7 @@ fn on_message<I: Io>(cx: &mut Context<'_, I>, bytes: &[u8], roce: &Roce) -> Metr
         Err(Refused::Replayed) => return Metric::DropControlReplayed,
         Ok(()) => {}
     }
-    // While requests pass unseen, a STATUS about them would mislead (R-CTL-5).
+    // While requests pass, a STATUS about them would mislead (R-CTL-5).
     let works = cx.config.recovery != Recovery::Off;
     let is_sentry = works && cx.config.role.is_sentry();
     let is_depot = works && cx.works_on(Side::Wan);

@@ -111,7 +111,7 @@ impl Link {
         let mut worked = false;
         for way in &mut self.ways {
             worked |= way.take_in(clock, copies, &mut self.punctuality);
-            worked |= way.hand_on(clock, &mut self.punctuality);
+            worked |= way.forward_due(clock, &mut self.punctuality);
         }
         worked
     }

@@ -88,7 +88,7 @@ impl Way {
     }
 
     /// Sends due frames. Returns whether there were any.
-    pub fn hand_on(&mut self, clock: &Clock, punctuality: &mut Punctuality) -> bool {
+    pub fn forward_due(&mut self, clock: &Clock, punctuality: &mut Punctuality) -> bool {
         let now = clock.now();
         let mut worked = false;
         loop {

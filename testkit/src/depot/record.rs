@@ -19,7 +19,7 @@ pub use crate::flow::*;
 pub const RTT: Span = Span::from_millis(8);
 /// How long a gap may stay open.
 pub const GIVE_UP: Span = Span::from_millis(48);
-/// Silence after which an incarnation is forgotten: four times [`GIVE_UP`].
+/// Silence after which an incarnation ends: four times [`GIVE_UP`].
 pub const PAUSE: Span = Span::from_millis(192);
 /// How long the destination may take to respond.
 pub const T_OUT: Span = Span::from_millis(1);

@@ -27,7 +27,7 @@ pub struct Out {
     books: Books,
     /// Whether a packet was held until its incarnation ended.
     stranded: bool,
-    /// Whether that is allowed: with any configuration a flow may be forgotten before a gap is given
+    /// Whether that is allowed: with any configuration a flow may be reset before a gap is given
     /// up.
     may_strand: bool,
 }
@@ -170,7 +170,7 @@ impl Pipeline for Depot {
         self.out.stranded = false;
         self.fall_silent(timers);
         let is_stranded = self.out.stranded && !self.out.may_strand;
-        assert!(!is_stranded, "a packet was held until the flow was forgotten");
+        assert!(!is_stranded, "a packet was held until the flow was reset");
         assert_empty([&self.pool, &self.backup, &self.cache]);
     }
 }
