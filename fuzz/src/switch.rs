@@ -10,7 +10,7 @@ use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Addr, Headers, Qpn, Transport, Vlans, icrc_ok, parse};
-use switch::{Command, Config, End, QueuePair, Recovery, Role, Switch};
+use switch::{Config, End, QueuePair, Recovery, Role, Switch};
 
 use testkit::operations::input::Input;
 use testkit::operations::{messages, packets};
@@ -161,12 +161,13 @@ impl World {
         match input.below(8) {
             0..=1 => self.housekeeping(),
             2 => self.pool.0 = !self.pool.0,
-            3 => self.command(me, Command::SetRecovery(input.choose(&RECOVERIES))),
-            4 => {
-                self.configs[me].boot.0 += 1;
-                self.switches[me] = Switch::new(self.configs[me].clone());
+            3 => {
+                // The operator restarts the box with another mode.
+                self.configs[me].recovery = input.choose(&RECOVERIES);
+                self.restart(me);
             }
-            5 => self.command(me, Command::Drain),
+            4 => self.restart(me),
+            5 => self.drain(me),
             6 => {
                 // Anything, from either side.
                 let len = usize::from(input.byte());
@@ -311,9 +312,14 @@ impl World {
         }
     }
 
-    fn command(&mut self, me: usize, command: Command) {
-        self.work(me, |switch, now, pool, wires| switch.command(command, now, pool, wires));
-        assert_eq!(self.switches[me].held(), 0, "held after {command:?}");
+    fn restart(&mut self, me: usize) {
+        self.configs[me].boot.0 += 1;
+        self.switches[me] = Switch::new(self.configs[me].clone());
+    }
+
+    fn drain(&mut self, me: usize) {
+        self.work(me, |switch, now, pool, wires| switch.drain(now, pool, wires));
+        assert_eq!(self.switches[me].held(), 0, "held after it drained");
     }
 
     fn housekeeping(&mut self) {
@@ -352,7 +358,7 @@ impl World {
             self.timers();
         }
         for me in 0..2 {
-            self.command(me, Command::Drain);
+            self.drain(me);
         }
         self.pass_time(Span::from_millis(10_000));
         self.housekeeping();

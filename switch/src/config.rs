@@ -170,12 +170,3 @@ impl Config {
         }
     }
 }
-
-/// Commands of the control thread to a running switch.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Command {
-    /// Deliver held packets in order, tell the peers, and protect no flow from now on.
-    Drain,
-    /// Change the recovery mode.
-    SetRecovery(Recovery),
-}

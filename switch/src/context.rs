@@ -129,15 +129,12 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         self.pairing.remove(&mut self.flows.table, id);
     }
 
-    /// Ends all protection; held packets are delivered. The Depots are told until they answer
-    /// if the box drains.
+    /// Ends all protection; held packets are delivered. The Depots are told until they answer.
     pub fn release_all(&mut self) {
         for id in (0..self.flows.table.end()).map(FlowId) {
             self.sentry(id, |flow, cx| flow.bypass(cx));
             self.depot(id, |flow, cx| flow.bypass(cx));
-            if self.tx.releases.is_draining() {
-                self.await_release(id);
-            }
+            self.await_release(id);
             self.pairing.remove(&mut self.flows.table, id);
         }
     }

@@ -25,6 +25,6 @@ mod switch;
 mod tx;
 
 pub use capacity::{Footprint, Pools};
-pub use config::{Command, Config, End, QueuePair, Recovery, Role, Tuning};
+pub use config::{Config, End, QueuePair, Recovery, Role, Tuning};
 pub use ipnet::IpNet;
 pub use switch::{HeldBytes, Switch};

@@ -7,7 +7,7 @@ use common::metrics::{Counters, Metric};
 use common::time::Time;
 use common::wire::{NotRoce, PacketKind, Roce, Transport, parse};
 
-use crate::config::{Command, Config, Recovery};
+use crate::config::{Config, Recovery};
 use crate::context::Context;
 use crate::flow::pipeline::Resources;
 use crate::flow::{Flows, TIMERS};
@@ -126,22 +126,15 @@ impl<F: Frame> Switch<F> {
         self.tx.released.flush();
     }
 
-    /// Executes a command of the control thread.
-    pub fn command<P, S>(&mut self, command: Command, now: Time, pool: &mut P, sink: &mut S)
+    /// Delivers held packets in order, tells the peers, and protects no flow from now on.
+    pub fn drain<P, S>(&mut self, now: Time, pool: &mut P, sink: &mut S)
     where
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        if command == Command::Drain {
-            self.tx.releases.drain();
-        }
-        // Handles kept by one recovery mode are of no use to another.
+        self.tx.releases.drain();
         let mut io = Ports { pool, sink, now };
         self.context(&mut io).release_all();
-        if let Command::SetRecovery(recovery) = command {
-            self.config.recovery = recovery;
-            self.flows.resources.set_recovery(recovery);
-        }
         self.tx.released.flush();
     }
 

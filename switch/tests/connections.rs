@@ -15,7 +15,7 @@ use common::time::Span;
 use common::wire::{Addr, Headers, Opcode, Qpn, Vlans, parse};
 use pcap_file::pcap::PcapReader;
 use support::*;
-use switch::{Command, Config, Recovery, Role};
+use switch::{Config, Recovery, Role};
 
 /// The host's end of a connection, and the other one.
 const HERE: End = end(0xa, 0x11, 500);
@@ -424,7 +424,7 @@ fn nothing_is_learned_while_recovery_is_off_or_the_box_drains() {
     let mut off = Bench::new(Recovery::Off);
     connect(&mut off, &outbound(), &inbound(), HERE, THERE);
     let mut drained = Bench::new(Recovery::Auto);
-    drained.command(Command::Drain);
+    drained.drain();
     connect(&mut drained, &outbound(), &inbound(), HERE, THERE);
     for bench in [&mut off, &mut drained] {
         bench.housekeeping();

@@ -8,7 +8,7 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Opcode, Qpn, parse, request_ack};
 use support::*;
-use switch::{Command, Config, Recovery};
+use switch::{Config, Recovery};
 
 // R-CTL-1
 #[test]
@@ -153,7 +153,7 @@ fn a_box_that_drains_lets_go_and_takes_nothing_up() {
     bench.wan(request(&inbound(), 0x33, 3));
     bench.wan(request(&inbound(), 0x33, 2));
     assert!(bench.switch.held() > 0);
-    let sent = bench.command(Command::Drain);
+    let sent = bench.drain();
     assert_eq!(psns(&sent, Lan), [2, 3], "in order, past the gap");
     let released = sent.iter().filter_map(Sent::sync).map(|(_, sync)| sync.reason);
     assert_eq!(released.collect::<Vec<_>>(), [Reason::Release]);
@@ -172,19 +172,6 @@ fn a_box_that_drains_lets_go_and_takes_nothing_up() {
     bench.wait(Span::from_millis(1_000));
     assert!(bench.timers().is_empty());
     assert_eq!(bench.switch.next_deadline(), Time::NEVER);
-}
-
-#[test]
-fn another_recovery_mode_begins_with_nothing_held() {
-    let mut bench = Bench::new(Recovery::Cached);
-    bench.protect(0x22, 0..4);
-    assert_eq!(bench.switch.held(), 4);
-    bench.command(Command::SetRecovery(Recovery::Lr2));
-    assert_eq!(bench.switch.held(), 0);
-    let sent = bench.lan(request(&outbound(), 0x22, 4));
-    assert!(sent.iter().any(|s| s.sync().is_some()), "the flow is announced anew");
-    bench.command(Command::SetRecovery(Recovery::Off));
-    bench.assert_passes(Lan, &request(&outbound(), 0x22, 5));
 }
 
 #[test]

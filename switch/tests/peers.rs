@@ -7,7 +7,7 @@ use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use support::*;
-use switch::{Command, Recovery};
+use switch::Recovery;
 
 const EPOCH: Epoch = Epoch(7);
 
@@ -99,7 +99,7 @@ fn a_box_that_drains_releases_until_it_is_answered_four_times_at_most() {
     for answered in [false, true] {
         let mut bench = Bench::new(Recovery::Cached);
         let epoch = bench.protect(0x22, 0..4);
-        assert_eq!(reasons(&bench.command(Command::Drain)), [Reason::Release]);
+        assert_eq!(reasons(&bench.drain()), [Reason::Release]);
         assert!(bench.switch.is_leaving());
         if answered {
             bench.status(0x22, epoch.next(), Status::passive(Time::ZERO, None));

@@ -7,7 +7,7 @@ use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Counters;
 use common::time::Time;
 use common::wire::Spread;
-use switch::{Command, Config, Switch};
+use switch::{Config, Switch};
 
 use crate::trace::check_books;
 
@@ -38,7 +38,7 @@ impl Workers {
     /// All workers drain.
     pub fn drain<S: Sink<Frame = HeapFrame>>(&mut self, now: Time, sink: &mut S) {
         for switch in &mut self.0 {
-            switch.command(Command::Drain, now, &mut HeapPool, sink);
+            switch.drain(now, &mut HeapPool, sink);
         }
     }
 

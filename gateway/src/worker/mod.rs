@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use arrayvec::ArrayVec;
 use common::frame::{Frame, Side};
 use common::time::{Span, Time};
-use switch::{Command, Switch};
+use switch::Switch;
 
 use self::egress::Egress;
 use self::handoff::Handoff;
@@ -175,7 +175,7 @@ where
         egress.set_low(pool.is_low());
         if self.leave_by.is_none() && self.parts.stop.load(Relaxed) {
             let Parts { egress, switch, pool, drain_timeout, .. } = &mut self.parts;
-            switch.command(Command::Drain, now, pool, egress);
+            switch.drain(now, pool, egress);
             self.leave_by = Some(now + *drain_timeout);
         }
         self.publish();

@@ -121,12 +121,6 @@ impl Resources {
         }
     }
 
-    /// Another recovery mode.
-    pub fn set_recovery(&mut self, recovery: Recovery) {
-        self.sentry.recovery = sentry_recovery(recovery);
-        self.depot.keeps_responses = keeps_responses(recovery);
-    }
-
     /// Notes the time of the first frame, and returns it.
     #[inline]
     pub fn started(&mut self, now: Time) -> Time {

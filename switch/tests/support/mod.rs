@@ -13,7 +13,7 @@ use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Headers, Opcode, Qpn, Reth, Vlans};
-use switch::{Command, Config, Recovery, Switch};
+use switch::{Config, Recovery, Switch};
 pub use testkit::packets::*;
 pub use testkit::wires::Sent;
 use testkit::wires::Wires;
@@ -98,8 +98,8 @@ impl Bench {
         self.sent()
     }
 
-    pub fn command(&mut self, command: Command) -> Vec<Sent> {
-        self.switch.command(command, self.now, &mut HeapPool, &mut self.wires);
+    pub fn drain(&mut self) -> Vec<Sent> {
+        self.switch.drain(self.now, &mut HeapPool, &mut self.wires);
         self.sent()
     }
 
