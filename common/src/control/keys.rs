@@ -5,7 +5,7 @@ use core::fmt;
 use crate::wire::{Addr, Opcode, Qpn};
 
 /// Length of a tag in bytes.
-pub(super) const TAG_LEN: usize = 16;
+pub const TAG_LEN: usize = 16;
 
 /// A tag: the first half of a keyed BLAKE3.
 pub(super) type Tag = [u8; TAG_LEN];
@@ -48,6 +48,16 @@ impl Keys {
         tag(&self.current, scope, body)
     }
 
+    /// The tag of a message of the tunnel, which speaks of no flow.
+    pub fn seal_tunnel(&self, message: &[u8]) -> [u8; TAG_LEN] {
+        self.seal(&Scope::tunnel(), message)
+    }
+
+    /// Whether one of the keys gives this tag to a message of the tunnel.
+    pub fn verify_tunnel(&self, message: &[u8], claimed: &[u8; TAG_LEN]) -> bool {
+        self.verify(&Scope::tunnel(), message, claimed)
+    }
+
     /// Whether one of the keys gives this tag. Takes as long for a nearly right
     /// tag as for any other.
     pub(super) fn verify(&self, scope: &Scope, body: &[u8], claimed: &Tag) -> bool {
@@ -71,6 +81,19 @@ pub(super) struct Scope {
     pub opcode: Opcode,
     /// Of the BTH.
     pub bth_qpn: Qpn,
+}
+
+impl Scope {
+    /// No message about a flow has an opcode below 0xc0, so that none has the tag of a message of the
+    /// tunnel.
+    fn tunnel() -> Self {
+        Self {
+            src: Addr::default(),
+            dst: Addr::default(),
+            opcode: Opcode(0),
+            bth_qpn: Qpn::default(),
+        }
+    }
 }
 
 fn tag(key: &[u8; 32], scope: &Scope, body: &[u8]) -> Tag {

@@ -28,7 +28,7 @@ mod replay;
 mod tests;
 
 pub use codec::{Reject, body_len, decode, encode, is_ours};
-pub use keys::Keys;
+pub use keys::{Keys, TAG_LEN};
 pub use message::{
     Fetch, Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, SyncMessage,
     is_control_opcode,

@@ -40,7 +40,8 @@ _REFUSED = {
     re.compile(r"\bneed not be said\b|\bpass(es|ed)? unseen\b"): "pass, or the fact itself",
 }
 _KEEP_THEIRS = {"CHANGELOG.md", "glossary.md"}
-# A rule of docs/protocol.md, and a citation of one.
+# A rule of one of the protocols, and a citation of one.
+_PROTOCOLS = ("protocol.md", "tunnel.md")
 _RULE = re.compile(r"\*\*(R-[A-Z]+-\d+)\*\*")
 _CITED = re.compile(r"\bR-[A-Z]+-\d+\b")
 _DAGGER = "\N{DAGGER}"
@@ -120,10 +121,11 @@ def _decisions() -> Iterator[str]:
 
 
 def _protocol(texts: dict[Path, str]) -> Iterator[str]:
-    """Every rule of docs/protocol.md is cited in code and in a test, and every citation has a rule."""
-    found = _RULE.findall(texts[ROOT / "docs" / "protocol.md"])
+    """Every rule of the protocols is cited in code and in a test, and every citation has a rule."""
+    stated = [(rule, name) for name in _PROTOCOLS for rule in _RULE.findall(texts[ROOT / "docs" / name])]
+    found = [rule for rule, _ in stated]
     for rule in sorted({rule for rule in found if found.count(rule) > 1}):
-        yield f"docs/protocol.md: states {rule} twice"
+        yield f"docs: {rule} is stated twice"
     in_code: set[str] = set()
     in_tests: set[str] = set()
     for path, text in texts.items():
@@ -133,17 +135,17 @@ def _protocol(texts: dict[Path, str]) -> Iterator[str]:
         if _DAGGER in text:
             yield f"{name}: has a {_DAGGER}; cite the rule of docs/protocol.md by its id"
         for rule in sorted(set(_CITED.findall(text)) - set(found)):
-            yield f"{name}: cites {rule}, which docs/protocol.md does not have"
+            yield f"{name}: cites {rule}, which no document of {', '.join(_PROTOCOLS)} has"
         if path.suffix == ".rs":
             code, _, tests = text.partition("#[cfg(test)]")
             is_test = "tests" in name.parts
             in_tests.update(_CITED.findall(text if is_test else tests))
             in_code.update([] if is_test else _CITED.findall(code))
-    for rule in found:
+    for rule, name in stated:
         if rule not in in_code:
-            yield f"docs/protocol.md: no code cites {rule}"
+            yield f"docs/{name}: no code cites {rule}"
         if rule not in in_tests:
-            yield f"docs/protocol.md: no test cites {rule}"
+            yield f"docs/{name}: no test cites {rule}"
 
 
 def _reasoned(lines: list[str], at: int) -> bool:

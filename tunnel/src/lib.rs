@@ -1,0 +1,26 @@
+//! The tunnel between two boxes: frames are numbered on *lanes*, and a frame that a lane loses is resent.
+//!
+//! A lane is a sequence of frames in one direction on one path, which the network keeps in order. A
+//! [`Sender`] gives every transmission a number of its own and keeps each frame until a [`Report`] says
+//! that it has arrived. A [`Receiver`] sees a missing number at once, and delivers a frame only behind its
+//! *predecessor*, the frame before it of the same flow bucket: no frame overtakes an earlier one of its
+//! own flow, on however many lanes they travel.
+//!
+//! No clock, no IO and no randomness: callers pass frames and the time, and implement
+//! [`Transmit`] and [`Deliver`].
+
+#![forbid(unsafe_code)]
+
+mod gaps;
+mod marks;
+pub mod message;
+mod number;
+mod receiver;
+mod sender;
+pub mod session;
+pub mod shim;
+mod waiting;
+
+pub use number::{FrameId, Lane, Number, Session, WireNumber};
+pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};
+pub use sender::{BUCKETS, Health, Sender, SenderConfig, Sent, Transmit, report_interval};

@@ -1,0 +1,138 @@
+//! Control messages: the words of two tunnel ends about a session and its lanes.
+
+mod layout;
+
+use arrayvec::ArrayVec;
+use common::control::{Keys, TAG_LEN};
+use common::ids::{BootId, NodeId};
+
+use crate::number::{Lane, Session, WireNumber};
+
+/// Most ranges that one REPORT lists.
+pub const MAX_RANGES: usize = 64;
+/// Most numbers that one SKIP lists.
+pub const MAX_SKIPPED: usize = 64;
+
+/// The fields of every message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Node id of the box that made the message.
+    pub node: NodeId,
+    /// Its boot id, which only grows.
+    pub boot: BootId,
+    /// Counts its messages of this boot.
+    pub seq: u64,
+    /// The newest boot id that it knows of the receiving box.
+    pub seen_boot: BootId,
+    /// The session of the receiving end, as far as it is known.
+    pub session: Session,
+}
+
+/// A control message.
+#[expect(clippy::large_enum_variant, reason = "it is read and acted upon at once")]
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// What a box is, and which session it offers.
+    Hello(Hello),
+    /// Which transmissions have arrived.
+    Report(Report),
+    /// Asks for a REPORT.
+    Probe(Probe),
+    /// Transmissions that will bring no frame.
+    Skip(Skip),
+    /// The box leaves the session.
+    Bye,
+}
+
+/// HELLO.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// The session in which the box takes frames from now on.
+    pub session: Session,
+    /// Its lanes, 1 to 255.
+    pub lanes: u8,
+    /// What it can do beyond this version: bits that have no meaning yet.
+    pub features: u32,
+    /// Bytes of the longest frame that its WAN port carries, from the destination MAC on.
+    pub frame_max: u16,
+    /// Bytes of the longest frame with a HELLO of the receiving box's session that arrived.
+    pub heard: u16,
+    /// Bytes of zero behind it, that make the frame as long as the path has to carry.
+    pub padding: u16,
+}
+
+/// REPORT, receiver to sender.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// The lane.
+    pub lane: Lane,
+    /// The first number that it speaks of; `None`: the first one of the session.
+    pub from: Option<WireNumber>,
+    /// One past the last number that it speaks of: each of them has arrived or is listed.
+    pub next: WireNumber,
+    /// Runs of missing numbers, start and count, in ascending order.
+    pub missing: ArrayVec<(WireNumber, u32), MAX_RANGES>,
+}
+
+/// PROBE, sender to receiver: every number before `next` was sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Probe {
+    /// The lane.
+    pub lane: Lane,
+    /// The next number of the lane.
+    pub next: WireNumber,
+}
+
+/// SKIP, sender to receiver.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Skip {
+    /// The lane.
+    pub lane: Lane,
+    /// Transmissions that are lost, and carried a frame that is sent under another number or never again.
+    pub numbers: ArrayVec<WireNumber, MAX_SKIPPED>,
+}
+
+/// Why a control message is refused by itself, whatever the state of the session.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Reject {
+    /// The frame ends within it.
+    Truncated,
+    /// Another version.
+    Version,
+    /// No key of ours gives this tag.
+    BadTag,
+    /// A field is out of its range, though the tag is right.
+    Invalid,
+}
+
+/// Bytes that a message takes, with shim and tag.
+pub fn wire_len(message: &Message) -> usize {
+    layout::len(message) + TAG_LEN
+}
+
+/// Bytes of the shortest HELLO.
+pub const HELLO_LEN: usize = layout::HELLO_LEN + TAG_LEN;
+
+/// Writes a message.
+///
+/// # Panics
+/// If `out` is not [`wire_len`] bytes long.
+pub fn write(header: &Header, message: &Message, keys: &Keys, out: &mut [u8]) {
+    let (body, tag) = out.split_at_mut(layout::len(message));
+    layout::write(header, message, body);
+    tag.copy_from_slice(&keys.seal_tunnel(body));
+}
+
+/// Reads a message, which bytes of Ethernet padding may follow. R-TUN-2
+///
+/// # Errors
+/// [`Reject`]; never panics.
+pub fn read(bytes: &[u8], keys: &Keys) -> Result<(Header, Message), Reject> {
+    let len = layout::declared_len(bytes)?;
+    let (body, rest) = bytes.split_at_checked(len).ok_or(Reject::Truncated)?;
+    let tag = rest.first_chunk::<TAG_LEN>().ok_or(Reject::Truncated)?;
+    if !keys.verify_tunnel(body, tag) {
+        return Err(Reject::BadTag);
+    }
+    layout::read(body).ok_or(Reject::Invalid)
+}

@@ -1,0 +1,231 @@
+//! Control messages in network byte order, field by field. There is one way to write each.
+
+use arrayvec::ArrayVec;
+use common::ids::{BootId, NodeId};
+use zerocopy::byteorder::network_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{Header, Hello, Message, Probe, Reject, Report, Skip};
+use crate::number::{Lane, Session, WireNumber};
+use crate::shim::{CONTROL_BYTE, VERSION};
+
+const HELLO: u8 = 1;
+const REPORT: u8 = 2;
+const PROBE: u8 = 3;
+const SKIP: u8 = 4;
+const BYE: u8 = 5;
+
+/// Flag of a REPORT: it speaks of numbers from `from` on only.
+const HAS_FROM: u8 = 1 << 0;
+
+macro_rules! layout {
+    ($(#[$doc:meta])* $name:ident, $len:literal { $($field:ident: $type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+        #[repr(C)]
+        struct $name { $($field: $type,)* }
+        const _: () = assert!(size_of::<$name>() == $len);
+    };
+}
+
+layout! {
+    /// The beginning of every message: the shim, and who speaks.
+    Prefix, 40 {
+        first: u8,
+        lane: u8,
+        kind: u8,
+        flags: u8,
+        session: U32,
+        node: U32,
+        len: U16,
+        reserved: U16,
+        boot: U64,
+        seq: U64,
+        seen_boot: U64,
+    }
+}
+
+layout! {
+    /// The fields of a HELLO; zeros follow.
+    HelloFields, 16 {
+        session: U32,
+        features: U32,
+        frame_max: U16,
+        heard: U16,
+        lanes: u8,
+        reserved: [u8; 3],
+    }
+}
+
+layout! {
+    /// The fields of a REPORT; its ranges follow.
+    ReportFields, 8 {
+        from: U32,
+        next: U32,
+    }
+}
+
+layout! {
+    /// A range of a REPORT.
+    RangeFields, 8 {
+        start: U32,
+        count: U32,
+    }
+}
+
+/// Bytes of a HELLO without padding and tag.
+pub(super) const HELLO_LEN: usize = size_of::<Prefix>() + size_of::<HelloFields>();
+
+/// Bytes of a message without its tag.
+pub(super) fn len(message: &Message) -> usize {
+    size_of::<Prefix>()
+        + match message {
+            Message::Hello(hello) => size_of::<HelloFields>() + usize::from(hello.padding),
+            Message::Report(report) => {
+                size_of::<ReportFields>() + report.missing.len() * size_of::<RangeFields>()
+            }
+            Message::Probe(_) => size_of::<U32>(),
+            Message::Skip(skip) => skip.numbers.len() * size_of::<U32>(),
+            Message::Bye => 0,
+        }
+}
+
+/// Bytes that a message says it has, without its tag.
+pub(super) fn declared_len(bytes: &[u8]) -> Result<usize, Reject> {
+    let (prefix, _) = Prefix::ref_from_prefix(bytes).map_err(|_| Reject::Truncated)?;
+    if prefix.first >> 4 != VERSION {
+        return Err(Reject::Version);
+    }
+    Ok(usize::from(prefix.len.get()).max(size_of::<Prefix>()))
+}
+
+/// Writes a message into `out`, which must be [`len`] bytes long.
+pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
+    let (kind, flags, lane) = match message {
+        Message::Hello(_) => (HELLO, 0, 0),
+        Message::Report(report) => {
+            (REPORT, if report.from.is_some() { HAS_FROM } else { 0 }, report.lane.get())
+        }
+        Message::Probe(probe) => (PROBE, 0, probe.lane.get()),
+        Message::Skip(skip) => (SKIP, 0, skip.lane.get()),
+        Message::Bye => (BYE, 0, 0),
+    };
+    let prefix = Prefix {
+        first: CONTROL_BYTE,
+        lane,
+        kind,
+        flags,
+        session: header.session.get().into(),
+        node: header.node.0.into(),
+        len: (out.len() as u16).into(),
+        reserved: 0.into(),
+        boot: header.boot.0.into(),
+        seq: header.seq.into(),
+        seen_boot: header.seen_boot.0.into(),
+    };
+    let mut rest = put(out, &prefix);
+    match message {
+        Message::Hello(hello) => {
+            let fields = HelloFields {
+                session: hello.session.get().into(),
+                features: hello.features.into(),
+                frame_max: hello.frame_max.into(),
+                heard: hello.heard.into(),
+                lanes: hello.lanes,
+                reserved: [0; 3],
+            };
+            put(rest, &fields).fill(0);
+        }
+        Message::Report(report) => {
+            let from = report.from.unwrap_or_default().0.into();
+            rest = put(rest, &ReportFields { from, next: report.next.0.into() });
+            for (start, count) in &report.missing {
+                let range = RangeFields { start: start.0.into(), count: (*count).into() };
+                rest = put(rest, &range);
+            }
+        }
+        Message::Probe(probe) => _ = put(rest, &U32::new(probe.next.0)),
+        Message::Skip(skip) => {
+            for number in &skip.numbers {
+                rest = put(rest, &U32::new(number.0));
+            }
+        }
+        Message::Bye => {}
+    }
+}
+
+/// Reads a message of the right length. `None` if a field is out of its range.
+pub(super) fn read(bytes: &[u8]) -> Option<(Header, Message)> {
+    let (prefix, rest) = Prefix::ref_from_prefix(bytes).ok()?;
+    let lane = Lane::new(prefix.lane)?;
+    let of_no_lane = lane.get() == 0;
+    let is_plain = prefix.first == CONTROL_BYTE && prefix.reserved.get() == 0;
+    let known = if prefix.kind == REPORT { HAS_FROM } else { 0 };
+    (is_plain && prefix.flags & !known == 0).then_some(())?;
+    let message = match prefix.kind {
+        HELLO if of_no_lane => Message::Hello(read_hello(rest)?),
+        REPORT => Message::Report(read_report(lane, prefix.flags & HAS_FROM != 0, rest)?),
+        PROBE => {
+            let next = U32::ref_from_bytes(rest).ok()?;
+            Message::Probe(Probe { lane, next: WireNumber(next.get()) })
+        }
+        SKIP => {
+            let all = <[U32]>::ref_from_bytes(rest).ok().filter(|all| !all.is_empty())?;
+            let mut numbers = ArrayVec::new();
+            for number in all {
+                numbers.try_push(WireNumber(number.get())).ok()?;
+            }
+            Message::Skip(Skip { lane, numbers })
+        }
+        BYE if of_no_lane && rest.is_empty() => Message::Bye,
+        _ => return None,
+    };
+    let header = Header {
+        node: NodeId(prefix.node.get()),
+        boot: BootId(prefix.boot.get()),
+        seq: prefix.seq.get(),
+        seen_boot: BootId(prefix.seen_boot.get()),
+        session: Session::new(prefix.session.get()),
+    };
+    Some((header, message))
+}
+
+fn read_hello(rest: &[u8]) -> Option<Hello> {
+    let (fields, zeros) = HelloFields::ref_from_prefix(rest).ok()?;
+    let is_plain = fields.reserved == [0; 3] && zeros.iter().all(|byte| *byte == 0);
+    (is_plain && fields.lanes > 0 && fields.session.get() != 0).then(|| Hello {
+        session: Session::new(fields.session.get()),
+        lanes: fields.lanes,
+        features: fields.features.get(),
+        frame_max: fields.frame_max.get(),
+        heard: fields.heard.get(),
+        padding: zeros.len() as u16, // A message is shorter than 2^16.
+    })
+}
+
+fn read_report(lane: Lane, has_from: bool, rest: &[u8]) -> Option<Report> {
+    let (fields, rest) = ReportFields::ref_from_prefix(rest).ok()?;
+    let (from, next) = (fields.from.get(), fields.next.get());
+    (has_from || from == 0).then_some(())?;
+    let mut missing = ArrayVec::new();
+    // Each range begins behind the one before it, and all lie before `next`.
+    let mut left = has_from.then(|| next.wrapping_sub(from)).filter(|left| *left < 1 << 31);
+    (has_from == left.is_some()).then_some(())?;
+    for range in <[RangeFields]>::ref_from_bytes(rest).ok()? {
+        let (start, count) = (range.start.get(), range.count.get());
+        let to_end = next.wrapping_sub(start);
+        let fits = left.is_none_or(|left| to_end <= left) && to_end < 1 << 31;
+        (fits && (1..=to_end).contains(&count)).then_some(())?;
+        left = Some(to_end - count);
+        missing.try_push((WireNumber(start), count)).ok()?;
+    }
+    let from = has_from.then_some(WireNumber(from));
+    Some(Report { lane, from, next: WireNumber(next), missing })
+}
+
+/// Writes `part` to the front of `out`, and returns the rest of it.
+fn put<'a>(out: &'a mut [u8], part: &(impl IntoBytes + Immutable)) -> &'a mut [u8] {
+    let (front, rest) = out.split_at_mut(size_of_val(part));
+    front.copy_from_slice(part.as_bytes());
+    rest
+}

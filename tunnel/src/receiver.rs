@@ -1,0 +1,425 @@
+//! The receiving end of the lanes of one peer.
+
+mod incoming;
+
+use common::time::{Span, Time};
+
+use self::incoming::Incoming;
+use crate::gaps::Gap;
+use crate::message::{Probe, Report, Skip};
+use crate::number::{FrameId, Lane, Number, Session, WireNumber};
+use crate::shim::Shim;
+use crate::waiting::Waiting;
+
+/// Settings of a receiver.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReceiverConfig {
+    /// Lanes, 1 to 255.
+    pub lanes: u8,
+    /// How far ahead of the newest number the next one may be.
+    pub window: u64,
+    /// Frames that may wait for their predecessors.
+    pub waiting_max: usize,
+    /// Time after which a missing number is given up.
+    pub give_up: Span,
+    /// Time between two REPORTs of a lane, while there is news.
+    pub report_interval: Span,
+    /// Time after which a missing number counts as lost on a lane that reorders.
+    pub loss_wait: Span,
+    /// Least time between two REPORTs that are sent because numbers became missing.
+    pub report_at_once: Span,
+}
+
+/// Counts of a receiver, in frames unless the field says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Received {
+    /// Arrived.
+    pub arrived: u64,
+    /// Delivered.
+    pub delivered: u64,
+    /// Dropped: received before.
+    pub duplicate: u64,
+    /// Dropped: there is no such lane, or a number lies outside the window.
+    pub outside: u64,
+    /// Of those delivered: after their successors, which had been released.
+    pub late: u64,
+    /// Of those delivered: before their predecessor, as another frame waits for it, none can wait any
+    /// more, or it did not come in time.
+    pub unordered: u64,
+    /// Frames that waited for their predecessor.
+    pub waited: u64,
+    /// Numbers that became missing.
+    pub missing: u64,
+    /// Numbers given up for their age, or for want of room.
+    pub given_up: u64,
+    /// Numbers that the sender skipped.
+    pub skipped: u64,
+    /// REPORTs sent.
+    pub reports: u64,
+    /// PROBEs and SKIPs that name no lane or no possible number.
+    pub refused: u64,
+}
+
+/// Actions of a receiver.
+pub trait Deliver<F> {
+    /// Delivers a frame to the LAN.
+    fn deliver(&mut self, frame: F);
+
+    /// Drops a frame, which is counted already.
+    fn discard(&mut self, frame: F);
+
+    /// Sends a REPORT.
+    fn report(&mut self, report: Report);
+}
+
+/// The receiving end of the lanes of one peer, for one session.
+#[derive(Debug)]
+pub struct Receiver<F> {
+    lanes: Vec<Incoming>,
+    waiting: Waiting<F>,
+    counts: Received,
+}
+
+impl<F> Receiver<F> {
+    /// A receiver of a session in which nothing was received yet.
+    pub fn new(config: &ReceiverConfig, session: Session) -> Self {
+        Self {
+            lanes: Lane::all(config.lanes).map(|_| Incoming::new(session.first())).collect(),
+            waiting: Waiting::new(config.waiting_max),
+            counts: Received::default(),
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> &Received {
+        &self.counts
+    }
+
+    /// Frames that wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether every frame that arrived is accounted for.
+    pub fn is_balanced(&self) -> bool {
+        let Received { arrived, delivered, duplicate, outside, .. } = self.counts;
+        arrived == delivered + duplicate + outside + self.waiting.len() as u64
+    }
+
+    /// A frame arrived behind `shim`, which is of this session.
+    #[inline]
+    pub fn on_frame<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        shim: &Shim,
+        frame: F,
+        out: &mut D,
+    ) {
+        self.counts.arrived += 1;
+        let Some(lane) = self.lanes.get_mut(shim.lane.index()) else {
+            return self.refuse(frame, out);
+        };
+        let is_next = lane.next.wire() == shim.number && shim.original.is_none();
+        // R-TUN-6
+        if is_next && lane.is_calm() && self.is_free(shim) {
+            let lane = &mut self.lanes[shim.lane.index()];
+            lane.next = lane.next.next();
+            lane.floor = lane.next;
+            lane.has_news = true;
+            self.counts.delivered += 1;
+            return self.deliver_and_followers(shim, frame, out);
+        }
+        self.on_slow_path(config, now, shim, frame, out);
+    }
+
+    /// The last step of the fast path: a frame of another lane may wait for this one.
+    #[inline]
+    fn deliver_and_followers<D: Deliver<F>>(&mut self, shim: &Shim, frame: F, out: &mut D) {
+        out.deliver(frame);
+        if !self.waiting.is_empty() {
+            let number = self.lanes[shim.lane.index()].next - 1;
+            self.release(FrameId::new(shim.lane, number), out);
+        }
+    }
+
+    fn on_slow_path<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        shim: &Shim,
+        frame: F,
+        out: &mut D,
+    ) {
+        let number = self.number(config, shim.lane, shim.number);
+        let (lane, named) = shim.original.unwrap_or((shim.lane, shim.number));
+        let (Some(number), Some(named)) = (number, self.number(config, lane, named)) else {
+            return self.refuse(frame, out);
+        };
+        let id = FrameId::new(lane, named);
+        let this = &mut self.lanes[shim.lane.index()];
+        this.has_news = true;
+        self.counts.missing += this.notice(number, now);
+        this.found(number, now);
+        this.next = this.next.max(number.next());
+        if shim.original.is_some() {
+            this.void(number);
+        }
+        self.report_urgent(config, now, shim.lane, out);
+        let lane = &mut self.lanes[id.lane().index()];
+        lane.gaps.take(named);
+        // R-TUN-10
+        if lane.receive_late(named) {
+            self.counts.late += 1;
+            self.counts.delivered += 1;
+            return out.deliver(frame);
+        }
+        // R-TUN-4
+        if !lane.receive(named) {
+            self.counts.duplicate += 1;
+            return out.discard(frame);
+        }
+        self.place(config, now, shim, id, frame, out);
+    }
+
+    /// Delivers a new frame or lets it wait. R-TUN-5
+    fn place<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        shim: &Shim,
+        id: FrameId,
+        frame: F,
+        out: &mut D,
+    ) {
+        let Some(before) = self.awaited(config, shim, id) else {
+            return self.deliver(id, frame, out);
+        };
+        while self.waiting.len() >= config.waiting_max && self.give_up_oldest(out) {}
+        let is_free = self.lanes[before.lane().index()].is_settled(before.number());
+        let has_room = self.waiting.len() < config.waiting_max && !self.waiting.has(before);
+        if is_free || !has_room {
+            self.counts.unordered += u64::from(!is_free);
+            return self.deliver(id, frame, out);
+        }
+        self.counts.waited += 1;
+        self.waiting.put(before, id, frame, now);
+    }
+
+    /// The predecessor that frame `id` has to wait for.
+    fn awaited(&self, config: &ReceiverConfig, shim: &Shim, id: FrameId) -> Option<FrameId> {
+        let (lane, number) = shim.predecessor?;
+        let known = self.lanes.get(lane.index())?;
+        let number = Number::read(number, known.next)?;
+        let before = FrameId::new(lane, number);
+        let is_possible =
+            number.since(known.next) < config.window && (lane != id.lane() || number < id.number());
+        (is_possible && !known.is_settled(number)).then_some(before)
+    }
+
+    /// The sender asks for a REPORT.
+    pub fn on_probe<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        probe: &Probe,
+        out: &mut D,
+    ) {
+        let known = self.lanes.get(probe.lane.index()).map(|lane| lane.next);
+        let next = known.and_then(|known| Number::read(probe.next, known));
+        let (Some(known), Some(next)) = (known, next) else {
+            self.counts.refused += 1;
+            return;
+        };
+        if next.since(known) > config.window {
+            // More was lost than the window holds. The message is authentic, unlike a number. R-TUN-11
+            self.give_up_lane(probe.lane, next, out);
+        }
+        let lane = &mut self.lanes[probe.lane.index()];
+        self.counts.missing += lane.notice(next, now);
+        self.report(config, now, probe.lane, true, out);
+    }
+
+    /// The sender does not send these transmissions again. R-TUN-9
+    pub fn on_skip<D: Deliver<F>>(&mut self, skip: &Skip, out: &mut D) {
+        for wire in &skip.numbers {
+            let Some(lane) = self.lanes.get_mut(skip.lane.index()) else {
+                self.counts.refused += 1;
+                continue;
+            };
+            let Some(number) = Number::read(*wire, lane.next) else { continue };
+            if lane.gaps.take(number) {
+                lane.has_news = true;
+                self.counts.skipped += 1;
+                let gap = Gap { start: number, end: number.next(), since: Time::ZERO };
+                self.abandon(skip.lane, gap, out);
+            }
+        }
+    }
+
+    /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if nothing is due.
+    pub fn deadline(&self, config: &ReceiverConfig) -> Time {
+        let each = self.lanes.iter().map(|lane| {
+            let report_at = report_due(config, lane);
+            lane.gaps.front().map_or(report_at, |gap| report_at.min(gap.since + config.give_up))
+        });
+        each.min().unwrap_or(Time::NEVER).min(self.waiting.deadline(config.give_up))
+    }
+
+    /// Gives up old gaps and sends the REPORTs that are due.
+    pub fn on_timer<D: Deliver<F>>(&mut self, config: &ReceiverConfig, now: Time, out: &mut D) {
+        for lane in Lane::all(self.lanes.len() as u8) {
+            let is_old = |gap: &Gap| now >= gap.since + config.give_up;
+            while self.lanes[lane.index()].gaps.front().is_some_and(is_old) {
+                self.give_up_first(lane, out);
+            }
+            let state = &self.lanes[lane.index()];
+            if now >= state.all_reported_at + config.report_interval && is_report_due(state) {
+                self.report(config, now, lane, true, out);
+            }
+            self.report_urgent(config, now, lane, out);
+        }
+        // Only a frame that names an impossible predecessor waits longer than a gap is old.
+        while let Some((since, before)) = self.waiting.oldest() {
+            if now < since + config.give_up {
+                break;
+            }
+            self.counts.unordered += 1;
+            self.release(before, out);
+        }
+    }
+
+    /// Ends the session: delivers the frames that wait, each flow in order. R-TUN-14
+    pub fn end<D: Deliver<F>>(&mut self, out: &mut D) {
+        while self.give_up_oldest(out) {}
+        for before in self.waiting.select(|_| true) {
+            self.release(before, out);
+        }
+    }
+
+    /// The number with these bits; `None` if there is no such lane, or it is too far ahead. R-TUN-3
+    fn number(&self, config: &ReceiverConfig, lane: Lane, number: WireNumber) -> Option<Number> {
+        let near = self.lanes.get(lane.index())?.next;
+        Number::read(number, near).filter(|number| number.since(near) < config.window)
+    }
+
+    fn refuse<D: Deliver<F>>(&mut self, frame: F, out: &mut D) {
+        self.counts.outside += 1;
+        out.discard(frame);
+    }
+
+    /// Whether the predecessor of a frame is settled.
+    #[inline]
+    fn is_free(&self, shim: &Shim) -> bool {
+        let Some((lane, number)) = shim.predecessor else { return true };
+        // On a calm lane all that was sent before is settled.
+        lane == shim.lane && number.0.wrapping_sub(shim.number.0) as i32 <= 0
+            || self.lanes.get(lane.index()).is_none_or(|lane| {
+                Number::read(number, lane.next).is_none_or(|number| lane.is_settled(number))
+            })
+    }
+
+    /// Delivers a frame and those that waited for it.
+    fn deliver<D: Deliver<F>>(&mut self, id: FrameId, frame: F, out: &mut D) {
+        self.lanes[id.lane().index()].settle(id.number());
+        self.counts.delivered += 1;
+        out.deliver(frame);
+        self.release(id, out);
+    }
+
+    /// Delivers the frame that waits for `before`, the one that waits for that, and so on.
+    fn release<D: Deliver<F>>(&mut self, mut before: FrameId, out: &mut D) {
+        while let Some((id, frame)) = self.waiting.take(before) {
+            self.lanes[id.lane().index()].settle(id.number());
+            self.counts.delivered += 1;
+            out.deliver(frame);
+            before = id;
+        }
+    }
+
+    /// Nothing is waited for in a gap any more, which was removed from the list.
+    fn abandon<D: Deliver<F>>(&mut self, lane: Lane, gap: Gap, out: &mut D) {
+        self.lanes[lane.index()].abandon(gap);
+        for number in gap.start.get()..gap.end.get() {
+            let number = Number::new(number);
+            self.lanes[lane.index()].settle(number);
+            if !self.waiting.is_empty() {
+                self.release(FrameId::new(lane, number), out);
+            }
+        }
+    }
+
+    /// Gives up the first gap of a lane. R-TUN-10
+    fn give_up_first<D: Deliver<F>>(&mut self, lane: Lane, out: &mut D) -> bool {
+        let Some(gap) = self.lanes[lane.index()].gaps.pop() else { return false };
+        self.lanes[lane.index()].has_news = true;
+        self.counts.given_up += gap.count();
+        self.abandon(lane, gap, out);
+        true
+    }
+
+    /// Gives up the oldest gap of all lanes. False if there is none.
+    fn give_up_oldest<D: Deliver<F>>(&mut self, out: &mut D) -> bool {
+        let lanes = Lane::all(self.lanes.len() as u8);
+        let since = |lane: Lane| Some((self.lanes[lane.index()].gaps.front()?.since, lane));
+        match lanes.filter_map(since).min() {
+            Some((_, lane)) => self.give_up_first(lane, out),
+            None => false,
+        }
+    }
+
+    /// Gives up all of a lane before `to`.
+    fn give_up_lane<D: Deliver<F>>(&mut self, lane: Lane, to: Number, out: &mut D) {
+        while self.give_up_first(lane, out) {}
+        let state = &mut self.lanes[lane.index()];
+        self.counts.given_up += to.since(state.next);
+        state.jump(to);
+        for before in self.waiting.select(|id| id.lane() == lane && id.number() < to) {
+            self.release(before, out);
+        }
+    }
+
+    /// At most one REPORT in `report_at_once`. R-TUN-7
+    fn report_urgent<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        lane: Lane,
+        out: &mut D,
+    ) {
+        let state = &self.lanes[lane.index()];
+        if now >= state.reported_at + config.report_at_once
+            && state.is_urgent(now, config.loss_wait)
+        {
+            self.report(config, now, lane, false, out);
+        }
+    }
+
+    fn report<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        lane: Lane,
+        all: bool,
+        out: &mut D,
+    ) {
+        let count = &mut self.counts.reports;
+        self.lanes[lane.index()].report(lane, now, all, config.loss_wait, |report| {
+            *count += 1;
+            out.report(report);
+        });
+    }
+}
+
+fn is_report_due(lane: &Incoming) -> bool {
+    lane.has_news || !lane.gaps.is_empty()
+}
+
+fn report_due(config: &ReceiverConfig, lane: &Incoming) -> Time {
+    let all = if is_report_due(lane) {
+        lane.all_reported_at + config.report_interval
+    } else {
+        Time::NEVER
+    };
+    all.min(lane.urgent_due(config.report_at_once))
+}

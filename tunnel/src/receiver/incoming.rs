@@ -1,0 +1,229 @@
+//! The receiving end of one lane.
+
+use arrayvec::ArrayVec;
+use common::time::{Span, Time};
+
+use crate::gaps::{Gap, Gaps};
+use crate::marks::Marks;
+use crate::message::{MAX_RANGES, Report};
+use crate::number::{Lane, Number};
+
+/// REPORTs that one list of gaps may take.
+const MAX_REPORTS: usize = 16;
+/// Largest depth of reordering that is waited for.
+const DEPTH_MAX: u64 = 1 << 10;
+/// Time without reordering after which less of it is expected.
+const DEPTH_HALVES: Span = Span::from_millis(1_000);
+/// Ranges of numbers that were given up and may still arrive.
+const MAX_ABANDONED: usize = 64;
+
+/// The state of one lane.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    /// One past the highest number that arrived or was announced.
+    pub next: Number,
+    /// All numbers before are settled: delivered, or given up.
+    pub floor: Number,
+    /// Of the numbers from `floor` on: those that arrived, and frame ids that arrived under other numbers.
+    received: Marks,
+    /// Of the numbers from `floor` on: those that are settled.
+    settled: Marks,
+    pub gaps: Gaps,
+    /// Numbers that were given up.
+    abandoned: Gaps,
+    /// Something arrived since all was reported.
+    pub has_news: bool,
+    /// Numbers became missing that are not reported.
+    is_urgent: bool,
+    /// `next` of the latest REPORT.
+    told: Number,
+    /// When the latest REPORT was sent.
+    pub reported_at: Time,
+    /// When all was reported the last time.
+    pub all_reported_at: Time,
+    /// Later numbers that have to arrive before one counts as lost: how far numbers are overtaken here.
+    depth: u64,
+    /// When a number was overtaken the last time, or `depth` shrank.
+    overtaken_at: Time,
+}
+
+impl Incoming {
+    pub fn new(first: Number) -> Self {
+        Self {
+            next: first,
+            floor: first,
+            received: Marks::default(),
+            settled: Marks::default(),
+            gaps: Gaps::default(),
+            abandoned: Gaps::default(),
+            has_news: false,
+            is_urgent: false,
+            told: first,
+            reported_at: Time::ZERO,
+            all_reported_at: Time::ZERO,
+            depth: 1,
+            overtaken_at: Time::ZERO,
+        }
+    }
+
+    /// Whether nothing is missing or waits, and nothing has arrived before its turn.
+    #[inline]
+    pub fn is_calm(&self) -> bool {
+        self.floor == self.next && !self.received.reach(self.next)
+    }
+
+    /// All numbers before `number` were sent. Returns how many of them became missing.
+    pub fn notice(&mut self, number: Number, now: Time) -> u64 {
+        let mut start = self.next.max(self.floor);
+        self.next = self.next.max(number);
+        let mut missing = 0;
+        while start < number {
+            // Some arrived under other numbers, on other lanes.
+            start = self.received.first_unmarked(start);
+            let mut end = if self.received.reach(start) { start } else { number };
+            while end < number && !self.received.get(end) {
+                end += 1;
+            }
+            if start < end {
+                self.gaps.open(start, end, now);
+                missing += end.since(start);
+            }
+            start = end;
+        }
+        self.is_urgent |= missing > 0;
+        missing
+    }
+
+    /// Transmission `number` has arrived, and is not missing any more. R-TUN-18
+    pub fn found(&mut self, number: Number, now: Time) {
+        if self.gaps.take(number) {
+            self.overtaken_at = now;
+            self.depth = self.depth.max(self.next.since(number)).min(DEPTH_MAX);
+        }
+    }
+
+    /// One past the last number that counts as lost if it is missing.
+    fn lost_end(&self, now: Time, loss_wait: Span) -> Number {
+        if self.depth <= 1 {
+            return self.next;
+        }
+        let from = self.next - self.depth;
+        let mut young = self.gaps.from(from).filter(|gap| now < gap.since + loss_wait);
+        young.next().map_or(self.next, |gap| gap.start.max(from))
+    }
+
+    /// Whether numbers count as lost that no REPORT has listed.
+    pub fn is_urgent(&self, now: Time, loss_wait: Span) -> bool {
+        self.is_urgent && {
+            let end = self.lost_end(now, loss_wait);
+            self.gaps.from(self.told).next().is_some_and(|gap| gap.start < end)
+        }
+    }
+
+    /// When numbers that became missing are to be reported, if nothing more arrives.
+    pub fn urgent_due(&self, report_at_once: Span) -> Time {
+        // Where numbers are overtaken, the next REPORT of all lists them.
+        let is_timed = self.is_urgent && self.depth <= 1;
+        if is_timed { self.reported_at + report_at_once } else { Time::NEVER }
+    }
+
+    #[inline]
+    pub fn is_settled(&self, number: Number) -> bool {
+        number < self.floor || self.settled.get(number)
+    }
+
+    /// Whether `number` did not arrive before; from now on it has.
+    pub fn receive(&mut self, number: Number) -> bool {
+        number >= self.floor && self.received.set(number, self.floor)
+    }
+
+    /// Whether `number` was given up and has not arrived since; from now on it has.
+    pub fn receive_late(&mut self, number: Number) -> bool {
+        self.abandoned.take(number)
+    }
+
+    pub fn settle(&mut self, number: Number) {
+        if number < self.floor {
+            return;
+        }
+        if number > self.floor {
+            self.settled.set(number, self.floor);
+            return;
+        }
+        self.floor = self.settled.first_unmarked(number.next());
+        self.settled.trim(self.floor);
+        self.received.trim(self.floor);
+    }
+
+    /// A transmission that brings no frame under its own number.
+    pub fn void(&mut self, number: Number) {
+        self.gaps.take(number);
+        if self.receive(number) {
+            self.settle(number);
+        }
+    }
+
+    /// Gives up a gap; its numbers have to be settled by the caller.
+    pub fn abandon(&mut self, gap: Gap) {
+        while self.abandoned.len() >= MAX_ABANDONED {
+            self.abandoned.pop();
+        }
+        self.abandoned.insert(gap);
+        for number in gap.start.get()..gap.end.get() {
+            self.receive(Number::new(number));
+        }
+    }
+
+    /// Nothing before `to` is waited for any more. There are no gaps.
+    pub fn jump(&mut self, to: Number) {
+        debug_assert!(self.gaps.is_empty());
+        (self.next, self.floor) = (to, self.settled.first_unmarked(to));
+        self.received.trim(self.floor);
+        self.settled.trim(self.floor);
+    }
+
+    /// What has to be said, about all numbers or only about those behind the latest REPORT. R-TUN-8
+    pub fn report(
+        &mut self,
+        lane: Lane,
+        now: Time,
+        all: bool,
+        loss_wait: Span,
+        mut send: impl FnMut(Report),
+    ) {
+        let mut from = if all { None } else { Some(self.told) };
+        let mut missing = ArrayVec::<_, MAX_RANGES>::new();
+        let mut sent = 0;
+        let mut end = self.lost_end(now, loss_wait);
+        if !all && end <= self.told {
+            return;
+        }
+        self.is_urgent = end < self.next;
+        for gap in self.gaps.from(from.unwrap_or_default()).take_while(|gap| gap.start < end) {
+            if missing.is_full() {
+                let missing = core::mem::take(&mut missing);
+                let next = gap.start;
+                send(Report { lane, from: from.map(Number::wire), next: next.wire(), missing });
+                from = Some(next);
+                sent += 1;
+                if sent == MAX_REPORTS {
+                    // The rest follows once these have arrived.
+                    (end, self.is_urgent) = (next, false);
+                    break;
+                }
+            }
+            let start = gap.start.max(from.unwrap_or_default());
+            missing.push((start.wire(), gap.end.min(end).since(start) as u32));
+        }
+        if sent < MAX_REPORTS {
+            send(Report { lane, from: from.map(Number::wire), next: end.wire(), missing });
+        }
+        (self.told, self.reported_at) = (end, now);
+        if all {
+            (self.has_news, self.all_reported_at) = (false, now);
+            if now.since(self.overtaken_at) >= DEPTH_HALVES {
+                (self.depth, self.overtaken_at) = (1 + (self.depth - 1) / 2, now);
+            }
+        }
+    }
+}

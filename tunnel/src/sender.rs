@@ -1,0 +1,379 @@
+//! The sending end of the lanes to one peer.
+
+mod outgoing;
+mod share;
+
+use arrayvec::ArrayVec;
+use common::rtt::Rtt;
+use common::time::{Span, Time};
+
+pub use self::outgoing::{Health, report_interval};
+use self::outgoing::{Outgoing, Slot};
+use self::share::ResendShare;
+use crate::message::{Probe, Report, Skip};
+use crate::number::{FrameId, Lane, Number, Session};
+use crate::shim::Shim;
+
+/// Flow buckets: each frame names the one before it of its bucket.
+pub const BUCKETS: usize = 1 << 16;
+
+/// SKIPs that answer one REPORT.
+const MAX_SKIPS: usize = 8;
+
+/// Settings of a sender.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SenderConfig {
+    /// Lanes, 1 to 255.
+    pub lanes: u8,
+    /// The round trip, until it is measured.
+    pub rtt: Span,
+    /// Frames that may be kept.
+    pub cache_max: usize,
+}
+
+/// Counts of a sender, in frames unless the field says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sent {
+    /// Sent for the first time.
+    pub frames: u64,
+    /// Of these, not kept: the cache was full, or there was no memory.
+    pub not_kept: u64,
+    /// Handles released: the frame arrived, or is not resent.
+    pub released: u64,
+    /// Transmissions that were lost.
+    pub lost: u64,
+    /// Sent again.
+    pub resent: u64,
+    /// Of these, because a retransmission was lost.
+    pub resent_again: u64,
+    /// Of those resent, because their lane became suspect.
+    pub moved: u64,
+    /// Lost and not resent: not kept, beyond the share of retransmissions, or without memory.
+    pub skipped: u64,
+    /// PROBEs.
+    pub probes: u64,
+    /// REPORTs that were taken.
+    pub reports: u64,
+    /// REPORTs that speak of what was never sent.
+    pub refused: u64,
+    /// Times that a lane became suspect.
+    pub suspected: u64,
+}
+
+/// Actions of a sender.
+pub trait Transmit<F> {
+    /// A handle on a frame that was sent.
+    type Kept;
+
+    /// Sends a frame behind `shim`, and keeps a handle on it if `shim` says so and there is memory.
+    fn send(&mut self, shim: &Shim, frame: F) -> Option<Self::Kept>;
+
+    /// Sends a kept frame again, behind `shim` with the predecessor of its first transmission. False if
+    /// there is no memory.
+    fn resend(&mut self, shim: &Shim, kept: &Self::Kept) -> bool;
+
+    /// Frees a handle.
+    fn release(&mut self, kept: Self::Kept);
+
+    /// Sends a PROBE.
+    fn probe(&mut self, probe: Probe);
+
+    /// Sends a SKIP.
+    fn skip(&mut self, skip: Skip);
+}
+
+/// Why a frame is resent, or not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Lost,
+    /// Lost, and the share of retransmissions is used up.
+    Beyond,
+    /// Its lane is suspect.
+    Moved,
+}
+
+/// The sending end of the lanes to one peer, for one session.
+#[derive(Debug)]
+pub struct Sender<K> {
+    session: Session,
+    lanes: Vec<Outgoing<K>>,
+    /// The newest frame of each flow bucket.
+    last: Vec<Option<FrameId>>,
+    /// Handles that are kept.
+    kept: usize,
+    share: ResendShare,
+    counts: Sent,
+    /// For the time of one call: transmissions that were lost.
+    lost: Vec<(Number, Slot<K>)>,
+}
+
+impl<K> Sender<K> {
+    /// A sender of a session in which nothing was sent yet.
+    pub fn new(config: &SenderConfig, session: Session) -> Self {
+        let lane = |_| Outgoing::new(session, config.rtt);
+        Self {
+            session,
+            lanes: Lane::all(config.lanes).map(lane).collect(),
+            last: vec![None; BUCKETS],
+            kept: 0,
+            share: ResendShare::default(),
+            counts: Sent::default(),
+            lost: Vec::new(),
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counts(&self) -> &Sent {
+        &self.counts
+    }
+
+    /// Frames that are kept.
+    pub fn kept(&self) -> usize {
+        self.kept
+    }
+
+    /// Transmissions of a lane that no REPORT has settled.
+    pub fn unreported(&self, lane: Lane) -> usize {
+        self.lanes.get(lane.index()).map_or(0, |lane| lane.slots.len())
+    }
+
+    /// Health of a lane.
+    pub fn health(&self, lane: Lane) -> Option<Health> {
+        self.lanes.get(lane.index()).map(|lane| lane.health)
+    }
+
+    /// The round trip of a lane, with the time that its REPORTs wait.
+    pub fn rtt(&self, lane: Lane) -> Option<&Rtt> {
+        self.lanes.get(lane.index()).map(Outgoing::rtt)
+    }
+
+    /// Whether every handle that was kept is accounted for.
+    pub fn is_balanced(&self) -> bool {
+        let Sent { frames, not_kept, released, .. } = self.counts;
+        frames - not_kept == released + self.kept as u64
+    }
+
+    /// Sends a frame that the egress queue has room for, on `lane` or, while that is suspect, on another
+    /// one. `bucket` is that of its flow, if it has to stay in order.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    #[inline]
+    pub fn on_frame<F, T: Transmit<F, Kept = K>>(
+        &mut self,
+        config: &SenderConfig,
+        now: Time,
+        lane: Lane,
+        bucket: Option<u16>,
+        frame: F,
+        out: &mut T,
+    ) {
+        let lane = if self.is_good(lane) { lane } else { self.substitute(lane, 0) };
+        let state = &mut self.lanes[lane.index()];
+        let number = state.next();
+        let id = FrameId::new(lane, number);
+        let last = bucket.and_then(|bucket| self.last.get_mut(usize::from(bucket)));
+        let predecessor = last.and_then(|last| last.replace(id)).map(FrameId::wire);
+        let shim = Shim {
+            lane,
+            number: number.wire(),
+            session: self.session,
+            predecessor,
+            original: None,
+            // R-TUN-13
+            is_kept: self.kept < config.cache_max,
+        };
+        let kept = out.send(&shim, frame);
+        self.counts.frames += 1;
+        self.share.sent(now, state.rtt().mean());
+        match kept {
+            Some(_) => self.kept += 1,
+            None => self.counts.not_kept += 1,
+        }
+        state.push(now, id, kept);
+    }
+
+    /// A REPORT arrived. False if it speaks of numbers that were never sent, and was ignored.
+    pub fn on_report<F, T: Transmit<F, Kept = K>>(
+        &mut self,
+        now: Time,
+        report: &Report,
+        out: &mut T,
+    ) -> bool {
+        let state = self.lanes.get_mut(report.lane.index());
+        let Some((state, listed)) = state.and_then(|lane| lane.read(report).map(|it| (lane, it)))
+        else {
+            self.counts.refused += 1;
+            return false;
+        };
+        self.counts.reports += 1;
+        let mut lost = core::mem::take(&mut self.lost);
+        let mut arrived = 0;
+        state.take(now, &listed, &mut lost, |kept| {
+            arrived += 1;
+            out.release(kept);
+        });
+        self.kept -= arrived;
+        self.counts.released += arrived as u64;
+        self.counts.lost += lost.len() as u64;
+        let kept = lost.iter().filter(|(_, slot)| slot.kept.is_some()).count() as u64;
+        let beyond = kept.saturating_sub(self.share.left());
+        let mut at = 0;
+        for (number, slot) in lost.drain(..) {
+            let (Some(id), kept) = (slot.id, slot.kept) else { continue };
+            // The oldest are skipped. R-TUN-9
+            let cause = if kept.is_some() && at < beyond { Cause::Beyond } else { Cause::Lost };
+            at += u64::from(kept.is_some());
+            self.repair(now, FrameId::new(report.lane, number), id, kept, cause, out);
+        }
+        self.lost = lost;
+        let mut numbers = ArrayVec::new();
+        let mut sent = 0;
+        let lane = report.lane;
+        for number in self.lanes[lane.index()].skipped(&listed) {
+            numbers.push(number.wire());
+            if numbers.is_full() {
+                out.skip(Skip { lane, numbers: core::mem::take(&mut numbers) });
+                sent += 1;
+                if sent == MAX_SKIPS {
+                    break;
+                }
+            }
+        }
+        if !numbers.is_empty() {
+            out.skip(Skip { lane, numbers });
+        }
+        true
+    }
+
+    /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if all is reported.
+    pub fn deadline(&self) -> Time {
+        self.lanes.iter().map(Outgoing::probe_due).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Probes lanes whose newest frames are not reported, and leaves those that don't answer.
+    pub fn on_timer<F, T: Transmit<F, Kept = K>>(&mut self, now: Time, out: &mut T) {
+        for lane in Lane::all(self.lanes.len() as u8) {
+            if self.lanes[lane.index()].suspect(now) {
+                self.counts.suspected += 1;
+                self.move_frames(lane, now, out);
+            }
+            let state = &mut self.lanes[lane.index()];
+            if now >= state.probe_due() {
+                self.counts.probes += 1;
+                out.probe(state.probe(lane, now));
+            }
+        }
+    }
+
+    /// Ends the session: nothing is resent.
+    pub fn end<F, T: Transmit<F, Kept = K>>(&mut self, out: &mut T) {
+        for slot in self.lanes.iter_mut().flat_map(|lane| lane.slots.drain(..)) {
+            if let Some(kept) = slot.kept {
+                self.kept -= 1;
+                self.counts.released += 1;
+                out.release(kept);
+            }
+        }
+    }
+
+    #[inline]
+    fn is_good(&self, lane: Lane) -> bool {
+        self.lanes[lane.index()].health == Health::Good
+    }
+
+    /// A good lane other than a suspect one, a different one for each `salt`; that one itself if there is none.
+    fn substitute(&self, suspect: Lane, salt: u64) -> Lane {
+        let all = Lane::all(self.lanes.len() as u8).filter(|lane| self.is_good(*lane));
+        let count = all.count() as u64;
+        let nth = salt.checked_rem(count).unwrap_or(0) as usize;
+        let mut good = Lane::all(self.lanes.len() as u8).filter(|lane| self.is_good(*lane));
+        good.nth(nth).unwrap_or(suspect)
+    }
+
+    /// Transmission `lost` of frame `id` brought nothing.
+    fn repair<F, T: Transmit<F, Kept = K>>(
+        &mut self,
+        now: Time,
+        lost: FrameId,
+        id: FrameId,
+        kept: Option<K>,
+        cause: Cause,
+        out: &mut T,
+    ) {
+        let again = lost != id;
+        if again {
+            // No frame has this number, so that the receiver need not wait for it.
+            self.lanes[lost.lane().index()].bury(lost.number());
+        }
+        if let Some(kept) = kept {
+            let lane = if self.is_good(lost.lane()) {
+                lost.lane()
+            } else {
+                self.substitute(lost.lane(), lost.number().get())
+            };
+            let kept = match cause {
+                Cause::Beyond => Err(kept),
+                Cause::Lost | Cause::Moved => self.resend(now, lane, id, kept, out),
+            };
+            let Err(kept) = kept else {
+                match cause {
+                    Cause::Moved => self.counts.moved += 1,
+                    Cause::Lost | Cause::Beyond => self.share.resent(),
+                }
+                self.counts.resent_again += u64::from(again);
+                return;
+            };
+            self.kept -= 1;
+            self.counts.released += 1;
+            out.release(kept);
+        }
+        self.counts.skipped += 1;
+        self.lanes[id.lane().index()].bury(id.number());
+    }
+
+    /// Sends a frame again, or returns its handle if there is no memory for it.
+    fn resend<F, T: Transmit<F, Kept = K>>(
+        &mut self,
+        now: Time,
+        lane: Lane,
+        id: FrameId,
+        kept: K,
+        out: &mut T,
+    ) -> Result<(), K> {
+        let state = &mut self.lanes[lane.index()];
+        let shim = Shim {
+            lane,
+            number: state.next().wire(),
+            session: self.session,
+            predecessor: None,
+            original: Some(id.wire()),
+            is_kept: true,
+        };
+        if !out.resend(&shim, &kept) {
+            return Err(kept);
+        }
+        self.counts.resent += 1;
+        state.push(now, id, Some(kept));
+        Ok(())
+    }
+
+    /// Sends the unreported frames of a suspect lane on good ones, if there are any. R-TUN-12
+    fn move_frames<F, T: Transmit<F, Kept = K>>(&mut self, from: Lane, now: Time, out: &mut T) {
+        if self.substitute(from, 0) == from {
+            return;
+        }
+        let state = &mut self.lanes[from.index()];
+        for at in 0..state.slots.len() {
+            let state = &mut self.lanes[from.index()];
+            let number = state.base + at as u64;
+            let Some(slot) = state.slots.get_mut(at) else { break };
+            if let (Some(id), Some(kept)) = (slot.id, slot.kept.take()) {
+                slot.id = None;
+                let lost = FrameId::new(from, number);
+                self.repair(now, lost, id, Some(kept), Cause::Moved, out);
+            }
+        }
+        self.lanes[from.index()].settle_front();
+    }
+}

@@ -1,0 +1,258 @@
+//! The sending end of one lane.
+
+use std::collections::VecDeque;
+
+use common::rtt::Rtt;
+use common::time::{Span, Time};
+
+use crate::message::{Probe, Report};
+use crate::number::{FrameId, Lane, Number, Session, WireNumber};
+
+/// A probe's back-off: at most 2^6 times the first wait.
+const BACKOFF_MAX: u32 = 6;
+/// Answers after which a suspect lane gets new frames again.
+const ANSWERS: u8 = 3;
+/// Numbers to skip that are remembered.
+const DEAD_MAX: usize = 1 << 12;
+
+/// Whether a lane carries new frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Health {
+    /// Its REPORTs come in time.
+    Good,
+    /// A REPORT is overdue; so many PROBEs were answered since.
+    Suspect {
+        /// REPORTs since it became suspect.
+        answers: u8,
+    },
+}
+
+/// A transmission; settled, if it has no id: reported, or resent under another number.
+#[derive(Debug)]
+pub(super) struct Slot<K> {
+    pub id: Option<FrameId>,
+    /// Without it the frame can't be resent.
+    pub kept: Option<K>,
+}
+
+/// Waits that follow from the round trip.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waits {
+    /// Of an idle lane for its REPORT, before a PROBE asks for it.
+    pub probe: Span,
+    /// Of any lane for a REPORT.
+    pub report: Span,
+}
+
+/// Time between two REPORTs of a lane whose round trip is `rtt`.
+pub const fn report_interval(rtt: Span) -> Span {
+    let sixteenth = rtt.as_nanos() / 16;
+    let (least, most) = (Span::from_micros(100), Span::from_millis(1));
+    if sixteenth < least.as_nanos() {
+        least
+    } else if sixteenth > most.as_nanos() {
+        most
+    } else {
+        Span::from_nanos(sixteenth)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Outgoing<K> {
+    /// Number of the first slot.
+    pub base: Number,
+    pub slots: VecDeque<Slot<K>>,
+    /// REPORTs have spoken of every number before.
+    covered: Number,
+    /// Numbers that the receiver has to give up.
+    pub dead: Vec<Number>,
+    sent_at: Time,
+    /// PROBEs since the last REPORT.
+    probes: u32,
+    /// When a REPORT is overdue.
+    report_due: Time,
+    pub health: Health,
+    /// A transmission whose round trip is measured.
+    timed: Option<(Number, Time)>,
+    rtt: Rtt,
+}
+
+/// What a REPORT says, next to the numbers of its lane.
+pub(super) struct Listed<'a> {
+    report: &'a Report,
+    pub from: Option<Number>,
+    pub next: Number,
+}
+
+impl Listed<'_> {
+    fn start(&self, wire: WireNumber) -> Number {
+        self.next - u64::from(self.next.wire().0.wrapping_sub(wire.0))
+    }
+
+    /// Whether a number that it speaks of is missing.
+    fn has(&self, number: Number) -> bool {
+        let behind = self.report.missing.partition_point(|(start, _)| self.start(*start) <= number);
+        let range = behind.checked_sub(1).and_then(|at| self.report.missing.get(at));
+        range.is_some_and(|(start, count)| number < self.start(*start) + u64::from(*count))
+    }
+
+    /// Whether it speaks of a number.
+    fn covers(&self, number: Number) -> bool {
+        number < self.next && self.from.is_none_or(|from| from <= number)
+    }
+}
+
+impl<K> Outgoing<K> {
+    pub fn new(session: Session, rtt: Span) -> Self {
+        Self {
+            base: session.first(),
+            slots: VecDeque::new(),
+            covered: session.first(),
+            dead: Vec::new(),
+            sent_at: Time::ZERO,
+            probes: 0,
+            report_due: Time::NEVER,
+            health: Health::Good,
+            timed: None,
+            rtt: Rtt::guess(rtt),
+        }
+    }
+
+    #[inline]
+    pub fn next(&self) -> Number {
+        self.base + self.slots.len() as u64
+    }
+
+    pub const fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    pub fn waits(&self) -> Waits {
+        let rtt = self.rtt.mean();
+        Waits {
+            probe: (rtt / 8).max(Span::from_micros(100)),
+            report: self.rtt.with_margin() + report_interval(rtt) * 3,
+        }
+    }
+
+    /// A transmission, with the lane's next number.
+    #[inline]
+    pub fn push(&mut self, now: Time, id: FrameId, kept: Option<K>) {
+        if self.slots.is_empty() {
+            self.report_due = now + self.waits().report;
+        }
+        if self.timed.is_none() {
+            self.timed = Some((self.next(), now));
+        }
+        self.slots.push_back(Slot { id: Some(id), kept });
+        (self.sent_at, self.probes) = (now, 0);
+    }
+
+    /// The numbers of a REPORT; `None` if it speaks of what was never sent.
+    pub fn read<'a>(&self, report: &'a Report) -> Option<Listed<'a>> {
+        let near = self.next();
+        let next = Number::read(report.next, near).filter(|next| *next <= near)?;
+        let from = match report.from {
+            Some(from) => Some(Number::read(from, near).filter(|from| *from <= next)?),
+            None => None,
+        };
+        Some(Listed { report, from, next })
+    }
+
+    /// Takes a REPORT: transmissions that arrived go to `arrived`, those that did not to `lost`.
+    pub fn take(
+        &mut self,
+        now: Time,
+        listed: &Listed<'_>,
+        lost: &mut Vec<(Number, Slot<K>)>,
+        mut arrived: impl FnMut(K),
+    ) {
+        if let Some((number, at)) = self.timed.filter(|(number, _)| listed.covers(*number)) {
+            if !listed.has(number) {
+                self.rtt.sample(now.since(at));
+            }
+            self.timed = None;
+        }
+        // A number is judged by the first REPORT that speaks of it. R-TUN-8
+        let from = listed.from.unwrap_or(self.base);
+        let start = if from <= self.covered { self.covered } else { from }.max(self.base);
+        let (mut number, mut is_news) = (start, false);
+        while number < listed.next {
+            let at = number.since(self.base) as usize;
+            if let Some(slot) = self.slots.get_mut(at).filter(|slot| slot.id.is_some()) {
+                let slot = core::mem::replace(slot, Slot { id: None, kept: None });
+                is_news = true;
+                if listed.has(number) {
+                    lost.push((number, slot));
+                } else if let Some(kept) = slot.kept {
+                    arrived(kept);
+                }
+            }
+            number += 1;
+        }
+        if from <= self.covered {
+            self.covered = self.covered.max(listed.next);
+        }
+        self.settle_front();
+        self.dead.retain(|number| !listed.covers(*number) || listed.has(*number));
+        if self.slots.is_empty() {
+            self.report_due = Time::NEVER;
+        } else if is_news {
+            self.report_due = now + self.waits().report;
+        }
+        self.probes = if is_news { 0 } else { self.probes };
+        if let Health::Suspect { answers } = self.health {
+            let answers = answers + 1;
+            self.health =
+                if answers < ANSWERS { Health::Suspect { answers } } else { Health::Good };
+        }
+    }
+
+    /// The receiver has to give up `number`.
+    pub fn bury(&mut self, number: Number) {
+        if self.dead.len() >= DEAD_MAX {
+            // The receiver gives it up by itself, later.
+            self.dead.swap_remove(0);
+        }
+        self.dead.push(number);
+    }
+
+    /// Numbers to skip that a REPORT lists, or that have just become so.
+    pub fn skipped<'a>(&'a self, listed: &'a Listed<'_>) -> impl Iterator<Item = Number> + 'a {
+        self.dead.iter().copied().filter(|number| listed.covers(*number))
+    }
+
+    pub fn settle_front(&mut self) {
+        while let Some(Slot { id: None, .. }) = self.slots.front() {
+            self.slots.pop_front();
+            self.base += 1;
+        }
+    }
+
+    /// Whether a REPORT is overdue and was not before. The lane is suspect from now on.
+    pub fn suspect(&mut self, now: Time) -> bool {
+        let is_new = now >= self.report_due && self.health == Health::Good;
+        if is_new {
+            self.health = Health::Suspect { answers: 0 };
+        }
+        is_new
+    }
+
+    /// When a PROBE is due; [`Time::NEVER`] if all is reported on a good lane. R-TUN-12
+    pub fn probe_due(&self) -> Time {
+        if self.slots.is_empty() && self.health == Health::Good {
+            return Time::NEVER;
+        }
+        let idle = self.sent_at + self.waits().probe * (1 << self.probes.min(BACKOFF_MAX));
+        idle.min(self.report_due)
+    }
+
+    /// The PROBE that is due.
+    pub fn probe(&mut self, lane: Lane, now: Time) -> Probe {
+        (self.sent_at, self.probes) = (now, self.probes + 1);
+        if self.report_due <= now {
+            self.report_due = now + self.waits().report * (1 << self.probes.min(BACKOFF_MAX));
+        }
+        Probe { lane, next: self.next().wire() }
+    }
+}

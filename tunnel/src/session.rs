@@ -1,0 +1,467 @@
+//! The session of two boxes: who is there, and which frames belong to it.
+//!
+//! Each box offers a session of its own, 32 random bits, in its HELLOs, and says which one it knows of
+//! the other. A box is *up* once a HELLO of the peer names the session that it offers. When it leaves that
+//! state, it offers another session, by which the peer sees that the old one is over.
+
+use arrayvec::ArrayVec;
+use common::control::{Keys, Replay, Stale};
+use common::ids::{BootId, NodeId};
+use common::time::{Span, Time};
+
+use crate::message::{self, HELLO_LEN, Header, Hello, Message, Reject};
+use crate::number::Session;
+
+/// Boxes whose messages are remembered.
+const PEERS_MAX: usize = 8;
+/// An answer to a HELLO comes no sooner after the one before than this part of the interval.
+const ANSWERS_PER_INTERVAL: u64 = 16;
+
+/// Settings of a box.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionConfig {
+    /// Node id of this box, different from that of the peer.
+    pub node: NodeId,
+    /// Boot id: the start time of the box in nanoseconds.
+    pub boot: BootId,
+    /// Random bits, from which the offered sessions follow.
+    pub random: u64,
+    /// Lanes, 1 to 255.
+    pub lanes: u8,
+    /// Bytes of the longest frame that the WAN port carries, from the destination MAC on.
+    pub frame_max: u16,
+    /// Bytes in front of a control message in its frame.
+    pub overhead: u16,
+    /// Time between two HELLOs.
+    pub hello_interval: Span,
+    /// Silence of the peer after which the session is over.
+    pub peer_timeout: Span,
+}
+
+/// What is known of the box at the other end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its node id.
+    pub node: NodeId,
+    /// Its boot id.
+    pub boot: BootId,
+    /// The session that it offers: frames to it carry this.
+    pub session: Session,
+    /// Its lanes.
+    pub lanes: u8,
+    /// Bytes of the longest frame that its WAN port carries.
+    pub frame_max: u16,
+    /// Bytes of the longest of our HELLOs that has reached it in this session.
+    pub reached: u16,
+    /// Its newest HELLO.
+    hello_seq: u64,
+}
+
+/// Where a session stands. R-TUN-15
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// No box has been heard.
+    Searching,
+    /// A box has been heard, which does not know our session.
+    Heard(Peer),
+    /// Both boxes know each other's session.
+    Up(Peer),
+}
+
+impl State {
+    /// The box at the other end, if one was heard.
+    pub const fn peer(&self) -> Option<&Peer> {
+        match self {
+            Self::Searching => None,
+            Self::Heard(peer) | Self::Up(peer) => Some(peer),
+        }
+    }
+}
+
+/// Why a session ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Nothing was heard for `peer_timeout`.
+    Silence,
+    /// The peer offers another session: it restarted, or lost us for a while.
+    PeerRestarted,
+    /// The peer said BYE.
+    Bye,
+    /// This box said BYE.
+    Closed,
+}
+
+/// A change of the session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// The session begins.
+    Began,
+    /// The session is over.
+    Ended(End),
+}
+
+/// Why a control message was dropped. It changed nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Refusal {
+    /// The frame ends within it.
+    Truncated,
+    /// Another version.
+    Version,
+    /// Another key, or a forgery.
+    BadTag,
+    /// A field is out of its range, though the tag is right.
+    Invalid,
+    /// Our own node id: two boxes have the same, or the message was sent back to us.
+    OwnNode,
+    /// A box other than the peer.
+    OtherPeer,
+    /// The message was seen before, or is older than all that are remembered.
+    Replayed,
+    /// Of a boot of the peer before the newest one that is known.
+    OldBoot,
+    /// Of another session.
+    OtherSession,
+    /// The peer has another number of lanes.
+    Lanes,
+}
+
+impl Refusal {
+    /// All of them, in the order of [`index`](Self::index).
+    pub const ALL: [Self; 10] = [
+        Self::Truncated,
+        Self::Version,
+        Self::BadTag,
+        Self::Invalid,
+        Self::OwnNode,
+        Self::OtherPeer,
+        Self::Replayed,
+        Self::OldBoot,
+        Self::OtherSession,
+        Self::Lanes,
+    ];
+
+    /// Label of a counter.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Truncated => "truncated",
+            Self::Version => "version",
+            Self::BadTag => "bad_tag",
+            Self::Invalid => "invalid",
+            Self::OwnNode => "own_node",
+            Self::OtherPeer => "other_peer",
+            Self::Replayed => "replayed",
+            Self::OldBoot => "old_boot",
+            Self::OtherSession => "other_session",
+            Self::Lanes => "lanes",
+        }
+    }
+
+    /// Position in [`ALL`](Self::ALL).
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl From<Reject> for Refusal {
+    fn from(reject: Reject) -> Self {
+        match reject {
+            Reject::Truncated => Self::Truncated,
+            Reject::Version => Self::Version,
+            Reject::BadTag => Self::BadTag,
+            Reject::Invalid => Self::Invalid,
+        }
+    }
+}
+
+impl From<Stale> for Refusal {
+    fn from(stale: Stale) -> Self {
+        match stale {
+            Stale::OldBoot => Self::OldBoot,
+            Stale::Replayed | Stale::TooOld => Self::Replayed,
+        }
+    }
+}
+
+/// One box's end of the session.
+#[derive(Debug)]
+pub struct EndPoint {
+    state: State,
+    /// The session that this box offers.
+    own: Session,
+    /// Sessions that it has offered.
+    offered: u64,
+    /// Control messages that it has sent.
+    seq: u64,
+    replays: ArrayVec<(NodeId, Replay), PEERS_MAX>,
+    heard_at: Time,
+    /// Bytes of the longest frame with a HELLO for `own` that arrived.
+    heard: u16,
+    hello_at: Time,
+    hellos: u64,
+    /// The peer waits for a short HELLO.
+    owes_short: bool,
+    /// The peer waits for a HELLO as long as the longest frame.
+    owes_padded: bool,
+    last_refusal: Option<Refusal>,
+}
+
+impl EndPoint {
+    /// A box that has heard nothing. Its first HELLO is due at once.
+    pub fn new(config: &SessionConfig) -> Self {
+        let mut this = Self {
+            state: State::Searching,
+            own: Session::NONE,
+            offered: 0,
+            seq: 0,
+            replays: ArrayVec::new(),
+            heard_at: Time::ZERO,
+            heard: 0,
+            hello_at: Time::ZERO,
+            hellos: 0,
+            owes_short: false,
+            owes_padded: false,
+            last_refusal: None,
+        };
+        this.offer(config);
+        this
+    }
+
+    /// Where the session stands.
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The session that this box offers: frames to it carry it.
+    pub const fn own(&self) -> Session {
+        self.own
+    }
+
+    /// The peer, while the session is up.
+    #[inline]
+    pub const fn up(&self) -> Option<&Peer> {
+        match &self.state {
+            State::Up(peer) => Some(peer),
+            State::Searching | State::Heard(_) => None,
+        }
+    }
+
+    /// Why the newest message that was refused was.
+    pub const fn last_refusal(&self) -> Option<Refusal> {
+        self.last_refusal
+    }
+
+    /// When a HELLO is due.
+    pub fn hello_due(&self, config: &SessionConfig) -> Time {
+        let wait = config.hello_interval;
+        let is_owed = self.owes_short || self.owes_padded;
+        let wait = if is_owed { wait / ANSWERS_PER_INTERVAL } else { wait };
+        if self.hellos == 0 { Time::ZERO } else { self.hello_at + wait }
+    }
+
+    /// When the session ends unless the peer is heard.
+    pub fn silence_at(&self, config: &SessionConfig) -> Time {
+        if self.up().is_some() { self.heard_at + config.peer_timeout } else { Time::NEVER }
+    }
+
+    /// The HELLO that is due. Every other one that is no answer is as long as the longest frame. R-TUN-17
+    pub fn hello(&mut self, config: &SessionConfig, now: Time) -> (Header, Message) {
+        let is_padded = if self.owes_short {
+            self.owes_short = false;
+            false
+        } else if self.owes_padded {
+            self.owes_padded = false;
+            true
+        } else {
+            self.hellos % 2 == 1
+        };
+        self.hellos += 1;
+        self.hello_at = now;
+        let room = config.frame_max.saturating_sub(config.overhead);
+        let padding = if is_padded { room.saturating_sub(HELLO_LEN as u16) } else { 0 };
+        let hello = Hello {
+            session: self.own,
+            lanes: config.lanes,
+            features: 0,
+            frame_max: config.frame_max,
+            heard: self.heard,
+            padding,
+        };
+        (self.header(config), Message::Hello(hello))
+    }
+
+    /// The header of a message to the peer; each has a sequence number of its own.
+    pub fn header(&mut self, config: &SessionConfig) -> Header {
+        self.seq += 1;
+        let peer = self.state.peer();
+        Header {
+            node: config.node,
+            boot: config.boot,
+            seq: self.seq,
+            seen_boot: peer.map_or(BootId::NONE, |peer| peer.boot),
+            session: peer.map_or(Session::NONE, |peer| peer.session),
+        }
+    }
+
+    /// A control message arrived. If it is of the session and no HELLO, it is returned, for the lanes.
+    ///
+    /// # Errors
+    /// Why it was dropped. It changed nothing then. R-TUN-16
+    pub fn on_message(
+        &mut self,
+        config: &SessionConfig,
+        now: Time,
+        bytes: &[u8],
+        keys: &Keys,
+    ) -> Result<(Option<Message>, Option<Change>), Refusal> {
+        let result = self.take(config, now, bytes, keys);
+        if let Err(refusal) = result {
+            self.last_refusal = Some(refusal);
+        }
+        result
+    }
+
+    fn take(
+        &mut self,
+        config: &SessionConfig,
+        now: Time,
+        bytes: &[u8],
+        keys: &Keys,
+    ) -> Result<(Option<Message>, Option<Change>), Refusal> {
+        let (header, message) = message::read(bytes, keys)?;
+        if header.node == config.node {
+            return Err(Refusal::OwnNode);
+        }
+        if self.up().is_some_and(|peer| peer.node != header.node) {
+            return Err(Refusal::OtherPeer);
+        }
+        if matches!(&message, Message::Hello(hello) if hello.lanes != config.lanes) {
+            return Err(Refusal::Lanes);
+        }
+        self.accept(&header)?;
+        let names_us = header.seen_boot == config.boot && header.session == self.own;
+        match message {
+            Message::Hello(hello) => {
+                let len = bytes.len() as u64 + u64::from(config.overhead);
+                let len = u16::try_from(len).unwrap_or(u16::MAX);
+                Ok((None, self.on_hello(config, now, &header, &hello, names_us, len)))
+            }
+            _ if !names_us || !self.is_peer(&header) => Err(Refusal::OtherSession),
+            Message::Bye => match self.leave(config) {
+                true => Ok((None, Some(Change::Ended(End::Bye)))),
+                false => Err(Refusal::OtherSession),
+            },
+            message => {
+                self.heard_at = now;
+                Ok((Some(message), None))
+            }
+        }
+    }
+
+    /// Ends the session if nothing was heard for too long.
+    pub fn on_timer(&mut self, config: &SessionConfig, now: Time) -> Option<Change> {
+        let is_over = now >= self.silence_at(config) && self.leave(config);
+        is_over.then_some(Change::Ended(End::Silence))
+    }
+
+    /// The BYE that ends the session, if it is up.
+    pub fn close(&mut self, config: &SessionConfig) -> Option<(Header, Message)> {
+        self.up()?;
+        let header = self.header(config);
+        self.leave(config);
+        Some((header, Message::Bye))
+    }
+
+    /// Whether a message is no replay, of a boot that is not over.
+    fn accept(&mut self, header: &Header) -> Result<(), Refusal> {
+        if let Some((_, replay)) = self.replays.iter_mut().find(|(node, _)| *node == header.node) {
+            return Ok(replay.accept(header.boot, header.seq)?);
+        }
+        let mut replay = Replay::new();
+        replay.accept(header.boot, header.seq)?;
+        // To forget a box would be to accept its old messages again.
+        self.replays.try_push((header.node, replay)).map_err(|_| Refusal::OtherPeer)
+    }
+
+    fn is_peer(&self, header: &Header) -> bool {
+        self.state.peer().is_some_and(|peer| (peer.node, peer.boot) == (header.node, header.boot))
+    }
+
+    fn on_hello(
+        &mut self,
+        config: &SessionConfig,
+        now: Time,
+        header: &Header,
+        hello: &Hello,
+        names_us: bool,
+        len: u16,
+    ) -> Option<Change> {
+        let known = self.state.peer().filter(|_| self.is_peer(header)).copied();
+        if known.is_some_and(|known| header.seq <= known.hello_seq) {
+            return None;
+        }
+        if names_us && len > self.heard {
+            self.heard = len;
+            self.owes_short = true;
+        }
+        let peer = Peer {
+            node: header.node,
+            boot: header.boot,
+            session: hello.session,
+            lanes: hello.lanes,
+            frame_max: hello.frame_max,
+            reached: if names_us { hello.heard } else { 0 },
+            hello_seq: header.seq,
+        };
+        let is_same = known.is_some_and(|known| known.session == peer.session);
+        let was_up = self.up().is_some();
+        if was_up && !is_same {
+            self.leave(config);
+            (self.state, self.owes_short) = (State::Heard(peer), true);
+            return Some(Change::Ended(End::PeerRestarted));
+        }
+        if names_us {
+            (self.state, self.heard_at) = (State::Up(peer), now);
+            // The peer may not know yet that it is known.
+            self.owes_short |= !was_up;
+            self.owes_padded |= !was_up;
+            return (!was_up).then_some(Change::Began);
+        }
+        // An old HELLO of a peer that has named us since is overtaken; one that comes now has lost us.
+        if was_up {
+            return None;
+        }
+        (self.state, self.owes_short) = (State::Heard(peer), true);
+        None
+    }
+
+    /// Leaves the session, and offers another. False if there is none.
+    fn leave(&mut self, config: &SessionConfig) -> bool {
+        if self.up().is_none() {
+            return false;
+        }
+        self.state = State::Searching;
+        self.owes_short = true;
+        self.offer(config);
+        true
+    }
+
+    /// Offers a session that was not offered before.
+    fn offer(&mut self, config: &SessionConfig) {
+        loop {
+            self.offered += 1;
+            let bits = mix(config.random.wrapping_add(mix(self.offered))) as u32;
+            let next = Session::new(bits);
+            if next != Session::NONE && next != self.own {
+                (self.own, self.heard) = (next, 0);
+                return;
+            }
+        }
+    }
+}
+
+/// The finalizer of SplitMix64.
+const fn mix(n: u64) -> u64 {
+    let n = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let n = (n ^ n >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ n >> 31
+}

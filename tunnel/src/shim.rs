@@ -1,0 +1,216 @@
+//! The shim in front of each frame, 16 bytes in network byte order, 24 if the frame is resent.
+//!
+//! | bytes | field |
+//! | --- | --- |
+//! | 1 | version, high nibble; type, low nibble |
+//! | 1 | lane |
+//! | 1 | lane of the predecessor; 0xff: there is none |
+//! | 1 | flags: bit 0, not kept; the others are zero |
+//! | 4 | session |
+//! | 4 | number |
+//! | 4 | number of the predecessor; 0 if there is none |
+//!
+//! A frame that is resent has 8 bytes more: the lane of its first transmission (1), zero (3), and the
+//! number of its first transmission (4).
+
+use crate::number::{Lane, Session, WireNumber};
+
+/// Bytes of a shim.
+pub const LEN: usize = 16;
+/// Bytes of the shim of a frame that is resent.
+pub const RESENT_LEN: usize = 24;
+
+pub(crate) const VERSION: u8 = 1;
+const DATA: u8 = 0;
+const RESENT: u8 = 1;
+const CONTROL: u8 = 3;
+const NO_LANE: u8 = 0xff;
+const NOT_KEPT: u8 = 1 << 0;
+
+/// The first byte of a control message.
+pub(crate) const CONTROL_BYTE: u8 = VERSION << 4 | CONTROL;
+
+/// The place of a frame among all that the tunnel carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shim {
+    /// The lane of this transmission.
+    pub lane: Lane,
+    /// Its number.
+    pub number: WireNumber,
+    /// The session of the receiving end.
+    pub session: Session,
+    /// The frame before it in its flow bucket.
+    pub predecessor: Option<(Lane, WireNumber)>,
+    /// The first transmission, if this is not it.
+    pub original: Option<(Lane, WireNumber)>,
+    /// The sender keeps the frame until it is reported.
+    pub is_kept: bool,
+}
+
+/// Why a shim is refused.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Fault {
+    /// The frame ends within it.
+    Truncated,
+    /// Another version.
+    Version,
+    /// A type, lane, flag or reserved byte that has no meaning.
+    Invalid,
+}
+
+/// What a shim is in front of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Content {
+    /// A frame.
+    Frame(Shim),
+    /// A control message, which begins with the shim.
+    Control,
+}
+
+impl Shim {
+    /// Bytes that it takes.
+    #[inline]
+    pub const fn wire_len(&self) -> usize {
+        if self.original.is_some() { RESENT_LEN } else { LEN }
+    }
+
+    /// Writes it to the first [`wire_len`](Self::wire_len) bytes of `out`.
+    ///
+    /// # Panics
+    /// If `out` is shorter.
+    #[inline]
+    pub fn write(&self, out: &mut [u8]) {
+        let kind = if self.original.is_some() { RESENT } else { DATA };
+        let flags = if self.is_kept { 0 } else { NOT_KEPT };
+        let (before, before_number) = wire(self.predecessor);
+        let out = &mut out[..self.wire_len()];
+        out[..4].copy_from_slice(&[VERSION << 4 | kind, self.lane.get(), before, flags]);
+        out[4..8].copy_from_slice(&self.session.get().to_be_bytes());
+        out[8..12].copy_from_slice(&self.number.0.to_be_bytes());
+        out[12..16].copy_from_slice(&before_number.to_be_bytes());
+        if self.original.is_some() {
+            let (lane, number) = wire(self.original);
+            out[16..20].copy_from_slice(&[lane, 0, 0, 0]);
+            out[20..24].copy_from_slice(&number.to_be_bytes());
+        }
+    }
+
+    /// Reads the shim at the start of `bytes`. R-TUN-1
+    ///
+    /// # Errors
+    /// [`Fault`]; never panics.
+    #[inline]
+    pub fn read(bytes: &[u8]) -> Result<Content, Fault> {
+        let (head, rest) = bytes.split_first_chunk::<LEN>().ok_or(Fault::Truncated)?;
+        let [first, lane, before_lane, flags, words @ ..] = *head;
+        if first >> 4 != VERSION {
+            return Err(Fault::Version);
+        }
+        let word = |at: usize| {
+            u32::from_be_bytes([words[at], words[at + 1], words[at + 2], words[at + 3]])
+        };
+        let (session, number, before) = (word(0), word(4), word(8));
+        let original = match first & 0xf {
+            DATA => None,
+            RESENT => {
+                let more = rest.first_chunk::<8>().ok_or(Fault::Truncated)?;
+                let [lane, a, b, c, number @ ..] = *more;
+                let lane = Lane::new(lane).filter(|_| [a, b, c] == [0; 3]).ok_or(Fault::Invalid)?;
+                Some((lane, WireNumber(u32::from_be_bytes(number))))
+            }
+            CONTROL => return Ok(Content::Control),
+            _ => return Err(Fault::Invalid),
+        };
+        let predecessor = match Lane::new(before_lane) {
+            Some(lane) => Some((lane, WireNumber(before))),
+            None if before == 0 => None,
+            None => return Err(Fault::Invalid),
+        };
+        let lane = Lane::new(lane).filter(|_| flags & !NOT_KEPT == 0).ok_or(Fault::Invalid)?;
+        Ok(Content::Frame(Self {
+            lane,
+            number: WireNumber(number),
+            session: Session::new(session),
+            predecessor,
+            original,
+            is_kept: flags & NOT_KEPT == 0,
+        }))
+    }
+}
+
+const fn wire(place: Option<(Lane, WireNumber)>) -> (u8, u32) {
+    match place {
+        Some((lane, number)) => (lane.get(), number.0),
+        None => (NO_LANE, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    prop_compose! {
+        fn any_place()(lane in 0..0xff_u8, number: u32) -> (Lane, WireNumber) {
+            (Lane::new(lane).expect("a lane"), WireNumber(number))
+        }
+    }
+
+    prop_compose! {
+        fn any_shim()(
+            (lane, number) in any_place(), session: u32, is_kept: bool,
+            predecessor in prop::option::of(any_place()),
+            original in prop::option::of(any_place()),
+        ) -> Shim {
+            Shim { lane, number, session: Session::new(session), predecessor, original, is_kept }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(shim in any_shim(), rest in prop::collection::vec(any::<u8>(), 0..9)) {
+            let mut bytes = vec![0; shim.wire_len()];
+            shim.write(&mut bytes);
+            for short in 0..bytes.len() {
+                prop_assert_eq!(Shim::read(&bytes[..short]), Err(Fault::Truncated));
+            }
+            bytes.extend(rest);
+            prop_assert_eq!(Shim::read(&bytes), Ok(Content::Frame(shim)));
+        }
+
+        /// R-TUN-1: there is one way to write a shim.
+        #[test]
+        fn any_bytes_are_refused_or_mean_themselves(
+            first in prop::sample::select(vec![0x10_u8, 0x11, 0x13, 0x12, 0x20]),
+            bytes in prop::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..30),
+        ) {
+            let bytes = [&[first][..], &bytes].concat();
+            if let Ok(Content::Frame(shim)) = Shim::read(&bytes) {
+                let mut again = vec![0; shim.wire_len()];
+                shim.write(&mut again);
+                prop_assert_eq!(&bytes[..again.len()], &again[..]);
+            }
+        }
+    }
+
+    #[test]
+    fn byte_for_byte() {
+        let place = |lane, number| (Lane::new(lane).expect("a lane"), WireNumber(number));
+        let (lane, number) = place(3, 0x1112_1314);
+        let shim = Shim {
+            lane,
+            number,
+            session: Session::new(0x0102_0304),
+            predecessor: Some(place(4, 0x2122_2324)),
+            original: Some(place(5, 0x3132_3334)),
+            is_kept: false,
+        };
+        let mut bytes = [0; RESENT_LEN];
+        shim.write(&mut bytes);
+        #[rustfmt::skip]
+        assert_eq!(bytes, [
+            0x11, 3, 4, 1, 1, 2, 3, 4, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24,
+            5, 0, 0, 0, 0x31, 0x32, 0x33, 0x34,
+        ]);
+    }
+}

@@ -1,0 +1,385 @@
+//! Single rules of a receiver and a sender, frame by frame.
+
+use common::time::{Span, Time};
+use tunnel::message::{Probe, Report, Skip};
+use tunnel::shim::Shim;
+use tunnel::{
+    Deliver, Lane, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit, WireNumber,
+};
+
+const SESSION: Session = Session::new(1_000);
+const FIRST: u32 = 1_000;
+
+fn lane(n: u8) -> Lane {
+    Lane::new(n).expect("a lane")
+}
+
+const fn ms(ms: u64) -> Time {
+    Time::from_nanos(1_000_000_000 + ms * 1_000_000)
+}
+
+/// Both ends' actions. Frames are numbers.
+#[derive(Default)]
+struct Out {
+    delivered: Vec<u32>,
+    discarded: Vec<u32>,
+    reports: Vec<Report>,
+    sent: Vec<(Shim, u32)>,
+    released: Vec<u32>,
+    probes: Vec<Probe>,
+    skips: Vec<Skip>,
+    is_out_of_memory: bool,
+}
+
+impl Deliver<u32> for Out {
+    fn deliver(&mut self, frame: u32) {
+        self.delivered.push(frame);
+    }
+
+    fn discard(&mut self, frame: u32) {
+        self.discarded.push(frame);
+    }
+
+    fn report(&mut self, report: Report) {
+        self.reports.push(report);
+    }
+}
+
+impl Transmit<u32> for Out {
+    type Kept = u32;
+
+    fn send(&mut self, shim: &Shim, frame: u32) -> Option<u32> {
+        self.sent.push((*shim, frame));
+        (shim.is_kept && !self.is_out_of_memory).then_some(frame)
+    }
+
+    fn resend(&mut self, shim: &Shim, kept: &u32) -> bool {
+        if !self.is_out_of_memory {
+            self.sent.push((*shim, *kept));
+        }
+        !self.is_out_of_memory
+    }
+
+    fn release(&mut self, kept: u32) {
+        self.released.push(kept);
+    }
+
+    fn probe(&mut self, probe: Probe) {
+        self.probes.push(probe);
+    }
+
+    fn skip(&mut self, skip: Skip) {
+        self.skips.push(skip);
+    }
+}
+
+struct Test {
+    config: ReceiverConfig,
+    receiver: Receiver<u32>,
+    out: Out,
+}
+
+impl Test {
+    fn new(lanes: u8) -> Self {
+        let config = ReceiverConfig {
+            lanes,
+            window: 1 << 16,
+            waiting_max: 64,
+            give_up: Span::from_millis(100),
+            report_interval: Span::from_millis(1),
+            loss_wait: Span::from_millis(2),
+            report_at_once: Span::from_micros(20),
+        };
+        Self { receiver: Receiver::new(&config, SESSION), config, out: Out::default() }
+    }
+
+    fn shim(lane: Lane, number: u32, predecessor: Option<u32>) -> Shim {
+        Shim {
+            lane,
+            number: WireNumber(number),
+            session: SESSION,
+            predecessor: predecessor.map(|number| (lane, WireNumber(number))),
+            original: None,
+            is_kept: true,
+        }
+    }
+
+    /// Frame `number` of lane 0 arrives, the one behind `predecessor`.
+    fn frame(&mut self, now: Time, number: u32, predecessor: Option<u32>) {
+        self.take(now, Self::shim(lane(0), number, predecessor), number);
+    }
+
+    fn take(&mut self, now: Time, shim: Shim, frame: u32) {
+        self.receiver.on_frame(&self.config, now, &shim, frame, &mut self.out);
+        assert!(self.receiver.is_balanced(), "{:?}", self.receiver.counts());
+    }
+
+    /// What was delivered since the last time.
+    fn delivered(&mut self) -> Vec<u32> {
+        core::mem::take(&mut self.out.delivered)
+    }
+}
+
+/// R-TUN-5
+#[test]
+fn a_frame_waits_for_its_predecessor_only() {
+    let mut test = Test::new(1);
+    test.frame(ms(0), FIRST, None);
+    test.frame(ms(0), FIRST + 2, Some(FIRST + 1));
+    test.frame(ms(0), FIRST + 3, Some(FIRST));
+    test.frame(ms(0), FIRST + 4, Some(FIRST + 2));
+    assert_eq!(test.delivered(), [FIRST, FIRST + 3]);
+    test.frame(ms(1), FIRST + 1, Some(FIRST));
+    assert_eq!(test.delivered(), [FIRST + 1, FIRST + 2, FIRST + 4]);
+    assert_eq!(test.receiver.waiting(), 0);
+}
+
+/// R-TUN-5: on whichever lanes they came.
+#[test]
+fn a_frame_waits_for_one_of_another_lane() {
+    let mut test = Test::new(2);
+    let behind = Shim {
+        predecessor: Some((lane(1), WireNumber(FIRST))),
+        ..Test::shim(lane(0), FIRST, None)
+    };
+    test.take(ms(0), behind, 2);
+    assert_eq!(test.delivered(), []);
+    test.take(ms(0), Test::shim(lane(1), FIRST, None), 1);
+    assert_eq!(test.delivered(), [1, 2]);
+}
+
+/// R-TUN-3: and nothing else changes; nor does it with a lane that there is not.
+#[test]
+fn a_number_beyond_the_window_is_dropped() {
+    let mut test = Test::new(1);
+    test.frame(ms(0), FIRST, None);
+    for number in [FIRST + 1 + (1 << 16), FIRST.wrapping_add(1 << 31).wrapping_sub(1)] {
+        test.frame(ms(0), number, None);
+        assert_eq!(test.out.discarded.pop(), Some(number));
+        let resent = Shim {
+            original: Some((lane(0), WireNumber(number))),
+            ..Test::shim(lane(0), FIRST + 1, None)
+        };
+        test.take(ms(0), resent, 7);
+        assert_eq!(test.out.discarded.pop(), Some(7));
+    }
+    test.take(ms(0), Test::shim(lane(1), FIRST + 1, None), 8);
+    assert_eq!((test.receiver.counts().outside, test.receiver.counts().missing), (5, 0));
+    test.frame(ms(0), FIRST + 1, Some(FIRST));
+    assert_eq!(test.delivered(), [FIRST, FIRST + 1]);
+}
+
+/// R-TUN-3: a predecessor that can't be is none.
+#[test]
+fn a_frame_does_not_wait_for_what_can_not_come() {
+    let mut test = Test::new(2);
+    let cases = [(1, FIRST + (1 << 17)), (0, FIRST + 5), (0, FIRST), (9, FIRST)];
+    for (n, (of, before)) in (FIRST..).zip(cases) {
+        let shim = Shim {
+            predecessor: Some((lane(of), WireNumber(before))),
+            ..Test::shim(lane(0), n, None)
+        };
+        test.take(ms(0), shim, n);
+        assert_eq!(test.delivered(), [n], "behind {before} of lane {of}");
+    }
+    // It is possible, but never comes.
+    let shim = Shim {
+        predecessor: Some((lane(1), WireNumber(FIRST + 9))),
+        ..Test::shim(lane(0), FIRST + 4, None)
+    };
+    test.take(ms(0), shim, 5);
+    assert_eq!(test.delivered(), []);
+    assert!(test.receiver.deadline(&test.config) <= ms(100));
+    test.receiver.on_timer(&test.config, ms(100), &mut test.out);
+    assert_eq!(test.delivered(), [5]);
+}
+
+/// R-TUN-4: under its own number, or under another.
+#[test]
+fn a_frame_is_delivered_once() {
+    let mut test = Test::new(1);
+    test.frame(ms(0), FIRST, None);
+    test.frame(ms(0), FIRST, None);
+    let resent = Shim {
+        original: Some((lane(0), WireNumber(FIRST))),
+        ..Test::shim(lane(0), FIRST + 1, None)
+    };
+    test.take(ms(0), resent, 9);
+    test.frame(ms(0), FIRST + 3, Some(FIRST + 2));
+    test.frame(ms(0), FIRST + 3, Some(FIRST + 2));
+    assert_eq!(test.delivered(), [FIRST]);
+    assert_eq!(test.receiver.counts().duplicate, 3);
+    assert_eq!(test.receiver.waiting(), 1);
+}
+
+/// R-TUN-10
+#[test]
+fn what_does_not_come_is_given_up_and_may_come_late() {
+    let mut test = Test::new(1);
+    test.frame(ms(0), FIRST, None);
+    test.frame(ms(0), FIRST + 3, Some(FIRST + 2));
+    test.receiver.on_timer(&test.config, ms(99), &mut test.out);
+    assert_eq!(test.delivered(), [FIRST]);
+    test.receiver.on_timer(&test.config, ms(100), &mut test.out);
+    assert_eq!((test.delivered(), test.receiver.counts().given_up), (vec![FIRST + 3], 2));
+    test.frame(ms(200), FIRST + 2, Some(FIRST + 1));
+    test.frame(ms(200), FIRST + 2, Some(FIRST + 1));
+    assert_eq!(test.delivered(), [FIRST + 2]);
+    assert_eq!((test.receiver.counts().late, test.receiver.counts().duplicate), (1, 1));
+}
+
+/// R-TUN-10: the oldest missing number.
+#[test]
+fn where_nobody_can_wait_a_gap_is_given_up() {
+    let mut test = Test::new(1);
+    test.config.waiting_max = 2;
+    test.frame(ms(0), FIRST + 1, Some(FIRST));
+    test.frame(ms(0), FIRST + 3, Some(FIRST + 2));
+    assert_eq!(test.delivered(), []);
+    test.frame(ms(0), FIRST + 5, Some(FIRST + 4));
+    assert_eq!((test.delivered(), test.receiver.counts().given_up), (vec![FIRST + 1], 1));
+    assert_eq!(test.receiver.waiting(), 2);
+}
+
+/// R-TUN-9
+#[test]
+fn a_skipped_number_is_not_waited_for() {
+    let mut test = Test::new(1);
+    test.frame(ms(0), FIRST + 2, Some(FIRST + 1));
+    let numbers = [WireNumber(FIRST + 1), WireNumber(FIRST + 900)].into_iter().collect();
+    test.receiver.on_skip(&Skip { lane: lane(0), numbers }, &mut test.out);
+    assert_eq!((test.delivered(), test.receiver.counts().skipped), (vec![FIRST + 2], 1));
+}
+
+/// R-TUN-7
+#[test]
+fn numbers_that_became_missing_are_reported_at_once_but_not_all_the_time() {
+    let mut test = Test::new(1);
+    let us = |n: u64| ms(0) + Span::from_micros(n);
+    test.receiver.on_probe(
+        &test.config,
+        us(0),
+        &Probe { lane: lane(0), next: WireNumber(FIRST) },
+        &mut test.out,
+    );
+    test.frame(us(20), FIRST + 1, None);
+    assert_eq!(test.out.reports.len(), 2, "the answer to the PROBE, and what is missing");
+    for n in 1..20 {
+        test.frame(us(20 + n), FIRST + 1 + 2 * n as u32, None);
+    }
+    assert_eq!(test.out.reports.len(), 2, "within 20 us");
+    assert_eq!(test.receiver.deadline(&test.config), us(40));
+    test.receiver.on_timer(&test.config, us(40), &mut test.out);
+    let report = test.out.reports.pop().expect("it is due");
+    assert_eq!(report.missing.len(), 19, "those that were not reported: {report:?}");
+    test.receiver.on_timer(&test.config, ms(1), &mut test.out);
+    let report = test.out.reports.pop().expect("all");
+    assert_eq!((report.missing.len(), report.from), (20, None), "{report:?}");
+}
+
+/// R-TUN-14
+#[test]
+fn frames_that_wait_are_delivered_in_order_when_the_session_ends() {
+    let mut test = Test::new(1);
+    for (number, before) in [(5, 3), (3, 1), (4, 2), (2, 0)] {
+        test.frame(ms(0), FIRST + number, Some(FIRST + before));
+    }
+    test.receiver.end(&mut test.out);
+    assert_eq!(test.delivered(), [2, 4, 3, 5].map(|n| FIRST + n));
+    assert!(test.receiver.is_balanced());
+}
+
+fn sender(cache_max: usize) -> (SenderConfig, Sender<u32>, Out) {
+    let config = SenderConfig { lanes: 1, rtt: Span::from_millis(10), cache_max };
+    (config.clone(), Sender::new(&config, SESSION), Out::default())
+}
+
+fn report(next: u32, missing: &[(u32, u32)]) -> Report {
+    let missing = missing.iter().map(|(start, count)| (WireNumber(*start), *count)).collect();
+    Report { lane: lane(0), from: None, next: WireNumber(next), missing }
+}
+
+/// R-TUN-13
+#[test]
+fn a_full_cache_delays_and_drops_nothing() {
+    let (config, mut sender, mut out) = sender(2);
+    for frame in 0..4 {
+        out.is_out_of_memory = frame == 1;
+        sender.on_frame(&config, ms(0), lane(0), Some(5), frame, &mut out);
+        assert!(sender.is_balanced());
+    }
+    let flags: Vec<bool> = out.sent.iter().map(|(shim, _)| shim.is_kept).collect();
+    assert_eq!(flags, [true, true, true, false]);
+    assert_eq!((sender.kept(), sender.counts().not_kept), (2, 2));
+    // What is not kept is skipped, as often as it is listed.
+    for _ in 0..2 {
+        assert!(sender.on_report(ms(10), &report(FIRST + 4, &[(FIRST, 4)]), &mut out));
+    }
+    assert_eq!((out.sent.len(), sender.counts().skipped, sender.kept()), (6, 2, 2));
+    let skipped: Vec<_> = out.skips.iter().map(|skip| skip.numbers.to_vec()).collect();
+    assert_eq!(skipped, vec![[WireNumber(FIRST + 1), WireNumber(FIRST + 3)]; 2]);
+}
+
+/// R-TUN-8: nor in one that is not true.
+#[test]
+fn a_number_is_sent_again_once_however_often_it_is_listed() {
+    let (config, mut sender, mut out) = sender(99);
+    for frame in 0..4 {
+        sender.on_frame(&config, ms(0), lane(0), Some(5), frame, &mut out);
+    }
+    for _ in 0..3 {
+        assert!(sender.on_report(ms(10), &report(FIRST + 3, &[(FIRST + 1, 1)]), &mut out));
+    }
+    assert_eq!((out.released.as_slice(), sender.counts().resent), ([0, 2].as_slice(), 1));
+    let (shim, frame) = out.sent[4];
+    assert_eq!((frame, shim.original), (1, Some((lane(0), WireNumber(FIRST + 1)))));
+    for wrong in [report(FIRST + 6, &[]), report(FIRST + 99, &[(FIRST + 5, 3)])] {
+        assert!(!sender.on_report(ms(11), &wrong, &mut out));
+    }
+    assert_eq!((sender.counts().refused, sender.kept()), (2, 2));
+    // The retransmission is lost, and then a number of its own is.
+    assert!(sender.on_report(
+        ms(20),
+        &report(FIRST + 5, &[(FIRST + 1, 1), (FIRST + 4, 1)]),
+        &mut out
+    ));
+    assert_eq!((sender.counts().resent_again, sender.counts().resent), (1, 2));
+    assert_eq!(out.skips[0].numbers.as_slice(), [WireNumber(FIRST + 4)]);
+}
+
+/// R-TUN-12: with back-off, until a REPORT comes.
+#[test]
+fn the_last_frames_are_probed_for() {
+    let (config, mut sender, mut out) = sender(99);
+    sender.on_frame(&config, ms(0), lane(0), Some(5), 1, &mut out);
+    let mut waits = Vec::new();
+    let mut now = ms(0);
+    for _ in 0..5 {
+        let due = sender.deadline();
+        waits.push(due.since(now).as_micros());
+        now = due;
+        sender.on_timer(now, &mut out);
+    }
+    assert_eq!(waits[0], 1_250, "an eighth of the round trip");
+    assert_eq!(waits[1..3], [2_500, 5_000]);
+    assert_eq!(waits[4], 20_000, "{waits:?}");
+    assert_eq!(out.probes.len(), 5);
+    assert!(out.probes.iter().all(|probe| probe.next == WireNumber(FIRST + 1)));
+    // A REPORT was overdue: three answers restore the lane.
+    for answer in 1..=3 {
+        assert!(sender.on_report(now, &report(FIRST + 1, &[]), &mut out));
+        assert_eq!(sender.deadline() == Time::NEVER, answer == 3);
+    }
+}
+
+/// R-TUN-14
+#[test]
+fn nothing_is_kept_when_the_session_ends() {
+    let (config, mut sender, mut out) = sender(99);
+    for frame in 0..4 {
+        sender.on_frame(&config, ms(0), lane(0), Some(5), frame, &mut out);
+    }
+    sender.end(&mut out);
+    assert_eq!((out.released.as_slice(), sender.kept()), ([0, 1, 2, 3].as_slice(), 0));
+    assert!(sender.is_balanced() && sender.deadline() == Time::NEVER);
+}
