@@ -94,7 +94,7 @@ impl Builder<'_> {
         let is_ideal = site.loss == 0.0 || self.scheme.model().is_lossless();
         let loss = if is_ideal { LossModel::None } else { LossModel::Bernoulli(site.loss) };
         let config = DirectionConfig { delay: site.delay, loss, ..DirectionConfig::default() };
-        self.cable(a, b, &[config.clone()], false);
+        self.cable(a, b, std::slice::from_ref(&config), false);
         self.cable(b, a, &[config], false);
     }
 
