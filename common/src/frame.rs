@@ -26,6 +26,19 @@ pub trait Frame: Sized {
     fn prefetch(&self) {}
 }
 
+/// A frame whose front can move, so that headers are written before it without a copy.
+pub trait Headroom: Frame {
+    /// Adds `len` bytes of unspecified content in front. False, and nothing changes, if there is no
+    /// room for them.
+    fn grow_front(&mut self, len: usize) -> bool;
+
+    /// Removes the first `len` bytes.
+    ///
+    /// # Panics
+    /// If it has fewer.
+    fn shrink_front(&mut self, len: usize);
+}
+
 /// A frame that may have several owners. Cloning costs one reference count.
 pub trait Shared: Clone {
     /// The whole frame.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::frame::{Frame, Pool, Shared};
+use crate::frame::{Frame, Headroom, Pool, Shared};
 
 /// A frame in a heap buffer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +35,17 @@ impl Frame for HeapFrame {
 
     fn share(self) -> HeapShared {
         HeapShared(Arc::new(self.0))
+    }
+}
+
+impl Headroom for HeapFrame {
+    fn grow_front(&mut self, len: usize) -> bool {
+        self.0.splice(..0, core::iter::repeat_n(0, len));
+        true
+    }
+
+    fn shrink_front(&mut self, len: usize) {
+        self.0.drain(..len);
     }
 }
 

@@ -53,7 +53,7 @@ use std::ptr::NonNull;
 use std::slice;
 
 use arrayvec::ArrayVec;
-use common::frame::{Frame, Packet, Shared};
+use common::frame::{Frame, Headroom, Packet, Shared};
 
 use crate::ffi;
 
@@ -123,7 +123,8 @@ impl Mbuf {
 #[inline]
 unsafe fn data<'a>(m: NonNull<ffi::rte_mbuf>) -> &'a [u8] {
     // SAFETY: valid by contract; data_off + data_len never exceeds buf_len,
-    // which DPDK guarantees for received frames and `resize` for the rest.
+    // which DPDK guarantees for received frames, and `resize` and `Headroom`
+    // for the rest.
     unsafe {
         let m = m.as_ref();
         let start = m.buf_addr.cast::<u8>().add(usize::from(m.data_off));
@@ -170,6 +171,39 @@ impl Frame for Mbuf {
     #[inline]
     fn prefetch(&self) {
         prefetch(self.0);
+    }
+}
+
+/// Within the buffer of the mbuf: only its offset and its lengths change.
+impl Headroom for Mbuf {
+    #[inline]
+    fn grow_front(&mut self, len: usize) -> bool {
+        // SAFETY: `self` owns a valid mbuf and nobody else sees it.
+        let m = unsafe { self.0.as_mut() };
+        if len > usize::from(m.data_off) {
+            return false;
+        }
+        // No truncation: `len` is below 2^16 here. No overflow: the frame still ends where it did,
+        // within a buffer whose length is below 2^16.
+        m.data_off -= len as u16;
+        m.data_len += len as u16;
+        m.pkt_len += len as u32;
+        true
+    }
+
+    #[inline]
+    fn shrink_front(&mut self, len: usize) {
+        // SAFETY: `self` owns a valid mbuf and nobody else sees it.
+        let m = unsafe { self.0.as_mut() };
+        assert!(
+            len <= usize::from(m.data_len),
+            "a frame of {} bytes has no {len} to remove",
+            m.data_len
+        );
+        // No truncation: `len` is at most a length of 16 bits. No overflow: the end stays.
+        m.data_off += len as u16;
+        m.data_len -= len as u16;
+        m.pkt_len -= len as u32;
     }
 }
 

@@ -1,4 +1,4 @@
-//! The reserve that own frames leave to RX, bulk allocation, threads with and
+//! The reserve that own frames leave to RX, bulk allocation, headers in front of frames, threads with and
 //! without a cache, the clock; and frames that outlive everything.
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use std::thread;
 use std::time::Duration;
 
-use common::frame::{Frame, Pool, Shared};
+use common::frame::{Frame, Headroom, Pool, Shared};
 use dpdk_sys_wrapper::{
     Eal, Huge, LcoreGuard, Mempool, PoolConfig, PoolHandle, STRIDE, allowed_cpus,
 };
@@ -21,6 +21,7 @@ fn main() {
 
     the_reserve_is_left(&frames);
     lengths_have_a_limit(&frames);
+    headers_go_into_the_headroom(&frames);
     only_registered_threads_have_a_cache(&eal);
     a_thread_can_be_pinned(&eal);
     frames_travel_between_threads(&eal, &frames);
@@ -67,6 +68,40 @@ fn lengths_have_a_limit(pool: &Mempool) {
     assert_eq!(frame.bytes().len(), 100, "unchanged");
     assert!(frame.resize(50));
     assert_eq!(frame.bytes(), start);
+}
+
+fn headers_go_into_the_headroom(pool: &Mempool) {
+    const HEADROOM: usize = 128;
+    let mut frame = frame(pool, 100, 1);
+    let payload = frame.bytes().to_vec();
+    let place = frame.bytes().as_ptr();
+
+    assert!(frame.grow_front(26) && frame.grow_front(0));
+    frame.bytes_mut()[..26].fill(7);
+    assert_eq!(frame.bytes(), [&[7; 26][..], &payload].concat());
+    assert_eq!(frame.bytes()[26..].as_ptr(), place, "the payload isn't moved");
+    assert_eq!(frame.capacity(), 2048 + 26);
+    // A copy that another thread makes has a headroom of its own.
+    let shared = frame.share();
+    let mut copy = shared.copy().expect("a free mbuf");
+    assert_eq!(copy.bytes(), shared.bytes());
+    copy.shrink_front(26);
+    assert_eq!(copy.bytes(), payload);
+    assert!(copy.grow_front(HEADROOM + 26), "no more than there is");
+
+    let mut frame = support::frame(pool, 100, 1);
+    assert!(!frame.grow_front(HEADROOM + 1) && !frame.grow_front(usize::MAX));
+    assert_eq!(frame.bytes(), payload, "unchanged");
+    assert!(frame.grow_front(HEADROOM) && !frame.grow_front(1));
+    assert_eq!(frame.bytes().len(), HEADROOM + 100);
+    frame.shrink_front(HEADROOM + 100);
+    assert!(frame.bytes().is_empty());
+    let too_much = std::panic::AssertUnwindSafe(|| frame.shrink_front(1));
+    assert!(std::panic::catch_unwind(too_much).is_err());
+    // The buffer of a freed frame begins anew.
+    drop((shared, copy, frame));
+    assert_eq!(pool.alloc().expect("a free mbuf").capacity(), 2048);
+    assert_eq!(pool.in_use(), 0);
 }
 
 fn only_registered_threads_have_a_cache(eal: &Eal) {

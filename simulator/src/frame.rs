@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use common::frame::{Frame, Packet, Pool, Shared};
+use common::frame::{Frame, Headroom, Packet, Pool, Shared};
 
 /// A frame, owned or shared.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +42,18 @@ impl Frame for SimFrame {
     }
 }
 
+/// Copies if a pool has a handle on it, as [`bytes_mut`](Frame::bytes_mut) does.
+impl Headroom for SimFrame {
+    fn grow_front(&mut self, len: usize) -> bool {
+        Arc::make_mut(&mut self.0).splice(..0, core::iter::repeat_n(0, len));
+        true
+    }
+
+    fn shrink_front(&mut self, len: usize) {
+        Arc::make_mut(&mut self.0).drain(..len);
+    }
+}
+
 impl Shared for SimFrame {
     fn bytes(&self) -> &[u8] {
         &self.0
@@ -57,5 +69,21 @@ impl Pool for SimPool {
 
     fn alloc(&mut self, len: usize) -> Option<SimFrame> {
         Some(SimFrame::from(vec![0; len]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_go_in_front_of_one_handle_only() {
+        let kept = SimFrame::from(vec![1, 2, 3]);
+        let mut frame = kept.clone();
+        assert!(frame.grow_front(2));
+        frame.bytes_mut()[..2].copy_from_slice(&[8, 9]);
+        assert_eq!(Frame::bytes(&frame), [8, 9, 1, 2, 3]);
+        frame.shrink_front(3);
+        assert_eq!((Frame::bytes(&frame), Frame::bytes(&kept)), (&[2, 3][..], &[1, 2, 3][..]));
     }
 }
