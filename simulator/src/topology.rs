@@ -9,7 +9,7 @@ use rnic::NicConfig;
 
 use crate::net::{Cable, Plug, Route, Switch, SwitchConfig};
 use crate::node::{Agent, Gateway, Host, LAN, Node, WAN};
-use crate::scenario::{Scenario, Topology};
+use crate::scenario::{LossIn, Scenario, Topology};
 use crate::scheme::{Place, Scheme};
 use crate::schemes;
 
@@ -53,6 +53,8 @@ struct Builder<'s> {
     scenario: &'s Scenario,
     scheme: Scheme,
     seed: u64,
+    /// The site that is being built.
+    site: usize,
     network: Network,
 }
 
@@ -91,7 +93,12 @@ impl Builder<'_> {
     /// Joins two ports by a cable of the site.
     fn join(&mut self, a: (usize, usize), b: (usize, usize)) {
         let site = &self.scenario.site;
-        let is_ideal = site.loss == 0.0 || self.scheme.model().is_lossless();
+        let is_here = match site.loss_in {
+            LossIn::Both => true,
+            LossIn::Source => self.site == 0,
+            LossIn::Destination => self.site == 1,
+        };
+        let is_ideal = !is_here || site.loss == 0.0 || self.scheme.model().is_lossless();
         let loss = if is_ideal { LossModel::None } else { LossModel::Bernoulli(site.loss) };
         let config = DirectionConfig { delay: site.delay, loss, ..DirectionConfig::default() };
         self.cable(a, b, std::slice::from_ref(&config), false);
@@ -240,7 +247,7 @@ pub fn build(scenario: &Scenario, scheme: Scheme, seed: u64) -> Network {
         hosts_per_site,
         gateways: Vec::new(),
     };
-    let mut builder = Builder { scenario, scheme, seed, network };
+    let mut builder = Builder { scenario, scheme, seed, site: 0, network };
     let rate = scenario.site.host_rate;
     for host in 0..2 * hosts_per_site {
         let config =
@@ -250,16 +257,20 @@ pub fn build(scenario: &Scenario, scheme: Scheme, seed: u64) -> Network {
         builder.add(Node::Host(Box::new(Host::new(rnic, cm, rate))), 1);
     }
     let sites = [0..hosts_per_site, hosts_per_site..2 * hosts_per_site];
-    let gateways = sites.map(|hosts| match scenario.topology {
-        Topology::Pair => {
-            let gateway = builder.add_gateway(rate);
-            builder.join((hosts.start as usize, 0), (gateway, LAN));
-            vec![gateway]
-        }
-        Topology::Dumbbell { .. } => vec![builder.dumbbell_site(hosts)],
-        Topology::LeafSpine { leaves, spines, hosts_per_leaf, long_hauls } => {
-            let sizes = [leaves, spines, hosts_per_leaf, long_hauls].map(|n| n as usize);
-            builder.leaf_spine_site(hosts, sizes)
+    let gateways = [0, 1].map(|site| {
+        builder.site = site;
+        let hosts = sites[site].clone();
+        match scenario.topology {
+            Topology::Pair => {
+                let gateway = builder.add_gateway(rate);
+                builder.join((hosts.start as usize, 0), (gateway, LAN));
+                vec![gateway]
+            }
+            Topology::Dumbbell { .. } => vec![builder.dumbbell_site(hosts)],
+            Topology::LeafSpine { leaves, spines, hosts_per_leaf, long_hauls } => {
+                let sizes = [leaves, spines, hosts_per_leaf, long_hauls].map(|n| n as usize);
+                builder.leaf_spine_site(hosts, sizes)
+            }
         }
     });
     for (near, far) in gateways[0].iter().zip(&gateways[1]) {

@@ -51,6 +51,7 @@ fn two_runs() -> Vec<RunResult> {
         ],
     );
     first.long_haul = LongHaulUse {
+        offered: None,
         rate: 1_000_000_000,
         data_bytes: 100_000,
         repeated_bytes: 50_000,
@@ -69,6 +70,7 @@ fn two_runs() -> Vec<RunResult> {
         vec![flow(10_000, 0, Some(200), 50, (0, 2)), flow(20_000_000, 0, None, 100, (2, 0))],
     );
     second.long_haul = LongHaulUse {
+        offered: None,
         rate: 1_000_000_000,
         data_bytes: 100_000,
         repeated_bytes: 0,
@@ -330,6 +332,7 @@ fn made_up_study() -> Study {
         let mut run = run(scheme, 1, 60_000, flows);
         let burden = burden(scheme);
         run.long_haul = LongHaulUse {
+            offered: None,
             rate: 100_000_000_000,
             data_bytes: 420_000_000 + (1e8 * burden) as u64,
             repeated_bytes: (1e8 * burden) as u64,

@@ -5,9 +5,9 @@ mod support;
 
 use common::time::Span;
 use link::LossModel;
-use simulator::results::{Pools, RunResult};
+use simulator::results::{Pools, RunResult, Summary};
 use simulator::run::run_flows;
-use simulator::scenario::{Dcqcn, Scenario, Topology};
+use simulator::scenario::{Connections, Dcqcn, LossIn, Scenario, Topology};
 use simulator::scheme::Scheme;
 use simulator::traffic::FlowSpec;
 use support::{flow, scenario, with_flow_control};
@@ -189,4 +189,47 @@ fn auto_asks_the_source_for_what_is_not_cached() {
     };
     assert_eq!(naks(Scheme::CACHED), 0);
     assert!(naks(Scheme::AUTO) > 0);
+}
+
+/// A straggler does not make a busy link look idle.
+#[test]
+fn the_use_of_a_link_is_measured_while_messages_come() {
+    let mut scenario = scenario(Topology::Dumbbell { hosts: 4 });
+    let flows: Vec<FlowSpec> = (0..40).map(|n| flow(50 * n, n as u32 % 4, 4, 40_000)).collect();
+    let busy = play(&scenario, Scheme::LOSSLESS, 1, &flows);
+    scenario.site.host_rate = 1_000_000_000;
+    let slow = play(&scenario, Scheme::LOSSLESS, 1, &flows);
+    for result in [&busy, &slow] {
+        let offered = result.long_haul.offered.expect("they come one after the other");
+        assert_eq!(offered.until.as_nanos(), 50 * 39 * 1_000);
+        assert!(offered.data_bytes < result.long_haul.data_bytes);
+        let used = Summary::of(Scheme::LOSSLESS, std::slice::from_ref(result));
+        let share = used.expect("a run").link.useful_share;
+        let bits = 8 * (offered.data_bytes - offered.repeated_bytes);
+        assert_eq!(share, bits as f64 / (50.0 * 39.0 * 10_000.0));
+    }
+    assert!(slow.end.as_nanos() > 3 * slow.long_haul.offered.map_or(0, |o| o.until.as_nanos()));
+    let at_once = play(&scenario, Scheme::LOSSLESS, 1, &[flow(0, 0, 4, 40_000)]);
+    assert_eq!(at_once.long_haul.offered, None);
+}
+
+/// Each site loses what its own cables lose.
+#[test]
+fn loss_can_be_in_one_site_only() {
+    let mut scenario = scenario(Topology::Dumbbell { hosts: 4 });
+    scenario.site.loss = 5e-3;
+    scenario.nic.connections = Connections::Managed;
+    let count = |result: &RunResult, name: &str| {
+        result.counters.iter().find(|of| of.0 == name).map_or(0, |of| of.1)
+    };
+    let [source, destination] = [LossIn::Source, LossIn::Destination].map(|place| {
+        scenario.site.loss_in = place;
+        play(&scenario, Scheme::CACHED, 1, &[flow(0, 0, 4, 2_000_000)])
+    });
+    for (name, where_it_counts, other) in [
+        ("lr2_naks_total{from=\"sentry_source_lan\"}", &source, &destination),
+        ("lr2_depot_local_resent_total{cause=\"nak\"}", &destination, &source),
+    ] {
+        assert!(count(where_it_counts, name) > 0 && count(other, name) == 0, "{name}");
+    }
 }

@@ -7,7 +7,9 @@ use std::path::Path;
 use common::time::Span;
 use link::LossModel;
 use settings::Override;
-use simulator::scenario::{LanQueue, Scenario, Scope, Topology, Traffic, Varied, load, parse};
+use simulator::scenario::{
+    LanQueue, LossIn, Scenario, Scope, Topology, Traffic, Varied, load, parse,
+};
 use simulator::scheme::Scheme;
 
 const LINK: &str = "[long_haul]\nrate = \"10Gbps\"\ndelay = \"1ms\"\nloss = 1e-3\n";
@@ -75,7 +77,7 @@ const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cache
      outage = { start = \"1ms\", duration = \"2ms\", every = \"1s\" }\n\
      reordering = { share = 1e-4, extra = \"20us\" }\nroutes = 3\nroute_delay = \"40us\"\n\
      [site]\nhost_rate = \"1Gbps\"\nfabric_rate = \"4Gbps\"\ndelay = \"3us\"\nloss = \"0.01%\"\n\
-     buffer = \"1MiB\"\nshared_buffer = false\n\
+     loss_in = \"source\"\nbuffer = \"1MiB\"\nshared_buffer = false\n\
      ecn = { kmin = \"1kB\", kmax = \"2kB\", pmax = 0.5 }\n\
      [site.pfc]\nxoff = \"9KiB\"\nxon = \"8KiB\"\n\
      [nic]\npmtu = 512\nwindow = 4096\nack_req_every = 3\ntimeout = \"7ms\"\nretries = 5\n\
@@ -115,7 +117,7 @@ fn every_key_is_read() {
     let site = &s.site;
     assert_eq!((site.host_rate, site.fabric_rate), (1_000_000_000, 4_000_000_000));
     assert_eq!((site.delay.as_micros(), site.loss, site.buffer), (3, 1e-4, 1 << 20));
-    assert!(!site.shared_buffer);
+    assert!(!site.shared_buffer && site.loss_in == LossIn::Source);
     let (ecn, pfc) = (site.ecn.expect("given"), site.pfc.expect("given"));
     assert_eq!((ecn.kmin, ecn.kmax, ecn.pmax), (1_000, 2_000, 0.5));
     assert_eq!((pfc.xoff, pfc.xon), (9 << 10, 8 << 10));

@@ -14,7 +14,7 @@ pub(super) struct Options {
     /// Folder for the page and its figures; made if there is none
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The short version: five minutes on two cores, not forty
+    /// The short version: five minutes on two cores, not twenty
     #[arg(long)]
     quick: bool,
     /// Seed of the first run of each setting

@@ -2,7 +2,7 @@
 //! and sites where a gateway's behaviour matters.
 
 use super::markdown::{by_scheme, loss, mean_and_p99, page, table};
-use super::{Effort, Found, Part, Setting, read};
+use super::{Effort, Found, Part, Setting, fabric, lose, read};
 use crate::plan::ACK_EVERY;
 use crate::plan::forms::Path;
 use crate::report::figures::Figure;
@@ -59,8 +59,6 @@ const SITES: &str = "beyond-sites";
 const SCHEMES: &str = r#""lossless", "gbn", "irn", "lr2-paper", "lr2", "cached""#;
 /// Bytes of payload of a packet, here.
 const PMTU: u64 = 4096;
-/// Mean completion times that differ by less are called the same.
-const SAME: f64 = 1.02;
 
 /// A link and its one flow.
 struct Link {
@@ -234,6 +232,7 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
         let schemes = &first.setting.scenario.schemes;
         by_scheme("switches of the sites", schemes, &sites, mean_and_p99)
     });
+    let [fabrics, orders] = fabric::tables(found);
     let values = [
         ("products", effort.products.to_string()),
         ("packets", crate::report::format::count(effort.packets / 6)),
@@ -242,7 +241,10 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
         ("largest", (effort.largest / 1_000_000).to_string()),
         ("reckoned", reckoned(effort)),
         ("sites", at_sites.unwrap_or_default()),
-        ("behind", behind(found)),
+        ("behind", lose::list(found)),
+        ("worse", number(lose::WORSE)),
+        ("fabrics", fabrics),
+        ("orders", orders),
     ];
     (page(include_str!("pages/beyond.md"), &values), figures)
 }
@@ -291,29 +293,4 @@ fn reckoned(effort: &Effort) -> String {
     }
     let heads = ["rate, round trip, loss", "gbn", "lr2", "irn, no loss of repeats", "cached"];
     table(&heads, &rows)
-}
-
-/// Settings in which ours are not the best.
-fn behind(found: &[Found]) -> String {
-    let mut rows = Vec::new();
-    for found in found {
-        for ours in [Scheme::LR2, Scheme::CACHED] {
-            let Some(Ok(own) | Err(own)) = times(found, ours) else { continue };
-            let behind = [Scheme::GBN, Scheme::IRN, Scheme::LR2_PAPER].map(|rival| {
-                let other = times(found, rival)?.ok()?;
-                (own > SAME * other).then(|| number(own / other))
-            });
-            if behind.iter().any(Option::is_some) {
-                let setting = &found.setting;
-                let mut row = vec![format!("{}: {}", setting.series, setting.label)];
-                row.push(ours.name().to_owned());
-                row.extend(behind.map(Option::unwrap_or_default));
-                rows.push(row);
-            }
-        }
-    }
-    if rows.is_empty() {
-        return "There is none.".to_owned();
-    }
-    table(&["setting", "ours", "times gbn", "times irn", "times lr2-paper"], &rows)
 }

@@ -88,6 +88,26 @@ pub(super) fn mean_and_p99(found: &Found, scheme: Scheme) -> String {
     })
 }
 
+/// Mean, median and 99th percentile of completion times under `scheme`, in ms; behind the
+/// mean how many times the lossless one it is, with its confidence interval.
+pub(super) fn mean_median_p99(found: &Found, scheme: Scheme) -> String {
+    let ms = |us: Option<f64>| us.map_or("–".to_owned(), |us| number(us / 1e3));
+    found.scheme(scheme).map_or(String::new(), |summary| {
+        let times = match found.times_lossless(scheme) {
+            Some(times) if scheme != Scheme::LOSSLESS => format!(" ({})", interval(times)),
+            _ => String::new(),
+        };
+        let fct = &summary.main().fct_us;
+        format!("{}{times} / {} / {}", ms(fct.mean), ms(fct.p50), ms(fct.p99))
+    })
+}
+
+/// A value with half of the width of its confidence interval, if there is one.
+pub(super) fn interval((value, half): (f64, Option<f64>)) -> String {
+    let half = half.map_or(String::new(), |half| format!(" ± {half:.2}"));
+    format!("{value:.2}{half}")
+}
+
 /// A loss as it is written: "1e-3".
 pub(super) fn loss(share: f64) -> String {
     format!("{share:e}")

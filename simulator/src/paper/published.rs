@@ -1,23 +1,23 @@
 //! The evaluation of the LR2 paper, as far as its digest tells: web search,
 //! Hadoop and AliStorage over 400 to 800 µs one way at losses of 1e-3 to 1e-2.
 
-use super::markdown::{by_scheme, loss, mean_and_p99, page, table};
+use super::markdown::{by_scheme, loss, mean_median_p99, page, table};
 use super::targets::ratio;
-use super::{Effort, Found, Part, Setting, read, targets};
+use super::{Effort, Found, Part, Setting, congestion, of_series, read, source, targets, within};
 use crate::report::figures::{Figure, slowdown_by_size};
-use crate::report::format::{bytes, change, micros, share};
+use crate::report::format::{bytes, change, micros, number, share};
 use crate::report::{Course, Scale};
 use crate::results::{Distribution, Summary};
 use crate::scheme::Scheme;
 
 /// Workloads: series, name of the sizes, how the page calls it.
-const WORKLOADS: [(&str, &str, &str); 3] = [
+pub(super) const WORKLOADS: [(&str, &str, &str); 3] = [
     ("published-websearch", "websearch", "WebSearch"),
     ("published-hadoop", "hadoop", "Hadoop"),
     ("published-alistorage", "alistorage", "AliStorage"),
 ];
 /// LR2 as published with pools that hold no more than published.
-const POOLS: &str = "published-pools";
+pub(super) const POOLS: &str = "published-pools";
 /// Buckets of sizes from 500 kB on.
 const LARGE: std::ops::Range<usize> = 3..6;
 
@@ -56,6 +56,7 @@ fn setting(
     Ok(Setting { part: Part::Published, series, x: p, label, scenario })
 }
 
+/// The file of a scenario; `more`: further keys of its top level.
 fn scenario(
     sizes: &str,
     delay_us: u32,
@@ -65,13 +66,37 @@ fn scenario(
     pool: &str,
     limit: &str,
 ) -> String {
+    let gateway = format!("paper_reorder = \"{pool}\"\npaper_backup = \"50kB\"\n");
+    let head = format!(
+        "name = \"{sizes}-{delay_us}us-{p:e}\"\nschemes = [{schemes}]\nlimit = \"{limit}\"\n"
+    );
+    head + &network(delay_us, p, "", "", &gateway) + &web_traffic(sizes, messages)
+}
+
+/// The network of the published evaluation. Switches mark from a quarter of a
+/// bandwidth-delay product on, and each packet from a whole one on; `site`, `nic` and
+/// `gateway`: further keys of these sections.
+pub(super) fn network(delay_us: u32, p: f64, site: &str, nic: &str, gateway: &str) -> String {
+    let product = 10_000 / 8 * 2 * u64::from(delay_us);
+    let marks = match site.contains("ecn = ") {
+        true => String::new(),
+        false => format!("ecn = {{ kmin = \"{}B\", kmax = \"{product}B\" }}\n", product / 4),
+    };
+    let dcqcn = if nic.contains("dcqcn = ") { "" } else { "dcqcn = { cnp_interval = \"50us\" }\n" };
+    let fabric = if site.contains("fabric_rate") { "" } else { "fabric_rate = \"40Gbps\"\n" };
     format!(
-        "name = \"{sizes}-{delay_us}us-{p:e}\"\nschemes = [{schemes}]\nlimit = \"{limit}\"\n\
-         [topology]\nkind = \"dumbbell\"\nhosts = 8\n\
+        "[topology]\nkind = \"dumbbell\"\nhosts = 8\n\
          [long_haul]\nrate = \"10Gbps\"\ndelay = \"{delay_us}us\"\nloss = {p:?}\n\
-         [nic]\npmtu = 1024\ncontent = false\n\
-         [gateway]\npaper_reorder = \"{pool}\"\npaper_backup = \"50kB\"\n\
-         [[traffic]]\nkind = \"poisson\"\nsizes = \"{sizes}\"\nload = 0.6\nflows = {messages}\n"
+         [site]\n{marks}{fabric}{site}\
+         [nic]\npmtu = 1024\ncontent = false\n{dcqcn}{nic}\
+         [gateway]\n{gateway}"
+    )
+}
+
+/// Messages at 60 % of the link's rate.
+pub(super) fn web_traffic(sizes: &str, messages: u32) -> String {
+    format!(
+        "[[traffic]]\nkind = \"poisson\"\nsizes = \"{sizes}\"\nload = 0.6\nflows = {messages}\n"
     )
 }
 
@@ -86,8 +111,8 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
     let all = WORKLOADS.map(|(series, _, name)| (name, of(series)));
     let schemes = all.iter().map(|(name, found)| {
         let schemes = found.first().map_or(&[][..], |found| &found.setting.scenario.schemes);
-        let table = by_scheme("delay, loss", schemes, found, mean_and_p99);
-        format!("**{name}**, mean / p99 (ms)\n\n{table}\n")
+        let table = by_scheme("delay, loss", schemes, found, mean_median_p99);
+        format!("**{name}**, mean / median / p99 (ms)\n\n{table}\n")
     });
     let [web_search, hadoop, storage] = effort.messages;
     let [means, tails, large] = changes(&web);
@@ -106,6 +131,10 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
         ("behind", targets::behind(&all)),
         ("pools", pools(&web)),
         ("bounded", bounded(&of(POOLS), &web)),
+        ("bound", bound(&of(POOLS), &web)),
+        ("source", source::table_of(found)),
+        ("congestion", congestion::tables(found)),
+        ("within", within::table(found)),
     ];
     (page(include_str!("pages/published.md"), &values), figures)
 }
@@ -121,7 +150,7 @@ fn mean_of_large(summary: &Summary) -> Option<f64> {
     (count > 0.0).then(|| sum / count)
 }
 
-type Of = fn(&Summary) -> Option<f64>;
+pub(super) type Of = fn(&Summary) -> Option<f64>;
 
 fn mean(summary: &Summary) -> Option<f64> {
     summary.main().fct_us.mean
@@ -132,10 +161,10 @@ fn p99(summary: &Summary) -> Option<f64> {
 }
 
 /// The measures that compare LR2 as published and go-back-N.
-const COLUMNS: [Of; 3] = [mean, p99, mean_of_large];
+pub(super) const COLUMNS: [Of; 3] = [mean, p99, mean_of_large];
 
 /// From the least to the most that each of them changes, over all settings.
-fn changes(web: &[&Found]) -> [String; 3] {
+pub(super) fn changes(web: &[&Found]) -> [String; 3] {
     COLUMNS.map(|of| {
         let ratios = web.iter().filter_map(|f| ratio(f, of, Scheme::LR2_PAPER, Scheme::GBN));
         let (low, high) = ratios.fold((f64::MAX, 0.0_f64), |(l, h), r| (l.min(r), h.max(r)));
@@ -153,17 +182,12 @@ pub(super) fn in_short(found: &[Found]) -> Vec<String> {
     let [means, tails, _] = changes(web);
     let mut points = vec![format!(
         "LR2 as published against go-back-N on WebSearch: the mean completion time changes by \
-         {means} (reported: −40 to −70 %), the 99th percentile by {tails} (−36 to −74 %). With \
-         its pools bounded to 1 MB it collapses at 1e-2, because it has no second request."
+         {means} (reported: −40 to −70 %), the 99th percentile by {tails} (−36 to −74 %)."
     )];
     for scheme in [Scheme::LR2, Scheme::CACHED] {
         points.push(targets::in_short(&workloads, scheme));
     }
     points
-}
-
-fn of_series<'f>(found: &'f [Found], series: &str) -> Vec<&'f Found> {
-    found.iter().filter(|found| found.setting.series == series).collect()
 }
 
 /// LR2 as published and go-back-N, beside the reported figures.
@@ -270,6 +294,24 @@ fn bounded(bounded: &[&Found], web: &[&Found]) -> String {
     let heads =
         ["delay, loss", "1 MB: mean / p99", "without bound: mean / p99", "timeouts", "not done"];
     table(&heads, &rows)
+}
+
+/// The effect of the bound, in words.
+fn bound(bounded: &[&Found], web: &[&Found]) -> String {
+    let of = |found: &&Found| -> Option<String> {
+        let free = web.iter().find(|free| free.setting.label == found.setting.label)?;
+        let (tight, free) = (found.scheme(Scheme::LR2_PAPER)?, free.scheme(Scheme::LR2_PAPER)?);
+        let fct = &tight.main().fct_us;
+        let (at, whole) = (loss(found.setting.x), mean(free)?);
+        Some(match mean(tight) {
+            Some(mean) => format!("at {at} the mean is {} times as long", number(mean / whole)),
+            None => {
+                format!("at {at} {} of {} messages are not complete", fct.unfinished, fct.count)
+            }
+        })
+    };
+    let all: Vec<String> = bounded.iter().filter_map(of).collect();
+    format!("With the bound {}", all.join(", "))
 }
 
 fn bounded_row(found: &Found, web: &[&Found]) -> Option<Vec<String>> {

@@ -1,7 +1,7 @@
 //! The product's targets, met or missed.
 
 use super::Found;
-use super::markdown::table;
+use super::markdown::{interval, table};
 use crate::report::format::number;
 use crate::results::Summary;
 use crate::scheme::Scheme;
@@ -53,16 +53,25 @@ fn reached(found: &Found, scheme: Scheme) -> [Option<f64>; 2] {
     let mean = ratio(found, |s| s.main().fct_us.mean, scheme, Scheme::LOSSLESS);
     let p99 = |scheme| found.scheme(scheme)?.main().fct_us.p99;
     let rtt = found.setting.scenario.long_haul.rtt().as_nanos() as f64 / 1e3;
-    let tail = p99(scheme).zip(p99(Scheme::LOSSLESS)).map(|(us, ideal)| us / (P99 * ideal + rtt));
+    let tail = p99(scheme).zip(p99(Scheme::LOSSLESS)).map(|(us, ideal)| us / most_p99(ideal, rtt));
     [mean, tail]
+}
+
+/// The longest 99th percentile that meets the target where the lossless link has
+/// `ideal`: a round trip of `rtt` on top, unless messages without loss take less than
+/// one.
+fn most_p99(ideal: f64, rtt: f64) -> f64 {
+    P99 * ideal + if ideal < rtt { 0.0 } else { rtt }
 }
 
 /// The limits of both.
 const MOST: [f64; 2] = [MEAN, 1.0];
 
 fn row(name: &str, found: &Found, scheme: Scheme) -> Vec<String> {
-    let cells = reached(found, scheme).into_iter().zip(MOST).map(|(value, most)| match value {
-        Some(value) => format!("{}, {}", number(value), verdict(value <= most)),
+    let half = found.times_lossless(scheme).and_then(|(_, half)| half);
+    let values = reached(found, scheme).into_iter().zip([half, None]).zip(MOST);
+    let cells = values.map(|((value, half), most)| match value {
+        Some(value) => format!("{}, {}", interval((value, half)), verdict(value <= most)),
         None => format!("not done, {}", verdict(false)),
     });
     let head = [format!("{name}, {}", found.setting.label), scheme.name().to_owned()];
@@ -134,4 +143,15 @@ fn against_published(workloads: &[(&str, Vec<&Found>)], scheme: Scheme) -> Strin
         worse.len()
     );
     format!("{head}{}\n", list.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_shorter_than_a_round_trip_are_not_granted_one() {
+        assert_eq!(most_p99(100.0, 800.0), 100.0 * P99);
+        assert_eq!(most_p99(2_000.0, 800.0), 2_000.0 * P99 + 800.0);
+    }
 }

@@ -81,7 +81,7 @@ fn groups(summary: &Summary) -> Vec<Vec<String>> {
         if group.fct_us.count == 0 {
             continue;
         }
-        let Group { fct_us, slowdown, goodput_bps, message_goodput_bps, sizes } = group;
+        let Group { fct_us, slowdown, goodput_bps, message_goodput_bps, sizes, .. } = group;
         let of_link =
             |share: f64| if scope == "within" { String::new() } else { share.to_string() };
         let rates = [

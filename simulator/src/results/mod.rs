@@ -1,6 +1,7 @@
 //! The results of a run.
 
 mod distribution;
+mod interval;
 pub mod summary;
 
 use common::time::{Span, Time};
@@ -10,6 +11,7 @@ use crate::scheme::Scheme;
 use crate::traffic::FlowSpec;
 
 pub use distribution::Distribution;
+pub use interval::half_width;
 pub use summary::Summary;
 
 /// One run: one scheme, one seed.
@@ -73,6 +75,20 @@ pub struct LongHaulUse {
     pub lost_packets: u64,
     /// Packets lost because a queue before it was full.
     pub queue_drops: u64,
+    /// While messages came: until the last one was due. `None`: all were due at the
+    /// beginning, or messages came in rounds.
+    pub offered: Option<OfferedUse>,
+}
+
+/// Traffic of the long-haul links until the last message was due.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct OfferedUse {
+    /// When it was due.
+    pub until: Time,
+    /// As [`LongHaulUse::data_bytes`].
+    pub data_bytes: u64,
+    /// As [`LongHaulUse::repeated_bytes`].
+    pub repeated_bytes: u64,
 }
 
 rnic::counters! {

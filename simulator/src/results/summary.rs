@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use common::time::{Span, Time};
 use serde::Serialize;
 
-use super::{Distribution, FlowResult, HostUse, Pools, RunResult};
+use super::{Distribution, FlowResult, HostUse, OfferedUse, Pools, RunResult};
 use crate::scheme::Scheme;
 
 /// Upper bounds of the buckets by message size, in bytes; the last bucket holds
@@ -55,6 +55,9 @@ pub struct Group {
     /// Flow completion times: from posted to complete at the sender, in
     /// microseconds.
     pub fct_us: Distribution,
+    /// Mean completion time of each run, in microseconds; empty if a message of any
+    /// of them was not completed.
+    pub seed_means_us: Vec<f64>,
     /// Flow completion time as a multiple of that alone on a network
     /// without loss.
     pub slowdown: Distribution,
@@ -85,8 +88,9 @@ pub struct SizeBucket {
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct LinkSummary {
     /// Wire bytes of data packets that crossed for the first time, as a share of
-    /// the links' capacity until the end of the run, in the directions in
-    /// which messages go.
+    /// the links' capacity in the directions in which messages go: while messages
+    /// came, not until the last one was complete. If all were due at the beginning, until
+    /// the end of the run.
     pub useful_share: f64,
     /// Wire bytes of data packets that had crossed before, as a share of all wire
     /// bytes of data packets.
@@ -170,8 +174,10 @@ impl Group {
             let (fct_us, slowdown) = times(&flows);
             SizeBucket { label, up_to_bytes: SIZE_BOUNDS.get(i).copied(), fct_us, slowdown }
         });
+        let seed_means = runs.iter().map(|flows| times(flows).0.mean);
         Self {
             fct_us,
+            seed_means_us: seed_means.collect::<Option<_>>().unwrap_or_default(),
             slowdown,
             goodput_bps: mean(runs.iter().map(|flows| goodput(flows))),
             message_goodput_bps: mean(flows.iter().map(of_message)),
@@ -246,9 +252,16 @@ fn useful_share(run: &RunResult) -> f64 {
     let forward = over.iter().any(|flow| flow.spec.src < flow.spec.dst);
     let back = over.iter().any(|flow| flow.spec.src > flow.spec.dst);
     let directions = f64::from(u8::from(forward) + u8::from(back));
-    let seconds = run.end.since(Time::ZERO).as_secs_f64();
-    let capacity = directions * run.long_haul.rate as f64 * seconds / 8.0;
-    let unique = run.long_haul.data_bytes.saturating_sub(run.long_haul.repeated_bytes);
+    let link = &run.long_haul;
+    let whole = OfferedUse {
+        until: run.end,
+        data_bytes: link.data_bytes,
+        repeated_bytes: link.repeated_bytes,
+    };
+    let OfferedUse { until, data_bytes, repeated_bytes } = link.offered.unwrap_or(whole);
+    let seconds = until.since(Time::ZERO).as_secs_f64();
+    let capacity = directions * link.rate as f64 * seconds / 8.0;
+    let unique = data_bytes.saturating_sub(repeated_bytes);
     ratio(unique as f64, capacity)
 }
 

@@ -14,7 +14,7 @@ use self::posting::Posting;
 use crate::engine::Agenda;
 use crate::net::Departure;
 use crate::node::{Node, Outbox};
-use crate::results::{HostUse, PoolSample, Pools, RunResult};
+use crate::results::{HostUse, LongHaulUse, OfferedUse, PoolSample, Pools, RunResult};
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 use crate::topology::{self, Network};
@@ -51,6 +51,7 @@ pub fn run_flows(
         ledger: Ledger::default(),
         outbox: Outbox::default(),
         pools: Vec::new(),
+        last_due: last_due(flows),
         network,
         now: START,
         events: 0,
@@ -67,6 +68,8 @@ struct Run<'s> {
     ledger: Ledger,
     outbox: Outbox,
     pools: Vec<PoolSample>,
+    /// When the last message is due; [`Time::NEVER`] once the links were looked at.
+    last_due: Time,
     now: Time,
     events: u64,
 }
@@ -78,12 +81,14 @@ impl Run<'_> {
         while !self.posting.is_done() {
             let (due, actor) = self.agenda.next().unwrap_or((Time::NEVER, usize::MAX));
             let post = self.posting.next();
-            let next = due.min(post).min(sample);
+            let next = due.min(post).min(sample).min(self.last_due);
             if next > end {
                 break;
             }
             self.now = next;
-            if next == sample {
+            if next == self.last_due {
+                self.offered();
+            } else if next == sample {
                 self.sample();
                 sample += self.scenario.sample_every;
             } else if next == post {
@@ -168,6 +173,30 @@ impl Run<'_> {
         }
     }
 
+    /// Looks at the long-haul links while load is offered.
+    fn offered(&mut self) {
+        let LongHaulUse { data_bytes, .. } = self.long_haul();
+        self.ledger.long_haul.offered = Some(OfferedUse {
+            until: reported(self.now),
+            data_bytes,
+            repeated_bytes: self.ledger.long_haul.repeated_bytes,
+        });
+        self.last_due = Time::NEVER;
+    }
+
+    /// The traffic of the long-haul links so far.
+    fn long_haul(&self) -> LongHaulUse {
+        let mut long_haul = self.ledger.long_haul;
+        for cable in self.network.cables.iter().filter(|cable| cable.is_long_haul) {
+            let (data, other) = cable.bytes();
+            long_haul.data_bytes += data;
+            long_haul.other_bytes += other;
+            long_haul.rate += self.scenario.long_haul.rate;
+        }
+        long_haul.rate /= 2;
+        long_haul
+    }
+
     /// The most bytes in the fullest gateway since the sample before.
     fn sample(&mut self) {
         let at = Time::ZERO + self.now.since(START);
@@ -185,14 +214,7 @@ impl Run<'_> {
 
     fn result(self, scheme: Scheme, seed: u64) -> RunResult {
         books::check(&self.network);
-        let mut long_haul = self.ledger.long_haul;
-        for cable in self.network.cables.iter().filter(|cable| cable.is_long_haul) {
-            let (data, other) = cable.bytes();
-            long_haul.data_bytes += data;
-            long_haul.other_bytes += other;
-            long_haul.rate += self.scenario.long_haul.rate;
-        }
-        long_haul.rate /= 2;
+        let mut long_haul = self.long_haul();
         let mut hosts = HostUse::default();
         for node in &self.network.nodes {
             match node {
@@ -241,6 +263,14 @@ fn counters(network: &Network) -> Vec<(String, u64)> {
     sums.filter(|(_, kind, sum)| *kind == metrics::MetricKind::Counter && *sum > 0)
         .map(|(name, _, sum)| (name, sum))
         .collect()
+}
+
+/// When the last of `flows` is due. [`Time::NEVER`] if all are at the beginning, or some
+/// wait for the end of others.
+fn last_due(flows: &[FlowSpec]) -> Time {
+    let is_known = flows.iter().all(|flow| flow.round == 0);
+    let last = flows.iter().map(|flow| flow.start).max().filter(|last| *last > Time::ZERO);
+    last.filter(|_| is_known).map_or(Time::NEVER, in_run)
 }
 
 /// A point in time as it is reported: from the beginning of the run.

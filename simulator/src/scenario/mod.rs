@@ -141,6 +141,8 @@ pub struct Site {
     pub delay: Span,
     /// Random loss on each cable.
     pub loss: f64,
+    /// On whose cables.
+    pub loss_in: LossIn,
     /// Buffer of a switch in bytes.
     pub buffer: u64,
     /// Whether all ports of a switch share that buffer, or each has its part.
@@ -149,6 +151,17 @@ pub struct Site {
     pub ecn: Option<Ecn>,
     /// Priority flow control; `None`: a full queue drops.
     pub pfc: Option<Pfc>,
+}
+
+/// The sites whose cables lose packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossIn {
+    /// Both.
+    Both,
+    /// Site 0.
+    Source,
+    /// Site 1.
+    Destination,
 }
 
 /// ECN marking by the length of the queue a frame joins (RED as in DCQCN's

@@ -4,7 +4,7 @@ use common::time::Span;
 use link::{LossModel, Outage, Reordering};
 use settings::{Document, Section};
 
-use super::{Ecn, GatewayModel, LanQueue, LongHaul, Pfc, Site, Topology};
+use super::{Ecn, GatewayModel, LanQueue, LongHaul, LossIn, Pfc, Site, Topology};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -134,6 +134,10 @@ fn outage(doc: &Document<'_>, s: &mut Section<'_>) -> Option<Outage> {
     Some(outage)
 }
 
+/// The words for [`LossIn`].
+const LOSS_IN: &[(&str, LossIn)] =
+    &[("both", LossIn::Both), ("source", LossIn::Source), ("destination", LossIn::Destination)];
+
 pub(super) fn site(mut s: Section<'_>, topology: Topology, long_haul_rate: u64) -> Site {
     let is_pair = topology == Topology::Pair;
     let host_rate = s.rate("host_rate", RATES.0, RATES.1).unwrap_or(long_haul_rate);
@@ -146,6 +150,7 @@ pub(super) fn site(mut s: Section<'_>, topology: Topology, long_haul_rate: u64) 
             .duration("delay", Span::ZERO, Span::from_millis(100))
             .unwrap_or(Span::from_micros(1)),
         loss: s.share("loss", 0.0, 0.5).unwrap_or(0.0),
+        loss_in: s.choice("loss_in", LOSS_IN).unwrap_or(LossIn::Both),
         buffer: s.size("buffer", 16 * KIB, TIB).unwrap_or(32 * MIB),
         shared_buffer: s.bool("shared_buffer").unwrap_or(true),
         ecn: optional(&mut s, "ecn", !is_pair).map(|table| ecn(table, host_rate)),
