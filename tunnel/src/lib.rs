@@ -11,6 +11,9 @@
 
 #![forbid(unsafe_code)]
 
+mod ecn;
+pub mod encapsulation;
+mod flow;
 mod gaps;
 mod marks;
 pub mod message;
@@ -19,8 +22,11 @@ mod receiver;
 mod sender;
 pub mod session;
 pub mod shim;
+mod tunnel;
 mod waiting;
 
+pub use flow::Flow;
 pub use number::{FrameId, Lane, Number, Session, WireNumber};
 pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};
 pub use sender::{BUCKETS, Health, Sender, SenderConfig, Sent, Transmit, report_interval};
+pub use tunnel::{Config, Counts, Dropped, Io, Tunnel};

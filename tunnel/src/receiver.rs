@@ -90,6 +90,13 @@ impl<F> Receiver<F> {
         }
     }
 
+    /// Begins another session; the one before has [ended](Self::end). The counts go on.
+    pub fn restart(&mut self, session: Session) {
+        for lane in &mut self.lanes {
+            *lane = Incoming::new(session.first());
+        }
+    }
+
     /// What was counted so far.
     pub fn counts(&self) -> &Received {
         &self.counts

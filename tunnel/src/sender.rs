@@ -122,6 +122,17 @@ impl<K> Sender<K> {
         }
     }
 
+    /// Begins another session; the one before has [ended](Self::end). The counts go on.
+    pub fn restart(&mut self, config: &SenderConfig, session: Session) {
+        self.session = session;
+        self.share = ResendShare::default();
+        self.last.fill(None);
+        for lane in &mut self.lanes {
+            let rtt = if lane.rtt().is_measured() { lane.rtt().mean() } else { config.rtt };
+            *lane = Outgoing::new(session, rtt);
+        }
+    }
+
     /// What was counted so far.
     pub fn counts(&self) -> &Sent {
         &self.counts

@@ -188,6 +188,8 @@ pub struct EndPoint {
     state: State,
     /// The session that this box offers.
     own: Session,
+    /// Frames of it have arrived: the peer is up, whether or not this box is.
+    is_used: bool,
     /// Sessions that it has offered.
     offered: u64,
     /// Control messages that it has sent.
@@ -211,6 +213,7 @@ impl EndPoint {
         let mut this = Self {
             state: State::Searching,
             own: Session::NONE,
+            is_used: false,
             offered: 0,
             seq: 0,
             replays: ArrayVec::new(),
@@ -234,6 +237,12 @@ impl EndPoint {
     /// The session that this box offers: frames to it carry it.
     pub const fn own(&self) -> Session {
         self.own
+    }
+
+    /// A frame of the offered session arrived.
+    #[inline]
+    pub const fn mark_used(&mut self) {
+        self.is_used = true;
     }
 
     /// The peer, while the session is up.
@@ -276,7 +285,7 @@ impl EndPoint {
         };
         self.hellos += 1;
         self.hello_at = now;
-        let room = config.frame_max.saturating_sub(config.overhead);
+        let room = self.frame_max(config).saturating_sub(config.overhead);
         let padding = if is_padded { room.saturating_sub(HELLO_LEN as u16) } else { 0 };
         let hello = Hello {
             session: self.own,
@@ -287,6 +296,11 @@ impl EndPoint {
             padding,
         };
         (self.header(config), Message::Hello(hello))
+    }
+
+    /// Bytes of the longest frame that the WAN ports of both boxes carry.
+    pub fn frame_max(&self, config: &SessionConfig) -> u16 {
+        self.state.peer().map_or(config.frame_max, |peer| peer.frame_max.min(config.frame_max))
     }
 
     /// The header of a message to the peer; each has a sequence number of its own.
@@ -414,8 +428,9 @@ impl EndPoint {
         };
         let is_same = known.is_some_and(|known| known.session == peer.session);
         let was_up = self.up().is_some();
-        if was_up && !is_same {
-            self.leave(config);
+        if (was_up || self.is_used) && !is_same {
+            // The numbers of the peer's frames begin anew.
+            self.offer(config);
             (self.state, self.owes_short) = (State::Heard(peer), true);
             return Some(Change::Ended(End::PeerRestarted));
         }
@@ -452,7 +467,7 @@ impl EndPoint {
             let bits = mix(config.random.wrapping_add(mix(self.offered))) as u32;
             let next = Session::new(bits);
             if next != Session::NONE && next != self.own {
-                (self.own, self.heard) = (next, 0);
+                (self.own, self.heard, self.is_used) = (next, 0, false);
                 return;
             }
         }

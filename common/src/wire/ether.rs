@@ -96,7 +96,7 @@ fn parse_tagged(frame: &[u8]) -> Option<(usize, u16, Vlans)> {
 
 /// Whether it is a MAC control frame, by its address or by its EtherType behind any
 /// number of tags.
-pub(super) fn is_mac_control(frame: &[u8]) -> bool {
+pub fn is_mac_control(frame: &[u8]) -> bool {
     let mut rest = frame.get(ETHER_LEN - 2..).unwrap_or_default();
     while let Some(ethertype) = rest.first_chunk().map(|bytes| u16::from_be_bytes(*bytes)) {
         if !is_tag(ethertype) {

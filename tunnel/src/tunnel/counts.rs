@@ -1,0 +1,121 @@
+//! The books of a tunnel.
+
+use crate::receiver::Received;
+use crate::sender::Sent;
+use crate::session::Refusal;
+
+/// Why a frame was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Dropped {
+    /// Shorter than an Ethernet header, or MAC control: it goes no further than a port.
+    NotForward,
+    /// The WAN port's queue has no room.
+    Queue,
+    /// With the encapsulation `udp`: there is no session.
+    NoSession,
+    /// With the encapsulation `udp`: it does not fit the path with its headers.
+    TooLong,
+    /// It has the tunnel's EtherType, and there is no session to carry it in.
+    Reserved,
+    /// There was no room for the shim in front of it.
+    Headroom,
+    /// A shim that is refused, or nothing behind it.
+    Shim,
+    /// A frame of another session.
+    Session,
+    /// It met congestion, and its hosts don't know marks (RFC 6040); or MAC control in a shim.
+    Mark,
+}
+
+impl Dropped {
+    /// All of them, in the order of [`index`](Self::index).
+    pub const ALL: [Self; 9] = [
+        Self::NotForward,
+        Self::Queue,
+        Self::NoSession,
+        Self::TooLong,
+        Self::Reserved,
+        Self::Headroom,
+        Self::Shim,
+        Self::Session,
+        Self::Mark,
+    ];
+
+    /// Label of a counter.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotForward => "not_forwardable",
+            Self::Queue => "queue",
+            Self::NoSession => "no_session",
+            Self::TooLong => "too_long",
+            Self::Reserved => "reserved",
+            Self::Headroom => "headroom",
+            Self::Shim => "shim",
+            Self::Session => "session",
+            Self::Mark => "mark",
+        }
+    }
+
+    /// Position in [`ALL`](Self::ALL).
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Frames in and out, beside [`Sent`] and [`Received`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// From the LAN.
+    pub from_lan: u64,
+    /// From the WAN.
+    pub from_wan: u64,
+    /// To the WAN without a shim.
+    pub plain_to_wan: u64,
+    /// To the LAN, that came without a shim.
+    pub plain_to_lan: u64,
+    /// To the LAN, of another session while there is none.
+    pub unsequenced: u64,
+    /// To the box itself.
+    pub local: u64,
+    /// Frames from the LAN that do not fit the path with their headers.
+    pub too_long: u64,
+    /// Control messages that were taken.
+    pub messages: u64,
+    /// Sessions that began or ended.
+    pub changes: u64,
+    /// Frames that arrived in order of the lanes, and were dropped after it.
+    pub after_order: u64,
+    dropped: [u64; Dropped::ALL.len()],
+    refused: [u64; Refusal::ALL.len()],
+}
+
+impl Counts {
+    /// Frames dropped for a reason.
+    pub const fn dropped(&self, why: Dropped) -> u64 {
+        self.dropped[why.index()]
+    }
+
+    /// Control messages refused for a reason.
+    pub const fn refused(&self, why: Refusal) -> u64 {
+        self.refused[why.index()]
+    }
+
+    pub(super) fn drop(&mut self, why: Dropped) {
+        self.dropped[why.index()] += 1;
+    }
+
+    pub(super) fn refuse(&mut self, why: Refusal) {
+        self.refused[why.index()] += 1;
+    }
+
+    /// Whether all frames that came in are accounted for.
+    pub(super) fn is_balanced(&self, sent: &Sent, received: &Received) -> bool {
+        let came = self.from_lan + self.from_wan;
+        let refused: u64 = self.refused.iter().sum();
+        let dropped: u64 = self.dropped.iter().sum();
+        let went = self.plain_to_wan + self.plain_to_lan + self.unsequenced + self.local;
+        let both = self.after_order;
+        let lanes = sent.frames + received.arrived;
+        came + both == went + self.messages + refused + dropped + lanes
+    }
+}

@@ -1,0 +1,116 @@
+//! What sender and receiver do to the ports.
+
+use common::frame::{Class, Frame, Headroom, Packet, Shared};
+
+use super::{Config, Counts, Dropped, Io};
+use crate::encapsulation::Encapsulation;
+use crate::message::{self, Header, Message, Probe, Report, Skip};
+use crate::receiver::Deliver;
+use crate::sender::Transmit;
+use crate::session::EndPoint;
+use crate::shim::Shim;
+
+/// A frame without its outer headers.
+pub(super) struct Inner<F> {
+    pub frame: F,
+    pub is_for_lan: bool,
+}
+
+/// The WAN port.
+pub(super) struct Wan<'a, I> {
+    pub io: &'a mut I,
+    pub encapsulation: &'a Encapsulation,
+    pub end: &'a mut EndPoint,
+    pub config: &'a Config,
+    /// Of the frame that is being sent.
+    pub traffic_class: u8,
+}
+
+pub(super) fn wan<'a, I>(io: &'a mut I, end: &'a mut EndPoint, config: &'a Config) -> Wan<'a, I> {
+    Wan { io, encapsulation: &config.encapsulation, end, config, traffic_class: 0 }
+}
+
+/// Sends a control message. A PROBE, SKIP or BYE speaks of the frames before it and must not overtake them.
+pub(super) fn send<I: Io>(io: &mut I, config: &Config, header: &Header, message: &Message) {
+    let len = message::wire_len(message);
+    let Some(mut frame) = io.alloc(config.encapsulation.message_len(len)) else { return };
+    let body = config.encapsulation.message(frame.bytes_mut());
+    message::write(header, message, &config.keys, body);
+    let class = match message {
+        Message::Hello(_) | Message::Report(_) => Class::High,
+        Message::Probe(_) | Message::Skip(_) | Message::Bye => Class::Data,
+    };
+    io.wan(class, Packet::Owned(frame));
+}
+
+impl<I: Io> Wan<'_, I> {
+    fn message(&mut self, message: &Message) {
+        let header = self.end.header(&self.config.session);
+        send(self.io, self.config, &header, message);
+    }
+}
+
+impl<I: Io> Transmit<I::Frame> for Wan<'_, I> {
+    type Kept = <I::Frame as Frame>::Shared;
+
+    fn send(&mut self, shim: &Shim, mut frame: I::Frame) -> Option<Self::Kept> {
+        self.encapsulation.wrap(frame.bytes_mut(), shim, self.traffic_class);
+        if !shim.is_kept {
+            self.io.wan(Class::Data, Packet::Owned(frame));
+            return None;
+        }
+        let shared = frame.share();
+        self.io.wan(Class::Data, Packet::Shared(shared.clone()));
+        Some(shared)
+    }
+
+    fn resend(&mut self, shim: &Shim, kept: &Self::Kept) -> bool {
+        let kept = kept.bytes();
+        let Some(mut frame) = self.io.alloc(self.encapsulation.resent_len(kept.len())) else {
+            return false;
+        };
+        self.encapsulation.rewrap(kept, shim, frame.bytes_mut());
+        self.io.wan(Class::Data, Packet::Owned(frame));
+        true
+    }
+
+    fn release(&mut self, kept: Self::Kept) {
+        drop(kept);
+    }
+
+    fn probe(&mut self, probe: Probe) {
+        self.message(&Message::Probe(probe));
+    }
+
+    fn skip(&mut self, skip: Skip) {
+        self.message(&Message::Skip(skip));
+    }
+}
+
+/// The LAN port, and the WAN port for REPORTs.
+pub(super) struct Lan<'a, 'b, I> {
+    pub wan: Wan<'a, I>,
+    pub counts: &'b mut Counts,
+}
+
+impl<I: Io> Deliver<Inner<I::Frame>> for Lan<'_, '_, I>
+where
+    I::Frame: Headroom,
+{
+    fn deliver(&mut self, Inner { frame, is_for_lan }: Inner<I::Frame>) {
+        if is_for_lan {
+            self.wan.io.lan(frame);
+        } else {
+            self.counts.after_order += 1;
+            self.counts.drop(Dropped::Mark);
+        }
+    }
+
+    fn discard(&mut self, inner: Inner<I::Frame>) {
+        drop(inner);
+    }
+
+    fn report(&mut self, report: Report) {
+        self.wan.message(&Message::Report(report));
+    }
+}

@@ -1,0 +1,427 @@
+//! Two boxes, a link, hosts, and a virtual clock.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use common::control::Keys;
+use common::frame::{Class, Packet};
+use common::frame::{Frame, Pool};
+use common::heap::{HeapFrame, HeapPool};
+use common::ids::{BootId, NodeId};
+use common::time::{Span, Time};
+use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation, Udp};
+use tunnel::session::SessionConfig;
+use tunnel::{Config, Io, ReceiverConfig, SenderConfig, Tunnel, report_interval};
+
+const DELAY: Span = Span::from_millis(5);
+const FLOWS: u64 = 12;
+
+/// An encapsulation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Ethernet,
+    UdpV4,
+    UdpV6,
+}
+
+impl Kind {
+    /// Bytes in front of the shim.
+    pub const fn shim_at(self) -> usize {
+        match self {
+            Self::Ethernet => 14,
+            Self::UdpV4 => 42,
+            Self::UdpV6 => 62,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub kind: Kind,
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Self { seed: 1, kind: Kind::Ethernet }
+    }
+}
+
+/// What the link does to a frame.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Link {
+    pub loss: f64,
+    pub repeated: f64,
+    /// From box 0, from box 1: nothing arrives.
+    pub dead: [bool; 2],
+}
+
+/// Milliseconds after the start.
+pub const fn at(ms: u64) -> Time {
+    Time::from_nanos(1_000_000_000 + ms * 1_000_000)
+}
+
+/// A frame of `len` bytes from a host at box `from`, number `n` of `flow`: RoCE, TCP or ARP.
+pub fn stamped(from: usize, flow: u64, n: u64, len: usize) -> Vec<u8> {
+    let me = from as u8 + 1;
+    let mut frame = vec![0x02, 0, 0, 0, 0, 3 - me, 0x02, 0, 0, 0, 0, me];
+    if flow % 4 == 2 {
+        frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    } else {
+        let protocol = if flow % 4 == 1 { 6 } else { 17 };
+        frame.extend([
+            8,
+            0,
+            0x45,
+            0xb9,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            64,
+            protocol,
+            0,
+            0,
+            10,
+            0,
+            0,
+            me,
+            10,
+            0,
+            0,
+            3 - me,
+        ]);
+        frame.extend([0xc0, flow as u8, 0x12, 0xb7, 0, 0, 0, 0]);
+        frame.extend([4, 0, 0xff, 0xff, 0, 0, 0, flow as u8, 0, 0, 0, 0]);
+    }
+    frame.resize(len.max(54), 0);
+    // At the end: who sent it, flow and number.
+    frame.truncate(len);
+    if len >= 54 + 17 {
+        let end = frame.len();
+        frame[end - 17] = me;
+        frame[end - 16..end - 8].copy_from_slice(&flow.to_be_bytes());
+        frame[end - 8..].copy_from_slice(&n.to_be_bytes());
+    }
+    frame
+}
+
+fn stamp(frame: &[u8]) -> Option<(u8, u64, u64)> {
+    let (rest, n) = frame.split_last_chunk()?;
+    let (rest, flow) = rest.split_last_chunk()?;
+    Some((*rest.last()?, u64::from_be_bytes(*flow), u64::from_be_bytes(*n)))
+}
+
+/// xorshift64*: the same sequence for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> f64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+#[derive(Default)]
+struct Ports {
+    wan: Vec<Vec<u8>>,
+    lan: Vec<Vec<u8>>,
+    local: Vec<Vec<u8>>,
+    is_full: bool,
+}
+
+impl Io for Ports {
+    type Frame = HeapFrame;
+
+    fn admits(&mut self) -> bool {
+        !self.is_full
+    }
+
+    fn wan(&mut self, _: Class, packet: Packet<HeapFrame>) {
+        self.wan.push(packet.bytes().to_vec());
+    }
+
+    fn lan(&mut self, frame: HeapFrame) {
+        self.lan.push(frame.bytes().to_vec());
+    }
+
+    fn local(&mut self, frame: HeapFrame) {
+        self.local.push(frame.bytes().to_vec());
+    }
+
+    fn alloc(&mut self, len: usize) -> Option<HeapFrame> {
+        HeapPool.alloc(len)
+    }
+}
+
+pub struct World {
+    scenario: Scenario,
+    pub boxes: [Tunnel<HeapFrame>; 2],
+    boots: u64,
+    pub link: Link,
+    pub is_full: bool,
+    dice: Dice,
+    now: Time,
+    /// Arrival, order, receiving box.
+    way: BinaryHeap<Reverse<(Time, u64)>>,
+    frames: BTreeMap<u64, (usize, Vec<u8>)>,
+    posted: u64,
+    newest: [Time; 2],
+    /// Frames that were put on the link, whether they arrive or not: by whom.
+    pub on_link: Vec<(usize, Vec<u8>)>,
+    /// Control messages, by receiving box.
+    pub messages: Vec<(usize, Vec<u8>)>,
+    pub delivered: [Vec<Vec<u8>>; 2],
+    pub local: Vec<(usize, Vec<u8>)>,
+    sent: [u64; 2],
+    next: BTreeMap<(usize, u64), u64>,
+}
+
+fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
+    let rtt = DELAY * 2;
+    let mac = |n: usize| [2, 0, 0, 0, 9, n as u8];
+    let udp = |src: core::net::IpAddr, dst: core::net::IpAddr| {
+        Encapsulation::Udp(Udp {
+            mac: mac(me),
+            next_hop: mac(7),
+            src: src.into(),
+            dst: dst.into(),
+            src_port: 50_000,
+            port: 4_792,
+            dscp: None,
+        })
+    };
+    let (own, other) = (me as u8 + 1, 2 - me as u8);
+    let encapsulation = match scenario.kind {
+        Kind::Ethernet => Encapsulation::Ethernet { ethertype: DEFAULT_ETHERTYPE, mac: mac(me) },
+        Kind::UdpV4 => udp([192, 0, 2, own].into(), [192, 0, 2, other].into()),
+        Kind::UdpV6 => {
+            let v6 = |n: u8| [0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(n)].into();
+            udp(v6(own), v6(other))
+        }
+    };
+    Config {
+        session: SessionConfig {
+            node: NodeId(me as u32 + 1),
+            boot: BootId(boot),
+            random: scenario.seed.wrapping_mul(0x9e37_79b9) ^ boot << 8 ^ me as u64,
+            lanes: 1,
+            frame_max: 1_600,
+            overhead: encapsulation.shim_at() as u16,
+            hello_interval: Span::from_millis(1_000),
+            peer_timeout: Span::from_millis(3_000),
+        },
+        encapsulation,
+        sender: SenderConfig { lanes: 1, rtt, cache_max: 1 << 16 },
+        receiver: ReceiverConfig {
+            lanes: 1,
+            window: 1 << 16,
+            waiting_max: 1 << 12,
+            give_up: Span::from_millis(400),
+            report_interval: report_interval(rtt),
+            loss_wait: Span::from_millis(2),
+            report_at_once: Span::from_micros(20),
+        },
+        keys: Keys::from_secret(b"of the pair"),
+    }
+}
+
+impl World {
+    pub fn new(scenario: Scenario) -> Self {
+        let make = |me| Tunnel::new(config(scenario, me, 100));
+        Self {
+            boxes: [make(0), make(1)],
+            boots: 100,
+            link: Link::default(),
+            is_full: false,
+            dice: Dice(scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            now: at(0),
+            way: BinaryHeap::new(),
+            frames: BTreeMap::new(),
+            posted: 0,
+            newest: [Time::ZERO; 2],
+            on_link: Vec::new(),
+            messages: Vec::new(),
+            delivered: Default::default(),
+            local: Vec::new(),
+            sent: [0; 2],
+            next: BTreeMap::new(),
+            scenario,
+        }
+    }
+
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    pub fn is_up(&self, me: usize) -> bool {
+        self.boxes[me].session().up().is_some()
+    }
+
+    /// Box `me` starts anew; what it held is lost.
+    pub fn restart(&mut self, me: usize) {
+        self.boots += 1;
+        self.boxes[me] = Tunnel::new(config(self.scenario, me, self.boots));
+    }
+
+    pub fn close(&mut self, me: usize) {
+        self.work(me, |tunnel, now, ports| tunnel.close(now, ports));
+    }
+
+    /// Both boxes agree, and know the path.
+    pub fn settle(&mut self) {
+        self.pass(Span::from_millis(4_000));
+        let now = self.now;
+        assert!(self.boxes.iter().all(|end| end.peer(now).is_some()));
+    }
+
+    /// Each side's hosts send so many frames, one in some 30 us.
+    pub fn talk(&mut self, frames: u64) {
+        for _ in 0..frames {
+            for from in 0..2 {
+                let flow = (self.dice.roll() * FLOWS as f64) as u64;
+                let next = self.next.entry((from, flow)).or_default();
+                let n = *next;
+                *next += 1;
+                self.sent[from] += 1;
+                let len = 80 + (self.dice.roll() * 1_400.0) as usize;
+                self.lan_frame(from, stamped(from, flow, n, len));
+            }
+            let pause = Span::from_nanos((self.dice.roll() * 60_000.0) as u64);
+            self.pass(pause);
+        }
+    }
+
+    /// Nobody sends until all is repaired.
+    pub fn rest(&mut self) {
+        self.pass(Span::from_millis(700));
+        assert!(self.boxes.iter().all(|end| end.waiting() == 0));
+    }
+
+    /// What was sent and delivered so far counts no more.
+    pub fn forget(&mut self) {
+        self.delivered = Default::default();
+        self.sent = [0; 2];
+        self.next.clear();
+    }
+
+    pub fn lan_frame(&mut self, me: usize, bytes: Vec<u8>) {
+        self.work(me, |tunnel, now, ports| tunnel.on_lan(now, bytes.into(), ports));
+    }
+
+    pub fn wan_frame(&mut self, me: usize, bytes: Vec<u8>) {
+        self.work(me, |tunnel, now, ports| tunnel.on_wan(now, bytes.into(), ports));
+    }
+
+    /// A frame from box `me` as it stands on the link, which does not arrive.
+    pub fn wrapped(&mut self, me: usize, n: u64) -> Vec<u8> {
+        let dead = core::mem::replace(&mut self.link.dead, [true; 2]);
+        self.lan_frame(me, stamped(me, 3, n, 100));
+        self.link.dead = dead;
+        self.on_link.pop().expect("it is sent").1
+    }
+
+    fn work(&mut self, me: usize, act: impl FnOnce(&mut Tunnel<HeapFrame>, Time, &mut Ports)) {
+        let mut ports = Ports { is_full: self.is_full, ..Ports::default() };
+        act(&mut self.boxes[me], self.now, &mut ports);
+        let tunnel = &self.boxes[me];
+        assert!(
+            tunnel.is_balanced(),
+            "{:?} {:?} {:?}",
+            tunnel.counts(),
+            tunnel.sent(),
+            tunnel.received()
+        );
+        self.delivered[me].extend(ports.lan);
+        self.local.extend(ports.local.into_iter().map(|frame| (me, frame)));
+        for frame in ports.wan {
+            self.post(me, frame);
+        }
+    }
+
+    fn post(&mut self, from: usize, frame: Vec<u8>) {
+        let shim = frame.get(self.scenario.kind.shim_at()).copied();
+        if shim == Some(0x13) {
+            self.messages.push((1 - from, frame.clone()));
+        }
+        self.on_link.push((from, frame.clone()));
+        if self.link.dead[from] || self.dice.roll() < self.link.loss {
+            return;
+        }
+        self.newest[from] = (self.now + DELAY).max(self.newest[from] + Span::from_nanos(1));
+        let again = self.dice.roll() < self.link.repeated;
+        let late = self.newest[from] + Span::from_micros((self.dice.roll() * 20_000.0) as u64);
+        for when in [Some(self.newest[from]), again.then_some(late)].into_iter().flatten() {
+            self.posted += 1;
+            self.way.push(Reverse((when, self.posted)));
+            self.frames.insert(self.posted, (1 - from, frame.clone()));
+        }
+    }
+
+    /// Time passes.
+    pub fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        loop {
+            let arrival = self.way.peek().map_or(Time::NEVER, |Reverse((when, _))| *when);
+            let due: [Time; 2] = [0, 1].map(|me: usize| self.boxes[me].deadline());
+            let next = arrival.min(due[0]).min(due[1]);
+            if next > end {
+                break;
+            }
+            self.now = self.now.max(next);
+            if next == arrival {
+                let Some(Reverse((_, post))) = self.way.pop() else { break };
+                let Some((to, frame)) = self.frames.remove(&post) else { continue };
+                self.wan_frame(to, frame);
+            } else {
+                let me = usize::from(due[1] < due[0]);
+                self.work(me, |tunnel, now, ports| tunnel.on_timer(now, ports));
+                let next = self.boxes[me].deadline();
+                assert!(next > self.now, "a timer stays due: {next:?} at {:?}", self.now);
+            }
+        }
+        self.now = end;
+    }
+
+    /// Every frame came once, and each flow in order.
+    pub fn assert_lossless(&self) {
+        for from in 0..2 {
+            assert_eq!(
+                self.delivered[1 - from].len() as u64,
+                self.sent[from],
+                "{:?}",
+                self.boxes[1 - from].received()
+            );
+        }
+        self.assert_lossless_as_far_as_in_order();
+    }
+
+    /// Each flow came in order.
+    pub fn assert_lossless_as_far_as_in_order(&self) {
+        for (to, delivered) in self.delivered.iter().enumerate() {
+            let mut next = BTreeMap::new();
+            for frame in delivered {
+                let (by, flow, n) = stamp(frame).expect("a frame of a host");
+                assert_eq!(usize::from(by), 2 - to, "it goes to the other side");
+                let next = next.entry(flow).or_insert(0);
+                assert!(n >= *next, "flow {flow}: {n} after {next}");
+                *next = n + 1;
+            }
+        }
+    }
+
+    /// No frame came twice.
+    pub fn assert_nothing_doubled(&self) {
+        for delivered in &self.delivered {
+            let mut all: Vec<_> = delivered.iter().filter_map(|frame| stamp(frame)).collect();
+            all.sort_unstable();
+            let count = all.len();
+            all.dedup();
+            assert_eq!(all.len(), count, "a frame came twice");
+        }
+    }
+}
