@@ -1,7 +1,7 @@
 //! The tunnel between two boxes: frames are numbered on *lanes*, and a frame that a lane loses is resent.
 //!
 //! A lane is a sequence of frames in one direction on one path, which the network keeps in order. A
-//! [`Sender`] gives every transmission a number of its own and keeps each frame until a [`Report`] says
+//! [`Sender`] gives every transmission a number of its own and keeps each frame until a [`Report`](message::Report) says
 //! that it has arrived. A [`Receiver`] sees a missing number at once, and delivers a frame only behind its
 //! *predecessor*, the frame before it of the same flow bucket: no frame overtakes an earlier one of its
 //! own flow, on however many lanes they travel.
