@@ -8,22 +8,22 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use common::frame::Side;
-use common::ids::WorkerId;
+use common::ids::{BootId, WorkerId};
 use dpdk_sys_wrapper::{
     Eal, EalConfig, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
     RxQueue, TxQueue,
 };
 use signal_hook::consts::{SIGINT, SIGTERM};
-use switch::Switch;
 
 use crate::boot::Boot;
-use crate::config::{self, Config, HugePages, ROLES, word};
+use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
 use crate::control::{Sample, State, Watch, WorkerHealth, server, side_name};
-use crate::shares::{boot, switch_config};
+use crate::shares::{boot, switch_config, tunnel_config};
 use crate::telemetry::Published;
 use crate::worker::egress::Egress;
 use crate::worker::handoff::{Handoff, mesh};
 use crate::worker::idle::{Idler, sharpen_timers};
+use crate::worker::plane::Plane;
 use crate::worker::{Ended, Parts, Worker, io};
 
 /// Time between two looks at signals and at the worker's end.
@@ -41,7 +41,9 @@ const MEMPOOL_CACHE: u32 = 256;
 /// In one line: the resource that was missing at the start, and how to get it.
 pub fn run(config: &Config) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    let state = Arc::new(State::new(word(ROLES, &config.role), config.worker.count.into()));
+    let has_tunnel = config.tunnel.mode != TunnelMode::Off;
+    let workers = config.worker.count.into();
+    let state = Arc::new(State::new(word(ROLES, &config.role), workers, has_tunnel));
     server::spawn(server::bind(config.listen)?, Arc::clone(&state))?;
     tracing::info!("metrics at http://{}/metrics", config.listen);
 
@@ -141,18 +143,14 @@ impl Machine {
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
-        let switches: Vec<_> =
-            (0..config.worker.count).map(WorkerId).map(|n| switch_config(config, id, n)).collect();
         thread::scope(|scope| {
             let (mut workers, mut failed) = (Vec::new(), None);
-            for (((n, queues), handoff), switch) in
-                (0..).map(WorkerId).zip(queues).zip(handoffs).zip(switches)
-            {
+            for ((n, queues), handoff) in (0..).map(WorkerId).zip(queues).zip(handoffs) {
                 let published = Arc::clone(&state.workers[usize::from(n.0)]);
                 let place = Place { n, queues, handoff, stop: Arc::clone(stop), published };
                 let worker = thread::Builder::new()
                     .name(format!("worker-{n}"))
-                    .spawn_scoped(scope, move || self.one(config, switch, place));
+                    .spawn_scoped(scope, move || self.one(config, id, place));
                 match worker {
                     Ok(worker) => workers.push(worker),
                     Err(e) => {
@@ -164,9 +162,10 @@ impl Machine {
                 }
             }
             tracing::info!(
-                "forwarding: role {}, recovery {}, node {}, {} worker(s), {}{}",
+                "forwarding: role {}, recovery {}, tunnel {}, node {}, {} worker(s), {}{}",
                 word(ROLES, &config.role),
                 word(config::RECOVERIES, &config.recovery.mode),
+                word(TUNNELS, &config.tunnel.mode),
                 config.peer.node,
                 workers.len(),
                 word(config::IDLES, &config.worker.idle),
@@ -188,7 +187,7 @@ impl Machine {
     }
 
     /// One worker, in its own thread.
-    fn one(&self, config: &Config, switch: switch::Config, place: Place) -> anyhow::Result<Ended> {
+    fn one(&self, config: &Config, boot: BootId, place: Place) -> anyhow::Result<Ended> {
         // Dropped last: the mbufs of the worker go back through the cache
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
@@ -197,13 +196,19 @@ impl Machine {
             lcore.pin(cpu)?;
         }
         sharpen_timers();
+        let plane = match config.tunnel.mode {
+            TunnelMode::Off => Plane::switch(switch_config(config, boot, n)),
+            TunnelMode::Ethernet => {
+                Plane::tunnel(tunnel_config(config, boot, self.ports[Side::Wan.index()].mac()))
+            }
+        };
         // All held frames may be released at once.
         let holdable = config.pool.holdable() / u32::from(config.worker.count);
         let worker = Worker::new(Parts {
             rx,
             handoff,
             egress: Egress::new(lan, wan, (holdable + config::BACKLOG) as usize),
-            switch: Switch::new(switch),
+            plane,
             pool: PoolHandle::new(&self.pool, io::RESERVE),
             clock: self.eal.clock(),
             idle: Idler::new(config.worker.idle, config.worker.count),

@@ -6,7 +6,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use common::control::{BootId, Keys, NodeId};
 use common::ids::WorkerId;
-use common::wire::Opcode;
+use common::time::Span;
+use common::wire::{MacAddr, Opcode};
+use tunnel::encapsulation::Encapsulation;
+use tunnel::session::SessionConfig;
+use tunnel::{ReceiverConfig, SenderConfig, report_interval};
 
 use crate::boot::{self, Boot};
 use crate::config::{Config, Keying};
@@ -24,16 +28,6 @@ pub fn boot(config: &Config) -> anyhow::Result<Boot> {
 
 /// The configuration of worker `n`'s switch. All workers have the same boot id.
 pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Config {
-    let keys = match &config.peer.keying {
-        Keying::Shared { current, previous, .. } => {
-            let keys = Keys::from_secret(current.bytes());
-            match previous {
-                Some((_, previous)) => keys.also_accepting(previous.bytes()),
-                None => keys,
-            }
-        }
-        Keying::LabUnkeyed => Keys::unkeyed_lab(),
-    };
     let recovery = &config.recovery;
     let frames = config.pool_frames_of_worker();
     let max_flows = config.worker.max_flows.div_ceil(config.worker.count.into());
@@ -42,10 +36,9 @@ pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Conf
         recovery: recovery.mode,
         node: node(config.peer.node, n),
         boot,
-        keys,
+        keys: keys(config),
         control_opcode: Opcode(config.peer.control_opcode),
-        // Keys of the standard library's hash maps come from the OS.
-        hash_seed: RandomState::new().build_hasher().finish(),
+        hash_seed: random(),
         max_flows: max_flows as usize,
         // An eighth is for others.
         max_flows_of_hosts: (max_flows - max_flows / 8) as usize,
@@ -62,6 +55,56 @@ pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Conf
     }
 }
 
+/// The configuration of an end of the tunnel on a WAN port with the address `mac`.
+pub fn tunnel_config(config: &Config, boot: BootId, mac: MacAddr) -> tunnel::Config {
+    let frames = config.pool_frames_of_worker();
+    let rtt = config.recovery.tuning.rtt_guess;
+    let encapsulation = Encapsulation::Ethernet { ethertype: config.tunnel.ethertype, mac };
+    tunnel::Config {
+        session: SessionConfig {
+            node: config.peer.node,
+            boot,
+            random: random(),
+            lanes: 1,
+            // VLAN tags of the LAN lie behind the shim.
+            frame_max: config.wan.mtu + ETHER_LEN,
+            overhead: encapsulation.shim_at() as u16,
+            hello_interval: HELLO_INTERVAL,
+            peer_timeout: PEER_TIMEOUT,
+        },
+        encapsulation,
+        sender: SenderConfig { lanes: 1, rtt, cache_max: frames.resend_cache as usize },
+        receiver: ReceiverConfig {
+            lanes: 1,
+            window: WINDOW,
+            waiting_max: frames.reorder_pool as usize,
+            give_up: config.recovery.tuning.give_up.unwrap_or(GIVE_UP),
+            report_interval: report_interval(rtt),
+            loss_wait: LOSS_WAIT,
+            report_at_once: REPORT_AT_ONCE,
+        },
+        keys: keys(config),
+    }
+}
+
+/// Bits that nobody can guess: keys of the standard library's hash maps come from the OS.
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+fn keys(config: &Config) -> Keys {
+    match &config.peer.keying {
+        Keying::Shared { current, previous, .. } => {
+            let keys = Keys::from_secret(current.bytes());
+            match previous {
+                Some((_, previous)) => keys.also_accepting(previous.bytes()),
+                None => keys,
+            }
+        }
+        Keying::LabUnkeyed => Keys::unkeyed_lab(),
+    }
+}
+
 /// The name of worker `n` towards its peers. Each has a sequence of control
 /// messages of its own, so each is a box of its own to them; the first has the
 /// name that the configuration says. The factor is odd: no two are the same,
@@ -70,8 +113,23 @@ const fn node(of_box: NodeId, n: WorkerId) -> NodeId {
     NodeId(of_box.0.wrapping_add((n.0 as u32).wrapping_mul(0x9e37_79b9)))
 }
 
+/// Bytes of an Ethernet header.
+const ETHER_LEN: u16 = 14;
+/// Time between two HELLOs of the tunnel.
+const HELLO_INTERVAL: Span = Span::from_millis(500);
+/// Silence of the peer after which frames cross as they are.
+const PEER_TIMEOUT: Span = Span::from_millis(2_000);
+/// How far the numbers of a lane may jump.
+const WINDOW: u64 = 1 << 20;
+/// Time after which a missing frame is given up, unless configured.
+const GIVE_UP: Span = Span::from_millis(400);
+/// Time after which a missing frame counts as lost, on a lane that was seen to reorder.
+const LOSS_WAIT: Span = Span::from_millis(2);
+/// Least time between two REPORTs of missing frames.
+const REPORT_AT_ONCE: Span = Span::from_micros(20);
+
 /// Silence after which a flow's entry ages.
-const FLOW_IDLE: common::time::Span = common::time::Span::from_millis(60_000);
+const FLOW_IDLE: Span = Span::from_millis(60_000);
 
 #[cfg(test)]
 mod tests {

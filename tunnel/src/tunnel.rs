@@ -5,6 +5,7 @@ mod ports;
 
 use common::control::Keys;
 use common::frame::{Class, Frame, Headroom, Packet};
+use common::rtt::Rtt;
 use common::time::Time;
 use common::wire::is_mac_control;
 
@@ -104,6 +105,11 @@ impl<F: Headroom> Tunnel<F> {
     /// The session.
     pub fn session(&self) -> &EndPoint {
         &self.end
+    }
+
+    /// The round trip of a lane; `None` if there is no such lane.
+    pub fn rtt(&self, lane: Lane) -> Option<&Rtt> {
+        self.sender.rtt(lane)
     }
 
     /// Handles on frames that are kept to be resent.

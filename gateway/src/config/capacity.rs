@@ -15,7 +15,7 @@ use switch::{Footprint, Pools};
 
 use super::fit::{mib, show_pages};
 use super::machine::Machine;
-use super::{Config, HugePages, Pool};
+use super::{Config, HugePages, Pool, TunnelMode};
 
 /// Mbufs of one worker for bursts in progress, its mempool cache, and the frames that it makes.
 const WORKING_SET: u32 = 2048;
@@ -27,13 +27,22 @@ pub const BACKLOG: u32 = 1024;
 /// Frames that may be on their way from one worker to another, per side.
 pub const HANDOFF: u16 = 512;
 
+/// Memory of an end of the tunnel, bytes: flow buckets and bitmaps; and at most for each frame that is
+/// kept to be resent, and that waits for an earlier one.
+const TUNNEL: u64 = 2 << 20;
+const KEPT: u64 = 32;
+const WAITING: u64 = 128;
+
 /// Egress queues of each worker: two ports, two classes.
 const EGRESS_QUEUES: u64 = 4;
 
 impl Config {
     /// Bytes of the pools that the role and the mode use.
     fn pool_bytes(&self) -> Pools {
-        self.recovery.pools.used(self.role, self.recovery.mode)
+        match self.tunnel.mode {
+            TunnelMode::Off => self.recovery.pools.used(self.role, self.recovery.mode),
+            TunnelMode::Ethernet => Pools { backup_pool: 0, ..self.recovery.pools },
+        }
     }
 
     /// Frames that each pool may hold, over all workers.
@@ -86,10 +95,15 @@ impl Config {
         let (workers, footprint) = (u64::from(self.worker.count), Footprint::of_handles());
         let frames = self.pool_frames_of_worker();
         let flows = u64::from(self.worker.max_flows).div_ceil(workers);
-        let switch = footprint.full(self.role, self.recovery.mode, flows, &frames);
+        let plane = match self.tunnel.mode {
+            TunnelMode::Off => footprint.full(self.role, self.recovery.mode, flows, &frames),
+            TunnelMode::Ethernet => {
+                TUNNEL + frames.resend_cache * KEPT + frames.reorder_pool * WAITING
+            }
+        };
         let queue = u64::from(self.pool.holdable()) / workers + u64::from(BACKLOG);
         let fair = FairQueue::<()>::OVERHEAD as u64;
-        workers * (switch + queue * (EGRESS_QUEUES * footprint.packet as u64 + fair))
+        workers * (plane + queue * (EGRESS_QUEUES * footprint.packet as u64 + fair))
     }
 
     /// The pages of DPDK's memory, bytes; hugepages under `"auto"`, since their number depends on

@@ -4,13 +4,16 @@ use std::borrow::Cow;
 
 use settings::{Document, units};
 
-use super::{Config, FRAME_OVERHEAD, Keying, Port};
+use super::{
+    Config, FRAME_OVERHEAD, Keying, Port, RECOVERIES, ROLES, Recovery, Role, TunnelMode, word,
+};
 
 /// Adds a problem for each setting that cannot work, and a warning for each that works but
 /// was probably not meant.
 pub(super) fn all(doc: &Document<'_>, config: &mut Config) {
     devices(doc, config);
     mtu(doc, config);
+    tunnel(doc, config);
     memory(doc, config);
     eal(doc, config);
     timers(doc, config);
@@ -72,7 +75,7 @@ fn devices(doc: &Document<'_>, config: &mut Config) {
 
 fn mtu(doc: &Document<'_>, config: &Config) {
     let (lan, wan) = (&config.lan, &config.wan);
-    if lan.mtu != wan.mtu {
+    if lan.mtu != wan.mtu && config.tunnel.mode == TunnelMode::Off {
         let key = if doc.is_set("wan.mtu") { "wan.mtu" } else { "lan.mtu" };
         let found = format!("lan.mtu {} beside wan.mtu {}", lan.mtu, wan.mtu);
         doc.problem(key, found, "the same on both, since frames cross unchanged");
@@ -102,6 +105,49 @@ fn mtu(doc: &Document<'_>, config: &Config) {
                 format!("at least framesz={needed}, e.g. blocksz={room},framesz={room}"),
             );
         }
+    }
+}
+
+/// Bytes that a frame grows by in the tunnel `ethernet`: EtherType and shim of a retransmission.
+const TUNNEL_OVERHEAD: u16 = 26;
+/// Two VLAN tags, which a LAN port's MTU doesn't count, and which lie behind the shim.
+const TAGS: u16 = 8;
+
+fn tunnel(doc: &Document<'_>, config: &mut Config) {
+    if config.tunnel.mode == TunnelMode::Off {
+        return;
+    }
+    if config.role != Role::Both {
+        let found = format!("\"{}\" beside wan.tunnel", word(ROLES, &config.role));
+        doc.problem("role", found, "\"both\": an end of the tunnel sends and receives");
+    }
+    if config.recovery.mode != Recovery::Off {
+        let mode = word(RECOVERIES, &config.recovery.mode);
+        let allowed = "\"off\", or no such key: the tunnel repairs the long haul, and loss on the LANs \
+                       is left to the RNICs";
+        doc.problem("recovery.mode", format!("\"{mode}\" beside wan.tunnel"), allowed);
+    }
+    if config.worker.count != 1 {
+        let key = if doc.is_set("worker.count") { "worker.count" } else { "eal.cores" };
+        let found = format!("{} workers beside wan.tunnel", config.worker.count);
+        doc.problem(key, found, "one worker: the tunnel has one lane");
+    }
+    let (lan, wan) = (config.lan.mtu, config.wan.mtu);
+    let needed = lan + TUNNEL_OVERHEAD + TAGS;
+    if wan < lan {
+        let found = format!("{wan} beside lan.mtu {lan}");
+        doc.problem(
+            "wan.mtu",
+            found,
+            format!("at least lan.mtu; {needed} has room for all frames"),
+        );
+    } else if wan < needed {
+        config.warnings.push(format!(
+            "wan.mtu: {wan} has no room for a frame of lan.mtu {lan} with the tunnel's headers: \
+             frames with more than {} bytes behind their Ethernet header cross unprotected; \
+             wan.mtu = {needed} has room for all",
+            wan - TUNNEL_OVERHEAD
+        ));
     }
 }
 

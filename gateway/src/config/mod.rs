@@ -105,6 +105,28 @@ impl Port {
     }
 }
 
+/// How frames cross the WAN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TunnelMode {
+    /// As they came.
+    Off,
+    /// Numbered, behind a shim with an EtherType of its own.
+    Ethernet,
+}
+
+/// The words for [`TunnelMode`].
+pub const TUNNELS: &[(&str, TunnelMode)] =
+    &[("off", TunnelMode::Off), ("ethernet", TunnelMode::Ethernet)];
+
+/// The tunnel to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TunnelSettings {
+    /// Whether there is one, and its encapsulation.
+    pub mode: TunnelMode,
+    /// EtherType of its frames.
+    pub ethertype: u16,
+}
+
 /// DPDK's environment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Eal {
@@ -209,6 +231,8 @@ pub struct Config {
     pub lan: Port,
     /// Towards the long-haul link.
     pub wan: Port,
+    /// The tunnel over the long-haul link.
+    pub tunnel: TunnelSettings,
     /// DPDK's environment.
     pub eal: Eal,
     /// The workers.

@@ -8,13 +8,15 @@ use settings::units::{show_duration, show_size};
 
 use super::{
     Config, HUGE_PAGES, IDLES, Keying, NOTIFIES, Port, QueuePair, RECOVERIES, ROLES,
-    RecoverySettings, SPREADS, word,
+    RecoverySettings, SPREADS, TUNNELS, word,
 };
 
 pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "role = {}", quoted(word(ROLES, &c.role)))?;
     port(f, "lan", &c.lan)?;
     port(f, "wan", &c.wan)?;
+    writeln!(f, "tunnel = {}", quoted(word(TUNNELS, &c.tunnel.mode)))?;
+    writeln!(f, "tunnel_ethertype = {:#06x}", c.tunnel.ethertype)?;
 
     writeln!(f, "\n[eal]")?;
     writeln!(f, "huge_pages = {}", quoted(word(HUGE_PAGES, &c.eal.huge_pages)))?;

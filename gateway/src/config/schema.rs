@@ -10,11 +10,14 @@ use settings::{Document, Section};
 use super::{
     Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, NOTIFIES, Peer,
     Pool, Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread,
-    Tuning, Worker, check, key, pairs,
+    TUNNELS, Tuning, TunnelMode, TunnelSettings, Worker, check, key, pairs,
 };
 
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
+
+/// EtherType of the tunnel: local experimental EtherType 1 (IEEE 802).
+pub(crate) const DEFAULT_ETHERTYPE: u16 = 0x88b5;
 
 /// Most workers: a bucket each.
 const WORKERS: u16 = BUCKETS as u16;
@@ -31,13 +34,17 @@ pub(super) fn read(
 ) -> Config {
     let mut warnings = Vec::new();
     let role_key = root.choice("role", ROLES);
-    let lan = port(root.section("lan"));
-    let wan = port(root.section("wan"));
+    let mut section = root.section("lan");
+    let lan = port(&mut section);
+    section.finish();
+    let mut section = root.section("wan");
+    let wan = port(&mut section);
+    let tunnel = tunnel(section);
     let peer = peer(doc, root.section("peer"), file, &lan, &mut warnings);
     let eal = eal(root.section("eal"), peer.node);
     let any_pci = lan.is_pci() || wan.is_pci();
     let worker = worker(root.section("worker"), any_pci, eal.cores.len());
-    let recovery = recovery(root.section("recovery"));
+    let recovery = recovery(root.section("recovery"), tunnel.mode);
     let congestion = congestion(root.section("congestion"));
     let queue_pairs = pairs::read(doc, root.sections("queue_pair"));
 
@@ -65,6 +72,7 @@ pub(super) fn read(
         role,
         lan,
         wan,
+        tunnel,
         eal,
         worker,
         peer,
@@ -81,21 +89,31 @@ pub(super) fn read(
     config
 }
 
-fn port(mut s: Section<'_>) -> Port {
+fn port(s: &mut Section<'_>) -> Port {
     let device = s.required_string(
         "device",
         "a DPDK device: a PCI address (\"0000:3b:00.0\") or a vdev with its arguments \
          (\"net_memif0,role=client,socket=/run/lr2/lan.sock\")",
     );
-    let port = Port {
+    Port {
         device,
         mtu: s.short("mtu", 576, 9600, "bytes").unwrap_or(9000),
         rx_desc: s.short("rx_desc", 64, 16384, "descriptors").unwrap_or(1024),
         tx_desc: s.short("tx_desc", 64, 16384, "descriptors").unwrap_or(1024),
         promiscuous: s.bool("promiscuous").unwrap_or(true),
+    }
+}
+
+fn tunnel(mut s: Section<'_>) -> TunnelSettings {
+    let tunnel = TunnelSettings {
+        mode: s.choice("tunnel", TUNNELS).unwrap_or(TunnelMode::Off),
+        ethertype: s
+            .int_hex("tunnel_ethertype", 0x0600, 0xffff, "an EtherType that the link forwards")
+            .and_then(|n| u16::try_from(n).ok())
+            .unwrap_or(DEFAULT_ETHERTYPE),
     };
     s.finish();
-    port
+    tunnel
 }
 
 fn eal(mut s: Section<'_>, node: NodeId) -> Eal {
@@ -201,12 +219,15 @@ fn prefixes(doc: &Document<'_>, table: &mut Section<'_>, key: &'static str) -> O
     })
 }
 
-fn recovery(mut s: Section<'_>) -> RecoverySettings {
+fn recovery(mut s: Section<'_>, tunnel: TunnelMode) -> RecoverySettings {
     let longest = Span::from_millis(60_000);
     let short = Span::from_micros(1);
     let usual = Tuning::default();
     let recovery = RecoverySettings {
-        mode: s.choice("mode", RECOVERIES).unwrap_or(Recovery::Auto),
+        mode: s.choice("mode", RECOVERIES).unwrap_or(match tunnel {
+            TunnelMode::Off => Recovery::Auto,
+            TunnelMode::Ethernet => Recovery::Off,
+        }),
         pools: Pools {
             resend_cache: s.size("resend_cache", 0, TIB).unwrap_or(64 * MIB),
             reorder_pool: s.size("reorder_pool", 0, TIB).unwrap_or(64 * MIB),

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use common::frame::Side;
 
+use tunnel::session::Refusal;
+
 use super::{State, side_name};
+use crate::telemetry::{TunnelCounters, TunnelIo};
 
 /// Silence of a worker after which it counts as stalled. It publishes every
 /// few milliseconds.
@@ -30,7 +33,39 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
             reasons.push(format!("port {} is down", side_name(side)));
         }
     }
+    if state.has_tunnel {
+        reasons.extend(state.workers.iter().filter_map(|worker| without_session(&worker.tunnel())));
+    }
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
+}
+
+/// Why there is no session with the peer, if there is none.
+fn without_session(tunnel: &TunnelCounters) -> Option<String> {
+    if tunnel.get(TunnelIo::Up) > 0 {
+        return None;
+    }
+    let why = match tunnel.last_refusal {
+        None => {
+            "no peer answers: is the other box running, with wan.tunnel and the same \
+                 tunnel_ethertype, and does the link forward that EtherType?"
+        }
+        Some(Refusal::BadTag) => {
+            "the peer has another key: peer.key_file must have the same content on both boxes"
+        }
+        Some(Refusal::Version) => "the peer speaks another version: install one release on both",
+        Some(Refusal::OwnNode) => {
+            "the peer has this box's node number, or its messages come back: set peer.node"
+        }
+        Some(Refusal::OtherPeer) => "more than one other box answers on the WAN",
+        Some(Refusal::OldBoot) => {
+            "the peer's boot id is older than before: its peer.boot_file is gone, or its clock was set back"
+        }
+        Some(Refusal::Lanes) => "the peer has another number of lanes",
+        Some(Refusal::Truncated | Refusal::Invalid | Refusal::Replayed | Refusal::OtherSession) => {
+            "its newest message was refused (lr2_tunnel_refused_messages_total)"
+        }
+    };
+    Some(format!("tunnel: no session with the peer, frames cross unprotected; {why}"))
 }
 
 #[cfg(test)]
@@ -40,7 +75,7 @@ mod tests {
 
     #[test]
     fn every_reason_is_told() {
-        let state = State::new("both", 2);
+        let state = State::new("both", 2, false);
         assert!(check(&state).unwrap_err()[0].starts_with("starting"));
         let sample = Sample {
             ports: Default::default(),
@@ -62,5 +97,28 @@ mod tests {
         assert_eq!(reasons.len(), 3, "{reasons:?}");
         assert!(reasons.iter().any(|reason| reason.starts_with("worker 1 ")), "{reasons:?}");
         assert!(reasons.contains(&"port wan is down".to_owned()));
+    }
+    #[test]
+    fn a_tunnel_without_a_session_says_why() {
+        let state = State::new("both", 1, true);
+        state.put(Sample {
+            ports: Default::default(),
+            up: [true; 2],
+            mbufs_free: 1,
+            mbufs: 2,
+            workers: vec![WorkerHealth::default()],
+            stopping: false,
+        });
+        let reason = || check(&state).unwrap_err().concat();
+        assert!(reason().contains("no peer answers"), "{}", reason());
+        let mut tunnel = state.workers[0].tunnel();
+        let mut publish = |refusal| {
+            tunnel.last_refusal = Some(refusal);
+            state.workers[0].store(&Default::default(), &Default::default(), Some(&tunnel));
+        };
+        publish(Refusal::BadTag);
+        assert!(reason().contains("peer.key_file"), "{}", reason());
+        publish(Refusal::OwnNode);
+        assert!(reason().contains("peer.node"), "{}", reason());
     }
 }

@@ -6,7 +6,7 @@ use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Point, MetricFamily
 use prometheus::{Encoder, TextEncoder};
 
 use super::{State, side_name};
-use crate::telemetry::{IoCounters, LoopIo, PortIo};
+use crate::telemetry::{IoCounters, LoopIo, PortIo, TunnelIo};
 
 /// The media type of [`render`]'s output.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -77,6 +77,9 @@ pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
     process(state, &mut families);
     workers(state, &mut families);
     ports_and_pool(state, &mut families);
+    if state.has_tunnel {
+        tunnel(state, &mut families);
+    }
     for metric in Metric::ALL {
         let each = state.workers.iter().map(|worker| worker.switch(*metric));
         let value = match metric {
@@ -114,6 +117,13 @@ fn workers(state: &State, families: &mut Families) {
         for (n, worker) in each.iter().enumerate() {
             families.add(desc, &[("worker", &n.to_string())], worker.round(*what) as f64);
         }
+    }
+}
+
+fn tunnel(state: &State, families: &mut Families) {
+    for (what, desc) in TunnelIo::TABLE {
+        let each = state.workers.iter().map(|worker| worker.tunnel().get(*what));
+        families.add(desc, &[], each.sum::<u64>() as f64);
     }
 }
 
@@ -159,14 +169,14 @@ mod tests {
     use crate::control::{Sample, WorkerHealth};
 
     fn text() -> String {
-        let state = State::new("both", 2);
+        let state = State::new("both", 2, true);
         let mut io = IoCounters::default();
         io.add(Side::Wan, PortIo::DropFull, 3);
         let mut switch = Counters::default();
         switch.add(Metric::PassedMalformed, 7);
-        state.workers[0].store(&switch, &io);
+        state.workers[0].store(&switch, &io, None);
         io.add_loop(LoopIo::BusyRounds, 5);
-        state.workers[1].store(&switch, &io);
+        state.workers[1].store(&switch, &io, None);
         let lan = PortStats { rx_missed: 9, ..PortStats::default() };
         state.put(Sample {
             ports: [lan, PortStats::default()],

@@ -49,6 +49,7 @@ pub struct State {
     /// Counters of each worker.
     pub workers: Vec<Arc<Published>>,
     role: &'static str,
+    has_tunnel: bool,
     started: Instant,
     start_time: f64,
     /// `None` until ports and pools exist.
@@ -56,12 +57,14 @@ pub struct State {
 }
 
 impl State {
-    /// The state of a process that starts now, with so many workers.
-    pub fn new(role: &'static str, workers: usize) -> Self {
+    /// The state of a process that starts now, with so many workers, each of which has an end of
+    /// the tunnel, or none.
+    pub fn new(role: &'static str, workers: usize, has_tunnel: bool) -> Self {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             role,
+            has_tunnel,
             started: Instant::now(),
             start_time: epoch.as_secs_f64(),
             sample: Mutex::default(),
@@ -139,11 +142,11 @@ mod tests {
         let mut io = IoCounters::default();
         io.add_loop(LoopIo::BusyNanos, 30);
         io.add_loop(LoopIo::IdleNanos, 10);
-        worker.store(&Counters::default(), &io);
+        worker.store(&Counters::default(), &io, None);
         assert_eq!(watch.look(&worker, start), health(false, 0.75));
         assert_eq!(watch.look(&worker, start + health::STALL / 2), health(false, 0.0));
         assert_eq!(watch.look(&worker, start + health::STALL), health(true, 0.0));
-        worker.store(&Counters::default(), &io);
+        worker.store(&Counters::default(), &io, None);
         assert_eq!(watch.look(&worker, start + 2 * health::STALL), health(false, 0.0));
     }
 }

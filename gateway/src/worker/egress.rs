@@ -231,6 +231,16 @@ impl<T: Transmit> Egress<T> {
         all
     }
 
+    /// Whether a frame of class Data would find room in the queue of a port.
+    #[inline]
+    pub fn has_room(&self, side: Side) -> bool {
+        self.ports[side.index()].data.rest.len() < self.limit()
+    }
+
+    fn limit(&self) -> usize {
+        if self.low { self.limit.min(LOW_LIMIT) } else { self.limit }
+    }
+
     /// While mbufs are scarce, fewer frames may wait.
     pub fn set_low(&mut self, low: bool) {
         self.low = low;
@@ -271,7 +281,7 @@ impl<T: Transmit> Sink for Egress<T> {
 
     #[inline]
     fn transmit(&mut self, side: Side, class: Class, packet: Packet<T::Frame>) {
-        let limit = if self.low { self.limit.min(LOW_LIMIT) } else { self.limit };
+        let limit = self.limit();
         self.ports[side.index()].add(class, packet, limit);
     }
 }

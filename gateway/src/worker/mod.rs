@@ -1,7 +1,7 @@
 //! A worker: a thread that polls a queue of the LAN and of the WAN port and owns
 //! the flows of the host pairs that fall to it.
 //!
-//! A round takes a burst from each port through the switch, and the frames that other
+//! A round takes a burst from each port through the switch or the tunnel, and the frames that other
 //! workers have handed off; runs the timers that are due; and offers queued frames
 //! to the ports. It reads the clock once. A few hundred times a second there is
 //! housekeeping as well: the worker publishes its counters, which is its
@@ -15,6 +15,7 @@ mod fake;
 pub mod handoff;
 pub mod idle;
 pub mod io;
+pub mod plane;
 #[cfg(test)]
 mod tests;
 
@@ -22,14 +23,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
-use common::frame::{Frame, Side};
+use common::frame::{Headroom, Side};
 use common::time::{Span, Time};
-use switch::Switch;
 
 use self::egress::Egress;
 use self::handoff::Handoff;
 use self::idle::Idler;
 use self::io::{Now, Receive, Reserve, Transmit};
+use self::plane::Plane;
 use crate::telemetry::{IoCounters, LoopIo, PortIo, Published};
 
 /// Timers run per round at most: more would keep the ports waiting.
@@ -48,7 +49,7 @@ pub struct Ended {
 }
 
 /// The parts of a worker.
-pub struct Parts<R: Receive, T: Transmit, P, C> {
+pub struct Parts<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     /// The ports' receive queues, by [`Side::index`]. A port may have fewer
     /// than there are workers.
     pub rx: [Option<R>; 2],
@@ -57,8 +58,8 @@ pub struct Parts<R: Receive, T: Transmit, P, C> {
     /// The queues in front of the ports' transmit queues.
     pub egress: Egress<T>,
     /// Decides about frames.
-    pub switch: Switch<R::Frame>,
-    /// Where the switch's own frames come from.
+    pub plane: Plane<R::Frame>,
+    /// Where frames of the box's own come from.
     pub pool: P,
     /// The time.
     pub clock: C,
@@ -73,7 +74,7 @@ pub struct Parts<R: Receive, T: Transmit, P, C> {
 }
 
 /// A worker, ready to run. See the [module](self).
-pub struct Worker<R: Receive, T: Transmit, P, C> {
+pub struct Worker<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     parts: Parts<R, T, P, C>,
     io: IoCounters,
     /// When the round before began, and whether it had something to do.
@@ -85,7 +86,7 @@ pub struct Worker<R: Receive, T: Transmit, P, C> {
 
 impl<F, R, T, P, C> Worker<R, T, P, C>
 where
-    F: Frame,
+    F: Headroom,
     R: Receive<Frame = F>,
     T: Transmit<Frame = F>,
     P: Reserve<Frame = F>,
@@ -113,7 +114,7 @@ where
             if self.may_leave(now) {
                 return self.end(now);
             }
-            let deadline = self.parts.switch.next_deadline();
+            let deadline = self.parts.plane.next_deadline();
             self.parts.idle.end_round(worked, now, deadline);
         }
     }
@@ -121,7 +122,7 @@ where
     /// One round. Returns whether there was something to do.
     fn round<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>, now: Time) -> bool {
         self.account(now);
-        let Parts { rx, handoff, egress, switch, pool, .. } = &mut self.parts;
+        let Parts { rx, handoff, egress, plane, pool, .. } = &mut self.parts;
         let mut worked = false;
         for side in [Side::Lan, Side::Wan] {
             let n = rx[side.index()].as_mut().map_or(0, |rx| rx.receive(frames));
@@ -133,18 +134,18 @@ where
                 let sorted = handoff.sort(side, frames);
                 self.io.add(side, PortIo::Handoff, sorted.handed_off);
                 self.io.add(side, PortIo::DropHandoff, sorted.dropped);
-                switch.burst(side, frames, now, pool, egress);
+                plane.burst(side, frames, now, pool, egress);
             }
             for other in 0..handoff.others() {
                 if handoff.take(other, side, frames) > 0 {
                     worked = true;
-                    switch.burst(side, frames, now, pool, egress);
+                    plane.burst(side, frames, now, pool, egress);
                 }
             }
         }
-        if switch.next_deadline() <= now {
+        if plane.next_deadline() <= now {
             worked = true;
-            switch.timers(now, TIMER_BUDGET, pool, egress);
+            plane.timers(now, TIMER_BUDGET, pool, egress);
         }
         worked |= egress.flush(now) > 0;
         if now.since(self.last_housekeeping) >= HOUSEKEEPING {
@@ -170,19 +171,19 @@ where
     }
 
     fn housekeeping(&mut self, now: Time) {
-        let Parts { egress, switch, pool, .. } = &mut self.parts;
-        switch.housekeeping(now, pool, egress);
+        let Parts { egress, plane, pool, .. } = &mut self.parts;
+        plane.housekeeping(now, pool, egress);
         egress.set_low(pool.is_low());
         if self.leave_by.is_none() && self.parts.stop.load(Relaxed) {
-            let Parts { egress, switch, pool, drain_timeout, .. } = &mut self.parts;
-            switch.drain(now, pool, egress);
+            let Parts { egress, plane, pool, drain_timeout, .. } = &mut self.parts;
+            plane.drain(now, pool, egress);
             self.leave_by = Some(now + *drain_timeout);
         }
         self.publish();
     }
 
     fn publish(&mut self) {
-        let Parts { rx, egress, switch, published, .. } = &mut self.parts;
+        let Parts { rx, egress, plane, published, .. } = &mut self.parts;
         for side in [Side::Lan, Side::Wan] {
             let Some(rx) = &rx[side.index()] else { continue };
             let repairs = rx.repairs();
@@ -191,27 +192,25 @@ where
             self.io.set(side, PortIo::RxNoMbuf, repairs.no_mbuf);
         }
         egress.report(&mut self.io);
-        published.store(switch.counters(), &self.io);
+        published.store(plane.counters(), &self.io, plane.tunnel_counters().as_ref());
     }
 
     fn may_leave(&self, now: Time) -> bool {
         let Some(leave_by) = self.leave_by else { return false };
-        let Parts { switch, egress, handoff, .. } = &self.parts;
-        let empty = switch.held() == 0
-            && !switch.is_leaving()
-            && egress.queued() == 0
-            && handoff.is_empty();
+        let Parts { plane, egress, handoff, .. } = &self.parts;
+        let empty =
+            plane.held() == 0 && !plane.is_leaving() && egress.queued() == 0 && handoff.is_empty();
         empty || now >= leave_by
     }
 
     fn end(mut self, now: Time) -> Ended {
-        let Parts { handoff, egress, switch, pool, .. } = &mut self.parts;
+        let Parts { handoff, egress, plane, pool, .. } = &mut self.parts;
         for (side, dropped) in [Side::Lan, Side::Wan].into_iter().zip(handoff.discard()) {
             self.io.add(side, PortIo::DropHandoff, dropped);
         }
-        let ended = Ended { held: switch.held(), queued: egress.queued() as u64 };
+        let ended = Ended { held: plane.held(), queued: egress.queued() as u64 };
         egress.discard();
-        switch.housekeeping(now, pool, egress);
+        plane.housekeeping(now, pool, egress);
         self.publish();
         ended
     }

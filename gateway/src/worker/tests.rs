@@ -1,6 +1,6 @@
 //! The worker on fake ports and virtual time.
 
-use common::frame::Side;
+use common::frame::{Frame, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
 use common::wire::Spread;
@@ -34,7 +34,7 @@ impl Bench {
             rx: rx.clone().map(Some),
             handoff,
             egress: Egress::new(tx[0].clone(), tx[1].clone(), 100),
-            switch: Switch::new(config),
+            plane: Plane::switch(config),
             pool: HeapPool,
             clock: clock.clone(),
             idle: Idler::new(Idle::Busy, 1),

@@ -5,7 +5,7 @@
 //! switch's [`Counters`]) and stores a copy with relaxed ordering. A reader
 //! sees every number whole; two numbers may be a few microseconds apart.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use common::frame::Side;
 use common::metrics::{Counters, Desc, Metric, MetricKind};
@@ -34,6 +34,11 @@ macro_rules! counters {
         }
     };
 }
+
+mod tunnel;
+
+use tunnel::TUNNEL;
+pub use tunnel::{TunnelCounters, TunnelIo};
 
 counters! {
     /// A worker's counters per port.
@@ -137,6 +142,9 @@ impl IoCounters {
 pub struct Published {
     switch: CachePadded<[AtomicU64; Metric::COUNT]>,
     io: CachePadded<[AtomicU64; ALL]>,
+    tunnel: CachePadded<[AtomicU64; TUNNEL]>,
+    /// One past the position of the newest refusal in `Refusal::ALL`; 0: none.
+    refusal: AtomicUsize,
     beats: CachePadded<AtomicU64>,
 }
 
@@ -145,6 +153,8 @@ impl Default for Published {
         Self {
             switch: CachePadded::new([const { AtomicU64::new(0) }; _]),
             io: CachePadded::new([const { AtomicU64::new(0) }; _]),
+            tunnel: CachePadded::new([const { AtomicU64::new(0) }; _]),
+            refusal: AtomicUsize::new(0),
             beats: CachePadded::default(),
         }
     }
@@ -152,10 +162,17 @@ impl Default for Published {
 
 impl Published {
     /// Replaces the copy, and counts one more sign of life.
-    pub fn store(&self, switch: &Counters, io: &IoCounters) {
+    pub fn store(&self, switch: &Counters, io: &IoCounters, tunnel: Option<&TunnelCounters>) {
         let to = self.switch.iter().chain(&*self.io);
         for (to, from) in to.zip(switch.values().iter().chain(&io.0)) {
             to.store(*from, Relaxed);
+        }
+        if let Some(tunnel) = tunnel {
+            for (to, from) in self.tunnel.iter().zip(tunnel.values()) {
+                to.store(*from, Relaxed);
+            }
+            let refusal = tunnel.last_refusal.map_or(0, |refusal| refusal.index() + 1);
+            self.refusal.store(refusal, Relaxed);
         }
         self.beats.store(self.beats.load(Relaxed) + 1, Relaxed);
     }
@@ -168,6 +185,12 @@ impl Published {
     /// The worker's own counters.
     pub fn io(&self) -> IoCounters {
         IoCounters(self.io.each_ref().map(|n| n.load(Relaxed)))
+    }
+
+    /// The counters of the worker's end of the tunnel; zero where there is none.
+    pub fn tunnel(&self) -> TunnelCounters {
+        let values = self.tunnel.each_ref().map(|n| n.load(Relaxed));
+        TunnelCounters::from_parts(values, self.refusal.load(Relaxed).checked_sub(1))
     }
 
     /// How often the copy was replaced: a worker that lives makes it grow.
@@ -189,7 +212,7 @@ mod tests {
         io.add(Side::Wan, PortIo::Queued, 7);
         io.add_loop(LoopIo::IdleNanos, 11);
         let published = Published::default();
-        published.store(&switch, &io);
+        published.store(&switch, &io, None);
         assert_eq!(published.switch(Metric::GapsSeen), 3);
         assert_eq!(published.io(), io);
         assert_eq!(published.beats(), 1);

@@ -1,0 +1,168 @@
+//! The counters of a worker's end of the tunnel.
+
+use common::frame::Headroom;
+use tunnel::session::Refusal;
+use tunnel::{Dropped, Lane, Tunnel};
+
+use super::{Desc, MetricKind};
+
+counters! {
+    /// A counter of the tunnel.
+    TunnelIo
+    Counter "lr2_tunnel_received_frames_total" "Frames that the tunnel took from a port." {
+        FromLan ["port" = "lan"], FromWan ["port" = "wan"]
+    }
+    Counter "lr2_tunnel_sent_frames_total"
+        "Frames sent with a number, by whether for the first time." {
+        First ["copy" = "first"], Resent ["copy" = "resent"]
+    }
+    Counter "lr2_tunnel_resent_again_frames_total"
+        "Frames resent because a retransmission was lost; among those resent." { ResentAgain }
+    Counter "lr2_tunnel_not_kept_frames_total"
+        "Frames sent without a copy, as the resend cache was full or mbufs were scarce." { NotKept }
+    Counter "lr2_tunnel_lost_frames_total"
+        "Transmissions that the peer reported missing." { Lost }
+    Counter "lr2_tunnel_skipped_frames_total"
+        "Lost frames that are not resent: no copy, or beyond the share of retransmissions." { Skipped }
+    Counter "lr2_tunnel_delivered_frames_total"
+        "Frames that arrived with a number and were delivered to the LAN, by order." {
+        Ordered ["order" = "kept"], Late ["order" = "late"], Unordered ["order" = "given_up"]
+    }
+    Counter "lr2_tunnel_waited_frames_total"
+        "Frames that waited for an earlier one of their flow." { Waited }
+    Counter "lr2_tunnel_missing_numbers_total" "Numbers that were missing for a while." { Missing }
+    Counter "lr2_tunnel_given_up_numbers_total"
+        "Missing numbers that were given up, by reason." {
+        GivenUp ["reason" = "timeout"], PeerSkipped ["reason" = "peer_skipped"]
+    }
+    Counter "lr2_tunnel_plain_frames_total"
+        "Frames that crossed without a number, by the port that they left: no session, or too long." {
+        PlainToLan ["port" = "lan"], PlainToWan ["port" = "wan"]
+    }
+    Counter "lr2_tunnel_unsequenced_frames_total"
+        "Frames of a session that is over, delivered as they came." { Unsequenced }
+    Counter "lr2_tunnel_too_long_frames_total"
+        "Frames that don't fit into the WAN's MTU with the tunnel's headers." { TooLong }
+    Counter "lr2_tunnel_dropped_frames_total" "Frames that the tunnel dropped, by reason." {
+        DropNotForward ["reason" = "not_forwardable"], DropQueue ["reason" = "queue_full"],
+        DropReserved ["reason" = "reserved_ethertype"], DropHeadroom ["reason" = "headroom"],
+        DropShim ["reason" = "shim"], DropSession ["reason" = "session"],
+        DropMark ["reason" = "mark"], DropNoSession ["reason" = "no_session"],
+        DropTooLong ["reason" = "too_long"], DropDuplicate ["reason" = "duplicate"],
+        DropOutside ["reason" = "outside_window"]
+    }
+    Counter "lr2_tunnel_messages_total" "Control messages of the tunnel, by kind." {
+        Accepted ["kind" = "accepted"], Probes ["kind" = "probe_sent"], Reports ["kind" = "report_sent"]
+    }
+    Counter "lr2_tunnel_refused_messages_total"
+        "Control messages of the tunnel that were dropped, by reason." {
+        RefusedTruncated ["reason" = "truncated"], RefusedVersion ["reason" = "version"],
+        RefusedTag ["reason" = "bad_tag"], RefusedInvalid ["reason" = "invalid"],
+        RefusedOwnNode ["reason" = "own_node"], RefusedOtherPeer ["reason" = "other_peer"],
+        RefusedReplayed ["reason" = "replayed"], RefusedOldBoot ["reason" = "old_boot"],
+        RefusedOtherSession ["reason" = "other_session"], RefusedLanes ["reason" = "lanes"]
+    }
+    Counter "lr2_tunnel_session_changes_total" "Sessions that began or ended." { Changes }
+    Gauge "lr2_tunnel_up" "Whether there is a session with the peer." { Up }
+    Gauge "lr2_tunnel_kept_frames" "Copies of frames that the peer has not reported." { Kept }
+    Gauge "lr2_tunnel_held_frames" "Frames that wait for an earlier one of their flow." { Held }
+    Gauge "lr2_tunnel_round_trip_nanoseconds" "Round trip to the peer; 0 until it is measured." { Rtt }
+}
+
+/// How many there are.
+pub const TUNNEL: usize = TunnelIo::TABLE.len();
+
+/// The values of all of them, and the state of the session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TunnelCounters {
+    values: [u64; TUNNEL],
+    /// Why the newest control message was refused.
+    pub last_refusal: Option<Refusal>,
+}
+
+impl TunnelCounters {
+    /// Those of `tunnel`.
+    pub fn of<F: Headroom>(tunnel: &Tunnel<F>) -> Self {
+        let mut values = [0; TUNNEL];
+        for (what, _) in TunnelIo::TABLE {
+            values[*what as usize] = value(tunnel, *what);
+        }
+        Self { values, last_refusal: tunnel.session().last_refusal() }
+    }
+
+    /// From the values and the refusal's position in [`Refusal::ALL`].
+    pub(super) fn from_parts(values: [u64; TUNNEL], refusal: Option<usize>) -> Self {
+        let last_refusal = refusal.and_then(|at| Refusal::ALL.get(at).copied());
+        Self { values, last_refusal }
+    }
+
+    /// All values, in the order of [`TunnelIo::TABLE`].
+    pub(super) const fn values(&self) -> &[u64; TUNNEL] {
+        &self.values
+    }
+
+    /// One of them.
+    pub fn get(&self, what: TunnelIo) -> u64 {
+        self.values[what as usize]
+    }
+}
+
+fn value<F: Headroom>(tunnel: &Tunnel<F>, what: TunnelIo) -> u64 {
+    let (counts, sent, received) = (tunnel.counts(), tunnel.sent(), tunnel.received());
+    let dropped = |why| counts.dropped(why);
+    let refused = |why| counts.refused(why);
+    match what {
+        TunnelIo::FromLan => counts.from_lan,
+        TunnelIo::FromWan => counts.from_wan,
+        TunnelIo::First => sent.frames,
+        TunnelIo::Resent => sent.resent,
+        TunnelIo::ResentAgain => sent.resent_again,
+        TunnelIo::NotKept => sent.not_kept,
+        TunnelIo::Lost => sent.lost,
+        TunnelIo::Skipped => sent.skipped,
+        TunnelIo::Ordered => received.delivered - received.late - received.unordered,
+        TunnelIo::Late => received.late,
+        TunnelIo::Unordered => received.unordered,
+        TunnelIo::Waited => received.waited,
+        TunnelIo::Missing => received.missing,
+        TunnelIo::GivenUp => received.given_up,
+        TunnelIo::PeerSkipped => received.skipped,
+        TunnelIo::PlainToLan => counts.plain_to_lan,
+        TunnelIo::PlainToWan => counts.plain_to_wan,
+        TunnelIo::Unsequenced => counts.unsequenced,
+        TunnelIo::TooLong => counts.too_long,
+        TunnelIo::DropNotForward => dropped(Dropped::NotForward),
+        TunnelIo::DropQueue => dropped(Dropped::Queue),
+        TunnelIo::DropReserved => dropped(Dropped::Reserved),
+        TunnelIo::DropHeadroom => dropped(Dropped::Headroom),
+        TunnelIo::DropShim => dropped(Dropped::Shim),
+        TunnelIo::DropSession => dropped(Dropped::Session),
+        TunnelIo::DropMark => dropped(Dropped::Mark),
+        TunnelIo::DropNoSession => dropped(Dropped::NoSession),
+        TunnelIo::DropTooLong => dropped(Dropped::TooLong),
+        TunnelIo::DropDuplicate => received.duplicate,
+        TunnelIo::DropOutside => received.outside,
+        TunnelIo::Accepted => counts.messages,
+        TunnelIo::Probes => sent.probes,
+        TunnelIo::Reports => received.reports,
+        TunnelIo::RefusedTruncated => refused(Refusal::Truncated),
+        TunnelIo::RefusedVersion => refused(Refusal::Version),
+        TunnelIo::RefusedTag => refused(Refusal::BadTag),
+        TunnelIo::RefusedInvalid => refused(Refusal::Invalid),
+        TunnelIo::RefusedOwnNode => refused(Refusal::OwnNode),
+        TunnelIo::RefusedOtherPeer => refused(Refusal::OtherPeer),
+        TunnelIo::RefusedReplayed => refused(Refusal::Replayed),
+        TunnelIo::RefusedOldBoot => refused(Refusal::OldBoot),
+        TunnelIo::RefusedOtherSession => refused(Refusal::OtherSession),
+        TunnelIo::RefusedLanes => refused(Refusal::Lanes),
+        TunnelIo::Changes => counts.changes,
+        TunnelIo::Up => tunnel.session().up().is_some().into(),
+        TunnelIo::Kept => tunnel.kept() as u64,
+        TunnelIo::Held => tunnel.waiting() as u64,
+        TunnelIo::Rtt => round_trip(tunnel),
+    }
+}
+
+fn round_trip<F: Headroom>(tunnel: &Tunnel<F>) -> u64 {
+    Lane::new(0).and_then(|lane| tunnel.rtt(lane)).map_or(0, |rtt| rtt.mean().as_nanos())
+}

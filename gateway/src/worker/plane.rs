@@ -1,0 +1,388 @@
+//! Between the two ports: the switch, or the tunnel.
+
+use arrayvec::ArrayVec;
+use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
+use common::metrics::Counters;
+use common::time::Time;
+use switch::Switch;
+use tunnel::{Io, Tunnel};
+
+use super::egress::Egress;
+use super::io::Transmit;
+use crate::telemetry::TunnelCounters;
+
+/// The way of frames from one port to the other.
+pub enum Plane<F: Headroom> {
+    /// Packets are recovered per queue pair.
+    Switch(Box<Switch<F>>),
+    /// Frames are numbered on a lane.
+    Tunnel(Box<TunnelEnd<F>>),
+}
+
+/// The tunnel, and the state of a worker that leaves it.
+pub struct TunnelEnd<F: Headroom> {
+    tunnel: Tunnel<F>,
+    /// The box has said BYE: no HELLO follows.
+    has_left: bool,
+    /// Those of the switch, which no frame enters.
+    none: Counters,
+}
+
+/// The ports and the pool, as the tunnel uses them.
+struct Ports<'a, T: Transmit, P> {
+    egress: &'a mut Egress<T>,
+    pool: &'a mut P,
+}
+
+impl<F, T, P> Io for Ports<'_, T, P>
+where
+    F: Headroom,
+    T: Transmit<Frame = F>,
+    P: Pool<Frame = F>,
+{
+    type Frame = F;
+
+    #[inline]
+    fn admits(&mut self) -> bool {
+        self.egress.has_room(Side::Wan)
+    }
+
+    #[inline]
+    fn wan(&mut self, class: Class, packet: Packet<F>) {
+        self.egress.transmit(Side::Wan, class, packet);
+    }
+
+    #[inline]
+    fn lan(&mut self, frame: F) {
+        self.egress.transmit(Side::Lan, Class::Data, Packet::Owned(frame));
+    }
+
+    fn local(&mut self, frame: F) {
+        // The encapsulation `ethernet` has no address of its own: the tunnel never calls this.
+        drop(frame);
+    }
+
+    fn alloc(&mut self, len: usize) -> Option<F> {
+        self.pool.alloc(len)
+    }
+}
+
+impl<F: Headroom> Plane<F> {
+    /// A switch of that configuration.
+    pub fn switch(config: switch::Config) -> Self {
+        Self::Switch(Box::new(Switch::new(config)))
+    }
+
+    /// An end of a tunnel of that configuration.
+    pub fn tunnel(config: tunnel::Config) -> Self {
+        let tunnel = Tunnel::new(config);
+        Self::Tunnel(Box::new(TunnelEnd { tunnel, has_left: false, none: Counters::default() }))
+    }
+
+    /// Takes the frames that arrived at a port.
+    #[inline]
+    pub fn burst<const N: usize, T, P>(
+        &mut self,
+        side: Side,
+        frames: &mut ArrayVec<F, N>,
+        now: Time,
+        pool: &mut P,
+        egress: &mut Egress<T>,
+    ) where
+        T: Transmit<Frame = F>,
+        P: Pool<Frame = F>,
+    {
+        match self {
+            Self::Switch(switch) => switch.burst(side, frames, now, pool, egress),
+            Self::Tunnel(end) => {
+                let mut ports = Ports { egress, pool };
+                for frame in frames.drain(..) {
+                    match side {
+                        Side::Lan => end.tunnel.on_lan(now, frame, &mut ports),
+                        Side::Wan => end.tunnel.on_wan(now, frame, &mut ports),
+                    }
+                }
+            }
+        }
+    }
+
+    /// When [`timers`](Self::timers) has something to do.
+    #[inline]
+    pub fn next_deadline(&self) -> Time {
+        match self {
+            Self::Switch(switch) => switch.next_deadline(),
+            Self::Tunnel(end) if end.has_left => Time::NEVER,
+            Self::Tunnel(end) => end.tunnel.deadline(),
+        }
+    }
+
+    /// Runs the timers that are due, at most `budget` of them.
+    pub fn timers<T, P>(&mut self, now: Time, budget: usize, pool: &mut P, egress: &mut Egress<T>)
+    where
+        T: Transmit<Frame = F>,
+        P: Pool<Frame = F>,
+    {
+        match self {
+            Self::Switch(switch) => switch.timers(now, budget, pool, egress),
+            Self::Tunnel(end) => end.tunnel.on_timer(now, &mut Ports { egress, pool }),
+        }
+    }
+
+    /// Tasks of every few milliseconds.
+    pub fn housekeeping<T, P>(&mut self, now: Time, pool: &mut P, egress: &mut Egress<T>)
+    where
+        T: Transmit<Frame = F>,
+        P: Pool<Frame = F>,
+    {
+        if let Self::Switch(switch) = self {
+            switch.housekeeping(now, pool, egress);
+        }
+    }
+
+    /// The worker is to end: held frames are delivered, and the peer learns of it.
+    pub fn drain<T, P>(&mut self, now: Time, pool: &mut P, egress: &mut Egress<T>)
+    where
+        T: Transmit<Frame = F>,
+        P: Pool<Frame = F>,
+    {
+        match self {
+            Self::Switch(switch) => switch.drain(now, pool, egress),
+            Self::Tunnel(end) => {
+                end.tunnel.close(now, &mut Ports { egress, pool });
+                end.has_left = true;
+            }
+        }
+    }
+
+    /// Frames that are held, besides copies.
+    pub fn held(&self) -> u64 {
+        match self {
+            Self::Switch(switch) => switch.held(),
+            Self::Tunnel(end) => end.tunnel.waiting() as u64,
+        }
+    }
+
+    /// Whether the peer is still to confirm that it knows of the end.
+    pub fn is_leaving(&self) -> bool {
+        match self {
+            Self::Switch(switch) => switch.is_leaving(),
+            Self::Tunnel(_) => false,
+        }
+    }
+
+    /// The counters of the switch.
+    pub fn counters(&self) -> &Counters {
+        match self {
+            Self::Switch(switch) => switch.counters(),
+            Self::Tunnel(end) => &end.none,
+        }
+    }
+
+    /// Those of the tunnel.
+    pub fn tunnel_counters(&self) -> Option<TunnelCounters> {
+        match self {
+            Self::Switch(_) => None,
+            Self::Tunnel(end) => Some(TunnelCounters::of(&end.tunnel)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use common::control::{BootId, Keys, NodeId};
+    use common::heap::HeapPool;
+    use common::time::Span;
+    use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
+    use tunnel::session::SessionConfig;
+    use tunnel::{ReceiverConfig, SenderConfig};
+
+    use super::*;
+    use crate::config::Idle;
+    use crate::telemetry::{Published, TunnelIo};
+    use crate::worker::fake::{FakeClock, FakeRx, FakeTx};
+    use crate::worker::idle::Idler;
+    use crate::worker::{Ended, HOUSEKEEPING, Parts, Worker, handoff};
+
+    /// One way of the link, which takes no time.
+    const STEP: Span = Span::from_micros(50);
+
+    fn config(me: u8) -> tunnel::Config {
+        let ms = Span::from_millis;
+        tunnel::Config {
+            session: SessionConfig {
+                node: NodeId(me.into()),
+                boot: BootId(7),
+                random: me.into(),
+                lanes: 1,
+                frame_max: 2_000,
+                overhead: 14,
+                hello_interval: ms(10),
+                peer_timeout: ms(100),
+            },
+            encapsulation: Encapsulation::Ethernet {
+                ethertype: DEFAULT_ETHERTYPE,
+                mac: [2, 0, 0, 0, 0, me],
+            },
+            sender: SenderConfig { lanes: 1, rtt: ms(1), cache_max: 1_000 },
+            receiver: ReceiverConfig {
+                lanes: 1,
+                window: 1 << 16,
+                waiting_max: 1_000,
+                give_up: ms(50),
+                report_interval: Span::from_micros(100),
+                loss_wait: ms(2),
+                report_at_once: Span::from_micros(20),
+            },
+            keys: Keys::from_secret(b"both"),
+        }
+    }
+
+    struct Gateway {
+        rx: [FakeRx; 2],
+        tx: [FakeTx; 2],
+        published: Arc<Published>,
+        worker: Worker<FakeRx, FakeTx, HeapPool, FakeClock>,
+        frames: ArrayVec<common::heap::HeapFrame, 32>,
+        /// Frames on the WAN that the other one has had, or that were lost.
+        crossed: usize,
+    }
+
+    fn gateway(me: u8, clock: &FakeClock) -> Gateway {
+        let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
+        let published = Arc::<Published>::default();
+        let worker = Worker::new(Parts {
+            rx: rx.clone().map(Some),
+            handoff: handoff::mesh(1, common::wire::Spread::Rss).remove(0),
+            egress: Egress::new(tx[0].clone(), tx[1].clone(), 1_000),
+            plane: Plane::tunnel(config(me)),
+            pool: HeapPool,
+            clock: clock.clone(),
+            idle: Idler::new(Idle::Busy, 1),
+            stop: Arc::default(),
+            drain_timeout: Span::from_millis(50),
+            published: Arc::clone(&published),
+        });
+        Gateway { rx, tx, published, worker, frames: ArrayVec::new(), crossed: 0 }
+    }
+
+    struct Link {
+        clock: FakeClock,
+        boxes: [Gateway; 2],
+        /// One frame in so many is lost; 0: none.
+        lose_one_in: usize,
+    }
+
+    impl Link {
+        fn new() -> Self {
+            let clock = FakeClock::default();
+            let boxes = [gateway(1, &clock), gateway(2, &clock)];
+            Self { clock, boxes, lose_one_in: 0 }
+        }
+
+        fn step(&mut self) {
+            self.clock.advance(STEP);
+            for me in 0..2 {
+                let now = crate::worker::io::Now::now(&self.clock);
+                let Gateway { worker, frames, .. } = &mut self.boxes[me];
+                worker.round(frames, now);
+                let sent = self.boxes[me].tx[1].taken();
+                for frame in &sent[self.boxes[me].crossed..] {
+                    self.boxes[me].crossed += 1;
+                    let n = self.boxes[me].crossed;
+                    if self.lose_one_in == 0 || n % self.lose_one_in != 0 {
+                        self.boxes[1 - me].rx[1].arrive(frame.clone());
+                    }
+                }
+            }
+        }
+
+        fn pass(&mut self, span: Span) {
+            for _ in 0..span.as_nanos() / STEP.as_nanos() {
+                self.step();
+            }
+        }
+
+        fn tunnel(&self, me: usize, what: TunnelIo) -> u64 {
+            self.boxes[me].published.tunnel().get(what)
+        }
+    }
+
+    fn frame(n: u32) -> Vec<u8> {
+        let mut frame = vec![2; 200];
+        frame[12..14].copy_from_slice(&[0x08, 0x06]);
+        frame[196..].copy_from_slice(&n.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn frames_cross_plain_until_there_is_a_session_and_none_is_lost_after() {
+        let mut link = Link::new();
+        link.boxes[0].rx[0].arrive(frame(0));
+        link.step();
+        link.step();
+        assert_eq!(link.boxes[1].tx[0].taken(), [frame(0)], "before any HELLO was answered");
+        link.pass(Span::from_millis(200));
+        assert_eq!([0, 1].map(|me| link.tunnel(me, TunnelIo::Up)), [1, 1]);
+
+        link.lose_one_in = 7;
+        let sent: Vec<_> = (1..2_000).map(frame).collect();
+        for frame in &sent {
+            link.boxes[0].rx[0].arrive(frame.clone());
+            link.boxes[1].rx[0].arrive(frame.clone());
+            link.step();
+        }
+        link.pass(Span::from_millis(40));
+        assert_eq!(&link.boxes[1].tx[0].taken()[1..], sent);
+        assert_eq!(link.boxes[0].tx[0].taken(), sent);
+        for me in 0..2 {
+            let resent = link.tunnel(me, TunnelIo::Resent);
+            assert!(resent > 100, "{resent}");
+            assert_eq!(link.tunnel(me, TunnelIo::First), sent.len() as u64);
+            let delivered = [TunnelIo::Ordered, TunnelIo::Late, TunnelIo::Unordered];
+            assert_eq!(delivered.map(|what| link.tunnel(me, what))[1..], [0, 0]);
+            assert_eq!(link.tunnel(me, TunnelIo::Held), 0);
+        }
+    }
+
+    #[test]
+    fn a_box_that_ends_says_so_and_frames_cross_plain_at_once() {
+        let mut link = Link::new();
+        link.pass(Span::from_millis(200));
+        link.boxes[0].worker.parts.stop.store(true, Relaxed);
+        link.pass(HOUSEKEEPING * 2);
+        assert_eq!([0, 1].map(|me| link.tunnel(me, TunnelIo::Up)), [0, 0]);
+        link.boxes[1].rx[0].arrive(frame(1));
+        link.boxes[0].rx[0].arrive(frame(2));
+        link.step();
+        link.step();
+        assert_eq!(link.boxes[0].tx[0].taken(), [frame(1)]);
+        assert_eq!(link.boxes[1].tx[0].taken(), [frame(2)]);
+        let [leaving, _] = link.boxes;
+        assert_eq!(leaving.worker.run::<32>(), Ended { held: 0, queued: 0 });
+    }
+
+    #[test]
+    fn a_frame_that_finds_the_wan_queue_full_takes_no_number() {
+        let mut link = Link::new();
+        link.pass(Span::from_millis(200));
+        link.boxes[0].tx[1].accept(0);
+        for n in 0..2_000 {
+            link.boxes[0].rx[0].arrive(frame(n));
+        }
+        link.pass(Span::from_millis(5));
+        link.boxes[0].tx[1].accept(10_000);
+        link.pass(Span::from_millis(20));
+        let first = link.tunnel(0, TunnelIo::First);
+        assert_eq!(first + link.tunnel(0, TunnelIo::DropQueue), 2_000);
+        assert_eq!(
+            link.boxes[1].tx[0].taken().len() as u64,
+            first,
+            "all that have a number arrive"
+        );
+        assert_eq!(link.tunnel(1, TunnelIo::Missing), 0);
+        assert_eq!(link.boxes[1].tx[0].taken()[0], frame(0));
+    }
+}
