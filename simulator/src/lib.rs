@@ -5,6 +5,7 @@
 //! A [`scenario::Scenario`] and a [`scheme::Scheme`] give [`results::RunResult`],
 //! the same on every run and machine for the same seed.
 
+pub mod capture;
 pub mod cli;
 pub mod engine;
 pub mod frame;

@@ -30,6 +30,32 @@ pub struct Network {
     pub gateways: Vec<usize>,
 }
 
+impl Network {
+    /// For each cable, the names of the nodes at its ends: "host 3", "switch 0",
+    /// "gateway 1"; each kind is numbered through both sites.
+    pub fn cable_names(&self) -> Vec<(String, String)> {
+        let mut count = [0; 3];
+        let name = |node: &Node| {
+            let (kind, word) = match node {
+                Node::Host(_) => (0, "host"),
+                Node::Switch(_) => (1, "switch"),
+                Node::Gateway(_) => (2, "gateway"),
+            };
+            count[kind] += 1;
+            format!("{word} {}", count[kind] - 1)
+        };
+        let nodes: Vec<String> = self.nodes.iter().map(name).collect();
+        let mut from = vec![0; self.cables.len()];
+        for (node, cables) in self.leaving.iter().enumerate() {
+            for cable in cables {
+                from[*cable] = node;
+            }
+        }
+        let ends = from.iter().zip(&self.cables);
+        ends.map(|(from, cable)| (nodes[*from].clone(), nodes[cable.to.node].clone())).collect()
+    }
+}
+
 /// The address of a host.
 pub fn host_ip(host: u32) -> IpAddr {
     IpAddr::V4(Ipv4Addr::from_bits(NETWORK + 1 + host))

@@ -281,6 +281,13 @@ fn figures_stand_by_themselves() {
     }
 }
 
+/// A handful of messages has no tail.
+#[test]
+fn an_empty_tail_is_left_out() {
+    let study = study("few", "", &[], two_runs());
+    assert!(of_study(&study).iter().all(|figure| figure.name != "fct-tail"));
+}
+
 /// The report as it looks, to be looked at: in Cargo's directory for the files of
 /// tests, `target/tmp/report.html`, and one of its plots, `figure.svg`.
 #[test]

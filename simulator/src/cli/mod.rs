@@ -97,7 +97,10 @@ fn scheme(text: &str) -> Result<Scheme, String> {
 }
 
 /// Writes an output file, if one is named.
-fn write(file: Option<&PathBuf>, content: impl FnOnce() -> String) -> Result<(), Failure> {
+fn write<C: AsRef<[u8]>>(
+    file: Option<&PathBuf>,
+    content: impl FnOnce() -> C,
+) -> Result<(), Failure> {
     let Some(file) = file else { return Ok(()) };
     std::fs::write(file, content()).map_err(|error| cannot_write(file, &error))
 }

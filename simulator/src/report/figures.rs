@@ -133,10 +133,16 @@ fn fct_cdf(study: &Study, schemes: &[Scheme]) -> Option<Figure> {
     Some(Figure::new("fct-cdf", "Flow completion times", caption, &plot))
 }
 
+/// Fewer different times than these have no tail to draw.
+const FEW: usize = 10;
+
 fn fct_tail(study: &Study, schemes: &[Scheme]) -> Option<Figure> {
     let lines = lines(schemes, |scheme| {
         steps(&series::fct_us(scheme, &study.results), |share| 100.0 * (1.0 - share))
     });
+    if lines.iter().all(|line| line.points.len() < 2 * FEW) {
+        return None;
+    }
     // The largest value, than which none is larger, is 0 but for rounding.
     let y = "share of messages that take longer (%)";
     let plot = Plot {

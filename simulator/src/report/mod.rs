@@ -7,6 +7,7 @@ pub mod figures;
 pub mod format;
 mod html;
 mod json;
+mod parquet;
 mod plot;
 mod series;
 mod tables;
@@ -23,6 +24,7 @@ pub use self::course::{Course, Scale};
 pub use self::csv::{csv_flows, csv_summary, csv_sweeps};
 pub use html::html;
 pub use json::{json, json_sweep};
+pub use parquet::parquet_flows;
 
 /// Several schemes on one scenario.
 #[derive(Clone, PartialEq, Debug)]

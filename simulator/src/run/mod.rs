@@ -4,6 +4,8 @@ mod books;
 mod ledger;
 mod posting;
 
+use std::io;
+
 use common::frame::Frame;
 use common::metrics::{self, Metric};
 use common::time::Time;
@@ -11,6 +13,7 @@ use common::wire::parse;
 
 use self::ledger::Ledger;
 use self::posting::Posting;
+use crate::capture::{Observer, Sent};
 use crate::engine::Agenda;
 use crate::net::Departure;
 use crate::node::{Node, Outbox};
@@ -32,6 +35,19 @@ pub fn run(scenario: &Scenario, scheme: Scheme, seed: u64) -> Result<RunResult, 
     run_flows(scenario, scheme, seed, &traffic::expand(scenario, seed))
 }
 
+/// As [`run`], and shows each frame to `observer`.
+///
+/// # Errors
+/// If a queue pair cannot be set up as the scenario says, or the observer fails.
+pub fn run_observed(
+    scenario: &Scenario,
+    scheme: Scheme,
+    seed: u64,
+    observer: &mut dyn Observer,
+) -> Result<RunResult, String> {
+    play(scenario, scheme, seed, &traffic::expand(scenario, seed), Some(observer))
+}
+
 /// Runs `flows`, sorted by their start, over the network of `scenario`.
 ///
 /// # Errors
@@ -42,7 +58,20 @@ pub fn run_flows(
     seed: u64,
     flows: &[FlowSpec],
 ) -> Result<RunResult, String> {
+    play(scenario, scheme, seed, flows, None)
+}
+
+fn play<'s>(
+    scenario: &'s Scenario,
+    scheme: Scheme,
+    seed: u64,
+    flows: &[FlowSpec],
+    mut observer: Option<&'s mut dyn Observer>,
+) -> Result<RunResult, String> {
     let network = topology::build(scenario, scheme, seed);
+    if let Some(observer) = &mut observer {
+        observer.cables(&network.cable_names()).map_err(|error| error.to_string())?;
+    }
     let actors = network.nodes.len() + network.cables.len();
     let mut run = Run {
         scenario,
@@ -53,6 +82,8 @@ pub fn run_flows(
         pools: Vec::new(),
         last_due: last_due(flows),
         network,
+        observer,
+        failure: None,
         now: START,
         events: 0,
     };
@@ -70,6 +101,9 @@ struct Run<'s> {
     pools: Vec<PoolSample>,
     /// When the last message is due; [`Time::NEVER`] once the links were looked at.
     last_due: Time,
+    observer: Option<&'s mut dyn Observer>,
+    /// Why the observer failed.
+    failure: Option<io::Error>,
     now: Time,
     events: u64,
 }
@@ -86,6 +120,9 @@ impl Run<'_> {
                 break;
             }
             self.now = next;
+            if let Some(error) = self.failure.take() {
+                return Err(error.to_string());
+            }
             if next == self.last_due {
                 self.offered();
             } else if next == sample {
@@ -159,15 +196,22 @@ impl Run<'_> {
         for Departure { port, frame, sent } in self.outbox.frames.drain(..) {
             let number = leaving[port];
             let cable = &mut self.network.cables[number];
+            let seen = self.observer.is_some().then(|| frame.clone());
+            let is_lost;
             if cable.is_long_haul {
                 let roce = parse(frame.bytes()).ok().filter(|roce| roce.opcode.kind().is_request());
                 let len = frame.bytes().len();
-                let lost = cable.send(frame, sent).is_some();
+                is_lost = cable.send(frame, sent).is_some();
                 if let Some(roce) = roce {
-                    self.ledger.sent(&roce, len, lost, sent);
+                    self.ledger.sent(&roce, len, is_lost, sent);
                 }
             } else {
-                cable.send(frame, sent);
+                is_lost = cable.send(frame, sent).is_some();
+            }
+            if let (Some(frame), Some(observer)) = (seen, &mut self.observer) {
+                let sent =
+                    Sent { at: reported(sent), cable: number, is_lost, frame: frame.bytes() };
+                self.failure = self.failure.take().or(observer.sent(&sent).err());
             }
             self.agenda.set(nodes + number, cable.next());
         }
