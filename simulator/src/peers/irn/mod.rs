@@ -17,11 +17,12 @@
 //! - The sender remembers selective acknowledgements. It is in *loss
 //!   recovery* from a NACK or timeout until everything is acknowledged that it
 //!   had sent before the last repeat (up to the *recovery sequence*). In
-//!   recovery it sends missing packets, in order and each once, before anything
-//!   new: the oldest packet that is not acknowledged, anew with each advance,
-//!   and each behind it with a packet acknowledged selectively further on. So
-//!   reordering is taken for loss, a repeat that was needless brings forth
-//!   more, and one that is lost as well is left to the timeout.
+//!   recovery it sends lost packets, in order and each once, before anything
+//!   new: on entry the oldest packet that is not acknowledged, then each that has
+//!   a packet acknowledged selectively further on. So reordering is taken for
+//!   loss, a packet whose NACK was lost is sent again, and a repeat that is lost as
+//!   well is left to the timeout. After a timeout nothing that was sent before it is
+//!   taken to be in flight: an advance sends the next one that is missing.
 //! - BDP-FC: never more than [`Irn::cap`] packets from the oldest that is not
 //!   acknowledged to the newest that was sent. As long as a packet is missing
 //!   the oldest one doesn't move: with a cap of one bandwidth-delay product

@@ -53,6 +53,8 @@ pub(super) struct Sender {
     /// The oldest packet is to be sent again, even if it was acknowledged
     /// selectively.
     oldest_is_lost: bool,
+    /// One past the newest packet that had been sent at the last timeout.
+    overdue: Seq,
     /// Since when the timer runs.
     timer: Option<Time>,
     /// Packets since the last one that asked for an ACK.
@@ -79,6 +81,7 @@ impl Sender {
             recovery: None,
             resent: first,
             oldest_is_lost: false,
+            overdue: first,
             timer: None,
             unasked: 0,
             stats: IrnStats::default(),
@@ -172,6 +175,7 @@ impl Sender {
     pub(super) fn on_timer(&mut self, now: Time) {
         if self.deadline().is_some_and(|deadline| deadline <= now) {
             self.stats.timeouts += 1;
+            self.overdue = self.next;
             self.recover();
             self.timer = Some(now);
         }
@@ -228,13 +232,10 @@ impl Sender {
             self.sacked.pop();
             self.acked = self.acked.next();
         }
-        self.oldest_is_lost = false;
-        if self.recovery.is_some_and(|recovery| recovery <= expected) {
-            self.recovery = None;
-        } else if self.recovery.is_some() && self.resent <= expected {
-            // It was sent before the repeat that has arrived, and is missing.
-            self.oldest_is_lost = true;
-        }
+        self.recovery = self.recovery.filter(|recovery| *recovery > expected);
+        // It was sent before the timeout, and is missing.
+        self.oldest_is_lost =
+            self.recovery.is_some() && self.resent <= expected && expected < self.overdue;
         self.resent = self.resent.max(expected);
         self.high = self.high.max(expected);
         self.timer = (self.next > expected).then_some(now);
