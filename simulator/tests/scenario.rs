@@ -56,7 +56,8 @@ fn rate_delay_and_loss_are_enough() {
         (s.nic.pmtu, s.nic.window, s.nic.retries, s.nic.ack_req_every),
         (4096, None, None, 16)
     );
-    assert_eq!((s.gateway.reorder, s.gateway.paper_reorder), (None, 1_000_000));
+    // Eight bandwidth-delay products of 2.5 MB.
+    assert_eq!((s.gateway.budget, s.gateway.reorder), (20_000_000, None));
     assert_eq!(s.gateway.lan_queue, LanQueue::Fair, "as the product has it");
     // Ten bandwidth-delay products are 25 MB.
     assert_eq!(s.traffic, [Traffic::Long { bytes: 25_000_000, flows: 1 }]);
@@ -85,7 +86,7 @@ const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cache
      [nic.dcqcn]\ng = 0.25\nalpha_timer = \"1us\"\nrate_timer = \"2us\"\nbyte_counter = \"3MiB\"\n\
      fast_recovery = 4\nr_ai = \"5Mbps\"\nr_hai = \"6Mbps\"\nmin_rate = \"7Mbps\"\n\
      cnp_interval = \"50us\"\n\
-     [gateway]\nreorder = \"1MB\"\nbackup = \"2MB\"\ncache = \"3MB\"\npaper_reorder = \"4MB\"\n\
+     [gateway]\nbudget = 0.25\nreorder = \"1MB\"\nbackup = \"2MB\"\ncache = \"3MB\"\npaper_reorder = \"4MB\"\n\
      paper_backup = \"5MB\"\nnetrt_buffer = \"6MB\"\nqueue = \"7MB\"\n\
      lan_queue = \"fifo\"\n\
      [[traffic]]\nkind = \"long\"\nbytes = \"1GB\"\nflows = 3\n\
@@ -137,8 +138,10 @@ fn every_key_is_read() {
     assert_eq!(d.cnp_interval.as_micros(), 50);
     let g = &s.gateway;
     assert_eq!((g.reorder, g.backup, g.cache), (Some(1_000_000), Some(2_000_000), Some(3_000_000)));
-    assert_eq!((g.paper_reorder, g.paper_backup), (4_000_000, 5_000_000));
-    assert_eq!((g.netrt_buffer, g.queue), (6_000_000, 7_000_000));
+    // Of 2.5 Gbit/s and 3 ms.
+    assert_eq!(g.budget, 937_500 / 4);
+    assert_eq!((g.paper_reorder, g.paper_backup), (Some(4_000_000), Some(5_000_000)));
+    assert_eq!((g.netrt_buffer, g.queue), (Some(6_000_000), 7_000_000));
     assert_eq!(g.lan_queue, LanQueue::Fifo);
     let [
         Traffic::Long { bytes: 1_000_000_000, flows: 3 },

@@ -56,7 +56,7 @@ const LONG: [&Series; 4] = [&LOSS, &BURST, &RTT, &RATE];
 /// WebSearch at sites with deep and with shallow buffers.
 const SITES: &str = "beyond-sites";
 
-const SCHEMES: &str = r#""lossless", "gbn", "irn", "lr2-paper", "lr2", "cached""#;
+const SCHEMES: &str = r#""lossless", "gbn", "irn", "uet", "lr2-paper", "lr2", "cached""#;
 /// Bytes of payload of a packet, here.
 const PMTU: u64 = 4096;
 
@@ -96,7 +96,7 @@ impl Link {
             "schemes = [{SCHEMES}]\nlimit = \"{}us\"\n\
              [long_haul]\nrate = \"{rate_gbps}Gbps\"\nrtt = \"{rtt_us}us\"\nloss = {loss}\n\
              [nic]\npmtu = {PMTU}\ncontent = false\n\
-             [gateway]\nqueue = \"1GiB\"\npaper_reorder = \"1TiB\"\npaper_backup = \"50kB\"\n\
+             [gateway]\nqueue = \"1GiB\"\n\
              [[traffic]]\nkind = \"rounds\"\nflows = 1\nbytes = \"{bytes}B\"\nrounds = {rounds}\n",
             (limit * *rtt_us as f64) as u64
         ))
@@ -151,7 +151,7 @@ fn many(flows: u32, effort: &Effort) -> String {
          [long_haul]\nrate = \"100Gbps\"\nrtt = \"10ms\"\nloss = 1e-3\n\
          [site]\nhost_rate = \"6250Mbps\"\nbuffer = \"1GiB\"\necn = false\npfc = false\n\
          [nic]\npmtu = {PMTU}\ncontent = false\ndcqcn = false\n\
-         [gateway]\nqueue = \"1GiB\"\npaper_reorder = \"1TiB\"\npaper_backup = \"50kB\"\n\
+         [gateway]\nqueue = \"1GiB\"\n\
          [[traffic]]\nkind = \"long\"\nflows = {flows}\nbytes = \"{bytes}B\"\n",
         u64::from(effort.patience) * (10 + volume / 12_500_000),
     )

@@ -34,7 +34,7 @@ const LANS: [(&str, &str, &str); 4] = [
 ];
 
 pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
-    const ALL: &str = r#""lossless", "gbn", "irn", "lr2", "cached""#;
+    const ALL: &str = r#""lossless", "gbn", "irn", "uet", "lr2", "cached""#;
     const FEW: &str = r#""lossless", "cached""#;
     let mut settings = Vec::new();
     let mut add = |series: &'static str, label: &str, schemes: &str, keys: [&str; 3]| {

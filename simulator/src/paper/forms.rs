@@ -109,8 +109,7 @@ impl Cell {
              [nic]\npmtu = {PMTU}\nwindow = {cap}\nirn_cap = {cap}\nack_req_every = {ACK_EVERY}\n\
              timeout = \"{}us\"\nre_nak = \"{}ns\"\ndcqcn = false\ncontent = false\n\
              connections = \"known\"\n\
-             [gateway]\npaper_reorder = \"1TiB\"\npaper_backup = \"1TiB\"\n\
-             netrt_buffer = \"1TiB\"\nqueue = \"1TiB\"\n",
+             [gateway]\nbudget = \"1TiB\"\nqueue = \"1TiB\"\n",
             (RTT * TIMEOUT.into()).as_micros(),
             RTT.scale(RE_NAK.into(), (*window).into()).as_nanos(),
             cap = WINDOW * window,

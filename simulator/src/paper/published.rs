@@ -23,20 +23,21 @@ const LARGE: std::ops::Range<usize> = 3..6;
 
 pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
     const SCHEMES: &str =
-        r#""lossless", "gbn", "irn", "slr", "netrt", "lr2-paper", "lr2", "cached""#;
+        r#""lossless", "gbn", "irn", "uet", "slr", "netrt", "lr2-paper", "lr2", "cached""#;
     let mut all = Vec::new();
     for (&(series, sizes, _), messages) in WORKLOADS.iter().zip(effort.messages) {
         for &delay_us in &effort.delays_us {
             for &p in &effort.losses {
-                let text = scenario(sizes, delay_us, p, messages, SCHEMES, "1TiB", "20s");
+                let text = scenario(sizes, delay_us, p, messages, SCHEMES, "", "20s");
                 all.push(setting(series, delay_us, p, &text, effort, seed)?);
             }
         }
     }
     for &p in &effort.losses {
         let first = effort.delays_us[0];
+        let pools = "paper_reorder = \"1MB\"\npaper_backup = \"50kB\"\n";
         let text =
-            scenario("websearch", first, p, effort.messages[0], r#""lr2-paper""#, "1MB", "2s");
+            scenario("websearch", first, p, effort.messages[0], r#""lr2-paper""#, pools, "2s");
         all.push(setting(POOLS, first, p, &text, effort, seed)?);
     }
     Ok(all)
@@ -63,14 +64,13 @@ fn scenario(
     p: f64,
     messages: u32,
     schemes: &str,
-    pool: &str,
+    gateway: &str,
     limit: &str,
 ) -> String {
-    let gateway = format!("paper_reorder = \"{pool}\"\npaper_backup = \"50kB\"\n");
     let head = format!(
         "name = \"{sizes}-{delay_us}us-{p:e}\"\nschemes = [{schemes}]\nlimit = \"{limit}\"\n"
     );
-    head + &network(delay_us, p, "", "", &gateway) + &web_traffic(sizes, messages)
+    head + &network(delay_us, p, "", "", gateway) + &web_traffic(sizes, messages)
 }
 
 /// The network of the published evaluation. Switches mark from a quarter of a
@@ -291,8 +291,7 @@ fn pools(web: &[&Found]) -> String {
 /// The results of LR2 as published with bounded pools, and without.
 fn bounded(bounded: &[&Found], web: &[&Found]) -> String {
     let rows: Vec<_> = bounded.iter().filter_map(|found| bounded_row(found, web)).collect();
-    let heads =
-        ["delay, loss", "1 MB: mean / p99", "without bound: mean / p99", "timeouts", "not done"];
+    let heads = ["delay, loss", "1 MB: mean / p99", "as above: mean / p99", "timeouts", "not done"];
     table(&heads, &rows)
 }
 

@@ -16,7 +16,7 @@ const PLACES: [(&str, f64, &str); 4] = [
 
 pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
     const SCHEMES: &str =
-        r#""lossless", "gbn", "irn", "slr", "netrt", "lr2-paper", "lr2", "cached""#;
+        r#""lossless", "gbn", "irn", "uet", "slr", "netrt", "lr2-paper", "lr2", "cached""#;
     let setting = |(n, (label, p, site)): (usize, &(&str, f64, &str))| {
         let text = format!("name = \"within-{n}\"\nschemes = [{SCHEMES}]\nlimit = \"20s\"\n")
             + &network(effort.delays_us[0], *p, site, "", "")

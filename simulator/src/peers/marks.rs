@@ -1,8 +1,8 @@
-//! NAKs that a switch makes, for RNICs that know them.
+//! NAKs that a switch makes, for RNICs that know them, and CNPs.
 
 use common::frame::{Frame, Pool};
 use common::psn::{Psn, Seq};
-use common::wire::{Aeth, Headers, Roce};
+use common::wire::{Aeth, CNP_LEN, Headers, Roce};
 
 use super::partner;
 use crate::frame::{SimFrame, SimPool};
@@ -16,4 +16,12 @@ pub(super) fn nak(frame: &SimFrame, roce: &Roce, missing: Seq, count: u64) -> Si
     let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: count as u32 & (Psn::MODULUS - 1) };
     headers.emit_ack(partner(roce.dest_qpn), missing.psn(), aeth, nak.bytes_mut());
     nak
+}
+
+/// A CNP to the sender of `frame`.
+pub(super) fn cnp(frame: &SimFrame, roce: &Roce) -> SimFrame {
+    let headers = Headers::of(frame.bytes(), roce).reversed();
+    let mut cnp = SimPool.alloc(headers.frame_len(CNP_LEN)).expect("memory without end");
+    headers.emit_cnp(partner(roce.dest_qpn), cnp.bytes_mut());
+    cnp
 }

@@ -5,8 +5,10 @@
 
 pub mod irn;
 mod marks;
+pub mod netrt;
 pub mod paper;
 pub mod slr;
+pub mod uet;
 
 use common::wire::{Addr, Qpn, Roce};
 

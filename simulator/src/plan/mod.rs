@@ -173,8 +173,7 @@ impl Question {
             ack_every: ACK_EVERY,
             rewind: ACK_EVERY,
             re_nak: 4e-6 / self.slot(),
-            // The paper's.
-            irn_cap: 1.0,
+            irn_cap: round_trips,
             irn_timeout: 4.0,
         };
         let fct = |bytes: u64| {

@@ -206,7 +206,8 @@ pub struct NicModel {
     /// Congestion control; `None`: each NIC sends at its line rate.
     pub dcqcn: Option<Dcqcn>,
     /// Most packets that [`Scheme::IRN`] may have in flight and its bitmap
-    /// covers; `None`: one bandwidth-delay product of the longest path.
+    /// covers; `None`: as [`window`](Self::window). The paper has one bandwidth-delay
+    /// product.
     pub irn_cap: Option<u32>,
     /// Whether messages have content that is checked at the far end; without, a
     /// run gives the same results sooner.
@@ -231,18 +232,24 @@ pub enum Connections {
 /// The boxes at the ends of the long-haul link.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GatewayModel {
-    /// Reordering pools of a gateway, bytes; `None`: enough.
+    /// Memory for packets in each gateway, bytes: the same for every scheme, which
+    /// divides it among its pools.
+    pub budget: u64,
+    /// Reordering pools of a gateway of the product, bytes; `None`: its part of
+    /// the budget.
     pub reorder: Option<u64>,
-    /// Backup pools of a gateway, bytes; `None`: enough.
+    /// Backup pools, likewise.
     pub backup: Option<u64>,
-    /// Resend caches of a gateway, bytes; `None`: enough.
+    /// Resend caches, likewise.
     pub cache: Option<u64>,
-    /// Reordering pool of [`Scheme::LR2_PAPER`], bytes.
-    pub paper_reorder: u64,
-    /// Backup pool of [`Scheme::LR2_PAPER`], bytes.
-    pub paper_backup: u64,
-    /// Buffer of each switch of [`Scheme::NETRT`], bytes.
-    pub netrt_buffer: u64,
+    /// Reordering pool of [`Scheme::LR2_PAPER`], bytes; `None`: what the backup
+    /// pool leaves of the budget.
+    pub paper_reorder: Option<u64>,
+    /// Backup pool of [`Scheme::LR2_PAPER`], bytes; `None`: the bandwidth-delay product
+    /// of a site, at least 50 kB.
+    pub paper_backup: Option<u64>,
+    /// Buffer of each switch of [`Scheme::NETRT`], bytes; `None`: the budget.
+    pub netrt_buffer: Option<u64>,
     /// Limit of a queue at a gateway's port, bytes.
     pub queue: u64,
     /// Whether the product's Depot delivers held packets at the pace at which they

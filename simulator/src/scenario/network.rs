@@ -198,14 +198,29 @@ fn pfc(mut s: Section<'_>) -> Pfc {
 /// The words for [`LanQueue`].
 const LAN_QUEUES: &[(&str, LanQueue)] = &[("fifo", LanQueue::Fifo), ("fair", LanQueue::Fair)];
 
-pub(super) fn gateway(mut s: Section<'_>) -> GatewayModel {
+/// A size, or a number of bandwidth-delay products of the long haul.
+fn budget(s: &mut Section<'_>, bdp: u64) -> Option<u64> {
+    let products = |products: f64| (products * bdp as f64) as u64;
+    let allowed = format!(
+        "0 to 1TiB, or 0 to 1000 bandwidth-delay products of the long haul, written as {} or a \
+         number",
+        settings::units::SIZE_SYNTAX
+    );
+    s.read("budget", &allowed, |v| match v.as_str() {
+        Some(text) => settings::units::size(text).ok().filter(|size| *size <= TIB),
+        None => settings::number(v).filter(|n| (0.0..=1000.0).contains(n)).map(products),
+    })
+}
+
+pub(super) fn gateway(mut s: Section<'_>, bdp: u64) -> GatewayModel {
     let gateway = GatewayModel {
+        budget: budget(&mut s, bdp).unwrap_or((8 * bdp).clamp(16 * MIB, TIB)),
         reorder: s.size("reorder", 0, TIB),
         backup: s.size("backup", 0, TIB),
         cache: s.size("cache", 0, TIB),
-        paper_reorder: s.size("paper_reorder", 0, TIB).unwrap_or(1_000_000),
-        paper_backup: s.size("paper_backup", 0, TIB).unwrap_or(50_000),
-        netrt_buffer: s.size("netrt_buffer", 0, TIB).unwrap_or(16 * MIB),
+        paper_reorder: s.size("paper_reorder", 0, TIB),
+        paper_backup: s.size("paper_backup", 0, TIB),
+        netrt_buffer: s.size("netrt_buffer", 0, TIB),
         queue: s.size("queue", 16 * KIB, TIB).unwrap_or(16 * MIB),
         pacing: s.bool("pacing").unwrap_or(true),
         cnp: s.bool("cnp").unwrap_or(true),

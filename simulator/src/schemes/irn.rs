@@ -1,12 +1,14 @@
-//! Selective repeat in the RNIC (IRN): bitmap and BDP cap.
+//! Selective repeat in the RNIC (IRN): a bitmap, and a cap on packets in flight.
 
 use rnic::{NicConfig, QpConfig};
 
 use crate::node::Rnic;
 use crate::path::Path;
 use crate::peers::irn;
+use crate::plan::forms;
 use crate::scenario::Scenario;
 use crate::scheme::{Class, Form, Look, Marker, SchemeModel};
+use crate::schemes;
 
 pub(super) struct Irn;
 
@@ -28,10 +30,9 @@ impl SchemeModel for Irn {
     }
 
     fn rnic(&self, scenario: &Scenario, config: NicConfig) -> Box<dyn Rnic> {
-        let path = Path::longest(scenario, true);
-        let pmtu = scenario.nic.pmtu;
-        let cap = scenario.nic.irn_cap.unwrap_or(path.packets(pmtu).min(1 << 22) as u32);
-        Box::new(irn::nic(config, irn::Irn::for_path(cap, path.rtt(pmtu))))
+        let cap = scenario.nic.irn_cap.unwrap_or(schemes::window(scenario));
+        let rtt = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
+        Box::new(irn::nic(config, irn::Irn::for_path(cap, rtt)))
     }
 
     /// IRN acknowledges each packet.
@@ -42,16 +43,20 @@ impl SchemeModel for Irn {
     fn form(&self) -> Option<Form> {
         Some(Form {
             about: "the RNICs: selective",
-            goodput: |path, nic| match nic.irn_cap {
-                cap if cap < 2.0 => path.bounded(nic.window.min(cap)),
-                cap => path.irn(cap, nic.irn_timeout),
-            },
+            goodput,
             sends: |path| path.sends_repairing(),
             // While the message fits into the cap nothing stalls.
-            fct: |path, _, packets| match path.fct_selective_repeat(packets) {
-                slots if packets <= path.window => slots,
-                slots => slots * path.bounded(2.0) / path.bounded(1.0),
+            fct: |path, nic, packets| match path.fct_selective_repeat(packets) {
+                slots if packets <= path.window * nic.irn_cap => slots,
+                slots => slots * path.selective_repeat() / goodput(path, nic),
             },
         })
+    }
+}
+
+fn goodput(path: &forms::Path, nic: &forms::Nic) -> f64 {
+    match nic.irn_cap {
+        cap if cap < 2.0 => path.bounded(cap),
+        cap => path.irn(cap, nic.irn_timeout),
     }
 }

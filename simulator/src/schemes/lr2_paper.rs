@@ -29,8 +29,12 @@ impl SchemeModel for Lr2Paper {
 
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {
         let pools = &place.scenario.gateway;
-        let (reorder, backup) = (pools.paper_reorder, pools.paper_backup);
-        Box::new(Paper::new(reorder, backup, place.local_rtt(), place.rates[LAN]))
+        let (local_rtt, lan_rate) = (place.local_rtt(), place.rates[LAN]);
+        // As published, the backup pool covers the site: the rest is for reordering.
+        let of_site = local_rtt.scale(lan_rate, 8_000_000_000).as_nanos().max(50_000);
+        let backup = pools.paper_backup.unwrap_or(of_site.min(pools.budget));
+        let reorder = pools.paper_reorder.unwrap_or(pools.budget.saturating_sub(backup));
+        Box::new(Paper::new(reorder, backup, local_rtt, lan_rate))
     }
 
     fn queue_pair(&self, _: &Scenario, config: QpConfig) -> QpConfig {

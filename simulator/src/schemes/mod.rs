@@ -11,6 +11,7 @@ mod lr2_paper;
 mod netrt;
 mod product;
 mod slr;
+mod uet;
 
 use std::sync::{PoisonError, RwLock};
 
@@ -30,6 +31,8 @@ impl Scheme {
     pub const GBN_RENAK: Self = Self::of(&gbn_renak::GbnReNak);
     /// Selective repeat in the RNIC.
     pub const IRN: Self = Self::of(&irn::Irn);
+    /// Selective repeat with direct placement in the RNIC: an upper bound.
+    pub const UET: Self = Self::of(&uet::Uet);
     /// Feedback near the sender.
     pub const SLR: Self = Self::of(&slr::Slr);
     /// Resends from buffers in the network.
@@ -44,11 +47,12 @@ impl Scheme {
     pub const AUTO: Self = Self::of(&auto::Auto);
 
     /// Those that come with the simulator, in the order of tables and plots.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::LOSSLESS,
         Self::GBN,
         Self::GBN_RENAK,
         Self::IRN,
+        Self::UET,
         Self::SLR,
         Self::NETRT,
         Self::LR2_PAPER,
@@ -87,14 +91,17 @@ pub(crate) fn timeout(scenario: &Scenario) -> Span {
     scenario.nic.timeout.unwrap_or((rtt * 4).max(local_ack_timeout(12)))
 }
 
+/// Packets that a queue pair may have unacknowledged.
+pub(crate) fn window(scenario: &Scenario) -> u32 {
+    let nic = &scenario.nic;
+    let packets = Path::longest(scenario, true).packets(nic.pmtu);
+    nic.window.unwrap_or((3 * packets).clamp(64, 1 << 22) as u32)
+}
+
 /// The configuration of both ends of a queue pair, besides its numbers.
 pub(crate) fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) -> QpConfig {
     let nic = &scenario.nic;
-    let path = Path::longest(scenario, true);
-    let window = match nic.window {
-        Some(window) => window,
-        None => (3 * path.packets(nic.pmtu)).clamp(64, 1 << 22) as u32,
-    };
+    let window = window(scenario);
     let config = QpConfig {
         pmtu: nic.pmtu,
         window,

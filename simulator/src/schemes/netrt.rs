@@ -1,9 +1,7 @@
-//! Switches that resend from a bounded buffer in the network.
+//! Switches that keep every packet until the next hop has it, and resend it themselves.
 
-use switch::Recovery;
-
-use super::product;
 use crate::node::Middlebox;
+use crate::peers::netrt;
 use crate::scheme::{Class, Look, Marker, Place, SchemeModel};
 
 pub(super) struct NetRt;
@@ -14,7 +12,7 @@ impl SchemeModel for NetRt {
     }
 
     fn about(&self) -> &'static str {
-        "Switches that resend from a bounded buffer in the network."
+        "Switches keep every packet until the next hop has it, and resend it themselves."
     }
 
     fn class(&self) -> Class {
@@ -32,6 +30,8 @@ impl SchemeModel for NetRt {
     }
 
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {
-        product::with_pools(place, Recovery::Cached, [place.scenario.gateway.netrt_buffer; 3])
+        let pools = &place.scenario.gateway;
+        let bytes = pools.netrt_buffer.unwrap_or(pools.budget);
+        Box::new(netrt::NetRt::new(bytes, place.scenario.long_haul.rtt()))
     }
 }

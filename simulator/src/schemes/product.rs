@@ -7,26 +7,17 @@ use crate::frame::SimFrame;
 use crate::node::Middlebox;
 use crate::scheme::Place;
 
-/// A budget that is never spent.
-const PLENTY: u64 = 1 << 40;
-
-/// A gateway with the pools of the scenario.
+/// A gateway with the pools of the scenario. Its budget is divided as the default pools
+/// of the product are: 64 MiB for reordering, 32 for backup, 64 for the cache, in which `lr2`
+/// keeps filtered repeats.
 pub(super) fn gateway(place: &Place<'_>, recovery: Recovery) -> Box<dyn Middlebox> {
-    let pools = &place.scenario.gateway;
-    let bytes = [pools.reorder, pools.backup, pools.cache].map(|pool| pool.unwrap_or(PLENTY));
-    with_pools(place, recovery, bytes)
-}
-
-/// A gateway with a reordering pool, a backup pool and a resend cache of so many bytes.
-pub(super) fn with_pools(
-    place: &Place<'_>,
-    recovery: Recovery,
-    bytes: [u64; 3],
-) -> Box<dyn Middlebox> {
     let Place { scenario, number, .. } = *place;
+    let pools = &scenario.gateway;
+    let part = pools.budget / 5;
+    let bytes = [(pools.reorder, 2 * part), (pools.backup, part), (pools.cache, 2 * part)];
     // As the gateway does, which has an mbuf for each frame.
     let [reorder_pool_frames, backup_pool_frames, resend_cache_frames] =
-        bytes.map(|bytes| bytes / u64::from(scenario.nic.pmtu));
+        bytes.map(|(own, part)| own.unwrap_or(part) / u64::from(scenario.nic.pmtu));
     Box::new(switch::Switch::<SimFrame>::new(Config {
         reorder_pool_frames,
         backup_pool_frames,

@@ -1,7 +1,7 @@
 //! Go-back-N, and a switch near the sender that reports loss before it and drops
 //! packets that the receiver would drop anyway.
 
-use rnic::QpConfig;
+use rnic::{Dcqcn, QpConfig};
 
 use crate::node::Middlebox;
 use crate::peers::slr;
@@ -27,8 +27,9 @@ impl SchemeModel for Slr {
         Look { light: 0x882255, dark: 0xD0629A, dashes: "7 6", width: 2, marker: Marker::Down }
     }
 
-    fn gateway(&self, _: &Place<'_>) -> Box<dyn Middlebox> {
-        Box::<slr::Slr>::default()
+    fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {
+        let dcqcn = place.scenario.nic.dcqcn.unwrap_or(Dcqcn::DEFAULT);
+        Box::new(slr::Slr::new(dcqcn.cnp_interval))
     }
 
     fn queue_pair(&self, _: &Scenario, config: QpConfig) -> QpConfig {
