@@ -10,6 +10,7 @@ use tempfile::NamedTempFile;
 use super::*;
 
 mod pairs;
+mod tunnel;
 
 /// A file that stands for a key, readable for all and removed at the end.
 fn key_file(content: &str) -> NamedTempFile {

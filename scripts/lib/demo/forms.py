@@ -46,4 +46,5 @@ BY_MODE = {
     "lr2": collaborative,
     "cached": selective,
     "auto": selective,
+    "tunnel": selective,
 }

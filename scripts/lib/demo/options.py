@@ -9,7 +9,9 @@ from pathlib import Path
 from lr2run import parse_bits, parse_seconds
 
 LOSSY_MODES = ("off", "lr2", "cached")
-MODES = (*LOSSY_MODES, "auto", "direct")
+# Of the tunnel, which repairs the long haul alone: where that loses frames.
+TUNNEL = "tunnel"
+MODES = (*LOSSY_MODES, TUNNEL, "auto", "direct")
 
 # Segments with loss, and their names for people.
 PLACES = {
@@ -183,7 +185,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     parser = argparse.ArgumentParser(
         prog="scripts/demo",
         description="Runs RoCEv2 between two hosts over an emulated long link: without loss, then with loss "
-        "and the gateways' recovery off, lr2 and cached. Every byte delivered is verified.",
+        "and the gateways' recovery off, lr2 and cached, and through their tunnel. Every byte delivered is verified.",
         epilog="Congestion: ./scripts/demo --lan-rate 100Mbps --incast 8. Exit code: 0 all messages of all passes "
         "arrived intact (in congestion those of RNICs alone may run out of retries), the first pass reached 0.95 of what the link can carry, and each other pass lost frames; "
         "3 only the first pass fell short; 1 anything else.",
@@ -231,10 +233,9 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         "--mode",
         dest="modes",
         type=_modes,
-        default=LOSSY_MODES,
         metavar="MODE,...",
-        help=f"passes after the one without loss (default {','.join(LOSSY_MODES)}); also auto, "
-        "and direct: without gateways",
+        help=f"passes after the one without loss (default {','.join(LOSSY_MODES)}, and tunnel where the long haul loses "
+        "frames); also auto, and direct: without gateways",
     )
     add("--seed", type=int, default=1, metavar="N", help="seed of all random choices (default 1)")
     add("--json", type=Path, metavar="FILE", help="write the results there")
@@ -243,6 +244,8 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     given = parser.parse_args(arguments)
     if given.loss is None:
         given.loss = 0.0 if given.lan_rate_bps else 0.01
+    if given.modes is None:
+        given.modes = LOSSY_MODES if given.where in LANS or given.lan_rate_bps else (*LOSSY_MODES, TUNNEL)
     if given.lan_rate_bps and given.lan_rate_bps >= given.rate_bps:
         parser.error("--lan-rate must be less than --rate: a LAN that is not narrower is never congested")
     if given.incast and not given.lan_rate_bps:

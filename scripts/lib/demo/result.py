@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import forms
-from .options import PLACES, Scenario
+from .options import PLACES, TUNNEL, Scenario
 from .topology import Reports
 
 # The share of the link's capacity that the pass without loss and congestion has to reach.
@@ -15,7 +15,9 @@ _FEW_SAMPLES = 5
 # Of which modes docs/protocol.md has the closed form, by where data is lost. RNICs
 # alone don't care where; the gateways' forms are those of the long haul.
 _RNICS_ALONE = ("off", "direct")
-_FORMS_AT = {"wan": tuple(forms.BY_MODE), "src-lan": _RNICS_ALONE, "dst-lan": _RNICS_ALONE, "ack": ()}
+# Where nothing but the hosts repairs congestion of a LAN.
+_ALONE_ON_LANS = (*_RNICS_ALONE, TUNNEL)
+_FORMS_AT = {"wan": tuple(forms.BY_MODE), "src-lan": _ALONE_ON_LANS, "dst-lan": _ALONE_ON_LANS, "ack": ()}
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,8 @@ class Result:
     wan_bytes: int
     """Offered to the long-haul link in the data direction, before loss."""
     offered_requests: int
-    """To the link that is to lose frames, and of these the ones it lost."""
+    """To the link that is to lose frames, and of these the ones it lost; in the tunnel, where the link can't tell
+    requests from other frames, all."""
     lost_requests: int
     completed: int
     received: int
@@ -76,8 +79,8 @@ class Result:
             rtt_samples=rtt["samples"],
             ack_lag=responder["ack_lag_packets"],
             wan_bytes=links["wan"]["a_to_b"]["offered"]["bytes"],
-            offered_requests=lossy["offered"]["request"]["frames"],
-            lost_requests=lossy["lost"]["request"],
+            offered_requests=lossy["offered"]["frames"] if mode == TUNNEL else lossy["offered"]["request"]["frames"],
+            lost_requests=lossy["lost"]["frames" if mode == TUNNEL else "request"],
             completed=requester["completed"]["messages"],
             received=responder["received"]["messages"],
             received_bytes=responder["received"]["bytes"],
@@ -143,7 +146,7 @@ class Result:
 
     def _may_fail(self, scenario: Scenario) -> bool:
         """Congestion may use up the retries of RNICs alone: that is no fault of the demo."""
-        return scenario.lan_rate_bps is not None and self.mode in _RNICS_ALONE
+        return scenario.lan_rate_bps is not None and self.mode in _ALONE_ON_LANS
 
     def remarks(self, scenario: Scenario) -> list[str]:
         """Failures that had to be expected."""

@@ -15,6 +15,7 @@ _TITLES = {
     "lr2": "lr2",
     "cached": "cached",
     "auto": "auto",
+    "tunnel": "tunnel",
     "direct": "no gateways",
 }
 

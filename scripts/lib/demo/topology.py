@@ -20,7 +20,7 @@ from typing import Any
 
 from lr2run import Gateway, Metrics, Process, Processes, wait_until
 
-from .options import BOTTLENECK, LAN_QUEUE_S, WINDOW_BDP, Scenario
+from .options import BOTTLENECK, LAN_QUEUE_S, TUNNEL, WINDOW_BDP, Scenario
 
 IP = {"a": "10.77.0.1", "b": "10.77.0.2"}
 
@@ -34,6 +34,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 # Largest IP packet: a PMTU of 4096 and its headers.
 _MTU = 4200
+# The same with the headers of the tunnel.
+_WAN_MTU = _MTU + 34
 
 # A pass ends in time even if its requester doesn't: start, drain and slack.
 _START_S = 60
@@ -124,6 +126,8 @@ class Pass:
             self._await_sockets()
         self.wan = self._start_wan()
         self.wan.wait_line(r"lr2-wan: ready", _START_S)
+        if mode == TUNNEL:
+            self._await_sessions()
         self.responder = self._start_host("b", "responder")
         self.responder.wait_line(r"lr2-host: ready", _START_S)
         self.requester = self._start_host("a", "requester")
@@ -147,6 +151,14 @@ class Pass:
 
         wait_until(all_there, _START_S, "the gateways' ports")
 
+    def _await_sessions(self) -> None:
+        """Until the gateways have met, so that the tunnel carries all frames of the hosts."""
+        wait_until(
+            lambda: all(gateway.metrics().total("lr2_tunnel_up") for gateway in self._gateways),
+            _START_S,
+            "a session of the gateways' tunnel",
+        )
+
     def _start_gateway(self, site: str) -> Gateway:
         return Gateway.start(
             self._processes,
@@ -155,18 +167,19 @@ class Pass:
             self._name(f"gw-{site}"),
             lan=_memif(0, "server", self._socket(f"h{site}")),
             wan=_memif(1, "server", self._socket(f"w{site}")),
-            recovery="auto" if self.mode == "lossless" else self.mode,
+            recovery={"lossless": "auto", TUNNEL: "off"}.get(self.mode, self.mode),
             memory=f"{self._memory['gateway']}MiB",
             huge_pages=self._huge,
             file_prefix=f"{self.run.name}-gw-{site}",
             mtu=_MTU,
+            extra={"wan": {"mtu": _WAN_MTU, "tunnel": "ethernet"}} if self.mode == TUNNEL else None,
         )
 
     def _dpdk(self, program: str, name: str) -> list[str]:
         return [
             f"--file-prefix={self.run.name}-{name}",
             f"--memory={self._memory[program]}MiB",
-            f"--mtu={_MTU}",
+            f"--mtu={_WAN_MTU if program == 'wan' else _MTU}",
             f"--huge={self._huge}",
             "--live=200ms",
             f"--json={self._report(name)}",
