@@ -1,47 +1,117 @@
-//! How frames with a shim look on the WAN.
+//! How frames with a shim look on the WAN, and how the headers come and go.
+//!
+//! Headers are written into the headroom of a frame, so that its payload is never copied. Room is
+//! [reserved](Encapsulation::reserve) first, which may fail; then the frame is numbered; then it is
+//! [wrapped](Encapsulation::wrap), which may not fail.
 
+mod ethernet;
 mod udp;
 
 use common::frame::Headroom;
 use common::wire::MacAddr;
 
-pub use self::udp::Udp;
-use crate::shim::{self, Shim};
+pub use self::ethernet::{DEFAULT_ETHERTYPE, PEERS};
+pub use self::udp::{DEFAULT_PORT, DEFAULT_SOURCE_PORT, Udp, UdpConfig};
+use crate::ecn;
+use crate::number::Lane;
+use crate::shim::{self, Content, Fault, Shim};
 
+/// Bytes of an Ethernet header without tags: a frame has at least as many.
 const ETHER_LEN: usize = 14;
+/// Bytes of the two addresses in it.
 const MACS_LEN: usize = 12;
-
-/// Where control messages of the encapsulation `ethernet` go: a multicast address of local meaning.
-pub const PEERS: MacAddr = [0x03, b'L', b'R', b'2', 0, 1];
-/// EtherType of the encapsulation `ethernet` unless configured otherwise: local experimental 1.
-pub const DEFAULT_ETHERTYPE: u16 = 0x88b5;
 
 /// How frames are carried.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Encapsulation {
     /// On a link that carries Ethernet: the MAC addresses as they came, an EtherType, the shim, and the
-    /// rest of the frame. R-TUN-19
+    /// rest of the frame from its own EtherType or VLAN tag on. R-TUN-19
     Ethernet {
         /// The EtherType.
         ethertype: u16,
-        /// Source of control messages.
+        /// MAC address of the WAN port, source of control messages.
         mac: MacAddr,
     },
     /// Through a routed network: the whole frame in UDP between two addresses.
     Udp(Udp),
 }
 
+/// Why a frame can't be wrapped. It is as it was.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Unfit {
+    /// It is shorter than an Ethernet header.
+    TooShort,
+    /// With its headers, those of a resend included, it is longer than the path carries. R-TUN-17
+    TooLong,
+    /// There is no room in front of it.
+    Headroom,
+    /// The MAC address of the next hop is not known.
+    NoNextHop,
+}
+
 /// What a frame from the WAN is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Outer {
-    /// The shim begins at this offset; the outer ECN field is this.
-    Tunnel { at: usize, ecn: u8 },
-    /// A frame without a shim.
-    Plain,
+pub enum Unwrapped {
+    /// A frame of the LAN, whose outer headers are gone.
+    Frame {
+        /// Its place.
+        shim: Shim,
+        /// It met congestion and its hosts know no marks: it takes its place, and is dropped then. R-TUN-22
+        is_congested: bool,
+    },
+    /// A control message, which begins at this byte; the frame is as it was.
+    Control(usize),
+    /// Not of the tunnel; as it was.
+    Foreign,
+    /// Meant for the tunnel, but not to be taken.
+    Faulty(OuterFault),
+}
+
+/// Why a frame that is meant for the tunnel is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OuterFault {
+    /// To our address and port, from another address than the peer's.
+    Source,
+    /// A fragment of a packet of the peer: the path's MTU is smaller than it should be.
+    Fragment,
+    /// The lengths of frame, IP and UDP contradict each other, or there are IP options.
+    Length,
+    /// A wrong IPv4 header checksum, or a UDP checksum: the peer sends none.
+    Checksum,
+    /// A shim of another version.
+    Version,
+    /// A shim that ends early, or has a field without meaning.
+    Shim,
+    /// No Ethernet header behind the shim.
+    Inner,
+}
+
+impl From<Fault> for OuterFault {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Version => Self::Version,
+            Fault::Truncated | Fault::Invalid => Self::Shim,
+        }
+    }
 }
 
 impl Encapsulation {
-    /// Bytes in front of the shim.
+    /// Bytes by which a frame grows; a resend takes [`RESENT_MORE`](Self::RESENT_MORE) more.
+    #[inline]
+    pub const fn overhead(&self) -> usize {
+        self.front() + shim::LEN
+    }
+
+    /// Bytes of a resend beyond [`overhead`](Self::overhead).
+    pub const RESENT_MORE: usize = shim::RESENT_LEN - shim::LEN;
+
+    /// Bytes in front of the shim that the frame did not have.
+    const fn front(&self) -> usize {
+        self.shim_at() - if let Self::Ethernet { .. } = self { MACS_LEN } else { 0 }
+    }
+
+    /// Bytes in front of a shim or a control message.
+    #[inline]
     pub const fn shim_at(&self) -> usize {
         match self {
             Self::Ethernet { .. } => ETHER_LEN,
@@ -49,111 +119,134 @@ impl Encapsulation {
         }
     }
 
-    /// Bytes by which a frame grows.
-    pub const fn overhead(&self) -> usize {
-        shim::LEN
-            + match self {
-                Self::Ethernet { .. } => ETHER_LEN - MACS_LEN,
-                Self::Udp(udp) => udp.len(),
-            }
-    }
-
-    /// Writes shim and outer headers in front of a frame of at least an Ethernet header, which has grown by
-    /// [`overhead`](Self::overhead).
-    pub(crate) fn wrap(&self, bytes: &mut [u8], shim: &Shim, traffic_class: u8) {
-        if let Self::Ethernet { .. } = self {
-            let from = self.overhead();
-            bytes.copy_within(from..from + MACS_LEN, 0);
+    /// Makes room for the headers in front of a frame, on a path that carries frames of `limit` bytes from
+    /// the destination MAC address on. The new bytes are unspecified.
+    ///
+    /// # Errors
+    /// [`Unfit`]; the frame is as it was.
+    #[inline]
+    pub fn reserve<F: Headroom>(&self, frame: &mut F, limit: u16) -> Result<(), Unfit> {
+        let len = frame.bytes().len();
+        if len < ETHER_LEN {
+            return Err(Unfit::TooShort);
         }
-        self.write_outer(bytes, traffic_class);
-        shim.write(&mut bytes[self.shim_at()..]);
+        if len + self.overhead() + Self::RESENT_MORE > usize::from(limit) {
+            return Err(Unfit::TooLong);
+        }
+        if matches!(self, Self::Udp(udp) if udp.next_hop().is_none()) {
+            return Err(Unfit::NoNextHop);
+        }
+        if frame.grow_front(self.overhead()) { Ok(()) } else { Err(Unfit::Headroom) }
     }
 
-    /// Bytes of a frame that carries a copy of `kept` again.
-    pub(crate) const fn resent_len(&self, kept: usize) -> usize {
-        kept + shim::RESENT_LEN - shim::LEN
+    /// Writes the headers of a first transmission into the room in front of a frame. `traffic_class` is
+    /// that of the frame as it came, as [`Flow`](crate::Flow) has it.
+    ///
+    /// # Panics
+    /// If no room was [reserved](Self::reserve), or `shim` is that of a resend.
+    #[inline]
+    pub fn wrap(&self, frame: &mut [u8], shim: &Shim, traffic_class: u8) {
+        match self {
+            Self::Ethernet { ethertype, .. } => ethernet::wrap(frame, *ethertype),
+            Self::Udp(udp) => udp.write(frame, shim.lane, udp.outer_class(traffic_class)),
+        }
+        let at = self.shim_at();
+        shim.write(&mut frame[at..at + shim::LEN]);
     }
 
-    /// Writes a copy of the wrapped frame `kept` into `out`, which is [`resent_len`](Self::resent_len)
-    /// long, behind `shim` with the predecessor of its first transmission.
-    pub(crate) fn rewrap(&self, kept: &[u8], shim: &Shim, out: &mut [u8]) {
+    /// Bytes of a resend of a wrapped frame of `kept` bytes.
+    #[inline]
+    pub const fn resent_len(&self, kept: usize) -> usize {
+        kept + Self::RESENT_MORE
+    }
+
+    /// Writes the resend of `kept`, a frame as it was [wrapped](Self::wrap), into `out`: `shim` with the
+    /// predecessor of the first transmission, and the same content. R-TUN-8
+    ///
+    /// # Panics
+    /// If `kept` is not such a frame, `out` is not [`resent_len`](Self::resent_len) bytes long, or `shim`
+    /// is that of a first transmission.
+    pub fn rewrap(&self, kept: &[u8], shim: &Shim, out: &mut [u8]) {
         let at = self.shim_at();
         let predecessor = match Shim::read(&kept[at..]) {
-            Ok(shim::Content::Frame(first)) => first.predecessor,
-            Ok(shim::Content::Control) | Err(_) => None,
+            Ok(Content::Frame(first)) => first.predecessor,
+            Ok(Content::Control) | Err(_) => None,
         };
-        out[..at].copy_from_slice(&kept[..at]);
-        Shim { predecessor, ..*shim }.write(&mut out[at..]);
-        out[at + shim::RESENT_LEN..].copy_from_slice(&kept[at + shim::LEN..]);
+        let (head, content) = out.split_at_mut(at + shim::RESENT_LEN);
+        content.copy_from_slice(&kept[at + shim::LEN..]);
+        head[..at].copy_from_slice(&kept[..at]);
+        Shim { predecessor, ..*shim }.write(&mut head[at..]);
         if let Self::Udp(udp) = self {
-            udp.write_lengths(out);
+            let class = udp.class_of(kept);
+            udp.write(out, shim.lane, class);
         }
     }
 
-    /// Bytes of a frame with a control message of `len` bytes.
-    pub(crate) const fn message_len(&self, len: usize) -> usize {
-        self.shim_at() + len
-    }
-
-    /// Writes the headers of a frame with a control message; returns where the message goes.
-    pub(crate) fn message<'a>(&self, out: &'a mut [u8]) -> &'a mut [u8] {
-        if let Self::Ethernet { mac, .. } = self {
-            out[..6].copy_from_slice(&PEERS);
-            out[6..MACS_LEN].copy_from_slice(mac);
-        }
-        self.write_outer(out, 0);
-        &mut out[self.shim_at()..]
-    }
-
-    fn write_outer(&self, bytes: &mut [u8], traffic_class: u8) {
+    /// Writes the headers of a frame around a control message that rides `lane`, and returns the rest of
+    /// `out`, where the message goes. `to` is the MAC address of the peer, if that is known. `None`: no next
+    /// hop is known.
+    ///
+    /// # Panics
+    /// If `out` is shorter than [`shim_at`](Self::shim_at).
+    pub fn wrap_message<'a>(
+        &self,
+        lane: Lane,
+        to: Option<MacAddr>,
+        out: &'a mut [u8],
+    ) -> Option<&'a mut [u8]> {
         match self {
-            Self::Ethernet { ethertype, .. } => {
-                bytes[MACS_LEN..ETHER_LEN].copy_from_slice(&ethertype.to_be_bytes());
-            }
-            Self::Udp(udp) => udp.write(bytes, traffic_class),
-        }
-    }
-
-    /// Looks at a frame from the WAN.
-    pub(crate) fn look(&self, frame: &[u8]) -> Outer {
-        match self {
-            Self::Ethernet { .. } if self.is_reserved(frame) => {
-                Outer::Tunnel { at: ETHER_LEN, ecn: 0 }
-            }
-            Self::Ethernet { .. } => Outer::Plain,
-            Self::Udp(udp) => udp.look(frame),
-        }
-    }
-
-    /// Whether a frame without a shim would be taken for one with a shim.
-    pub(crate) fn is_reserved(&self, frame: &[u8]) -> bool {
-        match self {
-            Self::Ethernet { ethertype, .. } => {
-                frame.get(MACS_LEN..ETHER_LEN) == Some(&ethertype.to_be_bytes())
-            }
-            Self::Udp(_) => false,
-        }
-    }
-
-    /// Removes outer headers and a shim of `len` bytes. False if no Ethernet frame is left.
-    pub(crate) fn unwrap<F: Headroom>(&self, frame: &mut F, len: usize) -> bool {
-        let bytes = frame.bytes_mut();
-        match self {
-            Self::Ethernet { .. } => {
-                if bytes.len() < ETHER_LEN + len + 2 {
-                    return false;
-                }
-                let front = ETHER_LEN + len - MACS_LEN;
-                bytes.copy_within(..MACS_LEN, front);
-                frame.shrink_front(front);
+            Self::Ethernet { ethertype, mac } => {
+                ethernet::write(out, *ethertype, *mac, to.unwrap_or(PEERS));
             }
             Self::Udp(udp) => {
-                if bytes.len() < udp.len() + len + ETHER_LEN {
-                    return false;
-                }
-                frame.shrink_front(udp.len() + len);
+                udp.next_hop()?;
+                udp.write(out, lane, udp.outer_class(0));
             }
         }
-        true
+        Some(&mut out[self.shim_at()..])
+    }
+
+    /// Sets the MAC address of the next hop, if there is one; `None`: it is not known.
+    pub fn set_next_hop(&mut self, mac: Option<MacAddr>) {
+        if let Self::Udp(udp) = self {
+            udp.set_next_hop(mac);
+        }
+    }
+
+    /// Whether a frame without a shim would be taken for one with a shim by the peer: it can't be sent
+    /// as it is.
+    #[inline]
+    pub fn is_reserved(&self, frame: &[u8]) -> bool {
+        matches!(self, Self::Ethernet { ethertype, .. } if ethernet::is_ours(frame, *ethertype))
+    }
+
+    /// Looks at a frame from the WAN. A frame of the LAN is freed of its outer headers, and gets the marks
+    /// that these have met.
+    #[inline]
+    pub fn unwrap<F: Headroom>(&self, frame: &mut F) -> Unwrapped {
+        let bytes = frame.bytes();
+        let outer_ecn = match self {
+            Self::Ethernet { .. } if self.is_reserved(bytes) => 0,
+            Self::Ethernet { .. } => return Unwrapped::Foreign,
+            Self::Udp(udp) => match udp.look(bytes) {
+                Ok(ecn) => ecn,
+                Err(other) => return other,
+            },
+        };
+        let shim = match Shim::read(&bytes[self.shim_at()..]) {
+            Ok(Content::Frame(shim)) => shim,
+            Ok(Content::Control) => return Unwrapped::Control(self.shim_at()),
+            Err(fault) => return Unwrapped::Faulty(fault.into()),
+        };
+        let front = self.front() + shim.wire_len();
+        if bytes.len() < front + ETHER_LEN {
+            return Unwrapped::Faulty(OuterFault::Inner);
+        }
+        if let Self::Ethernet { .. } = self {
+            ethernet::unwrap(frame.bytes_mut(), front);
+        }
+        frame.shrink_front(front);
+        let is_congested = !ecn::decapsulate(frame.bytes_mut(), outer_ecn);
+        Unwrapped::Frame { shim, is_congested }
     }
 }

@@ -7,19 +7,18 @@ use common::control::Keys;
 use common::frame::{Class, Frame, Headroom, Packet};
 use common::rtt::Rtt;
 use common::time::Time;
-use common::wire::is_mac_control;
+use common::wire::{MacAddr, is_mac_control};
 
 pub use self::counts::{Counts, Dropped};
 use self::ports::{Inner, Lan, Wan};
-use crate::ecn;
-use crate::encapsulation::{Encapsulation, Outer};
+use crate::encapsulation::{Encapsulation, Unwrapped};
 use crate::flow::Flow;
 use crate::message::Message;
 use crate::number::Lane;
 use crate::receiver::{Received, Receiver, ReceiverConfig};
 use crate::sender::{Sender, SenderConfig, Sent};
 use crate::session::{Change, EndPoint, Peer, SessionConfig};
-use crate::shim::{Content, Shim};
+use crate::shim::Shim;
 
 /// Least bytes of a frame: an Ethernet header.
 const FRAME_MIN: usize = 14;
@@ -70,6 +69,8 @@ pub struct Tunnel<F: Frame> {
     receiver: Receiver<Inner<F>>,
     /// When the session began.
     began_at: Time,
+    /// Where control messages go, once a peer was heard.
+    peer_mac: Option<MacAddr>,
     counts: Counts,
 }
 
@@ -82,6 +83,7 @@ impl<F: Headroom> Tunnel<F> {
             receiver: Receiver::new(&config.receiver, end.own()),
             end,
             began_at: Time::ZERO,
+            peer_mac: None,
             counts: Counts::default(),
             config,
         }
@@ -129,6 +131,11 @@ impl<F: Headroom> Tunnel<F> {
             && self.counts.is_balanced(self.sender.counts(), self.receiver.counts())
     }
 
+    /// Sets the MAC address of the next hop with the encapsulation `udp`; `None`: it is not known.
+    pub fn set_next_hop(&mut self, mac: Option<MacAddr>) {
+        self.config.encapsulation.set_next_hop(mac);
+    }
+
     /// A frame from the LAN.
     pub fn on_lan<I: Io<Frame = F>>(&mut self, now: Time, mut frame: F, io: &mut I) {
         self.counts.from_lan += 1;
@@ -136,36 +143,35 @@ impl<F: Headroom> Tunnel<F> {
             return self.counts.drop(Dropped::NotForward);
         }
         let Some(limit) = self.limit(now) else { return self.plain(frame, Dropped::NoSession, io) };
-        let longest = self
-            .config
-            .encapsulation
-            .resent_len(frame.bytes().len() + self.config.encapsulation.overhead());
-        // A resent frame is longer, and has to fit as well. R-TUN-17
-        if longest > limit {
-            self.counts.too_long += 1;
-            return self.plain(frame, Dropped::TooLong, io);
+        let flow = Flow::of(frame.bytes());
+        if let Err(unfit) = self.config.encapsulation.reserve(&mut frame, limit) {
+            let why = Dropped::from(unfit);
+            self.counts.too_long += u64::from(why == Dropped::TooLong);
+            return self.plain(frame, why, io);
         }
         // R-TUN-23
         if !io.admits() {
             return self.counts.drop(Dropped::Queue);
         }
-        let flow = Flow::of(frame.bytes());
-        if !frame.grow_front(self.config.encapsulation.overhead()) {
-            return self.plain(frame, Dropped::Headroom, io);
-        }
         let Config { encapsulation, sender: config, .. } = &self.config;
         let traffic_class = flow.traffic_class;
         let end = &mut self.end;
-        let mut wan = Wan { io, encapsulation, end, config: &self.config, traffic_class };
+        let to = self.peer_mac;
+        let mut wan = Wan { io, encapsulation, end, config: &self.config, to, traffic_class };
         let Some(lane) = Lane::new(0) else { return };
         self.sender.on_frame(config, now, lane, flow.bucket, frame, &mut wan);
     }
 
     /// A frame from the WAN.
-    pub fn on_wan<I: Io<Frame = F>>(&mut self, now: Time, frame: F, io: &mut I) {
+    pub fn on_wan<I: Io<Frame = F>>(&mut self, now: Time, mut frame: F, io: &mut I) {
         self.counts.from_wan += 1;
-        let Outer::Tunnel { at, ecn } = self.config.encapsulation.look(frame.bytes()) else {
-            return match self.config.encapsulation {
+        match self.config.encapsulation.unwrap(&mut frame) {
+            Unwrapped::Frame { shim, is_congested } => {
+                self.on_frame(now, &shim, is_congested, frame, io)
+            }
+            Unwrapped::Control(at) => self.on_message(now, at, frame, io),
+            Unwrapped::Faulty(fault) => self.counts.drop(fault.into()),
+            Unwrapped::Foreign => match self.config.encapsulation {
                 Encapsulation::Ethernet { .. } if is_mac_control(frame.bytes()) => {
                     self.counts.drop(Dropped::NotForward)
                 }
@@ -177,12 +183,7 @@ impl<F: Headroom> Tunnel<F> {
                     self.counts.local += 1;
                     io.local(frame);
                 }
-            };
-        };
-        match Shim::read(frame.bytes().get(at..).unwrap_or_default()) {
-            Err(_) => self.counts.drop(Dropped::Shim),
-            Ok(Content::Control) => self.on_message(now, at, frame, io),
-            Ok(Content::Frame(shim)) => self.on_frame(now, &shim, ecn, frame, io),
+            },
         }
     }
 
@@ -202,10 +203,10 @@ impl<F: Headroom> Tunnel<F> {
         }
         if now >= self.end.hello_due(&self.config.session) {
             let (header, hello) = self.end.hello(&self.config.session, now);
-            ports::send(io, &self.config, &header, &hello);
+            ports::send(io, &self.config, self.peer_mac, &header, &hello);
         }
         let (is_up, config) = (self.end.up().is_some(), &self.config);
-        let mut wan = ports::wan(io, &mut self.end, config);
+        let mut wan = ports::wan(io, &mut self.end, config, self.peer_mac);
         if is_up {
             self.sender.on_timer(now, &mut wan);
         }
@@ -216,25 +217,24 @@ impl<F: Headroom> Tunnel<F> {
     /// Leaves the session, with a BYE: the peer goes on without this box.
     pub fn close<I: Io<Frame = F>>(&mut self, now: Time, io: &mut I) {
         if let Some((header, bye)) = self.end.close(&self.config.session) {
-            ports::send(io, &self.config, &header, &bye);
+            ports::send(io, &self.config, self.peer_mac, &header, &bye);
             self.change(now, Change::Ended(crate::session::End::Closed), io);
         }
     }
 
     /// The longest frame that the path carries; `None` if frames are not numbered.
-    fn limit(&self, now: Time) -> Option<usize> {
+    fn limit(&self, now: Time) -> Option<u16> {
         let peer = self.end.up()?;
         let most = self.end.frame_max(&self.config.session);
         let is_proven = peer.reached >= most;
         let is_early = now < self.began_at + self.config.session.hello_interval * 2;
-        let limit = match self.config.encapsulation {
+        Some(match self.config.encapsulation {
             _ if is_proven => most,
             // There is another way until the path is known.
             Encapsulation::Ethernet { .. } if is_early => return None,
             Encapsulation::Udp(_) if is_early => most,
             Encapsulation::Ethernet { .. } | Encapsulation::Udp(_) => peer.reached,
-        };
-        Some(usize::from(limit))
+        })
     }
 
     /// Whether frames from the LAN are numbered, and which peer takes them.
@@ -263,8 +263,8 @@ impl<F: Headroom> Tunnel<F> {
         &mut self,
         now: Time,
         shim: &Shim,
-        ecn: u8,
-        mut frame: F,
+        is_congested: bool,
+        frame: F,
         io: &mut I,
     ) {
         let is_ours = shim.session == self.end.own();
@@ -275,9 +275,6 @@ impl<F: Headroom> Tunnel<F> {
         if !is_ours && !is_open {
             return self.counts.drop(Dropped::Session);
         }
-        if !self.config.encapsulation.unwrap(&mut frame, shim.wire_len()) {
-            return self.counts.drop(Dropped::Shim);
-        }
         if !is_ours {
             if is_mac_control(frame.bytes()) {
                 return self.counts.drop(Dropped::NotForward);
@@ -286,9 +283,9 @@ impl<F: Headroom> Tunnel<F> {
             return io.lan(frame);
         }
         self.end.mark_used();
-        let is_for_lan = ecn::decapsulate(frame.bytes_mut(), ecn) && !is_mac_control(frame.bytes());
+        let is_for_lan = !is_congested && !is_mac_control(frame.bytes());
         let inner = Inner { frame, is_for_lan };
-        let wan = ports::wan(io, &mut self.end, &self.config);
+        let wan = ports::wan(io, &mut self.end, &self.config, self.peer_mac);
         let mut lan = Lan { wan, counts: &mut self.counts };
         self.receiver.on_frame(&self.config.receiver, now, shim, inner, &mut lan);
     }
@@ -302,11 +299,12 @@ impl<F: Headroom> Tunnel<F> {
             Err(refusal) => return self.counts.refuse(refusal),
         };
         self.counts.messages += 1;
+        self.peer_mac = source(frame.bytes());
         if let Some(change) = change {
             self.change(now, change, io);
         }
         let is_up = self.end.up().is_some();
-        let mut wan = ports::wan(io, &mut self.end, &self.config);
+        let mut wan = ports::wan(io, &mut self.end, &self.config, self.peer_mac);
         match message {
             Some(Message::Report(report)) if is_up => {
                 self.sender.on_report(now, &report, &mut wan);
@@ -333,12 +331,18 @@ impl<F: Headroom> Tunnel<F> {
                 }
             }
             Change::Ended(_) => {
-                let mut wan = ports::wan(io, &mut self.end, &self.config);
+                let mut wan = ports::wan(io, &mut self.end, &self.config, self.peer_mac);
                 self.sender.end(&mut wan);
                 let mut lan = Lan { wan, counts: &mut self.counts };
                 self.receiver.end(&mut lan);
                 self.receiver.restart(self.end.own());
+                self.peer_mac = None;
             }
         }
     }
+}
+
+/// The MAC address of the station that sent a frame; a group address is no station's.
+fn source(frame: &[u8]) -> Option<MacAddr> {
+    frame.get(6..)?.first_chunk().copied().filter(|mac: &MacAddr| mac[0] & 1 == 0)
 }

@@ -6,6 +6,7 @@ use common::time::Span;
 use proptest::prelude::*;
 use support::{Kind, Link, Scenario, World, at, stamped};
 use tunnel::Dropped;
+use tunnel::encapsulation::PEERS;
 use tunnel::session::Refusal;
 
 fn any_kind() -> impl Strategy<Value = Kind> {
@@ -174,6 +175,16 @@ fn the_outer_headers_are_right() {
     assert_eq!((frame[14], frame[15] & 0xf0, frame[18..20].to_vec()), (0x6b, 0x90, vec![0, 124]));
 }
 
+/// What a router does to a packet of IPv4 that meets congestion.
+fn mark(frame: &mut [u8]) {
+    frame[15] |= 3;
+    frame[24..26].fill(0);
+    let sum: u32 =
+        frame[14..34].chunks(2).map(|two| u32::from(two[0]) << 8 | u32::from(two[1])).sum();
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+}
+
 /// R-TUN-22
 #[test]
 fn a_mark_of_the_path_reaches_the_frame_within() {
@@ -182,16 +193,49 @@ fn a_mark_of_the_path_reaches_the_frame_within() {
     let frame = stamped(0, 3, 1, 100);
     world.lan_frame(0, frame.clone());
     let (_, mut wrapped) = world.on_link.pop().expect("it is sent");
-    wrapped[15] |= 3;
+    mark(&mut wrapped);
     world.wan_frame(1, wrapped);
     let marked = world.delivered[1].pop().expect("it is delivered");
     assert_eq!((marked[15], frame[15]), (0xbb, 0xb9));
     // ARP knows no marks.
     world.lan_frame(0, [&[0xff; 6][..], &[2; 6], &[8, 6], &[0; 46]].concat());
     let (_, mut wrapped) = world.on_link.pop().expect("it is sent");
-    wrapped[15] |= 3;
+    mark(&mut wrapped);
     world.wan_frame(1, wrapped);
     assert_eq!((world.delivered[1].len(), world.boxes[1].counts().dropped(Dropped::Mark)), (0, 1));
+}
+
+/// R-TUN-19: to any box until the peer is known, and to that one from then on.
+#[test]
+fn messages_go_to_the_peer_once_it_is_known() {
+    let mut world = World::new(Scenario::default());
+    world.pass(Span::from_millis(1));
+    let (_, first) = world.on_link.first().expect("a HELLO");
+    assert_eq!(first[..6], PEERS);
+    world.settle();
+    world.on_link.clear();
+    world.pass(Span::from_millis(2_500));
+    assert!(!world.on_link.is_empty());
+    for (from, frame) in &world.on_link {
+        assert_eq!(frame[..12], [2, 0, 0, 0, 9, 1 - *from as u8, 2, 0, 0, 0, 9, *from as u8]);
+    }
+}
+
+/// R-TUN-21
+#[test]
+fn without_a_next_hop_nothing_is_sent() {
+    let mut world = World::new(Scenario { kind: Kind::UdpV4, ..Scenario::default() });
+    world.settle();
+    world.boxes[0].set_next_hop(None);
+    world.on_link.clear();
+    world.lan_frame(0, stamped(0, 3, 1, 100));
+    assert!(world.on_link.is_empty());
+    assert_eq!(world.boxes[0].counts().dropped(Dropped::NoNextHop), 1);
+    world.boxes[0].set_next_hop(Some([2, 0, 0, 0, 9, 8]));
+    world.lan_frame(0, stamped(0, 3, 2, 100));
+    let (_, frame) = world.on_link.pop().expect("it is sent");
+    assert_eq!(frame[..6], [2, 0, 0, 0, 9, 8]);
+    assert!(world.boxes[0].is_balanced());
 }
 
 /// R-TUN-23: a frame that the queue has no room for is not numbered.
@@ -238,6 +282,7 @@ fn forged_frames_change_no_state() {
         world.wan_frame(0, forged);
         let counts = world.boxes[0].counts();
         let bad = counts.dropped(Dropped::Shim)
+            + counts.dropped(Dropped::Version)
             + counts.dropped(Dropped::Session)
             + counts.refused(Refusal::Truncated);
         let bad = bad

@@ -46,7 +46,8 @@ counters! {
     Counter "lr2_tunnel_dropped_frames_total" "Frames that the tunnel dropped, by reason." {
         DropNotForward ["reason" = "not_forwardable"], DropQueue ["reason" = "queue_full"],
         DropReserved ["reason" = "reserved_ethertype"], DropHeadroom ["reason" = "headroom"],
-        DropShim ["reason" = "shim"], DropSession ["reason" = "session"],
+        DropVersion ["reason" = "version"], DropShim ["reason" = "shim"],
+        DropInner ["reason" = "inner"], DropSession ["reason" = "session"],
         DropMark ["reason" = "mark"], DropNoSession ["reason" = "no_session"],
         DropTooLong ["reason" = "too_long"], DropDuplicate ["reason" = "duplicate"],
         DropOutside ["reason" = "outside_window"]
@@ -135,6 +136,8 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, what: TunnelIo) -> u64 {
         TunnelIo::DropQueue => dropped(Dropped::Queue),
         TunnelIo::DropReserved => dropped(Dropped::Reserved),
         TunnelIo::DropHeadroom => dropped(Dropped::Headroom),
+        TunnelIo::DropVersion => dropped(Dropped::Version),
+        TunnelIo::DropInner => dropped(Dropped::Inner),
         TunnelIo::DropShim => dropped(Dropped::Shim),
         TunnelIo::DropSession => dropped(Dropped::Session),
         TunnelIo::DropMark => dropped(Dropped::Mark),

@@ -1,129 +1,303 @@
-//! The headers of the encapsulation `udp`.
+//! The encapsulation `udp`: the whole frame behind Ethernet, IP, UDP and the shim.
 
-use common::wire::{Addr, MacAddr};
+use core::net::IpAddr;
 
-use super::{ETHER_LEN, Outer};
+use common::wire::MacAddr;
+
+use super::{ETHER_LEN, MACS_LEN, OuterFault, Unwrapped};
 use crate::ecn;
-use crate::flow::network;
+use crate::number::Lane;
+
+/// UDP port of the tunnel unless configured otherwise: of the range that nobody is assigned (RFC 6335).
+pub const DEFAULT_PORT: u16 = 49791;
+/// UDP source port of the first lane unless chosen otherwise; the others have the next ones.
+pub const DEFAULT_SOURCE_PORT: u16 = 49152;
 
 const UDP: u8 = 17;
 const UDP_LEN: usize = 8;
-const V4_LEN: usize = 20;
-const V6_LEN: usize = 40;
-/// IPv4 "more fragments" and fragment offset.
-const FRAGMENT: u16 = 0x3fff;
+const V4_LEN: usize = ETHER_LEN + 20 + UDP_LEN;
+const V6_LEN: usize = ETHER_LEN + 40 + UDP_LEN;
+/// IPv4 "don't fragment".
 const DONT_FRAGMENT: u8 = 0x40;
+/// IPv4 "more fragments" and the offset.
+const FRAGMENT: u16 = 0x3fff;
 const TTL: u8 = 64;
+/// The ECN field of a traffic class.
+const ECN: u8 = 3;
 
-/// UDP between the boxes' own addresses. R-TUN-21
+/// Settings of the encapsulation through a routed network.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Udp {
+pub struct UdpConfig {
     /// MAC address of the WAN port.
     pub mac: MacAddr,
-    /// MAC address of the next hop.
-    pub next_hop: MacAddr,
-    /// Own address.
-    pub src: Addr,
-    /// That of the peer, of the same family.
-    pub dst: Addr,
-    /// Source port: the lane's entropy.
-    pub src_port: u16,
-    /// Destination port, of both directions.
+    /// Address of this box.
+    pub address: IpAddr,
+    /// Address of the peer, of the same family.
+    pub peer: IpAddr,
+    /// Destination port of both directions.
     pub port: u16,
-    /// DSCP of the outer header; `None`: that of the inner one.
+    /// Source port of each lane, by which a network spreads the lanes. A lane beyond has the first one.
+    pub source_ports: Vec<u16>,
+    /// DSCP of the outer header, 0 to 63; `None`: that of the inner one.
     pub dscp: Option<u8>,
 }
 
+/// The encapsulation through a routed network. R-TUN-21
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Udp {
+    headers: Headers,
+    next_hop: Option<MacAddr>,
+    /// By lane; never empty.
+    source_ports: Vec<u16>,
+    /// In its place in a traffic class.
+    dscp: Option<u8>,
+}
+
+/// All headers, with zero for what differs between frames.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Headers {
+    V4 {
+        bytes: [u8; V4_LEN],
+        /// The sum of their IP header.
+        sum: u32,
+    },
+    V6([u8; V6_LEN]),
+}
+
 impl Udp {
-    /// Bytes in front of the shim.
-    pub(super) const fn len(&self) -> usize {
-        ETHER_LEN + self.ip_len() + UDP_LEN
-    }
-
-    const fn ip_len(&self) -> usize {
-        if is_v4(&self.src) { V4_LEN } else { V6_LEN }
-    }
-
-    /// Writes the headers of a frame that carries one of this traffic class.
-    pub(super) fn write(&self, bytes: &mut [u8], inner: u8) {
-        let dscp = self.dscp.unwrap_or(inner >> 2);
-        let class = dscp << 2 | ecn::outer(inner);
-        let (ether, rest) = bytes.split_at_mut(ETHER_LEN);
-        ether[..6].copy_from_slice(&self.next_hop);
-        ether[6..12].copy_from_slice(&self.mac);
-        let (ip, rest) = rest.split_at_mut(self.ip_len());
-        ip.fill(0);
-        if is_v4(&self.src) {
-            ether[12..].copy_from_slice(&[0x08, 0x00]);
-            (ip[0], ip[1], ip[6], ip[8], ip[9]) = (0x45, class, DONT_FRAGMENT, TTL, UDP);
-            ip[12..16].copy_from_slice(&self.src.as_bytes()[12..]);
-            ip[16..20].copy_from_slice(&self.dst.as_bytes()[12..]);
-        } else {
-            ether[12..].copy_from_slice(&[0x86, 0xdd]);
-            let label = u32::from(self.src_port);
-            ip[..4].copy_from_slice(&(6 << 28 | u32::from(class) << 20 | label).to_be_bytes());
-            (ip[6], ip[7]) = (UDP, TTL);
-            ip[8..24].copy_from_slice(self.src.as_bytes());
-            ip[24..40].copy_from_slice(self.dst.as_bytes());
-        }
-        rest[..2].copy_from_slice(&self.src_port.to_be_bytes());
-        rest[2..4].copy_from_slice(&self.port.to_be_bytes());
-        // No checksum: the frame has its own (RFC 6935).
-        rest[4..UDP_LEN].fill(0);
-        self.write_lengths(bytes);
-    }
-
-    /// Lengths and IPv4 checksum of a frame whose other fields are right.
-    pub(super) fn write_lengths(&self, bytes: &mut [u8]) {
-        let (l4, end) = (ETHER_LEN + self.ip_len(), bytes.len());
-        let udp_len = ((end - l4) as u16).to_be_bytes();
-        bytes[l4 + 4..l4 + 6].copy_from_slice(&udp_len);
-        let ip = &mut bytes[ETHER_LEN..l4];
-        if is_v4(&self.src) {
-            ip[2..4].copy_from_slice(&((end - ETHER_LEN) as u16).to_be_bytes());
-            ip[10..12].fill(0);
-            let sum = ip.chunks_exact(2).map(|two| u32::from(be16(two))).sum::<u32>();
-            let sum = (sum & 0xffff) + (sum >> 16);
-            let sum = (sum & 0xffff) + (sum >> 16);
-            ip[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-        } else {
-            ip[4..6].copy_from_slice(&udp_len);
-        }
-    }
-
-    /// Whether a frame comes from the peer to this box.
-    pub(super) fn look(&self, frame: &[u8]) -> Outer {
-        self.find(frame).unwrap_or(Outer::Plain)
-    }
-
-    fn find(&self, frame: &[u8]) -> Option<Outer> {
-        let (l3, ethertype) = network(frame);
-        let rest = frame.get(l3..)?;
-        let (class, is_ours, ip_len) = if is_v4(&self.src) {
-            let ip = rest.first_chunk::<V4_LEN>()?;
-            let is_udp = ethertype == 0x0800
-                && (ip[0], ip[9]) == (0x45, UDP)
-                && be16(&ip[6..]) & FRAGMENT == 0;
-            let is_ours =
-                ip[12..16] == self.dst.as_bytes()[12..] && ip[16..] == self.src.as_bytes()[12..];
-            (ip[1], is_udp && is_ours, V4_LEN)
-        } else {
-            let ip = rest.first_chunk::<V6_LEN>()?;
-            let is_udp = ethertype == 0x86dd && (ip[0] >> 4, ip[6]) == (6, UDP);
-            let is_ours = ip[8..24] == *self.dst.as_bytes() && ip[24..] == *self.src.as_bytes();
-            (ip[0] << 4 | ip[1] >> 4, is_udp && is_ours, V6_LEN)
+    /// Makes one without a next hop.
+    ///
+    /// # Panics
+    /// If the addresses are of two families, or there is no source port.
+    pub fn new(config: &UdpConfig) -> Self {
+        assert!(!config.source_ports.is_empty(), "each lane has a source port");
+        let headers = match (config.address, config.peer) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let mut bytes = [0; V4_LEN];
+                bytes[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+                (bytes[20], bytes[22], bytes[23]) = (DONT_FRAGMENT, TTL, UDP);
+                bytes[26..30].copy_from_slice(&src.octets());
+                bytes[30..34].copy_from_slice(&dst.octets());
+                let sum = bytes[14..34].chunks_exact(2).map(|word| u32::from(be16(word, 0))).sum();
+                Headers::V4 { bytes, sum }
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let mut bytes = [0; V6_LEN];
+                bytes[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+                (bytes[20], bytes[21]) = (UDP, TTL);
+                bytes[22..38].copy_from_slice(&src.octets());
+                bytes[38..54].copy_from_slice(&dst.octets());
+                Headers::V6(bytes)
+            }
+            (address, peer) => panic!("{address} and {peer} are of two families"),
         };
-        let udp = rest.get(ip_len..)?.first_chunk::<UDP_LEN>()?;
-        let is_ours = is_ours && be16(&udp[2..]) == self.port;
-        // Tags of the WAN are removed with the headers only if there are none.
-        (is_ours && l3 == ETHER_LEN).then_some(Outer::Tunnel { at: self.len(), ecn: class & 3 })
+        let dscp = config.dscp.map(|dscp| dscp << 2);
+        let source_ports = config.source_ports.clone();
+        let mut udp = Self { headers, next_hop: None, source_ports, dscp };
+        let all = udp.bytes_mut();
+        all[6..MACS_LEN].copy_from_slice(&config.mac);
+        let at = all.len() - UDP_LEN + 2;
+        all[at..at + 2].copy_from_slice(&config.port.to_be_bytes());
+        udp
+    }
+
+    /// The MAC address of the next hop, if it is known.
+    pub const fn next_hop(&self) -> Option<MacAddr> {
+        self.next_hop
+    }
+
+    pub(super) fn set_next_hop(&mut self, mac: Option<MacAddr>) {
+        self.next_hop = mac;
+        self.bytes_mut()[..6].copy_from_slice(&mac.unwrap_or_default());
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match &mut self.headers {
+            Headers::V4 { bytes, .. } => bytes,
+            Headers::V6(bytes) => bytes,
+        }
+    }
+
+    /// Bytes of all headers.
+    #[inline]
+    pub(super) const fn len(&self) -> usize {
+        match self.headers {
+            Headers::V4 { .. } => V4_LEN,
+            Headers::V6(_) => V6_LEN,
+        }
+    }
+
+    /// The outer traffic class of a frame: DSCP copied or set, ECN in RFC 6040's normal mode.
+    #[inline]
+    pub(super) fn outer_class(&self, inner: u8) -> u8 {
+        self.dscp.map_or(inner, |dscp| dscp | ecn::outer(inner))
+    }
+
+    /// That of a frame with these headers.
+    pub(super) fn class_of(&self, frame: &[u8]) -> u8 {
+        match self.headers {
+            Headers::V4 { .. } => frame[15],
+            Headers::V6(_) => frame[14] << 4 | frame[15] >> 4,
+        }
+    }
+
+    /// Writes the headers at the start of a frame of any content.
+    ///
+    /// # Panics
+    /// If it is shorter.
+    #[inline]
+    pub(super) fn write(&self, frame: &mut [u8], lane: Lane, class: u8) {
+        let all = frame.len();
+        let port = self.source_ports.get(lane.index()).unwrap_or(&self.source_ports[0]);
+        let port = port.to_be_bytes();
+        match &self.headers {
+            Headers::V4 { bytes, sum } => {
+                let head = frame.first_chunk_mut::<V4_LEN>().expect("room was reserved");
+                *head = *bytes;
+                // No truncation: a frame is shorter than 2^16.
+                let (ip_len, udp_len) = ((all - ETHER_LEN) as u16, (all - V4_LEN + UDP_LEN) as u16);
+                let sum = fold(sum + u32::from(class) + u32::from(ip_len));
+                head[15] = class;
+                head[16..18].copy_from_slice(&ip_len.to_be_bytes());
+                head[24..26].copy_from_slice(&(!sum).to_be_bytes());
+                head[34..36].copy_from_slice(&port);
+                head[38..40].copy_from_slice(&udp_len.to_be_bytes());
+            }
+            Headers::V6(bytes) => {
+                let head = frame.first_chunk_mut::<V6_LEN>().expect("room was reserved");
+                *head = *bytes;
+                let udp_len = ((all - V6_LEN + UDP_LEN) as u16).to_be_bytes();
+                head[14] |= class >> 4;
+                head[15] = class << 4;
+                // The flow label says as much as the port (RFC 6438).
+                head[16..18].copy_from_slice(&port);
+                head[18..20].copy_from_slice(&udp_len);
+                head[54..56].copy_from_slice(&port);
+                head[58..60].copy_from_slice(&udp_len);
+            }
+        }
+    }
+
+    /// The ECN field of a datagram of the peer. R-TUN-21
+    ///
+    /// # Errors
+    /// What else it is.
+    #[inline]
+    pub(super) fn look(&self, frame: &[u8]) -> Result<u8, Unwrapped> {
+        match &self.headers {
+            Headers::V4 { bytes, .. } => v4(frame, bytes),
+            Headers::V6(bytes) => v6(frame, bytes),
+        }
+        .ok_or_else(|| self.judge(frame))
+    }
+
+    /// A frame that is not a datagram of the peer as it should be.
+    #[cold]
+    fn judge(&self, frame: &[u8]) -> Unwrapped {
+        let is_v4 = matches!(self.headers, Headers::V4 { .. });
+        match self.fault(frame, is_v4) {
+            Some(fault) => Unwrapped::Faulty(fault),
+            None => Unwrapped::Foreign,
+        }
+    }
+
+    /// `None` if it is not meant for the tunnel.
+    fn fault(&self, frame: &[u8], is_v4: bool) -> Option<OuterFault> {
+        let ip = frame.get(ETHER_LEN..)?;
+        let (src, dst, ethertype, udp) = match &self.headers {
+            Headers::V4 { bytes, .. } => (&bytes[26..30], &bytes[30..34], &bytes[12..14], 9),
+            Headers::V6(bytes) => (&bytes[22..38], &bytes[38..54], &bytes[12..14], 6),
+        };
+        let at = if is_v4 { 12 } else { 8 };
+        let addresses = ip.get(at..at + 2 * src.len())?;
+        let (from, to) = addresses.split_at(src.len());
+        let version = if is_v4 { 4 } else { 6 };
+        let is_udp = frame[12..14] == *ethertype && ip[0] >> 4 == version && ip[udp] == UDP;
+        if !is_udp || to != src {
+            return None;
+        }
+        if is_v4 && be16(ip, 6) & FRAGMENT != 0 {
+            return (from == dst).then_some(OuterFault::Fragment);
+        }
+        let l4 = if is_v4 { usize::from(ip[0] & 0xf) * 4 } else { 40 };
+        let port = self.port();
+        if ip.get(l4 + 2..l4 + 4)? != port {
+            return None;
+        }
+        if from != dst {
+            return Some(OuterFault::Source);
+        }
+        let is_plain = !is_v4 || l4 == 20 && usize::from(be16(ip, 2)) == ip.len();
+        let is_plain = is_plain && (is_v4 || usize::from(be16(ip, 4)) + l4 == ip.len());
+        let udp_len = ip.get(l4 + 4..l4 + UDP_LEN).map_or(0, |rest| be16(rest, 0));
+        if !is_plain || l4 + usize::from(udp_len) != ip.len() || usize::from(udp_len) < UDP_LEN {
+            return Some(OuterFault::Length);
+        }
+        Some(OuterFault::Checksum)
+    }
+
+    fn port(&self) -> &[u8] {
+        match &self.headers {
+            Headers::V4 { bytes, .. } => &bytes[36..38],
+            Headers::V6(bytes) => &bytes[56..58],
+        }
     }
 }
 
-const fn is_v4(addr: &Addr) -> bool {
-    matches!(addr.as_bytes(), [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..])
+/// The ECN field, if all is as a peer with the other end of these headers sends it.
+#[inline]
+fn v4(frame: &[u8], ours: &[u8; V4_LEN]) -> Option<u8> {
+    let all = frame.len();
+    let head = frame.first_chunk::<V4_LEN>()?;
+    let is_ours = head[12..15] == ours[12..15]
+        && head[23] == UDP
+        && head[26..30] == ours[30..34]
+        && head[30..34] == ours[26..30]
+        && head[36..38] == ours[36..38]
+        && usize::from(be16(head, 16)) == all - ETHER_LEN
+        && usize::from(be16(head, 38)) == all - V4_LEN + UDP_LEN
+        && be16(head, 20) & FRAGMENT == 0
+        && be16(head, 40) == 0
+        && is_sum_right(head);
+    is_ours.then_some(head[15] & ECN)
 }
 
-fn be16(bytes: &[u8]) -> u16 {
-    bytes.first_chunk().map_or(0, |two| u16::from_be_bytes(*two))
+/// The sum doesn't depend on the order of bytes (RFC 1071), so that words are read as they lie.
+#[inline]
+fn is_sum_right(head: &[u8; V4_LEN]) -> bool {
+    let word = |at: usize| {
+        u64::from(u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]))
+    };
+    let sum = word(14) + word(18) + word(22) + word(26) + word(30);
+    let sum = (sum & 0xffff_ffff) + (sum >> 32);
+    fold(((sum & 0xffff) + (sum >> 16)) as u32) == 0xffff
+}
+
+/// As [`v4`].
+#[inline]
+fn v6(frame: &[u8], ours: &[u8; V6_LEN]) -> Option<u8> {
+    let all = frame.len();
+    let head = frame.first_chunk::<V6_LEN>()?;
+    let is_ours = head[12..14] == ours[12..14]
+        && head[14] >> 4 == 6
+        && head[20] == UDP
+        && head[22..38] == ours[38..54]
+        && head[38..54] == ours[22..38]
+        && head[56..58] == ours[56..58]
+        && usize::from(be16(head, 18)) == all - V6_LEN + UDP_LEN
+        && be16(head, 58) == be16(head, 18)
+        && be16(head, 60) == 0;
+    is_ours.then_some(head[15] >> 4 & ECN)
+}
+
+#[inline]
+const fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The ones' complement sum in 16 bits of one in 32.
+#[inline]
+const fn fold(sum: u32) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (sum + (sum >> 16)) as u16
 }

@@ -1,5 +1,6 @@
 //! The books of a tunnel.
 
+use crate::encapsulation::{OuterFault, Unfit};
 use crate::receiver::Received;
 use crate::sender::Sent;
 use crate::session::Refusal;
@@ -19,8 +20,22 @@ pub enum Dropped {
     Reserved,
     /// There was no room for the shim in front of it.
     Headroom,
-    /// A shim that is refused, or nothing behind it.
+    /// With the encapsulation `udp`: the MAC address of the next hop is not known.
+    NoNextHop,
+    /// See [`OuterFault::Source`].
+    Source,
+    /// See [`OuterFault::Fragment`].
+    Fragment,
+    /// See [`OuterFault::Length`].
+    Length,
+    /// See [`OuterFault::Checksum`].
+    Checksum,
+    /// See [`OuterFault::Version`].
+    Version,
+    /// See [`OuterFault::Shim`].
     Shim,
+    /// See [`OuterFault::Inner`].
+    Inner,
     /// A frame of another session.
     Session,
     /// It met congestion, and its hosts don't know marks (RFC 6040); or MAC control in a shim.
@@ -29,14 +44,21 @@ pub enum Dropped {
 
 impl Dropped {
     /// All of them, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 16] = [
         Self::NotForward,
         Self::Queue,
         Self::NoSession,
         Self::TooLong,
         Self::Reserved,
         Self::Headroom,
+        Self::NoNextHop,
+        Self::Source,
+        Self::Fragment,
+        Self::Length,
+        Self::Checksum,
+        Self::Version,
         Self::Shim,
+        Self::Inner,
         Self::Session,
         Self::Mark,
     ];
@@ -50,7 +72,14 @@ impl Dropped {
             Self::TooLong => "too_long",
             Self::Reserved => "reserved",
             Self::Headroom => "headroom",
+            Self::NoNextHop => "no_next_hop",
+            Self::Source => "source",
+            Self::Fragment => "fragment",
+            Self::Length => "length",
+            Self::Checksum => "checksum",
+            Self::Version => "version",
             Self::Shim => "shim",
+            Self::Inner => "inner",
             Self::Session => "session",
             Self::Mark => "mark",
         }
@@ -59,6 +88,31 @@ impl Dropped {
     /// Position in [`ALL`](Self::ALL).
     pub const fn index(self) -> usize {
         self as usize
+    }
+}
+
+impl From<Unfit> for Dropped {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::TooShort => Self::NotForward,
+            Unfit::TooLong => Self::TooLong,
+            Unfit::Headroom => Self::Headroom,
+            Unfit::NoNextHop => Self::NoNextHop,
+        }
+    }
+}
+
+impl From<OuterFault> for Dropped {
+    fn from(fault: OuterFault) -> Self {
+        match fault {
+            OuterFault::Source => Self::Source,
+            OuterFault::Fragment => Self::Fragment,
+            OuterFault::Length => Self::Length,
+            OuterFault::Checksum => Self::Checksum,
+            OuterFault::Version => Self::Version,
+            OuterFault::Shim => Self::Shim,
+            OuterFault::Inner => Self::Inner,
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! What sender and receiver do to the ports.
 
 use common::frame::{Class, Frame, Headroom, Packet, Shared};
+use common::wire::MacAddr;
 
 use super::{Config, Counts, Dropped, Io};
 use crate::encapsulation::Encapsulation;
 use crate::message::{self, Header, Message, Probe, Report, Skip};
+use crate::number::Lane;
 use crate::receiver::Deliver;
 use crate::sender::Transmit;
 use crate::session::EndPoint;
@@ -22,19 +24,32 @@ pub(super) struct Wan<'a, I> {
     pub encapsulation: &'a Encapsulation,
     pub end: &'a mut EndPoint,
     pub config: &'a Config,
+    /// The peer's MAC address, if it is known.
+    pub to: Option<MacAddr>,
     /// Of the frame that is being sent.
     pub traffic_class: u8,
 }
 
-pub(super) fn wan<'a, I>(io: &'a mut I, end: &'a mut EndPoint, config: &'a Config) -> Wan<'a, I> {
-    Wan { io, encapsulation: &config.encapsulation, end, config, traffic_class: 0 }
+pub(super) fn wan<'a, I>(
+    io: &'a mut I,
+    end: &'a mut EndPoint,
+    config: &'a Config,
+    to: Option<MacAddr>,
+) -> Wan<'a, I> {
+    Wan { io, encapsulation: &config.encapsulation, end, config, to, traffic_class: 0 }
 }
 
 /// Sends a control message. A PROBE, SKIP or BYE speaks of the frames before it and must not overtake them.
-pub(super) fn send<I: Io>(io: &mut I, config: &Config, header: &Header, message: &Message) {
-    let len = message::wire_len(message);
-    let Some(mut frame) = io.alloc(config.encapsulation.message_len(len)) else { return };
-    let body = config.encapsulation.message(frame.bytes_mut());
+pub(super) fn send<I: Io>(
+    io: &mut I,
+    config: &Config,
+    to: Option<MacAddr>,
+    header: &Header,
+    message: &Message,
+) {
+    let len = config.encapsulation.shim_at() + message::wire_len(message);
+    let (Some(mut frame), Some(lane)) = (io.alloc(len), lane(message)) else { return };
+    let Some(body) = config.encapsulation.wrap_message(lane, to, frame.bytes_mut()) else { return };
     message::write(header, message, &config.keys, body);
     let class = match message {
         Message::Hello(_) | Message::Report(_) => Class::High,
@@ -43,10 +58,20 @@ pub(super) fn send<I: Io>(io: &mut I, config: &Config, header: &Header, message:
     io.wan(class, Packet::Owned(frame));
 }
 
+/// The lane that a message rides: the one that it speaks of.
+fn lane(message: &Message) -> Option<Lane> {
+    match message {
+        Message::Report(Report { lane, .. })
+        | Message::Probe(Probe { lane, .. })
+        | Message::Skip(Skip { lane, .. }) => Some(*lane),
+        Message::Hello(_) | Message::Bye => Lane::new(0),
+    }
+}
+
 impl<I: Io> Wan<'_, I> {
     fn message(&mut self, message: &Message) {
         let header = self.end.header(&self.config.session);
-        send(self.io, self.config, &header, message);
+        send(self.io, self.config, self.to, &header, message);
     }
 }
 

@@ -9,7 +9,7 @@ use common::frame::{Frame, Pool};
 use common::heap::{HeapFrame, HeapPool};
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
-use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation, Udp};
+use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation, Udp, UdpConfig};
 use tunnel::session::SessionConfig;
 use tunnel::{Config, Io, ReceiverConfig, SenderConfig, Tunnel, report_interval};
 
@@ -185,15 +185,16 @@ fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
     let rtt = DELAY * 2;
     let mac = |n: usize| [2, 0, 0, 0, 9, n as u8];
     let udp = |src: core::net::IpAddr, dst: core::net::IpAddr| {
-        Encapsulation::Udp(Udp {
+        let mut udp = Encapsulation::Udp(Udp::new(&UdpConfig {
             mac: mac(me),
-            next_hop: mac(7),
-            src: src.into(),
-            dst: dst.into(),
-            src_port: 50_000,
+            address: src,
+            peer: dst,
             port: 4_792,
+            source_ports: vec![50_000],
             dscp: None,
-        })
+        }));
+        udp.set_next_hop(Some(mac(7)));
+        udp
     };
     let (own, other) = (me as u8 + 1, 2 - me as u8);
     let encapsulation = match scenario.kind {
