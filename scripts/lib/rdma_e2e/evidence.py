@@ -44,12 +44,17 @@ READ_GAPS_SEEN = Counter("gaps among READ responses", "lr2_read_gaps_total", (("
 READ_GAPS_FILLED = Counter("filled", "lr2_read_gaps_total", (("event", "filled"),))
 READ_GAPS_GIVEN_UP = Counter("given up", "lr2_read_gaps_total", (("event", "given_up"),))
 
+TUNNEL_LOST = Counter("frames lost in the tunnel", "lr2_tunnel_lost_frames_total")
+TUNNEL_RESENT = Counter("frames resent by the tunnel", "lr2_tunnel_sent_frames_total", (("copy", "resent"),))
+TUNNEL_GIVEN_UP = Counter("numbers of the tunnel given up", "lr2_tunnel_given_up_numbers_total")
+
 # Counters that must not be zero after a test of WRITE or SEND, by recovery mode.
 _ALWAYS = [GAPS_SEEN, DEPOT_NACKS, HELD, GAPS_FILLED]
 REPAIRED: dict[str, list[Counter]] = {
     "cached": [*_ALWAYS, RESENT],
     "auto": [*_ALWAYS, RESENT],
     "lr2": [*_ALWAYS, NAKS, REWINDS, FILTERED, LET_THROUGH],
+    "tunnel": [TUNNEL_LOST, TUNNEL_RESENT],
 }
 
 MOST_OF_OFF = 1.2
@@ -74,6 +79,8 @@ _REPEATED = [
 ]
 # Counters shown for every test, if they are not zero.
 _SHOWN = [
+    TUNNEL_LOST,
+    TUNNEL_RESENT,
     GAPS_SEEN,
     GAPS_FILLED,
     GAPS_GIVEN_UP,
@@ -109,6 +116,8 @@ def repaired(setting: Setting, counted: Mapping[str, Metrics], sender: Mapping[s
     for counter in REPAIRED[setting.recovery]:
         if counter.of(counted) <= 0:
             yield f"{counter} is zero: no {counter.what}"
+    if given_up := TUNNEL_GIVEN_UP.of(counted):
+        yield f"{given_up:.0f} {TUNNEL_GIVEN_UP.what}"
     seen, given_up = GAPS_SEEN.of(counted), GAPS_GIVEN_UP.of(counted)
     if given_up > seen * setting.most_given_up:
         yield f"{given_up:.0f} of {seen:.0f} gaps were given up"
@@ -123,7 +132,7 @@ def slower(with_s: float, without_s: float | None) -> bool:
 
 def reads_repaired(setting: Setting, counted: Mapping[str, Metrics]) -> Iterator[str]:
     """The same for READ responses, which only a cache can repair; of those not filled, the requester asks again."""
-    if setting.recovery != "lr2" and not READ_GAPS_SEEN.of(counted):
+    if setting.recovery not in ("lr2", "tunnel") and not READ_GAPS_SEEN.of(counted):
         yield f"{READ_GAPS_SEEN} is zero: no {READ_GAPS_SEEN.what}"
 
 
@@ -153,10 +162,11 @@ def broken(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
                 yield f"{guest}: {name} is {counters[name]}"
 
 
-def lost(report: Mapping[str, Any], segments: Iterable[str]) -> Iterator[str]:
-    """The missing evidence that each of `segments` lost data and responses to it."""
-    for segment in segments:
-        for direction, kind in (("a_to_b", "request"), ("b_to_a", "response")):
+def lost(report: Mapping[str, Any], setting: Setting) -> Iterator[str]:
+    """The missing evidence that each segment lost data and responses to it; of a frame in the tunnel the link does not know which."""
+    kinds = ("other", "other") if setting.recovery == "tunnel" else ("request", "response")
+    for segment in setting.loss:
+        for direction, kind in zip(("a_to_b", "b_to_a"), kinds, strict=True):
             if not report["links"][segment][direction]["lost"][kind]:
                 yield f"{segment} lost no {kind} from {direction.replace('_', ' ')}"
 

@@ -16,6 +16,10 @@ _STOP_S = 15
 # gateways' own patience, six round trips, is made for hosts that take microseconds.
 _RECOVERY = {"rtt_guess": "20ms", "give_up": "500ms"}
 
+# The same, and room for the tunnel's headers.
+_MTU = 9000
+_TUNNEL = {"tunnel": "ethernet", "mtu": _MTU + 34}
+
 # Guest 1 is the source.
 LANS = {"src-lan": "a", "dst-lan": "b"}
 """The LANs, with their gateway."""
@@ -27,6 +31,7 @@ class Setting:
 
     name: str
     recovery: str = "auto"
+    """A mode of the gateways; or `tunnel`, for recovery off and a tunnel between them."""
     loss: Mapping[str, float] = field(default_factory=dict)
     """Share of frames lost, each way, by segment: `src-lan`, `wan`, `dst-lan`."""
     burst: float | None = None
@@ -111,10 +116,11 @@ class Link:
                 f"gateway-{site}-{self._setting.name}" + (f"-life{life}" if life > 1 else ""),
                 lan=self._memif(1, "client", lan, site) if lan else self.device(ord(site) - ord("a") + 1, 0),
                 wan=self._memif(0, "client", "wan", site),
-                recovery=self._setting.recovery,
+                recovery="off" if self._setting.recovery == "tunnel" else self._setting.recovery,
                 file_prefix=f"{self._prefix}-{site}",
                 huge_pages="never",
-                extra={"recovery": _RECOVERY},
+                mtu=_MTU,
+                extra={"recovery": _RECOVERY} | ({"wan": _TUNNEL} if self._setting.recovery == "tunnel" else {}),
             )
         for site in sites:
             self._gateways[site].wait_ready()
@@ -139,7 +145,7 @@ class Link:
             *("--rate", long_haul.rate, "--delay", long_haul.delay, "--queue", "2MiB"),
             *self._losses("wan"),
             *("--json", counters, "--seed", str(long_haul.seed), "--file-prefix", f"{self._prefix}-wan"),
-            *("--memory", "384MiB", "--huge", "never"),
+            *("--memory", "384MiB", "--huge", "never", "--mtu", str(_TUNNEL["mtu"])),
         ]
         for number, (lan, site) in enumerate(LANS.items(), 1):
             if lan in setting.loss:

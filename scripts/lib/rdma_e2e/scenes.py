@@ -112,6 +112,18 @@ SCENES = [
         ],
     ),
     Scene(
+        Setting("tunnel", "tunnel", {"wan": 0.01}),
+        [
+            *PLAIN,
+            *_cases(*_USUAL, timed=_TIMED),
+            Case("kill-far-side", killed("b"), repaired_inside=True, restarts=True),
+        ],
+    ),
+    Scene(
+        Setting("tunnel-heavy", "tunnel", {"wan": 0.05}),
+        [*PLAIN, *_cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",))],
+    ),
+    Scene(
         Setting("lives", "auto", {"wan": 0.01}),
         [
             Case("kill-source-side", killed("a"), repaired_inside=True, restarts=True),
