@@ -3,9 +3,10 @@
 //! programs in `targets/` hand it to libFuzzer; `scripts/fuzz` builds and runs
 //! them; `tests/corpus.rs` replays earlier findings.
 //!
-//! - Parsers: [frames], [`cm`], [`control`], [`config`].
+//! - Parsers: [frames], [`cm`], [`control`], [`config`], [shims](tunnel::shim).
 //! - Sequences of [operations]: on a flow of the Sentry, on one of the Depot, and [`switch`] for two
-//!   switches with a bad link between them. The bytes are read front to back as
+//!   switches with a bad link between them; on both ends of the tunnel's [sessions](tunnel::session) and
+//!   [`lanes`](tunnel::lanes). The bytes are read front to back as
 //!   numbers: where they end, so does the sequence.
 //!
 //! The drivers use public interfaces only, and know nothing of the inside.
@@ -16,6 +17,7 @@ pub mod cm;
 pub mod config;
 pub mod control;
 pub mod switch;
+pub mod tunnel;
 
 use testkit::{frames, operations};
 
@@ -23,7 +25,7 @@ use testkit::{frames, operations};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 10] = [
     ("frame", frames::run),
     ("cm", cm::run),
     ("control", control::run),
@@ -31,4 +33,7 @@ pub const TARGETS: [Target; 7] = [
     ("sentry", operations::sentry::run),
     ("depot", operations::depot::run),
     ("switch", switch::run),
+    ("shim", tunnel::shim::run),
+    ("session", tunnel::session::run),
+    ("lanes", tunnel::lanes::run),
 ];

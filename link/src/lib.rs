@@ -39,5 +39,5 @@ pub use config::{
 };
 pub use counters::{ByKind, Counters, LossReason, Lost, Tally};
 pub use direction::{Direction, Receipt};
-pub use kind::FrameKind;
+pub use kind::{FrameKind, within};
 pub use line::{FRAME_OVERHEAD, Line, wire_bytes};

@@ -394,7 +394,7 @@ impl<F> Receiver<F> {
         lane: Lane,
         out: &mut D,
     ) {
-        let state = &self.lanes[lane.index()];
+        let state = &mut self.lanes[lane.index()];
         if now >= state.reported_at + config.report_at_once
             && state.is_urgent(now, config.loss_wait)
         {

@@ -204,7 +204,7 @@ impl<K> Sender<K> {
         state.push(now, id, kept);
     }
 
-    /// A REPORT arrived. False if it speaks of numbers that were never sent, and was ignored.
+    /// A REPORT arrived. False if it speaks of numbers that were never sent: it is taken as far as they were.
     pub fn on_report<F, T: Transmit<F, Kept = K>>(
         &mut self,
         now: Time,
@@ -218,6 +218,8 @@ impl<K> Sender<K> {
             return false;
         };
         self.counts.reports += 1;
+        let is_wrong = listed.is_wrong();
+        self.counts.refused += u64::from(is_wrong);
         let mut lost = core::mem::take(&mut self.lost);
         let mut arrived = 0;
         state.take(now, &listed, &mut lost, |kept| {
@@ -254,7 +256,7 @@ impl<K> Sender<K> {
         if !numbers.is_empty() {
             out.skip(Skip { lane, numbers });
         }
-        true
+        !is_wrong
     }
 
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if all is reported.

@@ -431,7 +431,8 @@ impl EndPoint {
         if (was_up || self.is_used) && !is_same {
             // The numbers of the peer's frames begin anew.
             self.offer(config);
-            (self.state, self.owes_short) = (State::Heard(peer), true);
+            self.state = State::Heard(peer);
+            (self.owes_short, self.owes_padded) = (true, true);
             return Some(Change::Ended(End::PeerRestarted));
         }
         if names_us {
@@ -445,7 +446,8 @@ impl EndPoint {
         if was_up {
             return None;
         }
-        (self.state, self.owes_short) = (State::Heard(peer), true);
+        self.state = State::Heard(peer);
+        (self.owes_short, self.owes_padded) = (true, true);
         None
     }
 

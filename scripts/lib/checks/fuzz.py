@@ -23,7 +23,7 @@ from . import ROOT
 
 _FUZZ = ROOT / "fuzz"
 _CORPUS = _FUZZ / "corpus"
-_TARGETS = ("frame", "cm", "control", "config", "sentry", "depot", "switch")
+_TARGETS = ("frame", "cm", "control", "config", "sentry", "depot", "switch", "shim", "session", "lanes")
 _SECONDS = 8
 # With --pinned: inputs in all, corpus included. Some four seconds for each target.
 _PINNED = {
@@ -34,6 +34,9 @@ _PINNED = {
     "sentry": 5_000,
     "depot": 8_000,
     "switch": 6_000,
+    "shim": 300_000,
+    "session": 5_000,
+    "lanes": 5_000,
 }
 _PINNED_LIMIT_S = 120
 

@@ -78,7 +78,9 @@ impl Cable {
         let route = match self.routes.len() {
             1 => 0,
             // Other bits than those that a switch chooses a port by.
-            count => parse(frame.bytes()).map_or(0, |roce| (spread(&roce) >> 24) % count),
+            count => {
+                parse(link::within(frame.bytes())).map_or(0, |roce| (spread(&roce) >> 24) % count)
+            }
         };
         self.routes[route].offer(frame, sent, sent, &mut SimPool)
     }

@@ -108,6 +108,14 @@ impl Gateway {
     }
 }
 
+impl Egress {
+    /// Whether `bytes` more may wait at a port.
+    pub fn has_room(&self, side: Side, bytes: u64) -> bool {
+        let port = &self.ports[if side == Side::Lan { LAN } else { WAN }];
+        port.queued(Priority::High) + port.queued(Priority::Data) + bytes <= self.limit
+    }
+}
+
 impl Sink for Egress {
     type Frame = SimFrame;
 

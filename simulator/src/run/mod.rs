@@ -199,7 +199,9 @@ impl Run<'_> {
             let seen = self.observer.is_some().then(|| frame.clone());
             let is_lost;
             if cable.is_long_haul {
-                let roce = parse(frame.bytes()).ok().filter(|roce| roce.opcode.kind().is_request());
+                let roce = parse(link::within(frame.bytes()))
+                    .ok()
+                    .filter(|roce| roce.opcode.kind().is_request());
                 let len = frame.bytes().len();
                 is_lost = cable.send(frame, sent).is_some();
                 if let Some(roce) = roce {

@@ -11,6 +11,7 @@ mod lr2_paper;
 mod netrt;
 mod product;
 mod slr;
+mod tunnel;
 mod uet;
 
 use std::sync::{PoisonError, RwLock};
@@ -46,8 +47,11 @@ impl Scheme {
     /// This product as it is set up by default.
     pub const AUTO: Self = Self::of(&auto::Auto);
 
+    /// This product's tunnel.
+    pub const TUNNEL: Self = Self::of(&tunnel::Tunnel);
+
     /// Those that come with the simulator, in the order of tables and plots.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::LOSSLESS,
         Self::GBN,
         Self::GBN_RENAK,
@@ -59,6 +63,7 @@ impl Scheme {
         Self::LR2,
         Self::CACHED,
         Self::AUTO,
+        Self::TUNNEL,
     ];
 }
 

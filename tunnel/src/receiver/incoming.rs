@@ -113,11 +113,11 @@ impl Incoming {
     }
 
     /// Whether numbers count as lost that no REPORT has listed.
-    pub fn is_urgent(&self, now: Time, loss_wait: Span) -> bool {
-        self.is_urgent && {
-            let end = self.lost_end(now, loss_wait);
-            self.gaps.from(self.told).next().is_some_and(|gap| gap.start < end)
-        }
+    pub fn is_urgent(&mut self, now: Time, loss_wait: Span) -> bool {
+        let untold = self.gaps.from(self.told).next().map(|gap| gap.start);
+        // Those that became missing may have been found.
+        self.is_urgent &= untold.is_some();
+        self.is_urgent && untold.is_some_and(|start| start < self.lost_end(now, loss_wait))
     }
 
     /// When numbers that became missing are to be reported, if nothing more arrives.

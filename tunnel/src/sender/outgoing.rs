@@ -80,13 +80,16 @@ pub(super) struct Outgoing<K> {
 /// What a REPORT says, next to the numbers of its lane.
 pub(super) struct Listed<'a> {
     report: &'a Report,
-    pub from: Option<Number>,
-    pub next: Number,
+    from: Option<Number>,
+    /// Its own next number.
+    end: Number,
+    /// One past the last number that was sent and that it speaks of.
+    next: Number,
 }
 
 impl Listed<'_> {
     fn start(&self, wire: WireNumber) -> Number {
-        self.next - u64::from(self.next.wire().0.wrapping_sub(wire.0))
+        self.end - u64::from(self.end.wire().0.wrapping_sub(wire.0))
     }
 
     /// Whether a number that it speaks of is missing.
@@ -94,6 +97,11 @@ impl Listed<'_> {
         let behind = self.report.missing.partition_point(|(start, _)| self.start(*start) <= number);
         let range = behind.checked_sub(1).and_then(|at| self.report.missing.get(at));
         range.is_some_and(|(start, count)| number < self.start(*start) + u64::from(*count))
+    }
+
+    /// Whether it speaks of numbers that were never sent.
+    pub fn is_wrong(&self) -> bool {
+        self.next < self.end
     }
 
     /// Whether it speaks of a number.
@@ -148,15 +156,17 @@ impl<K> Outgoing<K> {
         (self.sent_at, self.probes) = (now, 0);
     }
 
-    /// The numbers of a REPORT; `None` if it speaks of what was never sent.
+    /// The numbers of a REPORT; `None` if none of them was ever sent.
     pub fn read<'a>(&self, report: &'a Report) -> Option<Listed<'a>> {
         let near = self.next();
-        let next = Number::read(report.next, near).filter(|next| *next <= near)?;
+        let end = Number::read(report.next, near)?;
+        // Somebody may have shown the receiver numbers that are not ours.
+        let next = end.min(near);
         let from = match report.from {
             Some(from) => Some(Number::read(from, near).filter(|from| *from <= next)?),
             None => None,
         };
-        Some(Listed { report, from, next })
+        Some(Listed { report, from, end, next })
     }
 
     /// Takes a REPORT: transmissions that arrived go to `arrived`, those that did not to `lost`.
@@ -250,6 +260,8 @@ impl<K> Outgoing<K> {
     /// The PROBE that is due.
     pub fn probe(&mut self, lane: Lane, now: Time) -> Probe {
         (self.sent_at, self.probes) = (now, self.probes + 1);
+        // The REPORT that comes now says nothing about the time that it took.
+        self.timed = None;
         if self.report_due <= now {
             self.report_due = now + self.waits().report * (1 << self.probes.min(BACKOFF_MAX));
         }

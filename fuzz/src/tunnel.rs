@@ -1,0 +1,6 @@
+//! The tunnel: [`shim`]s and control messages of any bytes, two [`session`] ends on a bad path, and
+//! [`lanes`] between a sender and a receiver.
+
+pub mod lanes;
+pub mod session;
+pub mod shim;

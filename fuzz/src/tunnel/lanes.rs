@@ -1,0 +1,244 @@
+//! A sender and a receiver on two lanes that lose, repeat and reorder as the input says, and a stranger's
+//! shims, against what each flow has sent.
+
+use std::collections::BTreeSet;
+
+use common::time::{Span, Time};
+use testkit::operations::input::Input;
+use tunnel::message::{Probe, Report, Skip};
+use tunnel::shim::Shim;
+use tunnel::{
+    Deliver, Lane, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit, WireNumber,
+};
+
+const LANES: u8 = 2;
+const SESSION: Session = Session::new(u32::MAX - 20);
+
+/// Number `n` of `flow`; a stranger's has none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Frame(Option<(u8, u32)>);
+
+#[expect(clippy::large_enum_variant, reason = "a fuzzer has memory")]
+#[derive(Clone)]
+enum Sent {
+    Frame(Shim, Frame),
+    Probe(Probe),
+    Skip(Skip),
+    Report(Report),
+}
+
+#[derive(Default)]
+struct Out {
+    sent: Vec<(Lane, Sent)>,
+    delivered: Vec<Frame>,
+    released: u64,
+    is_out_of_memory: bool,
+}
+
+impl Transmit<Frame> for Out {
+    type Kept = (Shim, Frame);
+
+    fn send(&mut self, shim: &Shim, frame: Frame) -> Option<Self::Kept> {
+        self.sent.push((shim.lane, Sent::Frame(*shim, frame)));
+        (shim.is_kept && !self.is_out_of_memory).then_some((*shim, frame))
+    }
+
+    fn resend(&mut self, shim: &Shim, (first, frame): &Self::Kept) -> bool {
+        if !self.is_out_of_memory {
+            let shim = Shim { predecessor: first.predecessor, ..*shim };
+            self.sent.push((shim.lane, Sent::Frame(shim, *frame)));
+        }
+        !self.is_out_of_memory
+    }
+
+    fn release(&mut self, _: Self::Kept) {
+        self.released += 1;
+    }
+
+    fn probe(&mut self, probe: Probe) {
+        self.sent.push((probe.lane, Sent::Probe(probe)));
+    }
+
+    fn skip(&mut self, skip: Skip) {
+        self.sent.push((skip.lane, Sent::Skip(skip)));
+    }
+}
+
+impl Deliver<Frame> for Out {
+    fn deliver(&mut self, frame: Frame) {
+        self.delivered.push(frame);
+    }
+
+    fn discard(&mut self, _: Frame) {}
+
+    fn report(&mut self, report: Report) {
+        self.sent.push((report.lane, Sent::Report(report)));
+    }
+}
+
+struct World {
+    sender: (SenderConfig, Sender<(Shim, Frame)>),
+    receiver: (ReceiverConfig, Receiver<Frame>),
+    out: Out,
+    /// On each lane, either way: those of the sender, those of the receiver.
+    lanes: [[Vec<Sent>; 2]; LANES as usize],
+    now: Time,
+    next: [u32; 8],
+    strangers: u64,
+}
+
+/// `data` is a sequence of operations.
+pub fn run(data: &[u8]) {
+    let mut input = Input::new(data);
+    let mut world = World::new(&mut input);
+    while !input.is_empty() {
+        world.step(&mut input);
+    }
+    world.end();
+}
+
+fn lane(n: u8) -> Lane {
+    Lane::new(n % LANES).expect("one of few")
+}
+
+impl World {
+    fn new(input: &mut Input<'_>) -> Self {
+        let rtt = Span::from_millis(4);
+        let sender = SenderConfig { lanes: LANES, rtt, cache_max: input.choose(&[0, 3, 99, 999]) };
+        let receiver = ReceiverConfig {
+            lanes: LANES,
+            window: input.choose(&[8, 64, 4_096]),
+            waiting_max: input.choose(&[1, 4, 999]),
+            give_up: Span::from_millis(40),
+            report_interval: Span::from_micros(250),
+            loss_wait: Span::from_millis(1),
+            report_at_once: Span::from_micros(20),
+        };
+        Self {
+            sender: (sender.clone(), Sender::new(&sender, SESSION)),
+            receiver: (receiver.clone(), Receiver::new(&receiver, SESSION)),
+            out: Out::default(),
+            lanes: Default::default(),
+            now: Time::from_nanos(1_000_000_000),
+            next: [0; 8],
+            strangers: 0,
+        }
+    }
+
+    fn step(&mut self, input: &mut Input<'_>) {
+        let operation = input.byte();
+        let (n, which) = (usize::from(operation >> 7), usize::from(operation >> 6 & 1));
+        match operation & 0x1f {
+            0..=9 => self.frame(operation >> 5),
+            10..=17 => self.arrive(n, which, 0),
+            18 => self.arrive(n, which, usize::from(input.byte())),
+            19 => drop(self.lanes[n][which].pop()),
+            20 => self.lanes[n][which].clear(),
+            21 => {
+                let again = self.lanes[n][which].first().cloned();
+                self.lanes[n][which].extend(again);
+            }
+            22 => self.out.is_out_of_memory ^= true,
+            23 => self.stranger(input),
+            24..=27 => self.pass(Span::from_micros(u64::from(input.byte()) * 40)),
+            _ => self.pass(Span::from_micros(u64::from(input.byte()))),
+        }
+        self.post();
+    }
+
+    fn frame(&mut self, flow: u8) {
+        let n = self.next[usize::from(flow)];
+        self.next[usize::from(flow)] += 1;
+        let (config, sender) = &mut self.sender;
+        let frame = Frame(Some((flow, n)));
+        let lane = lane((n % 3) as u8);
+        sender.on_frame(config, self.now, lane, Some(flow.into()), frame, &mut self.out);
+    }
+
+    /// Somebody who knows the session.
+    fn stranger(&mut self, input: &mut Input<'_>) {
+        let near = |input: &mut Input<'_>| {
+            WireNumber((u32::MAX - 40).wrapping_add(u32::from(input.byte())))
+        };
+        let flags = input.byte();
+        let shim = Shim {
+            lane: lane(flags),
+            number: near(input),
+            session: SESSION,
+            predecessor: (flags & 2 != 0).then(|| (lane(flags >> 2), near(input))),
+            original: (flags & 8 != 0).then(|| (lane(flags >> 4), near(input))),
+            is_kept: true,
+        };
+        self.strangers += 1;
+        let (config, receiver) = &mut self.receiver;
+        receiver.on_frame(config, self.now, &shim, Frame(None), &mut self.out);
+    }
+
+    fn arrive(&mut self, n: usize, which: usize, at: usize) {
+        let on_lane = &mut self.lanes[n][which];
+        if on_lane.is_empty() {
+            return;
+        }
+        let sent = on_lane.remove(at % on_lane.len());
+        let (config, receiver) = &mut self.receiver;
+        match sent {
+            Sent::Frame(shim, frame) => {
+                receiver.on_frame(config, self.now, &shim, frame, &mut self.out);
+            }
+            Sent::Probe(probe) => receiver.on_probe(config, self.now, &probe, &mut self.out),
+            Sent::Skip(skip) => receiver.on_skip(&skip, &mut self.out),
+            Sent::Report(report) => {
+                self.sender.1.on_report(self.now, &report, &mut self.out);
+            }
+        }
+    }
+
+    fn post(&mut self) {
+        for (lane, sent) in self.out.sent.drain(..) {
+            let way = usize::from(matches!(sent, Sent::Report(_)));
+            self.lanes[usize::from(lane.get())][way].push(sent);
+        }
+        let (sender, receiver) = (&self.sender.1, &self.receiver.1);
+        assert!(sender.is_balanced() && receiver.is_balanced());
+        assert_eq!(sender.counts().released, self.out.released);
+        assert!(receiver.waiting() <= self.receiver.0.waiting_max);
+        assert!(sender.kept() <= self.sender.0.cache_max);
+    }
+
+    fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        for _ in 0..10_000 {
+            let due = self.sender.1.deadline().min(self.receiver.1.deadline(&self.receiver.0));
+            if due > end {
+                break;
+            }
+            self.now = self.now.max(due);
+            self.sender.1.on_timer(self.now, &mut self.out);
+            self.receiver.1.on_timer(&self.receiver.0, self.now, &mut self.out);
+            self.post();
+            let due = self.sender.1.deadline().min(self.receiver.1.deadline(&self.receiver.0));
+            assert!(due > self.now, "a timer stays due");
+        }
+        self.now = end;
+    }
+
+    /// All that is sent arrives now: everything is released, and nothing came twice.
+    fn end(&mut self) {
+        self.out.is_out_of_memory = false;
+        for _ in 0..400 {
+            self.pass(Span::from_millis(10));
+            for (n, which) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                while !self.lanes[n][which].is_empty() {
+                    self.arrive(n, which, 0);
+                }
+                self.post();
+            }
+        }
+        assert_eq!((self.sender.1.kept(), self.receiver.1.waiting()), (0, 0));
+        let ours: Vec<_> = self.out.delivered.iter().filter(|frame| frame.0.is_some()).collect();
+        assert_eq!(ours.iter().collect::<BTreeSet<_>>().len(), ours.len(), "a frame came twice");
+        let (sent, received) = (self.sender.1.counts(), self.receiver.1.counts());
+        let gone = sent.skipped + received.given_up + received.outside + self.strangers;
+        assert!(ours.len() as u64 + gone >= sent.frames, "{sent:?} {received:?}");
+    }
+}

@@ -1,0 +1,158 @@
+//! This product's tunnel: frames are numbered on the long haul, and those that it loses are resent.
+
+use common::control::Keys;
+use common::frame::{Class as Priority, Packet, Pool, Side, Sink};
+use common::ids::{BootId, NodeId};
+use common::time::{Span, Time};
+use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
+use tunnel::session::SessionConfig;
+use tunnel::{Config, Io, ReceiverConfig, SenderConfig, Tunnel as End, report_interval};
+
+use crate::frame::{SimFrame, SimPool};
+use crate::node::{Egress, Middlebox};
+use crate::results::Pools;
+use crate::scheme::{Class, Look, Marker, Place, SchemeModel};
+
+/// Headers of a RoCE frame beside its payload, and those of the tunnel.
+const HEADERS: u16 = 200;
+/// Frames held for their predecessors, at most.
+const WAITING_MAX: u64 = 1 << 16;
+/// Numbers that a frame may be ahead.
+const WINDOW: u64 = 1 << 20;
+
+pub(super) struct Tunnel;
+
+impl SchemeModel for Tunnel {
+    fn name(&self) -> &'static str {
+        "tunnel"
+    }
+
+    fn about(&self) -> &'static str {
+        "LR2 Gateway, wan.tunnel = ethernet: the gateways number all frames and resend lost ones."
+    }
+
+    fn class(&self) -> Class {
+        Class::Ours
+    }
+
+    fn look(&self) -> Look {
+        Look { light: 0x6F4E37, dark: 0xC69C6D, dashes: "", width: 3, marker: Marker::Up }
+    }
+
+    fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {
+        let pmtu = u16::try_from(place.scenario.nic.pmtu).unwrap_or(u16::MAX - HEADERS);
+        let frame_max = pmtu + HEADERS;
+        Box::new(TunnelBox { tunnel: End::new(config(place, frame_max)), frame_max })
+    }
+}
+
+fn config(place: &Place<'_>, frame_max: u16) -> Config {
+    let Place { scenario, number, .. } = *place;
+    let (rtt, pools) = (place.rtt(), &scenario.gateway);
+    // No backup pool: its part is the cache's.
+    let part = pools.budget / 5;
+    let frames = |own: Option<u64>, part: u64, most: u64| {
+        let frames = own.unwrap_or(part) / u64::from(scenario.nic.pmtu);
+        usize::try_from(frames.min(most)).unwrap_or(usize::MAX)
+    };
+    let [_, .., last] = number.to_be_bytes();
+    let encapsulation = Encapsulation::Ethernet {
+        ethertype: DEFAULT_ETHERTYPE,
+        mac: [2, b'L', b'R', b'2', 0, last],
+    };
+    Config {
+        session: SessionConfig {
+            node: NodeId(number + 1),
+            boot: BootId(1),
+            random: u64::from(number),
+            lanes: 1,
+            frame_max,
+            overhead: encapsulation.shim_at() as u16,
+            // A scenario lasts for some round trips, where real boxes have talked for long.
+            hello_interval: rtt.max(Span::from_micros(100)),
+            peer_timeout: (rtt * 8).max(Span::from_millis(3_000)),
+        },
+        encapsulation,
+        sender: SenderConfig { lanes: 1, rtt, cache_max: frames(pools.cache, 3 * part, WINDOW) },
+        receiver: ReceiverConfig {
+            lanes: 1,
+            window: WINDOW,
+            waiting_max: frames(pools.reorder, 2 * part, WAITING_MAX),
+            give_up: (rtt * 8).max(Span::from_millis(10)),
+            report_interval: report_interval(rtt),
+            loss_wait: rtt / 4,
+            report_at_once: Span::from_micros(20),
+        },
+        keys: Keys::unkeyed_lab(),
+    }
+}
+
+struct TunnelBox {
+    tunnel: End<SimFrame>,
+    frame_max: u16,
+}
+
+struct Ports<'a> {
+    out: &'a mut Egress,
+    frame_max: u16,
+}
+
+impl TunnelBox {
+    fn work(&mut self, out: &mut Egress, act: impl FnOnce(&mut End<SimFrame>, &mut Ports<'_>)) {
+        act(&mut self.tunnel, &mut Ports { out, frame_max: self.frame_max });
+    }
+}
+
+impl Middlebox for TunnelBox {
+    fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut Egress) {
+        self.work(out, |tunnel, ports| match side {
+            Side::Lan => tunnel.on_lan(now, frame, ports),
+            Side::Wan => tunnel.on_wan(now, frame, ports),
+        });
+    }
+
+    fn next(&self) -> Time {
+        self.tunnel.deadline()
+    }
+
+    fn timers(&mut self, now: Time, out: &mut Egress) {
+        self.work(out, |tunnel, ports| tunnel.on_timer(now, ports));
+    }
+
+    fn held(&self) -> Pools {
+        let bytes = |frames: usize| frames as u64 * u64::from(self.frame_max - HEADERS);
+        Pools {
+            reorder_bytes: bytes(self.tunnel.waiting()),
+            backup_bytes: 0,
+            cache_bytes: bytes(self.tunnel.kept()),
+        }
+    }
+
+    fn check(&self, arrived: u64, _: u64) {
+        let counts = self.tunnel.counts();
+        assert_eq!(counts.from_lan + counts.from_wan, arrived, "what a tunnel received");
+        assert!(self.tunnel.is_balanced(), "its own books: {counts:?}");
+    }
+}
+
+impl Io for Ports<'_> {
+    type Frame = SimFrame;
+
+    fn admits(&mut self) -> bool {
+        self.out.has_room(Side::Wan, u64::from(self.frame_max))
+    }
+
+    fn wan(&mut self, class: Priority, packet: Packet<SimFrame>) {
+        self.out.transmit(Side::Wan, class, packet);
+    }
+
+    fn lan(&mut self, frame: SimFrame) {
+        self.out.transmit(Side::Lan, Priority::Data, Packet::Owned(frame));
+    }
+
+    fn local(&mut self, _: SimFrame) {}
+
+    fn alloc(&mut self, len: usize) -> Option<SimFrame> {
+        SimPool.alloc(len)
+    }
+}
