@@ -32,7 +32,7 @@ counters! {
         "Frames that waited for an earlier one of their flow." { Waited }
     Counter "lr2_tunnel_missing_numbers_total" "Numbers that were missing for a while." { Missing }
     Counter "lr2_tunnel_given_up_numbers_total"
-        "Missing numbers that were given up, by reason." {
+        "Missing numbers that were given up: after a time, or since the peer skips them, as those of lost retransmissions." {
         GivenUp ["reason" = "timeout"], PeerSkipped ["reason" = "peer_skipped"]
     }
     Counter "lr2_tunnel_plain_frames_total"

@@ -42,8 +42,7 @@ class Result:
     wan_bytes: int
     """Offered to the long-haul link in the data direction, before loss."""
     offered_requests: int
-    """To the link that is to lose frames, and of these the ones it lost; in the tunnel, where the link can't tell
-    requests from other frames, all."""
+    """To the link that is to lose frames, and of these the ones it lost."""
     lost_requests: int
     completed: int
     received: int
@@ -79,8 +78,8 @@ class Result:
             rtt_samples=rtt["samples"],
             ack_lag=responder["ack_lag_packets"],
             wan_bytes=links["wan"]["a_to_b"]["offered"]["bytes"],
-            offered_requests=lossy["offered"]["frames"] if mode == TUNNEL else lossy["offered"]["request"]["frames"],
-            lost_requests=lossy["lost"]["frames" if mode == TUNNEL else "request"],
+            offered_requests=lossy["offered"]["request"]["frames"],
+            lost_requests=lossy["lost"]["request"],
             completed=requester["completed"]["messages"],
             received=responder["received"]["messages"],
             received_bytes=responder["received"]["bytes"],

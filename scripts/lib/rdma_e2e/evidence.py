@@ -46,7 +46,7 @@ READ_GAPS_GIVEN_UP = Counter("given up", "lr2_read_gaps_total", (("event", "give
 
 TUNNEL_LOST = Counter("frames lost in the tunnel", "lr2_tunnel_lost_frames_total")
 TUNNEL_RESENT = Counter("frames resent by the tunnel", "lr2_tunnel_sent_frames_total", (("copy", "resent"),))
-TUNNEL_GIVEN_UP = Counter("numbers of the tunnel given up", "lr2_tunnel_given_up_numbers_total")
+TUNNEL_GIVEN_UP = Counter("numbers of the tunnel given up", "lr2_tunnel_given_up_numbers_total", (("reason", "timeout"),))
 
 # Counters that must not be zero after a test of WRITE or SEND, by recovery mode.
 _ALWAYS = [GAPS_SEEN, DEPOT_NACKS, HELD, GAPS_FILLED]
@@ -162,11 +162,10 @@ def broken(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
                 yield f"{guest}: {name} is {counters[name]}"
 
 
-def lost(report: Mapping[str, Any], setting: Setting) -> Iterator[str]:
-    """The missing evidence that each segment lost data and responses to it; of a frame in the tunnel the link does not know which."""
-    kinds = ("other", "other") if setting.recovery == "tunnel" else ("request", "response")
-    for segment in setting.loss:
-        for direction, kind in zip(("a_to_b", "b_to_a"), kinds, strict=True):
+def lost(report: Mapping[str, Any], segments: Iterable[str]) -> Iterator[str]:
+    """The missing evidence that each of `segments` lost data and responses to it."""
+    for segment in segments:
+        for direction, kind in (("a_to_b", "request"), ("b_to_a", "response")):
             if not report["links"][segment][direction]["lost"][kind]:
                 yield f"{segment} lost no {kind} from {direction.replace('_', ' ')}"
 

@@ -165,7 +165,7 @@ class Run:
         self.reports[name] = report = self.link.report()
         # Short of tests that run into losses both ways it is chance.
         if segments and scene.setting.recovery != "off" and any(case.repaired_inside for case in scene.cases):
-            self._note("losses", name, evidence.lost(report, scene.setting), time.monotonic(), evidence.losses(report, segments))
+            self._note("losses", name, evidence.lost(report, segments), time.monotonic(), evidence.losses(report, segments))
 
     def _note(self, name: str, scene: str, problems: Iterable[str], start: float, detail: str = "") -> None:
         problems = list(problems)
