@@ -3,7 +3,8 @@
 //! programs in `targets/` hand it to libFuzzer; `scripts/fuzz` builds and runs
 //! them; `tests/corpus.rs` replays earlier findings.
 //!
-//! - Parsers: [frames], [`cm`], [`control`], [`config`], [shims](tunnel::shim).
+//! - Parsers: [frames], [`cm`], [`control`], [`config`], [shims](tunnel::shim), and
+//!   [headers](tunnel::encapsulation) around them.
 //! - Sequences of [operations]: on a flow of the Sentry, on one of the Depot, and [`switch`] for two
 //!   switches with a bad link between them; on both ends of the tunnel's [sessions](tunnel::session) and
 //!   [`lanes`](tunnel::lanes). The bytes are read front to back as
@@ -25,7 +26,7 @@ use testkit::{frames, operations};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     ("frame", frames::run),
     ("cm", cm::run),
     ("control", control::run),
@@ -34,6 +35,7 @@ pub const TARGETS: [Target; 10] = [
     ("depot", operations::depot::run),
     ("switch", switch::run),
     ("shim", tunnel::shim::run),
+    ("encapsulation", tunnel::encapsulation::run),
     ("session", tunnel::session::run),
     ("lanes", tunnel::lanes::run),
 ];

@@ -23,7 +23,7 @@ from . import ROOT
 
 _FUZZ = ROOT / "fuzz"
 _CORPUS = _FUZZ / "corpus"
-_TARGETS = ("frame", "cm", "control", "config", "sentry", "depot", "switch", "shim", "session", "lanes")
+_TARGETS = ("frame", "cm", "control", "config", "sentry", "depot", "switch", "shim", "encapsulation", "session", "lanes")
 _SECONDS = 8
 # With --pinned: inputs in all, corpus included. Some four seconds for each target.
 _PINNED = {
@@ -31,6 +31,7 @@ _PINNED = {
     "cm": 1_000_000,
     "control": 300_000,
     "config": 10_000,
+    "encapsulation": 400_000,
     "sentry": 5_000,
     "depot": 8_000,
     "switch": 6_000,
@@ -118,7 +119,7 @@ class Fuzzer:
         first, last = (_fields(line) for line in (lines[0], lines[-1])) if lines else ({}, {})
         units = next((line.split()[-1] for line in self._lines() if "number_of_executed_units" in line), "?")
         return (
-            f"{self.target:<8} {units:>9} inputs, coverage {first.get('cov:', '?')} -> {last.get('cov:', '?')} edges, "
+            f"{self.target:<13} {units:>9} inputs, coverage {first.get('cov:', '?')} -> {last.get('cov:', '?')} edges, "
             f"features {first.get('ft:', '?')} -> {last.get('ft:', '?')}"
         )
 

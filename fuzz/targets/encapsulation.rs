@@ -1,0 +1,5 @@
+//! See `fuzz::tunnel::encapsulation`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::encapsulation::run(data));
