@@ -19,6 +19,27 @@ pub const PAGE: u64 = 4 << 10;
 /// DPDK's pools still use this one.
 pub const HUGE_PAGE: u64 = 2 << 20;
 
+/// Mbufs of one worker for bursts in progress, its mempool cache, and the frames that it makes.
+pub const WORKING_SET: u32 = 2048;
+
+/// Frames that may wait at each worker for each of the two ports, beyond its
+/// ring and beyond the frames that the pools hold.
+pub const BACKLOG: u32 = 1024;
+
+/// Frames that may be on their way from one worker to another, per side.
+pub const HANDOFF: u16 = 512;
+
+/// Mbufs that rings, queues and caches of a gateway with so many workers tie up, by use.
+/// `descriptors`: of all rings of one worker, both ports, reception and transmission.
+pub const fn mbufs_at_work(workers: u32, descriptors: u32) -> [(u32, &'static str); 4] {
+    [
+        (workers * descriptors, "rings of both ports"),
+        (workers * WORKING_SET, "bursts in progress and workers' own frames"),
+        (workers * 2 * BACKLOG, "egress queues"),
+        (workers * (workers - 1) * 2 * HANDOFF as u32, "handoff between workers"),
+    ]
+}
+
 /// `struct rte_mbuf` and the default headroom, bytes.
 const MBUF_OVERHEAD: u64 = 128 + 128;
 

@@ -7,8 +7,10 @@
 use std::fmt::{self, Write};
 
 use common::fair_queue::FairQueue;
+pub use settings::sizing::{BACKLOG, HANDOFF};
 use settings::sizing::{
-    DPDK_OVERHEAD, FRAME_OVERHEAD, HUGE_PAGE, PAGE, mbuf_size, pmtu, pool_fits, pool_memory,
+    DPDK_OVERHEAD, FRAME_OVERHEAD, HUGE_PAGE, PAGE, mbuf_size, mbufs_at_work, pmtu, pool_fits,
+    pool_memory,
 };
 use settings::units::show_size;
 use switch::{Footprint, Pools};
@@ -16,16 +18,6 @@ use switch::{Footprint, Pools};
 use super::fit::{mib, show_pages};
 use super::machine::Machine;
 use super::{Config, HugePages, Pool, TunnelMode};
-
-/// Mbufs of one worker for bursts in progress, its mempool cache, and the frames that it makes.
-const WORKING_SET: u32 = 2048;
-
-/// Frames that may wait at each worker for each of the two ports, beyond its
-/// ring and beyond the frames that the pools hold.
-pub const BACKLOG: u32 = 1024;
-
-/// Frames that may be on their way from one worker to another, per side.
-pub const HANDOFF: u16 = 512;
 
 /// Memory of an end of the tunnel, bytes: flow buckets and bitmaps; and at most for each frame that is
 /// kept to be resent, and that waits for an earlier one.
@@ -62,15 +54,9 @@ impl Config {
 
     /// Mbufs of rings, queues and caches, by use.
     fn mbufs_at_work(&self) -> [(u32, &'static str); 4] {
-        let workers = u32::from(self.worker.count);
         let descriptors =
             [&self.lan, &self.wan].map(|p| u32::from(p.rx_desc) + u32::from(p.tx_desc));
-        [
-            (workers * descriptors.iter().sum::<u32>(), "rings of both ports"),
-            (workers * WORKING_SET, "bursts in progress and workers' own frames"),
-            (workers * 2 * BACKLOG, "egress queues"),
-            (workers * (workers - 1) * 2 * u32::from(HANDOFF), "handoff between workers"),
-        ]
+        mbufs_at_work(self.worker.count.into(), descriptors.iter().sum())
     }
 
     /// Mbufs that the pools take at the largest path MTU, and the bytes of the pools.

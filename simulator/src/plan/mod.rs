@@ -10,14 +10,14 @@ mod text;
 use clap::Args;
 use common::time::Span;
 use serde::{Serialize, Serializer};
-use settings::units;
+use settings::{sizing, units};
 
 use crate::results::Summary;
 use crate::scheme::Scheme;
 use crate::traffic::PACKET_OVERHEAD;
 use forms::Path;
 
-pub use memory::Memory;
+pub use memory::{Memory, Ports};
 pub use text::text;
 
 /// Messages whose completion time is told, bytes.
@@ -60,6 +60,15 @@ pub struct Question {
     #[arg(long, value_name = "TIME", value_parser = options::timeout)]
     #[serde(rename = "timeout_ns", serialize_with = "maybe_nanos")]
     pub timeout: Option<Span>,
+    /// Workers of a gateway
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=128))]
+    pub workers: u16,
+    /// Descriptors of each ring of a port
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(64..=32768))]
+    pub descriptors: u16,
+    /// MTU of the gateways' ports [default: 1500, or a little more than the path MTU]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(340..=9600))]
+    pub mtu: Option<u16>,
 }
 
 /// The answer.
@@ -192,6 +201,13 @@ impl Question {
         })
     }
 
+    fn memory(&self) -> Memory {
+        // As hosts have them: 1500, or a little more than headers need.
+        let mtu = self.mtu.unwrap_or(sizing::mtu(self.pmtu).next_multiple_of(100).max(1500));
+        let ports = Ports { workers: self.workers, descriptors: self.descriptors, mtu };
+        Memory::of(self.rate_bps, self.rtt, self.lan_rtt, self.loss, self.pmtu, ports)
+    }
+
     /// The answer, but for a simulation.
     pub fn answer(&self) -> Plan {
         const SCHEMES: [Scheme; 5] =
@@ -204,7 +220,7 @@ impl Question {
             timeout: self.timeout.unwrap_or_else(|| self.good_timeout()),
             window_needed: (per_flow * self.window_round_trips()).ceil().max(1.0) as u64,
             schemes: SCHEMES.iter().filter_map(|scheme| self.outlook(*scheme)).collect(),
-            memory: Memory::of(self.rate_bps, self.rtt, self.lan_rtt, self.loss, self.pmtu),
+            memory: self.memory(),
             warnings: Vec::new(),
             simulated: None,
         };

@@ -13,6 +13,9 @@ fn question() -> Question {
         lan_rtt: Span::from_micros(20),
         window: None,
         timeout: None,
+        workers: 1,
+        descriptors: 1024,
+        mtu: None,
     }
 }
 

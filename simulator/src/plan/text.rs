@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use common::time::Span;
-use settings::units::{show_duration, show_rate};
+use settings::units::{show_duration, show_rate, show_size};
 
 use super::{MESSAGES, Plan, Simulated};
 use crate::report::format::{bytes, count, micros, number, rate, share};
@@ -41,20 +41,24 @@ fn write(out: &mut String, plan: &Plan) -> std::fmt::Result {
     )?;
     schemes(out, plan)?;
     let m = &plan.memory;
-    writeln!(out, "\nMemory of each of the two gateways, both directions protected:")?;
+    writeln!(
+        out,
+        "\nMemory of each of the two gateways, both directions protected, workers: {}",
+        q.workers
+    )?;
     let mut table = Table::new([
-        "  resend cache",
-        "reordering pool",
-        "backup pool",
+        "  resend_cache",
+        "reorder_pool",
+        "backup_pool",
         "mbufs",
         "hugepages of 2 MiB",
     ]);
     table.row([
-        format!("  {}", bytes(m.resend_cache)),
-        bytes(m.reorder_pool),
-        bytes(m.backup_pool),
+        format!("  {}", show_size(m.resend_cache)),
+        show_size(m.reorder_pool),
+        show_size(m.backup_pool),
         format!("{} of {} B", count(m.mbufs), count(m.mbuf_size)),
-        format!("{} ({})", count(m.hugepages), bytes(m.total)),
+        format!("{} ({} MiB)", count(m.hugepages), count(m.total.div_ceil(1 << 20))),
     ]);
     out.push_str(&table.to_string());
     writeln!(
