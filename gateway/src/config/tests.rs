@@ -411,7 +411,8 @@ fn the_shipped_examples_are_valid() {
             "long-haul-100g.toml",
             "minimal.toml",
             "mlx5.toml",
-            "queue-pairs.toml"
+            "queue-pairs.toml",
+            "tunnel-ethernet.toml"
         ]
     );
 }

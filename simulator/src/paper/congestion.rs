@@ -75,7 +75,7 @@ pub(super) fn tables(found: &[Found]) -> String {
     };
     let lans = of_series(found, LAN);
     let excess = lans.iter().map(|found| {
-        let excess = excess(found).map_or("–".to_owned(), |us| number(us));
+        let excess = excess(found).map_or("–".to_owned(), number);
         vec![found.setting.label.clone(), excess]
     });
     let heads = ["LAN port", "`cached` above lossless, µs"];
