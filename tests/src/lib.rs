@@ -17,6 +17,7 @@ mod scenario;
 mod script;
 mod sweep;
 mod trace;
+mod tunnel;
 mod workers;
 mod world;
 

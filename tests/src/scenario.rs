@@ -10,6 +10,7 @@ use switch::{Config, Recovery, Tuning};
 
 use crate::link::Impairment;
 use crate::sweep::number;
+use crate::tunnel::TunnelBox;
 use crate::workers::Workers;
 use crate::world::{Outcome, World};
 
@@ -23,6 +24,8 @@ pub struct Scenario {
     pub seed: u64,
     /// How the switches repair losses; `None`: there are no switches.
     pub recovery: Option<Recovery>,
+    /// The boxes have a tunnel between them, in place of any recovery per queue pair.
+    pub tunnel: bool,
     /// One-way delay of the long-haul link.
     pub wan_delay: Span,
     /// One-way delay of the LANs.
@@ -123,6 +126,7 @@ impl Scenario {
         Self {
             seed,
             recovery,
+            tunnel: false,
             wan_delay: Span::from_millis(5),
             lan_delay: Span::from_micros(5),
             wan: [Impairment::default(); 2],
@@ -235,6 +239,11 @@ impl Scenario {
 
     /// The switch of end `me` in its run `boot`, if there is one.
     pub(crate) fn switch(&self, me: usize, boot: BootId, keys: Keys) -> Option<Workers> {
+        if self.tunnel {
+            self.recovery?;
+            let rtt = (self.wan_delay * 2).max(Span::from_micros(200));
+            return Some(Workers::Tunnel(TunnelBox::new(me, boot, keys, rtt)));
+        }
         let config = Config {
             keys,
             reorder_pool_frames: self.reorder_pool_frames,

@@ -1,4 +1,4 @@
-//! The switches of one box: one per worker, each with its part of the flows.
+//! The inside of one box: switches, one per worker, each with its part of the flows; or a tunnel.
 
 use arrayvec::ArrayVec;
 use common::control::NodeId;
@@ -10,19 +10,31 @@ use common::wire::Spread;
 use switch::{Config, Switch};
 
 use crate::trace::check_books;
+use crate::tunnel::TunnelBox;
 
 /// Timers run per step and worker.
 const TIMER_BUDGET: usize = 64;
 
 /// A box.
-pub(crate) struct Workers(Vec<Switch<HeapFrame>>);
+#[expect(clippy::large_enum_variant, reason = "there are two of them")]
+pub(crate) enum Workers {
+    Switches(Vec<Switch<HeapFrame>>),
+    Tunnel(TunnelBox),
+}
 
 impl Workers {
     /// A box with so many workers, at least one. Each is a node of its own.
     pub fn new(count: u32, config: &Config) -> Self {
         let node = |n| NodeId(config.node.0 + 100 * n);
         let switch = |n| Switch::new(Config { node: node(n), ..config.clone() });
-        Self((0..count).map(switch).collect())
+        Self::Switches((0..count).map(switch).collect())
+    }
+
+    fn switches(&self) -> &[Switch<HeapFrame>] {
+        match self {
+            Self::Switches(all) => all,
+            Self::Tunnel(_) => &[],
+        }
     }
 
     /// A frame that arrives.
@@ -30,42 +42,68 @@ impl Workers {
     where
         S: Sink<Frame = HeapFrame>,
     {
-        let worker = Spread::Mixed.bucket(frame.bytes()) % self.0.len();
-        let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
-        self.0[worker].burst(side, &mut burst, now, &mut HeapPool, sink);
+        match self {
+            Self::Switches(all) => {
+                let worker = Spread::Mixed.bucket(frame.bytes()) % all.len();
+                let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
+                all[worker].burst(side, &mut burst, now, &mut HeapPool, sink);
+            }
+            Self::Tunnel(tunnel) => tunnel.receive(side, frame, now, sink),
+        }
     }
 
     /// All workers drain.
     pub fn drain<S: Sink<Frame = HeapFrame>>(&mut self, now: Time, sink: &mut S) {
-        for switch in &mut self.0 {
-            switch.drain(now, &mut HeapPool, sink);
+        match self {
+            Self::Switches(all) => {
+                for switch in all {
+                    switch.drain(now, &mut HeapPool, sink);
+                }
+            }
+            Self::Tunnel(tunnel) => tunnel.close(now, sink),
         }
     }
 
     /// Runs the timers that are due.
     pub fn timers<S: Sink<Frame = HeapFrame>>(&mut self, now: Time, sink: &mut S) {
-        for switch in &mut self.0 {
-            switch.timers(now, TIMER_BUDGET, &mut HeapPool, sink);
+        match self {
+            Self::Switches(all) => {
+                for switch in all {
+                    switch.timers(now, TIMER_BUDGET, &mut HeapPool, sink);
+                }
+            }
+            Self::Tunnel(tunnel) => tunnel.timers(now, sink),
         }
     }
 
     /// When something is due next.
     pub fn next_deadline(&self) -> Time {
-        self.0.iter().map(Switch::next_deadline).min().unwrap_or(Time::NEVER)
+        match self {
+            Self::Switches(all) => {
+                all.iter().map(Switch::next_deadline).min().unwrap_or(Time::NEVER)
+            }
+            Self::Tunnel(tunnel) => tunnel.next_deadline(),
+        }
     }
 
     /// Frames held.
     pub fn held(&self) -> u64 {
-        self.0.iter().map(Switch::held).sum()
+        match self {
+            Self::Switches(all) => all.iter().map(Switch::held).sum(),
+            Self::Tunnel(tunnel) => tunnel.held(),
+        }
     }
 
-    /// Counters of each worker.
+    /// Counters of each switch.
     pub fn counters(&self) -> impl Iterator<Item = &Counters> {
-        self.0.iter().map(Switch::counters)
+        self.switches().iter().map(Switch::counters)
     }
 
     /// Checks each worker's books.
     pub fn check_books(&self) {
-        self.0.iter().for_each(check_books);
+        match self {
+            Self::Switches(all) => all.iter().for_each(check_books),
+            Self::Tunnel(tunnel) => tunnel.check_books(),
+        }
     }
 }

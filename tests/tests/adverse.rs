@@ -38,6 +38,16 @@ fn run(seed: u64, recovery: Option<Recovery>) -> Outcome {
     scenario.outcome(limit)
 }
 
+/// Boxes with a tunnel, in place of any recovery per queue pair.
+fn run_tunnel(seed: u64, recovery: Option<Recovery>) -> Outcome {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
+    let scenario = Scenario::adverse(seed, recovery, &mut rng);
+    let scenario = Scenario { tunnel: true, ..scenario };
+    let limit =
+        (scenario.adverse_for + scenario.pause + Span::from_millis(60_000)) * scenario.lives.into();
+    scenario.outcome(limit)
+}
+
 fn check(recovery: Recovery, seeds: u64) -> Comparison {
     let findings = sweep(seeds, &PLAIN, recovery, run);
     println!("replay with: SEED=n cargo test -p tests --test adverse {recovery:?} -- --nocapture");
@@ -75,4 +85,18 @@ fn Off() {
     // It forwards, and nothing else.
     let all = check(Recovery::Off, SEEDS / 7);
     assert_eq!(all.changed, 0, "queue pairs fared other than without gateways");
+}
+
+/// R-TUN-4, R-TUN-5, R-TUN-15: what the long haul loses, repeats, reorders and damages, and boxes that are killed.
+#[test]
+#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+fn Tunnel() {
+    let findings = sweep(SEEDS, &PLAIN, Recovery::Off, run_tunnel);
+    println!("replay with: SEED=n cargo test -p tests --test adverse Tunnel -- --nocapture");
+    let all = findings.legal();
+    for (by, seed, plain) in &all.slowest {
+        let limit = plain * (FACTOR - 1.0) + SECONDS;
+        assert!(*by <= limit, "seed {seed}: {by:.3} s longer than {plain:.3} s");
+    }
+    all.assert_no_worse(10, 10_000);
 }
