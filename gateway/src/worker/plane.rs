@@ -292,7 +292,7 @@ mod tests {
                 for frame in &sent[self.boxes[me].crossed..] {
                     self.boxes[me].crossed += 1;
                     let n = self.boxes[me].crossed;
-                    if self.lose_one_in == 0 || n % self.lose_one_in != 0 {
+                    if !n.is_multiple_of(self.lose_one_in) {
                         self.boxes[1 - me].rx[1].arrive(frame.clone());
                     }
                 }
