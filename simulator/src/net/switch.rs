@@ -45,6 +45,8 @@ struct Ingress {
 pub struct Switch {
     config: SwitchConfig,
     ports: Vec<Port>,
+    /// When each of them can send.
+    due: Vec<Time>,
     ingress: Vec<Ingress>,
     buffered: u64,
     route: Route,
@@ -63,6 +65,7 @@ impl Switch {
         dice.set_stream((1 << 32) + number);
         Self {
             ports: rates.iter().map(|rate| Port::new(*rate)).collect(),
+            due: vec![Time::NEVER; rates.len()],
             ingress: vec![Ingress::default(); rates.len()],
             buffered: 0,
             route,
@@ -101,12 +104,15 @@ impl Switch {
     /// The far end of `port` says stop, or go on.
     pub fn pause(&mut self, port: usize, pause: Pause) {
         self.ports[port].set_stopped(pause.priority, pause.stop);
+        self.due[port] = self.ports[port].next();
     }
 
     /// Sends frames that may leave.
     pub fn serve(&mut self, now: Time, out: &mut Outbox) {
-        for port in 0..self.ports.len() {
-            self.serve_port(port, now, out);
+        for port in 0..self.due.len() {
+            if self.due[port] <= now {
+                self.serve_port(port, now, out);
+            }
         }
     }
 
@@ -120,11 +126,12 @@ impl Switch {
             }
             out.frames.push(Departure { port, frame, sent });
         }
+        self.due[port] = self.ports[port].next();
     }
 
     /// When a frame can leave.
     pub fn next(&self) -> Time {
-        self.ports.iter().map(Port::next).min().unwrap_or(Time::NEVER)
+        self.due.iter().copied().min().unwrap_or(Time::NEVER)
     }
 
     /// Frames in its buffer.
