@@ -6,6 +6,7 @@
 //! page depends on the clock or the machine.
 
 mod beyond;
+mod budget;
 mod closed;
 mod congestion;
 mod data;
@@ -192,6 +193,7 @@ pub fn settings(effort: &Effort, seed: u64, parts: &[Part]) -> Result<Vec<Settin
     if parts.contains(&Part::Published) {
         all.extend(congestion::settings(effort, seed)?);
         all.extend(within::settings(effort, seed)?);
+        all.extend(budget::settings(effort, seed)?);
     }
     if parts.contains(&Part::Beyond) {
         all.extend(beyond::settings(effort, seed)?);

@@ -3,7 +3,9 @@
 
 use super::markdown::{by_scheme, loss, mean_median_p99, page, table};
 use super::targets::ratio;
-use super::{Effort, Found, Part, Setting, congestion, of_series, read, source, targets, within};
+use super::{
+    Effort, Found, Part, Setting, budget, congestion, of_series, read, source, targets, within,
+};
 use crate::report::figures::{Figure, slowdown_by_size};
 use crate::report::format::{bytes, change, micros, number, share};
 use crate::report::{Course, Scale};
@@ -135,6 +137,7 @@ pub(super) fn section(found: &[Found], effort: &Effort) -> (String, Vec<Figure>)
         ("source", source::table_of(found)),
         ("congestion", congestion::tables(found)),
         ("within", within::table(found)),
+        ("budget", budget::table(found)),
     ];
     (page(include_str!("pages/published.md"), &values), figures)
 }
