@@ -1,13 +1,13 @@
 //! One look at a frame from the LAN: its flow bucket and its traffic class.
 
-use common::wire::{Opcode, ROCE_PORT, Transport};
+use common::wire::{Opcode, ROCE_PORT, Transport, flow_hash};
 
 const ETHER_LEN: usize = 14;
 const TAG_LEN: usize = 4;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-const TCP: u8 = 6;
 const UDP: u8 = 17;
+const UDP_LEN: usize = 8;
 /// IPv4 "more fragments" and fragment offset.
 const FRAGMENT: u16 = 0x3fff;
 
@@ -25,16 +25,18 @@ impl Flow {
     #[inline]
     pub fn of(frame: &[u8]) -> Self {
         let (l3, ethertype) = network(frame);
-        match ethertype {
-            IPV4 => v4(frame, l3),
-            IPV6 => v6(frame, l3),
-            _ => None,
-        }
-        .unwrap_or_else(|| {
-            let addresses = frame.get(..ETHER_LEN).unwrap_or(frame);
-            let bucket = bucket(hash(u64::from(ethertype), addresses));
-            Self { bucket: Some(bucket), traffic_class: 0 }
-        })
+        let ip = frame.get(l3..).unwrap_or_default();
+        let (traffic_class, udp) = match ethertype {
+            IPV4 => v4(ip),
+            IPV6 => v6(ip),
+            _ => (0, None),
+        };
+        let needs_order = udp.is_none_or(needs_order);
+        let bucket = needs_order.then(|| {
+            let hash = flow_hash(frame);
+            (hash ^ hash >> 16) as u16
+        });
+        Self { bucket, traffic_class }
     }
 }
 
@@ -50,74 +52,39 @@ pub(crate) fn network(frame: &[u8]) -> (usize, u16) {
     (l3, be16(frame, l3 - 2))
 }
 
-fn v4(frame: &[u8], l3: usize) -> Option<Flow> {
-    let ip = frame.get(l3..)?.first_chunk::<20>()?;
-    // Behind options or in a fragment there are no ports at a place of their own.
-    let has_ports = ip[0] == 0x45 && be16(ip, 6) & FRAGMENT == 0;
-    let protocol = if has_ports { ip[9] } else { 0 };
-    Some(of_packet(frame, l3 + 20, &ip[12..], u64::from(ip[9]), protocol, ip[1]))
+/// The traffic class of an IPv4 packet, and its UDP datagram.
+fn v4(ip: &[u8]) -> (u8, Option<&[u8]>) {
+    let Some(header) = ip.first_chunk::<20>() else { return (0, None) };
+    let is_udp = header[9] == UDP && be16(header, 6) & FRAGMENT == 0;
+    let at = usize::from(header[0] & 0xf) * 4;
+    (header[1], ip.get(at..).filter(|_| is_udp))
 }
 
-fn v6(frame: &[u8], l3: usize) -> Option<Flow> {
-    let ip = frame.get(l3..)?.first_chunk::<40>()?;
-    let class = ip[0] << 4 | ip[1] >> 4;
-    Some(of_packet(frame, l3 + 40, &ip[8..], 0, ip[6], class))
+/// The traffic class of an IPv6 packet, and its UDP datagram.
+fn v6(ip: &[u8]) -> (u8, Option<&[u8]>) {
+    let Some((header, rest)) = ip.split_first_chunk::<40>() else { return (0, None) };
+    (header[0] << 4 | header[1] >> 4, Some(rest).filter(|_| header[6] == UDP))
 }
 
-fn of_packet(
-    frame: &[u8],
-    l4: usize,
-    addresses: &[u8],
-    seed: u64,
-    protocol: u8,
-    traffic_class: u8,
-) -> Flow {
-    let mut hash = hash(seed, addresses);
-    if let (TCP | UDP, Some(ports)) = (protocol, frame.get(l4..l4 + 4)) {
-        hash = mix(hash ^ u64::from(be32(ports)));
-        let is_roce = protocol == UDP && be16(ports, 2) == ROCE_PORT;
-        if let (true, Some(bth)) = (is_roce, frame.get(l4 + 8..l4 + 20)) {
-            let opcode = Opcode(bth[0]);
-            if opcode == Opcode::CNP || opcode.transport() == Transport::Ud {
-                return Flow { bucket: None, traffic_class };
-            }
-            hash = mix(hash ^ u64::from(be32(&bth[4..]) & 0xff_ffff));
-        }
-    }
-    Flow { bucket: Some(bucket(hash)), traffic_class }
-}
-
-fn hash(seed: u64, bytes: &[u8]) -> u64 {
-    bytes.chunks(8).fold(seed, |hash, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        mix(hash ^ u64::from_ne_bytes(word))
+/// Whether a UDP datagram is other than RoCE of the transport UD and a CNP.
+fn needs_order(udp: &[u8]) -> bool {
+    let opcode = udp.get(UDP_LEN).filter(|_| be16(udp, 2) == ROCE_PORT);
+    opcode.is_none_or(|opcode| {
+        let opcode = Opcode(*opcode);
+        opcode != Opcode::CNP && opcode.transport() != Transport::Ud
     })
-}
-
-/// A multiplication whose halves are added: every bit counts in the result.
-#[inline]
-const fn mix(n: u64) -> u64 {
-    let wide = (n ^ 0x9e37_79b9_7f4a_7c15) as u128 * 0xd6e8_feb8_6659_fd93;
-    wide as u64 ^ (wide >> 64) as u64
-}
-
-const fn bucket(hash: u64) -> u16 {
-    (hash ^ hash >> 32) as u16
 }
 
 fn be16(bytes: &[u8], at: usize) -> u16 {
     bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |two| u16::from_be_bytes(*two))
 }
 
-fn be32(bytes: &[u8]) -> u32 {
-    bytes.first_chunk().map_or(0, |four| u32::from_be_bytes(*four))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    const TCP: u8 = 6;
 
     fn frame(tags: usize, head: &[u8], rest: &[u8]) -> Vec<u8> {
         let mut frame = vec![2; 12];

@@ -24,8 +24,7 @@ pub(super) const POOLS: &str = "published-pools";
 const LARGE: std::ops::Range<usize> = 3..6;
 
 pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {
-    const SCHEMES: &str =
-        r#""lossless", "gbn", "irn", "uet", "slr", "netrt", "lr2-paper", "lr2", "cached""#;
+    const SCHEMES: &str = r#""lossless", "gbn", "irn", "uet", "slr", "netrt", "lr2-paper", "lr2", "cached", "tunnel""#;
     let mut all = Vec::new();
     for (&(series, sizes, _), messages) in WORKLOADS.iter().zip(effort.messages) {
         for &delay_us in &effort.delays_us {
