@@ -233,6 +233,9 @@ pub struct QpConfig {
     /// of the gap bring forth another NAK once this long has passed, as in the
     /// network simulators.
     pub re_nak: Option<Span>,
+    /// Whether each NAK counts as a CNP too, as in network simulators whose NACKs carry
+    /// one; without `dcqcn` no difference.
+    pub cnp_with_nak: bool,
     /// Where the peer may write and read.
     pub local_region: Region,
     /// Where our WRITEs go and our READs come from: each the beginning of this
@@ -281,6 +284,7 @@ impl QpConfig {
             second_nak: SecondNak::IgnoreUntilAck,
             knows_switch_nak: false,
             re_nak: None,
+            cnp_with_nak: false,
             local_region: Region::DEFAULT,
             remote_region: Region::DEFAULT,
             content_seed: 0,
@@ -297,7 +301,7 @@ impl QpConfig {
         if local.is_ipv4() != self.remote_ip.is_ipv4() {
             return Err(QpError::Family { local, remote: self.remote_ip });
         }
-        if !matches!(self.pmtu, 256 | 512 | 1024 | 2048 | 4096) {
+        if !matches!(self.pmtu, 256 | 512 | 1000 | 1024 | 2048 | 4096) {
             return Err(QpError::Pmtu(self.pmtu));
         }
         // Both ends unwrap PSNs next to their own position: the window has to

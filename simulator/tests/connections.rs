@@ -42,6 +42,9 @@ fn a_message_is_posted_when_the_reply_is_there() {
     let wait = waited[0].posted.since(waited[0].spec.start);
     let rtt = managed.long_haul.rtt();
     assert!(wait >= rtt && wait < rtt + Span::from_micros(20), "{wait:?} of {rtt:?}");
+    // Its time is told with the connection, and without.
+    assert_eq!(waited[0].fct_with_setup(), waited[0].fct().map(|fct| fct + wait));
+    assert_eq!(waited[1].fct_with_setup(), waited[1].fct());
     assert_eq!(at_once[0].posted, at_once[0].spec.start);
     assert_eq!(waited[1].posted, waited[1].spec.start, "on the same queue pair");
     // The RTU leaves before its first packet: 342 bytes at 10 Gbit/s.

@@ -207,8 +207,8 @@ fn csv_has_a_heading_and_leaves_empty_what_did_not_end() {
     let flows = csv_flows(&study);
     let flows: Vec<&str> = flows.lines().collect();
     assert_eq!(flows.len(), 6);
-    assert_eq!(flows[2], "gbn,1,0,0,1,3,10001,true,100.000,300.000,100.000,3");
-    assert_eq!(flows[5], "gbn,2,0,0,2,0,20000000,true,0.000,,100.000,");
+    assert_eq!(flows[2], "gbn,1,0,0,1,3,10001,true,100.000,100.000,300.000,100.000,3");
+    assert_eq!(flows[5], "gbn,2,0,0,2,0,20000000,true,0.000,0.000,,100.000,");
 
     let summary = csv_summary(&study);
     let rows: Vec<Vec<&str>> = summary.lines().map(|row| row.split(',').collect()).collect();

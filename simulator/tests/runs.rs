@@ -233,3 +233,27 @@ fn loss_can_be_in_one_site_only() {
         assert!(count(where_it_counts, name) > 0 && count(other, name) == 0, "{name}");
     }
 }
+
+/// Set-ups of network simulators: 1000 bytes per packet, and NACKs that slow the sender
+/// down.
+#[test]
+fn set_ups_of_network_simulators_can_be_typed_in() {
+    let mut scenario = with_flow_control(scenario(Topology::Dumbbell { hosts: 4 }));
+    scenario.nic.pmtu = 1000;
+    scenario.nic.connections = Connections::Managed;
+    scenario.nic.dcqcn = Some(Dcqcn::DEFAULT);
+    scenario.long_haul.loss = LossModel::Bernoulli(2e-3);
+    let flows = [flow(0, 0, 4, 3_000_000), flow(0, 1, 5, 2_999_999)];
+    for scheme in Scheme::ALL {
+        let result = play(&scenario, scheme, 1, &flows);
+        assert!(result.flows.iter().all(|flow| flow.completed.is_some()), "{}", scheme.name());
+    }
+    let repaired = play(&scenario, Scheme::CACHED, 1, &flows);
+    assert_eq!((repaired.hosts.naks, repaired.hosts.repeated), (0, 0), "gateways know the flow");
+    scenario.site.ecn = None;
+    let plain = play(&scenario, Scheme::GBN, 1, &flows).hosts;
+    scenario.nic.cnp_with_nak = true;
+    let slowed = play(&scenario, Scheme::GBN, 1, &flows).hosts;
+    assert!(plain.naks > 0 && plain.cnps == 0, "no marks, no CNPs: {plain:?}");
+    assert_eq!(slowed.cnps, slowed.naks, "one per NAK");
+}

@@ -82,7 +82,7 @@ const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cache
      ecn = { kmin = \"1kB\", kmax = \"2kB\", pmax = 0.5 }\n\
      [site.pfc]\nxoff = \"9KiB\"\nxon = \"8KiB\"\n\
      [nic]\npmtu = 512\nwindow = 4096\nack_req_every = 3\ntimeout = \"7ms\"\nretries = 5\n\
-     re_nak = \"2us\"\nirn_cap = 77\n\
+     re_nak = \"2us\"\nirn_cap = 77\ncnp_with_nak = true\n\
      [nic.dcqcn]\ng = 0.25\nalpha_timer = \"1us\"\nrate_timer = \"2us\"\nbyte_counter = \"3MiB\"\n\
      fast_recovery = 4\nr_ai = \"5Mbps\"\nr_hai = \"6Mbps\"\nmin_rate = \"7Mbps\"\n\
      cnp_interval = \"50us\"\n\
@@ -131,6 +131,7 @@ fn every_key_is_read() {
         (nic.timeout, nic.re_nak.as_micros(), nic.irn_cap),
         (Some(Span::from_millis(7)), 2, Some(77))
     );
+    assert!(nic.cnp_with_nak);
     let d = nic.dcqcn.expect("given");
     assert_eq!((d.g, d.alpha_timer.as_micros(), d.rate_timer.as_micros()), (0.25, 1, 2));
     assert_eq!((d.byte_counter, d.fast_recovery), (3 << 20, 4));
@@ -195,7 +196,7 @@ fn mistakes_are_all_named_with_their_lines() {
         "s.toml:4:8: long_haul.rate: found \"10Gbit\"; allowed: 1Mbps to 10Tbps, written as",
         "s.toml:5:9: long_haul.delay: found \"5\"; allowed: 100ns to 10s, written as",
         "s.toml:6:1: long_haul.los: found an unknown key; allowed: did you mean \"loss\"?",
-        "s.toml:8:8: nic.pmtu: found 1500; allowed: 256, 512, 1024, 2048, 4096 bytes",
+        "s.toml:8:8: nic.pmtu: found 1500; allowed: 256, 512, 1000, 1024, 2048, 4096 bytes",
         "s.toml:9:11: nic.retries: found 8; allowed: 0 to 7 tries, or \"infinite\"",
         "s.toml:11:8: traffic[1].kind: found \"poison\"; allowed: \"long\", \"poisson\"",
         "s.toml:12:1: traffic[2].sizes: found nothing; allowed: \"websearch\"",

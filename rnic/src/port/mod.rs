@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use common::frame::{Frame, Pool};
 use common::time::Time;
-use common::wire::{Addr, NotRoce, Opcode, Qpn, Roce, icrc_ok, parse};
+use common::wire::{Addr, NotRoce, Opcode, Qpn, Response, Roce, Verdict, icrc_ok, parse};
 use hashbrown::HashMap;
 
 use self::qp::Qp;
@@ -202,6 +202,9 @@ impl<T: Transport> Port<T> {
         if roce.opcode == Opcode::CNP {
             qp.on_cnp(now);
         } else {
+            if qp.config.cnp_with_nak && is_nak(roce, frame) {
+                qp.on_cnp(now);
+            }
             qp.transport.on_packet(roce, frame, now, &mut self.events);
             self.after(index);
         }
@@ -382,3 +385,8 @@ impl<T: Transport> Port<T> {
 
 /// One of the counters of a port.
 type Counter = fn(&mut PortStats) -> &mut u64;
+
+/// Whether the responder reports a missing packet.
+fn is_nak(roce: &Roce, frame: &[u8]) -> bool {
+    Response::of(roce, frame).is_some_and(|response| response.verdict == Verdict::Missing)
+}

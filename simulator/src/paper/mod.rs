@@ -95,7 +95,7 @@ impl Effort {
             packets: 300_000,
             delays_us: vec![400, 800],
             losses: vec![1e-3, 3e-3, 1e-2],
-            messages: [250, 2_500, 5_000],
+            messages: [250, 1_000, 2_000],
             seeds: 4,
             rate_gbps: 100,
             products: 4.0,

@@ -9,10 +9,10 @@ use crate::results::summary::{Group, Summary};
 use crate::results::{Distribution, RunResult};
 
 /// Each message of each run: `scheme, seed, traffic, round, src, dst, bytes,
-/// long_haul, posted_us, fct_us, ideal_us, slowdown`.
+/// long_haul, due_us, posted_us, fct_us, ideal_us, slowdown`.
 pub fn csv_flows(study: &Study) -> String {
-    let head = "scheme,seed,traffic,round,src,dst,bytes,long_haul,posted_us,fct_us,ideal_us,\
-                slowdown";
+    let head = "scheme,seed,traffic,round,src,dst,bytes,long_haul,due_us,posted_us,fct_us,\
+                ideal_us,slowdown";
     table(head.split(','), study.results.iter().flat_map(flows))
 }
 
@@ -28,6 +28,7 @@ fn flows(run: &RunResult) -> impl Iterator<Item = Vec<String>> {
             spec.dst.to_string(),
             spec.bytes.to_string(),
             flow.is_long_haul.to_string(),
+            micros(flow.due.min(flow.posted).as_nanos()),
             micros(flow.posted.as_nanos()),
             optional(flow.fct().map(|fct| micros(fct.as_nanos()))),
             micros(flow.ideal.as_nanos()),

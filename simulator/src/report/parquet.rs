@@ -31,7 +31,7 @@ pub fn parquet_flows(study: &Study) -> Vec<u8> {
     written(&columns(study)).expect("memory can be written")
 }
 
-fn columns(study: &Study) -> [(&'static str, Values); 12] {
+fn columns(study: &Study) -> [(&'static str, Values); 13] {
     type Message<'a> = (&'a RunResult, &'a FlowResult);
     let messages: Vec<Message<'_>> = study
         .results
@@ -56,6 +56,7 @@ fn columns(study: &Study) -> [(&'static str, Values); 12] {
         ("dst", whole(|(_, flow)| flow.spec.dst.into())),
         ("bytes", whole(|(_, flow)| flow.spec.bytes)),
         ("long_haul", Values::Truth(messages.iter().map(|(_, flow)| flow.is_long_haul).collect())),
+        ("due_us", real(|(_, flow)| flow.due.min(flow.posted).as_nanos() as f64 / 1e3)),
         ("posted_us", real(|(_, flow)| flow.posted.as_nanos() as f64 / 1e3)),
         ("fct_us", optional(|(_, flow)| Some(flow.fct()?.as_nanos() as f64 / 1e3))),
         ("ideal_us", real(|(_, flow)| flow.ideal.as_nanos() as f64 / 1e3)),

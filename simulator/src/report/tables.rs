@@ -157,6 +157,16 @@ pub fn speed(summaries: &[Summary]) -> Markup {
     for (head, figure) in FIGURES {
         table.figure(head, FCT, |s| Some(&s.main().fct_us), figure, format::micros);
     }
+    if summaries.iter().any(|s| s.main().fct_with_setup_us.mean != s.main().fct_us.mean) {
+        let note = "From when a message was to be sent: with its queue pair's connection.";
+        table.figure(
+            "mean with set-up",
+            note,
+            |s| Some(&s.main().fct_with_setup_us),
+            |d| d.mean,
+            format::micros,
+        );
+    }
     let lossless = summaries.iter().find(|summary| summary.scheme == Scheme::LOSSLESS);
     if let Some(ideal) = lossless.and_then(|s| s.main().fct_us.mean).filter(|mean| *mean > 0.0) {
         let note = "Mean completion time as a multiple of that without loss.";

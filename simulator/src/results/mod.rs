@@ -47,7 +47,9 @@ pub struct RunResult {
 pub struct FlowResult {
     /// The requested flow.
     pub spec: FlowSpec,
-    /// When it was posted.
+    /// When it was to be sent; [`Time::NEVER`] if that never came.
+    pub due: Time,
+    /// When it was posted: then, or once its queue pair was connected.
     pub posted: Time,
     /// When its sender knew it complete; `None`: not within the limit, or its
     /// queue pair failed.

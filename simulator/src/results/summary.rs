@@ -55,6 +55,9 @@ pub struct Group {
     /// Flow completion times: from posted to complete at the sender, in
     /// microseconds.
     pub fct_us: Distribution,
+    /// As `fct_us`, from the time at which a message was to be sent: with the time that its
+    /// queue pair took to be connected, if it had to be.
+    pub fct_with_setup_us: Distribution,
     /// Mean completion time of each run, in microseconds; empty if a message of any
     /// of them was not completed.
     pub seed_means_us: Vec<f64>,
@@ -138,6 +141,11 @@ impl Summary {
 }
 
 impl FlowResult {
+    /// As [`fct`](Self::fct), with the time that its queue pair took to be connected.
+    pub fn fct_with_setup(&self) -> Option<Span> {
+        Some(self.completed?.since(self.due))
+    }
+
     /// From posted to complete; `None` if it was not completed.
     pub fn fct(&self) -> Option<Span> {
         Some(self.completed?.since(self.posted))
@@ -177,6 +185,7 @@ impl Group {
         let seed_means = runs.iter().map(|flows| times(flows).0.mean);
         Self {
             fct_us,
+            fct_with_setup_us: with_setup(&flows),
             seed_means_us: seed_means.collect::<Option<_>>().unwrap_or_default(),
             slowdown,
             goodput_bps: mean(runs.iter().map(|flows| goodput(flows))),
@@ -192,6 +201,13 @@ fn times(flows: &[FlowResult]) -> (Distribution, Distribution) {
     let unfinished = (flows.len() - fcts.len()) as u64;
     let slowdowns = flows.iter().filter_map(FlowResult::slowdown).collect();
     (Distribution::of(fcts, unfinished), Distribution::of(slowdowns, unfinished))
+}
+
+/// Completion times in microseconds, with connection set-up.
+fn with_setup(flows: &[FlowResult]) -> Distribution {
+    let times: Vec<f64> = flows.iter().filter_map(FlowResult::fct_with_setup).map(micros).collect();
+    let unfinished = (flows.len() - times.len()) as u64;
+    Distribution::of(times, unfinished)
 }
 
 /// Payload completed by the messages of one run, in bit/s.

@@ -93,6 +93,7 @@ impl<'s> Posting<'s> {
             let path = paths[usize::from(is_long_haul)];
             let result = FlowResult {
                 spec: *spec,
+                due: Time::NEVER,
                 posted: Time::NEVER,
                 completed: None,
                 ideal: path.ideal(spec.bytes, scenario.nic.pmtu),
@@ -132,6 +133,8 @@ impl<'s> Posting<'s> {
             return Ok(None);
         }
         self.due.pop();
+        let result = &mut self.flows[number].result;
+        result.due = result.due.min(reported(at));
         let FlowSpec { src, dst, bytes, .. } = self.flows[number].result.spec;
         let known = self.flows[number].qp;
         let qp = match known.or_else(|| self.idle.entry((src, dst)).or_default().pop()) {
@@ -199,7 +202,8 @@ impl<'s> Posting<'s> {
         if self.scenario.nic.connections == Connections::Known {
             return Ok((ids[0], None));
         }
-        let pmtu = self.scenario.nic.pmtu as u16; // at most 4096
+        // At most 4096; a simulated one of 1000 is told as 1024.
+        let pmtu = self.scenario.nic.pmtu.next_power_of_two() as u16;
         host(network, dst).cm.expect(there, here, pmtu);
         host(network, src).cm.ask(here, there, pmtu, now);
         Ok((ids[0], Some(here.comm)))

@@ -205,6 +205,8 @@ pub struct NicModel {
     pub re_nak: Span,
     /// Congestion control; `None`: each NIC sends at its line rate.
     pub dcqcn: Option<Dcqcn>,
+    /// Whether each NAK counts as a CNP too.
+    pub cnp_with_nak: bool,
     /// Most packets that [`Scheme::IRN`] may have in flight and its bitmap
     /// covers; `None`: as [`window`](Self::window). The paper has one bandwidth-delay
     /// product.

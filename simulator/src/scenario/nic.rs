@@ -1,7 +1,6 @@
 //! `[nic]` and `[nic.dcqcn]`.
 
 use common::time::Span;
-use settings::sizing::PMTUS;
 use settings::{Section, integer};
 
 use super::network::{RATES, optional};
@@ -11,12 +10,15 @@ use super::{Connections, Dcqcn, NicModel, Topology};
 /// which two PSNs can be told apart, since repeats and answers need the rest.
 pub(super) const MOST_PACKETS: u32 = 1 << 22;
 
+/// The path MTUs that there are, and that of many network simulations.
+const SIMULATED: [u32; 6] = [256, 512, 1000, 1024, 2048, 4096];
+
 /// Longest of the timers here.
 const LONGEST: Span = Span::from_millis(60_000);
 
 pub(super) fn read(mut s: Section<'_>, topology: Topology) -> NicModel {
     let nic = NicModel {
-        pmtu: s.int_of("pmtu", &PMTUS, "bytes").unwrap_or(4096),
+        pmtu: s.int_of("pmtu", &SIMULATED, "bytes").unwrap_or(4096),
         window: s.int("window", 1, MOST_PACKETS, "packets"),
         ack_req_every: s.int("ack_req_every", 1, MOST_PACKETS, "packets").unwrap_or(16),
         timeout: s.duration("timeout", Span::from_micros(4), LONGEST),
@@ -26,6 +28,7 @@ pub(super) fn read(mut s: Section<'_>, topology: Topology) -> NicModel {
             .unwrap_or(Span::from_micros(4)),
         // Alone on a link there is nobody to share it with.
         dcqcn: optional(&mut s, "dcqcn", topology != Topology::Pair).map(dcqcn),
+        cnp_with_nak: s.bool("cnp_with_nak").unwrap_or(false),
         irn_cap: s.int("irn_cap", 1, MOST_PACKETS, "packets"),
         content: s.bool("content").unwrap_or(true),
         connections: connections(&mut s),

@@ -113,6 +113,7 @@ pub(crate) fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) ->
         ack_req_every: nic.ack_req_every.min(window.div_ceil(2)),
         timeout: timeout(scenario),
         dcqcn: nic.dcqcn,
+        cnp_with_nak: nic.cnp_with_nak,
         content: nic.content,
         retry: nic.retries.map_or(RetryLimit::Infinite, RetryLimit::Count),
         ..base

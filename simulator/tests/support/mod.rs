@@ -57,6 +57,7 @@ pub fn flow(start_us: u64, src: u32, dst: u32, bytes: u64) -> FlowSpec {
 pub fn result(spec: FlowSpec, fct_us: Option<u64>, ideal_us: u64) -> FlowResult {
     FlowResult {
         spec,
+        due: spec.start,
         posted: spec.start,
         completed: fct_us.map(|us| spec.start + Span::from_micros(us)),
         ideal: Span::from_micros(ideal_us),
