@@ -8,14 +8,14 @@
 //!
 //! # What follows from that
 //!
-//! - The switch near the sender ([`near`]) numbers the data packets that
+//! - The switch near the sender (`near`) numbers the data packets that
 //!   it sends over the long-haul link, per queue pair, and keeps a copy of each until the
 //!   other switch has it in order.
-//! - The switch near the receiver ([`far`]) puts them in order, asks for the
+//! - The switch near the receiver (`far`) puts them in order, asks for the
 //!   missing ones, and delivers what is in order at once. It keeps a copy of
 //!   each until the destination's ACK, and answers the destination's NAK
 //!   with it.
-//! - The switches talk to each other ([`hop`]) in frames of their own; the number of
+//! - The switches talk to each other (`hop`) in frames of their own; the number of
 //!   a packet stands behind it, in 8 bytes.
 //!
 //! # Where the digest says nothing
