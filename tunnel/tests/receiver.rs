@@ -354,7 +354,7 @@ fn the_last_frames_are_probed_for() {
     sender.on_frame(&config, ms(0), lane(0), Some(5), 1, &mut out);
     let mut waits = Vec::new();
     let mut now = ms(0);
-    for _ in 0..5 {
+    for _ in 0..8 {
         let due = sender.deadline();
         waits.push(due.since(now).as_micros());
         now = due;
@@ -363,7 +363,7 @@ fn the_last_frames_are_probed_for() {
     assert_eq!(waits[0], 1_250, "an eighth of the round trip");
     assert_eq!(waits[1..3], [2_500, 5_000]);
     assert_eq!(waits[4], 20_000, "{waits:?}");
-    assert_eq!(out.probes.len(), 5);
+    assert_eq!(out.probes.len(), 8);
     assert!(out.probes.iter().all(|probe| probe.next == WireNumber(FIRST + 1)));
     // A REPORT was overdue: three answers restore the lane.
     for answer in 1..=3 {

@@ -354,7 +354,8 @@ proptest! {
     /// R-TUN-11: a blackout that is longer than what the window holds ends.
     #[test]
     fn after_a_blackout_frames_are_delivered(seed: u64, long in 1_000..60_000_u64, window in 512..2_048_u64) {
-        let mut world = World::new(Scenario { dead: Some((0, 10_000, 10_000 + long)), ..scenario(seed) });
+        // The hosts send for long enough after it: PROBEs back off meanwhile.
+        let mut world = World::new(Scenario { dead: Some((0, 10_000, 10_000 + long)), frames: 16_000, ..scenario(seed) });
         world.receiver.0.window = window;
         let delivered = world.run();
         // A frame is overtaken only where frames between the two were given up.
@@ -448,4 +449,14 @@ fn a_lane_is_used_again_after_three_answers() {
     assert_eq!(world.sender.1.counts().suspected, 1);
     assert!(world.sender.1.counts().moved > 0);
     assert_eq!(world.sender.1.health(Lane::new(1).expect("a lane")), Some(Health::Good));
+}
+
+/// R-TUN-12: a round trip that was guessed too short has no frame moved between lanes again and again.
+#[test]
+fn a_guess_that_is_too_short_suspects_no_lane() {
+    let delays = vec![7_421, 7_798, 7_857];
+    let scenario = Scenario { delays, frames: 3_000, ..scenario(1_408_549_184_917_482_095) };
+    let mut world = World::new(Scenario { flows: 7, session: u32::MAX - 71, ..scenario });
+    assert_lossless(&mut world);
+    assert!(world.sender.1.counts().moved < 3_000, "{:?}", world.sender.1.counts());
 }

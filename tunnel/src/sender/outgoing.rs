@@ -10,6 +10,8 @@ use crate::number::{FrameId, Lane, Number, Session, WireNumber};
 
 /// A probe's back-off: at most 2^6 times the first wait.
 const BACKOFF_MAX: u32 = 6;
+/// How often the wait for a REPORT is longer while the round trip is a guess.
+const UNMEASURED: u64 = 8;
 /// Answers after which a suspect lane gets new frames again.
 const ANSWERS: u8 = 3;
 /// Numbers to skip that are remembered.
@@ -137,9 +139,12 @@ impl<K> Outgoing<K> {
 
     pub fn waits(&self) -> Waits {
         let rtt = self.rtt.mean();
+        let report = self.rtt.with_margin() + report_interval(rtt) * 3;
         Waits {
             probe: (rtt / 8).max(Span::from_micros(100)),
-            report: self.rtt.with_margin() + report_interval(rtt) * 3,
+            // A guess that is too short would have lanes suspected before they can be measured, and their
+            // frames moved from one to the other for ever.
+            report: if self.rtt.is_measured() { report } else { report * UNMEASURED },
         }
     }
 
