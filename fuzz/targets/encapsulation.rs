@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::encapsulation::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::tunnel::encapsulation::run(data));
