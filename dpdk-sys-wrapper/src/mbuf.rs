@@ -106,7 +106,7 @@ impl Mbuf {
         if len > self.capacity() {
             return false;
         }
-        // SAFETY: `self` owns a valid mbuf and nobody else sees it.
+        // SAFETY: `self` is the only owner of a valid mbuf, and it is borrowed mutably.
         let m = unsafe { self.0.as_mut() };
         // No truncation: the capacity is below 2^16.
         m.data_len = len as u16;
@@ -178,7 +178,7 @@ impl Frame for Mbuf {
 impl Headroom for Mbuf {
     #[inline]
     fn grow_front(&mut self, len: usize) -> bool {
-        // SAFETY: `self` owns a valid mbuf and nobody else sees it.
+        // SAFETY: `self` is the only owner of a valid mbuf, and it is borrowed mutably.
         let m = unsafe { self.0.as_mut() };
         if len > usize::from(m.data_off) {
             return false;
@@ -193,7 +193,7 @@ impl Headroom for Mbuf {
 
     #[inline]
     fn shrink_front(&mut self, len: usize) {
-        // SAFETY: `self` owns a valid mbuf and nobody else sees it.
+        // SAFETY: `self` is the only owner of a valid mbuf, and it is borrowed mutably.
         let m = unsafe { self.0.as_mut() };
         assert!(
             len <= usize::from(m.data_len),

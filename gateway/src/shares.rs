@@ -87,7 +87,7 @@ pub fn tunnel_config(config: &Config, boot: BootId, mac: MacAddr) -> tunnel::Con
     }
 }
 
-/// Bits that nobody can guess: keys of the standard library's hash maps come from the OS.
+/// Random bits. The standard library seeds its hash maps from the OS.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -1,4 +1,4 @@
-//! The outer headers of the tunnel: any frame from the LAN, and what a bad path makes of it.
+//! The outer headers of the tunnel, around any frame from the LAN, and damaged at any byte.
 
 use std::net::IpAddr;
 
@@ -55,7 +55,7 @@ pub fn run(data: &[u8]) {
     unwrap(&there, &bad);
 }
 
-/// A frame of the tunnel loses what is in front of it; any other stays as it is.
+/// Removes the headers of a frame of the tunnel. Any other frame must stay unchanged.
 fn unwrap(end: &Encapsulation, bytes: &[u8]) {
     let mut frame = HeapFrame::from(bytes.to_vec());
     match end.unwrap(&mut frame) {

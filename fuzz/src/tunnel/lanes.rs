@@ -139,7 +139,7 @@ impl World {
                 self.lanes[n][which].extend(again);
             }
             22 => self.out.is_out_of_memory ^= true,
-            23 => self.stranger(input),
+            23 => self.forge(input),
             24..=27 => self.pass(Span::from_micros(u64::from(input.byte()) * 40)),
             _ => self.pass(Span::from_micros(u64::from(input.byte()))),
         }
@@ -155,8 +155,8 @@ impl World {
         sender.on_frame(config, self.now, lane, Some(flow.into()), frame, &mut self.out);
     }
 
-    /// Somebody who knows the session.
-    fn stranger(&mut self, input: &mut Input<'_>) {
+    /// Injects a forged frame with the right session.
+    fn forge(&mut self, input: &mut Input<'_>) {
         let near = |input: &mut Input<'_>| {
             WireNumber((u32::MAX - 40).wrapping_add(u32::from(input.byte())))
         };

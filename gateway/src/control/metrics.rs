@@ -122,8 +122,12 @@ fn workers(state: &State, families: &mut Families) {
 
 fn tunnel(state: &State, families: &mut Families) {
     for (what, desc) in TunnelIo::TABLE {
-        let each = state.workers.iter().map(|worker| worker.tunnel().get(*what));
-        families.add(desc, &[], each.sum::<u64>() as f64);
+        let sum: u64 = state.workers.iter().map(|worker| worker.tunnel().get(*what)).sum();
+        let value = match what {
+            TunnelIo::RttNanos => sum as f64 / 1e9,
+            _ => sum as f64,
+        };
+        families.add(desc, &[], value);
     }
 }
 

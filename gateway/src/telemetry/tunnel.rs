@@ -67,7 +67,7 @@ counters! {
     Gauge "lr2_tunnel_up" "Whether there is a session with the peer." { Up }
     Gauge "lr2_tunnel_kept_frames" "Copies of frames that the peer has not reported." { Kept }
     Gauge "lr2_tunnel_held_frames" "Frames that wait for an earlier one of their flow." { Held }
-    Gauge "lr2_tunnel_round_trip_nanoseconds" "Round trip to the peer; 0 until it is measured." { Rtt }
+    Gauge "lr2_tunnel_round_trip_seconds" "Round trip to the peer; the configured guess until it is measured." { RttNanos }
 }
 
 /// How many there are.
@@ -162,7 +162,7 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, what: TunnelIo) -> u64 {
         TunnelIo::Up => tunnel.session().up().is_some().into(),
         TunnelIo::Kept => tunnel.kept() as u64,
         TunnelIo::Held => tunnel.waiting() as u64,
-        TunnelIo::Rtt => round_trip(tunnel),
+        TunnelIo::RttNanos => round_trip(tunnel),
     }
 }
 

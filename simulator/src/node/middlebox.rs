@@ -1,5 +1,4 @@
-//! What a gateway does with frames: the product's switch, a peer's box, or
-//! nothing.
+//! The box in a gateway: the product's switch, that of a peer, or none.
 
 use arrayvec::ArrayVec;
 use common::frame::{Class, Packet, Side, Sink};

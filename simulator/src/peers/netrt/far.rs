@@ -139,7 +139,7 @@ impl Far {
         self.drain(number, now, memory, sink);
     }
 
-    /// Delivers what is in order now, and tells the other switch in time.
+    /// Delivers the packets that are in order now, and sends a report if one is due.
     fn drain(
         &mut self,
         number: u32,
@@ -193,7 +193,7 @@ impl Far {
         transmit(sink, Side::Lan, Class::Data, frame);
     }
 
-    /// Tells the other switch what has come, and asks for what is missing.
+    /// Reports the packets that arrived to the other switch, and requests the missing ones.
     fn tell(&mut self, number: u32, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
         let Some(flow) = self.flows.get_mut(&number) else { return };
         let status = Status { flow: number, expected: flow.expected, gaps: flow.gaps() };

@@ -12,7 +12,7 @@
 //!   it sends over the long-haul link, per queue pair, and keeps a copy of each until the
 //!   other switch has it in order.
 //! - The switch near the receiver (`far`) puts them in order, asks for the
-//!   missing ones, and delivers what is in order at once. It keeps a copy of
+//!   missing ones, and delivers packets in order at once. It keeps a copy of
 //!   each until the destination's ACK, and answers the destination's NAK
 //!   with it.
 //! - The switches talk to each other (`hop`) in frames of their own; the number of

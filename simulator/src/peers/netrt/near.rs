@@ -72,7 +72,7 @@ impl Near {
         transmit(sink, Side::Wan, Class::Data, frame);
     }
 
-    /// The other switch tells what it has, and what it misses.
+    /// A report of the other switch arrived: the packets that it has, and those it lacks.
     pub(super) fn on_status(
         &mut self,
         status: &Status,

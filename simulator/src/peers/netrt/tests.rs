@@ -113,7 +113,7 @@ impl Bench {
         self.receive(Side::Wan, message.frame())
     }
 
-    /// What the next timer sends; a deadline that was put off sends nothing.
+    /// The frames that the next timer sends; none if the deadline was put off.
     fn timers(&mut self) -> Vec<Sent> {
         let mut sends = Sends::default();
         while sends.0.is_empty() {
