@@ -6,6 +6,7 @@
 
 pub mod health;
 pub mod metrics;
+pub mod neighbour;
 pub mod server;
 
 use std::sync::{Arc, Mutex, PoisonError};
