@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
+use crate::control::station::{Station, Way};
 use crate::control::{Sample, State, Watch, WorkerHealth, server, side_name};
 use crate::shares::{boot, switch_config, tunnel_config};
 use crate::telemetry::Published;
@@ -24,6 +25,7 @@ use crate::worker::egress::Egress;
 use crate::worker::handoff::{Handoff, mesh};
 use crate::worker::idle::{Idler, sharpen_timers};
 use crate::worker::plane::Plane;
+use crate::worker::station::{self, WorkerEnd};
 use crate::worker::{Ended, Parts, Worker, io};
 
 /// Time between two looks at signals and at the worker's end.
@@ -89,6 +91,8 @@ struct Place {
     handoff: Handoff<Mbuf>,
     stop: Arc<AtomicBool>,
     published: Arc<Published>,
+    /// The way to the WAN port's station.
+    station: Option<WorkerEnd>,
 }
 
 /// DPDK's resources. Fields are dropped in this order: ports, pool, EAL.
@@ -143,11 +147,21 @@ impl Machine {
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
+        // There is one worker with a tunnel.
+        let (mut worker_end, mut station) = (None, None);
+        if let Some(udp) = &config.tunnel.udp {
+            let (end, control) = station::pair();
+            worker_end = Some(end);
+            let now = self.eal.clock().now();
+            station = Some(Station::new(udp, self.ports[Side::Wan.index()].mac(), control, now));
+        }
         thread::scope(|scope| {
             let (mut workers, mut failed) = (Vec::new(), None);
             for ((n, queues), handoff) in (0..).map(WorkerId).zip(queues).zip(handoffs) {
                 let published = Arc::clone(&state.workers[usize::from(n.0)]);
-                let place = Place { n, queues, handoff, stop: Arc::clone(stop), published };
+                let station = worker_end.take();
+                let place =
+                    Place { n, queues, handoff, stop: Arc::clone(stop), published, station };
                 let worker = thread::Builder::new()
                     .name(format!("worker-{n}"))
                     .spawn_scoped(scope, move || self.one(config, id, place));
@@ -175,7 +189,7 @@ impl Machine {
                     format!(", on CPU {:?}", config.eal.cores)
                 },
             );
-            self.supervise(state, stop, &workers);
+            self.supervise(state, stop, &workers, station);
             let mut all = Ended::default();
             for worker in workers {
                 let ended = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
@@ -191,15 +205,17 @@ impl Machine {
         // Dropped last: the mbufs of the worker go back through the cache
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
-        let Place { n, queues: Queues { rx, tx: [lan, wan] }, handoff, stop, published } = place;
+        let Place { n, queues, handoff, stop, published, station } = place;
+        let Queues { rx, tx: [lan, wan] } = queues;
         if let Some(&cpu) = config.eal.cores.get(usize::from(n.0)) {
             lcore.pin(cpu)?;
         }
         sharpen_timers();
         let plane = match config.tunnel.mode {
             TunnelMode::Off => Plane::switch(switch_config(config, boot, n)),
-            TunnelMode::Ethernet => {
-                Plane::tunnel(tunnel_config(config, boot, self.ports[Side::Wan.index()].mac()))
+            TunnelMode::Ethernet | TunnelMode::Udp => {
+                let mac = self.ports[Side::Wan.index()].mac();
+                Plane::tunnel(tunnel_config(config, boot, mac), station)
             }
         };
         // All held frames may be released at once.
@@ -226,7 +242,14 @@ impl Machine {
 
     /// Follows the workers until all have ended. One that ends by itself takes
     /// the others with it.
-    fn supervise<T>(&self, state: &State, stop: &AtomicBool, workers: &[ScopedJoinHandle<'_, T>]) {
+    fn supervise<T>(
+        &self,
+        state: &State,
+        stop: &AtomicBool,
+        workers: &[ScopedJoinHandle<'_, T>],
+        mut station: Option<Station>,
+    ) {
+        let clock = self.eal.clock();
         let mut watches: Vec<_> = workers.iter().map(|_| Watch::new(Instant::now())).collect();
         let mut stopping = false;
         let mut next_sample = Instant::now();
@@ -240,12 +263,16 @@ impl Machine {
                 next_sample = Instant::now();
                 tracing::info!("stopping; a second signal ends the process at once");
             }
+            if let Some(station) = &mut station {
+                station.poll(clock.now());
+            }
             let now = Instant::now();
             if now >= next_sample {
                 next_sample = now + SAMPLE;
                 let each = watches.iter_mut().zip(&state.workers);
                 let each = each.map(|(watch, published)| watch.look(published, now)).collect();
-                let sample = self.sample(each, stopping);
+                let way = station.as_ref().map(|station| station.way(clock.now()));
+                let sample = self.sample(each, stopping, way);
                 log_links(&mut up, &sample);
                 state.put(sample);
             }
@@ -253,7 +280,7 @@ impl Machine {
         }
     }
 
-    fn sample(&self, workers: Vec<WorkerHealth>, stopping: bool) -> Sample {
+    fn sample(&self, workers: Vec<WorkerHealth>, stopping: bool, way: Option<Way>) -> Sample {
         Sample {
             ports: self.ports.each_ref().map(Port::stats),
             up: self.ports.each_ref().map(|port| port.link().up),
@@ -261,6 +288,7 @@ impl Machine {
             mbufs: self.pool.size(),
             workers,
             stopping,
+            way,
         }
     }
 }

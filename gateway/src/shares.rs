@@ -8,7 +8,7 @@ use common::control::{BootId, Keys, NodeId};
 use common::ids::WorkerId;
 use common::time::Span;
 use common::wire::{MacAddr, Opcode};
-use tunnel::encapsulation::Encapsulation;
+use tunnel::encapsulation::{DEFAULT_SOURCE_PORT, Encapsulation, Udp, UdpConfig};
 use tunnel::session::SessionConfig;
 use tunnel::{ReceiverConfig, SenderConfig, report_interval};
 
@@ -59,7 +59,17 @@ pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Conf
 pub fn tunnel_config(config: &Config, boot: BootId, mac: MacAddr) -> tunnel::Config {
     let frames = config.pool_frames_of_worker();
     let rtt = config.recovery.tuning.rtt_guess;
-    let encapsulation = Encapsulation::Ethernet { ethertype: config.tunnel.ethertype, mac };
+    let encapsulation = match &config.tunnel.udp {
+        None => Encapsulation::Ethernet { ethertype: config.tunnel.ethertype, mac },
+        Some(udp) => Encapsulation::Udp(Udp::new(&UdpConfig {
+            mac,
+            address: udp.address.addr(),
+            peer: udp.peer,
+            port: config.tunnel.port,
+            source_ports: vec![DEFAULT_SOURCE_PORT],
+            dscp: udp.dscp,
+        })),
+    };
     tunnel::Config {
         session: SessionConfig {
             node: config.peer.node,

@@ -33,7 +33,9 @@ impl Config {
     fn pool_bytes(&self) -> Pools {
         match self.tunnel.mode {
             TunnelMode::Off => self.recovery.pools.used(self.role, self.recovery.mode),
-            TunnelMode::Ethernet => Pools { backup_pool: 0, ..self.recovery.pools },
+            TunnelMode::Ethernet | TunnelMode::Udp => {
+                Pools { backup_pool: 0, ..self.recovery.pools }
+            }
         }
     }
 
@@ -83,7 +85,7 @@ impl Config {
         let flows = u64::from(self.worker.max_flows).div_ceil(workers);
         let plane = match self.tunnel.mode {
             TunnelMode::Off => footprint.full(self.role, self.recovery.mode, flows, &frames),
-            TunnelMode::Ethernet => {
+            TunnelMode::Ethernet | TunnelMode::Udp => {
                 TUNNEL + frames.resend_cache * KEPT + frames.reorder_pool * WAITING
             }
         };

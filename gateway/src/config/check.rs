@@ -1,6 +1,7 @@
 //! Settings that are fine each by itself and cannot work together.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use settings::{Document, units};
 
@@ -113,6 +114,11 @@ const TUNNEL_OVERHEAD: u16 = 26;
 /// Two VLAN tags, which a LAN port's MTU doesn't count, and which lie behind the shim.
 const TAGS: u16 = 8;
 
+/// Bytes by which the IP packet around a frame is longer than the frame's own payload: IP, UDP, the shim of a
+/// retransmission, and the frame's Ethernet header and tags.
+const UDP_OVERHEAD_V4: u16 = 20 + 8 + 24 + 14 + TAGS;
+const UDP_OVERHEAD_V6: u16 = 40 + 8 + 24 + 14 + TAGS;
+
 fn tunnel(doc: &Document<'_>, config: &mut Config) {
     if config.tunnel.mode == TunnelMode::Off {
         return;
@@ -133,6 +139,22 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
         doc.problem(key, found, "one worker: the tunnel has one lane");
     }
     let (lan, wan) = (config.lan.mtu, config.wan.mtu);
+    if let Some(udp) = &config.tunnel.udp {
+        let (family, overhead) = match udp.peer {
+            IpAddr::V4(_) => ("IPv4", UDP_OVERHEAD_V4),
+            IpAddr::V6(_) => ("IPv6", UDP_OVERHEAD_V6),
+        };
+        let needed = lan + overhead;
+        if wan < needed {
+            let allowed = format!(
+                "at least {needed}: lan.mtu and {overhead} of the headers of a frame in UDP over \
+                 {family}; or lan.mtu = {} at most, for the hosts as well",
+                wan.saturating_sub(overhead)
+            );
+            doc.problem("wan.mtu", format!("{wan} beside lan.mtu {lan}"), allowed);
+        }
+        return;
+    }
     let needed = lan + TUNNEL_OVERHEAD + TAGS;
     if wan < lan {
         let found = format!("{wan} beside lan.mtu {lan}");

@@ -5,7 +5,7 @@
 //! prints ([`std::fmt::Display`]) as a TOML file with the same meaning.
 //!
 //! The steps, a file each: `schema` reads the keys, `pairs` those of
-//! queue pairs, `check` finds settings that contradict
+//! queue pairs, `udp` the addresses of a tunnel, `check` finds settings that contradict
 //! each other or cannot work, `capacity` computes the mbufs and the memory that it takes and states
 //! them, `machine` reads the memory, hugepages and CPUs of a machine, `fit` compares the two,
 //! `render` prints. `reference` compares `docs/configuration.md` with the keys. Reading a file with
@@ -23,9 +23,10 @@ mod render;
 mod schema;
 #[cfg(test)]
 pub(crate) mod tests;
+mod udp;
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use common::control::NodeId;
@@ -112,11 +113,13 @@ pub enum TunnelMode {
     Off,
     /// Numbered, behind a shim with an EtherType of its own.
     Ethernet,
+    /// Numbered, in UDP between addresses of the two WAN ports.
+    Udp,
 }
 
 /// The words for [`TunnelMode`].
 pub const TUNNELS: &[(&str, TunnelMode)] =
-    &[("off", TunnelMode::Off), ("ethernet", TunnelMode::Ethernet)];
+    &[("off", TunnelMode::Off), ("ethernet", TunnelMode::Ethernet), ("udp", TunnelMode::Udp)];
 
 /// The tunnel to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +128,23 @@ pub struct TunnelSettings {
     pub mode: TunnelMode,
     /// EtherType of its frames.
     pub ethertype: u16,
+    /// UDP port of its datagrams, at both boxes.
+    pub port: u16,
+    /// With [`TunnelMode::Udp`]: the way to the peer.
+    pub udp: Option<UdpSettings>,
+}
+
+/// The WAN port's address, and the way to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UdpSettings {
+    /// The port's own address, with the prefix of its link.
+    pub address: IpNet,
+    /// The router towards a peer outside the prefix.
+    pub gateway: Option<IpAddr>,
+    /// The peer's address, of the same family.
+    pub peer: IpAddr,
+    /// DSCP of the outer header, 0 to 63; `None`: that of the frame within.
+    pub dscp: Option<u8>,
 }
 
 /// DPDK's environment.

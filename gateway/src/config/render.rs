@@ -17,6 +17,17 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     port(f, "wan", &c.wan)?;
     writeln!(f, "tunnel = {}", quoted(word(TUNNELS, &c.tunnel.mode)))?;
     writeln!(f, "tunnel_ethertype = {:#06x}", c.tunnel.ethertype)?;
+    writeln!(f, "tunnel_port = {}", c.tunnel.port)?;
+    if let Some(udp) = &c.tunnel.udp {
+        writeln!(f, "address = {}", quoted(&udp.address.to_string()))?;
+        if let Some(gateway) = udp.gateway {
+            writeln!(f, "gateway = {}", quoted(&gateway.to_string()))?;
+        }
+        writeln!(f, "peer = {}", quoted(&udp.peer.to_string()))?;
+        if let Some(dscp) = udp.dscp {
+            writeln!(f, "dscp = {dscp}")?;
+        }
+    }
 
     writeln!(f, "\n[eal]")?;
     writeln!(f, "huge_pages = {}", quoted(word(HUGE_PAGES, &c.eal.huge_pages)))?;

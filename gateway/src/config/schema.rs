@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use common::control::NodeId;
 use common::time::Span;
-use common::wire::BUCKETS;
-use settings::{Document, Section};
+use common::wire::{BUCKETS, ROCE_PORT};
+use settings::{Document, Section, integer};
 
 use super::{
     Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, NOTIFIES, Peer,
     Pool, Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread,
-    TUNNELS, Tuning, TunnelMode, TunnelSettings, Worker, check, key, pairs,
+    TUNNELS, Tuning, TunnelMode, TunnelSettings, Worker, check, key, pairs, udp,
 };
 
 const MIB: u64 = 1 << 20;
@@ -18,6 +18,8 @@ const TIB: u64 = 1 << 40;
 
 /// EtherType of the tunnel: local experimental EtherType 1 (IEEE 802).
 pub(crate) const DEFAULT_ETHERTYPE: u16 = 0x88b5;
+/// UDP port of the tunnel: of the range that nobody is assigned (RFC 6335).
+const DEFAULT_PORT: u16 = 49791;
 
 /// Most workers: a bucket each.
 const WORKERS: u16 = BUCKETS as u16;
@@ -39,7 +41,7 @@ pub(super) fn read(
     section.finish();
     let mut section = root.section("wan");
     let wan = port(&mut section);
-    let tunnel = tunnel(section);
+    let tunnel = tunnel(doc, section);
     let peer = peer(doc, root.section("peer"), file, &lan, &mut warnings);
     let eal = eal(root.section("eal"), peer.node);
     let any_pci = lan.is_pci() || wan.is_pci();
@@ -104,14 +106,24 @@ fn port(s: &mut Section<'_>) -> Port {
     }
 }
 
-fn tunnel(mut s: Section<'_>) -> TunnelSettings {
+fn tunnel(doc: &Document<'_>, mut s: Section<'_>) -> TunnelSettings {
+    let mode = s.choice("tunnel", TUNNELS).unwrap_or(TunnelMode::Off);
     let tunnel = TunnelSettings {
-        mode: s.choice("tunnel", TUNNELS).unwrap_or(TunnelMode::Off),
+        mode,
         ethertype: s
             .int_hex("tunnel_ethertype", 0x0600, 0xffff, "an EtherType that the link forwards")
             .and_then(|n| u16::try_from(n).ok())
             .unwrap_or(DEFAULT_ETHERTYPE),
+        port: s
+            .read("tunnel_port", "1 to 65535, the UDP port of both boxes", |v| {
+                integer(v).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0)
+            })
+            .unwrap_or(DEFAULT_PORT),
+        udp: udp::read(doc, &mut s, mode),
     };
+    if tunnel.port == ROCE_PORT {
+        doc.problem("wan.tunnel_port", ROCE_PORT.to_string(), "another one: this is RoCE's");
+    }
     s.finish();
     tunnel
 }
@@ -226,7 +238,7 @@ fn recovery(mut s: Section<'_>, tunnel: TunnelMode) -> RecoverySettings {
     let recovery = RecoverySettings {
         mode: s.choice("mode", RECOVERIES).unwrap_or(match tunnel {
             TunnelMode::Off => Recovery::Auto,
-            TunnelMode::Ethernet => Recovery::Off,
+            TunnelMode::Ethernet | TunnelMode::Udp => Recovery::Off,
         }),
         pools: Pools {
             resend_cache: s.size("resend_cache", 0, TIB).unwrap_or(64 * MIB),

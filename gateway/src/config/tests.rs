@@ -412,7 +412,8 @@ fn the_shipped_examples_are_valid() {
             "minimal.toml",
             "mlx5.toml",
             "queue-pairs.toml",
-            "tunnel-ethernet.toml"
+            "tunnel-ethernet.toml",
+            "tunnel-udp.toml"
         ]
     );
 }

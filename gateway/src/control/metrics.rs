@@ -138,6 +138,12 @@ fn ports_and_pool(state: &State, families: &mut Families) {
         let label = [("worker", &*n.to_string())];
         families.gauge("lr2_worker_busy_ratio", help, &label, worker.busy_ratio);
     }
+    if let Some(way) = &sample.way {
+        let help = "Whether the MAC address of the tunnel's next hop is known.";
+        families.gauge("lr2_tunnel_next_hop_known", help, &[], way.mac.is_some().into());
+        let help = "Whether the address of the tunnel's peer answers pings.";
+        families.gauge("lr2_tunnel_peer_answers_ping", help, &[], way.is_answered.into());
+    }
     let help = "mbufs of the pool, by state. Reception needs free ones.";
     let in_use = sample.mbufs.saturating_sub(sample.mbufs_free);
     families.gauge("lr2_mbufs", help, &[("state", "free")], sample.mbufs_free.into());
@@ -192,6 +198,7 @@ mod tests {
                 WorkerHealth { busy_ratio: 0.25, stalled: false },
             ],
             stopping: false,
+            way: None,
         });
         String::from_utf8(render(&state).unwrap()).unwrap()
     }

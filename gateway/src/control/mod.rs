@@ -8,6 +8,7 @@ pub mod health;
 pub mod metrics;
 pub mod neighbour;
 pub mod server;
+pub mod station;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -42,6 +43,8 @@ pub struct Sample {
     pub workers: Vec<WorkerHealth>,
     /// The process is on its way out.
     pub stopping: bool,
+    /// The way to the peer, with a tunnel over UDP.
+    pub way: Option<station::Way>,
 }
 
 /// All that the control thread knows.

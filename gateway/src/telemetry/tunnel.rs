@@ -46,12 +46,18 @@ counters! {
     Counter "lr2_tunnel_dropped_frames_total" "Frames that the tunnel dropped, by reason." {
         DropNotForward ["reason" = "not_forwardable"], DropQueue ["reason" = "queue_full"],
         DropReserved ["reason" = "reserved_ethertype"], DropHeadroom ["reason" = "headroom"],
-        DropVersion ["reason" = "version"], DropShim ["reason" = "shim"],
+        DropNoNextHop ["reason" = "no_next_hop"], DropSource ["reason" = "source"],
+        DropFragment ["reason" = "fragment"], DropLength ["reason" = "length"],
+        DropChecksum ["reason" = "checksum"], DropVersion ["reason" = "version"], DropShim ["reason" = "shim"],
         DropInner ["reason" = "inner"], DropSession ["reason" = "session"],
         DropMark ["reason" = "mark"], DropNoSession ["reason" = "no_session"],
         DropTooLong ["reason" = "too_long"], DropDuplicate ["reason" = "duplicate"],
         DropOutside ["reason" = "outside_window"]
     }
+    Counter "lr2_tunnel_local_frames_total"
+        "Frames from the WAN for the port itself: ARP, neighbour discovery, ping; and others." { Local }
+    Counter "lr2_tunnel_local_missed_frames_total"
+        "Of these, dropped: too long, or too many at a time." { StationMissed }
     Counter "lr2_tunnel_messages_total" "Control messages of the tunnel, by kind." {
         Accepted ["kind" = "accepted"], Probes ["kind" = "probe_sent"], Reports ["kind" = "report_sent"]
     }
@@ -82,12 +88,13 @@ pub struct TunnelCounters {
 }
 
 impl TunnelCounters {
-    /// Those of `tunnel`.
-    pub fn of<F: Headroom>(tunnel: &Tunnel<F>) -> Self {
+    /// Those of `tunnel`, and the frames that its port's station was too slow for.
+    pub fn of<F: Headroom>(tunnel: &Tunnel<F>, station_missed: u64) -> Self {
         let mut values = [0; TUNNEL];
         for (what, _) in TunnelIo::TABLE {
             values[*what as usize] = value(tunnel, *what);
         }
+        values[TunnelIo::StationMissed as usize] = station_missed;
         Self { values, last_refusal: tunnel.session().last_refusal() }
     }
 
@@ -136,6 +143,14 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, what: TunnelIo) -> u64 {
         TunnelIo::DropQueue => dropped(Dropped::Queue),
         TunnelIo::DropReserved => dropped(Dropped::Reserved),
         TunnelIo::DropHeadroom => dropped(Dropped::Headroom),
+        TunnelIo::DropNoNextHop => dropped(Dropped::NoNextHop),
+        TunnelIo::DropSource => dropped(Dropped::Source),
+        TunnelIo::DropFragment => dropped(Dropped::Fragment),
+        TunnelIo::DropLength => dropped(Dropped::Length),
+        TunnelIo::DropChecksum => dropped(Dropped::Checksum),
+        TunnelIo::Local => counts.local,
+        // The tunnel doesn't know.
+        TunnelIo::StationMissed => 0,
         TunnelIo::DropVersion => dropped(Dropped::Version),
         TunnelIo::DropInner => dropped(Dropped::Inner),
         TunnelIo::DropShim => dropped(Dropped::Shim),

@@ -16,6 +16,7 @@ pub mod handoff;
 pub mod idle;
 pub mod io;
 pub mod plane;
+pub mod station;
 #[cfg(test)]
 mod tests;
 

@@ -9,6 +9,7 @@ use tunnel::{Io, Tunnel};
 
 use super::egress::Egress;
 use super::io::Transmit;
+use super::station::{Order, WorkerEnd};
 use crate::telemetry::TunnelCounters;
 
 /// The way of frames from one port to the other.
@@ -26,12 +27,15 @@ pub struct TunnelEnd<F: Headroom> {
     has_left: bool,
     /// Those of the switch, which no frame enters.
     none: Counters,
+    /// The station with the WAN port's address, with the encapsulation `udp`.
+    station: Option<WorkerEnd>,
 }
 
 /// The ports and the pool, as the tunnel uses them.
 struct Ports<'a, T: Transmit, P> {
     egress: &'a mut Egress<T>,
     pool: &'a mut P,
+    station: Option<&'a mut WorkerEnd>,
 }
 
 impl<F, T, P> Io for Ports<'_, T, P>
@@ -58,8 +62,9 @@ where
     }
 
     fn local(&mut self, frame: F) {
-        // The encapsulation `ethernet` has no address of its own: the tunnel never calls this.
-        drop(frame);
+        if let Some(station) = &mut self.station {
+            station.receive(&frame);
+        }
     }
 
     fn alloc(&mut self, len: usize) -> Option<F> {
@@ -73,10 +78,11 @@ impl<F: Headroom> Plane<F> {
         Self::Switch(Box::new(Switch::new(config)))
     }
 
-    /// An end of a tunnel of that configuration.
-    pub fn tunnel(config: tunnel::Config) -> Self {
-        let tunnel = Tunnel::new(config);
-        Self::Tunnel(Box::new(TunnelEnd { tunnel, has_left: false, none: Counters::default() }))
+    /// An end of a tunnel of that configuration, and the way to the station with the port's address, if it
+    /// has one.
+    pub fn tunnel(config: tunnel::Config, station: Option<WorkerEnd>) -> Self {
+        let (tunnel, none) = (Tunnel::new(config), Counters::default());
+        Self::Tunnel(Box::new(TunnelEnd { tunnel, has_left: false, none, station }))
     }
 
     /// Takes the frames that arrived at a port.
@@ -95,7 +101,8 @@ impl<F: Headroom> Plane<F> {
         match self {
             Self::Switch(switch) => switch.burst(side, frames, now, pool, egress),
             Self::Tunnel(end) => {
-                let mut ports = Ports { egress, pool };
+                let station = end.station.as_mut();
+                let mut ports = Ports { egress, pool, station };
                 for frame in frames.drain(..) {
                     match side {
                         Side::Lan => end.tunnel.on_lan(now, frame, &mut ports),
@@ -124,7 +131,10 @@ impl<F: Headroom> Plane<F> {
     {
         match self {
             Self::Switch(switch) => switch.timers(now, budget, pool, egress),
-            Self::Tunnel(end) => end.tunnel.on_timer(now, &mut Ports { egress, pool }),
+            Self::Tunnel(end) => {
+                let station = end.station.as_mut();
+                end.tunnel.on_timer(now, &mut Ports { egress, pool, station });
+            }
         }
     }
 
@@ -134,8 +144,9 @@ impl<F: Headroom> Plane<F> {
         T: Transmit<Frame = F>,
         P: Pool<Frame = F>,
     {
-        if let Self::Switch(switch) = self {
-            switch.housekeeping(now, pool, egress);
+        match self {
+            Self::Switch(switch) => switch.housekeeping(now, pool, egress),
+            Self::Tunnel(end) => end.obey(pool, egress),
         }
     }
 
@@ -148,7 +159,8 @@ impl<F: Headroom> Plane<F> {
         match self {
             Self::Switch(switch) => switch.drain(now, pool, egress),
             Self::Tunnel(end) => {
-                end.tunnel.close(now, &mut Ports { egress, pool });
+                let station = end.station.as_mut();
+                end.tunnel.close(now, &mut Ports { egress, pool, station });
                 end.has_left = true;
             }
         }
@@ -182,7 +194,32 @@ impl<F: Headroom> Plane<F> {
     pub fn tunnel_counters(&self) -> Option<TunnelCounters> {
         match self {
             Self::Switch(_) => None,
-            Self::Tunnel(end) => Some(TunnelCounters::of(&end.tunnel)),
+            Self::Tunnel(end) => {
+                let dropped = end.station.as_ref().map_or(0, WorkerEnd::dropped);
+                Some(TunnelCounters::of(&end.tunnel, dropped))
+            }
+        }
+    }
+}
+
+impl<F: Headroom> TunnelEnd<F> {
+    /// Does what the station orders.
+    fn obey<T, P>(&mut self, pool: &mut P, egress: &mut Egress<T>)
+    where
+        T: Transmit<Frame = F>,
+        P: Pool<Frame = F>,
+    {
+        let Some(station) = &mut self.station else { return };
+        while let Some(order) = station.order() {
+            match order {
+                Order::NextHop(mac) => self.tunnel.set_next_hop(mac),
+                // Without memory the frame is lost, as on any link.
+                Order::Send(short) => {
+                    let Some(mut frame) = pool.alloc(short.len()) else { continue };
+                    frame.bytes_mut().copy_from_slice(&short);
+                    egress.transmit(Side::Wan, Class::Data, Packet::Owned(frame));
+                }
+            }
         }
     }
 }
@@ -257,7 +294,7 @@ mod tests {
             rx: rx.clone().map(Some),
             handoff: handoff::mesh(1, common::wire::Spread::Rss).remove(0),
             egress: Egress::new(tx[0].clone(), tx[1].clone(), 1_000),
-            plane: Plane::tunnel(config(me)),
+            plane: Plane::tunnel(config(me), None),
             pool: HeapPool,
             clock: clock.clone(),
             idle: Idler::new(Idle::Busy, 1),
@@ -384,5 +421,77 @@ mod tests {
         );
         assert_eq!(link.tunnel(1, TunnelIo::Missing), 0);
         assert_eq!(link.boxes[1].tx[0].taken()[0], frame(0));
+    }
+
+    /// Two boxes over UDP, each with its station: they find each other, and frames cross.
+    #[test]
+    fn over_udp_the_stations_find_the_next_hops() {
+        use std::net::IpAddr;
+
+        use tunnel::encapsulation::{Udp, UdpConfig};
+
+        use crate::config::UdpSettings;
+        use crate::control::station::Station;
+        use crate::worker::io::Now;
+        use crate::worker::station;
+
+        for v4 in [true, false] {
+            let address = |n: u8| -> IpAddr {
+                if v4 { [192, 0, 2, n].into() } else { [0xfd00, 0, 0, 0, 0, 0, 0, n.into()].into() }
+            };
+            let mut link = Link::new();
+            let start = link.clock.now();
+            let mut stations = Vec::new();
+            for me in 0..2 {
+                let (mac, n) = ([2, 0, 0, 0, 0, me as u8 + 1], me as u8 + 1);
+                let encapsulation = Encapsulation::Udp(Udp::new(&UdpConfig {
+                    mac,
+                    address: address(n),
+                    peer: address(3 - n),
+                    port: 5000,
+                    source_ports: vec![50_000],
+                    dscp: None,
+                }));
+                let mut config = config(n);
+                config.session.overhead = encapsulation.shim_at() as u16;
+                config.encapsulation = encapsulation;
+                let (worker, control) = station::pair();
+                link.boxes[me].worker.parts.plane = Plane::tunnel(config, Some(worker));
+                let prefix = if v4 { 24 } else { 64 };
+                let udp = UdpSettings {
+                    address: crate::config::IpNet::new(address(n), prefix).expect("a prefix"),
+                    gateway: None,
+                    peer: address(3 - n),
+                    dscp: None,
+                };
+                stations.push(Station::new(&udp, mac, control, start));
+            }
+            link.boxes[0].rx[0].arrive(frame(0));
+            let mut pass = |link: &mut Link, ms: u64| {
+                for _ in 0..ms / 10 {
+                    link.pass(Span::from_millis(10));
+                    let now = link.clock.now();
+                    stations.iter_mut().for_each(|station| station.poll(now));
+                }
+                stations.iter().map(|station| station.way(link.clock.now())).collect::<Vec<_>>()
+            };
+            let ways = pass(&mut link, 3_000);
+            assert!(ways.iter().all(|way| way.is_answered), "{ways:?}");
+            assert_eq!(ways[0].mac, Some([2, 0, 0, 0, 0, 2]));
+            assert_eq!([0, 1].map(|me| link.tunnel(me, TunnelIo::Up)), [1, 1]);
+            assert!(link.tunnel(0, TunnelIo::Local) > 0, "answers to its pings");
+            assert!(link.boxes[1].tx[0].taken().is_empty(), "nothing crosses without a session");
+            assert_eq!(link.tunnel(0, TunnelIo::DropNoSession), 1);
+
+            link.lose_one_in = 5;
+            (1..=200).for_each(|n| {
+                link.boxes[0].rx[0].arrive(frame(n));
+                link.step();
+            });
+            pass(&mut link, 100);
+            let expected: Vec<_> = (1..=200).map(frame).collect();
+            assert_eq!(link.boxes[1].tx[0].taken(), expected, "v4: {v4}");
+            assert!(link.tunnel(0, TunnelIo::Resent) > 0);
+        }
     }
 }

@@ -17,7 +17,7 @@ fn queue_pairs_are_read() {
         pair("::ffff:10.0.0.1", "0x11", "10.0.1.1", "0xfffffe", "vlans = [100]"),
     )));
     let [one, other] = &c.queue_pairs[..] else { panic!("{:?}", c.queue_pairs) };
-    let host = |ip: &str| ip.parse::<std::net::IpAddr>().unwrap().into();
+    let host = |ip: &str| ip.parse::<IpAddr>().unwrap().into();
     let [a, b] = [host("10.0.0.1"), host("10.0.1.1")];
     let ends =
         |a_qpn, b_qpn| [(a, a_qpn), (b, b_qpn)].map(|(addr, n)| End { addr, qpn: Qpn::new(n) });

@@ -51,3 +51,82 @@ fn what_a_tunnel_cannot_be_combined_with() {
         &["wan.tunnel: found \"gre\"", "\"off\", \"ethernet\""],
     );
 }
+
+/// A tunnel over UDP with these keys in `[wan]`, and room for its headers.
+fn udp(keys: &str) -> String {
+    let wan = format!("net_null1\"\nmtu = 4400\ntunnel = \"udp\"\n{keys}");
+    lab("").replace("net_null0\"\n", "net_null0\"\nmtu = 4200\n").replace("net_null1\"\n", &wan)
+}
+
+#[test]
+fn a_tunnel_over_udp_has_addresses() {
+    let direct = "address = \"192.0.2.1/30\"\npeer = \"192.0.2.2\"\n";
+    let c = good(&udp(direct));
+    let expected = UdpSettings {
+        address: "192.0.2.1/30".parse().unwrap(),
+        gateway: None,
+        peer: [192, 0, 2, 2].into(),
+        dscp: None,
+    };
+    assert_eq!((c.tunnel.mode, c.tunnel.port), (TunnelMode::Udp, 49791));
+    assert_eq!(c.tunnel.udp, Some(expected));
+    assert_eq!(c.recovery.mode, Recovery::Off);
+    let routed = "address = \"2001:db8::1/64\"\npeer = \"2001:db8:1::1\"\n\
+                  gateway = \"2001:db8::ff\"\ndscp = 26\ntunnel_port = 5000\n";
+    let c = good(&udp(routed));
+    let found = c.tunnel.udp.expect("addresses");
+    assert_eq!((found.gateway, found.dscp), (Some("2001:db8::ff".parse().unwrap()), Some(26)));
+    assert_eq!(c.tunnel.port, 5000);
+    // A link of two addresses has neither network nor broadcast address.
+    good(&udp("address = \"192.0.2.0/31\"\npeer = \"192.0.2.1\"\n"));
+    // What is printed has the same meaning.
+    let again = good(&c.to_string());
+    assert_eq!(again.tunnel, c.tunnel);
+}
+
+#[test]
+fn addresses_lead_to_the_peer() {
+    let own = "address = \"192.0.2.1/30\"\n";
+    let both = |peer: &str| format!("{own}peer = \"{peer}\"\n");
+    refuses(&udp("peer = \"192.0.2.2\"\n"), &["wan.address: found nothing", "with the prefix"]);
+    refuses(&udp(own), &["wan.peer: found nothing", "the other box's WAN port"]);
+    refuses(
+        &udp("address = \"192.0.2.1\"\npeer = \"192.0.2.2\"\n"),
+        &["wan.address: found \"192.0.2.1\"", "with the prefix of its link"],
+    );
+    refuses(&udp(&both("192.0.2.1")), &["wan.peer: found 192.0.2.1, which is this box's own"]);
+    refuses(&udp(&both("192.0.2.3")), &["wan.peer: found 192.0.2.3", "one station"]);
+    refuses(&udp(&both("224.0.0.1")), &["wan.peer: found 224.0.0.1", "one station"]);
+    refuses(&udp(&both("2001:db8::2")), &["wan.peer: found 2001:db8::2 beside", "IPv4 for all"]);
+    refuses(
+        &udp(&both("198.51.100.7")),
+        &["wan.gateway: found none", "198.51.100.7\" is outside 192.0.2.0/30", "the router"],
+    );
+    let routed = |gateway: &str| format!("{}gateway = \"{gateway}\"\n", both("198.51.100.7"));
+    good(&udp(&routed("192.0.2.2")));
+    refuses(&udp(&routed("10.0.0.1")), &["wan.gateway: found 10.0.0.1, outside 192.0.2.0/30"]);
+    refuses(&udp(&routed("192.0.2.1")), &["wan.gateway: found 192.0.2.1, which is this box's"]);
+    refuses(&udp(&routed("2001:db8::1")), &["wan.gateway: found 2001:db8::1 beside"]);
+    refuses(&udp(&(both("192.0.2.2") + "dscp = 64\n")), &["wan.dscp: found 64", "0 to 63"]);
+    refuses(&udp(&(both("192.0.2.2") + "tunnel_port = 4791\n")), &["wan.tunnel_port", "RoCE's"]);
+    let lost = udp(&both("192.0.2.2")).replace("tunnel = \"udp\"\n", "tunnel = \"ethernet\"\n");
+    let Err(refusal) = parse(Path::new("gw.toml"), &lost, None, None) else { panic!("refused") };
+    let text = refusal.report.to_string();
+    for key in ["wan.address", "wan.peer"] {
+        assert!(text.contains(&format!("{key}: found a value")), "{text}");
+    }
+}
+
+#[test]
+fn a_frame_in_udp_needs_room_on_the_wan() {
+    let v4 = "address = \"192.0.2.1/30\"\npeer = \"192.0.2.2\"\n";
+    let v6 = "address = \"2001:db8::1/64\"\npeer = \"2001:db8::2\"\n";
+    let with = |keys, mtu: u16| udp(keys).replace("mtu = 4400", &format!("mtu = {mtu}"));
+    good(&with(v4, 4274));
+    refuses(
+        &with(v4, 4273),
+        &["wan.mtu: found 4273 beside lan.mtu 4200", "at least 4274", "IPv4", "lan.mtu = 4199"],
+    );
+    good(&with(v6, 4294));
+    refuses(&with(v6, 4293), &["wan.mtu: found 4293", "at least 4294", "IPv6"]);
+}
