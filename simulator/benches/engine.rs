@@ -8,8 +8,8 @@ use std::path::Path;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use simulator::input::parse;
 use simulator::run::run;
-use simulator::scenario::parse;
 use simulator::scheme::Scheme;
 
 fn main() {

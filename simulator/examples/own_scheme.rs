@@ -6,26 +6,26 @@ use common::wire::parse;
 use simulator::frame::SimFrame;
 use simulator::node::{Egress, Middlebox};
 use simulator::results::Summary;
-use simulator::scheme::{Class as Kind, Look, Marker, Place, Scheme, SchemeModel};
-use simulator::{run, scenario, schemes};
+use simulator::scheme::Scheme;
+use simulator::schemes::{self, Class as Kind, Look, Marker, Place, Profile, SchemeModel};
+use simulator::{input, run};
 
 struct Twice;
 
 impl SchemeModel for Twice {
-    fn name(&self) -> &'static str {
-        "twice"
-    }
-
-    fn about(&self) -> &'static str {
-        "Gateways send each data packet twice."
-    }
-
-    fn class(&self) -> Kind {
-        Kind::Peer
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0x8250DF, dark: 0xA371F7, dashes: "", width: 2, marker: Marker::Down }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "twice",
+            about: "Gateways send each data packet twice.",
+            class: Kind::Peer,
+            look: Look {
+                light: 0x8250DF,
+                dark: 0xA371F7,
+                dashes: "",
+                width: 2,
+                marker: Marker::Down,
+            },
+        }
     }
 
     fn gateway(&self, _: &Place<'_>) -> Box<dyn Middlebox> {
@@ -61,7 +61,7 @@ const SCENARIO: &str = r#"
 /// Runs the scenario, and returns the figures of each scheme.
 pub fn compare() -> Vec<Summary> {
     schemes::register(&Twice);
-    let scenario = scenario::parse("twice.toml".as_ref(), SCENARIO, &[]).expect("a scenario");
+    let scenario = input::parse("twice.toml".as_ref(), SCENARIO, &[]).expect("a scenario");
     let figures = |scheme: &Scheme| {
         let runs = scenario.seeds.iter().map(|seed| run::run(&scenario, *scheme, *seed));
         let runs: Vec<_> = runs.collect::<Result<_, _>>().expect("queue pairs");

@@ -9,6 +9,7 @@ pub mod capture;
 pub mod cli;
 pub mod engine;
 pub mod frame;
+pub mod input;
 pub mod net;
 pub mod node;
 pub mod paper;

@@ -2,6 +2,7 @@
 
 use common::time::Span;
 use link::wire_bytes;
+use rnic::local_ack_timeout;
 
 use crate::scenario::{Scenario, Topology};
 
@@ -86,4 +87,17 @@ impl Path {
         let before = Span::from_nanos(full * packet_wire_bytes(pmtu) * 8);
         before.scale(1_000_000_000, self.rate) + self.round_trip(bytes - full * pmtu)
     }
+}
+
+/// How long a host waits for an answer before it sends again.
+pub fn timeout(scenario: &Scenario) -> Span {
+    let rtt = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
+    scenario.nic.timeout.unwrap_or((rtt * 4).max(local_ack_timeout(12)))
+}
+
+/// Packets that a queue pair may have unacknowledged.
+pub fn window(scenario: &Scenario) -> u32 {
+    let nic = &scenario.nic;
+    let packets = Path::longest(scenario, true).packets(nic.pmtu);
+    nic.window.unwrap_or((3 * packets).clamp(64, 1 << 22) as u32)
 }

@@ -9,9 +9,10 @@ use rnic::NicConfig;
 
 use crate::net::{Cable, Plug, Route, Switch, SwitchConfig};
 use crate::node::{Agent, Gateway, Host, LAN, Node, WAN};
+use crate::path::timeout;
 use crate::scenario::{LossIn, Scenario, Topology};
-use crate::scheme::{Place, Scheme};
-use crate::schemes;
+use crate::scheme::Scheme;
+use crate::schemes::{Place, SchemeModel, model};
 
 /// The first host's address is the next one.
 const NETWORK: u32 = 0x0a80_0000;
@@ -77,7 +78,7 @@ fn host_of(addr: Addr) -> u32 {
 
 struct Builder<'s> {
     scenario: &'s Scenario,
-    scheme: Scheme,
+    model: &'static dyn SchemeModel,
     seed: u64,
     /// The site that is being built.
     site: usize,
@@ -108,7 +109,7 @@ impl Builder<'_> {
         let number = self.network.gateways.len() as u32;
         let rates = [lan_rate, self.scenario.long_haul.rate];
         let place = Place { scenario: self.scenario, number, rates };
-        let inside = self.scheme.model().gateway(&place);
+        let inside = self.model.gateway(&place);
         let model = &self.scenario.gateway;
         let gateway = Gateway::new(inside, rates, model.lan_queue, model.queue);
         let node = self.add(Node::Gateway(Box::new(gateway)), 2);
@@ -124,7 +125,7 @@ impl Builder<'_> {
             LossIn::Source => self.site == 0,
             LossIn::Destination => self.site == 1,
         };
-        let is_ideal = !is_here || site.loss == 0.0 || self.scheme.model().is_lossless();
+        let is_ideal = !is_here || site.loss == 0.0 || self.model.is_lossless();
         let loss = if is_ideal { LossModel::None } else { LossModel::Bernoulli(site.loss) };
         let config = DirectionConfig { delay: site.delay, loss, ..DirectionConfig::default() };
         self.cable(a, b, std::slice::from_ref(&config), false);
@@ -135,7 +136,7 @@ impl Builder<'_> {
     fn join_sites(&mut self, near: usize, far: usize) {
         let haul = &self.scenario.long_haul;
         for (from, to, loss) in [(near, far, haul.loss), (far, near, haul.loss_back)] {
-            let is_ideal = self.scheme.model().is_lossless();
+            let is_ideal = self.model.is_lossless();
             let reordering = haul.reordering.filter(|_| !is_ideal);
             let route = |n| DirectionConfig {
                 delay: haul.delay + haul.route_delay * n,
@@ -265,7 +266,7 @@ const fn one(port: usize) -> Range<usize> {
 
 /// The network of `scenario` under `scheme`.
 pub fn build(scenario: &Scenario, scheme: Scheme, seed: u64) -> Network {
-    let hosts_per_site = scenario.topology.hosts_per_site();
+    let (model, hosts_per_site) = (model(scheme), scenario.topology.hosts_per_site());
     let network = Network {
         nodes: Vec::new(),
         cables: Vec::new(),
@@ -273,13 +274,13 @@ pub fn build(scenario: &Scenario, scheme: Scheme, seed: u64) -> Network {
         hosts_per_site,
         gateways: Vec::new(),
     };
-    let mut builder = Builder { scenario, scheme, seed, site: 0, network };
+    let mut builder = Builder { scenario, model, seed, site: 0, network };
     let rate = scenario.site.host_rate;
     for host in 0..2 * hosts_per_site {
         let config =
             NicConfig { rate: Some(rate), ..NicConfig::new(host_mac(host), host_ip(host)) };
-        let rnic = scheme.model().rnic(scenario, config);
-        let cm = Agent::new(schemes::timeout(scenario));
+        let rnic = model.rnic(scenario, config);
+        let cm = Agent::new(timeout(scenario));
         builder.add(Node::Host(Box::new(Host::new(rnic, cm, rate))), 1);
     }
     let sites = [0..hosts_per_site, hosts_per_site..2 * hosts_per_site];

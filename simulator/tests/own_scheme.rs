@@ -5,6 +5,7 @@
 mod own_scheme;
 
 use simulator::scheme::Scheme;
+use simulator::schemes;
 
 #[test]
 fn a_scheme_of_ones_own_takes_one_file() {
@@ -14,7 +15,7 @@ fn a_scheme_of_ones_own_takes_one_file() {
         figures.and_then(|figures| figures.main().fct_us.mean).expect("it ran")
     });
     assert!(lossless < twice && 2.0 * twice < gbn, "{lossless} {twice} {gbn}");
-    assert_eq!(Scheme::from_name("twice").map(Scheme::name), Some("twice"));
+    assert_eq!(schemes::named("twice").map(Scheme::name), Some("twice"));
 }
 
 #[test]

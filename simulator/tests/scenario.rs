@@ -7,9 +7,8 @@ use std::path::Path;
 use common::time::Span;
 use link::LossModel;
 use settings::Override;
-use simulator::scenario::{
-    LanQueue, LossIn, Scenario, Scope, Topology, Traffic, Varied, load, parse,
-};
+use simulator::input::{Varied, load, parse};
+use simulator::scenario::{LanQueue, LossIn, Scenario, Scope, Topology, Traffic};
 use simulator::scheme::Scheme;
 
 const LINK: &str = "[long_haul]\nrate = \"10Gbps\"\ndelay = \"1ms\"\nloss = 1e-3\n";

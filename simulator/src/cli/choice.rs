@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use settings::{Override, Report};
 
-use crate::scenario::{self, Scenario, Varied};
+use crate::input::{self, Varied};
+use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 
 /// The scenario, and replacements for some of its values.
@@ -37,7 +38,7 @@ impl Choice {
             ..set.overriding(0)
         });
         let all: Vec<_> = set.chain(overrides.iter().cloned()).collect();
-        let mut scenario = scenario::load(&self.scenario, &all)?;
+        let mut scenario = input::load(&self.scenario, &all)?;
         replace(&mut scenario.schemes, &self.scheme);
         replace(&mut scenario.seeds, &self.seed);
         Ok(scenario)

@@ -90,7 +90,7 @@ impl Cli {
 
 /// A scheme by its name.
 fn scheme(text: &str) -> Result<Scheme, String> {
-    Scheme::from_name(text).ok_or_else(|| {
+    schemes::named(text).ok_or_else(|| {
         let names: Vec<_> = schemes::all().into_iter().map(Scheme::name).collect();
         format!("there are {}", names.join(", "))
     })

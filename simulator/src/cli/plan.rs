@@ -6,9 +6,9 @@ use clap::Args;
 use link::LossModel;
 
 use super::{Failure, Runner, runs};
+use crate::input;
 use crate::plan::{Question, Simulated, text};
 use crate::results::Summary;
-use crate::scenario;
 
 /// The link, and its load.
 #[derive(Args, Clone, Debug)]
@@ -52,7 +52,7 @@ fn simulate(
 ) -> Result<Simulated, Failure> {
     let toml = question.scenario(workload, messages);
     // Its folder is the current one, where the user's file is.
-    let scenario = scenario::parse(Path::new("--workload"), &toml, &[]).map_err(|report| {
+    let scenario = input::parse(Path::new("--workload"), &toml, &[]).map_err(|report| {
         let lines = report
             .problems
             .iter()

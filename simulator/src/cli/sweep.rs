@@ -7,9 +7,10 @@ use settings::units;
 
 use super::choice::Choice;
 use super::{Failure, Runner, describe, runs, tables};
+use crate::input::{Varied, override_key};
 use crate::report::{self, Part, Report, Sweep, SweepPoint};
 use crate::results::{RunResult, Summary};
-use crate::scenario::{self, Scenario, Varied};
+use crate::scenario::Scenario;
 use crate::schemes;
 
 /// Runs that are certainly a mistake.
@@ -42,9 +43,7 @@ pub(super) fn execute(options: &Options, runner: &impl Runner) -> Result<String,
     // sweep of its own.
     let (axis, other) = match &options.over[..] {
         [axis] => (axis, None),
-        [axis, other]
-            if scenario::override_key(&axis.name) != scenario::override_key(&other.name) =>
-        {
+        [axis, other] if override_key(&axis.name) != override_key(&other.name) => {
             (axis, Some(other))
         }
         [_, other] => {

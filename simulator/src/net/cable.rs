@@ -8,7 +8,7 @@ use common::wire::parse;
 use link::{Direction, DirectionConfig, FrameKind, LossReason};
 
 use super::Priority;
-use super::switch::spread;
+use super::spread::spread;
 use crate::frame::{SimFrame, SimPool};
 
 /// A port of a node.

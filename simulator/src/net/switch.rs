@@ -8,9 +8,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::cable::Pause;
+use super::outbox::Outbox;
 use super::port::{Departure, Port, Priority};
+use super::spread::spread;
 use crate::frame::SimFrame;
-use crate::node::Outbox;
 use crate::scenario::{Ecn, Pfc};
 
 /// DSCP of the high class: class selector 6, where CNPs usually are.
@@ -179,18 +180,4 @@ fn priority_of(frame: &SimFrame, roce: &Roce) -> Priority {
     let (first, second) = (frame.bytes()[l3], frame.bytes()[l3 + 1]);
     let tos = if first >> 4 == 4 { second } else { first << 4 | second >> 4 };
     if tos >> 2 == HIGH_DSCP { Priority::High } else { Priority::Data }
-}
-
-/// Which of several equal ports: by addresses and UDP source port, the same
-/// for the responses.
-pub(crate) fn spread(roce: &Roce) -> usize {
-    let fold = |addr: Addr| match addr.to_ip() {
-        std::net::IpAddr::V4(ip) => u64::from(ip.to_bits()),
-        std::net::IpAddr::V6(ip) => (ip.to_bits() ^ (ip.to_bits() >> 64)) as u64,
-    };
-    let key = (fold(roce.src) ^ fold(roce.dst)) << 16 ^ u64::from(roce.src_port);
-    // SplitMix64's finish: neighbouring keys spread over all ports.
-    let mixed = (key ^ key >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (mixed ^ mixed >> 31) as usize >> 8
 }

@@ -1,21 +1,16 @@
 //! The box between a site and a long-haul link, with the queues of its two
 //! ports.
 
-use common::frame::{Class, Frame, Packet, Side, Sink};
+use common::frame::Side;
 use common::metrics::Counters;
 use common::time::Time;
 
-use super::Outbox;
+use super::egress::{Egress, LAN, WAN};
 use super::middlebox::Middlebox;
 use crate::frame::SimFrame;
-use crate::net::{Departure, Pause, Port, Priority};
+use crate::net::{Departure, Outbox, Pause, Port};
 use crate::results::Pools;
 use crate::scenario::LanQueue;
-
-/// Number of the port towards the hosts.
-pub const LAN: usize = 0;
-/// Number of the port towards the long-haul link.
-pub const WAN: usize = 1;
 
 /// A gateway.
 pub struct Gateway {
@@ -23,14 +18,6 @@ pub struct Gateway {
     egress: Egress,
     /// The most it held since it was asked last.
     most: Pools,
-}
-
-/// The ports of a gateway, into which its box puts frames.
-pub struct Egress {
-    ports: [Port; 2],
-    /// Bytes that may wait at each.
-    limit: u64,
-    drops: u64,
 }
 
 impl Gateway {
@@ -105,33 +92,5 @@ impl Gateway {
     /// Frames dropped because a port's queue was full.
     pub fn drops(&self) -> u64 {
         self.egress.drops
-    }
-}
-
-impl Egress {
-    /// Whether `bytes` more may wait at a port.
-    pub fn has_room(&self, side: Side, bytes: u64) -> bool {
-        let port = &self.ports[if side == Side::Lan { LAN } else { WAN }];
-        port.queued(Priority::High) + port.queued(Priority::Data) + bytes <= self.limit
-    }
-}
-
-impl Sink for Egress {
-    type Frame = SimFrame;
-
-    fn transmit(&mut self, side: Side, class: Class, packet: Packet<SimFrame>) {
-        let (port, from) = if side == Side::Lan { (LAN, WAN) } else { (WAN, LAN) };
-        let priority = match class {
-            Class::High => Priority::High,
-            Class::Data => Priority::Data,
-        };
-        let frame = SimFrame::of(packet);
-        let port = &mut self.ports[port];
-        let waiting = port.queued(Priority::High) + port.queued(Priority::Data);
-        if waiting + frame.bytes().len() as u64 > self.limit {
-            self.drops += 1;
-            return;
-        }
-        port.push(frame, priority, from);
     }
 }

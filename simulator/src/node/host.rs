@@ -5,11 +5,10 @@ use common::time::Time;
 use link::{Line, wire_bytes};
 use rnic::{Completion, PostError, QpConfig, QpError, QpId, WorkRequest};
 
-use super::Outbox;
 use super::cm::Agent;
 use super::rnic::Rnic;
 use crate::frame::SimFrame;
-use crate::net::{Departure, Pause, Priority};
+use crate::net::{Departure, Outbox, Pause, Priority};
 use crate::results::HostUse;
 
 /// A host with one port.

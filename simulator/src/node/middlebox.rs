@@ -5,7 +5,7 @@ use common::frame::{Class, Packet, Side, Sink};
 use common::metrics::Counters;
 use common::time::Time;
 
-use super::gateway::Egress;
+use super::egress::Egress;
 use crate::frame::{SimFrame, SimPool};
 use crate::results::Pools;
 

@@ -1,6 +1,7 @@
-//! Whoever sends and receives: hosts, switches, gateways.
+//! The nodes of a network: hosts, switches, gateways.
 
 mod cm;
+mod egress;
 mod gateway;
 mod host;
 mod middlebox;
@@ -9,22 +10,14 @@ mod rnic;
 use common::time::Time;
 
 use crate::frame::SimFrame;
-use crate::net::{Departure, Pause, Switch};
+use crate::net::{Outbox, Pause, Switch};
 
 pub use cm::{Agent, End};
-pub use gateway::{Egress, Gateway, LAN, WAN};
+pub use egress::{Egress, LAN, WAN};
+pub use gateway::Gateway;
 pub use host::Host;
 pub use middlebox::{Middlebox, Wire};
 pub use rnic::{Nic, Rnic};
-
-/// A node's effects on the cables at its ports.
-#[derive(Default)]
-pub struct Outbox {
-    /// Frames that leave.
-    pub frames: Vec<Departure>,
-    /// PFC frames, with their port.
-    pub pauses: Vec<(usize, Pause)>,
-}
 
 /// A node.
 pub enum Node {

@@ -1,7 +1,7 @@
 //! Memory: what each scheme makes of a quarter of a bandwidth-delay product to two.
 
+use super::evaluation::{network, web_traffic};
 use super::markdown::{by_scheme, mean_median_p99};
-use super::published::{network, web_traffic};
 use super::{Effort, Found, Part, Setting, of_series, read};
 
 const SERIES: &str = "published-budget";

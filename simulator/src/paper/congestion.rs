@@ -1,8 +1,8 @@
 //! How much the published evaluation depends on congestion control and on the
 //! gateway's LAN port.
 
+use super::evaluation::{WORKLOADS, network, web_traffic};
 use super::markdown::{by_scheme, loss, mean_median_p99};
-use super::published::{WORKLOADS, network, web_traffic};
 use super::{Effort, Found, Part, Setting, of_series, read};
 use crate::report::format::number;
 use crate::scheme::Scheme;

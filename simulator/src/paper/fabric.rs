@@ -62,8 +62,8 @@ pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, Strin
     }
     for (label, keys) in ORDERS {
         let haul = format!("loss = 0\n{keys}");
-        let network = super::published::network(effort.delays_us[0], 0.0, "", "", "");
-        let traffic = super::published::web_traffic("websearch", messages);
+        let network = super::evaluation::network(effort.delays_us[0], 0.0, "", "", "");
+        let traffic = super::evaluation::web_traffic("websearch", messages);
         let text = network.replacen("loss = 0.0\n", &haul, 1) + &traffic;
         add(ORDER, label, r#""lossless", "gbn", "irn", "uet", "lr2", "cached""#, &text)?;
     }

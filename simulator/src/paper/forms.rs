@@ -13,6 +13,7 @@ use crate::results::{FlowResult, RunResult};
 use crate::run::run_flows;
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
+use crate::schemes;
 use crate::traffic::FlowSpec;
 
 /// W: round trips in packets.
@@ -145,7 +146,9 @@ impl Cell {
             irn_cap: WINDOW.into(),
             irn_timeout: IRN_TIMEOUT,
         };
-        self.scheme.model().form().map_or(f64::NAN, |form| (form.goodput)(&self.path(), &nic))
+        schemes::model(self.scheme)
+            .form()
+            .map_or(f64::NAN, |form| (form.goodput)(&self.path(), &nic))
     }
 
     /// How many round trips `budget` packets sent are good for.

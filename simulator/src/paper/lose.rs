@@ -4,7 +4,8 @@ use super::markdown::table;
 use super::{Found, Part};
 use crate::report::format::number;
 use crate::results::Summary;
-use crate::scheme::{Class, Scheme};
+use crate::scheme::Scheme;
+use crate::schemes::{Class, profile};
 
 /// A figure this many times that of another scheme is worse.
 pub(super) const WORSE: f64 = 1.05;
@@ -21,7 +22,7 @@ pub(super) fn rows(found: &[Found]) -> Vec<Vec<String>> {
     for found in found.iter().filter(|found| found.setting.part != Part::NeverWorse) {
         let schemes = &found.setting.scenario.schemes;
         let of = |class: &[Class]| -> Vec<Scheme> {
-            let is = |scheme: &&Scheme| class.contains(&scheme.model().class());
+            let is = |scheme: &&Scheme| class.contains(&profile(**scheme).class);
             schemes.iter().filter(is).copied().collect()
         };
         for ours in of(&[Class::Ours]) {

@@ -11,6 +11,7 @@ mod closed;
 mod congestion;
 mod data;
 mod embed;
+mod evaluation;
 mod fabric;
 pub mod forms;
 mod lose;
@@ -24,8 +25,9 @@ mod within;
 
 use std::path::Path;
 
+use crate::input;
 use crate::results::{RunResult, Summary, half_width};
-use crate::scenario::{self, Scenario};
+use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 
 pub use closed::{Closed, Job};
@@ -188,7 +190,7 @@ impl Found {
 pub fn settings(effort: &Effort, seed: u64, parts: &[Part]) -> Result<Vec<Setting>, String> {
     let mut all = Vec::new();
     if parts.contains(&Part::Published) {
-        all.extend(published::settings(effort, seed)?);
+        all.extend(evaluation::settings(effort, seed)?);
     }
     if parts.contains(&Part::Published) {
         all.extend(congestion::settings(effort, seed)?);
@@ -210,5 +212,5 @@ fn of_series<'f>(found: &'f [Found], series: &str) -> Vec<&'f Found> {
 /// A scenario from the text of its file, so that all that is left open is as
 /// in any other.
 fn read(text: &str) -> Result<Scenario, String> {
-    scenario::parse(Path::new("paper"), text, &[]).map_err(|report| report.to_string())
+    input::parse(Path::new("paper"), text, &[]).map_err(|report| report.to_string())
 }

@@ -1,7 +1,7 @@
 //! The figures that the publication of LR2 reports, beside those found here.
 
+use super::evaluation::{COLUMNS, Of, POOLS, WORKLOADS};
 use super::markdown::{loss, table};
-use super::published::{COLUMNS, Of, POOLS, WORKLOADS};
 use super::targets::ratio;
 use super::{Found, of_series, within};
 use crate::report::format::{bytes, change, number, share};

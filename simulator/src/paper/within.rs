@@ -1,7 +1,7 @@
 //! Loss within the sites: the half of LR2 that works near the hosts.
 
+use super::evaluation::{network, web_traffic};
 use super::markdown::{by_scheme, mean_median_p99};
-use super::published::{network, web_traffic};
 use super::{Effort, Found, Part, Setting, of_series, read};
 
 const SERIES: &str = "published-within";

@@ -14,6 +14,7 @@ use settings::{sizing, units};
 
 use crate::results::Summary;
 use crate::scheme::Scheme;
+use crate::schemes;
 use crate::traffic::PACKET_OVERHEAD;
 use forms::Path;
 
@@ -168,7 +169,7 @@ impl Question {
     }
 
     fn outlook(&self, scheme: Scheme) -> Option<Outlook> {
-        let form = scheme.model().form()?;
+        let form = schemes::model(scheme).form()?;
         let packets = self.packets_in_flight();
         let shared = self.path((packets / f64::from(self.flows)).max(1.0));
         let alone = self.path(packets);

@@ -114,7 +114,8 @@ fn it_fits_on_a_screen() {
 
 #[test]
 fn the_workload_is_tried_on_the_same_link() {
-    use crate::scenario::{Topology, Traffic, parse};
+    use crate::input::parse;
+    use crate::scenario::{Topology, Traffic};
     let question = Question { burst: 8.0, rtt: Span::from_nanos(1_600_001), ..question() };
     let scenario = parse("plan".as_ref(), &question.scenario("hadoop", 50), &[]);
     let scenario = scenario.unwrap_or_else(|report| panic!("{report}"));

@@ -10,7 +10,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::theme::{self, GRID, INK};
-use crate::scheme::{Look, Marker, Scheme};
+use crate::scheme::Scheme;
+use crate::schemes::{Look, Marker, profile};
 
 /// As shown, in pixels.
 const WIDTH: u32 = 720;
@@ -209,7 +210,7 @@ impl Plot {
             .y_desc(&self.y.title)
             .draw()?;
         for line in &self.lines {
-            let look = line.scheme.model().look();
+            let look = profile(line.scheme).look;
             let place = |&(x, y): &(f64, f64)| Some((self.x.at(x)?, self.y.at(y)?));
             let places: Vec<Option<(f64, f64)>> = line.points.iter().map(place).collect();
             let style = theme::colour(look.light).stroke_width(look.width * FINE);
@@ -237,7 +238,7 @@ impl Plot {
         let mut schemes: Vec<Scheme> = self.lines.iter().map(|line| line.scheme).collect();
         schemes.sort_unstable();
         for (i, &scheme) in schemes.iter().enumerate() {
-            let look = scheme.model().look();
+            let look = profile(scheme).look;
             let y = (24 + 22 * i as i32) * fine;
             let sample = vec![(0, y), (28 * fine, y)];
             area.draw(&PathElement::new(

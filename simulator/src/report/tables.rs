@@ -5,7 +5,8 @@ use maud::{Markup, html};
 use super::{Parameter, Sweep, format, theme};
 use crate::results::Distribution;
 use crate::results::summary::{Group, SIZE_LABELS, SizeBucket, Summary};
-use crate::scheme::{Class, Scheme};
+use crate::scheme::Scheme;
+use crate::schemes::{Class, profile};
 
 /// A scheme's name, with its colour.
 fn name(scheme: Scheme) -> Markup {
@@ -31,7 +32,7 @@ pub fn schemes(schemes: &[Scheme]) -> Markup {
     html! {
         dl.schemes {
             @for &scheme in schemes {
-                div { dt { (name(scheme)) } dd { (scheme.model().about()) } }
+                div { dt { (name(scheme)) } dd { (profile(scheme).about) } }
             }
         }
     }
@@ -114,7 +115,7 @@ impl<'a> Table<'a> {
                     th scope="row" { (name(summary.scheme)) }
                     @for (column, best) in self.columns.iter().zip(&best) {
                         @let cell = &column.cells[row];
-                        td.best[best.is_some() && cell.rank == *best && summary.scheme.model().class() != Class::Yardstick] { (cell.text) }
+                        td.best[best.is_some() && cell.rank == *best && profile(summary.scheme).class != Class::Yardstick] { (cell.text) }
                     }
                 } } }
             } }
@@ -126,7 +127,7 @@ impl<'a> Table<'a> {
     fn best(&self, column: &Column) -> Option<f64> {
         let rivals = self.summaries.iter().zip(&column.cells);
         let rivals =
-            rivals.filter(|(summary, _)| summary.scheme.model().class() != Class::Yardstick);
+            rivals.filter(|(summary, _)| profile(summary.scheme).class != Class::Yardstick);
         let ranks: Vec<Option<f64>> = rivals.map(|(_, cell)| cell.rank).collect();
         let best = ranks.iter().flatten().copied().min_by(f64::total_cmp)?;
         let holders = ranks.iter().filter(|rank| **rank == Some(best)).count();

@@ -8,8 +8,8 @@ use std::fmt::Write;
 
 use plotters::style::RGBColor;
 
-use crate::scheme::{Look, Scheme};
-use crate::schemes;
+use crate::scheme::Scheme;
+use crate::schemes::{self, Look, profile};
 
 /// Text and axes on a light ground.
 pub const INK: RGBColor = RGBColor(0x24, 0x29, 0x2F);
@@ -21,7 +21,7 @@ const DARK_GRID: RGBColor = RGBColor(0x3A, 0x42, 0x4C);
 /// The background of a plot that stands by itself.
 const GROUND: (&str, &str) = ("#ffffff", "#161b22");
 
-/// A colour of a [`Look`](crate::scheme::Look).
+/// A colour of a [`Look`](crate::schemes::Look).
 pub const fn colour(rgb: u32) -> RGBColor {
     let [_, r, g, b] = rgb.to_be_bytes();
     RGBColor(r, g, b)
@@ -39,7 +39,7 @@ pub fn plot_css() -> String {
         .to_owned();
     let mut dark = recolour(INK, DARK_INK) + &recolour(GRID, DARK_GRID);
     for scheme in schemes::all() {
-        let look = scheme.model().look();
+        let look = profile(scheme).look;
         let (light, by_night) = (colour(look.light), colour(look.dark));
         if !look.dashes.is_empty() {
             let colour = hex(light);
@@ -67,7 +67,7 @@ pub fn class(scheme: Scheme) -> String {
 /// The style sheet of these classes.
 pub fn swatch_css() -> String {
     let rule = |of: fn(Look) -> u32| -> String {
-        let hex = |scheme: Scheme| hex(colour(of(scheme.model().look())));
+        let hex = |scheme: Scheme| hex(colour(of(profile(scheme).look)));
         let rule = |scheme| format!(".{}{{background:{}}}\n", class(scheme), hex(scheme));
         schemes::all().into_iter().map(rule).collect()
     };
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn no_two_things_have_the_same_colour() {
-        let light = |scheme: Scheme| hex(colour(scheme.model().look().light));
+        let light = |scheme: Scheme| hex(colour(profile(scheme).look.light));
         let mut colours: Vec<String> = Scheme::ALL.map(light).into();
         colours.extend([hex(INK), hex(GRID)]);
         let all = colours.len();
@@ -102,7 +102,7 @@ mod tests {
         let css = plot_css();
         for scheme in Scheme::ALL {
             let [light, dark] = [|look: Look| look.light, |look: Look| look.dark]
-                .map(|of| hex(colour(of(scheme.model().look()))));
+                .map(|of| hex(colour(of(profile(scheme).look))));
             let rule = format!("[stroke=\"{light}\"]{{stroke:{dark}}}");
             assert!(css.contains(&rule), "{}", scheme.name());
         }

@@ -2,27 +2,26 @@
 
 use switch::Recovery;
 
+use super::model::{Class, Form, Look, Marker, Place, Profile, SchemeModel};
 use super::product;
 use crate::node::Middlebox;
-use crate::scheme::{Class, Form, Look, Marker, Place, SchemeModel};
 
 pub(super) struct Cached;
 
 impl SchemeModel for Cached {
-    fn name(&self) -> &'static str {
-        "cached"
-    }
-
-    fn about(&self) -> &'static str {
-        "LR2 Gateway, recovery = cached: the gateway resends from its own cache."
-    }
-
-    fn class(&self) -> Class {
-        Class::Ours
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0x0072B2, dark: 0x4CA8E8, dashes: "", width: 3, marker: Marker::Circle }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "cached",
+            about: "LR2 Gateway, recovery = cached: the gateway resends from its own cache.",
+            class: Class::Ours,
+            look: Look {
+                light: 0x0072B2,
+                dark: 0x4CA8E8,
+                dashes: "",
+                width: 3,
+                marker: Marker::Circle,
+            },
+        }
     }
 
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {

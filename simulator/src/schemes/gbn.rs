@@ -1,24 +1,23 @@
 //! Go-back-N between the RNICs, one NAK per gap, as real ones do.
 
-use crate::scheme::{Class, Form, Look, Marker, SchemeModel};
+use super::model::{Class, Form, Look, Marker, Profile, SchemeModel};
 
 pub(super) struct Gbn;
 
 impl SchemeModel for Gbn {
-    fn name(&self) -> &'static str {
-        "gbn"
-    }
-
-    fn about(&self) -> &'static str {
-        "Go-back-N between the RNICs, one NAK per gap: what RoCE does without any help."
-    }
-
-    fn class(&self) -> Class {
-        Class::Baseline
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0xD55E00, dark: 0xFF8B3D, dashes: "", width: 2, marker: Marker::Square }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "gbn",
+            about: "Go-back-N between the RNICs, one NAK per gap: what RoCE does without any help.",
+            class: Class::Baseline,
+            look: Look {
+                light: 0xD55E00,
+                dark: 0xFF8B3D,
+                dashes: "",
+                width: 2,
+                marker: Marker::Square,
+            },
+        }
     }
 
     fn form(&self) -> Option<Form> {

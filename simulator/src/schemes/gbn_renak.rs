@@ -3,27 +3,26 @@
 
 use rnic::{QpConfig, RetryLimit, SecondNak};
 
+use super::model::{Class, Form, Look, Marker, Profile, SchemeModel};
 use crate::scenario::Scenario;
-use crate::scheme::{Class, Form, Look, Marker, SchemeModel};
 
 pub(super) struct GbnReNak;
 
 impl SchemeModel for GbnReNak {
-    fn name(&self) -> &'static str {
-        "gbn-renak"
-    }
-
-    fn about(&self) -> &'static str {
-        "Go-back-N with a NAK every few microseconds while a gap is open, as network simulators \
-         have it."
-    }
-
-    fn class(&self) -> Class {
-        Class::Baseline
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0xE69F00, dark: 0xF7C24C, dashes: "14 8", width: 2, marker: Marker::Diamond }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "gbn-renak",
+            about: "Go-back-N with a NAK every few microseconds while a gap is open, as network simulators \
+         have it.",
+            class: Class::Baseline,
+            look: Look {
+                light: 0xE69F00,
+                dark: 0xF7C24C,
+                dashes: "14 8",
+                width: 2,
+                marker: Marker::Diamond,
+            },
+        }
     }
 
     fn queue_pair(&self, scenario: &Scenario, config: QpConfig) -> QpConfig {

@@ -2,35 +2,33 @@
 
 use rnic::{NicConfig, QpConfig};
 
+use super::model::{Class, Form, Look, Marker, Profile, SchemeModel};
 use crate::node::Rnic;
-use crate::path::Path;
+use crate::path::{Path, window};
 use crate::peers::irn;
 use crate::plan::forms;
 use crate::scenario::Scenario;
-use crate::scheme::{Class, Form, Look, Marker, SchemeModel};
-use crate::schemes;
 
 pub(super) struct Irn;
 
 impl SchemeModel for Irn {
-    fn name(&self) -> &'static str {
-        "irn"
-    }
-
-    fn about(&self) -> &'static str {
-        "Selective repeat in the RNIC, as IRN has it."
-    }
-
-    fn class(&self) -> Class {
-        Class::Peer
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0xCC79A7, dark: 0xF0A8CF, dashes: "", width: 2, marker: Marker::Up }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "irn",
+            about: "Selective repeat in the RNIC, as IRN has it.",
+            class: Class::Peer,
+            look: Look {
+                light: 0xCC79A7,
+                dark: 0xF0A8CF,
+                dashes: "",
+                width: 2,
+                marker: Marker::Up,
+            },
+        }
     }
 
     fn rnic(&self, scenario: &Scenario, config: NicConfig) -> Box<dyn Rnic> {
-        let cap = scenario.nic.irn_cap.unwrap_or(schemes::window(scenario));
+        let cap = scenario.nic.irn_cap.unwrap_or(window(scenario));
         let rtt = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
         Box::new(irn::nic(config, irn::Irn::for_path(cap, rtt)))
     }

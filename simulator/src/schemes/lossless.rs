@@ -1,24 +1,23 @@
 //! The yardstick.
 
-use crate::scheme::{Class, Form, Look, Marker, SchemeModel};
+use super::model::{Class, Form, Look, Marker, Profile, SchemeModel};
 
 pub(super) struct Lossless;
 
 impl SchemeModel for Lossless {
-    fn name(&self) -> &'static str {
-        "lossless"
-    }
-
-    fn about(&self) -> &'static str {
-        "The same hosts on a link that loses nothing: the best there can be."
-    }
-
-    fn class(&self) -> Class {
-        Class::Yardstick
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0x6E7781, dark: 0x9DA7B3, dashes: "3 7", width: 2, marker: Marker::Circle }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "lossless",
+            about: "The same hosts on a link that loses nothing: the best there can be.",
+            class: Class::Yardstick,
+            look: Look {
+                light: 0x6E7781,
+                dark: 0x9DA7B3,
+                dashes: "3 7",
+                width: 2,
+                marker: Marker::Circle,
+            },
+        }
     }
 
     fn is_lossless(&self) -> bool {

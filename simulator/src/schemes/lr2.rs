@@ -2,27 +2,26 @@
 
 use switch::Recovery;
 
+use super::model::{Class, Form, Look, Marker, Place, Profile, SchemeModel};
 use super::product;
 use crate::node::Middlebox;
-use crate::scheme::{Class, Form, Look, Marker, Place, SchemeModel};
 
 pub(super) struct Lr2;
 
 impl SchemeModel for Lr2 {
-    fn name(&self) -> &'static str {
-        "lr2"
-    }
-
-    fn about(&self) -> &'static str {
-        "LR2 Gateway, recovery = lr2: the source resends, the gateway filters."
-    }
-
-    fn class(&self) -> Class {
-        Class::Ours
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0x009E73, dark: 0x2FCC9B, dashes: "", width: 3, marker: Marker::Up }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "lr2",
+            about: "LR2 Gateway, recovery = lr2: the source resends, the gateway filters.",
+            class: Class::Ours,
+            look: Look {
+                light: 0x009E73,
+                dark: 0x2FCC9B,
+                dashes: "",
+                width: 3,
+                marker: Marker::Up,
+            },
+        }
     }
 
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {

@@ -3,28 +3,27 @@
 
 use rnic::QpConfig;
 
+use super::model::{Class, Look, Marker, Place, Profile, SchemeModel};
 use crate::node::{LAN, Middlebox};
 use crate::peers::paper::Paper;
 use crate::scenario::Scenario;
-use crate::scheme::{Class, Look, Marker, Place, SchemeModel};
 
 pub(super) struct Lr2Paper;
 
 impl SchemeModel for Lr2Paper {
-    fn name(&self) -> &'static str {
-        "lr2-paper"
-    }
-
-    fn about(&self) -> &'static str {
-        "LR2 as published: small pools, no second report of a loss."
-    }
-
-    fn class(&self) -> Class {
-        Class::Peer
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0x56B4E9, dark: 0x8FD3FA, dashes: "14 8", width: 2, marker: Marker::Diamond }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "lr2-paper",
+            about: "LR2 as published: small pools, no second report of a loss.",
+            class: Class::Peer,
+            look: Look {
+                light: 0x56B4E9,
+                dark: 0x8FD3FA,
+                dashes: "14 8",
+                width: 2,
+                marker: Marker::Diamond,
+            },
+        }
     }
 
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {

@@ -8,6 +8,7 @@ mod irn;
 mod lossless;
 mod lr2;
 mod lr2_paper;
+mod model;
 mod netrt;
 mod product;
 mod slr;
@@ -16,64 +17,57 @@ mod uet;
 
 use std::sync::{PoisonError, RwLock};
 
-use common::time::Span;
-use rnic::{QpConfig, RetryLimit, local_ack_timeout};
+use rnic::{QpConfig, RetryLimit};
 
-use crate::path::Path;
+use crate::path::{timeout, window};
 use crate::scenario::Scenario;
-use crate::scheme::{Scheme, SchemeModel};
+use crate::scheme::Scheme;
 
-impl Scheme {
-    /// The same hosts on a link that loses nothing: the yardstick.
-    pub const LOSSLESS: Self = Self::of(&lossless::Lossless);
-    /// Go-back-N between the RNICs, one NAK per gap, as real ones do.
-    pub const GBN: Self = Self::of(&gbn::Gbn);
-    /// Go-back-N with a NAK every few microseconds.
-    pub const GBN_RENAK: Self = Self::of(&gbn_renak::GbnReNak);
-    /// Selective repeat in the RNIC.
-    pub const IRN: Self = Self::of(&irn::Irn);
-    /// Selective repeat with direct placement in the RNIC: an upper bound.
-    pub const UET: Self = Self::of(&uet::Uet);
-    /// Feedback near the sender.
-    pub const SLR: Self = Self::of(&slr::Slr);
-    /// Resends from buffers in the network.
-    pub const NETRT: Self = Self::of(&netrt::NetRt);
-    /// LR2 as published.
-    pub const LR2_PAPER: Self = Self::of(&lr2_paper::Lr2Paper);
-    /// This product, the source resends.
-    pub const LR2: Self = Self::of(&lr2::Lr2);
-    /// This product, the Sentry resends.
-    pub const CACHED: Self = Self::of(&cached::Cached);
-    /// This product as it is set up by default.
-    pub const AUTO: Self = Self::of(&auto::Auto);
+pub use model::{Class, Form, Look, Marker, Place, Profile, SchemeModel};
 
-    /// This product's tunnel.
-    pub const TUNNEL: Self = Self::of(&tunnel::Tunnel);
+/// The models of [`Scheme::ALL`], in that order.
+static BUILT_IN: [&dyn SchemeModel; Scheme::ALL.len()] = [
+    &lossless::Lossless,
+    &gbn::Gbn,
+    &gbn_renak::GbnReNak,
+    &irn::Irn,
+    &uet::Uet,
+    &slr::Slr,
+    &netrt::NetRt,
+    &lr2_paper::Lr2Paper,
+    &lr2::Lr2,
+    &cached::Cached,
+    &auto::Auto,
+    &tunnel::Tunnel,
+];
 
-    /// Those that come with the simulator, in the order of tables and plots.
-    pub const ALL: [Self; 12] = [
-        Self::LOSSLESS,
-        Self::GBN,
-        Self::GBN_RENAK,
-        Self::IRN,
-        Self::UET,
-        Self::SLR,
-        Self::NETRT,
-        Self::LR2_PAPER,
-        Self::LR2,
-        Self::CACHED,
-        Self::AUTO,
-        Self::TUNNEL,
-    ];
+/// Models that were added.
+static ADDED: RwLock<Vec<&'static dyn SchemeModel>> = RwLock::new(Vec::new());
+
+fn models() -> Vec<&'static dyn SchemeModel> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    BUILT_IN.iter().chain(added.iter()).copied().collect()
 }
-
-/// Schemes that were added.
-static ADDED: RwLock<Vec<Scheme>> = RwLock::new(Vec::new());
 
 /// Every scheme: [`Scheme::ALL`], and those [registered](register), in that order.
 pub fn all() -> Vec<Scheme> {
-    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
-    Scheme::ALL.iter().chain(added.iter()).copied().collect()
+    models().iter().map(|model| Scheme::of(model.profile().name)).collect()
+}
+
+/// The scheme of that name.
+pub fn named(name: &str) -> Option<Scheme> {
+    all().into_iter().find(|scheme| scheme.name() == name)
+}
+
+/// The model of a scheme.
+pub fn model(scheme: Scheme) -> &'static dyn SchemeModel {
+    let mut models = models().into_iter();
+    models.find(|model| model.profile().name == scheme.name()).expect("each scheme has a model")
+}
+
+/// The description of a scheme.
+pub fn profile(scheme: Scheme) -> Profile {
+    model(scheme).profile()
 }
 
 /// Adds a scheme. From now on scenarios, the command line, tables and plots
@@ -82,25 +76,12 @@ pub fn all() -> Vec<Scheme> {
 /// # Panics
 /// If there is one of that name.
 pub fn register(model: &'static dyn SchemeModel) -> Scheme {
+    let name = model.profile().name;
     let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
-    let scheme = Scheme::of(model);
-    let is_new = !Scheme::ALL.contains(&scheme) && !added.contains(&scheme);
-    assert!(is_new, "there is a scheme {} already", scheme.name());
-    added.push(scheme);
-    scheme
-}
-
-/// How long a host waits for an answer before it sends again.
-pub(crate) fn timeout(scenario: &Scenario) -> Span {
-    let rtt = Path::longest(scenario, true).rtt(scenario.nic.pmtu);
-    scenario.nic.timeout.unwrap_or((rtt * 4).max(local_ack_timeout(12)))
-}
-
-/// Packets that a queue pair may have unacknowledged.
-pub(crate) fn window(scenario: &Scenario) -> u32 {
-    let nic = &scenario.nic;
-    let packets = Path::longest(scenario, true).packets(nic.pmtu);
-    nic.window.unwrap_or((3 * packets).clamp(64, 1 << 22) as u32)
+    let is_new = BUILT_IN.iter().chain(added.iter()).all(|other| other.profile().name != name);
+    assert!(is_new, "there is a scheme {name} already");
+    added.push(model);
+    Scheme::of(name)
 }
 
 /// The configuration of both ends of a queue pair, besides its numbers.
@@ -118,5 +99,15 @@ pub(crate) fn queue_pair(scenario: &Scenario, scheme: Scheme, base: QpConfig) ->
         retry: nic.retries.map_or(RetryLimit::Infinite, RetryLimit::Count),
         ..base
     };
-    scheme.model().queue_pair(scenario, config)
+    model(scheme).queue_pair(scenario, config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_models_bear_the_names_of_their_schemes() {
+        assert_eq!(BUILT_IN.map(|model| model.profile().name), Scheme::ALL.map(Scheme::name));
+    }
 }

@@ -3,9 +3,9 @@
 use common::time::Span;
 use switch::{Config, Recovery, Tuning};
 
+use super::model::Place;
 use crate::frame::SimFrame;
 use crate::node::Middlebox;
-use crate::scheme::Place;
 
 /// A gateway with the pools of the scenario. Its budget is divided as the default pools
 /// of the product are: 64 MiB for reordering, 32 for backup, 64 for the cache, in which `lr2`

@@ -3,28 +3,27 @@
 
 use rnic::{Dcqcn, QpConfig};
 
+use super::model::{Class, Look, Marker, Place, Profile, SchemeModel};
 use crate::node::Middlebox;
 use crate::peers::slr;
 use crate::scenario::Scenario;
-use crate::scheme::{Class, Look, Marker, Place, SchemeModel};
 
 pub(super) struct Slr;
 
 impl SchemeModel for Slr {
-    fn name(&self) -> &'static str {
-        "slr"
-    }
-
-    fn about(&self) -> &'static str {
-        "A switch near the sender reports loss early and drops what the receiver would drop."
-    }
-
-    fn class(&self) -> Class {
-        Class::Peer
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0x882255, dark: 0xD0629A, dashes: "7 6", width: 2, marker: Marker::Down }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "slr",
+            about: "A switch near the sender reports loss early and drops what the receiver would drop.",
+            class: Class::Peer,
+            look: Look {
+                light: 0x882255,
+                dark: 0xD0629A,
+                dashes: "7 6",
+                width: 2,
+                marker: Marker::Down,
+            },
+        }
     }
 
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {

@@ -8,10 +8,10 @@ use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::{Config, Io, ReceiverConfig, SenderConfig, Tunnel as End, report_interval};
 
+use super::model::{Class, Look, Marker, Place, Profile, SchemeModel};
 use crate::frame::{SimFrame, SimPool};
 use crate::node::{Egress, Middlebox};
 use crate::results::Pools;
-use crate::scheme::{Class, Look, Marker, Place, SchemeModel};
 
 /// Headers of a RoCE frame beside its payload, and those of the tunnel.
 const HEADERS: u16 = 200;
@@ -23,20 +23,19 @@ const WINDOW: u64 = 1 << 20;
 pub(super) struct Tunnel;
 
 impl SchemeModel for Tunnel {
-    fn name(&self) -> &'static str {
-        "tunnel"
-    }
-
-    fn about(&self) -> &'static str {
-        "LR2 Gateway, wan.tunnel = ethernet: the gateways number all frames and resend lost ones."
-    }
-
-    fn class(&self) -> Class {
-        Class::Ours
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0x6F4E37, dark: 0xC69C6D, dashes: "", width: 3, marker: Marker::Up }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "tunnel",
+            about: "LR2 Gateway, wan.tunnel = ethernet: the gateways number all frames and resend lost ones.",
+            class: Class::Ours,
+            look: Look {
+                light: 0x6F4E37,
+                dark: 0xC69C6D,
+                dashes: "",
+                width: 3,
+                marker: Marker::Up,
+            },
+        }
     }
 
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {

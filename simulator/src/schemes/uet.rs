@@ -2,29 +2,28 @@
 
 use rnic::NicConfig;
 
+use super::model::{Class, Form, Look, Marker, Profile, SchemeModel};
 use crate::node::Rnic;
 use crate::path::Path;
 use crate::peers::uet;
 use crate::scenario::Scenario;
-use crate::scheme::{Class, Form, Look, Marker, SchemeModel};
 
 pub(super) struct Uet;
 
 impl SchemeModel for Uet {
-    fn name(&self) -> &'static str {
-        "uet"
-    }
-
-    fn about(&self) -> &'static str {
-        "RNICs as Ultra Ethernet has them: packets placed in any order, each acknowledged."
-    }
-
-    fn class(&self) -> Class {
-        Class::Peer
-    }
-
-    fn look(&self) -> Look {
-        Look { light: 0x8A6D1F, dark: 0xD9B95B, dashes: "4 4", width: 2, marker: Marker::Diamond }
+    fn profile(&self) -> Profile {
+        Profile {
+            name: "uet",
+            about: "RNICs as Ultra Ethernet has them: packets placed in any order, each acknowledged.",
+            class: Class::Peer,
+            look: Look {
+                light: 0x8A6D1F,
+                dark: 0xD9B95B,
+                dashes: "4 4",
+                width: 2,
+                marker: Marker::Diamond,
+            },
+        }
     }
 
     fn rnic(&self, scenario: &Scenario, config: NicConfig) -> Box<dyn Rnic> {

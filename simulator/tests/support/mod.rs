@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use common::time::{Span, Time};
+use simulator::input::parse;
 use simulator::results::{FlowResult, HostUse, LongHaulUse, RunResult};
-use simulator::scenario::{Ecn, Pfc, Scenario, Site, Topology, parse};
+use simulator::scenario::{Ecn, Pfc, Scenario, Site, Topology};
 use simulator::scheme::Scheme;
 use simulator::traffic::FlowSpec;
 

@@ -3,8 +3,9 @@
 
 use std::path::Path;
 
+use crate::input::{self, Varied};
 use crate::paper::Effort;
-use crate::scenario::{self, Scenario, Varied};
+use crate::scenario::Scenario;
 
 /// The traffic: a scenario file, and values set in it.
 pub(super) struct Traffic {
@@ -130,7 +131,7 @@ fn build(traffic: &Traffic, levels: &[&Level], seeds: u64, seed: u64) -> Result<
     let set = levels.iter().flat_map(|level| level.set).chain(traffic.set);
     let set = set.map(|set| Varied::parse(set)).collect::<Result<Vec<_>, _>>()?;
     let overrides: Vec<_> = set.iter().map(|varied| varied.overriding(0)).collect();
-    let mut scenario = scenario::parse(Path::new(traffic.file), traffic.text, &overrides)
+    let mut scenario = input::parse(Path::new(traffic.file), traffic.text, &overrides)
         .map_err(|report| report.to_string())?;
     let names: Vec<_> = levels.iter().map(|level| level.name).collect();
     let name = if names.is_empty() { "base".to_owned() } else { names.join(", ") };

@@ -5,7 +5,7 @@ use std::path::Path;
 use common::time::Span;
 use settings::{Document, Section};
 
-use super::{LongHaul, Scope, SizeDistribution, Topology, Traffic};
+use crate::scenario::{LongHaul, Scope, SizeDistribution, Topology, Traffic};
 use crate::traffic::{FlowSpec, MAX_BYTES, sizes, trace};
 
 /// Most messages of one kind in a run.

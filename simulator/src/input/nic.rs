@@ -4,7 +4,7 @@ use common::time::Span;
 use settings::{Section, integer};
 
 use super::network::{RATES, optional};
-use super::{Connections, Dcqcn, NicModel, Topology};
+use crate::scenario::{Connections, Dcqcn, NicModel, Topology};
 
 /// The most PSNs that may be unacknowledged: half of the window of 2^23 in
 /// which two PSNs can be told apart, since repeats and answers need the rest.

@@ -4,7 +4,7 @@ use common::time::Span;
 use link::{LossModel, Outage, Reordering};
 use settings::{Document, Section};
 
-use super::{Ecn, GatewayModel, LanQueue, LongHaul, LossIn, Pfc, Site, Topology};
+use crate::scenario::{Ecn, GatewayModel, LanQueue, LongHaul, LossIn, Pfc, Site, Topology};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;

@@ -5,7 +5,8 @@ use std::path::Path;
 use common::time::Span;
 use settings::{Document, Override, Report, Section, integer};
 
-use super::{Scenario, check, flows, network, nic};
+use super::{check, flows, network, nic};
+use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 use crate::schemes;
 

@@ -4,7 +4,7 @@ use settings::Document;
 use settings::units::{show_duration, show_rate, show_size};
 
 use super::nic::MOST_PACKETS;
-use super::{Scenario, Scope, Topology, Traffic};
+use crate::scenario::{Scenario, Scope, Topology, Traffic};
 
 /// Adds a problem for each setting that cannot work.
 pub(super) fn all(doc: &Document<'_>, s: &Scenario) {

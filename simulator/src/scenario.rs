@@ -1,29 +1,14 @@
 //! A simulated scenario: the network, its hosts, their load.
 //!
-//! Everything here is plain data, filled in and checked by whoever reads it
-//! from a file or a command line. A value that a scenario leaves open (`None`) follows
-//! from the rest when it is run.
-//!
-//! [`load`] reads one from a TOML file, `docs/simulator.md` describes the file.
-//! A file each: `file` is its top level, `network`, `nic` and `flows` read the
-//! sections, `check` finds contradictions, `vary` puts other values in
-//! place of the file's.
-
-mod check;
-mod file;
-mod flows;
-mod network;
-mod nic;
-mod vary;
+//! Everything here is plain data. [`input`](crate::input) reads it from a file and checks
+//! it. A value that a scenario leaves open (`None`) follows from the rest when it is run.
 
 use common::time::Span;
 use link::LossModel;
 pub use rnic::Dcqcn;
 
 use crate::scheme::Scheme;
-
-pub use file::{load, parse};
-pub use vary::{Varied, override_key};
+use crate::traffic::FlowSpec;
 
 /// A simulation, to be run once per scheme and seed.
 #[derive(Clone, PartialEq, Debug)]
@@ -319,7 +304,7 @@ pub enum Traffic {
         spread: Span,
     },
     /// A list of messages.
-    Trace(Vec<crate::traffic::FlowSpec>),
+    Trace(Vec<FlowSpec>),
 }
 
 /// Between which hosts random messages go.
