@@ -32,7 +32,7 @@ impl FrameKind {
 
     /// Looks at the BTH opcode of `frame`, or of the one that it carries.
     pub fn of(frame: &[u8]) -> Self {
-        if frame.get(SHIM - 2..=SHIM) == Some(&[TUNNEL[0], TUNNEL[1], MESSAGE]) {
+        if shim(frame).is_some_and(|(at, _)| frame.get(at) == Some(&MESSAGE)) {
             return Self::Control;
         }
         let Ok(roce) = wire::parse(within(frame)) else { return Self::Other };
@@ -45,25 +45,42 @@ impl FrameKind {
     }
 }
 
-/// EtherType of the tunnel unless a gateway is configured otherwise (`docs/tunnel.md`).
+/// EtherType of the tunnel and UDP port of its datagrams, unless a gateway is configured otherwise
+/// (`docs/tunnel.md`).
 const TUNNEL: [u8; 2] = [0x88, 0xb5];
-/// Offset of the shim behind it, and its first byte, by its content.
-const SHIM: usize = 14;
+const PORT: [u8; 2] = 49791_u16.to_be_bytes();
+/// First byte of a shim, by its content.
 const FRAME: u8 = 0x10;
 const RESENT: u8 = 0x11;
 const MESSAGE: u8 = 0x13;
-/// Bytes of MAC addresses.
+/// Bytes of MAC addresses, of an Ethernet header without tags, and of a UDP header.
 const MACS: usize = 12;
+const ETHERNET: usize = 14;
+const UDP: usize = 8;
 
-/// The frame that a frame of the tunnel carries, and any other itself. Its first twelve bytes are not
+/// Offset of the shim of a frame of the tunnel, and how many bytes of the frame within precede it.
+fn shim(frame: &[u8]) -> Option<(usize, usize)> {
+    let at = |at: usize, bytes: &[u8]| frame.get(at..).is_some_and(|rest| rest.starts_with(bytes));
+    let udp = |ip: usize| at(ETHERNET + ip + 2, &PORT).then_some((ETHERNET + ip + UDP, 0));
+    match *frame.get(MACS..=ETHERNET)? {
+        [a, b, _] if [a, b] == TUNNEL => Some((ETHERNET, MACS)),
+        // IPv4 without options, and IPv6, with UDP.
+        [0x08, 0x00, 0x45] if at(ETHERNET + 9, &[17]) => udp(20),
+        [0x86, 0xdd, _] if at(ETHERNET + 6, &[17]) => udp(40),
+        _ => None,
+    }
+}
+
+/// The frame that a frame of the tunnel carries, and any other itself. Its first twelve bytes need not be
 /// its MAC addresses.
 pub fn within(frame: &[u8]) -> &[u8] {
-    let shim = match frame.get(SHIM - 2..=SHIM) {
-        Some(&[a, b, FRAME]) if [a, b] == TUNNEL => 16,
-        Some(&[a, b, RESENT]) if [a, b] == TUNNEL => 24,
+    let Some((at, before)) = shim(frame) else { return frame };
+    let len = match frame.get(at) {
+        Some(&FRAME) => 16,
+        Some(&RESENT) => 24,
         _ => return frame,
     };
-    frame.get(SHIM + shim - MACS..).unwrap_or(frame)
+    frame.get(at + len - before..).unwrap_or(frame)
 }
 
 /// Opcode of LR2 control messages unless a gateway is configured otherwise.
@@ -90,14 +107,26 @@ mod tests {
         let mut plain = vec![0; headers.frame_len(64)];
         let bth = Bth::new(Opcode::SEND_MIDDLE, Qpn::new(9), Psn::new(5));
         headers.emit(&bth, &mut plain, |body| body.fill(3));
-        let wrapped = |first: u8, shim: usize| {
-            [&plain[..12], &TUNNEL, &[first], &vec![7; shim - 1], &plain[12..]].concat()
+        let shim = |first: u8, len: usize| [&[first][..], &vec![7; len - 1]].concat();
+        let ethernet =
+            |shim: Vec<u8>| [&plain[..MACS], &TUNNEL, &shim[..], &plain[MACS..]].concat();
+        let outer = |ether: [u8; 2], ip: &[u8], shim: Vec<u8>| {
+            let udp = [&50_000_u16.to_be_bytes(), &PORT, &[0; 4][..]].concat();
+            [&[6; MACS][..], &ether, ip, &udp, &shim, &plain].concat()
         };
-        for frame in [plain.clone(), wrapped(FRAME, 16), wrapped(RESENT, 24)] {
-            assert_eq!(FrameKind::of(&frame), FrameKind::Request);
-            assert_eq!(within(&frame)[12..], plain[12..]);
+        let v4 = |shim| outer([0x08, 0x00], &[&[0x45; 9][..], &[17; 11]].concat(), shim);
+        let v6 = |shim| outer([0x86, 0xdd], &[&[0x60; 6][..], &[17; 34]].concat(), shim);
+        let wraps: [&dyn Fn(Vec<u8>) -> Vec<u8>; 3] = [&ethernet, &v4, &v6];
+        assert_eq!(FrameKind::of(&plain), FrameKind::Request);
+        for wrapped in wraps {
+            for frame in [wrapped(shim(FRAME, 16)), wrapped(shim(RESENT, 24))] {
+                assert_eq!(FrameKind::of(&frame), FrameKind::Request);
+                assert_eq!(within(&frame)[MACS..], plain[MACS..]);
+            }
+            assert_eq!(FrameKind::of(&wrapped(shim(MESSAGE, 60))), FrameKind::Control);
+            let whole = wrapped(shim(FRAME, 16));
+            (0..whole.len()).for_each(|len| _ = FrameKind::of(&whole[..len]));
         }
-        assert_eq!(FrameKind::of(&wrapped(MESSAGE, 60)), FrameKind::Control);
-        assert_eq!(FrameKind::of(&wrapped(FRAME, 16)[..20]), FrameKind::Other);
+        assert_eq!(FrameKind::of(&ethernet(shim(FRAME, 16))[..20]), FrameKind::Other);
     }
 }

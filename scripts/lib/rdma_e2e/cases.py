@@ -84,13 +84,18 @@ def _compare(sender: Guest, receiver: Guest) -> int:
     return len(arrived)
 
 
-def _tcp(bench: Bench) -> str:
-    """A file over HTTP, compared by its checksum."""
+def tcp(most_resent: int | None = None) -> Test:
+    """A file over HTTP, compared by its checksum; the server's TCP may resend at most so many of its 240 segments."""
+    return lambda bench: _tcp(bench, most_resent)
+
+
+def _tcp(bench: Bench, most_resent: int | None) -> str:
     wanted = bench.ask(
         bench.server,
         "mkdir -p /tmp/www && cd /tmp/www && dd if=/dev/urandom of=file bs=64k count=32 2>/dev/null && "
         "sha256sum <file",
     )
+    before = _segments_resent(bench.server)
     pair = bench.pair(
         "httpd -f -p 8080 -h /tmp/www",
         f"wget -q -O /tmp/got http://{bench.server.ip}:8080/file && sha256sum </tmp/got; rm -f /tmp/got",
@@ -99,7 +104,16 @@ def _tcp(bench: Bench) -> str:
     )
     if pair.client.output != wanted:
         raise Failed(f"content: sent {wanted}, got {pair.client.output}")
-    return f"2 MiB, checksum equal, {pair.seconds:.1f} s"
+    resent = _segments_resent(bench.server) - before
+    if most_resent is not None and resent > most_resent:
+        raise Failed(f"{resent} segments were resent, {most_resent} at most: TCP saw losses")
+    return f"2 MiB, checksum equal, {resent} segments resent, {pair.seconds:.1f} s"
+
+
+def _segments_resent(guest: Guest) -> int:
+    """TCP's count since the guest's start."""
+    names, values = [line.split() for line in guest.run("grep ^Tcp: /proc/net/snmp", 10).output.splitlines()]
+    return int(values[names.index("RetransSegs")])
 
 
 def perftest_pair(bench: Bench, verb: str, iterations: int, size: int, qps: int = 1, more: str = "", mtu: int = 4096) -> Pair:
@@ -127,6 +141,23 @@ def perftest(verb: str, iterations: int, size: int = 65536, qps: int = 1, more: 
         pair = perftest_pair(bench, verb, iterations, size, qps, more, mtu)
         over = f" over each of {qps} QPs" if qps > 1 else ""
         return f"{iterations} x {size >> 10} KiB{over}, {pair.seconds:.1f} s"
+
+    return run
+
+
+def datagrams(count: int) -> Test:
+    """UD SENDs in turn, each side's next when the other's has arrived: one that is lost ends it for good."""
+
+    def run(bench: Bench) -> str:
+        command = f"ib_send_lat -c UD -d rxe0 -F -s 1024 -n {count} -x"
+        pair = bench.pair(
+            f"{command} {bench.gid(bench.server)}",
+            f"{command} {bench.gid(bench.client)} {bench.server.ip}",
+            _listens_tcp(18515),
+        )
+        if not re.search(rf"^\s*1024\s+{count}\s+[\d.]+", pair.client.output, re.MULTILINE):
+            raise Failed(f"no result of {count} iterations:\n{pair.client.output}")
+        return f"{count} datagrams each way, none lost, {pair.seconds:.1f} s"
 
     return run
 
@@ -237,7 +268,8 @@ def _rping(bench: Bench, size: int, count: int) -> str:
     return f"{count} x {size >> 10} KiB there and back, bytes checked, {pair.seconds:.1f} s"
 
 
+PING = Case("ping", _ping, rdma=False)
 PLAIN = [
-    Case("ping", _ping, rdma=False),
-    Case("tcp", _tcp, rdma=False),
+    PING,
+    Case("tcp", tcp(), rdma=False),
 ]

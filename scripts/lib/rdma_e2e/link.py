@@ -16,9 +16,13 @@ _STOP_S = 15
 # gateways' own patience, six round trips, is made for hosts that take microseconds.
 _RECOVERY = {"rtt_guess": "20ms", "give_up": "500ms"}
 
-# The same, and room for the tunnel's headers.
 _MTU = 9000
-_TUNNEL = {"tunnel": "ethernet", "mtu": _MTU + 34}
+# By kind of tunnel: the bytes of its headers, and the addresses of the WAN ports in their prefix.
+_TUNNELS: dict[str, tuple[int, dict[str, str]]] = {
+    "ethernet": (34, {}),
+    "udp": (74, {"a": "192.0.2.1/30", "b": "192.0.2.2/30"}),
+    "udp-v6": (94, {"a": "2001:db8::1/64", "b": "2001:db8::2/64"}),
+}
 
 # Guest 1 is the source.
 LANS = {"src-lan": "a", "dst-lan": "b"}
@@ -39,6 +43,23 @@ class Setting:
     most_given_up: float = 0.25
     """Of the gaps that the Depot sees, the share that may be left to the RNICs: where a machine
     stands still for longer than a gateway waits."""
+    tunnel: str = "ethernet"
+    """The kind of tunnel, where there is one: `ethernet`, `udp` over IPv4, or `udp-v6`. With UDP each gateway is the
+    other's next hop."""
+
+    @property
+    def has_tunnel(self) -> bool:
+        return self.recovery == "tunnel"
+
+
+def _tunnel(kind: str, site: str) -> dict[str, Any]:
+    """A gateway's keys for the tunnel."""
+    headers, addresses = _TUNNELS[kind]
+    keys = {"tunnel": kind.partition("-")[0], "mtu": _MTU + headers}
+    if addresses:
+        peer = addresses["b" if site == "a" else "a"].partition("/")[0]
+        keys |= {"address": addresses[site], "peer": peer}
+    return keys
 
 
 @dataclass(frozen=True)
@@ -116,11 +137,11 @@ class Link:
                 f"gateway-{site}-{self._setting.name}" + (f"-life{life}" if life > 1 else ""),
                 lan=self._memif(1, "client", lan, site) if lan else self.device(ord(site) - ord("a") + 1, 0),
                 wan=self._memif(0, "client", "wan", site),
-                recovery="off" if self._setting.recovery == "tunnel" else self._setting.recovery,
+                recovery="off" if self._setting.has_tunnel else self._setting.recovery,
                 file_prefix=f"{self._prefix}-{site}",
                 huge_pages="never",
                 mtu=_MTU,
-                extra={"recovery": _RECOVERY} | ({"wan": _TUNNEL} if self._setting.recovery == "tunnel" else {}),
+                extra={"recovery": _RECOVERY} | ({"wan": _tunnel(self._setting.tunnel, site)} if self._setting.has_tunnel else {}),
             )
         for site in sites:
             self._gateways[site].wait_ready()
@@ -145,7 +166,7 @@ class Link:
             *("--rate", long_haul.rate, "--delay", long_haul.delay, "--queue", "2MiB"),
             *self._losses("wan"),
             *("--json", counters, "--seed", str(long_haul.seed), "--file-prefix", f"{self._prefix}-wan"),
-            *("--memory", "384MiB", "--huge", "never", "--mtu", str(_TUNNEL["mtu"])),
+            *("--memory", "384MiB", "--huge", "never", "--mtu", str(_MTU + max(headers for headers, _ in _TUNNELS.values()))),
         ]
         for number, (lan, site) in enumerate(LANS.items(), 1):
             if lan in setting.loss:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .applications import nfs, nvme, preloaded
-from .cases import PLAIN, Case, atomic, atomics_counted, perftest, rping, send_checked, write_checked
+from .cases import PING, PLAIN, Case, atomic, atomics_counted, datagrams, perftest, rping, send_checked, tcp, write_checked
 from .link import Setting
 from .lives import killed, reused
 
@@ -56,6 +56,11 @@ def _case(name: str, iterations: int = 150) -> Case:
 
 # Of 4 x 128 packets each way at a time the guests' rings lose some, as with 16 queue pairs one way.
 _SEND_BOTH_WAYS = Case("send-both-ways-4-qps", perftest("send", 20, qps=4, more="-b"), timed=True, overloads=True)
+
+# Without a tunnel it would end at the first loss.
+_DATAGRAMS = Case("ud", datagrams(100))
+# The link loses a dozen of its segments, and the tunnel resends them.
+_TCP_WITHOUT_LOSS = Case("tcp", tcp(most_resent=3), rdma=False)
 
 _USUAL = ("write", "send", "write-checked", "send-checked", "read", "atomics-counted", "rping")
 
@@ -124,7 +129,19 @@ SCENES = [
     ),
     Scene(
         Setting("tunnel-heavy", "tunnel", {"wan": 0.05}),
-        [*PLAIN, *_cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",))],
+        [PING, _TCP_WITHOUT_LOSS, _DATAGRAMS, *_cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",))],
+    ),
+    Scene(
+        Setting("tunnel-udp", "tunnel", {"wan": 0.01}, tunnel="udp"),
+        [
+            *PLAIN,
+            *_cases("write-checked", "send-checked", "read", "atomics-counted", "rping", iterations=100),
+            Case("kill-far-side", killed("b"), repaired_inside=True, restarts=True),
+        ],
+    ),
+    Scene(
+        Setting("tunnel-udp-heavy", "tunnel", {"wan": 0.05}, tunnel="udp-v6"),
+        [_TCP_WITHOUT_LOSS, _DATAGRAMS, *_cases("write", "send-checked", "read", "atomics-counted", iterations=75)],
     ),
     Scene(
         Setting("lives", "auto", {"wan": 0.01}),
