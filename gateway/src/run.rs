@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
 use crate::control::station::{Station, Way};
+use crate::control::tunnel::{Expected, Journal, News};
 use crate::control::{Sample, State, Watch, WorkerHealth, server, side_name};
 use crate::shares::{boot, switch_config, tunnel_config};
 use crate::telemetry::Published;
@@ -43,9 +44,9 @@ const MEMPOOL_CACHE: u32 = 256;
 /// In one line: the resource that was missing at the start, and how to get it.
 pub fn run(config: &Config) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    let has_tunnel = config.tunnel.mode != TunnelMode::Off;
+    let tunnel = Expected::of(config);
     let workers = config.worker.count.into();
-    let state = Arc::new(State::new(word(ROLES, &config.role), workers, has_tunnel));
+    let state = Arc::new(State::new(word(ROLES, &config.role), workers, tunnel));
     server::spawn(server::bind(config.listen)?, Arc::clone(&state))?;
     tracing::info!("metrics at http://{}/metrics", config.listen);
 
@@ -254,6 +255,7 @@ impl Machine {
         let mut stopping = false;
         let mut next_sample = Instant::now();
         let mut up = [None; 2];
+        let mut journal = Journal::new(Instant::now());
         while !workers.iter().all(ScopedJoinHandle::is_finished) {
             if workers.iter().any(ScopedJoinHandle::is_finished) {
                 stop.store(true, Ordering::Relaxed);
@@ -274,6 +276,9 @@ impl Machine {
                 let way = station.as_ref().map(|station| station.way(clock.now()));
                 let sample = self.sample(each, stopping, way);
                 log_links(&mut up, &sample);
+                if state.has_tunnel() && !stopping {
+                    log_tunnel(journal.look(state.tunnel_problem(&sample), now));
+                }
                 state.put(sample);
             }
             thread::sleep(TICK);
@@ -299,6 +304,14 @@ fn log_links(up: &mut [Option<bool>; 2], sample: &Sample) {
         if up[side.index()].replace(now) != Some(now) {
             tracing::info!("port {} is {}", side_name(side), if now { "up" } else { "down" });
         }
+    }
+}
+
+fn log_tunnel(news: Option<News>) {
+    match news {
+        Some(News::Problem(line)) => tracing::warn!("{line}"),
+        Some(News::Solved) => tracing::info!("tunnel: session with the peer, every frame fits"),
+        None => {}
     }
 }
 

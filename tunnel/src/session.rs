@@ -254,7 +254,7 @@ impl EndPoint {
         }
     }
 
-    /// Why the newest message that was refused was.
+    /// Why the newest message was refused, if it was.
     pub const fn last_refusal(&self) -> Option<Refusal> {
         self.last_refusal
     }
@@ -328,9 +328,7 @@ impl EndPoint {
         keys: &Keys,
     ) -> Result<(Option<Message>, Option<Change>), Refusal> {
         let result = self.take(config, now, bytes, keys);
-        if let Err(refusal) = result {
-            self.last_refusal = Some(refusal);
-        }
+        self.last_refusal = result.as_ref().err().copied();
         result
     }
 

@@ -1,7 +1,6 @@
 //! Settings that are fine each by itself and cannot work together.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
 
 use settings::{Document, units};
 
@@ -109,15 +108,15 @@ fn mtu(doc: &Document<'_>, config: &Config) {
     }
 }
 
-/// Bytes that a frame grows by in the tunnel `ethernet`: EtherType and shim of a retransmission.
-const TUNNEL_OVERHEAD: u16 = 26;
-/// Two VLAN tags, which a LAN port's MTU doesn't count, and which lie behind the shim.
+/// Two VLAN tags, which a LAN port's MTU does not count, and which lie behind the shim.
 const TAGS: u16 = 8;
 
-/// Bytes by which the IP packet around a frame is longer than the frame's own payload: IP, UDP, the shim of a
-/// retransmission, and the frame's Ethernet header and tags.
-const UDP_OVERHEAD_V4: u16 = 20 + 8 + 24 + 14 + TAGS;
-const UDP_OVERHEAD_V6: u16 = 40 + 8 + 24 + 14 + TAGS;
+impl Config {
+    /// The MTU of the WAN port with room for every frame of the LAN behind the tunnel's headers.
+    pub fn wan_mtu_needed(&self) -> u16 {
+        self.lan.mtu + TAGS + self.tunnel.headers()
+    }
+}
 
 fn tunnel(doc: &Document<'_>, config: &mut Config) {
     if config.tunnel.mode == TunnelMode::Off {
@@ -136,26 +135,24 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
     if config.worker.count != 1 {
         let key = if doc.is_set("worker.count") { "worker.count" } else { "eal.cores" };
         let found = format!("{} workers beside wan.tunnel", config.worker.count);
-        doc.problem(key, found, "one worker: the tunnel has one lane");
+        let allowed = "one worker, on one core: a tunnel has one lane for now, which more workers cannot share";
+        doc.problem(key, found, allowed);
     }
     let (lan, wan) = (config.lan.mtu, config.wan.mtu);
+    let needed = config.wan_mtu_needed();
     if let Some(udp) = &config.tunnel.udp {
-        let (family, overhead) = match udp.peer {
-            IpAddr::V4(_) => ("IPv4", UDP_OVERHEAD_V4),
-            IpAddr::V6(_) => ("IPv6", UDP_OVERHEAD_V6),
-        };
-        let needed = lan + overhead;
+        let family = if udp.peer.is_ipv4() { "IPv4" } else { "IPv6" };
         if wan < needed {
+            let headers = needed - lan;
             let allowed = format!(
-                "at least {needed}: lan.mtu and {overhead} of the headers of a frame in UDP over \
+                "at least {needed}: lan.mtu and {headers} of the headers of a frame in UDP over \
                  {family}; or lan.mtu = {} at most, for the hosts as well",
-                wan.saturating_sub(overhead)
+                wan.saturating_sub(headers)
             );
             doc.problem("wan.mtu", format!("{wan} beside lan.mtu {lan}"), allowed);
         }
         return;
     }
-    let needed = lan + TUNNEL_OVERHEAD + TAGS;
     if wan < lan {
         let found = format!("{wan} beside lan.mtu {lan}");
         doc.problem(
@@ -168,7 +165,7 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
             "wan.mtu: {wan} has no room for a frame of lan.mtu {lan} with the tunnel's headers: \
              frames with more than {} bytes behind their Ethernet header cross unprotected; \
              wan.mtu = {needed} has room for all",
-            wan - TUNNEL_OVERHEAD
+            wan - config.tunnel.headers()
         ));
     }
 }

@@ -134,6 +134,20 @@ pub struct TunnelSettings {
     pub udp: Option<UdpSettings>,
 }
 
+impl TunnelSettings {
+    /// Bytes by which the headers of the tunnel make a frame longer, a retransmission's.
+    pub const fn headers(&self) -> u16 {
+        let shim = tunnel::shim::RESENT_LEN as u16;
+        match (self.mode, &self.udp) {
+            (TunnelMode::Ethernet, _) => 2 + shim,
+            // An Ethernet header, IP, UDP.
+            (TunnelMode::Udp, Some(UdpSettings { peer: IpAddr::V6(_), .. })) => 14 + 40 + 8 + shim,
+            (TunnelMode::Udp, _) => 14 + 20 + 8 + shim,
+            (TunnelMode::Off, _) => 0,
+        }
+    }
+}
+
 /// The WAN port's address, and the way to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UdpSettings {

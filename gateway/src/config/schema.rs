@@ -6,6 +6,7 @@ use common::control::NodeId;
 use common::time::Span;
 use common::wire::{BUCKETS, ROCE_PORT};
 use settings::{Document, Section, integer};
+use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT};
 
 use super::{
     Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, NOTIFIES, Peer,
@@ -15,11 +16,6 @@ use super::{
 
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
-
-/// EtherType of the tunnel: local experimental EtherType 1 (IEEE 802).
-pub(crate) const DEFAULT_ETHERTYPE: u16 = 0x88b5;
-/// UDP port of the tunnel: of the range that nobody is assigned (RFC 6335).
-const DEFAULT_PORT: u16 = 49791;
 
 /// Most workers: a bucket each.
 const WORKERS: u16 = BUCKETS as u16;

@@ -5,6 +5,7 @@ use common::metrics::{Desc, Metric, MetricKind};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Point, MetricFamily, MetricType};
 use prometheus::{Encoder, TextEncoder};
 
+use super::tunnel::Expected;
 use super::{State, side_name};
 use crate::telemetry::{IoCounters, LoopIo, PortIo, TunnelIo};
 
@@ -77,8 +78,8 @@ pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
     process(state, &mut families);
     workers(state, &mut families);
     ports_and_pool(state, &mut families);
-    if state.has_tunnel {
-        tunnel(state, &mut families);
+    if let Some(expected) = &state.tunnel {
+        tunnel(state, expected, &mut families);
     }
     for metric in Metric::ALL {
         let each = state.workers.iter().map(|worker| worker.switch(*metric));
@@ -120,7 +121,7 @@ fn workers(state: &State, families: &mut Families) {
     }
 }
 
-fn tunnel(state: &State, families: &mut Families) {
+fn tunnel(state: &State, expected: &Expected, families: &mut Families) {
     for (what, desc) in TunnelIo::TABLE {
         let sum: u64 = state.workers.iter().map(|worker| worker.tunnel().get(*what)).sum();
         let value = match what {
@@ -128,6 +129,11 @@ fn tunnel(state: &State, families: &mut Families) {
             _ => sum as f64,
         };
         families.add(desc, &[], value);
+    }
+    let help = "Bytes of the longest frame of the WAN, from its destination MAC address on: the WAN port's, \
+                and what a full frame of the LAN needs with the tunnel's headers.";
+    for (of, len) in [("port", expected.port), ("needed", expected.needed)] {
+        families.gauge("lr2_tunnel_frame_limit_bytes", help, &[("of", of)], len.into());
     }
 }
 
@@ -179,7 +185,8 @@ mod tests {
     use crate::control::{Sample, WorkerHealth};
 
     fn text() -> String {
-        let state = State::new("both", 2, true);
+        let tunnel = Expected { is_udp: false, headers: 26, port: 4248, needed: 4248 };
+        let state = State::new("both", 2, Some(tunnel));
         let mut io = IoCounters::default();
         io.add(Side::Wan, PortIo::DropFull, 3);
         let mut switch = Counters::default();
@@ -214,6 +221,7 @@ mod tests {
             "lr2_mbufs{state=\"in_use\"} 40",
             "lr2_port_missed_frames_total{port=\"lan\"} 9",
             "lr2_port_up{port=\"wan\"} 0",
+            "lr2_tunnel_frame_limit_bytes{of=\"needed\"} 4248",
             "lr2_worker_busy_ratio{worker=\"1\"} 0.25",
             "lr2_worker_rounds_total{worker=\"1\",state=\"busy\"} 5",
         ] {

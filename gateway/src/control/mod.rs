@@ -1,7 +1,7 @@
 //! The control side: the view of operators and their tools.
 //!
 //! [`State`] holds the state; [`metrics`] renders it for Prometheus,
-//! [`health`] judges it, [`server`] serves both over HTTP from a thread of its
+//! [`health`] and [`tunnel`] judge it, [`server`] serves both over HTTP from a thread of its
 //! own.
 
 pub mod health;
@@ -9,6 +9,7 @@ pub mod metrics;
 pub mod neighbour;
 pub mod server;
 pub mod station;
+pub mod tunnel;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -53,7 +54,7 @@ pub struct State {
     /// Counters of each worker.
     pub workers: Vec<Arc<Published>>,
     role: &'static str,
-    has_tunnel: bool,
+    tunnel: Option<tunnel::Expected>,
     started: Instant,
     start_time: f64,
     /// `None` until ports and pools exist.
@@ -62,13 +63,13 @@ pub struct State {
 
 impl State {
     /// The state of a process that starts now, with so many workers, each of which has an end of
-    /// the tunnel, or none.
-    pub fn new(role: &'static str, workers: usize, has_tunnel: bool) -> Self {
+    /// the tunnel if one is expected.
+    pub fn new(role: &'static str, workers: usize, tunnel: Option<tunnel::Expected>) -> Self {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             workers: (0..workers).map(|_| Arc::default()).collect(),
             role,
-            has_tunnel,
+            tunnel,
             started: Instant::now(),
             start_time: epoch.as_secs_f64(),
             sample: Mutex::default(),
@@ -78,6 +79,19 @@ impl State {
     /// Replaces the last sample.
     pub fn put(&self, sample: Sample) {
         *self.sample.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
+    }
+
+    /// Whether there is a tunnel.
+    pub fn has_tunnel(&self) -> bool {
+        self.tunnel.is_some()
+    }
+
+    /// What keeps the tunnel from protecting every frame, in one line, as of this sample.
+    pub fn tunnel_problem(&self, sample: &Sample) -> Option<String> {
+        let expected = self.tunnel.as_ref()?;
+        // One worker has the tunnel.
+        let tunnel = self.workers.first()?.tunnel();
+        tunnel::problem(expected, &tunnel, sample.way.as_ref())
     }
 
     /// The last sample.

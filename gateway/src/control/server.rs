@@ -101,7 +101,7 @@ mod tests {
     fn serves_metrics_and_health() {
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        spawn(listener, Arc::new(State::new("both", 1, false))).unwrap();
+        spawn(listener, Arc::new(State::new("both", 1, None))).unwrap();
 
         let metrics = get(address, "/metrics");
         assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");

@@ -71,6 +71,11 @@ counters! {
     }
     Counter "lr2_tunnel_session_changes_total" "Sessions that began or ended." { Changes }
     Gauge "lr2_tunnel_up" "Whether there is a session with the peer." { Up }
+    Gauge "lr2_tunnel_peer_heard" "Whether another box with the key is heard." { PeerHeard }
+    Gauge "lr2_tunnel_peer_frame_bytes"
+        "Bytes of the longest frame of the peer's WAN port; 0 while it is not heard." { PeerFrame }
+    Gauge "lr2_tunnel_path_frame_bytes"
+        "Bytes of the longest frame that is known to reach the peer; 0 without a session." { PathFrame }
     Gauge "lr2_tunnel_kept_frames" "Copies of frames that the peer has not reported." { Kept }
     Gauge "lr2_tunnel_held_frames" "Frames that wait for an earlier one of their flow." { Held }
     Gauge "lr2_tunnel_round_trip_seconds" "Round trip to the peer; the configured guess until it is measured." { RttNanos }
@@ -83,7 +88,7 @@ pub const TUNNEL: usize = TunnelIo::TABLE.len();
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TunnelCounters {
     values: [u64; TUNNEL],
-    /// Why the newest control message was refused.
+    /// Why the newest control message was refused, if it was.
     pub last_refusal: Option<Refusal>,
 }
 
@@ -113,10 +118,17 @@ impl TunnelCounters {
     pub fn get(&self, what: TunnelIo) -> u64 {
         self.values[what as usize]
     }
+
+    /// Sets one of them.
+    #[cfg(test)]
+    pub fn set(&mut self, what: TunnelIo, value: u64) {
+        self.values[what as usize] = value;
+    }
 }
 
 fn value<F: Headroom>(tunnel: &Tunnel<F>, what: TunnelIo) -> u64 {
     let (counts, sent, received) = (tunnel.counts(), tunnel.sent(), tunnel.received());
+    let peer = tunnel.session().state().peer();
     let dropped = |why| counts.dropped(why);
     let refused = |why| counts.refused(why);
     match what {
@@ -175,6 +187,9 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, what: TunnelIo) -> u64 {
         TunnelIo::RefusedLanes => refused(Refusal::Lanes),
         TunnelIo::Changes => counts.changes,
         TunnelIo::Up => tunnel.session().up().is_some().into(),
+        TunnelIo::PeerHeard => peer.is_some().into(),
+        TunnelIo::PeerFrame => peer.map_or(0, |peer| peer.frame_max.into()),
+        TunnelIo::PathFrame => tunnel.session().up().map_or(0, |peer| peer.reached.into()),
         TunnelIo::Kept => tunnel.kept() as u64,
         TunnelIo::Held => tunnel.waiting() as u64,
         TunnelIo::RttNanos => round_trip(tunnel),

@@ -3,4 +3,5 @@
 mod pages;
 mod process;
 mod support;
+mod tunnel;
 mod workers;

@@ -1,0 +1,284 @@
+//! Whether the tunnel does its job, and the likely reason where it does not: for `/healthz` and the log.
+
+use std::time::{Duration, Instant};
+
+use tunnel::session::Refusal;
+
+use super::station::Way;
+use crate::config::{Config, TunnelMode};
+use crate::telemetry::{TunnelCounters, TunnelIo};
+
+/// Time that a problem stands before it is logged. A session begins, or begins again, in less.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of an Ethernet header.
+const ETHER_LEN: u16 = 14;
+
+/// Settings by which the state of the tunnel is judged. Lengths of frames begin with the destination MAC
+/// address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// Without a session frames are dropped, and do not cross as they came.
+    pub is_udp: bool,
+    /// Bytes by which the tunnel's headers make a frame longer.
+    pub headers: u16,
+    /// Bytes of the longest frame that the WAN port carries.
+    pub port: u16,
+    /// Bytes of a full frame of the LAN with those headers.
+    pub needed: u16,
+}
+
+impl Expected {
+    /// `None` without a tunnel.
+    pub fn of(config: &Config) -> Option<Self> {
+        (config.tunnel.mode != TunnelMode::Off).then(|| Self {
+            is_udp: config.tunnel.udp.is_some(),
+            headers: config.tunnel.headers(),
+            port: config.wan.mtu + ETHER_LEN,
+            needed: config.wan_mtu_needed() + ETHER_LEN,
+        })
+    }
+
+    /// The fate of frames that do not go through the tunnel.
+    const fn fate(&self) -> &'static str {
+        if self.is_udp { "are dropped" } else { "cross unprotected" }
+    }
+}
+
+/// What keeps the tunnel from protecting every frame, in one line.
+pub fn problem(expected: &Expected, tunnel: &TunnelCounters, way: Option<&Way>) -> Option<String> {
+    if tunnel.get(TunnelIo::Up) > 0 {
+        return short_path(expected, tunnel);
+    }
+    let fate = expected.fate();
+    let why = without_session(tunnel, way);
+    Some(format!("tunnel: no session with the peer, frames {fate}: {why}"))
+}
+
+/// The likely reason for which there is no session.
+fn without_session(tunnel: &TunnelCounters, way: Option<&Way>) -> String {
+    if let Some(Way { peer, .. }) = way.filter(|_| tunnel.get(TunnelIo::DropSource) > 0) {
+        return format!(
+            "{peer} is silent, and another address sends to the tunnel: is wan.peer = \"{peer}\" \
+             the address of the other box?"
+        );
+    }
+    if let Some(Way { next_hop, mac: None, .. }) = way {
+        let protocol = if next_hop.is_ipv4() { "ARP" } else { "neighbour discovery" };
+        return format!(
+            "next hop {next_hop} does not answer {protocol}: is it up, and are wan.address, \
+             wan.gateway and wan.peer right?"
+        );
+    }
+    if let Some(refusal) = tunnel.last_refusal {
+        return refused(refusal).into();
+    }
+    if tunnel.get(TunnelIo::PeerHeard) > 0 {
+        return "the peer is heard, and does not hear this box: /healthz of the peer says why, or \
+                frames get lost on the way to it"
+            .into();
+    }
+    match way {
+        None => "no peer answers: is the other box running, with wan.tunnel and the same \
+                 tunnel_ethertype, and does the link forward that EtherType?"
+            .into(),
+        Some(Way { peer, is_answered: true, .. }) => format!(
+            "{peer} answers pings: does the other box run with wan.tunnel = \"udp\", wan.peer = this \
+             box and the same tunnel_port, and does the network pass that port?"
+        ),
+        Some(Way { peer, is_answered: false, .. }) => format!(
+            "{peer} does not answer pings: is wan.peer the address of the other box, and is there a \
+             route to it and back?"
+        ),
+    }
+}
+
+/// The reason for which the peer's newest message was refused.
+const fn refused(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::BadTag => {
+            "the peer has another key: peer.key_file must have the same content on both boxes"
+        }
+        Refusal::Version => "the peer has another version: install one release on both",
+        Refusal::OwnNode => {
+            "the peer has this box's node number, or its messages come back: set peer.node"
+        }
+        Refusal::OtherPeer => "more than one other box answers on the WAN",
+        Refusal::OldBoot => {
+            "the peer's boot id is older than before: its peer.boot_file is gone, or its clock was set back"
+        }
+        Refusal::Lanes => "the peer has another number of lanes",
+        Refusal::Truncated | Refusal::Invalid | Refusal::Replayed | Refusal::OtherSession => {
+            "its newest message was refused (lr2_tunnel_refused_messages_total)"
+        }
+    }
+}
+
+/// Whether every frame of the LAN fits, with a session.
+fn short_path(expected: &Expected, tunnel: &TunnelCounters) -> Option<String> {
+    let &Expected { headers, port, needed, .. } = expected;
+    let [peer, reached] = [TunnelIo::PeerFrame, TunnelIo::PathFrame].map(|what| tunnel.get(what));
+    let most = peer.min(port.into());
+    // No HELLO of this session has been answered yet.
+    if reached == 0 || reached.min(most) >= needed.into() {
+        return None;
+    }
+    let needed = needed - ETHER_LEN;
+    let why = if reached < most {
+        format!(
+            "IP packets of {} bytes do not reach the peer: a link between the boxes has a smaller MTU than wan.mtu",
+            most - u64::from(ETHER_LEN)
+        )
+    } else if port < expected.needed {
+        format!("wan.mtu here is {}, and {needed} has room for all", port - ETHER_LEN)
+    } else {
+        let mtu = peer - u64::from(ETHER_LEN);
+        format!("wan.mtu of the peer is {mtu}, and {needed} has room for all")
+    };
+    let longest = reached.min(most).saturating_sub(headers.into());
+    let fate = expected.fate();
+    Some(format!("tunnel: frames of more than {longest} bytes {fate}: {why}"))
+}
+
+/// A line for the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum News {
+    /// A problem that is new, and stands.
+    Problem(String),
+    /// There is none any more.
+    Solved,
+}
+
+/// Remembers the problem that was logged.
+#[derive(Debug)]
+pub struct Journal {
+    /// `None`: nothing was logged.
+    logged: Option<Option<String>>,
+    seen: Option<String>,
+    since: Instant,
+}
+
+impl Journal {
+    /// Nothing was logged.
+    pub fn new(now: Instant) -> Self {
+        Self { logged: None, seen: None, since: now }
+    }
+
+    /// The news, given the problem of now. That there is none is news at once.
+    pub fn look(&mut self, problem: Option<String>, now: Instant) -> Option<News> {
+        if problem != self.seen {
+            (self.seen, self.since) = (problem, now);
+        }
+        let is_early = self.seen.is_some() && now.duration_since(self.since) < PATIENCE;
+        if is_early || self.logged.as_ref() == Some(&self.seen) {
+            return None;
+        }
+        self.logged = Some(self.seen.clone());
+        Some(self.seen.clone().map_or(News::Solved, News::Problem))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Published;
+
+    const ETHERNET: Expected =
+        Expected { is_udp: false, headers: 26, port: 4248, needed: 4200 + 14 + 8 + 26 };
+    const UDP: Expected =
+        Expected { is_udp: true, headers: 66, port: 4288, needed: 4200 + 14 + 8 + 66 };
+
+    fn counters(values: &[(TunnelIo, u64)]) -> TunnelCounters {
+        let mut counters = Published::default().tunnel();
+        values.iter().for_each(|(what, n)| counters.set(*what, *n));
+        counters
+    }
+
+    fn one(expected: &Expected, tunnel: &TunnelCounters, way: Option<&Way>) -> String {
+        let line = problem(expected, tunnel, way).expect("a problem");
+        assert!(!line.contains('\n'), "{line:?}");
+        line
+    }
+
+    fn way(mac: bool, is_answered: bool) -> Way {
+        let [next_hop, peer] = [[192, 0, 2, 1], [198, 51, 100, 7]].map(Into::into);
+        Way { next_hop, mac: mac.then_some([2; 6]), peer, is_answered }
+    }
+
+    #[test]
+    fn another_key_is_named_with_either_encapsulation() {
+        let mut tunnel = counters(&[]);
+        let silent = one(&ETHERNET, &tunnel, None);
+        assert!(silent.contains("cross unprotected: no peer answers"), "{silent}");
+        tunnel.last_refusal = Some(Refusal::BadTag);
+        for (expected, way) in [(&ETHERNET, None), (&UDP, Some(&way(true, true)))] {
+            let line = one(expected, &tunnel, way);
+            assert!(line.contains("peer.key_file") && line.contains(expected.fate()), "{line}");
+        }
+        tunnel.last_refusal = Some(Refusal::OwnNode);
+        assert!(one(&ETHERNET, &tunnel, None).contains("set peer.node"));
+    }
+
+    #[test]
+    fn a_peer_that_does_not_hear_this_box_is_named() {
+        let line = one(&ETHERNET, &counters(&[(TunnelIo::PeerHeard, 1)]), None);
+        assert!(line.contains("does not hear this box"), "{line}");
+    }
+
+    #[test]
+    fn a_tunnel_over_udp_says_how_far_it_gets() {
+        let none = counters(&[]);
+        let line = one(&UDP, &none, Some(&way(false, false)));
+        assert!(line.contains("are dropped: next hop 192.0.2.1 does not answer ARP"), "{line}");
+        let line = one(&UDP, &none, Some(&way(true, false)));
+        assert!(line.contains("are dropped: 198.51.100.7 does not answer pings"), "{line}");
+        let line = one(&UDP, &none, Some(&way(true, true)));
+        assert!(line.contains("198.51.100.7 answers") && line.contains("tunnel_port"), "{line}");
+        let line = one(&UDP, &counters(&[(TunnelIo::DropSource, 1)]), Some(&way(true, true)));
+        assert!(line.contains("is wan.peer = \"198.51.100.7\" the address"), "{line}");
+        let up = counters(&[
+            (TunnelIo::Up, 1),
+            (TunnelIo::PeerFrame, 4288),
+            (TunnelIo::PathFrame, 4288),
+        ]);
+        assert_eq!(problem(&UDP, &up, Some(&way(true, false))), None);
+    }
+
+    #[test]
+    fn a_small_mtu_is_found_here_at_the_peer_and_between() {
+        let up = |peer, path| {
+            counters(&[(TunnelIo::Up, 1), (TunnelIo::PeerFrame, peer), (TunnelIo::PathFrame, path)])
+        };
+        let said = |expected: &Expected, peer, path| one(expected, &up(peer, path), None);
+        let line = said(&Expected { port: 4220 + 14, ..ETHERNET }, 4248, 4234);
+        for part in ["more than 4208 bytes cross unprotected", "wan.mtu here is 4220, and 4234"] {
+            assert!(line.contains(part), "{line}");
+        }
+        let line = said(&ETHERNET, 4220 + 14, 4234);
+        assert!(line.contains("wan.mtu of the peer is 4220, and 4234"), "{line}");
+        let line = said(&UDP, 4288, 122);
+        for part in ["more than 56 bytes are dropped", "packets of 4274 bytes do not reach"] {
+            assert!(line.contains(part), "{line}");
+        }
+        for reached in [0, 4288] {
+            assert_eq!(problem(&UDP, &up(4288, reached), None), None);
+        }
+    }
+
+    #[test]
+    fn a_problem_that_stands_is_logged_once_and_so_is_its_end() {
+        let start = Instant::now();
+        let at = |half: u32| start + PATIENCE * half / 2;
+        let mut journal = Journal::new(start);
+        let [peer, router] = ["no peer", "no router"].map(|text| Some(text.to_owned()));
+        assert_eq!(journal.look(peer.clone(), at(0)), None);
+        assert_eq!(journal.look(peer.clone(), at(2)), peer.clone().map(News::Problem));
+        assert_eq!(journal.look(peer.clone(), at(3)), None);
+        assert_eq!(journal.look(router.clone(), at(4)), None);
+        assert_eq!(journal.look(router.clone(), at(6)), router.map(News::Problem));
+        assert_eq!(journal.look(None, at(7)), Some(News::Solved));
+        assert_eq!(journal.look(None, at(8)), None);
+        // A short one is not worth a line.
+        assert_eq!(journal.look(peer, at(9)), None);
+        assert_eq!(journal.look(None, at(10)), None);
+    }
+}

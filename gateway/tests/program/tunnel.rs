@@ -1,0 +1,191 @@
+//! Two gateways with a tunnel between them, and the mistakes of their operators: each is one line in the log
+//! and in `/healthz`, and shows in a metric.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use crate::support::{Folder, Running, SMALL, free_address, lr2_gateway};
+
+/// Keys of both boxes, as TOML.
+#[derive(Clone)]
+struct Keys {
+    lan_mtu: [u16; 2],
+    wan_mtu: [u16; 2],
+    wan: [String; 2],
+    secret: [&'static str; 2],
+}
+
+fn ethernet() -> Keys {
+    Keys {
+        lan_mtu: [1500; 2],
+        wan_mtu: [1534; 2],
+        wan: [(); 2].map(|()| "tunnel = \"ethernet\"".into()),
+        secret: ["a secret of both boxes, of 32 bytes"; 2],
+    }
+}
+
+fn udp() -> Keys {
+    let wan = |own, peer| format!("tunnel = \"udp\"\naddress = \"{own}/29\"\npeer = \"{peer}\"");
+    Keys {
+        wan_mtu: [1574; 2],
+        wan: [wan("192.0.2.1", "192.0.2.2"), wan("192.0.2.2", "192.0.2.1")],
+        ..ethernet()
+    }
+}
+
+/// A running gateway, and its log.
+struct Logged {
+    gateway: Running,
+    log: PathBuf,
+}
+
+impl Logged {
+    fn wait(&mut self, what: &str, mut done: impl FnMut(&Running, &str) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let log = std::fs::read_to_string(&self.log).unwrap();
+            if done(&self.gateway, &log) {
+                return;
+            }
+            let has_ended = self.gateway.child.try_wait().unwrap().is_some();
+            assert!(!has_ended && Instant::now() < deadline, "no {what}:\n{log}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn wait_well(&mut self) {
+        self.wait("good /healthz", |gateway, _| gateway.get("/healthz").ends_with("\r\n\r\nok\n"));
+    }
+
+    /// Waits until `/healthz` and the log have one line each of the tunnel, with all of `parts`, and a metric
+    /// another value than 0, or this one.
+    fn says(&mut self, parts: &[&str], metric: &str, value: Option<f64>) {
+        let one = |text: &str, mark: &str| {
+            let mut lines = text.lines().filter(|line| line.contains(mark));
+            let fits = |line: &str| parts.iter().all(|part| line.contains(part));
+            lines.next().is_some_and(fits) && lines.next().is_none()
+        };
+        self.wait(&format!("line with {parts:?} in /healthz and log"), |gateway, log| {
+            one(&gateway.get("/healthz"), "tunnel: ") && one(log, "WARN tunnel: ")
+        });
+        let found = self.gateway.metric(metric);
+        assert!(value.map_or(found > 0.0, |value| found == value), "{metric} is {found}");
+    }
+}
+
+/// Starts both boxes; the WAN ports are joined by shared memory, and nothing comes from the LANs.
+fn start(folder: &Folder, keys: &Keys) -> [Logged; 2] {
+    [0, 1].map(|me| {
+        let listen: SocketAddr = free_address();
+        let key = folder.path(&format!("key{me}"));
+        std::fs::write(&key, keys.secret[me]).unwrap();
+        let role = ["server", "client"][me];
+        let text = format!(
+            "[lan]\ndevice = \"net_null0,no-rx=1\"\nmtu = {}\nrx_desc = 256\ntx_desc = 256\n\
+             [wan]\ndevice = \"net_memif0,role={role},id=0,socket={},socket-abstract=no,rsize=8\"\n\
+             mtu = {}\nrx_desc = 256\ntx_desc = 256\n{}\n\
+             [peer]\nkey_file = \"{}\"\nboot_file = \"{}\"\nnode = {}\n\
+             [recovery]\nresend_cache = \"1MiB\"\nreorder_pool = \"1MiB\"\nbackup_pool = \"1MiB\"\n\
+             [worker]\nidle = \"adaptive\"\n\
+             [control]\nlisten = \"{listen}\"\n{SMALL}",
+            keys.lan_mtu[me],
+            folder.path("wan.sock").display(),
+            keys.wan_mtu[me],
+            keys.wan[me],
+            key.display(),
+            folder.path(&format!("boot{me}")).display(),
+            me + 1,
+        );
+        let config = folder.path(&format!("gateway{me}.toml"));
+        std::fs::write(&config, text).unwrap();
+        let log = folder.path(&format!("log{me}"));
+        let stderr = Stdio::from(File::create(&log).unwrap());
+        let child = lr2_gateway(&config).stderr(stderr).spawn().unwrap();
+        let mut this = Logged { gateway: Running { child, listen }, log };
+        // The client of the shared memory has to find its server.
+        this.wait("open ports", |_, log| log.contains("forwarding"));
+        this
+    })
+}
+
+#[test]
+fn two_boxes_meet_and_say_so() {
+    for (keys, name) in [(ethernet(), "ethernet"), (udp(), "udp")] {
+        let folder = Folder::new(&format!("tunnel-{name}"));
+        for this in &mut start(&folder, &keys) {
+            this.wait_well();
+            this.wait("session", |_, log| log.contains("tunnel: session with the peer"));
+            assert_eq!(this.gateway.metric("lr2_tunnel_up"), 1.0);
+        }
+    }
+}
+
+#[test]
+fn another_key_is_said() {
+    for (keys, name) in [(ethernet(), "ethernet"), (udp(), "udp")] {
+        let folder = Folder::new(&format!("key-{name}"));
+        let secret = [keys.secret[0], "another secret, also of 32 bytes or so"];
+        for gateway in &mut start(&folder, &Keys { secret, ..keys }) {
+            let metric = "lr2_tunnel_refused_messages_total{reason=\"bad_tag\"}";
+            gateway.says(&["no session", "another key: peer.key_file"], metric, None);
+        }
+    }
+}
+
+#[test]
+fn a_wrong_peer_is_said() {
+    let folder = Folder::new("peer-ethernet");
+    let mut keys = ethernet();
+    keys.wan[1] += "\ntunnel_ethertype = 0x9999";
+    for gateway in &mut start(&folder, &keys) {
+        gateway.says(&["no peer answers", "same tunnel_ethertype"], "lr2_tunnel_up", Some(0.0));
+    }
+
+    let folder = Folder::new("peer-udp");
+    let mut keys = udp();
+    keys.wan[0] = keys.wan[0].replace("peer = \"192.0.2.2\"", "peer = \"192.0.2.3\"");
+    let [here, there] = &mut start(&folder, &keys);
+    let metric = "lr2_tunnel_dropped_frames_total{reason=\"source\"}";
+    here.says(&["is wan.peer = \"192.0.2.3\" the address of the other box"], metric, None);
+    there.says(&["192.0.2.1 answers pings", "wan.peer = this box"], "lr2_tunnel_up", Some(0.0));
+}
+
+#[test]
+fn a_next_hop_that_does_not_answer_is_said() {
+    let folder = Folder::new("hop-ethernet");
+    let [mut alone, _] = start(
+        &folder,
+        &Keys {
+            wan: [ethernet().wan[0].clone(), "tunnel = \"off\"".into()],
+            lan_mtu: [1500, 1534],
+            ..ethernet()
+        },
+    );
+    alone.says(&["no peer answers"], "lr2_tunnel_peer_heard", Some(0.0));
+
+    let folder = Folder::new("hop-udp");
+    let mut keys = udp();
+    keys.wan[0] = keys.wan[0]
+        .replace("peer = \"192.0.2.2\"", "peer = \"198.51.100.7\"\ngateway = \"192.0.2.6\"");
+    keys.wan[1] = keys.wan[1].replace("peer = \"192.0.2.1\"", "peer = \"192.0.2.3\"");
+    let [here, _] = &mut start(&folder, &keys);
+    let metric = "lr2_tunnel_next_hop_known";
+    here.says(&["next hop 192.0.2.6 does not answer ARP"], metric, Some(0.0));
+}
+
+#[test]
+fn a_small_mtu_is_said() {
+    for (mut keys, name) in [(ethernet(), "ethernet"), (udp(), "udp")] {
+        let folder = Folder::new(&format!("mtu-{name}"));
+        (keys.lan_mtu[1], keys.wan_mtu[1]) = (1400, keys.wan_mtu[1] - 100);
+        let [here, there] = &mut start(&folder, &keys);
+        let mtu = keys.wan_mtu[0];
+        let parts = [format!("wan.mtu of the peer is {}, and {mtu} has room", mtu - 100)];
+        let metric = "lr2_tunnel_peer_frame_bytes";
+        here.says(&parts.each_ref().map(|s| &s[..]), metric, Some(f64::from(mtu - 100 + 14)));
+        there.wait_well();
+    }
+}
