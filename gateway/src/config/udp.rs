@@ -73,7 +73,7 @@ fn check(doc: &Document<'_>, settings: &UdpSettings) {
         Some(gateway) if *gateway == own => {
             doc.problem("wan.gateway", format!("{gateway}, which is this box's own"), GATEWAY);
         }
-        Some(gateway) if !net.contains(gateway) => {
+        Some(gateway) if !net.contains(gateway) && !is_link_local(*gateway) => {
             let allowed = format!("{GATEWAY}, within {net}");
             doc.problem("wan.gateway", format!("{gateway}, outside {net}"), allowed);
         }
@@ -83,4 +83,9 @@ fn check(doc: &Document<'_>, settings: &UdpSettings) {
         }
         Some(_) | None => {}
     }
+}
+
+/// Whether the address is one of IPv6 that each link has of its own, as routers often do.
+const fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }

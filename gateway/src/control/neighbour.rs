@@ -327,6 +327,22 @@ mod tests {
     }
 
     #[test]
+    fn a_router_may_have_a_link_local_address() {
+        let (peer, router_ip) = (address(false, 9, 2), "fe80::1".parse().expect("an address"));
+        let mut router = station(false, 254, address(false, 0, 1), None);
+        router.interface.update_ip_addrs(|addresses| {
+            addresses
+                .push(IpCidr::new(IpAddr::into(router_ip), 64))
+                .expect("room for a second one");
+        });
+        let mut both = [station(false, 1, peer, Some(router_ip)), router];
+        let now = talk(&mut both, START, 3000);
+        assert_eq!(both[0].next_hop(), Some([2, 0, 0, 0, 0, 254]));
+        talk(&mut both, now, 10_000);
+        assert_eq!(both[0].next_hop(), Some([2, 0, 0, 0, 0, 254]));
+    }
+
+    #[test]
     fn a_next_hop_that_is_gone_is_none() {
         for v4 in [true, false] {
             let of = |me, other| station(v4, me, address(v4, 0, other), None);

@@ -47,4 +47,5 @@ BY_MODE = {
     "cached": selective,
     "auto": selective,
     "tunnel": selective,
+    "tunnel-udp": selective,
 }

@@ -9,9 +9,10 @@ from pathlib import Path
 from lr2run import parse_bits, parse_seconds
 
 LOSSY_MODES = ("off", "lr2", "cached")
-# Of the tunnel, which repairs the long haul alone: where that loses frames.
+# Of the tunnel over Ethernet, which repairs the long haul alone: where that loses frames.
 TUNNEL = "tunnel"
-MODES = (*LOSSY_MODES, TUNNEL, "auto", "direct")
+TUNNELS = (TUNNEL, "tunnel-udp")
+MODES = (*LOSSY_MODES, *TUNNELS, "auto", "direct")
 
 # Segments with loss, and their names for people.
 PLACES = {
@@ -235,7 +236,7 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         type=_modes,
         metavar="MODE,...",
         help=f"passes after the one without loss (default {','.join(LOSSY_MODES)}, and tunnel where the long haul loses "
-        "frames); also auto, and direct: without gateways",
+        "frames); also tunnel-udp, the tunnel in UDP; auto; and direct: without gateways",
     )
     add("--seed", type=int, default=1, metavar="N", help="seed of all random choices (default 1)")
     add("--json", type=Path, metavar="FILE", help="write the results there")

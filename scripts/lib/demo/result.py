@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import forms
-from .options import PLACES, TUNNEL, Scenario
+from .options import PLACES, TUNNELS, Scenario
 from .topology import Reports
 
 # The share of the link's capacity that the pass without loss and congestion has to reach.
@@ -16,7 +16,7 @@ _FEW_SAMPLES = 5
 # alone don't care where; the gateways' forms are those of the long haul.
 _RNICS_ALONE = ("off", "direct")
 # Where nothing but the hosts repairs congestion of a LAN.
-_ALONE_ON_LANS = (*_RNICS_ALONE, TUNNEL)
+_ALONE_ON_LANS = (*_RNICS_ALONE, *TUNNELS)
 _FORMS_AT = {"wan": tuple(forms.BY_MODE), "src-lan": _ALONE_ON_LANS, "dst-lan": _ALONE_ON_LANS, "ack": ()}
 
 

@@ -16,6 +16,7 @@ _TITLES = {
     "cached": "cached",
     "auto": "auto",
     "tunnel": "tunnel",
+    "tunnel-udp": "tunnel-udp",
     "direct": "no gateways",
 }
 

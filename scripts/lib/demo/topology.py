@@ -20,7 +20,7 @@ from typing import Any
 
 from lr2run import Gateway, Metrics, Process, Processes, wait_until
 
-from .options import BOTTLENECK, LAN_QUEUE_S, TUNNEL, WINDOW_BDP, Scenario
+from .options import BOTTLENECK, LAN_QUEUE_S, TUNNEL, TUNNELS, WINDOW_BDP, Scenario
 
 IP = {"a": "10.77.0.1", "b": "10.77.0.2"}
 
@@ -34,8 +34,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 # Largest IP packet: a PMTU of 4096 and its headers.
 _MTU = 4200
-# The same with the headers of the tunnel.
-_WAN_MTU = _MTU + 34
+# The same with the headers of the tunnel, by mode.
+_WAN_MTU = {TUNNEL: _MTU + 34, "tunnel-udp": _MTU + 74}
+_WAN_IP = {"a": "192.0.2.1", "b": "192.0.2.2"}
 
 # A pass ends in time even if its requester doesn't: start, drain and slack.
 _START_S = 60
@@ -126,7 +127,7 @@ class Pass:
             self._await_sockets()
         self.wan = self._start_wan()
         self.wan.wait_line(r"lr2-wan: ready", _START_S)
-        if mode == TUNNEL:
+        if mode in TUNNELS:
             self._await_sessions()
         self.responder = self._start_host("b", "responder")
         self.responder.wait_line(r"lr2-host: ready", _START_S)
@@ -167,19 +168,26 @@ class Pass:
             self._name(f"gw-{site}"),
             lan=_memif(0, "server", self._socket(f"h{site}")),
             wan=_memif(1, "server", self._socket(f"w{site}")),
-            recovery={"lossless": "auto", TUNNEL: "off"}.get(self.mode, self.mode),
+            recovery="auto" if self.mode == "lossless" else "off" if self.mode in TUNNELS else self.mode,
             memory=f"{self._memory['gateway']}MiB",
             huge_pages=self._huge,
             file_prefix=f"{self.run.name}-gw-{site}",
             mtu=_MTU,
-            extra={"wan": {"mtu": _WAN_MTU, "tunnel": "ethernet"}} if self.mode == TUNNEL else None,
+            extra={"wan": self._tunnel(site)} if self.mode in TUNNELS else None,
         )
+
+    def _tunnel(self, site: str) -> dict[str, Any]:
+        """A gateway's keys for the tunnel; the other one is its next hop."""
+        keys = {"mtu": _WAN_MTU[self.mode], "tunnel": "ethernet" if self.mode == TUNNEL else "udp"}
+        if self.mode != TUNNEL:
+            keys |= {"address": f"{_WAN_IP[site]}/30", "peer": _WAN_IP["b" if site == "a" else "a"]}
+        return keys
 
     def _dpdk(self, program: str, name: str) -> list[str]:
         return [
             f"--file-prefix={self.run.name}-{name}",
             f"--memory={self._memory[program]}MiB",
-            f"--mtu={_WAN_MTU if program == 'wan' else _MTU}",
+            f"--mtu={max(_WAN_MTU.values()) if program == 'wan' else _MTU}",
             f"--huge={self._huge}",
             "--live=200ms",
             f"--json={self._report(name)}",

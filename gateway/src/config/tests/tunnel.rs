@@ -77,6 +77,7 @@ fn a_tunnel_over_udp_has_addresses() {
     let found = c.tunnel.udp.expect("addresses");
     assert_eq!((found.gateway, found.dscp), (Some("2001:db8::ff".parse().unwrap()), Some(26)));
     assert_eq!(c.tunnel.port, 5000);
+    good(&udp(&routed.replace("2001:db8::ff", "fe80::1")));
     // A link of two addresses has neither network nor broadcast address.
     good(&udp("address = \"192.0.2.0/31\"\npeer = \"192.0.2.1\"\n"));
     // What is printed has the same meaning.
