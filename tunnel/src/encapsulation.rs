@@ -161,21 +161,21 @@ impl Encapsulation {
     }
 
     /// Writes the resend of `kept`, a frame as it was [wrapped](Self::wrap), into `out`: `shim` with the
-    /// predecessor of the first transmission, and the same content. R-TUN-8
+    /// place of the first transmission in its bucket, and the same content. R-TUN-8
     ///
     /// # Panics
     /// If `kept` is not such a frame, `out` is not [`resent_len`](Self::resent_len) bytes long, or `shim`
     /// is that of a first transmission.
     pub fn rewrap(&self, kept: &[u8], shim: &Shim, out: &mut [u8]) {
         let at = self.shim_at();
-        let predecessor = match Shim::read(&kept[at..]) {
-            Ok(Content::Frame(first)) => first.predecessor,
-            Ok(Content::Control) | Err(_) => None,
+        let (predecessor, clear) = match Shim::read(&kept[at..]) {
+            Ok(Content::Frame(first)) => (first.predecessor, first.clear),
+            Ok(Content::Control) | Err(_) => (None, 0),
         };
         let (head, content) = out.split_at_mut(at + shim::RESENT_LEN);
         content.copy_from_slice(&kept[at + shim::LEN..]);
         head[..at].copy_from_slice(&kept[..at]);
-        Shim { predecessor, ..*shim }.write(&mut head[at..]);
+        Shim { predecessor, clear, ..*shim }.write(&mut head[at..]);
         if let Self::Udp(udp) = self {
             let class = udp.class_of(kept);
             udp.write(out, shim.lane, class);

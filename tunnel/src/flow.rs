@@ -1,6 +1,6 @@
-//! One look at a frame from the LAN: its flow bucket and its traffic class.
+//! One look at a frame from the LAN: the order that it has to keep, and its traffic class.
 
-use common::wire::{Opcode, ROCE_PORT, Transport, flow_hash};
+use common::wire::{Aeth, Opcode, ROCE_PORT, Transport, flow_hash};
 
 const ETHER_LEN: usize = 14;
 const TAG_LEN: usize = 4;
@@ -8,16 +8,41 @@ const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const UDP: u8 = 17;
 const UDP_LEN: usize = 8;
+/// Where the syndrome of an ACK lies behind the UDP header: after the BTH.
+const SYNDROME: usize = UDP_LEN + 12;
 /// IPv4 "more fragments" and fragment offset.
 const FRAGMENT: u16 = 0x3fff;
+
+/// The order that a frame has to keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// None: RoCE of the transport UD, and CNPs.
+    Free,
+    /// Behind all earlier frames of this flow bucket.
+    Ordered(u16),
+    /// The same, for a response of an RC queue pair that is no positive ACK: a READ or atomic response, a NAK.
+    Response(u16),
+    /// Behind all earlier responses of this flow bucket, for a positive ACK of an RC queue pair. It may overtake
+    /// other ACKs, as it acknowledges all that they do.
+    Ack(u16),
+}
 
 /// What the tunnel has to know of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
-    /// Its bucket; `None` for a frame that needs no order: RoCE of the transport UD, and CNPs.
-    pub bucket: Option<u16>,
+    /// The order that it has to keep.
+    pub order: Order,
     /// DSCP and ECN of the IP header, the second byte of an IPv4 header; 0 if there is none.
     pub traffic_class: u8,
+}
+
+/// What a UDP datagram is to the order of its flow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Free,
+    Other,
+    Response,
+    Ack,
 }
 
 impl Flow {
@@ -31,12 +56,18 @@ impl Flow {
             IPV6 => v6(ip),
             _ => (0, None),
         };
-        let needs_order = udp.is_none_or(needs_order);
-        let bucket = needs_order.then(|| {
+        let bucket = || {
             let hash = flow_hash(frame);
             (hash ^ hash >> 16) as u16
-        });
-        Self { bucket, traffic_class }
+        };
+        let order = match udp.map_or(Role::Other, role) {
+            Role::Free => Order::Free,
+            Role::Other => Order::Ordered(bucket()),
+            // Requests and responses of a queue pair have PSNs of their own, and need no order among them.
+            Role::Response => Order::Response(bucket() ^ 1),
+            Role::Ack => Order::Ack(bucket() ^ 1),
+        };
+        Self { order, traffic_class }
     }
 }
 
@@ -66,13 +97,20 @@ fn v6(ip: &[u8]) -> (u8, Option<&[u8]>) {
     (header[0] << 4 | header[1] >> 4, Some(rest).filter(|_| header[6] == UDP))
 }
 
-/// Whether a UDP datagram is other than RoCE of the transport UD and a CNP.
-fn needs_order(udp: &[u8]) -> bool {
+#[inline]
+fn role(udp: &[u8]) -> Role {
     let opcode = udp.get(UDP_LEN).filter(|_| be16(udp, 2) == ROCE_PORT);
-    opcode.is_none_or(|opcode| {
-        let opcode = Opcode(*opcode);
-        opcode != Opcode::CNP && opcode.transport() != Transport::Ud
-    })
+    match opcode.map(|opcode| Opcode(*opcode)) {
+        Some(Opcode::ACK) if udp.get(SYNDROME).is_some_and(is_positive) => Role::Ack,
+        Some(opcode) if opcode.kind().is_response() => Role::Response,
+        Some(Opcode::CNP) => Role::Free,
+        Some(opcode) if opcode.transport() == Transport::Ud => Role::Free,
+        _ => Role::Other,
+    }
+}
+
+fn is_positive(syndrome: &u8) -> bool {
+    Aeth { syndrome: *syndrome, msn: 0 }.is_ack()
 }
 
 fn be16(bytes: &[u8], at: usize) -> u16 {
@@ -102,9 +140,20 @@ mod tests {
     }
 
     fn roce(opcode: u8, qpn: u8) -> Vec<u8> {
-        let l4 =
-            [&[0xc0, 1, 0x12, 0xb7, 0, 0, 0, 0], &[opcode, 0, 0, 0, 7, 0, 0, qpn][..], &[9; 8]];
+        response(opcode, qpn, 9)
+    }
+
+    fn response(opcode: u8, qpn: u8, syndrome: u8) -> Vec<u8> {
+        let bth = [opcode, 0, 0, 0, 7, 0, 0, qpn, 0, 0, 0, 1];
+        let l4 = [&[0xc0, 1, 0x12, 0xb7, 0, 0, 0, 0], &bth[..], &[syndrome; 8]];
         v4(0, UDP, 2, &l4.concat())
+    }
+
+    fn bucket(frame: &[u8]) -> Option<u16> {
+        match Flow::of(frame).order {
+            Order::Free => None,
+            Order::Ordered(bucket) | Order::Response(bucket) | Order::Ack(bucket) => Some(bucket),
+        }
     }
 
     /// R-TUN-20
@@ -120,7 +169,7 @@ mod tests {
             frame(0, &[8, 6], &[7; 28]),
         ];
         let buckets: std::collections::BTreeSet<_> =
-            all.iter().map(|frame| Flow::of(frame).bucket).collect();
+            all.iter().map(|frame| bucket(frame)).collect();
         assert_eq!(buckets.len(), all.len());
         assert_eq!(
             Flow::of(&roce(4, 1)),
@@ -138,8 +187,31 @@ mod tests {
     #[test]
     fn datagrams_and_notifications_need_no_order() {
         for opcode in [0x64, 0x65, 0x81] {
-            assert_eq!(Flow::of(&roce(opcode, 1)).bucket, None, "{opcode:#x}");
+            assert_eq!(Flow::of(&roce(opcode, 1)).order, Order::Free, "{opcode:#x}");
         }
+    }
+
+    /// R-TUN-24: responses to a queue pair share a bucket, and requests have another one.
+    #[test]
+    fn a_positive_ack_is_known_by_opcode_and_syndrome() {
+        let requests =
+            [0x00, 0x04, 0x0a, 0x0c, 0x13].map(|opcode| Flow::of(&roce(opcode, 1)).order);
+        let Order::Ordered(bucket) = requests[0] else { panic!("a SEND is in order") };
+        assert_eq!(requests, [Order::Ordered(bucket); 5]);
+        for syndrome in [0, 5, 0x1f] {
+            assert_eq!(Flow::of(&response(0x11, 1, syndrome)).order, Order::Ack(bucket ^ 1));
+        }
+        let others = [(0x11, 0x60), (0x11, 0x63), (0x11, 0x22), (0x11, 0x40), (0x11, 0x80)];
+        let others = others.into_iter().chain([0x0d, 0x0e, 0x0f, 0x10, 0x12].map(|op| (op, 0)));
+        for (opcode, syndrome) in others {
+            let order = Flow::of(&response(opcode, 1, syndrome)).order;
+            assert_eq!(order, Order::Response(bucket ^ 1), "{opcode:#x} {syndrome:#x}");
+        }
+        // Without its syndrome, and of another transport.
+        let mut short = roce(0x11, 1);
+        short.truncate(14 + 20 + 20);
+        assert_eq!(Flow::of(&short).order, Order::Response(bucket ^ 1));
+        assert!(matches!(Flow::of(&response(0xb1, 1, 0)).order, Order::Ordered(_)));
     }
 
     /// R-TUN-20: the fragments of a packet are in order, and the ports of the first one are no ports of the others.
@@ -148,7 +220,7 @@ mod tests {
         let fragment = |flags: [u8; 2], l4: &[u8]| {
             let mut frame = v4(0, UDP, 2, l4);
             frame[20..22].copy_from_slice(&flags);
-            Flow::of(&frame).bucket
+            Flow::of(&frame).order
         };
         assert_eq!(fragment([0x20, 0], &[0, 1, 0, 2]), fragment([0, 9], &[4; 4]));
     }

@@ -25,7 +25,7 @@ pub mod shim;
 mod tunnel;
 mod waiting;
 
-pub use flow::Flow;
+pub use flow::{Flow, Order};
 pub use number::{FrameId, Lane, Number, Session, WireNumber};
 pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};
 pub use sender::{BUCKETS, Health, Sender, SenderConfig, Sent, Transmit, report_interval};

@@ -8,7 +8,7 @@ use self::incoming::Incoming;
 use crate::gaps::Gap;
 use crate::message::{Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
-use crate::shim::Shim;
+use crate::shim::{CLEAR_MAX, Shim};
 use crate::waiting::Waiting;
 
 /// Settings of a receiver.
@@ -46,6 +46,8 @@ pub struct Received {
     /// Of those delivered: before their predecessor, as another frame waits for it, none can wait any
     /// more, or it did not come in time.
     pub unordered: u64,
+    /// Of those delivered: ACKs, before an earlier one.
+    pub overtook: u64,
     /// Frames that waited for their predecessor.
     pub waited: u64,
     /// Numbers that became missing.
@@ -104,13 +106,13 @@ impl<F> Receiver<F> {
 
     /// Frames that wait.
     pub fn waiting(&self) -> usize {
-        self.waiting.len()
+        self.waiting.frames()
     }
 
     /// Whether every frame that arrived is accounted for.
     pub fn is_balanced(&self) -> bool {
         let Received { arrived, delivered, duplicate, outside, .. } = self.counts;
-        arrived == delivered + duplicate + outside + self.waiting.len() as u64
+        arrived == delivered + duplicate + outside + self.waiting.frames() as u64
     }
 
     /// A frame arrived behind `shim`, which is of this session.
@@ -202,6 +204,9 @@ impl<F> Receiver<F> {
         let Some(before) = self.awaited(config, shim, id) else {
             return self.deliver(id, frame, out);
         };
+        if self.may_overtake(shim, id) {
+            return self.deliver_early(config, now, before, id, frame, out);
+        }
         while self.waiting.len() >= config.waiting_max && self.give_up_oldest(out) {}
         let is_free = self.lanes[before.lane().index()].is_settled(before.number());
         let has_room = self.waiting.len() < config.waiting_max && !self.waiting.has(before);
@@ -210,7 +215,34 @@ impl<F> Receiver<F> {
             return self.deliver(id, frame, out);
         }
         self.counts.waited += 1;
-        self.waiting.put(before, id, frame, now);
+        self.waiting.put(before, id, Some(frame), now);
+    }
+
+    /// Whether all responses before an ACK are delivered that it must not overtake. R-TUN-24
+    fn may_overtake(&self, shim: &Shim, id: FrameId) -> bool {
+        let newest = id.number().get().checked_sub(1 << shim.clear.min(CLEAR_MAX));
+        let floor = self.lanes[id.lane().index()].floor;
+        shim.clear > 0 && newest.is_none_or(|newest| Number::new(newest) < floor)
+    }
+
+    /// Delivers an ACK. Its successors still wait for its predecessor. R-TUN-24
+    fn deliver_early<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        before: FrameId,
+        id: FrameId,
+        frame: F,
+        out: &mut D,
+    ) {
+        self.counts.overtook += 1;
+        self.counts.delivered += 1;
+        out.deliver(frame);
+        if self.waiting.len() < config.waiting_max && !self.waiting.has(before) {
+            self.waiting.put(before, id, None, now);
+        } else {
+            self.settle(id, out);
+        }
     }
 
     /// The predecessor that frame `id` has to wait for.
@@ -291,15 +323,17 @@ impl<F> Receiver<F> {
             if now < since + config.give_up {
                 break;
             }
-            self.counts.unordered += 1;
+            let count = self.waiting.frames();
             self.release(before, out);
+            self.counts.unordered += u64::from(self.waiting.frames() < count);
         }
     }
 
     /// Ends the session: delivers the frames that wait, each flow in order. R-TUN-14
     pub fn end<D: Deliver<F>>(&mut self, out: &mut D) {
         while self.give_up_oldest(out) {}
-        for before in self.waiting.select(|_| true) {
+        // Only frames that name impossible predecessors are left.
+        while let Some(before) = self.waiting.any() {
             self.release(before, out);
         }
     }
@@ -328,9 +362,14 @@ impl<F> Receiver<F> {
 
     /// Delivers a frame and those that waited for it.
     fn deliver<D: Deliver<F>>(&mut self, id: FrameId, frame: F, out: &mut D) {
-        self.lanes[id.lane().index()].settle(id.number());
         self.counts.delivered += 1;
         out.deliver(frame);
+        self.settle(id, out);
+    }
+
+    /// Nothing waits for frame `id` any more.
+    fn settle<D: Deliver<F>>(&mut self, id: FrameId, out: &mut D) {
+        self.lanes[id.lane().index()].settle(id.number());
         self.release(id, out);
     }
 
@@ -338,8 +377,10 @@ impl<F> Receiver<F> {
     fn release<D: Deliver<F>>(&mut self, mut before: FrameId, out: &mut D) {
         while let Some((id, frame)) = self.waiting.take(before) {
             self.lanes[id.lane().index()].settle(id.number());
-            self.counts.delivered += 1;
-            out.deliver(frame);
+            if let Some(frame) = frame {
+                self.counts.delivered += 1;
+                out.deliver(frame);
+            }
             before = id;
         }
     }
@@ -347,11 +388,14 @@ impl<F> Receiver<F> {
     /// Nothing is waited for in a gap any more, which was removed from the list.
     fn abandon<D: Deliver<F>>(&mut self, lane: Lane, gap: Gap, out: &mut D) {
         self.lanes[lane.index()].abandon(gap);
-        for number in gap.start.get()..gap.end.get() {
-            let number = Number::new(number);
-            self.lanes[lane.index()].settle(number);
-            if !self.waiting.is_empty() {
-                self.release(FrameId::new(lane, number), out);
+        self.release_range(lane, gap.start, gap.end, out);
+    }
+
+    /// Delivers the frames that wait for the numbers `from` .. `to`.
+    fn release_range<D: Deliver<F>>(&mut self, lane: Lane, from: Number, to: Number, out: &mut D) {
+        if !self.waiting.is_empty() {
+            for before in self.waiting.within(lane, from, to) {
+                self.release(before, out);
             }
         }
     }
@@ -381,9 +425,7 @@ impl<F> Receiver<F> {
         let state = &mut self.lanes[lane.index()];
         self.counts.given_up += to.since(state.next);
         state.jump(to);
-        for before in self.waiting.select(|id| id.lane() == lane && id.number() < to) {
-            self.release(before, out);
-        }
+        self.release_range(lane, Number::default(), to, out);
     }
 
     /// At most one REPORT in `report_at_once`. R-TUN-7

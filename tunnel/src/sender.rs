@@ -10,9 +10,10 @@ use common::time::{Span, Time};
 pub use self::outgoing::{Health, report_interval};
 use self::outgoing::{Outgoing, Slot};
 use self::share::ResendShare;
+use crate::flow::Order;
 use crate::message::{Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session};
-use crate::shim::Shim;
+use crate::shim::{CLEAR_MAX, Shim};
 
 /// Flow buckets: each frame names the one before it of its bucket.
 pub const BUCKETS: usize = 1 << 16;
@@ -68,8 +69,8 @@ pub trait Transmit<F> {
     /// Sends a frame behind `shim`, and keeps a handle on it if `shim` says so and there is memory.
     fn send(&mut self, shim: &Shim, frame: F) -> Option<Self::Kept>;
 
-    /// Sends a kept frame again, behind `shim` with the predecessor of its first transmission. False if
-    /// there is no memory.
+    /// Sends a kept frame again, behind `shim` with [`predecessor`](Shim::predecessor) and [`clear`](Shim::clear) of
+    /// its first transmission. False if there is no memory.
     fn resend(&mut self, shim: &Shim, kept: &Self::Kept) -> bool;
 
     /// Frees a handle.
@@ -99,6 +100,8 @@ pub struct Sender<K> {
     lanes: Vec<Outgoing<K>>,
     /// The newest frame of each flow bucket.
     last: Vec<Option<FrameId>>,
+    /// The newest response of each flow bucket that is no positive ACK.
+    responses: Vec<Option<FrameId>>,
     /// Handles that are kept.
     kept: usize,
     share: ResendShare,
@@ -115,6 +118,7 @@ impl<K> Sender<K> {
             session,
             lanes: Lane::all(config.lanes).map(lane).collect(),
             last: vec![None; BUCKETS],
+            responses: vec![None; BUCKETS],
             kept: 0,
             share: ResendShare::default(),
             counts: Sent::default(),
@@ -127,6 +131,7 @@ impl<K> Sender<K> {
         self.session = session;
         self.share = ResendShare::default();
         self.last.fill(None);
+        self.responses.fill(None);
         for lane in &mut self.lanes {
             let rtt = if lane.rtt().is_measured() { lane.rtt().mean() } else { config.rtt };
             *lane = Outgoing::new(session, rtt);
@@ -165,7 +170,7 @@ impl<K> Sender<K> {
     }
 
     /// Sends a frame that the egress queue has room for, on `lane` or, while that is suspect, on another
-    /// one. `bucket` is that of its flow, if it has to stay in order.
+    /// one.
     ///
     /// # Panics
     /// If there is no such lane.
@@ -175,24 +180,24 @@ impl<K> Sender<K> {
         config: &SenderConfig,
         now: Time,
         lane: Lane,
-        bucket: Option<u16>,
+        order: Order,
         frame: F,
         out: &mut T,
     ) {
         let lane = if self.is_good(lane) { lane } else { self.substitute(lane, 0) };
-        let state = &mut self.lanes[lane.index()];
-        let number = state.next();
+        let number = self.lanes[lane.index()].next();
         let id = FrameId::new(lane, number);
-        let last = bucket.and_then(|bucket| self.last.get_mut(usize::from(bucket)));
-        let predecessor = last.and_then(|last| last.replace(id)).map(FrameId::wire);
+        let (predecessor, clear) = self.place(id, order);
+        let state = &mut self.lanes[lane.index()];
         let shim = Shim {
             lane,
             number: number.wire(),
             session: self.session,
-            predecessor,
+            predecessor: predecessor.map(FrameId::wire),
             original: None,
             // R-TUN-13
             is_kept: self.kept < config.cache_max,
+            clear,
         };
         let kept = out.send(&shim, frame);
         self.counts.frames += 1;
@@ -290,6 +295,25 @@ impl<K> Sender<K> {
         }
     }
 
+    /// The predecessor of frame `id`, and its [`clear`](Shim::clear). R-TUN-20, R-TUN-24
+    #[inline]
+    fn place(&mut self, id: FrameId, order: Order) -> (Option<FrameId>, u8) {
+        let (Order::Ordered(bucket) | Order::Response(bucket) | Order::Ack(bucket)) = order else {
+            return (None, 0);
+        };
+        let bucket = usize::from(bucket);
+        let predecessor = self.last.get_mut(bucket).and_then(|last| last.replace(id));
+        let clear = match (order, self.responses.get_mut(bucket)) {
+            (Order::Ack(_), Some(newest)) => newest.map_or(CLEAR_MAX, |newest| clear(newest, id)),
+            (Order::Response(_), Some(newest)) => {
+                *newest = Some(id);
+                0
+            }
+            _ => 0,
+        };
+        (predecessor, clear)
+    }
+
     #[inline]
     fn is_good(&self, lane: Lane) -> bool {
         self.lanes[lane.index()].health == Health::Good
@@ -362,6 +386,7 @@ impl<K> Sender<K> {
             predecessor: None,
             original: Some(id.wire()),
             is_kept: true,
+            clear: 0,
         };
         if !out.resend(&shim, &kept) {
             return Err(kept);
@@ -389,4 +414,12 @@ impl<K> Sender<K> {
         }
         self.lanes[from.index()].settle_front();
     }
+}
+
+/// How far `response` lies before frame `id`, as [`Shim::clear`] says it.
+fn clear(response: FrameId, id: FrameId) -> u8 {
+    let is_comparable = response.lane() == id.lane();
+    let distance = id.number().since(response.number()).checked_ilog2();
+    let clear = distance.filter(|_| is_comparable).unwrap_or(0);
+    clear.min(CLEAR_MAX.into()) as u8
 }

@@ -5,7 +5,7 @@
 //! | 1 | version, high nibble; type, low nibble |
 //! | 1 | lane |
 //! | 1 | lane of the predecessor; 0xff: there is none |
-//! | 1 | flags: bit 0, not kept; the others are zero |
+//! | 1 | flags: bit 0, not kept; bits 1 and 2 are zero; bits 3 to 7, see [`Shim::clear`] |
 //! | 4 | session |
 //! | 4 | number |
 //! | 4 | number of the predecessor; 0 if there is none |
@@ -26,6 +26,11 @@ const RESENT: u8 = 1;
 const CONTROL: u8 = 3;
 const NO_LANE: u8 = 0xff;
 const NOT_KEPT: u8 = 1 << 0;
+const RESERVED: u8 = 0b110;
+const CLEAR_SHIFT: u32 = 3;
+
+/// Largest value of [`Shim::clear`].
+pub const CLEAR_MAX: u8 = 31;
 
 /// The first byte of a control message.
 pub(crate) const CONTROL_BYTE: u8 = VERSION << 4 | CONTROL;
@@ -45,6 +50,9 @@ pub struct Shim {
     pub original: Option<(Lane, WireNumber)>,
     /// The sender keeps the frame until it is reported.
     pub is_kept: bool,
+    /// Of a positive ACK: the newest response of its flow bucket that is none lies at least 2^`clear` numbers before its
+    /// first transmission, on the same lane; [`CLEAR_MAX`] if there is none. 0 of any other frame.
+    pub clear: u8,
 }
 
 /// Why a shim is refused.
@@ -81,7 +89,8 @@ impl Shim {
     #[inline]
     pub fn write(&self, out: &mut [u8]) {
         let kind = if self.original.is_some() { RESENT } else { DATA };
-        let flags = if self.is_kept { 0 } else { NOT_KEPT };
+        let flags =
+            if self.is_kept { 0 } else { NOT_KEPT } | self.clear.min(CLEAR_MAX) << CLEAR_SHIFT;
         let (before, before_number) = wire(self.predecessor);
         let out = &mut out[..self.wire_len()];
         out[..4].copy_from_slice(&[VERSION << 4 | kind, self.lane.get(), before, flags]);
@@ -126,7 +135,7 @@ impl Shim {
             None if before == 0 => None,
             None => return Err(Fault::Invalid),
         };
-        let lane = Lane::new(lane).filter(|_| flags & !NOT_KEPT == 0).ok_or(Fault::Invalid)?;
+        let lane = Lane::new(lane).filter(|_| flags & RESERVED == 0).ok_or(Fault::Invalid)?;
         Ok(Content::Frame(Self {
             lane,
             number: WireNumber(number),
@@ -134,6 +143,7 @@ impl Shim {
             predecessor,
             original,
             is_kept: flags & NOT_KEPT == 0,
+            clear: flags >> CLEAR_SHIFT,
         }))
     }
 }
@@ -158,11 +168,11 @@ mod tests {
 
     prop_compose! {
         fn any_shim()(
-            (lane, number) in any_place(), session: u32, is_kept: bool,
+            (lane, number) in any_place(), session: u32, is_kept: bool, clear in 0..=CLEAR_MAX,
             predecessor in prop::option::of(any_place()),
             original in prop::option::of(any_place()),
         ) -> Shim {
-            Shim { lane, number, session: Session::new(session), predecessor, original, is_kept }
+            Shim { lane, number, session: Session::new(session), predecessor, original, is_kept, clear }
         }
     }
 
@@ -204,12 +214,13 @@ mod tests {
             predecessor: Some(place(4, 0x2122_2324)),
             original: Some(place(5, 0x3132_3334)),
             is_kept: false,
+            clear: 0x12,
         };
         let mut bytes = [0; RESENT_LEN];
         shim.write(&mut bytes);
         #[rustfmt::skip]
         assert_eq!(bytes, [
-            0x11, 3, 4, 1, 1, 2, 3, 4, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24,
+            0x11, 3, 4, 0x91, 1, 2, 3, 4, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23, 0x24,
             5, 0, 0, 0, 0x31, 0x32, 0x33, 0x34,
         ]);
     }

@@ -159,7 +159,7 @@ impl<F: Headroom> Tunnel<F> {
         let to = self.peer_mac;
         let mut wan = Wan { io, encapsulation, end, config: &self.config, to, traffic_class };
         let Some(lane) = Lane::new(0) else { return };
-        self.sender.on_frame(config, now, lane, flow.bucket, frame, &mut wan);
+        self.sender.on_frame(config, now, lane, flow.order, frame, &mut wan);
     }
 
     /// A frame from the WAN.

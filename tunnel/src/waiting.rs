@@ -6,12 +6,13 @@ use common::time::Time;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use crate::number::FrameId;
+use crate::number::{FrameId, Lane, Number};
 
 #[derive(Debug)]
 struct Waiter<F> {
     id: FrameId,
-    frame: F,
+    /// `None`: it is delivered already.
+    frame: Option<F>,
     since: Time,
 }
 
@@ -20,6 +21,8 @@ struct Waiter<F> {
 #[derive(Debug)]
 pub(crate) struct Waiting<F> {
     by_predecessor: HashMap<FrameId, Waiter<F>, FixedState>,
+    /// Of these, with a frame.
+    frames: usize,
     /// Predecessors, in the order in which frames began to wait; also of some that wait no more.
     order: VecDeque<(Time, FrameId)>,
 }
@@ -28,12 +31,17 @@ impl<F> Waiting<F> {
     /// Room for `max` frames.
     pub fn new(max: usize) -> Self {
         let by_predecessor = HashMap::with_capacity_and_hasher(max, FixedState::default());
-        Self { by_predecessor, order: VecDeque::with_capacity(max) }
+        Self { by_predecessor, frames: 0, order: VecDeque::with_capacity(max) }
     }
 
-    /// How many wait.
+    /// How many wait, delivered or not.
     pub fn len(&self) -> usize {
         self.by_predecessor.len()
+    }
+
+    /// How many wait to be delivered.
+    pub fn frames(&self) -> usize {
+        self.frames
     }
 
     /// Whether none waits.
@@ -47,20 +55,23 @@ impl<F> Waiting<F> {
         self.by_predecessor.contains_key(&predecessor)
     }
 
-    /// Frame `id` waits from now on.
-    pub fn put(&mut self, predecessor: FrameId, id: FrameId, frame: F, since: Time) {
+    /// Frame `id` waits from now on; without a `frame` it is delivered already.
+    pub fn put(&mut self, predecessor: FrameId, id: FrameId, frame: Option<F>, since: Time) {
         // Entries that nobody waits for any more are no more than those that somebody does.
         if self.order.len() > 2 * self.by_predecessor.len() + 64 {
             let by_predecessor = &self.by_predecessor;
             self.order.retain(|(since, id)| is_waiting(by_predecessor, *id, *since));
         }
+        self.frames += usize::from(frame.is_some());
         self.by_predecessor.insert(predecessor, Waiter { id, frame, since });
         self.order.push_back((since, predecessor));
     }
 
     /// The frame that waits for `predecessor`.
-    pub fn take(&mut self, predecessor: FrameId) -> Option<(FrameId, F)> {
-        self.by_predecessor.remove(&predecessor).map(|waiter| (waiter.id, waiter.frame))
+    pub fn take(&mut self, predecessor: FrameId) -> Option<(FrameId, Option<F>)> {
+        let Waiter { id, frame, .. } = self.by_predecessor.remove(&predecessor)?;
+        self.frames -= usize::from(frame.is_some());
+        Some((id, frame))
     }
 
     /// When the frame that waits longest began to, and its predecessor.
@@ -79,10 +90,21 @@ impl<F> Waiting<F> {
         self.order.front().map_or(Time::NEVER, |(since, _)| *since + longest)
     }
 
-    /// The predecessors that satisfy a condition and that a frame waits for, in ascending order.
-    pub fn select(&self, condition: impl Fn(FrameId) -> bool) -> Vec<FrameId> {
+    /// A predecessor that a frame waits for, if there is one.
+    pub fn any(&self) -> Option<FrameId> {
+        self.by_predecessor.keys().next().copied()
+    }
+
+    /// The numbers `from` .. `to` of `lane` that frames wait for, in ascending order. It takes as long as the
+    /// range is, or as there are frames that wait, whichever is less. R-TUN-26
+    pub fn within(&self, lane: Lane, from: Number, to: Number) -> Vec<FrameId> {
+        if to.since(from) <= self.by_predecessor.len() as u64 {
+            let ids = (from.get()..to.get()).map(|n| FrameId::new(lane, Number::new(n)));
+            return ids.filter(|id| self.has(*id)).collect();
+        }
+        let is_within = |id: &FrameId| id.lane() == lane && (from..to).contains(&id.number());
         let all = self.by_predecessor.keys().copied();
-        let mut some: Vec<FrameId> = all.filter(|id| condition(*id)).collect();
+        let mut some: Vec<FrameId> = all.filter(is_within).collect();
         some.sort_unstable();
         some
     }
@@ -94,4 +116,34 @@ fn is_waiting<F>(
     since: Time,
 ) -> bool {
     by_predecessor.get(&predecessor).is_some_and(|waiter| waiter.since == since)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn id(lane: u8, n: u64) -> FrameId {
+        FrameId::new(Lane::new(lane).expect("a lane"), Number::new(n))
+    }
+
+    proptest! {
+        /// R-TUN-26: whichever is searched, numbers or frames.
+        #[test]
+        fn all_that_waits_for_a_range_is_found(
+            all in prop::collection::btree_set((0..2_u8, 0..100_u64), 0..60), from in 0..100_u64, count in 0..100_u64,
+        ) {
+            let mut waiting = Waiting::new(60);
+            for (lane, n) in &all {
+                waiting.put(id(*lane, *n), id(*lane, n + 1), (n % 2 == 0).then_some(()), Time::ZERO);
+            }
+            prop_assert_eq!(waiting.frames(), all.iter().filter(|(_, n)| n % 2 == 0).count());
+            let (from, to) = (Number::new(from), Number::new(from + count));
+            let expected: BTreeSet<_> = all.range((1, from.get())..(1, to.get())).map(|(lane, n)| id(*lane, *n)).collect();
+            let found = waiting.within(id(1, 0).lane(), from, to);
+            prop_assert!(found.is_sorted());
+            prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
+        }
+    }
 }

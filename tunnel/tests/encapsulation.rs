@@ -162,10 +162,16 @@ fn lane(n: u8) -> Lane {
 /// R-TUN-8
 #[test]
 fn a_resend_has_the_content_and_the_predecessor_of_the_first_transmission() {
-    let first = shim(0);
+    let first = Shim { clear: 9, ..shim(0) };
     let original = Some((first.lane, first.number));
-    let resend =
-        Shim { lane: lane(1), number: WireNumber(9), predecessor: None, original, ..first };
+    let resend = Shim {
+        lane: lane(1),
+        number: WireNumber(9),
+        predecessor: None,
+        original,
+        clear: 0,
+        ..first
+    };
     let content = inner(4, 1, 0xb9, 100);
     for (here, there) in ends() {
         let kept = wrapped(&here, &content, &first);
@@ -173,7 +179,7 @@ fn a_resend_has_the_content_and_the_predecessor_of_the_first_transmission() {
         here.rewrap(kept.bytes(), &resend, &mut out);
         assert!(class_of(&out).is_none_or(|class| class == 0xb9), "that of the first one");
         let mut frame = HeapFrame::from(out);
-        let expected = Shim { predecessor: first.predecessor, ..resend };
+        let expected = Shim { predecessor: first.predecessor, clear: first.clear, ..resend };
         let found = there.unwrap(&mut frame);
         assert_eq!(found, Unwrapped::Frame { shim: expected, is_congested: false });
         assert_eq!(frame.bytes(), content);
@@ -250,7 +256,7 @@ fn what_is_meant_for_the_tunnel_and_wrong_is_refused() {
         };
         assert_eq!(with(&[(at, 0x20)]), Some(OuterFault::Version));
         assert_eq!(with(&[(at, 0x0f)]), Some(OuterFault::Shim));
-        assert_eq!(with(&[(at + 3, 0x80)]), Some(OuterFault::Shim));
+        assert_eq!(with(&[(at + 3, 4)]), Some(OuterFault::Shim));
         let udp = match here.overhead() {
             58 => {
                 // Another address, and the header checksum with it.

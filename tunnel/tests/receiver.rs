@@ -4,7 +4,8 @@ use common::time::{Span, Time};
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::{
-    Deliver, Lane, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit, WireNumber,
+    Deliver, Lane, Order, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit,
+    WireNumber,
 };
 
 const SESSION: Session = Session::new(1_000);
@@ -101,6 +102,7 @@ impl Test {
             predecessor: predecessor.map(|number| (lane, WireNumber(number))),
             original: None,
             is_kept: true,
+            clear: 0,
         }
     }
 
@@ -132,6 +134,73 @@ fn a_frame_waits_for_its_predecessor_only() {
     test.frame(ms(1), FIRST + 1, Some(FIRST));
     assert_eq!(test.delivered(), [FIRST + 1, FIRST + 2, FIRST + 4]);
     assert_eq!(test.receiver.waiting(), 0);
+}
+
+/// R-TUN-24: an ACK is delivered at once if all before the newest response are settled; its successors wait for its
+/// predecessor.
+#[test]
+fn an_ack_overtakes_acks_only() {
+    let mut test = Test::new(1);
+    let ack = |number: u32, clear: u8| {
+        let shim = Test::shim(lane(0), FIRST + number, Some(FIRST + number - 1));
+        Shim { clear, ..shim }
+    };
+    test.frame(ms(0), FIRST, None);
+    // ACK 1 is lost, and response 0 lies before it.
+    test.take(ms(0), ack(2, 1), 2);
+    test.take(ms(0), ack(3, 2), 3);
+    assert_eq!(test.delivered(), [FIRST, 2, 3]);
+    assert_eq!((test.receiver.counts().overtook, test.receiver.waiting()), (2, 0));
+    // Response 4 waits for all three, and so does ACK 5, which is behind it.
+    test.frame(ms(0), FIRST + 4, Some(FIRST + 3));
+    test.take(ms(0), ack(5, 0), 5);
+    // The response lies among the numbers from 1 on.
+    test.take(ms(0), ack(6, 1), 6);
+    assert_eq!((test.delivered(), test.receiver.waiting()), (vec![], 3));
+    test.take(ms(0), ack(3, 2), 3);
+    assert_eq!(test.receiver.counts().duplicate, 1, "it was delivered already");
+    let resent = Shim { original: Some((lane(0), WireNumber(FIRST + 1))), ..ack(7, 31) };
+    let resent = Shim { predecessor: Some((lane(0), WireNumber(FIRST))), ..resent };
+    test.take(ms(1), resent, 1);
+    assert_eq!(test.delivered(), [1, FIRST + 4, 5, 6]);
+    assert_eq!(test.receiver.waiting(), 0);
+    assert!(test.receiver.is_balanced());
+}
+
+/// R-TUN-24: an ACK that arrived never waits for room.
+#[test]
+fn where_nobody_can_wait_an_ack_has_no_successors() {
+    let mut test = Test::new(1);
+    test.config.waiting_max = 1;
+    let ack = |number, clear| Shim {
+        clear,
+        ..Test::shim(lane(0), FIRST + number, Some(FIRST + number - 1))
+    };
+    test.take(ms(0), ack(1, 31), 1);
+    test.take(ms(0), ack(2, 31), 2);
+    test.take(ms(0), ack(3, 31), 3);
+    assert_eq!((test.delivered(), test.receiver.counts().given_up), (vec![1, 2, 3], 0));
+    test.frame(ms(0), FIRST + 4, Some(FIRST + 3));
+    assert_eq!(test.delivered(), [FIRST + 4]);
+}
+
+/// R-TUN-26: what a blackout has lost is given up in the time that a few ranges take: a step for each
+/// number would take minutes here.
+#[test]
+fn a_long_gap_is_given_up_at_once() {
+    const GAP: u32 = 1 << 28;
+    let mut test = Test::new(1);
+    test.config.window = 1 << 30;
+    let began = std::time::Instant::now();
+    for n in 1..16 {
+        let (now, number) = (ms(u64::from(n) * 200), FIRST.wrapping_add(n * GAP));
+        test.frame(now, number, Some(number.wrapping_sub(1)));
+        test.frame(now, number.wrapping_add(1), Some(number));
+        assert_eq!(test.delivered(), []);
+        test.receiver.on_timer(&test.config, now + Span::from_millis(100), &mut test.out);
+        assert_eq!(test.delivered(), [number, number.wrapping_add(1)]);
+    }
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
 }
 
 /// R-TUN-5: on whichever lanes they came.
@@ -305,7 +374,7 @@ fn a_full_cache_delays_and_drops_nothing() {
     let (config, mut sender, mut out) = sender(2);
     for frame in 0..4 {
         out.is_out_of_memory = frame == 1;
-        sender.on_frame(&config, ms(0), lane(0), Some(5), frame, &mut out);
+        sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5), frame, &mut out);
         assert!(sender.is_balanced());
     }
     let flags: Vec<bool> = out.sent.iter().map(|(shim, _)| shim.is_kept).collect();
@@ -325,7 +394,7 @@ fn a_full_cache_delays_and_drops_nothing() {
 fn a_number_is_sent_again_once_however_often_it_is_listed() {
     let (config, mut sender, mut out) = sender(99);
     for frame in 0..4 {
-        sender.on_frame(&config, ms(0), lane(0), Some(5), frame, &mut out);
+        sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5), frame, &mut out);
     }
     for _ in 0..3 {
         assert!(sender.on_report(ms(10), &report(FIRST + 3, &[(FIRST + 1, 1)]), &mut out));
@@ -351,7 +420,7 @@ fn a_number_is_sent_again_once_however_often_it_is_listed() {
 #[test]
 fn the_last_frames_are_probed_for() {
     let (config, mut sender, mut out) = sender(99);
-    sender.on_frame(&config, ms(0), lane(0), Some(5), 1, &mut out);
+    sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5), 1, &mut out);
     let mut waits = Vec::new();
     let mut now = ms(0);
     for _ in 0..8 {
@@ -372,12 +441,51 @@ fn the_last_frames_are_probed_for() {
     }
 }
 
+/// R-TUN-24: an ACK says how far the newest response of its bucket lies before it.
+#[test]
+fn an_ack_says_where_the_newest_response_is() {
+    let (config, mut sender, mut out) = sender(99);
+    let orders = [
+        (Order::Ack(5), None, 31),
+        (Order::Ordered(5), Some(0), 0),
+        (Order::Ack(5), Some(1), 31),
+        (Order::Response(5), Some(2), 0),
+        (Order::Ack(5), Some(3), 0),
+        (Order::Ack(5), Some(4), 1),
+        (Order::Free, None, 0),
+        (Order::Ack(6), None, 31),
+        (Order::Ack(5), Some(5), 2),
+        (Order::Response(6), Some(7), 0),
+        (Order::Ack(5), Some(8), 2),
+        (Order::Ack(5), Some(10), 3),
+    ];
+    for (frame, (order, ..)) in (0..).zip(orders) {
+        sender.on_frame(&config, ms(0), lane(0), order, frame, &mut out);
+    }
+    for ((shim, frame), (_, before, clear)) in out.sent.iter().zip(orders) {
+        let predecessor = before.map(|before| (lane(0), WireNumber(FIRST + before)));
+        assert_eq!((shim.predecessor, shim.clear), (predecessor, clear), "{frame}");
+    }
+}
+
+/// R-TUN-24: nothing is known of a response on another lane.
+#[test]
+fn an_ack_does_not_overtake_what_travels_on_another_lane() {
+    let config = SenderConfig { lanes: 2, rtt: Span::from_millis(10), cache_max: 99 };
+    let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
+    for (of, order) in [(0, Order::Ack(5)), (0, Order::Response(5)), (1, Order::Ack(5))] {
+        sender.on_frame(&config, ms(0), lane(of), order, 1, &mut out);
+    }
+    let clear: Vec<_> = out.sent.iter().map(|(shim, _)| shim.clear).collect();
+    assert_eq!(clear, [31, 0, 0]);
+}
+
 /// R-TUN-14
 #[test]
 fn nothing_is_kept_when_the_session_ends() {
     let (config, mut sender, mut out) = sender(99);
     for frame in 0..4 {
-        sender.on_frame(&config, ms(0), lane(0), Some(5), frame, &mut out);
+        sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5), frame, &mut out);
     }
     sender.end(&mut out);
     assert_eq!((out.released.as_slice(), sender.kept()), ([0, 1, 2, 3].as_slice(), 0));

@@ -271,7 +271,7 @@ fn forged_frames_change_no_state() {
         }
         // A reserved flag, and a predecessor's lane without its number.
         let mut forged = good.clone();
-        forged[at + 3] |= 0x80;
+        forged[at + 3] |= 4;
         world.wan_frame(0, forged);
         let mut forged = good.clone();
         (forged[at + 2], forged[at + 15]) = (0xff, 1);

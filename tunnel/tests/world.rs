@@ -9,15 +9,17 @@ use proptest::prelude::*;
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::{
-    Deliver, Health, Lane, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit,
-    report_interval,
+    Deliver, Health, Lane, Order, Receiver, ReceiverConfig, Sender, SenderConfig, Session,
+    Transmit, report_interval,
 };
 
-/// Frame `n` of `flow`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Frame of `flow`, sent behind `acks` ACKs and `n` other frames.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Frame {
     flow: u16,
     n: u64,
+    acks: u64,
+    is_ack: bool,
 }
 
 #[expect(clippy::large_enum_variant, reason = "a test has memory")]
@@ -52,6 +54,8 @@ struct Scenario {
     dead: Option<(u8, u64, u64)>,
     /// Most microseconds between two frames.
     pace: u64,
+    /// Share of the frames that are ACKs, of flows that have any.
+    acks: f64,
 }
 
 /// xorshift64*: the same sequence for the same seed.
@@ -88,7 +92,7 @@ impl Transmit<Frame> for Out {
     }
 
     fn resend(&mut self, shim: &Shim, Kept(first, frame): &Kept) -> bool {
-        let shim = Shim { predecessor: first.predecessor, ..*shim };
+        let shim = Shim { predecessor: first.predecessor, clear: first.clear, ..*shim };
         self.sent.push((shim.lane, Message::Frame(shim, *frame)));
         true
     }
@@ -213,7 +217,7 @@ impl World {
     fn run(&mut self) -> Vec<Frame> {
         let mut now = START;
         let mut next_frame = now;
-        let mut counts = vec![0; self.scenario.flows.into()];
+        let mut counts = vec![(0, 0); self.scenario.flows.into()];
         let mut left = self.scenario.frames;
         loop {
             let message = self.way.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
@@ -233,11 +237,17 @@ impl World {
                 let flow = self.dice.below(self.scenario.flows.into()) as u16;
                 let lane = (left % self.scenario.delays.len() as u64) as u8;
                 let lane = Lane::new(lane).expect("a lane");
-                let count = &mut counts[usize::from(flow)];
-                let n = *count;
-                *count += 1;
+                let (n, acks) = counts[usize::from(flow)];
+                let is_ack = flow % 3 != 1 && self.dice.roll() < self.scenario.acks;
+                counts[usize::from(flow)] = if is_ack { (n, acks + 1) } else { (n + 1, acks) };
+                let order = match flow % 3 {
+                    1 => Order::Ordered(flow),
+                    _ if is_ack => Order::Ack(flow),
+                    _ => Order::Response(flow),
+                };
                 let (config, sender) = &mut self.sender;
-                sender.on_frame(config, now, lane, Some(flow), Frame { flow, n }, &mut self.out);
+                let frame = Frame { flow, n, acks, is_ack };
+                sender.on_frame(config, now, lane, order, frame, &mut self.out);
                 let pause = if self.dice.roll() < 1e-3 { 200_000 } else { self.scenario.pace };
                 next_frame = now + Span::from_micros(self.dice.below(pause) + 1);
             } else if next == sender {
@@ -264,16 +274,28 @@ fn assert_lossless(world: &mut World) {
 
 fn assert_all_in_order(world: &World, delivered: &[Frame]) {
     let frames = world.scenario.frames;
-    let mut next = vec![0; world.scenario.flows.into()];
-    for Frame { flow, n } in delivered {
-        let next = &mut next[usize::from(*flow)];
+    let mut counts = vec![(0, 0); world.scenario.flows.into()];
+    for frame in delivered {
+        let (others, acks) = &mut counts[usize::from(frame.flow)];
         let (sent, received) = (world.sender.1.counts(), world.receiver.1.counts());
-        assert_eq!(n, next, "flow {flow}: {:?} {sent:?} {received:?}", world.scenario);
-        *next += 1;
+        // An ACK overtakes ACKs only, and nothing else does.
+        let is_in_order = frame.n == *others && (frame.is_ack || frame.acks == *acks);
+        assert!(
+            is_in_order,
+            "{frame:?} {others} {acks} {:?} {sent:?} {received:?}",
+            world.scenario
+        );
+        *(if frame.is_ack { acks } else { others }) += 1;
     }
+    assert_nothing_doubled(delivered);
     assert_eq!(delivered.len() as u64, frames, "{:?}", world.scenario);
     assert_eq!(world.sender.1.kept(), 0, "something is kept for ever");
     assert_eq!(world.receiver.1.waiting(), 0);
+}
+
+fn assert_nothing_doubled(delivered: &[Frame]) {
+    let all: std::collections::BTreeSet<_> = delivered.iter().collect();
+    assert_eq!(all.len(), delivered.len(), "a frame came twice");
 }
 
 fn scenario(seed: u64) -> Scenario {
@@ -290,13 +312,14 @@ fn scenario(seed: u64) -> Scenario {
         session: u32::MAX - 2_000,
         dead: None,
         pace: 60,
+        acks: 0.0,
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
-    /// R-TUN-4, R-TUN-5: however much is lost, as long as the cache and the share of retransmissions
+    /// R-TUN-4, R-TUN-5, R-TUN-24: however much is lost, as long as the cache and the share of retransmissions
     /// last. The numbers wrap in each.
     #[test]
     fn nothing_is_lost_doubled_or_overtaken(
@@ -305,12 +328,13 @@ proptest! {
         loss in prop::sample::select(vec![[0.0, 0.0], [0.01, 0.01], [0.1, 0.5]]),
         repeated in prop::sample::select(vec![0.0, 0.05]),
         flows in prop::sample::select(vec![1_u16, 7, 4_096]),
+        acks in prop::sample::select(vec![0.0, 0.5, 0.95]),
         session: u32,
     ) {
         let session = if seed % 2 == 0 { session } else { u32::MAX - (seed >> 1) as u32 % 2_000 };
         let frames = if loss[0] > 0.05 { 1_500 } else { 3_000 };
         let scenario =
-            Scenario { delays, loss, repeated, flows, frames, session, ..scenario(seed) };
+            Scenario { delays, loss, repeated, flows, frames, session, acks, ..scenario(seed) };
         let mut world = World::new(scenario);
         let delivered = world.run();
         // The share lasts in all but one of a thousand: lost REPORTs have a lane suspected, and all of it
@@ -327,10 +351,7 @@ proptest! {
         let mut world = World::new(Scenario { cache_max, waiting_max, repeated, ..scenario(seed) });
         let frames = world.scenario.frames;
         let delivered = world.run();
-        let mut seen = std::collections::BTreeSet::new();
-        for frame in &delivered {
-            prop_assert!(seen.insert((frame.flow, frame.n)), "{frame:?} came twice");
-        }
+        assert_nothing_doubled(&delivered);
         let (sent, received) = (world.sender.1.counts(), world.receiver.1.counts());
         let most = sent.skipped + received.given_up;
         prop_assert!(delivered.len() as u64 + most >= frames, "{} {sent:?} {received:?}", delivered.len());
@@ -362,7 +383,7 @@ proptest! {
         let all: std::collections::BTreeSet<_> = delivered.iter().map(|f| (f.flow, f.n)).collect();
         prop_assert_eq!(all.len(), delivered.len(), "a frame came twice");
         let (mut next, mut overtaken) = (vec![0; 64], 0);
-        for Frame { flow, n } in &delivered {
+        for Frame { flow, n, .. } in &delivered {
             let next = &mut next[usize::from(*flow)];
             overtaken += u64::from(n < next && (*n..*next).all(|between| all.contains(&(*flow, between))));
             *next = (n + 1).max(*next);
@@ -394,6 +415,21 @@ fn without_loss_nothing_waits_and_nothing_is_sent_again() {
     assert_lossless(&mut world);
     let (sent, received) = (world.sender.1.counts(), world.receiver.1.counts());
     assert_eq!((sent.resent, sent.skipped, received.waited, received.missing), (0, 0, 0, 0));
+}
+
+/// R-TUN-24: of a flow that has ACKs only, none waits for another.
+#[test]
+fn acks_do_not_wait_for_each_other() {
+    let mut world = World::new(Scenario { acks: 1.0, flows: 1, ..scenario(1) });
+    assert_lossless(&mut world);
+    let (sent, received) = (world.sender.1.counts(), world.receiver.1.counts());
+    assert!(received.overtook > 1_000, "{received:?}");
+    assert_eq!((received.waited, sent.resent), (0, world.lost), "{sent:?} {received:?}");
+    // A response among two hundred.
+    let mut world = World::new(Scenario { acks: 0.995, flows: 1, frames: 20_000, ..scenario(1) });
+    assert_lossless(&mut world);
+    let received = world.receiver.1.counts();
+    assert!(received.overtook > 1_000 && received.waited > 1_000, "{received:?}");
 }
 
 /// R-TUN-8

@@ -27,6 +27,7 @@ pub fn run(data: &[u8]) {
         predecessor: None,
         original: None,
         is_kept: true,
+        clear: which & 0x1f,
     };
     let mut frame = HeapFrame::from(content.to_vec());
     if here.reserve(&mut frame, 9000).is_err() {

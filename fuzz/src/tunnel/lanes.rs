@@ -8,7 +8,8 @@ use testkit::operations::input::Input;
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::{
-    Deliver, Lane, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit, WireNumber,
+    Deliver, Lane, Order, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit,
+    WireNumber,
 };
 
 const LANES: u8 = 2;
@@ -45,7 +46,7 @@ impl Transmit<Frame> for Out {
 
     fn resend(&mut self, shim: &Shim, (first, frame): &Self::Kept) -> bool {
         if !self.is_out_of_memory {
-            let shim = Shim { predecessor: first.predecessor, ..*shim };
+            let shim = Shim { predecessor: first.predecessor, clear: first.clear, ..*shim };
             self.sent.push((shim.lane, Sent::Frame(shim, *frame)));
         }
         !self.is_out_of_memory
@@ -95,6 +96,11 @@ pub fn run(data: &[u8]) {
         world.step(&mut input);
     }
     world.end();
+}
+
+/// Whether frame `n` of `flow` is an ACK: some flows have requests only.
+const fn is_ack(flow: u8, n: u32) -> bool {
+    flow >= 4 && !n.is_multiple_of(3)
 }
 
 fn lane(n: u8) -> Lane {
@@ -152,7 +158,13 @@ impl World {
         let (config, sender) = &mut self.sender;
         let frame = Frame(Some((flow, n)));
         let lane = lane((n % 3) as u8);
-        sender.on_frame(config, self.now, lane, Some(flow.into()), frame, &mut self.out);
+        let bucket = flow.into();
+        let order = match flow {
+            _ if is_ack(flow, n) => Order::Ack(bucket),
+            4.. => Order::Response(bucket),
+            _ => Order::Ordered(bucket),
+        };
+        sender.on_frame(config, self.now, lane, order, frame, &mut self.out);
     }
 
     /// Injects a forged frame with the right session.
@@ -168,6 +180,7 @@ impl World {
             predecessor: (flags & 2 != 0).then(|| (lane(flags >> 2), near(input))),
             original: (flags & 8 != 0).then(|| (lane(flags >> 4), near(input))),
             is_kept: true,
+            clear: flags >> 3 & 0x1f,
         };
         self.strangers += 1;
         let (config, receiver) = &mut self.receiver;
@@ -240,5 +253,20 @@ impl World {
         let (sent, received) = (self.sender.1.counts(), self.receiver.1.counts());
         let gone = sent.skipped + received.given_up + received.outside + self.strangers;
         assert!(ours.len() as u64 + gone >= sent.frames, "{sent:?} {received:?}");
+        if gone == 0 && received.unordered == 0 {
+            self.assert_in_order();
+        }
+    }
+
+    /// An ACK has overtaken ACKs only, and no other frame has overtaken any.
+    fn assert_in_order(&self) {
+        let mut came: [BTreeSet<u32>; 8] = Default::default();
+        for (flow, n) in self.out.delivered.iter().filter_map(|frame| frame.0) {
+            let came = &mut came[usize::from(flow)];
+            let may_overtake = |before: u32| is_ack(flow, n) && is_ack(flow, before);
+            let is_in_order = (0..n).all(|before| came.contains(&before) || may_overtake(before));
+            assert!(is_in_order, "flow {flow}: {n} after {came:?}");
+            came.insert(n);
+        }
     }
 }

@@ -80,10 +80,7 @@ impl Incoming {
         while start < number {
             // Some arrived under other numbers, on other lanes.
             start = self.received.first_unmarked(start);
-            let mut end = if self.received.reach(start) { start } else { number };
-            while end < number && !self.received.get(end) {
-                end += 1;
-            }
+            let end = self.received.first_marked(start, number);
             if start < end {
                 self.gaps.open(start, end, now);
                 missing += end.since(start);
@@ -143,14 +140,16 @@ impl Incoming {
     }
 
     pub fn settle(&mut self, number: Number) {
-        if number < self.floor {
-            return;
-        }
         if number > self.floor {
             self.settled.set(number, self.floor);
-            return;
+        } else if number == self.floor {
+            self.settle_to(number.next());
         }
-        self.floor = self.settled.first_unmarked(number.next());
+    }
+
+    /// All before `to` are settled.
+    fn settle_to(&mut self, to: Number) {
+        self.floor = self.settled.first_unmarked(to);
         self.settled.trim(self.floor);
         self.received.trim(self.floor);
     }
@@ -163,23 +162,26 @@ impl Incoming {
         }
     }
 
-    /// Gives up a gap; its numbers have to be settled by the caller.
+    /// Gives up a gap, whose numbers are settled from now on. R-TUN-26
     pub fn abandon(&mut self, gap: Gap) {
         while self.abandoned.len() >= MAX_ABANDONED {
             self.abandoned.pop();
         }
         self.abandoned.insert(gap);
-        for number in gap.start.get()..gap.end.get() {
-            self.receive(Number::new(number));
+        let start = gap.start.max(self.floor);
+        self.received.set_range(start, gap.end, self.floor);
+        if start > self.floor {
+            self.settled.set_range(start, gap.end, self.floor);
+        } else if gap.end > self.floor {
+            self.settle_to(gap.end);
         }
     }
 
     /// Nothing before `to` is waited for any more. There are no gaps.
     pub fn jump(&mut self, to: Number) {
         debug_assert!(self.gaps.is_empty());
-        (self.next, self.floor) = (to, self.settled.first_unmarked(to));
-        self.received.trim(self.floor);
-        self.settled.trim(self.floor);
+        self.next = to;
+        self.settle_to(to);
     }
 
     /// What has to be said, about all numbers or only about those behind the latest REPORT. R-TUN-8

@@ -53,6 +53,7 @@ pub fn shim(lane: u8) -> Shim {
         predecessor: Some((lane_of(3), WireNumber(0x2122_2324))),
         original: None,
         is_kept: true,
+        clear: 0,
     }
 }
 
