@@ -7,6 +7,7 @@ pub mod irn;
 mod marks;
 pub mod netrt;
 pub mod paper;
+pub mod selective;
 pub mod slr;
 pub mod uet;
 

@@ -2,8 +2,8 @@
 //! Network Support for RDMA*, SIGCOMM 2018).
 //!
 //! The interface is that of [`rnic::Nic`], and the frames are RoCEv2 with a
-//! valid ICRC, so that hosts of either sort fit into the same network. A port
-//! is an [`IrnNic`]; its queue pairs do SENDs and WRITEs.
+//! valid ICRC, so that hosts of either sort fit into the same network. Its queue
+//! pairs do SENDs and WRITEs.
 //!
 //! # Taken from IRN
 //!
@@ -48,14 +48,40 @@
 //! - Congestion control is [`rnic::Dcqcn`], the same code.
 
 mod config;
-mod nic;
 mod receiver;
 mod sender;
-mod stats;
 
 #[cfg(test)]
 mod tests;
 
+use rnic::{NicConfig, Port, QpConfig, QpError, QpId};
+
+use self::receiver::Receiver;
+use self::sender::Sender;
+use super::selective::{self, Pair};
+use crate::node::Rnic;
+
 pub use config::Irn;
-pub use nic::{IrnNic, SelectiveRepeat, nic};
-pub use stats::IrnStats;
+
+/// A port with its queue pairs, to be driven like [`rnic::Nic`].
+type IrnNic = Port<Pair<Sender, Receiver>>;
+
+/// The RNIC of a host: a port whose queue pairs have the parameters `irn`.
+pub fn nic(config: NicConfig, irn: Irn) -> impl Rnic {
+    selective::nic(config, move |port, qp| add_qp(port, qp, irn))
+}
+
+/// Sets up a connected QP on `nic`. Of `config` these count: QP numbers,
+/// addresses, VLANs, UDP source port, ToS, PSNs, PMTU, `ack_req_every`,
+/// `remote_region`, `dcqcn` and `content_seed`. It takes SENDs and WRITEs.
+///
+/// # Errors
+/// If a field of `config` or `irn` is out of range or the QP number is in
+/// use.
+fn add_qp(nic: &mut IrnNic, config: QpConfig, irn: Irn) -> Result<QpId, QpError> {
+    irn.check()?;
+    nic.add(config, |qp, config| Pair {
+        sender: Sender::new(qp, config, irn),
+        receiver: Receiver::new(qp, config, irn),
+    })
+}

@@ -12,7 +12,8 @@ use rnic::{
     WorkRequest, lab_ip,
 };
 
-use super::{Irn, IrnNic, IrnStats, SelectiveRepeat};
+use super::{Irn, IrnNic, add_qp};
+use crate::peers::selective::{Sender as _, Stats};
 
 const PMTU: u32 = 256;
 /// bit/s at which a full packet of a SEND, 338 bytes on the wire, takes 1 µs.
@@ -56,7 +57,7 @@ impl World {
             config.send_psn = Psn::new(0xff_fffe);
             config.recv_psn = Psn::new(0xff_fffe);
             change(&mut config);
-            qp = SelectiveRepeat::add_qp(nic, config, irn).unwrap();
+            qp = add_qp(nic, config, irn).unwrap();
         }
         Self {
             nics,
@@ -96,7 +97,7 @@ impl World {
                     self.links[side].push_back((self.now + self.delay, frame));
                 }
             }
-            assert!(nic.transport(self.qp).in_flight() <= self.cap);
+            assert!(nic.transport(self.qp).sender.queue().in_flight() <= self.cap);
         }
         self.completions.extend(std::iter::from_fn(|| self.nics[0].poll_completion()));
         self.received.extend(std::iter::from_fn(|| self.nics[1].poll_received()));
@@ -118,7 +119,7 @@ impl World {
         }
     }
 
-    fn stats(&self, host: usize) -> IrnStats {
+    fn stats(&self, host: usize) -> Stats {
         self.nics[host].totals()
     }
 }
@@ -189,7 +190,7 @@ fn everything_arrives_once_in_order_and_intact() {
 }
 
 /// Share of the line that a long flow gets.
-fn goodput(w: u64, p: f64, cap: u32) -> (f64, IrnStats) {
+fn goodput(w: u64, p: f64, cap: u32) -> (f64, Stats) {
     const SLOTS: u64 = 300_000;
     let irn = Irn::for_path(cap, Span::from_micros(w));
     let mut world = World::new(w, irn, |_| ());
@@ -349,7 +350,7 @@ fn what_it_does_not_do_is_refused() {
     let config = QpConfig::new(Qpn::new(1), Qpn::new(2), [3; 6], lab_ip(2));
     let add = |irn| {
         let mut nic = IrnNic::new(NicConfig::new([2; 6], lab_ip(1)));
-        SelectiveRepeat::add_qp(&mut nic, config.clone(), irn)
+        add_qp(&mut nic, config.clone(), irn)
     };
     assert_eq!(add(Irn { cap: 0, ..irn }), Err(QpError::Window(0)));
     assert_eq!(add(Irn { rto_low: Span::ZERO, ..irn }), Err(QpError::Timeout));
