@@ -18,14 +18,13 @@
 //! more is filtered, and fill its queue: at a loss of 1e-2 SLR then takes longer than
 //! go-back-N.
 
-use common::frame::{Class, Frame, Packet, Side, Sink};
+use common::frame::{Class, Frame, Side};
 use common::psn::Seq;
 use common::time::{Span, Time};
 use common::wire::{Response, Verdict, parse};
 
-use super::{Map, answered, flow, marks};
+use super::{Map, Peer, Ports, answered, flow, marks};
 use crate::frame::SimFrame;
-use crate::node::{Egress, Middlebox};
 
 /// ECN code point of a frame that met congestion.
 const CONGESTION_EXPERIENCED: u8 = 3;
@@ -51,17 +50,13 @@ impl Slr {
     pub fn new(cnp_interval: Span) -> Self {
         Self { flows: Map::default(), cnp_interval }
     }
+}
 
-    /// A frame has arrived on `side`.
-    pub fn receive(
-        &mut self,
-        side: Side,
-        frame: SimFrame,
-        now: Time,
-        sink: &mut impl Sink<Frame = SimFrame>,
-    ) {
-        let pass = |frame, sink: &mut _| transmit(sink, side.other(), frame);
-        let Ok(roce) = parse(frame.bytes()) else { return pass(frame, sink) };
+impl Peer for Slr {
+    fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut impl Ports) {
+        let Ok(roce) = parse(frame.bytes()) else {
+            return out.send(side.other(), Class::Data, frame);
+        };
         if side == Side::Lan && roce.opcode.kind().is_request() {
             let first = Seq::first(roce.psn);
             let state = self.flows.entry(flow(&roce)).or_insert(Flow {
@@ -73,12 +68,12 @@ impl Slr {
             if state.awaited.is_none() && seq > state.next {
                 state.awaited = Some(state.next);
                 let nak = marks::nak(&frame, &roce, state.next, seq.since(state.next));
-                transmit(sink, Side::Lan, nak);
+                out.send(Side::Lan, Class::Data, nak);
             }
             if state.awaited.is_some_and(|awaited| seq > awaited) {
                 if roce.ecn == CONGESTION_EXPERIENCED && now >= state.quiet_until {
                     state.quiet_until = now + self.cnp_interval;
-                    transmit(sink, Side::Lan, marks::cnp(&frame, &roce));
+                    out.send(Side::Lan, Class::Data, marks::cnp(&frame, &roce));
                 }
                 return;
             }
@@ -94,24 +89,15 @@ impl Slr {
                 state.awaited = Some(seq);
             }
         }
-        pass(frame, sink);
+        out.send(side.other(), Class::Data, frame);
     }
-}
-
-impl Middlebox for Slr {
-    fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut Egress) {
-        Self::receive(self, side, frame, now, out);
-    }
-}
-
-fn transmit(sink: &mut impl Sink<Frame = SimFrame>, side: Side, frame: SimFrame) {
-    sink.transmit(side, Class::Data, Packet::Owned(frame));
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
+    use common::frame::{Packet, Sink};
     use common::wire::{Bth, Headers, Opcode, Qpn, Vlans, has_switch_bit, mark_congestion};
 
     use super::*;

@@ -58,7 +58,7 @@ use rnic::{NicConfig, Port, QpConfig, QpError, QpId};
 
 use self::receiver::Receiver;
 use self::sender::Sender;
-use super::selective::{self, Pair};
+use super::selective::{self, Arrivals, Pair};
 use crate::node::Rnic;
 
 pub use config::Irn;
@@ -82,6 +82,7 @@ fn add_qp(nic: &mut IrnNic, config: QpConfig, irn: Irn) -> Result<QpId, QpError>
     irn.check()?;
     nic.add(config, |qp, config| Pair {
         sender: Sender::new(qp, config, irn),
-        receiver: Receiver::new(qp, config, irn),
+        receiver: Receiver::new(irn),
+        arrivals: Arrivals::new(qp, config),
     })
 }

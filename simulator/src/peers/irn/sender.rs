@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 use common::psn::{Psn, Seq};
 use common::time::Time;
 use common::window::Window;
-use common::wire::{AethKind, PacketKind, Roce};
+use common::wire::{AethKind, PacketKind};
 use rnic::parts::Packet;
 use rnic::{Completion, QpConfig, QpId};
 
 use super::config::Irn;
-use crate::peers::selective::{self, SendQueue};
+use crate::peers::selective::{self, Reply, SendQueue};
 
 /// The sender of IRN.
 #[derive(Debug)]
@@ -102,16 +102,10 @@ impl selective::Sender for Sender {
         &mut self.queue
     }
 
-    fn on_response(
-        &mut self,
-        roce: &Roce,
-        frame: &[u8],
-        now: Time,
-        completions: &mut VecDeque<Completion>,
-    ) {
-        let Some(aeth) = roce.aeth(frame) else { return };
+    fn on_reply(&mut self, reply: Reply, completions: &mut VecDeque<Completion>) {
+        let Reply { psn, aeth, at: now, .. } = reply;
         let acked = self.queue.acked;
-        let seq = roce.psn.unwrap_near(acked);
+        let seq = psn.unwrap_near(acked);
         let (expected, caused_by) = match aeth.kind() {
             AethKind::Ack { .. } => (seq.next(), None),
             AethKind::Nak { code: 0 } => (seq, Some(Psn::new(aeth.msn).unwrap_near(acked))),

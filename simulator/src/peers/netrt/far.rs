@@ -1,18 +1,18 @@
 //! Near the receiver: puts packets in order, asks for those that are missing, and repairs
 //! loss behind it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use common::frame::{Class, Frame, Side, Sink};
+use common::frame::{Class, Frame, Side};
 use common::psn::Seq;
 use common::time::{Span, Time};
-use common::wire::{Response, Roce, Verdict, parse};
+use common::wire::{Response, Roce, parse};
 use hashbrown::HashMap;
 
+use super::Memory;
 use super::hop::{Gap, MOST_GAPS, Message, Status, plain};
-use super::{Memory, transmit};
 use crate::frame::SimFrame;
-use crate::peers::{Map, answered, flow};
+use crate::peers::{Backup, Map, Ports, acknowledge, answered, flow};
 
 /// Packets delivered from one STATUS without gaps to the next.
 const TOLD_EVERY: u32 = 16;
@@ -30,7 +30,7 @@ struct Flow {
     /// PSN of the newest packet delivered.
     newest: Option<Seq>,
     /// Delivered and not acknowledged, by rising PSN.
-    backup: VecDeque<(Seq, SimFrame)>,
+    backup: Backup,
 }
 
 impl Flow {
@@ -42,7 +42,7 @@ impl Flow {
             untold: 0,
             tell_at: Time::NEVER,
             newest: None,
-            backup: VecDeque::new(),
+            backup: Backup::new(),
         }
     }
 
@@ -90,14 +90,14 @@ impl Far {
         roce: &Roce,
         now: Time,
         memory: &mut Memory,
-        sink: &mut impl Sink<Frame = SimFrame>,
+        out: &mut impl Ports,
     ) {
         let Some((number, at, frame)) = plain(frame) else { return };
         self.numbers.insert(flow(roce), number);
         let flow = self.flows.entry(number).or_insert_with(Flow::new);
         if at < flow.expected || flow.early.contains_key(&at) {
             // The other switch doesn't know that it came.
-            return self.tell(number, now, sink);
+            return self.tell(number, now, out);
         }
         let is_news = at > flow.high;
         flow.high = flow.high.max(at + 1);
@@ -105,7 +105,7 @@ impl Far {
             self.early += frame.bytes().len() as u64;
             flow.early.insert(at, Some(frame));
             if is_news {
-                self.tell(number, now, sink);
+                self.tell(number, now, out);
             }
             return;
         }
@@ -113,11 +113,11 @@ impl Far {
         for missing in flow.expected..at {
             flow.early.entry(missing).or_insert(None);
         }
-        self.drain(number, now, memory, sink);
+        self.drain(number, now, memory, out);
         let Some(flow) = self.flows.get_mut(&number) else { return };
         flow.expected += 1;
-        self.deliver(number, frame, memory, sink);
-        self.drain(number, now, memory, sink);
+        self.deliver(number, frame, memory, out);
+        self.drain(number, now, memory, out);
     }
 
     /// The other switch doesn't have these.
@@ -127,7 +127,7 @@ impl Far {
         gaps: &[Gap],
         now: Time,
         memory: &mut Memory,
-        sink: &mut impl Sink<Frame = SimFrame>,
+        out: &mut impl Ports,
     ) {
         let Some(flow) = self.flows.get_mut(&number) else { return };
         for at in gaps.iter().flat_map(|(from, to)| *from..*to) {
@@ -136,17 +136,11 @@ impl Far {
             }
         }
         flow.high = flow.high.max(gaps.last().map_or(0, |(_, to)| *to));
-        self.drain(number, now, memory, sink);
+        self.drain(number, now, memory, out);
     }
 
     /// Delivers the packets that are in order now, and sends a report if one is due.
-    fn drain(
-        &mut self,
-        number: u32,
-        now: Time,
-        memory: &mut Memory,
-        sink: &mut impl Sink<Frame = SimFrame>,
-    ) {
+    fn drain(&mut self, number: u32, now: Time, memory: &mut Memory, out: &mut impl Ports) {
         while let Some(flow) = self.flows.get_mut(&number)
             && let Some(frame) = flow.early.remove(&flow.expected)
         {
@@ -154,13 +148,13 @@ impl Far {
             if let Some(frame) = frame {
                 self.early -= frame.bytes().len() as u64;
                 memory.release(&frame);
-                self.deliver(number, frame, memory, sink);
+                self.deliver(number, frame, memory, out);
             }
         }
         let Some(flow) = self.flows.get_mut(&number) else { return };
         flow.untold += 1;
         if flow.untold >= TOLD_EVERY {
-            self.tell(number, now, sink);
+            self.tell(number, now, out);
         } else if flow.tell_at == Time::NEVER {
             flow.tell_at = now + self.rtt.scale(1, 4);
             self.next = self.next.min(flow.tell_at);
@@ -168,13 +162,7 @@ impl Far {
     }
 
     /// A packet in order goes to its destination, and a copy is kept if there is room.
-    fn deliver(
-        &mut self,
-        number: u32,
-        frame: SimFrame,
-        memory: &mut Memory,
-        sink: &mut impl Sink<Frame = SimFrame>,
-    ) {
+    fn deliver(&mut self, number: u32, frame: SimFrame, memory: &mut Memory, out: &mut impl Ports) {
         if let (Ok(roce), Some(flow)) = (parse(frame.bytes()), self.flows.get_mut(&number)) {
             let seq = roce.psn.unwrap_near(flow.newest.unwrap_or(Seq::first(roce.psn)));
             flow.newest = Some(seq);
@@ -190,11 +178,11 @@ impl Far {
                 flow.backup.push_back((seq, frame.clone()));
             }
         }
-        transmit(sink, Side::Lan, Class::Data, frame);
+        out.send(Side::Lan, Class::Data, frame);
     }
 
     /// Reports the packets that arrived to the other switch, and requests the missing ones.
-    fn tell(&mut self, number: u32, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
+    fn tell(&mut self, number: u32, now: Time, out: &mut impl Ports) {
         let Some(flow) = self.flows.get_mut(&number) else { return };
         let status = Status { flow: number, expected: flow.expected, gaps: flow.gaps() };
         flow.untold = 0;
@@ -204,7 +192,7 @@ impl Far {
             false => now + self.rtt.scale(5, 4),
         };
         self.next = self.next.min(flow.tell_at);
-        transmit(sink, Side::Wan, Class::High, Message::Status(status).frame());
+        out.send(Side::Wan, Class::High, Message::Status(status).frame());
     }
 
     /// A response of the destination.
@@ -213,33 +201,28 @@ impl Far {
         frame: SimFrame,
         roce: &Roce,
         memory: &mut Memory,
-        sink: &mut impl Sink<Frame = SimFrame>,
+        out: &mut impl Ports,
     ) {
         if let Some(response) = Response::of(roce, frame.bytes())
             && let Some(number) = self.numbers.get(&answered(roce))
             && let Some(flow) = self.flows.get_mut(number)
             && let Some(newest) = flow.newest
         {
-            let seq = response.psn.unwrap_near(newest);
-            let acked = if response.is_nak() { seq } else { seq.next() };
-            while flow.backup.front().is_some_and(|(oldest, _)| *oldest < acked)
-                && let Some((_, copy)) = flow.backup.pop_front()
-            {
+            let is_asked = acknowledge(&mut flow.backup, &response, newest, |copy| {
                 self.backup -= copy.bytes().len() as u64;
-                memory.release(&copy);
-            }
-            let has_it = flow.backup.front().is_some_and(|(oldest, _)| *oldest == seq);
-            if response.verdict == Verdict::Missing && has_it {
+                memory.release(copy);
+            });
+            if is_asked {
                 for (_, copy) in &flow.backup {
-                    transmit(sink, Side::Lan, Class::Data, copy.clone());
+                    out.send(Side::Lan, Class::Data, copy.clone());
                 }
                 return;
             }
         }
-        transmit(sink, Side::Wan, Class::Data, frame);
+        out.send(Side::Wan, Class::Data, frame);
     }
 
-    pub(super) fn on_timer(&mut self, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
+    pub(super) fn on_timer(&mut self, now: Time, out: &mut impl Ports) {
         if self.next > now {
             return;
         }
@@ -254,7 +237,7 @@ impl Far {
         }
         due.sort_unstable();
         for number in due {
-            self.tell(number, now, sink);
+            self.tell(number, now, out);
         }
     }
 

@@ -42,15 +42,15 @@ mod near;
 #[cfg(test)]
 mod tests;
 
-use common::frame::{Class, Frame, Packet, Side, Sink};
+use common::frame::{Class, Frame, Side};
 use common::time::{Span, Time};
 use common::wire::parse;
 
 use self::far::Far;
 use self::hop::Message;
 use self::near::Near;
+use super::{Peer, Ports};
 use crate::frame::SimFrame;
-use crate::node::{Egress, Middlebox};
 use crate::results::Pools;
 
 /// The memory of a switch.
@@ -83,75 +83,44 @@ impl NetRt {
     pub fn new(bytes: u64, rtt: Span) -> Self {
         Self { memory: Memory { free: bytes }, near: Near::new(rtt), far: Far::new(rtt) }
     }
+}
 
-    /// A frame has arrived on `side`.
-    pub fn receive(
-        &mut self,
-        side: Side,
-        frame: SimFrame,
-        now: Time,
-        sink: &mut impl Sink<Frame = SimFrame>,
-    ) {
+impl Peer for NetRt {
+    fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut impl Ports) {
         if side == Side::Wan
             && let Some(message) = Message::read(frame.bytes())
         {
             return match message {
-                Message::Status(status) => {
-                    self.near.on_status(&status, now, &mut self.memory, sink)
-                }
+                Message::Status(status) => self.near.on_status(&status, now, &mut self.memory, out),
                 Message::Gone { flow, gaps } => {
-                    self.far.on_gone(flow, &gaps, now, &mut self.memory, sink);
+                    self.far.on_gone(flow, &gaps, now, &mut self.memory, out);
                 }
             };
         }
         let Ok(roce) = parse(frame.bytes()) else {
-            return transmit(sink, side.other(), Class::Data, frame);
+            return out.send(side.other(), Class::Data, frame);
         };
         let kind = roce.opcode.kind();
         match (side, kind.is_request(), kind.is_response()) {
-            (Side::Lan, true, _) => self.near.on_data(&frame, &roce, now, &mut self.memory, sink),
-            (Side::Wan, true, _) => self.far.on_data(&frame, &roce, now, &mut self.memory, sink),
-            (Side::Lan, _, true) => self.far.on_response(frame, &roce, &mut self.memory, sink),
-            _ => transmit(sink, side.other(), Class::Data, frame),
+            (Side::Lan, true, _) => self.near.on_data(&frame, &roce, now, &mut self.memory, out),
+            (Side::Wan, true, _) => self.far.on_data(&frame, &roce, now, &mut self.memory, out),
+            (Side::Lan, _, true) => self.far.on_response(frame, &roce, &mut self.memory, out),
+            _ => out.send(side.other(), Class::Data, frame),
         }
     }
 
-    /// When [`timers`](Self::timers) has something to do.
-    pub fn next(&self) -> Time {
+    fn next(&self) -> Time {
         self.near.next().min(self.far.next())
     }
 
     /// Repeats requests, and packets that nothing is heard of.
-    pub fn timers(&mut self, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
-        self.near.on_timer(now, sink);
-        self.far.on_timer(now, sink);
-    }
-
-    /// Bytes held.
-    pub fn held(&self) -> Pools {
-        let (reorder_bytes, backup_bytes) = self.far.held();
-        Pools { reorder_bytes, backup_bytes, cache_bytes: self.near.held() }
-    }
-}
-
-impl Middlebox for NetRt {
-    fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut Egress) {
-        Self::receive(self, side, frame, now, out);
-    }
-
-    fn next(&self) -> Time {
-        Self::next(self)
-    }
-
-    fn timers(&mut self, now: Time, out: &mut Egress) {
-        Self::timers(self, now, out);
+    fn timers(&mut self, now: Time, out: &mut impl Ports) {
+        self.near.on_timer(now, out);
+        self.far.on_timer(now, out);
     }
 
     fn held(&self) -> Pools {
-        Self::held(self)
+        let (reorder_bytes, backup_bytes) = self.far.held();
+        Pools { reorder_bytes, backup_bytes, cache_bytes: self.near.held() }
     }
-}
-
-fn transmit(sink: &mut impl Sink<Frame = SimFrame>, side: Side, class: Class, frame: SimFrame) {
-    sink.transmit(side, class, Packet::Owned(frame));
 }

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use common::frame::{Class, Frame, Side, Sink};
+use common::frame::{Class, Frame, Side};
 use common::time::{Span, Time};
 use common::wire::Roce;
 
+use super::Memory;
 use super::hop::{Gap, Message, Status, numbered};
-use super::{Memory, transmit};
 use crate::frame::SimFrame;
-use crate::peers::{Key, Map, flow};
+use crate::peers::{Key, Map, Ports, flow};
 
 struct Flow {
     number: u32,
@@ -54,7 +54,7 @@ impl Near {
         roce: &Roce,
         now: Time,
         memory: &mut Memory,
-        sink: &mut impl Sink<Frame = SimFrame>,
+        out: &mut impl Ports,
     ) {
         let flow = self.flow(flow(roce));
         let frame = numbered(frame, flow.number, flow.next);
@@ -69,7 +69,7 @@ impl Near {
         let overdue = flow.overdue;
         self.next = self.next.min(overdue);
         self.held += if has_room { frame.bytes().len() as u64 } else { 0 };
-        transmit(sink, Side::Wan, Class::Data, frame);
+        out.send(Side::Wan, Class::Data, frame);
     }
 
     /// A report of the other switch arrived: the packets that it has, and those it lacks.
@@ -78,7 +78,7 @@ impl Near {
         status: &Status,
         now: Time,
         memory: &mut Memory,
-        sink: &mut impl Sink<Frame = SimFrame>,
+        out: &mut impl Ports,
     ) {
         let Some(flow) = self.flows.get_mut(status.flow as usize) else { return };
         let kept = flow.copies.split_off(&status.expected);
@@ -96,7 +96,7 @@ impl Near {
                 (Some((_, resent)), _) if now < *resent + self.rtt.scale(9, 8) => {}
                 (Some((frame, resent)), _) => {
                     *resent = now;
-                    transmit(sink, Side::Wan, Class::High, frame.clone());
+                    out.send(Side::Wan, Class::High, frame.clone());
                 }
                 (None, Some((_, to))) if *to == number => *to += 1,
                 (None, _) => gone.push((number, number + 1)),
@@ -104,11 +104,11 @@ impl Near {
         }
         if !gone.is_empty() {
             let message = Message::Gone { flow: status.flow, gaps: gone };
-            transmit(sink, Side::Wan, Class::High, message.frame());
+            out.send(Side::Wan, Class::High, message.frame());
         }
     }
 
-    pub(super) fn on_timer(&mut self, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
+    pub(super) fn on_timer(&mut self, now: Time, out: &mut impl Ports) {
         if self.next > now {
             return;
         }
@@ -117,7 +117,7 @@ impl Near {
             if flow.overdue <= now {
                 if let Some((oldest, resent)) = flow.copies.values_mut().next() {
                     *resent = now;
-                    transmit(sink, Side::Wan, Class::High, oldest.clone());
+                    out.send(Side::Wan, Class::High, oldest.clone());
                 }
                 flow.patience = flow.patience * 2;
                 flow.overdue = now + flow.patience;

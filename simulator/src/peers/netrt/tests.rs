@@ -10,6 +10,7 @@ use common::wire::{Aeth, Bth, Headers, Opcode, Qpn, Response, Vlans, parse};
 use super::NetRt;
 use super::hop::{Gap, Message, Status, numbered, plain};
 use crate::frame::SimFrame;
+use crate::peers::Peer;
 
 const FIRST: Psn = Psn::new(0xff_fffe);
 const QPN: Qpn = Qpn::new(0x21);

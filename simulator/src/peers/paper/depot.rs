@@ -1,17 +1,16 @@
 //! Near the receiver: holds early packets, names gaps once, keeps packets that are not
 //! yet acknowledged.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use common::frame::{Class, Frame, Side, Sink};
+use common::frame::{Class, Frame, Side};
 use common::psn::Seq;
 use common::time::{Span, Time};
-use common::wire::{Response, Roce, Verdict, parse};
+use common::wire::{Response, Roce, parse};
 use link::wire_bytes;
 
-use super::transmit;
 use crate::frame::SimFrame;
-use crate::peers::{Map, answered, flow, marks};
+use crate::peers::{Backup, Map, Ports, acknowledge, answered, flow, marks};
 
 struct Flow {
     /// ePSN: the next packet in order.
@@ -22,7 +21,7 @@ struct Flow {
     refused: Seq,
     early: BTreeMap<Seq, SimFrame>,
     /// Delivered and not acknowledged, in order.
-    backup: VecDeque<(Seq, SimFrame)>,
+    backup: Backup,
     /// When all of them are resent: an ACK was asked for, and is overdue then.
     resend_at: Time,
     /// How long an ACK may take: doubled by each that is overdue, as the
@@ -50,10 +49,10 @@ struct Port {
 }
 
 impl Port {
-    fn transmit(&mut self, frame: SimFrame, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
+    fn transmit(&mut self, frame: SimFrame, now: Time, out: &mut impl Ports) {
         let bits = wire_bytes(frame.bytes().len()) * 8;
         self.free = self.free.max(now) + Span::from_nanos(bits * 1_000_000_000 / self.rate);
-        transmit(sink, Side::Lan, Class::Data, frame);
+        out.send(Side::Lan, Class::Data, frame);
     }
 }
 
@@ -86,20 +85,20 @@ impl Depot {
         frame: SimFrame,
         roce: &Roce,
         now: Time,
-        sink: &mut impl Sink<Frame = SimFrame>,
+        out: &mut impl Ports,
     ) {
         let flow = self.flows.entry(flow(roce)).or_insert_with(|| Flow {
             expected: Seq::first(roce.psn),
             high: Seq::first(roce.psn),
             refused: Seq::first(roce.psn),
             early: BTreeMap::new(),
-            backup: VecDeque::new(),
+            backup: Backup::new(),
             resend_at: Time::NEVER,
             patience: self.limits.t_out,
         });
         let seq = roce.psn.unwrap_near(flow.expected);
         if seq < flow.expected {
-            return self.lan.transmit(frame, now, sink);
+            return self.lan.transmit(frame, now, out);
         }
         let len = frame.bytes().len() as u64;
         if seq > flow.expected && self.reorder + len > self.limits.reorder {
@@ -108,7 +107,7 @@ impl Depot {
         }
         if seq > flow.high {
             let nak = marks::nak(&frame, roce, flow.high, seq.since(flow.high));
-            transmit(sink, Side::Wan, Class::High, nak);
+            out.send(Side::Wan, Class::High, nak);
         }
         flow.high = flow.high.max(seq.next());
         if seq > flow.expected {
@@ -131,7 +130,7 @@ impl Depot {
                 flow.backup.push_back((flow.expected, frame.clone()));
             }
             let asks = parse(frame.bytes()).is_ok_and(|roce| roce.ack_req);
-            self.lan.transmit(frame, now, sink);
+            self.lan.transmit(frame, now, out);
             if asks {
                 flow.resend_at = self.lan.free + flow.patience;
                 self.next = self.next.min(flow.resend_at);
@@ -145,7 +144,7 @@ impl Depot {
         // The box itself refused these packets.
         if flow.early.is_empty() && flow.refused > flow.high {
             let nak = marks::nak(&last, roce, flow.high, flow.refused.since(flow.high));
-            transmit(sink, Side::Wan, Class::High, nak);
+            out.send(Side::Wan, Class::High, nak);
             flow.high = flow.refused;
         }
     }
@@ -156,34 +155,29 @@ impl Depot {
         frame: SimFrame,
         roce: &Roce,
         now: Time,
-        sink: &mut impl Sink<Frame = SimFrame>,
+        out: &mut impl Ports,
     ) {
         if let Some(response) = Response::of(roce, frame.bytes())
             && let Some(flow) = self.flows.get_mut(&answered(roce))
         {
-            let seq = response.psn.unwrap_near(flow.expected);
-            let acked = if response.is_nak() { seq } else { seq.next() };
-            while flow.backup.front().is_some_and(|(oldest, _)| *oldest < acked)
-                && let Some((_, frame)) = flow.backup.pop_front()
-            {
-                self.backup -= frame.bytes().len() as u64;
-            }
+            let is_asked = acknowledge(&mut flow.backup, &response, flow.expected, |copy| {
+                self.backup -= copy.bytes().len() as u64;
+            });
             flow.patience = self.limits.t_out;
             if flow.backup.is_empty() {
                 flow.resend_at = Time::NEVER;
             }
-            let has_it = flow.backup.front().is_some_and(|(oldest, _)| *oldest == seq);
-            if response.verdict == Verdict::Missing && has_it {
-                resend(flow, &mut self.lan, now, sink);
+            if is_asked {
+                resend(flow, &mut self.lan, now, out);
                 flow.resend_at = self.lan.free + flow.patience;
                 self.next = self.next.min(flow.resend_at);
                 return;
             }
         }
-        transmit(sink, Side::Wan, Class::Data, frame);
+        out.send(Side::Wan, Class::Data, frame);
     }
 
-    pub(super) fn on_timer(&mut self, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
+    pub(super) fn on_timer(&mut self, now: Time, out: &mut impl Ports) {
         if self.next > now {
             return;
         }
@@ -191,7 +185,7 @@ impl Depot {
         // In the same order on every run: the hasher has no seed.
         for flow in self.flows.values_mut() {
             if flow.resend_at <= now {
-                resend(flow, &mut self.lan, now, sink);
+                resend(flow, &mut self.lan, now, out);
                 flow.patience = flow.patience * 2;
                 flow.resend_at = self.lan.free + flow.patience;
             }
@@ -210,8 +204,8 @@ impl Depot {
 
 /// Everything that the destination has not acknowledged, in order, and behind
 /// packets that still wait at the port.
-fn resend(flow: &Flow, lan: &mut Port, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
+fn resend(flow: &Flow, lan: &mut Port, now: Time, out: &mut impl Ports) {
     for (_, frame) in &flow.backup {
-        lan.transmit(frame.clone(), now, sink);
+        lan.transmit(frame.clone(), now, out);
     }
 }

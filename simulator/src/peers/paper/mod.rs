@@ -41,14 +41,14 @@ mod sentry;
 #[cfg(test)]
 mod tests;
 
-use common::frame::{Class, Frame, Packet, Side, Sink};
+use common::frame::{Class, Frame, Side};
 use common::time::{Span, Time};
 use common::wire::parse;
 
 use self::depot::{Depot, Limits};
 use self::sentry::Sentry;
+use super::{Peer, Ports};
 use crate::frame::SimFrame;
-use crate::node::{Egress, Middlebox};
 use crate::results::Pools;
 
 /// Both roles of a box.
@@ -64,63 +64,34 @@ impl Paper {
         let limits = Limits { reorder, backup, t_out: local_rtt * 2, lan_rate };
         Self { sentry: Sentry::default(), depot: Depot::new(limits) }
     }
+}
 
-    /// A frame has arrived on `side`.
-    pub fn receive(
-        &mut self,
-        side: Side,
-        frame: SimFrame,
-        now: Time,
-        sink: &mut impl Sink<Frame = SimFrame>,
-    ) {
+impl Peer for Paper {
+    fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut impl Ports) {
         let Ok(roce) = parse(frame.bytes()) else {
-            return transmit(sink, side.other(), Class::Data, frame);
+            return out.send(side.other(), Class::Data, frame);
         };
         let kind = roce.opcode.kind();
         match (side, kind.is_request(), kind.is_response()) {
-            (Side::Lan, true, _) => self.sentry.on_data(frame, &roce, sink),
-            (Side::Wan, true, _) => self.depot.on_data(frame, &roce, now, sink),
-            (Side::Lan, _, true) => self.depot.on_response(frame, &roce, now, sink),
-            (Side::Wan, _, true) => self.sentry.on_response(frame, &roce, sink),
-            _ => transmit(sink, side.other(), Class::Data, frame),
+            (Side::Lan, true, _) => self.sentry.on_data(frame, &roce, out),
+            (Side::Wan, true, _) => self.depot.on_data(frame, &roce, now, out),
+            (Side::Lan, _, true) => self.depot.on_response(frame, &roce, now, out),
+            (Side::Wan, _, true) => self.sentry.on_response(frame, &roce, out),
+            _ => out.send(side.other(), Class::Data, frame),
         }
     }
 
     /// Resends packets that the destination has not acknowledged for too long.
-    pub fn timers(&mut self, now: Time, sink: &mut impl Sink<Frame = SimFrame>) {
-        self.depot.on_timer(now, sink);
-    }
-
-    /// When [`timers`](Self::timers) has something to do.
-    pub fn next(&self) -> Time {
-        self.depot.next()
-    }
-
-    /// Bytes held in the reordering and the backup pool.
-    pub const fn held(&self) -> (u64, u64) {
-        self.depot.held()
-    }
-}
-
-impl Middlebox for Paper {
-    fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut Egress) {
-        Self::receive(self, side, frame, now, out);
+    fn timers(&mut self, now: Time, out: &mut impl Ports) {
+        self.depot.on_timer(now, out);
     }
 
     fn next(&self) -> Time {
-        Self::next(self)
-    }
-
-    fn timers(&mut self, now: Time, out: &mut Egress) {
-        Self::timers(self, now, out);
+        self.depot.next()
     }
 
     fn held(&self) -> Pools {
-        let (reorder_bytes, backup_bytes) = Self::held(self);
+        let (reorder_bytes, backup_bytes) = self.depot.held();
         Pools { reorder_bytes, backup_bytes, cache_bytes: 0 }
     }
-}
-
-fn transmit(sink: &mut impl Sink<Frame = SimFrame>, side: Side, class: Class, frame: SimFrame) {
-    sink.transmit(side, class, Packet::Owned(frame));
 }

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use common::frame::{Class, Frame, Side, Sink};
+use common::frame::{Class, Frame, Side};
 use common::psn::Seq;
 use common::wire::{Response, Roce, Verdict, has_switch_bit};
 
-use super::transmit;
 use crate::frame::SimFrame;
-use crate::peers::{Map, answered, flow, marks};
+use crate::peers::{Map, Ports, answered, flow, marks};
 
 struct Flow {
     /// ePSN_s: the next new packet from the source.
@@ -26,12 +25,7 @@ pub(super) struct Sentry {
 
 impl Sentry {
     /// A packet from the source.
-    pub(super) fn on_data(
-        &mut self,
-        frame: SimFrame,
-        roce: &Roce,
-        sink: &mut impl Sink<Frame = SimFrame>,
-    ) {
+    pub(super) fn on_data(&mut self, frame: SimFrame, roce: &Roce, out: &mut impl Ports) {
         let flow = self.flows.entry(flow(roce)).or_insert_with(|| Flow {
             next: Seq::first(roce.psn),
             needed: BTreeSet::new(),
@@ -42,28 +36,23 @@ impl Sentry {
             // Lost between source and Sentry.
             if !core::mem::replace(&mut flow.reported, true) {
                 let nak = marks::nak(&frame, roce, flow.next, seq.since(flow.next));
-                transmit(sink, Side::Lan, Class::High, nak);
+                out.send(Side::Lan, Class::High, nak);
             }
             return;
         }
         if seq == flow.next {
             flow.next = seq.next();
             flow.reported = false;
-            return transmit(sink, Side::Wan, Class::Data, frame);
+            return out.send(Side::Wan, Class::Data, frame);
         }
         let is_needed = flow.needed.remove(&seq);
         if is_needed || !has_switch_bit(frame.bytes(), roce) {
-            transmit(sink, Side::Wan, Class::High, frame);
+            out.send(Side::Wan, Class::High, frame);
         }
     }
 
     /// A response from the other site, or a Depot-NACK.
-    pub(super) fn on_response(
-        &mut self,
-        frame: SimFrame,
-        roce: &Roce,
-        sink: &mut impl Sink<Frame = SimFrame>,
-    ) {
+    pub(super) fn on_response(&mut self, frame: SimFrame, roce: &Roce, out: &mut impl Ports) {
         if let Some(response) = Response::of(roce, frame.bytes())
             && response.verdict == Verdict::Missing
             && has_switch_bit(frame.bytes(), roce)
@@ -73,6 +62,6 @@ impl Sentry {
             let count = u64::from(response.msn.unwrap_or_default());
             flow.needed.extend((0..count).map(|n| first + n));
         }
-        transmit(sink, Side::Lan, Class::Data, frame);
+        out.send(Side::Lan, Class::Data, frame);
     }
 }

@@ -10,6 +10,8 @@ use link::wire_bytes;
 
 use super::Paper;
 use crate::frame::SimFrame;
+use crate::peers::Peer;
+use crate::results::Pools;
 
 /// Its requester's queue pair, and its responder's.
 const REQUESTER: Qpn = Qpn::new(0x10);
@@ -126,7 +128,7 @@ fn each_gap_is_named_once_and_nobody_asks_again() {
     // The source's timeout does.
     assert_eq!(bench.arrive([2]), on_lan([2, 3, 4]));
     assert_eq!(bench.arrive([5]), on_lan([5, 6, 7, 8]));
-    assert_eq!(bench.paper.held(), (0, 9 * FRAME));
+    assert_eq!(bench.paper.held(), Pools { backup_bytes: 9 * FRAME, ..Pools::default() });
 }
 
 #[test]
@@ -134,7 +136,7 @@ fn what_found_no_room_is_named_at_once_when_nothing_waits_any_more() {
     let mut bench = Bench::new(2 * FRAME, PLENTY);
     assert_eq!(bench.arrive([0]), on_lan([0]));
     assert_eq!(bench.arrive([2, 3, 4, 5]), [Sent::Nak(Side::Wan, 1, 1)]);
-    assert_eq!(bench.paper.held().0, 2 * FRAME);
+    assert_eq!(bench.paper.held().reorder_bytes, 2 * FRAME);
     let mut expected = on_lan([1, 2, 3]);
     expected.push(Sent::Nak(Side::Wan, 4, 2));
     assert_eq!(bench.arrive([1]), expected);
@@ -154,7 +156,7 @@ fn all_flows_share_the_pool() {
     };
     assert_eq!(bench.receive(Side::Wan, other(0)), on_lan([0]));
     assert_eq!(bench.receive(Side::Wan, other(2)), []);
-    assert_eq!(bench.paper.held().0, FRAME);
+    assert_eq!(bench.paper.held().reorder_bytes, FRAME);
 }
 
 #[test]
@@ -176,7 +178,7 @@ fn its_timer_counts_from_when_the_packet_has_left_and_doubles() {
     assert_eq!(bench.receive(Side::Lan, ack), [Sent::Ack(Side::Wan, 4)]);
     bench.now += Span::from_millis(1);
     assert_eq!(bench.timers(), []);
-    assert_eq!(bench.paper.held(), (0, 0));
+    assert_eq!(bench.paper.held(), Pools::default());
 }
 
 #[test]

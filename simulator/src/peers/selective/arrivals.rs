@@ -13,7 +13,11 @@ use super::Stats;
 /// A packet of a SEND or WRITE.
 #[derive(Clone, Copy, Debug)]
 pub struct Data<'f> {
-    /// Of which of them.
+    /// Its PSN.
+    pub psn: Psn,
+    /// It asks for an ACK.
+    pub ack_req: bool,
+    /// The kind of its message.
     pub kind: WorkKind,
     /// Its position in the message.
     pub position: Position,
@@ -89,7 +93,7 @@ impl Arrivals {
             self.stats.duplicates += 1;
             return;
         }
-        let Data { kind, position, payload, at } = data;
+        let Data { kind, position, payload, at, .. } = data;
         let corrupt = self.content.mismatches(seq.since(self.origin) * self.pmtu, payload);
         self.stats.accepted += 1;
         self.stats.early += u64::from(seq > self.expected);

@@ -7,8 +7,9 @@ mod send_queue;
 
 use std::collections::VecDeque;
 
+use common::psn::Psn;
 use common::time::Time;
-use common::wire::{PacketKind, Roce};
+use common::wire::{Aeth, PacketKind, Roce};
 use rnic::parts::{Events, Packet, Timer, Transport};
 use rnic::{
     Completion, NicConfig, Port, PostError, QpConfig, QpError, QpId, Received, WorkKind,
@@ -52,6 +53,19 @@ rnic::counters! {
     }
 }
 
+/// A response to packets of a [`Sender`].
+#[derive(Clone, Copy, Debug)]
+pub struct Reply {
+    /// Its PSN.
+    pub psn: Psn,
+    /// Its AETH.
+    pub aeth: Aeth,
+    /// The 64 bits of an [`PacketKind::AtomicAck`], else 0.
+    pub map: u64,
+    /// When it arrived.
+    pub at: Time,
+}
+
 /// The sending side of a queue pair: SENDs and WRITEs only.
 pub trait Sender {
     /// The kind of the responses that it understands.
@@ -64,13 +78,7 @@ pub trait Sender {
     fn queue_mut(&mut self) -> &mut SendQueue;
 
     /// A [response](Self::RESPONSE) has arrived.
-    fn on_response(
-        &mut self,
-        roce: &Roce,
-        frame: &[u8],
-        now: Time,
-        completions: &mut VecDeque<Completion>,
-    );
+    fn on_reply(&mut self, reply: Reply, completions: &mut VecDeque<Completion>);
 
     /// When [`on_timer`](Self::on_timer) has something to do.
     fn deadline(&self) -> Option<Time>;
@@ -85,16 +93,10 @@ pub trait Sender {
     fn sent(&mut self, packet: &Packet, now: Time);
 }
 
-/// The receiving side of a queue pair.
+/// The rules of the receiving side of a queue pair.
 pub trait Receiver {
-    /// The packets that arrive.
-    fn arrivals(&self) -> &Arrivals;
-
-    /// The same, to change it.
-    fn arrivals_mut(&mut self) -> &mut Arrivals;
-
     /// A packet of a SEND or WRITE has arrived.
-    fn on_packet(&mut self, roce: &Roce, data: Data<'_>, received: &mut VecDeque<Received>);
+    fn on_data(&self, data: Data<'_>, arrivals: &mut Arrivals, received: &mut VecDeque<Received>);
 }
 
 /// The two sides of a queue pair.
@@ -102,8 +104,10 @@ pub trait Receiver {
 pub struct Pair<S, R> {
     /// The sending side.
     pub sender: S,
-    /// The receiving side.
+    /// The rules of the receiving side.
     pub receiver: R,
+    /// The packets that arrive.
+    pub arrivals: Arrivals,
 }
 
 /// The RNIC of a host: a port whose queue pairs `connect` sets up.
@@ -147,10 +151,16 @@ impl<S: Sender, R: Receiver> Transport for Pair<S, R> {
         let (kind, position) = match roce.kind() {
             PacketKind::Send(position) => (WorkKind::Send, position),
             PacketKind::Write(position) => (WorkKind::Write, position),
-            _ => return self.sender.on_response(roce, frame, now, &mut events.completions),
+            _ => {
+                let Some(aeth) = roce.aeth(frame) else { return };
+                let map = roce.atomic_original(frame).unwrap_or_default();
+                let reply = Reply { psn: roce.psn, aeth, map, at: now };
+                return self.sender.on_reply(reply, &mut events.completions);
+            }
         };
-        let data = Data { kind, position, payload: roce.payload(frame), at: now };
-        self.receiver.on_packet(roce, data, &mut events.received);
+        let Roce { psn, ack_req, .. } = *roce;
+        let data = Data { psn, ack_req, kind, position, payload: roce.payload(frame), at: now };
+        self.receiver.on_data(data, &mut self.arrivals, &mut events.received);
     }
 
     fn on_timer(&mut self, _: Timer, now: Time, _: &mut Events) {
@@ -165,11 +175,11 @@ impl<S: Sender, R: Receiver> Transport for Pair<S, R> {
     }
 
     fn next_ack(&self) -> Option<Packet> {
-        self.receiver.arrivals().responses.front().copied()
+        self.arrivals.responses.front().copied()
     }
 
     fn ack_sent(&mut self, _: &Packet) {
-        self.receiver.arrivals_mut().responses.pop_front();
+        self.arrivals.responses.pop_front();
     }
 
     fn next_data(&mut self) -> Option<Packet> {
@@ -185,12 +195,12 @@ impl<S: Sender, R: Receiver> Transport for Pair<S, R> {
     }
 
     fn count_cnp_sent(&mut self) {
-        self.receiver.arrivals_mut().stats.cnps_sent += 1;
+        self.arrivals.stats.cnps_sent += 1;
     }
 
     fn stats(&self) -> Stats {
         let mut stats = self.sender.queue().stats;
-        stats += &self.receiver.arrivals().stats;
+        stats += &self.arrivals.stats;
         stats
     }
 }

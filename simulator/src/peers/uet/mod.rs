@@ -34,7 +34,7 @@ use rnic::NicConfig;
 
 use self::receiver::Receiver;
 use self::sender::Sender;
-use super::selective::{self, Pair};
+use super::selective::{self, Arrivals, Pair};
 use crate::node::Rnic;
 
 /// The RNIC of a host, on paths with a round trip of `rtt`.
@@ -42,7 +42,8 @@ pub fn nic(config: NicConfig, rtt: Span) -> impl Rnic {
     selective::nic(config, move |port, config| {
         port.add(config, |qp, config| Pair {
             sender: Sender::new(qp, config, rtt),
-            receiver: Receiver::new(qp, config),
+            receiver: Receiver,
+            arrivals: Arrivals::new(qp, config),
         })
     })
 }

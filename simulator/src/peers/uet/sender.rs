@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
-use common::wire::{PacketKind, Roce};
+use common::wire::PacketKind;
 use rnic::parts::Packet;
 use rnic::{Completion, QpConfig, QpId};
 
-use crate::peers::selective::{self, SendQueue};
+use crate::peers::selective::{self, Reply, SendQueue};
 
 /// Packets from the oldest that is not acknowledged to the newest: half of those that
 /// PSNs can tell apart.
@@ -106,17 +106,9 @@ impl selective::Sender for Sender {
 
     /// An ACK: the next packet in order at the receiver, and of the 64 packets from its MSN
     /// on those that came.
-    fn on_response(
-        &mut self,
-        roce: &Roce,
-        frame: &[u8],
-        now: Time,
-        completions: &mut VecDeque<Completion>,
-    ) {
-        let (Some(aeth), Some(map)) = (roce.aeth(frame), roce.atomic_original(frame)) else {
-            return;
-        };
-        let expected = roce.psn.unwrap_near(self.queue.acked);
+    fn on_reply(&mut self, reply: Reply, completions: &mut VecDeque<Completion>) {
+        let Reply { psn, aeth, map, at: now } = reply;
+        let expected = psn.unwrap_near(self.queue.acked);
         let base = Psn::new(aeth.msn).unwrap_near(self.queue.acked);
         if expected > self.queue.next {
             return;
