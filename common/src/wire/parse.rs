@@ -159,25 +159,9 @@ pub fn parse(frame: &[u8]) -> Result<Roce, NotRoce> {
         return parse_any(frame);
     }
     let addr = |at| Addr::from_v4([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    Ok(Roce {
-        l3: L3 as u16,
-        l4: L4 as u16,
-        bth: BTH as u16,
-        body: body as u16,
-        end: end as u16,
-        vlans: Vlans::NONE,
-        src: addr(L3 + 12),
-        dst: addr(L3 + 16),
-        src_port: be16(head, L4),
-        opcode: bth.opcode,
-        dest_qpn: bth.dest_qpn,
-        psn: bth.psn,
-        ack_req: bth.ack_req,
-        solicited: bth.solicited,
-        pad: bth.pad,
-        pkey: bth.pkey,
-        ecn: ethertype as u8 & 3,
-    })
+    let addresses = [addr(L3 + 12), addr(L3 + 16)];
+    let at = [L3, L4, BTH, body, end];
+    Ok(Roce::new(at, Vlans::NONE, addresses, ethertype as u8 & 3, be16(head, L4), &bth))
 }
 
 /// Bytes up to the end of the BTH, without VLAN tags and IP options.
@@ -278,28 +262,42 @@ fn parse_udp(frame: &[u8], l3: usize, vlans: Vlans, ip: Ip) -> Result<Roce, NotR
     }
 
     // None of the offsets exceeds `end`, which was seen to fit.
-    Ok(Roce {
-        l3: l3 as u16,
-        l4: l4 as u16,
-        bth: at as u16,
-        body: body as u16,
-        end: end as u16,
-        vlans,
-        src: ip.src,
-        dst: ip.dst,
-        src_port: be16(udp, 0),
-        opcode: bth.opcode,
-        dest_qpn: bth.dest_qpn,
-        psn: bth.psn,
-        ack_req: bth.ack_req,
-        solicited: bth.solicited,
-        pad: bth.pad,
-        pkey: bth.pkey,
-        ecn: ip.ecn,
-    })
+    Ok(Roce::new([l3, l4, at, body, end], vlans, [ip.src, ip.dst], ip.ecn, be16(udp, 0), &bth))
 }
 
 impl Roce {
+    /// `at`: the offsets of the IP header, UDP header, BTH and payload, and of the end; none
+    /// is above 65535.
+    #[inline]
+    const fn new(
+        [l3, l4, bth_at, body, end]: [usize; 5],
+        vlans: Vlans,
+        [src, dst]: [Addr; 2],
+        ecn: u8,
+        src_port: u16,
+        bth: &Bth,
+    ) -> Self {
+        Self {
+            l3: l3 as u16,
+            l4: l4 as u16,
+            bth: bth_at as u16,
+            body: body as u16,
+            end: end as u16,
+            vlans,
+            src,
+            dst,
+            src_port,
+            opcode: bth.opcode,
+            dest_qpn: bth.dest_qpn,
+            psn: bth.psn,
+            ack_req: bth.ack_req,
+            solicited: bth.solicited,
+            pad: bth.pad,
+            pkey: bth.pkey,
+            ecn,
+        }
+    }
+
     /// The operation of an RC packet; [`PacketKind::Other`] for any other.
     #[inline]
     pub const fn kind(&self) -> PacketKind {

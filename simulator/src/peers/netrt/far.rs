@@ -9,7 +9,7 @@ use common::time::{Span, Time};
 use common::wire::{Response, Roce, parse};
 use hashbrown::HashMap;
 
-use super::Memory;
+use super::Context;
 use super::hop::{Gap, MOST_GAPS, Message, Status, plain};
 use crate::frame::SimFrame;
 use crate::peers::{Backup, Map, Ports, acknowledge, answered, flow};
@@ -88,24 +88,22 @@ impl Far {
         &mut self,
         frame: &SimFrame,
         roce: &Roce,
-        now: Time,
-        memory: &mut Memory,
-        out: &mut impl Ports,
+        cx: &mut Context<'_, impl Ports>,
     ) {
         let Some((number, at, frame)) = plain(frame) else { return };
         self.numbers.insert(flow(roce), number);
         let flow = self.flows.entry(number).or_insert_with(Flow::new);
         if at < flow.expected || flow.early.contains_key(&at) {
             // The other switch doesn't know that it came.
-            return self.tell(number, now, out);
+            return self.tell(number, cx);
         }
         let is_news = at > flow.high;
         flow.high = flow.high.max(at + 1);
-        if at > flow.expected && memory.take(&frame) {
+        if at > flow.expected && cx.memory.take(&frame) {
             self.early += frame.bytes().len() as u64;
             flow.early.insert(at, Some(frame));
             if is_news {
-                self.tell(number, now, out);
+                self.tell(number, cx);
             }
             return;
         }
@@ -113,22 +111,15 @@ impl Far {
         for missing in flow.expected..at {
             flow.early.entry(missing).or_insert(None);
         }
-        self.drain(number, now, memory, out);
+        self.drain(number, cx);
         let Some(flow) = self.flows.get_mut(&number) else { return };
         flow.expected += 1;
-        self.deliver(number, frame, memory, out);
-        self.drain(number, now, memory, out);
+        self.deliver(number, frame, cx);
+        self.drain(number, cx);
     }
 
     /// The other switch doesn't have these.
-    pub(super) fn on_gone(
-        &mut self,
-        number: u32,
-        gaps: &[Gap],
-        now: Time,
-        memory: &mut Memory,
-        out: &mut impl Ports,
-    ) {
+    pub(super) fn on_gone(&mut self, number: u32, gaps: &[Gap], cx: &mut Context<'_, impl Ports>) {
         let Some(flow) = self.flows.get_mut(&number) else { return };
         for at in gaps.iter().flat_map(|(from, to)| *from..*to) {
             if at >= flow.expected {
@@ -136,33 +127,33 @@ impl Far {
             }
         }
         flow.high = flow.high.max(gaps.last().map_or(0, |(_, to)| *to));
-        self.drain(number, now, memory, out);
+        self.drain(number, cx);
     }
 
     /// Delivers the packets that are in order now, and sends a report if one is due.
-    fn drain(&mut self, number: u32, now: Time, memory: &mut Memory, out: &mut impl Ports) {
+    fn drain(&mut self, number: u32, cx: &mut Context<'_, impl Ports>) {
         while let Some(flow) = self.flows.get_mut(&number)
             && let Some(frame) = flow.early.remove(&flow.expected)
         {
             flow.expected += 1;
             if let Some(frame) = frame {
                 self.early -= frame.bytes().len() as u64;
-                memory.release(&frame);
-                self.deliver(number, frame, memory, out);
+                cx.memory.release(&frame);
+                self.deliver(number, frame, cx);
             }
         }
         let Some(flow) = self.flows.get_mut(&number) else { return };
         flow.untold += 1;
         if flow.untold >= TOLD_EVERY {
-            self.tell(number, now, out);
+            self.tell(number, cx);
         } else if flow.tell_at == Time::NEVER {
-            flow.tell_at = now + self.rtt.scale(1, 4);
+            flow.tell_at = cx.now + self.rtt.scale(1, 4);
             self.next = self.next.min(flow.tell_at);
         }
     }
 
     /// A packet in order goes to its destination, and a copy is kept if there is room.
-    fn deliver(&mut self, number: u32, frame: SimFrame, memory: &mut Memory, out: &mut impl Ports) {
+    fn deliver(&mut self, number: u32, frame: SimFrame, cx: &mut Context<'_, impl Ports>) {
         if let (Ok(roce), Some(flow)) = (parse(frame.bytes()), self.flows.get_mut(&number)) {
             let seq = roce.psn.unwrap_near(flow.newest.unwrap_or(Seq::first(roce.psn)));
             flow.newest = Some(seq);
@@ -171,28 +162,28 @@ impl Far {
                 && let Some((_, copy)) = flow.backup.pop_back()
             {
                 self.backup -= copy.bytes().len() as u64;
-                memory.release(&copy);
+                cx.memory.release(&copy);
             }
-            if memory.take(&frame) {
+            if cx.memory.take(&frame) {
                 self.backup += frame.bytes().len() as u64;
                 flow.backup.push_back((seq, frame.clone()));
             }
         }
-        out.send(Side::Lan, Class::Data, frame);
+        cx.out.send(Side::Lan, Class::Data, frame);
     }
 
     /// Reports the packets that arrived to the other switch, and requests the missing ones.
-    fn tell(&mut self, number: u32, now: Time, out: &mut impl Ports) {
+    fn tell(&mut self, number: u32, cx: &mut Context<'_, impl Ports>) {
         let Some(flow) = self.flows.get_mut(&number) else { return };
         let status = Status { flow: number, expected: flow.expected, gaps: flow.gaps() };
         flow.untold = 0;
         // Until then the repeats are on their way.
         flow.tell_at = match status.gaps.is_empty() {
             true => Time::NEVER,
-            false => now + self.rtt.scale(5, 4),
+            false => cx.now + self.rtt.scale(5, 4),
         };
         self.next = self.next.min(flow.tell_at);
-        out.send(Side::Wan, Class::High, Message::Status(status).frame());
+        cx.out.send(Side::Wan, Class::High, Message::Status(status).frame());
     }
 
     /// A response of the destination.
@@ -200,8 +191,7 @@ impl Far {
         &mut self,
         frame: SimFrame,
         roce: &Roce,
-        memory: &mut Memory,
-        out: &mut impl Ports,
+        cx: &mut Context<'_, impl Ports>,
     ) {
         if let Some(response) = Response::of(roce, frame.bytes())
             && let Some(number) = self.numbers.get(&answered(roce))
@@ -210,34 +200,29 @@ impl Far {
         {
             let is_asked = acknowledge(&mut flow.backup, &response, newest, |copy| {
                 self.backup -= copy.bytes().len() as u64;
-                memory.release(copy);
+                cx.memory.release(copy);
             });
             if is_asked {
                 for (_, copy) in &flow.backup {
-                    out.send(Side::Lan, Class::Data, copy.clone());
+                    cx.out.send(Side::Lan, Class::Data, copy.clone());
                 }
                 return;
             }
         }
-        out.send(Side::Wan, Class::Data, frame);
+        cx.out.send(Side::Wan, Class::Data, frame);
     }
 
-    pub(super) fn on_timer(&mut self, now: Time, out: &mut impl Ports) {
-        if self.next > now {
-            return;
-        }
-        self.next = Time::NEVER;
-        let mut due: Vec<u32> = Vec::new();
-        for (number, flow) in &self.flows {
-            if flow.tell_at <= now {
-                due.push(*number);
-            } else {
-                self.next = self.next.min(flow.tell_at);
+    pub(super) fn on_timer(&mut self, cx: &mut Context<'_, impl Ports>) {
+        if self.next <= cx.now {
+            let is_due =
+                |(number, flow): (&u32, &Flow)| (flow.tell_at <= cx.now).then_some(*number);
+            let mut due: Vec<u32> = self.flows.iter().filter_map(is_due).collect();
+            due.sort_unstable();
+            for number in due {
+                self.tell(number, cx);
             }
-        }
-        due.sort_unstable();
-        for number in due {
-            self.tell(number, now, out);
+            let times = self.flows.values().map(|flow| flow.tell_at);
+            self.next = times.min().unwrap_or(Time::NEVER);
         }
     }
 

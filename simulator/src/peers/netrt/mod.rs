@@ -71,6 +71,13 @@ impl Memory {
     }
 }
 
+/// A switch's surroundings while it handles an event.
+struct Context<'a, P> {
+    now: Time,
+    memory: &'a mut Memory,
+    out: &'a mut P,
+}
+
 /// A switch, near the sender of some flows and near the receiver of others.
 pub struct NetRt {
     memory: Memory,
@@ -87,25 +94,27 @@ impl NetRt {
 
 impl Peer for NetRt {
     fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut impl Ports) {
+        let Self { memory, near, far } = self;
+        let cx = &mut Context { now, memory, out };
         if side == Side::Wan
             && let Some(message) = Message::read(frame.bytes())
         {
             return match message {
-                Message::Status(status) => self.near.on_status(&status, now, &mut self.memory, out),
+                Message::Status(status) => near.on_status(&status, cx),
                 Message::Gone { flow, gaps } => {
-                    self.far.on_gone(flow, &gaps, now, &mut self.memory, out);
+                    far.on_gone(flow, &gaps, cx);
                 }
             };
         }
         let Ok(roce) = parse(frame.bytes()) else {
-            return out.send(side.other(), Class::Data, frame);
+            return cx.out.send(side.other(), Class::Data, frame);
         };
         let kind = roce.opcode.kind();
         match (side, kind.is_request(), kind.is_response()) {
-            (Side::Lan, true, _) => self.near.on_data(&frame, &roce, now, &mut self.memory, out),
-            (Side::Wan, true, _) => self.far.on_data(&frame, &roce, now, &mut self.memory, out),
-            (Side::Lan, _, true) => self.far.on_response(frame, &roce, &mut self.memory, out),
-            _ => out.send(side.other(), Class::Data, frame),
+            (Side::Lan, true, _) => near.on_data(&frame, &roce, cx),
+            (Side::Wan, true, _) => far.on_data(&frame, &roce, cx),
+            (Side::Lan, _, true) => far.on_response(frame, &roce, cx),
+            _ => cx.out.send(side.other(), Class::Data, frame),
         }
     }
 
@@ -115,8 +124,9 @@ impl Peer for NetRt {
 
     /// Repeats requests, and packets that nothing is heard of.
     fn timers(&mut self, now: Time, out: &mut impl Ports) {
-        self.near.on_timer(now, out);
-        self.far.on_timer(now, out);
+        let cx = &mut Context { now, memory: &mut self.memory, out };
+        self.near.on_timer(cx);
+        self.far.on_timer(cx);
     }
 
     fn held(&self) -> Pools {

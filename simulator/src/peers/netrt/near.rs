@@ -6,7 +6,7 @@ use common::frame::{Class, Frame, Side};
 use common::time::{Span, Time};
 use common::wire::Roce;
 
-use super::Memory;
+use super::Context;
 use super::hop::{Gap, Message, Status, numbered};
 use crate::frame::SimFrame;
 use crate::peers::{Key, Map, Ports, flow};
@@ -52,16 +52,14 @@ impl Near {
         &mut self,
         frame: &SimFrame,
         roce: &Roce,
-        now: Time,
-        memory: &mut Memory,
-        out: &mut impl Ports,
+        cx: &mut Context<'_, impl Ports>,
     ) {
         let flow = self.flow(flow(roce));
         let frame = numbered(frame, flow.number, flow.next);
-        let has_room = memory.take(&frame);
+        let has_room = cx.memory.take(&frame);
         if has_room {
             if flow.copies.is_empty() {
-                flow.overdue = now + flow.patience;
+                flow.overdue = cx.now + flow.patience;
             }
             flow.copies.insert(flow.next, (frame.clone(), Time::ZERO));
         }
@@ -69,34 +67,28 @@ impl Near {
         let overdue = flow.overdue;
         self.next = self.next.min(overdue);
         self.held += if has_room { frame.bytes().len() as u64 } else { 0 };
-        out.send(Side::Wan, Class::Data, frame);
+        cx.out.send(Side::Wan, Class::Data, frame);
     }
 
     /// A report of the other switch arrived: the packets that it has, and those it lacks.
-    pub(super) fn on_status(
-        &mut self,
-        status: &Status,
-        now: Time,
-        memory: &mut Memory,
-        out: &mut impl Ports,
-    ) {
+    pub(super) fn on_status(&mut self, status: &Status, cx: &mut Context<'_, impl Ports>) {
         let Some(flow) = self.flows.get_mut(status.flow as usize) else { return };
         let kept = flow.copies.split_off(&status.expected);
         for (frame, _) in core::mem::replace(&mut flow.copies, kept).values() {
-            memory.release(frame);
+            cx.memory.release(frame);
             self.held -= frame.bytes().len() as u64;
         }
         flow.patience = self.rtt * 2;
-        flow.overdue = if flow.copies.is_empty() { Time::NEVER } else { now + flow.patience };
+        flow.overdue = if flow.copies.is_empty() { Time::NEVER } else { cx.now + flow.patience };
         self.next = self.next.min(flow.overdue);
         let mut gone: Vec<Gap> = Vec::new();
         for number in status.gaps.iter().flat_map(|(from, to)| *from..*to) {
             match (flow.copies.get_mut(&number), gone.last_mut()) {
                 // The other switch asked before the repeat had come.
-                (Some((_, resent)), _) if now < *resent + self.rtt.scale(9, 8) => {}
+                (Some((_, resent)), _) if cx.now < *resent + self.rtt.scale(9, 8) => {}
                 (Some((frame, resent)), _) => {
-                    *resent = now;
-                    out.send(Side::Wan, Class::High, frame.clone());
+                    *resent = cx.now;
+                    cx.out.send(Side::Wan, Class::High, frame.clone());
                 }
                 (None, Some((_, to))) if *to == number => *to += 1,
                 (None, _) => gone.push((number, number + 1)),
@@ -104,23 +96,23 @@ impl Near {
         }
         if !gone.is_empty() {
             let message = Message::Gone { flow: status.flow, gaps: gone };
-            out.send(Side::Wan, Class::High, message.frame());
+            cx.out.send(Side::Wan, Class::High, message.frame());
         }
     }
 
-    pub(super) fn on_timer(&mut self, now: Time, out: &mut impl Ports) {
-        if self.next > now {
+    pub(super) fn on_timer(&mut self, cx: &mut Context<'_, impl Ports>) {
+        if self.next > cx.now {
             return;
         }
         self.next = Time::NEVER;
         for flow in &mut self.flows {
-            if flow.overdue <= now {
+            if flow.overdue <= cx.now {
                 if let Some((oldest, resent)) = flow.copies.values_mut().next() {
-                    *resent = now;
-                    out.send(Side::Wan, Class::High, oldest.clone());
+                    *resent = cx.now;
+                    cx.out.send(Side::Wan, Class::High, oldest.clone());
                 }
                 flow.patience = flow.patience * 2;
-                flow.overdue = now + flow.patience;
+                flow.overdue = cx.now + flow.patience;
             }
             self.next = self.next.min(flow.overdue);
         }
