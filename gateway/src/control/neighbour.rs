@@ -6,7 +6,7 @@
 //! path is there, whether or not the other box has a session.
 
 use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use common::time::{Span, Time};
 use common::wire::MacAddr;
@@ -83,6 +83,9 @@ impl Neighbour {
         interface.update_ip_addrs(|addresses| {
             // There is room for two.
             let _ = addresses.push(cidr);
+            if settings.address.is_ipv6() {
+                let _ = addresses.push(IpCidr::new(link_local(settings.mac).into(), 64));
+            }
         });
         let routes = interface.routes_mut();
         // The table is empty: there is room for a route.
@@ -202,6 +205,12 @@ fn is_to(frame: &[u8], to: IpAddr) -> bool {
             starts(ETHER_LEN - 2, &[0x86, 0xdd]) && starts(ETHER_LEN + 24, &to.octets())
         }
     }
+}
+
+/// The address that a station with this MAC address has on each IPv6 link (RFC 4291), beside any other.
+fn link_local([a, b, c, d, e, f]: MacAddr) -> Ipv6Addr {
+    let [high, low] = [[0xfe, 0x80, 0, 0, 0, 0, 0, 0], [a ^ 2, b, c, 0xff, 0xfe, d, e, f]];
+    (u128::from(u64::from_be_bytes(high)) << 64 | u128::from(u64::from_be_bytes(low))).into()
 }
 
 fn instant(time: Time) -> Instant {
@@ -329,15 +338,15 @@ mod tests {
     #[test]
     fn a_router_may_have_a_link_local_address() {
         let (peer, router_ip) = (address(false, 9, 2), "fe80::1".parse().expect("an address"));
-        let mut router = station(false, 254, address(false, 0, 1), None);
+        let mut router = station(false, 254, link_local([2, 0, 0, 0, 0, 1]).into(), None);
         router.interface.update_ip_addrs(|addresses| {
-            addresses
-                .push(IpCidr::new(IpAddr::into(router_ip), 64))
-                .expect("room for a second one");
+            *addresses.last_mut().expect("its link-local address") =
+                IpCidr::new(IpAddr::into(router_ip), 64);
         });
         let mut both = [station(false, 1, peer, Some(router_ip)), router];
         let now = talk(&mut both, START, 3000);
         assert_eq!(both[0].next_hop(), Some([2, 0, 0, 0, 0, 254]));
+        assert!(both[1].is_answered(now), "the station has such an address as well");
         talk(&mut both, now, 10_000);
         assert_eq!(both[0].next_hop(), Some([2, 0, 0, 0, 0, 254]));
     }
