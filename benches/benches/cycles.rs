@@ -1,6 +1,6 @@
 //! How long each stage takes: `cargo bench -p benches --bench cycles [-- NAME]`.
 //!
-//! One iteration is a round, of 32 packets where nothing else is said; items are
+//! One iteration is a round, of 32 packets unless the case has another number; items are
 //! packets. Clock cycles are time times the clock.
 
 use std::cell::RefCell;

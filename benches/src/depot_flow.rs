@@ -94,7 +94,7 @@ impl Pipeline for Depot {
     }
 }
 
-/// A flow with a Sentry; `backup` says whether the backup pool has room for unacknowledged
+/// A flow with a Sentry; `backup`: whether the backup pool has room for unacknowledged
 /// packets.
 fn synced(backup: bool) -> Bed<Depot> {
     let config = Config {

@@ -22,8 +22,8 @@ struct Buffer {
 }
 
 thread_local! {
-    /// Buffers that nobody uses. Without a destructor there is no check whether it
-    /// was run, whenever one is taken.
+    /// Buffers that are free. Without a destructor no access has to check whether it
+    /// was run.
     static FREE: ManuallyDrop<RefCell<Vec<Rc<Buffer>>>> =
         const { ManuallyDrop::new(RefCell::new(Vec::new())) };
 }

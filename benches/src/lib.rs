@@ -1,6 +1,6 @@
 //! The cost of each stage of a packet's way.
 //!
-//! A [`Case`] is a thing that a box does again and again, in its steady state. Three
+//! A [`Case`] is an operation that a box repeats in its steady state. Three
 //! programs go through [`CASES`]:
 //!
 //! - `benches/cycles.rs` takes the time;

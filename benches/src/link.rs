@@ -357,7 +357,7 @@ impl Stage for Link {
 }
 
 /// A Depot whose flows have no Sentry: a packet is parsed, its flow is looked up,
-/// and it goes on.
+/// and it is forwarded.
 pub struct Passage {
     gateway: Gateway,
     qps: Vec<Qp>,

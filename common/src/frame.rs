@@ -1,9 +1,9 @@
-//! Who owns a frame, and where it goes.
+//! Ownership of frames, and the ports that they leave by.
 //!
 //! A frame is an mbuf on DPDK and a heap buffer elsewhere. An owned [`Frame`]
 //! may be edited. Once it is [shared](Frame::share) several owners (a port's
 //! TX ring, the resend cache, the reordering pool) see the same bytes, so
-//! nobody may edit them any more: that is another type, [`Shared`].
+//! no owner may edit them: that is another type, [`Shared`].
 
 use arrayvec::ArrayVec;
 

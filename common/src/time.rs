@@ -1,4 +1,4 @@
-//! Time as the pipelines see it: nanoseconds handed in by whoever drives them.
+//! Time as the pipelines see it: nanoseconds, an argument of each call.
 //!
 //! A pipeline never reads a clock. On DPDK the TSC feeds [`Time`], in the
 //! simulator and in tests a virtual clock does.

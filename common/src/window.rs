@@ -6,7 +6,7 @@
 //! An idle flow owns no slots. A ring of few doubles when it is full. One that has grown
 //! to a [segment](SEGMENT), or has vacant places, continues in runs of adjoining slots: on
 //! the way to a hundred thousand packets in flight nothing is ever copied while packets
-//! wait. When memory is to be given back, the owner [says](Window::shrink).
+//! wait. The owner gives memory back with [`Window::shrink`].
 
 mod runs;
 #[cfg(test)]

@@ -183,7 +183,7 @@ pub struct Outage {
 pub struct Invalid(pub String);
 
 impl DirectionConfig {
-    /// Checks every value and tells all that are wrong.
+    /// Checks every value, and reports all invalid ones.
     ///
     /// # Errors
     /// One [`Invalid`] for each value out of range.

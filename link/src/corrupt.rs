@@ -12,7 +12,7 @@ use crate::dice::Dice;
 const MAX_BITS: usize = 8;
 const ETHERNET_HEADER: usize = 14;
 
-/// Flips bits of `frame` as `how` says; false if no byte of it may be hit.
+/// Flips bits of `frame` according to `how`; false if `how` excludes all of its bytes.
 pub(crate) fn corrupt(frame: &mut [u8], how: &Corruption, dice: &mut Dice) -> bool {
     let roce = match how.scope {
         CorruptionScope::Protected => wire::parse(frame).ok(),
@@ -52,7 +52,7 @@ fn draw_bit(range: &Range<usize>, roce: Option<&Roce>, dice: &mut Dice) -> usize
     }
 }
 
-/// Whether the ICRC says nothing about byte `at`: the header fields that
+/// Whether the ICRC does not cover byte `at`: the header fields that
 /// routers and switches rewrite (InfiniBand Annex A17, "ICRC").
 fn outside_icrc(roce: &Roce, at: usize) -> bool {
     let (l3, l4, bth) = (usize::from(roce.l3), usize::from(roce.l4), usize::from(roce.bth));

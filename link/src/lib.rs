@@ -1,6 +1,6 @@
 //! A bad link: rate, queue, delay, jitter, loss at random and in bursts,
 //! reordering, duplication, corruption, outages. A link is two independent
-//! [`Direction`]s, whoever drives them: `lr2-wan` between DPDK ports, the
+//! [`Direction`]s, driven by `lr2-wan` between DPDK ports and by the
 //! simulator under virtual time. There is no IO, clock or thread in it.
 //!
 //! ```text

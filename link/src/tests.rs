@@ -11,7 +11,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A frame of `len` bytes that says who it is.
+/// A frame of `len` bytes with its number.
 fn numbered(number: u32, len: usize) -> HeapFrame {
     let mut bytes = vec![0; len.max(18)];
     bytes[14..18].copy_from_slice(&number.to_be_bytes());

@@ -105,7 +105,7 @@ pub enum ImpliedNak {
 /// one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PartialRead {
-    /// As the message goes on: MIDDLE … LAST. rxe.
+    /// As the rest of the message: MIDDLE … LAST. rxe.
     Continued,
     /// As a message of its own: FIRST … LAST, or ONLY.
     Anew,
@@ -116,7 +116,7 @@ pub enum PartialRead {
 pub struct ReceiveQueue {
     /// Buffers at the beginning, and at most.
     pub depth: u32,
-    /// A buffer comes back each time this long has passed, greater than zero;
+    /// Interval at which one buffer is posted again, greater than zero;
     /// `None`: only by [`Nic::post_receives`](crate::Nic::post_receives).
     pub refill: Option<Span>,
     /// Code of the delay in an RNR NAK: 0 to 31, see
@@ -186,7 +186,7 @@ pub struct QpConfig {
     pub ack_req_every: u32,
     /// When this side's responder answers.
     pub ack_coalescing: AckCoalescing,
-    /// Time without any response, even one that says nothing new, after which
+    /// Time without any response, even one that acknowledges nothing new, after which
     /// everything unacknowledged is sent again; greater than zero. See
     /// [`local_ack_timeout`].
     pub timeout: Span,
@@ -204,8 +204,8 @@ pub struct QpConfig {
     /// The RNIC of LR2 as published, which no vendor makes: a NAK with the bit
     /// of [`has_switch_bit`](common::wire::has_switch_bit) is a switch's. It
     /// acknowledges nothing, takes no try and is always obeyed: everything from
-    /// its PSN on is sent again with the same bit, which tells a switch those
-    /// repeats from others. `false`: the bit is neither looked at nor set.
+    /// its PSN on is sent again with the same bit, by which a switch distinguishes
+    /// those repeats from others. `false`: the bit is neither looked at nor set.
     pub knows_switch_nak: bool,
     /// READs and atomics that may be outstanding at a time, up to 128; more
     /// wait, with all work requests behind them. The responder keeps as many
@@ -217,7 +217,7 @@ pub struct QpConfig {
     /// A repeated ACK of an older PSN, between the packets of a READ
     /// response, ends the response, and with the next packet of it the QP: newer
     /// rxe (`check_psn`, `check_ack` and `COMPST_UPDATE_COMP` of `rxe_comp.c`).
-    /// `false`: it says nothing.
+    /// `false`: such an ACK has no effect.
     pub old_ack_ends_read: bool,
     /// How this side's responder answers a part of a READ.
     pub partial_read: PartialRead,
@@ -386,8 +386,8 @@ pub enum QpError {
 /// READs and atomics outstanding at a time: rxe's limit.
 const MAX_RD_ATOMIC: u32 = 128;
 
-/// How long the timer code of an RNR NAK (its low five bits) tells the
-/// requester to wait (InfiniBand Architecture 9.7.5.2.8).
+/// The delay that the timer code of an RNR NAK (its low five bits) asks the
+/// requester for (InfiniBand Architecture 9.7.5.2.8).
 pub const fn rnr_delay(code: u8) -> Span {
     /// In units of 10 µs.
     const TENS: [u64; 32] = [

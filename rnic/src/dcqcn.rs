@@ -4,8 +4,8 @@
 //! A switch marks packets as its queue grows (the congestion point). The
 //! destination answers marks with congestion notification packets
 //! ([`NotificationPoint`]), and the source slows down with each of these and
-//! speeds up again in their absence ([`ReactionPoint`]). Both are pure: they
-//! are told the time.
+//! speeds up again in their absence ([`ReactionPoint`]). Both are pure: time
+//! is an argument.
 
 use common::time::{Span, Time};
 

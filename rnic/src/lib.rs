@@ -14,7 +14,7 @@
 //! 3. calls [`Nic::on_timers`] and then [`Nic::poll_transmit`] until it gives
 //!    nothing, after each of the above and when [`Nic::next_deadline`] has
 //!    come,
-//! 4. takes what has happened from [`Nic::poll_completion`] and
+//! 4. takes completions from [`Nic::poll_completion`] and received messages from
 //!    [`Nic::poll_received`].
 //!
 //! Time never goes backwards between calls. Nothing is allocated per packet
@@ -22,15 +22,15 @@
 //!
 //! Queue pairs may have congestion control: [`Dcqcn`].
 //!
-//! # What is checked
+//! # Checks
 //!
 //! The content of a message follows from the QP, the message's number and the
 //! configured seed; the responder compares every byte of SENDs and WRITEs, the
 //! requester every byte that a READ fetches. Atomics work on a word per QP; the
-//! requester knows what they must find there. Whatever can't happen between two
-//! conforming ends and a network that only loses, delays, reorders or repeats
-//! frames is counted ([`QpStats`]) instead of asserted: ACKs for packets never
-//! sent, refused requests, wrong bytes, an atomic executed twice.
+//! requester knows the value that each must find. Some events can't happen between two
+//! conforming ends on a network that only loses, delays, reorders or duplicates
+//! frames: ACKs for packets never sent, refused requests, wrong bytes, an atomic
+//! executed twice. They are counted ([`QpStats`]), not asserted.
 //!
 //! ```
 //! use common::heap::HeapPool;

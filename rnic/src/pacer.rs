@@ -41,7 +41,7 @@ impl Pacer {
         }
     }
 
-    /// Priority flow control (IEEE 802.1Qbb) says stop, or go on.
+    /// Priority flow control (IEEE 802.1Qbb) pauses or resumes transmission.
     pub fn set_paused(&mut self, paused: bool) {
         self.paused = paused;
     }

@@ -198,8 +198,8 @@ crate::counters! {
 }
 
 impl ResponderStats {
-    /// Mean number of packets that the requester does not know to have been
-    /// accepted when one is accepted: `L` of the closed forms.
+    /// Mean number of accepted packets that are not yet acknowledged to the requester when
+    /// one is accepted: `L` of the closed forms.
     pub fn mean_ack_lag(&self) -> f64 {
         if self.accepted == 0 { 0.0 } else { self.ack_lag_sum as f64 / self.accepted as f64 }
     }

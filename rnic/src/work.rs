@@ -7,8 +7,8 @@ use common::time::{Span, Time};
 pub struct QpId(pub(crate) u32);
 
 impl QpId {
-    /// The QP that was added after `index` others, for whoever models another
-    /// NIC with the same interface.
+    /// The QP that was added after `index` others. Models of other NICs with the same
+    /// interface construct it.
     pub const fn new(index: u32) -> Self {
         Self(index)
     }
@@ -77,9 +77,9 @@ pub struct WorkRequest {
 /// Bytes that an atomic works on.
 pub const ATOMIC_LEN: u32 = 8;
 
-/// Packets that one READ may fetch. A PSN is told from the one 2^24 later by
-/// being near the others that are unacknowledged; with the largest window
-/// these stay below 2^23.
+/// Packets that one READ may fetch. A PSN is distinguished from the one 2^24 later by
+/// its distance to the other unacknowledged ones, which stays below 2^23 with the
+/// largest window.
 pub const MAX_READ_PACKETS: u32 = 1 << 22;
 
 /// Longest message in bytes (InfiniBand Architecture 9.7: 2^31).

@@ -165,9 +165,9 @@ pub struct Ecn {
 /// Priority flow control, per ingress port (IEEE 802.1Qbb).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pfc {
-    /// Bytes buffered from one port at which it is told to stop.
+    /// Bytes buffered from one port at which it is paused.
     pub xoff: u64,
-    /// Bytes at which it may go on; less than `xoff`.
+    /// Bytes at which it is resumed; less than `xoff`.
     pub xon: u64,
 }
 
@@ -203,8 +203,8 @@ pub struct NicModel {
     pub connections: Connections,
 }
 
-/// How two hosts tell each other the numbers of their queue pairs. In every case a
-/// queue pair is used again by the next message between the same hosts.
+/// How two hosts exchange the numbers of their queue pairs. In every case the next message
+/// between the same hosts uses the queue pair again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Connections {
     /// By connection management over the same network, as rdma_cm does it: a
@@ -229,8 +229,8 @@ pub struct GatewayModel {
     pub backup: Option<u64>,
     /// Resend caches, likewise.
     pub cache: Option<u64>,
-    /// Reordering pool of [`Scheme::LR2_PAPER`], bytes; `None`: what the backup
-    /// pool leaves of the budget.
+    /// Reordering pool of [`Scheme::LR2_PAPER`], bytes; `None`: the budget
+    /// without the backup pool.
     pub paper_reorder: Option<u64>,
     /// Backup pool of [`Scheme::LR2_PAPER`], bytes; `None`: the bandwidth-delay product
     /// of a site, at least 50 kB.
@@ -242,7 +242,7 @@ pub struct GatewayModel {
     /// Whether the product's Depot delivers held packets at the pace at which they
     /// came.
     pub pacing: bool,
-    /// Whether the product's Depot tells sources of congestion behind it.
+    /// Whether the product's Depot sends CNPs for congestion behind it.
     pub cnp: bool,
     /// How data frames wait at the port towards the hosts.
     pub lan_queue: LanQueue,

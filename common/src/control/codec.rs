@@ -13,7 +13,7 @@ pub enum Reject {
     BadIcrc,
     /// Shorter, or longer, than its type asks for.
     Truncated,
-    /// A version that we don't speak: the peer needs another release.
+    /// An unknown version: the peer runs another release.
     Version,
     /// No key of ours gives this tag: another key, or a forgery.
     BadTag,

@@ -48,7 +48,7 @@ impl Keys {
         tag(&self.current, scope, body)
     }
 
-    /// The tag of a message of the tunnel, which speaks of no flow.
+    /// The tag of a message of the tunnel, which is about no single flow.
     pub fn seal_tunnel(&self, message: &[u8]) -> [u8; TAG_LEN] {
         self.seal(&Scope::tunnel(), message)
     }

@@ -36,7 +36,7 @@ const HAS_NEXT_PSN: u16 = 1 << 1;
 const HAS_ACK: u16 = 1 << 1;
 /// Flag of a STATUS: READ responses are kept.
 const KEEPS_RESPONSES: u16 = 1 << 2;
-/// Flag of a STATUS: nothing is held, and nothing is said of the packets.
+/// Flag of a STATUS: nothing is held, and no packets are reported.
 const PASSIVE: u16 = 1 << 3;
 
 /// Declares a fixed part of the body, readable and writable in place.

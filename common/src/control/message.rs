@@ -21,7 +21,7 @@ pub struct Header {
     pub seq: u64,
     /// Newest boot id that the sender has seen of the receiver.
     pub seen_boot: BootId,
-    /// Destination QP of the flow that the message speaks of.
+    /// Destination QP of the flow that the message is about.
     pub dest_qpn: Qpn,
     /// Which use of that QP number.
     pub epoch: Epoch,
@@ -127,21 +127,21 @@ pub struct Status {
     /// Whether the sender keeps READ responses and atomic ACKs for a FETCH.
     pub keeps_responses: bool,
     /// The sender forwards everything and holds nothing, because the SYNC that this
-    /// answers didn't show that its STATUSes arrive. It says nothing of the flow's
+    /// answers didn't show that its STATUSes arrive. It reports nothing of the flow's
     /// packets: the PSNs are zero, and there are no ranges and no ACK.
     pub passive: bool,
 }
 
 /// FETCH: the near end of the requester asks for READ responses and atomic
 /// ACKs that were lost on their way. They carry the PSNs of their requests. An ABSENT has
-/// the same fields, but that `missing` are those that are not to be had.
+/// the same fields; its `missing` lists those that the peer does not keep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fetch {
     /// The oldest one that has not arrived: those before need not be kept.
     pub expected: Psn,
     /// Which ones are to be sent again: in ascending order, without overlap,
-    /// all within half the PSN space from `expected` on. None: only
-    /// `expected` is told.
+    /// all within half the PSN space from `expected` on. Empty: the message reports
+    /// only `expected`.
     pub missing: ArrayVec<PsnRange, MAX_RANGES>,
 }
 

@@ -11,7 +11,7 @@ const WORDS: usize = (WIDTH / 64) as usize;
 ///
 /// Ask it only about messages whose tag is right: a forged one could move the
 /// window. A receiver that has just started remembers nothing, and accepts an
-/// old message once; it is told by its [`seen_boot`](super::Header::seen_boot),
+/// old message once; its [`seen_boot`](super::Header::seen_boot) identifies it,
 /// which isn't the receiver's own boot id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Replay {
@@ -73,7 +73,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Newest boot id seen, for the peer to be told (`seen_boot`); 0 before the first message.
+    /// Newest boot id seen, which messages to the peer carry (`seen_boot`); 0 before
+    /// the first message.
     pub const fn boot(&self) -> BootId {
         self.boot
     }

@@ -212,7 +212,7 @@ impl Message {
         match self {
             Self::Req(req) => {
                 put(32, &three(req.qpn.get()));
-                // RC is 0 among the types of service; others are not told apart.
+                // RC is type of service 0; all others count as one.
                 put(43, &[if req.is_rc { 0 } else { 1 << 1 }]);
                 put(44, &three(req.starting_psn.get()));
                 put(50, &[code(req.pmtu) << 4]);

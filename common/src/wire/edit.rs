@@ -42,10 +42,9 @@ pub fn request_ack(frame: &mut [u8], roce: &Roce) -> bool {
 }
 
 /// Whether the first reserved bit behind AckReq is set. RNICs send zero and
-/// ignore it. In LR2 as published, whose RNICs are modified, it tells a switch's
-/// NAK, which acknowledges nothing, from that of a responder, and a repeat that
-/// it asked for from others. [`Headers::set_switch_bit`](super::Headers::set_switch_bit)
-/// makes packets with it. False if `frame` is shorter than the one that
+/// ignore it. In LR2 as published, whose RNICs are modified, it marks a switch's
+/// NAK, which acknowledges nothing, and the repeats that such a NAK asked for.
+/// [`Headers::set_switch_bit`](super::Headers::set_switch_bit) makes packets with it. False if `frame` is shorter than the one that
 /// `roce` was parsed from.
 pub fn has_switch_bit(frame: &[u8], roce: &Roce) -> bool {
     frame.get(flags_at(roce)).is_some_and(|flags| flags & SWITCH != 0)

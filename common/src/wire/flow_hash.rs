@@ -59,7 +59,7 @@ fn hash(parts: &[&[u8]]) -> u32 {
 mod tests {
     use super::*;
 
-    /// An Ethernet and IPv4 header, and what follows it.
+    /// An Ethernet and IPv4 header, and the bytes behind.
     fn v4(protocol: u8, offset: u16, rest: &[u8]) -> Vec<u8> {
         let mut frame = vec![2; 12];
         frame.extend([0x08, 0x00, 0x45, 0, 0, 0, 9, 9]);

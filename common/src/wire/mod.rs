@@ -1,6 +1,6 @@
-//! RoCEv2 on the wire: looking at frames and making them.
+//! RoCEv2 on the wire: parsing and making frames.
 //!
-//! [`parse`] takes one look at a frame and says where everything is, as a
+//! [`parse`] reads a frame once and returns the positions of its fields in a
 //! small [`Roce`] that borrows nothing. A frame that it doesn't recognise as RoCEv2 is
 //! [`NotRoce`] and passes the gateway unchanged. [`Headers`] remembers the
 //! Ethernet to UDP headers of one direction of a flow, and
@@ -9,7 +9,7 @@
 //!
 //! **Panics.** No function here panics because of a frame's content. A few
 //! panic when they are given a frame that is shorter than the one that was
-//! parsed, or a buffer of the wrong length; each says so.
+//! parsed, or a buffer of the wrong length; each documents it.
 //!
 //! Section numbers in comments (9.x, A14, A17) are those of the InfiniBand
 //! Architecture Specification, volume 1; annex A17 is RoCEv2.

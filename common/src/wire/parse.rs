@@ -69,7 +69,7 @@ const _: () = assert!(size_of::<Roce>() <= 64, "a burst of them is to stay in th
 /// the next station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotRoce {
-    /// A MAC control frame, PAUSE or PFC, under any VLAN tags: it speaks to the station at
+    /// A MAC control frame, PAUSE or PFC, under any VLAN tags: it is for the station at
     /// the other end of the cable, and no bridge forwards it (IEEE 802.3, 31).
     MacControl,
     /// Not RoCEv2: ARP, TCP, other UDP, IP fragments, IPv6 with extension
@@ -82,7 +82,7 @@ pub enum NotRoce {
 /// The fault of a frame that claims to be RoCEv2.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Malformed {
-    /// The frame ends before its IP length says.
+    /// The frame is shorter than its IP length.
     Truncated,
     /// The IP length is too small for a BTH and an ICRC, or beyond 64 KiB.
     IpLength,

@@ -6,8 +6,8 @@
 //! addresses, in either order.
 //!
 //! NICs spread frames over their queues with a Toeplitz hash. With a key that
-//! repeats itself it takes no notice of the order, and is so simple that
-//! software knows as well, for a few instructions, which queue it will be.
+//! repeats itself the hash is symmetric, and so simple that software computes
+//! the queue in a few instructions.
 
 use super::{be16, ether};
 

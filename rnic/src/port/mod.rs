@@ -230,8 +230,8 @@ impl<T: Transport> Port<T> {
         [port, paced, self.timers.next()].into_iter().flatten().min()
     }
 
-    /// The port has been told by priority flow control to stop, or to go on
-    /// (IEEE 802.1Qbb). While it is stopped nothing leaves; timers go on.
+    /// Priority flow control (IEEE 802.1Qbb) pauses or resumes the port. A paused port
+    /// transmits nothing; its timers run.
     pub fn set_paused(&mut self, paused: bool) {
         self.pacer.set_paused(paused);
     }

@@ -15,13 +15,13 @@
 //!   response to an atomic, or any response that completes a message by its
 //!   implicit acknowledgement. Packets within a message that a NAK acknowledges
 //!   are none. With [`SecondNak::Obey`] they are.
-//! - Each NAK obeyed, said or implied, and each timeout takes one retry;
-//!   progress gives all of them back. A NAK or timeout with none left ends the
-//!   QP. A NAK that is ignored takes none. RNR NAKs have a count of their own.
+//! - Each NAK obeyed, explicit or implied, and each timeout takes one retry;
+//!   progress restores all of them. A NAK or timeout with none left ends the
+//!   QP. A NAK that is ignored takes none. RNR NAKs are counted separately.
 //! - After an RNR NAK nothing is sent for the time it names, and no NAK is
 //!   obeyed.
 //! - The retransmission timer starts with the first packet sent while it is
-//!   not running, and anew with every response, even one that says nothing
+//!   not running. Every response restarts it, even one that acknowledges nothing
 //!   new, as long as something is unacknowledged.
 //! - One difference: rxe forgets a response to packets that it has gone back
 //!   over and not sent again yet; here it counts, and the packets are not
@@ -48,7 +48,7 @@ use crate::work::{
 
 /// First timeout of adaptive retransmission.
 const ADAPTIVE: Span = Span::from_millis(2);
-/// How often it is doubled at most: a minute is where nobody waits any more.
+/// The most doublings of the timeout: it then exceeds a minute.
 const MAX_BACKOFF: u32 = 15;
 
 /// An entry of the send queue.
@@ -97,7 +97,7 @@ pub(crate) struct Requester {
     posted_fetches: u64,
     /// Of all that was posted, how much was begun.
     started: u64,
-    /// The newest data is of a READ response that goes on.
+    /// The newest data is of a READ response that is not complete.
     reading: bool,
     /// The word after the answered atomics.
     word: u64,

@@ -6,12 +6,12 @@
 //!   own, and makes the requester go back to it. READ data and the response to
 //!   an atomic acknowledge every PSN before their own.
 //! - None of them acknowledges a READ or atomic that is not answered
-//!   completely. A response to a later request, or an ACK of its own PSN, tells
-//!   that the response was lost: an *implied NAK*, obeyed like one that is said
+//!   completely. A response to a later request, or an ACK of its own PSN, shows
+//!   that the response was lost: an *implied NAK*, obeyed like an explicit one
 //!   ([`ImpliedNak`]).
 //! - READ data is taken in order, from FIRST or ONLY to LAST or ONLY. A FIRST
 //!   or ONLY in the middle is right if its PSN is that of the newest request
-//!   for the READ; a responder may also go on with MIDDLE or LAST.
+//!   for the READ; a responder may also continue with MIDDLE or LAST.
 //! - A switch's NAK, where it is known
 //!   ([`QpConfig::knows_switch_nak`](crate::QpConfig::knows_switch_nak)),
 //!   acknowledges nothing and takes no try.

@@ -74,8 +74,8 @@ pub(super) fn all(
     Ok(of_scenario)
 }
 
-/// Does each of `tasks`, `jobs` at a time (0: one per CPU), and shows how far it
-/// is; the results are in their order. `what`: the tasks' name, for people.
+/// Runs each of `tasks`, `jobs` at a time (0: one per CPU), and shows the progress of
+/// `what`; the results are in the order of the tasks.
 ///
 /// # Errors
 /// If there can be no threads.

@@ -28,7 +28,7 @@ impl Turn {
 }
 
 impl Agenda {
-    /// For actors 0 to `actors - 1`, none of whom has anything to do.
+    /// The agenda of actors 0 to `actors - 1`, with nothing due.
     pub fn new(actors: usize) -> Self {
         Self {
             queue: QuaternaryHeapOfIndices::with_index_bound(actors),

@@ -7,7 +7,7 @@ use super::network::{RATES, optional};
 use crate::scenario::{Connections, Dcqcn, NicModel, Topology};
 
 /// The most PSNs that may be unacknowledged: half of the window of 2^23 in
-/// which two PSNs can be told apart, since repeats and answers need the rest.
+/// which two PSNs are distinct, since repeats and responses need the rest.
 pub(super) const MOST_PACKETS: u32 = 1 << 22;
 
 /// The path MTUs that there are, and that of many network simulations.
@@ -26,7 +26,7 @@ pub(super) fn read(mut s: Section<'_>, topology: Topology) -> NicModel {
         re_nak: s
             .duration("re_nak", Span::from_nanos(100), LONGEST)
             .unwrap_or(Span::from_micros(4)),
-        // Alone on a link there is nobody to share it with.
+        // A single pair of hosts shares its link with no other.
         dcqcn: optional(&mut s, "dcqcn", topology != Topology::Pair).map(dcqcn),
         cnp_with_nak: s.bool("cnp_with_nak").unwrap_or(false),
         irn_cap: s.int("irn_cap", 1, MOST_PACKETS, "packets"),

@@ -20,7 +20,7 @@ pub struct Plug {
     pub port: usize,
 }
 
-/// A PFC frame: go on, or stop, with one priority. It is never lost and takes
+/// A PFC frame: pauses or resumes one priority. It is never lost and takes
 /// no room on the cable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pause {

@@ -24,7 +24,7 @@ pub enum Priority {
 /// How many there are.
 const PRIORITIES: usize = 2;
 
-/// Flows that a fair queue tells apart, as in the product.
+/// Flows that a fair queue distinguishes, as in the product.
 const FLOWS: usize = 1024;
 
 /// A frame that leaves a node.
@@ -126,7 +126,7 @@ impl Port {
         self.queues[priority as usize].push(Waiting { frame, from }, bytes);
     }
 
-    /// The far end says stop, or go on.
+    /// The far end pauses or resumes a priority.
     pub fn set_stopped(&mut self, priority: Priority, stop: bool) {
         self.stopped[priority as usize] = stop;
     }

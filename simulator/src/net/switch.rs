@@ -102,7 +102,7 @@ impl Switch {
         self.serve_port(to, now, out);
     }
 
-    /// The far end of `port` says stop, or go on.
+    /// The far end of `port` pauses or resumes it.
     pub fn pause(&mut self, port: usize, pause: Pause) {
         self.ports[port].set_stopped(pause.priority, pause.stop);
         self.due[port] = self.ports[port].next();
@@ -160,7 +160,7 @@ impl Switch {
             })
     }
 
-    /// Tells who sends to `port` to stop or to go on.
+    /// Pauses or resumes the sender at `port`.
     fn flow_control(&mut self, port: usize, out: &mut Outbox) {
         let Some(pfc) = self.config.pfc else { return };
         let ingress = &mut self.ingress[port];

@@ -1,4 +1,4 @@
-//! The RNICs of hosts, whatever protocol they have.
+//! The RNICs of hosts, of any protocol.
 
 use common::frame::Frame;
 use common::time::Time;

@@ -1,4 +1,4 @@
-//! Memory: what each scheme makes of a quarter of a bandwidth-delay product to two.
+//! Memory: each scheme with a quarter of a bandwidth-delay product to two.
 
 use super::evaluation::{network, web_traffic};
 use super::markdown::{by_scheme, mean_median_p99};

@@ -41,8 +41,8 @@ const ACK_EVERY: u32 = 1;
 const RE_NAK: u32 = 12;
 /// IRN's own timeout in round trips, see `peers::irn`.
 const IRN_TIMEOUT: f64 = 4.0;
-/// Length of the message, in round trips, during which gateways get to know the
-/// queue pair: until then they do not protect it.
+/// Length of the message, in round trips, from which gateways learn the queue pair:
+/// until then they do not protect it.
 const WARM_UP: u32 = 8;
 /// One standard deviation of the simulation, as a share of its result, that is good
 /// enough.
@@ -129,7 +129,7 @@ impl Cell {
         scenario
     }
 
-    /// The path as the forms know it.
+    /// The path, in the parameters of the closed forms.
     pub fn path(&self) -> Path {
         let window = f64::from(self.window);
         Path { window, loss: self.loss, burst: 1.0, timeout: f64::from(TIMEOUT) * window }

@@ -1,4 +1,4 @@
-//! The evaluation of the LR2 paper, as far as its digest tells: web search,
+//! The evaluation of the LR2 paper, as far as its digest describes it: web search,
 //! Hadoop and AliStorage over 400 to 800 µs one way at losses of 1e-3 to 1e-2.
 
 use super::evaluation::{COLUMNS, POOLS, WORKLOADS, mean, p99};

@@ -8,7 +8,7 @@ use crate::report::format::{bytes, change, number, share};
 use crate::results::Summary;
 use crate::scheme::Scheme;
 
-/// What became of a reported figure.
+/// The outcome of a reported figure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Reproduced,

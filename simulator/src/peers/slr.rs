@@ -1,4 +1,4 @@
-//! SLR: a switch near the sender that tells it of loss at once.
+//! SLR: a switch near the sender that reports loss to it at once.
 //!
 //! It watches the packets of each queue pair. A gap before it is reported to
 //! the sender without waiting for the other site, and packets that the receiver would

@@ -26,7 +26,7 @@ pub struct Path {
     pub timeout: f64,
 }
 
-/// What the RNICs at its ends add.
+/// Parameters of the RNICs at its ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nic {
     /// Packets that a queue pair may have unacknowledged, in round trips.
@@ -49,7 +49,7 @@ impl Path {
         self.loss / self.burst
     }
 
-    /// Chance that a repeat is lost as well and nothing tells.
+    /// Chance that a repeat is lost as well, and no NAK reports it.
     fn lost_again(&self) -> f64 {
         self.events() * self.loss / (1.0 - self.loss)
     }
@@ -227,7 +227,7 @@ impl Path {
     }
 
     /// With a resend cache, and a destination that wants its packets in order: while
-    /// a gap is open, for a round trip, nothing goes on, and its link stands still.
+    /// a gap is open, for a round trip, nothing is delivered, and its link is idle.
     /// The waiting packets then use the whole link, so that further gaps cost
     /// nothing, but no more than that: where the source sends at the pace of the
     /// destination's link, the time is not made up. So a message is as many round

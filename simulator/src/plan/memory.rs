@@ -36,8 +36,8 @@ pub struct Memory {
     pub mbufs: u64,
     /// Bytes of one mbuf with all that belongs to it.
     pub mbuf_size: u64,
-    /// All of it, with DPDK's own part, in hugepages of 2 MiB: what `lr2-gateway --check`
-    /// calls "for DPDK".
+    /// All of it, with DPDK's own part, in hugepages of 2 MiB: `lr2-gateway --check`
+    /// calls it "for DPDK".
     pub total: u64,
     /// Hugepages of 2 MiB for that.
     pub hugepages: u64,

@@ -21,7 +21,7 @@ use forms::Path;
 pub use memory::{Memory, Ports};
 pub use text::text;
 
-/// Messages whose completion time is told, bytes.
+/// Messages whose completion time the plan reports, bytes.
 pub const MESSAGES: [u64; 3] = [10_000, 1_000_000, 100_000_000];
 
 /// An RNIC asks for an ACK every so many packets: so far before a loss a rewind

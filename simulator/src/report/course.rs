@@ -1,5 +1,5 @@
-//! How figures of the schemes run over something that changes, one plot at a
-//! time, for whoever has more to say of them than a sweep does.
+//! Plots of a figure of each scheme over a parameter, with titles and axes of the caller's,
+//! where those of a sweep do not suit.
 
 use super::figures::Figure;
 use super::format;

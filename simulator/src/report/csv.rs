@@ -44,7 +44,7 @@ const GROUP_HEAD: &str = "scope,size,messages,unfinished,fct_mean_us,fct_p50_us,
 
 /// The messages of each scheme by scope (`all`, `long_haul`, `within`) and size
 /// (`all`, or the bytes of the bucket's bound). Goodput and the shares of the
-/// link are only told for all sizes.
+/// link are given for all sizes only.
 pub fn csv_summary(study: &Study) -> String {
     let summaries = study.summaries();
     let rows = summaries.iter().flat_map(|summary| {

@@ -1,4 +1,4 @@
-//! The report: one HTML file that needs nothing else, neither network nor script.
+//! The report: one HTML file without scripts and without links to the network.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

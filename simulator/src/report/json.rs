@@ -1,7 +1,7 @@
 //! Results for programs.
 //!
 //! Names end in their unit (`_us`, `_bytes`, `_bps`); shares are from 0 to 1. `null` stands for
-//! an event that did not end, or for nothing to measure, which its `count` tells.
+//! an event that did not end, or for a measure of no events (its `count` is 0).
 
 use std::collections::BTreeMap;
 

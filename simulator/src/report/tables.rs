@@ -122,8 +122,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The best rank of a column, if it tells any apart: less than half of the
-    /// schemes have it, not counting the yardstick.
+    /// The best rank of a column, if less than half of the schemes have it, not counting the
+    /// yardstick.
     fn best(&self, column: &Column) -> Option<f64> {
         let rivals = self.summaries.iter().zip(&column.cells);
         let rivals =

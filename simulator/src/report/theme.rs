@@ -2,7 +2,7 @@
 //!
 //! Plots are drawn in the colours of the light theme; a style sheet, the same
 //! in a report and in a plot by itself, gives the dark ones and the dashes. It
-//! knows a scheme's line by its colour, which is why no two may be alike.
+//! selects a scheme's line by its colour, so no two schemes have the same.
 
 use std::fmt::Write;
 

@@ -5,7 +5,7 @@ use crate::results::Summary;
 use crate::scheme::Scheme;
 
 /// A sentence or two on each mode of the product that was run beside plain
-/// go-back-N; for messages that did not complete, so that nothing can be compared, it says so
+/// go-back-N; if messages did not complete, so that there is no comparison, their number
 /// instead.
 pub fn findings(summaries: &[Summary]) -> Vec<String> {
     let of = |scheme| summaries.iter().find(|summary| summary.scheme == scheme);

@@ -232,7 +232,7 @@ fn rounds(runs: &[&RunResult]) -> Distribution {
             rounds.entry((flow.spec.traffic, flow.spec.round)).or_default().push(flow);
         }
         // A later round is posted once the one before is complete; the first alone
-        // does not tell whether there are more.
+        // does not show whether there are more.
         for (&(traffic, _), flows) in &rounds {
             if !rounds.contains_key(&(traffic, 1)) {
                 continue;

@@ -121,8 +121,8 @@ impl<'s> Posting<'s> {
         self.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at)
     }
 
-    /// Posts one message that is due, or has it wait for a connection; tells at
-    /// which host.
+    /// Posts one message that is due, or queues it until its connection is ready; returns its
+    /// host.
     pub(super) fn post(
         &mut self,
         network: &mut Network,
@@ -202,7 +202,7 @@ impl<'s> Posting<'s> {
         if self.scenario.nic.connections == Connections::Known {
             return Ok((ids[0], None));
         }
-        // At most 4096; a simulated one of 1000 is told as 1024.
+        // At most 4096; a simulated one of 1000 counts as 1024.
         let pmtu = self.scenario.nic.pmtu.next_power_of_two() as u16;
         host(network, dst).cm.expect(there, here, pmtu);
         host(network, src).cm.ask(here, there, pmtu, now);

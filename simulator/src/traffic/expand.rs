@@ -10,8 +10,8 @@ use rand_chacha::ChaCha8Rng;
 use super::{FlowSpec, PACKET_OVERHEAD};
 use crate::scenario::{Scenario, Scope, SizeDistribution, Topology, Traffic};
 
-/// The random streams of traffic, apart from those that whoever simulates may
-/// derive from the same seed: the upper half of the stream's number.
+/// The upper half of the numbers of the traffic's random streams, which no other part of the
+/// simulation uses with the same seed.
 const STREAMS: u64 = 0x7472_6166_6669_6300;
 
 /// The messages of `scenario`, sorted by start.
@@ -24,9 +24,8 @@ const STREAMS: u64 = 0x7472_6166_6669_6300;
 /// they stand in the list by the time between the two.
 ///
 /// # Panics
-/// If there is nobody to send to: [`Scope::Within`] with one host per site. And
-/// if there are more than 65,536 entries. Whoever fills in a scenario checks
-/// both.
+/// If there is no host to send to ([`Scope::Within`] with one host per site), or there are
+/// more than 65,536 entries. [`crate::input`] refuses both.
 pub fn expand(scenario: &Scenario, seed: u64) -> Vec<FlowSpec> {
     let mut flows = Vec::new();
     for (i, traffic) in scenario.traffic.iter().enumerate() {

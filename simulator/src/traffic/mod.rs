@@ -14,8 +14,8 @@ pub use expand::expand;
 /// counted.
 pub const PACKET_OVERHEAD: u64 = 14 + 20 + 8 + 12 + 4 + link::FRAME_OVERHEAD;
 
-/// The longest message that a distribution or a trace may ask for: 1 TB, more
-/// than which is taken for a slip.
+/// The longest message that a distribution or a trace may ask for: 1 TB. A longer one is
+/// most likely a mistake.
 pub const MAX_BYTES: u64 = 1_000_000_000_000;
 
 /// A message that a host sends.

@@ -92,7 +92,7 @@ fn ranges(input: &mut Input<'_>, from: Psn) -> (Psn, arrayvec::ArrayVec<PsnRange
     (end, missing)
 }
 
-/// When something was said.
+/// When a message was sent.
 fn moment(input: &mut Input<'_>, now: Time) -> Time {
     match input.below(4) {
         0 => Time::ZERO,

@@ -44,7 +44,7 @@ pub trait Pipeline: Timers + Sized {
     /// Something unusual happens.
     fn rarely(&mut self, next: Psn, input: &mut Input<'_>);
 
-    /// Nothing that the source was told goes beyond all PSNs in `known`.
+    /// No response to the source exceeds all PSNs in `known`.
     fn check(&mut self, _: &[Psn]) {}
 
     /// Nothing comes any more: the flow falls silent within `timers` timers, and holds nothing.

@@ -16,7 +16,7 @@ use crate::control::ranges;
 pub use crate::flow::*;
 use crate::timers::Timers;
 
-/// The round trip: no STATUS here measures another one, unless it says so.
+/// The round trip that STATUSes measure, unless a test sets another.
 pub const RTT: Span = Span::from_millis(8);
 /// How long a packet counts as under way: the round trip and its margin.
 pub const UNDER_WAY: Span = Span::from_millis(9);
@@ -79,7 +79,7 @@ pub struct Record {
     pub src_qpn: Option<Qpn>,
     /// AckReq of the packets forwarded.
     pub ack_reqs: Vec<bool>,
-    /// How often the peer was told that it is not heard.
+    /// How often the peer was notified that its messages do not arrive.
     pub unheard: u32,
 }
 
@@ -173,8 +173,8 @@ impl Bench {
     }
 
     /// A protected flow that has sent `n` packets long enough ago for none to
-    /// be under way. The Depot has said nothing but that it exists, the
-    /// destination that it has `acked` packets (one message each).
+    /// be under way. The Depot has reported only that it exists; the destination has
+    /// acknowledged `acked` packets (one message each).
     pub fn protected(recovery: Recovery, n: i32, acked: Option<i32>) -> Self {
         let mut bench = Self::start(recovery);
         bench.data(0..n);

@@ -21,7 +21,7 @@ const MANY: &str = "incast 64 x 0.5 MB";
 const NARROW: &str = "loss 1e-3, 0.8 ms, 10G, marks from 1 MB";
 const SECOND: &str = "the second slowest of 160 messages";
 
-/// By traffic and cell. A cell that is met needs none.
+/// By traffic and cell, for cells that miss the limit.
 const REASONS: [(&str, &str, Reason); 15] = [
     (FOUR, "base", Chance(SECOND, "0.98 and 1.00 over 300")),
     (FOUR, "marks from 40 kB", Chance(SECOND, "0.97 and 1.00 over 300")),

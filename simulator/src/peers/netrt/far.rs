@@ -23,9 +23,9 @@ struct Flow {
     high: u32,
     /// Ahead of a gap; `None`: the other switch doesn't have it.
     early: BTreeMap<u32, Option<SimFrame>>,
-    /// Delivered since the other switch was told.
+    /// Packets delivered since the last report to the other switch.
     untold: u32,
-    /// When it is told, or asked again.
+    /// When the next report or request is due.
     tell_at: Time,
     /// PSN of the newest packet delivered.
     newest: Option<Seq>,

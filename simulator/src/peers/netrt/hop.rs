@@ -1,4 +1,4 @@
-//! What two switches tell each other: the number of a packet, behind its last
+//! The protocol between two switches: the number of a packet, behind its last
 //! byte, and messages in frames of their own.
 
 use common::frame::Frame;
@@ -11,7 +11,7 @@ const ETHER: usize = 14;
 const SHORTEST: usize = 60;
 /// Bytes of a flow's number, and of a packet's.
 const NUMBER: usize = 4;
-/// Gaps in a message: more are told once these are filled.
+/// Gaps in a message: further ones are reported once these are filled.
 pub(super) const MOST_GAPS: usize = 128;
 
 /// Missing packets: from, and one past the last.

@@ -6,7 +6,7 @@
 //! each end, and a buffer for all packets in flight, which is too much at a
 //! large bandwidth-delay product. The original isn't at hand.
 //!
-//! # What follows from that
+//! # The model
 //!
 //! - The switch near the sender (`near`) numbers the data packets that
 //!   it sends over the long-haul link, per queue pair, and keeps a copy of each until the
@@ -18,17 +18,17 @@
 //! - The switches talk to each other (`hop`) in frames of their own; the number of
 //!   a packet stands behind it, in 8 bytes.
 //!
-//! # Where the digest says nothing
+//! # Where the digest is silent
 //! The reading that suits the original best, each with a test in `tests`:
 //!
 //! - *A full buffer.* All flows and all three uses share it. Near the sender a packet then
 //!   passes without a copy, and those that have one keep it: a copy that gives way
 //!   to a newer one would be gone when it is asked for, a round trip later. Near the
-//!   receiver the flow is no longer held: what waits is delivered, and the
+//!   receiver the flow is no longer held: waiting packets are delivered, and the
 //!   destination's NAK crosses the link, as it would have done without
 //!   switches.
-//! - *A packet without a copy is lost.* The switch near the sender says so, and the other one
-//!   delivers what waits behind it: the destination's NAK then crosses the
+//! - *A packet without a copy is lost.* The switch near the sender reports it, and the other one
+//!   delivers the packets that wait behind it: the destination's NAK then crosses the
 //!   link, and the source goes back, a round trip later than without switches.
 //! - *A lost request, repeat or tail.* Requests are repeated each round trip of the
 //!   link; a switch that hears nothing of its oldest copy for two round

@@ -14,7 +14,7 @@
 //! knowledge of lost tails. The switches know each other and every queue pair
 //! from the first packet on.
 //!
-//! # Where the digest says nothing
+//! # Where the digest is silent
 //! The reading that suits the original best, each with a test in `tests`:
 //!
 //! - *How large the pools are.* The reordering pool is to cover the

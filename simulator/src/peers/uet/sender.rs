@@ -1,4 +1,4 @@
-//! The sending side: what is on its way, what came, what is lost.
+//! The sending side: packets in flight, acknowledged packets and lost ones.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -60,7 +60,8 @@ impl Sender {
         }
     }
 
-    /// What was sent no later than transmission `last` and has not come is lost.
+    /// Declares packets lost that were sent no later than transmission `last` and are not
+    /// acknowledged.
     fn lose_up_to(&mut self, last: u64) {
         while let Some((number, seq)) = self.order.pop_front_if(|(number, _)| *number <= last) {
             if seq < self.queue.acked {
