@@ -59,19 +59,25 @@ impl Gaps {
 
     /// `number` is not missing any more. Whether it was.
     pub fn take(&mut self, number: Number) -> bool {
-        let i = self.0.partition_point(|gap| gap.end <= number);
-        let Some(gap) = self.0.get_mut(i).filter(|gap| gap.start <= number) else { return false };
+        self.cut(number, number.next()).is_some()
+    }
+
+    /// Removes the first run of missing numbers in `from` .. `to`.
+    pub fn cut(&mut self, from: Number, to: Number) -> Option<Gap> {
+        let i = self.0.partition_point(|gap| gap.end <= from);
+        let gap = self.0.get_mut(i).filter(|gap| gap.start < to)?;
         let whole = *gap;
-        match (whole.start == number, whole.end == number.next()) {
+        let (start, end) = (whole.start.max(from), whole.end.min(to));
+        match (whole.start == start, whole.end == end) {
             (true, true) => _ = self.0.remove(i),
-            (true, false) => gap.start = number.next(),
-            (false, true) => gap.end = number,
+            (true, false) => gap.start = end,
+            (false, true) => gap.end = start,
             (false, false) => {
-                gap.end = number;
-                self.0.insert(i + 1, Gap { start: number.next(), ..whole });
+                gap.end = start;
+                self.0.insert(i + 1, Gap { start: end, ..whole });
             }
         }
-        true
+        Some(Gap { start, end, since: whole.since })
     }
 
     /// Removes the oldest one.
@@ -96,7 +102,7 @@ mod tests {
         #[test]
         fn behave_like_a_set(
             runs in prop::collection::vec((0..3_u64, 1..20_u64), 0..30),
-            taken in prop::collection::vec(0..400_u64, 0..200),
+            taken in prop::collection::vec((0..400_u64, 1..4_u64), 0..200),
         ) {
             let (mut gaps, mut set, mut at) = (Gaps::default(), BTreeSet::new(), 0);
             for (skip, count) in runs {
@@ -105,8 +111,19 @@ mod tests {
                 set.extend(at..at + count);
                 at += count;
             }
-            for n in taken {
-                prop_assert_eq!(gaps.take(Number::new(n)), set.remove(&n));
+            for (n, count) in taken {
+                if count == 1 {
+                    prop_assert_eq!(gaps.take(Number::new(n)), set.remove(&n));
+                    continue;
+                }
+                let (mut cut, to) = (BTreeSet::new(), n + count * 9);
+                while let Some(gap) = gaps.cut(Number::new(n), Number::new(to)) {
+                    prop_assert!(gap.count() > 0);
+                    cut.extend(gap.start.get()..gap.end.get());
+                }
+                let expected: BTreeSet<u64> = set.range(n..to).copied().collect();
+                set.retain(|n| !expected.contains(n));
+                prop_assert_eq!(cut, expected);
             }
             let left: Vec<u64> =
                 gaps.from(Number::default()).flat_map(|gap| gap.start.get()..gap.end.get()).collect();

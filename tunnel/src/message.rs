@@ -8,10 +8,8 @@ use common::ids::{BootId, NodeId};
 
 use crate::number::{Lane, Session, WireNumber};
 
-/// Most ranges that one REPORT lists.
+/// Most ranges that one REPORT or SKIP lists.
 pub const MAX_RANGES: usize = 64;
-/// Most numbers that one SKIP lists.
-pub const MAX_SKIPPED: usize = 64;
 
 /// The fields of every message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +27,6 @@ pub struct Header {
 }
 
 /// A control message.
-#[expect(clippy::large_enum_variant, reason = "it is read and acted upon at once")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
     /// What a box is, and which session it offers.
@@ -88,8 +85,9 @@ pub struct Probe {
 pub struct Skip {
     /// The lane.
     pub lane: Lane,
-    /// Transmissions that are lost, and carried a frame that is sent under another number or never again.
-    pub numbers: ArrayVec<WireNumber, MAX_SKIPPED>,
+    /// Runs of transmissions, start and count, that are lost and carried frames that are sent under other numbers
+    /// or never again.
+    pub ranges: ArrayVec<(WireNumber, u32), MAX_RANGES>,
 }
 
 /// Why a control message is refused by itself, whatever the state of the session.

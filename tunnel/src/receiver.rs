@@ -281,16 +281,17 @@ impl<F> Receiver<F> {
 
     /// The sender does not send these transmissions again. R-TUN-9
     pub fn on_skip<D: Deliver<F>>(&mut self, skip: &Skip, out: &mut D) {
-        for wire in &skip.numbers {
-            let Some(lane) = self.lanes.get_mut(skip.lane.index()) else {
-                self.counts.refused += 1;
-                continue;
-            };
-            let Some(number) = Number::read(*wire, lane.next) else { continue };
-            if lane.gaps.take(number) {
-                lane.has_news = true;
-                self.counts.skipped += 1;
-                let gap = Gap { start: number, end: number.next(), since: Time::ZERO };
+        let Some(lane) = self.lanes.get(skip.lane.index()) else {
+            self.counts.refused += 1;
+            return;
+        };
+        let near = lane.next;
+        for (start, count) in &skip.ranges {
+            let Some(start) = Number::read(*start, near) else { continue };
+            let end = start + u64::from(*count);
+            while let Some(gap) = self.lanes[skip.lane.index()].gaps.cut(start, end) {
+                self.lanes[skip.lane.index()].has_news = true;
+                self.counts.skipped += gap.count();
                 self.abandon(skip.lane, gap, out);
             }
         }

@@ -235,7 +235,8 @@ impl<K> Sender<K> {
         self.counts.released += arrived as u64;
         self.counts.lost += lost.len() as u64;
         let kept = lost.iter().filter(|(_, slot)| slot.kept.is_some()).count() as u64;
-        let beyond = kept.saturating_sub(self.share.left());
+        let (rtt, idle) = (state.rtt().mean(), state.waits().probe);
+        let beyond = kept.saturating_sub(self.share.left(now, rtt, idle));
         let mut at = 0;
         for (number, slot) in lost.drain(..) {
             let (Some(id), kept) = (slot.id, slot.kept) else { continue };
@@ -245,21 +246,21 @@ impl<K> Sender<K> {
             self.repair(now, FrameId::new(report.lane, number), id, kept, cause, out);
         }
         self.lost = lost;
-        let mut numbers = ArrayVec::new();
+        let mut ranges = ArrayVec::new();
         let mut sent = 0;
         let lane = report.lane;
-        for number in self.lanes[lane.index()].skipped(&listed) {
-            numbers.push(number.wire());
-            if numbers.is_full() {
-                out.skip(Skip { lane, numbers: core::mem::take(&mut numbers) });
+        for range in self.lanes[lane.index()].skipped(&listed) {
+            ranges.push(range);
+            if ranges.is_full() {
+                out.skip(Skip { lane, ranges: core::mem::take(&mut ranges) });
                 sent += 1;
                 if sent == MAX_SKIPS {
                     break;
                 }
             }
         }
-        if !numbers.is_empty() {
-            out.skip(Skip { lane, numbers });
+        if !ranges.is_empty() {
+            out.skip(Skip { lane, ranges });
         }
         !is_wrong
     }
@@ -356,7 +357,10 @@ impl<K> Sender<K> {
             let Err(kept) = kept else {
                 match cause {
                     Cause::Moved => self.counts.moved += 1,
-                    Cause::Lost | Cause::Beyond => self.share.resent(),
+                    Cause::Lost | Cause::Beyond => {
+                        let idle = self.lanes[lost.lane().index()].waits().probe;
+                        self.share.resent(now, idle);
+                    }
                 }
                 self.counts.resent_again += u64::from(again);
                 return;

@@ -43,10 +43,11 @@ fn any_message() -> impl Strategy<Value = Message> {
     );
     let probe = (0..255_u8, any::<u32>())
         .prop_map(|(n, next)| Message::Probe(Probe { lane: lane(n), next: WireNumber(next) }));
-    let skip = (0..255_u8, prop::collection::vec(any::<u32>(), 1..=message::MAX_SKIPPED));
-    let skip = skip.prop_map(|(n, numbers)| {
-        let numbers = numbers.into_iter().map(WireNumber).collect();
-        Message::Skip(Skip { lane: lane(n), numbers })
+    let skip =
+        (0..255_u8, prop::collection::vec((any::<u32>(), 1..1_u32 << 31), 1..=message::MAX_RANGES));
+    let skip = skip.prop_map(|(n, ranges)| {
+        let ranges = ranges.into_iter().map(|(start, count)| (WireNumber(start), count)).collect();
+        Message::Skip(Skip { lane: lane(n), ranges })
     });
     prop_oneof![hello, report().prop_map(Message::Report), probe, skip, Just(Message::Bye)]
 }

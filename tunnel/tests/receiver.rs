@@ -1,126 +1,13 @@
 //! Single rules of a receiver and a sender, frame by frame.
 
+#[path = "support/ends.rs"]
+mod ends;
+
 use common::time::{Span, Time};
-use tunnel::message::{Probe, Report, Skip};
+use ends::{FIRST, Test, lane, ms, report, sender};
+use tunnel::message::{Probe, Skip};
 use tunnel::shim::Shim;
-use tunnel::{
-    Deliver, Lane, Order, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit,
-    WireNumber,
-};
-
-const SESSION: Session = Session::new(1_000);
-const FIRST: u32 = 1_000;
-
-fn lane(n: u8) -> Lane {
-    Lane::new(n).expect("a lane")
-}
-
-const fn ms(ms: u64) -> Time {
-    Time::from_nanos(1_000_000_000 + ms * 1_000_000)
-}
-
-/// Both ends' actions. Frames are numbers.
-#[derive(Default)]
-struct Out {
-    delivered: Vec<u32>,
-    discarded: Vec<u32>,
-    reports: Vec<Report>,
-    sent: Vec<(Shim, u32)>,
-    released: Vec<u32>,
-    probes: Vec<Probe>,
-    skips: Vec<Skip>,
-    is_out_of_memory: bool,
-}
-
-impl Deliver<u32> for Out {
-    fn deliver(&mut self, frame: u32) {
-        self.delivered.push(frame);
-    }
-
-    fn discard(&mut self, frame: u32) {
-        self.discarded.push(frame);
-    }
-
-    fn report(&mut self, report: Report) {
-        self.reports.push(report);
-    }
-}
-
-impl Transmit<u32> for Out {
-    type Kept = u32;
-
-    fn send(&mut self, shim: &Shim, frame: u32) -> Option<u32> {
-        self.sent.push((*shim, frame));
-        (shim.is_kept && !self.is_out_of_memory).then_some(frame)
-    }
-
-    fn resend(&mut self, shim: &Shim, kept: &u32) -> bool {
-        if !self.is_out_of_memory {
-            self.sent.push((*shim, *kept));
-        }
-        !self.is_out_of_memory
-    }
-
-    fn release(&mut self, kept: u32) {
-        self.released.push(kept);
-    }
-
-    fn probe(&mut self, probe: Probe) {
-        self.probes.push(probe);
-    }
-
-    fn skip(&mut self, skip: Skip) {
-        self.skips.push(skip);
-    }
-}
-
-struct Test {
-    config: ReceiverConfig,
-    receiver: Receiver<u32>,
-    out: Out,
-}
-
-impl Test {
-    fn new(lanes: u8) -> Self {
-        let config = ReceiverConfig {
-            lanes,
-            window: 1 << 16,
-            waiting_max: 64,
-            give_up: Span::from_millis(100),
-            report_interval: Span::from_millis(1),
-            loss_wait: Span::from_millis(2),
-            report_at_once: Span::from_micros(20),
-        };
-        Self { receiver: Receiver::new(&config, SESSION), config, out: Out::default() }
-    }
-
-    fn shim(lane: Lane, number: u32, predecessor: Option<u32>) -> Shim {
-        Shim {
-            lane,
-            number: WireNumber(number),
-            session: SESSION,
-            predecessor: predecessor.map(|number| (lane, WireNumber(number))),
-            original: None,
-            is_kept: true,
-            clear: 0,
-        }
-    }
-
-    /// Frame `number` of lane 0 arrives, the one behind `predecessor`.
-    fn frame(&mut self, now: Time, number: u32, predecessor: Option<u32>) {
-        self.take(now, Self::shim(lane(0), number, predecessor), number);
-    }
-
-    fn take(&mut self, now: Time, shim: Shim, frame: u32) {
-        self.receiver.on_frame(&self.config, now, &shim, frame, &mut self.out);
-        assert!(self.receiver.is_balanced(), "{:?}", self.receiver.counts());
-    }
-
-    /// What was delivered since the last time.
-    fn delivered(&mut self) -> Vec<u32> {
-        core::mem::take(&mut self.out.delivered)
-    }
-}
+use tunnel::{Order, WireNumber};
 
 /// R-TUN-5
 #[test]
@@ -134,54 +21,6 @@ fn a_frame_waits_for_its_predecessor_only() {
     test.frame(ms(1), FIRST + 1, Some(FIRST));
     assert_eq!(test.delivered(), [FIRST + 1, FIRST + 2, FIRST + 4]);
     assert_eq!(test.receiver.waiting(), 0);
-}
-
-/// R-TUN-24: an ACK is delivered at once if all before the newest response are settled; its successors wait for its
-/// predecessor.
-#[test]
-fn an_ack_overtakes_acks_only() {
-    let mut test = Test::new(1);
-    let ack = |number: u32, clear: u8| {
-        let shim = Test::shim(lane(0), FIRST + number, Some(FIRST + number - 1));
-        Shim { clear, ..shim }
-    };
-    test.frame(ms(0), FIRST, None);
-    // ACK 1 is lost, and response 0 lies before it.
-    test.take(ms(0), ack(2, 1), 2);
-    test.take(ms(0), ack(3, 2), 3);
-    assert_eq!(test.delivered(), [FIRST, 2, 3]);
-    assert_eq!((test.receiver.counts().overtook, test.receiver.waiting()), (2, 0));
-    // Response 4 waits for all three, and so does ACK 5, which is behind it.
-    test.frame(ms(0), FIRST + 4, Some(FIRST + 3));
-    test.take(ms(0), ack(5, 0), 5);
-    // The response lies among the numbers from 1 on.
-    test.take(ms(0), ack(6, 1), 6);
-    assert_eq!((test.delivered(), test.receiver.waiting()), (vec![], 3));
-    test.take(ms(0), ack(3, 2), 3);
-    assert_eq!(test.receiver.counts().duplicate, 1, "it was delivered already");
-    let resent = Shim { original: Some((lane(0), WireNumber(FIRST + 1))), ..ack(7, 31) };
-    let resent = Shim { predecessor: Some((lane(0), WireNumber(FIRST))), ..resent };
-    test.take(ms(1), resent, 1);
-    assert_eq!(test.delivered(), [1, FIRST + 4, 5, 6]);
-    assert_eq!(test.receiver.waiting(), 0);
-    assert!(test.receiver.is_balanced());
-}
-
-/// R-TUN-24: an ACK that arrived never waits for room.
-#[test]
-fn where_nobody_can_wait_an_ack_has_no_successors() {
-    let mut test = Test::new(1);
-    test.config.waiting_max = 1;
-    let ack = |number, clear| Shim {
-        clear,
-        ..Test::shim(lane(0), FIRST + number, Some(FIRST + number - 1))
-    };
-    test.take(ms(0), ack(1, 31), 1);
-    test.take(ms(0), ack(2, 31), 2);
-    test.take(ms(0), ack(3, 31), 3);
-    assert_eq!((test.delivered(), test.receiver.counts().given_up), (vec![1, 2, 3], 0));
-    test.frame(ms(0), FIRST + 4, Some(FIRST + 3));
-    assert_eq!(test.delivered(), [FIRST + 4]);
 }
 
 /// R-TUN-26: what a blackout has lost is given up in the time that a few ranges take: a step for each
@@ -315,9 +154,28 @@ fn where_nobody_can_wait_a_gap_is_given_up() {
 fn a_skipped_number_is_not_waited_for() {
     let mut test = Test::new(1);
     test.frame(ms(0), FIRST + 2, Some(FIRST + 1));
-    let numbers = [WireNumber(FIRST + 1), WireNumber(FIRST + 900)].into_iter().collect();
-    test.receiver.on_skip(&Skip { lane: lane(0), numbers }, &mut test.out);
+    let ranges = [(WireNumber(FIRST + 1), 1), (WireNumber(FIRST + 900), 9)].into_iter().collect();
+    test.receiver.on_skip(&Skip { lane: lane(0), ranges }, &mut test.out);
     assert_eq!((test.delivered(), test.receiver.counts().skipped), (vec![FIRST + 2], 1));
+}
+
+/// R-TUN-9: of a range, those that are missing.
+#[test]
+fn a_skipped_range_is_not_waited_for() {
+    let mut test = Test::new(1);
+    for number in [5, 7, 20] {
+        test.frame(ms(0), FIRST + number, Some(FIRST + number - 1));
+    }
+    assert_eq!(test.delivered(), []);
+    let ranges = [(WireNumber(FIRST + 2), 12)].into_iter().collect();
+    test.receiver.on_skip(&Skip { lane: lane(0), ranges }, &mut test.out);
+    assert_eq!(
+        (test.delivered(), test.receiver.counts().skipped),
+        (vec![FIRST + 5, FIRST + 7], 10)
+    );
+    let ranges = [(WireNumber(FIRST), 20)].into_iter().collect();
+    test.receiver.on_skip(&Skip { lane: lane(0), ranges }, &mut test.out);
+    assert_eq!((test.delivered(), test.receiver.counts().skipped), (vec![FIRST + 20], 18));
 }
 
 /// R-TUN-7
@@ -358,16 +216,6 @@ fn frames_that_wait_are_delivered_in_order_when_the_session_ends() {
     assert!(test.receiver.is_balanced());
 }
 
-fn sender(cache_max: usize) -> (SenderConfig, Sender<u32>, Out) {
-    let config = SenderConfig { lanes: 1, rtt: Span::from_millis(10), cache_max };
-    (config.clone(), Sender::new(&config, SESSION), Out::default())
-}
-
-fn report(next: u32, missing: &[(u32, u32)]) -> Report {
-    let missing = missing.iter().map(|(start, count)| (WireNumber(*start), *count)).collect();
-    Report { lane: lane(0), from: None, next: WireNumber(next), missing }
-}
-
 /// R-TUN-13
 #[test]
 fn a_full_cache_delays_and_drops_nothing() {
@@ -385,8 +233,8 @@ fn a_full_cache_delays_and_drops_nothing() {
         assert!(sender.on_report(ms(10), &report(FIRST + 4, &[(FIRST, 4)]), &mut out));
     }
     assert_eq!((out.sent.len(), sender.counts().skipped, sender.kept()), (6, 2, 2));
-    let skipped: Vec<_> = out.skips.iter().map(|skip| skip.numbers.to_vec()).collect();
-    assert_eq!(skipped, vec![[WireNumber(FIRST + 1), WireNumber(FIRST + 3)]; 2]);
+    let skipped: Vec<_> = out.skips.iter().map(|skip| skip.ranges.to_vec()).collect();
+    assert_eq!(skipped, vec![[(WireNumber(FIRST + 1), 1), (WireNumber(FIRST + 3), 1)]; 2]);
 }
 
 /// R-TUN-8: and of one that speaks of numbers that were never sent, the others count.
@@ -409,7 +257,7 @@ fn a_number_is_sent_again_once_however_often_it_is_listed() {
         &mut out
     ));
     assert_eq!((sender.counts().resent_again, sender.counts().resent), (1, 2));
-    assert_eq!(out.skips[0].numbers.as_slice(), [WireNumber(FIRST + 4)]);
+    assert_eq!(out.skips[0].ranges.as_slice(), [(WireNumber(FIRST + 4), 1)]);
     for wrong in [report(FIRST + 7, &[]), report(FIRST + 99, &[(FIRST + 5, 3)])] {
         assert!(!sender.on_report(ms(11), &wrong, &mut out));
     }
@@ -423,7 +271,7 @@ fn the_last_frames_are_probed_for() {
     sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5), 1, &mut out);
     let mut waits = Vec::new();
     let mut now = ms(0);
-    for _ in 0..8 {
+    for _ in 0..12 {
         let due = sender.deadline();
         waits.push(due.since(now).as_micros());
         now = due;
@@ -431,53 +279,16 @@ fn the_last_frames_are_probed_for() {
     }
     assert_eq!(waits[0], 1_250, "an eighth of the round trip");
     assert_eq!(waits[1..3], [2_500, 5_000]);
-    assert_eq!(waits[4], 20_000, "{waits:?}");
-    assert_eq!(out.probes.len(), 8);
+    // Two round trips at most.
+    assert_eq!(waits[3..7], [10_000, 20_000, 20_000, 20_000], "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= 20_000), "{waits:?}");
+    assert_eq!(out.probes.len(), 12);
     assert!(out.probes.iter().all(|probe| probe.next == WireNumber(FIRST + 1)));
     // A REPORT was overdue: three answers restore the lane.
     for answer in 1..=3 {
         assert!(sender.on_report(now, &report(FIRST + 1, &[]), &mut out));
         assert_eq!(sender.deadline() == Time::NEVER, answer == 3);
     }
-}
-
-/// R-TUN-24: an ACK says how far the newest response of its bucket lies before it.
-#[test]
-fn an_ack_says_where_the_newest_response_is() {
-    let (config, mut sender, mut out) = sender(99);
-    let orders = [
-        (Order::Ack(5), None, 31),
-        (Order::Ordered(5), Some(0), 0),
-        (Order::Ack(5), Some(1), 31),
-        (Order::Response(5), Some(2), 0),
-        (Order::Ack(5), Some(3), 0),
-        (Order::Ack(5), Some(4), 1),
-        (Order::Free, None, 0),
-        (Order::Ack(6), None, 31),
-        (Order::Ack(5), Some(5), 2),
-        (Order::Response(6), Some(7), 0),
-        (Order::Ack(5), Some(8), 2),
-        (Order::Ack(5), Some(10), 3),
-    ];
-    for (frame, (order, ..)) in (0..).zip(orders) {
-        sender.on_frame(&config, ms(0), lane(0), order, frame, &mut out);
-    }
-    for ((shim, frame), (_, before, clear)) in out.sent.iter().zip(orders) {
-        let predecessor = before.map(|before| (lane(0), WireNumber(FIRST + before)));
-        assert_eq!((shim.predecessor, shim.clear), (predecessor, clear), "{frame}");
-    }
-}
-
-/// R-TUN-24: nothing is known of a response on another lane.
-#[test]
-fn an_ack_does_not_overtake_what_travels_on_another_lane() {
-    let config = SenderConfig { lanes: 2, rtt: Span::from_millis(10), cache_max: 99 };
-    let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
-    for (of, order) in [(0, Order::Ack(5)), (0, Order::Response(5)), (1, Order::Ack(5))] {
-        sender.on_frame(&config, ms(0), lane(of), order, 1, &mut out);
-    }
-    let clear: Vec<_> = out.sent.iter().map(|(shim, _)| shim.clear).collect();
-    assert_eq!(clear, [31, 0, 0]);
 }
 
 /// R-TUN-14

@@ -66,7 +66,7 @@ layout! {
 }
 
 layout! {
-    /// A range of a REPORT.
+    /// A range of a REPORT or SKIP.
     RangeFields, 8 {
         start: U32,
         count: U32,
@@ -85,7 +85,7 @@ pub(super) fn len(message: &Message) -> usize {
                 size_of::<ReportFields>() + report.missing.len() * size_of::<RangeFields>()
             }
             Message::Probe(_) => size_of::<U32>(),
-            Message::Skip(skip) => skip.numbers.len() * size_of::<U32>(),
+            Message::Skip(skip) => skip.ranges.len() * size_of::<RangeFields>(),
             Message::Bye => 0,
         }
 }
@@ -139,17 +139,10 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
         Message::Report(report) => {
             let from = report.from.unwrap_or_default().0.into();
             rest = put(rest, &ReportFields { from, next: report.next.0.into() });
-            for (start, count) in &report.missing {
-                let range = RangeFields { start: start.0.into(), count: (*count).into() };
-                rest = put(rest, &range);
-            }
+            put_ranges(rest, &report.missing);
         }
         Message::Probe(probe) => _ = put(rest, &U32::new(probe.next.0)),
-        Message::Skip(skip) => {
-            for number in &skip.numbers {
-                rest = put(rest, &U32::new(number.0));
-            }
-        }
+        Message::Skip(skip) => put_ranges(rest, &skip.ranges),
         Message::Bye => {}
     }
 }
@@ -170,12 +163,13 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Header, Message)> {
             Message::Probe(Probe { lane, next: WireNumber(next.get()) })
         }
         SKIP => {
-            let all = <[U32]>::ref_from_bytes(rest).ok().filter(|all| !all.is_empty())?;
-            let mut numbers = ArrayVec::new();
-            for number in all {
-                numbers.try_push(WireNumber(number.get())).ok()?;
+            let all = <[RangeFields]>::ref_from_bytes(rest).ok().filter(|all| !all.is_empty())?;
+            let mut ranges = ArrayVec::new();
+            for range in all {
+                let count = Some(range.count.get()).filter(|count| (1..1 << 31).contains(count))?;
+                ranges.try_push((WireNumber(range.start.get()), count)).ok()?;
             }
-            Message::Skip(Skip { lane, numbers })
+            Message::Skip(Skip { lane, ranges })
         }
         BYE if of_no_lane && rest.is_empty() => Message::Bye,
         _ => return None,
@@ -221,6 +215,12 @@ fn read_report(lane: Lane, has_from: bool, rest: &[u8]) -> Option<Report> {
     }
     let from = has_from.then_some(WireNumber(from));
     Some(Report { lane, from, next: WireNumber(next), missing })
+}
+
+fn put_ranges(mut rest: &mut [u8], ranges: &[(WireNumber, u32)]) {
+    for (start, count) in ranges {
+        rest = put(rest, &RangeFields { start: start.0.into(), count: (*count).into() });
+    }
 }
 
 /// Writes `part` to the front of `out`, and returns the rest of it.

@@ -8,13 +8,14 @@ use common::time::{Span, Time};
 use crate::message::{Probe, Report};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
 
-/// A probe's back-off: at most 2^6 times the first wait.
-const BACKOFF_MAX: u32 = 6;
+/// A probe's back-off: at most 2^4 times the first wait, two round trips. So a lane that carries frames again is
+/// found within these, and a peer that is gone costs a short frame in each.
+const BACKOFF_MAX: u32 = 4;
 /// How often the wait for a REPORT is longer while the round trip is a guess.
 const UNMEASURED: u64 = 8;
 /// Answers after which a suspect lane gets new frames again.
 const ANSWERS: u8 = 3;
-/// Numbers to skip that are remembered.
+/// Ranges to skip that are remembered.
 const DEAD_MAX: usize = 1 << 12;
 
 /// Whether a lane carries new frames.
@@ -66,8 +67,8 @@ pub(super) struct Outgoing<K> {
     pub slots: VecDeque<Slot<K>>,
     /// REPORTs have spoken of every number before.
     covered: Number,
-    /// Numbers that the receiver has to give up.
-    pub dead: Vec<Number>,
+    /// Numbers that the receiver has to give up, as ranges `start .. end`.
+    dead: Vec<(Number, Number)>,
     sent_at: Time,
     /// PROBEs since the last REPORT.
     probes: u32,
@@ -99,6 +100,14 @@ impl Listed<'_> {
         let behind = self.report.missing.partition_point(|(start, _)| self.start(*start) <= number);
         let range = behind.checked_sub(1).and_then(|at| self.report.missing.get(at));
         range.is_some_and(|(start, count)| number < self.start(*start) + u64::from(*count))
+    }
+
+    /// Whether it lists one of the numbers `start` .. `end`, or speaks of not all of them.
+    fn wants(&self, start: Number, end: Number) -> bool {
+        let is_partial = end > self.next || self.from.is_some_and(|from| start < from);
+        let before_end = self.report.missing.partition_point(|(start, _)| self.start(*start) < end);
+        let last = before_end.checked_sub(1).and_then(|at| self.report.missing.get(at));
+        is_partial || last.is_some_and(|(at, count)| self.start(*at) + u64::from(*count) > start)
     }
 
     /// Whether it speaks of numbers that were never sent.
@@ -209,7 +218,7 @@ impl<K> Outgoing<K> {
             self.covered = self.covered.max(listed.next);
         }
         self.settle_front();
-        self.dead.retain(|number| !listed.covers(*number) || listed.has(*number));
+        self.dead.retain(|(start, end)| listed.wants(*start, *end));
         if self.slots.is_empty() {
             self.report_due = Time::NEVER;
         } else if is_news {
@@ -225,16 +234,24 @@ impl<K> Outgoing<K> {
 
     /// The receiver has to give up `number`.
     pub fn bury(&mut self, number: Number) {
+        if let Some((_, end)) = self.dead.last_mut().filter(|(_, end)| *end == number) {
+            *end = number.next();
+            return;
+        }
         if self.dead.len() >= DEAD_MAX {
             // The receiver gives it up by itself, later.
             self.dead.swap_remove(0);
         }
-        self.dead.push(number);
+        self.dead.push((number, number.next()));
     }
 
-    /// Numbers to skip that a REPORT lists, or that have just become so.
-    pub fn skipped<'a>(&'a self, listed: &'a Listed<'_>) -> impl Iterator<Item = Number> + 'a {
-        self.dead.iter().copied().filter(|number| listed.covers(*number))
+    /// Numbers to skip, start and count, of which a REPORT speaks.
+    pub fn skipped<'a>(
+        &'a self,
+        listed: &'a Listed<'_>,
+    ) -> impl Iterator<Item = (WireNumber, u32)> + 'a {
+        let known = self.dead.iter().filter(|(start, _)| listed.covers(*start));
+        known.map(|(start, end)| (start.wire(), end.since(*start) as u32))
     }
 
     pub fn settle_front(&mut self) {
