@@ -279,6 +279,7 @@ fn a_forged_message_changes_nothing() {
         Ok((None, Some(Change::Ended(End::Bye)))),
         "the good one"
     );
+    assert_eq!(sides[0].end.last_refusal(), None, "of the newest message");
 }
 
 proptest! {

@@ -1,0 +1,268 @@
+//! Two workers with a tunnel between them.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use common::control::{BootId, Keys, NodeId};
+use common::heap::HeapPool;
+use common::time::Span;
+use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
+use tunnel::session::SessionConfig;
+use tunnel::{ReceiverConfig, SenderConfig};
+
+use super::*;
+use crate::config::Idle;
+use crate::telemetry::{Published, TunnelIo};
+use crate::worker::fake::{FakeClock, FakeRx, FakeTx};
+use crate::worker::idle::Idler;
+use crate::worker::{Ended, HOUSEKEEPING, Parts, Worker, handoff};
+
+/// One way of the link, which takes no time.
+const STEP: Span = Span::from_micros(50);
+
+fn config(me: u8) -> tunnel::Config {
+    let ms = Span::from_millis;
+    tunnel::Config {
+        session: SessionConfig {
+            node: NodeId(me.into()),
+            boot: BootId(7),
+            random: me.into(),
+            lanes: 1,
+            frame_max: 2_000,
+            overhead: 14,
+            hello_interval: ms(10),
+            peer_timeout: ms(100),
+        },
+        encapsulation: Encapsulation::Ethernet {
+            ethertype: DEFAULT_ETHERTYPE,
+            mac: [2, 0, 0, 0, 0, me],
+        },
+        sender: SenderConfig { lanes: 1, rtt: ms(1), cache_max: 1_000 },
+        receiver: ReceiverConfig {
+            lanes: 1,
+            window: 1 << 16,
+            waiting_max: 1_000,
+            give_up: ms(50),
+            report_interval: Span::from_micros(100),
+            loss_wait: ms(2),
+            report_at_once: Span::from_micros(20),
+        },
+        keys: Keys::from_secret(b"both"),
+    }
+}
+
+struct Gateway {
+    rx: [FakeRx; 2],
+    tx: [FakeTx; 2],
+    published: Arc<Published>,
+    worker: Worker<FakeRx, FakeTx, HeapPool, FakeClock>,
+    frames: ArrayVec<common::heap::HeapFrame, 32>,
+    /// Frames on the WAN that the other one has had, or that were lost.
+    crossed: usize,
+}
+
+fn gateway(me: u8, clock: &FakeClock) -> Gateway {
+    let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
+    let published = Arc::<Published>::default();
+    let worker = Worker::new(Parts {
+        rx: rx.clone().map(Some),
+        handoff: handoff::mesh(1, common::wire::Spread::Rss).remove(0),
+        egress: Egress::new(tx[0].clone(), tx[1].clone(), 1_000),
+        plane: Plane::tunnel(config(me), None),
+        pool: HeapPool,
+        clock: clock.clone(),
+        idle: Idler::new(Idle::Busy, 1),
+        stop: Arc::default(),
+        drain_timeout: Span::from_millis(50),
+        published: Arc::clone(&published),
+    });
+    Gateway { rx, tx, published, worker, frames: ArrayVec::new(), crossed: 0 }
+}
+
+struct Link {
+    clock: FakeClock,
+    boxes: [Gateway; 2],
+    /// One frame in so many is lost; 0: none.
+    lose_one_in: usize,
+}
+
+impl Link {
+    fn new() -> Self {
+        let clock = FakeClock::default();
+        let boxes = [gateway(1, &clock), gateway(2, &clock)];
+        Self { clock, boxes, lose_one_in: 0 }
+    }
+
+    fn step(&mut self) {
+        self.clock.advance(STEP);
+        for me in 0..2 {
+            let now = crate::worker::io::Now::now(&self.clock);
+            let Gateway { worker, frames, .. } = &mut self.boxes[me];
+            worker.round(frames, now);
+            let sent = self.boxes[me].tx[1].taken();
+            for frame in &sent[self.boxes[me].crossed..] {
+                self.boxes[me].crossed += 1;
+                let n = self.boxes[me].crossed;
+                if !n.is_multiple_of(self.lose_one_in) {
+                    self.boxes[1 - me].rx[1].arrive(frame.clone());
+                }
+            }
+        }
+    }
+
+    fn pass(&mut self, span: Span) {
+        for _ in 0..span.as_nanos() / STEP.as_nanos() {
+            self.step();
+        }
+    }
+
+    fn tunnel(&self, me: usize, what: TunnelIo) -> u64 {
+        self.boxes[me].published.tunnel().get(what)
+    }
+}
+
+fn frame(n: u32) -> Vec<u8> {
+    let mut frame = vec![2; 200];
+    frame[12..14].copy_from_slice(&[0x08, 0x06]);
+    frame[196..].copy_from_slice(&n.to_be_bytes());
+    frame
+}
+
+#[test]
+fn frames_cross_plain_until_there_is_a_session_and_none_is_lost_after() {
+    let mut link = Link::new();
+    link.boxes[0].rx[0].arrive(frame(0));
+    link.step();
+    link.step();
+    assert_eq!(link.boxes[1].tx[0].taken(), [frame(0)], "before any HELLO was answered");
+    link.pass(Span::from_millis(200));
+    assert_eq!([0, 1].map(|me| link.tunnel(me, TunnelIo::Up)), [1, 1]);
+
+    link.lose_one_in = 7;
+    let sent: Vec<_> = (1..2_000).map(frame).collect();
+    for frame in &sent {
+        link.boxes[0].rx[0].arrive(frame.clone());
+        link.boxes[1].rx[0].arrive(frame.clone());
+        link.step();
+    }
+    link.pass(Span::from_millis(40));
+    assert_eq!(&link.boxes[1].tx[0].taken()[1..], sent);
+    assert_eq!(link.boxes[0].tx[0].taken(), sent);
+    for me in 0..2 {
+        let resent = link.tunnel(me, TunnelIo::Resent);
+        assert!(resent > 100, "{resent}");
+        assert_eq!(link.tunnel(me, TunnelIo::First), sent.len() as u64);
+        let delivered = [TunnelIo::Ordered, TunnelIo::Late, TunnelIo::Unordered];
+        assert_eq!(delivered.map(|what| link.tunnel(me, what))[1..], [0, 0]);
+        assert_eq!(link.tunnel(me, TunnelIo::Held), 0);
+    }
+}
+
+#[test]
+fn a_box_that_ends_says_so_and_frames_cross_plain_at_once() {
+    let mut link = Link::new();
+    link.pass(Span::from_millis(200));
+    link.boxes[0].worker.parts.stop.store(true, Relaxed);
+    link.pass(HOUSEKEEPING * 2);
+    assert_eq!([0, 1].map(|me| link.tunnel(me, TunnelIo::Up)), [0, 0]);
+    link.boxes[1].rx[0].arrive(frame(1));
+    link.boxes[0].rx[0].arrive(frame(2));
+    link.step();
+    link.step();
+    assert_eq!(link.boxes[0].tx[0].taken(), [frame(1)]);
+    assert_eq!(link.boxes[1].tx[0].taken(), [frame(2)]);
+    let [leaving, _] = link.boxes;
+    assert_eq!(leaving.worker.run::<32>(), Ended { held: 0, queued: 0 });
+}
+
+#[test]
+fn a_frame_that_finds_the_wan_queue_full_takes_no_number() {
+    let mut link = Link::new();
+    link.pass(Span::from_millis(200));
+    link.boxes[0].tx[1].accept(0);
+    for n in 0..2_000 {
+        link.boxes[0].rx[0].arrive(frame(n));
+    }
+    link.pass(Span::from_millis(5));
+    link.boxes[0].tx[1].accept(10_000);
+    link.pass(Span::from_millis(20));
+    let first = link.tunnel(0, TunnelIo::First);
+    assert_eq!(first + link.tunnel(0, TunnelIo::DropQueue), 2_000);
+    assert_eq!(link.boxes[1].tx[0].taken().len() as u64, first, "all that have a number arrive");
+    assert_eq!(link.tunnel(1, TunnelIo::Missing), 0);
+    assert_eq!(link.boxes[1].tx[0].taken()[0], frame(0));
+}
+
+/// Two boxes over UDP, each with its station: they find each other, and frames cross.
+#[test]
+fn over_udp_the_stations_find_the_next_hops() {
+    use std::net::IpAddr;
+
+    use tunnel::encapsulation::{Udp, UdpConfig};
+
+    use crate::config::UdpSettings;
+    use crate::control::station::Station;
+    use crate::worker::io::Now;
+    use crate::worker::station;
+
+    for v4 in [true, false] {
+        let address = |n: u8| -> IpAddr {
+            if v4 { [192, 0, 2, n].into() } else { [0xfd00, 0, 0, 0, 0, 0, 0, n.into()].into() }
+        };
+        let mut link = Link::new();
+        let start = link.clock.now();
+        let mut stations = Vec::new();
+        for me in 0..2 {
+            let (mac, n) = ([2, 0, 0, 0, 0, me as u8 + 1], me as u8 + 1);
+            let encapsulation = Encapsulation::Udp(Udp::new(&UdpConfig {
+                mac,
+                address: address(n),
+                peer: address(3 - n),
+                port: 5000,
+                source_ports: vec![50_000],
+                dscp: None,
+            }));
+            let mut config = config(n);
+            config.session.overhead = encapsulation.shim_at() as u16;
+            config.encapsulation = encapsulation;
+            let (worker, control) = station::pair();
+            link.boxes[me].worker.parts.plane = Plane::tunnel(config, Some(worker));
+            let prefix = if v4 { 24 } else { 64 };
+            let udp = UdpSettings {
+                address: crate::config::IpNet::new(address(n), prefix).expect("a prefix"),
+                gateway: None,
+                peer: address(3 - n),
+                dscp: None,
+            };
+            stations.push(Station::new(&udp, mac, control, start));
+        }
+        link.boxes[0].rx[0].arrive(frame(0));
+        let mut pass = |link: &mut Link, ms: u64| {
+            for _ in 0..ms / 10 {
+                link.pass(Span::from_millis(10));
+                let now = link.clock.now();
+                stations.iter_mut().for_each(|station| station.poll(now));
+            }
+            stations.iter().map(|station| station.way(link.clock.now())).collect::<Vec<_>>()
+        };
+        let ways = pass(&mut link, 3_000);
+        assert!(ways.iter().all(|way| way.is_answered), "{ways:?}");
+        assert_eq!(ways[0].mac, Some([2, 0, 0, 0, 0, 2]));
+        let seen = [TunnelIo::PeerHeard, TunnelIo::PeerFrame, TunnelIo::PathFrame];
+        assert_eq!(seen.map(|what| link.tunnel(0, what)), [1, 2_000, 2_000]);
+        assert_eq!([0, 1].map(|me| link.tunnel(me, TunnelIo::Up)), [1, 1]);
+        assert!(link.tunnel(0, TunnelIo::Local) > 0, "answers to its pings");
+        assert!(link.boxes[1].tx[0].taken().is_empty(), "nothing crosses without a session");
+        assert_eq!(link.tunnel(0, TunnelIo::DropNoSession), 1);
+
+        link.lose_one_in = 5;
+        (1..=200).for_each(|n| {
+            link.boxes[0].rx[0].arrive(frame(n));
+            link.step();
+        });
+        pass(&mut link, 100);
+        let expected: Vec<_> = (1..=200).map(frame).collect();
+        assert_eq!(link.boxes[1].tx[0].taken(), expected, "v4: {v4}");
+        assert!(link.tunnel(0, TunnelIo::Resent) > 0);
+    }
+}
