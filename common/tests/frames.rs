@@ -238,9 +238,8 @@ fn what_claims_to_be_roce_and_is_not() {
     for (what, frame, why) in &cases {
         assert_eq!(malformed(frame), Some(*why), "{what}");
     }
-    for why in Malformed::ALL {
-        assert!(cases.iter().any(|case| case.2 == why), "{} is never found", why.name());
-        assert_eq!(Malformed::ALL[why.index()], why);
+    for why in [Truncated, IpLength, UdpLength, Version, Extension, Pad] {
+        assert!(cases.iter().any(|case| case.2 == why), "{why:?} is never found");
     }
 }
 

@@ -148,11 +148,6 @@ impl<K> Sender<K> {
         self.kept
     }
 
-    /// Transmissions of a lane that no REPORT has settled.
-    pub fn unreported(&self, lane: Lane) -> usize {
-        self.lanes.get(lane.index()).map_or(0, |lane| lane.slots.len())
-    }
-
     /// Health of a lane.
     pub fn health(&self, lane: Lane) -> Option<Health> {
         self.lanes.get(lane.index()).map(|lane| lane.health)

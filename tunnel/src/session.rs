@@ -140,22 +140,6 @@ impl Refusal {
         Self::Lanes,
     ];
 
-    /// Label of a counter.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Truncated => "truncated",
-            Self::Version => "version",
-            Self::BadTag => "bad_tag",
-            Self::Invalid => "invalid",
-            Self::OwnNode => "own_node",
-            Self::OtherPeer => "other_peer",
-            Self::Replayed => "replayed",
-            Self::OldBoot => "old_boot",
-            Self::OtherSession => "other_session",
-            Self::Lanes => "lanes",
-        }
-    }
-
     /// Position in [`ALL`](Self::ALL).
     pub const fn index(self) -> usize {
         self as usize

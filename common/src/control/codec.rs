@@ -21,28 +21,6 @@ pub enum Reject {
     Invalid,
 }
 
-impl Reject {
-    /// All of them, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 5] =
-        [Self::BadIcrc, Self::Truncated, Self::Version, Self::BadTag, Self::Invalid];
-
-    /// Label of a counter.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BadIcrc => "bad_icrc",
-            Self::Truncated => "truncated",
-            Self::Version => "version",
-            Self::BadTag => "bad_tag",
-            Self::Invalid => "invalid",
-        }
-    }
-
-    /// Position in [`ALL`](Self::ALL).
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-}
-
 /// Bytes that a message takes between BTH and ICRC: 88 for a SYNC, 104 to 360
 /// for a STATUS, 68 to 324 for a FETCH. Always a multiple of 4, so that no pad is needed.
 pub fn body_len(message: &Message) -> usize {

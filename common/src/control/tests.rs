@@ -344,9 +344,6 @@ fn each_reason_to_reject() {
     let mut damaged = frame.clone();
     damaged[120] ^= 1;
     assert_eq!(read(&damaged, &keys()), Some(Err(Reject::BadIcrc)));
-    for reject in Reject::ALL {
-        assert_eq!(Reject::ALL[reject.index()], reject);
-    }
 }
 
 #[test]

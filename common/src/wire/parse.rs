@@ -96,35 +96,6 @@ pub enum Malformed {
     Pad,
 }
 
-impl Malformed {
-    /// All of them, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 6] = [
-        Self::Truncated,
-        Self::IpLength,
-        Self::UdpLength,
-        Self::Version,
-        Self::Extension,
-        Self::Pad,
-    ];
-
-    /// Label of a counter.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Truncated => "truncated",
-            Self::IpLength => "ip_length",
-            Self::UdpLength => "udp_length",
-            Self::Version => "version",
-            Self::Extension => "extension",
-            Self::Pad => "pad",
-        }
-    }
-
-    /// Position in [`ALL`](Self::ALL).
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-}
-
 /// Looks at a frame. Never panics and never reads past the end, on any
 /// bytes; all offsets returned lie within the frame.
 ///

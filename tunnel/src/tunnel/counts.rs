@@ -43,50 +43,11 @@ pub enum Dropped {
 }
 
 impl Dropped {
-    /// All of them, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 16] = [
-        Self::NotForward,
-        Self::Queue,
-        Self::NoSession,
-        Self::TooLong,
-        Self::Reserved,
-        Self::Headroom,
-        Self::NoNextHop,
-        Self::Source,
-        Self::Fragment,
-        Self::Length,
-        Self::Checksum,
-        Self::Version,
-        Self::Shim,
-        Self::Inner,
-        Self::Session,
-        Self::Mark,
-    ];
+    /// How many there are.
+    const COUNT: usize = Self::Mark as usize + 1;
 
-    /// Label of a counter.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NotForward => "not_forwardable",
-            Self::Queue => "queue",
-            Self::NoSession => "no_session",
-            Self::TooLong => "too_long",
-            Self::Reserved => "reserved",
-            Self::Headroom => "headroom",
-            Self::NoNextHop => "no_next_hop",
-            Self::Source => "source",
-            Self::Fragment => "fragment",
-            Self::Length => "length",
-            Self::Checksum => "checksum",
-            Self::Version => "version",
-            Self::Shim => "shim",
-            Self::Inner => "inner",
-            Self::Session => "session",
-            Self::Mark => "mark",
-        }
-    }
-
-    /// Position in [`ALL`](Self::ALL).
-    pub const fn index(self) -> usize {
+    /// Its position in an array of [`COUNT`](Self::COUNT).
+    const fn index(self) -> usize {
         self as usize
     }
 }
@@ -139,7 +100,7 @@ pub struct Counts {
     pub changes: u64,
     /// Frames that arrived in order of the lanes, and were dropped after it.
     pub after_order: u64,
-    dropped: [u64; Dropped::ALL.len()],
+    dropped: [u64; Dropped::COUNT],
     refused: [u64; Refusal::ALL.len()],
 }
 
