@@ -22,10 +22,12 @@ mod workers;
 mod world;
 
 pub use compare::Comparison;
+pub use datapath::Which;
 pub use fates::Fates;
 pub use link::{Fate, Impairment, Link};
 pub use scenario::{NextPsns, Scenario};
 pub use script::{Loss, Script, Segment, Victim};
 pub use sweep::{Findings, Plain, number, sweep};
 pub use trace::nonzero;
+pub use tunnel::Tunnelling;
 pub use world::{Outcome, QpFate, Silenced, World};

@@ -10,7 +10,7 @@ use switch::{Config, Recovery, Tuning};
 
 use crate::link::Impairment;
 use crate::sweep::number;
-use crate::tunnel::TunnelBox;
+use crate::tunnel::{Tunnelling, tunnel_box};
 use crate::workers::Workers;
 use crate::world::{Outcome, World};
 
@@ -24,8 +24,8 @@ pub struct Scenario {
     pub seed: u64,
     /// How the switches repair losses; `None`: there are no switches.
     pub recovery: Option<Recovery>,
-    /// The boxes have a tunnel between them, in place of any recovery per queue pair.
-    pub tunnel: bool,
+    /// Whether the boxes have a tunnel between them.
+    pub tunnel: Tunnelling,
     /// One-way delay of the long-haul link.
     pub wan_delay: Span,
     /// One-way delay of the LANs.
@@ -126,7 +126,7 @@ impl Scenario {
         Self {
             seed,
             recovery,
-            tunnel: false,
+            tunnel: Tunnelling::No,
             wan_delay: Span::from_millis(5),
             lan_delay: Span::from_micros(5),
             wan: [Impairment::default(); 2],
@@ -239,13 +239,8 @@ impl Scenario {
 
     /// The switch of end `me` in its run `boot`, if there is one.
     pub(crate) fn switch(&self, me: usize, boot: BootId, keys: Keys) -> Option<Workers> {
-        if self.tunnel {
-            self.recovery?;
-            let rtt = (self.wan_delay * 2).max(Span::from_micros(200));
-            return Some(Workers::Tunnel(TunnelBox::new(me, boot, keys, rtt)));
-        }
         let config = Config {
-            keys,
+            keys: keys.clone(),
             reorder_pool_frames: self.reorder_pool_frames,
             resend_cache_frames: self.resend_cache_frames,
             backup_pool_frames: self.backup_pool_frames,
@@ -256,7 +251,13 @@ impl Scenario {
             },
             ..Config::lab(self.recovery?, me as u32 + 1, boot)
         };
-        Some(Workers::new(self.workers[me], &config))
+        let rtt = (self.wan_delay * 2).max(Span::from_micros(200));
+        let lan = match self.tunnel {
+            Tunnelling::No => return Some(Workers::new(self.workers[me], &config)),
+            Tunnelling::Alone => None,
+            Tunnelling::WithLanRepair(which) => Some((config, which)),
+        };
+        Some(Workers::Tunnel(tunnel_box(me, boot, keys, rtt, lan)))
     }
 
     /// Any path, load and mode, with everything that networks may do: loss at

@@ -1,4 +1,5 @@
-//! The inside of one box: switches, one per worker, each with its part of the flows; or a tunnel.
+//! The inside of one box: switches, one per worker, each with its part of the flows; or a tunnel, with or
+//! without repair of the LANs.
 
 use arrayvec::ArrayVec;
 use common::control::NodeId;
@@ -7,19 +8,19 @@ use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Counters;
 use common::time::Time;
 use common::wire::Spread;
+use datapath::Datapath;
 use switch::{Config, Switch};
 
 use crate::trace::check_books;
-use crate::tunnel::TunnelBox;
+use crate::tunnel::Out;
 
 /// Timers run per step and worker.
 const TIMER_BUDGET: usize = 64;
 
 /// A box.
-#[expect(clippy::large_enum_variant, reason = "there are two of them")]
 pub(crate) enum Workers {
     Switches(Vec<Switch<HeapFrame>>),
-    Tunnel(TunnelBox),
+    Tunnel(Datapath<HeapFrame>),
 }
 
 impl Workers {
@@ -48,7 +49,10 @@ impl Workers {
                 let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
                 all[worker].burst(side, &mut burst, now, &mut HeapPool, sink);
             }
-            Self::Tunnel(tunnel) => tunnel.receive(side, frame, now, sink),
+            Self::Tunnel(tunnel) => {
+                let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
+                tunnel.burst(side, &mut burst, now, &mut HeapPool, &mut Out(sink));
+            }
         }
     }
 
@@ -60,7 +64,7 @@ impl Workers {
                     switch.drain(now, &mut HeapPool, sink);
                 }
             }
-            Self::Tunnel(tunnel) => tunnel.close(now, sink),
+            Self::Tunnel(tunnel) => tunnel.drain(now, &mut HeapPool, &mut Out(sink)),
         }
     }
 
@@ -72,7 +76,9 @@ impl Workers {
                     switch.timers(now, TIMER_BUDGET, &mut HeapPool, sink);
                 }
             }
-            Self::Tunnel(tunnel) => tunnel.timers(now, sink),
+            Self::Tunnel(tunnel) => {
+                tunnel.timers(now, TIMER_BUDGET, &mut HeapPool, &mut Out(sink));
+            }
         }
     }
 
@@ -96,14 +102,22 @@ impl Workers {
 
     /// Counters of each switch.
     pub fn counters(&self) -> impl Iterator<Item = &Counters> {
-        self.switches().iter().map(Switch::counters)
+        let path = match self {
+            Self::Switches(_) => None,
+            Self::Tunnel(path) => path.as_switch(),
+        };
+        self.switches().iter().chain(path).map(Switch::counters)
     }
 
     /// Checks each worker's books.
     pub fn check_books(&self) {
         match self {
             Self::Switches(all) => all.iter().for_each(check_books),
-            Self::Tunnel(tunnel) => tunnel.check_books(),
+            Self::Tunnel(path) => {
+                path.as_switch().into_iter().for_each(check_books);
+                let tunnel = path.as_tunnel().expect("it is one");
+                assert!(tunnel.is_balanced(), "a tunnel's books: {:?}", tunnel.tunnel().counts());
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use common::time::Span;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use switch::Recovery;
-use tests::{Comparison, Outcome, Plain, Scenario, sweep};
+use tests::{Comparison, Outcome, Plain, Scenario, Tunnelling, Which, sweep};
 
 /// Seeds per mode.
 const SEEDS: u64 = 700;
@@ -38,14 +38,27 @@ fn run(seed: u64, recovery: Option<Recovery>) -> Outcome {
     scenario.outcome(limit)
 }
 
-/// Boxes with a tunnel, in place of any recovery per queue pair.
-fn run_tunnel(seed: u64, recovery: Option<Recovery>) -> Outcome {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
-    let scenario = Scenario::adverse(seed, recovery, &mut rng);
-    let scenario = Scenario { tunnel: true, ..scenario };
-    let limit =
-        (scenario.adverse_for + scenario.pause + Span::from_millis(60_000)) * scenario.lives.into();
-    scenario.outcome(limit)
+/// Boxes with a tunnel between them.
+fn run_tunnel(tunnel: Tunnelling) -> impl Fn(u64, Option<Recovery>) -> Outcome + Sync {
+    move |seed, recovery| {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x5eed);
+        let scenario = Scenario::adverse(seed, recovery, &mut rng);
+        let scenario = Scenario { tunnel, ..scenario };
+        let limit = (scenario.adverse_for + scenario.pause + Span::from_millis(60_000))
+            * scenario.lives.into();
+        scenario.outcome(limit)
+    }
+}
+
+fn check_tunnel(name: &str, tunnel: Tunnelling) {
+    let findings = sweep(SEEDS, &PLAIN, Recovery::Off, run_tunnel(tunnel));
+    println!("replay with: SEED=n cargo test -p tests --test adverse {name} -- --nocapture");
+    let all = findings.legal();
+    for (by, seed, plain) in &all.slowest {
+        let limit = plain * (FACTOR - 1.0) + SECONDS;
+        assert!(*by <= limit, "seed {seed}: {by:.3} s longer than {plain:.3} s");
+    }
+    all.assert_no_worse(10, 10_000);
 }
 
 fn check(recovery: Recovery, seeds: u64) -> Comparison {
@@ -91,12 +104,19 @@ fn Off() {
 #[test]
 #[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
 fn Tunnel() {
-    let findings = sweep(SEEDS, &PLAIN, Recovery::Off, run_tunnel);
-    println!("replay with: SEED=n cargo test -p tests --test adverse Tunnel -- --nocapture");
-    let all = findings.legal();
-    for (by, seed, plain) in &all.slowest {
-        let limit = plain * (FACTOR - 1.0) + SECONDS;
-        assert!(*by <= limit, "seed {seed}: {by:.3} s longer than {plain:.3} s");
-    }
-    all.assert_no_worse(10, 10_000);
+    check_tunnel("Tunnel", Tunnelling::Alone);
+}
+
+/// R-TUN-24: the losses of the LANs are repaired beside it, of all packets.
+#[test]
+#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+fn RepairAll() {
+    check_tunnel("RepairAll", Tunnelling::WithLanRepair(Which::All));
+}
+
+/// R-TUN-24, R-TUN-25: from the first NAK between two hosts on.
+#[test]
+#[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
+fn RepairAfterNak() {
+    check_tunnel("RepairAfterNak", Tunnelling::WithLanRepair(Which::AfterNak));
 }

@@ -1,0 +1,169 @@
+//! Repair of the LANs beside the tunnel.
+
+use arrayvec::ArrayVec;
+use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
+use common::time::{Span, Time};
+use switch::{Recovery, Switch};
+
+use crate::watch::{Watch, Way, Which};
+
+/// Frames that the switch takes at a time.
+pub(crate) const BURST: usize = 32;
+/// Silence after which the switch forgets a flow.
+const FLOW_IDLE: Span = Span::from_millis(10_000);
+
+/// A switch's configuration for repair of the LANs: the tunnel resends what the long haul loses, so
+/// that the Sentry needs no copies.
+pub fn lan_repair(config: switch::Config) -> switch::Config {
+    switch::Config {
+        recovery: Recovery::Lr2,
+        resend_cache_frames: 0,
+        flow_idle: FLOW_IDLE,
+        ..config
+    }
+}
+
+/// Counts of the LAN repair.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct LanCounts {
+    /// Frames that went through the switch, from either port.
+    pub repaired: u64,
+    /// Control messages dropped: they are about packets that this box no longer looks at.
+    pub stale_messages: u64,
+    /// Frames dropped between switch and tunnel, as there was no memory for a copy.
+    pub no_memory: u64,
+}
+
+/// The Sentry and Depot pipelines in front of a tunnel: they ask the source for packets that its LAN has lost, resend
+/// those that the destination's LAN has lost, and filter needless repeats.
+pub struct LanRepair<F: Headroom> {
+    switch: Switch<F>,
+    watch: Watch,
+    counts: LanCounts,
+    /// Frames of the switch for the tunnel.
+    to_wan: Vec<Packet<F>>,
+}
+
+/// The ports as the switch sees them: what it sends to the WAN is for the tunnel.
+struct Split<'a, S: Sink> {
+    ports: &'a mut S,
+    to_wan: &'a mut Vec<Packet<S::Frame>>,
+}
+
+impl<S: Sink> Sink for Split<'_, S> {
+    type Frame = S::Frame;
+
+    #[inline]
+    fn transmit(&mut self, side: Side, class: Class, packet: Packet<S::Frame>) {
+        match side {
+            Side::Lan => self.ports.transmit(side, class, packet),
+            Side::Wan => self.to_wan.push(packet),
+        }
+    }
+}
+
+impl<F: Headroom> LanRepair<F> {
+    /// A switch of that configuration ([`lan_repair`]) for some packets.
+    pub fn new(config: switch::Config, which: Which) -> Self {
+        let watch = Watch::new(which, config.control_opcode, config.flow_idle);
+        let (counts, to_wan) = (LanCounts::default(), Vec::with_capacity(8 * BURST));
+        Self { switch: Switch::new(config), watch, counts, to_wan }
+    }
+
+    /// The switch.
+    pub const fn switch(&self) -> &Switch<F> {
+        &self.switch
+    }
+
+    /// What was counted so far.
+    pub const fn counts(&self) -> &LanCounts {
+        &self.counts
+    }
+
+    /// Pairs of hosts whose packets it sees; `None` if it sees all.
+    pub fn pairs(&self) -> Option<u64> {
+        self.watch.pairs()
+    }
+
+    /// The way of a frame that came from `side`.
+    #[inline]
+    pub(crate) fn way(&mut self, side: Side, frame: &[u8], now: Time) -> Way {
+        let way = self.watch.way(side, frame, now);
+        self.counts.repaired += u64::from(way == Way::Repair);
+        self.counts.stale_messages += u64::from(way == Way::Drop);
+        way
+    }
+
+    pub(crate) fn burst<P, S, const N: usize>(
+        &mut self,
+        side: Side,
+        frames: &mut ArrayVec<F, N>,
+        now: Time,
+        pool: &mut P,
+        ports: &mut S,
+    ) where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let Self { switch, to_wan, .. } = self;
+        switch.burst(side, frames, now, pool, &mut Split { ports, to_wan });
+    }
+
+    pub(crate) fn next_deadline(&self) -> Time {
+        self.switch.next_deadline()
+    }
+
+    pub(crate) fn timers<P, S>(&mut self, now: Time, budget: usize, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let Self { switch, to_wan, .. } = self;
+        switch.timers(now, budget, pool, &mut Split { ports, to_wan });
+    }
+
+    pub(crate) fn housekeeping<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let Self { switch, to_wan, watch, .. } = self;
+        switch.housekeeping(now, pool, &mut Split { ports, to_wan });
+        watch.age(now, switch.held() > 0);
+    }
+
+    pub(crate) fn drain<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let Self { switch, to_wan, .. } = self;
+        switch.drain(now, pool, &mut Split { ports, to_wan });
+    }
+
+    /// Takes the frames that the switch has for the tunnel.
+    pub(crate) fn take_for_tunnel<P>(&mut self, pool: &mut P, mut each: impl FnMut(F, &mut P))
+    where
+        P: Pool<Frame = F>,
+    {
+        for packet in self.to_wan.drain(..) {
+            match owned(packet, pool) {
+                Some(frame) => each(frame, pool),
+                None => self.counts.no_memory += 1,
+            }
+        }
+    }
+}
+
+/// A frame that a header can be written in front of: a copy, where others have handles on it.
+fn owned<F: Frame, P: Pool<Frame = F>>(packet: Packet<F>, pool: &mut P) -> Option<F> {
+    match packet {
+        Packet::Owned(frame) => Some(frame),
+        Packet::Shared(_) => {
+            let bytes = packet.bytes();
+            let mut copy = pool.alloc(bytes.len())?;
+            copy.bytes_mut().copy_from_slice(bytes);
+            Some(copy)
+        }
+    }
+}

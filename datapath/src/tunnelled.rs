@@ -1,0 +1,273 @@
+//! The way through the tunnel.
+
+use arrayvec::ArrayVec;
+use common::frame::{Class, Headroom, Packet, Pool, Side};
+use common::time::Time;
+use common::wire::MacAddr;
+use tunnel::{Io, Tunnel};
+
+use crate::Ports;
+use crate::lan::{BURST, LanRepair};
+use crate::watch::Way;
+
+/// A tunnel, with or without repair of the LANs in front of it.
+pub struct Tunnelled<F: Headroom> {
+    tunnel: Tunnel<F>,
+    lan: Option<LanRepair<F>>,
+    /// Frames of the tunnel for the switch or the LAN, if there is a switch.
+    delivered: Vec<F>,
+    leaving: Leaving,
+}
+
+/// How far a box is that ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    /// It does not end.
+    No,
+    /// The switch has messages left for its peer, which the tunnel carries.
+    Switch,
+    /// It has said BYE: no HELLO follows.
+    Left,
+}
+
+/// Ports and pool, as the tunnel uses them.
+struct TunnelIo<'a, F, P, S> {
+    pool: &'a mut P,
+    ports: &'a mut S,
+    /// Where frames for the LAN wait, if they don't leave at once.
+    delivered: Option<&'a mut Vec<F>>,
+}
+
+impl<F, P, S> Io for TunnelIo<'_, F, P, S>
+where
+    F: Headroom,
+    P: Pool<Frame = F>,
+    S: Ports<Frame = F>,
+{
+    type Frame = F;
+
+    #[inline]
+    fn admits(&mut self) -> bool {
+        self.ports.admits()
+    }
+
+    #[inline]
+    fn wan(&mut self, class: Class, packet: Packet<F>) {
+        self.ports.transmit(Side::Wan, class, packet);
+    }
+
+    #[inline]
+    fn lan(&mut self, frame: F) {
+        match &mut self.delivered {
+            None => self.ports.transmit(Side::Lan, Class::Data, Packet::Owned(frame)),
+            Some(delivered) => delivered.push(frame),
+        }
+    }
+
+    fn local(&mut self, frame: F) {
+        self.ports.local(frame);
+    }
+
+    fn alloc(&mut self, len: usize) -> Option<F> {
+        self.pool.alloc(len)
+    }
+}
+
+impl<F: Headroom> Tunnelled<F> {
+    /// Frames take `lan` before `tunnel`, if there is one, and after it on the way back.
+    pub fn new(tunnel: Tunnel<F>, lan: Option<LanRepair<F>>) -> Self {
+        let delivered = Vec::with_capacity(if lan.is_some() { 8 * BURST } else { 0 });
+        Self { tunnel, lan, delivered, leaving: Leaving::No }
+    }
+
+    /// The tunnel.
+    pub const fn tunnel(&self) -> &Tunnel<F> {
+        &self.tunnel
+    }
+
+    /// The repair of the LANs.
+    pub const fn lan(&self) -> Option<&LanRepair<F>> {
+        self.lan.as_ref()
+    }
+
+    /// See [`Tunnel::set_next_hop`].
+    pub fn set_next_hop(&mut self, mac: Option<MacAddr>) {
+        self.tunnel.set_next_hop(mac);
+    }
+
+    /// Whether each part has accounted for its frames.
+    pub fn is_balanced(&self) -> bool {
+        self.tunnel.is_balanced()
+    }
+
+    #[inline]
+    pub(crate) fn burst<P, S, const N: usize>(
+        &mut self,
+        side: Side,
+        frames: &mut ArrayVec<F, N>,
+        now: Time,
+        pool: &mut P,
+        ports: &mut S,
+    ) where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        if self.lan.is_some() {
+            return match side {
+                Side::Lan => self.repair_and_send(frames, now, pool, ports),
+                Side::Wan => self.work(now, pool, ports, |tunnel, io| {
+                    frames.drain(..).for_each(|frame| tunnel.on_wan(now, frame, io));
+                }),
+            };
+        }
+        let mut io = TunnelIo { pool, ports, delivered: None };
+        for frame in frames.drain(..) {
+            match side {
+                Side::Lan => self.tunnel.on_lan(now, frame, &mut io),
+                Side::Wan => self.tunnel.on_wan(now, frame, &mut io),
+            }
+        }
+    }
+
+    /// Frames from the LAN, where there is a switch.
+    fn repair_and_send<P, S, const N: usize>(
+        &mut self,
+        frames: &mut ArrayVec<F, N>,
+        now: Time,
+        pool: &mut P,
+        ports: &mut S,
+    ) where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        let Some(lan) = &mut self.lan else { return };
+        let mut repaired = ArrayVec::<F, N>::new();
+        for frame in frames.drain(..) {
+            match lan.way(Side::Lan, frame.bytes(), now) {
+                Way::Repair => repaired.push(frame),
+                Way::Direct => {
+                    let mut io = TunnelIo { pool, ports, delivered: None };
+                    self.tunnel.on_lan(now, frame, &mut io);
+                }
+                Way::Drop => {}
+            }
+        }
+        if !repaired.is_empty() {
+            lan.burst(Side::Lan, &mut repaired, now, pool, ports);
+            self.send(now, pool, ports);
+        }
+    }
+
+    /// Takes the switch's frames for the WAN through the tunnel.
+    fn send<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        let Self { tunnel, lan: Some(lan), .. } = self else { return };
+        lan.take_for_tunnel(pool, |frame, pool| {
+            tunnel.on_lan(now, frame, &mut TunnelIo { pool, ports, delivered: None });
+        });
+    }
+
+    /// Lets the tunnel do something, and takes the frames that it delivers through the switch.
+    fn work<P, S>(
+        &mut self,
+        now: Time,
+        pool: &mut P,
+        ports: &mut S,
+        act: impl FnOnce(&mut Tunnel<F>, &mut TunnelIo<'_, F, P, S>),
+    ) where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        let Self { tunnel, lan, delivered, .. } = self;
+        let Some(lan) = lan else {
+            return act(tunnel, &mut TunnelIo { pool, ports, delivered: None });
+        };
+        act(tunnel, &mut TunnelIo { pool, ports, delivered: Some(delivered) });
+        let mut repaired = ArrayVec::<F, BURST>::new();
+        for frame in delivered.drain(..) {
+            match lan.way(Side::Wan, frame.bytes(), now) {
+                Way::Repair => repaired.push(frame),
+                Way::Direct => ports.transmit(Side::Lan, Class::Data, Packet::Owned(frame)),
+                Way::Drop => {}
+            }
+            if repaired.is_full() {
+                lan.burst(Side::Wan, &mut repaired, now, pool, ports);
+            }
+        }
+        if !repaired.is_empty() {
+            lan.burst(Side::Wan, &mut repaired, now, pool, ports);
+        }
+        self.send(now, pool, ports);
+    }
+
+    pub(crate) fn next_deadline(&self) -> Time {
+        let tunnel = match self.leaving {
+            Leaving::Left => Time::NEVER,
+            Leaving::No | Leaving::Switch => self.tunnel.deadline(),
+        };
+        tunnel.min(self.lan.as_ref().map_or(Time::NEVER, LanRepair::next_deadline))
+    }
+
+    pub(crate) fn timers<P, S>(&mut self, now: Time, budget: usize, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        if self.leaving != Leaving::Left && now >= self.tunnel.deadline() {
+            self.work(now, pool, ports, |tunnel, io| tunnel.on_timer(now, io));
+        }
+        if let Some(lan) = &mut self.lan {
+            lan.timers(now, budget, pool, ports);
+            self.send(now, pool, ports);
+        }
+        self.leave(now, pool, ports);
+    }
+
+    pub(crate) fn housekeeping<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        if let Some(lan) = &mut self.lan {
+            lan.housekeeping(now, pool, ports);
+            self.send(now, pool, ports);
+        }
+    }
+
+    pub(crate) fn drain<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        if let Some(lan) = &mut self.lan {
+            lan.drain(now, pool, ports);
+            self.send(now, pool, ports);
+        }
+        self.leaving = Leaving::Switch;
+        self.leave(now, pool, ports);
+    }
+
+    /// Leaves the session, once the switch has said all.
+    fn leave<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        let is_switch_done = self.lan.as_ref().is_none_or(|lan| !lan.switch().is_leaving());
+        if self.leaving == Leaving::Switch && is_switch_done {
+            self.leaving = Leaving::Left;
+            self.work(now, pool, ports, |tunnel, io| tunnel.close(now, io));
+        }
+    }
+
+    pub(crate) fn held(&self) -> u64 {
+        self.tunnel.waiting() as u64 + self.lan.as_ref().map_or(0, |lan| lan.switch().held())
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaving == Leaving::Switch
+    }
+}
