@@ -2,25 +2,21 @@
 
 use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
-use common::time::{Span, Time};
-use switch::{Recovery, Switch};
+use common::time::Time;
+use switch::{Recovery, Switch, Tuning};
 
 use crate::watch::{Watch, Way, Which};
 
 /// Frames that the switch takes at a time.
 pub(crate) const BURST: usize = 32;
-/// Silence after which the switch forgets a flow.
-const FLOW_IDLE: Span = Span::from_millis(10_000);
 
-/// A switch's configuration for repair of the LANs: the tunnel resends what the long haul loses, so
-/// that the Sentry needs no copies.
-pub fn lan_repair(config: switch::Config) -> switch::Config {
-    switch::Config {
-        recovery: Recovery::Lr2,
-        resend_cache_frames: 0,
-        flow_idle: FLOW_IDLE,
-        ..config
-    }
+/// A switch's configuration for repair of the LANs beside `tunnel`. That resends what the long haul loses, so
+/// that the Sentry needs no copies; and it delays packets for as long as it may resend them, so that
+/// responses come late to packets that the switch has not seen.
+fn lan_repair(config: switch::Config, tunnel: &tunnel::Config) -> switch::Config {
+    let longest_trip = tunnel.session.peer_timeout + tunnel.receiver.give_up * 2;
+    let tuning = Tuning { longest_trip: Some(longest_trip), ..config.tuning };
+    switch::Config { recovery: Recovery::Lr2, resend_cache_frames: 0, tuning, ..config }
 }
 
 /// Counts of the LAN repair.
@@ -63,9 +59,10 @@ impl<S: Sink> Sink for Split<'_, S> {
 }
 
 impl<F: Headroom> LanRepair<F> {
-    /// A switch of that configuration ([`lan_repair`]) for some packets.
-    pub fn new(config: switch::Config, which: Which) -> Self {
-        let watch = Watch::new(which, config.control_opcode, config.flow_idle);
+    /// A switch of that configuration for some packets, beside `tunnel`.
+    pub fn new(config: switch::Config, which: Which, tunnel: &tunnel::Config) -> Self {
+        let config = lan_repair(config, tunnel);
+        let watch = Watch::new(which, config.control_opcode);
         let (counts, to_wan) = (LanCounts::default(), Vec::with_capacity(8 * BURST));
         Self { switch: Switch::new(config), watch, counts, to_wan }
     }
@@ -129,7 +126,22 @@ impl<F: Headroom> LanRepair<F> {
     {
         let Self { switch, to_wan, watch, .. } = self;
         switch.housekeeping(now, pool, &mut Split { ports, to_wan });
-        watch.age(now, switch.held() > 0);
+        if let Some(is_one) = watch.age(now) {
+            switch.forget(now, is_one, pool, &mut Split { ports, to_wan });
+        }
+    }
+
+    /// The peer has begun anew, and looks at no packets: all pairs are left. Its Sentry would tell nothing of the
+    /// next use of a queue pair number.
+    pub(crate) fn begin_anew<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let Self { switch, to_wan, watch, .. } = self;
+        if watch.clear() {
+            switch.forget(now, |_, _| true, pool, &mut Split { ports, to_wan });
+        }
     }
 
     pub(crate) fn drain<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)

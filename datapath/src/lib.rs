@@ -13,10 +13,11 @@ mod watch;
 use arrayvec::ArrayVec;
 use common::frame::{Headroom, Pool, Side, Sink};
 use common::time::Time;
+use common::wire::MacAddr;
 use switch::Switch;
 use tunnel::Tunnel;
 
-pub use lan::{LanCounts, LanRepair, lan_repair};
+pub use lan::{LanCounts, LanRepair};
 pub use tunnelled::Tunnelled;
 pub use watch::Which;
 
@@ -43,8 +44,9 @@ impl<F: Headroom> Datapath<F> {
         Self::Switch(Box::new(Switch::new(config)))
     }
 
-    /// An end of a tunnel of that configuration, with or without repair of the LANs.
-    pub fn tunnel(config: tunnel::Config, lan: Option<LanRepair<F>>) -> Self {
+    /// An end of a tunnel of that configuration, with repair of the LANs by a switch of `lan` for some packets.
+    pub fn tunnel(config: tunnel::Config, lan: Option<(switch::Config, Which)>) -> Self {
+        let lan = lan.map(|(switch, which)| LanRepair::new(switch, which, &config));
         Self::Tunnel(Box::new(Tunnelled::new(Tunnel::new(config), lan)))
     }
 
@@ -125,6 +127,13 @@ impl<F: Headroom> Datapath<F> {
         match self {
             Self::Switch(switch) => switch.is_leaving(),
             Self::Tunnel(tunnel) => tunnel.is_leaving(),
+        }
+    }
+
+    /// Sets the MAC address of the tunnel's next hop with the encapsulation `udp`; `None`: it is not known.
+    pub fn set_next_hop(&mut self, mac: Option<MacAddr>) {
+        if let Self::Tunnel(tunnel) = self {
+            tunnel.set_next_hop(mac);
         }
     }
 

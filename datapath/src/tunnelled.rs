@@ -1,7 +1,7 @@
 //! The way through the tunnel.
 
 use arrayvec::ArrayVec;
-use common::frame::{Class, Headroom, Packet, Pool, Side};
+use common::frame::{Class, Frame, Headroom, Packet, Pool, Side};
 use common::time::Time;
 use common::wire::MacAddr;
 use tunnel::{Io, Tunnel};
@@ -90,8 +90,7 @@ impl<F: Headroom> Tunnelled<F> {
         self.lan.as_ref()
     }
 
-    /// See [`Tunnel::set_next_hop`].
-    pub fn set_next_hop(&mut self, mac: Option<MacAddr>) {
+    pub(crate) fn set_next_hop(&mut self, mac: Option<MacAddr>) {
         self.tunnel.set_next_hop(mac);
     }
 
@@ -116,7 +115,11 @@ impl<F: Headroom> Tunnelled<F> {
             return match side {
                 Side::Lan => self.repair_and_send(frames, now, pool, ports),
                 Side::Wan => self.work(now, pool, ports, |tunnel, io| {
-                    frames.drain(..).for_each(|frame| tunnel.on_wan(now, frame, io));
+                    let mut is_new = false;
+                    for frame in frames.drain(..) {
+                        is_new |= is_peer_new(tunnel, now, frame, io);
+                    }
+                    is_new
                 }),
             };
         }
@@ -170,22 +173,28 @@ impl<F: Headroom> Tunnelled<F> {
         });
     }
 
-    /// Lets the tunnel do something, and takes the frames that it delivers through the switch.
+    /// Lets the tunnel do something, and takes the frames that it delivers through the switch. `act` returns whether the
+    /// peer has shown that it has no session.
     fn work<P, S>(
         &mut self,
         now: Time,
         pool: &mut P,
         ports: &mut S,
-        act: impl FnOnce(&mut Tunnel<F>, &mut TunnelIo<'_, F, P, S>),
+        act: impl FnOnce(&mut Tunnel<F>, &mut TunnelIo<'_, F, P, S>) -> bool,
     ) where
         P: Pool<Frame = F>,
         S: Ports<Frame = F>,
     {
         let Self { tunnel, lan, delivered, .. } = self;
         let Some(lan) = lan else {
-            return act(tunnel, &mut TunnelIo { pool, ports, delivered: None });
+            act(tunnel, &mut TunnelIo { pool, ports, delivered: None });
+            return;
         };
-        act(tunnel, &mut TunnelIo { pool, ports, delivered: Some(delivered) });
+        let changes = tunnel.counts().changes;
+        let is_peer_new = act(tunnel, &mut TunnelIo { pool, ports, delivered: Some(delivered) });
+        if is_peer_new || tunnel.counts().changes != changes {
+            lan.begin_anew(now, pool, ports);
+        }
         let mut repaired = ArrayVec::<F, BURST>::new();
         for frame in delivered.drain(..) {
             match lan.way(Side::Wan, frame.bytes(), now) {
@@ -217,7 +226,10 @@ impl<F: Headroom> Tunnelled<F> {
         S: Ports<Frame = F>,
     {
         if self.leaving != Leaving::Left && now >= self.tunnel.deadline() {
-            self.work(now, pool, ports, |tunnel, io| tunnel.on_timer(now, io));
+            self.work(now, pool, ports, |tunnel, io| {
+                tunnel.on_timer(now, io);
+                false
+            });
         }
         if let Some(lan) = &mut self.lan {
             lan.timers(now, budget, pool, ports);
@@ -259,7 +271,10 @@ impl<F: Headroom> Tunnelled<F> {
         let is_switch_done = self.lan.as_ref().is_none_or(|lan| !lan.switch().is_leaving());
         if self.leaving == Leaving::Switch && is_switch_done {
             self.leaving = Leaving::Left;
-            self.work(now, pool, ports, |tunnel, io| tunnel.close(now, io));
+            self.work(now, pool, ports, |tunnel, io| {
+                tunnel.close(now, io);
+                false
+            });
         }
     }
 
@@ -270,4 +285,17 @@ impl<F: Headroom> Tunnelled<F> {
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving == Leaving::Switch
     }
+}
+
+/// Takes a frame from the WAN. Returns whether it came plain though the session carries frames of its length: the peer
+/// has no session, and this box has not learned of it yet.
+fn is_peer_new<I: Io>(
+    tunnel: &mut Tunnel<I::Frame>,
+    now: Time,
+    frame: I::Frame,
+    io: &mut I,
+) -> bool {
+    let (plain, len) = (tunnel.counts().plain_to_lan, frame.bytes().len());
+    tunnel.on_wan(now, frame, io);
+    tunnel.counts().plain_to_lan != plain && tunnel.carries(len, now)
 }

@@ -1,13 +1,17 @@
 //! Which pairs of hosts have the losses of their LANs repaired.
 
+use arrayvec::ArrayVec;
 use common::frame::Side;
 use common::time::{Span, Time};
-use common::wire::{Opcode, glance};
+use common::wire::{Addr, Opcode, glance, host_pair};
 
 /// Host pairs are told apart by this many bits of a hash: those that share a slot are repaired together.
 const BITS: u32 = 12;
 /// Time without a NAK after which a pair is no longer repaired.
 const QUIET: Span = Span::from_millis(60_000);
+/// Time after that in which messages of the peer about the pair are dropped: it leaves the pair at about the same
+/// time, and may not have done so yet.
+const REST: Span = Span::from_millis(2_000);
 /// Slots that one call of `age` looks at.
 const STEP: usize = 64;
 
@@ -35,9 +39,6 @@ pub(crate) enum Way {
 pub(crate) struct Watch {
     which: Which,
     opcode: Opcode,
-    /// Time for which a pair that was left stays out: longer than the switch remembers its flows, since
-    /// it would take the packets that it has not seen for lost.
-    rest: Span,
     is_watched: Box<[bool]>,
     /// Of a watched pair, when its newest NAK came; of another, until when it rests.
     at: Box<[Time]>,
@@ -46,13 +47,12 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// No pair had a NAK. `opcode` is that of control messages; flows are forgotten after `flow_idle`.
-    pub fn new(which: Which, opcode: Opcode, flow_idle: Span) -> Self {
+    /// No pair had a NAK. `opcode` is that of control messages.
+    pub fn new(which: Which, opcode: Opcode) -> Self {
         let slots = 1 << BITS;
         Self {
             which,
             opcode,
-            rest: flow_idle * 2,
             is_watched: vec![false; slots].into_boxed_slice(),
             at: vec![Time::ZERO; slots].into_boxed_slice(),
             next: 0,
@@ -67,7 +67,7 @@ impl Watch {
         if self.which == Which::All {
             return Way::Repair;
         }
-        let slot = (seen.hosts >> (u32::BITS - BITS)) as usize;
+        let slot = slot(seen.hosts);
         let is_control = seen.opcode == self.opcode;
         if seen.is_loss_nak || is_control {
             return self.on_sign(slot, side, is_control, now);
@@ -95,21 +95,42 @@ impl Watch {
         Way::Repair
     }
 
-    /// Leaves pairs without a recent NAK, a few slots at a time, if the switch holds no frame.
-    pub fn age(&mut self, now: Time, holds: bool) {
+    /// Leaves pairs without a recent NAK. Looks at a few slots, and returns a test for the hosts that it left.
+    pub fn age(&mut self, now: Time) -> Option<impl Fn(Addr, Addr) -> bool + use<>> {
+        let mut left = ArrayVec::<usize, STEP>::new();
         for _ in 0..STEP {
             let slot = self.next;
             self.next = (slot + 1) % self.at.len();
-            if self.is_watched[slot] && !holds && now >= self.at[slot] + QUIET {
-                self.is_watched[slot] = false;
-                self.watched -= 1;
-                self.at[slot] = now + self.rest;
+            if self.is_watched[slot] && now >= self.at[slot] + QUIET {
+                self.leave(slot, now + REST);
+                left.push(slot);
             }
         }
+        (!left.is_empty()).then_some(move |a, b| left.contains(&slot(host_pair(a, b))))
+    }
+
+    /// Leaves all pairs. Returns whether there were any.
+    pub fn clear(&mut self) -> bool {
+        let had_some = self.watched > 0;
+        self.is_watched.fill(false);
+        self.at.fill(Time::ZERO);
+        self.watched = 0;
+        had_some
+    }
+
+    fn leave(&mut self, slot: usize, until: Time) {
+        self.is_watched[slot] = false;
+        self.watched -= 1;
+        self.at[slot] = until;
     }
 
     /// How many pairs are repaired; `None` if all are.
     pub fn pairs(&self) -> Option<u64> {
         (self.which == Which::AfterNak).then_some(self.watched)
     }
+}
+
+/// The slot of two hosts with this hash.
+const fn slot(hosts: u32) -> usize {
+    (hosts >> (u32::BITS - BITS)) as usize
 }

@@ -20,7 +20,7 @@ use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
 use crate::control::station::{Station, Way};
 use crate::control::tunnel::{Expected, Journal, News};
 use crate::control::{Sample, State, Watch, WorkerHealth, server, side_name};
-use crate::shares::{boot, switch_config, tunnel_config};
+use crate::shares::{boot, lan_repair, switch_config, tunnel_config};
 use crate::telemetry::Published;
 use crate::worker::egress::Egress;
 use crate::worker::handoff::{Handoff, mesh};
@@ -216,7 +216,7 @@ impl Machine {
             TunnelMode::Off => Plane::switch(switch_config(config, boot, n)),
             TunnelMode::Ethernet | TunnelMode::Udp => {
                 let mac = self.ports[Side::Wan.index()].mac();
-                Plane::tunnel(tunnel_config(config, boot, mac), station)
+                Plane::tunnel(tunnel_config(config, boot, mac), lan_repair(config, boot), station)
             }
         };
         // All held frames may be released at once.

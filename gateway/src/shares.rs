@@ -8,12 +8,13 @@ use common::control::{BootId, Keys, NodeId};
 use common::ids::WorkerId;
 use common::time::Span;
 use common::wire::{MacAddr, Opcode};
+use datapath::Which;
 use tunnel::encapsulation::{DEFAULT_SOURCE_PORT, Encapsulation, Udp, UdpConfig};
 use tunnel::session::SessionConfig;
 use tunnel::{ReceiverConfig, SenderConfig, report_interval};
 
 use crate::boot::{self, Boot};
-use crate::config::{Config, Keying};
+use crate::config::{Config, Keying, LanMode};
 
 /// The boot id of this start, which is kept on disk, and why it may not be, if so.
 ///
@@ -24,6 +25,27 @@ pub fn boot(config: &Config) -> anyhow::Result<Boot> {
         .duration_since(UNIX_EPOCH)
         .context("the system clock is before 1970; peers take this box for a stale one")?;
     Ok(boot::next(&config.peer.boot_file, u64::try_from(since_epoch.as_nanos())?))
+}
+
+/// The switch that repairs the LANs beside the tunnel, and for which packets; `None` if it is off.
+pub fn lan_repair(config: &Config, boot: BootId) -> Option<(switch::Config, Which)> {
+    let which = match config.recovery.lan {
+        LanMode::Off => return None,
+        LanMode::On => Which::All,
+        LanMode::Auto => Which::AfterNak,
+    };
+    let switch = switch_config(config, boot, WorkerId(0));
+    let reorder_pool_frames = lan_reorder_frames(config);
+    Some((switch::Config { reorder_pool_frames, ..switch }, which))
+}
+
+/// The repair of the LANs has a quarter of the reordering pool: it holds packets where a LAN is congested, the
+/// tunnel where the long haul loses.
+fn lan_reorder_frames(config: &Config) -> u64 {
+    match config.recovery.lan {
+        LanMode::Off => 0,
+        LanMode::On | LanMode::Auto => config.pool_frames_of_worker().reorder_pool / 4,
+    }
 }
 
 /// The configuration of worker `n`'s switch. All workers have the same boot id.
@@ -87,7 +109,7 @@ pub fn tunnel_config(config: &Config, boot: BootId, mac: MacAddr) -> tunnel::Con
         receiver: ReceiverConfig {
             lanes: 1,
             window: WINDOW,
-            waiting_max: frames.reorder_pool as usize,
+            waiting_max: (frames.reorder_pool - lan_reorder_frames(config)) as usize,
             give_up: config.recovery.tuning.give_up.unwrap_or(GIVE_UP),
             report_interval: report_interval(rtt),
             loss_wait: LOSS_WAIT,

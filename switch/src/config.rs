@@ -48,6 +48,10 @@ pub enum Recovery {
 pub struct Tuning {
     /// Round trip time of the long-haul link that is assumed until it is measured.
     pub rtt_guess: Span,
+    /// The longest time that a packet takes to the other site and its response back, once the box sees no
+    /// packet that it missed before: for so long a response may be to a packet that it has not seen, and pairs no
+    /// flows. `None`: twice `rtt_guess`.
+    pub longest_trip: Option<Span>,
     /// See [`sentry::Config::tail_timeout`].
     pub tail_timeout: Option<Span>,
     /// See [`sentry::Config::status_interval`]; the Depot's too.
@@ -69,6 +73,7 @@ impl Default for Tuning {
     fn default() -> Self {
         Self {
             rtt_guess: Span::from_millis(10),
+            longest_trip: None,
             tail_timeout: None,
             status_interval: None,
             peer_timeout: None,

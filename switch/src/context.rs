@@ -3,6 +3,7 @@
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::metrics::Metric;
+use common::wire::Addr;
 
 use crate::config::Config;
 use crate::flow::Flows;
@@ -109,12 +110,12 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
 
     /// `a` and `b` are the two directions of one queue pair.
     pub fn pair(&mut self, a: FlowId, b: FlowId) {
-        self.pairing.pair(&mut self.flows.table, &mut self.tx.counters, a, b);
+        self.pairing.pair(&mut self.flows.table, &mut self.tx.counters, a, b, self.io.now());
     }
 
     /// See [`Pairing::begin_incarnation`].
     pub fn begin_incarnation(&mut self, id: FlowId) {
-        self.pairing.begin_incarnation(&mut self.flows.table, id);
+        self.pairing.begin_incarnation(&mut self.flows.table, id, self.io.now());
     }
 
     /// Drops all that the pipeline of flow `id` holds.
@@ -126,16 +127,26 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     /// Takes an entry out of the table, and drops all that its pipeline holds.
     pub fn remove(&mut self, id: FlowId) {
         self.discard(id);
-        self.pairing.remove(&mut self.flows.table, id);
+        self.pairing.remove(&mut self.flows.table, id, self.io.now());
     }
 
-    /// Ends all protection; held packets are delivered. The Depots are told until they answer.
+    /// Ends the protection of all flows; held packets are delivered. The Depots are told until they answer.
     pub fn release_all(&mut self) {
+        self.release(|_, _| true);
+    }
+
+    /// The same for the flows between some hosts.
+    pub fn release(&mut self, is_one: impl Fn(Addr, Addr) -> bool) {
         for id in (0..self.flows.table.end()).map(FlowId) {
+            let hosts =
+                self.flows.table.get(id).map(|entry| (entry.key.hosts.src, entry.key.hosts.dst));
+            if !hosts.is_some_and(|(src, dst)| is_one(src, dst)) {
+                continue;
+            }
             self.sentry(id, |flow, cx| flow.bypass(cx));
             self.depot(id, |flow, cx| flow.bypass(cx));
             self.await_release(id);
-            self.pairing.remove(&mut self.flows.table, id);
+            self.pairing.remove(&mut self.flows.table, id, self.io.now());
         }
     }
 

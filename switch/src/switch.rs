@@ -5,7 +5,7 @@ use common::frame::{Frame, Pool, Side, Sink};
 use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::time::Time;
-use common::wire::{NotRoce, PacketKind, Roce, Transport, parse};
+use common::wire::{Addr, NotRoce, PacketKind, Roce, Transport, parse};
 
 use crate::config::{Config, Recovery};
 use crate::context::Context;
@@ -135,6 +135,23 @@ impl<F: Frame> Switch<F> {
         self.tx.releases.drain();
         let mut io = Ports { pool, sink, now };
         self.context(&mut io).release_all();
+        self.tx.released.flush();
+    }
+
+    /// Forgets the flows between some hosts, given by their addresses: held packets are delivered in order, and the peers
+    /// are told. Their next packets begin anew. It looks at the whole table.
+    pub fn forget<P, S>(
+        &mut self,
+        now: Time,
+        is_one: impl Fn(Addr, Addr) -> bool,
+        pool: &mut P,
+        sink: &mut S,
+    ) where
+        P: Pool<Frame = F>,
+        S: Sink<Frame = F>,
+    {
+        let mut io = Ports { pool, sink, now };
+        self.context(&mut io).release(is_one);
         self.tx.released.flush();
     }
 

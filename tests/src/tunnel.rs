@@ -4,7 +4,7 @@ use common::control::{BootId, Keys, NodeId};
 use common::frame::{Class, Packet, Side, Sink};
 use common::heap::HeapFrame;
 use common::time::Span;
-use datapath::{Datapath, LanRepair, Ports, Which, lan_repair};
+use datapath::{Datapath, Ports, Which};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::{Config, ReceiverConfig, SenderConfig, report_interval};
@@ -50,7 +50,6 @@ pub(crate) fn tunnel_box(
     rtt: Span,
     lan: Option<(switch::Config, Which)>,
 ) -> Datapath<HeapFrame> {
-    let lan = lan.map(|(config, which)| LanRepair::new(lan_repair(config), which));
     let encapsulation =
         Encapsulation::Ethernet { ethertype: DEFAULT_ETHERTYPE, mac: [2, 0, 0, 0, 9, me as u8] };
     let config = Config {

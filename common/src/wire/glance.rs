@@ -1,7 +1,6 @@
 //! A short look at a frame, for those who let most frames pass.
 
-use super::spread::hosts;
-use super::{Aeth, AethKind, BTH_LEN, Opcode, PacketKind, ROCE_PORT, Transport, be16, ether};
+use super::{Addr, Aeth, AethKind, BTH_LEN, Opcode, PacketKind, ROCE_PORT, Transport, be16, ether};
 
 const UDP: u8 = 17;
 const UDP_LEN: usize = 8;
@@ -15,7 +14,7 @@ pub struct Glance {
     pub opcode: Opcode,
     /// Whether it is a NAK of the code PSN sequence error: its sender has lost a request.
     pub is_loss_nak: bool,
-    /// A hash of the two hosts, the same in both directions.
+    /// [`host_pair`] of its addresses.
     pub hosts: u32,
 }
 
@@ -24,15 +23,19 @@ pub struct Glance {
 #[inline]
 pub fn glance(frame: &[u8]) -> Option<Glance> {
     let (l3, ethertype, _) = ether::parse(frame)?;
-    let udp = match ethertype {
+    let (udp, hosts) = match ethertype {
         ether::IPV4 => {
             let header = frame.get(l3..)?.first_chunk::<20>()?;
             let is_udp = header[9] == UDP && be16(header, 6) & FRAGMENT == 0;
-            is_udp.then_some(l3 + usize::from(header[0] & 15) * 4)?
+            let hash = |at| spread(word(header, at) ^ V4_WORDS);
+            let hosts = hash(12).wrapping_add(hash(16));
+            (is_udp.then_some(l3 + usize::from(header[0] & 15) * 4)?, hosts)
         }
         ether::IPV6 => {
             let header = frame.get(l3..)?.first_chunk::<40>()?;
-            (header[6] == UDP).then_some(l3 + 40)?
+            let hash = |at| spread(fold(&header[at..at + 16]));
+            let hosts = hash(8).wrapping_add(hash(24));
+            ((header[6] == UDP).then_some(l3 + 40)?, hosts)
         }
         _ => return None,
     };
@@ -44,7 +47,31 @@ pub fn glance(frame: &[u8]) -> Option<Glance> {
     let is_ack = opcode.transport() == Transport::Rc && opcode.kind() == PacketKind::Ack;
     let aeth = bth[BTH_LEN..].first_chunk().filter(|_| is_ack).map(Aeth::from_bytes);
     let is_loss_nak = aeth.is_some_and(|aeth| aeth.kind() == AethKind::Nak { code: 0 });
-    Some(Glance { opcode, is_loss_nak, hosts: hosts(frame)? })
+    Some(Glance { opcode, is_loss_nak, hosts })
+}
+
+/// A hash of two hosts, in either order.
+pub fn host_pair(a: Addr, b: Addr) -> u32 {
+    let [a, b] = [a, b].map(|addr| spread(fold(addr.as_bytes())));
+    a.wrapping_add(b)
+}
+
+/// The exclusive or of the words before an IPv4 address that is mapped into IPv6.
+const V4_WORDS: u32 = 0xffff;
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from(be16(bytes, at)) << 16 | u32::from(be16(bytes, at + 2))
+}
+
+/// The exclusive or of an address's words.
+fn fold(address: &[u8]) -> u32 {
+    (0..address.len()).step_by(4).fold(0, |sum, at| sum ^ word(address, at))
+}
+
+/// Spreads the bits of a word (Fibonacci hashing).
+fn spread(word: u32) -> u32 {
+    let hash = (word ^ word >> 16).wrapping_mul(0x9e37_79b1);
+    hash ^ hash >> 15
 }
 
 #[cfg(test)]
@@ -78,6 +105,8 @@ mod tests {
         let hosts = |src, dst| glance(&roce(src, dst, 4, 0)).unwrap().hosts;
         assert_eq!(hosts(1, 2), hosts(2, 1));
         assert_ne!(hosts(1, 2), hosts(1, 3));
+        let [a, b] = [1, 2].map(|n| Addr::from_v4([10, 0, 0, n]));
+        assert_eq!(hosts(1, 2), host_pair(b, a));
     }
 
     #[test]

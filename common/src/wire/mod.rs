@@ -37,7 +37,7 @@ pub use edit::{has_switch_bit, mark_congestion, request_ack};
 pub use ether::{MacAddr, Vlans, is_mac_control};
 pub use ext::{Aeth, AethKind, AtomicEth, Deth, Reth};
 pub use flow_hash::flow_hash;
-pub use glance::{Glance, glance};
+pub use glance::{Glance, glance, host_pair};
 pub use headers::{DEFAULT_TTL, Headers};
 pub use icrc::{icrc, icrc_ok};
 pub use identity::Identity;

@@ -38,18 +38,13 @@ impl Spread {
     /// bucket 0.
     #[inline]
     pub fn bucket(self, frame: &[u8]) -> usize {
+        let Some((src, dst)) = addresses(frame) else { return 0 };
         let hash = match self {
-            Self::Rss => addresses(frame).map(|(src, dst)| toeplitz(fold(src) ^ fold(dst))),
-            Self::Mixed => hosts(frame),
+            Self::Rss => toeplitz(fold(src) ^ fold(dst)),
+            Self::Mixed => mix(src).wrapping_add(mix(dst)),
         };
-        hash.unwrap_or(0) as usize % BUCKETS
+        hash as usize % BUCKETS
     }
-}
-
-/// A hash of a frame's two IP addresses, in either order; `None` if it isn't IP.
-#[inline]
-pub(super) fn hosts(frame: &[u8]) -> Option<u32> {
-    addresses(frame).map(|(src, dst)| mix(src).wrapping_add(mix(dst)))
 }
 
 /// The addresses of an IPv4 or IPv6 header, as the bytes that they are.

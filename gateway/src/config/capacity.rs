@@ -17,7 +17,7 @@ use switch::{Footprint, Pools};
 
 use super::fit::{mib, show_pages};
 use super::machine::Machine;
-use super::{Config, HugePages, Pool, TunnelMode};
+use super::{Config, HugePages, LanMode, Pool, Recovery, TunnelMode};
 
 /// Memory of an end of the tunnel, bytes: flow buckets and bitmaps; and at most for each frame that is
 /// kept to be resent, and that waits for an earlier one.
@@ -33,9 +33,10 @@ impl Config {
     fn pool_bytes(&self) -> Pools {
         match self.tunnel.mode {
             TunnelMode::Off => self.recovery.pools.used(self.role, self.recovery.mode),
-            TunnelMode::Ethernet | TunnelMode::Udp => {
+            TunnelMode::Ethernet | TunnelMode::Udp if self.recovery.lan == LanMode::Off => {
                 Pools { backup_pool: 0, ..self.recovery.pools }
             }
+            TunnelMode::Ethernet | TunnelMode::Udp => self.recovery.pools,
         }
     }
 
@@ -86,7 +87,14 @@ impl Config {
         let plane = match self.tunnel.mode {
             TunnelMode::Off => footprint.full(self.role, self.recovery.mode, flows, &frames),
             TunnelMode::Ethernet | TunnelMode::Udp => {
-                TUNNEL + frames.resend_cache * KEPT + frames.reorder_pool * WAITING
+                let lan = match self.recovery.lan {
+                    LanMode::Off => 0,
+                    LanMode::On | LanMode::Auto => {
+                        let frames = Pools { resend_cache: 0, ..frames };
+                        footprint.full(self.role, Recovery::Lr2, flows, &frames)
+                    }
+                };
+                TUNNEL + frames.resend_cache * KEPT + frames.reorder_pool * WAITING + lan
             }
         };
         let queue = u64::from(self.pool.holdable()) / workers + u64::from(BACKLOG);

@@ -128,8 +128,8 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
     }
     if config.recovery.mode != Recovery::Off {
         let mode = word(RECOVERIES, &config.recovery.mode);
-        let allowed = "\"off\", or no such key: the tunnel repairs the long haul, and loss on the LANs \
-                       is left to the RNICs";
+        let allowed = "\"off\", or no such key: the tunnel repairs the long haul, and recovery.lan says \
+                       whether the LANs are repaired";
         doc.problem("recovery.mode", format!("\"{mode}\" beside wan.tunnel"), allowed);
     }
     if config.worker.count != 1 {

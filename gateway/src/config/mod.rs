@@ -121,6 +121,21 @@ pub enum TunnelMode {
 pub const TUNNELS: &[(&str, TunnelMode)] =
     &[("off", TunnelMode::Off), ("ethernet", TunnelMode::Ethernet), ("udp", TunnelMode::Udp)];
 
+/// Whether losses on the LANs are repaired beside the tunnel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LanMode {
+    /// No: the RNICs recover from them.
+    Off,
+    /// Those of all RoCE.
+    On,
+    /// Those between two hosts, from a NAK for a lost packet on until there was none for a minute.
+    Auto,
+}
+
+/// The words for [`LanMode`].
+pub const LANS: &[(&str, LanMode)] =
+    &[("off", LanMode::Off), ("on", LanMode::On), ("auto", LanMode::Auto)];
+
 /// The tunnel to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TunnelSettings {
@@ -222,8 +237,10 @@ pub struct Congestion {
 /// Repair of losses.
 #[derive(Clone, Debug)]
 pub struct RecoverySettings {
-    /// How.
+    /// How, without a tunnel.
     pub mode: Recovery,
+    /// Repair of the LANs beside the tunnel; [`LanMode::Off`] where there is no tunnel.
+    pub lan: LanMode,
     /// Bytes of frames that each pool may hold.
     pub pools: Pools,
     /// How often the Depot resends a frame of its backup pool.

@@ -7,8 +7,8 @@ use common::time::Span;
 use settings::units::{show_duration, show_size};
 
 use super::{
-    Config, HUGE_PAGES, IDLES, Keying, NOTIFIES, Port, QueuePair, RECOVERIES, ROLES,
-    RecoverySettings, SPREADS, TUNNELS, word,
+    Config, HUGE_PAGES, IDLES, Keying, LANS, NOTIFIES, Port, QueuePair, RECOVERIES, ROLES,
+    RecoverySettings, SPREADS, TUNNELS, TunnelMode, word,
 };
 
 pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,7 +61,7 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         c.peer.remote_prefixes.iter().map(|net| quoted(&net.to_string())).collect();
     writeln!(f, "remote_prefixes = [{}]", prefixes.join(", "))?;
 
-    recovery(f, &c.recovery)?;
+    recovery(f, &c.recovery, c.tunnel.mode != TunnelMode::Off)?;
     writeln!(f, "\n[congestion]")?;
     writeln!(f, "cnp = {}", quoted(word(NOTIFIES, &c.congestion.cnp)))?;
     writeln!(f, "cnp_interval = {}", quoted(&show_duration(c.congestion.cnp_interval)))?;
@@ -94,9 +94,12 @@ fn port(f: &mut fmt::Formatter<'_>, name: &str, port: &Port) -> fmt::Result {
     writeln!(f, "promiscuous = {}", port.promiscuous)
 }
 
-fn recovery(f: &mut fmt::Formatter<'_>, r: &RecoverySettings) -> fmt::Result {
+fn recovery(f: &mut fmt::Formatter<'_>, r: &RecoverySettings, has_tunnel: bool) -> fmt::Result {
     writeln!(f, "\n[recovery]")?;
     writeln!(f, "mode = {}", quoted(word(RECOVERIES, &r.mode)))?;
+    if has_tunnel {
+        writeln!(f, "lan = {}", quoted(word(LANS, &r.lan)))?;
+    }
     writeln!(f, "resend_cache = {}", quoted(&show_size(r.pools.resend_cache)))?;
     writeln!(f, "reorder_pool = {}", quoted(&show_size(r.pools.reorder_pool)))?;
     writeln!(f, "backup_pool = {}", quoted(&show_size(r.pools.backup_pool)))?;

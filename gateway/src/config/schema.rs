@@ -9,9 +9,9 @@ use settings::{Document, Section, integer};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT};
 
 use super::{
-    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, NOTIFIES, Peer,
-    Pool, Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPREADS, Spread,
-    TUNNELS, Tuning, TunnelMode, TunnelSettings, Worker, check, key, pairs, udp,
+    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, LANS, LanMode,
+    NOTIFIES, Peer, Pool, Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role,
+    SPREADS, Spread, TUNNELS, Tuning, TunnelMode, TunnelSettings, Worker, check, key, pairs, udp,
 };
 
 const MIB: u64 = 1 << 20;
@@ -42,7 +42,7 @@ pub(super) fn read(
     let eal = eal(root.section("eal"), peer.node);
     let any_pci = lan.is_pci() || wan.is_pci();
     let worker = worker(root.section("worker"), any_pci, eal.cores.len());
-    let recovery = recovery(root.section("recovery"), tunnel.mode);
+    let recovery = recovery(doc, root.section("recovery"), tunnel.mode);
     let congestion = congestion(root.section("congestion"));
     let queue_pairs = pairs::read(doc, root.sections("queue_pair"));
 
@@ -227,14 +227,20 @@ fn prefixes(doc: &Document<'_>, table: &mut Section<'_>, key: &'static str) -> O
     })
 }
 
-fn recovery(mut s: Section<'_>, tunnel: TunnelMode) -> RecoverySettings {
+fn recovery(doc: &Document<'_>, mut s: Section<'_>, tunnel: TunnelMode) -> RecoverySettings {
     let longest = Span::from_millis(60_000);
     let short = Span::from_micros(1);
     let usual = Tuning::default();
+    let has_tunnel = tunnel != TunnelMode::Off;
     let recovery = RecoverySettings {
         mode: s.choice("mode", RECOVERIES).unwrap_or(match tunnel {
             TunnelMode::Off => Recovery::Auto,
             TunnelMode::Ethernet | TunnelMode::Udp => Recovery::Off,
+        }),
+        lan: s.choice("lan", LANS).filter(|_| has_tunnel).unwrap_or(if has_tunnel {
+            LanMode::Auto
+        } else {
+            LanMode::Off
         }),
         pools: Pools {
             resend_cache: s.size("resend_cache", 0, TIB).unwrap_or(64 * MIB),
@@ -259,6 +265,10 @@ fn recovery(mut s: Section<'_>, tunnel: TunnelMode) -> RecoverySettings {
             ..usual
         },
     };
+    if !has_tunnel && doc.is_set("recovery.lan") {
+        let allowed = "no such key, or wan.tunnel: recovery.mode covers the LANs without a tunnel";
+        doc.problem("recovery.lan", "a value", allowed);
+    }
     s.finish();
     recovery
 }

@@ -1,6 +1,7 @@
 //! The counters of a worker's end of the tunnel.
 
 use common::frame::Headroom;
+use datapath::{LanCounts, Tunnelled};
 use tunnel::session::Refusal;
 use tunnel::{Dropped, Lane, Tunnel};
 
@@ -52,7 +53,8 @@ counters! {
         DropInner ["reason" = "inner"], DropSession ["reason" = "session"],
         DropMark ["reason" = "mark"], DropNoSession ["reason" = "no_session"],
         DropTooLong ["reason" = "too_long"], DropDuplicate ["reason" = "duplicate"],
-        DropOutside ["reason" = "outside_window"]
+        DropOutside ["reason" = "outside_window"], DropStale ["reason" = "stale_lan_message"],
+        DropNoMemory ["reason" = "no_memory"]
     }
     Counter "lr2_tunnel_local_frames_total"
         "Frames from the WAN for the port itself: ARP, neighbour discovery, ping; and others." { Local }
@@ -76,6 +78,10 @@ counters! {
         "Bytes of the longest frame of the peer's WAN port; 0 while it is not heard." { PeerFrame }
     Gauge "lr2_tunnel_path_frame_bytes"
         "Bytes of the longest frame that is known to reach the peer; 0 without a session." { PathFrame }
+    Counter "lr2_tunnel_lan_repair_packets_total"
+        "Packets that the repair of the LANs looked at, from either port." { LanPackets }
+    Gauge "lr2_tunnel_lan_repair_host_pairs"
+        "Pairs of hosts whose packets the repair of the LANs looks at; 0 if at all (recovery.lan = \"on\")." { LanPairs }
     Gauge "lr2_tunnel_kept_frames" "Copies of frames that the peer has not reported." { Kept }
     Gauge "lr2_tunnel_held_frames" "Frames that wait for an earlier one of their flow." { Held }
     Gauge "lr2_tunnel_round_trip_seconds" "Round trip to the peer; the configured guess until it is measured." { RttNanos }
@@ -93,13 +99,25 @@ pub struct TunnelCounters {
 }
 
 impl TunnelCounters {
-    /// Those of `tunnel`, and the frames that its port's station was too slow for.
-    pub fn of<F: Headroom>(tunnel: &Tunnel<F>, station_missed: u64) -> Self {
+    /// Those of `path`, and the frames that its port's station was too slow for.
+    pub fn of<F: Headroom>(path: &Tunnelled<F>, station_missed: u64) -> Self {
+        let tunnel = path.tunnel();
         let mut values = [0; TUNNEL];
         for (what, _) in TunnelIo::TABLE {
             values[*what as usize] = value(tunnel, *what);
         }
         values[TunnelIo::StationMissed as usize] = station_missed;
+        if let Some(lan) = path.lan() {
+            let LanCounts { repaired, stale_messages, no_memory } = *lan.counts();
+            for (what, value) in [
+                (TunnelIo::LanPackets, repaired),
+                (TunnelIo::LanPairs, lan.pairs().unwrap_or(0)),
+                (TunnelIo::DropStale, stale_messages),
+                (TunnelIo::DropNoMemory, no_memory),
+            ] {
+                values[what as usize] = value;
+            }
+        }
         Self { values, last_refusal: tunnel.session().last_refusal() }
     }
 
@@ -162,7 +180,11 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, what: TunnelIo) -> u64 {
         TunnelIo::DropChecksum => dropped(Dropped::Checksum),
         TunnelIo::Local => counts.local,
         // The tunnel doesn't know.
-        TunnelIo::StationMissed => 0,
+        TunnelIo::StationMissed
+        | TunnelIo::LanPackets
+        | TunnelIo::LanPairs
+        | TunnelIo::DropStale
+        | TunnelIo::DropNoMemory => 0,
         TunnelIo::DropVersion => dropped(Dropped::Version),
         TunnelIo::DropInner => dropped(Dropped::Inner),
         TunnelIo::DropShim => dropped(Dropped::Shim),

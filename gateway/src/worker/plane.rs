@@ -1,11 +1,10 @@
-//! Between the two ports: the switch, or the tunnel.
+//! Between the two ports: a [`Datapath`], and the way to the station with the WAN port's address.
 
 use arrayvec::ArrayVec;
 use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
 use common::metrics::Counters;
 use common::time::Time;
-use switch::Switch;
-use tunnel::{Io, Tunnel};
+use datapath::{Datapath, Ports, Which};
 
 use super::egress::Egress;
 use super::io::Transmit;
@@ -13,52 +12,33 @@ use super::station::{Order, WorkerEnd};
 use crate::telemetry::TunnelCounters;
 
 /// The way of frames from one port to the other.
-pub enum Plane<F: Headroom> {
-    /// Packets are recovered per queue pair.
-    Switch(Box<Switch<F>>),
-    /// Frames are numbered on a lane.
-    Tunnel(Box<TunnelEnd<F>>),
-}
-
-/// The tunnel, and the state of a worker that leaves it.
-pub struct TunnelEnd<F: Headroom> {
-    tunnel: Tunnel<F>,
-    /// The box has said BYE: no HELLO follows.
-    has_left: bool,
-    /// Those of the switch, which no frame enters.
-    none: Counters,
+pub struct Plane<F: Headroom> {
+    path: Datapath<F>,
     /// The station with the WAN port's address, with the encapsulation `udp`.
     station: Option<WorkerEnd>,
+    /// Those of a switch that is not there.
+    none: Counters,
 }
 
-/// The ports and the pool, as the tunnel uses them.
-struct Ports<'a, T: Transmit, P> {
+/// The egress queues, and the station.
+struct Out<'a, T: Transmit> {
     egress: &'a mut Egress<T>,
-    pool: &'a mut P,
     station: Option<&'a mut WorkerEnd>,
 }
 
-impl<F, T, P> Io for Ports<'_, T, P>
-where
-    F: Headroom,
-    T: Transmit<Frame = F>,
-    P: Pool<Frame = F>,
-{
+impl<F: Headroom, T: Transmit<Frame = F>> Sink for Out<'_, T> {
     type Frame = F;
 
     #[inline]
+    fn transmit(&mut self, side: Side, class: Class, packet: Packet<F>) {
+        self.egress.transmit(side, class, packet);
+    }
+}
+
+impl<F: Headroom, T: Transmit<Frame = F>> Ports for Out<'_, T> {
+    #[inline]
     fn admits(&mut self) -> bool {
         self.egress.has_room(Side::Wan)
-    }
-
-    #[inline]
-    fn wan(&mut self, class: Class, packet: Packet<F>) {
-        self.egress.transmit(Side::Wan, class, packet);
-    }
-
-    #[inline]
-    fn lan(&mut self, frame: F) {
-        self.egress.transmit(Side::Lan, Class::Data, Packet::Owned(frame));
     }
 
     fn local(&mut self, frame: F) {
@@ -66,23 +46,22 @@ where
             station.receive(&frame);
         }
     }
-
-    fn alloc(&mut self, len: usize) -> Option<F> {
-        self.pool.alloc(len)
-    }
 }
 
 impl<F: Headroom> Plane<F> {
     /// A switch of that configuration.
     pub fn switch(config: switch::Config) -> Self {
-        Self::Switch(Box::new(Switch::new(config)))
+        Self { path: Datapath::switch(config), station: None, none: Counters::default() }
     }
 
-    /// An end of a tunnel of that configuration, and the way to the station with the port's address, if it
-    /// has one.
-    pub fn tunnel(config: tunnel::Config, station: Option<WorkerEnd>) -> Self {
-        let (tunnel, none) = (Tunnel::new(config), Counters::default());
-        Self::Tunnel(Box::new(TunnelEnd { tunnel, has_left: false, none, station }))
+    /// An end of a tunnel of that configuration, the switch that repairs the LANs for some packets, and
+    /// the way to the station with the port's address, if it has them.
+    pub fn tunnel(
+        config: tunnel::Config,
+        lan: Option<(switch::Config, Which)>,
+        station: Option<WorkerEnd>,
+    ) -> Self {
+        Self { path: Datapath::tunnel(config, lan), station, none: Counters::default() }
     }
 
     /// Takes the frames that arrived at a port.
@@ -98,44 +77,24 @@ impl<F: Headroom> Plane<F> {
         T: Transmit<Frame = F>,
         P: Pool<Frame = F>,
     {
-        match self {
-            Self::Switch(switch) => switch.burst(side, frames, now, pool, egress),
-            Self::Tunnel(end) => {
-                let station = end.station.as_mut();
-                let mut ports = Ports { egress, pool, station };
-                for frame in frames.drain(..) {
-                    match side {
-                        Side::Lan => end.tunnel.on_lan(now, frame, &mut ports),
-                        Side::Wan => end.tunnel.on_wan(now, frame, &mut ports),
-                    }
-                }
-            }
-        }
+        let mut out = Out { egress, station: self.station.as_mut() };
+        self.path.burst(side, frames, now, pool, &mut out);
     }
 
     /// When [`timers`](Self::timers) has something to do.
     #[inline]
     pub fn next_deadline(&self) -> Time {
-        match self {
-            Self::Switch(switch) => switch.next_deadline(),
-            Self::Tunnel(end) if end.has_left => Time::NEVER,
-            Self::Tunnel(end) => end.tunnel.deadline(),
-        }
+        self.path.next_deadline()
     }
 
-    /// Runs the timers that are due, at most `budget` of them.
+    /// Runs the timers that are due, at most `budget` of a switch.
     pub fn timers<T, P>(&mut self, now: Time, budget: usize, pool: &mut P, egress: &mut Egress<T>)
     where
         T: Transmit<Frame = F>,
         P: Pool<Frame = F>,
     {
-        match self {
-            Self::Switch(switch) => switch.timers(now, budget, pool, egress),
-            Self::Tunnel(end) => {
-                let station = end.station.as_mut();
-                end.tunnel.on_timer(now, &mut Ports { egress, pool, station });
-            }
-        }
+        let mut out = Out { egress, station: self.station.as_mut() };
+        self.path.timers(now, budget, pool, &mut out);
     }
 
     /// Tasks of every few milliseconds.
@@ -144,10 +103,9 @@ impl<F: Headroom> Plane<F> {
         T: Transmit<Frame = F>,
         P: Pool<Frame = F>,
     {
-        match self {
-            Self::Switch(switch) => switch.housekeeping(now, pool, egress),
-            Self::Tunnel(end) => end.obey(pool, egress),
-        }
+        self.obey(pool, egress);
+        let mut out = Out { egress, station: self.station.as_mut() };
+        self.path.housekeeping(now, pool, &mut out);
     }
 
     /// The worker is to end: held frames are delivered, and the peer learns of it.
@@ -156,53 +114,31 @@ impl<F: Headroom> Plane<F> {
         T: Transmit<Frame = F>,
         P: Pool<Frame = F>,
     {
-        match self {
-            Self::Switch(switch) => switch.drain(now, pool, egress),
-            Self::Tunnel(end) => {
-                let station = end.station.as_mut();
-                end.tunnel.close(now, &mut Ports { egress, pool, station });
-                end.has_left = true;
-            }
-        }
+        let mut out = Out { egress, station: self.station.as_mut() };
+        self.path.drain(now, pool, &mut out);
     }
 
     /// Frames that are held, besides copies.
     pub fn held(&self) -> u64 {
-        match self {
-            Self::Switch(switch) => switch.held(),
-            Self::Tunnel(end) => end.tunnel.waiting() as u64,
-        }
+        self.path.held()
     }
 
     /// Whether the peer is still to confirm that it knows of the end.
     pub fn is_leaving(&self) -> bool {
-        match self {
-            Self::Switch(switch) => switch.is_leaving(),
-            Self::Tunnel(_) => false,
-        }
+        self.path.is_leaving()
     }
 
     /// The counters of the switch.
     pub fn counters(&self) -> &Counters {
-        match self {
-            Self::Switch(switch) => switch.counters(),
-            Self::Tunnel(end) => &end.none,
-        }
+        self.path.as_switch().map_or(&self.none, |switch| switch.counters())
     }
 
     /// Those of the tunnel.
     pub fn tunnel_counters(&self) -> Option<TunnelCounters> {
-        match self {
-            Self::Switch(_) => None,
-            Self::Tunnel(end) => {
-                let dropped = end.station.as_ref().map_or(0, WorkerEnd::dropped);
-                Some(TunnelCounters::of(&end.tunnel, dropped))
-            }
-        }
+        let dropped = self.station.as_ref().map_or(0, WorkerEnd::dropped);
+        self.path.as_tunnel().map(|path| TunnelCounters::of(path, dropped))
     }
-}
 
-impl<F: Headroom> TunnelEnd<F> {
     /// Does what the station orders.
     fn obey<T, P>(&mut self, pool: &mut P, egress: &mut Egress<T>)
     where
@@ -212,7 +148,7 @@ impl<F: Headroom> TunnelEnd<F> {
         let Some(station) = &mut self.station else { return };
         while let Some(order) = station.order() {
             match order {
-                Order::NextHop(mac) => self.tunnel.set_next_hop(mac),
+                Order::NextHop(mac) => self.path.set_next_hop(mac),
                 // Without memory the frame is lost, as on any link.
                 Order::Send(short) => {
                     let Some(mut frame) = pool.alloc(short.len()) else { continue };

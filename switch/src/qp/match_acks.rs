@@ -10,7 +10,8 @@
 //! a wrong queue pair would complete messages that were never delivered.
 //!
 //! All this takes for granted that the flow in question was seen. Where a box has just started
-//! or a queue pair was reset, responses to earlier packets may still come for a round trip, so
+//! or a queue pair was reset, responses to earlier packets may still come for a round trip: so long nothing
+//! is matched, since a source that goes back is seen to have sent less than it has; and
 //! the confirmations must last longer than that.
 
 use arrayvec::ArrayVec;
@@ -28,8 +29,8 @@ use crate::qp::pairing::Pairing;
 
 /// Between hosts with more unknown flows than this nothing is matched.
 const MAX_SCAN: usize = 64;
-/// For how many round trips a pairing has to be confirmed.
-const CONFIRMED_FOR: u64 = 2;
+/// For how many round trips a pairing has to be confirmed, unless configured.
+pub(super) const CONFIRMED_FOR: u64 = 2;
 /// The same, at most, where the destination is on the LAN.
 const NEAR: Span = Span::from_millis(10);
 
@@ -46,6 +47,10 @@ impl Pairing {
     ) -> Option<FlowId> {
         let entry = table.get_mut(id)?;
         let hosts = entry.key.hosts.reversed();
+        // R-PAIR-7
+        if self.may_be_older(&hosts, now) {
+            return None;
+        }
         let new = || Box::new(Matching::new(response.psn, now));
         let mut matching = entry.matching.take().unwrap_or_else(new);
         self.consider(table, &mut matching, &hosts, response)?;
@@ -53,7 +58,7 @@ impl Pairing {
         if let Some(flow) = matching.note(response.psn, confirms, now) {
             let same_port = fits(table, flow, response) == Some(response.src_port);
             if matching.is_confirmed(same_port, self.spread(hosts.side), now) {
-                self.pair(table, counters, flow, id);
+                self.pair(table, counters, flow, id, now);
                 return Some(flow);
             }
         }
@@ -91,11 +96,10 @@ impl Pairing {
 
     /// How far apart confirmations lie at least: more than a round trip. The requests of the
     /// flow arrive on `side`.
-    fn spread(&self, side: Side) -> Span {
-        let spread = self.rtt_guess * CONFIRMED_FOR;
+    pub(super) fn spread(&self, side: Side) -> Span {
         match side {
-            Side::Lan => spread,
-            Side::Wan => spread.min(NEAR),
+            Side::Lan => self.longest_trip,
+            Side::Wan => self.longest_trip.min(NEAR),
         }
     }
 

@@ -13,15 +13,23 @@ use crate::flow::key::{FlowKey, Hosts};
 use crate::flow::table::Table;
 use crate::qp::cm::{Connections, Event};
 use crate::qp::configured::Configured;
+use crate::qp::match_acks::CONFIRMED_FOR;
 
 /// Sources of pairings, and the flows that have none.
 pub(crate) struct Pairing {
     connections: Connections,
     configured: Configured,
     /// Flows with requests whose `src_qpn` is unknown, by their hosts.
-    unpaired: HashMap<Hosts, Vec<FlowId>, foldhash::quality::FixedState>,
-    /// Round trip time that is assumed until it is measured.
-    pub(super) rtt_guess: Span,
+    unpaired: HashMap<Hosts, Unpaired, foldhash::quality::FixedState>,
+    /// For how long a response may be to a packet that was not seen.
+    pub(super) longest_trip: Span,
+}
+
+/// Flows between two hosts whose `src_qpn` is unknown; there is one at least.
+struct Unpaired {
+    flows: Vec<FlowId>,
+    /// Since when there are any.
+    since: Time,
 }
 
 impl Pairing {
@@ -32,7 +40,10 @@ impl Pairing {
             connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
             configured: Configured::new(&config.queue_pairs, config.hash_seed),
             unpaired: HashMap::with_hasher(hash),
-            rtt_guess: config.tuning.rtt_guess,
+            longest_trip: config
+                .tuning
+                .longest_trip
+                .unwrap_or(config.tuning.rtt_guess * CONFIRMED_FOR),
         }
     }
 
@@ -87,33 +98,41 @@ impl Pairing {
             }
         }
         if let Some(other) = other {
-            self.pair(table, counters, id, other);
+            self.pair(table, counters, id, other, now);
         }
     }
 
     /// Takes an entry out of the table, and ends its pairing.
-    pub fn remove<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId) {
-        self.unpair(table, id);
+    pub fn remove<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId, now: Time) {
+        self.unpair(table, id, now);
         if let Some(entry) = table.remove(id) {
             self.forget_unpaired(&entry.key.hosts, id);
         }
     }
 
     /// The flow's `src_qpn` is to be found.
-    pub fn await_pairing<F: Frame>(&mut self, table: &Table<F>, id: FlowId) {
+    pub fn await_pairing<F: Frame>(&mut self, table: &Table<F>, id: FlowId, now: Time) {
         if let Some(entry) = table.get(id)
             && entry.peer().is_none()
         {
-            let list = self.unpaired.entry(entry.key.hosts).or_default();
-            if !list.contains(&id) {
-                list.push(id);
+            let none = || Unpaired { flows: Vec::new(), since: now };
+            let flows = &mut self.unpaired.entry(entry.key.hosts).or_insert_with(none).flows;
+            if !flows.contains(&id) {
+                flows.push(id);
             }
         }
     }
 
     /// Flows between `hosts` whose `src_qpn` is unknown.
     pub fn unpaired(&self, hosts: &Hosts) -> &[FlowId] {
-        self.unpaired.get(hosts).map_or(&[], Vec::as_slice)
+        self.unpaired.get(hosts).map_or(&[], |unpaired| &unpaired.flows)
+    }
+
+    /// Whether a response between `hosts` may be to a packet that was sent before the first packet that was seen:
+    /// such a packet was not seen, though later ones of its flow may be.
+    pub(super) fn may_be_older(&self, hosts: &Hosts, now: Time) -> bool {
+        let trip = self.spread(hosts.side);
+        self.unpaired.get(hosts).is_some_and(|it| now < it.since + trip)
     }
 
     /// `a` and `b` are the two directions of one queue pair.
@@ -123,9 +142,10 @@ impl Pairing {
         counters: &mut Counters,
         a: FlowId,
         b: FlowId,
+        now: Time,
     ) {
-        self.unpair(table, a);
-        self.unpair(table, b);
+        self.unpair(table, a, now);
+        self.unpair(table, b, now);
         for (one, other) in [(a, b), (b, a)] {
             let src_qpn = table.get(other).map(|entry| entry.key.dest_qpn);
             if let Some(entry) = table.get_mut(one) {
@@ -138,7 +158,7 @@ impl Pairing {
     }
 
     /// Ends the pairing of flow `id`, if it has one.
-    pub fn unpair<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId) {
+    pub fn unpair<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId, now: Time) {
         let Some(peer) = table.get(id).and_then(Entry::peer) else { return };
         for one in [id, peer] {
             if let Some(entry) = table.get_mut(one) {
@@ -147,24 +167,24 @@ impl Pairing {
         }
         for one in [id, peer] {
             if table.get(one).is_some_and(|entry| entry.state.has_pipeline()) {
-                self.await_pairing(table, one);
+                self.await_pairing(table, one, now);
             }
         }
     }
 
     /// Another incarnation of the flow's QP number begins: its `src_qpn` may be another one,
     /// too, unless the operator configured it (R-PAIR-6).
-    pub fn begin_incarnation<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId) {
+    pub fn begin_incarnation<F: Frame>(&mut self, table: &mut Table<F>, id: FlowId, now: Time) {
         if !table.get(id).is_some_and(|entry| entry.named) {
-            self.unpair(table, id);
+            self.unpair(table, id, now);
         }
         table.begin_incarnation(id);
     }
 
     fn forget_unpaired(&mut self, hosts: &Hosts, id: FlowId) {
-        if let Some(list) = self.unpaired.get_mut(hosts) {
-            list.retain(|other| *other != id);
-            if list.is_empty() {
+        if let Some(Unpaired { flows, .. }) = self.unpaired.get_mut(hosts) {
+            flows.retain(|other| *other != id);
+            if flows.is_empty() {
                 self.unpaired.remove(hosts);
             }
         }

@@ -52,7 +52,7 @@ fn establish<I: Io>(cx: &mut Context<'_, I>, connection: &Connection) {
     if cx.flows.table.get(there).is_some_and(|entry| entry.peer() != Some(back)) {
         // The hosts' agreement is newer than the operator's configuration.
         for id in [there, back] {
-            cx.pairing.unpair(&mut cx.flows.table, id);
+            cx.pairing.unpair(&mut cx.flows.table, id, cx.io.now());
             if let Some(entry) = cx.flows.table.get_mut(id) {
                 entry.named = false;
             }

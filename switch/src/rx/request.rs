@@ -209,5 +209,5 @@ fn begin<I: Io>(cx: &mut Context<'_, I>, id: FlowId, start: Start, bytes: &[u8],
     if is_elsewhere {
         cx.begin_incarnation(id);
     }
-    cx.pairing.await_pairing(&cx.flows.table, id);
+    cx.pairing.await_pairing(&cx.flows.table, id, cx.io.now());
 }

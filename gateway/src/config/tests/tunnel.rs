@@ -13,7 +13,11 @@ fn a_tunnel_leaves_the_queue_pairs_alone_and_has_the_pools() {
     assert_eq!(c.recovery.mode, Recovery::Off);
     let frames = c.pool_frames();
     assert!(frames.resend_cache > 0 && frames.reorder_pool > 0, "{frames:?}");
-    assert_eq!(frames.backup_pool, 0);
+    assert_eq!(c.recovery.lan, LanMode::Auto);
+    assert!(frames.backup_pool > 0, "for the repair of the LANs");
+    let off = good(&tunnel("[recovery]\nlan = \"off\"\n"));
+    assert_eq!((off.recovery.lan, off.pool_frames().backup_pool), (LanMode::Off, 0));
+    assert_eq!(good(&lab("")).recovery.lan, LanMode::Off);
     assert_eq!(good(&lab("")).recovery.mode, Recovery::Auto);
     assert_eq!(good(&lab("")).tunnel.mode, TunnelMode::Off);
     let c = good(&tunnel("").replace("tunnel = ", "tunnel_ethertype = 0x9999\ntunnel = "));
@@ -44,7 +48,9 @@ fn what_a_tunnel_cannot_be_combined_with() {
         &tunnel("[recovery]\nmode = \"cached\"\n"),
         &["recovery.mode: found \"cached\" beside wan.tunnel", "the tunnel repairs the long haul"],
     );
-    refuses(&tunnel("[worker]\ncount = 2\n"), &["worker.count: found 2 workers", "one worker"]);
+    refuses(&lab("[recovery]\nlan = \"on\"\n"), &["recovery.lan: found a value", "wan.tunnel"]);
+    let two = "[worker]\ncount = 2\n[recovery]\nlan = \"off\"\n";
+    refuses(&tunnel(two), &["worker.count: found 2 workers", "one worker"]);
     refuses(&format!("role = \"depot\"\n{}", tunnel("")), &["role: found \"depot\"", "\"both\""]);
     refuses(
         &tunnel("").replace("\"ethernet\"", "\"gre\""),

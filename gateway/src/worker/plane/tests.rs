@@ -68,7 +68,7 @@ fn gateway(me: u8, clock: &FakeClock) -> Gateway {
         rx: rx.clone().map(Some),
         handoff: handoff::mesh(1, common::wire::Spread::Rss).remove(0),
         egress: Egress::new(tx[0].clone(), tx[1].clone(), 1_000),
-        plane: Plane::tunnel(config(me), None),
+        plane: Plane::tunnel(config(me), None, None),
         pool: HeapPool,
         clock: clock.clone(),
         idle: Idler::new(Idle::Busy, 1),
@@ -226,7 +226,7 @@ fn over_udp_the_stations_find_the_next_hops() {
             config.session.overhead = encapsulation.shim_at() as u16;
             config.encapsulation = encapsulation;
             let (worker, control) = station::pair();
-            link.boxes[me].worker.parts.plane = Plane::tunnel(config, Some(worker));
+            link.boxes[me].worker.parts.plane = Plane::tunnel(config, None, Some(worker));
             let prefix = if v4 { 24 } else { 64 };
             let udp = UdpSettings {
                 address: crate::config::IpNet::new(address(n), prefix).expect("a prefix"),

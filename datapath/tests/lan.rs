@@ -1,0 +1,278 @@
+//! Two boxes with a tunnel and repair of the LANs, joined by a link that takes no time.
+
+use arrayvec::ArrayVec;
+use common::frame::{Class, Packet, Side, Sink};
+use common::heap::{HeapFrame, HeapPool};
+use common::metrics::Metric;
+use common::time::{Span, Time};
+use common::wire::{Opcode, Vlans};
+use datapath::{Datapath, LanCounts, Ports, Which};
+use switch::Recovery;
+use testkit::packets::{frame, headers};
+use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
+use tunnel::session::SessionConfig;
+use tunnel::{Config, ReceiverConfig, SenderConfig};
+
+const STEP: Span = Span::from_micros(50);
+const SECOND: Span = Span::from_millis(1_000);
+
+/// Transmitted frames, by side.
+#[derive(Default)]
+struct Wires([Vec<Vec<u8>>; 2]);
+
+impl Sink for Wires {
+    type Frame = HeapFrame;
+
+    fn transmit(&mut self, side: Side, _: Class, packet: Packet<HeapFrame>) {
+        self.0[side.index()].push(packet.bytes().to_vec());
+    }
+}
+
+impl Ports for Wires {
+    fn admits(&mut self) -> bool {
+        true
+    }
+
+    fn local(&mut self, _: HeapFrame) {}
+}
+
+fn config(me: u8, boot: u64) -> Config {
+    let ms = Span::from_millis;
+    Config {
+        session: SessionConfig {
+            node: u32::from(me).into(),
+            boot: boot.into(),
+            random: u64::from(me) + boot,
+            lanes: 1,
+            frame_max: 2_000,
+            overhead: 14,
+            hello_interval: ms(10),
+            peer_timeout: ms(100),
+        },
+        encapsulation: Encapsulation::Ethernet {
+            ethertype: DEFAULT_ETHERTYPE,
+            mac: [2, 0, 0, 0, 0, me],
+        },
+        sender: SenderConfig { lanes: 1, rtt: ms(1), cache_max: 1_000 },
+        receiver: ReceiverConfig {
+            lanes: 1,
+            window: 1 << 16,
+            waiting_max: 1_000,
+            give_up: ms(50),
+            report_interval: Span::from_micros(100),
+            loss_wait: ms(2),
+            report_at_once: Span::from_micros(20),
+        },
+        keys: switch::Config::lab(Recovery::Off, 1, 1).keys,
+    }
+}
+
+fn end(me: u8, boot: u64, which: Which) -> Datapath<HeapFrame> {
+    let switch = switch::Config::lab(Recovery::Off, u32::from(me), boot);
+    Datapath::tunnel(config(me, boot), Some((switch, which)))
+}
+
+struct Link {
+    now: Time,
+    which: Which,
+    ends: [Datapath<HeapFrame>; 2],
+    /// Frames that the hosts of each end have received.
+    hosts: [Vec<Vec<u8>>; 2],
+    /// Frames on their way to each end.
+    wan: [Vec<Vec<u8>>; 2],
+}
+
+impl Link {
+    /// A session is up.
+    fn new(which: Which) -> Self {
+        let ends = [1, 2].map(|me| end(me, 7, which));
+        let (hosts, wan) = Default::default();
+        let mut link = Self { now: Time::ZERO + SECOND, which, ends, hosts, wan };
+        link.pass(SECOND / 2);
+        assert_eq!(link.sessions(), [true, true]);
+        link
+    }
+
+    fn sessions(&self) -> [bool; 2] {
+        self.ends.each_ref().map(|end| end.as_tunnel().unwrap().tunnel().session().up().is_some())
+    }
+
+    fn counts(&self) -> [LanCounts; 2] {
+        self.ends.each_ref().map(|end| *end.as_tunnel().unwrap().lan().unwrap().counts())
+    }
+
+    fn pairs(&self) -> [Option<u64>; 2] {
+        self.ends.each_ref().map(|end| end.as_tunnel().unwrap().lan().unwrap().pairs())
+    }
+
+    fn arrive(&mut self, me: usize, side: Side, bytes: Vec<u8>) {
+        let mut wires = Wires::default();
+        let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(bytes)]);
+        self.ends[me].burst(side, &mut burst, self.now, &mut HeapPool, &mut wires);
+        self.sort(me, wires);
+    }
+
+    fn sort(&mut self, me: usize, Wires([lan, wan]): Wires) {
+        self.hosts[me].extend(lan);
+        self.wan[1 - me].extend(wan);
+    }
+
+    /// A host of end `me` sends a frame, and it crosses.
+    fn send(&mut self, me: usize, bytes: &[u8]) {
+        self.arrive(me, Side::Lan, bytes.to_vec());
+        self.step();
+    }
+
+    fn step(&mut self) {
+        self.now += STEP;
+        for me in 0..2 {
+            for bytes in std::mem::take(&mut self.wan[me]) {
+                self.arrive(me, Side::Wan, bytes);
+            }
+            let mut wires = Wires::default();
+            self.ends[me].timers(self.now, 64, &mut HeapPool, &mut wires);
+            self.ends[me].housekeeping(self.now, &mut HeapPool, &mut wires);
+            self.sort(me, wires);
+            assert!(self.ends[me].as_tunnel().unwrap().is_balanced());
+            let counters = self.ends[me].as_switch().unwrap().counters();
+            let held = self.ends[me].as_switch().unwrap().held();
+            assert_eq!(counters.entered(), counters.left() + held);
+        }
+    }
+
+    fn pass(&mut self, span: Span) {
+        for _ in 0..span.as_nanos() / STEP.as_nanos() {
+            self.step();
+        }
+    }
+}
+
+fn write(from: u8, to: u8, psn: u32) -> Vec<u8> {
+    frame(&headers(from, to, Vlans::NONE), Opcode::SEND_ONLY, 0x11, psn, &[7; 64])
+}
+
+fn response(from: u8, to: u8, psn: u32, syndrome: u8) -> Vec<u8> {
+    let aeth = [syndrome, 0, 0, 1];
+    frame(&headers(from, to, Vlans::NONE), Opcode::ACK, 0x22, psn, &aeth)
+}
+
+fn arp() -> Vec<u8> {
+    let mut frame = vec![2; 60];
+    frame[12..14].copy_from_slice(&[0x08, 0x06]);
+    frame
+}
+
+/// R-TUN-25
+#[test]
+fn packets_enter_the_switch_after_a_nak_between_their_hosts() {
+    let mut link = Link::new(Which::AfterNak);
+    let before = [write(1, 2, 5), response(2, 1, 5, 0x1f), write(3, 4, 5), arp()];
+    before.iter().for_each(|frame| link.send(0, frame));
+    assert_eq!(link.hosts[1], before);
+    assert_eq!(link.counts(), [LanCounts::default(); 2]);
+
+    link.send(1, &response(2, 1, 6, 0x60));
+    assert_eq!(link.pairs(), [Some(1), Some(1)], "both boxes have seen the NAK");
+    link.send(0, &write(1, 2, 6));
+    link.send(0, &write(3, 4, 6));
+    link.send(0, &arp());
+    assert_eq!(link.counts().map(|counts| counts.repaired >= 2), [true, true]);
+    let looked_at = |me: usize| {
+        let counters = link.ends[me].as_switch().unwrap().counters();
+        counters.get(Metric::ReceivedLan) + counters.get(Metric::ReceivedWan)
+    };
+    assert_eq!([0, 1].map(looked_at), link.counts().map(|counts| counts.repaired));
+    let delivered = [write(1, 2, 6), write(3, 4, 6), arp()];
+    let control = |frame: &&Vec<u8>| frame[42] < 0xe0;
+    let hosts: Vec<_> = link.hosts[1][4..].iter().filter(control).cloned().collect();
+    assert_eq!(hosts, delivered, "each once, and no control message");
+}
+
+/// R-TUN-24
+#[test]
+fn with_all_only_frames_other_than_roce_pass_it() {
+    let mut link = Link::new(Which::All);
+    link.send(0, &arp());
+    assert_eq!(link.counts(), [LanCounts::default(); 2]);
+    link.send(0, &write(1, 2, 5));
+    assert_eq!(link.counts().map(|counts| counts.repaired > 0), [true, true]);
+    assert_eq!(link.hosts[1], [arp(), write(1, 2, 5)]);
+    assert_eq!(link.pairs(), [None, None]);
+}
+
+/// R-TUN-25
+#[test]
+fn a_pair_is_left_after_a_minute_without_a_nak_and_comes_again_with_one() {
+    let mut link = Link::new(Which::AfterNak);
+    link.send(1, &response(2, 1, 6, 0x60));
+    // Traffic goes on, so that no flow is ever idle.
+    for psn in 0..595 {
+        link.send(0, &write(1, 2, psn));
+        link.send(1, &response(2, 1, psn, 0x1f));
+        link.pass(SECOND / 10);
+    }
+    assert_eq!(link.pairs(), [Some(1), Some(1)]);
+    link.pass(SECOND);
+    assert_eq!(link.pairs(), [Some(0), Some(0)]);
+    let (counts, seen) = (link.counts(), link.hosts[1].len());
+    // The PSNs that nobody looked at are no gap later on.
+    for psn in 595..700 {
+        link.send(0, &write(1, 2, psn));
+    }
+    assert_eq!(link.counts(), counts);
+    link.pass(SECOND * 2);
+    link.send(1, &response(2, 1, 699, 0x60));
+    assert_eq!(link.pairs(), [Some(1), Some(1)]);
+    for psn in 700..720 {
+        link.send(0, &write(1, 2, psn));
+        link.send(1, &response(2, 1, psn, 0x1f));
+    }
+    let data = |frame: &&Vec<u8>| frame[42] == Opcode::SEND_ONLY.0;
+    assert_eq!(link.hosts[1][seen..].iter().filter(data).count(), 125, "none is taken for lost");
+    let gaps = |me: usize| link.ends[me].as_switch().unwrap().counters().get(Metric::GapsSeen);
+    assert_eq!([0, 1].map(gaps), [0, 0]);
+}
+
+/// R-TUN-25
+#[test]
+fn a_peer_that_begins_anew_looks_at_nothing_and_neither_does_this_box() {
+    let mut link = Link::new(Which::AfterNak);
+    link.send(1, &response(2, 1, 6, 0x60));
+    assert_eq!(link.pairs(), [Some(1), Some(1)]);
+    link.ends[0] = end(1, 8, link.which);
+    // Its first frame is plain, and tells as much as its HELLO.
+    link.wan[1].clear();
+    link.arrive(0, Side::Lan, write(1, 2, 9));
+    link.step();
+    assert_eq!(link.pairs(), [Some(0), Some(0)]);
+    assert_eq!(link.hosts[1].last(), Some(&write(1, 2, 9)));
+}
+
+/// A host cannot speak to the far box's switch, whether or not its packets are looked at.
+#[test]
+fn control_messages_of_hosts_are_dropped() {
+    let mut link = Link::new(Which::AfterNak);
+    let opcode = common::control::DEFAULT_OPCODE;
+    let forged = frame(&headers(1, 2, Vlans::NONE), opcode, 0x11, 0, &[0; 100]);
+    link.send(0, &forged);
+    link.pass(SECOND / 100);
+    assert_eq!(link.hosts, [vec![], vec![]] as [Vec<Vec<u8>>; 2]);
+    assert_eq!(link.pairs(), [Some(0), Some(0)]);
+}
+
+/// R-TUN-24: the switch says that it leaves before the tunnel does.
+#[test]
+fn a_box_that_leaves_empties_the_switch_first() {
+    let mut link = Link::new(Which::All);
+    for psn in 0..50 {
+        link.send(0, &write(1, 2, psn));
+        link.send(1, &response(2, 1, psn, 0x1f));
+    }
+    let mut wires = Wires::default();
+    link.ends[0].drain(link.now, &mut HeapPool, &mut wires);
+    link.sort(0, wires);
+    link.pass(SECOND / 10);
+    assert!(!link.ends[0].is_leaving());
+    assert_eq!(link.ends[0].held(), 0);
+    assert_eq!(link.sessions(), [false, false], "with a BYE");
+}
