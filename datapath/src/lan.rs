@@ -11,11 +11,15 @@ use crate::watch::{Watch, Way, Which};
 pub(crate) const BURST: usize = 32;
 
 /// A switch's configuration for repair of the LANs beside `tunnel`. That resends what the long haul loses, so
-/// that the Sentry needs no copies; and it delays packets for as long as it may resend them, so that
-/// responses come late to packets that the switch has not seen.
-fn lan_repair(config: switch::Config, tunnel: &tunnel::Config) -> switch::Config {
-    let longest_trip = tunnel.session.peer_timeout + tunnel.receiver.give_up * 2;
-    let tuning = Tuning { longest_trip: Some(longest_trip), ..config.tuning };
+/// that the Sentry needs no copies. A switch that begins to look at packets within a session may see responses to
+/// earlier ones for as long as the tunnel may resend them.
+fn lan_repair(config: switch::Config, which: Which, tunnel: &tunnel::Config) -> switch::Config {
+    let resent_for = tunnel.session.peer_timeout + tunnel.receiver.give_up * 2;
+    let longest_trip = match which {
+        Which::All => config.tuning.longest_trip,
+        Which::AfterNak => Some(resent_for),
+    };
+    let tuning = Tuning { longest_trip, ..config.tuning };
     switch::Config { recovery: Recovery::Lr2, resend_cache_frames: 0, tuning, ..config }
 }
 
@@ -61,7 +65,7 @@ impl<S: Sink> Sink for Split<'_, S> {
 impl<F: Headroom> LanRepair<F> {
     /// A switch of that configuration for some packets, beside `tunnel`.
     pub fn new(config: switch::Config, which: Which, tunnel: &tunnel::Config) -> Self {
-        let config = lan_repair(config, tunnel);
+        let config = lan_repair(config, which, tunnel);
         let watch = Watch::new(which, config.control_opcode);
         let (counts, to_wan) = (LanCounts::default(), Vec::with_capacity(8 * BURST));
         Self { switch: Switch::new(config), watch, counts, to_wan }

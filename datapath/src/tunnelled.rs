@@ -169,7 +169,7 @@ impl<F: Headroom> Tunnelled<F> {
     {
         let Self { tunnel, lan: Some(lan), .. } = self else { return };
         lan.take_for_tunnel(pool, |frame, pool| {
-            tunnel.on_lan(now, frame, &mut TunnelIo { pool, ports, delivered: None });
+            tunnel.on_lan_in_order(now, frame, &mut TunnelIo { pool, ports, delivered: None });
         });
     }
 

@@ -64,6 +64,7 @@ impl Watch {
     #[inline]
     pub fn way(&mut self, side: Side, frame: &[u8], now: Time) -> Way {
         let Some(seen) = glance(frame) else { return Way::Direct };
+        // R-TUN-27
         if self.which == Which::All {
             return Way::Repair;
         }
@@ -75,7 +76,7 @@ impl Watch {
         if self.is_watched[slot] { Way::Repair } else { Way::Direct }
     }
 
-    /// A NAK, or a control message: the peer repairs this pair.
+    /// A NAK, or a control message: the peer repairs this pair. R-TUN-28
     #[cold]
     fn on_sign(&mut self, slot: usize, side: Side, is_control: bool, now: Time) -> Way {
         // The switch drops messages from hosts.

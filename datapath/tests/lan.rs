@@ -1,13 +1,16 @@
 //! Two boxes with a tunnel and repair of the LANs, joined by a link that takes no time.
 
 use arrayvec::ArrayVec;
+use common::control::{Message, Reason};
 use common::frame::{Class, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
+use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Opcode, Vlans};
+use common::wire::{Opcode, Qpn, Vlans};
 use datapath::{Datapath, LanCounts, Ports, Which};
 use switch::Recovery;
+use testkit::control;
 use testkit::packets::{frame, headers};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
@@ -162,7 +165,7 @@ fn arp() -> Vec<u8> {
     frame
 }
 
-/// R-TUN-25
+/// R-TUN-28
 #[test]
 fn packets_enter_the_switch_after_a_nak_between_their_hosts() {
     let mut link = Link::new(Which::AfterNak);
@@ -188,7 +191,7 @@ fn packets_enter_the_switch_after_a_nak_between_their_hosts() {
     assert_eq!(hosts, delivered, "each once, and no control message");
 }
 
-/// R-TUN-24
+/// R-TUN-27
 #[test]
 fn with_all_only_frames_other_than_roce_pass_it() {
     let mut link = Link::new(Which::All);
@@ -200,7 +203,7 @@ fn with_all_only_frames_other_than_roce_pass_it() {
     assert_eq!(link.pairs(), [None, None]);
 }
 
-/// R-TUN-25
+/// R-TUN-28
 #[test]
 fn a_pair_is_left_after_a_minute_without_a_nak_and_comes_again_with_one() {
     let mut link = Link::new(Which::AfterNak);
@@ -233,7 +236,7 @@ fn a_pair_is_left_after_a_minute_without_a_nak_and_comes_again_with_one() {
     assert_eq!([0, 1].map(gaps), [0, 0]);
 }
 
-/// R-TUN-25
+/// R-TUN-28
 #[test]
 fn a_peer_that_begins_anew_looks_at_nothing_and_neither_does_this_box() {
     let mut link = Link::new(Which::AfterNak);
@@ -252,15 +255,49 @@ fn a_peer_that_begins_anew_looks_at_nothing_and_neither_does_this_box() {
 #[test]
 fn control_messages_of_hosts_are_dropped() {
     let mut link = Link::new(Which::AfterNak);
-    let opcode = common::control::DEFAULT_OPCODE;
-    let forged = frame(&headers(1, 2, Vlans::NONE), opcode, 0x11, 0, &[0; 100]);
+    let keys = &switch::Config::lab(Recovery::Off, 1, 1).keys;
+    let message = Message::Sync(control::sync(Reason::Open, Psn::new(5), link.now));
+    let forged = control::frame(
+        &headers(1, 2, Vlans::NONE),
+        Qpn::new(0x11),
+        &control::HEADER,
+        &message,
+        keys,
+    );
     link.send(0, &forged);
     link.pass(SECOND / 100);
     assert_eq!(link.hosts, [vec![], vec![]] as [Vec<Vec<u8>>; 2]);
     assert_eq!(link.pairs(), [Some(0), Some(0)]);
 }
 
-/// R-TUN-24: the switch says that it leaves before the tunnel does.
+/// A Sentry takes an ACK that comes behind a newer one for another incarnation. R-TUN-24
+#[test]
+fn acks_of_repaired_packets_are_in_order() {
+    for (which, in_order) in [(Which::All, true), (Which::AfterNak, false)] {
+        let mut link = Link::new(which);
+        for psn in 0..40 {
+            link.send(0, &write(1, 2, psn));
+        }
+        let acks: Vec<_> = (0..40).map(|psn| response(2, 1, psn, 0x1f)).collect();
+        for ack in &acks {
+            link.arrive(1, Side::Lan, ack.clone());
+            // The frame that carries the third is lost.
+            if *ack == acks[2] {
+                let carries = |frame: &Vec<u8>| !frame.ends_with(&ack[ack.len() - 20..]);
+                link.wan[0].retain(carries);
+            }
+            link.step();
+        }
+        link.pass(SECOND / 10);
+        let is_ack = |frame: &&Vec<u8>| acks.contains(frame);
+        let got: Vec<_> = link.hosts[0].iter().filter(is_ack).cloned().collect();
+        assert_eq!(got.len(), acks.len());
+        assert_eq!(got == acks, in_order);
+        assert_eq!(link.ends[0].as_switch().unwrap().counters().get(Metric::FlowNewEpoch), 0);
+    }
+}
+
+/// R-TUN-27: the switch says that it leaves before the tunnel does.
 #[test]
 fn a_box_that_leaves_empties_the_switch_first() {
     let mut link = Link::new(Which::All);

@@ -107,14 +107,14 @@ fn Tunnel() {
     check_tunnel("Tunnel", Tunnelling::Alone);
 }
 
-/// R-TUN-24: the losses of the LANs are repaired beside it, of all packets.
+/// R-TUN-27: the losses of the LANs are repaired beside it, of all packets.
 #[test]
 #[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
 fn RepairAll() {
     check_tunnel("RepairAll", Tunnelling::WithLanRepair(Which::All));
 }
 
-/// R-TUN-24, R-TUN-25: from the first NAK between two hosts on.
+/// R-TUN-28, R-PAIR-7: from the first NAK between two hosts on.
 #[test]
 #[expect(non_snake_case, reason = "the name is what a replay is filtered by")]
 fn RepairAfterNak() {

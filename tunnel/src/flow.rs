@@ -27,6 +27,16 @@ pub enum Order {
     Ack(u16),
 }
 
+impl Order {
+    /// The same, with ACKs in order as all responses are.
+    pub const fn strict(self) -> Self {
+        match self {
+            Self::Ack(bucket) => Self::Response(bucket),
+            other => other,
+        }
+    }
+}
+
 /// What the tunnel has to know of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {

@@ -12,7 +12,7 @@ use common::wire::{MacAddr, is_mac_control};
 pub use self::counts::{Counts, Dropped};
 use self::ports::{Inner, Lan, Wan};
 use crate::encapsulation::{Encapsulation, Unwrapped};
-use crate::flow::Flow;
+use crate::flow::{Flow, Order};
 use crate::message::Message;
 use crate::number::Lane;
 use crate::receiver::{Received, Receiver, ReceiverConfig};
@@ -137,7 +137,24 @@ impl<F: Headroom> Tunnel<F> {
     }
 
     /// A frame from the LAN.
-    pub fn on_lan<I: Io<Frame = F>>(&mut self, now: Time, mut frame: F, io: &mut I) {
+    pub fn on_lan<I: Io<Frame = F>>(&mut self, now: Time, frame: F, io: &mut I) {
+        self.accept(now, frame, |order| order, io);
+    }
+
+    /// The same, for a frame that whoever looks at queue pairs on the other side has to have in order: an
+    /// ACK overtakes none either. R-TUN-24
+    pub fn on_lan_in_order<I: Io<Frame = F>>(&mut self, now: Time, frame: F, io: &mut I) {
+        self.accept(now, frame, Order::strict, io);
+    }
+
+    #[inline]
+    fn accept<I: Io<Frame = F>>(
+        &mut self,
+        now: Time,
+        mut frame: F,
+        order: impl Fn(Order) -> Order,
+        io: &mut I,
+    ) {
         self.counts.from_lan += 1;
         if frame.bytes().len() < FRAME_MIN || is_mac_control(frame.bytes()) {
             return self.counts.drop(Dropped::NotForward);
@@ -159,7 +176,7 @@ impl<F: Headroom> Tunnel<F> {
         let to = self.peer_mac;
         let mut wan = Wan { io, encapsulation, end, config: &self.config, to, traffic_class };
         let Some(lane) = Lane::new(0) else { return };
-        self.sender.on_frame(config, now, lane, flow.order, frame, &mut wan);
+        self.sender.on_frame(config, now, lane, order(flow.order), frame, &mut wan);
     }
 
     /// A frame from the WAN.
