@@ -37,6 +37,7 @@ REWINDS = Counter("rewinds they caused", "lr2_sentry_passes_total", (("cause", "
 FILTERED = Counter("repeats kept off the link", "lr2_dropped_frames_total", (("reason", "filtered_repeat"),))
 LET_THROUGH = Counter("repeats let through", "lr2_sentry_packets_total", (("event", "repeat_needed"),))
 
+LAN_NAKS = Counter("NAKs made for loss on the source's LAN", "lr2_naks_total", (("from", "sentry_source_lan"),))
 LOCAL_RESENT = Counter("resent behind the Depot", "lr2_depot_local_resent_total")
 _DELIVERED = [Counter("", "lr2_depot_packets_total", (("event", event),)) for event in ("in_order", "drained")]
 
@@ -56,6 +57,9 @@ REPAIRED: dict[str, list[Counter]] = {
     "lr2": [*_ALWAYS, NAKS, REWINDS, FILTERED, LET_THROUGH],
     "tunnel": [TUNNEL_LOST, TUNNEL_RESENT],
 }
+
+# And where the LANs are repaired beside the tunnel. What the source's LAN loses, the Sentry asks for.
+_LANS_REPAIRED = [LOCAL_RESENT, LAN_NAKS]
 
 MOST_OF_OFF = 1.2
 """Longest time of a timed case with recovery, as a multiple of its time without."""
@@ -91,7 +95,7 @@ _SHOWN = [
     REWINDS,
     FILTERED,
     LET_THROUGH,
-    Counter("NAKs made for loss on the source's LAN", "lr2_naks_total", (("from", "sentry_source_lan"),)),
+    LAN_NAKS,
     LOCAL_RESENT,
     READ_GAPS_SEEN,
     READ_GAPS_FILLED,
@@ -113,7 +117,7 @@ _KERNEL_TROUBLE = re.compile(
 
 def repaired(setting: Setting, counted: Mapping[str, Metrics], sender: Mapping[str, int]) -> Iterator[str]:
     """The missing evidence that losses were repaired inside the network; empty: it is proven."""
-    for counter in REPAIRED[setting.recovery]:
+    for counter in REPAIRED[setting.recovery] + (_LANS_REPAIRED if setting.repairs_lans else []):
         if counter.of(counted) <= 0:
             yield f"{counter} is zero: no {counter.what}"
     if given_up := TUNNEL_GIVEN_UP.of(counted):

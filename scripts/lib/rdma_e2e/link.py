@@ -51,6 +51,16 @@ class Setting:
     def has_tunnel(self) -> bool:
         return self.recovery == "tunnel"
 
+    @property
+    def repairs_lans(self) -> bool:
+        """Whether the gateways repair the LANs beside the tunnel, from the first packet on."""
+        return self.has_tunnel and any(lan in self.loss for lan in LANS)
+
+    def keys(self, site: str) -> dict[str, Any]:
+        """A gateway's keys besides the usual ones, by table."""
+        lan = {"lan": "on"} if self.repairs_lans else {}
+        return {"recovery": _RECOVERY | lan} | ({"wan": _tunnel(self.tunnel, site)} if self.has_tunnel else {})
+
 
 def _tunnel(kind: str, site: str) -> dict[str, Any]:
     """A gateway's keys for the tunnel."""
@@ -141,7 +151,7 @@ class Link:
                 file_prefix=f"{self._prefix}-{site}",
                 huge_pages="never",
                 mtu=_MTU,
-                extra={"recovery": _RECOVERY} | ({"wan": _tunnel(self._setting.tunnel, site)} if self._setting.has_tunnel else {}),
+                extra=self._setting.keys(site),
             )
         for site in sites:
             self._gateways[site].wait_ready()

@@ -132,6 +132,10 @@ SCENES = [
         [PING, _TCP_WITHOUT_LOSS, _DATAGRAMS, *_cases("write", "write-checked", "send-checked", "read", "atomics-counted", iterations=75, timed=("read",))],
     ),
     Scene(
+        Setting("tunnel-lans", "tunnel", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=1.0),
+        _cases("write-checked", iterations=50, timed=("write-checked",)),
+    ),
+    Scene(
         Setting("tunnel-udp", "tunnel", {"wan": 0.01}, tunnel="udp"),
         [
             *PLAIN,
