@@ -311,7 +311,8 @@ impl EndPoint {
         bytes: &[u8],
         keys: &Keys,
     ) -> Result<(Option<Message>, Option<Change>), Refusal> {
-        let result = self.take(config, now, bytes, keys);
+        let read = message::read(bytes, keys).map_err(Refusal::from);
+        let result = read.and_then(|read| self.take(config, now, read, bytes.len()));
         self.last_refusal = result.as_ref().err().copied();
         result
     }
@@ -320,10 +321,9 @@ impl EndPoint {
         &mut self,
         config: &SessionConfig,
         now: Time,
-        bytes: &[u8],
-        keys: &Keys,
+        (header, message): (Header, Message),
+        len: usize,
     ) -> Result<(Option<Message>, Option<Change>), Refusal> {
-        let (header, message) = message::read(bytes, keys)?;
         if header.node == config.node {
             return Err(Refusal::OwnNode);
         }
@@ -337,8 +337,7 @@ impl EndPoint {
         let names_us = header.seen_boot == config.boot && header.session == self.own;
         match message {
             Message::Hello(hello) => {
-                let len = bytes.len() as u64 + u64::from(config.overhead);
-                let len = u16::try_from(len).unwrap_or(u16::MAX);
+                let len = u16::try_from(len + usize::from(config.overhead)).unwrap_or(u16::MAX);
                 Ok((None, self.on_hello(config, now, &header, &hello, names_us, len)))
             }
             _ if !names_us || !self.is_peer(&header) => Err(Refusal::OtherSession),
