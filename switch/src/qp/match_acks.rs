@@ -29,9 +29,7 @@ use crate::qp::pairing::Pairing;
 
 /// Between hosts with more unknown flows than this nothing is matched.
 const MAX_SCAN: usize = 64;
-/// For how many round trips a pairing has to be confirmed, unless configured.
-pub(super) const CONFIRMED_FOR: u64 = 2;
-/// The same, at most, where the destination is on the LAN.
+/// For how long a pairing has to be confirmed, at most, where the destination is on the LAN.
 const NEAR: Span = Span::from_millis(10);
 
 impl Pairing {

@@ -13,7 +13,9 @@ use crate::flow::key::{FlowKey, Hosts};
 use crate::flow::table::Table;
 use crate::qp::cm::{Connections, Event};
 use crate::qp::configured::Configured;
-use crate::qp::match_acks::CONFIRMED_FOR;
+
+/// For how many round trips a pairing has to be confirmed, unless configured.
+const CONFIRMED_FOR: u64 = 2;
 
 /// Sources of pairings, and the flows that have none.
 pub(crate) struct Pairing {
