@@ -88,9 +88,12 @@ pub struct Flow<F: Frame> {
     pub(crate) share: Option<Box<LanShare>>,
     /// One past the highest packet that passed while nothing was held.
     pub(crate) passed: Seq,
-    /// One past the highest packet that the Sentry has announced.
+    /// One past the highest packet that the Sentry has announced. Of a passive flow: what the
+    /// destination acknowledges before the flow is protected again (see
+    /// [`is_recovering`](Self::is_recovering)).
     pub(crate) announced: Seq,
-    /// When a packet last came that was beyond all others, out of order.
+    /// When a packet last came that was beyond all others, out of order. Of a passive flow:
+    /// until when `announced` counts.
     pub(crate) raised: Time,
     /// The gap that the newest probe went past, while its NAK may still come.
     pub(crate) probed: Option<Seq>,
@@ -249,7 +252,12 @@ impl<F: Frame> Flow<F> {
     }
 
     /// A wire, but for remembering which PSNs the destination may acknowledge.
-    fn on_passive<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq) {
+    pub(crate) fn on_passive<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        frame: F,
+        seq: Seq,
+    ) {
         cx.out.count(Metric::DepotPassive, 1);
         let expected = self.sequence.expected();
         if seq.since(expected).max(expected.since(seq)) > cx.config.window_max {
@@ -324,8 +332,12 @@ impl<F: Frame> Flow<F> {
                 return self.on_next(cx, frame, info);
             }
         }
-        // R-ORDER-13
         if !cx.pool.take(info.len as usize) {
+            if !self.is_repair_near(cx.now) {
+                // R-ORDER-17
+                return self.leave_to_rnics(cx, frame, seq);
+            }
+            // R-ORDER-13
             if self.sequence.place(seq) == Place::New {
                 self.open_gap(cx, seq + u64::from(info.count));
             }

@@ -30,7 +30,7 @@ mod report;
 mod responses;
 mod reverse;
 mod sequence;
-
+mod short;
 mod sync;
 mod timers;
 

@@ -50,6 +50,9 @@ impl<F: Frame> Flow<F> {
             treatment => treatment,
         };
         if matches!(treatment, Treatment::Forward) {
+            if self.incarnation.is_none() && self.is_recovering(cx.now) {
+                self.await_rnics(cx);
+            }
             cx.out.count(Metric::NakAtOnce, 1);
             self.drop_nak(cx);
             cx.out.respond(Packet::Owned(frame), Class::Data);

@@ -1,11 +1,11 @@
 //! STATUS messages to the Sentry.
 
 use common::allowance::Need;
-use common::control::{MAX_RANGES, PsnRange, Status, SyncMessage};
+use common::control::{MAX_RANGES, PsnRange, Status};
 use common::frame::Frame;
 use common::metrics::Metric;
 use common::psn::Seq;
-use common::time::Span;
+use common::time::{Span, Time};
 
 use crate::sequence::Gap;
 use crate::{Actions, Context, Flow, Incarnation};
@@ -76,10 +76,10 @@ impl<F: Frame> Flow<F> {
         &self,
         cx: &mut Context<'_, A>,
         incarnation: Incarnation,
-        sync: &SyncMessage,
+        echo: Time,
     ) {
         let src_qpn = cx.out.src_qpn();
-        cx.out.status(incarnation.epoch, Status::passive(sync.sent_at, src_qpn));
+        cx.out.status(incarnation.epoch, Status::passive(echo, src_qpn));
     }
 
     /// `seq` came, and no STATUS went out for a while. Where the destination's ACKs

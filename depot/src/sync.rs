@@ -27,17 +27,21 @@ impl<F: Frame> Flow<F> {
         // R-SYNC-7
         if sync.reason == Reason::Release {
             self.bypass(cx);
-            return self.report_passive(cx, incarnation, sync);
+            return self.report_passive(cx, incarnation, sync.sent_at);
         }
         match (self.incarnation, sync.next_psn) {
             // It announces resends only, which begins no incarnation (R-SYNC-2).
             (None, None) => return,
+            // R-SYNC-9
+            (None, Some(_)) if self.is_recovering(cx.now) => {
+                return self.report_passive(cx, incarnation, sync.sent_at);
+            }
             (None, Some(next)) => {
                 let next = next.unwrap_near(self.sequence.expected());
                 let acked = self.acked.filter(|acked| acked.since(next) <= cx.config.window_max);
                 self.sequence = Sequence::new(next.max(acked.unwrap_or(next)));
                 self.incarnation = Some(incarnation);
-                (self.stalled, self.announced) = (cx.now, next);
+                (self.stalled, self.raised, self.announced) = (cx.now, cx.now, next);
                 cx.out.count(Metric::FlowSynced, 1);
             }
             (Some(_), Some(next)) => {
@@ -93,7 +97,7 @@ impl<F: Frame> Flow<F> {
             self.bypass(cx);
         }
         // R-PEER-9
-        self.report_passive(cx, incarnation, sync);
+        self.report_passive(cx, incarnation, sync.sent_at);
     }
 
     /// Connection management announced that this incarnation begins with the flow's first PSN,

@@ -172,7 +172,9 @@ fn a_gap_is_probed_once_in_a_round_trip() {
 fn a_full_pool_drops_the_newest_and_leaves_it_missing() {
     let mut bench = Bench::synced();
     bench.pool = Budget::new(2);
-    bench.data([2, 3, 4, 7]);
+    bench.data([2, 3]);
+    bench.wait(RTT / 2);
+    bench.data([4, 7]);
     let full = Metric::DropReorderFull;
     assert_eq!(bench.out.discarded, [(4, full), (7, full)]);
     assert_eq!(bench.nacks().last(), Some(&vec![(1, 2), (4, 8)]));

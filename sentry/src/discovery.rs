@@ -183,7 +183,7 @@ impl<F: Frame> Flow<F> {
     /// The Depot holds nothing: it has not seen yet that this box hears it, or has been
     /// started anew, or has given the flow up. The next SYNC shows it (R-PEER-6).
     pub(crate) fn on_passive<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, echo: Time) {
-        if self.knowledge.as_ref().is_some_and(|known| known.echo >= echo) {
+        if self.knowledge.as_ref().is_some_and(|known| known.echo > echo) {
             // It was overtaken.
             return;
         }

@@ -267,7 +267,8 @@ impl<F: Frame> Flow<F> {
     /// it, or its newest copy may still be on its way. A READ or atomic request may be
     /// repeated for a lost response (R-FILTER-11).
     fn may_filter<A: Actions<F>>(&self, cx: &Context<'_, A>, seq: Seq, is_plain: bool) -> bool {
-        if self.doubt.is_some() {
+        // R-FILTER-14
+        if self.doubt.is_some() || seq < self.passed {
             return false;
         }
         // R-FILTER-6

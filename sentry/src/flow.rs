@@ -7,7 +7,7 @@ use common::psn::{Psn, Seq, reach};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::window::Window;
-use common::wire::{Identity, PacketKind, Qpn, Roce, icrc_ok, request_ack};
+use common::wire::{Aeth, Identity, PacketKind, Qpn, Roce, icrc_ok, request_ack};
 
 use crate::cache::share;
 use crate::discovery::Discovery;
@@ -44,6 +44,8 @@ pub struct Flow<F: Frame> {
     pub(crate) due_as_before: bool,
     /// Whether the flow is bypassed.
     pub(crate) bypassed: Bypassed,
+    /// The credits that the destination last gave, as an ACK's syndrome.
+    pub(crate) credits: u8,
     /// The packets in flight. A vacant place is one of the `gaps`, or belongs to the
     /// READ request before.
     pub(crate) window: Window<Slot<F::Shared>>,
@@ -111,6 +113,7 @@ impl<F: Frame> Flow<F> {
             ready: false,
             due_as_before: false,
             bypassed: Bypassed::No,
+            credits: Aeth::ACK_UNLIMITED,
             window: Window::new(next),
             granted: 0,
             pmtu: PathMtu::default(),

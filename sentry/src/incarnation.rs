@@ -17,8 +17,8 @@ use crate::{Actions, Config, Context, Flow};
 /// Shortest derived time without data that may separate two incarnations.
 pub(crate) const PAUSE_MIN: Span = Span::from_millis(80);
 
-/// Whether a flow is bypassed: its requests take an unknown number of PSNs, or a queue before
-/// the Sentry overflows.
+/// Whether a flow is bypassed: its requests take an unknown number of PSNs, a queue before the
+/// Sentry overflows, or the cache does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bypassed {
     /// It is not.
@@ -27,9 +27,14 @@ pub(crate) enum Bypassed {
     UntilPathMtu,
     /// Until nothing was lost before the Sentry for a while, or the next incarnation begins.
     WhileCrowded,
+    /// Until the cache has room again, or the next incarnation begins.
+    WhileCacheIsFull,
     /// Until the next incarnation begins.
     UntilNextIncarnation,
 }
+
+/// Percent of the cache above which no flow returns that it had no room for.
+const CACHE_PRESSURE: u8 = 50;
 
 /// Packets lost in a row before the Sentry that show a full queue rather than single losses.
 const CROWDED: u64 = 4;
@@ -203,6 +208,15 @@ impl<F: Frame> Flow<F> {
         self.lossy = self.lossy_until(cx.now);
     }
 
+    /// A missing packet is not in the cache, which had no room for it, and the source can't be
+    /// asked: the flow is left to the RNICs. Its part of the cache is of more use to others
+    /// (R-REPAIR-5).
+    pub(crate) fn leave_uncached<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        self.bypass(cx);
+        self.bypassed = Bypassed::WhileCacheIsFull;
+        self.lossy = self.lossy_until(cx.now);
+    }
+
     /// The next packet of a bypassed flow, `seq`, which takes a known number of PSNs (R-PEER-8).
     pub(crate) fn return_from_bypass<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
         match self.bypassed {
@@ -210,6 +224,14 @@ impl<F: Frame> Flow<F> {
             Bypassed::WhileCrowded if seq > self.next => self.lossy = self.lossy_until(cx.now),
             // R-GAP-11
             Bypassed::WhileCrowded if seq == self.next && cx.now >= self.lossy => {
+                self.restart(cx, seq.psn());
+            }
+            // R-REPAIR-10
+            Bypassed::WhileCacheIsFull
+                if seq == self.next
+                    && cx.now >= self.lossy
+                    && !cx.cache.is_filled(CACHE_PRESSURE) =>
+            {
                 self.restart(cx, seq.psn());
             }
             _ => {}

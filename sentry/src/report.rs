@@ -190,8 +190,8 @@ impl<F: Frame> Flow<F> {
         first.is_some_and(|first| !self.pass.will_reach(first))
     }
 
-    /// Asks the source to repeat packets that the Depot misses. If that is impossible, tells the
-    /// Depot to deliver past the gap, so that the destination sends a NAK (R-REPAIR-4).
+    /// Asks the source to repeat packets that the Depot misses. If that is impossible, the Depot
+    /// delivers past the gap, so that the destination sends a NAK (R-REPAIR-4).
     fn ask_for_missing<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         if self.ask_source(cx) || self.naks.waits() {
             self.helpless = None;
@@ -201,11 +201,9 @@ impl<F: Frame> Flow<F> {
         // through while it knows of no ACK.
         let since = *self.helpless.get_or_insert(cx.now);
         // R-REPAIR-5
-        let patience = match cx.config.recovery {
-            Recovery::Cached => Span::ZERO,
-            _ => self.rtt.mean() * HELPLESS,
-        };
-        if cx.now >= since + patience {
+        if cx.config.recovery == Recovery::Cached {
+            self.leave_uncached(cx);
+        } else if cx.now >= since + self.rtt.mean() * HELPLESS {
             self.sync(cx, Reason::Lost);
         }
     }

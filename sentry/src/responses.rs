@@ -1,6 +1,6 @@
 //! Responses of the destination, on their way to the source.
 
-use common::control::Fetch;
+use common::control::{Fetch, LastAck};
 use common::frame::{Frame, Packet};
 use common::metrics::Metric;
 use common::psn::Seq;
@@ -22,6 +22,7 @@ impl<F: Frame> Flow<F> {
         response: Response,
     ) {
         self.answered = cx.now;
+        self.credits = response.credits.unwrap_or(self.credits);
         if let Some(pmtu) = roce.path_mtu() {
             self.pmtu.set(pmtu);
         }
@@ -108,11 +109,32 @@ impl<F: Frame> Flow<F> {
                 self.confirm(seq.next());
                 self.advance_acked(cx, seq.next(), response.msn);
             }
-            Verdict::NotReady | Verdict::Missing => self.on_nak(cx, seq, response.msn),
+            Verdict::NotReady => self.on_nak(cx, seq, response.msn),
+            Verdict::Missing => {
+                let is_news = self.acked.is_some_and(|acked| seq > acked) && seq <= self.next;
+                self.on_nak(cx, seq, response.msn);
+                self.acknowledge_first(cx, seq, response.msn.filter(|_| is_news));
+            }
             Verdict::Failed => {}
         }
         cx.out.respond(frame);
         self.make_due_nak(cx);
+    }
+
+    /// A NAK for `seq` follows, and acknowledges packets, to which the destination counts `msn`
+    /// messages. A source heeds a second NAK only after an ACK: it gets one ahead of it, unless
+    /// that would complete a READ, or break into a response (R-NAK-20).
+    fn acknowledge_first<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        seq: Seq,
+        msn: Option<u32>,
+    ) {
+        let in_order = self.reads.limit().is_none() && self.reads.at_boundary();
+        let is_sure = self.doubt.is_none() && cx.out.src_qpn().is_some();
+        if let Some(msn) = msn.filter(|_| in_order && is_sure) {
+            cx.out.ack(LastAck { psn: seq.prev().psn(), syndrome: self.credits, msn });
+        }
     }
 
     /// Forwards held responses that are in order now; all of them if `any`.

@@ -377,3 +377,23 @@ fn with_an_unknown_requester_nothing_is_dropped_because_it_was_delivered() {
         assert_eq!(bench.forwarded().len(), passed);
     }
 }
+
+/// Only the destination knows whether it has them: it discards what comes behind a gap.
+// R-FILTER-14
+#[test]
+fn what_passed_a_passive_depot_passes_again() {
+    let mut bench = Bench::start(Auto);
+    bench.data(0..10);
+    assert!(bench.status(10, 10, &[]));
+    bench.data(10..12);
+    assert!(bench.status(12, 12, &[]));
+    bench.nak(4);
+    bench.clear();
+    bench.status(12, 12, &[]);
+    bench.data(4..12);
+    assert_eq!(bench.forwarded(), (4..12).map(|n| (n, High)).collect::<Vec<_>>());
+    bench.clear();
+    // Again, and nobody asked for it.
+    bench.data(4..12);
+    assert_eq!(bench.forwarded(), (4..10).map(|n| (n, High)).collect::<Vec<_>>());
+}

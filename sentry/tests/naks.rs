@@ -1,7 +1,7 @@
 //! NAKs to the source: their content, and how few there are.
 
 use common::control::Reason;
-use common::frame::Class::High;
+use common::frame::Class::{Data, High};
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::Qpn;
@@ -187,8 +187,10 @@ fn cached_recovery_never_asks_the_source_and_auto_does_for_what_it_has_not_cache
         assert_eq!(bench.naks(), naks, "{recovery:?}");
         // Whoever resends it, it passes.
         bench.wait(UNDER_WAY);
+        bench.clear();
         bench.data([5]);
-        assert_eq!(bench.count(Metric::SentryNeeded), 1, "{recovery:?}");
+        let class = if recovery == Auto { High } else { Data };
+        assert_eq!(bench.forwarded(), [(5, class)], "{recovery:?}");
     }
 }
 
@@ -246,4 +248,31 @@ fn a_nak_that_waits_for_an_ack_is_not_made_while_a_rewind_is_awaited() {
     bench.nak(3);
     bench.ack(3, 4);
     assert!(bench.naks().is_empty(), "the destination itself has just asked");
+}
+
+/// A source heeds a second NAK only after an ACK.
+// R-NAK-20
+#[test]
+fn a_nak_that_acknowledges_something_follows_its_ack() {
+    let mut bench = Bench::protected(Lr2, 10, Some(2));
+    bench.nak(4);
+    let acks = |did: Vec<Did>| {
+        did.into_iter().filter(|did| matches!(did, Did::Ack { .. })).collect::<Vec<_>>()
+    };
+    assert_eq!(acks(bench.take()), [Did::Ack { psn: 3, msn: 0 }]);
+    bench.nak(4);
+    assert_eq!(acks(bench.take()), [], "it acknowledges nothing");
+    bench.out.src_qpn = None;
+    bench.nak(5);
+    assert_eq!(acks(bench.take()), [], "nobody knows the requester");
+}
+
+/// An ACK would complete the READ without its response, or break into it.
+// R-NAK-20
+#[test]
+fn it_does_not_while_a_read_is_unanswered() {
+    let mut bench = reading();
+    bench.clear();
+    bench.nak(3);
+    assert!(!bench.take().iter().any(|did| matches!(did, Did::Ack { .. })));
 }

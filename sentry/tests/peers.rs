@@ -67,6 +67,20 @@ fn a_passive_answer_that_was_overtaken_says_nothing() {
     assert!(bench.flow.is_protected());
 }
 
+/// The SYNC was answered before; since then the Depot has left the flow to the RNICs.
+// R-PEER-6
+#[test]
+fn a_passive_answer_to_a_sync_that_was_answered_before_ends_the_protection() {
+    let mut bench = Bench::protected(Auto, 10, Some(4));
+    let sent = bench.now;
+    bench.wait(Span::from_millis(1));
+    bench.status_with(4, 10, &[], |status| status.echo = sent);
+    bench.clear();
+    passive_to(&mut bench, sent);
+    assert!(!bench.flow.is_protected());
+    assert_eq!(bench.syncs(), [Reason::Open]);
+}
+
 /// Two round trips with their margin, at least two SYNCs, and nothing came.
 // R-PEER-12
 #[test]

@@ -122,6 +122,54 @@ fn a_full_cache_keeps_what_it_has_and_lets_the_rest_pass() {
     assert_eq!(bench.forwarded(), [(0, High), (1, High)]);
 }
 
+/// Four of five packets found no room; packet 1 is missing.
+fn uncached() -> Bench {
+    let mut bench = Bench::protected(Cached, 0, None);
+    bench.cache = Budget::new(1);
+    bench.data(0..5);
+    bench.clear();
+    bench.status(1, 5, &[(1, 2)]);
+    bench
+}
+
+// R-REPAIR-5
+#[test]
+fn in_cached_a_missing_packet_that_found_no_room_leaves_the_flow_to_the_rnics() {
+    let mut bench = uncached();
+    assert_eq!(bench.syncs(), [Reason::Release]);
+    assert_eq!(bench.cache.frames(), 0, "others may have the room");
+    bench.clear();
+    bench.nak(1);
+    bench.data(1..6);
+    let repeats = bench.forwarded();
+    assert_eq!(repeats, (1..6).map(|n| (n, Data)).collect::<Vec<_>>(), "it is a wire");
+    assert_eq!(bench.cache.frames(), 0);
+}
+
+// R-REPAIR-10
+#[test]
+fn such_a_flow_returns_after_four_round_trips_once_half_of_the_cache_is_free() {
+    let mut bench = uncached();
+    bench.cache = Budget::new(0);
+    let epoch = bench.epoch();
+    bench.wait(RTT * 6);
+    bench.data([5]);
+    assert_eq!(bench.epoch(), epoch, "the cache is full");
+    bench.cache = Budget::new(2);
+    bench.data([6]);
+    assert_ne!(bench.epoch(), epoch);
+    assert_eq!((bench.cache.frames(), bench.syncs().last()), (1, Some(&Reason::Open)));
+}
+
+#[test]
+fn it_does_not_return_before() {
+    let mut bench = uncached();
+    let epoch = bench.epoch();
+    bench.wait(RTT * 4 - Span::from_nanos(1));
+    bench.data([5]);
+    assert_eq!(bench.epoch(), epoch);
+}
+
 #[test]
 fn a_status_that_claims_what_cannot_be_is_ignored() {
     let ranges: [&[(i32, i32)]; 5] =
