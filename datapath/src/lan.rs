@@ -1,6 +1,5 @@
 //! Repair of the LANs beside the tunnel.
 
-use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
 use common::time::Time;
 use switch::{Recovery, Switch, Tuning};
@@ -45,7 +44,7 @@ pub struct LanRepair<F: Headroom> {
 }
 
 /// The ports as the switch sees them: what it sends to the WAN is for the tunnel.
-struct Split<'a, S: Sink> {
+pub(crate) struct Split<'a, S: Sink> {
     ports: &'a mut S,
     to_wan: &'a mut Vec<Packet<S::Frame>>,
 }
@@ -95,43 +94,24 @@ impl<F: Headroom> LanRepair<F> {
         way
     }
 
-    pub(crate) fn burst<P, S, const N: usize>(
-        &mut self,
-        side: Side,
-        frames: &mut ArrayVec<F, N>,
-        now: Time,
-        pool: &mut P,
-        ports: &mut S,
-    ) where
-        P: Pool<Frame = F>,
+    /// The switch, and the ports as it sees them.
+    #[inline]
+    pub(crate) fn parts<'a, S>(&'a mut self, ports: &'a mut S) -> (&'a mut Switch<F>, Split<'a, S>)
+    where
         S: Sink<Frame = F>,
     {
-        let Self { switch, to_wan, .. } = self;
-        switch.burst(side, frames, now, pool, &mut Split { ports, to_wan });
+        (&mut self.switch, Split { ports, to_wan: &mut self.to_wan })
     }
 
-    pub(crate) fn next_deadline(&self) -> Time {
-        self.switch.next_deadline()
-    }
-
-    pub(crate) fn timers<P, S>(&mut self, now: Time, budget: usize, pool: &mut P, ports: &mut S)
+    /// Leaves pairs of hosts without a recent NAK; their flows are forgotten.
+    pub(crate) fn age<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
     where
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        let Self { switch, to_wan, .. } = self;
-        switch.timers(now, budget, pool, &mut Split { ports, to_wan });
-    }
-
-    pub(crate) fn housekeeping<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        let Self { switch, to_wan, watch, .. } = self;
-        switch.housekeeping(now, pool, &mut Split { ports, to_wan });
-        if let Some(is_one) = watch.age(now) {
-            switch.forget(now, is_one, pool, &mut Split { ports, to_wan });
+        if let Some(is_one) = self.watch.age(now) {
+            let (switch, mut split) = self.parts(ports);
+            switch.forget(now, is_one, pool, &mut split);
         }
     }
 
@@ -142,19 +122,10 @@ impl<F: Headroom> LanRepair<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        let Self { switch, to_wan, watch, .. } = self;
-        if watch.clear() {
-            switch.forget(now, |_, _| true, pool, &mut Split { ports, to_wan });
+        if self.watch.clear() {
+            let (switch, mut split) = self.parts(ports);
+            switch.forget(now, |_, _| true, pool, &mut split);
         }
-    }
-
-    pub(crate) fn drain<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
-        let Self { switch, to_wan, .. } = self;
-        switch.drain(now, pool, &mut Split { ports, to_wan });
     }
 
     /// Takes the frames that the switch has for the tunnel.

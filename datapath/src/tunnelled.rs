@@ -156,7 +156,8 @@ impl<F: Headroom> Tunnelled<F> {
             }
         }
         if !repaired.is_empty() {
-            lan.burst(Side::Lan, &mut repaired, now, pool, ports);
+            let (switch, mut split) = lan.parts(ports);
+            switch.burst(Side::Lan, &mut repaired, now, pool, &mut split);
             self.send(now, pool, ports);
         }
     }
@@ -203,11 +204,13 @@ impl<F: Headroom> Tunnelled<F> {
                 Way::Drop => {}
             }
             if repaired.is_full() {
-                lan.burst(Side::Wan, &mut repaired, now, pool, ports);
+                let (switch, mut split) = lan.parts(ports);
+                switch.burst(Side::Wan, &mut repaired, now, pool, &mut split);
             }
         }
         if !repaired.is_empty() {
-            lan.burst(Side::Wan, &mut repaired, now, pool, ports);
+            let (switch, mut split) = lan.parts(ports);
+            switch.burst(Side::Wan, &mut repaired, now, pool, &mut split);
         }
         self.send(now, pool, ports);
     }
@@ -217,7 +220,7 @@ impl<F: Headroom> Tunnelled<F> {
             Leaving::Left => Time::NEVER,
             Leaving::No | Leaving::Switch => self.tunnel.deadline(),
         };
-        tunnel.min(self.lan.as_ref().map_or(Time::NEVER, LanRepair::next_deadline))
+        tunnel.min(self.lan.as_ref().map_or(Time::NEVER, |lan| lan.switch().next_deadline()))
     }
 
     pub(crate) fn timers<P, S>(&mut self, now: Time, budget: usize, pool: &mut P, ports: &mut S)
@@ -232,7 +235,8 @@ impl<F: Headroom> Tunnelled<F> {
             });
         }
         if let Some(lan) = &mut self.lan {
-            lan.timers(now, budget, pool, ports);
+            let (switch, mut split) = lan.parts(ports);
+            switch.timers(now, budget, pool, &mut split);
             self.send(now, pool, ports);
         }
         self.leave(now, pool, ports);
@@ -244,7 +248,9 @@ impl<F: Headroom> Tunnelled<F> {
         S: Ports<Frame = F>,
     {
         if let Some(lan) = &mut self.lan {
-            lan.housekeeping(now, pool, ports);
+            let (switch, mut split) = lan.parts(ports);
+            switch.housekeeping(now, pool, &mut split);
+            lan.age(now, pool, ports);
             self.send(now, pool, ports);
         }
     }
@@ -255,7 +261,8 @@ impl<F: Headroom> Tunnelled<F> {
         S: Ports<Frame = F>,
     {
         if let Some(lan) = &mut self.lan {
-            lan.drain(now, pool, ports);
+            let (switch, mut split) = lan.parts(ports);
+            switch.drain(now, pool, &mut split);
             self.send(now, pool, ports);
         }
         self.leaving = Leaving::Switch;
