@@ -267,8 +267,7 @@ impl<F: Frame> Flow<F> {
     /// it, or its newest copy may still be on its way. A READ or atomic request may be
     /// repeated for a lost response (R-FILTER-11).
     fn may_filter<A: Actions<F>>(&self, cx: &Context<'_, A>, seq: Seq, is_plain: bool) -> bool {
-        // R-FILTER-14
-        if self.doubt.is_some() || seq < self.passed {
+        if self.doubt.is_some() {
             return false;
         }
         // R-FILTER-6
@@ -276,17 +275,19 @@ impl<F: Frame> Flow<F> {
             return false;
         }
         // Without a `src_qpn`, a NAK for this flow may have passed unrecognised (R-FILTER-10).
-        let was_asked = self.pass.kind == PassKind::Solicited && cx.out.src_qpn().is_some();
+        let was_asked = || self.pass.kind == PassKind::Solicited && cx.out.src_qpn().is_some();
         // R-FILTER-8
         let under_way = self.slot_of(seq).is_some_and(|(_, slot)| {
             slot.sent > Time::ZERO && cx.now < slot.sent + self.rtt.with_margin()
         });
-        under_way
+        let arrives = under_way
             || self.knowledge.as_ref().is_some_and(|known| {
                 // The source may time out because the destination lost a delivered packet: a
                 // timeout pass forwards it (R-FILTER-9).
-                known.holds(seq) || (was_asked && known.delivered(seq))
-            })
+                known.holds(seq) || (known.delivered(seq) && was_asked())
+            });
+        // R-FILTER-14
+        arrives && seq >= self.passed
     }
 
     /// Whether this repeat requests an ACK right before a gap that opened before the Sentry, and
