@@ -11,12 +11,17 @@ use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::rc::Rc;
 
-use common::frame::{Frame, Pool, Shared};
+use common::frame::{Frame, Headroom, Pool, Shared};
 
 /// Capacity of a frame in bytes. It holds the longest STATUS.
 const ROOM: usize = 512;
 
+/// Room in front of a [`Roomy`] frame, in bytes.
+const HEADROOM: usize = 64;
+
 struct Buffer {
+    /// Where a frame with headroom begins.
+    start: usize,
     len: usize,
     room: [u8; ROOM],
 }
@@ -63,7 +68,8 @@ impl Recycled {
     pub fn new(len: usize) -> Self {
         assert!(len <= ROOM, "{len} bytes don't fit into {ROOM}");
         let free = FREE.with(|free| free.borrow_mut().pop());
-        let mut buffer = free.unwrap_or_else(|| Rc::new(Buffer { len: 0, room: [0; ROOM] }));
+        let mut buffer =
+            free.unwrap_or_else(|| Rc::new(Buffer { start: 0, len: 0, room: [0; ROOM] }));
         Rc::get_mut(&mut buffer).expect("nobody uses it").len = len;
         Self(Some(buffer))
     }
@@ -126,6 +132,114 @@ impl Pool for Recycler {
     #[inline]
     fn alloc(&mut self, len: usize) -> Option<Recycled> {
         (len <= ROOM).then(|| Recycled::new(len))
+    }
+}
+
+/// A frame with one owner that a header can be written in front of. The others have none, and no offset to add.
+pub struct Roomy(Option<Rc<Buffer>>);
+
+/// The same with several owners.
+#[derive(Clone)]
+pub struct RoomyShared(Option<Rc<Buffer>>);
+
+/// Where they come from.
+#[derive(Clone, Copy, Default)]
+pub struct RoomyRecycler;
+
+impl Roomy {
+    /// A frame with these bytes.
+    ///
+    /// # Panics
+    /// If it has no room for them.
+    pub fn copy(bytes: &[u8]) -> Self {
+        let mut frame = RoomyRecycler.alloc(bytes.len()).expect("they fit");
+        frame.bytes_mut().copy_from_slice(bytes);
+        frame
+    }
+
+    #[inline]
+    fn buffer(&mut self) -> &mut Buffer {
+        self.0.as_mut().and_then(Rc::get_mut).expect("it has one owner")
+    }
+}
+
+#[inline]
+fn read_behind_headroom(buffer: &Option<Rc<Buffer>>) -> &[u8] {
+    let buffer = buffer.as_ref().expect(TAKEN);
+    &buffer.room[buffer.start..buffer.start + buffer.len]
+}
+
+impl Frame for Roomy {
+    type Shared = RoomyShared;
+
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        read_behind_headroom(&self.0)
+    }
+
+    #[inline]
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let buffer = self.buffer();
+        &mut buffer.room[buffer.start..buffer.start + buffer.len]
+    }
+
+    #[inline]
+    fn share(mut self) -> RoomyShared {
+        RoomyShared(self.0.take())
+    }
+}
+
+impl Headroom for Roomy {
+    #[inline]
+    fn grow_front(&mut self, len: usize) -> bool {
+        let buffer = self.buffer();
+        let has_room = buffer.start >= len;
+        if has_room {
+            buffer.start -= len;
+            buffer.len += len;
+        }
+        has_room
+    }
+
+    #[inline]
+    fn shrink_front(&mut self, len: usize) {
+        let buffer = self.buffer();
+        buffer.start += len;
+        buffer.len -= len;
+    }
+}
+
+impl Shared for RoomyShared {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        read_behind_headroom(&self.0)
+    }
+}
+
+impl Drop for Roomy {
+    #[inline]
+    fn drop(&mut self) {
+        recycle(&mut self.0);
+    }
+}
+
+impl Drop for RoomyShared {
+    #[inline]
+    fn drop(&mut self) {
+        recycle(&mut self.0);
+    }
+}
+
+impl Pool for RoomyRecycler {
+    type Frame = Roomy;
+
+    #[inline]
+    fn alloc(&mut self, len: usize) -> Option<Roomy> {
+        (len <= ROOM - HEADROOM).then(|| {
+            let mut frame = Roomy(Recycled::new(len).0.take());
+            frame.buffer().start = HEADROOM;
+            frame
+        })
     }
 }
 

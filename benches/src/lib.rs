@@ -19,12 +19,14 @@ pub mod frame;
 pub mod link;
 pub mod packets;
 pub mod sentry_flow;
+pub mod tunnel;
 pub mod wire;
 
 use common::frame::Side;
 use link::{Link, Passage};
 use sentry::Recovery as FlowRecovery;
 use switch::Recovery;
+use tunnel::Pipe;
 
 /// Packets that come at once.
 pub const BURST: u32 = 32;
@@ -98,6 +100,10 @@ cases! {
     "switch depot cached, 1 flow", BURST, Link::steady(Side::Wan, Recovery::Cached, 1);
     "switch depot cached, 64 flows", BURST, Link::steady(Side::Wan, Recovery::Cached, 64);
     "switch depot cached, 4 k flows", BURST, Link::steady(Side::Wan, Recovery::Cached, 4096);
+    "tunnel sender, 64 flows", BURST, Pipe::sender(64);
+    "tunnel sender, 64 k flows", BURST, Pipe::sender(1 << 16);
+    "tunnel receiver, 64 flows", BURST, Pipe::receiver(64);
+    "tunnel receiver, 64 k flows", BURST, Pipe::receiver(1 << 16);
 }
 
 /// The case of that name.

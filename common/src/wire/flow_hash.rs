@@ -47,7 +47,10 @@ fn hash(parts: &[&[u8]]) -> u32 {
     let mut hash: u64 = 0x9e37_79b9_7f4a_7c15;
     for part in parts {
         for chunk in part.chunks(4) {
-            let word = chunk.iter().fold(0, |word: u64, byte| word << 8 | u64::from(*byte));
+            let word = match chunk.first_chunk() {
+                Some(four) => u64::from(u32::from_be_bytes(*four)),
+                None => chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+            };
             hash = (hash ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             hash ^= hash >> 29;
         }

@@ -1,0 +1,208 @@
+//! Both ends of a tunnel, on virtual time: one is measured.
+//!
+//! Hosts behind the sending end send packets of all flows in turn, at the pace of 1 KiB packets at
+//! 100 Gbit/s. They take `DELAY` rounds to the receiving end, its REPORTs as long back.
+
+use std::collections::VecDeque;
+
+use common::control::{BootId, Keys, NodeId};
+use common::frame::{Class, Frame, Packet, Pool, Shared, Side};
+use common::time::{Span, Time};
+use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
+use tunnel::session::SessionConfig;
+use tunnel::{Config, Io, ReceiverConfig, SenderConfig, Tunnel, report_interval};
+
+use crate::frame::{Roomy, RoomyRecycler};
+use crate::packets::{MESSAGE, Qp};
+use crate::{BURST, Stage};
+
+/// Rounds from one end to the other.
+const DELAY: u64 = 56;
+/// From packet to packet.
+const SLOT: Span = Span::from_nanos(88);
+/// From round to round.
+const ROUND: Span = Span::from_nanos(88 * BURST as u64);
+/// Longest frame of the WAN ports, bytes.
+const FRAME_MAX: u16 = 400;
+/// Frames that may be in flight, or wait.
+const IN_FLIGHT: usize = 1 << 14;
+/// Rounds within which the ends have a session, and know what the path carries: six HELLOs.
+const BEGINNING: u64 = 6 * HELLO;
+const HELLO: u64 = 200;
+
+/// An end without its ports.
+struct End {
+    tunnel: Tunnel<Roomy>,
+    /// Frames that have arrived.
+    arrived: Vec<(Side, Roomy)>,
+    ports: Ports,
+}
+
+#[derive(Default)]
+struct Ports {
+    wan: Vec<Packet<Roomy>>,
+    lan: Vec<Roomy>,
+}
+
+impl Io for Ports {
+    type Frame = Roomy;
+
+    #[inline]
+    fn admits(&mut self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn wan(&mut self, _: Class, packet: Packet<Roomy>) {
+        self.wan.push(packet);
+    }
+
+    #[inline]
+    fn lan(&mut self, frame: Roomy) {
+        self.lan.push(frame);
+    }
+
+    fn local(&mut self, _: Roomy) {}
+
+    fn alloc(&mut self, len: usize) -> Option<Roomy> {
+        RoomyRecycler.alloc(len)
+    }
+}
+
+impl End {
+    fn new(me: u8) -> Self {
+        let rtt = ROUND * (2 * DELAY);
+        let encapsulation =
+            Encapsulation::Ethernet { ethertype: DEFAULT_ETHERTYPE, mac: [2, 0, 0, 0, 0, me] };
+        let tunnel = Tunnel::new(Config {
+            session: SessionConfig {
+                node: NodeId(me.into()),
+                boot: BootId(1),
+                random: me.into(),
+                lanes: 1,
+                frame_max: FRAME_MAX,
+                overhead: encapsulation.shim_at() as u16,
+                hello_interval: ROUND * HELLO,
+                peer_timeout: Span::from_millis(1_000),
+            },
+            encapsulation,
+            sender: SenderConfig { lanes: 1, rtt, cache_max: IN_FLIGHT },
+            receiver: ReceiverConfig {
+                lanes: 1,
+                window: 1 << 20,
+                waiting_max: IN_FLIGHT,
+                give_up: Span::from_millis(100),
+                report_interval: report_interval(rtt),
+                loss_wait: SLOT * 1_000,
+                report_at_once: Span::from_micros(20),
+            },
+            keys: Keys::unkeyed_lab(),
+        });
+        Self { tunnel, arrived: Vec::new(), ports: Ports::default() }
+    }
+
+    /// All that has arrived goes through, then timers.
+    fn work(&mut self, now: Time) {
+        let Self { tunnel, arrived, ports } = self;
+        for (side, frame) in arrived.drain(..) {
+            match side {
+                Side::Lan => tunnel.on_lan(now, frame, ports),
+                Side::Wan => tunnel.on_wan(now, frame, ports),
+            }
+        }
+        if tunnel.deadline() <= now {
+            tunnel.on_timer(now, ports);
+        }
+    }
+}
+
+/// A tunnel in one direction.
+pub struct Pipe {
+    /// The sending and the receiving one.
+    ends: [End; 2],
+    /// Which of them is measured.
+    measured: usize,
+    qps: Vec<Qp>,
+    sent: u32,
+    /// Frames on their way to each end, with the round in which they arrive.
+    lines: [VecDeque<(u64, Roomy)>; 2],
+    round: u64,
+    now: Time,
+}
+
+impl Pipe {
+    /// There is a session, and as much is in flight as will be. The sending end is measured.
+    pub fn sender(flows: u32) -> Self {
+        Self::new(0, flows)
+    }
+
+    /// The same for the receiving end.
+    pub fn receiver(flows: u32) -> Self {
+        Self::new(1, flows)
+    }
+
+    fn new(measured: usize, flows: u32) -> Self {
+        let mut pipe = Self {
+            ends: [1, 2].map(End::new),
+            measured,
+            qps: (0..flows).map(|n| Qp::new(n, MESSAGE)).collect(),
+            sent: 0,
+            lines: [VecDeque::new(), VecDeque::new()],
+            round: 0,
+            now: Time::from_nanos(1_000_000_000),
+        };
+        for _ in 0..BEGINNING + 2 * DELAY {
+            pipe.prepare();
+            pipe.run();
+        }
+        let is_up = |end: &End| end.tunnel.peer(pipe.now).is_some();
+        assert!(pipe.ends.iter().all(is_up), "there is no session");
+        pipe
+    }
+
+    /// Everything advances by a round; frames that arrive are ready.
+    fn advance(&mut self) {
+        self.round += 1;
+        self.now += ROUND;
+        for (me, end) in self.ends.iter_mut().enumerate() {
+            end.ports.lan.clear();
+            for packet in end.ports.wan.drain(..) {
+                let frame = match packet {
+                    Packet::Owned(frame) => frame,
+                    Packet::Shared(shared) => Roomy::copy(shared.bytes()),
+                };
+                self.lines[1 - me].push_back((self.round + DELAY, frame));
+            }
+        }
+        for (line, end) in self.lines.iter_mut().zip(&mut self.ends) {
+            while let Some((_, frame)) = line.pop_front_if(|(at, _)| *at <= self.round) {
+                end.arrived.push((Side::Wan, frame));
+            }
+        }
+        if self.round <= BEGINNING {
+            return;
+        }
+        let flows = self.qps.len() as u32;
+        for n in self.sent..self.sent + BURST {
+            let data = self.qps[(n % flows) as usize].data(n / flows);
+            self.ends[0].arrived.push((Side::Lan, Roomy::copy(data.bytes())));
+        }
+        self.sent += BURST;
+    }
+}
+
+impl Stage for Pipe {
+    fn prepare(&mut self) {
+        self.advance();
+        self.ends[1 - self.measured].work(self.now);
+    }
+
+    fn run(&mut self) {
+        self.ends[self.measured].work(self.now);
+    }
+
+    fn done(&self) -> u64 {
+        let tunnel = &self.ends[self.measured].tunnel;
+        if self.measured == 0 { tunnel.sent().frames } else { tunnel.received().delivered }
+    }
+}
