@@ -2,10 +2,13 @@
 
 use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
 use common::time::Time;
+use common::wire::glance;
 use switch::{Recovery, Switch, Tuning};
 
 use crate::watch::{Watch, Way, Which};
 
+/// A frame of so many bytes fits every path with the tunnel's headers.
+const SHORT: usize = 480;
 /// Frames that the switch takes at a time.
 pub(crate) const BURST: usize = 32;
 
@@ -85,6 +88,12 @@ impl<F: Headroom> LanRepair<F> {
         self.watch.pairs()
     }
 
+    /// Whether it is a short packet of hosts that are watched: one that the tunnel carries on any path.
+    #[inline]
+    pub(crate) fn watches(&self, frame: &[u8]) -> bool {
+        frame.len() <= SHORT && self.watch.is_watched(frame)
+    }
+
     /// The way of a frame that came from `side`.
     #[inline]
     pub(crate) fn way(&mut self, side: Side, frame: &[u8], now: Time) -> Way {
@@ -111,7 +120,7 @@ impl<F: Headroom> LanRepair<F> {
     {
         if let Some(is_one) = self.watch.age(now) {
             let (switch, mut split) = self.parts(ports);
-            switch.forget(now, is_one, pool, &mut split);
+            switch.forget(now, is_one, true, pool, &mut split);
         }
     }
 
@@ -122,9 +131,13 @@ impl<F: Headroom> LanRepair<F> {
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
-        if self.watch.clear() {
+        if self.watch.clear(now) {
             let (switch, mut split) = self.parts(ports);
-            switch.forget(now, |_, _| true, pool, &mut split);
+            switch.forget(now, |_, _| true, false, pool, &mut split);
+            // It would begin to look at the packets that they are about.
+            let before = self.to_wan.len();
+            self.to_wan.retain(|packet| !is_message(packet.bytes()));
+            self.counts.stale_messages += (before - self.to_wan.len()) as u64;
         }
     }
 
@@ -140,6 +153,10 @@ impl<F: Headroom> LanRepair<F> {
             }
         }
     }
+}
+
+fn is_message(frame: &[u8]) -> bool {
+    glance(frame).is_some_and(|seen| seen.is_message)
 }
 
 /// A frame that a header can be written in front of: a copy, where others have handles on it.

@@ -1,7 +1,7 @@
 //! The way through the tunnel.
 
 use arrayvec::ArrayVec;
-use common::frame::{Class, Frame, Headroom, Packet, Pool, Side};
+use common::frame::{Class, Headroom, Packet, Pool, Side};
 use common::time::Time;
 use common::wire::MacAddr;
 use tunnel::{Io, Tunnel};
@@ -19,10 +19,10 @@ pub struct Tunnelled<F: Headroom> {
     leaving: Leaving,
 }
 
-/// How far a box is that ends.
+/// Whether this box leaves its peer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaving {
-    /// It does not end.
+    /// It does not.
     No,
     /// The switch has messages left for its peer, which the tunnel carries.
     Switch,
@@ -114,13 +114,7 @@ impl<F: Headroom> Tunnelled<F> {
         if self.lan.is_some() {
             return match side {
                 Side::Lan => self.repair_and_send(frames, now, pool, ports),
-                Side::Wan => self.work(now, pool, ports, |tunnel, io| {
-                    let mut is_new = false;
-                    for frame in frames.drain(..) {
-                        is_new |= is_peer_new(tunnel, now, frame, io);
-                    }
-                    is_new
-                }),
+                Side::Wan => self.receive_and_repair(frames, now, pool, ports),
             };
         }
         let mut io = TunnelIo { pool, ports, delivered: None };
@@ -174,26 +168,62 @@ impl<F: Headroom> Tunnelled<F> {
         });
     }
 
-    /// Lets the tunnel do something, and takes the frames that it delivers through the switch. `act` returns whether the
-    /// peer has shown that it has no session.
+    /// Lets the tunnel do something, and takes the frames that it delivers through the switch.
     fn work<P, S>(
         &mut self,
         now: Time,
         pool: &mut P,
         ports: &mut S,
-        act: impl FnOnce(&mut Tunnel<F>, &mut TunnelIo<'_, F, P, S>) -> bool,
+        act: impl FnOnce(&mut Tunnel<F>, &mut TunnelIo<'_, F, P, S>),
     ) where
         P: Pool<Frame = F>,
         S: Ports<Frame = F>,
     {
         let Self { tunnel, lan, delivered, .. } = self;
-        let Some(lan) = lan else {
-            act(tunnel, &mut TunnelIo { pool, ports, delivered: None });
-            return;
-        };
+        if lan.is_none() {
+            return act(tunnel, &mut TunnelIo { pool, ports, delivered: None });
+        }
         let changes = tunnel.counts().changes;
-        let is_peer_new = act(tunnel, &mut TunnelIo { pool, ports, delivered: Some(delivered) });
-        if is_peer_new || tunnel.counts().changes != changes {
+        act(tunnel, &mut TunnelIo { pool, ports, delivered: Some(delivered) });
+        let is_new = tunnel.counts().changes != changes;
+        self.repair_and_deliver(now, is_new, pool, ports);
+    }
+
+    /// Frames from the WAN, where there is a switch.
+    fn receive_and_repair<P, S, const N: usize>(
+        &mut self,
+        frames: &mut ArrayVec<F, N>,
+        now: Time,
+        pool: &mut P,
+        ports: &mut S,
+    ) where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        let Self { tunnel, lan: Some(lan), delivered, .. } = self else { return };
+        let mut io = TunnelIo { pool, ports, delivered: Some(delivered) };
+        let changes = tunnel.counts().changes;
+        let mut is_new = false;
+        for frame in frames.drain(..) {
+            let is_watched = lan.watches(frame.bytes());
+            let plain = tunnel.counts().plain_to_lan;
+            tunnel.on_wan(now, frame, &mut io);
+            // A packet without a shim: the peer has no session, and this box has not heard of it yet.
+            let is_plain = tunnel.counts().plain_to_lan != plain;
+            is_new |= is_watched && is_plain && tunnel.peer(now).is_some();
+        }
+        is_new |= tunnel.counts().changes != changes;
+        self.repair_and_deliver(now, is_new, pool, ports);
+    }
+
+    /// Takes the frames that the tunnel has delivered through the switch. A new peer looks at no packets yet.
+    fn repair_and_deliver<P, S>(&mut self, now: Time, is_new: bool, pool: &mut P, ports: &mut S)
+    where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        let Self { lan: Some(lan), delivered, .. } = self else { return };
+        if is_new {
             lan.begin_anew(now, pool, ports);
         }
         let mut repaired = ArrayVec::<F, BURST>::new();
@@ -229,10 +259,7 @@ impl<F: Headroom> Tunnelled<F> {
         S: Ports<Frame = F>,
     {
         if self.leaving != Leaving::Left && now >= self.tunnel.deadline() {
-            self.work(now, pool, ports, |tunnel, io| {
-                tunnel.on_timer(now, io);
-                false
-            });
+            self.work(now, pool, ports, |tunnel, io| tunnel.on_timer(now, io));
         }
         if let Some(lan) = &mut self.lan {
             let (switch, mut split) = lan.parts(ports);
@@ -278,10 +305,7 @@ impl<F: Headroom> Tunnelled<F> {
         let is_switch_done = self.lan.as_ref().is_none_or(|lan| !lan.switch().is_leaving());
         if self.leaving == Leaving::Switch && is_switch_done {
             self.leaving = Leaving::Left;
-            self.work(now, pool, ports, |tunnel, io| {
-                tunnel.close(now, io);
-                false
-            });
+            self.work(now, pool, ports, |tunnel, io| tunnel.close(now, io));
         }
     }
 
@@ -292,17 +316,4 @@ impl<F: Headroom> Tunnelled<F> {
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving == Leaving::Switch
     }
-}
-
-/// Takes a frame from the WAN. Returns whether it came plain though the session carries frames of its length: the peer
-/// has no session, and this box has not learned of it yet.
-fn is_peer_new<I: Io>(
-    tunnel: &mut Tunnel<I::Frame>,
-    now: Time,
-    frame: I::Frame,
-    io: &mut I,
-) -> bool {
-    let (plain, len) = (tunnel.counts().plain_to_lan, frame.bytes().len());
-    tunnel.on_wan(now, frame, io);
-    tunnel.counts().plain_to_lan != plain && tunnel.carries(len, now)
 }

@@ -9,9 +9,9 @@ use common::wire::{Addr, Opcode, glance, host_pair};
 const BITS: u32 = 12;
 /// Time without a NAK after which a pair is no longer repaired.
 const QUIET: Span = Span::from_millis(60_000);
-/// Time after that in which messages of the peer about the pair are dropped: it leaves the pair at about the same
-/// time, and may not have done so yet.
-const REST: Span = Span::from_millis(2_000);
+/// Time for which no pair is watched after all were left: to leave them takes a look at each flow, and forged packets may
+/// have been the reason.
+const PAUSE: Span = Span::from_millis(1_000);
 /// Slots that one call of `age` looks at.
 const STEP: usize = 64;
 
@@ -31,19 +31,32 @@ pub(crate) enum Way {
     Direct,
     /// Through the switch.
     Repair,
-    /// Nowhere: a control message about packets that this box no longer looks at.
+    /// Nowhere: a control message about packets that this box does not look at.
     Drop,
+}
+
+/// A pair of hosts, or several that share a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pair {
+    /// Its packets pass.
+    Unwatched,
+    /// A host on this box's LAN has sent a NAK: this box sees each of them.
+    Near,
+    /// A host beyond the peer has. The peer keeps NAKs that it repairs, so its messages count.
+    Far,
 }
 
 /// The host pairs that a box watches.
 pub(crate) struct Watch {
     which: Which,
     opcode: Opcode,
-    is_watched: Box<[bool]>,
-    /// Of a watched pair, when its newest NAK came; of another, until when it rests.
+    pairs: Box<[Pair]>,
+    /// When the newest NAK came, or message where the NAKs are far.
     at: Box<[Time]>,
     next: usize,
     watched: u64,
+    /// No pair is watched before this time.
+    not_before: Time,
 }
 
 impl Watch {
@@ -53,10 +66,11 @@ impl Watch {
         Self {
             which,
             opcode,
-            is_watched: vec![false; slots].into_boxed_slice(),
+            pairs: vec![Pair::Unwatched; slots].into_boxed_slice(),
             at: vec![Time::ZERO; slots].into_boxed_slice(),
             next: 0,
             watched: 0,
+            not_before: Time::ZERO,
         }
     }
 
@@ -69,31 +83,41 @@ impl Watch {
             return Way::Repair;
         }
         let slot = slot(seen.hosts);
-        let is_control = seen.opcode == self.opcode;
-        if seen.is_loss_nak || is_control {
-            return self.on_sign(slot, side, is_control, now);
+        if seen.is_loss_nak {
+            self.on_nak(slot, side, now);
+        } else if seen.opcode == self.opcode && seen.is_message {
+            return self.on_message(slot, side, now);
         }
-        if self.is_watched[slot] { Way::Repair } else { Way::Direct }
+        if self.pairs[slot] == Pair::Unwatched { Way::Direct } else { Way::Repair }
     }
 
-    /// A NAK, or a control message: the peer repairs this pair. R-TUN-28
+    /// R-TUN-28
     #[cold]
-    fn on_sign(&mut self, slot: usize, side: Side, is_control: bool, now: Time) -> Way {
-        // The switch drops messages from hosts.
-        if is_control && side == Side::Lan {
-            return Way::Repair;
+    fn on_nak(&mut self, slot: usize, side: Side, now: Time) {
+        if now < self.not_before {
+            return;
         }
-        if !self.is_watched[slot] {
-            if now < self.at[slot] {
-                return if is_control { Way::Drop } else { Way::Direct };
+        self.watched += u64::from(self.pairs[slot] == Pair::Unwatched);
+        self.at[slot] = now;
+        if side == Side::Lan {
+            self.pairs[slot] = Pair::Near;
+        } else if self.pairs[slot] == Pair::Unwatched {
+            self.pairs[slot] = Pair::Far;
+        }
+    }
+
+    /// A control message. The switch drops those of hosts.
+    #[cold]
+    fn on_message(&mut self, slot: usize, side: Side, now: Time) -> Way {
+        match self.pairs[slot] {
+            _ if side == Side::Lan => Way::Repair,
+            Pair::Unwatched => Way::Drop,
+            Pair::Near => Way::Repair,
+            Pair::Far => {
+                self.at[slot] = now;
+                Way::Repair
             }
-            self.is_watched[slot] = true;
-            self.watched += 1;
-            self.at[slot] = now;
-        } else if !is_control {
-            self.at[slot] = now;
         }
-        Way::Repair
     }
 
     /// Leaves pairs without a recent NAK. Looks at a few slots, and returns a test for the hosts that it left.
@@ -102,27 +126,30 @@ impl Watch {
         for _ in 0..STEP {
             let slot = self.next;
             self.next = (slot + 1) % self.at.len();
-            if self.is_watched[slot] && now >= self.at[slot] + QUIET {
-                self.leave(slot, now + REST);
+            if self.pairs[slot] != Pair::Unwatched && now >= self.at[slot] + QUIET {
+                self.pairs[slot] = Pair::Unwatched;
+                self.watched -= 1;
                 left.push(slot);
             }
         }
         (!left.is_empty()).then_some(move |a, b| left.contains(&slot(host_pair(a, b))))
     }
 
-    /// Leaves all pairs. Returns whether there were any.
-    pub fn clear(&mut self) -> bool {
-        let had_some = self.watched > 0;
-        self.is_watched.fill(false);
-        self.at.fill(Time::ZERO);
-        self.watched = 0;
-        had_some
+    /// Whether packets of the hosts of a frame go through the switch because of a NAK.
+    pub fn is_watched(&self, frame: &[u8]) -> bool {
+        self.watched > 0
+            && glance(frame).is_some_and(|seen| self.pairs[slot(seen.hosts)] != Pair::Unwatched)
     }
 
-    fn leave(&mut self, slot: usize, until: Time) {
-        self.is_watched[slot] = false;
-        self.watched -= 1;
-        self.at[slot] = until;
+    /// Leaves all pairs, and watches none for a while. Returns whether there were any.
+    pub fn clear(&mut self, now: Time) -> bool {
+        let had_some = self.watched > 0;
+        if had_some {
+            self.pairs.fill(Pair::Unwatched);
+            self.watched = 0;
+            self.not_before = now + PAUSE;
+        }
+        had_some
     }
 
     /// How many pairs are repaired; `None` if all are.

@@ -108,6 +108,13 @@ impl Link {
         self.ends.each_ref().map(|end| end.as_tunnel().unwrap().lan().unwrap().pairs())
     }
 
+    /// Flows that each box has begun to protect.
+    fn protected(&self) -> [u64; 2] {
+        self.ends
+            .each_ref()
+            .map(|end| end.as_switch().unwrap().counters().get(Metric::FlowProtected))
+    }
+
     fn arrive(&mut self, me: usize, side: Side, bytes: Vec<u8>) {
         let mut wires = Wires::default();
         let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(bytes)]);
@@ -216,22 +223,27 @@ fn a_pair_is_left_after_a_minute_without_a_nak_and_comes_again_with_one() {
     }
     assert_eq!(link.pairs(), [Some(1), Some(1)]);
     link.pass(SECOND);
+    assert_eq!(link.pairs(), [Some(1), Some(0)], "the box whose host sent the NAK");
+    for psn in 595..1_300 {
+        link.send(0, &write(1, 2, psn));
+        link.send(1, &response(2, 1, psn, 0x1f));
+        link.pass(SECOND / 10);
+    }
     assert_eq!(link.pairs(), [Some(0), Some(0)]);
     let (counts, seen) = (link.counts(), link.hosts[1].len());
     // The PSNs that nobody looked at are no gap later on.
-    for psn in 595..700 {
+    for psn in 1_300..1_400 {
         link.send(0, &write(1, 2, psn));
     }
     assert_eq!(link.counts(), counts);
-    link.pass(SECOND * 2);
-    link.send(1, &response(2, 1, 699, 0x60));
+    link.send(1, &response(2, 1, 1_399, 0x60));
     assert_eq!(link.pairs(), [Some(1), Some(1)]);
-    for psn in 700..720 {
+    for psn in 1_400..1_420 {
         link.send(0, &write(1, 2, psn));
         link.send(1, &response(2, 1, psn, 0x1f));
     }
     let data = |frame: &&Vec<u8>| frame[42] == Opcode::SEND_ONLY.0;
-    assert_eq!(link.hosts[1][seen..].iter().filter(data).count(), 125, "none is taken for lost");
+    assert_eq!(link.hosts[1][seen..].iter().filter(data).count(), 120, "none is taken for lost");
     let gaps = |me: usize| link.ends[me].as_switch().unwrap().counters().get(Metric::GapsSeen);
     assert_eq!([0, 1].map(gaps), [0, 0]);
 }
@@ -241,14 +253,46 @@ fn a_pair_is_left_after_a_minute_without_a_nak_and_comes_again_with_one() {
 fn a_peer_that_begins_anew_looks_at_nothing_and_neither_does_this_box() {
     let mut link = Link::new(Which::AfterNak);
     link.send(1, &response(2, 1, 6, 0x60));
+    // Flows in both directions, which both boxes protect.
+    for psn in 0..200 {
+        link.send(0, &write(1, 2, psn));
+        link.send(1, &response(2, 1, psn, 0x1f));
+        link.send(1, &write(2, 1, psn));
+        link.send(0, &response(1, 2, psn, 0x1f));
+        link.pass(SECOND / 1_000);
+    }
     assert_eq!(link.pairs(), [Some(1), Some(1)]);
+    assert!(link.protected().iter().all(|n| *n > 0), "{:?}", link.protected());
     link.ends[0] = end(1, 8, link.which);
-    // Its first frame is plain, and tells as much as its HELLO.
-    link.wan[1].clear();
-    link.arrive(0, Side::Lan, write(1, 2, 9));
-    link.step();
+    link.pass(SECOND);
+    assert_eq!((link.sessions(), link.pairs()), ([true, true], [Some(0), Some(0)]));
+    let counts = link.counts();
+    link.send(0, &write(1, 2, 300));
+    assert_eq!(link.counts(), counts);
+    assert_eq!(link.hosts[1].last(), Some(&write(1, 2, 300)));
+}
+
+/// The Depot of the near box keeps the NAKs that it repairs: the far box learns from its messages that
+/// there are some. R-TUN-28
+#[test]
+fn the_far_box_looks_for_as_long_as_the_near_one_does() {
+    let mut link = Link::new(Which::AfterNak);
+    link.send(1, &response(2, 1, 0, 0x60));
+    for psn in 0..1_900 {
+        link.send(0, &write(1, 2, psn));
+        // The host behind end 1 has lost one in a hundred.
+        let syndrome = if psn % 100 == 99 { 0x60 } else { 0x1f };
+        link.send(1, &response(2, 1, psn, syndrome));
+        link.pass(SECOND / 10);
+        assert_eq!(link.pairs(), [Some(1), Some(1)], "{psn}");
+    }
+    // No NAK for a minute: both leave, the near one first.
+    for psn in 1_900..3_300 {
+        link.send(0, &write(1, 2, psn));
+        link.send(1, &response(2, 1, psn, 0x1f));
+        link.pass(SECOND / 10);
+    }
     assert_eq!(link.pairs(), [Some(0), Some(0)]);
-    assert_eq!(link.hosts[1].last(), Some(&write(1, 2, 9)));
 }
 
 /// A host cannot speak to the far box's switch, whether or not its packets are looked at.

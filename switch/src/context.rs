@@ -132,11 +132,11 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
 
     /// Ends the protection of all flows; held packets are delivered. The Depots are told until they answer.
     pub fn release_all(&mut self) {
-        self.release(|_, _| true);
+        self.release(|_, _| true, true);
     }
 
-    /// The same for the flows between some hosts.
-    pub fn release(&mut self, is_one: impl Fn(Addr, Addr) -> bool) {
+    /// The same for the flows between some hosts; the Depots are told once only unless `is_told`.
+    pub fn release(&mut self, is_one: impl Fn(Addr, Addr) -> bool, is_told: bool) {
         for id in (0..self.flows.table.end()).map(FlowId) {
             let hosts =
                 self.flows.table.get(id).map(|entry| (entry.key.hosts.src, entry.key.hosts.dst));
@@ -145,7 +145,9 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
             }
             self.sentry(id, |flow, cx| flow.bypass(cx));
             self.depot(id, |flow, cx| flow.bypass(cx));
-            self.await_release(id);
+            if is_told {
+                self.await_release(id);
+            }
             self.pairing.remove(&mut self.flows.table, id, self.io.now());
         }
     }

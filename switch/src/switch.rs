@@ -138,12 +138,13 @@ impl<F: Frame> Switch<F> {
         self.tx.released.flush();
     }
 
-    /// Forgets the flows between some hosts, given by their addresses: held packets are delivered in order, and the peers
-    /// are told. Their next packets begin anew. It looks at the whole table.
+    /// Forgets the flows between some hosts, given by their addresses: held packets are delivered in order. Their next
+    /// packets begin anew. The Depots are told, until they answer if `is_told`. It looks at the whole table.
     pub fn forget<P, S>(
         &mut self,
         now: Time,
         is_one: impl Fn(Addr, Addr) -> bool,
+        is_told: bool,
         pool: &mut P,
         sink: &mut S,
     ) where
@@ -151,7 +152,7 @@ impl<F: Frame> Switch<F> {
         S: Sink<Frame = F>,
     {
         let mut io = Ports { pool, sink, now };
-        self.context(&mut io).release(is_one);
+        self.context(&mut io).release(is_one, is_told);
         self.tx.released.flush();
     }
 

@@ -235,12 +235,13 @@ impl<F> Receiver<F> {
         frame: F,
         out: &mut D,
     ) {
-        self.counts.overtook += 1;
         self.counts.delivered += 1;
         out.deliver(frame);
         if self.waiting.len() < config.waiting_max && !self.waiting.has(before) {
+            self.counts.overtook += 1;
             self.waiting.put(before, id, None, now);
         } else {
+            self.counts.unordered += 1;
             self.settle(id, out);
         }
     }

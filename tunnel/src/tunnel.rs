@@ -259,11 +259,6 @@ impl<F: Headroom> Tunnel<F> {
         self.limit(now).and(self.end.up())
     }
 
-    /// Whether a frame of `len` bytes is numbered at both ends of the present session.
-    pub fn carries(&self, len: usize, now: Time) -> bool {
-        self.limit(now).is_some_and(|limit| len < usize::from(limit))
-    }
-
     /// Sends a frame without a shim, if there is such a way. R-TUN-19
     fn plain<I: Io<Frame = F>>(&mut self, frame: F, otherwise: Dropped, io: &mut I) {
         match self.config.encapsulation {

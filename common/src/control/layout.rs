@@ -15,7 +15,7 @@ use crate::time::{Span, Time};
 use crate::wire::Qpn;
 
 /// First bytes of a body.
-pub(super) const MAGIC: [u8; 4] = *b"LR2\x93";
+pub(crate) const MAGIC: [u8; 4] = *b"LR2\x93";
 /// The version that is spoken here.
 pub(super) const VERSION: u8 = 3;
 

@@ -1,5 +1,7 @@
 //! A short look at a frame, for those who let most frames pass.
 
+use crate::control::MAGIC;
+
 use super::{Addr, Aeth, AethKind, BTH_LEN, Opcode, PacketKind, ROCE_PORT, Transport, be16, ether};
 
 const UDP: u8 = 17;
@@ -14,6 +16,8 @@ pub struct Glance {
     pub opcode: Opcode,
     /// Whether it is a NAK of the code PSN sequence error: its sender has lost a request.
     pub is_loss_nak: bool,
+    /// Whether a gateway's message may follow its BTH, which only a look at the opcode can tell.
+    pub is_message: bool,
     /// [`host_pair`] of its addresses.
     pub hosts: u32,
 }
@@ -47,7 +51,8 @@ pub fn glance(frame: &[u8]) -> Option<Glance> {
     let is_ack = opcode.transport() == Transport::Rc && opcode.kind() == PacketKind::Ack;
     let aeth = bth[BTH_LEN..].first_chunk().filter(|_| is_ack).map(Aeth::from_bytes);
     let is_loss_nak = aeth.is_some_and(|aeth| aeth.kind() == AethKind::Nak { code: 0 });
-    Some(Glance { opcode, is_loss_nak, hosts })
+    let is_message = bth[BTH_LEN..].starts_with(&MAGIC);
+    Some(Glance { opcode, is_loss_nak, is_message, hosts })
 }
 
 /// A hash of two hosts, in either order.

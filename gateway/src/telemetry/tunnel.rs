@@ -81,7 +81,7 @@ counters! {
     Counter "lr2_tunnel_lan_repair_packets_total"
         "Packets that the repair of the LANs looked at, from either port." { LanPackets }
     Gauge "lr2_tunnel_lan_repair_host_pairs"
-        "Pairs of hosts whose packets the repair of the LANs looks at; 0 if at all (recovery.lan = \"on\")." { LanPairs }
+        "Pairs of hosts whose packets the repair of the LANs looks at; 0 with recovery.lan = \"on\", as it looks at all." { LanPairs }
     Gauge "lr2_tunnel_kept_frames" "Copies of frames that the peer has not reported." { Kept }
     Gauge "lr2_tunnel_held_frames" "Frames that wait for an earlier one of their flow." { Held }
     Gauge "lr2_tunnel_round_trip_seconds" "Round trip to the peer; the configured guess until it is measured." { RttNanos }

@@ -16,7 +16,7 @@ pub struct Plane<F: Headroom> {
     path: Datapath<F>,
     /// The station with the WAN port's address, with the encapsulation `udp`.
     station: Option<WorkerEnd>,
-    /// Those of a switch that is not there.
+    /// Zeros, where there is no switch.
     none: Counters,
 }
 
