@@ -11,7 +11,7 @@
 //!
 //! All this takes for granted that the flow in question was seen. Where a box has just started
 //! or a queue pair was reset, responses to earlier packets may still come for a round trip: so long nothing
-//! is matched, since a source that goes back is seen to have sent less than it has; and
+//! is ruled out, since a source that goes back is seen to have sent less than it has; and
 //! the confirmations must last longer than that.
 
 use arrayvec::ArrayVec;
@@ -43,12 +43,13 @@ impl Pairing {
         response: &ResponseInfo,
         now: Time,
     ) -> Option<FlowId> {
-        let entry = table.get_mut(id)?;
-        let hosts = entry.key.hosts.reversed();
+        let hosts = table.get(id)?.key.hosts.reversed();
         // R-PAIR-7
         if self.may_be_older(&hosts, now) {
-            return None;
+            let [only] = self.unpaired(&hosts) else { return None };
+            fits(table, *only, response)?;
         }
+        let entry = table.get_mut(id)?;
         let new = || Box::new(Matching::new(response.psn, now));
         let mut matching = entry.matching.take().unwrap_or_else(new);
         self.consider(table, &mut matching, &hosts, response)?;
