@@ -245,7 +245,12 @@ fn recovery(doc: &Document<'_>, mut s: Section<'_>, tunnel: TunnelMode) -> Recov
         pools: Pools {
             resend_cache: s.size("resend_cache", 0, TIB).unwrap_or(64 * MIB),
             reorder_pool: s.size("reorder_pool", 0, TIB).unwrap_or(64 * MIB),
-            backup_pool: s.size("backup_pool", 0, TIB).unwrap_or(32 * MIB),
+            // Beside a tunnel it is for LANs that lose something.
+            backup_pool: s.size("backup_pool", 0, TIB).unwrap_or(if has_tunnel {
+                16 * MIB
+            } else {
+                32 * MIB
+            }),
         },
         local_retries: s
             .int("local_retries", 0, 16, "times")
