@@ -26,7 +26,7 @@ const ROUND: Span = Span::from_nanos(88 * BURST as u64);
 const FRAME_MAX: u16 = 400;
 /// Frames that may be in flight, or wait.
 const IN_FLIGHT: usize = 1 << 14;
-/// Rounds within which the ends have a session, and know what the path carries: six HELLOs.
+/// Rounds until the session is up and the path MTU is measured: six HELLOs.
 const BEGINNING: u64 = 6 * HELLO;
 const HELLO: u64 = 200;
 

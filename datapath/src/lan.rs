@@ -12,8 +12,8 @@ const SHORT: usize = 480;
 /// Frames that the switch takes at a time.
 pub(crate) const BURST: usize = 32;
 
-/// A switch's configuration for repair of the LANs beside `tunnel`. That resends what the long haul loses, so
-/// that the Sentry needs no copies. A switch that begins to look at packets within a session may see responses to
+/// The configuration of a switch that repairs the LANs. The tunnel resends the frames that the long haul loses, so
+/// the Sentry keeps no copies. A switch that begins to look at packets within a session may see responses to
 /// earlier ones for as long as the tunnel may resend them.
 fn lan_repair(config: switch::Config, which: Which, tunnel: &tunnel::Config) -> switch::Config {
     let resent_for = tunnel.session.peer_timeout + tunnel.receiver.give_up * 2;
@@ -46,7 +46,7 @@ pub struct LanRepair<F: Headroom> {
     to_wan: Vec<Packet<F>>,
 }
 
-/// The ports as the switch sees them: what it sends to the WAN is for the tunnel.
+/// The sink of the switch: LAN packets go to the port, WAN packets to the tunnel.
 pub(crate) struct Split<'a, S: Sink> {
     ports: &'a mut S,
     to_wan: &'a mut Vec<Packet<S::Frame>>,
@@ -78,7 +78,7 @@ impl<F: Headroom> LanRepair<F> {
         &self.switch
     }
 
-    /// What was counted so far.
+    /// Counters since the start.
     pub const fn counts(&self) -> &LanCounts {
         &self.counts
     }

@@ -215,7 +215,7 @@ fn with_all_only_frames_other_than_roce_pass_it() {
 fn a_pair_is_left_after_a_minute_without_a_nak_and_comes_again_with_one() {
     let mut link = Link::new(Which::AfterNak);
     link.send(1, &response(2, 1, 6, 0x60));
-    // Traffic goes on, so that no flow is ever idle.
+    // Continuous traffic: no flow is idle.
     for psn in 0..595 {
         link.send(0, &write(1, 2, psn));
         link.send(1, &response(2, 1, psn, 0x1f));
@@ -231,7 +231,7 @@ fn a_pair_is_left_after_a_minute_without_a_nak_and_comes_again_with_one() {
     }
     assert_eq!(link.pairs(), [Some(0), Some(0)]);
     let (counts, seen) = (link.counts(), link.hosts[1].len());
-    // The PSNs that nobody looked at are no gap later on.
+    // PSNs that bypassed the switch are no gap later on.
     for psn in 1_300..1_400 {
         link.send(0, &write(1, 2, psn));
     }

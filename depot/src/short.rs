@@ -7,7 +7,7 @@ use common::time::Time;
 use crate::{Actions, Context, Flow};
 
 impl<F: Frame> Flow<F> {
-    /// Whether what the pool has no room for is worth dropping: the gap has been open for half a
+    /// Whether to drop packets that find the pool full: the gap has been open for half a
     /// round trip at least, so that little is dropped until it is filled, and not for longer than
     /// a repair takes.
     pub(crate) fn is_repair_near(&self, now: Time) -> bool {

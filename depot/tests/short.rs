@@ -65,7 +65,7 @@ fn it_is_protected_again_once_the_destination_has_all_that_passed() {
     assert_eq!(bench.nacks(), [vec![(5, 6)]]);
 }
 
-/// The destination discards what came behind the packet that it asks for.
+/// The destination discards packets behind the one that it asks for.
 // R-SYNC-9
 #[test]
 fn another_nak_meanwhile_begins_another_round() {
