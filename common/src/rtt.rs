@@ -33,6 +33,11 @@ impl Rtt {
         self.mean
     }
 
+    /// The smoothed mean deviation of the samples from the mean.
+    pub const fn deviation(&self) -> Span {
+        self.deviation
+    }
+
     /// The round trip with a margin that a later sample will rarely exceed:
     /// the larger of an eighth and four mean deviations (at most one more
     /// round trip) on top.

@@ -80,7 +80,7 @@ pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Conf
 /// The configuration of an end of the tunnel on a WAN port with the address `mac`.
 pub fn tunnel_config(config: &Config, boot: BootId, mac: MacAddr) -> tunnel::Config {
     let frames = config.pool_frames_of_worker();
-    let rtt = config.recovery.tuning.rtt_guess;
+    let (rtt, lanes) = (config.recovery.tuning.rtt_guess, config.tunnel.lanes());
     let encapsulation = match &config.tunnel.udp {
         None => Encapsulation::Ethernet { ethertype: config.tunnel.ethertype, mac },
         Some(udp) => Encapsulation::Udp(Udp::new(&UdpConfig {
@@ -97,7 +97,7 @@ pub fn tunnel_config(config: &Config, boot: BootId, mac: MacAddr) -> tunnel::Con
             node: config.peer.node,
             boot,
             random: random(),
-            lanes: 1,
+            lanes,
             // VLAN tags of the LAN lie behind the shim.
             frame_max: config.wan.mtu + ETHER_LEN,
             overhead: encapsulation.shim_at() as u16,
@@ -105,9 +105,9 @@ pub fn tunnel_config(config: &Config, boot: BootId, mac: MacAddr) -> tunnel::Con
             peer_timeout: PEER_TIMEOUT,
         },
         encapsulation,
-        sender: SenderConfig { lanes: 1, rtt, cache_max: frames.resend_cache as usize },
+        sender: SenderConfig { lanes, rtt, cache_max: frames.resend_cache as usize },
         receiver: ReceiverConfig {
-            lanes: 1,
+            lanes,
             window: WINDOW,
             waiting_max: (frames.reorder_pool - lan_reorder_frames(config)) as usize,
             give_up: config.recovery.tuning.give_up.unwrap_or(GIVE_UP),

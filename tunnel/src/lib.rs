@@ -29,4 +29,4 @@ pub use flow::{Flow, Order};
 pub use number::{FrameId, Lane, Number, Session, WireNumber};
 pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};
 pub use sender::{BUCKETS, Health, Sender, SenderConfig, Sent, Transmit, report_interval};
-pub use tunnel::{Config, Counts, Dropped, Io, Tunnel};
+pub use tunnel::{Config, Counts, Dropped, Io, LaneState, Tunnel};

@@ -1,9 +1,11 @@
 //! The receiving end of the lanes of one peer.
 
+mod counts;
 mod incoming;
 
 use common::time::{Span, Time};
 
+pub use self::counts::Received;
 use self::incoming::Incoming;
 use crate::gaps::Gap;
 use crate::message::{Probe, Report, Skip};
@@ -30,38 +32,6 @@ pub struct ReceiverConfig {
     pub report_at_once: Span,
 }
 
-/// Counts of a receiver, in frames unless the field says otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Received {
-    /// Arrived.
-    pub arrived: u64,
-    /// Delivered.
-    pub delivered: u64,
-    /// Dropped: received before.
-    pub duplicate: u64,
-    /// Dropped: there is no such lane, or a number lies outside the window.
-    pub outside: u64,
-    /// Of those delivered: after their successors, which had been released.
-    pub late: u64,
-    /// Of those delivered: before their predecessor, as another frame waits for it, none can wait any
-    /// more, or it did not come in time.
-    pub unordered: u64,
-    /// Of those delivered: ACKs, before an earlier one.
-    pub overtook: u64,
-    /// Frames that waited for their predecessor.
-    pub waited: u64,
-    /// Numbers that became missing.
-    pub missing: u64,
-    /// Numbers given up for their age, or for want of room.
-    pub given_up: u64,
-    /// Numbers that the sender skipped.
-    pub skipped: u64,
-    /// REPORTs sent.
-    pub reports: u64,
-    /// PROBEs and SKIPs that name no lane or no possible number.
-    pub refused: u64,
-}
-
 /// Actions of a receiver.
 pub trait Deliver<F> {
     /// Delivers a frame to the LAN.
@@ -79,7 +49,8 @@ pub trait Deliver<F> {
 pub struct Receiver<F> {
     lanes: Vec<Incoming>,
     waiting: Waiting<F>,
-    counts: Received,
+    /// Frames on lanes that do not exist, and messages that name no lane or no possible number.
+    strangers: Received,
 }
 
 impl<F> Receiver<F> {
@@ -88,20 +59,29 @@ impl<F> Receiver<F> {
         Self {
             lanes: Lane::all(config.lanes).map(|_| Incoming::new(session.first())).collect(),
             waiting: Waiting::new(config.waiting_max),
-            counts: Received::default(),
+            strangers: Received::default(),
         }
     }
 
     /// Begins another session; the one before has [ended](Self::end). The counts go on.
     pub fn restart(&mut self, session: Session) {
         for lane in &mut self.lanes {
-            *lane = Incoming::new(session.first());
+            lane.restart(session.first());
         }
     }
 
-    /// What was counted so far.
-    pub fn counts(&self) -> &Received {
-        &self.counts
+    /// Counts so far, of all lanes.
+    pub fn counts(&self) -> Received {
+        let mut sum = self.strangers;
+        self.lanes.iter().for_each(|lane| sum.join(&lane.counts));
+        sum
+    }
+
+    /// Counts of a lane: [`arrived`](Received::arrived), [`outside`](Received::outside) and
+    /// [`missing`](Received::missing) of transmissions on it, the others of frames whose first transmission was on
+    /// it, [`waited`](Received::waited) of frames that waited for one of it.
+    pub fn lane_counts(&self, lane: Lane) -> Option<&Received> {
+        self.lanes.get(lane.index()).map(|lane| &lane.counts)
     }
 
     /// Frames that wait.
@@ -111,7 +91,7 @@ impl<F> Receiver<F> {
 
     /// Whether every frame that arrived is accounted for.
     pub fn is_balanced(&self) -> bool {
-        let Received { arrived, delivered, duplicate, outside, .. } = self.counts;
+        let Received { arrived, delivered, duplicate, outside, .. } = self.counts();
         arrived == delivered + duplicate + outside + self.waiting.frames() as u64
     }
 
@@ -125,10 +105,12 @@ impl<F> Receiver<F> {
         frame: F,
         out: &mut D,
     ) {
-        self.counts.arrived += 1;
         let Some(lane) = self.lanes.get_mut(shim.lane.index()) else {
-            return self.refuse(frame, out);
+            self.strangers.arrived += 1;
+            self.strangers.outside += 1;
+            return out.discard(frame);
         };
+        lane.counts.arrived += 1;
         let is_next = lane.next.wire() == shim.number && shim.original.is_none();
         // R-TUN-6
         if is_next && lane.is_calm() && self.is_free(shim) {
@@ -136,7 +118,7 @@ impl<F> Receiver<F> {
             lane.next = lane.next.next();
             lane.floor = lane.next;
             lane.has_news = true;
-            self.counts.delivered += 1;
+            lane.counts.delivered += 1;
             return self.deliver_and_followers(shim, frame, out);
         }
         self.on_slow_path(config, now, shim, frame, out);
@@ -163,12 +145,13 @@ impl<F> Receiver<F> {
         let number = self.number(config, shim.lane, shim.number);
         let (lane, named) = shim.original.unwrap_or((shim.lane, shim.number));
         let (Some(number), Some(named)) = (number, self.number(config, lane, named)) else {
-            return self.refuse(frame, out);
+            self.lanes[shim.lane.index()].counts.outside += 1;
+            return out.discard(frame);
         };
         let id = FrameId::new(lane, named);
         let this = &mut self.lanes[shim.lane.index()];
         this.has_news = true;
-        self.counts.missing += this.notice(number, now);
+        this.notice(number, now);
         this.found(number, now);
         this.next = this.next.max(number.next());
         if shim.original.is_some() {
@@ -179,13 +162,13 @@ impl<F> Receiver<F> {
         lane.gaps.take(named);
         // R-TUN-10
         if lane.receive_late(named) {
-            self.counts.late += 1;
-            self.counts.delivered += 1;
+            lane.counts.late += 1;
+            lane.counts.delivered += 1;
             return out.deliver(frame);
         }
         // R-TUN-4
         if !lane.receive(named) {
-            self.counts.duplicate += 1;
+            lane.counts.duplicate += 1;
             return out.discard(frame);
         }
         self.place(config, now, shim, id, frame, out);
@@ -211,10 +194,10 @@ impl<F> Receiver<F> {
         let is_free = self.lanes[before.lane().index()].is_settled(before.number());
         let has_room = self.waiting.len() < config.waiting_max && !self.waiting.has(before);
         if is_free || !has_room {
-            self.counts.unordered += u64::from(!is_free);
+            self.lanes[id.lane().index()].counts.unordered += u64::from(!is_free);
             return self.deliver(id, frame, out);
         }
-        self.counts.waited += 1;
+        self.lanes[before.lane().index()].counts.waited += 1;
         self.waiting.put(before, id, Some(frame), now);
     }
 
@@ -235,13 +218,14 @@ impl<F> Receiver<F> {
         frame: F,
         out: &mut D,
     ) {
-        self.counts.delivered += 1;
+        let counts = &mut self.lanes[id.lane().index()].counts;
+        counts.delivered += 1;
         out.deliver(frame);
         if self.waiting.len() < config.waiting_max && !self.waiting.has(before) {
-            self.counts.overtook += 1;
+            counts.overtook += 1;
             self.waiting.put(before, id, None, now);
         } else {
-            self.counts.unordered += 1;
+            counts.unordered += 1;
             self.settle(id, out);
         }
     }
@@ -268,7 +252,7 @@ impl<F> Receiver<F> {
         let known = self.lanes.get(probe.lane.index()).map(|lane| lane.next);
         let next = known.and_then(|known| Number::read(probe.next, known));
         let (Some(known), Some(next)) = (known, next) else {
-            self.counts.refused += 1;
+            self.strangers.refused += 1;
             return;
         };
         if next.since(known) > config.window {
@@ -276,14 +260,14 @@ impl<F> Receiver<F> {
             self.give_up_lane(probe.lane, next, out);
         }
         let lane = &mut self.lanes[probe.lane.index()];
-        self.counts.missing += lane.notice(next, now);
+        lane.notice(next, now);
         self.report(config, now, probe.lane, true, out);
     }
 
     /// The sender does not send these transmissions again. R-TUN-9
     pub fn on_skip<D: Deliver<F>>(&mut self, skip: &Skip, out: &mut D) {
         let Some(lane) = self.lanes.get(skip.lane.index()) else {
-            self.counts.refused += 1;
+            self.strangers.refused += 1;
             return;
         };
         let near = lane.next;
@@ -291,8 +275,9 @@ impl<F> Receiver<F> {
             let Some(start) = Number::read(*start, near) else { continue };
             let end = start + u64::from(*count);
             while let Some(gap) = self.lanes[skip.lane.index()].gaps.cut(start, end) {
-                self.lanes[skip.lane.index()].has_news = true;
-                self.counts.skipped += gap.count();
+                let lane = &mut self.lanes[skip.lane.index()];
+                lane.has_news = true;
+                lane.counts.skipped += gap.count();
                 self.abandon(skip.lane, gap, out);
             }
         }
@@ -327,7 +312,8 @@ impl<F> Receiver<F> {
             }
             let count = self.waiting.frames();
             self.release(before, out);
-            self.counts.unordered += u64::from(self.waiting.frames() < count);
+            let lane = &mut self.lanes[before.lane().index()];
+            lane.counts.unordered += u64::from(self.waiting.frames() < count);
         }
     }
 
@@ -346,11 +332,6 @@ impl<F> Receiver<F> {
         Number::read(number, near).filter(|number| number.since(near) < config.window)
     }
 
-    fn refuse<D: Deliver<F>>(&mut self, frame: F, out: &mut D) {
-        self.counts.outside += 1;
-        out.discard(frame);
-    }
-
     /// Whether the predecessor of a frame is settled.
     #[inline]
     fn is_free(&self, shim: &Shim) -> bool {
@@ -364,7 +345,7 @@ impl<F> Receiver<F> {
 
     /// Delivers a frame and those that waited for it.
     fn deliver<D: Deliver<F>>(&mut self, id: FrameId, frame: F, out: &mut D) {
-        self.counts.delivered += 1;
+        self.lanes[id.lane().index()].counts.delivered += 1;
         out.deliver(frame);
         self.settle(id, out);
     }
@@ -378,9 +359,10 @@ impl<F> Receiver<F> {
     /// Delivers the frame that waits for `before`, the one that waits for that, and so on.
     fn release<D: Deliver<F>>(&mut self, mut before: FrameId, out: &mut D) {
         while let Some((id, frame)) = self.waiting.take(before) {
-            self.lanes[id.lane().index()].settle(id.number());
+            let lane = &mut self.lanes[id.lane().index()];
+            lane.settle(id.number());
             if let Some(frame) = frame {
-                self.counts.delivered += 1;
+                lane.counts.delivered += 1;
                 out.deliver(frame);
             }
             before = id;
@@ -404,9 +386,10 @@ impl<F> Receiver<F> {
 
     /// Gives up the first gap of a lane. R-TUN-10
     fn give_up_first<D: Deliver<F>>(&mut self, lane: Lane, out: &mut D) -> bool {
-        let Some(gap) = self.lanes[lane.index()].gaps.pop() else { return false };
-        self.lanes[lane.index()].has_news = true;
-        self.counts.given_up += gap.count();
+        let state = &mut self.lanes[lane.index()];
+        let Some(gap) = state.gaps.pop() else { return false };
+        state.has_news = true;
+        state.counts.given_up += gap.count();
         self.abandon(lane, gap, out);
         true
     }
@@ -425,7 +408,7 @@ impl<F> Receiver<F> {
     fn give_up_lane<D: Deliver<F>>(&mut self, lane: Lane, to: Number, out: &mut D) {
         while self.give_up_first(lane, out) {}
         let state = &mut self.lanes[lane.index()];
-        self.counts.given_up += to.since(state.next);
+        state.counts.given_up += to.since(state.next);
         state.jump(to);
         self.release_range(lane, Number::default(), to, out);
     }
@@ -454,11 +437,8 @@ impl<F> Receiver<F> {
         all: bool,
         out: &mut D,
     ) {
-        let count = &mut self.counts.reports;
-        self.lanes[lane.index()].report(lane, now, all, config.loss_wait, |report| {
-            *count += 1;
-            out.report(report);
-        });
+        let state = &mut self.lanes[lane.index()];
+        state.report(lane, now, all, config.loss_wait, |report| out.report(report));
     }
 }
 

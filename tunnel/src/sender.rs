@@ -61,6 +61,24 @@ pub struct Sent {
     pub suspected: u64,
 }
 
+impl Sent {
+    /// Adds the counts of another lane.
+    fn join(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.not_kept += other.not_kept;
+        self.released += other.released;
+        self.lost += other.lost;
+        self.resent += other.resent;
+        self.resent_again += other.resent_again;
+        self.moved += other.moved;
+        self.skipped += other.skipped;
+        self.probes += other.probes;
+        self.reports += other.reports;
+        self.refused += other.refused;
+        self.suspected += other.suspected;
+    }
+}
+
 /// Actions of a sender.
 pub trait Transmit<F> {
     /// A handle on a frame that was sent.
@@ -105,7 +123,8 @@ pub struct Sender<K> {
     /// Handles that are kept.
     kept: usize,
     share: ResendShare,
-    counts: Sent,
+    /// REPORTs on lanes that do not exist.
+    strangers: u64,
     /// For the time of one call: transmissions that were lost.
     lost: Vec<(Number, Slot<K>)>,
 }
@@ -121,7 +140,7 @@ impl<K> Sender<K> {
             responses: vec![None; BUCKETS],
             kept: 0,
             share: ResendShare::default(),
-            counts: Sent::default(),
+            strangers: 0,
             lost: Vec::new(),
         }
     }
@@ -133,14 +152,25 @@ impl<K> Sender<K> {
         self.last.fill(None);
         self.responses.fill(None);
         for lane in &mut self.lanes {
-            let rtt = if lane.rtt().is_measured() { lane.rtt().mean() } else { config.rtt };
-            *lane = Outgoing::new(session, rtt);
+            lane.restart(session, config.rtt);
         }
     }
 
-    /// What was counted so far.
-    pub fn counts(&self) -> &Sent {
-        &self.counts
+    /// Counts so far, of all lanes.
+    pub fn counts(&self) -> Sent {
+        let mut sum = Sent { refused: self.strangers, ..Sent::default() };
+        self.lanes.iter().for_each(|lane| sum.join(&lane.counts));
+        sum
+    }
+
+    /// Counts of a lane: of frames and REPORTs on it, and of frames whose first transmission was on it.
+    pub fn lane_counts(&self, lane: Lane) -> Option<&Sent> {
+        self.lanes.get(lane.index()).map(|lane| &lane.counts)
+    }
+
+    /// How long a lane with unreported frames has waited for a REPORT; zero if all is reported.
+    pub fn report_age(&self, lane: Lane, now: Time) -> Option<Span> {
+        self.lanes.get(lane.index()).map(|lane| lane.report_age(now))
     }
 
     /// Frames that are kept.
@@ -160,7 +190,7 @@ impl<K> Sender<K> {
 
     /// Whether every handle that was kept is accounted for.
     pub fn is_balanced(&self) -> bool {
-        let Sent { frames, not_kept, released, .. } = self.counts;
+        let Sent { frames, not_kept, released, .. } = self.counts();
         frames - not_kept == released + self.kept as u64
     }
 
@@ -195,11 +225,11 @@ impl<K> Sender<K> {
             clear,
         };
         let kept = out.send(&shim, frame);
-        self.counts.frames += 1;
+        state.counts.frames += 1;
         self.share.sent(now, state.rtt().mean());
         match kept {
             Some(_) => self.kept += 1,
-            None => self.counts.not_kept += 1,
+            None => state.counts.not_kept += 1,
         }
         state.push(now, id, kept);
     }
@@ -211,15 +241,17 @@ impl<K> Sender<K> {
         report: &Report,
         out: &mut T,
     ) -> bool {
-        let state = self.lanes.get_mut(report.lane.index());
-        let Some((state, listed)) = state.and_then(|lane| lane.read(report).map(|it| (lane, it)))
-        else {
-            self.counts.refused += 1;
+        let Some(state) = self.lanes.get_mut(report.lane.index()) else {
+            self.strangers += 1;
             return false;
         };
-        self.counts.reports += 1;
+        let Some(listed) = state.read(report) else {
+            state.counts.refused += 1;
+            return false;
+        };
+        state.counts.reports += 1;
         let is_wrong = listed.is_wrong();
-        self.counts.refused += u64::from(is_wrong);
+        state.counts.refused += u64::from(is_wrong);
         let mut lost = core::mem::take(&mut self.lost);
         let mut arrived = 0;
         state.take(now, &listed, &mut lost, |kept| {
@@ -227,8 +259,8 @@ impl<K> Sender<K> {
             out.release(kept);
         });
         self.kept -= arrived;
-        self.counts.released += arrived as u64;
-        self.counts.lost += lost.len() as u64;
+        state.counts.released += arrived as u64;
+        state.counts.lost += lost.len() as u64;
         let kept = lost.iter().filter(|(_, slot)| slot.kept.is_some()).count() as u64;
         let (rtt, idle) = (state.rtt().mean(), state.waits().probe);
         let beyond = kept.saturating_sub(self.share.left(now, rtt, idle));
@@ -268,13 +300,14 @@ impl<K> Sender<K> {
     /// Probes lanes whose newest frames are not reported, and leaves those that don't answer.
     pub fn on_timer<F, T: Transmit<F, Kept = K>>(&mut self, now: Time, out: &mut T) {
         for lane in Lane::all(self.lanes.len() as u8) {
-            if self.lanes[lane.index()].suspect(now) {
-                self.counts.suspected += 1;
+            let state = &mut self.lanes[lane.index()];
+            if state.suspect(now) {
+                state.counts.suspected += 1;
                 self.move_frames(lane, now, out);
             }
             let state = &mut self.lanes[lane.index()];
             if now >= state.probe_due() {
-                self.counts.probes += 1;
+                state.counts.probes += 1;
                 out.probe(state.probe(lane, now));
             }
         }
@@ -282,10 +315,10 @@ impl<K> Sender<K> {
 
     /// Ends the session: nothing is resent.
     pub fn end<F, T: Transmit<F, Kept = K>>(&mut self, out: &mut T) {
-        for slot in self.lanes.iter_mut().flat_map(|lane| lane.slots.drain(..)) {
-            if let Some(kept) = slot.kept {
+        for Outgoing { slots, counts, .. } in &mut self.lanes {
+            for kept in slots.drain(..).filter_map(|slot| slot.kept) {
                 self.kept -= 1;
-                self.counts.released += 1;
+                counts.released += 1;
                 out.release(kept);
             }
         }
@@ -350,22 +383,21 @@ impl<K> Sender<K> {
                 Cause::Lost | Cause::Moved => self.resend(now, lane, id, kept, out),
             };
             let Err(kept) = kept else {
+                let from = &mut self.lanes[lost.lane().index()];
                 match cause {
-                    Cause::Moved => self.counts.moved += 1,
-                    Cause::Lost | Cause::Beyond => {
-                        let idle = self.lanes[lost.lane().index()].waits().probe;
-                        self.share.resent(now, idle);
-                    }
+                    Cause::Moved => from.counts.moved += 1,
+                    Cause::Lost | Cause::Beyond => self.share.resent(now, from.waits().probe),
                 }
-                self.counts.resent_again += u64::from(again);
+                from.counts.resent_again += u64::from(again);
                 return;
             };
             self.kept -= 1;
-            self.counts.released += 1;
+            self.lanes[lost.lane().index()].counts.released += 1;
             out.release(kept);
         }
-        self.counts.skipped += 1;
-        self.lanes[id.lane().index()].bury(id.number());
+        let first = &mut self.lanes[id.lane().index()];
+        first.counts.skipped += 1;
+        first.bury(id.number());
     }
 
     /// Sends a frame again, or returns its handle if there is no memory for it.
@@ -390,7 +422,7 @@ impl<K> Sender<K> {
         if !out.resend(&shim, &kept) {
             return Err(kept);
         }
-        self.counts.resent += 1;
+        state.counts.resent += 1;
         state.push(now, id, Some(kept));
         Ok(())
     }

@@ -6,7 +6,7 @@ mod ports;
 use common::control::Keys;
 use common::frame::{Class, Frame, Headroom, Packet};
 use common::rtt::Rtt;
-use common::time::Time;
+use common::time::{Span, Time};
 use common::wire::{MacAddr, is_mac_control};
 
 pub use self::counts::{Counts, Dropped};
@@ -61,6 +61,21 @@ pub trait Io {
     fn alloc(&mut self, len: usize) -> Option<Self::Frame>;
 }
 
+/// A lane, of both directions.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneState<'a> {
+    /// The lane.
+    pub lane: Lane,
+    /// Counts of the sending end, over all sessions.
+    pub sent: &'a Sent,
+    /// Counts of the receiving end, over all sessions.
+    pub received: &'a Received,
+    /// Its round trip, with the time that REPORTs wait.
+    pub rtt: &'a Rtt,
+    /// How long unreported frames have waited for a REPORT; zero if all is reported.
+    pub report_age: Span,
+}
+
 /// One end of the tunnel: both directions of one pair of boxes on one WAN port.
 pub struct Tunnel<F: Frame> {
     config: Config,
@@ -94,24 +109,32 @@ impl<F: Headroom> Tunnel<F> {
         &self.counts
     }
 
-    /// What the sending end counted, over all sessions.
-    pub fn sent(&self) -> &Sent {
+    /// Counts of the sending end, of all lanes and sessions.
+    pub fn sent(&self) -> Sent {
         self.sender.counts()
     }
 
-    /// What the receiving end counted, over all sessions.
-    pub fn received(&self) -> &Received {
+    /// Counts of the receiving end, of all lanes and sessions.
+    pub fn received(&self) -> Received {
         self.receiver.counts()
+    }
+
+    /// The lanes, each with its state.
+    pub fn lanes(&self, now: Time) -> impl Iterator<Item = LaneState<'_>> {
+        Lane::all(self.config.session.lanes).filter_map(move |lane| {
+            Some(LaneState {
+                lane,
+                sent: self.sender.lane_counts(lane)?,
+                received: self.receiver.lane_counts(lane)?,
+                rtt: self.sender.rtt(lane)?,
+                report_age: self.sender.report_age(lane, now)?,
+            })
+        })
     }
 
     /// The session.
     pub fn session(&self) -> &EndPoint {
         &self.end
-    }
-
-    /// The round trip of a lane; `None` if there is no such lane.
-    pub fn rtt(&self, lane: Lane) -> Option<&Rtt> {
-        self.sender.rtt(lane)
     }
 
     /// Handles on frames that are kept to be resent.
@@ -128,7 +151,7 @@ impl<F: Headroom> Tunnel<F> {
     pub fn is_balanced(&self) -> bool {
         self.sender.is_balanced()
             && self.receiver.is_balanced()
-            && self.counts.is_balanced(self.sender.counts(), self.receiver.counts())
+            && self.counts.is_balanced(&self.sender.counts(), &self.receiver.counts())
     }
 
     /// Sets the MAC address of the next hop with the encapsulation `udp`; `None`: it is not known.

@@ -3,6 +3,7 @@
 #[path = "support/lanes.rs"]
 mod lanes;
 
+use common::time::{Span, Time};
 use lanes::*;
 use proptest::prelude::*;
 use tunnel::{Health, Lane};
@@ -187,4 +188,27 @@ fn a_guess_that_is_too_short_suspects_no_lane() {
     let mut world = World::new(Scenario { flows: 7, session: u32::MAX - 71, ..scenario });
     assert_lossless(&mut world);
     assert!(world.sender.1.counts().moved < 3_000, "{:?}", world.sender.1.counts());
+}
+
+/// The counts of the lanes are those of the whole.
+#[test]
+fn each_lane_has_counts_of_its_own() {
+    let mut world =
+        World::new(Scenario { delays: vec![5_000, 6_000], loss: [0.02, 0.02], ..scenario(9) });
+    assert_lossless(&mut world);
+    let (sender, receiver) = (&world.sender.1, &world.receiver.1);
+    let lanes = [0, 1].map(|lane| Lane::new(lane).expect("a lane"));
+    let sent = lanes.map(|lane| *sender.lane_counts(lane).expect("a lane"));
+    let received = lanes.map(|lane| *receiver.lane_counts(lane).expect("a lane"));
+    assert!(
+        sent.iter().all(|lane| lane.frames > 1_000 && lane.lost > 10 && lane.reports > 10),
+        "{sent:?}"
+    );
+    assert_eq!(sent.map(|lane| lane.frames).iter().sum::<u64>(), sender.counts().frames);
+    assert_eq!(sent.map(|lane| lane.resent).iter().sum::<u64>(), sender.counts().resent);
+    for ((sent, received), lane) in sent.iter().zip(&received).zip(lanes) {
+        assert_eq!(received.delivered, sent.frames, "{received:?}");
+        assert!(received.missing > 10 && received.waited > 0, "{received:?}");
+        assert_eq!(sender.report_age(lane, Time::NEVER), Some(Span::ZERO), "all is reported");
+    }
 }

@@ -150,6 +150,11 @@ pub struct TunnelSettings {
 }
 
 impl TunnelSettings {
+    /// Lanes of each direction.
+    pub const fn lanes(&self) -> u8 {
+        1
+    }
+
     /// Bytes by which the headers of the tunnel make a frame longer, a retransmission's.
     pub const fn headers(&self) -> u16 {
         let shim = tunnel::shim::RESENT_LEN as u16;

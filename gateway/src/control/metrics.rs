@@ -7,7 +7,7 @@ use prometheus::{Encoder, TextEncoder};
 
 use super::tunnel::Expected;
 use super::{State, side_name};
-use crate::telemetry::{IoCounters, LoopIo, PortIo, TunnelIo};
+use crate::telemetry::{IoCounters, LaneIo, LoopIo, PortIo, TunnelIo};
 
 /// The media type of [`render`]'s output.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
@@ -124,11 +124,14 @@ fn workers(state: &State, families: &mut Families) {
 fn tunnel(state: &State, expected: &Expected, families: &mut Families) {
     for (what, desc) in TunnelIo::TABLE {
         let sum: u64 = state.workers.iter().map(|worker| worker.tunnel().get(*what)).sum();
-        let value = match what {
-            TunnelIo::RttNanos => sum as f64 / 1e9,
-            _ => sum as f64,
-        };
-        families.add(desc, &[], value);
+        families.add(desc, &[], sum as f64);
+    }
+    for (what, desc) in LaneIo::TABLE {
+        // One worker has the tunnel.
+        let lanes = state.workers.first().map_or(&[][..], |worker| worker.lanes());
+        for (n, lane) in lanes.iter().enumerate() {
+            families.add(desc, &[("lane", &n.to_string())], what.scaled(lane.get(*what)));
+        }
     }
     let help = "Bytes of the longest frame of the WAN, from its destination MAC address on: the WAN port's, \
                 and what a full frame of the LAN needs with the tunnel's headers.";
@@ -185,7 +188,7 @@ mod tests {
     use crate::control::{Sample, WorkerHealth};
 
     fn text() -> String {
-        let tunnel = Expected { is_udp: false, headers: 26, port: 4248, needed: 4248 };
+        let tunnel = Expected { lanes: 2, is_udp: false, headers: 26, port: 4248, needed: 4248 };
         let state = State::new("both", 2, Some(tunnel));
         let mut io = IoCounters::default();
         io.add(Side::Wan, PortIo::DropFull, 3);
@@ -222,6 +225,8 @@ mod tests {
             "lr2_port_missed_frames_total{port=\"lan\"} 9",
             "lr2_port_up{port=\"wan\"} 0",
             "lr2_tunnel_frame_limit_bytes{of=\"needed\"} 4248",
+            "lr2_tunnel_sent_frames_total{lane=\"1\",copy=\"resent\"} 0",
+            "lr2_tunnel_report_age_seconds{lane=\"0\"} 0",
             "lr2_worker_busy_ratio{worker=\"1\"} 0.25",
             "lr2_worker_rounds_total{worker=\"1\",state=\"busy\"} 5",
         ] {

@@ -4,6 +4,8 @@
 //! [`health`] and [`tunnel`] judge it, [`server`] serves both over HTTP from a thread of its
 //! own.
 
+#[cfg(test)]
+mod alerts;
 pub mod health;
 pub mod metrics;
 pub mod neighbour;
@@ -65,9 +67,10 @@ impl State {
     /// The state of a process that starts now, with so many workers, each of which has an end of
     /// the tunnel if one is expected.
     pub fn new(role: &'static str, workers: usize, tunnel: Option<tunnel::Expected>) -> Self {
+        let lanes = tunnel.as_ref().map_or(0, |tunnel| tunnel.lanes);
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            workers: (0..workers).map(|_| Arc::default()).collect(),
+            workers: (0..workers).map(|_| Arc::new(Published::new(lanes))).collect(),
             role,
             tunnel,
             started: Instant::now(),

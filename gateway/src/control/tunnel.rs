@@ -17,6 +17,8 @@ const ETHER_LEN: u16 = 14;
 /// address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expected {
+    /// Lanes of each direction.
+    pub lanes: u8,
     /// Without a session frames are dropped, and do not cross as they came.
     pub is_udp: bool,
     /// Bytes by which the tunnel's headers make a frame longer.
@@ -31,6 +33,7 @@ impl Expected {
     /// `None` without a tunnel.
     pub fn of(config: &Config) -> Option<Self> {
         (config.tunnel.mode != TunnelMode::Off).then(|| Self {
+            lanes: config.tunnel.lanes(),
             is_udp: config.tunnel.udp.is_some(),
             headers: config.tunnel.headers(),
             port: config.wan.mtu + ETHER_LEN,
@@ -183,9 +186,9 @@ mod tests {
     use crate::telemetry::Published;
 
     const ETHERNET: Expected =
-        Expected { is_udp: false, headers: 26, port: 4248, needed: 4200 + 14 + 8 + 26 };
+        Expected { lanes: 1, is_udp: false, headers: 26, port: 4248, needed: 4200 + 14 + 8 + 26 };
     const UDP: Expected =
-        Expected { is_udp: true, headers: 66, port: 4288, needed: 4200 + 14 + 8 + 66 };
+        Expected { lanes: 1, is_udp: true, headers: 66, port: 4288, needed: 4200 + 14 + 8 + 66 };
 
     fn counters(values: &[(TunnelIo, u64)]) -> TunnelCounters {
         let mut counters = Published::default().tunnel();

@@ -35,8 +35,11 @@ macro_rules! counters {
     };
 }
 
+mod lane;
 mod tunnel;
 
+use ::tunnel::LaneState;
+pub use lane::{LaneIo, PublishedLane};
 use tunnel::TUNNEL;
 pub use tunnel::{TunnelCounters, TunnelIo};
 
@@ -145,22 +148,30 @@ pub struct Published {
     tunnel: CachePadded<[AtomicU64; TUNNEL]>,
     /// One past the position of the newest refusal in `Refusal::ALL`; 0: none.
     refusal: AtomicUsize,
+    /// Those of the tunnel's lanes.
+    lanes: Box<[PublishedLane]>,
     beats: CachePadded<AtomicU64>,
 }
 
 impl Default for Published {
     fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl Published {
+    /// Zeros, for a worker with so many lanes of the tunnel.
+    pub fn new(lanes: u8) -> Self {
         Self {
             switch: CachePadded::new([const { AtomicU64::new(0) }; _]),
             io: CachePadded::new([const { AtomicU64::new(0) }; _]),
             tunnel: CachePadded::new([const { AtomicU64::new(0) }; _]),
             refusal: AtomicUsize::new(0),
+            lanes: (0..lanes).map(|_| PublishedLane::default()).collect(),
             beats: CachePadded::default(),
         }
     }
-}
 
-impl Published {
     /// Replaces the copy, and counts one more sign of life.
     pub fn store(&self, switch: &Counters, io: &IoCounters, tunnel: Option<&TunnelCounters>) {
         let to = self.switch.iter().chain(&*self.io);
@@ -175,6 +186,16 @@ impl Published {
             self.refusal.store(refusal, Relaxed);
         }
         self.beats.store(self.beats.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Replaces the copies of the lanes' counters.
+    pub fn store_lanes<'a>(&self, lanes: impl Iterator<Item = LaneState<'a>>) {
+        self.lanes.iter().zip(lanes).for_each(|(to, lane)| to.store(&lane));
+    }
+
+    /// The counters of the tunnel's lanes, from lane 0 on.
+    pub fn lanes(&self) -> &[PublishedLane] {
+        &self.lanes
     }
 
     /// A counter of the switch.

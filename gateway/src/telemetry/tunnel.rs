@@ -1,9 +1,9 @@
-//! The counters of a worker's end of the tunnel.
+//! The counters of a worker's end of the tunnel, but for those of each [lane](super::lane).
 
 use common::frame::Headroom;
 use datapath::{LanCounts, Tunnelled};
 use tunnel::session::Refusal;
-use tunnel::{Dropped, Lane, Tunnel};
+use tunnel::{Dropped, Received, Sent, Tunnel};
 
 use super::{Desc, MetricKind};
 
@@ -12,29 +12,6 @@ counters! {
     TunnelIo
     Counter "lr2_tunnel_received_frames_total" "Frames that the tunnel took from a port." {
         FromLan ["port" = "lan"], FromWan ["port" = "wan"]
-    }
-    Counter "lr2_tunnel_sent_frames_total"
-        "Frames sent with a number, by whether for the first time." {
-        First ["copy" = "first"], Resent ["copy" = "resent"]
-    }
-    Counter "lr2_tunnel_resent_again_frames_total"
-        "Frames resent because a retransmission was lost; among those resent." { ResentAgain }
-    Counter "lr2_tunnel_not_kept_frames_total"
-        "Frames sent without a copy, as the resend cache was full or mbufs were scarce." { NotKept }
-    Counter "lr2_tunnel_lost_frames_total"
-        "Transmissions that the peer reported missing." { Lost }
-    Counter "lr2_tunnel_skipped_frames_total"
-        "Lost frames that are not resent: no copy, or beyond the share of retransmissions." { Skipped }
-    Counter "lr2_tunnel_delivered_frames_total"
-        "Frames that arrived with a number and were delivered to the LAN, by order." {
-        Ordered ["order" = "kept"], Late ["order" = "late"], Unordered ["order" = "given_up"]
-    }
-    Counter "lr2_tunnel_waited_frames_total"
-        "Frames that waited for an earlier one of their flow." { Waited }
-    Counter "lr2_tunnel_missing_numbers_total" "Numbers that were missing for a while." { Missing }
-    Counter "lr2_tunnel_given_up_numbers_total"
-        "Missing numbers that were given up: after a time, or since the peer skips them, as those of lost retransmissions." {
-        GivenUp ["reason" = "timeout"], PeerSkipped ["reason" = "peer_skipped"]
     }
     Counter "lr2_tunnel_plain_frames_total"
         "Frames that crossed without a number, by the port that they left: no session, or too long." {
@@ -84,7 +61,6 @@ counters! {
         "Pairs of hosts whose packets the repair of the LANs looks at; 0 with recovery.lan = \"on\", as it looks at all." { LanPairs }
     Gauge "lr2_tunnel_kept_frames" "Copies of frames that the peer has not reported." { Kept }
     Gauge "lr2_tunnel_held_frames" "Frames that wait for an earlier one of their flow." { Held }
-    Gauge "lr2_tunnel_round_trip_seconds" "Round trip to the peer; the configured guess until it is measured." { RttNanos }
 }
 
 /// How many there are.
@@ -102,9 +78,10 @@ impl TunnelCounters {
     /// Those of `path`, and the frames that its port's station was too slow for.
     pub fn of<F: Headroom>(path: &Tunnelled<F>, station_missed: u64) -> Self {
         let tunnel = path.tunnel();
+        let (sent, received) = (tunnel.sent(), tunnel.received());
         let mut values = [0; TUNNEL];
         for (what, _) in TunnelIo::TABLE {
-            values[*what as usize] = value(tunnel, *what);
+            values[*what as usize] = value(tunnel, &sent, &received, *what);
         }
         values[TunnelIo::StationMissed as usize] = station_missed;
         if let Some(lan) = path.lan() {
@@ -144,27 +121,14 @@ impl TunnelCounters {
     }
 }
 
-fn value<F: Headroom>(tunnel: &Tunnel<F>, what: TunnelIo) -> u64 {
-    let (counts, sent, received) = (tunnel.counts(), tunnel.sent(), tunnel.received());
+fn value<F: Headroom>(tunnel: &Tunnel<F>, sent: &Sent, received: &Received, what: TunnelIo) -> u64 {
+    let counts = tunnel.counts();
     let peer = tunnel.session().state().peer();
     let dropped = |why| counts.dropped(why);
     let refused = |why| counts.refused(why);
     match what {
         TunnelIo::FromLan => counts.from_lan,
         TunnelIo::FromWan => counts.from_wan,
-        TunnelIo::First => sent.frames,
-        TunnelIo::Resent => sent.resent,
-        TunnelIo::ResentAgain => sent.resent_again,
-        TunnelIo::NotKept => sent.not_kept,
-        TunnelIo::Lost => sent.lost,
-        TunnelIo::Skipped => sent.skipped,
-        TunnelIo::Ordered => received.delivered - received.late - received.unordered,
-        TunnelIo::Late => received.late,
-        TunnelIo::Unordered => received.unordered,
-        TunnelIo::Waited => received.waited,
-        TunnelIo::Missing => received.missing,
-        TunnelIo::GivenUp => received.given_up,
-        TunnelIo::PeerSkipped => received.skipped,
         TunnelIo::PlainToLan => counts.plain_to_lan,
         TunnelIo::PlainToWan => counts.plain_to_wan,
         TunnelIo::Unsequenced => counts.unsequenced,
@@ -214,10 +178,5 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, what: TunnelIo) -> u64 {
         TunnelIo::PathFrame => tunnel.session().up().map_or(0, |peer| peer.reached.into()),
         TunnelIo::Kept => tunnel.kept() as u64,
         TunnelIo::Held => tunnel.waiting() as u64,
-        TunnelIo::RttNanos => round_trip(tunnel),
     }
-}
-
-fn round_trip<F: Headroom>(tunnel: &Tunnel<F>) -> u64 {
-    Lane::new(0).and_then(|lane| tunnel.rtt(lane)).map_or(0, |rtt| rtt.mean().as_nanos())
 }

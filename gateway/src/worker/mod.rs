@@ -180,10 +180,10 @@ where
             plane.drain(now, pool, egress);
             self.leave_by = Some(now + *drain_timeout);
         }
-        self.publish();
+        self.publish(now);
     }
 
-    fn publish(&mut self) {
+    fn publish(&mut self, now: Time) {
         let Parts { rx, egress, plane, published, .. } = &mut self.parts;
         for side in [Side::Lan, Side::Wan] {
             let Some(rx) = &rx[side.index()] else { continue };
@@ -194,6 +194,9 @@ where
         }
         egress.report(&mut self.io);
         published.store(plane.counters(), &self.io, plane.tunnel_counters().as_ref());
+        if let Some(tunnel) = plane.as_tunnel() {
+            published.store_lanes(tunnel.lanes(now));
+        }
     }
 
     fn may_leave(&self, now: Time) -> bool {
@@ -212,7 +215,7 @@ where
         let ended = Ended { held: plane.held(), queued: egress.queued() as u64 };
         egress.discard();
         plane.housekeeping(now, pool, egress);
-        self.publish();
+        self.publish(now);
         ended
     }
 }

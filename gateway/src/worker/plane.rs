@@ -133,7 +133,12 @@ impl<F: Headroom> Plane<F> {
         self.path.as_switch().map_or(&self.none, |switch| switch.counters())
     }
 
-    /// Those of the tunnel.
+    /// The tunnel, if there is one.
+    pub fn as_tunnel(&self) -> Option<&tunnel::Tunnel<F>> {
+        self.path.as_tunnel().map(datapath::Tunnelled::tunnel)
+    }
+
+    /// The counters of the tunnel.
     pub fn tunnel_counters(&self) -> Option<TunnelCounters> {
         let dropped = self.station.as_ref().map_or(0, WorkerEnd::dropped);
         self.path.as_tunnel().map(|path| TunnelCounters::of(path, dropped))

@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use common::time::{Span, Time};
 
+use super::Received;
 use crate::gaps::{Gap, Gaps};
 use crate::marks::Marks;
 use crate::message::{MAX_RANGES, Report};
@@ -45,6 +46,8 @@ pub(super) struct Incoming {
     depth: u64,
     /// When a number was overtaken the last time, or `depth` shrank.
     overtaken_at: Time,
+    /// Over all sessions.
+    pub counts: Received,
 }
 
 impl Incoming {
@@ -63,7 +66,13 @@ impl Incoming {
             all_reported_at: Time::ZERO,
             depth: 1,
             overtaken_at: Time::ZERO,
+            counts: Received::default(),
         }
+    }
+
+    /// Begins another session at number `first`.
+    pub fn restart(&mut self, first: Number) {
+        *self = Self { counts: self.counts, ..Self::new(first) };
     }
 
     /// Whether nothing is missing or waits, and nothing has arrived before its turn.
@@ -72,8 +81,8 @@ impl Incoming {
         self.floor == self.next && !self.received.reach(self.next)
     }
 
-    /// All numbers before `number` were sent. Returns how many of them became missing.
-    pub fn notice(&mut self, number: Number, now: Time) -> u64 {
+    /// All numbers before `number` were sent.
+    pub fn notice(&mut self, number: Number, now: Time) {
         let mut start = self.next.max(self.floor);
         self.next = self.next.max(number);
         let mut missing = 0;
@@ -88,7 +97,7 @@ impl Incoming {
             start = end;
         }
         self.is_urgent |= missing > 0;
-        missing
+        self.counts.missing += missing;
     }
 
     /// Transmission `number` has arrived, and is not missing any more. R-TUN-18
@@ -205,6 +214,7 @@ impl Incoming {
             if missing.is_full() {
                 let missing = core::mem::take(&mut missing);
                 let next = gap.start;
+                self.counts.reports += 1;
                 send(Report { lane, from: from.map(Number::wire), next: next.wire(), missing });
                 from = Some(next);
                 sent += 1;
@@ -218,6 +228,7 @@ impl Incoming {
             missing.push((start.wire(), gap.end.min(end).since(start) as u32));
         }
         if sent < MAX_REPORTS {
+            self.counts.reports += 1;
             send(Report { lane, from: from.map(Number::wire), next: end.wire(), missing });
         }
         (self.told, self.reported_at) = (end, now);

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
+use super::Sent;
 use crate::message::{Probe, Report};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
 
@@ -78,6 +79,10 @@ pub(super) struct Outgoing<K> {
     /// A transmission whose round trip is measured.
     timed: Option<(Number, Time)>,
     rtt: Rtt,
+    /// When the newest REPORT came, or the first frame was sent that waits for one.
+    reported_at: Time,
+    /// Over all sessions.
+    pub counts: Sent,
 }
 
 /// What a REPORT says, next to the numbers of its lane.
@@ -134,7 +139,15 @@ impl<K> Outgoing<K> {
             health: Health::Good,
             timed: None,
             rtt: Rtt::guess(rtt),
+            reported_at: Time::ZERO,
+            counts: Sent::default(),
         }
+    }
+
+    /// Begins another session, with the round trip of the one before or, if it was not measured, this guess.
+    pub fn restart(&mut self, session: Session, guess: Span) {
+        let rtt = if self.rtt.is_measured() { self.rtt.mean() } else { guess };
+        *self = Self { counts: self.counts, ..Self::new(session, rtt) };
     }
 
     #[inline]
@@ -144,6 +157,11 @@ impl<K> Outgoing<K> {
 
     pub const fn rtt(&self) -> &Rtt {
         &self.rtt
+    }
+
+    /// How long it has waited for a REPORT; zero if all is reported.
+    pub fn report_age(&self, now: Time) -> Span {
+        if self.slots.is_empty() { Span::ZERO } else { now.since(self.reported_at) }
     }
 
     pub fn waits(&self) -> Waits {
@@ -162,6 +180,7 @@ impl<K> Outgoing<K> {
     pub fn push(&mut self, now: Time, id: FrameId, kept: Option<K>) {
         if self.slots.is_empty() {
             self.report_due = now + self.waits().report;
+            self.reported_at = now;
         }
         if self.timed.is_none() {
             self.timed = Some((self.next(), now));
@@ -197,6 +216,7 @@ impl<K> Outgoing<K> {
             }
             self.timed = None;
         }
+        self.reported_at = now;
         // A number is judged by the first REPORT that speaks of it. R-TUN-8
         let from = listed.from.unwrap_or(self.base);
         let start = if from <= self.covered { self.covered } else { from }.max(self.base);

@@ -12,7 +12,7 @@ use tunnel::{ReceiverConfig, SenderConfig};
 
 use super::*;
 use crate::config::Idle;
-use crate::telemetry::{Published, TunnelIo};
+use crate::telemetry::{LaneIo, Published, TunnelIo};
 use crate::worker::fake::{FakeClock, FakeRx, FakeTx};
 use crate::worker::idle::Idler;
 use crate::worker::{Ended, HOUSEKEEPING, Parts, Worker, handoff};
@@ -63,7 +63,7 @@ struct Gateway {
 
 fn gateway(me: u8, clock: &FakeClock) -> Gateway {
     let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
-    let published = Arc::<Published>::default();
+    let published = Arc::new(Published::new(1));
     let worker = Worker::new(Parts {
         rx: rx.clone().map(Some),
         handoff: handoff::mesh(1, common::wire::Spread::Rss).remove(0),
@@ -119,6 +119,10 @@ impl Link {
     fn tunnel(&self, me: usize, what: TunnelIo) -> u64 {
         self.boxes[me].published.tunnel().get(what)
     }
+
+    fn lane(&self, me: usize, what: LaneIo) -> u64 {
+        self.boxes[me].published.lanes()[0].get(what)
+    }
 }
 
 fn frame(n: u32) -> Vec<u8> {
@@ -149,13 +153,32 @@ fn frames_cross_plain_until_there_is_a_session_and_none_is_lost_after() {
     assert_eq!(&link.boxes[1].tx[0].taken()[1..], sent);
     assert_eq!(link.boxes[0].tx[0].taken(), sent);
     for me in 0..2 {
-        let resent = link.tunnel(me, TunnelIo::Resent);
+        let resent = link.lane(me, LaneIo::Resent);
         assert!(resent > 100, "{resent}");
-        assert_eq!(link.tunnel(me, TunnelIo::First), sent.len() as u64);
-        let delivered = [TunnelIo::Ordered, TunnelIo::Late, TunnelIo::Unordered];
-        assert_eq!(delivered.map(|what| link.tunnel(me, what))[1..], [0, 0]);
+        assert_eq!(link.lane(me, LaneIo::First), sent.len() as u64);
+        let delivered = [LaneIo::Ordered, LaneIo::Late, LaneIo::Unordered];
+        assert_eq!(delivered.map(|what| link.lane(me, what))[1..], [0, 0]);
         assert_eq!(link.tunnel(me, TunnelIo::Held), 0);
     }
+}
+
+#[test]
+fn a_lane_says_how_long_it_has_waited_for_a_report() {
+    let mut link = Link::new();
+    link.pass(Span::from_millis(200));
+    for n in 0..100 {
+        link.boxes[0].rx[0].arrive(frame(n));
+        link.step();
+    }
+    link.pass(Span::from_millis(20));
+    assert_eq!(link.lane(0, LaneIo::ReportAgeNanos), 0, "all is reported");
+    let trip = [LaneIo::RttNanos, LaneIo::DeviationNanos].map(|what| link.lane(0, what));
+    assert_eq!(trip, [STEP.as_nanos(), 0], "it does not vary");
+    link.lose_one_in = 1;
+    link.boxes[0].rx[0].arrive(frame(100));
+    link.pass(Span::from_millis(60));
+    let age = link.lane(0, LaneIo::ReportAgeNanos);
+    assert!((50_000_000..=60_000_000).contains(&age), "{age}");
 }
 
 #[test]
@@ -186,10 +209,10 @@ fn a_frame_that_finds_the_wan_queue_full_takes_no_number() {
     link.pass(Span::from_millis(5));
     link.boxes[0].tx[1].accept(10_000);
     link.pass(Span::from_millis(20));
-    let first = link.tunnel(0, TunnelIo::First);
+    let first = link.lane(0, LaneIo::First);
     assert_eq!(first + link.tunnel(0, TunnelIo::DropQueue), 2_000);
     assert_eq!(link.boxes[1].tx[0].taken().len() as u64, first, "all that have a number arrive");
-    assert_eq!(link.tunnel(1, TunnelIo::Missing), 0);
+    assert_eq!(link.lane(1, LaneIo::Missing), 0);
     assert_eq!(link.boxes[1].tx[0].taken()[0], frame(0));
 }
 
@@ -263,6 +286,6 @@ fn over_udp_the_stations_find_the_next_hops() {
         pass(&mut link, 100);
         let expected: Vec<_> = (1..=200).map(frame).collect();
         assert_eq!(link.boxes[1].tx[0].taken(), expected, "v4: {v4}");
-        assert!(link.tunnel(0, TunnelIo::Resent) > 0);
+        assert!(link.lane(0, LaneIo::Resent) > 0);
     }
 }

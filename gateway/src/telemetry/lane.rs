@@ -1,0 +1,110 @@
+//! The counters of each lane of a worker's end of the tunnel.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tunnel::LaneState;
+
+use super::{Desc, MetricKind};
+
+counters! {
+    /// A counter of a lane of the tunnel.
+    LaneIo
+    Counter "lr2_tunnel_sent_frames_total"
+        "Frames sent with a number, by whether for the first time." {
+        First ["copy" = "first"], Resent ["copy" = "resent"]
+    }
+    Counter "lr2_tunnel_resent_again_frames_total"
+        "Frames resent because a retransmission was lost; among those resent." { ResentAgain }
+    Counter "lr2_tunnel_moved_frames_total"
+        "Frames resent on another lane, as REPORTs of theirs were overdue; among those resent." { Moved }
+    Counter "lr2_tunnel_not_kept_frames_total"
+        "Frames sent without a copy, as the resend cache was full or mbufs were scarce." { NotKept }
+    Counter "lr2_tunnel_lost_frames_total"
+        "Transmissions that the peer reported missing." { Lost }
+    Counter "lr2_tunnel_skipped_frames_total"
+        "Lost frames that are not resent: no copy, or beyond the share of retransmissions." { Skipped }
+    Counter "lr2_tunnel_delivered_frames_total"
+        "Frames that arrived with a number and were delivered, by order: behind all earlier ones of their flow; an ACK before earlier ACKs; after later ones, as it was given up; before earlier ones." {
+        Ordered ["order" = "kept"], Overtook ["order" = "ack_first"],
+        Late ["order" = "late"], Unordered ["order" = "given_up"]
+    }
+    Counter "lr2_tunnel_waited_frames_total"
+        "Frames that waited for an earlier one of their flow, by the lane of that one." { Waited }
+    Counter "lr2_tunnel_missing_numbers_total" "Numbers that were missing for a while." { Missing }
+    Counter "lr2_tunnel_given_up_numbers_total"
+        "Missing numbers that were given up: after a time, or since the peer skips them, as those of lost retransmissions." {
+        GivenUp ["reason" = "timeout"], PeerSkipped ["reason" = "peer_skipped"]
+    }
+    Counter "lr2_tunnel_overdue_reports_total"
+        "Times that a REPORT of the peer was overdue." { Suspected }
+    Gauge "lr2_tunnel_round_trip_seconds"
+        "Round trip to the peer, smoothed; the configured guess until it is measured." { RttNanos }
+    Gauge "lr2_tunnel_delay_variation_seconds"
+        "Mean deviation of the round trip, smoothed; 0 until it is measured." { DeviationNanos }
+    Gauge "lr2_tunnel_report_age_seconds"
+        "Time for which sent frames have waited for a REPORT of the peer; 0 if it has reported all." { ReportAgeNanos }
+}
+
+const LANE: usize = LaneIo::TABLE.len();
+
+impl LaneIo {
+    /// The value for a person, in seconds where it is a time.
+    pub fn scaled(self, value: u64) -> f64 {
+        match self {
+            Self::RttNanos | Self::DeviationNanos | Self::ReportAgeNanos => value as f64 / 1e9,
+            _ => value as f64,
+        }
+    }
+}
+
+/// The copy of a lane's counters that both threads see.
+#[derive(Debug)]
+pub struct PublishedLane([AtomicU64; LANE]);
+
+impl Default for PublishedLane {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; _])
+    }
+}
+
+impl PublishedLane {
+    /// Replaces the copy.
+    pub(super) fn store(&self, state: &LaneState<'_>) {
+        for (what, _) in LaneIo::TABLE {
+            self.0[*what as usize].store(value(state, *what), Relaxed);
+        }
+    }
+
+    /// One of the counters.
+    pub fn get(&self, what: LaneIo) -> u64 {
+        self.0[what as usize].load(Relaxed)
+    }
+}
+
+fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
+    let LaneState { sent, received, rtt, report_age, .. } = state;
+    match what {
+        LaneIo::First => sent.frames,
+        LaneIo::Resent => sent.resent,
+        LaneIo::ResentAgain => sent.resent_again,
+        LaneIo::Moved => sent.moved,
+        LaneIo::NotKept => sent.not_kept,
+        LaneIo::Lost => sent.lost,
+        LaneIo::Skipped => sent.skipped,
+        LaneIo::Ordered => {
+            received.delivered - received.late - received.unordered - received.overtook
+        }
+        LaneIo::Overtook => received.overtook,
+        LaneIo::Late => received.late,
+        LaneIo::Unordered => received.unordered,
+        LaneIo::Waited => received.waited,
+        LaneIo::Missing => received.missing,
+        LaneIo::GivenUp => received.given_up,
+        LaneIo::PeerSkipped => received.skipped,
+        LaneIo::Suspected => sent.suspected,
+        LaneIo::RttNanos => rtt.mean().as_nanos(),
+        LaneIo::DeviationNanos if rtt.is_measured() => rtt.deviation().as_nanos(),
+        LaneIo::DeviationNanos => 0,
+        LaneIo::ReportAgeNanos => report_age.as_nanos(),
+    }
+}

@@ -1,0 +1,52 @@
+//! Counts of the receiving end.
+
+/// Counts of a receiver, in frames unless the field says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Received {
+    /// Arrived.
+    pub arrived: u64,
+    /// Delivered.
+    pub delivered: u64,
+    /// Dropped: received before.
+    pub duplicate: u64,
+    /// Dropped: there is no such lane, or a number lies outside the window.
+    pub outside: u64,
+    /// Of those delivered: after their successors, which had been released.
+    pub late: u64,
+    /// Of those delivered: before their predecessor, as another frame waits for it, none can wait any
+    /// more, or it did not come in time.
+    pub unordered: u64,
+    /// Of those delivered: ACKs, before an earlier one.
+    pub overtook: u64,
+    /// Frames that waited for their predecessor.
+    pub waited: u64,
+    /// Numbers that became missing.
+    pub missing: u64,
+    /// Numbers given up for their age, or for want of room.
+    pub given_up: u64,
+    /// Numbers that the sender skipped.
+    pub skipped: u64,
+    /// REPORTs sent.
+    pub reports: u64,
+    /// PROBEs and SKIPs that name no lane or no possible number.
+    pub refused: u64,
+}
+
+impl Received {
+    /// Adds the counts of another lane.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.arrived += other.arrived;
+        self.delivered += other.delivered;
+        self.duplicate += other.duplicate;
+        self.outside += other.outside;
+        self.late += other.late;
+        self.unordered += other.unordered;
+        self.overtook += other.overtook;
+        self.waited += other.waited;
+        self.missing += other.missing;
+        self.given_up += other.given_up;
+        self.skipped += other.skipped;
+        self.reports += other.reports;
+        self.refused += other.refused;
+    }
+}
