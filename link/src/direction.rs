@@ -216,6 +216,11 @@ impl<F: Frame> Direction<F> {
         self.counters.lost.add(LossReason::Egress, receipt.kind);
     }
 
+    /// Wire bytes that wait for the line or are on it at `now`.
+    pub fn backlog(&self, now: Time) -> u64 {
+        self.line.backlog(now)
+    }
+
     /// Counters so far.
     pub fn counters(&self) -> &Counters {
         &self.counters

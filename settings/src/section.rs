@@ -69,7 +69,7 @@ impl<'d> Section<'d> {
         Self::new(self.doc, "".into(), None, None)
     }
 
-    /// The tables `[[name]]` of the top level, each called by its place, counted from 1.
+    /// The tables `[[name]]`, each called by its place, counted from 1.
     pub fn sections(&mut self, name: &'static str) -> Vec<Self> {
         self.known.push(name);
         let Some((key, value)) = self.table.and_then(|t| t.get_key_value(name)) else {
@@ -81,12 +81,14 @@ impl<'d> Section<'d> {
             tables.collect::<Option<Vec<_>>>()
         });
         let Some(tables) = tables else {
-            let found = self.doc.source(value);
-            self.doc.problem_at(Some(key.span().start), name, found, format!("tables, [[{name}]]"));
+            let (found, path) = (self.doc.source(value), self.path(name));
+            let allowed = format!("tables, [[{path}]]");
+            self.doc.problem_at(Some(key.span().start), &path, found, allowed);
             return Vec::new();
         };
         let tables = (1..).zip(tables).map(|(n, (at, table))| {
-            Self::new(self.doc, format!("{name}[{n}]").into(), Some(table), Some(at))
+            let name = format!("{}[{n}]", self.path(name));
+            Self::new(self.doc, name.into(), Some(table), Some(at))
         });
         tables.collect()
     }

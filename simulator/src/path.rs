@@ -17,6 +17,11 @@ pub const fn packet_wire_bytes(payload: u64) -> u64 {
     wire_bytes((payload + HEADERS) as usize)
 }
 
+/// The time of a byte at `rate` bit/s, in picoseconds.
+const fn per_byte_ps(rate: u64) -> u64 {
+    8_000_000_000_000 / rate
+}
+
 /// A path from host to host, alone on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
@@ -53,11 +58,14 @@ impl Path {
                 &[border, (scenario.long_haul.rate, scenario.long_haul.longest_delay()), fabric]
             }
         };
-        let mut path = Self { rate: u64::MAX, propagation: Span::ZERO, per_byte_ps: 0 };
+        // The line of one of several paths is one more, at which a message that uses all of them does not queue.
+        let lines = scenario.long_haul.paths.iter().filter_map(|path| path.rate);
+        let line = lines.min().filter(|_| long_haul).map_or(0, per_byte_ps);
+        let mut path = Self { rate: u64::MAX, propagation: Span::ZERO, per_byte_ps: line };
         for &(rate, delay) in inner.iter().chain(middle).chain(inner) {
             path.rate = path.rate.min(rate);
             path.propagation = path.propagation + delay * 2;
-            path.per_byte_ps += 8_000_000_000_000 / rate;
+            path.per_byte_ps += per_byte_ps(rate);
         }
         path
     }

@@ -75,11 +75,37 @@ impl Topology {
     }
 }
 
-/// The link between the sites; the same in both directions but for the loss.
+/// The link between two gateways; the same in both directions but for the loss.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LongHaul {
-    /// bit/s on the wire.
+    /// bit/s on the wire, of the gateways' WAN ports: all paths together have no less.
     pub rate: u64,
+    /// Propagation delay, one way; of several paths, that of the shortest.
+    pub delay: Span,
+    /// Further delay per frame, uniform from zero; frames keep their order.
+    pub jitter: Span,
+    /// From site 0 to site 1.
+    pub loss: LossModel,
+    /// From site 1 to site 0.
+    pub loss_back: LossModel,
+    /// Both directions are dead for a time.
+    pub outage: Option<link::Outage>,
+    /// Frames that take a detour and may be overtaken, in both directions.
+    pub reordering: Option<link::Reordering>,
+    /// Several paths that begin and end at the same two ports, each with properties of its own in place of
+    /// those above; empty: one path, with those.
+    pub paths: Vec<WanPath>,
+}
+
+/// One of several paths between two gateways.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WanPath {
+    /// bit/s on the wire of the path's own line, in each direction; `None`: that of the WAN port is the only one.
+    pub rate: Option<u64>,
+    /// Bytes on the wire that may wait for that line; a frame beyond is lost.
+    pub queue: u64,
+    /// Marking of frames that join that queue; `None`: no marks.
+    pub ecn: Option<Ecn>,
     /// Propagation delay, one way.
     pub delay: Span,
     /// Further delay per frame, uniform from zero; frames keep their order.
@@ -92,21 +118,35 @@ pub struct LongHaul {
     pub outage: Option<link::Outage>,
     /// Frames that take a detour and may be overtaken, in both directions.
     pub reordering: Option<link::Reordering>,
-    /// Equal-cost routes, at least 1; a flow stays on one.
-    pub routes: u32,
-    /// Further one-way delay of each route against the one before.
-    pub route_delay: Span,
 }
 
 impl LongHaul {
-    /// Round trip on this link alone: there and back on the shortest route.
+    /// The paths between two gateways, at least one.
+    pub fn all_paths(&self) -> Vec<WanPath> {
+        if !self.paths.is_empty() {
+            return self.paths.clone();
+        }
+        vec![WanPath {
+            rate: None,
+            queue: u64::MAX,
+            ecn: None,
+            delay: self.delay,
+            jitter: self.jitter,
+            loss: self.loss,
+            loss_back: self.loss_back,
+            outage: self.outage,
+            reordering: self.reordering,
+        }]
+    }
+
+    /// Round trip on this link alone: there and back on the shortest path.
     pub const fn rtt(&self) -> Span {
         self.delay.scale(2, 1)
     }
 
-    /// One-way delay of the longest route.
+    /// One-way delay of the longest path.
     pub fn longest_delay(&self) -> Span {
-        self.delay + self.route_delay * u64::from(self.routes - 1)
+        self.paths.iter().map(|path| path.delay).max().unwrap_or(self.delay)
     }
 
     /// Bandwidth-delay product of a round trip, bytes on the wire.
@@ -246,6 +286,19 @@ pub struct GatewayModel {
     pub cnp: bool,
     /// How data frames wait at the port towards the hosts.
     pub lan_queue: LanQueue,
+    /// How [`Scheme::TUNNEL`] carries frames.
+    pub tunnel: Carriage,
+    /// Lanes of [`Scheme::TUNNEL`], at least 1.
+    pub lanes: u8,
+}
+
+/// How the tunnel's frames look on the long haul.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carriage {
+    /// Behind an EtherType. Lane k is joined to path k, modulo their number.
+    Ethernet,
+    /// In UDP over IPv4, a source port for each lane; routers choose the path by addresses and ports.
+    Udp,
 }
 
 /// The order in which data frames leave a port.

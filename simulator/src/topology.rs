@@ -7,10 +7,11 @@ use common::wire::Addr;
 use link::{DirectionConfig, LossModel};
 use rnic::NicConfig;
 
-use crate::net::{Cable, Plug, Route, Switch, SwitchConfig};
+use crate::net::{Cable, PathConfig, Plug, Route, Switch, SwitchConfig};
 use crate::node::{Agent, Gateway, Host, LAN, Node, WAN};
 use crate::path::timeout;
-use crate::scenario::{LossIn, Scenario, Topology};
+use crate::run::START;
+use crate::scenario::{LossIn, Scenario, Topology, WanPath};
 use crate::scheme::Scheme;
 use crate::schemes::{Place, SchemeModel, model};
 
@@ -127,27 +128,35 @@ impl Builder<'_> {
         };
         let is_ideal = !is_here || site.loss == 0.0 || self.model.is_lossless();
         let loss = if is_ideal { LossModel::None } else { LossModel::Bernoulli(site.loss) };
-        let config = DirectionConfig { delay: site.delay, loss, ..DirectionConfig::default() };
+        let direction = DirectionConfig { delay: site.delay, loss, ..DirectionConfig::default() };
+        let config = PathConfig { direction, ..PathConfig::default() };
         self.cable(a, b, std::slice::from_ref(&config), false);
         self.cable(b, a, &[config], false);
     }
 
     /// Joins two gateways.
     fn join_sites(&mut self, near: usize, far: usize) {
-        let haul = &self.scenario.long_haul;
-        for (from, to, loss) in [(near, far, haul.loss), (far, near, haul.loss_back)] {
-            let is_ideal = self.model.is_lossless();
-            let reordering = haul.reordering.filter(|_| !is_ideal);
-            let route = |n| DirectionConfig {
-                delay: haul.delay + haul.route_delay * n,
-                jitter: haul.jitter,
-                loss: if is_ideal { LossModel::None } else { loss },
-                outage: haul.outage.filter(|_| !is_ideal),
-                reordering: reordering.unwrap_or_default(),
-                ..DirectionConfig::default()
+        let all = self.scenario.long_haul.all_paths();
+        let is_ideal = self.model.is_lossless();
+        for (from, to) in [(near, far), (far, near)] {
+            let path = |path: &WanPath| PathConfig {
+                direction: DirectionConfig {
+                    rate: path.rate,
+                    queue: if is_ideal { u64::MAX } else { path.queue },
+                    delay: path.delay,
+                    jitter: path.jitter,
+                    loss: match if from == near { path.loss } else { path.loss_back } {
+                        _ if is_ideal => LossModel::None,
+                        loss => loss,
+                    },
+                    outage: path.outage.filter(|_| !is_ideal),
+                    reordering: path.reordering.filter(|_| !is_ideal).unwrap_or_default(),
+                    ..DirectionConfig::default()
+                },
+                ecn: path.ecn,
             };
-            let routes: Vec<_> = (0..u64::from(haul.routes)).map(route).collect();
-            self.cable((from, WAN), (to, WAN), &routes, true);
+            let paths: Vec<_> = all.iter().map(path).collect();
+            self.cable((from, WAN), (to, WAN), &paths, true);
         }
     }
 
@@ -155,12 +164,12 @@ impl Builder<'_> {
         &mut self,
         from: (usize, usize),
         to: (usize, usize),
-        routes: &[DirectionConfig],
+        paths: &[PathConfig],
         is_long_haul: bool,
     ) {
         let number = self.network.cables.len();
         let to = Plug { node: to.0, port: to.1 };
-        let cable = Cable::new(routes, to, is_long_haul, self.seed, number as u64);
+        let cable = Cable::new(paths, to, is_long_haul, START, [self.seed, number as u64]);
         self.network.leaving[from.0][from.1] = number;
         self.network.cables.push(cable);
     }

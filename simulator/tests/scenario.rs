@@ -8,7 +8,7 @@ use common::time::Span;
 use link::LossModel;
 use settings::Override;
 use simulator::input::{Varied, load, parse};
-use simulator::scenario::{LanQueue, LossIn, Scenario, Scope, Topology, Traffic};
+use simulator::scenario::{Carriage, Ecn, LanQueue, LossIn, Scenario, Scope, Topology, Traffic};
 use simulator::scheme::Scheme;
 
 const LINK: &str = "[long_haul]\nrate = \"10Gbps\"\ndelay = \"1ms\"\nloss = 1e-3\n";
@@ -75,7 +75,12 @@ const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cache
      [long_haul]\nrate = \"2.5Gbps\"\nrtt = \"3ms\"\njitter = \"9us\"\n\
      loss = { rate = \"1%\", burst = 8 }\nloss_back = 0\n\
      outage = { start = \"1ms\", duration = \"2ms\", every = \"1s\" }\n\
-     reordering = { share = 1e-4, extra = \"20us\" }\nroutes = 3\nroute_delay = \"40us\"\n\
+     reordering = { share = 1e-4, extra = \"20us\" }\n\
+     [[long_haul.paths]]\nrate = \"1Gbps\"\nqueue = \"1MB\"\ndelay = \"2ms\"\n\
+     jitter = \"8us\"\nloss = 0\nloss_back = \"3%\"\noutage = { start = \"3ms\" }\n\
+     reordering = { share = 1e-3, extra = \"30us\" }\n\
+     ecn = { kmin = \"3kB\", kmax = \"4kB\", pmax = 0.25 }\n\
+     [[long_haul.paths]]\nrate = \"1.5Gbps\"\n\
      [site]\nhost_rate = \"1Gbps\"\nfabric_rate = \"4Gbps\"\ndelay = \"3us\"\nloss = \"0.01%\"\n\
      loss_in = \"source\"\nbuffer = \"1MiB\"\nshared_buffer = false\n\
      ecn = { kmin = \"1kB\", kmax = \"2kB\", pmax = 0.5 }\n\
@@ -87,7 +92,7 @@ const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cache
      cnp_interval = \"50us\"\n\
      [gateway]\nbudget = 0.25\nreorder = \"1MB\"\nbackup = \"2MB\"\ncache = \"3MB\"\npaper_reorder = \"4MB\"\n\
      paper_backup = \"5MB\"\nnetrt_buffer = \"6MB\"\nqueue = \"7MB\"\n\
-     lan_queue = \"fifo\"\n\
+     lan_queue = \"fifo\"\ntunnel = \"udp\"\nlanes = 8\n\
      [[traffic]]\nkind = \"long\"\nbytes = \"1GB\"\nflows = 3\n\
      [[traffic]]\nkind = \"poisson\"\nsizes = \"hadoop\"\nload = \"30%\"\nflows = 9\n\
      scope = \"between\"\n\
@@ -113,7 +118,27 @@ fn every_key_is_read() {
     );
     let reordering = s.long_haul.reordering.expect("given");
     assert_eq!((reordering.probability, reordering.extra.as_micros()), (1e-4, 20));
-    assert_eq!((s.long_haul.routes, s.long_haul.longest_delay().as_micros()), (3, 1_580));
+    let [first, second] = &s.long_haul.paths[..] else { panic!("two paths") };
+    assert_eq!(
+        (first.rate, first.queue, second.rate),
+        (Some(1_000_000_000), 1_000_000, Some(1_500_000_000))
+    );
+    assert_eq!((first.delay.as_micros(), first.jitter.as_micros()), (2_000, 8));
+    assert_eq!((first.loss, first.loss_back), (LossModel::None, LossModel::Bernoulli(0.03)));
+    let outage = first.outage.expect("given");
+    assert_eq!(
+        (outage.start.as_micros(), outage.duration.as_micros()),
+        (3_000, 3_600_000_000),
+        "for good"
+    );
+    assert_eq!(first.reordering.map(|it| it.extra.as_micros()), Some(30));
+    assert_eq!(first.ecn, Some(Ecn { kmin: 3_000, kmax: 4_000, pmax: 0.25 }));
+    // What a path does not say is as for the link.
+    assert_eq!((second.delay, second.loss_back), (s.long_haul.delay, s.long_haul.loss_back));
+    assert_eq!((second.loss, second.outage), (s.long_haul.loss, s.long_haul.outage));
+    assert_eq!((second.ecn, second.queue), (None, 16 << 20));
+    assert_eq!(s.long_haul.longest_delay().as_micros(), 2_000);
+    assert_eq!((s.gateway.tunnel, s.gateway.lanes), (Carriage::Udp, 8));
     let site = &s.site;
     assert_eq!((site.host_rate, site.fabric_rate), (1_000_000_000, 4_000_000_000));
     assert_eq!((site.delay.as_micros(), site.loss, site.buffer), (3, 1e-4, 1 << 20));
@@ -224,6 +249,15 @@ fn what_is_missing_is_named() {
 #[test]
 fn values_that_contradict_each_other() {
     refuses(&link("rtt = \"2ms\"\n"), &["s.toml:5:7: long_haul.rtt: found rtt beside delay"]);
+    refuses(
+        &link("paths = [{ rate = \"1Gbps\" }, { rate = \"2Gbps\" }]\n"),
+        &["long_haul.rate: found 3Gbps altogether beside long_haul.rate"],
+    );
+    refuses(
+        &link("paths = [{ ecn = true }]\n"),
+        &["long_haul.paths[1].ecn: found ecn without rate"],
+    );
+    refuses(&link("paths = [{ hops = 3 }]\n"), &["long_haul.paths[1].hops"]);
     let impossible = LINK.replace("1e-3", "{ rate = 0.9, burst = 2 }");
     refuses(&impossible, &["s.toml:4:30: long_haul.loss.burst", "at most 0.667 can be lost"]);
     let outage = link("outage = { start = \"0\", duration = \"5ms\", every = \"5ms\" }\n");

@@ -58,8 +58,15 @@ fn flags_at(roce: &Roce) -> usize {
 /// Marks a RoCE frame as having met congestion (ECN field 11, RFC 3168). The
 /// IPv4 header checksum is patched; the ICRC does not cover the field.
 pub fn mark_congestion(frame: &mut [u8], roce: &Roce) {
+    mark_congestion_at(frame, usize::from(roce.l3));
+}
+
+/// Sets the ECN field of the IP header at `l3` to "congestion experienced".
+///
+/// # Panics
+/// If the frame ends within the header.
+pub fn mark_congestion_at(frame: &mut [u8], l3: usize) {
     const CE: u8 = 3;
-    let l3 = usize::from(roce.l3);
     if frame[l3] >> 4 != 4 {
         // The traffic class lies across the first two bytes.
         frame[l3 + 1] |= CE << 4;

@@ -33,7 +33,7 @@ mod spread;
 
 pub use addr::Addr;
 pub use bth::{Bth, DEFAULT_PKEY};
-pub use edit::{has_switch_bit, mark_congestion, request_ack};
+pub use edit::{has_switch_bit, mark_congestion, mark_congestion_at, request_ack};
 pub use ether::{MacAddr, Vlans, is_mac_control};
 pub use ext::{Aeth, AethKind, AtomicEth, Deth, Reth};
 pub use flow_hash::flow_hash;

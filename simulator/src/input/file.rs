@@ -48,7 +48,7 @@ fn read(doc: &Document<'_>, mut root: Section<'_>, file: &Path) -> Scenario {
     let long_haul = network::long_haul(doc, root.section("long_haul"));
     let site = network::site(root.section("site"), topology, long_haul.rate);
     let nic = nic::read(root.section("nic"), topology);
-    let gateway = network::gateway(root.section("gateway"), long_haul.bdp());
+    let gateway = network::gateway(root.section("gateway"), &long_haul);
     let traffic = flows::read(doc, root.sections("traffic"), file, &long_haul, topology);
     root.finish();
 

@@ -4,7 +4,10 @@ use common::time::Span;
 use link::{LossModel, Outage, Reordering};
 use settings::{Document, Section};
 
-use crate::scenario::{Ecn, GatewayModel, LanQueue, LongHaul, LossIn, Pfc, Site, Topology};
+use super::wan;
+use crate::scenario::{
+    Carriage, Ecn, GatewayModel, LanQueue, LongHaul, LossIn, Pfc, Site, Topology,
+};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -58,12 +61,9 @@ pub(super) fn long_haul(doc: &Document<'_>, mut s: Section<'_>) -> LongHaul {
     let jitter = s.duration("jitter", Span::ZERO, Span::from_millis(10_000));
     let there = loss(doc, &mut s, "loss").unwrap_or(LossModel::None);
     let back = loss(doc, &mut s, "loss_back").unwrap_or(there);
-    let outage = outage(doc, &mut s);
+    let outage = outage(doc, &mut s, true);
     let reordering = reordering(&mut s);
-    let routes = s.int("routes", 1, 64, "routes").unwrap_or(1);
-    let route_delay = s.duration("route_delay", Span::ZERO, Span::from_millis(10_000));
-    s.finish();
-    LongHaul {
+    let mut haul = LongHaul {
         rate,
         delay: delay.or(rtt.map(|rtt| rtt.scale(1, 2))).unwrap_or(shortest),
         jitter: jitter.unwrap_or_default(),
@@ -71,13 +71,20 @@ pub(super) fn long_haul(doc: &Document<'_>, mut s: Section<'_>) -> LongHaul {
         loss_back: back,
         outage,
         reordering,
-        routes,
-        route_delay: route_delay.unwrap_or_default(),
-    }
+        paths: Vec::new(),
+    };
+    haul.paths = wan::paths(doc, s.sections("paths"), &haul);
+    haul.delay = haul.paths.iter().map(|path| path.delay).min().unwrap_or(haul.delay);
+    s.finish();
+    haul
 }
 
 /// A share, or a table with a share and the mean length of bursts.
-fn loss(doc: &Document<'_>, s: &mut Section<'_>, key: &'static str) -> Option<LossModel> {
+pub(super) fn loss(
+    doc: &Document<'_>,
+    s: &mut Section<'_>,
+    key: &'static str,
+) -> Option<LossModel> {
     /// With more, no scheme gets anywhere.
     const MOST: f64 = 0.9;
     let single = |rate| if rate > 0.0 { LossModel::Bernoulli(rate) } else { LossModel::None };
@@ -98,7 +105,7 @@ fn loss(doc: &Document<'_>, s: &mut Section<'_>, key: &'static str) -> Option<Lo
     }
 }
 
-fn reordering(s: &mut Section<'_>) -> Option<Reordering> {
+pub(super) fn reordering(s: &mut Section<'_>) -> Option<Reordering> {
     let is_set = s.has("reordering");
     let mut table = s.section("reordering");
     if is_set {
@@ -111,19 +118,23 @@ fn reordering(s: &mut Section<'_>) -> Option<Reordering> {
     Some(Reordering { probability: probability?, extra: extra? })
 }
 
-fn outage(doc: &Document<'_>, s: &mut Section<'_>) -> Option<Outage> {
+/// A time in which nothing arrives; one without an end only if it need not have one.
+pub(super) fn outage(doc: &Document<'_>, s: &mut Section<'_>, must_end: bool) -> Option<Outage> {
     let is_set = s.has("outage");
     let mut table = s.section("outage");
     if is_set {
         table.require("start", "when it begins, e.g. \"100ms\"");
-        table.require("duration", "how long it lasts, e.g. \"20ms\"");
+        if must_end {
+            table.require("duration", "how long it lasts, e.g. \"20ms\"");
+        }
     }
     let start = table.duration("start", Span::ZERO, LONGEST);
     let duration = table.duration("duration", Span::from_nanos(1), LONGEST);
     let every = table.duration("every", Span::from_nanos(1), LONGEST);
     let path = table.path("every");
     table.finish();
-    let outage = Outage { start: start?, duration: duration?, every };
+    let outage =
+        Outage { start: start?, duration: duration.or((!must_end).then_some(LONGEST))?, every };
     if let Some(every) = every
         && every <= outage.duration
     {
@@ -177,7 +188,7 @@ pub(super) fn optional<'d>(
 
 /// The thresholds that the HPCC simulations use, which grow with the rate:
 /// 400 kB and 1.6 MB at 100 Gbit/s.
-fn ecn(mut s: Section<'_>, rate: u64) -> Ecn {
+pub(super) fn ecn(mut s: Section<'_>, rate: u64) -> Ecn {
     let bytes_per_gbps = |bytes: u64| (bytes * rate / 1_000_000_000).max(16 * KIB);
     let ecn = Ecn {
         kmin: s.size("kmin", 0, TIB).unwrap_or(bytes_per_gbps(4_000)),
@@ -198,6 +209,9 @@ fn pfc(mut s: Section<'_>) -> Pfc {
 /// The words for [`LanQueue`].
 const LAN_QUEUES: &[(&str, LanQueue)] = &[("fifo", LanQueue::Fifo), ("fair", LanQueue::Fair)];
 
+/// The words for [`Carriage`].
+const CARRIAGES: &[(&str, Carriage)] = &[("ethernet", Carriage::Ethernet), ("udp", Carriage::Udp)];
+
 /// A size, or a number of bandwidth-delay products of the long haul.
 fn budget(s: &mut Section<'_>, bdp: u64) -> Option<u64> {
     let products = |products: f64| (products * bdp as f64) as u64;
@@ -212,7 +226,8 @@ fn budget(s: &mut Section<'_>, bdp: u64) -> Option<u64> {
     })
 }
 
-pub(super) fn gateway(mut s: Section<'_>, bdp: u64) -> GatewayModel {
+pub(super) fn gateway(mut s: Section<'_>, haul: &LongHaul) -> GatewayModel {
+    let (bdp, paths) = (haul.bdp(), haul.paths.len().max(1) as u16);
     let gateway = GatewayModel {
         budget: budget(&mut s, bdp).unwrap_or((8 * bdp).clamp(16 * MIB, TIB)),
         reorder: s.size("reorder", 0, TIB),
@@ -225,6 +240,8 @@ pub(super) fn gateway(mut s: Section<'_>, bdp: u64) -> GatewayModel {
         pacing: s.bool("pacing").unwrap_or(true),
         cnp: s.bool("cnp").unwrap_or(true),
         lan_queue: s.choice("lan_queue", LAN_QUEUES).unwrap_or(LanQueue::Fair),
+        tunnel: s.choice("tunnel", CARRIAGES).unwrap_or(Carriage::Ethernet),
+        lanes: s.short("lanes", 1, 255, "lanes").unwrap_or(paths) as u8,
     };
     s.finish();
     gateway

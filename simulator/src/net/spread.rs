@@ -1,6 +1,29 @@
 //! The choice between paths of equal cost.
 
-use common::wire::{Addr, Roce};
+use common::wire::{Addr, Roce, flow_hash, parse};
+use tunnel::encapsulation::DEFAULT_ETHERTYPE;
+
+/// Where the EtherType of an untagged frame lies, and the lane of a frame of the tunnel with `ethernet`.
+const ETHERTYPE: usize = 12;
+const LANE: usize = 15;
+
+/// Which of `count` paths a frame takes: by addresses and ports, as a network of routers has it; a frame of the tunnel
+/// with `ethernet` has none, and takes the path that its lane is joined to.
+pub(super) fn path_of(frame: &[u8], count: usize) -> usize {
+    if count == 1 {
+        return 0;
+    }
+    let is_tunnel = frame
+        .get(ETHERTYPE..)
+        .is_some_and(|rest| rest.starts_with(&DEFAULT_ETHERTYPE.to_be_bytes()));
+    let choice = match (is_tunnel, parse(frame)) {
+        (true, _) => frame.get(LANE).copied().map_or(0, usize::from),
+        // Other bits than those that a switch chooses a port by.
+        (false, Ok(roce)) => spread(&roce) >> 24,
+        (false, Err(_)) => flow_hash(frame) as usize,
+    };
+    choice % count
+}
 
 /// Which of several equal ports: by addresses and UDP source port, the same
 /// for the responses.

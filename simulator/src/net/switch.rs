@@ -4,10 +4,9 @@ use common::frame::Frame;
 use common::time::Time;
 use common::wire::{Addr, Roce, mark_congestion, parse};
 use link::wire_bytes;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use super::cable::Pause;
+use super::marking::Marking;
 use super::outbox::Outbox;
 use super::port::{Departure, Port, Priority};
 use super::spread::spread;
@@ -51,7 +50,7 @@ pub struct Switch {
     ingress: Vec<Ingress>,
     buffered: u64,
     route: Route,
-    dice: ChaCha8Rng,
+    marking: Marking,
     /// Frames that found no room.
     pub drops: u64,
 }
@@ -61,16 +60,15 @@ impl Switch {
     /// `route` gives for a host one is chosen by addresses and UDP port, the
     /// same in both directions.
     pub fn new(config: SwitchConfig, rates: &[u64], route: Route, seed: u64, number: u64) -> Self {
-        let mut dice = ChaCha8Rng::seed_from_u64(seed);
         // The streams below are the cables'.
-        dice.set_stream((1 << 32) + number);
+        let marking = Marking::new(config.ecn, seed, (1 << 32) + number);
         Self {
             ports: rates.iter().map(|rate| Port::new(*rate)).collect(),
             due: vec![Time::NEVER; rates.len()],
             ingress: vec![Ingress::default(); rates.len()],
             buffered: 0,
             route,
-            dice,
+            marking,
             drops: 0,
             config,
         }
@@ -151,13 +149,7 @@ impl Switch {
 
     /// Whether a frame that joins the data queue of `port` is marked.
     fn marks(&mut self, port: usize) -> bool {
-        let Some(ecn) = self.config.ecn else { return false };
-        let queue = self.ports[port].queued(Priority::Data);
-        queue > ecn.kmin
-            && (queue >= ecn.kmax || {
-                let share = (queue - ecn.kmin) as f64 / (ecn.kmax - ecn.kmin) as f64;
-                self.dice.random_bool((share * ecn.pmax).clamp(0.0, 1.0))
-            })
+        self.marking.marks(self.ports[port].queued(Priority::Data))
     }
 
     /// Pauses or resumes the sender at `port`.

@@ -20,13 +20,16 @@ const FABRIC: &str = "[topology]\nkind = \"leaf-spine\"\nleaves = 4\nspines = 2\
      ecn = { kmin = \"250kB\", kmax = \"1MB\" }\n\
      [nic]\npmtu = 1024\ncontent = false\ndcqcn = { cnp_interval = \"50us\" }\n";
 
-/// A long haul without loss that changes the order of packets, or has several routes:
+/// A long haul without loss that changes the order of packets, or has several paths:
 /// name, keys of `[long_haul]`.
 const ORDERS: [(&str, &str); 4] = [
     ("1e-4 of the packets 20 µs late", "reordering = { share = 1e-4, extra = \"20us\" }\n"),
     ("1e-3 of the packets 20 µs late", "reordering = { share = 1e-3, extra = \"20us\" }\n"),
     ("1e-2 of the packets 20 µs late", "reordering = { share = 1e-2, extra = \"20us\" }\n"),
-    ("four routes, each 50 µs longer", "routes = 4\nroute_delay = \"50us\"\n"),
+    (
+        "four routes, each 50 µs longer",
+        "paths = [{ delay = \"400us\" }, { delay = \"450us\" }, { delay = \"500us\" }, { delay = \"550us\" }]\n",
+    ),
 ];
 
 pub(super) fn settings(effort: &Effort, seed: u64) -> Result<Vec<Setting>, String> {

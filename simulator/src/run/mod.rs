@@ -18,13 +18,13 @@ use crate::engine::Agenda;
 use crate::net::{Departure, Outbox};
 use crate::node::Node;
 use crate::results::{HostUse, LongHaulUse, OfferedUse, PoolSample, Pools, RunResult};
-use crate::scenario::Scenario;
+use crate::scenario::{Carriage, Scenario};
 use crate::scheme::Scheme;
 use crate::topology::{self, Network};
 use crate::traffic::{self, FlowSpec};
 
 /// Virtual time at which a run begins: late enough to look back from.
-const START: Time = Time::from_nanos(1_000_000_000);
+pub(crate) const START: Time = Time::from_nanos(1_000_000_000);
 
 /// Runs `scenario`; the traffic follows from `seed` and is the same
 /// for every scheme.
@@ -110,6 +110,7 @@ struct Run<'s> {
 
 impl Run<'_> {
     fn play(&mut self) -> Result<(), String> {
+        self.start_gateways();
         let end = START + self.scenario.limit;
         let mut sample = START;
         while !self.posting.is_done() {
@@ -138,6 +139,20 @@ impl Run<'_> {
         }
         self.sample();
         Ok(())
+    }
+
+    /// Where gateways have to agree on something before frames cross, or find out about several paths, they are started
+    /// some round trips before the first message.
+    fn start_gateways(&mut self) {
+        let Scenario { long_haul, gateway, .. } = self.scenario;
+        if long_haul.paths.is_empty() && gateway.tunnel == Carriage::Ethernet {
+            return;
+        }
+        let ahead = (long_haul.longest_delay() * 16).min(START.since(Time::ZERO).scale(9, 10));
+        self.now = START - ahead;
+        for index in 0..self.network.gateways.len() {
+            self.serve(self.network.gateways[index]);
+        }
     }
 
     fn post(&mut self) -> Result<(), String> {

@@ -1,10 +1,13 @@
 //! This product's tunnel: frames are numbered on the long haul, and those that it loses are resent.
 
+use std::net::IpAddr;
+
 use common::control::Keys;
 use common::frame::{Class as Priority, Packet, Pool, Side, Sink};
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
-use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
+use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT, DEFAULT_SOURCE_PORT, Encapsulation};
+use tunnel::encapsulation::{Udp, UdpConfig};
 use tunnel::session::SessionConfig;
 use tunnel::{Config, Io, ReceiverConfig, SenderConfig, Tunnel as End, report_interval};
 
@@ -12,6 +15,7 @@ use super::model::{Class, Look, Marker, Place, Profile, SchemeModel};
 use crate::frame::{SimFrame, SimPool};
 use crate::node::{Egress, Middlebox};
 use crate::results::Pools;
+use crate::scenario::{Carriage, Scenario, Topology};
 
 /// Headers of a RoCE frame beside its payload, and those of the tunnel.
 const HEADERS: u16 = 200;
@@ -41,8 +45,49 @@ impl SchemeModel for Tunnel {
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {
         let pmtu = u16::try_from(place.scenario.nic.pmtu).unwrap_or(u16::MAX - HEADERS);
         let frame_max = pmtu + HEADERS;
-        Box::new(TunnelBox { tunnel: End::new(config(place, frame_max)), frame_max })
+        let mut tunnel = End::new(config(place, frame_max));
+        tunnel.set_next_hop(Some(mac(peer(place.scenario, place.number))));
+        Box::new(TunnelBox { tunnel, frame_max })
     }
+}
+
+/// The MAC address of the WAN port of a gateway.
+fn mac(number: u32) -> [u8; 6] {
+    let [.., a, b] = number.to_be_bytes();
+    [2, b'L', b'R', b'2', a, b]
+}
+
+fn encapsulation(place: &Place<'_>) -> Encapsulation {
+    let Place { scenario, number, .. } = *place;
+    let lanes = u16::from(scenario.gateway.lanes);
+    match scenario.gateway.tunnel {
+        Carriage::Ethernet => {
+            Encapsulation::Ethernet { ethertype: DEFAULT_ETHERTYPE, mac: mac(number) }
+        }
+        Carriage::Udp => Encapsulation::Udp(Udp::new(&UdpConfig {
+            mac: mac(number),
+            address: address(number),
+            peer: address(peer(scenario, number)),
+            port: DEFAULT_PORT,
+            source_ports: (0..lanes).map(|lane| DEFAULT_SOURCE_PORT + lane).collect(),
+            dscp: None,
+        })),
+    }
+}
+
+/// The IP address of the WAN port of a gateway.
+fn address(number: u32) -> IpAddr {
+    let [.., a, b] = number.to_be_bytes();
+    [10, 255, a, b].into()
+}
+
+/// The gateway at the other end: those of site 1 follow those of site 0.
+fn peer(scenario: &Scenario, number: u32) -> u32 {
+    let links = match scenario.topology {
+        Topology::LeafSpine { long_hauls, .. } => long_hauls,
+        Topology::Pair | Topology::Dumbbell { .. } => 1,
+    };
+    (number + links) % (2 * links)
 }
 
 fn config(place: &Place<'_>, frame_max: u16) -> Config {
@@ -54,17 +99,13 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
         let frames = own.unwrap_or(part) / u64::from(scenario.nic.pmtu);
         usize::try_from(frames.min(most)).unwrap_or(usize::MAX)
     };
-    let [_, .., last] = number.to_be_bytes();
-    let encapsulation = Encapsulation::Ethernet {
-        ethertype: DEFAULT_ETHERTYPE,
-        mac: [2, b'L', b'R', b'2', 0, last],
-    };
+    let (encapsulation, lanes) = (encapsulation(place), pools.lanes);
     Config {
         session: SessionConfig {
             node: NodeId(number + 1),
             boot: BootId(1),
             random: u64::from(number),
-            lanes: 1,
+            lanes,
             frame_max,
             overhead: encapsulation.shim_at() as u16,
             // A scenario lasts for some round trips, where real boxes have talked for long.
@@ -72,9 +113,9 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
             peer_timeout: (rtt * 8).max(Span::from_millis(3_000)),
         },
         encapsulation,
-        sender: SenderConfig { lanes: 1, rtt, cache_max: frames(pools.cache, 3 * part, WINDOW) },
+        sender: SenderConfig { lanes, rtt, cache_max: frames(pools.cache, 3 * part, WINDOW) },
         receiver: ReceiverConfig {
-            lanes: 1,
+            lanes,
             window: WINDOW,
             waiting_max: frames(pools.reorder, 2 * part, WAITING_MAX),
             give_up: (rtt * 8).max(Span::from_millis(10)),
