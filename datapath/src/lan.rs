@@ -1,9 +1,11 @@
 //! Repair of the LANs beside the tunnel.
 
 use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
+use common::metrics::Metric;
 use common::time::Time;
 use common::wire::glance;
 use switch::{Recovery, Switch, Tuning};
+use tunnel::Tunnel;
 
 use crate::watch::{Watch, Way, Which};
 
@@ -25,13 +27,18 @@ fn lan_repair(config: switch::Config, which: Which, tunnel: &tunnel::Config) -> 
     switch::Config { recovery: Recovery::Lr2, resend_cache_frames: 0, tuning, ..config }
 }
 
-/// Counts of the LAN repair.
+/// Counts of the LAN repair, in frames. Those by port are by [`Side::index`] of the port that the frames came from;
+/// those from the WAN port came through the tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LanCounts {
-    /// Frames that went through the switch, from either port.
-    pub repaired: u64,
-    /// Control messages dropped: they are about packets that this box no longer looks at.
+    /// That entered the switch.
+    pub repaired: [u64; 2],
+    /// That passed it: from the LAN port to the tunnel, from the tunnel to the LAN port.
+    pub direct: [u64; 2],
+    /// Control messages of the peer dropped: they are about packets that this box no longer looks at.
     pub stale_messages: u64,
+    /// Control messages of the switch dropped, as the peer has begun anew.
+    pub unsent_messages: u64,
     /// Frames dropped between switch and tunnel, as there was no memory for a copy.
     pub no_memory: u64,
 }
@@ -83,6 +90,20 @@ impl<F: Headroom> LanRepair<F> {
         &self.counts
     }
 
+    /// Whether all frames are accounted for: those of the switch, those between it and `tunnel`, and those that
+    /// passed it.
+    pub(crate) fn is_balanced(&self, tunnel: &Tunnel<F>) -> bool {
+        let Self { switch, counts, to_wan, .. } = self;
+        let counters = switch.counters();
+        let [from_lan, from_wan] = [Metric::ReceivedLan, Metric::ReceivedWan];
+        let [to_tunnel, to_lan] = counts.direct;
+        let lost = counts.no_memory + counts.unsent_messages + to_wan.len() as u64;
+        counters.entered() == counters.left() + switch.held()
+            && [from_lan, from_wan].map(|side| counters.get(side)) == counts.repaired
+            && counters.get(Metric::TransmittedWan) + to_tunnel == tunnel.counts().from_lan + lost
+            && tunnel.to_lan() == counts.repaired[1] + to_lan + counts.stale_messages
+    }
+
     /// Pairs of hosts whose packets it sees; `None` if it sees all.
     pub fn pairs(&self) -> Option<u64> {
         self.watch.pairs()
@@ -98,8 +119,11 @@ impl<F: Headroom> LanRepair<F> {
     #[inline]
     pub(crate) fn way(&mut self, side: Side, frame: &[u8], now: Time) -> Way {
         let way = self.watch.way(side, frame, now);
-        self.counts.repaired += u64::from(way == Way::Repair);
-        self.counts.stale_messages += u64::from(way == Way::Drop);
+        match way {
+            Way::Repair => self.counts.repaired[side.index()] += 1,
+            Way::Direct => self.counts.direct[side.index()] += 1,
+            Way::Drop => self.counts.stale_messages += 1,
+        }
         way
     }
 
@@ -137,7 +161,7 @@ impl<F: Headroom> LanRepair<F> {
             // It would begin to look at the packets that they are about.
             let before = self.to_wan.len();
             self.to_wan.retain(|packet| !is_message(packet.bytes()));
-            self.counts.stale_messages += (before - self.to_wan.len()) as u64;
+            self.counts.unsent_messages += (before - self.to_wan.len()) as u64;
         }
     }
 

@@ -94,9 +94,10 @@ impl<F: Headroom> Tunnelled<F> {
         self.tunnel.set_next_hop(mac);
     }
 
-    /// Whether each part has accounted for its frames.
+    /// Whether all frames are accounted for: those of the tunnel and of the switch, and those between them.
     pub fn is_balanced(&self) -> bool {
-        self.tunnel.is_balanced()
+        let is_lan_balanced = self.lan.as_ref().is_none_or(|lan| lan.is_balanced(&self.tunnel));
+        self.tunnel.is_balanced() && is_lan_balanced
     }
 
     #[inline]

@@ -147,6 +147,12 @@ impl<F: Headroom> Tunnel<F> {
         self.receiver.waiting()
     }
 
+    /// Frames delivered towards the LAN, with or without a number.
+    pub fn to_lan(&self) -> u64 {
+        let Counts { plain_to_lan, unsequenced, after_order, .. } = self.counts;
+        plain_to_lan + unsequenced + self.receiver.counts().delivered - after_order
+    }
+
     /// Whether every frame that came in is accounted for.
     pub fn is_balanced(&self) -> bool {
         self.sender.is_balanced()

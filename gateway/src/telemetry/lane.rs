@@ -24,7 +24,7 @@ counters! {
     Counter "lr2_tunnel_skipped_frames_total"
         "Lost frames that are not resent: no copy, or beyond the share of retransmissions." { Skipped }
     Counter "lr2_tunnel_delivered_frames_total"
-        "Frames that arrived with a number and were delivered, by order: behind all earlier ones of their flow; an ACK before earlier ACKs; after later ones, as it was given up; before earlier ones." {
+        "Frames that arrived with a number and were delivered to the LAN port or to the switch that repairs the LANs, by order: behind all earlier ones of their flow; an ACK before earlier ACKs; after later ones, as it was given up; before earlier ones." {
         Ordered ["order" = "kept"], Overtook ["order" = "ack_first"],
         Late ["order" = "late"], Unordered ["order" = "given_up"]
     }

@@ -10,7 +10,8 @@ use super::{Desc, MetricKind};
 counters! {
     /// A counter of the tunnel.
     TunnelIo
-    Counter "lr2_tunnel_received_frames_total" "Frames that the tunnel took from a port." {
+    Counter "lr2_tunnel_received_frames_total"
+        "Frames that the tunnel took: from the LAN port or the switch that repairs the LANs, and from the WAN port." {
         FromLan ["port" = "lan"], FromWan ["port" = "wan"]
     }
     Counter "lr2_tunnel_plain_frames_total"
@@ -31,6 +32,7 @@ counters! {
         DropMark ["reason" = "mark"], DropNoSession ["reason" = "no_session"],
         DropTooLong ["reason" = "too_long"], DropDuplicate ["reason" = "duplicate"],
         DropOutside ["reason" = "outside_window"], DropStale ["reason" = "stale_lan_message"],
+        DropUnsent ["reason" = "unsent_lan_message"],
         DropNoMemory ["reason" = "no_memory"]
     }
     Counter "lr2_tunnel_local_frames_total"
@@ -55,8 +57,11 @@ counters! {
         "Bytes of the longest frame of the peer's WAN port; 0 while it is not heard." { PeerFrame }
     Gauge "lr2_tunnel_path_frame_bytes"
         "Bytes of the longest frame that is known to reach the peer; 0 without a session." { PathFrame }
-    Counter "lr2_tunnel_lan_repair_packets_total"
-        "Packets that the repair of the LANs looked at, from either port." { LanPackets }
+    Counter "lr2_tunnel_lan_repair_frames_total"
+        "Frames by their way, where LANs are repaired: into the switch that repairs them, or past it." {
+        LanToSwitch ["way" = "lan_to_switch"], LanToTunnel ["way" = "lan_to_tunnel"],
+        WanToSwitch ["way" = "tunnel_to_switch"], WanToLan ["way" = "tunnel_to_lan"]
+    }
     Gauge "lr2_tunnel_lan_repair_host_pairs"
         "Pairs of hosts whose packets the repair of the LANs looks at; 0 with recovery.lan = \"on\", as it looks at all." { LanPairs }
     Gauge "lr2_tunnel_kept_frames" "Copies of frames that the peer has not reported." { Kept }
@@ -85,9 +90,14 @@ impl TunnelCounters {
         }
         values[TunnelIo::StationMissed as usize] = station_missed;
         if let Some(lan) = path.lan() {
-            let LanCounts { repaired, stale_messages, no_memory } = *lan.counts();
+            let LanCounts { repaired, direct, stale_messages, unsent_messages, no_memory } =
+                *lan.counts();
             for (what, value) in [
-                (TunnelIo::LanPackets, repaired),
+                (TunnelIo::LanToSwitch, repaired[0]),
+                (TunnelIo::WanToSwitch, repaired[1]),
+                (TunnelIo::LanToTunnel, direct[0]),
+                (TunnelIo::WanToLan, direct[1]),
+                (TunnelIo::DropUnsent, unsent_messages),
                 (TunnelIo::LanPairs, lan.pairs().unwrap_or(0)),
                 (TunnelIo::DropStale, stale_messages),
                 (TunnelIo::DropNoMemory, no_memory),
@@ -145,7 +155,11 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, sent: &Sent, received: &Received, what
         TunnelIo::Local => counts.local,
         // The tunnel doesn't know.
         TunnelIo::StationMissed
-        | TunnelIo::LanPackets
+        | TunnelIo::LanToSwitch
+        | TunnelIo::WanToSwitch
+        | TunnelIo::LanToTunnel
+        | TunnelIo::WanToLan
+        | TunnelIo::DropUnsent
         | TunnelIo::LanPairs
         | TunnelIo::DropStale
         | TunnelIo::DropNoMemory => 0,
