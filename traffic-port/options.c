@@ -81,6 +81,9 @@ static int read_word(const char *key, const char *text, void *out)
 	} else if (strcmp(key, "peer") == 0) {
 		o->peer = strcmp(text, "yes") == 0;
 		good = o->peer || strcmp(text, "no") == 0;
+	} else if (strcmp(key, "tunnel") == 0) {
+		o->tunnel = strcmp(text, "yes") == 0;
+		good = o->tunnel || strcmp(text, "no") == 0;
 	} else if (strcmp(key, "pool") == 0) {
 		o->own_pool = strcmp(text, "own") == 0;
 		good = o->own_pool || strcmp(text, "program") == 0;
@@ -90,16 +93,16 @@ static int read_word(const char *key, const char *text, void *out)
 			strcpy(o->counters, text);
 	}
 	if (!good)
-		ERROR("%s=%s: allowed are side=lan|wan, data=out|in|both, peer=yes|no, "
+		ERROR("%s=%s: allowed are side=lan|wan, data=out|in|both, peer=yes|no, tunnel=yes|no, "
 		      "pool=own|program, counters=FILE\n", key, text);
 	return good ? 0 : -EINVAL;
 }
 
 bool options_read(const char *name, const char *args, struct options *o)
 {
-	static const char *const keys[] = { "side", "data", "peer", "pool", "counters", "payload", "flows",
+	static const char *const keys[] = { "side", "data", "peer", "tunnel", "pool", "counters", "payload", "flows",
 					    "in_flight", "per_ack", "status_us", "pause_us", "threads", "loss", NULL };
-	static const char *const words[] = { "side", "data", "peer", "pool", "counters", NULL };
+	static const char *const words[] = { "side", "data", "peer", "tunnel", "pool", "counters", NULL };
 	struct rte_kvargs *list = rte_kvargs_parse(args, keys);
 	bool good = list != NULL && rte_kvargs_count(list, "side") == 1;
 
@@ -116,8 +119,12 @@ bool options_read(const char *name, const char *args, struct options *o)
 		ERROR("loss=%g: for threads=1 only\n", o->loss);
 		good = false;
 	}
-	if (good && o->loss > 0 && !o->peer) {
-		ERROR("loss=%g: needs peer=yes, since nobody else makes good for it\n", o->loss);
+	if (good && o->loss > 0 && !o->peer && !o->tunnel) {
+		ERROR("loss=%g: needs peer=yes or tunnel=yes, since nobody else makes good for it\n", o->loss);
+		good = false;
+	}
+	if (good && o->tunnel && (o->peer || !o->own_pool || o->threads > 1)) {
+		ERROR("tunnel=yes: for peer=no, pool=own and threads=1 only\n");
 		good = false;
 	}
 	if (good && (o->payload % 4 != 0)) {
@@ -128,7 +135,7 @@ bool options_read(const char *name, const char *args, struct options *o)
 		o->has_world = list->count > 1;
 	else
 		ERROR("%s: give side=lan or side=wan, and of one port: payload, flows, in_flight, per_ack, "
-		      "data, peer, pool, status_us, loss, pause_us, threads, counters\n", name);
+		      "data, peer, tunnel, pool, status_us, loss, pause_us, threads, counters\n", name);
 	rte_kvargs_free(list);
 	return good;
 }

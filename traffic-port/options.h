@@ -11,7 +11,7 @@ struct options {
 	enum side side;
 	bool has_world; /* anything but `side` is given */
 	uint32_t payload, flows, in_flight, per_ack;
-	bool outward, inward, peer, own_pool;
+	bool outward, inward, peer, tunnel, own_pool;
 	uint32_t status_us;
 	uint32_t pause_us, threads;
 	double loss;

@@ -5,48 +5,16 @@
  */
 #include "traffic.h"
 
+#include "bytes.h"
 #include "tag.h"
 
 enum { SYNC = 1, STATUS = 2, FETCH = 3 };
 enum { OPEN = 1, RESENT = 3, KEEPALIVE = 4, RELEASE = 5 };
 enum { HAS_SRC_QPN = 1, HAS_NEXT_PSN = 2, HAS_ACK = 2 };
-enum { PREFIX = 44, SYNC_BYTES = 28, STATUS_BYTES = 44, NODE = 0x54726166, SCOPE = 37 };
+enum { PREFIX = 44, SYNC_BYTES = 28, STATUS_BYTES = 44, NODE = 0x54726166, SCOPE = 37, TAG_MOST = 1024 };
 
 enum { VERSION = 3 };
 static const uint8_t magic[4] = { 0x4c, 0x52, 0x32, 0x93 };
-
-static void put32(uint8_t *at, uint32_t value)
-{
-	value = rte_cpu_to_be_32(value);
-	memcpy(at, &value, sizeof(value));
-}
-
-static void put64(uint8_t *at, uint64_t value)
-{
-	value = rte_cpu_to_be_64(value);
-	memcpy(at, &value, sizeof(value));
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return rte_be_to_cpu_32(value);
-}
-
-static uint32_t get16(const uint8_t *at)
-{
-	return (uint32_t)at[0] << 8 | at[1];
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-	uint64_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return rte_be_to_cpu_64(value);
-}
 
 static uint64_t nanoseconds(const struct world *w, uint64_t ticks)
 {

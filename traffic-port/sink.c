@@ -6,10 +6,10 @@
 
 enum { BURST = 64, VERIFY_EVERY = 1024, ASKS = 0x80, PSN_ERROR = 0x60 };
 
-static inline bool is_ours(const struct rte_mbuf *m, const uint8_t *frame)
+static inline bool is_ours(const struct rte_mbuf *m, const uint8_t *frame, uint32_t len)
 {
 	/* EtherType and IP version; UDP ports. */
-	return m->data_len >= ACK_BYTES && m->nb_segs == 1 &&
+	return len >= ACK_BYTES && m->nb_segs == 1 &&
 	       get8_24(frame + AT_IP - 2) >> 8 == 0x080045 && (get8_24(frame + AT_UDP) & 0xffff) == 4791;
 }
 
@@ -65,10 +65,14 @@ static void take_with_loss(struct world *w, struct stream *s, uint32_t flow, uin
 
 	s->total++;
 	/* Before it is announced, nobody would mend it. */
-	if (loss_strikes(l) && is_marked(s->met, flow)) {
+	if (loss_strikes(l) && (w->tunnel != NULL || is_marked(s->met, flow))) {
+		if (w->tunnel != NULL)
+			tunnel_lost(w);
 		w->count.lost++;
 		return;
 	}
+	if (w->tunnel != NULL)
+		tunnel_arrived(w);
 	if (ahead > PSN_MASK / 2 || (ahead != 0 && ahead < l->window && !loss_set(l, flow, seq))) {
 		w->count.out_repeats++;
 		return;
@@ -84,7 +88,7 @@ static void take_with_loss(struct world *w, struct stream *s, uint32_t flow, uin
 
 		if (!is_before(seq, depot->high))
 			depot->high = seq + 1;
-		if (gap)
+		if (gap && w->tunnel == NULL)
 			peer_report(w, s, flow, false);
 		return;
 	}
@@ -222,15 +226,15 @@ static void restore(const struct world *w, struct rte_mbuf *m, enum side side)
 		       RTE_MIN(w->frames.data_bytes, (uint32_t)RTE_PKTMBUF_HEADROOM + m->data_len));
 }
 
-static void take_other(struct world *w, enum side side, struct rte_mbuf *m, const uint8_t *frame)
+static void take_other(struct world *w, enum side side, struct rte_mbuf *m, const uint8_t *frame, uint32_t len)
 {
-	if (!is_ours(m, frame)) {
+	if (!is_ours(m, frame, len)) {
 		w->count.foreign++;
 	} else if (frame[AT_BTH] == UD_SEND_ONLY) {
-		take_cm(w, side, frame, m->data_len);
+		take_cm(w, side, frame, len);
 	} else if (frame[AT_BTH] == CONTROL) {
 		w->count.out_control++;
-		peer_hear(w, side, frame, m->data_len);
+		peer_hear(w, side, frame, len);
 	} else {
 		w->count.foreign++;
 	}
@@ -265,23 +269,34 @@ static void take_burst(struct world *w, enum side side, struct rte_mbuf **frames
 	const struct stream *s = &w->streams[side == WAN ? OUTWARD : INWARD];
 	const uint64_t now = rte_rdtsc();
 
+	const bool tunnel = w->tunnel != NULL && side == WAN;
+
 	if (s->flows > 4096)
 		for (uint16_t i = 0; i < n; i++) {
-			const uint8_t *frame = rte_pktmbuf_mtod(frames[i], const uint8_t *);
+			const uint8_t *frame = rte_pktmbuf_mtod(frames[i], const uint8_t *) + (tunnel ? TUNNEL_FRONT : 0);
 
 			expect_write(&s->delivered[qpn_of(frame) & (s->flows - 1)]);
 		}
 	for (uint16_t i = 0; i < n; i++) {
 		const uint8_t *frame = rte_pktmbuf_mtod(frames[i], const uint8_t *);
+		uint32_t len = frames[i]->data_len;
 
-		const uint8_t opcode = is_ours(frames[i], frame) ? frame[AT_BTH] : 0xff;
+		if (tunnel && unlikely(!tunnel_open(w, frames[i], &frame, &len))) {
+			restore(w, frames[i], side);
+			continue;
+		}
+
+		const uint8_t opcode = is_ours(frames[i], frame, len) ? frame[AT_BTH] : 0xff;
 
 		if (likely(opcode <= SEND_ONLY))
-			take_data(w, side, frame, frames[i]->data_len, now);
+			take_data(w, side, frame, len, now);
 		else if (likely(opcode == ACKNOWLEDGE))
-			take_ack(w, side, frame, frames[i]->data_len);
+			take_ack(w, side, frame, len);
 		else
-			take_other(w, side, frames[i], frame);
+			take_other(w, side, frames[i], frame, len);
+		/* A resent frame is a copy, that begins elsewhere. */
+		if (tunnel && unlikely(w->tunnel->is_resent))
+			restore(w, frames[i], side);
 	}
 	free_all(frames, n);
 }

@@ -22,20 +22,7 @@ static inline uint32_t shuffle(uint32_t at, uint32_t scramble, uint32_t mask)
 	return ((x ^ x >> 10 ^ x >> 5) * 0x85ebca6bu) & mask;
 }
 
-static inline void set_mbuf(struct world *w, enum side side, struct rte_mbuf *m, uint16_t len)
-{
-	m->data_off = RTE_PKTMBUF_HEADROOM;
-	rte_mbuf_refcnt_set(m, 1);
-	m->nb_segs = 1;
-	m->port = w->rx[side].port;
-	m->ol_flags = 0;
-	m->packet_type = 0;
-	m->pkt_len = len;
-	m->data_len = len;
-}
-
-/* One that is written as a whole. */
-static struct rte_mbuf *other_frame(struct world *w, enum side side, uint16_t len)
+struct rte_mbuf *other_frame(struct world *w, enum side side, uint16_t len)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(w->others != NULL ? w->others : w->rx[side].pool);
 
@@ -218,8 +205,8 @@ static bool next_with_loss(struct world *w, struct stream *s, uint32_t flow, uin
 	*seq = sender->cursor++;
 	if (sender->cursor - 1 == sender->next)
 		sender->next++;
-	/* Before a flow is synced, hosts would have to repair it. */
-	if (s->id == INWARD && loss_strikes(l) && is_marked(s->met, flow)) {
+	/* In a tunnel, frames are lost that have their number. Before a flow is synced, hosts would have to repair it. */
+	if (s->id == INWARD && w->tunnel == NULL && loss_strikes(l) && is_marked(s->met, flow)) {
 		loss_set(l, flow, *seq);
 		w->count.lost++;
 		return false;
@@ -323,11 +310,10 @@ static inline uint64_t inside(const struct counters *c)
 	return c->in_data + c->in_acks - c->out_data - c->out_acks;
 }
 
-uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, uint16_t n)
+static uint16_t give_all(struct world *w, enum side side, uint64_t now, struct rte_mbuf **frames, uint16_t n)
 {
 	struct stream *source = &w->streams[side == LAN ? OUTWARD : INWARD];
 	struct stream *sink = &w->streams[side == LAN ? INWARD : OUTWARD];
-	const uint64_t now = rte_rdtsc();
 	uint16_t given = 0;
 
 	/* A ring between two threads that is full would drop; and a burst shall be one. */
@@ -350,10 +336,26 @@ uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, u
 			given += give_requests(w, source, now, frames + given, n - given);
 		else if (given + 1 < n) {
 			plan_keepalive(w, source, now);
-			if (source->loss != NULL)
+			if (source->loss != NULL && w->tunnel == NULL)
 				given += give_resends(w, source, side, frames + given, n - given);
 			given += give_data(w, source, side, now, frames + given, n - given);
 		}
 	}
 	return given;
+}
+
+uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, uint16_t n)
+{
+	const uint64_t now = rte_rdtsc();
+	uint16_t given = 0;
+
+	if (w->tunnel == NULL)
+		return give_all(w, side, now, frames, n);
+	if (side == WAN)
+		given = tunnel_speak(w, now, frames, n / 2);
+	if (!w->tunnel->ready)
+		return given;
+	if (side == LAN)
+		return give_all(w, side, now, frames, n);
+	return given + tunnel_number(w, frames + given, give_all(w, side, now, frames + given, n - given));
 }

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* BLAKE3 (its paper, 2.2 to 2.5) of a single chunk. */
-enum { BLOCK = 64, CHUNK_START = 1, CHUNK_END = 2, ROOT = 8, KEYED = 16 };
+/* BLAKE3 (its paper, 2.1 to 2.5). */
+enum { BLOCK = 64, CHUNK = 1024, CHUNK_START = 1, CHUNK_END = 2, PARENT = 4, ROOT = 8, KEYED = 16 };
 
 typedef uint32_t row __attribute__((vector_size(16)));
 
@@ -41,12 +41,11 @@ static inline row every_other(const uint32_t *m, const uint8_t *at)
 	return (row) { m[at[0]], m[at[2]], m[at[4]], m[at[6]] };
 }
 
-static void compress(row chain[2], const uint8_t block[BLOCK], uint32_t len, uint32_t flags)
+static void compress(row chain[2], const uint8_t block[BLOCK], uint32_t number, uint32_t len, uint32_t flags)
 {
 	uint32_t m[16];
-	/* The number of the chunk, in the last row, is 0. */
 	row s[4] = {
-		chain[0], chain[1], { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a }, { 0, 0, len, flags },
+		chain[0], chain[1], { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a }, { number, 0, len, flags },
 	};
 
 	memcpy(m, block, sizeof(m));
@@ -67,18 +66,43 @@ static void compress(row chain[2], const uint8_t block[BLOCK], uint32_t len, uin
 	chain[1] = s[1] ^ s[3];
 }
 
-void tag_of(const uint8_t *bytes, uint32_t len, uint8_t tag[TAG_BYTES])
+/* The chaining value of a chunk. */
+static void of_chunk(const uint8_t *bytes, uint32_t len, uint32_t number, uint32_t root, row chain[2])
 {
-	row chain[2] = { { 0 } };
 	uint32_t flags = KEYED | CHUNK_START;
-
-	for (; len > BLOCK; len -= BLOCK, bytes += BLOCK) {
-		compress(chain, bytes, BLOCK, flags);
-		flags = KEYED;
-	}
 	uint8_t last[BLOCK] = { 0 };
 
+	chain[0] = chain[1] = (row) { 0 };
+	for (; len > BLOCK; len -= BLOCK, bytes += BLOCK) {
+		compress(chain, bytes, number, BLOCK, flags);
+		flags = KEYED;
+	}
 	memcpy(last, bytes, len);
-	compress(chain, last, len, flags | CHUNK_END | ROOT);
+	compress(chain, last, number, len, flags | CHUNK_END | root);
+}
+
+/* That of a tree, whose left half is the largest one that has a power of two of chunks. */
+static void of_tree(const uint8_t *bytes, uint32_t len, uint32_t number, uint32_t root, row chain[2])
+{
+	row both[4];
+	uint32_t left = CHUNK;
+
+	if (len <= CHUNK) {
+		of_chunk(bytes, len, number, root, chain);
+		return;
+	}
+	while (2 * left < len)
+		left *= 2;
+	of_tree(bytes, left, number, 0, both);
+	of_tree(bytes + left, len - left, number + left / CHUNK, 0, both + 2);
+	chain[0] = chain[1] = (row) { 0 };
+	compress(chain, (const uint8_t *)both, 0, BLOCK, KEYED | PARENT | root);
+}
+
+void tag_of(const uint8_t *bytes, uint32_t len, uint8_t tag[TAG_BYTES])
+{
+	row chain[2];
+
+	of_tree(bytes, len, 0, ROOT, chain);
 	memcpy(tag, chain, TAG_BYTES);
 }

@@ -21,6 +21,7 @@
 #include "counters.h"
 #include "frames.h"
 #include "loss.h"
+#include "tunnel.h"
 
 enum side { LAN, WAN, SIDES };
 
@@ -95,6 +96,7 @@ struct world {
 	struct frames frames;
 	struct stream streams[STREAMS];
 	struct peer peer;
+	struct tunnel *tunnel; /* NULL: the other gateway is none of a tunnel */
 	uint32_t in_flight; /* frames between a packet and its ACK, over all flows */
 	uint64_t round_trip; /* ticks, smoothed */
 	uint64_t status_ticks; /* least time between two SYNC of one flow */
@@ -151,6 +153,24 @@ static inline void expect_write(const void *at)
 static inline enum side source_side(enum stream_id stream)
 {
 	return stream == OUTWARD ? LAN : WAN;
+}
+
+/* Room for a frame that is neither data nor ACK. */
+enum { MESSAGE_BYTES = 640 };
+
+/* One that is written as a whole; NULL, which is counted, if there is none. */
+struct rte_mbuf *other_frame(struct world *world, enum side side, uint16_t len);
+
+static inline void set_mbuf(const struct world *w, enum side side, struct rte_mbuf *m, uint16_t len)
+{
+	m->data_off = RTE_PKTMBUF_HEADROOM;
+	rte_mbuf_refcnt_set(m, 1);
+	m->nb_segs = 1;
+	m->port = w->rx[side].port;
+	m->ol_flags = 0;
+	m->packet_type = 0;
+	m->pkt_len = len;
+	m->data_len = len;
 }
 
 /* The frames that come in at a side now, at most n. */

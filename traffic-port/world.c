@@ -67,7 +67,8 @@ struct world *world_new(const struct options *o)
 	w->peer.tick_ns_16 = (1000000000ull << 16) / hz;
 	if (!frames_init(&w->frames, o->payload, o->per_ack) ||
 	    !stream_init(&w->streams[OUTWARD], OUTWARD, o->outward ? flows : 0, o) ||
-	    !stream_init(&w->streams[INWARD], INWARD, o->inward ? flows : 0, o)) {
+	    !stream_init(&w->streams[INWARD], INWARD, o->inward ? flows : 0, o) ||
+	    (o->tunnel && (w->tunnel = tunnel_new(w->peer.boot, o->loss > 0)) == NULL)) {
 		ERROR("no memory for %u flows with %u frames in flight\n", o->flows, o->in_flight);
 		world_free(w);
 		return NULL;
@@ -95,6 +96,7 @@ void world_free(struct world *w)
 		counters_publish(w->page, &w->count);
 		counters_close(w->page);
 	}
+	tunnel_free(w->tunnel);
 	rte_mempool_free(w->others);
 	free(w);
 }
@@ -119,7 +121,7 @@ int world_attach(struct world *w, enum side side, struct rte_mempool *pool, uint
 	}
 	if (w->own_pool && w->others == NULL)
 		w->others = rte_pktmbuf_pool_create("net_traffic_others", 16383, 256, 0,
-						    RTE_PKTMBUF_HEADROOM + 512, (int)socket);
+						    RTE_PKTMBUF_HEADROOM + MESSAGE_BYTES, (int)socket);
 	if (w->own_pool && w->others == NULL) {
 		ERROR("no memory for 16383 mbufs of its own\n");
 		return -ENOMEM;

@@ -37,11 +37,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds [5; quick: 2; smoke: 1]")
     parser.add_argument("--seconds", type=float, metavar="S", help="length of a measurement [1; smoke: 0.3]")
     parser.add_argument(
-        "--only", action="append", metavar="PROGRAM", help="testpmd, ovs, hold, sentry, depot, both, or with its mode, "
+        "--only", action="append", metavar="PROGRAM", help="testpmd, ovs, hold, sentry, depot, both, tunnel, or with its mode, "
         '"sentry cached"; idle; rings; may be repeated; next to programs, macswap always runs'
     )  # fmt: skip
     parser.add_argument("--payload", type=int, action="append", metavar="BYTES", help="only these; may be repeated")
     parser.add_argument("--flows", type=int, action="append", metavar="N", help="only these; may be repeated")
+    parser.add_argument("--loss", type=float, metavar="PART", help="of the data packets, in the cases with loss [0.01]; 0: without these")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument(
         "--document", action="store_true", help="write tables and charts of docs/performance.md anew; for a full run"
@@ -57,6 +58,8 @@ def _options() -> argparse.Namespace:
             parser.error(f"--only {name!r}: there are {', '.join(sorted(names))}")
     if (options.rounds is not None and options.rounds < 1) or (options.seconds is not None and not 0 < options.seconds <= 60):
         parser.error("--rounds: at least 1; --seconds: more than 0, at most 60")
+    if options.loss is not None and not 0 <= options.loss <= 0.2:
+        parser.error("--loss: from 0 to 0.2")
     if options.figures and not options.document:
         parser.error("--from: with --document")
     return options
@@ -64,6 +67,8 @@ def _options() -> argparse.Namespace:
 
 def _groups(options: argparse.Namespace) -> list[Group]:
     groups = cases.smoke() if options.smoke else cases.quick() if options.quick else cases.full()
+    if options.loss is not None:
+        groups = [group.with_loss(options.loss) for group in groups]
     if options.only and not set(options.only) - {*_PARTS}:
         return []
     return [

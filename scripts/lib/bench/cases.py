@@ -68,9 +68,9 @@ class Dut:
     """A program under test and how it runs."""
 
     name: str
-    """`testpmd`, `ovs`, `hold`, `sentry`, `depot` or `both`."""
+    """`testpmd`, `ovs`, `hold`, `sentry`, `depot`, `both` or `tunnel`."""
     mode: str
-    """testpmd: its forwarding mode; a gateway: recovery."""
+    """testpmd: its forwarding mode; a gateway: recovery; one with a tunnel: the end that data make of it."""
     workers: int = 1
     """Of a gateway. All comes in at the first, and belongs to the last."""
     idle: str = "busy"
@@ -78,12 +78,17 @@ class Dut:
 
     @property
     def is_gateway(self) -> bool:
-        return self.name in ("sentry", "depot", "both")
+        return self.name in ("sentry", "depot", "both", "tunnel")
+
+    @property
+    def is_tunnel(self) -> bool:
+        return self.name == "tunnel"
 
     @property
     def data(self) -> Data:
-        """The way that gives it work: a Depot's data come from the WAN."""
-        return {"depot": Data.IN, "both": Data.BOTH}.get(self.name, Data.OUT)
+        """The way that gives it work: a Depot's data come from the WAN, and those that a tunnel receives."""
+        place = self.mode if self.is_tunnel else self.name
+        return {"depot": Data.IN, "receiver": Data.IN, "both": Data.BOTH}.get(place, Data.OUT)
 
     def __str__(self) -> str:
         workers = f", {self.workers} workers" if self.workers > 1 else ""
@@ -100,11 +105,15 @@ SENTRY_CACHED = Dut("sentry", "cached")
 DEPOT_LR2 = Dut("depot", "lr2")
 DEPOT_CACHED = Dut("depot", "cached")
 BOTH = Dut("both", "cached")
+TUNNEL_SENDER = Dut("tunnel", "sender")
+TUNNEL_RECEIVER = Dut("tunnel", "receiver")
+TUNNEL_BOTH = Dut("tunnel", "both")
+TUNNEL = (TUNNEL_SENDER, TUNNEL_RECEIVER, TUNNEL_BOTH)
 
-ALL = (IO, MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH)
-_HOLDING = (MACSWAP, OVS, HOLD, SENTRY_CACHED, DEPOT_CACHED, BOTH)
-_SCALING = (MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED)
-_RECOVERING = (SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH)
+ALL = (IO, MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH, *TUNNEL)
+_HOLDING = (MACSWAP, OVS, HOLD, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL)
+_SCALING = (MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, *TUNNEL)
+_RECOVERING = (SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH, *TUNNEL)
 LOSS = 0.01
 
 PAYLOADS = (64, 1024, 4096)
@@ -122,7 +131,7 @@ class Case:
     traffic: Traffic
 
     def __str__(self) -> str:
-        return f"{self.dut}{f', {self.traffic.loss:.0%} loss' if self.traffic.loss else ''}"
+        return f"{self.dut}{f', {100 * self.traffic.loss:g} % loss' if self.traffic.loss else ''}"
 
 
 @dataclass(frozen=True)
@@ -131,6 +140,12 @@ class Group:
 
     traffic: Traffic
     cases: tuple[Case, ...]
+
+    def with_loss(self, loss: float) -> "Group":
+        """The same with another loss in the cases that have one; without these, if it is 0."""
+        lossless = [case for case in self.cases if not case.traffic.loss]
+        lossy = [Case(case.dut, case.traffic.with_loss(loss)) for case in self.cases if case.traffic.loss and loss]
+        return Group(self.traffic, (*lossless, *lossy))
 
     @property
     def rounds_most(self) -> int:
@@ -162,7 +177,7 @@ def full() -> list[Group]:
 
 def smoke() -> list[Group]:
     """One of each kind of program, small."""
-    return [group(CENTRE, (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH), _RECOVERING)]
+    return [group(CENTRE, (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL), _RECOVERING)]
 
 
 def merged(groups: list[Group]) -> list[Group]:

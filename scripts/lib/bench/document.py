@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import chart
-from .cases import ALL, CENTRE, ONE_EACH, PAYLOADS, Traffic, count
+from .cases import ALL, CENTRE, ONE_EACH, PAYLOADS, TUNNEL, TUNNEL_RECEIVER, TUNNEL_SENDER, Dut, Traffic, count
 from .report import name_of
 
 _ROOT = Path(os.environ.get("LR2_ROOT", Path(__file__).parents[3]))
@@ -118,6 +118,33 @@ flight, each is acknowledged by itself, so that half of the packets are ACKs."""
     return [*text.splitlines(), "", *_table(head, rows)]
 
 
+def _own_of_hold(figures: _Figures, traffic: Traffic, dut: Dut) -> float | None:
+    """Own cycles of a tunnel over those of `hold`."""
+    row, hold = figures.one(traffic, dut.name, dut.mode), figures.one(traffic, "hold")
+    return row["dut_cycles_per_packet"] / hold["dut_cycles_per_packet"] if row and hold else None
+
+
+def _tunnel(figures: _Figures) -> list[str]:
+    rows = []
+    for traffic in sorted(figures.traffics(), key=lambda traffic: (traffic.payload, traffic.flows, traffic.in_flight)):
+        cells = [str(traffic.payload), count(traffic.flows), count(traffic.in_flight), str(traffic.per_ack)]
+        hold = figures.one(traffic, "hold")
+        cells.append(_figure(hold and hold["dut_cycles_per_packet"]))
+        found = False
+        for dut in TUNNEL:
+            row = figures.one(traffic, dut.name, dut.mode)
+            found |= row is not None
+            of_hold = _figure(_own_of_hold(figures, traffic, dut), " ×")
+            cells.append("" if row is None else " · ".join(filter(None, [_figure(row["mpps"]), _figure(row["dut_cycles_per_packet"]), of_hold])))
+        if found:
+            rows.append(cells)
+    if not rows:
+        return []
+    head = ["payload", "flows", "in flight", "per ACK", "`hold`", *(dut.mode for dut in TUNNEL)]
+    text = """A tunnel over Ethernet: Mpps · cycles of its own per packet · over those of `hold`, whose own cycles stand before them."""
+    return [text, "", *_table(head, rows)]
+
+
 def _idle(made: dict[str, Any]) -> list[str]:
     rows = [row for row in made.get("idle", []) if "core_share" in row and not row["problems"]]
     if not rows:
@@ -177,7 +204,18 @@ def _targets(figures: _Figures, made: dict[str, Any]) -> list[str]:
     small = [_payload(PAYLOADS[0])]
     held = [Traffic(payload, CENTRE.flows, in_flight) for payload in PAYLOADS[1:] for in_flight in (64, 4096, 1 << 17)]
     keeping = (("sentry", "cached"), ("depot", "lr2"), ("depot", "cached"))
-    mended = [row for row in figures.good if row["loss"]]
+    mended = [row for row in figures.good if row["loss"] and row["dut"] != "tunnel"]
+    one_way = (TUNNEL_SENDER, TUNNEL_RECEIVER)
+    million = Traffic(CENTRE.payload, 1 << 20, CENTRE.in_flight)
+
+    def own_growth() -> Iterator[float]:
+        for dut in TUNNEL:
+            few, many = (figures.one(traffic, dut.name, dut.mode) for traffic in (ONE_EACH, million))
+            if few and many:
+                yield many["dut_cycles_per_packet"] / few["dut_cycles_per_packet"]
+
+    payloads = [_payload(payload) for payload in PAYLOADS]
+    with_loss = [figures.one(CENTRE, dut.name, dut.mode, lossy=True) for dut in one_way]
     silent = [row["core_share"] for row in made.get("idle", []) if row["idle"] == "adaptive" and not row["pause_us"] and "core_share" in row]
     rows = [
         ["new in-order packets, 1024 B and 4096 B: ≥ 0.90 of macswap", _span(values("ratio_to_macswap", large, in_order))],
@@ -189,6 +227,13 @@ def _targets(figures: _Figures, made: dict[str, Any]) -> list[str]:
             [f"1 % loss, {name}: ≥ 0.85 of none", _span(row["ratio_to_no_loss"] for row in mended if (row["mode"] == "lr2") == back)]
             for name, back in (("`cached`", False), ("`lr2`", True))
         ),
+        *(
+            [f"{dut}, {CENTRE}: own cycles ≤ {limit} × `hold`'s", _span([_own_of_hold(figures, CENTRE, dut)])]
+            for dut, limit in ((TUNNEL_SENDER, 2.2), (TUNNEL_RECEIVER, 1.8))
+        ),
+        ["tunnel, a million flows: ≤ 1.25 × the own cycles of 64 (with an ACK each)", _span(own_growth())],
+        ["1 % loss, tunnel sender, receiver: ≥ 0.85 of none", ", ".join(_figure(row["ratio_to_no_loss"]) for row in with_loss if row) or "not measured"],
+        ["tunnel sender, 64, 1024 and 4096 B: ≥ 1.0 × Open vSwitch", _span(values("ratio_to_ovs", payloads, [("tunnel", "sender")]))],
         ["a worker with no traffic, `adaptive`: < 3 % of a core", _span(silent, _percent)],
     ]
     return _table(["target", "measured"], rows)
@@ -204,7 +249,7 @@ def _machine(made: dict[str, Any]) -> list[str]:
     ]
 
 
-_KINDS = {"hold": "limit", "sentry": "ours", "depot": "ours", "both": "ours"}
+_KINDS = {"hold": "limit", "sentry": "ours", "depot": "ours", "both": "ours", "tunnel": "ours"}
 
 
 def _line(figures: _Figures, traffics: Sequence[Traffic], row: Row) -> chart.Line:
@@ -252,7 +297,7 @@ def render(made: dict[str, Any]) -> tuple[str, dict[str, str]]:
     figures = _Figures(made)
     charts = _charts(figures)
     shown = [line for name, (title, _) in charts.items() for line in (f"![{title}](performance/{name})", "")]
-    parts = [_machine(made), _targets(figures, made), shown, _programs(figures), _loss(figures), _axes(figures), _idle(made), _rings(made)]
+    parts = [_machine(made), _targets(figures, made), shown, _programs(figures), _loss(figures), _axes(figures), _tunnel(figures), _idle(made), _rings(made)]
     body = "\n".join(line for part in parts for line in part).strip()
     return body, {name: svg for name, (_, svg) in charts.items()}
 

@@ -18,6 +18,8 @@ _ROCE_HEADERS = 84
 _MIB = 1 << 20
 _MBUFS = 16384
 """Of programs that hold nothing: rings, caches and bursts."""
+_TUNNEL_HEADERS = 34
+"""By which a frame grows in a tunnel over Ethernet, with VLAN tags and as a resend."""
 _NICE = -20
 """Of the program under test: others may have the processor when it is done."""
 _PATIENT = {"t_out": "10s", "give_up": "10s", "peer_timeout": "10s"}
@@ -72,10 +74,11 @@ def devices(place: Place, dut: Dut, traffic: Traffic) -> tuple[str, str]:
     """The LAN and the WAN port."""
     # Open vSwitch keeps notes of its own in each mbuf of its pool.
     pool = "program" if dut.name == "ovs" else "own"
-    peer = "yes" if dut.is_gateway and dut.mode != "off" else "no"
+    peer = "yes" if dut.is_gateway and not dut.is_tunnel and dut.mode != "off" else "no"
     world = (
         f"payload={traffic.payload},flows={traffic.flows},in_flight={traffic.delay},per_ack={traffic.per_ack},"
         f"data={dut.data},peer={peer},pool={pool},counters={place.counters}"
+        + (",tunnel=yes" if dut.is_tunnel else "")
         + (f",loss={traffic.loss}" if traffic.loss else "")
         + (f",threads={dut.workers}" if dut.workers > 1 else "")
         + (f",pause_us={traffic.pause_us}" if traffic.pause_us else "")
@@ -122,12 +125,15 @@ def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> 
         "pool": {"mbufs": _gateway_mbufs(dut, traffic)},
         "recovery": {"mode": dut.mode, "resend_cache": budget, "backup_pool": budget, "reorder_pool": reorder} | _PATIENT,
     }
+    if dut.is_tunnel:
+        extra["wan"] = {"tunnel": "ethernet", "mtu": mtu(traffic) + _TUNNEL_HEADERS}
+        extra["recovery"] |= {"mode": "off", "lan": "off"}
     gateway = Gateway.start(
-        processes, place.gateway, place.run, dut.name, lan=lan, wan=wan, role=dut.name, recovery=dut.mode,
+        processes, place.gateway, place.run, dut.name, lan=lan, wan=wan, role="both" if dut.is_tunnel else dut.name, recovery=dut.mode,
         file_prefix=place.prefix, mtu=mtu(traffic), huge_pages="require", memory=f"{memory(dut, traffic) // _MIB}MiB", extra=extra,
     )  # fmt: skip
     os.setpriority(os.PRIO_PROCESS, gateway.process.pid, _NICE)
-    watch = _Watch(gateway, dut, traffic)
+    watch = (_TunnelWatch if dut.is_tunnel else _Watch)(gateway, dut, traffic)
     return Running(gateway.process, watch.steady, watch.complaints, gateway.metrics)
 
 
@@ -135,7 +141,7 @@ class _Watch:
     """Figures from a gateway's own counters."""
 
     _STATES = {"sentry": ("protected",), "depot": ("synced",), "both": ("protected", "synced")}
-    _NEVER = (
+    _NEVER: tuple[tuple[str, dict[str, str]], ...] = (
         ("lr2_flow_events_total", {"event": "new_epoch"}),
         ("lr2_flow_events_total", {"event": "peer_lost"}),
         ("lr2_flow_events_total", {"event": "bypassed"}),
@@ -149,42 +155,78 @@ class _Watch:
         ("lr2_port_handoff_dropped_frames_total", {}),
         ("lr2_dropped_frames_total", {"reason": "reorder_pool_full"}),
     )
-    _NEVER_WITHOUT_LOSS = (
+    _NEVER_WITHOUT_LOSS: tuple[tuple[str, dict[str, str]], ...] = (
         ("lr2_depot_gaps_total", {}),
         ("lr2_naks_total", {}),
     )
 
     def __init__(self, gateway: Gateway, dut: Dut, traffic: Traffic) -> None:
         self._gateway = gateway
-        # Flows without data are announced to nobody.
-        self._states = () if dut.mode == "off" or traffic.pause_us else self._STATES[dut.name]
-        self._lossy = traffic.loss > 0
-        both = dut.data == Data.BOTH and traffic.flows > 1
-        self._flows = traffic.flows // 2 if both else traffic.flows
+        self._dut = dut
+        self._traffic = traffic
         self._before: dict[str, float] = {}
 
     def _bad(self) -> dict[str, float]:
         metrics = self._gateway.metrics()
-        never = self._NEVER if self._lossy else self._NEVER + self._NEVER_WITHOUT_LOSS
+        never = self._NEVER if self._traffic.loss else self._NEVER + self._NEVER_WITHOUT_LOSS
         bad = {_named(name, labels): metrics.total(name, **labels) for name, labels in never}
         for (name, labels), value in metrics.samples.items():
             if name == "lr2_dropped_frames_total" and any(v.startswith("control_") for _, v in labels):
                 bad[_named(name, dict(labels))] = value
         return bad
 
-    def steady(self, _counters: dict[str, int]) -> str | None:
+    def _waits_for(self, metrics: Metrics) -> str | None:
         """Whether all flows are protected."""
-        metrics = self._gateway.metrics()
-        for state in self._states:
+        # Flows without data are announced to nobody.
+        if self._dut.mode == "off" or self._traffic.pause_us:
+            return None
+        both = self._dut.data == Data.BOTH and self._traffic.flows > 1
+        wanted = self._traffic.flows // 2 if both else self._traffic.flows
+        for state in self._STATES[self._dut.name]:
             flows = metrics.total("lr2_flows", state=state)
-            if flows < self._flows:
-                return f"{flows:.0f} of {self._flows} flows {state}"
+            if flows < wanted:
+                return f"{flows:.0f} of {wanted} flows {state}"
+        return None
+
+    def steady(self, _counters: dict[str, int]) -> str | None:
+        """What it still waits for."""
+        if waits_for := self._waits_for(self._gateway.metrics()):
+            return waits_for
         self._before = self._bad()
         return None
 
     def complaints(self) -> list[str]:
         now = self._bad()
         return [f"{name} grew by {now[name] - self._before.get(name, 0):.0f}" for name in now if now[name] > self._before.get(name, 0)]
+
+
+class _TunnelWatch(_Watch):
+    """The same of a gateway with a tunnel: all frames are numbered, kept, and delivered in order."""
+
+    _NEVER = (
+        ("lr2_port_egress_dropped_frames_total", {}),
+        ("lr2_alloc_failures_total", {}),
+        ("lr2_tunnel_dropped_frames_total", {}),
+        ("lr2_tunnel_refused_messages_total", {}),
+        ("lr2_tunnel_session_changes_total", {}),
+        ("lr2_tunnel_plain_frames_total", {}),
+        ("lr2_tunnel_unsequenced_frames_total", {}),
+        ("lr2_tunnel_not_kept_frames_total", {}),
+        ("lr2_tunnel_skipped_frames_total", {}),
+        ("lr2_tunnel_given_up_numbers_total", {"reason": "timeout"}),
+        ("lr2_tunnel_delivered_frames_total", {"order": "late"}),
+        ("lr2_tunnel_delivered_frames_total", {"order": "given_up"}),
+    )
+    _NEVER_WITHOUT_LOSS = (
+        ("lr2_tunnel_lost_frames_total", {}),
+        ("lr2_tunnel_sent_frames_total", {"copy": "resent"}),
+        ("lr2_tunnel_missing_numbers_total", {}),
+        ("lr2_tunnel_waited_frames_total", {}),
+    )
+
+    def _waits_for(self, metrics: Metrics) -> str | None:
+        up = metrics.total("lr2_tunnel_up")
+        return None if up else "there is no session"
 
 
 def _named(name: str, labels: dict[str, str]) -> str:
@@ -209,7 +251,8 @@ def memory(dut: Dut, traffic: Traffic) -> int:
 def _gateway_mbufs(dut: Dut, traffic: Traffic) -> int:
     # A Sentry has the resend cache, a Depot the backup pool. The reordering pool,
     # where nothing is out of order, gets the smaller share that its bytes are.
-    pools = 0 if dut.mode == "off" else 2 if dut.name == "both" else 1
+    # A tunnel keeps what it sends, ACKs too.
+    pools = 0 if dut.mode == "off" else 2 if dut.name == "both" or dut.is_tunnel else 1
     if traffic.loss and dut.name != "sentry":
         pools += 1
     return _MBUFS * dut.workers + _held(dut, traffic) * pools * 9 // 8

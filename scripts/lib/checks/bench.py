@@ -29,8 +29,9 @@ _KEYS = {
     "cycles_per_packet": float,
     "ratio_to_macswap": float,
 }
-_WANTED = ("testpmd macswap", "hold", "both off", "sentry cached", "depot cached", "both cached")
-_LOSSY = ("sentry lr2", "sentry cached", "depot lr2", "depot cached", "both cached")
+_TUNNEL = ("tunnel sender", "tunnel receiver", "tunnel both")
+_WANTED = ("testpmd macswap", "hold", "both off", "sentry cached", "depot cached", "both cached", *_TUNNEL)
+_LOSSY = ("sentry lr2", "sentry cached", "depot lr2", "depot cached", "both cached", *_TUNNEL)
 _BESIDES = {"idle": "core_share", "rings": "cycles"}
 """Measurements besides those of programs, and a figure of each."""
 _NOT_HERE = 2
@@ -61,6 +62,8 @@ def _undocumented(made: dict[str, Any]) -> Iterator[str]:
     for name in _WANTED:
         if f"| 1024 | {name}" not in page:
             yield f"the page has no line for {name}"
+    if "A tunnel over Ethernet" not in page:
+        yield "the page has no table of the tunnel"
     if "| 4 k | depot cached |" not in page:
         yield "the page has no table of losses"
     if not charts:

@@ -1,0 +1,254 @@
+/* The session of the tunnel, and its control messages. */
+#include "traffic.h"
+
+#include <stdlib.h>
+
+#include "bytes.h"
+#include "tag.h"
+
+enum { HELLO = 1, REPORT = 2, PROBE = 3, SKIP = 4, BYE = 5, HAS_FROM = 1 };
+enum { CONTROL_BYTE = 0x13, PREFIX = 40, HELLO_BYTES = 16, NODE = 0x54756e6e, ETHERTYPE = 0x88b5 };
+/* What a tag covers before the message, all zero. */
+enum { SCOPE = 37, MESSAGE_MOST = 9728, SAID_MOST = PREFIX + 8 + 8 * RANGES_MOST + TAG_BYTES };
+enum { FRAME_MAX = 9600, HELLO_HZ = 10, MISSING_MOST = 1 << 16, LETTERS = 1 << 12, LOST_MOST = 1 << 18 };
+
+_Static_assert(SHIM_AT + SAID_MOST <= MESSAGE_BYTES, "a message fits into a buffer for other frames");
+
+struct tunnel *tunnel_new(uint64_t boot, bool lossy)
+{
+	struct tunnel *t = calloc(1, sizeof(*t));
+	const uint64_t places = lossy ? LOST_MOST : 1;
+
+	if (t == NULL)
+		return NULL;
+	t->boot = boot;
+	/* Random enough for one peer, and not zero. */
+	t->own = (uint32_t)(boot * 0x9e3779b97f4a7c15u >> 32) | 1;
+	t->next = t->told = t->own;
+	t->letters = (struct letters) { .at = calloc(LETTERS, sizeof(*t->letters.at)), .mask = LETTERS - 1 };
+	t->missing.most = lossy ? MISSING_MOST : 0;
+	t->missing.at = calloc(lossy ? MISSING_MOST : 1, sizeof(*t->missing.at));
+	for (int i = 0; i < 2; i++)
+		t->last[i] = calloc(TUNNEL_BUCKETS, sizeof(*t->last[i]));
+	t->lost = (struct transmissions) { .at = calloc(places, sizeof(*t->lost.at)), .mask = places - 1 };
+	t->resends = (struct transmissions) { .at = calloc(places, sizeof(*t->resends.at)), .mask = places - 1 };
+	if (t->letters.at == NULL || t->missing.at == NULL || t->last[0] == NULL || t->last[1] == NULL ||
+	    t->lost.at == NULL || t->resends.at == NULL) {
+		tunnel_free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void tunnel_free(struct tunnel *t)
+{
+	if (t == NULL)
+		return;
+	free(t->letters.at);
+	free(t->missing.at);
+	free(t->last[0]);
+	free(t->last[1]);
+	free(t->lost.at);
+	free(t->resends.at);
+	free(t);
+}
+
+static void tag(const uint8_t *message, uint32_t len, uint8_t out[TAG_BYTES])
+{
+	static uint8_t bytes[SCOPE + MESSAGE_MOST];
+
+	memcpy(bytes + SCOPE, message, len);
+	tag_of(bytes, SCOPE + len, out);
+}
+
+static bool are_zero(const uint8_t *bytes, uint32_t n)
+{
+	while (n > 0 && bytes[n - 1] == 0)
+		n--;
+	return n == 0;
+}
+
+static bool hear_hello(struct world *w, const uint8_t *m, uint32_t len, bool names_us, uint32_t frame_len)
+{
+	struct tunnel *t = w->tunnel;
+	const uint8_t *fields = m + PREFIX;
+	const uint32_t session = get32(fields), frame_max = get16(fields + 8);
+	const uint64_t boot = get64(m + 16);
+
+	if (len < PREFIX + HELLO_BYTES || session == 0 || fields[12] != 1 ||
+	    !are_zero(fields + 13, len - PREFIX - 13))
+		return false;
+	if (t->theirs != 0 && (session != t->theirs || boot != t->their_boot)) {
+		/* A gateway that is measured has one session. */
+		w->count.bad_control++;
+		t->ready = false;
+	}
+	if (session != t->theirs) {
+		t->theirs = session;
+		t->their_boot = boot;
+		t->their_node = get32(m + 8);
+		t->frame_max = RTE_MIN(frame_max, (uint32_t)FRAME_MAX);
+		t->sent = t->covered = session;
+		t->next_hello = 0;
+	}
+	if (names_us && (frame_len > t->heard || !t->named)) {
+		t->heard = RTE_MAX(t->heard, (uint16_t)frame_len);
+		t->next_hello = 0;
+	}
+	t->named |= names_us;
+	return true;
+}
+
+/* Runs of numbers, which end with the message. */
+static bool read_ranges(const uint8_t *at, uint32_t bytes, struct letter *out)
+{
+	out->n = bytes / 8;
+	if (bytes % 8 != 0 || out->n > RANGES_MOST)
+		return false;
+	for (uint32_t i = 0; i < out->n; i++, at += 8)
+		out->ranges[i] = (struct numbers) { .start = get32(at), .count = get32(at + 4) };
+	return true;
+}
+
+bool tunnel_hear(struct world *w, const uint8_t *m, uint32_t len, uint32_t frame_len)
+{
+	struct tunnel *t = w->tunnel;
+	const uint32_t before_tag = len >= PREFIX + TAG_BYTES ? get16(m + 12) : 0;
+	uint8_t expected[TAG_BYTES];
+	struct letter letter = { 0 };
+	bool names_us;
+
+	if (before_tag < PREFIX || before_tag + TAG_BYTES > len || before_tag > MESSAGE_MOST || m[0] != CONTROL_BYTE ||
+	    m[1] != 0 || get16(m + 14) != 0 || (m[3] & ~(m[2] == REPORT ? HAS_FROM : 0)) != 0)
+		return false;
+	tag(m, before_tag, expected);
+	if (memcmp(expected, m + before_tag, TAG_BYTES) != 0)
+		return false;
+	/* Nothing overtakes on the way here, but for two classes. */
+	if (t->theirs != 0 && get32(m + 8) != t->their_node)
+		return false;
+	names_us = get32(m + 4) == t->own && get64(m + 32) == t->boot;
+	if (m[2] == HELLO)
+		return hear_hello(w, m, before_tag, names_us, frame_len);
+	if (!names_us || get64(m + 16) != t->their_boot)
+		return false;
+	switch (m[2]) {
+	case REPORT:
+		if (before_tag < PREFIX + 8 || !read_ranges(m + PREFIX + 8, before_tag - PREFIX - 8, &letter))
+			return false;
+		letter.has_from = m[3] & HAS_FROM;
+		letter.from = get32(m + PREFIX);
+		letter.next = get32(m + PREFIX + 4);
+		tunnel_take_report(w, &letter);
+		return true;
+	case PROBE:
+		if (before_tag != PREFIX + 4)
+			return false;
+		/* All before it was here already: frames keep their order. */
+		w->count.bad_claim += get32(m + PREFIX) != t->next;
+		tunnel_report(w, rte_rdtsc(), true);
+		return true;
+	case SKIP:
+		if (!read_ranges(m + PREFIX, before_tag - PREFIX, &letter))
+			return false;
+		tunnel_take_skip(w, &letter);
+		return true;
+	case BYE:
+		t->ready = false;
+		return before_tag == PREFIX;
+	default:
+		return false;
+	}
+}
+
+/* The fields that all messages have, and the tag; `len` bytes before the tag. */
+static uint16_t seal(struct tunnel *t, uint8_t kind, uint8_t flags, uint32_t len, uint8_t *frame)
+{
+	static const uint8_t macs[12] = { 3, 'L', 'R', '2', 0, 1, 2, 0, 0, 0, 0, 0x0b };
+	uint8_t *m = frame + SHIM_AT;
+
+	memcpy(frame, macs, sizeof(macs));
+	put16(frame + 12, ETHERTYPE);
+	memset(m, 0, PREFIX);
+	m[0] = CONTROL_BYTE;
+	m[2] = kind;
+	m[3] = flags;
+	put32(m + 4, t->theirs);
+	put32(m + 8, NODE);
+	put16(m + 12, len);
+	put64(m + 16, t->boot);
+	put64(m + 24, ++t->seq);
+	put64(m + 32, t->their_boot);
+	tag(m, len, m + len);
+	return (uint16_t)(SHIM_AT + len + TAG_BYTES);
+}
+
+static uint16_t say_hello(struct tunnel *t, uint8_t *frame)
+{
+	uint8_t *fields = frame + SHIM_AT + PREFIX;
+
+	memset(fields, 0, HELLO_BYTES);
+	put32(fields, t->own);
+	put16(fields + 8, FRAME_MAX);
+	put16(fields + 10, t->heard);
+	fields[12] = 1;
+	return seal(t, HELLO, 0, PREFIX + HELLO_BYTES, frame);
+}
+
+static uint16_t say(struct tunnel *t, const struct letter *letter, uint8_t *frame)
+{
+	const bool report = letter->what == LETTER_REPORT;
+	uint8_t *at = frame + SHIM_AT + PREFIX;
+
+	if (report) {
+		put32(at, letter->has_from ? letter->from : 0);
+		put32(at + 4, letter->next);
+		at += 8;
+	}
+	for (uint32_t i = 0; i < letter->n; i++, at += 8) {
+		put32(at, letter->ranges[i].start);
+		put32(at + 4, letter->ranges[i].count);
+	}
+	return seal(t, report ? REPORT : SKIP, report && letter->has_from ? HAS_FROM : 0,
+		    (uint32_t)(at - frame) - SHIM_AT, frame);
+}
+
+/* A letter, or a HELLO. */
+static struct rte_mbuf *message(struct world *w, const struct letter *letter)
+{
+	struct rte_mbuf *m = other_frame(w, WAN, MESSAGE_BYTES);
+	uint8_t *frame;
+
+	if (m == NULL)
+		return NULL;
+	frame = rte_pktmbuf_mtod(m, uint8_t *);
+	m->pkt_len = m->data_len = letter != NULL ? say(w->tunnel, letter, frame) : say_hello(w->tunnel, frame);
+	w->count.in_control++;
+	return m;
+}
+
+uint16_t tunnel_speak(struct world *w, uint64_t now, struct rte_mbuf **frames, uint16_t n)
+{
+	struct tunnel *t = w->tunnel;
+	const uint64_t data = tunnel_clock(w);
+	struct rte_mbuf *m;
+	uint16_t given = 0;
+
+	if (now >= t->next_hello && given < n && (m = message(w, NULL)) != NULL) {
+		frames[given++] = m;
+		t->next_hello = now + rte_get_tsc_hz() / HELLO_HZ;
+		/* What follows finds a gateway that knows its path. */
+		t->ready |= t->named && t->theirs != 0 && t->heard >= t->frame_max;
+	}
+	if (!t->ready)
+		return given;
+	tunnel_report(w, now, false);
+	for (struct letters *l = &t->letters; given < n && l->head != l->tail; l->head++) {
+		const struct letter *letter = &l->at[l->head & l->mask];
+
+		if (letter->due > data || (m = message(w, letter)) == NULL)
+			break;
+		frames[given++] = m;
+	}
+	return given + tunnel_resend(w, frames + given, n - given);
+}
