@@ -21,7 +21,7 @@ use crate::control::station::{Station, Way};
 use crate::control::tunnel::{Expected, Journal, News};
 use crate::control::{Sample, State, Watch, WorkerHealth, server, side_name};
 use crate::shares::{boot, lan_repair, switch_config, tunnel_config};
-use crate::telemetry::Published;
+use crate::telemetry::{Published, TunnelIo};
 use crate::worker::egress::Egress;
 use crate::worker::handoff::{Handoff, mesh};
 use crate::worker::idle::{Idler, sharpen_timers};
@@ -266,14 +266,15 @@ impl Machine {
                 tracing::info!("stopping; a second signal ends the process at once");
             }
             if let Some(station) = &mut station {
-                station.poll(clock.now());
+                station.poll(clock.now(), state.tunnel_value(TunnelIo::Up) > 0);
             }
             let now = Instant::now();
             if now >= next_sample {
                 next_sample = now + SAMPLE;
                 let each = watches.iter_mut().zip(&state.workers);
                 let each = each.map(|(watch, published)| watch.look(published, now)).collect();
-                let way = station.as_ref().map(|station| station.way(clock.now()));
+                let refused = state.tunnel_value(TunnelIo::DropSource);
+                let way = station.as_mut().map(|station| station.way(clock.now(), refused));
                 let sample = self.sample(each, stopping, way);
                 log_links(&mut up, &sample);
                 if state.has_tunnel() && !stopping {

@@ -20,7 +20,13 @@ fn exported() -> BTreeSet<String> {
         mbufs: 1,
         workers: vec![WorkerHealth::default()],
         stopping: false,
-        way: Some(station::Way { next_hop, mac: None, peer, is_answered: false }),
+        way: Some(station::Way {
+            next_hop,
+            mac: None,
+            peer,
+            is_answered: false,
+            has_stranger: false,
+        }),
     });
     let text = String::from_utf8(metrics::render(&state).unwrap()).unwrap();
     let samples = text.lines().filter(|line| !line.starts_with('#'));

@@ -19,7 +19,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use common::frame::Side;
 use dpdk_sys_wrapper::PortStats;
 
-use crate::telemetry::{LoopIo, Published};
+use crate::telemetry::{LoopIo, Published, TunnelIo};
 
 /// How a worker does.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -87,6 +87,12 @@ impl State {
     /// Whether there is a tunnel.
     pub fn has_tunnel(&self) -> bool {
         self.tunnel.is_some()
+    }
+
+    /// A counter of the tunnel; 0 if there is none.
+    pub fn tunnel_value(&self, what: TunnelIo) -> u64 {
+        // One worker has the tunnel.
+        self.workers.first().map_or(0, |worker| worker.tunnel_value(what))
     }
 
     /// What keeps the tunnel from protecting every frame, in one line, as of this sample.

@@ -137,14 +137,15 @@ impl Neighbour {
         self.ping_at
     }
 
-    /// Looks at frames, and does everything that is due. Gives the frames to send.
-    pub fn poll(&mut self, now: Time) -> impl Iterator<Item = Vec<u8>> {
+    /// Looks at frames, and does everything that is due. Gives the frames to send. While `is_path_proven` by something else
+    /// than pings, which a firewall may drop, the next hop stays as it is.
+    pub fn poll(&mut self, now: Time, is_path_proven: bool) -> impl Iterator<Item = Vec<u8>> {
         if now >= self.ping_at {
             self.ping_at = now + INTERVAL;
             self.ping();
         }
         let silent_since = self.answered_at.unwrap_or_default().max(self.asked_at);
-        if now.since(silent_since) >= SILENCE {
+        if !is_path_proven && now.since(silent_since) >= SILENCE {
             self.asked_at = now;
             // The next hop may have another MAC address by now. This empties the table of neighbours.
             self.interface.update_ip_addrs(|_| {});
@@ -156,7 +157,7 @@ impl Neighbour {
                 (self.next_hop, self.left_at) = (frame.first_chunk().copied(), now);
             }
         }
-        if now.since(self.left_at) >= SILENCE {
+        if !is_path_proven && now.since(self.left_at) >= SILENCE {
             self.next_hop = None;
         }
         self.queues.sent.drain(..)
@@ -289,7 +290,7 @@ mod tests {
         for ms in (0..millis).step_by(10) {
             let now = from + Span::from_millis(ms);
             for me in 0..stations.len() {
-                let sent: Vec<_> = stations[me].poll(now).collect();
+                let sent: Vec<_> = stations[me].poll(now, false).collect();
                 for frame in sent {
                     for (n, other) in stations.iter_mut().enumerate() {
                         if n != me {
@@ -366,12 +367,43 @@ mod tests {
         }
     }
 
+    /// A firewall drops pings, and later the next hop answers no ARP: with a session, frames go on.
+    #[test]
+    fn a_next_hop_stays_while_there_is_a_session() {
+        for v4 in [true, false] {
+            let of = |me, other| station(v4, me, address(v4, 0, other), None);
+            let mut both = [of(1, 2), of(2, 1)];
+            let now = talk(&mut both, START, 3000);
+            let known = both[0].next_hop();
+            assert_eq!(known, Some([2, 0, 0, 0, 0, 2]), "v4: {v4}");
+            let mut poll = |from: Time, is_up, millis| {
+                let each = (0..millis).step_by(10).map(|ms| from + Span::from_millis(ms));
+                each.flat_map(|now| both[0].poll(now, is_up).collect::<Vec<_>>())
+                    .collect::<Vec<_>>()
+            };
+            let sent = poll(now, true, 20_000);
+            let is_ping = |frame: &&Vec<u8>| is_to(frame, address(v4, 0, 2));
+            assert_eq!(
+                sent.iter().filter(is_ping).count(),
+                sent.len(),
+                "nobody is asked for a known address"
+            );
+            poll(now + Span::from_millis(20_000), true, 60_000);
+            let now = now + Span::from_millis(80_000);
+            let kept = both[0].next_hop();
+            assert_eq!((kept, both[0].is_answered(now)), (known, false), "v4: {v4}");
+            let mut alone = both;
+            talk(&mut alone[..1], now, 4000);
+            assert_eq!(alone[0].next_hop(), None, "the session is over");
+        }
+    }
+
     #[test]
     fn an_unreachable_peer_costs_a_frame_a_second() {
         let mut alone = station(true, 1, address(true, 0, 2), None);
         let mut sent = 0;
         for ms in 0..20_000 {
-            sent += alone.poll(START + Span::from_millis(ms)).count();
+            sent += alone.poll(START + Span::from_millis(ms), false).count();
         }
         assert!((10..=25).contains(&sent), "{sent} frames");
         assert_eq!(alone.next_hop(), None);
@@ -387,7 +419,7 @@ mod tests {
             for ms in (0..3000).step_by(10) {
                 let now = START + Span::from_millis(ms);
                 for me in 0..2 {
-                    let sent: Vec<_> = both[me].poll(now).collect();
+                    let sent: Vec<_> = both[me].poll(now, false).collect();
                     good.extend(sent.iter().cloned());
                     sent.into_iter().for_each(|frame| both[1 - me].on_frame(frame));
                 }
@@ -399,14 +431,14 @@ mod tests {
                     let mut bad = frame.clone();
                     bad[at] ^= 0xff;
                     both[1].on_frame(bad);
-                    let _ = both[1].poll(now).count();
+                    let _ = both[1].poll(now, false).count();
                 }
             }
             for _ in 0..1000 {
                 both[1].on_frame(good[0].clone());
             }
             assert_eq!(both[1].queues.received.len(), BACKLOG);
-            let answers = both[1].poll(now).count();
+            let answers = both[1].poll(now, false).count();
             assert!(answers <= BACKLOG + 1, "{answers}");
         }
     }

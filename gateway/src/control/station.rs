@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use common::time::Time;
+use common::time::{Span, Time};
 use common::wire::MacAddr;
 
 use super::neighbour::{Neighbour, Settings};
@@ -23,6 +23,28 @@ pub struct Way {
     pub peer: IpAddr,
     /// Whether the peer's address answers pings.
     pub is_answered: bool,
+    /// Another address sends to the tunnel.
+    pub has_stranger: bool,
+}
+
+/// Time for which an event counts as recent: longer than the second between two HELLOs, so that a box that goes on sending
+/// is always one; shorter than a problem stands before it is logged, so that a single stray datagram is none.
+const RECENT: Span = Span::from_millis(1_900);
+
+/// Whether a counter has grown lately.
+#[derive(Debug, Default)]
+struct Recent {
+    count: u64,
+    grown_at: Option<Time>,
+}
+
+impl Recent {
+    fn look(&mut self, count: u64, now: Time) -> bool {
+        if count != self.count {
+            (self.count, self.grown_at) = (count, Some(now));
+        }
+        self.grown_at.is_some_and(|at| now.since(at) < RECENT)
+    }
 }
 
 /// The station, and the way to its worker.
@@ -31,6 +53,7 @@ pub struct Station {
     end: ControlEnd,
     /// What the worker knows; `None`: nothing yet.
     told: Option<Option<MacAddr>>,
+    strangers: Recent,
     next_hop: IpAddr,
     peer: IpAddr,
 }
@@ -49,15 +72,22 @@ impl Station {
         };
         let is_near = address.contains(&peer);
         let next_hop = gateway.filter(|_| !is_near).unwrap_or(peer);
-        Self { neighbour: Neighbour::new(settings, now), end, told: None, next_hop, peer }
+        Self {
+            neighbour: Neighbour::new(settings, now),
+            end,
+            told: None,
+            strangers: Recent::default(),
+            next_hop,
+            peer,
+        }
     }
 
-    /// Does what is due.
-    pub fn poll(&mut self, now: Time) {
+    /// Does what is due. While the tunnel `is_up`, the next hop stays as it is.
+    pub fn poll(&mut self, now: Time, is_up: bool) {
         while let Some(frame) = self.end.frame() {
             self.neighbour.on_frame(frame.to_vec());
         }
-        for frame in self.neighbour.poll(now) {
+        for frame in self.neighbour.poll(now, is_up) {
             if let Ok(short) = Short::try_from(&frame[..]) {
                 // If the worker is that far behind, the frame is lost as on any link.
                 let _ = self.end.order(Order::Send(short));
@@ -69,13 +99,30 @@ impl Station {
         }
     }
 
-    /// What is known of the way to the peer.
-    pub fn way(&self, now: Time) -> Way {
+    /// What is known of the way to the peer. So many frames of other addresses were `refused` since the start. To be called
+    /// about twice a second.
+    pub fn way(&mut self, now: Time, refused: u64) -> Way {
         Way {
             next_hop: self.next_hop,
             mac: self.neighbour.next_hop(),
             peer: self.peer,
             is_answered: self.neighbour.is_answered(now),
+            has_stranger: self.strangers.look(refused, now),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_stray_datagram_is_soon_forgotten() {
+        let at = |half: u64| Time::from_nanos(1_000_000_000) + Span::from_millis(500) * half;
+        let mut strangers = Recent::default();
+        assert!(!strangers.look(0, at(0)));
+        let seen: Vec<_> = (1..7).map(|half| strangers.look(1, at(half))).collect();
+        assert_eq!(seen, [true, true, true, true, false, false]);
+        assert!((8..30).all(|half| strangers.look(half / 2, at(half))), "one in a second");
     }
 }

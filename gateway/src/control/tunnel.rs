@@ -59,7 +59,7 @@ pub fn problem(expected: &Expected, tunnel: &TunnelCounters, way: Option<&Way>) 
 
 /// The likely reason for which there is no session.
 fn without_session(tunnel: &TunnelCounters, way: Option<&Way>) -> String {
-    if let Some(Way { peer, .. }) = way.filter(|_| tunnel.get(TunnelIo::DropSource) > 0) {
+    if let Some(Way { peer, .. }) = way.filter(|way| way.has_stranger) {
         return format!(
             "{peer} is silent, and another address sends to the tunnel: is wan.peer = \"{peer}\" \
              the address of the other box?"
@@ -204,7 +204,8 @@ mod tests {
 
     fn way(mac: bool, is_answered: bool) -> Way {
         let [next_hop, peer] = [[192, 0, 2, 1], [198, 51, 100, 7]].map(Into::into);
-        Way { next_hop, mac: mac.then_some([2; 6]), peer, is_answered }
+        let mac = mac.then_some([2; 6]);
+        Way { next_hop, mac, peer, is_answered, has_stranger: false }
     }
 
     #[test]
@@ -236,7 +237,7 @@ mod tests {
         assert!(line.contains("are dropped: 198.51.100.7 does not answer pings"), "{line}");
         let line = one(&UDP, &none, Some(&way(true, true)));
         assert!(line.contains("198.51.100.7 answers") && line.contains("tunnel_port"), "{line}");
-        let line = one(&UDP, &counters(&[(TunnelIo::DropSource, 1)]), Some(&way(true, true)));
+        let line = one(&UDP, &none, Some(&Way { has_stranger: true, ..way(true, true) }));
         assert!(line.contains("is wan.peer = \"198.51.100.7\" the address"), "{line}");
         let up = counters(&[
             (TunnelIo::Up, 1),

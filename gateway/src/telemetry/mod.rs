@@ -214,6 +214,11 @@ impl Published {
         TunnelCounters::from_parts(values, self.refusal.load(Relaxed).checked_sub(1))
     }
 
+    /// One of them.
+    pub fn tunnel_value(&self, what: TunnelIo) -> u64 {
+        self.tunnel[what as usize].load(Relaxed)
+    }
+
     /// How often the copy was replaced: a worker that lives makes it grow.
     pub fn beats(&self) -> u64 {
         self.beats.load(Relaxed)

@@ -264,9 +264,9 @@ fn over_udp_the_stations_find_the_next_hops() {
             for _ in 0..ms / 10 {
                 link.pass(Span::from_millis(10));
                 let now = link.clock.now();
-                stations.iter_mut().for_each(|station| station.poll(now));
+                stations.iter_mut().for_each(|station| station.poll(now, false));
             }
-            stations.iter().map(|station| station.way(link.clock.now())).collect::<Vec<_>>()
+            stations.iter_mut().map(|station| station.way(link.clock.now(), 0)).collect::<Vec<_>>()
         };
         let ways = pass(&mut link, 3_000);
         assert!(ways.iter().all(|way| way.is_answered), "{ways:?}");
