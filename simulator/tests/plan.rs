@@ -45,14 +45,14 @@ fn coalesced_acks_cost_go_back_n_timeouts() {
 
 /// Mean completion time of messages of so many packets by that without loss, as it
 /// is simulated and by `form`.
-fn agree(scheme: Scheme, lengths: fn(u32) -> [u32; 3], form: fn(&Path, f64) -> f64) {
+fn agree(scheme: Scheme, lengths: fn(u32) -> [u32; 3], form: fn(&Cell, &Path, f64) -> f64) {
     let cells = [(200, 1e-3), (200, 1e-2), (1_000, 1e-3), (1_000, 1e-2)];
     cells.par_iter().for_each(|&(window, loss)| {
         let cell = Cell { scheme, window, loss };
         let path = cell.path();
         for packets in lengths(window) {
             let n = f64::from(packets);
-            let form = form(&path, n) / path.fct_lossless(n);
+            let form = form(&cell, &path, n) / path.fct_lossless(n);
             let messages = (150_000 / packets).clamp(200, 500);
             let (_, simulated) = forms::slowdown(cell, packets.into(), messages);
             println!(
@@ -68,11 +68,17 @@ fn agree(scheme: Scheme, lengths: fn(u32) -> [u32; 3], form: fn(&Path, f64) -> f
 /// Shorter than a round trip, down to some packets.
 #[test]
 fn short_messages_take_lr2_as_long_as_the_form_says() {
-    agree(Scheme::LR2, |w| [w / 20, w / 5, w / 2], Path::fct_lr2);
+    agree(Scheme::LR2, |w| [w / 20, w / 5, w / 2], |_, path, n| path.fct_lr2(n));
 }
 
 /// In-order delivery costs a round trip, and no more than one.
 #[test]
 fn messages_from_a_cache_are_a_round_trip_late_if_anything_is_lost() {
-    agree(Scheme::CACHED, |w| [w / 5, w, 4 * w], Path::fct_cached);
+    agree(Scheme::CACHED, |w| [w / 5, w, 4 * w], |_, path, n| path.fct_cached(n));
+}
+
+/// As from a cache; headers and messages take their part of the link.
+#[test]
+fn messages_through_the_tunnel_are_a_round_trip_late_if_anything_is_lost() {
+    agree(Scheme::TUNNEL, |w| [w / 5, w, 4 * w], |cell, path, n| path.fct_tunnel(n, &cell.nic()));
 }

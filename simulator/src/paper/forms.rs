@@ -23,8 +23,8 @@ pub const LOSSES: [f64; 5] = [1e-5, 1e-4, 1e-3, 1e-2, 3e-2];
 /// Agreement asked for: simulation and form differ by no more than this.
 pub const TOLERANCE: f64 = 0.1;
 /// Whom the grid is about.
-pub const SCHEMES: [Scheme; 5] =
-    [Scheme::GBN, Scheme::GBN_RENAK, Scheme::LR2, Scheme::IRN, Scheme::CACHED];
+pub const SCHEMES: [Scheme; 6] =
+    [Scheme::GBN, Scheme::GBN_RENAK, Scheme::LR2, Scheme::IRN, Scheme::CACHED, Scheme::TUNNEL];
 
 /// Payload of a packet: the smallest there is, since it counts packets.
 const PMTU: u32 = 256;
@@ -137,7 +137,14 @@ impl Cell {
 
     /// The closed form for a flow without end.
     pub fn form(&self) -> f64 {
-        let nic = Nic {
+        let model = schemes::model(self.scheme);
+        model.form().map_or(f64::NAN, |form| (form.goodput)(&self.path(), &self.nic()))
+    }
+
+    /// The NICs, and what the tunnel adds.
+    pub fn nic(&self) -> Nic {
+        let [tunnelled, messages] = schemes::tunnel_overhead(RTT, PMTU);
+        Nic {
             window: WINDOW.into(),
             ack_every: ACK_EVERY.into(),
             // Each packet asks for an ACK.
@@ -145,10 +152,9 @@ impl Cell {
             re_nak: RE_NAK.into(),
             irn_cap: WINDOW.into(),
             irn_timeout: IRN_TIMEOUT,
-        };
-        schemes::model(self.scheme)
-            .form()
-            .map_or(f64::NAN, |form| (form.goodput)(&self.path(), &nic))
+            tunnelled,
+            messages,
+        }
     }
 
     /// How many round trips `budget` packets sent are good for.

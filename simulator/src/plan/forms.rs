@@ -26,7 +26,7 @@ pub struct Path {
     pub timeout: f64,
 }
 
-/// Parameters of the RNICs at its ends.
+/// Parameters of the RNICs at its ends, and of what the tunnel adds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nic {
     /// Packets that a queue pair may have unacknowledged, in round trips.
@@ -41,6 +41,10 @@ pub struct Nic {
     pub irn_cap: f64,
     /// IRN's timeout, in round trips.
     pub irn_timeout: f64,
+    /// Slots that a packet takes behind the tunnel's header, at least 1.
+    pub tunnelled: f64,
+    /// Slots that the tunnel's messages take in a round trip.
+    pub messages: f64,
 }
 
 impl Path {
@@ -159,6 +163,13 @@ impl Path {
         most / (1.0 / (stalled * self.selective_repeat()) + again)
     }
 
+    /// The tunnel: as [`bounded`](Self::bounded), but where the NIC is as fast as the link, headers and messages take
+    /// their part of it: `1/η = h/η(bounded) + c/W`, h slots for a packet behind its header, c slots of messages in
+    /// a round trip. Those matter where a round trip is some dozens of packets.
+    pub fn tunnel(&self, nic: &Nic) -> f64 {
+        1.0 / (nic.tunnelled / self.bounded(nic.window) + nic.messages / self.window)
+    }
+
     /// IRN: selective repeat in the RNIC, a window of `cap` round trips, at least
     /// 2, and a timeout of `rto` round trips. It repeats a packet once; one that
     /// is lost again, `λ = e·p`, waits for the timeout. That begins with the
@@ -235,6 +246,13 @@ impl Path {
     /// `rounds`; next to no loss of repeats, `R = 1-(1-e)^N`.
     pub fn fct_cached(&self, n: f64) -> f64 {
         n / (1.0 - self.loss) + self.window * (1.0 + self.rounds(n))
+    }
+
+    /// With the tunnel: as with a cache, and what headers and messages take of the link:
+    /// `N·(h/(1-p) + c/W) + W + W·R`.
+    pub fn fct_tunnel(&self, n: f64, nic: &Nic) -> f64 {
+        let slot = nic.tunnelled / (1.0 - self.loss) + nic.messages / self.window;
+        n * slot + self.window * (1.0 + self.rounds(n))
     }
 
     /// With selective repeat in the RNIC, which takes packets in any order: each

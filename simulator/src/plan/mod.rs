@@ -178,6 +178,7 @@ impl Question {
             Some(window) => f64::from(window) / shared.window,
             None => self.window_round_trips(),
         };
+        let [tunnelled, messages] = schemes::tunnel_overhead(self.rtt, self.pmtu.into());
         let nic = forms::Nic {
             window: round_trips,
             ack_every: ACK_EVERY,
@@ -185,6 +186,8 @@ impl Question {
             re_nak: 4e-6 / self.slot(),
             irn_cap: round_trips,
             irn_timeout: 4.0,
+            tunnelled,
+            messages,
         };
         let fct = |bytes: u64| {
             let packets = bytes.div_ceil(self.pmtu.into()) as f64;
@@ -211,8 +214,14 @@ impl Question {
 
     /// The answer, but for a simulation.
     pub fn answer(&self) -> Plan {
-        const SCHEMES: [Scheme; 5] =
-            [Scheme::LOSSLESS, Scheme::GBN, Scheme::IRN, Scheme::LR2, Scheme::CACHED];
+        const SCHEMES: [Scheme; 6] = [
+            Scheme::LOSSLESS,
+            Scheme::GBN,
+            Scheme::IRN,
+            Scheme::LR2,
+            Scheme::CACHED,
+            Scheme::TUNNEL,
+        ];
         let packets = self.packets_in_flight();
         let per_flow = packets / f64::from(self.flows);
         let mut plan = Plan {

@@ -24,6 +24,7 @@ use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 
 pub use model::{Class, Form, Look, Marker, Place, Profile, SchemeModel};
+pub use tunnel::overhead as tunnel_overhead;
 
 /// The models of [`Scheme::ALL`], in that order.
 static BUILT_IN: [&dyn SchemeModel; Scheme::ALL.len()] = [

@@ -11,9 +11,10 @@ use tunnel::encapsulation::{Udp, UdpConfig};
 use tunnel::session::SessionConfig;
 use tunnel::{Config, Io, ReceiverConfig, SenderConfig, Tunnel as End, report_interval};
 
-use super::model::{Class, Look, Marker, Place, Profile, SchemeModel};
+use super::model::{Class, Form, Look, Marker, Place, Profile, SchemeModel};
 use crate::frame::{SimFrame, SimPool};
 use crate::node::{Egress, Middlebox};
+use crate::path::packet_wire_bytes;
 use crate::results::Pools;
 use crate::scenario::{Carriage, Scenario, Topology};
 
@@ -23,6 +24,19 @@ const HEADERS: u16 = 200;
 const WAITING_MAX: u64 = 1 << 16;
 /// Numbers that a frame may be ahead.
 const WINDOW: u64 = 1 << 20;
+
+/// Bytes that the encapsulation `ethernet` adds to a frame.
+const SHIM: f64 = 18.0;
+/// Bytes of a REPORT on the wire, without ranges.
+const REPORT: f64 = 102.0;
+
+/// What the tunnel adds to a link of `rtt`, in slots of a packet of `pmtu`: a packet behind its header, and the REPORTs of a round
+/// trip, about packets the other way.
+pub fn overhead(rtt: Span, pmtu: u32) -> [f64; 2] {
+    let packet = packet_wire_bytes(pmtu.into()) as f64;
+    let reports = rtt.as_secs_f64() / report_interval(rtt).as_secs_f64();
+    [1.0 + SHIM / packet, reports * REPORT / packet]
+}
 
 pub(super) struct Tunnel;
 
@@ -40,6 +54,15 @@ impl SchemeModel for Tunnel {
                 marker: Marker::Up,
             },
         }
+    }
+
+    fn form(&self) -> Option<Form> {
+        Some(Form {
+            about: "gateways, frame by frame",
+            goodput: |path, nic| path.tunnel(nic),
+            sends: |path| path.sends_repairing(),
+            fct: |path, nic, packets| path.fct_tunnel(packets, nic),
+        })
     }
 
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {
