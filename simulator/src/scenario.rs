@@ -95,6 +95,8 @@ pub struct LongHaul {
     /// Several paths that begin and end at the same two ports, each with properties of its own in place of
     /// those above; empty: one path, with those.
     pub paths: Vec<WanPath>,
+    /// Whether each path begins at WAN ports of its own, rather than behind one.
+    pub has_own_ports: bool,
 }
 
 /// One of several paths between two gateways.

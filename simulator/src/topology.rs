@@ -7,13 +7,16 @@ use common::wire::Addr;
 use link::{DirectionConfig, LossModel};
 use rnic::NicConfig;
 
-use crate::net::{Cable, PathConfig, Plug, Route, Switch, SwitchConfig};
+use crate::net::{Cable, Marking, PathConfig, Plug, Route, Switch, SwitchConfig};
 use crate::node::{Agent, Gateway, Host, LAN, Node, WAN};
 use crate::path::timeout;
 use crate::run::START;
 use crate::scenario::{LossIn, Scenario, Topology, WanPath};
 use crate::scheme::Scheme;
 use crate::schemes::{Place, SchemeModel, model};
+
+/// The random streams of marks at WAN ports, above those of cables.
+const PORT_STREAMS: u64 = 1 << 53;
 
 /// The first host's address is the next one.
 const NETWORK: u32 = 0x0a80_0000;
@@ -112,8 +115,19 @@ impl Builder<'_> {
         let place = Place { scenario: self.scenario, number, rates };
         let inside = self.model.gateway(&place);
         let model = &self.scenario.gateway;
-        let gateway = Gateway::new(inside, rates, model.lan_queue, model.queue);
-        let node = self.add(Node::Gateway(Box::new(gateway)), 2);
+        let haul = &self.scenario.long_haul;
+        let wan: Vec<_> = if haul.has_own_ports {
+            let port = |(n, path): (usize, &WanPath)| {
+                let stream = PORT_STREAMS + (u64::from(number) << 6) + n as u64;
+                (path.rate.unwrap_or(haul.rate), Marking::new(path.ecn, self.seed, stream))
+            };
+            haul.paths.iter().enumerate().map(port).collect()
+        } else {
+            vec![(haul.rate, Marking::new(None, self.seed, 0))]
+        };
+        let ports = 1 + wan.len();
+        let gateway = Gateway::new(inside, lan_rate, wan, model.lan_queue, model.queue);
+        let node = self.add(Node::Gateway(Box::new(gateway)), ports);
         self.network.gateways.push(node);
         node
     }
@@ -130,8 +144,8 @@ impl Builder<'_> {
         let loss = if is_ideal { LossModel::None } else { LossModel::Bernoulli(site.loss) };
         let direction = DirectionConfig { delay: site.delay, loss, ..DirectionConfig::default() };
         let config = PathConfig { direction, ..PathConfig::default() };
-        self.cable(a, b, std::slice::from_ref(&config), false);
-        self.cable(b, a, &[config], false);
+        self.cable(a, b, std::slice::from_ref(&config), None);
+        self.cable(b, a, &[config], None);
     }
 
     /// Joins two gateways.
@@ -139,9 +153,10 @@ impl Builder<'_> {
         let all = self.scenario.long_haul.all_paths();
         let is_ideal = self.model.is_lossless();
         for (from, to) in [(near, far), (far, near)] {
+            let has_own_ports = self.scenario.long_haul.has_own_ports;
             let path = |path: &WanPath| PathConfig {
                 direction: DirectionConfig {
-                    rate: path.rate,
+                    rate: path.rate.filter(|_| !has_own_ports),
                     queue: if is_ideal { u64::MAX } else { path.queue },
                     delay: path.delay,
                     jitter: path.jitter,
@@ -153,10 +168,18 @@ impl Builder<'_> {
                     reordering: path.reordering.filter(|_| !is_ideal).unwrap_or_default(),
                     ..DirectionConfig::default()
                 },
-                ecn: path.ecn,
+                ecn: path.ecn.filter(|_| !has_own_ports),
             };
             let paths: Vec<_> = all.iter().map(path).collect();
-            self.cable((from, WAN), (to, WAN), &paths, true);
+            if !has_own_ports {
+                let rate = Some(self.scenario.long_haul.rate);
+                self.cable((from, WAN), (to, WAN), &paths, rate);
+                continue;
+            }
+            for (n, path) in paths.iter().enumerate() {
+                let ends = ((from, WAN + n), (to, WAN + n));
+                self.cable(ends.0, ends.1, std::slice::from_ref(path), all[n].rate);
+            }
         }
     }
 
@@ -165,11 +188,11 @@ impl Builder<'_> {
         from: (usize, usize),
         to: (usize, usize),
         paths: &[PathConfig],
-        is_long_haul: bool,
+        long_haul: Option<u64>,
     ) {
         let number = self.network.cables.len();
         let to = Plug { node: to.0, port: to.1 };
-        let cable = Cable::new(paths, to, is_long_haul, START, [self.seed, number as u64]);
+        let cable = Cable::new(paths, to, long_haul, START, [self.seed, number as u64]);
         self.network.leaving[from.0][from.1] = number;
         self.network.cables.push(cable);
     }

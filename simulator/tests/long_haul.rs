@@ -70,15 +70,20 @@ fn four_paths() -> Scenario {
 /// Two messages whose flows share a path share its line; one alone gets that line, and no more.
 #[test]
 fn each_path_has_a_line_of_its_own() {
-    let scenario = four_paths();
-    let result = play(&scenario, Scheme::GBN, &[flow(0, 0, 8, 10_000_000)]);
-    let alone = result.flows[0].fct().expect("done").as_micros();
-    assert!((32_000..36_000).contains(&alone), "{alone}");
-    let flows: Vec<_> = (0..8).map(|n| flow(0, n, 8 + n, 10_000_000)).collect();
-    let result = play(&scenario, Scheme::GBN, &flows);
-    let last = result.flows.iter().filter_map(|flow| flow.fct()).max().expect("done").as_micros();
-    // By their hashes some paths carry more than two of eight, others fewer.
-    assert!(last > 3 * alone / 2, "{last}");
+    for has_own_ports in [false, true] {
+        let mut scenario = four_paths();
+        scenario.long_haul.has_own_ports = has_own_ports;
+        let result = play(&scenario, Scheme::GBN, &[flow(0, 0, 8, 10_000_000)]);
+        let alone = result.flows[0].fct().expect("done").as_micros();
+        assert!((32_000..36_000).contains(&alone), "{alone}");
+        let flows: Vec<_> = (0..8).map(|n| flow(0, n, 8 + n, 10_000_000)).collect();
+        let result = play(&scenario, Scheme::GBN, &flows);
+        let times = result.flows.iter().filter_map(|flow| flow.fct());
+        let last = times.max().expect("done").as_micros();
+        // By their hashes some paths carry more than two of eight, others fewer.
+        assert!(last > 3 * alone / 2, "{last}");
+        assert_eq!(result.long_haul.rate, 10_000_000_000);
+    }
 }
 
 /// A path that is dead loses all; from the end of that time on it loses nothing.
@@ -134,9 +139,11 @@ fn a_paths_queue_marks_and_is_limited() {
 /// before the first message.
 #[test]
 fn the_tunnel_crosses_several_paths() {
-    for carriage in [Carriage::Ethernet, Carriage::Udp] {
+    let cases = [(Carriage::Ethernet, false), (Carriage::Udp, false), (Carriage::Ethernet, true)];
+    for (carriage, has_own_ports) in cases {
         let mut scenario = four_paths();
         scenario.gateway.tunnel = carriage;
+        scenario.long_haul.has_own_ports = has_own_ports;
         for path in &mut scenario.long_haul.paths {
             (path.loss, path.loss_back) = (LossModel::Bernoulli(1e-2), LossModel::Bernoulli(1e-2));
         }

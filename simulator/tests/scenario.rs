@@ -73,7 +73,7 @@ const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cache
      [topology]\nkind = \"leaf-spine\"\nleaves = 3\nspines = 4\nhosts_per_leaf = 5\n\
      long_hauls = 6\n\
      [long_haul]\nrate = \"2.5Gbps\"\nrtt = \"3ms\"\njitter = \"9us\"\n\
-     loss = { rate = \"1%\", burst = 8 }\nloss_back = 0\n\
+     loss = { rate = \"1%\", burst = 8 }\nloss_back = 0\nports = \"own\"\n\
      outage = { start = \"1ms\", duration = \"2ms\", every = \"1s\" }\n\
      reordering = { share = 1e-4, extra = \"20us\" }\n\
      [[long_haul.paths]]\nrate = \"1Gbps\"\nqueue = \"1MB\"\ndelay = \"2ms\"\n\
@@ -118,6 +118,7 @@ fn every_key_is_read() {
     );
     let reordering = s.long_haul.reordering.expect("given");
     assert_eq!((reordering.probability, reordering.extra.as_micros()), (1e-4, 20));
+    assert!(s.long_haul.has_own_ports);
     let [first, second] = &s.long_haul.paths[..] else { panic!("two paths") };
     assert_eq!(
         (first.rate, first.queue, second.rate),
@@ -256,6 +257,10 @@ fn values_that_contradict_each_other() {
     refuses(
         &link("paths = [{ ecn = true }]\n"),
         &["long_haul.paths[1].ecn: found ecn without rate"],
+    );
+    refuses(
+        &link("ports = \"own\"\n"),
+        &["long_haul.ports: found \"own\" beside paths without a rate"],
     );
     refuses(&link("paths = [{ hops = 3 }]\n"), &["long_haul.paths[1].hops"]);
     let impossible = LINK.replace("1e-3", "{ rate = 0.9, burst = 2 }");

@@ -72,12 +72,16 @@ pub(super) fn long_haul(doc: &Document<'_>, mut s: Section<'_>) -> LongHaul {
         outage,
         reordering,
         paths: Vec::new(),
+        has_own_ports: s.choice("ports", PORTS).unwrap_or(false),
     };
     haul.paths = wan::paths(doc, s.sections("paths"), &haul);
     haul.delay = haul.paths.iter().map(|path| path.delay).min().unwrap_or(haul.delay);
     s.finish();
     haul
 }
+
+/// Whether each path has WAN ports of its own.
+const PORTS: &[(&str, bool)] = &[("shared", false), ("own", true)];
 
 /// A share, or a table with a share and the mean length of bursts.
 pub(super) fn loss(

@@ -17,6 +17,10 @@ pub(super) fn paths(doc: &Document<'_>, tables: Vec<Section<'_>>, haul: &LongHau
         doc.problem(KEY, format!("{} tables", tables.len()), format!("at most {MOST}"));
     }
     let paths: Vec<_> = tables.into_iter().map(|table| path(doc, table, haul)).collect();
+    if haul.has_own_ports && (paths.is_empty() || paths.iter().any(|path| path.rate.is_none())) {
+        let allowed = "a rate for each of long_haul.paths: that of its ports";
+        doc.problem("long_haul.ports", "\"own\" beside paths without a rate", allowed);
+    }
     let lines: Option<u64> = paths.iter().map(|path| path.rate).sum();
     if let Some(sum) = lines.filter(|sum| !paths.is_empty() && *sum < haul.rate) {
         let found = format!(

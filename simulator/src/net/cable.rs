@@ -63,8 +63,8 @@ pub struct Cable {
     delay: Span,
     /// Where it ends.
     pub to: Plug,
-    /// Whether it joins the sites.
-    pub is_long_haul: bool,
+    /// Its rate in bit/s, if it joins the sites.
+    pub long_haul: Option<u64>,
 }
 
 impl Cable {
@@ -77,7 +77,7 @@ impl Cable {
     pub fn new(
         paths: &[PathConfig],
         to: Plug,
-        is_long_haul: bool,
+        long_haul: Option<u64>,
         start: Time,
         [seed, number]: [u64; 2],
     ) -> Self {
@@ -91,7 +91,7 @@ impl Cable {
             }
         };
         let paths = paths.iter().enumerate().map(path).collect();
-        Self { paths, pauses: VecDeque::new(), delay, to, is_long_haul }
+        Self { paths, pauses: VecDeque::new(), delay, to, long_haul }
     }
 
     /// A frame whose last bit leaves at `sent`. Returns why it is lost, if it

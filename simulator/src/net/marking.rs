@@ -9,7 +9,7 @@ use crate::frame::SimFrame;
 use crate::scenario::Ecn;
 
 /// Whether frames are marked that join a queue.
-pub(super) struct Marking {
+pub struct Marking {
     ecn: Option<Ecn>,
     dice: ChaCha8Rng,
 }
@@ -36,7 +36,7 @@ impl Marking {
 const ETHERNET: usize = 14;
 
 /// Marks a frame whose outer header is IP and ECN-capable, as a router does. It looks no deeper.
-pub(super) fn mark_ip(frame: &mut SimFrame) {
+pub fn mark_ip(frame: &mut SimFrame) {
     let head = frame.bytes();
     let (ethertype, ip) = (head.get(12..ETHERNET), head.get(ETHERNET..ETHERNET + 20));
     let ecn = match (ethertype, ip) {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use common::fair_queue::FairQueue;
 use common::frame::Frame;
-use common::time::Time;
+use common::time::{Span, Time};
 use common::wire::flow_hash;
 use link::{Line, wire_bytes};
 
@@ -83,6 +83,8 @@ pub struct Port {
     bytes: [u64; PRIORITIES],
     stopped: [bool; PRIORITIES],
     line: Line,
+    /// bit/s.
+    rate: u64,
     /// When the line can take the next frame.
     free_at: Time,
 }
@@ -105,6 +107,7 @@ impl Port {
             bytes: [0; PRIORITIES],
             stopped: [false; PRIORITIES],
             line: Line::new(Some(rate), u64::MAX),
+            rate,
             free_at: Time::ZERO,
         }
     }
@@ -117,6 +120,13 @@ impl Port {
     /// Frames that wait.
     pub fn frames(&self) -> u64 {
         self.queues.iter().map(|queue| queue.len() as u64).sum()
+    }
+
+    /// How long a frame waits that is queued at `now`, until its last bit is sent.
+    pub fn wait(&self, bytes: u64, now: Time) -> Span {
+        let queued: u64 = self.bytes.iter().sum();
+        self.free_at.since(now)
+            + Span::from_nanos((queued + bytes) * 8).scale(1_000_000_000, self.rate)
     }
 
     /// Queues a frame that came from port `from` of the same node.

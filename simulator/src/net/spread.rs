@@ -9,7 +9,7 @@ const LANE: usize = 15;
 
 /// Which of `count` paths a frame takes: by addresses and ports, as a network of routers has it; a frame of the tunnel
 /// with `ethernet` has none, and takes the path that its lane is joined to.
-pub(super) fn path_of(frame: &[u8], count: usize) -> usize {
+pub fn path_of(frame: &[u8], count: usize) -> usize {
     if count == 1 {
         return 0;
     }

@@ -1,4 +1,4 @@
-//! The box between a site and a long-haul link, with the queues of its two
+//! The box between a site and a long-haul link, with the queues of its
 //! ports.
 
 use common::frame::Side;
@@ -8,7 +8,7 @@ use common::time::Time;
 use super::egress::{Egress, LAN, WAN};
 use super::middlebox::Middlebox;
 use crate::frame::SimFrame;
-use crate::net::{Departure, Outbox, Pause, Port};
+use crate::net::{Departure, Marking, Outbox, Pause, Port};
 use crate::results::Pools;
 use crate::scenario::LanQueue;
 
@@ -21,23 +21,28 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// A box with ports of `rates` bit/s, [`LAN`] and [`WAN`], which let
+    /// A box with a LAN port of `lan_rate` bit/s, and WAN ports of those rates and with those marks, which let
     /// `queue` bytes wait each, the LAN's data in a queue of that kind: a wire has none.
     pub fn new(
         inside: Box<dyn Middlebox>,
-        rates: [u64; 2],
+        lan_rate: u64,
+        wan: Vec<(u64, Marking)>,
         lan_queue: LanQueue,
         queue: u64,
     ) -> Self {
         let lan_queue = if inside.is_wire() { LanQueue::Fifo } else { lan_queue };
-        let ports = [Port::with_queue(rates[LAN], lan_queue), Port::new(rates[WAN])];
-        let egress = Egress { ports, limit: queue, drops: 0 };
+        let mut ports = vec![Port::with_queue(lan_rate, lan_queue)];
+        ports.extend(wan.iter().map(|(rate, _)| Port::new(*rate)));
+        let marking = wan.into_iter().map(|(_, marking)| marking).collect();
+        let egress = Egress { ports, marking, limit: queue, drops: 0 };
         Self { inside, egress, most: Pools::default() }
     }
 
     pub(super) fn receive(&mut self, port: usize, frame: SimFrame, now: Time) {
-        let side = if port == LAN { Side::Lan } else { Side::Wan };
-        self.inside.receive(side, frame, now, &mut self.egress);
+        match port {
+            LAN => self.inside.receive(Side::Lan, frame, now, &mut self.egress),
+            _ => self.inside.receive_wan(port - WAN, frame, now, &mut self.egress),
+        }
         self.most = self.most.max(self.inside.held());
     }
 
@@ -58,8 +63,7 @@ impl Gateway {
     }
 
     pub(super) fn next(&self) -> Time {
-        let [lan, wan] = &self.egress.ports;
-        self.inside.next().min(lan.next()).min(wan.next())
+        self.egress.ports.iter().map(Port::next).fold(self.inside.next(), Time::min)
     }
 
     /// A box's housekeeping every few milliseconds.

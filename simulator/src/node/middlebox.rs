@@ -19,6 +19,11 @@ pub trait Middlebox {
     /// A frame has arrived on `side`.
     fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut Egress);
 
+    /// A frame has arrived at the WAN port of that number, from 0 on.
+    fn receive_wan(&mut self, _port: usize, frame: SimFrame, now: Time, out: &mut Egress) {
+        self.receive(Side::Wan, frame, now, out);
+    }
+
     /// When [`timers`](Self::timers) has something to do.
     fn next(&self) -> Time {
         Time::NEVER

@@ -213,7 +213,7 @@ impl Run<'_> {
             let cable = &mut self.network.cables[number];
             let seen = self.observer.is_some().then(|| frame.clone());
             let is_lost;
-            if cable.is_long_haul {
+            if cable.long_haul.is_some() {
                 let roce = parse(link::within(frame.bytes()))
                     .ok()
                     .filter(|roce| roce.opcode.kind().is_request());
@@ -248,11 +248,12 @@ impl Run<'_> {
     /// The traffic of the long-haul links so far.
     fn long_haul(&self) -> LongHaulUse {
         let mut long_haul = self.ledger.long_haul;
-        for cable in self.network.cables.iter().filter(|cable| cable.is_long_haul) {
+        for cable in &self.network.cables {
+            let Some(rate) = cable.long_haul else { continue };
             let (data, other) = cable.bytes();
             long_haul.data_bytes += data;
             long_haul.other_bytes += other;
-            long_haul.rate += self.scenario.long_haul.rate;
+            long_haul.rate += rate;
         }
         long_haul.rate /= 2;
         long_haul
