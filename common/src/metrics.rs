@@ -98,6 +98,7 @@ metrics! {
         PassedMalformed ["reason" = "malformed"],
         PassedTransport ["reason" = "not_rc"],
         PassedTableFull ["reason" = "flow_table_full"], PassedHostsFull ["reason" = "flows_of_hosts"],
+        PassedLeaving ["reason" = "hosts_left"],
         PassedPrefix ["reason" = "outside_remote_prefixes"],
         PassedRole ["reason" = "role_or_off"],
         PassedBadIcrc ["reason" = "bad_icrc"],

@@ -136,15 +136,14 @@ impl<F: Headroom> LanRepair<F> {
         (&mut self.switch, Split { ports, to_wan: &mut self.to_wan })
     }
 
-    /// Leaves pairs of hosts without a recent NAK; their flows are forgotten.
-    pub(crate) fn age<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Sink<Frame = F>,
-    {
+    /// Leaves pairs of hosts without a recent NAK, once the switch has forgotten their flows.
+    pub(crate) fn age(&mut self, now: Time) {
+        if self.switch.is_forgetting() {
+            return;
+        }
+        self.watch.leave(now);
         if let Some(is_one) = self.watch.age(now) {
-            let (switch, mut split) = self.parts(ports);
-            switch.forget(now, is_one, true, pool, &mut split);
+            self.switch.forget(is_one);
         }
     }
 
@@ -157,7 +156,7 @@ impl<F: Headroom> LanRepair<F> {
     {
         if self.watch.clear(now) {
             let (switch, mut split) = self.parts(ports);
-            switch.forget(now, |_, _| true, false, pool, &mut split);
+            switch.forget_all(now, pool, &mut split);
             // It would begin to look at the packets that they are about.
             let before = self.to_wan.len();
             self.to_wan.retain(|packet| !is_message(packet.bytes()));

@@ -278,7 +278,7 @@ impl<F: Headroom> Tunnelled<F> {
         if let Some(lan) = &mut self.lan {
             let (switch, mut split) = lan.parts(ports);
             switch.housekeeping(now, pool, &mut split);
-            lan.age(now, pool, ports);
+            lan.age(now);
             self.send(now, pool, ports);
         }
     }

@@ -36,7 +36,7 @@ pub(crate) enum Way {
 }
 
 /// A pair of hosts, or several that share a slot.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pair {
     /// Its packets pass.
     Unwatched,
@@ -55,6 +55,8 @@ pub(crate) struct Watch {
     at: Box<[Time]>,
     next: usize,
     watched: u64,
+    /// Slots of pairs that are left as soon as the switch has forgotten their flows.
+    leaving: ArrayVec<usize, STEP>,
     /// No pair is watched before this time.
     not_before: Time,
 }
@@ -70,6 +72,7 @@ impl Watch {
             at: vec![Time::ZERO; slots].into_boxed_slice(),
             next: 0,
             watched: 0,
+            leaving: ArrayVec::new(),
             not_before: Time::ZERO,
         }
     }
@@ -120,19 +123,32 @@ impl Watch {
         }
     }
 
-    /// Leaves pairs without a recent NAK. Looks at a few slots, and returns a test for the hosts that it left.
+    /// Looks at a few slots for pairs without a recent NAK, and returns a test for their hosts. They are watched until
+    /// [`leave`](Self::leave) is called: their flows are to be forgotten before.
     pub fn age(&mut self, now: Time) -> Option<impl Fn(Addr, Addr) -> bool + use<>> {
-        let mut left = ArrayVec::<usize, STEP>::new();
         for _ in 0..STEP {
             let slot = self.next;
             self.next = (slot + 1) % self.at.len();
-            if self.pairs[slot] != Pair::Unwatched && now >= self.at[slot] + QUIET {
-                self.pairs[slot] = Pair::Unwatched;
-                self.watched -= 1;
-                left.push(slot);
+            if self.is_quiet(slot, now) {
+                self.leaving.push(slot);
             }
         }
+        let left = self.leaving.clone();
         (!left.is_empty()).then_some(move |a, b| left.contains(&slot(host_pair(a, b))))
+    }
+
+    /// Leaves the pairs that [`age`](Self::age) has found, but for those with a NAK since.
+    pub fn leave(&mut self, now: Time) {
+        for slot in core::mem::take(&mut self.leaving) {
+            if self.is_quiet(slot, now) {
+                self.pairs[slot] = Pair::Unwatched;
+                self.watched -= 1;
+            }
+        }
+    }
+
+    fn is_quiet(&self, slot: usize, now: Time) -> bool {
+        self.pairs[slot] != Pair::Unwatched && now >= self.at[slot] + QUIET
     }
 
     /// Whether packets of the hosts of a frame go through the switch because of a NAK.
@@ -147,6 +163,7 @@ impl Watch {
         if had_some {
             self.pairs.fill(Pair::Unwatched);
             self.watched = 0;
+            self.leaving.clear();
             self.not_before = now + PAUSE;
         }
         had_some
@@ -161,4 +178,25 @@ impl Watch {
 /// The slot of two hosts with this hash.
 const fn slot(hosts: u32) -> usize {
     (hosts >> (u32::BITS - BITS)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R-TUN-28
+    #[test]
+    fn a_pair_with_a_nak_while_its_flows_are_forgotten_is_not_left() {
+        let start = Time::ZERO + QUIET;
+        let mut watch = Watch::new(Which::AfterNak, Opcode(0xff));
+        for slot in [3, 5] {
+            watch.on_nak(slot, Side::Lan, start);
+        }
+        let now = start + QUIET;
+        assert!(watch.age(now).is_some());
+        assert_eq!(watch.pairs(), Some(2), "their flows are not forgotten yet");
+        watch.on_nak(5, Side::Lan, now);
+        watch.leave(now);
+        assert_eq!((watch.pairs(), watch.pairs[5]), (Some(1), Pair::Near));
+    }
 }

@@ -3,18 +3,21 @@
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::metrics::Metric;
-use common::wire::Addr;
 
 use crate::config::Config;
 use crate::flow::Flows;
 use crate::flow::coarse_time::CoarseDeadline;
-use crate::flow::entry::FlowState;
+use crate::flow::entry::{Entry, FlowState};
 use crate::flow::key::FlowKey;
 use crate::flow::pipeline::{Pipeline, Resources};
 use crate::io::Io;
 use crate::qp::pairing::Pairing;
 use crate::tx::actions::{FlowRef, Output, Tx};
 use crate::tx::release::Release;
+
+/// Entries that one step of leaving flows looks at, and how many of them it releases.
+const LOOKED_AT: u32 = 1024;
+const RELEASED: u32 = 64;
 
 /// Access to all rooms.
 pub(crate) struct Context<'a, I: Io> {
@@ -130,26 +133,47 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         self.pairing.remove(&mut self.flows.table, id, self.io.now());
     }
 
-    /// Ends the protection of all flows; held packets are delivered. The Depots are told until they answer.
-    pub fn release_all(&mut self) {
-        self.release(|_, _| true, true);
+    /// Ends the protection of all flows; held packets are delivered. The Depots are told once, and again until they
+    /// answer if `is_told`.
+    pub fn release_all(&mut self, is_told: bool) {
+        self.flows.table.leaving = None;
+        for id in (0..self.flows.table.end()).map(FlowId) {
+            self.release(id, is_told);
+        }
     }
 
-    /// The same for the flows between some hosts; the Depots are told once only unless `is_told`.
-    pub fn release(&mut self, is_one: impl Fn(Addr, Addr) -> bool, is_told: bool) {
-        for id in (0..self.flows.table.end()).map(FlowId) {
-            let hosts =
-                self.flows.table.get(id).map(|entry| (entry.key.hosts.src, entry.key.hosts.dst));
-            if !hosts.is_some_and(|(src, dst)| is_one(src, dst)) {
-                continue;
+    /// The same for some of the flows that are being [left](crate::flow::table::Leaving). Packets of the two directions
+    /// of a queue pair are left together: one needs the responses that are beside the other.
+    pub fn release_some(&mut self) {
+        let Some(mut leaving) = self.flows.table.leaving.take() else { return };
+        let end = self.flows.table.end();
+        let stop = end.min(leaving.next.saturating_add(LOOKED_AT));
+        let mut released = 0;
+        while leaving.next < stop && released < RELEASED {
+            let id = FlowId(leaving.next);
+            leaving.next += 1;
+            let entry = self.flows.table.get(id).filter(|entry| leaving.has(&entry.key.hosts));
+            let Some(peer) = entry.map(Entry::peer) else { continue };
+            for id in [Some(id), peer].into_iter().flatten() {
+                self.release(id, true);
+                released += 1;
             }
-            self.sentry(id, |flow, cx| flow.bypass(cx));
-            self.depot(id, |flow, cx| flow.bypass(cx));
-            if is_told {
-                self.await_release(id);
-            }
-            self.pairing.remove(&mut self.flows.table, id, self.io.now());
         }
+        if leaving.next < end {
+            self.flows.table.leaving = Some(leaving);
+        }
+    }
+
+    fn release(&mut self, id: FlowId, is_told: bool) {
+        if self.flows.table.get(id).is_none() {
+            return;
+        }
+        self.sentry(id, |flow, cx| flow.bypass(cx));
+        self.depot(id, |flow, cx| flow.bypass(cx));
+        if is_told {
+            self.await_release(id);
+        }
+        self.pairing.remove(&mut self.flows.table, id, self.io.now());
     }
 
     /// Flow `id` has just been released; its Depot is to answer.

@@ -10,6 +10,7 @@ use common::wire::{Addr, NotRoce, PacketKind, Roce, Transport, parse};
 use crate::config::{Config, Recovery};
 use crate::context::Context;
 use crate::flow::pipeline::Resources;
+use crate::flow::table::Leaving;
 use crate::flow::{Flows, TIMERS};
 use crate::io::{Arrival, Io, Ports};
 use crate::maintenance::Sweep;
@@ -121,7 +122,9 @@ impl<F: Frame> Switch<F> {
     {
         let mut sweep = core::mem::take(&mut self.sweep);
         let mut io = Ports { pool, sink, now };
-        sweep.run(&mut self.context(&mut io));
+        let mut cx = self.context(&mut io);
+        cx.release_some();
+        sweep.run(&mut cx);
         self.sweep = sweep;
         self.tx.released.flush();
     }
@@ -134,26 +137,33 @@ impl<F: Frame> Switch<F> {
     {
         self.tx.releases.drain();
         let mut io = Ports { pool, sink, now };
-        self.context(&mut io).release_all();
+        self.context(&mut io).release_all(true);
         self.tx.released.flush();
     }
 
-    /// Forgets the flows between some hosts, given by their addresses: held packets are delivered in order. Their next
-    /// packets begin anew. The Depots are told, until they answer if `is_told`. It looks at the whole table.
-    pub fn forget<P, S>(
-        &mut self,
-        now: Time,
-        is_one: impl Fn(Addr, Addr) -> bool,
-        is_told: bool,
-        pool: &mut P,
-        sink: &mut S,
-    ) where
+    /// Forgets all flows at once: held packets are delivered in order, and the next packets begin anew. The Depots are
+    /// told once.
+    pub fn forget_all<P, S>(&mut self, now: Time, pool: &mut P, sink: &mut S)
+    where
         P: Pool<Frame = F>,
         S: Sink<Frame = F>,
     {
         let mut io = Ports { pool, sink, now };
-        self.context(&mut io).release(is_one, is_told);
+        self.context(&mut io).release_all(false);
         self.tx.released.flush();
+    }
+
+    /// Forgets the flows between some hosts, given by their addresses, some at each [`housekeeping`](Self::housekeeping):
+    /// held packets are delivered in order, and the Depots are told until they answer. None of these hosts' flows
+    /// begins until that [is done](Self::is_forgetting). A call before then ends the former one.
+    pub fn forget(&mut self, is_one: impl Fn(Addr, Addr) -> bool + Send + 'static) {
+        let is_one = Box::new(is_one);
+        self.flows.table.leaving = Some(Leaving { is_one, next: 0 });
+    }
+
+    /// Whether flows of some hosts are still being forgotten.
+    pub fn is_forgetting(&self) -> bool {
+        self.flows.table.leaving.is_some()
     }
 
     /// Whether a Depot is still to be told that this box drains.

@@ -5,7 +5,7 @@ use core::hash::BuildHasher;
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::time::{Span, Time};
-use common::wire::Roce;
+use common::wire::{Addr, Roce};
 use slab::Slab;
 
 use crate::flow::coarse_time::CoarseTime;
@@ -40,6 +40,23 @@ pub(crate) struct Table<F: Frame> {
     hand: u32,
     generation: u32,
     removed: u64,
+    /// Hosts whose flows are being forgotten: none begins.
+    pub leaving: Option<Leaving>,
+}
+
+/// Flows that are being forgotten, some at a time.
+pub(crate) struct Leaving {
+    /// Whether it is those between two hosts.
+    pub is_one: Box<dyn Fn(Addr, Addr) -> bool + Send>,
+    /// Index of the next entry to look at.
+    pub next: u32,
+}
+
+impl Leaving {
+    /// Whether flows of these hosts are forgotten.
+    pub fn has(&self, hosts: &Hosts) -> bool {
+        (self.is_one)(hosts.src, hosts.dst)
+    }
 }
 
 impl<F: Frame> Table<F> {
@@ -60,6 +77,7 @@ impl<F: Frame> Table<F> {
             hand: 0,
             generation: 0,
             removed: 0,
+            leaving: None,
         }
     }
 
@@ -185,6 +203,11 @@ impl<F: Frame> Table<F> {
         *self.count_of(hosts) >= quota
     }
 
+    /// Whether the flows of two hosts are being forgotten. R-TUN-28
+    pub fn is_leaving(&self, hosts: &Hosts) -> bool {
+        self.leaving.as_ref().is_some_and(|leaving| leaving.has(hosts))
+    }
+
     /// An entry to give up for another, if one is found at once: of which one packet was
     /// seen, a while ago, and no response.
     pub fn least(&mut self, now: Time) -> Option<FlowId> {
@@ -206,7 +229,7 @@ impl<F: Frame> Table<F> {
     }
 
     /// The entry of `key`, new if need be; with whether it is new. `None` if
-    /// the table is full, or the quota of its hosts.
+    /// the table is full, or the quota of its hosts, or if these are being left.
     pub fn entry(&mut self, key: FlowKey, now: Time) -> Option<(FlowId, bool)> {
         let hash = self.hash.hash_one(key);
         if let Some(id) = self.find_hashed(hash, &key) {
@@ -215,6 +238,7 @@ impl<F: Frame> Table<F> {
         let id = FlowId(self.entries.vacant_key() as u32);
         if self.entries.len() >= self.limit
             || self.is_used_up(&key.hosts)
+            || self.is_leaving(&key.hosts)
             || !self.index.insert(hash, id)
         {
             return None;

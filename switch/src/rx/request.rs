@@ -26,8 +26,13 @@ pub(crate) fn on_request<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
         return cx.pass(side, frame, Metric::PassedBadIcrc);
     }
     let Some(id) = flow.or_else(|| entry_by_force(cx, key)) else {
-        let is_used_up = cx.flows.table.is_used_up(&key.hosts);
-        let why = if is_used_up { Metric::PassedHostsFull } else { Metric::PassedTableFull };
+        let why = if cx.flows.table.is_leaving(&key.hosts) {
+            Metric::PassedLeaving
+        } else if cx.flows.table.is_used_up(&key.hosts) {
+            Metric::PassedHostsFull
+        } else {
+            Metric::PassedTableFull
+        };
         return cx.pass(side, frame, why);
     };
     prepare(cx, id, roce.psn, frame.bytes(), roce);
@@ -106,7 +111,7 @@ fn entry_by_force<I: Io>(cx: &mut Context<'_, I>, key: FlowKey) -> Option<FlowId
     if let Some(id) = cx.entry(key) {
         return Some(id);
     }
-    if cx.flows.table.is_used_up(&key.hosts) {
+    if cx.flows.table.is_used_up(&key.hosts) || cx.flows.table.is_leaving(&key.hosts) {
         return None;
     }
     let least = cx.flows.table.least(cx.io.now())?;

@@ -1,7 +1,9 @@
-//! A box that drains tells the Depots of its flows until they answer.
+//! A box that drains, or leaves the flows of some hosts, tells the Depots of its flows until they answer.
 //!
 //! A Depot that is not told holds early packets for a Sentry that is gone, until it notices by
 //! itself.
+
+use std::collections::VecDeque;
 
 use common::control::{Epoch, Message, NodeId, SyncMessage};
 use common::frame::Class;
@@ -18,6 +20,8 @@ use crate::tx::peers::{Address, Peers};
 const TRIES: u32 = 4;
 /// Shortest time between two of them.
 const INTERVAL_MIN: Span = Span::from_millis(1);
+/// Repeats of one call: more would keep the ports waiting.
+const REPEATS: usize = 64;
 
 /// A SYNC(release) that was not answered yet.
 pub(crate) struct Release {
@@ -27,13 +31,22 @@ pub(crate) struct Release {
     pub sync: SyncMessage,
 }
 
-/// The unanswered SYNC(release) of a box that drains; none before.
-pub(crate) struct Releases {
-    releases: HashMap<FlowKey, Release, foldhash::quality::FixedState>,
-    is_draining: bool,
+struct Told {
+    release: Release,
+    /// How often it was sent.
     tries: u32,
-    /// When they are sent again.
-    due: Time,
+    /// Its place in the queue.
+    turn: u64,
+}
+
+/// The unanswered SYNC(release).
+pub(crate) struct Releases {
+    releases: HashMap<FlowKey, Told, foldhash::quality::FixedState>,
+    /// When each is sent again, in the order in which they were sent. Of some that were answered, too; the first was not.
+    queue: VecDeque<(Time, FlowKey, u64)>,
+    /// Entries of the queue so far.
+    turns: u64,
+    is_draining: bool,
     /// Round trip time that is assumed until it is measured.
     rtt_guess: Span,
 }
@@ -42,7 +55,7 @@ impl Releases {
     pub fn new(rtt_guess: Span, hash_seed: u64) -> Self {
         let state = foldhash::quality::FixedState::with_seed(hash_seed);
         let releases = HashMap::with_hasher(state);
-        Self { releases, is_draining: false, tries: 0, due: Time::NEVER, rtt_guess }
+        Self { releases, queue: VecDeque::new(), turns: 0, is_draining: false, rtt_guess }
     }
 
     /// The box protects no flow from now on.
@@ -59,24 +72,38 @@ impl Releases {
     /// When [`send_again`](Self::send_again) has to be called; [`Time::NEVER`] if no reply is
     /// awaited.
     #[inline]
-    pub const fn due(&self) -> Time {
-        self.due
+    pub fn due(&self) -> Time {
+        self.queue.front().map_or(Time::NEVER, |(due, ..)| *due)
     }
 
     /// A flow has just been released; its Depot is to answer. `rtt` is as measured, or zero.
     pub fn insert(&mut self, key: FlowKey, release: Release, rtt: Span, now: Time) {
-        self.releases.insert(key, release);
-        self.tries = 1;
-        self.due = now + self.interval(rtt);
+        let turn = self.enqueue(key, rtt, now);
+        self.releases.insert(key, Told { release, tries: 1, turn });
+    }
+
+    /// Its place in the queue.
+    fn enqueue(&mut self, key: FlowKey, rtt: Span, now: Time) -> u64 {
+        self.turns += 1;
+        self.queue.push_back((now + self.interval(rtt), key, self.turns));
+        self.turns
     }
 
     /// The Depot of a flow holds nothing any more.
     pub fn answered(&mut self, key: &FlowKey, epoch: Epoch) {
-        if self.releases.get(key).is_some_and(|release| release.epoch == epoch) {
+        if self.releases.get(key).is_some_and(|told| told.release.epoch == epoch) {
             self.releases.remove(key);
+            self.trim();
         }
-        if self.releases.is_empty() {
-            self.due = Time::NEVER;
+    }
+
+    /// Removes answered ones from the front of the queue.
+    fn trim(&mut self) {
+        while let Some((_, key, turn)) = self.queue.front() {
+            if self.releases.get(key).is_some_and(|told| told.turn == *turn) {
+                break;
+            }
+            self.queue.pop_front();
         }
     }
 
@@ -85,7 +112,7 @@ impl Releases {
         rtt.scale(5, 4).max(INTERVAL_MIN)
     }
 
-    /// Repeats those that are not answered.
+    /// Repeats some of those that are due, and forgets those that were repeated often enough.
     pub fn send_again<I: Io>(
         &mut self,
         peers: &mut Peers,
@@ -93,20 +120,26 @@ impl Releases {
         io: &mut I,
         rtt: Span,
     ) {
-        if io.now() < self.due {
-            return;
-        }
-        if self.tries >= TRIES {
-            self.releases.clear();
-            self.due = Time::NEVER;
-            return;
-        }
-        self.tries += 1;
-        self.due = io.now() + self.interval(rtt);
-        for (key, Release { headers, node, epoch, sync }) in &self.releases {
-            let (node, dest_qpn, epoch) = (*node, key.dest_qpn, *epoch);
-            let to = Address { headers, qpn: dest_qpn, node, dest_qpn, epoch };
-            peers.send(counters, io, &to, &Message::Sync(*sync), Class::Data);
+        for _ in 0..REPEATS {
+            let Some((due, key, _)) = self.queue.front().copied() else { return };
+            if io.now() < due {
+                return;
+            }
+            self.queue.pop_front();
+            // It is not answered: those in front are not.
+            if self.releases.get(&key).is_some_and(|told| told.tries >= TRIES) {
+                self.releases.remove(&key);
+            } else {
+                let turn = self.enqueue(key, rtt, io.now());
+                if let Some(told) = self.releases.get_mut(&key) {
+                    (told.tries, told.turn) = (told.tries + 1, turn);
+                    let Release { headers, node, epoch, sync } = &told.release;
+                    let (node, dest_qpn, epoch) = (*node, key.dest_qpn, *epoch);
+                    let to = Address { headers, qpn: dest_qpn, node, dest_qpn, epoch };
+                    peers.send(counters, io, &to, &Message::Sync(*sync), Class::Data);
+                }
+            }
+            self.trim();
         }
     }
 }
