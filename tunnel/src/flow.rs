@@ -46,7 +46,7 @@ pub struct Flow {
     pub traffic_class: u8,
 }
 
-/// What a UDP datagram is to the order of its flow.
+/// What a packet is to the order of its flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Free,
@@ -55,10 +55,58 @@ enum Role {
     Ack,
 }
 
+/// By opcode of a BTH; of an ACK, if its syndrome is positive.
+static ROLES: [Role; 256] = roles();
+
+const fn roles() -> [Role; 256] {
+    let mut roles = [Role::Other; 256];
+    let mut code = 0;
+    while code < 256 {
+        let opcode = Opcode(code as u8);
+        roles[code] = if opcode.kind().is_response() {
+            Role::Response
+        } else if opcode.0 == Opcode::CNP.0 || matches!(opcode.transport(), Transport::Ud) {
+            Role::Free
+        } else {
+            Role::Other
+        };
+        code += 1;
+    }
+    roles[Opcode::ACK.0 as usize] = Role::Ack;
+    roles
+}
+
 impl Flow {
     /// That of a frame. Any bytes have one. R-TUN-20
     #[inline]
     pub fn of(frame: &[u8]) -> Self {
+        match Self::of_plain_roce(frame) {
+            Some(flow) => flow,
+            None => Self::of_any(frame),
+        }
+    }
+
+    /// That of RoCE over IPv4 without VLAN tags and IP options: all fields have their places.
+    #[inline]
+    fn of_plain_roce(frame: &[u8]) -> Option<Self> {
+        // Up to the syndrome of an ACK.
+        let head = frame.first_chunk::<{ ETHER_LEN + 20 + SYNDROME + 1 }>()?;
+        let word =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        // EtherType, version and length of the header; fragment and protocol; UDP port.
+        let is_plain = word(12) & 0xffff_ff00 == u32::from(IPV4) << 16 | 0x4500
+            && word(20) & (u32::from(FRAGMENT) << 16 | 0xff) == u32::from(UDP)
+            && word(36) >> 16 == u32::from(ROCE_PORT);
+        if !is_plain {
+            return None;
+        }
+        let (at, addresses) = (ETHER_LEN + 20 + UDP_LEN, [word(26), word(30)]);
+        let role = with_syndrome(ROLES[usize::from(head[at])], Some(&head[at + 12]));
+        let order = order(role, || roce_bucket(addresses, word(at + 4)));
+        Some(Self { order, traffic_class: head[15] })
+    }
+
+    fn of_any(frame: &[u8]) -> Self {
         let (l3, ethertype) = network(frame);
         let ip = frame.get(l3..).unwrap_or_default();
         let (traffic_class, udp) = match ethertype {
@@ -66,19 +114,42 @@ impl Flow {
             IPV6 => v6(ip),
             _ => (0, None),
         };
-        let bucket = || {
-            let hash = flow_hash(frame);
-            (hash ^ hash >> 16) as u16
+        let roce = udp.filter(|udp| be16(udp, 2) == ROCE_PORT);
+        let role = roce.map_or(Role::Other, role);
+        let bucket = || match roce
+            .filter(|_| ethertype == IPV4)
+            .and_then(|roce| roce.get(UDP_LEN + 4..UDP_LEN + 8))
+        {
+            // As without tags and options.
+            Some(qpn) => roce_bucket([be32(ip, 12), be32(ip, 16)], be32(qpn, 0)),
+            None => {
+                let hash = flow_hash(frame);
+                (hash ^ hash >> 16) as u16
+            }
         };
-        let order = match udp.map_or(Role::Other, role) {
-            Role::Free => Order::Free,
-            Role::Other => Order::Ordered(bucket()),
-            // Requests and responses of a queue pair have PSNs of their own, and need no order among them.
-            Role::Response => Order::Response(bucket() ^ 1),
-            Role::Ack => Order::Ack(bucket() ^ 1),
-        };
-        Self { order, traffic_class }
+        Self { order: order(role, bucket), traffic_class }
     }
+}
+
+#[inline]
+fn order(role: Role, bucket: impl Fn() -> u16) -> Order {
+    match role {
+        Role::Free => Order::Free,
+        Role::Other => Order::Ordered(bucket()),
+        // Requests and responses of a queue pair have PSNs of their own, and need no order among them.
+        Role::Response => Order::Response(bucket() ^ 1),
+        Role::Ack => Order::Ack(bucket() ^ 1),
+    }
+}
+
+/// The bucket of a queue pair, by the addresses and the word of the BTH that ends with the destination QPN.
+#[inline]
+const fn roce_bucket(addresses: [u32; 2], qpn: u32) -> u16 {
+    const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
+    let addresses = (addresses[0] as u64) << 32 | addresses[1] as u64;
+    let hash = addresses.wrapping_mul(FACTORS[0]);
+    let hash = (hash ^ hash >> 32 ^ (qpn & 0xff_ffff) as u64).wrapping_mul(FACTORS[1]);
+    (hash >> 48) as u16
 }
 
 /// Where the network header starts behind up to two VLAN tags, and its EtherType.
@@ -107,20 +178,20 @@ fn v6(ip: &[u8]) -> (u8, Option<&[u8]>) {
     (header[0] << 4 | header[1] >> 4, Some(rest).filter(|_| header[6] == UDP))
 }
 
-#[inline]
-fn role(udp: &[u8]) -> Role {
-    let opcode = udp.get(UDP_LEN).filter(|_| be16(udp, 2) == ROCE_PORT);
-    match opcode.map(|opcode| Opcode(*opcode)) {
-        Some(Opcode::ACK) if udp.get(SYNDROME).is_some_and(is_positive) => Role::Ack,
-        Some(opcode) if opcode.kind().is_response() => Role::Response,
-        Some(Opcode::CNP) => Role::Free,
-        Some(opcode) if opcode.transport() == Transport::Ud => Role::Free,
-        _ => Role::Other,
-    }
+/// That of RoCE, from its UDP header on.
+fn role(roce: &[u8]) -> Role {
+    let role = roce.get(UDP_LEN).map_or(Role::Other, |opcode| ROLES[usize::from(*opcode)]);
+    with_syndrome(role, roce.get(SYNDROME))
 }
 
-fn is_positive(syndrome: &u8) -> bool {
-    Aeth { syndrome: *syndrome, msn: 0 }.is_ack()
+#[inline]
+fn with_syndrome(role: Role, syndrome: Option<&u8>) -> Role {
+    let is_positive = |syndrome: &u8| Aeth { syndrome: *syndrome, msn: 0 }.is_ack();
+    if role == Role::Ack && !syndrome.is_some_and(is_positive) { Role::Response } else { role }
+}
+
+fn be32(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |four| u32::from_be_bytes(*four))
 }
 
 fn be16(bytes: &[u8], at: usize) -> u16 {
@@ -191,6 +262,32 @@ mod tests {
             Flow::of(&v4(2, TCP, 2, &[0, 1, 0, 2, 8]))
         );
         assert_eq!(Flow::of(&roce(4, 1)).traffic_class, 0xb9);
+    }
+
+    /// R-TUN-20: tags and options take another way to the same bucket.
+    #[test]
+    fn a_queue_pair_has_one_bucket_and_others_hardly_share_it() {
+        for opcode in [0x04, 0x11, 0x64] {
+            let plain = roce(opcode, 7);
+            let mut tagged = plain.clone();
+            tagged.splice(12..12, [0x81, 0, 0, 5]);
+            let mut with_options = plain.clone();
+            with_options[14] = 0x46;
+            with_options.splice(34..34, [1; 4]);
+            assert!(Flow::of_plain_roce(&plain).is_some());
+            assert_eq!(Flow::of(&plain), Flow::of_any(&plain));
+            for other in [&tagged, &with_options] {
+                assert_eq!(Flow::of_plain_roce(other), None);
+                assert_eq!(Flow::of(other), Flow::of(&plain));
+            }
+        }
+        let mut buckets: Vec<_> = (0..1_u32 << 15)
+            .map(|n| roce_bucket([0x0a00_0000 | n >> 6, 0x0a80_0000 | n >> 6], 1 << 20 | n))
+            .collect();
+        buckets.sort_unstable();
+        buckets.dedup();
+        // By chance it would be 0.79 of them.
+        assert!(buckets.len() > 24_000, "{}", buckets.len());
     }
 
     /// R-TUN-20

@@ -18,6 +18,9 @@ use crate::shim::{CLEAR_MAX, Shim};
 /// Flow buckets: each frame names the one before it of its bucket.
 pub const BUCKETS: usize = 1 << 16;
 
+/// Handles that are released together.
+pub const RELEASED: usize = 64;
+
 /// SKIPs that answer one REPORT.
 const MAX_SKIPS: usize = 8;
 
@@ -93,6 +96,11 @@ pub trait Transmit<F> {
 
     /// Frees a handle.
     fn release(&mut self, kept: Self::Kept);
+
+    /// Frees several handles, and empties `kept`.
+    fn release_all(&mut self, kept: &mut ArrayVec<Self::Kept, RELEASED>) {
+        kept.drain(..).for_each(|kept| self.release(kept));
+    }
 
     /// Sends a PROBE.
     fn probe(&mut self, probe: Probe);
@@ -254,10 +262,15 @@ impl<K> Sender<K> {
         state.counts.refused += u64::from(is_wrong);
         let mut lost = core::mem::take(&mut self.lost);
         let mut arrived = 0;
+        let mut released = ArrayVec::new();
         state.take(now, &listed, &mut lost, |kept| {
             arrived += 1;
-            out.release(kept);
+            released.push(kept);
+            if released.is_full() {
+                out.release_all(&mut released);
+            }
         });
+        out.release_all(&mut released);
         self.kept -= arrived;
         state.counts.released += arrived as u64;
         state.counts.lost += lost.len() as u64;

@@ -107,6 +107,14 @@ impl Listed<'_> {
         range.is_some_and(|(start, count)| number < self.start(*start) + u64::from(*count))
     }
 
+    /// Runs of missing numbers that end behind `from`, as `start .. end`, in ascending order.
+    fn gaps(&self, from: Number) -> impl Iterator<Item = (Number, Number)> {
+        let all = self.report.missing.iter();
+        let all =
+            all.map(|(start, count)| (self.start(*start), self.start(*start) + u64::from(*count)));
+        all.skip_while(move |(_, end)| *end <= from)
+    }
+
     /// Whether it lists one of the numbers `start` .. `end`, or speaks of not all of them.
     fn wants(&self, start: Number, end: Number) -> bool {
         let is_partial = end > self.next || self.from.is_some_and(|from| start < from);
@@ -221,18 +229,24 @@ impl<K> Outgoing<K> {
         let from = listed.from.unwrap_or(self.base);
         let start = if from <= self.covered { self.covered } else { from }.max(self.base);
         let (mut number, mut is_news) = (start, false);
-        while number < listed.next {
-            let at = number.since(self.base) as usize;
-            if let Some(slot) = self.slots.get_mut(at).filter(|slot| slot.id.is_some()) {
-                let slot = core::mem::replace(slot, Slot { id: None, kept: None });
-                is_news = true;
-                if listed.has(number) {
-                    lost.push((number, slot));
-                } else if let Some(kept) = slot.kept {
-                    arrived(kept);
+        let end = listed.next.max(start);
+        for gap in listed.gaps(start).chain(core::iter::once((end, end))) {
+            let (gap_start, gap_end) = (gap.0.clamp(number, end), gap.1.clamp(number, end));
+            for slot in self.between(number, gap_start) {
+                if slot.id.take().is_some() {
+                    is_news = true;
+                    slot.kept.take().into_iter().for_each(&mut arrived);
                 }
             }
-            number += 1;
+            number = gap_start;
+            for slot in self.between(gap_start, gap_end) {
+                let slot = core::mem::replace(slot, Slot { id: None, kept: None });
+                if slot.id.is_some() {
+                    is_news = true;
+                    lost.push((number, slot));
+                }
+                number += 1;
+            }
         }
         if from <= self.covered {
             self.covered = self.covered.max(listed.next);
@@ -250,6 +264,13 @@ impl<K> Outgoing<K> {
             self.health =
                 if answers < ANSWERS { Health::Suspect { answers } } else { Health::Good };
         }
+    }
+
+    /// The slots of the numbers `from` .. `to`, of which none lies before the first slot or behind the last.
+    fn between(&mut self, from: Number, to: Number) -> impl Iterator<Item = &mut Slot<K>> {
+        let at = |number: Number| number.since(self.base) as usize;
+        let range = at(from)..at(to);
+        self.slots.range_mut(range)
     }
 
     /// The receiver has to give up `number`.
@@ -275,10 +296,9 @@ impl<K> Outgoing<K> {
     }
 
     pub fn settle_front(&mut self) {
-        while let Some(Slot { id: None, .. }) = self.slots.front() {
-            self.slots.pop_front();
-            self.base += 1;
-        }
+        let settled = self.slots.iter().take_while(|slot| slot.id.is_none()).count();
+        self.slots.drain(..settled);
+        self.base += settled as u64;
     }
 
     /// Whether a REPORT is overdue and was not before. The lane is suspect from now on.

@@ -1,5 +1,6 @@
 //! What sender and receiver do to the ports.
 
+use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Headroom, Packet, Shared};
 use common::wire::MacAddr;
 
@@ -8,7 +9,7 @@ use crate::encapsulation::Encapsulation;
 use crate::message::{self, Header, Message, Probe, Report, Skip};
 use crate::number::Lane;
 use crate::receiver::Deliver;
-use crate::sender::Transmit;
+use crate::sender::{RELEASED, Transmit};
 use crate::session::EndPoint;
 use crate::shim::Shim;
 
@@ -101,6 +102,12 @@ impl<I: Io> Transmit<I::Frame> for Wan<'_, I> {
 
     fn release(&mut self, kept: Self::Kept) {
         drop(kept);
+    }
+
+    fn release_all(&mut self, kept: &mut ArrayVec<Self::Kept, RELEASED>) {
+        // They were sent a round trip ago: all their headers are fetched at once.
+        kept.iter().for_each(Shared::prefetch);
+        Shared::release_all(kept);
     }
 
     fn probe(&mut self, probe: Probe) {
