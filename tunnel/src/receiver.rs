@@ -49,6 +49,8 @@ pub trait Deliver<F> {
 pub struct Receiver<F> {
     lanes: Vec<Incoming>,
     waiting: Waiting<F>,
+    /// For the time of one call: predecessors of frames that wait. It has room for all, so that nothing is allocated.
+    range: Vec<FrameId>,
     /// Frames on lanes that do not exist, and messages that name no lane or no possible number.
     strangers: Received,
 }
@@ -59,6 +61,7 @@ impl<F> Receiver<F> {
         Self {
             lanes: Lane::all(config.lanes).map(|_| Incoming::new(session.first())).collect(),
             waiting: Waiting::new(config.waiting_max),
+            range: Vec::with_capacity(config.waiting_max),
             strangers: Received::default(),
         }
     }
@@ -378,9 +381,12 @@ impl<F> Receiver<F> {
     /// Delivers the frames that wait for the numbers `from` .. `to`.
     fn release_range<D: Deliver<F>>(&mut self, lane: Lane, from: Number, to: Number, out: &mut D) {
         if !self.waiting.is_empty() {
-            for before in self.waiting.within(lane, from, to) {
+            let mut range = core::mem::take(&mut self.range);
+            self.waiting.within(lane, from, to, &mut range);
+            for before in range.drain(..) {
                 self.release(before, out);
             }
+            self.range = range;
         }
     }
 

@@ -95,18 +95,17 @@ impl<F> Waiting<F> {
         self.by_predecessor.keys().next().copied()
     }
 
-    /// The numbers `from` .. `to` of `lane` that frames wait for, in ascending order. It takes as long as the
-    /// range is, or as there are frames that wait, whichever is less. R-TUN-26
-    pub fn within(&self, lane: Lane, from: Number, to: Number) -> Vec<FrameId> {
+    /// Puts the numbers `from` .. `to` of `lane` that frames wait for into `found`, in ascending order; they are no more
+    /// than frames wait. It takes as long as the range is, or as there are frames that wait, whichever is less. R-TUN-26
+    pub fn within(&self, lane: Lane, from: Number, to: Number, found: &mut Vec<FrameId>) {
+        found.clear();
         if to.since(from) <= self.by_predecessor.len() as u64 {
             let ids = (from.get()..to.get()).map(|n| FrameId::new(lane, Number::new(n)));
-            return ids.filter(|id| self.has(*id)).collect();
+            return found.extend(ids.filter(|id| self.has(*id)));
         }
         let is_within = |id: &FrameId| id.lane() == lane && (from..to).contains(&id.number());
-        let all = self.by_predecessor.keys().copied();
-        let mut some: Vec<FrameId> = all.filter(is_within).collect();
-        some.sort_unstable();
-        some
+        found.extend(self.by_predecessor.keys().copied().filter(is_within));
+        found.sort_unstable();
     }
 }
 
@@ -141,7 +140,9 @@ mod tests {
             prop_assert_eq!(waiting.frames(), all.iter().filter(|(_, n)| n % 2 == 0).count());
             let (from, to) = (Number::new(from), Number::new(from + count));
             let expected: BTreeSet<_> = all.range((1, from.get())..(1, to.get())).map(|(lane, n)| id(*lane, *n)).collect();
-            let found = waiting.within(id(1, 0).lane(), from, to);
+            let mut found = Vec::with_capacity(60);
+            waiting.within(id(1, 0).lane(), from, to, &mut found);
+            prop_assert_eq!(found.capacity(), 60, "nothing is allocated");
             prop_assert!(found.is_sorted());
             prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
         }

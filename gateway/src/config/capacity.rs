@@ -23,7 +23,7 @@ use super::{Config, HugePages, LanMode, Pool, Recovery, TunnelMode};
 /// kept to be resent, and that waits for an earlier one.
 const TUNNEL: u64 = 2 << 20;
 const KEPT: u64 = 32;
-const WAITING: u64 = 128;
+const WAITING: u64 = 144;
 
 /// Egress queues of each worker: two ports, two classes.
 const EGRESS_QUEUES: u64 = 4;
