@@ -58,12 +58,22 @@ impl Gaps {
     }
 
     /// `number` is not missing any more. Whether it was.
+    #[inline]
     pub fn take(&mut self, number: Number) -> bool {
         self.cut(number, number.next()).is_some()
     }
 
     /// Removes the first run of missing numbers in `from` .. `to`.
+    #[inline]
     pub fn cut(&mut self, from: Number, to: Number) -> Option<Gap> {
+        // Most numbers are new, and lie behind all gaps.
+        if self.0.back().is_none_or(|last| last.end <= from) {
+            return None;
+        }
+        self.cut_before_end(from, to)
+    }
+
+    fn cut_before_end(&mut self, from: Number, to: Number) -> Option<Gap> {
         let i = self.0.partition_point(|gap| gap.end <= from);
         let gap = self.0.get_mut(i).filter(|gap| gap.start < to)?;
         let whole = *gap;

@@ -1,9 +1,9 @@
 //! Frames that wait for their predecessors.
 
+use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::VecDeque;
 
 use common::time::Time;
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use crate::number::{FrameId, Lane, Number};
@@ -16,11 +16,39 @@ struct Waiter<F> {
     since: Time,
 }
 
+/// Hashes of frame ids. Neighbours have neighbouring ones but for the upper bits, by which a map tells the keys of a
+/// group apart: frames wait for numbers that lie close together, and their entries share cache lines.
+#[derive(Default)]
+struct Near(u64);
+
+impl Hasher for Near {
+    #[inline]
+    fn write_u64(&mut self, id: u64) {
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        const TAG: u64 = 0x7f << 57;
+        // Runs of numbers begin anywhere, so that two lanes, or two runs far apart, hardly meet.
+        let start = (id >> RUN).wrapping_mul(FACTOR) >> 32;
+        self.0 = (start.wrapping_add(id) & !TAG) | (id.wrapping_mul(FACTOR) & TAG);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(self.0 << 8 | u64::from(*byte)));
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// Binary logarithm of the numbers whose hashes are neighbours.
+const RUN: u32 = 10;
+
 /// At most one frame for each predecessor: a frame is the predecessor of one other, so that nothing
 /// has to be searched.
 #[derive(Debug)]
 pub(crate) struct Waiting<F> {
-    by_predecessor: HashMap<FrameId, Waiter<F>, FixedState>,
+    by_predecessor: HashMap<FrameId, Waiter<F>, BuildHasherDefault<Near>>,
     /// Of these, with a frame.
     frames: usize,
     /// Predecessors, in the order in which frames began to wait; also of some that wait no more.
@@ -30,7 +58,7 @@ pub(crate) struct Waiting<F> {
 impl<F> Waiting<F> {
     /// Room for `max` frames.
     pub fn new(max: usize) -> Self {
-        let by_predecessor = HashMap::with_capacity_and_hasher(max, FixedState::default());
+        let by_predecessor = HashMap::with_capacity_and_hasher(max, BuildHasherDefault::default());
         Self { by_predecessor, frames: 0, order: VecDeque::with_capacity(max) }
     }
 
@@ -110,7 +138,7 @@ impl<F> Waiting<F> {
 }
 
 fn is_waiting<F>(
-    by_predecessor: &HashMap<FrameId, Waiter<F>, FixedState>,
+    by_predecessor: &HashMap<FrameId, Waiter<F>, BuildHasherDefault<Near>>,
     predecessor: FrameId,
     since: Time,
 ) -> bool {

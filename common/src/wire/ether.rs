@@ -96,7 +96,17 @@ fn parse_tagged(frame: &[u8]) -> Option<(usize, u16, Vlans)> {
 
 /// Whether it is a MAC control frame, by its address or by its EtherType behind any
 /// number of tags.
+#[inline]
 pub fn is_mac_control(frame: &[u8]) -> bool {
+    let Some(head) = frame.first_chunk::<ETHER_LEN>() else { return is_any_mac_control(frame) };
+    let ethertype = u16::from_be_bytes([head[12], head[13]]);
+    if is_tag(ethertype) || ethertype == MAC_CONTROL || head[0] == MAC_CONTROL_ADDRESS[0] {
+        return is_any_mac_control(frame);
+    }
+    false
+}
+
+fn is_any_mac_control(frame: &[u8]) -> bool {
     let mut rest = frame.get(ETHER_LEN - 2..).unwrap_or_default();
     while let Some(ethertype) = rest.first_chunk().map(|bytes| u16::from_be_bytes(*bytes)) {
         if !is_tag(ethertype) {

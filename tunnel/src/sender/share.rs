@@ -12,11 +12,14 @@ const LEAST: u64 = 256;
 /// frames, at least 256, while no new frames are sent.
 #[derive(Debug)]
 pub(super) struct ResendShare {
-    /// Retransmissions that are left, times what one takes.
+    /// Retransmissions that are left, times what one takes, without those of frames after `credited`.
     credit: u64,
-    started: Time,
-    /// Frames since then.
+    /// When another round trip is counted.
+    ends_at: Time,
+    /// Frames of this one.
     frames: u64,
+    /// Of these, in `credit`.
+    credited: u64,
     /// Frames of the round trip before.
     frames_before: u64,
     /// When the last frame was sent.
@@ -29,8 +32,9 @@ impl Default for ResendShare {
     fn default() -> Self {
         Self {
             credit: LEAST,
-            started: Time::ZERO,
+            ends_at: Time::ZERO,
             frames: 0,
+            credited: 0,
             frames_before: 0,
             sent_at: Time::ZERO,
             restored_at: Time::ZERO,
@@ -42,17 +46,30 @@ impl ResendShare {
     /// A frame was sent for the first time.
     #[inline]
     pub fn sent(&mut self, now: Time, rtt: Span) {
-        if now.since(self.started) >= rtt {
-            (self.frames_before, self.frames, self.started) = (self.frames, 0, now);
+        if now >= self.ends_at {
+            self.begin(now, rtt);
         }
         self.frames += 1;
-        self.credit = (self.credit + 1).min(self.most());
         self.sent_at = now;
+    }
+
+    /// Another round trip.
+    fn begin(&mut self, now: Time, rtt: Span) {
+        self.settle();
+        (self.frames_before, self.frames, self.credited) = (self.frames, 0, 0);
+        self.ends_at = now + rtt;
+    }
+
+    /// Adds what frames have earned. As the most grows by one for each at most, it may be done for many at once.
+    fn settle(&mut self) {
+        self.credit = (self.credit + self.frames - self.credited).min(self.most());
+        self.credited = self.frames;
     }
 
     /// Retransmissions that are left. `idle` is the time without new frames after which the link is there for
     /// retransmissions.
     pub fn left(&mut self, now: Time, rtt: Span, idle: Span) -> u64 {
+        self.settle();
         if now.since(self.sent_at.max(self.restored_at)) >= rtt {
             (self.credit, self.restored_at) = (self.most(), now);
         }
@@ -61,6 +78,7 @@ impl ResendShare {
 
     /// A frame was resent.
     pub fn resent(&mut self, now: Time, idle: Span) {
+        self.settle();
         self.credit = self.credit.saturating_sub(self.cost(now, idle));
     }
 
