@@ -7,9 +7,9 @@
 #include "tag.h"
 
 enum { HELLO = 1, REPORT = 2, PROBE = 3, SKIP = 4, BYE = 5, HAS_FROM = 1 };
-enum { CONTROL_BYTE = 0x13, PREFIX = 40, HELLO_BYTES = 16, NODE = 0x54756e6e, ETHERTYPE = 0x88b5 };
+enum { CONTROL_BYTE = 0x13, PREFIX = 40, HELLO_BYTES = 16, REPORT_BYTES = 32, NODE = 0x54756e6e, ETHERTYPE = 0x88b5 };
 /* What a tag covers before the message, all zero. */
-enum { SCOPE = 37, MESSAGE_MOST = 9728, SAID_MOST = PREFIX + 8 + 8 * RANGES_MOST + TAG_BYTES };
+enum { SCOPE = 37, MESSAGE_MOST = 9728, SAID_MOST = PREFIX + REPORT_BYTES + 8 * RANGES_MOST + TAG_BYTES };
 enum { FRAME_MAX = 9600, HELLO_HZ = 10, MISSING_MOST = 1 << 16, LETTERS = 1 << 12, LOST_MOST = 1 << 18 };
 
 _Static_assert(SHIM_AT + SAID_MOST <= MESSAGE_BYTES, "a message fits into a buffer for other frames");
@@ -134,7 +134,8 @@ bool tunnel_hear(struct world *w, const uint8_t *m, uint32_t len, uint32_t frame
 		return false;
 	switch (m[2]) {
 	case REPORT:
-		if (before_tag < PREFIX + 8 || !read_ranges(m + PREFIX + 8, before_tag - PREFIX - 8, &letter))
+		if (before_tag < PREFIX + REPORT_BYTES ||
+		    !read_ranges(m + PREFIX + REPORT_BYTES, before_tag - PREFIX - REPORT_BYTES, &letter))
 			return false;
 		letter.has_from = m[3] & HAS_FROM;
 		letter.from = get32(m + PREFIX);
@@ -142,7 +143,7 @@ bool tunnel_hear(struct world *w, const uint8_t *m, uint32_t len, uint32_t frame
 		tunnel_take_report(w, &letter);
 		return true;
 	case PROBE:
-		if (before_tag != PREFIX + 4)
+		if (before_tag != PREFIX + 12)
 			return false;
 		/* All before it was here already: frames keep their order. */
 		w->count.bad_claim += get32(m + PREFIX) != t->next;
@@ -203,7 +204,9 @@ static uint16_t say(struct tunnel *t, const struct letter *letter, uint8_t *fram
 	if (report) {
 		put32(at, letter->has_from ? letter->from : 0);
 		put32(at + 4, letter->next);
-		at += 8;
+		/* Of one lane nobody asks for frames, marks and delay. */
+		memset(at + 8, 0, REPORT_BYTES - 8);
+		at += REPORT_BYTES;
 	}
 	for (uint32_t i = 0; i < letter->n; i++, at += 8) {
 		put32(at, letter->ranges[i].start);

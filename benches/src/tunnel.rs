@@ -10,7 +10,8 @@ use common::frame::{Class, Frame, Packet, Pool, Shared, Side};
 use common::time::{Span, Time};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
-use tunnel::{Config, Io, ReceiverConfig, SenderConfig, Tunnel, report_interval};
+use tunnel::spray::Policy;
+use tunnel::{Config, Io, Port, ReceiverConfig, SenderConfig, Tunnel, report_interval};
 
 use crate::frame::{Roomy, RoomyRecycler};
 use crate::packets::{MESSAGE, Qp};
@@ -48,12 +49,12 @@ impl Io for Ports {
     type Frame = Roomy;
 
     #[inline]
-    fn admits(&mut self) -> bool {
-        true
+    fn wait(&mut self, _: Port) -> Option<Span> {
+        Some(Span::ZERO)
     }
 
     #[inline]
-    fn wan(&mut self, _: Class, packet: Packet<Roomy>) {
+    fn wan(&mut self, _: Port, _: Class, packet: Packet<Roomy>) {
         self.wan.push(packet);
     }
 
@@ -62,7 +63,7 @@ impl Io for Ports {
         self.lan.push(frame);
     }
 
-    fn local(&mut self, _: Roomy) {}
+    fn local(&mut self, _: Port, _: Roomy) {}
 
     fn alloc(&mut self, len: usize) -> Option<Roomy> {
         RoomyRecycler.alloc(len)
@@ -80,13 +81,20 @@ impl End {
                 boot: BootId(1),
                 random: me.into(),
                 lanes: 1,
+                ports: 1,
                 frame_max: FRAME_MAX,
                 overhead: encapsulation.shim_at() as u16,
                 hello_interval: ROUND * HELLO,
                 peer_timeout: Span::from_millis(1_000),
             },
-            encapsulation,
-            sender: SenderConfig { lanes: 1, rtt, cache_max: IN_FLIGHT },
+            ports: vec![encapsulation],
+            sender: SenderConfig {
+                lanes: 1,
+                rtt,
+                cache_max: IN_FLIGHT,
+                ports: 1,
+                spray: Policy::default(),
+            },
             receiver: ReceiverConfig {
                 lanes: 1,
                 window: 1 << 20,
@@ -107,7 +115,7 @@ impl End {
         for (side, frame) in arrived.drain(..) {
             match side {
                 Side::Lan => tunnel.on_lan(now, frame, ports),
-                Side::Wan => tunnel.on_wan(now, frame, ports),
+                Side::Wan => tunnel.on_wan(now, Port::default(), frame, ports),
             }
         }
         if tunnel.deadline() <= now {

@@ -11,11 +11,11 @@ mod tunnelled;
 mod watch;
 
 use arrayvec::ArrayVec;
-use common::frame::{Headroom, Pool, Side, Sink};
-use common::time::Time;
+use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
+use common::time::{Span, Time};
 use common::wire::MacAddr;
 use switch::Switch;
-use tunnel::Tunnel;
+use tunnel::{Port, Tunnel};
 
 pub use lan::{LanCounts, LanRepair};
 pub use tunnelled::Tunnelled;
@@ -23,11 +23,18 @@ pub use watch::Which;
 
 /// The ports of a datapath.
 pub trait Ports: Sink<Frame: Headroom> {
-    /// Whether the WAN port's queue has room for a frame. Only such frames get a number in the tunnel.
-    fn admits(&mut self) -> bool;
+    /// How long a frame waits until a WAN port sends it; `None` if the port's queue has no room for it. Only frames with
+    /// room get a number in the tunnel.
+    fn wait(&mut self, port: Port) -> Option<Span>;
 
-    /// Takes a frame for the box itself: ARP, neighbour discovery and ping, with the encapsulation `udp`.
-    fn local(&mut self, frame: Self::Frame);
+    /// Sends a frame of the tunnel to a WAN port. Without this method there is one.
+    fn wan(&mut self, _: Port, class: Class, packet: Packet<Self::Frame>) {
+        self.transmit(Side::Wan, class, packet);
+    }
+
+    /// Takes a frame that arrived at a WAN port for the box itself: ARP, neighbour discovery and ping, with the
+    /// encapsulation `udp`.
+    fn local(&mut self, port: Port, frame: Self::Frame);
 }
 
 /// The way of frames from one port to the other.
@@ -50,11 +57,11 @@ impl<F: Headroom> Datapath<F> {
         Self::Tunnel(Box::new(Tunnelled::new(Tunnel::new(config), lan)))
     }
 
-    /// Takes the frames that arrived at a port out of `frames`.
+    /// Takes the frames that arrived at the LAN or a WAN port out of `frames`; at the LAN there is only the first port.
     #[inline]
     pub fn burst<P, S, const N: usize>(
         &mut self,
-        side: Side,
+        (side, port): (Side, Port),
         frames: &mut ArrayVec<F, N>,
         now: Time,
         pool: &mut P,
@@ -65,7 +72,7 @@ impl<F: Headroom> Datapath<F> {
     {
         match self {
             Self::Switch(switch) => switch.burst(side, frames, now, pool, ports),
-            Self::Tunnel(tunnel) => tunnel.burst(side, frames, now, pool, ports),
+            Self::Tunnel(tunnel) => tunnel.burst((side, port), frames, now, pool, ports),
         }
     }
 
@@ -130,10 +137,27 @@ impl<F: Headroom> Datapath<F> {
         }
     }
 
-    /// Sets the MAC address of the tunnel's next hop with the encapsulation `udp`; `None`: it is not known.
-    pub fn set_next_hop(&mut self, mac: Option<MacAddr>) {
+    /// Sets the MAC address of a WAN port's next hop with the encapsulation `udp`; `None`: it is not known.
+    pub fn set_next_hop(&mut self, port: Port, mac: Option<MacAddr>) {
         if let Self::Tunnel(tunnel) = self {
-            tunnel.set_next_hop(mac);
+            tunnel.set_next_hop(port, mac);
+        }
+    }
+
+    /// The link of a WAN port is up or down: a tunnel with several leaves those that are down.
+    pub fn set_link<P, S>(
+        &mut self,
+        now: Time,
+        port: Port,
+        is_up: bool,
+        pool: &mut P,
+        ports: &mut S,
+    ) where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        if let Self::Tunnel(tunnel) = self {
+            tunnel.set_link(now, port, is_up, pool, ports);
         }
     }
 

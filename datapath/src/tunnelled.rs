@@ -2,9 +2,9 @@
 
 use arrayvec::ArrayVec;
 use common::frame::{Class, Headroom, Packet, Pool, Side};
-use common::time::Time;
+use common::time::{Span, Time};
 use common::wire::MacAddr;
-use tunnel::{Io, Tunnel};
+use tunnel::{Io, Port, Tunnel};
 
 use crate::Ports;
 use crate::lan::{BURST, LanRepair};
@@ -47,13 +47,13 @@ where
     type Frame = F;
 
     #[inline]
-    fn admits(&mut self) -> bool {
-        self.ports.admits()
+    fn wait(&mut self, port: Port) -> Option<Span> {
+        self.ports.wait(port)
     }
 
     #[inline]
-    fn wan(&mut self, class: Class, packet: Packet<F>) {
-        self.ports.transmit(Side::Wan, class, packet);
+    fn wan(&mut self, port: Port, class: Class, packet: Packet<F>) {
+        self.ports.wan(port, class, packet);
     }
 
     #[inline]
@@ -64,8 +64,8 @@ where
         }
     }
 
-    fn local(&mut self, frame: F) {
-        self.ports.local(frame);
+    fn local(&mut self, port: Port, frame: F) {
+        self.ports.local(port, frame);
     }
 
     fn alloc(&mut self, len: usize) -> Option<F> {
@@ -90,8 +90,22 @@ impl<F: Headroom> Tunnelled<F> {
         self.lan.as_ref()
     }
 
-    pub(crate) fn set_next_hop(&mut self, mac: Option<MacAddr>) {
-        self.tunnel.set_next_hop(mac);
+    pub(crate) fn set_next_hop(&mut self, port: Port, mac: Option<MacAddr>) {
+        self.tunnel.set_next_hop(port, mac);
+    }
+
+    pub(crate) fn set_link<P, S>(
+        &mut self,
+        now: Time,
+        port: Port,
+        is_up: bool,
+        pool: &mut P,
+        ports: &mut S,
+    ) where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        self.work(now, pool, ports, |tunnel, io| tunnel.set_link(now, port, is_up, io));
     }
 
     /// Whether all frames are accounted for: those of the tunnel and of the switch, and those between them.
@@ -103,7 +117,7 @@ impl<F: Headroom> Tunnelled<F> {
     #[inline]
     pub(crate) fn burst<P, S, const N: usize>(
         &mut self,
-        side: Side,
+        (side, port): (Side, Port),
         frames: &mut ArrayVec<F, N>,
         now: Time,
         pool: &mut P,
@@ -115,14 +129,14 @@ impl<F: Headroom> Tunnelled<F> {
         if self.lan.is_some() {
             return match side {
                 Side::Lan => self.repair_and_send(frames, now, pool, ports),
-                Side::Wan => self.receive_and_repair(frames, now, pool, ports),
+                Side::Wan => self.receive_and_repair(port, frames, now, pool, ports),
             };
         }
         let mut io = TunnelIo { pool, ports, delivered: None };
         for frame in frames.drain(..) {
             match side {
                 Side::Lan => self.tunnel.on_lan(now, frame, &mut io),
-                Side::Wan => self.tunnel.on_wan(now, frame, &mut io),
+                Side::Wan => self.tunnel.on_wan(now, port, frame, &mut io),
             }
         }
     }
@@ -193,6 +207,7 @@ impl<F: Headroom> Tunnelled<F> {
     /// Frames from the WAN, where there is a switch.
     fn receive_and_repair<P, S, const N: usize>(
         &mut self,
+        port: Port,
         frames: &mut ArrayVec<F, N>,
         now: Time,
         pool: &mut P,
@@ -208,7 +223,7 @@ impl<F: Headroom> Tunnelled<F> {
         for frame in frames.drain(..) {
             let is_watched = lan.watches(frame.bytes());
             let plain = tunnel.counts().plain_to_lan;
-            tunnel.on_wan(now, frame, &mut io);
+            tunnel.on_wan(now, port, frame, &mut io);
             // A packet without a shim: the peer has no session, and this box has not heard of it yet.
             let is_plain = tunnel.counts().plain_to_lan != plain;
             is_new |= is_watched && is_plain && tunnel.peer(now).is_some();

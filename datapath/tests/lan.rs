@@ -14,7 +14,8 @@ use testkit::control;
 use testkit::packets::{frame, headers};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
-use tunnel::{Config, ReceiverConfig, SenderConfig};
+use tunnel::spray::Policy;
+use tunnel::{Config, Port, ReceiverConfig, SenderConfig};
 
 const STEP: Span = Span::from_micros(50);
 const SECOND: Span = Span::from_millis(1_000);
@@ -32,11 +33,11 @@ impl Sink for Wires {
 }
 
 impl Ports for Wires {
-    fn admits(&mut self) -> bool {
-        true
+    fn wait(&mut self, _: Port) -> Option<Span> {
+        Some(Span::ZERO)
     }
 
-    fn local(&mut self, _: HeapFrame) {}
+    fn local(&mut self, _: Port, _: HeapFrame) {}
 }
 
 fn config(me: u8, boot: u64) -> Config {
@@ -47,16 +48,23 @@ fn config(me: u8, boot: u64) -> Config {
             boot: boot.into(),
             random: u64::from(me) + boot,
             lanes: 1,
+            ports: 1,
             frame_max: 2_000,
             overhead: 14,
             hello_interval: ms(10),
             peer_timeout: ms(100),
         },
-        encapsulation: Encapsulation::Ethernet {
+        ports: vec![Encapsulation::Ethernet {
             ethertype: DEFAULT_ETHERTYPE,
             mac: [2, 0, 0, 0, 0, me],
+        }],
+        sender: SenderConfig {
+            lanes: 1,
+            rtt: ms(1),
+            cache_max: 1_000,
+            ports: 1,
+            spray: Policy::default(),
         },
-        sender: SenderConfig { lanes: 1, rtt: ms(1), cache_max: 1_000 },
         receiver: ReceiverConfig {
             lanes: 1,
             window: 1 << 16,
@@ -128,7 +136,13 @@ impl Link {
     fn arrive(&mut self, me: usize, side: Side, bytes: Vec<u8>) {
         let mut wires = Wires::default();
         let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(bytes)]);
-        self.ends[me].burst(side, &mut burst, self.now, &mut HeapPool, &mut wires);
+        self.ends[me].burst(
+            (side, Port::default()),
+            &mut burst,
+            self.now,
+            &mut HeapPool,
+            &mut wires,
+        );
         self.sort(me, wires);
     }
 

@@ -11,6 +11,7 @@ use common::wire::{MacAddr, Opcode};
 use datapath::Which;
 use tunnel::encapsulation::{DEFAULT_SOURCE_PORT, Encapsulation, Udp, UdpConfig};
 use tunnel::session::SessionConfig;
+use tunnel::spray::Policy;
 use tunnel::{ReceiverConfig, SenderConfig, report_interval};
 
 use crate::boot::{self, Boot};
@@ -98,14 +99,21 @@ pub fn tunnel_config(config: &Config, boot: BootId, mac: MacAddr) -> tunnel::Con
             boot,
             random: random(),
             lanes,
+            ports: 1,
             // VLAN tags of the LAN lie behind the shim.
             frame_max: config.wan.mtu + ETHER_LEN,
             overhead: encapsulation.shim_at() as u16,
             hello_interval: HELLO_INTERVAL,
             peer_timeout: PEER_TIMEOUT,
         },
-        encapsulation,
-        sender: SenderConfig { lanes, rtt, cache_max: frames.resend_cache as usize },
+        ports: vec![encapsulation],
+        sender: SenderConfig {
+            lanes,
+            rtt,
+            cache_max: frames.resend_cache as usize,
+            ports: 1,
+            spray: Policy::default(),
+        },
         receiver: ReceiverConfig {
             lanes,
             window: WINDOW,

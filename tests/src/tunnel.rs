@@ -7,7 +7,8 @@ use common::time::Span;
 use datapath::{Datapath, Ports, Which};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
-use tunnel::{Config, ReceiverConfig, SenderConfig, report_interval};
+use tunnel::spray::Policy;
+use tunnel::{Config, Port, ReceiverConfig, SenderConfig, report_interval};
 
 /// Longest frame of a NIC and the tunnel's headers.
 const FRAME_MAX: u16 = 4_400;
@@ -35,11 +36,11 @@ impl<S: Sink<Frame = HeapFrame>> Sink for Out<'_, S> {
 }
 
 impl<S: Sink<Frame = HeapFrame>> Ports for Out<'_, S> {
-    fn admits(&mut self) -> bool {
-        true
+    fn wait(&mut self, _: Port) -> Option<Span> {
+        Some(Span::ZERO)
     }
 
-    fn local(&mut self, _: HeapFrame) {}
+    fn local(&mut self, _: Port, _: HeapFrame) {}
 }
 
 /// Box `me` of a link of this round trip, and the LAN repair of `lan`, if there is one.
@@ -58,13 +59,20 @@ pub(crate) fn tunnel_box(
             boot,
             random: boot.0 << 1 | me as u64,
             lanes: 1,
+            ports: 1,
             frame_max: FRAME_MAX,
             overhead: encapsulation.shim_at() as u16,
             hello_interval: Span::from_millis(200),
             peer_timeout: Span::from_millis(1_000),
         },
-        encapsulation,
-        sender: SenderConfig { lanes: 1, rtt, cache_max: 1 << 16 },
+        ports: vec![encapsulation],
+        sender: SenderConfig {
+            lanes: 1,
+            rtt,
+            cache_max: 1 << 16,
+            ports: 1,
+            spray: Policy::default(),
+        },
         receiver: ReceiverConfig {
             lanes: 1,
             window: 1 << 16,

@@ -10,6 +10,7 @@ use common::time::Time;
 use common::wire::Spread;
 use datapath::Datapath;
 use switch::{Config, Switch};
+use tunnel::Port;
 
 use crate::trace::check_books;
 use crate::tunnel::Out;
@@ -51,7 +52,13 @@ impl Workers {
             }
             Self::Tunnel(tunnel) => {
                 let mut burst = ArrayVec::<HeapFrame, 1>::from([frame]);
-                tunnel.burst(side, &mut burst, now, &mut HeapPool, &mut Out(sink));
+                tunnel.burst(
+                    (side, Port::default()),
+                    &mut burst,
+                    now,
+                    &mut HeapPool,
+                    &mut Out(sink),
+                );
             }
         }
     }

@@ -10,17 +10,33 @@ pub const fn outer(traffic_class: u8) -> u8 {
     traffic_class & 3
 }
 
-/// Combines the ECN field of the outer header with that of the frame within. False if the frame is to be
-/// dropped: it met congestion, and its hosts don't know marks. R-TUN-22
-pub fn decapsulate(frame: &mut [u8], outer: u8) -> bool {
+/// What a frame met between the boxes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Met {
+    /// No congestion.
+    Nothing,
+    /// Congestion, which the frame says from now on.
+    Congestion,
+    /// Congestion, and its hosts don't know marks: it is to be dropped.
+    CongestionUnmarkable,
+}
+
+/// Combines the ECN field of the outer header with that of the frame within. R-TUN-22
+#[inline]
+pub fn decapsulate(frame: &mut [u8], outer: u8) -> Met {
     if !matches!(outer, CE | ECT_1) {
-        return true;
+        return Met::Nothing;
     }
     let (l3, ethertype) = network(frame);
-    match ethertype {
+    let fields = match ethertype {
         0x0800 => v4(frame, l3, outer),
         0x86dd => v6(frame, l3, outer),
-        _ => outer != CE,
+        _ => None,
+    };
+    match fields {
+        None if outer == CE => Met::CongestionUnmarkable,
+        Some((old, CE)) if old != CE => Met::Congestion,
+        _ => Met::Nothing,
     }
 }
 
@@ -35,11 +51,11 @@ const fn combined(inner: u8, outer: u8) -> Option<u8> {
     }
 }
 
-fn v4(frame: &mut [u8], l3: usize, outer: u8) -> bool {
-    let Some(ip) = frame.get_mut(l3..).and_then(|ip| ip.first_chunk_mut::<20>()) else {
-        return outer != CE;
-    };
-    let Some(ecn) = combined(ip[1] & 3, outer) else { return false };
+/// The fields before and after; `None` if there is none.
+fn v4(frame: &mut [u8], l3: usize, outer: u8) -> Option<(u8, u8)> {
+    let ip = frame.get_mut(l3..)?.first_chunk_mut::<20>()?;
+    let inner = ip[1] & 3;
+    let ecn = combined(inner, outer)?;
     let old = u16::from_be_bytes([ip[0], ip[1]]);
     ip[1] = ip[1] & !3 | ecn;
     let new = u16::from_be_bytes([ip[0], ip[1]]);
@@ -51,14 +67,15 @@ fn v4(frame: &mut [u8], l3: usize, outer: u8) -> bool {
         let sum = (sum & 0xffff) + (sum >> 16);
         ip[10..12].copy_from_slice(&(!(sum as u16)).to_be_bytes());
     }
-    true
+    Some((inner, ecn))
 }
 
-fn v6(frame: &mut [u8], l3: usize, outer: u8) -> bool {
-    let Some(byte) = frame.get_mut(l3 + 1) else { return outer != CE };
-    let Some(ecn) = combined(*byte >> 4 & 3, outer) else { return false };
+fn v6(frame: &mut [u8], l3: usize, outer: u8) -> Option<(u8, u8)> {
+    let byte = frame.get_mut(l3 + 1)?;
+    let inner = *byte >> 4 & 3;
+    let ecn = combined(inner, outer)?;
     *byte = *byte & !0x30 | ecn << 4;
-    true
+    Some((inner, ecn))
 }
 
 #[cfg(test)]
@@ -96,8 +113,12 @@ mod tests {
             for (outer, expected) in row.into_iter().enumerate() {
                 for is_v4 in [true, false] {
                     let mut bytes = frame(is_v4, inner as u8);
-                    let is_kept = decapsulate(&mut bytes, outer as u8);
-                    assert_eq!(is_kept, expected.is_some(), "{inner} {outer}");
+                    let met = match (expected, inner) {
+                        (None, _) => Met::CongestionUnmarkable,
+                        (Some(3), 1 | 2) => Met::Congestion,
+                        _ => Met::Nothing,
+                    };
+                    assert_eq!(decapsulate(&mut bytes, outer as u8), met, "{inner} {outer}");
                     let Some(expected) = expected else { continue };
                     // Byte for byte as made with that mark: the checksum as well.
                     assert_eq!(bytes, frame(is_v4, expected), "{inner} {outer}");
@@ -111,6 +132,7 @@ mod tests {
     #[test]
     fn what_has_no_mark_is_dropped_if_it_met_congestion() {
         let mut arp = [[2; 12].as_slice(), &[8, 6], &[0; 28]].concat();
-        assert!(decapsulate(&mut arp, 1) && !decapsulate(&mut arp, CE));
+        assert_eq!(decapsulate(&mut arp, 1), Met::Nothing);
+        assert_eq!(decapsulate(&mut arp, CE), Met::CongestionUnmarkable);
     }
 }

@@ -13,6 +13,7 @@ use common::wire::MacAddr;
 pub use self::ethernet::{DEFAULT_ETHERTYPE, PEERS};
 pub use self::udp::{DEFAULT_PORT, DEFAULT_SOURCE_PORT, Udp, UdpConfig};
 use crate::ecn;
+pub use crate::ecn::Met;
 use crate::number::Lane;
 use crate::shim::{self, Content, Fault, Shim};
 
@@ -45,8 +46,6 @@ pub enum Unfit {
     TooLong,
     /// There is no room in front of it.
     Headroom,
-    /// The MAC address of the next hop is not known.
-    NoNextHop,
 }
 
 /// What a frame from the WAN is.
@@ -56,8 +55,8 @@ pub enum Unwrapped {
     Frame {
         /// Its place.
         shim: Shim,
-        /// It met congestion and its hosts know no marks: it takes its place, and is dropped then. R-TUN-22
-        is_congested: bool,
+        /// Whether it met congestion. If its hosts know no marks, it takes its place, and is dropped then. R-TUN-22
+        met: Met,
     },
     /// A control message, which begins at this byte; the frame is as it was.
     Control(usize),
@@ -132,9 +131,6 @@ impl Encapsulation {
         }
         if len + self.overhead() + Self::RESENT_MORE > usize::from(limit) {
             return Err(Unfit::TooLong);
-        }
-        if matches!(self, Self::Udp(udp) if udp.next_hop().is_none()) {
-            return Err(Unfit::NoNextHop);
         }
         if frame.grow_front(self.overhead()) { Ok(()) } else { Err(Unfit::Headroom) }
     }
@@ -213,6 +209,15 @@ impl Encapsulation {
         }
     }
 
+    /// Whether frames can be sent: the MAC address of the next hop is known, where there is one.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        match self {
+            Self::Ethernet { .. } => true,
+            Self::Udp(udp) => udp.next_hop().is_some(),
+        }
+    }
+
     /// Whether a frame without a shim would be taken for one with a shim by the peer: it can't be sent
     /// as it is.
     #[inline]
@@ -246,7 +251,6 @@ impl Encapsulation {
             ethernet::unwrap(frame.bytes_mut(), front);
         }
         frame.shrink_front(front);
-        let is_congested = !ecn::decapsulate(frame.bytes_mut(), outer_ecn);
-        Unwrapped::Frame { shim, is_congested }
+        Unwrapped::Frame { shim, met: ecn::decapsulate(frame.bytes_mut(), outer_ecn) }
     }
 }

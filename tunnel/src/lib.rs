@@ -22,11 +22,12 @@ mod receiver;
 mod sender;
 pub mod session;
 pub mod shim;
+pub mod spray;
 mod tunnel;
 mod waiting;
 
 pub use flow::{Flow, Order};
-pub use number::{FrameId, Lane, Number, Session, WireNumber};
+pub use number::{FrameId, Lane, Number, Port, Session, WireNumber};
 pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};
 pub use sender::{BUCKETS, Health, Sender, SenderConfig, Sent, Transmit, report_interval};
 pub use tunnel::{Config, Counts, Dropped, Io, LaneState, Tunnel};

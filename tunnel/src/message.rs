@@ -5,6 +5,7 @@ mod layout;
 use arrayvec::ArrayVec;
 use common::control::{Keys, TAG_LEN};
 use common::ids::{BootId, NodeId};
+use common::time::Time;
 
 use crate::number::{Lane, Session, WireNumber};
 
@@ -67,8 +68,24 @@ pub struct Report {
     pub from: Option<WireNumber>,
     /// One past the last number that it speaks of: each of them has arrived or is listed.
     pub next: WireNumber,
+    /// Frames that have arrived on the lane, modulo 2^32.
+    pub frames: u32,
+    /// Of these, with a congestion mark of the path, modulo 2^32.
+    pub marked: u32,
+    /// The newest PROBE of the lane that said when it was sent.
+    pub echo: Option<Echo>,
     /// Runs of missing numbers, start and count, in ascending order.
     pub missing: ArrayVec<(WireNumber, u32), MAX_RANGES>,
+}
+
+/// When a PROBE was sent and when it arrived, each by the clock of the box that says so. The difference is the delay
+/// of the lane and that of the clocks, which all lanes have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Echo {
+    /// [`Probe::sent_at`].
+    pub sent_at: Time,
+    /// When it arrived.
+    pub arrived_at: Time,
 }
 
 /// PROBE, sender to receiver: every number before `next` was sent.
@@ -78,6 +95,8 @@ pub struct Probe {
     pub lane: Lane,
     /// The next number of the lane.
     pub next: WireNumber,
+    /// When it is sent, not at the time zero.
+    pub sent_at: Time,
 }
 
 /// SKIP, sender to receiver.

@@ -26,6 +26,39 @@ impl Lane {
         self.0
     }
 
+    /// The port of its frames, of a box with so many, at least one: lanes go round the ports.
+    pub const fn port(self, ports: u8) -> Port {
+        Port(self.0 % ports)
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A WAN port of a box, counted from 0. Each is the beginning of a path to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Port(u8);
+
+impl Port {
+    /// Most WAN ports of a box.
+    pub const COUNT_MAX: u8 = 8;
+
+    /// Port `n`, below [`COUNT_MAX`](Self::COUNT_MAX).
+    pub const fn new(n: u8) -> Option<Self> {
+        if n < Self::COUNT_MAX { Some(Self(n)) } else { None }
+    }
+
+    /// The first `count` ports, [`COUNT_MAX`](Self::COUNT_MAX) at most.
+    pub fn all(count: u8) -> impl Iterator<Item = Self> {
+        (0..count).filter_map(Self::new)
+    }
+
+    /// Its number.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+
     pub(crate) const fn index(self) -> usize {
         self.0 as usize
     }

@@ -8,7 +8,7 @@ use common::time::{Span, Time};
 pub use self::counts::Received;
 use self::incoming::Incoming;
 use crate::gaps::Gap;
-use crate::message::{Probe, Report, Skip};
+use crate::message::{Echo, Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
 use crate::shim::{CLEAR_MAX, Shim};
 use crate::waiting::Waiting;
@@ -98,13 +98,14 @@ impl<F> Receiver<F> {
         arrived == delivered + duplicate + outside + self.waiting.frames() as u64
     }
 
-    /// A frame arrived behind `shim`, which is of this session.
+    /// A frame arrived behind `shim`, which is of this session; the path has marked it, if `is_marked`.
     #[inline]
     pub fn on_frame<D: Deliver<F>>(
         &mut self,
         config: &ReceiverConfig,
         now: Time,
         shim: &Shim,
+        is_marked: bool,
         frame: F,
         out: &mut D,
     ) {
@@ -114,6 +115,8 @@ impl<F> Receiver<F> {
             return out.discard(frame);
         };
         lane.counts.arrived += 1;
+        lane.frames = lane.frames.wrapping_add(1);
+        lane.marked = lane.marked.wrapping_add(is_marked.into());
         let is_next = lane.next.wire() == shim.number && shim.original.is_none();
         // R-TUN-6
         if is_next && lane.is_calm() && self.is_free(shim) {
@@ -263,6 +266,7 @@ impl<F> Receiver<F> {
             self.give_up_lane(probe.lane, next, out);
         }
         let lane = &mut self.lanes[probe.lane.index()];
+        lane.echo = Some(Echo { sent_at: probe.sent_at, arrived_at: now });
         lane.notice(next, now);
         self.report(config, now, probe.lane, true, out);
     }

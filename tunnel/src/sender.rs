@@ -1,5 +1,6 @@
 //! The sending end of the lanes to one peer.
 
+mod choice;
 mod outgoing;
 mod share;
 
@@ -7,6 +8,7 @@ use arrayvec::ArrayVec;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
+use self::choice::spray;
 pub use self::outgoing::{Health, report_interval};
 use self::outgoing::{Outgoing, Slot};
 use self::share::ResendShare;
@@ -14,6 +16,7 @@ use crate::flow::Order;
 use crate::message::{Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session};
 use crate::shim::{CLEAR_MAX, Shim};
+use crate::spray::{Policy, Spray};
 
 /// Flow buckets: each frame names the one before it of its bucket.
 pub const BUCKETS: usize = 1 << 16;
@@ -33,6 +36,10 @@ pub struct SenderConfig {
     pub rtt: Span,
     /// Frames that may be kept.
     pub cache_max: usize,
+    /// WAN ports, at least one: the lanes go round them.
+    pub ports: u8,
+    /// How lanes are chosen.
+    pub spray: Policy,
 }
 
 /// Counts of a sender, in frames unless the field says otherwise.
@@ -133,6 +140,11 @@ pub struct Sender<K> {
     share: ResendShare,
     /// REPORTs on lanes that do not exist.
     strangers: u64,
+    spray: Spray,
+    /// When the delays of the lanes are measured again.
+    measure_at: Time,
+    /// Frames were sent since they were measured, or a session began.
+    is_active: bool,
     /// For the time of one call: transmissions that were lost.
     lost: Vec<(Number, Slot<K>)>,
 }
@@ -149,6 +161,9 @@ impl<K> Sender<K> {
             kept: 0,
             share: ResendShare::default(),
             strangers: 0,
+            spray: spray(config, session),
+            measure_at: Time::ZERO,
+            is_active: true,
             lost: Vec::new(),
         }
     }
@@ -157,6 +172,7 @@ impl<K> Sender<K> {
     pub fn restart(&mut self, config: &SenderConfig, session: Session) {
         self.session = session;
         self.share = ResendShare::default();
+        (self.spray, self.is_active) = (spray(config, session), true);
         self.last.fill(None);
         self.responses.fill(None);
         for lane in &mut self.lanes {
@@ -258,9 +274,16 @@ impl<K> Sender<K> {
             return false;
         };
         state.counts.reports += 1;
+        self.spray.on_report(now, report.lane, report.frames, report.marked, state.rtt().mean());
+        if let Some(echo) = report.echo
+            && self.spray.on_echo(report.lane, echo.sent_at, echo.arrived_at)
+        {
+            state.sample(now.since(echo.sent_at));
+        }
         let is_wrong = listed.is_wrong();
         state.counts.refused += u64::from(is_wrong);
         let mut lost = core::mem::take(&mut self.lost);
+        let was_good = state.health == Health::Good;
         let mut arrived = 0;
         let mut released = ArrayVec::new();
         state.take(now, &listed, &mut lost, |kept| {
@@ -286,6 +309,9 @@ impl<K> Sender<K> {
             self.repair(now, FrameId::new(report.lane, number), id, kept, cause, out);
         }
         self.lost = lost;
+        if !was_good && self.is_good(report.lane) {
+            self.rescue(now, out);
+        }
         let mut ranges = ArrayVec::new();
         let mut sent = 0;
         let lane = report.lane;
@@ -307,7 +333,8 @@ impl<K> Sender<K> {
 
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if all is reported.
     pub fn deadline(&self) -> Time {
-        self.lanes.iter().map(Outgoing::probe_due).min().unwrap_or(Time::NEVER)
+        let measure_at = if self.measures() { self.measure_at } else { Time::NEVER };
+        self.lanes.iter().map(Outgoing::probe_due).min().unwrap_or(Time::NEVER).min(measure_at)
     }
 
     /// Probes lanes whose newest frames are not reported, and leaves those that don't answer.
@@ -323,6 +350,9 @@ impl<K> Sender<K> {
                 state.counts.probes += 1;
                 out.probe(state.probe(lane, now));
             }
+        }
+        if self.measures() && now >= self.measure_at {
+            self.measure(now, out);
         }
     }
 
@@ -354,20 +384,6 @@ impl<K> Sender<K> {
             _ => 0,
         };
         (predecessor, clear)
-    }
-
-    #[inline]
-    fn is_good(&self, lane: Lane) -> bool {
-        self.lanes[lane.index()].health == Health::Good
-    }
-
-    /// A good lane other than a suspect one, a different one for each `salt`; that one itself if there is none.
-    fn substitute(&self, suspect: Lane, salt: u64) -> Lane {
-        let all = Lane::all(self.lanes.len() as u8).filter(|lane| self.is_good(*lane));
-        let count = all.count() as u64;
-        let nth = salt.checked_rem(count).unwrap_or(0) as usize;
-        let mut good = Lane::all(self.lanes.len() as u8).filter(|lane| self.is_good(*lane));
-        good.nth(nth).unwrap_or(suspect)
     }
 
     /// Transmission `lost` of frame `id` brought nothing.
@@ -438,25 +454,6 @@ impl<K> Sender<K> {
         state.counts.resent += 1;
         state.push(now, id, Some(kept));
         Ok(())
-    }
-
-    /// Sends the unreported frames of a suspect lane on good ones, if there are any. R-TUN-12
-    fn move_frames<F, T: Transmit<F, Kept = K>>(&mut self, from: Lane, now: Time, out: &mut T) {
-        if self.substitute(from, 0) == from {
-            return;
-        }
-        let state = &mut self.lanes[from.index()];
-        for at in 0..state.slots.len() {
-            let state = &mut self.lanes[from.index()];
-            let number = state.base + at as u64;
-            let Some(slot) = state.slots.get_mut(at) else { break };
-            if let (Some(id), Some(kept)) = (slot.id, slot.kept.take()) {
-                slot.id = None;
-                let lost = FrameId::new(from, number);
-                self.repair(now, lost, id, Some(kept), Cause::Moved, out);
-            }
-        }
-        self.lanes[from.index()].settle_front();
     }
 }
 

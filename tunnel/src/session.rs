@@ -4,13 +4,25 @@
 //! the other. A box is *up* once a HELLO of the peer names the session that it offers. When it leaves that
 //! state, it offers another session, by which the peer sees that the old one is over.
 
+mod refusal;
+
 use arrayvec::ArrayVec;
-use common::control::{Keys, Replay, Stale};
+use common::control::{Keys, Replay};
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
 
-use crate::message::{self, HELLO_LEN, Header, Hello, Message, Reject};
-use crate::number::Session;
+pub use self::refusal::Refusal;
+use crate::message::{self, HELLO_LEN, Header, Hello, Message};
+use crate::number::{Port, Session};
+
+/// Where and how a HELLO arrived.
+struct Arrived {
+    port: Port,
+    /// Bytes of its frame.
+    len: u16,
+    /// Whether it names this boot and the session that it offers.
+    names_us: bool,
+}
 
 /// Boxes whose messages are remembered.
 const PEERS_MAX: usize = 8;
@@ -28,7 +40,9 @@ pub struct SessionConfig {
     pub random: u64,
     /// Lanes, 1 to 255.
     pub lanes: u8,
-    /// Bytes of the longest frame that the WAN port carries, from the destination MAC on.
+    /// WAN ports, 1 to [`Port::COUNT_MAX`]. HELLOs go out on each.
+    pub ports: u8,
+    /// Bytes of the longest frame that every WAN port carries, from the destination MAC on.
     pub frame_max: u16,
     /// Bytes in front of a control message in its frame.
     pub overhead: u16,
@@ -51,9 +65,18 @@ pub struct Peer {
     pub lanes: u8,
     /// Bytes of the longest frame that its WAN port carries.
     pub frame_max: u16,
-    /// Bytes of the longest of our HELLOs that has reached it in this session.
-    pub reached: u16,
     /// Its newest HELLO.
+    hello_seq: u64,
+}
+
+/// What is known of the path behind a WAN port, in this session.
+#[derive(Clone, Copy, Default, Debug)]
+struct Path {
+    /// Bytes of the longest frame with a HELLO for the offered session that arrived here.
+    heard: u16,
+    /// Bytes of the longest of our HELLOs that has reached the peer here.
+    reached: u16,
+    /// The peer's newest HELLO that arrived here.
     hello_seq: u64,
 }
 
@@ -100,72 +123,6 @@ pub enum Change {
     Ended(End),
 }
 
-/// Why a control message was dropped. It changed nothing.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Refusal {
-    /// The frame ends within it.
-    Truncated,
-    /// Another version.
-    Version,
-    /// Another key, or a forgery.
-    BadTag,
-    /// A field is out of its range, though the tag is right.
-    Invalid,
-    /// Our own node id: two boxes have the same, or the message was sent back to us.
-    OwnNode,
-    /// A box other than the peer.
-    OtherPeer,
-    /// The message was seen before, or is older than all that are remembered.
-    Replayed,
-    /// Of a boot of the peer before the newest one that is known.
-    OldBoot,
-    /// Of another session.
-    OtherSession,
-    /// The peer has another number of lanes.
-    Lanes,
-}
-
-impl Refusal {
-    /// All of them, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 10] = [
-        Self::Truncated,
-        Self::Version,
-        Self::BadTag,
-        Self::Invalid,
-        Self::OwnNode,
-        Self::OtherPeer,
-        Self::Replayed,
-        Self::OldBoot,
-        Self::OtherSession,
-        Self::Lanes,
-    ];
-
-    /// Position in [`ALL`](Self::ALL).
-    pub const fn index(self) -> usize {
-        self as usize
-    }
-}
-
-impl From<Reject> for Refusal {
-    fn from(reject: Reject) -> Self {
-        match reject {
-            Reject::Truncated => Self::Truncated,
-            Reject::Version => Self::Version,
-            Reject::BadTag => Self::BadTag,
-            Reject::Invalid => Self::Invalid,
-        }
-    }
-}
-
-impl From<Stale> for Refusal {
-    fn from(stale: Stale) -> Self {
-        match stale {
-            Stale::OldBoot => Self::OldBoot,
-            Stale::Replayed | Stale::TooOld => Self::Replayed,
-        }
-    }
-}
-
 /// One box's end of the session.
 #[derive(Debug)]
 pub struct EndPoint {
@@ -180,8 +137,7 @@ pub struct EndPoint {
     seq: u64,
     replays: ArrayVec<(NodeId, Replay), PEERS_MAX>,
     heard_at: Time,
-    /// Bytes of the longest frame with a HELLO for `own` that arrived.
-    heard: u16,
+    paths: ArrayVec<Path, { Port::COUNT_MAX as usize }>,
     hello_at: Time,
     hellos: u64,
     /// The peer waits for a short HELLO.
@@ -202,7 +158,7 @@ impl EndPoint {
             seq: 0,
             replays: ArrayVec::new(),
             heard_at: Time::ZERO,
-            heard: 0,
+            paths: Port::all(config.ports).map(|_| Path::default()).collect(),
             hello_at: Time::ZERO,
             hellos: 0,
             owes_short: false,
@@ -256,8 +212,27 @@ impl EndPoint {
         if self.up().is_some() { self.heard_at + config.peer_timeout } else { Time::NEVER }
     }
 
-    /// The HELLO that is due. Every other one that is no answer is as long as the longest frame. R-TUN-17
-    pub fn hello(&mut self, config: &SessionConfig, now: Time) -> (Header, Message) {
+    /// Bytes of the longest of our HELLOs that has reached the peer through a port in this session; 0: none has.
+    pub fn reached(&self, port: Port) -> u16 {
+        self.paths.get(port.index()).filter(|_| self.up().is_some()).map_or(0, |path| path.reached)
+    }
+
+    /// Bytes of the longest frame that all paths carry: of those that HELLOs have passed both ways, or 0; and the same,
+    /// but of all paths.
+    #[inline]
+    pub fn reached_by_all(&self) -> (u16, u16) {
+        let reached = self.paths.iter().map(|path| path.reached);
+        let least = reached.clone().min().unwrap_or(0);
+        (least, if least > 0 { least } else { reached.filter(|it| *it > 0).min().unwrap_or(0) })
+    }
+
+    /// The HELLOs that are due, one for each port. Every other one that is no answer is as long as the longest
+    /// frame. R-TUN-17
+    pub fn hellos(
+        &mut self,
+        config: &SessionConfig,
+        now: Time,
+    ) -> impl Iterator<Item = (Port, Header, Message)> {
         let is_padded = if self.owes_short {
             self.owes_short = false;
             false
@@ -271,15 +246,17 @@ impl EndPoint {
         self.hello_at = now;
         let room = self.frame_max(config).saturating_sub(config.overhead);
         let padding = if is_padded { room.saturating_sub(HELLO_LEN as u16) } else { 0 };
-        let hello = Hello {
-            session: self.own,
-            lanes: config.lanes,
-            features: 0,
-            frame_max: config.frame_max,
-            heard: self.heard,
-            padding,
-        };
-        (self.header(config), Message::Hello(hello))
+        Port::all(config.ports).map(move |port| {
+            let hello = Hello {
+                session: self.own,
+                lanes: config.lanes,
+                features: 0,
+                frame_max: config.frame_max,
+                heard: self.paths[port.index()].heard,
+                padding,
+            };
+            (port, self.header(config), Message::Hello(hello))
+        })
     }
 
     /// Bytes of the longest frame that the WAN ports of both boxes carry.
@@ -300,7 +277,7 @@ impl EndPoint {
         }
     }
 
-    /// A control message arrived. If it is of the session and no HELLO, it is returned, for the lanes.
+    /// A control message arrived at a port. If it is of the session and no HELLO, it is returned, for the lanes.
     ///
     /// # Errors
     /// Why it was dropped. It changed nothing then. R-TUN-16
@@ -308,11 +285,12 @@ impl EndPoint {
         &mut self,
         config: &SessionConfig,
         now: Time,
+        port: Port,
         bytes: &[u8],
         keys: &Keys,
     ) -> Result<(Option<Message>, Option<Change>), Refusal> {
         let read = message::read(bytes, keys).map_err(Refusal::from);
-        let result = read.and_then(|read| self.take(config, now, read, bytes.len()));
+        let result = read.and_then(|read| self.take(config, now, port, read, bytes.len()));
         self.last_refusal = result.as_ref().err().copied();
         result
     }
@@ -321,6 +299,7 @@ impl EndPoint {
         &mut self,
         config: &SessionConfig,
         now: Time,
+        port: Port,
         (header, message): (Header, Message),
         len: usize,
     ) -> Result<(Option<Message>, Option<Change>), Refusal> {
@@ -338,7 +317,8 @@ impl EndPoint {
         match message {
             Message::Hello(hello) => {
                 let len = u16::try_from(len + usize::from(config.overhead)).unwrap_or(u16::MAX);
-                Ok((None, self.on_hello(config, now, &header, &hello, names_us, len)))
+                let arrived = Arrived { port, len, names_us };
+                Ok((None, self.on_hello(config, now, &header, &hello, arrived)))
             }
             _ if !names_us || !self.is_peer(&header) => Err(Refusal::OtherSession),
             Message::Bye => match self.leave(config) {
@@ -358,12 +338,15 @@ impl EndPoint {
         is_over.then_some(Change::Ended(End::Silence))
     }
 
-    /// The BYE that ends the session, if it is up.
-    pub fn close(&mut self, config: &SessionConfig) -> Option<(Header, Message)> {
-        self.up()?;
-        let header = self.header(config);
+    /// The BYEs that end the session, one for each port; none if it is not up.
+    pub fn close(&mut self, config: &SessionConfig) -> Vec<(Port, Header, Message)> {
+        if self.up().is_none() {
+            return Vec::new();
+        }
+        let ports = Port::all(config.ports);
+        let byes = ports.map(|port| (port, self.header(config), Message::Bye)).collect();
         self.leave(config);
-        Some((header, Message::Bye))
+        byes
     }
 
     /// Whether a message is no replay, of a boot that is not over.
@@ -387,16 +370,21 @@ impl EndPoint {
         now: Time,
         header: &Header,
         hello: &Hello,
-        names_us: bool,
-        len: u16,
+        Arrived { port, len, names_us }: Arrived,
     ) -> Option<Change> {
         let known = self.state.peer().filter(|_| self.is_peer(header)).copied();
-        if known.is_some_and(|known| header.seq <= known.hello_seq) {
-            return None;
+        let path = self.paths.get_mut(port.index())?;
+        // Of two paths, one may be faster.
+        let is_newest = known.is_none_or(|known| header.seq > known.hello_seq);
+        if names_us && (is_newest || header.seq > path.hello_seq) {
+            (path.hello_seq, path.reached) = (header.seq, hello.heard);
+            if len > path.heard {
+                path.heard = len;
+                self.owes_short = true;
+            }
         }
-        if names_us && len > self.heard {
-            self.heard = len;
-            self.owes_short = true;
+        if !is_newest {
+            return None;
         }
         let peer = Peer {
             node: header.node,
@@ -404,7 +392,6 @@ impl EndPoint {
             session: hello.session,
             lanes: hello.lanes,
             frame_max: hello.frame_max,
-            reached: if names_us { hello.heard } else { 0 },
             hello_seq: header.seq,
         };
         let is_same = known.is_some_and(|known| known.session == peer.session);
@@ -450,7 +437,8 @@ impl EndPoint {
             let bits = mix(config.random.wrapping_add(mix(self.offered))) as u32;
             let next = Session::new(bits);
             if next != Session::NONE && next != self.own {
-                (self.own, self.heard, self.is_used) = (next, 0, false);
+                (self.own, self.is_used) = (next, false);
+                self.paths.iter_mut().for_each(|path| *path = Path::default());
                 return;
             }
         }

@@ -3,6 +3,7 @@
 mod counts;
 mod ports;
 
+use arrayvec::ArrayVec;
 use common::control::Keys;
 use common::frame::{Class, Frame, Headroom, Packet};
 use common::rtt::Rtt;
@@ -10,13 +11,13 @@ use common::time::{Span, Time};
 use common::wire::{MacAddr, is_mac_control};
 
 pub use self::counts::{Counts, Dropped};
-use self::ports::{Inner, Lan, Wan};
-use crate::encapsulation::{Encapsulation, Unwrapped};
+use self::ports::{Inner, Lan, Ways};
+use crate::encapsulation::{Encapsulation, Met, Unwrapped};
 use crate::flow::{Flow, Order};
 use crate::message::Message;
-use crate::number::Lane;
+use crate::number::{Lane, Port};
 use crate::receiver::{Received, Receiver, ReceiverConfig};
-use crate::sender::{Sender, SenderConfig, Sent};
+use crate::sender::{Health, Sender, SenderConfig, Sent};
 use crate::session::{Change, EndPoint, Peer, SessionConfig};
 use crate::shim::Shim;
 
@@ -26,8 +27,8 @@ const FRAME_MIN: usize = 14;
 /// Settings of a tunnel.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How frames are carried.
-    pub encapsulation: Encapsulation,
+    /// How frames are carried, for each WAN port: as many as [`SessionConfig::ports`], with headers of one length.
+    pub ports: Vec<Encapsulation>,
     /// The session.
     pub session: SessionConfig,
     /// The sending end.
@@ -43,19 +44,19 @@ pub trait Io {
     /// The kind of frame.
     type Frame: Headroom;
 
-    /// Whether the WAN port's queue has room for a frame. Only such frames are numbered: one that is
-    /// dropped here must not look like loss.
-    fn admits(&mut self) -> bool;
+    /// How long a frame waits until a WAN port sends it; `None` if the port's queue has no room for it. Only frames
+    /// with room are numbered: one that is dropped here must not look like loss.
+    fn wait(&mut self, port: Port) -> Option<Span>;
 
     /// Sends a frame to the WAN.
-    fn wan(&mut self, class: Class, packet: Packet<Self::Frame>);
+    fn wan(&mut self, port: Port, class: Class, packet: Packet<Self::Frame>);
 
     /// Sends a frame to the LAN.
     fn lan(&mut self, frame: Self::Frame);
 
-    /// Takes a frame from the WAN that has no shim, with the encapsulation `udp`: ARP, ND and ping for
+    /// Takes a frame from a WAN port that has no shim, with the encapsulation `udp`: ARP, ND and ping for
     /// the box itself.
-    fn local(&mut self, frame: Self::Frame);
+    fn local(&mut self, port: Port, frame: Self::Frame);
 
     /// A new frame of `len` bytes; `None` if there is no memory.
     fn alloc(&mut self, len: usize) -> Option<Self::Frame>;
@@ -76,7 +77,7 @@ pub struct LaneState<'a> {
     pub report_age: Span,
 }
 
-/// One end of the tunnel: both directions of one pair of boxes on one WAN port.
+/// One end of the tunnel: both directions of one pair of boxes.
 pub struct Tunnel<F: Frame> {
     config: Config,
     end: EndPoint,
@@ -84,8 +85,10 @@ pub struct Tunnel<F: Frame> {
     receiver: Receiver<Inner<F>>,
     /// When the session began.
     began_at: Time,
-    /// Where control messages go, once a peer was heard.
-    peer_mac: Option<MacAddr>,
+    /// Where control messages go and REPORTs leave.
+    ways: Ways,
+    /// By port: its link is up.
+    links: ArrayVec<bool, { Port::COUNT_MAX as usize }>,
     counts: Counts,
 }
 
@@ -98,7 +101,8 @@ impl<F: Headroom> Tunnel<F> {
             receiver: Receiver::new(&config.receiver, end.own()),
             end,
             began_at: Time::ZERO,
-            peer_mac: None,
+            ways: Ways::new(config.session.lanes, config.session.ports),
+            links: Port::all(config.session.ports).map(|_| true).collect(),
             counts: Counts::default(),
             config,
         }
@@ -160,9 +164,44 @@ impl<F: Headroom> Tunnel<F> {
             && self.counts.is_balanced(&self.sender.counts(), &self.receiver.counts())
     }
 
-    /// Sets the MAC address of the next hop with the encapsulation `udp`; `None`: it is not known.
-    pub fn set_next_hop(&mut self, mac: Option<MacAddr>) {
-        self.config.encapsulation.set_next_hop(mac);
+    /// Health of a lane; `None` if there is no such lane.
+    pub fn health(&self, lane: Lane) -> Option<Health> {
+        self.sender.health(lane)
+    }
+
+    /// Sets the MAC address of a port's next hop with the encapsulation `udp`; `None`: it is not known.
+    pub fn set_next_hop(&mut self, port: Port, mac: Option<MacAddr>) {
+        if let Some(encapsulation) = self.config.ports.get_mut(port.index()) {
+            encapsulation.set_next_hop(mac);
+        }
+    }
+
+    /// The link of a WAN port is up, or down: then its unreported frames go out again on other ports. R-TUN-29
+    pub fn set_link<I: Io<Frame = F>>(&mut self, now: Time, port: Port, is_up: bool, io: &mut I) {
+        let Some(link) = self.links.get_mut(port.index()) else { return };
+        if core::mem::replace(link, is_up) != is_up {
+            self.use_ports(now, io);
+        }
+    }
+
+    /// Whether frames take a WAN port: its link is up, and in this session HELLOs have passed it both ways.
+    pub fn is_used(&self, port: Port) -> bool {
+        let is_up = self.links.get(port.index()).copied().unwrap_or(false);
+        is_up && self.end.reached(port) > 0
+    }
+
+    /// Takes lanes of other ports into use, or out of it.
+    fn use_ports<I: Io<Frame = F>>(&mut self, now: Time, io: &mut I) {
+        let ports = self.config.session.ports;
+        // Without any, nothing is better than what there was.
+        if ports == 1 || !Port::all(ports).any(|port| self.is_used(port)) {
+            return;
+        }
+        for lane in Lane::all(self.config.session.lanes) {
+            let is_used = self.is_used(lane.port(ports));
+            let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+            self.sender.set_used(now, lane, is_used, &mut wan);
+        }
     }
 
     /// A frame from the LAN.
@@ -190,34 +229,44 @@ impl<F: Headroom> Tunnel<F> {
         }
         let Some(limit) = self.limit(now) else { return self.plain(frame, Dropped::NoSession, io) };
         let flow = Flow::of(frame.bytes());
-        if let Err(unfit) = self.config.encapsulation.reserve(&mut frame, limit) {
+        let (order, ports) = (order(flow.order), self.config.session.ports);
+        // Whether the frame fits must be known before it has a lane.
+        let fits = match self.config.ports.first() {
+            Some(first) => first.reserve(&mut frame, limit),
+            None => return,
+        };
+        if let Err(unfit) = fits {
             let why = Dropped::from(unfit);
             self.counts.too_long += u64::from(why == Dropped::TooLong);
             return self.plain(frame, why, io);
         }
         // R-TUN-23
-        if !io.admits() {
-            return self.counts.drop(Dropped::Queue);
-        }
-        let Config { encapsulation, sender: config, .. } = &self.config;
-        let traffic_class = flow.traffic_class;
-        let end = &mut self.end;
-        let to = self.peer_mac;
-        let mut wan = Wan { io, encapsulation, end, config: &self.config, to, traffic_class };
-        let Some(lane) = Lane::new(0) else { return };
-        self.sender.on_frame(config, now, lane, order(flow.order), frame, &mut wan);
+        let encapsulations = &self.config.ports;
+        let wait = |lane: Lane| {
+            let port = lane.port(ports);
+            encapsulations[port.index()].is_ready().then(|| io.wait(port))?
+        };
+        let Some(lane) = self.sender.choose(now, order, wait) else {
+            let is_ready = encapsulations.iter().any(Encapsulation::is_ready);
+            return self.counts.drop(if is_ready { Dropped::Queue } else { Dropped::NoNextHop });
+        };
+        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+        wan.traffic_class = flow.traffic_class;
+        self.sender.on_frame(&self.config.sender, now, lane, order, frame, &mut wan);
     }
 
-    /// A frame from the WAN.
-    pub fn on_wan<I: Io<Frame = F>>(&mut self, now: Time, mut frame: F, io: &mut I) {
+    /// A frame from a WAN port.
+    ///
+    /// # Panics
+    /// If there is no such port.
+    pub fn on_wan<I: Io<Frame = F>>(&mut self, now: Time, port: Port, mut frame: F, io: &mut I) {
         self.counts.from_wan += 1;
-        match self.config.encapsulation.unwrap(&mut frame) {
-            Unwrapped::Frame { shim, is_congested } => {
-                self.on_frame(now, &shim, is_congested, frame, io)
-            }
-            Unwrapped::Control(at) => self.on_message(now, at, frame, io),
+        let encapsulation = &self.config.ports[port.index()];
+        match encapsulation.unwrap(&mut frame) {
+            Unwrapped::Frame { shim, met } => self.on_frame(now, port, &shim, met, frame, io),
+            Unwrapped::Control(at) => self.on_message(now, port, at, frame, io),
             Unwrapped::Faulty(fault) => self.counts.drop(fault.into()),
-            Unwrapped::Foreign => match self.config.encapsulation {
+            Unwrapped::Foreign => match encapsulation {
                 Encapsulation::Ethernet { .. } if is_mac_control(frame.bytes()) => {
                     self.counts.drop(Dropped::NotForward)
                 }
@@ -227,7 +276,7 @@ impl<F: Headroom> Tunnel<F> {
                 }
                 Encapsulation::Udp(_) => {
                     self.counts.local += 1;
-                    io.local(frame);
+                    io.local(port, frame);
                 }
             },
         }
@@ -248,11 +297,12 @@ impl<F: Headroom> Tunnel<F> {
             self.change(now, change, io);
         }
         if now >= self.end.hello_due(&self.config.session) {
-            let (header, hello) = self.end.hello(&self.config.session, now);
-            ports::send(io, &self.config, self.peer_mac, &header, &hello);
+            for (port, header, hello) in self.end.hellos(&self.config.session, now) {
+                ports::send(io, &self.config, &self.ways, port, &header, &hello);
+            }
         }
         let (is_up, config) = (self.end.up().is_some(), &self.config);
-        let mut wan = ports::wan(io, &mut self.end, config, self.peer_mac);
+        let mut wan = ports::wan(io, &mut self.end, config, &self.ways);
         if is_up {
             self.sender.on_timer(now, &mut wan);
         }
@@ -262,25 +312,35 @@ impl<F: Headroom> Tunnel<F> {
 
     /// Leaves the session, with a BYE: the peer goes on without this box.
     pub fn close<I: Io<Frame = F>>(&mut self, now: Time, io: &mut I) {
-        if let Some((header, bye)) = self.end.close(&self.config.session) {
-            ports::send(io, &self.config, self.peer_mac, &header, &bye);
+        let byes = self.end.close(&self.config.session);
+        for (port, header, bye) in &byes {
+            ports::send(io, &self.config, &self.ways, *port, header, bye);
+        }
+        if !byes.is_empty() {
             self.change(now, Change::Ended(crate::session::End::Closed), io);
         }
     }
 
-    /// The longest frame that the path carries; `None` if frames are not numbered.
+    /// The longest frame that every path carries; `None` if frames are not numbered.
+    #[inline]
     fn limit(&self, now: Time) -> Option<u16> {
-        let peer = self.end.up()?;
+        self.end.up()?;
+        let (least, reached) = self.end.reached_by_all();
         let most = self.end.frame_max(&self.config.session);
-        let is_proven = peer.reached >= most;
+        if least >= most {
+            return Some(most);
+        }
         let is_early = now < self.began_at + self.config.session.hello_interval * 2;
-        Some(match self.config.encapsulation {
-            _ if is_proven => most,
-            // There is another way until the path is known.
-            Encapsulation::Ethernet { .. } if is_early => return None,
-            Encapsulation::Udp(_) if is_early => most,
-            Encapsulation::Ethernet { .. } | Encapsulation::Udp(_) => peer.reached,
-        })
+        match self.is_ethernet() {
+            // There is another way until the paths are known.
+            true if is_early => None,
+            false if is_early => Some(most),
+            _ => Some(reached),
+        }
+    }
+
+    fn is_ethernet(&self) -> bool {
+        matches!(self.config.ports.first(), Some(Encapsulation::Ethernet { .. }))
     }
 
     /// Whether frames from the LAN are numbered, and which peer takes them.
@@ -290,34 +350,30 @@ impl<F: Headroom> Tunnel<F> {
 
     /// Sends a frame without a shim, if there is such a way. R-TUN-19
     fn plain<I: Io<Frame = F>>(&mut self, frame: F, otherwise: Dropped, io: &mut I) {
-        match self.config.encapsulation {
-            Encapsulation::Udp(_) => self.counts.drop(otherwise),
-            // It would be taken for one of ours.
-            Encapsulation::Ethernet { .. }
-                if self.config.encapsulation.is_reserved(frame.bytes()) =>
-            {
-                self.counts.drop(Dropped::Reserved)
-            }
-            Encapsulation::Ethernet { .. } => {
-                self.counts.plain_to_wan += 1;
-                io.wan(Class::Data, Packet::Owned(frame));
-            }
+        let Some(ethernet) = self.config.ports.first().filter(|_| self.is_ethernet()) else {
+            return self.counts.drop(otherwise);
+        };
+        // It would be taken for one of ours.
+        if ethernet.is_reserved(frame.bytes()) {
+            return self.counts.drop(Dropped::Reserved);
         }
+        self.counts.plain_to_wan += 1;
+        let up = Port::all(self.config.session.ports).find(|port| self.links[port.index()]);
+        io.wan(up.unwrap_or_default(), Class::Data, Packet::Owned(frame));
     }
 
     fn on_frame<I: Io<Frame = F>>(
         &mut self,
         now: Time,
+        port: Port,
         shim: &Shim,
-        is_congested: bool,
+        met: Met,
         frame: F,
         io: &mut I,
     ) {
         let is_ours = shim.session == self.end.own();
         // Where there is no session, the first transmission of a frame is what a plain one would be.
-        let is_open = matches!(self.config.encapsulation, Encapsulation::Ethernet { .. })
-            && self.end.up().is_none()
-            && shim.original.is_none();
+        let is_open = self.is_ethernet() && self.end.up().is_none() && shim.original.is_none();
         if !is_ours && !is_open {
             return self.counts.drop(Dropped::Session);
         }
@@ -329,28 +385,44 @@ impl<F: Headroom> Tunnel<F> {
             return io.lan(frame);
         }
         self.end.mark_used();
-        let is_for_lan = !is_congested && !is_mac_control(frame.bytes());
+        self.ways.arrived(shim.lane, port);
+        let is_for_lan = met != Met::CongestionUnmarkable && !is_mac_control(frame.bytes());
         let inner = Inner { frame, is_for_lan };
-        let wan = ports::wan(io, &mut self.end, &self.config, self.peer_mac);
+        let wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
         let mut lan = Lan { wan, counts: &mut self.counts };
-        self.receiver.on_frame(&self.config.receiver, now, shim, inner, &mut lan);
+        let is_marked = met != Met::Nothing;
+        self.receiver.on_frame(&self.config.receiver, now, shim, is_marked, inner, &mut lan);
     }
 
-    fn on_message<I: Io<Frame = F>>(&mut self, now: Time, at: usize, frame: F, io: &mut I) {
+    fn on_message<I: Io<Frame = F>>(
+        &mut self,
+        now: Time,
+        port: Port,
+        at: usize,
+        frame: F,
+        io: &mut I,
+    ) {
         let bytes = frame.bytes().get(at..).unwrap_or_default();
         let config = &self.config;
-        let result = self.end.on_message(&config.session, now, bytes, &config.keys);
+        let result = self.end.on_message(&config.session, now, port, bytes, &config.keys);
         let (message, change) = match result {
             Ok(taken) => taken,
             Err(refusal) => return self.counts.refuse(refusal),
         };
         self.counts.messages += 1;
-        self.peer_mac = source(frame.bytes());
+        self.ways.set_peer(port, source(frame.bytes()));
         if let Some(change) = change {
             self.change(now, change, io);
         }
+        if message.is_none() {
+            // A HELLO may have proven a path.
+            self.use_ports(now, io);
+        }
+        if let Some(Message::Probe(probe)) = &message {
+            self.ways.arrived(probe.lane, port);
+        }
         let is_up = self.end.up().is_some();
-        let mut wan = ports::wan(io, &mut self.end, &self.config, self.peer_mac);
+        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
         match message {
             Some(Message::Report(report)) if is_up => {
                 self.sender.on_report(now, &report, &mut wan);
@@ -377,12 +449,12 @@ impl<F: Headroom> Tunnel<F> {
                 }
             }
             Change::Ended(_) => {
-                let mut wan = ports::wan(io, &mut self.end, &self.config, self.peer_mac);
+                let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
                 self.sender.end(&mut wan);
                 let mut lan = Lan { wan, counts: &mut self.counts };
                 self.receiver.end(&mut lan);
                 self.receiver.restart(self.end.own());
-                self.peer_mac = None;
+                self.ways = Ways::new(self.config.session.lanes, self.config.session.ports);
             }
         }
     }

@@ -6,6 +6,7 @@ mod ends;
 use common::time::Span;
 use ends::{FIRST, Out, SESSION, Test, lane, ms, sender};
 use tunnel::shim::Shim;
+use tunnel::spray::Policy;
 use tunnel::{Order, Sender, SenderConfig, WireNumber};
 
 /// R-TUN-24: an ACK is delivered at once if all before the newest response are settled; its successors wait for its
@@ -86,7 +87,13 @@ fn an_ack_says_where_the_newest_response_is() {
 /// R-TUN-24: nothing is known of a response on another lane.
 #[test]
 fn an_ack_does_not_overtake_what_travels_on_another_lane() {
-    let config = SenderConfig { lanes: 2, rtt: Span::from_millis(10), cache_max: 99 };
+    let config = SenderConfig {
+        lanes: 2,
+        rtt: Span::from_millis(10),
+        cache_max: 99,
+        ports: 1,
+        spray: Policy::default(),
+    };
     let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
     for (of, order) in [(0, Order::Ack(5)), (0, Order::Response(5)), (1, Order::Ack(5))] {
         sender.on_frame(&config, ms(0), lane(of), order, 1, &mut out);

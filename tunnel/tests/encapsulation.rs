@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use support::frames::{
     MAC, NEXT_HOP, PEER_V4, class_of, ends, inner, ones_complement, shim, udp_config, wrapped,
 };
-use tunnel::encapsulation::{Encapsulation, OuterFault, PEERS, Udp, Unfit, Unwrapped};
+use tunnel::encapsulation::{Encapsulation, Met, OuterFault, PEERS, Udp, Unfit, Unwrapped};
 use tunnel::shim::{self, Shim};
 use tunnel::{Lane, WireNumber};
 
@@ -148,9 +148,7 @@ fn without_headroom_or_next_hop_a_frame_is_not_wrapped() {
     for (mut here, _) in ends() {
         let is_udp = matches!(here, Encapsulation::Udp(_));
         here.set_next_hop(None);
-        let mut frame = HeapFrame::from(vec![2; 60]);
-        let expected = if is_udp { Err(Unfit::NoNextHop) } else { Ok(()) };
-        assert_eq!(here.reserve(&mut frame, ROUTE), expected);
+        assert_eq!(here.is_ready(), !is_udp);
         assert_eq!(here.wrap_message(lane(0), None, &mut [0; 100]).is_none(), is_udp);
     }
 }
@@ -181,7 +179,7 @@ fn a_resend_has_the_content_and_the_predecessor_of_the_first_transmission() {
         let mut frame = HeapFrame::from(out);
         let expected = Shim { predecessor: first.predecessor, clear: first.clear, ..resend };
         let found = there.unwrap(&mut frame);
-        assert_eq!(found, Unwrapped::Frame { shim: expected, is_congested: false });
+        assert_eq!(found, Unwrapped::Frame { shim: expected, met: Met::Nothing });
         assert_eq!(frame.bytes(), content);
     }
 }
@@ -309,7 +307,7 @@ fn what_routers_change_is_taken() {
     let sum = !ones_complement(&bytes[14..34]);
     bytes[24..26].copy_from_slice(&sum.to_be_bytes());
     let mut frame = HeapFrame::from(bytes);
-    assert!(matches!(there.unwrap(&mut frame), Unwrapped::Frame { is_congested: false, .. }));
+    assert!(matches!(there.unwrap(&mut frame), Unwrapped::Frame { met: Met::Nothing, .. }));
     assert_eq!(frame.bytes(), content, "the DSCP of the outer header is not copied back");
 }
 
@@ -321,7 +319,7 @@ fn a_lan_frame_of_the_same_ethertype_is_carried_like_any_other() {
     assert!(here.is_reserved(&content));
     assert!(!here.is_reserved(&inner(4, 0, 0, 60)) && !here.is_reserved(&[]));
     let mut frame = wrapped(here, &content, &shim(1));
-    let expected = Unwrapped::Frame { shim: shim(1), is_congested: false };
+    let expected = Unwrapped::Frame { shim: shim(1), met: Met::Nothing };
     assert_eq!(there.unwrap(&mut frame), expected);
     assert_eq!(frame.bytes(), content);
     let other = Encapsulation::Ethernet { ethertype: 0x88b6, mac: MAC };
@@ -387,8 +385,12 @@ proptest! {
             expected = combined(ecn, mark);
         }
         let mut frame = HeapFrame::from(bytes);
-        let is_congested = expected.is_none();
-        prop_assert_eq!(there.unwrap(&mut frame), Unwrapped::Frame { shim, is_congested });
+        let met = match expected {
+            None => Met::CongestionUnmarkable,
+            Some(3) if ecn != 3 => Met::Congestion,
+            Some(_) => Met::Nothing,
+        };
+        prop_assert_eq!(there.unwrap(&mut frame), Unwrapped::Frame { shim, met });
         if let (4 | 6, Some(ecn)) = (version, expected) {
             content = inner(version, tags, class & !3 | ecn, len);
         }

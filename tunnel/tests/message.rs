@@ -3,8 +3,9 @@
 use arrayvec::ArrayVec;
 use common::control::Keys;
 use common::ids::{BootId, NodeId};
+use common::time::Time;
 use proptest::prelude::*;
-use tunnel::message::{self, Header, Hello, Message, Probe, Reject, Report, Skip};
+use tunnel::message::{self, Echo, Header, Hello, Message, Probe, Reject, Report, Skip};
 use tunnel::{Lane, Session, WireNumber};
 
 fn lane(n: u8) -> Lane {
@@ -22,6 +23,7 @@ prop_compose! {
     fn report()(
         n in 0..255_u8, first: u32, is_part: bool,
         runs in prop::collection::vec((1..9_u32, 1..9_u32), 0..message::MAX_RANGES), rest in 0..9_u32,
+        frames: u32, marked: u32, echo in prop::option::of((1..u64::MAX, any::<u64>())),
     ) -> Report {
         let (mut at, mut missing) = (first, ArrayVec::new());
         for (arrived, lost) in runs {
@@ -30,7 +32,10 @@ prop_compose! {
             at = at.wrapping_add(lost);
         }
         let from = is_part.then_some(WireNumber(first));
-        Report { lane: lane(n), from, next: WireNumber(at.wrapping_add(rest)), missing }
+        let next = WireNumber(at.wrapping_add(rest));
+        let echo = echo.map(|(sent_at, arrived_at)| Echo {
+            sent_at: Time::from_nanos(sent_at), arrived_at: Time::from_nanos(arrived_at) });
+        Report { lane: lane(n), from, next, frames, marked, echo, missing }
     }
 }
 
@@ -41,8 +46,10 @@ fn any_message() -> impl Strategy<Value = Message> {
             Message::Hello(Hello { session, lanes, features, frame_max, heard, padding })
         },
     );
-    let probe = (0..255_u8, any::<u32>())
-        .prop_map(|(n, next)| Message::Probe(Probe { lane: lane(n), next: WireNumber(next) }));
+    let probe = (0..255_u8, any::<u32>(), 1..u64::MAX).prop_map(|(n, next, sent_at)| {
+        let sent_at = Time::from_nanos(sent_at);
+        Message::Probe(Probe { lane: lane(n), next: WireNumber(next), sent_at })
+    });
     let skip =
         (0..255_u8, prop::collection::vec((any::<u32>(), 1..1_u32 << 31), 1..=message::MAX_RANGES));
     let skip = skip.prop_map(|(n, ranges)| {
@@ -136,15 +143,19 @@ fn byte_for_byte() {
         lane: lane(7),
         from: Some(WireNumber(0x5152_5350)),
         next: WireNumber(0x5152_5360),
+        frames: 0x6162_6364,
+        marked: 0x6566_6768,
+        echo: Some(Echo { sent_at: Time::from_nanos(0x71), arrived_at: Time::from_nanos(0x72) }),
         missing,
     };
     let bytes = written(&header, &Message::Report(report), &Keys::unkeyed_lab());
     #[rustfmt::skip]
-    assert_eq!(bytes[..56], [
-        0x13, 7, 2, 1, 0x41, 0x42, 0x43, 0x44, 1, 2, 3, 4, 0, 56, 0, 0,
+    assert_eq!(bytes[..80], [
+        0x13, 7, 2, 1, 0x41, 0x42, 0x43, 0x44, 1, 2, 3, 4, 0, 80, 0, 0,
         0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
         0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x51, 0x52, 0x53, 0x50, 0x51, 0x52, 0x53, 0x60,
+        0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67, 0x68, 0, 0, 0, 0, 0, 0, 0, 0x71, 0, 0, 0, 0, 0, 0, 0, 0x72,
         0x51, 0x52, 0x53, 0x54, 0, 0, 0, 2,
     ]);
-    assert_eq!(bytes.len(), 56 + 16);
+    assert_eq!(bytes.len(), 80 + 16);
 }

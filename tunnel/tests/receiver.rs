@@ -186,7 +186,7 @@ fn numbers_that_became_missing_are_reported_at_once_but_not_all_the_time() {
     test.receiver.on_probe(
         &test.config,
         us(0),
-        &Probe { lane: lane(0), next: WireNumber(FIRST) },
+        &Probe { lane: lane(0), next: WireNumber(FIRST), sent_at: us(0) },
         &mut test.out,
     );
     test.frame(us(20), FIRST + 1, None);

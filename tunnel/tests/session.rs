@@ -4,6 +4,7 @@ use common::control::Keys;
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
 use proptest::prelude::*;
+use tunnel::Port;
 use tunnel::message::{self, Header, Hello, Message};
 use tunnel::session::{Change, End, EndPoint, Refusal, SessionConfig, State};
 
@@ -22,6 +23,7 @@ impl Side {
             boot: BootId(boot),
             random: u64::from(node) << 32 | boot,
             lanes: 1,
+            ports: 1,
             frame_max: 1_532,
             overhead: OVERHEAD,
             hello_interval: Span::from_millis(1_000),
@@ -41,7 +43,12 @@ impl Side {
         if self.end.hello_due(&self.config) > now {
             return None;
         }
-        let (header, hello) = self.end.hello(&self.config, now);
+        let (header, hello) = self
+            .end
+            .hellos(&self.config, now)
+            .next()
+            .map(|(_, header, hello)| (header, hello))
+            .expect("a port");
         Some(self.written(&header, &hello))
     }
 
@@ -50,7 +57,7 @@ impl Side {
         now: Time,
         bytes: &[u8],
     ) -> Result<(Option<Message>, Option<Change>), Refusal> {
-        self.end.on_message(&self.config, now, bytes, &self.keys)
+        self.end.on_message(&self.config, now, Port::default(), bytes, &self.keys)
     }
 
     fn is_up(&self) -> bool {
@@ -119,13 +126,16 @@ fn two_boxes_agree_within_a_few_hellos() {
 fn padded_hellos_measure_the_path() {
     let mut sides = pair();
     talk(&mut sides, 0, 500, |_, _| true);
-    assert!(sides.iter().all(|side| side.end.up().is_some_and(|peer| peer.reached == 1_532)));
+    assert!(sides.iter().all(|side| side.end.reached(Port::default()) == 1_532));
 
     let mut sides = pair();
     talk(&mut sides, 0, 5_000, |_, hello| hello.len() <= 1_400);
     for side in &sides {
         let peer = side.end.up().expect("up: the path is short, not broken");
-        assert_eq!(usize::from(peer.reached), message::HELLO_LEN + usize::from(OVERHEAD));
+        assert_eq!(
+            usize::from(side.end.reached(Port::default())),
+            message::HELLO_LEN + usize::from(OVERHEAD)
+        );
         assert_eq!(peer.frame_max, 1_532);
     }
 }
@@ -167,7 +177,7 @@ fn silence_ends_a_session_and_both_begin_another() {
 #[test]
 fn a_bye_ends_the_session_at_once() {
     let mut sides = up();
-    let (header, bye) = sides[0].end.close(&sides[0].config.clone()).expect("up");
+    let (_, header, bye) = sides[0].end.close(&sides[0].config.clone()).pop().expect("up");
     assert!(!sides[0].is_up());
     let bye = sides[0].written(&header, &bye);
     let ended = sides[1].take(at(600), &bye);

@@ -1,13 +1,15 @@
 //! Two tunnels, a link between them that loses, doubles and delays, and hosts that speak RoCE, TCP and ARP.
 
+#[path = "tunnel/ports.rs"]
+mod ports;
 mod support;
 
 use common::time::Span;
 use proptest::prelude::*;
 use support::{Kind, Link, Scenario, World, at, stamped};
-use tunnel::Dropped;
 use tunnel::encapsulation::PEERS;
 use tunnel::session::Refusal;
+use tunnel::{Dropped, Port};
 
 fn any_kind() -> impl Strategy<Value = Kind> {
     prop::sample::select(vec![Kind::Ethernet, Kind::UdpV4, Kind::UdpV6])
@@ -21,7 +23,7 @@ proptest! {
     fn what_a_bad_link_loses_is_repaired(
         seed: u64, kind in any_kind(), loss in prop::sample::select(vec![0.0, 0.01, 0.05]), repeated in prop::sample::select(vec![0.0, 0.03]),
     ) {
-        let mut world = World::new(Scenario { seed, kind });
+        let mut world = World::new(Scenario { seed, kind, ..Scenario::default() });
         world.settle();
         world.link = Link { loss, repeated, ..world.link };
         world.talk(2_000);
@@ -36,7 +38,7 @@ proptest! {
     fn restarts_double_nothing(
         seed: u64, kind in any_kind(), restarts in prop::collection::vec((0..2_usize, 0..1_500_u64), 1..4),
     ) {
-        let mut world = World::new(Scenario { seed, kind });
+        let mut world = World::new(Scenario { seed, kind, ..Scenario::default() });
         world.settle();
         world.link = Link { loss: 0.01, ..world.link };
         for n in 0..1_500 {
@@ -59,7 +61,7 @@ proptest! {
     /// R-TUN-15: a link that carries nothing for a while, either way.
     #[test]
     fn a_blackout_ends_and_begins_a_session(seed: u64, kind in any_kind(), dead in prop::sample::select(vec![[true, true], [true, false], [false, true]])) {
-        let mut world = World::new(Scenario { seed, kind });
+        let mut world = World::new(Scenario { seed, kind, ..Scenario::default() });
         world.settle();
         world.talk(100);
         world.link.dead = dead;
@@ -226,12 +228,12 @@ fn messages_go_to_the_peer_once_it_is_known() {
 fn without_a_next_hop_nothing_is_sent() {
     let mut world = World::new(Scenario { kind: Kind::UdpV4, ..Scenario::default() });
     world.settle();
-    world.boxes[0].set_next_hop(None);
+    world.boxes[0].set_next_hop(Port::default(), None);
     world.on_link.clear();
     world.lan_frame(0, stamped(0, 3, 1, 100));
     assert!(world.on_link.is_empty());
     assert_eq!(world.boxes[0].counts().dropped(Dropped::NoNextHop), 1);
-    world.boxes[0].set_next_hop(Some([2, 0, 0, 0, 9, 8]));
+    world.boxes[0].set_next_hop(Port::default(), Some([2, 0, 0, 0, 9, 8]));
     world.lan_frame(0, stamped(0, 3, 2, 100));
     let (_, frame) = world.on_link.pop().expect("it is sent");
     assert_eq!(frame[..6], [2, 0, 0, 0, 9, 8]);
@@ -301,7 +303,7 @@ fn forged_frames_change_no_state() {
             "{kind:?}"
         );
 
-        let mut other = World::new(Scenario { kind, seed: 99 });
+        let mut other = World::new(Scenario { kind, seed: 99, ..Scenario::default() });
         other.settle();
         for frame in [other.wrapped(1, 7), other.wrapped(1, 8)] {
             world.wan_frame(0, frame);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use common::frame::{Frame, Headroom};
 use common::heap::HeapFrame;
-use tunnel::encapsulation::{Encapsulation, Udp, UdpConfig, Unwrapped};
+use tunnel::encapsulation::{Met, Encapsulation, Udp, UdpConfig, Unwrapped};
 use tunnel::shim::{LEN, Shim};
 use tunnel::{Flow, Lane, Session, WireNumber};
 
@@ -36,14 +36,14 @@ pub fn run(data: &[u8]) {
     }
     here.wrap(frame.bytes_mut(), &shim, Flow::of(content).traffic_class);
     let wire = frame.bytes().to_vec();
-    assert_eq!(there.unwrap(&mut frame), Unwrapped::Frame { shim, is_congested: false });
+    assert_eq!(there.unwrap(&mut frame), Unwrapped::Frame { shim, met: Met::Nothing });
     assert_eq!(frame.bytes(), content);
 
     let resend = Shim { original: Some((shim.lane, shim.number)), ..shim };
     let mut again = vec![0; here.resent_len(wire.len())];
     here.rewrap(&wire, &resend, &mut again);
     let mut frame = HeapFrame::from(again);
-    assert_eq!(there.unwrap(&mut frame), Unwrapped::Frame { shim: resend, is_congested: false });
+    assert_eq!(there.unwrap(&mut frame), Unwrapped::Frame { shim: resend, met: Met::Nothing });
     assert_eq!(frame.bytes(), content);
 
     let mut bad = wire;

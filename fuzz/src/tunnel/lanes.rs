@@ -7,6 +7,7 @@ use common::time::{Span, Time};
 use testkit::operations::input::Input;
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
+use tunnel::spray::Policy;
 use tunnel::{
     Deliver, Lane, Order, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit,
     WireNumber,
@@ -109,7 +110,7 @@ fn lane(n: u8) -> Lane {
 impl World {
     fn new(input: &mut Input<'_>) -> Self {
         let rtt = Span::from_millis(4);
-        let sender = SenderConfig { lanes: LANES, rtt, cache_max: input.choose(&[0, 3, 99, 999]) };
+        let sender = SenderConfig { lanes: LANES, rtt, cache_max: input.choose(&[0, 3, 99, 999]), ports: 1, spray: Policy::default() };
         let receiver = ReceiverConfig {
             lanes: LANES,
             window: input.choose(&[8, 64, 4_096]),
@@ -183,7 +184,7 @@ impl World {
         };
         self.strangers += 1;
         let (config, receiver) = &mut self.receiver;
-        receiver.on_frame(config, self.now, &shim, Frame(None), &mut self.out);
+        receiver.on_frame(config, self.now, &shim, false, Frame(None), &mut self.out);
     }
 
     fn arrive(&mut self, n: usize, which: usize, at: usize) {
@@ -195,7 +196,7 @@ impl World {
         let (config, receiver) = &mut self.receiver;
         match sent {
             Sent::Frame(shim, frame) => {
-                receiver.on_frame(config, self.now, &shim, frame, &mut self.out);
+                receiver.on_frame(config, self.now, &shim, false, frame, &mut self.out);
             }
             Sent::Probe(probe) => receiver.on_probe(config, self.now, &probe, &mut self.out),
             Sent::Skip(skip) => receiver.on_skip(&skip, &mut self.out),

@@ -5,6 +5,7 @@ use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
 use testkit::operations::input::Input;
 use tunnel::message::{self, Header, Message};
+use tunnel::Port;
 use tunnel::session::{EndPoint, SessionConfig};
 
 const INTERVAL: Span = Span::from_millis(1_000);
@@ -29,6 +30,7 @@ fn make(me: usize, boot: u64) -> Box2 {
         boot: BootId(boot),
         random: boot << 1 | me as u64,
         lanes: 1,
+        ports: 1,
         frame_max: 200,
         overhead: 14,
         hello_interval: INTERVAL,
@@ -71,7 +73,7 @@ impl World {
             }
             9 => {
                 let Box2 { config, end } = &mut self.boxes[me];
-                if let Some((header, bye)) = end.close(config) {
+                if let Some((_, header, bye)) = end.close(config).pop() {
                     self.send(me, &header, &bye);
                 }
             }
@@ -97,7 +99,7 @@ impl World {
         let bytes = self.path[to].remove(which % self.path[to].len());
         let Box2 { config, end } = &mut self.boxes[to];
         let before = (*end.state(), end.own());
-        if end.on_message(config, self.now, &bytes, &self.keys).is_err() {
+        if end.on_message(config, self.now, Port::default(), &bytes, &self.keys).is_err() {
             assert_eq!((*end.state(), end.own()), before, "a refused message changes nothing");
         }
     }
@@ -107,7 +109,7 @@ impl World {
             let Box2 { config, end } = &mut self.boxes[me];
             end.on_timer(config, self.now);
             if end.hello_due(config) <= self.now {
-                let (header, hello) = end.hello(config, self.now);
+                let (_, header, hello) = end.hellos(config, self.now).next().expect("a port");
                 assert!(end.hello_due(config) > self.now, "a HELLO stays due");
                 self.send(me, &header, &hello);
             }

@@ -3,8 +3,9 @@
 use arrayvec::ArrayVec;
 use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
 use common::metrics::Counters;
-use common::time::Time;
+use common::time::{Span, Time};
 use datapath::{Datapath, Ports, Which};
+use tunnel::Port;
 
 use super::egress::Egress;
 use super::io::Transmit;
@@ -37,11 +38,11 @@ impl<F: Headroom, T: Transmit<Frame = F>> Sink for Out<'_, T> {
 
 impl<F: Headroom, T: Transmit<Frame = F>> Ports for Out<'_, T> {
     #[inline]
-    fn admits(&mut self) -> bool {
-        self.egress.has_room(Side::Wan)
+    fn wait(&mut self, _: Port) -> Option<Span> {
+        self.egress.has_room(Side::Wan).then_some(Span::ZERO)
     }
 
-    fn local(&mut self, frame: F) {
+    fn local(&mut self, _: Port, frame: F) {
         if let Some(station) = &mut self.station {
             station.receive(&frame);
         }
@@ -78,7 +79,7 @@ impl<F: Headroom> Plane<F> {
         P: Pool<Frame = F>,
     {
         let mut out = Out { egress, station: self.station.as_mut() };
-        self.path.burst(side, frames, now, pool, &mut out);
+        self.path.burst((side, Port::default()), frames, now, pool, &mut out);
     }
 
     /// When [`timers`](Self::timers) has something to do.
@@ -153,7 +154,7 @@ impl<F: Headroom> Plane<F> {
         let Some(station) = &mut self.station else { return };
         while let Some(order) = station.order() {
             match order {
-                Order::NextHop(mac) => self.path.set_next_hop(mac),
+                Order::NextHop(mac) => self.path.set_next_hop(Port::default(), mac),
                 // Without memory the frame is lost, as on any link.
                 Order::Send(short) => {
                     let Some(mut frame) = pool.alloc(short.len()) else { continue };

@@ -9,11 +9,12 @@ use common::time::{Span, Time};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT, DEFAULT_SOURCE_PORT, Encapsulation};
 use tunnel::encapsulation::{Udp, UdpConfig};
 use tunnel::session::SessionConfig;
-use tunnel::{Config, Io, ReceiverConfig, SenderConfig, Tunnel as End, report_interval};
+use tunnel::spray::Policy;
+use tunnel::{Config, Io, Port, ReceiverConfig, SenderConfig, Tunnel as End, report_interval};
 
 use super::model::{Class, Form, Look, Marker, Place, Profile, SchemeModel};
 use crate::frame::{SimFrame, SimPool};
-use crate::node::{Egress, Middlebox};
+use crate::node::{Egress, Middlebox, WAN};
 use crate::path::packet_wire_bytes;
 use crate::results::Pools;
 use crate::scenario::{Carriage, Scenario, Topology};
@@ -69,7 +70,9 @@ impl SchemeModel for Tunnel {
         let pmtu = u16::try_from(place.scenario.nic.pmtu).unwrap_or(u16::MAX - HEADERS);
         let frame_max = pmtu + HEADERS;
         let mut tunnel = End::new(config(place, frame_max));
-        tunnel.set_next_hop(Some(mac(peer(place.scenario, place.number))));
+        for port in Port::all(ports(place.scenario)) {
+            tunnel.set_next_hop(port, Some(mac(peer(place.scenario, place.number))));
+        }
         Box::new(TunnelBox { tunnel, frame_max })
     }
 }
@@ -113,6 +116,12 @@ fn peer(scenario: &Scenario, number: u32) -> u32 {
     (number + links) % (2 * links)
 }
 
+/// WAN ports of a gateway.
+fn ports(scenario: &Scenario) -> u8 {
+    let paths = if scenario.long_haul.has_own_ports { scenario.long_haul.paths.len() } else { 1 };
+    u8::try_from(paths.max(1)).unwrap_or(Port::COUNT_MAX)
+}
+
 fn config(place: &Place<'_>, frame_max: u16) -> Config {
     let Place { scenario, number, .. } = *place;
     let (rtt, pools) = (place.rtt(), &scenario.gateway);
@@ -122,21 +131,28 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
         let frames = own.unwrap_or(part) / u64::from(scenario.nic.pmtu);
         usize::try_from(frames.min(most)).unwrap_or(usize::MAX)
     };
-    let (encapsulation, lanes) = (encapsulation(place), pools.lanes);
+    let (encapsulation, lanes, ports) = (encapsulation(place), pools.lanes, ports(scenario));
     Config {
         session: SessionConfig {
             node: NodeId(number + 1),
             boot: BootId(1),
             random: u64::from(number),
             lanes,
+            ports,
             frame_max,
             overhead: encapsulation.shim_at() as u16,
             // A scenario lasts for some round trips, where real boxes have talked for long.
             hello_interval: rtt.max(Span::from_micros(100)),
             peer_timeout: (rtt * 8).max(Span::from_millis(3_000)),
         },
-        encapsulation,
-        sender: SenderConfig { lanes, rtt, cache_max: frames(pools.cache, 3 * part, WINDOW) },
+        ports: vec![encapsulation; ports.into()],
+        sender: SenderConfig {
+            lanes,
+            rtt,
+            cache_max: frames(pools.cache, 3 * part, WINDOW),
+            ports,
+            spray: Policy::default(),
+        },
         receiver: ReceiverConfig {
             lanes,
             window: WINDOW,
@@ -157,21 +173,32 @@ struct TunnelBox {
 
 struct Ports<'a> {
     out: &'a mut Egress,
+    now: Time,
     frame_max: u16,
 }
 
 impl TunnelBox {
-    fn work(&mut self, out: &mut Egress, act: impl FnOnce(&mut End<SimFrame>, &mut Ports<'_>)) {
-        act(&mut self.tunnel, &mut Ports { out, frame_max: self.frame_max });
+    fn work(
+        &mut self,
+        now: Time,
+        out: &mut Egress,
+        act: impl FnOnce(&mut End<SimFrame>, &mut Ports<'_>),
+    ) {
+        act(&mut self.tunnel, &mut Ports { out, now, frame_max: self.frame_max });
     }
 }
 
 impl Middlebox for TunnelBox {
     fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut Egress) {
-        self.work(out, |tunnel, ports| match side {
+        self.work(now, out, |tunnel, ports| match side {
             Side::Lan => tunnel.on_lan(now, frame, ports),
-            Side::Wan => tunnel.on_wan(now, frame, ports),
+            Side::Wan => tunnel.on_wan(now, Port::default(), frame, ports),
         });
+    }
+
+    fn receive_wan(&mut self, port: usize, frame: SimFrame, now: Time, out: &mut Egress) {
+        let port = u8::try_from(port).ok().and_then(Port::new).unwrap_or_default();
+        self.work(now, out, |tunnel, ports| tunnel.on_wan(now, port, frame, ports));
     }
 
     fn next(&self) -> Time {
@@ -179,7 +206,7 @@ impl Middlebox for TunnelBox {
     }
 
     fn timers(&mut self, now: Time, out: &mut Egress) {
-        self.work(out, |tunnel, ports| tunnel.on_timer(now, ports));
+        self.work(now, out, |tunnel, ports| tunnel.on_timer(now, ports));
     }
 
     fn held(&self) -> Pools {
@@ -201,19 +228,19 @@ impl Middlebox for TunnelBox {
 impl Io for Ports<'_> {
     type Frame = SimFrame;
 
-    fn admits(&mut self) -> bool {
-        self.out.has_room(Side::Wan, u64::from(self.frame_max))
+    fn wait(&mut self, port: Port) -> Option<Span> {
+        self.out.wait(WAN + usize::from(port.get()), self.frame_max.into(), self.now)
     }
 
-    fn wan(&mut self, class: Priority, packet: Packet<SimFrame>) {
-        self.out.transmit(Side::Wan, class, packet);
+    fn wan(&mut self, port: Port, class: Priority, packet: Packet<SimFrame>) {
+        self.out.transmit_at(WAN + usize::from(port.get()), class, packet);
     }
 
     fn lan(&mut self, frame: SimFrame) {
         self.out.transmit(Side::Lan, Priority::Data, Packet::Owned(frame));
     }
 
-    fn local(&mut self, _: SimFrame) {}
+    fn local(&mut self, _: Port, _: SimFrame) {}
 
     fn alloc(&mut self, len: usize) -> Option<SimFrame> {
         SimPool.alloc(len)

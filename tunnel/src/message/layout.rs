@@ -2,10 +2,11 @@
 
 use arrayvec::ArrayVec;
 use common::ids::{BootId, NodeId};
+use common::time::Time;
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Header, Hello, Message, Probe, Reject, Report, Skip};
+use super::{Echo, Header, Hello, Message, Probe, Reject, Report, Skip};
 use crate::number::{Lane, Session, WireNumber};
 use crate::shim::{CONTROL_BYTE, VERSION};
 
@@ -59,9 +60,21 @@ layout! {
 
 layout! {
     /// The fields of a REPORT; its ranges follow.
-    ReportFields, 8 {
+    ReportFields, 32 {
         from: U32,
         next: U32,
+        frames: U32,
+        marked: U32,
+        echo_sent: U64,
+        echo_arrived: U64,
+    }
+}
+
+layout! {
+    /// The fields of a PROBE.
+    ProbeFields, 12 {
+        next: U32,
+        sent: U64,
     }
 }
 
@@ -84,7 +97,7 @@ pub(super) fn len(message: &Message) -> usize {
             Message::Report(report) => {
                 size_of::<ReportFields>() + report.missing.len() * size_of::<RangeFields>()
             }
-            Message::Probe(_) => size_of::<U32>(),
+            Message::Probe(_) => size_of::<ProbeFields>(),
             Message::Skip(skip) => skip.ranges.len() * size_of::<RangeFields>(),
             Message::Bye => 0,
         }
@@ -138,10 +151,24 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
         }
         Message::Report(report) => {
             let from = report.from.unwrap_or_default().0.into();
-            rest = put(rest, &ReportFields { from, next: report.next.0.into() });
+            let echo = report
+                .echo
+                .map_or((0, 0), |echo| (echo.sent_at.as_nanos(), echo.arrived_at.as_nanos()));
+            let fields = ReportFields {
+                from,
+                next: report.next.0.into(),
+                frames: report.frames.into(),
+                marked: report.marked.into(),
+                echo_sent: echo.0.into(),
+                echo_arrived: echo.1.into(),
+            };
+            rest = put(rest, &fields);
             put_ranges(rest, &report.missing);
         }
-        Message::Probe(probe) => _ = put(rest, &U32::new(probe.next.0)),
+        Message::Probe(probe) => {
+            let (next, sent) = (probe.next.0.into(), probe.sent_at.as_nanos().into());
+            put(rest, &ProbeFields { next, sent });
+        }
         Message::Skip(skip) => put_ranges(rest, &skip.ranges),
         Message::Bye => {}
     }
@@ -159,8 +186,10 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Header, Message)> {
         HELLO if of_no_lane => Message::Hello(read_hello(rest)?),
         REPORT => Message::Report(read_report(lane, prefix.flags & HAS_FROM != 0, rest)?),
         PROBE => {
-            let next = U32::ref_from_bytes(rest).ok()?;
-            Message::Probe(Probe { lane, next: WireNumber(next.get()) })
+            let fields = ProbeFields::ref_from_bytes(rest).ok()?;
+            let sent_at = Time::from_nanos(fields.sent.get());
+            (sent_at > Time::ZERO).then_some(())?;
+            Message::Probe(Probe { lane, next: WireNumber(fields.next.get()), sent_at })
         }
         SKIP => {
             let all = <[RangeFields]>::ref_from_bytes(rest).ok().filter(|all| !all.is_empty())?;
@@ -213,8 +242,18 @@ fn read_report(lane: Lane, has_from: bool, rest: &[u8]) -> Option<Report> {
         left = Some(to_end - count);
         missing.try_push((WireNumber(start), count)).ok()?;
     }
-    let from = has_from.then_some(WireNumber(from));
-    Some(Report { lane, from, next: WireNumber(next), missing })
+    let (sent, arrived) = (fields.echo_sent.get(), fields.echo_arrived.get());
+    (sent > 0 || arrived == 0).then_some(())?;
+    let echo = Echo { sent_at: Time::from_nanos(sent), arrived_at: Time::from_nanos(arrived) };
+    Some(Report {
+        lane,
+        from: has_from.then_some(WireNumber(from)),
+        next: WireNumber(next),
+        frames: fields.frames.get(),
+        marked: fields.marked.get(),
+        echo: (sent > 0).then_some(echo),
+        missing,
+    })
 }
 
 fn put_ranges(mut rest: &mut [u8], ranges: &[(WireNumber, u32)]) {

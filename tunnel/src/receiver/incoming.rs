@@ -6,7 +6,7 @@ use common::time::{Span, Time};
 use super::Received;
 use crate::gaps::{Gap, Gaps};
 use crate::marks::Marks;
-use crate::message::{MAX_RANGES, Report};
+use crate::message::{Echo, MAX_RANGES, Report};
 use crate::number::{Lane, Number};
 
 /// REPORTs that one list of gaps may take.
@@ -32,6 +32,12 @@ pub(super) struct Incoming {
     pub gaps: Gaps,
     /// Numbers that were given up.
     abandoned: Gaps,
+    /// Frames that have arrived, modulo 2^32.
+    pub frames: u32,
+    /// Of these, with a congestion mark of the path.
+    pub marked: u32,
+    /// The newest PROBE.
+    pub echo: Option<Echo>,
     /// Something arrived since all was reported.
     pub has_news: bool,
     /// Numbers became missing that are not reported.
@@ -59,6 +65,9 @@ impl Incoming {
             settled: Marks::default(),
             gaps: Gaps::default(),
             abandoned: Gaps::default(),
+            frames: 0,
+            marked: 0,
+            echo: None,
             has_news: false,
             is_urgent: false,
             told: first,
@@ -210,12 +219,22 @@ impl Incoming {
             return;
         }
         self.is_urgent = end < self.next;
+        let (frames, marked, echo) = (self.frames, self.marked, self.echo);
+        let report = |from: Option<Number>, next: Number, missing| Report {
+            lane,
+            from: from.map(Number::wire),
+            next: next.wire(),
+            frames,
+            marked,
+            echo,
+            missing,
+        };
         for gap in self.gaps.from(from.unwrap_or_default()).take_while(|gap| gap.start < end) {
             if missing.is_full() {
                 let missing = core::mem::take(&mut missing);
                 let next = gap.start;
                 self.counts.reports += 1;
-                send(Report { lane, from: from.map(Number::wire), next: next.wire(), missing });
+                send(report(from, next, missing));
                 from = Some(next);
                 sent += 1;
                 if sent == MAX_REPORTS {
@@ -229,7 +248,7 @@ impl Incoming {
         }
         if sent < MAX_REPORTS {
             self.counts.reports += 1;
-            send(Report { lane, from: from.map(Number::wire), next: end.wire(), missing });
+            send(report(from, end, missing));
         }
         (self.told, self.reported_at) = (end, now);
         if all {

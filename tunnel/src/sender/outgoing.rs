@@ -29,6 +29,8 @@ pub enum Health {
         /// REPORTs since it became suspect.
         answers: u8,
     },
+    /// Its path can't be used.
+    Down,
 }
 
 /// A transmission; settled, if it has no id: reported, or resent under another number.
@@ -161,6 +163,16 @@ impl<K> Outgoing<K> {
     #[inline]
     pub fn next(&self) -> Number {
         self.base + self.slots.len() as u64
+    }
+
+    /// Whether it has carried no frame in this session.
+    pub fn is_unused(&self) -> bool {
+        self.slots.is_empty() && self.sent_at == Time::ZERO
+    }
+
+    /// A round trip took so long.
+    pub fn sample(&mut self, rtt: Span) {
+        self.rtt.sample(rtt);
     }
 
     pub const fn rtt(&self) -> &Rtt {
@@ -312,7 +324,12 @@ impl<K> Outgoing<K> {
 
     /// When a PROBE is due; [`Time::NEVER`] if all is reported on a good lane. R-TUN-12
     pub fn probe_due(&self) -> Time {
-        if self.slots.is_empty() && self.health == Health::Good {
+        let is_quiet = match self.health {
+            Health::Good => self.slots.is_empty(),
+            Health::Suspect { .. } => false,
+            Health::Down => true,
+        };
+        if is_quiet {
             return Time::NEVER;
         }
         let idle = self.sent_at + self.waits().probe * (1 << self.probes.min(BACKOFF_MAX));
@@ -327,6 +344,6 @@ impl<K> Outgoing<K> {
         if self.report_due <= now {
             self.report_due = now + self.waits().report * (1 << self.probes.min(BACKOFF_MAX));
         }
-        Probe { lane, next: self.next().wire() }
+        Probe { lane, next: self.next().wire(), sent_at: now }
     }
 }

@@ -58,7 +58,6 @@ impl From<Unfit> for Dropped {
             Unfit::TooShort => Self::NotForward,
             Unfit::TooLong => Self::TooLong,
             Unfit::Headroom => Self::Headroom,
-            Unfit::NoNextHop => Self::NoNextHop,
         }
     }
 }

@@ -5,9 +5,8 @@ use common::frame::{Class, Frame, Headroom, Packet, Shared};
 use common::wire::MacAddr;
 
 use super::{Config, Counts, Dropped, Io};
-use crate::encapsulation::Encapsulation;
 use crate::message::{self, Header, Message, Probe, Report, Skip};
-use crate::number::Lane;
+use crate::number::{Lane, Port};
 use crate::receiver::Deliver;
 use crate::sender::{RELEASED, Transmit};
 use crate::session::EndPoint;
@@ -19,14 +18,45 @@ pub(super) struct Inner<F> {
     pub is_for_lan: bool,
 }
 
-/// The WAN port.
+/// The ways of messages to the peer.
+pub(super) struct Ways {
+    /// By port: the peer's MAC address, once it was heard there.
+    peers: ArrayVec<Option<MacAddr>, { Port::COUNT_MAX as usize }>,
+    /// By lane of the peer: the port at which its frames arrive. A REPORT leaves there: the boxes may count their ports
+    /// in another order.
+    arrivals: Vec<Port>,
+}
+
+impl Ways {
+    pub fn new(lanes: u8, ports: u8) -> Self {
+        Self {
+            peers: Port::all(ports).map(|_| None).collect(),
+            arrivals: Lane::all(lanes).map(|lane| lane.port(ports)).collect(),
+        }
+    }
+
+    #[inline]
+    pub fn arrived(&mut self, lane: Lane, port: Port) {
+        if let Some(arrival) = self.arrivals.get_mut(lane.index()) {
+            *arrival = port;
+        }
+    }
+
+    pub fn set_peer(&mut self, port: Port, mac: Option<MacAddr>) {
+        self.peers[port.index()] = mac;
+    }
+
+    fn of_report(&self, lane: Lane) -> Port {
+        self.arrivals.get(lane.index()).copied().unwrap_or_default()
+    }
+}
+
+/// The WAN ports.
 pub(super) struct Wan<'a, I> {
     pub io: &'a mut I,
-    pub encapsulation: &'a Encapsulation,
     pub end: &'a mut EndPoint,
     pub config: &'a Config,
-    /// The peer's MAC address, if it is known.
-    pub to: Option<MacAddr>,
+    pub ways: &'a Ways,
     /// Of the frame that is being sent.
     pub traffic_class: u8,
 }
@@ -35,44 +65,52 @@ pub(super) fn wan<'a, I>(
     io: &'a mut I,
     end: &'a mut EndPoint,
     config: &'a Config,
-    to: Option<MacAddr>,
+    ways: &'a Ways,
 ) -> Wan<'a, I> {
-    Wan { io, encapsulation: &config.encapsulation, end, config, to, traffic_class: 0 }
+    Wan { io, end, config, ways, traffic_class: 0 }
 }
 
 /// Sends a control message. A PROBE, SKIP or BYE speaks of the frames before it and must not overtake them.
 pub(super) fn send<I: Io>(
     io: &mut I,
     config: &Config,
-    to: Option<MacAddr>,
+    ways: &Ways,
+    port: Port,
     header: &Header,
     message: &Message,
 ) {
-    let len = config.encapsulation.shim_at() + message::wire_len(message);
-    let (Some(mut frame), Some(lane)) = (io.alloc(len), lane(message)) else { return };
-    let Some(body) = config.encapsulation.wrap_message(lane, to, frame.bytes_mut()) else { return };
+    let encapsulation = &config.ports[port.index()];
+    let len = encapsulation.shim_at() + message::wire_len(message);
+    let (Some(mut frame), Some(lane)) = (io.alloc(len), lane(message, port)) else { return };
+    let to = ways.peers[port.index()];
+    let Some(body) = encapsulation.wrap_message(lane, to, frame.bytes_mut()) else { return };
     message::write(header, message, &config.keys, body);
     let class = match message {
         Message::Hello(_) | Message::Report(_) => Class::High,
         Message::Probe(_) | Message::Skip(_) | Message::Bye => Class::Data,
     };
-    io.wan(class, Packet::Owned(frame));
+    io.wan(port, class, Packet::Owned(frame));
 }
 
-/// The lane that a message rides: the one that it speaks of.
-fn lane(message: &Message) -> Option<Lane> {
+/// The lane that a message rides: the one that it speaks of, or the first one of the port.
+fn lane(message: &Message, port: Port) -> Option<Lane> {
     match message {
         Message::Report(Report { lane, .. })
         | Message::Probe(Probe { lane, .. })
         | Message::Skip(Skip { lane, .. }) => Some(*lane),
-        Message::Hello(_) | Message::Bye => Lane::new(0),
+        Message::Hello(_) | Message::Bye => Lane::new(port.get()),
     }
 }
 
 impl<I: Io> Wan<'_, I> {
-    fn message(&mut self, message: &Message) {
+    fn message(&mut self, port: Port, message: &Message) {
         let header = self.end.header(&self.config.session);
-        send(self.io, self.config, self.to, &header, message);
+        send(self.io, self.config, self.ways, port, &header, message);
+    }
+
+    #[inline]
+    fn port(&self, lane: Lane) -> Port {
+        lane.port(self.config.session.ports)
     }
 }
 
@@ -80,23 +118,25 @@ impl<I: Io> Transmit<I::Frame> for Wan<'_, I> {
     type Kept = <I::Frame as Frame>::Shared;
 
     fn send(&mut self, shim: &Shim, mut frame: I::Frame) -> Option<Self::Kept> {
-        self.encapsulation.wrap(frame.bytes_mut(), shim, self.traffic_class);
+        let port = self.port(shim.lane);
+        self.config.ports[port.index()].wrap(frame.bytes_mut(), shim, self.traffic_class);
         if !shim.is_kept {
-            self.io.wan(Class::Data, Packet::Owned(frame));
+            self.io.wan(port, Class::Data, Packet::Owned(frame));
             return None;
         }
         let shared = frame.share();
-        self.io.wan(Class::Data, Packet::Shared(shared.clone()));
+        self.io.wan(port, Class::Data, Packet::Shared(shared.clone()));
         Some(shared)
     }
 
     fn resend(&mut self, shim: &Shim, kept: &Self::Kept) -> bool {
         let kept = kept.bytes();
-        let Some(mut frame) = self.io.alloc(self.encapsulation.resent_len(kept.len())) else {
-            return false;
-        };
-        self.encapsulation.rewrap(kept, shim, frame.bytes_mut());
-        self.io.wan(Class::Data, Packet::Owned(frame));
+        let port = self.port(shim.lane);
+        let encapsulation = &self.config.ports[port.index()];
+        let frame = self.io.alloc(encapsulation.resent_len(kept.len()));
+        let Some(mut frame) = frame.filter(|_| encapsulation.is_ready()) else { return false };
+        encapsulation.rewrap(kept, shim, frame.bytes_mut());
+        self.io.wan(port, Class::Data, Packet::Owned(frame));
         true
     }
 
@@ -111,11 +151,11 @@ impl<I: Io> Transmit<I::Frame> for Wan<'_, I> {
     }
 
     fn probe(&mut self, probe: Probe) {
-        self.message(&Message::Probe(probe));
+        self.message(self.port(probe.lane), &Message::Probe(probe));
     }
 
     fn skip(&mut self, skip: Skip) {
-        self.message(&Message::Skip(skip));
+        self.message(self.port(skip.lane), &Message::Skip(skip));
     }
 }
 
@@ -143,6 +183,7 @@ where
     }
 
     fn report(&mut self, report: Report) {
-        self.wan.message(&Message::Report(report));
+        let port = self.wan.ways.of_report(report.lane);
+        self.wan.message(port, &Message::Report(report));
     }
 }

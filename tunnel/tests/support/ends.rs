@@ -6,6 +6,7 @@
 use common::time::{Span, Time};
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
+use tunnel::spray::Policy;
 use tunnel::{
     Deliver, Lane, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit, WireNumber,
 };
@@ -114,7 +115,7 @@ impl Test {
     }
 
     pub fn take(&mut self, now: Time, shim: Shim, frame: u32) {
-        self.receiver.on_frame(&self.config, now, &shim, frame, &mut self.out);
+        self.receiver.on_frame(&self.config, now, &shim, false, frame, &mut self.out);
         assert!(self.receiver.is_balanced(), "{:?}", self.receiver.counts());
     }
 
@@ -125,11 +126,25 @@ impl Test {
 }
 
 pub fn sender(cache_max: usize) -> (SenderConfig, Sender<u32>, Out) {
-    let config = SenderConfig { lanes: 1, rtt: Span::from_millis(10), cache_max };
+    let config = SenderConfig {
+        lanes: 1,
+        rtt: Span::from_millis(10),
+        cache_max,
+        ports: 1,
+        spray: Policy::default(),
+    };
     (config.clone(), Sender::new(&config, SESSION), Out::default())
 }
 
 pub fn report(next: u32, missing: &[(u32, u32)]) -> Report {
     let missing = missing.iter().map(|(start, count)| (WireNumber(*start), *count)).collect();
-    Report { lane: lane(0), from: None, next: WireNumber(next), missing }
+    Report {
+        lane: lane(0),
+        from: None,
+        next: WireNumber(next),
+        frames: 0,
+        marked: 0,
+        echo: None,
+        missing,
+    }
 }

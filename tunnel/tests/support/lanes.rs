@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use common::time::{Span, Time};
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
+use tunnel::spray::Policy;
 use tunnel::{
     Deliver, Lane, Order, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit,
     report_interval,
@@ -60,6 +61,12 @@ pub struct Scenario {
     pub pause: u64,
     /// Share of the frames that are ACKs, of flows that have any.
     pub acks: f64,
+    /// How lanes are chosen; `None`: in turn.
+    pub spray: Option<Policy>,
+    /// Nanoseconds that a frame takes to leave on its lane: each is a port of its own.
+    pub slot: u64,
+    /// A lane that marks all of its frames.
+    pub marks: Option<u8>,
 }
 
 /// xorshift64*: the same sequence for the same seed.
@@ -138,6 +145,10 @@ pub struct World {
     messages: Vec<Option<(bool, Message)>>,
     /// Lanes are FIFO: the newest arrival of each, each way.
     newest: [Vec<Time>; 2],
+    /// When the port of each lane has sent all its frames.
+    free_at: Vec<Time>,
+    /// Frames sent on each lane.
+    pub used: Vec<u64>,
     out: Out,
     /// When each frame was delivered.
     pub delivered_at: Vec<Time>,
@@ -152,7 +163,13 @@ impl World {
     pub fn new(scenario: Scenario) -> Self {
         let lanes = scenario.delays.len() as u8;
         let rtt = Span::from_millis(10);
-        let sender = SenderConfig { lanes, rtt, cache_max: scenario.cache_max };
+        let sender = SenderConfig {
+            lanes,
+            rtt,
+            cache_max: scenario.cache_max,
+            ports: lanes,
+            spray: scenario.spray.unwrap_or_default(),
+        };
         let session = Session::new(scenario.session);
         let receiver = ReceiverConfig {
             lanes,
@@ -170,6 +187,8 @@ impl World {
             way: BinaryHeap::new(),
             messages: Vec::new(),
             newest: [vec![Time::ZERO; lanes.into()], vec![Time::ZERO; lanes.into()]],
+            free_at: vec![START; lanes.into()],
+            used: vec![0; lanes.into()],
             out: Out::default(),
             delivered_at: Vec::new(),
             repeats: 0,
@@ -193,7 +212,12 @@ impl World {
             }
             let delay = Span::from_micros(self.scenario.delays[lane]);
             let newest = &mut self.newest[usize::from(there)][lane];
-            *newest = (now + delay).max(*newest + Span::from_nanos(1));
+            let mut left = now;
+            if let Message::Frame(..) = message {
+                left = self.free_at[lane].max(now) + Span::from_nanos(self.scenario.slot);
+                self.free_at[lane] = left;
+            }
+            *newest = (left + delay).max(*newest + Span::from_nanos(1));
             let at = *newest + Span::from_micros(self.dice.below(self.scenario.jitter + 1));
             let again = self.dice.roll() < self.scenario.repeated;
             let late = at + Span::from_micros(self.dice.below(20_000));
@@ -210,7 +234,8 @@ impl World {
         let (config, receiver) = &mut self.receiver;
         match message {
             Message::Frame(shim, frame) => {
-                receiver.on_frame(config, now, &shim, frame, &mut self.out);
+                let is_marked = self.scenario.marks == Some(shim.lane.get());
+                receiver.on_frame(config, now, &shim, is_marked, frame, &mut self.out);
             }
             Message::Probe(probe) => receiver.on_probe(config, now, &probe, &mut self.out),
             Message::Skip(skip) => receiver.on_skip(&skip, &mut self.out),
@@ -242,8 +267,6 @@ impl World {
             } else if next == frame {
                 left -= 1;
                 let flow = self.dice.below(self.scenario.flows.into()) as u16;
-                let lane = (left % self.scenario.delays.len() as u64) as u8;
-                let lane = Lane::new(lane).expect("a lane");
                 let (n, acks) = counts[usize::from(flow)];
                 let is_ack = flow % 3 != 1 && self.dice.roll() < self.scenario.acks;
                 counts[usize::from(flow)] = if is_ack { (n, acks + 1) } else { (n + 1, acks) };
@@ -253,6 +276,15 @@ impl World {
                     _ => Order::Response(flow),
                 };
                 let (config, sender) = &mut self.sender;
+                let free_at = &self.free_at;
+                let wait = |lane: Lane| Some(free_at[usize::from(lane.get())].since(now));
+                let in_turn = Lane::new((left % self.scenario.delays.len() as u64) as u8);
+                let lane = match self.scenario.spray {
+                    None => in_turn,
+                    Some(_) => sender.choose(now, order, wait),
+                };
+                let lane = lane.expect("a lane");
+                self.used[usize::from(lane.get())] += 1;
                 let frame = Frame { flow, n, acks, is_ack, sent_at: now };
                 sender.on_frame(config, now, lane, order, frame, &mut self.out);
                 let pause =
@@ -323,5 +355,8 @@ pub fn scenario(seed: u64) -> Scenario {
         pace: 60,
         pause: 200_000,
         acks: 0.0,
+        spray: None,
+        slot: 0,
+        marks: None,
     }
 }

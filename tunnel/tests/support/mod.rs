@@ -11,7 +11,8 @@ use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation, Udp, UdpConfig};
 use tunnel::session::SessionConfig;
-use tunnel::{Config, Io, ReceiverConfig, SenderConfig, Tunnel, report_interval};
+use tunnel::spray::Policy;
+use tunnel::{Config, Io, Port, ReceiverConfig, SenderConfig, Tunnel, report_interval};
 
 const DELAY: Span = Span::from_millis(5);
 const FLOWS: u64 = 12;
@@ -39,11 +40,15 @@ impl Kind {
 pub struct Scenario {
     pub seed: u64,
     pub kind: Kind,
+    /// WAN ports, each with two lanes if there are several.
+    pub ports: u8,
+    /// The ports are connected in the opposite order at the other box.
+    pub is_crossed: bool,
 }
 
 impl Default for Scenario {
     fn default() -> Self {
-        Self { seed: 1, kind: Kind::Ethernet }
+        Self { seed: 1, kind: Kind::Ethernet, ports: 1, is_crossed: false }
     }
 }
 
@@ -54,6 +59,8 @@ pub struct Link {
     pub repeated: f64,
     /// From box 0, from box 1: nothing arrives.
     pub dead: [bool; 2],
+    /// A port of box 0 whose link carries nothing, either way.
+    pub dead_port: Option<u8>,
 }
 
 /// Milliseconds after the start.
@@ -128,7 +135,7 @@ impl Dice {
 
 #[derive(Default)]
 struct Ports {
-    wan: Vec<Vec<u8>>,
+    wan: Vec<(Port, Vec<u8>)>,
     lan: Vec<Vec<u8>>,
     local: Vec<Vec<u8>>,
     is_full: bool,
@@ -137,19 +144,19 @@ struct Ports {
 impl Io for Ports {
     type Frame = HeapFrame;
 
-    fn admits(&mut self) -> bool {
-        !self.is_full
+    fn wait(&mut self, _: Port) -> Option<Span> {
+        (!self.is_full).then_some(Span::ZERO)
     }
 
-    fn wan(&mut self, _: Class, packet: Packet<HeapFrame>) {
-        self.wan.push(packet.bytes().to_vec());
+    fn wan(&mut self, port: Port, _: Class, packet: Packet<HeapFrame>) {
+        self.wan.push((port, packet.bytes().to_vec()));
     }
 
     fn lan(&mut self, frame: HeapFrame) {
         self.lan.push(frame.bytes().to_vec());
     }
 
-    fn local(&mut self, frame: HeapFrame) {
+    fn local(&mut self, _: Port, frame: HeapFrame) {
         self.local.push(frame.bytes().to_vec());
     }
 
@@ -168,9 +175,9 @@ pub struct World {
     now: Time,
     /// Arrival, order, receiving box.
     way: BinaryHeap<Reverse<(Time, u64)>>,
-    frames: BTreeMap<u64, (usize, Vec<u8>)>,
+    frames: BTreeMap<u64, (usize, Port, Vec<u8>)>,
     posted: u64,
-    newest: [Time; 2],
+    newest: [[Time; 8]; 2],
     /// Frames that were put on the link, whether they arrive or not: by whom.
     pub on_link: Vec<(usize, Vec<u8>)>,
     /// Control messages, by receiving box.
@@ -190,12 +197,13 @@ fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             address: src,
             peer: dst,
             port: 4_792,
-            source_ports: vec![50_000],
+            source_ports: (50_000..50_016).collect(),
             dscp: None,
         }));
         udp.set_next_hop(Some(mac(7)));
         udp
     };
+    let lanes = if scenario.ports > 1 { 2 * scenario.ports } else { 1 };
     let (own, other) = (me as u8 + 1, 2 - me as u8);
     let encapsulation = match scenario.kind {
         Kind::Ethernet => Encapsulation::Ethernet { ethertype: DEFAULT_ETHERTYPE, mac: mac(me) },
@@ -210,16 +218,23 @@ fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             node: NodeId(me as u32 + 1),
             boot: BootId(boot),
             random: scenario.seed.wrapping_mul(0x9e37_79b9) ^ boot << 8 ^ me as u64,
-            lanes: 1,
+            lanes,
+            ports: scenario.ports,
             frame_max: 1_600,
             overhead: encapsulation.shim_at() as u16,
             hello_interval: Span::from_millis(1_000),
             peer_timeout: Span::from_millis(3_000),
         },
-        encapsulation,
-        sender: SenderConfig { lanes: 1, rtt, cache_max: 1 << 16 },
+        ports: vec![encapsulation; scenario.ports.into()],
+        sender: SenderConfig {
+            lanes,
+            rtt,
+            cache_max: 1 << 16,
+            ports: scenario.ports,
+            spray: Policy::default(),
+        },
         receiver: ReceiverConfig {
-            lanes: 1,
+            lanes,
             window: 1 << 16,
             waiting_max: 1 << 12,
             give_up: Span::from_millis(400),
@@ -244,7 +259,7 @@ impl World {
             way: BinaryHeap::new(),
             frames: BTreeMap::new(),
             posted: 0,
-            newest: [Time::ZERO; 2],
+            newest: [[Time::ZERO; 8]; 2],
             on_link: Vec::new(),
             messages: Vec::new(),
             delivered: Default::default(),
@@ -315,7 +330,17 @@ impl World {
     }
 
     pub fn wan_frame(&mut self, me: usize, bytes: Vec<u8>) {
-        self.work(me, |tunnel, now, ports| tunnel.on_wan(now, bytes.into(), ports));
+        self.wan_frame_at(me, Port::default(), bytes);
+    }
+
+    fn wan_frame_at(&mut self, me: usize, port: Port, bytes: Vec<u8>) {
+        self.work(me, |tunnel, now, ports| tunnel.on_wan(now, port, bytes.into(), ports));
+    }
+
+    /// The link of a port of box `me` is seen to be up or down.
+    pub fn set_link(&mut self, me: usize, port: u8, is_up: bool) {
+        let port = Port::new(port).expect("a port");
+        self.work(me, |tunnel, now, ports| tunnel.set_link(now, port, is_up, ports));
     }
 
     /// A frame from box `me` as it stands on the link, which does not arrive.
@@ -339,28 +364,41 @@ impl World {
         );
         self.delivered[me].extend(ports.lan);
         self.local.extend(ports.local.into_iter().map(|frame| (me, frame)));
-        for frame in ports.wan {
-            self.post(me, frame);
+        for (port, frame) in ports.wan {
+            self.post(me, port, frame);
         }
     }
 
-    fn post(&mut self, from: usize, frame: Vec<u8>) {
+    fn post(&mut self, from: usize, port: Port, frame: Vec<u8>) {
         let shim = frame.get(self.scenario.kind.shim_at()).copied();
         if shim == Some(0x13) {
             self.messages.push((1 - from, frame.clone()));
         }
         self.on_link.push((from, frame.clone()));
-        if self.link.dead[from] || self.dice.roll() < self.link.loss {
+        let other = self.other_port(port);
+        let port_of_0 = if from == 0 { port } else { other };
+        let is_dead = self.link.dead[from] || self.link.dead_port == Some(port_of_0.get());
+        if is_dead || self.dice.roll() < self.link.loss {
             return;
         }
-        self.newest[from] = (self.now + DELAY).max(self.newest[from] + Span::from_nanos(1));
+        let delay = DELAY + Span::from_millis(port_of_0.get().into());
+        let newest = &mut self.newest[from][usize::from(port.get())];
+        *newest = (self.now + delay).max(*newest + Span::from_nanos(1));
+        let newest = *newest;
         let again = self.dice.roll() < self.link.repeated;
-        let late = self.newest[from] + Span::from_micros((self.dice.roll() * 20_000.0) as u64);
-        for when in [Some(self.newest[from]), again.then_some(late)].into_iter().flatten() {
+        let late = newest + Span::from_micros((self.dice.roll() * 20_000.0) as u64);
+        for when in [Some(newest), again.then_some(late)].into_iter().flatten() {
             self.posted += 1;
             self.way.push(Reverse((when, self.posted)));
-            self.frames.insert(self.posted, (1 - from, frame.clone()));
+            self.frames.insert(self.posted, (1 - from, other, frame.clone()));
         }
+    }
+
+    /// The other end of a port's link.
+    fn other_port(&self, port: Port) -> Port {
+        let last = self.scenario.ports - 1;
+        let other = if self.scenario.is_crossed { last - port.get() } else { port.get() };
+        Port::new(other).expect("a port")
     }
 
     /// Time passes.
@@ -376,8 +414,8 @@ impl World {
             self.now = self.now.max(next);
             if next == arrival {
                 let Some(Reverse((_, post))) = self.way.pop() else { break };
-                let Some((to, frame)) = self.frames.remove(&post) else { continue };
-                self.wan_frame(to, frame);
+                let Some((to, port, frame)) = self.frames.remove(&post) else { continue };
+                self.wan_frame_at(to, port, frame);
             } else {
                 let me = usize::from(due[1] < due[0]);
                 self.work(me, |tunnel, now, ports| tunnel.on_timer(now, ports));

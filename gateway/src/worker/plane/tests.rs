@@ -8,6 +8,7 @@ use common::heap::HeapPool;
 use common::time::Span;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
+use tunnel::spray::Policy;
 use tunnel::{ReceiverConfig, SenderConfig};
 
 use super::*;
@@ -28,16 +29,23 @@ fn config(me: u8) -> tunnel::Config {
             boot: BootId(7),
             random: me.into(),
             lanes: 1,
+            ports: 1,
             frame_max: 2_000,
             overhead: 14,
             hello_interval: ms(10),
             peer_timeout: ms(100),
         },
-        encapsulation: Encapsulation::Ethernet {
+        ports: vec![Encapsulation::Ethernet {
             ethertype: DEFAULT_ETHERTYPE,
             mac: [2, 0, 0, 0, 0, me],
+        }],
+        sender: SenderConfig {
+            lanes: 1,
+            rtt: ms(1),
+            cache_max: 1_000,
+            ports: 1,
+            spray: Policy::default(),
         },
-        sender: SenderConfig { lanes: 1, rtt: ms(1), cache_max: 1_000 },
         receiver: ReceiverConfig {
             lanes: 1,
             window: 1 << 16,
@@ -247,7 +255,7 @@ fn over_udp_the_stations_find_the_next_hops() {
             }));
             let mut config = config(n);
             config.session.overhead = encapsulation.shim_at() as u16;
-            config.encapsulation = encapsulation;
+            config.ports = vec![encapsulation];
             let (worker, control) = station::pair();
             link.boxes[me].worker.parts.plane = Plane::tunnel(config, None, Some(worker));
             let prefix = if v4 { 24 } else { 64 };

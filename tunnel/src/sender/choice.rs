@@ -1,0 +1,147 @@
+//! Which lanes a sender uses: the choice for a frame, and what becomes of the frames of a lane that fails.
+
+use common::time::{Span, Time};
+
+use super::outgoing::Outgoing;
+use super::{Cause, Health, Sender, SenderConfig, Transmit};
+use crate::flow::Order;
+use crate::message::Probe;
+use crate::number::{FrameId, Lane, Session};
+use crate::spray::{Lanes, Spray};
+
+/// In a round trip the delays of the lanes are measured so often,
+const MEASURES: u64 = 4;
+/// but no more often than this allows each lane.
+const MEASURE_LANE: Span = Span::from_micros(250);
+
+impl<K> Sender<K> {
+    /// The lane of the next frame. `wait` says how long it waits until a lane's port sends it; `None` if there is
+    /// no room for it. `None` if no port has room.
+    #[inline]
+    pub fn choose(
+        &mut self,
+        now: Time,
+        order: Order,
+        mut wait: impl FnMut(Lane) -> Option<Span>,
+    ) -> Option<Lane> {
+        if self.lanes.len() == 1 {
+            return Lane::new(0).filter(|lane| wait(*lane).is_some());
+        }
+        self.is_active = true;
+        self.spray.choose(now, order, &mut View { lanes: &self.lanes, last: &self.last, wait })
+    }
+
+    pub(super) fn measures(&self) -> bool {
+        let is_unmeasured = |lane: &Outgoing<K>| !lane.rtt().is_measured();
+        let is_needed = self.spray.needs_delays() || self.lanes.iter().any(is_unmeasured);
+        self.is_active && self.lanes.len() > 1 && is_needed
+    }
+
+    /// Sends a PROBE on each lane: its echo says how long the lane takes. A lane whose round trip is a guess is suspected
+    /// late.
+    pub(super) fn measure<F, T: Transmit<F, Kept = K>>(&mut self, now: Time, out: &mut T) {
+        let rtts = self.lanes.iter().map(|lane| lane.rtt().mean());
+        let interval = rtts.min().unwrap_or_default() / MEASURES;
+        let least = MEASURE_LANE * self.lanes.len() as u64;
+        (self.measure_at, self.is_active) = (now + interval.max(least), false);
+        for (lane, state) in Lane::all(self.lanes.len() as u8).zip(&mut self.lanes) {
+            state.counts.probes += 1;
+            out.probe(Probe { lane, next: state.next().wire(), sent_at: now });
+        }
+    }
+
+    /// A lane's path can be used, or not: then its unreported frames go out again on others. R-TUN-29
+    pub fn set_used<F, T: Transmit<F, Kept = K>>(
+        &mut self,
+        now: Time,
+        lane: Lane,
+        is_used: bool,
+        out: &mut T,
+    ) {
+        let Some(state) = self.lanes.get_mut(lane.index()) else { return };
+        match (state.health, is_used) {
+            (Health::Good | Health::Suspect { .. }, false) => {
+                state.health = Health::Down;
+                self.move_frames(lane, now, out);
+            }
+            // Before the first frame there is nothing to be suspicious of.
+            (Health::Down, true) if state.is_unused() => state.health = Health::Good,
+            (Health::Down, true) => state.health = Health::Suspect { answers: 0 },
+            _ => {}
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_good(&self, lane: Lane) -> bool {
+        self.lanes[lane.index()].health == Health::Good
+    }
+
+    /// A good lane other than a suspect one, a different one for each `salt`; that one itself if there is none.
+    pub(super) fn substitute(&self, suspect: Lane, salt: u64) -> Lane {
+        let all = Lane::all(self.lanes.len() as u8).filter(|lane| self.is_good(*lane));
+        let count = all.count() as u64;
+        let nth = salt.checked_rem(count).unwrap_or(0) as usize;
+        let mut good = Lane::all(self.lanes.len() as u8).filter(|lane| self.is_good(*lane));
+        good.nth(nth).unwrap_or(suspect)
+    }
+
+    /// There is a good lane again: it takes the frames of those that can't be used.
+    pub(super) fn rescue<F, T: Transmit<F, Kept = K>>(&mut self, now: Time, out: &mut T) {
+        for lane in Lane::all(self.lanes.len() as u8) {
+            if self.lanes[lane.index()].health == Health::Down {
+                self.move_frames(lane, now, out);
+            }
+        }
+    }
+
+    /// Sends the unreported frames of a suspect lane on good ones, if there are any. R-TUN-12
+    pub(super) fn move_frames<F, T: Transmit<F, Kept = K>>(
+        &mut self,
+        from: Lane,
+        now: Time,
+        out: &mut T,
+    ) {
+        if self.substitute(from, 0) == from {
+            return;
+        }
+        let state = &mut self.lanes[from.index()];
+        for at in 0..state.slots.len() {
+            let state = &mut self.lanes[from.index()];
+            let number = state.base + at as u64;
+            let Some(slot) = state.slots.get_mut(at) else { break };
+            if let (Some(id), Some(kept)) = (slot.id, slot.kept.take()) {
+                slot.id = None;
+                let lost = FrameId::new(from, number);
+                self.repair(now, lost, id, Some(kept), Cause::Moved, out);
+            }
+        }
+        self.lanes[from.index()].settle_front();
+    }
+}
+
+/// The choice among lanes, in a session.
+pub(super) fn spray(config: &SenderConfig, session: Session) -> Spray {
+    Spray::new(config.spray, config.lanes, config.ports, session.get().into())
+}
+
+/// What [`Spray`] sees of the lanes.
+struct View<'a, K, W> {
+    lanes: &'a [Outgoing<K>],
+    last: &'a [Option<FrameId>],
+    wait: W,
+}
+
+impl<K, W: FnMut(Lane) -> Option<Span>> Lanes for View<'_, K, W> {
+    fn is_good(&self, lane: Lane) -> bool {
+        self.lanes[lane.index()].health == Health::Good
+    }
+
+    fn wait(&mut self, lane: Lane) -> Option<Span> {
+        (self.wait)(lane)
+    }
+
+    fn is_idle(&self, bucket: u16) -> bool {
+        let newest = self.last.get(usize::from(bucket)).copied().flatten();
+        newest.is_none_or(|id| id.number() < self.lanes[id.lane().index()].base)
+    }
+}
