@@ -39,6 +39,9 @@ static struct letter *letter_push(struct world *w)
 	letter = &l->at[l->tail++ & l->mask];
 	letter->due = due(w);
 	letter->n = 0;
+	letter->frames = w->tunnel->arrived;
+	letter->probed = w->tunnel->probed;
+	letter->probed_at = w->tunnel->probed_at;
 	return letter;
 }
 
@@ -287,6 +290,7 @@ bool tunnel_open(struct world *w, const struct rte_mbuf *m, const uint8_t **fram
 		return false;
 	}
 	t->next++;
+	t->arrived++;
 	t->news = true;
 	if (unlikely(t->is_resent && !is_missing(t, t->first))) {
 		w->count.out_repeats++;
@@ -301,6 +305,7 @@ void tunnel_lost(struct world *w)
 {
 	struct tunnel *t = w->tunnel;
 
+	t->arrived--;
 	/* The newest number is the highest. */
 	if (t->missing.n < t->missing.most)
 		t->missing.at[t->missing.n++] = t->current;

@@ -34,6 +34,8 @@ struct letter {
 	enum { LETTER_REPORT, LETTER_SKIP } what;
 	bool has_from;
 	uint32_t from, next;
+	uint32_t frames; /* that have arrived */
+	uint64_t probed, probed_at; /* the newest PROBE: when it was sent, by its sender's clock, and when it arrived, by ours */
 	uint32_t n;
 	struct numbers ranges[RANGES_MOST];
 };
@@ -64,6 +66,8 @@ struct tunnel {
 	uint32_t next, told;
 	uint32_t current, first; /* of the frame that is being looked at: its number, and that of its first transmission */
 	bool news, is_resent;
+	uint32_t arrived;
+	uint64_t probed, probed_at;
 	uint64_t reported, all_reported;
 	/* Those that are missing, in ascending order. */
 	struct { uint32_t *at; uint32_t n, most; } missing;
