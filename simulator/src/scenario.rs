@@ -6,6 +6,7 @@
 use common::time::Span;
 use link::LossModel;
 pub use rnic::Dcqcn;
+pub use tunnel::spray::Policy;
 
 use crate::scheme::Scheme;
 use crate::traffic::FlowSpec;
@@ -292,6 +293,21 @@ pub struct GatewayModel {
     pub tunnel: Carriage,
     /// Lanes of [`Scheme::TUNNEL`], at least 1.
     pub lanes: u8,
+    /// How [`Scheme::TUNNEL`] chooses the lane of a frame.
+    pub spray: Policy,
+    /// Whether the boxes of [`Scheme::TUNNEL`] repair the losses of their LANs too.
+    pub lan: LanRepair,
+}
+
+/// Which packets the repair of the LANs looks at, beside the tunnel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LanRepair {
+    /// None.
+    Off,
+    /// Those of two hosts from a NAK between them on.
+    Auto,
+    /// All.
+    On,
 }
 
 /// How the tunnel's frames look on the long haul.

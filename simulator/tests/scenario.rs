@@ -8,7 +8,9 @@ use common::time::Span;
 use link::LossModel;
 use settings::Override;
 use simulator::input::{Varied, load, parse};
-use simulator::scenario::{Carriage, Ecn, LanQueue, LossIn, Scenario, Scope, Topology, Traffic};
+use simulator::scenario::{
+    Carriage, Ecn, LanQueue, LanRepair, LossIn, Policy, Scenario, Scope, Topology, Traffic,
+};
 use simulator::scheme::Scheme;
 
 const LINK: &str = "[long_haul]\nrate = \"10Gbps\"\ndelay = \"1ms\"\nloss = 1e-3\n";
@@ -92,7 +94,7 @@ const EVERY_KEY: &str = "name = \"a.b-c\"\nabout = \"words\"\nschemes = [\"cache
      cnp_interval = \"50us\"\n\
      [gateway]\nbudget = 0.25\nreorder = \"1MB\"\nbackup = \"2MB\"\ncache = \"3MB\"\npaper_reorder = \"4MB\"\n\
      paper_backup = \"5MB\"\nnetrt_buffer = \"6MB\"\nqueue = \"7MB\"\n\
-     lan_queue = \"fifo\"\ntunnel = \"udp\"\nlanes = 8\n\
+     lan_queue = \"fifo\"\ntunnel = \"udp\"\nlanes = 8\nlan = \"auto\"\nspray = \"reps\"\n\
      [[traffic]]\nkind = \"long\"\nbytes = \"1GB\"\nflows = 3\n\
      [[traffic]]\nkind = \"poisson\"\nsizes = \"hadoop\"\nload = \"30%\"\nflows = 9\n\
      scope = \"between\"\n\
@@ -140,6 +142,7 @@ fn every_key_is_read() {
     assert_eq!((second.ecn, second.queue), (None, 16 << 20));
     assert_eq!(s.long_haul.longest_delay().as_micros(), 2_000);
     assert_eq!((s.gateway.tunnel, s.gateway.lanes), (Carriage::Udp, 8));
+    assert_eq!((s.gateway.lan, s.gateway.spray), (LanRepair::Auto, Policy::Reps));
     let site = &s.site;
     assert_eq!((site.host_rate, site.fabric_rate), (1_000_000_000, 4_000_000_000));
     assert_eq!((site.delay.as_micros(), site.loss, site.buffer), (3, 1e-4, 1 << 20));

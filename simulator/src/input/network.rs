@@ -6,7 +6,7 @@ use settings::{Document, Section};
 
 use super::wan;
 use crate::scenario::{
-    Carriage, Ecn, GatewayModel, LanQueue, LongHaul, LossIn, Pfc, Site, Topology,
+    Carriage, Ecn, GatewayModel, LanQueue, LanRepair, LongHaul, LossIn, Pfc, Policy, Site, Topology,
 };
 
 const KIB: u64 = 1 << 10;
@@ -213,6 +213,19 @@ fn pfc(mut s: Section<'_>) -> Pfc {
 /// The words for [`LanQueue`].
 const LAN_QUEUES: &[(&str, LanQueue)] = &[("fifo", LanQueue::Fifo), ("fair", LanQueue::Fair)];
 
+/// The words for [`Policy`].
+const POLICIES: &[(&str, Policy)] = &[
+    ("pinned", Policy::Pinned),
+    ("oblivious", Policy::Oblivious),
+    ("reps", Policy::Reps),
+    ("strack", Policy::Strack),
+    ("earliest", Policy::Earliest),
+];
+
+/// The words for [`LanRepair`].
+const LAN_REPAIRS: &[(&str, LanRepair)] =
+    &[("off", LanRepair::Off), ("auto", LanRepair::Auto), ("on", LanRepair::On)];
+
 /// The words for [`Carriage`].
 const CARRIAGES: &[(&str, Carriage)] = &[("ethernet", Carriage::Ethernet), ("udp", Carriage::Udp)];
 
@@ -245,6 +258,8 @@ pub(super) fn gateway(mut s: Section<'_>, haul: &LongHaul) -> GatewayModel {
         cnp: s.bool("cnp").unwrap_or(true),
         lan_queue: s.choice("lan_queue", LAN_QUEUES).unwrap_or(LanQueue::Fair),
         tunnel: s.choice("tunnel", CARRIAGES).unwrap_or(Carriage::Ethernet),
+        spray: s.choice("spray", POLICIES).unwrap_or_default(),
+        lan: s.choice("lan", LAN_REPAIRS).unwrap_or(LanRepair::Off),
         lanes: s.short("lanes", 1, 255, "lanes").unwrap_or(paths) as u8,
     };
     s.finish();

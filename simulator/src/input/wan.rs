@@ -4,6 +4,8 @@ use common::time::Span;
 use settings::units::show_rate;
 use settings::{Document, Section};
 
+use tunnel::Port;
+
 use super::network::{self, RATES};
 use crate::scenario::{LongHaul, WanPath};
 
@@ -20,6 +22,10 @@ pub(super) fn paths(doc: &Document<'_>, tables: Vec<Section<'_>>, haul: &LongHau
     if haul.has_own_ports && (paths.is_empty() || paths.iter().any(|path| path.rate.is_none())) {
         let allowed = "a rate for each of long_haul.paths: that of its ports";
         doc.problem("long_haul.ports", "\"own\" beside paths without a rate", allowed);
+    }
+    if haul.has_own_ports && paths.len() > usize::from(Port::COUNT_MAX) {
+        let allowed = format!("at most {} paths with ports of their own", Port::COUNT_MAX);
+        doc.problem("long_haul.ports", format!("\"own\" beside {} paths", paths.len()), allowed);
     }
     let lines: Option<u64> = paths.iter().map(|path| path.rate).sum();
     if let Some(sum) = lines.filter(|sum| !paths.is_empty() && *sum < haul.rate) {

@@ -2,22 +2,26 @@
 
 use std::net::IpAddr;
 
+use arrayvec::ArrayVec;
 use common::control::Keys;
-use common::frame::{Class as Priority, Packet, Pool, Side, Sink};
+use common::frame::{Class as Priority, Packet, Side, Sink};
 use common::ids::{BootId, NodeId};
+use common::metrics::Counters;
 use common::time::{Span, Time};
+use datapath::{Datapath, Tunnelled, Which};
+use switch::Recovery;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT, DEFAULT_SOURCE_PORT, Encapsulation};
 use tunnel::encapsulation::{Udp, UdpConfig};
 use tunnel::session::SessionConfig;
-use tunnel::spray::Policy;
-use tunnel::{Config, Io, Port, ReceiverConfig, SenderConfig, Tunnel as End, report_interval};
+use tunnel::{Config, Port, ReceiverConfig, SenderConfig, Tunnel as End, report_interval};
 
 use super::model::{Class, Form, Look, Marker, Place, Profile, SchemeModel};
+use super::product;
 use crate::frame::{SimFrame, SimPool};
 use crate::node::{Egress, Middlebox, WAN};
 use crate::path::packet_wire_bytes;
 use crate::results::Pools;
-use crate::scenario::{Carriage, Scenario, Topology};
+use crate::scenario::{Carriage, LanRepair, Scenario, Topology};
 
 /// Headers of a RoCE frame beside its payload, and those of the tunnel.
 const HEADERS: u16 = 200;
@@ -25,6 +29,8 @@ const HEADERS: u16 = 200;
 const WAITING_MAX: u64 = 1 << 16;
 /// Numbers that a frame may be ahead.
 const WINDOW: u64 = 1 << 20;
+/// Timers run at a time: more than are ever due.
+const TIMERS: usize = 1 << 20;
 
 /// Bytes that the encapsulation `ethernet` adds to a frame.
 const SHIM: f64 = 18.0;
@@ -69,11 +75,11 @@ impl SchemeModel for Tunnel {
     fn gateway(&self, place: &Place<'_>) -> Box<dyn Middlebox> {
         let pmtu = u16::try_from(place.scenario.nic.pmtu).unwrap_or(u16::MAX - HEADERS);
         let frame_max = pmtu + HEADERS;
-        let mut tunnel = End::new(config(place, frame_max));
+        let mut path = Datapath::tunnel(config(place, frame_max), lan_repair(place));
         for port in Port::all(ports(place.scenario)) {
-            tunnel.set_next_hop(port, Some(mac(peer(place.scenario, place.number))));
+            path.set_next_hop(port, Some(mac(peer(place.scenario, place.number))));
         }
-        Box::new(TunnelBox { tunnel, frame_max })
+        Box::new(TunnelBox { path, frame_max })
     }
 }
 
@@ -119,14 +125,18 @@ fn peer(scenario: &Scenario, number: u32) -> u32 {
 /// WAN ports of a gateway.
 fn ports(scenario: &Scenario) -> u8 {
     let paths = if scenario.long_haul.has_own_ports { scenario.long_haul.paths.len() } else { 1 };
-    u8::try_from(paths.max(1)).unwrap_or(Port::COUNT_MAX)
+    paths.clamp(1, Port::COUNT_MAX.into()) as u8
 }
 
 fn config(place: &Place<'_>, frame_max: u16) -> Config {
     let Place { scenario, number, .. } = *place;
     let (rtt, pools) = (place.rtt(), &scenario.gateway);
-    // No backup pool: its part is the cache's.
     let part = pools.budget / 5;
+    // Without a backup pool its part is the cache's.
+    let [cache, reorder] = match pools.lan {
+        LanRepair::Off => [3 * part, 2 * part],
+        LanRepair::On | LanRepair::Auto => [2 * part, 3 * part / 2],
+    };
     let frames = |own: Option<u64>, part: u64, most: u64| {
         let frames = own.unwrap_or(part) / u64::from(scenario.nic.pmtu);
         usize::try_from(frames.min(most)).unwrap_or(usize::MAX)
@@ -149,14 +159,14 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
         sender: SenderConfig {
             lanes,
             rtt,
-            cache_max: frames(pools.cache, 3 * part, WINDOW),
+            cache_max: frames(pools.cache, cache, WINDOW),
             ports,
-            spray: Policy::default(),
+            spray: pools.spray,
         },
         receiver: ReceiverConfig {
             lanes,
             window: WINDOW,
-            waiting_max: frames(pools.reorder, 2 * part, WAITING_MAX),
+            waiting_max: frames(pools.reorder, reorder, WAITING_MAX),
             give_up: (rtt * 8).max(Span::from_millis(10)),
             report_interval: report_interval(rtt),
             loss_wait: rtt / 4,
@@ -166,8 +176,20 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
     }
 }
 
+/// The switch that repairs the LANs, if there is one. It has the backup pool and a quarter of the reordering pool.
+fn lan_repair(place: &Place<'_>) -> Option<(switch::Config, Which)> {
+    let which = match place.scenario.gateway.lan {
+        LanRepair::Off => return None,
+        LanRepair::On => Which::All,
+        LanRepair::Auto => Which::AfterNak,
+    };
+    let config = product::config(place, Recovery::Lr2);
+    let reorder_pool_frames = config.reorder_pool_frames / 4;
+    Some((switch::Config { reorder_pool_frames, resend_cache_frames: 0, ..config }, which))
+}
+
 struct TunnelBox {
-    tunnel: End<SimFrame>,
+    path: Datapath<SimFrame>,
     frame_max: u16,
 }
 
@@ -182,52 +204,74 @@ impl TunnelBox {
         &mut self,
         now: Time,
         out: &mut Egress,
-        act: impl FnOnce(&mut End<SimFrame>, &mut Ports<'_>),
+        act: impl FnOnce(&mut Datapath<SimFrame>, &mut Ports<'_>),
     ) {
-        act(&mut self.tunnel, &mut Ports { out, now, frame_max: self.frame_max });
+        act(&mut self.path, &mut Ports { out, now, frame_max: self.frame_max });
+    }
+
+    fn burst(&mut self, from: (Side, Port), frame: SimFrame, now: Time, out: &mut Egress) {
+        let mut burst = ArrayVec::<SimFrame, 1>::new();
+        burst.push(frame);
+        self.work(now, out, |path, ports| path.burst(from, &mut burst, now, &mut SimPool, ports));
     }
 }
 
 impl Middlebox for TunnelBox {
     fn receive(&mut self, side: Side, frame: SimFrame, now: Time, out: &mut Egress) {
-        self.work(now, out, |tunnel, ports| match side {
-            Side::Lan => tunnel.on_lan(now, frame, ports),
-            Side::Wan => tunnel.on_wan(now, Port::default(), frame, ports),
-        });
+        self.burst((side, Port::default()), frame, now, out);
     }
 
     fn receive_wan(&mut self, port: usize, frame: SimFrame, now: Time, out: &mut Egress) {
         let port = u8::try_from(port).ok().and_then(Port::new).unwrap_or_default();
-        self.work(now, out, |tunnel, ports| tunnel.on_wan(now, port, frame, ports));
+        self.burst((Side::Wan, port), frame, now, out);
     }
 
     fn next(&self) -> Time {
-        self.tunnel.deadline()
+        self.path.next_deadline()
     }
 
     fn timers(&mut self, now: Time, out: &mut Egress) {
-        self.work(now, out, |tunnel, ports| tunnel.on_timer(now, ports));
+        self.work(now, out, |path, ports| path.timers(now, TIMERS, &mut SimPool, ports));
+    }
+
+    fn housekeeping(&mut self, now: Time, out: &mut Egress) {
+        self.work(now, out, |path, ports| path.housekeeping(now, &mut SimPool, ports));
     }
 
     fn held(&self) -> Pools {
         let bytes = |frames: usize| frames as u64 * u64::from(self.frame_max - HEADERS);
+        let lan = self.path.as_switch().map(switch::Switch::held_bytes).unwrap_or_default();
+        let tunnel = self.path.as_tunnel().map(Tunnelled::tunnel);
         Pools {
-            reorder_bytes: bytes(self.tunnel.waiting()),
-            backup_bytes: 0,
-            cache_bytes: bytes(self.tunnel.kept()),
+            reorder_bytes: bytes(tunnel.map_or(0, End::waiting)) + lan.reorder,
+            backup_bytes: lan.backup,
+            cache_bytes: bytes(tunnel.map_or(0, End::kept)),
         }
     }
 
+    fn counters(&self) -> Option<&Counters> {
+        self.path.as_switch().map(switch::Switch::counters)
+    }
+
     fn check(&self, arrived: u64, _: u64) {
-        let counts = self.tunnel.counts();
-        assert_eq!(counts.from_lan + counts.from_wan, arrived, "what a tunnel received");
-        assert!(self.tunnel.is_balanced(), "its own books: {counts:?}");
+        let Some(tunnelled) = self.path.as_tunnel() else { return };
+        let counts = tunnelled.tunnel().counts();
+        if tunnelled.lan().is_none() {
+            assert_eq!(counts.from_lan + counts.from_wan, arrived, "what a tunnel received");
+        }
+        assert!(tunnelled.is_balanced(), "its own books: {counts:?}");
     }
 }
 
-impl Io for Ports<'_> {
+impl Sink for Ports<'_> {
     type Frame = SimFrame;
 
+    fn transmit(&mut self, side: Side, class: Priority, packet: Packet<SimFrame>) {
+        self.out.transmit(side, class, packet);
+    }
+}
+
+impl datapath::Ports for Ports<'_> {
     fn wait(&mut self, port: Port) -> Option<Span> {
         self.out.wait(WAN + usize::from(port.get()), self.frame_max.into(), self.now)
     }
@@ -236,13 +280,5 @@ impl Io for Ports<'_> {
         self.out.transmit_at(WAN + usize::from(port.get()), class, packet);
     }
 
-    fn lan(&mut self, frame: SimFrame) {
-        self.out.transmit(Side::Lan, Priority::Data, Packet::Owned(frame));
-    }
-
     fn local(&mut self, _: Port, _: SimFrame) {}
-
-    fn alloc(&mut self, len: usize) -> Option<SimFrame> {
-        SimPool.alloc(len)
-    }
 }
