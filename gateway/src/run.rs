@@ -7,7 +7,6 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
-use common::frame::Side;
 use common::ids::{BootId, WorkerId};
 use dpdk_sys_wrapper::{
     Eal, EalConfig, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
@@ -19,12 +18,14 @@ use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
 use crate::control::station::{Station, Way};
 use crate::control::tunnel::{Expected, Journal, News};
-use crate::control::{Sample, State, Watch, WorkerHealth, server, side_name};
+use crate::control::{Sample, State, Watch, WorkerHealth, server};
+use crate::port::PortId;
 use crate::shares::{boot, lan_repair, switch_config, tunnel_config};
 use crate::telemetry::{Published, TunnelIo};
 use crate::worker::egress::Egress;
 use crate::worker::handoff::{Handoff, mesh};
 use crate::worker::idle::{Idler, sharpen_timers};
+use crate::worker::links::{self, Links};
 use crate::worker::plane::Plane;
 use crate::worker::station::{self, WorkerEnd};
 use crate::worker::{Ended, Parts, Worker, io};
@@ -78,11 +79,12 @@ fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// The queues of one worker, LAN and WAN. A port that has fewer receive queues
+/// The queues of one worker, by [`PortId::index`]. A port that has fewer receive queues
 /// than there are workers leaves some without.
+#[derive(Default)]
 struct Queues {
-    rx: [Option<RxQueue>; 2],
-    tx: [TxQueue; 2],
+    rx: Vec<Option<RxQueue>>,
+    tx: Vec<TxQueue>,
 }
 
 /// A worker's part of the shared resources.
@@ -92,13 +94,15 @@ struct Place {
     handoff: Handoff<Mbuf>,
     stop: Arc<AtomicBool>,
     published: Arc<Published>,
-    /// The way to the WAN port's station.
-    station: Option<WorkerEnd>,
+    /// The ways to the stations of the WAN ports.
+    stations: Vec<WorkerEnd>,
+    links: Arc<links::Shared>,
 }
 
 /// DPDK's resources. Fields are dropped in this order: ports, pool, EAL.
 struct Machine {
-    ports: [Port; 2],
+    /// By [`PortId::index`].
+    ports: Vec<Port>,
     pool: Mempool,
     eal: Eal,
 }
@@ -123,15 +127,18 @@ impl Machine {
             if eal.uses_hugepages() { "with" } else { "without" }
         );
         let workers = config.worker.count;
-        let (lan, lan_rx, lan_tx) = open_port(&eal, Side::Lan, &config.lan, workers, &pool)?;
-        let (wan, wan_rx, wan_tx) = open_port(&eal, Side::Wan, &config.wan, workers, &pool)?;
-        let (mut lan_rx, mut wan_rx) = (lan_rx.into_iter(), wan_rx.into_iter());
-        let queues = lan_tx.into_iter().zip(wan_tx).map(|(lan_tx, wan_tx)| Queues {
-            rx: [lan_rx.next(), wan_rx.next()],
-            tx: [lan_tx, wan_tx],
-        });
-        let queues = queues.collect();
-        Ok((Self { ports: [lan, wan], pool, eal }, queues))
+        let mut queues: Vec<_> = (0..workers).map(|_| Queues::default()).collect();
+        let mut ports = Vec::new();
+        for (id, (section, port)) in PortId::all(u8::MAX).zip(config.ports()) {
+            let (port, rx, tx) = open_port(&eal, (id, section), port, workers, &pool)?;
+            let mut rx = rx.into_iter();
+            for (queues, tx) in queues.iter_mut().zip(tx) {
+                queues.rx.push(rx.next());
+                queues.tx.push(tx);
+            }
+            ports.push(port);
+        }
+        Ok((Self { ports, pool, eal }, queues))
     }
 
     /// Runs the workers, each in a thread of its own, and watches them until they end.
@@ -149,20 +156,28 @@ impl Machine {
             tracing::warn!("{warning}");
         }
         // There is one worker with a tunnel.
-        let (mut worker_end, mut station) = (None, None);
-        if let Some(udp) = &config.tunnel.udp {
+        let (mut worker_ends, mut stations) = (Vec::new(), Vec::new());
+        for (port, wan) in self.ports.iter().skip(1).zip(&config.wan) {
+            let Some(udp) = &wan.udp else { continue };
             let (end, control) = station::pair();
-            worker_end = Some(end);
-            let now = self.eal.clock().now();
-            station = Some(Station::new(udp, self.ports[Side::Wan.index()].mac(), control, now));
+            worker_ends.push(end);
+            stations.push(Station::new(udp, port.mac(), control, self.eal.clock().now()));
         }
+        let links = Arc::new(links::Shared::default());
         thread::scope(|scope| {
             let (mut workers, mut failed) = (Vec::new(), None);
             for ((n, queues), handoff) in (0..).map(WorkerId).zip(queues).zip(handoffs) {
                 let published = Arc::clone(&state.workers[usize::from(n.0)]);
-                let station = worker_end.take();
-                let place =
-                    Place { n, queues, handoff, stop: Arc::clone(stop), published, station };
+                let (stations, links) = (std::mem::take(&mut worker_ends), Arc::clone(&links));
+                let place = Place {
+                    n,
+                    queues,
+                    handoff,
+                    stop: Arc::clone(stop),
+                    published,
+                    stations,
+                    links,
+                };
                 let worker = thread::Builder::new()
                     .name(format!("worker-{n}"))
                     .spawn_scoped(scope, move || self.one(config, id, place));
@@ -190,7 +205,7 @@ impl Machine {
                     format!(", on CPU {:?}", config.eal.cores)
                 },
             );
-            self.supervise(state, stop, &workers, station);
+            self.supervise(state, stop, &workers, stations, &links);
             let mut all = Ended::default();
             for worker in workers {
                 let ended = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
@@ -206,8 +221,10 @@ impl Machine {
         // Dropped last: the mbufs of the worker go back through the cache
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
-        let Place { n, queues, handoff, stop, published, station } = place;
-        let Queues { rx, tx: [lan, wan] } = queues;
+        let Place { n, queues, handoff, stop, published, stations, links } = place;
+        let Queues { rx, tx } = queues;
+        let mut tx = tx.into_iter();
+        let lan = tx.next().context("there is no LAN port")?;
         if let Some(&cpu) = config.eal.cores.get(usize::from(n.0)) {
             lcore.pin(cpu)?;
         }
@@ -215,8 +232,9 @@ impl Machine {
         let plane = match config.tunnel.mode {
             TunnelMode::Off => Plane::switch(switch_config(config, boot, n)),
             TunnelMode::Ethernet | TunnelMode::Udp => {
-                let mac = self.ports[Side::Wan.index()].mac();
-                Plane::tunnel(tunnel_config(config, boot, mac), lan_repair(config, boot), station)
+                let macs: Vec<_> = self.ports.iter().skip(1).map(Port::mac).collect();
+                let tunnel = tunnel_config(config, boot, &macs);
+                Plane::tunnel(tunnel, lan_repair(config, boot), stations, Links::new(links))
             }
         };
         // All held frames may be released at once.
@@ -224,7 +242,7 @@ impl Machine {
         let worker = Worker::new(Parts {
             rx,
             handoff,
-            egress: Egress::new(lan, wan, (holdable + config::BACKLOG) as usize),
+            egress: Egress::new(lan, tx.collect(), (holdable + config::BACKLOG) as usize),
             plane,
             pool: PoolHandle::new(&self.pool, io::RESERVE),
             clock: self.eal.clock(),
@@ -248,13 +266,14 @@ impl Machine {
         state: &State,
         stop: &AtomicBool,
         workers: &[ScopedJoinHandle<'_, T>],
-        mut station: Option<Station>,
+        mut stations: Vec<Station>,
+        links: &links::Shared,
     ) {
         let clock = self.eal.clock();
         let mut watches: Vec<_> = workers.iter().map(|_| Watch::new(Instant::now())).collect();
         let mut stopping = false;
         let mut next_sample = Instant::now();
-        let mut up = [None; 2];
+        let mut up = vec![None; self.ports.len()];
         let mut journal = Journal::new(Instant::now());
         while !workers.iter().all(ScopedJoinHandle::is_finished) {
             if workers.iter().any(ScopedJoinHandle::is_finished) {
@@ -265,17 +284,18 @@ impl Machine {
                 next_sample = Instant::now();
                 tracing::info!("stopping; a second signal ends the process at once");
             }
-            if let Some(station) = &mut station {
-                station.poll(clock.now(), state.tunnel_value(TunnelIo::Up) > 0);
-            }
+            let is_up = state.tunnel_value(TunnelIo::Up) > 0;
+            stations.iter_mut().for_each(|station| station.poll(clock.now(), is_up));
+            self.share_links(links);
             let now = Instant::now();
             if now >= next_sample {
                 next_sample = now + SAMPLE;
                 let each = watches.iter_mut().zip(&state.workers);
                 let each = each.map(|(watch, published)| watch.look(published, now)).collect();
                 let refused = state.tunnel_value(TunnelIo::DropSource);
-                let way = station.as_mut().map(|station| station.way(clock.now(), refused));
-                let sample = self.sample(each, stopping, way);
+                let mut way = |station: &mut Station| station.way(clock.now(), refused);
+                let ways = stations.iter_mut().map(&mut way).collect();
+                let sample = self.sample(each, stopping, ways);
                 log_links(&mut up, &sample);
                 if state.has_tunnel() && !stopping {
                     log_tunnel(journal.look(state.tunnel_problem(&sample), now));
@@ -286,24 +306,33 @@ impl Machine {
         }
     }
 
-    fn sample(&self, workers: Vec<WorkerHealth>, stopping: bool, way: Option<Way>) -> Sample {
+    /// Tells the worker of the WAN ports' links, if there are several.
+    fn share_links(&self, links: &links::Shared) {
+        if self.ports.len() > 2 {
+            for (id, port) in PortId::all(u8::MAX).zip(&self.ports).skip(1) {
+                let link = port.link();
+                links.set(id.wan_port(), link.up.then(|| link.speed_mbps.unwrap_or(0)));
+            }
+        }
+    }
+
+    fn sample(&self, workers: Vec<WorkerHealth>, stopping: bool, ways: Vec<Way>) -> Sample {
         Sample {
-            ports: self.ports.each_ref().map(Port::stats),
-            up: self.ports.each_ref().map(|port| port.link().up),
+            ports: self.ports.iter().map(Port::stats).collect(),
+            up: self.ports.iter().map(|port| port.link().up).collect(),
             mbufs_free: self.pool.available(),
             mbufs: self.pool.size(),
             workers,
             stopping,
-            way,
+            ways,
         }
     }
 }
 
-fn log_links(up: &mut [Option<bool>; 2], sample: &Sample) {
-    for side in [Side::Lan, Side::Wan] {
-        let now = sample.up[side.index()];
-        if up[side.index()].replace(now) != Some(now) {
-            tracing::info!("port {} is {}", side_name(side), if now { "up" } else { "down" });
+fn log_links(up: &mut [Option<bool>], sample: &Sample) {
+    for ((id, before), now) in PortId::all(u8::MAX).zip(up).zip(&sample.up) {
+        if before.replace(*now) != Some(*now) {
+            tracing::info!("port {} is {}", id.name(), if *now { "up" } else { "down" });
         }
     }
 }
@@ -331,7 +360,7 @@ fn eal_config(config: &Config) -> EalConfig {
         // The worker pins itself; this thread and the control thread must not
         // run on its core.
         cores: Vec::new(),
-        pci_allow: [&config.lan, &config.wan].into_iter().filter_map(pci).collect(),
+        pci_allow: config.ports().filter_map(|(_, port)| pci(port)).collect(),
         vdevs: Vec::new(),
         extra: config.eal.extra.clone(),
     }
@@ -339,12 +368,12 @@ fn eal_config(config: &Config) -> EalConfig {
 
 fn open_port(
     eal: &Eal,
-    side: Side,
+    (id, section): (PortId, &str),
     port: &config::Port,
     workers: u16,
     pool: &Mempool,
 ) -> anyhow::Result<(Port, Vec<RxQueue>, Vec<TxQueue>)> {
-    let name = side_name(side);
+    let name = id.name();
     let config = PortConfig {
         device: port.device.clone(),
         mtu: port.mtu,
@@ -355,7 +384,7 @@ fn open_port(
         promiscuous: port.promiscuous,
     };
     let (opened, rx, tx) =
-        Port::open(eal, &config, pool).with_context(|| format!("{name}.device"))?;
+        Port::open(eal, &config, pool).with_context(|| format!("{section}.device"))?;
     let mac = opened.mac().map(|b| format!("{b:02x}")).join(":");
     tracing::info!(
         "port {name}: {} ({}), MAC {mac}, MTU {}",

@@ -11,11 +11,10 @@ use common::wire::{MacAddr, Opcode};
 use datapath::Which;
 use tunnel::encapsulation::{DEFAULT_SOURCE_PORT, Encapsulation, Udp, UdpConfig};
 use tunnel::session::SessionConfig;
-use tunnel::spray::Policy;
 use tunnel::{ReceiverConfig, SenderConfig, report_interval};
 
 use crate::boot::{self, Boot};
-use crate::config::{Config, Keying, LanMode};
+use crate::config::{Config, Keying, LanMode, Wan};
 
 /// The boot id of this start, which is kept on disk, and why it may not be, if so.
 ///
@@ -78,41 +77,43 @@ pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Conf
     }
 }
 
-/// The configuration of an end of the tunnel on a WAN port with the address `mac`.
-pub fn tunnel_config(config: &Config, boot: BootId, mac: MacAddr) -> tunnel::Config {
+/// The configuration of an end of the tunnel on WAN ports with the addresses `macs`.
+pub fn tunnel_config(config: &Config, boot: BootId, macs: &[MacAddr]) -> tunnel::Config {
     let frames = config.pool_frames_of_worker();
-    let (rtt, lanes) = (config.recovery.tuning.rtt_guess, config.tunnel.lanes());
-    let encapsulation = match &config.tunnel.udp {
-        None => Encapsulation::Ethernet { ethertype: config.tunnel.ethertype, mac },
+    let (rtt, lanes) = (config.recovery.tuning.rtt_guess, config.lanes());
+    let count = u8::try_from(config.wan.len()).unwrap_or(u8::MAX);
+    let encapsulation = |(wan, mac): (&Wan, &MacAddr)| match &wan.udp {
+        None => Encapsulation::Ethernet { ethertype: config.tunnel.ethertype, mac: *mac },
         Some(udp) => Encapsulation::Udp(Udp::new(&UdpConfig {
-            mac,
+            mac: *mac,
             address: udp.address.addr(),
             peer: udp.peer,
             port: config.tunnel.port,
-            source_ports: vec![DEFAULT_SOURCE_PORT],
+            source_ports: (0..lanes).map(|lane| DEFAULT_SOURCE_PORT + u16::from(lane)).collect(),
             dscp: udp.dscp,
         })),
     };
+    let ports: Vec<_> = config.wan.iter().zip(macs).map(encapsulation).collect();
     tunnel::Config {
         session: SessionConfig {
             node: config.peer.node,
             boot,
             random: random(),
             lanes,
-            ports: 1,
+            ports: count,
             // VLAN tags of the LAN lie behind the shim.
-            frame_max: config.wan.mtu + ETHER_LEN,
-            overhead: encapsulation.shim_at() as u16,
+            frame_max: config.wan_mtu() + ETHER_LEN,
+            overhead: ports.first().map_or(0, Encapsulation::shim_at) as u16,
             hello_interval: HELLO_INTERVAL,
             peer_timeout: PEER_TIMEOUT,
         },
-        ports: vec![encapsulation],
+        ports,
         sender: SenderConfig {
             lanes,
             rtt,
             cache_max: frames.resend_cache as usize,
-            ports: 1,
-            spray: Policy::default(),
+            ports: count,
+            spray: config.tunnel.spray,
         },
         receiver: ReceiverConfig {
             lanes,

@@ -17,7 +17,7 @@ impl Lane {
     }
 
     /// The first `count` lanes, [`COUNT_MAX`](Self::COUNT_MAX) at most.
-    pub fn all(count: u8) -> impl Iterator<Item = Self> {
+    pub fn all(count: u8) -> impl Iterator<Item = Self> + Clone {
         (0..count).filter_map(Self::new)
     }
 
@@ -50,7 +50,7 @@ impl Port {
     }
 
     /// The first `count` ports, [`COUNT_MAX`](Self::COUNT_MAX) at most.
-    pub fn all(count: u8) -> impl Iterator<Item = Self> {
+    pub fn all(count: u8) -> impl Iterator<Item = Self> + Clone {
         (0..count).filter_map(Self::new)
     }
 

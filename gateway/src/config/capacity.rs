@@ -57,9 +57,8 @@ impl Config {
 
     /// Mbufs of rings, queues and caches, by use.
     fn mbufs_at_work(&self) -> [(u32, &'static str); 4] {
-        let descriptors =
-            [&self.lan, &self.wan].map(|p| u32::from(p.rx_desc) + u32::from(p.tx_desc));
-        mbufs_at_work(self.worker.count.into(), descriptors.iter().sum())
+        let descriptors = self.ports().map(|(_, p)| u32::from(p.rx_desc) + u32::from(p.tx_desc));
+        mbufs_at_work(self.worker.count.into(), descriptors.sum())
     }
 
     /// Mbufs that the pools take at the largest path MTU, and the bytes of the pools.
@@ -70,7 +69,12 @@ impl Config {
 
     /// The largest path MTU of the ports, bytes.
     fn pmtu(&self) -> u64 {
-        pmtu(self.lan.mtu.max(self.wan.mtu))
+        pmtu(self.longest_mtu())
+    }
+
+    /// The largest MTU of all ports, bytes.
+    pub(super) fn longest_mtu(&self) -> u16 {
+        self.ports().map(|(_, port)| port.mtu).max().unwrap_or_default()
     }
 
     /// Memory of DPDK in pages of `page` bytes.
@@ -152,7 +156,7 @@ impl Config {
     pub(super) fn size_pool(&mut self, mbufs: Option<u32>, data_room: Option<u16>) {
         let in_flight = self.mbufs_at_work().iter().map(|(mbufs, _)| mbufs).sum();
         let held = u32::try_from(self.mbufs_to_hold().0).unwrap_or(u32::MAX);
-        let mtu = self.lan.mtu.max(self.wan.mtu);
+        let mtu = self.longest_mtu();
         self.pool = Pool {
             mbufs: mbufs.unwrap_or(held.saturating_add(in_flight)),
             data_room: data_room.unwrap_or(mtu + FRAME_OVERHEAD),

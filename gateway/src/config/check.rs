@@ -25,13 +25,9 @@ pub(super) fn all(doc: &Document<'_>, config: &mut Config) {
     }
 }
 
-fn ports(config: &Config) -> [(&'static str, &Port); 2] {
-    [("lan", &config.lan), ("wan", &config.wan)]
-}
-
 fn devices(doc: &Document<'_>, config: &mut Config) {
     let mut warnings = Vec::new();
-    for (side, port) in ports(config) {
+    for (side, port) in config.ports() {
         let key = format!("{side}.device");
         if port.device.is_empty() {
             continue; // has been reported as missing
@@ -58,29 +54,45 @@ fn devices(doc: &Document<'_>, config: &mut Config) {
     }
     config.warnings.append(&mut warnings);
 
-    let (lan, wan) = (&config.lan, &config.wan);
-    if !wan.device.is_empty() && name(lan) == name(wan) {
-        let found = format!("{}, the LAN port's device too", name(wan));
-        doc.problem("wan.device", found, "another device: LAN and WAN are two ports");
+    let ports: Vec<_> = config.ports().collect();
+    for (n, (section, port)) in ports.iter().enumerate() {
+        for (other_section, other) in &ports[..n] {
+            distinct(doc, (section, port), (other_section, other));
+        }
     }
-    if driver(lan) == "net_memif"
-        && driver(wan) == "net_memif"
-        && ["socket", "id"].into_iter().all(|a| argument(lan, a) == argument(wan, a))
-        && name(lan) != name(wan)
+}
+
+/// A port must have another device than one before it.
+fn distinct(
+    doc: &Document<'_>,
+    (section, port): (&str, &Port),
+    (other_section, other): (&str, &Port),
+) {
+    let key = format!("{section}.device");
+    let whose =
+        if other_section == "lan" { "the LAN port's".into() } else { format!("{other_section}'s") };
+    if !port.device.is_empty() && name(other) == name(port) {
+        let found = format!("{}, {whose} device too", name(port));
+        doc.problem(&key, found, "another device: LAN and WAN are two ports");
+    }
+    if driver(other) == "net_memif"
+        && driver(port) == "net_memif"
+        && ["socket", "id"].into_iter().all(|a| argument(other, a) == argument(port, a))
+        && name(other) != name(port)
     {
-        let found = "a memif with the LAN port's socket and id";
-        doc.problem("wan.device", found, "another socket=PATH or id=NUMBER");
+        let found = format!("a memif with {whose} socket and id");
+        doc.problem(&key, found, "another socket=PATH or id=NUMBER");
     }
 }
 
 fn mtu(doc: &Document<'_>, config: &Config) {
-    let (lan, wan) = (&config.lan, &config.wan);
-    if lan.mtu != wan.mtu && config.tunnel.mode == TunnelMode::Off {
+    let (lan, wan) = (config.lan.mtu, config.wan_mtu());
+    if lan != wan && config.tunnel.mode == TunnelMode::Off {
         let key = if doc.is_set("wan.mtu") { "wan.mtu" } else { "lan.mtu" };
-        let found = format!("lan.mtu {} beside wan.mtu {}", lan.mtu, wan.mtu);
+        let found = format!("lan.mtu {lan} beside wan.mtu {wan}");
         doc.problem(key, found, "the same on both, since frames cross unchanged");
     }
-    let frame = lan.mtu.max(wan.mtu) + FRAME_OVERHEAD;
+    let frame = config.longest_mtu() + FRAME_OVERHEAD;
     if config.pool.data_room < frame {
         doc.problem(
             "pool.data_room",
@@ -92,7 +104,7 @@ fn mtu(doc: &Document<'_>, config: &Config) {
             ),
         );
     }
-    for (side, port) in ports(config) {
+    for (side, port) in config.ports() {
         /// A packet socket's header before a frame: `TPACKET2_HDRLEN`, padded.
         const TPACKET: u64 = 64;
         let framesz = number(port, "framesz", 2048);
@@ -119,8 +131,41 @@ impl Config {
 }
 
 fn tunnel(doc: &Document<'_>, config: &mut Config) {
+    let count = config.wan.len();
     if config.tunnel.mode == TunnelMode::Off {
+        if count > 1 {
+            let allowed = "one WAN port, or a tunnel in the first [[wan]]";
+            doc.problem("wan", format!("{count} WAN ports without wan.tunnel"), allowed);
+        }
+        if config.tunnel.lanes > 1 {
+            let allowed = "no such key, or wan.tunnel";
+            doc.problem("wan.lanes", config.tunnel.lanes.to_string(), allowed);
+        }
         return;
+    }
+    if count > usize::from(tunnel::Port::COUNT_MAX) {
+        doc.problem(
+            "wan",
+            format!("{count} WAN ports"),
+            format!("at most {}", tunnel::Port::COUNT_MAX),
+        );
+    }
+    let lanes = count * usize::from(config.tunnel.lanes);
+    if lanes > usize::from(tunnel::Lane::COUNT_MAX) {
+        let found = format!("{lanes} on all ports");
+        doc.problem(
+            "wan.lanes",
+            found,
+            format!("at most {} on all ports together", tunnel::Lane::COUNT_MAX),
+        );
+    }
+    if config.tunnel.mode == TunnelMode::Ethernet && config.tunnel.lanes > 1 {
+        let allowed = "1: with \"ethernet\" all frames of a port take the same path";
+        doc.problem("wan.lanes", config.tunnel.lanes.to_string(), allowed);
+    }
+    let families = config.wan.iter().filter_map(|wan| Some(wan.udp?.peer.is_ipv6()));
+    if families.clone().any(|v6| v6) && families.clone().any(|v6| !v6) {
+        doc.problem("wan.peer", "IPv4 on one port and IPv6 on another", "one of them on all");
     }
     if config.role != Role::Both {
         let found = format!("\"{}\" beside wan.tunnel", word(ROLES, &config.role));
@@ -135,13 +180,13 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
     if config.worker.count != 1 {
         let key = if doc.is_set("worker.count") { "worker.count" } else { "eal.cores" };
         let found = format!("{} workers beside wan.tunnel", config.worker.count);
-        let allowed = "one worker, on one core: a tunnel has one lane for now, which more workers cannot share";
+        let allowed = "one worker, on one core: a tunnel is that of one worker";
         doc.problem(key, found, allowed);
     }
-    let (lan, wan) = (config.lan.mtu, config.wan.mtu);
+    let (lan, wan) = (config.lan.mtu, config.wan_mtu());
     let needed = config.wan_mtu_needed();
-    if let Some(udp) = &config.tunnel.udp {
-        let family = if udp.peer.is_ipv4() { "IPv4" } else { "IPv6" };
+    if config.tunnel.mode == TunnelMode::Udp {
+        let family = if config.tunnel.is_v6 { "IPv6" } else { "IPv4" };
         if wan < needed {
             let headers = needed - lan;
             let allowed = format!(

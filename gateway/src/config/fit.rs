@@ -121,7 +121,7 @@ fn nodes(config: &mut Config, machine: &Machine, huge: bool) {
         return;
     }
     let mut warnings = Vec::new();
-    for (side, port) in [("lan", &config.lan), ("wan", &config.wan)] {
+    for (side, port) in config.ports() {
         let address = pci_address(&port.device);
         let node = address.as_ref().and_then(|address| machine.devices.get(address));
         let Some(node) = machine.nodes.iter().find(|n| Some(&n.id) == node) else { continue };

@@ -25,9 +25,9 @@ mod schema;
 pub(crate) mod tests;
 mod udp;
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::{fmt, iter};
 
 use common::control::NodeId;
 use common::time::Span;
@@ -40,6 +40,8 @@ pub use settings::sizing::FRAME_OVERHEAD;
 use settings::{Document, Section};
 pub use settings::{Problem, Report, word};
 pub use switch::{End, IpNet, Pools, QueuePair, Recovery, Role, Tuning};
+use tunnel::Lane;
+use tunnel::spray::Policy;
 
 /// The words for [`Role`], in the file and on the command line.
 pub const ROLES: &[(&str, Role)] =
@@ -106,10 +108,22 @@ impl Port {
     }
 }
 
+/// A port towards the long-haul link.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wan {
+    /// Its section of the file: `wan`, or `wan[1]` for the first of several.
+    pub section: String,
+    /// The port.
+    pub port: Port,
+    /// With [`TunnelMode::Udp`]: the way to the peer.
+    pub udp: Option<UdpSettings>,
+}
+
 /// How frames cross the WAN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum TunnelMode {
     /// As they came.
+    #[default]
     Off,
     /// Numbered, behind a shim with an EtherType of its own.
     Ethernet,
@@ -137,7 +151,7 @@ pub const LANS: &[(&str, LanMode)] =
     &[("off", LanMode::Off), ("on", LanMode::On), ("auto", LanMode::Auto)];
 
 /// The tunnel to the peer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TunnelSettings {
     /// Whether there is one, and its encapsulation.
     pub mode: TunnelMode,
@@ -145,25 +159,33 @@ pub struct TunnelSettings {
     pub ethertype: u16,
     /// UDP port of its datagrams, at both boxes.
     pub port: u16,
-    /// With [`TunnelMode::Udp`]: the way to the peer.
-    pub udp: Option<UdpSettings>,
+    /// Lanes of each WAN port.
+    pub lanes: u8,
+    /// How a frame's lane is chosen.
+    pub spray: Policy,
+    /// Whether its headers are those of IPv6.
+    pub is_v6: bool,
 }
 
-impl TunnelSettings {
-    /// Lanes of each direction.
-    pub const fn lanes(&self) -> u8 {
-        1
-    }
+/// The words for [`Policy`].
+pub const SPRAYS: &[(&str, Policy)] = &[
+    ("earliest", Policy::Earliest),
+    ("pinned", Policy::Pinned),
+    ("oblivious", Policy::Oblivious),
+    ("reps", Policy::Reps),
+    ("strack", Policy::Strack),
+];
 
+impl TunnelSettings {
     /// Bytes by which the headers of the tunnel make a frame longer, a retransmission's.
     pub const fn headers(&self) -> u16 {
         let shim = tunnel::shim::RESENT_LEN as u16;
-        match (self.mode, &self.udp) {
-            (TunnelMode::Ethernet, _) => 2 + shim,
+        match self.mode {
+            TunnelMode::Ethernet => 2 + shim,
             // An Ethernet header, IP, UDP.
-            (TunnelMode::Udp, Some(UdpSettings { peer: IpAddr::V6(_), .. })) => 14 + 40 + 8 + shim,
-            (TunnelMode::Udp, _) => 14 + 20 + 8 + shim,
-            (TunnelMode::Off, _) => 0,
+            TunnelMode::Udp if self.is_v6 => 14 + 40 + 8 + shim,
+            TunnelMode::Udp => 14 + 20 + 8 + shim,
+            TunnelMode::Off => 0,
         }
     }
 }
@@ -285,8 +307,8 @@ pub struct Config {
     pub role: Role,
     /// Towards the hosts.
     pub lan: Port,
-    /// Towards the long-haul link.
-    pub wan: Port,
+    /// Towards the long-haul link: one port, or with a tunnel several.
+    pub wan: Vec<Wan>,
     /// The tunnel over the long-haul link.
     pub tunnel: TunnelSettings,
     /// DPDK's environment.
@@ -310,6 +332,24 @@ pub struct Config {
     pub drain_timeout: Span,
     /// Settings that work but are probably mistakes; one line each.
     pub warnings: Vec<String>,
+}
+
+impl Config {
+    /// Lanes of the tunnel in each direction.
+    pub fn lanes(&self) -> u8 {
+        u8::try_from(usize::from(self.tunnel.lanes) * self.wan.len()).unwrap_or(Lane::COUNT_MAX)
+    }
+
+    /// The MTU of all WAN ports: that of the one with the smallest.
+    pub fn wan_mtu(&self) -> u16 {
+        self.wan.iter().map(|wan| wan.port.mtu).min().unwrap_or_default()
+    }
+
+    /// All ports, each with its section of the file, the LAN port first.
+    pub fn ports(&self) -> impl Iterator<Item = (&str, &Port)> {
+        let wan = self.wan.iter().map(|wan| (&*wan.section, &wan.port));
+        iter::once(("lan", &self.lan)).chain(wan)
+    }
 }
 
 /// Why a file is not taken.

@@ -8,17 +8,19 @@ use settings::units::{show_duration, show_size};
 
 use super::{
     Config, HUGE_PAGES, IDLES, Keying, LANS, NOTIFIES, Port, QueuePair, RECOVERIES, ROLES,
-    RecoverySettings, SPREADS, TUNNELS, TunnelMode, word,
+    RecoverySettings, SPRAYS, SPREADS, TUNNELS, TunnelMode, Wan, word,
 };
 
-pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    writeln!(f, "role = {}", quoted(word(ROLES, &c.role)))?;
-    port(f, "lan", &c.lan)?;
-    port(f, "wan", &c.wan)?;
-    writeln!(f, "tunnel = {}", quoted(word(TUNNELS, &c.tunnel.mode)))?;
-    writeln!(f, "tunnel_ethertype = {:#06x}", c.tunnel.ethertype)?;
-    writeln!(f, "tunnel_port = {}", c.tunnel.port)?;
-    if let Some(udp) = &c.tunnel.udp {
+fn wan(f: &mut fmt::Formatter<'_>, c: &Config, wan: &Wan, is_first: bool) -> fmt::Result {
+    port(f, if c.wan.len() > 1 { "[wan]" } else { "wan" }, &wan.port)?;
+    if is_first {
+        writeln!(f, "tunnel = {}", quoted(word(TUNNELS, &c.tunnel.mode)))?;
+        writeln!(f, "tunnel_ethertype = {:#06x}", c.tunnel.ethertype)?;
+        writeln!(f, "tunnel_port = {}", c.tunnel.port)?;
+        writeln!(f, "lanes = {}", c.tunnel.lanes)?;
+        writeln!(f, "spray = {}", quoted(word(SPRAYS, &c.tunnel.spray)))?;
+    }
+    if let Some(udp) = &wan.udp {
         writeln!(f, "address = {}", quoted(&udp.address.to_string()))?;
         if let Some(gateway) = udp.gateway {
             writeln!(f, "gateway = {}", quoted(&gateway.to_string()))?;
@@ -27,6 +29,15 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(dscp) = udp.dscp {
             writeln!(f, "dscp = {dscp}")?;
         }
+    }
+    Ok(())
+}
+
+pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    writeln!(f, "role = {}", quoted(word(ROLES, &c.role)))?;
+    port(f, "lan", &c.lan)?;
+    for (n, wan) in c.wan.iter().enumerate() {
+        self::wan(f, c, wan, n == 0)?;
     }
 
     writeln!(f, "\n[eal]")?;

@@ -6,12 +6,14 @@ use common::control::NodeId;
 use common::time::Span;
 use common::wire::{BUCKETS, ROCE_PORT};
 use settings::{Document, Section, integer};
+use tunnel::Lane;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT};
 
 use super::{
     Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, LANS, LanMode,
-    NOTIFIES, Peer, Pool, Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role,
-    SPREADS, Spread, TUNNELS, Tuning, TunnelMode, TunnelSettings, Worker, check, key, pairs, udp,
+    NOTIFIES, Peer, Pool, Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPRAYS,
+    SPREADS, Spread, TUNNELS, Tuning, TunnelMode, TunnelSettings, Wan, Worker, check, key, pairs,
+    udp,
 };
 
 const MIB: u64 = 1 << 20;
@@ -35,12 +37,10 @@ pub(super) fn read(
     let mut section = root.section("lan");
     let lan = port(&mut section);
     section.finish();
-    let mut section = root.section("wan");
-    let wan = port(&mut section);
-    let tunnel = tunnel(doc, section);
+    let (wan, tunnel) = wan(doc, &mut root);
     let peer = peer(doc, root.section("peer"), file, &lan, &mut warnings);
     let eal = eal(root.section("eal"), peer.node);
-    let any_pci = lan.is_pci() || wan.is_pci();
+    let any_pci = lan.is_pci() || wan.iter().any(|wan| wan.port.is_pci());
     let worker = worker(root.section("worker"), any_pci, eal.cores.len());
     let recovery = recovery(doc, root.section("recovery"), tunnel.mode);
     let congestion = congestion(root.section("congestion"));
@@ -102,8 +102,30 @@ fn port(s: &mut Section<'_>) -> Port {
     }
 }
 
-fn tunnel(doc: &Document<'_>, mut s: Section<'_>) -> TunnelSettings {
-    let mode = s.choice("tunnel", TUNNELS).unwrap_or(TunnelMode::Off);
+/// `[wan]`, or several `[[wan]]`. The first has the keys of the tunnel.
+fn wan(doc: &Document<'_>, root: &mut Section<'_>) -> (Vec<Wan>, TunnelSettings) {
+    let mut sections =
+        if root.is_array("wan") { root.sections("wan") } else { vec![root.section("wan")] };
+    if sections.is_empty() {
+        // That there is no port has to be said.
+        sections.push(root.section("wan"));
+    }
+    let mut settings = None;
+    let mut all = Vec::new();
+    for mut s in sections {
+        let port = port(&mut s);
+        let tunnel = *settings.get_or_insert_with(|| tunnel(doc, &mut s));
+        let udp = udp::read(doc, &mut s, tunnel.mode);
+        all.push(Wan { section: s.name().to_owned(), port, udp });
+        s.finish();
+    }
+    let is_v6 = all.iter().any(|wan| wan.udp.is_some_and(|udp| udp.peer.is_ipv6()));
+    let settings = settings.unwrap_or_default();
+    (all, TunnelSettings { is_v6, ..settings })
+}
+
+fn tunnel(doc: &Document<'_>, s: &mut Section<'_>) -> TunnelSettings {
+    let mode = s.choice("tunnel", TUNNELS).unwrap_or_default();
     let tunnel = TunnelSettings {
         mode,
         ethertype: s
@@ -115,12 +137,16 @@ fn tunnel(doc: &Document<'_>, mut s: Section<'_>) -> TunnelSettings {
                 integer(v).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0)
             })
             .unwrap_or(DEFAULT_PORT),
-        udp: udp::read(doc, &mut s, mode),
+        lanes: s
+            .int("lanes", 1, u32::from(Lane::COUNT_MAX), "lanes of each port")
+            .and_then(|n| u8::try_from(n).ok())
+            .unwrap_or(1),
+        spray: s.choice("spray", SPRAYS).unwrap_or_default(),
+        is_v6: false,
     };
     if tunnel.port == ROCE_PORT {
-        doc.problem("wan.tunnel_port", ROCE_PORT.to_string(), "another one: this is RoCE's");
+        doc.problem(&s.path("tunnel_port"), ROCE_PORT.to_string(), "another one: this is RoCE's");
     }
-    s.finish();
     tunnel
 }
 

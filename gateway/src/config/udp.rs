@@ -35,11 +35,11 @@ pub(super) fn read(
     }
     let (address, peer) = (address?, peer?);
     let settings = UdpSettings { address, gateway, peer, dscp };
-    check(doc, &settings);
+    check(doc, s, &settings);
     Some(settings)
 }
 
-fn check(doc: &Document<'_>, settings: &UdpSettings) {
+fn check(doc: &Document<'_>, s: &Section<'_>, settings: &UdpSettings) {
     let UdpSettings { address, gateway, peer, .. } = settings;
     let own = address.addr();
     let is_station = |ip: IpAddr| {
@@ -54,11 +54,11 @@ fn check(doc: &Document<'_>, settings: &UdpSettings) {
             && ip.is_ipv4()
             && (ip == address.network() || ip == address.broadcast());
         if !is_station(ip) || names_link {
-            doc.problem(&format!("wan.{key}"), ip.to_string(), "the address of one station");
+            doc.problem(&s.path(key), ip.to_string(), "the address of one station");
             is_sound = false;
         } else if ip.is_ipv4() != own.is_ipv4() {
             let found = format!("{ip} beside address = \"{address}\"");
-            doc.problem(&format!("wan.{key}"), found, "IPv4 for all, or IPv6 for all");
+            doc.problem(&s.path(key), found, "IPv4 for all, or IPv6 for all");
             is_sound = false;
         }
     }
@@ -67,19 +67,19 @@ fn check(doc: &Document<'_>, settings: &UdpSettings) {
     }
     let net = address.trunc();
     if *peer == own {
-        doc.problem("wan.peer", format!("{peer}, which is this box's own address"), PEER);
+        doc.problem(&s.path("peer"), format!("{peer}, which is this box's own address"), PEER);
     }
     match gateway {
         Some(gateway) if *gateway == own => {
-            doc.problem("wan.gateway", format!("{gateway}, which is this box's own"), GATEWAY);
+            doc.problem(&s.path("gateway"), format!("{gateway}, which is this box's own"), GATEWAY);
         }
         Some(gateway) if !net.contains(gateway) && !is_link_local(*gateway) => {
             let allowed = format!("{GATEWAY}, within {net}");
-            doc.problem("wan.gateway", format!("{gateway}, outside {net}"), allowed);
+            doc.problem(&s.path("gateway"), format!("{gateway}, outside {net}"), allowed);
         }
         None if !net.contains(peer) => {
             let found = format!("none, and peer = \"{peer}\" is outside {net}");
-            doc.problem("wan.gateway", found, format!("{GATEWAY}, within {net}"));
+            doc.problem(&s.path("gateway"), found, format!("{GATEWAY}, within {net}"));
         }
         Some(_) | None => {}
     }

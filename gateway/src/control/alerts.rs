@@ -9,24 +9,30 @@ const README: &str = include_str!("../../../README.md");
 
 /// The samples of a gateway with a tunnel over UDP, without their values.
 fn exported() -> BTreeSet<String> {
-    let expected =
-        tunnel::Expected { lanes: 1, is_udp: true, headers: 66, port: 4288, needed: 4288 };
+    let expected = tunnel::Expected {
+        ports: 1,
+        lanes: 1,
+        is_udp: true,
+        headers: 66,
+        port: 4288,
+        needed: 4288,
+    };
     let state = State::new("both", 1, Some(expected));
     let [next_hop, peer] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(Into::into);
     state.put(Sample {
-        ports: Default::default(),
-        up: [true; 2],
+        ports: vec![Default::default(); 2],
+        up: vec![true; 2],
         mbufs_free: 1,
         mbufs: 1,
         workers: vec![WorkerHealth::default()],
         stopping: false,
-        way: Some(station::Way {
+        ways: vec![station::Way {
             next_hop,
             mac: None,
             peer,
             is_answered: false,
             has_stranger: false,
-        }),
+        }],
     });
     let text = String::from_utf8(metrics::render(&state).unwrap()).unwrap();
     let samples = text.lines().filter(|line| !line.starts_with('#'));

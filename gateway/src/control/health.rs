@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use common::frame::Side;
-
-use super::{State, side_name};
+use super::State;
+use crate::port::PortId;
 
 /// Silence of a worker after which it counts as stalled. It publishes every
 /// few milliseconds.
@@ -25,9 +24,9 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
     for (n, _) in sample.workers.iter().enumerate().filter(|(_, worker)| worker.stalled) {
         reasons.push(format!("worker {n} has shown no sign of life for {} s", STALL.as_secs()));
     }
-    for side in [Side::Lan, Side::Wan] {
-        if !sample.up[side.index()] {
-            reasons.push(format!("port {} is down", side_name(side)));
+    for (port, is_up) in PortId::all(u8::MAX).zip(&sample.up) {
+        if !is_up {
+            reasons.push(format!("port {} is down", port.name()));
         }
     }
     reasons.extend(state.tunnel_problem(&sample));
@@ -44,18 +43,18 @@ mod tests {
         let state = State::new("both", 2, None);
         assert!(check(&state).unwrap_err()[0].starts_with("starting"));
         let sample = Sample {
-            ports: Default::default(),
-            up: [true; 2],
+            ports: vec![Default::default(); 2],
+            up: vec![true; 2],
             mbufs_free: 1,
             mbufs: 2,
             workers: vec![WorkerHealth::default(); 2],
             stopping: false,
-            way: None,
+            ways: Vec::new(),
         };
         state.put(sample.clone());
         assert_eq!(check(&state), Ok(()));
         state.put(Sample {
-            up: [true, false],
+            up: vec![true, false],
             workers: vec![WorkerHealth::default(), WorkerHealth { stalled: true, busy_ratio: 0.0 }],
             stopping: true,
             ..sample

@@ -1,12 +1,12 @@
 //! Renders the state in Prometheus' text format.
 
-use common::frame::Side;
 use common::metrics::{Desc, Metric, MetricKind};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Point, MetricFamily, MetricType};
 use prometheus::{Encoder, TextEncoder};
 
+use super::State;
 use super::tunnel::Expected;
-use super::{State, side_name};
+use crate::port::PortId;
 use crate::telemetry::{IoCounters, LaneIo, LoopIo, PortIo, TunnelIo};
 
 /// The media type of [`render`]'s output.
@@ -109,9 +109,9 @@ fn workers(state: &State, families: &mut Families) {
     let each: Vec<_> = state.workers.iter().map(|worker| worker.io()).collect();
     let mut io = IoCounters::default();
     each.iter().for_each(|worker| io.join(worker));
-    for side in [Side::Lan, Side::Wan] {
+    for port in PortId::all(state.wans) {
         for (what, desc) in PortIo::TABLE {
-            families.add(desc, &[("port", side_name(side))], io.port(side, *what) as f64);
+            families.add(desc, &[("port", port.name())], io.port(port, *what) as f64);
         }
     }
     for (what, desc) in LoopIo::TABLE {
@@ -133,6 +133,12 @@ fn tunnel(state: &State, expected: &Expected, families: &mut Families) {
             families.add(desc, &[("lane", &n.to_string())], what.scaled(lane.get(*what)));
         }
     }
+    let used = state.workers.first().map(|worker| worker.tunnel());
+    for port in PortId::all(state.wans).skip(1) {
+        let is_used = used.as_ref().is_some_and(|tunnel| tunnel.uses(port.wan_port()));
+        let help = "Whether frames of the tunnel take a WAN port: there is a session, and messages pass the port both ways.";
+        families.gauge("lr2_tunnel_port_used", help, &[("port", port.name())], is_used.into());
+    }
     let help = "Bytes of the longest frame of the WAN, from its destination MAC address on: the WAN port's, \
                 and what a full frame of the LAN needs with the tunnel's headers.";
     for (of, len) in [("port", expected.port), ("needed", expected.needed)] {
@@ -147,25 +153,20 @@ fn ports_and_pool(state: &State, families: &mut Families) {
         let label = [("worker", &*n.to_string())];
         families.gauge("lr2_worker_busy_ratio", help, &label, worker.busy_ratio);
     }
-    if let Some(way) = &sample.way {
-        let help = "Whether the MAC address of the tunnel's next hop is known.";
-        families.gauge("lr2_tunnel_next_hop_known", help, &[], way.mac.is_some().into());
-        let help = "Whether the address of the tunnel's peer answers pings.";
-        families.gauge("lr2_tunnel_peer_answers_ping", help, &[], way.is_answered.into());
+    for (port, way) in PortId::all(state.wans).skip(1).zip(&sample.ways) {
+        let label = [("port", port.name())];
+        let help = "Whether the MAC address of the tunnel's next hop is known, by WAN port.";
+        families.gauge("lr2_tunnel_next_hop_known", help, &label, way.mac.is_some().into());
+        let help = "Whether the address of the tunnel's peer answers pings, by WAN port.";
+        families.gauge("lr2_tunnel_peer_answers_ping", help, &label, way.is_answered.into());
     }
     let help = "mbufs of the pool, by state. Reception needs free ones.";
     let in_use = sample.mbufs.saturating_sub(sample.mbufs_free);
     families.gauge("lr2_mbufs", help, &[("state", "free")], sample.mbufs_free.into());
     families.gauge("lr2_mbufs", help, &[("state", "in_use")], in_use.into());
-    for side in [Side::Lan, Side::Wan] {
-        let port = sample.ports[side.index()];
-        let label = [("port", side_name(side))];
-        families.gauge(
-            "lr2_port_up",
-            "Whether a port's link is up.",
-            &label,
-            sample.up[side.index()].into(),
-        );
+    for ((id, port), is_up) in PortId::all(state.wans).zip(&sample.ports).zip(&sample.up) {
+        let label = [("port", id.name())];
+        families.gauge("lr2_port_up", "Whether a port's link is up.", &label, (*is_up).into());
         let help = "Frames a port lost because its receive queue was full.";
         families.counter("lr2_port_missed_frames_total", help, &label, port.rx_missed);
         let help = "Frames a port received with errors.";
@@ -181,6 +182,8 @@ fn ports_and_pool(state: &State, families: &mut Families) {
 mod tests {
     use std::collections::BTreeSet;
 
+    use common::frame::Side;
+
     use common::metrics::Counters;
     use dpdk_sys_wrapper::PortStats;
 
@@ -188,10 +191,11 @@ mod tests {
     use crate::control::{Sample, WorkerHealth};
 
     fn text() -> String {
-        let tunnel = Expected { lanes: 2, is_udp: false, headers: 26, port: 4248, needed: 4248 };
+        let tunnel =
+            Expected { ports: 1, lanes: 2, is_udp: false, headers: 26, port: 4248, needed: 4248 };
         let state = State::new("both", 2, Some(tunnel));
         let mut io = IoCounters::default();
-        io.add(Side::Wan, PortIo::DropFull, 3);
+        io.add(Side::Wan.into(), PortIo::DropFull, 3);
         let mut switch = Counters::default();
         switch.add(Metric::PassedMalformed, 7);
         state.workers[0].store(&switch, &io, None);
@@ -199,8 +203,8 @@ mod tests {
         state.workers[1].store(&switch, &io, None);
         let lan = PortStats { rx_missed: 9, ..PortStats::default() };
         state.put(Sample {
-            ports: [lan, PortStats::default()],
-            up: [true, false],
+            ports: vec![lan, PortStats::default()],
+            up: vec![true, false],
             mbufs_free: 60,
             mbufs: 100,
             workers: vec![
@@ -208,7 +212,7 @@ mod tests {
                 WorkerHealth { busy_ratio: 0.25, stalled: false },
             ],
             stopping: false,
-            way: None,
+            ways: Vec::new(),
         });
         String::from_utf8(render(&state).unwrap()).unwrap()
     }

@@ -16,7 +16,6 @@ pub mod tunnel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use common::frame::Side;
 use dpdk_sys_wrapper::PortStats;
 
 use crate::telemetry::{LoopIo, Published, TunnelIo};
@@ -34,10 +33,10 @@ pub struct WorkerHealth {
 /// second.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
-    /// Counters of the LAN and the WAN port since they were opened, by [`Side::index`].
-    pub ports: [PortStats; 2],
+    /// Counters of the ports since they were opened, by [`PortId::index`](crate::port::PortId::index).
+    pub ports: Vec<PortStats>,
     /// Whether their links are up.
-    pub up: [bool; 2],
+    pub up: Vec<bool>,
     /// mbufs that can be had.
     pub mbufs_free: u32,
     /// All mbufs.
@@ -46,8 +45,8 @@ pub struct Sample {
     pub workers: Vec<WorkerHealth>,
     /// The process is on its way out.
     pub stopping: bool,
-    /// The way to the peer, with a tunnel over UDP.
-    pub way: Option<station::Way>,
+    /// The way to the peer from each WAN port, with a tunnel over UDP.
+    pub ways: Vec<station::Way>,
 }
 
 /// All that the control thread knows.
@@ -56,6 +55,8 @@ pub struct State {
     /// Counters of each worker.
     pub workers: Vec<Arc<Published>>,
     role: &'static str,
+    /// WAN ports.
+    wans: u8,
     tunnel: Option<tunnel::Expected>,
     started: Instant,
     start_time: f64,
@@ -72,6 +73,7 @@ impl State {
         Self {
             workers: (0..workers).map(|_| Arc::new(Published::new(lanes))).collect(),
             role,
+            wans: tunnel.as_ref().map_or(1, |tunnel| tunnel.ports),
             tunnel,
             started: Instant::now(),
             start_time: epoch.as_secs_f64(),
@@ -100,20 +102,12 @@ impl State {
         let expected = self.tunnel.as_ref()?;
         // One worker has the tunnel.
         let tunnel = self.workers.first()?.tunnel();
-        tunnel::problem(expected, &tunnel, sample.way.as_ref())
+        tunnel::problem(expected, &tunnel, &sample.ways)
     }
 
     /// The last sample.
     pub fn sample(&self) -> Option<Sample> {
         self.sample.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-/// The side's name in labels and messages.
-pub fn side_name(side: Side) -> &'static str {
-    match side {
-        Side::Lan => "lan",
-        Side::Wan => "wan",
     }
 }
 

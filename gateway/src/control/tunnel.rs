@@ -6,6 +6,7 @@ use tunnel::session::Refusal;
 
 use super::station::Way;
 use crate::config::{Config, TunnelMode};
+use crate::port::PortId;
 use crate::telemetry::{TunnelCounters, TunnelIo};
 
 /// Time that a problem stands before it is logged. A session begins, or begins again, in less.
@@ -17,6 +18,8 @@ const ETHER_LEN: u16 = 14;
 /// address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expected {
+    /// WAN ports.
+    pub ports: u8,
     /// Lanes of each direction.
     pub lanes: u8,
     /// Without a session frames are dropped, and do not cross as they came.
@@ -33,10 +36,11 @@ impl Expected {
     /// `None` without a tunnel.
     pub fn of(config: &Config) -> Option<Self> {
         (config.tunnel.mode != TunnelMode::Off).then(|| Self {
-            lanes: config.tunnel.lanes(),
-            is_udp: config.tunnel.udp.is_some(),
+            ports: u8::try_from(config.wan.len()).unwrap_or(u8::MAX),
+            lanes: config.lanes(),
+            is_udp: config.tunnel.mode == TunnelMode::Udp,
             headers: config.tunnel.headers(),
-            port: config.wan.mtu + ETHER_LEN,
+            port: config.wan_mtu() + ETHER_LEN,
             needed: config.wan_mtu_needed() + ETHER_LEN,
         })
     }
@@ -48,13 +52,28 @@ impl Expected {
 }
 
 /// What keeps the tunnel from protecting every frame, in one line.
-pub fn problem(expected: &Expected, tunnel: &TunnelCounters, way: Option<&Way>) -> Option<String> {
+pub fn problem(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
     if tunnel.get(TunnelIo::Up) > 0 {
-        return short_path(expected, tunnel);
+        return short_path(expected, tunnel).or_else(|| unused_port(expected, tunnel, ways));
     }
     let fate = expected.fate();
+    let way = ways.iter().find(|way| way.mac.is_none() || way.has_stranger).or(ways.first());
     let why = without_session(tunnel, way);
     Some(format!("tunnel: no session with the peer, frames {fate}: {why}"))
+}
+
+/// A WAN port that carries nothing beside others that do.
+fn unused_port(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
+    let all = PortId::all(expected.ports).skip(1);
+    if expected.ports == 1 || !all.clone().any(|port| tunnel.uses(port.wan_port())) {
+        return None;
+    }
+    let port = all.clone().find(|port| !tunnel.uses(port.wan_port()))?;
+    let why = match ways.get(usize::from(port.wan_port().get())) {
+        Some(Way { next_hop, mac: None, .. }) => format!("next hop {next_hop} does not answer"),
+        _ => "its link is down, or messages of the boxes do not pass it both ways".into(),
+    };
+    Some(format!("tunnel: port {} carries nothing, the others take its frames: {why}", port.name()))
 }
 
 /// The likely reason for which there is no session.
@@ -185,10 +204,22 @@ mod tests {
     use super::*;
     use crate::telemetry::Published;
 
-    const ETHERNET: Expected =
-        Expected { lanes: 1, is_udp: false, headers: 26, port: 4248, needed: 4200 + 14 + 8 + 26 };
-    const UDP: Expected =
-        Expected { lanes: 1, is_udp: true, headers: 66, port: 4288, needed: 4200 + 14 + 8 + 66 };
+    const ETHERNET: Expected = Expected {
+        ports: 1,
+        lanes: 1,
+        is_udp: false,
+        headers: 26,
+        port: 4248,
+        needed: 4200 + 14 + 8 + 26,
+    };
+    const UDP: Expected = Expected {
+        ports: 1,
+        lanes: 1,
+        is_udp: true,
+        headers: 66,
+        port: 4288,
+        needed: 4200 + 14 + 8 + 66,
+    };
 
     fn counters(values: &[(TunnelIo, u64)]) -> TunnelCounters {
         let mut counters = Published::default().tunnel();
@@ -197,7 +228,8 @@ mod tests {
     }
 
     fn one(expected: &Expected, tunnel: &TunnelCounters, way: Option<&Way>) -> String {
-        let line = problem(expected, tunnel, way).expect("a problem");
+        let line =
+            problem(expected, tunnel, way.map_or(&[], core::slice::from_ref)).expect("a problem");
         assert!(!line.contains('\n'), "{line:?}");
         line
     }
@@ -244,7 +276,7 @@ mod tests {
             (TunnelIo::PeerFrame, 4288),
             (TunnelIo::PathFrame, 4288),
         ]);
-        assert_eq!(problem(&UDP, &up, Some(&way(true, false))), None);
+        assert_eq!(problem(&UDP, &up, &[way(true, false)]), None);
     }
 
     #[test]
@@ -264,7 +296,7 @@ mod tests {
             assert!(line.contains(part), "{line}");
         }
         for reached in [0, 4288] {
-            assert_eq!(problem(&UDP, &up(4288, reached), None), None);
+            assert_eq!(problem(&UDP, &up(4288, reached), &[]), None);
         }
     }
 

@@ -5,11 +5,12 @@
 //! switch's [`Counters`]) and stores a copy with relaxed ordering. A reader
 //! sees every number whole; two numbers may be a few microseconds apart.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use common::frame::Side;
 use common::metrics::{Counters, Desc, Metric, MetricKind};
 use crossbeam_utils::CachePadded;
+
+use crate::port::{PORTS, PortId};
 
 /// An enum of counters, family by family: `Kind "family" "HELP" { Variant ["label" = "value"], .. }`.
 macro_rules! counters {
@@ -84,10 +85,9 @@ counters! {
 
 const PORT: usize = PortIo::TABLE.len();
 const LOOP: usize = LoopIo::TABLE.len();
-const ALL: usize = 2 * PORT + LOOP;
+const ALL: usize = PORTS * PORT + LOOP;
 
-/// A worker's own counters, beside those of its switch: those of the LAN port, of the WAN port, and
-/// of the loop.
+/// A worker's own counters, beside those of its switch: those of the ports, and of the loop.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IoCounters([u64; ALL]);
 
@@ -97,30 +97,30 @@ impl Default for IoCounters {
     }
 }
 
-const fn port(side: Side, what: PortIo) -> usize {
-    side.index() * PORT + what as usize
+const fn port(port: PortId, what: PortIo) -> usize {
+    port.index() * PORT + what as usize
 }
 
 const fn of_loop(what: LoopIo) -> usize {
-    2 * PORT + what as usize
+    PORTS * PORT + what as usize
 }
 
 impl IoCounters {
     /// Adds `n` to a port's counter.
     #[inline]
-    pub fn add(&mut self, side: Side, what: PortIo, n: u64) {
-        self.0[port(side, what)] += n;
+    pub fn add(&mut self, of: PortId, what: PortIo, n: u64) {
+        self.0[port(of, what)] += n;
     }
 
     /// Sets a port's gauge.
     #[inline]
-    pub fn set(&mut self, side: Side, what: PortIo, value: u64) {
-        self.0[port(side, what)] = value;
+    pub fn set(&mut self, of: PortId, what: PortIo, value: u64) {
+        self.0[port(of, what)] = value;
     }
 
     /// A port's counter.
-    pub fn port(&self, side: Side, what: PortIo) -> u64 {
-        self.0[port(side, what)]
+    pub fn port(&self, of: PortId, what: PortIo) -> u64 {
+        self.0[port(of, what)]
     }
 
     /// Adds `n` to a counter of the loop.
@@ -148,6 +148,8 @@ pub struct Published {
     tunnel: CachePadded<[AtomicU64; TUNNEL]>,
     /// One past the position of the newest refusal in `Refusal::ALL`; 0: none.
     refusal: AtomicUsize,
+    /// The WAN ports that frames of the tunnel take, a bit for each.
+    used: AtomicU8,
     /// Those of the tunnel's lanes.
     lanes: Box<[PublishedLane]>,
     beats: CachePadded<AtomicU64>,
@@ -167,6 +169,7 @@ impl Published {
             io: CachePadded::new([const { AtomicU64::new(0) }; _]),
             tunnel: CachePadded::new([const { AtomicU64::new(0) }; _]),
             refusal: AtomicUsize::new(0),
+            used: AtomicU8::new(0),
             lanes: (0..lanes).map(|_| PublishedLane::default()).collect(),
             beats: CachePadded::default(),
         }
@@ -184,6 +187,7 @@ impl Published {
             }
             let refusal = tunnel.last_refusal.map_or(0, |refusal| refusal.index() + 1);
             self.refusal.store(refusal, Relaxed);
+            self.used.store(tunnel.used, Relaxed);
         }
         self.beats.store(self.beats.load(Relaxed) + 1, Relaxed);
     }
@@ -211,7 +215,8 @@ impl Published {
     /// The counters of the worker's end of the tunnel; zero where there is none.
     pub fn tunnel(&self) -> TunnelCounters {
         let values = self.tunnel.each_ref().map(|n| n.load(Relaxed));
-        TunnelCounters::from_parts(values, self.refusal.load(Relaxed).checked_sub(1))
+        let refusal = self.refusal.load(Relaxed).checked_sub(1);
+        TunnelCounters::from_parts(values, refusal, self.used.load(Relaxed))
     }
 
     /// One of them.
@@ -227,6 +232,8 @@ impl Published {
 
 #[cfg(test)]
 mod tests {
+    use common::frame::Side;
+
     use super::*;
 
     #[test]
@@ -234,8 +241,8 @@ mod tests {
         let mut switch = Counters::default();
         switch.add(Metric::GapsSeen, 3);
         let mut io = IoCounters::default();
-        io.add(Side::Lan, PortIo::RxFrames, 5);
-        io.add(Side::Wan, PortIo::Queued, 7);
+        io.add(PortId::LAN, PortIo::RxFrames, 5);
+        io.add(Side::Wan.into(), PortIo::Queued, 7);
         io.add_loop(LoopIo::IdleNanos, 11);
         let published = Published::default();
         published.store(&switch, &io, None);

@@ -3,7 +3,7 @@
 use common::frame::Headroom;
 use datapath::{LanCounts, Tunnelled};
 use tunnel::session::Refusal;
-use tunnel::{Dropped, Received, Sent, Tunnel};
+use tunnel::{Dropped, Port, Received, Sent, Tunnel};
 
 use super::{Desc, MetricKind};
 
@@ -77,6 +77,8 @@ pub struct TunnelCounters {
     values: [u64; TUNNEL],
     /// Why the newest control message was refused, if it was.
     pub last_refusal: Option<Refusal>,
+    /// The WAN ports that frames take, a bit for each.
+    pub(super) used: u8,
 }
 
 impl TunnelCounters {
@@ -105,13 +107,20 @@ impl TunnelCounters {
                 values[what as usize] = value;
             }
         }
-        Self { values, last_refusal: tunnel.session().last_refusal() }
+        let ports = Port::all(Port::COUNT_MAX).filter(|port| tunnel.is_used(*port));
+        let used = ports.fold(0, |used, port| used | 1 << port.get());
+        Self { values, last_refusal: tunnel.session().last_refusal(), used }
     }
 
     /// From the values and the refusal's position in [`Refusal::ALL`].
-    pub(super) fn from_parts(values: [u64; TUNNEL], refusal: Option<usize>) -> Self {
+    pub(super) fn from_parts(values: [u64; TUNNEL], refusal: Option<usize>, used: u8) -> Self {
         let last_refusal = refusal.and_then(|at| Refusal::ALL.get(at).copied());
-        Self { values, last_refusal }
+        Self { values, last_refusal, used }
+    }
+
+    /// Whether frames take a WAN port.
+    pub fn uses(&self, port: Port) -> bool {
+        self.used & 1 << port.get() != 0
     }
 
     /// All values, in the order of [`TunnelIo::TABLE`].

@@ -19,6 +19,7 @@ use common::wire::flow_hash;
 
 use super::io::Transmit;
 use crate::config::BACKLOG;
+use crate::port::PortId;
 use crate::telemetry::{IoCounters, PortIo};
 
 /// Time without progress after which a port's queues are emptied.
@@ -188,17 +189,18 @@ impl<T: Transmit> Port<T> {
     }
 }
 
-/// The egress queues of both ports.
+/// The egress queues of all ports.
 pub struct Egress<T: Transmit> {
-    ports: [Port<T>; 2],
+    /// By [`PortId::index`].
+    ports: Vec<Port<T>>,
     limit: usize,
     low: bool,
 }
 
 impl<T: Transmit> Egress<T> {
-    /// Queues in front of the LAN and the WAN port, of at most `limit` frames
+    /// Queues in front of the LAN and the WAN ports, of at most `limit` frames
     /// per class. Memory for as many is taken now, so that none is later.
-    pub fn new(lan: T, wan: T, limit: usize) -> Self {
+    pub fn new(lan: T, wans: Vec<T>, limit: usize) -> Self {
         let queue = |rest| Queue { head: ArrayVec::new(), rest };
         let fifo = || Rest::Fifo(VecDeque::with_capacity(limit));
         let port = |tx, data| Port {
@@ -209,11 +211,13 @@ impl<T: Transmit> Egress<T> {
             stalled_since: None,
             counts: Counts::default(),
         };
-        let ports = [port(lan, Rest::Fair(FairQueue::new(limit, FLOWS))), port(wan, fifo())];
+        let lan = port(lan, Rest::Fair(FairQueue::new(limit, FLOWS)));
+        let wans = wans.into_iter().map(|tx| port(tx, fifo()));
+        let ports = std::iter::once(lan).chain(wans).collect();
         Self { ports, limit, low: false }
     }
 
-    /// Offers queued frames to both ports; to be called once per round. Returns
+    /// Offers queued frames to all ports; to be called once per round. Returns
     /// how many frames they took.
     pub fn flush(&mut self, now: Time) -> usize {
         let mut all = 0;
@@ -233,8 +237,28 @@ impl<T: Transmit> Egress<T> {
 
     /// Whether a frame of class Data would find room in the queue of a port.
     #[inline]
-    pub fn has_room(&self, side: Side) -> bool {
-        self.ports[side.index()].data.rest.len() < self.limit()
+    pub fn has_room(&self, port: PortId) -> bool {
+        self.ports[port.index()].data.rest.len() < self.limit()
+    }
+
+    /// How long a frame of class Data waits in the queue of a port, whose link has that speed; `None` if it would find
+    /// no room there. Frames count as long as the port's were so far.
+    #[inline]
+    pub fn wait(&self, port: PortId, mbit_per_s: u32) -> Option<Span> {
+        self.has_room(port).then(|| {
+            let Port { data, counts, .. } = &self.ports[port.index()];
+            let queued = data.len() as u64;
+            let bits = counts.bytes.saturating_mul(8).checked_div(counts.frames).unwrap_or(0);
+            let us = (queued * bits).checked_div(mbit_per_s.into()).unwrap_or(0);
+            Span::from_micros(us)
+        })
+    }
+
+    /// Queues a frame at a port.
+    #[inline]
+    pub fn transmit_at(&mut self, port: PortId, class: Class, packet: Packet<T::Frame>) {
+        let limit = self.limit();
+        self.ports[port.index()].add(class, packet, limit);
     }
 
     fn limit(&self) -> usize {
@@ -260,8 +284,7 @@ impl<T: Transmit> Egress<T> {
 
     /// Writes the fates of frames into `io`.
     pub fn report(&self, io: &mut IoCounters) {
-        for side in [Side::Lan, Side::Wan] {
-            let port = &self.ports[side.index()];
+        for (id, port) in PortId::all(u8::MAX).zip(&self.ports) {
             for (what, value) in [
                 (PortIo::TxFrames, port.counts.frames),
                 (PortIo::TxBytes, port.counts.bytes),
@@ -270,7 +293,7 @@ impl<T: Transmit> Egress<T> {
                 (PortIo::DropEnd, port.counts.end),
                 (PortIo::Queued, port.queued() as u64),
             ] {
-                io.set(side, what, value);
+                io.set(id, what, value);
             }
         }
     }
@@ -281,8 +304,7 @@ impl<T: Transmit> Sink for Egress<T> {
 
     #[inline]
     fn transmit(&mut self, side: Side, class: Class, packet: Packet<T::Frame>) {
-        let limit = self.limit();
-        self.ports[side.index()].add(class, packet, limit);
+        self.transmit_at(side.into(), class, packet);
     }
 }
 
@@ -302,13 +324,13 @@ mod tests {
 
     fn egress(limit: usize) -> (Egress<FakeTx>, FakeTx) {
         let lan = FakeTx::default();
-        (Egress::new(lan.clone(), FakeTx::default(), limit), lan)
+        (Egress::new(lan.clone(), vec![FakeTx::default()], limit), lan)
     }
 
     fn lan(egress: &Egress<FakeTx>, what: PortIo) -> u64 {
         let mut io = IoCounters::default();
         egress.report(&mut io);
-        io.port(Side::Lan, what)
+        io.port(PortId::LAN, what)
     }
 
     fn numbers(tx: &FakeTx) -> Vec<u8> {
@@ -377,7 +399,7 @@ mod tests {
     #[test]
     fn flows_take_turns_on_the_lan_and_keep_their_order_on_the_wan() {
         let (lan, wan) = (FakeTx::default(), FakeTx::default());
-        let mut egress = Egress::new(lan.clone(), wan.clone(), 1000);
+        let mut egress = Egress::new(lan.clone(), vec![wan.clone()], 1000);
         assert_eq!(position(&mut egress, &wan, Side::Wan), Some(201));
         // Behind those that the head holds already, and a turn.
         assert_eq!(position(&mut egress, &lan, Side::Lan), Some(BURST + 4));

@@ -15,6 +15,7 @@ mod fake;
 pub mod handoff;
 pub mod idle;
 pub mod io;
+pub mod links;
 pub mod plane;
 pub mod station;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use self::handoff::Handoff;
 use self::idle::Idler;
 use self::io::{Now, Receive, Reserve, Transmit};
 use self::plane::Plane;
+use crate::port::PortId;
 use crate::telemetry::{IoCounters, LoopIo, PortIo, Published};
 
 /// Timers run per round at most: more would keep the ports waiting.
@@ -51,9 +53,9 @@ pub struct Ended {
 
 /// The parts of a worker.
 pub struct Parts<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
-    /// The ports' receive queues, by [`Side::index`]. A port may have fewer
+    /// The ports' receive queues, by [`PortId::index`]. A port may have fewer
     /// than there are workers.
-    pub rx: [Option<R>; 2],
+    pub rx: Vec<Option<R>>,
     /// The ways to the other workers and from them.
     pub handoff: Handoff<R::Frame>,
     /// The queues in front of the ports' transmit queues.
@@ -125,22 +127,23 @@ where
         self.account(now);
         let Parts { rx, handoff, egress, plane, pool, .. } = &mut self.parts;
         let mut worked = false;
-        for side in [Side::Lan, Side::Wan] {
-            let n = rx[side.index()].as_mut().map_or(0, |rx| rx.receive(frames));
+        for (port, rx) in PortId::all(u8::MAX).zip(rx) {
+            let side = port.side();
+            let n = rx.as_mut().map_or(0, |rx| rx.receive(frames));
             if n > 0 {
                 worked = true;
                 let bytes = frames.iter().map(|f| f.bytes().len() as u64).sum();
-                self.io.add(side, PortIo::RxFrames, n as u64);
-                self.io.add(side, PortIo::RxBytes, bytes);
+                self.io.add(port, PortIo::RxFrames, n as u64);
+                self.io.add(port, PortIo::RxBytes, bytes);
                 let sorted = handoff.sort(side, frames);
-                self.io.add(side, PortIo::Handoff, sorted.handed_off);
-                self.io.add(side, PortIo::DropHandoff, sorted.dropped);
-                plane.burst(side, frames, now, pool, egress);
+                self.io.add(port, PortIo::Handoff, sorted.handed_off);
+                self.io.add(port, PortIo::DropHandoff, sorted.dropped);
+                plane.burst(port, frames, now, pool, egress);
             }
             for other in 0..handoff.others() {
                 if handoff.take(other, side, frames) > 0 {
                     worked = true;
-                    plane.burst(side, frames, now, pool, egress);
+                    plane.burst(port, frames, now, pool, egress);
                 }
             }
         }
@@ -185,12 +188,12 @@ where
 
     fn publish(&mut self, now: Time) {
         let Parts { rx, egress, plane, published, .. } = &mut self.parts;
-        for side in [Side::Lan, Side::Wan] {
-            let Some(rx) = &rx[side.index()] else { continue };
+        for (port, rx) in PortId::all(u8::MAX).zip(rx) {
+            let Some(rx) = rx else { continue };
             let repairs = rx.repairs();
-            self.io.set(side, PortIo::RxFlattened, repairs.flattened);
-            self.io.set(side, PortIo::RxTooLong, repairs.too_long);
-            self.io.set(side, PortIo::RxNoMbuf, repairs.no_mbuf);
+            self.io.set(port, PortIo::RxFlattened, repairs.flattened);
+            self.io.set(port, PortIo::RxTooLong, repairs.too_long);
+            self.io.set(port, PortIo::RxNoMbuf, repairs.no_mbuf);
         }
         egress.report(&mut self.io);
         published.store(plane.counters(), &self.io, plane.tunnel_counters().as_ref());
@@ -210,7 +213,7 @@ where
     fn end(mut self, now: Time) -> Ended {
         let Parts { handoff, egress, plane, pool, .. } = &mut self.parts;
         for (side, dropped) in [Side::Lan, Side::Wan].into_iter().zip(handoff.discard()) {
-            self.io.add(side, PortIo::DropHandoff, dropped);
+            self.io.add(side.into(), PortIo::DropHandoff, dropped);
         }
         let ended = Ended { held: plane.held(), queued: egress.queued() as u64 };
         egress.discard();

@@ -9,14 +9,18 @@ use tunnel::Port;
 
 use super::egress::Egress;
 use super::io::Transmit;
+use super::links::Links;
 use super::station::{Order, WorkerEnd};
+use crate::port::PortId;
 use crate::telemetry::TunnelCounters;
 
 /// The way of frames from one port to the other.
 pub struct Plane<F: Headroom> {
     path: Datapath<F>,
-    /// The station with the WAN port's address, with the encapsulation `udp`.
-    station: Option<WorkerEnd>,
+    /// The stations with the addresses of the WAN ports, with the encapsulation `udp`.
+    stations: Vec<WorkerEnd>,
+    /// The state of the WAN ports' links.
+    links: Links,
     /// Zeros, where there is no switch.
     none: Counters,
 }
@@ -24,7 +28,8 @@ pub struct Plane<F: Headroom> {
 /// The egress queues, and the station.
 struct Out<'a, T: Transmit> {
     egress: &'a mut Egress<T>,
-    station: Option<&'a mut WorkerEnd>,
+    stations: &'a mut [WorkerEnd],
+    links: &'a Links,
 }
 
 impl<F: Headroom, T: Transmit<Frame = F>> Sink for Out<'_, T> {
@@ -38,12 +43,17 @@ impl<F: Headroom, T: Transmit<Frame = F>> Sink for Out<'_, T> {
 
 impl<F: Headroom, T: Transmit<Frame = F>> Ports for Out<'_, T> {
     #[inline]
-    fn wait(&mut self, _: Port) -> Option<Span> {
-        self.egress.has_room(Side::Wan).then_some(Span::ZERO)
+    fn wait(&mut self, port: Port) -> Option<Span> {
+        self.egress.wait(PortId::wan(port), self.links.speed(port))
     }
 
-    fn local(&mut self, _: Port, frame: F) {
-        if let Some(station) = &mut self.station {
+    #[inline]
+    fn wan(&mut self, port: Port, class: Class, packet: Packet<F>) {
+        self.egress.transmit_at(PortId::wan(port), class, packet);
+    }
+
+    fn local(&mut self, port: Port, frame: F) {
+        if let Some(station) = self.stations.get_mut(usize::from(port.get())) {
             station.receive(&frame);
         }
     }
@@ -52,24 +62,30 @@ impl<F: Headroom, T: Transmit<Frame = F>> Ports for Out<'_, T> {
 impl<F: Headroom> Plane<F> {
     /// A switch of that configuration.
     pub fn switch(config: switch::Config) -> Self {
-        Self { path: Datapath::switch(config), station: None, none: Counters::default() }
+        Self {
+            path: Datapath::switch(config),
+            stations: Vec::new(),
+            links: Links::default(),
+            none: Counters::default(),
+        }
     }
 
     /// An end of a tunnel of that configuration, the switch that repairs the LANs for some packets, and
-    /// the way to the station with the port's address, if it has them.
+    /// the ways to the stations with the ports' addresses, if they have any. `links` says which ports can be used.
     pub fn tunnel(
         config: tunnel::Config,
         lan: Option<(switch::Config, Which)>,
-        station: Option<WorkerEnd>,
+        stations: Vec<WorkerEnd>,
+        links: Links,
     ) -> Self {
-        Self { path: Datapath::tunnel(config, lan), station, none: Counters::default() }
+        Self { path: Datapath::tunnel(config, lan), stations, links, none: Counters::default() }
     }
 
     /// Takes the frames that arrived at a port.
     #[inline]
     pub fn burst<const N: usize, T, P>(
         &mut self,
-        side: Side,
+        port: PortId,
         frames: &mut ArrayVec<F, N>,
         now: Time,
         pool: &mut P,
@@ -78,8 +94,8 @@ impl<F: Headroom> Plane<F> {
         T: Transmit<Frame = F>,
         P: Pool<Frame = F>,
     {
-        let mut out = Out { egress, station: self.station.as_mut() };
-        self.path.burst((side, Port::default()), frames, now, pool, &mut out);
+        let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
+        self.path.burst((port.side(), port.wan_port()), frames, now, pool, &mut out);
     }
 
     /// When [`timers`](Self::timers) has something to do.
@@ -94,7 +110,7 @@ impl<F: Headroom> Plane<F> {
         T: Transmit<Frame = F>,
         P: Pool<Frame = F>,
     {
-        let mut out = Out { egress, station: self.station.as_mut() };
+        let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
         self.path.timers(now, budget, pool, &mut out);
     }
 
@@ -105,7 +121,8 @@ impl<F: Headroom> Plane<F> {
         P: Pool<Frame = F>,
     {
         self.obey(pool, egress);
-        let mut out = Out { egress, station: self.station.as_mut() };
+        self.follow_links(now, pool, egress);
+        let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
         self.path.housekeeping(now, pool, &mut out);
     }
 
@@ -115,7 +132,7 @@ impl<F: Headroom> Plane<F> {
         T: Transmit<Frame = F>,
         P: Pool<Frame = F>,
     {
-        let mut out = Out { egress, station: self.station.as_mut() };
+        let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
         self.path.drain(now, pool, &mut out);
     }
 
@@ -141,25 +158,38 @@ impl<F: Headroom> Plane<F> {
 
     /// The counters of the tunnel.
     pub fn tunnel_counters(&self) -> Option<TunnelCounters> {
-        let dropped = self.station.as_ref().map_or(0, WorkerEnd::dropped);
+        let dropped = self.stations.iter().map(WorkerEnd::dropped).sum();
         self.path.as_tunnel().map(|path| TunnelCounters::of(path, dropped))
     }
 
-    /// Does what the station orders.
+    /// Tells the path of links that went up or down.
+    fn follow_links<T, P>(&mut self, now: Time, pool: &mut P, egress: &mut Egress<T>)
+    where
+        T: Transmit<Frame = F>,
+        P: Pool<Frame = F>,
+    {
+        for (port, is_up) in self.links.changes() {
+            let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
+            self.path.set_link(now, port, is_up, pool, &mut out);
+        }
+    }
+
+    /// Does what the stations order.
     fn obey<T, P>(&mut self, pool: &mut P, egress: &mut Egress<T>)
     where
         T: Transmit<Frame = F>,
         P: Pool<Frame = F>,
     {
-        let Some(station) = &mut self.station else { return };
-        while let Some(order) = station.order() {
-            match order {
-                Order::NextHop(mac) => self.path.set_next_hop(Port::default(), mac),
-                // Without memory the frame is lost, as on any link.
-                Order::Send(short) => {
-                    let Some(mut frame) = pool.alloc(short.len()) else { continue };
-                    frame.bytes_mut().copy_from_slice(&short);
-                    egress.transmit(Side::Wan, Class::Data, Packet::Owned(frame));
+        for (port, station) in Port::all(Port::COUNT_MAX).zip(&mut self.stations) {
+            while let Some(order) = station.order() {
+                match order {
+                    Order::NextHop(mac) => self.path.set_next_hop(port, mac),
+                    // Without memory the frame is lost, as on any link.
+                    Order::Send(short) => {
+                        let Some(mut frame) = pool.alloc(short.len()) else { continue };
+                        frame.bytes_mut().copy_from_slice(&short);
+                        egress.transmit_at(PortId::wan(port), Class::Data, Packet::Owned(frame));
+                    }
                 }
             }
         }

@@ -31,9 +31,9 @@ impl Bench {
         let stop = Arc::<AtomicBool>::default();
         let published = Arc::<Published>::default();
         let worker = Worker::new(Parts {
-            rx: rx.clone().map(Some),
+            rx: rx.clone().map(Some).into(),
             handoff,
-            egress: Egress::new(tx[0].clone(), tx[1].clone(), 100),
+            egress: Egress::new(tx[0].clone(), vec![tx[1].clone()], 100),
             plane: Plane::switch(config),
             pool: HeapPool,
             clock: clock.clone(),
@@ -89,11 +89,11 @@ fn frames_cross_unchanged_in_both_directions_and_are_counted() {
     bench.keep_house();
     let io = bench.published.io();
     for side in [Side::Lan, Side::Wan] {
-        assert_eq!(io.port(side, PortIo::RxFrames), 100);
-        assert_eq!(io.port(side, PortIo::RxBytes), 6000);
-        assert_eq!(io.port(side, PortIo::TxFrames), 100);
-        assert_eq!(io.port(side, PortIo::TxBytes), 6000);
-        assert_eq!(io.port(side, PortIo::RxTooLong), 2);
+        assert_eq!(io.port(side.into(), PortIo::RxFrames), 100);
+        assert_eq!(io.port(side.into(), PortIo::RxBytes), 6000);
+        assert_eq!(io.port(side.into(), PortIo::TxFrames), 100);
+        assert_eq!(io.port(side.into(), PortIo::TxBytes), 6000);
+        assert_eq!(io.port(side.into(), PortIo::RxTooLong), 2);
     }
     assert_eq!(bench.published.switch(Metric::PassedOther), 200);
     assert_eq!(bench.published.beats(), 1);
@@ -151,8 +151,8 @@ fn stopping_gives_up_in_time_and_accounts_for_the_rest() {
     bench.clock.advance(Span::from_millis(50));
     let published = Arc::clone(&bench.published);
     assert_eq!(bench.worker.run::<32>(), Ended { held: 0, queued: 1 });
-    assert_eq!(published.io().port(Side::Wan, PortIo::DropEnd), 1);
-    assert_eq!(published.io().port(Side::Wan, PortIo::Queued), 0);
+    assert_eq!(published.io().port(Side::Wan.into(), PortIo::DropEnd), 1);
+    assert_eq!(published.io().port(Side::Wan.into(), PortIo::Queued), 0);
 }
 
 /// An ARP frame belongs to the first worker, UDP between these to the second.
@@ -190,8 +190,8 @@ fn a_frame_of_another_worker_is_handed_off_in_order() {
     while bench.round() {}
     bench.keep_house();
     let io = bench.published.io();
-    assert_eq!(io.port(Side::Lan, PortIo::Handoff), 3 + u64::from(HANDOFF));
-    assert_eq!(io.port(Side::Lan, PortIo::DropHandoff), 2);
+    assert_eq!(io.port(Side::Lan.into(), PortIo::Handoff), 3 + u64::from(HANDOFF));
+    assert_eq!(io.port(Side::Lan.into(), PortIo::DropHandoff), 2);
 
     // A frame of another worker goes through the switch, and counts
     // before this one may leave.
@@ -211,7 +211,7 @@ fn a_frame_of_another_worker_is_handed_off_in_order() {
     let published = Arc::clone(&bench.published);
     let now = bench.clock.now();
     bench.worker.end(now);
-    assert_eq!(published.io().port(Side::Lan, PortIo::DropHandoff), 2);
-    assert_eq!(published.io().port(Side::Wan, PortIo::DropHandoff), 1);
+    assert_eq!(published.io().port(Side::Lan.into(), PortIo::DropHandoff), 2);
+    assert_eq!(published.io().port(Side::Wan.into(), PortIo::DropHandoff), 1);
     assert_eq!(send(), handoff::Sorted { handed_off: 0, dropped: 1 });
 }

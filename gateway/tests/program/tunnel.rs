@@ -15,6 +15,8 @@ struct Keys {
     lan_mtu: [u16; 2],
     wan_mtu: [u16; 2],
     wan: [String; 2],
+    /// A second WAN port, with these devices.
+    second: Option<[String; 2]>,
     secret: [&'static str; 2],
 }
 
@@ -23,6 +25,7 @@ fn ethernet() -> Keys {
         lan_mtu: [1500; 2],
         wan_mtu: [1534; 2],
         wan: [(); 2].map(|()| "tunnel = \"ethernet\"".into()),
+        second: None,
         secret: ["a secret of both boxes, of 32 bytes"; 2],
     }
 }
@@ -83,10 +86,14 @@ fn start(folder: &Folder, keys: &Keys) -> [Logged; 2] {
         let key = folder.path(&format!("key{me}"));
         std::fs::write(&key, keys.secret[me]).unwrap();
         let role = ["server", "client"][me];
+        let second = keys.second.as_ref().map_or(String::new(), |devices| {
+            let (device, mtu) = (&devices[me], keys.wan_mtu[me]);
+            format!("[[wan]]\ndevice = \"{device}\"\nmtu = {mtu}\nrx_desc = 256\ntx_desc = 256\n")
+        });
         let text = format!(
             "[lan]\ndevice = \"net_null0,no-rx=1\"\nmtu = {}\nrx_desc = 256\ntx_desc = 256\n\
-             [wan]\ndevice = \"net_memif0,role={role},id=0,socket={},socket-abstract=no,rsize=8\"\n\
-             mtu = {}\nrx_desc = 256\ntx_desc = 256\n{}\n\
+             [[wan]]\ndevice = \"net_memif0,role={role},id=0,socket={},socket-abstract=no,rsize=8\"\n\
+             mtu = {}\nrx_desc = 256\ntx_desc = 256\n{}\n{second}\
              [peer]\nkey_file = \"{}\"\nboot_file = \"{}\"\nnode = {}\n\
              [recovery]\nresend_cache = \"1MiB\"\nreorder_pool = \"1MiB\"\nbackup_pool = \"1MiB\"\n\
              [worker]\nidle = \"adaptive\"\n\
@@ -120,6 +127,34 @@ fn two_boxes_meet_and_say_so() {
             this.wait("session", |_, log| log.contains("tunnel: session with the peer"));
             assert_eq!(this.gateway.metric("lr2_tunnel_up"), 1.0);
         }
+    }
+}
+
+#[test]
+fn a_wan_port_that_leads_nowhere_is_said_beside_one_that_works() {
+    let folder = Folder::new("tunnel-two-ports");
+    let memif = |role| {
+        let socket = folder.path("wan1.sock");
+        format!(
+            "net_memif1,role={role},id=1,socket={},socket-abstract=no,rsize=8",
+            socket.display()
+        )
+    };
+    let joined = Keys { second: Some(["server", "client"].map(memif)), ..ethernet() };
+    for this in &mut start(&folder, &joined) {
+        this.wait_well();
+        this.wait("both ports", |gateway, _| {
+            ["wan", "wan1"].iter().all(|port| {
+                gateway.metric(&format!("lr2_tunnel_port_used{{port=\"{port}\"}}")) == 1.0
+            })
+        });
+    }
+    let folder = Folder::new("tunnel-half-a-port");
+    let nowhere = [(); 2].map(|()| "net_null1,no-rx=1".into());
+    for this in &mut start(&folder, &Keys { second: Some(nowhere), ..ethernet() }) {
+        let metric = "lr2_tunnel_port_used{port=\"wan1\"}";
+        this.says(&["port wan1 carries nothing", "both ways"], metric, Some(0.0));
+        assert_eq!(this.gateway.metric("lr2_tunnel_up"), 1.0);
     }
 }
 
@@ -172,7 +207,7 @@ fn a_next_hop_that_does_not_answer_is_said() {
         .replace("peer = \"192.0.2.2\"", "peer = \"198.51.100.7\"\ngateway = \"192.0.2.6\"");
     keys.wan[1] = keys.wan[1].replace("peer = \"192.0.2.1\"", "peer = \"192.0.2.3\"");
     let [here, _] = &mut start(&folder, &keys);
-    let metric = "lr2_tunnel_next_hop_known";
+    let metric = "lr2_tunnel_next_hop_known{port=\"wan\"}";
     here.says(&["next hop 192.0.2.6 does not answer ARP"], metric, Some(0.0));
 }
 

@@ -150,7 +150,9 @@ impl<I: Io> Transmit<I::Frame> for Wan<'_, I> {
         Shared::release_all(kept);
     }
 
-    fn probe(&mut self, probe: Probe) {
+    fn probe(&mut self, mut probe: Probe) {
+        // The delay of a lane begins behind our own queue, whose length is known.
+        probe.sent_at += self.io.wait(self.port(probe.lane)).unwrap_or_default();
         self.message(self.port(probe.lane), &Message::Probe(probe));
     }
 

@@ -75,12 +75,12 @@ fn a_tunnel_over_udp_has_addresses() {
         dscp: None,
     };
     assert_eq!((c.tunnel.mode, c.tunnel.port), (TunnelMode::Udp, 49791));
-    assert_eq!(c.tunnel.udp, Some(expected));
+    assert_eq!(c.wan[0].udp, Some(expected));
     assert_eq!(c.recovery.mode, Recovery::Off);
     let routed = "address = \"2001:db8::1/64\"\npeer = \"2001:db8:1::1\"\n\
                   gateway = \"2001:db8::ff\"\ndscp = 26\ntunnel_port = 5000\n";
     let c = good(&udp(routed));
-    let found = c.tunnel.udp.expect("addresses");
+    let found = c.wan[0].udp.expect("addresses");
     assert_eq!((found.gateway, found.dscp), (Some("2001:db8::ff".parse().unwrap()), Some(26)));
     assert_eq!(c.tunnel.port, 5000);
     good(&udp(&routed.replace("2001:db8::ff", "fe80::1")));
@@ -88,7 +88,53 @@ fn a_tunnel_over_udp_has_addresses() {
     good(&udp("address = \"192.0.2.0/31\"\npeer = \"192.0.2.1\"\n"));
     // What is printed has the same meaning.
     let again = good(&c.to_string());
-    assert_eq!(again.tunnel, c.tunnel);
+    assert_eq!((again.tunnel, again.wan), (c.tunnel, c.wan));
+}
+
+/// Two WAN ports with a tunnel, and these keys in the sections.
+fn two(first: &str, second: &str) -> String {
+    let wan = |n: u8, keys: &str| format!("[[wan]]\ndevice = \"net_null{n}\"\nmtu = 4400\n{keys}");
+    let text = lab("").replace("net_null0\"\n", "net_null0\"\nmtu = 4200\n");
+    let both = wan(1, first) + &wan(2, second);
+    text.replace("[wan]\ndevice = \"net_null1\"\n", &both)
+}
+
+#[test]
+fn there_may_be_several_wan_ports() {
+    let c = good(&two("tunnel = \"ethernet\"\nspray = \"reps\"\n", "rx_desc = 512\n"));
+    let devices: Vec<_> =
+        c.ports().map(|(name, port)| (name, &*port.device, port.rx_desc)).collect();
+    let expected =
+        [("lan", "net_null0", 1024), ("wan[1]", "net_null1", 1024), ("wan[2]", "net_null2", 512)];
+    assert_eq!(devices, expected);
+    assert_eq!((c.lanes(), c.tunnel.spray), (2, ::tunnel::spray::Policy::Reps));
+    let again = good(&c.to_string());
+    assert_eq!((again.tunnel, again.wan), (c.tunnel, c.wan));
+
+    let udp = |n: u8| format!("address = \"192.0.{n}.1/30\"\npeer = \"192.0.{n}.2\"\n");
+    let first = format!("tunnel = \"udp\"\nlanes = 4\n{}", udp(2));
+    let c = good(&two(&first, &udp(3)));
+    assert_eq!(c.lanes(), 8);
+    let second = c.wan[1].udp.expect("addresses");
+    assert_eq!(second.peer, IpAddr::from([192, 0, 3, 2]));
+
+    refuses(
+        &two(&first, "peer = \"192.0.3.2\"\n"),
+        &["wan[2].address: found nothing", "with the prefix"],
+    );
+    refuses(
+        &two("", "").replace("4200", "4400"),
+        &["wan: found 2 WAN ports without wan.tunnel", "one WAN port"],
+    );
+    let ethernet = "tunnel = \"ethernet\"\n";
+    refuses(&two(ethernet, "spray = \"reps\"\n"), &["wan[2]", "spray"]);
+    refuses(&two(&format!("{ethernet}lanes = 2\n"), ""), &["wan.lanes: found 2", "the same path"]);
+    let many = first.replace("lanes = 4", "lanes = 200");
+    refuses(&two(&many, &udp(3)), &["wan.lanes: found 400", "at most 255"]);
+    let v6 = "address = \"2001:db8::1/64\"\npeer = \"2001:db8::2\"\n";
+    refuses(&two(&first, v6), &["wan.peer: found IPv4 on one port and IPv6", "on all"]);
+    let same = two(ethernet, "").replace("net_null2", "net_null1");
+    refuses(&same, &["wan[2].device: found net_null1, wan[1]'s device too"]);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::config::Idle;
 use crate::telemetry::{LaneIo, Published, TunnelIo};
 use crate::worker::fake::{FakeClock, FakeRx, FakeTx};
 use crate::worker::idle::Idler;
+use crate::worker::links::Links;
 use crate::worker::{Ended, HOUSEKEEPING, Parts, Worker, handoff};
 
 /// One way of the link, which takes no time.
@@ -73,10 +74,10 @@ fn gateway(me: u8, clock: &FakeClock) -> Gateway {
     let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
     let published = Arc::new(Published::new(1));
     let worker = Worker::new(Parts {
-        rx: rx.clone().map(Some),
+        rx: rx.clone().map(Some).into(),
         handoff: handoff::mesh(1, common::wire::Spread::Rss).remove(0),
-        egress: Egress::new(tx[0].clone(), tx[1].clone(), 1_000),
-        plane: Plane::tunnel(config(me), None, None),
+        egress: Egress::new(tx[0].clone(), vec![tx[1].clone()], 1_000),
+        plane: Plane::tunnel(config(me), None, Vec::new(), Links::default()),
         pool: HeapPool,
         clock: clock.clone(),
         idle: Idler::new(Idle::Busy, 1),
@@ -257,7 +258,8 @@ fn over_udp_the_stations_find_the_next_hops() {
             config.session.overhead = encapsulation.shim_at() as u16;
             config.ports = vec![encapsulation];
             let (worker, control) = station::pair();
-            link.boxes[me].worker.parts.plane = Plane::tunnel(config, None, Some(worker));
+            link.boxes[me].worker.parts.plane =
+                Plane::tunnel(config, None, vec![worker], Links::default());
             let prefix = if v4 { 24 } else { 64 };
             let udp = UdpSettings {
                 address: crate::config::IpNet::new(address(n), prefix).expect("a prefix"),
