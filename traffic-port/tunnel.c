@@ -7,7 +7,7 @@
 #include "tag.h"
 
 enum { HELLO = 1, REPORT = 2, PROBE = 3, SKIP = 4, BYE = 5, HAS_FROM = 1 };
-enum { CONTROL_BYTE = 0x13, PREFIX = 40, HELLO_BYTES = 16, REPORT_BYTES = 32, NODE = 0x54756e6e, ETHERTYPE = 0x88b5 };
+enum { CONTROL_BYTE = 0x13, PREFIX = 40, HELLO_BYTES = 16, REPORT_BYTES = 32, PROBE_BYTES = 12, NODE = 0x54756e6e, ETHERTYPE = 0x88b5 };
 /* What a tag covers before the message, all zero. */
 enum { SCOPE = 37, MESSAGE_MOST = 9728, SAID_MOST = PREFIX + REPORT_BYTES + 8 * RANGES_MOST + TAG_BYTES };
 enum { FRAME_MAX = 9600, HELLO_HZ = 10, MISSING_MOST = 1 << 16, LETTERS = 1 << 12, LOST_MOST = 1 << 18 };
@@ -143,8 +143,10 @@ bool tunnel_hear(struct world *w, const uint8_t *m, uint32_t len, uint32_t frame
 		tunnel_take_report(w, &letter);
 		return true;
 	case PROBE:
-		if (before_tag != PREFIX + 12)
+		if (before_tag != PREFIX + PROBE_BYTES)
 			return false;
+		t->probed = get64(m + PREFIX + 4);
+		t->probed_at = rte_rdtsc() * 1000 / (rte_get_tsc_hz() / 1000000);
 		/* All before it was here already: frames keep their order. */
 		w->count.bad_claim += get32(m + PREFIX) != t->next;
 		tunnel_report(w, rte_rdtsc(), true);
@@ -204,8 +206,11 @@ static uint16_t say(struct tunnel *t, const struct letter *letter, uint8_t *fram
 	if (report) {
 		put32(at, letter->has_from ? letter->from : 0);
 		put32(at + 4, letter->next);
-		/* Of one lane nobody asks for frames, marks and delay. */
-		memset(at + 8, 0, REPORT_BYTES - 8);
+		/* No path here marks frames. */
+		put32(at + 8, letter->frames);
+		put32(at + 12, 0);
+		put64(at + 16, letter->probed);
+		put64(at + 24, letter->probed_at);
 		at += REPORT_BYTES;
 	}
 	for (uint32_t i = 0; i < letter->n; i++, at += 8) {

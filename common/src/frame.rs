@@ -32,6 +32,10 @@ pub trait Headroom: Frame {
     /// room for them.
     fn grow_front(&mut self, len: usize) -> bool;
 
+    /// A hint that headers will soon be written in front of the frame: a prefetch of the memory there.
+    #[inline]
+    fn prefetch_front(&self) {}
+
     /// Removes the first `len` bytes.
     ///
     /// # Panics

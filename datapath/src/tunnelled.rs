@@ -133,10 +133,12 @@ impl<F: Headroom> Tunnelled<F> {
             };
         }
         let mut io = TunnelIo { pool, ports, delivered: None };
-        for frame in frames.drain(..) {
-            match side {
-                Side::Lan => self.tunnel.on_lan(now, frame, &mut io),
-                Side::Wan => self.tunnel.on_wan(now, port, frame, &mut io),
+        match side {
+            Side::Lan => self.tunnel.on_lan_burst(now, frames, &mut io),
+            Side::Wan => {
+                for frame in frames.drain(..) {
+                    self.tunnel.on_wan(now, port, frame, &mut io);
+                }
             }
         }
     }

@@ -46,7 +46,7 @@
 //! needs_sync::<dpdk_sys_wrapper::SharedMbuf>();
 //! ```
 
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
@@ -189,6 +189,13 @@ impl Headroom for Mbuf {
         m.data_len += len as u16;
         m.pkt_len += len as u32;
         true
+    }
+
+    #[inline]
+    fn prefetch_front(&self) {
+        let front = self.bytes().as_ptr().wrapping_sub(1);
+        // SAFETY: fetching a line changes nothing, at any address.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(front.cast()) };
     }
 
     #[inline]

@@ -28,6 +28,15 @@ pub enum Order {
 }
 
 impl Order {
+    /// The flow bucket, if the frame has one.
+    #[inline]
+    pub const fn bucket(self) -> Option<u16> {
+        match self {
+            Self::Free => None,
+            Self::Ordered(bucket) | Self::Response(bucket) | Self::Ack(bucket) => Some(bucket),
+        }
+    }
+
     /// The same, with ACKs in order as all responses are.
     pub const fn strict(self) -> Self {
         match self {

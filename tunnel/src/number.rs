@@ -27,8 +27,10 @@ impl Lane {
     }
 
     /// The port of its frames, of a box with so many, at least one: lanes go round the ports.
+    #[inline]
     pub const fn port(self, ports: u8) -> Port {
-        Port(self.0 % ports)
+        // Most often there is one, or as many as lanes: no division for each frame.
+        if self.0 < ports { Port(self.0) } else { Port(self.0 % ports) }
     }
 
     pub(crate) const fn index(self) -> usize {
@@ -175,6 +177,11 @@ impl FrameId {
     /// The number.
     pub const fn number(self) -> Number {
         Number((self.0.get() - 1) & ((1 << LANE_SHIFT) - 1))
+    }
+
+    /// Lane and number in one.
+    pub(crate) const fn bits(self) -> u64 {
+        self.0.get()
     }
 
     /// The transmitted form.

@@ -328,7 +328,7 @@ impl<F> Receiver<F> {
     pub fn end<D: Deliver<F>>(&mut self, out: &mut D) {
         while self.give_up_oldest(out) {}
         // Only frames that name impossible predecessors are left.
-        while let Some(before) = self.waiting.any() {
+        while let Some((_, before)) = self.waiting.oldest() {
             self.release(before, out);
         }
     }

@@ -218,12 +218,21 @@ impl<K> Sender<K> {
         frames - not_kept == released + self.kept as u64
     }
 
+    /// Fetches the flow bucket of a frame that follows.
+    #[inline]
+    pub fn fetch(&self, order: Order) {
+        let newest = order.bucket().and_then(|bucket| self.last.get(usize::from(bucket)));
+        // The number is of no use yet.
+        core::hint::black_box(newest.copied());
+    }
+
     /// Sends a frame that the egress queue has room for, on `lane` or, while that is suspect, on another
     /// one.
     ///
     /// # Panics
     /// If there is no such lane.
-    #[inline]
+    // The shim is written from registers where this is part of its caller.
+    #[inline(always)]
     pub fn on_frame<F, T: Transmit<F, Kept = K>>(
         &mut self,
         config: &SenderConfig,
@@ -368,12 +377,9 @@ impl<K> Sender<K> {
     }
 
     /// The predecessor of frame `id`, and its [`clear`](Shim::clear). R-TUN-20, R-TUN-24
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, id: FrameId, order: Order) -> (Option<FrameId>, u8) {
-        let (Order::Ordered(bucket) | Order::Response(bucket) | Order::Ack(bucket)) = order else {
-            return (None, 0);
-        };
-        let bucket = usize::from(bucket);
+        let Some(bucket) = order.bucket().map(usize::from) else { return (None, 0) };
         let predecessor = self.last.get_mut(bucket).and_then(|last| last.replace(id));
         let clear = match (order, self.responses.get_mut(bucket)) {
             (Order::Ack(_), Some(newest)) => newest.map_or(CLEAR_MAX, |newest| clear(newest, id)),

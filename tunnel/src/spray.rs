@@ -199,9 +199,7 @@ impl Spray {
 
     /// R-TUN-32
     fn pinned(&mut self, now: Time, order: Order, lanes: &mut impl Lanes) -> Option<Lane> {
-        let (Order::Ordered(bucket) | Order::Response(bucket) | Order::Ack(bucket)) = order else {
-            return self.next_in_turn(now, true, lanes);
-        };
+        let Some(bucket) = order.bucket() else { return self.next_in_turn(now, true, lanes) };
         let pin = self.pins.get(usize::from(bucket)).copied().and_then(Lane::new);
         let stays = pin.filter(|lane| {
             let seen = &self.lanes[lane.index()];

@@ -13,7 +13,7 @@ use common::wire::{MacAddr, is_mac_control};
 pub use self::counts::{Counts, Dropped};
 use self::ports::{Inner, Lan, Ways};
 use crate::encapsulation::{Encapsulation, Met, Unwrapped};
-use crate::flow::{Flow, Order};
+use crate::flow::Flow;
 use crate::message::Message;
 use crate::number::{Lane, Port};
 use crate::receiver::{Received, Receiver, ReceiverConfig};
@@ -206,30 +206,56 @@ impl<F: Headroom> Tunnel<F> {
 
     /// A frame from the LAN.
     pub fn on_lan<I: Io<Frame = F>>(&mut self, now: Time, frame: F, io: &mut I) {
-        self.accept(now, frame, |order| order, io);
+        let (limit, flow) = (self.limit(now), Flow::of(frame.bytes()));
+        self.accept(now, limit, flow, frame, io);
     }
 
     /// The same, for a frame that whoever looks at queue pairs on the other side has to have in order: an
     /// ACK overtakes none either. R-TUN-24
     pub fn on_lan_in_order<I: Io<Frame = F>>(&mut self, now: Time, frame: F, io: &mut I) {
-        self.accept(now, frame, Order::strict, io);
+        let Flow { order, traffic_class } = Flow::of(frame.bytes());
+        let flow = Flow { order: order.strict(), traffic_class };
+        self.accept(now, self.limit(now), flow, frame, io);
     }
 
+    /// Frames from the LAN that arrived together.
+    pub fn on_lan_burst<I: Io<Frame = F>, const N: usize>(
+        &mut self,
+        now: Time,
+        frames: &mut ArrayVec<F, N>,
+        io: &mut I,
+    ) {
+        // All are looked at before the first one is sent, so that the memory in front of them and their flow buckets are
+        // fetched side by side.
+        let look = |frame: &F| {
+            frame.prefetch_front();
+            let flow = Flow::of(frame.bytes());
+            self.sender.fetch(flow.order);
+            flow
+        };
+        let flows: ArrayVec<Flow, N> = frames.iter().map(look).collect();
+        let limit = self.limit(now);
+        for (frame, flow) in frames.drain(..).zip(flows) {
+            self.accept(now, limit, flow, frame, io);
+        }
+    }
+
+    /// Numbers and sends a frame, if the path carries as many as `limit` bytes.
     #[inline]
     fn accept<I: Io<Frame = F>>(
         &mut self,
         now: Time,
+        limit: Option<u16>,
+        flow: Flow,
         mut frame: F,
-        order: impl Fn(Order) -> Order,
         io: &mut I,
     ) {
         self.counts.from_lan += 1;
         if frame.bytes().len() < FRAME_MIN || is_mac_control(frame.bytes()) {
             return self.counts.drop(Dropped::NotForward);
         }
-        let Some(limit) = self.limit(now) else { return self.plain(frame, Dropped::NoSession, io) };
-        let flow = Flow::of(frame.bytes());
-        let (order, ports) = (order(flow.order), self.config.session.ports);
+        let Some(limit) = limit else { return self.plain(frame, Dropped::NoSession, io) };
+        let (order, ports) = (flow.order, self.config.session.ports);
         // Whether the frame fits must be known before it has a lane.
         let fits = match self.config.ports.first() {
             Some(first) => first.reserve(&mut frame, limit),

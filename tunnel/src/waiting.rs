@@ -1,70 +1,67 @@
 //! Frames that wait for their predecessors.
 
-use core::hash::{BuildHasherDefault, Hasher};
-use std::collections::VecDeque;
-
-use common::time::Time;
-use hashbrown::HashMap;
+use common::time::{Span, Time};
 
 use crate::number::{FrameId, Lane, Number};
 
+/// In place of an index.
+const NONE: u32 = u32::MAX;
+/// Binary logarithm of the numbers whose chains are neighbours.
+const RUN: u32 = 10;
+
 #[derive(Debug)]
 struct Waiter<F> {
+    predecessor: FrameId,
     id: FrameId,
     /// `None`: it is delivered already.
     frame: Option<F>,
     since: Time,
 }
 
-/// Hashes of frame ids. Neighbours have neighbouring ones but for the upper bits, by which a map tells the keys of a
-/// group apart: frames wait for numbers that lie close together, and their entries share cache lines.
-#[derive(Default)]
-struct Near(u64);
-
-impl Hasher for Near {
-    #[inline]
-    fn write_u64(&mut self, id: u64) {
-        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        const TAG: u64 = 0x7f << 57;
-        // Runs of numbers begin anywhere, so that two lanes, or two runs far apart, hardly meet.
-        let start = (id >> RUN).wrapping_mul(FACTOR) >> 32;
-        self.0 = (start.wrapping_add(id) & !TAG) | (id.wrapping_mul(FACTOR) & TAG);
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(self.0 << 8 | u64::from(*byte)));
-    }
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.0
-    }
+/// A place for a waiter. Its links are indices of places.
+#[derive(Debug)]
+struct Place<F> {
+    waiter: Option<Waiter<F>>,
+    /// The next one of its chain, or of the free ones.
+    next: u32,
+    /// The ones that began to wait before and after it.
+    older: u32,
+    newer: u32,
 }
 
-/// Binary logarithm of the numbers whose hashes are neighbours.
-const RUN: u32 = 10;
-
 /// At most one frame for each predecessor: a frame is the predecessor of one other, so that nothing
-/// has to be searched.
+/// has to be searched. Frames wait for numbers that lie close together, and so do their entries.
 #[derive(Debug)]
 pub(crate) struct Waiting<F> {
-    by_predecessor: HashMap<FrameId, Waiter<F>, BuildHasherDefault<Near>>,
+    /// First places of chains, by predecessor; a power of two.
+    heads: Vec<u32>,
+    places: Vec<Place<F>>,
+    /// The first place without a waiter.
+    free: u32,
+    oldest: u32,
+    newest: u32,
+    len: usize,
     /// Of these, with a frame.
     frames: usize,
-    /// Predecessors, in the order in which frames began to wait; also of some that wait no more.
-    order: VecDeque<(Time, FrameId)>,
 }
 
 impl<F> Waiting<F> {
     /// Room for `max` frames.
     pub fn new(max: usize) -> Self {
-        let by_predecessor = HashMap::with_capacity_and_hasher(max, BuildHasherDefault::default());
-        Self { by_predecessor, frames: 0, order: VecDeque::with_capacity(max) }
+        Self {
+            heads: vec![NONE; max.max(1).next_power_of_two()],
+            places: Vec::with_capacity(max),
+            free: NONE,
+            oldest: NONE,
+            newest: NONE,
+            len: 0,
+            frames: 0,
+        }
     }
 
     /// How many wait, delivered or not.
     pub fn len(&self) -> usize {
-        self.by_predecessor.len()
+        self.len
     }
 
     /// How many wait to be delivered.
@@ -75,74 +72,127 @@ impl<F> Waiting<F> {
     /// Whether none waits.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.by_predecessor.is_empty()
+        self.len == 0
     }
 
     /// Whether a frame waits for this one.
     pub fn has(&self, predecessor: FrameId) -> bool {
-        self.by_predecessor.contains_key(&predecessor)
+        let mut at = self.heads[self.chain(predecessor)];
+        while let Some(place) = self.places.get(at as usize) {
+            if place.is_of(predecessor) {
+                return true;
+            }
+            at = place.next;
+        }
+        false
     }
 
-    /// Frame `id` waits from now on; without a `frame` it is delivered already.
+    /// Frame `id` waits from now on, for a `predecessor` that none [waits](Self::has) for; without a `frame` it is
+    /// delivered already.
     pub fn put(&mut self, predecessor: FrameId, id: FrameId, frame: Option<F>, since: Time) {
-        // Entries that nobody waits for any more are no more than those that somebody does.
-        if self.order.len() > 2 * self.by_predecessor.len() + 64 {
-            let by_predecessor = &self.by_predecessor;
-            self.order.retain(|(since, id)| is_waiting(by_predecessor, *id, *since));
-        }
+        debug_assert!(!self.has(predecessor), "{predecessor:?} has a successor");
+        self.len += 1;
         self.frames += usize::from(frame.is_some());
-        self.by_predecessor.insert(predecessor, Waiter { id, frame, since });
-        self.order.push_back((since, predecessor));
+        let chain = self.chain(predecessor);
+        let waiter = Some(Waiter { predecessor, id, frame, since });
+        let place = Place { waiter, next: self.heads[chain], older: self.newest, newer: NONE };
+        let at = self.free;
+        let at = match self.places.get_mut(at as usize) {
+            Some(free) => {
+                self.free = free.next;
+                *free = place;
+                at
+            }
+            None => {
+                self.places.push(place);
+                self.places.len() as u32 - 1
+            }
+        };
+        self.heads[chain] = at;
+        match self.places.get_mut(self.newest as usize) {
+            Some(before) => before.newer = at,
+            None => self.oldest = at,
+        }
+        self.newest = at;
     }
 
     /// The frame that waits for `predecessor`.
     pub fn take(&mut self, predecessor: FrameId) -> Option<(FrameId, Option<F>)> {
-        let Waiter { id, frame, .. } = self.by_predecessor.remove(&predecessor)?;
-        self.frames -= usize::from(frame.is_some());
-        Some((id, frame))
+        let chain = self.chain(predecessor);
+        let (mut at, mut before) = (self.heads[chain], NONE);
+        loop {
+            let place = self.places.get(at as usize)?;
+            if place.is_of(predecessor) {
+                break;
+            }
+            (before, at) = (at, place.next);
+        }
+        let free = self.free;
+        let place = &mut self.places[at as usize];
+        let (waiter, next) = (place.waiter.take()?, core::mem::replace(&mut place.next, free));
+        let (older, newer) = (place.older, place.newer);
+        self.free = at;
+        match self.places.get_mut(before as usize) {
+            Some(before) => before.next = next,
+            None => self.heads[chain] = next,
+        }
+        match self.places.get_mut(older as usize) {
+            Some(older) => older.newer = newer,
+            None => self.oldest = newer,
+        }
+        match self.places.get_mut(newer as usize) {
+            Some(newer) => newer.older = older,
+            None => self.newest = older,
+        }
+        self.len -= 1;
+        self.frames -= usize::from(waiter.frame.is_some());
+        Some((waiter.id, waiter.frame))
     }
 
     /// When the frame that waits longest began to, and its predecessor.
-    pub fn oldest(&mut self) -> Option<(Time, FrameId)> {
-        while let Some((since, id)) = self.order.front().copied() {
-            if is_waiting(&self.by_predecessor, id, since) {
-                return Some((since, id));
-            }
-            self.order.pop_front();
-        }
-        None
+    pub fn oldest(&self) -> Option<(Time, FrameId)> {
+        let waiter = self.places.get(self.oldest as usize)?.waiter.as_ref()?;
+        Some((waiter.since, waiter.predecessor))
     }
 
-    /// A time at which [`oldest`](Self::oldest) is to be asked for frames that waited `longest`.
-    pub fn deadline(&self, longest: common::time::Span) -> Time {
-        self.order.front().map_or(Time::NEVER, |(since, _)| *since + longest)
-    }
-
-    /// A predecessor that a frame waits for, if there is one.
-    pub fn any(&self) -> Option<FrameId> {
-        self.by_predecessor.keys().next().copied()
+    /// When the frame that waits longest has waited for `longest`.
+    pub fn deadline(&self, longest: Span) -> Time {
+        self.oldest().map_or(Time::NEVER, |(since, _)| since + longest)
     }
 
     /// Puts the numbers `from` .. `to` of `lane` that frames wait for into `found`, in ascending order; they are no more
     /// than frames wait. It takes as long as the range is, or as there are frames that wait, whichever is less. R-TUN-26
     pub fn within(&self, lane: Lane, from: Number, to: Number, found: &mut Vec<FrameId>) {
         found.clear();
-        if to.since(from) <= self.by_predecessor.len() as u64 {
+        if to.since(from) <= self.len as u64 {
             let ids = (from.get()..to.get()).map(|n| FrameId::new(lane, Number::new(n)));
             return found.extend(ids.filter(|id| self.has(*id)));
         }
         let is_within = |id: &FrameId| id.lane() == lane && (from..to).contains(&id.number());
-        found.extend(self.by_predecessor.keys().copied().filter(is_within));
+        let mut at = self.oldest;
+        while let Some(place) = self.places.get(at as usize) {
+            found.extend(place.waiter.as_ref().map(|waiter| waiter.predecessor).filter(is_within));
+            at = place.newer;
+        }
         found.sort_unstable();
+    }
+
+    /// Neighbours have neighbouring chains. Runs of numbers begin anywhere, so that two lanes, or two runs far apart, hardly
+    /// meet.
+    #[inline]
+    fn chain(&self, predecessor: FrameId) -> usize {
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        let bits = predecessor.bits();
+        let start = (bits >> RUN).wrapping_mul(FACTOR) >> 32;
+        start.wrapping_add(bits) as usize & (self.heads.len() - 1)
     }
 }
 
-fn is_waiting<F>(
-    by_predecessor: &HashMap<FrameId, Waiter<F>, BuildHasherDefault<Near>>,
-    predecessor: FrameId,
-    since: Time,
-) -> bool {
-    by_predecessor.get(&predecessor).is_some_and(|waiter| waiter.since == since)
+impl<F> Place<F> {
+    #[inline]
+    fn is_of(&self, predecessor: FrameId) -> bool {
+        self.waiter.as_ref().is_some_and(|waiter| waiter.predecessor == predecessor)
+    }
 }
 
 #[cfg(test)]
@@ -173,6 +223,30 @@ mod tests {
             prop_assert_eq!(found.capacity(), 60, "nothing is allocated");
             prop_assert!(found.is_sorted());
             prop_assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
+        }
+
+        /// Against a list.
+        #[test]
+        fn behaves_like_a_list(steps in prop::collection::vec((0..2_u8, 0..3_000_u64, any::<bool>()), 0..400)) {
+            let (mut waiting, mut list) = (Waiting::new(64), Vec::<(FrameId, FrameId, Option<u64>, Time)>::new());
+            for (now, (lane, n, has_frame)) in steps.into_iter().enumerate() {
+                let (before, now) = (id(lane, n % 97 * (n % 31)), Time::from_nanos(now as u64));
+                let found = list.iter().position(|it| it.0 == before);
+                prop_assert_eq!(waiting.has(before), found.is_some());
+                if let Some(at) = found {
+                    let (_, id, frame, _) = list.remove(at);
+                    prop_assert_eq!(waiting.take(before), Some((id, frame)));
+                } else if list.len() < 64 {
+                    let frame = has_frame.then_some(n);
+                    list.push((before, id(lane, n + 9_000), frame, now));
+                    waiting.put(before, id(lane, n + 9_000), frame, now);
+                }
+                prop_assert_eq!(waiting.take(id(1, 8_000)), None);
+                prop_assert_eq!(waiting.len(), list.len());
+                prop_assert_eq!(waiting.frames(), list.iter().filter(|it| it.2.is_some()).count());
+                prop_assert_eq!(waiting.oldest(), list.first().map(|it| (it.3, it.0)));
+                prop_assert_eq!(waiting.places.capacity(), 64, "nothing is allocated");
+            }
         }
     }
 }

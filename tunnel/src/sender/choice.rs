@@ -17,7 +17,7 @@ const MEASURE_LANE: Span = Span::from_micros(250);
 impl<K> Sender<K> {
     /// The lane of the next frame. `wait` says how long it waits until a lane's port sends it; `None` if there is
     /// no room for it. `None` if no port has room.
-    #[inline]
+    #[inline(always)]
     pub fn choose(
         &mut self,
         now: Time,
@@ -27,6 +27,16 @@ impl<K> Sender<K> {
         if self.lanes.len() == 1 {
             return Lane::new(0).filter(|lane| wait(*lane).is_some());
         }
+        self.choose_among(now, order, wait)
+    }
+
+    #[inline(never)]
+    fn choose_among(
+        &mut self,
+        now: Time,
+        order: Order,
+        wait: impl FnMut(Lane) -> Option<Span>,
+    ) -> Option<Lane> {
         self.is_active = true;
         self.spray.choose(now, order, &mut View { lanes: &self.lanes, last: &self.last, wait })
     }

@@ -117,6 +117,7 @@ impl<I: Io> Wan<'_, I> {
 impl<I: Io> Transmit<I::Frame> for Wan<'_, I> {
     type Kept = <I::Frame as Frame>::Shared;
 
+    #[inline(always)]
     fn send(&mut self, shim: &Shim, mut frame: I::Frame) -> Option<Self::Kept> {
         let port = self.port(shim.lane);
         self.config.ports[port.index()].wrap(frame.bytes_mut(), shim, self.traffic_class);
