@@ -103,6 +103,7 @@ impl End {
                 report_interval: report_interval(rtt),
                 loss_wait: SLOT * 1_000,
                 report_at_once: Span::from_micros(20),
+                is_paced: true,
             },
             keys: Keys::unkeyed_lab(),
         });

@@ -73,6 +73,7 @@ fn config(me: u8, boot: u64) -> Config {
             report_interval: Span::from_micros(100),
             loss_wait: ms(2),
             report_at_once: Span::from_micros(20),
+            is_paced: true,
         },
         keys: switch::Config::lab(Recovery::Off, 1, 1).keys,
     }

@@ -123,6 +123,7 @@ pub fn tunnel_config(config: &Config, boot: BootId, macs: &[MacAddr]) -> tunnel:
             report_interval: report_interval(rtt),
             loss_wait: LOSS_WAIT,
             report_at_once: REPORT_AT_ONCE,
+            is_paced: true,
         },
         keys: keys(config),
     }

@@ -2,9 +2,12 @@
 
 mod support;
 
+use std::path::Path;
+
 use common::time::Span;
 use link::LossModel;
-use simulator::run::run_flows;
+use simulator::input::parse;
+use simulator::run::{run, run_flows};
 use simulator::scenario::{Scenario, Topology};
 use simulator::scheme::Scheme;
 use simulator::traffic::FlowSpec;
@@ -66,4 +69,21 @@ fn a_tunnel_resends_what_was_lost() {
         .expect("it can be set up");
     let share = result.long_haul.repeated_bytes as f64 / result.long_haul.data_bytes as f64;
     assert!((0.005..0.05).contains(&share), "{share}");
+}
+
+/// R-TUN-40: behind a gap of a round trip, frames delivered at once are a burst that switches take for congestion.
+#[test]
+fn frames_behind_a_gap_meet_no_congestion() {
+    let text = include_str!("../scenarios/shallow.toml");
+    let mut scenario = parse(Path::new("shallow.toml"), text, &[]).expect("it is one");
+    let mut mean = |pacing| {
+        scenario.gateway.pacing = pacing;
+        let seeds =
+            (1..=3).map(|seed| run(&scenario, Scheme::TUNNEL, seed).expect("it can be set up"));
+        let flows = seeds.flat_map(|result| result.flows);
+        flows.map(|flow| flow.fct().expect("done").as_secs_f64()).sum::<f64>() / 600.0
+    };
+    let [at_once, paced] = [false, true].map(&mut mean);
+    println!("at once {at_once:.6} s, paced {paced:.6} s");
+    assert!(paced < at_once * 0.85, "{paced} {at_once}");
 }

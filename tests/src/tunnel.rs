@@ -81,6 +81,7 @@ pub(crate) fn tunnel_box(
             report_interval: report_interval(rtt),
             loss_wait: rtt / 4,
             report_at_once: Span::from_micros(20),
+            is_paced: true,
         },
         keys,
     };

@@ -2,11 +2,16 @@
 
 mod counts;
 mod incoming;
+mod pacing;
+
+use core::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use common::time::{Span, Time};
 
 pub use self::counts::Received;
 use self::incoming::Incoming;
+use self::pacing::Chain;
 use crate::gaps::Gap;
 use crate::message::{Echo, Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
@@ -30,6 +35,8 @@ pub struct ReceiverConfig {
     pub loss_wait: Span,
     /// Least time between two REPORTs that are sent because numbers became missing.
     pub report_at_once: Span,
+    /// Frames that were held behind a gap are delivered at the pace at which they came, not at once.
+    pub is_paced: bool,
 }
 
 /// Actions of a receiver.
@@ -49,6 +56,8 @@ pub trait Deliver<F> {
 pub struct Receiver<F> {
     lanes: Vec<Incoming>,
     waiting: Waiting<F>,
+    /// Of those that wait, the frames that may be delivered, but for their time.
+    paced: BinaryHeap<Reverse<Chain>>,
     /// For the time of one call: predecessors of frames that wait. It has room for all, so that nothing is allocated.
     range: Vec<FrameId>,
     /// Frames on lanes that do not exist, and messages that name no lane or no possible number.
@@ -61,6 +70,7 @@ impl<F> Receiver<F> {
         Self {
             lanes: Lane::all(config.lanes).map(|_| Incoming::new(session.first())).collect(),
             waiting: Waiting::new(config.waiting_max),
+            paced: BinaryHeap::new(),
             range: Vec::with_capacity(config.waiting_max),
             strangers: Received::default(),
         }
@@ -125,18 +135,25 @@ impl<F> Receiver<F> {
             lane.floor = lane.next;
             lane.has_news = true;
             lane.counts.delivered += 1;
-            return self.deliver_and_followers(shim, frame, out);
+            return self.deliver_and_followers(config, now, shim, frame, out);
         }
         self.on_slow_path(config, now, shim, frame, out);
     }
 
     /// The last step of the fast path: a frame of another lane may wait for this one.
     #[inline]
-    fn deliver_and_followers<D: Deliver<F>>(&mut self, shim: &Shim, frame: F, out: &mut D) {
+    fn deliver_and_followers<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        shim: &Shim,
+        frame: F,
+        out: &mut D,
+    ) {
         out.deliver(frame);
         if !self.waiting.is_empty() {
             let number = self.lanes[shim.lane.index()].next - 1;
-            self.release(FrameId::new(shim.lane, number), out);
+            self.resume(config, now, FrameId::new(shim.lane, number), out);
         }
     }
 
@@ -191,17 +208,20 @@ impl<F> Receiver<F> {
         out: &mut D,
     ) {
         let Some(before) = self.awaited(config, shim, id) else {
-            return self.deliver(id, frame, out);
+            return self.deliver(config, now, id, frame, out);
         };
         if self.may_overtake(shim, id) {
             return self.deliver_early(config, now, before, id, frame, out);
+        }
+        if !self.may_pace(config) {
+            self.deliver_all(out);
         }
         while self.waiting.len() >= config.waiting_max && self.give_up_oldest(out) {}
         let is_free = self.lanes[before.lane().index()].is_settled(before.number());
         let has_room = self.waiting.len() < config.waiting_max && !self.waiting.has(before);
         if is_free || !has_room {
             self.lanes[id.lane().index()].counts.unordered += u64::from(!is_free);
-            return self.deliver(id, frame, out);
+            return self.deliver(config, now, id, frame, out);
         }
         self.lanes[before.lane().index()].counts.waited += 1;
         self.waiting.put(before, id, Some(frame), now);
@@ -232,7 +252,8 @@ impl<F> Receiver<F> {
             self.waiting.put(before, id, None, now);
         } else {
             counts.unordered += 1;
-            self.settle(id, out);
+            self.settle(id);
+            self.resume(config, now, id, out);
         }
     }
 
@@ -293,10 +314,13 @@ impl<F> Receiver<F> {
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if nothing is due.
     pub fn deadline(&self, config: &ReceiverConfig) -> Time {
         let each = self.lanes.iter().map(|lane| {
-            let report_at = report_due(config, lane);
+            let report_at = lane.report_due(config);
             lane.gaps.front().map_or(report_at, |gap| report_at.min(gap.since + config.give_up))
         });
-        each.min().unwrap_or(Time::NEVER).min(self.waiting.deadline(config.give_up))
+        each.min()
+            .unwrap_or(Time::NEVER)
+            .min(self.waiting.deadline(config.give_up))
+            .min(self.paced_due())
     }
 
     /// Gives up old gaps and sends the REPORTs that are due.
@@ -307,11 +331,12 @@ impl<F> Receiver<F> {
                 self.give_up_first(lane, out);
             }
             let state = &self.lanes[lane.index()];
-            if now >= state.all_reported_at + config.report_interval && is_report_due(state) {
+            if now >= state.all_reported_at + config.report_interval && state.is_report_due() {
                 self.report(config, now, lane, true, out);
             }
             self.report_urgent(config, now, lane, out);
         }
+        self.deliver_due(config, now, out);
         // Only a frame that names an impossible predecessor waits longer than a gap is old.
         while let Some((since, before)) = self.waiting.oldest() {
             if now < since + config.give_up {
@@ -326,6 +351,7 @@ impl<F> Receiver<F> {
 
     /// Ends the session: delivers the frames that wait, each flow in order. R-TUN-14
     pub fn end<D: Deliver<F>>(&mut self, out: &mut D) {
+        self.deliver_all(out);
         while self.give_up_oldest(out) {}
         // Only frames that name impossible predecessors are left.
         while let Some((_, before)) = self.waiting.oldest() {
@@ -351,33 +377,47 @@ impl<F> Receiver<F> {
     }
 
     /// Delivers a frame and those that waited for it.
-    fn deliver<D: Deliver<F>>(&mut self, id: FrameId, frame: F, out: &mut D) {
+    fn deliver<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        id: FrameId,
+        frame: F,
+        out: &mut D,
+    ) {
         self.lanes[id.lane().index()].counts.delivered += 1;
         out.deliver(frame);
-        self.settle(id, out);
+        self.settle(id);
+        self.resume(config, now, id, out);
     }
 
     /// Nothing waits for frame `id` any more.
-    fn settle<D: Deliver<F>>(&mut self, id: FrameId, out: &mut D) {
+    fn settle(&mut self, id: FrameId) {
         self.lanes[id.lane().index()].settle(id.number());
-        self.release(id, out);
     }
 
-    /// Delivers the frame that waits for `before`, the one that waits for that, and so on.
+    /// Delivers the frame that waits for `before`, the one that waits for that, and so on, all at once.
     fn release<D: Deliver<F>>(&mut self, mut before: FrameId, out: &mut D) {
-        while let Some((id, frame)) = self.waiting.take(before) {
-            let lane = &mut self.lanes[id.lane().index()];
-            lane.settle(id.number());
-            if let Some(frame) = frame {
-                lane.counts.delivered += 1;
-                out.deliver(frame);
-            }
+        while let Some(id) = self.release_one(before, out) {
             before = id;
         }
     }
 
+    /// Delivers the frame that waits for `before`.
+    fn release_one<D: Deliver<F>>(&mut self, before: FrameId, out: &mut D) -> Option<FrameId> {
+        let (id, frame) = self.waiting.take(before)?;
+        let lane = &mut self.lanes[id.lane().index()];
+        lane.settle(id.number());
+        if let Some(frame) = frame {
+            lane.counts.delivered += 1;
+            out.deliver(frame);
+        }
+        Some(id)
+    }
+
     /// Nothing is waited for in a gap any more, which was removed from the list.
     fn abandon<D: Deliver<F>>(&mut self, lane: Lane, gap: Gap, out: &mut D) {
+        self.deliver_all(out);
         self.lanes[lane.index()].abandon(gap);
         self.release_range(lane, gap.start, gap.end, out);
     }
@@ -416,6 +456,7 @@ impl<F> Receiver<F> {
 
     /// Gives up all of a lane before `to`.
     fn give_up_lane<D: Deliver<F>>(&mut self, lane: Lane, to: Number, out: &mut D) {
+        self.deliver_all(out);
         while self.give_up_first(lane, out) {}
         let state = &mut self.lanes[lane.index()];
         state.counts.given_up += to.since(state.next);
@@ -450,17 +491,4 @@ impl<F> Receiver<F> {
         let state = &mut self.lanes[lane.index()];
         state.report(lane, now, all, config.loss_wait, |report| out.report(report));
     }
-}
-
-fn is_report_due(lane: &Incoming) -> bool {
-    lane.has_news || !lane.gaps.is_empty()
-}
-
-fn report_due(config: &ReceiverConfig, lane: &Incoming) -> Time {
-    let all = if is_report_due(lane) {
-        lane.all_reported_at + config.report_interval
-    } else {
-        Time::NEVER
-    };
-    all.min(lane.urgent_due(config.report_at_once))
 }

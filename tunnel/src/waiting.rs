@@ -77,14 +77,18 @@ impl<F> Waiting<F> {
 
     /// Whether a frame waits for this one.
     pub fn has(&self, predecessor: FrameId) -> bool {
+        self.find(predecessor).is_some()
+    }
+
+    fn find(&self, predecessor: FrameId) -> Option<&Waiter<F>> {
         let mut at = self.heads[self.chain(predecessor)];
-        while let Some(place) = self.places.get(at as usize) {
+        loop {
+            let place = self.places.get(at as usize)?;
             if place.is_of(predecessor) {
-                return true;
+                return place.waiter.as_ref();
             }
             at = place.next;
         }
-        false
     }
 
     /// Frame `id` waits from now on, for a `predecessor` that none [waits](Self::has) for; without a `frame` it is
@@ -147,6 +151,11 @@ impl<F> Waiting<F> {
         self.len -= 1;
         self.frames -= usize::from(waiter.frame.is_some());
         Some((waiter.id, waiter.frame))
+    }
+
+    /// When the frame that waits for `predecessor` began to, and whether it is not delivered yet.
+    pub fn peek(&self, predecessor: FrameId) -> Option<(Time, bool)> {
+        self.find(predecessor).map(|waiter| (waiter.since, waiter.frame.is_some()))
     }
 
     /// When the frame that waits longest began to, and its predecessor.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use common::frame::{Frame, Headroom};
 use common::heap::HeapFrame;
-use tunnel::encapsulation::{Met, Encapsulation, Udp, UdpConfig, Unwrapped};
+use tunnel::encapsulation::{Encapsulation, Met, Udp, UdpConfig, Unwrapped};
 use tunnel::shim::{LEN, Shim};
 use tunnel::{Flow, Lane, Session, WireNumber};
 

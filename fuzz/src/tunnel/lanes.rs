@@ -110,7 +110,13 @@ fn lane(n: u8) -> Lane {
 impl World {
     fn new(input: &mut Input<'_>) -> Self {
         let rtt = Span::from_millis(4);
-        let sender = SenderConfig { lanes: LANES, rtt, cache_max: input.choose(&[0, 3, 99, 999]), ports: 1, spray: Policy::default() };
+        let sender = SenderConfig {
+            lanes: LANES,
+            rtt,
+            cache_max: input.choose(&[0, 3, 99, 999]),
+            ports: 1,
+            spray: Policy::default(),
+        };
         let receiver = ReceiverConfig {
             lanes: LANES,
             window: input.choose(&[8, 64, 4_096]),
@@ -119,6 +125,7 @@ impl World {
             report_interval: Span::from_micros(250),
             loss_wait: Span::from_millis(1),
             report_at_once: Span::from_micros(20),
+            is_paced: true,
         };
         Self {
             sender: (sender.clone(), Sender::new(&sender, SESSION)),

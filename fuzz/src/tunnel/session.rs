@@ -4,8 +4,8 @@ use common::control::Keys;
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
 use testkit::operations::input::Input;
-use tunnel::message::{self, Header, Message};
 use tunnel::Port;
+use tunnel::message::{self, Header, Message};
 use tunnel::session::{EndPoint, SessionConfig};
 
 const INTERVAL: Span = Span::from_millis(1_000);

@@ -171,6 +171,7 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
             report_interval: report_interval(rtt),
             loss_wait: rtt / 4,
             report_at_once: Span::from_micros(20),
+            is_paced: scenario.gateway.pacing,
         },
         keys: Keys::unkeyed_lab(),
     }

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use common::time::{Span, Time};
 
-use super::Received;
+use super::{Received, ReceiverConfig};
 use crate::gaps::{Gap, Gaps};
 use crate::marks::Marks;
 use crate::message::{Echo, MAX_RANGES, Report};
@@ -136,7 +136,7 @@ impl Incoming {
     }
 
     /// When numbers that became missing are to be reported, if nothing more arrives.
-    pub fn urgent_due(&self, report_at_once: Span) -> Time {
+    fn urgent_due(&self, report_at_once: Span) -> Time {
         // Where numbers are overtaken, the next REPORT of all lists them.
         let is_timed = self.is_urgent && self.depth <= 1;
         if is_timed { self.reported_at + report_at_once } else { Time::NEVER }
@@ -200,6 +200,18 @@ impl Incoming {
         debug_assert!(self.gaps.is_empty());
         self.next = to;
         self.settle_to(to);
+    }
+
+    /// Whether the sender is to hear of this lane, now or later.
+    pub fn is_report_due(&self) -> bool {
+        self.has_news || !self.gaps.is_empty()
+    }
+
+    /// When the next REPORT is due.
+    pub fn report_due(&self, config: &ReceiverConfig) -> Time {
+        let is_due = self.is_report_due();
+        let all = if is_due { self.all_reported_at + config.report_interval } else { Time::NEVER };
+        all.min(self.urgent_due(config.report_at_once))
     }
 
     /// What has to be said, about all numbers or only about those behind the latest REPORT. R-TUN-8

@@ -93,6 +93,7 @@ impl Test {
             report_interval: Span::from_millis(1),
             loss_wait: Span::from_millis(2),
             report_at_once: Span::from_micros(20),
+            is_paced: true,
         };
         Self { receiver: Receiver::new(&config, SESSION), config, out: Out::default() }
     }

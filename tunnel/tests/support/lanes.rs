@@ -179,6 +179,7 @@ impl World {
             report_interval: report_interval(rtt),
             loss_wait: Span::from_millis(2),
             report_at_once: Span::from_micros(20),
+            is_paced: true,
         };
         Self {
             dice: Dice(scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),

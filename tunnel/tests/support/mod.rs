@@ -241,6 +241,7 @@ fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             report_interval: report_interval(rtt),
             loss_wait: Span::from_millis(2),
             report_at_once: Span::from_micros(20),
+            is_paced: true,
         },
         keys: Keys::from_secret(b"of the pair"),
     }

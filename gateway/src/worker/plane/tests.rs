@@ -55,6 +55,7 @@ fn config(me: u8) -> tunnel::Config {
             report_interval: Span::from_micros(100),
             loss_wait: ms(2),
             report_at_once: Span::from_micros(20),
+            is_paced: true,
         },
         keys: Keys::from_secret(b"both"),
     }
