@@ -72,7 +72,7 @@ impl<F: Headroom> Datapath<F> {
     {
         match self {
             Self::Switch(switch) => switch.burst(side, frames, now, pool, ports),
-            Self::Tunnel(tunnel) => tunnel.burst((side, port), frames, now, pool, ports),
+            Self::Tunnel(tunnel) => tunnel.at(now, pool, ports).burst((side, port), frames),
         }
     }
 
@@ -93,7 +93,7 @@ impl<F: Headroom> Datapath<F> {
     {
         match self {
             Self::Switch(switch) => switch.timers(now, budget, pool, ports),
-            Self::Tunnel(tunnel) => tunnel.timers(now, budget, pool, ports),
+            Self::Tunnel(tunnel) => tunnel.at(now, pool, ports).timers(budget),
         }
     }
 
@@ -105,7 +105,7 @@ impl<F: Headroom> Datapath<F> {
     {
         match self {
             Self::Switch(switch) => switch.housekeeping(now, pool, ports),
-            Self::Tunnel(tunnel) => tunnel.housekeeping(now, pool, ports),
+            Self::Tunnel(tunnel) => tunnel.at(now, pool, ports).housekeeping(),
         }
     }
 
@@ -117,7 +117,7 @@ impl<F: Headroom> Datapath<F> {
     {
         match self {
             Self::Switch(switch) => switch.drain(now, pool, ports),
-            Self::Tunnel(tunnel) => tunnel.drain(now, pool, ports),
+            Self::Tunnel(tunnel) => tunnel.at(now, pool, ports).drain(),
         }
     }
 
@@ -157,7 +157,7 @@ impl<F: Headroom> Datapath<F> {
         S: Ports<Frame = F>,
     {
         if let Self::Tunnel(tunnel) = self {
-            tunnel.set_link(now, port, is_up, pool, ports);
+            tunnel.at(now, pool, ports).set_link(port, is_up);
         }
     }
 

@@ -90,177 +90,14 @@ impl<F: Headroom> Tunnelled<F> {
         self.lan.as_ref()
     }
 
-    pub(crate) fn set_next_hop(&mut self, port: Port, mac: Option<MacAddr>) {
-        self.tunnel.set_next_hop(port, mac);
-    }
-
-    pub(crate) fn set_link<P, S>(
-        &mut self,
-        now: Time,
-        port: Port,
-        is_up: bool,
-        pool: &mut P,
-        ports: &mut S,
-    ) where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        self.work(now, pool, ports, |tunnel, io| tunnel.set_link(now, port, is_up, io));
-    }
-
     /// Whether all frames are accounted for: those of the tunnel and of the switch, and those between them.
     pub fn is_balanced(&self) -> bool {
         let is_lan_balanced = self.lan.as_ref().is_none_or(|lan| lan.is_balanced(&self.tunnel));
         self.tunnel.is_balanced() && is_lan_balanced
     }
 
-    #[inline]
-    pub(crate) fn burst<P, S, const N: usize>(
-        &mut self,
-        (side, port): (Side, Port),
-        frames: &mut ArrayVec<F, N>,
-        now: Time,
-        pool: &mut P,
-        ports: &mut S,
-    ) where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        if self.lan.is_some() {
-            return match side {
-                Side::Lan => self.repair_and_send(frames, now, pool, ports),
-                Side::Wan => self.receive_and_repair(port, frames, now, pool, ports),
-            };
-        }
-        let mut io = TunnelIo { pool, ports, delivered: None };
-        match side {
-            Side::Lan => self.tunnel.on_lan_burst(now, frames, &mut io),
-            Side::Wan => {
-                for frame in frames.drain(..) {
-                    self.tunnel.on_wan(now, port, frame, &mut io);
-                }
-            }
-        }
-    }
-
-    /// Frames from the LAN, where there is a switch.
-    fn repair_and_send<P, S, const N: usize>(
-        &mut self,
-        frames: &mut ArrayVec<F, N>,
-        now: Time,
-        pool: &mut P,
-        ports: &mut S,
-    ) where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        let Some(lan) = &mut self.lan else { return };
-        let mut repaired = ArrayVec::<F, N>::new();
-        for frame in frames.drain(..) {
-            match lan.way(Side::Lan, frame.bytes(), now) {
-                Way::Repair => repaired.push(frame),
-                Way::Direct => {
-                    let mut io = TunnelIo { pool, ports, delivered: None };
-                    self.tunnel.on_lan(now, frame, &mut io);
-                }
-                Way::Drop => {}
-            }
-        }
-        if !repaired.is_empty() {
-            let (switch, mut split) = lan.parts(ports);
-            switch.burst(Side::Lan, &mut repaired, now, pool, &mut split);
-            self.send(now, pool, ports);
-        }
-    }
-
-    /// Takes the switch's frames for the WAN through the tunnel.
-    fn send<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        let Self { tunnel, lan: Some(lan), .. } = self else { return };
-        lan.take_for_tunnel(pool, |frame, pool| {
-            tunnel.on_lan_in_order(now, frame, &mut TunnelIo { pool, ports, delivered: None });
-        });
-    }
-
-    /// Lets the tunnel do something, and takes the frames that it delivers through the switch.
-    fn work<P, S>(
-        &mut self,
-        now: Time,
-        pool: &mut P,
-        ports: &mut S,
-        act: impl FnOnce(&mut Tunnel<F>, &mut TunnelIo<'_, F, P, S>),
-    ) where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        let Self { tunnel, lan, delivered, .. } = self;
-        if lan.is_none() {
-            return act(tunnel, &mut TunnelIo { pool, ports, delivered: None });
-        }
-        let changes = tunnel.counts().changes;
-        act(tunnel, &mut TunnelIo { pool, ports, delivered: Some(delivered) });
-        let is_new = tunnel.counts().changes != changes;
-        self.repair_and_deliver(now, is_new, pool, ports);
-    }
-
-    /// Frames from the WAN, where there is a switch.
-    fn receive_and_repair<P, S, const N: usize>(
-        &mut self,
-        port: Port,
-        frames: &mut ArrayVec<F, N>,
-        now: Time,
-        pool: &mut P,
-        ports: &mut S,
-    ) where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        let Self { tunnel, lan: Some(lan), delivered, .. } = self else { return };
-        let mut io = TunnelIo { pool, ports, delivered: Some(delivered) };
-        let changes = tunnel.counts().changes;
-        let mut is_new = false;
-        for frame in frames.drain(..) {
-            let is_watched = lan.watches(frame.bytes());
-            let plain = tunnel.counts().plain_to_lan;
-            tunnel.on_wan(now, port, frame, &mut io);
-            // A packet without a shim: the peer has no session, and this box has not heard of it yet.
-            let is_plain = tunnel.counts().plain_to_lan != plain;
-            is_new |= is_watched && is_plain && tunnel.peer(now).is_some();
-        }
-        is_new |= tunnel.counts().changes != changes;
-        self.repair_and_deliver(now, is_new, pool, ports);
-    }
-
-    /// Takes the frames that the tunnel has delivered through the switch. A new peer looks at no packets yet.
-    fn repair_and_deliver<P, S>(&mut self, now: Time, is_new: bool, pool: &mut P, ports: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        let Self { lan: Some(lan), delivered, .. } = self else { return };
-        if is_new {
-            lan.begin_anew(now, pool, ports);
-        }
-        let mut repaired = ArrayVec::<F, BURST>::new();
-        for frame in delivered.drain(..) {
-            match lan.way(Side::Wan, frame.bytes(), now) {
-                Way::Repair => repaired.push(frame),
-                Way::Direct => ports.transmit(Side::Lan, Class::Data, Packet::Owned(frame)),
-                Way::Drop => {}
-            }
-            if repaired.is_full() {
-                let (switch, mut split) = lan.parts(ports);
-                switch.burst(Side::Wan, &mut repaired, now, pool, &mut split);
-            }
-        }
-        if !repaired.is_empty() {
-            let (switch, mut split) = lan.parts(ports);
-            switch.burst(Side::Wan, &mut repaired, now, pool, &mut split);
-        }
-        self.send(now, pool, ports);
+    pub(crate) fn set_next_hop(&mut self, port: Port, mac: Option<MacAddr>) {
+        self.tunnel.set_next_hop(port, mac);
     }
 
     pub(crate) fn next_deadline(&self) -> Time {
@@ -271,67 +108,199 @@ impl<F: Headroom> Tunnelled<F> {
         tunnel.min(self.lan.as_ref().map_or(Time::NEVER, |lan| lan.switch().next_deadline()))
     }
 
-    pub(crate) fn timers<P, S>(&mut self, now: Time, budget: usize, pool: &mut P, ports: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        if self.leaving != Leaving::Left && now >= self.tunnel.deadline() {
-            self.work(now, pool, ports, |tunnel, io| tunnel.on_timer(now, io));
-        }
-        if let Some(lan) = &mut self.lan {
-            let (switch, mut split) = lan.parts(ports);
-            switch.timers(now, budget, pool, &mut split);
-            self.send(now, pool, ports);
-        }
-        self.leave(now, pool, ports);
-    }
-
-    pub(crate) fn housekeeping<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        if let Some(lan) = &mut self.lan {
-            let (switch, mut split) = lan.parts(ports);
-            switch.housekeeping(now, pool, &mut split);
-            lan.age(now);
-            self.send(now, pool, ports);
-        }
-    }
-
-    pub(crate) fn drain<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        if let Some(lan) = &mut self.lan {
-            let (switch, mut split) = lan.parts(ports);
-            switch.drain(now, pool, &mut split);
-            self.send(now, pool, ports);
-        }
-        self.leaving = Leaving::Switch;
-        self.leave(now, pool, ports);
-    }
-
-    /// Leaves the session, once the switch has said all.
-    fn leave<P, S>(&mut self, now: Time, pool: &mut P, ports: &mut S)
-    where
-        P: Pool<Frame = F>,
-        S: Ports<Frame = F>,
-    {
-        let is_switch_done = self.lan.as_ref().is_none_or(|lan| !lan.switch().is_leaving());
-        if self.leaving == Leaving::Switch && is_switch_done {
-            self.leaving = Leaving::Left;
-            self.work(now, pool, ports, |tunnel, io| tunnel.close(now, io));
-        }
-    }
-
     pub(crate) fn held(&self) -> u64 {
         self.tunnel.waiting() as u64 + self.lan.as_ref().map_or(0, |lan| lan.switch().held())
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving == Leaving::Switch
+    }
+
+    /// All that may be done to frames at the time `now`.
+    #[inline]
+    pub(crate) fn at<'a, P, S>(
+        &'a mut self,
+        now: Time,
+        pool: &'a mut P,
+        ports: &'a mut S,
+    ) -> Call<'a, F, P, S> {
+        Call { path: self, now, pool, ports }
+    }
+}
+
+/// A datapath, its pool and its ports, for the time of one call.
+pub(crate) struct Call<'a, F: Headroom, P, S> {
+    path: &'a mut Tunnelled<F>,
+    now: Time,
+    pool: &'a mut P,
+    ports: &'a mut S,
+}
+
+impl<F, P, S> Call<'_, F, P, S>
+where
+    F: Headroom,
+    P: Pool<Frame = F>,
+    S: Ports<Frame = F>,
+{
+    pub fn set_link(mut self, port: Port, is_up: bool) {
+        let now = self.now;
+        self.work(|tunnel, io| tunnel.set_link(now, port, is_up, io));
+    }
+
+    #[inline]
+    pub fn burst<const N: usize>(
+        mut self,
+        (side, port): (Side, Port),
+        frames: &mut ArrayVec<F, N>,
+    ) {
+        if self.path.lan.is_some() {
+            return match side {
+                Side::Lan => self.repair_and_send(frames),
+                Side::Wan => self.receive_and_repair(port, frames),
+            };
+        }
+        let Self { path, now, pool, ports } = self;
+        let mut io = TunnelIo { pool, ports, delivered: None };
+        match side {
+            Side::Lan => path.tunnel.on_lan_burst(now, frames, &mut io),
+            Side::Wan => {
+                for frame in frames.drain(..) {
+                    path.tunnel.on_wan(now, port, frame, &mut io);
+                }
+            }
+        }
+    }
+
+    pub fn timers(mut self, budget: usize) {
+        let now = self.now;
+        if self.path.leaving != Leaving::Left && now >= self.path.tunnel.deadline() {
+            self.work(|tunnel, io| tunnel.on_timer(now, io));
+        }
+        if let Some(lan) = &mut self.path.lan {
+            let (switch, mut split) = lan.parts(self.ports);
+            switch.timers(now, budget, self.pool, &mut split);
+            self.send();
+        }
+        self.leave();
+    }
+
+    pub fn housekeeping(mut self) {
+        let now = self.now;
+        if let Some(lan) = &mut self.path.lan {
+            let (switch, mut split) = lan.parts(self.ports);
+            switch.housekeeping(now, self.pool, &mut split);
+            lan.age(now);
+            self.send();
+        }
+    }
+
+    pub fn drain(mut self) {
+        if let Some(lan) = &mut self.path.lan {
+            let (switch, mut split) = lan.parts(self.ports);
+            switch.drain(self.now, self.pool, &mut split);
+            self.send();
+        }
+        self.path.leaving = Leaving::Switch;
+        self.leave();
+    }
+
+    /// Frames from the LAN, where there is a switch.
+    fn repair_and_send<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>) {
+        let Self { path, now, pool, ports } = self;
+        let Tunnelled { tunnel, lan: Some(lan), .. } = &mut **path else { return };
+        let mut repaired = ArrayVec::<F, N>::new();
+        for frame in frames.drain(..) {
+            match lan.way(Side::Lan, frame.bytes(), *now) {
+                Way::Repair => repaired.push(frame),
+                Way::Direct => {
+                    let mut io = TunnelIo { pool: *pool, ports: *ports, delivered: None };
+                    tunnel.on_lan(*now, frame, &mut io);
+                }
+                Way::Drop => {}
+            }
+        }
+        if !repaired.is_empty() {
+            let (switch, mut split) = lan.parts(*ports);
+            switch.burst(Side::Lan, &mut repaired, *now, *pool, &mut split);
+            self.send();
+        }
+    }
+
+    /// Takes the switch's frames for the WAN through the tunnel.
+    fn send(&mut self) {
+        let Self { path, now, pool, ports } = self;
+        let Tunnelled { tunnel, lan: Some(lan), .. } = &mut **path else { return };
+        lan.take_for_tunnel(*pool, |frame, pool| {
+            let mut io = TunnelIo { pool, ports: *ports, delivered: None };
+            tunnel.on_lan_in_order(*now, frame, &mut io);
+        });
+    }
+
+    /// Lets the tunnel do something, and takes the frames that it delivers through the switch.
+    fn work(&mut self, act: impl FnOnce(&mut Tunnel<F>, &mut TunnelIo<'_, F, P, S>)) {
+        let Self { path, pool, ports, .. } = self;
+        let Tunnelled { tunnel, lan, delivered, .. } = &mut **path;
+        if lan.is_none() {
+            return act(tunnel, &mut TunnelIo { pool: *pool, ports: *ports, delivered: None });
+        }
+        let changes = tunnel.counts().changes;
+        act(tunnel, &mut TunnelIo { pool: *pool, ports: *ports, delivered: Some(delivered) });
+        let is_new = tunnel.counts().changes != changes;
+        self.repair_and_deliver(is_new);
+    }
+
+    /// Frames from the WAN, where there is a switch.
+    fn receive_and_repair<const N: usize>(&mut self, port: Port, frames: &mut ArrayVec<F, N>) {
+        let Self { path, now, pool, ports } = self;
+        let Tunnelled { tunnel, lan: Some(lan), delivered, .. } = &mut **path else { return };
+        let mut io = TunnelIo { pool: *pool, ports: *ports, delivered: Some(delivered) };
+        let changes = tunnel.counts().changes;
+        let mut is_new = false;
+        for frame in frames.drain(..) {
+            let is_watched = lan.watches(frame.bytes());
+            let plain = tunnel.counts().plain_to_lan;
+            tunnel.on_wan(*now, port, frame, &mut io);
+            // A packet without a shim: the peer has no session, and this box has not heard of it yet.
+            let is_plain = tunnel.counts().plain_to_lan != plain;
+            is_new |= is_watched && is_plain && tunnel.peer(*now).is_some();
+        }
+        is_new |= tunnel.counts().changes != changes;
+        self.repair_and_deliver(is_new);
+    }
+
+    /// Takes the frames that the tunnel has delivered through the switch. A new peer looks at no packets yet.
+    fn repair_and_deliver(&mut self, is_new: bool) {
+        let Self { path, now, pool, ports } = self;
+        let Tunnelled { lan: Some(lan), delivered, .. } = &mut **path else { return };
+        if is_new {
+            lan.begin_anew(*now, *pool, *ports);
+        }
+        let mut repaired = ArrayVec::<F, BURST>::new();
+        for frame in delivered.drain(..) {
+            match lan.way(Side::Wan, frame.bytes(), *now) {
+                Way::Repair => repaired.push(frame),
+                Way::Direct => ports.transmit(Side::Lan, Class::Data, Packet::Owned(frame)),
+                Way::Drop => {}
+            }
+            if repaired.is_full() {
+                let (switch, mut split) = lan.parts(*ports);
+                switch.burst(Side::Wan, &mut repaired, *now, *pool, &mut split);
+            }
+        }
+        if !repaired.is_empty() {
+            let (switch, mut split) = lan.parts(*ports);
+            switch.burst(Side::Wan, &mut repaired, *now, *pool, &mut split);
+        }
+        self.send();
+    }
+
+    /// Leaves the session, once the switch has said all.
+    fn leave(&mut self) {
+        let (path, now) = (&mut self.path, self.now);
+        let is_switch_done = path.lan.as_ref().is_none_or(|lan| !lan.switch().is_leaving());
+        if path.leaving == Leaving::Switch && is_switch_done {
+            path.leaving = Leaving::Left;
+            self.work(|tunnel, io| tunnel.close(now, io));
+        }
     }
 }

@@ -10,7 +10,7 @@ pub const fn outer(traffic_class: u8) -> u8 {
     traffic_class & 3
 }
 
-/// What a frame met between the boxes.
+/// The congestion that a frame met between the boxes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Met {
     /// No congestion.

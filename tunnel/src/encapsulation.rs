@@ -48,7 +48,7 @@ pub enum Unfit {
     Headroom,
 }
 
-/// What a frame from the WAN is.
+/// The kind of a frame from the WAN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unwrapped {
     /// A frame of the LAN, whose outer headers are gone.

@@ -46,7 +46,7 @@ impl Order {
     }
 }
 
-/// What the tunnel has to know of a frame.
+/// The properties of a frame that the tunnel needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
     /// The order that it has to keep.
@@ -55,7 +55,7 @@ pub struct Flow {
     pub traffic_class: u8,
 }
 
-/// What a packet is to the order of its flow.
+/// The role of a packet in the order of its flow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Free,

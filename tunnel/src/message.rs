@@ -30,7 +30,7 @@ pub struct Header {
 /// A control message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// What a box is, and which session it offers.
+    /// A box introduces itself and offers a session.
     Hello(Hello),
     /// Which transmissions have arrived.
     Report(Report),
@@ -49,7 +49,7 @@ pub struct Hello {
     pub session: Session,
     /// Its lanes, 1 to 255.
     pub lanes: u8,
-    /// What it can do beyond this version: bits that have no meaning yet.
+    /// Features beyond this version: bits that have no meaning yet.
     pub features: u32,
     /// Bytes of the longest frame that its WAN port carries, from the destination MAC on.
     pub frame_max: u16,

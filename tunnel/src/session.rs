@@ -52,7 +52,7 @@ pub struct SessionConfig {
     pub peer_timeout: Span,
 }
 
-/// What is known of the box at the other end.
+/// The box at the other end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
     /// Its node id.
@@ -69,7 +69,7 @@ pub struct Peer {
     hello_seq: u64,
 }
 
-/// What is known of the path behind a WAN port, in this session.
+/// The path behind a WAN port, in this session.
 #[derive(Clone, Copy, Default, Debug)]
 struct Path {
     /// Bytes of the longest frame with a HELLO for the offered session that arrived here.

@@ -66,7 +66,7 @@ pub enum Fault {
     Invalid,
 }
 
-/// What a shim is in front of.
+/// The content behind a shim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
     /// A frame.

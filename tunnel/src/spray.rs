@@ -39,7 +39,7 @@ pub enum Policy {
     Earliest,
 }
 
-/// What the choice depends on, of one lane.
+/// The state of one lane, on which the choice depends.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     /// Arrived and marked, as the newest REPORT has them.
@@ -56,7 +56,7 @@ struct Seen {
     echo_of: Time,
 }
 
-/// What a policy asks about the lanes of the moment.
+/// The answers of the lanes to the questions of a policy.
 pub trait Lanes {
     /// Whether a lane takes new frames.
     fn is_good(&self, lane: Lane) -> bool;

@@ -97,7 +97,7 @@ impl State {
         self.workers.first().map_or(0, |worker| worker.tunnel_value(what))
     }
 
-    /// What keeps the tunnel from protecting every frame, in one line, as of this sample.
+    /// The reason why the tunnel does not protect every frame, in one line, as of this sample; `None` if it does.
     pub fn tunnel_problem(&self, sample: &Sample) -> Option<String> {
         let expected = self.tunnel.as_ref()?;
         // One worker has the tunnel.

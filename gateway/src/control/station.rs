@@ -12,7 +12,7 @@ use crate::worker::station::{ControlEnd, Order, Short};
 /// Identifier of its pings. Another program at the same address there is none.
 const IDENT: u16 = 0x4c52;
 
-/// What is known of the way to the peer.
+/// The way to the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Way {
     /// The neighbour that leads to the peer: a router, or the peer.
@@ -51,7 +51,7 @@ impl Recent {
 pub struct Station {
     neighbour: Neighbour,
     end: ControlEnd,
-    /// What the worker knows; `None`: nothing yet.
+    /// The next hop that the worker was told; `None`: nothing yet.
     told: Option<Option<MacAddr>>,
     strangers: Recent,
     next_hop: IpAddr,
@@ -99,7 +99,7 @@ impl Station {
         }
     }
 
-    /// What is known of the way to the peer. So many frames of other addresses were `refused` since the start. To be called
+    /// The way to the peer. So many frames of other addresses were `refused` since the start. To be called
     /// about twice a second.
     pub fn way(&mut self, now: Time, refused: u64) -> Way {
         Way {

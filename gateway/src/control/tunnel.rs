@@ -51,7 +51,7 @@ impl Expected {
     }
 }
 
-/// What keeps the tunnel from protecting every frame, in one line.
+/// The reason why the tunnel does not protect every frame, in one line; `None` if it does.
 pub fn problem(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
     if tunnel.get(TunnelIo::Up) > 0 {
         return short_path(expected, tunnel).or_else(|| unused_port(expected, tunnel, ways));

@@ -379,8 +379,7 @@ mod tests {
         Packet::Owned(frame.into())
     }
 
-    /// What 200 frames of one flow and then one of another one look like to `tx`: the position
-    /// of the latter.
+    /// The position at which `tx` gets a frame of one flow behind 200 frames of another one.
     fn position(egress: &mut Egress<FakeTx>, tx: &FakeTx, side: Side) -> Option<usize> {
         tx.accept(0);
         egress.transmit(side, Class::Data, of_flow(1, 0));

@@ -20,7 +20,7 @@ impl Shared {
     }
 }
 
-/// What the worker knows.
+/// The state that the worker knows.
 pub struct Links {
     shared: Arc<Shared>,
     /// By port, as of the last look: up, and the speed.

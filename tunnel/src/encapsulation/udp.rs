@@ -181,7 +181,7 @@ impl Udp {
     /// The ECN field of a datagram of the peer. R-TUN-21
     ///
     /// # Errors
-    /// What else it is.
+    /// The kind of any other frame.
     #[inline]
     pub(super) fn look(&self, frame: &[u8]) -> Result<u8, Unwrapped> {
         match &self.headers {

@@ -214,7 +214,7 @@ impl Incoming {
         all.min(self.urgent_due(config.report_at_once))
     }
 
-    /// What has to be said, about all numbers or only about those behind the latest REPORT. R-TUN-8
+    /// Sends the REPORTs about all numbers, or only about those behind the latest REPORT. R-TUN-8
     pub fn report(
         &mut self,
         lane: Lane,

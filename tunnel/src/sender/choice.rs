@@ -134,7 +134,7 @@ pub(super) fn spray(config: &SenderConfig, session: Session) -> Spray {
     Spray::new(config.spray, config.lanes, config.ports, session.get().into())
 }
 
-/// What [`Spray`] sees of the lanes.
+/// The lanes as [`Spray`] sees them.
 struct View<'a, K, W> {
     lanes: &'a [Outgoing<K>],
     last: &'a [Option<FrameId>],

@@ -87,7 +87,7 @@ pub(super) struct Outgoing<K> {
     pub counts: Sent,
 }
 
-/// What a REPORT says, next to the numbers of its lane.
+/// A REPORT, with the numbers of its lane that it speaks of.
 pub(super) struct Listed<'a> {
     report: &'a Report,
     from: Option<Number>,

@@ -87,7 +87,7 @@ impl ResendShare {
         self.frames_before.max(self.frames).max(LEAST)
     }
 
-    /// What a retransmission takes.
+    /// The credit that a retransmission takes.
     fn cost(&self, now: Time, idle: Span) -> u64 {
         if now.since(self.sent_at) >= idle { 1 } else { ONE_IN }
     }

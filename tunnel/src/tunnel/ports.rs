@@ -1,4 +1,4 @@
-//! What sender and receiver do to the ports.
+//! The actions of sender and receiver on the ports.
 
 use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Headroom, Packet, Shared};

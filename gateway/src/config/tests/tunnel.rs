@@ -86,7 +86,7 @@ fn a_tunnel_over_udp_has_addresses() {
     good(&udp(&routed.replace("2001:db8::ff", "fe80::1")));
     // A link of two addresses has neither network nor broadcast address.
     good(&udp("address = \"192.0.2.0/31\"\npeer = \"192.0.2.1\"\n"));
-    // What is printed has the same meaning.
+    // The printed configuration has the same meaning.
     let again = good(&c.to_string());
     assert_eq!((again.tunnel, again.wan), (c.tunnel, c.wan));
 }
