@@ -52,6 +52,20 @@ WINDOW_BDP = 4
 ACK_EVERY = 2
 
 
+# Each path takes so much longer, one way, than the one before it, as a share of the first one's delay.
+PATH_STEP = 0.2
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A path that dies."""
+
+    path: int
+    """From 1 on."""
+    after_s: float
+    """Since the start of the link."""
+
+
 @dataclass(frozen=True)
 class Scenario:
     """The link, the hosts and the passes asked for."""
@@ -62,6 +76,9 @@ class Scenario:
     burst: float | None
     where: str
     """Where the frames are lost; one of `PLACES`."""
+    paths: int
+    """Paths of the long haul for a tunnel, each with its part of the rate."""
+    kill: "Kill | None"
     lan_rate_bps: float | None
     """Rate of the destination's LAN; None: unlimited."""
     pmtu: int
@@ -93,7 +110,9 @@ class Scenario:
     def nic_bps(self, congested: bool = True) -> float:
         """Rate of the hosts' NICs; not `congested`: the one that the destination's LAN can carry."""
         narrowest = self.rate_bps if congested else self.bottleneck_bps
-        return NIC_SHARE * narrowest
+        # The paths that are left have to carry it.
+        left = (self.paths - 1) / self.paths if self.kill else 1
+        return NIC_SHARE * narrowest * left
 
     @property
     def bottleneck_bps(self) -> float:
@@ -168,6 +187,16 @@ def _positive(kind: _Parse) -> _Parse:
     return _checked(kind, lambda value: value > 0, "a number greater than 0")
 
 
+def _kill(text: str) -> Kill:
+    path, at, after = text.partition("@")
+    if not at or not path.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: give a path and a time, such as 2@3s")
+    try:
+        return Kill(int(path), parse_seconds(after))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: {after!r} is no time such as 3s") from None
+
+
 _share = _checked(_fraction, lambda value: 0 <= value < 1, "a share, 0 to 1, or 0% to 100%")
 _message = _checked(_bytes, lambda value: 0 < value <= 1 << 30, "a size such as 64KiB, 1024MiB at most")
 _rate = _checked(parse_bits, lambda value: 1e6 <= value <= 1e12, "a rate such as 1Gbps, 1Mbps to 1Tbps")
@@ -203,6 +232,22 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     add("--burst", type=_positive(float), metavar="FRAMES", help="lose them in bursts of this mean length (default: one by one)")
     add("--rtt", dest="rtt_s", type=_round_trip, default=0.01, metavar="TIME", help="round-trip time of the link (default 10ms)")
     add("--rate", dest="rate_bps", type=_rate, default=1e9, metavar="RATE", help="rate of the link (default 1Gbps)")
+    add(
+        "--paths",
+        type=int,
+        default=1,
+        choices=range(1, 9),
+        metavar="N",
+        help="paths of the long haul, a WAN port each, for the tunnel: each has a part of --rate and takes a fifth of half the round "
+        "trip longer than the one before it. The other passes have one link of the whole rate (default 1)",
+    )
+    add(
+        "--kill",
+        type=_kill,
+        metavar="PATH@TIME",
+        help="that path, from 1 on, carries nothing from this time after the start of the link on, as 2@3s; the NICs then send "
+        "what the others can carry",
+    )
     add(
         "--lan-rate",
         dest="lan_rate_bps",
@@ -246,7 +291,8 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     if given.loss is None:
         given.loss = 0.0 if given.lan_rate_bps else 0.01
     if given.modes is None:
-        given.modes = LOSSY_MODES if given.where in LANS or given.lan_rate_bps else (*LOSSY_MODES, TUNNEL)
+        lossy = ("off",) if given.paths > 1 else LOSSY_MODES
+        given.modes = lossy if given.where in LANS or given.lan_rate_bps else (*lossy, TUNNEL)
     if given.lan_rate_bps and given.lan_rate_bps >= given.rate_bps:
         parser.error("--lan-rate must be less than --rate: a LAN that is not narrower is never congested")
     if given.incast and not given.lan_rate_bps:
@@ -255,6 +301,10 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
         parser.error("--incast and --qps both give the number of queue pairs: leave one out")
     if given.burst is not None and given.loss > given.burst / (given.burst + 1):
         parser.error(f"--loss {given.loss:g} can't be had in bursts of {given.burst:g} frames: at least one arrives between two")
+    if given.kill and not 1 <= given.kill.path <= given.paths > 1:
+        parser.error(f"--kill {given.kill.path}@...: give several --paths, and one of them")
+    if given.paths > 1 and given.where == "ack":
+        parser.error("--where ack needs one path")
     if given.where in LANS and "direct" in given.modes:
         parser.error(f"--where {given.where} needs gateways: without them there is one link, and no LAN")
     if given.lan_rate_bps and "direct" in given.modes:
@@ -266,6 +316,6 @@ def parse(arguments: list[str] | None = None) -> tuple[Scenario, bool]:
     given.qps = given.incast or given.qps or 1
     given.warm_up = min(1.0, given.seconds / 4)
     # Without loss and congestion there is nothing to recover from.
-    given.modes = given.modes if given.loss > 0 or given.lan_rate_bps else ()
+    given.modes = given.modes if given.loss > 0 or given.lan_rate_bps or given.paths > 1 else ()
     given.json = given.json and given.json.absolute()
     return Scenario(**{field.name: getattr(given, field.name) for field in fields(Scenario)}), given.check

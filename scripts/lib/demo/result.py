@@ -218,6 +218,8 @@ def as_json(scenario: Scenario, results: list[Result]) -> dict[str, Any]:
             "loss": scenario.loss,
             "burst": scenario.burst,
             "where": scenario.where,
+            "paths": scenario.paths,
+            "kill": scenario.kill and {"path": scenario.kill.path, "after_s": scenario.kill.after_s},
             "pmtu": scenario.pmtu,
             "carries_bps": scenario.carries_bps,
             "nic_rate_bps": scenario.nic_bps(),

@@ -6,7 +6,7 @@ from typing import Any
 
 from lr2run import human_bits, human_bytes, human_seconds
 
-from .options import LAN_QUEUE_S, NIC_SHARE, PLACES, Scenario
+from .options import LAN_QUEUE_S, PATH_STEP, PLACES, Scenario
 from .result import Lost, Result
 
 _TITLES = {
@@ -63,15 +63,22 @@ def headline(s: Scenario) -> str:
         loss += f" in bursts of {s.burst:g}"
     if s.loss:
         loss += f" on {PLACES[s.where]}"
+    paths = ""
+    if s.paths > 1:
+        dies = f"; path {s.kill.path} dies {human_seconds(s.kill.after_s)} after the start" if s.kill else ""
+        paths = (
+            f"The tunnel: {s.paths} paths of {human_bits(s.rate_bps / s.paths)}, "
+            f"{human_seconds(s.rtt_s)} to {human_seconds(s.rtt_s * (1 + PATH_STEP * (s.paths - 1)))} round trip{dies}.\n"
+        )
     narrow = (
         f"Congestion: the LAN of the destination carries {human_bits(s.lan_rate_bps)} and holds {human_seconds(LAN_QUEUE_S)} of it.\n"
         if s.lan_rate_bps
         else ""
     )
     return (
-        f"Link: {human_bits(s.rate_bps)}, {human_seconds(s.rtt_s)} round trip ({human_bytes(bdp)} in flight), {loss}.\n{narrow}"
+        f"Link: {human_bits(s.rate_bps)}, {human_seconds(s.rtt_s)} round trip ({human_bytes(bdp)} in flight), {loss}.\n{paths}{narrow}"
         f"Hosts: {s.qps} QP{'s' if s.qps > 1 else ''}, {human_bytes(s.message)} {s.operation.upper()}s, PMTU {s.pmtu}, "
-        f"NIC at {NIC_SHARE:g} of the link, RNIC timeout {human_seconds(s.timeout_s)}."
+        f"NIC at {s.nic_bps() / s.rate_bps:.3g} of the link, RNIC timeout {human_seconds(s.timeout_s)}."
     )
 
 

@@ -1,6 +1,6 @@
 """Starting the programs of a pass and joining them.
 
-    host-a -- ha.sock -- gw-a -- wa.sock -- wan -- wb.sock -- gw-b -- hb.sock -- host-b
+    host-a -- ha.sock -- gw-a -- wan-a.sock -- wan -- wan-b.sock -- gw-b -- hb.sock -- host-b
 
 Gateways listen on their memif sockets; hosts and the link connect to them.
 Without gateways the link listens. A LAN that is to lose frames, or to be narrow, is one
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lr2run import Gateway, Metrics, Process, Processes, wait_until
+from lr2run import Gateway, Metrics, Process, Processes, together, wait_until
 
-from .options import BOTTLENECK, LAN_QUEUE_S, TUNNEL, TUNNELS, WINDOW_BDP, Scenario
+from .options import BOTTLENECK, LAN_QUEUE_S, PATH_STEP, TUNNEL, TUNNELS, WINDOW_BDP, Scenario
 
 IP = {"a": "10.77.0.1", "b": "10.77.0.2"}
 
@@ -36,7 +36,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _MTU = 4200
 # The same with the headers of the tunnel, by mode.
 _WAN_MTU = {TUNNEL: _MTU + 34, "tunnel-udp": _MTU + 74}
-_WAN_IP = {"a": "192.0.2.1", "b": "192.0.2.2"}
+
+
+def _wan_ip(site: str, path: int) -> str:
+    return f"192.0.{2 + path}.{1 if site == 'a' else 2}"
+
+
+def _path(number: int) -> str:
+    """The name of a path's link, and of its sockets."""
+    return f"wan{number or ''}"
+
 
 # A pass ends in time even if its requester doesn't: start, drain and slack.
 _START_S = 60
@@ -79,7 +88,7 @@ def memory_mib(scenario: Scenario) -> dict[str, int]:
         "gateway": 256 + round(10 * in_flight),
         # Its memory is for frames of 1000 bytes, each in a buffer for 4 KiB.
         # A LAN has rings, and holds nothing unless it is narrow.
-        "wan": 128 + round(5 * (on_the_link + in_lan_queues)) + 32 * len(scenario.lan_links),
+        "wan": 128 + round(5 * (on_the_link + in_lan_queues)) + 32 * (len(scenario.lan_links) + 2 * (scenario.paths - 1)),
         "host": 64,
     }
 
@@ -115,6 +124,7 @@ class Pass:
         self._gateways: list[Gateway] = []
         self._warm: dict[str, Metrics] = {}
         self._direct = mode == "direct"
+        self._paths = scenario.paths if mode in TUNNELS else 1
 
         # Sockets of an earlier pass would be in the way.
         for socket in run.glob("*.sock"):
@@ -143,7 +153,8 @@ class Pass:
         return self.run / f"{name}.sock"
 
     def _await_sockets(self) -> None:
-        sockets = [self._socket(port + site) for site in "ab" for port in "hw"]
+        wans = [_path(number) + "-" for number in range(self._paths)]
+        sockets = [self._socket(port + site) for site in "ab" for port in ["h", *wans]]
 
         def all_there() -> bool:
             for gateway in self._gateways:
@@ -167,20 +178,26 @@ class Pass:
             self.run,
             self._name(f"gw-{site}"),
             lan=_memif(0, "server", self._socket(f"h{site}")),
-            wan=_memif(1, "server", self._socket(f"w{site}")),
+            wan=_memif(1, "server", self._socket(f"{_path(0)}-{site}")),
             recovery="auto" if self.mode == "lossless" else "off" if self.mode in TUNNELS else self.mode,
             memory=f"{self._memory['gateway']}MiB",
             huge_pages=self._huge,
             file_prefix=f"{self.run.name}-gw-{site}",
             mtu=_MTU,
-            extra={"wan": self._tunnel(site)} if self.mode in TUNNELS else None,
+            extra={"wan": self._tunnel(site, 0)} if self.mode in TUNNELS else None,
+            more_wans=[
+                {"device": _memif(1 + number, "server", self._socket(f"{_path(number)}-{site}"))} | self._tunnel(site, number)
+                for number in range(1, self._paths)
+            ],
         )
 
-    def _tunnel(self, site: str) -> dict[str, Any]:
-        """A gateway's keys for the tunnel; the other one is its next hop."""
-        keys = {"mtu": _WAN_MTU[self.mode], "tunnel": "ethernet" if self.mode == TUNNEL else "udp"}
+    def _tunnel(self, site: str, path: int) -> dict[str, Any]:
+        """The keys of a gateway's WAN port for the tunnel; the other gateway is its next hop."""
+        keys: dict[str, Any] = {"mtu": _WAN_MTU[self.mode]}
+        if path == 0:
+            keys["tunnel"] = "ethernet" if self.mode == TUNNEL else "udp"
         if self.mode != TUNNEL:
-            keys |= {"address": f"{_WAN_IP[site]}/30", "peer": _WAN_IP["b" if site == "a" else "a"]}
+            keys |= {"address": f"{_wan_ip(site, path)}/30", "peer": _wan_ip("b" if site == "a" else "a", path)}
         return keys
 
     def _dpdk(self, program: str, name: str) -> list[str]:
@@ -197,24 +214,39 @@ class Pass:
         return self.run / f"{self._name(name)}.json"
 
     def _start_wan(self) -> Process:
-        s = self.scenario
-        ends = ("h" if self._direct else "w", "server" if self._direct else "client")
-        devices = [_memif(number, ends[1], self._socket(ends[0] + site)) for number, site in enumerate("ab")]
+        first, *others = [self._path_words(number) for number in range(self._paths)]
         return self._processes.start(
             self._name("wan"),
             [
                 self._programs / "lr2-wan",
-                "--name=wan",
-                f"--a={devices[0]}",
-                f"--b={devices[1]}",
-                f"--rate={s.rate_bps:.0f}",
-                f"--delay={s.rtt_s / 2 * 1e9:.0f}ns",
-                f"--seed={s.seed}",
-                *self._loss("wan"),
+                *first,
+                f"--seed={self.scenario.seed}",
                 *self._dpdk("wan", "wan"),
+                *(word for words in others for word in ["--next", *words]),
                 *self._lans(),
             ],
         )
+
+    def _path_words(self, number: int) -> list[str]:
+        """A path of the long haul, as a link of the wan process."""
+        s = self.scenario
+        if self._direct:
+            ends = [_memif(n, "server", self._socket(f"h{site}")) for n, site in enumerate("ab")]
+        else:
+            # The numbers from 2 on are those of LANs.
+            first = 2 * (number + len(s.lan_links)) if number else 0
+            ends = [_memif(first + n, "client", self._socket(f"{_path(number)}-{site}")) for n, site in enumerate("ab")]
+        delay_ns = s.rtt_s / 2 * 1e9 * (1 + PATH_STEP * number)
+        dies = [f"--outage={s.kill.after_s:g}s,1000s"] if s.kill and self._paths > 1 and s.kill.path == number + 1 else []
+        return [
+            f"--name={_path(number)}",
+            f"--a={ends[0]}",
+            f"--b={ends[1]}",
+            f"--rate={s.rate_bps / self._paths:.0f}",
+            f"--delay={delay_ns:.0f}ns",
+            *self._loss("wan"),
+            *dies,
+        ]
 
     def _loss(self, link: str) -> list[str]:
         """The losses of this link of the wan process."""
@@ -301,10 +333,17 @@ class Pass:
         return Reports(
             requester=self._read(self.requester, "host-a"),
             responder=self._read(self.responder, "host-b"),
-            wan=self._read(self.wan, "wan"),
+            wan=self._wan_report(),
             gateways=gateways,
             warm=self._warm,
         )
+
+    def _wan_report(self) -> dict[str, Any]:
+        """Of all paths together, as one link."""
+        report = self._read(self.wan, "wan")
+        links = report["links"]
+        paths = [links.pop(_path(number)) for number in range(self._paths)]
+        return report | {"links": {"wan": together(paths)} | links}
 
     def _read(self, process: Process, name: str) -> dict[str, Any]:
         file = self._report(name)

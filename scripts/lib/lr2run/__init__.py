@@ -15,6 +15,7 @@ from .gateway import Gateway
 from .hugepages import hugepages
 from .metrics import Metrics
 from .process import Process, ProcessFailed, Processes
+from .reports import together
 from .rundir import RunDir
 from .units import human_bits, human_bytes, human_seconds, parse_bits, parse_seconds
 from .waiting import TimedOut, free_tcp_port, wait_until
@@ -36,5 +37,6 @@ __all__ = [
     "parse_bits",
     "parse_seconds",
     "tidy_end",
+    "together",
     "wait_until",
 ]

@@ -1,7 +1,7 @@
 """An `lr2-gateway` process: its configuration file, its start, its metrics."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,22 @@ _TUNABLES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"
 
 
 def toml(tables: Mapping[str, Any]) -> str:
-    """TOML text of plain values and of tables one level deep, which is all a gateway's file has."""
-    lines = [
-        f"{key} = {json.dumps(value)}" for key, value in tables.items() if not isinstance(value, Mapping)
-    ]
-    for name, table in tables.items():
-        if isinstance(table, Mapping):
-            lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
-    return "\n".join(lines) + "\n"
+    """TOML text of plain values, of tables one level deep and of lists of such, which is all a gateway's file has."""
+    lines: list[str] = []
+    sections: list[str] = []
+
+    def pairs(table: Mapping[str, Any]) -> list[str]:
+        return [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+
+    for name, value in tables.items():
+        if isinstance(value, Mapping):
+            sections += ["", f"[{name}]", *pairs(value)]
+        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+            for table in value:
+                sections += ["", f"[[{name}]]", *pairs(table)]
+        else:
+            lines += pairs({name: value})
+    return "\n".join(lines + sections) + "\n"
 
 
 def gateway_config(
@@ -36,10 +44,11 @@ def gateway_config(
     memory: str = "512MiB",
     huge_pages: str = "auto",
     extra: Mapping[str, Mapping[str, Any]] | None = None,
+    more_wans: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """A trial gateway between two DPDK devices: unkeyed, and polite on a shared machine.
+    """A trial gateway between DPDK devices: unkeyed, and polite on a shared machine.
 
-    `extra` adds keys to tables, or replaces them.
+    `extra` adds keys to tables, or replaces them; `more_wans` are further WAN ports.
     """
     config: dict[str, Any] = {
         "role": role,
@@ -53,6 +62,8 @@ def gateway_config(
     }
     for table, keys in (extra or {}).items():
         config[table] = {**config.get(table, {}), **keys}
+    if more_wans:
+        config["wan"] = [config["wan"], *more_wans]
     return config
 
 

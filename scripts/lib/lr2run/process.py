@@ -95,6 +95,11 @@ class Process:
                 raise TimedOut(f"{self.name}: no {pattern!r} within {timeout_s:g} s:\n{self.tail()}")
             time.sleep(0.1)
 
+    def send_signal(self, number: signal.Signals) -> None:
+        """Sends it a signal, if it lives."""
+        if self.alive:
+            self._popen.send_signal(number)
+
     def wait(self, timeout_s: float) -> int:
         """Its exit code once it has ended by itself."""
         try:

@@ -33,7 +33,7 @@ def _options() -> argparse.Namespace:
         action="append",
         choices=names,
         help="run only this scene; may be repeated. lr2, cached: these recovery modes at 1 %% loss; heavy: 5 %%; "
-        "bursts; lans: loss on both LANs too; tunnel, tunnel-heavy: every frame in the tunnel over Ethernet, at 1 %% and 5 %%; tunnel-lans: with loss on the LANs and their repair; tunnel-udp, tunnel-udp-heavy: over UDP, in IPv4 and IPv6; applications: NVMe and NFS over RDMA, netcat on RDMA's sockets, and "
+        "bursts; lans: loss on both LANs too; tunnel, tunnel-heavy: every frame in the tunnel over Ethernet, at 1 %% and 5 %%; tunnel-lans: with loss on the LANs and their repair; tunnel-udp, tunnel-udp-heavy: over UDP, in IPv4 and IPv6; tunnel-paths: over two paths, one of which goes silent; applications: NVMe and NFS over RDMA, netcat on RDMA's sockets, and "
         "what perftest has besides; lives: gateways killed, queue pair numbers used again",
     )
     parser.add_argument(

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lr2run import Gateway, Metrics, Process, Processes
+from lr2run import Gateway, Metrics, Process, Processes, together
 
 _STOP_S = 15
 # An emulated host may take a tenth of a second to go back to a packet; the
@@ -20,8 +20,8 @@ _MTU = 9000
 # By kind of tunnel: the bytes of its headers, and the addresses of the WAN ports in their prefix.
 _TUNNELS: dict[str, tuple[int, dict[str, str]]] = {
     "ethernet": (34, {}),
-    "udp": (74, {"a": "192.0.2.1/30", "b": "192.0.2.2/30"}),
-    "udp-v6": (94, {"a": "2001:db8::1/64", "b": "2001:db8::2/64"}),
+    "udp": (74, {"a": "192.0.{}.1/30", "b": "192.0.{}.2/30"}),
+    "udp-v6": (94, {"a": "2001:db8:{}::1/64", "b": "2001:db8:{}::2/64"}),
 }
 
 # Guest 1 is the source.
@@ -46,6 +46,8 @@ class Setting:
     tunnel: str = "ethernet"
     """The kind of tunnel, where there is one: `ethernet`, `udp` over IPv4, or `udp-v6`. With UDP each gateway is the
     other's next hop."""
+    paths: int = 1
+    """Paths of the long haul, each with ports of its own; several need a tunnel."""
 
     @property
     def has_tunnel(self) -> bool:
@@ -59,17 +61,23 @@ class Setting:
     def keys(self, site: str) -> dict[str, Any]:
         """A gateway's keys besides the usual ones, by table."""
         lan = {"lan": "on"} if self.repairs_lans else {}
-        return {"recovery": _RECOVERY | lan} | ({"wan": _tunnel(self.tunnel, site)} if self.has_tunnel else {})
+        return {"recovery": _RECOVERY | lan} | ({"wan": self.wan_keys(site, 0)} if self.has_tunnel else {})
+
+    def wan_keys(self, site: str, path: int) -> dict[str, Any]:
+        """A gateway's keys for the tunnel, of one of its WAN ports."""
+        headers, addresses = _TUNNELS[self.tunnel]
+        keys: dict[str, Any] = {"mtu": _MTU + headers}
+        if path == 0:
+            keys["tunnel"] = self.tunnel.partition("-")[0]
+        if addresses:
+            own, peer = (addresses[of].format(2 + path) for of in ("ab" if site == "a" else "ba"))
+            keys |= {"address": own, "peer": peer.partition("/")[0]}
+        return keys
 
 
-def _tunnel(kind: str, site: str) -> dict[str, Any]:
-    """A gateway's keys for the tunnel."""
-    headers, addresses = _TUNNELS[kind]
-    keys = {"tunnel": kind.partition("-")[0], "mtu": _MTU + headers}
-    if addresses:
-        peer = addresses["b" if site == "a" else "a"].partition("/")[0]
-        keys |= {"address": addresses[site], "peer": peer}
-    return keys
+def _path(number: int) -> str:
+    """The name of a path of the long haul."""
+    return f"wan{number or ''}"
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,7 @@ class Link:
         self._processes: Processes | None = None
         self._setting = Setting("")
         self._gateways: dict[str, Gateway] = {}
+        self._wans: list[Process] = []
         self._lives: dict[str, int] = {}
         self._report: dict[str, Any] = {}
 
@@ -118,18 +127,21 @@ class Link:
         # file left by the last run would keep the server from listening.
         for socket in self.run.glob("*-?.memif"):
             socket.unlink()
-        counters = self.run / f"wan-{setting.name}.json"
+        counters = [self.run / f"{_path(path)}-{setting.name}.json" for path in range(setting.paths)]
         with Processes(self.run) as processes:
             self._processes, self._setting, self._lives = processes, setting, {}
-            wan = self._start_wan(counters)
-            wan.wait_line("ready", timeout_s=30)
+            self._wans = [self._start_wan(path, file) for path, file in enumerate(counters)]
+            for wan in self._wans:
+                wan.wait_line("ready", timeout_s=30)
             self.start("a", "b")
             try:
                 yield
-                for process in (*(gateway.process for gateway in self._gateways.values()), wan):
+                for process in (*(gateway.process for gateway in self._gateways.values()), *self._wans):
                     process.check()
                     process.stop(_STOP_S)
-                self._report = json.loads(counters.read_text())
+                first, *others = [json.loads(file.read_text()) for file in counters]
+                paths = [first["links"]["wan"], *(other["links"]["wan"] for other in others)]
+                self._report = first | {"links": first["links"] | {"wan": together(paths)}}
             finally:
                 self._gateways = {}
                 self._processes = None
@@ -146,7 +158,11 @@ class Link:
                 self.run,
                 f"gateway-{site}-{self._setting.name}" + (f"-life{life}" if life > 1 else ""),
                 lan=self._memif(1, "client", lan, site) if lan else self.device(ord(site) - ord("a") + 1, 0),
-                wan=self._memif(0, "client", "wan", site),
+                wan=self._memif(0, "client", _path(0), site),
+                more_wans=[
+                    {"device": self._memif(1 + path, "client", _path(path), site)} | self._setting.wan_keys(site, path)
+                    for path in range(1, self._setting.paths)
+                ],
                 recovery="off" if self._setting.has_tunnel else self._setting.recovery,
                 file_prefix=f"{self._prefix}-{site}",
                 huge_pages="never",
@@ -161,32 +177,42 @@ class Link:
         for site in sites:
             self._gateways.pop(site).process.stop(how=signal.SIGKILL)
 
+    @contextlib.contextmanager
+    def silent(self, path: int) -> Iterator[None]:
+        """A path of the long haul carries nothing while the block runs, though its ports stay up: its program stands still.
+        What is on its way arrives afterwards."""
+        self._wans[path].send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._wans[path].send_signal(signal.SIGCONT)
+
     def _memif(self, number: int, role: str, segment: str, site: str) -> str:
         """The gateway's end of a segment, which lr2-wan listens on."""
         socket = self.run / f"{segment}-{site}.memif"
         ring = ",bsize=10240,rsize=10" if role == "client" else ""
         return f"net_memif{number},role={role},id=0,socket={socket},socket-abstract=no{ring}"
 
-    def _start_wan(self, counters: Path) -> Process:
+    def _start_wan(self, path: int, counters: Path) -> Process:
         long_haul, setting = self._long_haul, self._setting
         # A Soft-RoCE sender has at most 128 packets on their way: a short queue is long enough.
         words: list[str | Path] = [
             self._programs / "lr2-wan",
-            *("--name", "wan", "--a", self._memif(0, "server", "wan", "a"), "--b", self._memif(1, "server", "wan", "b")),
+            *("--name", "wan", "--a", self._memif(0, "server", _path(path), "a"), "--b", self._memif(1, "server", _path(path), "b")),
             *("--rate", long_haul.rate, "--delay", long_haul.delay, "--queue", "2MiB"),
             *self._losses("wan"),
-            *("--json", counters, "--seed", str(long_haul.seed), "--file-prefix", f"{self._prefix}-wan"),
+            *("--json", counters, "--seed", str(long_haul.seed + path), "--file-prefix", f"{self._prefix}-{_path(path)}"),
             *("--memory", "384MiB", "--huge", "never", "--mtu", str(_MTU + max(headers for headers, _ in _TUNNELS.values()))),
         ]
         for number, (lan, site) in enumerate(LANS.items(), 1):
-            if lan in setting.loss:
+            if lan in setting.loss and path == 0:
                 # An emulated guest may leave its ring full for long.
                 ends = [self.device(number, number), self._memif(1 + number, "server", lan, site)]
                 if lan == "dst-lan":
                     ends.reverse()
                 words += ["--next", "--name", lan, "--a", ends[0], "--b", ends[1], "--patience", "500ms", *self._losses(lan)]
         assert self._processes, "within running()"
-        return self._processes.start(f"wan-{setting.name}", words)
+        return self._processes.start(f"{_path(path)}-{setting.name}", words)
 
     def _losses(self, segment: str) -> list[str]:
         loss, burst = self._setting.loss.get(segment, 0), self._setting.burst

@@ -50,6 +50,37 @@ def killed(*sites: str) -> Test:
     return run
 
 
+def silenced(path: int, seconds: float) -> Test:
+    """One of several paths carries nothing for a while; the other takes its frames, and it is used again afterwards."""
+
+    def run(bench: Bench) -> str:
+        link = bench.link
+
+        def count(name: str, **labels: str) -> float:
+            return sum(each.total(name, **labels) for each in link.metrics().values())
+
+        def silence() -> None:
+            time.sleep(_BEFORE_S)
+            with link.silent(path):
+                time.sleep(seconds)
+
+        moved = count("lr2_tunnel_moved_frames_total")
+        all_s = copy_checked(bench, _COPIED_MIB, silence)
+        if all_s < _BEFORE_S + seconds:
+            raise Failed(f"{_COPIED_MIB} MiB took {all_s:.1f} s: the path was silent for {seconds:g} s after {_BEFORE_S:g} s, and much of it when nothing was sent")
+        if (moved := count("lr2_tunnel_moved_frames_total") - moved) == 0:
+            raise Failed("no frame was sent again on the other path")
+        sent = count("lr2_tunnel_sent_frames_total", lane=str(path), copy="first")
+        copy_checked(bench, 1)
+        if count("lr2_tunnel_sent_frames_total", lane=str(path), copy="first") == sent:
+            raise Failed("the path takes no frames after it was silent")
+        if count("lr2_tunnel_session_changes_total") > 2:
+            raise Failed("a session ended")
+        return f"{_COPIED_MIB} MiB, checksum equal, {all_s:.1f} s; {moved:.0f} frames sent again on the other path"
+
+    return run
+
+
 def _protects(metrics: dict[str, Metrics], site: str, event: str) -> bool:
     """Whether a gateway has seen that event, or has a session of the tunnel."""
     tunnel = sum(each.total("lr2_tunnel_up") for name, each in metrics.items() if name.startswith(f"gateway-{site}"))

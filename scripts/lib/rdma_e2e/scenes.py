@@ -7,7 +7,7 @@ from typing import Any
 from .applications import nfs, nvme, preloaded
 from .cases import PING, PLAIN, Case, atomic, atomics_counted, datagrams, perftest, rping, send_checked, tcp, write_checked
 from .link import Setting
-from .lives import killed, reused
+from .lives import killed, reused, silenced
 
 
 Losses = tuple[tuple[tuple[str, float], ...], float | None]
@@ -146,6 +146,13 @@ SCENES = [
     Scene(
         Setting("tunnel-udp-heavy", "tunnel", {"wan": 0.05}, tunnel="udp-v6"),
         [_TCP_WITHOUT_LOSS, _DATAGRAMS, *_cases("write", "send-checked", "read", "atomics-counted", iterations=75)],
+    ),
+    Scene(
+        Setting("tunnel-paths", "tunnel", {"wan": 0.01}, paths=2),
+        [
+            *_cases("write-checked", "read", iterations=100, timed=("write-checked",)),
+            Case("silent-path", silenced(1, 2.0), repaired_inside=True),
+        ],
     ),
     Scene(
         Setting("lives", "auto", {"wan": 0.01}),
