@@ -94,6 +94,7 @@ impl End {
                 cache_max: IN_FLIGHT,
                 ports: 1,
                 spray: Policy::default(),
+                resend_copies: 2,
             },
             receiver: ReceiverConfig {
                 lanes: 1,

@@ -64,6 +64,7 @@ fn config(me: u8, boot: u64) -> Config {
             cache_max: 1_000,
             ports: 1,
             spray: Policy::default(),
+            resend_copies: 2,
         },
         receiver: ReceiverConfig {
             lanes: 1,

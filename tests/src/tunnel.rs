@@ -72,6 +72,7 @@ pub(crate) fn tunnel_box(
             cache_max: 1 << 16,
             ports: 1,
             spray: Policy::default(),
+            resend_copies: 2,
         },
         receiver: ReceiverConfig {
             lanes: 1,

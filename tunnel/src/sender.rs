@@ -1,6 +1,7 @@
 //! The sending end of the lanes to one peer.
 
 mod choice;
+mod copies;
 mod outgoing;
 mod share;
 
@@ -9,6 +10,7 @@ use common::rtt::Rtt;
 use common::time::{Span, Time};
 
 use self::choice::spray;
+use self::copies::Copies;
 pub use self::outgoing::{Health, report_interval};
 use self::outgoing::{Outgoing, Slot};
 use self::share::ResendShare;
@@ -40,6 +42,8 @@ pub struct SenderConfig {
     pub ports: u8,
     /// How lanes are chosen.
     pub spray: Policy,
+    /// Transmissions of a lost frame, each on another lane, while more than one frame in a thousand is lost: 1 or 2.
+    pub resend_copies: u8,
 }
 
 /// Counts of a sender, in frames unless the field says otherwise.
@@ -141,6 +145,7 @@ pub struct Sender<K> {
     /// REPORTs on lanes that do not exist.
     strangers: u64,
     spray: Spray,
+    copies: Copies,
     /// When the delays of the lanes are measured again.
     measure_at: Time,
     /// Frames were sent since they were measured, or a session began.
@@ -162,6 +167,7 @@ impl<K> Sender<K> {
             share: ResendShare::default(),
             strangers: 0,
             spray: spray(config, session),
+            copies: Copies::new(config),
             measure_at: Time::ZERO,
             is_active: true,
             lost: Vec::new(),
@@ -173,6 +179,7 @@ impl<K> Sender<K> {
         self.session = session;
         self.share = ResendShare::default();
         (self.spray, self.is_active) = (spray(config, session), true);
+        self.copies = Copies::new(config);
         self.last.fill(None);
         self.responses.fill(None);
         for lane in &mut self.lanes {
@@ -259,6 +266,7 @@ impl<K> Sender<K> {
         };
         let kept = out.send(&shim, frame);
         state.counts.frames += 1;
+        self.copies.sent();
         self.share.sent(now, state.rtt().mean());
         match kept {
             Some(_) => self.kept += 1,
@@ -295,17 +303,19 @@ impl<K> Sender<K> {
         let was_good = state.health == Health::Good;
         let mut arrived = 0;
         let mut released = ArrayVec::new();
-        state.take(now, &listed, &mut lost, |kept| {
+        let arrival = |kept| {
             arrived += 1;
             released.push(kept);
             if released.is_full() {
                 out.release_all(&mut released);
             }
-        });
+        };
+        state.take(now, &listed, &mut lost, arrival, |id| self.copies.arrived.push(id));
         out.release_all(&mut released);
         self.kept -= arrived;
         state.counts.released += arrived as u64;
         state.counts.lost += lost.len() as u64;
+        self.copies.lost(lost.len());
         let kept = lost.iter().filter(|(_, slot)| slot.kept.is_some()).count() as u64;
         let (rtt, idle) = (state.rtt().mean(), state.waits().probe);
         let beyond = kept.saturating_sub(self.share.left(now, rtt, idle));
@@ -318,6 +328,7 @@ impl<K> Sender<K> {
             self.repair(now, FrameId::new(report.lane, number), id, kept, cause, out);
         }
         self.lost = lost;
+        self.settle_copied(out);
         if !was_good && self.is_good(report.lane) {
             self.rescue(now, out);
         }
@@ -407,6 +418,16 @@ impl<K> Sender<K> {
             // No frame has this number, so that the receiver need not wait for it.
             self.lanes[lost.lane().index()].bury(lost.number());
         }
+        // R-TUN-34
+        let kept = match kept {
+            None if again => return self.lose_copy(id),
+            Some(kept) if again && cause == Cause::Lost => match self.leave_to_copy(lost, id, kept)
+            {
+                Ok(()) => return,
+                Err(kept) => Some(kept),
+            },
+            kept => kept,
+        };
         if let Some(kept) = kept {
             let lane = if self.is_good(lost.lane()) {
                 lost.lane()
@@ -458,7 +479,9 @@ impl<K> Sender<K> {
             return Err(kept);
         }
         state.counts.resent += 1;
-        state.push(now, id, Some(kept));
+        let sent = FrameId::new(lane, state.next());
+        self.copy(now, sent, &shim, &kept, out);
+        self.lanes[lane.index()].push(now, id, Some(kept));
         Ok(())
     }
 }

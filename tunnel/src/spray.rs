@@ -180,13 +180,13 @@ impl Spray {
     }
 
     /// A lane for a copy of a frame that `other` carries: on another port, if there is one.
-    pub fn choose_other(&mut self, other: Lane, lanes: &mut impl Lanes) -> Option<Lane> {
+    pub fn choose_other(&mut self, other: Lane, is_good: impl Fn(Lane) -> bool) -> Option<Lane> {
         let port = other.port(self.ports);
         let count = self.turn.len();
         let mut second = None;
         for _ in 0..count {
             let lane = self.step();
-            if lane == other || !lanes.is_good(lane) {
+            if lane == other || !is_good(lane) {
                 continue;
             }
             if lane.port(self.ports) != port {

@@ -93,6 +93,7 @@ fn an_ack_does_not_overtake_what_travels_on_another_lane() {
         cache_max: 99,
         ports: 1,
         spray: Policy::default(),
+        resend_copies: 2,
     };
     let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
     for (of, order) in [(0, Order::Ack(5)), (0, Order::Response(5)), (1, Order::Ack(5))] {

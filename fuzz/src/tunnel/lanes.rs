@@ -115,7 +115,7 @@ impl World {
             rtt,
             cache_max: input.choose(&[0, 3, 99, 999]),
             ports: 1,
-            spray: Policy::default(),
+            spray: Policy::default(), resend_copies: 2,
         };
         let receiver = ReceiverConfig {
             lanes: LANES,

@@ -110,9 +110,12 @@ class Scenario:
     def nic_bps(self, congested: bool = True) -> float:
         """Rate of the hosts' NICs; not `congested`: the one that the destination's LAN can carry."""
         narrowest = self.rate_bps if congested else self.bottleneck_bps
-        # The paths that are left have to carry it.
-        left = (self.paths - 1) / self.paths if self.kill else 1
-        return NIC_SHARE * narrowest * left
+        return NIC_SHARE * narrowest * self.left
+
+    @property
+    def left(self) -> float:
+        """Share of the long haul that is left when a path has died."""
+        return (self.paths - 1) / self.paths if self.kill else 1
 
     @property
     def bottleneck_bps(self) -> float:

@@ -166,7 +166,7 @@ class Result:
 
     def shortfall(self, scenario: Scenario) -> str | None:
         """Why the others can't be compared with this pass without loss: this machine did not keep up with the link."""
-        share = self.goodput_bps / scenario.carries_bps
+        share = self.goodput_bps / (scenario.carries_bps * scenario.left)
         if share >= LOSSLESS_SHARE:
             return None
         return f"only {share:.3f} of what the link can carry; {LOSSLESS_SHARE} are expected: this machine has too much to do for such a --rate"

@@ -162,6 +162,7 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
             cache_max: frames(pools.cache, cache, WINDOW),
             ports,
             spray: pools.spray,
+            resend_copies: 2,
         },
         receiver: ReceiverConfig {
             lanes,

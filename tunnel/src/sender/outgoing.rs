@@ -36,6 +36,7 @@ pub enum Health {
 /// A transmission; settled, if it has no id: reported, or resent under another number.
 #[derive(Debug)]
 pub(super) struct Slot<K> {
+    /// Of a copy, the transmission that it is a copy of, in place of the frame.
     pub id: Option<FrameId>,
     /// Without it the frame can't be resent.
     pub kept: Option<K>,
@@ -222,13 +223,15 @@ impl<K> Outgoing<K> {
         Some(Listed { report, from, end, next })
     }
 
-    /// Takes a REPORT: transmissions that arrived go to `arrived`, those that did not to `lost`.
+    /// Takes a REPORT: the handles of transmissions that arrived go to `arrived`, or if they have none their ids to
+    /// `unkept`; transmissions that did not go to `lost`.
     pub fn take(
         &mut self,
         now: Time,
         listed: &Listed<'_>,
         lost: &mut Vec<(Number, Slot<K>)>,
         mut arrived: impl FnMut(K),
+        mut unkept: impl FnMut(FrameId),
     ) {
         if let Some((number, at)) = self.timed.filter(|(number, _)| listed.covers(*number)) {
             if !listed.has(number) {
@@ -245,9 +248,11 @@ impl<K> Outgoing<K> {
         for gap in listed.gaps(start).chain(core::iter::once((end, end))) {
             let (gap_start, gap_end) = (gap.0.clamp(number, end), gap.1.clamp(number, end));
             for slot in self.between(number, gap_start) {
-                if slot.id.take().is_some() {
-                    is_news = true;
-                    slot.kept.take().into_iter().for_each(&mut arrived);
+                let Some(id) = slot.id.take() else { continue };
+                is_news = true;
+                match slot.kept.take() {
+                    Some(kept) => arrived(kept),
+                    None => unkept(id),
                 }
             }
             number = gap_start;
@@ -276,6 +281,12 @@ impl<K> Outgoing<K> {
             self.health =
                 if answers < ANSWERS { Health::Suspect { answers } } else { Health::Good };
         }
+    }
+
+    /// The slot of a number, if it has one.
+    pub fn slot(&mut self, number: Number) -> Option<&mut Slot<K>> {
+        let at = usize::try_from(number.get().checked_sub(self.base.get())?).ok()?;
+        self.slots.get_mut(at)
     }
 
     /// The slots of the numbers `from` .. `to`, of which none lies before the first slot or behind the last.

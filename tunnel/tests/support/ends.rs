@@ -133,6 +133,7 @@ pub fn sender(cache_max: usize) -> (SenderConfig, Sender<u32>, Out) {
         cache_max,
         ports: 1,
         spray: Policy::default(),
+        resend_copies: 2,
     };
     (config.clone(), Sender::new(&config, SESSION), Out::default())
 }

@@ -67,6 +67,8 @@ pub struct Scenario {
     pub slot: u64,
     /// A lane that marks all of its frames.
     pub marks: Option<u8>,
+    /// Transmissions of a lost frame.
+    pub copies: u8,
 }
 
 /// xorshift64*: the same sequence for the same seed.
@@ -169,6 +171,7 @@ impl World {
             cache_max: scenario.cache_max,
             ports: lanes,
             spray: scenario.spray.unwrap_or_default(),
+            resend_copies: scenario.copies,
         };
         let session = Session::new(scenario.session);
         let receiver = ReceiverConfig {
@@ -359,5 +362,6 @@ pub fn scenario(seed: u64) -> Scenario {
         spray: None,
         slot: 0,
         marks: None,
+        copies: 2,
     }
 }

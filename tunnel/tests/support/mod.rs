@@ -232,6 +232,7 @@ fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             cache_max: 1 << 16,
             ports: scenario.ports,
             spray: Policy::default(),
+            resend_copies: 2,
         },
         receiver: ReceiverConfig {
             lanes,

@@ -46,6 +46,7 @@ fn config(me: u8) -> tunnel::Config {
             cache_max: 1_000,
             ports: 1,
             spray: Policy::default(),
+            resend_copies: 2,
         },
         receiver: ReceiverConfig {
             lanes: 1,

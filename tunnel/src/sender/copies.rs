@@ -1,0 +1,126 @@
+//! Copies of retransmissions on other lanes.
+//!
+//! A lost retransmission costs another round trip, in which all later frames of its flow wait. Where a link loses much, a
+//! second transmission on another lane makes that rare. As LinkGuardian (SIGCOMM 2023), which sends several copies at once.
+
+use std::collections::VecDeque;
+
+use common::time::Time;
+
+use super::{Health, Sender, SenderConfig, Transmit};
+use crate::number::{FrameId, Lane};
+use crate::shim::Shim;
+
+/// Frames over which the share of losses is taken.
+const RECENT: u32 = 1 << 14;
+/// One frame in so many has to be lost for copies to be sent.
+const ONE_IN: u32 = 1_000;
+
+/// Copies of which nothing is reported, at most.
+const PAIRS: usize = 1 << 12;
+
+/// Whether copies are sent, and what became of them.
+#[derive(Debug)]
+pub(super) struct Copies {
+    is_on: bool,
+    /// Frames sent, and lost transmissions; halved now and then.
+    recent: (u32, u32),
+    /// Retransmissions and their copies of which nothing is reported, the oldest first.
+    pairs: VecDeque<(FrameId, FrameId)>,
+    /// For the time of one call: transmissions without a handle that arrived, by frame or by what they are a copy of.
+    pub arrived: Vec<FrameId>,
+}
+
+impl Copies {
+    pub fn new(config: &SenderConfig) -> Self {
+        let is_on = config.resend_copies > 1 && config.lanes > 1;
+        let pairs = VecDeque::with_capacity(if is_on { PAIRS } else { 0 });
+        Self { is_on, recent: (0, 0), pairs, arrived: Vec::new() }
+    }
+
+    /// A frame was sent for the first time.
+    #[inline]
+    pub fn sent(&mut self) {
+        self.recent.0 += 1;
+        if self.recent.0 >= RECENT {
+            self.recent = (self.recent.0 / 2, self.recent.1 / 2);
+        }
+    }
+
+    /// So many transmissions were lost.
+    pub fn lost(&mut self, count: usize) {
+        self.recent.1 = self.recent.1.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+    }
+
+    fn are_due(&self) -> bool {
+        let is_lossy = self.recent.1.saturating_mul(ONE_IN) > self.recent.0;
+        self.is_on && is_lossy && self.pairs.len() < PAIRS
+    }
+
+    /// Forgets that `sent` has a copy, and returns which.
+    fn part(&mut self, sent: FrameId) -> Option<FrameId> {
+        // REPORTs come in the order of transmissions, so that it is one of the first.
+        let at = self.pairs.iter().position(|(first, _)| *first == sent)?;
+        self.pairs.remove(at).map(|(_, copy)| copy)
+    }
+}
+
+impl<K> Sender<K> {
+    /// Sends a copy of retransmission `sent` on another lane, if that is worth it. R-TUN-34
+    pub(super) fn copy<F, T: Transmit<F, Kept = K>>(
+        &mut self,
+        now: Time,
+        sent: FrameId,
+        shim: &Shim,
+        kept: &K,
+        out: &mut T,
+    ) {
+        if !self.copies.are_due() {
+            return;
+        }
+        let is_good = |lane: Lane| self.lanes[lane.index()].health == Health::Good;
+        let Some(lane) = self.spray.choose_other(sent.lane(), is_good) else { return };
+        let state = &mut self.lanes[lane.index()];
+        let copy = FrameId::new(lane, state.next());
+        let shim = Shim { lane, number: copy.number().wire(), ..*shim };
+        if out.resend(&shim, kept) {
+            state.counts.resent += 1;
+            state.push(now, sent, None);
+            self.copies.pairs.push_back((sent, copy));
+        }
+    }
+
+    /// Retransmission `lost` of frame `id` is lost. If nothing is reported of its copy, that takes its place.
+    pub(super) fn leave_to_copy(&mut self, lost: FrameId, id: FrameId, kept: K) -> Result<(), K> {
+        let Some(copy) = self.copies.part(lost) else { return Err(kept) };
+        let slot = self.lanes[copy.lane().index()].slot(copy.number());
+        match slot.filter(|slot| slot.id == Some(lost)) {
+            Some(slot) => {
+                (slot.id, slot.kept) = (Some(id), Some(kept));
+                Ok(())
+            }
+            None => Err(kept),
+        }
+    }
+
+    /// The copy of retransmission `sent` is lost.
+    pub(super) fn lose_copy(&mut self, sent: FrameId) {
+        self.copies.part(sent);
+    }
+
+    /// Frees the handles of transmissions whose copies have arrived.
+    pub(super) fn settle_copied<F, T: Transmit<F, Kept = K>>(&mut self, out: &mut T) {
+        while let Some(sent) = self.copies.arrived.pop() {
+            // Of a frame that was not kept, it is the frame itself.
+            if self.copies.part(sent).is_none() {
+                continue;
+            }
+            let state = &mut self.lanes[sent.lane().index()];
+            if let Some(kept) = state.slot(sent.number()).and_then(|slot| slot.kept.take()) {
+                state.counts.released += 1;
+                self.kept -= 1;
+                out.release(kept);
+            }
+        }
+    }
+}

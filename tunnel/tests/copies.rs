@@ -1,0 +1,121 @@
+//! Copies of retransmissions on other lanes.
+
+#[path = "support/ends.rs"]
+mod ends;
+#[path = "support/lanes.rs"]
+mod lanes;
+
+use ends::{FIRST, Out, SESSION, lane, ms, report};
+use lanes::{Scenario, World, assert_all_in_order, scenario};
+use tunnel::message::Report;
+use tunnel::spray::Policy;
+use tunnel::{Order, Sender, SenderConfig, WireNumber};
+
+/// R-TUN-34: where 5 % is lost, hardly a frame is lost twice in a row, and none is delivered twice.
+#[test]
+fn a_copy_spares_the_loss_of_a_retransmission() {
+    let again = [1, 2].map(|copies| {
+        let delays = vec![5_000; 4];
+        let mut world = World::new(Scenario {
+            delays,
+            loss: [0.05, 0.0],
+            frames: 40_000,
+            spray: Some(Policy::Earliest),
+            copies,
+            ..scenario(5)
+        });
+        let delivered = world.run();
+        assert_all_in_order(&world, &delivered);
+        world.sender.1.counts().resent_again
+    });
+    assert!(again[0] > 80 && again[1] * 8 < again[0], "{again:?}");
+}
+
+fn sender() -> (SenderConfig, Sender<u32>, Out) {
+    let config = SenderConfig {
+        lanes: 2,
+        rtt: common::time::Span::from_millis(10),
+        cache_max: 99,
+        ports: 2,
+        spray: Policy::default(),
+        resend_copies: 2,
+    };
+    (config.clone(), Sender::new(&config, SESSION), Out::default())
+}
+
+/// Frame `FIRST` is lost on lane 0. Its retransmission there has the number `FIRST + 2`, its copy on lane 1 `FIRST`.
+fn lost_once() -> (Sender<u32>, Out) {
+    let (config, mut sender, mut out) = sender();
+    for n in 0..2 {
+        sender.on_frame(&config, ms(0), lane(0), Order::Free, n, &mut out);
+    }
+    assert!(sender.on_report(ms(10), &report(FIRST + 2, &[(FIRST, 1)]), &mut out));
+    let shims: Vec<_> =
+        out.sent.iter().map(|(shim, _)| (shim.lane, shim.number.0, shim.original)).collect();
+    let id = Some((lane(0), WireNumber(FIRST)));
+    assert_eq!(shims[2..], [(lane(0), FIRST + 2, id), (lane(1), FIRST, id)]);
+    assert_eq!((sender.kept(), out.released.len()), (1, 1));
+    (sender, out)
+}
+
+fn of_lane_1(next: u32, missing: &[(u32, u32)]) -> Report {
+    Report { lane: lane(1), ..report(next, missing) }
+}
+
+/// R-TUN-34: one of the two that arrives is enough; a SKIP ends the wait for the other's number.
+#[test]
+fn one_of_two_transmissions_is_enough() {
+    let (mut sender, mut out) = lost_once();
+    assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, &[]), &mut out));
+    assert_eq!((sender.kept(), out.released.len()), (0, 2), "the copy has arrived");
+    assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
+    assert_eq!(out.sent.len(), 4, "nothing is sent again");
+    assert_eq!(out.skips.last().map(|skip| skip.ranges[0].0.0), Some(FIRST + 2));
+
+    let (mut sender, mut out) = lost_once();
+    assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, &[(FIRST, 1)]), &mut out));
+    assert_eq!((sender.kept(), out.sent.len()), (1, 4), "the other one is on its way");
+    assert_eq!(
+        out.skips.last().map(|skip| (skip.lane, skip.ranges[0].0.0)),
+        Some((lane(1), FIRST))
+    );
+    assert!(sender.on_report(ms(20), &report(FIRST + 3, &[]), &mut out));
+    assert_eq!((sender.kept(), out.sent.len()), (0, 4));
+}
+
+/// R-TUN-34: a REPORT of a loss comes before that of an arrival elsewhere.
+#[test]
+fn a_lost_retransmission_is_left_to_its_copy() {
+    for is_lost in [false, true] {
+        let (mut sender, mut out) = lost_once();
+        assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
+        assert_eq!((sender.kept(), out.sent.len()), (1, 4), "the copy is on its way");
+        let missing: &[_] = if is_lost { &[(FIRST, 1)] } else { &[] };
+        assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, missing), &mut out));
+        let expected = if is_lost { (1, 6) } else { (0, 4) };
+        assert_eq!((sender.kept(), out.sent.len()), expected);
+        assert!(sender.is_balanced());
+    }
+}
+
+/// R-TUN-34
+#[test]
+fn if_both_are_lost_the_frame_is_sent_again() {
+    let (mut sender, mut out) = lost_once();
+    assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, &[(FIRST, 1)]), &mut out));
+    assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
+    assert_eq!((sender.kept(), out.sent.len()), (1, 6));
+    assert!(sender.is_balanced());
+}
+
+/// R-TUN-34
+#[test]
+fn a_link_that_loses_little_gets_no_copies() {
+    let (config, mut sender, mut out) = sender();
+    let config = SenderConfig { cache_max: 1 << 16, ..config };
+    for n in 0..3_000 {
+        sender.on_frame(&config, ms(0), lane(0), Order::Free, n, &mut out);
+    }
+    assert!(sender.on_report(ms(10), &report(FIRST + 3_000, &[(FIRST, 1)]), &mut out));
+    assert_eq!(out.sent.len(), 3_001);
+}
