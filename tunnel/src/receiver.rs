@@ -125,7 +125,6 @@ impl<F> Receiver<F> {
             return out.discard(frame);
         };
         lane.counts.arrived += 1;
-        lane.frames = lane.frames.wrapping_add(1);
         lane.marked = lane.marked.wrapping_add(is_marked.into());
         let is_next = lane.next.wire() == shim.number && shim.original.is_none();
         // R-TUN-6

@@ -397,18 +397,8 @@ impl<F: Headroom> Tunnel<F> {
         frame: F,
         io: &mut I,
     ) {
-        let is_ours = shim.session == self.end.own();
-        // Where there is no session, the first transmission of a frame is what a plain one would be.
-        let is_open = self.is_ethernet() && self.end.up().is_none() && shim.original.is_none();
-        if !is_ours && !is_open {
-            return self.counts.drop(Dropped::Session);
-        }
-        if !is_ours {
-            if is_mac_control(frame.bytes()) {
-                return self.counts.drop(Dropped::NotForward);
-            }
-            self.counts.unsequenced += 1;
-            return io.lan(frame);
+        if shim.session != self.end.own() {
+            return self.on_other_session(shim, frame, io);
         }
         self.end.mark_used();
         self.ways.arrived(shim.lane, port);
@@ -418,6 +408,20 @@ impl<F: Headroom> Tunnel<F> {
         let mut lan = Lan { wan, counts: &mut self.counts };
         let is_marked = met != Met::Nothing;
         self.receiver.on_frame(&self.config.receiver, now, shim, is_marked, inner, &mut lan);
+    }
+
+    /// A frame of another session. Where there is none, the first transmission of a frame is what a plain one would be.
+    #[cold]
+    fn on_other_session<I: Io<Frame = F>>(&mut self, shim: &Shim, frame: F, io: &mut I) {
+        let is_open = self.is_ethernet() && self.end.up().is_none() && shim.original.is_none();
+        if !is_open {
+            return self.counts.drop(Dropped::Session);
+        }
+        if is_mac_control(frame.bytes()) {
+            return self.counts.drop(Dropped::NotForward);
+        }
+        self.counts.unsequenced += 1;
+        io.lan(frame);
     }
 
     fn on_message<I: Io<Frame = F>>(

@@ -32,9 +32,9 @@ pub(super) struct Incoming {
     pub gaps: Gaps,
     /// Numbers that were given up.
     abandoned: Gaps,
-    /// Frames that have arrived, modulo 2^32.
-    pub frames: u32,
-    /// Of these, with a congestion mark of the path.
+    /// Frames that had arrived when the session began.
+    arrived_before: u64,
+    /// Of the frames that have arrived since, those with a congestion mark of the path, modulo 2^32.
     pub marked: u32,
     /// The newest PROBE.
     pub echo: Option<Echo>,
@@ -65,7 +65,7 @@ impl Incoming {
             settled: Marks::default(),
             gaps: Gaps::default(),
             abandoned: Gaps::default(),
-            frames: 0,
+            arrived_before: 0,
             marked: 0,
             echo: None,
             has_news: false,
@@ -81,7 +81,8 @@ impl Incoming {
 
     /// Begins another session at number `first`.
     pub fn restart(&mut self, first: Number) {
-        *self = Self { counts: self.counts, ..Self::new(first) };
+        let counts = self.counts;
+        *self = Self { counts, arrived_before: counts.arrived, ..Self::new(first) };
     }
 
     /// Whether nothing is missing or waits, and nothing has arrived before its turn.
@@ -231,7 +232,8 @@ impl Incoming {
             return;
         }
         self.is_urgent = end < self.next;
-        let (frames, marked, echo) = (self.frames, self.marked, self.echo);
+        let frames = (self.counts.arrived - self.arrived_before) as u32;
+        let (marked, echo) = (self.marked, self.echo);
         let report = |from: Option<Number>, next: Number, missing| Report {
             lane,
             from: from.map(Number::wire),
