@@ -47,11 +47,16 @@ class Setting:
     """The kind of tunnel, where there is one: `ethernet`, `udp` over IPv4, or `udp-v6`. With UDP each gateway is the
     other's next hop."""
     paths: int = 1
-    """Paths of the long haul, each with ports of its own; several need a tunnel."""
+    """Paths of the long haul for a tunnel, each with ports of its own."""
 
     @property
     def has_tunnel(self) -> bool:
         return self.recovery == "tunnel"
+
+    @property
+    def ports(self) -> int:
+        """WAN ports of a gateway."""
+        return self.paths if self.has_tunnel else 1
 
     @property
     def repairs_lans(self) -> bool:
@@ -127,7 +132,7 @@ class Link:
         # file left by the last run would keep the server from listening.
         for socket in self.run.glob("*-?.memif"):
             socket.unlink()
-        counters = [self.run / f"{_path(path)}-{setting.name}.json" for path in range(setting.paths)]
+        counters = [self.run / f"{_path(path)}-{setting.name}.json" for path in range(setting.ports)]
         with Processes(self.run) as processes:
             self._processes, self._setting, self._lives = processes, setting, {}
             self._wans = [self._start_wan(path, file) for path, file in enumerate(counters)]
@@ -161,7 +166,7 @@ class Link:
                 wan=self._memif(0, "client", _path(0), site),
                 more_wans=[
                     {"device": self._memif(1 + path, "client", _path(path), site)} | self._setting.wan_keys(site, path)
-                    for path in range(1, self._setting.paths)
+                    for path in range(1, self._setting.ports)
                 ],
                 recovery="off" if self._setting.has_tunnel else self._setting.recovery,
                 file_prefix=f"{self._prefix}-{site}",
