@@ -88,6 +88,13 @@ pub struct Echo {
     pub arrived_at: Time,
 }
 
+impl Echo {
+    /// Delay by the clocks of both boxes, in ns: only differences have a meaning.
+    pub const fn delay(&self) -> i64 {
+        self.arrived_at.as_nanos().wrapping_sub(self.sent_at.as_nanos()).cast_signed()
+    }
+}
+
 /// PROBE, sender to receiver: every number before `next` was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Probe {

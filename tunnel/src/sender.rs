@@ -2,6 +2,7 @@
 
 mod choice;
 mod copies;
+mod delivery;
 mod outgoing;
 mod share;
 
@@ -293,10 +294,13 @@ impl<K> Sender<K> {
         state.counts.reports += 1;
         self.spray.on_report(now, report.lane, report.frames, report.marked, state.rtt().mean());
         if let Some(echo) = report.echo
-            && self.spray.on_echo(report.lane, echo.sent_at, echo.arrived_at)
+            && self.spray.on_echo(report.lane, &echo)
         {
-            state.sample(now.since(echo.sent_at));
+            state.sample(now, now.since(echo.sent_at));
+            state.delivery.delay(now, echo.delay());
         }
+        let interval = report_interval(state.rtt().mean());
+        state.delivery.arrived(now, report.frames, interval);
         let is_wrong = listed.is_wrong();
         state.counts.refused += u64::from(is_wrong);
         let mut lost = core::mem::take(&mut self.lost);

@@ -8,6 +8,7 @@ use arrayvec::ArrayVec;
 use common::time::{Span, Time};
 
 use crate::flow::Order;
+use crate::message::Echo;
 use crate::number::Lane;
 
 /// Good lanes that `reps` remembers.
@@ -146,13 +147,13 @@ impl Spray {
         }
     }
 
-    /// A PROBE that was sent at `sent_at` arrived at `arrived_at`, each by the clock of the box that says so. R-TUN-33
+    /// The echo of a PROBE. R-TUN-33
     /// False if a REPORT has said so before.
-    pub fn on_echo(&mut self, lane: Lane, sent_at: Time, arrived_at: Time) -> bool {
+    pub fn on_echo(&mut self, lane: Lane, echo: &Echo) -> bool {
         let seen = self.lanes.get_mut(lane.index());
-        let Some(seen) = seen.filter(|seen| seen.echo_of < sent_at) else { return false };
-        seen.echo_of = sent_at;
-        let delay = arrived_at.as_nanos().wrapping_sub(sent_at.as_nanos()).cast_signed();
+        let Some(seen) = seen.filter(|seen| seen.echo_of < echo.sent_at) else { return false };
+        seen.echo_of = echo.sent_at;
+        let delay = echo.delay();
         // A single PROBE may have waited somewhere.
         seen.delay = Some(seen.delay.map_or(delay, |before| before + (delay - before) / 2));
         true

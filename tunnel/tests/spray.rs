@@ -6,6 +6,7 @@ mod lanes;
 use common::time::{Span, Time};
 use lanes::*;
 use proptest::prelude::*;
+use tunnel::message::Echo;
 use tunnel::spray::{Lanes, Policy, Spray};
 use tunnel::{Lane, Order};
 
@@ -204,13 +205,36 @@ fn delays_are_compared_whatever_the_clocks_say() {
     // The receiver's clock is 900 ms behind.
     for (n, delay) in [(0, 6_000), (1, 5_000), (2, 7_000)] {
         let arrived = Time::from_nanos(at(delay).as_nanos() - 900_000_000);
-        spray.on_echo(lane(n), at(0), arrived);
+        spray.on_echo(lane(n), &Echo { sent_at: at(0), arrived_at: arrived });
     }
     let delays: Vec<_> =
         (0..3).map(|n| spray.delay(lane(n)).expect("measured").as_micros()).collect();
     assert_eq!(delays, [1_000, 0, 2_000]);
     // The same echo again says nothing new; an older one neither.
-    spray.on_echo(lane(0), at(0), at(90_000));
-    spray.on_echo(lane(0), Time::from_nanos(5), at(90_000));
+    spray.on_echo(lane(0), &Echo { sent_at: at(0), arrived_at: at(90_000) });
+    spray.on_echo(lane(0), &Echo { sent_at: Time::from_nanos(5), arrived_at: at(90_000) });
     assert_eq!(spray.delay(lane(0)).map(|delay| delay.as_micros()), Some(1_000));
+}
+
+/// R-TUN-35: four paths of a quarter of the rate each behind ports that know of no queue.
+#[test]
+fn a_path_slower_than_its_port_is_not_overrun() {
+    let longest = [Policy::Earliest, Policy::Oblivious].map(|spray| {
+        let mut world = World::new(Scenario {
+            delays: vec![5_000, 6_000, 7_000, 8_000],
+            loss: [0.0; 2],
+            spray: Some(spray),
+            slot: 10_000,
+            are_ports_blind: true,
+            frames: 100_000,
+            pace: 5,
+            pause: 5,
+            ..scenario(7)
+        });
+        assert_lossless(&mut world);
+        assert_eq!(world.sender.1.counts().lost, 0);
+        world.longest_queue
+    });
+    // Each frame in turn is best for equal paths; the prediction must not be far from it.
+    assert!(longest[0] < Span::from_millis(30), "{longest:?}");
 }

@@ -147,7 +147,8 @@ impl<K, W: FnMut(Lane) -> Option<Span>> Lanes for View<'_, K, W> {
     }
 
     fn wait(&mut self, lane: Lane) -> Option<Span> {
-        (self.wait)(lane)
+        let state = &self.lanes[lane.index()];
+        (self.wait)(lane).map(|wait| wait + state.delivery.excess(state.slots.len()))
     }
 
     fn is_idle(&self, bucket: u16) -> bool {

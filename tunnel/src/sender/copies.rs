@@ -75,10 +75,13 @@ impl<K> Sender<K> {
         kept: &K,
         out: &mut T,
     ) {
-        if !self.copies.are_due() {
+        // Where the network has queues, it may lose for want of room.
+        let is_queued = |lane: Lane| self.lanes[lane.index()].delivery.is_queued();
+        if !self.copies.are_due() || is_queued(sent.lane()) {
             return;
         }
-        let is_good = |lane: Lane| self.lanes[lane.index()].health == Health::Good;
+        let is_good =
+            |lane: Lane| self.lanes[lane.index()].health == Health::Good && !is_queued(lane);
         let Some(lane) = self.spray.choose_other(sent.lane(), is_good) else { return };
         let state = &mut self.lanes[lane.index()];
         let copy = FrameId::new(lane, state.next());

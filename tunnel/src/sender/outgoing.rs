@@ -6,6 +6,7 @@ use common::rtt::Rtt;
 use common::time::{Span, Time};
 
 use super::Sent;
+use super::delivery::Delivery;
 use crate::message::{Probe, Report};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
 
@@ -82,6 +83,7 @@ pub(super) struct Outgoing<K> {
     /// A transmission whose round trip is measured.
     timed: Option<(Number, Time)>,
     rtt: Rtt,
+    pub delivery: Delivery,
     /// When the newest REPORT came, or the first frame was sent that waits for one.
     reported_at: Time,
     /// Over all sessions.
@@ -150,6 +152,7 @@ impl<K> Outgoing<K> {
             health: Health::Good,
             timed: None,
             rtt: Rtt::guess(rtt),
+            delivery: Delivery::default(),
             reported_at: Time::ZERO,
             counts: Sent::default(),
         }
@@ -172,8 +175,9 @@ impl<K> Outgoing<K> {
     }
 
     /// A round trip took so long.
-    pub fn sample(&mut self, rtt: Span) {
+    pub fn sample(&mut self, now: Time, rtt: Span) {
         self.rtt.sample(rtt);
+        self.delivery.round_trip(now, rtt);
     }
 
     pub const fn rtt(&self) -> &Rtt {
@@ -235,7 +239,7 @@ impl<K> Outgoing<K> {
     ) {
         if let Some((number, at)) = self.timed.filter(|(number, _)| listed.covers(*number)) {
             if !listed.has(number) {
-                self.rtt.sample(now.since(at));
+                self.sample(now, now.since(at));
             }
             self.timed = None;
         }

@@ -65,6 +65,8 @@ pub struct Scenario {
     pub spray: Option<Policy>,
     /// Nanoseconds that a frame takes to leave on its lane: each is a port of its own.
     pub slot: u64,
+    /// The ports don't know of the queues: they are in the network.
+    pub are_ports_blind: bool,
     /// A lane that marks all of its frames.
     pub marks: Option<u8>,
     /// Transmissions of a lost frame.
@@ -149,6 +151,8 @@ pub struct World {
     newest: [Vec<Time>; 2],
     /// When the port of each lane has sent all its frames.
     free_at: Vec<Time>,
+    /// The longest that a frame has waited in the queue of a lane.
+    pub longest_queue: Span,
     /// Frames sent on each lane.
     pub used: Vec<u64>,
     out: Out,
@@ -192,6 +196,7 @@ impl World {
             messages: Vec::new(),
             newest: [vec![Time::ZERO; lanes.into()], vec![Time::ZERO; lanes.into()]],
             free_at: vec![START; lanes.into()],
+            longest_queue: Span::ZERO,
             used: vec![0; lanes.into()],
             out: Out::default(),
             delivered_at: Vec::new(),
@@ -218,6 +223,7 @@ impl World {
             let newest = &mut self.newest[usize::from(there)][lane];
             let mut left = now;
             if let Message::Frame(..) = message {
+                self.longest_queue = self.longest_queue.max(self.free_at[lane].since(now));
                 left = self.free_at[lane].max(now) + Span::from_nanos(self.scenario.slot);
                 self.free_at[lane] = left;
             }
@@ -281,7 +287,11 @@ impl World {
                 };
                 let (config, sender) = &mut self.sender;
                 let free_at = &self.free_at;
-                let wait = |lane: Lane| Some(free_at[usize::from(lane.get())].since(now));
+                let is_blind = self.scenario.are_ports_blind;
+                let wait = |lane: Lane| {
+                    let queue = free_at[usize::from(lane.get())].since(now);
+                    Some(if is_blind { Span::ZERO } else { queue })
+                };
                 let in_turn = Lane::new((left % self.scenario.delays.len() as u64) as u8);
                 let lane = match self.scenario.spray {
                     None => in_turn,
@@ -361,6 +371,7 @@ pub fn scenario(seed: u64) -> Scenario {
         acks: 0.0,
         spray: None,
         slot: 0,
+        are_ports_blind: false,
         marks: None,
         copies: 2,
     }

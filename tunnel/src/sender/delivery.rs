@@ -1,0 +1,201 @@
+//! How fast the path of a lane delivers frames.
+//!
+//! A port knows its own queue, and not those of the network behind it: a path may be slower than its port. It is, if the
+//! delay of its PROBEs rises; then the frames that arrive say how fast it is. As with BBR, frames in flight beyond
+//! what this rate and the shortest round trip explain wait in the network, and so will the next one.
+
+use common::time::{Span, Time};
+
+/// Frames by which a rate is measured, at least.
+const FRAMES_MIN: u32 = 8;
+/// Part of a round trip over which it is measured.
+const PART: u64 = 4;
+/// Round trips for which the fastest delivery counts.
+const REMEMBERED: u64 = 16;
+/// Time for which the shortest round trip and the shortest delay count, and a path's rate without a queue.
+const SHORTEST: Span = Span::from_millis(5_000);
+/// A delay that is longer than the shortest by this part of a round trip is that of a queue,
+const QUEUE_PART: u64 = 16;
+/// but by no less than this.
+const QUEUE_MIN: Span = Span::from_micros(200);
+
+/// The least value of this period and of the one before.
+#[derive(Clone, Copy, Debug)]
+struct Least<T> {
+    now: Option<T>,
+    before: Option<T>,
+    since: Time,
+}
+
+impl<T> Default for Least<T> {
+    fn default() -> Self {
+        Self { now: None, before: None, since: Time::ZERO }
+    }
+}
+
+impl<T: Copy + Ord> Least<T> {
+    fn add(&mut self, value: T) {
+        self.now = Some(self.now.map_or(value, |least| least.min(value)));
+    }
+
+    /// Begins another period if this one has lasted for so long.
+    fn turn(&mut self, now: Time, period: Span) {
+        if now >= self.since + period {
+            *self = Self { now: None, before: self.now.or(self.before), since: now };
+        }
+    }
+
+    fn get(&self) -> Option<T> {
+        match (self.now, self.before) {
+            (Some(now), Some(before)) => Some(now.min(before)),
+            (now, before) => now.or(before),
+        }
+    }
+}
+
+/// The deliveries of a lane.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Delivery {
+    /// When the rate was measured, and the frames that had arrived then.
+    measured: Option<(Time, u32)>,
+    /// Time from frame to frame where they came fastest, behind a queue.
+    slot: Least<Span>,
+    /// The same without one: the path may be faster.
+    seen: Least<Span>,
+    rtt: Least<Span>,
+    /// Delay by the clocks of both boxes, in ns: only differences have a meaning.
+    delay: Least<i64>,
+    /// When a PROBE met a queue the last time.
+    queued_at: Option<Time>,
+    /// What [`excess`](Self::excess) needs: the time that a frame may take, and the time that needs no explanation.
+    per_frame: Span,
+    explained: Span,
+}
+
+impl Delivery {
+    /// A round trip took so long.
+    pub fn round_trip(&mut self, now: Time, rtt: Span) {
+        self.rtt.turn(now, SHORTEST);
+        self.rtt.add(rtt);
+    }
+
+    /// A PROBE took so long by the clocks of both boxes, in ns.
+    pub fn delay(&mut self, now: Time, delay: i64) {
+        self.delay.turn(now, SHORTEST);
+        self.delay.add(delay);
+        let least = self.delay.get().unwrap_or(delay);
+        let rtt = self.rtt.get().unwrap_or_default();
+        if delay.saturating_sub(least).unsigned_abs() > (rtt / QUEUE_PART).max(QUEUE_MIN).as_nanos()
+        {
+            self.queued_at = Some(now);
+        } else if self.queued_at.is_some_and(|at| now >= at + SHORTEST) {
+            (self.queued_at, self.slot) = (None, Least::default());
+            self.reckon();
+        }
+    }
+
+    /// A REPORT counts so many frames, modulo 2^32; REPORTs come in such an interval.
+    pub fn arrived(&mut self, now: Time, frames: u32, interval: Span) {
+        let Some(rtt) = self.rtt.get() else { return };
+        let Some((at, before)) = self.measured else {
+            self.measured = Some((now, frames));
+            return;
+        };
+        let (time, count) = (now.since(at), frames.wrapping_sub(before));
+        if count >= 1 << 31 || time < (rtt / PART).max(interval) {
+            return;
+        }
+        self.measured = Some((now, frames));
+        if count >= FRAMES_MIN {
+            // Without a queue frames arrive as they are sent.
+            let has_queue = self.queued_at.is_some_and(|at| now < at + rtt);
+            let least = if has_queue { &mut self.slot } else { &mut self.seen };
+            least.turn(now, rtt * REMEMBERED);
+            least.add(time / u64::from(count));
+        }
+        self.explained = rtt + interval;
+        self.reckon();
+    }
+
+    /// A quarter more may be in flight, or a path that became faster would never be found; three times as
+    /// much where there was no queue.
+    fn reckon(&mut self) {
+        let seen = self.seen.get().map_or(Span::ZERO, |seen| seen / 3);
+        self.per_frame = self.slot.get().map_or(seen, |slot| slot * 4 / 5);
+    }
+
+    /// Whether frames have waited in the network lately.
+    pub const fn is_queued(&self) -> bool {
+        self.queued_at.is_some()
+    }
+
+    /// How long a frame behind `in_flight` others will wait in the network; zero while that is not known. R-TUN-35
+    #[inline]
+    pub fn excess(&self, in_flight: usize) -> Span {
+        let needed = self.per_frame * in_flight as u64;
+        Span::from_nanos(needed.as_nanos().saturating_sub(self.explained.as_nanos()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Span = Span::from_millis(1);
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(1_000_000_000) + MS * ms
+    }
+
+    /// 10 ms, and 100 frames in each of them; PROBEs meet a queue, or none.
+    fn steady(queue: Span) -> Delivery {
+        let mut delivery = Delivery::default();
+        delivery.round_trip(at(0), MS * 10);
+        delivery.delay(at(0), -7_000_000);
+        for ms in 0..200 {
+            delivery.delay(at(ms), -7_000_000 + queue.as_nanos().cast_signed());
+            delivery.arrived(at(ms), 100 * ms as u32, MS);
+        }
+        delivery
+    }
+
+    #[test]
+    fn what_fits_the_path_does_not_wait() {
+        let delivery = steady(MS);
+        assert_eq!(delivery.excess(1_100), Span::ZERO);
+        // A quarter more than fits into 11 ms is taken for a faster path; behind that, 100 frames take 0.8 ms.
+        assert_eq!(delivery.excess(1_375), Span::ZERO);
+        assert_eq!(delivery.excess(1_475), Span::from_micros(800));
+    }
+
+    #[test]
+    fn without_a_queue_the_path_may_be_faster() {
+        assert_eq!(steady(Span::ZERO).excess(3_300), Span::ZERO);
+        assert!(steady(Span::ZERO).excess(3_700) > MS);
+        let mut delivery = steady(MS);
+        assert!(delivery.excess(2_000) > Span::ZERO);
+        delivery.delay(at(5_300), -7_000_000);
+        assert_eq!(delivery.excess(2_000), Span::ZERO, "the queue is long gone");
+    }
+
+    #[test]
+    fn nothing_is_known_without_deliveries() {
+        let mut delivery = Delivery::default();
+        delivery.arrived(at(0), 5, MS);
+        assert_eq!(delivery.excess(1 << 20), Span::ZERO);
+        delivery.round_trip(at(0), MS * 10);
+        delivery.arrived(at(5), 6, MS);
+        delivery.arrived(at(10), 7, MS);
+        assert_eq!(delivery.excess(1 << 20), Span::ZERO, "a few frames say nothing");
+    }
+
+    #[test]
+    fn a_path_that_became_slower_is_known_after_a_while() {
+        let mut delivery = steady(MS);
+        for ms in 0..400 {
+            delivery.delay(at(200 + ms), -5_000_000);
+            delivery.arrived(at(200 + ms), 20_000 + 50 * ms as u32, MS);
+        }
+        assert!(delivery.excess(1_000) > MS * 4, "{:?}", delivery.excess(1_000));
+    }
+}
