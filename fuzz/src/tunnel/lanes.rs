@@ -115,7 +115,8 @@ impl World {
             rtt,
             cache_max: input.choose(&[0, 3, 99, 999]),
             ports: 1,
-            spray: Policy::default(), resend_copies: 2,
+            spray: Policy::default(),
+            resend_copies: 2,
         };
         let receiver = ReceiverConfig {
             lanes: LANES,

@@ -9,7 +9,7 @@ const PORTS: usize = Port::COUNT_MAX as usize;
 /// In place of the speed of a link that is down.
 const DOWN: u32 = u32::MAX;
 
-/// Speeds in Mbit/s, 0 if unknown, or [`DOWN`].
+/// Speeds in Mbit/s, 0 if unknown, or `DOWN`.
 #[derive(Debug, Default)]
 pub struct Shared([AtomicU32; PORTS]);
 
