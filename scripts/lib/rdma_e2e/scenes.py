@@ -148,9 +148,11 @@ SCENES = [
         [_TCP_WITHOUT_LOSS, _DATAGRAMS, *_cases("write", "send-checked", "read", "atomics-counted", iterations=75)],
     ),
     Scene(
-        Setting("tunnel-paths", "tunnel", {"wan": 0.01}, paths=2),
+        # One more program on the same CPUs makes every round trip longer, by a fifth without any loss: the comparison in time is
+        # where that does not decide.
+        Setting("tunnel-paths", "tunnel", {"wan": 0.05}, paths=2),
         [
-            *_cases("write-checked", "read", iterations=100, timed=("write-checked",)),
+            *_cases("write-checked", "read", iterations=75, timed=("read",)),
             Case("silent-path", silenced(1, 2.0), repaired_inside=True),
         ],
     ),
