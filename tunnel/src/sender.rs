@@ -2,6 +2,7 @@
 
 mod choice;
 mod copies;
+mod counts;
 mod delivery;
 mod outgoing;
 mod share;
@@ -12,6 +13,7 @@ use common::time::{Span, Time};
 
 use self::choice::spray;
 use self::copies::Copies;
+pub use self::counts::Sent;
 pub use self::outgoing::{Health, report_interval};
 use self::outgoing::{Outgoing, Slot};
 use self::share::ResendShare;
@@ -45,53 +47,6 @@ pub struct SenderConfig {
     pub spray: Policy,
     /// Transmissions of a lost frame, each on another lane, while more than one frame in a thousand is lost: 1 or 2.
     pub resend_copies: u8,
-}
-
-/// Counts of a sender, in frames unless the field says otherwise.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Sent {
-    /// Sent for the first time.
-    pub frames: u64,
-    /// Of these, not kept: the cache was full, or there was no memory.
-    pub not_kept: u64,
-    /// Handles released: the frame arrived, or is not resent.
-    pub released: u64,
-    /// Transmissions that were lost.
-    pub lost: u64,
-    /// Sent again.
-    pub resent: u64,
-    /// Of these, because a retransmission was lost.
-    pub resent_again: u64,
-    /// Of those resent, because their lane became suspect.
-    pub moved: u64,
-    /// Lost and not resent: not kept, beyond the share of retransmissions, or without memory.
-    pub skipped: u64,
-    /// PROBEs.
-    pub probes: u64,
-    /// REPORTs that were taken.
-    pub reports: u64,
-    /// REPORTs that speak of what was never sent.
-    pub refused: u64,
-    /// Times that a lane became suspect.
-    pub suspected: u64,
-}
-
-impl Sent {
-    /// Adds the counts of another lane.
-    fn join(&mut self, other: &Self) {
-        self.frames += other.frames;
-        self.not_kept += other.not_kept;
-        self.released += other.released;
-        self.lost += other.lost;
-        self.resent += other.resent;
-        self.resent_again += other.resent_again;
-        self.moved += other.moved;
-        self.skipped += other.skipped;
-        self.probes += other.probes;
-        self.reports += other.reports;
-        self.refused += other.refused;
-        self.suspected += other.suspected;
-    }
 }
 
 /// Actions of a sender.
@@ -168,7 +123,7 @@ impl<K> Sender<K> {
             share: ResendShare::default(),
             strangers: 0,
             spray: spray(config, session),
-            copies: Copies::new(config),
+            copies: Copies::new(config, &Sent::default()),
             measure_at: Time::ZERO,
             is_active: true,
             lost: Vec::new(),
@@ -180,7 +135,7 @@ impl<K> Sender<K> {
         self.session = session;
         self.share = ResendShare::default();
         (self.spray, self.is_active) = (spray(config, session), true);
-        self.copies = Copies::new(config);
+        self.copies = Copies::new(config, &self.counts());
         self.last.fill(None);
         self.responses.fill(None);
         for lane in &mut self.lanes {
@@ -267,7 +222,6 @@ impl<K> Sender<K> {
         };
         let kept = out.send(&shim, frame);
         state.counts.frames += 1;
-        self.copies.sent();
         self.share.sent(now, state.rtt().mean());
         match kept {
             Some(_) => self.kept += 1,
@@ -319,10 +273,13 @@ impl<K> Sender<K> {
         self.kept -= arrived;
         state.counts.released += arrived as u64;
         state.counts.lost += lost.len() as u64;
-        self.copies.lost(lost.len());
         let kept = lost.iter().filter(|(_, slot)| slot.kept.is_some()).count() as u64;
         let (rtt, idle) = (state.rtt().mean(), state.waits().probe);
         let beyond = kept.saturating_sub(self.share.left(now, rtt, idle));
+        if !lost.is_empty() {
+            let Sent { frames, lost, .. } = self.counts();
+            self.copies.look(frames, lost);
+        }
         let mut at = 0;
         for (number, slot) in lost.drain(..) {
             let (Some(id), kept) = (slot.id, slot.kept) else { continue };

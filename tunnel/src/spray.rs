@@ -170,22 +170,23 @@ impl Spray {
     pub fn choose(&mut self, now: Time, order: Order, lanes: &mut impl Lanes) -> Option<Lane> {
         let chosen = match self.policy {
             Policy::Pinned => self.pinned(now, order, lanes),
-            Policy::Oblivious => self.next_in_turn(now, false, lanes),
-            Policy::Reps => self.recycle(lanes).or_else(|| self.next_in_turn(now, false, lanes)),
-            Policy::Strack => self.next_in_turn(now, true, lanes),
-            Policy::Earliest => self.earliest(now, lanes),
+            Policy::Oblivious => self.in_turn(lanes),
+            Policy::Reps => self.recycle(lanes).or_else(|| self.in_turn(lanes)),
+            Policy::Strack => self.unmarked_in_turn(now, lanes),
+            Policy::Earliest => self.earliest(now, lanes).or_else(|| self.in_turn(lanes)),
         };
-        // A suspect lane, if there is no good one.
-        chosen
-            .or_else(|| Lane::all(self.lanes.len() as u8).find(|lane| lanes.wait(*lane).is_some()))
+        if chosen.is_some() || self.turn.iter().any(|lane| lanes.is_good(*lane)) {
+            return chosen;
+        }
+        // Without a good lane, a suspect one.
+        self.turn.iter().copied().find(|lane| lanes.wait(*lane).is_some())
     }
 
     /// A lane for a copy of a frame that `other` carries: on another port, if there is one.
     pub fn choose_other(&mut self, other: Lane, is_good: impl Fn(Lane) -> bool) -> Option<Lane> {
         let port = other.port(self.ports);
-        let count = self.turn.len();
         let mut second = None;
-        for _ in 0..count {
+        for _ in 0..2 * self.turn.len() {
             let lane = self.step();
             if lane == other || !is_good(lane) {
                 continue;
@@ -200,7 +201,7 @@ impl Spray {
 
     /// R-TUN-32
     fn pinned(&mut self, now: Time, order: Order, lanes: &mut impl Lanes) -> Option<Lane> {
-        let Some(bucket) = order.bucket() else { return self.next_in_turn(now, true, lanes) };
+        let Some(bucket) = order.bucket() else { return self.unmarked_in_turn(now, lanes) };
         let pin = self.pins.get(usize::from(bucket)).copied().and_then(Lane::new);
         let stays = pin.filter(|lane| {
             let seen = &self.lanes[lane.index()];
@@ -213,7 +214,7 @@ impl Spray {
             // A full port does not move a flow: that would only move the queue.
             return lanes.wait(lane).map(|_| lane);
         }
-        let lane = self.next_in_turn(now, true, lanes)?;
+        let lane = self.unmarked_in_turn(now, lanes)?;
         if let Some(pin) = self.pins.get_mut(usize::from(bucket)) {
             *pin = lane.get();
         }
@@ -231,18 +232,24 @@ impl Spray {
         marked > 0 && marked * 2 <= self.lanes.len()
     }
 
-    /// The next good lane with room in the order of this turn, without a mark if `avoids_marks`.
-    fn next_in_turn(
-        &mut self,
-        now: Time,
-        avoids_marks: bool,
-        lanes: &mut impl Lanes,
-    ) -> Option<Lane> {
-        let avoids_marks = avoids_marks && self.marks_tell(now);
-        for _ in 0..self.turn.len() {
+    /// The next good lane with room in the order of this turn, without a mark if that tells anything and there is one.
+    fn unmarked_in_turn(&mut self, now: Time, lanes: &mut impl Lanes) -> Option<Lane> {
+        let unmarked = self.marks_tell(now).then(|| {
+            self.turn_until(|spray, lane| now >= spray.marked_until(lane) && takes(lanes, lane))
+        });
+        unmarked.flatten().or_else(|| self.in_turn(lanes))
+    }
+
+    /// The next good lane with room in the order of this turn.
+    fn in_turn(&mut self, lanes: &mut impl Lanes) -> Option<Lane> {
+        self.turn_until(|_, lane| takes(lanes, lane))
+    }
+
+    fn turn_until(&mut self, mut fits: impl FnMut(&Self, Lane) -> bool) -> Option<Lane> {
+        // The rest of this turn, and all of the next.
+        for _ in 0..2 * self.turn.len() {
             let lane = self.step();
-            let is_avoided = avoids_marks && now < self.marked_until(lane);
-            if !is_avoided && lanes.is_good(lane) && lanes.wait(lane).is_some() {
+            if fits(self, lane) {
                 return Some(lane);
             }
         }
@@ -290,7 +297,7 @@ impl Spray {
         for _ in 0..self.quick.len() {
             self.at = self.at.wrapping_add(1);
             let lane = self.quick[self.at % self.quick.len()];
-            if lanes.is_good(lane) && lanes.wait(lane).is_some() {
+            if takes(lanes, lane) {
                 return Some(lane);
             }
         }
@@ -327,4 +334,9 @@ impl Spray {
         self.dice ^= self.dice >> 27;
         self.dice.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
     }
+}
+
+/// Whether a lane is good and has room.
+fn takes(lanes: &mut impl Lanes, lane: Lane) -> bool {
+    lanes.is_good(lane) && lanes.wait(lane).is_some()
 }

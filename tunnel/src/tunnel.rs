@@ -1,4 +1,4 @@
-//! One end of the tunnel on one WAN port: LAN frames in, WAN frames out, and back.
+//! One end of the tunnel: frames from the LAN out to the WAN ports, and back.
 
 mod counts;
 mod ports;
@@ -257,11 +257,10 @@ impl<F: Headroom> Tunnel<F> {
         let Some(limit) = limit else { return self.plain(frame, Dropped::NoSession, io) };
         let (order, ports) = (flow.order, self.config.session.ports);
         // Whether the frame fits must be known before it has a lane.
-        let fits = match self.config.ports.first() {
-            Some(first) => first.reserve(&mut frame, limit),
-            None => return,
+        let Some(first) = self.config.ports.first() else {
+            return self.counts.drop(Dropped::NoNextHop);
         };
-        if let Err(unfit) = fits {
+        if let Err(unfit) = first.reserve(&mut frame, limit) {
             let why = Dropped::from(unfit);
             self.counts.too_long += u64::from(why == Dropped::TooLong);
             return self.plain(frame, why, io);

@@ -98,6 +98,16 @@ fn a_lost_retransmission_is_left_to_its_copy() {
     }
 }
 
+/// R-TUN-12, R-TUN-34: frames were moved from a lane that failed before its copy was all that is left.
+#[test]
+fn a_lane_that_failed_is_no_place_for_a_lost_frame() {
+    let (mut sender, mut out) = lost_once();
+    sender.set_used(ms(15), lane(1), false, &mut out);
+    assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
+    assert_eq!((sender.kept(), out.sent.len()), (1, 5), "it is sent again");
+    assert_eq!(out.sent[4].0.lane, lane(0));
+}
+
 /// R-TUN-34
 #[test]
 fn if_both_are_lost_the_frame_is_sent_again() {

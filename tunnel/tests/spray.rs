@@ -75,16 +75,22 @@ fn earliest_takes_the_fastest_lane_while_its_port_is_free() {
     assert!(world.receiver.1.counts().waited < 1_000, "{:?}", world.receiver.1.counts());
 }
 
-/// Lanes without queues, of which some are not good.
-struct Idle(Vec<bool>);
+/// Lanes without queues, of which some are not good, and some have no room.
+struct Idle(Vec<bool>, Vec<bool>);
+
+impl Idle {
+    fn new(lanes: usize) -> Self {
+        Self(vec![true; lanes], vec![false; lanes])
+    }
+}
 
 impl Lanes for Idle {
     fn is_good(&self, lane: Lane) -> bool {
         self.0[usize::from(lane.get())]
     }
 
-    fn wait(&mut self, _: Lane) -> Option<Span> {
-        Some(Span::ZERO)
+    fn wait(&mut self, lane: Lane) -> Option<Span> {
+        (!self.1[usize::from(lane.get())]).then_some(Span::ZERO)
     }
 
     fn is_idle(&self, _: u16) -> bool {
@@ -119,7 +125,7 @@ const RTT: Span = Span::from_millis(10);
 fn a_marked_lane_is_avoided_for_a_round_trip() {
     for policy in [Policy::Strack, Policy::Earliest, Policy::Pinned] {
         let mut spray = Spray::new(policy, 8, 1, 3);
-        let mut lanes = Idle(vec![true; 8]);
+        let mut lanes = Idle::new(8);
         spray.on_report(at(0), lane(2), 100, 1, RTT);
         let marked = used(&mut spray, at(1), 700, &mut lanes);
         assert_eq!(marked[2], 0, "{policy:?} {marked:?}");
@@ -134,7 +140,7 @@ fn a_marked_lane_is_avoided_for_a_round_trip() {
 #[test]
 fn marks_on_more_than_half_of_the_lanes_are_ignored() {
     let mut spray = Spray::new(Policy::Strack, 4, 1, 3);
-    let mut lanes = Idle(vec![true; 4]);
+    let mut lanes = Idle::new(4);
     for n in 0..3 {
         spray.on_report(at(0), lane(n), 100, 1, RTT);
     }
@@ -145,7 +151,7 @@ fn marks_on_more_than_half_of_the_lanes_are_ignored() {
 #[test]
 fn oblivious_takes_all_lanes_equally_often_in_ever_new_orders() {
     let mut spray = Spray::new(Policy::Oblivious, 8, 1, 3);
-    let mut lanes = Idle(vec![true; 8]);
+    let mut lanes = Idle::new(8);
     let mut orders = std::collections::BTreeSet::new();
     for _ in 0..100 {
         let order: Vec<_> = (0..8).map(|n| choose(&mut spray, at(0), n, &mut lanes)).collect();
@@ -160,7 +166,7 @@ fn oblivious_takes_all_lanes_equally_often_in_ever_new_orders() {
 #[test]
 fn reps_uses_again_what_was_good() {
     let mut spray = Spray::new(Policy::Reps, 16, 1, 3);
-    let mut lanes = Idle(vec![true; 16]);
+    let mut lanes = Idle::new(16);
     spray.on_report(at(0), lane(5), 30, 0, RTT);
     spray.on_report(at(0), lane(6), 30, 0, RTT);
     spray.on_report(at(0), lane(7), 30, 1, RTT);
@@ -178,7 +184,7 @@ fn reps_uses_again_what_was_good() {
 #[test]
 fn pinned_moves_a_flow_only_for_a_reason() {
     let mut spray = Spray::new(Policy::Pinned, 4, 1, 3);
-    let mut lanes = Idle(vec![true; 4]);
+    let mut lanes = Idle::new(4);
     let first = choose(&mut spray, at(0), 7, &mut lanes);
     for n in 0..100 {
         assert_eq!(choose(&mut spray, at(n), 7, &mut lanes), first);
@@ -237,4 +243,46 @@ fn a_path_slower_than_its_port_is_not_overrun() {
     });
     // Each frame in turn is best for equal paths; the prediction must not be far from it.
     assert!(longest[0] < Span::from_millis(30), "{longest:?}");
+}
+
+/// R-TUN-23, R-TUN-30: a frame that finds no room on a good lane gets no number. A bad lane is no way out, as the frame would be
+/// sent on a good one after all.
+#[test]
+fn a_frame_without_room_on_a_good_lane_has_no_lane() {
+    for policy in ALL {
+        let mut spray = Spray::new(policy, 4, 4, 3);
+        let mut lanes = Idle(vec![true, true, true, false], vec![true, true, true, false]);
+        assert_eq!(choose(&mut spray, at(0), 7, &mut lanes), 99, "{policy:?}");
+        lanes.1[2] = false;
+        assert_eq!(choose(&mut spray, at(100), 8, &mut lanes), 2, "{policy:?}");
+        lanes.0 = vec![false; 4];
+        assert_ne!(
+            choose(&mut spray, at(200), 9, &mut lanes),
+            99,
+            "{policy:?}: there is no good lane"
+        );
+    }
+}
+
+/// R-TUN-31: a marked lane is better than none.
+#[test]
+fn a_marked_lane_takes_what_others_have_no_room_for() {
+    for policy in ALL {
+        let mut spray = Spray::new(policy, 4, 4, 3);
+        spray.on_report(at(0), lane(0), 100, 1, RTT);
+        let mut lanes = Idle(vec![true; 4], vec![false, true, true, true]);
+        assert_eq!(choose(&mut spray, at(1), 7, &mut lanes), 0, "{policy:?}");
+    }
+}
+
+/// R-TUN-32: a full port would only pass its queue on.
+#[test]
+fn pinned_leaves_a_flow_on_its_full_port() {
+    let mut spray = Spray::new(Policy::Pinned, 4, 4, 3);
+    let mut lanes = Idle::new(4);
+    let first = choose(&mut spray, at(0), 7, &mut lanes);
+    lanes.1[first] = true;
+    assert_eq!(choose(&mut spray, at(1), 7, &mut lanes), 99);
+    lanes.1[first] = false;
+    assert_eq!(choose(&mut spray, at(2), 7, &mut lanes), first);
 }

@@ -367,7 +367,7 @@ mod tests {
         }
     }
 
-    /// A firewall drops pings, and later the next hop answers no ARP: with a session, frames go on.
+    /// A firewall drops pings, and later the next hop answers no ARP. With a session, the tunnel still sends frames to its MAC address.
     #[test]
     fn a_next_hop_stays_while_there_is_a_session() {
         for v4 in [true, false] {

@@ -27,8 +27,8 @@ pub struct Way {
     pub has_stranger: bool,
 }
 
-/// Time for which an event counts as recent: longer than the second between two HELLOs, so that a box that goes on sending
-/// is always one; shorter than a problem stands before it is logged, so that a single stray datagram is none.
+/// A drop counts as recent for this time. It is longer than the second between two HELLOs, so that a box that keeps sending is
+/// always reported. It is shorter than the time that a problem stands before it is logged, so that one stray datagram is not.
 const RECENT: Span = Span::from_millis(1_900);
 
 /// Whether a counter has grown lately.
@@ -82,7 +82,7 @@ impl Station {
         }
     }
 
-    /// Does what is due. While the tunnel `is_up`, the next hop stays as it is.
+    /// Exchanges frames with the worker and runs the timers. While the tunnel `is_up`, the worker keeps the next hop that it has.
     pub fn poll(&mut self, now: Time, is_up: bool) {
         while let Some(frame) = self.end.frame() {
             self.neighbour.on_frame(frame.to_vec());

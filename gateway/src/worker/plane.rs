@@ -174,7 +174,7 @@ impl<F: Headroom> Plane<F> {
         }
     }
 
-    /// Does what the stations order.
+    /// Sends the stations' frames, and sets the next hops that they have found.
     fn obey<T, P>(&mut self, pool: &mut P, egress: &mut Egress<T>)
     where
         T: Transmit<Frame = F>,

@@ -177,7 +177,7 @@ class _Watch:
 
     def _waits_for(self, metrics: Metrics) -> str | None:
         """Whether all flows are protected."""
-        # Flows without data are announced to nobody.
+        # Only data makes a gateway announce a flow.
         if self._dut.mode == "off" or self._traffic.pause_us:
             return None
         both = self._dut.data == Data.BOTH and self._traffic.flows > 1
@@ -189,7 +189,7 @@ class _Watch:
         return None
 
     def steady(self, _counters: dict[str, int]) -> str | None:
-        """What it still waits for."""
+        """Why the gateway is not ready to be measured; None: it is."""
         if waits_for := self._waits_for(self._gateway.metrics()):
             return waits_for
         self._before = self._bad()
@@ -251,7 +251,7 @@ def memory(dut: Dut, traffic: Traffic) -> int:
 def _gateway_mbufs(dut: Dut, traffic: Traffic) -> int:
     # A Sentry has the resend cache, a Depot the backup pool. The reordering pool,
     # where nothing is out of order, gets the smaller share that its bytes are.
-    # A tunnel keeps what it sends, ACKs too.
+    # A tunnel keeps a copy of every frame that it sends, of ACKs too.
     pools = 0 if dut.mode == "off" else 2 if dut.name == "both" or dut.is_tunnel else 1
     if traffic.loss and dut.name != "sentry":
         pools += 1

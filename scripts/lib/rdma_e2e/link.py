@@ -185,7 +185,7 @@ class Link:
     @contextlib.contextmanager
     def silent(self, path: int) -> Iterator[None]:
         """A path of the long haul carries nothing while the block runs, though its ports stay up: its program stands still.
-        What is on its way arrives afterwards."""
+        Frames that are on their way arrive afterwards."""
         self._wans[path].send_signal(signal.SIGSTOP)
         try:
             yield

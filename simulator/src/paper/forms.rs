@@ -141,7 +141,7 @@ impl Cell {
         model.form().map_or(f64::NAN, |form| (form.goodput)(&self.path(), &self.nic()))
     }
 
-    /// The NICs, and what the tunnel adds.
+    /// The NICs, and the tunnel's overhead.
     pub fn nic(&self) -> Nic {
         let [tunnelled, messages] = schemes::tunnel_overhead(RTT, PMTU);
         Nic {

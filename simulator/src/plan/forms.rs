@@ -26,7 +26,7 @@ pub struct Path {
     pub timeout: f64,
 }
 
-/// Parameters of the RNICs at its ends, and of what the tunnel adds.
+/// Parameters of the RNICs at its ends, and the tunnel's overhead.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nic {
     /// Packets that a queue pair may have unacknowledged, in round trips.

@@ -37,7 +37,7 @@ const SHIM: f64 = 18.0;
 /// Bytes of a REPORT on the wire, without ranges.
 const REPORT: f64 = 102.0;
 
-/// What the tunnel adds to a link of `rtt`, in slots of a packet of `pmtu`: a packet behind its header, and the REPORTs of a round
+/// The tunnel's overhead on a link of `rtt`, in slots of a packet of `pmtu`: a packet behind its header, and the REPORTs of a round
 /// trip, about packets the other way.
 pub fn overhead(rtt: Span, pmtu: u32) -> [f64; 2] {
     let packet = packet_wire_bytes(pmtu.into()) as f64;

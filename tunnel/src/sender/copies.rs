@@ -7,14 +7,14 @@ use std::collections::VecDeque;
 
 use common::time::Time;
 
-use super::{Health, Sender, SenderConfig, Transmit};
+use super::{Health, Sender, SenderConfig, Sent, Transmit};
 use crate::number::{FrameId, Lane};
 use crate::shim::Shim;
 
-/// Frames over which the share of losses is taken.
-const RECENT: u32 = 1 << 14;
+/// The share of losses is taken over so many frames, or twice as many.
+const RECENT: u64 = 1 << 13;
 /// One frame in so many has to be lost for copies to be sent.
-const ONE_IN: u32 = 1_000;
+const ONE_IN: u64 = 1_000;
 
 /// Copies of which nothing is reported, at most.
 const PAIRS: usize = 1 << 12;
@@ -23,8 +23,9 @@ const PAIRS: usize = 1 << 12;
 #[derive(Debug)]
 pub(super) struct Copies {
     is_on: bool,
-    /// Frames sent, and lost transmissions; halved now and then.
-    recent: (u32, u32),
+    /// Frames sent and transmissions lost so far, as of some time ago and of more recently.
+    then: [(u64, u64); 2],
+    is_lossy: bool,
     /// Retransmissions and their copies of which nothing is reported, the oldest first.
     pairs: VecDeque<(FrameId, FrameId)>,
     /// For the time of one call: transmissions without a handle that arrived, by frame or by what they are a copy of.
@@ -32,29 +33,29 @@ pub(super) struct Copies {
 }
 
 impl Copies {
-    pub fn new(config: &SenderConfig) -> Self {
+    pub fn new(config: &SenderConfig, counts: &Sent) -> Self {
         let is_on = config.resend_copies > 1 && config.lanes > 1;
         let pairs = VecDeque::with_capacity(if is_on { PAIRS } else { 0 });
-        Self { is_on, recent: (0, 0), pairs, arrived: Vec::new() }
-    }
-
-    /// A frame was sent for the first time.
-    #[inline]
-    pub fn sent(&mut self) {
-        self.recent.0 += 1;
-        if self.recent.0 >= RECENT {
-            self.recent = (self.recent.0 / 2, self.recent.1 / 2);
+        Self {
+            is_on,
+            then: [(counts.frames, counts.lost); 2],
+            is_lossy: false,
+            pairs,
+            arrived: Vec::new(),
         }
     }
 
-    /// So many transmissions were lost.
-    pub fn lost(&mut self, count: usize) {
-        self.recent.1 = self.recent.1.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+    /// So many frames were sent, and so many transmissions lost, in all.
+    pub fn look(&mut self, frames: u64, lost: u64) {
+        let [(frames_then, lost_then), newer] = self.then;
+        self.is_lossy = (lost - lost_then) * ONE_IN > frames - frames_then;
+        if frames - newer.0 >= RECENT {
+            self.then = [newer, (frames, lost)];
+        }
     }
 
     fn are_due(&self) -> bool {
-        let is_lossy = self.recent.1.saturating_mul(ONE_IN) > self.recent.0;
-        self.is_on && is_lossy && self.pairs.len() < PAIRS
+        self.is_on && self.is_lossy && self.pairs.len() < PAIRS
     }
 
     /// Forgets that `sent` has a copy, and returns which.
@@ -96,6 +97,10 @@ impl<K> Sender<K> {
     /// Retransmission `lost` of frame `id` is lost. If nothing is reported of its copy, that takes its place.
     pub(super) fn leave_to_copy(&mut self, lost: FrameId, id: FrameId, kept: K) -> Result<(), K> {
         let Some(copy) = self.copies.part(lost) else { return Err(kept) };
+        // From a lane that fails, frames have been moved already: this one would be stuck there.
+        if !self.is_good(copy.lane()) {
+            return Err(kept);
+        }
         let slot = self.lanes[copy.lane().index()].slot(copy.number());
         match slot.filter(|slot| slot.id == Some(lost)) {
             Some(slot) => {

@@ -1,0 +1,48 @@
+//! The counts of a sender.
+
+/// Counts of a sender, in frames unless the field says otherwise.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Sent {
+    /// Sent for the first time.
+    pub frames: u64,
+    /// Of these, not kept: the cache was full, or there was no memory.
+    pub not_kept: u64,
+    /// Handles released: the frame arrived, or is not resent.
+    pub released: u64,
+    /// Transmissions that were lost.
+    pub lost: u64,
+    /// Sent again.
+    pub resent: u64,
+    /// Of these, because a retransmission was lost.
+    pub resent_again: u64,
+    /// Of those resent, because their lane became suspect.
+    pub moved: u64,
+    /// Lost and not resent: not kept, beyond the share of retransmissions, or without memory.
+    pub skipped: u64,
+    /// PROBEs.
+    pub probes: u64,
+    /// REPORTs that were taken.
+    pub reports: u64,
+    /// REPORTs that speak of what was never sent.
+    pub refused: u64,
+    /// Times that a lane became suspect.
+    pub suspected: u64,
+}
+
+impl Sent {
+    /// Adds the counts of another lane.
+    pub(super) fn join(&mut self, other: &Self) {
+        self.frames += other.frames;
+        self.not_kept += other.not_kept;
+        self.released += other.released;
+        self.lost += other.lost;
+        self.resent += other.resent;
+        self.resent_again += other.resent_again;
+        self.moved += other.moved;
+        self.skipped += other.skipped;
+        self.probes += other.probes;
+        self.reports += other.reports;
+        self.refused += other.refused;
+        self.suspected += other.suspected;
+    }
+}
