@@ -139,13 +139,14 @@ struct Ports {
     lan: Vec<Vec<u8>>,
     local: Vec<Vec<u8>>,
     is_full: bool,
+    queue: Span,
 }
 
 impl Io for Ports {
     type Frame = HeapFrame;
 
     fn wait(&mut self, _: Port) -> Option<Span> {
-        (!self.is_full).then_some(Span::ZERO)
+        (!self.is_full).then_some(self.queue)
     }
 
     fn wan(&mut self, port: Port, _: Class, packet: Packet<HeapFrame>) {
@@ -171,6 +172,8 @@ pub struct World {
     boots: u64,
     pub link: Link,
     pub is_full: bool,
+    /// How long frames wait at a WAN port, as the box is told.
+    pub queue: Span,
     dice: Dice,
     now: Time,
     /// Arrival, order, receiving box.
@@ -256,6 +259,7 @@ impl World {
             boots: 100,
             link: Link::default(),
             is_full: false,
+            queue: Span::ZERO,
             dice: Dice(scenario.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             now: at(0),
             way: BinaryHeap::new(),
@@ -354,7 +358,7 @@ impl World {
     }
 
     fn work(&mut self, me: usize, act: impl FnOnce(&mut Tunnel<HeapFrame>, Time, &mut Ports)) {
-        let mut ports = Ports { is_full: self.is_full, ..Ports::default() };
+        let mut ports = Ports { is_full: self.is_full, queue: self.queue, ..Ports::default() };
         act(&mut self.boxes[me], self.now, &mut ports);
         let tunnel = &self.boxes[me];
         assert!(

@@ -1,8 +1,10 @@
 //! Several WAN ports.
 
 use super::support::{Kind, Scenario, World};
+use common::control::Keys;
 use common::time::Span;
-use tunnel::{Lane, Port};
+use tunnel::message::{self, Message};
+use tunnel::{Health, Lane, Port};
 
 fn world(kind: Kind, ports: u8, is_crossed: bool) -> World {
     let mut world = World::new(Scenario { kind, ports, is_crossed, ..Scenario::default() });
@@ -12,6 +14,12 @@ fn world(kind: Kind, ports: u8, is_crossed: bool) -> World {
 
 fn port(n: u8) -> Port {
     Port::new(n).expect("a port")
+}
+
+/// The good lanes of a box with two ports.
+fn good_lanes(world: &World, me: usize) -> Vec<u8> {
+    let health = |n: u8| world.boxes[me].health(Lane::new(n).expect("a lane"));
+    (0..4).filter(|n| health(*n) == Some(Health::Good)).collect()
 }
 
 /// R-TUN-29: a REPORT leaves where the frames of its lane arrive, so that boxes need not count ports alike.
@@ -61,30 +69,31 @@ fn a_link_that_goes_down_costs_no_frame() {
         world.rest();
         world.assert_lossless();
         assert!(world.boxes.iter().all(|end| end.is_used(port(0))));
-        let health = |n| world.boxes[0].health(Lane::new(n).expect("a lane"));
         assert!(
-            (0..4).all(|n| health(n) == Some(tunnel::Health::Good)),
+            (0..2).all(|me| good_lanes(&world, me) == [0, 1, 2, 3]),
             "the lanes are good again"
         );
     }
 }
 
-/// R-TUN-12, R-TUN-29: a path that carries nothing is found by its silence, costs no frame, and comes back.
+/// R-TUN-12, R-TUN-29: a path that carries nothing is found by its silence, costs no frame, and comes back. The other one's lanes
+/// hear their REPORTs all the time, whichever port these leave.
 #[test]
 fn a_path_that_goes_silent_costs_no_frame() {
-    for kind in [Kind::Ethernet, Kind::UdpV6] {
-        let mut world = world(kind, 2, false);
+    for (kind, is_crossed) in [(Kind::Ethernet, false), (Kind::Ethernet, true), (Kind::UdpV6, true)]
+    {
+        let mut world = world(kind, 2, is_crossed);
         world.talk(500);
         world.link.dead_port = Some(0);
         world.talk(3_000);
-        assert!(world.boxes.iter().all(|end| end.sent().suspected > 0));
+        assert_eq!(good_lanes(&world, 0), [1, 3]);
+        assert_eq!(good_lanes(&world, 1), if is_crossed { [0, 2] } else { [1, 3] });
         world.link.dead_port = None;
         world.talk(6_000);
         world.rest();
         world.assert_lossless();
-        let health = |n| world.boxes[0].health(Lane::new(n).expect("a lane"));
         assert!(
-            (0..4).all(|n| health(n) == Some(tunnel::Health::Good)),
+            (0..2).all(|me| good_lanes(&world, me) == [0, 1, 2, 3]),
             "the lanes are good again"
         );
     }
@@ -114,4 +123,28 @@ fn a_port_without_a_path_is_not_used() {
         world.assert_lossless();
         assert!(world.boxes.iter().all(|end| end.is_used(port(0))));
     }
+}
+
+/// R-TUN-33: the time that a PROBE waits in the box's own queue is no delay of its lane.
+#[test]
+fn a_probe_says_when_it_leaves_the_queue() {
+    let mut world = world(Kind::Ethernet, 2, false);
+    let keys = Keys::from_secret(b"of the pair");
+    let mut ahead = |queue: Span| {
+        world.queue = queue;
+        world.messages.clear();
+        world.talk(1);
+        let now = world.now();
+        let read = |bytes: &[u8]| message::read(&bytes[Kind::Ethernet.shim_at()..], &keys).ok();
+        let sent = world.messages.iter().filter_map(|(_, bytes)| match read(bytes)?.1 {
+            Message::Probe(probe) => Some(probe.sent_at),
+            _ => None,
+        });
+        let newest = sent.max().expect("the lanes are measured");
+        world.pass(Span::from_millis(100));
+        newest.since(now)
+    };
+    assert_eq!(ahead(Span::ZERO), Span::ZERO);
+    let queued = ahead(Span::from_millis(3));
+    assert!(queued > Span::from_micros(2_900), "{queued:?}");
 }
