@@ -7,7 +7,7 @@ mod lanes;
 
 use ends::{FIRST, Out, SESSION, lane, ms, report};
 use lanes::{Scenario, World, assert_all_in_order, scenario};
-use tunnel::message::Report;
+use tunnel::message::{Echo, Report};
 use tunnel::spray::Policy;
 use tunnel::{Order, Sender, SenderConfig, WireNumber};
 
@@ -116,6 +116,43 @@ fn if_both_are_lost_the_frame_is_sent_again() {
     assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
     assert_eq!((sender.kept(), out.sent.len()), (1, 6));
     assert!(sender.is_balanced());
+}
+
+/// R-TUN-34, R-TUN-35: where the network has a queue, it may have lost the frame for want of room.
+#[test]
+fn a_path_with_a_queue_gets_no_copies() {
+    for is_queued in [false, true] {
+        let (config, mut sender, mut out) = sender();
+        for n in 0..2 {
+            sender.on_frame(&config, ms(0), lane(0), Order::Free, n, &mut out);
+        }
+        let echo = |sent, arrived| Some(Echo { sent_at: ms(sent), arrived_at: ms(arrived) });
+        let first = Report { echo: echo(0, 5), ..report(FIRST, &[]) };
+        assert!(sender.on_report(ms(10), &first, &mut out));
+        let later = echo(1, if is_queued { 26 } else { 6 });
+        let lost = Report { echo: later, ..report(FIRST + 2, &[(FIRST, 1)]) };
+        assert!(sender.on_report(ms(31), &lost, &mut out));
+        assert_eq!(out.sent.len(), if is_queued { 3 } else { 4 });
+    }
+}
+
+/// R-TUN-29: the frames of a lane whose path can't be used find no good lane; the first one that is good again takes them.
+#[test]
+fn a_lane_that_is_good_again_takes_the_frames_of_one_that_is_not() {
+    let (config, mut sender, mut out) = sender();
+    for n in 0..2 {
+        sender.on_frame(&config, ms(0), lane(n), Order::Free, n.into(), &mut out);
+    }
+    // The frame of lane 0 moves to lane 1, and both wait there when it fails as well.
+    sender.on_timer(ms(3_000), &mut out);
+    assert_eq!((sender.counts().suspected, out.sent.len()), (2, 3));
+    sender.set_used(ms(3_000), lane(1), false, &mut out);
+    assert_eq!(out.sent.len(), 3, "there is no good lane");
+    for n in 0..3 {
+        assert!(sender.on_report(ms(3_010 + n), &report(FIRST + 1, &[]), &mut out));
+    }
+    let moved: Vec<_> = out.sent.iter().skip(3).map(|(shim, frame)| (shim.lane, *frame)).collect();
+    assert_eq!(moved, [(lane(0), 1), (lane(0), 0)]);
 }
 
 /// R-TUN-34
