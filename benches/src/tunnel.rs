@@ -11,7 +11,7 @@ use common::time::{Span, Time};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
-use tunnel::{Config, Io, Port, ReceiverConfig, SenderConfig, Tunnel, report_interval};
+use tunnel::{Config, Io, Part, Port, ReceiverConfig, SenderConfig, Tunnel, report_interval};
 
 use crate::frame::{Roomy, RoomyRecycler};
 use crate::packets::{MESSAGE, Qp};
@@ -80,6 +80,7 @@ impl End {
                 node: NodeId(me.into()),
                 boot: BootId(1),
                 random: me.into(),
+                part: Part::WHOLE,
                 lanes: 1,
                 ports: 1,
                 frame_max: FRAME_MAX,

@@ -15,7 +15,7 @@ use testkit::packets::{frame, headers};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
-use tunnel::{Config, Port, ReceiverConfig, SenderConfig};
+use tunnel::{Config, Part, Port, ReceiverConfig, SenderConfig};
 
 const STEP: Span = Span::from_micros(50);
 const SECOND: Span = Span::from_millis(1_000);
@@ -47,6 +47,7 @@ fn config(me: u8, boot: u64) -> Config {
             node: u32::from(me).into(),
             boot: boot.into(),
             random: u64::from(me) + boot,
+            part: Part::WHOLE,
             lanes: 1,
             ports: 1,
             frame_max: 2_000,

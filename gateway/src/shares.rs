@@ -99,6 +99,7 @@ pub fn tunnel_config(config: &Config, boot: BootId, macs: &[MacAddr]) -> tunnel:
             node: config.peer.node,
             boot,
             random: random(),
+            part: tunnel::Part::WHOLE,
             lanes,
             ports: count,
             // VLAN tags of the LAN lie behind the shim.

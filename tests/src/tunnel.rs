@@ -8,7 +8,7 @@ use datapath::{Datapath, Ports, Which};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
-use tunnel::{Config, Port, ReceiverConfig, SenderConfig, report_interval};
+use tunnel::{Config, Part, Port, ReceiverConfig, SenderConfig, report_interval};
 
 /// Longest frame of a NIC and the tunnel's headers.
 const FRAME_MAX: u16 = 4_400;
@@ -58,6 +58,7 @@ pub(crate) fn tunnel_box(
             node: NodeId(me as u32 + 1),
             boot,
             random: boot.0 << 1 | me as u64,
+            part: Part::WHOLE,
             lanes: 1,
             ports: 1,
             frame_max: FRAME_MAX,

@@ -11,7 +11,8 @@ use common::frame::Headroom;
 use common::wire::MacAddr;
 
 pub use self::ethernet::{DEFAULT_ETHERTYPE, PEERS};
-pub use self::udp::{DEFAULT_PORT, DEFAULT_SOURCE_PORT, Udp, UdpConfig};
+pub use self::udp::{DEFAULT_PORT, DEFAULT_SOURCE_PORT, Udp, UdpConfig, source_ports};
+use crate::division::Division;
 use crate::ecn;
 pub use crate::ecn::Met;
 use crate::number::Lane;
@@ -223,6 +224,19 @@ impl Encapsulation {
     #[inline]
     pub fn is_reserved(&self, frame: &[u8]) -> bool {
         matches!(self, Self::Ethernet { ethertype, .. } if ethernet::is_ours(frame, *ethertype))
+    }
+
+    /// The tunnel of a frame from the WAN. With `ethernet`, a frame that is not of a tunnel belongs to the one of its
+    /// flow; with `udp` such a frame belongs to none. R-TUN-42
+    #[inline]
+    pub fn tunnel_of(&self, division: Division, frame: &[u8]) -> Option<u8> {
+        match self {
+            Self::Ethernet { .. } if !self.is_reserved(frame) => Some(division.of_frame(frame)),
+            Self::Udp(udp) if udp.look(frame).is_err() => None,
+            Self::Ethernet { .. } | Self::Udp(_) => {
+                Some(division.of_shim(frame.get(self.shim_at()..).unwrap_or_default()))
+            }
+        }
     }
 
     /// Looks at a frame from the WAN. A frame of the LAN is freed of its outer headers, and gets the marks

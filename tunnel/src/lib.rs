@@ -11,6 +11,7 @@
 
 #![forbid(unsafe_code)]
 
+mod division;
 mod ecn;
 pub mod encapsulation;
 mod flow;
@@ -26,6 +27,7 @@ pub mod spray;
 mod tunnel;
 mod waiting;
 
+pub use division::{Division, Part};
 pub use flow::{Flow, Order};
 pub use number::{FrameId, Lane, Number, Port, Session, WireNumber};
 pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};

@@ -25,6 +25,8 @@ pub struct Header {
     pub seen_boot: BootId,
     /// The session of the receiving end, as far as it is known.
     pub session: Session,
+    /// The tunnel between the boxes that it is about, from 0 on.
+    pub tunnel: u8,
 }
 
 /// A control message.
@@ -53,6 +55,8 @@ pub struct Hello {
     pub features: u32,
     /// Bytes of the longest frame that its WAN port carries, from the destination MAC on.
     pub frame_max: u16,
+    /// How flows are divided into tunnels, as [`Division`](crate::Division) transmits it.
+    pub division: u8,
     /// Bytes of the longest frame with a HELLO of the receiving box's session that arrived.
     pub heard: u16,
     /// Bytes of zero behind it, that make the frame as long as the path has to carry.
@@ -133,6 +137,9 @@ pub enum Reject {
 pub fn wire_len(message: &Message) -> usize {
     layout::len(message) + TAG_LEN
 }
+
+/// Where a message says which tunnel it is about.
+pub(crate) const TUNNEL_AT: usize = layout::TUNNEL_AT;
 
 /// Bytes of the shortest HELLO.
 pub const HELLO_LEN: usize = layout::HELLO_LEN + TAG_LEN;

@@ -12,6 +12,7 @@ use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
 
 pub use self::refusal::Refusal;
+use crate::division::Part;
 use crate::message::{self, HELLO_LEN, Header, Hello, Message};
 use crate::number::{Port, Session};
 
@@ -38,6 +39,8 @@ pub struct SessionConfig {
     pub boot: BootId,
     /// Random bits, from which the offered sessions follow.
     pub random: u64,
+    /// Which of the tunnels between the boxes it is.
+    pub part: Part,
     /// Lanes, 1 to 255.
     pub lanes: u8,
     /// WAN ports, 1 to [`Port::COUNT_MAX`]. HELLOs go out on each.
@@ -250,6 +253,7 @@ impl EndPoint {
             let hello = Hello {
                 session: self.own,
                 lanes: config.lanes,
+                division: config.part.division().code(),
                 features: 0,
                 frame_max: config.frame_max,
                 heard: self.paths[port.index()].heard,
@@ -274,6 +278,7 @@ impl EndPoint {
             seq: self.seq,
             seen_boot: peer.map_or(BootId::NONE, |peer| peer.boot),
             session: peer.map_or(Session::NONE, |peer| peer.session),
+            tunnel: config.part.index(),
         }
     }
 
@@ -308,6 +313,11 @@ impl EndPoint {
         }
         if self.up().is_some_and(|peer| peer.node != header.node) {
             return Err(Refusal::OtherPeer);
+        }
+        let division = config.part.division().code();
+        let is_other = matches!(&message, Message::Hello(hello) if hello.division != division);
+        if is_other || header.tunnel != config.part.index() {
+            return Err(Refusal::Tunnels);
         }
         if matches!(&message, Message::Hello(hello) if hello.lanes != config.lanes) {
             return Err(Refusal::Lanes);
@@ -435,7 +445,7 @@ impl EndPoint {
         loop {
             self.offered += 1;
             let bits = mix(config.random.wrapping_add(mix(self.offered))) as u32;
-            let next = Session::new(bits);
+            let next = config.part.session(bits);
             if next != Session::NONE && next != self.own {
                 (self.own, self.is_used) = (next, false);
                 self.paths.iter_mut().for_each(|path| *path = Path::default());

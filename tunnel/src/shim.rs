@@ -32,8 +32,17 @@ const CLEAR_SHIFT: u32 = 3;
 /// Largest value of [`Shim::clear`].
 pub const CLEAR_MAX: u8 = 31;
 
+/// Where the last byte of the session stands.
+pub(crate) const SESSION_END: usize = 7;
+
 /// The first byte of a control message.
 pub(crate) const CONTROL_BYTE: u8 = VERSION << 4 | CONTROL;
+
+/// Whether `bytes` begins as a control message does.
+#[inline]
+pub(crate) fn is_control(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|first| first & 0xf == CONTROL)
+}
 
 /// The place of a frame among all that the tunnel carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

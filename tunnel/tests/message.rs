@@ -13,9 +13,9 @@ fn lane(n: u8) -> Lane {
 }
 
 prop_compose! {
-    fn header()(node: u32, boot: u64, seq: u64, seen_boot: u64, session: u32) -> Header {
+    fn header()(node: u32, boot: u64, seq: u64, seen_boot: u64, session: u32, tunnel: u8) -> Header {
         Header {
- node: NodeId(node), boot: BootId(boot), seq, seen_boot: BootId(seen_boot), session: Session::new(session) }
+ node: NodeId(node), boot: BootId(boot), seq, seen_boot: BootId(seen_boot), session: Session::new(session), tunnel }
     }
 }
 
@@ -40,12 +40,11 @@ prop_compose! {
 }
 
 fn any_message() -> impl Strategy<Value = Message> {
-    let hello = (1..u32::MAX, 1..=255_u8, any::<[u16; 2]>(), any::<u32>(), 0..2_000_u16).prop_map(
-        |(session, lanes, [frame_max, heard], features, padding)| {
+    let hello = (1..u32::MAX, 1..=255_u8, any::<[u16; 2]>(), any::<(u32, u8)>(), 0..2_000_u16)
+        .prop_map(|(session, lanes, [frame_max, heard], (features, division), padding)| {
             let session = Session::new(session);
-            Message::Hello(Hello { session, lanes, features, frame_max, heard, padding })
-        },
-    );
+            Message::Hello(Hello { session, lanes, division, features, frame_max, heard, padding })
+        });
     let probe = (0..255_u8, any::<u32>(), 1..u64::MAX).prop_map(|(n, next, sent_at)| {
         let sent_at = Time::from_nanos(sent_at);
         Message::Probe(Probe { lane: lane(n), next: WireNumber(next), sent_at })
@@ -116,6 +115,7 @@ fn another_key_or_version_is_refused() {
         seq: 3,
         seen_boot: BootId(4),
         session: Session::new(5),
+        tunnel: 0,
     };
     let [ours, theirs] = [b"one", b"two"].map(|secret| Keys::from_secret(secret));
     let mut bytes = written(&header, &Message::Bye, &ours);
@@ -137,6 +137,7 @@ fn byte_for_byte() {
         seq: 0x2122_2324_2526_2728,
         seen_boot: BootId(0x3132_3334_3536_3738),
         session: Session::new(0x4142_4344),
+        tunnel: 3,
     };
     let missing = [(WireNumber(0x5152_5354), 2)].into_iter().collect();
     let report = Report {
@@ -151,7 +152,7 @@ fn byte_for_byte() {
     let bytes = written(&header, &Message::Report(report), &Keys::unkeyed_lab());
     #[rustfmt::skip]
     assert_eq!(bytes[..80], [
-        0x13, 7, 2, 1, 0x41, 0x42, 0x43, 0x44, 1, 2, 3, 4, 0, 80, 0, 0,
+        0x13, 7, 2, 1, 0x41, 0x42, 0x43, 0x44, 1, 2, 3, 4, 0, 80, 3, 0,
         0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
         0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x51, 0x52, 0x53, 0x50, 0x51, 0x52, 0x53, 0x60,
         0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67, 0x68, 0, 0, 0, 0, 0, 0, 0, 0x71, 0, 0, 0, 0, 0, 0, 0, 0x72,

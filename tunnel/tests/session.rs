@@ -3,10 +3,11 @@
 use common::control::Keys;
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
+use common::wire::Spread;
 use proptest::prelude::*;
-use tunnel::Port;
 use tunnel::message::{self, Header, Hello, Message};
 use tunnel::session::{Change, End, EndPoint, Refusal, SessionConfig, State};
+use tunnel::{Division, Part, Port};
 
 const OVERHEAD: u16 = 14;
 
@@ -22,6 +23,7 @@ impl Side {
             node: NodeId(node),
             boot: BootId(boot),
             random: u64::from(node) << 32 | boot,
+            part: Part::WHOLE,
             lanes: 1,
             ports: 1,
             frame_max: 1_532,
@@ -234,10 +236,12 @@ fn a_forged_message_changes_nothing() {
         seq: 1_000,
         seen_boot: BootId(100),
         session: ours,
+        tunnel: 0,
     };
     let hello = Message::Hello(Hello {
         session: theirs,
         lanes: 1,
+        division: 0,
         features: 0,
         frame_max: 1_532,
         heard: 1_532,
@@ -246,6 +250,7 @@ fn a_forged_message_changes_nothing() {
     let other = Message::Hello(Hello {
         session: theirs,
         lanes: 2,
+        division: 0,
         features: 0,
         frame_max: 1_532,
         heard: 1_532,
@@ -337,6 +342,35 @@ proptest! {
         for (me, other) in [(0, 1), (1, 0)] {
             let peer = sides[me].end.up();
             prop_assert_eq!(peer.map(|peer| peer.session), Some(sides[other].end.own()), "{:?}", sides[me].end);
+        }
+    }
+}
+
+/// R-TUN-41: boxes with another number of tunnels have no session, nor have two different tunnels.
+#[test]
+fn a_tunnel_talks_to_its_counterpart_only() {
+    let divisions = [(1, Spread::Rss), (2, Spread::Rss), (4, Spread::Rss), (4, Spread::Mixed)];
+    let divisions = divisions.map(|(n, spread)| Division::new(n, spread).expect("a power of two"));
+    for here in divisions.into_iter().flat_map(Division::parts) {
+        for there in divisions.into_iter().flat_map(Division::parts) {
+            let mut sides = pair();
+            for (side, part) in sides.iter_mut().zip([here, there]) {
+                side.config.part = part;
+                side.end = EndPoint::new(&side.config);
+                assert_eq!(
+                    side.end.own().get() % u32::from(part.division().tunnels()),
+                    part.index().into()
+                );
+            }
+            if here == there {
+                talk(&mut sides, 0, 500, |_, _| true);
+                assert!(sides.iter().all(Side::is_up), "{here:?}");
+                continue;
+            }
+            let before = shown(&sides[0]);
+            let hello = sides[1].hello(at(0)).expect("the first HELLO is due");
+            assert_eq!(sides[0].take(at(0), &hello), Err(Refusal::Tunnels), "{here:?} {there:?}");
+            assert_eq!(shown(&sides[0]), before, "it changes nothing");
         }
     }
 }

@@ -45,7 +45,7 @@ pub use opcode::{Opcode, PacketKind, Position, Transport};
 pub use parse::{MAX_SPAN, Malformed, NotRoce, Roce, parse};
 pub use qpn::Qpn;
 pub use response::{Response, Verdict};
-pub use spread::{BUCKETS, RSS_KEY, Spread};
+pub use spread::{BUCKETS, RSS_KEY, Spread, rss_bucket_of_udp};
 
 /// UDP destination port of RoCEv2.
 pub const ROCE_PORT: u16 = 4791;

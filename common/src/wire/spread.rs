@@ -9,6 +9,8 @@
 //! repeats itself the hash is symmetric, and so simple that software computes
 //! the queue in a few instructions.
 
+use core::net::IpAddr;
+
 use super::{be16, ether};
 
 /// How many buckets there are. Bucket `b` belongs to worker `b` modulo their
@@ -45,6 +47,17 @@ impl Spread {
         };
         hash as usize % BUCKETS
     }
+}
+
+/// The bucket of a UDP datagram on a port whose NIC spreads these by addresses and ports, with [`RSS_KEY`]. The
+/// addresses are of one family.
+pub fn rss_bucket_of_udp(from: (IpAddr, u16), to: (IpAddr, u16)) -> usize {
+    let word = |address: IpAddr| match address {
+        IpAddr::V4(address) => fold(&address.octets()),
+        IpAddr::V6(address) => fold(&address.octets()),
+    };
+    let ports = u32::from(from.1) << 16 | u32::from(to.1);
+    toeplitz(word(from.0) ^ word(to.0) ^ ports) as usize % BUCKETS
 }
 
 /// The addresses of an IPv4 or IPv6 header, as the bytes that they are.
@@ -130,6 +143,23 @@ mod tests {
                 let expected = by_the_book(&addresses) as usize % BUCKETS;
                 assert_eq!(Spread::Rss.bucket(&frame(0, &addresses)), expected);
             }
+        }
+    }
+
+    #[test]
+    fn ports_count_as_the_nic_counts_them() {
+        let v4 = [[192, 0, 2, 1], [198, 51, 100, 7]];
+        let v6 = [[0x20; 16], [0xfd; 16]].map(|mut bytes: [u8; 16]| {
+            bytes[15] = bytes[0] + 1;
+            bytes
+        });
+        for port in (0..u16::MAX).step_by(977) {
+            let ports = [port.to_be_bytes(), 49_791_u16.to_be_bytes()].concat();
+            let expected =
+                |addresses: &[u8]| by_the_book(&[addresses, &ports].concat()) as usize % BUCKETS;
+            let found = |[from, to]: [IpAddr; 2]| rss_bucket_of_udp((from, port), (to, 49_791));
+            assert_eq!(found(v4.map(IpAddr::from)), expected(&v4.concat()));
+            assert_eq!(found(v6.map(IpAddr::from)), expected(&v6.concat()));
         }
     }
 

@@ -4,9 +4,9 @@ use common::control::Keys;
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
 use testkit::operations::input::Input;
-use tunnel::Port;
 use tunnel::message::{self, Header, Message};
 use tunnel::session::{EndPoint, SessionConfig};
+use tunnel::{Part, Port};
 
 const INTERVAL: Span = Span::from_millis(1_000);
 
@@ -29,6 +29,7 @@ fn make(me: usize, boot: u64) -> Box2 {
         node: NodeId(me as u32 + 1),
         boot: BootId(boot),
         random: boot << 1 | me as u64,
+        part: Part::WHOLE,
         lanes: 1,
         ports: 1,
         frame_max: 200,

@@ -129,6 +129,10 @@ const fn refused(refusal: Refusal) -> &'static str {
             "the peer's boot id is older than before: its peer.boot_file is gone, or its clock was set back"
         }
         Refusal::Lanes => "the peer has another number of lanes",
+        Refusal::Tunnels => {
+            "the peer has another number of tunnels, or divides flows otherwise: set wan.tunnels and \
+             worker.spread to the same on both"
+        }
         Refusal::Truncated | Refusal::Invalid | Refusal::Replayed | Refusal::OtherSession => {
             "its newest message was refused (lr2_tunnel_refused_messages_total)"
         }

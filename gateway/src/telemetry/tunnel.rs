@@ -48,7 +48,8 @@ counters! {
         RefusedTag ["reason" = "bad_tag"], RefusedInvalid ["reason" = "invalid"],
         RefusedOwnNode ["reason" = "own_node"], RefusedOtherPeer ["reason" = "other_peer"],
         RefusedReplayed ["reason" = "replayed"], RefusedOldBoot ["reason" = "old_boot"],
-        RefusedOtherSession ["reason" = "other_session"], RefusedLanes ["reason" = "lanes"]
+        RefusedOtherSession ["reason" = "other_session"], RefusedLanes ["reason" = "lanes"],
+        RefusedTunnels ["reason" = "tunnels"]
     }
     Counter "lr2_tunnel_session_changes_total" "Sessions that began or ended." { Changes }
     Gauge "lr2_tunnel_up" "Whether there is a session with the peer." { Up }
@@ -194,6 +195,7 @@ fn value<F: Headroom>(tunnel: &Tunnel<F>, sent: &Sent, received: &Received, what
         TunnelIo::RefusedOldBoot => refused(Refusal::OldBoot),
         TunnelIo::RefusedOtherSession => refused(Refusal::OtherSession),
         TunnelIo::RefusedLanes => refused(Refusal::Lanes),
+        TunnelIo::RefusedTunnels => refused(Refusal::Tunnels),
         TunnelIo::Changes => counts.changes,
         TunnelIo::Up => tunnel.session().up().is_some().into(),
         TunnelIo::PeerHeard => peer.is_some().into(),

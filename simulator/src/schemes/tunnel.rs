@@ -13,7 +13,7 @@ use switch::Recovery;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT, DEFAULT_SOURCE_PORT, Encapsulation};
 use tunnel::encapsulation::{Udp, UdpConfig};
 use tunnel::session::SessionConfig;
-use tunnel::{Config, Port, ReceiverConfig, SenderConfig, Tunnel as End, report_interval};
+use tunnel::{Config, Part, Port, ReceiverConfig, SenderConfig, Tunnel as End, report_interval};
 
 use super::model::{Class, Form, Look, Marker, Place, Profile, SchemeModel};
 use super::product;
@@ -147,6 +147,7 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
             node: NodeId(number + 1),
             boot: BootId(1),
             random: u64::from(number),
+            part: Part::WHOLE,
             lanes,
             ports,
             frame_max,

@@ -2,9 +2,10 @@
 
 use core::net::IpAddr;
 
-use common::wire::MacAddr;
+use common::wire::{MacAddr, rss_bucket_of_udp};
 
 use super::{ETHER_LEN, MACS_LEN, OuterFault, Unwrapped};
+use crate::division::Part;
 use crate::ecn;
 use crate::number::Lane;
 
@@ -62,6 +63,17 @@ enum Headers {
         sum: u32,
     },
     V6([u8; V6_LEN]),
+}
+
+/// The source ports of so many lanes of a tunnel: of several tunnels, each has those by which a NIC of the peer gives
+/// all of its lanes to the worker that has the tunnel, if the peer's number of workers divides that of the tunnels. `from` and `to` are the addresses, `port` the destination port. R-TUN-43
+pub fn source_ports(part: Part, from: IpAddr, to: IpAddr, port: u16, lanes: u8) -> Vec<u16> {
+    let tunnels = usize::from(part.division().tunnels());
+    let is_ours = |source: &u16| {
+        let bucket = rss_bucket_of_udp((from, *source), (to, port));
+        tunnels == 1 || bucket % tunnels == usize::from(part.index())
+    };
+    (DEFAULT_SOURCE_PORT..=u16::MAX).filter(is_ours).take(lanes.into()).collect()
 }
 
 impl Udp {

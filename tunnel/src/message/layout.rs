@@ -39,7 +39,8 @@ layout! {
         session: U32,
         node: U32,
         len: U16,
-        reserved: U16,
+        tunnel: u8,
+        reserved: u8,
         boot: U64,
         seq: U64,
         seen_boot: U64,
@@ -54,7 +55,8 @@ layout! {
         frame_max: U16,
         heard: U16,
         lanes: u8,
-        reserved: [u8; 3],
+        division: u8,
+        reserved: [u8; 2],
     }
 }
 
@@ -85,6 +87,9 @@ layout! {
         count: U32,
     }
 }
+
+/// Where the tunnel stands in a message.
+pub(super) const TUNNEL_AT: usize = core::mem::offset_of!(Prefix, tunnel);
 
 /// Bytes of a HELLO without padding and tag.
 pub(super) const HELLO_LEN: usize = size_of::<Prefix>() + size_of::<HelloFields>();
@@ -131,7 +136,8 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
         session: header.session.get().into(),
         node: header.node.0.into(),
         len: (out.len() as u16).into(),
-        reserved: 0.into(),
+        tunnel: header.tunnel,
+        reserved: 0,
         boot: header.boot.0.into(),
         seq: header.seq.into(),
         seen_boot: header.seen_boot.0.into(),
@@ -145,7 +151,8 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
                 frame_max: hello.frame_max.into(),
                 heard: hello.heard.into(),
                 lanes: hello.lanes,
-                reserved: [0; 3],
+                division: hello.division,
+                reserved: [0; 2],
             };
             put(rest, &fields).fill(0);
         }
@@ -179,7 +186,7 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Header, Message)> {
     let (prefix, rest) = Prefix::ref_from_prefix(bytes).ok()?;
     let lane = Lane::new(prefix.lane)?;
     let of_no_lane = lane.get() == 0;
-    let is_plain = prefix.first == CONTROL_BYTE && prefix.reserved.get() == 0;
+    let is_plain = prefix.first == CONTROL_BYTE && prefix.reserved == 0;
     let known = if prefix.kind == REPORT { HAS_FROM } else { 0 };
     (is_plain && prefix.flags & !known == 0).then_some(())?;
     let message = match prefix.kind {
@@ -209,16 +216,18 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Header, Message)> {
         seq: prefix.seq.get(),
         seen_boot: BootId(prefix.seen_boot.get()),
         session: Session::new(prefix.session.get()),
+        tunnel: prefix.tunnel,
     };
     Some((header, message))
 }
 
 fn read_hello(rest: &[u8]) -> Option<Hello> {
     let (fields, zeros) = HelloFields::ref_from_prefix(rest).ok()?;
-    let is_plain = fields.reserved == [0; 3] && zeros.iter().all(|byte| *byte == 0);
+    let is_plain = fields.reserved == [0; 2] && zeros.iter().all(|byte| *byte == 0);
     (is_plain && fields.lanes > 0 && fields.session.get() != 0).then(|| Hello {
         session: Session::new(fields.session.get()),
         lanes: fields.lanes,
+        division: fields.division,
         features: fields.features.get(),
         frame_max: fields.frame_max.get(),
         heard: fields.heard.get(),

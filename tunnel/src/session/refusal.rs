@@ -27,11 +27,13 @@ pub enum Refusal {
     OtherSession,
     /// The peer has another number of lanes.
     Lanes,
+    /// The peer has another number of tunnels, or divides flows otherwise.
+    Tunnels,
 }
 
 impl Refusal {
     /// All of them, in the order of [`index`](Self::index).
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Truncated,
         Self::Version,
         Self::BadTag,
@@ -42,6 +44,7 @@ impl Refusal {
         Self::OldBoot,
         Self::OtherSession,
         Self::Lanes,
+        Self::Tunnels,
     ];
 
     /// Position in [`ALL`](Self::ALL).

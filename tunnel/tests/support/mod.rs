@@ -12,7 +12,7 @@ use common::time::{Span, Time};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation, Udp, UdpConfig};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
-use tunnel::{Config, Io, Port, ReceiverConfig, SenderConfig, Tunnel, report_interval};
+use tunnel::{Config, Io, Part, Port, ReceiverConfig, SenderConfig, Tunnel, report_interval};
 
 const DELAY: Span = Span::from_millis(5);
 const FLOWS: u64 = 12;
@@ -221,6 +221,7 @@ fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             node: NodeId(me as u32 + 1),
             boot: BootId(boot),
             random: scenario.seed.wrapping_mul(0x9e37_79b9) ^ boot << 8 ^ me as u64,
+            part: Part::WHOLE,
             lanes,
             ports: scenario.ports,
             frame_max: 1_600,

@@ -9,7 +9,7 @@ use common::time::Span;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
-use tunnel::{ReceiverConfig, SenderConfig};
+use tunnel::{Part, ReceiverConfig, SenderConfig};
 
 use super::*;
 use crate::config::Idle;
@@ -29,6 +29,7 @@ fn config(me: u8) -> tunnel::Config {
             node: NodeId(me.into()),
             boot: BootId(7),
             random: me.into(),
+            part: Part::WHOLE,
             lanes: 1,
             ports: 1,
             frame_max: 2_000,
