@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, anyhow};
 use common::ids::{BootId, WorkerId};
+use common::time::Time;
 use dpdk_sys_wrapper::{
     Eal, EalConfig, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
     RxQueue, TxQueue,
@@ -19,10 +20,12 @@ use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
 use crate::control::station::{Station, Way};
 use crate::control::tunnel::{Expected, Journal, News};
 use crate::control::{Sample, State, Watch, WorkerHealth, server};
+use crate::event::{Event, What};
 use crate::port::PortId;
 use crate::shares::{boot, lan_repair, switch_config, tunnel_config};
 use crate::telemetry::{Published, TunnelIo};
 use crate::worker::egress::Egress;
+use crate::worker::events::{self, Watch as EventWatch};
 use crate::worker::handoff::{Handoff, mesh};
 use crate::worker::idle::{Idler, sharpen_timers};
 use crate::worker::links::{self, Links};
@@ -97,6 +100,15 @@ struct Place {
     /// The ways to the stations of the WAN ports.
     stations: Vec<WorkerEnd>,
     links: Arc<links::Shared>,
+    events: EventWatch,
+}
+
+/// The main thread's ends of the ways to the workers.
+struct Ends {
+    stations: Vec<Station>,
+    links: Arc<links::Shared>,
+    /// By worker.
+    events: Vec<events::ControlEnd>,
 }
 
 /// DPDK's resources. Fields are dropped in this order: ports, pool, EAL.
@@ -164,11 +176,14 @@ impl Machine {
             stations.push(Station::new(udp, port.mac(), control, self.eal.clock().now()));
         }
         let links = Arc::new(links::Shared::default());
+        let mut events = Vec::new();
         thread::scope(|scope| {
             let (mut workers, mut failed) = (Vec::new(), None);
             for ((n, queues), handoff) in (0..).map(WorkerId).zip(queues).zip(handoffs) {
                 let published = Arc::clone(&state.workers[usize::from(n.0)]);
                 let (stations, links) = (std::mem::take(&mut worker_ends), Arc::clone(&links));
+                let (watch, end) = events::pair();
+                events.push(end);
                 let place = Place {
                     n,
                     queues,
@@ -177,6 +192,7 @@ impl Machine {
                     published,
                     stations,
                     links,
+                    events: watch.with_lanes(config.lanes()),
                 };
                 let worker = thread::Builder::new()
                     .name(format!("worker-{n}"))
@@ -205,7 +221,8 @@ impl Machine {
                     format!(", on CPU {:?}", config.eal.cores)
                 },
             );
-            self.supervise(state, stop, &workers, stations, &links);
+            let ends = Ends { stations, links, events };
+            self.supervise(state, stop, &workers, ends);
             let mut all = Ended::default();
             for worker in workers {
                 let ended = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
@@ -221,7 +238,7 @@ impl Machine {
         // Dropped last: the mbufs of the worker go back through the cache
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
-        let Place { n, queues, handoff, stop, published, stations, links } = place;
+        let Place { n, queues, handoff, stop, published, stations, links, events } = place;
         let Queues { rx, tx } = queues;
         let mut tx = tx.into_iter();
         let lan = tx.next().context("there is no LAN port")?;
@@ -250,6 +267,7 @@ impl Machine {
             stop,
             drain_timeout: config.drain_timeout,
             published,
+            events,
         });
         // The size of a burst is fixed where the code is compiled.
         Ok(match config.worker.burst {
@@ -266,8 +284,7 @@ impl Machine {
         state: &State,
         stop: &AtomicBool,
         workers: &[ScopedJoinHandle<'_, T>],
-        mut stations: Vec<Station>,
-        links: &links::Shared,
+        Ends { mut stations, links, mut events }: Ends,
     ) {
         let clock = self.eal.clock();
         let mut watches: Vec<_> = workers.iter().map(|_| Watch::new(Instant::now())).collect();
@@ -286,7 +303,8 @@ impl Machine {
             }
             let is_up = state.tunnel_value(TunnelIo::Up) > 0;
             stations.iter_mut().for_each(|station| station.poll(clock.now(), is_up));
-            self.share_links(links);
+            self.share_links(&links);
+            note_events(state, &mut events, clock.now());
             let now = Instant::now();
             if now >= next_sample {
                 next_sample = now + SAMPLE;
@@ -296,7 +314,7 @@ impl Machine {
                 let mut way = |station: &mut Station| station.way(clock.now(), refused);
                 let ways = stations.iter_mut().map(&mut way).collect();
                 let sample = self.sample(each, stopping, ways);
-                log_links(&mut up, &sample);
+                note_links(state, &mut up, &sample);
                 if state.has_tunnel() && !stopping {
                     log_tunnel(journal.look(state.tunnel_problem(&sample), now));
                 }
@@ -329,11 +347,25 @@ impl Machine {
     }
 }
 
-fn log_links(up: &mut [Option<bool>], sample: &Sample) {
+fn note_links(state: &State, up: &mut [Option<bool>], sample: &Sample) {
     for ((id, before), now) in PortId::all(u8::MAX).zip(up).zip(&sample.up) {
         if before.replace(*now) != Some(*now) {
-            tracing::info!("port {} is {}", id.name(), if *now { "up" } else { "down" });
+            let port = id.name();
+            let what = if *now { What::LinkUp { port } } else { What::LinkDown { port } };
+            state.events.note(None, SystemTime::now(), what);
         }
+    }
+}
+
+/// Takes the workers' events. `now` is a time of their clock.
+fn note_events(state: &State, ends: &mut [events::ControlEnd], now: Time) {
+    let wall = SystemTime::now();
+    for (worker, end) in ends.iter_mut().enumerate() {
+        while let Some(Event { at, what }) = end.event() {
+            let ago = Duration::from_nanos(now.since(at).as_nanos());
+            state.events.note(Some(worker), wall.checked_sub(ago).unwrap_or(wall), what);
+        }
+        state.events.set_missed(worker, end.missed());
     }
 }
 

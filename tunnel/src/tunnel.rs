@@ -1,16 +1,17 @@
 //! One end of the tunnel: frames from the LAN out to the WAN ports, and back.
 
 mod counts;
+mod lanes;
 mod ports;
 
 use arrayvec::ArrayVec;
 use common::control::Keys;
 use common::frame::{Class, Frame, Headroom, Packet};
-use common::rtt::Rtt;
 use common::time::{Span, Time};
 use common::wire::{MacAddr, is_mac_control};
 
 pub use self::counts::{Counts, Dropped};
+pub use self::lanes::LaneState;
 use self::ports::{Inner, Lan, Ways};
 use crate::encapsulation::{Encapsulation, Met, Unwrapped};
 use crate::flow::Flow;
@@ -18,7 +19,7 @@ use crate::message::Message;
 use crate::number::{Lane, Port};
 use crate::receiver::{Received, Receiver, ReceiverConfig};
 use crate::sender::{Health, Sender, SenderConfig, Sent};
-use crate::session::{Change, EndPoint, Peer, SessionConfig};
+use crate::session::{Change, End, EndPoint, Peer, SessionConfig};
 use crate::shim::Shim;
 
 /// Least bytes of a frame: an Ethernet header.
@@ -62,21 +63,6 @@ pub trait Io {
     fn alloc(&mut self, len: usize) -> Option<Self::Frame>;
 }
 
-/// A lane, of both directions.
-#[derive(Clone, Copy, Debug)]
-pub struct LaneState<'a> {
-    /// The lane.
-    pub lane: Lane,
-    /// Counts of the sending end, over all sessions.
-    pub sent: &'a Sent,
-    /// Counts of the receiving end, over all sessions.
-    pub received: &'a Received,
-    /// Its round trip, with the time that REPORTs wait.
-    pub rtt: &'a Rtt,
-    /// How long unreported frames have waited for a REPORT; zero if all is reported.
-    pub report_age: Span,
-}
-
 /// One end of the tunnel: both directions of one pair of boxes.
 pub struct Tunnel<F: Frame> {
     config: Config,
@@ -85,6 +71,8 @@ pub struct Tunnel<F: Frame> {
     receiver: Receiver<Inner<F>>,
     /// When the session began.
     began_at: Time,
+    /// Why the one before ended.
+    last_end: Option<End>,
     /// Where control messages go and REPORTs leave.
     ways: Ways,
     /// By port: its link is up.
@@ -101,6 +89,7 @@ impl<F: Headroom> Tunnel<F> {
             receiver: Receiver::new(&config.receiver, end.own()),
             end,
             began_at: Time::ZERO,
+            last_end: None,
             ways: Ways::new(config.session.lanes, config.session.ports),
             links: Port::all(config.session.ports).map(|_| true).collect(),
             counts: Counts::default(),
@@ -123,22 +112,14 @@ impl<F: Headroom> Tunnel<F> {
         self.receiver.counts()
     }
 
-    /// The lanes, each with its state.
-    pub fn lanes(&self, now: Time) -> impl Iterator<Item = LaneState<'_>> {
-        Lane::all(self.config.session.lanes).filter_map(move |lane| {
-            Some(LaneState {
-                lane,
-                sent: self.sender.lane_counts(lane)?,
-                received: self.receiver.lane_counts(lane)?,
-                rtt: self.sender.rtt(lane)?,
-                report_age: self.sender.report_age(lane, now)?,
-            })
-        })
-    }
-
     /// The session.
     pub fn session(&self) -> &EndPoint {
         &self.end
+    }
+
+    /// Why the newest session that is over ended; `None` if there was none.
+    pub const fn last_end(&self) -> Option<End> {
+        self.last_end
     }
 
     /// Handles on frames that are kept to be resent.
@@ -342,7 +323,7 @@ impl<F: Headroom> Tunnel<F> {
             ports::send(io, &self.config, &self.ways, *port, header, bye);
         }
         if !byes.is_empty() {
-            self.change(now, Change::Ended(crate::session::End::Closed), io);
+            self.change(now, Change::Ended(End::Closed), io);
         }
     }
 
@@ -473,11 +454,13 @@ impl<F: Headroom> Tunnel<F> {
         match change {
             Change::Began => {
                 self.began_at = now;
+                self.counts.began += 1;
                 if let Some(peer) = self.end.up() {
                     self.sender.restart(&self.config.sender, peer.session);
                 }
             }
-            Change::Ended(_) => {
+            Change::Ended(why) => {
+                self.last_end = Some(why);
                 let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
                 self.sender.end(&mut wan);
                 let mut lan = Lan { wan, counts: &mut self.counts };

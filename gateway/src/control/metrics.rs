@@ -76,6 +76,7 @@ impl Families {
 pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
     let mut families = Families::default();
     process(state, &mut families);
+    events(state, &mut families);
     workers(state, &mut families);
     ports_and_pool(state, &mut families);
     if let Some(expected) = &state.tunnel {
@@ -103,6 +104,15 @@ fn process(state: &State, families: &mut Families) {
     families.gauge("lr2_start_time_seconds", help, &[], state.start_time);
     let help = "How long the process has been running, seconds.";
     families.gauge("lr2_uptime_seconds", help, &[], state.started.elapsed().as_secs_f64());
+}
+
+fn events(state: &State, families: &mut Families) {
+    let help = "Events by kind; /events has the newest.";
+    for (kind, count) in state.events.counts() {
+        families.counter("lr2_events_total", help, &[("event", kind)], count);
+    }
+    let help = "Events that were not noted, as there were too many at a time.";
+    families.counter("lr2_events_missed_total", help, &[], state.events.missed());
 }
 
 fn workers(state: &State, families: &mut Families) {

@@ -1,11 +1,12 @@
 //! The control side: the view of operators and their tools.
 //!
 //! [`State`] holds the state; [`metrics`] renders it for Prometheus,
-//! [`health`] and [`tunnel`] judge it, [`server`] serves both over HTTP from a thread of its
-//! own.
+//! [`health`] and [`tunnel`] judge it, [`events`] remembers its changes, [`server`] serves all over HTTP from a thread
+//! of its own.
 
 #[cfg(test)]
 mod alerts;
+pub mod events;
 pub mod health;
 pub mod metrics;
 pub mod neighbour;
@@ -58,6 +59,8 @@ pub struct State {
     /// WAN ports.
     wans: u8,
     tunnel: Option<tunnel::Expected>,
+    /// The newest events.
+    pub events: events::Events,
     started: Instant,
     start_time: f64,
     /// `None` until ports and pools exist.
@@ -75,6 +78,7 @@ impl State {
             role,
             wans: tunnel.as_ref().map_or(1, |tunnel| tunnel.ports),
             tunnel,
+            events: events::Events::default(),
             started: Instant::now(),
             start_time: epoch.as_secs_f64(),
             sample: Mutex::default(),

@@ -1,4 +1,4 @@
-//! HTTP: `/metrics` and `/healthz`, from a thread of its own.
+//! HTTP: `/metrics`, `/healthz` and `/events`, from a thread of its own.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -63,6 +63,7 @@ fn router(state: Arc<State>) -> Router {
     Router::new()
         .route("/metrics", get(serve_metrics))
         .route("/healthz", get(serve_health))
+        .route("/events", get(serve_events))
         .with_state(state)
 }
 
@@ -79,6 +80,13 @@ async fn serve_health(extract::State(state): extract::State<Arc<State>>) -> Resp
         Err(reasons) => {
             (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n").into_response()
         }
+    }
+}
+
+async fn serve_events(extract::State(state): extract::State<Arc<State>>) -> Response {
+    match state.events.json() {
+        Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text + "\n").into_response(),
+        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{e}\n")).into_response(),
     }
 }
 
@@ -110,6 +118,9 @@ mod tests {
         let health = get(address, "/healthz");
         assert!(health.starts_with("HTTP/1.1 503"), "{health}");
         assert!(health.ends_with("starting: ports are not open yet\n"), "{health}");
+        let events = get(address, "/events");
+        assert!(events.contains("content-type: application/json"), "{events}");
+        assert!(events.ends_with("{\"missed\":0,\"events\":[]}\n"), "{events}");
         assert!(get(address, "/").starts_with("HTTP/1.1 404"));
     }
 

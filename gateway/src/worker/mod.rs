@@ -10,6 +10,7 @@
 //! for the sleep of an adaptive worker that has found nothing to do.
 
 pub mod egress;
+pub mod events;
 #[cfg(test)]
 mod fake;
 pub mod handoff;
@@ -29,6 +30,7 @@ use common::frame::{Headroom, Side};
 use common::time::{Span, Time};
 
 use self::egress::Egress;
+use self::events::Watch;
 use self::handoff::Handoff;
 use self::idle::Idler;
 use self::io::{Now, Receive, Reserve, Transmit};
@@ -74,6 +76,8 @@ pub struct Parts<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     pub drain_timeout: Span,
     /// Where counters are published. Only the worker writes.
     pub published: Arc<Published>,
+    /// Where events are said.
+    pub events: Watch,
 }
 
 /// A worker, ready to run. See the [module](self).
@@ -187,7 +191,7 @@ where
     }
 
     fn publish(&mut self, now: Time) {
-        let Parts { rx, egress, plane, published, .. } = &mut self.parts;
+        let Parts { rx, egress, plane, published, events, .. } = &mut self.parts;
         for (port, rx) in PortId::all(u8::MAX).zip(rx) {
             let Some(rx) = rx else { continue };
             let repairs = rx.repairs();
@@ -199,6 +203,7 @@ where
         published.store(plane.counters(), &self.io, plane.tunnel_counters().as_ref());
         if let Some(tunnel) = plane.as_tunnel() {
             published.store_lanes(tunnel.lanes(now));
+            events.look(now, tunnel);
         }
     }
 

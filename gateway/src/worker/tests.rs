@@ -41,6 +41,7 @@ impl Bench {
             stop: Arc::clone(&stop),
             drain_timeout: Span::from_millis(50),
             published: Arc::clone(&published),
+            events: events::pair().0,
         });
         Self { rx, tx, clock, stop, published, worker, frames: ArrayVec::new() }
     }

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
 use crate::support::{Folder, Running, SMALL, free_address, lr2_gateway};
 
 /// Keys of both boxes, as TOML.
@@ -122,11 +125,23 @@ fn start(folder: &Folder, keys: &Keys) -> [Logged; 2] {
 fn two_boxes_meet_and_say_so() {
     for (keys, name) in [(ethernet(), "ethernet"), (udp(), "udp")] {
         let folder = Folder::new(&format!("tunnel-{name}"));
-        for this in &mut start(&folder, &keys) {
+        let mut boxes = start(&folder, &keys);
+        for this in &mut boxes {
             this.wait_well();
             this.wait("session", |_, log| log.contains("tunnel: session with the peer"));
             assert_eq!(this.gateway.metric("lr2_tunnel_up"), 1.0);
         }
+        let [mut stays, mut leaves] = boxes;
+        let pid = Pid::from_raw(leaves.gateway.child.id().try_into().unwrap());
+        kill(pid, Signal::SIGTERM).unwrap();
+        assert!(leaves.gateway.child.wait().unwrap().success());
+        stays.wait("end of the session", |gateway, log| {
+            let has = |event: &str| gateway.get("/events").contains(event);
+            log.contains("the session is over: the peer ended it")
+                && has("\"worker\":0,\"event\":\"session_up\",\"peer\":2,")
+                && has("\"event\":\"link_up\",\"port\":\"wan\"")
+        });
+        assert_eq!(stays.gateway.metric("lr2_events_total{event=\"session_lost\"}"), 1.0);
     }
 }
 

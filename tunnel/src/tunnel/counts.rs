@@ -97,6 +97,8 @@ pub struct Counts {
     pub messages: u64,
     /// Sessions that began or ended.
     pub changes: u64,
+    /// Sessions that began.
+    pub began: u64,
     /// Frames that arrived in order of the lanes, and were dropped after it.
     pub after_order: u64,
     dropped: [u64; Dropped::COUNT],

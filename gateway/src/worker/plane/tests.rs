@@ -13,11 +13,12 @@ use tunnel::{Part, ReceiverConfig, SenderConfig};
 
 use super::*;
 use crate::config::Idle;
+use crate::event::What;
 use crate::telemetry::{LaneIo, Published, TunnelIo};
 use crate::worker::fake::{FakeClock, FakeRx, FakeTx};
 use crate::worker::idle::Idler;
 use crate::worker::links::Links;
-use crate::worker::{Ended, HOUSEKEEPING, Parts, Worker, handoff};
+use crate::worker::{Ended, HOUSEKEEPING, Parts, Worker, events, handoff};
 
 /// One way of the link, which takes no time.
 const STEP: Span = Span::from_micros(50);
@@ -67,6 +68,7 @@ struct Gateway {
     rx: [FakeRx; 2],
     tx: [FakeTx; 2],
     published: Arc<Published>,
+    events: events::ControlEnd,
     worker: Worker<FakeRx, FakeTx, HeapPool, FakeClock>,
     frames: ArrayVec<common::heap::HeapFrame, 32>,
     /// Frames on the WAN that the other one has had, or that were lost.
@@ -76,6 +78,7 @@ struct Gateway {
 fn gateway(me: u8, clock: &FakeClock) -> Gateway {
     let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
     let published = Arc::new(Published::new(1));
+    let (watch, events) = events::pair();
     let worker = Worker::new(Parts {
         rx: rx.clone().map(Some).into(),
         handoff: handoff::mesh(1, common::wire::Spread::Rss).remove(0),
@@ -87,8 +90,9 @@ fn gateway(me: u8, clock: &FakeClock) -> Gateway {
         stop: Arc::default(),
         drain_timeout: Span::from_millis(50),
         published: Arc::clone(&published),
+        events: watch.with_lanes(1),
     });
-    Gateway { rx, tx, published, worker, frames: ArrayVec::new(), crossed: 0 }
+    Gateway { rx, tx, published, events, worker, frames: ArrayVec::new(), crossed: 0 }
 }
 
 struct Link {
@@ -130,6 +134,12 @@ impl Link {
 
     fn tunnel(&self, me: usize, what: TunnelIo) -> u64 {
         self.boxes[me].published.tunnel().get(what)
+    }
+
+    /// The events of a box since the last call.
+    fn events(&mut self, me: usize) -> Vec<What> {
+        let end = &mut self.boxes[me].events;
+        std::iter::from_fn(|| end.event()).map(|event| event.what).collect()
     }
 
     fn lane(&self, me: usize, what: LaneIo) -> u64 {
@@ -191,6 +201,58 @@ fn a_lane_says_how_long_it_has_waited_for_a_report() {
     link.pass(Span::from_millis(60));
     let age = link.lane(0, LaneIo::ReportAgeNanos);
     assert!((50_000_000..=60_000_000).contains(&age), "{age}");
+}
+
+// R-TUN-53
+#[test]
+fn sessions_lanes_and_gaps_are_events() {
+    let silent =
+        |what: &What| matches!(what, What::SessionLost { reason } if reason.contains("silent"));
+    let mut link = Link::new();
+    link.pass(Span::from_millis(200));
+    for me in 0..2 {
+        let peer = 2 - me as u32;
+        assert_eq!(link.events(me), [What::SessionUp { peer, lanes: 1, frame_max: 2_000 }]);
+    }
+
+    // A lane that is silent for a while.
+    link.lose_one_in = 1;
+    link.boxes[0].rx[0].arrive(frame(0));
+    link.pass(Span::from_millis(20));
+    link.lose_one_in = 0;
+    link.pass(Span::from_millis(20));
+    let events = link.events(0);
+    let [What::LaneDown { lane: 0, port: "wan", reason, moved: 0 }, back] = events[..] else {
+        panic!("{events:?}")
+    };
+    assert!(reason.contains("overdue"), "{reason}");
+    assert!(matches!(back, What::LaneBack { lane: 0, round_trip_us: 1.., .. }), "{back:?}");
+    assert_eq!(link.events(1), []);
+
+    // A frame is missing, and then the link dies.
+    link.lose_one_in = 1;
+    link.boxes[0].rx[0].arrive(frame(1));
+    link.step();
+    link.lose_one_in = 0;
+    link.boxes[0].rx[0].arrive(frame(2));
+    link.step();
+    link.lose_one_in = 1;
+    link.pass(Span::from_millis(150));
+    let events = link.events(1);
+    assert_eq!(events[0], What::GapGivenUp { lane: 0, numbers: 1 });
+    assert!(events.len() == 2 && silent(&events[1]), "{events:?}");
+    let events = link.events(0);
+    assert!(matches!(events[0], What::LaneDown { .. }), "{events:?}");
+    assert!(events.len() == 2 && silent(&events[1]), "{events:?}");
+
+    // The other box leaves.
+    link.lose_one_in = 0;
+    link.pass(Span::from_millis(100));
+    assert!(matches!(link.events(0)[..], [What::SessionUp { .. }]));
+    link.boxes[1].worker.parts.stop.store(true, Relaxed);
+    link.pass(HOUSEKEEPING * 2);
+    let events = link.events(0);
+    assert_eq!(events, [What::SessionLost { reason: "the peer ended it" }]);
 }
 
 #[test]

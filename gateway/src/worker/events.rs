@@ -1,0 +1,149 @@
+//! Finds [events](crate::event) in a worker, by comparing the state of the tunnel from one housekeeping to
+//! the next, and gives them to the main thread. No packet pays for it, and however often a lane fails, the number
+//! of events in a second is bounded. R-TUN-53
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use common::frame::Headroom;
+use common::time::{Span, Time};
+use rtrb::{Consumer, Producer, RingBuffer};
+use tunnel::{Health, LaneState, Tunnel};
+
+use crate::event::{self, Event, What};
+use crate::port::PortId;
+
+/// Events that may wait for the main thread. All lanes may fail at once.
+const DEPTH: usize = 1_024;
+/// Numbers of a lane that are given up within this time are one event.
+const GAPS: Span = Span::from_millis(1_000);
+
+/// The worker's end.
+pub struct Watch {
+    to: Producer<Event>,
+    missed: Arc<AtomicU64>,
+    session: Session,
+    lanes: Vec<Lane>,
+}
+
+/// The session at the last look.
+#[derive(Clone, Copy, Default)]
+struct Session {
+    is_up: bool,
+    /// Sessions that had begun.
+    began: u64,
+}
+
+/// A lane at the last look.
+#[derive(Clone, Copy, Default)]
+struct Lane {
+    state: State,
+    suspected: u64,
+    moved: u64,
+    /// Numbers that were given up when this was last said, and when.
+    given_up: (u64, Option<Time>),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    /// It carried no new frame in this session yet.
+    #[default]
+    Unused,
+    Good,
+    Down,
+}
+
+/// The main thread's end.
+pub struct ControlEnd {
+    from: Consumer<Event>,
+    missed: Arc<AtomicU64>,
+}
+
+/// Both ends.
+pub fn pair() -> (Watch, ControlEnd) {
+    let ((to, from), missed) = (RingBuffer::new(DEPTH), Arc::new(AtomicU64::new(0)));
+    let watch =
+        Watch { to, missed: Arc::clone(&missed), session: Session::default(), lanes: Vec::new() };
+    (watch, ControlEnd { from, missed })
+}
+
+impl ControlEnd {
+    /// The next event.
+    pub fn event(&mut self) -> Option<Event> {
+        self.from.pop().ok()
+    }
+
+    /// Events for which there was no room.
+    pub fn missed(&self) -> u64 {
+        self.missed.load(Relaxed)
+    }
+}
+
+impl Watch {
+    /// A worker with so many lanes.
+    pub fn with_lanes(mut self, lanes: u8) -> Self {
+        self.lanes = vec![Lane::default(); lanes.into()];
+        self
+    }
+
+    /// Finds the events since the last look.
+    pub fn look<F: Headroom>(&mut self, now: Time, tunnel: &Tunnel<F>) {
+        let (peer, began) = (tunnel.session().up(), tunnel.counts().began);
+        let before = self.session;
+        self.session = Session { is_up: peer.is_some(), began };
+        let is_new = began != before.began;
+        let lost = What::SessionLost { reason: event::end(tunnel.last_end()) };
+        if before.is_up && (is_new || peer.is_none()) {
+            self.say(now, lost);
+        }
+        if is_new && let Some(peer) = peer {
+            let (lanes, frame_max) = (peer.lanes, peer.frame_max);
+            self.say(now, What::SessionUp { peer: peer.node.0, lanes, frame_max });
+        }
+        let is_same = before.is_up && !is_new && peer.is_some();
+        for (n, state) in tunnel.lanes(now).enumerate().take(self.lanes.len()) {
+            let mut lane = self.lanes[n];
+            if !is_same {
+                lane.state = State::Unused;
+            }
+            self.lane(now, &mut lane, &state);
+            self.lanes[n] = lane;
+        }
+    }
+
+    fn lane(&mut self, now: Time, lane: &mut Lane, state: &LaneState<'_>) {
+        let (n, port) = (state.lane.get(), PortId::wan(state.port).name());
+        let (suspected, moved) = (state.sent.suspected, state.sent.moved);
+        let is_good = state.health == Health::Good;
+        let failed = suspected != lane.suspected || !is_good;
+        if lane.state == State::Good && failed {
+            let reason = match state.health {
+                Health::Down => "its link is down, or messages of the boxes do not pass its port",
+                Health::Good | Health::Suspect { .. } => "a REPORT of the peer is overdue",
+            };
+            self.say(now, What::LaneDown { lane: n, port, reason, moved: moved - lane.moved });
+            lane.state = State::Down;
+        }
+        if is_good {
+            if lane.state == State::Down {
+                let round_trip_us = state.rtt.mean().as_nanos() / 1_000;
+                self.say(now, What::LaneBack { lane: n, port, round_trip_us });
+            }
+            lane.state = State::Good;
+        }
+        (lane.suspected, lane.moved) = (suspected, moved);
+        let (said, said_at) = lane.given_up;
+        let is_due = said_at.is_none_or(|at| now.since(at) >= GAPS);
+        if state.received.given_up > said && is_due {
+            let numbers = state.received.given_up - said;
+            self.say(now, What::GapGivenUp { lane: n, numbers });
+            lane.given_up = (state.received.given_up, Some(now));
+        }
+    }
+
+    fn say(&mut self, at: Time, what: What) {
+        if self.to.push(Event { at, what }).is_err() {
+            self.missed.fetch_add(1, Relaxed);
+        }
+    }
+}

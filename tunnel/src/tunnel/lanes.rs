@@ -1,0 +1,46 @@
+//! The state of the lanes, for those who watch a tunnel.
+
+use common::frame::Headroom;
+use common::rtt::Rtt;
+use common::time::{Span, Time};
+
+use super::Tunnel;
+use crate::number::{Lane, Port};
+use crate::receiver::Received;
+use crate::sender::{Health, Sent};
+
+/// A lane, of both directions.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneState<'a> {
+    /// The lane.
+    pub lane: Lane,
+    /// The port of its frames.
+    pub port: Port,
+    /// Counts of the sending end, over all sessions.
+    pub sent: &'a Sent,
+    /// Counts of the receiving end, over all sessions.
+    pub received: &'a Received,
+    /// Its round trip, with the time that REPORTs wait.
+    pub rtt: &'a Rtt,
+    /// How long unreported frames have waited for a REPORT; zero if all is reported.
+    pub report_age: Span,
+    /// Whether it carries new frames.
+    pub health: Health,
+}
+
+impl<F: Headroom> Tunnel<F> {
+    /// The lanes, each with its state.
+    pub fn lanes(&self, now: Time) -> impl Iterator<Item = LaneState<'_>> {
+        Lane::all(self.config.session.lanes).filter_map(move |lane| {
+            Some(LaneState {
+                lane,
+                port: lane.port(self.config.session.ports),
+                sent: self.sender.lane_counts(lane)?,
+                received: self.receiver.lane_counts(lane)?,
+                rtt: self.sender.rtt(lane)?,
+                report_age: self.sender.report_age(lane, now)?,
+                health: self.sender.health(lane)?,
+            })
+        })
+    }
+}
