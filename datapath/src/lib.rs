@@ -15,7 +15,7 @@ use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
 use common::time::{Span, Time};
 use common::wire::MacAddr;
 use switch::Switch;
-use tunnel::{Port, Tunnel};
+use tunnel::{Port, Setting, Tunnel};
 
 pub use lan::{LanCounts, LanRepair};
 pub use tunnelled::Tunnelled;
@@ -118,6 +118,13 @@ impl<F: Headroom> Datapath<F> {
         match self {
             Self::Switch(switch) => switch.drain(now, pool, ports),
             Self::Tunnel(tunnel) => tunnel.at(now, pool, ports).drain(),
+        }
+    }
+
+    /// Works by another setting of the tunnel from the next frame on.
+    pub fn set(&mut self, setting: Setting) {
+        if let Self::Tunnel(tunnel) = self {
+            tunnel.set(setting);
         }
     }
 

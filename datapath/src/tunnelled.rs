@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use common::frame::{Class, Headroom, Packet, Pool, Side};
 use common::time::{Span, Time};
 use common::wire::MacAddr;
-use tunnel::{Io, Port, Tunnel};
+use tunnel::{Io, Port, Setting, Tunnel};
 
 use crate::Ports;
 use crate::lan::{BURST, LanRepair};
@@ -98,6 +98,10 @@ impl<F: Headroom> Tunnelled<F> {
 
     pub(crate) fn set_next_hop(&mut self, port: Port, mac: Option<MacAddr>) {
         self.tunnel.set_next_hop(port, mac);
+    }
+
+    pub(crate) fn set(&mut self, setting: Setting) {
+        self.tunnel.set(setting);
     }
 
     pub(crate) fn next_deadline(&self) -> Time {

@@ -13,13 +13,16 @@ use dpdk_sys_wrapper::{
     Eal, EalConfig, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
     RxQueue, TxQueue,
 };
+use rtrb::Consumer;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use tunnel::Setting;
 
 use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
+use crate::control::parameters::Parameters;
 use crate::control::station::{Station, Way};
 use crate::control::tunnel::{Expected, Journal, News};
-use crate::control::{Sample, State, Watch, WorkerHealth, server};
+use crate::control::{Sample, State, Watch, WorkerHealth, server, socket};
 use crate::event::{Event, What};
 use crate::port::PortId;
 use crate::shares::{boot, lan_repair, switch_config, tunnel_config};
@@ -50,8 +53,10 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let tunnel = Expected::of(config);
     let workers = config.worker.count.into();
-    let state = Arc::new(State::new(word(ROLES, &config.role), workers, tunnel));
-    server::spawn(server::bind(config.listen)?, Arc::clone(&state))?;
+    let state = State::new(word(ROLES, &config.role), workers, tunnel);
+    let state = Arc::new(state.with_parameters(Parameters::new(config)));
+    let socket = config.socket.as_deref().map(socket::bind).transpose()?;
+    server::spawn(server::bind(config.listen)?, socket, Arc::clone(&state))?;
     tracing::info!("metrics at http://{}/metrics", config.listen);
 
     let (machine, queues) = Machine::open(config)?;
@@ -101,6 +106,7 @@ struct Place {
     stations: Vec<WorkerEnd>,
     links: Arc<links::Shared>,
     events: EventWatch,
+    settings: Consumer<Setting>,
 }
 
 /// The main thread's ends of the ways to the workers.
@@ -193,6 +199,7 @@ impl Machine {
                     stations,
                     links,
                     events: watch.with_lanes(config.lanes()),
+                    settings: state.parameters.add_worker(),
                 };
                 let worker = thread::Builder::new()
                     .name(format!("worker-{n}"))
@@ -238,7 +245,8 @@ impl Machine {
         // Dropped last: the mbufs of the worker go back through the cache
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
-        let Place { n, queues, handoff, stop, published, stations, links, events } = place;
+        let Place { n, queues, handoff, stop, published, stations, links, events, settings } =
+            place;
         let Queues { rx, tx } = queues;
         let mut tx = tx.into_iter();
         let lan = tx.next().context("there is no LAN port")?;
@@ -268,6 +276,7 @@ impl Machine {
             drain_timeout: config.drain_timeout,
             published,
             events,
+            settings,
         });
         // The size of a burst is fixed where the code is compiled.
         Ok(match config.worker.burst {

@@ -115,7 +115,7 @@ pub fn tunnel_config(config: &Config, boot: BootId, macs: &[MacAddr]) -> tunnel:
             cache_max: frames.resend_cache as usize,
             ports: count,
             spray: config.tunnel.spray,
-            resend_copies: 2,
+            resend_copies: config.tunnel.resend_copies,
         },
         receiver: ReceiverConfig {
             lanes,

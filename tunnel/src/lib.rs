@@ -31,5 +31,5 @@ pub use division::{Division, Part};
 pub use flow::{Flow, Order};
 pub use number::{FrameId, Lane, Number, Port, Session, WireNumber};
 pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};
-pub use sender::{BUCKETS, Health, Sender, SenderConfig, Sent, Transmit, report_interval};
+pub use sender::{BUCKETS, Health, Sender, SenderConfig, Sent, Setting, Transmit, report_interval};
 pub use tunnel::{Config, Counts, Dropped, Io, LaneState, Tunnel};

@@ -18,7 +18,7 @@ use crate::flow::Flow;
 use crate::message::Message;
 use crate::number::{Lane, Port};
 use crate::receiver::{Received, Receiver, ReceiverConfig};
-use crate::sender::{Health, Sender, SenderConfig, Sent};
+use crate::sender::{Health, Sender, SenderConfig, Sent, Setting};
 use crate::session::{Change, End, EndPoint, Peer, SessionConfig};
 use crate::shim::Shim;
 
@@ -148,6 +148,11 @@ impl<F: Headroom> Tunnel<F> {
     /// Health of a lane; `None` if there is no such lane.
     pub fn health(&self, lane: Lane) -> Option<Health> {
         self.sender.health(lane)
+    }
+
+    /// Works by another setting from the next frame on. R-TUN-54
+    pub fn set(&mut self, setting: Setting) {
+        self.sender.set(&mut self.config.sender, setting);
     }
 
     /// Sets the MAC address of a port's next hop with the encapsulation `udp`; `None`: it is not known.

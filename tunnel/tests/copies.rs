@@ -9,7 +9,7 @@ use ends::{FIRST, Out, SESSION, lane, ms, report};
 use lanes::{Scenario, World, assert_all_in_order, scenario};
 use tunnel::message::{Echo, Report};
 use tunnel::spray::Policy;
-use tunnel::{Order, Sender, SenderConfig, WireNumber};
+use tunnel::{Order, Sender, SenderConfig, Setting, WireNumber};
 
 /// R-TUN-34: where 5 % is lost, hardly a frame is lost twice in a row, and none is delivered twice.
 #[test]
@@ -29,6 +29,29 @@ fn a_copy_spares_the_loss_of_a_retransmission() {
         world.sender.1.counts().resent_again
     });
     assert!(again[0] > 80 && again[1] * 8 < again[0], "{again:?}");
+}
+
+/// R-TUN-54: copies begin and end while frames are sent.
+#[test]
+fn copies_may_be_turned_on_and_off() {
+    let run = |copies, settings| {
+        let mut world = World::new(Scenario {
+            delays: vec![5_000; 4],
+            loss: [0.05, 0.0],
+            frames: 40_000,
+            spray: Some(Policy::Earliest),
+            copies,
+            settings,
+            ..scenario(5)
+        });
+        let delivered = world.run();
+        assert_all_in_order(&world, &delivered);
+        world.sender.1.counts().resent_again
+    };
+    let off = run(1, Vec::new());
+    let turned_off = run(2, vec![(39_000, Setting::ResendCopies(1))]);
+    let turned_on = run(1, vec![(39_000, Setting::ResendCopies(2))]);
+    assert!(turned_off > off / 2 && turned_on * 5 < off, "{off} {turned_off} {turned_on}");
 }
 
 fn sender() -> (SenderConfig, Sender<u32>, Out) {

@@ -8,7 +8,7 @@ use lanes::*;
 use proptest::prelude::*;
 use tunnel::message::Echo;
 use tunnel::spray::{Lanes, Policy, Spray};
-use tunnel::{Lane, Order};
+use tunnel::{Lane, Order, Setting};
 
 const ALL: [Policy; 5] =
     [Policy::Pinned, Policy::Oblivious, Policy::Reps, Policy::Strack, Policy::Earliest];
@@ -54,6 +54,46 @@ fn unequal_ports_are_filled_and_nothing_is_taken_for_lost() {
         let took = last.since(START);
         assert!(took < least + least / 50 + Span::from_millis(10), "{spray:?} {took:?} {least:?}");
     }
+}
+
+/// R-TUN-54: each policy takes effect from the next frame on, and no frame is lost, doubled or overtaken.
+#[test]
+fn a_policy_may_change_while_frames_are_sent() {
+    let settings = ALL
+        .iter()
+        .enumerate()
+        .map(|(n, policy)| (20_000 - 4_000 * n as u64, Setting::Spray(*policy)));
+    let mut world = World::new(Scenario {
+        delays: vec![5_000, 6_000, 7_000, 8_000],
+        loss: [0.02; 2],
+        spray: Some(Policy::Earliest),
+        frames: 24_000,
+        flows: 1,
+        settings: settings.collect(),
+        ..scenario(9)
+    });
+    assert_lossless(&mut world);
+    assert_eq!(world.sender.0.spray, Policy::Earliest, "the last one");
+
+    // One flow stays on one lane as soon as it is pinned.
+    let pinned = |left| {
+        let mut world = World::new(Scenario {
+            delays: vec![5_000; 4],
+            loss: [0.0; 2],
+            spray: Some(Policy::Oblivious),
+            flows: 1,
+            frames: 8_000,
+            pause: 60,
+            settings: vec![(left, Setting::Spray(Policy::Pinned))],
+            ..scenario(9)
+        });
+        assert_lossless(&mut world);
+        let most = world.used.iter().copied().max().unwrap_or(0);
+        (most, world.used)
+    };
+    assert_eq!(pinned(8_000).0, 8_000);
+    let (most, used) = pinned(4_000);
+    assert!((4_900..=5_100).contains(&most), "{used:?}");
 }
 
 /// R-TUN-30: at a low rate all frames take the fastest lane.

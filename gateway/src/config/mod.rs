@@ -8,7 +8,7 @@
 //! queue pairs, `udp` the addresses of a tunnel, `check` finds settings that contradict
 //! each other or cannot work, `capacity` computes the mbufs and the memory that it takes and states
 //! them, `machine` reads the memory, hugepages and CPUs of a machine, `fit` compares the two,
-//! `render` prints. `reference` compares `docs/configuration.md` with the keys. Reading a file with
+//! `render` prints, `parameters` lists the keys with their values for the API. `reference` compares `docs/configuration.md` with the keys. Reading a file with
 //! positions is the crate `settings`.
 
 mod capacity;
@@ -17,6 +17,7 @@ mod fit;
 mod key;
 mod machine;
 mod pairs;
+mod parameters;
 #[cfg(test)]
 mod reference;
 mod render;
@@ -36,6 +37,7 @@ pub use common::wire::Spread;
 pub use capacity::{BACKLOG, HANDOFF, Statement};
 pub use key::{Keying, Secret};
 pub use machine::{Machine, Node, Pages};
+pub use parameters::{Parameter, all as parameters, setting, value as setting_value};
 pub use settings::sizing::FRAME_OVERHEAD;
 use settings::{Document, Section};
 pub use settings::{Problem, Report, word};
@@ -163,6 +165,8 @@ pub struct TunnelSettings {
     pub lanes: u8,
     /// How a frame's lane is chosen.
     pub spray: Policy,
+    /// Transmissions of a lost frame while much is lost, 1 or 2.
+    pub resend_copies: u8,
     /// Whether its headers are those of IPv6.
     pub is_v6: bool,
 }
@@ -326,8 +330,10 @@ pub struct Config {
     pub queue_pairs: Vec<QueuePair>,
     /// The mbuf pool.
     pub pool: Pool,
-    /// Where `/metrics` and `/healthz` are served.
+    /// Where the operator's API is served.
     pub listen: SocketAddr,
+    /// The socket by which parameters can be set, if there is one.
+    pub socket: Option<PathBuf>,
     /// How long frames still held may take to leave at the end.
     pub drain_timeout: Span,
     /// Settings that work but are probably mistakes; one line each.

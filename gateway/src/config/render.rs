@@ -19,6 +19,7 @@ fn wan(f: &mut fmt::Formatter<'_>, c: &Config, wan: &Wan, is_first: bool) -> fmt
         writeln!(f, "tunnel_port = {}", c.tunnel.port)?;
         writeln!(f, "lanes = {}", c.tunnel.lanes)?;
         writeln!(f, "spray = {}", quoted(word(SPRAYS, &c.tunnel.spray)))?;
+        writeln!(f, "resend_copies = {}", c.tunnel.resend_copies)?;
     }
     if let Some(udp) = &wan.udp {
         writeln!(f, "address = {}", quoted(&udp.address.to_string()))?;
@@ -91,6 +92,9 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
     writeln!(f, "\n[control]")?;
     writeln!(f, "listen = {}", quoted(&c.listen.to_string()))?;
+    if let Some(socket) = &c.socket {
+        writeln!(f, "socket = {}", quoted(&socket.to_string_lossy()))?;
+    }
 
     writeln!(f, "\n[shutdown]")?;
     writeln!(f, "drain_timeout = {}", quoted(&show_duration(c.drain_timeout)))

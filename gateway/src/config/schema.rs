@@ -8,6 +8,7 @@ use common::wire::{BUCKETS, ROCE_PORT};
 use settings::{Document, Section, integer};
 use tunnel::Lane;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT};
+use tunnel::spray::Policy;
 
 use super::{
     Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, LANS, LanMode,
@@ -18,6 +19,9 @@ use super::{
 
 const MIB: u64 = 1 << 20;
 const TIB: u64 = 1 << 40;
+
+/// As LinkGuardian (SIGCOMM 2023).
+const RESEND_COPIES: u8 = 2;
 
 /// Most workers: a bucket each.
 const WORKERS: u16 = BUCKETS as u16;
@@ -55,6 +59,7 @@ pub(super) fn read(
     let listen = control
         .parsed("listen", "an IP address and a port, e.g. \"127.0.0.1:9469\" or \"[::1]:9469\"")
         .unwrap_or_else(|| ([127, 0, 0, 1], 9469).into());
+    let socket = control.string("socket").map(Into::into);
     control.finish();
 
     let mut shutdown = root.section("shutdown");
@@ -79,6 +84,7 @@ pub(super) fn read(
         queue_pairs,
         pool: Pool::default(),
         listen,
+        socket,
         drain_timeout,
         warnings,
     };
@@ -141,13 +147,24 @@ fn tunnel(doc: &Document<'_>, s: &mut Section<'_>) -> TunnelSettings {
             .int("lanes", 1, u32::from(Lane::COUNT_MAX), "lanes of each port")
             .and_then(|n| u8::try_from(n).ok())
             .unwrap_or(1),
-        spray: s.choice("spray", SPRAYS).unwrap_or_default(),
+        spray: spray(s).unwrap_or_default(),
+        resend_copies: resend_copies(s).unwrap_or(RESEND_COPIES),
         is_v6: false,
     };
     if tunnel.port == ROCE_PORT {
         doc.problem(&s.path("tunnel_port"), ROCE_PORT.to_string(), "another one: this is RoCE's");
     }
     tunnel
+}
+
+/// How a frame's lane is chosen.
+pub(super) fn spray(s: &mut Section<'_>) -> Option<Policy> {
+    s.choice("spray", SPRAYS)
+}
+
+/// Transmissions of a lost frame while much is lost.
+pub(super) fn resend_copies(s: &mut Section<'_>) -> Option<u8> {
+    s.int("resend_copies", 1, 2, "transmissions").and_then(|n| u8::try_from(n).ok())
 }
 
 fn eal(mut s: Section<'_>, node: NodeId) -> Eal {

@@ -1,7 +1,7 @@
 //! The control side: the view of operators and their tools.
 //!
 //! [`State`] holds the state; [`metrics`] renders it for Prometheus,
-//! [`health`] and [`tunnel`] judge it, [`events`] remembers its changes, [`server`] serves all over HTTP from a thread
+//! [`health`] and [`tunnel`] judge it, [`events`] remembers its changes, [`parameters`] has its configuration, [`server`] serves all over HTTP from a thread
 //! of its own.
 
 #[cfg(test)]
@@ -10,7 +10,9 @@ pub mod events;
 pub mod health;
 pub mod metrics;
 pub mod neighbour;
+pub mod parameters;
 pub mod server;
+pub mod socket;
 pub mod station;
 pub mod tunnel;
 
@@ -61,6 +63,8 @@ pub struct State {
     tunnel: Option<tunnel::Expected>,
     /// The newest events.
     pub events: events::Events,
+    /// The parameters by name.
+    pub parameters: parameters::Parameters,
     started: Instant,
     start_time: f64,
     /// `None` until ports and pools exist.
@@ -79,10 +83,16 @@ impl State {
             wans: tunnel.as_ref().map_or(1, |tunnel| tunnel.ports),
             tunnel,
             events: events::Events::default(),
+            parameters: parameters::Parameters::default(),
             started: Instant::now(),
             start_time: epoch.as_secs_f64(),
             sample: Mutex::default(),
         }
+    }
+
+    /// The same, with these parameters.
+    pub fn with_parameters(self, parameters: parameters::Parameters) -> Self {
+        Self { parameters, ..self }
     }
 
     /// Replaces the last sample.

@@ -1,18 +1,25 @@
-//! HTTP: `/metrics`, `/healthz` and `/events`, from a thread of its own.
+//! HTTP: `/metrics`, `/healthz`, `/events` and `/parameters`, from a thread of its own. Parameters can be set through a
+//! [`socket`](super::socket) only.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread;
 
 use anyhow::Context;
 use axum::Router;
 use axum::extract;
+use axum::extract::DefaultBodyLimit;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, put};
 
+use super::parameters::Refused;
 use super::{State, health, metrics};
+
+/// Bytes of the longest value of a parameter.
+const VALUE_MAX: usize = 1_024;
 
 /// Takes the address, so that a failure shows before anything else starts.
 ///
@@ -34,11 +41,15 @@ pub fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Serves `state` from a new thread until the process ends.
+/// Serves `state` from a new thread until the process ends; parameters can be set through `socket`.
 ///
 /// # Errors
 /// If the thread or its event loop can't be made.
-pub fn spawn(listener: TcpListener, state: Arc<State>) -> anyhow::Result<()> {
+pub fn spawn(
+    listener: TcpListener,
+    socket: Option<UnixListener>,
+    state: Arc<State>,
+) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -46,7 +57,17 @@ pub fn spawn(listener: TcpListener, state: Arc<State>) -> anyhow::Result<()> {
         .context("can't start the control thread's event loop")?;
     let serve = async move {
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        axum::serve(listener, router(state)).await
+        let to_read = router(Arc::clone(&state)).route("/parameters/{name}", put(refuse_to_set));
+        if let Some(socket) = socket {
+            let socket = tokio::net::UnixListener::from_std(socket)?;
+            let to_set = Router::new()
+                .route("/parameters/{name}", put(set_parameter))
+                .layer(DefaultBodyLimit::max(VALUE_MAX))
+                .with_state(Arc::clone(&state))
+                .merge(router(state));
+            tokio::spawn(async move { axum::serve(socket, to_set).await });
+        }
+        axum::serve(listener, to_read).await
     };
     thread::Builder::new()
         .name("control".into())
@@ -64,6 +85,7 @@ fn router(state: Arc<State>) -> Router {
         .route("/metrics", get(serve_metrics))
         .route("/healthz", get(serve_health))
         .route("/events", get(serve_events))
+        .route("/parameters", get(serve_parameters))
         .with_state(state)
 }
 
@@ -84,7 +106,40 @@ async fn serve_health(extract::State(state): extract::State<Arc<State>>) -> Resp
 }
 
 async fn serve_events(extract::State(state): extract::State<Arc<State>>) -> Response {
-    match state.events.json() {
+    json(state.events.json())
+}
+
+async fn serve_parameters(extract::State(state): extract::State<Arc<State>>) -> Response {
+    json(state.parameters.json())
+}
+
+async fn refuse_to_set() -> Response {
+    let why = "parameters are set through the socket of control.socket only\n";
+    (StatusCode::FORBIDDEN, why).into_response()
+}
+
+async fn set_parameter(
+    extract::State(state): extract::State<Arc<State>>,
+    extract::Path(name): extract::Path<String>,
+    value: String,
+) -> Response {
+    let refuse = |status, why: String| (status, why + "\n").into_response();
+    match state.parameters.set(&name, &value) {
+        Ok(parameter) => json(serde_json::to_string(&parameter)),
+        Err(Refused::Unknown) => {
+            let why = format!("there is no parameter {name}; /parameters has all");
+            refuse(StatusCode::NOT_FOUND, why)
+        }
+        Err(Refused::Unfit(why)) => refuse(StatusCode::UNPROCESSABLE_ENTITY, why),
+        Err(Refused::Busy) => {
+            let why = "a worker has not taken the last settings yet; try again".into();
+            refuse(StatusCode::SERVICE_UNAVAILABLE, why)
+        }
+    }
+}
+
+fn json(text: serde_json::Result<String>) -> Response {
+    match text {
         Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text + "\n").into_response(),
         Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{e}\n")).into_response(),
     }
@@ -94,22 +149,71 @@ async fn serve_events(extract::State(state): extract::State<Arc<State>>) -> Resp
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::os::unix::net::UnixStream;
+
+    use tunnel::Setting;
+    use tunnel::spray::Policy;
 
     use super::*;
+    use crate::config::tests::{good, lab};
+    use crate::control::parameters::Parameters;
+    use crate::control::socket;
 
     fn get(address: SocketAddr, path: &str) -> String {
-        let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        ask(TcpStream::connect(address).unwrap(), "GET", path, "")
+    }
+
+    fn ask(mut stream: impl Read + Write, method: &str, path: &str, body: &str) -> String {
+        let len = body.len();
+        let headers = format!("Host: x\r\nConnection: close\r\nContent-Length: {len}");
+        write!(stream, "{method} {path} HTTP/1.1\r\n{headers}\r\n\r\n{body}").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    // R-TUN-54
+    #[test]
+    fn parameters_are_set_through_the_socket_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let config = good(&lab("").replace("[wan]\n", "[wan]\ntunnel = \"ethernet\"\n"));
+        let state = State::new("both", 1, None).with_parameters(Parameters::new(&config));
+        let mut worker = state.parameters.add_worker();
+        let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        spawn(listener, Some(socket::bind(&path).unwrap()), Arc::new(state)).unwrap();
+
+        let all = get(address, "/parameters");
+        assert!(all.contains("{\"name\":\"wan.spray\",\"value\":\"earliest\","), "{all}");
+        let tcp = ask(TcpStream::connect(address).unwrap(), "PUT", "/parameters/wan.spray", "reps");
+        assert!(tcp.starts_with("HTTP/1.1 403") && tcp.contains("control.socket"), "{tcp}");
+        assert!(worker.pop().is_err());
+
+        let unix = |method, path_of: &str, body: &str| {
+            ask(UnixStream::connect(&path).unwrap(), method, path_of, body)
+        };
+        for (name, value, parts) in [
+            ("wan.spray", "reps", ["HTTP/1.1 200", "\"value\":\"reps\""]),
+            ("wan.spray", "red", ["HTTP/1.1 422", "found red; allowed: \"earliest\""]),
+            ("wan.spray", &"r".repeat(2_000), ["HTTP/1.1 413", ""]),
+            ("lan.mtu", "1500", ["HTTP/1.1 422", "change the file"]),
+            ("lan.colour", "red", ["HTTP/1.1 404", "no parameter lan.colour"]),
+        ] {
+            let answer = unix("PUT", &format!("/parameters/{name}"), value);
+            assert!(parts.iter().all(|part| answer.contains(part)), "{answer}");
+        }
+        assert_eq!(worker.pop(), Ok(Setting::Spray(Policy::Reps)));
+        assert!(worker.pop().is_err());
+        assert!(unix("GET", "/parameters", "").contains("\"wan.spray\",\"value\":\"reps\""));
+        assert!(unix("GET", "/healthz", "").starts_with("HTTP/1.1 503"));
     }
 
     #[test]
     fn serves_metrics_and_health() {
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        spawn(listener, Arc::new(State::new("both", 1, None))).unwrap();
+        spawn(listener, None, Arc::new(State::new("both", 1, None))).unwrap();
 
         let metrics = get(address, "/metrics");
         assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");

@@ -28,6 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use arrayvec::ArrayVec;
 use common::frame::{Headroom, Side};
 use common::time::{Span, Time};
+use rtrb::Consumer;
+use tunnel::Setting;
 
 use self::egress::Egress;
 use self::events::Watch;
@@ -78,6 +80,8 @@ pub struct Parts<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     pub published: Arc<Published>,
     /// Where events are said.
     pub events: Watch,
+    /// Settings that the operator has changed.
+    pub settings: Consumer<Setting>,
 }
 
 /// A worker, ready to run. See the [module](self).
@@ -179,7 +183,10 @@ where
     }
 
     fn housekeeping(&mut self, now: Time) {
-        let Parts { egress, plane, pool, .. } = &mut self.parts;
+        let Parts { egress, plane, pool, settings, .. } = &mut self.parts;
+        while let Ok(setting) = settings.pop() {
+            plane.set(setting);
+        }
         plane.housekeeping(now, pool, egress);
         egress.set_low(pool.is_low());
         if self.leave_by.is_none() && self.parts.stop.load(Relaxed) {

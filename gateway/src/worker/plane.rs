@@ -5,7 +5,7 @@ use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
 use common::metrics::Counters;
 use common::time::{Span, Time};
 use datapath::{Datapath, Ports, Which};
-use tunnel::Port;
+use tunnel::{Port, Setting};
 
 use super::egress::Egress;
 use super::io::Transmit;
@@ -124,6 +124,11 @@ impl<F: Headroom> Plane<F> {
         self.follow_links(now, pool, egress);
         let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
         self.path.housekeeping(now, pool, &mut out);
+    }
+
+    /// Works by another setting of the tunnel from the next frame on.
+    pub fn set(&mut self, setting: Setting) {
+        self.path.set(setting);
     }
 
     /// The worker is to end: held frames are delivered, and the peer learns of it.

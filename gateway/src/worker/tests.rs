@@ -42,6 +42,7 @@ impl Bench {
             drain_timeout: Span::from_millis(50),
             published: Arc::clone(&published),
             events: events::pair().0,
+            settings: rtrb::RingBuffer::new(1).1,
         });
         Self { rx, tx, clock, stop, published, worker, frames: ArrayVec::new() }
     }

@@ -2,7 +2,9 @@
 //! and in `/healthz`, and shows in a metric.
 
 use std::fs::File;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -21,6 +23,8 @@ struct Keys {
     /// A second WAN port, with these devices.
     second: Option<[String; 2]>,
     secret: [&'static str; 2],
+    /// `control.socket` of the first.
+    socket: Option<PathBuf>,
 }
 
 fn ethernet() -> Keys {
@@ -30,6 +34,7 @@ fn ethernet() -> Keys {
         wan: [(); 2].map(|()| "tunnel = \"ethernet\"".into()),
         second: None,
         secret: ["a secret of both boxes, of 32 bytes"; 2],
+        socket: None,
     }
 }
 
@@ -93,6 +98,8 @@ fn start(folder: &Folder, keys: &Keys) -> [Logged; 2] {
             let (device, mtu) = (&devices[me], keys.wan_mtu[me]);
             format!("[[wan]]\ndevice = \"{device}\"\nmtu = {mtu}\nrx_desc = 256\ntx_desc = 256\n")
         });
+        let socket = keys.socket.as_ref().filter(|_| me == 0);
+        let socket = socket.map_or(String::new(), |path| format!("socket = {path:?}\n"));
         let text = format!(
             "[lan]\ndevice = \"net_null0,no-rx=1\"\nmtu = {}\nrx_desc = 256\ntx_desc = 256\n\
              [[wan]]\ndevice = \"net_memif0,role={role},id=0,socket={},socket-abstract=no,rsize=8\"\n\
@@ -100,7 +107,7 @@ fn start(folder: &Folder, keys: &Keys) -> [Logged; 2] {
              [peer]\nkey_file = \"{}\"\nboot_file = \"{}\"\nnode = {}\n\
              [recovery]\nresend_cache = \"1MiB\"\nreorder_pool = \"1MiB\"\nbackup_pool = \"1MiB\"\n\
              [worker]\nidle = \"adaptive\"\n\
-             [control]\nlisten = \"{listen}\"\n{SMALL}",
+             [control]\nlisten = \"{listen}\"\n{socket}{SMALL}",
             keys.lan_mtu[me],
             folder.path("wan.sock").display(),
             keys.wan_mtu[me],
@@ -143,6 +150,31 @@ fn two_boxes_meet_and_say_so() {
         });
         assert_eq!(stays.gateway.metric("lr2_events_total{event=\"session_lost\"}"), 1.0);
     }
+}
+
+#[test]
+fn a_parameter_is_set_through_the_socket() {
+    let folder = Folder::new("tunnel-parameter");
+    let socket = folder.path("control.sock");
+    let mut keys = ethernet();
+    keys.socket = Some(socket.clone());
+    let [mut this, _other] = start(&folder, &keys);
+    this.wait_well();
+    let put = |mut stream: UnixStream, value: &str| {
+        let headers = format!("Connection: close\r\nContent-Length: {}", value.len());
+        let path = "/parameters/wan.spray";
+        write!(stream, "PUT {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n{value}").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = put(UnixStream::connect(&socket).unwrap(), "pinned");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let answer = put(UnixStream::connect(&socket).unwrap(), "random");
+    assert!(answer.contains("\r\n\r\nwan.spray: found random; allowed: \"earliest\""), "{answer}");
+    this.wait("line in the log", |_, log| log.contains("wan.spray is \"pinned\" from now on"));
+    let all = this.gateway.get("/parameters");
+    assert!(all.contains("{\"name\":\"wan.spray\",\"value\":\"pinned\","), "{all}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use common::time::{Span, Time};
 
 use super::outgoing::Outgoing;
-use super::{Cause, Health, Sender, SenderConfig, Transmit};
+use super::{Cause, Health, Sender, SenderConfig, Setting, Transmit};
 use crate::flow::Order;
 use crate::message::Probe;
 use crate::number::{FrameId, Lane, Session};
@@ -39,6 +39,20 @@ impl<K> Sender<K> {
     ) -> Option<Lane> {
         self.is_active = true;
         self.spray.choose(now, order, &mut View { lanes: &self.lanes, last: &self.last, wait })
+    }
+
+    /// Works by another setting from the next frame on, and puts it into `config`. R-TUN-54
+    pub fn set(&mut self, config: &mut SenderConfig, setting: Setting) {
+        match setting {
+            Setting::Spray(policy) => {
+                config.spray = policy;
+                (self.spray, self.is_active) = (spray(config, self.session), true);
+            }
+            Setting::ResendCopies(copies) => {
+                config.resend_copies = copies;
+                self.copies.set(config);
+            }
+        }
     }
 
     pub(super) fn measures(&self) -> bool {

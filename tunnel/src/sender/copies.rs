@@ -45,6 +45,14 @@ impl Copies {
         }
     }
 
+    /// Sends copies from now on, or no more.
+    pub fn set(&mut self, config: &SenderConfig) {
+        self.is_on = config.resend_copies > 1 && config.lanes > 1;
+        if self.is_on {
+            self.pairs.reserve(PAIRS.saturating_sub(self.pairs.len()));
+        }
+    }
+
     /// So many frames were sent, and so many transmissions lost, in all.
     pub fn look(&mut self, frames: u64, lost: u64) {
         let [(frames_then, lost_then), newer] = self.then;

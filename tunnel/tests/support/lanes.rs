@@ -12,8 +12,8 @@ use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
-    Deliver, Lane, Order, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit,
-    report_interval,
+    Deliver, Lane, Order, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Setting,
+    Transmit, report_interval,
 };
 
 /// Frame of `flow`, sent behind `acks` ACKs and `n` other frames.
@@ -71,6 +71,8 @@ pub struct Scenario {
     pub marks: Option<u8>,
     /// Transmissions of a lost frame.
     pub copies: u8,
+    /// Settings that change when so many frames are left to be sent.
+    pub settings: Vec<(u64, Setting)>,
 }
 
 /// xorshift64*: the same sequence for the same seed.
@@ -286,6 +288,8 @@ impl World {
                     _ => Order::Response(flow),
                 };
                 let (config, sender) = &mut self.sender;
+                let due = self.scenario.settings.iter().filter(|(at, _)| *at == left);
+                due.for_each(|(_, setting)| sender.set(config, *setting));
                 let free_at = &self.free_at;
                 let is_blind = self.scenario.are_ports_blind;
                 let wait = |lane: Lane| {
@@ -374,5 +378,6 @@ pub fn scenario(seed: u64) -> Scenario {
         are_ports_blind: false,
         marks: None,
         copies: 2,
+        settings: Vec::new(),
     }
 }

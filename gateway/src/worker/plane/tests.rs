@@ -69,6 +69,7 @@ struct Gateway {
     tx: [FakeTx; 2],
     published: Arc<Published>,
     events: events::ControlEnd,
+    set: rtrb::Producer<Setting>,
     worker: Worker<FakeRx, FakeTx, HeapPool, FakeClock>,
     frames: ArrayVec<common::heap::HeapFrame, 32>,
     /// Frames on the WAN that the other one has had, or that were lost.
@@ -79,6 +80,7 @@ fn gateway(me: u8, clock: &FakeClock) -> Gateway {
     let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
     let published = Arc::new(Published::new(1));
     let (watch, events) = events::pair();
+    let (set, settings) = rtrb::RingBuffer::new(1);
     let worker = Worker::new(Parts {
         rx: rx.clone().map(Some).into(),
         handoff: handoff::mesh(1, common::wire::Spread::Rss).remove(0),
@@ -91,8 +93,9 @@ fn gateway(me: u8, clock: &FakeClock) -> Gateway {
         drain_timeout: Span::from_millis(50),
         published: Arc::clone(&published),
         events: watch.with_lanes(1),
+        settings,
     });
-    Gateway { rx, tx, published, events, worker, frames: ArrayVec::new(), crossed: 0 }
+    Gateway { rx, tx, published, events, set, worker, frames: ArrayVec::new(), crossed: 0 }
 }
 
 struct Link {
@@ -253,6 +256,25 @@ fn sessions_lanes_and_gaps_are_events() {
     link.pass(HOUSEKEEPING * 2);
     let events = link.events(0);
     assert_eq!(events, [What::SessionLost { reason: "the peer ended it" }]);
+}
+
+// R-TUN-54
+#[test]
+fn a_setting_reaches_the_tunnel_and_loses_no_frame() {
+    let mut link = Link::new();
+    link.pass(Span::from_millis(200));
+    link.lose_one_in = 9;
+    let sent: Vec<_> = (0..2_000).map(frame).collect();
+    for (n, frame) in sent.iter().enumerate() {
+        link.boxes[0].rx[0].arrive(frame.clone());
+        if n == 1_000 {
+            link.boxes[0].set.push(Setting::Spray(Policy::Pinned)).expect("room");
+        }
+        link.step();
+    }
+    link.pass(Span::from_millis(40));
+    assert_eq!(link.boxes[0].set.slots(), 1, "the worker took it");
+    assert_eq!(link.boxes[1].tx[0].taken(), sent);
 }
 
 #[test]
