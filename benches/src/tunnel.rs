@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use common::control::{BootId, Keys, NodeId};
 use common::frame::{Class, Frame, Packet, Pool, Shared, Side};
 use common::time::{Span, Time};
+use common::verdict::Tolerance;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
@@ -19,8 +20,6 @@ use crate::{BURST, Stage};
 
 /// Rounds from one end to the other.
 const DELAY: u64 = 56;
-/// From packet to packet.
-const SLOT: Span = Span::from_nanos(88);
 /// From round to round.
 const ROUND: Span = Span::from_nanos(88 * BURST as u64);
 /// Longest frame of the WAN ports, bytes.
@@ -103,7 +102,7 @@ impl End {
                 waiting_max: IN_FLIGHT,
                 give_up: Span::from_millis(100),
                 report_interval: report_interval(rtt),
-                loss_wait: SLOT * 1_000,
+                tolerance: Tolerance::default(),
                 report_at_once: Span::from_micros(20),
                 is_paced: true,
             },

@@ -12,5 +12,6 @@ pub mod metrics;
 pub mod psn;
 pub mod rtt;
 pub mod time;
+pub mod verdict;
 pub mod window;
 pub mod wire;

@@ -7,6 +7,7 @@ use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
+use common::verdict::Tolerance;
 use common::wire::{Opcode, Qpn, Vlans};
 use datapath::{Datapath, LanCounts, Ports, Which};
 use switch::Recovery;
@@ -73,7 +74,7 @@ fn config(me: u8, boot: u64) -> Config {
             waiting_max: 1_000,
             give_up: ms(50),
             report_interval: Span::from_micros(100),
-            loss_wait: ms(2),
+            tolerance: Tolerance::default(),
             report_at_once: Span::from_micros(20),
             is_paced: true,
         },

@@ -123,7 +123,7 @@ pub fn tunnel_config(config: &Config, boot: BootId, macs: &[MacAddr]) -> tunnel:
             waiting_max: (frames.reorder_pool - lan_reorder_frames(config)) as usize,
             give_up: config.recovery.tuning.give_up.unwrap_or(GIVE_UP),
             report_interval: report_interval(rtt),
-            loss_wait: LOSS_WAIT,
+            tolerance: config.recovery.tuning.tolerance,
             report_at_once: REPORT_AT_ONCE,
             is_paced: true,
         },
@@ -167,8 +167,6 @@ const PEER_TIMEOUT: Span = Span::from_millis(2_000);
 const WINDOW: u64 = 1 << 20;
 /// Time after which a missing frame is given up, unless configured.
 const GIVE_UP: Span = Span::from_millis(400);
-/// Time after which a missing frame counts as lost, on a lane that was seen to reorder.
-const LOSS_WAIT: Span = Span::from_millis(2);
 /// Least time between two REPORTs of missing frames.
 const REPORT_AT_ONCE: Span = Span::from_micros(20);
 

@@ -3,6 +3,7 @@
 use common::allowance::Allowance;
 use common::control::{BootId, Keys, NodeId};
 use common::time::Span;
+use common::verdict::Tolerance;
 use common::wire::{Addr, Opcode, Qpn, Vlans};
 
 use ipnet::IpNet;
@@ -64,6 +65,8 @@ pub struct Tuning {
     pub t_out: Option<Span>,
     /// See [`depot::Config::t_out_min`].
     pub t_out_min: Span,
+    /// When a missing packet counts as lost, or a missing number in the tunnel.
+    pub tolerance: Tolerance,
     /// Messages per second that this worker may send without need, besides those that data
     /// earns ([`Allowance`]); at least 1.
     pub early_per_second: u32,
@@ -80,6 +83,7 @@ impl Default for Tuning {
             give_up: None,
             t_out: None,
             t_out_min: Span::from_micros(500),
+            tolerance: Tolerance::default(),
             early_per_second: Allowance::PER_SECOND,
         }
     }

@@ -4,6 +4,7 @@ use common::control::{BootId, Keys, NodeId};
 use common::frame::{Class, Packet, Side, Sink};
 use common::heap::HeapFrame;
 use common::time::Span;
+use common::verdict::Tolerance;
 use datapath::{Datapath, Ports, Which};
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
@@ -81,7 +82,7 @@ pub(crate) fn tunnel_box(
             waiting_max: 1 << 12,
             give_up: rtt * 5,
             report_interval: report_interval(rtt),
-            loss_wait: rtt / 4,
+            tolerance: Tolerance::default(),
             report_at_once: Span::from_micros(20),
             is_paced: true,
         },

@@ -8,6 +8,7 @@ use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use common::time::{Span, Time};
+use common::verdict::{Limits, Tolerance};
 
 pub use self::counts::Received;
 use self::incoming::Incoming;
@@ -31,8 +32,8 @@ pub struct ReceiverConfig {
     pub give_up: Span,
     /// Time between two REPORTs of a lane, while there is news.
     pub report_interval: Span,
-    /// Time after which a missing number counts as lost on a lane that reorders.
-    pub loss_wait: Span,
+    /// When a missing number counts as lost.
+    pub tolerance: Tolerance,
     /// Least time between two REPORTs that are sent because numbers became missing.
     pub report_at_once: Span,
     /// Frames that were held behind a gap are delivered at the pace at which they came, not at once.
@@ -95,6 +96,12 @@ impl<F> Receiver<F> {
     /// it, [`waited`](Received::waited) of frames that waited for one of it.
     pub fn lane_counts(&self, lane: Lane) -> Option<&Received> {
         self.lanes.get(lane.index()).map(|lane| &lane.counts)
+    }
+
+    /// How far numbers of a lane may be overtaken before they count as lost; `None`: there is no such lane, or a later
+    /// number shows the loss.
+    pub fn limits(&self, config: &ReceiverConfig, lane: Lane) -> Option<Limits> {
+        self.lanes.get(lane.index())?.limits(config)
     }
 
     /// Frames that wait.
@@ -174,14 +181,14 @@ impl<F> Receiver<F> {
         let this = &mut self.lanes[shim.lane.index()];
         this.has_news = true;
         this.notice(number, now);
-        this.found(number, now);
+        this.found(config, number, now);
         this.next = this.next.max(number.next());
         if shim.original.is_some() {
             this.void(number);
         }
         self.report_urgent(config, now, shim.lane, out);
         let lane = &mut self.lanes[id.lane().index()];
-        lane.gaps.take(named);
+        lane.repair(named);
         // R-TUN-10
         if lane.receive_late(named) {
             lane.counts.late += 1;
@@ -190,7 +197,7 @@ impl<F> Receiver<F> {
         }
         // R-TUN-4
         if !lane.receive(named) {
-            lane.counts.duplicate += 1;
+            lane.doubled(config, named, now, shim.original.is_none());
             return out.discard(frame);
         }
         self.place(config, now, shim, id, frame, out);
@@ -472,9 +479,7 @@ impl<F> Receiver<F> {
         out: &mut D,
     ) {
         let state = &mut self.lanes[lane.index()];
-        if now >= state.reported_at + config.report_at_once
-            && state.is_urgent(now, config.loss_wait)
-        {
+        if now >= state.reported_at + config.report_at_once && state.is_urgent(config, now) {
             self.report(config, now, lane, false, out);
         }
     }
@@ -488,6 +493,6 @@ impl<F> Receiver<F> {
         out: &mut D,
     ) {
         let state = &mut self.lanes[lane.index()];
-        state.report(lane, now, all, config.loss_wait, |report| out.report(report));
+        state.report(lane, now, all, config, |report| out.report(report));
     }
 }

@@ -282,6 +282,10 @@ impl<K> Sender<K> {
         self.kept -= arrived;
         state.counts.released += arrived as u64;
         state.counts.lost += lost.len() as u64;
+        if let (Some((first, _)), Some((last, _))) = (lost.first(), lost.last()) {
+            // Numbers between them were not lost. R-TUN-50
+            state.counts.aggregated += u64::from(last.since(*first) >= lost.len() as u64);
+        }
         let kept = lost.iter().filter(|(_, slot)| slot.kept.is_some()).count() as u64;
         let (rtt, idle) = (state.rtt().mean(), state.waits().probe);
         let beyond = kept.saturating_sub(self.share.left(now, rtt, idle));

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use common::time::{Span, Time};
+use common::verdict::Tolerance;
 use testkit::operations::input::Input;
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
@@ -124,7 +125,7 @@ impl World {
             waiting_max: input.choose(&[1, 4, 999]),
             give_up: Span::from_millis(40),
             report_interval: Span::from_micros(250),
-            loss_wait: Span::from_millis(1),
+            tolerance: Tolerance::default(),
             report_at_once: Span::from_micros(20),
             is_paced: true,
         };

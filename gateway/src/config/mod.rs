@@ -32,6 +32,7 @@ use std::{fmt, iter};
 
 use common::control::NodeId;
 use common::time::Span;
+use common::verdict::Mode;
 pub use common::wire::Spread;
 
 pub use capacity::{BACKLOG, HANDOFF, Statement};
@@ -147,6 +148,10 @@ pub enum LanMode {
     /// Those between two hosts, from a NAK for a lost packet on until there was none for a minute.
     Auto,
 }
+
+/// The words for when a missing packet counts as lost.
+pub const TOLERANCES: &[(&str, Mode)] =
+    &[("auto", Mode::Auto), ("off", Mode::Off), ("fixed", Mode::Fixed)];
 
 /// The words for [`LanMode`].
 pub const LANS: &[(&str, LanMode)] =

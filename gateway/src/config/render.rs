@@ -3,12 +3,13 @@
 use std::fmt::{self, Write};
 
 use common::time::Span;
+use common::verdict::Tolerance;
 
 use settings::units::{show_duration, show_size};
 
 use super::{
     Config, HUGE_PAGES, IDLES, Keying, LANS, NOTIFIES, Port, QueuePair, RECOVERIES, ROLES,
-    RecoverySettings, SPRAYS, SPREADS, TUNNELS, TunnelMode, Wan, word,
+    RecoverySettings, SPRAYS, SPREADS, TOLERANCES, TUNNELS, TunnelMode, Wan, word,
 };
 
 fn wan(f: &mut fmt::Formatter<'_>, c: &Config, wan: &Wan, is_first: bool) -> fmt::Result {
@@ -130,7 +131,12 @@ fn recovery(f: &mut fmt::Formatter<'_>, r: &RecoverySettings, has_tunnel: bool) 
     timer("peer_timeout", r.tuning.peer_timeout)?;
     timer("give_up", r.tuning.give_up)?;
     timer("t_out", r.tuning.t_out)?;
-    writeln!(f, "t_out_min = {}", quoted(&show_duration(r.tuning.t_out_min)))
+    writeln!(f, "t_out_min = {}", quoted(&show_duration(r.tuning.t_out_min)))?;
+    let Tolerance { mode, limits } = r.tuning.tolerance;
+    writeln!(f, "tolerance = {}", quoted(word(TOLERANCES, &mode)))?;
+    writeln!(f, "tolerance_depth = {}", limits.depth)?;
+    writeln!(f, "tolerance_wait = {}", quoted(&show_duration(limits.loss_wait)))?;
+    writeln!(f, "tolerance_stall = {}", quoted(&show_duration(limits.stall)))
 }
 
 /// A TOML basic string.

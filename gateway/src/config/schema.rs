@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use common::control::NodeId;
 use common::time::Span;
+use common::verdict::{Limits, Tolerance};
 use common::wire::{BUCKETS, ROCE_PORT};
 use settings::{Document, Section, integer};
 use tunnel::Lane;
@@ -13,8 +14,8 @@ use tunnel::spray::Policy;
 use super::{
     Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, LANS, LanMode,
     NOTIFIES, Peer, Pool, Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPRAYS,
-    SPREADS, Spread, TUNNELS, Tuning, TunnelMode, TunnelSettings, Wan, Worker, check, key, pairs,
-    udp,
+    SPREADS, Spread, TOLERANCES, TUNNELS, Tuning, TunnelMode, TunnelSettings, Wan, Worker, check,
+    key, pairs, udp,
 };
 
 const MIB: u64 = 1 << 20;
@@ -310,6 +311,7 @@ fn recovery(doc: &Document<'_>, mut s: Section<'_>, tunnel: TunnelMode) -> Recov
             give_up: s.duration("give_up", short, longest),
             t_out: s.duration("t_out", short, longest),
             t_out_min: s.duration("t_out_min", short, longest).unwrap_or(usual.t_out_min),
+            tolerance: tolerance(&mut s),
             ..usual
         },
     };
@@ -319,6 +321,19 @@ fn recovery(doc: &Document<'_>, mut s: Section<'_>, tunnel: TunnelMode) -> Recov
     }
     s.finish();
     recovery
+}
+
+fn tolerance(s: &mut Section<'_>) -> Tolerance {
+    let (short, longest) = (Span::from_micros(1), Span::from_millis(1_000));
+    let usual = Limits::default();
+    Tolerance {
+        mode: s.choice("tolerance", TOLERANCES).unwrap_or_default(),
+        limits: Limits {
+            depth: s.int("tolerance_depth", 1, 8192, "packets").map_or(usual.depth, u64::from),
+            loss_wait: s.duration("tolerance_wait", short, longest).unwrap_or(usual.loss_wait),
+            stall: s.duration("tolerance_stall", short, longest).unwrap_or(usual.stall),
+        },
+    }
 }
 
 fn congestion(mut s: Section<'_>) -> Congestion {

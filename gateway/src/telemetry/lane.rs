@@ -15,6 +15,8 @@ counters! {
     }
     Counter "lr2_tunnel_resent_again_frames_total"
         "Frames resent because a retransmission was lost; among those resent." { ResentAgain }
+    Counter "lr2_tunnel_aggregated_resends_total"
+        "REPORTs on which the frames of several gaps were resent together." { Aggregated }
     Counter "lr2_tunnel_moved_frames_total"
         "Frames resent on another lane, as REPORTs of theirs were overdue; among those resent." { Moved }
     Counter "lr2_tunnel_not_kept_frames_total"
@@ -31,6 +33,12 @@ counters! {
     Counter "lr2_tunnel_waited_frames_total"
         "Frames that waited for an earlier one of their flow, by the lane of that one." { Waited }
     Counter "lr2_tunnel_missing_numbers_total" "Numbers that were missing for a while." { Missing }
+    Counter "lr2_tunnel_overtaken_numbers_total"
+        "Numbers that arrived behind later ones, by whether they had been reported missing: waited for, or resent needlessly." {
+        Awaited ["verdict" = "awaited"], Misjudged ["verdict" = "lost"]
+    }
+    Counter "lr2_tunnel_duplicate_frames_total"
+        "Frames that were dropped as they had arrived before, by the lane of their first transmission." { Duplicate }
     Counter "lr2_tunnel_given_up_numbers_total"
         "Missing numbers that were given up: after a time, or since the peer skips them, as those of lost retransmissions." {
         GivenUp ["reason" = "timeout"], PeerSkipped ["reason" = "peer_skipped"]
@@ -43,6 +51,10 @@ counters! {
         "Mean deviation of the round trip, smoothed; 0 until it is measured." { DeviationNanos }
     Gauge "lr2_tunnel_report_age_seconds"
         "Time for which sent frames have waited for a REPORT of the peer; 0 if it has reported all." { ReportAgeNanos }
+    Gauge "lr2_tunnel_tolerated_numbers"
+        "Later numbers that may arrive before a missing one counts as lost; 0 on a lane that keeps order." { ToleratedDepth }
+    Gauge "lr2_tunnel_tolerated_seconds"
+        "Time after which a missing number counts as lost; 0 on a lane that keeps order." { ToleratedNanos }
 }
 
 const LANE: usize = LaneIo::TABLE.len();
@@ -51,7 +63,9 @@ impl LaneIo {
     /// The value for a person, in seconds where it is a time.
     pub fn scaled(self, value: u64) -> f64 {
         match self {
-            Self::RttNanos | Self::DeviationNanos | Self::ReportAgeNanos => value as f64 / 1e9,
+            Self::RttNanos | Self::DeviationNanos | Self::ReportAgeNanos | Self::ToleratedNanos => {
+                value as f64 / 1e9
+            }
             _ => value as f64,
         }
     }
@@ -82,11 +96,12 @@ impl PublishedLane {
 }
 
 fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
-    let LaneState { sent, received, rtt, report_age, .. } = state;
+    let LaneState { sent, received, rtt, report_age, limits, .. } = state;
     match what {
         LaneIo::First => sent.frames,
         LaneIo::Resent => sent.resent,
         LaneIo::ResentAgain => sent.resent_again,
+        LaneIo::Aggregated => sent.aggregated,
         LaneIo::Moved => sent.moved,
         LaneIo::NotKept => sent.not_kept,
         LaneIo::Lost => sent.lost,
@@ -99,6 +114,9 @@ fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
         LaneIo::Unordered => received.unordered,
         LaneIo::Waited => received.waited,
         LaneIo::Missing => received.missing,
+        LaneIo::Awaited => received.overtaken - received.misjudged,
+        LaneIo::Misjudged => received.misjudged,
+        LaneIo::Duplicate => received.duplicate,
         LaneIo::GivenUp => received.given_up,
         LaneIo::PeerSkipped => received.skipped,
         LaneIo::Suspected => sent.suspected,
@@ -106,5 +124,7 @@ fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
         LaneIo::DeviationNanos if rtt.is_measured() => rtt.deviation().as_nanos(),
         LaneIo::DeviationNanos => 0,
         LaneIo::ReportAgeNanos => report_age.as_nanos(),
+        LaneIo::ToleratedDepth => limits.map_or(0, |limits| limits.depth),
+        LaneIo::ToleratedNanos => limits.map_or(0, |limits| limits.longest().as_nanos()),
     }
 }

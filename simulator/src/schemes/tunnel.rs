@@ -8,6 +8,7 @@ use common::frame::{Class as Priority, Packet, Side, Sink};
 use common::ids::{BootId, NodeId};
 use common::metrics::Counters;
 use common::time::{Span, Time};
+use common::verdict::Tolerance;
 use datapath::{Datapath, Tunnelled, Which};
 use switch::Recovery;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT, DEFAULT_SOURCE_PORT, Encapsulation};
@@ -171,7 +172,7 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
             waiting_max: frames(pools.reorder, reorder, WAITING_MAX),
             give_up: (rtt * 8).max(Span::from_millis(10)),
             report_interval: report_interval(rtt),
-            loss_wait: rtt / 4,
+            tolerance: Tolerance::default(),
             report_at_once: Span::from_micros(20),
             is_paced: scenario.gateway.pacing,
         },

@@ -22,6 +22,10 @@ pub struct Received {
     pub waited: u64,
     /// Numbers that became missing.
     pub missing: u64,
+    /// Of these, arrived behind later ones: they were late, not lost.
+    pub overtaken: u64,
+    /// Of those overtaken, reported missing before: resent needlessly.
+    pub misjudged: u64,
     /// Numbers given up for their age, or for want of room.
     pub given_up: u64,
     /// Numbers that the sender skipped.
@@ -44,6 +48,8 @@ impl Received {
         self.overtook += other.overtook;
         self.waited += other.waited;
         self.missing += other.missing;
+        self.overtaken += other.overtaken;
+        self.misjudged += other.misjudged;
         self.given_up += other.given_up;
         self.skipped += other.skipped;
         self.reports += other.reports;

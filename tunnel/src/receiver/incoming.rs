@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 use common::time::{Span, Time};
+use common::verdict::{Limits, Suspect, Verdict};
 
 use super::{Received, ReceiverConfig};
 use crate::gaps::{Gap, Gaps};
@@ -11,12 +12,11 @@ use crate::number::{Lane, Number};
 
 /// REPORTs that one list of gaps may take.
 const MAX_REPORTS: usize = 16;
-/// Largest depth of reordering that is waited for.
-const DEPTH_MAX: u64 = 1 << 10;
-/// Time without reordering after which less of it is expected.
-const DEPTH_HALVES: Span = Span::from_millis(1_000);
-/// Ranges of numbers that were given up and may still arrive.
-const MAX_ABANDONED: usize = 64;
+/// Intervals between REPORTs that a missing number is waited for at most. The sender suspects a lane on which none
+/// settles anything for a round trip and three intervals.
+const WAIT_MAX: u64 = 3;
+/// Ranges of numbers that were given up, or repaired, and may still arrive.
+const MAX_REMEMBERED: usize = 64;
 
 /// The state of one lane.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(super) struct Incoming {
     pub gaps: Gaps,
     /// Numbers that were given up.
     abandoned: Gaps,
+    /// Numbers that were reported, and whose frames arrived under others.
+    repaired: Gaps,
     /// Frames that had arrived when the session began.
     arrived_before: u64,
     /// Of the frames that have arrived since, those with a congestion mark of the path, modulo 2^32.
@@ -48,10 +50,8 @@ pub(super) struct Incoming {
     pub reported_at: Time,
     /// When all was reported the last time.
     pub all_reported_at: Time,
-    /// Later numbers that have to arrive before one counts as lost: how far numbers are overtaken here.
-    depth: u64,
-    /// When a number was overtaken the last time, or `depth` shrank.
-    overtaken_at: Time,
+    /// How far numbers are overtaken here.
+    verdict: Verdict,
     /// Over all sessions.
     pub counts: Received,
 }
@@ -65,6 +65,7 @@ impl Incoming {
             settled: Marks::default(),
             gaps: Gaps::default(),
             abandoned: Gaps::default(),
+            repaired: Gaps::default(),
             arrived_before: 0,
             marked: 0,
             echo: None,
@@ -73,16 +74,15 @@ impl Incoming {
             told: first,
             reported_at: Time::ZERO,
             all_reported_at: Time::ZERO,
-            depth: 1,
-            overtaken_at: Time::ZERO,
+            verdict: Verdict::default(),
             counts: Received::default(),
         }
     }
 
-    /// Begins another session at number `first`.
+    /// Begins another session at number `first`, on the same path.
     pub fn restart(&mut self, first: Number) {
-        let counts = self.counts;
-        *self = Self { counts, arrived_before: counts.arrived, ..Self::new(first) };
+        let Self { counts, verdict, .. } = *self;
+        *self = Self { counts, verdict, arrived_before: counts.arrived, ..Self::new(first) };
     }
 
     /// Whether nothing is missing or waits, and nothing has arrived before its turn.
@@ -110,37 +110,90 @@ impl Incoming {
         self.counts.missing += missing;
     }
 
-    /// Transmission `number` has arrived, and is not missing any more. R-TUN-18
-    pub fn found(&mut self, number: Number, now: Time) {
-        if self.gaps.take(number) {
-            self.overtaken_at = now;
-            self.depth = self.depth.max(self.next.since(number)).min(DEPTH_MAX);
+    /// Transmission `number` has arrived, and is not missing any more. R-TUN-46
+    pub fn found(&mut self, config: &ReceiverConfig, number: Number, now: Time) {
+        if let Some(gap) = self.gaps.cut(number, number.next()) {
+            let is_reported = number < self.told;
+            self.overtaken(config, number, now, &gap, is_reported);
         }
+    }
+
+    /// The frame that was first sent as `number` has arrived under another number.
+    pub fn repair(&mut self, number: Number) {
+        if let Some(gap) = self.gaps.cut(number, number.next())
+            && number < self.told
+        {
+            remember(&mut self.repaired, gap);
+        }
+    }
+
+    /// Frame `number` has arrived once more; if this is its first transmission, and it was repaired, it was not lost. R-TUN-47
+    pub fn doubled(&mut self, config: &ReceiverConfig, number: Number, now: Time, is_first: bool) {
+        self.counts.duplicate += 1;
+        if is_first && let Some(gap) = self.repaired.cut(number, number.next()) {
+            self.overtaken(config, number, now, &gap, true);
+        }
+    }
+
+    /// Transmission `number` has come behind later ones.
+    fn overtaken(
+        &mut self,
+        config: &ReceiverConfig,
+        number: Number,
+        now: Time,
+        gap: &Gap,
+        is_reported: bool,
+    ) {
+        self.counts.overtaken += 1;
+        self.counts.misjudged += u64::from(is_reported);
+        let (late, depth) = (now.since(gap.since), (self.next - 1).since(number));
+        self.verdict.late(now, late, depth, wait_max(config));
+    }
+
+    /// How far numbers may be overtaken before they count as lost; `None`: a later one shows the loss. R-TUN-18, R-TUN-49
+    pub fn limits(&self, config: &ReceiverConfig) -> Option<Limits> {
+        self.verdict.limits(&config.tolerance, wait_max(config))
     }
 
     /// One past the last number that counts as lost if it is missing.
-    fn lost_end(&self, now: Time, loss_wait: Span) -> Number {
-        if self.depth <= 1 {
-            return self.next;
-        }
-        let from = self.next - self.depth;
-        let mut young = self.gaps.from(from).filter(|gap| now < gap.since + loss_wait);
-        young.next().map_or(self.next, |gap| gap.start.max(from))
+    fn lost_end(&self, config: &ReceiverConfig, now: Time) -> Number {
+        let Some(limits) = self.limits(config) else { return self.next };
+        let highest = self.next - 1;
+        let deep = highest - limits.depth;
+        let is_open = |gap: &&Gap| {
+            let depth = highest.since(gap.start.max(deep));
+            // Every frame of a lane has a number of its own: no more arrive meanwhile.
+            let suspect = Suspect { depth, age: now.since(gap.since), meanwhile: depth };
+            !limits.is_lost(&suspect)
+        };
+        let open = self.gaps.from(deep).find(is_open);
+        open.map_or(self.next, |gap| gap.start.max(deep))
+    }
+
+    /// The first missing number that no REPORT has listed, and since when it is.
+    fn untold(&self) -> Option<(Number, Time)> {
+        self.gaps.from(self.told).next().map(|gap| (gap.start.max(self.told), gap.since))
     }
 
     /// Whether numbers count as lost that no REPORT has listed.
-    pub fn is_urgent(&mut self, now: Time, loss_wait: Span) -> bool {
-        let untold = self.gaps.from(self.told).next().map(|gap| gap.start);
+    pub fn is_urgent(&mut self, config: &ReceiverConfig, now: Time) -> bool {
+        let untold = self.untold();
         // Those that became missing may have been found.
         self.is_urgent &= untold.is_some();
-        self.is_urgent && untold.is_some_and(|start| start < self.lost_end(now, loss_wait))
+        self.is_urgent && untold.is_some_and(|(start, _)| start < self.lost_end(config, now))
     }
 
-    /// When numbers that became missing are to be reported, if nothing more arrives.
-    fn urgent_due(&self, report_at_once: Span) -> Time {
-        // Where numbers are overtaken, the next REPORT of all lists them.
-        let is_timed = self.is_urgent && self.depth <= 1;
-        if is_timed { self.reported_at + report_at_once } else { Time::NEVER }
+    /// When numbers that became missing are to be reported, if nothing more arrives. R-TUN-48
+    fn urgent_due(&self, config: &ReceiverConfig) -> Time {
+        if !self.is_urgent {
+            return Time::NEVER;
+        }
+        let at_once = self.reported_at + config.report_at_once;
+        match (self.limits(config), self.untold()) {
+            (None, _) => at_once,
+            (Some(limits), Some((_, since))) => at_once.max(since + limits.longest()),
+            (Some(_), None) => Time::NEVER,
+        }
     }
 
     #[inline]
@@ -183,10 +236,7 @@ impl Incoming {
 
     /// Gives up a gap, whose numbers are settled from now on. R-TUN-26
     pub fn abandon(&mut self, gap: Gap) {
-        while self.abandoned.len() >= MAX_ABANDONED {
-            self.abandoned.pop();
-        }
-        self.abandoned.insert(gap);
+        remember(&mut self.abandoned, gap);
         let start = gap.start.max(self.floor);
         self.received.set_range(start, gap.end, self.floor);
         if start > self.floor {
@@ -212,7 +262,7 @@ impl Incoming {
     pub fn report_due(&self, config: &ReceiverConfig) -> Time {
         let is_due = self.is_report_due();
         let all = if is_due { self.all_reported_at + config.report_interval } else { Time::NEVER };
-        all.min(self.urgent_due(config.report_at_once))
+        all.min(self.urgent_due(config))
     }
 
     /// Sends the REPORTs about all numbers, or only about those behind the latest REPORT. R-TUN-8
@@ -221,13 +271,14 @@ impl Incoming {
         lane: Lane,
         now: Time,
         all: bool,
-        loss_wait: Span,
+        config: &ReceiverConfig,
         mut send: impl FnMut(Report),
     ) {
         let mut from = if all { None } else { Some(self.told) };
         let mut missing = ArrayVec::<_, MAX_RANGES>::new();
         let mut sent = 0;
-        let mut end = self.lost_end(now, loss_wait);
+        // What was reported once stays so, however much more is tolerated now.
+        let mut end = self.lost_end(config, now).max(self.told);
         if !all && end <= self.told {
             return;
         }
@@ -267,9 +318,20 @@ impl Incoming {
         (self.told, self.reported_at) = (end, now);
         if all {
             (self.has_news, self.all_reported_at) = (false, now);
-            if now.since(self.overtaken_at) >= DEPTH_HALVES {
-                (self.depth, self.overtaken_at) = (1 + (self.depth - 1) / 2, now);
-            }
+            self.verdict.decay(now);
         }
     }
+}
+
+/// The longest that a missing number is waited for.
+fn wait_max(config: &ReceiverConfig) -> Span {
+    config.report_interval * WAIT_MAX
+}
+
+/// Adds a gap to a list of the newest ones.
+fn remember(list: &mut Gaps, gap: Gap) {
+    while list.len() >= MAX_REMEMBERED {
+        list.pop();
+    }
+    list.insert(gap);
 }

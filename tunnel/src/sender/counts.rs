@@ -13,6 +13,8 @@ pub struct Sent {
     pub lost: u64,
     /// Sent again.
     pub resent: u64,
+    /// REPORTs on which frames of several gaps were sent again together.
+    pub aggregated: u64,
     /// Of these, because a retransmission was lost.
     pub resent_again: u64,
     /// Of those resent, because their lane became suspect.
@@ -37,6 +39,7 @@ impl Sent {
         self.released += other.released;
         self.lost += other.lost;
         self.resent += other.resent;
+        self.aggregated += other.aggregated;
         self.resent_again += other.resent_again;
         self.moved += other.moved;
         self.skipped += other.skipped;

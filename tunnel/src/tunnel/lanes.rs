@@ -3,6 +3,7 @@
 use common::frame::Headroom;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
+use common::verdict::Limits;
 
 use super::Tunnel;
 use crate::number::{Lane, Port};
@@ -26,6 +27,8 @@ pub struct LaneState<'a> {
     pub report_age: Span,
     /// Whether it carries new frames.
     pub health: Health,
+    /// How far numbers of the peer may be overtaken before they count as lost; `None` on a lane that keeps order.
+    pub limits: Option<Limits>,
 }
 
 impl<F: Headroom> Tunnel<F> {
@@ -40,6 +43,7 @@ impl<F: Headroom> Tunnel<F> {
                 rtt: self.sender.rtt(lane)?,
                 report_age: self.sender.report_age(lane, now)?,
                 health: self.sender.health(lane)?,
+                limits: self.receiver.limits(&self.config.receiver, lane),
             })
         })
     }

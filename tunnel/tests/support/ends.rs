@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use common::time::{Span, Time};
+use common::verdict::Tolerance;
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::spray::Policy;
@@ -91,7 +92,7 @@ impl Test {
             waiting_max: 64,
             give_up: Span::from_millis(100),
             report_interval: Span::from_millis(1),
-            loss_wait: Span::from_millis(2),
+            tolerance: Tolerance::default(),
             report_at_once: Span::from_micros(20),
             is_paced: true,
         };

@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use common::time::{Span, Time};
+use common::verdict::Tolerance;
 use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::spray::Policy;
@@ -186,7 +187,7 @@ impl World {
             waiting_max: scenario.waiting_max,
             give_up: Span::from_millis(400),
             report_interval: report_interval(rtt),
-            loss_wait: Span::from_millis(2),
+            tolerance: Tolerance::default(),
             report_at_once: Span::from_micros(20),
             is_paced: true,
         };

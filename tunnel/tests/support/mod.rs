@@ -9,6 +9,7 @@ use common::frame::{Frame, Pool};
 use common::heap::{HeapFrame, HeapPool};
 use common::ids::{BootId, NodeId};
 use common::time::{Span, Time};
+use common::verdict::Tolerance;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation, Udp, UdpConfig};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
@@ -244,7 +245,7 @@ fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             waiting_max: 1 << 12,
             give_up: Span::from_millis(400),
             report_interval: report_interval(rtt),
-            loss_wait: Span::from_millis(2),
+            tolerance: Tolerance::default(),
             report_at_once: Span::from_micros(20),
             is_paced: true,
         },

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use common::control::{BootId, Keys, NodeId};
 use common::heap::HeapPool;
 use common::time::Span;
+use common::verdict::Tolerance;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
@@ -56,7 +57,7 @@ fn config(me: u8) -> tunnel::Config {
             waiting_max: 1_000,
             give_up: ms(50),
             report_interval: Span::from_micros(100),
-            loss_wait: ms(2),
+            tolerance: Tolerance::default(),
             report_at_once: Span::from_micros(20),
             is_paced: true,
         },
