@@ -84,6 +84,7 @@ fn made_up(scheme: Scheme, seed: u64, fcts: &[Option<u64>]) -> RunResult {
     RunResult {
         long_haul: LongHaulUse { queue_drops: 2, ..LongHaulUse::default() },
         hosts: HostUse { timeouts: 3, ..HostUse::default() },
+        tunnel: Default::default(),
         counters: vec![
             ("lr2_depot_local_resent_total{cause=\"nak\"}".into(), 5),
             ("lr2_depot_local_resent_total{cause=\"timeout\"}".into(), 6),

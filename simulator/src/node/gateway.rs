@@ -9,7 +9,7 @@ use super::egress::{Egress, LAN, WAN};
 use super::middlebox::Middlebox;
 use crate::frame::SimFrame;
 use crate::net::{Departure, Marking, Outbox, Pause, Port};
-use crate::results::Pools;
+use crate::results::{Pools, TunnelUse};
 use crate::scenario::LanQueue;
 
 /// A gateway.
@@ -80,6 +80,11 @@ impl Gateway {
     /// The product's counters, if it is in here.
     pub fn counters(&self) -> Option<&Counters> {
         self.inside.counters()
+    }
+
+    /// The counts of the tunnel's end, if it is in here.
+    pub fn tunnel(&self) -> TunnelUse {
+        self.inside.tunnel()
     }
 
     /// Checks that of `arrived` frames and those made here `left` have gone on,

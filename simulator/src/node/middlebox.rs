@@ -7,7 +7,7 @@ use common::time::Time;
 
 use super::egress::Egress;
 use crate::frame::{SimFrame, SimPool};
-use crate::results::Pools;
+use crate::results::{Pools, TunnelUse};
 
 /// Timers run at a time: more than are ever due.
 const TIMERS: usize = 1 << 20;
@@ -43,6 +43,11 @@ pub trait Middlebox {
     /// The counters of a box that is the product's.
     fn counters(&self) -> Option<&Counters> {
         None
+    }
+
+    /// The counts of a box that is an end of a tunnel.
+    fn tunnel(&self) -> TunnelUse {
+        TunnelUse::default()
     }
 
     /// Whether there is no box at all, so that no queue of its serves flows in turn.

@@ -35,6 +35,8 @@ pub struct RunResult {
     /// The counters of the product's gateways, all of them together: those of its
     /// metrics that are not zero, by name and labels as Prometheus has them.
     pub counters: Vec<(String, u64)>,
+    /// What the tunnels' ends counted, both together.
+    pub tunnel: TunnelUse,
     /// The gateways' pools, over time.
     pub pools: Vec<PoolSample>,
     /// Of each data packet that a long-haul link lost and that arrived later:
@@ -109,6 +111,34 @@ rnic::counters! {
         pub cnps: u64,
         /// Queue pairs that failed.
         pub failed_qps: u64,
+    }
+}
+
+/// Frames and numbers that the ends of tunnels counted.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TunnelUse {
+    /// Frames sent for the first time.
+    pub frames: u64,
+    /// Transmissions that a receiver reported missing.
+    pub lost: u64,
+    /// Frames sent again.
+    pub resent: u64,
+    /// Numbers that were missing for a while.
+    pub missing: u64,
+    /// Numbers that were given up.
+    pub given_up: u64,
+    /// Times that a lane became suspect.
+    pub suspected: u64,
+}
+
+impl core::ops::AddAssign for TunnelUse {
+    fn add_assign(&mut self, other: Self) {
+        self.frames += other.frames;
+        self.lost += other.lost;
+        self.resent += other.resent;
+        self.missing += other.missing;
+        self.given_up += other.given_up;
+        self.suspected += other.suspected;
     }
 }
 

@@ -17,7 +17,7 @@ use crate::capture::{Observer, Sent};
 use crate::engine::Agenda;
 use crate::net::{Departure, Outbox};
 use crate::node::Node;
-use crate::results::{HostUse, LongHaulUse, OfferedUse, PoolSample, Pools, RunResult};
+use crate::results::{HostUse, LongHaulUse, OfferedUse, PoolSample, Pools, RunResult, TunnelUse};
 use crate::scenario::{Carriage, Scenario};
 use crate::scheme::Scheme;
 use crate::topology::{self, Network};
@@ -277,7 +277,7 @@ impl Run<'_> {
     fn result(self, scheme: Scheme, seed: u64) -> RunResult {
         books::check(&self.network);
         let mut long_haul = self.long_haul();
-        let mut hosts = HostUse::default();
+        let (mut hosts, mut tunnel) = (HostUse::default(), TunnelUse::default());
         for node in &self.network.nodes {
             match node {
                 Node::Host(host) => {
@@ -286,7 +286,10 @@ impl Run<'_> {
                     hosts += &totals;
                 }
                 Node::Switch(switch) => long_haul.queue_drops += switch.drops,
-                Node::Gateway(gateway) => long_haul.queue_drops += gateway.drops(),
+                Node::Gateway(gateway) => {
+                    long_haul.queue_drops += gateway.drops();
+                    tunnel += gateway.tunnel();
+                }
             }
         }
         hosts.failed_qps = self.posting.failed();
@@ -296,6 +299,7 @@ impl Run<'_> {
             end: Time::ZERO + self.now.since(START),
             packet_events: self.events,
             counters: counters(&self.network),
+            tunnel,
             flows: self.posting.into_results(),
             long_haul,
             hosts,

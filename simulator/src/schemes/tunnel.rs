@@ -21,7 +21,7 @@ use super::product;
 use crate::frame::{SimFrame, SimPool};
 use crate::node::{Egress, Middlebox, WAN};
 use crate::path::packet_wire_bytes;
-use crate::results::Pools;
+use crate::results::{Pools, TunnelUse};
 use crate::scenario::{Carriage, LanRepair, Scenario, Topology};
 
 /// Headers of a RoCE frame beside its payload, and those of the tunnel.
@@ -255,6 +255,19 @@ impl Middlebox for TunnelBox {
 
     fn counters(&self) -> Option<&Counters> {
         self.path.as_switch().map(switch::Switch::counters)
+    }
+
+    fn tunnel(&self) -> TunnelUse {
+        let Some(tunnelled) = self.path.as_tunnel() else { return TunnelUse::default() };
+        let (sent, received) = (tunnelled.tunnel().sent(), tunnelled.tunnel().received());
+        TunnelUse {
+            frames: sent.frames,
+            lost: sent.lost,
+            resent: sent.resent,
+            missing: received.missing,
+            given_up: received.given_up,
+            suspected: sent.suspected,
+        }
     }
 
     fn check(&self, arrived: u64, _: u64) {

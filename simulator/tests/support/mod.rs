@@ -76,6 +76,7 @@ pub fn run_of(scheme: Scheme, seed: u64, end_us: u64, flows: Vec<FlowResult>) ->
         flows,
         long_haul: LongHaulUse::default(),
         hosts: HostUse::default(),
+        tunnel: Default::default(),
         counters: Vec::new(),
         pools: Vec::new(),
         recoveries: Vec::new(),
