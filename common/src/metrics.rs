@@ -254,6 +254,13 @@ impl Counters {
         self.0[metric as usize] = value;
     }
 
+    /// Adds the counters of another switch. Of a round trip, the longer one remains.
+    pub fn join(&mut self, other: &Self) {
+        let round_trip = self.get(Metric::PathRtt).max(other.get(Metric::PathRtt));
+        self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
+        self.set(Metric::PathRtt, round_trip);
+    }
+
     /// The value.
     #[inline]
     pub fn get(&self, metric: Metric) -> u64 {

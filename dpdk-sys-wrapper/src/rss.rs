@@ -20,11 +20,16 @@ static SYMMETRIC_KEY: [u8; 64] = {
 };
 
 /// A port's configuration: no offload, and the spread of
-/// [`Spread::Rss`](common::wire::Spread::Rss) if there is more than one queue.
-pub(crate) fn configuration(rx_queues: u16, info: &ffi::rte_eth_dev_info) -> ffi::rte_eth_conf {
+/// [`Spread::Rss`](common::wire::Spread::Rss) if there is more than one queue, with `hash_ports` by the ports of UDP as well.
+pub(crate) fn configuration(
+    rx_queues: u16,
+    hash_ports: bool,
+    info: &ffi::rte_eth_dev_info,
+) -> ffi::rte_eth_conf {
     // SAFETY: plain data, for which zero is a value: no offload, no RSS.
     let mut conf: ffi::rte_eth_conf = unsafe { mem::zeroed() };
-    let hash = info.flow_type_rss_offloads & ffi::LR2_RSS_IP;
+    let wanted = ffi::LR2_RSS_IP | if hash_ports { ffi::LR2_RSS_UDP } else { 0 };
+    let hash = info.flow_type_rss_offloads & wanted;
     if rx_queues > 1 && hash != 0 {
         conf.rxmode.mq_mode = ffi::rte_eth_rx_mq_mode_RTE_ETH_MQ_RX_RSS;
         conf.rx_adv_conf.rss_conf.rss_hf = hash;

@@ -20,6 +20,7 @@
 static const unsigned int LR2_LCORE_ID_ANY = LCORE_ID_ANY;
 static const int LR2_SOCKET_ID_ANY = SOCKET_ID_ANY;
 static const uint64_t LR2_RSS_IP = RTE_ETH_RSS_IP;
+static const uint64_t LR2_RSS_UDP = RTE_ETH_RSS_UDP;
 
 /* Received frames that did not come as one private, direct mbuf. */
 struct lr2_rx_repairs {

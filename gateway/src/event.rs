@@ -11,6 +11,8 @@ use tunnel::session::End;
 pub struct Event {
     /// When the worker noticed it, by its clock: at most one housekeeping late.
     pub at: Time,
+    /// The tunnel between the boxes.
+    pub tunnel: u8,
     /// The event.
     pub what: What,
 }

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, anyhow};
 use common::ids::{BootId, WorkerId};
 use common::time::Time;
+use common::wire::MacAddr;
 use dpdk_sys_wrapper::{
     Eal, EalConfig, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
     RxQueue, TxQueue,
 };
 use rtrb::Consumer;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tunnel::Setting;
+use tunnel::{Part, Setting};
 
 use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
@@ -25,8 +26,8 @@ use crate::control::tunnel::{Expected, Journal, News};
 use crate::control::{Sample, State, Watch, WorkerHealth, server, socket};
 use crate::event::{Event, What};
 use crate::port::PortId;
-use crate::shares::{boot, lan_repair, switch_config, tunnel_config};
-use crate::telemetry::{Published, TunnelIo};
+use crate::shares::{boot, division, lan_repair, owners, switch_config, tunnel_config};
+use crate::telemetry::Published;
 use crate::worker::egress::Egress;
 use crate::worker::events::{self, Watch as EventWatch};
 use crate::worker::handoff::{Handoff, mesh};
@@ -148,12 +149,8 @@ impl Machine {
         let mut queues: Vec<_> = (0..workers).map(|_| Queues::default()).collect();
         let mut ports = Vec::new();
         for (id, (section, port)) in PortId::all(u8::MAX).zip(config.ports()) {
-            let (port, rx, tx) = open_port(&eal, (id, section), port, workers, &pool)?;
-            let mut rx = rx.into_iter();
-            for (queues, tx) in queues.iter_mut().zip(tx) {
-                queues.rx.push(rx.next());
-                queues.tx.push(tx);
-            }
+            let (port, rx, tx) = open_port(&eal, (id, section), port, config, &pool)?;
+            deal(&mut queues, id, rx, tx);
             ports.push(port);
         }
         Ok((Self { ports, pool, eal }, queues))
@@ -168,26 +165,27 @@ impl Machine {
         stop: &Arc<AtomicBool>,
     ) -> anyhow::Result<Ended> {
         let workers = &config.worker;
-        let handoffs = mesh(workers.count, workers.spread);
+        let handoffs = mesh(workers.count, self.ports.len(), &owners(config, &self.wan_macs()));
         let Boot { id, warning } = boot(config)?;
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
-        // There is one worker with a tunnel.
-        let (mut worker_ends, mut stations) = (Vec::new(), Vec::new());
+        let mut worker_ends: Vec<_> = (0..workers.count).map(|_| Vec::new()).collect();
+        let mut stations = Vec::new();
         for (port, wan) in self.ports.iter().skip(1).zip(&config.wan) {
             let Some(udp) = &wan.udp else { continue };
-            let (end, control) = station::pair();
-            worker_ends.push(end);
+            let (ends, control) = station::join(workers.count);
+            worker_ends.iter_mut().zip(ends).for_each(|(all, end)| all.push(end));
             stations.push(Station::new(udp, port.mac(), control, self.eal.clock().now()));
         }
         let links = Arc::new(links::Shared::default());
         let mut events = Vec::new();
         thread::scope(|scope| {
             let (mut workers, mut failed) = (Vec::new(), None);
-            for ((n, queues), handoff) in (0..).map(WorkerId).zip(queues).zip(handoffs) {
+            let each = (0..).map(WorkerId).zip(queues).zip(handoffs).zip(worker_ends);
+            for (((n, queues), handoff), stations) in each {
                 let published = Arc::clone(&state.workers[usize::from(n.0)]);
-                let (stations, links) = (std::mem::take(&mut worker_ends), Arc::clone(&links));
+                let links = Arc::clone(&links);
                 let (watch, end) = events::pair();
                 events.push(end);
                 let place = Place {
@@ -198,7 +196,7 @@ impl Machine {
                     published,
                     stations,
                     links,
-                    events: watch.with_lanes(config.lanes()),
+                    events: watch.of_tunnels(tunnels_of(config, n), config.lanes()),
                     settings: state.parameters.add_worker(),
                 };
                 let worker = thread::Builder::new()
@@ -257,9 +255,12 @@ impl Machine {
         let plane = match config.tunnel.mode {
             TunnelMode::Off => Plane::switch(switch_config(config, boot, n)),
             TunnelMode::Ethernet | TunnelMode::Udp => {
-                let macs: Vec<_> = self.ports.iter().skip(1).map(Port::mac).collect();
-                let tunnel = tunnel_config(config, boot, &macs);
-                Plane::tunnel(tunnel, lan_repair(config, boot), stations, Links::new(links))
+                let (macs, workers) = (self.wan_macs(), config.worker.count);
+                let ends = tunnels_of(config, n).map(|part| {
+                    (tunnel_config(config, boot, &macs, part), lan_repair(config, boot, part))
+                });
+                let owners = owners(config, &macs);
+                Plane::tunnels(ends, (owners, workers), stations, Links::new(links))
             }
         };
         // All held frames may be released at once.
@@ -310,7 +311,7 @@ impl Machine {
                 next_sample = Instant::now();
                 tracing::info!("stopping; a second signal ends the process at once");
             }
-            let is_up = state.tunnel_value(TunnelIo::Up) > 0;
+            let is_up = state.is_tunnel_up();
             stations.iter_mut().for_each(|station| station.poll(clock.now(), is_up));
             self.share_links(&links);
             note_events(state, &mut events, clock.now());
@@ -319,7 +320,7 @@ impl Machine {
                 next_sample = now + SAMPLE;
                 let each = watches.iter_mut().zip(&state.workers);
                 let each = each.map(|(watch, published)| watch.look(published, now)).collect();
-                let refused = state.tunnel_value(TunnelIo::DropSource);
+                let refused = state.strangers();
                 let mut way = |station: &mut Station| station.way(clock.now(), refused);
                 let ways = stations.iter_mut().map(&mut way).collect();
                 let sample = self.sample(each, stopping, ways);
@@ -333,7 +334,12 @@ impl Machine {
         }
     }
 
-    /// Tells the worker of the WAN ports' links, if there are several.
+    /// The MAC addresses of the WAN ports.
+    fn wan_macs(&self) -> Vec<MacAddr> {
+        self.ports.iter().skip(1).map(Port::mac).collect()
+    }
+
+    /// Tells the workers of the WAN ports' links, if there are several.
     fn share_links(&self, links: &links::Shared) {
         if self.ports.len() > 2 {
             for (id, port) in PortId::all(u8::MAX).zip(&self.ports).skip(1) {
@@ -361,18 +367,26 @@ fn note_links(state: &State, up: &mut [Option<bool>], sample: &Sample) {
         if before.replace(*now) != Some(*now) {
             let port = id.name();
             let what = if *now { What::LinkUp { port } } else { What::LinkDown { port } };
-            state.events.note(None, SystemTime::now(), what);
+            state.events.note(Default::default(), SystemTime::now(), what);
         }
     }
 }
 
 /// Takes the workers' events. `now` is a time of their clock.
+/// The tunnels of worker `n`; none without a tunnel.
+fn tunnels_of(config: &Config, n: WorkerId) -> impl Iterator<Item = Part> {
+    let is_there = config.tunnel.mode != TunnelMode::Off;
+    let all = division(config).parts().filter(move |_| is_there);
+    all.skip(n.0.into()).step_by(config.worker.count.into())
+}
+
 fn note_events(state: &State, ends: &mut [events::ControlEnd], now: Time) {
     let wall = SystemTime::now();
     for (worker, end) in ends.iter_mut().enumerate() {
-        while let Some(Event { at, what }) = end.event() {
+        while let Some(Event { at, tunnel, what }) = end.event() {
             let ago = Duration::from_nanos(now.since(at).as_nanos());
-            state.events.note(Some(worker), wall.checked_sub(ago).unwrap_or(wall), what);
+            let place = state.place(worker, tunnel);
+            state.events.note(place, wall.checked_sub(ago).unwrap_or(wall), what);
         }
         state.events.set_missed(worker, end.missed());
     }
@@ -407,18 +421,38 @@ fn eal_config(config: &Config) -> EalConfig {
     }
 }
 
+/// Gives each worker its queues of a port.
+fn deal(workers: &mut [Queues], id: PortId, mut rx: Vec<RxQueue>, tx: Vec<TxQueue>) {
+    // The only queues of several ports go to several workers.
+    let only = if rx.len() == 1 { rx.pop() } else { None };
+    let first = id.index() % workers.len().max(1);
+    let mut rx = rx.into_iter();
+    for (queues, tx) in workers.iter_mut().zip(tx) {
+        queues.rx.push(rx.next());
+        queues.tx.push(tx);
+    }
+    if let Some(queue) = workers.get_mut(first).and_then(|queues| queues.rx.last_mut()) {
+        *queue = queue.take().or(only);
+    }
+}
+
 fn open_port(
     eal: &Eal,
     (id, section): (PortId, &str),
     port: &config::Port,
-    workers: u16,
+    config: &Config,
     pool: &Mempool,
 ) -> anyhow::Result<(Port, Vec<RxQueue>, Vec<TxQueue>)> {
     let name = id.name();
+    let (workers, is_wan) = (config.worker.count, id != PortId::LAN);
+    // With the EtherType of a tunnel, a NIC has nothing to spread frames by, and frames that cross as they came must not
+    // overtake those. R-TUN-44
+    let is_ethernet = config.tunnel.mode == TunnelMode::Ethernet;
     let config = PortConfig {
         device: port.device.clone(),
         mtu: port.mtu,
-        rx_queues: workers,
+        rx_queues: if is_wan && is_ethernet { 1 } else { workers },
+        hash_ports: is_wan && config.tunnel.mode == TunnelMode::Udp,
         tx_queues: workers,
         rx_desc: port.rx_desc,
         tx_desc: port.tx_desc,

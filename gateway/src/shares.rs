@@ -1,4 +1,4 @@
-//! Each worker's part of the configured limits.
+//! The part that each worker, or each tunnel, has of the configured limits.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -9,12 +9,13 @@ use common::ids::WorkerId;
 use common::time::Span;
 use common::wire::{MacAddr, Opcode};
 use datapath::Which;
-use tunnel::encapsulation::{DEFAULT_SOURCE_PORT, Encapsulation, Udp, UdpConfig};
+use tunnel::encapsulation::{Encapsulation, Udp, UdpConfig, source_ports};
 use tunnel::session::SessionConfig;
-use tunnel::{ReceiverConfig, SenderConfig, report_interval};
+use tunnel::{Division, Part, ReceiverConfig, SenderConfig, report_interval};
 
 use crate::boot::{self, Boot};
-use crate::config::{Config, Keying, LanMode, Wan};
+use crate::config::{Config, Keying, LanMode, TunnelMode, Wan};
+use crate::worker::owner::Owners;
 
 /// The boot id of this start, which is kept on disk, and why it may not be, if so.
 ///
@@ -27,14 +28,14 @@ pub fn boot(config: &Config) -> anyhow::Result<Boot> {
     Ok(boot::next(&config.peer.boot_file, u64::try_from(since_epoch.as_nanos())?))
 }
 
-/// The switch that repairs the LANs beside the tunnel, and for which packets; `None` if it is off.
-pub fn lan_repair(config: &Config, boot: BootId) -> Option<(switch::Config, Which)> {
+/// The switch that repairs the LANs beside a tunnel, and for which packets; `None` if it is off.
+pub fn lan_repair(config: &Config, boot: BootId, part: Part) -> Option<(switch::Config, Which)> {
     let which = match config.recovery.lan {
         LanMode::Off => return None,
         LanMode::On => Which::All,
         LanMode::Auto => Which::AfterNak,
     };
-    let switch = switch_config(config, boot, WorkerId(0));
+    let switch = switch_config(config, boot, WorkerId(part.index().into()));
     let reorder_pool_frames = lan_reorder_frames(config);
     Some((switch::Config { reorder_pool_frames, ..switch }, which))
 }
@@ -44,15 +45,15 @@ pub fn lan_repair(config: &Config, boot: BootId) -> Option<(switch::Config, Whic
 fn lan_reorder_frames(config: &Config) -> u64 {
     match config.recovery.lan {
         LanMode::Off => 0,
-        LanMode::On | LanMode::Auto => config.pool_frames_of_worker().reorder_pool / 4,
+        LanMode::On | LanMode::Auto => config.pool_frames_of_part().reorder_pool / 4,
     }
 }
 
-/// The configuration of worker `n`'s switch. All workers have the same boot id.
+/// The configuration of the switch of worker or tunnel `n`. All have the same boot id.
 pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Config {
     let recovery = &config.recovery;
-    let frames = config.pool_frames_of_worker();
-    let max_flows = config.worker.max_flows.div_ceil(config.worker.count.into());
+    let frames = config.pool_frames_of_part();
+    let max_flows = config.worker.max_flows.div_ceil(config.parts().into());
     switch::Config {
         role: config.role,
         recovery: recovery.mode,
@@ -77,29 +78,56 @@ pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Conf
     }
 }
 
-/// The configuration of an end of the tunnel on WAN ports with the addresses `macs`.
-pub fn tunnel_config(config: &Config, boot: BootId, macs: &[MacAddr]) -> tunnel::Config {
-    let frames = config.pool_frames_of_worker();
-    let (rtt, lanes) = (config.recovery.tuning.rtt_guess, config.lanes());
-    let count = u8::try_from(config.wan.len()).unwrap_or(u8::MAX);
+/// How flows are divided into tunnels.
+pub fn division(config: &Config) -> Division {
+    // The configuration has been checked.
+    Division::new(config.tunnel.tunnels, config.worker.spread).unwrap_or(Division::NONE)
+}
+
+/// Which worker a frame belongs to, of a box whose WAN ports have the addresses `macs`.
+pub fn owners(config: &Config, macs: &[MacAddr]) -> Owners {
+    match config.tunnel.mode {
+        TunnelMode::Off => Owners::Pairs(config.worker.spread),
+        TunnelMode::Ethernet | TunnelMode::Udp => {
+            Owners::Tunnels(division(config), encapsulations(config, macs, Part::WHOLE))
+        }
+    }
+}
+
+/// How WAN ports with the addresses `macs` carry the frames of a tunnel.
+fn encapsulations(config: &Config, macs: &[MacAddr], part: Part) -> Vec<Encapsulation> {
+    let port = config.tunnel.port;
     let encapsulation = |(wan, mac): (&Wan, &MacAddr)| match &wan.udp {
         None => Encapsulation::Ethernet { ethertype: config.tunnel.ethertype, mac: *mac },
         Some(udp) => Encapsulation::Udp(Udp::new(&UdpConfig {
             mac: *mac,
             address: udp.address.addr(),
             peer: udp.peer,
-            port: config.tunnel.port,
-            source_ports: (0..lanes).map(|lane| DEFAULT_SOURCE_PORT + u16::from(lane)).collect(),
+            port,
+            source_ports: source_ports(part, udp.address.addr(), udp.peer, port, config.lanes()),
             dscp: udp.dscp,
         })),
     };
-    let ports: Vec<_> = config.wan.iter().zip(macs).map(encapsulation).collect();
+    config.wan.iter().zip(macs).map(encapsulation).collect()
+}
+
+/// The configuration of an end of a tunnel on WAN ports with the addresses `macs`.
+pub fn tunnel_config(
+    config: &Config,
+    boot: BootId,
+    macs: &[MacAddr],
+    part: Part,
+) -> tunnel::Config {
+    let frames = config.pool_frames_of_part();
+    let (rtt, lanes) = (config.recovery.tuning.rtt_guess, config.lanes());
+    let count = u8::try_from(config.wan.len()).unwrap_or(u8::MAX);
+    let ports = encapsulations(config, macs, part);
     tunnel::Config {
         session: SessionConfig {
             node: config.peer.node,
             boot,
             random: random(),
-            part: tunnel::Part::WHOLE,
+            part,
             lanes,
             ports: count,
             // VLAN tags of the LAN lie behind the shim.
@@ -149,7 +177,7 @@ fn keys(config: &Config) -> Keys {
     }
 }
 
-/// The name of worker `n` towards its peers. Each has a sequence of control
+/// The name of the switch of worker or tunnel `n` towards its peers. Each has a sequence of control
 /// messages of its own, so each is a box of its own to them; the first has the
 /// name that the configuration says. The factor is odd: no two are the same,
 /// and those of two boxes are far apart unless the boxes' are.

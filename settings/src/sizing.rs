@@ -26,17 +26,17 @@ pub const WORKING_SET: u32 = 2048;
 /// ring and beyond the frames that the pools hold.
 pub const BACKLOG: u32 = 1024;
 
-/// Frames that may be on their way from one worker to another, per side.
+/// Frames that may be on their way from one worker to another, per port.
 pub const HANDOFF: u16 = 512;
 
 /// Mbufs that rings, queues and caches of a gateway with so many workers tie up, by use.
-/// `descriptors`: of all rings of one worker, both ports, reception and transmission.
-pub const fn mbufs_at_work(workers: u32, descriptors: u32) -> [(u32, &'static str); 4] {
+/// `descriptors`: of all rings of one worker, all ports, reception and transmission.
+pub const fn mbufs_at_work(workers: u32, ports: u32, descriptors: u32) -> [(u32, &'static str); 4] {
     [
         (workers * descriptors, "rings of both ports"),
         (workers * WORKING_SET, "bursts in progress and workers' own frames"),
         (workers * 2 * BACKLOG, "egress queues"),
-        (workers * (workers - 1) * 2 * HANDOFF as u32, "handoff between workers"),
+        (workers * (workers - 1) * ports * HANDOFF as u32, "handoff between workers"),
     ]
 }
 

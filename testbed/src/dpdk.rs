@@ -114,6 +114,7 @@ impl DpdkOptions {
             device: device.into(),
             mtu: self.mtu,
             rx_queues: 1,
+            hash_ports: false,
             tx_queues: 1,
             rx_desc: RING,
             tx_desc: RING,

@@ -18,6 +18,8 @@ pub struct PortConfig {
     /// than one, the NIC spreads frames over them as
     /// [`Spread::Rss`](common::wire::Spread::Rss) does, if it can.
     pub rx_queues: u16,
+    /// Spread UDP datagrams by their ports as well, as [`rss_bucket_of_udp`](common::wire::rss_bucket_of_udp) does.
+    pub hash_ports: bool,
     /// Transmit queues, at least 1.
     pub tx_queues: u16,
     /// Descriptors per receive queue; rounded to a number that the device supports.
@@ -36,6 +38,7 @@ impl PortConfig {
             device: device.into(),
             mtu: 4500,
             rx_queues: 1,
+            hash_ports: false,
             tx_queues: 1,
             rx_desc: 1024,
             tx_desc: 1024,

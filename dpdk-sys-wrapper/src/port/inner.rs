@@ -49,7 +49,7 @@ impl PortInner {
             let reason = format!("{asked} asked for, the device has {most}");
             return Err(refused(config, "transmit queues", &reason));
         }
-        let mut conf = rss::configuration(self.rx_queues, info);
+        let mut conf = rss::configuration(self.rx_queues, config.hash_ports, info);
         conf.rxmode.mtu = device_mtu(config, info, &self.driver)?;
         if self.driver == "net_memif" {
             // It claims to take 1518 bytes, and takes as many as its buffers

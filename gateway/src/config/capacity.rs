@@ -19,7 +19,7 @@ use super::fit::{mib, show_pages};
 use super::machine::Machine;
 use super::{Config, HugePages, LanMode, Pool, Recovery, TunnelMode};
 
-/// Memory of an end of the tunnel, bytes: flow buckets and bitmaps; and at most for each frame that is
+/// Memory of an end of a tunnel, bytes: flow buckets and bitmaps; and at most for each frame that is
 /// kept to be resent, and that waits for an earlier one.
 const TUNNEL: u64 = 2 << 20;
 const KEPT: u64 = 32;
@@ -45,20 +45,20 @@ impl Config {
         self.pool_bytes().divide(self.pool.holdable())
     }
 
-    /// The same of each worker.
-    pub(crate) fn pool_frames_of_worker(&self) -> Pools {
-        let (all, workers) = (self.pool_frames(), u64::from(self.worker.count));
+    /// The same of each [part](Config::parts).
+    pub(crate) fn pool_frames_of_part(&self) -> Pools {
+        let (all, parts) = (self.pool_frames(), u64::from(self.parts()));
         Pools {
-            resend_cache: all.resend_cache / workers,
-            reorder_pool: all.reorder_pool / workers,
-            backup_pool: all.backup_pool / workers,
+            resend_cache: all.resend_cache / parts,
+            reorder_pool: all.reorder_pool / parts,
+            backup_pool: all.backup_pool / parts,
         }
     }
 
     /// Mbufs of rings, queues and caches, by use.
     fn mbufs_at_work(&self) -> [(u32, &'static str); 4] {
         let descriptors = self.ports().map(|(_, p)| u32::from(p.rx_desc) + u32::from(p.tx_desc));
-        mbufs_at_work(self.worker.count.into(), descriptors.sum())
+        mbufs_at_work(self.worker.count.into(), self.ports().count() as u32, descriptors.sum())
     }
 
     /// Mbufs that the pools take at the largest path MTU, and the bytes of the pools.
@@ -86,8 +86,8 @@ impl Config {
     /// ordinary pages.
     pub(super) fn process_memory(&self) -> u64 {
         let (workers, footprint) = (u64::from(self.worker.count), Footprint::of_handles());
-        let frames = self.pool_frames_of_worker();
-        let flows = u64::from(self.worker.max_flows).div_ceil(workers);
+        let (parts, frames) = (u64::from(self.parts()), self.pool_frames_of_part());
+        let flows = u64::from(self.worker.max_flows).div_ceil(parts);
         let plane = match self.tunnel.mode {
             TunnelMode::Off => footprint.full(self.role, self.recovery.mode, flows, &frames),
             TunnelMode::Ethernet | TunnelMode::Udp => {
@@ -103,7 +103,7 @@ impl Config {
         };
         let queue = u64::from(self.pool.holdable()) / workers + u64::from(BACKLOG);
         let fair = FairQueue::<()>::OVERHEAD as u64;
-        workers * (plane + queue * (EGRESS_QUEUES * footprint.packet as u64 + fair))
+        parts * plane + workers * (queue * (EGRESS_QUEUES * footprint.packet as u64 + fair))
     }
 
     /// The pages of DPDK's memory, bytes; hugepages under `"auto"`, since their number depends on

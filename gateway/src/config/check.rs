@@ -141,6 +141,10 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
             let allowed = "no such key, or wan.tunnel";
             doc.problem("wan.lanes", config.tunnel.lanes.to_string(), allowed);
         }
+        if config.tunnel.tunnels > 1 {
+            let allowed = "no such key, or wan.tunnel";
+            doc.problem("wan.tunnels", config.tunnel.tunnels.to_string(), allowed);
+        }
         return;
     }
     if count > usize::from(tunnel::Port::COUNT_MAX) {
@@ -177,11 +181,16 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
                        whether the LANs are repaired";
         doc.problem("recovery.mode", format!("\"{mode}\" beside wan.tunnel"), allowed);
     }
-    if config.worker.count != 1 {
-        let key = if doc.is_set("worker.count") { "worker.count" } else { "eal.cores" };
-        let found = format!("{} workers beside wan.tunnel", config.worker.count);
-        let allowed = "one worker, on one core: a tunnel is that of one worker";
-        doc.problem(key, found, allowed);
+    let (tunnels, workers) = (u16::from(config.tunnel.tunnels), config.worker.count);
+    if tunnels < workers {
+        let found = format!("{tunnels} beside worker.count = {workers}");
+        doc.problem("wan.tunnels", found, "at least one for each worker");
+    } else if tunnels % workers > 0 {
+        let (least, most) = (tunnels / workers, tunnels.div_ceil(workers));
+        config.warnings.push(format!(
+            "wan.tunnels: {tunnels} tunnels are no equal parts for {workers} workers: some have {most}, \
+             some {least}"
+        ));
     }
     let (lan, wan) = (config.lan.mtu, config.wan_mtu());
     let needed = config.wan_mtu_needed();

@@ -166,7 +166,9 @@ pub struct TunnelSettings {
     pub ethertype: u16,
     /// UDP port of its datagrams, at both boxes.
     pub port: u16,
-    /// Lanes of each WAN port.
+    /// How many there are: a power of two, at least one for each worker.
+    pub tunnels: u8,
+    /// Lanes of each WAN port, of each tunnel.
     pub lanes: u8,
     /// How a frame's lane is chosen.
     pub spray: Policy,
@@ -175,6 +177,9 @@ pub struct TunnelSettings {
     /// Whether its headers are those of IPv6.
     pub is_v6: bool,
 }
+
+/// The numbers of tunnels that there may be.
+pub const TUNNEL_COUNTS: &[u32] = &[1, 2, 4, 8, 16, 32, 64];
 
 /// The words for [`Policy`].
 pub const SPRAYS: &[(&str, Policy)] = &[
@@ -346,9 +351,17 @@ pub struct Config {
 }
 
 impl Config {
-    /// Lanes of the tunnel in each direction.
+    /// Lanes of each tunnel in each direction.
     pub fn lanes(&self) -> u8 {
         u8::try_from(usize::from(self.tunnel.lanes) * self.wan.len()).unwrap_or(Lane::COUNT_MAX)
+    }
+
+    /// Parts into which pools and flows are divided: tunnels, or workers where there is no tunnel.
+    pub fn parts(&self) -> u16 {
+        match self.tunnel.mode {
+            TunnelMode::Off => self.worker.count,
+            TunnelMode::Ethernet | TunnelMode::Udp => self.tunnel.tunnels.into(),
+        }
     }
 
     /// The MTU of all WAN ports: that of the one with the smallest.

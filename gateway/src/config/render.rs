@@ -18,6 +18,7 @@ fn wan(f: &mut fmt::Formatter<'_>, c: &Config, wan: &Wan, is_first: bool) -> fmt
         writeln!(f, "tunnel = {}", quoted(word(TUNNELS, &c.tunnel.mode)))?;
         writeln!(f, "tunnel_ethertype = {:#06x}", c.tunnel.ethertype)?;
         writeln!(f, "tunnel_port = {}", c.tunnel.port)?;
+        writeln!(f, "tunnels = {}", c.tunnel.tunnels)?;
         writeln!(f, "lanes = {}", c.tunnel.lanes)?;
         writeln!(f, "spray = {}", quoted(word(SPRAYS, &c.tunnel.spray)))?;
         writeln!(f, "resend_copies = {}", c.tunnel.resend_copies)?;

@@ -14,8 +14,8 @@ use tunnel::spray::Policy;
 use super::{
     Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, LANS, LanMode,
     NOTIFIES, Peer, Pool, Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPRAYS,
-    SPREADS, Spread, TOLERANCES, TUNNELS, Tuning, TunnelMode, TunnelSettings, Wan, Worker, check,
-    key, pairs, udp,
+    SPREADS, Spread, TOLERANCES, TUNNEL_COUNTS, TUNNELS, Tuning, TunnelMode, TunnelSettings, Wan,
+    Worker, check, key, pairs, udp,
 };
 
 const MIB: u64 = 1 << 20;
@@ -42,11 +42,15 @@ pub(super) fn read(
     let mut section = root.section("lan");
     let lan = port(&mut section);
     section.finish();
-    let (wan, tunnel) = wan(doc, &mut root);
+    let (wan, mut tunnel) = wan(doc, &mut root);
     let peer = peer(doc, root.section("peer"), file, &lan, &mut warnings);
     let eal = eal(root.section("eal"), peer.node);
     let any_pci = lan.is_pci() || wan.iter().any(|wan| wan.port.is_pci());
     let worker = worker(root.section("worker"), any_pci, eal.cores.len());
+    if tunnel.tunnels == 0 {
+        let workers = if tunnel.mode == TunnelMode::Off { 1 } else { worker.count };
+        tunnel.tunnels = u8::try_from(workers.next_power_of_two()).unwrap_or(u8::MAX);
+    }
     let recovery = recovery(doc, root.section("recovery"), tunnel.mode);
     let congestion = congestion(root.section("congestion"));
     let queue_pairs = pairs::read(doc, root.sections("queue_pair"));
@@ -144,6 +148,11 @@ fn tunnel(doc: &Document<'_>, s: &mut Section<'_>) -> TunnelSettings {
                 integer(v).and_then(|n| u16::try_from(n).ok()).filter(|n| *n > 0)
             })
             .unwrap_or(DEFAULT_PORT),
+        // 0: as many as the workers need.
+        tunnels: s
+            .int_of("tunnels", TUNNEL_COUNTS, "tunnels, the same at both boxes")
+            .and_then(|n| u8::try_from(n).ok())
+            .unwrap_or(0),
         lanes: s
             .int("lanes", 1, u32::from(Lane::COUNT_MAX), "lanes of each port")
             .and_then(|n| u8::try_from(n).ok())

@@ -10,6 +10,7 @@ const README: &str = include_str!("../../../README.md");
 /// The samples of a gateway with a tunnel over UDP, without their values.
 fn exported() -> BTreeSet<String> {
     let expected = tunnel::Expected {
+        tunnels: 1,
         ports: 1,
         lanes: 1,
         is_udp: true,

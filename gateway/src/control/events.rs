@@ -18,11 +18,21 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Entry {
     /// Seconds since 1970.
     time: f64,
-    /// The worker; of an event of a port there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<usize>,
+    #[serde(flatten)]
+    place: Place,
     #[serde(flatten)]
     what: What,
+}
+
+/// Whose event it is; nobody's, if it is one of a port.
+#[derive(Clone, Copy, Default, Debug, Serialize)]
+pub struct Place {
+    /// The worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<usize>,
+    /// The tunnel, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<u8>,
 }
 
 #[derive(Debug, Default)]
@@ -79,24 +89,25 @@ struct Body<'a> {
 }
 
 impl Events {
-    /// Counts, remembers and logs an event, of a worker or of a port.
-    pub fn note(&self, worker: Option<usize>, at: SystemTime, what: What) {
+    /// Counts, remembers and logs an event.
+    pub fn note(&self, place: Place, at: SystemTime, what: What) {
         let mut inner = self.inner();
         inner.counts[what.kind()] += 1;
         if inner.entries.len() == KEPT {
             inner.entries.pop_front();
         }
         let time = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        inner.entries.push_back(Entry { time, worker, what });
+        inner.entries.push_back(Entry { time, place, what });
         let Line::Log { left_out } = inner.log.take(Instant::now()) else { return };
         drop(inner);
         if left_out > 0 {
             tracing::warn!("{left_out} events were not logged; /events has the newest {KEPT}");
         }
+        let tunnel = place.tunnel.map_or(String::new(), |tunnel| format!("tunnel {tunnel}: "));
         if what.is_warning() {
-            tracing::warn!("{what}");
+            tracing::warn!("{tunnel}{what}");
         } else {
-            tracing::info!("{what}");
+            tracing::info!("{tunnel}{what}");
         }
     }
 
@@ -147,9 +158,10 @@ mod tests {
     fn the_newest_events_are_kept_and_all_are_counted() {
         let events = Events::default();
         for n in 0..300 {
-            events.note(Some(1), at(n), What::GapGivenUp { lane: 3, numbers: n });
+            let place = Place { worker: Some(1), tunnel: None };
+            events.note(place, at(n), What::GapGivenUp { lane: 3, numbers: n });
         }
-        events.note(None, at(300), What::LinkDown { port: "wan" });
+        events.note(Place::default(), at(300), What::LinkDown { port: "wan" });
         events.set_missed(1, 7);
         let json: serde_json::Value = serde_json::from_str(&events.json().unwrap()).unwrap();
         let all = json["events"].as_array().unwrap();

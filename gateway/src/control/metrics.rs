@@ -132,21 +132,24 @@ fn workers(state: &State, families: &mut Families) {
 }
 
 fn tunnel(state: &State, expected: &Expected, families: &mut Families) {
+    let all = state.all_tunnels();
     for (what, desc) in TunnelIo::TABLE {
-        let sum: u64 = state.workers.iter().map(|worker| worker.tunnel().get(*what)).sum();
-        families.add(desc, &[], sum as f64);
+        families.add(desc, &[], all.as_ref().map_or(0, |all| all.get(*what)) as f64);
     }
     for (what, desc) in LaneIo::TABLE {
-        // One worker has the tunnel.
-        let lanes = state.workers.first().map_or(&[][..], |worker| worker.lanes());
-        for (n, lane) in lanes.iter().enumerate() {
-            families.add(desc, &[("lane", &n.to_string())], what.scaled(lane.get(*what)));
+        for (t, tunnel) in state.tunnels().enumerate() {
+            for (n, lane) in tunnel.lanes().iter().enumerate() {
+                let (t, n) = (t.to_string(), n.to_string());
+                let labels = [("tunnel", &*t), ("lane", &*n)];
+                // With one tunnel there is no choice.
+                let labels = &labels[usize::from(expected.tunnels == 1)..];
+                families.add(desc, labels, what.scaled(lane.get(*what)));
+            }
         }
     }
-    let used = state.workers.first().map(|worker| worker.tunnel());
     for port in PortId::all(state.wans).skip(1) {
-        let is_used = used.as_ref().is_some_and(|tunnel| tunnel.uses(port.wan_port()));
-        let help = "Whether frames of the tunnel take a WAN port: there is a session, and messages pass the port both ways.";
+        let is_used = all.as_ref().is_some_and(|tunnel| tunnel.uses(port.wan_port()));
+        let help = "Whether frames of the tunnel, of each if there are several, take a WAN port: there is a session, and messages pass the port both ways.";
         families.gauge("lr2_tunnel_port_used", help, &[("port", port.name())], is_used.into());
     }
     let help = "Bytes of the longest frame of the WAN, from its destination MAC address on: the WAN port's, \
@@ -201,16 +204,23 @@ mod tests {
     use crate::control::{Sample, WorkerHealth};
 
     fn text() -> String {
-        let tunnel =
-            Expected { ports: 1, lanes: 2, is_udp: false, headers: 26, port: 4248, needed: 4248 };
+        let tunnel = Expected {
+            tunnels: 2,
+            ports: 1,
+            lanes: 2,
+            is_udp: false,
+            headers: 26,
+            port: 4248,
+            needed: 4248,
+        };
         let state = State::new("both", 2, Some(tunnel));
         let mut io = IoCounters::default();
         io.add(Side::Wan.into(), PortIo::DropFull, 3);
         let mut switch = Counters::default();
         switch.add(Metric::PassedMalformed, 7);
-        state.workers[0].store(&switch, &io, None);
+        state.workers[0].store(&switch, &io);
         io.add_loop(LoopIo::BusyRounds, 5);
-        state.workers[1].store(&switch, &io, None);
+        state.workers[1].store(&switch, &io);
         let lan = PortStats { rx_missed: 9, ..PortStats::default() };
         state.put(Sample {
             ports: vec![lan, PortStats::default()],
@@ -239,8 +249,8 @@ mod tests {
             "lr2_port_missed_frames_total{port=\"lan\"} 9",
             "lr2_port_up{port=\"wan\"} 0",
             "lr2_tunnel_frame_limit_bytes{of=\"needed\"} 4248",
-            "lr2_tunnel_sent_frames_total{lane=\"1\",copy=\"resent\"} 0",
-            "lr2_tunnel_report_age_seconds{lane=\"0\"} 0",
+            "lr2_tunnel_sent_frames_total{tunnel=\"1\",lane=\"1\",copy=\"resent\"} 0",
+            "lr2_tunnel_report_age_seconds{tunnel=\"0\",lane=\"0\"} 0",
             "lr2_worker_busy_ratio{worker=\"1\"} 0.25",
             "lr2_worker_rounds_total{worker=\"1\",state=\"busy\"} 5",
         ] {

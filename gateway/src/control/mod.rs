@@ -21,7 +21,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use dpdk_sys_wrapper::PortStats;
 
-use crate::telemetry::{LoopIo, Published, TunnelIo};
+use crate::telemetry::{LoopIo, Published, PublishedTunnel, TunnelCounters, TunnelIo};
 
 /// How a worker does.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -72,13 +72,17 @@ pub struct State {
 }
 
 impl State {
-    /// The state of a process that starts now, with so many workers, each of which has an end of
-    /// the tunnel if one is expected.
+    /// The state of a process that starts now, with so many workers, which share the tunnels that are
+    /// expected.
     pub fn new(role: &'static str, workers: usize, tunnel: Option<tunnel::Expected>) -> Self {
-        let lanes = tunnel.as_ref().map_or(0, |tunnel| tunnel.lanes);
+        let (tunnels, lanes) = tunnel.as_ref().map_or((0, 0), |it| (it.tunnels.into(), it.lanes));
+        let published = |n| {
+            let of_worker = (n..tunnels).step_by(workers).len();
+            Arc::new(Published::new(of_worker, lanes))
+        };
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            workers: (0..workers).map(|_| Arc::new(Published::new(lanes))).collect(),
+            workers: (0..workers).map(published).collect(),
             role,
             wans: tunnel.as_ref().map_or(1, |tunnel| tunnel.ports),
             tunnel,
@@ -105,18 +109,42 @@ impl State {
         self.tunnel.is_some()
     }
 
-    /// A counter of the tunnel; 0 if there is none.
-    pub fn tunnel_value(&self, what: TunnelIo) -> u64 {
-        // One worker has the tunnel.
-        self.workers.first().map_or(0, |worker| worker.tunnel_value(what))
+    /// The tunnels, in ascending order; none if there is no tunnel.
+    pub fn tunnels(&self) -> impl Iterator<Item = &PublishedTunnel> {
+        let count = self.tunnel.as_ref().map_or(0, |tunnel| usize::from(tunnel.tunnels));
+        let workers = self.workers.len();
+        (0..count).filter_map(move |n| self.workers.get(n % workers)?.tunnels().get(n / workers))
+    }
+
+    /// Counters of all tunnels together; `None` if there is no tunnel.
+    pub fn all_tunnels(&self) -> Option<TunnelCounters> {
+        self.tunnels().map(PublishedTunnel::counters).reduce(|mut all, tunnel| {
+            all.join(&tunnel);
+            all
+        })
+    }
+
+    /// The place of an event of a worker, in one of its tunnels.
+    pub fn place(&self, worker: usize, tunnel: u8) -> events::Place {
+        let has_several = self.tunnel.as_ref().is_some_and(|expected| expected.tunnels > 1);
+        events::Place { worker: Some(worker), tunnel: has_several.then_some(tunnel) }
+    }
+
+    /// Whether one of the tunnels has a session.
+    pub fn is_tunnel_up(&self) -> bool {
+        self.tunnels().any(|tunnel| tunnel.get(TunnelIo::Up) > 0)
+    }
+
+    /// Frames from other addresses than the peer's, of all tunnels.
+    pub fn strangers(&self) -> u64 {
+        self.tunnels().map(|tunnel| tunnel.get(TunnelIo::DropSource)).sum()
     }
 
     /// The reason why the tunnel does not protect every frame, in one line, as of this sample; `None` if it does.
     pub fn tunnel_problem(&self, sample: &Sample) -> Option<String> {
         let expected = self.tunnel.as_ref()?;
-        // One worker has the tunnel.
-        let tunnel = self.workers.first()?.tunnel();
-        tunnel::problem(expected, &tunnel, &sample.ways)
+        let tunnels: Vec<_> = self.tunnels().map(PublishedTunnel::counters).collect();
+        tunnel::first_problem(expected, &tunnels, &sample.ways)
     }
 
     /// The last sample.
@@ -177,11 +205,11 @@ mod tests {
         let mut io = IoCounters::default();
         io.add_loop(LoopIo::BusyNanos, 30);
         io.add_loop(LoopIo::IdleNanos, 10);
-        worker.store(&Counters::default(), &io, None);
+        worker.store(&Counters::default(), &io);
         assert_eq!(watch.look(&worker, start), health(false, 0.75));
         assert_eq!(watch.look(&worker, start + health::STALL / 2), health(false, 0.0));
         assert_eq!(watch.look(&worker, start + health::STALL), health(true, 0.0));
-        worker.store(&Counters::default(), &io, None);
+        worker.store(&Counters::default(), &io);
         assert_eq!(watch.look(&worker, start + 2 * health::STALL), health(false, 0.0));
     }
 }

@@ -7,7 +7,7 @@ use common::wire::MacAddr;
 
 use super::neighbour::{Neighbour, Settings};
 use crate::config::UdpSettings;
-use crate::worker::station::{ControlEnd, Order, Short};
+use crate::worker::station::{ControlEnd, Short};
 
 /// Identifier of its pings. Another program at the same address there is none.
 const IDENT: u16 = 0x4c52;
@@ -47,11 +47,11 @@ impl Recent {
     }
 }
 
-/// The station, and the way to its worker.
+/// The station, and the way to the workers.
 pub struct Station {
     neighbour: Neighbour,
     end: ControlEnd,
-    /// The next hop that the worker was told; `None`: nothing yet.
+    /// The next hop that the workers were told; `None`: nothing yet.
     told: Option<Option<MacAddr>>,
     strangers: Recent,
     next_hop: IpAddr,
@@ -82,7 +82,7 @@ impl Station {
         }
     }
 
-    /// Exchanges frames with the worker and runs the timers. While the tunnel `is_up`, the worker keeps the next hop that it has.
+    /// Exchanges frames with the workers and runs the timers. While the tunnel `is_up`, the workers keep the next hop that it has.
     pub fn poll(&mut self, now: Time, is_up: bool) {
         while let Some(frame) = self.end.frame() {
             self.neighbour.on_frame(frame.to_vec());
@@ -90,11 +90,11 @@ impl Station {
         for frame in self.neighbour.poll(now, is_up) {
             if let Ok(short) = Short::try_from(&frame[..]) {
                 // If the worker is that far behind, the frame is lost as on any link.
-                let _ = self.end.order(Order::Send(short));
+                let _ = self.end.send(short);
             }
         }
         let mac = self.neighbour.next_hop();
-        if self.told != Some(mac) && self.end.order(Order::NextHop(mac)) {
+        if self.told != Some(mac) && self.end.tell(mac) {
             self.told = Some(mac);
         }
     }

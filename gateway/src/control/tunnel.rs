@@ -18,9 +18,11 @@ const ETHER_LEN: u16 = 14;
 /// address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expected {
+    /// Tunnels between the boxes.
+    pub tunnels: u8,
     /// WAN ports.
     pub ports: u8,
-    /// Lanes of each direction.
+    /// Lanes of each tunnel in each direction.
     pub lanes: u8,
     /// Without a session frames are dropped, and do not cross as they came.
     pub is_udp: bool,
@@ -36,6 +38,7 @@ impl Expected {
     /// `None` without a tunnel.
     pub fn of(config: &Config) -> Option<Self> {
         (config.tunnel.mode != TunnelMode::Off).then(|| Self {
+            tunnels: config.tunnel.tunnels,
             ports: u8::try_from(config.wan.len()).unwrap_or(u8::MAX),
             lanes: config.lanes(),
             is_udp: config.tunnel.mode == TunnelMode::Udp,
@@ -51,7 +54,23 @@ impl Expected {
     }
 }
 
-/// The reason why the tunnel does not protect every frame, in one line; `None` if it does.
+/// The reason why one of the tunnels does not protect every frame, in one line; `None` if all do. It names the tunnel,
+/// unless all have a problem.
+pub fn first_problem(
+    expected: &Expected,
+    tunnels: &[TunnelCounters],
+    ways: &[Way],
+) -> Option<String> {
+    let all: Vec<_> = tunnels.iter().map(|tunnel| problem(expected, tunnel, ways)).collect();
+    let (n, line) = all.iter().enumerate().find_map(|(n, line)| Some((n, line.as_ref()?)))?;
+    if all.iter().all(Option::is_some) {
+        return Some(line.clone());
+    }
+    let rest = line.strip_prefix("tunnel: ").unwrap_or(line);
+    Some(format!("tunnel {n} of {}: {rest}", tunnels.len()))
+}
+
+/// The reason why a tunnel does not protect every frame, in one line; `None` if it does.
 pub fn problem(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
     if tunnel.get(TunnelIo::Up) > 0 {
         return short_path(expected, tunnel).or_else(|| unused_port(expected, tunnel, ways));
@@ -206,9 +225,10 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::Published;
+    use crate::telemetry::PublishedTunnel;
 
     const ETHERNET: Expected = Expected {
+        tunnels: 1,
         ports: 1,
         lanes: 1,
         is_udp: false,
@@ -217,6 +237,7 @@ mod tests {
         needed: 4200 + 14 + 8 + 26,
     };
     const UDP: Expected = Expected {
+        tunnels: 1,
         ports: 1,
         lanes: 1,
         is_udp: true,
@@ -226,7 +247,7 @@ mod tests {
     };
 
     fn counters(values: &[(TunnelIo, u64)]) -> TunnelCounters {
-        let mut counters = Published::default().tunnel();
+        let mut counters = PublishedTunnel::new(1).counters();
         values.iter().for_each(|(what, n)| counters.set(*what, *n));
         counters
     }
@@ -256,6 +277,23 @@ mod tests {
         }
         tunnel.last_refusal = Some(Refusal::OwnNode);
         assert!(one(&ETHERNET, &tunnel, None).contains("set peer.node"));
+    }
+
+    #[test]
+    fn a_problem_of_one_of_several_tunnels_names_it() {
+        let up = counters(&[
+            (TunnelIo::Up, 1),
+            (TunnelIo::PeerFrame, 4288),
+            (TunnelIo::PathFrame, 4288),
+        ]);
+        let mut other = counters(&[]);
+        other.last_refusal = Some(Refusal::Tunnels);
+        let said = |tunnels: &[_]| first_problem(&ETHERNET, tunnels, &[]);
+        assert_eq!(said(&[up.clone(), up.clone()]), None);
+        let line = said(&[up, other.clone()]).expect("a problem");
+        assert!(line.starts_with("tunnel 1 of 2: no session"), "{line}");
+        let line = said(&[other.clone(), other]).expect("a problem");
+        assert!(line.starts_with("tunnel: no session") && line.contains("wan.tunnels"), "{line}");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! switch's [`Counters`]) and stores a copy with relaxed ordering. A reader
 //! sees every number whole; two numbers may be a few microseconds apart.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::metrics::{Counters, Desc, Metric, MetricKind};
 use crossbeam_utils::CachePadded;
@@ -39,10 +39,8 @@ macro_rules! counters {
 mod lane;
 mod tunnel;
 
-use ::tunnel::LaneState;
 pub use lane::{LaneIo, PublishedLane};
-use tunnel::TUNNEL;
-pub use tunnel::{TunnelCounters, TunnelIo};
+pub use tunnel::{PublishedTunnel, TunnelCounters, TunnelIo};
 
 counters! {
     /// A worker's counters per port.
@@ -145,61 +143,40 @@ impl IoCounters {
 pub struct Published {
     switch: CachePadded<[AtomicU64; Metric::COUNT]>,
     io: CachePadded<[AtomicU64; ALL]>,
-    tunnel: CachePadded<[AtomicU64; TUNNEL]>,
-    /// One past the position of the newest refusal in `Refusal::ALL`; 0: none.
-    refusal: AtomicUsize,
-    /// The WAN ports that frames of the tunnel take, a bit for each.
-    used: AtomicU8,
-    /// Those of the tunnel's lanes.
-    lanes: Box<[PublishedLane]>,
+    /// Those of the worker's tunnels, in ascending order.
+    tunnels: Box<[PublishedTunnel]>,
     beats: CachePadded<AtomicU64>,
 }
 
 impl Default for Published {
     fn default() -> Self {
-        Self::new(0)
+        Self::new(0, 0)
     }
 }
 
 impl Published {
-    /// Zeros, for a worker with so many lanes of the tunnel.
-    pub fn new(lanes: u8) -> Self {
+    /// Zeros, for a worker with so many tunnels of so many lanes.
+    pub fn new(tunnels: usize, lanes: u8) -> Self {
         Self {
             switch: CachePadded::new([const { AtomicU64::new(0) }; _]),
             io: CachePadded::new([const { AtomicU64::new(0) }; _]),
-            tunnel: CachePadded::new([const { AtomicU64::new(0) }; _]),
-            refusal: AtomicUsize::new(0),
-            used: AtomicU8::new(0),
-            lanes: (0..lanes).map(|_| PublishedLane::default()).collect(),
+            tunnels: (0..tunnels).map(|_| PublishedTunnel::new(lanes)).collect(),
             beats: CachePadded::default(),
         }
     }
 
     /// Replaces the copy, and counts one more sign of life.
-    pub fn store(&self, switch: &Counters, io: &IoCounters, tunnel: Option<&TunnelCounters>) {
+    pub fn store(&self, switch: &Counters, io: &IoCounters) {
         let to = self.switch.iter().chain(&*self.io);
         for (to, from) in to.zip(switch.values().iter().chain(&io.0)) {
             to.store(*from, Relaxed);
         }
-        if let Some(tunnel) = tunnel {
-            for (to, from) in self.tunnel.iter().zip(tunnel.values()) {
-                to.store(*from, Relaxed);
-            }
-            let refusal = tunnel.last_refusal.map_or(0, |refusal| refusal.index() + 1);
-            self.refusal.store(refusal, Relaxed);
-            self.used.store(tunnel.used, Relaxed);
-        }
         self.beats.store(self.beats.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Replaces the copies of the lanes' counters.
-    pub fn store_lanes<'a>(&self, lanes: impl Iterator<Item = LaneState<'a>>) {
-        self.lanes.iter().zip(lanes).for_each(|(to, lane)| to.store(&lane));
-    }
-
-    /// The counters of the tunnel's lanes, from lane 0 on.
-    pub fn lanes(&self) -> &[PublishedLane] {
-        &self.lanes
+    /// Those of the worker's tunnels, in ascending order.
+    pub fn tunnels(&self) -> &[PublishedTunnel] {
+        &self.tunnels
     }
 
     /// A counter of the switch.
@@ -210,18 +187,6 @@ impl Published {
     /// The worker's own counters.
     pub fn io(&self) -> IoCounters {
         IoCounters(self.io.each_ref().map(|n| n.load(Relaxed)))
-    }
-
-    /// The counters of the worker's end of the tunnel; zero where there is none.
-    pub fn tunnel(&self) -> TunnelCounters {
-        let values = self.tunnel.each_ref().map(|n| n.load(Relaxed));
-        let refusal = self.refusal.load(Relaxed).checked_sub(1);
-        TunnelCounters::from_parts(values, refusal, self.used.load(Relaxed))
-    }
-
-    /// One of them.
-    pub fn tunnel_value(&self, what: TunnelIo) -> u64 {
-        self.tunnel[what as usize].load(Relaxed)
     }
 
     /// How often the copy was replaced: a worker that lives makes it grow.
@@ -245,7 +210,7 @@ mod tests {
         io.add(Side::Wan.into(), PortIo::Queued, 7);
         io.add_loop(LoopIo::IdleNanos, 11);
         let published = Published::default();
-        published.store(&switch, &io, None);
+        published.store(&switch, &io);
         assert_eq!(published.switch(Metric::GapsSeen), 3);
         assert_eq!(published.io(), io);
         assert_eq!(published.beats(), 1);

@@ -1,11 +1,14 @@
-//! The counters of a worker's end of the tunnel, but for those of each [lane](super::lane).
+//! The counters of an end of a tunnel.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use common::frame::Headroom;
+use crossbeam_utils::CachePadded;
 use datapath::{LanCounts, Tunnelled};
 use tunnel::session::Refusal;
-use tunnel::{Dropped, Port, Received, Sent, Tunnel};
+use tunnel::{Dropped, LaneState, Port, Received, Sent, Tunnel};
 
-use super::{Desc, MetricKind};
+use super::{Desc, MetricKind, PublishedLane};
 
 counters! {
     /// A counter of the tunnel.
@@ -52,7 +55,8 @@ counters! {
         RefusedTunnels ["reason" = "tunnels"]
     }
     Counter "lr2_tunnel_session_changes_total" "Sessions that began or ended." { Changes }
-    Gauge "lr2_tunnel_up" "Whether there is a session with the peer." { Up }
+    Gauge "lr2_tunnel_up"
+        "Whether there is a session with the peer; with several tunnels, in each of them." { Up }
     Gauge "lr2_tunnel_peer_heard" "Whether another box with the key is heard." { PeerHeard }
     Gauge "lr2_tunnel_peer_frame_bytes"
         "Bytes of the longest frame of the peer's WAN port; 0 while it is not heard." { PeerFrame }
@@ -70,7 +74,7 @@ counters! {
 }
 
 /// How many there are.
-pub const TUNNEL: usize = TunnelIo::TABLE.len();
+const TUNNEL: usize = TunnelIo::TABLE.len();
 
 /// The values of all of them, and the state of the session.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -79,11 +83,11 @@ pub struct TunnelCounters {
     /// Why the newest control message was refused, if it was.
     pub last_refusal: Option<Refusal>,
     /// The WAN ports that frames take, a bit for each.
-    pub(super) used: u8,
+    used: u8,
 }
 
 impl TunnelCounters {
-    /// Those of `path`, and the frames that its port's station was too slow for.
+    /// Those of `path`, and the frames that its ports' stations were too slow for.
     pub fn of<F: Headroom>(path: &Tunnelled<F>, station_missed: u64) -> Self {
         let tunnel = path.tunnel();
         let (sent, received) = (tunnel.sent(), tunnel.received());
@@ -113,20 +117,25 @@ impl TunnelCounters {
         Self { values, last_refusal: tunnel.session().last_refusal(), used }
     }
 
-    /// From the values and the refusal's position in [`Refusal::ALL`].
-    pub(super) fn from_parts(values: [u64; TUNNEL], refusal: Option<usize>, used: u8) -> Self {
-        let last_refusal = refusal.and_then(|at| Refusal::ALL.get(at).copied());
-        Self { values, last_refusal, used }
+    /// Adds those of another tunnel. Of a gauge that says how the peer or the path is, the lower value remains, and a
+    /// port is used if both use it.
+    pub fn join(&mut self, other: &Self) {
+        for (what, _) in TunnelIo::TABLE {
+            let (sum, n) = (&mut self.values[*what as usize], other.get(*what));
+            *sum = match what {
+                TunnelIo::Up | TunnelIo::PeerHeard | TunnelIo::PeerFrame | TunnelIo::PathFrame => {
+                    n.min(*sum)
+                }
+                _ => *sum + n,
+            };
+        }
+        self.last_refusal = self.last_refusal.or(other.last_refusal);
+        self.used &= other.used;
     }
 
     /// Whether frames take a WAN port.
     pub fn uses(&self, port: Port) -> bool {
         self.used & 1 << port.get() != 0
-    }
-
-    /// All values, in the order of [`TunnelIo::TABLE`].
-    pub(super) const fn values(&self) -> &[u64; TUNNEL] {
-        &self.values
     }
 
     /// One of them.
@@ -138,6 +147,60 @@ impl TunnelCounters {
     #[cfg(test)]
     pub fn set(&mut self, what: TunnelIo, value: u64) {
         self.values[what as usize] = value;
+    }
+}
+
+/// The copy of a tunnel's counters that both threads see. Written by one worker.
+#[derive(Debug)]
+pub struct PublishedTunnel {
+    values: CachePadded<[AtomicU64; TUNNEL]>,
+    /// One past the position of the newest refusal in `Refusal::ALL`; 0: none.
+    refusal: AtomicUsize,
+    /// The WAN ports that frames take, a bit for each.
+    used: AtomicU8,
+    lanes: Box<[PublishedLane]>,
+}
+
+impl PublishedTunnel {
+    /// Zeros, for so many lanes.
+    pub fn new(lanes: u8) -> Self {
+        Self {
+            values: CachePadded::new([const { AtomicU64::new(0) }; _]),
+            refusal: AtomicUsize::new(0),
+            used: AtomicU8::new(0),
+            lanes: (0..lanes).map(|_| PublishedLane::default()).collect(),
+        }
+    }
+
+    /// Replaces the copy.
+    pub fn store<'a>(&self, counters: &TunnelCounters, lanes: impl Iterator<Item = LaneState<'a>>) {
+        for (to, from) in self.values.iter().zip(&counters.values) {
+            to.store(*from, Relaxed);
+        }
+        let refusal = counters.last_refusal.map_or(0, |refusal| refusal.index() + 1);
+        self.refusal.store(refusal, Relaxed);
+        self.used.store(counters.used, Relaxed);
+        self.lanes.iter().zip(lanes).for_each(|(to, lane)| to.store(&lane));
+    }
+
+    /// The counters.
+    pub fn counters(&self) -> TunnelCounters {
+        let refusal = self.refusal.load(Relaxed).checked_sub(1);
+        TunnelCounters {
+            values: self.values.each_ref().map(|n| n.load(Relaxed)),
+            last_refusal: refusal.and_then(|at| Refusal::ALL.get(at).copied()),
+            used: self.used.load(Relaxed),
+        }
+    }
+
+    /// One of them.
+    pub fn get(&self, what: TunnelIo) -> u64 {
+        self.values[what as usize].load(Relaxed)
+    }
+
+    /// The counters of the lanes, from lane 0 on.
+    pub fn lanes(&self) -> &[PublishedLane] {
+        &self.lanes
     }
 }
 

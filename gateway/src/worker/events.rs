@@ -1,4 +1,4 @@
-//! Finds [events](crate::event) in a worker, by comparing the state of the tunnel from one housekeeping to
+//! Finds [events](crate::event) in a worker, by comparing the state of the tunnels from one housekeeping to
 //! the next, and gives them to the main thread. No packet pays for it, and however often a lane fails, the number
 //! of events in a second is bounded. R-TUN-53
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use common::frame::Headroom;
 use common::time::{Span, Time};
 use rtrb::{Consumer, Producer, RingBuffer};
-use tunnel::{Health, LaneState, Tunnel};
+use tunnel::{Health, LaneState, Part, Tunnel};
 
 use crate::event::{self, Event, What};
 use crate::port::PortId;
@@ -22,6 +22,12 @@ const GAPS: Span = Span::from_millis(1_000);
 pub struct Watch {
     to: Producer<Event>,
     missed: Arc<AtomicU64>,
+    tunnels: Vec<Seen>,
+}
+
+/// A tunnel at the last look.
+struct Seen {
+    index: u8,
     session: Session,
     lanes: Vec<Lane>,
 }
@@ -62,8 +68,7 @@ pub struct ControlEnd {
 /// Both ends.
 pub fn pair() -> (Watch, ControlEnd) {
     let ((to, from), missed) = (RingBuffer::new(DEPTH), Arc::new(AtomicU64::new(0)));
-    let watch =
-        Watch { to, missed: Arc::clone(&missed), session: Session::default(), lanes: Vec::new() };
+    let watch = Watch { to, missed: Arc::clone(&missed), tunnels: Vec::new() };
     (watch, ControlEnd { from, missed })
 }
 
@@ -80,25 +85,54 @@ impl ControlEnd {
 }
 
 impl Watch {
-    /// A worker with so many lanes.
-    pub fn with_lanes(mut self, lanes: u8) -> Self {
-        self.lanes = vec![Lane::default(); lanes.into()];
+    /// A worker with those tunnels, each of so many lanes.
+    pub fn of_tunnels(mut self, parts: impl Iterator<Item = Part>, lanes: u8) -> Self {
+        let seen = |part: Part| Seen {
+            index: part.index(),
+            session: Session::default(),
+            lanes: vec![Lane::default(); lanes.into()],
+        };
+        self.tunnels = parts.map(seen).collect();
         self
     }
 
     /// Finds the events since the last look.
-    pub fn look<F: Headroom>(&mut self, now: Time, tunnel: &Tunnel<F>) {
+    pub fn look<'a, F: Headroom + 'a>(
+        &mut self,
+        now: Time,
+        tunnels: impl Iterator<Item = &'a Tunnel<F>>,
+    ) {
+        let Self { to, missed, tunnels: seen } = self;
+        for (seen, tunnel) in seen.iter_mut().zip(tunnels) {
+            let index = seen.index;
+            let mut say = |at, what| {
+                if to.push(Event { at, tunnel: index, what }).is_err() {
+                    missed.fetch_add(1, Relaxed);
+                }
+            };
+            seen.look(now, tunnel, &mut say);
+        }
+    }
+}
+
+impl Seen {
+    fn look<F: Headroom>(
+        &mut self,
+        now: Time,
+        tunnel: &Tunnel<F>,
+        say: &mut impl FnMut(Time, What),
+    ) {
         let (peer, began) = (tunnel.session().up(), tunnel.counts().began);
         let before = self.session;
         self.session = Session { is_up: peer.is_some(), began };
         let is_new = began != before.began;
         let lost = What::SessionLost { reason: event::end(tunnel.last_end()) };
         if before.is_up && (is_new || peer.is_none()) {
-            self.say(now, lost);
+            say(now, lost);
         }
         if is_new && let Some(peer) = peer {
             let (lanes, frame_max) = (peer.lanes, peer.frame_max);
-            self.say(now, What::SessionUp { peer: peer.node.0, lanes, frame_max });
+            say(now, What::SessionUp { peer: peer.node.0, lanes, frame_max });
         }
         let is_same = before.is_up && !is_new && peer.is_some();
         for (n, state) in tunnel.lanes(now).enumerate().take(self.lanes.len()) {
@@ -106,44 +140,40 @@ impl Watch {
             if !is_same {
                 lane.state = State::Unused;
             }
-            self.lane(now, &mut lane, &state);
+            lane.look(now, &state, say);
             self.lanes[n] = lane;
         }
     }
+}
 
-    fn lane(&mut self, now: Time, lane: &mut Lane, state: &LaneState<'_>) {
+impl Lane {
+    fn look(&mut self, now: Time, state: &LaneState<'_>, say: &mut impl FnMut(Time, What)) {
         let (n, port) = (state.lane.get(), PortId::wan(state.port).name());
         let (suspected, moved) = (state.sent.suspected, state.sent.moved);
         let is_good = state.health == Health::Good;
-        let failed = suspected != lane.suspected || !is_good;
-        if lane.state == State::Good && failed {
+        let failed = suspected != self.suspected || !is_good;
+        if self.state == State::Good && failed {
             let reason = match state.health {
                 Health::Down => "its link is down, or messages of the boxes do not pass its port",
                 Health::Good | Health::Suspect { .. } => "a REPORT of the peer is overdue",
             };
-            self.say(now, What::LaneDown { lane: n, port, reason, moved: moved - lane.moved });
-            lane.state = State::Down;
+            say(now, What::LaneDown { lane: n, port, reason, moved: moved - self.moved });
+            self.state = State::Down;
         }
         if is_good {
-            if lane.state == State::Down {
+            if self.state == State::Down {
                 let round_trip_us = state.rtt.mean().as_nanos() / 1_000;
-                self.say(now, What::LaneBack { lane: n, port, round_trip_us });
+                say(now, What::LaneBack { lane: n, port, round_trip_us });
             }
-            lane.state = State::Good;
+            self.state = State::Good;
         }
-        (lane.suspected, lane.moved) = (suspected, moved);
-        let (said, said_at) = lane.given_up;
+        (self.suspected, self.moved) = (suspected, moved);
+        let (said, said_at) = self.given_up;
         let is_due = said_at.is_none_or(|at| now.since(at) >= GAPS);
         if state.received.given_up > said && is_due {
             let numbers = state.received.given_up - said;
-            self.say(now, What::GapGivenUp { lane: n, numbers });
-            lane.given_up = (state.received.given_up, Some(now));
-        }
-    }
-
-    fn say(&mut self, at: Time, what: What) {
-        if self.to.push(Event { at, what }).is_err() {
-            self.missed.fetch_add(1, Relaxed);
+            say(now, What::GapGivenUp { lane: n, numbers });
+            self.given_up = (state.received.given_up, Some(now));
         }
     }
 }

@@ -57,6 +57,11 @@ impl FakeTx {
         self.room.set(frames);
     }
 
+    /// Frames taken since the last call.
+    pub(crate) fn drain(&self) -> Vec<Vec<u8>> {
+        self.taken.take()
+    }
+
     pub(crate) fn taken(&self) -> Vec<Vec<u8>> {
         self.taken.borrow().clone()
     }

@@ -1,16 +1,17 @@
 //! Handoff: passing a frame to the worker that owns its flow.
 //!
-//! Flows are owned by one worker, and [`Spread`] says by which. A NIC that
+//! Flows are owned by one worker, and [`Owners`] says by which. A NIC that
 //! spreads by the same rule gives each worker its own frames; a frame that arrives
-//! elsewhere goes over a ring, one for each pair of workers and side, so that
+//! elsewhere goes over a ring, one for each pair of workers and port, so that
 //! the frames of a flow keep their order.
 
 use arrayvec::ArrayVec;
-use common::frame::{Frame, Side};
-use common::wire::Spread;
+use common::frame::Frame;
 use rtrb::{Consumer, Producer, RingBuffer};
 
+use super::owner::Owners;
 use crate::config::HANDOFF;
+use crate::port::PortId;
 
 /// Fates of frames of other workers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -23,23 +24,21 @@ pub struct Sorted {
 
 /// One worker's ends of the rings.
 pub struct Handoff<F> {
-    spread: Spread,
-    /// To each worker, by [`Side::index`]; `None` is the worker itself.
-    to: Vec<Option<[Producer<F>; 2]>>,
+    owners: Owners,
+    /// To each worker, by [`PortId::index`]; `None` is the worker itself.
+    to: Vec<Option<Vec<Producer<F>>>>,
     /// From every other worker.
-    from: Vec<[Consumer<F>; 2]>,
+    from: Vec<Vec<Consumer<F>>>,
 }
 
-/// A ring for each side.
-fn rings<F>() -> ([Producer<F>; 2], [Consumer<F>; 2]) {
-    let room = usize::from(HANDOFF);
-    let ((lan_in, lan_out), (wan_in, wan_out)) = (RingBuffer::new(room), RingBuffer::new(room));
-    ([lan_in, wan_in], [lan_out, wan_out])
+/// A ring for each port.
+fn rings<F>(ports: usize) -> (Vec<Producer<F>>, Vec<Consumer<F>>) {
+    (0..ports).map(|_| RingBuffer::new(HANDOFF.into())).unzip()
 }
 
-/// Joins `workers` workers, at least one.
-pub fn mesh<F>(workers: u16, spread: Spread) -> Vec<Handoff<F>> {
-    let new = |_| Handoff { spread, to: Vec::new(), from: Vec::new() };
+/// Joins `workers` workers, at least one, of a box with so many ports.
+pub fn mesh<F>(workers: u16, ports: usize, owners: &Owners) -> Vec<Handoff<F>> {
+    let new = |_| Handoff { owners: owners.clone(), to: Vec::new(), from: Vec::new() };
     let mut all: Vec<Handoff<F>> = (0..workers).map(new).collect();
     for from in 0..workers {
         for to in 0..workers {
@@ -47,7 +46,7 @@ pub fn mesh<F>(workers: u16, spread: Spread) -> Vec<Handoff<F>> {
                 all[usize::from(from)].to.push(None);
                 continue;
             }
-            let (give, take) = rings();
+            let (give, take) = rings(ports);
             all[usize::from(from)].to.push(Some(give));
             all[usize::from(to)].from.push(take);
         }
@@ -63,17 +62,17 @@ fn give<F>(ring: &mut Producer<F>, frame: F) -> bool {
 impl<F: Frame> Handoff<F> {
     /// Leaves in `frames` those of this worker and sends the others on their way.
     #[inline]
-    pub fn sort<const N: usize>(&mut self, side: Side, frames: &mut ArrayVec<F, N>) -> Sorted {
+    pub fn sort<const N: usize>(&mut self, port: PortId, frames: &mut ArrayVec<F, N>) -> Sorted {
         let mut sorted = Sorted::default();
         if self.from.is_empty() {
             return sorted;
         }
-        let mut mine = ArrayVec::new();
+        let (mut mine, workers) = (ArrayVec::new(), self.to.len());
         for frame in frames.drain(..) {
-            let owner = self.spread.bucket(frame.bytes()) % self.to.len();
-            match &mut self.to[owner] {
+            let part = self.owners.part(port, frame.bytes());
+            match part.and_then(|part| self.to[part % workers].as_mut()) {
                 None => mine.push(frame),
-                Some(to) => match give(&mut to[side.index()], frame) {
+                Some(to) => match give(&mut to[port.index()], frame) {
                     true => sorted.handed_off += 1,
                     false => sorted.dropped += 1,
                 },
@@ -93,25 +92,20 @@ impl<F: Frame> Handoff<F> {
     pub fn take<const N: usize>(
         &mut self,
         other: usize,
-        side: Side,
+        port: PortId,
         frames: &mut ArrayVec<F, N>,
     ) -> usize {
-        let ring = &mut self.from[other][side.index()];
+        let ring = &mut self.from[other][port.index()];
         let (before, room) = (frames.len(), frames.remaining_capacity());
         frames.extend(std::iter::from_fn(|| ring.pop().ok()).take(room));
         frames.len() - before
     }
 
-    /// Drops frames on their way to this worker, which ends, and returns how many
-    /// they were, by [`Side::index`].
-    pub fn discard(&mut self) -> [u64; 2] {
-        let mut dropped = [0; 2];
-        for from in &mut self.from {
-            for (ring, dropped) in from.iter_mut().zip(&mut dropped) {
-                *dropped += std::iter::from_fn(|| ring.pop().ok()).count() as u64;
-            }
-        }
-        dropped
+    /// Drops frames from a port on their way to this worker, which ends, and returns how many
+    /// they were.
+    pub fn discard(&mut self, port: PortId) -> u64 {
+        let rings = self.from.iter_mut().filter_map(|from| from.get_mut(port.index()));
+        rings.map(|ring| std::iter::from_fn(|| ring.pop().ok()).count() as u64).sum()
     }
 
     /// Whether nothing is on its way to this worker.

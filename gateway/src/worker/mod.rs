@@ -17,6 +17,7 @@ pub mod handoff;
 pub mod idle;
 pub mod io;
 pub mod links;
+pub mod owner;
 pub mod plane;
 pub mod station;
 #[cfg(test)]
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
-use common::frame::{Headroom, Side};
+use common::frame::Headroom;
 use common::time::{Span, Time};
 use rtrb::Consumer;
 use tunnel::Setting;
@@ -136,20 +137,19 @@ where
         let Parts { rx, handoff, egress, plane, pool, .. } = &mut self.parts;
         let mut worked = false;
         for (port, rx) in PortId::all(u8::MAX).zip(rx) {
-            let side = port.side();
             let n = rx.as_mut().map_or(0, |rx| rx.receive(frames));
             if n > 0 {
                 worked = true;
                 let bytes = frames.iter().map(|f| f.bytes().len() as u64).sum();
                 self.io.add(port, PortIo::RxFrames, n as u64);
                 self.io.add(port, PortIo::RxBytes, bytes);
-                let sorted = handoff.sort(side, frames);
+                let sorted = handoff.sort(port, frames);
                 self.io.add(port, PortIo::Handoff, sorted.handed_off);
                 self.io.add(port, PortIo::DropHandoff, sorted.dropped);
                 plane.burst(port, frames, now, pool, egress);
             }
             for other in 0..handoff.others() {
-                if handoff.take(other, side, frames) > 0 {
+                if handoff.take(other, port, frames) > 0 {
                     worked = true;
                     plane.burst(port, frames, now, pool, egress);
                 }
@@ -207,11 +207,7 @@ where
             self.io.set(port, PortIo::RxNoMbuf, repairs.no_mbuf);
         }
         egress.report(&mut self.io);
-        published.store(plane.counters(), &self.io, plane.tunnel_counters().as_ref());
-        if let Some(tunnel) = plane.as_tunnel() {
-            published.store_lanes(tunnel.lanes(now));
-            events.look(now, tunnel);
-        }
+        plane.publish(now, &self.io, published, events);
     }
 
     fn may_leave(&self, now: Time) -> bool {
@@ -224,8 +220,8 @@ where
 
     fn end(mut self, now: Time) -> Ended {
         let Parts { handoff, egress, plane, pool, .. } = &mut self.parts;
-        for (side, dropped) in [Side::Lan, Side::Wan].into_iter().zip(handoff.discard()) {
-            self.io.add(side.into(), PortIo::DropHandoff, dropped);
+        for port in PortId::all(u8::MAX) {
+            self.io.add(port, PortIo::DropHandoff, handoff.discard(port));
         }
         let ended = Ended { held: plane.held(), queued: egress.queued() as u64 };
         egress.discard();

@@ -1,4 +1,4 @@
-//! Between the two ports: a [`Datapath`], and the way to the station with the WAN port's address.
+//! Between the ports: a [`Datapath`], or one for each tunnel of the worker, and the way to the stations with the WAN ports' addresses.
 
 use arrayvec::ArrayVec;
 use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
@@ -8,21 +8,24 @@ use datapath::{Datapath, Ports, Which};
 use tunnel::{Port, Setting};
 
 use super::egress::Egress;
+use super::events::Watch;
 use super::io::Transmit;
 use super::links::Links;
+use super::owner::Owners;
 use super::station::{Order, WorkerEnd};
 use crate::port::PortId;
-use crate::telemetry::TunnelCounters;
+use crate::telemetry::{IoCounters, Published, TunnelCounters};
 
 /// The way of frames from one port to the other.
 pub struct Plane<F: Headroom> {
-    path: Datapath<F>,
+    /// One, or one for each of the worker's tunnels in ascending order.
+    paths: Vec<Datapath<F>>,
+    /// The tunnel of a frame, and how many workers share the tunnels, if the worker has several.
+    division: Option<(Owners, usize)>,
     /// The stations with the addresses of the WAN ports, with the encapsulation `udp`.
     stations: Vec<WorkerEnd>,
     /// The state of the WAN ports' links.
     links: Links,
-    /// Zeros, where there is no switch.
-    none: Counters,
 }
 
 /// The egress queues, and the station.
@@ -63,22 +66,26 @@ impl<F: Headroom> Plane<F> {
     /// A switch of that configuration.
     pub fn switch(config: switch::Config) -> Self {
         Self {
-            path: Datapath::switch(config),
+            paths: vec![Datapath::switch(config)],
+            division: None,
             stations: Vec::new(),
             links: Links::default(),
-            none: Counters::default(),
         }
     }
 
-    /// An end of a tunnel of that configuration, the switch that repairs the LANs for some packets, and
-    /// the ways to the stations with the ports' addresses, if they have any. `links` says which ports can be used.
-    pub fn tunnel(
-        config: tunnel::Config,
-        lan: Option<(switch::Config, Which)>,
+    /// Ends of tunnels of those configurations, each with a switch that repairs the LANs for some packets: one tunnel,
+    /// or several of those that so many workers share as `owners` says, in ascending order. `stations` are the ways to
+    /// the stations with the ports' addresses, if they have any; `links` says which ports can be used.
+    pub fn tunnels(
+        ends: impl IntoIterator<Item = (tunnel::Config, Option<(switch::Config, Which)>)>,
+        (owners, workers): (Owners, u16),
         stations: Vec<WorkerEnd>,
         links: Links,
     ) -> Self {
-        Self { path: Datapath::tunnel(config, lan), stations, links, none: Counters::default() }
+        let paths: Vec<_> =
+            ends.into_iter().map(|(config, lan)| Datapath::tunnel(config, lan)).collect();
+        let division = (paths.len() > 1).then(|| (owners, workers.into()));
+        Self { paths, division, stations, links }
     }
 
     /// Takes the frames that arrived at a port.
@@ -94,14 +101,30 @@ impl<F: Headroom> Plane<F> {
         T: Transmit<Frame = F>,
         P: Pool<Frame = F>,
     {
+        let at = (port.side(), port.wan_port());
         let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
-        self.path.burst((port.side(), port.wan_port()), frames, now, pool, &mut out);
+        let Some((owners, workers)) = &self.division else {
+            if let [path] = &mut *self.paths {
+                path.burst(at, frames, now, pool, &mut out);
+            }
+            return;
+        };
+        // Each tunnel gets its frames in the order in which they came.
+        let place = |frame: &F| owners.part(port, frame.bytes()).unwrap_or(0) / workers;
+        let mut rest: ArrayVec<(usize, F), N> =
+            frames.drain(..).map(|frame| (place(&frame), frame)).collect();
+        while let Some(&(first, _)) = rest.first() {
+            for (place, frame) in core::mem::take(&mut rest) {
+                if place == first { frames.push(frame) } else { rest.push((place, frame)) }
+            }
+            self.paths[first].burst(at, frames, now, pool, &mut out);
+        }
     }
 
     /// When [`timers`](Self::timers) has something to do.
     #[inline]
     pub fn next_deadline(&self) -> Time {
-        self.path.next_deadline()
+        self.paths.iter().map(Datapath::next_deadline).min().unwrap_or(Time::NEVER)
     }
 
     /// Runs the timers that are due, at most `budget` of a switch.
@@ -111,7 +134,9 @@ impl<F: Headroom> Plane<F> {
         P: Pool<Frame = F>,
     {
         let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
-        self.path.timers(now, budget, pool, &mut out);
+        for path in &mut self.paths {
+            path.timers(now, budget, pool, &mut out);
+        }
     }
 
     /// Tasks of every few milliseconds.
@@ -123,12 +148,14 @@ impl<F: Headroom> Plane<F> {
         self.obey(pool, egress);
         self.follow_links(now, pool, egress);
         let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
-        self.path.housekeeping(now, pool, &mut out);
+        for path in &mut self.paths {
+            path.housekeeping(now, pool, &mut out);
+        }
     }
 
     /// Works by another setting of the tunnel from the next frame on.
     pub fn set(&mut self, setting: Setting) {
-        self.path.set(setting);
+        self.paths.iter_mut().for_each(|path| path.set(setting));
     }
 
     /// The worker is to end: held frames are delivered, and the peer learns of it.
@@ -138,33 +165,37 @@ impl<F: Headroom> Plane<F> {
         P: Pool<Frame = F>,
     {
         let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
-        self.path.drain(now, pool, &mut out);
+        for path in &mut self.paths {
+            path.drain(now, pool, &mut out);
+        }
     }
 
     /// Frames that are held, besides copies.
     pub fn held(&self) -> u64 {
-        self.path.held()
+        self.paths.iter().map(Datapath::held).sum()
     }
 
     /// Whether the peer is still to confirm that it knows of the end.
     pub fn is_leaving(&self) -> bool {
-        self.path.is_leaving()
+        self.paths.iter().any(Datapath::is_leaving)
     }
 
-    /// The counters of the switch.
-    pub fn counters(&self) -> &Counters {
-        self.path.as_switch().map_or(&self.none, |switch| switch.counters())
-    }
-
-    /// The tunnel, if there is one.
-    pub fn as_tunnel(&self) -> Option<&tunnel::Tunnel<F>> {
-        self.path.as_tunnel().map(datapath::Tunnelled::tunnel)
-    }
-
-    /// The counters of the tunnel.
-    pub fn tunnel_counters(&self) -> Option<TunnelCounters> {
-        let dropped = self.stations.iter().map(WorkerEnd::dropped).sum();
-        self.path.as_tunnel().map(|path| TunnelCounters::of(path, dropped))
+    /// Publishes its counters and those of the worker, and finds events.
+    pub fn publish(&self, now: Time, io: &IoCounters, published: &Published, events: &mut Watch) {
+        let mut switches = Counters::default();
+        for switch in self.paths.iter().filter_map(Datapath::as_switch) {
+            switches.join(switch.counters());
+        }
+        // The stations are those of all tunnels: the first one counts for them.
+        let mut missed = self.stations.iter().map(WorkerEnd::dropped).sum();
+        let tunnels = self.paths.iter().filter_map(Datapath::as_tunnel);
+        for (path, published) in tunnels.zip(published.tunnels()) {
+            let counters = TunnelCounters::of(path, core::mem::take(&mut missed));
+            published.store(&counters, path.tunnel().lanes(now));
+        }
+        published.store(&switches, io);
+        let tunnels = self.paths.iter().filter_map(Datapath::as_tunnel);
+        events.look(now, tunnels.map(datapath::Tunnelled::tunnel));
     }
 
     /// Tells the path of links that went up or down.
@@ -175,7 +206,9 @@ impl<F: Headroom> Plane<F> {
     {
         for (port, is_up) in self.links.changes() {
             let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
-            self.path.set_link(now, port, is_up, pool, &mut out);
+            for path in &mut self.paths {
+                path.set_link(now, port, is_up, pool, &mut out);
+            }
         }
     }
 
@@ -188,7 +221,9 @@ impl<F: Headroom> Plane<F> {
         for (port, station) in Port::all(Port::COUNT_MAX).zip(&mut self.stations) {
             while let Some(order) = station.order() {
                 match order {
-                    Order::NextHop(mac) => self.path.set_next_hop(port, mac),
+                    Order::NextHop(mac) => {
+                        self.paths.iter_mut().for_each(|path| path.set_next_hop(port, mac));
+                    }
                     // Without memory the frame is lost, as on any link.
                     Order::Send(short) => {
                         let Some(mut frame) = pool.alloc(short.len()) else { continue };

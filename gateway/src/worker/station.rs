@@ -1,4 +1,4 @@
-//! The way between a worker, which has the WAN port, and the main thread, which plays the station with
+//! The way between the workers, which have the WAN port, and the main thread, which plays the station with
 //! the port's address. Frames are copied: they are short and few.
 
 use arrayvec::ArrayVec;
@@ -33,14 +33,19 @@ pub struct WorkerEnd {
 
 /// The main thread's end.
 pub struct ControlEnd {
-    from: Consumer<Short>,
-    to: Producer<Order>,
+    /// From and to each worker.
+    workers: Vec<(Consumer<Short>, Producer<Order>)>,
 }
 
-/// Both ends.
-pub fn pair() -> (WorkerEnd, ControlEnd) {
-    let ((to, from_worker), (to_worker, from)) = (RingBuffer::new(DEPTH), RingBuffer::new(DEPTH));
-    (WorkerEnd { to, from, dropped: 0 }, ControlEnd { from: from_worker, to: to_worker })
+/// The ends of so many workers, at least one, and of the main thread. R-TUN-45
+pub fn join(workers: u16) -> (Vec<WorkerEnd>, ControlEnd) {
+    let ways = (0..workers).map(|_| {
+        let ((to, from_worker), (to_worker, from)) =
+            (RingBuffer::new(DEPTH), RingBuffer::new(DEPTH));
+        (WorkerEnd { to, from, dropped: 0 }, (from_worker, to_worker))
+    });
+    let (ends, workers) = ways.unzip();
+    (ends, ControlEnd { workers })
 }
 
 impl WorkerEnd {
@@ -66,11 +71,20 @@ impl WorkerEnd {
 impl ControlEnd {
     /// The next frame for the station.
     pub fn frame(&mut self) -> Option<Short> {
-        self.from.pop().ok()
+        self.workers.iter_mut().find_map(|(from, _)| from.pop().ok())
     }
 
-    /// Gives the worker an order. False if it is behind.
-    pub fn order(&mut self, order: Order) -> bool {
-        self.to.push(order).is_ok()
+    /// Sends a frame, by the first worker. False if that is behind.
+    pub fn send(&mut self, frame: Short) -> bool {
+        self.workers.first_mut().is_some_and(|(_, to)| to.push(Order::Send(frame)).is_ok())
+    }
+
+    /// Tells all workers the next hop's MAC address, if it is known. False if one is behind.
+    pub fn tell(&mut self, next_hop: Option<MacAddr>) -> bool {
+        let mut all_know = true;
+        for (_, to) in &mut self.workers {
+            all_know &= to.push(Order::NextHop(next_hop)).is_ok();
+        }
+        all_know
     }
 }

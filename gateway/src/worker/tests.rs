@@ -6,6 +6,7 @@ use common::metrics::Metric;
 use common::wire::Spread;
 
 use super::fake::{FakeClock, FakeRx, FakeTx};
+use super::owner::Owners;
 use super::*;
 use crate::config::{HANDOFF, Idle};
 
@@ -21,7 +22,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let handoff = handoff::mesh(1, Spread::Rss).remove(0);
+        let handoff = handoff::mesh(1, 2, &Owners::Pairs(Spread::Rss)).remove(0);
         Self::of(handoff, switch::Config::lab(switch::Recovery::Auto, 1, 1))
     }
 
@@ -161,7 +162,7 @@ fn stopping_gives_up_in_time_and_accounts_for_the_rest() {
 #[test]
 fn a_frame_of_another_worker_is_handed_off_in_order() {
     let mut bench = Bench::new();
-    let mut others = handoff::mesh(2, Spread::Mixed);
+    let mut others = handoff::mesh(2, 2, &Owners::Pairs(Spread::Mixed));
     let mut second = others.remove(1);
     bench.worker.parts.handoff = others.remove(0);
     let udp = |pair: u8, n: u8| {
@@ -179,8 +180,8 @@ fn a_frame_of_another_worker_is_handed_off_in_order() {
     assert!(bench.round());
     assert_eq!(bench.tx[1].taken(), (0..5).map(arp).collect::<Vec<_>>());
     let mut got = ArrayVec::<HeapFrame, 3>::new();
-    assert_eq!(second.take(0, Side::Wan, &mut got), 0);
-    assert_eq!(second.take(0, Side::Lan, &mut got), 3, "as much as fits");
+    assert_eq!(second.take(0, Side::Wan.into(), &mut got), 0);
+    assert_eq!(second.take(0, Side::Lan.into(), &mut got), 3, "as much as fits");
     let rest = got.take().into_iter().map(|frame| frame.bytes()[59]).collect::<Vec<_>>();
     assert_eq!(rest, [0, 1, 2]);
     assert!(!second.is_empty());
@@ -198,7 +199,7 @@ fn a_frame_of_another_worker_is_handed_off_in_order() {
     // A frame of another worker goes through the switch, and counts
     // before this one may leave.
     let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(arp(9))]);
-    assert_eq!(second.sort(Side::Wan, &mut burst).handed_off, 1);
+    assert_eq!(second.sort(Side::Wan.into(), &mut burst).handed_off, 1);
     assert!(!bench.worker.parts.handoff.is_empty());
     assert!(bench.round());
     assert_eq!(bench.tx[0].taken(), [arp(9)]);
@@ -207,7 +208,7 @@ fn a_frame_of_another_worker_is_handed_off_in_order() {
     // Frames in the ring to a worker that has ended, and later ones, are dropped.
     let mut send = || {
         let mut burst = ArrayVec::<_, 1>::from([HeapFrame::from(arp(9))]);
-        second.sort(Side::Wan, &mut burst)
+        second.sort(Side::Wan.into(), &mut burst)
     };
     assert_eq!(send(), handoff::Sorted { handed_off: 1, dropped: 0 });
     let published = Arc::clone(&bench.published);

@@ -56,7 +56,8 @@ impl Memory {
         // ACKs are coalesced: as much again waits for the next one.
         let backup_pool = round(bytes_in(lan_rtt).saturating_mul(2));
         let held = resend_cache + reorder_pool + backup_pool;
-        let at_work = sizing::mbufs_at_work(ports.workers.into(), 4 * u32::from(ports.descriptors));
+        let at_work =
+            sizing::mbufs_at_work(ports.workers.into(), 2, 4 * u32::from(ports.descriptors));
         let at_work: u32 = at_work.iter().map(|(mbufs, _)| mbufs).sum();
         let mbufs = held.div_ceil(pmtu.into()) + u64::from(at_work);
         let data_room = ports.mtu + sizing::FRAME_OVERHEAD;

@@ -49,13 +49,36 @@ fn what_a_tunnel_cannot_be_combined_with() {
         &["recovery.mode: found \"cached\" beside wan.tunnel", "the tunnel repairs the long haul"],
     );
     refuses(&lab("[recovery]\nlan = \"on\"\n"), &["recovery.lan: found a value", "wan.tunnel"]);
-    let two = "[worker]\ncount = 2\n[recovery]\nlan = \"off\"\n";
-    refuses(&tunnel(two), &["worker.count: found 2 workers", "one worker"]);
     refuses(&format!("role = \"depot\"\n{}", tunnel("")), &["role: found \"depot\"", "\"both\""]);
     refuses(
         &tunnel("").replace("\"ethernet\"", "\"gre\""),
         &["wan.tunnel: found \"gre\"", "\"off\", \"ethernet\""],
     );
+}
+
+/// R-TUN-44
+#[test]
+fn several_workers_have_a_tunnel_each() {
+    let workers = |count: u16, keys: &str| {
+        let text = tunnel(&format!("[worker]\ncount = {count}\n[eal]\nmemory = \"2GiB\"\n"));
+        text.replace("tunnel = ", &format!("{keys}tunnel = "))
+    };
+    for (count, tunnels) in [(1, 1), (2, 2), (3, 4), (4, 4)] {
+        let c = good(&workers(count, ""));
+        assert_eq!((c.tunnel.tunnels, c.parts()), (tunnels, tunnels.into()));
+        let uneven = c.warnings.iter().any(|line| line.starts_with("wan.tunnels: 4 tunnels"));
+        assert_eq!(uneven, count == 3, "{:?}", c.warnings);
+        assert_eq!(good(&c.to_string()).tunnel, c.tunnel);
+    }
+    assert_eq!(good(&workers(1, "tunnels = 4\n")).parts(), 4);
+    assert_eq!(good(&lab("[worker]\ncount = 2\n[eal]\nmemory = \"2GiB\"\n")).parts(), 2);
+    refuses(
+        &workers(4, "tunnels = 2\n"),
+        &["wan.tunnels: found 2 beside worker.count = 4", "at least one"],
+    );
+    refuses(&workers(2, "tunnels = 3\n"), &["wan.tunnels: found 3", "1, 2, 4, 8"]);
+    let off = workers(2, "tunnels = 2\n").replace("\"ethernet\"", "\"off\"");
+    refuses(&off, &["wan.tunnels: found 2", "wan.tunnel"]);
 }
 
 /// A tunnel over UDP with these keys in `[wan]`, and room for its headers.

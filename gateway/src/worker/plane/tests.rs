@@ -1,5 +1,7 @@
 //! Two workers with a tunnel between them.
 
+mod several;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -10,7 +12,7 @@ use common::verdict::Tolerance;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
-use tunnel::{Part, ReceiverConfig, SenderConfig};
+use tunnel::{Division, Part, ReceiverConfig, SenderConfig};
 
 use super::*;
 use crate::config::Idle;
@@ -65,6 +67,12 @@ fn config(me: u8) -> tunnel::Config {
     }
 }
 
+/// A plane with one tunnel, which no other worker shares.
+fn one(config: tunnel::Config, stations: Vec<WorkerEnd>) -> Plane<common::heap::HeapFrame> {
+    let owners = Owners::Tunnels(Division::NONE, config.ports.clone());
+    Plane::tunnels([(config, None)], (owners, 1), stations, Links::default())
+}
+
 struct Gateway {
     rx: [FakeRx; 2],
     tx: [FakeTx; 2],
@@ -79,21 +87,21 @@ struct Gateway {
 
 fn gateway(me: u8, clock: &FakeClock) -> Gateway {
     let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
-    let published = Arc::new(Published::new(1));
+    let published = Arc::new(Published::new(1, 1));
     let (watch, events) = events::pair();
     let (set, settings) = rtrb::RingBuffer::new(1);
     let worker = Worker::new(Parts {
         rx: rx.clone().map(Some).into(),
-        handoff: handoff::mesh(1, common::wire::Spread::Rss).remove(0),
+        handoff: handoff::mesh(1, 2, &Owners::Pairs(common::wire::Spread::Rss)).remove(0),
         egress: Egress::new(tx[0].clone(), vec![tx[1].clone()], 1_000),
-        plane: Plane::tunnel(config(me), None, Vec::new(), Links::default()),
+        plane: one(config(me), Vec::new()),
         pool: HeapPool,
         clock: clock.clone(),
         idle: Idler::new(Idle::Busy, 1),
         stop: Arc::default(),
         drain_timeout: Span::from_millis(50),
         published: Arc::clone(&published),
-        events: watch.with_lanes(1),
+        events: watch.of_tunnels(Division::NONE.parts(), 1),
         settings,
     });
     Gateway { rx, tx, published, events, set, worker, frames: ArrayVec::new(), crossed: 0 }
@@ -137,7 +145,7 @@ impl Link {
     }
 
     fn tunnel(&self, me: usize, what: TunnelIo) -> u64 {
-        self.boxes[me].published.tunnel().get(what)
+        self.boxes[me].published.tunnels()[0].get(what)
     }
 
     /// The events of a box since the last call.
@@ -147,7 +155,7 @@ impl Link {
     }
 
     fn lane(&self, me: usize, what: LaneIo) -> u64 {
-        self.boxes[me].published.lanes()[0].get(what)
+        self.boxes[me].published.tunnels()[0].lanes()[0].get(what)
     }
 }
 
@@ -345,9 +353,9 @@ fn over_udp_the_stations_find_the_next_hops() {
             let mut config = config(n);
             config.session.overhead = encapsulation.shim_at() as u16;
             config.ports = vec![encapsulation];
-            let (worker, control) = station::pair();
-            link.boxes[me].worker.parts.plane =
-                Plane::tunnel(config, None, vec![worker], Links::default());
+            let (mut workers, control) = station::join(1);
+            let worker = workers.remove(0);
+            link.boxes[me].worker.parts.plane = one(config, vec![worker]);
             let prefix = if v4 { 24 } else { 64 };
             let udp = UdpSettings {
                 address: crate::config::IpNet::new(address(n), prefix).expect("a prefix"),
