@@ -84,6 +84,7 @@ impl End {
                 ports: 1,
                 frame_max: FRAME_MAX,
                 overhead: encapsulation.shim_at() as u16,
+                lans: Default::default(),
                 hello_interval: ROUND * HELLO,
                 peer_timeout: Span::from_millis(1_000),
             },

@@ -53,6 +53,7 @@ fn config(me: u8, boot: u64) -> Config {
             ports: 1,
             frame_max: 2_000,
             overhead: 14,
+            lans: Default::default(),
             hello_interval: ms(10),
             peer_timeout: ms(100),
         },

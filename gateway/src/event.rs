@@ -4,6 +4,7 @@ use std::fmt;
 
 use common::time::Time;
 use serde::Serialize;
+use tunnel::LansRepaired;
 use tunnel::session::End;
 
 /// An event of a worker.
@@ -39,6 +40,10 @@ pub enum What {
         lanes: u8,
         /// Bytes of the longest frame of the peer's WAN port.
         frame_max: u16,
+        /// Its WAN ports, if it told.
+        wan_ports: Option<u8>,
+        /// Its repair of the LANs, if it told.
+        lan_repair: Option<&'static str>,
     },
     /// The session is over.
     SessionLost {
@@ -111,6 +116,15 @@ impl What {
     }
 }
 
+/// A peer's repair of the LANs, by the words of the configuration.
+pub const fn lan_repair(lans: LansRepaired) -> &'static str {
+    match lans {
+        LansRepaired::Off => "off",
+        LansRepaired::On => "on",
+        LansRepaired::Auto => "auto",
+    }
+}
+
 /// Why a session is over, in words.
 pub const fn end(why: Option<End>) -> &'static str {
     match why {
@@ -130,7 +144,7 @@ impl fmt::Display for What {
         match self {
             Self::LinkUp { port } => write!(f, "port {port} is up"),
             Self::LinkDown { port } => write!(f, "port {port} is down"),
-            Self::SessionUp { peer, lanes, frame_max } => write!(
+            Self::SessionUp { peer, lanes, frame_max, .. } => write!(
                 f,
                 "a session with node {peer} began, {lanes} lane(s), frames of up to {frame_max} bytes"
             ),
@@ -160,7 +174,13 @@ mod tests {
         let all = [
             What::LinkUp { port: "lan" },
             What::LinkDown { port: "lan" },
-            What::SessionUp { peer: 1, lanes: 1, frame_max: 1514 },
+            What::SessionUp {
+                peer: 1,
+                lanes: 1,
+                frame_max: 1514,
+                wan_ports: Some(1),
+                lan_repair: None,
+            },
             What::SessionLost { reason: end(Some(End::Bye)) },
             What::LaneDown { lane: 0, port: "wan", reason: "", moved: 0 },
             What::LaneBack { lane: 0, port: "wan", round_trip_us: 0 },

@@ -20,7 +20,6 @@ use tunnel::{Part, Setting};
 
 use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
-use crate::control::parameters::Parameters;
 use crate::control::station::{Station, Way};
 use crate::control::tunnel::{Expected, Journal, News};
 use crate::control::{Sample, State, Watch, WorkerHealth, server, socket};
@@ -55,7 +54,7 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
     let tunnel = Expected::of(config);
     let workers = config.worker.count.into();
     let state = State::new(word(ROLES, &config.role), workers, tunnel);
-    let state = Arc::new(state.with_parameters(Parameters::new(config)));
+    let state = Arc::new(state.of(config));
     let socket = config.socket.as_deref().map(socket::bind).transpose()?;
     server::spawn(server::bind(config.listen)?, socket, Arc::clone(&state))?;
     tracing::info!("metrics at http://{}/metrics", config.listen);

@@ -11,7 +11,7 @@ use common::wire::{MacAddr, Opcode};
 use datapath::Which;
 use tunnel::encapsulation::{Encapsulation, Udp, UdpConfig, source_ports};
 use tunnel::session::SessionConfig;
-use tunnel::{Division, Part, ReceiverConfig, SenderConfig, report_interval};
+use tunnel::{Division, LansRepaired, Part, ReceiverConfig, SenderConfig, report_interval};
 
 use crate::boot::{self, Boot};
 use crate::config::{Config, Keying, LanMode, TunnelMode, Wan};
@@ -133,6 +133,11 @@ pub fn tunnel_config(
             // VLAN tags of the LAN lie behind the shim.
             frame_max: config.wan_mtu() + ETHER_LEN,
             overhead: ports.first().map_or(0, Encapsulation::shim_at) as u16,
+            lans: match config.recovery.lan {
+                LanMode::Off => LansRepaired::Off,
+                LanMode::On => LansRepaired::On,
+                LanMode::Auto => LansRepaired::Auto,
+            },
             hello_interval: HELLO_INTERVAL,
             peer_timeout: PEER_TIMEOUT,
         },

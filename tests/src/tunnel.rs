@@ -64,6 +64,7 @@ pub(crate) fn tunnel_box(
             ports: 1,
             frame_max: FRAME_MAX,
             overhead: encapsulation.shim_at() as u16,
+            lans: Default::default(),
             hello_interval: Span::from_millis(200),
             peer_timeout: Span::from_millis(1_000),
         },

@@ -14,6 +14,7 @@
 mod division;
 mod ecn;
 pub mod encapsulation;
+mod features;
 mod flow;
 mod gaps;
 mod marks;
@@ -28,6 +29,7 @@ mod tunnel;
 mod waiting;
 
 pub use division::{Division, Part};
+pub use features::{Features, LansRepaired};
 pub use flow::{Flow, Order};
 pub use number::{FrameId, Lane, Number, Port, Session, WireNumber};
 pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};

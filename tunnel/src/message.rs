@@ -51,7 +51,8 @@ pub struct Hello {
     pub session: Session,
     /// Its lanes, 1 to 255.
     pub lanes: u8,
-    /// Features beyond this version: bits that have no meaning yet.
+    /// What the box says of itself, as [`Features`](crate::Features) transmits it; bits that a receiver does not know have
+    /// no meaning to it.
     pub features: u32,
     /// Bytes of the longest frame that its WAN port carries, from the destination MAC on.
     pub frame_max: u16,

@@ -13,6 +13,7 @@ use common::time::{Span, Time};
 
 pub use self::refusal::Refusal;
 use crate::division::Part;
+use crate::features::{Features, LansRepaired};
 use crate::message::{self, HELLO_LEN, Header, Hello, Message};
 use crate::number::{Port, Session};
 
@@ -45,6 +46,8 @@ pub struct SessionConfig {
     pub lanes: u8,
     /// WAN ports, 1 to [`Port::COUNT_MAX`]. HELLOs go out on each.
     pub ports: u8,
+    /// The box's repair of the LANs, which it tells the peer.
+    pub lans: LansRepaired,
     /// Bytes of the longest frame that every WAN port carries, from the destination MAC on.
     pub frame_max: u16,
     /// Bytes in front of a control message in its frame.
@@ -68,6 +71,8 @@ pub struct Peer {
     pub lanes: u8,
     /// Bytes of the longest frame that its WAN port carries.
     pub frame_max: u16,
+    /// What it says of itself, if it does.
+    pub features: Option<Features>,
     /// Its newest HELLO.
     hello_seq: u64,
 }
@@ -254,7 +259,7 @@ impl EndPoint {
                 session: self.own,
                 lanes: config.lanes,
                 division: config.part.division().code(),
-                features: 0,
+                features: Features { ports: config.ports, lans: config.lans }.code(),
                 frame_max: config.frame_max,
                 heard: self.paths[port.index()].heard,
                 padding,
@@ -402,6 +407,7 @@ impl EndPoint {
             session: hello.session,
             lanes: hello.lanes,
             frame_max: hello.frame_max,
+            features: Features::read(hello.features),
             hello_seq: header.seq,
         };
         let is_same = known.is_some_and(|known| known.session == peer.session);

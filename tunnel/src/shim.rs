@@ -20,7 +20,8 @@ pub const LEN: usize = 16;
 /// Bytes of the shim of a frame that is resent.
 pub const RESENT_LEN: usize = 24;
 
-pub(crate) const VERSION: u8 = 1;
+/// Version of shim and messages, in the high bits of their first byte.
+pub const VERSION: u8 = 1;
 const DATA: u8 = 0;
 const RESENT: u8 = 1;
 const CONTROL: u8 = 3;

@@ -7,7 +7,7 @@ use common::wire::Spread;
 use proptest::prelude::*;
 use tunnel::message::{self, Header, Hello, Message};
 use tunnel::session::{Change, End, EndPoint, Refusal, SessionConfig, State};
-use tunnel::{Division, Part, Port};
+use tunnel::{Division, Features, LansRepaired, Part, Port};
 
 const OVERHEAD: u16 = 14;
 
@@ -28,6 +28,7 @@ impl Side {
             ports: 1,
             frame_max: 1_532,
             overhead: OVERHEAD,
+            lans: Default::default(),
             hello_interval: Span::from_millis(1_000),
             peer_timeout: Span::from_millis(3_000),
         };
@@ -103,6 +104,40 @@ fn up() -> [Side; 2] {
     talk(&mut sides, 0, 500, |_, _| true);
     assert!(sides.iter().all(Side::is_up));
     sides
+}
+
+/// R-TUN-55: a box tells its ports and its repair of the LANs; one that tells nothing, or something unknown, is a peer all the same.
+#[test]
+fn a_box_tells_what_it_is() {
+    for lans in [LansRepaired::Off, LansRepaired::On, LansRepaired::Auto] {
+        for ports in 1..=8 {
+            let features = Features { ports, lans };
+            assert_eq!(Features::read(features.code()), Some(features));
+            assert_eq!(
+                Features::read(features.code() | 0xffff_ff00),
+                Some(features),
+                "further bits"
+            );
+        }
+    }
+    for unknown in [0, 0x09, 0x31, 0x10] {
+        assert_eq!(Features::read(unknown), None, "{unknown:#x}");
+    }
+    let mut sides = pair();
+    sides[0].config.lans = LansRepaired::Auto;
+    talk(&mut sides, 0, 500, |_, _| true);
+    for (side, lans) in sides.iter().zip([LansRepaired::Off, LansRepaired::Auto]) {
+        let features = side.end.up().expect("up").features;
+        assert_eq!(features, Some(Features { ports: 1, lans }), "of the other one");
+    }
+
+    let mut sides = pair();
+    let hello = sides[0].hello(at(0)).expect("the first one");
+    let read = message::read(&hello, &sides[0].keys);
+    let Ok((header, Message::Hello(hello))) = read else { panic!("{read:?}") };
+    let older = sides[0].written(&header, &Message::Hello(Hello { features: 0, ..hello }));
+    assert_eq!(sides[1].take(at(1), &older), Ok((None, None)));
+    assert_eq!(sides[1].end.state().peer().map(|peer| peer.features), Some(None));
 }
 
 /// R-TUN-15

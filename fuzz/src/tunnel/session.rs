@@ -34,6 +34,7 @@ fn make(me: usize, boot: u64) -> Box2 {
         ports: 1,
         frame_max: 200,
         overhead: 14,
+        lans: Default::default(),
         hello_interval: INTERVAL,
         peer_timeout: INTERVAL * 3,
     };

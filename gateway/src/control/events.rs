@@ -25,7 +25,7 @@ struct Entry {
 }
 
 /// Whose event it is; nobody's, if it is one of a port.
-#[derive(Clone, Copy, Default, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Place {
     /// The worker.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +43,8 @@ struct Inner {
     log: Lines,
     /// By worker: events for which there was no room.
     missed: Vec<u64>,
+    /// Where the newest session began that is not over, and with what.
+    session: Option<(Place, What)>,
 }
 
 /// The lines of the log in this second.
@@ -93,6 +95,13 @@ impl Events {
     pub fn note(&self, place: Place, at: SystemTime, what: What) {
         let mut inner = self.inner();
         inner.counts[what.kind()] += 1;
+        match what {
+            What::SessionUp { .. } => inner.session = Some((place, what)),
+            What::SessionLost { .. } => {
+                inner.session = inner.session.filter(|(other, _)| *other != place);
+            }
+            _ => {}
+        }
         if inner.entries.len() == KEPT {
             inner.entries.pop_front();
         }
@@ -118,6 +127,11 @@ impl Events {
             missed.resize(worker + 1, 0);
         }
         missed[worker] = count;
+    }
+
+    /// The newest beginning of a session that is not over.
+    pub fn session(&self) -> Option<What> {
+        self.inner().session.map(|(_, what)| what)
     }
 
     /// Events so far, each kind with its name.
@@ -173,6 +187,19 @@ mod tests {
         let counts: Vec<_> = events.counts().filter(|(_, count)| *count > 0).collect();
         assert_eq!(counts, [("link_down", 1), ("gap_given_up", 300)]);
         assert_eq!(events.missed(), 7);
+    }
+
+    #[test]
+    fn a_session_is_there_until_its_worker_says_that_it_is_over() {
+        let events = Events::default();
+        let (wan_ports, lan_repair) = (None, None);
+        let up = What::SessionUp { peer: 2, lanes: 1, frame_max: 1514, wan_ports, lan_repair };
+        let of = |worker| Place { worker: Some(worker), tunnel: None };
+        events.note(of(0), at(1), up);
+        events.note(of(1), at(1), What::SessionLost { reason: "" });
+        assert_eq!(events.session(), Some(up));
+        events.note(of(0), at(2), What::SessionLost { reason: "" });
+        assert_eq!(events.session(), None);
     }
 
     #[test]

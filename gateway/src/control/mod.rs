@@ -6,6 +6,7 @@
 
 #[cfg(test)]
 mod alerts;
+pub mod capabilities;
 pub mod events;
 pub mod health;
 pub mod metrics;
@@ -21,6 +22,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use dpdk_sys_wrapper::PortStats;
 
+use crate::config::Config;
 use crate::telemetry::{LoopIo, Published, PublishedTunnel, TunnelCounters, TunnelIo};
 
 /// How a worker does.
@@ -63,6 +65,8 @@ pub struct State {
     tunnel: Option<tunnel::Expected>,
     /// The newest events.
     pub events: events::Events,
+    /// What the box can do.
+    pub capabilities: capabilities::Capabilities,
     /// The parameters by name.
     pub parameters: parameters::Parameters,
     started: Instant,
@@ -87,6 +91,7 @@ impl State {
             wans: tunnel.as_ref().map_or(1, |tunnel| tunnel.ports),
             tunnel,
             events: events::Events::default(),
+            capabilities: capabilities::Capabilities::default(),
             parameters: parameters::Parameters::default(),
             started: Instant::now(),
             start_time: epoch.as_secs_f64(),
@@ -94,9 +99,10 @@ impl State {
         }
     }
 
-    /// The same, with these parameters.
-    pub fn with_parameters(self, parameters: parameters::Parameters) -> Self {
-        Self { parameters, ..self }
+    /// The same, with the parameters and capabilities of a configuration.
+    pub fn of(self, config: &Config) -> Self {
+        let parameters = parameters::Parameters::new(config);
+        Self { parameters, capabilities: capabilities::Capabilities::of(config), ..self }
     }
 
     /// Replaces the last sample.

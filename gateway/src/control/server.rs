@@ -1,4 +1,4 @@
-//! HTTP: `/metrics`, `/healthz`, `/events` and `/parameters`, from a thread of its own. Parameters can be set through a
+//! HTTP: `/metrics`, `/healthz`, `/events`, `/parameters` and `/capabilities`, from a thread of its own. Parameters can be set through a
 //! [`socket`](super::socket) only.
 
 use std::io;
@@ -86,6 +86,7 @@ fn router(state: Arc<State>) -> Router {
         .route("/healthz", get(serve_health))
         .route("/events", get(serve_events))
         .route("/parameters", get(serve_parameters))
+        .route("/capabilities", get(serve_capabilities))
         .with_state(state)
 }
 
@@ -111,6 +112,10 @@ async fn serve_events(extract::State(state): extract::State<Arc<State>>) -> Resp
 
 async fn serve_parameters(extract::State(state): extract::State<Arc<State>>) -> Response {
     json(state.parameters.json())
+}
+
+async fn serve_capabilities(extract::State(state): extract::State<Arc<State>>) -> Response {
+    json(state.capabilities.json(state.events.session()))
 }
 
 async fn refuse_to_set() -> Response {
@@ -156,7 +161,6 @@ mod tests {
 
     use super::*;
     use crate::config::tests::{good, lab};
-    use crate::control::parameters::Parameters;
     use crate::control::socket;
 
     fn get(address: SocketAddr, path: &str) -> String {
@@ -178,7 +182,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control.sock");
         let config = good(&lab("").replace("[wan]\n", "[wan]\ntunnel = \"ethernet\"\n"));
-        let state = State::new("both", 1, None).with_parameters(Parameters::new(&config));
+        let state = State::new("both", 1, None).of(&config);
         let mut worker = state.parameters.add_worker();
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();

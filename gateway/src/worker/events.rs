@@ -131,8 +131,14 @@ impl Seen {
             say(now, lost);
         }
         if is_new && let Some(peer) = peer {
-            let (lanes, frame_max) = (peer.lanes, peer.frame_max);
-            say(now, What::SessionUp { peer: peer.node.0, lanes, frame_max });
+            let began = What::SessionUp {
+                peer: peer.node.0,
+                lanes: peer.lanes,
+                frame_max: peer.frame_max,
+                wan_ports: peer.features.map(|features| features.ports),
+                lan_repair: peer.features.map(|features| event::lan_repair(features.lans)),
+            };
+            say(now, began);
         }
         let is_same = before.is_up && !is_new && peer.is_some();
         for (n, state) in tunnel.lanes(now).enumerate().take(self.lanes.len()) {

@@ -138,6 +138,13 @@ fn two_boxes_meet_and_say_so() {
             this.wait("session", |_, log| log.contains("tunnel: session with the peer"));
             assert_eq!(this.gateway.metric("lr2_tunnel_up"), 1.0);
         }
+        let told = boxes[0].gateway.get("/capabilities");
+        let peer = "\"peer\":2,\"lanes\":1,";
+        assert!(
+            told.contains(peer) && told.contains("\"wan_ports\":1,\"lan_repair\":\"auto\"}"),
+            "{told}"
+        );
+        assert!(told.ends_with("\"differs\":[]}\n"), "{told}");
         let [mut stays, mut leaves] = boxes;
         let pid = Pid::from_raw(leaves.gateway.child.id().try_into().unwrap());
         kill(pid, Signal::SIGTERM).unwrap();

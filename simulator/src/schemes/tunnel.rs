@@ -154,6 +154,7 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
             frame_max,
             overhead: encapsulation.shim_at() as u16,
             // A scenario lasts for some round trips, where real boxes have talked for long.
+            lans: Default::default(),
             hello_interval: rtt.max(Span::from_micros(100)),
             peer_timeout: (rtt * 8).max(Span::from_millis(3_000)),
         },

@@ -227,6 +227,7 @@ fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             ports: scenario.ports,
             frame_max: 1_600,
             overhead: encapsulation.shim_at() as u16,
+            lans: Default::default(),
             hello_interval: Span::from_millis(1_000),
             peer_timeout: Span::from_millis(3_000),
         },

@@ -38,6 +38,7 @@ fn config(me: u8) -> tunnel::Config {
             ports: 1,
             frame_max: 2_000,
             overhead: 14,
+            lans: Default::default(),
             hello_interval: ms(10),
             peer_timeout: ms(100),
         },
@@ -224,7 +225,14 @@ fn sessions_lanes_and_gaps_are_events() {
     link.pass(Span::from_millis(200));
     for me in 0..2 {
         let peer = 2 - me as u32;
-        assert_eq!(link.events(me), [What::SessionUp { peer, lanes: 1, frame_max: 2_000 }]);
+        let began = What::SessionUp {
+            peer,
+            lanes: 1,
+            frame_max: 2_000,
+            wan_ports: Some(1),
+            lan_repair: Some("off"),
+        };
+        assert_eq!(link.events(me), [began]);
     }
 
     // A lane that is silent for a while.
