@@ -444,13 +444,13 @@ fn open_port(
 ) -> anyhow::Result<(Port, Vec<RxQueue>, Vec<TxQueue>)> {
     let name = id.name();
     let (workers, is_wan) = (config.worker.count, id != PortId::LAN);
-    // With the EtherType of a tunnel, a NIC has nothing to spread frames by, and frames that cross as they came must not
-    // overtake those. R-TUN-44
-    let is_ethernet = config.tunnel.mode == TunnelMode::Ethernet;
+    // Behind the EtherType of a tunnel, a NIC sees nothing to spread frames by, and frames that cross as they came must
+    // not overtake those. A virtual device has as many queues as its other end. R-TUN-44
+    let is_one = is_wan && config.tunnel.mode == TunnelMode::Ethernet && port.is_pci();
     let config = PortConfig {
         device: port.device.clone(),
         mtu: port.mtu,
-        rx_queues: if is_wan && is_ethernet { 1 } else { workers },
+        rx_queues: if is_one { 1 } else { workers },
         hash_ports: is_wan && config.tunnel.mode == TunnelMode::Udp,
         tx_queues: workers,
         rx_desc: port.rx_desc,

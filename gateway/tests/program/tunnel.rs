@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::{Folder, Running, SMALL, free_address, lr2_gateway};
+use crate::support::{Folder, Running, SMALL, free_address, lr2_gateway, write_pcap};
+use crate::workers;
 
 /// Keys of both boxes, as TOML.
 #[derive(Clone)]
@@ -23,6 +24,10 @@ struct Keys {
     /// A second WAN port, with these devices.
     second: Option<[String; 2]>,
     secret: [&'static str; 2],
+    /// Of both.
+    workers: u16,
+    /// The LAN ports.
+    lan: [String; 2],
     /// `control.socket` of the first.
     socket: Option<PathBuf>,
 }
@@ -33,6 +38,8 @@ fn ethernet() -> Keys {
         wan_mtu: [1534; 2],
         wan: [(); 2].map(|()| "tunnel = \"ethernet\"".into()),
         second: None,
+        workers: 1,
+        lan: [(); 2].map(|()| "net_null0,no-rx=1".into()),
         secret: ["a secret of both boxes, of 32 bytes"; 2],
         socket: None,
     }
@@ -101,13 +108,14 @@ fn start(folder: &Folder, keys: &Keys) -> [Logged; 2] {
         let socket = keys.socket.as_ref().filter(|_| me == 0);
         let socket = socket.map_or(String::new(), |path| format!("socket = {path:?}\n"));
         let text = format!(
-            "[lan]\ndevice = \"net_null0,no-rx=1\"\nmtu = {}\nrx_desc = 256\ntx_desc = 256\n\
+            "[lan]\ndevice = \"{}\"\nmtu = {}\nrx_desc = 256\ntx_desc = 256\n\
              [[wan]]\ndevice = \"net_memif0,role={role},id=0,socket={},socket-abstract=no,rsize=8\"\n\
              mtu = {}\nrx_desc = 256\ntx_desc = 256\n{}\n{second}\
              [peer]\nkey_file = \"{}\"\nboot_file = \"{}\"\nnode = {}\n\
              [recovery]\nresend_cache = \"1MiB\"\nreorder_pool = \"1MiB\"\nbackup_pool = \"1MiB\"\n\
-             [worker]\nidle = \"adaptive\"\n\
-             [control]\nlisten = \"{listen}\"\n{socket}{SMALL}",
+             [worker]\nidle = \"adaptive\"\ncount = {}\n\
+             [control]\nlisten = \"{listen}\"\n{socket}{}",
+            keys.lan[me],
             keys.lan_mtu[me],
             folder.path("wan.sock").display(),
             keys.wan_mtu[me],
@@ -115,6 +123,8 @@ fn start(folder: &Folder, keys: &Keys) -> [Logged; 2] {
             key.display(),
             folder.path(&format!("boot{me}")).display(),
             me + 1,
+            keys.workers,
+            if keys.workers > 1 { SMALL.replace("64MiB", "256MiB") } else { SMALL.into() },
         );
         let config = folder.path(&format!("gateway{me}.toml"));
         std::fs::write(&config, text).unwrap();
@@ -182,6 +192,46 @@ fn a_parameter_is_set_through_the_socket() {
     this.wait("line in the log", |_, log| log.contains("wan.spray is \"pinned\" from now on"));
     let all = this.gateway.get("/parameters");
     assert!(all.contains("{\"name\":\"wan.spray\",\"value\":\"pinned\","), "{all}");
+}
+
+/// R-TUN-44: real queues, rings and threads. Without a peer of the same division, there is no session.
+#[test]
+fn two_workers_have_a_tunnel_each() {
+    for (keys, name) in [(ethernet(), "ethernet"), (udp(), "udp")] {
+        let folder = Folder::new(&format!("tunnel-workers-{name}"));
+        let source = folder.path("in.pcap");
+        write_pcap(&source, &(0..24).map(|pair| workers::frame(pair, 1)).collect::<Vec<_>>());
+        let sinks = ["a", "b"].map(|n| folder.path(n));
+        let [a, b] = sinks.each_ref().map(|sink| sink.display());
+        // The same frames again and again, as fast as they are taken.
+        let flood =
+            format!("net_pcap0,rx_pcap={},tx_pcap={a},tx_pcap={b},infinite_rx=1", source.display());
+        let lan = [flood, "net_null0,no-rx=1".into()];
+        let [mut here, mut there] = start(&folder, &Keys { workers: 2, lan, ..keys });
+        there.wait_well();
+        there.wait("frames of each tunnel", |gateway, _| {
+            ["0", "1"].iter().all(|n| {
+                let labels = format!("{{tunnel=\"{n}\",lane=\"0\",order=\"kept\"}}");
+                gateway.metric(&format!("lr2_tunnel_delivered_frames_total{labels}")) > 20_000.0
+            })
+        });
+        here.wait_well();
+        assert!(here.gateway.metric("lr2_port_handoff_frames_total{port=\"lan\"}") > 20_000.0);
+        for order in ["late", "given_up"] {
+            for n in 0..2 {
+                let labels = format!("{{tunnel=\"{n}\",lane=\"0\",order=\"{order}\"}}");
+                let metric = format!("lr2_tunnel_delivered_frames_total{labels}");
+                assert_eq!(there.gateway.metric(&metric), 0.0, "{metric}");
+            }
+        }
+    }
+    let folder = Folder::new("tunnel-division");
+    let mut keys = ethernet();
+    keys.wan[1] += "\ntunnels = 4";
+    for this in &mut start(&folder, &keys) {
+        let metric = "lr2_tunnel_refused_messages_total{reason=\"tunnels\"}";
+        this.says(&["no session", "another number of tunnels", "set wan.tunnels"], metric, None);
+    }
 }
 
 #[test]

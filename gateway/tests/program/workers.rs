@@ -12,7 +12,7 @@ const PAIRS: u8 = 24;
 const FRAMES: u16 = 16;
 
 /// UDP between hosts 10.1.0.`pair` and 10.2.0.`pair`, the `n`th frame of theirs.
-fn frame(pair: u8, n: u16) -> Vec<u8> {
+pub fn frame(pair: u8, n: u16) -> Vec<u8> {
     let mut f = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00];
     f.extend([0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 1, 0, pair, 10, 2, 0, pair]);
     f.extend([0xc0, 0, 0, 53, 0, 26, 0, 0]);

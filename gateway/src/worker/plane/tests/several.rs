@@ -14,7 +14,7 @@ use tunnel::{Division, Part};
 use super::super::*;
 use super::config;
 use crate::config::Idle;
-use crate::telemetry::{PortIo, Published, TunnelIo};
+use crate::telemetry::{LaneIo, PortIo, Published, TunnelIo};
 use crate::worker::events;
 use crate::worker::fake::{FakeClock, FakeRx, FakeTx};
 use crate::worker::idle::Idler;
@@ -140,6 +140,12 @@ impl Gateway {
         tunnels.map(|tunnel| tunnel.get(what)).sum()
     }
 
+    /// The sum of a counter of all lanes.
+    fn lanes(&self, what: LaneIo) -> u64 {
+        let tunnels = self.workers.iter().flat_map(|one| one.published.tunnels());
+        tunnels.flat_map(|tunnel| tunnel.lanes()).map(|lane| lane.get(what)).sum()
+    }
+
     fn port(&self, side: Side, what: PortIo) -> u64 {
         self.workers.iter().map(|one| one.published.io().port(side.into(), what)).sum()
     }
@@ -153,7 +159,8 @@ impl Gateway {
 /// A frame of a flow, from the hosts of box `me` to those of the other one.
 fn frame(me: usize, flow: u32, n: u32) -> Vec<u8> {
     let mut frame = vec![0; 80];
-    let hosts = [[10, 1, 0, flow as u8 % 11], [10, 2, 0, flow as u8 % 11]];
+    let pair = flow as u8 % 11;
+    let hosts = [[10, 1, 0, pair], [10, 2, pair * 5, pair * 3]];
     if flow % 5 == 4 {
         // Not IP.
         let (source, ethertype) = ([2, 0, 0, 0, me as u8, flow as u8], 0x88cc_u16);
@@ -196,6 +203,8 @@ struct World {
     steps: u64,
     /// One frame in so many is lost; 0: none.
     loses_one_in: u64,
+    /// A worker of a box that does nothing.
+    stands: Option<(usize, usize)>,
     sent: BTreeMap<(u8, u8), u32>,
     /// The next number of each flow at its destination, and frames that came.
     next: BTreeMap<(u8, u8), u32>,
@@ -216,6 +225,7 @@ impl World {
             wire: Default::default(),
             steps: 0,
             loses_one_in: 0,
+            stands: None,
             sent: BTreeMap::new(),
             next: BTreeMap::new(),
             came: 0,
@@ -264,12 +274,13 @@ impl World {
             let count = self.gateways[me].workers.len() as u64;
             let first = self.random.below(count);
             for n in 0..count {
+                let n = ((first + n) % count) as usize;
                 // Workers are not equally fast.
-                if self.random.below(4) > 0 {
-                    let one = &mut self.gateways[me].workers[((first + n) % count) as usize];
+                if self.random.below(4) > 0 && self.stands != Some((me, n)) {
+                    let one = &mut self.gateways[me].workers[n];
                     one.worker.round(&mut ArrayVec::<HeapFrame, 32>::new(), now);
                 }
-                self.collect(me, ((first + n) % count) as usize);
+                self.collect(me, n);
             }
             assert!(self.gateways[me].is_balanced(), "{:?}", self.scene);
         }
@@ -407,6 +418,29 @@ fn a_box_that_restarts_with_another_number_of_workers_doubles_and_overtakes_noth
         world.pass(Span::from_millis(30), 0);
         assert_eq!(world.came - came, world.sent() - before, "{scene:?}");
     }
+}
+
+/// R-TUN-44
+#[test]
+fn frames_that_find_no_room_on_the_way_to_their_worker_are_resent() {
+    let mut scene = scenes(false).last().expect("four workers");
+    scene.has_lan_queues = true;
+    scene.division = Division::new(4, Spread::Rss).expect("a power of two");
+    let mut world = World::new(scene);
+    world.pass(Span::from_millis(30), 3);
+    assert!(world.are_up());
+    // Its peers send for a while to a worker that does nothing.
+    world.stands = Some((1, 2));
+    world.pass(Span::from_millis(30), 9);
+    world.stands = None;
+    world.pass(Span::from_millis(60), 0);
+    let dropped = world.gateways[1].port(Side::Wan, PortIo::DropHandoff);
+    assert!(dropped > 100, "{dropped}");
+    // Those beyond the share of retransmissions are not.
+    let skipped = world.gateways[0].lanes(LaneIo::Skipped);
+    assert_eq!(world.came + skipped, world.sent());
+    assert!(skipped < dropped / 2, "{skipped} of {dropped}");
+    assert!(world.are_up());
 }
 
 /// R-TUN-45: frames for the box itself reach its main thread from every worker, and its frames leave.
