@@ -124,6 +124,9 @@ metrics! {
     Counter "lr2_depot_gaps_total" "Gaps in the PSN sequence at the Depot, by event." {
         GapsSeen ["event" = "seen"], GapsFilled ["event" = "filled"], GapsGivenUp ["event" = "given_up"],
     }
+    Counter "lr2_depot_overtaken_packets_total" "Packets that arrived behind later ones, by whether they had been reported missing: waited for, or resent needlessly." {
+        DepotAwaited ["verdict" = "awaited"], DepotMisjudged ["verdict" = "lost"],
+    }
     Counter "lr2_depot_packets_total" "Data packets at the Depot, by event." {
         DepotInOrder ["event" = "in_order"], DepotHeld ["event" = "held"],
         DepotDrained ["event" = "drained"], DepotBehind ["event" = "behind"],
@@ -170,6 +173,9 @@ metrics! {
     }
     Counter "lr2_sentry_resent_total" "Packets that the Sentry resent from its cache." {
         SentryResent,
+    }
+    Counter "lr2_sentry_aggregated_resends_total" "STATUS messages on which packets of several gaps were resent together." {
+        SentryAggregated,
     }
     Counter "lr2_sentry_uncached_total" "Missing packets that were not in the Sentry's cache." {
         SentryUncached,

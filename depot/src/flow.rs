@@ -12,9 +12,9 @@ use crate::backup::Backup;
 use crate::lan_share::LanShare;
 use crate::nak::KeptNak;
 use crate::pacing::Pacing;
-use crate::report::Cause;
 use crate::responses::Responses;
 use crate::sequence::{Gap, Held, PacketInfo, Place, Sequence};
+use crate::tolerance::Reordering;
 use crate::{Actions, Config, Context};
 
 /// Which incarnation of a flow a SYNC speaks of.
@@ -95,10 +95,12 @@ pub struct Flow<F: Frame> {
     /// When a packet last came that was beyond all others, out of order. Of a passive flow:
     /// until when `announced` counts.
     pub(crate) raised: Time,
-    /// The gap that the newest probe went past, while its NAK may still come.
-    pub(crate) probed: Option<Seq>,
-    /// When that probe went.
+    /// The gap that the newest probe went past.
+    pub(crate) probed: Seq,
+    /// When that probe went; [`Time::ZERO`] if there was none, or its NAK has come.
     pub(crate) probed_at: Time,
+    /// What is known of the order of its path, once that was seen to reorder.
+    pub(crate) reordering: Option<Box<Reordering>>,
 }
 
 impl<F: Frame> Flow<F> {
@@ -134,8 +136,9 @@ impl<F: Frame> Flow<F> {
             announced: first,
             raised: now,
             measured: false,
-            probed: None,
+            probed: first,
             probed_at: Time::ZERO,
+            reordering: None,
         }
     }
 
@@ -193,6 +196,11 @@ impl<F: Frame> Flow<F> {
         let needs_response = roce.ack_req || !roce.kind().is_plain();
         let info = PacketInfo { len: frame.bytes().len() as u32, count, needs_response };
         match place {
+            Place::Next | Place::Gap => self.note_fill(cx, seq),
+            Place::Behind | Place::Held => self.note_double(cx, seq),
+            Place::New => {}
+        }
+        match place {
             Place::Next => self.on_next(cx, frame, info),
             Place::Behind => {
                 // The Sentry keeps needless repeats off the link; this one may
@@ -220,15 +228,16 @@ impl<F: Frame> Flow<F> {
                 cx.out.deliver(Packet::Owned(frame));
             }
             // R-ORDER-4
-            Place::Gap => self.on_early(cx, frame, seq, info),
+            Place::Gap => {
+                self.on_early(cx, frame, seq, info);
+                self.judge(cx, false);
+            }
             Place::New => {
                 // R-ORDER-5
                 let opened = self.open_gap(cx, seq);
                 self.raised = cx.now;
                 self.on_early(cx, frame, seq, info);
-                if opened {
-                    self.report(cx, Cause::NewGap);
-                }
+                self.judge(cx, opened);
             }
         }
         if cx.now >= self.last_status + self.status_interval(cx.config) {
@@ -272,6 +281,8 @@ impl<F: Frame> Flow<F> {
     fn on_next<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, info: PacketInfo) {
         let seq = self.sequence.next();
         match self.sequence.gaps().front() {
+            // What was only late held nothing up.
+            Some(_) if !self.is_front_lost(cx.config) => {}
             Some(gap) => {
                 // So that nothing waits when the flow is reset.
                 let most = self.give_up_after(cx.config);
@@ -374,8 +385,13 @@ impl<F: Frame> Flow<F> {
         let is_next = gap == self.sequence.next() && gap < self.sequence.high();
         let patience = if config.keeps_responses { self.repair_time() } else { Span::ZERO };
         let is_due = self.sequence.gaps().front().is_none_or(|gap| now >= gap.seen + patience);
-        let was_asked = self.probed == Some(gap) && now < self.probed_at + self.rtt;
+        let was_asked = self.is_probed(gap) && now < self.probed_at + self.rtt;
         self.acked.is_none() && is_next && is_due && !was_asked
+    }
+
+    /// Whether a probe went past the gap at `seq`, and its NAK may still come.
+    pub(crate) fn is_probed(&self, seq: Seq) -> bool {
+        self.probed_at > Time::ZERO && self.probed == seq
     }
 
     /// `acked` is unknown: one early packet is
@@ -383,7 +399,7 @@ impl<F: Frame> Flow<F> {
     /// requester's QPN (R-ORDER-14).
     fn probe<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F) -> Packet<F> {
         let shared = frame.share();
-        (self.probed, self.probed_at) = (Some(self.sequence.expected()), cx.now);
+        (self.probed, self.probed_at) = (self.sequence.expected(), cx.now);
         cx.out.count(Metric::DepotProbe, 1);
         cx.out.count(Metric::CreatedHandle, 1);
         cx.out.deliver(Packet::Shared(shared.clone()));

@@ -33,6 +33,7 @@ mod sequence;
 mod short;
 mod sync;
 mod timers;
+mod tolerance;
 
 use common::allowance::Allowance;
 use common::budget::Budget;
@@ -41,6 +42,7 @@ use common::frame::{Class, Frame, Packet};
 use common::ids::FlowId;
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::verdict::Tolerance;
 use common::wire::Qpn;
 
 pub use flow::{Flow, Incarnation};
@@ -76,6 +78,8 @@ pub struct Config {
     /// Whether packets held behind a gap are delivered at the pace at which they came, rather
     /// than in one burst.
     pub pacing: bool,
+    /// When a missing packet counts as lost.
+    pub tolerance: Tolerance,
 }
 
 /// Effects of a flow. The switch implements them.

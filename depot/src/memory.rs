@@ -5,6 +5,7 @@ use common::frame::Frame;
 use crate::Flow;
 use crate::backup::Backup;
 use crate::sequence::Sequence;
+use crate::tolerance::Reordering;
 
 impl<F: Frame> Flow<F> {
     /// Memory of one PSN that waits or is missing, in bytes: see
@@ -20,10 +21,15 @@ impl<F: Frame> Flow<F> {
         self.sequence.shrink();
         self.backup.shrink();
         self.responses.shrink();
+        self.shrink_reordering();
     }
 
     /// Memory besides the flow itself and the frames that are held, in bytes.
     pub fn heap_bytes(&self) -> usize {
-        self.sequence.heap_bytes() + self.backup.heap_bytes() + self.responses.heap_bytes()
+        let reordering = if self.reordering.is_some() { size_of::<Reordering>() } else { 0 };
+        self.sequence.heap_bytes()
+            + self.backup.heap_bytes()
+            + self.responses.heap_bytes()
+            + reordering
     }
 }

@@ -87,7 +87,10 @@ impl<F: Frame> Flow<F> {
         let has_copy = self.has_copy(seq);
         // A repair of it is on its way, or it is held here for pacing (R-NAK-13).
         let is_gap = seq == next && self.sequence.high() > next;
-        let is_of_probe = self.probed.take_if(|gap| *gap == seq).is_some();
+        let is_of_probe = self.is_probed(seq);
+        if is_of_probe {
+            self.probed_at = Time::ZERO;
+        }
         if self.incarnation.is_none() || !(is_gap || has_copy) {
             return Treatment::Forward;
         }

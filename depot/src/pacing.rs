@@ -74,6 +74,11 @@ impl Pacing {
         self.repeated = now;
     }
 
+    /// Whether the source has repeated delivered packets for the last time less than `span` ago.
+    pub fn has_repeated(&self, now: Time, span: Span) -> bool {
+        self.repeated > Time::ZERO && now < self.repeated + span
+    }
+
     /// A packet that came at `at` is delivered.
     pub fn delivered(&mut self, at: Time, now: Time, rtt: Span) {
         self.lag = self.lag_at(at, rtt).min(now.since(at));

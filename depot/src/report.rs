@@ -35,8 +35,10 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn report<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, cause: Cause) {
         let Some(incarnation) = self.incarnation else { return };
         (self.last_status, self.told) = (cx.now, self.acked);
-        let (expected, high) = (self.sequence.expected(), self.sequence.high());
-        let gaps = self.sequence.gaps().len();
+        let expected = self.sequence.expected();
+        // What lies beyond is not decided.
+        let high = self.decide(cx.config, cx.now);
+        let gaps = self.sequence.gaps().partition_point(|gap| gap.start < high);
         // R-STATUS-2
         let first = match cause {
             Cause::NewGap => gaps.saturating_sub(MAX_RANGES),
@@ -105,7 +107,7 @@ impl<F: Frame> Flow<F> {
     ) -> Status {
         let range = |gap: &Gap| PsnRange {
             start: gap.start.psn(),
-            len: u32::try_from(gap.end.since(gap.start)).unwrap_or(u32::MAX),
+            len: u32::try_from(gap.end.min(to).since(gap.start)).unwrap_or(u32::MAX),
         };
         let known = self.echo.as_nanos() > 0;
         Status {

@@ -23,7 +23,8 @@ impl<F: Frame> Flow<F> {
         } else if self.sequence.gaps().is_empty() {
             self.pacing_due(config)
         } else {
-            self.repeat_due().min(self.give_up_due(config)).min(self.pacing_due(config))
+            let due = self.repeat_due(config).min(self.judge_due(config));
+            due.min(self.give_up_due(config)).min(self.pacing_due(config))
         };
         pool.min(self.local_due(config))
             .min(self.nak_due(config))
@@ -47,8 +48,10 @@ impl<F: Frame> Flow<F> {
                     return self.bypass(cx);
                 }
                 self.give_up(cx);
-            } else if cx.now >= self.repeat_due() {
+            } else if cx.now >= self.repeat_due(cx.config) {
                 self.report(cx, Cause::Repeat);
+            } else if cx.now >= self.judge_due(cx.config) {
+                self.judge(cx, false);
             }
         }
         if cx.now >= self.pacing_due(cx.config) {
@@ -64,8 +67,9 @@ impl<F: Frame> Flow<F> {
     }
 
     /// When a Depot-NACK counts as lost.
-    fn repeat_due(&self) -> Time {
-        self.last_nack + self.repair_time()
+    fn repeat_due(&self, config: &Config) -> Time {
+        let is_reported = self.is_front_lost(config);
+        if is_reported { self.last_nack + self.repair_time() } else { Time::NEVER }
     }
 
     /// 1.25 × the measured time of a repair, which is taken as one to four long-haul round

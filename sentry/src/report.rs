@@ -153,23 +153,28 @@ impl<F: Frame> Flow<F> {
 
     /// Repairs missing packets.
     fn repair<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, known: &Knowledge) {
-        let (mut resent, mut ask, mut gap) = (false, false, false);
+        let (mut resent, mut ask, mut gap) = (0, false, false);
         let oldest = self.window.start();
         for (start, end) in known.missing() {
             let (start, end) = ((*start).max(oldest), (*end).min(self.next));
             gap |= self.need_gaps(cx, start, end);
-            let mut from = start;
+            let (mut from, mut is_resent) = (start, false);
             while let Some(seq) = self.window.first_from(from).filter(|seq| *seq < end) {
                 match self.repair_one(cx, known, seq) {
                     Repair::Wait => {}
-                    Repair::Resent => resent = true,
+                    Repair::Resent => is_resent = true,
                     Repair::Ask => ask = true,
                     Repair::AskForHole => gap = true,
                 }
                 from = seq.next();
             }
+            resent += u32::from(is_resent);
         }
-        if resent {
+        // R-REPAIR-11
+        if resent > 1 {
+            cx.out.count(Metric::SentryAggregated, 1);
+        }
+        if resent > 0 {
             self.sync(cx, Reason::Resent);
         }
         if ask && !self.awaits_rewind(cx.now) {

@@ -25,6 +25,16 @@ fn a_cached_packet_is_resent_in_the_high_class_with_a_sync_that_claims_nothing()
     }
 }
 
+// R-REPAIR-11
+#[test]
+fn packets_of_several_gaps_are_resent_together() {
+    let mut bench = Bench::protected(Cached, 20, None);
+    bench.status(3, 10, &[(3, 6)]);
+    assert_eq!((bench.count(Metric::SentryResent), bench.count(Metric::SentryAggregated)), (3, 0));
+    bench.status(3, 20, &[(3, 6), (12, 13), (15, 17)]);
+    assert_eq!((bench.count(Metric::SentryResent), bench.count(Metric::SentryAggregated)), (6, 1));
+}
+
 #[test]
 fn lr2_keeps_no_first_copies() {
     let mut bench = Bench::protected(Lr2, 10, Some(1));

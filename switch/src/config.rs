@@ -65,7 +65,7 @@ pub struct Tuning {
     pub t_out: Option<Span>,
     /// See [`depot::Config::t_out_min`].
     pub t_out_min: Span,
-    /// When a missing packet counts as lost, or a missing number in the tunnel.
+    /// See [`depot::Config::tolerance`].
     pub tolerance: Tolerance,
     /// Messages per second that this worker may send without need, besides those that data
     /// earns ([`Allowance`]); at least 1.

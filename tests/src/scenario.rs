@@ -4,6 +4,7 @@ use common::control::{BootId, Keys};
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
+use common::verdict::Tolerance;
 use rand::{Rng, RngExt};
 use rnic::{ImpliedNak, PartialRead, ReceiveQueue, RetryLimit, SecondNak, WIRE_OVERHEAD};
 use switch::{Config, Recovery, Tuning};
@@ -83,6 +84,8 @@ pub struct Scenario {
     pub second_nak: SecondNak,
     /// The switches' assumption of the round trip until they measured it.
     pub rtt_guess: Span,
+    /// When a missing packet counts as lost.
+    pub tolerance: Tolerance,
     /// Messages a second that the switches may send though nothing suggests that
     /// they are needed.
     pub early_per_second: u32,
@@ -155,6 +158,7 @@ impl Scenario {
             rnr_retry: RetryLimit::Infinite,
             second_nak: SecondNak::IgnoreUntilAck,
             rtt_guess: Span::from_millis(10),
+            tolerance: Tolerance::default(),
             early_per_second: Tuning::default().early_per_second,
             reorder_pool_frames: 1 << 16,
             resend_cache_frames: 1 << 16,
@@ -246,6 +250,7 @@ impl Scenario {
             backup_pool_frames: self.backup_pool_frames,
             tuning: Tuning {
                 rtt_guess: self.rtt_guess,
+                tolerance: self.tolerance,
                 early_per_second: self.early_per_second,
                 ..Tuning::default()
             },

@@ -110,6 +110,7 @@ impl Resources {
                 window_max: WINDOW_MAX,
                 pacing: config.pacing,
                 cnp_interval: config.cnp_interval,
+                tolerance: tuning.tolerance,
             },
             cache: Budget::new(config.resend_cache_frames),
             reorder: Budget::new(config.reorder_pool_frames),

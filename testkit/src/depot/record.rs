@@ -6,6 +6,7 @@ use common::heap::HeapFrame;
 use common::ids::FlowId;
 use common::metrics::Metric;
 use common::time::{Span, Time};
+use common::verdict::Tolerance;
 use common::wire::{Addr, Aeth, Opcode, Qpn, Vlans, parse};
 use depot::{Actions, Config, Host, Incarnation, Known};
 
@@ -141,6 +142,7 @@ pub fn config() -> Config {
         keeps_responses: true,
         window_max: WINDOW_MAX,
         pacing: true,
+        tolerance: Tolerance::default(),
     }
 }
 

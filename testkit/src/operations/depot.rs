@@ -7,6 +7,7 @@ use common::ids::FlowId;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
+use common::verdict::{Mode, Tolerance};
 use common::wire::Qpn;
 use depot::{Actions, Config, Host, Incarnation};
 
@@ -114,6 +115,10 @@ pub fn run(data: &[u8]) {
         pacing: input.below(4) > 0,
         keeps_responses: !input.one_in(4),
         window_max: input.choose(&[1 << 10, 1 << 10, 16, 1 << 19]),
+        tolerance: Tolerance {
+            mode: input.choose(&[Mode::Auto, Mode::Auto, Mode::Fixed, Mode::Off]),
+            ..Tolerance::default()
+        },
     });
     [flow.pool, flow.backup, flow.cache] = [(); 3].map(|()| packets::budget(input));
     flow.allowance = packets::allowance(input);
