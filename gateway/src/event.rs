@@ -70,6 +70,15 @@ pub enum What {
         /// Its round trip in microseconds.
         round_trip_us: u64,
     },
+    /// A lane was seen to reorder more: a missing number is waited for longer than before.
+    ToleranceRaised {
+        /// The lane.
+        lane: u8,
+        /// By how many numbers one may be overtaken.
+        depth: u64,
+        /// How long one may be missing, in microseconds.
+        loss_wait_us: u64,
+    },
     /// Missing numbers were given up in the last second: frames that wait for them are delivered.
     GapGivenUp {
         /// The lane.
@@ -81,7 +90,7 @@ pub enum What {
 
 impl What {
     /// The names of all kinds, in the order of [`kind`](Self::kind).
-    pub const KINDS: [&'static str; 7] = [
+    pub const KINDS: [&'static str; 8] = [
         "link_up",
         "link_down",
         "session_up",
@@ -89,6 +98,7 @@ impl What {
         "lane_down",
         "lane_back",
         "gap_given_up",
+        "tolerance_raised",
     ];
 
     /// The position of its name among [`KINDS`](Self::KINDS).
@@ -101,13 +111,17 @@ impl What {
             Self::LaneDown { .. } => 4,
             Self::LaneBack { .. } => 5,
             Self::GapGivenUp { .. } => 6,
+            Self::ToleranceRaised { .. } => 7,
         }
     }
 
     /// Whether an operator should look: something is worse than before.
     pub const fn is_warning(&self) -> bool {
         match self {
-            Self::LinkUp { .. } | Self::SessionUp { .. } | Self::LaneBack { .. } => false,
+            Self::LinkUp { .. }
+            | Self::SessionUp { .. }
+            | Self::LaneBack { .. }
+            | Self::ToleranceRaised { .. } => false,
             Self::LinkDown { .. }
             | Self::SessionLost { .. }
             | Self::LaneDown { .. }
@@ -157,6 +171,10 @@ impl fmt::Display for What {
                 f,
                 "lane {lane} of port {port} is back, its round trip is {round_trip_us} us"
             ),
+            Self::ToleranceRaised { lane, depth, loss_wait_us } => write!(
+                f,
+                "lane {lane} reorders: a missing number is waited for until {depth} later ones came, or for {loss_wait_us} us"
+            ),
             Self::GapGivenUp { lane, numbers } => write!(
                 f,
                 "{numbers} missing number(s) of lane {lane} were given up, the RNICs recover"
@@ -185,6 +203,7 @@ mod tests {
             What::LaneDown { lane: 0, port: "wan", reason: "", moved: 0 },
             What::LaneBack { lane: 0, port: "wan", round_trip_us: 0 },
             What::GapGivenUp { lane: 0, numbers: 1 },
+            What::ToleranceRaised { lane: 0, depth: 8, loss_wait_us: 50 },
         ];
         for (n, what) in all.iter().enumerate() {
             assert_eq!(what.kind(), n);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::frame::Headroom;
 use common::time::{Span, Time};
+use common::verdict::Limits;
 use rtrb::{Consumer, Producer, RingBuffer};
 use tunnel::{Health, LaneState, Part, Tunnel};
 
@@ -15,8 +16,8 @@ use crate::port::PortId;
 
 /// Events that may wait for the main thread. All lanes may fail at once.
 const DEPTH: usize = 1_024;
-/// Numbers of a lane that are given up within this time are one event.
-const GAPS: Span = Span::from_millis(1_000);
+/// Numbers of a lane that are given up within this time are one event, and so are rises of its tolerance.
+const SECOND: Span = Span::from_millis(1_000);
 
 /// The worker's end.
 pub struct Watch {
@@ -46,6 +47,8 @@ struct Lane {
     state: State,
     suspected: u64,
     moved: u64,
+    /// The tolerance at the last look, and when it was last said that it was raised.
+    tolerance: (Option<Limits>, Option<Time>),
     /// Numbers that were given up when this was last said, and when.
     given_up: (u64, Option<Time>),
 }
@@ -174,9 +177,26 @@ impl Lane {
             self.state = State::Good;
         }
         (self.suspected, self.moved) = (suspected, moved);
+        let is_due = |said_at: Option<Time>| said_at.is_none_or(|at| now.since(at) >= SECOND);
+        let (before, said_at) = self.tolerance;
+        let is_more = |limits: &Limits| {
+            before.is_none_or(|before| {
+                limits.depth > before.depth || limits.loss_wait > before.loss_wait
+            })
+        };
+        match state.limits {
+            // What is not said yet is compared with what was there before.
+            Some(limits) if is_more(&limits) && is_due(said_at) => {
+                let Limits { depth, loss_wait, .. } = limits;
+                let loss_wait_us = loss_wait.as_nanos() / 1_000;
+                say(now, What::ToleranceRaised { lane: n, depth, loss_wait_us });
+                self.tolerance = (Some(limits), Some(now));
+            }
+            Some(limits) if is_more(&limits) => {}
+            limits => self.tolerance.0 = limits,
+        }
         let (said, said_at) = self.given_up;
-        let is_due = said_at.is_none_or(|at| now.since(at) >= GAPS);
-        if state.received.given_up > said && is_due {
+        if state.received.given_up > said && is_due(said_at) {
             let numbers = state.received.given_up - said;
             say(now, What::GapGivenUp { lane: n, numbers });
             self.given_up = (state.received.given_up, Some(now));

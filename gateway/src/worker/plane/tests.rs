@@ -113,13 +113,16 @@ struct Link {
     boxes: [Gateway; 2],
     /// One frame in so many is lost; 0: none.
     lose_one_in: usize,
+    /// One data frame of the first box in so many arrives a step late; 0: none.
+    delay_one_in: usize,
+    delayed: Option<Vec<u8>>,
 }
 
 impl Link {
     fn new() -> Self {
         let clock = FakeClock::default();
         let boxes = [gateway(1, &clock), gateway(2, &clock)];
-        Self { clock, boxes, lose_one_in: 0 }
+        Self { clock, boxes, lose_one_in: 0, delay_one_in: 0, delayed: None }
     }
 
     fn step(&mut self) {
@@ -132,9 +135,17 @@ impl Link {
             for frame in &sent[self.boxes[me].crossed..] {
                 self.boxes[me].crossed += 1;
                 let n = self.boxes[me].crossed;
-                if !n.is_multiple_of(self.lose_one_in) {
+                if me == 0 && frame.len() > 200 && n.is_multiple_of(self.delay_one_in) {
+                    self.delayed = Some(frame.clone());
+                } else if !n.is_multiple_of(self.lose_one_in) {
                     self.boxes[1 - me].rx[1].arrive(frame.clone());
                 }
+            }
+            if me == 0
+                && self.boxes[0].crossed.is_multiple_of(3)
+                && let Some(late) = self.delayed.take()
+            {
+                self.boxes[1].rx[1].arrive(late);
             }
         }
     }
@@ -273,6 +284,28 @@ fn sessions_lanes_and_gaps_are_events() {
     link.pass(HOUSEKEEPING * 2);
     let events = link.events(0);
     assert_eq!(events, [What::SessionLost { reason: "the peer ended it" }]);
+}
+
+// R-TUN-53
+#[test]
+fn a_lane_that_reorders_more_is_an_event() {
+    let mut link = Link::new();
+    link.pass(Span::from_millis(200));
+    for me in 0..2 {
+        link.events(me);
+    }
+    link.delay_one_in = 10;
+    for n in 0..2_000 {
+        link.boxes[0].rx[0].arrive(frame(n));
+        link.step();
+    }
+    let events = link.events(1);
+    let [What::ToleranceRaised { lane: 0, depth, loss_wait_us }, ..] = events[..] else {
+        panic!("{events:?}")
+    };
+    assert!(depth >= 8 && loss_wait_us >= 50, "{depth} {loss_wait_us}");
+    assert!(events.len() <= 2, "in a tenth of a second: {events:?}");
+    assert_eq!(link.events(0), []);
 }
 
 // R-TUN-54
