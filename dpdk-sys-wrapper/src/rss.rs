@@ -57,3 +57,27 @@ pub(crate) fn redirect(port: u16, device: &str, rx_queues: u16, info: &ffi::rte_
         tracing::info!("{device}: redirection table left as it is: {reason}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R-TUN-43: UDP datagrams are spread by their ports where that is asked for, and the NIC can.
+    #[test]
+    fn ports_count_if_they_are_to() {
+        // SAFETY: plain data, for which zero is a value.
+        let mut info: ffi::rte_eth_dev_info = unsafe { mem::zeroed() };
+        let hash = |queues, ports, info: &ffi::rte_eth_dev_info| {
+            let conf = configuration(queues, ports, info);
+            let rss = conf.rx_adv_conf.rss_conf;
+            (rss.rss_hf, rss.rss_key_len, rss.rss_key.is_null())
+        };
+        info.flow_type_rss_offloads = ffi::LR2_RSS_IP | ffi::LR2_RSS_UDP;
+        info.hash_key_size = 40;
+        assert_eq!(hash(1, true, &info), (0, 0, true));
+        assert_eq!(hash(2, false, &info), (ffi::LR2_RSS_IP, 40, false));
+        assert_eq!(hash(2, true, &info), (ffi::LR2_RSS_IP | ffi::LR2_RSS_UDP, 40, false));
+        info.flow_type_rss_offloads = ffi::LR2_RSS_IP;
+        assert_eq!(hash(2, true, &info), (ffi::LR2_RSS_IP, 40, false));
+    }
+}

@@ -18,6 +18,7 @@ pub struct Capabilities {
     /// The one in use, or `off`.
     encapsulation: &'static str,
     wan_ports: usize,
+    tunnels: u8,
     lanes: u8,
     /// Bytes of the longest frame of the WAN ports, from the destination MAC address on.
     frame_max: u16,
@@ -39,6 +40,7 @@ impl Capabilities {
             policies: SPRAYS.iter().map(|(word, _)| *word).collect(),
             encapsulation: word(TUNNELS, &config.tunnel.mode),
             wan_ports: config.wan.len(),
+            tunnels: config.tunnel.tunnels,
             lanes: config.lanes(),
             frame_max: config.wan_mtu() + ETHER_LEN,
             lan_repair: word(LANS, &config.recovery.lan),

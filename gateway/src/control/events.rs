@@ -43,8 +43,8 @@ struct Inner {
     log: Lines,
     /// By worker: events for which there was no room.
     missed: Vec<u64>,
-    /// Where the newest session began that is not over, and with what.
-    session: Option<(Place, What)>,
+    /// Where sessions began that are not over, and with what; the newest last.
+    sessions: Vec<(Place, What)>,
 }
 
 /// The lines of the log in this second.
@@ -96,9 +96,12 @@ impl Events {
         let mut inner = self.inner();
         inner.counts[what.kind()] += 1;
         match what {
-            What::SessionUp { .. } => inner.session = Some((place, what)),
+            What::SessionUp { .. } => {
+                inner.sessions.retain(|(other, _)| *other != place);
+                inner.sessions.push((place, what));
+            }
             What::SessionLost { .. } => {
-                inner.session = inner.session.filter(|(other, _)| *other != place);
+                inner.sessions.retain(|(other, _)| *other != place);
             }
             _ => {}
         }
@@ -131,7 +134,7 @@ impl Events {
 
     /// The newest beginning of a session that is not over.
     pub fn session(&self) -> Option<What> {
-        self.inner().session.map(|(_, what)| what)
+        self.inner().sessions.last().map(|(_, what)| *what)
     }
 
     /// Events so far, each kind with its name.
@@ -196,6 +199,10 @@ mod tests {
         let up = What::SessionUp { peer: 2, lanes: 1, frame_max: 1514, wan_ports, lan_repair };
         let of = |worker| Place { worker: Some(worker), tunnel: None };
         events.note(of(0), at(1), up);
+        events.note(of(1), at(1), What::SessionLost { reason: "" });
+        assert_eq!(events.session(), Some(up));
+        // Of two tunnels, one is enough.
+        events.note(of(1), at(1), up);
         events.note(of(1), at(1), What::SessionLost { reason: "" });
         assert_eq!(events.session(), Some(up));
         events.note(of(0), at(2), What::SessionLost { reason: "" });
