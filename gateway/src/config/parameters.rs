@@ -105,8 +105,8 @@ fn find<'v>(values: &'v Value, name: &str) -> Option<&'v Value> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{good, lab};
     use super::*;
-    use crate::config::tests::{good, lab};
 
     fn one<'p>(all: &'p [Parameter], name: &str) -> &'p Parameter {
         let mut found = all.iter().filter(|parameter| parameter.name == name);
