@@ -12,6 +12,7 @@ use crate::backup::Backup;
 use crate::lan_share::LanShare;
 use crate::nak::KeptNak;
 use crate::pacing::Pacing;
+use crate::report::Cause;
 use crate::responses::Responses;
 use crate::sequence::{Gap, Held, PacketInfo, Place, Sequence};
 use crate::tolerance::Reordering;
@@ -196,13 +197,12 @@ impl<F: Frame> Flow<F> {
         let needs_response = roce.ack_req || !roce.kind().is_plain();
         let info = PacketInfo { len: frame.bytes().len() as u32, count, needs_response };
         match place {
-            Place::Next | Place::Gap => self.note_fill(cx, seq),
-            Place::Behind | Place::Held => self.note_double(cx, seq),
-            Place::New => {}
-        }
-        match place {
-            Place::Next => self.on_next(cx, frame, info),
+            Place::Next => {
+                self.note_fill(cx, seq);
+                self.on_next(cx, frame, info);
+            }
             Place::Behind => {
+                self.note_double(cx, seq);
                 // The Sentry keeps needless repeats off the link; this one may
                 // be one that the destination lost (R-ORDER-3).
                 cx.out.count(Metric::DepotBehind, 1);
@@ -222,22 +222,32 @@ impl<F: Frame> Flow<F> {
                 cx.out.count(Metric::DepotPassive, 1);
                 cx.out.deliver(Packet::Owned(frame));
             }
-            Place::Held => self.on_held(cx, frame, seq),
+            Place::Held => {
+                self.note_double(cx, seq);
+                self.on_held(cx, frame, seq);
+            }
             Place::New if !self.may_leap_to(cx.now, seq) => {
                 cx.out.count(Metric::DepotLeap, 1);
                 cx.out.deliver(Packet::Owned(frame));
             }
             // R-ORDER-4
             Place::Gap => {
+                self.note_fill(cx, seq);
                 self.on_early(cx, frame, seq, info);
-                self.judge(cx, false);
+                if !self.keeps_order(cx.config) {
+                    self.judge(cx);
+                }
             }
             Place::New => {
                 // R-ORDER-5
                 let opened = self.open_gap(cx, seq);
                 self.raised = cx.now;
                 self.on_early(cx, frame, seq, info);
-                self.judge(cx, opened);
+                if !self.keeps_order(cx.config) {
+                    self.judge(cx);
+                } else if opened {
+                    self.report(cx, Cause::NewGap);
+                }
             }
         }
         if cx.now >= self.last_status + self.status_interval(cx.config) {
@@ -282,7 +292,7 @@ impl<F: Frame> Flow<F> {
         let seq = self.sequence.next();
         match self.sequence.gaps().front() {
             // What was only late held nothing up.
-            Some(_) if !self.is_front_lost(cx.config) => {}
+            Some(_) if !self.keeps_order(cx.config) && !self.is_front_lost() => {}
             Some(gap) => {
                 // So that nothing waits when the flow is reset.
                 let most = self.give_up_after(cx.config);

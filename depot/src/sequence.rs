@@ -101,6 +101,11 @@ impl<F: Frame> Sequence<F> {
         &self.gaps
     }
 
+    /// The gaps that end behind `seq`, oldest first.
+    pub fn gaps_from(&self, seq: Seq) -> impl Iterator<Item = &Gap> {
+        self.gaps.range(self.gaps.partition_point(|gap| gap.end <= seq)..)
+    }
+
     /// Where `seq` falls.
     pub fn place(&self, seq: Seq) -> Place {
         if seq < self.next() {

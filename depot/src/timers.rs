@@ -23,8 +23,7 @@ impl<F: Frame> Flow<F> {
         } else if self.sequence.gaps().is_empty() {
             self.pacing_due(config)
         } else {
-            let due = self.repeat_due(config).min(self.judge_due(config));
-            due.min(self.give_up_due(config)).min(self.pacing_due(config))
+            self.report_due(config).min(self.give_up_due(config)).min(self.pacing_due(config))
         };
         pool.min(self.local_due(config))
             .min(self.nak_due(config))
@@ -48,10 +47,8 @@ impl<F: Frame> Flow<F> {
                     return self.bypass(cx);
                 }
                 self.give_up(cx);
-            } else if cx.now >= self.repeat_due(cx.config) {
-                self.report(cx, Cause::Repeat);
-            } else if cx.now >= self.judge_due(cx.config) {
-                self.judge(cx, false);
+            } else if cx.now >= self.report_due(cx.config) {
+                self.report_or_judge(cx);
             }
         }
         if cx.now >= self.pacing_due(cx.config) {
@@ -66,10 +63,28 @@ impl<F: Frame> Flow<F> {
         self.age_responses(cx);
     }
 
+    /// When a gap is reported, once more or for the first time.
+    fn report_due(&self, config: &Config) -> Time {
+        if self.keeps_order(config) {
+            return self.repeat_due();
+        }
+        let is_reported = self.is_front_lost();
+        let repeat_due = if is_reported { self.repeat_due() } else { Time::NEVER };
+        repeat_due.min(self.judge_due(config))
+    }
+
+    fn report_or_judge<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        let is_reported = self.keeps_order(cx.config) || self.is_front_lost();
+        if is_reported && cx.now >= self.repeat_due() {
+            self.report(cx, Cause::Repeat);
+        } else {
+            self.judge(cx);
+        }
+    }
+
     /// When a Depot-NACK counts as lost.
-    fn repeat_due(&self, config: &Config) -> Time {
-        let is_reported = self.is_front_lost(config);
-        if is_reported { self.last_nack + self.repair_time() } else { Time::NEVER }
+    fn repeat_due(&self) -> Time {
+        self.last_nack + self.repair_time()
     }
 
     /// 1.25 × the measured time of a repair, which is taken as one to four long-haul round

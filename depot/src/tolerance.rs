@@ -13,7 +13,6 @@ use common::time::{Span, Time};
 use common::verdict::{Limits, Mode, Suspect, Verdict};
 
 use crate::report::Cause;
-use crate::sequence::Gap;
 use crate::{Actions, Config, Context, Flow};
 
 /// Part of the round trip that a gap is waited for at most.
@@ -74,7 +73,7 @@ impl<F: Frame> Flow<F> {
             .reordering
             .as_ref()
             .map_or((self.sequence.next(), None), |it| (it.judged, Some(it.standing)));
-        let open = self.sequence.gaps().iter().filter(|gap| gap.end > judged).find(|gap| {
+        let open = self.sequence.gaps_from(judged).find(|gap| {
             let start = gap.start.max(judged);
             let suspect = Suspect {
                 depth: high.prev().since(start),
@@ -98,14 +97,19 @@ impl<F: Frame> Flow<F> {
         end
     }
 
-    /// A packet arrived out of order; it has opened a gap, or not. Reports gaps that are lost since.
-    pub(crate) fn judge<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, opened: bool) {
-        if self.limits(cx.config).is_none() {
-            if opened {
-                self.report(cx, Cause::NewGap);
-            }
-            return;
+    /// Whether a gap is a loss at once: the path was not seen to reorder, and no limits are configured. All gaps are
+    /// before `judged` then.
+    #[inline]
+    pub(crate) fn keeps_order(&self, config: &Config) -> bool {
+        match (config.tolerance.mode, &self.reordering) {
+            (Mode::Auto, None) | (Mode::Off, _) => true,
+            (Mode::Auto, Some(it)) => it.verdict.keeps_order(),
+            (Mode::Fixed, _) => false,
         }
+    }
+
+    /// Time has passed, or a packet has arrived out of order. Reports gaps that are lost since.
+    pub(crate) fn judge<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
         let next = self.sequence.next();
         let it = self.reordering.get_or_insert_with(|| Box::new(Reordering::new(next)));
         it.standing.1 += 1;
@@ -114,8 +118,7 @@ impl<F: Frame> Flow<F> {
         if let Some(it) = self.reordering.as_mut().filter(|it| it.standing.0 != end) {
             it.standing = (end, 0);
         }
-        let is_news = |gap: &Gap| gap.end > before && gap.start < end;
-        if self.sequence.gaps().iter().any(is_news) {
+        if self.sequence.gaps_from(before).next().is_some_and(|gap| gap.start < end) {
             self.report(cx, Cause::NewGap);
         }
     }
@@ -124,18 +127,14 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn judge_due(&self, config: &Config) -> Time {
         let Some(limits) = self.limits(config) else { return Time::NEVER };
         let judged = self.reordering.as_ref().map_or(self.sequence.next(), |it| it.judged);
-        let open = self.sequence.gaps().iter().find(|gap| gap.end > judged);
+        let open = self.sequence.gaps_from(judged).next();
         open.map_or(Time::NEVER, |gap| gap.seen + limits.longest())
     }
 
-    /// Whether the oldest gap was reported.
-    pub(crate) fn is_front_lost(&self, config: &Config) -> bool {
-        let judged = self.reordering.as_ref().map(|it| it.judged);
+    /// Whether the oldest gap was reported, of a path that does not [keep order](Self::keeps_order).
+    pub(crate) fn is_front_lost(&self) -> bool {
         let front = self.sequence.gaps().front();
-        front.is_some_and(|gap| match judged {
-            Some(judged) => self.limits(config).is_none() || gap.start < judged,
-            None => config.tolerance.mode != Mode::Fixed,
-        })
+        front.is_some_and(|gap| self.reordering.as_ref().is_some_and(|it| gap.start < it.judged))
     }
 
     /// `seq` arrives and may fill a gap: it was late, if no resend can have brought it. R-TOL-3
