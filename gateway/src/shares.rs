@@ -228,6 +228,32 @@ mod tests {
         assert!(held <= u64::from(config.pool.holdable()), "{held}");
     }
 
+    /// R-TUN-44
+    #[test]
+    fn tunnels_share_evenly_and_repair_the_lans_under_names_of_their_own() {
+        let more = "node = 7\n[eal]\nmemory = \"2GiB\"\n[worker]\ncount = 3\nmax_flows = 1000\n";
+        let text = lab(more).replace("net_null1\"\n", "net_null1\"\ntunnel = \"ethernet\"\n");
+        let config = good(&text);
+        let (mut held, mut nodes, mut sessions) = (0, Vec::new(), Vec::new());
+        for part in division(&config).parts() {
+            let end = tunnel_config(&config, BootId(1), &[[2; 6]], part);
+            assert_eq!((end.session.part, end.session.node.0), (part, 7));
+            sessions.push(end.session.random);
+            let (lan, _) = lan_repair(&config, BootId(1), part).expect("by default");
+            assert_eq!(lan.max_flows, 250);
+            nodes.push(lan.node.0);
+            held += (end.sender.cache_max + end.receiver.waiting_max) as u64;
+            held += lan.reorder_pool_frames + lan.backup_pool_frames;
+        }
+        assert!(held <= u64::from(config.pool.holdable()), "{held}");
+        assert!(held > u64::from(config.pool.holdable()) * 9 / 10, "{held}");
+        nodes.sort_unstable();
+        nodes.dedup();
+        sessions.sort_unstable();
+        sessions.dedup();
+        assert_eq!((nodes.len(), sessions.len()), (4, 4));
+    }
+
     /// `--check` states the program's need.
     #[test]
     fn an_mbuf_is_a_handle_of_one_pointer() {
