@@ -11,6 +11,7 @@ use simulator::results::RunResult;
 use simulator::run::run;
 use simulator::scenario::{Carriage, Policy, Scenario, Topology, Traffic};
 use simulator::scheme::Scheme;
+use simulator::schemes::{ConWeave, register};
 
 /// But for the default.
 const POLICIES: [(Policy, &str); 4] = [
@@ -148,6 +149,33 @@ fn the_default_policy_is_never_worse_than_ecmp() {
             assert!(tunnel.p99 < ecmp.p99 && tunnel.mean < 1.1 * ecmp.mean, "{name}");
         } else {
             assert!(tunnel.mean < ecmp.mean, "{name}: {} {}", tunnel.mean, ecmp.mean);
+        }
+    }
+}
+
+/// ConWeave's rerouting, with the same memory: RNICs see no packet out of order, and flows leave a path that dies.
+#[test]
+fn rerouting_hides_its_reordering_and_leaves_a_dead_path() {
+    let conweave = register(&ConWeave);
+    for (name, change) in CASES {
+        let runs_all = std::env::var_os("LR2_ALL_POLICIES").is_some();
+        let mut scenario = websearch(if runs_all { 200 } else { 60 });
+        change(&mut scenario);
+        if runs_all {
+            scenario.seeds = vec![1, 2];
+        } else if !["5 to 8 ms", "one dies"].contains(&name) {
+            continue;
+        }
+        let (ecmp, found) = (play(&scenario, Scheme::GBN), play(&scenario, conweave));
+        let naks = run(&scenario, conweave, 1).expect("it can be set up").hosts.naks;
+        say(name, "no gateways", &ecmp);
+        say(name, "`conweave`", &found);
+        println!("{naks} NAKs");
+        match name {
+            "5 to 8 ms" => assert_eq!((naks, found.left, found.timeouts), (0, 0, 0)),
+            // A lost message of connection management is sent again after seconds.
+            "one dies" => assert!(found.left < ecmp.left, "{} {}", found.left, ecmp.left),
+            _ => {}
         }
     }
 }

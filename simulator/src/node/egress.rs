@@ -58,6 +58,26 @@ impl Egress {
         self.ports[port].push(frame, priority, from);
     }
 
+    /// A LAN port and so many WAN ports of 10 Gbit/s.
+    #[cfg(test)]
+    pub(crate) fn of_wan_ports(count: usize) -> Self {
+        let ports = (0..=count).map(|_| Port::new(10_000_000_000)).collect();
+        let marking = (0..count).map(|n| Marking::new(None, 1, n as u64)).collect();
+        Self { ports, marking, limit: 1 << 20, drops: 0 }
+    }
+
+    /// Takes the frames that wait at a port.
+    #[cfg(test)]
+    pub(crate) fn take(&mut self, port: usize) -> Vec<SimFrame> {
+        let port = &mut self.ports[port];
+        std::iter::from_fn(|| port.pop(port.next()).map(|(frame, ..)| frame)).collect()
+    }
+
+    /// Sends a frame that arrived on `side` to the other one, where a wire would.
+    pub fn transmit_other(&mut self, side: Side, frame: SimFrame) {
+        self.transmit(side.other(), Class::Data, Packet::Owned(frame));
+    }
+
     fn waiting(&self, port: usize) -> u64 {
         let port = &self.ports[port];
         port.queued(Priority::High) + port.queued(Priority::Data)

@@ -3,6 +3,7 @@
 //! The papers' own code is not used. The module of each model, and
 //! `docs/simulator.md`, say which properties of the original it keeps and leaves out.
 
+pub mod conweave;
 pub mod irn;
 mod marks;
 pub mod netrt;

@@ -2,6 +2,7 @@
 
 mod auto;
 mod cached;
+mod conweave;
 mod gbn;
 mod gbn_renak;
 mod irn;
@@ -23,6 +24,7 @@ use crate::path::{timeout, window};
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 
+pub use conweave::ConWeave;
 pub use model::{Class, Form, Look, Marker, Place, Profile, SchemeModel};
 pub use tunnel::overhead as tunnel_overhead;
 
