@@ -41,7 +41,7 @@ fn main() {
         .allowlist_function("rte_eth_(rx|tx)_queue_setup")
         .allowlist_function("rte_eth_promiscuous_enable|rte_eth_macaddr_get")
         .allowlist_function("rte_eth_link_get_nowait|rte_eth_stats_get|rte_eth_stats_reset")
-        .allowlist_function("rte_pktmbuf_(pool_create|free_bulk)")
+        .allowlist_function("rte_pktmbuf_(pool_create_by_ops|free_bulk)")
         .allowlist_function("rte_mempool_(free|avail_count|in_use_count)")
         .allowlist_function("rte_thread_(register|unregister)")
         .allowlist_function("rte_strerror|rte_version")

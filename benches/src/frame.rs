@@ -191,6 +191,11 @@ impl Frame for Roomy {
 
 impl Headroom for Roomy {
     #[inline]
+    fn headroom(&self) -> usize {
+        self.0.as_ref().expect(TAKEN).start
+    }
+
+    #[inline]
     fn grow_front(&mut self, len: usize) -> bool {
         let buffer = self.buffer();
         let has_room = buffer.start >= len;

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use arrayvec::ArrayVec;
 use common::control::{BootId, Keys, NodeId};
 use common::frame::{Class, Frame, Packet, Pool, Shared, Side};
 use common::time::{Span, Time};
@@ -29,12 +30,14 @@ const IN_FLIGHT: usize = 1 << 14;
 /// Rounds until the session is up and the path MTU is measured: six HELLOs.
 const BEGINNING: u64 = 6 * HELLO;
 const HELLO: u64 = 200;
+/// Frames that arrive in a round at most: a burst, and messages.
+const ARRIVALS: usize = 2 * BURST as usize;
 
 /// An end without its ports.
 struct End {
     tunnel: Tunnel<Roomy>,
-    /// Frames that have arrived.
-    arrived: Vec<(Side, Roomy)>,
+    /// Frames that have arrived, by [`Side::index`].
+    arrived: [ArrayVec<Roomy, ARRIVALS>; 2],
     ports: Ports,
 }
 
@@ -50,6 +53,11 @@ impl Io for Ports {
     #[inline]
     fn wait(&mut self, _: Port) -> Option<Span> {
         Some(Span::ZERO)
+    }
+
+    #[inline]
+    fn room(&mut self, _: Port) -> usize {
+        usize::MAX
     }
 
     #[inline]
@@ -109,18 +117,15 @@ impl End {
             },
             keys: Keys::unkeyed_lab(),
         });
-        Self { tunnel, arrived: Vec::new(), ports: Ports::default() }
+        Self { tunnel, arrived: Default::default(), ports: Ports::default() }
     }
 
     /// All that has arrived goes through, then timers.
     fn work(&mut self, now: Time) {
         let Self { tunnel, arrived, ports } = self;
-        for (side, frame) in arrived.drain(..) {
-            match side {
-                Side::Lan => tunnel.on_lan(now, frame, ports),
-                Side::Wan => tunnel.on_wan(now, Port::default(), frame, ports),
-            }
-        }
+        let [lan, wan] = arrived;
+        tunnel.on_lan_burst(now, lan, ports);
+        tunnel.on_wan_burst(now, Port::default(), wan, ports);
         if tunnel.deadline() <= now {
             tunnel.on_timer(now, ports);
         }
@@ -187,7 +192,7 @@ impl Pipe {
         }
         for (line, end) in self.lines.iter_mut().zip(&mut self.ends) {
             while let Some((_, frame)) = line.pop_front_if(|(at, _)| *at <= self.round) {
-                end.arrived.push((Side::Wan, frame));
+                end.arrived[Side::Wan.index()].push(frame);
             }
         }
         if self.round <= BEGINNING {
@@ -196,7 +201,7 @@ impl Pipe {
         let flows = self.qps.len() as u32;
         for n in self.sent..self.sent + BURST {
             let data = self.qps[(n % flows) as usize].data(n / flows);
-            self.ends[0].arrived.push((Side::Lan, Roomy::copy(data.bytes())));
+            self.ends[0].arrived[Side::Lan.index()].push(Roomy::copy(data.bytes()));
         }
         self.sent += BURST;
     }

@@ -21,6 +21,13 @@ pub trait Frame: Sized {
     /// Gives up the right to edit in exchange for the right to clone.
     fn share(self) -> Self::Shared;
 
+    /// The same, with two handles. This costs less than to clone one.
+    #[inline]
+    fn share_twice(self) -> (Self::Shared, Self::Shared) {
+        let first = self.share();
+        (first.clone(), first)
+    }
+
     /// See [`Shared::prefetch`].
     #[inline]
     fn prefetch(&self) {}
@@ -28,6 +35,9 @@ pub trait Frame: Sized {
 
 /// A frame whose front can move, so that headers are written before it without a copy.
 pub trait Headroom: Frame {
+    /// Bytes for which there is room in front.
+    fn headroom(&self) -> usize;
+
     /// Adds `len` bytes of unspecified content in front. False, and nothing changes, if there is no
     /// room for them.
     fn grow_front(&mut self, len: usize) -> bool;

@@ -39,6 +39,10 @@ impl Frame for HeapFrame {
 }
 
 impl Headroom for HeapFrame {
+    fn headroom(&self) -> usize {
+        usize::MAX
+    }
+
     fn grow_front(&mut self, len: usize) -> bool {
         self.0.splice(..0, core::iter::repeat_n(0, len));
         true

@@ -11,7 +11,7 @@ mod tunnelled;
 mod watch;
 
 use arrayvec::ArrayVec;
-use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
+use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
 use common::time::{Span, Time};
 use common::wire::MacAddr;
 use switch::Switch;
@@ -21,15 +21,26 @@ pub use lan::{LanCounts, LanRepair};
 pub use tunnelled::Tunnelled;
 pub use watch::Which;
 
+/// A frame on its way to a port.
+type Handle<S> = <<S as Sink>::Frame as Frame>::Shared;
+
 /// The ports of a datapath.
 pub trait Ports: Sink<Frame: Headroom> {
     /// How long a frame waits until a WAN port sends it; `None` if the port's queue has no room for it. Only frames with
     /// room get a number in the tunnel.
     fn wait(&mut self, port: Port) -> Option<Span>;
 
+    /// Frames for which a WAN port's queue has room.
+    fn room(&mut self, port: Port) -> usize;
+
     /// Sends a frame of the tunnel to a WAN port. Without this method there is one.
     fn wan(&mut self, _: Port, class: Class, packet: Packet<Self::Frame>) {
         self.transmit(Side::Wan, class, packet);
+    }
+
+    /// Sends frames of class Data to a WAN port.
+    fn wan_all<const N: usize>(&mut self, port: Port, frames: &mut ArrayVec<Handle<Self>, N>) {
+        frames.drain(..).for_each(|frame| self.wan(port, Class::Data, Packet::Shared(frame)));
     }
 
     /// Takes a frame that arrived at a WAN port for the box itself: ARP, neighbour discovery and ping, with the

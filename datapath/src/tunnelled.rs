@@ -52,8 +52,18 @@ where
     }
 
     #[inline]
+    fn room(&mut self, port: Port) -> usize {
+        self.ports.room(port)
+    }
+
+    #[inline]
     fn wan(&mut self, port: Port, class: Class, packet: Packet<F>) {
         self.ports.wan(port, class, packet);
+    }
+
+    #[inline]
+    fn wan_all<const N: usize>(&mut self, port: Port, frames: &mut ArrayVec<F::Shared, N>) {
+        self.ports.wan_all(port, frames);
     }
 
     #[inline]
@@ -167,11 +177,7 @@ where
         let mut io = TunnelIo { pool, ports, delivered: None };
         match side {
             Side::Lan => path.tunnel.on_lan_burst(now, frames, &mut io),
-            Side::Wan => {
-                for frame in frames.drain(..) {
-                    path.tunnel.on_wan(now, port, frame, &mut io);
-                }
-            }
+            Side::Wan => path.tunnel.on_wan_burst(now, port, frames, &mut io),
         }
     }
 

@@ -38,6 +38,10 @@ impl Ports for Wires {
         Some(Span::ZERO)
     }
 
+    fn room(&mut self, _: Port) -> usize {
+        usize::MAX
+    }
+
     fn local(&mut self, _: Port, _: HeapFrame) {}
 }
 

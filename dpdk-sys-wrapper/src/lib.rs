@@ -17,7 +17,7 @@
 //!
 //! ```no_run
 //! use arrayvec::ArrayVec;
-//! use common::frame::Packet;
+//! use common::frame::Frame;
 //! use dpdk_sys_wrapper::{Eal, EalConfig, Mempool, PoolConfig, Port, PortConfig};
 //!
 //! # fn main() -> Result<(), dpdk_sys_wrapper::Error> {
@@ -31,7 +31,7 @@
 //! loop {
 //!     let mut frames = ArrayVec::<_, 32>::new();
 //!     rx[0].burst(&mut frames);
-//!     let mut packets: ArrayVec<_, 32> = frames.into_iter().map(Packet::Owned).collect();
+//!     let mut packets: ArrayVec<_, 32> = frames.into_iter().map(Mbuf::share).collect();
 //!     tx[0].burst(&mut packets); // frames not sent are still in `packets`
 //! }
 //! # }

@@ -7,10 +7,10 @@
 //! A transmitted frame cannot be used any more:
 //! ```compile_fail,E0382
 //! # use dpdk_sys_wrapper::{Mbuf, TxQueue};
-//! # use common::frame::{Frame, Packet};
+//! # use common::frame::Frame;
 //! fn f(mut frame: Mbuf, tx: &mut TxQueue) {
 //!     let mut burst = arrayvec::ArrayVec::<_, 1>::new();
-//!     burst.push(Packet::Owned(frame));
+//!     burst.push(frame.share());
 //!     tx.burst(&mut burst);
 //!     frame.bytes_mut()[0] = 1; // borrow of moved value
 //! }
@@ -53,7 +53,7 @@ use std::ptr::NonNull;
 use std::slice;
 
 use arrayvec::ArrayVec;
-use common::frame::{Frame, Headroom, Packet, Shared};
+use common::frame::{Frame, Headroom, Shared};
 
 use crate::ffi;
 
@@ -136,12 +136,9 @@ unsafe fn data<'a>(m: NonNull<ffi::rte_mbuf>) -> &'a [u8] {
 #[inline]
 fn prefetch(m: NonNull<ffi::rte_mbuf>) {
     let header = m.as_ptr().cast::<i8>();
-    // SAFETY: fetching a line changes nothing, at any address. The header is two
-    // lines, and DPDK reads both when it sends or frees a frame.
-    unsafe {
-        _mm_prefetch::<_MM_HINT_T0>(header);
-        _mm_prefetch::<_MM_HINT_T0>(header.wrapping_add(64));
-    }
+    // SAFETY: fetching a line changes nothing, at any address. The second line of the
+    // header is of no use for a frame of one segment.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(header) };
 }
 
 impl Frame for Mbuf {
@@ -169,6 +166,14 @@ impl Frame for Mbuf {
     }
 
     #[inline]
+    fn share_twice(self) -> (SharedMbuf, SharedMbuf) {
+        let mbuf = self.into_raw();
+        // SAFETY: `self` was the only owner of a valid mbuf, so that nobody else reads or writes the count.
+        unsafe { (*mbuf.as_ptr()).refcnt = 2 };
+        (SharedMbuf(mbuf), SharedMbuf(mbuf))
+    }
+
+    #[inline]
     fn prefetch(&self) {
         prefetch(self.0);
     }
@@ -176,6 +181,12 @@ impl Frame for Mbuf {
 
 /// Within the buffer of the mbuf: only its offset and its lengths change.
 impl Headroom for Mbuf {
+    #[inline]
+    fn headroom(&self) -> usize {
+        // SAFETY: `self` owns a valid mbuf.
+        usize::from(unsafe { self.0.as_ref() }.data_off)
+    }
+
     #[inline]
     fn grow_front(&mut self, len: usize) -> bool {
         // SAFETY: `self` is the only owner of a valid mbuf, and it is borrowed mutably.
@@ -240,6 +251,12 @@ impl Shared for SharedMbuf {
 }
 
 impl SharedMbuf {
+    /// The pointer within.
+    #[cfg(test)]
+    pub(crate) const fn raw(&self) -> *mut ffi::rte_mbuf {
+        self.0.as_ptr()
+    }
+
     /// How many handles there are, those of TX rings included.
     pub fn owners(&self) -> u16 {
         // SAFETY: this handle keeps the mbuf alive.
@@ -278,15 +295,6 @@ impl Drop for SharedMbuf {
         // SAFETY: frees this handle's reference; DPDK frees the mbuf with the
         // last one.
         unsafe { ffi::lr2_free(self.0.as_ptr()) }
-    }
-}
-
-/// The pointer within, for handing to C. The packet keeps owning it.
-#[inline]
-pub(crate) fn raw_packet(packet: &Packet<Mbuf>) -> *mut ffi::rte_mbuf {
-    match packet {
-        Packet::Owned(m) => m.0.as_ptr(),
-        Packet::Shared(s) => s.0.as_ptr(),
     }
 }
 

@@ -6,10 +6,10 @@ use std::mem;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
-use common::frame::Packet;
+use common::frame::Frame;
 
 use crate::ffi;
-use crate::mbuf::{Mbuf, raw_packet};
+use crate::mbuf::{Mbuf, SharedMbuf};
 use crate::port::inner::PortInner;
 
 /// A receive queue. One worker uses it at a time.
@@ -110,46 +110,45 @@ impl TxQueue {
         Self { port: Arc::clone(port), queue, _not_sync: PhantomData }
     }
 
-    /// Hands packets to the device, in order, and returns how many it took.
-    /// Those are gone from `packets`; the rest moved to its front, for the
+    /// Hands frames to the device, in order, and returns how many it took.
+    /// Those are gone from `frames`; the rest moved to its front, for the
     /// caller to try again or drop.
     ///
     /// On a port that [hands pointers on](crate::Port::hands_pointers_on) a
-    /// packet with other owners is replaced by a copy; if the pool is dry, the
+    /// frame with other owners is replaced by a copy; if the pool is dry, the
     /// burst ends before it.
     #[inline]
-    pub fn burst<const N: usize>(&mut self, packets: &mut ArrayVec<Packet<Mbuf>, N>) -> usize {
+    pub fn burst<const N: usize>(&mut self, frames: &mut ArrayVec<SharedMbuf, N>) -> usize {
         const { assert!(N <= u16::MAX as usize, "DPDK counts a burst in 16 bits") };
-        let ready = if self.port.hands_pointers_on { make_private(packets) } else { packets.len() };
+        let ready = if self.port.hands_pointers_on { make_private(frames) } else { frames.len() };
         if ready == 0 {
             return 0;
         }
-        let mut raw: ArrayVec<*mut ffi::rte_mbuf, N> =
-            packets[..ready].iter().map(raw_packet).collect();
         // SAFETY: the port is started, `&mut self` makes this the only use of
-        // the queue, and `raw` has `ready` valid mbufs. Their owners are in
-        // `packets`: those that DPDK took are forgotten below.
-        let sent =
-            unsafe { ffi::lr2_tx_burst(self.port.id, self.queue, raw.as_mut_ptr(), ready as u16) };
+        // the queue, and `SharedMbuf` is a transparent pointer: `frames` begins with
+        // `ready` valid mbufs. Those that DPDK took are forgotten below.
+        let sent = unsafe {
+            let raw = frames.as_mut_ptr().cast();
+            ffi::lr2_tx_burst(self.port.id, self.queue, raw, ready as u16)
+        };
         let sent = usize::from(sent);
-        packets.drain(..sent).for_each(mem::forget);
+        frames.drain(..sent).for_each(mem::forget);
         sent
     }
 }
 
-/// Makes sure that nobody else owns the packets. Returns how many are so.
-fn make_private<const N: usize>(packets: &mut ArrayVec<Packet<Mbuf>, N>) -> usize {
-    for (i, packet) in packets.iter_mut().enumerate() {
-        let Packet::Shared(shared) = packet else { continue };
+/// Makes sure that nobody else owns the frames. Returns how many are so.
+fn make_private(frames: &mut [SharedMbuf]) -> usize {
+    for (i, frame) in frames.iter_mut().enumerate() {
         // A sole owner cannot be joined by another: only owners clone.
-        if shared.owners() > 1 {
-            match shared.copy() {
-                Some(copy) => *packet = Packet::Owned(copy),
+        if frame.owners() > 1 {
+            match frame.copy() {
+                Some(copy) => *frame = copy.share(),
                 None => return i,
             }
         }
     }
-    packets.len()
+    frames.len()
 }
 
 #[cfg(test)]
@@ -216,10 +215,9 @@ mod tests {
         frame
     }
 
-    fn chain(head: Mbuf, tail: Mbuf) -> crate::SharedMbuf {
+    fn chain(head: Mbuf, tail: Mbuf) -> SharedMbuf {
         let (head, tail) = (head.share(), tail.share());
-        let raw = |s: &crate::SharedMbuf| raw_packet(&Packet::Shared(s.clone()));
-        let (first, second) = (raw(&head), raw(&tail));
+        let (first, second) = (head.raw(), tail.raw());
         // SAFETY: two single-segment mbufs that only this test sees; the
         // second now belongs to the first.
         unsafe {
@@ -231,8 +229,8 @@ mod tests {
         head
     }
 
-    fn send(port: &Port, frame: crate::SharedMbuf) {
-        let mut raw = raw_packet(&Packet::Shared(frame.clone()));
+    fn send(port: &Port, frame: SharedMbuf) {
+        let mut raw = frame.raw();
         // SAFETY: a started port, used by this thread only, and one valid mbuf,
         // which now belongs to the ring.
         assert_eq!(unsafe { ffi::lr2_tx_burst(port.id(), 0, &raw mut raw, 1) }, 1);

@@ -135,9 +135,34 @@ void lr2_free(struct rte_mbuf *m)
 	rte_pktmbuf_free(m);
 }
 
+/* Frames that go back to their pool together. */
+#define FREED_AT_ONCE 64
+
 void lr2_free_bulk(struct rte_mbuf **pkts, unsigned int n)
 {
-	rte_pktmbuf_free_bulk(pkts, n);
+	void *last[FREED_AT_ONCE];
+	struct rte_mempool *pool = NULL;
+	unsigned int count = 0;
+
+	/* As rte_pktmbuf_free_bulk, but it does not look into the second cache line of a
+	 * frame of one segment, which has no next one. */
+	for (unsigned int i = 0; i < n; i++) {
+		struct rte_mbuf *m = pkts[i];
+
+		if (unlikely(!is_plain(m))) {
+			rte_pktmbuf_free(m);
+			continue;
+		}
+		if (count == FREED_AT_ONCE || m->pool != pool) {
+			if (count > 0)
+				rte_mempool_put_bulk(pool, last, count);
+			pool = m->pool;
+			count = 0;
+		}
+		last[count++] = m;
+	}
+	if (count > 0)
+		rte_mempool_put_bulk(pool, last, count);
 }
 
 void lr2_ref(struct rte_mbuf *m)

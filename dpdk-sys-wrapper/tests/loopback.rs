@@ -4,8 +4,8 @@
 mod support;
 
 use arrayvec::ArrayVec;
-use common::frame::{Frame, Packet, Pool, Shared};
-use dpdk_sys_wrapper::{Mbuf, Mempool, PoolHandle, Port, PortConfig, RxQueue, TxQueue};
+use common::frame::{Frame, Pool, Shared};
+use dpdk_sys_wrapper::{Mbuf, Mempool, PoolHandle, Port, PortConfig, RxQueue, SharedMbuf, TxQueue};
 use support::{eal, frame, pool};
 
 /// Mbufs that a `net_ring` made by EAL holds: a ring of 1024 slots.
@@ -46,7 +46,7 @@ fn receive(rx: &mut RxQueue) -> Vec<Mbuf> {
 fn bytes_come_out_as_they_went_in(pool: &Mempool, rx: &mut RxQueue, tx: &mut TxQueue) {
     let lengths = [14, 60, 64, 65, 1514, 2048];
     let mut packets: ArrayVec<_, 8> =
-        lengths.iter().enumerate().map(|(i, &l)| Packet::Owned(frame(pool, l, i))).collect();
+        lengths.iter().enumerate().map(|(i, &l)| frame(pool, l, i).share()).collect();
     assert_eq!(tx.burst(&mut packets), lengths.len());
     assert!(packets.is_empty());
     let got = receive(rx);
@@ -60,10 +60,10 @@ fn bytes_come_out_as_they_went_in(pool: &Mempool, rx: &mut RxQueue, tx: &mut TxQ
 
 fn a_short_burst_keeps_the_tail(pool: &Mempool, rx: &mut RxQueue, tx: &mut TxQueue) {
     let mut sent = 0;
-    let mut packets = ArrayVec::<Packet<Mbuf>, 32>::new();
+    let mut packets = ArrayVec::<SharedMbuf, 32>::new();
     loop {
         while !packets.is_full() {
-            packets.push(Packet::Owned(frame(pool, 64, sent + packets.len())));
+            packets.push(frame(pool, 64, sent + packets.len()).share());
         }
         let n = tx.burst(&mut packets);
         sent += n;
@@ -93,7 +93,7 @@ fn a_share_survives_transmission(pool: &Mempool, rx: &mut RxQueue, tx: &mut TxQu
     let twin = held.clone();
     assert_eq!(held.owners(), 2);
     assert_eq!(pool.in_use(), 1, "a share is no copy");
-    let mut packets = ArrayVec::<_, 1>::from([Packet::Shared(twin)]);
+    let mut packets = ArrayVec::<_, 1>::from([twin]);
     assert_eq!(tx.burst(&mut packets), 1);
     assert_eq!(held.owners(), 1, "a copy was sent");
     let mut got = receive(rx);
@@ -104,7 +104,7 @@ fn a_share_survives_transmission(pool: &Mempool, rx: &mut RxQueue, tx: &mut TxQu
 
     // The last owner's handle needs no copy: the mbuf itself is transmitted.
     let address = held.bytes().as_ptr();
-    let mut packets = ArrayVec::<_, 1>::from([Packet::Shared(held)]);
+    let mut packets = ArrayVec::<_, 1>::from([held]);
     assert_eq!(tx.burst(&mut packets), 1);
     let got = receive(rx);
     assert_eq!(got[0].bytes().as_ptr(), address);
@@ -122,7 +122,7 @@ fn a_copy_without_mbufs_ends_the_burst(pool: &Mempool, rx: &mut RxQueue, tx: &mu
     assert_eq!(hoard.len() as u32, pool.size() - 2);
     assert_eq!(pool.available(), 0);
     assert!(PoolHandle::new(pool, 0).alloc(64).is_none());
-    let mut packets = ArrayVec::<_, 2>::from([Packet::Owned(first), Packet::Shared(held.clone())]);
+    let mut packets = ArrayVec::<_, 2>::from([first.share(), held.clone()]);
     assert_eq!(tx.burst(&mut packets), 1);
     assert_eq!(packets.len(), 1, "the packet that needs a copy waits");
     drop(hoard.pop());
@@ -142,7 +142,7 @@ fn what_nobody_received_is_freed_with_the_port(
     rx: RxQueue,
     mut tx: TxQueue,
 ) {
-    let mut packets: ArrayVec<_, 8> = (0..8).map(|i| Packet::Owned(frame(pool, 64, i))).collect();
+    let mut packets: ArrayVec<_, 8> = (0..8).map(|i| frame(pool, 64, i).share()).collect();
     assert_eq!(tx.burst(&mut packets), 8);
     drop((port, rx));
     assert_eq!(pool.in_use(), 8, "the port lives as long as its queues");
@@ -153,7 +153,7 @@ fn what_nobody_received_is_freed_with_the_port(
 
 fn the_port_can_be_opened_again(eal: &dpdk_sys_wrapper::Eal, config: &PortConfig, pool: &Mempool) {
     let (port, mut rx, mut tx) = Port::open(eal, config, pool).expect("a second time");
-    let mut packets = ArrayVec::<_, 1>::from([Packet::Owned(frame(pool, 64, 0))]);
+    let mut packets = ArrayVec::<_, 1>::from([frame(pool, 64, 0).share()]);
     assert_eq!(tx[0].burst(&mut packets), 1);
     assert_eq!(receive(&mut rx[0]).len(), 1);
     drop((port, rx, tx));

@@ -4,8 +4,8 @@
 mod support;
 
 use arrayvec::ArrayVec;
-use common::frame::{Frame, Packet, Shared};
-use dpdk_sys_wrapper::{Mbuf, Mempool, Port, PortConfig, RxQueue, RxRepairs, TxQueue};
+use common::frame::{Frame, Shared};
+use dpdk_sys_wrapper::{Mbuf, Mempool, Port, PortConfig, RxQueue, RxRepairs, SharedMbuf, TxQueue};
 use support::{eal, frame, pool, wait};
 
 const MTU: u16 = 9000;
@@ -50,7 +50,7 @@ const LENGTHS: [usize; 9] = [60, 64, 74, 1514, 2047, 2048, 2049, 4200, 9022];
 fn cross<const N: usize>(
     tx: &mut TxQueue,
     rx: &mut RxQueue,
-    mut packets: ArrayVec<Packet<Mbuf>, N>,
+    mut packets: ArrayVec<SharedMbuf, N>,
 ) -> Vec<Mbuf> {
     let n = packets.len();
     let mut all = Vec::new();
@@ -67,7 +67,7 @@ fn cross<const N: usize>(
 
 fn frames_cross_unchanged(pool: &Mempool, tx: &mut TxQueue, rx: &mut RxQueue) {
     let packets: ArrayVec<_, 16> =
-        LENGTHS.iter().map(|&len| Packet::Owned(frame(pool, len, len))).collect();
+        LENGTHS.iter().map(|&len| frame(pool, len, len).share()).collect();
     let got = cross(tx, rx, packets);
     for (got, len) in got.iter().zip(LENGTHS) {
         assert_eq!(got.bytes(), frame(pool, len, len).bytes(), "frame of {len} bytes");
@@ -76,7 +76,7 @@ fn frames_cross_unchanged(pool: &Mempool, tx: &mut TxQueue, rx: &mut RxQueue) {
 
 fn shares_are_copied_by_the_port(pool: &Mempool, tx: &mut TxQueue, rx: &mut RxQueue) {
     let held = frame(pool, 4200, 1).share();
-    let packets: ArrayVec<_, 3> = (0..3).map(|_| Packet::Shared(held.clone())).collect();
+    let packets: ArrayVec<_, 3> = (0..3).map(|_| held.clone()).collect();
     for mut got in cross(tx, rx, packets) {
         assert_eq!(got.bytes(), held.bytes());
         got.bytes_mut().fill(0);
@@ -93,7 +93,7 @@ fn a_peer_that_leaves_takes_the_link_down(
 ) {
     drop(b);
     wait("loss of link", || (!a.link().up).then_some(()));
-    let mut packets = ArrayVec::<_, 1>::from([Packet::Owned(frame(pool, 64, 0))]);
+    let mut packets = ArrayVec::<_, 1>::from([frame(pool, 64, 0).share()]);
     assert_eq!(tx.burst(&mut packets), 0, "nobody there to send to");
     assert_eq!(packets.len(), 1);
     // The driver reports the loss while its interrupt thread still frees the connection. To close

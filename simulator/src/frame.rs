@@ -44,6 +44,10 @@ impl Frame for SimFrame {
 
 /// Copies if a pool has a handle on it, as [`bytes_mut`](Frame::bytes_mut) does.
 impl Headroom for SimFrame {
+    fn headroom(&self) -> usize {
+        usize::MAX
+    }
+
     fn grow_front(&mut self, len: usize) -> bool {
         Arc::make_mut(&mut self.0).splice(..0, core::iter::repeat_n(0, len));
         true

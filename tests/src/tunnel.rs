@@ -41,6 +41,10 @@ impl<S: Sink<Frame = HeapFrame>> Ports for Out<'_, S> {
         Some(Span::ZERO)
     }
 
+    fn room(&mut self, _: Port) -> usize {
+        usize::MAX
+    }
+
     fn local(&mut self, _: Port, _: HeapFrame) {}
 }
 

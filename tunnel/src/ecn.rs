@@ -24,7 +24,7 @@ pub enum Met {
 /// Combines the ECN field of the outer header with that of the frame within. R-TUN-22
 #[inline]
 pub fn decapsulate(frame: &mut [u8], outer: u8) -> Met {
-    if !matches!(outer, CE | ECT_1) {
+    if !changes(outer) {
         return Met::Nothing;
     }
     let (l3, ethertype) = network(frame);
@@ -38,6 +38,11 @@ pub fn decapsulate(frame: &mut [u8], outer: u8) -> Met {
         Some((old, CE)) if old != CE => Met::Congestion,
         _ => Met::Nothing,
     }
+}
+
+/// Whether this outer field may change the inner one.
+pub const fn changes(outer: u8) -> bool {
+    matches!(outer, CE | ECT_1)
 }
 
 /// The new field; `None`: drop.

@@ -10,6 +10,7 @@ mod udp;
 use common::frame::Headroom;
 use common::wire::MacAddr;
 
+pub(crate) use self::ethernet::Tag;
 pub use self::ethernet::{DEFAULT_ETHERTYPE, PEERS};
 pub use self::udp::{DEFAULT_PORT, DEFAULT_SOURCE_PORT, Udp, UdpConfig, source_ports};
 use crate::division::Division;
@@ -47,6 +48,23 @@ pub enum Unfit {
     TooLong,
     /// There is no room in front of it.
     Headroom,
+}
+
+/// Bounds of frames that can be wrapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Fit {
+    /// Bytes in front of them.
+    front: usize,
+    longest: usize,
+}
+
+impl Fit {
+    /// Whether a frame is within them.
+    #[inline]
+    pub fn takes<F: Headroom>(self, frame: &F) -> bool {
+        let len = frame.bytes().len();
+        len >= ETHER_LEN && len <= self.longest && frame.headroom() >= self.front
+    }
 }
 
 /// The kind of a frame from the WAN.
@@ -95,6 +113,43 @@ impl From<Fault> for OuterFault {
     }
 }
 
+/// One kind of headers. A burst of frames that knows its kind does not ask for each of them.
+pub(crate) trait Outer {
+    /// See [`Encapsulation::shim_at`].
+    fn shim_at(&self) -> usize;
+
+    /// Bytes of the frame's own headers that are moved to the front of the shim.
+    const MOVED: usize;
+
+    /// See [`Encapsulation::overhead`].
+    #[inline(always)]
+    fn overhead(&self) -> usize {
+        self.shim_at() - Self::MOVED + shim::LEN
+    }
+
+    /// See [`Encapsulation::wrap`].
+    fn wrap(&self, frame: &mut [u8], shim: &Shim, traffic_class: u8);
+
+    /// The shim of a frame with these headers, if they say nothing besides; `None` of any other.
+    fn shim<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8; shim::LEN]>;
+
+    /// Removes the headers and the shim of a first transmission.
+    fn unwrap<F: Headroom>(&self, frame: &mut F);
+
+    /// See [`Encapsulation::reserve`].
+    #[inline(always)]
+    fn reserve<F: Headroom>(&self, frame: &mut F, limit: u16) -> Result<(), Unfit> {
+        let (len, overhead) = (frame.bytes().len(), self.overhead());
+        if len < ETHER_LEN {
+            return Err(Unfit::TooShort);
+        }
+        if len + overhead + Encapsulation::RESENT_MORE > usize::from(limit) {
+            return Err(Unfit::TooLong);
+        }
+        if frame.grow_front(overhead) { Ok(()) } else { Err(Unfit::Headroom) }
+    }
+}
+
 impl Encapsulation {
     /// Bytes by which a frame grows; a resend takes [`RESENT_MORE`](Self::RESENT_MORE) more.
     #[inline]
@@ -126,14 +181,17 @@ impl Encapsulation {
     /// [`Unfit`]; the frame is as it was.
     #[inline]
     pub fn reserve<F: Headroom>(&self, frame: &mut F, limit: u16) -> Result<(), Unfit> {
-        let len = frame.bytes().len();
-        if len < ETHER_LEN {
-            return Err(Unfit::TooShort);
+        match self {
+            Self::Ethernet { ethertype, .. } => Tag(*ethertype).reserve(frame, limit),
+            Self::Udp(udp) => udp.reserve(frame, limit),
         }
-        if len + self.overhead() + Self::RESENT_MORE > usize::from(limit) {
-            return Err(Unfit::TooLong);
-        }
-        if frame.grow_front(self.overhead()) { Ok(()) } else { Err(Unfit::Headroom) }
+    }
+
+    /// The frames for which [`reserve`](Self::reserve) can make room.
+    #[inline]
+    pub const fn fit(&self, limit: u16) -> Fit {
+        let front = self.overhead();
+        Fit { front, longest: (limit as usize).saturating_sub(front + Self::RESENT_MORE) }
     }
 
     /// Writes the headers of a first transmission into the room in front of a frame. `traffic_class` is
@@ -144,11 +202,9 @@ impl Encapsulation {
     #[inline]
     pub fn wrap(&self, frame: &mut [u8], shim: &Shim, traffic_class: u8) {
         match self {
-            Self::Ethernet { ethertype, .. } => ethernet::wrap(frame, *ethertype),
-            Self::Udp(udp) => udp.write(frame, shim.lane, udp.outer_class(traffic_class)),
+            Self::Ethernet { ethertype, .. } => Tag(*ethertype).wrap(frame, shim, traffic_class),
+            Self::Udp(udp) => udp.wrap(frame, shim, traffic_class),
         }
-        let at = self.shim_at();
-        shim.write(&mut frame[at..at + shim::LEN]);
     }
 
     /// Bytes of a resend of a wrapped frame of `kept` bytes.

@@ -85,9 +85,16 @@ const fn roles() -> [Role; 256] {
     roles
 }
 
+/// That of a frame without an IP header.
+impl From<Order> for Flow {
+    fn from(order: Order) -> Self {
+        Self { order, traffic_class: 0 }
+    }
+}
+
 impl Flow {
     /// That of a frame. Any bytes have one. R-TUN-20
-    #[inline]
+    #[inline(always)]
     pub fn of(frame: &[u8]) -> Self {
         match Self::of_plain_roce(frame) {
             Some(flow) => flow,
@@ -95,27 +102,31 @@ impl Flow {
         }
     }
 
-    /// That of RoCE over IPv4 without VLAN tags and IP options: all fields have their places.
-    #[inline]
-    fn of_plain_roce(frame: &[u8]) -> Option<Self> {
+    /// That of RoCE over IPv4 without VLAN tags and IP options, to a single station: all fields have their places. It
+    /// is no MAC control.
+    #[inline(always)]
+    pub(crate) fn of_plain_roce(frame: &[u8]) -> Option<Self> {
         // Up to the syndrome of an ACK.
         let head = frame.first_chunk::<{ ETHER_LEN + 20 + SYNDROME + 1 }>()?;
-        let word =
-            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        // EtherType, version and length of the header; fragment and protocol; UDP port.
-        let is_plain = word(12) & 0xffff_ff00 == u32::from(IPV4) << 16 | 0x4500
-            && word(20) & (u32::from(FRAGMENT) << 16 | 0xff) == u32::from(UDP)
-            && word(36) >> 16 == u32::from(ROCE_PORT);
+        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+        let is_plain = half(12) == IPV4
+            && head[14] == 0x45
+            && half(20) & FRAGMENT == 0
+            && head[23] == UDP
+            && half(36) == ROCE_PORT
+            // No group address.
+            && head[0] & 1 == 0;
         if !is_plain {
             return None;
         }
-        let (at, addresses) = (ETHER_LEN + 20 + UDP_LEN, [word(26), word(30)]);
-        let role = with_syndrome(ROLES[usize::from(head[at])], Some(&head[at + 12]));
-        let order = order(role, || roce_bucket(addresses, word(at + 4)));
-        Some(Self { order, traffic_class: head[15] })
+        let bth = ETHER_LEN + 20 + UDP_LEN;
+        let role = with_syndrome(ROLES[usize::from(head[bth])], Some(&head[bth + 12]));
+        let bucket = roce_bucket(chunk(head, 26), chunk(head, bth + 4));
+        Some(Self { order: order(role, bucket), traffic_class: head[15] })
     }
 
-    fn of_any(frame: &[u8]) -> Self {
+    #[inline(never)]
+    pub(crate) fn of_any(frame: &[u8]) -> Self {
         let (l3, ethertype) = network(frame);
         let ip = frame.get(l3..).unwrap_or_default();
         let (traffic_class, udp) = match ethertype {
@@ -125,12 +136,10 @@ impl Flow {
         };
         let roce = udp.filter(|udp| be16(udp, 2) == ROCE_PORT);
         let role = roce.map_or(Role::Other, role);
-        let bucket = || match roce
-            .filter(|_| ethertype == IPV4)
-            .and_then(|roce| roce.get(UDP_LEN + 4..UDP_LEN + 8))
-        {
+        let roce = roce.filter(|_| ethertype == IPV4);
+        let bucket = match roce.and_then(|roce| roce.get(UDP_LEN + 4..UDP_LEN + 8)) {
             // As without tags and options.
-            Some(qpn) => roce_bucket([be32(ip, 12), be32(ip, 16)], be32(qpn, 0)),
+            Some(qpn) => roce_bucket(chunk(ip, 12), chunk(qpn, 0)),
             None => {
                 let hash = flow_hash(frame);
                 (hash ^ hash >> 16) as u16
@@ -141,24 +150,31 @@ impl Flow {
 }
 
 #[inline]
-fn order(role: Role, bucket: impl Fn() -> u16) -> Order {
+fn order(role: Role, bucket: u16) -> Order {
     match role {
         Role::Free => Order::Free,
-        Role::Other => Order::Ordered(bucket()),
+        Role::Other => Order::Ordered(bucket),
         // Requests and responses of a queue pair have PSNs of their own, and need no order among them.
-        Role::Response => Order::Response(bucket() ^ 1),
-        Role::Ack => Order::Ack(bucket() ^ 1),
+        Role::Response => Order::Response(bucket ^ 1),
+        Role::Ack => Order::Ack(bucket ^ 1),
     }
 }
 
 /// The bucket of a queue pair, by the addresses and the word of the BTH that ends with the destination QPN.
 #[inline]
-const fn roce_bucket(addresses: [u32; 2], qpn: u32) -> u16 {
+const fn roce_bucket(addresses: [u8; 8], qpn: [u8; 4]) -> u16 {
     const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9];
-    let addresses = (addresses[0] as u64) << 32 | addresses[1] as u64;
+    // In the order that a processor reads them in.
+    let (addresses, qpn) = (u64::from_le_bytes(addresses), u32::from_le_bytes(qpn) >> 8);
     let hash = addresses.wrapping_mul(FACTORS[0]);
-    let hash = (hash ^ hash >> 32 ^ (qpn & 0xff_ffff) as u64).wrapping_mul(FACTORS[1]);
+    let hash = (hash ^ hash >> 32 ^ qpn as u64).wrapping_mul(FACTORS[1]);
     (hash >> 48) as u16
+}
+
+/// Bytes at a place; zeros if there are none.
+#[inline]
+fn chunk<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
 }
 
 /// Where the network header starts behind up to two VLAN tags, and its EtherType.
@@ -199,12 +215,8 @@ fn with_syndrome(role: Role, syndrome: Option<&u8>) -> Role {
     if role == Role::Ack && !syndrome.is_some_and(is_positive) { Role::Response } else { role }
 }
 
-fn be32(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |four| u32::from_be_bytes(*four))
-}
-
 fn be16(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |two| u16::from_be_bytes(*two))
+    u16::from_be_bytes(chunk(bytes, at))
 }
 
 #[cfg(test)]
@@ -291,7 +303,11 @@ mod tests {
             }
         }
         let mut buckets: Vec<_> = (0..1_u32 << 15)
-            .map(|n| roce_bucket([0x0a00_0000 | n >> 6, 0x0a80_0000 | n >> 6], 1 << 20 | n))
+            .map(|n| {
+                let (from, to) = (0x0a00_0000 | n >> 6, 0x0a80_0000 | n >> 6);
+                let addresses = (u64::from(from) << 32 | u64::from(to)).to_be_bytes();
+                roce_bucket(addresses, (1 << 20 | n).to_be_bytes())
+            })
             .collect();
         buckets.sort_unstable();
         buckets.dedup();

@@ -7,7 +7,7 @@
 //! own flow, on however many lanes they travel.
 //!
 //! No clock, no IO and no randomness: callers pass frames and the time, and implement
-//! [`Transmit`] and [`Deliver`].
+//! [`Transmit`], [`Recover`] and [`Deliver`].
 
 #![forbid(unsafe_code)]
 
@@ -33,5 +33,7 @@ pub use features::{Features, LansRepaired};
 pub use flow::{Flow, Order};
 pub use number::{FrameId, Lane, Number, Port, Session, WireNumber};
 pub use receiver::{Deliver, Received, Receiver, ReceiverConfig};
-pub use sender::{BUCKETS, Health, Sender, SenderConfig, Sent, Setting, Transmit, report_interval};
+pub use sender::{
+    BUCKETS, Health, Recover, Sender, SenderConfig, Sent, Setting, Transmit, report_interval,
+};
 pub use tunnel::{Config, Counts, Dropped, Io, LaneState, Tunnel};

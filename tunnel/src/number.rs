@@ -163,20 +163,21 @@ const LANE_SHIFT: u32 = 56;
 
 impl FrameId {
     /// The frame that was first sent on `lane` as `number`.
+    #[inline]
     pub fn new(lane: Lane, number: Number) -> Self {
-        let packed = u64::from(lane.0) << LANE_SHIFT | number.0 & ((1 << LANE_SHIFT) - 1);
         // No lane is 0xff, so that adding one does not overflow.
-        Self(NonZeroU64::MIN.saturating_add(packed))
+        let packed = (u64::from(lane.0) + 1) << LANE_SHIFT | number.0 & ((1 << LANE_SHIFT) - 1);
+        Self(NonZeroU64::new(packed).unwrap_or(NonZeroU64::MIN))
     }
 
     /// The lane.
     pub const fn lane(self) -> Lane {
-        Lane(((self.0.get() - 1) >> LANE_SHIFT) as u8)
+        Lane((self.0.get() >> LANE_SHIFT) as u8 - 1)
     }
 
     /// The number.
     pub const fn number(self) -> Number {
-        Number((self.0.get() - 1) & ((1 << LANE_SHIFT) - 1))
+        Number(self.0.get() & ((1 << LANE_SHIFT) - 1))
     }
 
     /// Lane and number in one.

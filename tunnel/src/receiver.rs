@@ -3,6 +3,7 @@
 mod counts;
 mod incoming;
 mod pacing;
+mod run;
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,6 +14,7 @@ use common::verdict::{Limits, Tolerance};
 pub use self::counts::Received;
 use self::incoming::Incoming;
 use self::pacing::Chain;
+pub(crate) use self::run::Run;
 use crate::gaps::Gap;
 use crate::message::{Echo, Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};

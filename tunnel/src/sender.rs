@@ -1,30 +1,32 @@
 //! The sending end of the lanes to one peer.
 
+mod arrivals;
 mod choice;
 mod copies;
 mod counts;
 mod delivery;
 mod outgoing;
+mod predecessors;
 mod share;
 
 use arrayvec::ArrayVec;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
+use self::arrivals::Arrivals;
 use self::choice::spray;
 use self::copies::Copies;
 pub use self::counts::Sent;
 pub use self::outgoing::{Health, report_interval};
 use self::outgoing::{Outgoing, Slot};
+pub use self::predecessors::BUCKETS;
+use self::predecessors::Predecessors;
 use self::share::ResendShare;
-use crate::flow::Order;
+use crate::flow::{Flow, Order};
 use crate::message::{Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session};
-use crate::shim::{CLEAR_MAX, Shim};
+use crate::shim::Shim;
 use crate::spray::{Policy, Spray};
-
-/// Flow buckets: each frame names the one before it of its bucket.
-pub const BUCKETS: usize = 1 << 16;
 
 /// Handles that are released together.
 pub const RELEASED: usize = 64;
@@ -58,13 +60,20 @@ pub enum Setting {
     ResendCopies(u8),
 }
 
-/// Actions of a sender.
+/// The way of new frames out of a sender.
 pub trait Transmit<F> {
     /// A handle on a frame that was sent.
     type Kept;
 
-    /// Sends a frame behind `shim`, and keeps a handle on it if `shim` says so and there is memory.
-    fn send(&mut self, shim: &Shim, frame: F) -> Option<Self::Kept>;
+    /// Sends a frame of this [traffic class](crate::Flow::traffic_class) behind `shim`, and keeps a handle on it if
+    /// `shim` says so and there is memory.
+    fn send(&mut self, shim: &Shim, traffic_class: u8, frame: F) -> Option<Self::Kept>;
+}
+
+/// Actions of a sender.
+pub trait Recover {
+    /// A handle on a frame that was sent.
+    type Kept;
 
     /// Sends a kept frame again, behind `shim` with [`predecessor`](Shim::predecessor) and [`clear`](Shim::clear) of
     /// its first transmission. False if there is no memory.
@@ -72,6 +81,9 @@ pub trait Transmit<F> {
 
     /// Frees a handle.
     fn release(&mut self, kept: Self::Kept);
+
+    /// A hint that a handle will soon be freed: they were sent a round trip ago, so that their memory is fetched.
+    fn will_release(&self, _: &Self::Kept) {}
 
     /// Frees several handles, and empties `kept`.
     fn release_all(&mut self, kept: &mut ArrayVec<Self::Kept, RELEASED>) {
@@ -100,10 +112,7 @@ enum Cause {
 pub struct Sender<K> {
     session: Session,
     lanes: Vec<Outgoing<K>>,
-    /// The newest frame of each flow bucket.
-    last: Vec<Option<FrameId>>,
-    /// The newest response of each flow bucket that is no positive ACK.
-    responses: Vec<Option<FrameId>>,
+    flows: Predecessors,
     /// Handles that are kept.
     kept: usize,
     share: ResendShare,
@@ -126,8 +135,7 @@ impl<K> Sender<K> {
         Self {
             session,
             lanes: Lane::all(config.lanes).map(lane).collect(),
-            last: vec![None; BUCKETS],
-            responses: vec![None; BUCKETS],
+            flows: Predecessors::default(),
             kept: 0,
             share: ResendShare::default(),
             strangers: 0,
@@ -145,8 +153,7 @@ impl<K> Sender<K> {
         self.share = ResendShare::default();
         (self.spray, self.is_active) = (spray(config, session), true);
         self.copies = Copies::new(config, &self.counts());
-        self.last.fill(None);
-        self.responses.fill(None);
+        self.flows.clear();
         for lane in &mut self.lanes {
             lane.restart(session, config.rtt);
         }
@@ -193,54 +200,88 @@ impl<K> Sender<K> {
     /// Fetches the flow bucket of a frame that follows.
     #[inline]
     pub fn fetch(&self, order: Order) {
-        let newest = order.bucket().and_then(|bucket| self.last.get(usize::from(bucket)));
-        // The number is of no use yet.
-        core::hint::black_box(newest.copied());
+        self.flows.fetch(order);
     }
 
-    /// Sends a frame that the egress queue has room for, on `lane` or, while that is suspect, on another
-    /// one.
-    ///
-    /// # Panics
-    /// If there is no such lane.
-    // The shim is written from registers where this is part of its caller.
-    #[inline(always)]
+    /// Sends one frame, as [`on_frames`](Self::on_frames) does.
+    #[inline]
     pub fn on_frame<F, T: Transmit<F, Kept = K>>(
         &mut self,
         config: &SenderConfig,
         now: Time,
         lane: Lane,
-        order: Order,
+        flow: Flow,
         frame: F,
         out: &mut T,
     ) {
+        self.on_frames(config, now, lane, core::iter::once((flow, frame)), out);
+    }
+
+    /// Sends frames that the egress queue has room for, on `lane` or, while that is suspect, on another
+    /// one. If not all of them can be kept, none is.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    // The shim is written from registers where this is part of its caller.
+    #[inline(always)]
+    pub fn on_frames<F, T: Transmit<F, Kept = K>>(
+        &mut self,
+        config: &SenderConfig,
+        now: Time,
+        lane: Lane,
+        frames: impl ExactSizeIterator<Item = (Flow, F)>,
+        out: &mut T,
+    ) {
         let lane = if self.is_good(lane) { lane } else { self.substitute(lane, 0) };
-        let number = self.lanes[lane.index()].next();
-        let id = FrameId::new(lane, number);
-        let (predecessor, clear) = self.place(id, order);
-        let state = &mut self.lanes[lane.index()];
-        let shim = Shim {
-            lane,
-            number: number.wire(),
-            session: self.session,
-            predecessor: predecessor.map(FrameId::wire),
-            original: None,
-            // R-TUN-13
-            is_kept: self.kept < config.cache_max,
-            clear,
-        };
-        let kept = out.send(&shim, frame);
-        state.counts.frames += 1;
-        self.share.sent(now, state.rtt().mean());
-        match kept {
-            Some(_) => self.kept += 1,
-            None => state.counts.not_kept += 1,
+        // R-TUN-13
+        if self.kept + frames.len() <= config.cache_max {
+            self.send::<_, _, true>(now, lane, frames, out);
+        } else {
+            self.send::<_, _, false>(now, lane, frames, out);
         }
-        state.push(now, id, kept);
+    }
+
+    /// Sends frames on a lane, and keeps handles on them or not.
+    #[inline(always)]
+    fn send<F, T: Transmit<F, Kept = K>, const KEPT: bool>(
+        &mut self,
+        now: Time,
+        lane: Lane,
+        frames: impl Iterator<Item = (Flow, F)>,
+        out: &mut T,
+    ) {
+        let Self { lanes, flows, session, .. } = self;
+        let state = &mut lanes[lane.index()];
+        let first = state.next();
+        let (mut number, mut kept) = (first, 0);
+        let mut flows = flows.borrow();
+        for (flow, frame) in frames {
+            let id = FrameId::new(lane, number);
+            let (predecessor, clear) = flows.place(id, flow.order);
+            let shim = Shim {
+                lane,
+                number: number.wire(),
+                session: *session,
+                predecessor: predecessor.map(FrameId::wire),
+                original: None,
+                is_kept: KEPT,
+                clear,
+            };
+            let handle = out.send(&shim, flow.traffic_class, frame);
+            kept += usize::from(handle.is_some());
+            state.slots.push_back(Slot { id: Some(id), kept: handle });
+            number = number.next();
+        }
+        let count = number.since(first);
+        self.kept += kept;
+        state.counts.frames += count;
+        state.counts.not_kept += count - kept as u64;
+        self.share.sent(now, count, state.rtt().mean());
+        state.sent(now, first);
     }
 
     /// A REPORT arrived. False if it speaks of numbers that were never sent: it is taken as far as they were.
-    pub fn on_report<F, T: Transmit<F, Kept = K>>(
+    pub fn on_report<T: Recover<Kept = K>>(
         &mut self,
         now: Time,
         report: &Report,
@@ -268,19 +309,11 @@ impl<K> Sender<K> {
         state.counts.refused += u64::from(is_wrong);
         let mut lost = core::mem::take(&mut self.lost);
         let was_good = state.health == Health::Good;
-        let mut arrived = 0;
-        let mut released = ArrayVec::new();
-        let arrival = |kept| {
-            arrived += 1;
-            released.push(kept);
-            if released.is_full() {
-                out.release_all(&mut released);
-            }
-        };
-        state.take(now, &listed, &mut lost, arrival, |id| self.copies.arrived.push(id));
-        out.release_all(&mut released);
-        self.kept -= arrived;
-        state.counts.released += arrived as u64;
+        let mut arrived = Arrivals::new(&mut self.copies, out);
+        state.take(now, &listed, &mut lost, &mut arrived);
+        let count = arrived.finish();
+        self.kept -= count;
+        state.counts.released += count as u64;
         state.counts.lost += lost.len() as u64;
         if let (Some((first, _)), Some((last, _))) = (lost.first(), lost.last()) {
             // Numbers between them were not lost. R-TUN-50
@@ -332,7 +365,7 @@ impl<K> Sender<K> {
     }
 
     /// Probes lanes whose newest frames are not reported, and leaves those that don't answer.
-    pub fn on_timer<F, T: Transmit<F, Kept = K>>(&mut self, now: Time, out: &mut T) {
+    pub fn on_timer<T: Recover<Kept = K>>(&mut self, now: Time, out: &mut T) {
         for lane in Lane::all(self.lanes.len() as u8) {
             let state = &mut self.lanes[lane.index()];
             if state.suspect(now) {
@@ -351,7 +384,7 @@ impl<K> Sender<K> {
     }
 
     /// Ends the session: nothing is resent.
-    pub fn end<F, T: Transmit<F, Kept = K>>(&mut self, out: &mut T) {
+    pub fn end<T: Recover<Kept = K>>(&mut self, out: &mut T) {
         for Outgoing { slots, counts, .. } in &mut self.lanes {
             for kept in slots.drain(..).filter_map(|slot| slot.kept) {
                 self.kept -= 1;
@@ -361,24 +394,8 @@ impl<K> Sender<K> {
         }
     }
 
-    /// The predecessor of frame `id`, and its [`clear`](Shim::clear). R-TUN-20, R-TUN-24
-    #[inline(always)]
-    fn place(&mut self, id: FrameId, order: Order) -> (Option<FrameId>, u8) {
-        let Some(bucket) = order.bucket().map(usize::from) else { return (None, 0) };
-        let predecessor = self.last.get_mut(bucket).and_then(|last| last.replace(id));
-        let clear = match (order, self.responses.get_mut(bucket)) {
-            (Order::Ack(_), Some(newest)) => newest.map_or(CLEAR_MAX, |newest| clear(newest, id)),
-            (Order::Response(_), Some(newest)) => {
-                *newest = Some(id);
-                0
-            }
-            _ => 0,
-        };
-        (predecessor, clear)
-    }
-
     /// Transmission `lost` of frame `id` brought nothing.
-    fn repair<F, T: Transmit<F, Kept = K>>(
+    fn repair<T: Recover<Kept = K>>(
         &mut self,
         now: Time,
         lost: FrameId,
@@ -431,7 +448,7 @@ impl<K> Sender<K> {
     }
 
     /// Sends a frame again, or returns its handle if there is no memory for it.
-    fn resend<F, T: Transmit<F, Kept = K>>(
+    fn resend<T: Recover<Kept = K>>(
         &mut self,
         now: Time,
         lane: Lane,
@@ -458,12 +475,4 @@ impl<K> Sender<K> {
         self.lanes[lane.index()].push(now, id, Some(kept));
         Ok(())
     }
-}
-
-/// How far `response` lies before frame `id`, as [`Shim::clear`] says it.
-fn clear(response: FrameId, id: FrameId) -> u8 {
-    let is_comparable = response.lane() == id.lane();
-    let distance = id.number().since(response.number()).checked_ilog2();
-    let clear = distance.filter(|_| is_comparable).unwrap_or(0);
-    clear.min(CLEAR_MAX.into()) as u8
 }

@@ -96,21 +96,19 @@ impl Shim {
     ///
     /// # Panics
     /// If `out` is shorter.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, out: &mut [u8]) {
         let kind = if self.original.is_some() { RESENT } else { DATA };
         let flags =
             if self.is_kept { 0 } else { NOT_KEPT } | self.clear.min(CLEAR_MAX) << CLEAR_SHIFT;
         let (before, before_number) = wire(self.predecessor);
-        let out = &mut out[..self.wire_len()];
-        out[..4].copy_from_slice(&[VERSION << 4 | kind, self.lane.get(), before, flags]);
-        out[4..8].copy_from_slice(&self.session.get().to_be_bytes());
-        out[8..12].copy_from_slice(&self.number.0.to_be_bytes());
-        out[12..16].copy_from_slice(&before_number.to_be_bytes());
+        let first = u32::from_be_bytes([VERSION << 4 | kind, self.lane.get(), before, flags]);
+        let (head, rest) = out.split_first_chunk_mut::<LEN>().expect("there is room for a shim");
+        head[..8].copy_from_slice(&pair(first, self.session.get()));
+        head[8..].copy_from_slice(&pair(self.number.0, before_number));
         if self.original.is_some() {
             let (lane, number) = wire(self.original);
-            out[16..20].copy_from_slice(&[lane, 0, 0, 0]);
-            out[20..24].copy_from_slice(&number.to_be_bytes());
+            rest[..8].copy_from_slice(&pair(u32::from(lane) << 24, number));
         }
     }
 
@@ -156,6 +154,44 @@ impl Shim {
             clear: flags >> CLEAR_SHIFT,
         }))
     }
+}
+
+/// The shim of a first transmission without a predecessor on another lane: all its fields but the predecessor and
+/// the flags of the sender.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Next {
+    first: u64,
+    /// The number.
+    pub number: WireNumber,
+}
+
+impl Next {
+    /// Version, type, lane, reserved flags and session.
+    const MASK: u64 = (0xffff_0000 | RESERVED as u64) << 32 | 0xffff_ffff;
+
+    /// That of transmission `number`.
+    pub const fn new(lane: Lane, session: Session, number: WireNumber) -> Self {
+        let first = (((VERSION << 4 | DATA) as u64) << 24 | (lane.get() as u64) << 16) << 32;
+        Self { first: first | session.get() as u64, number }
+    }
+
+    /// Whether this is it.
+    #[inline(always)]
+    pub fn is(&self, shim: &[u8; LEN]) -> bool {
+        let [first, second] = [0, 8]
+            .map(|at| u64::from_be_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|n: usize| shim[at + n])));
+        let (number, before) = ((second >> 32) as u32, second as u32);
+        let (lane, before_lane) = ((first >> 48) as u8, (first >> 40) as u8);
+        let is_behind = before_lane == lane && before.wrapping_sub(number) as i32 <= 0;
+        let is_first = before_lane == NO_LANE && before == 0;
+        first & Self::MASK == self.first && number == self.number.0 && (is_behind || is_first)
+    }
+}
+
+/// Two words in network byte order: one store.
+#[inline]
+const fn pair(first: u32, second: u32) -> [u8; 8] {
+    ((first as u64) << 32 | second as u64).to_be_bytes()
 }
 
 const fn wire(place: Option<(Lane, WireNumber)>) -> (u8, u32) {

@@ -1,29 +1,26 @@
 //! One end of the tunnel: frames from the LAN out to the WAN ports, and back.
 
 mod counts;
+mod inbound;
 mod lanes;
+mod outbound;
 mod ports;
 
 use arrayvec::ArrayVec;
 use common::control::Keys;
 use common::frame::{Class, Frame, Headroom, Packet};
 use common::time::{Span, Time};
-use common::wire::{MacAddr, is_mac_control};
+use common::wire::MacAddr;
 
 pub use self::counts::{Counts, Dropped};
 pub use self::lanes::LaneState;
 use self::ports::{Inner, Lan, Ways};
-use crate::encapsulation::{Encapsulation, Met, Unwrapped};
-use crate::flow::Flow;
+use crate::encapsulation::Encapsulation;
 use crate::message::Message;
 use crate::number::{Lane, Port};
 use crate::receiver::{Received, Receiver, ReceiverConfig};
 use crate::sender::{Health, Sender, SenderConfig, Sent, Setting};
 use crate::session::{Change, End, EndPoint, Peer, SessionConfig};
-use crate::shim::Shim;
-
-/// Least bytes of a frame: an Ethernet header.
-const FRAME_MIN: usize = 14;
 
 /// Settings of a tunnel.
 #[derive(Clone, Debug)]
@@ -49,8 +46,20 @@ pub trait Io {
     /// with room are numbered: one that is dropped here must not look like loss.
     fn wait(&mut self, port: Port) -> Option<Span>;
 
+    /// Frames for which the queue of a WAN port has room.
+    fn room(&mut self, port: Port) -> usize;
+
     /// Sends a frame to the WAN.
     fn wan(&mut self, port: Port, class: Class, packet: Packet<Self::Frame>);
+
+    /// Sends frames of class Data to the WAN.
+    fn wan_all<const N: usize>(
+        &mut self,
+        port: Port,
+        frames: &mut ArrayVec<<Self::Frame as Frame>::Shared, N>,
+    ) {
+        frames.drain(..).for_each(|frame| self.wan(port, Class::Data, Packet::Shared(frame)));
+    }
 
     /// Sends a frame to the LAN.
     fn lan(&mut self, frame: Self::Frame);
@@ -190,109 +199,6 @@ impl<F: Headroom> Tunnel<F> {
         }
     }
 
-    /// A frame from the LAN.
-    pub fn on_lan<I: Io<Frame = F>>(&mut self, now: Time, frame: F, io: &mut I) {
-        let (limit, flow) = (self.limit(now), Flow::of(frame.bytes()));
-        self.accept(now, limit, flow, frame, io);
-    }
-
-    /// The same, for a frame that whoever looks at queue pairs on the other side has to have in order: an
-    /// ACK overtakes none either. R-TUN-24
-    pub fn on_lan_in_order<I: Io<Frame = F>>(&mut self, now: Time, frame: F, io: &mut I) {
-        let Flow { order, traffic_class } = Flow::of(frame.bytes());
-        let flow = Flow { order: order.strict(), traffic_class };
-        self.accept(now, self.limit(now), flow, frame, io);
-    }
-
-    /// Frames from the LAN that arrived together.
-    pub fn on_lan_burst<I: Io<Frame = F>, const N: usize>(
-        &mut self,
-        now: Time,
-        frames: &mut ArrayVec<F, N>,
-        io: &mut I,
-    ) {
-        // All are looked at before the first one is sent, so that the memory in front of them and their flow buckets are
-        // fetched side by side.
-        let look = |frame: &F| {
-            frame.prefetch_front();
-            let flow = Flow::of(frame.bytes());
-            self.sender.fetch(flow.order);
-            flow
-        };
-        let flows: ArrayVec<Flow, N> = frames.iter().map(look).collect();
-        let limit = self.limit(now);
-        for (frame, flow) in frames.drain(..).zip(flows) {
-            self.accept(now, limit, flow, frame, io);
-        }
-    }
-
-    /// Numbers and sends a frame, if the path carries as many as `limit` bytes.
-    #[inline]
-    fn accept<I: Io<Frame = F>>(
-        &mut self,
-        now: Time,
-        limit: Option<u16>,
-        flow: Flow,
-        mut frame: F,
-        io: &mut I,
-    ) {
-        self.counts.from_lan += 1;
-        if frame.bytes().len() < FRAME_MIN || is_mac_control(frame.bytes()) {
-            return self.counts.drop(Dropped::NotForward);
-        }
-        let Some(limit) = limit else { return self.plain(frame, Dropped::NoSession, io) };
-        let (order, ports) = (flow.order, self.config.session.ports);
-        // Whether the frame fits must be known before it has a lane.
-        let Some(first) = self.config.ports.first() else {
-            return self.counts.drop(Dropped::NoNextHop);
-        };
-        if let Err(unfit) = first.reserve(&mut frame, limit) {
-            let why = Dropped::from(unfit);
-            self.counts.too_long += u64::from(why == Dropped::TooLong);
-            return self.plain(frame, why, io);
-        }
-        // R-TUN-23
-        let encapsulations = &self.config.ports;
-        let wait = |lane: Lane| {
-            let port = lane.port(ports);
-            encapsulations[port.index()].is_ready().then(|| io.wait(port))?
-        };
-        let Some(lane) = self.sender.choose(now, order, wait) else {
-            let is_ready = encapsulations.iter().any(Encapsulation::is_ready);
-            return self.counts.drop(if is_ready { Dropped::Queue } else { Dropped::NoNextHop });
-        };
-        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
-        wan.traffic_class = flow.traffic_class;
-        self.sender.on_frame(&self.config.sender, now, lane, order, frame, &mut wan);
-    }
-
-    /// A frame from a WAN port.
-    ///
-    /// # Panics
-    /// If there is no such port.
-    pub fn on_wan<I: Io<Frame = F>>(&mut self, now: Time, port: Port, mut frame: F, io: &mut I) {
-        self.counts.from_wan += 1;
-        let encapsulation = &self.config.ports[port.index()];
-        match encapsulation.unwrap(&mut frame) {
-            Unwrapped::Frame { shim, met } => self.on_frame(now, port, &shim, met, frame, io),
-            Unwrapped::Control(at) => self.on_message(now, port, at, frame, io),
-            Unwrapped::Faulty(fault) => self.counts.drop(fault.into()),
-            Unwrapped::Foreign => match encapsulation {
-                Encapsulation::Ethernet { .. } if is_mac_control(frame.bytes()) => {
-                    self.counts.drop(Dropped::NotForward)
-                }
-                Encapsulation::Ethernet { .. } => {
-                    self.counts.plain_to_lan += 1;
-                    io.lan(frame);
-                }
-                Encapsulation::Udp(_) => {
-                    self.counts.local += 1;
-                    io.local(port, frame);
-                }
-            },
-        }
-    }
-
     /// When [`on_timer`](Self::on_timer) has to be called.
     pub fn deadline(&self) -> Time {
         let session = &self.config.session;
@@ -357,56 +263,6 @@ impl<F: Headroom> Tunnel<F> {
     /// Whether frames from the LAN are numbered, and which peer takes them.
     pub fn peer(&self, now: Time) -> Option<&Peer> {
         self.limit(now).and(self.end.up())
-    }
-
-    /// Sends a frame without a shim, if there is such a way. R-TUN-19
-    fn plain<I: Io<Frame = F>>(&mut self, frame: F, otherwise: Dropped, io: &mut I) {
-        let Some(ethernet) = self.config.ports.first().filter(|_| self.is_ethernet()) else {
-            return self.counts.drop(otherwise);
-        };
-        // It would be taken for one of ours.
-        if ethernet.is_reserved(frame.bytes()) {
-            return self.counts.drop(Dropped::Reserved);
-        }
-        self.counts.plain_to_wan += 1;
-        let up = Port::all(self.config.session.ports).find(|port| self.links[port.index()]);
-        io.wan(up.unwrap_or_default(), Class::Data, Packet::Owned(frame));
-    }
-
-    fn on_frame<I: Io<Frame = F>>(
-        &mut self,
-        now: Time,
-        port: Port,
-        shim: &Shim,
-        met: Met,
-        frame: F,
-        io: &mut I,
-    ) {
-        if shim.session != self.end.own() {
-            return self.on_other_session(shim, frame, io);
-        }
-        self.end.mark_used();
-        self.ways.arrived(shim.lane, port);
-        let is_for_lan = met != Met::CongestionUnmarkable && !is_mac_control(frame.bytes());
-        let inner = Inner { frame, is_for_lan };
-        let wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
-        let mut lan = Lan { wan, counts: &mut self.counts };
-        let is_marked = met != Met::Nothing;
-        self.receiver.on_frame(&self.config.receiver, now, shim, is_marked, inner, &mut lan);
-    }
-
-    /// A frame of another session. Where there is none, the first transmission of a frame is what a plain one would be.
-    #[cold]
-    fn on_other_session<I: Io<Frame = F>>(&mut self, shim: &Shim, frame: F, io: &mut I) {
-        let is_open = self.is_ethernet() && self.end.up().is_none() && shim.original.is_none();
-        if !is_open {
-            return self.counts.drop(Dropped::Session);
-        }
-        if is_mac_control(frame.bytes()) {
-            return self.counts.drop(Dropped::NotForward);
-        }
-        self.counts.unsequenced += 1;
-        io.lan(frame);
     }
 
     fn on_message<I: Io<Frame = F>>(

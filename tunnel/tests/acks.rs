@@ -76,7 +76,7 @@ fn an_ack_says_where_the_newest_response_is() {
         (Order::Ack(5), Some(10), 3),
     ];
     for (frame, (order, ..)) in (0..).zip(orders) {
-        sender.on_frame(&config, ms(0), lane(0), order, frame, &mut out);
+        sender.on_frame(&config, ms(0), lane(0), order.into(), frame, &mut out);
     }
     for ((shim, frame), (_, before, clear)) in out.sent.iter().zip(orders) {
         let predecessor = before.map(|before| (lane(0), WireNumber(FIRST + before)));
@@ -97,7 +97,7 @@ fn an_ack_does_not_overtake_what_travels_on_another_lane() {
     };
     let (mut sender, mut out) = (Sender::new(&config, SESSION), Out::default());
     for (of, order) in [(0, Order::Ack(5)), (0, Order::Response(5)), (1, Order::Ack(5))] {
-        sender.on_frame(&config, ms(0), lane(of), order, 1, &mut out);
+        sender.on_frame(&config, ms(0), lane(of), order.into(), 1, &mut out);
     }
     let clear: Vec<_> = out.sent.iter().map(|(shim, _)| shim.clear).collect();
     assert_eq!(clear, [31, 0, 0]);

@@ -70,7 +70,7 @@ fn sender() -> (SenderConfig, Sender<u32>, Out) {
 fn lost_once() -> (Sender<u32>, Out) {
     let (config, mut sender, mut out) = sender();
     for n in 0..2 {
-        sender.on_frame(&config, ms(0), lane(0), Order::Free, n, &mut out);
+        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
     }
     assert!(sender.on_report(ms(10), &report(FIRST + 2, &[(FIRST, 1)]), &mut out));
     let shims: Vec<_> =
@@ -147,7 +147,7 @@ fn a_path_with_a_queue_gets_no_copies() {
     for is_queued in [false, true] {
         let (config, mut sender, mut out) = sender();
         for n in 0..2 {
-            sender.on_frame(&config, ms(0), lane(0), Order::Free, n, &mut out);
+            sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
         }
         let echo = |sent, arrived| Some(Echo { sent_at: ms(sent), arrived_at: ms(arrived) });
         let first = Report { echo: echo(0, 5), ..report(FIRST, &[]) };
@@ -164,7 +164,7 @@ fn a_path_with_a_queue_gets_no_copies() {
 fn a_lane_that_is_good_again_takes_the_frames_of_one_that_is_not() {
     let (config, mut sender, mut out) = sender();
     for n in 0..2 {
-        sender.on_frame(&config, ms(0), lane(n), Order::Free, n.into(), &mut out);
+        sender.on_frame(&config, ms(0), lane(n), Order::Free.into(), n.into(), &mut out);
     }
     // The frame of lane 0 moves to lane 1, and both wait there when it fails as well.
     sender.on_timer(ms(3_000), &mut out);
@@ -184,7 +184,7 @@ fn a_link_that_loses_little_gets_no_copies() {
     let (config, mut sender, mut out) = sender();
     let config = SenderConfig { cache_max: 1 << 16, ..config };
     for n in 0..3_000 {
-        sender.on_frame(&config, ms(0), lane(0), Order::Free, n, &mut out);
+        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
     }
     assert!(sender.on_report(ms(10), &report(FIRST + 3_000, &[(FIRST, 1)]), &mut out));
     assert_eq!(out.sent.len(), 3_001);

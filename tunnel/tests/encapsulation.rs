@@ -132,6 +132,10 @@ impl Frame for Tight {
 }
 
 impl Headroom for Tight {
+    fn headroom(&self) -> usize {
+        77
+    }
+
     fn grow_front(&mut self, len: usize) -> bool {
         len <= 77 && self.0.grow_front(len)
     }
@@ -143,8 +147,11 @@ impl Headroom for Tight {
 
 #[test]
 fn without_headroom_or_next_hop_a_frame_is_not_wrapped() {
-    let results = ends().map(|(here, _)| here.reserve(&mut Tight(vec![2; 60].into()), ROUTE));
-    assert_eq!(results, [Ok(()), Ok(()), Err(Unfit::Headroom)]);
+    let results = ends().map(|(here, _)| {
+        let mut frame = Tight(vec![2; 60].into());
+        (here.fit(ROUTE).takes(&frame), here.reserve(&mut frame, ROUTE))
+    });
+    assert_eq!(results, [(true, Ok(())), (true, Ok(())), (false, Err(Unfit::Headroom))]);
     for (mut here, _) in ends() {
         let is_udp = matches!(here, Encapsulation::Udp(_));
         here.set_next_hop(None);

@@ -222,7 +222,7 @@ fn a_full_cache_delays_and_drops_nothing() {
     let (config, mut sender, mut out) = sender(2);
     for frame in 0..4 {
         out.is_out_of_memory = frame == 1;
-        sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5), frame, &mut out);
+        sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5).into(), frame, &mut out);
         assert!(sender.is_balanced());
     }
     let flags: Vec<bool> = out.sent.iter().map(|(shim, _)| shim.is_kept).collect();
@@ -242,7 +242,7 @@ fn a_full_cache_delays_and_drops_nothing() {
 fn a_number_is_sent_again_once_however_often_it_is_listed() {
     let (config, mut sender, mut out) = sender(99);
     for frame in 0..4 {
-        sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5), frame, &mut out);
+        sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5).into(), frame, &mut out);
     }
     for _ in 0..3 {
         assert!(sender.on_report(ms(10), &report(FIRST + 3, &[(FIRST + 1, 1)]), &mut out));
@@ -268,7 +268,7 @@ fn a_number_is_sent_again_once_however_often_it_is_listed() {
 #[test]
 fn the_last_frames_are_probed_for() {
     let (config, mut sender, mut out) = sender(99);
-    sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5), 1, &mut out);
+    sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5).into(), 1, &mut out);
     let mut waits = Vec::new();
     let mut now = ms(0);
     for _ in 0..12 {
@@ -296,7 +296,7 @@ fn the_last_frames_are_probed_for() {
 fn nothing_is_kept_when_the_session_ends() {
     let (config, mut sender, mut out) = sender(99);
     for frame in 0..4 {
-        sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5), frame, &mut out);
+        sender.on_frame(&config, ms(0), lane(0), Order::Ordered(5).into(), frame, &mut out);
     }
     sender.end(&mut out);
     assert_eq!((out.released.as_slice(), sender.kept()), ([0, 1, 2, 3].as_slice(), 0));

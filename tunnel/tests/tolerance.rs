@@ -44,7 +44,7 @@ fn listed(test: &Test) -> (Vec<(u32, u32)>, u32) {
 fn the_worked_example_1000_to_1015_with_1003_lost() {
     let (config, mut source, mut out) = sender(99);
     for frame in 1000..=1015 {
-        source.on_frame(&config, ms(0), lane(0), Order::Ordered(5), frame, &mut out);
+        source.on_frame(&config, ms(0), lane(0), Order::Ordered(5).into(), frame, &mut out);
     }
     assert_eq!(out.sent.first().map(|(shim, _)| shim.number.0), Some(1000));
     assert_eq!((source.kept(), source.counts().resent), (16, 0), "sent, not acknowledged");
@@ -191,7 +191,7 @@ fn a_frame_behind_its_retransmission_was_misjudged() {
 fn frames_of_several_gaps_are_sent_again_together() {
     let (config, mut source, mut out) = sender(99);
     for frame in 0..20 {
-        source.on_frame(&config, ms(0), lane(0), Order::Ordered(5), frame, &mut out);
+        source.on_frame(&config, ms(0), lane(0), Order::Ordered(5).into(), frame, &mut out);
     }
     assert!(source.on_report(ms(5), &report(FIRST + 8, &[(FIRST + 2, 3)]), &mut out));
     assert_eq!((source.counts().resent, source.counts().aggregated), (3, 0), "a range");

@@ -10,8 +10,8 @@ use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
-    Deliver, Lane, Order, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit,
-    WireNumber,
+    Deliver, Lane, Order, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
+    Transmit, WireNumber,
 };
 
 const LANES: u8 = 2;
@@ -40,10 +40,14 @@ struct Out {
 impl Transmit<Frame> for Out {
     type Kept = (Shim, Frame);
 
-    fn send(&mut self, shim: &Shim, frame: Frame) -> Option<Self::Kept> {
+    fn send(&mut self, shim: &Shim, _: u8, frame: Frame) -> Option<Self::Kept> {
         self.sent.push((shim.lane, Sent::Frame(*shim, frame)));
         (shim.is_kept && !self.is_out_of_memory).then_some((*shim, frame))
     }
+}
+
+impl Recover for Out {
+    type Kept = (Shim, Frame);
 
     fn resend(&mut self, shim: &Shim, (first, frame): &Self::Kept) -> bool {
         if !self.is_out_of_memory {
@@ -173,7 +177,7 @@ impl World {
             4.. => Order::Response(bucket),
             _ => Order::Ordered(bucket),
         };
-        sender.on_frame(config, self.now, lane, order, frame, &mut self.out);
+        sender.on_frame(config, self.now, lane, order.into(), frame, &mut self.out);
     }
 
     /// Injects a forged frame with the right session.

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
 use common::fair_queue::FairQueue;
-use common::frame::{Class, Frame, Packet, Side, Sink};
+use common::frame::{Class, Frame, Packet, Shared, Side, Sink};
 use common::time::{Span, Time};
 use common::wire::flow_hash;
 
@@ -34,79 +34,93 @@ const LOW_LIMIT: usize = BACKLOG as usize;
 /// Flows that the LAN serves in turn: those whose hashes are equal modulo this share a turn.
 const FLOWS: usize = 1024;
 
-/// Packets behind a full head.
-enum Rest<F: Frame> {
+/// Handles behind a full head.
+enum Rest<S> {
     /// First in, first out.
-    Fifo(VecDeque<Packet<F>>),
+    Fifo(VecDeque<S>),
     /// A turn for each flow.
-    Fair(FairQueue<Packet<F>>),
+    Fair(FairQueue<S>),
 }
 
-impl<F: Frame> Rest<F> {
-    fn len(&self) -> usize {
-        match self {
-            Self::Fifo(queue) => queue.len(),
-            Self::Fair(queue) => queue.len(),
-        }
-    }
-
-    fn pop(&mut self) -> Option<Packet<F>> {
+impl<S: Shared> Rest<S> {
+    fn pop(&mut self) -> Option<S> {
         match self {
             Self::Fifo(queue) => queue.pop_front(),
             Self::Fair(queue) => queue.pop(),
         }
     }
 
-    /// Appends a packet if fewer than `limit` wait. Returns whether it did.
-    fn push(&mut self, packet: Packet<F>, limit: usize) -> bool {
-        if self.len() >= limit {
-            return false;
-        }
+    /// Appends a handle. Returns whether there was room.
+    fn push(&mut self, frame: S) -> bool {
         match self {
-            Self::Fifo(queue) => queue.push_back(packet),
+            Self::Fifo(queue) => queue.push_back(frame),
             Self::Fair(queue) => {
-                let bytes = packet.bytes();
+                let bytes = frame.bytes();
                 let (hash, len) = (flow_hash(bytes), bytes.len() as u32);
-                return queue.push(hash, len, packet).is_ok();
+                return queue.push(hash, len, frame).is_ok();
             }
         }
         true
     }
 
-    fn clear(&mut self) -> usize {
-        let n = self.len();
+    fn clear(&mut self) {
         match self {
             Self::Fifo(queue) => queue.clear(),
             Self::Fair(queue) => _ = queue.clear(),
         }
-        n
     }
 }
 
 /// One class of one port.
-struct Queue<T: Transmit> {
+struct Queue<S> {
     /// The front, in the form the port takes it.
-    head: ArrayVec<Packet<T::Frame>, BURST>,
-    rest: Rest<T::Frame>,
+    head: ArrayVec<S, BURST>,
+    rest: Rest<S>,
+    /// Frames in `rest`.
+    behind: usize,
 }
 
-impl<T: Transmit> Queue<T> {
+impl<S: Shared> Queue<S> {
+    fn new(rest: Rest<S>) -> Self {
+        Self { head: ArrayVec::new(), rest, behind: 0 }
+    }
+
     fn len(&self) -> usize {
-        self.head.len() + self.rest.len()
+        self.head.len() + self.behind
+    }
+
+    /// Appends a frame, or returns it if the head is full.
+    #[inline]
+    fn push(&mut self, frame: S) -> Result<(), S> {
+        if self.behind > 0 {
+            return Err(frame);
+        }
+        self.head.try_push(frame).map_err(|full| full.element())
+    }
+
+    /// Appends a frame, if fewer than `limit` wait behind the head. Returns whether it did.
+    fn push_behind(&mut self, frame: S, limit: usize) -> bool {
+        let has_room = self.behind < limit && self.rest.push(frame);
+        self.behind += usize::from(has_room);
+        has_room
     }
 
     fn refill(&mut self) {
-        while !self.head.is_full()
-            && let Some(packet) = self.rest.pop()
+        while self.behind > 0
+            && !self.head.is_full()
+            && let Some(frame) = self.rest.pop()
         {
-            self.head.push(packet);
+            self.behind -= 1;
+            self.head.push(frame);
         }
     }
 
     fn clear(&mut self) -> usize {
-        let n = self.head.len();
+        let n = self.len();
         self.head.clear();
-        n + self.rest.clear()
+        self.rest.clear();
+        self.behind = 0;
+        n
     }
 }
 
@@ -120,11 +134,14 @@ struct Counts {
     end: u64,
 }
 
+/// A frame that waits for its port. Others may have handles as well.
+type Handle<T> = <<T as Transmit>::Frame as Frame>::Shared;
+
 /// One port.
 struct Port<T: Transmit> {
     tx: T,
-    high: Queue<T>,
-    data: Queue<T>,
+    high: Queue<Handle<T>>,
+    data: Queue<Handle<T>>,
     /// The port took less than it was offered in this round: no use trying
     /// again before the next.
     blocked: bool,
@@ -144,36 +161,44 @@ impl<T: Transmit> Port<T> {
                 if queue.head.is_empty() {
                     break;
                 }
-                let bytes =
-                    |q: &Queue<T>| q.head.iter().map(|p| p.bytes().len() as u64).sum::<u64>();
-                let offered = bytes(queue);
+                let offered = bytes(&queue.head);
                 let taken = self.tx.send(&mut queue.head);
                 sent += taken;
                 self.counts.frames += taken as u64;
+                self.counts.bytes += offered;
                 if !queue.head.is_empty() {
-                    self.counts.bytes += offered - bytes(queue);
+                    self.counts.bytes -= bytes(&queue.head);
                     self.blocked = true;
                     return sent;
                 }
-                self.counts.bytes += offered;
             }
         }
         sent
     }
 
-    fn add(&mut self, class: Class, packet: Packet<T::Frame>, limit: usize) {
-        if self.queue(class).head.is_full() && !self.blocked {
+    #[inline]
+    fn add(&mut self, class: Class, frame: Handle<T>, limit: usize) {
+        if let Err(frame) = self.queue(class).push(frame) {
+            self.add_behind(class, frame, limit);
+        }
+    }
+
+    /// The same where the head is full.
+    #[inline(never)]
+    fn add_behind(&mut self, class: Class, frame: Handle<T>, limit: usize) {
+        if !self.blocked {
             self.push();
         }
         let queue = self.queue(class);
-        if queue.rest.len() == 0 && !queue.head.is_full() {
-            queue.head.push(packet);
-        } else if !queue.rest.push(packet, limit) {
+        if let Err(frame) = queue.push(frame)
+            && !queue.push_behind(frame, limit)
+        {
             self.counts.full += 1;
         }
     }
 
-    fn queue(&mut self, class: Class) -> &mut Queue<T> {
+    #[inline]
+    fn queue(&mut self, class: Class) -> &mut Queue<Handle<T>> {
         match class {
             Class::High => &mut self.high,
             Class::Data => &mut self.data,
@@ -201,12 +226,11 @@ impl<T: Transmit> Egress<T> {
     /// Queues in front of the LAN and the WAN ports, of at most `limit` frames
     /// per class. Memory for as many is taken now, so that none is later.
     pub fn new(lan: T, wans: Vec<T>, limit: usize) -> Self {
-        let queue = |rest| Queue { head: ArrayVec::new(), rest };
         let fifo = || Rest::Fifo(VecDeque::with_capacity(limit));
         let port = |tx, data| Port {
             tx,
-            high: queue(fifo()),
-            data: queue(data),
+            high: Queue::new(fifo()),
+            data: Queue::new(data),
             blocked: false,
             stalled_since: None,
             counts: Counts::default(),
@@ -235,17 +259,17 @@ impl<T: Transmit> Egress<T> {
         all
     }
 
-    /// Whether a frame of class Data would find room in the queue of a port.
+    /// Frames of class Data for which the queue of a port has room.
     #[inline]
-    pub fn has_room(&self, port: PortId) -> bool {
-        self.ports[port.index()].data.rest.len() < self.limit()
+    pub fn room(&self, port: PortId) -> usize {
+        self.limit().saturating_sub(self.ports[port.index()].data.behind)
     }
 
     /// How long a frame of class Data waits in the queue of a port, whose link has that speed; `None` if it would find
     /// no room there. Frames count as long as the port's were so far.
     #[inline]
     pub fn wait(&self, port: PortId, mbit_per_s: u32) -> Option<Span> {
-        self.has_room(port).then(|| {
+        (self.room(port) > 0).then(|| {
             let Port { data, counts, .. } = &self.ports[port.index()];
             let queued = data.len() as u64;
             let bits = counts.bytes.saturating_mul(8).checked_div(counts.frames).unwrap_or(0);
@@ -258,7 +282,23 @@ impl<T: Transmit> Egress<T> {
     #[inline]
     pub fn transmit_at(&mut self, port: PortId, class: Class, packet: Packet<T::Frame>) {
         let limit = self.limit();
-        self.ports[port.index()].add(class, packet, limit);
+        let frame = match packet {
+            Packet::Owned(frame) => frame.share(),
+            Packet::Shared(frame) => frame,
+        };
+        self.ports[port.index()].add(class, frame, limit);
+    }
+
+    /// Queues frames of class Data at a port.
+    #[inline]
+    pub fn transmit_all<const N: usize>(
+        &mut self,
+        port: PortId,
+        frames: &mut ArrayVec<Handle<T>, N>,
+    ) {
+        let limit = self.limit();
+        let port = &mut self.ports[port.index()];
+        frames.drain(..).for_each(|frame| port.add(Class::Data, frame, limit));
     }
 
     fn limit(&self) -> usize {
@@ -306,6 +346,10 @@ impl<T: Transmit> Sink for Egress<T> {
     fn transmit(&mut self, side: Side, class: Class, packet: Packet<T::Frame>) {
         self.transmit_at(side.into(), class, packet);
     }
+}
+
+fn bytes(frames: &[impl Shared]) -> u64 {
+    frames.iter().map(|frame| frame.bytes().len() as u64).sum()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use arrayvec::ArrayVec;
-use common::frame::Packet;
+use common::frame::{Frame, Shared};
 use common::heap::{HeapFrame, HeapPool};
 use common::time::{Span, Time};
 use dpdk_sys_wrapper::RxRepairs;
@@ -67,10 +67,12 @@ impl FakeTx {
     }
 }
 
+type Handle = <HeapFrame as Frame>::Shared;
+
 impl Transmit for FakeTx {
     type Frame = HeapFrame;
 
-    fn send<const N: usize>(&mut self, packets: &mut ArrayVec<Packet<HeapFrame>, N>) -> usize {
+    fn send<const N: usize>(&mut self, packets: &mut ArrayVec<Handle, N>) -> usize {
         let n = packets.len().min(self.room.get());
         self.room.set(self.room.get() - n);
         self.taken.borrow_mut().extend(packets.drain(..n).map(|p| p.bytes().to_vec()));

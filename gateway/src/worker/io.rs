@@ -2,9 +2,9 @@
 //! clock when it runs, heap frames and a virtual clock when it is tested.
 
 use arrayvec::ArrayVec;
-use common::frame::{Frame, Packet, Pool};
+use common::frame::{Frame, Pool};
 use common::time::Time;
-use dpdk_sys_wrapper::{Clock, Mbuf, PoolHandle, RxQueue, RxRepairs, TxQueue};
+use dpdk_sys_wrapper::{Clock, Mbuf, PoolHandle, RxQueue, RxRepairs, SharedMbuf, TxQueue};
 
 /// A receive queue.
 pub trait Receive {
@@ -23,9 +23,12 @@ pub trait Transmit {
     /// The kind of frame.
     type Frame: Frame;
 
-    /// Sends packets in order. Those that the port took are gone from
-    /// `packets`, the rest has moved to its front. Returns how many it took.
-    fn send<const N: usize>(&mut self, packets: &mut ArrayVec<Packet<Self::Frame>, N>) -> usize;
+    /// Sends frames in order. Those that the port took are gone from
+    /// `frames`, the rest has moved to its front. Returns how many it took.
+    fn send<const N: usize>(
+        &mut self,
+        frames: &mut ArrayVec<<Self::Frame as Frame>::Shared, N>,
+    ) -> usize;
 }
 
 /// A pool that knows when it runs low.
@@ -58,8 +61,8 @@ impl Transmit for TxQueue {
     type Frame = Mbuf;
 
     #[inline]
-    fn send<const N: usize>(&mut self, packets: &mut ArrayVec<Packet<Mbuf>, N>) -> usize {
-        self.burst(packets)
+    fn send<const N: usize>(&mut self, frames: &mut ArrayVec<SharedMbuf, N>) -> usize {
+        self.burst(frames)
     }
 }
 

@@ -51,8 +51,18 @@ impl<F: Headroom, T: Transmit<Frame = F>> Ports for Out<'_, T> {
     }
 
     #[inline]
+    fn room(&mut self, port: Port) -> usize {
+        self.egress.room(PortId::wan(port))
+    }
+
+    #[inline]
     fn wan(&mut self, port: Port, class: Class, packet: Packet<F>) {
         self.egress.transmit_at(PortId::wan(port), class, packet);
+    }
+
+    #[inline]
+    fn wan_all<const N: usize>(&mut self, port: Port, frames: &mut ArrayVec<F::Shared, N>) {
+        self.egress.transmit_all(PortId::wan(port), frames);
     }
 
     fn local(&mut self, port: Port, frame: F) {

@@ -294,6 +294,11 @@ impl datapath::Ports for Ports<'_> {
         self.out.wait(WAN + usize::from(port.get()), self.frame_max.into(), self.now)
     }
 
+    // Frames come one by one here.
+    fn room(&mut self, port: Port) -> usize {
+        usize::from(self.wait(port).is_some())
+    }
+
     fn wan(&mut self, port: Port, class: Priority, packet: Packet<SimFrame>) {
         self.out.transmit_at(WAN + usize::from(port.get()), class, packet);
     }

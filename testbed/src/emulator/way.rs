@@ -1,9 +1,9 @@
 //! One direction of a link: from a port through the engine to the other port.
 
 use arrayvec::ArrayVec;
-use common::frame::{Packet, Pool};
+use common::frame::{Frame, Pool};
 use common::time::{Span, Time};
-use dpdk_sys_wrapper::{Clock, Mbuf, RxQueue, TxQueue};
+use dpdk_sys_wrapper::{Clock, Mbuf, RxQueue, SharedMbuf, TxQueue};
 
 use super::report::Punctuality;
 use crate::dpdk::BURST;
@@ -22,7 +22,7 @@ pub(super) struct Way {
     intake: ArrayVec<Mbuf, INTAKE>,
     last_poll: Time,
     /// Due and not yet taken by the port, with their pending counts.
-    outgoing: ArrayVec<Packet<Mbuf>, BURST>,
+    outgoing: ArrayVec<SharedMbuf, BURST>,
     receipts: ArrayVec<Receipt, BURST>,
     /// Since when the port has not taken anything offered to it.
     refusing_since: Option<Time>,
@@ -95,7 +95,7 @@ impl Way {
             while !self.outgoing.is_full()
                 && let Some((frame, receipt)) = self.direction.pop_due(now)
             {
-                self.outgoing.push(Packet::Owned(frame));
+                self.outgoing.push(frame.share());
                 self.receipts.push(receipt);
             }
             if self.outgoing.is_empty() {

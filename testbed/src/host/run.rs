@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use arrayvec::ArrayVec;
-use common::frame::{Frame, Packet};
+use common::frame::Frame;
 use common::time::{Span, Time};
-use dpdk_sys_wrapper::{Clock, Mbuf, PoolHandle, Port, RxQueue, TxQueue};
+use dpdk_sys_wrapper::{Clock, Mbuf, PoolHandle, Port, RxQueue, SharedMbuf, TxQueue};
 use rnic::{Nic, NicConfig, QpId, Region, Status};
 
 use super::connection::{default_mac, queue_pairs};
@@ -134,7 +134,7 @@ struct Host {
     tx: TxQueue,
     frames: PoolHandle,
     /// Frames that the port has not taken yet.
-    outgoing: ArrayVec<Packet<Mbuf>, BURST>,
+    outgoing: ArrayVec<SharedMbuf, BURST>,
     /// `None` for a responder.
     workload: Option<Workload>,
     sent: Meter,
@@ -241,7 +241,7 @@ impl Host {
             while !self.outgoing.is_full()
                 && let Some(frame) = self.nic.poll_transmit(now, &mut self.frames)
             {
-                self.outgoing.push(Packet::Owned(frame));
+                self.outgoing.push(frame.share());
             }
             if self.outgoing.is_empty() {
                 break;

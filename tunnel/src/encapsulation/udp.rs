@@ -2,12 +2,14 @@
 
 use core::net::IpAddr;
 
+use common::frame::Headroom;
 use common::wire::{MacAddr, rss_bucket_of_udp};
 
-use super::{ETHER_LEN, MACS_LEN, OuterFault, Unwrapped};
+use super::{ETHER_LEN, MACS_LEN, Outer, OuterFault, Unwrapped};
 use crate::division::Part;
 use crate::ecn;
 use crate::number::Lane;
+use crate::shim::{self, Shim};
 
 /// UDP port of the tunnel unless configured otherwise: of the range that nobody is assigned (RFC 6335).
 pub const DEFAULT_PORT: u16 = 49791;
@@ -74,6 +76,33 @@ pub fn source_ports(part: Part, from: IpAddr, to: IpAddr, port: u16, lanes: u8) 
         tunnels == 1 || bucket % tunnels == usize::from(part.index())
     };
     (DEFAULT_SOURCE_PORT..=u16::MAX).filter(is_ours).take(lanes.into()).collect()
+}
+
+impl Outer for Udp {
+    const MOVED: usize = 0;
+
+    #[inline]
+    fn shim_at(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn wrap(&self, frame: &mut [u8], shim: &Shim, traffic_class: u8) {
+        self.write(frame, shim.lane, self.outer_class(traffic_class));
+        shim.write(&mut frame[self.len()..]);
+    }
+
+    #[inline]
+    fn shim<'a>(&self, frame: &'a [u8]) -> Option<&'a [u8; shim::LEN]> {
+        let is_plain = self.look(frame).is_ok_and(|ecn| !ecn::changes(ecn));
+        let (shim, inner) = frame.get(self.len()..)?.split_first_chunk()?;
+        (is_plain && inner.len() >= ETHER_LEN).then_some(shim)
+    }
+
+    #[inline]
+    fn unwrap<F: Headroom>(&self, frame: &mut F) {
+        frame.shrink_front(self.len() + shim::LEN);
+    }
 }
 
 impl Udp {

@@ -3,7 +3,8 @@
 use common::time::{Span, Time};
 
 use super::outgoing::Outgoing;
-use super::{Cause, Health, Sender, SenderConfig, Setting, Transmit};
+use super::predecessors::Predecessors;
+use super::{Cause, Health, Recover, Sender, SenderConfig, Setting};
 use crate::flow::Order;
 use crate::message::Probe;
 use crate::number::{FrameId, Lane, Session};
@@ -38,7 +39,7 @@ impl<K> Sender<K> {
         wait: impl FnMut(Lane) -> Option<Span>,
     ) -> Option<Lane> {
         self.is_active = true;
-        self.spray.choose(now, order, &mut View { lanes: &self.lanes, last: &self.last, wait })
+        self.spray.choose(now, order, &mut View { lanes: &self.lanes, flows: &self.flows, wait })
     }
 
     /// Works by another setting from the next frame on, and puts it into `config`. R-TUN-54
@@ -63,7 +64,7 @@ impl<K> Sender<K> {
 
     /// Sends a PROBE on each lane: its echo says how long the lane takes. A lane whose round trip is a guess is suspected
     /// late.
-    pub(super) fn measure<F, T: Transmit<F, Kept = K>>(&mut self, now: Time, out: &mut T) {
+    pub(super) fn measure<T: Recover<Kept = K>>(&mut self, now: Time, out: &mut T) {
         let rtts = self.lanes.iter().map(|lane| lane.rtt().mean());
         let interval = rtts.min().unwrap_or_default() / MEASURES;
         let least = MEASURE_LANE * self.lanes.len() as u64;
@@ -75,7 +76,7 @@ impl<K> Sender<K> {
     }
 
     /// A lane's path can be used, or not: then its unreported frames go out again on others. R-TUN-29
-    pub fn set_used<F, T: Transmit<F, Kept = K>>(
+    pub fn set_used<T: Recover<Kept = K>>(
         &mut self,
         now: Time,
         lane: Lane,
@@ -110,7 +111,7 @@ impl<K> Sender<K> {
     }
 
     /// There is a good lane again: it takes the frames of those that can't be used.
-    pub(super) fn rescue<F, T: Transmit<F, Kept = K>>(&mut self, now: Time, out: &mut T) {
+    pub(super) fn rescue<T: Recover<Kept = K>>(&mut self, now: Time, out: &mut T) {
         for lane in Lane::all(self.lanes.len() as u8) {
             if self.lanes[lane.index()].health == Health::Down {
                 self.move_frames(lane, now, out);
@@ -119,12 +120,7 @@ impl<K> Sender<K> {
     }
 
     /// Sends the unreported frames of a suspect lane on good ones, if there are any. R-TUN-12
-    pub(super) fn move_frames<F, T: Transmit<F, Kept = K>>(
-        &mut self,
-        from: Lane,
-        now: Time,
-        out: &mut T,
-    ) {
+    pub(super) fn move_frames<T: Recover<Kept = K>>(&mut self, from: Lane, now: Time, out: &mut T) {
         if self.substitute(from, 0) == from {
             return;
         }
@@ -151,7 +147,7 @@ pub(super) fn spray(config: &SenderConfig, session: Session) -> Spray {
 /// The lanes as [`Spray`] sees them.
 struct View<'a, K, W> {
     lanes: &'a [Outgoing<K>],
-    last: &'a [Option<FrameId>],
+    flows: &'a Predecessors,
     wait: W,
 }
 
@@ -166,7 +162,7 @@ impl<K, W: FnMut(Lane) -> Option<Span>> Lanes for View<'_, K, W> {
     }
 
     fn is_idle(&self, bucket: u16) -> bool {
-        let newest = self.last.get(usize::from(bucket)).copied().flatten();
+        let newest = self.flows.newest(bucket);
         newest.is_none_or(|id| id.number() < self.lanes[id.lane().index()].base)
     }
 }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use common::time::Time;
 
-use super::{Health, Sender, SenderConfig, Sent, Transmit};
+use super::{Health, Recover, Sender, SenderConfig, Sent};
 use crate::number::{FrameId, Lane};
 use crate::shim::Shim;
 
@@ -76,7 +76,7 @@ impl Copies {
 
 impl<K> Sender<K> {
     /// Sends a copy of retransmission `sent` on another lane, if that is worth it. R-TUN-34
-    pub(super) fn copy<F, T: Transmit<F, Kept = K>>(
+    pub(super) fn copy<T: Recover<Kept = K>>(
         &mut self,
         now: Time,
         sent: FrameId,
@@ -125,7 +125,7 @@ impl<K> Sender<K> {
     }
 
     /// Frees the handles of transmissions whose copies have arrived.
-    pub(super) fn settle_copied<F, T: Transmit<F, Kept = K>>(&mut self, out: &mut T) {
+    pub(super) fn settle_copied<T: Recover<Kept = K>>(&mut self, out: &mut T) {
         while let Some(sent) = self.copies.arrived.pop() {
             // Of a frame that was not kept, it is the frame itself.
             if self.copies.part(sent).is_none() {

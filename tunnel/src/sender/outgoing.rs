@@ -43,6 +43,34 @@ pub(super) struct Slot<K> {
     pub kept: Option<K>,
 }
 
+impl<K> Slot<K> {
+    /// The transmission, which is settled from now on.
+    #[inline]
+    fn take(&mut self) -> Self {
+        Self { id: self.id.take(), kept: self.kept.take() }
+    }
+
+    /// Whether it was not settled. If so, it arrives.
+    #[inline(always)]
+    fn arrive(self, arrived: &mut impl Arrived<K>) -> bool {
+        match self {
+            Self { kept: Some(kept), .. } => arrived.kept(kept),
+            Self { id: Some(id), kept: None } => arrived.not_kept(id),
+            Self { id: None, kept: None } => return false,
+        }
+        true
+    }
+}
+
+/// Takes transmissions that arrived.
+pub(super) trait Arrived<K> {
+    /// One with a handle.
+    fn kept(&mut self, kept: K);
+
+    /// One without.
+    fn not_kept(&mut self, id: FrameId);
+}
+
 /// Waits that follow from the round trip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
@@ -201,16 +229,25 @@ impl<K> Outgoing<K> {
     }
 
     /// A transmission, with the lane's next number.
-    #[inline]
     pub fn push(&mut self, now: Time, id: FrameId, kept: Option<K>) {
-        if self.slots.is_empty() {
+        let number = self.next();
+        self.slots.push_back(Slot { id: Some(id), kept });
+        self.sent(now, number);
+    }
+
+    /// The transmissions from `first` on are new.
+    #[inline]
+    pub fn sent(&mut self, now: Time, first: Number) {
+        if first == self.next() {
+            return;
+        }
+        if first == self.base {
             self.report_due = now + self.waits().report;
             self.reported_at = now;
         }
         if self.timed.is_none() {
-            self.timed = Some((self.next(), now));
+            self.timed = Some((first, now));
         }
-        self.slots.push_back(Slot { id: Some(id), kept });
         (self.sent_at, self.probes) = (now, 0);
     }
 
@@ -227,15 +264,13 @@ impl<K> Outgoing<K> {
         Some(Listed { report, from, end, next })
     }
 
-    /// Takes a REPORT: the handles of transmissions that arrived go to `arrived`, or if they have none their ids to
-    /// `unkept`; transmissions that did not go to `lost`.
+    /// Takes a REPORT: transmissions that arrived go to `arrived`, those that did not to `lost`.
     pub fn take(
         &mut self,
         now: Time,
         listed: &Listed<'_>,
         lost: &mut Vec<(Number, Slot<K>)>,
-        mut arrived: impl FnMut(K),
-        mut unkept: impl FnMut(FrameId),
+        arrived: &mut impl Arrived<K>,
     ) {
         if let Some((number, at)) = self.timed.filter(|(number, _)| listed.covers(*number)) {
             if !listed.has(number) {
@@ -251,17 +286,19 @@ impl<K> Outgoing<K> {
         let end = listed.next.max(start);
         for gap in listed.gaps(start).chain(core::iter::once((end, end))) {
             let (gap_start, gap_end) = (gap.0.clamp(number, end), gap.1.clamp(number, end));
-            for slot in self.between(number, gap_start) {
-                let Some(id) = slot.id.take() else { continue };
-                is_news = true;
-                match slot.kept.take() {
-                    Some(kept) => arrived(kept),
-                    None => unkept(id),
+            if number == self.base {
+                // Most often all of them.
+                for _ in 0..gap_start.since(number) {
+                    let Some(slot) = self.slots.pop_front() else { break };
+                    is_news |= slot.arrive(arrived);
                 }
+                self.base = gap_start;
+            }
+            for slot in self.between(number.max(self.base), gap_start) {
+                is_news |= slot.take().arrive(arrived);
             }
             number = gap_start;
-            for slot in self.between(gap_start, gap_end) {
-                let slot = core::mem::replace(slot, Slot { id: None, kept: None });
+            for slot in self.between(gap_start, gap_end).map(Slot::take) {
                 if slot.id.is_some() {
                     is_news = true;
                     lost.push((number, slot));

@@ -43,13 +43,13 @@ impl Default for ResendShare {
 }
 
 impl ResendShare {
-    /// A frame was sent for the first time.
+    /// So many frames were sent for the first time.
     #[inline]
-    pub fn sent(&mut self, now: Time, rtt: Span) {
+    pub fn sent(&mut self, now: Time, count: u64, rtt: Span) {
         if now >= self.ends_at {
             self.begin(now, rtt);
         }
-        self.frames += 1;
+        self.frames += count;
         self.sent_at = now;
     }
 
@@ -102,10 +102,10 @@ mod tests {
         let (mut share, rtt) = (ResendShare::default(), Span::from_millis(10));
         let at = |us| Time::from_nanos(1_000_000_000) + Span::from_micros(us);
         let idle = rtt / 8;
-        share.sent(at(0), rtt);
+        share.sent(at(0), 1, rtt);
         assert_eq!(share.left(at(0), rtt, idle), 64, "at the start");
         for n in 0..10_000 {
-            share.sent(at(n * 10), rtt);
+            share.sent(at(n * 10), 1, rtt);
         }
         assert_eq!(share.left(at(100_000), rtt, idle), 250, "of a thousand");
         for _ in 0..250 {
@@ -113,7 +113,7 @@ mod tests {
         }
         assert_eq!(share.left(at(100_000), rtt, idle), 0);
         for n in 10_000..10_400 {
-            share.sent(at(n * 10), rtt);
+            share.sent(at(n * 10), 1, rtt);
         }
         assert_eq!(share.left(at(104_000), rtt, idle), 100);
     }
@@ -124,7 +124,7 @@ mod tests {
         let at = |us| Time::from_nanos(1_000_000_000) + Span::from_micros(us);
         let idle = rtt / 8;
         for n in 0..1_000 {
-            share.sent(at(n * 10), rtt);
+            share.sent(at(n * 10), 1, rtt);
         }
         let end = at(9_990);
         assert_eq!(share.left(end + idle - Span::from_nanos(1), rtt, idle), 250);

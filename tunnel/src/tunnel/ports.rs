@@ -8,7 +8,7 @@ use super::{Config, Counts, Dropped, Io};
 use crate::message::{self, Header, Message, Probe, Report, Skip};
 use crate::number::{Lane, Port};
 use crate::receiver::Deliver;
-use crate::sender::{RELEASED, Transmit};
+use crate::sender::{RELEASED, Recover, Transmit};
 use crate::session::EndPoint;
 use crate::shim::Shim;
 
@@ -18,6 +18,18 @@ pub(super) struct Inner<F> {
     pub is_for_lan: bool,
 }
 
+impl<F> Inner<F> {
+    #[inline]
+    pub fn deliver<I: Io<Frame = F>>(self, counts: &mut Counts, io: &mut I) {
+        if self.is_for_lan {
+            io.lan(self.frame);
+        } else {
+            counts.after_order += 1;
+            counts.drop(Dropped::Mark);
+        }
+    }
+}
+
 /// The ways of messages to the peer.
 pub(super) struct Ways {
     /// By port: the peer's MAC address, once it was heard there.
@@ -25,6 +37,8 @@ pub(super) struct Ways {
     /// By lane of the peer: the port at which its frames arrive. A REPORT leaves there: the boxes may count their ports
     /// in another order.
     arrivals: Vec<Port>,
+    /// By port: the lane of the peer whose frames arrived there last.
+    newest: ArrayVec<Lane, { Port::COUNT_MAX as usize }>,
 }
 
 impl Ways {
@@ -32,6 +46,7 @@ impl Ways {
         Self {
             peers: Port::all(ports).map(|_| None).collect(),
             arrivals: Lane::all(lanes).map(|lane| lane.port(ports)).collect(),
+            newest: Port::all(ports).filter_map(|port| Lane::new(port.get())).collect(),
         }
     }
 
@@ -39,7 +54,13 @@ impl Ways {
     pub fn arrived(&mut self, lane: Lane, port: Port) {
         if let Some(arrival) = self.arrivals.get_mut(lane.index()) {
             *arrival = port;
+            self.newest[port.index()] = lane;
         }
+    }
+
+    #[inline]
+    pub fn newest(&self, port: Port) -> Lane {
+        self.newest[port.index()]
     }
 
     pub fn set_peer(&mut self, port: Port, mac: Option<MacAddr>) {
@@ -57,8 +78,6 @@ pub(super) struct Wan<'a, I> {
     pub end: &'a mut EndPoint,
     pub config: &'a Config,
     pub ways: &'a Ways,
-    /// Of the frame that is being sent.
-    pub traffic_class: u8,
 }
 
 pub(super) fn wan<'a, I>(
@@ -67,7 +86,7 @@ pub(super) fn wan<'a, I>(
     config: &'a Config,
     ways: &'a Ways,
 ) -> Wan<'a, I> {
-    Wan { io, end, config, ways, traffic_class: 0 }
+    Wan { io, end, config, ways }
 }
 
 /// Sends a control message. A PROBE, SKIP or BYE speaks of the frames before it and must not overtake them.
@@ -117,18 +136,22 @@ impl<I: Io> Wan<'_, I> {
 impl<I: Io> Transmit<I::Frame> for Wan<'_, I> {
     type Kept = <I::Frame as Frame>::Shared;
 
-    #[inline(always)]
-    fn send(&mut self, shim: &Shim, mut frame: I::Frame) -> Option<Self::Kept> {
+    #[inline]
+    fn send(&mut self, shim: &Shim, traffic_class: u8, mut frame: I::Frame) -> Option<Self::Kept> {
         let port = self.port(shim.lane);
-        self.config.ports[port.index()].wrap(frame.bytes_mut(), shim, self.traffic_class);
+        self.config.ports[port.index()].wrap(frame.bytes_mut(), shim, traffic_class);
         if !shim.is_kept {
             self.io.wan(port, Class::Data, Packet::Owned(frame));
             return None;
         }
-        let shared = frame.share();
-        self.io.wan(port, Class::Data, Packet::Shared(shared.clone()));
-        Some(shared)
+        let (sent, kept) = frame.share_twice();
+        self.io.wan(port, Class::Data, Packet::Shared(sent));
+        Some(kept)
     }
+}
+
+impl<I: Io> Recover for Wan<'_, I> {
+    type Kept = <I::Frame as Frame>::Shared;
 
     fn resend(&mut self, shim: &Shim, kept: &Self::Kept) -> bool {
         let kept = kept.bytes();
@@ -145,9 +168,12 @@ impl<I: Io> Transmit<I::Frame> for Wan<'_, I> {
         drop(kept);
     }
 
+    #[inline(always)]
+    fn will_release(&self, kept: &Self::Kept) {
+        kept.prefetch();
+    }
+
     fn release_all(&mut self, kept: &mut ArrayVec<Self::Kept, RELEASED>) {
-        // They were sent a round trip ago: all their headers are fetched at once.
-        kept.iter().for_each(Shared::prefetch);
         Shared::release_all(kept);
     }
 
@@ -172,13 +198,8 @@ impl<I: Io> Deliver<Inner<I::Frame>> for Lan<'_, '_, I>
 where
     I::Frame: Headroom,
 {
-    fn deliver(&mut self, Inner { frame, is_for_lan }: Inner<I::Frame>) {
-        if is_for_lan {
-            self.wan.io.lan(frame);
-        } else {
-            self.counts.after_order += 1;
-            self.counts.drop(Dropped::Mark);
-        }
+    fn deliver(&mut self, inner: Inner<I::Frame>) {
+        inner.deliver(self.counts, self.wan.io);
     }
 
     fn discard(&mut self, inner: Inner<I::Frame>) {

@@ -9,7 +9,8 @@ use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
-    Deliver, Lane, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Transmit, WireNumber,
+    Deliver, Lane, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session, Transmit,
+    WireNumber,
 };
 
 pub const SESSION: Session = Session::new(1_000);
@@ -53,10 +54,14 @@ impl Deliver<u32> for Out {
 impl Transmit<u32> for Out {
     type Kept = u32;
 
-    fn send(&mut self, shim: &Shim, frame: u32) -> Option<u32> {
+    fn send(&mut self, shim: &Shim, _: u8, frame: u32) -> Option<u32> {
         self.sent.push((*shim, frame));
         (shim.is_kept && !self.is_out_of_memory).then_some(frame)
     }
+}
+
+impl Recover for Out {
+    type Kept = u32;
 
     fn resend(&mut self, shim: &Shim, kept: &u32) -> bool {
         if !self.is_out_of_memory {

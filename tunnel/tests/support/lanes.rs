@@ -13,8 +13,8 @@ use tunnel::message::{Probe, Report, Skip};
 use tunnel::shim::Shim;
 use tunnel::spray::Policy;
 use tunnel::{
-    Deliver, Lane, Order, Receiver, ReceiverConfig, Sender, SenderConfig, Session, Setting,
-    Transmit, report_interval,
+    Deliver, Lane, Order, Receiver, ReceiverConfig, Recover, Sender, SenderConfig, Session,
+    Setting, Transmit, report_interval,
 };
 
 /// Frame of `flow`, sent behind `acks` ACKs and `n` other frames.
@@ -104,10 +104,14 @@ struct Out {
 impl Transmit<Frame> for Out {
     type Kept = Kept;
 
-    fn send(&mut self, shim: &Shim, frame: Frame) -> Option<Kept> {
+    fn send(&mut self, shim: &Shim, _: u8, frame: Frame) -> Option<Kept> {
         self.sent.push((shim.lane, Message::Frame(*shim, frame)));
         shim.is_kept.then_some(Kept(*shim, frame))
     }
+}
+
+impl Recover for Out {
+    type Kept = Kept;
 
     fn resend(&mut self, shim: &Shim, Kept(first, frame): &Kept) -> bool {
         let shim = Shim { predecessor: first.predecessor, clear: first.clear, ..*shim };
@@ -305,7 +309,7 @@ impl World {
                 let lane = lane.expect("a lane");
                 self.used[usize::from(lane.get())] += 1;
                 let frame = Frame { flow, n, acks, is_ack, sent_at: now };
-                sender.on_frame(config, now, lane, order, frame, &mut self.out);
+                sender.on_frame(config, now, lane, order.into(), frame, &mut self.out);
                 let pause =
                     if self.dice.roll() < 1e-3 { self.scenario.pause } else { self.scenario.pace };
                 next_frame = now + Span::from_micros(self.dice.below(pause) + 1);

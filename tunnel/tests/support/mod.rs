@@ -1,5 +1,7 @@
 //! Two boxes, a link, hosts, and a virtual clock.
 
+#![allow(dead_code, reason = "each test program uses its part")]
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -123,10 +125,10 @@ fn stamp(frame: &[u8]) -> Option<(u8, u64, u64)> {
 }
 
 /// xorshift64*: the same sequence for the same seed.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self) -> f64 {
+    pub fn roll(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -148,6 +150,10 @@ impl Io for Ports {
 
     fn wait(&mut self, _: Port) -> Option<Span> {
         (!self.is_full).then_some(self.queue)
+    }
+
+    fn room(&mut self, _: Port) -> usize {
+        if self.is_full { 0 } else { usize::MAX }
     }
 
     fn wan(&mut self, port: Port, _: Class, packet: Packet<HeapFrame>) {
@@ -192,7 +198,7 @@ pub struct World {
     next: BTreeMap<(usize, u64), u64>,
 }
 
-fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
+pub fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
     let rtt = DELAY * 2;
     let mac = |n: usize| [2, 0, 0, 0, 9, n as u8];
     let udp = |src: core::net::IpAddr, dst: core::net::IpAddr| {
