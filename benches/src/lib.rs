@@ -43,6 +43,11 @@ pub trait Stage {
     /// How often it was done so far, by the product's own counters where it has
     /// any.
     fn done(&self) -> u64;
+
+    /// Whether each round does it as often.
+    fn is_steady(&self) -> bool {
+        true
+    }
 }
 
 /// One thing that is measured.
@@ -104,6 +109,8 @@ cases! {
     "tunnel sender, 64 k flows", BURST, Pipe::sender(1 << 16);
     "tunnel receiver, 64 flows", BURST, Pipe::receiver(64);
     "tunnel receiver, 64 k flows", BURST, Pipe::receiver(1 << 16);
+    "tunnel sender, 1 % lost", BURST, Pipe::lossy_sender(64, 100);
+    "tunnel receiver, 1 % lost", BURST, Pipe::lossy_receiver(64, 100);
 }
 
 /// The case of that name.

@@ -30,6 +30,8 @@ const IN_FLIGHT: usize = 1 << 14;
 /// Rounds until the session is up and the path MTU is measured: six HELLOs.
 const BEGINNING: u64 = 6 * HELLO;
 const HELLO: u64 = 200;
+/// Where the type of a shim is, in the low bits, and the first one that is no packet's.
+const TYPE: (usize, u8) = (14, 2);
 /// Frames that arrive in a round at most: a burst, and messages.
 const ARRIVALS: usize = 2 * BURST as usize;
 
@@ -144,20 +146,34 @@ pub struct Pipe {
     lines: [VecDeque<(u64, Roomy)>; 2],
     round: u64,
     now: Time,
+    /// Of the packets on their way to the receiving end, one in so many is lost; 0: none.
+    lost_of: u64,
+    /// Those so far.
+    crossed: u64,
 }
 
 impl Pipe {
     /// There is a session, and as much is in flight as will be. The sending end is measured.
     pub fn sender(flows: u32) -> Self {
-        Self::new(0, flows)
+        Self::new(0, flows, 0)
     }
 
     /// The same for the receiving end.
     pub fn receiver(flows: u32) -> Self {
-        Self::new(1, flows)
+        Self::new(1, flows, 0)
     }
 
-    fn new(measured: usize, flows: u32) -> Self {
+    /// The sending end, while one packet in `of` is lost.
+    pub fn lossy_sender(flows: u32, of: u64) -> Self {
+        Self::new(0, flows, of)
+    }
+
+    /// The same for the receiving end.
+    pub fn lossy_receiver(flows: u32, of: u64) -> Self {
+        Self::new(1, flows, of)
+    }
+
+    fn new(measured: usize, flows: u32, lost_of: u64) -> Self {
         let mut pipe = Self {
             ends: [1, 2].map(End::new),
             measured,
@@ -166,8 +182,10 @@ impl Pipe {
             lines: [VecDeque::new(), VecDeque::new()],
             round: 0,
             now: Time::from_nanos(1_000_000_000),
+            lost_of,
+            crossed: 0,
         };
-        for _ in 0..BEGINNING + 2 * DELAY {
+        for _ in 0..BEGINNING + 12 * DELAY {
             pipe.prepare();
             pipe.run();
         }
@@ -187,6 +205,11 @@ impl Pipe {
                     Packet::Owned(frame) => frame,
                     Packet::Shared(shared) => Roomy::copy(shared.bytes()),
                 };
+                let is_packet = me == 0 && frame.bytes()[TYPE.0] & 0xf < TYPE.1;
+                self.crossed += u64::from(is_packet);
+                if is_packet && self.lost_of > 0 && self.crossed.is_multiple_of(self.lost_of) {
+                    continue;
+                }
                 self.lines[1 - me].push_back((self.round + DELAY, frame));
             }
         }
@@ -215,6 +238,11 @@ impl Stage for Pipe {
 
     fn run(&mut self) {
         self.ends[self.measured].work(self.now);
+    }
+
+    /// Packets that follow a lost one wait for it.
+    fn is_steady(&self) -> bool {
+        self.lost_of == 0
     }
 
     fn done(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! The receiving end of the lanes of one peer.
 
 mod counts;
+mod give_up;
 mod incoming;
 mod pacing;
 mod run;
@@ -14,7 +15,7 @@ use common::verdict::{Limits, Tolerance};
 pub use self::counts::Received;
 use self::incoming::Incoming;
 use self::pacing::Chain;
-pub(crate) use self::run::Run;
+pub(crate) use self::run::Step;
 use crate::gaps::Gap;
 use crate::message::{Echo, Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
@@ -145,7 +146,11 @@ impl<F> Receiver<F> {
             lane.counts.delivered += 1;
             return self.deliver_and_followers(config, now, shim, frame, out);
         }
-        self.on_slow_path(config, now, shim, frame, out);
+        if is_next {
+            self.on_next(config, now, shim, frame, out);
+        } else {
+            self.on_slow_path(config, now, shim, frame, out);
+        }
     }
 
     /// The last step of the fast path: a frame of another lane may wait for this one.
@@ -163,6 +168,30 @@ impl<F> Receiver<F> {
             let number = self.lanes[shim.lane.index()].next - 1;
             self.resume(config, now, FrameId::new(shim.lane, number), out);
         }
+    }
+
+    /// The next first transmission of a lane on which something is missing or waits: it was neither missing nor given up.
+    fn on_next<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        shim: &Shim,
+        frame: F,
+        out: &mut D,
+    ) {
+        let lane = &mut self.lanes[shim.lane.index()];
+        let number = lane.next;
+        (lane.next, lane.has_news) = (number.next(), true);
+        if lane.may_be_urgent() {
+            self.report_urgent(config, now, shim.lane, out);
+        }
+        let lane = &mut self.lanes[shim.lane.index()];
+        // Its frame may have arrived on another lane. R-TUN-4
+        if !lane.receive(number) {
+            lane.doubled(config, number, now, true);
+            return out.discard(frame);
+        }
+        self.place(config, now, shim, FrameId::new(shim.lane, number), frame, out);
     }
 
     fn on_slow_path<D: Deliver<F>>(
@@ -421,55 +450,6 @@ impl<F> Receiver<F> {
             out.deliver(frame);
         }
         Some(id)
-    }
-
-    /// Nothing is waited for in a gap any more, which was removed from the list.
-    fn abandon<D: Deliver<F>>(&mut self, lane: Lane, gap: Gap, out: &mut D) {
-        self.deliver_all(out);
-        self.lanes[lane.index()].abandon(gap);
-        self.release_range(lane, gap.start, gap.end, out);
-    }
-
-    /// Delivers the frames that wait for the numbers `from` .. `to`.
-    fn release_range<D: Deliver<F>>(&mut self, lane: Lane, from: Number, to: Number, out: &mut D) {
-        if !self.waiting.is_empty() {
-            let mut range = core::mem::take(&mut self.range);
-            self.waiting.within(lane, from, to, &mut range);
-            for before in range.drain(..) {
-                self.release(before, out);
-            }
-            self.range = range;
-        }
-    }
-
-    /// Gives up the first gap of a lane. R-TUN-10
-    fn give_up_first<D: Deliver<F>>(&mut self, lane: Lane, out: &mut D) -> bool {
-        let state = &mut self.lanes[lane.index()];
-        let Some(gap) = state.gaps.pop() else { return false };
-        state.has_news = true;
-        state.counts.given_up += gap.count();
-        self.abandon(lane, gap, out);
-        true
-    }
-
-    /// Gives up the oldest gap of all lanes. False if there is none.
-    fn give_up_oldest<D: Deliver<F>>(&mut self, out: &mut D) -> bool {
-        let lanes = Lane::all(self.lanes.len() as u8);
-        let since = |lane: Lane| Some((self.lanes[lane.index()].gaps.front()?.since, lane));
-        match lanes.filter_map(since).min() {
-            Some((_, lane)) => self.give_up_first(lane, out),
-            None => false,
-        }
-    }
-
-    /// Gives up all of a lane before `to`.
-    fn give_up_lane<D: Deliver<F>>(&mut self, lane: Lane, to: Number, out: &mut D) {
-        self.deliver_all(out);
-        while self.give_up_first(lane, out) {}
-        let state = &mut self.lanes[lane.index()];
-        state.counts.given_up += to.since(state.next);
-        state.jump(to);
-        self.release_range(lane, Number::default(), to, out);
     }
 
     /// At most one REPORT in `report_at_once`. R-TUN-7

@@ -273,6 +273,9 @@ impl<K> Sender<K> {
             number = number.next();
         }
         let count = number.since(first);
+        if count == 0 {
+            return;
+        }
         self.kept += kept;
         state.counts.frames += count;
         state.counts.not_kept += count - kept as u64;

@@ -156,11 +156,12 @@ impl Shim {
     }
 }
 
-/// The shim of a first transmission without a predecessor on another lane: all its fields but the predecessor and
-/// the flags of the sender.
+/// The next first transmission of a lane: what is known of its shim before it arrives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
     first: u64,
+    lane: Lane,
+    session: Session,
     /// The number.
     pub number: WireNumber,
 }
@@ -172,19 +173,52 @@ impl Next {
     /// That of transmission `number`.
     pub const fn new(lane: Lane, session: Session, number: WireNumber) -> Self {
         let first = (((VERSION << 4 | DATA) as u64) << 24 | (lane.get() as u64) << 16) << 32;
-        Self { first: first | session.get() as u64, number }
+        Self { first: first | session.get() as u64, lane, session, number }
     }
 
-    /// Whether this is it.
+    /// Whether this is it, if it [can be read](Self::read).
     #[inline(always)]
     pub fn is(&self, shim: &[u8; LEN]) -> bool {
+        let (first, [number, _]) = Self::words(shim);
+        first & Self::MASK == self.first && number == self.number.0
+    }
+
+    /// Whether it can be read, and has no predecessor on another lane, if [this is it](Self::is).
+    #[inline(always)]
+    pub fn is_on_one_lane(&self, shim: &[u8; LEN]) -> bool {
+        let (first, [number, before]) = Self::words(shim);
+        let lane = Self::before_lane(first);
+        lane == self.lane.get() && before.wrapping_sub(number) as i32 <= 0
+            || lane == NO_LANE && before == 0
+    }
+
+    /// Its fields, if [this is it](Self::is); `None`, if they contradict each other.
+    #[inline]
+    pub fn read(&self, shim: &[u8; LEN]) -> Option<Shim> {
+        let (first, [number, before]) = Self::words(shim);
+        let (flags, predecessor) = ((first >> 32) as u8, Lane::new(Self::before_lane(first)));
+        (predecessor.is_some() || before == 0).then(|| Shim {
+            lane: self.lane,
+            number: WireNumber(number),
+            session: self.session,
+            predecessor: predecessor.map(|lane| (lane, WireNumber(before))),
+            original: None,
+            is_kept: flags & NOT_KEPT == 0,
+            clear: flags >> CLEAR_SHIFT,
+        })
+    }
+
+    /// The first half, and the numbers of the second one.
+    #[inline(always)]
+    fn words(shim: &[u8; LEN]) -> (u64, [u32; 2]) {
         let [first, second] = [0, 8]
             .map(|at| u64::from_be_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|n: usize| shim[at + n])));
-        let (number, before) = ((second >> 32) as u32, second as u32);
-        let (lane, before_lane) = ((first >> 48) as u8, (first >> 40) as u8);
-        let is_behind = before_lane == lane && before.wrapping_sub(number) as i32 <= 0;
-        let is_first = before_lane == NO_LANE && before == 0;
-        first & Self::MASK == self.first && number == self.number.0 && (is_behind || is_first)
+        (first, [(second >> 32) as u32, second as u32])
+    }
+
+    #[inline(always)]
+    const fn before_lane(first: u64) -> u8 {
+        (first >> 40) as u8
     }
 }
 
@@ -246,6 +280,44 @@ mod tests {
                 shim.write(&mut again);
                 prop_assert_eq!(&bytes[..again.len()], &again[..]);
             }
+        }
+    }
+
+    proptest! {
+        /// R-TUN-6: of any shim, against all of its fields.
+        #[test]
+        fn the_next_shim_is_known_by_its_fields(
+            shim in any_shim(), other in any_shim(), same in prop::array::uniform4(any::<bool>()),
+        ) {
+            let pick = |at: usize| if same[at] { shim } else { other };
+            let next = Next::new(pick(0).lane, pick(1).session, pick(2).number);
+            let shim = Shim { original: shim.original.filter(|_| !same[3]), ..shim };
+            let mut bytes = [0; RESENT_LEN];
+            shim.write(&mut bytes);
+            let head = bytes.first_chunk().expect("a shim");
+            let place = (shim.lane, shim.session, shim.number);
+            let is_it = place == (pick(0).lane, pick(1).session, pick(2).number);
+            prop_assert_eq!(next.is(head), is_it && shim.original.is_none());
+            if next.is(head) {
+                prop_assert_eq!(next.read(head), Some(shim));
+                let is_behind = |(lane, number): (Lane, WireNumber)| {
+                    lane == shim.lane && number.0.wrapping_sub(shim.number.0) as i32 <= 0
+                };
+                prop_assert_eq!(next.is_on_one_lane(head), shim.predecessor.is_none_or(is_behind));
+            }
+        }
+    }
+
+    /// R-TUN-1: a number of a predecessor that there is not.
+    #[test]
+    fn a_next_shim_that_contradicts_itself_is_not_read() {
+        let next = Next::new(Lane::new(0).expect("a lane"), Session::new(1), WireNumber(7));
+        let head = |before| [0x10, 0, NO_LANE, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, before];
+        for before in [0, 3] {
+            assert!(next.is(&head(before)));
+            assert_eq!(next.read(&head(before)).is_some(), before == 0);
+            assert_eq!(next.is_on_one_lane(&head(before)), before == 0);
+            assert_eq!(Shim::read(&head(before)).is_ok(), before == 0);
         }
     }
 

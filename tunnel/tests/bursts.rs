@@ -176,7 +176,7 @@ fn same(scenario: Scenario, loss: f64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     /// R-TUN-6, R-TUN-23
     #[test]

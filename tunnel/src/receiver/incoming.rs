@@ -175,6 +175,12 @@ impl Incoming {
         self.gaps.from(self.told).next().map(|gap| (gap.start.max(self.told), gap.since))
     }
 
+    /// Whether numbers became missing that no REPORT has listed.
+    #[inline]
+    pub const fn may_be_urgent(&self) -> bool {
+        self.is_urgent
+    }
+
     /// Whether numbers count as lost that no REPORT has listed.
     pub fn is_urgent(&mut self, config: &ReceiverConfig, now: Time) -> bool {
         let untold = self.untold();

@@ -1,57 +1,75 @@
-//! Frames that arrive in order on a lane on which nothing is missing: of a burst, they are taken together.
+//! Frames of a burst that arrive one behind the other on a lane: their shims are known before they are read.
 
 use super::Receiver;
 use crate::number::{Lane, Session};
-use crate::shim::{self, Next};
+use crate::shim::{self, Next, Shim};
 
-/// First transmissions that arrive one behind the other, each of which can be delivered at once.
+/// First transmissions of a lane, each the next one.
 #[derive(Debug)]
 pub(crate) struct Run {
     lane: Lane,
     next: Next,
+    /// Nothing is missing there, and nothing waits on any lane.
+    is_calm: bool,
+    /// Frames to deliver at once so far.
     count: u64,
 }
 
+/// The place of a frame in a run.
+pub(crate) enum Step {
+    /// It is to be delivered at once.
+    Deliver,
+    /// It is the next one, and may have to wait.
+    Ask(Shim),
+    /// It is something else.
+    Other,
+}
+
 impl Run {
-    /// Whether a frame with this shim is the next one. Then it belongs to the run.
+    /// Looks at the next frame.
     #[inline(always)]
-    pub fn takes(&mut self, shim: &[u8; shim::LEN]) -> bool {
-        let is_next = self.next.is(shim);
-        if is_next {
-            self.next.number.0 = self.next.number.0.wrapping_add(1);
-            self.count += 1;
+    pub fn step(&mut self, shim: &[u8; shim::LEN]) -> Step {
+        if !self.next.is(shim) {
+            return Step::Other;
         }
-        is_next
-    }
-
-    /// The lane.
-    pub const fn lane(&self) -> Lane {
-        self.lane
-    }
-
-    /// Frames so far.
-    pub const fn count(&self) -> u64 {
-        self.count
+        if !self.is_calm || !self.next.is_on_one_lane(shim) {
+            return self.next.read(shim).map_or(Step::Other, Step::Ask);
+        }
+        self.next.number.0 = self.next.number.0.wrapping_add(1);
+        self.count += 1;
+        Step::Deliver
     }
 }
 
 impl<F> Receiver<F> {
-    /// A run of frames on a lane on which nothing is missing or waits; `None`, if there is no such lane. R-TUN-6
+    /// A run of frames on a lane; `None`, if there is no such lane. R-TUN-6
     #[inline]
     pub(crate) fn begin_run(&self, lane: Lane, session: Session) -> Option<Run> {
-        let state = self.lanes.get(lane.index()).filter(|lane| lane.is_calm())?;
+        let state = self.lanes.get(lane.index())?;
         let next = Next::new(lane, session, state.next.wire());
-        self.waiting.is_empty().then_some(Run { lane, next, count: 0 })
+        let is_calm = state.is_calm() && self.waiting.is_empty();
+        Some(Run { lane, next, is_calm, count: 0 })
     }
 
-    /// The frames of a run were delivered.
+    /// The frames of a run were delivered. Returns how many there were.
     #[inline]
-    pub(crate) fn end_run(&mut self, run: &Run) {
-        let Some(lane) = self.lanes.get_mut(run.lane.index()) else { return };
-        lane.counts.arrived += run.count;
-        lane.counts.delivered += run.count;
-        lane.next += run.count;
-        lane.floor = lane.next;
-        lane.has_news = true;
+    pub(crate) fn end_run(&mut self, run: &Run) -> u64 {
+        if run.count > 0 {
+            let lane = &mut self.lanes[run.lane.index()];
+            lane.counts.arrived += run.count;
+            lane.counts.delivered += run.count;
+            lane.next += run.count;
+            lane.floor = lane.next;
+            lane.has_news = true;
+        }
+        run.count
+    }
+
+    /// The run goes on behind a frame that the lane has taken otherwise.
+    #[inline]
+    pub(crate) fn renew_run(&self, run: &mut Run) {
+        let state = &self.lanes[run.lane.index()];
+        run.next.number = state.next.wire();
+        (run.is_calm, run.count) = (state.is_calm() && self.waiting.is_empty(), 0);
     }
 }

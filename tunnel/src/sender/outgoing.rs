@@ -235,12 +235,9 @@ impl<K> Outgoing<K> {
         self.sent(now, number);
     }
 
-    /// The transmissions from `first` on are new.
+    /// The transmissions from `first` on, at least one, are new.
     #[inline]
     pub fn sent(&mut self, now: Time, first: Number) {
-        if first == self.next() {
-            return;
-        }
         if first == self.base {
             self.report_due = now + self.waits().report;
             self.reported_at = now;

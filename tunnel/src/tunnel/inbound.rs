@@ -6,10 +6,10 @@ use common::time::Time;
 use common::wire::is_mac_control;
 
 use super::ports::{self, Inner, Lan};
-use super::{Counts, Dropped, Io, Tunnel};
+use super::{Dropped, Io, Tunnel};
 use crate::encapsulation::{Encapsulation, Met, Outer, Tag, Unwrapped};
-use crate::number::Port;
-use crate::receiver::Run;
+use crate::number::{Lane, Port, Session};
+use crate::receiver::{Receiver, Step};
 use crate::shim::Shim;
 
 impl<F: Headroom> Tunnel<F> {
@@ -25,35 +25,36 @@ impl<F: Headroom> Tunnel<F> {
         io: &mut I,
     ) {
         let mut frames = frames.drain(..);
-        while let Some(frame) = self.deliver_run(port, &mut frames, io) {
+        while let Some(frame) = self.take_run(now, port, &mut frames, io) {
             self.on_wan(now, port, frame, io);
         }
     }
 
-    /// Delivers frames of a burst for which nothing has to be asked: each is the next one of the lane whose frames
-    /// arrived last, and nothing is missing there or waits. Returns the first one that is not, if there is one. R-TUN-6
-    fn deliver_run<I: Io<Frame = F>>(
+    /// Takes the frames of a burst that continue the lane whose frames arrived last at that port. Returns the first one that
+    /// does not, if there is one. R-TUN-6
+    fn take_run<I: Io<Frame = F>>(
         &mut self,
+        now: Time,
         port: Port,
         frames: &mut impl Iterator<Item = F>,
         io: &mut I,
     ) -> Option<F> {
         let Self { config, end, receiver, ways, counts, .. } = self;
-        let Some(mut run) = receiver.begin_run(ways.newest(port), end.own()) else {
-            return frames.next();
-        };
+        let (config, lane, session) = (&*config, ways.newest(port), end.own());
+        let before = counts.from_wan;
+        let mut lan = Lan { wan: ports::wan(io, end, config, ways), counts };
         // The compiler makes a loop of each.
         let other = match &config.ports[port.index()] {
             Encapsulation::Ethernet { ethertype, .. } => {
-                follow(&mut run, &Tag(*ethertype), frames, counts, io)
+                follow(&Tag(*ethertype), now, (lane, session), receiver, frames, &mut lan)
             }
-            Encapsulation::Udp(udp) => follow(&mut run, udp, frames, counts, io),
+            Encapsulation::Udp(udp) => {
+                follow(udp, now, (lane, session), receiver, frames, &mut lan)
+            }
         };
-        if run.count() > 0 {
+        if counts.from_wan > before {
             end.mark_used();
-            ways.arrived(run.lane(), port);
-            counts.from_wan += run.count();
-            receiver.end_run(&run);
+            ways.arrived(lane, port);
         }
         other
     }
@@ -122,22 +123,35 @@ impl<F: Headroom> Tunnel<F> {
     }
 }
 
-/// Delivers the frames of a run. Returns the first one that does not belong to it.
+/// Takes the frames of a burst that continue a lane. Returns the first one that does not.
 #[inline(always)]
 fn follow<I: Io<Frame: Headroom>>(
-    run: &mut Run,
     outer: &impl Outer,
+    now: Time,
+    (lane, session): (Lane, Session),
+    receiver: &mut Receiver<Inner<I::Frame>>,
     frames: &mut impl Iterator<Item = I::Frame>,
-    counts: &mut Counts,
-    io: &mut I,
+    lan: &mut Lan<'_, '_, I>,
 ) -> Option<I::Frame> {
+    let Some(mut run) = receiver.begin_run(lane, session) else { return frames.next() };
+    let mut other = None;
     for mut frame in frames {
-        if !outer.shim(frame.bytes()).is_some_and(|shim| run.takes(shim)) {
-            return Some(frame);
+        let step = outer.shim(frame.bytes()).map_or(Step::Other, |shim| run.step(shim));
+        if let Step::Other = step {
+            other = Some(frame);
+            break;
         }
         outer.unwrap(&mut frame);
         let is_for_lan = !is_mac_control(frame.bytes());
-        Inner { frame, is_for_lan }.deliver(counts, io);
+        let inner = Inner { frame, is_for_lan };
+        let Step::Ask(shim) = step else {
+            inner.deliver(lan.counts, lan.wan.io);
+            continue;
+        };
+        lan.counts.from_wan += receiver.end_run(&run) + 1;
+        receiver.on_frame(&lan.wan.config.receiver, now, &shim, false, inner, lan);
+        receiver.renew_run(&mut run);
     }
-    None
+    lan.counts.from_wan += receiver.end_run(&run);
+    other
 }
