@@ -109,6 +109,8 @@ cases! {
     "tunnel sender, 64 k flows", BURST, Pipe::sender(1 << 16);
     "tunnel receiver, 64 flows", BURST, Pipe::receiver(64);
     "tunnel receiver, 64 k flows", BURST, Pipe::receiver(1 << 16);
+    "tunnel sender, 8 lanes", BURST, Pipe::sender_on(8, 64);
+    "tunnel receiver, 8 lanes", BURST, Pipe::receiver_on(8, 64);
     "tunnel sender, 1 % lost", BURST, Pipe::lossy_sender(64, 100);
     "tunnel receiver, 1 % lost", BURST, Pipe::lossy_receiver(64, 100);
 }

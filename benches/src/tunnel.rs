@@ -80,7 +80,7 @@ impl Io for Ports {
 }
 
 impl End {
-    fn new(me: u8) -> Self {
+    fn new(me: u8, lanes: u8) -> Self {
         let rtt = ROUND * (2 * DELAY);
         let encapsulation =
             Encapsulation::Ethernet { ethertype: DEFAULT_ETHERTYPE, mac: [2, 0, 0, 0, 0, me] };
@@ -90,7 +90,7 @@ impl End {
                 boot: BootId(1),
                 random: me.into(),
                 part: Part::WHOLE,
-                lanes: 1,
+                lanes,
                 ports: 1,
                 frame_max: FRAME_MAX,
                 overhead: encapsulation.shim_at() as u16,
@@ -100,7 +100,7 @@ impl End {
             },
             ports: vec![encapsulation],
             sender: SenderConfig {
-                lanes: 1,
+                lanes,
                 rtt,
                 cache_max: IN_FLIGHT,
                 ports: 1,
@@ -108,7 +108,7 @@ impl End {
                 resend_copies: 2,
             },
             receiver: ReceiverConfig {
-                lanes: 1,
+                lanes,
                 window: 1 << 20,
                 waiting_max: IN_FLIGHT,
                 give_up: Span::from_millis(100),
@@ -134,6 +134,19 @@ impl End {
     }
 }
 
+/// The way from end to end.
+struct Link {
+    lanes: u8,
+    /// Of the packets on their way to the receiving end, one in so many is lost; 0: none.
+    lost_of: u64,
+}
+
+impl Default for Link {
+    fn default() -> Self {
+        Self { lanes: 1, lost_of: 0 }
+    }
+}
+
 /// A tunnel in one direction.
 pub struct Pipe {
     /// The sending and the receiving one.
@@ -146,7 +159,7 @@ pub struct Pipe {
     lines: [VecDeque<(u64, Roomy)>; 2],
     round: u64,
     now: Time,
-    /// Of the packets on their way to the receiving end, one in so many is lost; 0: none.
+    /// See [`Link::lost_of`].
     lost_of: u64,
     /// Those so far.
     crossed: u64,
@@ -155,27 +168,37 @@ pub struct Pipe {
 impl Pipe {
     /// There is a session, and as much is in flight as will be. The sending end is measured.
     pub fn sender(flows: u32) -> Self {
-        Self::new(0, flows, 0)
+        Self::new(0, flows, Link::default())
     }
 
     /// The same for the receiving end.
     pub fn receiver(flows: u32) -> Self {
-        Self::new(1, flows, 0)
+        Self::new(1, flows, Link::default())
     }
 
     /// The sending end, while one packet in `of` is lost.
     pub fn lossy_sender(flows: u32, of: u64) -> Self {
-        Self::new(0, flows, of)
+        Self::new(0, flows, Link { lost_of: of, ..Link::default() })
     }
 
     /// The same for the receiving end.
     pub fn lossy_receiver(flows: u32, of: u64) -> Self {
-        Self::new(1, flows, of)
+        Self::new(1, flows, Link { lost_of: of, ..Link::default() })
     }
 
-    fn new(measured: usize, flows: u32, lost_of: u64) -> Self {
+    /// The sending end, with so many lanes.
+    pub fn sender_on(lanes: u8, flows: u32) -> Self {
+        Self::new(0, flows, Link { lanes, ..Link::default() })
+    }
+
+    /// The same for the receiving end.
+    pub fn receiver_on(lanes: u8, flows: u32) -> Self {
+        Self::new(1, flows, Link { lanes, ..Link::default() })
+    }
+
+    fn new(measured: usize, flows: u32, Link { lanes, lost_of }: Link) -> Self {
         let mut pipe = Self {
-            ends: [1, 2].map(End::new),
+            ends: [1, 2].map(|me| End::new(me, lanes)),
             measured,
             qps: (0..flows).map(|n| Qp::new(n, MESSAGE)).collect(),
             sent: 0,

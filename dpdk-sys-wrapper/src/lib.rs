@@ -18,7 +18,7 @@
 //! ```no_run
 //! use arrayvec::ArrayVec;
 //! use common::frame::Frame;
-//! use dpdk_sys_wrapper::{Eal, EalConfig, Mempool, PoolConfig, Port, PortConfig};
+//! use dpdk_sys_wrapper::{Eal, EalConfig, Mbuf, Mempool, PoolConfig, Port, PortConfig};
 //!
 //! # fn main() -> Result<(), dpdk_sys_wrapper::Error> {
 //! let eal = Eal::init(&EalConfig::default())?;

@@ -295,6 +295,16 @@ impl Encapsulation {
         }
     }
 
+    /// The lane of a frame from the WAN, if it has a shim.
+    #[inline]
+    pub(crate) fn lane(&self, frame: &[u8]) -> Option<Lane> {
+        let shim = match self {
+            Self::Ethernet { ethertype, .. } => Tag(*ethertype).shim(frame),
+            Self::Udp(udp) => udp.shim(frame),
+        };
+        shim.and_then(|shim| Lane::new(shim[1]))
+    }
+
     /// Looks at a frame from the WAN. A frame of the LAN is freed of its outer headers, and gets the marks
     /// that these have met.
     #[inline]

@@ -408,9 +408,15 @@ impl<F> Receiver<F> {
         let Some((lane, number)) = shim.predecessor else { return true };
         // On a calm lane all that was sent before is settled.
         lane == shim.lane && number.0.wrapping_sub(shim.number.0) as i32 <= 0
-            || self.lanes.get(lane.index()).is_none_or(|lane| {
-                Number::read(number, lane.next).is_none_or(|number| lane.is_settled(number))
-            })
+            || self.is_settled(lane, number)
+    }
+
+    /// Whether a predecessor on another lane is settled, or can't be one.
+    #[inline]
+    pub(crate) fn is_settled(&self, lane: Lane, number: WireNumber) -> bool {
+        self.lanes.get(lane.index()).is_none_or(|lane| {
+            Number::read(number, lane.next).is_none_or(|number| lane.is_settled(number))
+        })
     }
 
     /// Delivers a frame and those that waited for it.

@@ -232,7 +232,7 @@ impl<K> Sender<K> {
         frames: impl ExactSizeIterator<Item = (Flow, F)>,
         out: &mut T,
     ) {
-        let lane = if self.is_good(lane) { lane } else { self.substitute(lane, 0) };
+        let lane = self.usable(lane);
         // R-TUN-13
         if self.kept + frames.len() <= config.cache_max {
             self.send::<_, _, true>(now, lane, frames, out);

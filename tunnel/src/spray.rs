@@ -118,6 +118,12 @@ impl Spray {
         }
     }
 
+    /// Whether the lane depends on the flow.
+    #[inline]
+    pub fn is_by_flow(&self) -> bool {
+        self.policy == Policy::Pinned
+    }
+
     /// Whether the delays of the lanes have to be measured.
     pub fn needs_delays(&self) -> bool {
         self.policy == Policy::Earliest && self.lanes.len() > 1

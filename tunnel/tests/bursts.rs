@@ -58,6 +58,8 @@ struct Pair {
     boxes: [Tunnel<HeapFrame>; 2],
     ports: [Ports; 2],
     takes_bursts: bool,
+    /// With several lanes, those of a burst are chosen for several frames at a time.
+    has_lanes: bool,
 }
 
 impl Pair {
@@ -69,13 +71,13 @@ impl Pair {
         });
         let room = usize::MAX;
         let ports = [0, 1].map(|_| Ports { room, ..Ports::default() });
-        Self { boxes, ports, takes_bursts }
+        Self { boxes, ports, takes_bursts, has_lanes: scenario.ports > 1 }
     }
 
     fn lan(&mut self, me: usize, now: Time, frames: &[Vec<u8>]) {
         let (end, ports) = (&mut self.boxes[me], &mut self.ports[me]);
         let frames = frames.iter().map(|frame| HeapFrame::from(frame.clone()));
-        if self.takes_bursts {
+        if self.takes_bursts && !self.has_lanes {
             let mut burst: ArrayVec<_, BURST> = frames.collect();
             end.on_lan_burst(now, &mut burst, ports);
         } else {
@@ -209,4 +211,28 @@ fn a_burst_is_kept_as_a_whole() {
     let expected = [vec![true; BURST], vec![false; BURST], vec![true; 4]].concat();
     assert_eq!(kept, expected);
     assert_eq!(pair.boxes[0].kept(), 20);
+}
+
+/// R-TUN-30: a burst takes the lane chosen for its first frame, and the next ones another; flows keep their order.
+#[test]
+fn a_burst_takes_lanes_for_several_frames_at_a_time() {
+    const BURST: usize = 64;
+    const LANE: usize = 15;
+    let scenario = Scenario { ports: 2, ..Scenario::default() };
+    let mut pair = Pair::new(scenario, 1 << 12, true);
+    for ms in 0..4_000 {
+        pair.timers(at(ms));
+        pair.cross(0, at(ms), |_| ());
+        pair.cross(1, at(ms), |_| ());
+    }
+    let frames: Vec<_> = (0..BURST as u64).map(|n| stamped(0, n % 12, n, 100)).collect();
+    let mut burst: ArrayVec<_, BURST> = frames.iter().cloned().map(HeapFrame::from).collect();
+    pair.boxes[0].on_lan_burst(at(4_000), &mut burst, &mut pair.ports[0]);
+    let sent = &pair.ports[0].wan;
+    assert_eq!(sent.len(), BURST);
+    let lanes: Vec<_> = sent.chunk_by(|a, b| a.1[LANE] == b.1[LANE]).collect();
+    assert!(lanes.len() >= 4 && lanes.iter().all(|run| run.len().is_multiple_of(8)));
+    assert!(sent.iter().all(|(port, frame)| port.get() == frame[LANE] % 2));
+    pair.cross(0, at(4_001), |_| ());
+    assert_eq!(pair.ports[1].lan, frames);
 }

@@ -1,7 +1,7 @@
 //! Frames of a burst that arrive one behind the other on a lane: their shims are known before they are read.
 
 use super::Receiver;
-use crate::number::{Lane, Session};
+use crate::number::{Lane, Session, WireNumber};
 use crate::shim::{self, Next, Shim};
 
 /// First transmissions of a lane, each the next one.
@@ -26,14 +26,22 @@ pub(crate) enum Step {
 }
 
 impl Run {
-    /// Looks at the next frame.
+    /// Looks at the next frame. `is_settled` says whether a frame on another lane is.
     #[inline(always)]
-    pub fn step(&mut self, shim: &[u8; shim::LEN]) -> Step {
+    pub fn step(
+        &mut self,
+        shim: &[u8; shim::LEN],
+        is_settled: impl FnOnce(Lane, WireNumber) -> bool,
+    ) -> Step {
         if !self.next.is(shim) {
             return Step::Other;
         }
         if !self.is_calm || !self.next.is_on_one_lane(shim) {
-            return self.next.read(shim).map_or(Step::Other, Step::Ask);
+            let Some(shim) = self.next.read(shim) else { return Step::Other };
+            let is_free = |(lane, number)| is_settled(lane, number);
+            if !self.is_calm || !shim.predecessor.is_some_and(is_free) {
+                return Step::Ask(shim);
+            }
         }
         self.next.number.0 = self.next.number.0.wrapping_add(1);
         self.count += 1;

@@ -10,6 +10,9 @@ use crate::message::Probe;
 use crate::number::{FrameId, Lane, Session};
 use crate::spray::{Lanes, Spray};
 
+/// Frames of a burst that take the lane chosen for the first of them: a choice costs as much as some frames, and ports send
+/// in bursts anyway.
+const IN_A_ROW: usize = 8;
 /// In a round trip the delays of the lanes are measured so often,
 const MEASURES: u64 = 4;
 /// but no more often than this allows each lane.
@@ -29,6 +32,22 @@ impl<K> Sender<K> {
             return Lane::new(0).filter(|lane| wait(*lane).is_some());
         }
         self.choose_among(now, order, wait)
+    }
+
+    /// How many frames of a burst may take the lane chosen for the first one. R-TUN-30
+    #[inline]
+    pub fn in_a_row(&self) -> usize {
+        match self.lanes.len() {
+            1 => usize::MAX,
+            _ if self.spray.is_by_flow() => 1,
+            _ => IN_A_ROW,
+        }
+    }
+
+    /// This lane, or a good one in its place.
+    #[inline]
+    pub fn usable(&self, lane: Lane) -> Lane {
+        if self.is_good(lane) { lane } else { self.substitute(lane, 0) }
     }
 
     #[inline(never)]

@@ -25,22 +25,31 @@ impl<F: Headroom> Tunnel<F> {
         io: &mut I,
     ) {
         let mut frames = frames.drain(..);
-        while let Some(frame) = self.take_run(now, port, &mut frames, io) {
-            self.on_wan(now, port, frame, io);
+        let (mut first, mut lane) = (None, self.ways.newest(port));
+        loop {
+            let mut run = first.take().into_iter().chain(&mut frames);
+            let Some(frame) = self.take_run(now, port, lane, &mut run, io) else { return };
+            match self.config.ports[port.index()].lane(frame.bytes()) {
+                Some(other) if other != lane => (first, lane) = (Some(frame), other),
+                _ => {
+                    self.on_wan(now, port, frame, io);
+                    lane = self.ways.newest(port);
+                }
+            }
         }
     }
 
-    /// Takes the frames of a burst that continue the lane whose frames arrived last at that port. Returns the first one that
-    /// does not, if there is one. R-TUN-6
+    /// Takes the frames of a burst that continue a lane. Returns the first one that does not, if there is one. R-TUN-6
     fn take_run<I: Io<Frame = F>>(
         &mut self,
         now: Time,
         port: Port,
+        lane: Lane,
         frames: &mut impl Iterator<Item = F>,
         io: &mut I,
     ) -> Option<F> {
         let Self { config, end, receiver, ways, counts, .. } = self;
-        let (config, lane, session) = (&*config, ways.newest(port), end.own());
+        let (config, session) = (&*config, end.own());
         let before = counts.from_wan;
         let mut lan = Lan { wan: ports::wan(io, end, config, ways), counts };
         // The compiler makes a loop of each.
@@ -136,7 +145,9 @@ fn follow<I: Io<Frame: Headroom>>(
     let Some(mut run) = receiver.begin_run(lane, session) else { return frames.next() };
     let mut other = None;
     for mut frame in frames {
-        let step = outer.shim(frame.bytes()).map_or(Step::Other, |shim| run.step(shim));
+        let is_settled = |lane, number| receiver.is_settled(lane, number);
+        let shim = outer.shim(frame.bytes());
+        let step = shim.map_or(Step::Other, |shim| run.step(shim, is_settled));
         if let Step::Other = step {
             other = Some(frame);
             break;

@@ -8,7 +8,7 @@ use common::wire::is_mac_control;
 use super::ports;
 use super::{Dropped, Io, Tunnel};
 use crate::encapsulation::{Encapsulation, Outer, Tag};
-use crate::flow::Flow;
+use crate::flow::{Flow, Order};
 use crate::number::{Lane, Port};
 use crate::sender::Transmit;
 use crate::shim::Shim;
@@ -39,7 +39,6 @@ impl<F: Headroom> Tunnel<F> {
         io: &mut I,
     ) {
         let limit = self.limit(now);
-        let straight = limit.zip(self.only_lane(frames.len(), io));
         let fit = self.config.ports[0].fit(limit.unwrap_or(0));
         // All are looked at before the first one is sent, so that the memory in front of them and their flow buckets are
         // fetched side by side.
@@ -55,24 +54,49 @@ impl<F: Headroom> Tunnel<F> {
             is_fit &= fit.takes(frame);
         }
         flows.iter().for_each(|flow| self.sender.fetch(flow.order));
-        let flows = flows.iter().copied();
-        // Where there is no choice and room for all, nothing has to be asked for each of them.
-        match straight.filter(|_| is_fit) {
-            Some((_, lane)) => self.send_all(now, lane, flows, frames, io),
-            None => {
-                for (flow, frame) in flows.zip(frames.drain(..)) {
-                    self.accept(now, limit, flow, frame, io);
+        let mut frames = flows.iter().copied().zip(frames.drain(..));
+        if limit.is_none() || !is_fit {
+            return frames.for_each(|(flow, frame)| self.accept(now, limit, flow, frame, io));
+        }
+        let mut rest = &flows[..];
+        while let Some(flow) = rest.first() {
+            let mut count = 1;
+            match self.choose(now, flow.order, io) {
+                Ok(lane) => {
+                    let room = io.room(lane.port(self.config.session.ports));
+                    count = room.min(self.sender.in_a_row()).clamp(1, rest.len());
+                    if count == rest.len() {
+                        return self.send_all::<I, N>(now, lane, frames, io);
+                    }
+                    self.send_all::<I, N>(now, lane, frames.by_ref().take(count), io);
+                }
+                Err(why) => {
+                    self.counts.from_lan += 1;
+                    self.counts.drop(why);
+                    drop(frames.next());
                 }
             }
+            rest = &rest[count..];
         }
     }
 
-    /// The lane, if there is only one and its port has room for so many frames. R-TUN-23
+    /// The lane of the next frame, whose port has room for it. R-TUN-23
     #[inline]
-    fn only_lane<I: Io<Frame = F>>(&self, frames: usize, io: &mut I) -> Option<Lane> {
-        let [encapsulation] = &self.config.ports[..] else { return None };
-        let is_only = self.config.session.lanes == 1 && encapsulation.is_ready();
-        Lane::new(0).filter(|lane| is_only && io.room(lane.port(1)) >= frames)
+    fn choose<I: Io<Frame = F>>(
+        &mut self,
+        now: Time,
+        order: Order,
+        io: &mut I,
+    ) -> Result<Lane, Dropped> {
+        let (encapsulations, ports) = (&self.config.ports, self.config.session.ports);
+        let wait = |lane: Lane| {
+            let port = lane.port(ports);
+            encapsulations[port.index()].is_ready().then(|| io.wait(port))?
+        };
+        self.sender.choose(now, order, wait).ok_or_else(|| {
+            let is_ready = encapsulations.iter().any(Encapsulation::is_ready);
+            if is_ready { Dropped::Queue } else { Dropped::NoNextHop }
+        })
     }
 
     /// Numbers and sends frames on a lane whose port has room for all of them, and which it carries.
@@ -81,13 +105,12 @@ impl<F: Headroom> Tunnel<F> {
         &mut self,
         now: Time,
         lane: Lane,
-        flows: impl ExactSizeIterator<Item = Flow>,
-        frames: &mut ArrayVec<F, N>,
+        frames: impl ExactSizeIterator<Item = (Flow, F)>,
         io: &mut I,
     ) {
         self.counts.from_lan += frames.len() as u64;
+        let (lane, mut wrapped) = (self.sender.usable(lane), ArrayVec::<_, N>::new());
         let port = lane.port(self.config.session.ports);
-        let (frames, mut wrapped) = (flows.zip(frames.drain(..)), ArrayVec::<_, N>::new());
         // The compiler makes a loop of each.
         match &self.config.ports[port.index()] {
             Encapsulation::Ethernet { ethertype, .. } => {
@@ -117,7 +140,6 @@ impl<F: Headroom> Tunnel<F> {
             return self.counts.drop(Dropped::NotForward);
         }
         let Some(limit) = limit else { return self.plain(frame, Dropped::NoSession, io) };
-        let (order, ports) = (flow.order, self.config.session.ports);
         // Whether the frame fits must be known before it has a lane.
         let Some(first) = self.config.ports.first() else {
             return self.counts.drop(Dropped::NoNextHop);
@@ -127,15 +149,9 @@ impl<F: Headroom> Tunnel<F> {
             self.counts.too_long += u64::from(why == Dropped::TooLong);
             return self.plain(frame, why, io);
         }
-        // R-TUN-23
-        let encapsulations = &self.config.ports;
-        let wait = |lane: Lane| {
-            let port = lane.port(ports);
-            encapsulations[port.index()].is_ready().then(|| io.wait(port))?
-        };
-        let Some(lane) = self.sender.choose(now, order, wait) else {
-            let is_ready = encapsulations.iter().any(Encapsulation::is_ready);
-            return self.counts.drop(if is_ready { Dropped::Queue } else { Dropped::NoNextHop });
+        let lane = match self.choose(now, flow.order, io) {
+            Ok(lane) => lane,
+            Err(why) => return self.counts.drop(why),
         };
         let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
         self.sender.on_frame(&self.config.sender, now, lane, flow, frame, &mut wan);
