@@ -110,7 +110,12 @@ impl Verdict {
         let least = tolerance.limits;
         match tolerance.mode {
             Mode::Off => None,
-            Mode::Fixed => Some(least),
+            // Whoever waits for longer is taken for dead.
+            Mode::Fixed => Some(Limits {
+                loss_wait: least.loss_wait.min(most),
+                stall: least.stall.min(most),
+                ..least
+            }),
             Mode::Auto if self.seen.depth == 0 => None,
             // More lie between two numbers when the load grows; the time stays.
             Mode::Auto => Some(Limits {
@@ -140,7 +145,7 @@ impl Verdict {
         if periods == 0 {
             return;
         }
-        self.since = now;
+        self.since += HALVES * periods;
         for _ in 0..periods.min(PERIODS_MAX) {
             self.seen = self.seen.half().max(core::mem::take(&mut self.fresh));
         }

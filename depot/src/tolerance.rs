@@ -60,7 +60,7 @@ impl<F: Frame> Flow<F> {
     fn limits(&self, config: &Config) -> Option<Limits> {
         match (&self.reordering, config.tolerance.mode) {
             (Some(it), _) => it.verdict.limits(&config.tolerance, self.wait_max()),
-            (None, Mode::Fixed) => Some(config.tolerance.limits),
+            (None, Mode::Fixed) => Verdict::default().limits(&config.tolerance, self.wait_max()),
             (None, Mode::Off | Mode::Auto) => None,
         }
     }

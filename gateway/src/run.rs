@@ -371,7 +371,6 @@ fn note_links(state: &State, up: &mut [Option<bool>], sample: &Sample) {
     }
 }
 
-/// Takes the workers' events. `now` is a time of their clock.
 /// The tunnels of worker `n`; none without a tunnel.
 fn tunnels_of(config: &Config, n: WorkerId) -> impl Iterator<Item = Part> {
     let is_there = config.tunnel.mode != TunnelMode::Off;
@@ -379,6 +378,7 @@ fn tunnels_of(config: &Config, n: WorkerId) -> impl Iterator<Item = Part> {
     all.skip(n.0.into()).step_by(config.worker.count.into())
 }
 
+/// Takes the workers' events. `now` is a time of their clock.
 fn note_events(state: &State, ends: &mut [events::ControlEnd], now: Time) {
     let wall = SystemTime::now();
     for (worker, end) in ends.iter_mut().enumerate() {

@@ -319,3 +319,42 @@ fn mean_delay(world: &World, delivered: &[lanes::Frame]) -> Span {
     let sum: u64 = waits.map(|(frame, at)| at.since(frame.sent_at).as_nanos()).sum();
     Span::from_nanos(sum / delivered.len() as u64)
 }
+
+/// R-TUN-46: a lane that was idle for long has forgotten.
+#[test]
+fn a_lane_that_was_idle_keeps_order_again() {
+    let mut test = Test::new(1);
+    for number in [1000, 1002] {
+        arrive(&mut test, 0, number);
+    }
+    arrive(&mut test, 900, 1001);
+    test.receiver.on_timer(&test.config, ms(2), &mut test.out);
+    let hour = 3_600_000_000;
+    arrive(&mut test, hour, 1003);
+    arrive(&mut test, hour + 100, 1005);
+    assert_eq!(listed(&test).0, [(1004, 1)], "at once");
+}
+
+/// R-TUN-49: a wait that is longer than the sender's would have it take the lane for dead.
+#[test]
+fn a_fixed_wait_that_is_too_long_is_cut() {
+    let wait = Span::from_millis(10);
+    let scenario = Scenario {
+        jitter: 0,
+        delays: vec![500, 530],
+        loss: [0.01, 0.0],
+        pace: 60,
+        pause: 200,
+        frames: 20_000,
+        flows: 16,
+        ..scenario(7)
+    };
+    let mut world = World::new(scenario);
+    let limits = Limits { depth: 8_192, loss_wait: wait, stall: wait };
+    world.receiver.0.tolerance = Tolerance { limits, ..of(Mode::Fixed) };
+    world.receiver.0.report_interval = tunnel::report_interval(Span::from_millis(1));
+    let _ = world.run();
+    let counts = world.sender.1.counts();
+    assert_eq!(counts.suspected, 0);
+    assert!(counts.resent < 2 * world.lost, "{counts:?}");
+}

@@ -36,18 +36,25 @@ pub struct Parameters(Mutex<Inner>);
 struct Inner {
     all: Vec<Parameter>,
     workers: Vec<Producer<Setting>>,
+    /// The newest setting of each parameter that was set, for workers that start later.
+    set: Vec<Setting>,
 }
 
 impl Parameters {
     /// Those of a configuration.
     pub fn new(config: &Config) -> Self {
-        Self(Mutex::new(Inner { all: config::parameters(config), workers: Vec::new() }))
+        Self(Mutex::new(Inner { all: config::parameters(config), ..Inner::default() }))
     }
 
     /// The way to one more worker.
     pub fn add_worker(&self) -> Consumer<Setting> {
-        let (to, from) = RingBuffer::new(DEPTH);
-        self.inner().workers.push(to);
+        let (mut to, from) = RingBuffer::new(DEPTH);
+        let mut inner = self.inner();
+        for setting in &inner.set {
+            // There are fewer parameters than the ring has places.
+            let _ = to.push(*setting);
+        }
+        inner.workers.push(to);
         from
     }
 
@@ -65,7 +72,7 @@ impl Parameters {
     /// Why nothing was changed.
     pub fn set(&self, name: &str, value: &str) -> Result<Parameter, Refused> {
         let mut inner = self.inner();
-        let Inner { all, workers } = &mut *inner;
+        let Inner { all, workers, set } = &mut *inner;
         let found = all.iter_mut().find(|parameter| parameter.name == name);
         let parameter = found.ok_or(Refused::Unknown)?;
         if !parameter.settable {
@@ -82,6 +89,8 @@ impl Parameters {
             // A worker that has ended needs none.
             let _ = worker.push(setting);
         }
+        set.retain(|old| core::mem::discriminant(old) != core::mem::discriminant(&setting));
+        set.push(setting);
         parameter.value = config::setting_value(setting);
         tracing::info!("{name} is {} from now on", parameter.value);
         Ok(parameter.clone())
@@ -98,6 +107,19 @@ mod tests {
 
     use super::*;
     use crate::config::tests::{good, lab};
+
+    // R-TUN-54
+    #[test]
+    fn a_parameter_that_is_set_before_a_worker_starts_reaches_it() {
+        let text = lab("").replace("[wan]\n", "[wan]\ntunnel = \"ethernet\"\n");
+        let parameters = Parameters::new(&good(&text));
+        for policy in ["reps", "pinned"] {
+            assert!(parameters.set("wan.spray", policy).is_ok());
+        }
+        let mut worker = parameters.add_worker();
+        assert_eq!(worker.pop(), Ok(Setting::Spray(Policy::Pinned)));
+        assert!(worker.pop().is_err(), "only the newest");
+    }
 
     // R-TUN-54
     #[test]

@@ -106,7 +106,11 @@ impl Incoming {
             }
             start = end;
         }
-        self.is_urgent |= missing > 0;
+        if missing > 0 {
+            // A lane may have been idle.
+            self.verdict.decay(now);
+            self.is_urgent = true;
+        }
         self.counts.missing += missing;
     }
 

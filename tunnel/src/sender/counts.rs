@@ -13,12 +13,12 @@ pub struct Sent {
     pub lost: u64,
     /// Sent again.
     pub resent: u64,
-    /// REPORTs on which frames of several gaps were sent again together.
-    pub aggregated: u64,
     /// Of these, because a retransmission was lost.
     pub resent_again: u64,
     /// Of those resent, because their lane became suspect.
     pub moved: u64,
+    /// REPORTs on which frames of several gaps were sent again together.
+    pub aggregated: u64,
     /// Lost and not resent: not kept, beyond the share of retransmissions, or without memory.
     pub skipped: u64,
     /// PROBEs.
