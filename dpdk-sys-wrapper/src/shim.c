@@ -145,7 +145,7 @@ void lr2_free_bulk(struct rte_mbuf **pkts, unsigned int n)
 	unsigned int count = 0;
 
 	/* As rte_pktmbuf_free_bulk, but it does not look into the second cache line of a
-	 * frame of one segment, which has no next one. */
+	 * frame of one segment: DPDK keeps `next` NULL there, and so does flatten(). */
 	for (unsigned int i = 0; i < n; i++) {
 		struct rte_mbuf *m = pkts[i];
 

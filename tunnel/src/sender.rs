@@ -82,7 +82,7 @@ pub trait Recover {
     /// Frees a handle.
     fn release(&mut self, kept: Self::Kept);
 
-    /// A hint that a handle will soon be freed: they were sent a round trip ago, so that their memory is fetched.
+    /// A hint that a handle will soon be freed. It is a round trip old, so that its memory has left the cache and is to be fetched.
     fn will_release(&self, _: &Self::Kept) {}
 
     /// Frees several handles, and empties `kept`.

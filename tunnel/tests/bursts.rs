@@ -236,3 +236,184 @@ fn a_burst_takes_lanes_for_several_frames_at_a_time() {
     pair.cross(0, at(4_001), |_| ());
     assert_eq!(pair.ports[1].lan, frames);
 }
+
+/// `tweak` chooses among settings, a bit for each.
+fn hostile(seed: u64, kind: Kind, ports: u8, lanes: u8, loss: f64, tweak: u8) {
+    let scenario = Scenario { seed, kind, ports, ..Scenario::default() };
+    let make = |me: usize, boot: u64| {
+        let mut config = config(scenario, me, boot);
+        config.sender.spray = tunnel::spray::Policy::Pinned;
+        config.session.lanes = lanes;
+        config.sender.lanes = lanes;
+        config.receiver.lanes = lanes;
+        if tweak & 1 == 1 {
+            config.receiver.waiting_max = 8;
+        }
+        if tweak & 2 == 2 {
+            config.receiver.give_up = Span::from_millis(1);
+        }
+        if tweak & 4 == 4 {
+            config.receiver.window = 40;
+        }
+        config.receiver.is_paced = tweak & 8 == 8;
+        if tweak & 16 == 16 {
+            config.session.random = 0;
+        }
+        if tweak & 32 == 32 {
+            config.session.hello_interval = Span::from_micros(300);
+            config.session.peer_timeout = Span::from_millis(2);
+        }
+        Tunnel::new(config)
+    };
+    let pair = |takes_bursts| Pair {
+        has_lanes: false,
+        boxes: [make(0, 100), make(1, 100)],
+        ports: [0, 1].map(|_| Ports { room: usize::MAX, ..Ports::default() }),
+        takes_bursts,
+    };
+    let mut pairs = [pair(true), pair(false)];
+    let mut dice = Dice(seed | 1);
+    let mut boot = 100;
+    for step in 0..1_800_u64 {
+        let now = at(0)
+            + Span::from_micros(step * 4_000).min(Span::from_millis(4_000))
+            + Span::from_micros(step * 20);
+        let is_beginning = now < at(4_000);
+        let room = if dice.roll() < 0.05 { (dice.roll() * 20.0) as usize } else { usize::MAX };
+        let event = if is_beginning { 1.0 } else { dice.roll() };
+        if event < 0.004 {
+            boot += 1;
+            let me = (dice.roll() * 2.0) as usize;
+            for pair in &mut pairs {
+                pair.boxes[me] = make(me, boot);
+            }
+        } else if event < 0.008 {
+            let me = (dice.roll() * 2.0) as usize;
+            for pair in &mut pairs {
+                pair.boxes[me].close(now, &mut pair.ports[me]);
+            }
+        } else if event < 0.02 && ports > 1 {
+            let (me, up, p) = (
+                (dice.roll() * 2.0) as usize,
+                dice.roll() < 0.5,
+                (dice.roll() * f64::from(ports)) as u8,
+            );
+            for pair in &mut pairs {
+                pair.boxes[me].set_link(now, Port::new(p).unwrap(), up, &mut pair.ports[me]);
+            }
+        }
+        for me in [0, 1] {
+            let count = if is_beginning { 0 } else { (dice.roll() * (BURST + 1) as f64) as u64 };
+            let frames: Vec<_> = (0..count).map(|n| frame(&mut dice, n)).collect();
+            for pair in &mut pairs {
+                pair.ports[me].room = room;
+                pair.lan(me, now, &frames);
+            }
+        }
+        for pair in &mut pairs {
+            pair.timers(now);
+        }
+        let [with, without] = &mut pairs;
+        assert!(with.ports == without.ports, "lan step {step}");
+        let seeds = [0, 1].map(|_| (dice.roll() * 1e9) as u64);
+        let cross = is_beginning || dice.roll() < 0.7;
+        for pair in &mut pairs {
+            pair.ports.iter_mut().for_each(|ports| (ports.lan.clear(), ports.local.clear()).0);
+            if !cross {
+                continue;
+            }
+            for (from, seed) in [0, 1].into_iter().zip(seeds) {
+                pair.cross(from, now, |frames| {
+                    let mut dice = Dice(seed | 1);
+                    frames.retain(|_| is_beginning || dice.roll() >= loss);
+                    if is_beginning {
+                        return;
+                    }
+                    for n in 0..frames.len() {
+                        let r = dice.roll();
+                        if r < loss {
+                            let m = (dice.roll() * frames.len() as f64) as usize;
+                            frames.swap(n, m);
+                        } else if r < loss * 1.5 {
+                            let copy = frames[n].clone();
+                            frames.push(copy);
+                        } else if r < loss * 2.0 {
+                            let at = (dice.roll() * 90.0) as usize;
+                            let f = &mut frames[n].1;
+                            if at < f.len() {
+                                f[at] ^= 1 << (dice.roll() * 8.0) as u32;
+                            }
+                        } else if r < loss * 2.5 && kind == Kind::UdpV6 {
+                            frames[n].1[15] |= 0x30;
+                        } else if r < loss * 3.0 {
+                            let l = (dice.roll() * frames[n].1.len() as f64) as usize;
+                            frames[n].1.truncate(l);
+                        } else if r < loss * 3.5 && ports > 1 {
+                            frames[n].0 =
+                                Port::new((dice.roll() * f64::from(ports)) as u8).unwrap();
+                        }
+                    }
+                });
+            }
+        }
+        let [with, without] = &mut pairs;
+        assert!(with.ports == without.ports, "wan step {step}");
+        for (a, b) in with.boxes.iter().zip(&without.boxes) {
+            assert_eq!(a.counts(), b.counts(), "step {step}");
+            assert_eq!((a.sent(), a.received()), (b.sent(), b.received()), "step {step}");
+            assert_eq!(
+                (a.waiting(), a.kept(), a.to_lan(), a.deadline()),
+                (b.waiting(), b.kept(), b.to_lan(), b.deadline())
+            );
+            assert!(a.is_balanced());
+            assert!(b.is_balanced());
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    /// R-TUN-6, R-TUN-23: restarts, BYEs, links that go down, damaged and repeated frames, marks, in both directions.
+    #[test]
+    fn bursts_fare_as_their_frames_would_whatever_happens(
+        seed: u64,
+        kind in prop::sample::select(vec![Kind::Ethernet, Kind::UdpV4, Kind::UdpV6]),
+        ports in 1..=3_u8, more in 0..3_u8,
+        loss in prop::sample::select(vec![0.0, 0.002, 0.01, 0.1]),
+        tweak: u8,
+    ) {
+        let lanes = if kind == Kind::Ethernet { ports } else { ports + more };
+        hostile(seed, kind, ports, lanes, loss, tweak);
+    }
+}
+
+/// A REPORT leaves where the lane's newest frame has arrived, be it within a run.
+#[test]
+fn a_report_leaves_where_the_run_arrived() {
+    let scenario = Scenario { ports: 2, ..Scenario::default() };
+    let leaves_at = [true, false].map(|takes_bursts| {
+        let mut pair = Pair::new(scenario, 1 << 12, takes_bursts);
+        for ms in 0..4_000 {
+            pair.timers(at(ms));
+            pair.cross(0, at(ms), |_| ());
+            pair.cross(1, at(ms), |_| ());
+        }
+        let now = at(4_000);
+        for n in 0..8 {
+            let frames: Vec<_> = (0..12).map(|flow| stamped(0, flow, n, 100)).collect();
+            pair.lan(0, now, &frames);
+        }
+        let all = core::mem::take(&mut pair.ports[0].wan);
+        // Of lane 0, first transmissions.
+        let lane: Vec<_> = all.into_iter().filter(|(_, f)| f[14..16] == [0x10, 0]).collect();
+        assert!(lane.len() > 6, "{}", lane.len());
+        for (n, port) in [(0, 0), (1, 1), (3, 1), (5, 1)] {
+            pair.wan(1, now, &[(Port::new(port).expect("a port"), lane[n].1.clone())]);
+        }
+        pair.ports[1].wan.clear();
+        let back = (Port::new(0).expect("a port"), lane[6].1.clone());
+        pair.wan(1, now + Span::from_micros(30), &[back]);
+        pair.ports[1].wan.iter().map(|(port, _)| port.get()).collect::<Vec<_>>()
+    });
+    assert_eq!(leaves_at, [[0], [0]]);
+}

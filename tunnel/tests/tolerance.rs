@@ -6,7 +6,7 @@ mod ends;
 mod lanes;
 
 use common::time::{Span, Time};
-use common::verdict::{Mode, Tolerance};
+use common::verdict::{Limits, Mode, Tolerance};
 use ends::{FIRST, Test, lane, ms, report, sender};
 use lanes::{START, Scenario, World, assert_all_in_order, scenario};
 use proptest::prelude::*;

@@ -49,6 +49,10 @@ impl<F: Headroom> Tunnel<F> {
         io: &mut I,
     ) -> Option<F> {
         let Self { config, end, receiver, ways, counts, .. } = self;
+        // A REPORT leaves where the lane's frames arrive.
+        if !ways.is_at(lane, port) {
+            return frames.next();
+        }
         let (config, session) = (&*config, end.own());
         let before = counts.from_wan;
         let mut lan = Lan { wan: ports::wan(io, end, config, ways), counts };

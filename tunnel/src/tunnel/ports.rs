@@ -63,6 +63,12 @@ impl Ways {
         self.newest[port.index()]
     }
 
+    /// Whether the newest frame of a lane has arrived at a port.
+    #[inline]
+    pub fn is_at(&self, lane: Lane, port: Port) -> bool {
+        self.arrivals.get(lane.index()) == Some(&port)
+    }
+
     pub fn set_peer(&mut self, port: Port, mac: Option<MacAddr>) {
         self.peers[port.index()] = mac;
     }
