@@ -6,7 +6,7 @@
 
 use crate::time::{Span, Time};
 
-/// Late arrivals count for this time. After it half of what they showed is left.
+/// The learned depth and lateness are halved after each period of this length without late arrivals.
 const HALVES: Span = Span::from_millis(1_000);
 /// Most numbers that may overtake one and are learned.
 const DEPTH_MAX: u64 = 1 << 13;
@@ -51,7 +51,7 @@ impl Default for Limits {
     }
 }
 
-/// What is known of the oldest gap that is not decided.
+/// The state of the oldest gap that does not count as lost yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Suspect {
     /// The distance from its first number to the highest one that arrived.
@@ -93,7 +93,7 @@ impl Extent {
     }
 }
 
-/// What a path's late arrivals have shown.
+/// How far and how long numbers are overtaken on a path, learned from late arrivals.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Verdict {
     seen: Extent,
@@ -110,7 +110,7 @@ impl Verdict {
         let least = tolerance.limits;
         match tolerance.mode {
             Mode::Off => None,
-            // Whoever waits for longer is taken for dead.
+            // The sender suspects a lane that waits longer.
             Mode::Fixed => Some(Limits {
                 loss_wait: least.loss_wait.min(most),
                 stall: least.stall.min(most),
@@ -139,7 +139,7 @@ impl Verdict {
         self.seen != before
     }
 
-    /// Forgets half of what was seen for each second in which no number was as late.
+    /// Halves the learned depth and lateness for each second in which no number was as late.
     pub fn decay(&mut self, now: Time) {
         let periods = now.since(self.since).as_nanos() / HALVES.as_nanos();
         if periods == 0 {
@@ -240,8 +240,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever reorders by no more than before is not taken for lossy within a second, and nobody waits longer than
-        /// the limits say.
+        /// A number that is no later than an earlier one does not count as lost within a second, and no gap stays
+        /// undecided for longer than the limits.
         #[test]
         fn what_was_tolerated_once_is_tolerated_for_a_second(
             samples in prop::collection::vec((0..900_u64, 1..2_000_u64, 0..400_u64), 1..200),

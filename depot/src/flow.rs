@@ -100,7 +100,7 @@ pub struct Flow<F: Frame> {
     pub(crate) probed: Seq,
     /// When that probe went; [`Time::ZERO`] if there was none, or its NAK has come.
     pub(crate) probed_at: Time,
-    /// What is known of the order of its path, once that was seen to reorder.
+    /// The learned reordering of its path; `None` until a packet was late.
     pub(crate) reordering: Option<Box<Reordering>>,
 }
 
@@ -291,7 +291,7 @@ impl<F: Frame> Flow<F> {
     fn on_next<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, info: PacketInfo) {
         let seq = self.sequence.next();
         match self.sequence.gaps().front() {
-            // What was only late held nothing up.
+            // A gap that does not count as lost yet starts no pacing.
             Some(_) if !self.keeps_order(cx.config) && !self.is_front_lost() => {}
             Some(gap) => {
                 // So that nothing waits when the flow is reset.

@@ -22,7 +22,7 @@ const EARLY_MAX: usize = 16;
 /// Round trips for which they are.
 const EARLY_FOR: u64 = 3;
 
-/// What a flow knows of the order in which its path delivers.
+/// The learned reordering of a flow's path, and the gaps that are undecided.
 #[derive(Debug)]
 pub(crate) struct Reordering {
     verdict: Verdict,
@@ -153,7 +153,7 @@ impl<F: Frame> Flow<F> {
             }
             return cx.out.count(Metric::DepotAwaited, 1);
         }
-        // A source that rewinds repeats what was lost since, too.
+        // A source that goes back also repeats packets that were lost meanwhile: they prove no reordering.
         let rewinds = self.pacing.has_repeated(cx.now, self.rtt);
         if !self.measured || rewinds || late >= self.resend_time() {
             return;
@@ -182,7 +182,7 @@ impl<F: Frame> Flow<F> {
         self.rtt.scale(9, 10)
     }
 
-    /// Forgets what is of no use any more. R-TOL-5
+    /// Frees the state of a path that keeps order again. R-TOL-5
     pub(crate) fn shrink_reordering(&mut self) {
         if self.sequence.gaps().is_empty()
             && self.reordering.as_ref().is_some_and(|it| it.verdict.keeps_order())

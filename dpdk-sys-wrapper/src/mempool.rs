@@ -151,7 +151,7 @@ impl Mempool {
         self.0.claimed.fetch_sub(booked, Ordering::Relaxed);
     }
 
-    /// Free mbufs in the ring that all threads share: two loads.
+    /// Free mbufs in the store that all threads share, without their caches.
     fn in_ring(&self) -> u32 {
         // SAFETY: the pool is valid.
         unsafe { ffi::lr2_in_store(self.raw()) }

@@ -1,7 +1,7 @@
 //! Does one case in one thread, and then in several at once, each with state of its own, as workers do:
 //! `lr2-workers CASE THREADS SECONDS`. Says how often each does it in a second of its time on a CPU, and how many times
-//! one thread's rate all of them together reach; what makes the frames ready counts too. Other programs on the machine take that time, but hardly the rate;
-//! what the threads share, caches and memory, does.
+//! one thread's rate all of them together reach. The rate includes making the frames. Time that other programs take on the CPUs
+//! does not count. Caches and memory are shared by the threads, and lower the rate.
 
 use std::process::ExitCode;
 use std::sync::Barrier;
