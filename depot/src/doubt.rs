@@ -81,6 +81,6 @@ impl<F: Frame> Flow<F> {
             cx.out.discard(other, Metric::DropConflict);
             cx.out.count(Metric::GapsSeen, 1);
         }
-        self.report(cx, Cause::NewGap);
+        self.report(cx, Cause::NewGaps(self.sequence.high()));
     }
 }

@@ -235,7 +235,7 @@ impl<F: Frame> Flow<F> {
                 self.note_fill(cx, seq);
                 self.on_early(cx, frame, seq, info);
                 if !self.keeps_order(cx.config) {
-                    self.judge(cx);
+                    self.judge_arrival(cx);
                 }
             }
             Place::New => {
@@ -244,9 +244,9 @@ impl<F: Frame> Flow<F> {
                 self.raised = cx.now;
                 self.on_early(cx, frame, seq, info);
                 if !self.keeps_order(cx.config) {
-                    self.judge(cx);
+                    self.judge_arrival(cx);
                 } else if opened {
-                    self.report(cx, Cause::NewGap);
+                    self.report(cx, Cause::NewGaps(seq));
                 }
             }
         }

@@ -16,8 +16,8 @@ const MAX_PARTS: usize = 64;
 /// Why a STATUS goes out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
-    /// A gap opened.
-    NewGap,
+    /// A gap opened, or several count as lost from now on: none from this PSN on was reported.
+    NewGaps(Seq),
     /// Gaps stayed open for longer than a repair takes.
     Repeat,
     /// A SYNC asked.
@@ -30,8 +30,8 @@ pub(crate) enum Cause {
 
 impl<F: Frame> Flow<F> {
     /// Sends a STATUS that lists all gaps. More gaps than fit into one message
-    /// are spread over several; when a gap has just opened, the newest ones
-    /// are enough (R-STATUS-1).
+    /// are spread over several; when a gap has just opened, the newest ones, and all that were not
+    /// reported, are enough (R-STATUS-1).
     pub(crate) fn report<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, cause: Cause) {
         let Some(incarnation) = self.incarnation else { return };
         (self.last_status, self.told) = (cx.now, self.acked);
@@ -41,7 +41,10 @@ impl<F: Frame> Flow<F> {
         let gaps = self.sequence.gaps().partition_point(|gap| gap.start < high);
         // R-STATUS-2
         let first = match cause {
-            Cause::NewGap => gaps.saturating_sub(MAX_RANGES),
+            Cause::NewGaps(from) => {
+                let new = self.sequence.gaps().partition_point(|gap| gap.end <= from);
+                gaps.saturating_sub(MAX_RANGES).min(new)
+            }
             _ => 0,
         };
         let mut from = match first.checked_sub(1).and_then(|i| self.sequence.gaps().get(i)) {
@@ -62,7 +65,7 @@ impl<F: Frame> Flow<F> {
         }
         if gaps > 0 {
             let metric = match cause {
-                Cause::NewGap => Metric::NackNewGap,
+                Cause::NewGaps(_) => Metric::NackNewGap,
                 Cause::Sync => Metric::NackSync,
                 _ => Metric::NackRepeat,
             };

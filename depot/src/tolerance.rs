@@ -108,18 +108,26 @@ impl<F: Frame> Flow<F> {
         }
     }
 
-    /// Time has passed, or a packet has arrived out of order. Reports gaps that are lost since.
-    pub(crate) fn judge<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+    fn reordering_mut(&mut self) -> &mut Reordering {
         let next = self.sequence.next();
-        let it = self.reordering.get_or_insert_with(|| Box::new(Reordering::new(next)));
-        it.standing.1 += 1;
-        let before = it.judged;
+        self.reordering.get_or_insert_with(|| Box::new(Reordering::new(next)))
+    }
+
+    /// A packet has arrived out of order. Reports gaps that are lost since.
+    pub(crate) fn judge_arrival<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        self.reordering_mut().standing.1 += 1;
+        self.judge(cx);
+    }
+
+    /// Time has passed. Reports gaps that are lost since.
+    pub(crate) fn judge<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        let before = self.reordering_mut().judged;
         let end = self.decide(cx.config, cx.now);
         if let Some(it) = self.reordering.as_mut().filter(|it| it.standing.0 != end) {
             it.standing = (end, 0);
         }
         if self.sequence.gaps_from(before).next().is_some_and(|gap| gap.start < end) {
-            self.report(cx, Cause::NewGap);
+            self.report(cx, Cause::NewGaps(before));
         }
     }
 

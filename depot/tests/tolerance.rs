@@ -273,3 +273,16 @@ proptest! {
         }
     }
 }
+
+/// R-STATUS-2: more gaps than fit into one message are undecided, and lost at the same time.
+#[test]
+fn gaps_that_expire_at_once_are_all_reported() {
+    const GAPS: i32 = 40;
+    let mut bench = bench(Mode::Fixed);
+    bench.config.tolerance.limits.depth = 1_000;
+    bench.data((1..=GAPS).map(|n| 2 * n));
+    assert!(bench.statuses().is_empty(), "none is decided");
+    bench.run_timers(bench.now + us(50));
+    let listed = bench.nacks().concat();
+    assert_eq!(listed, (1..=GAPS).map(|n| (2 * n - 1, 2 * n)).collect::<Vec<_>>());
+}
