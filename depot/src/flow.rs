@@ -163,7 +163,7 @@ impl<F: Frame> Flow<F> {
         roce: &Roce,
     ) {
         self.on_any(cx, frame, seq, roce);
-        self.ready = self.is_ready();
+        self.ready = cx.config.fast_path && self.is_ready();
     }
 
     fn on_any<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq, roce: &Roce) {

@@ -80,6 +80,8 @@ pub struct Config {
     pub pacing: bool,
     /// When a missing packet counts as lost.
     pub tolerance: Tolerance,
+    /// Whether steady flows take the fast path. Without it the result is the same: it is off in tests that compare.
+    pub fast_path: bool,
 }
 
 /// Effects of a flow. The switch implements them.

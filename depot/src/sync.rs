@@ -72,7 +72,7 @@ impl<F: Frame> Flow<F> {
         }
         // R-SYNC-5
         self.report(cx, Cause::Sync);
-        self.ready = self.is_ready();
+        self.ready = cx.config.fast_path && self.is_ready();
     }
 
     /// An authenticated SYNC without this box's boot id: its Sentry has received no STATUS since

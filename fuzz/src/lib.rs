@@ -5,8 +5,8 @@
 //!
 //! - Parsers: [frames], [`cm`], [`control`], [`config`], [shims](tunnel::shim), and
 //!   [headers](tunnel::encapsulation) around them.
-//! - Sequences of [operations]: on a flow of the Sentry, on one of the Depot, and [`switch`] for two
-//!   switches with a bad link between them; on both ends of the tunnel's [sessions](tunnel::session) and
+//! - Sequences of [operations]: on a flow of the Sentry, on one of the Depot, and on two
+//!   switches with a bad link between them, each beside one without fast paths; on both ends of the tunnel's [sessions](tunnel::session) and
 //!   [`lanes`](tunnel::lanes). The bytes are read front to back as
 //!   numbers: where they end, so does the sequence.
 //!
@@ -17,7 +17,6 @@
 pub mod cm;
 pub mod config;
 pub mod control;
-pub mod switch;
 pub mod tunnel;
 
 use testkit::{frames, operations};
@@ -33,7 +32,7 @@ pub const TARGETS: [Target; 11] = [
     ("config", config::run),
     ("sentry", operations::sentry::run),
     ("depot", operations::depot::run),
-    ("switch", switch::run),
+    ("switch", operations::switch::run),
     ("shim", tunnel::shim::run),
     ("encapsulation", tunnel::encapsulation::run),
     ("session", tunnel::session::run),

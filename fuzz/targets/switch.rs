@@ -1,5 +1,5 @@
-//! See `fuzz::switch`.
+//! See `testkit::operations::switch`.
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::switch::run(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| testkit::operations::switch::run(data));

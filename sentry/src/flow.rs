@@ -261,7 +261,7 @@ impl<F: Frame> Flow<F> {
             }
             self.ask_for_gap(cx);
         }
-        self.ready = self.is_ready(cx.now);
+        self.ready = cx.config.fast_path && self.is_ready(cx.now);
     }
 
     /// A response of the destination acknowledges everything before `seq`.

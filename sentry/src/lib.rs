@@ -88,6 +88,8 @@ pub struct Config {
     pub pause: Option<Span>,
     /// Most PSNs of one flow that are tracked at a time.
     pub window_max: u64,
+    /// Whether steady flows take the fast path. Without it the result is the same: it is off in tests that compare.
+    pub fast_path: bool,
 }
 
 /// Effects of a flow. The switch implements them.

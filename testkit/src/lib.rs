@@ -12,4 +12,5 @@ pub mod operations;
 pub mod packets;
 pub mod sentry;
 pub mod timers;
+pub mod twins;
 pub mod wires;

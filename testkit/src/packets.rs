@@ -11,6 +11,12 @@ pub fn headers(from: u8, to: u8, vlans: Vlans) -> Headers {
     Headers::new([from; 6], [to; 6], vlans, ip(from), ip(to), 50_000, 0, 64)
 }
 
+/// The same over IPv6.
+pub fn headers_v6(from: u8, to: u8, vlans: Vlans) -> Headers {
+    let ip = |last: u8| IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last.into()]);
+    Headers::new([from; 6], [to; 6], vlans, ip(from), ip(to), 50_000, 0, 64)
+}
+
 /// A frame with `body` between its BTH and its ICRC.
 pub fn with_bth(headers: &Headers, bth: &Bth, body: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; headers.frame_len(body.len())];

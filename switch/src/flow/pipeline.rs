@@ -98,6 +98,7 @@ impl Resources {
                 peer_timeout: tuning.peer_timeout,
                 pause: tuning.give_up.map(|give_up| give_up * 4),
                 window_max: WINDOW_MAX,
+                fast_path: true,
             },
             depot: depot::Config {
                 rtt_guess: tuning.rtt_guess,
@@ -111,6 +112,7 @@ impl Resources {
                 pacing: config.pacing,
                 cnp_interval: config.cnp_interval,
                 tolerance: tuning.tolerance,
+                fast_path: true,
             },
             cache: Budget::new(config.resend_cache_frames),
             reorder: Budget::new(config.reorder_pool_frames),

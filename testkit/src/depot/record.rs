@@ -143,6 +143,7 @@ pub fn config() -> Config {
         window_max: WINDOW_MAX,
         pacing: true,
         tolerance: Tolerance::default(),
+        fast_path: true,
     }
 }
 

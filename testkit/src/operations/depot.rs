@@ -119,6 +119,7 @@ pub fn run(data: &[u8]) {
             mode: input.choose(&[Mode::Auto, Mode::Auto, Mode::Fixed, Mode::Off]),
             ..Tolerance::default()
         },
+        fast_path: true,
     });
     [flow.pool, flow.backup, flow.cache] = [(); 3].map(|()| packets::budget(input));
     flow.allowance = packets::allowance(input);

@@ -8,6 +8,7 @@ pub mod input;
 pub mod messages;
 pub mod packets;
 pub mod sentry;
+pub mod switch;
 
 use common::psn::Psn;
 use common::time::Span;

@@ -1,7 +1,7 @@
 //! Packets as hosts send them. The payload of each repeats its PSN, so that
 //! output that was never sent is recognised.
 
-pub use crate::packets::{damaged, datagram, headers};
+pub use crate::packets::{damaged, datagram, headers, headers_v6};
 use crate::packets::{mad, with_bth};
 use common::allowance::Allowance;
 use common::budget::Budget;

@@ -101,6 +101,7 @@ pub fn run(data: &[u8]) {
         peer_timeout: input.choose(&[None, None, Some(Span::from_millis(30))]),
         pause: input.choose(&[None, Some(Span::from_millis(60_000))]),
         window_max: input.choose(&[1 << 10, 1 << 10, 16, 1 << 19]),
+        fast_path: true,
     });
     (flow.cache, flow.pool) = (packets::budget(input), packets::budget(input));
     flow.allowance = packets::allowance(input);

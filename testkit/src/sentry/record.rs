@@ -156,6 +156,7 @@ pub fn config(recovery: Recovery) -> Config {
         peer_timeout: None,
         pause: Some(PAUSE),
         window_max: WINDOW_MAX,
+        fast_path: true,
     }
 }
 

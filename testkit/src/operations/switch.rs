@@ -1,20 +1,21 @@
 //! Two switches, hosts that send anything in any order, and a link between the
-//! switches that loses, reorders, repeats and damages frames as the input says.
+//! switches that loses, reorders, repeats and damages frames as the input says. Each switch has
+//! a [twin](Twins) without fast paths.
 
 use std::collections::{BTreeSet, VecDeque};
 
-use arrayvec::ArrayVec;
 use common::control::{self, BootId, DEFAULT_OPCODE, Epoch, Header, Keys, Message, NodeId};
 use common::frame::{Class, Pool, Side};
 use common::heap::{HeapFrame, HeapPool};
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Addr, Headers, Qpn, Transport, Vlans, icrc_ok, parse};
-use switch::{Config, End, QueuePair, Recovery, Role, Switch};
+use switch::{Config, End, QueuePair, Recovery, Role};
 
-use testkit::operations::input::Input;
-use testkit::operations::{messages, packets};
-use testkit::wires::{Sent, Wires};
+use super::input::Input;
+use super::{messages, packets};
+use crate::twins::Twins;
+use crate::wires::Sent;
 
 const START: Time = Time::from_nanos(1_000_000_000);
 /// QPs of host 0 and of host 1, by pair. The second number is the same at both.
@@ -23,9 +24,8 @@ const QPNS: [[Qpn; 2]; 3] = [
     [Qpn::new(0x12), Qpn::new(0x12)],
     [Qpn::new(0x13), Qpn::new(0x11)],
 ];
-/// Most rounds of timers that may be due at one time, and how many a round runs.
-const ROUNDS: u32 = 64;
-const BUDGET: usize = 64;
+/// Most frames of a burst.
+const BURST: usize = 32;
 /// Most timers until switches that nobody speaks to any more are silent.
 const UNTIL_SILENT: u32 = 20_000;
 const RECOVERIES: [Recovery; 5] =
@@ -43,7 +43,7 @@ impl Pool for MayBeDry {
 }
 
 struct World {
-    switches: [Switch<HeapFrame>; 2],
+    switches: [Twins; 2],
     configs: [Config; 2],
     /// On the link, towards each of them.
     link: [VecDeque<Vec<u8>>; 2],
@@ -54,13 +54,18 @@ struct World {
     /// Payloads that were sent, damaged ones too.
     sent: BTreeSet<Vec<u8>>,
     vlans: Vlans,
+    is_v6: bool,
 }
 
 /// `data` is a sequence of operations.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let mut world = World::new(&mut input);
-    let is_prompt = !input.one_in(8);
+    let how = input.byte();
+    let is_prompt = how % 8 < 7;
+    if how >= 0x40 {
+        world.open();
+    }
     while !input.is_empty() {
         world.play(&mut input);
         if is_prompt {
@@ -83,8 +88,10 @@ fn config(input: &mut Input<'_>, me: u32) -> Config {
     config.backup_pool_frames = budget(input);
     config.max_flows = input.choose(&[64, 64, 64, 3]);
     config.local_retries = input.below(4);
+    // A message that is withheld may come earlier or later without fast paths.
+    config.tuning.early_per_second = 1_000_000_000;
     config.flow_idle = Span::from_millis(1_000);
-    if input.one_in(4) {
+    if !input.one_in(4) {
         let end = |host: usize| End {
             addr: Addr::from_v4([10, 0, 0, host as u8 + 1]),
             qpn: QPNS[0][host],
@@ -99,7 +106,7 @@ impl World {
         let configs = [config(input, 0), config(input, 1)];
         let first = input.choose(&[Psn::new(0), Psn::new(0xff_fff0)]);
         Self {
-            switches: configs.clone().map(Switch::new),
+            switches: [0, 1].map(|me: usize| Twins::new(&configs[me])),
             configs,
             link: Default::default(),
             pool: MayBeDry(false),
@@ -107,6 +114,21 @@ impl World {
             next: [[first; 2]; QPNS.len()],
             sent: BTreeSet::new(),
             vlans: input.choose(&[Vlans::NONE, Vlans::new(7, 0)]),
+            is_v6: input.one_in(8),
+        }
+    }
+
+    /// Host 0 sends two messages, and every answer comes.
+    fn open(&mut self) {
+        for _ in 0..2 {
+            self.requests(&mut Input::new(&[3]), 0, 0);
+            for me in [1, 0, 1, 0] {
+                self.deliver(me, BURST);
+                self.pass_time(Span::from_micros(100));
+            }
+            self.acknowledge(1, 0);
+            self.deliver(0, BURST);
+            self.timers();
         }
     }
 
@@ -116,7 +138,8 @@ impl World {
         let (me, pair) =
             (usize::from(operation >> 7), usize::from(operation >> 5 & 3) % QPNS.len());
         match operation & 0x1f {
-            0..=4 => self.request(input, me, pair, self.next[pair][me]),
+            0..=1 => self.requests(input, me, pair),
+            2..=4 => self.request(input, me, pair, self.next[pair][me]),
             5..=6 => {
                 let psn = messages::near(input, self.next[pair][me], -20, 12);
                 self.request(input, me, pair, psn);
@@ -126,17 +149,7 @@ impl World {
                 let frame = packets::respond(input, &self.headers(me), QPNS[pair][1 - me], psn);
                 self.host_sends(me, frame);
             }
-            11 => {
-                // The newest one, acknowledged.
-                let psn = self.next[pair][1 - me].offset(Psn::MODULUS - 1);
-                let frame = packets::respond(
-                    &mut Input::new(&[]),
-                    &self.headers(me),
-                    QPNS[pair][1 - me],
-                    psn,
-                );
-                self.host_sends(me, frame);
-            }
+            11 => self.acknowledge(me, pair),
             12 => {
                 let name = u32::from(input.below(4));
                 let qpn = QPNS[usize::from(input.below(3))][me];
@@ -144,8 +157,8 @@ impl World {
                 let frame = packets::cm(input, &self.headers(me), name, qpn, psn);
                 self.host_sends(me, frame);
             }
-            13..=18 => self.deliver(me, 1),
-            19..=20 => self.deliver(me, 1 + usize::from(input.below(32))),
+            13..=16 => self.deliver(me, 1),
+            17..=20 => self.deliver(me, 1 + usize::from(input.below(BURST as u8))),
             21 => drop(self.link[me].pop_front()),
             22 => self.disturb(input, me),
             23..=25 => self.pass_time(Span::from_micros(u64::from(input.word()))),
@@ -155,6 +168,14 @@ impl World {
             30 => self.pass_time(Span::from_millis(u64::from(input.byte()) * 8)),
             _ => self.rarely(input, me),
         }
+    }
+
+    /// Host `me` has got all that the other one has sent.
+    fn acknowledge(&mut self, me: usize, pair: usize) {
+        let psn = self.next[pair][1 - me].offset(Psn::MODULUS - 1);
+        let (headers, qpn) = (self.headers(me), QPNS[pair][1 - me]);
+        let frame = packets::respond(&mut Input::new(&[]), &headers, qpn, psn);
+        self.host_sends(me, frame);
     }
 
     fn rarely(&mut self, input: &mut Input<'_>, me: usize) {
@@ -173,10 +194,8 @@ impl World {
                 let len = usize::from(input.byte());
                 let frame = input.bytes(len).to_vec();
                 let side = input.choose(&[Side::Lan, Side::Wan]);
-                if let Ok(roce) = parse(&frame) {
-                    self.sent.insert(roce.payload(&frame).to_vec());
-                }
-                self.arrive(me, side, frame);
+                self.note(&frame);
+                self.arrive(me, side, vec![frame]);
             }
             _ => {
                 self.vlans = if self.vlans == Vlans::NONE { Vlans::new(7, 0) } else { Vlans::NONE }
@@ -186,7 +205,26 @@ impl World {
 
     /// Headers of packets from host `me` to the other one.
     fn headers(&self, me: usize) -> Headers {
-        packets::headers(me as u8 + 1, 2 - me as u8, self.vlans)
+        let (from, to) = (me as u8 + 1, 2 - me as u8);
+        let headers = if self.is_v6 { packets::headers_v6 } else { packets::headers };
+        headers(from, to, self.vlans)
+    }
+
+    /// The packets of a message in one burst.
+    fn requests(&mut self, input: &mut Input<'_>, me: usize, pair: usize) {
+        let (headers, qpn) = (self.headers(me), QPNS[pair][1 - me]);
+        let count = 1 + input.below(BURST as u8);
+        let burst = (1..=count).map(|n| {
+            let (opcode, flags) = if n < count { (0, 0) } else { (2, 1) };
+            let psn = self.next[pair][me];
+            self.next[pair][me] = psn.offset(1);
+            packets::request(&mut Input::new(&[opcode, flags]), &headers, qpn, psn).0
+        });
+        let burst: Vec<_> = burst.collect();
+        for frame in &burst {
+            self.note(frame);
+        }
+        self.arrive(me, Side::Lan, burst);
     }
 
     fn request(&mut self, input: &mut Input<'_>, me: usize, pair: usize, psn: Psn) {
@@ -200,9 +238,15 @@ impl World {
     }
 
     fn host_sends(&mut self, me: usize, frame: Vec<u8>) {
-        let roce = parse(&frame).expect("what is made is RoCEv2");
-        self.sent.insert(roce.payload(&frame).to_vec());
-        self.arrive(me, Side::Lan, frame);
+        self.note(&frame);
+        self.arrive(me, Side::Lan, vec![frame]);
+    }
+
+    /// A frame was sent, if it is RoCEv2.
+    fn note(&mut self, frame: &[u8]) {
+        if let Ok(roce) = parse(frame) {
+            self.sent.insert(roce.payload(frame).to_vec());
+        }
     }
 
     /// Somebody on the link, or a host, who has the key.
@@ -228,17 +272,16 @@ impl World {
             _ => self.headers(sender),
         };
         let keys = Keys::unkeyed_lab();
-        let frame = testkit::control::frame(&headers, Qpn::GSI, &header, &message, &keys);
+        let frame = crate::control::frame(&headers, Qpn::GSI, &header, &message, &keys);
         let side = if flags & 0x07 == 0x07 { Side::Lan } else { Side::Wan };
-        self.arrive(me, side, frame);
+        self.arrive(me, side, vec![frame]);
     }
 
-    /// Up to `count` frames reach switch `to` over the link.
+    /// Up to `count` frames reach switch `to` over the link, in one burst.
     fn deliver(&mut self, to: usize, count: usize) {
-        for _ in 0..count {
-            let Some(frame) = self.link[to].pop_front() else { return };
-            self.arrive(to, Side::Wan, frame);
-        }
+        let count = count.min(self.link[to].len());
+        let burst = self.link[to].drain(..count).collect();
+        self.arrive(to, Side::Wan, burst);
     }
 
     /// The link towards `to` impairs a frame.
@@ -255,39 +298,21 @@ impl World {
             _ if parse(&link[at]).is_err() => {}
             _ => {
                 let frame = packets::damaged(link[at].clone());
-                if let Ok(roce) = parse(&frame) {
-                    self.sent.insert(roce.payload(&frame).to_vec());
-                }
-                link[at] = frame;
+                link[at] = frame.clone();
+                self.note(&frame);
             }
         }
     }
 
-    fn arrive(&mut self, me: usize, side: Side, bytes: Vec<u8>) {
-        let is_roce = parse(&bytes).is_ok();
-        let mut burst = ArrayVec::<HeapFrame, 1>::new();
-        burst.push(HeapFrame::from(bytes.clone()));
-        self.work(me, |switch, now, pool, wires| {
-            switch.burst(side, &mut burst, now, pool, wires);
-            if !is_roce {
-                let through = Sent { side: side.other(), class: Class::Data, bytes };
-                assert_eq!(wires.0, [through], "not a wire to what it doesn't know");
-            }
-        });
-    }
-
-    /// Lets switch `me` do something.
-    fn work(
-        &mut self,
-        me: usize,
-        what: impl FnOnce(&mut Switch<HeapFrame>, Time, &mut MayBeDry, &mut Wires),
-    ) {
-        let mut wires = Wires::default();
-        let switch = &mut self.switches[me];
-        what(switch, self.now, &mut self.pool, &mut wires);
-        let counters = switch.counters();
-        assert_eq!(counters.entered(), counters.left() + switch.held(), "the books don't balance");
-        self.emit(me, wires.0);
+    fn arrive(&mut self, me: usize, side: Side, frames: Vec<Vec<u8>>) {
+        let sent = self.switches[me].burst::<BURST>(side, &frames, self.now, &mut self.pool);
+        if let [bytes] = &frames[..]
+            && parse(bytes).is_err()
+        {
+            let through = Sent { side: side.other(), class: Class::Data, bytes: bytes.clone() };
+            assert_eq!(sent, [through], "not a wire to what it doesn't know");
+        }
+        self.emit(me, sent);
     }
 
     /// Checks frames that switch `me` transmitted, and puts them on the link or gives them to
@@ -314,17 +339,19 @@ impl World {
 
     fn restart(&mut self, me: usize) {
         self.configs[me].boot.0 += 1;
-        self.switches[me] = Switch::new(self.configs[me].clone());
+        self.switches[me] = Twins::new(&self.configs[me]);
     }
 
     fn drain(&mut self, me: usize) {
-        self.work(me, |switch, now, pool, wires| switch.drain(now, pool, wires));
+        let sent = self.switches[me].drain(self.now, &mut self.pool);
+        self.emit(me, sent);
         assert_eq!(self.switches[me].held(), 0, "held after it drained");
     }
 
     fn housekeeping(&mut self) {
         for me in 0..2 {
-            self.work(me, |switch, now, pool, wires| switch.housekeeping(now, pool, wires));
+            let sent = self.switches[me].housekeeping(self.now, &mut self.pool);
+            self.emit(me, sent);
         }
     }
 
@@ -335,11 +362,9 @@ impl World {
     /// Runs the timers that are due.
     fn timers(&mut self) {
         for me in 0..2 {
-            for _ in 0..ROUNDS {
-                if self.switches[me].next_deadline() > self.now {
-                    break;
-                }
-                self.work(me, |switch, now, pool, wires| switch.timers(now, BUDGET, pool, wires));
+            if self.switches[me].next_deadline() <= self.now {
+                let sent = self.switches[me].timers(self.now, &mut self.pool);
+                self.emit(me, sent);
             }
             let next = self.switches[me].next_deadline();
             assert!(next > self.now, "a timer stays due: {next:?} at {:?}", self.now);
@@ -351,7 +376,7 @@ impl World {
         self.link = Default::default();
         self.timers();
         for fired in 0.. {
-            let next = self.switches.iter().map(Switch::next_deadline).min();
+            let next = self.switches.iter().map(Twins::next_deadline).min();
             let Some(next) = next.filter(|next| *next != Time::NEVER) else { break };
             assert!(fired < UNTIL_SILENT, "no end of timers");
             self.now = self.now.max(next);
