@@ -168,7 +168,7 @@ pub struct TunnelSettings {
     pub port: u16,
     /// How many there are: a power of two, at least one for each worker.
     pub tunnels: u8,
-    /// Lanes of each WAN port, of each tunnel.
+    /// Lanes of each WAN port, of each tunnel; by default 8 with [`TunnelMode::Udp`], else 1.
     pub lanes: u8,
     /// How a frame's lane is chosen.
     pub spray: Policy,

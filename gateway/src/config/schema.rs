@@ -24,6 +24,10 @@ const TIB: u64 = 1 << 40;
 /// As LinkGuardian (SIGCOMM 2023).
 const RESEND_COPIES: u8 = 2;
 
+/// Lanes of a WAN port of the tunnel over UDP: as many paths of equal cost as routers commonly have. With fewer paths, some
+/// lanes share one.
+const LANES_UDP: u8 = 8;
+
 /// Most workers: a bucket each.
 const WORKERS: u16 = BUCKETS as u16;
 
@@ -156,7 +160,7 @@ fn tunnel(doc: &Document<'_>, s: &mut Section<'_>) -> TunnelSettings {
         lanes: s
             .int("lanes", 1, u32::from(Lane::COUNT_MAX), "lanes of each port")
             .and_then(|n| u8::try_from(n).ok())
-            .unwrap_or(1),
+            .unwrap_or(if mode == TunnelMode::Udp { LANES_UDP } else { 1 }),
         spray: spray(s).unwrap_or_default(),
         resend_copies: resend_copies(s).unwrap_or(RESEND_COPIES),
         is_v6: false,

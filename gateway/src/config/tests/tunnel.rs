@@ -134,10 +134,14 @@ fn there_may_be_several_wan_ports() {
     let again = good(&c.to_string());
     assert_eq!((again.tunnel, again.wan), (c.tunnel, c.wan));
 
+    assert_eq!(c.tunnel.lanes, 1);
+
     let udp = |n: u8| format!("address = \"192.0.{n}.1/30\"\npeer = \"192.0.{n}.2\"\n");
     let first = format!("tunnel = \"udp\"\nlanes = 4\n{}", udp(2));
     let c = good(&two(&first, &udp(3)));
     assert_eq!(c.lanes(), 8);
+    let c = good(&two(&first.replace("lanes = 4\n", ""), &udp(3)));
+    assert_eq!((c.tunnel.lanes, c.lanes()), (8, 16));
     let second = c.wan[1].udp.expect("addresses");
     assert_eq!(second.peer, IpAddr::from([192, 0, 3, 2]));
 
