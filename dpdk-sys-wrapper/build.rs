@@ -10,6 +10,7 @@ const MISSING: &str = "libdpdk 22.11 or later was not found by pkg-config.\n\
 fn main() {
     println!("cargo::rerun-if-changed=src/shim.c");
     println!("cargo::rerun-if-changed=src/shim.h");
+    println!("cargo::rerun-if-changed=src/store.c");
 
     // Shared linking: with `--static` Debian's pkg-config file lists libraries
     // that no package brings, and only the shared EAL finds its drivers.
@@ -22,7 +23,7 @@ fn main() {
     // `-include rte_config.h` and `-march` belong to the ABI: they decide the
     // layout of structs and which inline paths are compiled.
     let mut shim = cc::Build::new();
-    shim.file("src/shim.c").warnings(true).flag("-std=gnu11");
+    shim.file("src/shim.c").file("src/store.c").warnings(true).flag("-std=gnu11");
     for flag in &cflags {
         shim.flag(flag);
     }

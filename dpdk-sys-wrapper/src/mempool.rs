@@ -1,6 +1,6 @@
 //! Pools of mbufs.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -66,23 +66,19 @@ impl Mempool {
         let name = check(config)?;
         let room = config.data_room + ffi::RTE_PKTMBUF_HEADROOM as u16;
         // DPDK's own choice is a ring, which hands out the mbufs that were free longest: all of them are in use in turn,
-        // and none of them is in a processor's cache.
-        let create = |store: &CStr| {
-            // SAFETY: the EAL runs, and the names are C strings that DPDK copies.
-            NonNull::new(unsafe {
-                ffi::rte_pktmbuf_pool_create_by_ops(
-                    name.as_ptr(),
-                    config.mbufs,
-                    config.cache,
-                    0,
-                    room,
-                    ffi::LR2_SOCKET_ID_ANY,
-                    store.as_ptr(),
-                )
-            })
-        };
-        // The stack is a plugin, which may not be installed.
-        let raw = create(c"lf_stack").or_else(|| create(c"ring_mp_mc"));
+        // and none of them is in a processor's cache. src/store.c has a stack for each thread.
+        // SAFETY: the EAL runs, and the names are C strings that DPDK copies.
+        let raw = NonNull::new(unsafe {
+            ffi::rte_pktmbuf_pool_create_by_ops(
+                name.as_ptr(),
+                config.mbufs,
+                config.cache,
+                0,
+                room,
+                ffi::LR2_SOCKET_ID_ANY,
+                ffi::lr2_store_name(),
+            )
+        });
         let Some(raw) = raw else { return Err(failure(eal, config)) };
         Ok(Self(Arc::new(PoolInner {
             raw,

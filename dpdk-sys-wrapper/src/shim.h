@@ -50,6 +50,8 @@ uint16_t lr2_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **pkts, uin
 /* NULL if the pool is dry. */
 struct rte_mbuf *lr2_alloc(struct rte_mempool *pool);
 /* Free mbufs in the store that all threads share, those in caches not counted. */
+/* The operations of the store that pools are made with: store.c. */
+const char *lr2_store_name(void);
 unsigned int lr2_in_store(const struct rte_mempool *pool);
 void lr2_free(struct rte_mbuf *m);
 /* Takes one reference from each. */

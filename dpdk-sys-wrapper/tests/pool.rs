@@ -3,12 +3,14 @@
 
 mod support;
 
+use std::collections::BTreeSet;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use common::frame::{Frame, Headroom, Pool, Shared};
 use dpdk_sys_wrapper::{
-    Eal, Huge, LcoreGuard, Mempool, PoolConfig, PoolHandle, STRIDE, allowed_cpus,
+    Eal, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, STRIDE, allowed_cpus,
 };
 use support::{eal, frame, pool};
 
@@ -25,6 +27,7 @@ fn main() {
     only_registered_threads_have_a_cache(&eal);
     a_thread_can_be_pinned(&eal);
     frames_travel_between_threads(&eal, &frames);
+    what_one_thread_frees_another_one_gets(&eal, &frames);
     the_clock_keeps_the_time_of_day(&eal);
     owners_are_counted(&frames);
 
@@ -165,6 +168,41 @@ fn frames_travel_between_threads(eal: &Eal, pool: &Mempool) {
     assert_eq!(shared.owners(), 1);
     drop(shared);
     assert_eq!(pool.in_use(), 0);
+}
+
+/// Each mbuf is free once, or taken once, whichever thread took and freed it.
+fn what_one_thread_frees_another_one_gets(eal: &Eal, pool: &Mempool) {
+    let (to_second, at_second) = mpsc::channel::<Vec<Mbuf>>();
+    let (to_first, at_first) = mpsc::channel::<Vec<Mbuf>>();
+    let turns = |seed: usize, to: mpsc::Sender<Vec<Mbuf>>, from: mpsc::Receiver<Vec<Mbuf>>| {
+        let _guard = LcoreGuard::register(eal).unwrap();
+        for turn in 0..3000 {
+            let wanted = (turn * 37 + seed * 101) % 1500;
+            let mut frames: Vec<_> = std::iter::from_fn(|| pool.alloc()).take(wanted).collect();
+            for mine in &mut frames {
+                assert!(mine.resize(1));
+                mine.bytes_mut()[0] = seed as u8;
+            }
+            for mine in &frames {
+                assert_eq!(mine.bytes(), [seed as u8], "nobody else has it");
+            }
+            // The other thread frees them, or this one; the other may have ended.
+            match turn % 3 {
+                0 => drop(to.send(frames)),
+                _ => drop(frames),
+            }
+            drop(from.try_recv());
+        }
+    };
+    thread::scope(|s| {
+        s.spawn(|| turns(1, to_second, at_first));
+        s.spawn(|| turns(2, to_first, at_second));
+    });
+    assert_eq!((pool.in_use(), pool.available()), (0, 2047));
+    let all: Vec<_> = std::iter::from_fn(|| pool.alloc()).collect();
+    let places: BTreeSet<_> = all.iter().map(|frame| frame.bytes().as_ptr()).collect();
+    // The caches of both threads keep up to 1.5 times 32.
+    assert!(all.len() >= 2047 - 2 * 48 && places.len() == all.len(), "{}", all.len());
 }
 
 fn the_clock_keeps_the_time_of_day(eal: &Eal) {

@@ -41,11 +41,10 @@ impl Spread {
     #[inline]
     pub fn bucket(self, frame: &[u8]) -> usize {
         let Some((src, dst)) = addresses(frame) else { return 0 };
-        let hash = match self {
-            Self::Rss => toeplitz(fold(src) ^ fold(dst)),
-            Self::Mixed => mix(src).wrapping_add(mix(dst)),
-        };
-        hash as usize % BUCKETS
+        match self {
+            Self::Rss => toeplitz_bucket(fold(src) ^ fold(dst)),
+            Self::Mixed => mix(src).wrapping_add(mix(dst)) as usize % BUCKETS,
+        }
     }
 }
 
@@ -57,7 +56,7 @@ pub fn rss_bucket_of_udp(from: (IpAddr, u16), to: (IpAddr, u16)) -> usize {
         IpAddr::V6(address) => fold(&address.octets()),
     };
     let ports = u32::from(from.1) << 16 | u32::from(to.1);
-    toeplitz(word(from.0) ^ word(to.0) ^ ports) as usize % BUCKETS
+    toeplitz_bucket(word(from.0) ^ word(to.0) ^ ports)
 }
 
 /// The addresses of an IPv4 or IPv6 header, as the bytes that they are.
@@ -78,13 +77,32 @@ fn fold(address: &[u8]) -> u32 {
     address.chunks_exact(4).map(word).fold(0, |sum, word| sum ^ word)
 }
 
+/// The bucket by [`toeplitz`], which is the exclusive or of those of the four bytes.
+#[inline]
+fn toeplitz_bucket(word: u32) -> usize {
+    let bytes = word.to_be_bytes().into_iter().zip(&OF_BYTE);
+    bytes.fold(0, |sum, (byte, table)| sum ^ usize::from(table[usize::from(byte)]))
+}
+
+/// For each byte of a word, from the left, and each value of it: the bucket if the others are zero.
+static OF_BYTE: [[u8; 256]; 4] = {
+    let mut tables = [[0; 256]; 4];
+    let mut at = 0;
+    while at < 4 * 256 {
+        let word = (at as u32 % 256) << (24 - at / 256 * 8);
+        tables[at / 256][at % 256] = (toeplitz(word) % BUCKETS as u32) as u8;
+        at += 1;
+    }
+    tables
+};
+
 /// The Toeplitz hash of input whose 32-bit words have this exclusive or: bit
 /// `n` of each, from the left, adds the key from bit `n` on, and the key is
 /// the same from there in every word.
-fn toeplitz(word: u32) -> u32 {
-    // Circular multiplication of polynomials over GF(2), without a branch.
+const fn toeplitz(word: u32) -> u32 {
+    // Circular multiplication of polynomials over GF(2).
     let (mut hash, mut key, mut bits) = (0, RSS_KEY, word);
-    for _ in 0..32 {
+    while bits != 0 {
         hash ^= key & 0u32.wrapping_sub(bits >> 31);
         key = key.rotate_left(1);
         bits <<= 1;
