@@ -1,6 +1,6 @@
 #include "frames.h"
 
-enum { UDP_ROCE = 4791, PROTOCOL_UDP = 17 };
+enum { UDP_ROCE = 4791, PROTOCOL_UDP = 17, FIRST_NET = 128 };
 
 static const uint8_t opcode_of[KINDS] = {
 	[FIRST] = SEND_FIRST, [MIDDLE] = SEND_MIDDLE, [LAST] = SEND_LAST,
@@ -13,9 +13,31 @@ static void put32(uint8_t *at, uint32_t value)
 	put16(at + 2, value);
 }
 
+/* The bucket of two hosts, as a NIC with the gateway's key hashes them (common/src/wire/spread.rs). */
+static uint32_t bucket_of(uint32_t a, uint32_t b)
+{
+	uint32_t hash = 0, key = 0xd6ed5abd;
+
+	for (uint32_t bits = a ^ b, i = 0; i < 32; i++, bits <<= 1) {
+		hash ^= bits >> 31 ? key : 0;
+		key = key << 1 | key >> 31;
+	}
+	return hash & 63;
+}
+
+/* Both hosts of a pair have the same low half of the address, so only the high ones count. */
+static uint8_t net_of(uint32_t queue, uint32_t queues)
+{
+	uint32_t net = FIRST_NET;
+
+	while (bucket_of(10u << 24, 10u << 24 | net << 16) % queues != queue)
+		net++;
+	return (uint8_t)net;
+}
+
 /* Headers of flow 0, with PSN 0 and without the IP checksum, of which the sum of
  * the other words is returned. */
-static uint16_t headers_of_0(bool from_lan, uint8_t opcode, uint32_t len, uint8_t *frame)
+static uint16_t headers_of_0(uint8_t net, bool from_lan, uint8_t opcode, uint32_t len, uint8_t *frame)
 {
 	static const uint8_t lan_mac[6] = { 2, 0, 0, 0, 0, 0x0a }, wan_mac[6] = { 2, 0, 0, 0, 0, 0x0b };
 	uint32_t sum = 0;
@@ -30,8 +52,8 @@ static uint16_t headers_of_0(bool from_lan, uint8_t opcode, uint32_t len, uint8_
 	put16(frame + AT_IP + 6, 0x4000); /* don't fragment */
 	frame[AT_IP + 8] = 64;
 	frame[AT_IP + 9] = PROTOCOL_UDP;
-	put32(frame + AT_IP + 12, from_lan ? 0x0a000000 : 0x0a800000);
-	put32(frame + AT_IP + 16, from_lan ? 0x0a800000 : 0x0a000000);
+	put32(frame + AT_IP + 12, 10u << 24 | (from_lan ? 0 : net) << 16);
+	put32(frame + AT_IP + 16, 10u << 24 | (from_lan ? net : 0) << 16);
 	for (int i = AT_IP; i < AT_UDP; i += 2)
 		sum += (uint32_t)frame[i] << 8 | frame[i + 1];
 	put16(frame + AT_UDP, 0xc000);
@@ -104,7 +126,7 @@ static bool fill_turn(uint8_t *frame, uint32_t len, uint32_t turn[32])
 	return crc_invert(of_bit, turn);
 }
 
-bool frames_init(struct frames *f, uint32_t payload, uint32_t per_ack)
+bool frames_init(struct frames *f, uint32_t payload, uint32_t per_ack, uint32_t queue, uint32_t queues)
 {
 	uint8_t ack[HEAD_BYTES] = { 0 };
 	uint32_t turn[32], icrc;
@@ -114,12 +136,13 @@ bool frames_init(struct frames *f, uint32_t payload, uint32_t per_ack)
 	f->segmented = payload >= 256 && (payload & (payload - 1)) == 0;
 	f->pmtu = f->segmented ? (uint16_t)payload : 256;
 	f->per_ack = per_ack;
+	f->net = net_of(queue, queues);
 	f->data_bytes = AT_BODY + payload + ICRC_BYTES;
 
-	/* Every data frame ends with the ICRC of this one. */
+	/* Every data frame ends with the ICRC of this one, those of other queues too. */
 	for (uint32_t i = AT_BODY; i < f->data_bytes; i++)
 		f->whole[i] = (uint8_t)(i * 37 + 11);
-	headers_of_0(true, SEND_MIDDLE, f->data_bytes, f->whole);
+	headers_of_0(FIRST_NET, true, SEND_MIDDLE, f->data_bytes, f->whole);
 	put24(f->whole + AT_BTH + 5, responder_qpn(OUTWARD, 0));
 	if (!fill_turn(f->whole, f->data_bytes, turn))
 		return false;
@@ -130,14 +153,14 @@ bool frames_init(struct frames *f, uint32_t payload, uint32_t per_ack)
 
 	for (enum stream_id s = 0; s < STREAMS; s++) {
 		for (enum kind k = 0; k < ACK; k++) {
-			f->ip_sum[s][k] = headers_of_0(s == OUTWARD, opcode_of[k], f->data_bytes, f->whole);
+			f->ip_sum[s][k] = headers_of_0(f->net, s == OUTWARD, opcode_of[k], f->data_bytes, f->whole);
 			put24(f->whole + AT_BTH + 5, responder_qpn(s, 0));
 			f->whole[AT_BTH + 8] = k == LAST || k == ONLY_ASKING ? 0x80 : 0;
 			f->base[s][k] = crc_apply(turn, crc_of_frame(f->whole, f->data_bytes) ^ icrc);
 			memcpy(f->head[s][k], f->whole, HEAD_BYTES);
 		}
 		memcpy(ack, f->whole, sizeof(ack));
-		f->ip_sum[s][ACK] = headers_of_0(s == INWARD, ACKNOWLEDGE, ACK_BYTES, ack);
+		f->ip_sum[s][ACK] = headers_of_0(f->net, s == INWARD, ACKNOWLEDGE, ACK_BYTES, ack);
 		put24(ack + AT_BTH + 5, requester_qpn(s, 0));
 		memset(ack + AT_BODY, 0, 4);
 		ack[AT_BODY] = 0x1f; /* no limit of credits */
@@ -150,11 +173,11 @@ bool frames_init(struct frames *f, uint32_t payload, uint32_t per_ack)
 	return true;
 }
 
-void put_headers(enum stream_id stream, bool with_data, uint32_t flow, uint8_t opcode, uint32_t qpn,
-		 uint32_t psn, uint32_t len, uint8_t *frame)
+void put_headers(const struct frames *f, enum stream_id stream, bool with_data, uint32_t flow, uint8_t opcode,
+		 uint32_t qpn, uint32_t psn, uint32_t len, uint8_t *frame)
 {
 	const bool from_lan = with_data == (stream == OUTWARD);
-	const uint16_t sum = headers_of_0(from_lan, opcode, len, frame);
+	const uint16_t sum = headers_of_0(f->net, from_lan, opcode, len, frame);
 
 	put_flow(frame, sum, flow, qpn);
 	put24(frame + AT_BTH + 9, psn);
@@ -172,7 +195,7 @@ void put_cm(const struct frames *f, enum stream_id stream, bool reply, uint32_t 
 {
 	uint8_t *deth = frame + AT_BODY, *mad = deth + 8, *body = mad + 24;
 
-	put_headers(stream, !reply, flow, UD_SEND_ONLY, 1, flow, CM_BYTES, frame);
+	put_headers(f, stream, !reply, flow, UD_SEND_ONLY, 1, flow, CM_BYTES, frame);
 	memset(deth, 0, 8 + 256);
 	put32(deth, 0x80010000); /* the queue key of QP 1 */
 	put24(deth + 5, 1);

@@ -51,14 +51,16 @@ struct frames {
 	/* A whole data frame, as buffers are filled before the start. */
 	uint8_t whole[AT_BODY + PAYLOAD_MOST + ICRC_BYTES];
 	uint16_t ip_sum[STREAMS][KINDS];
+	uint8_t net; /* of the hosts behind the WAN: 10.net.0.0/16 */
 	uint32_t data_bytes;
 	uint32_t per_ack; /* packets of a message; a power of two */
 	uint16_t pmtu;    /* 256 if the payload is no path MTU: then messages have one packet */
 	bool segmented;
 };
 
-/* False if `payload` can't be. */
-bool frames_init(struct frames *frames, uint32_t payload, uint32_t per_ack);
+/* The hosts' addresses are such that a NIC with `queues` receive queues, a power of two, gives all frames to this one.
+ * Buffers that are filled for one queue suit all. False if `payload` can't be. */
+bool frames_init(struct frames *frames, uint32_t payload, uint32_t per_ack, uint32_t queue, uint32_t queues);
 
 /* The first PSN of a queue pair. */
 static inline uint32_t first_psn(uint32_t flow)
@@ -201,7 +203,7 @@ static inline void put_ack(const struct frames *frames, enum stream_id stream, u
 
 /* Headers up to the end of the BTH of a frame of any other sort, `len` bytes
  * long, that goes with the stream's data or against it. */
-void put_headers(enum stream_id stream, bool with_data, uint32_t flow, uint8_t opcode,
+void put_headers(const struct frames *frames, enum stream_id stream, bool with_data, uint32_t flow, uint8_t opcode,
 		 uint32_t qpn, uint32_t psn, uint32_t len, uint8_t *frame);
 
 /* A message of connection management, CM_BYTES: the request of the flow's source,

@@ -28,6 +28,7 @@ static const struct number numbers[] = {
 	{ "status_us", 1, 10000000, false, AT(status_us) },
 	{ "pause_us", 0, 100000000, false, AT(pause_us) },
 	{ "threads", 1, 2, false, AT(threads) },
+	{ "queues", 1, QUEUES_MOST, true, AT(queues) },
 };
 
 static int read_number(const char *key, const char *text, void *options)
@@ -101,14 +102,14 @@ static int read_word(const char *key, const char *text, void *out)
 bool options_read(const char *name, const char *args, struct options *o)
 {
 	static const char *const keys[] = { "side", "data", "peer", "tunnel", "pool", "counters", "payload", "flows",
-					    "in_flight", "per_ack", "status_us", "pause_us", "threads", "loss", NULL };
+					    "in_flight", "per_ack", "status_us", "pause_us", "threads", "queues", "loss", NULL };
 	static const char *const words[] = { "side", "data", "peer", "tunnel", "pool", "counters", NULL };
 	struct rte_kvargs *list = rte_kvargs_parse(args, keys);
 	bool good = list != NULL && rte_kvargs_count(list, "side") == 1;
 
 	*o = (struct options) {
 		.payload = 1024, .flows = 64, .in_flight = 64, .per_ack = 1, .outward = true, .own_pool = true,
-		.status_us = 500, .threads = 1,
+		.status_us = 500, .threads = 1, .queues = 1,
 	};
 	for (size_t i = 0; good && words[i] != NULL; i++)
 		good = rte_kvargs_process(list, words[i], read_word, o) == 0;
@@ -127,6 +128,10 @@ bool options_read(const char *name, const char *args, struct options *o)
 		ERROR("tunnel=yes: for peer=no, pool=own and threads=1 only\n");
 		good = false;
 	}
+	if (good && o->queues > 1 && (o->peer || o->threads > 1)) {
+		ERROR("queues=%u: for peer=no and threads=1 only\n", o->queues);
+		good = false;
+	}
 	if (good && (o->payload % 4 != 0)) {
 		ERROR("payload=%u: a multiple of 4 is allowed\n", o->payload);
 		good = false;
@@ -135,7 +140,7 @@ bool options_read(const char *name, const char *args, struct options *o)
 		o->has_world = list->count > 1;
 	else
 		ERROR("%s: give side=lan or side=wan, and of one port: payload, flows, in_flight, per_ack, "
-		      "data, peer, tunnel, pool, status_us, loss, pause_us, threads, counters\n", name);
+		      "data, peer, tunnel, pool, status_us, loss, pause_us, threads, queues, counters\n", name);
 	rte_kvargs_free(list);
 	return good;
 }

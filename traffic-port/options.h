@@ -7,15 +7,17 @@
 
 #include "traffic.h"
 
+enum { COUNTERS_PATH = 256, QUEUES_MOST = 8 };
+
 struct options {
 	enum side side;
 	bool has_world; /* anything but `side` is given */
 	uint32_t payload, flows, in_flight, per_ack;
 	bool outward, inward, peer, tunnel, own_pool;
 	uint32_t status_us;
-	uint32_t pause_us, threads;
+	uint32_t pause_us, threads, queues;
 	double loss;
-	char counters[256];
+	char counters[COUNTERS_PATH];
 };
 
 /* Reads "key=value,...". False, with a line in the log, if it can't be. */

@@ -281,7 +281,7 @@ uint32_t peer_say(struct world *w, struct stream *s, const struct job *job, uint
 		before_tag += 8 * put_gaps(s->loss, job->flow, body + PREFIX);
 	len = AT_BODY + before_tag + TAG_BYTES + ICRC_BYTES;
 	w->peer.seq++;
-	put_headers(s->id, sync, job->flow, CONTROL, qpn, w->peer.seq & PSN_MASK, len, frame);
+	put_headers(&w->frames, s->id, sync, job->flow, CONTROL, qpn, w->peer.seq & PSN_MASK, len, frame);
 	memcpy(body, magic, sizeof(magic));
 	body[4] = VERSION;
 	body[5] = sync ? SYNC : STATUS;

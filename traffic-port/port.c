@@ -16,24 +16,25 @@
 
 enum { QUEUES = 16, PAGE_EVERY_US = 1000 };
 
-/* Of a port; the second one only transmits, and only its thread's time is its own. */
+/* Of a port. There is a world behind each receive queue; those beyond only transmit, into the first one, and only
+ * their threads' time is their own. */
 struct queue {
 	struct port *port;
 	uint16_t index;
-};
+	uint64_t counted[4]; /* frames and bytes in and out, for DPDK's own statistics */
+} __rte_cache_aligned;
 
 struct port {
 	enum side side;
 	struct queue queues[QUEUES];
 	struct rte_ether_addr mac;
-	uint64_t counted[4]; /* frames and bytes in and out, for DPDK's own statistics */
 	uint64_t forgotten[4];
 };
 
 /* One per process: the ports of a pair find each other without names. */
 static struct {
 	struct options options;
-	struct world *world;
+	struct world *world[QUEUES_MOST];
 	struct port *port[SIDES];
 	bool started[SIDES];
 } pair;
@@ -96,20 +97,25 @@ static void note_round(struct world *w, enum side side, uint64_t cycles, uint16_
 		w->count.port_cycles += w->round.cycles;
 }
 
+static inline struct world *world_behind(const struct queue *queue)
+{
+	return pair.world[queue->index & (pair.options.queues - 1)];
+}
+
 static uint16_t rx_burst(void *from, struct rte_mbuf **frames, uint16_t n)
 {
 	const uint64_t start = rte_rdtsc();
-	const struct queue *queue = from;
-	struct port *port = queue->port;
-	struct world *w = pair.world;
+	struct queue *queue = from;
+	const struct port *port = queue->port;
+	struct world *w = world_behind(queue);
 	uint16_t given;
 
 	if (unlikely(!pair.started[LAN] || !pair.started[WAN]))
 		return 0;
 	enter(w);
 	given = world_give(w, port->side, frames, n);
-	port->counted[0] += given;
-	port->counted[1] += bytes_of(frames, given);
+	queue->counted[0] += given;
+	queue->counted[1] += bytes_of(frames, given);
 	w->count.rx_calls++;
 	w->count.rx_busy += given != 0;
 	w->count.tsc = rte_rdtsc();
@@ -126,13 +132,13 @@ static uint16_t rx_burst(void *from, struct rte_mbuf **frames, uint16_t n)
 static uint16_t tx_burst(void *to, struct rte_mbuf **frames, uint16_t n)
 {
 	const uint64_t start = rte_rdtsc();
-	const struct queue *queue = to;
-	struct port *port = queue->port;
-	struct world *w = pair.world;
+	struct queue *queue = to;
+	const struct port *port = queue->port;
+	struct world *w = world_behind(queue);
 
 	enter(w);
-	port->counted[2] += n;
-	port->counted[3] += bytes_of(frames, n);
+	queue->counted[2] += n;
+	queue->counted[3] += bytes_of(frames, n);
 	world_take(w, port->side, frames, n);
 	if (likely(queue->index == 0 || w->threads == 1))
 		w->count.port_cycles += rte_rdtsc() - start;
@@ -152,8 +158,9 @@ static int start(struct rte_eth_dev *dev)
 {
 	struct port *port = dev->data->dev_private;
 
-	if (pair.world == NULL || pair.world->rx[port->side].pool == NULL)
-		return -EINVAL;
+	for (uint32_t q = 0; q < pair.options.queues; q++)
+		if (pair.world[q] == NULL || pair.world[q]->rx[port->side].pool == NULL)
+			return -EINVAL;
 	dev->data->dev_link.link_status = RTE_ETH_LINK_UP;
 	pair.started[port->side] = true;
 	return 0;
@@ -173,9 +180,10 @@ static int close_port(struct rte_eth_dev *dev)
 	struct port *port = dev->data->dev_private;
 
 	pair.port[port->side] = NULL;
-	if (pair.port[!port->side] == NULL && pair.world != NULL) {
-		world_free(pair.world);
-		pair.world = NULL;
+	for (uint32_t q = 0; q < QUEUES_MOST && pair.port[!port->side] == NULL; q++) {
+		if (pair.world[q] != NULL)
+			world_free(pair.world[q]);
+		pair.world[q] = NULL;
 	}
 	/* Part of dev_private, which the library frees. */
 	dev->data->mac_addrs = NULL;
@@ -203,14 +211,24 @@ static int set_mtu(struct rte_eth_dev *dev, uint16_t mtu)
 	return 0;
 }
 
+static void sum(const struct port *port, uint64_t counted[4])
+{
+	memset(counted, 0, 4 * sizeof(*counted));
+	for (int q = 0; q < QUEUES; q++)
+		for (int i = 0; i < 4; i++)
+			counted[i] += port->queues[q].counted[i];
+}
+
 static int get_stats(struct rte_eth_dev *dev, struct rte_eth_stats *stats)
 {
 	const struct port *p = dev->data->dev_private;
+	uint64_t counted[4];
 
-	stats->ipackets = p->counted[0] - p->forgotten[0];
-	stats->ibytes = p->counted[1] - p->forgotten[1];
-	stats->opackets = p->counted[2] - p->forgotten[2];
-	stats->obytes = p->counted[3] - p->forgotten[3];
+	sum(p, counted);
+	stats->ipackets = counted[0] - p->forgotten[0];
+	stats->ibytes = counted[1] - p->forgotten[1];
+	stats->opackets = counted[2] - p->forgotten[2];
+	stats->obytes = counted[3] - p->forgotten[3];
 	return 0;
 }
 
@@ -218,7 +236,7 @@ static int reset_stats(struct rte_eth_dev *dev)
 {
 	struct port *p = dev->data->dev_private;
 
-	memcpy(p->forgotten, p->counted, sizeof(p->counted));
+	sum(p, p->forgotten);
 	return 0;
 }
 
@@ -228,7 +246,7 @@ static int get_info(struct rte_eth_dev *dev, struct rte_eth_dev_info *info)
 	info->max_mac_addrs = 1;
 	info->max_rx_pktlen = 9618;
 	info->max_mtu = 9600;
-	info->max_rx_queues = 1;
+	info->max_rx_queues = (uint16_t)pair.options.queues;
 	/* Open vSwitch wants one per thread. */
 	info->max_tx_queues = QUEUES;
 	return 0;
@@ -241,10 +259,10 @@ static int set_up_rx(struct rte_eth_dev *dev, uint16_t queue, uint16_t desc, uns
 
 	(void)desc;
 	(void)conf;
-	if (pair.world == NULL && (pair.world = world_new(&pair.options)) == NULL)
+	if (pair.world[queue] == NULL && (pair.world[queue] = world_new(&pair.options, queue)) == NULL)
 		return -ENOMEM;
 	dev->data->rx_queues[queue] = &port->queues[queue];
-	return world_attach(pair.world, port->side, pool, dev->data->port_id, socket);
+	return world_attach(pair.world[queue], port->side, pool, dev->data->port_id, socket);
 }
 
 static int set_up_tx(struct rte_eth_dev *dev, uint16_t queue, uint16_t desc, unsigned int socket,

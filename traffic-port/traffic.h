@@ -1,6 +1,8 @@
 /* The world on the far sides of a pair of ports: hosts on the LAN, and behind the
  * WAN the other gateway and its hosts. One thread polls both ports; with two, all
- * comes in at the first one's, and both transmit.
+ * comes in at the first one's, and both transmit. Where the ports have several queues,
+ * there is a world of its own behind each, with hosts and a tunnel of its own, and a
+ * thread of its own polls it.
  *
  *            LAN port                WAN port
  *   hosts --- rx, tx --- program --- rx, tx --- other gateway --- hosts
@@ -96,6 +98,7 @@ struct world {
 	struct frames frames;
 	struct stream streams[STREAMS];
 	struct peer peer;
+	uint32_t queue; /* of each port, that it is behind */
 	struct tunnel *tunnel; /* NULL: the other gateway is none of a tunnel */
 	uint32_t in_flight; /* frames between a packet and its ACK, over all flows */
 	uint64_t round_trip; /* ticks, smoothed */

@@ -14,7 +14,7 @@ enum { FRAME_MAX = 9600, HELLO_HZ = 10, MISSING_MOST = 1 << 16, LETTERS = 1 << 1
 
 _Static_assert(SHIM_AT + SAID_MOST <= MESSAGE_BYTES, "a message fits into a buffer for other frames");
 
-struct tunnel *tunnel_new(uint64_t boot, bool lossy)
+struct tunnel *tunnel_new(uint64_t boot, bool lossy, uint32_t index, uint32_t tunnels)
 {
 	struct tunnel *t = calloc(1, sizeof(*t));
 	const uint64_t places = lossy ? LOST_MOST : 1;
@@ -22,8 +22,11 @@ struct tunnel *tunnel_new(uint64_t boot, bool lossy)
 	if (t == NULL)
 		return NULL;
 	t->boot = boot;
-	/* Random enough for one peer, and not zero. */
-	t->own = (uint32_t)(boot * 0x9e3779b97f4a7c15u >> 32) | 1;
+	t->index = index;
+	t->tunnels = tunnels;
+	/* Random enough for one peer, and not zero. The low bits say which tunnel it is. */
+	t->own = ((uint32_t)(boot * 0x9e3779b97f4a7c15u >> 32) | 1u << 31) & ~(tunnels - 1);
+	t->own |= index;
 	t->next = t->told = t->own;
 	t->letters = (struct letters) { .at = calloc(LETTERS, sizeof(*t->letters.at)), .mask = LETTERS - 1 };
 	t->missing.most = lossy ? MISSING_MOST : 0;
@@ -55,7 +58,7 @@ void tunnel_free(struct tunnel *t)
 
 static void tag(const uint8_t *message, uint32_t len, uint8_t out[TAG_BYTES])
 {
-	static uint8_t bytes[SCOPE + MESSAGE_MOST];
+	static __thread uint8_t bytes[SCOPE + MESSAGE_MOST];
 
 	memcpy(bytes + SCOPE, message, len);
 	tag_of(bytes, SCOPE + len, out);
@@ -68,6 +71,12 @@ static bool are_zero(const uint8_t *bytes, uint32_t n)
 	return n == 0;
 }
 
+/* How flows are divided among tunnels, by their addresses. */
+static uint8_t division(const struct tunnel *t)
+{
+	return (uint8_t)__builtin_ctz(t->tunnels);
+}
+
 static bool hear_hello(struct world *w, const uint8_t *m, uint32_t len, bool names_us, uint32_t frame_len)
 {
 	struct tunnel *t = w->tunnel;
@@ -75,8 +84,8 @@ static bool hear_hello(struct world *w, const uint8_t *m, uint32_t len, bool nam
 	const uint32_t session = get32(fields), frame_max = get16(fields + 8);
 	const uint64_t boot = get64(m + 16);
 
-	if (len < PREFIX + HELLO_BYTES || session == 0 || fields[12] != 1 ||
-	    !are_zero(fields + 13, len - PREFIX - 13))
+	if (len < PREFIX + HELLO_BYTES || session == 0 || (session & (t->tunnels - 1)) != t->index || fields[12] != 1 ||
+	    fields[13] != division(t) || !are_zero(fields + 14, len - PREFIX - 14))
 		return false;
 	if (t->theirs != 0 && (session != t->theirs || boot != t->their_boot)) {
 		/* A gateway that is measured has one session. */
@@ -119,7 +128,7 @@ bool tunnel_hear(struct world *w, const uint8_t *m, uint32_t len, uint32_t frame
 	bool names_us;
 
 	if (before_tag < PREFIX || before_tag + TAG_BYTES > len || before_tag > MESSAGE_MOST || m[0] != CONTROL_BYTE ||
-	    m[1] != 0 || get16(m + 14) != 0 || (m[3] & ~(m[2] == REPORT ? HAS_FROM : 0)) != 0)
+	    m[1] != 0 || get16(m + 14) != t->index << 8 || (m[3] & ~(m[2] == REPORT ? HAS_FROM : 0)) != 0)
 		return false;
 	tag(m, before_tag, expected);
 	if (memcmp(expected, m + before_tag, TAG_BYTES) != 0)
@@ -179,6 +188,7 @@ static uint16_t seal(struct tunnel *t, uint8_t kind, uint8_t flags, uint32_t len
 	put32(m + 4, t->theirs);
 	put32(m + 8, NODE);
 	put16(m + 12, len);
+	put16(m + 14, t->index << 8);
 	put64(m + 16, t->boot);
 	put64(m + 24, ++t->seq);
 	put64(m + 32, t->their_boot);
@@ -195,6 +205,7 @@ static uint16_t say_hello(struct tunnel *t, uint8_t *frame)
 	put16(fields + 8, FRAME_MAX);
 	put16(fields + 10, t->heard);
 	fields[12] = 1;
+	fields[13] = division(t);
 	return seal(t, HELLO, 0, PREFIX + HELLO_BYTES, frame);
 }
 

@@ -55,6 +55,8 @@ struct transmissions { struct transmission *at; uint64_t head, tail, mask; };
 struct tunnel {
 	/* The session: ours and theirs, 0 while it is not known. */
 	uint32_t own, theirs;
+	/* Which tunnel it is, of how many between the two gateways: a power of two. */
+	uint32_t index, tunnels;
 	uint64_t boot, their_boot, seq, their_seq;
 	uint32_t their_node;
 	uint16_t frame_max; /* of both ends */
@@ -79,7 +81,7 @@ struct tunnel {
 };
 
 /* NULL if there is no memory. */
-struct tunnel *tunnel_new(uint64_t boot, bool lossy);
+struct tunnel *tunnel_new(uint64_t boot, bool lossy, uint32_t index, uint32_t tunnels);
 void tunnel_free(struct tunnel *tunnel);
 
 /* Control messages and resent frames that come in at the WAN port, at most n. */

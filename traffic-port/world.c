@@ -2,6 +2,7 @@
 #include "world.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -44,18 +45,39 @@ static bool stream_init(struct stream *s, enum stream_id id, uint32_t flows, con
 	       s->acks.at != NULL && s->jobs.at != NULL;
 }
 
-struct world *world_new(const struct options *o)
+/* The same of the other gateway for all queues. */
+static uint64_t boot_id(void)
+{
+	static uint64_t id;
+	struct timespec wall;
+
+	if (id == 0) {
+		clock_gettime(CLOCK_REALTIME, &wall);
+		id = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
+	}
+	return id;
+}
+
+/* The first queue's counters have the name that was given, others a number behind it. */
+static struct counter_page *open_page(const char *path, uint32_t queue, uint64_t hz)
+{
+	char name[COUNTERS_PATH + 16];
+
+	snprintf(name, sizeof(name), queue == 0 ? "%s" : "%s.%u", path, queue);
+	return counters_open(name, hz);
+}
+
+struct world *world_new(const struct options *o, uint32_t queue)
 {
 	const uint64_t hz = rte_get_tsc_hz();
 	struct world *w = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN(sizeof(*w), RTE_CACHE_LINE_SIZE));
-	struct timespec wall;
 	uint32_t flows = o->outward && o->inward ? RTE_MAX(o->flows / 2, 1u) : o->flows;
 
 	if (w == NULL)
 		return NULL;
 	memset(w, 0, sizeof(*w));
 	crc_init();
-	clock_gettime(CLOCK_REALTIME, &wall);
+	w->queue = queue;
 	w->in_flight = o->in_flight;
 	w->status_ticks = o->status_us * hz / 1000000;
 	w->pause = o->pause_us * hz / 1000000;
@@ -63,17 +85,17 @@ struct world *world_new(const struct options *o)
 	rte_spinlock_init(&w->lock);
 	w->own_pool = o->own_pool;
 	w->peer.present = o->peer;
-	w->peer.boot = (uint64_t)wall.tv_sec * 1000000000u + (uint64_t)wall.tv_nsec;
+	w->peer.boot = boot_id();
 	w->peer.tick_ns_16 = (1000000000ull << 16) / hz;
-	if (!frames_init(&w->frames, o->payload, o->per_ack) ||
+	if (!frames_init(&w->frames, o->payload, o->per_ack, queue, o->queues) ||
 	    !stream_init(&w->streams[OUTWARD], OUTWARD, o->outward ? flows : 0, o) ||
 	    !stream_init(&w->streams[INWARD], INWARD, o->inward ? flows : 0, o) ||
-	    (o->tunnel && (w->tunnel = tunnel_new(w->peer.boot, o->loss > 0)) == NULL)) {
+	    (o->tunnel && (w->tunnel = tunnel_new(w->peer.boot, o->loss > 0, queue, o->queues)) == NULL)) {
 		ERROR("no memory for %u flows with %u frames in flight\n", o->flows, o->in_flight);
 		world_free(w);
 		return NULL;
 	}
-	if (o->counters[0] != '\0' && (w->page = counters_open(o->counters, hz)) == NULL) {
+	if (o->counters[0] != '\0' && (w->page = open_page(o->counters, queue, hz)) == NULL) {
 		ERROR("counters=%s: %s\n", o->counters, strerror(errno));
 		world_free(w);
 		return NULL;
@@ -113,14 +135,16 @@ static void fill(struct rte_mempool *pool, void *frames, void *object, unsigned 
 
 int world_attach(struct world *w, enum side side, struct rte_mempool *pool, uint16_t port, unsigned int socket)
 {
+	char name[RTE_MEMPOOL_NAMESIZE];
 	const uint32_t room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
 
 	if (room < RTE_MAX(w->frames.data_bytes, (uint32_t)CM_BYTES)) {
 		ERROR("frames have %u bytes, the buffers %u\n", w->frames.data_bytes, room);
 		return -EINVAL;
 	}
+	snprintf(name, sizeof(name), "net_traffic_others%u", w->queue);
 	if (w->own_pool && w->others == NULL)
-		w->others = rte_pktmbuf_pool_create("net_traffic_others", 16383, 256, 0,
+		w->others = rte_pktmbuf_pool_create(name, 16383, 256, 0,
 						    RTE_PKTMBUF_HEADROOM + MESSAGE_BYTES, (int)socket);
 	if (w->own_pool && w->others == NULL) {
 		ERROR("no memory for 16383 mbufs of its own\n");

@@ -5,8 +5,8 @@
 #include "options.h"
 #include "traffic.h"
 
-/* NULL, with a line in the log, if it can't be had. */
-struct world *world_new(const struct options *options);
+/* The world behind one queue of each port. NULL, with a line in the log, if it can't be had. */
+struct world *world_new(const struct options *options, uint32_t queue);
 void world_free(struct world *world);
 
 /* The pool from which a side's frames come: all its buffers are filled with what

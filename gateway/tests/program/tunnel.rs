@@ -197,7 +197,7 @@ fn a_parameter_is_set_through_the_socket() {
 /// R-TUN-44: real queues, rings and threads. Without a peer of the same division, there is no session.
 #[test]
 fn two_workers_have_a_tunnel_each() {
-    for (keys, name, lanes) in [(ethernet(), "ethernet", 1), (udp(), "udp", 8)] {
+    for (keys, name) in [(ethernet(), "ethernet"), (udp(), "udp")] {
         let folder = Folder::new(&format!("tunnel-workers-{name}"));
         let source = folder.path("in.pcap");
         write_pcap(&source, &(0..24).map(|pair| workers::frame(pair, 1)).collect::<Vec<_>>());
@@ -264,7 +264,7 @@ fn a_wan_port_that_leads_nowhere_is_said_beside_one_that_works() {
 
 #[test]
 fn another_key_is_said() {
-    for (keys, name, lanes) in [(ethernet(), "ethernet", 1), (udp(), "udp", 8)] {
+    for (keys, name) in [(ethernet(), "ethernet"), (udp(), "udp")] {
         let folder = Folder::new(&format!("key-{name}"));
         let secret = [keys.secret[0], "another secret, also of 32 bytes or so"];
         for gateway in &mut start(&folder, &Keys { secret, ..keys }) {

@@ -72,9 +72,16 @@ class Dut:
     mode: str
     """testpmd: its forwarding mode; a gateway: recovery; one with a tunnel: the end that data make of it."""
     workers: int = 1
-    """Of a gateway. All comes in at the first, and belongs to the last."""
+    """Of a gateway. With one receive queue all comes in at the first, and belongs to the last."""
+    queues: int = 1
+    """Of each port, one for each worker, and the traffic for each."""
     idle: str = "busy"
     """Of a gateway: how a worker waits that finds nothing to do."""
+
+    @property
+    def alone(self) -> "Dut":
+        """The same with one of each: what it is compared with."""
+        return replace(self, workers=1, queues=1)
 
     @property
     def is_gateway(self) -> bool:
@@ -109,6 +116,9 @@ TUNNEL_SENDER = Dut("tunnel", "sender")
 TUNNEL_RECEIVER = Dut("tunnel", "receiver")
 TUNNEL_BOTH = Dut("tunnel", "both")
 TUNNEL = (TUNNEL_SENDER, TUNNEL_RECEIVER, TUNNEL_BOTH)
+
+SCALED = tuple(replace(dut, workers=2, queues=2) for dut in (OFF, *TUNNEL))
+"""As many workers as there are cores, each with a queue of each port."""
 
 ALL = (IO, MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH, *TUNNEL)
 _HOLDING = (MACSWAP, OVS, HOLD, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL)
@@ -166,18 +176,19 @@ def quick() -> list[Group]:
 def full() -> list[Group]:
     """The axes payload, frames in flight and flows, each through the centre, and with loss."""
     payloads = [group(replace(CENTRE, payload=payload), ALL, _RECOVERING) for payload in PAYLOADS]
+    scaled = [group(traffic, SCALED) for traffic in (ONE_EACH, CENTRE, replace(CENTRE, in_flight=1 << 17))]
     held = [
         group(Traffic(payload, CENTRE.flows, in_flight), _HOLDING, (SENTRY_CACHED, DEPOT_CACHED))
         for payload in PAYLOADS[1:]
         for in_flight in (64, 1 << 17)
     ]
     flows = [group(replace(CENTRE, flows=flows), _SCALING) for flows in (1, 1 << 12, 1 << 16, 1 << 20)]
-    return merged([*payloads, *held, group(ONE_EACH, _SCALING), *flows])
+    return merged([*payloads, *scaled, *held, group(ONE_EACH, _SCALING), *flows])
 
 
 def smoke() -> list[Group]:
     """One of each kind of program, small."""
-    return [group(CENTRE, (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL), _RECOVERING)]
+    return [group(CENTRE, (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL, *SCALED), _RECOVERING)]
 
 
 def merged(groups: list[Group]) -> list[Group]:
@@ -191,7 +202,7 @@ def merged(groups: list[Group]) -> list[Group]:
 def chosen(groups: list[Group], names: list[str] | None) -> Iterator[Group]:
     """The groups with these programs only; macswap stays, since all is compared with it."""
     for each in groups:
-        cases = tuple(case for case in each.cases if names is None or {case.dut.name, f"{case.dut.name} {case.dut.mode}".strip()} & {*names})
+        cases = tuple(case for case in each.cases if names is None or {case.dut.name, f"{case.dut.name} {case.dut.mode}".strip(), str(case.dut)} & {*names})
         if cases:
             base = tuple(case for case in each.cases if case.dut == MACSWAP and case not in cases)
             yield Group(each.traffic, base + cases)

@@ -3,7 +3,7 @@
 import contextlib
 import mmap
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +72,24 @@ class Page:
         self._map.close()
 
 
+class Pages:
+    """The files of a port's queues, one for each."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        with contextlib.ExitStack() as stack:
+            self.each = [stack.enter_context(contextlib.closing(Page(path))) for path in paths]
+            self._stack = stack.pop_all()
+        self.tsc_hz = self.each[0].tsc_hz
+
+    def read(self) -> dict[str, int]:
+        """The sums of all counters."""
+        reads = [page.read() for page in self.each]
+        return {name: sum(read[name] for read in reads) for name in reads[0]}
+
+    def close(self) -> None:
+        self._stack.close()
+
+
 def busy_ns(pid: int) -> dict[str, int]:
     """Time on a processor of each thread of a process, nanoseconds, by thread."""
     times = {}
@@ -126,6 +144,11 @@ class Sample:
         return self.per_packet * self.port_share
 
     @property
+    def own_per_packet(self) -> float:
+        """Cycles outside the port."""
+        return self.per_packet - self.port_per_packet
+
+    @property
     def handled(self) -> float:
         """Million data frames and ACKs in a second that the program was given, those that were lost or not needed as well."""
         return (self.counts["in_data"] + self.counts["in_acks"]) / self.seconds / 1e6
@@ -140,26 +163,49 @@ class Sample:
         return {f"{what} ({name})": self.counts[name] for name, what in names.items() if self.counts[name]}
 
 
+def _together(samples: Sequence[Sample]) -> Sample:
+    """What several threads did, each in its own time: their rates add up."""
+    rates = sum(sample.frames / sample.seconds for sample in samples if sample.seconds > 0)
+    frames = sum(sample.frames for sample in samples)
+    cycles = sum(sample.cycles for sample in samples)
+    return Sample(
+        frames=frames,
+        data_bytes=sum(sample.data_bytes for sample in samples),
+        seconds=frames / rates if rates else 0.0,
+        cycles=cycles,
+        port_share=sum(sample.port_share * sample.cycles for sample in samples) / cycles if cycles else 0.0,
+        counts={name: sum(sample.counts[name] for sample in samples) for name in samples[0].counts},
+    )
+
+
 class Look:
     """A moment, to be compared with a later one."""
 
-    def __init__(self, page: Page, pid: int) -> None:
-        self._page = page
+    def __init__(self, pages: Pages, pid: int) -> None:
+        self._pages = pages
         self._pid = pid
-        self.counts = page.read()
+        self.counts = [page.read() for page in pages.each]
         self.busy = busy_ns(pid)
 
     def since(self, earlier: "Look") -> Sample:
         """The differences since `earlier`; frames of 0 if nothing happened."""
-        delta = {name: value - earlier.counts[name] for name, value in self.counts.items()}
-        # The thread that polls is busy all the time, and no other is.
-        busy = max((self.busy[thread] - earlier.busy.get(thread, 0) for thread in self.busy), default=0)
+        grown = {thread: self.busy[thread] - earlier.busy.get(thread, 0) for thread in self.busy}
+        if len(self.counts) > 1:
+            # Each worker polls a queue of its own.
+            busy = [grown.get(thread, 0) for thread in threads(self._pid, "worker-")]
+        else:
+            # The thread that polls is busy all the time, and no other is.
+            busy = [max(grown.values(), default=0)]
+        return _together([self._of_queue(*each) for each in zip(busy, self.counts, earlier.counts, strict=True)])
+
+    def _of_queue(self, busy: int, counts: Mapping[str, int], before: Mapping[str, int]) -> Sample:
+        delta = {name: value - before[name] for name, value in counts.items()}
         elapsed = max(1, delta["tsc"])
         return Sample(
             frames=delta["out_data"] + delta["out_acks"],
             data_bytes=delta["out_data_bytes"],
             seconds=busy / 1e9,
-            cycles=busy / 1e9 * self._page.tsc_hz,
+            cycles=busy / 1e9 * self._pages.tsc_hz,
             port_share=delta["port_cycles"] / elapsed,
             counts=delta,
         )

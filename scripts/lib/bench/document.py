@@ -10,7 +10,7 @@ from typing import Any
 
 from . import chart
 from .cases import ALL, CENTRE, ONE_EACH, PAYLOADS, TUNNEL, TUNNEL_RECEIVER, TUNNEL_SENDER, Dut, Traffic, count
-from .report import name_of
+from .report import extent_of, name_of
 
 _ROOT = Path(os.environ.get("LR2_ROOT", Path(__file__).parents[3]))
 _PAGE = _ROOT / "docs" / "performance.md"
@@ -47,12 +47,18 @@ class _Figures:
         return [
             row
             for row in self.good
-            if (row["payload"], row["flows"], row["in_flight"]) == (traffic.payload, traffic.flows, traffic.in_flight)
+            if not extent_of(row)
+            and (row["payload"], row["flows"], row["in_flight"]) == (traffic.payload, traffic.flows, traffic.in_flight)
             and (row["loss"] > 0) == lossy
         ]
 
     def one(self, traffic: Traffic, dut: str, mode: str = "", *, lossy: bool = False) -> Row | None:
         return next((row for row in self.of(traffic, lossy=lossy) if (row["dut"], row["mode"]) == (dut, mode)), None)
+
+    def alone(self, row: Row) -> Row | None:
+        """The case with one of each."""
+        same = ("dut", "mode", "payload", "flows", "in_flight", "loss")
+        return next((one for one in self.good if not extent_of(one) and all(one[key] == row[key] for key in same)), None)
 
     def traffics(self) -> list[Traffic]:
         return list(dict.fromkeys(Traffic(row["payload"], row["flows"], row["in_flight"]) for row in self.all))
@@ -145,6 +151,23 @@ def _tunnel(figures: _Figures) -> list[str]:
     return [text, "", *_table(head, rows)]
 
 
+def _several(figures: _Figures) -> list[str]:
+    """Cases with more than one of something, beside those with one of each."""
+    cells = []
+    for row in figures.good:
+        one = extent_of(row) and figures.alone(row)
+        if not one:
+            continue
+        traffic = [str(row["payload"]), str(row["flows"]), count(row["in_flight"])]
+        each = [_figure(found[key]) for found in (one, row) for key in ("mpps", "dut_cycles_per_packet")]
+        cells.append([name_of(row), *traffic, *each, _figure(row["mpps"] / one["mpps"]), _figure(row["dut_cycles_per_packet"] / one["dut_cycles_per_packet"])])
+    if not cells:
+        return []
+    head = ["program", "payload", "flows", "in flight", "one: Mpps", "its own", "several: Mpps", "its own", "Mpps / one", "its own / one"]
+    text = """Several workers, each with a queue of each port and with the traffic of the one: twice the flows and frames in flight for two."""
+    return [text, "", *_table(head, cells)]
+
+
 def _idle(made: dict[str, Any]) -> list[str]:
     rows = [row for row in made.get("idle", []) if "core_share" in row and not row["problems"]]
     if not rows:
@@ -234,6 +257,7 @@ def _targets(figures: _Figures, made: dict[str, Any]) -> list[str]:
         ["tunnel, a million flows: ≤ 1.25 × the own cycles of 64 (with an ACK each)", _span(own_growth())],
         ["1 % loss, tunnel sender, receiver: ≥ 0.85 of none", ", ".join(_figure(row["ratio_to_no_loss"]) for row in with_loss if row) or "not measured"],
         ["tunnel sender, 64, 1024 and 4096 B: ≥ 1.0 × Open vSwitch", _span(values("ratio_to_ovs", payloads, [("tunnel", "sender")]))],
+        ["tunnel, 2 workers on 2 cores with two queues: ≥ 1.8 × one", _span(row["ratio_to_one"] for row in figures.good if row.get("workers", 1) > 1 and row["dut"] == "tunnel")],
         ["a worker with no traffic, `adaptive`: < 3 % of a core", _span(silent, _percent)],
     ]
     return _table(["target", "measured"], rows)
@@ -297,7 +321,7 @@ def render(made: dict[str, Any]) -> tuple[str, dict[str, str]]:
     figures = _Figures(made)
     charts = _charts(figures)
     shown = [line for name, (title, _) in charts.items() for line in (f"![{title}](performance/{name})", "")]
-    parts = [_machine(made), _targets(figures, made), shown, _programs(figures), _loss(figures), _axes(figures), _tunnel(figures), _idle(made), _rings(made)]
+    parts = [_machine(made), _targets(figures, made), shown, _programs(figures), _loss(figures), _axes(figures), _tunnel(figures), _several(figures), _idle(made), _rings(made)]
     body = "\n".join(line for part in parts for line in part).strip()
     return body, {name: svg for name, (_, svg) in charts.items()}
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from lr2run import ProcessFailed, TimedOut, wait_until
 
-from .cases import Case, Group, Traffic
-from .counters import Look, NotThere, Page, Sample
+from .cases import Case, Group
+from .counters import Look, NotThere, Pages, Sample
 from .programs import Place, Running, running
 
 _SETTLE_S = 0.3
@@ -53,14 +53,14 @@ class Result:
 
 
 @contextlib.contextmanager
-def started(place: Place, case: Case) -> Iterator[tuple[Running, Page]]:
+def started(place: Place, case: Case) -> Iterator[tuple[Running, Pages]]:
     """The program, and the counters of its port; both are gone at the end."""
     with running(place, case.dut, case.traffic) as program:
 
-        def there() -> Page | None:
+        def there() -> Pages | None:
             program.process.check()
             try:
-                return Page(place.counters)
+                return Pages(place.counters(case.dut.queues))
             except NotThere:
                 return None
 
@@ -72,23 +72,24 @@ def started(place: Place, case: Case) -> Iterator[tuple[Running, Page]]:
             yield program, page
 
 
-def wait_steady(page: Page, process: Running, traffic: Traffic) -> None:
+def wait_steady(page: Pages, process: Running, case: Case) -> None:
+    flows = case.traffic.flows * case.dut.queues
     waits_for = "anything"
 
     def steady() -> bool:
         nonlocal waits_for
         process.process.check()
         counters = page.read()
-        if counters["connected"] < traffic.flows:
-            waits_for = f"{counters['connected']} of {traffic.flows} queue pairs are connected"
-        elif counters["out_data"] < traffic.flows:
+        if counters["connected"] < flows:
+            waits_for = f"{counters['connected']} of {flows} queue pairs are connected"
+        elif counters["out_data"] < flows:
             waits_for = "there is no data"
         else:
             waits_for = process.steady(counters) or ""
         return not waits_for
 
     try:
-        wait_until(steady, _START_S + traffic.flows / _FLOWS_PER_S, "")
+        wait_until(steady, _START_S + flows / _FLOWS_PER_S, "")
     except TimedOut:
         raise TimedOut(f"{process.process.name}: not in a steady state: {waits_for}\n{process.process.tail(5)}") from None
 
@@ -116,7 +117,7 @@ def one_round(place: Place, result: Result, seconds: float) -> None:
     case = result.case
     try:
         with started(place, case) as (program, page):
-            wait_steady(page, program, case.traffic)
+            wait_steady(page, program, case)
             time.sleep(_SETTLE_S)
             before = Look(page, program.process.pid)
             time.sleep(seconds)

@@ -43,9 +43,10 @@ class Place:
     def driver(self) -> Path:
         return self.run / "librte_net_traffic.so"
 
-    @property
-    def counters(self) -> Path:
-        return self.run / "counters"
+    def counters(self, queues: int = 1) -> list[Path]:
+        """The files of the port's queues."""
+        first = self.run / "counters"
+        return [first, *(first.with_suffix(f".{queue}") for queue in range(1, queues))]
 
     @property
     def prefix(self) -> str:
@@ -77,10 +78,11 @@ def devices(place: Place, dut: Dut, traffic: Traffic) -> tuple[str, str]:
     peer = "yes" if dut.is_gateway and not dut.is_tunnel and dut.mode != "off" else "no"
     world = (
         f"payload={traffic.payload},flows={traffic.flows},in_flight={traffic.delay},per_ack={traffic.per_ack},"
-        f"data={dut.data},peer={peer},pool={pool},counters={place.counters}"
+        f"data={dut.data},peer={peer},pool={pool},counters={place.counters()[0]}"
         + (",tunnel=yes" if dut.is_tunnel else "")
         + (f",loss={traffic.loss}" if traffic.loss else "")
-        + (f",threads={dut.workers}" if dut.workers > 1 else "")
+        + (f",queues={dut.queues}" if dut.queues > 1 else "")
+        + (f",threads={dut.workers}" if dut.workers > dut.queues else "")
         + (f",pause_us={traffic.pause_us}" if traffic.pause_us else "")
     )
     # To both: Open vSwitch sets up its ports in any order.
@@ -120,8 +122,11 @@ def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> 
     reorder = budget if traffic.loss else "64KiB"
     extra = {
         "eal": {"cores": [place.cpu, place.other][: dut.workers], "extra": ["-d", str(place.driver)]},
-        # By this rule the two hosts of the first 64 flows are the second worker's.
-        "worker": {"idle": dut.idle, "max_flows": max(4096, 4 * traffic.flows), "count": dut.workers, "spread": "mixed"},
+        # A NIC's rule, or one by which the two hosts of the first 64 flows are the second worker's.
+        "worker": {
+            "idle": dut.idle, "max_flows": max(4096, 4 * traffic.flows * dut.queues), "count": dut.workers,
+            "spread": "rss" if dut.queues > 1 else "mixed",
+        },
         "pool": {"mbufs": _gateway_mbufs(dut, traffic)},
         "recovery": {"mode": dut.mode, "resend_cache": budget, "backup_pool": budget, "reorder_pool": reorder} | _PATIENT,
     }
@@ -216,6 +221,8 @@ class _TunnelWatch(_Watch):
         ("lr2_tunnel_given_up_numbers_total", {"reason": "timeout"}),
         ("lr2_tunnel_delivered_frames_total", {"order": "late"}),
         ("lr2_tunnel_delivered_frames_total", {"order": "given_up"}),
+        # Each tunnel comes to its worker.
+        ("lr2_port_handoff_frames_total", {}),
     )
     _NEVER_WITHOUT_LOSS = (
         ("lr2_tunnel_lost_frames_total", {}),
@@ -278,13 +285,14 @@ def prefer(pid: int) -> None:
 @contextlib.contextmanager
 def running(place: Place, dut: Dut, traffic: Traffic) -> Iterator[Running]:
     """The program, forwarding or about to; stopped at the end."""
-    with contextlib.suppress(FileNotFoundError):
-        place.counters.unlink()
+    for file in place.run.glob("counters*"):
+        file.unlink()
     starts = {"testpmd": _testpmd, "hold": _hold, "ovs": _ovs}
     with Processes(place.run) as processes:
         program = starts.get(dut.name, _gateway)(place, processes, dut, traffic)
-        # With a worker on each CPU, we need some of one as well.
-        if dut.workers == 1:
+        # With a worker on each CPU, we need some of one as well: where figures are not of the time that a thread
+        # ran only, others may have it too.
+        if dut.workers == dut.queues:
             prefer(program.process.pid)
         yield program
 

@@ -1,6 +1,7 @@
 """The table and the JSON."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ VOID_BELOW = 1.1
 """A program that is less than this much slower than the port alone: the figure is the port's."""
 
 
-def _mpps(results: list[Result], dut: Dut, loss: float = 0.0) -> float | None:
+def _median(results: list[Result], what: str, dut: Dut, loss: float = 0.0) -> float | None:
     cases = (result for result in results if result.case.dut == dut and result.case.traffic.loss == loss)
-    return next((result.median("mpps") for result in cases if result.samples), None)
+    return next((result.median(what) for result in cases if result.samples), None)
+
+
+def _mpps(results: list[Result], dut: Dut, loss: float = 0.0) -> float | None:
+    return _median(results, "mpps", dut, loss)
 
 
 def _rounded(value: float | None, digits: int) -> float | None:
@@ -40,6 +45,10 @@ def _figures(result: Result, results: list[Result]) -> dict[str, Any]:
         "ratio_to_ovs": _ratio(mpps, _mpps(results, OVS)),
         "ratio_to_hold": _ratio(mpps, _mpps(results, HOLD)),
     }
+    if dut != dut.alone:
+        figures["ratio_to_one"] = _ratio(mpps, _mpps(results, dut.alone, traffic.loss))
+        own = _median(results, "own_per_packet", dut.alone, traffic.loss)
+        figures["own_ratio_to_one"] = _ratio(cycles - port, own)
     if traffic.loss:
         figures |= {
             "ratio_to_no_loss": _ratio(mpps, _mpps(results, dut)),
@@ -65,6 +74,8 @@ def rows(results: list[Result]) -> list[dict[str, Any]]:
             "loss": traffic.loss,
             "per_ack": traffic.per_ack,
             "data": str(dut.data),
+            "workers": dut.workers,
+            "queues": dut.queues,
             "rounds": len(result.samples),
             "problems": result.problems,
         }
@@ -74,9 +85,14 @@ def rows(results: list[Result]) -> list[dict[str, Any]]:
     return made
 
 
+def extent_of(row: Mapping[str, Any]) -> str:
+    """What there is more than one of: `, 2 workers`."""
+    return f", {row['workers']} workers" if row.get("workers", 1) > 1 else ""
+
+
 def name_of(row: dict[str, Any]) -> str:
     """`sentry cached, 1 % loss`."""
-    name = f"{row['dut']} {row['mode']}".strip()
+    name = f"{row['dut']} {row['mode']}".strip() + extent_of(row)
     return f"{name}, {100 * row['loss']:g} % loss" if row["loss"] else name
 
 
@@ -90,19 +106,20 @@ _COLUMNS = (
     ("ratio_to_ovs", "/OVS", 6),
     ("ratio_to_hold", "/hold", 6),
     ("ratio_to_no_loss", "/no loss", 9),
+    ("ratio_to_one", "/one", 6),
     ("spread", "spread", 7),
 )
 
 
 def table(traffic: str, made: list[dict[str, Any]]) -> str:
     lines = [f"{traffic}, {made[0]['per_ack']} per ACK" if made else traffic]
-    lines.append(f"  {'':<24}" + "".join(f"{title:>{width}}" for _, title, width in _COLUMNS))
+    lines.append(f"  {'':<28}" + "".join(f"{title:>{width}}" for _, title, width in _COLUMNS))
     for row in made:
         name = name_of(row)
         if "mpps" in row:
             cells = "".join(f"{_cell(row.get(key)):>{width}}" for key, _, width in _COLUMNS)
-            lines.append(f"  {name:<24}{cells}{'  void: as fast as the port' if row['void'] else ''}")
-        lines += [f"  {name:<24} PROBLEM: {problem}" for problem in row["problems"]]
+            lines.append(f"  {name:<28}{cells}{'  void: as fast as the port' if row['void'] else ''}")
+        lines += [f"  {name:<28} PROBLEM: {problem}" for problem in row["problems"]]
     return "\n".join(lines)
 
 

@@ -65,7 +65,7 @@ def _own_cycles(workers: list[str], before: _Moment, after: _Moment, hz: float) 
 def _one(place: Place, result: _Result, seconds: float) -> None:
     case = result.case
     with started(place, case) as (program, page):
-        wait_steady(page, program, case.traffic)
+        wait_steady(page, program, case)
         time.sleep(_SETTLE_S)
         pid = program.process.pid
         moments = []

@@ -15,6 +15,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from bench import document
+from bench.report import extent_of
 
 from . import ROOT
 
@@ -31,6 +32,7 @@ _KEYS = {
 }
 _TUNNEL = ("tunnel sender", "tunnel receiver", "tunnel both")
 _WANTED = ("testpmd macswap", "hold", "both off", "sentry cached", "depot cached", "both cached", *_TUNNEL)
+_SCALED = tuple(f"{name}, 2 workers" for name in ("both off", *_TUNNEL))
 _LOSSY = ("sentry lr2", "sentry cached", "depot lr2", "depot cached", "both cached", *_TUNNEL)
 _BESIDES = {"idle": "core_share", "rings": "cycles"}
 """Measurements besides those of programs, and a figure of each."""
@@ -39,7 +41,7 @@ _NOT_HERE = 2
 
 
 def _name(case: Mapping[str, Any]) -> str:
-    return f"{case.get('dut')} {case.get('mode')}".strip()
+    return f"{case.get('dut')} {case.get('mode')}".strip() + extent_of(case)
 
 
 def _complaints(case: Mapping[str, Any]) -> Iterator[str]:
@@ -62,6 +64,9 @@ def _undocumented(made: dict[str, Any]) -> Iterator[str]:
     for name in _WANTED:
         if f"| 1024 | {name}" not in page:
             yield f"the page has no line for {name}"
+    for name in _SCALED:
+        if f"| {name} | 1024" not in page:
+            yield f"the page has no line for {name}"
     if "A tunnel over Ethernet" not in page:
         yield "the page has no table of the tunnel"
     if "| 4 k | depot cached |" not in page:
@@ -83,7 +88,7 @@ def main() -> int:
     made = json.loads(report.read_text()) if report.exists() else {}
     cases = made.get("cases", [])
     names = [(_name(case), case["loss"] > 0) for case in cases]
-    wanted = [(name, lossy) for lossy, those in ((False, _WANTED), (True, _LOSSY)) for name in those]
+    wanted = [(name, lossy) for lossy, those in ((False, (*_WANTED, *_SCALED)), (True, _LOSSY)) for name in those]
     found = [f"{name} {'with' if lossy else 'without'} loss is not there" for name, lossy in wanted if (name, lossy) not in names]
     found += [complaint for case in cases for complaint in _complaints(case)]
     if cases and not found:
