@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from . import ROOT
 
 # Crates that build and run on a machine without DPDK, and the others.
-_PURE = ("common", "settings", "sentry", "depot", "rnic", "link", "switch", "tunnel", "datapath", "simulator", "tests", "benches")
+_PURE = ("common", "settings", "sentry", "depot", "rnic", "link", "switch", "tunnel", "datapath", "analysis", "simulator", "tests", "benches")
 _DPDK = ("dpdk-sys-wrapper", "gateway", "testbed")
 
 Command = list[str]

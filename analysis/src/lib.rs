@@ -1,0 +1,26 @@
+//! What happened to the RoCEv2 flows of a capture: which packets were missing and for how long, what was sent again and why,
+//! what that cost, and what LR2 would have saved.
+//!
+//! [`Analysis`] takes [`Record`]s in the order of their times and gives a [`Report`]; it reads no file and no clock. Its memory
+//! is bounded, however long the capture. [`capture::read`] reads pcap and pcapng files; [`text`] and [`html`] write a report.
+
+pub mod capture;
+pub mod html;
+pub mod text;
+
+mod analysis;
+mod peel;
+mod reads;
+mod report;
+mod requests;
+mod stream;
+mod timeline;
+mod window;
+
+pub use analysis::{Analysis, Record, Settings, Totals};
+pub use peel::{Link, TunnelMarks};
+pub use reads::ReadCounts;
+pub use report::{FlowReport, Report, Saved};
+pub use requests::{RequestCounts, Resends};
+pub use stream::ResponseCounts;
+pub use timeline::{Bin, Timeline};

@@ -1,0 +1,130 @@
+//! `lr2-analyze`: what happened to the RoCEv2 flows of a capture.
+//!
+//! Exit status: 0 after success, 2 if the command line is wrong or the capture can't be used.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use analysis::capture::{self, Choice};
+use analysis::{Analysis, Report, Settings, TunnelMarks, html, text};
+use clap::Parser;
+use common::time::Span;
+
+/// What happened to the RoCEv2 flows of a capture: losses, reordering, NAKs, go-back-N resends and what they cost,
+/// timeouts, and what LR2 would have saved.
+#[derive(Parser, Debug)]
+#[command(name = "lr2-analyze", version)]
+struct Options {
+    /// A pcap or pcapng file, taken anywhere on the way of the packets; the first 128 bytes of each are enough.
+    file: PathBuf,
+    /// Print JSON, with all flows.
+    #[arg(long)]
+    json: bool,
+    /// Also write an HTML page with a timeline for each flow.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Flows in the text and in the page, the worst first.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    flows: usize,
+    /// Only packets of this interface of a pcapng file, by name or number; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    interface: Vec<String>,
+    /// Take what there is of a truncated or damaged file.
+    #[arg(long)]
+    partial: bool,
+    /// A resend without a NAK is a timeout if its packet passed at least so many microseconds before.
+    #[arg(long, value_name = "US", default_value_t = 1000)]
+    silence: u64,
+    /// EtherType of the tunnel.
+    #[arg(long, value_name = "HEX", default_value = "88b5", value_parser = ethertype)]
+    tunnel_ethertype: u16,
+    /// UDP port of the tunnel.
+    #[arg(long, value_name = "PORT", default_value_t = TunnelMarks::default().port)]
+    tunnel_port: u16,
+}
+
+fn ethertype(text: &str) -> Result<u16, String> {
+    u16::from_str_radix(text.trim_start_matches("0x"), 16)
+        .map_err(|_| "give hexadecimal digits, 0600 to ffff".to_owned())
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("lr2-analyze: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    let name = options.file.display();
+    let settings = Settings {
+        silence: Span::from_micros(options.silence),
+        tunnel: TunnelMarks { ethertype: options.tunnel_ethertype, port: options.tunnel_port },
+        with_timeline: options.html.is_some(),
+        ..Settings::default()
+    };
+    let mut analysis = Analysis::new(settings);
+    let file = File::open(&options.file).map_err(|error| format!("{name}: {error}"))?;
+    let choice = Choice { interfaces: options.interface.clone(), is_partial: options.partial };
+    let contents =
+        capture::read(file, &choice, &mut analysis).map_err(|fault| format!("{name} {fault}"))?;
+    let report = analysis.report();
+    check(&report).map_err(|what| format!("{name} {what}"))?;
+    if let Some(why) = &contents.ends_early {
+        eprintln!("lr2-analyze: {name} {why}");
+    }
+    if contents.interfaces.len() > 1 {
+        let names = contents.interfaces.join(", ");
+        eprintln!(
+            "lr2-analyze: {name} has {} interfaces ({names}): a packet that passed two of them counts as a duplicate; choose with --interface",
+            contents.interfaces.len()
+        );
+    }
+    if let Some(file) = &options.html {
+        std::fs::write(file, html::page(&report, &name.to_string(), options.flows))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    let mut out = String::new();
+    if options.json {
+        out = serde_json::to_string_pretty(&report).map_err(|error| error.to_string())?;
+        out.push('\n');
+    } else {
+        text::write(&report, options.flows, &mut out).map_err(|error| error.to_string())?;
+    }
+    // A pipe that closes early is no error of ours.
+    let _ = std::io::stdout().write_all(out.as_bytes());
+    Ok(())
+}
+
+/// Whether there is anything to report.
+fn check(report: &Report) -> Result<(), String> {
+    let totals = &report.totals;
+    if totals.roce > 0 {
+        return Ok(());
+    }
+    Err(match totals {
+        _ if totals.records == 0 => "has no records".to_owned(),
+        _ if totals.cut > 0 => format!(
+            "has {} records, and of {} too little was captured: capture at least 128 bytes of each (tcpdump -s 128)",
+            totals.records, totals.cut
+        ),
+        _ if totals.malformed > 0 => format!(
+            "has {} records, and no whole RoCEv2 packet; {} to UDP port 4791 are malformed",
+            totals.records, totals.malformed
+        ),
+        _ if totals.tunnel_messages > 0 => format!(
+            "has {} records, {} of them messages of the tunnel, and no RoCEv2 packet",
+            totals.records, totals.tunnel_messages
+        ),
+        _ => format!(
+            "has {} records, and none is RoCEv2 (UDP port 4791); some NICs hand RDMA to captures only when told to, see docs/captures.md",
+            totals.records
+        ),
+    })
+}
