@@ -13,7 +13,7 @@ use crate::ffi;
 
 /// Registers the calling thread with DPDK while it lives. A thread that is not
 /// registered has no lcore id, so that each mbuf it takes or frees goes past
-/// the mempool's per-lcore cache to the ring that all threads share.
+/// the mempool's per-lcore cache to the store that all threads share.
 ///
 /// The thread that started the EAL is registered from the start.
 #[must_use = "the thread is unregistered when this is dropped"]

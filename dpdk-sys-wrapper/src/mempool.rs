@@ -44,7 +44,7 @@ struct PoolInner {
     eal: Arc<EalInner>,
 }
 
-// SAFETY: a mempool may be used from any thread, several at once: its ring is
+// SAFETY: a mempool may be used from any thread, several at once: its store is
 // made for many producers and consumers, and a cache belongs to one lcore id,
 // which belongs to one thread.
 unsafe impl Send for PoolInner {}
@@ -148,7 +148,7 @@ impl Mempool {
     }
 
     /// Free mbufs in the store that all threads share, without their caches.
-    fn in_ring(&self) -> u32 {
+    fn in_store(&self) -> u32 {
         // SAFETY: the pool is valid.
         unsafe { ffi::lr2_in_store(self.raw()) }
     }
@@ -202,8 +202,8 @@ fn failure(eal: &Eal, config: &PoolConfig) -> Error {
 
 /// A worker's way to make frames of its own while RX keeps a reserve.
 ///
-/// The reserve is looked at once in [`STRIDE`] allocations, and it is the ring
-/// that all threads share that is looked at, not the caches. So the ring may
+/// The reserve is looked at once in [`STRIDE`] allocations, and it is the store
+/// that all threads share that is looked at, not the caches. So the store may
 /// fall short of the reserve by the allocations of all threads meanwhile: make it a few
 /// bursts larger than the need of RX.
 #[derive(Debug)]
@@ -233,7 +233,7 @@ impl PoolHandle {
             return true;
         }
         if self.credit == 0 {
-            self.credit = self.pool.in_ring().saturating_sub(self.reserve).min(STRIDE);
+            self.credit = self.pool.in_store().saturating_sub(self.reserve).min(STRIDE);
         }
         self.credit = match self.credit.checked_sub(1) {
             Some(left) => left,

@@ -65,15 +65,15 @@ pub fn mbuf_size(data_room: u16) -> u64 {
     (lines | 1) * LINE
 }
 
-/// Bytes that a pool of `mbufs` in pages of `page` bytes fills, with the ring
-/// that holds the free ones.
+/// Bytes that a pool of `mbufs` in pages of `page` bytes fills, with the store
+/// of the free ones.
 pub fn pool_memory(mbufs: u64, data_room: u16, page: u64) -> u64 {
     let size = mbuf_size(data_room);
     let objects = match page / size {
         0 => mbufs.saturating_mul(size).saturating_add(page),
         in_a_page => mbufs.div_ceil(in_a_page).saturating_mul(page),
     };
-    objects.saturating_add(ring_memory(mbufs))
+    objects.saturating_add(store_memory(mbufs))
 }
 
 /// Whether DPDK can make a pool of `mbufs` in `memory` bytes and has enough
@@ -91,7 +91,7 @@ pub fn pool_fits(mbufs: u64, data_room: u16, page: u64, memory: u64) -> bool {
     if size <= page {
         return true;
     }
-    let heap = memory - ring_memory(mbufs);
+    let heap = memory - store_memory(mbufs);
     // DPDK's own use before that isn't known to the byte.
     (0..=4).all(|mib| filled(mbufs, size, page, heap - (mib << 20)) >= DPDK_OVERHEAD / 2)
 }
@@ -113,12 +113,10 @@ fn filled(mbufs: u64, size: u64, page: u64, heap: u64) -> u64 {
     free
 }
 
-/// The ring of a pool: a power of two of pointers.
-fn ring_memory(mbufs: u64) -> u64 {
-    mbufs
-        .saturating_add(1)
-        .checked_next_power_of_two()
-        .map_or(u64::MAX, |places| places.saturating_mul(8))
+/// The store of a pool's free mbufs: stacks of pointers, with room for twice as many as there are
+/// (`dpdk-sys-wrapper/src/store.c`).
+const fn store_memory(mbufs: u64) -> u64 {
+    mbufs.saturating_mul(16)
 }
 
 /// The largest path MTU within an Ethernet MTU: the payload of most frames
@@ -156,12 +154,11 @@ mod tests {
 
     #[test]
     fn no_mbuf_crosses_a_page_that_it_fits_into() {
-        // 222, 2 and 1 in a page, and as they come. The rings: 8 bytes for the
-        // next power of two.
-        assert_eq!(pool_memory(223, 9026, HUGE_PAGE), 2 * HUGE_PAGE + 8 * 256);
-        assert_eq!(pool_memory(2048, 1526, PAGE), 1024 * PAGE + 8 * 4096);
-        assert_eq!(pool_memory(2047, 2226, PAGE), 2047 * PAGE + 8 * 2048);
-        assert_eq!(pool_memory(2047, 4206, PAGE), 2047 * 4544 + PAGE + 8 * 2048);
+        // 222, 2 and 1 in a page, and as they come. The store: 16 bytes for each.
+        assert_eq!(pool_memory(223, 9026, HUGE_PAGE), 2 * HUGE_PAGE + 16 * 223);
+        assert_eq!(pool_memory(2048, 1526, PAGE), 1024 * PAGE + 16 * 2048);
+        assert_eq!(pool_memory(2047, 2226, PAGE), 2047 * PAGE + 16 * 2047);
+        assert_eq!(pool_memory(2047, 4206, PAGE), 2047 * 4544 + PAGE + 16 * 2047);
         assert_eq!(pool_memory(u64::MAX, 9026, PAGE), u64::MAX);
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use common::budget::Budget;
-use common::frame::{Frame, Packet, Shared};
+use common::frame::{Frame, Shared};
 use common::window::FEW;
 
 use crate::config::{Recovery, Role};
@@ -81,8 +81,8 @@ pub struct Footprint {
     pub depot_slot: usize,
     /// A PSN that the Depot delivered, until it is acknowledged.
     pub backup_slot: usize,
-    /// A frame in an egress queue.
-    pub packet: usize,
+    /// A frame that waits for a port.
+    pub handle: usize,
 }
 
 /// The element of the vector of a [`slab`].
@@ -135,7 +135,7 @@ impl Footprint {
             sentry_slot: sentry::Flow::<F>::SLOT,
             depot_slot: depot::Flow::<F>::SLOT,
             backup_slot: depot::Flow::<F>::BACKUP_SLOT,
-            packet: size_of::<Packet<F>>(),
+            handle: size_of::<F::Shared>(),
         }
     }
 

@@ -25,8 +25,8 @@ const TUNNEL: u64 = 2 << 20;
 const KEPT: u64 = 32;
 const WAITING: u64 = 144;
 
-/// Egress queues of each worker: two ports, two classes.
-const EGRESS_QUEUES: u64 = 4;
+/// Egress queues of each port, at each worker: one for each class.
+const CLASSES: u64 = 2;
 
 impl Config {
     /// Bytes of the pools that the role and the mode use.
@@ -103,7 +103,8 @@ impl Config {
         };
         let queue = u64::from(self.pool.holdable()) / workers + u64::from(BACKLOG);
         let fair = FairQueue::<()>::OVERHEAD as u64;
-        parts * plane + workers * (queue * (EGRESS_QUEUES * footprint.packet as u64 + fair))
+        let handles = CLASSES * self.ports().count() as u64 * footprint.handle as u64;
+        parts * plane + workers * queue * (handles + fair)
     }
 
     /// The pages of DPDK's memory, bytes; hugepages under `"auto"`, since their number depends on

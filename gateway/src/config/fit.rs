@@ -291,7 +291,7 @@ mod tests {
         let line = report.to_string();
         assert!(line.starts_with("gw.toml:10:10: eal.memory: found 90112 mbufs"), "{line}");
         assert!(line.contains("in ordinary pages") && line.contains("eal.memory = 260MiB"));
-        assert!(line.contains("at least 385MiB, or") && line.contains("130 more"), "{line}");
+        assert!(line.contains("at least 386MiB, or") && line.contains("130 more"), "{line}");
         let config = memory("400MiB").unwrap_or_else(|refusal| panic!("{}", refusal.report));
         let warned = &config.warnings[1];
         assert!(warned.starts_with("eal.huge_pages: 0 pages of 2MiB are free"), "{warned}");

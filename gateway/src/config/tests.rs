@@ -229,11 +229,11 @@ fn pools_must_fit_into_memory() {
         let text = lab(&format!("[eal]\nhuge_pages = \"{which}\"\nmemory = \"{memory}\""));
         text.replace("[wan]", "mtu = 2200\n[wan]\nmtu = 2200")
     };
-    good(&pages("auto", "259MiB"));
-    good(&pages("never", "385MiB"));
+    good(&pages("auto", "260MiB"));
+    good(&pages("never", "386MiB"));
     refuses(
-        &pages("never", "384MiB"),
-        &["gw.toml:11:10: eal.memory", "90112 mbufs of 2624 bytes in ordinary pages", "385MiB"],
+        &pages("never", "385MiB"),
+        &["gw.toml:11:10: eal.memory", "90112 mbufs of 2624 bytes in ordinary pages", "386MiB"],
     );
     // A plain wire holds nothing, a Sentry needs no reordering pool.
     good(&lab("[recovery]\nmode = \"off\"\nresend_cache = \"2GiB\""));
