@@ -20,9 +20,10 @@ use tunnel::{Part, Setting};
 
 use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
+use crate::control::socket::{self, Socket};
 use crate::control::station::{Station, Way};
 use crate::control::tunnel::{Expected, Journal, News};
-use crate::control::{Sample, State, Watch, WorkerHealth, server, socket};
+use crate::control::{Sample, State, Watch, WorkerHealth, server};
 use crate::event::{Event, What};
 use crate::port::PortId;
 use crate::shares::{boot, division, lan_repair, owners, switch_config, tunnel_config};
@@ -56,6 +57,8 @@ pub fn run(config: &Config) -> anyhow::Result<()> {
     let state = State::new(word(ROLES, &config.role), workers, tunnel);
     let state = Arc::new(state.of(config));
     let socket = config.socket.as_deref().map(socket::bind).transpose()?;
+    // The file of the socket goes at the end.
+    let (socket, _file) = socket.map(Socket::into_parts).unzip();
     server::spawn(server::bind(config.listen)?, socket, Arc::clone(&state))?;
     tracing::info!("metrics at http://{}/metrics", config.listen);
 

@@ -25,6 +25,11 @@ pub struct Parameter {
 /// Keys of those that can be set while the gateway runs, all of them of a tunnel.
 const SETTABLE: [&str; 2] = ["wan.spray", "wan.resend_copies"];
 
+/// Whether a parameter can be set while the gateway runs, with a tunnel.
+pub fn is_settable(name: &str) -> bool {
+    SETTABLE.contains(&name)
+}
+
 /// Reads a value for a parameter that can be set while the gateway runs. It is written as in the file; a string may stand
 /// without quotes.
 ///

@@ -7,6 +7,7 @@
 #[cfg(test)]
 mod alerts;
 pub mod capabilities;
+pub mod connections;
 pub mod events;
 pub mod health;
 pub mod metrics;

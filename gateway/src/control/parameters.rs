@@ -71,13 +71,22 @@ impl Parameters {
     /// # Errors
     /// Why nothing was changed.
     pub fn set(&self, name: &str, value: &str) -> Result<Parameter, Refused> {
+        let parameter = self.change(name, value)?;
+        tracing::info!("{name} is {} from now on", parameter.value);
+        Ok(parameter)
+    }
+
+    fn change(&self, name: &str, value: &str) -> Result<Parameter, Refused> {
         let mut inner = self.inner();
         let Inner { all, workers, set } = &mut *inner;
         let found = all.iter_mut().find(|parameter| parameter.name == name);
         let parameter = found.ok_or(Refused::Unknown)?;
         if !parameter.settable {
-            let why =
-                "it can't be set while the gateway runs: change the file, and restart the gateway";
+            let why = if config::is_settable(name) {
+                "without a tunnel (wan.tunnel) it has no effect"
+            } else {
+                "it can't be set while the gateway runs: change the file, and restart the gateway"
+            };
             return Err(Refused::Unfit(format!("{name}: {why}")));
         }
         let setting = config::setting(name, value).map_err(Refused::Unfit)?;
@@ -92,7 +101,6 @@ impl Parameters {
         set.retain(|old| core::mem::discriminant(old) != core::mem::discriminant(&setting));
         set.push(setting);
         parameter.value = config::setting_value(setting);
-        tracing::info!("{name} is {} from now on", parameter.value);
         Ok(parameter.clone())
     }
 
@@ -119,6 +127,14 @@ mod tests {
         let mut worker = parameters.add_worker();
         assert_eq!(worker.pop(), Ok(Setting::Spray(Policy::Pinned)));
         assert!(worker.pop().is_err(), "only the newest");
+    }
+
+    // R-TUN-54
+    #[test]
+    fn without_a_tunnel_a_parameter_of_it_has_no_effect() {
+        let parameters = Parameters::new(&good(&lab("")));
+        let Err(Refused::Unfit(why)) = parameters.set("wan.spray", "reps") else { panic!("set") };
+        assert_eq!(why, "wan.spray: without a tunnel (wan.tunnel) it has no effect");
     }
 
     // R-TUN-54

@@ -15,8 +15,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, put};
 
+use super::connections::LIMITS;
 use super::parameters::Refused;
-use super::{State, health, metrics};
+use super::{State, connections, health, metrics};
 
 /// Bytes of the longest value of a parameter.
 const VALUE_MAX: usize = 1_024;
@@ -65,9 +66,10 @@ pub fn spawn(
                 .layer(DefaultBodyLimit::max(VALUE_MAX))
                 .with_state(Arc::clone(&state))
                 .merge(router(state));
-            tokio::spawn(async move { axum::serve(socket, to_set).await });
+            tokio::spawn(connections::serve(socket, to_set, LIMITS));
         }
-        axum::serve(listener, to_read).await
+        connections::serve(listener, to_read, LIMITS).await;
+        Ok::<_, io::Error>(())
     };
     thread::Builder::new()
         .name("control".into())
@@ -186,7 +188,8 @@ mod tests {
         let mut worker = state.parameters.add_worker();
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        spawn(listener, Some(socket::bind(&path).unwrap()), Arc::new(state)).unwrap();
+        let (socket, _file) = socket::bind(&path).unwrap().into_parts();
+        spawn(listener, Some(socket), Arc::new(state)).unwrap();
 
         let all = get(address, "/parameters");
         assert!(all.contains("{\"name\":\"wan.spray\",\"value\":\"earliest\","), "{all}");

@@ -1,18 +1,51 @@
 //! The socket by which parameters can be set: who may open it is a matter of its file's permissions.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// The socket. Its file goes with it.
+#[derive(Debug)]
+pub struct Socket {
+    listener: UnixListener,
+    file: SocketFile,
+}
+
+impl Socket {
+    /// The listener, and what removes its file when it is dropped.
+    pub fn into_parts(self) -> (UnixListener, SocketFile) {
+        (self.listener, self.file)
+    }
+}
+
+/// The file of a socket. It is removed when this is dropped, unless it has been replaced since.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    inode: u64,
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        if fs::symlink_metadata(&self.path).is_ok_and(|meta| meta.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
 
 /// Takes `path`, which only the user of this process may open then. A socket that a former process left there goes.
 ///
 /// # Errors
 /// In one line: the obstacle, and the key.
-pub fn bind(path: &Path) -> anyhow::Result<UnixListener> {
+pub fn bind(path: &Path) -> anyhow::Result<Socket> {
     let is_other = fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket());
-    let bound = if is_other {
+    let bound = if let Err(too_long) = SocketAddr::from_pathname(path) {
+        // Nobody could connect to it.
+        Err(too_long)
+    } else if is_other {
         Err(io::Error::other("there is a file that is no socket"))
     } else if UnixStream::connect(path).is_ok() {
         Err(io::Error::other("another process listens there"))
@@ -23,23 +56,36 @@ pub fn bind(path: &Path) -> anyhow::Result<UnixListener> {
 }
 
 /// The socket is made in a folder that nobody else may enter, and then moved: it is never there with other permissions.
-fn make(path: &Path) -> io::Result<UnixListener> {
+fn make(path: &Path) -> io::Result<Socket> {
     let mut folder = path.as_os_str().to_owned();
     folder.push(format!(".{}", std::process::id()));
     let folder = Path::new(&folder);
+    // A process of the same number, as the first of a container has, may have been killed here.
+    let _ = fs::remove_file(folder.join(NAME));
+    let _ = fs::remove_dir(folder);
     DirBuilder::new().mode(0o700).create(folder)?;
-    let within = folder.join("socket");
-    let made = UnixListener::bind(&within).and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        fs::set_permissions(&within, Permissions::from_mode(0o600))?;
-        fs::rename(&within, path)?;
-        Ok(listener)
-    });
+    let made = make_within(folder, path);
     if made.is_err() {
-        let _ = fs::remove_file(&within);
+        let _ = fs::remove_file(folder.join(NAME));
     }
     fs::remove_dir(folder)?;
     made
+}
+
+/// The name of the socket until it is moved.
+const NAME: &str = "socket";
+
+fn make_within(folder: &Path, path: &Path) -> io::Result<Socket> {
+    let within = folder.join(NAME);
+    // The path of a socket may have 107 bytes. That of the folder does not count, if it is reached through its descriptor.
+    let opened = File::open(folder)?;
+    let short = format!("/proc/self/fd/{}/{NAME}", opened.as_raw_fd());
+    let listener = UnixListener::bind(short)?;
+    listener.set_nonblocking(true)?;
+    fs::set_permissions(&within, Permissions::from_mode(0o600))?;
+    fs::rename(&within, path)?;
+    let inode = fs::symlink_metadata(path)?.ino();
+    Ok(Socket { listener, file: SocketFile { path: path.to_owned(), inode } })
 }
 
 #[cfg(test)]
@@ -58,15 +104,44 @@ mod tests {
             second.contains("control.socket") && second.contains("another process"),
             "{second}"
         );
-        drop(first);
+        let (listener, file) = first.into_parts();
+        drop(listener);
         let again = bind(&path);
         assert!(again.is_ok(), "what a former process left is replaced: {again:?}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left there");
+        drop(file);
+        assert!(UnixStream::connect(&path).is_ok(), "the file is that of another by now");
+        drop(again);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "the file goes with its socket");
         let other = folder.path().join("file");
         fs::write(&other, "of somebody").unwrap();
         assert!(bind(&other).unwrap_err().to_string().contains("no socket"));
         assert_eq!(fs::read_to_string(&other).unwrap(), "of somebody");
         let nowhere = bind(&folder.path().join("none/control.sock")).unwrap_err().to_string();
         assert!(nowhere.contains("No such file"), "{nowhere}");
+    }
+
+    #[test]
+    fn a_path_may_be_as_long_as_a_sockets_may_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let rest = 107 - folder.path().as_os_str().len() - 1;
+        let path = folder.path().join("s".repeat(rest));
+        let socket = bind(&path).unwrap();
+        assert!(UnixStream::connect(&path).is_ok());
+        drop(socket);
+        let long = bind(&folder.path().join("s".repeat(rest + 1))).unwrap_err().to_string();
+        assert!(long.contains("shorter"), "{long}");
+    }
+
+    #[test]
+    fn what_a_process_of_the_same_number_left_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let left = folder.path().join(format!("control.sock.{}", std::process::id()));
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join(NAME), "").unwrap();
+        let socket = bind(&path);
+        assert!(socket.is_ok(), "{socket:?}");
+        assert!(!left.exists());
     }
 }
