@@ -35,7 +35,7 @@ use crate::worker::idle::{Idler, sharpen_timers};
 use crate::worker::links::{self, Links};
 use crate::worker::plane::Plane;
 use crate::worker::station::{self, WorkerEnd};
-use crate::worker::{Ended, Parts, Worker, io};
+use crate::worker::{Ended, Parts, Unfinished, Worker, io};
 
 /// Time between two looks at signals and at the worker's end.
 const TICK: Duration = Duration::from_millis(20);
@@ -104,6 +104,7 @@ struct Place {
     queues: Queues,
     handoff: Handoff<Mbuf>,
     stop: Arc<AtomicBool>,
+    unfinished: Unfinished,
     published: Arc<Published>,
     /// The ways to the stations of the WAN ports.
     stations: Vec<WorkerEnd>,
@@ -181,6 +182,7 @@ impl Machine {
             stations.push(Station::new(udp, port.mac(), control, self.eal.clock().now()));
         }
         let links = Arc::new(links::Shared::default());
+        let unfinished = Unfinished::new(workers.count);
         let mut events = Vec::new();
         thread::scope(|scope| {
             let (mut workers, mut failed) = (Vec::new(), None);
@@ -195,6 +197,7 @@ impl Machine {
                     queues,
                     handoff,
                     stop: Arc::clone(stop),
+                    unfinished: unfinished.clone(),
                     published,
                     stations,
                     links,
@@ -245,8 +248,9 @@ impl Machine {
         // Dropped last: the mbufs of the worker go back through the cache
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
-        let Place { n, queues, handoff, stop, published, stations, links, events, settings } =
-            place;
+        let Place { n, queues, handoff, stop, unfinished, published, .. } = place;
+        let (stations, links, events, settings) =
+            (place.stations, place.links, place.events, place.settings);
         let Queues { rx, tx } = queues;
         let mut tx = tx.into_iter();
         let lan = tx.next().context("there is no LAN port")?;
@@ -276,6 +280,7 @@ impl Machine {
             clock: self.eal.clock(),
             idle: Idler::new(config.worker.idle, config.worker.count),
             stop,
+            unfinished,
             drain_timeout: config.drain_timeout,
             published,
             events,

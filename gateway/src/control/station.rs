@@ -47,6 +47,9 @@ impl Recent {
     }
 }
 
+/// Frames that are taken from the workers in one go. A flood waits in their rings, and is dropped there.
+const FRAMES_MAX: usize = 64;
+
 /// The station, and the way to the workers.
 pub struct Station {
     neighbour: Neighbour,
@@ -84,7 +87,7 @@ impl Station {
 
     /// Exchanges frames with the workers and runs the timers. While the tunnel `is_up`, the workers keep the next hop that it has.
     pub fn poll(&mut self, now: Time, is_up: bool) {
-        while let Some(frame) = self.end.frame() {
+        for frame in std::iter::from_fn(|| self.end.frame()).take(FRAMES_MAX) {
             self.neighbour.on_frame(frame.to_vec());
         }
         for frame in self.neighbour.poll(now, is_up) {
@@ -114,7 +117,37 @@ impl Station {
 
 #[cfg(test)]
 mod tests {
+    use common::heap::HeapFrame;
+
     use super::*;
+    use crate::worker::station::join;
+
+    /// A worker that is given more frames while the station takes them keeps neither the main thread nor the other
+    /// workers' frames waiting.
+    #[test]
+    fn a_flood_at_one_worker_is_bounded_and_the_others_have_their_turn() {
+        let (mut workers, mut end) = join(3);
+        for _ in 0..2 * FRAMES_MAX {
+            workers[0].receive(&HeapFrame::from(vec![0; 60]));
+        }
+        workers[2].receive(&HeapFrame::from(vec![2; 60]));
+        assert_eq!([end.frame(), end.frame()].map(|frame| frame.expect("two")[0]), [0, 2]);
+        let udp = UdpSettings {
+            address: crate::config::IpNet::new([192, 0, 2, 1].into(), 24).expect("a prefix"),
+            gateway: None,
+            peer: [192, 0, 2, 2].into(),
+            dscp: None,
+        };
+        for worker in &mut workers {
+            for _ in 0..FRAMES_MAX {
+                worker.receive(&HeapFrame::from(vec![1; 60]));
+            }
+        }
+        let mut station = Station::new(&udp, [2, 0, 0, 0, 0, 1], end, Time::ZERO);
+        station.poll(Time::ZERO, false);
+        let rest = std::iter::from_fn(|| station.end.frame()).count();
+        assert_eq!(rest, 2 * FRAMES_MAX, "of three full rings one was emptied");
+    }
 
     #[test]
     fn one_stray_datagram_is_soon_forgotten() {

@@ -24,7 +24,7 @@ pub mod station;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
 use common::frame::Headroom;
@@ -56,6 +56,18 @@ pub struct Ended {
     pub queued: u64,
 }
 
+/// Workers of the box that have not emptied their queues and pools since they were told to stop. One that has goes on until
+/// all have: it may poll the only queue by which frames and confirmations for the others arrive.
+#[derive(Clone, Debug)]
+pub struct Unfinished(Arc<AtomicUsize>);
+
+impl Unfinished {
+    /// So many workers.
+    pub fn new(workers: u16) -> Self {
+        Self(Arc::new(AtomicUsize::new(workers.into())))
+    }
+}
+
 /// The parts of a worker.
 pub struct Parts<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     /// The ports' receive queues, by [`PortId::index`]. A port may have fewer
@@ -75,6 +87,8 @@ pub struct Parts<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     pub idle: Idler,
     /// Set when the worker is to deliver held frames, and to end when they have left.
     pub stop: Arc<AtomicBool>,
+    /// The workers that have not come so far yet, this one among them.
+    pub unfinished: Unfinished,
     /// The longest that this may take.
     pub drain_timeout: Span,
     /// Where counters are published. Only the worker writes.
@@ -94,6 +108,8 @@ pub struct Worker<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     last_housekeeping: Time,
     /// Set once the worker is to end: when at the latest.
     leave_by: Option<Time>,
+    /// Whether nothing was left once after that.
+    has_finished: bool,
 }
 
 impl<F, R, T, P, C> Worker<R, T, P, C>
@@ -113,6 +129,7 @@ where
             last_round: (now, false),
             last_housekeeping: now,
             leave_by: None,
+            has_finished: false,
         }
     }
 
@@ -210,12 +227,16 @@ where
         plane.publish(now, &self.io, published, events);
     }
 
-    fn may_leave(&self, now: Time) -> bool {
+    fn may_leave(&mut self, now: Time) -> bool {
         let Some(leave_by) = self.leave_by else { return false };
-        let Parts { plane, egress, handoff, .. } = &self.parts;
+        let Parts { plane, egress, handoff, unfinished: Unfinished(unfinished), .. } = &self.parts;
         let empty =
             plane.held() == 0 && !plane.is_leaving() && egress.queued() == 0 && handoff.is_empty();
-        empty || now >= leave_by
+        if empty && !self.has_finished {
+            self.has_finished = true;
+            unfinished.fetch_sub(1, Relaxed);
+        }
+        (empty && unfinished.load(Relaxed) == 0) || now >= leave_by
     }
 
     fn end(mut self, now: Time) -> Ended {

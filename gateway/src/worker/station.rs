@@ -35,6 +35,8 @@ pub struct WorkerEnd {
 pub struct ControlEnd {
     /// From and to each worker.
     workers: Vec<(Consumer<Short>, Producer<Order>)>,
+    /// The worker whose frame is next.
+    next: usize,
 }
 
 /// The ends of so many workers, at least one, and of the main thread. R-TUN-45
@@ -45,7 +47,7 @@ pub fn join(workers: u16) -> (Vec<WorkerEnd>, ControlEnd) {
         (WorkerEnd { to, from, dropped: 0 }, (from_worker, to_worker))
     });
     let (ends, workers) = ways.unzip();
-    (ends, ControlEnd { workers })
+    (ends, ControlEnd { workers, next: 0 })
 }
 
 impl WorkerEnd {
@@ -69,9 +71,17 @@ impl WorkerEnd {
 }
 
 impl ControlEnd {
-    /// The next frame for the station.
+    /// The next frame for the station: the workers take turns.
     pub fn frame(&mut self) -> Option<Short> {
-        self.workers.iter_mut().find_map(|(from, _)| from.pop().ok())
+        let count = self.workers.len();
+        for _ in 0..count {
+            let n = self.next;
+            self.next = (n + 1) % count;
+            if let Ok(frame) = self.workers[n].0.pop() {
+                return Some(frame);
+            }
+        }
+        None
     }
 
     /// Sends a frame, by the first worker. False if that is behind.

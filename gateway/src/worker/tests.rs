@@ -40,6 +40,7 @@ impl Bench {
             clock: clock.clone(),
             idle: Idler::new(Idle::Busy, 1),
             stop: Arc::clone(&stop),
+            unfinished: Unfinished::new(1),
             drain_timeout: Span::from_millis(50),
             published: Arc::clone(&published),
             events: events::pair().0,

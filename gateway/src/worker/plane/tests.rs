@@ -21,7 +21,7 @@ use crate::telemetry::{LaneIo, Published, TunnelIo};
 use crate::worker::fake::{FakeClock, FakeRx, FakeTx};
 use crate::worker::idle::Idler;
 use crate::worker::links::Links;
-use crate::worker::{Ended, HOUSEKEEPING, Parts, Worker, events, handoff};
+use crate::worker::{Ended, HOUSEKEEPING, Parts, Unfinished, Worker, events, handoff};
 
 /// One way of the link, which takes no time.
 const STEP: Span = Span::from_micros(50);
@@ -100,6 +100,7 @@ fn gateway(me: u8, clock: &FakeClock) -> Gateway {
         clock: clock.clone(),
         idle: Idler::new(Idle::Busy, 1),
         stop: Arc::default(),
+        unfinished: Unfinished::new(1),
         drain_timeout: Span::from_millis(50),
         published: Arc::clone(&published),
         events: watch.of_tunnels(Division::NONE.parts(), 1),

@@ -1,6 +1,8 @@
 //! Boxes with several workers and tunnels, on fake ports: no frame is lost, doubled or overtaken by another one of its
 //! flow, whatever the numbers of workers at both ends. R-TUN-44
 
+mod ending;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,7 +22,7 @@ use crate::worker::fake::{FakeClock, FakeRx, FakeTx};
 use crate::worker::idle::Idler;
 use crate::worker::io::Now;
 use crate::worker::station::{self, ControlEnd};
-use crate::worker::{HOUSEKEEPING, Parts, Worker, handoff};
+use crate::worker::{HOUSEKEEPING, Parts, Unfinished, Worker, handoff};
 
 const STEP: Span = Span::from_micros(20);
 /// Steps that a frame is on its way.
@@ -98,6 +100,7 @@ impl Gateway {
             || Owners::Tunnels(scene.division, vec![encapsulation(scene, me, Part::WHOLE)]);
         let (mut ends, control) = station::join(count);
         let handoffs = handoff::mesh(count, 2, &owners());
+        let unfinished = Unfinished::new(count);
         let one = |(n, handoff)| {
             let (rx, tx) = (<[FakeRx; 2]>::default(), <[FakeTx; 2]>::default());
             let parts: Vec<_> = scene.division.parts().skip(n).step_by(count.into()).collect();
@@ -121,6 +124,7 @@ impl Gateway {
                 clock: clock.clone(),
                 idle: Idler::new(Idle::Busy, count),
                 stop: Arc::default(),
+                unfinished: unfinished.clone(),
                 drain_timeout: Span::from_millis(50),
                 published: Arc::clone(&published),
                 events: events::pair().0.of_tunnels(parts.into_iter(), 1),
@@ -203,8 +207,8 @@ struct World {
     steps: u64,
     /// One frame in so many is lost; 0: none.
     loses_one_in: u64,
-    /// A worker of a box that does nothing.
-    stands: Option<(usize, usize)>,
+    /// Workers of boxes that do nothing.
+    stand: Vec<(usize, usize)>,
     sent: BTreeMap<(u8, u8), u32>,
     /// The next number of each flow at its destination, and frames that came.
     next: BTreeMap<(u8, u8), u32>,
@@ -225,7 +229,7 @@ impl World {
             wire: Default::default(),
             steps: 0,
             loses_one_in: 0,
-            stands: None,
+            stand: Vec::new(),
             sent: BTreeMap::new(),
             next: BTreeMap::new(),
             came: 0,
@@ -276,7 +280,7 @@ impl World {
             for n in 0..count {
                 let n = ((first + n) % count) as usize;
                 // Workers are not equally fast.
-                if self.random.below(4) > 0 && self.stands != Some((me, n)) {
+                if self.random.below(4) > 0 && !self.stand.contains(&(me, n)) {
                     let one = &mut self.gateways[me].workers[n];
                     one.worker.round(&mut ArrayVec::<HeapFrame, 32>::new(), now);
                 }
@@ -430,9 +434,9 @@ fn frames_that_find_no_room_on_the_way_to_their_worker_are_resent() {
     world.pass(Span::from_millis(30), 3);
     assert!(world.are_up());
     // Its peers send for a while to a worker that does nothing.
-    world.stands = Some((1, 2));
+    world.stand.push((1, 2));
     world.pass(Span::from_millis(30), 9);
-    world.stands = None;
+    world.stand.clear();
     world.pass(Span::from_millis(60), 0);
     let dropped = world.gateways[1].port(Side::Wan, PortIo::DropHandoff);
     assert!(dropped > 100, "{dropped}");
@@ -465,22 +469,4 @@ fn every_worker_has_a_way_to_the_station() {
     assert_eq!(seen, [0, 1, 2, 3]);
     let local: Vec<_> = world.gateways.iter().map(|it| it.sum(TunnelIo::Local)).collect();
     assert_eq!(local, [4, 1]);
-}
-
-/// The end of a worker with several tunnels is that of all of them.
-#[test]
-fn workers_that_stop_leave_all_sessions() {
-    let scene = scenes(false).nth(3).expect("two workers and one");
-    assert_eq!(scene.workers, [2, 1]);
-    let mut world = World::new(scene);
-    world.pass(Span::from_millis(30), 2);
-    assert!(world.are_up());
-    for one in &world.gateways[1].workers {
-        one.worker.parts.stop.store(true, Relaxed);
-    }
-    world.pass(HOUSEKEEPING * 3, 2);
-    let up: Vec<_> = world.gateways.iter().map(|gateway| gateway.sum(TunnelIo::Up)).collect();
-    assert_eq!(up, [0, 0]);
-    let now = world.clock.now();
-    assert!(world.gateways[1].workers.iter().all(|one| one.worker.may_leave(now)));
 }
