@@ -47,6 +47,9 @@ class Bounds:
     local_resends: Mapping[str, float] = field(default_factory=dict)
     """Of the frames that the Depot sends into its LAN after the warm-up, the share that it resends: at most."""
 
+    stall_us: Mapping[str, float] = field(default_factory=dict)
+    """Longest time between two packets that a queue pair took: at most; and no RNIC timed out, and no frame failed to arrive."""
+
     def missed(self, passes: Passes) -> Iterator[str]:
         share = {mode: each["share_of_lossless"] for mode, each in passes.items()}
         for mode, least in self.of_lossless.items():
@@ -62,6 +65,13 @@ class Bounds:
         for mode, most in self.long_haul.items():
             if (overhead := passes[mode]["wan_overhead"]) > most:
                 yield f"{mode} sent {overhead:.3f} times the bytes over the long haul; {most} at most"
+        for mode, most in self.stall_us.items():
+            if (stall := passes[mode]["longest_stall_us"]) > most:
+                yield f"{mode} stood still for {stall / 1000:.1f} ms; {most / 1000:.0f} ms at most"
+            if timeouts := passes[mode]["timeouts"]:
+                yield f"{mode}: {timeouts} timeouts of RNICs"
+            if unarrived := passes[mode]["unarrived_frames"]:
+                yield f"{mode}: {unarrived} frames never arrived"
         for mode, most in self.local_resends.items():
             if (resent := passes[mode]["local_resends_share"]) > most:
                 yield f"{mode} resent {resent:.2%} of the frames behind the Depot; {most:.0%} at most"
@@ -101,6 +111,14 @@ _BOUNDS = {
         seconds=2,
         of_lossless={"off": 0.95, "lr2": 0.95, "cached": 0.95, "tunnel": 0.95},
         long_haul={"lr2": 1.02, "cached": 1.02, "tunnel": 1.03},
+    ),
+    # One of two paths dies under load. The target is two round trips and 2 ms, 50 ms; this is less than the RNICs' timeout, since the
+    # machine may have something else to do.
+    "paths": Bounds(
+        link=(*_LINK, "--paths", "2", "--kill", "2@4s", "--loss", "0"),
+        seconds=5,
+        of_lossless={"tunnel": 0.8},
+        stall_us={"tunnel": 120_000},
     ),
     # Eight queue pairs send at twice the rate of their destination's LAN. Without gateways the losses there cost
     # long-haul round trips; a Depot that resends must neither fill that LAN with repeats nor be slower.

@@ -75,7 +75,7 @@ def main() -> int:
 
     print()
     print(table.table(scenario, results))
-    print(table.notes(scenario, results[0]))
+    print(table.notes(scenario, results))
     if scenario.json:
         scenario.json.write_text(json.dumps(as_json(scenario, results), indent=2) + "\n")
     if scenario.keep:

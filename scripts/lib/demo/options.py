@@ -40,6 +40,10 @@ WIRE_OVERHEAD = 24
 # drains: each resend would add to the delay of all that follows.
 NIC_SHARE = 0.98
 
+# Where a path dies, what was on it goes out again on the others, which carry all new frames as well: as much room
+# as the tenth that nobody plans a link without.
+ROOM_FOR_A_DEAD_PATH = 0.9
+
 # A requester may have this many BDP outstanding. While a hole is open no ACK
 # returns; with one BDP the sender would stall for a round trip at each loss.
 WINDOW_BDP = 4
@@ -114,8 +118,13 @@ class Scenario:
 
     @property
     def left(self) -> float:
-        """Share of the long haul that is left when a path has died."""
-        return (self.paths - 1) / self.paths if self.kill else 1
+        """Share of the long haul that the hosts use: of what is left when a path has died."""
+        return ROOM_FOR_A_DEAD_PATH * (self.paths - 1) / self.paths if self.kill else 1
+
+    @property
+    def stall_target_s(self) -> float:
+        """For which a flow may stand still when a path dies: twice the longest round trip, and 2 ms."""
+        return 2 * self.rtt_s * (1 + PATH_STEP * (self.paths - 1)) + 0.002
 
     @property
     def bottleneck_bps(self) -> float:

@@ -34,6 +34,12 @@ class Result:
     goodput_bps: float
     p50_us: float
     p99_us: float
+    stall_us: float
+    """Longest time between two packets that a queue pair took, within the measured part."""
+    unarrived: int
+    """Frames that the requester sent and the responder did not get."""
+    moved: int
+    """Frames that the tunnel sent again on other lanes, since theirs was silent."""
     rtt_us: float
     """Mean, over packets that were sent once; with recovery, the wait for earlier lost packets included."""
     rtt_min_us: float
@@ -73,6 +79,9 @@ class Result:
             goodput_bps=requester["steady"]["goodput_bps"],
             p50_us=requester["completion_us"]["p50"],
             p99_us=requester["completion_us"]["p99"],
+            stall_us=responder["longest_stall_us"],
+            unarrived=max(0, reports.requester["port"]["frames_out"] - reports.responder["port"]["frames_in"]),
+            moved=sum(round(metrics.total("lr2_tunnel_moved_frames_total")) for metrics in reports.gateways.values()),
             rtt_us=rtt["mean"] or 0.0,
             rtt_min_us=rtt["min"] or 0.0,
             rtt_samples=rtt["samples"],
@@ -160,6 +169,8 @@ class Result:
             found.append(f"{self.corrupt_bytes} bytes were corrupt")
         if self.mode != "lossless" and scenario.loss and not self._lost_there(scenario):
             found.append(f"{PLACES[scenario.where]} lost nothing: take more --seconds or a higher --loss")
+        if self.mode in TUNNELS and scenario.kill and not self.moved:
+            found.append("nothing was on the path when it died: give a later time, or more --seconds")
         if self.mode == "off" and scenario.lan_rate_bps and not self.lost["dst_lan"].there:
             found.append("the destination's LAN was not congested: it dropped nothing")
         return found
@@ -220,6 +231,7 @@ def as_json(scenario: Scenario, results: list[Result]) -> dict[str, Any]:
             "where": scenario.where,
             "paths": scenario.paths,
             "kill": scenario.kill and {"path": scenario.kill.path, "after_s": scenario.kill.after_s},
+            "stall_target_us": scenario.kill and scenario.stall_target_s * 1e6,
             "pmtu": scenario.pmtu,
             "carries_bps": scenario.carries_bps,
             "nic_rate_bps": scenario.nic_bps(),
@@ -248,6 +260,9 @@ def _pass_json(scenario: Scenario, lossless: Result, result: Result) -> dict[str
         "closed_form_share": result.expected_share(scenario, lossless),
         "p50_us": result.p50_us,
         "p99_us": result.p99_us,
+        "longest_stall_us": result.stall_us,
+        "unarrived_frames": result.unarrived,
+        "moved_frames": result.moved,
         "wan_overhead": result.wan_overhead(lossless),
         "rtt_us": result.rtt_us,
         "rtt_min_us": result.rtt_min_us,

@@ -87,17 +87,17 @@ def table(scenario: Scenario, results: list[Result]) -> str:
     # Of a narrow LAN no closed form is known, and the gateway's resends into it are of interest.
     special = ["local", "resends"] if scenario.lan_rate_bps else ["in", "theory"]
     head = [
-        ["", "goodput", "of no", special[0], "p50", "p99", "long-haul", "time-", "frames lost, there/back:", "", "", "verified"],
-        ["recovery", "", "loss", special[1], "", "", "bytes", "outs", "src LAN", "WAN", "dst LAN", ""],
+        ["", "goodput", "of no", special[0], "p50", "p99", "longest", "long-haul", "time-", "frames lost, there/back:", "", "", "verified"],
+        ["recovery", "", "loss", special[1], "", "", "stall", "bytes", "outs", "src LAN", "WAN", "dst LAN", ""],
     ]
     rows = [_row(scenario, lossless, result) for result in results]
     widths = [max(len(line[column]) for line in head[1:] + rows) for column in range(len(head[0]))]
-    widths = [max(width, len(head[0][column]) if column != 8 else 0) for column, width in enumerate(widths)]
+    widths = [max(width, len(head[0][column]) if column != 9 else 0) for column, width in enumerate(widths)]
     return "\n".join(_line(cells, widths) for cells in head + rows)
 
 
 def _line(cells: list[str], widths: list[int]) -> str:
-    first, *others = (cell.ljust(width) if column in (0, 8) else cell.rjust(width) for column, (cell, width) in enumerate(zip(cells, widths, strict=True)))
+    first, *others = (cell.ljust(width) if column in (0, 9) else cell.rjust(width) for column, (cell, width) in enumerate(zip(cells, widths, strict=True)))
     return ("  " + "  ".join([first, *others])).rstrip()
 
 
@@ -113,6 +113,7 @@ def _row(scenario: Scenario, lossless: Result, result: Result) -> list[str]:
         special,
         human_seconds(result.p50_us / 1e6),
         human_seconds(result.p99_us / 1e6),
+        human_seconds(result.stall_us / 1e6),
         f"{result.wan_overhead(lossless):.3f}x",
         str(result.timeouts),
         *(_lost(lost) for lost in result.lost.values()),
@@ -124,13 +125,18 @@ def _lost(lost: Lost) -> str:
     return f"{lost.there}/{lost.back}" if lost.there or lost.back else "0"
 
 
-def notes(scenario: Scenario, lossless: Result) -> str:
+def notes(scenario: Scenario, results: list[Result]) -> str:
+    lossless = results[0]
     found = (
         f"  Without loss: {lossless.goodput_bps / scenario.carries_bps:.3f} of the {human_bits(scenario.carries_bps)} of "
         f"message content that the link can carry; round trip {human_seconds(lossless.rtt_us / 1e6)} as measured.\n"
         "  p50, p99: from posting a message to its completion. Long-haul bytes: sent into the link per byte delivered, "
-        "relative to no loss."
+        "relative to no loss.\n  Longest stall: between two packets that a queue pair took, after the warm-up."
     )
+    if scenario.kill:
+        each = (f"{_TITLES[result.mode]} {result.unarrived}" for result in results)
+        found += f"\n  Frames of the source that never reached the destination: {', '.join(each)}. "
+        found += f"A flow should stand still for {human_seconds(scenario.stall_target_s)} at most when the path dies (2 round trips and 2 ms)."
     if scenario.lan_rate_bps:
         found += (
             "\n  No loss: with NICs that the destination's LAN can carry. Local resends: of the frames that the "

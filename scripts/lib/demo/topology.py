@@ -84,8 +84,8 @@ def memory_mib(scenario: Scenario) -> dict[str, int]:
     on_the_link = in_flight + 2 * scenario.rate_bps * 0.05 / 8 / (1 << 20)
     in_lan_queues = 2 * (scenario.lan_rate_bps or 0) * LAN_QUEUE_S / 8 / (1 << 20)
     return {
-        # Reordering and resending hold a few BDP.
-        "gateway": 256 + round(10 * in_flight),
+        # Reordering and resending hold a few BDP; and each port has rings.
+        "gateway": 256 + round(10 * in_flight) + 12 * (scenario.paths - 1),
         # Its memory is for frames of 1000 bytes, each in a buffer for 4 KiB.
         # A LAN has rings, and holds nothing unless it is narrow.
         "wan": 128 + round(5 * (on_the_link + in_lan_queues)) + 32 * (len(scenario.lan_links) + 2 * (scenario.paths - 1)),

@@ -58,11 +58,16 @@ impl Meter {
     /// steady interval.
     pub fn add(&mut self, bytes: u32, at: Time) -> bool {
         self.all.add(bytes);
-        let steady = self.interval().is_some_and(|(start, end)| start <= at && at < end);
+        let steady = self.is_steady(at);
         if steady {
             self.steady.add(bytes);
         }
         steady
+    }
+
+    /// Whether `at` falls into the steady interval.
+    pub fn is_steady(&self, at: Time) -> bool {
+        self.interval().is_some_and(|(start, end)| start <= at && at < end)
     }
 
     /// Whether the steady interval is over.

@@ -9,6 +9,7 @@ mod meter;
 mod options;
 mod report;
 mod run;
+mod stall;
 mod workload;
 
 pub use options::Options;

@@ -71,6 +71,8 @@ pub(super) struct Responder {
     /// Messages received; each of their bytes was compared.
     pub received: Amount,
     pub steady: Steady,
+    /// Longest time between two packets that a queue pair accepted, both in the steady interval, microseconds.
+    pub longest_stall_us: f64,
     /// Mean number of packets accepted and not acknowledged: the L of the
     /// closed forms.
     pub ack_lag_packets: f64,
@@ -112,8 +114,15 @@ impl Requester {
 }
 
 impl Responder {
-    pub fn new(stats: &ResponderStats, received: Amount, steady: Steady) -> Self {
-        Self { received, steady, ack_lag_packets: stats.mean_ack_lag(), stats: *stats }
+    pub fn new(stats: &ResponderStats, received: Amount, steady: Steady, stall: Span) -> Self {
+        let longest_stall_us = us(stall);
+        Self {
+            received,
+            steady,
+            longest_stall_us,
+            ack_lag_packets: stats.mean_ack_lag(),
+            stats: *stats,
+        }
     }
 
     /// Whether nothing arrived that was not sent.

@@ -15,6 +15,7 @@ use super::connection::{default_mac, queue_pairs};
 use super::meter::Meter;
 use super::options::{Operation, Options, Role};
 use super::report::{self, Lines, Report};
+use super::stall::Stalls;
 use super::workload::Workload;
 use crate::dpdk::{BURST, RING, SLACK};
 use crate::idle::Idle;
@@ -71,6 +72,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             let backlog = backlog.min(u64::from(window));
             Workload::new(&qps, workload.op.into(), workload.message, connection.pmtu, backlog)
         }),
+        stalls: Stalls::new(qps.len()),
         qps,
         sent: steady(),
         received: steady(),
@@ -139,6 +141,7 @@ struct Host {
     workload: Option<Workload>,
     sent: Meter,
     received: Meter,
+    stalls: Stalls,
     completion: Durations,
     last_arrival: Time,
     port_full: u64,
@@ -225,6 +228,10 @@ impl Host {
             }
             if received > 0 {
                 self.last_arrival = now;
+                for (n, qp) in self.qps.iter().enumerate() {
+                    let accepted = self.nic.stats(*qp).responder.accepted;
+                    self.stalls.note(n, accepted, now, |at| self.received.is_steady(at));
+                }
             }
             if received < BURST {
                 return turn > 0 || received > 0;
@@ -278,6 +285,7 @@ impl Host {
                 &totals.responder,
                 self.received.all(),
                 self.received.steady(ceased),
+                self.stalls.longest(),
             ),
             port: report::Port { stats: *self.nic.port_stats(), port_full: self.port_full },
         }
