@@ -340,7 +340,9 @@ impl Requests {
         let asked = self.reads.asked.filter(|(psn, _)| *psn == request.psn).map(|_| Cause::Read);
         let is_read = request.kind == PacketKind::ReadRequest;
         let cause = nak.or(if is_read { asked } else { None }).or({
-            if age >= shared.silence && !matches!(state, State::Missing(_)) {
+            let is_missing = matches!(state, State::Missing(_));
+            let is_silent = request.at.since(self.last) >= shared.silence;
+            if age >= shared.silence && (is_silent || !is_missing) {
                 Some(Cause::Timeout)
             } else {
                 None

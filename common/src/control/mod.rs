@@ -7,7 +7,7 @@
 //! after all discards it.
 //!
 //! ```text
-//! | Ethernet .. UDP | BTH | prefix 52 | SYNC 32, STATUS 48 + 8 per range, or FETCH 8 + 8 per range | tag 16 | ICRC |
+//! | Ethernet .. UDP | BTH | prefix 44 | SYNC 28, STATUS 44 + 8 per range, or FETCH 8 + 8 per range | tag 16 | ICRC |
 //! ```
 //!
 //! The tag is a keyed BLAKE3 over IP addresses, opcode, destination QPN of the

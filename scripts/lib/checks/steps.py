@@ -46,6 +46,10 @@ def _unit() -> list[Command]:
     return [_cargo("test", *pure)]
 
 
+def _dissector() -> Command:
+    return _cargo("test", "-p", "analysis", "--features", "tshark", "--test", "dissector")
+
+
 def _scripts() -> list[Command]:
     folder = ROOT / "scripts"
     files = [path for path in folder.rglob("*") if path.is_file()] + [ROOT / ".ci" / "run"]
@@ -72,6 +76,7 @@ def all_steps() -> list[Step]:
         Step("clippy", "cargo clippy on all targets, warnings are errors", 1, 600, [clippy, clippy_fuzz]),
         Step("docs", "rustdoc, warnings are errors", 1, 480, [_cargo("doc", "--workspace", "--no-deps")], warnings_are_errors),
         Step("unit", "unit, property and doc tests of what needs no DPDK", 2, 900, _unit()),
+        Step("dissector", "wireshark/lr2.lua in tshark, on messages of our own encoders", 2, 300, [_dissector()]),
         Step("dpdk", "tests of what uses DPDK, on ports that need no NIC", 2, 600, [_cargo("test", *_packages(_DPDK))]),
         Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz", "--pinned")]),
         Step("deny", "licences, sources, duplicates, direction and use of dependencies", 2, 600, [_python("checks.deny")]),

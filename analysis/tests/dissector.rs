@@ -1,0 +1,343 @@
+//! `wireshark/lr2.lua` in tshark: messages and shims that our own encoders wrote are shown as they are.
+//!
+//! Needs tshark, so it runs with the feature `tshark` only: `cargo test -p analysis --features tshark --test dissector`.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::net::IpAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use common::control::{
+    BootId, DEFAULT_OPCODE, Epoch, Fetch, Header, Keys, LastAck, Message, NodeId, PsnRange, Reason,
+    Status, SyncMessage, body_len, encode,
+};
+use common::frame::Frame;
+use common::heap::HeapFrame;
+use common::psn::Psn;
+use common::time::{Span, Time};
+use common::wire::{Bth, Headers, Opcode, Qpn, Vlans};
+use pcap_file::pcap::{PcapPacket, PcapWriter};
+use tunnel::encapsulation::{Encapsulation, Udp, UdpConfig};
+use tunnel::message::{self, Echo, Hello, Probe, Report, Skip};
+use tunnel::shim::Shim;
+use tunnel::{Lane, Session, WireNumber};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../wireshark/lr2.lua");
+
+/// The fields of each frame, as tshark prints them: several of a name with commas between.
+fn shown(frames: &[Vec<u8>], fields: &[&str]) -> Vec<Vec<String>> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("x.pcap");
+    let mut writer = PcapWriter::new(File::create(&file).expect("made")).expect("written");
+    for frame in frames {
+        let packet = PcapPacket::new(Duration::ZERO, frame.len() as u32, frame);
+        writer.write_packet(&PcapPacket { data: Cow::Borrowed(frame), ..packet }).expect("written");
+    }
+    drop(writer);
+    let wanted = fields.iter().flat_map(|field| ["-e", field]);
+    let text = tshark(&file, &[&["-T", "fields"], &wanted.collect::<Vec<_>>()[..]].concat());
+    let rows: Vec<Vec<String>> =
+        text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect();
+    assert_eq!(rows.len(), frames.len());
+    // No errors of the script, no warnings of it about the frame.
+    let whole = tshark(&file, &["-V"]);
+    for bad in ["Lua Error", "Expert Info (Error/Malformed)", "Malformed Packet"] {
+        assert!(!whole.contains(bad), "{bad}: {whole}");
+    }
+    rows
+}
+
+fn tshark(file: &Path, options: &[&str]) -> String {
+    let script = format!("lua_script:{SCRIPT}");
+    let output =
+        Command::new("tshark").args(["-X", &script, "-r"]).arg(file).args(options).output();
+    let output = output.expect("tshark is not installed: apt install tshark");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("Lua"), "{said}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+fn headers(is_v6: bool, vlans: Vlans) -> Headers {
+    let ip = |last| -> IpAddr {
+        if is_v6 {
+            IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, last])
+        } else {
+            IpAddr::from([10, 0, 0, last as u8])
+        }
+    };
+    Headers::new([2; 6], [4; 6], vlans, ip(1), ip(2), 50_000, 0, 64)
+}
+
+fn control(headers: &Headers, message: &Message) -> Vec<u8> {
+    let header = Header {
+        node: NodeId(0x99),
+        boot: BootId(5),
+        seq: 17,
+        seen_boot: BootId(6),
+        dest_qpn: Qpn::new(0x123456),
+        epoch: Epoch(3),
+    };
+    let mut frame = vec![0; headers.frame_len(body_len(message))];
+    let keys = Keys::from_secret(b"any");
+    encode(headers, DEFAULT_OPCODE, Qpn::new(0x123456), &header, message, &keys, &mut frame);
+    frame
+}
+
+fn write(headers: &Headers) -> Vec<u8> {
+    let mut frame = vec![0; headers.frame_len(64)];
+    headers.emit(
+        &Bth::new(Opcode::WRITE_MIDDLE, Qpn::new(0x77), Psn::new(1234)),
+        &mut frame,
+        |_| {},
+    );
+    frame
+}
+
+#[test]
+fn control_messages() {
+    let sync = Message::Sync(SyncMessage {
+        reason: Reason::Tail,
+        next_psn: Some(Psn::new(1000)),
+        pmtu: 4096,
+        src_qpn: Some(Qpn::new(0x55)),
+        sent_at: Time::from_nanos(77),
+        rtt: Span::from_millis(10),
+    });
+    let range = |start, len| PsnRange { start: Psn::new(start), len };
+    let status = Message::Status(Status {
+        expected: Psn::new(500),
+        ack: Some(LastAck { psn: Psn::new(499), syndrome: 0x1f, msn: 12 }),
+        from: Psn::new(500),
+        to: Psn::new(600),
+        missing: [range(500, 2), range(520, 3)].into_iter().collect(),
+        echo: Time::from_nanos(77),
+        hold: Span::from_micros(4),
+        src_qpn: None,
+        keeps_responses: true,
+        passive: false,
+    });
+    let fetch = Fetch { expected: Psn::new(7), missing: [range(8, 1)].into_iter().collect() };
+    let frames = [
+        control(&headers(false, Vlans::NONE), &sync),
+        control(&headers(true, Vlans::NONE), &status),
+        control(&headers(false, Vlans::new(9, 0)), &Message::Fetch(fetch.clone())),
+        control(&headers(false, Vlans::NONE), &Message::Absent(fetch)),
+        // Others' packets look as they would without the script.
+        write(&headers(false, Vlans::NONE)),
+    ];
+    let head = [
+        "lr2.kind",
+        "lr2.version",
+        "lr2.node",
+        "lr2.boot",
+        "lr2.seq",
+        "lr2.seen_boot",
+        "lr2.dest_qpn",
+        "lr2.epoch",
+    ];
+    let rows = shown(&frames, &head);
+    for (row, kind) in rows[..4].iter().zip(["1", "2", "3", "4"]) {
+        assert_eq!(row[..], [kind, "3", "0x00000099", "5", "17", "6", "0x00123456", "3"]);
+    }
+    assert!(rows[4].iter().all(String::is_empty));
+
+    let of_sync = [
+        "lr2.reason",
+        "lr2.pmtu",
+        "lr2.next_psn",
+        "lr2.src_qpn",
+        "lr2.sent_at",
+        "lr2.rtt",
+        "_ws.col.Info",
+    ];
+    let rows = shown(&frames, &of_sync);
+    let info = "SYNC of QP 0x123456, epoch 3: tail, next PSN 1000";
+    assert_eq!(rows[0][..], ["2", "4096", "1000", "0x00000055", "77", "10000000", info]);
+
+    let of_status = [
+        "lr2.expected",
+        "lr2.from",
+        "lr2.to",
+        "lr2.ack.psn",
+        "lr2.ack.syndrome",
+        "lr2.ack.msn",
+        "lr2.echo",
+        "lr2.hold",
+        "lr2.flags.keeps_responses",
+        "lr2.ranges",
+        "lr2.range.start",
+        "lr2.range.count",
+        "_ws.col.Info",
+    ];
+    let rows = shown(&frames, &of_status);
+    let info = "STATUS of QP 0x123456, epoch 3: expects PSN 500, 5 missing";
+    assert_eq!(
+        rows[1][..],
+        ["500", "500", "600", "499", "0x1f", "12", "77", "4000", "1", "2", "500,520", "2,3", info]
+    );
+    assert_eq!([&rows[2][0], &rows[2][10], &rows[2][11]], ["7", "8", "1"]);
+    assert!(rows[3][12].starts_with("ABSENT"), "{:?}", rows[3]);
+
+    let rows = shown(&frames, &["infiniband.bth.destqp", "infiniband.bth.psn", "lr2.tag"]);
+    assert_eq!(rows[4][..2], ["0x000077", "1234"]);
+    assert!(rows[..4].iter().all(|row| row[2].len() == 32));
+}
+
+fn encapsulations() -> [Encapsulation; 3] {
+    let udp = |addresses: [&str; 2]| {
+        let [address, peer] = addresses.map(|text| text.parse().expect("an address"));
+        let source_ports = vec![49152];
+        let config =
+            UdpConfig { mac: [2; 6], address, peer, port: 49791, source_ports, dscp: None };
+        let mut udp = Encapsulation::Udp(Udp::new(&config));
+        udp.set_next_hop(Some([4; 6]));
+        udp
+    };
+    [
+        Encapsulation::Ethernet { ethertype: 0x88b5, mac: [2; 6] },
+        udp(["192.0.2.1", "192.0.2.2"]),
+        udp(["2001:db8::1", "2001:db8::2"]),
+    ]
+}
+
+#[test]
+fn shims_and_the_frames_behind_them() {
+    let lane = |n| Lane::new(n).expect("a lane");
+    for outer in encapsulations() {
+        let shim = Shim {
+            lane: lane(3),
+            number: WireNumber(100),
+            session: Session::new(0xabcd),
+            predecessor: Some((lane(2), WireNumber(90))),
+            original: None,
+            is_kept: false,
+            clear: 5,
+        };
+        let mut frame = HeapFrame::from(write(&headers(false, Vlans::new(42, 0))));
+        outer.reserve(&mut frame, 9000).expect("there is room");
+        outer.wrap(frame.bytes_mut(), &shim, 0);
+        let first = frame.bytes().to_vec();
+        let mut resend = vec![0; outer.resent_len(first.len())];
+        let again = Shim {
+            number: WireNumber(107),
+            original: Some((lane(3), WireNumber(100))),
+            is_kept: true,
+            ..shim
+        };
+        outer.rewrap(&first, &again, &mut resend);
+        let fields = [
+            "lr2t.type",
+            "lr2t.lane",
+            "lr2t.number",
+            "lr2t.session",
+            "lr2t.predecessor.lane",
+            "lr2t.predecessor.number",
+            "lr2t.not_kept",
+            "lr2t.clear",
+            "lr2t.original.lane",
+            "lr2t.original.number",
+            "vlan.id",
+            "infiniband.bth.destqp",
+            "infiniband.bth.psn",
+        ];
+        let rows = shown(&[first, resend], &fields);
+        let inner = ["42", "0x000077", "1234"];
+        let expected = ["0", "3", "100", "0x0000abcd", "2", "90", "1", "5", "", ""];
+        assert_eq!(rows[0][..], [&expected[..], &inner].concat(), "{outer:?}");
+        let expected = ["1", "3", "107", "0x0000abcd", "2", "90", "0", "5", "3", "100"];
+        assert_eq!(rows[1][..], [&expected[..], &inner].concat(), "{outer:?}");
+    }
+}
+
+#[test]
+fn messages_of_the_tunnel() {
+    let lane = Lane::new(1).expect("a lane");
+    let ranges = || [(WireNumber(40), 2), (WireNumber(50), 1)].into_iter().collect();
+    let echo = Echo { sent_at: Time::from_nanos(8), arrived_at: Time::from_nanos(9) };
+    let messages = [
+        message::Message::Hello(Hello {
+            session: Session::new(0x1234),
+            lanes: 4,
+            features: 1,
+            frame_max: 9018,
+            division: 0,
+            heard: 600,
+            padding: 100,
+        }),
+        message::Message::Report(Report {
+            lane,
+            from: Some(WireNumber(30)),
+            next: WireNumber(60),
+            frames: 27,
+            marked: 1,
+            echo: Some(echo),
+            missing: ranges(),
+        }),
+        message::Message::Probe(Probe { lane, next: WireNumber(60), sent_at: Time::from_nanos(8) }),
+        message::Message::Skip(Skip { lane, ranges: ranges() }),
+        message::Message::Bye,
+    ];
+    let header = message::Header {
+        node: NodeId(0x99),
+        boot: BootId(5),
+        seq: 17,
+        seen_boot: BootId(6),
+        session: Session::new(0xabcd),
+        tunnel: 2,
+    };
+    for outer in encapsulations() {
+        let frames = messages.each_ref().map(|message| {
+            let mut frame = vec![0; outer.shim_at() + message::wire_len(message)];
+            let body = outer.wrap_message(lane, Some([4; 6]), &mut frame).expect("a next hop");
+            message::write(&header, message, &Keys::from_secret(b"any"), body);
+            frame
+        });
+        let fields = [
+            "lr2t.kind",
+            "lr2t.node",
+            "lr2t.seq",
+            "lr2t.session",
+            "lr2t.tunnel",
+            "lr2t.boot",
+            "lr2t.seen_boot",
+            "_ws.col.Info",
+        ];
+        let rows = shown(&frames, &fields);
+        for (row, (kind, info)) in rows.iter().zip([
+            ("1", "HELLO: session 0x1234, 4 lanes"),
+            ("2", "REPORT of lane 1: to before 60, 3 missing"),
+            ("3", "PROBE of lane 1: to before 60"),
+            ("4", "SKIP of lane 1: 3 numbers"),
+            ("5", "BYE"),
+        ]) {
+            assert_eq!(
+                row[..],
+                [kind, "0x00000099", "17", "0x0000abcd", "2", "5", "6", info],
+                "{outer:?}"
+            );
+        }
+        let fields = [
+            "lr2t.offered",
+            "lr2t.frame_max",
+            "lr2t.heard",
+            "lr2t.lanes",
+            "lr2t.from",
+            "lr2t.next",
+            "lr2t.frames",
+            "lr2t.marked",
+            "lr2t.echo.sent",
+            "lr2t.echo.arrived",
+            "lr2t.range.start",
+            "lr2t.range.count",
+            "lr2t.sent",
+        ];
+        let rows = shown(&frames, &fields);
+        assert_eq!(rows[0][..4], ["0x00001234", "9018", "600", "4"]);
+        assert_eq!(rows[1][4..12], ["30", "60", "27", "1", "8", "9", "40,50", "2,1"]);
+        assert_eq!([&rows[2][5], &rows[2][12]], ["60", "8"]);
+        assert_eq!([&rows[3][10], &rows[3][11]], ["40,50", "2,1"]);
+    }
+}

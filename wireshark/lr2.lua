@@ -1,0 +1,308 @@
+-- Wireshark and tshark show what LR2 gateways say to each other:
+--   * control messages in RoCEv2 packets (docs/protocol.md): SYNC, STATUS, FETCH, ABSENT;
+--   * the tunnel (docs/tunnel.md), over Ethernet and over UDP: shims with the frames behind them, and its messages.
+-- Tags are shown, not verified: that takes the key.
+--
+--   tshark -X lua_script:wireshark/lr2.lua -r capture.pcapng -Y 'lr2 || lr2t'
+--
+-- For Wireshark, copy it into the folder of personal Lua plugins (Help, About, Folders).
+
+local TAG_LEN = 16
+
+---------------------------------------------------------------- control messages
+
+local lr2 = Proto("lr2", "LR2 control message")
+lr2.prefs.opcode = Pref.uint("BTH opcode", 0xe1, "wire.control_opcode of the gateways")
+
+local KINDS = { [1] = "SYNC", [2] = "STATUS", [3] = "FETCH", [4] = "ABSENT" }
+local REASONS = { [1] = "open", [2] = "tail", [3] = "resent", [4] = "keepalive", [5] = "release", [6] = "lost" }
+
+local c = {
+    version = ProtoField.uint8("lr2.version", "Version"),
+    kind = ProtoField.uint8("lr2.kind", "Kind", base.DEC, KINDS),
+    flags = ProtoField.uint16("lr2.flags", "Flags", base.HEX),
+    has_src_qpn = ProtoField.bool("lr2.flags.src_qpn", "The source's QPN is known", 16, nil, 0x0001),
+    has_next_psn = ProtoField.bool("lr2.flags.next_psn", "The next PSN is claimed", 16, nil, 0x0002),
+    has_ack = ProtoField.bool("lr2.flags.ack", "An ACK has been seen", 16, nil, 0x0002),
+    keeps = ProtoField.bool("lr2.flags.keeps_responses", "READ responses are kept", 16, nil, 0x0004),
+    passive = ProtoField.bool("lr2.flags.passive", "Passive: holds nothing", 16, nil, 0x0008),
+    node = ProtoField.uint32("lr2.node", "Node", base.HEX),
+    boot = ProtoField.uint64("lr2.boot", "Boot id"),
+    seq = ProtoField.uint64("lr2.seq", "Sequence number"),
+    seen_boot = ProtoField.uint64("lr2.seen_boot", "Newest boot id seen of the receiver"),
+    dest_qpn = ProtoField.uint32("lr2.dest_qpn", "Destination QPN of the flow", base.HEX),
+    epoch = ProtoField.uint32("lr2.epoch", "Epoch"),
+    reason = ProtoField.uint8("lr2.reason", "Reason", base.DEC, REASONS),
+    pmtu = ProtoField.uint16("lr2.pmtu", "Path MTU"),
+    next_psn = ProtoField.uint32("lr2.next_psn", "Next PSN"),
+    src_qpn = ProtoField.uint32("lr2.src_qpn", "QPN of the source", base.HEX),
+    sent_at = ProtoField.uint64("lr2.sent_at", "Sent at (ns, sender's clock)"),
+    rtt = ProtoField.uint64("lr2.rtt", "Round trip (ns)"),
+    expected = ProtoField.uint32("lr2.expected", "Expected PSN"),
+    from = ProtoField.uint32("lr2.from", "Gaps are complete from"),
+    to = ProtoField.uint32("lr2.to", "Gaps are complete to before"),
+    ack_psn = ProtoField.uint32("lr2.ack.psn", "Newest ACK: PSN"),
+    ack_syndrome = ProtoField.uint8("lr2.ack.syndrome", "Newest ACK: syndrome", base.HEX),
+    ack_msn = ProtoField.uint24("lr2.ack.msn", "Newest ACK: MSN"),
+    echo = ProtoField.uint64("lr2.echo", "Echo (ns, receiver's clock)"),
+    hold = ProtoField.uint64("lr2.hold", "Held for (ns)"),
+    ranges = ProtoField.uint8("lr2.ranges", "Missing ranges"),
+    start = ProtoField.uint32("lr2.range.start", "Missing from PSN"),
+    count = ProtoField.uint32("lr2.range.count", "Missing PSNs"),
+    tag = ProtoField.bytes("lr2.tag", "Tag"),
+}
+local all = {}
+for _, field in pairs(c) do all[#all + 1] = field end
+lr2.fields = all
+local cut = ProtoExpert.new("lr2.cut", "The message ends early, or is longer than it says", expert.group.MALFORMED, expert.severity.ERROR)
+lr2.experts = { cut }
+
+-- Adds the fields of a list of {field, bytes}, and returns where they end.
+local function add_all(tree, tvb, at, list)
+    for _, item in ipairs(list) do
+        local field, len = item[1], item[2]
+        if field then tree:add(field, tvb(at, len)) end
+        at = at + len
+    end
+    return at
+end
+
+local PREFIX = { {nil, 4}, {c.version, 1}, {c.kind, 1}, {c.flags, 2}, {c.node, 4}, {c.boot, 8}, {c.seq, 8}, {c.seen_boot, 8}, {c.dest_qpn, 4}, {c.epoch, 4} }
+local BODIES = {
+    [1] = { {c.reason, 1}, {nil, 1}, {c.pmtu, 2}, {c.next_psn, 4}, {c.src_qpn, 4}, {c.sent_at, 8}, {c.rtt, 8} },
+    [2] = { {c.expected, 4}, {c.from, 4}, {c.to, 4}, {c.ack_psn, 4}, {c.ack_syndrome, 1}, {c.ack_msn, 3}, {c.src_qpn, 4}, {c.echo, 8}, {c.hold, 8}, {c.ranges, 1}, {nil, 3} },
+    [3] = { {c.expected, 4}, {c.ranges, 1}, {nil, 3} },
+}
+BODIES[4] = BODIES[3]
+local FLAGS = { [1] = { c.has_src_qpn, c.has_next_psn }, [2] = { c.has_src_qpn, c.has_ack, c.keeps, c.passive } }
+
+local function length(list)
+    local sum = 0
+    for _, item in ipairs(list) do sum = sum + item[2] end
+    return sum
+end
+
+-- The ranges that follow, up to the tag; returns how many PSNs or numbers they hold.
+local function add_ranges(tree, tvb, at, stop, start, count)
+    local sum = 0
+    while at + 8 <= stop do
+        local first, n = tvb(at, 4):uint(), tvb(at + 4, 4):uint()
+        local branch = tree:add(tvb(at, 8), string.format("%u, and %u from there", first, n))
+        branch:add(start, tvb(at, 4))
+        branch:add(count, tvb(at + 4, 4))
+        sum = sum + n
+        at = at + 8
+    end
+    return sum, at
+end
+
+-- `body`: between BTH and ICRC.
+local function control(tvb, pinfo, root)
+    pinfo.cols.protocol = "LR2"
+    local kind = tvb(5, 1):uint()
+    local body = BODIES[kind]
+    local tree = root:add(lr2, tvb(), "LR2 " .. (KINDS[kind] or "message of an unknown kind"))
+    local stop = tvb:len() - TAG_LEN
+    local fixed = length(PREFIX)
+    if not body or stop < fixed + length(body) then
+        tree:add_proto_expert_info(cut)
+        pinfo.cols.info = "LR2, not understood"
+        return
+    end
+    local flags = tvb(6, 2)
+    add_all(tree, tvb, 0, PREFIX)
+    for _, flag in ipairs(FLAGS[kind] or {}) do tree:add(flag, flags) end
+    local at = add_all(tree, tvb, fixed, body)
+    local info = string.format("%s of QP 0x%x, epoch %u", KINDS[kind], tvb(36, 4):uint(), tvb(40, 4):uint())
+    if kind == 1 then
+        local reason = tvb(fixed, 1):uint()
+        info = info .. ": " .. (REASONS[reason] or reason)
+        if flags:bitfield(14) == 1 then info = info .. string.format(", next PSN %u", tvb(fixed + 4, 4):uint()) end
+    else
+        local missing
+        missing, at = add_ranges(tree, tvb, at, stop, c.start, c.count)
+        if kind == 2 and flags:bitfield(12) == 1 then
+            info = info .. ": passive"
+        else
+            info = info .. string.format(": expects PSN %u, %u missing", tvb(fixed, 4):uint(), missing)
+        end
+    end
+    if at ~= stop then tree:add_proto_expert_info(cut) end
+    tree:add(c.tag, tvb(stop, TAG_LEN))
+    pinfo.cols.info = info
+end
+
+-- RoCEv2: control messages are ours, all others go to whoever had the port before.
+local udp = DissectorTable.get("udp.port")
+local roce = udp:get_dissector(4791)
+local port = Proto("lr2_port", "LR2 in RoCEv2")
+
+function port.dissector(tvb, pinfo, root)
+    local BTH, ICRC = 12, 4
+    local is_ours = tvb:len() >= BTH + 44 + TAG_LEN + ICRC and tvb(0, 1):uint() == lr2.prefs.opcode
+        and tvb(BTH, 4):uint() == 0x4c523293
+    if is_ours then
+        control(tvb(BTH, tvb:len() - BTH - ICRC):tvb(), pinfo, root)
+        return tvb:len()
+    end
+    if roce then return roce:call(tvb, pinfo, root) end
+    return 0
+end
+
+---------------------------------------------------------------- the tunnel
+
+local lr2t = Proto("lr2t", "LR2 tunnel")
+lr2t.prefs.ethertype = Pref.uint("EtherType", 0x88b5, "wan.tunnel_ethertype of the gateways")
+lr2t.prefs.port = Pref.uint("UDP port", 49791, "wan.tunnel_port of the gateways")
+
+local TYPES = { [0] = "frame", [1] = "resent frame", [3] = "control message" }
+local MESSAGES = { [1] = "HELLO", [2] = "REPORT", [3] = "PROBE", [4] = "SKIP", [5] = "BYE" }
+
+local t = {
+    version = ProtoField.uint8("lr2t.version", "Version", base.DEC, nil, 0xf0),
+    type = ProtoField.uint8("lr2t.type", "Type", base.DEC, TYPES, 0x0f),
+    lane = ProtoField.uint8("lr2t.lane", "Lane"),
+    before_lane = ProtoField.uint8("lr2t.predecessor.lane", "Lane of the predecessor"),
+    not_kept = ProtoField.bool("lr2t.not_kept", "The sender does not keep it", 8, nil, 0x01),
+    clear = ProtoField.uint8("lr2t.clear", "Clear (log2 of numbers)", base.DEC, nil, 0xf8),
+    session = ProtoField.uint32("lr2t.session", "Session of the receiving end", base.HEX),
+    number = ProtoField.uint32("lr2t.number", "Number"),
+    before = ProtoField.uint32("lr2t.predecessor.number", "Number of the predecessor"),
+    original_lane = ProtoField.uint8("lr2t.original.lane", "Lane of the first transmission"),
+    original = ProtoField.uint32("lr2t.original.number", "Number of the first transmission"),
+    kind = ProtoField.uint8("lr2t.kind", "Kind", base.DEC, MESSAGES),
+    has_from = ProtoField.bool("lr2t.has_from", "It has a from", 8, nil, 0x01),
+    node = ProtoField.uint32("lr2t.node", "Node", base.HEX),
+    length = ProtoField.uint16("lr2t.length", "Bytes without the tag"),
+    tunnel = ProtoField.uint8("lr2t.tunnel", "Tunnel"),
+    boot = ProtoField.uint64("lr2t.boot", "Boot id"),
+    seq = ProtoField.uint64("lr2t.seq", "Sequence number"),
+    seen_boot = ProtoField.uint64("lr2t.seen_boot", "Newest boot id known of the receiver"),
+    offered = ProtoField.uint32("lr2t.offered", "Offered session", base.HEX),
+    features = ProtoField.uint32("lr2t.features", "Features", base.HEX),
+    frame_max = ProtoField.uint16("lr2t.frame_max", "Longest frame of the WAN port"),
+    heard = ProtoField.uint16("lr2t.heard", "Longest HELLO that arrived"),
+    lanes = ProtoField.uint8("lr2t.lanes", "Lanes"),
+    division = ProtoField.uint8("lr2t.division", "Division", base.HEX),
+    from = ProtoField.uint32("lr2t.from", "From number"),
+    next = ProtoField.uint32("lr2t.next", "To before number"),
+    frames = ProtoField.uint32("lr2t.frames", "Frames that arrived"),
+    marked = ProtoField.uint32("lr2t.marked", "Of these, marked"),
+    echo_sent = ProtoField.uint64("lr2t.echo.sent", "Newest PROBE: sent (ns)"),
+    echo_arrived = ProtoField.uint64("lr2t.echo.arrived", "Newest PROBE: arrived (ns)"),
+    sent = ProtoField.uint64("lr2t.sent", "Sent (ns)"),
+    start = ProtoField.uint32("lr2t.range.start", "From number"),
+    count = ProtoField.uint32("lr2t.range.count", "Numbers"),
+    tag = ProtoField.bytes("lr2t.tag", "Tag"),
+}
+all = {}
+for _, field in pairs(t) do all[#all + 1] = field end
+lr2t.fields = all
+local t_cut = ProtoExpert.new("lr2t.cut", "The shim or message ends early", expert.group.MALFORMED, expert.severity.ERROR)
+lr2t.experts = { t_cut }
+
+local T_PREFIX = { {t.lane, 1}, {t.kind, 1}, {t.has_from, 1}, {t.session, 4}, {t.node, 4}, {t.length, 2}, {t.tunnel, 1}, {nil, 1}, {t.boot, 8}, {t.seq, 8}, {t.seen_boot, 8} }
+local T_BODIES = {
+    [1] = { {t.offered, 4}, {t.features, 4}, {t.frame_max, 2}, {t.heard, 2}, {t.lanes, 1}, {t.division, 1}, {nil, 2} },
+    [2] = { {t.from, 4}, {t.next, 4}, {t.frames, 4}, {t.marked, 4}, {t.echo_sent, 8}, {t.echo_arrived, 8} },
+    [3] = { {t.next, 4}, {t.sent, 8} },
+    [4] = {},
+    [5] = {},
+}
+
+local function message(tvb, pinfo, tree)
+    local kind = tvb:len() >= 40 and tvb(2, 1):uint() or 0
+    local body = T_BODIES[kind]
+    local stop = tvb:len() >= 14 and tvb(12, 2):uint() or 0
+    if not body or stop < 40 + length(body) or tvb:len() < stop + TAG_LEN then
+        tree:add_proto_expert_info(t_cut)
+        pinfo.cols.info = "LR2 tunnel, message not understood"
+        return
+    end
+    add_all(tree, tvb, 1, T_PREFIX)
+    local at = add_all(tree, tvb, 40, body)
+    local info = MESSAGES[kind]
+    if kind ~= 1 and kind ~= 5 then info = info .. string.format(" of lane %u", tvb(1, 1):uint()) end
+    if kind == 1 then
+        info = info .. string.format(": session 0x%x, %u lanes", tvb(40, 4):uint(), tvb(52, 1):uint())
+    elseif kind == 2 or kind == 4 then
+        local missing = add_ranges(tree, tvb, at, stop, t.start, t.count)
+        info = info .. (kind == 2 and string.format(": to before %u, %u missing", tvb(44, 4):uint(), missing) or string.format(": %u numbers", missing))
+    elseif kind == 3 then
+        info = info .. string.format(": to before %u", tvb(40, 4):uint())
+    end
+    tree:add(t.tag, tvb(stop, TAG_LEN))
+    pinfo.cols.info = info
+end
+
+-- Returns where the frame behind the shim begins, if there is one.
+local function shim(tvb, pinfo, root)
+    pinfo.cols.protocol = "LR2T"
+    local version = tvb:len() > 0 and tvb(0, 1):bitfield(0, 4) or 0
+    local kind = tvb:len() > 0 and tvb(0, 1):bitfield(4, 4) or 0
+    local len = kind == 3 and tvb:len() or kind == 1 and 24 or 16
+    local tree = root:add(lr2t, tvb(0, math.min(len, tvb:len())), "LR2 tunnel, " .. (TYPES[kind] or "unknown type"))
+    if version ~= 1 or not TYPES[kind] or tvb:len() < math.max(len, 16) then
+        tree:add_proto_expert_info(t_cut)
+        return nil
+    end
+    tree:add(t.version, tvb(0, 1))
+    tree:add(t.type, tvb(0, 1))
+    if kind == 3 then
+        message(tvb, pinfo, tree)
+        return nil
+    end
+    tree:add(t.lane, tvb(1, 1))
+    if tvb(2, 1):uint() ~= 0xff then
+        tree:add(t.before_lane, tvb(2, 1))
+        tree:add(t.before, tvb(12, 4))
+    end
+    tree:add(t.not_kept, tvb(3, 1))
+    tree:add(t.clear, tvb(3, 1))
+    tree:add(t.session, tvb(4, 4))
+    tree:add(t.number, tvb(8, 4))
+    local text = string.format("lane %u number %u", tvb(1, 1):uint(), tvb(8, 4):uint())
+    if kind == 1 then
+        tree:add(t.original_lane, tvb(16, 1))
+        tree:add(t.original, tvb(20, 4))
+        text = text .. string.format(", resend of lane %u number %u", tvb(16, 1):uint(), tvb(20, 4):uint())
+    end
+    tree:append_text(", " .. text)
+    return len
+end
+
+-- Over Ethernet: the rest of the frame, from its own EtherType on. (The MAC addresses stand before the tunnel's.)
+function lr2t.dissector(tvb, pinfo, root)
+    local at = shim(tvb, pinfo, root)
+    if at and tvb:len() >= at + 2 then
+        local rest = tvb(at + 2):tvb()
+        DissectorTable.get("ethertype"):try(tvb(at, 2):uint(), rest, pinfo, root)
+    end
+    return tvb:len()
+end
+
+-- Over UDP: a whole Ethernet frame.
+local over_udp = Proto("lr2t_udp", "LR2 tunnel over UDP")
+function over_udp.dissector(tvb, pinfo, root)
+    local at = shim(tvb, pinfo, root)
+    if at and tvb:len() > at then
+        Dissector.get("eth_withoutfcs"):call(tvb(at):tvb(), pinfo, root)
+    end
+    return tvb:len()
+end
+
+udp:add(4791, port)
+local ethertype = DissectorTable.get("ethertype")
+local at = { ethertype = nil, port = nil }
+local function register()
+    if at.ethertype == lr2t.prefs.ethertype and at.port == lr2t.prefs.port then return end
+    if at.ethertype then
+        ethertype:remove(at.ethertype, lr2t)
+        udp:remove(at.port, over_udp)
+    end
+    at.ethertype, at.port = lr2t.prefs.ethertype, lr2t.prefs.port
+    ethertype:add(at.ethertype, lr2t)
+    udp:add(at.port, over_udp)
+end
+lr2t.prefs_changed = register
+register()
