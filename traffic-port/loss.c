@@ -61,6 +61,9 @@ uint64_t loss_draw(struct loss *l)
 	x ^= x << 25;
 	x ^= x >> 27;
 	l->random = x;
+	/* Nothing is lost. */
+	if (isinf(l->per_log))
+		return UINT64_MAX;
 	return (uint64_t)(log((double)((x * 0x2545f4914f6cdd1du >> 11) + 1) * 0x1p-53) * l->per_log);
 }
 

@@ -28,6 +28,9 @@ static const struct number numbers[] = {
 	{ "status_us", 1, 10000000, false, AT(status_us) },
 	{ "pause_us", 0, 100000000, false, AT(pause_us) },
 	{ "threads", 1, 2, false, AT(threads) },
+	{ "port", 0, PORTS_MOST - 1, false, AT(port) },
+	{ "ports", 1, PORTS_MOST, false, AT(ports) },
+	{ "lanes", 1, LANES_MOST, false, AT(lanes) },
 	{ "queues", 1, QUEUES_MOST, true, AT(queues) },
 };
 
@@ -83,7 +86,8 @@ static int read_word(const char *key, const char *text, void *out)
 		o->peer = strcmp(text, "yes") == 0;
 		good = o->peer || strcmp(text, "no") == 0;
 	} else if (strcmp(key, "tunnel") == 0) {
-		o->tunnel = strcmp(text, "yes") == 0;
+		o->udp = strcmp(text, "udp") == 0;
+		o->tunnel = o->udp || strcmp(text, "ethernet") == 0;
 		good = o->tunnel || strcmp(text, "no") == 0;
 	} else if (strcmp(key, "pool") == 0) {
 		o->own_pool = strcmp(text, "own") == 0;
@@ -94,7 +98,7 @@ static int read_word(const char *key, const char *text, void *out)
 			strcpy(o->counters, text);
 	}
 	if (!good)
-		ERROR("%s=%s: allowed are side=lan|wan, data=out|in|both, peer=yes|no, tunnel=yes|no, "
+		ERROR("%s=%s: allowed are side=lan|wan, data=out|in|both, peer=yes|no, tunnel=no|ethernet|udp, "
 		      "pool=own|program, counters=FILE\n", key, text);
 	return good ? 0 : -EINVAL;
 }
@@ -102,14 +106,15 @@ static int read_word(const char *key, const char *text, void *out)
 bool options_read(const char *name, const char *args, struct options *o)
 {
 	static const char *const keys[] = { "side", "data", "peer", "tunnel", "pool", "counters", "payload", "flows",
-					    "in_flight", "per_ack", "status_us", "pause_us", "threads", "queues", "loss", NULL };
+					    "in_flight", "per_ack", "status_us", "pause_us", "threads", "queues", "port", "ports",
+					    "lanes", "loss", NULL };
 	static const char *const words[] = { "side", "data", "peer", "tunnel", "pool", "counters", NULL };
 	struct rte_kvargs *list = rte_kvargs_parse(args, keys);
 	bool good = list != NULL && rte_kvargs_count(list, "side") == 1;
 
 	*o = (struct options) {
 		.payload = 1024, .flows = 64, .in_flight = 64, .per_ack = 1, .outward = true, .own_pool = true,
-		.status_us = 500, .threads = 1, .queues = 1,
+		.status_us = 500, .threads = 1, .queues = 1, .ports = 1, .lanes = 1,
 	};
 	for (size_t i = 0; good && words[i] != NULL; i++)
 		good = rte_kvargs_process(list, words[i], read_word, o) == 0;
@@ -121,15 +126,20 @@ bool options_read(const char *name, const char *args, struct options *o)
 		good = false;
 	}
 	if (good && o->loss > 0 && !o->peer && !o->tunnel) {
-		ERROR("loss=%g: needs peer=yes or tunnel=yes, since nobody else makes good for it\n", o->loss);
+		ERROR("loss=%g: needs peer=yes or a tunnel, since nobody else makes good for it\n", o->loss);
 		good = false;
 	}
 	if (good && o->tunnel && (o->peer || !o->own_pool || o->threads > 1)) {
-		ERROR("tunnel=yes: for peer=no, pool=own and threads=1 only\n");
+		ERROR("tunnel: for peer=no, pool=own and threads=1 only\n");
 		good = false;
 	}
 	if (good && o->queues > 1 && (o->peer || o->threads > 1)) {
 		ERROR("queues=%u: for peer=no and threads=1 only\n", o->queues);
+		good = false;
+	}
+	if (good && (o->port >= o->ports || o->ports * o->lanes > LANES_MOST || (!o->tunnel && o->ports * o->lanes > 1))) {
+		ERROR("port=%u, ports=%u, lanes=%u: at most %u lanes in all, of a tunnel, and a port below their number\n",
+		      o->port, o->ports, o->lanes, (uint32_t)LANES_MOST);
 		good = false;
 	}
 	if (good && (o->payload % 4 != 0)) {
@@ -140,7 +150,7 @@ bool options_read(const char *name, const char *args, struct options *o)
 		o->has_world = list->count > 1;
 	else
 		ERROR("%s: give side=lan or side=wan, and of one port: payload, flows, in_flight, per_ack, "
-		      "data, peer, tunnel, pool, status_us, loss, pause_us, threads, queues, counters\n", name);
+		      "data, peer, tunnel, pool, status_us, loss, pause_us, threads, queues, port, ports, lanes, counters\n", name);
 	rte_kvargs_free(list);
 	return good;
 }

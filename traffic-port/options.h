@@ -13,9 +13,10 @@ struct options {
 	enum side side;
 	bool has_world; /* anything but `side` is given */
 	uint32_t payload, flows, in_flight, per_ack;
-	bool outward, inward, peer, tunnel, own_pool;
+	bool outward, inward, peer, tunnel, udp, own_pool;
 	uint32_t status_us;
 	uint32_t pause_us, threads, queues;
+	uint32_t port, ports, lanes; /* which of the WAN ports it is, how many there are, lanes of each */
 	double loss;
 	char counters[COUNTERS_PATH];
 };

@@ -26,18 +26,29 @@ struct queue {
 
 struct port {
 	enum side side;
+	uint32_t of_wan; /* which of the WAN ports it is */
 	struct queue queues[QUEUES];
 	struct rte_ether_addr mac;
 	uint64_t forgotten[4];
 };
 
-/* One per process: the ports of a pair find each other without names. */
+/* One per process: the ports of a pair, or a LAN port and several WAN ports, find each other without names. */
 static struct {
 	struct options options;
 	struct world *world[QUEUES_MOST];
-	struct port *port[SIDES];
-	bool started[SIDES];
+	struct port *port[1 + PORTS_MOST]; /* the LAN's, the WAN's */
+	uint32_t started; /* one bit each */
 } pair;
+
+static uint32_t place_of(enum side side, uint32_t of_wan)
+{
+	return side == LAN ? 0 : 1 + of_wan;
+}
+
+static inline bool are_started(void)
+{
+	return pair.started == (2u << pair.options.ports) - 1;
+}
 
 static uint64_t bytes_of(struct rte_mbuf **frames, uint16_t n)
 {
@@ -110,10 +121,12 @@ static uint16_t rx_burst(void *from, struct rte_mbuf **frames, uint16_t n)
 	struct world *w = world_behind(queue);
 	uint16_t given;
 
-	if (unlikely(!pair.started[LAN] || !pair.started[WAN]))
+	if (unlikely(!are_started()))
 		return 0;
 	enter(w);
-	given = world_give(w, port->side, frames, n);
+	given = world_give(w, port->side, port->of_wan, frames, n);
+	for (uint16_t i = 0; unlikely(w->ports > 1) && port->side == WAN && i < given; i++)
+		frames[i]->port = w->wan_port[port->of_wan];
 	queue->counted[0] += given;
 	queue->counted[1] += bytes_of(frames, given);
 	w->count.rx_calls++;
@@ -139,7 +152,7 @@ static uint16_t tx_burst(void *to, struct rte_mbuf **frames, uint16_t n)
 	enter(w);
 	queue->counted[2] += n;
 	queue->counted[3] += bytes_of(frames, n);
-	world_take(w, port->side, frames, n);
+	world_take(w, port->side, port->of_wan, frames, n);
 	if (likely(queue->index == 0 || w->threads == 1))
 		w->count.port_cycles += rte_rdtsc() - start;
 	else
@@ -162,7 +175,7 @@ static int start(struct rte_eth_dev *dev)
 		if (pair.world[q] == NULL || pair.world[q]->rx[port->side].pool == NULL)
 			return -EINVAL;
 	dev->data->dev_link.link_status = RTE_ETH_LINK_UP;
-	pair.started[port->side] = true;
+	pair.started |= 1u << place_of(port->side, port->of_wan);
 	return 0;
 }
 
@@ -171,7 +184,7 @@ static int stop(struct rte_eth_dev *dev)
 	struct port *port = dev->data->dev_private;
 
 	dev->data->dev_link.link_status = RTE_ETH_LINK_DOWN;
-	pair.started[port->side] = false;
+	pair.started &= ~(1u << place_of(port->side, port->of_wan));
 	return 0;
 }
 
@@ -179,8 +192,12 @@ static int close_port(struct rte_eth_dev *dev)
 {
 	struct port *port = dev->data->dev_private;
 
-	pair.port[port->side] = NULL;
-	for (uint32_t q = 0; q < QUEUES_MOST && pair.port[!port->side] == NULL; q++) {
+	bool last = true;
+
+	pair.port[place_of(port->side, port->of_wan)] = NULL;
+	for (uint32_t i = 0; i < RTE_DIM(pair.port); i++)
+		last &= pair.port[i] == NULL;
+	for (uint32_t q = 0; last && q < QUEUES_MOST; q++) {
 		if (pair.world[q] != NULL)
 			world_free(pair.world[q]);
 		pair.world[q] = NULL;
@@ -262,7 +279,7 @@ static int set_up_rx(struct rte_eth_dev *dev, uint16_t queue, uint16_t desc, uns
 	if (pair.world[queue] == NULL && (pair.world[queue] = world_new(&pair.options, queue)) == NULL)
 		return -ENOMEM;
 	dev->data->rx_queues[queue] = &port->queues[queue];
-	return world_attach(pair.world[queue], port->side, pool, dev->data->port_id, socket);
+	return world_attach(pair.world[queue], port->side, port->of_wan, pool, dev->data->port_id, socket);
 }
 
 static int set_up_tx(struct rte_eth_dev *dev, uint16_t queue, uint16_t desc, unsigned int socket,
@@ -311,8 +328,8 @@ static int probe(struct rte_vdev_device *vdev)
 
 	if (!options_read(name, vdev->device.devargs != NULL ? vdev->device.devargs->args : "", &options))
 		return -EINVAL;
-	if (pair.port[options.side] != NULL) {
-		ERROR("%s: there is a port with this side already, and one pair is all there can be\n", name);
+	if (pair.port[place_of(options.side, options.port)] != NULL) {
+		ERROR("%s: there is such a port already, and one of each is all there can be\n", name);
 		return -EEXIST;
 	}
 	dev = rte_eth_dev_allocate(name);
@@ -329,10 +346,11 @@ static int probe(struct rte_vdev_device *vdev)
 		return -ENOMEM;
 	}
 	port->side = options.side;
+	port->of_wan = options.side == WAN ? options.port : 0;
 	for (uint16_t i = 0; i < QUEUES; i++)
 		port->queues[i] = (struct queue) { .port = port, .index = i };
-	port->mac = (struct rte_ether_addr) { { 2, 0, 0, 0, 1, (uint8_t)options.side } };
-	pair.port[options.side] = port;
+	port->mac = (struct rte_ether_addr) { { 2, 0, 0, 0, 1, (uint8_t)place_of(options.side, port->of_wan) } };
+	pair.port[place_of(options.side, port->of_wan)] = port;
 	if (options.has_world)
 		pair.options = options;
 	else if (pair.options.payload == 0)

@@ -264,7 +264,7 @@ static void free_all(struct rte_mbuf **frames, uint16_t n)
 		rte_mempool_put_bulk(pool, (void **)free, count);
 }
 
-static void take_burst(struct world *w, enum side side, struct rte_mbuf **frames, uint16_t n)
+static void take_burst(struct world *w, enum side side, uint32_t port, struct rte_mbuf **frames, uint16_t n)
 {
 	const struct stream *s = &w->streams[side == WAN ? OUTWARD : INWARD];
 	const uint64_t now = rte_rdtsc();
@@ -273,7 +273,7 @@ static void take_burst(struct world *w, enum side side, struct rte_mbuf **frames
 
 	if (s->flows > 4096)
 		for (uint16_t i = 0; i < n; i++) {
-			const uint8_t *frame = rte_pktmbuf_mtod(frames[i], const uint8_t *) + (tunnel ? TUNNEL_FRONT : 0);
+			const uint8_t *frame = rte_pktmbuf_mtod(frames[i], const uint8_t *) + (tunnel ? w->tunnel->front : 0);
 
 			expect_write(&s->delivered[qpn_of(frame) & (s->flows - 1)]);
 		}
@@ -281,7 +281,7 @@ static void take_burst(struct world *w, enum side side, struct rte_mbuf **frames
 		const uint8_t *frame = rte_pktmbuf_mtod(frames[i], const uint8_t *);
 		uint32_t len = frames[i]->data_len;
 
-		if (tunnel && unlikely(!tunnel_open(w, frames[i], &frame, &len))) {
+		if (tunnel && unlikely(!tunnel_open(w, port, frames[i], &frame, &len))) {
 			restore(w, frames[i], side);
 			continue;
 		}
@@ -301,8 +301,8 @@ static void take_burst(struct world *w, enum side side, struct rte_mbuf **frames
 	free_all(frames, n);
 }
 
-void world_take(struct world *w, enum side side, struct rte_mbuf **frames, uint16_t n)
+void world_take(struct world *w, enum side side, uint32_t port, struct rte_mbuf **frames, uint16_t n)
 {
 	for (uint16_t done = 0; done < n; done += BURST)
-		take_burst(w, side, frames + done, RTE_MIN(n - done, BURST));
+		take_burst(w, side, port, frames + done, RTE_MIN(n - done, BURST));
 }

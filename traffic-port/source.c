@@ -344,7 +344,7 @@ static uint16_t give_all(struct world *w, enum side side, uint64_t now, struct r
 	return given;
 }
 
-uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, uint16_t n)
+uint16_t world_give(struct world *w, enum side side, uint32_t port, struct rte_mbuf **frames, uint16_t n)
 {
 	const uint64_t now = rte_rdtsc();
 	uint16_t given = 0;
@@ -352,10 +352,10 @@ uint16_t world_give(struct world *w, enum side side, struct rte_mbuf **frames, u
 	if (w->tunnel == NULL)
 		return give_all(w, side, now, frames, n);
 	if (side == WAN)
-		given = tunnel_speak(w, now, frames, n / 2);
+		given = tunnel_speak(w, port, now, frames, n / 2);
 	if (!w->tunnel->ready)
 		return given;
 	if (side == LAN)
 		return give_all(w, side, now, frames, n);
-	return given + tunnel_number(w, frames + given, give_all(w, side, now, frames + given, n - given));
+	return given + tunnel_number(w, port, frames + given, give_all(w, side, now, frames + given, n - given));
 }

@@ -116,6 +116,9 @@ struct world {
 	bool own_pool;
 	struct rte_mempool *others;
 	struct { struct rte_mempool *pool; uint16_t port; } rx[SIDES];
+	/* Frames that come in at one of several WAN ports are taken there. */
+	uint16_t wan_port[PORTS_MOST];
+	uint32_t ports;
 	/* One thread polls both ports; a second may transmit, each under the lock. */
 	const void *thread;
 	uint32_t threads;
@@ -159,7 +162,7 @@ static inline enum side source_side(enum stream_id stream)
 }
 
 /* Room for a frame that is neither data nor ACK. */
-enum { MESSAGE_BYTES = 640 };
+enum { MESSAGE_BYTES = 704 };
 
 /* One that is written as a whole; NULL, which is counted, if there is none. */
 struct rte_mbuf *other_frame(struct world *world, enum side side, uint16_t len);
@@ -176,11 +179,11 @@ static inline void set_mbuf(const struct world *w, enum side side, struct rte_mb
 	m->data_len = len;
 }
 
-/* The frames that come in at a side now, at most n. */
-uint16_t world_give(struct world *world, enum side side, struct rte_mbuf **frames, uint16_t n);
+/* The frames that come in at a side now, of the WAN at one of its ports, at most n. */
+uint16_t world_give(struct world *world, enum side side, uint32_t port, struct rte_mbuf **frames, uint16_t n);
 
 /* Takes, checks and frees what goes out at a side. */
-void world_take(struct world *world, enum side side, struct rte_mbuf **frames, uint16_t n);
+void world_take(struct world *world, enum side side, uint32_t port, struct rte_mbuf **frames, uint16_t n);
 
 /* peer.c */
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include <rte_branch_prediction.h>
+
 #include "bytes.h"
 #include "tag.h"
 
@@ -10,33 +12,55 @@ enum { HELLO = 1, REPORT = 2, PROBE = 3, SKIP = 4, BYE = 5, HAS_FROM = 1 };
 enum { CONTROL_BYTE = 0x13, PREFIX = 40, HELLO_BYTES = 16, REPORT_BYTES = 32, PROBE_BYTES = 12, NODE = 0x54756e6e, ETHERTYPE = 0x88b5 };
 /* What a tag covers before the message, all zero. */
 enum { SCOPE = 37, MESSAGE_MOST = 9728, SAID_MOST = PREFIX + REPORT_BYTES + 8 * RANGES_MOST + TAG_BYTES };
-enum { FRAME_MAX = 9600, HELLO_HZ = 10, MISSING_MOST = 1 << 16, LETTERS = 1 << 12, LOST_MOST = 1 << 18 };
+enum { FRAME_MAX = 9600, HELLO_HZ = 10, MISSING_MOST = 1 << 16, LETTERS = 1 << 12, LETTERS_OF_MANY = 1 << 10, LOST_MOST = 1 << 18 };
 
-_Static_assert(SHIM_AT + SAID_MOST <= MESSAGE_BYTES, "a message fits into a buffer for other frames");
+_Static_assert(OUTER_MOST + SAID_MOST <= MESSAGE_BYTES, "a message fits into a buffer for other frames");
 
-struct tunnel *tunnel_new(uint64_t boot, bool lossy, uint32_t index, uint32_t tunnels)
+static bool lane_init(struct lane *l, bool lossy, uint32_t letters)
+{
+	const uint64_t places = lossy ? LOST_MOST : 1;
+
+	l->letters = (struct letters) { .at = calloc(letters, sizeof(*l->letters.at)), .mask = letters - 1 };
+	l->missing.most = lossy ? MISSING_MOST : 0;
+	l->missing.at = calloc(lossy ? MISSING_MOST : 1, sizeof(*l->missing.at));
+	l->lost = (struct transmissions) { .at = calloc(places, sizeof(*l->lost.at)), .mask = places - 1 };
+	return l->letters.at != NULL && l->missing.at != NULL && l->lost.at != NULL;
+}
+
+struct tunnel *tunnel_new(uint64_t boot, const struct tunnel_options *o, uint32_t index)
 {
 	struct tunnel *t = calloc(1, sizeof(*t));
-	const uint64_t places = lossy ? LOST_MOST : 1;
+	const uint64_t places = o->lossy ? LOST_MOST : 1;
+	const uint32_t tunnels = o->tunnels;
+	bool good = true;
 
 	if (t == NULL)
 		return NULL;
 	t->boot = boot;
 	t->index = index;
 	t->tunnels = tunnels;
+	t->udp = o->udp;
+	t->shim_at = o->udp ? OUTER_MOST : 14;
+	/* Over Ethernet, all but the addresses is behind the shim. */
+	t->front = o->udp ? OUTER_MOST + SHIM_BYTES : 14 - 12 + SHIM_BYTES;
+	t->ports = o->ports;
+	t->lane_count = o->ports * o->lanes;
 	/* Random enough for one peer, and not zero. The low bits say which tunnel it is. */
 	t->own = ((uint32_t)(boot * 0x9e3779b97f4a7c15u >> 32) | 1u << 31) & ~(tunnels - 1);
 	t->own |= index;
-	t->next = t->told = t->own;
-	t->letters = (struct letters) { .at = calloc(LETTERS, sizeof(*t->letters.at)), .mask = LETTERS - 1 };
-	t->missing.most = lossy ? MISSING_MOST : 0;
-	t->missing.at = calloc(lossy ? MISSING_MOST : 1, sizeof(*t->missing.at));
-	for (int i = 0; i < 2; i++)
+	for (uint32_t i = 0; i < t->lane_count; i++) {
+		good &= lane_init(&t->lanes[i], o->lossy, t->lane_count > 1 ? LETTERS_OF_MANY : LETTERS);
+		t->lanes[i].next = t->lanes[i].told = t->own;
+	}
+	for (uint32_t i = 0; i < t->ports; i++)
+		t->paths[i].lane = (uint8_t)i;
+	for (int i = 0; i < 2; i++) {
 		t->last[i] = calloc(TUNNEL_BUCKETS, sizeof(*t->last[i]));
-	t->lost = (struct transmissions) { .at = calloc(places, sizeof(*t->lost.at)), .mask = places - 1 };
+		t->last_lane[i] = calloc(TUNNEL_BUCKETS, sizeof(*t->last_lane[i]));
+		good &= t->last[i] != NULL && t->last_lane[i] != NULL;
+	}
 	t->resends = (struct transmissions) { .at = calloc(places, sizeof(*t->resends.at)), .mask = places - 1 };
-	if (t->letters.at == NULL || t->missing.at == NULL || t->last[0] == NULL || t->last[1] == NULL ||
-	    t->lost.at == NULL || t->resends.at == NULL) {
+	if (!good || t->resends.at == NULL) {
 		tunnel_free(t);
 		return NULL;
 	}
@@ -47,11 +71,15 @@ void tunnel_free(struct tunnel *t)
 {
 	if (t == NULL)
 		return;
-	free(t->letters.at);
-	free(t->missing.at);
-	free(t->last[0]);
-	free(t->last[1]);
-	free(t->lost.at);
+	for (uint32_t i = 0; i < t->lane_count; i++) {
+		free(t->lanes[i].letters.at);
+		free(t->lanes[i].missing.at);
+		free(t->lanes[i].lost.at);
+	}
+	for (int i = 0; i < 2; i++) {
+		free(t->last[i]);
+		free(t->last_lane[i]);
+	}
 	free(t->resends.at);
 	free(t);
 }
@@ -77,14 +105,15 @@ static uint8_t division(const struct tunnel *t)
 	return (uint8_t)__builtin_ctz(t->tunnels);
 }
 
-static bool hear_hello(struct world *w, const uint8_t *m, uint32_t len, bool names_us, uint32_t frame_len)
+static bool hear_hello(struct world *w, uint32_t port, const uint8_t *m, uint32_t len, bool names_us, uint32_t frame_len)
 {
 	struct tunnel *t = w->tunnel;
+	struct path *path = &t->paths[port];
 	const uint8_t *fields = m + PREFIX;
 	const uint32_t session = get32(fields), frame_max = get16(fields + 8);
 	const uint64_t boot = get64(m + 16);
 
-	if (len < PREFIX + HELLO_BYTES || session == 0 || (session & (t->tunnels - 1)) != t->index || fields[12] != 1 ||
+	if (len < PREFIX + HELLO_BYTES || session == 0 || (session & (t->tunnels - 1)) != t->index || fields[12] != t->lane_count ||
 	    fields[13] != division(t) || !are_zero(fields + 14, len - PREFIX - 14))
 		return false;
 	if (t->theirs != 0 && (session != t->theirs || boot != t->their_boot)) {
@@ -97,14 +126,15 @@ static bool hear_hello(struct world *w, const uint8_t *m, uint32_t len, bool nam
 		t->their_boot = boot;
 		t->their_node = get32(m + 8);
 		t->frame_max = RTE_MIN(frame_max, (uint32_t)FRAME_MAX);
-		t->sent = t->covered = session;
-		t->next_hello = 0;
+		for (uint32_t i = 0; i < t->lane_count; i++)
+			t->lanes[i].sent = t->lanes[i].covered = session;
+		path->next_hello = 0;
 	}
-	if (names_us && (frame_len > t->heard || !t->named)) {
-		t->heard = RTE_MAX(t->heard, (uint16_t)frame_len);
-		t->next_hello = 0;
+	if (names_us && (frame_len > path->heard || !path->named)) {
+		path->heard = RTE_MAX(path->heard, (uint16_t)frame_len);
+		path->next_hello = 0;
 	}
-	t->named |= names_us;
+	path->named |= names_us;
 	return true;
 }
 
@@ -119,17 +149,19 @@ static bool read_ranges(const uint8_t *at, uint32_t bytes, struct letter *out)
 	return true;
 }
 
-bool tunnel_hear(struct world *w, const uint8_t *m, uint32_t len, uint32_t frame_len)
+bool tunnel_hear(struct world *w, uint32_t port, const uint8_t *m, uint32_t len, uint32_t frame_len)
 {
 	struct tunnel *t = w->tunnel;
 	const uint32_t before_tag = len >= PREFIX + TAG_BYTES ? get16(m + 12) : 0;
 	uint8_t expected[TAG_BYTES];
 	struct letter letter = { 0 };
+	struct lane *lane;
 	bool names_us;
 
 	if (before_tag < PREFIX || before_tag + TAG_BYTES > len || before_tag > MESSAGE_MOST || m[0] != CONTROL_BYTE ||
-	    m[1] != 0 || get16(m + 14) != t->index << 8 || (m[3] & ~(m[2] == REPORT ? HAS_FROM : 0)) != 0)
+	    m[1] >= t->lane_count || get16(m + 14) != t->index << 8 || (m[3] & ~(m[2] == REPORT ? HAS_FROM : 0)) != 0)
 		return false;
+	lane = &t->lanes[m[1]];
 	tag(m, before_tag, expected);
 	if (memcmp(expected, m + before_tag, TAG_BYTES) != 0)
 		return false;
@@ -138,7 +170,7 @@ bool tunnel_hear(struct world *w, const uint8_t *m, uint32_t len, uint32_t frame
 		return false;
 	names_us = get32(m + 4) == t->own && get64(m + 32) == t->boot;
 	if (m[2] == HELLO)
-		return hear_hello(w, m, before_tag, names_us, frame_len);
+		return hear_hello(w, port, m, before_tag, names_us, frame_len);
 	if (!names_us || get64(m + 16) != t->their_boot)
 		return false;
 	switch (m[2]) {
@@ -149,21 +181,21 @@ bool tunnel_hear(struct world *w, const uint8_t *m, uint32_t len, uint32_t frame
 		letter.has_from = m[3] & HAS_FROM;
 		letter.from = get32(m + PREFIX);
 		letter.next = get32(m + PREFIX + 4);
-		tunnel_take_report(w, &letter);
+		tunnel_take_report(w, lane, &letter);
 		return true;
 	case PROBE:
 		if (before_tag != PREFIX + PROBE_BYTES)
 			return false;
-		t->probed = get64(m + PREFIX + 4);
-		t->probed_at = rte_rdtsc() * 1000 / (rte_get_tsc_hz() / 1000000);
+		lane->probed = get64(m + PREFIX + 4);
+		lane->probed_at = rte_rdtsc() * 1000 / (rte_get_tsc_hz() / 1000000);
 		/* All before it was here already: frames keep their order. */
-		w->count.bad_claim += get32(m + PREFIX) != t->next;
-		tunnel_report(w, rte_rdtsc(), true);
+		w->count.bad_claim += get32(m + PREFIX) != lane->next || m[1] % t->ports != port;
+		tunnel_report(w, lane, rte_rdtsc(), true);
 		return true;
 	case SKIP:
 		if (!read_ranges(m + PREFIX, before_tag - PREFIX, &letter))
 			return false;
-		tunnel_take_skip(w, &letter);
+		tunnel_take_skip(lane, &letter);
 		return true;
 	case BYE:
 		t->ready = false;
@@ -174,15 +206,20 @@ bool tunnel_hear(struct world *w, const uint8_t *m, uint32_t len, uint32_t frame
 }
 
 /* The fields that all messages have, and the tag; `len` bytes before the tag. */
-static uint16_t seal(struct tunnel *t, uint8_t kind, uint8_t flags, uint32_t len, uint8_t *frame)
+static uint16_t seal(struct tunnel *t, uint32_t port, uint8_t lane, uint8_t kind, uint8_t flags, uint32_t len, uint8_t *frame)
 {
 	static const uint8_t macs[12] = { 3, 'L', 'R', '2', 0, 1, 2, 0, 0, 0, 0, 0x0b };
-	uint8_t *m = frame + SHIM_AT;
+	uint8_t *m = frame + t->shim_at;
 
-	memcpy(frame, macs, sizeof(macs));
-	put16(frame + 12, ETHERTYPE);
+	if (t->udp) {
+		outer_write(t, port, outer_source(lane), 0, t->shim_at + len + TAG_BYTES, frame);
+	} else {
+		memcpy(frame, macs, sizeof(macs));
+		put16(frame + 12, ETHERTYPE);
+	}
 	memset(m, 0, PREFIX);
 	m[0] = CONTROL_BYTE;
+	m[1] = lane;
 	m[2] = kind;
 	m[3] = flags;
 	put32(m + 4, t->theirs);
@@ -193,26 +230,26 @@ static uint16_t seal(struct tunnel *t, uint8_t kind, uint8_t flags, uint32_t len
 	put64(m + 24, ++t->seq);
 	put64(m + 32, t->their_boot);
 	tag(m, len, m + len);
-	return (uint16_t)(SHIM_AT + len + TAG_BYTES);
+	return (uint16_t)(t->shim_at + len + TAG_BYTES);
 }
 
-static uint16_t say_hello(struct tunnel *t, uint8_t *frame)
+static uint16_t say_hello(struct tunnel *t, uint32_t port, uint8_t *frame)
 {
-	uint8_t *fields = frame + SHIM_AT + PREFIX;
+	uint8_t *fields = frame + t->shim_at + PREFIX;
 
 	memset(fields, 0, HELLO_BYTES);
 	put32(fields, t->own);
 	put16(fields + 8, FRAME_MAX);
-	put16(fields + 10, t->heard);
-	fields[12] = 1;
+	put16(fields + 10, t->paths[port].heard);
+	fields[12] = (uint8_t)t->lane_count;
 	fields[13] = division(t);
-	return seal(t, HELLO, 0, PREFIX + HELLO_BYTES, frame);
+	return seal(t, port, (uint8_t)0, HELLO, 0, PREFIX + HELLO_BYTES, frame);
 }
 
-static uint16_t say(struct tunnel *t, const struct letter *letter, uint8_t *frame)
+static uint16_t say(struct tunnel *t, uint8_t lane, const struct letter *letter, uint8_t *frame)
 {
 	const bool report = letter->what == LETTER_REPORT;
-	uint8_t *at = frame + SHIM_AT + PREFIX;
+	uint8_t *at = frame + t->shim_at + PREFIX;
 
 	if (report) {
 		put32(at, letter->has_from ? letter->from : 0);
@@ -228,12 +265,12 @@ static uint16_t say(struct tunnel *t, const struct letter *letter, uint8_t *fram
 		put32(at, letter->ranges[i].start);
 		put32(at + 4, letter->ranges[i].count);
 	}
-	return seal(t, report ? REPORT : SKIP, report && letter->has_from ? HAS_FROM : 0,
-		    (uint32_t)(at - frame) - SHIM_AT, frame);
+	return seal(t, lane % t->ports, lane, report ? REPORT : SKIP, report && letter->has_from ? HAS_FROM : 0,
+		    (uint32_t)(at - frame) - t->shim_at, frame);
 }
 
-/* A letter, or a HELLO. */
-static struct rte_mbuf *message(struct world *w, const struct letter *letter)
+/* A letter of a lane, or a HELLO. */
+static struct rte_mbuf *message(struct world *w, uint32_t lane_or_port, const struct letter *letter)
 {
 	struct rte_mbuf *m = other_frame(w, WAN, MESSAGE_BYTES);
 	uint8_t *frame;
@@ -241,33 +278,63 @@ static struct rte_mbuf *message(struct world *w, const struct letter *letter)
 	if (m == NULL)
 		return NULL;
 	frame = rte_pktmbuf_mtod(m, uint8_t *);
-	m->pkt_len = m->data_len = letter != NULL ? say(w->tunnel, letter, frame) : say_hello(w->tunnel, frame);
+	m->pkt_len = m->data_len = letter != NULL ? say(w->tunnel, (uint8_t)lane_or_port, letter, frame) :
+				     say_hello(w->tunnel, lane_or_port, frame);
 	w->count.in_control++;
 	return m;
 }
 
-uint16_t tunnel_speak(struct world *w, uint64_t now, struct rte_mbuf **frames, uint16_t n)
+/* Every path carries the longest frame, and they know it. */
+static bool are_measured(const struct tunnel *t)
+{
+	for (uint32_t i = 0; i < t->ports; i++)
+		if (!t->paths[i].named || t->paths[i].heard < t->frame_max)
+			return false;
+	return t->theirs != 0;
+}
+
+/* The answer to ARP or a ping, if there is one. */
+static uint16_t give_answer(struct world *w, struct path *path, struct rte_mbuf **frame)
+{
+	struct rte_mbuf *m = path->answer_len != 0 ? other_frame(w, WAN, path->answer_len) : NULL;
+
+	if (m == NULL)
+		return 0;
+	memcpy(rte_pktmbuf_mtod(m, uint8_t *), path->answer, path->answer_len);
+	path->answer_len = 0;
+	*frame = m;
+	return 1;
+}
+
+uint16_t tunnel_speak(struct world *w, uint32_t port, uint64_t now, struct rte_mbuf **frames, uint16_t n)
 {
 	struct tunnel *t = w->tunnel;
+	struct path *path = &t->paths[port];
 	const uint64_t data = tunnel_clock(w);
 	struct rte_mbuf *m;
 	uint16_t given = 0;
 
-	if (now >= t->next_hello && given < n && (m = message(w, NULL)) != NULL) {
+	if (unlikely(path->answer_len != 0) && n > 0)
+		given += give_answer(w, path, frames);
+	if (now >= path->next_hello && given < n && (m = message(w, port, NULL)) != NULL) {
 		frames[given++] = m;
-		t->next_hello = now + rte_get_tsc_hz() / HELLO_HZ;
+		path->next_hello = now + rte_get_tsc_hz() / HELLO_HZ;
 		/* What follows finds a gateway that knows its path. */
-		t->ready |= t->named && t->theirs != 0 && t->heard >= t->frame_max;
+		t->ready |= are_measured(t);
 	}
 	if (!t->ready)
 		return given;
-	tunnel_report(w, now, false);
-	for (struct letters *l = &t->letters; given < n && l->head != l->tail; l->head++) {
-		const struct letter *letter = &l->at[l->head & l->mask];
+	for (uint32_t lane = port; lane < t->lane_count; lane += t->ports) {
+		struct letters *l = &t->lanes[lane].letters;
 
-		if (letter->due > data || (m = message(w, letter)) == NULL)
-			break;
-		frames[given++] = m;
+		tunnel_report(w, &t->lanes[lane], now, false);
+		for (; given < n && l->head != l->tail; l->head++) {
+			const struct letter *letter = &l->at[l->head & l->mask];
+
+			if (letter->due > data || (m = message(w, lane, letter)) == NULL)
+				break;
+			frames[given++] = m;
+		}
 	}
-	return given + tunnel_resend(w, frames + given, n - given);
+	return given + tunnel_resend(w, port, frames + given, n - given);
 }

@@ -35,7 +35,8 @@ static bool stream_init(struct stream *s, enum stream_id id, uint32_t flows, con
 	s->joined = calloc((flows + 63) / 64, sizeof(*s->joined));
 	s->acks = (struct acks) { .at = calloc(acks, sizeof(struct ack)), .mask = acks - 1 };
 	s->jobs = (struct jobs) { .at = calloc(jobs, sizeof(struct job)), .mask = jobs - 1 };
-	if (o->loss > 0) {
+	/* What goes out at several ports arrives in any order, which the memory of losses puts right. */
+	if (o->loss > 0 || (o->ports > 1 && id == OUTWARD)) {
 		s->loss = loss_new(o->loss, flows, in_flight, o->per_ack, id == OUTWARD);
 		s->resends = (struct jobs) { .at = calloc(jobs, sizeof(struct job)), .mask = jobs - 1 };
 		if (s->loss == NULL || s->resends.at == NULL)
@@ -71,6 +72,9 @@ struct world *world_new(const struct options *o, uint32_t queue)
 {
 	const uint64_t hz = rte_get_tsc_hz();
 	struct world *w = aligned_alloc(RTE_CACHE_LINE_SIZE, RTE_ALIGN(sizeof(*w), RTE_CACHE_LINE_SIZE));
+	const struct tunnel_options tunnel = {
+		.udp = o->udp, .lossy = o->loss > 0, .ports = o->ports, .lanes = o->lanes, .tunnels = o->queues,
+	};
 	uint32_t flows = o->outward && o->inward ? RTE_MAX(o->flows / 2, 1u) : o->flows;
 
 	if (w == NULL)
@@ -78,6 +82,7 @@ struct world *world_new(const struct options *o, uint32_t queue)
 	memset(w, 0, sizeof(*w));
 	crc_init();
 	w->queue = queue;
+	w->ports = o->ports;
 	w->in_flight = o->in_flight;
 	w->status_ticks = o->status_us * hz / 1000000;
 	w->pause = o->pause_us * hz / 1000000;
@@ -90,7 +95,7 @@ struct world *world_new(const struct options *o, uint32_t queue)
 	if (!frames_init(&w->frames, o->payload, o->per_ack, queue, o->queues) ||
 	    !stream_init(&w->streams[OUTWARD], OUTWARD, o->outward ? flows : 0, o) ||
 	    !stream_init(&w->streams[INWARD], INWARD, o->inward ? flows : 0, o) ||
-	    (o->tunnel && (w->tunnel = tunnel_new(w->peer.boot, o->loss > 0, queue, o->queues)) == NULL)) {
+	    (o->tunnel && (w->tunnel = tunnel_new(w->peer.boot, &tunnel, queue)) == NULL)) {
 		ERROR("no memory for %u flows with %u frames in flight\n", o->flows, o->in_flight);
 		world_free(w);
 		return NULL;
@@ -133,7 +138,8 @@ static void fill(struct rte_mempool *pool, void *frames, void *object, unsigned 
 	memcpy((uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM, f->whole, f->data_bytes);
 }
 
-int world_attach(struct world *w, enum side side, struct rte_mempool *pool, uint16_t port, unsigned int socket)
+int world_attach(struct world *w, enum side side, uint32_t of_wan, struct rte_mempool *pool, uint16_t port,
+		 unsigned int socket)
 {
 	char name[RTE_MEMPOOL_NAMESIZE];
 	const uint32_t room = rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM;
@@ -154,5 +160,7 @@ int world_attach(struct world *w, enum side side, struct rte_mempool *pool, uint
 		rte_mempool_obj_iter(pool, fill, &w->frames);
 	w->rx[side].pool = pool;
 	w->rx[side].port = port;
+	if (side == WAN)
+		w->wan_port[of_wan] = port;
 	return 0;
 }

@@ -38,7 +38,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, metavar="S", help="length of a measurement [1; smoke: 0.3]")
     parser.add_argument(
         "--only", action="append", metavar="PROGRAM", help="testpmd, ovs, hold, sentry, depot, both, tunnel, or with its mode, "
-        '"sentry cached", with 2 workers, "tunnel sender, 2 workers"; idle; rings; may be repeated; next to programs, macswap always runs'
+        '"sentry cached", with what it has several of, "tunnel sender, 2 workers"; idle; rings; may be repeated; next to programs, macswap always runs'
     )  # fmt: skip
     parser.add_argument("--payload", type=int, action="append", metavar="BYTES", help="only these; may be repeated")
     parser.add_argument("--flows", type=int, action="append", metavar="N", help="only these; may be repeated")
@@ -52,7 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--programs", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    names = {*_PARTS, *(name for dut in (*cases.ALL, *cases.SCALED) for name in (dut.name, str(dut)))}
+    names = {*_PARTS, *(name for dut in (*cases.ALL, *cases.SCALED, *cases.SPRAYED) for name in (dut.name, str(dut)))}
     for name in options.only or []:
         if name not in names:
             parser.error(f"--only {name!r}: there are {', '.join(sorted(names))}")

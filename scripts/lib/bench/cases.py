@@ -75,13 +75,24 @@ class Dut:
     """Of a gateway. With one receive queue all comes in at the first, and belongs to the last."""
     queues: int = 1
     """Of each port, one for each worker, and the traffic for each."""
+    udp: bool = False
+    """Of a tunnel: over UDP rather than Ethernet."""
+    ports: int = 1
+    """WAN ports of a tunnel."""
+    lanes: int = 1
+    """Of each of them."""
     idle: str = "busy"
     """Of a gateway: how a worker waits that finds nothing to do."""
 
     @property
     def alone(self) -> "Dut":
         """The same with one of each: what it is compared with."""
-        return replace(self, workers=1, queues=1)
+        return replace(self, workers=1, queues=1, ports=1, lanes=1)
+
+    @property
+    def may_move(self) -> bool:
+        """Whether frames may go out again on another lane: where one is silent, as all are to a worker that others kept from its core."""
+        return self.ports * self.lanes > 1
 
     @property
     def is_gateway(self) -> bool:
@@ -98,8 +109,13 @@ class Dut:
         return {"depot": Data.IN, "receiver": Data.IN, "both": Data.BOTH}.get(place, Data.OUT)
 
     def __str__(self) -> str:
-        workers = f", {self.workers} workers" if self.workers > 1 else ""
-        return f"{self.name} {self.mode}{workers}".strip()
+        return f"{self.name} {self.mode}".strip() + extent(self.workers, self.udp, self.ports, self.lanes)
+
+
+def extent(workers: int, udp: bool, ports: int, lanes: int) -> str:
+    """What is there besides one of each, and Ethernet."""
+    several = [f", {number} {what}" for number, what in ((workers, "workers"), (ports, "WAN ports"), (ports * lanes, "lanes")) if number > 1]
+    return (" over UDP" if udp else "") + "".join(several)
 
 
 IO = Dut("testpmd", "io")
@@ -119,6 +135,13 @@ TUNNEL = (TUNNEL_SENDER, TUNNEL_RECEIVER, TUNNEL_BOTH)
 
 SCALED = tuple(replace(dut, workers=2, queues=2) for dut in (OFF, *TUNNEL))
 """As many workers as there are cores, each with a queue of each port."""
+
+SPRAYED = tuple(
+    replace(dut, udp=udp, ports=ports, lanes=lanes)
+    for udp, ports, lanes in ((False, 2, 1), (False, 4, 1), (True, 1, 1), (True, 1, 8), (True, 2, 4), (True, 4, 2))
+    for dut in TUNNEL
+)
+"""Several lanes, and several WAN ports: over Ethernet a lane each, over UDP several."""
 
 ALL = (IO, MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH, *TUNNEL)
 _HOLDING = (MACSWAP, OVS, HOLD, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL)
@@ -176,6 +199,7 @@ def quick() -> list[Group]:
 def full() -> list[Group]:
     """The axes payload, frames in flight and flows, each through the centre, and with loss."""
     payloads = [group(replace(CENTRE, payload=payload), ALL, _RECOVERING) for payload in PAYLOADS]
+    sprayed = [group(replace(CENTRE, in_flight=in_flight), SPRAYED) for in_flight in (CENTRE.in_flight, 1 << 17)]
     scaled = [group(traffic, SCALED) for traffic in (ONE_EACH, CENTRE, replace(CENTRE, in_flight=1 << 17))]
     held = [
         group(Traffic(payload, CENTRE.flows, in_flight), _HOLDING, (SENTRY_CACHED, DEPOT_CACHED))
@@ -183,12 +207,13 @@ def full() -> list[Group]:
         for in_flight in (64, 1 << 17)
     ]
     flows = [group(replace(CENTRE, flows=flows), _SCALING) for flows in (1, 1 << 12, 1 << 16, 1 << 20)]
-    return merged([*payloads, *scaled, *held, group(ONE_EACH, _SCALING), *flows])
+    return merged([*payloads, *scaled, *sprayed, *held, group(ONE_EACH, _SCALING), *flows])
 
 
 def smoke() -> list[Group]:
     """One of each kind of program, small."""
-    return [group(CENTRE, (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL, *SCALED), _RECOVERING)]
+    sprayed = (dut for dut in SPRAYED if dut.mode == "both")
+    return [group(CENTRE, (MACSWAP, HOLD, OFF, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL, *SCALED, *sprayed), _RECOVERING)]
 
 
 def merged(groups: list[Group]) -> list[Group]:

@@ -157,9 +157,9 @@ class Sample:
         """How many there were for each data packet that went out."""
         return self.counts[counter] / max(1, self.counts["out_data"])
 
-    def errors(self, lossy: bool) -> dict[str, int]:
-        """Unexpected events, in words, and how often they happened."""
-        names = ERRORS if lossy else ERRORS | WITHOUT_LOSS
+    def errors(self, lossy: bool, repeats: bool) -> dict[str, int]:
+        """Unexpected events, in words, and how often they happened; with `repeats` some of these may."""
+        names = ERRORS if lossy else ERRORS | {name: what for name, what in WITHOUT_LOSS.items() if name != "out_repeats" or not repeats}
         return {f"{what} ({name})": self.counts[name] for name, what in names.items() if self.counts[name]}
 
 

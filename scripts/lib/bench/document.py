@@ -56,9 +56,10 @@ class _Figures:
         return next((row for row in self.of(traffic, lossy=lossy) if (row["dut"], row["mode"]) == (dut, mode)), None)
 
     def alone(self, row: Row) -> Row | None:
-        """The case with one of each."""
-        same = ("dut", "mode", "payload", "flows", "in_flight", "loss")
-        return next((one for one in self.good if not extent_of(one) and all(one[key] == row[key] for key in same)), None)
+        """The case with one of each, if that is another one."""
+        same = ("dut", "mode", "payload", "flows", "in_flight", "loss", "udp")
+        ones = (one for one in self.good if one["workers"] == one["ports"] == one["lanes"] == 1)
+        return next((one for one in ones if one is not row and all(one[key] == row[key] for key in same)), None)
 
     def traffics(self) -> list[Traffic]:
         return list(dict.fromkeys(Traffic(row["payload"], row["flows"], row["in_flight"]) for row in self.all))
@@ -164,8 +165,9 @@ def _several(figures: _Figures) -> list[str]:
     if not cells:
         return []
     head = ["program", "payload", "flows", "in flight", "one: Mpps", "its own", "several: Mpps", "its own", "Mpps / one", "its own / one"]
-    text = """Several workers, each with a queue of each port and with the traffic of the one: twice the flows and frames in flight for two."""
-    return [text, "", *_table(head, cells)]
+    text = """Several workers, each with a queue of each port and with the traffic of the one: twice the flows and frames in flight for two. And
+several lanes and WAN ports, beside one of the same encapsulation."""
+    return [*text.splitlines(), "", *_table(head, cells)]
 
 
 def _idle(made: dict[str, Any]) -> list[str]:

@@ -96,17 +96,17 @@ def wait_steady(page: Pages, process: Running, case: Case) -> None:
 
 def _wrong(case: Case, sample: Sample) -> list[str]:
     """Problems that the port's counters show."""
-    found = [f"{count} {what}" for what, count in sample.errors(case.traffic.loss > 0).items()]
+    found = [f"{count} {what}" for what, count in sample.errors(case.traffic.loss > 0, case.dut.may_move).items()]
+    # Only who keeps no copies has the source go back.
+    goes_back = case.dut.mode == "lr2"
+    if sample.per_data("out_repeats") > (_REPEATS_MOST_BACK if goes_back else _REPEATS_MOST):
+        found.append(f"{sample.per_data('out_repeats'):.2%} of the packets crossed the long haul again though they had arrived")
     if not case.traffic.loss:
         return found
     if sample.counts["lost"] == 0:
         found.append("the long haul lost nothing")
-    # Only who keeps no copies has the source go back.
-    goes_back = case.dut.mode == "lr2"
     if sample.counts["naks"] and not goes_back:
         found.append(f"{sample.counts['naks']} NAKs, and the packets are kept")
-    if sample.per_data("out_repeats") > (_REPEATS_MOST_BACK if goes_back else _REPEATS_MOST):
-        found.append(f"{sample.per_data('out_repeats'):.2%} of the packets crossed the long haul again though they had arrived")
     if sample.per_data("stalled") > _STALLED_MOST:
         found.append(f"flows had to stop for want of an answer {sample.counts['stalled']} times: losses are not made good for")
     return found

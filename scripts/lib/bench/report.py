@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .cases import HOLD, MACSWAP, OVS, Dut
+from .cases import HOLD, MACSWAP, OVS, Dut, extent
 from .measure import Result
 
 VOID_BELOW = 1.1
@@ -76,6 +76,9 @@ def rows(results: list[Result]) -> list[dict[str, Any]]:
             "data": str(dut.data),
             "workers": dut.workers,
             "queues": dut.queues,
+            "udp": dut.udp,
+            "ports": dut.ports,
+            "lanes": dut.lanes,
             "rounds": len(result.samples),
             "problems": result.problems,
         }
@@ -86,8 +89,8 @@ def rows(results: list[Result]) -> list[dict[str, Any]]:
 
 
 def extent_of(row: Mapping[str, Any]) -> str:
-    """What there is more than one of: `, 2 workers`."""
-    return f", {row['workers']} workers" if row.get("workers", 1) > 1 else ""
+    """What there is besides one of each, and Ethernet: `, 2 workers`."""
+    return extent(row.get("workers", 1), row.get("udp", False), row.get("ports", 1), row.get("lanes", 1))
 
 
 def name_of(row: dict[str, Any]) -> str:
@@ -107,19 +110,20 @@ _COLUMNS = (
     ("ratio_to_hold", "/hold", 6),
     ("ratio_to_no_loss", "/no loss", 9),
     ("ratio_to_one", "/one", 6),
+    ("own_ratio_to_one", "own/one", 8),
     ("spread", "spread", 7),
 )
 
 
 def table(traffic: str, made: list[dict[str, Any]]) -> str:
     lines = [f"{traffic}, {made[0]['per_ack']} per ACK" if made else traffic]
-    lines.append(f"  {'':<28}" + "".join(f"{title:>{width}}" for _, title, width in _COLUMNS))
+    lines.append(f"  {'':<42}" + "".join(f"{title:>{width}}" for _, title, width in _COLUMNS))
     for row in made:
         name = name_of(row)
         if "mpps" in row:
             cells = "".join(f"{_cell(row.get(key)):>{width}}" for key, _, width in _COLUMNS)
-            lines.append(f"  {name:<28}{cells}{'  void: as fast as the port' if row['void'] else ''}")
-        lines += [f"  {name:<28} PROBLEM: {problem}" for problem in row["problems"]]
+            lines.append(f"  {name:<42}{cells}{'  void: as fast as the port' if row['void'] else ''}")
+        lines += [f"  {name:<42} PROBLEM: {problem}" for problem in row["problems"]]
     return "\n".join(lines)
 
 
