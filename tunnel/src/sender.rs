@@ -299,7 +299,9 @@ impl<K> Sender<K> {
             return false;
         };
         state.counts.reports += 1;
-        self.spray.on_report(now, report.lane, report.frames, report.marked, state.rtt().mean());
+        let rtt = state.rtt().mean();
+        let marks = self.spray.on_report(now, report.lane, report.frames, report.marked, rtt);
+        state.counts.marked += u64::from(marks);
         if let Some(echo) = report.echo
             && self.spray.on_echo(report.lane, &echo)
         {

@@ -130,20 +130,21 @@ impl Spray {
     }
 
     /// A REPORT of a lane: how many frames have arrived and how many of them were marked, since the session began.
-    pub fn on_report(&mut self, now: Time, lane: Lane, frames: u32, marked: u32, rtt: Span) {
-        let Some(seen) = self.lanes.get_mut(lane.index()) else { return };
+    /// Returns how many more are marked than in the one before.
+    pub fn on_report(&mut self, now: Time, lane: Lane, frames: u32, marked: u32, rtt: Span) -> u32 {
+        let Some(seen) = self.lanes.get_mut(lane.index()) else { return 0 };
         let (news, marks) =
             (frames.wrapping_sub(seen.reported.0), marked.wrapping_sub(seen.reported.1));
         // REPORTs may overtake each other.
         if news == 0 || news >= 1 << 31 {
-            return;
+            return 0;
         }
         (seen.reported, seen.rtt) = ((frames, marked), rtt);
         if marks > 0 {
             seen.marked_until = now + rtt;
             seen.marked_since.get_or_insert(now);
             self.recycled.retain(|(recycled, _)| *recycled != lane);
-            return;
+            return marks;
         }
         if now >= seen.marked_until {
             seen.marked_since = None;
@@ -151,6 +152,7 @@ impl Spray {
         if self.policy == Policy::Reps && !self.recycled.is_full() {
             self.recycled.push((lane, news));
         }
+        0
     }
 
     /// The echo of a PROBE. R-TUN-33

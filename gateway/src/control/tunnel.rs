@@ -73,7 +73,9 @@ pub fn first_problem(
 /// The reason why a tunnel does not protect every frame, in one line; `None` if it does.
 pub fn problem(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Option<String> {
     if tunnel.get(TunnelIo::Up) > 0 {
-        return short_path(expected, tunnel).or_else(|| unused_port(expected, tunnel, ways));
+        return short_path(expected, tunnel)
+            .or_else(|| unused_port(expected, tunnel, ways))
+            .or_else(|| silent_lane(expected, tunnel));
     }
     let fate = expected.fate();
     let way = ways.iter().find(|way| way.mac.is_none() || way.has_stranger).or(ways.first());
@@ -93,6 +95,17 @@ fn unused_port(expected: &Expected, tunnel: &TunnelCounters, ways: &[Way]) -> Op
         _ => "its link is down, or messages of the boxes do not pass it both ways".into(),
     };
     Some(format!("tunnel: port {} carries nothing, the others take its frames: {why}", port.name()))
+}
+
+/// A lane that new frames avoid, beside others.
+fn silent_lane(expected: &Expected, tunnel: &TunnelCounters) -> Option<String> {
+    let lane = tunnel.silent_lane.filter(|_| expected.lanes > 1)?;
+    let port = PortId::all(expected.ports).skip(1).nth(usize::from(lane % expected.ports))?;
+    Some(format!(
+        "tunnel: lane {lane} of port {} carries nothing, the others take its frames: REPORTs of the peer about it \
+         are overdue, its path is broken in one direction or both",
+        port.name()
+    ))
 }
 
 /// The likely reason for which there is no session.
@@ -294,6 +307,20 @@ mod tests {
         assert!(line.starts_with("tunnel 1 of 2: no session"), "{line}");
         let line = said(&[other.clone(), other]).expect("a problem");
         assert!(line.starts_with("tunnel: no session") && line.contains("wan.tunnels"), "{line}");
+    }
+
+    #[test]
+    fn a_silent_lane_among_others_is_named() {
+        let all = [(TunnelIo::Up, 1), (TunnelIo::PeerFrame, 4248), (TunnelIo::PathFrame, 4248)];
+        let mut tunnel = counters(&all);
+        let several = Expected { lanes: 8, ports: 2, ..ETHERNET };
+        tunnel.use_all();
+        assert_eq!(problem(&several, &tunnel, &[]), None);
+        tunnel.silent_lane = Some(5);
+        let line = one(&several, &tunnel, None);
+        assert!(line.contains("lane 5 of port wan1 carries nothing") && line.contains("REPORT"));
+        // One lane that is silent is all there is: frames still take it.
+        assert_eq!(problem(&ETHERNET, &tunnel, &[]), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tunnel::LaneState;
+use tunnel::{Health, LaneState};
 
 use super::{Desc, MetricKind};
 
@@ -45,6 +45,13 @@ counters! {
     }
     Counter "lr2_tunnel_overdue_reports_total"
         "Times that a REPORT of the peer was overdue." { Suspected }
+    Counter "lr2_tunnel_marked_frames_total"
+        "Sent frames that reached the peer with a congestion mark of the path." { Marked }
+    Gauge "lr2_tunnel_lane_state"
+        "1 for the state of the lane: it carries new frames; a REPORT of the peer is overdue; that was so, and PROBEs are answered; its port can't be used, or there is no session." {
+        StateUp ["state" = "up"], StateSuspect ["state" = "suspect"],
+        StateProbing ["state" = "probing"], StateDown ["state" = "down"]
+    }
     Gauge "lr2_tunnel_round_trip_seconds"
         "Round trip to the peer, smoothed; the configured guess until it is measured." { RttNanos }
     Gauge "lr2_tunnel_delay_variation_seconds"
@@ -89,6 +96,11 @@ impl PublishedLane {
         }
     }
 
+    /// Whether new frames avoid the lane, since REPORTs of it were overdue.
+    pub fn is_silent(&self) -> bool {
+        self.get(LaneIo::StateSuspect) + self.get(LaneIo::StateProbing) > 0
+    }
+
     /// One of the counters.
     pub fn get(&self, what: LaneIo) -> u64 {
         self.0[what as usize].load(Relaxed)
@@ -96,7 +108,7 @@ impl PublishedLane {
 }
 
 fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
-    let LaneState { sent, received, rtt, report_age, limits, .. } = state;
+    let LaneState { sent, received, rtt, report_age, limits, health, .. } = state;
     match what {
         LaneIo::First => sent.frames,
         LaneIo::Resent => sent.resent,
@@ -120,6 +132,11 @@ fn value(state: &LaneState<'_>, what: LaneIo) -> u64 {
         LaneIo::GivenUp => received.given_up,
         LaneIo::PeerSkipped => received.skipped,
         LaneIo::Suspected => sent.suspected,
+        LaneIo::Marked => sent.marked,
+        LaneIo::StateUp => (*health == Health::Good).into(),
+        LaneIo::StateSuspect => (*health == Health::Suspect { answers: 0 }).into(),
+        LaneIo::StateProbing => matches!(health, Health::Suspect { answers: 1.. }).into(),
+        LaneIo::StateDown => (*health == Health::Down).into(),
         LaneIo::RttNanos => rtt.mean().as_nanos(),
         LaneIo::DeviationNanos if rtt.is_measured() => rtt.deviation().as_nanos(),
         LaneIo::DeviationNanos => 0,

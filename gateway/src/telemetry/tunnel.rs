@@ -84,6 +84,8 @@ pub struct TunnelCounters {
     pub last_refusal: Option<Refusal>,
     /// The WAN ports that frames take, a bit for each.
     used: u8,
+    /// The first lane that new frames avoid, since REPORTs of it were overdue.
+    pub silent_lane: Option<u8>,
 }
 
 impl TunnelCounters {
@@ -114,7 +116,7 @@ impl TunnelCounters {
         }
         let ports = Port::all(Port::COUNT_MAX).filter(|port| tunnel.is_used(*port));
         let used = ports.fold(0, |used, port| used | 1 << port.get());
-        Self { values, last_refusal: tunnel.session().last_refusal(), used }
+        Self { values, last_refusal: tunnel.session().last_refusal(), used, silent_lane: None }
     }
 
     /// Adds those of another tunnel. Of a gauge that says how the peer or the path is, the lower value remains, and a
@@ -131,6 +133,7 @@ impl TunnelCounters {
         }
         self.last_refusal = self.last_refusal.or(other.last_refusal);
         self.used &= other.used;
+        self.silent_lane = self.silent_lane.or(other.silent_lane);
     }
 
     /// Whether frames take a WAN port.
@@ -141,6 +144,12 @@ impl TunnelCounters {
     /// One of them.
     pub fn get(&self, what: TunnelIo) -> u64 {
         self.values[what as usize]
+    }
+
+    /// All WAN ports take frames.
+    #[cfg(test)]
+    pub fn use_all(&mut self) {
+        self.used = u8::MAX;
     }
 
     /// Sets one of them.
@@ -185,11 +194,13 @@ impl PublishedTunnel {
 
     /// The counters.
     pub fn counters(&self) -> TunnelCounters {
+        let silent = self.lanes.iter().position(PublishedLane::is_silent);
         let refusal = self.refusal.load(Relaxed).checked_sub(1);
         TunnelCounters {
             values: self.values.each_ref().map(|n| n.load(Relaxed)),
             last_refusal: refusal.and_then(|at| Refusal::ALL.get(at).copied()),
             used: self.used.load(Relaxed),
+            silent_lane: silent.and_then(|lane| u8::try_from(lane).ok()),
         }
     }
 

@@ -260,6 +260,10 @@ def _targets(figures: _Figures, made: dict[str, Any]) -> list[str]:
         ["1 % loss, tunnel sender, receiver: ≥ 0.85 of none", ", ".join(_figure(row["ratio_to_no_loss"]) for row in with_loss if row) or "not measured"],
         ["tunnel sender, 64, 1024 and 4096 B: ≥ 1.0 × Open vSwitch", _span(values("ratio_to_ovs", payloads, [("tunnel", "sender")]))],
         ["tunnel, 2 workers on 2 cores with two queues: ≥ 1.8 × one", _span(row["ratio_to_one"] for row in figures.good if row.get("workers", 1) > 1 and row["dut"] == "tunnel")],
+        [
+            "tunnel over UDP, 8 lanes on a port: ≤ 1.15 × the own cycles of one",
+            _span(row["own_ratio_to_one"] for row in figures.good if (row.get("lanes"), row.get("ports")) == (8, 1)),
+        ],
         ["a worker with no traffic, `adaptive`: < 3 % of a core", _span(silent, _percent)],
     ]
     return _table(["target", "measured"], rows)

@@ -29,6 +29,8 @@ pub struct Sent {
     pub refused: u64,
     /// Times that a lane became suspect.
     pub suspected: u64,
+    /// Frames that arrived with a mark of the path, as REPORTs have them.
+    pub marked: u64,
 }
 
 impl Sent {
@@ -47,5 +49,6 @@ impl Sent {
         self.reports += other.reports;
         self.refused += other.refused;
         self.suspected += other.suspected;
+        self.marked += other.marked;
     }
 }
