@@ -102,6 +102,31 @@ impl<F: Frame> Backup<F> {
         Some(at == seq && parse(handle.bytes()).is_ok_and(|roce| roce.kind().is_plain()))
     }
 
+    /// As [`keep`](Self::keep), for a packet of one PSN that follows the newest one.
+    ///
+    /// # Errors
+    /// The frame, and no change, where it does not or there is no room.
+    #[inline(always)]
+    pub fn keep_next<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        seq: Seq,
+        frame: F,
+        needs_response: bool,
+    ) -> Result<Packet<F>, F> {
+        let len = frame.bytes().len();
+        if self.kept.end() != seq || !cx.backup.take(len) {
+            return Err(frame);
+        }
+        if needs_response {
+            self.awaited.push_back((seq, cx.now));
+        }
+        cx.out.count(Metric::CreatedHandle, 1);
+        let (sent, handle) = frame.share_twice();
+        self.kept.push(Kept { handle, len: len as u32 });
+        Ok(Packet::Shared(sent))
+    }
+
     /// Keeps a packet that is being delivered, and returns the packet to transmit. Where the pool
     /// has no room, the oldest unacknowledged packets are released first.
     // In line it would cost a packet that is not kept a quarter more.
@@ -131,11 +156,11 @@ impl<F: Frame> Backup<F> {
             self.release(cx, oldest.next());
         }
         cx.out.count(Metric::CreatedHandle, 1);
-        let shared = match packet {
-            Packet::Owned(frame) => frame.share(),
-            Packet::Shared(shared) => shared,
+        let (shared, handle) = match packet {
+            Packet::Owned(frame) => frame.share_twice(),
+            Packet::Shared(shared) => (shared.clone(), shared),
         };
-        self.kept.push(Kept { handle: shared.clone(), len });
+        self.kept.push(Kept { handle, len });
         if count > 1 {
             self.kept.extend_to(seq + u64::from(count));
         }
@@ -332,10 +357,16 @@ fn is_intact(bytes: &[u8]) -> bool {
     parse(bytes).is_ok_and(|roce| icrc_ok(bytes, &roce))
 }
 
+/// Whether packets of this flow are not kept: one whose `src_qpn` is unknown can't match responses, and keeps none while
+/// the pool is more than half full.
+#[inline]
+pub(crate) fn keeps_none<F: Frame, A: Actions<F>>(cx: &Context<'_, A>) -> bool {
+    cx.out.src_qpn().is_none() && cx.backup.is_filled(UNPAIRED_PRESSURE)
+}
+
 impl<F: Frame> Flow<F> {
-    /// Transmits packet `expected - 1`, and keeps a handle of it in the backup pool. A flow whose
-    /// `src_qpn` is unknown can't match responses and keeps none while the pool is more than
-    /// half full.
+    /// Transmits packet `expected - 1`, and keeps a handle of it in the backup pool unless the flow
+    /// [keeps none](keeps_none).
     #[inline]
     pub(crate) fn transmit<A: Actions<F>>(
         &mut self,
@@ -344,7 +375,7 @@ impl<F: Frame> Flow<F> {
         packet: Packet<F>,
         info: PacketInfo,
     ) {
-        if cx.out.src_qpn().is_none() && cx.backup.is_filled(UNPAIRED_PRESSURE) {
+        if keeps_none(cx) {
             return cx.out.deliver(packet);
         }
         let needs_response = info.needs_response && cx.out.src_qpn().is_some();

@@ -1,5 +1,5 @@
-//! The fast path: the next packet in order of a flow without gaps and without held packets.
-//! It has the same effect as [`Flow::on_data`] has on such a packet, which handles all others.
+//! The fast path: the next packet in order of a flow without gaps and without held packets, which the backup pool has
+//! room for, or of a passive flow. It has the same effect as the general way has on such a packet.
 
 use core::mem::offset_of;
 
@@ -9,8 +9,8 @@ use common::metrics::Metric;
 use common::psn::Seq;
 use common::wire::Roce;
 
-use crate::backup::Backup;
-use crate::sequence::{PacketInfo, Sequence};
+use crate::backup::{Backup, keeps_none};
+use crate::sequence::Sequence;
 use crate::{Actions, Context, Flow};
 
 impl<F: Frame> Flow<F> {
@@ -19,12 +19,6 @@ impl<F: Frame> Flow<F> {
     pub const FAST_PATH: usize = 160;
     /// Where that line begins.
     pub const PASSED_OVER: usize = 32;
-
-    /// Whether the packet is such a one.
-    #[inline]
-    pub(crate) fn is_fast(&self, seq: Seq, roce: &Roce) -> bool {
-        self.ready && seq == self.sequence.next() && roce.kind().is_plain()
-    }
 
     /// Whether the next packet will be such a one, as far as it depends on the flow.
     pub(crate) fn is_ready(&self) -> bool {
@@ -35,28 +29,68 @@ impl<F: Frame> Flow<F> {
             && self.share.is_none()
     }
 
-    #[inline]
-    pub(crate) fn on_fast_path<A: Actions<F>>(
+    /// A SEND or WRITE packet arrived. It has the effect of [`on_data`](Self::on_data) if it is on the fast path, and
+    /// none otherwise. Returns whether [`deadline`](Self::deadline) may be earlier than before.
+    ///
+    /// # Errors
+    /// The frame, if it is to take the general way.
+    // In line, so that the context is made for the general way only.
+    #[inline(always)]
+    pub fn on_fast_path<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         frame: F,
-        seq: Seq,
         roce: &Roce,
-    ) {
+    ) -> Result<bool, F> {
+        let seq = self.sequence.next();
+        if roce.psn != seq.psn() || !cx.config.fast_path || !roce.kind().is_plain() {
+            return Err(frame);
+        }
+        if !self.ready {
+            return self.on_next_of_passive(cx, frame);
+        }
+        let reports = cx.now >= self.last_status + self.status_interval(cx.config);
+        if reports && !self.is_told_by_ack(seq) || self.seen != cx.lan.generation() {
+            return Err(frame);
+        }
         debug_assert!(self.is_ready());
+        // Every deadline stays or moves back, but for the response that is awaited
+        // from now on.
+        let begins_to_await = roce.ack_req && !self.backup.awaits_response();
+        let packet = if keeps_none(cx) {
+            Packet::Owned(frame)
+        } else {
+            let needs_response = roce.ack_req && cx.out.src_qpn().is_some();
+            self.backup.keep_next(cx, seq, frame, needs_response)?
+        };
         self.learn_pmtu(roce);
         self.sequence.step();
         (self.heard, self.stalled) = (cx.now, cx.now);
-        cx.out.count(Metric::DepotInOrder, 1);
-        // Every deadline stays or moves back, but for the response that is awaited
-        // from now on.
-        self.due_as_before = !roce.ack_req || self.backup.awaits_response();
-        let len = frame.bytes().len() as u32;
-        let info = PacketInfo { len, count: 1, needs_response: roce.ack_req };
-        self.transmit(cx, seq, Packet::Owned(frame), info);
-        if cx.now >= self.last_status + self.status_interval(cx.config) {
-            self.report_arrivals(cx, seq);
+        if reports {
+            self.note_told(cx.now);
         }
+        cx.out.count(Metric::DepotInOrder, 1);
+        cx.out.deliver(packet);
+        Ok(begins_to_await)
+    }
+
+    /// The same for the next packet of a flow that may be passive.
+    #[inline(always)]
+    fn on_next_of_passive<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        frame: F,
+    ) -> Result<bool, F> {
+        if self.incarnation.is_some() || !self.sequence.is_empty() {
+            return Err(frame);
+        }
+        self.sequence.step();
+        self.passed = self.passed.max(self.sequence.next());
+        self.heard = cx.now;
+        cx.out.count(Metric::DepotPassive, 1);
+        cx.out.deliver(Packet::Owned(frame));
+        // It has none.
+        Ok(false)
     }
 
     /// Looks at the state that the next packet will need, so that it is in the cache by
@@ -83,13 +117,6 @@ impl<F: Frame> Flow<F> {
         ));
         let Self { nak, responses, told, probed, .. } = self;
         core::hint::black_box((nak.is_some(), responses.is_empty(), *told, *probed));
-    }
-
-    /// Whether [`deadline`](Self::deadline) is no earlier than before the last
-    /// event. False if that isn't known, which includes being asked twice.
-    #[inline]
-    pub fn is_due_as_before(&mut self) -> bool {
-        core::mem::take(&mut self.due_as_before)
     }
 }
 

@@ -51,8 +51,6 @@ pub struct Flow<F: Frame> {
     /// See [`is_ready`](Self::is_ready): it was so, and nothing has happened since that
     /// may have changed it.
     pub(crate) ready: bool,
-    /// See [`is_due_as_before`](Self::is_due_as_before).
-    pub(crate) due_as_before: bool,
     /// The newest response left a READ response message unfinished: nothing may
     /// be inserted here.
     pub(crate) within: bool,
@@ -117,7 +115,6 @@ impl<F: Frame> Flow<F> {
             pmtu: 0,
             seen: 0,
             ready: false,
-            due_as_before: false,
             within: false,
             credits: Aeth::ACK_UNLIMITED,
             backup: Backup::new(first),
@@ -146,27 +143,22 @@ impl<F: Frame> Flow<F> {
     /// A request packet came from the long-haul link; `roce` is its parsed
     /// form.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
-        let seq = roce.psn.unwrap_near(self.sequence.next());
-        if self.is_fast(seq, roce) && self.seen == cx.lan.generation() {
-            return self.on_fast_path(cx, frame, seq, roce);
+        if let Err(frame) = self.on_fast_path(cx, frame, roce) {
+            self.on_any(cx, frame, roce);
         }
-        self.on_slow_path(cx, frame, seq, roce);
     }
 
-    /// The same for a packet that may be any.
+    /// As [`on_data`](Self::on_data), by the general way.
     #[inline(never)]
-    fn on_slow_path<A: Actions<F>>(
-        &mut self,
-        cx: &mut Context<'_, A>,
-        frame: F,
-        seq: Seq,
-        roce: &Roce,
-    ) {
-        self.on_any(cx, frame, seq, roce);
+    pub fn on_any<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
+        let seq = roce.psn.unwrap_near(self.sequence.next());
+        self.sort(cx, frame, seq, roce);
         self.ready = cx.config.fast_path && self.is_ready();
     }
 
-    fn on_any<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq, roce: &Roce) {
+    /// Delivers the packet or holds it, by its place in the sequence.
+    #[inline]
+    fn sort<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, seq: Seq, roce: &Roce) {
         self.heard = cx.now;
         if self.incarnation.is_none() {
             return self.on_passive(cx, frame, seq);
@@ -255,6 +247,7 @@ impl<F: Frame> Flow<F> {
         }
     }
 
+    #[inline]
     pub(crate) fn learn_pmtu(&mut self, roce: &Roce) {
         // One that is as long says nothing new.
         if roce.payload_len() != usize::from(self.pmtu) {

@@ -87,11 +87,23 @@ impl<F: Frame> Flow<F> {
         cx.out.status(incarnation.epoch, Status::passive(echo, src_qpn));
     }
 
+    /// Whether an ACK of the destination has told the Sentry of late that packets before `seq` arrive.
+    #[inline]
+    pub(crate) fn is_told_by_ack(&self, seq: Seq) -> bool {
+        self.acked != self.told || self.acked.is_some_and(|acked| acked >= seq)
+    }
+
+    /// The Sentry needs no STATUS for a while.
+    #[inline]
+    pub(crate) fn note_told(&mut self, now: Time) {
+        (self.last_status, self.told) = (now, self.acked);
+    }
+
     /// `seq` came, and no STATUS went out for a while. Where the destination's ACKs
     /// pass they tell the same.
     pub(crate) fn report_arrivals<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, seq: Seq) {
-        if self.acked != self.told || self.acked.is_some_and(|acked| acked >= seq) {
-            (self.last_status, self.told) = (cx.now, self.acked);
+        if self.is_told_by_ack(seq) {
+            self.note_told(cx.now);
         } else if cx.allowance.take(Need::Early, cx.now) {
             // R-MSG-6
             self.report(cx, Cause::Interval);

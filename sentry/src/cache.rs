@@ -7,6 +7,7 @@ use crate::{Actions, Context};
 
 /// Shares `frame` between the port and the cache. Returns the packet to send and the handle to
 /// cache, if the budget allows one.
+#[inline]
 pub(crate) fn share<F: Frame, A: Actions<F>>(
     cx: &mut Context<'_, A>,
     frame: F,
@@ -17,8 +18,8 @@ pub(crate) fn share<F: Frame, A: Actions<F>>(
         return (Packet::Owned(frame), None);
     }
     cx.out.count(Metric::CreatedHandle, 1);
-    let handle = frame.share();
-    (Packet::Shared(handle.clone()), Some(Kept { handle, len: len as u32 }))
+    let (sent, handle) = frame.share_twice();
+    (Packet::Shared(sent), Some(Kept { handle, len: len as u32 }))
 }
 
 /// Frees a handle.

@@ -7,7 +7,6 @@ use core::mem::offset_of;
 use common::frame::{Class, Frame, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
-use common::psn::Seq;
 use common::time::Time;
 use common::wire::{Identity, Roce};
 
@@ -21,10 +20,10 @@ impl<F: Frame> Flow<F> {
     pub const FAST_PATH: usize = 96;
 
     /// Whether the packet is such a one.
-    #[inline]
-    pub(crate) fn is_fast<A>(&self, cx: &Context<'_, A>, seq: Seq, roce: &Roce) -> bool {
+    #[inline(always)]
+    fn is_fast<A>(&self, cx: &Context<'_, A>, roce: &Roce) -> bool {
         self.ready
-            && seq == self.next
+            && roce.psn == self.next.psn()
             && roce.kind().is_plain()
             && self.pmtu.knows(roce)
             // Not as long as `pause`, perhaps, which depends on the round trip.
@@ -38,18 +37,28 @@ impl<F: Frame> Flow<F> {
         self.is_protected() && !self.reads.is_waiting() && !self.pass.is_on() && now >= self.lossy
     }
 
-    #[inline]
-    pub(crate) fn on_fast_path<A: Actions<F>>(
+    /// A request packet arrived. It has the effect of [`on_data`](Self::on_data) if it is on the fast path, and none
+    /// otherwise. Returns whether [`deadline`](Self::deadline) may be earlier than before.
+    ///
+    /// # Errors
+    /// The frame, if it is to take the general way.
+    // In line, so that the context is made for the general way only.
+    #[inline(always)]
+    pub fn on_fast_path<A: Actions<F>>(
         &mut self,
         cx: &mut Context<'_, A>,
         frame: F,
         roce: &Roce,
-    ) {
+    ) -> Result<bool, F> {
+        if !self.is_fast(cx, roce) {
+            return Err(frame);
+        }
         debug_assert!(self.is_ready(cx.now) && self.window.end() == self.next);
         // Every deadline stays or moves back, if the source was sending when they
-        // were last looked at: not if it had paused, and was asked about. (Early
-        // SYNCs that were withheld for a while may come late once.)
-        self.due_as_before = self.tails == 0 && self.last_data > self.last_sync;
+        // were last looked at: not if it had paused, and was asked about, and there were none while nothing was in
+        // flight. (Early SYNCs that were withheld for a while may come late once.)
+        let was_sending =
+            self.tails == 0 && self.last_data > self.last_sync && !self.window.is_empty();
         self.last_data = cx.now;
         self.tails = 0;
         cx.out.count(Metric::SentryNew, 1);
@@ -59,6 +68,7 @@ impl<F: Frame> Flow<F> {
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
         self.window.push(Slot::new(cx.now, identity, roce.ack_req, handle));
         cx.out.forward(packet, Class::Data);
+        Ok(!was_sending)
     }
 
     /// Looks at the state that the next packet will need, so that it is in the cache by
@@ -87,13 +97,6 @@ impl<F: Frame> Flow<F> {
         ));
         let Self { discovery, reads, answered, epoch, .. } = self;
         core::hint::black_box((discovery.is_protected(), reads.is_waiting(), *answered, *epoch));
-    }
-
-    /// Whether [`deadline`](Self::deadline) is no earlier than before the last
-    /// event. False if that isn't known, which includes being asked twice.
-    #[inline]
-    pub fn is_due_as_before(&mut self) -> bool {
-        core::mem::take(&mut self.due_as_before)
     }
 }
 

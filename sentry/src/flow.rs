@@ -40,8 +40,6 @@ pub struct Flow<F: Frame> {
     pub(crate) tails: u32,
     /// Cached [`is_ready`](Self::is_ready); false if an event may have changed it.
     pub(crate) ready: bool,
-    /// See [`is_due_as_before`](Self::is_due_as_before).
-    pub(crate) due_as_before: bool,
     /// Whether the flow is bypassed.
     pub(crate) bypassed: Bypassed,
     /// The credits that the destination last gave, as an ACK's syndrome.
@@ -111,7 +109,6 @@ impl<F: Frame> Flow<F> {
             last_sync: now,
             tails: 0,
             ready: false,
-            due_as_before: false,
             bypassed: Bypassed::No,
             credits: Aeth::ACK_UNLIMITED,
             window: Window::new(next),
@@ -143,23 +140,16 @@ impl<F: Frame> Flow<F> {
 
     /// A request packet arrived from the source; `roce` is its parsed form.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
-        let seq = roce.psn.unwrap_near(self.next);
-        if self.is_fast(cx, seq, roce) {
-            return self.on_fast_path(cx, frame, roce);
+        if let Err(frame) = self.on_fast_path(cx, frame, roce) {
+            self.on_any(cx, frame, roce);
         }
-        self.on_slow_path(cx, frame, seq, roce);
     }
 
-    /// As [`on_data`](Self::on_data), for any packet.
+    /// As [`on_data`](Self::on_data), by the general way.
     #[inline(never)]
-    fn on_slow_path<A: Actions<F>>(
-        &mut self,
-        cx: &mut Context<'_, A>,
-        frame: F,
-        seq: Seq,
-        roce: &Roce,
-    ) {
+    pub fn on_any<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
         self.ready = false;
+        let seq = roce.psn.unwrap_near(self.next);
         let is_reborn = self.is_of_another_incarnation(cx.config, seq, cx.now)
             || self.differs(seq, frame.bytes(), roce);
         let surprise = is_reborn || seq > self.next || roce.kind() == PacketKind::ReadRequest;

@@ -68,6 +68,7 @@ impl<F> Arrival<'_, F> {
 }
 
 /// Transmits a frame and books it.
+#[inline(always)]
 pub(crate) fn transmit<I: Io>(
     counters: &mut Counters,
     io: &mut I,

@@ -76,16 +76,22 @@ impl<F: Frame> Switch<F> {
         cx.tx.counters.add(received(side), frames.len() as u64);
         let mut parsed = ArrayVec::<_, N>::new();
         frames.iter().for_each(|frame| parsed.push(parse(frame.bytes())));
-        let found = match cx.config.recovery {
-            Recovery::Off => [None; N],
-            _ => cx.flows.find_all(side, &parsed),
-        };
+        let is_off = cx.config.recovery == Recovery::Off;
+        let found = if is_off { [None; N] } else { cx.flows.find_all(side, &parsed) };
         let works = cx.works_on(side);
         let removed = cx.flows.table.removed();
         for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
             // A frame before it in the burst may have ended its flow.
             let found = found.filter(|_| cx.flows.table.removed() == removed);
-            receive(&mut cx, side, frame, parsed, found, works);
+            match (parsed, found) {
+                (Ok(roce), Some(id)) if works && cx.flows.table.follow(id, roce, now) => {
+                    request::on_next(&mut cx, side, frame, roce, id);
+                }
+                (Ok(roce), _) if is_off && roce.opcode != cx.tx.peers.opcode() => {
+                    cx.pass(side, frame, Metric::PassedRole);
+                }
+                _ => receive(&mut cx, side, frame, parsed, found, works),
+            }
         }
         cx.take_turns();
         cx.tx.released.flush();
@@ -209,7 +215,8 @@ const fn received(side: Side) -> Metric {
     }
 }
 
-/// One frame. `works` tells whether requests go through pipelines.
+/// A frame that is not the next packet of its flow. `works` tells whether requests go through pipelines.
+#[inline(never)]
 fn receive<I: Io>(
     cx: &mut Context<'_, I>,
     side: Side,
@@ -226,17 +233,9 @@ fn receive<I: Io>(
         Err(NotRoce::Malformed(_)) => return cx.pass(side, frame, Metric::PassedMalformed),
     };
     let arrival = Arrival { side, frame, roce, flow };
-    if let Some(id) = flow
-        && works
-        && cx.flows.table.follow(id, roce, cx.io.now())
-    {
-        return request::on_ready(cx, arrival, id);
-    }
     let (kind, is_rc) = (roce.opcode.kind(), roce.opcode.transport() == Transport::Rc);
     if roce.opcode == cx.tx.peers.opcode() {
         control::on_control(cx, arrival);
-    } else if cx.config.recovery == Recovery::Off {
-        cx.pass(side, arrival.frame, Metric::PassedRole);
     } else if kind.is_response() {
         response::on_response(cx, arrival);
     } else if works && kind == PacketKind::Other && is_rc {

@@ -19,6 +19,7 @@ const HIGH: u64 = LOW << 7;
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Bucket {
+    /// The last four bytes are no places, and zero.
     tags: [u64; 2],
     ids: [FlowId; PLACES],
 }
@@ -43,26 +44,27 @@ impl Bucket {
     }
 
     /// The entry with this tag that `is_it`.
-    #[inline]
+    #[inline(always)]
     fn find(&self, tag: u8, mut is_it: impl FnMut(FlowId) -> bool) -> Option<FlowId> {
-        for (word, tags) in self.tags.iter().enumerate() {
-            // Bytes that are zero now are those that were the tag. A byte of one
-            // behind them is taken for zero as well.
-            let differs = tags ^ (LOW * u64::from(tag));
-            let mut same = differs.wrapping_sub(LOW) & !differs & HIGH;
-            while same != 0 {
-                let place = word * 8 + same.trailing_zeros() as usize / 8;
-                if let Some(id) = self.ids.get(place)
-                    && self.tag(place) == tag
-                    && is_it(*id)
-                {
-                    return Some(*id);
-                }
-                same &= same - 1;
+        let [first, second] = self.tags.map(|tags| zero_bytes(tags ^ (LOW * u64::from(tag))));
+        // The places of the second word between those of the first.
+        let mut same = first | second >> 4;
+        while same != 0 {
+            let bit = same.trailing_zeros() as usize;
+            let id = *self.ids.get(bit / 8 + if bit % 8 == 7 { 0 } else { 8 })?;
+            if is_it(id) {
+                return Some(id);
             }
+            same &= same - 1;
         }
         None
     }
+}
+
+/// The highest bit of each byte that is zero, and no other.
+#[inline(always)]
+const fn zero_bytes(word: u64) -> u64 {
+    !(((word & !HIGH) + !HIGH) | word) & HIGH
 }
 
 /// From the hash of a flow's key to the entry that holds it.
@@ -103,7 +105,7 @@ impl Index {
     }
 
     /// The entry of `hash` that `is_it` says is the one.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(FlowId) -> bool) -> Option<FlowId> {
         let ([first, second], tag) = self.places(hash);
         let found = self.buckets[first].find(tag, &mut is_it);

@@ -1,6 +1,6 @@
 //! Keys of flows.
 
-use core::hash::{Hash, Hasher};
+use core::hash::{BuildHasher, Hash, Hasher};
 
 use common::frame::Side;
 use common::wire::{Addr, Qpn, Roce, Vlans};
@@ -43,6 +43,44 @@ fn hash_words<H: Hasher>((src, dst, rest): (u128, u128, u64), state: &mut H) {
     state.write_u128(src);
     state.write_u128(dst);
     state.write_u64(rest);
+}
+
+/// Hashes keys: for what others may choose of a key, its seeds are unknown.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyHash([u64; 6]);
+
+impl KeyHash {
+    /// With seeds made of one.
+    pub fn new(seed: u64) -> Self {
+        let seeds = foldhash::quality::FixedState::with_seed(seed);
+        Self([0_u64, 1, 2, 3, 4, 5].map(|n| seeds.hash_one(n)))
+    }
+
+    /// The hash of a key.
+    #[inline]
+    pub fn of(&self, key: &FlowKey) -> u64 {
+        self.of_words(key.hosts.words(key.dest_qpn))
+    }
+
+    /// The hash of one direction between two hosts.
+    pub fn of_hosts(&self, hosts: &Hosts) -> u64 {
+        self.of_words(hosts.words(Qpn::default()))
+    }
+
+    #[inline]
+    fn of_words(&self, (src, dst, rest): (u128, u128, u64)) -> u64 {
+        let Self([a, b, c, d, e, f]) = *self;
+        let low = fold(src as u64 ^ a, dst as u64 ^ b);
+        let high = fold((src >> 64) as u64 ^ c, (dst >> 64) as u64 ^ d);
+        fold(low ^ high ^ e, rest ^ f)
+    }
+}
+
+/// Both halves of a product in one.
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
 }
 
 /// One direction between two hosts.

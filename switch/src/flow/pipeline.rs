@@ -22,9 +22,6 @@ pub(crate) trait Pipeline<F: Frame>: Sized {
     /// The stage of a flow that has this pipeline.
     fn stage(state: &mut FlowState<F>) -> Option<&mut Stage<Self>>;
 
-    /// Whether no deadline changed since it was last asked.
-    fn is_due_as_before(&mut self) -> bool;
-
     /// The flow's next deadline.
     fn next_deadline(&self, resources: &Resources, now: Time) -> Time;
 }
@@ -35,11 +32,6 @@ impl<F: Frame> Pipeline<F> for sentry::Flow<F> {
     #[inline]
     fn stage(state: &mut FlowState<F>) -> Option<&mut Stage<Self>> {
         if let FlowState::Sentry(stage) = state { Some(stage) } else { None }
-    }
-
-    #[inline]
-    fn is_due_as_before(&mut self) -> bool {
-        self.is_due_as_before()
     }
 
     #[inline]
@@ -55,11 +47,6 @@ impl<F: Frame> Pipeline<F> for depot::Flow<F> {
     #[inline]
     fn stage(state: &mut FlowState<F>) -> Option<&mut Stage<Self>> {
         if let FlowState::Depot(stage) = state { Some(stage) } else { None }
-    }
-
-    #[inline]
-    fn is_due_as_before(&mut self) -> bool {
-        self.is_due_as_before()
     }
 
     #[inline]

@@ -1,7 +1,5 @@
 //! The flow table: one entry per direction and destination QP.
 
-use core::hash::BuildHasher;
-
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::time::{Span, Time};
@@ -11,7 +9,7 @@ use slab::Slab;
 use crate::flow::coarse_time::CoarseTime;
 use crate::flow::entry::{Entry, FlowState, HEADERS_AGE};
 use crate::flow::index::Index;
-use crate::flow::key::{FlowKey, Hosts};
+use crate::flow::key::{FlowKey, Hosts, KeyHash};
 
 /// Places that pairs of hosts are counted at.
 const HOSTS: usize = 1 << 12;
@@ -27,7 +25,7 @@ const QUIET: Span = Span::from_millis(1_000);
 /// All flows of a worker.
 pub(crate) struct Table<F: Frame> {
     index: Index,
-    hash: foldhash::quality::FixedState,
+    hash: KeyHash,
     entries: Slab<Entry<F>>,
     /// One past the largest index that was ever in use.
     end: u32,
@@ -64,7 +62,7 @@ impl<F: Frame> Table<F> {
     pub fn new(limit: usize, quota: usize, seed: u64) -> Self {
         // An index of 32 bits, and one that stands for none.
         let limit = limit.min(u32::MAX as usize - 1);
-        let hash = foldhash::quality::FixedState::with_seed(seed);
+        let hash = KeyHash::new(seed);
         Self {
             index: Index::new(limit),
             // Never moved, and no memory until it is used.
@@ -107,14 +105,14 @@ impl<F: Frame> Table<F> {
     }
 
     pub fn find(&self, key: &FlowKey) -> Option<FlowId> {
-        self.find_hashed(self.hash.hash_one(key), key)
+        self.find_hashed(self.hash.of(key), key)
     }
 
     /// The hash of `key`. Where it leads is looked at, so that it is in the cache when it
     /// is [looked for](Self::find_hashed).
     #[inline]
     pub fn prefetch_bucket(&self, key: &FlowKey) -> u64 {
-        let hash = self.hash.hash_one(key);
+        let hash = self.hash.of(key);
         self.index.prefetch(hash);
         hash
     }
@@ -194,7 +192,7 @@ impl<F: Frame> Table<F> {
     /// How many entries the hosts of both directions have.
     fn count_of(&mut self, hosts: &Hosts) -> &mut u32 {
         let lan = if hosts.side == Side::Lan { *hosts } else { hosts.reversed() };
-        &mut self.by_hosts[self.hash.hash_one(lan) as usize % HOSTS]
+        &mut self.by_hosts[self.hash.of_hosts(&lan) as usize % HOSTS]
     }
 
     /// Whether two hosts have as many entries as they may (R-PASS-3).
@@ -231,7 +229,7 @@ impl<F: Frame> Table<F> {
     /// The entry of `key`, new if need be; with whether it is new. `None` if
     /// the table is full, or the quota of its hosts, or if these are being left.
     pub fn entry(&mut self, key: FlowKey, now: Time) -> Option<(FlowId, bool)> {
-        let hash = self.hash.hash_one(key);
+        let hash = self.hash.of(&key);
         if let Some(id) = self.find_hashed(hash, &key) {
             return Some((id, false));
         }
@@ -255,7 +253,7 @@ impl<F: Frame> Table<F> {
         let entry = self.entries.try_remove(id.0 as usize)?;
         self.removed += 1;
         *self.count_of(&entry.key.hosts) -= 1;
-        self.index.remove(self.hash.hash_one(entry.key), id);
+        self.index.remove(self.hash.of(&entry.key), id);
         Some(entry)
     }
 

@@ -37,17 +37,31 @@ pub(crate) fn on_request<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
     };
     prepare(cx, id, roce.psn, frame.bytes(), roce);
     note_arrival(cx, id, frame.bytes(), roce);
-    on_ready(cx, Arrival { side, frame, roce, flow }, id);
+    cx.flows.resources.allowance.earn();
+    on_any(cx, side, frame, roce, id);
 }
 
-/// A request, noted, of a flow that has its pipeline.
-#[inline]
-pub(crate) fn on_ready<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I::Frame>, id: FlowId) {
-    let Arrival { side, frame, roce, .. } = arrival;
+/// The next packet of a flow, noted.
+#[inline(always)]
+pub(crate) fn on_next<I: Io>(
+    cx: &mut Context<'_, I>,
+    side: Side,
+    frame: I::Frame,
+    roce: &Roce,
+    id: FlowId,
+) {
     cx.flows.resources.allowance.earn();
+    if let Err(frame) = cx.on_fast_path(id, side, frame, roce) {
+        on_any(cx, side, frame, roce, id);
+    }
+}
+
+/// A request, noted, by the general way of its flow's pipeline.
+#[inline(never)]
+fn on_any<I: Io>(cx: &mut Context<'_, I>, side: Side, frame: I::Frame, roce: &Roce, id: FlowId) {
     match side {
-        Side::Lan => cx.sentry(id, |flow, cx| flow.on_data(cx, frame, roce)),
-        Side::Wan => cx.depot(id, |flow, cx| flow.on_data(cx, frame, roce)),
+        Side::Lan => cx.sentry(id, |flow, cx| flow.on_any(cx, frame, roce)),
+        Side::Wan => cx.depot(id, |flow, cx| flow.on_any(cx, frame, roce)),
     };
 }
 

@@ -90,6 +90,7 @@ pub(crate) struct FlowRef<'a> {
 }
 
 impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
+    #[inline(always)]
     fn send(&mut self, side: Side, class: Class, packet: Packet<F>) {
         transmit(&mut self.tx.counters, self.io, side, class, packet);
     }
@@ -139,6 +140,7 @@ impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
 }
 
 impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
+    #[inline(always)]
     fn forward(&mut self, packet: Packet<F>, class: Class) {
         self.send(Side::Wan, class, packet);
     }
@@ -164,6 +166,7 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
         self.send(Side::Lan, Class::Data, Packet::Owned(frame));
     }
 
+    #[inline(always)]
     fn src_qpn(&self) -> Option<Qpn> {
         self.flow.src_qpn
     }
@@ -183,12 +186,14 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
         self.make_ack(ack);
     }
 
+    #[inline(always)]
     fn count(&mut self, metric: Metric, n: u64) {
         self.tx.counters.add(metric, n);
     }
 }
 
 impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
+    #[inline(always)]
     fn deliver(&mut self, packet: Packet<F>) {
         self.send(Side::Lan, Class::Data, packet);
     }
@@ -234,10 +239,12 @@ impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
         true
     }
 
+    #[inline(always)]
     fn src_qpn(&self) -> Option<Qpn> {
         self.flow.src_qpn
     }
 
+    #[inline(always)]
     fn count(&mut self, metric: Metric, n: u64) {
         self.tx.counters.add(metric, n);
     }
