@@ -109,7 +109,8 @@ impl Spray {
             dice: seed | 1,
             lanes: vec![unseen; lanes.into()],
             turn: Lane::all(lanes).collect(),
-            at: 0,
+            // The first turn has an order of its own already.
+            at: lanes.into(),
             pins: vec![NONE; buckets],
             recycled: ArrayVec::new(),
             quick: Vec::with_capacity(lanes.into()),

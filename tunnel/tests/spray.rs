@@ -200,6 +200,14 @@ fn oblivious_takes_all_lanes_equally_often_in_ever_new_orders() {
         orders.insert(order);
     }
     assert!(orders.len() > 90);
+    // Boxes with other seeds do not begin alike.
+    let first = |seed| {
+        let mut spray = Spray::new(Policy::Oblivious, 8, 1, seed);
+        let mut lanes = Idle::new(8);
+        (0..8).map(|n| choose(&mut spray, at(0), n, &mut lanes)).collect::<Vec<_>>()
+    };
+    let starts: std::collections::BTreeSet<_> = (1..100u64).map(|n| first(n << 32)).collect();
+    assert!(starts.len() > 90);
 }
 
 /// R-TUN-30: lanes whose frames came without a mark are used again, as often as frames came.
