@@ -79,7 +79,7 @@ fn run(options: &Options) -> Result<(), String> {
     if let Some(why) = &contents.ends_early {
         eprintln!("lr2-analyze: {name} {why}");
     }
-    if contents.interfaces.len() > 1 {
+    if contents.interfaces.len() > 1 && options.interface.is_empty() {
         let names = contents.interfaces.join(", ");
         eprintln!(
             "lr2-analyze: {name} has {} interfaces ({names}): a packet that passed two of them counts as a duplicate; choose with --interface",

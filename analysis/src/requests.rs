@@ -6,7 +6,7 @@
 
 use common::psn::{Psn, Seq};
 use common::time::{Span, Time};
-use common::wire::{PacketKind, read_responses};
+use common::wire::{MAX_SPAN, PacketKind, read_responses};
 use serde::Serialize;
 
 use crate::reads::Reads;
@@ -253,7 +253,7 @@ impl Requests {
                 self.open_read = Some((seq, len));
                 1
             }
-            pmtu => u64::from(read_responses(len, u32::from(pmtu.max(256)))),
+            pmtu => responses(len, pmtu),
         }
     }
 
@@ -267,7 +267,7 @@ impl Requests {
             self.pmtu = pmtu as u16;
         }
         self.open_read = None;
-        let span = u64::from(read_responses(len, u32::from(self.pmtu)));
+        let span = responses(len, self.pmtu);
         let more = (seq + span).since(self.window.next());
         self.window.push(more, State::Passed(self.last), &mut shared.budget);
         self.reads.lengthen(seq, span);
@@ -286,9 +286,7 @@ impl Requests {
             self.end_run(shared);
             self.begin_run(seq, state, request, shared);
         }
-        let span = u64::from(
-            request.read_len.map_or(1, |len| read_responses(len, u32::from(self.pmtu.max(256)))),
-        );
+        let span = request.read_len.map_or(1, |len| responses(len, self.pmtu));
         let end = seq + span;
         self.window.push(
             end.since(self.window.next()),
@@ -483,4 +481,9 @@ impl Requests {
         }
         self.counts.never = self.window.missing();
     }
+}
+
+/// PSNs of a READ of `len` bytes; not more than a gateway follows.
+fn responses(len: u32, pmtu: u16) -> u64 {
+    read_responses(len, u32::from(pmtu.max(256))).min(MAX_SPAN).into()
 }

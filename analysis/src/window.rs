@@ -152,3 +152,31 @@ impl Window {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded_and_what_is_forgotten_stays_counted() {
+        let mut budget = 100_000;
+        let mut windows = [0, 1, 2].map(|n| Window::new(Psn::new(n)));
+        for n in 0..200_000_u64 {
+            let state =
+                if n % 10 == 0 { State::Missing(Time::ZERO) } else { State::Passed(Time::ZERO) };
+            for window in &mut windows {
+                window.push(1, state, &mut budget);
+            }
+        }
+        let kept: usize = windows.iter().map(|window| window.slots.len()).sum();
+        assert_eq!(kept + budget as usize, 100_000);
+        assert!(windows.iter().all(|window| window.slots.len() <= MOST));
+        // A flow that had no memory left has not seen what was missing then: it claims too little, never too much.
+        let missing: Vec<u64> = windows.iter().map(Window::missing).collect();
+        assert_eq!(missing[0], 20_000);
+        assert!(missing.iter().all(|n| *n <= 20_000), "{missing:?}");
+        let next = windows[0].next();
+        windows[0].acknowledge(next, &mut budget);
+        assert_eq!(windows[0].slots.len() as u64, ACKED);
+    }
+}
