@@ -69,6 +69,12 @@ pub trait Shared: Clone {
     fn release_all<const N: usize>(handles: &mut ArrayVec<Self, N>) {
         handles.clear();
     }
+
+    /// Frees those of these handles that are there, and returns how many.
+    #[inline]
+    fn release_some(handles: &mut [Option<Self>]) -> usize {
+        handles.iter_mut().filter_map(Option::take).count()
+    }
 }
 
 /// A handle in a pool, with the length of its frame: a frame has long left the cache

@@ -43,6 +43,12 @@ pub trait Ports: Sink<Frame: Headroom> {
         frames.drain(..).for_each(|frame| self.wan(port, Class::Data, Packet::Shared(frame)));
     }
 
+    /// Sends frames of class Data to the LAN port.
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<Self::Frame, N>) {
+        let packets = frames.drain(..).map(Packet::Owned);
+        packets.for_each(|packet| self.transmit(Side::Lan, Class::Data, packet));
+    }
+
     /// Takes a frame that arrived at a WAN port for the box itself: ARP, neighbour discovery and ping, with the
     /// encapsulation `udp`.
     fn local(&mut self, port: Port, frame: Self::Frame);

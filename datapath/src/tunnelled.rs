@@ -74,6 +74,14 @@ where
         }
     }
 
+    #[inline]
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>) {
+        match &mut self.delivered {
+            None => self.ports.lan_all(frames),
+            Some(delivered) => delivered.extend(frames.drain(..)),
+        }
+    }
+
     fn local(&mut self, port: Port, frame: F) {
         self.ports.local(port, frame);
     }

@@ -248,7 +248,15 @@ impl Shared for SharedMbuf {
             ffi::lr2_free_bulk(handles.as_mut_ptr().cast(), n as u32);
         }
     }
+
+    fn release_some(handles: &mut [Option<Self>]) -> usize {
+        // SAFETY: `Option<SharedMbuf>` is a pointer that may be null, each other one is valid. DPDK takes a reference from each,
+        // as dropping them would, and leaves null in its place.
+        unsafe { ffi::lr2_free_some(handles.as_mut_ptr().cast(), handles.len()) }
+    }
 }
+
+const _: () = assert!(size_of::<Option<SharedMbuf>>() == size_of::<*mut ffi::rte_mbuf>());
 
 impl SharedMbuf {
     /// The pointer within.

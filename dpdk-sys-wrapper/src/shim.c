@@ -137,32 +137,71 @@ void lr2_free(struct rte_mbuf *m)
 
 /* Frames that go back to their pool together. */
 #define FREED_AT_ONCE 64
+/* Frames that are fetched ahead of the one that is freed. */
+#define AHEAD 16
+
+/* Those that go back to one pool together. */
+struct freed {
+	struct rte_mempool *pool;
+	unsigned int count;
+	void *frames[FREED_AT_ONCE];
+};
+
+static void freed_flush(struct freed *freed)
+{
+	if (freed->count > 0)
+		rte_mempool_put_bulk(freed->pool, freed->frames, freed->count);
+	freed->count = 0;
+}
+
+/* As rte_pktmbuf_free_bulk, but it does not look into the second cache line of a
+ * frame of one segment: DPDK keeps `next` NULL there, and so does flatten(). */
+static inline void freed_add(struct freed *freed, struct rte_mbuf *m)
+{
+	if (unlikely(!is_plain(m))) {
+		rte_pktmbuf_free(m);
+		return;
+	}
+	if (unlikely(freed->count == FREED_AT_ONCE || m->pool != freed->pool)) {
+		freed_flush(freed);
+		freed->pool = m->pool;
+	}
+	freed->frames[freed->count++] = m;
+}
 
 void lr2_free_bulk(struct rte_mbuf **pkts, unsigned int n)
 {
-	void *last[FREED_AT_ONCE];
-	struct rte_mempool *pool = NULL;
-	unsigned int count = 0;
+	struct freed freed;
 
-	/* As rte_pktmbuf_free_bulk, but it does not look into the second cache line of a
-	 * frame of one segment: DPDK keeps `next` NULL there, and so does flatten(). */
-	for (unsigned int i = 0; i < n; i++) {
+	freed.pool = NULL;
+	freed.count = 0;
+	for (unsigned int i = 0; i < n; i++)
+		freed_add(&freed, pkts[i]);
+	freed_flush(&freed);
+}
+
+size_t lr2_free_some(struct rte_mbuf **pkts, size_t n)
+{
+	struct freed freed;
+	size_t count = 0;
+
+	freed.pool = NULL;
+	freed.count = 0;
+	for (size_t i = 0; i < n && i < AHEAD; i++)
+		rte_prefetch0(pkts[i]);
+	for (size_t i = 0; i < n; i++) {
 		struct rte_mbuf *m = pkts[i];
 
-		if (unlikely(!is_plain(m))) {
-			rte_pktmbuf_free(m);
+		if (i + AHEAD < n)
+			rte_prefetch0(pkts[i + AHEAD]);
+		if (unlikely(m == NULL))
 			continue;
-		}
-		if (count == FREED_AT_ONCE || m->pool != pool) {
-			if (count > 0)
-				rte_mempool_put_bulk(pool, last, count);
-			pool = m->pool;
-			count = 0;
-		}
-		last[count++] = m;
+		pkts[i] = NULL;
+		count++;
+		freed_add(&freed, m);
 	}
-	if (count > 0)
-		rte_mempool_put_bulk(pool, last, count);
+	freed_flush(&freed);
+	return count;
 }
 
 void lr2_ref(struct rte_mbuf *m)

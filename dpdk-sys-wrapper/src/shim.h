@@ -56,6 +56,9 @@ unsigned int lr2_in_store(const struct rte_mempool *pool);
 void lr2_free(struct rte_mbuf *m);
 /* Takes one reference from each. */
 void lr2_free_bulk(struct rte_mbuf **pkts, unsigned int n);
+/* The same of pointers some of which may be NULL. Leaves NULL in their place, and returns how
+ * many there were. */
+size_t lr2_free_some(struct rte_mbuf **pkts, size_t n);
 /* One more owner. Ends the process rather than let the count wrap. */
 void lr2_ref(struct rte_mbuf *m);
 uint16_t lr2_refcnt(const struct rte_mbuf *m);

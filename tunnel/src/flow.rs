@@ -108,12 +108,11 @@ impl Flow {
     pub(crate) fn of_plain_roce(frame: &[u8]) -> Option<Self> {
         // Up to the syndrome of an ACK.
         let head = frame.first_chunk::<{ ETHER_LEN + 20 + SYNDROME + 1 }>()?;
-        let half = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let is_plain = half(12) == IPV4
-            && head[14] == 0x45
-            && half(20) & FRAGMENT == 0
-            && head[23] == UDP
-            && half(36) == ROCE_PORT
+        let word = |at: usize| u32::from_be_bytes(chunk(head, at));
+        // EtherType, IP version and length of the header; flags, fragment offset and protocol.
+        let is_plain = word(12) >> 8 == (IPV4 as u32) << 8 | 0x45
+            && word(20) & ((FRAGMENT as u32) << 16 | 0xff) == UDP as u32
+            && be16(head, 36) == ROCE_PORT
             // No group address.
             && head[0] & 1 == 0;
         if !is_plain {

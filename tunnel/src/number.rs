@@ -170,6 +170,12 @@ impl FrameId {
         Self(NonZeroU64::new(packed).unwrap_or(NonZeroU64::MIN))
     }
 
+    /// That of the lane's next number.
+    #[inline]
+    pub(crate) const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
     /// The lane.
     pub const fn lane(self) -> Lane {
         Lane((self.0.get() >> LANE_SHIFT) as u8 - 1)
@@ -216,6 +222,9 @@ mod tests {
                 let (lane, number) = (Lane::new(lane).expect("a lane"), Number::new(number));
                 let id = FrameId::new(lane, number);
                 assert_eq!((id.lane(), id.number()), (lane, number));
+                if number.get() < u64::MAX >> 8 {
+                    assert_eq!(id.next(), FrameId::new(lane, number.next()));
+                }
             }
         }
         assert_eq!(Lane::new(255), None);

@@ -1,10 +1,11 @@
 //! The sending end of the lanes to one peer.
 
-mod arrivals;
 mod choice;
 mod copies;
 mod counts;
 mod delivery;
+mod freeing;
+mod handles;
 mod outgoing;
 mod predecessors;
 mod share;
@@ -13,7 +14,6 @@ use arrayvec::ArrayVec;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
-use self::arrivals::Arrivals;
 use self::choice::spray;
 use self::copies::Copies;
 pub use self::counts::Sent;
@@ -27,9 +27,6 @@ use crate::message::{Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session};
 use crate::shim::Shim;
 use crate::spray::{Policy, Spray};
-
-/// Handles that are released together.
-pub const RELEASED: usize = 64;
 
 /// SKIPs that answer one REPORT.
 const MAX_SKIPS: usize = 8;
@@ -82,12 +79,10 @@ pub trait Recover {
     /// Frees a handle.
     fn release(&mut self, kept: Self::Kept);
 
-    /// A hint that a handle will soon be freed. It is a round trip old, so that its memory has left the cache and is to be fetched.
-    fn will_release(&self, _: &Self::Kept) {}
-
-    /// Frees several handles, and empties `kept`.
-    fn release_all(&mut self, kept: &mut ArrayVec<Self::Kept, RELEASED>) {
-        kept.drain(..).for_each(|kept| self.release(kept));
+    /// Frees those of these handles that are there, and returns how many.
+    fn release_all(&mut self, kept: &mut [Option<Self::Kept>]) -> usize {
+        let all = kept.iter_mut().filter_map(Option::take);
+        all.map(|kept| self.release(kept)).count()
     }
 
     /// Sends a PROBE.
@@ -113,8 +108,14 @@ pub struct Sender<K> {
     session: Session,
     lanes: Vec<Outgoing<K>>,
     flows: Predecessors,
-    /// Handles that are kept.
+    /// Handles that are kept, and those that are to be freed.
     kept: usize,
+    /// The lane whose handles are freed next.
+    freeing: usize,
+    /// Of handles that may be freed for frames that were sent, a part, as `FREED_FOR` says.
+    free_credit: usize,
+    /// When all are freed whose transmissions arrived; [`Time::NEVER`] if there is none.
+    free_due: Time,
     share: ResendShare,
     /// REPORTs on lanes that do not exist.
     strangers: u64,
@@ -131,12 +132,15 @@ pub struct Sender<K> {
 impl<K> Sender<K> {
     /// A sender of a session in which nothing was sent yet.
     pub fn new(config: &SenderConfig, session: Session) -> Self {
-        let lane = |_| Outgoing::new(session, config.rtt);
+        let lane = |lane| Outgoing::new(lane, session, config.rtt);
         Self {
             session,
             lanes: Lane::all(config.lanes).map(lane).collect(),
             flows: Predecessors::default(),
             kept: 0,
+            freeing: 0,
+            free_credit: 0,
+            free_due: Time::NEVER,
             share: ResendShare::default(),
             strangers: 0,
             spray: spray(config, session),
@@ -176,7 +180,7 @@ impl<K> Sender<K> {
         self.lanes.get(lane.index()).map(|lane| lane.report_age(now))
     }
 
-    /// Frames that are kept.
+    /// Handles that are kept; some of transmissions that arrived are freed later.
     pub fn kept(&self) -> usize {
         self.kept
     }
@@ -247,20 +251,20 @@ impl<K> Sender<K> {
         &mut self,
         now: Time,
         lane: Lane,
-        frames: impl Iterator<Item = (Flow, F)>,
+        frames: impl ExactSizeIterator<Item = (Flow, F)>,
         out: &mut T,
     ) {
         let Self { lanes, flows, session, .. } = self;
         let state = &mut lanes[lane.index()];
         let first = state.next();
-        let (mut number, mut kept) = (first, 0);
+        let (mut id, mut kept) = (FrameId::new(lane, first), 0);
+        state.handles.reserve(frames.len());
         let mut flows = flows.borrow();
         for (flow, frame) in frames {
-            let id = FrameId::new(lane, number);
             let (predecessor, clear) = flows.place(id, flow.order);
             let shim = Shim {
                 lane,
-                number: number.wire(),
+                number: id.number().wire(),
                 session: *session,
                 predecessor: predecessor.map(FrameId::wire),
                 original: None,
@@ -269,10 +273,10 @@ impl<K> Sender<K> {
             };
             let handle = out.send(&shim, flow.traffic_class, frame);
             kept += usize::from(handle.is_some());
-            state.slots.push_back(Slot { id: Some(id), kept: handle });
-            number = number.next();
+            state.push_first(id, handle);
+            id = id.next();
         }
-        let count = number.since(first);
+        let count = state.next().since(first);
         if count == 0 {
             return;
         }
@@ -314,11 +318,7 @@ impl<K> Sender<K> {
         state.counts.refused += u64::from(is_wrong);
         let mut lost = core::mem::take(&mut self.lost);
         let was_good = state.health == Health::Good;
-        let mut arrived = Arrivals::new(&mut self.copies, out);
-        state.take(now, &listed, &mut lost, &mut arrived);
-        let count = arrived.finish();
-        self.kept -= count;
-        state.counts.released += count as u64;
+        self.kept -= state.take(now, &listed, &mut lost, &mut self.copies.arrived, out);
         state.counts.lost += lost.len() as u64;
         if let (Some((first, _)), Some((last, _))) = (lost.first(), lost.last()) {
             // Numbers between them were not lost. R-TUN-50
@@ -333,7 +333,7 @@ impl<K> Sender<K> {
         }
         let mut at = 0;
         for (number, slot) in lost.drain(..) {
-            let (Some(id), kept) = (slot.id, slot.kept) else { continue };
+            let Slot { id, kept } = slot;
             // The oldest are skipped. R-TUN-9
             let cause = if kept.is_some() && at < beyond { Cause::Beyond } else { Cause::Lost };
             at += u64::from(kept.is_some());
@@ -341,6 +341,7 @@ impl<K> Sender<K> {
         }
         self.lost = lost;
         self.settle_copied(out);
+        self.free_arrived(now, out);
         if !was_good && self.is_good(report.lane) {
             self.rescue(now, out);
         }
@@ -366,7 +367,8 @@ impl<K> Sender<K> {
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if all is reported.
     pub fn deadline(&self) -> Time {
         let measure_at = if self.measures() { self.measure_at } else { Time::NEVER };
-        self.lanes.iter().map(Outgoing::probe_due).min().unwrap_or(Time::NEVER).min(measure_at)
+        let probe_due = self.lanes.iter().map(Outgoing::probe_due).min().unwrap_or(Time::NEVER);
+        probe_due.min(measure_at).min(self.free_due)
     }
 
     /// Probes lanes whose newest frames are not reported, and leaves those that don't answer.
@@ -386,17 +388,17 @@ impl<K> Sender<K> {
         if self.measures() && now >= self.measure_at {
             self.measure(now, out);
         }
+        if now >= self.free_due {
+            self.free(usize::MAX, out);
+        }
     }
 
     /// Ends the session: nothing is resent.
     pub fn end<T: Recover<Kept = K>>(&mut self, out: &mut T) {
-        for Outgoing { slots, counts, .. } in &mut self.lanes {
-            for kept in slots.drain(..).filter_map(|slot| slot.kept) {
-                self.kept -= 1;
-                counts.released += 1;
-                out.release(kept);
-            }
+        for lane in &mut self.lanes {
+            lane.end();
         }
+        self.free(usize::MAX, out);
     }
 
     /// Transmission `lost` of frame `id` brought nothing.

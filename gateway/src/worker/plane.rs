@@ -65,6 +65,12 @@ impl<F: Headroom, T: Transmit<Frame = F>> Ports for Out<'_, T> {
         self.egress.transmit_all(PortId::wan(port), frames);
     }
 
+    #[inline]
+    fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>) {
+        let mut shared: ArrayVec<_, N> = frames.drain(..).map(F::share).collect();
+        self.egress.transmit_all(PortId::LAN, &mut shared);
+    }
+
     fn local(&mut self, port: Port, frame: F) {
         if let Some(station) = self.stations.get_mut(usize::from(port.get())) {
             station.receive(&frame);

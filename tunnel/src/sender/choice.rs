@@ -2,7 +2,7 @@
 
 use common::time::{Span, Time};
 
-use super::outgoing::Outgoing;
+use super::outgoing::{Outgoing, Slot};
 use super::predecessors::Predecessors;
 use super::{Cause, Health, Recover, Sender, SenderConfig, Setting};
 use crate::flow::Order;
@@ -144,15 +144,14 @@ impl<K> Sender<K> {
             return;
         }
         let state = &mut self.lanes[from.index()];
-        for at in 0..state.slots.len() {
+        let (mut number, end) = (state.base, state.next());
+        while number < end {
             let state = &mut self.lanes[from.index()];
-            let number = state.base + at as u64;
-            let Some(slot) = state.slots.get_mut(at) else { break };
-            if let (Some(id), Some(kept)) = (slot.id, slot.kept.take()) {
-                slot.id = None;
-                let lost = FrameId::new(from, number);
-                self.repair(now, lost, id, Some(kept), Cause::Moved, out);
+            let is_kept = state.handle(number).is_some_and(|kept| kept.is_some());
+            if let Some(Slot { id, kept }) = is_kept.then(|| state.settle(number)).flatten() {
+                self.repair(now, FrameId::new(from, number), id, kept, Cause::Moved, out);
             }
+            number = number.next();
         }
         self.lanes[from.index()].settle_front();
     }
@@ -177,7 +176,7 @@ impl<K, W: FnMut(Lane) -> Option<Span>> Lanes for View<'_, K, W> {
 
     fn wait(&mut self, lane: Lane) -> Option<Span> {
         let state = &self.lanes[lane.index()];
-        (self.wait)(lane).map(|wait| wait + state.delivery.excess(state.slots.len()))
+        (self.wait)(lane).map(|wait| wait + state.delivery.excess(state.in_flight()))
     }
 
     fn is_idle(&self, bucket: u16) -> bool {

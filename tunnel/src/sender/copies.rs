@@ -109,14 +109,7 @@ impl<K> Sender<K> {
         if !self.is_good(copy.lane()) {
             return Err(kept);
         }
-        let slot = self.lanes[copy.lane().index()].slot(copy.number());
-        match slot.filter(|slot| slot.id == Some(lost)) {
-            Some(slot) => {
-                (slot.id, slot.kept) = (Some(id), Some(kept));
-                Ok(())
-            }
-            None => Err(kept),
-        }
+        self.lanes[copy.lane().index()].replace(copy.number(), lost, id, kept)
     }
 
     /// The copy of retransmission `sent` is lost.
@@ -132,7 +125,7 @@ impl<K> Sender<K> {
                 continue;
             }
             let state = &mut self.lanes[sent.lane().index()];
-            if let Some(kept) = state.slot(sent.number()).and_then(|slot| slot.kept.take()) {
+            if let Some(kept) = state.handle(sent.number()).and_then(Option::take) {
                 state.counts.released += 1;
                 self.kept -= 1;
                 out.release(kept);

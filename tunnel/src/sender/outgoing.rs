@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
-use super::Sent;
 use super::delivery::Delivery;
+use super::handles::Handles;
+use super::{Recover, Sent};
 use crate::message::{Probe, Report};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
 
@@ -34,41 +35,13 @@ pub enum Health {
     Down,
 }
 
-/// A transmission; settled, if it has no id: reported, or resent under another number.
+/// A transmission of which nothing was reported.
 #[derive(Debug)]
 pub(super) struct Slot<K> {
-    /// Of a copy, the transmission that it is a copy of, in place of the frame.
-    pub id: Option<FrameId>,
+    /// The frame; of a copy, the transmission that it is a copy of.
+    pub id: FrameId,
     /// Without it the frame can't be resent.
     pub kept: Option<K>,
-}
-
-impl<K> Slot<K> {
-    /// The transmission, which is settled from now on.
-    #[inline]
-    fn take(&mut self) -> Self {
-        Self { id: self.id.take(), kept: self.kept.take() }
-    }
-
-    /// Whether it was not settled. If so, it arrives.
-    #[inline(always)]
-    fn arrive(self, arrived: &mut impl Arrived<K>) -> bool {
-        match self {
-            Self { kept: Some(kept), .. } => arrived.kept(kept),
-            Self { id: Some(id), kept: None } => arrived.not_kept(id),
-            Self { id: None, kept: None } => return false,
-        }
-        true
-    }
-}
-
-/// Takes transmissions that arrived.
-pub(super) trait Arrived<K> {
-    /// One with a handle.
-    fn kept(&mut self, kept: K);
-
-    /// One without.
-    fn not_kept(&mut self, id: FrameId);
 }
 
 /// Waits that follow from the round trip.
@@ -95,9 +68,14 @@ pub const fn report_interval(rtt: Span) -> Span {
 
 #[derive(Debug)]
 pub(super) struct Outgoing<K> {
-    /// Number of the first slot.
+    lane: Lane,
+    /// Nothing is reported of this transmission, the first such one, or it is the next one.
     pub base: Number,
-    pub slots: VecDeque<Slot<K>>,
+    /// By number. Those before `base` are of transmissions that arrived, and are to be freed.
+    pub handles: Handles<K>,
+    /// Of the transmissions from `base` on those that are not a frame's first one or have no handle, in ascending order.
+    /// Any other one without a handle is settled: reported, or resent under another number.
+    others: VecDeque<(Number, FrameId)>,
     /// REPORTs have spoken of every number before.
     covered: Number,
     /// Numbers that the receiver has to give up, as ranges `start .. end`.
@@ -168,10 +146,12 @@ impl Listed<'_> {
 }
 
 impl<K> Outgoing<K> {
-    pub fn new(session: Session, rtt: Span) -> Self {
+    pub fn new(lane: Lane, session: Session, rtt: Span) -> Self {
         Self {
+            lane,
             base: session.first(),
-            slots: VecDeque::new(),
+            handles: Handles::new(session.first()),
+            others: VecDeque::new(),
             covered: session.first(),
             dead: Vec::new(),
             sent_at: Time::ZERO,
@@ -189,17 +169,47 @@ impl<K> Outgoing<K> {
     /// Begins another session, with the round trip of the one before or, if it was not measured, this guess.
     pub fn restart(&mut self, session: Session, guess: Span) {
         let rtt = if self.rtt.is_measured() { self.rtt.mean() } else { guess };
-        *self = Self { counts: self.counts, ..Self::new(session, rtt) };
+        *self = Self { counts: self.counts, ..Self::new(self.lane, session, rtt) };
     }
 
     #[inline]
     pub fn next(&self) -> Number {
-        self.base + self.slots.len() as u64
+        self.handles.next()
+    }
+
+    /// Transmissions from the first one on of which nothing is reported.
+    #[inline]
+    pub fn in_flight(&self) -> usize {
+        self.next().since(self.base) as usize
+    }
+
+    fn is_idle(&self) -> bool {
+        self.next() == self.base
+    }
+
+    /// Handles of transmissions that arrived, at most.
+    #[inline]
+    pub fn unfreed(&self) -> usize {
+        self.base.since(self.handles.first()) as usize
+    }
+
+    /// Frees the handles of up to `most` transmissions that arrived. Returns how many transmissions and handles these were.
+    pub fn free<T: Recover<Kept = K>>(&mut self, most: usize, out: &mut T) -> (usize, usize) {
+        let mut freed = 0;
+        let count = self.handles.free(self.base, most, |kept| freed += out.release_all(kept));
+        self.counts.released += freed as u64;
+        (count, freed)
+    }
+
+    /// Nothing is resent any more: all may be freed.
+    pub fn end(&mut self) {
+        self.base = self.next();
+        self.others.clear();
     }
 
     /// Whether it has carried no frame in this session.
     pub fn is_unused(&self) -> bool {
-        self.slots.is_empty() && self.sent_at == Time::ZERO
+        self.is_idle() && self.sent_at == Time::ZERO
     }
 
     /// A round trip took so long.
@@ -214,7 +224,7 @@ impl<K> Outgoing<K> {
 
     /// How long it has waited for a REPORT; zero if all is reported.
     pub fn report_age(&self, now: Time) -> Span {
-        if self.slots.is_empty() { Span::ZERO } else { now.since(self.reported_at) }
+        if self.is_idle() { Span::ZERO } else { now.since(self.reported_at) }
     }
 
     pub fn waits(&self) -> Waits {
@@ -228,11 +238,23 @@ impl<K> Outgoing<K> {
         }
     }
 
-    /// A transmission, with the lane's next number.
+    /// A transmission of a frame that has another number, or a copy of one that has, with the lane's next number.
     pub fn push(&mut self, now: Time, id: FrameId, kept: Option<K>) {
         let number = self.next();
-        self.slots.push_back(Slot { id: Some(id), kept });
+        self.handles.reserve(1);
+        self.handles.push(kept);
+        self.others.push_back((number, id));
         self.sent(now, number);
+    }
+
+    /// The first transmission of frame `id`, with the lane's next number, for which there is
+    /// [room](Handles::reserve).
+    #[inline(always)]
+    pub fn push_first(&mut self, id: FrameId, kept: Option<K>) {
+        if kept.is_none() {
+            self.others.push_back((id.number(), id));
+        }
+        self.handles.push(kept);
     }
 
     /// The transmissions from `first` on, at least one, are new.
@@ -261,14 +283,16 @@ impl<K> Outgoing<K> {
         Some(Listed { report, from, end, next })
     }
 
-    /// Takes a REPORT: transmissions that arrived go to `arrived`, those that did not to `lost`.
-    pub fn take(
+    /// Takes a REPORT. Transmissions that did not arrive go to `lost`, those without a handle that did to `arrived`. Handles
+    /// of the others are freed [later](Self::free). Returns how many were freed at once.
+    pub fn take<T: Recover<Kept = K>>(
         &mut self,
         now: Time,
         listed: &Listed<'_>,
         lost: &mut Vec<(Number, Slot<K>)>,
-        arrived: &mut impl Arrived<K>,
-    ) {
+        arrived: &mut Vec<FrameId>,
+        out: &mut T,
+    ) -> usize {
         if let Some((number, at)) = self.timed.filter(|(number, _)| listed.covers(*number)) {
             if !listed.has(number) {
                 self.sample(now, now.since(at));
@@ -279,36 +303,46 @@ impl<K> Outgoing<K> {
         // A number is judged by the first REPORT that speaks of it. R-TUN-8
         let from = listed.from.unwrap_or(self.base);
         let start = if from <= self.covered { self.covered } else { from }.max(self.base);
-        let (mut number, mut is_news) = (start, false);
+        let (mut number, mut is_news, mut freed) = (start, false, 0);
         let end = listed.next.max(start);
         for gap in listed.gaps(start).chain(core::iter::once((end, end))) {
+            number = number.max(self.base.min(end));
             let (gap_start, gap_end) = (gap.0.clamp(number, end), gap.1.clamp(number, end));
             if number == self.base {
                 // Most often all of them.
-                for _ in 0..gap_start.since(number) {
-                    let Some(slot) = self.slots.pop_front() else { break };
-                    is_news |= slot.arrive(arrived);
-                }
+                is_news |= gap_start > self.base;
                 self.base = gap_start;
+                while let Some((at, id)) = self.others.pop_front_if(|(at, _)| *at < gap_start) {
+                    if self.handles.get_mut(at).is_none_or(|kept| kept.is_none()) {
+                        arrived.push(id);
+                    }
+                }
+                number = gap_start;
             }
-            for slot in self.between(number.max(self.base), gap_start) {
-                is_news |= slot.take().arrive(arrived);
+            while number < gap_start {
+                if let Some(Slot { id, kept }) = self.settle(number) {
+                    is_news = true;
+                    match kept {
+                        Some(kept) => (freed += 1, out.release(kept)).1,
+                        None => arrived.push(id),
+                    }
+                }
+                number = number.next();
             }
-            number = gap_start;
-            for slot in self.between(gap_start, gap_end).map(Slot::take) {
-                if slot.id.is_some() {
+            while number < gap_end {
+                if let Some(slot) = self.settle(number) {
                     is_news = true;
                     lost.push((number, slot));
                 }
-                number += 1;
+                number = number.next();
             }
+            self.settle_front();
         }
         if from <= self.covered {
             self.covered = self.covered.max(listed.next);
         }
-        self.settle_front();
         self.dead.retain(|(start, end)| listed.wants(*start, *end));
-        if self.slots.is_empty() {
+        if self.is_idle() {
             self.report_due = Time::NEVER;
         } else if is_news {
             self.report_due = now + self.waits().report;
@@ -319,19 +353,40 @@ impl<K> Outgoing<K> {
             self.health =
                 if answers < ANSWERS { Health::Suspect { answers } } else { Health::Good };
         }
+        self.counts.released += freed as u64;
+        freed
     }
 
-    /// The slot of a number, if it has one.
-    pub fn slot(&mut self, number: Number) -> Option<&mut Slot<K>> {
-        let at = usize::try_from(number.get().checked_sub(self.base.get())?).ok()?;
-        self.slots.get_mut(at)
+    /// A transmission that is settled from now on, if it was not.
+    pub fn settle(&mut self, number: Number) -> Option<Slot<K>> {
+        if number < self.base {
+            return None;
+        }
+        let kept = self.handles.get_mut(number)?.take();
+        let id = match self.other(number) {
+            Some(at) => self.others.remove(at).map(|(_, id)| id),
+            None => kept.is_some().then(|| FrameId::new(self.lane, number)),
+        };
+        id.map(|id| Slot { id, kept })
     }
 
-    /// The slots of the numbers `from` .. `to`, of which none lies before the first slot or behind the last.
-    fn between(&mut self, from: Number, to: Number) -> impl Iterator<Item = &mut Slot<K>> {
-        let at = |number: Number| number.since(self.base) as usize;
-        let range = at(from)..at(to);
-        self.slots.range_mut(range)
+    /// The handle of a transmission of which nothing is reported.
+    pub fn handle(&mut self, number: Number) -> Option<&mut Option<K>> {
+        if number < self.base { None } else { self.handles.get_mut(number) }
+    }
+
+    /// Puts `kept` and the frame `id` in place of a copy of `of`, of which nothing is reported.
+    pub fn replace(&mut self, copy: Number, of: FrameId, id: FrameId, kept: K) -> Result<(), K> {
+        let at = self.other(copy).filter(|at| self.others[*at].1 == of);
+        let (Some(at), Some(place)) = (at, self.handles.get_mut(copy)) else { return Err(kept) };
+        *place = Some(kept);
+        self.others[at].1 = id;
+        Ok(())
+    }
+
+    /// Where a transmission is among [others](Self::others).
+    fn other(&self, number: Number) -> Option<usize> {
+        self.others.binary_search_by_key(&number, |(number, _)| *number).ok()
     }
 
     /// The receiver has to give up `number`.
@@ -356,10 +411,14 @@ impl<K> Outgoing<K> {
         known.map(|(start, end)| (start.wire(), end.since(*start) as u32))
     }
 
+    /// No transmission before `base` is unsettled: finds the next one that is.
     pub fn settle_front(&mut self) {
-        let settled = self.slots.iter().take_while(|slot| slot.id.is_none()).count();
-        self.slots.drain(..settled);
-        self.base += settled as u64;
+        while self.base < self.next()
+            && self.others.front().is_none_or(|(number, _)| *number != self.base)
+            && self.handles.get_mut(self.base).is_some_and(|kept| kept.is_none())
+        {
+            self.base += 1;
+        }
     }
 
     /// Whether a REPORT is overdue and was not before. The lane is suspect from now on.
@@ -374,7 +433,7 @@ impl<K> Outgoing<K> {
     /// When a PROBE is due; [`Time::NEVER`] if all is reported on a good lane. R-TUN-12
     pub fn probe_due(&self) -> Time {
         let is_quiet = match self.health {
-            Health::Good => self.slots.is_empty(),
+            Health::Good => self.is_idle(),
             Health::Suspect { .. } => false,
             Health::Down => true,
         };

@@ -14,12 +14,21 @@ pub(super) struct Predecessors {
     last: Box<[Option<FrameId>; BUCKETS]>,
     /// The newest response that is no positive ACK.
     responses: Box<[Option<FrameId>; BUCKETS]>,
+    /// Whether there is one, a bit for each bucket: most often there is none, and this stays in the L1 cache.
+    answered: Box<Bits>,
 }
+
+/// A bit for each bucket.
+type Bits = [u64; BUCKETS / u64::BITS as usize];
 
 impl Default for Predecessors {
     fn default() -> Self {
         let none = || vec![None; BUCKETS].try_into().expect("as many as there are");
-        Self { last: none(), responses: none() }
+        Self {
+            last: none(),
+            responses: none(),
+            answered: Box::new([0; BUCKETS / u64::BITS as usize]),
+        }
     }
 }
 
@@ -28,6 +37,7 @@ impl Predecessors {
     pub fn clear(&mut self) {
         self.last.fill(None);
         self.responses.fill(None);
+        self.answered.fill(0);
     }
 
     /// The newest frame of a bucket.
@@ -46,7 +56,8 @@ impl Predecessors {
     /// Access for the time of a burst.
     #[inline]
     pub fn borrow(&mut self) -> Places<'_> {
-        Places { last: &mut self.last, responses: &mut self.responses }
+        let Self { last, responses, answered } = self;
+        Places { last, responses, answered }
     }
 }
 
@@ -54,6 +65,7 @@ impl Predecessors {
 pub(super) struct Places<'a> {
     last: &'a mut [Option<FrameId>; BUCKETS],
     responses: &'a mut [Option<FrameId>; BUCKETS],
+    answered: &'a mut Bits,
 }
 
 impl Places<'_> {
@@ -62,9 +74,12 @@ impl Places<'_> {
     pub fn place(&mut self, id: FrameId, order: Order) -> (Option<FrameId>, u8) {
         let Some(bucket) = order.bucket().map(usize::from) else { return (None, 0) };
         let predecessor = self.last[bucket].replace(id);
+        let (word, bit) = (bucket / u64::BITS as usize, 1 << (bucket % u64::BITS as usize));
         let clear = match order {
+            Order::Ack(_) if self.answered[word] & bit == 0 => CLEAR_MAX,
             Order::Ack(_) => clear(self.responses[bucket], id),
             Order::Response(_) => {
+                self.answered[word] |= bit;
                 self.responses[bucket] = Some(id);
                 0
             }

@@ -12,6 +12,9 @@ use crate::number::{Lane, Port, Session};
 use crate::receiver::{Receiver, Step};
 use crate::shim::Shim;
 
+/// Frames that go to the LAN together.
+const RUN: usize = 64;
+
 impl<F: Headroom> Tunnel<F> {
     /// Frames from a WAN port that arrived together.
     ///
@@ -147,7 +150,7 @@ fn follow<I: Io<Frame: Headroom>>(
     lan: &mut Lan<'_, '_, I>,
 ) -> Option<I::Frame> {
     let Some(mut run) = receiver.begin_run(lane, session) else { return frames.next() };
-    let mut other = None;
+    let (mut other, mut ready) = (None, ArrayVec::<_, RUN>::new());
     for mut frame in frames {
         let is_settled = |lane, number| receiver.is_settled(lane, number);
         let shim = outer.shim(frame.bytes());
@@ -158,15 +161,24 @@ fn follow<I: Io<Frame: Headroom>>(
         }
         outer.unwrap(&mut frame);
         let is_for_lan = !is_mac_control(frame.bytes());
-        let inner = Inner { frame, is_for_lan };
         let Step::Ask(shim) = step else {
-            inner.deliver(lan.counts, lan.wan.io);
+            if is_for_lan {
+                ready.push(frame);
+            } else {
+                Inner { frame, is_for_lan }.deliver(lan.counts, lan.wan.io);
+            }
+            if ready.is_full() {
+                lan.wan.io.lan_all(&mut ready);
+            }
             continue;
         };
+        lan.wan.io.lan_all(&mut ready);
+        let inner = Inner { frame, is_for_lan };
         lan.counts.from_wan += receiver.end_run(&run) + 1;
         receiver.on_frame(&lan.wan.config.receiver, now, &shim, false, inner, lan);
         receiver.renew_run(&mut run);
     }
+    lan.wan.io.lan_all(&mut ready);
     lan.counts.from_wan += receiver.end_run(&run);
     other
 }

@@ -39,44 +39,45 @@ impl<F: Headroom> Tunnel<F> {
         io: &mut I,
     ) {
         let limit = self.limit(now);
-        let fit = self.config.ports[0].fit(limit.unwrap_or(0));
+        let Some(fit) = self.config.ports.first().zip(limit).map(|(port, limit)| port.fit(limit))
+        else {
+            return frames.drain(..).for_each(|frame| {
+                let flow = Flow::of(frame.bytes());
+                self.accept(now, limit, flow, frame, io);
+            });
+        };
         // All are looked at before the first one is sent, so that the memory in front of them and their flow buckets are
         // fetched side by side.
-        let (mut flows, mut is_fit) = (ArrayVec::<Flow, N>::new(), true);
-        for frame in &*frames {
+        let (mut looked, mut is_fit) = (ArrayVec::<(Flow, F), N>::new(), true);
+        for frame in frames.drain(..) {
             frame.prefetch_front();
-            if let Some(plain) = Flow::of_plain_roce(frame.bytes()) {
-                flows.push(plain);
-            } else {
-                flows.push(Flow::of_any(frame.bytes()));
+            let flow = Flow::of_plain_roce(frame.bytes());
+            let flow = flow.unwrap_or_else(|| {
                 is_fit &= !is_mac_control(frame.bytes());
-            }
-            is_fit &= fit.takes(frame);
+                Flow::of_any(frame.bytes())
+            });
+            is_fit &= fit.takes(&frame);
+            looked.push((flow, frame));
         }
-        flows.iter().for_each(|flow| self.sender.fetch(flow.order));
-        let mut frames = flows.iter().copied().zip(frames.drain(..));
-        if limit.is_none() || !is_fit {
-            return frames.for_each(|(flow, frame)| self.accept(now, limit, flow, frame, io));
+        if !is_fit {
+            let each = looked.drain(..);
+            return each.for_each(|(flow, frame)| self.accept(now, limit, flow, frame, io));
         }
-        let mut rest = &flows[..];
-        while let Some(flow) = rest.first() {
-            let mut count = 1;
+        looked.iter().for_each(|(flow, _)| self.sender.fetch(flow.order));
+        let most = self.sender.in_a_row().min(self.config.sender.cache_max);
+        while let Some((flow, _)) = looked.first() {
             match self.choose(now, flow.order, io) {
                 Ok(lane) => {
                     let room = io.room(lane.port(self.config.session.ports));
-                    count = room.min(self.sender.in_a_row()).clamp(1, rest.len());
-                    if count == rest.len() {
-                        return self.send_all::<I, N>(now, lane, frames, io);
-                    }
-                    self.send_all::<I, N>(now, lane, frames.by_ref().take(count), io);
+                    let count = room.min(most).clamp(1, looked.len());
+                    self.send_all::<I, N>(now, lane, looked.drain(..count), io);
                 }
                 Err(why) => {
                     self.counts.from_lan += 1;
                     self.counts.drop(why);
-                    drop(frames.next());
+                    drop(looked.remove(0));
                 }
             }
-            rest = &rest[count..];
         }
     }
 
@@ -108,7 +109,9 @@ impl<F: Headroom> Tunnel<F> {
         frames: impl ExactSizeIterator<Item = (Flow, F)>,
         io: &mut I,
     ) {
-        self.counts.from_lan += frames.len() as u64;
+        let count = frames.len();
+        self.counts.from_lan += count as u64;
+        self.make_room(count, io);
         let (lane, mut wrapped) = (self.sender.usable(lane), ArrayVec::<_, N>::new());
         let port = lane.port(self.config.session.ports);
         // The compiler makes a loop of each.
@@ -123,6 +126,17 @@ impl<F: Headroom> Tunnel<F> {
             }
         }
         io.wan_all(port, &mut wrapped);
+        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+        self.sender.free_for(count, &mut wan);
+    }
+
+    /// So many frames are to be kept, if there is room for them: if not, all are freed that have arrived.
+    #[inline]
+    fn make_room<I: Io<Frame = F>>(&mut self, count: usize, io: &mut I) {
+        if !self.sender.has_room(&self.config.sender, count) {
+            let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+            self.sender.free(usize::MAX, &mut wan);
+        }
     }
 
     /// Numbers and sends a frame, if the path carries as many as `limit` bytes.
@@ -153,8 +167,10 @@ impl<F: Headroom> Tunnel<F> {
             Ok(lane) => lane,
             Err(why) => return self.counts.drop(why),
         };
+        self.make_room(1, io);
         let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
         self.sender.on_frame(&self.config.sender, now, lane, flow, frame, &mut wan);
+        self.sender.free_for(1, &mut wan);
     }
 
     /// Sends a frame without a shim, if there is such a way. R-TUN-19

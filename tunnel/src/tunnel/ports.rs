@@ -8,7 +8,7 @@ use super::{Config, Counts, Dropped, Io};
 use crate::message::{self, Header, Message, Probe, Report, Skip};
 use crate::number::{Lane, Port};
 use crate::receiver::Deliver;
-use crate::sender::{RELEASED, Recover, Transmit};
+use crate::sender::{Recover, Transmit};
 use crate::session::EndPoint;
 use crate::shim::Shim;
 
@@ -174,13 +174,8 @@ impl<I: Io> Recover for Wan<'_, I> {
         drop(kept);
     }
 
-    #[inline(always)]
-    fn will_release(&self, kept: &Self::Kept) {
-        kept.prefetch();
-    }
-
-    fn release_all(&mut self, kept: &mut ArrayVec<Self::Kept, RELEASED>) {
-        Shared::release_all(kept);
+    fn release_all(&mut self, kept: &mut [Option<Self::Kept>]) -> usize {
+        Shared::release_some(kept)
     }
 
     fn probe(&mut self, mut probe: Probe) {
