@@ -20,7 +20,7 @@ use crate::gaps::Gap;
 use crate::message::{Echo, Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
 use crate::shim::{CLEAR_MAX, Shim};
-use crate::waiting::Waiting;
+use crate::waiting::{Seat, Waiting};
 
 /// Settings of a receiver.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -191,7 +191,16 @@ impl<F> Receiver<F> {
             lane.doubled(config, number, now, true);
             return out.discard(frame);
         }
-        self.place(config, now, shim, FrameId::new(shim.lane, number), frame, out);
+        let id = FrameId::new(shim.lane, number);
+        let before = self.awaited(config, shim, id);
+        // None waits for the newest number of the only lane.
+        if before.is_none() && self.lanes.len() == 1 {
+            let lane = &mut self.lanes[shim.lane.index()];
+            lane.counts.delivered += 1;
+            lane.settle(number);
+            return out.deliver(frame);
+        }
+        self.place(config, now, shim, (id, before), frame, out);
     }
 
     fn on_slow_path<D: Deliver<F>>(
@@ -231,30 +240,32 @@ impl<F> Receiver<F> {
             lane.doubled(config, named, now, shim.original.is_none());
             return out.discard(frame);
         }
-        self.place(config, now, shim, id, frame, out);
+        let before = self.awaited(config, shim, id);
+        self.place(config, now, shim, (id, before), frame, out);
     }
 
-    /// Delivers a new frame or lets it wait. R-TUN-5
+    /// Delivers a new frame, or lets it wait for the one before. R-TUN-5
     fn place<D: Deliver<F>>(
         &mut self,
         config: &ReceiverConfig,
         now: Time,
         shim: &Shim,
-        id: FrameId,
+        (id, before): (FrameId, Option<FrameId>),
         frame: F,
         out: &mut D,
     ) {
-        let Some(before) = self.awaited(config, shim, id) else {
+        let Some(before) = before else {
             return self.deliver(config, now, id, frame, out);
         };
         if self.may_overtake(shim, id) {
             return self.deliver_early(config, now, before, id, frame, out);
         }
+        let mut is_free = false;
         if !self.may_pace(config) {
             self.deliver_all(out);
+            while self.waiting.len() >= config.waiting_max && self.give_up_oldest(out) {}
+            is_free = self.lanes[before.lane().index()].is_settled(before.number());
         }
-        while self.waiting.len() >= config.waiting_max && self.give_up_oldest(out) {}
-        let is_free = self.lanes[before.lane().index()].is_settled(before.number());
         let has_room = self.waiting.len() < config.waiting_max && !self.waiting.has(before);
         if is_free || !has_room {
             self.lanes[id.lane().index()].counts.unordered += u64::from(!is_free);
@@ -441,14 +452,16 @@ impl<F> Receiver<F> {
 
     /// Delivers the frame that waits for `before`, the one that waits for that, and so on, all at once.
     fn release<D: Deliver<F>>(&mut self, mut before: FrameId, out: &mut D) {
-        while let Some(id) = self.release_one(before, out) {
+        while let Some((seat, ..)) = self.waiting.seek(before)
+            && let Some(id) = self.release_at(seat, out)
+        {
             before = id;
         }
     }
 
-    /// Delivers the frame that waits for `before`.
-    fn release_one<D: Deliver<F>>(&mut self, before: FrameId, out: &mut D) -> Option<FrameId> {
-        let (id, frame) = self.waiting.take(before)?;
+    /// Delivers a frame that waits.
+    fn release_at<D: Deliver<F>>(&mut self, seat: Seat, out: &mut D) -> Option<FrameId> {
+        let (id, frame) = self.waiting.take_at(seat)?;
         let lane = &mut self.lanes[id.lane().index()];
         lane.settle(id.number());
         if let Some(frame) = frame {

@@ -29,6 +29,14 @@ struct Place<F> {
     newer: u32,
 }
 
+/// Where a frame waits, until others come or go.
+pub(crate) struct Seat {
+    chain: usize,
+    /// The place before it in its chain.
+    before: u32,
+    at: u32,
+}
+
 /// At most one frame for each predecessor: a frame is the predecessor of one other, so that nothing
 /// has to be searched. Frames wait for numbers that lie close together, and so do their entries.
 #[derive(Debug)]
@@ -77,18 +85,7 @@ impl<F> Waiting<F> {
 
     /// Whether a frame waits for this one.
     pub fn has(&self, predecessor: FrameId) -> bool {
-        self.find(predecessor).is_some()
-    }
-
-    fn find(&self, predecessor: FrameId) -> Option<&Waiter<F>> {
-        let mut at = self.heads[self.chain(predecessor)];
-        loop {
-            let place = self.places.get(at as usize)?;
-            if place.is_of(predecessor) {
-                return place.waiter.as_ref();
-            }
-            at = place.next;
-        }
+        self.seek(predecessor).is_some()
     }
 
     /// Frame `id` waits from now on, for a `predecessor` that none [waits](Self::has) for; without a `frame` it is
@@ -120,17 +117,30 @@ impl<F> Waiting<F> {
         self.newest = at;
     }
 
-    /// The frame that waits for `predecessor`.
-    pub fn take(&mut self, predecessor: FrameId) -> Option<(FrameId, Option<F>)> {
+    /// The frame that waits for `predecessor`, when it began to, and whether it is not delivered yet.
+    #[inline]
+    pub fn seek(&self, predecessor: FrameId) -> Option<(Seat, Time, bool)> {
         let chain = self.chain(predecessor);
         let (mut at, mut before) = (self.heads[chain], NONE);
         loop {
             let place = self.places.get(at as usize)?;
-            if place.is_of(predecessor) {
-                break;
+            if let Some(waiter) = place.waiter.as_ref().filter(|it| it.predecessor == predecessor) {
+                return Some((Seat { chain, before, at }, waiter.since, waiter.frame.is_some()));
             }
             (before, at) = (at, place.next);
         }
+    }
+
+    /// The frame that waits for `predecessor`, which is taken.
+    #[cfg(test)]
+    pub fn take(&mut self, predecessor: FrameId) -> Option<(FrameId, Option<F>)> {
+        self.take_at(self.seek(predecessor)?.0)
+    }
+
+    /// Takes a frame that was just [found](Self::seek).
+    #[inline]
+    pub fn take_at(&mut self, seat: Seat) -> Option<(FrameId, Option<F>)> {
+        let Seat { chain, before, at } = seat;
         let free = self.free;
         let place = &mut self.places[at as usize];
         let (waiter, next) = (place.waiter.take()?, core::mem::replace(&mut place.next, free));
@@ -151,11 +161,6 @@ impl<F> Waiting<F> {
         self.len -= 1;
         self.frames -= usize::from(waiter.frame.is_some());
         Some((waiter.id, waiter.frame))
-    }
-
-    /// When the frame that waits for `predecessor` began to, and whether it is not delivered yet.
-    pub fn peek(&self, predecessor: FrameId) -> Option<(Time, bool)> {
-        self.find(predecessor).map(|waiter| (waiter.since, waiter.frame.is_some()))
     }
 
     /// When the frame that waits longest began to, and its predecessor.
@@ -194,13 +199,6 @@ impl<F> Waiting<F> {
         let bits = predecessor.bits();
         let start = (bits >> RUN).wrapping_mul(FACTOR) >> 32;
         start.wrapping_add(bits) as usize & (self.heads.len() - 1)
-    }
-}
-
-impl<F> Place<F> {
-    #[inline]
-    fn is_of(&self, predecessor: FrameId) -> bool {
-        self.waiter.as_ref().is_some_and(|waiter| waiter.predecessor == predecessor)
     }
 }
 

@@ -54,7 +54,7 @@ impl<F> Receiver<F> {
         before: FrameId,
         out: &mut D,
     ) {
-        let Some((since, _)) = self.waiting.peek(before) else { return };
+        let Some((_, since, _)) = self.waiting.seek(before) else { return };
         // No frame is held for so long that it would be given up.
         let lag = now.since(since).min(config.give_up / 2);
         if lag < LEAST || !config.is_paced {
@@ -71,12 +71,12 @@ impl<F> Receiver<F> {
         mut chain: Chain,
         out: &mut D,
     ) {
-        while let Some((since, has_frame)) = self.waiting.peek(chain.before) {
+        while let Some((seat, since, has_frame)) = self.waiting.seek(chain.before) {
             chain.advance(since, config.report_interval / SILENCE);
             if has_frame && chain.due > now + SLACK && self.may_pace(config) {
                 return self.paced.push(Reverse(chain));
             }
-            let Some(id) = self.release_one(chain.before, out) else { return };
+            let Some(id) = self.release_at(seat, out) else { return };
             chain.before = id;
         }
     }

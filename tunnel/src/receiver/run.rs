@@ -1,6 +1,8 @@
 //! Frames of a burst that arrive one behind the other on a lane: their shims are known before they are read.
 
-use super::Receiver;
+use common::time::Time;
+
+use super::{Deliver, Receiver, ReceiverConfig};
 use crate::number::{Lane, Session, WireNumber};
 use crate::shim::{self, Next, Shim};
 
@@ -73,9 +75,32 @@ impl<F> Receiver<F> {
         run.count
     }
 
+    /// Takes the next frame of a lane, which may have to wait. The run goes on behind it. Returns how many frames the run had,
+    /// with this one.
+    #[inline]
+    pub(crate) fn take_next<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        (run, shim): (&mut Run, &Shim),
+        frame: F,
+        out: &mut D,
+    ) -> u64 {
+        let count = self.end_run(run) + 1;
+        let lane = &mut self.lanes[run.lane.index()];
+        if lane.is_calm() {
+            self.on_frame(config, now, shim, false, frame, out);
+        } else {
+            lane.counts.arrived += 1;
+            self.on_next(config, now, shim, frame, out);
+        }
+        self.renew_run(run);
+        count
+    }
+
     /// The run goes on behind a frame that the lane has taken otherwise.
     #[inline]
-    pub(crate) fn renew_run(&self, run: &mut Run) {
+    fn renew_run(&self, run: &mut Run) {
         let state = &self.lanes[run.lane.index()];
         run.next.number = state.next.wire();
         (run.is_calm, run.count) = (state.is_calm() && self.waiting.is_empty(), 0);

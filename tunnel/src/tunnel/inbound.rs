@@ -174,9 +174,9 @@ fn follow<I: Io<Frame: Headroom>>(
         };
         lan.wan.io.lan_all(&mut ready);
         let inner = Inner { frame, is_for_lan };
-        lan.counts.from_wan += receiver.end_run(&run) + 1;
-        receiver.on_frame(&lan.wan.config.receiver, now, &shim, false, inner, lan);
-        receiver.renew_run(&mut run);
+        let config = &lan.wan.config.receiver;
+        let count = receiver.take_next(config, now, (&mut run, &shim), inner, lan);
+        lan.counts.from_wan += count;
     }
     lan.wan.io.lan_all(&mut ready);
     lan.counts.from_wan += receiver.end_run(&run);
