@@ -121,3 +121,65 @@ impl Hosts {
         Self { side: self.side.other(), vlans: self.vlans, src: self.dst, dst: self.src }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::index::Index;
+    use common::ids::FlowId;
+    use core::net::IpAddr;
+
+    /// `n` keys as they come up: few hosts, QPNs and addresses one after the other.
+    fn keys(n: u32, addr: impl Fn(u8, u32) -> IpAddr) -> Vec<FlowKey> {
+        let key = |n: u32| {
+            let (src, dst) = (addr(1, n / 64).into(), addr(2, n / 64 % 7).into());
+            let side = if n.is_multiple_of(2) { Side::Lan } else { Side::Wan };
+            let hosts = Hosts { side, vlans: Vlans::NONE, src, dst };
+            FlowKey { hosts, dest_qpn: Qpn::new(n / 2 % 32 + 0x100) }
+        };
+        (0..n).map(key).collect()
+    }
+
+    /// Keys that differ little have hashes that share buckets no more often than random ones: all
+    /// find a place in an index that is as full as it may be.
+    #[test]
+    fn keys_that_differ_little_fall_apart() {
+        const FLOWS: u32 = 1 << 18;
+        let v4 = |site: u8, n: u32| IpAddr::from([10, site, (n >> 8) as u8, n as u8]);
+        let v6 = |site: u8, n: u32| {
+            IpAddr::from([0xfd00, site.into(), (n >> 16) as u16, n as u16, 0, 0, 0, 1])
+        };
+        for seed in [0, 1, u64::MAX] {
+            let hash = KeyHash::new(seed);
+            for keys in [keys(FLOWS, v4), keys(FLOWS, v6)] {
+                let mut index = Index::new(FLOWS as usize);
+                let refused =
+                    keys.iter().zip(0..).filter(|(key, n)| !index.insert(hash.of(key), FlowId(*n)));
+                assert_eq!(refused.count(), 0, "seed {seed}");
+                let mut hashes: Vec<_> = keys.iter().map(|key| hash.of(key)).collect();
+                hashes.sort_unstable();
+                hashes.dedup();
+                assert_eq!(hashes.len(), keys.len(), "seed {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_part_of_a_key_counts() {
+        let hash = KeyHash::new(5);
+        let v4 = |n| IpAddr::from([10, 0, 0, n]).into();
+        let hosts = Hosts { side: Side::Lan, vlans: Vlans::NONE, src: v4(1), dst: v4(2) };
+        let key = FlowKey { hosts, dest_qpn: Qpn::new(3) };
+        let others = [
+            FlowKey { dest_qpn: Qpn::new(4), ..key },
+            FlowKey { hosts: Hosts { side: Side::Wan, ..hosts }, ..key },
+            FlowKey { hosts: Hosts { vlans: Vlans::new(7, 0), ..hosts }, ..key },
+            FlowKey { hosts: Hosts { src: v4(3), ..hosts }, ..key },
+            FlowKey { hosts: Hosts { dst: v4(1), ..hosts }, ..key },
+            FlowKey { hosts: Hosts { src: v4(2), dst: v4(1), ..hosts }, ..key },
+        ];
+        for other in others {
+            assert!(other != key && hash.of(&other) != hash.of(&key), "{other:?}");
+        }
+    }
+}
