@@ -23,6 +23,23 @@ fn a_frame_waits_for_its_predecessor_only() {
     assert_eq!(test.receiver.waiting(), 0);
 }
 
+/// R-TUN-5: one frame can wait for another; a second one is delivered and counted, one whose predecessor was given up
+/// for want of room is in order.
+#[test]
+fn only_what_leaves_before_its_predecessor_is_counted() {
+    for (waiting_max, delivered, unordered) in
+        [(64, vec![FIRST, FIRST + 3], 1), (1, vec![FIRST, FIRST + 2, FIRST + 3], 0)]
+    {
+        let mut test = Test::new(1);
+        test.config.waiting_max = waiting_max;
+        test.frame(ms(0), FIRST, None);
+        test.frame(ms(0), FIRST + 2, Some(FIRST + 1));
+        test.frame(ms(0), FIRST + 3, Some(FIRST + 1));
+        assert_eq!(test.delivered(), delivered);
+        assert_eq!(test.receiver.counts().unordered, unordered, "room for {waiting_max}");
+    }
+}
+
 /// R-TUN-26: what a blackout has lost is given up in the time that a few ranges take: a step for each
 /// number would take minutes here.
 #[test]
