@@ -96,16 +96,12 @@ static void publish(struct world *w, uint64_t now)
 	counters_publish(w->page, &w->count);
 }
 
-/* With two threads, the program tells time with nothing to do apart. So of a round, which
- * polls first the LAN and then the WAN, the port's time counts if something came in. */
-static void note_round(struct world *w, enum side side, uint64_t cycles, uint16_t given)
+/* With two threads, each polls a port, and the program tells time with nothing to do apart. So the time of a poll
+ * counts if something came in. */
+static void note_poll(struct world *w, enum side side, uint64_t cycles, uint16_t given)
 {
-	if (side == LAN)
-		w->round = (struct round) { 0 };
-	w->round.cycles += cycles;
-	w->round.given += given;
-	if (side == WAN && w->round.given != 0)
-		w->count.port_cycles += w->round.cycles;
+	if (given != 0)
+		*(side == LAN ? &w->count.port_cycles : &w->count.port_cycles_1) += cycles;
 }
 
 static inline struct world *world_behind(const struct queue *queue)
@@ -135,7 +131,7 @@ static uint16_t rx_burst(void *from, struct rte_mbuf **frames, uint16_t n)
 	if (likely(w->threads == 1))
 		w->count.port_cycles += w->count.tsc - start;
 	else
-		note_round(w, port->side, w->count.tsc - start, given);
+		note_poll(w, port->side, w->count.tsc - start, given);
 	if (unlikely(start >= w->next_page) && w->page != NULL)
 		publish(w, start);
 	leave(w);

@@ -1,6 +1,6 @@
 /* The world on the far sides of a pair of ports: hosts on the LAN, and behind the
- * WAN the other gateway and its hosts. One thread polls both ports; with two, all
- * comes in at the first one's, and both transmit. Where the ports have several queues,
+ * WAN the other gateway and its hosts. One thread polls both ports; with two, the first
+ * one polls the LAN's and the second one the WAN's, and both transmit. Where the ports have several queues,
  * there is a world of its own behind each, with hosts and a tunnel of its own, and a
  * thread of its own polls it.
  *
@@ -119,12 +119,11 @@ struct world {
 	/* Frames that come in at one of several WAN ports are taken there. */
 	uint16_t wan_port[PORTS_MOST];
 	uint32_t ports;
-	/* One thread polls both ports; a second may transmit, each under the lock. */
+	/* One thread polls both ports; or two a port each, and transmit, each under the lock. */
 	const void *thread;
 	uint32_t threads;
 	rte_spinlock_t lock;
 	bool full; /* nothing comes in until more has gone out */
-	struct round { uint64_t cycles; uint32_t given; } round;
 };
 
 static inline bool is_marked(const uint64_t *bits, uint32_t flow)

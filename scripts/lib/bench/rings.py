@@ -1,7 +1,7 @@
 """The cost of a handoff from one worker to another.
 
-All comes in at the first worker's queues. With two workers, the hosts of the traffic are
-the second one's: the first does nothing but hand off, the second all the rest. Their own
+Each port has one receive queue. With two workers, the first one polls the LAN's, the second one the WAN's, and all
+hosts of the traffic are the second one's: the first does nothing but hand off. Their own
 cycles, next to those of one worker that does it all, are what a ring costs on either side.
 """
 
@@ -103,10 +103,10 @@ def _row(result: _Result, results: list[_Result]) -> dict[str, Any]:
     row |= {"handoff": round(handed, 3), "cycles": [round(cycles, 1) for cycles in own]}
     alone = next((r for r in results if r.cycles and r.case.dut.workers == 1 and (r.case.dut.name, r.case.dut.mode) == (dut.name, dut.mode)), None)
     if dut.workers > 1 and alone and handed:
-        # Besides, the first does its part of one worker's work.
+        # The first does nothing else, and the second all that one worker does.
         one = statistics.median(cycles[0] for cycles in alone.cycles)
-        row["enqueue"] = round((own[0] - (1 - handed) * one) / handed, 1)
-        row["dequeue"] = round((own[-1] - handed * one) / handed, 1)
+        row["enqueue"] = round(own[0] / handed, 1)
+        row["dequeue"] = round((own[-1] - one) / handed, 1)
     return row
 
 
