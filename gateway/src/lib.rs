@@ -10,6 +10,7 @@ pub mod boot;
 pub mod config;
 pub mod control;
 pub mod event;
+pub mod peer;
 pub mod port;
 pub mod run;
 pub mod shares;

@@ -1,14 +1,15 @@
 //! The run of the process: from a configuration to ports, workers and a
 //! control thread, and back in the right order.
 
+mod notes;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use common::ids::{BootId, WorkerId};
-use common::time::Time;
 use common::wire::MacAddr;
 use dpdk_sys_wrapper::{
     Eal, EalConfig, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
@@ -18,13 +19,13 @@ use rtrb::Consumer;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tunnel::{Part, Setting};
 
+use self::notes::Notes;
 use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
 use crate::control::socket::{self, Socket};
 use crate::control::station::{Station, Way};
-use crate::control::tunnel::{Expected, Journal, News};
+use crate::control::tunnel::Expected;
 use crate::control::{Sample, State, Watch, WorkerHealth, server};
-use crate::event::{Event, What};
 use crate::port::PortId;
 use crate::shares::{boot, division, lan_repair, owners, switch_config, tunnel_config};
 use crate::telemetry::Published;
@@ -232,7 +233,7 @@ impl Machine {
                 },
             );
             let ends = Ends { stations, links, events };
-            self.supervise(state, stop, &workers, ends);
+            self.supervise(config, state, stop, &workers, ends);
             let mut all = Ended::default();
             for worker in workers {
                 let ended = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
@@ -298,6 +299,7 @@ impl Machine {
     /// the others with it.
     fn supervise<T>(
         &self,
+        config: &Config,
         state: &State,
         stop: &AtomicBool,
         workers: &[ScopedJoinHandle<'_, T>],
@@ -308,7 +310,7 @@ impl Machine {
         let mut stopping = false;
         let mut next_sample = Instant::now();
         let mut up = vec![None; self.ports.len()];
-        let mut journal = Journal::new(Instant::now());
+        let mut notes = Notes::new(config, Instant::now());
         while !workers.iter().all(ScopedJoinHandle::is_finished) {
             if workers.iter().any(ScopedJoinHandle::is_finished) {
                 stop.store(true, Ordering::Relaxed);
@@ -321,7 +323,7 @@ impl Machine {
             let is_up = state.is_tunnel_up();
             stations.iter_mut().for_each(|station| station.poll(clock.now(), is_up));
             self.share_links(&links);
-            note_events(state, &mut events, clock.now());
+            notes::workers(state, &mut events, clock.now());
             let now = Instant::now();
             if now >= next_sample {
                 next_sample = now + SAMPLE;
@@ -331,9 +333,9 @@ impl Machine {
                 let mut way = |station: &mut Station| station.way(clock.now(), refused);
                 let ways = stations.iter_mut().map(&mut way).collect();
                 let sample = self.sample(each, stopping, ways);
-                note_links(state, &mut up, &sample);
-                if state.has_tunnel() && !stopping {
-                    log_tunnel(journal.look(state.tunnel_problem(&sample), now));
+                notes::links(state, &mut up, &sample);
+                if !stopping {
+                    notes.look(state, &sample, now);
                 }
                 state.put(sample);
             }
@@ -369,42 +371,11 @@ impl Machine {
     }
 }
 
-fn note_links(state: &State, up: &mut [Option<bool>], sample: &Sample) {
-    for ((id, before), now) in PortId::all(u8::MAX).zip(up).zip(&sample.up) {
-        if before.replace(*now) != Some(*now) {
-            let port = id.name();
-            let what = if *now { What::LinkUp { port } } else { What::LinkDown { port } };
-            state.events.note(Default::default(), SystemTime::now(), what);
-        }
-    }
-}
-
 /// The tunnels of worker `n`; none without a tunnel.
 fn tunnels_of(config: &Config, n: WorkerId) -> impl Iterator<Item = Part> {
     let is_there = config.tunnel.mode != TunnelMode::Off;
     let all = division(config).parts().filter(move |_| is_there);
     all.skip(n.0.into()).step_by(config.worker.count.into())
-}
-
-/// Takes the workers' events. `now` is a time of their clock.
-fn note_events(state: &State, ends: &mut [events::ControlEnd], now: Time) {
-    let wall = SystemTime::now();
-    for (worker, end) in ends.iter_mut().enumerate() {
-        while let Some(Event { at, tunnel, what }) = end.event() {
-            let ago = Duration::from_nanos(now.since(at).as_nanos());
-            let place = state.place(worker, tunnel);
-            state.events.note(place, wall.checked_sub(ago).unwrap_or(wall), what);
-        }
-        state.events.set_missed(worker, end.missed());
-    }
-}
-
-fn log_tunnel(news: Option<News>) {
-    match news {
-        Some(News::Problem(line)) => tracing::warn!("{line}"),
-        Some(News::Solved) => tracing::info!("tunnel: session with the peer, every frame fits"),
-        None => {}
-    }
 }
 
 fn eal_config(config: &Config) -> EalConfig {

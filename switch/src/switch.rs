@@ -14,6 +14,7 @@ use crate::flow::table::Leaving;
 use crate::flow::{Flows, TIMERS};
 use crate::io::{Arrival, Io, Ports};
 use crate::maintenance::Sweep;
+use crate::peer::{PeerState, RefusedMessage};
 use crate::qp::pairing::Pairing;
 use crate::rx::{cm, control, request, response};
 use crate::tx::actions::Tx;
@@ -182,6 +183,16 @@ impl<F: Frame> Switch<F> {
     /// Whether a Depot is still to be told that this box drains.
     pub fn is_leaving(&self) -> bool {
         self.tx.releases.due() != Time::NEVER
+    }
+
+    /// The boxes that were heard, in no order.
+    pub fn peers(&self) -> impl Iterator<Item = PeerState> {
+        self.tx.peers.states()
+    }
+
+    /// The newest message of another box that was refused.
+    pub fn last_refusal(&self) -> Option<RefusedMessage> {
+        self.tx.peers.last_refusal()
     }
 
     /// Frames held in pools.

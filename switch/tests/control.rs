@@ -2,7 +2,7 @@
 
 mod support;
 
-use common::control::{BootId, Header, Keys, Message, Reason, Status, SyncMessage};
+use common::control::{BootId, Header, Keys, Message, Reason, Reject, Status, SyncMessage};
 use common::frame::Side::{Lan, Wan};
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -41,7 +41,8 @@ fn every_reason_to_reject_a_message_is_counted_by_itself() {
         (again(&tag), Metric::DropControlBadTag),
     ];
     for (frame, metric) in cases {
-        assert!(bench.wan(frame).is_empty());
+        // Another key is answered, as below.
+        assert_eq!(bench.wan(frame).len(), usize::from(metric == Metric::DropControlBadTag));
         assert_eq!(bench.count(metric), 1, "{metric:?}");
     }
     assert_eq!(bench.wan(good).len(), 1);
@@ -53,8 +54,39 @@ fn another_key_is_not_ours() {
         keys: Keys::from_secret(b"a secret of this box"),
         ..Config::lab(Recovery::Auto, NODE, BOOT)
     });
-    assert!(bench.sync(9, 1, open(5)).is_empty());
+    assert!(bench.sync(9, 1, open(5)).iter().all(|sent| sent.side == Wan));
     assert_eq!(bench.count(Metric::DropControlBadTag), 1);
+}
+
+// R-CTL-6
+#[test]
+fn a_sync_with_another_key_is_answered_so_that_its_box_learns_of_it() {
+    let ours = Keys::from_secret(b"a secret of this box");
+    let mut bench =
+        Bench::with(Config { keys: ours.clone(), ..Config::lab(Recovery::Auto, NODE, BOOT) });
+    let sent = bench.sync(9, 1, open(5));
+    assert_eq!(sent.len(), 1);
+    assert!(bench.sync(9, 1, open(5)).is_empty(), "not each");
+    assert_eq!(bench.switch.peers().count(), 0);
+    assert_eq!(bench.switch.last_refusal().map(|refusal| refusal.reason), Some(Reject::BadTag));
+
+    // The box that sent it, with its own key, refuses the answer, and answers nothing.
+    let mut other = Bench::new(Recovery::Auto);
+    assert!(other.wan(sent[0].bytes.clone()).is_empty());
+    assert_eq!(other.count(Metric::DropControlBadTag), 1);
+}
+
+#[test]
+fn a_box_that_is_heard_is_known_with_its_state() {
+    let mut bench = Bench::new(Recovery::Auto);
+    let header = Header { seen_boot: BootId::NONE, ..bench.header(9, 1) };
+    bench.wan(message(&inbound(), 9, &header, &Message::Sync(open(5))));
+    let peers: Vec<_> = bench.switch.peers().collect();
+    assert_eq!((peers.len(), peers[0].node, peers[0].boot), (1, header.node, header.boot));
+    assert_eq!((peers[0].named_us, peers[0].reported), (None, None));
+    assert_eq!(peers[0].heard, bench.now);
+    bench.sync(9, 1, open(5));
+    assert_eq!(bench.switch.peers().next().expect("it").named_us, Some(bench.now));
 }
 
 // R-CTL-3

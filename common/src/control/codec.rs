@@ -75,6 +75,11 @@ pub fn is_ours(frame: &[u8], roce: &Roce, opcode: Opcode) -> bool {
     roce.opcode == opcode && roce.payload(frame).starts_with(&MAGIC)
 }
 
+/// Whether a message, of which nothing else was checked, says that it is a SYNC.
+pub fn claims_sync(frame: &[u8], roce: &Roce) -> bool {
+    roce.payload(frame).get(MAGIC.len() + 1) == Some(&layout::SYNC)
+}
+
 fn open(frame: &[u8], roce: &Roce, body: &[u8], keys: &Keys) -> Result<(Header, Message), Reject> {
     if !icrc_ok(frame, roce) {
         return Err(Reject::BadIcrc);

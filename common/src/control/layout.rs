@@ -17,10 +17,10 @@ use crate::wire::Qpn;
 /// First bytes of a body.
 pub(crate) const MAGIC: [u8; 4] = *b"LR2\x93";
 /// The version that is spoken here.
-pub(super) const VERSION: u8 = 3;
+pub const VERSION: u8 = 3;
 
 /// Type of a SYNC.
-const SYNC: u8 = 1;
+pub(super) const SYNC: u8 = 1;
 /// Type of a STATUS.
 const STATUS: u8 = 2;
 /// Type of a FETCH.

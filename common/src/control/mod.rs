@@ -27,9 +27,10 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
-pub use codec::{Reject, body_len, decode, encode, is_ours};
+pub use codec::{Reject, body_len, claims_sync, decode, encode, is_ours};
 pub use keys::{Keys, TAG_LEN};
 pub(crate) use layout::MAGIC;
+pub use layout::VERSION;
 pub use message::{
     Fetch, Header, LastAck, MAX_RANGES, Message, PsnRange, Reason, Status, SyncMessage,
     is_control_opcode,

@@ -43,8 +43,6 @@ struct Inner {
     log: Lines,
     /// By worker: events for which there was no room.
     missed: Vec<u64>,
-    /// Where sessions began that are not over, and with what; the newest last.
-    sessions: Vec<(Place, What)>,
 }
 
 /// The lines of the log in this second.
@@ -95,16 +93,6 @@ impl Events {
     pub fn note(&self, place: Place, at: SystemTime, what: What) {
         let mut inner = self.inner();
         inner.counts[what.kind()] += 1;
-        match what {
-            What::SessionUp { .. } => {
-                inner.sessions.retain(|(other, _)| *other != place);
-                inner.sessions.push((place, what));
-            }
-            What::SessionLost { .. } => {
-                inner.sessions.retain(|(other, _)| *other != place);
-            }
-            _ => {}
-        }
         if inner.entries.len() == KEPT {
             inner.entries.pop_front();
         }
@@ -130,11 +118,6 @@ impl Events {
             missed.resize(worker + 1, 0);
         }
         missed[worker] = count;
-    }
-
-    /// The newest beginning of a session that is not over.
-    pub fn session(&self) -> Option<What> {
-        self.inner().sessions.last().map(|(_, what)| *what)
     }
 
     /// Events so far, each kind with its name.
@@ -190,23 +173,6 @@ mod tests {
         let counts: Vec<_> = events.counts().filter(|(_, count)| *count > 0).collect();
         assert_eq!(counts, [("link_down", 1), ("gap_given_up", 300)]);
         assert_eq!(events.missed(), 7);
-    }
-
-    #[test]
-    fn a_session_is_there_until_its_worker_says_that_it_is_over() {
-        let events = Events::default();
-        let (wan_ports, lan_repair) = (None, None);
-        let up = What::SessionUp { peer: 2, lanes: 1, frame_max: 1514, wan_ports, lan_repair };
-        let of = |worker| Place { worker: Some(worker), tunnel: None };
-        events.note(of(0), at(1), up);
-        events.note(of(1), at(1), What::SessionLost { reason: "" });
-        assert_eq!(events.session(), Some(up));
-        // Of two tunnels, one is enough.
-        events.note(of(1), at(1), up);
-        events.note(of(1), at(1), What::SessionLost { reason: "" });
-        assert_eq!(events.session(), Some(up));
-        events.note(of(0), at(2), What::SessionLost { reason: "" });
-        assert_eq!(events.session(), None);
     }
 
     #[test]

@@ -29,13 +29,15 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
             reasons.push(format!("port {} is down", port.name()));
         }
     }
-    reasons.extend(state.tunnel_problem(&sample));
+    // It forwards, and does not protect as it should.
+    reasons.extend(state.problems().iter().map(|problem| format!("degraded: {}", problem.text)));
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::conditions::{Kind, Problem};
     use crate::control::{Sample, WorkerHealth};
 
     #[test]
@@ -59,8 +61,11 @@ mod tests {
             stopping: true,
             ..sample
         });
+        let text = "no peer answers".to_owned();
+        state.set_problems(vec![Problem { kind: Kind::NoPeer, text }]);
         let reasons = check(&state).unwrap_err();
-        assert_eq!(reasons.len(), 3, "{reasons:?}");
+        assert_eq!(reasons.len(), 4, "{reasons:?}");
+        assert!(reasons.contains(&"degraded: no peer answers".to_owned()));
         assert!(reasons.iter().any(|reason| reason.starts_with("worker 1 ")), "{reasons:?}");
         assert!(reasons.contains(&"port wan is down".to_owned()));
     }

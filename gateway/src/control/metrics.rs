@@ -1,10 +1,13 @@
 //! Renders the state in Prometheus' text format.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use common::metrics::{Desc, Metric, MetricKind};
 use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Point, MetricFamily, MetricType};
 use prometheus::{Encoder, TextEncoder};
 
 use super::State;
+use super::conditions::Kind;
 use super::tunnel::Expected;
 use crate::port::PortId;
 use crate::telemetry::{IoCounters, LaneIo, LoopIo, PortIo, TunnelIo};
@@ -79,6 +82,7 @@ pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
     events(state, &mut families);
     workers(state, &mut families);
     ports_and_pool(state, &mut families);
+    peers(state, &mut families);
     if let Some(expected) = &state.tunnel {
         tunnel(state, expected, &mut families);
     }
@@ -156,6 +160,35 @@ fn tunnel(state: &State, expected: &Expected, families: &mut Families) {
                 and what a full frame of the LAN needs with the tunnel's headers.";
     for (of, len) in [("port", expected.port), ("needed", expected.needed)] {
         families.gauge("lr2_tunnel_frame_limit_bytes", help, &[("of", of)], len.into());
+    }
+}
+
+fn peers(state: &State, families: &mut Families) {
+    let problems = state.problems();
+    let help = "Whether the gateway forwards, but can't protect all as it should, by reason: /healthz says what to do.";
+    for (kind, reason) in Kind::ALL {
+        let holds = problems.iter().any(|problem| problem.kind == kind);
+        families.gauge("lr2_degraded", help, &[("reason", reason)], holds.into());
+    }
+    let wall = SystemTime::now();
+    let now = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    for peer in state.peers.all(wall) {
+        let node = peer.node.to_string();
+        let tunnel = peer.tunnel.unwrap_or_default().to_string();
+        let labels = [("peer", &*node), ("tunnel", &*tunnel)];
+        let labels = &labels[..1 + usize::from(peer.tunnel.is_some())];
+        let help = "Whether a box and this one hear each other, by its node id.";
+        families.gauge("lr2_peer_up", help, labels, peer.is_up().into());
+        let help = "Time since a box was last heard.";
+        families.gauge("lr2_peer_silence_seconds", help, labels, (now - peer.last_heard).max(0.0));
+        if let Some(at) = peer.last_report {
+            let help = "Time since a box last reported what arrived there.";
+            families.gauge("lr2_peer_report_age_seconds", help, labels, (now - at).max(0.0));
+        }
+        if let Some(trip) = peer.round_trip {
+            let help = "Round trip to a box.";
+            families.gauge("lr2_peer_round_trip_seconds", help, labels, trip);
+        }
     }
 }
 

@@ -7,12 +7,14 @@
 #[cfg(test)]
 mod alerts;
 pub mod capabilities;
+pub mod conditions;
 pub mod connections;
 pub mod events;
 pub mod health;
 pub mod metrics;
 pub mod neighbour;
 pub mod parameters;
+pub mod peers;
 pub mod server;
 pub mod socket;
 pub mod station;
@@ -68,6 +70,10 @@ pub struct State {
     pub events: events::Events,
     /// What the box can do.
     pub capabilities: capabilities::Capabilities,
+    /// The boxes at the other end.
+    pub peers: peers::Peers,
+    /// The conditions that keep it from its job.
+    problems: Mutex<Vec<conditions::Problem>>,
     /// The parameters by name.
     pub parameters: parameters::Parameters,
     started: Instant,
@@ -93,6 +99,8 @@ impl State {
             tunnel,
             events: events::Events::default(),
             capabilities: capabilities::Capabilities::default(),
+            peers: peers::Peers::default(),
+            problems: Mutex::default(),
             parameters: parameters::Parameters::default(),
             started: Instant::now(),
             start_time: epoch.as_secs_f64(),
@@ -111,9 +119,14 @@ impl State {
         *self.sample.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample);
     }
 
-    /// Whether there is a tunnel.
-    pub fn has_tunnel(&self) -> bool {
-        self.tunnel.is_some()
+    /// Replaces the conditions that hold.
+    pub fn set_problems(&self, problems: Vec<conditions::Problem>) {
+        *self.problems.lock().unwrap_or_else(PoisonError::into_inner) = problems;
+    }
+
+    /// The conditions that hold.
+    pub fn problems(&self) -> Vec<conditions::Problem> {
+        self.problems.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The tunnels, in ascending order; none if there is no tunnel.

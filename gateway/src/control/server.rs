@@ -1,4 +1,4 @@
-//! HTTP: `/metrics`, `/healthz`, `/events`, `/parameters` and `/capabilities`, from a thread of its own. Parameters can be set through a
+//! HTTP: `/metrics`, `/healthz`, `/events`, `/peers`, `/parameters` and `/capabilities`, from a thread of its own. Parameters can be set through a
 //! [`socket`](super::socket) only.
 
 use std::io;
@@ -6,6 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread;
+use std::time::SystemTime;
 
 use anyhow::Context;
 use axum::Router;
@@ -87,6 +88,7 @@ fn router(state: Arc<State>) -> Router {
         .route("/metrics", get(serve_metrics))
         .route("/healthz", get(serve_health))
         .route("/events", get(serve_events))
+        .route("/peers", get(serve_peers))
         .route("/parameters", get(serve_parameters))
         .route("/capabilities", get(serve_capabilities))
         .with_state(state)
@@ -112,12 +114,16 @@ async fn serve_events(extract::State(state): extract::State<Arc<State>>) -> Resp
     json(state.events.json())
 }
 
+async fn serve_peers(extract::State(state): extract::State<Arc<State>>) -> Response {
+    json(state.peers.json(SystemTime::now()))
+}
+
 async fn serve_parameters(extract::State(state): extract::State<Arc<State>>) -> Response {
     json(state.parameters.json())
 }
 
 async fn serve_capabilities(extract::State(state): extract::State<Arc<State>>) -> Response {
-    json(state.capabilities.json(state.events.session()))
+    json(state.capabilities.json(state.peers.session()))
 }
 
 async fn refuse_to_set() -> Response {
@@ -232,6 +238,7 @@ mod tests {
         let events = get(address, "/events");
         assert!(events.contains("content-type: application/json"), "{events}");
         assert!(events.ends_with("{\"missed\":0,\"events\":[]}\n"), "{events}");
+        assert!(get(address, "/peers").ends_with("{\"peers\":[],\"last_refused\":[]}\n"));
         assert!(get(address, "/").starts_with("HTTP/1.1 404"));
     }
 

@@ -119,16 +119,16 @@ fn without_session(tunnel: &TunnelCounters, way: Option<&Way>) -> String {
     if let Some(Way { next_hop, mac: None, .. }) = way {
         let protocol = if next_hop.is_ipv4() { "ARP" } else { "neighbour discovery" };
         return format!(
-            "next hop {next_hop} does not answer {protocol}: is it up, and are wan.address, \
-             wan.gateway and wan.peer right?"
+            "next hop {next_hop} does not answer {protocol}: is it up, are wan.address, \
+             wan.gateway and wan.peer right, and LAN and WAN the right way round?"
         );
     }
     if let Some(refusal) = tunnel.last_refusal {
         return refused(refusal).into();
     }
     if tunnel.get(TunnelIo::PeerHeard) > 0 {
-        return "the peer is heard, and does not hear this box: /healthz of the peer says why, or \
-                frames get lost on the way to it"
+        return "the peer is heard, and does not hear this box: it refuses our key, as its /healthz says \
+                then, or frames get lost on the way to it"
             .into();
     }
     match way {
@@ -219,6 +219,11 @@ impl Journal {
     /// Nothing was logged.
     pub fn new(now: Instant) -> Self {
         Self { logged: None, seen: None, since: now }
+    }
+
+    /// That there is no problem was said.
+    pub fn of_solved(now: Instant) -> Self {
+        Self { logged: Some(None), ..Self::new(now) }
     }
 
     /// The news, given the problem of now. That there is none is news at once.

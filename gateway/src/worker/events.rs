@@ -8,8 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use common::frame::Headroom;
 use common::time::{Span, Time};
 use common::verdict::Limits;
+use datapath::Datapath;
 use rtrb::{Consumer, Producer, RingBuffer};
+use tunnel::session::Peer;
 use tunnel::{Health, LaneState, Part, Tunnel};
+
+use super::peers::{self, Reporter};
+use crate::peer::Report;
 
 use crate::event::{self, Event, What};
 use crate::port::PortId;
@@ -24,6 +29,7 @@ pub struct Watch {
     to: Producer<Event>,
     missed: Arc<AtomicU64>,
     tunnels: Vec<Seen>,
+    peers: Reporter,
 }
 
 /// A tunnel at the last look.
@@ -66,19 +72,26 @@ enum State {
 pub struct ControlEnd {
     from: Consumer<Event>,
     missed: Arc<AtomicU64>,
+    peers: peers::ControlEnd,
 }
 
 /// Both ends.
 pub fn pair() -> (Watch, ControlEnd) {
     let ((to, from), missed) = (RingBuffer::new(DEPTH), Arc::new(AtomicU64::new(0)));
-    let watch = Watch { to, missed: Arc::clone(&missed), tunnels: Vec::new() };
-    (watch, ControlEnd { from, missed })
+    let (reporter, peers) = peers::pair();
+    let watch = Watch { to, missed: Arc::clone(&missed), tunnels: Vec::new(), peers: reporter };
+    (watch, ControlEnd { from, missed, peers })
 }
 
 impl ControlEnd {
     /// The next event.
     pub fn event(&mut self) -> Option<Event> {
         self.from.pop().ok()
+    }
+
+    /// The next report of a box at the other end.
+    pub fn report(&mut self) -> Option<Report> {
+        self.peers.pop().ok()
     }
 
     /// Events for which there was no room.
@@ -105,7 +118,7 @@ impl Watch {
         now: Time,
         tunnels: impl Iterator<Item = &'a Tunnel<F>>,
     ) {
-        let Self { to, missed, tunnels: seen } = self;
+        let Self { to, missed, tunnels: seen, .. } = self;
         for (seen, tunnel) in seen.iter_mut().zip(tunnels) {
             let index = seen.index;
             let mut say = |at, what| {
@@ -115,6 +128,36 @@ impl Watch {
             };
             seen.look(now, tunnel, &mut say);
         }
+    }
+}
+
+impl Watch {
+    /// Tells of the boxes at the other end, if it is time to.
+    pub fn report<F: Headroom>(&mut self, now: Time, paths: &[Datapath<F>]) {
+        if !self.peers.is_due(now) {
+            return;
+        }
+        for (n, path) in paths.iter().enumerate() {
+            match (path.as_tunnel(), path.as_switch()) {
+                (Some(path), _) => {
+                    let index = self.tunnels.get(n).map_or(0, |seen| seen.index);
+                    self.peers.tunnel(index, path.tunnel(), now);
+                }
+                (None, Some(switch)) => self.peers.switch(switch),
+                (None, None) => {}
+            }
+        }
+    }
+}
+
+/// What the peer told of itself as a session began.
+pub fn session_up(peer: &Peer) -> What {
+    What::SessionUp {
+        peer: peer.node.0,
+        lanes: peer.lanes,
+        frame_max: peer.frame_max,
+        wan_ports: peer.features.map(|features| features.ports),
+        lan_repair: peer.features.map(|features| event::lan_repair(features.lans)),
     }
 }
 
@@ -134,14 +177,7 @@ impl Seen {
             say(now, lost);
         }
         if is_new && let Some(peer) = peer {
-            let began = What::SessionUp {
-                peer: peer.node.0,
-                lanes: peer.lanes,
-                frame_max: peer.frame_max,
-                wan_ports: peer.features.map(|features| features.ports),
-                lan_repair: peer.features.map(|features| event::lan_repair(features.lans)),
-            };
-            say(now, began);
+            say(now, session_up(peer));
         }
         let is_same = before.is_up && !is_new && peer.is_some();
         for (n, state) in tunnel.lanes(now).enumerate().take(self.lanes.len()) {

@@ -18,6 +18,7 @@ pub mod idle;
 pub mod io;
 pub mod links;
 pub mod owner;
+pub mod peers;
 pub mod plane;
 pub mod station;
 #[cfg(test)]

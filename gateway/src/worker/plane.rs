@@ -212,6 +212,7 @@ impl<F: Headroom> Plane<F> {
         published.store(&switches, io);
         let tunnels = self.paths.iter().filter_map(Datapath::as_tunnel);
         events.look(now, tunnels.map(datapath::Tunnelled::tunnel));
+        events.report(now, &self.paths);
     }
 
     /// Tells the path of links that went up or down.

@@ -1,18 +1,23 @@
 //! Control messages of the peer.
 
-use common::control::{Fetch, Header, Message, Reason, Reject, Status, SyncMessage};
-use common::frame::{Frame, Side};
+use common::control::{
+    Epoch, Fetch, Header, Message, Reason, Reject, Status, SyncMessage, claims_sync,
+};
+use common::frame::{Class, Frame, Side};
 use common::ids::FlowId;
 use common::metrics::Metric;
-use common::wire::{Qpn, Roce};
+use common::time::Time;
+use common::wire::{Headers, Qpn, Roce};
 
 use crate::config::Recovery;
 use crate::context::Context;
 use crate::flow::entry::FlowState;
 use crate::flow::key::{FlowKey, Hosts};
 use crate::io::{Arrival, Io};
+use crate::peer::RefusedMessage;
 use crate::rx::request::prepare;
-use crate::tx::peers::Refused;
+use crate::tx::actions::Tx;
+use crate::tx::peers::{Address, Refused};
 
 /// A frame with the opcode of control messages. One that is ours ends here, also if it is
 /// refused (R-CTL-1).
@@ -35,10 +40,13 @@ pub(crate) fn on_control<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
 fn on_message<I: Io>(cx: &mut Context<'_, I>, bytes: &[u8], roce: &Roce) -> Metric {
     let (header, message) = match cx.tx.peers.decode(bytes, roce) {
         Some(Ok(message)) => message,
-        Some(Err(reject)) => return rejected(reject),
+        Some(Err(reject)) => {
+            refuse(cx, reject, bytes, roce);
+            return rejected(reject);
+        }
         None => return Metric::DropControlInvalid,
     };
-    match cx.tx.peers.accept(&header) {
+    match cx.tx.peers.accept(&header, roce.src, cx.io.now()) {
         Err(Refused::Stranger) => return Metric::DropControlInvalid,
         Err(Refused::Replayed) => return Metric::DropControlReplayed,
         Ok(()) => {}
@@ -54,6 +62,22 @@ fn on_message<I: Io>(cx: &mut Context<'_, I>, bytes: &[u8], roce: &Roce) -> Metr
         Message::Absent(absent) if is_sentry => on_absent(cx, &header, &absent, roce),
         _ => Metric::DropControlUnknownFlow,
     }
+}
+
+/// Remembers a message that is refused. A SYNC with another key is answered, a few times a second, by a message that the other
+/// box refuses in turn: so it learns that the keys differ, which it can't tell from silence. R-CTL-6
+fn refuse<I: Io>(cx: &mut Context<'_, I>, reason: Reject, bytes: &[u8], roce: &Roce) {
+    let refused = RefusedMessage { reason, address: roce.src, at: cx.io.now() };
+    let is_due = cx.tx.peers.refused(refused);
+    if !is_due || reason != Reject::BadTag || !claims_sync(bytes, roce) {
+        return;
+    }
+    let headers = Headers::of(bytes, roce).reversed();
+    let (qpn, epoch) = (roce.dest_qpn, Epoch(0));
+    let to = Address { headers: &headers, qpn, node: None, dest_qpn: qpn, epoch };
+    let status = Message::Status(Status::passive(Time::ZERO, None));
+    let Tx { peers, counters, .. } = &mut *cx.tx;
+    peers.send(counters, cx.io, &to, &status, Class::Data);
 }
 
 /// The flow that a SYNC is about, new if need be, with its pipeline.
@@ -154,6 +178,7 @@ fn on_status<I: Io>(
         cx.sentry(id, |flow, cx| (flow.on_status(cx, header.boot, status), flow.rtt()));
     match understood {
         Some((true, rtt)) => {
+            cx.tx.peers.reported(header.node, cx.io.now(), rtt);
             if let Some(rtt) = rtt {
                 cx.tx.counters.set(Metric::PathRtt, rtt.as_nanos());
             }

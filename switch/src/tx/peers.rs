@@ -7,17 +7,28 @@ use common::control::{
 };
 use common::frame::{Class, Frame, Packet, Side};
 use common::metrics::{Counters, Metric};
+use common::time::{Span, Time};
 use common::wire::{Addr, Headers, Opcode, Qpn, Roce};
 use hashbrown::HashMap;
 
 use crate::config::Config;
 use crate::io::{Io, transmit};
+use crate::peer::{PeerState, RefusedMessage};
 
 /// Most boxes that are remembered. A message of a further one is dropped; all
 /// of them hold the key, so this is a limit on mistakes.
 const MAX: usize = 1024;
 /// Most destinations whose box is remembered.
 const ROUTES: usize = 1024;
+
+/// Shortest time between two answers to messages with another key.
+const ANSWER: Span = Span::from_millis(200);
+
+/// A box that was heard.
+struct Known {
+    replay: Replay,
+    state: PeerState,
+}
 
 /// Keys of the control messages, and the messages seen of each box.
 pub(crate) struct Peers {
@@ -26,7 +37,10 @@ pub(crate) struct Peers {
     node: NodeId,
     boot: BootId,
     sent: u64,
-    boxes: HashMap<NodeId, Replay, foldhash::quality::FixedState>,
+    boxes: HashMap<NodeId, Known, foldhash::quality::FixedState>,
+    refused: Option<RefusedMessage>,
+    /// When a message with another key was last answered.
+    answered: Option<Time>,
     /// The box that was last heard for a flow to a destination. Two destinations may have the
     /// same place: then the newer one is remembered.
     routes: Box<[Option<(Addr, NodeId)>]>,
@@ -66,6 +80,8 @@ impl Peers {
             boot: config.boot,
             sent: 0,
             boxes: HashMap::with_hasher(state),
+            refused: None,
+            answered: None,
             routes: vec![None; ROUTES].into_boxed_slice(),
         }
     }
@@ -148,17 +164,63 @@ impl Peers {
     }
 
     /// Accepts each message of each peer once (R-CTL-3).
-    pub fn accept(&mut self, header: &Header) -> Result<(), Refused> {
+    pub fn accept(&mut self, header: &Header, from: Addr, now: Time) -> Result<(), Refused> {
         let known = self.boxes.contains_key(&header.node);
         // R-CTL-2
         if header.node == self.node || (!known && self.boxes.len() >= MAX) {
             return Err(Refused::Stranger);
         }
-        let replay = self.boxes.entry(header.node).or_default();
-        match replay.accept(header.boot, header.seq) {
-            Ok(_) => Ok(()),
+        let known = self.boxes.entry(header.node).or_insert_with(|| Known {
+            replay: Replay::default(),
+            state: PeerState {
+                node: header.node,
+                boot: header.boot,
+                address: from,
+                heard: now,
+                named_us: None,
+                reported: None,
+                round_trip: None,
+            },
+        });
+        match known.replay.accept(header.boot, header.seq) {
+            Ok(_) => {
+                let state = &mut known.state;
+                (state.boot, state.address, state.heard) = (header.boot, from, now);
+                if header.seen_boot == self.boot {
+                    state.named_us = Some(now);
+                }
+                Ok(())
+            }
             Err(Stale::OldBoot | Stale::Replayed | Stale::TooOld) => Err(Refused::Replayed),
         }
+    }
+
+    /// A STATUS of `node` was understood, by a flow with that round trip.
+    pub fn reported(&mut self, node: NodeId, now: Time, round_trip: Option<Span>) {
+        if let Some(Known { state, .. }) = self.boxes.get_mut(&node) {
+            state.reported = Some(now);
+            state.round_trip = round_trip.or(state.round_trip);
+        }
+    }
+
+    /// A message was refused. Returns whether it is time to answer one.
+    pub fn refused(&mut self, refused: RefusedMessage) -> bool {
+        self.refused = Some(refused);
+        let is_due = self.answered.is_none_or(|at| refused.at.since(at) >= ANSWER);
+        if is_due && refused.reason == Reject::BadTag {
+            self.answered = Some(refused.at);
+        }
+        is_due
+    }
+
+    /// The boxes that were heard.
+    pub fn states(&self) -> impl Iterator<Item = PeerState> {
+        self.boxes.values().map(|known| known.state)
+    }
+
+    /// The newest message that was refused.
+    pub fn last_refusal(&self) -> Option<RefusedMessage> {
+        self.refused
     }
 
     /// The header of the next message about a flow, to `peer` if it is known.
@@ -169,7 +231,7 @@ impl Peers {
             node: self.node,
             boot: self.boot,
             seq: self.sent,
-            seen_boot: seen.map_or(BootId::NONE, Replay::boot),
+            seen_boot: seen.map_or(BootId::NONE, |known| known.replay.boot()),
             dest_qpn,
             epoch,
         }

@@ -1,0 +1,342 @@
+//! Conditions in which the gateway forwards frames but can't do its job, found in the workers' counters: for `/healthz`, the
+//! log and the metrics.
+
+use std::time::{Duration, Instant};
+
+use common::metrics::Metric;
+use common::time::Span;
+
+use super::State;
+use crate::config::{Config, TunnelMode};
+use crate::telemetry::{LaneIo, PortIo, TunnelIo};
+use crate::worker::io::RESERVE;
+
+/// Time in which a counter has to grow by enough.
+const WINDOW: Duration = Duration::from_secs(3);
+/// Time for which a condition is said after it was last seen. A Sentry that finds no Depot tries every 10 s.
+const HOLD: Duration = Duration::from_secs(15);
+/// Events that are no accident.
+const SEVERAL: u64 = 3;
+/// Of so many packets or numbers that overtake others, one may be resent in vain.
+const OVERTAKEN: u64 = 1_000;
+
+/// A condition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// The boxes' keys differ.
+    Key,
+    /// Their messages have different versions.
+    Version,
+    /// Nobody answers.
+    NoPeer,
+    /// LAN and WAN look swapped.
+    Swapped,
+    /// Frames are longer than a port's MTU.
+    Mtu,
+    /// A pool is exhausted.
+    Pool,
+    /// Packets are late by more than is waited for.
+    Tolerance,
+    /// The tunnel protects not every frame.
+    Tunnel,
+}
+
+impl Kind {
+    /// All, and their names in labels.
+    pub const ALL: [(Self, &'static str); 8] = [
+        (Self::Key, "key"),
+        (Self::Version, "version"),
+        (Self::NoPeer, "no_peer"),
+        (Self::Swapped, "swapped_ports"),
+        (Self::Mtu, "mtu"),
+        (Self::Pool, "pool"),
+        (Self::Tolerance, "tolerance"),
+        (Self::Tunnel, "tunnel"),
+    ];
+}
+
+/// A condition that holds, and what to do, in one line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// Which.
+    pub kind: Kind,
+    /// The line.
+    pub text: String,
+}
+
+/// A counter that grows by enough within a while.
+#[derive(Debug, Default)]
+struct Growth {
+    count: u64,
+    grown: u64,
+    began: Option<Instant>,
+    seen: Option<Instant>,
+}
+
+impl Growth {
+    /// Whether it has grown by `least` within [`WINDOW`], less than [`HOLD`] ago.
+    fn look(&mut self, count: u64, least: u64, now: Instant) -> bool {
+        if self.began.is_none_or(|began| now.duration_since(began) > WINDOW) {
+            (self.began, self.grown) = (Some(now), 0);
+        }
+        self.grown += count.saturating_sub(std::mem::replace(&mut self.count, count));
+        if self.grown >= least {
+            self.seen = Some(now);
+        }
+        self.seen.is_some_and(|seen| now.duration_since(seen) < HOLD)
+    }
+}
+
+/// Announcements of flows that no box answers.
+#[derive(Debug, Default)]
+struct Unanswered {
+    sent: u64,
+    answers: u64,
+    /// When the first was sent since the last answer, and the last.
+    since: Option<(Instant, Instant)>,
+}
+
+impl Unanswered {
+    /// Whether none was answered for `patience`.
+    fn look(&mut self, sent: u64, answers: u64, patience: Duration, now: Instant) -> bool {
+        if std::mem::replace(&mut self.answers, answers) != answers {
+            self.since = None;
+        }
+        if std::mem::replace(&mut self.sent, sent) != sent {
+            let (first, _) = self.since.unwrap_or((now, now));
+            self.since = Some((first, now));
+        }
+        self.since.take_if(|(_, last)| now.duration_since(*last) >= HOLD);
+        self.since.is_some_and(|(first, _)| now.duration_since(first) >= patience)
+    }
+}
+
+/// The counters, summed over all workers, as they were.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Counts {
+    bad_tag: u64,
+    version: u64,
+    from_lan: u64,
+    announced: u64,
+    answers: u64,
+    too_long: u64,
+    reorder_pool: u64,
+    cache: u64,
+    misjudged: u64,
+    late: u64,
+}
+
+impl Counts {
+    fn of(state: &State) -> Self {
+        let switch = |metric| state.workers.iter().map(|worker| worker.switch(metric)).sum::<u64>();
+        let tunnel = |what| state.tunnels().map(|tunnel| tunnel.get(what)).sum::<u64>();
+        let lane = |what| {
+            let lanes = state.tunnels().flat_map(|tunnel| tunnel.lanes());
+            lanes.map(|lane| lane.get(what)).sum::<u64>()
+        };
+        let long = state.workers.iter().map(|worker| {
+            let io = worker.io();
+            let ports = crate::port::PortId::all(state.wans);
+            ports.map(|port| io.port(port, PortIo::RxTooLong)).sum::<u64>()
+        });
+        Self {
+            bad_tag: switch(Metric::DropControlBadTag),
+            version: switch(Metric::DropControlVersion),
+            from_lan: switch(Metric::DropControlFromLan) + tunnel(TunnelIo::DropReserved),
+            announced: switch(Metric::SyncOpen),
+            answers: switch(Metric::DropStatusConsumed),
+            too_long: long.sum(),
+            reorder_pool: switch(Metric::DropReorderFull),
+            cache: switch(Metric::SentryCacheFull) + lane(LaneIo::NotKept),
+            misjudged: switch(Metric::DepotMisjudged) + lane(LaneIo::Misjudged),
+            late: switch(Metric::DepotAwaited) + lane(LaneIo::Awaited),
+        }
+    }
+}
+
+/// Watches the counters.
+#[derive(Debug)]
+pub struct Conditions {
+    /// Longest time in which a box answers.
+    patience: Duration,
+    has_tunnel: bool,
+    unanswered: Unanswered,
+    key: Growth,
+    version: Growth,
+    swapped: Growth,
+    too_long: Growth,
+    reorder_pool: Growth,
+    cache: Growth,
+    tolerance: Growth,
+}
+
+const SECOND: Span = Span::from_millis(1_000);
+
+impl Conditions {
+    /// Those of a gateway with that configuration.
+    pub fn new(config: &Config) -> Self {
+        // Announcements are repeated for two round trips, and answers take one.
+        let patience = (config.recovery.tuning.rtt_guess * 3).max(SECOND * 2);
+        Self::after(
+            Duration::from_nanos(patience.as_nanos()),
+            config.tunnel.mode != TunnelMode::Off,
+        )
+    }
+
+    fn after(patience: Duration, has_tunnel: bool) -> Self {
+        Self {
+            patience,
+            has_tunnel,
+            unanswered: Unanswered::default(),
+            key: Growth::default(),
+            version: Growth::default(),
+            swapped: Growth::default(),
+            too_long: Growth::default(),
+            reorder_pool: Growth::default(),
+            cache: Growth::default(),
+            tolerance: Growth::default(),
+        }
+    }
+
+    /// The conditions that hold. To be called about twice a second.
+    pub fn look(&mut self, state: &State, mbufs_free: u32, now: Instant) -> Vec<Problem> {
+        let mut found = self.judge(Counts::of(state), now);
+        // Those of the workers' own frames end before those of reception.
+        if mbufs_free < RESERVE {
+            let text =
+                "free mbufs are nearly exhausted: raise pool.mbufs, or make the pools smaller";
+            found.push(Problem { kind: Kind::Pool, text: text.to_owned() });
+        }
+        found
+    }
+
+    fn judge(&mut self, counts: Counts, now: Instant) -> Vec<Problem> {
+        let Counts { bad_tag, announced, answers, .. } = counts;
+        let unanswered = self.unanswered.look(announced, answers, self.patience, now);
+        let other_key = self.key.look(bad_tag, 1, now);
+        // In the tunnel its session says more.
+        let unanswered = unanswered && !self.has_tunnel;
+        let overtaken = counts.misjudged + counts.late;
+        let late = self.tolerance.look(counts.misjudged, (overtaken / OVERTAKEN).max(100), now);
+        let found = [
+            (
+                Kind::Key,
+                other_key && unanswered,
+                "the peer refuses our key, and we refuse its key: peer.key_file must have the same content on both boxes",
+            ),
+            (
+                Kind::Key,
+                other_key && !unanswered,
+                "we refuse the peer's key: peer.key_file must have the same content on both boxes (lr2_dropped_frames_total{reason=\"control_bad_tag\"})",
+            ),
+            (
+                Kind::Version,
+                self.version.look(counts.version, 1, now),
+                "the peer's messages have another version: install one release on both boxes",
+            ),
+            (
+                Kind::NoPeer,
+                unanswered && !other_key,
+                "no peer answers although traffic flows, which crosses unprotected: is the other box running, with another recovery.mode than \"off\" and the same peer.control_opcode, and are LAN and WAN the right way round on both? Hosts without a gateway are left out by peer.remote_prefixes",
+            ),
+            (
+                Kind::Swapped,
+                self.swapped.look(counts.from_lan, 1, now),
+                "LAN and WAN look swapped: messages of another box arrive at the LAN port; exchange lan.device and wan.device, or the cables",
+            ),
+            (
+                Kind::Mtu,
+                self.too_long.look(counts.too_long, 1, now),
+                "frames that are longer than a port's MTU arrive and are dropped: raise lan.mtu and wan.mtu (lr2_port_receive_dropped_frames_total{reason=\"too_long\"})",
+            ),
+            (
+                Kind::Pool,
+                self.reorder_pool.look(counts.reorder_pool, SEVERAL, now),
+                "the reordering pool is exhausted, so that losses are left to the RNICs: raise recovery.reorder_pool",
+            ),
+            (
+                Kind::Pool,
+                self.cache.look(counts.cache, SEVERAL, now),
+                "the resend cache is exhausted, so that losses are left to the RNICs: raise recovery.resend_cache",
+            ),
+            (
+                Kind::Tolerance,
+                late,
+                "packets are late by more than is waited for, and are resent in vain: raise recovery.tolerance_depth and tolerance_wait, or use recovery.tolerance = \"auto\"",
+            ),
+        ];
+        let holds = found.into_iter().filter(|(_, holds, _)| *holds);
+        holds.map(|(kind, _, text)| Problem { kind, text: text.to_owned() }).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Counter = fn(&mut Counts) -> &mut u64;
+
+    /// The kinds that hold each half second, for so many of them, while `grow` changes the counts.
+    fn run(halves: u32, mut grow: impl FnMut(u32, &mut Counts)) -> Vec<Vec<(Kind, String)>> {
+        let (start, mut counts) = (Instant::now(), Counts::default());
+        let mut conditions = Conditions::after(Duration::from_secs(2), false);
+        let mut each = |half: u32| {
+            grow(half, &mut counts);
+            let found = conditions.judge(counts, start + Duration::from_millis(500) * half);
+            found.into_iter().map(|problem| (problem.kind, problem.text)).collect()
+        };
+        (0..halves).map(&mut each).collect()
+    }
+
+    fn kinds(found: &[(Kind, String)]) -> Vec<Kind> {
+        found.iter().map(|(kind, _)| *kind).collect()
+    }
+
+    #[test]
+    fn announcements_without_an_answer_are_said_within_five_seconds_and_not_before_they_can_be_answered()
+     {
+        let found = run(10, |_, counts| counts.announced += 3);
+        assert!(found[..4].iter().all(Vec::is_empty), "{found:?}");
+        assert_eq!(kinds(&found[9]), [Kind::NoPeer]);
+        assert!(found[9][0].1.starts_with("no peer answers although traffic flows"));
+        // One tries every ten seconds.
+        let found = run(60, |half, counts| counts.announced += u64::from(half % 20 == 0));
+        assert!(found[10..].iter().all(|found| kinds(found) == [Kind::NoPeer]), "{found:?}");
+        let found = run(60, |half, counts| counts.announced += u64::from(half < 10));
+        assert!(found[59].is_empty(), "without traffic nothing is known");
+        let answered = run(60, |_, counts| {
+            (counts.announced, counts.answers) = (counts.announced + 1, counts.answers + 1)
+        });
+        assert!(answered.iter().all(Vec::is_empty), "{answered:?}");
+    }
+
+    #[test]
+    fn who_refuses_whose_key_is_said() {
+        let found = run(8, |_, counts| {
+            (counts.announced, counts.bad_tag) = (counts.announced + 3, counts.bad_tag + 3)
+        });
+        assert!(found[7][0].1.starts_with("the peer refuses our key"), "{found:?}");
+        let found = run(8, |_, counts| counts.bad_tag += 1);
+        assert!(found[7][0].1.starts_with("we refuse the peer's key"), "{found:?}");
+        // A Sentry that finds no Depot tries once in ten seconds.
+        let found = run(60, |half, counts| counts.bad_tag += u64::from(half % 20 == 2));
+        assert!(found[2..].iter().all(|found| kinds(found) == [Kind::Key]), "{found:?}");
+    }
+
+    #[test]
+    fn each_counter_has_its_condition_and_it_ends() {
+        let grow: [(Kind, Counter); 6] = [
+            (Kind::Version, |counts| &mut counts.version),
+            (Kind::Swapped, |counts| &mut counts.from_lan),
+            (Kind::Mtu, |counts| &mut counts.too_long),
+            (Kind::Pool, |counts| &mut counts.reorder_pool),
+            (Kind::Pool, |counts| &mut counts.cache),
+            (Kind::Tolerance, |counts| &mut counts.misjudged),
+        ];
+        for (kind, counter) in grow {
+            let found = run(60, |half, counts| *counter(counts) += if half < 10 { 100 } else { 0 });
+            assert_eq!(kinds(&found[9]), [kind]);
+            assert!(found[59].is_empty(), "{kind:?}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Two gateways without a tunnel, and the mistakes of their operators: each is said in `/healthz`, in the log and by a metric
+//! within seconds of traffic, since frames cross all the same.
+
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::wire::{icrc, parse};
+
+use crate::support::{Folder, Running, SMALL, free_address, lr2_gateway, write_pcap};
+
+/// Time in which a condition has to be said. On a machine that is busy with other tests everything takes longer.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A packet of RC: SEND Only to queue pair 0x11, from 10.1.0.1 to 10.2.0.1.
+fn send(psn: u8) -> Vec<u8> {
+    let mut f = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00];
+    f.extend([0x45, 0, 0, 60, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 1, 0, 1, 10, 2, 0, 1]);
+    f.extend([0xc0, 0, 0x12, 0xb7, 0, 40, 0, 0]);
+    f.extend([0x04, 0x40, 0xff, 0xff, 0, 0, 0, 0x11, 0x80, 0, 0, psn]);
+    f.extend([psn; 16]);
+    f.extend([0; 4]);
+    let roce = parse(&f).unwrap();
+    let right = icrc(&f, &roce).to_le_bytes();
+    let at = f.len() - right.len();
+    f[at..].copy_from_slice(&right);
+    f
+}
+
+struct Keys {
+    secret: [&'static str; 2],
+    /// Of the second box.
+    recovery: &'static str,
+    opcode: [&'static str; 2],
+    /// The second box's ports are exchanged.
+    is_swapped: bool,
+    mtu: [u16; 2],
+}
+
+const GOOD: Keys = Keys {
+    secret: ["a secret of both boxes, of 32 bytes"; 2],
+    recovery: "auto",
+    opcode: ["0xe1"; 2],
+    is_swapped: false,
+    mtu: [1500; 2],
+};
+
+struct Logged {
+    gateway: Running,
+    log: PathBuf,
+}
+
+impl Logged {
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    fn wait(&mut self, what: &str, mut done: impl FnMut(&Self) -> bool) {
+        let deadline = Instant::now() + SOON;
+        while !done(self) {
+            let has_ended = self.gateway.child.try_wait().unwrap().is_some();
+            let health = if has_ended { String::new() } else { self.gateway.get("/healthz") };
+            let is_over = has_ended || Instant::now() > deadline;
+            assert!(!is_over, "no {what}:\n{health}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// `/healthz` and the log say it, and the metric of that reason is 1.
+    fn says(&mut self, text: &str, reason: &str) {
+        let line = format!("degraded: {text}");
+        self.wait(&line, |this| {
+            let health = this.gateway.get("/healthz");
+            health.starts_with("HTTP/1.1 503") && health.contains(&line)
+        });
+        self.wait(&format!("line in the log: {line}"), |this| {
+            this.log().matches(&format!("WARN {line}")).count() == 1
+        });
+        let metric = format!("lr2_degraded{{reason=\"{reason}\"}}");
+        assert_eq!(self.gateway.metric(&metric), 1.0);
+    }
+}
+
+fn start(folder: &Folder, keys: &Keys, traffic: &Path) -> [Logged; 2] {
+    [0, 1].map(|me| {
+        let listen: SocketAddr = free_address();
+        let key = folder.path(&format!("key{me}"));
+        std::fs::write(&key, keys.secret[me]).unwrap();
+        let role = ["server", "client"][me];
+        let memif = format!(
+            "net_memif0,role={role},id=0,socket={},socket-abstract=no,rsize=8",
+            folder.path("wan.sock").display()
+        );
+        let hosts = match me {
+            0 => format!(
+                "net_pcap0,rx_pcap={},tx_pcap={},infinite_rx=1",
+                traffic.display(),
+                folder.path("out").display()
+            ),
+            _ => "net_null0,no-rx=1".into(),
+        };
+        let [lan, wan] = if keys.is_swapped && me == 1 { [memif, hosts] } else { [hosts, memif] };
+        let text = format!(
+            "[lan]\ndevice = \"{lan}\"\nmtu = {mtu}\nrx_desc = 256\ntx_desc = 256\n\
+             [wan]\ndevice = \"{wan}\"\nmtu = {mtu}\nrx_desc = 256\ntx_desc = 256\n\
+             [peer]\nkey_file = \"{}\"\nboot_file = \"{}\"\nnode = {}\ncontrol_opcode = {}\n\
+             [recovery]\nmode = \"{}\"\nresend_cache = \"1MiB\"\nreorder_pool = \"1MiB\"\nbackup_pool = \"1MiB\"\n\
+             [worker]\nidle = \"adaptive\"\n[control]\nlisten = \"{listen}\"\n{SMALL}",
+            key.display(),
+            folder.path(&format!("boot{me}")).display(),
+            me + 1,
+            keys.opcode[me],
+            if me == 0 { "auto" } else { keys.recovery },
+            mtu = keys.mtu[me],
+        );
+        let config = folder.path(&format!("gateway{me}.toml"));
+        std::fs::write(&config, text).unwrap();
+        let log = folder.path(&format!("log{me}"));
+        let stderr = Stdio::from(File::create(&log).unwrap());
+        let child = lr2_gateway(&config).stderr(stderr).spawn().unwrap();
+        let mut this = Logged { gateway: Running { child, listen }, log };
+        // The client of the shared memory has to find its server.
+        this.wait("open ports", |this| this.log().contains("forwarding"));
+        this
+    })
+}
+
+fn boxes(name: &str, keys: &Keys) -> (Folder, [Logged; 2]) {
+    let folder = Folder::new(name);
+    let traffic = folder.path("in.pcap");
+    write_pcap(&traffic, &(0..32).map(send).collect::<Vec<_>>());
+    let boxes = start(&folder, keys, &traffic);
+    (folder, boxes)
+}
+
+#[test]
+fn boxes_that_know_each_other_are_peers() {
+    let (_folder, mut boxes) = boxes("peers-good", &GOOD);
+    for (me, this) in boxes.iter_mut().enumerate() {
+        let peer = 2 - me;
+        this.wait("peer", |this| {
+            let peers = this.gateway.get("/peers");
+            peers.contains(&format!("{{\"peers\":[{{\"node\":{peer},"))
+                && peers.contains("\"state\":\"answers\"")
+        });
+        assert_eq!(this.gateway.metric(&format!("lr2_peer_up{{peer=\"{peer}\"}}")), 1.0);
+        // The traffic comes as fast as it is taken, so that a pool may be too small for it.
+        for reason in ["key", "version", "no_peer", "swapped_ports", "mtu"] {
+            assert_eq!(this.gateway.metric(&format!("lr2_degraded{{reason=\"{reason}\"}}")), 0.0);
+        }
+    }
+    let peers = boxes[0].gateway.get("/peers");
+    assert!(
+        peers.contains("\"via\":\"10.2.0.1\"") && !peers.contains("\"round_trip\":null"),
+        "{peers}"
+    );
+}
+
+#[test]
+fn another_key_is_said_at_both_boxes() {
+    let secret = [GOOD.secret[0], "another secret, also of 32 bytes or so"];
+    let (_folder, mut boxes) = boxes("peers-key", &Keys { secret, ..GOOD });
+    boxes[0].says("the peer refuses our key, and we refuse its key: peer.key_file", "key");
+    boxes[1].says("we refuse the peer's key: peer.key_file", "key");
+    let peers = boxes[1].gateway.get("/peers");
+    assert!(peers.contains("\"reason\":\"another key\",\"from\":\"10.1.0.1\""), "{peers}");
+}
+
+#[test]
+fn a_peer_that_does_not_answer_is_said() {
+    let (_folder, mut boxes) = boxes("peers-off", &Keys { recovery: "off", ..GOOD });
+    boxes[0].says("no peer answers although traffic flows", "no_peer");
+}
+
+#[test]
+fn ports_that_are_swapped_are_said() {
+    let (_folder, mut boxes) = boxes("peers-swapped", &Keys { is_swapped: true, ..GOOD });
+    boxes[1].says("LAN and WAN look swapped", "swapped_ports");
+    boxes[0].says("no peer answers although traffic flows", "no_peer");
+}
