@@ -102,6 +102,9 @@ fn one_of_two_transmissions_is_enough() {
         out.skips.last().map(|skip| (skip.lane, skip.ranges[0].0.0)),
         Some((lane(1), FIRST))
     );
+    // A SKIP of the other one would hide its loss.
+    assert!(out.skips.iter().all(|skip| skip.lane == lane(1)), "{:?}", out.skips);
+    assert_eq!(sender.counts().skipped, 0);
     assert!(sender.on_report(ms(20), &report(FIRST + 3, &[]), &mut out));
     assert_eq!((sender.kept(), out.sent.len()), (0, 4));
 }
