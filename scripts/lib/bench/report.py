@@ -49,6 +49,8 @@ def _figures(result: Result, results: list[Result]) -> dict[str, Any]:
         figures["ratio_to_one"] = _ratio(mpps, _mpps(results, dut.alone, traffic.loss))
         own = _median(results, "own_per_packet", dut.alone, traffic.loss)
         figures["own_ratio_to_one"] = _ratio(cycles - port, own)
+    if dut.may_move:
+        figures["repeats_per_packet"] = _rounded(result.median_per_data("out_repeats"), 5)
     if traffic.loss:
         figures |= {
             "ratio_to_no_loss": _ratio(mpps, _mpps(results, dut)),
