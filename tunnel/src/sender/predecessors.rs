@@ -74,24 +74,37 @@ impl Places<'_> {
     pub fn place(&mut self, id: FrameId, order: Order) -> (Option<FrameId>, u8) {
         let Some(bucket) = order.bucket().map(usize::from) else { return (None, 0) };
         let predecessor = self.last[bucket].replace(id);
-        let (word, bit) = (bucket / u64::BITS as usize, 1 << (bucket % u64::BITS as usize));
         let clear = match order {
-            Order::Ack(_) if self.answered[word] & bit == 0 => CLEAR_MAX,
-            Order::Ack(_) => clear(self.responses[bucket], id),
-            Order::Response(_) => {
-                self.answered[word] |= bit;
-                self.responses[bucket] = Some(id);
-                0
-            }
             Order::Ordered(_) | Order::Free => 0,
+            Order::Ack(_) => self.clear(bucket, id),
+            Order::Response(_) => self.answer(bucket, id),
         };
         (predecessor, clear)
     }
+
+    // These two would take the registers of all other frames, if they were part of the caller.
+    #[inline(never)]
+    fn clear(&self, bucket: usize, id: FrameId) -> u8 {
+        let (word, bit) = place(bucket);
+        if self.answered[word] & bit == 0 { CLEAR_MAX } else { clear(self.responses[bucket], id) }
+    }
+
+    #[inline(never)]
+    fn answer(&mut self, bucket: usize, id: FrameId) -> u8 {
+        let (word, bit) = place(bucket);
+        self.answered[word] |= bit;
+        self.responses[bucket] = Some(id);
+        0
+    }
+}
+
+/// The word and the bit of a bucket.
+#[inline]
+const fn place(bucket: usize) -> (usize, u64) {
+    (bucket / u64::BITS as usize, 1 << (bucket % u64::BITS as usize))
 }
 
 /// How far the newest response lies before frame `id`, as [`Shim::clear`](crate::shim::Shim::clear) says it.
-// In the caller, it would take the registers of all other frames.
-#[inline(never)]
 fn clear(response: Option<FrameId>, id: FrameId) -> u8 {
     let Some(response) = response else { return CLEAR_MAX };
     let is_comparable = response.lane() == id.lane();
