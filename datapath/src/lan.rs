@@ -85,6 +85,10 @@ impl<F: Headroom> LanRepair<F> {
         &self.switch
     }
 
+    pub(crate) const fn switch_mut(&mut self) -> &mut Switch<F> {
+        &mut self.switch
+    }
+
     /// Counters since the start.
     pub const fn counts(&self) -> &LanCounts {
         &self.counts

@@ -11,10 +11,11 @@ mod tunnelled;
 mod watch;
 
 use arrayvec::ArrayVec;
+use common::control::Keys;
 use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
 use common::time::{Span, Time};
 use common::wire::MacAddr;
-use switch::Switch;
+use switch::{IpNet, Switch};
 use tunnel::{Port, Setting, Tunnel};
 
 pub use lan::{LanCounts, LanRepair};
@@ -142,6 +143,22 @@ impl<F: Headroom> Datapath<F> {
     pub fn set(&mut self, setting: Setting) {
         if let Self::Tunnel(tunnel) = self {
             tunnel.set(setting);
+        }
+    }
+
+    /// Reads and writes control messages with other keys from now on.
+    pub fn set_keys(&mut self, keys: &Keys) {
+        match self {
+            Self::Switch(switch) => switch.set_keys(keys),
+            Self::Tunnel(tunnel) => tunnel.set_keys(keys),
+        }
+    }
+
+    /// New flows to other destinations are protected from now on.
+    pub fn set_remote_prefixes(&mut self, prefixes: &[IpNet]) {
+        match self {
+            Self::Switch(switch) => switch.set_remote_prefixes(prefixes),
+            Self::Tunnel(tunnel) => tunnel.set_remote_prefixes(prefixes),
         }
     }
 

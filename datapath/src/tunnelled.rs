@@ -1,9 +1,11 @@
 //! The way through the tunnel.
 
 use arrayvec::ArrayVec;
+use common::control::Keys;
 use common::frame::{Class, Headroom, Packet, Pool, Side};
 use common::time::{Span, Time};
 use common::wire::MacAddr;
+use switch::IpNet;
 use tunnel::{Io, Port, Setting, Tunnel};
 
 use crate::Ports;
@@ -120,6 +122,19 @@ impl<F: Headroom> Tunnelled<F> {
 
     pub(crate) fn set(&mut self, setting: Setting) {
         self.tunnel.set(setting);
+    }
+
+    pub(crate) fn set_keys(&mut self, keys: &Keys) {
+        self.tunnel.set_keys(keys);
+        if let Some(lan) = &mut self.lan {
+            lan.switch_mut().set_keys(keys);
+        }
+    }
+
+    pub(crate) fn set_remote_prefixes(&mut self, prefixes: &[IpNet]) {
+        if let Some(lan) = &mut self.lan {
+            lan.switch_mut().set_remote_prefixes(prefixes);
+        }
     }
 
     pub(crate) fn next_deadline(&self) -> Time {

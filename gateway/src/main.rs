@@ -73,7 +73,9 @@ fn main() -> ExitCode {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    match gateway::run::run(&config) {
+    // The hugepages are taken by now, so that nothing can be said of the machine.
+    let load = || config::load(&cli.config, cli.role, None).map_err(|it| it.report.to_string());
+    match gateway::run::run(&config, &load) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("lr2-gateway: {error:#}");

@@ -2,6 +2,7 @@
 //! control thread, and back in the right order.
 
 mod notes;
+mod reloader;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +18,19 @@ use dpdk_sys_wrapper::{
 };
 use rtrb::Consumer;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tunnel::{Part, Setting};
+use tunnel::Part;
 
 use self::notes::Notes;
+use self::reloader::Reloader;
 use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
 use crate::control::socket::{self, Socket};
 use crate::control::station::{Station, Way};
 use crate::control::tunnel::Expected;
 use crate::control::{Sample, State, Watch, WorkerHealth, server};
+use crate::notify::Notifier;
 use crate::port::PortId;
+use crate::reload::Change;
 use crate::shares::{boot, division, lan_repair, owners, switch_config, tunnel_config};
 use crate::telemetry::Published;
 use crate::worker::egress::Egress;
@@ -47,24 +51,40 @@ const SAMPLE: Duration = Duration::from_millis(500);
 /// mbufs that each worker keeps for itself.
 const MEMPOOL_CACHE: u32 = 256;
 
-/// Runs the gateway until a signal ends it.
+pub use self::reloader::Load;
+
+/// The main thread's duties while the workers run.
+struct Duties<'a> {
+    notes: Notes,
+    reloader: Reloader<'a>,
+    notifier: Notifier,
+}
+
+/// Runs the gateway until a signal ends it. `load` reads the configuration again, for SIGHUP.
 ///
 /// # Errors
 /// In one line: the resource that was missing at the start, and how to get it.
-pub fn run(config: &Config) -> anyhow::Result<()> {
+pub fn run(config: &Config, load: Load<'_>) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
+    let mut duties = Duties {
+        notes: Notes::new(config, Instant::now()),
+        reloader: Reloader::new(config, load)?,
+        notifier: Notifier::from_environment(),
+    };
     let tunnel = Expected::of(config);
     let workers = config.worker.count.into();
     let state = State::new(word(ROLES, &config.role), workers, tunnel);
     let state = Arc::new(state.of(config));
-    let socket = config.socket.as_deref().map(socket::bind).transpose()?;
+    // Who can't be asked forwards all the same.
+    let ignore = |error| tracing::error!("{error:#}; frames are forwarded all the same");
+    let socket = config.socket.as_deref().map(socket::bind).and_then(|it| it.map_err(ignore).ok());
     // The file of the socket goes at the end.
     let (socket, _file) = socket.map(Socket::into_parts).unzip();
-    server::spawn(server::bind(config.listen)?, socket, Arc::clone(&state))?;
-    tracing::info!("metrics at http://{}/metrics", config.listen);
+    let listener = server::bind(config.listen).map_err(ignore).ok();
+    server::spawn((config.listen, listener), socket, Arc::clone(&state))?;
 
     let (machine, queues) = Machine::open(config)?;
-    let ended = machine.work(config, queues, &state, &stop)?;
+    let ended = machine.work(config, queues, &state, &stop, &mut duties)?;
     drop(machine);
     if ended.held + ended.queued > 0 {
         tracing::warn!(
@@ -111,7 +131,7 @@ struct Place {
     stations: Vec<WorkerEnd>,
     links: Arc<links::Shared>,
     events: EventWatch,
-    settings: Consumer<Setting>,
+    settings: Consumer<Change>,
 }
 
 /// The main thread's ends of the ways to the workers.
@@ -167,6 +187,7 @@ impl Machine {
         queues: Vec<Queues>,
         state: &State,
         stop: &Arc<AtomicBool>,
+        duties: &mut Duties<'_>,
     ) -> anyhow::Result<Ended> {
         let workers = &config.worker;
         let handoffs = mesh(workers.count, self.ports.len(), &owners(config, &self.wan_macs()));
@@ -233,7 +254,7 @@ impl Machine {
                 },
             );
             let ends = Ends { stations, links, events };
-            self.supervise(config, state, stop, &workers, ends);
+            self.supervise(duties, state, stop, &workers, ends);
             let mut all = Ended::default();
             for worker in workers {
                 let ended = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
@@ -299,7 +320,7 @@ impl Machine {
     /// the others with it.
     fn supervise<T>(
         &self,
-        config: &Config,
+        Duties { notes, reloader, notifier }: &mut Duties<'_>,
         state: &State,
         stop: &AtomicBool,
         workers: &[ScopedJoinHandle<'_, T>],
@@ -310,7 +331,6 @@ impl Machine {
         let mut stopping = false;
         let mut next_sample = Instant::now();
         let mut up = vec![None; self.ports.len()];
-        let mut notes = Notes::new(config, Instant::now());
         while !workers.iter().all(ScopedJoinHandle::is_finished) {
             if workers.iter().any(ScopedJoinHandle::is_finished) {
                 stop.store(true, Ordering::Relaxed);
@@ -319,6 +339,11 @@ impl Machine {
                 stopping = true;
                 next_sample = Instant::now();
                 tracing::info!("stopping; a second signal ends the process at once");
+                notifier.stopping();
+            }
+            reloader.poll(state);
+            if state.workers.iter().all(|worker| worker.beats() > 0) {
+                notifier.ready();
             }
             let is_up = state.is_tunnel_up();
             stations.iter_mut().for_each(|station| station.poll(clock.now(), is_up));
@@ -337,9 +362,17 @@ impl Machine {
                 if !stopping {
                     notes.look(state, &sample, now);
                 }
+                // A stuck worker trips the watchdog.
+                if sample.workers.iter().all(|worker| !worker.stalled) {
+                    notifier.alive();
+                }
                 state.put(sample);
             }
             thread::sleep(TICK);
+        }
+        if !stopping {
+            // The workers were that quick.
+            notifier.stopping();
         }
     }
 

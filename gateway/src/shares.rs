@@ -169,7 +169,8 @@ fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-fn keys(config: &Config) -> Keys {
+/// The keys of control messages.
+pub fn keys(config: &Config) -> Keys {
     match &config.peer.keying {
         Keying::Shared { current, previous, .. } => {
             let keys = Keys::from_secret(current.bytes());

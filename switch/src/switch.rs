@@ -1,11 +1,14 @@
 //! The switch itself: its entry points, and the way of a frame to the room that handles it.
 
 use arrayvec::ArrayVec;
+use common::control::Keys;
 use common::frame::{Frame, Pool, Side, Sink};
 use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::time::Time;
 use common::wire::{Addr, NotRoce, PacketKind, Roce, Transport, parse};
+
+use ipnet::IpNet;
 
 use crate::config::{Config, Recovery};
 use crate::context::Context;
@@ -183,6 +186,16 @@ impl<F: Frame> Switch<F> {
     /// Whether a Depot is still to be told that this box drains.
     pub fn is_leaving(&self) -> bool {
         self.tx.releases.due() != Time::NEVER
+    }
+
+    /// Reads and writes control messages with other keys from now on.
+    pub fn set_keys(&mut self, keys: &Keys) {
+        self.tx.peers.set_keys(keys);
+    }
+
+    /// New flows to other destinations are announced to a peer from now on. Those that are known stay as they are.
+    pub fn set_remote_prefixes(&mut self, prefixes: &[IpNet]) {
+        self.config.remote_prefixes = prefixes.to_vec();
     }
 
     /// The boxes that were heard, in no order.

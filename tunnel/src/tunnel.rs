@@ -169,6 +169,11 @@ impl<F: Headroom> Tunnel<F> {
         self.sender.set(&mut self.config.sender, setting);
     }
 
+    /// Reads and writes control messages with other keys from now on.
+    pub fn set_keys(&mut self, keys: &Keys) {
+        self.config.keys = keys.clone();
+    }
+
     /// Sets the MAC address of a port's next hop with the encapsulation `udp`; `None`: it is not known.
     pub fn set_next_hop(&mut self, port: Port, mac: Option<MacAddr>) {
         if let Some(encapsulation) = self.config.ports.get_mut(port.index()) {

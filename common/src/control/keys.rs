@@ -18,7 +18,7 @@ const CONTEXT: &str = "LR2 Gateway, tag of control messages, version 1";
 /// To change keys without losing a message, in three steps, each done on all
 /// boxes before the next: accept the new key besides the old one; write with
 /// the new key and still accept the old one; remove the old one.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
     current: [u8; 32],
     other: Option<[u8; 32]>,

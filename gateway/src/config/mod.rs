@@ -38,7 +38,9 @@ pub use common::wire::Spread;
 pub use capacity::{BACKLOG, HANDOFF, Statement};
 pub use key::{Keying, Secret};
 pub use machine::{Machine, Node, Pages};
-pub use parameters::{Parameter, all as parameters, is_settable, setting, value as setting_value};
+pub use parameters::{
+    Parameter, all as parameters, is_settable, setting, setting_name, value as setting_value,
+};
 pub use settings::sizing::FRAME_OVERHEAD;
 use settings::{Document, Section};
 pub use settings::{Problem, Report, word};

@@ -60,6 +60,14 @@ pub fn setting(name: &str, value: &str) -> Result<Setting, String> {
     }
 }
 
+/// The name of a setting.
+pub fn setting_name(setting: Setting) -> &'static str {
+    match setting {
+        Setting::Spray(_) => "wan.spray",
+        Setting::ResendCopies(_) => "wan.resend_copies",
+    }
+}
+
 /// The value of a setting, as in the file.
 pub fn value(setting: Setting) -> Value {
     match setting {

@@ -1,12 +1,13 @@
 //! The parameters by name, for the API, and the way of those that are set to the workers.
 
+use std::mem::discriminant;
 use std::sync::{Mutex, PoisonError};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde::Serialize;
-use tunnel::Setting;
 
 use crate::config::{self, Config, Parameter};
+use crate::reload::Change;
 
 /// Settings that may wait for a worker, which takes them every few milliseconds.
 const DEPTH: usize = 16;
@@ -35,9 +36,9 @@ pub struct Parameters(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     all: Vec<Parameter>,
-    workers: Vec<Producer<Setting>>,
-    /// The newest setting of each parameter that was set, for workers that start later.
-    set: Vec<Setting>,
+    workers: Vec<Producer<Change>>,
+    /// The newest change of each kind, for workers that start later.
+    set: Vec<Change>,
 }
 
 impl Parameters {
@@ -47,12 +48,12 @@ impl Parameters {
     }
 
     /// The way to one more worker.
-    pub fn add_worker(&self) -> Consumer<Setting> {
+    pub fn add_worker(&self) -> Consumer<Change> {
         let (mut to, from) = RingBuffer::new(DEPTH);
         let mut inner = self.inner();
-        for setting in &inner.set {
-            // There are fewer parameters than the ring has places.
-            let _ = to.push(*setting);
+        for change in &inner.set {
+            // There are fewer kinds than the ring has places.
+            let _ = to.push(change.clone());
         }
         inner.workers.push(to);
         from
@@ -78,30 +79,43 @@ impl Parameters {
 
     fn change(&self, name: &str, value: &str) -> Result<Parameter, Refused> {
         let mut inner = self.inner();
-        let Inner { all, workers, set } = &mut *inner;
-        let found = all.iter_mut().find(|parameter| parameter.name == name);
-        let parameter = found.ok_or(Refused::Unknown)?;
-        if !parameter.settable {
+        let found = inner.all.iter().position(|parameter| parameter.name == name);
+        let at = found.ok_or(Refused::Unknown)?;
+        if !inner.all[at].settable {
             let why = if config::is_settable(name) {
                 "without a tunnel (wan.tunnel) it has no effect"
             } else {
-                "it can't be set while the gateway runs: change the file, and restart the gateway"
+                "it can't be set while the gateway runs: change the file, and restart the gateway, or send it SIGHUP"
             };
             return Err(Refused::Unfit(format!("{name}: {why}")));
         }
         let setting = config::setting(name, value).map_err(Refused::Unfit)?;
-        // Only this thread fills the rings, so that what has room now has room below.
-        if workers.iter().any(|worker| worker.slots() == 0) {
-            return Err(Refused::Busy);
+        inner.send(&[Change::Setting(setting)])?;
+        inner.all[at].value = config::setting_value(setting);
+        Ok(inner.all[at].clone())
+    }
+
+    /// Applies what a changed file changes, all of it or, if a worker is behind, nothing.
+    ///
+    /// # Errors
+    /// [`Refused::Busy`].
+    pub fn apply(&self, changes: &[Change], new: &Config) -> Result<(), Refused> {
+        let new = config::parameters(new);
+        let mut inner = self.inner();
+        inner.send(changes)?;
+        for parameter in &mut inner.all {
+            // What was set since the start stays, unless the file has another value now.
+            let is_kept = parameter.settable
+                && !changes.iter().any(|change| match change {
+                    Change::Setting(setting) => config::setting_name(*setting) == parameter.name,
+                    Change::Keys(_) | Change::RemotePrefixes(_) => false,
+                });
+            let fresh = new.iter().find(|fresh| fresh.name == parameter.name);
+            if let Some(fresh) = fresh.filter(|_| !is_kept) {
+                parameter.value = fresh.value.clone();
+            }
         }
-        for worker in workers {
-            // A worker that has ended needs none.
-            let _ = worker.push(setting);
-        }
-        set.retain(|old| core::mem::discriminant(old) != core::mem::discriminant(&setting));
-        set.push(setting);
-        parameter.value = config::setting_value(setting);
-        Ok(parameter.clone())
+        Ok(())
     }
 
     fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -109,8 +123,35 @@ impl Parameters {
     }
 }
 
+impl Inner {
+    /// Sends changes to all workers, or to none.
+    fn send(&mut self, changes: &[Change]) -> Result<(), Refused> {
+        // Only this side fills the rings, so that what has room now has room below.
+        if self.workers.iter().any(|worker| worker.slots() < changes.len()) {
+            return Err(Refused::Busy);
+        }
+        for change in changes {
+            for worker in &mut self.workers {
+                // A worker that has ended needs none.
+                let _ = worker.push(change.clone());
+            }
+            self.set.retain(|old| !is_same_kind(old, change));
+            self.set.push(change.clone());
+        }
+        Ok(())
+    }
+}
+
+fn is_same_kind(one: &Change, other: &Change) -> bool {
+    match (one, other) {
+        (Change::Setting(one), Change::Setting(other)) => discriminant(one) == discriminant(other),
+        _ => discriminant(one) == discriminant(other),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use tunnel::Setting;
     use tunnel::spray::Policy;
 
     use super::*;
@@ -125,7 +166,7 @@ mod tests {
             assert!(parameters.set("wan.spray", policy).is_ok());
         }
         let mut worker = parameters.add_worker();
-        assert_eq!(worker.pop(), Ok(Setting::Spray(Policy::Pinned)));
+        assert_eq!(worker.pop(), Ok(Change::Setting(Setting::Spray(Policy::Pinned))));
         assert!(worker.pop().is_err(), "only the newest");
     }
 
@@ -149,7 +190,7 @@ mod tests {
         let set = parameters.set("wan.spray", "pinned").map(|parameter| parameter.value);
         assert_eq!(set, Ok("pinned".into()));
         for worker in &mut workers {
-            assert_eq!(worker.pop(), Ok(Setting::Spray(Policy::Pinned)));
+            assert_eq!(worker.pop(), Ok(Change::Setting(Setting::Spray(Policy::Pinned))));
             assert!(worker.pop().is_err());
         }
         assert!(parameters.json().unwrap().contains("\"wan.spray\",\"value\":\"pinned\""));

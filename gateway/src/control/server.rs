@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use axum::Router;
@@ -20,6 +20,8 @@ use super::connections::LIMITS;
 use super::parameters::Refused;
 use super::{State, connections, health, metrics};
 
+/// Time between two tries to have the address.
+const RETRY: Duration = Duration::from_secs(2);
 /// Bytes of the longest value of a parameter.
 const VALUE_MAX: usize = 1_024;
 
@@ -43,12 +45,13 @@ pub fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Serves `state` from a new thread until the process ends; parameters can be set through `socket`.
+/// Serves `state` from a new thread until the process ends; parameters can be set through `socket`. Without a `listener` it
+/// tries again and again to have the address: forwarding does not depend on it.
 ///
 /// # Errors
 /// If the thread or its event loop can't be made.
 pub fn spawn(
-    listener: TcpListener,
+    (listen, listener): (SocketAddr, Option<TcpListener>),
     socket: Option<UnixListener>,
     state: Arc<State>,
 ) -> anyhow::Result<()> {
@@ -58,7 +61,6 @@ pub fn spawn(
         .build()
         .context("can't start the control thread's event loop")?;
     let serve = async move {
-        let listener = tokio::net::TcpListener::from_std(listener)?;
         let to_read = router(Arc::clone(&state)).route("/parameters/{name}", put(refuse_to_set));
         if let Some(socket) = socket {
             let socket = tokio::net::UnixListener::from_std(socket)?;
@@ -69,6 +71,7 @@ pub fn spawn(
                 .merge(router(state));
             tokio::spawn(connections::serve(socket, to_set, LIMITS));
         }
+        let listener = tokio::net::TcpListener::from_std(wait_for(listen, listener).await)?;
         connections::serve(listener, to_read, LIMITS).await;
         Ok::<_, io::Error>(())
     };
@@ -81,6 +84,20 @@ pub fn spawn(
         })
         .context("can't start the control thread")?;
     Ok(())
+}
+
+/// The listener, once the address can be had.
+async fn wait_for(listen: SocketAddr, mut listener: Option<TcpListener>) -> TcpListener {
+    loop {
+        match listener.take() {
+            Some(listener) => {
+                tracing::info!("metrics at http://{listen}/metrics");
+                return listener;
+            }
+            None => tokio::time::sleep(RETRY).await,
+        }
+        listener = bind(listen).ok();
+    }
 }
 
 fn router(state: Arc<State>) -> Router {
@@ -170,6 +187,7 @@ mod tests {
     use super::*;
     use crate::config::tests::{good, lab};
     use crate::control::socket;
+    use crate::reload::Change;
 
     fn get(address: SocketAddr, path: &str) -> String {
         ask(TcpStream::connect(address).unwrap(), "GET", path, "")
@@ -195,7 +213,7 @@ mod tests {
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let (socket, _file) = socket::bind(&path).unwrap().into_parts();
-        spawn(listener, Some(socket), Arc::new(state)).unwrap();
+        spawn((address, Some(listener)), Some(socket), Arc::new(state)).unwrap();
 
         let all = get(address, "/parameters");
         assert!(all.contains("{\"name\":\"wan.spray\",\"value\":\"earliest\","), "{all}");
@@ -216,7 +234,7 @@ mod tests {
             let answer = unix("PUT", &format!("/parameters/{name}"), value);
             assert!(parts.iter().all(|part| answer.contains(part)), "{answer}");
         }
-        assert_eq!(worker.pop(), Ok(Setting::Spray(Policy::Reps)));
+        assert_eq!(worker.pop(), Ok(Change::Setting(Setting::Spray(Policy::Reps))));
         assert!(worker.pop().is_err());
         assert!(unix("GET", "/parameters", "").contains("\"wan.spray\",\"value\":\"reps\""));
         assert!(unix("GET", "/healthz", "").starts_with("HTTP/1.1 503"));
@@ -226,7 +244,7 @@ mod tests {
     fn serves_metrics_and_health() {
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        spawn(listener, None, Arc::new(State::new("both", 1, None))).unwrap();
+        spawn((address, Some(listener)), None, Arc::new(State::new("both", 1, None))).unwrap();
 
         let metrics = get(address, "/metrics");
         assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");

@@ -31,7 +31,6 @@ use arrayvec::ArrayVec;
 use common::frame::Headroom;
 use common::time::{Span, Time};
 use rtrb::Consumer;
-use tunnel::Setting;
 
 use self::egress::Egress;
 use self::events::Watch;
@@ -40,6 +39,7 @@ use self::idle::Idler;
 use self::io::{Now, Receive, Reserve, Transmit};
 use self::plane::Plane;
 use crate::port::PortId;
+use crate::reload::Change;
 use crate::telemetry::{IoCounters, LoopIo, PortIo, Published};
 
 /// Timers run per round at most: more would keep the ports waiting.
@@ -97,7 +97,7 @@ pub struct Parts<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     /// Where events are said.
     pub events: Watch,
     /// Settings that the operator has changed.
-    pub settings: Consumer<Setting>,
+    pub settings: Consumer<Change>,
 }
 
 /// A worker, ready to run. See the [module](self).
@@ -202,8 +202,8 @@ where
 
     fn housekeeping(&mut self, now: Time) {
         let Parts { egress, plane, pool, settings, .. } = &mut self.parts;
-        while let Ok(setting) = settings.pop() {
-            plane.set(setting);
+        while let Ok(change) = settings.pop() {
+            plane.apply(&change);
         }
         plane.housekeeping(now, pool, egress);
         egress.set_low(pool.is_low());

@@ -5,7 +5,7 @@ use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
 use common::metrics::Counters;
 use common::time::{Span, Time};
 use datapath::{Datapath, Ports, Which};
-use tunnel::{Port, Setting};
+use tunnel::Port;
 
 use super::egress::Egress;
 use super::events::Watch;
@@ -14,6 +14,7 @@ use super::links::Links;
 use super::owner::Owners;
 use super::station::{Order, WorkerEnd};
 use crate::port::PortId;
+use crate::reload::Change;
 use crate::telemetry::{IoCounters, Published, TunnelCounters};
 
 /// The way of frames from one port to the other.
@@ -169,9 +170,15 @@ impl<F: Headroom> Plane<F> {
         }
     }
 
-    /// Works by another setting of the tunnel from the next frame on.
-    pub fn set(&mut self, setting: Setting) {
-        self.paths.iter_mut().for_each(|path| path.set(setting));
+    /// Works by a changed configuration from the next frame on.
+    pub fn apply(&mut self, change: &Change) {
+        for path in &mut self.paths {
+            match change {
+                Change::Setting(setting) => path.set(*setting),
+                Change::Keys(keys) => path.set_keys(keys),
+                Change::RemotePrefixes(prefixes) => path.set_remote_prefixes(prefixes),
+            }
+        }
     }
 
     /// The worker is to end: held frames are delivered, and the peer learns of it.

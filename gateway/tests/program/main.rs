@@ -3,6 +3,7 @@
 mod pages;
 mod peers;
 mod process;
+mod reload;
 mod support;
 mod tunnel;
 mod workers;

@@ -9,7 +9,8 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 
 use crate::support::{
-    Folder, Running, SMALL, config, fails_with, free_address, read_pcap, stderr, write_pcap,
+    Folder, Running, SMALL, config, fails_with, free_address, lr2_gateway, read_pcap, stderr,
+    write_pcap,
 };
 
 /// Ethernet, IPv4, UDP to `port`, then `body`; `udp_len` as claimed.
@@ -196,16 +197,22 @@ fn hugepages_that_are_not_there() {
 }
 
 #[test]
-fn a_metrics_address_that_is_taken() {
+fn a_metrics_address_that_is_taken_stops_nothing() {
     let folder = Folder::new("address");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap();
-    let text = config("net_null0", "net_null1", listen, SMALL);
-    fails_with(
-        &folder.run(&text, &[]),
-        1,
-        &[&listen.to_string(), "another process listens", "control.listen"],
-    );
+    let text = config("net_null0,no-rx=1", "net_null1,no-rx=1", listen, SMALL);
+    let log = folder.path("log");
+    let mut command = lr2_gateway(&folder.config(&text));
+    let child = command.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
+    let mut gateway = Running { child, listen };
+    let text = || std::fs::read_to_string(&log).unwrap();
+    gateway.wait_quietly("forwarding", || text().contains("forwarding: role"));
+    let error = format!("ERROR can't serve metrics at {listen}: another process listens there");
+    assert!(text().contains(&error) && text().contains("control.listen"), "{}", text());
+    drop(taken);
+    gateway.wait_quietly("metrics", || text().contains("INFO metrics at"));
+    assert!(gateway.get("/metrics").starts_with("HTTP/1.1 200"));
 }
 
 /// Packet sockets are for root: the gateway runs as nobody.

@@ -142,6 +142,16 @@ impl Running {
         }
     }
 
+    /// Like [`wait`](Self::wait), of a gateway whose stderr is a file.
+    pub fn wait_quietly(&mut self, what: &str, mut done: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !done() {
+            let has_ended = self.child.try_wait().unwrap().is_some();
+            assert!(!has_ended && Instant::now() < deadline, "no {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     fn stderr(&mut self) -> String {
         let mut text = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();

@@ -86,6 +86,11 @@ impl Peers {
         }
     }
 
+    /// Replaces the keys.
+    pub fn set_keys(&mut self, keys: &Keys) {
+        self.keys = keys.clone();
+    }
+
     /// The BTH opcode of control messages.
     #[inline]
     pub const fn opcode(&self) -> Opcode {

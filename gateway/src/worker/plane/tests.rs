@@ -12,7 +12,7 @@ use common::verdict::Tolerance;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, Encapsulation};
 use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
-use tunnel::{Division, Part, ReceiverConfig, SenderConfig};
+use tunnel::{Division, Part, ReceiverConfig, SenderConfig, Setting};
 
 use super::*;
 use crate::config::Idle;
@@ -79,7 +79,7 @@ struct Gateway {
     tx: [FakeTx; 2],
     published: Arc<Published>,
     events: events::ControlEnd,
-    set: rtrb::Producer<Setting>,
+    set: rtrb::Producer<Change>,
     worker: Worker<FakeRx, FakeTx, HeapPool, FakeClock>,
     frames: ArrayVec<common::heap::HeapFrame, 32>,
     /// Frames on the WAN that the other one has had, or that were lost.
@@ -319,13 +319,39 @@ fn a_setting_reaches_the_tunnel_and_loses_no_frame() {
     for (n, frame) in sent.iter().enumerate() {
         link.boxes[0].rx[0].arrive(frame.clone());
         if n == 1_000 {
-            link.boxes[0].set.push(Setting::Spray(Policy::Pinned)).expect("room");
+            link.boxes[0].set.push(Change::Setting(Setting::Spray(Policy::Pinned))).expect("room");
         }
         link.step();
     }
     link.pass(Span::from_millis(40));
     assert_eq!(link.boxes[0].set.slots(), 1, "the worker took it");
     assert_eq!(link.boxes[1].tx[0].taken(), sent);
+}
+
+/// Both boxes accept the new key, then both use it, then both forget the old one.
+#[test]
+fn keys_change_and_the_session_stays() {
+    let mut link = Link::new();
+    link.pass(Span::from_millis(200));
+    let [old, new] = [&b"both"[..], b"new"];
+    let steps = [
+        Keys::from_secret(old).also_accepting(new),
+        Keys::from_secret(new).also_accepting(old),
+        Keys::from_secret(new),
+    ];
+    for keys in steps {
+        for me in 0..2 {
+            assert!(link.boxes[me].set.push(Change::Keys(keys.clone())).is_ok());
+            link.pass(Span::from_millis(200));
+        }
+    }
+    for me in 0..2 {
+        let seen = [TunnelIo::Up, TunnelIo::Changes, TunnelIo::RefusedTag];
+        assert_eq!(seen.map(|what| link.tunnel(me, what)), [1, 1, 0]);
+    }
+    assert!(link.boxes[0].set.push(Change::Keys(Keys::from_secret(b"another"))).is_ok());
+    link.pass(Span::from_millis(200));
+    assert_eq!([0, 1].map(|me| link.tunnel(me, TunnelIo::Up)), [0, 0], "they were used");
 }
 
 #[test]

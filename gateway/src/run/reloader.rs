@@ -1,0 +1,56 @@
+//! SIGHUP: the file is read again, and applied as a whole or not at all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use signal_hook::consts::SIGHUP;
+
+use crate::config::Config;
+use crate::control::State;
+use crate::reload::changes;
+
+/// How the file is read: the configuration, or all mistakes.
+pub type Load<'a> = &'a dyn Fn() -> Result<Config, String>;
+
+/// Waits for SIGHUP.
+pub(super) struct Reloader<'a> {
+    asked: Arc<AtomicBool>,
+    load: Load<'a>,
+    running: Config,
+}
+
+impl<'a> Reloader<'a> {
+    /// Catches SIGHUP from now on.
+    pub(super) fn new(running: &Config, load: Load<'a>) -> anyhow::Result<Self> {
+        let asked = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGHUP, Arc::clone(&asked)).context("can't catch SIGHUP")?;
+        Ok(Self { asked, load, running: running.clone() })
+    }
+
+    /// Reads the file and applies it, if somebody asked for that.
+    pub(super) fn poll(&mut self, state: &State) {
+        if !self.asked.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        match self.reload(state) {
+            Ok(0) => tracing::info!("reloaded: nothing is different"),
+            Ok(count) => tracing::info!("reloaded: {count} change(s) applied"),
+            Err(why) => {
+                for line in why.lines() {
+                    tracing::error!("not reloaded, nothing is changed: {line}");
+                }
+            }
+        }
+    }
+
+    fn reload(&mut self, state: &State) -> Result<usize, String> {
+        let new = (self.load)()?;
+        let changes = changes(&self.running, &new)
+            .map_err(|names| format!("a restart is needed for {}", names.join(", ")))?;
+        let busy = |_| "a worker has not taken the last changes yet; try again".to_owned();
+        state.parameters.apply(&changes, &new).map_err(busy)?;
+        self.running = new;
+        Ok(changes.len())
+    }
+}
