@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::frame::{Frame, Headroom, Pool, Shared};
 use dpdk_sys_wrapper::{
-    Eal, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, STRIDE, allowed_cpus,
+    Eal, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, STRIDE, SharedMbuf, allowed_cpus,
 };
 use support::{eal, frame, pool};
 
@@ -30,6 +30,7 @@ fn main() {
     what_one_thread_frees_another_one_gets(&eal, &frames);
     the_clock_keeps_the_time_of_day(&eal);
     owners_are_counted(&frames);
+    handles_are_freed_in_place(&eal, &frames);
 
     // A held frame keeps its memory after everything else is gone.
     let last = frame(&frames, 1000, 3).share();
@@ -38,6 +39,37 @@ fn main() {
     assert_eq!(last.bytes(), copy);
     drop(last);
     println!("ok");
+}
+
+/// Of several pools, more than are freed at once, with places that are empty and frames that others hold as well.
+fn handles_are_freed_in_place(eal: &Eal, pool: &Mempool) {
+    let config = PoolConfig { name: "second".into(), mbufs: 255, cache: 32, data_room: 2048 };
+    let second = Mempool::new(eal, &config).expect("a pool");
+    let mut places: Vec<_> = (0..200)
+        .map(|n| {
+            let pool = if n % 50 < 20 { &second } else { pool };
+            (n % 7 != 0).then(|| frame(pool, 100, n).share())
+        })
+        .collect();
+    let (held, bytes): (Vec<_>, Vec<_>) = places[100..]
+        .iter()
+        .flatten()
+        .step_by(5)
+        .map(|handle| (handle.clone(), handle.bytes().to_vec()))
+        .unzip();
+    let there = places.iter().flatten().count();
+    assert_eq!(SharedMbuf::release_some(&mut places), there);
+    assert!(places.iter().all(Option::is_none));
+    assert_eq!((pool.in_use() + second.in_use()) as usize, held.len());
+    // The others may be used again.
+    let others: Vec<_> = (0..100).map(|n| frame(&second, 100, n)).collect();
+    for (handle, bytes) in held.iter().zip(&bytes) {
+        assert_eq!((handle.owners(), handle.bytes()), (1, bytes.as_slice()));
+    }
+    drop(others);
+    assert_eq!(SharedMbuf::release_some(&mut places), 0, "none is left");
+    drop(held);
+    assert_eq!((pool.in_use(), second.in_use()), (0, 0));
 }
 
 fn the_reserve_is_left(pool: &Mempool) {

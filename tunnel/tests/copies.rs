@@ -170,6 +170,7 @@ fn a_lane_that_is_good_again_takes_the_frames_of_one_that_is_not() {
         sender.on_frame(&config, ms(0), lane(n), Order::Free.into(), n.into(), &mut out);
     }
     // The frame of lane 0 moves to lane 1, and both wait there when it fails as well.
+    sender.on_timer(ms(2_998), &mut out);
     sender.on_timer(ms(3_000), &mut out);
     assert_eq!((sender.counts().suspected, out.sent.len()), (2, 3));
     sender.set_used(ms(3_000), lane(1), false, &mut out);

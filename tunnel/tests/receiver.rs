@@ -308,6 +308,36 @@ fn the_last_frames_are_probed_for() {
     }
 }
 
+/// R-TUN-12: the REPORT may wait to be received. If it does not come then either, the lane is suspect.
+#[test]
+fn a_box_that_stood_still_suspects_no_lane_at_once() {
+    let awaiting_a_report = || {
+        let (config, mut sender, mut out) = sender(99);
+        sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), 0, &mut out);
+        assert!(sender.on_report(ms(10), &report(FIRST + 1, &[]), &mut out));
+        sender.on_frame(&config, ms(11), lane(0), Order::Free.into(), 1, &mut out);
+        (sender, out)
+    };
+    let (mut sender, mut out) = awaiting_a_report();
+    let mut overdue = ms(0);
+    while sender.counts().suspected == 0 {
+        overdue = sender.deadline();
+        sender.on_timer(overdue, &mut out);
+    }
+    for (stood_still, is_suspect) in [(0, true), (100, true), (101, false), (40_000, false)] {
+        let (mut sender, mut out) = awaiting_a_report();
+        while sender.deadline() < overdue {
+            sender.on_timer(sender.deadline(), &mut out);
+        }
+        let looked = overdue + Span::from_micros(stood_still);
+        sender.on_timer(looked, &mut out);
+        assert_eq!(sender.counts().suspected, u64::from(is_suspect), "{stood_still} us");
+        // It waits once, not again and again.
+        sender.on_timer(looked + Span::from_millis(40), &mut out);
+        assert_eq!(sender.counts().suspected, 1);
+    }
+}
+
 /// R-TUN-14
 #[test]
 fn nothing_is_kept_when_the_session_ends() {

@@ -18,6 +18,11 @@ const BACKOFF_MAX: u32 = 4;
 const UNMEASURED: u64 = 8;
 /// Answers after which a suspect lane gets new frames again.
 const ANSWERS: u8 = 3;
+/// Who looks this much later than a REPORT was due has stood still, as a worker whose core was taken: the REPORT may have come
+/// meanwhile, and wait to be received.
+const STOOD_STILL: Span = Span::from_micros(100);
+/// In this time a worker that stood still receives what came meanwhile: a thousand frames and more.
+const CATCH_UP: Span = Span::from_micros(500);
 /// Ranges to skip that are remembered.
 const DEAD_MAX: usize = 1 << 12;
 
@@ -85,6 +90,8 @@ pub(super) struct Outgoing<K> {
     probes: u32,
     /// When a REPORT is overdue.
     report_due: Time,
+    /// The wait for that REPORT was prolonged because this box had stood still.
+    is_prolonged: bool,
     pub health: Health,
     /// A transmission whose round trip is measured.
     timed: Option<(Number, Time)>,
@@ -157,6 +164,7 @@ impl<K> Outgoing<K> {
             sent_at: Time::ZERO,
             probes: 0,
             report_due: Time::NEVER,
+            is_prolonged: false,
             health: Health::Good,
             timed: None,
             rtt: Rtt::guess(rtt),
@@ -261,7 +269,7 @@ impl<K> Outgoing<K> {
     #[inline]
     pub fn sent(&mut self, now: Time, first: Number) {
         if first == self.base {
-            self.report_due = now + self.waits().report;
+            self.await_report(now);
             self.reported_at = now;
         }
         if self.timed.is_none() {
@@ -345,7 +353,7 @@ impl<K> Outgoing<K> {
         if self.is_idle() {
             self.report_due = Time::NEVER;
         } else if is_news {
-            self.report_due = now + self.waits().report;
+            self.await_report(now);
         }
         self.probes = if is_news { 0 } else { self.probes };
         if let Health::Suspect { answers } = self.health {
@@ -421,13 +429,22 @@ impl<K> Outgoing<K> {
         }
     }
 
-    /// Whether a REPORT is overdue and was not before. The lane is suspect from now on.
+    fn await_report(&mut self, now: Time) {
+        (self.report_due, self.is_prolonged) = (now + self.waits().report, false);
+    }
+
+    /// Whether a REPORT is overdue and was not before. The lane is suspect from now on. If the box stood still when the REPORT
+    /// was due, there is time once to receive it. R-TUN-12
     pub fn suspect(&mut self, now: Time) -> bool {
-        let is_new = now >= self.report_due && self.health == Health::Good;
-        if is_new {
-            self.health = Health::Suspect { answers: 0 };
+        if now < self.report_due || self.health != Health::Good {
+            return false;
         }
-        is_new
+        if now.since(self.report_due) > STOOD_STILL && !self.is_prolonged {
+            (self.report_due, self.is_prolonged) = (now + CATCH_UP, true);
+            return false;
+        }
+        self.health = Health::Suspect { answers: 0 };
+        true
     }
 
     /// When a PROBE is due; [`Time::NEVER`] if all is reported on a good lane. R-TUN-12
