@@ -99,7 +99,16 @@ impl Window {
             State::Missing(at) => at.as_nanos() | MISSING,
             State::Old => return,
         };
-        for _ in 0..n {
+        // The rest pushes all others out.
+        let forgotten = n.saturating_sub(MOST as u64);
+        if forgotten > 0 {
+            while !self.slots.is_empty() {
+                self.pop(budget);
+            }
+            self.base = self.base + forgotten;
+            self.dropped_missing += if slot & MISSING != 0 { forgotten } else { 0 };
+        }
+        for _ in forgotten..n {
             if *budget == 0 || self.slots.len() >= MOST {
                 self.pop(budget);
             }
@@ -126,6 +135,10 @@ impl Window {
         while self.base + ACKED < seq && !self.slots.is_empty() {
             self.pop(budget);
         }
+        // The budget counts what is kept.
+        if self.slots.capacity() > 4 * self.slots.len() + 64 {
+            self.slots.shrink_to_fit();
+        }
     }
 
     /// PSNs that never passed.
@@ -139,7 +152,7 @@ impl Window {
     pub fn restart(&mut self, psn: Psn, budget: &mut u32) {
         self.dropped_missing = self.missing();
         *budget += self.slots.len() as u32;
-        self.slots.clear();
+        self.slots = VecDeque::new();
         self.base = Seq::first(psn);
         self.start = self.base;
     }
@@ -178,5 +191,18 @@ mod tests {
         let next = windows[0].next();
         windows[0].acknowledge(next, &mut budget);
         assert_eq!(windows[0].slots.len() as u64, ACKED);
+        assert!(windows[0].slots.capacity() < 2 * ACKED as usize);
+        windows[0].restart(Psn::new(7), &mut budget);
+        assert_eq!(windows[0].slots.capacity(), 0);
+    }
+
+    #[test]
+    fn a_leap_beyond_what_is_kept_is_counted() {
+        let (mut budget, mut window) = (BUDGET, Window::new(Psn::new(5)));
+        window.push(10, State::Passed(Time::ZERO), &mut budget);
+        window.push(200_000, State::Missing(Time::ZERO), &mut budget);
+        assert_eq!((window.missing(), window.slots.len()), (200_000, MOST));
+        assert_eq!(window.next().since(Seq::first(Psn::new(5))), 200_010);
+        assert_eq!(budget, BUDGET - MOST as u32);
     }
 }
