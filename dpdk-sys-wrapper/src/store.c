@@ -13,6 +13,10 @@
 #include <rte_malloc.h>
 #include <rte_spinlock.h>
 
+/* How often a thread that finds too few goes round again while some stack is locked: some microseconds, in which the one who
+ * has the lock copies a burst of pointers. */
+#define ROUNDS 32
+
 /* More than one thread may have the same one. */
 #define STACKS 8
 
@@ -61,14 +65,24 @@ static int store_dequeue(struct rte_mempool *pool, void **objects, unsigned int 
 {
 	struct store *store = pool->pool_data;
 	unsigned int got = 0;
+	bool was_locked = false;
 
-	/* Twice: one that was locked may have some. */
-	for (unsigned int turn = 0; got < n && turn < 2 * STACKS; turn++) {
+	for (unsigned int turn = 0; got < n && turn < ROUNDS * STACKS; turn++) {
 		struct stack *stack = stack_at(store, turn);
 		unsigned int part;
 
-		if (__atomic_load_n(&stack->count, __ATOMIC_RELAXED) == 0 || !rte_spinlock_trylock(&stack->lock))
+		if (turn % STACKS == 0) {
+			if (turn > 0 && !was_locked)
+				break;
+			was_locked = false;
+		}
+		if (__atomic_load_n(&stack->count, __ATOMIC_RELAXED) == 0)
 			continue;
+		if (!rte_spinlock_trylock(&stack->lock)) {
+			was_locked = true;
+			rte_pause();
+			continue;
+		}
 		part = RTE_MIN(n - got, stack->count);
 		__atomic_store_n(&stack->count, stack->count - part, __ATOMIC_RELAXED);
 		memcpy(objects + got, stack->objects + stack->count, part * sizeof(*objects));
