@@ -4,7 +4,7 @@ use common::control::Keys;
 use switch::IpNet;
 use tunnel::Setting;
 
-use crate::config::{self, Config};
+use crate::config::{self, Config, Keying};
 use crate::shares::keys;
 
 /// A change that a worker applies between two bursts.
@@ -18,11 +18,28 @@ pub enum Change {
     RemotePrefixes(Vec<IpNet>),
 }
 
+impl Change {
+    /// The key of the configuration that has changed.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Setting(Setting::Spray(_)) => "wan.spray",
+            Self::Setting(Setting::ResendCopies(_)) => "wan.resend_copies",
+            Self::Keys(_) => "peer.key_file",
+            Self::RemotePrefixes(_) => "peer.remote_prefixes",
+        }
+    }
+}
+
 /// The changes from one configuration to another one.
 ///
 /// # Errors
 /// The keys that need a restart. Nothing is to be changed then.
 pub fn changes(running: &Config, new: &Config) -> Result<Vec<Change>, Vec<String>> {
+    let [was_shared, is_shared] =
+        [running, new].map(|config| matches!(config.peer.keying, Keying::Shared { .. }));
+    if was_shared != is_shared {
+        return Err(vec!["peer.lab_unkeyed".to_owned()]);
+    }
     let mut same = running.clone();
     same.peer.keying = new.peer.keying.clone();
     same.peer.remote_prefixes = new.peer.remote_prefixes.clone();
@@ -105,6 +122,12 @@ mod tests {
         };
         let running = read("a secret of both boxes");
         assert_eq!(changes(&running, &read("a secret of both boxes")), Ok(vec![]));
+        let refused = changes(&running, &good(&lab("")));
+        assert_eq!(
+            refused,
+            Err(vec!["peer.lab_unkeyed".to_owned()]),
+            "nobody turns it off by a reload"
+        );
         let found = changes(&running, &read("another secret of both")).unwrap();
         assert_eq!(found, [Change::Keys(Keys::from_secret(b"another secret of both"))]);
     }

@@ -4,6 +4,9 @@ use common::control::{BootId, NodeId, Reject};
 use common::time::{Span, Time};
 use common::wire::Addr;
 
+/// A box that hears this one names it in some message in such a time, as it does in each STATUS.
+const HEARS: Span = Span::from_millis(30_000);
+
 /// A box of which messages were accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PeerState {
@@ -21,6 +24,13 @@ pub struct PeerState {
     pub reported: Option<Time>,
     /// Round trip to it, measured by the flow of that STATUS.
     pub round_trip: Option<Span>,
+}
+
+impl PeerState {
+    /// Whether it hears this box: one of its newest messages has named this boot.
+    pub fn hears_us(&self) -> bool {
+        self.named_us.is_some_and(|named_us| self.heard.since(named_us) < HEARS)
+    }
 }
 
 /// A message that was refused.

@@ -99,10 +99,11 @@ struct Unanswered {
 impl Unanswered {
     /// Whether none was answered for `patience`.
     fn look(&mut self, sent: u64, answers: u64, patience: Duration, now: Instant) -> bool {
+        let was_sent = std::mem::replace(&mut self.sent, sent) != sent;
         if std::mem::replace(&mut self.answers, answers) != answers {
+            // What was sent meanwhile may be what was answered.
             self.since = None;
-        }
-        if std::mem::replace(&mut self.sent, sent) != sent {
+        } else if was_sent {
             let (first, _) = self.since.unwrap_or((now, now));
             self.since = Some((first, now));
         }
@@ -168,6 +169,7 @@ pub struct Conditions {
     reorder_pool: Growth,
     cache: Growth,
     tolerance: Growth,
+    overtaken: Growth,
 }
 
 const SECOND: Span = Span::from_millis(1_000);
@@ -195,6 +197,7 @@ impl Conditions {
             reorder_pool: Growth::default(),
             cache: Growth::default(),
             tolerance: Growth::default(),
+            overtaken: Growth::default(),
         }
     }
 
@@ -216,8 +219,9 @@ impl Conditions {
         let other_key = self.key.look(bad_tag, 1, now);
         // In the tunnel its session says more.
         let unanswered = unanswered && !self.has_tunnel;
-        let overtaken = counts.misjudged + counts.late;
-        let late = self.tolerance.look(counts.misjudged, (overtaken / OVERTAKEN).max(100), now);
+        self.overtaken.look(counts.misjudged + counts.late, u64::MAX, now);
+        let least = (self.overtaken.grown / OVERTAKEN).max(100);
+        let late = self.tolerance.look(counts.misjudged, least, now);
         let found = [
             (
                 Kind::Key,
@@ -308,6 +312,12 @@ mod tests {
             (counts.announced, counts.answers) = (counts.announced + 1, counts.answers + 1)
         });
         assert!(answered.iter().all(Vec::is_empty), "{answered:?}");
+        // One flow that is announced and answered once, and then silent.
+        let answered = run(60, |half, counts| {
+            let one = u64::from(half == 3);
+            (counts.announced, counts.answers) = (counts.announced + one, counts.answers + one)
+        });
+        assert!(answered.iter().all(Vec::is_empty), "{answered:?}");
     }
 
     #[test]
@@ -321,6 +331,19 @@ mod tests {
         // A Sentry that finds no Depot tries once in ten seconds.
         let found = run(60, |half, counts| counts.bad_tag += u64::from(half % 20 == 2));
         assert!(found[2..].iter().all(|found| kinds(found) == [Kind::Key]), "{found:?}");
+    }
+
+    /// However many were late before.
+    #[test]
+    fn packets_resent_in_vain_are_compared_with_those_that_are_late_at_the_time() {
+        for (late, is_said) in [(200_000, true), (2_000_000, false)] {
+            let found = run(40, |half, counts| {
+                counts.late += if half < 30 { 1 << 40 } else { late / 6 };
+                counts.misjudged += if half < 30 { 0 } else { 100 };
+            });
+            assert!(found[..30].iter().all(Vec::is_empty), "{found:?}");
+            assert_eq!(kinds(&found[39]) == [Kind::Tolerance], is_said, "{late} in three seconds");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use signal_hook::consts::SIGHUP;
 
 use crate::config::Config;
 use crate::control::State;
-use crate::reload::changes;
+use crate::reload::{Change, changes};
 
 /// How the file is read: the configuration, or all mistakes.
 pub type Load<'a> = &'a dyn Fn() -> Result<Config, String>;
@@ -34,8 +34,8 @@ impl<'a> Reloader<'a> {
             return;
         }
         match self.reload(state) {
-            Ok(0) => tracing::info!("reloaded: nothing is different"),
-            Ok(count) => tracing::info!("reloaded: {count} change(s) applied"),
+            Ok(names) if names.is_empty() => tracing::info!("reloaded: nothing is different"),
+            Ok(names) => tracing::info!("reloaded: {} applied", names.join(", ")),
             Err(why) => {
                 for line in why.lines() {
                     tracing::error!("not reloaded, nothing is changed: {line}");
@@ -44,13 +44,16 @@ impl<'a> Reloader<'a> {
         }
     }
 
-    fn reload(&mut self, state: &State) -> Result<usize, String> {
+    fn reload(&mut self, state: &State) -> Result<Vec<&'static str>, String> {
         let new = (self.load)()?;
         let changes = changes(&self.running, &new)
             .map_err(|names| format!("a restart is needed for {}", names.join(", ")))?;
         let busy = |_| "a worker has not taken the last changes yet; try again".to_owned();
         state.parameters.apply(&changes, &new).map_err(busy)?;
+        for warning in &new.warnings {
+            tracing::warn!("{warning}");
+        }
         self.running = new;
-        Ok(changes.len())
+        Ok(changes.iter().map(Change::name).collect())
     }
 }

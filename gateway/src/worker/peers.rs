@@ -82,7 +82,7 @@ impl Reporter {
                 node: peer.node,
                 boot: peer.boot,
                 via: Via::Host(peer.address.to_ip()),
-                standing: if peer.named_us.is_some() { Standing::Knows } else { Standing::Heard },
+                standing: if peer.hears_us() { Standing::Knows } else { Standing::Heard },
                 version: VERSION,
                 heard: Some(peer.heard),
                 reported: peer.reported,

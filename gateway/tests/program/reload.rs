@@ -30,7 +30,7 @@ fn a_changed_file_is_applied_as_a_whole_or_not_at_all() {
 
     let prefixes = "lab_unkeyed = true\nremote_prefixes = [\"10.2.0.0/16\"]\n";
     let changed = text.replace("lab_unkeyed = true\n", prefixes);
-    let parameters = reload(&changed, &["INFO reloaded: 1 change(s) applied"]);
+    let parameters = reload(&changed, &["INFO reloaded: peer.remote_prefixes applied"]);
     let prefix = "\"name\":\"peer.remote_prefixes\",\"value\":[\"10.2.0.0/16\"]";
     assert!(parameters.contains(prefix), "{parameters}");
 

@@ -190,6 +190,9 @@ impl Peers {
         match known.replay.accept(header.boot, header.seq) {
             Ok(_) => {
                 let state = &mut known.state;
+                if state.boot != header.boot {
+                    state.named_us = None;
+                }
                 (state.boot, state.address, state.heard) = (header.boot, from, now);
                 if header.seen_boot == self.boot {
                     state.named_us = Some(now);
