@@ -51,13 +51,13 @@ pub struct Record<'r> {
     pub at: Time,
     /// What precedes its network header.
     pub link: Link,
-    /// What was captured of it.
+    /// The captured bytes of the frame; there may be fewer than it had.
     pub bytes: &'r [u8],
     /// Its length on the wire.
     pub len: usize,
 }
 
-/// What a capture holds. `records` is the sum of `roce`, `not_roce`, `malformed`, `cut`, `tunnel_messages` and `not_followed`.
+/// Counts of a capture's records. `records` is the sum of `roce`, `not_roce`, `malformed`, `cut`, `tunnel_messages` and `not_followed`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
 pub struct Totals {
     /// Records.

@@ -34,7 +34,7 @@ pub enum Fault {
     Damaged {
         /// Records before.
         records: u64,
-        /// What is wrong.
+        /// The error, for the user.
         what: String,
     },
     /// The records are of a kind of link that is not known here.
@@ -75,7 +75,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// What was read.
+/// The interfaces of a file, and whether it was read to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Contents {
     /// The interfaces with records, as the file names them; one without a name for pcap.
@@ -84,7 +84,7 @@ pub struct Contents {
     pub ends_early: Option<String>,
 }
 
-/// What to read.
+/// Which parts of a file are read.
 #[derive(Clone, Default, Debug)]
 pub struct Choice {
     /// Only the interfaces of these names or numbers; empty: all.

@@ -39,7 +39,7 @@ impl Default for TunnelMarks {
     }
 }
 
-/// What a record holds.
+/// The content of a record, after its headers were parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
     /// The frame is one of the hosts.

@@ -1,4 +1,4 @@
-//! What the analysis has found.
+//! The report of an analysis.
 
 use common::time::Time;
 use serde::Serialize;
@@ -77,7 +77,7 @@ impl FlowReport {
 /// The whole.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Report {
-    /// What the capture holds.
+    /// Counts of the records of the capture.
     pub totals: Totals,
     /// From the first record to the last one, in ns.
     pub duration_ns: u64,
