@@ -35,14 +35,18 @@ impl<F: Frame> Flow<F> {
     /// can't be told is not bounded by any, since it would never be known to have room.
     #[inline]
     pub(crate) fn find_window<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        if self.seen != cx.lan.generation() || (self.share.is_none() && !cx.lan.is_empty()) {
+        if self.seen != cx.lan.generation() {
             self.look_for_window(cx);
         }
     }
 
     fn look_for_window<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        self.seen = cx.lan.generation();
         let is_known = self.incarnation.is_some() && cx.out.src_qpn().is_some();
+        self.seen = cx.lan.generation();
+        if !is_known && !cx.lan.is_empty() {
+            // Its next packet looks again: by then the requester may be known.
+            self.look_again(cx);
+        }
         let window = cx.lan.find(&cx.out.destination()).filter(|_| is_known);
         if self.share.as_ref().map(|share| share.window) == window {
             return;
@@ -62,6 +66,11 @@ impl<F: Frame> Flow<F> {
             }));
             self.set_flight(cx, self.backup.bytes_before(sent));
         }
+    }
+
+    /// The flow's next packet looks for a window, by the general way.
+    pub(crate) fn look_again<A>(&mut self, cx: &Context<'_, A>) {
+        self.seen = cx.lan.generation().wrapping_sub(1);
     }
 
     /// The flow has nothing more to do with a window.

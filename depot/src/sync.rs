@@ -41,6 +41,7 @@ impl<F: Frame> Flow<F> {
                 let acked = self.acked.filter(|acked| acked.since(next) <= cx.config.window_max);
                 self.sequence = Sequence::new(next.max(acked.unwrap_or(next)));
                 self.incarnation = Some(incarnation);
+                self.look_again(cx);
                 (self.stalled, self.raised, self.announced) = (cx.now, cx.now, next);
                 cx.out.count(Metric::FlowSynced, 1);
             }

@@ -106,6 +106,25 @@ fn a_host_that_pauses_and_loses_is_not_stormed() {
     assert!(dropped < 2_000 && resent < 2 * dropped + 500, "{resent} for {dropped}");
 }
 
+/// A flow whose requester becomes known while its host has a window delivers within that from
+/// then on, also if all its packets come in order.
+#[test]
+fn a_flow_that_is_paired_late_is_bound_by_the_window_of_its_host() {
+    let mut world = World::new(1, 20, Span::from_micros(1));
+    world.flow(0, 400, 16, Span::from_nanos(500));
+    world.flow(0, 2_000, 16, Span::from_micros(4));
+    world.harness.out.unpaired = Some(1);
+    while world.receivers[0].expected < 400 {
+        assert!(world.step());
+    }
+    world.run_for(Span::from_micros(100));
+    let on_the_way = |world: &World| world.harness.lan.on_the_way();
+    assert_eq!((world.harness.lan.len(), on_the_way(&world)), (1, 0), "nothing is counted");
+    world.harness.out.unpaired = None;
+    world.run_for(Span::from_micros(40));
+    assert!(on_the_way(&world) > 0);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 

@@ -26,6 +26,8 @@ pub struct Out {
     pub to_source: Vec<i32>,
     /// How many CNPs its source is sent.
     cnps: usize,
+    /// A flow whose requester is not known.
+    pub unpaired: Option<usize>,
     pub books: Books,
     id: usize,
     host: usize,
@@ -72,7 +74,7 @@ impl Actions<HeapFrame> for Out {
     fn absent(&mut self, _: Epoch, _: Fetch, _: Class) {}
 
     fn src_qpn(&self) -> Option<Qpn> {
-        Some(Qpn::new(0x77))
+        (self.unpaired != Some(self.id)).then_some(Qpn::new(0x77))
     }
 
     fn count(&mut self, metric: Metric, n: u64) {
