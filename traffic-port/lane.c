@@ -10,7 +10,7 @@ enum { FRAME = 0x10, RESENT = 0x11, CONTROL_FRAME = 0x13, ETHERTYPE = 0x88b5, NO
 /* Flags of a shim, and its `clear` of an ACK whose bucket has had no other response. */
 enum { NOT_KEPT = 1, RESERVED = 6, NONE_BEFORE = 31 << 3 };
 /* Frames that take a lane before the next one does. */
-enum { ON_A_LANE = 16 };
+enum { ON_A_LANE = 32 };
 enum { REPORTS_MOST = 16, AT_ONCE_US = 20, REPORT_LEAST_US = 100, REPORT_MOST_US = 1000 };
 
 uint64_t tunnel_clock(const struct world *w)

@@ -128,7 +128,7 @@ impl End {
         let [lan, wan] = arrived;
         tunnel.on_lan_burst(now, lan, ports);
         tunnel.on_wan_burst(now, Port::default(), wan, ports);
-        if tunnel.deadline() <= now {
+        if tunnel.due() <= now {
             tunnel.on_timer(now, ports);
         }
     }

@@ -140,7 +140,7 @@ impl<F: Headroom> Tunnelled<F> {
     pub(crate) fn next_deadline(&self) -> Time {
         let tunnel = match self.leaving {
             Leaving::Left => Time::NEVER,
-            Leaving::No | Leaving::Switch => self.tunnel.deadline(),
+            Leaving::No | Leaving::Switch => self.tunnel.due(),
         };
         tunnel.min(self.lan.as_ref().map_or(Time::NEVER, |lan| lan.switch().next_deadline()))
     }
@@ -206,7 +206,7 @@ where
 
     pub fn timers(mut self, budget: usize) {
         let now = self.now;
-        if self.path.leaving != Leaving::Left && now >= self.path.tunnel.deadline() {
+        if self.path.leaving != Leaving::Left && now >= self.path.tunnel.due() {
             self.work(|tunnel, io| tunnel.on_timer(now, io));
         }
         if let Some(lan) = &mut self.path.lan {

@@ -1,10 +1,12 @@
 //! The receiving end of the lanes of one peer.
 
 mod counts;
+mod floors;
 mod give_up;
 mod incoming;
 mod pacing;
 mod run;
+mod timers;
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,10 +15,10 @@ use common::time::{Span, Time};
 use common::verdict::{Limits, Tolerance};
 
 pub use self::counts::Received;
+use self::floors::Floors;
 use self::incoming::Incoming;
 use self::pacing::Chain;
 pub(crate) use self::run::Step;
-use crate::gaps::Gap;
 use crate::message::{Echo, Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
 use crate::shim::{CLEAR_MAX, Shim};
@@ -59,6 +61,7 @@ pub trait Deliver<F> {
 #[derive(Debug)]
 pub struct Receiver<F> {
     lanes: Vec<Incoming>,
+    floors: Floors,
     waiting: Waiting<F>,
     /// Of those that wait, the frames that may be delivered, but for their time.
     paced: BinaryHeap<Reverse<Chain>>,
@@ -73,6 +76,7 @@ impl<F> Receiver<F> {
     pub fn new(config: &ReceiverConfig, session: Session) -> Self {
         Self {
             lanes: Lane::all(config.lanes).map(|_| Incoming::new(session.first())).collect(),
+            floors: Floors::new(session.first()),
             waiting: Waiting::new(config.waiting_max),
             paced: BinaryHeap::new(),
             range: Vec::with_capacity(config.waiting_max),
@@ -85,6 +89,7 @@ impl<F> Receiver<F> {
         for lane in &mut self.lanes {
             lane.restart(session.first());
         }
+        self.floors = Floors::new(session.first());
     }
 
     /// Counts so far, of all lanes.
@@ -137,6 +142,7 @@ impl<F> Receiver<F> {
         lane.counts.arrived += 1;
         lane.marked = lane.marked.wrapping_add(is_marked.into());
         let is_next = lane.next.wire() == shim.number && shim.original.is_none();
+        self.floors.set(shim.lane, lane.floor);
         // R-TUN-6
         if is_next && lane.is_calm() && self.is_free(shim) {
             let lane = &mut self.lanes[shim.lane.index()];
@@ -357,44 +363,6 @@ impl<F> Receiver<F> {
         }
     }
 
-    /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if nothing is due.
-    pub fn deadline(&self, config: &ReceiverConfig) -> Time {
-        let each = self.lanes.iter().map(|lane| {
-            let report_at = lane.report_due(config);
-            lane.gaps.front().map_or(report_at, |gap| report_at.min(gap.since + config.give_up))
-        });
-        each.min()
-            .unwrap_or(Time::NEVER)
-            .min(self.waiting.deadline(config.give_up))
-            .min(self.paced_due())
-    }
-
-    /// Gives up old gaps and sends the REPORTs that are due.
-    pub fn on_timer<D: Deliver<F>>(&mut self, config: &ReceiverConfig, now: Time, out: &mut D) {
-        for lane in Lane::all(self.lanes.len() as u8) {
-            let is_old = |gap: &Gap| now >= gap.since + config.give_up;
-            while self.lanes[lane.index()].gaps.front().is_some_and(is_old) {
-                self.give_up_first(lane, out);
-            }
-            let state = &self.lanes[lane.index()];
-            if now >= state.all_reported_at + config.report_interval && state.is_report_due() {
-                self.report(config, now, lane, true, out);
-            }
-            self.report_urgent(config, now, lane, out);
-        }
-        self.deliver_due(config, now, out);
-        // Only a frame that names an impossible predecessor waits longer than a gap is old.
-        while let Some((since, before)) = self.waiting.oldest() {
-            if now < since + config.give_up {
-                break;
-            }
-            let count = self.waiting.frames();
-            self.release(before, out);
-            let lane = &mut self.lanes[before.lane().index()];
-            lane.counts.unordered += u64::from(self.waiting.frames() < count);
-        }
-    }
-
     /// Ends the session: delivers the frames that wait, each flow in order. R-TUN-14
     pub fn end<D: Deliver<F>>(&mut self, out: &mut D) {
         self.deliver_all(out);
@@ -422,11 +390,13 @@ impl<F> Receiver<F> {
 
     /// Whether a predecessor on another lane is settled, or can't be one.
     #[inline]
-    pub(crate) fn is_settled(&self, lane: Lane, number: WireNumber) -> bool {
-        self.lanes.get(lane.index()).is_none_or(|lane| {
+    fn is_settled(&self, lane: Lane, number: WireNumber) -> bool {
+        let settled = |lane: &Incoming| {
+            Number::read(number, lane.next).is_none_or(|number| lane.is_settled(number))
+        };
+        self.lanes.get(lane.index()).is_none_or(|state| {
             // Most often it lies a little before the first number that is not settled.
-            (i32::MIN / 2..0).contains(&(number.0.wrapping_sub(lane.floor.wire().0) as i32))
-                || Number::read(number, lane.next).is_none_or(|number| lane.is_settled(number))
+            self.floors.is_before(lane.get(), number) || settled(state)
         })
     }
 

@@ -366,9 +366,21 @@ impl<K> Sender<K> {
 
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if all is reported.
     pub fn deadline(&self) -> Time {
-        let measure_at = if self.measures() { self.measure_at } else { Time::NEVER };
         let probe_due = self.lanes.iter().map(Outgoing::probe_due).min().unwrap_or(Time::NEVER);
-        probe_due.min(measure_at).min(self.free_due)
+        probe_due.min(self.due_of_all())
+    }
+
+    /// When it has to be called for a lane, or for all of them together.
+    #[inline]
+    pub fn due_of(&self, lane: Lane) -> Time {
+        let probe_due = self.lanes.get(lane.index()).map_or(Time::NEVER, Outgoing::probe_due);
+        probe_due.min(self.due_of_all())
+    }
+
+    #[inline]
+    fn due_of_all(&self) -> Time {
+        let measure_at = if self.measures() { self.measure_at } else { Time::NEVER };
+        measure_at.min(self.free_due)
     }
 
     /// Probes lanes whose newest frames are not reported, and leaves those that don't answer.

@@ -25,7 +25,8 @@ pub const VERSION: u8 = 1;
 const DATA: u8 = 0;
 const RESENT: u8 = 1;
 const CONTROL: u8 = 3;
-const NO_LANE: u8 = 0xff;
+/// In place of the lane of a predecessor, where there is none.
+pub(crate) const NO_LANE: u8 = 0xff;
 const NOT_KEPT: u8 = 1 << 0;
 const RESERVED: u8 = 0b110;
 const CLEAR_SHIFT: u32 = 3;
@@ -190,6 +191,13 @@ impl Next {
         let lane = Self::before_lane(first);
         lane == self.lane.get() && before.wrapping_sub(number) as i32 <= 0
             || lane == NO_LANE && before == 0
+    }
+
+    /// Lane and number of its predecessor, if [this is it](Self::is); or [`NO_LANE`].
+    #[inline(always)]
+    pub fn predecessor(&self, shim: &[u8; LEN]) -> (u8, WireNumber) {
+        let (first, [_, before]) = Self::words(shim);
+        (Self::before_lane(first), WireNumber(before))
     }
 
     /// Its fields, if [this is it](Self::is); `None`, if they contradict each other.

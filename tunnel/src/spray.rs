@@ -23,6 +23,8 @@ const QUICK_LASTS: Span = Span::from_micros(20);
 const MARGIN: u64 = 64;
 /// No lane yet.
 const NONE: u8 = u8::MAX;
+/// Of a lane that takes no frame.
+const NO_SCORE: u64 = u64::MAX;
 
 /// How lanes are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -85,6 +87,8 @@ pub struct Spray {
     recycled: ArrayVec<(Lane, u32), RECYCLED>,
     /// The lanes that the next frames take; only for [`Policy::Earliest`], as are the fields below.
     quick: Vec<Lane>,
+    /// For the time of one call: by lane, when a frame is predicted to arrive.
+    scores: Vec<u64>,
     /// For how many frames more.
     quick_for: u32,
     /// Since when.
@@ -114,6 +118,7 @@ impl Spray {
             pins: vec![NONE; buckets],
             recycled: ArrayVec::new(),
             quick: Vec::with_capacity(lanes.into()),
+            scores: Vec::with_capacity(lanes.into()),
             quick_for: 0,
             quick_at: Time::ZERO,
         }
@@ -322,16 +327,24 @@ impl Spray {
             let wait = lanes.wait(lane).filter(|_| !is_avoided && lanes.is_good(lane))?;
             // One that is not measured yet is tried.
             let delay = seen.delay.map_or(0, |delay| delay.saturating_sub(least).unsigned_abs());
-            Some((delay.saturating_add(wait.as_nanos()), seen.rtt / MARGIN))
+            Some(delay.saturating_add(wait.as_nanos()))
         };
-        let all = || Lane::all(self.lanes.len() as u8).zip(&self.lanes);
-        let scores = all().filter_map(|(lane, seen)| score(lane, seen));
-        let first = scores.min().map(|(score, margin)| score.saturating_add(margin.as_nanos()));
+        let (mut first, mut margin) = (NO_SCORE, Span::ZERO);
+        self.scores.clear();
+        for (lane, seen) in Lane::all(self.lanes.len() as u8).zip(&self.lanes) {
+            let score = score(lane, seen).unwrap_or(NO_SCORE);
+            self.scores.push(score);
+            if score < first {
+                (first, margin) = (score, seen.rtt / MARGIN);
+            }
+        }
         self.quick.clear();
-        let Some(most) = first else { return };
-        let quick =
-            all().filter(|(lane, seen)| score(*lane, seen).is_some_and(|(it, _)| it <= most));
-        self.quick.extend(quick.map(|(lane, _)| lane));
+        if first == NO_SCORE {
+            return;
+        }
+        let most = first.saturating_add(margin.as_nanos()).min(NO_SCORE - 1);
+        let all = Lane::all(self.lanes.len() as u8).zip(&self.scores);
+        self.quick.extend(all.filter(|(_, score)| **score <= most).map(|(lane, _)| lane));
         self.quick_for = QUANTUM * self.quick.len() as u32;
         self.quick_at = now;
     }

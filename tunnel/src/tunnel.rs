@@ -14,7 +14,7 @@ use common::wire::MacAddr;
 
 pub use self::counts::{Counts, Dropped};
 pub use self::lanes::LaneState;
-use self::ports::{Inner, Lan, Ways};
+use self::ports::{Inner, Lan, Ready, Ways};
 use crate::encapsulation::Encapsulation;
 use crate::message::Message;
 use crate::number::{Lane, Port};
@@ -92,6 +92,8 @@ pub struct Tunnel<F: Frame> {
     /// By port: its link is up.
     links: ArrayVec<bool, { Port::COUNT_MAX as usize }>,
     counts: Counts,
+    /// See [`due`](Self::due).
+    due: Time,
 }
 
 impl<F: Headroom> Tunnel<F> {
@@ -107,6 +109,7 @@ impl<F: Headroom> Tunnel<F> {
             ways: Ways::new(config.session.lanes, config.session.ports),
             links: Port::all(config.session.ports).map(|_| true).collect(),
             counts: Counts::default(),
+            due: Time::ZERO,
             config,
         }
     }
@@ -167,6 +170,7 @@ impl<F: Headroom> Tunnel<F> {
     /// Works by another setting from the next frame on. R-TUN-54
     pub fn set(&mut self, setting: Setting) {
         self.sender.set(&mut self.config.sender, setting);
+        self.due = self.deadline();
     }
 
     /// Reads and writes control messages with other keys from now on.
@@ -186,6 +190,7 @@ impl<F: Headroom> Tunnel<F> {
         let Some(link) = self.links.get_mut(port.index()) else { return };
         if core::mem::replace(link, is_up) != is_up {
             self.use_ports(now, io);
+            self.due = self.deadline();
         }
     }
 
@@ -218,10 +223,19 @@ impl<F: Headroom> Tunnel<F> {
         end.min(lanes).min(sender)
     }
 
+    /// A time that is no later than the [deadline](Self::deadline), and costs nothing: that of the lanes that something
+    /// happened to since it was computed. Then [`on_timer`](Self::on_timer) may have nothing to do.
+    #[inline]
+    pub const fn due(&self) -> Time {
+        self.due
+    }
+
     /// Does everything that is due.
     pub fn on_timer<I: Io<Frame = F>>(&mut self, now: Time, io: &mut I) {
         if let Some(change) = self.end.on_timer(&self.config.session, now) {
-            self.change(now, change, io);
+            let mut ready = Ready::new();
+            self.change(now, change, &mut ready, io);
+            io.lan_all(&mut ready);
         }
         if now >= self.end.hello_due(&self.config.session) {
             for (port, header, hello) in self.end.hellos(&self.config.session, now) {
@@ -233,8 +247,11 @@ impl<F: Headroom> Tunnel<F> {
         if is_up {
             self.sender.on_timer(now, &mut wan);
         }
-        let mut lan = Lan { wan, counts: &mut self.counts };
+        let mut ready = Ready::new();
+        let mut lan = Lan { wan, counts: &mut self.counts, ready: &mut ready };
         self.receiver.on_timer(&config.receiver, now, &mut lan);
+        io.lan_all(&mut ready);
+        self.due = self.deadline();
     }
 
     /// Leaves the session, with a BYE: the peer goes on without this box.
@@ -244,8 +261,11 @@ impl<F: Headroom> Tunnel<F> {
             ports::send(io, &self.config, &self.ways, *port, header, bye);
         }
         if !byes.is_empty() {
-            self.change(now, Change::Ended(End::Closed), io);
+            let mut ready = Ready::new();
+            self.change(now, Change::Ended(End::Closed), &mut ready, io);
+            io.lan_all(&mut ready);
         }
+        self.due = self.deadline();
     }
 
     /// The longest frame that every path carries; `None` if frames are not numbered.
@@ -281,6 +301,7 @@ impl<F: Headroom> Tunnel<F> {
         port: Port,
         at: usize,
         frame: F,
+        ready: &mut Ready<F>,
         io: &mut I,
     ) {
         let bytes = frame.bytes().get(at..).unwrap_or_default();
@@ -293,7 +314,7 @@ impl<F: Headroom> Tunnel<F> {
         self.counts.messages += 1;
         self.ways.set_peer(port, source(frame.bytes()));
         if let Some(change) = change {
-            self.change(now, change, io);
+            self.change(now, change, ready, io);
         }
         if message.is_none() {
             // A HELLO may have proven a path.
@@ -309,18 +330,25 @@ impl<F: Headroom> Tunnel<F> {
                 self.sender.on_report(now, &report, &mut wan);
             }
             Some(Message::Probe(probe)) => {
-                let mut lan = Lan { wan, counts: &mut self.counts };
+                let mut lan = Lan { wan, counts: &mut self.counts, ready };
                 self.receiver.on_probe(&self.config.receiver, now, &probe, &mut lan);
             }
             Some(Message::Skip(skip)) => {
-                let mut lan = Lan { wan, counts: &mut self.counts };
+                let mut lan = Lan { wan, counts: &mut self.counts, ready };
                 self.receiver.on_skip(&skip, &mut lan);
             }
             Some(Message::Hello(_) | Message::Report(_) | Message::Bye) | None => {}
         }
+        self.due = self.deadline();
     }
 
-    fn change<I: Io<Frame = F>>(&mut self, now: Time, change: Change, io: &mut I) {
+    fn change<I: Io<Frame = F>>(
+        &mut self,
+        now: Time,
+        change: Change,
+        ready: &mut Ready<F>,
+        io: &mut I,
+    ) {
         self.counts.changes += 1;
         match change {
             Change::Began => {
@@ -334,7 +362,7 @@ impl<F: Headroom> Tunnel<F> {
                 self.last_end = Some(why);
                 let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
                 self.sender.end(&mut wan);
-                let mut lan = Lan { wan, counts: &mut self.counts };
+                let mut lan = Lan { wan, counts: &mut self.counts, ready };
                 self.receiver.end(&mut lan);
                 self.receiver.restart(self.end.own());
                 self.ways = Ways::new(self.config.session.lanes, self.config.session.ports);

@@ -108,7 +108,8 @@ impl Pair {
 
     fn timers(&mut self, now: Time) {
         for (end, ports) in self.boxes.iter_mut().zip(&mut self.ports) {
-            if end.deadline() <= now {
+            assert!(end.due() <= end.deadline());
+            if end.due() <= now {
                 end.on_timer(now, ports);
             }
         }
@@ -231,7 +232,7 @@ fn a_burst_takes_lanes_for_several_frames_at_a_time() {
     let sent = &pair.ports[0].wan;
     assert_eq!(sent.len(), BURST);
     let lanes: Vec<_> = sent.chunk_by(|a, b| a.1[LANE] == b.1[LANE]).collect();
-    assert!(lanes.len() >= 4 && lanes.iter().all(|run| run.len().is_multiple_of(8)));
+    assert!(lanes.len() >= 2 && lanes.iter().all(|run| run.len().is_multiple_of(32)));
     assert!(sent.iter().all(|(port, frame)| port.get() == frame[LANE] % 2));
     pair.cross(0, at(4_001), |_| ());
     assert_eq!(pair.ports[1].lan, frames);

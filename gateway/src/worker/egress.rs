@@ -282,6 +282,9 @@ impl<T: Transmit> Egress<T> {
         (self.room(port) > 0).then(|| {
             let Port { data, counts, .. } = &self.ports[port.index()];
             let queued = data.len() as u64;
+            if queued == 0 {
+                return Span::ZERO;
+            }
             let bits = counts.bytes.saturating_mul(8).checked_div(counts.frames).unwrap_or(0);
             let us = (queued * bits).checked_div(mbit_per_s.into()).unwrap_or(0);
             Span::from_micros(us)

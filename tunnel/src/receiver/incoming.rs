@@ -194,10 +194,12 @@ impl Incoming {
     }
 
     /// When numbers that became missing are to be reported, if nothing more arrives. R-TUN-48
+    #[inline]
     fn urgent_due(&self, config: &ReceiverConfig) -> Time {
-        if !self.is_urgent {
-            return Time::NEVER;
-        }
+        if self.is_urgent { self.untold_due(config) } else { Time::NEVER }
+    }
+
+    fn untold_due(&self, config: &ReceiverConfig) -> Time {
         let at_once = self.reported_at + config.report_at_once;
         match (self.limits(config), self.untold()) {
             (None, _) => at_once,
@@ -268,8 +270,16 @@ impl Incoming {
         self.has_news || !self.gaps.is_empty()
     }
 
+    /// When something is due here: a REPORT, or to give up the oldest gap.
+    #[inline]
+    pub fn due(&self, config: &ReceiverConfig) -> Time {
+        let report_at = self.report_due(config);
+        self.gaps.front().map_or(report_at, |gap| report_at.min(gap.since + config.give_up))
+    }
+
     /// When the next REPORT is due.
-    pub fn report_due(&self, config: &ReceiverConfig) -> Time {
+    #[inline]
+    fn report_due(&self, config: &ReceiverConfig) -> Time {
         let is_due = self.is_report_due();
         let all = if is_due { self.all_reported_at + config.report_interval } else { Time::NEVER };
         all.min(self.urgent_due(config))

@@ -3,8 +3,8 @@
 use common::time::Time;
 
 use super::{Deliver, Receiver, ReceiverConfig};
-use crate::number::{Lane, Session, WireNumber};
-use crate::shim::{self, Next, Shim};
+use crate::number::{Lane, Session};
+use crate::shim::{self, NO_LANE, Next, Shim};
 
 /// First transmissions of a lane, each the next one.
 #[derive(Debug)]
@@ -28,22 +28,19 @@ pub(crate) enum Step {
 }
 
 impl Run {
-    /// Looks at the next frame. `is_settled` says whether a frame on another lane is.
+    /// Looks at the next frame.
     #[inline(always)]
-    pub fn step(
-        &mut self,
-        shim: &[u8; shim::LEN],
-        is_settled: impl FnOnce(Lane, WireNumber) -> bool,
-    ) -> Step {
+    pub fn step<F>(&mut self, shim: &[u8; shim::LEN], receiver: &Receiver<F>) -> Step {
         if !self.next.is(shim) {
             return Step::Other;
         }
-        if !self.is_calm || !self.next.is_on_one_lane(shim) {
-            let Some(shim) = self.next.read(shim) else { return Step::Other };
-            let is_free = |(lane, number)| is_settled(lane, number);
-            if !self.is_calm || !shim.predecessor.is_some_and(is_free) {
-                return Step::Ask(shim);
-            }
+        let is_free = || {
+            let (lane, before) = self.next.predecessor(shim);
+            self.next.is_on_one_lane(shim)
+                || lane != NO_LANE && receiver.floors.is_before(lane, before)
+        };
+        if !self.is_calm || !is_free() {
+            return self.next.read(shim).map_or(Step::Other, Step::Ask);
         }
         self.next.number.0 = self.next.number.0.wrapping_add(1);
         self.count += 1;
@@ -71,6 +68,7 @@ impl<F> Receiver<F> {
             lane.next += run.count;
             lane.floor = lane.next;
             lane.has_news = true;
+            self.floors.set(run.lane, lane.floor);
         }
         run.count
     }
@@ -100,8 +98,9 @@ impl<F> Receiver<F> {
 
     /// The run goes on behind a frame that the lane has taken otherwise.
     #[inline]
-    fn renew_run(&self, run: &mut Run) {
+    fn renew_run(&mut self, run: &mut Run) {
         let state = &self.lanes[run.lane.index()];
+        self.floors.set(run.lane, state.floor);
         run.next.number = state.next.wire();
         (run.is_calm, run.count) = (state.is_calm() && self.waiting.is_empty(), 0);
     }

@@ -12,7 +12,7 @@ use crate::spray::{Lanes, Spray};
 
 /// Frames of a burst that take the lane chosen for the first of them: a choice costs as much as some frames, and ports send
 /// in bursts anyway.
-const IN_A_ROW: usize = 16;
+const IN_A_ROW: usize = 32;
 /// In a round trip the delays of the lanes are measured so often,
 const MEASURES: u64 = 4;
 /// but no more often than this allows each lane.

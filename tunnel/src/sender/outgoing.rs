@@ -235,6 +235,7 @@ impl<K> Outgoing<K> {
         if self.is_idle() { Span::ZERO } else { now.since(self.reported_at) }
     }
 
+    #[inline]
     pub fn waits(&self) -> Waits {
         let rtt = self.rtt.mean();
         let report = self.rtt.with_margin() + report_interval(rtt) * 3;
@@ -448,6 +449,7 @@ impl<K> Outgoing<K> {
     }
 
     /// When a PROBE is due; [`Time::NEVER`] if all is reported on a good lane. R-TUN-12
+    #[inline]
     pub fn probe_due(&self) -> Time {
         let is_quiet = match self.health {
             Health::Good => self.is_idle(),

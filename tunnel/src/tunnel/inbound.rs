@@ -5,15 +5,12 @@ use common::frame::{Frame, Headroom};
 use common::time::Time;
 use common::wire::is_mac_control;
 
-use super::ports::{self, Inner, Lan};
+use super::ports::{self, Inner, Lan, Ready, to_lan};
 use super::{Dropped, Io, Tunnel};
 use crate::encapsulation::{Encapsulation, Met, Outer, Tag, Unwrapped};
 use crate::number::{Lane, Port, Session};
-use crate::receiver::{Receiver, Step};
+use crate::receiver::{Deliver, Receiver, Step};
 use crate::shim::Shim;
-
-/// Frames that go to the LAN together.
-const RUN: usize = 64;
 
 impl<F: Headroom> Tunnel<F> {
     /// Frames from a WAN port that arrived together.
@@ -27,19 +24,22 @@ impl<F: Headroom> Tunnel<F> {
         frames: &mut ArrayVec<F, N>,
         io: &mut I,
     ) {
-        let mut frames = frames.drain(..);
+        let (mut frames, mut ready) = (frames.drain(..), Ready::new());
         let (mut first, mut lane) = (None, self.ways.newest(port));
         loop {
             let mut run = first.take().into_iter().chain(&mut frames);
-            let Some(frame) = self.take_run(now, port, lane, &mut run, io) else { return };
+            let Some(frame) = self.take_run(now, port, lane, &mut run, &mut ready, io) else {
+                break;
+            };
             match self.config.ports[port.index()].lane(frame.bytes()) {
                 Some(other) if other != lane => (first, lane) = (Some(frame), other),
                 _ => {
-                    self.on_wan(now, port, frame, io);
+                    self.take(now, port, frame, &mut ready, io);
                     lane = self.ways.newest(port);
                 }
             }
         }
+        io.lan_all(&mut ready);
     }
 
     /// Takes the frames of a burst that continue a lane. Returns the first one that does not, if there is one. R-TUN-6
@@ -49,6 +49,7 @@ impl<F: Headroom> Tunnel<F> {
         port: Port,
         lane: Lane,
         frames: &mut impl Iterator<Item = F>,
+        ready: &mut Ready<F>,
         io: &mut I,
     ) -> Option<F> {
         let Self { config, end, receiver, ways, counts, .. } = self;
@@ -58,7 +59,7 @@ impl<F: Headroom> Tunnel<F> {
         }
         let (config, session) = (&*config, end.own());
         let before = counts.from_wan;
-        let mut lan = Lan { wan: ports::wan(io, end, config, ways), counts };
+        let mut lan = Lan { wan: ports::wan(io, end, config, ways), counts, ready };
         // The compiler makes a loop of each.
         let other = match &config.ports[port.index()] {
             Encapsulation::Ethernet { ethertype, .. } => {
@@ -71,6 +72,7 @@ impl<F: Headroom> Tunnel<F> {
         if counts.from_wan > before {
             end.mark_used();
             ways.arrived(lane, port);
+            self.due = self.due.min(receiver.due_of(&config.receiver, lane));
         }
         other
     }
@@ -79,12 +81,27 @@ impl<F: Headroom> Tunnel<F> {
     ///
     /// # Panics
     /// If there is no such port.
-    pub fn on_wan<I: Io<Frame = F>>(&mut self, now: Time, port: Port, mut frame: F, io: &mut I) {
+    pub fn on_wan<I: Io<Frame = F>>(&mut self, now: Time, port: Port, frame: F, io: &mut I) {
+        let mut ready = Ready::new();
+        self.take(now, port, frame, &mut ready, io);
+        io.lan_all(&mut ready);
+    }
+
+    fn take<I: Io<Frame = F>>(
+        &mut self,
+        now: Time,
+        port: Port,
+        mut frame: F,
+        ready: &mut Ready<F>,
+        io: &mut I,
+    ) {
         self.counts.from_wan += 1;
         let encapsulation = &self.config.ports[port.index()];
         match encapsulation.unwrap(&mut frame) {
-            Unwrapped::Frame { shim, met } => self.on_frame(now, port, &shim, met, frame, io),
-            Unwrapped::Control(at) => self.on_message(now, port, at, frame, io),
+            Unwrapped::Frame { shim, met } => {
+                self.on_frame(now, port, (&shim, met), frame, ready, io);
+            }
+            Unwrapped::Control(at) => self.on_message(now, port, at, frame, ready, io),
             Unwrapped::Faulty(fault) => self.counts.drop(fault.into()),
             Unwrapped::Foreign => match encapsulation {
                 Encapsulation::Ethernet { .. } if is_mac_control(frame.bytes()) => {
@@ -92,7 +109,7 @@ impl<F: Headroom> Tunnel<F> {
                 }
                 Encapsulation::Ethernet { .. } => {
                     self.counts.plain_to_lan += 1;
-                    io.lan(frame);
+                    to_lan(frame, ready, io);
                 }
                 Encapsulation::Udp(_) => {
                     self.counts.local += 1;
@@ -106,27 +123,34 @@ impl<F: Headroom> Tunnel<F> {
         &mut self,
         now: Time,
         port: Port,
-        shim: &Shim,
-        met: Met,
+        (shim, met): (&Shim, Met),
         frame: F,
+        ready: &mut Ready<F>,
         io: &mut I,
     ) {
         if shim.session != self.end.own() {
-            return self.on_other_session(shim, frame, io);
+            return self.on_other_session(shim, frame, ready, io);
         }
         self.end.mark_used();
         self.ways.arrived(shim.lane, port);
         let is_for_lan = met != Met::CongestionUnmarkable && !is_mac_control(frame.bytes());
         let inner = Inner { frame, is_for_lan };
         let wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
-        let mut lan = Lan { wan, counts: &mut self.counts };
+        let mut lan = Lan { wan, counts: &mut self.counts, ready };
         let is_marked = met != Met::Nothing;
         self.receiver.on_frame(&self.config.receiver, now, shim, is_marked, inner, &mut lan);
+        self.due = self.due.min(self.receiver.due_of(&self.config.receiver, shim.lane));
     }
 
     /// A frame of another session. Where there is none, the first transmission of a frame is what a plain one would be.
     #[cold]
-    fn on_other_session<I: Io<Frame = F>>(&mut self, shim: &Shim, frame: F, io: &mut I) {
+    fn on_other_session<I: Io<Frame = F>>(
+        &mut self,
+        shim: &Shim,
+        frame: F,
+        ready: &mut Ready<F>,
+        io: &mut I,
+    ) {
         let is_open = self.is_ethernet() && self.end.up().is_none() && shim.original.is_none();
         if !is_open {
             return self.counts.drop(Dropped::Session);
@@ -135,7 +159,7 @@ impl<F: Headroom> Tunnel<F> {
             return self.counts.drop(Dropped::NotForward);
         }
         self.counts.unsequenced += 1;
-        io.lan(frame);
+        to_lan(frame, ready, io);
     }
 }
 
@@ -150,35 +174,25 @@ fn follow<I: Io<Frame: Headroom>>(
     lan: &mut Lan<'_, '_, I>,
 ) -> Option<I::Frame> {
     let Some(mut run) = receiver.begin_run(lane, session) else { return frames.next() };
-    let (mut other, mut ready) = (None, ArrayVec::<_, RUN>::new());
+    let mut other = None;
     for mut frame in frames {
-        let is_settled = |lane, number| receiver.is_settled(lane, number);
         let shim = outer.shim(frame.bytes());
-        let step = shim.map_or(Step::Other, |shim| run.step(shim, is_settled));
+        let step = shim.map_or(Step::Other, |shim| run.step(shim, receiver));
         if let Step::Other = step {
             other = Some(frame);
             break;
         }
         outer.unwrap(&mut frame);
         let is_for_lan = !is_mac_control(frame.bytes());
+        let inner = Inner { frame, is_for_lan };
         let Step::Ask(shim) = step else {
-            if is_for_lan {
-                ready.push(frame);
-            } else {
-                Inner { frame, is_for_lan }.deliver(lan.counts, lan.wan.io);
-            }
-            if ready.is_full() {
-                lan.wan.io.lan_all(&mut ready);
-            }
+            lan.deliver(inner);
             continue;
         };
-        lan.wan.io.lan_all(&mut ready);
-        let inner = Inner { frame, is_for_lan };
         let config = &lan.wan.config.receiver;
         let count = receiver.take_next(config, now, (&mut run, &shim), inner, lan);
         lan.counts.from_wan += count;
     }
-    lan.wan.io.lan_all(&mut ready);
     lan.counts.from_wan += receiver.end_run(&run);
     other
 }

@@ -128,6 +128,7 @@ impl<F: Headroom> Tunnel<F> {
         io.wan_all(port, &mut wrapped);
         let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
         self.sender.free_for(count, &mut wan);
+        self.due = self.due.min(self.sender.due_of(lane));
     }
 
     /// So many frames are to be kept, if there is room for them: if not, all are freed that have arrived.
@@ -171,6 +172,7 @@ impl<F: Headroom> Tunnel<F> {
         let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
         self.sender.on_frame(&self.config.sender, now, lane, flow, frame, &mut wan);
         self.sender.free_for(1, &mut wan);
+        self.due = self.due.min(self.sender.due_of(self.sender.usable(lane)));
     }
 
     /// Sends a frame without a shim, if there is such a way. R-TUN-19

@@ -18,15 +18,15 @@ pub(super) struct Inner<F> {
     pub is_for_lan: bool,
 }
 
-impl<F> Inner<F> {
-    #[inline]
-    pub fn deliver<I: Io<Frame = F>>(self, counts: &mut Counts, io: &mut I) {
-        if self.is_for_lan {
-            io.lan(self.frame);
-        } else {
-            counts.after_order += 1;
-            counts.drop(Dropped::Mark);
-        }
+/// Frames that go to the LAN together. There is room for one more, always.
+pub(super) type Ready<F> = ArrayVec<F, 64>;
+
+/// A frame goes to the LAN, behind all that are `ready`.
+#[inline]
+pub(super) fn to_lan<I: Io>(frame: I::Frame, ready: &mut Ready<I::Frame>, io: &mut I) {
+    ready.push(frame);
+    if ready.is_full() {
+        io.lan_all(ready);
     }
 }
 
@@ -190,17 +190,24 @@ impl<I: Io> Recover for Wan<'_, I> {
 }
 
 /// The LAN port, and the WAN port for REPORTs.
-pub(super) struct Lan<'a, 'b, I> {
+pub(super) struct Lan<'a, 'b, I: Io> {
     pub wan: Wan<'a, I>,
     pub counts: &'b mut Counts,
+    pub ready: &'b mut Ready<I::Frame>,
 }
 
 impl<I: Io> Deliver<Inner<I::Frame>> for Lan<'_, '_, I>
 where
     I::Frame: Headroom,
 {
+    #[inline]
     fn deliver(&mut self, inner: Inner<I::Frame>) {
-        inner.deliver(self.counts, self.wan.io);
+        if inner.is_for_lan {
+            to_lan(inner.frame, self.ready, self.wan.io);
+        } else {
+            self.counts.after_order += 1;
+            self.counts.drop(Dropped::Mark);
+        }
     }
 
     fn discard(&mut self, inner: Inner<I::Frame>) {

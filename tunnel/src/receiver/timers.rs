@@ -1,0 +1,53 @@
+//! What a receiver does when the time has come.
+
+use common::time::Time;
+
+use super::{Deliver, Receiver, ReceiverConfig};
+use crate::gaps::Gap;
+use crate::number::Lane;
+
+impl<F> Receiver<F> {
+    /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if nothing is due.
+    pub fn deadline(&self, config: &ReceiverConfig) -> Time {
+        let each = self.lanes.iter().map(|lane| lane.due(config));
+        each.min().unwrap_or(Time::NEVER).min(self.due_of_all(config))
+    }
+
+    /// When it has to be called for a lane, or for the frames that wait.
+    #[inline]
+    pub fn due_of(&self, config: &ReceiverConfig, lane: Lane) -> Time {
+        let of_lane = self.lanes.get(lane.index()).map_or(Time::NEVER, |lane| lane.due(config));
+        of_lane.min(self.due_of_all(config))
+    }
+
+    #[inline]
+    fn due_of_all(&self, config: &ReceiverConfig) -> Time {
+        self.waiting.deadline(config.give_up).min(self.paced_due())
+    }
+
+    /// Gives up old gaps and sends the REPORTs that are due.
+    pub fn on_timer<D: Deliver<F>>(&mut self, config: &ReceiverConfig, now: Time, out: &mut D) {
+        for lane in Lane::all(self.lanes.len() as u8) {
+            let is_old = |gap: &Gap| now >= gap.since + config.give_up;
+            while self.lanes[lane.index()].gaps.front().is_some_and(is_old) {
+                self.give_up_first(lane, out);
+            }
+            let state = &self.lanes[lane.index()];
+            if now >= state.all_reported_at + config.report_interval && state.is_report_due() {
+                self.report(config, now, lane, true, out);
+            }
+            self.report_urgent(config, now, lane, out);
+        }
+        self.deliver_due(config, now, out);
+        // Only a frame that names an impossible predecessor waits longer than a gap is old.
+        while let Some((since, before)) = self.waiting.oldest() {
+            if now < since + config.give_up {
+                break;
+            }
+            let count = self.waiting.frames();
+            self.release(before, out);
+            let lane = &mut self.lanes[before.lane().index()];
+            lane.counts.unordered += u64::from(self.waiting.frames() < count);
+        }
+    }
+}
