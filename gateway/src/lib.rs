@@ -10,6 +10,7 @@ pub mod boot;
 pub mod config;
 pub mod control;
 pub mod event;
+pub mod log;
 pub mod notify;
 pub mod peer;
 pub mod port;

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gateway::config::{self, Config, Machine, ROLES, Refusal, Report, Role, Statement};
+use gateway::log::Log;
 use tracing_subscriber::EnvFilter;
 
 /// Repairs losses of RoCEv2 traffic on a long-haul link, inside the network.
@@ -63,19 +64,23 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
+    let level = filter.to_string();
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
-        .init();
+        .with_filter_reloading();
+    let handle = log.reload_handle();
+    log.init();
+    let log = Log::new(level, move |filter| handle.reload(filter).map_err(|e| e.to_string()));
     tracing::info!("lr2-gateway {} with {}", env!("CARGO_PKG_VERSION"), cli.config.display());
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     // The hugepages are taken by now, so that nothing can be said of the machine.
     let load = || config::load(&cli.config, cli.role, None).map_err(|it| it.report.to_string());
-    match gateway::run::run(&config, &load) {
+    match gateway::run::run(&config, &load, log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("lr2-gateway: {error:#}");

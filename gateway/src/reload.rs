@@ -69,7 +69,7 @@ pub fn changes(running: &Config, new: &Config) -> Result<Vec<Change>, Vec<String
 /// The keys whose values differ.
 fn names(old: &Config, new: &Config) -> Vec<String> {
     let [old, new] = [old, new].map(config::parameters);
-    let differs = |one: &config::Parameter, others: &[config::Parameter]| {
+    let differs = |one: &api::Parameter, others: &[api::Parameter]| {
         others.iter().all(|other| other.name != one.name || other.value != one.value)
     };
     let gone = old.iter().filter(|one| new.iter().all(|other| other.name != one.name));

@@ -24,10 +24,12 @@ use self::notes::Notes;
 use self::reloader::Reloader;
 use crate::boot::Boot;
 use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
+use crate::control::actions::Actions;
 use crate::control::socket::{self, Socket};
 use crate::control::station::{Station, Way};
 use crate::control::tunnel::Expected;
 use crate::control::{Sample, State, Watch, WorkerHealth, server};
+use crate::log::Log;
 use crate::notify::Notifier;
 use crate::port::PortId;
 use crate::reload::Change;
@@ -60,11 +62,12 @@ struct Duties<'a> {
     notifier: Notifier,
 }
 
-/// Runs the gateway until a signal ends it. `load` reads the configuration again, for SIGHUP.
+/// Runs the gateway until a signal ends it. `load` reads the configuration again, for SIGHUP; `log` changes the level of
+/// the log.
 ///
 /// # Errors
 /// In one line: the resource that was missing at the start, and how to get it.
-pub fn run(config: &Config, load: Load<'_>) -> anyhow::Result<()> {
+pub fn run(config: &Config, load: Load<'_>, log: Log) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
     let mut duties = Duties {
         notes: Notes::new(config, Instant::now()),
@@ -74,10 +77,11 @@ pub fn run(config: &Config, load: Load<'_>) -> anyhow::Result<()> {
     let tunnel = Expected::of(config);
     let workers = config.worker.count.into();
     let state = State::new(word(ROLES, &config.role), workers, tunnel);
-    let state = Arc::new(state.of(config));
+    let state = Arc::new(state.of(config).with(Actions::new(Arc::clone(&stop), log)));
     // Who can't be asked forwards all the same.
     let ignore = |error| tracing::error!("{error:#}; frames are forwarded all the same");
-    let socket = config.socket.as_deref().map(socket::bind).and_then(|it| it.map_err(ignore).ok());
+    let bind = |path| socket::bind(path, config.group.as_deref()).map_err(ignore).ok();
+    let socket = config.socket.as_deref().and_then(bind);
     // The file of the socket goes at the end.
     let (socket, _file) = socket.map(Socket::into_parts).unzip();
     let listener = server::bind(config.listen).map_err(ignore).ok();
@@ -195,6 +199,8 @@ impl Machine {
         if let Some(warning) = warning {
             tracing::warn!("{warning}");
         }
+        // It is set once.
+        let _ = state.boot.set(id.0);
         let mut worker_ends: Vec<_> = (0..workers.count).map(|_| Vec::new()).collect();
         let mut stations = Vec::new();
         for (port, wan) in self.ports.iter().skip(1).zip(&config.wan) {

@@ -39,7 +39,7 @@ pub use capacity::{BACKLOG, HANDOFF, Statement};
 pub use key::{Keying, Secret};
 pub use machine::{Machine, Node, Pages};
 pub use parameters::{
-    Parameter, all as parameters, is_settable, setting, setting_name, value as setting_value,
+    all as parameters, is_settable, setting, setting_name, value as setting_value,
 };
 pub use settings::sizing::FRAME_OVERHEAD;
 use settings::{Document, Section};
@@ -344,8 +344,10 @@ pub struct Config {
     pub pool: Pool,
     /// Where the operator's API is served.
     pub listen: SocketAddr,
-    /// The socket by which parameters can be set, if there is one.
+    /// The socket for requests that change something, if there is one.
     pub socket: Option<PathBuf>,
+    /// The group whose members may open it as well.
+    pub group: Option<String>,
     /// How long frames still held may take to leave at the end.
     pub drain_timeout: Span,
     /// Settings that work but are probably mistakes; one line each.
@@ -353,6 +355,14 @@ pub struct Config {
 }
 
 impl Config {
+    /// Sets what can be set while the gateway runs.
+    pub fn set(&mut self, setting: tunnel::Setting) {
+        match setting {
+            tunnel::Setting::Spray(policy) => self.tunnel.spray = policy,
+            tunnel::Setting::ResendCopies(copies) => self.tunnel.resend_copies = copies,
+        }
+    }
+
     /// Lanes of each tunnel in each direction.
     pub fn lanes(&self) -> u8 {
         u8::try_from(usize::from(self.tunnel.lanes) * self.wan.len()).unwrap_or(Lane::COUNT_MAX)

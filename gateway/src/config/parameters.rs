@@ -2,25 +2,12 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use api::Parameter;
 use serde_json::Value;
 use settings::{Document, Override, Section};
 use tunnel::Setting;
 
 use super::{Config, SPRAYS, TunnelMode, schema, word};
-
-/// A parameter.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Parameter {
-    /// Its key in the file, with its section.
-    pub name: String,
-    /// Its value, as in the file; `null`: it follows from others or from measurements.
-    pub value: Value,
-    /// The values that it may have, with their unit.
-    pub allowed: String,
-    /// Whether it can be set while the gateway runs.
-    pub settable: bool,
-}
 
 /// Keys of those that can be set while the gateway runs, all of them of a tunnel.
 const SETTABLE: [&str; 2] = ["wan.spray", "wan.resend_copies"];

@@ -97,6 +97,9 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(socket) = &c.socket {
         writeln!(f, "socket = {}", quoted(&socket.to_string_lossy()))?;
     }
+    if let Some(group) = &c.group {
+        writeln!(f, "group = {}", quoted(group))?;
+    }
 
     writeln!(f, "\n[shutdown]")?;
     writeln!(f, "drain_timeout = {}", quoted(&show_duration(c.drain_timeout)))

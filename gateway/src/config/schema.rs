@@ -69,6 +69,7 @@ pub(super) fn read(
         .parsed("listen", "an IP address and a port, e.g. \"127.0.0.1:9469\" or \"[::1]:9469\"")
         .unwrap_or_else(|| ([127, 0, 0, 1], 9469).into());
     let socket = control.string("socket").map(Into::into);
+    let group = control.string("group");
     control.finish();
 
     let mut shutdown = root.section("shutdown");
@@ -94,6 +95,7 @@ pub(super) fn read(
         pool: Pool::default(),
         listen,
         socket,
+        group,
         drain_timeout,
         warnings,
     };

@@ -47,11 +47,8 @@ impl Capabilities {
         }
     }
 
-    /// These and what the peer told when the session began, if there is one, as JSON.
-    ///
-    /// # Errors
-    /// Never: everything in them has a form in JSON.
-    pub fn json(&self, session: Option<What>) -> serde_json::Result<String> {
+    /// These and what the peer told when the session began, if there is one.
+    pub fn with_peer(&self, session: Option<What>) -> Both<'_> {
         let mut differs = Vec::new();
         if let Some(What::SessionUp { frame_max, wan_ports, lan_repair, .. }) = session {
             let has_other = |ports: u8| usize::from(ports) != self.wan_ports;
@@ -60,13 +57,13 @@ impl Capabilities {
             let other = lan_repair.is_some_and(|lans| lans != self.lan_repair);
             differs.extend(other.then_some("lan_repair"));
         }
-        serde_json::to_string(&Body { this: self, peer: session, differs })
+        Both { this: self, peer: session, differs }
     }
 }
 
 /// The body of `/capabilities`.
 #[derive(Serialize)]
-struct Body<'a> {
+pub struct Both<'a> {
     this: &'a Capabilities,
     peer: Option<What>,
     /// What the two say differently, though each works.
@@ -83,9 +80,7 @@ mod tests {
     fn what_this_box_can_do_stands_beside_what_the_peer_told() {
         let config = good(&lab("").replace("[wan]\n", "[wan]\ntunnel = \"ethernet\"\nlanes = 1\n"));
         let this = Capabilities::of(&config);
-        let json = |peer| -> serde_json::Value {
-            serde_json::from_str(&this.json(peer).unwrap()).unwrap()
-        };
+        let json = |peer| serde_json::to_value(this.with_peer(peer)).unwrap();
         let alone = json(None);
         assert_eq!(alone["peer"], serde_json::Value::Null);
         assert_eq!(alone["this"]["tunnel_versions"], serde_json::json!([1]));

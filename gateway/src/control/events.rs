@@ -4,34 +4,46 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::event::What;
 
 /// Events that are remembered.
-const KEPT: usize = 256;
+pub const KEPT: usize = 10_000;
+/// Of these, the ones that are told if nobody asks for another number.
+pub const TOLD: usize = 256;
 /// Lines of the log in a second.
 const LINES: u32 = 20;
 const SECOND: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     /// Seconds since 1970.
     time: f64,
-    #[serde(flatten)]
     place: Place,
-    #[serde(flatten)]
     what: What,
 }
 
+impl Entry {
+    fn told(&self) -> api::Event {
+        let Self { time, place: Place { worker, tunnel }, what } = *self;
+        // It is an object with its kind in `event`.
+        let fields = match serde_json::to_value(what) {
+            Ok(Value::Object(fields)) => fields,
+            _ => Map::new(),
+        };
+        let fields = fields.into_iter().filter(|(name, _)| name != "event").collect();
+        let event = What::KINDS[what.kind()].to_owned();
+        api::Event { time, worker, tunnel, event, text: what.to_string(), fields }
+    }
+}
+
 /// Whose event it is; nobody's, if it is one of a port.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Place {
     /// The worker.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<usize>,
     /// The tunnel, if there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<u8>,
 }
 
@@ -81,13 +93,6 @@ impl Lines {
 #[derive(Debug, Default)]
 pub struct Events(Mutex<Inner>);
 
-/// The body of `/events`.
-#[derive(Serialize)]
-struct Body<'a> {
-    missed: u64,
-    events: &'a VecDeque<Entry>,
-}
-
 impl Events {
     /// Counts, remembers and logs an event.
     pub fn note(&self, place: Place, at: SystemTime, what: What) {
@@ -101,7 +106,7 @@ impl Events {
         let Line::Log { left_out } = inner.log.take(Instant::now()) else { return };
         drop(inner);
         if left_out > 0 {
-            tracing::warn!("{left_out} events were not logged; /events has the newest {KEPT}");
+            tracing::warn!("{left_out} events were not logged; /events has them");
         }
         let tunnel = place.tunnel.map_or(String::new(), |tunnel| format!("tunnel {tunnel}: "));
         if what.is_warning() {
@@ -130,14 +135,15 @@ impl Events {
         self.inner().missed.iter().sum()
     }
 
-    /// The newest events as JSON, the oldest of them first.
-    ///
-    /// # Errors
-    /// Never: everything in them has a form in JSON.
-    pub fn json(&self) -> serde_json::Result<String> {
+    /// So many of the newest events, the oldest of them first.
+    pub fn newest(&self, count: usize) -> api::Events {
         let inner = self.inner();
+        let skipped = inner.entries.len().saturating_sub(count);
+        let entries: Vec<_> = inner.entries.iter().skip(skipped).copied().collect();
         let missed = inner.missed.iter().sum();
-        serde_json::to_string(&Body { missed, events: &inner.entries })
+        // Workers' events are noted meanwhile.
+        drop(inner);
+        api::Events { missed, events: entries.iter().map(Entry::told).collect() }
     }
 
     fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -157,21 +163,25 @@ mod tests {
     #[test]
     fn the_newest_events_are_kept_and_all_are_counted() {
         let events = Events::default();
-        for n in 0..300 {
+        for n in 0..KEPT as u64 + 44 {
             let place = Place { worker: Some(1), tunnel: None };
             events.note(place, at(n), What::GapGivenUp { lane: 3, numbers: n });
         }
-        events.note(Place::default(), at(300), What::LinkDown { port: "wan" });
+        events.note(Place::default(), at(20_000), What::LinkDown { port: "wan" });
         events.set_missed(1, 7);
-        let json: serde_json::Value = serde_json::from_str(&events.json().unwrap()).unwrap();
+        let json = serde_json::to_value(events.newest(usize::MAX)).unwrap();
         let all = json["events"].as_array().unwrap();
         assert_eq!((all.len(), &json["missed"]), (KEPT, &7.into()));
         assert_eq!(all[0]["time"], 45.0);
-        let newest = serde_json::json!({"time": 300.0, "event": "link_down", "port": "wan"});
+        let newest = serde_json::json!({
+            "time": 20_000.0, "event": "link_down", "text": "port wan is down", "port": "wan"
+        });
         assert_eq!(all[KEPT - 1], newest);
         assert_eq!((&all[0]["worker"], &all[0]["numbers"]), (&1.into(), &45.into()));
+        let last = events.newest(2);
+        assert_eq!((last.events.len(), last.events[1].time), (2, 20_000.0));
         let counts: Vec<_> = events.counts().filter(|(_, count)| *count > 0).collect();
-        assert_eq!(counts, [("link_down", 1), ("gap_given_up", 300)]);
+        assert_eq!(counts, [("link_down", 1), ("gap_given_up", KEPT as u64 + 44)]);
         assert_eq!(events.missed(), 7);
     }
 

@@ -9,6 +9,9 @@ use crate::port::PortId;
 /// few milliseconds.
 pub const STALL: Duration = Duration::from_secs(1);
 
+/// How a reason begins that says that frames are forwarded, and not all are protected.
+pub const DEGRADED: &str = "degraded: ";
+
 /// `Ok` if all is well, else the reasons why it is not.
 ///
 /// # Errors
@@ -30,7 +33,7 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
         }
     }
     // It forwards, and does not protect as it should.
-    reasons.extend(state.problems().iter().map(|problem| format!("degraded: {}", problem.text)));
+    reasons.extend(state.problems().iter().map(|problem| format!("{DEGRADED}{}", problem.text)));
     if reasons.is_empty() { Ok(()) } else { Err(reasons) }
 }
 

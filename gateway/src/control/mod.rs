@@ -1,9 +1,10 @@
 //! The control side: the view of operators and their tools.
 //!
 //! [`State`] holds the state; [`metrics`] renders it for Prometheus,
-//! [`health`] and [`tunnel`] judge it, [`events`] remembers its changes, [`parameters`] has its configuration, [`server`] serves all over HTTP from a thread
-//! of its own.
+//! [`health`] and [`tunnel`] judge it, [`events`] remembers its changes, [`parameters`] has its configuration, [`status`] tells the rest, [`actions`]
+//! has what the operator asks for, and [`server`] serves all over HTTP from a thread of its own.
 
+pub mod actions;
 #[cfg(test)]
 mod alerts;
 pub mod capabilities;
@@ -15,12 +16,14 @@ pub mod metrics;
 pub mod neighbour;
 pub mod parameters;
 pub mod peers;
+mod routes;
 pub mod server;
 pub mod socket;
 pub mod station;
+pub mod status;
 pub mod tunnel;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use dpdk_sys_wrapper::PortStats;
@@ -74,6 +77,11 @@ pub struct State {
     pub peers: peers::Peers,
     /// The conditions that keep it from its job.
     problems: Mutex<Vec<conditions::Problem>>,
+    /// What the operator asks the main thread to do.
+    pub actions: actions::Actions,
+    /// The boot id, once it is known.
+    pub boot: OnceLock<u64>,
+    facts: status::Facts,
     /// The parameters by name.
     pub parameters: parameters::Parameters,
     started: Instant,
@@ -101,6 +109,9 @@ impl State {
             capabilities: capabilities::Capabilities::default(),
             peers: peers::Peers::default(),
             problems: Mutex::default(),
+            actions: actions::Actions::default(),
+            boot: OnceLock::new(),
+            facts: status::Facts::default(),
             parameters: parameters::Parameters::default(),
             started: Instant::now(),
             start_time: epoch.as_secs_f64(),
@@ -111,7 +122,13 @@ impl State {
     /// The same, with the parameters and capabilities of a configuration.
     pub fn of(self, config: &Config) -> Self {
         let parameters = parameters::Parameters::new(config);
-        Self { parameters, capabilities: capabilities::Capabilities::of(config), ..self }
+        let capabilities = capabilities::Capabilities::of(config);
+        Self { parameters, capabilities, facts: status::Facts::of(config), ..self }
+    }
+
+    /// The same, with a way to ask the main thread.
+    pub fn with(self, actions: actions::Actions) -> Self {
+        Self { actions, ..self }
     }
 
     /// Replaces the last sample.

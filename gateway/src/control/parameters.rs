@@ -3,11 +3,13 @@
 use std::mem::discriminant;
 use std::sync::{Mutex, PoisonError};
 
+use api::Configuration;
 use rtrb::{Consumer, Producer, RingBuffer};
-use serde::Serialize;
+use serde_json::Value;
 
-use crate::config::{self, Config, Parameter};
+use crate::config::{self, Config};
 use crate::reload::Change;
+use api::Parameter;
 
 /// Settings that may wait for a worker, which takes them every few milliseconds.
 const DEPTH: usize = 16;
@@ -23,12 +25,6 @@ pub enum Refused {
     Busy,
 }
 
-/// The body of `/parameters`.
-#[derive(Serialize)]
-struct Body<'a> {
-    parameters: &'a [Parameter],
-}
-
 /// All parameters.
 #[derive(Debug, Default)]
 pub struct Parameters(Mutex<Inner>);
@@ -36,6 +32,8 @@ pub struct Parameters(Mutex<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     all: Vec<Parameter>,
+    /// With what was set.
+    config: Option<Config>,
     workers: Vec<Producer<Change>>,
     /// The newest change of each kind, for workers that start later.
     set: Vec<Change>,
@@ -44,7 +42,11 @@ struct Inner {
 impl Parameters {
     /// Those of a configuration.
     pub fn new(config: &Config) -> Self {
-        Self(Mutex::new(Inner { all: config::parameters(config), ..Inner::default() }))
+        Self(Mutex::new(Inner {
+            all: config::parameters(config),
+            config: Some(config.clone()),
+            ..Inner::default()
+        }))
     }
 
     /// The way to one more worker.
@@ -59,12 +61,18 @@ impl Parameters {
         from
     }
 
-    /// All as JSON, in the order of the file's reference.
-    ///
-    /// # Errors
-    /// Never: everything in them has a form in JSON.
-    pub fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string(&Body { parameters: &self.inner().all })
+    /// All, in the order of the file's reference.
+    pub fn all(&self) -> api::Parameters {
+        api::Parameters { parameters: self.inner().all.clone() }
+    }
+
+    /// The effective configuration, with what was set. Of secrets it has the names of their files.
+    pub fn config(&self) -> Configuration {
+        let Some(config) = self.inner().config.clone() else { return Configuration::default() };
+        let toml = config.to_string();
+        let object: Option<Value> = toml::from_str(&toml).ok();
+        let file = config.file.display().to_string();
+        Configuration { file, toml, config: object.unwrap_or_default() }
     }
 
     /// Sets a parameter for all workers, and returns it as it is from now on.
@@ -92,6 +100,9 @@ impl Parameters {
         let setting = config::setting(name, value).map_err(Refused::Unfit)?;
         inner.send(&[Change::Setting(setting)])?;
         inner.all[at].value = config::setting_value(setting);
+        if let Some(config) = &mut inner.config {
+            config.set(setting);
+        }
         Ok(inner.all[at].clone())
     }
 
@@ -100,9 +111,20 @@ impl Parameters {
     /// # Errors
     /// [`Refused::Busy`].
     pub fn apply(&self, changes: &[Change], new: &Config) -> Result<(), Refused> {
-        let new = config::parameters(new);
         let mut inner = self.inner();
         inner.send(changes)?;
+        let mut config = new.clone();
+        if let Some(old) = &inner.config {
+            config.tunnel.spray = old.tunnel.spray;
+            config.tunnel.resend_copies = old.tunnel.resend_copies;
+        }
+        for change in changes {
+            if let Change::Setting(setting) = change {
+                config.set(*setting);
+            }
+        }
+        inner.config = Some(config);
+        let new = config::parameters(new);
         for parameter in &mut inner.all {
             // What was set since the start stays, unless the file has another value now.
             let is_kept = parameter.settable
@@ -193,12 +215,19 @@ mod tests {
             assert_eq!(worker.pop(), Ok(Change::Setting(Setting::Spray(Policy::Pinned))));
             assert!(worker.pop().is_err());
         }
-        assert!(parameters.json().unwrap().contains("\"wan.spray\",\"value\":\"pinned\""));
+        let value = || {
+            let all = parameters.all().parameters;
+            all.into_iter().find(|it| it.name == "wan.spray").unwrap().value
+        };
+        assert_eq!(value(), "pinned");
+        let config = parameters.config();
+        assert_eq!(config.config["wan"]["spray"], "pinned");
+        assert!(config.toml.contains("\nspray = \"pinned\"\n"), "{}", config.toml);
         while parameters.set("wan.resend_copies", "1").is_ok() {
             let _ = workers[0].pop();
         }
         assert_eq!(parameters.set("wan.spray", "reps"), Err(Refused::Busy));
         assert!(workers[0].pop().is_err(), "the first has room, the second has none");
-        assert!(parameters.json().unwrap().contains("\"wan.spray\",\"value\":\"pinned\""));
+        assert_eq!(value(), "pinned");
     }
 }

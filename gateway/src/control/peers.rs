@@ -1,75 +1,21 @@
 //! The boxes at the other end: for `/peers`, `/capabilities` and the metrics.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use api::{Peer, Refused};
 use common::time::{Span, Time};
-use serde::Serialize;
 
 use crate::event::What;
-use crate::peer::{News, Report, Seen, Standing, Via};
+use crate::peer::{News, Report, Seen, Via};
 
 /// Boxes that are remembered.
 const PEERS_MAX: usize = 256;
 /// Silence after which a box of which no session tells counts as silent.
 const SILENT: Duration = Duration::from_secs(30);
-
-/// A box.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Peer {
-    /// Node id.
-    pub node: u32,
-    /// The tunnel to it, if there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tunnel: Option<u8>,
-    /// Boot id.
-    pub boot: u64,
-    /// A WAN port; without a tunnel, the address of a host behind it.
-    pub via: Place,
-    /// `session`, `answers`, `heard` or `silent`.
-    pub state: &'static str,
-    /// Version of its control messages.
-    pub message_version: u8,
-    /// Seconds; `null` until it is measured.
-    pub round_trip: Option<f64>,
-    /// When it was last heard, seconds since 1970.
-    pub last_heard: f64,
-    /// When it last reported what arrived there.
-    pub last_report: Option<f64>,
-}
-
-/// Where a box is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(untagged)]
-pub enum Place {
-    /// Behind a port.
-    Port(&'static str),
-    /// In front of a host.
-    Host(IpAddr),
-}
-
-impl Peer {
-    /// Whether it and this box hear each other.
-    pub fn is_up(&self) -> bool {
-        self.state == Standing::Session.word() || self.state == Standing::Knows.word()
-    }
-}
-
-/// A message that was refused.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
-pub struct Refused {
-    /// The tunnel, if there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tunnel: Option<u8>,
-    /// Why.
-    pub reason: &'static str,
-    /// The host in whose name it came, without a tunnel.
-    pub from: Option<IpAddr>,
-    /// When it was first or, without a tunnel, last refused, seconds since 1970.
-    pub time: f64,
-}
+/// Silence after which it is forgotten.
+const FORGOTTEN: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -82,13 +28,6 @@ struct Inner {
 /// All boxes that are known.
 #[derive(Debug, Default)]
 pub struct Peers(Mutex<Inner>);
-
-/// The body of `/peers`.
-#[derive(Serialize)]
-struct Body<'a> {
-    peers: &'a [Peer],
-    last_refused: &'a [Refused],
-}
 
 impl Peers {
     /// Takes a report of a worker, whose clock says `now`; it is `wall`.
@@ -103,11 +42,18 @@ impl Peers {
         match news {
             News::Nobody => inner.peers.retain(|(other, _), _| *other != tunnel),
             News::Refused { reason, from, at } => {
-                let time = match (at, inner.refused.get(&tunnel)) {
-                    (None, Some(old)) if old.reason == reason => old.time,
-                    _ => ago(at),
+                let (old, time) = (inner.refused.get(&tunnel), ago(at));
+                let is_known = match at {
+                    // Several workers tell of one each.
+                    Some(_) => old.is_some_and(|old| old.time > time),
+                    None => old.is_some_and(|old| old.reason == reason),
                 };
-                inner.refused.insert(tunnel, Refused { tunnel, reason, from, time });
+                if !is_known {
+                    let from = from.map(|it| it.to_string());
+                    inner
+                        .refused
+                        .insert(tunnel, Refused { tunnel, reason: reason.into(), from, time });
+                }
             }
             News::Seen(Seen {
                 node,
@@ -125,10 +71,10 @@ impl Peers {
                     tunnel,
                     boot: boot.0,
                     via: match via {
-                        Via::Port(name) => Place::Port(name),
-                        Via::Host(address) => Place::Host(address),
+                        Via::Port(name) => name.into(),
+                        Via::Host(address) => address.to_string().into(),
                     },
-                    state: standing.word(),
+                    state: standing.word().into(),
                     message_version: version,
                     round_trip: round_trip.map(|span: Span| span.as_nanos() as f64 / 1e9),
                     last_heard: ago(heard),
@@ -138,11 +84,16 @@ impl Peers {
                     // A tunnel has one peer.
                     inner.peers.retain(|(other, _), _| *other != tunnel);
                 }
+                let now = seconds(wall).as_secs_f64();
+                inner.peers.retain(|_, (old, _)| !is_silent(old, now, FORGOTTEN));
                 let key = (tunnel, node.0);
                 // Several workers may know it.
                 let is_older =
                     inner.peers.get(&key).is_some_and(|(old, _)| old.last_heard > peer.last_heard);
-                if !is_older && (inner.peers.len() < PEERS_MAX || inner.peers.contains_key(&key)) {
+                let is_of_interest = !is_older && !is_silent(&peer, now, FORGOTTEN);
+                if is_of_interest
+                    && (inner.peers.len() < PEERS_MAX || inner.peers.contains_key(&key))
+                {
                     inner.peers.insert(key, (peer, told));
                 }
             }
@@ -152,10 +103,14 @@ impl Peers {
     /// All boxes, of which some may be silent by now.
     pub fn all(&self, wall: SystemTime) -> Vec<Peer> {
         let now = wall.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let silent = |peer: &Peer| now - peer.last_heard > SILENT.as_secs_f64();
-        let each = self.inner().peers.values().map(|(peer, _)| *peer).collect::<Vec<_>>();
-        each.into_iter()
-            .map(|peer| if silent(&peer) { Peer { state: "silent", ..peer } } else { peer })
+        let inner = self.inner();
+        let known = inner.peers.values().map(|(peer, _)| peer);
+        let known = known.filter(|peer| !is_silent(peer, now, FORGOTTEN)).cloned();
+        known
+            .map(|peer| {
+                let is_silent = is_silent(&peer, now, SILENT);
+                if is_silent { Peer { state: "silent".into(), ..peer } } else { peer }
+            })
             .collect()
     }
 
@@ -164,14 +119,10 @@ impl Peers {
         self.inner().peers.values().find_map(|(_, told)| *told)
     }
 
-    /// All as JSON.
-    ///
-    /// # Errors
-    /// Never: everything in them has a form in JSON.
-    pub fn json(&self, wall: SystemTime) -> serde_json::Result<String> {
+    /// All boxes, and the newest message that was refused.
+    pub fn report(&self, wall: SystemTime) -> api::Peers {
         let peers = self.all(wall);
-        let last_refused: Vec<_> = self.inner().refused.values().copied().collect();
-        serde_json::to_string(&Body { peers: &peers, last_refused: &last_refused })
+        api::Peers { peers, last_refused: self.inner().refused.values().cloned().collect() }
     }
 
     fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
@@ -179,11 +130,17 @@ impl Peers {
     }
 }
 
+/// Whether a box has been silent for longer than that.
+fn is_silent(peer: &Peer, now: f64, than: Duration) -> bool {
+    now - peer.last_heard > than.as_secs_f64()
+}
+
 #[cfg(test)]
 mod tests {
     use common::ids::{BootId, NodeId};
 
     use super::*;
+    use crate::peer::Standing;
 
     fn seen(node: u32, heard: u64) -> Seen {
         Seen {
@@ -210,13 +167,35 @@ mod tests {
         let refused = News::Refused { reason: "another key", from: None, at: Some(now) };
         peers.note(Report { tunnel: None, news: refused }, now, at(1_000));
         let all = peers.all(at(1_001));
-        let states: Vec<_> = all.iter().map(|it| (it.node, it.state, it.last_heard)).collect();
+        let states: Vec<_> = all.iter().map(|it| (it.node, &*it.state, it.last_heard)).collect();
         assert_eq!(states, [(2, "answers", 990.0), (3, "silent", 960.0)]);
-        let json: serde_json::Value =
-            serde_json::from_str(&peers.json(at(1_001)).unwrap()).unwrap();
-        assert_eq!(json["peers"][0]["via"], "10.2.0.1");
-        assert_eq!(json["peers"][0]["round_trip"], 0.01);
-        assert_eq!(json["last_refused"][0]["reason"], "another key");
+        let report = peers.report(at(1_001));
+        assert_eq!((&*report.peers[0].via, report.peers[0].round_trip), ("10.2.0.1", Some(0.01)));
+        assert_eq!(report.last_refused[0].reason, "another key");
+        assert_eq!(peers.all(at(960 + 3_600)).len(), 2);
+        assert_eq!(peers.all(at(961 + 3_600)).len(), 1, "forgotten after an hour");
+        // Workers go on to tell of it.
+        let news = News::Seen(seen(3, 0));
+        peers.note(Report { tunnel: None, news }, Time::from_nanos(9_000_000_000_000), at(9_000));
+        assert_eq!(peers.all(at(9_000)), []);
+    }
+
+    #[test]
+    fn the_newest_refusal_of_all_workers_is_told() {
+        let (peers, now) = (Peers::default(), Time::from_nanos(100_000_000_000));
+        let refused = |reason, seconds: u64| {
+            let at = Some(Time::from_nanos(seconds * 1_000_000_000));
+            let news = News::Refused { reason, from: None, at };
+            peers.note(Report { tunnel: None, news }, now, UNIX_EPOCH + Duration::from_secs(100));
+        };
+        // In turn, as two workers report again and again.
+        for _ in 0..3 {
+            refused("another key", 50);
+            refused("another version", 60);
+            refused("another key", 50);
+            let told = peers.report(UNIX_EPOCH).last_refused;
+            assert_eq!((&*told[0].reason, told[0].time, told.len()), ("another version", 60.0, 1));
+        }
     }
 
     #[test]

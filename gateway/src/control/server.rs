@@ -1,29 +1,19 @@
-//! HTTP: `/metrics`, `/healthz`, `/events`, `/peers`, `/parameters` and `/capabilities`, from a thread of its own. Parameters can be set through a
-//! [`socket`](super::socket) only.
+//! The API's listeners, served from a thread of its own: `control.listen`, to read, and the [`socket`](super::socket), to change
+//! things as well.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime};
-
-use anyhow::Context;
-use axum::Router;
-use axum::extract;
-use axum::extract::DefaultBodyLimit;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, put};
+use std::time::Duration;
 
 use super::connections::LIMITS;
-use super::parameters::Refused;
-use super::{State, connections, health, metrics};
+use super::{State, connections, routes};
+use anyhow::Context;
 
 /// Time between two tries to have the address.
 const RETRY: Duration = Duration::from_secs(2);
-/// Bytes of the longest value of a parameter.
-const VALUE_MAX: usize = 1_024;
 
 /// Takes the address, so that a failure shows before anything else starts.
 ///
@@ -45,7 +35,7 @@ pub fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Serves `state` from a new thread until the process ends; parameters can be set through `socket`. Without a `listener` it
+/// Serves `state` from a new thread until the process ends; `socket` is for requests that change something as well. Without a `listener` it
 /// tries again and again to have the address: forwarding does not depend on it.
 ///
 /// # Errors
@@ -61,18 +51,12 @@ pub fn spawn(
         .build()
         .context("can't start the control thread's event loop")?;
     let serve = async move {
-        let to_read = router(Arc::clone(&state)).route("/parameters/{name}", put(refuse_to_set));
         if let Some(socket) = socket {
             let socket = tokio::net::UnixListener::from_std(socket)?;
-            let to_set = Router::new()
-                .route("/parameters/{name}", put(set_parameter))
-                .layer(DefaultBodyLimit::max(VALUE_MAX))
-                .with_state(Arc::clone(&state))
-                .merge(router(state));
-            tokio::spawn(connections::serve(socket, to_set, LIMITS));
+            tokio::spawn(connections::serve(socket, routes::to_change(Arc::clone(&state)), LIMITS));
         }
         let listener = tokio::net::TcpListener::from_std(wait_for(listen, listener).await)?;
-        connections::serve(listener, to_read, LIMITS).await;
+        connections::serve(listener, routes::to_read(state), LIMITS).await;
         Ok::<_, io::Error>(())
     };
     thread::Builder::new()
@@ -100,93 +84,21 @@ async fn wait_for(listen: SocketAddr, mut listener: Option<TcpListener>) -> TcpL
     }
 }
 
-fn router(state: Arc<State>) -> Router {
-    Router::new()
-        .route("/metrics", get(serve_metrics))
-        .route("/healthz", get(serve_health))
-        .route("/events", get(serve_events))
-        .route("/peers", get(serve_peers))
-        .route("/parameters", get(serve_parameters))
-        .route("/capabilities", get(serve_capabilities))
-        .with_state(state)
-}
-
-async fn serve_metrics(extract::State(state): extract::State<Arc<State>>) -> Response {
-    match metrics::render(&state) {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
-        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{e}\n")).into_response(),
-    }
-}
-
-async fn serve_health(extract::State(state): extract::State<Arc<State>>) -> Response {
-    match health::check(&state) {
-        Ok(()) => "ok\n".into_response(),
-        Err(reasons) => {
-            (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n").into_response()
-        }
-    }
-}
-
-async fn serve_events(extract::State(state): extract::State<Arc<State>>) -> Response {
-    json(state.events.json())
-}
-
-async fn serve_peers(extract::State(state): extract::State<Arc<State>>) -> Response {
-    json(state.peers.json(SystemTime::now()))
-}
-
-async fn serve_parameters(extract::State(state): extract::State<Arc<State>>) -> Response {
-    json(state.parameters.json())
-}
-
-async fn serve_capabilities(extract::State(state): extract::State<Arc<State>>) -> Response {
-    json(state.capabilities.json(state.peers.session()))
-}
-
-async fn refuse_to_set() -> Response {
-    let why = "parameters are set through the socket of control.socket only\n";
-    (StatusCode::FORBIDDEN, why).into_response()
-}
-
-async fn set_parameter(
-    extract::State(state): extract::State<Arc<State>>,
-    extract::Path(name): extract::Path<String>,
-    value: String,
-) -> Response {
-    let refuse = |status, why: String| (status, why + "\n").into_response();
-    match state.parameters.set(&name, &value) {
-        Ok(parameter) => json(serde_json::to_string(&parameter)),
-        Err(Refused::Unknown) => {
-            let why = format!("there is no parameter {name}; /parameters has all");
-            refuse(StatusCode::NOT_FOUND, why)
-        }
-        Err(Refused::Unfit(why)) => refuse(StatusCode::UNPROCESSABLE_ENTITY, why),
-        Err(Refused::Busy) => {
-            let why = "a worker has not taken the last settings yet; try again".into();
-            refuse(StatusCode::SERVICE_UNAVAILABLE, why)
-        }
-    }
-}
-
-fn json(text: serde_json::Result<String>) -> Response {
-    match text {
-        Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text + "\n").into_response(),
-        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{e}\n")).into_response(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use tunnel::Setting;
     use tunnel::spray::Policy;
 
     use super::*;
     use crate::config::tests::{good, lab};
+    use crate::control::actions::Actions;
     use crate::control::socket;
+    use crate::log::Log;
     use crate::reload::Change;
 
     fn get(address: SocketAddr, path: &str) -> String {
@@ -212,7 +124,7 @@ mod tests {
         let mut worker = state.parameters.add_worker();
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        let (socket, _file) = socket::bind(&path).unwrap().into_parts();
+        let (socket, _file) = socket::bind(&path, None).unwrap().into_parts();
         spawn((address, Some(listener)), Some(socket), Arc::new(state)).unwrap();
 
         let all = get(address, "/parameters");
@@ -226,10 +138,14 @@ mod tests {
         };
         for (name, value, parts) in [
             ("wan.spray", "reps", ["HTTP/1.1 200", "\"value\":\"reps\""]),
-            ("wan.spray", "red", ["HTTP/1.1 422", "found red; allowed: \"earliest\""]),
+            ("wan.spray", "red", ["HTTP/1.1 422", "found red; allowed: \\\"earliest\\\""]),
             ("wan.spray", &"r".repeat(2_000), ["HTTP/1.1 413", ""]),
             ("lan.mtu", "1500", ["HTTP/1.1 422", "change the file"]),
-            ("lan.colour", "red", ["HTTP/1.1 404", "no parameter lan.colour"]),
+            (
+                "lan.colour",
+                "red",
+                ["HTTP/1.1 404", "{\"error\":\"there is no parameter lan.colour;"],
+            ),
         ] {
             let answer = unix("PUT", &format!("/parameters/{name}"), value);
             assert!(parts.iter().all(|part| answer.contains(part)), "{answer}");
@@ -257,7 +173,72 @@ mod tests {
         assert!(events.contains("content-type: application/json"), "{events}");
         assert!(events.ends_with("{\"missed\":0,\"events\":[]}\n"), "{events}");
         assert!(get(address, "/peers").ends_with("{\"peers\":[],\"last_refused\":[]}\n"));
-        assert!(get(address, "/").starts_with("HTTP/1.1 404"));
+        let status = get(address, "/status");
+        assert!(status.contains("\"health\":\"down\",\"reasons\":[\"starting: "), "{status}");
+        for (path, status, error) in [
+            ("/", "404", "there is no /; there are /status, "),
+            ("/events?last=10001", "400", "last: found 10001; allowed: 0 to 10000"),
+            ("/events?first=1", "400", "there is no option first for this request"),
+        ] {
+            let answer = get(address, path);
+            let error = format!("\r\n\r\n{{\"error\":\"{error}");
+            assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+            assert!(answer.contains(&error) && answer.contains("application/json"), "{answer}");
+        }
+        assert!(get(address, "/events?last=10000").starts_with("HTTP/1.1 200"));
+        for (method, path) in [("PUT", "/log-level"), ("POST", "/reload"), ("POST", "/drain")] {
+            let answer = ask(TcpStream::connect(address).unwrap(), method, path, "");
+            assert!(
+                answer.starts_with("HTTP/1.1 403") && answer.contains("control.socket"),
+                "{answer}"
+            );
+        }
+        let answer = ask(TcpStream::connect(address).unwrap(), "DELETE", "/peers", "");
+        assert!(answer.starts_with("HTTP/1.1 405") && answer.contains("\"error\":"), "{answer}");
+    }
+
+    #[test]
+    fn the_operator_reloads_drains_and_sets_the_level_of_the_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let (socket, _file) = socket::bind(&path, None).unwrap().into_parts();
+        let stop = Arc::new(AtomicBool::new(false));
+        let actions = Actions::new(Arc::clone(&stop), Log::default());
+        let state = Arc::new(State::new("both", 1, None).with(actions));
+        let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        spawn((address, Some(listener)), Some(socket), Arc::clone(&state)).unwrap();
+        let unix = |method, path_of: &str, body: &str| {
+            ask(UnixStream::connect(&path).unwrap(), method, path_of, body)
+        };
+        let level = unix("PUT", "/log-level", "debug\n");
+        assert!(level.ends_with("{\"log_level\":\"debug\"}\n"), "{level}");
+        let level = unix("PUT", "/log-level", "loud");
+        assert!(level.starts_with("HTTP/1.1 422") && level.contains("found loud"), "{level}");
+        for (answer, parts) in [
+            (Ok(vec!["wan.spray".to_owned()]), ["HTTP/1.1 200", "{\"applied\":[\"wan.spray\"]}"]),
+            (
+                Err(vec!["one".to_owned(), "two".to_owned()]),
+                ["HTTP/1.1 422", "nothing is changed: one\",\"details\":[\"one\",\"two\"]"],
+            ),
+        ] {
+            // The main thread.
+            let state = Arc::clone(&state);
+            let main = thread::spawn(move || {
+                loop {
+                    if let Some(to) = state.actions.asked_to_reload().pop() {
+                        return to.send(answer).unwrap();
+                    }
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let answer = unix("POST", "/reload", "");
+            main.join().unwrap();
+            assert!(parts.iter().all(|part| answer.contains(part)), "{answer}");
+        }
+        assert!(!stop.load(Ordering::Relaxed));
+        let answer = unix("POST", "/drain", "");
+        assert!(answer.starts_with("HTTP/1.1 202") && stop.load(Ordering::Relaxed), "{answer}");
     }
 
     #[test]

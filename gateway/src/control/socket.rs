@@ -1,11 +1,13 @@
-//! The socket by which parameters can be set: who may open it is a matter of its file's permissions.
+//! The socket of requests that change something: who may open it is a matter of its file's permissions.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+
+use nix::unistd::Group;
 
 /// The socket. Its file goes with it.
 #[derive(Debug)]
@@ -36,11 +38,13 @@ impl Drop for SocketFile {
     }
 }
 
-/// Takes `path`, which only the user of this process may open then. A socket that a former process left there goes.
+/// Takes `path`, which only the user of this process and the members of `group` may open then. A socket that a former process
+/// left there goes.
 ///
 /// # Errors
 /// In one line: the obstacle, and the key.
-pub fn bind(path: &Path) -> anyhow::Result<Socket> {
+pub fn bind(path: &Path, group: Option<&str>) -> anyhow::Result<Socket> {
+    let group = group.map(group_id).transpose()?;
     let is_other = fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket());
     let bound = if let Err(too_long) = SocketAddr::from_pathname(path) {
         // Nobody could connect to it.
@@ -50,13 +54,23 @@ pub fn bind(path: &Path) -> anyhow::Result<Socket> {
     } else if UnixStream::connect(path).is_ok() {
         Err(io::Error::other("another process listens there"))
     } else {
-        make(path)
+        make(path, group)
     };
     bound.map_err(|e| anyhow::anyhow!("can't listen at control.socket {}: {e}", path.display()))
 }
 
+/// The number of a group of this machine.
+fn group_id(name: &str) -> anyhow::Result<u32> {
+    let group = Group::from_name(name)
+        .map_err(|e| anyhow::anyhow!("can't look up control.group {name}: {e}"))?;
+    let group = group.ok_or_else(|| {
+        anyhow::anyhow!("control.group: this machine has no group {name}; groupadd --system {name}")
+    })?;
+    Ok(group.gid.as_raw())
+}
+
 /// The socket is made in a folder that nobody else may enter, and then moved: it is never there with other permissions.
-fn make(path: &Path) -> io::Result<Socket> {
+fn make(path: &Path, group: Option<u32>) -> io::Result<Socket> {
     let mut folder = path.as_os_str().to_owned();
     folder.push(format!(".{}", std::process::id()));
     let folder = Path::new(&folder);
@@ -64,7 +78,7 @@ fn make(path: &Path) -> io::Result<Socket> {
     let _ = fs::remove_file(folder.join(NAME));
     let _ = fs::remove_dir(folder);
     DirBuilder::new().mode(0o700).create(folder)?;
-    let made = make_within(folder, path);
+    let made = make_within(folder, path, group);
     if made.is_err() {
         let _ = fs::remove_file(folder.join(NAME));
     }
@@ -75,14 +89,19 @@ fn make(path: &Path) -> io::Result<Socket> {
 /// The name of the socket until it is moved.
 const NAME: &str = "socket";
 
-fn make_within(folder: &Path, path: &Path) -> io::Result<Socket> {
+fn make_within(folder: &Path, path: &Path, group: Option<u32>) -> io::Result<Socket> {
     let within = folder.join(NAME);
     // The path of a socket may have 107 bytes. That of the folder does not count, if it is reached through its descriptor.
     let opened = File::open(folder)?;
     let short = format!("/proc/self/fd/{}/{NAME}", opened.as_raw_fd());
     let listener = UnixListener::bind(short)?;
     listener.set_nonblocking(true)?;
-    fs::set_permissions(&within, Permissions::from_mode(0o600))?;
+    if group.is_some() {
+        // Allowed to a member of the group, and to root.
+        chown(&within, None, group)?;
+    }
+    let mode = if group.is_some() { 0o660 } else { 0o600 };
+    fs::set_permissions(&within, Permissions::from_mode(mode))?;
     fs::rename(&within, path)?;
     let inode = fs::symlink_metadata(path)?.ino();
     Ok(Socket { listener, file: SocketFile { path: path.to_owned(), inode } })
@@ -97,16 +116,16 @@ mod tests {
     fn only_its_user_may_open_it_and_one_process_has_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("control.sock");
-        let first = bind(&path).unwrap();
+        let first = bind(&path, None).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        let second = bind(&path).unwrap_err().to_string();
+        let second = bind(&path, None).unwrap_err().to_string();
         assert!(
             second.contains("control.socket") && second.contains("another process"),
             "{second}"
         );
         let (listener, file) = first.into_parts();
         drop(listener);
-        let again = bind(&path);
+        let again = bind(&path, None);
         assert!(again.is_ok(), "what a former process left is replaced: {again:?}");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left there");
         drop(file);
@@ -115,10 +134,22 @@ mod tests {
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0, "the file goes with its socket");
         let other = folder.path().join("file");
         fs::write(&other, "of somebody").unwrap();
-        assert!(bind(&other).unwrap_err().to_string().contains("no socket"));
+        assert!(bind(&other, None).unwrap_err().to_string().contains("no socket"));
         assert_eq!(fs::read_to_string(&other).unwrap(), "of somebody");
-        let nowhere = bind(&folder.path().join("none/control.sock")).unwrap_err().to_string();
+        let nowhere = bind(&folder.path().join("none/control.sock"), None).unwrap_err().to_string();
         assert!(nowhere.contains("No such file"), "{nowhere}");
+    }
+
+    #[test]
+    fn the_members_of_a_group_may_open_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let own = Group::from_gid(nix::unistd::getegid()).unwrap().unwrap();
+        let _socket = bind(&path, Some(&own.name)).unwrap();
+        let meta = fs::metadata(&path).unwrap();
+        assert_eq!((meta.permissions().mode() & 0o777, meta.gid()), (0o660, own.gid.as_raw()));
+        let missing = bind(&path, Some("no-such-group")).unwrap_err().to_string();
+        assert!(missing.contains("control.group") && !missing.contains('\n'), "{missing}");
     }
 
     #[test]
@@ -126,10 +157,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let rest = 107 - folder.path().as_os_str().len() - 1;
         let path = folder.path().join("s".repeat(rest));
-        let socket = bind(&path).unwrap();
+        let socket = bind(&path, None).unwrap();
         assert!(UnixStream::connect(&path).is_ok());
         drop(socket);
-        let long = bind(&folder.path().join("s".repeat(rest + 1))).unwrap_err().to_string();
+        let long = bind(&folder.path().join("s".repeat(rest + 1)), None).unwrap_err().to_string();
         assert!(long.contains("shorter"), "{long}");
     }
 
@@ -140,7 +171,7 @@ mod tests {
         let left = folder.path().join(format!("control.sock.{}", std::process::id()));
         fs::create_dir(&left).unwrap();
         fs::write(left.join(NAME), "").unwrap();
-        let socket = bind(&path);
+        let socket = bind(&path, None);
         assert!(socket.is_ok(), "{socket:?}");
         assert!(!left.exists());
     }

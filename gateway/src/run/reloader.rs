@@ -1,4 +1,4 @@
-//! SIGHUP: the file is read again, and applied as a whole or not at all.
+//! SIGHUP, or a request through the socket: the file is read again, and applied as a whole or not at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,10 +30,12 @@ impl<'a> Reloader<'a> {
 
     /// Reads the file and applies it, if somebody asked for that.
     pub(super) fn poll(&mut self, state: &State) {
-        if !self.asked.swap(false, Ordering::Relaxed) {
+        let waiting = state.actions.asked_to_reload();
+        if !self.asked.swap(false, Ordering::Relaxed) && waiting.is_empty() {
             return;
         }
-        match self.reload(state) {
+        let result = self.reload(state);
+        match &result {
             Ok(names) if names.is_empty() => tracing::info!("reloaded: nothing is different"),
             Ok(names) => tracing::info!("reloaded: {} applied", names.join(", ")),
             Err(why) => {
@@ -41,6 +43,12 @@ impl<'a> Reloader<'a> {
                     tracing::error!("not reloaded, nothing is changed: {line}");
                 }
             }
+        }
+        for to in waiting {
+            let applied = |names: &Vec<&str>| names.iter().map(|&name| name.to_owned()).collect();
+            let lines = |why: &String| why.lines().map(str::to_owned).collect();
+            // Who has gone needs no answer.
+            let _ = to.send(result.as_ref().map(applied).map_err(lines));
         }
     }
 

@@ -1,10 +1,11 @@
 //! Tells the main thread of the boxes at the other end, ten times a second. No packet pays for it.
 
+use arrayvec::ArrayVec;
 use common::control::VERSION;
 use common::frame::{Frame, Headroom};
 use common::time::{Span, Time};
 use rtrb::{Consumer, Producer, RingBuffer};
-use switch::Switch;
+use switch::{PeerState, Switch};
 use tunnel::Tunnel;
 use tunnel::session::State;
 
@@ -16,7 +17,7 @@ use crate::port::PortId;
 const INTERVAL: Span = Span::from_millis(100);
 /// Reports that may wait for the main thread, which takes them all every 20 ms.
 const DEPTH: usize = 256;
-/// Boxes that a worker without a tunnel tells of.
+/// Boxes that a worker without a tunnel tells of: those that were heard last.
 const BOXES: usize = 64;
 
 /// The worker's end.
@@ -77,7 +78,7 @@ impl Reporter {
 
     /// Tells of the boxes that a switch knows.
     pub fn switch<F: Frame>(&mut self, switch: &Switch<F>) {
-        for peer in switch.peers().take(BOXES) {
+        for peer in newest(switch.peers()) {
             let seen = Seen {
                 node: peer.node,
                 boot: peer.boot,
@@ -100,5 +101,47 @@ impl Reporter {
     fn say(&mut self, tunnel: Option<u8>, news: News) {
         // If the main thread is that far behind, the next one will do.
         let _ = self.to.push(Report { tunnel, news });
+    }
+}
+
+/// The boxes that were heard last, the newest first.
+fn newest(all: impl Iterator<Item = PeerState>) -> ArrayVec<PeerState, BOXES> {
+    let mut newest = ArrayVec::<PeerState, BOXES>::new();
+    for peer in all {
+        let at = newest.partition_point(|other| other.heard >= peer.heard);
+        if newest.is_full() && at < BOXES {
+            newest.pop();
+        }
+        // There is no room for one that is older than all of them.
+        let _ = newest.try_insert(at, peer);
+    }
+    newest
+}
+
+#[cfg(test)]
+mod tests {
+    use common::ids::{BootId, NodeId};
+    use common::wire::Addr;
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn of_too_many_boxes_the_newest_are_told() {
+        let peer = |n: u32| PeerState {
+            node: NodeId(n),
+            boot: BootId(1),
+            address: Addr::from(IpAddr::from([10, 0, 0, 1])),
+            // In no order.
+            heard: Time::from_nanos(u64::from(n * 7 % 200)),
+            named_us: None,
+            reported: None,
+            round_trip: None,
+        };
+        let heard = |peers: u32| -> Vec<u64> {
+            newest((0..peers).map(peer)).iter().map(|it| it.heard.as_nanos()).collect()
+        };
+        assert_eq!(heard(200), (136..200).rev().collect::<Vec<_>>());
+        assert_eq!(heard(3), [14, 7, 0]);
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the real program, on ports that need no NIC.
 
+mod api;
 mod pages;
 mod peers;
 mod process;

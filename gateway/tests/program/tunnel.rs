@@ -188,7 +188,8 @@ fn a_parameter_is_set_through_the_socket() {
     let answer = put(UnixStream::connect(&socket).unwrap(), "pinned");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     let answer = put(UnixStream::connect(&socket).unwrap(), "random");
-    assert!(answer.contains("\r\n\r\nwan.spray: found random; allowed: \"earliest\""), "{answer}");
+    let error = "\r\n\r\n{\"error\":\"wan.spray: found random; allowed: \\\"earliest\\\"";
+    assert!(answer.contains(error), "{answer}");
     this.wait("line in the log", |_, log| log.contains("wan.spray is \"pinned\" from now on"));
     let all = this.gateway.get("/parameters");
     assert!(all.contains("{\"name\":\"wan.spray\",\"value\":\"pinned\","), "{all}");

@@ -1,0 +1,339 @@
+//! The answers of the gateway's API, as types: `lr2-gateway` writes them, `lr2ctl` reads them. docs/api.md describes them.
+//!
+//! Times are seconds since 1970, and spans are seconds; `null` is what is not known. A reader ignores fields that it does
+//! not know, and takes the default for those that are absent, so that the two programs may be of different releases.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A word or a sentence.
+pub type Text = Cow<'static, str>;
+
+/// Why a request was refused.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Refusal {
+    /// In one sentence.
+    pub error: String,
+    /// Each mistake, if there may be several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
+}
+
+/// `/status`: the box, and whether it does its job.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// Node id.
+    pub node: u32,
+    /// Boot id; `null` until the ports are open.
+    pub boot: Option<u64>,
+    /// Release of the gateway.
+    pub version: Text,
+    /// Process id.
+    pub pid: u32,
+    /// When it started.
+    pub started: f64,
+    /// How long it has been running.
+    pub uptime: f64,
+    /// `role`.
+    pub role: Text,
+    /// `recovery.mode`, which counts without a tunnel.
+    pub recovery: Text,
+    /// `wan.tunnel`: `off`, `ethernet` or `udp`.
+    pub tunnel: Text,
+    /// `ok`, `degraded` (frames are forwarded, and not all are protected) or `down`.
+    pub health: Text,
+    /// Why it is not `ok`, a sentence each.
+    pub reasons: Vec<String>,
+    /// The workers.
+    pub workers: Vec<Worker>,
+    /// Flows in the tables of all workers: a queue pair has two.
+    pub flows: u64,
+    /// Of these, flows that a Depot protects.
+    pub flows_protected: u64,
+    /// Level of the log.
+    pub log_level: Text,
+}
+
+/// A worker.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Worker {
+    /// Its number.
+    pub worker: usize,
+    /// Share of the last half second in which it had something to do, 0 to 1.
+    pub busy: f64,
+    /// It has shown no sign of life for longer than it may.
+    pub stalled: bool,
+}
+
+/// `/peers`: the boxes at the other end.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Peers {
+    /// By tunnel and node id.
+    pub peers: Vec<Peer>,
+    /// By tunnel: the newest message that was refused.
+    pub last_refused: Vec<Refused>,
+}
+
+/// A box.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Peer {
+    /// Node id.
+    pub node: u32,
+    /// The tunnel to it, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<u8>,
+    /// Boot id.
+    pub boot: u64,
+    /// A WAN port; without a tunnel, the address of a host behind it.
+    pub via: Text,
+    /// `session`, `answers`, `heard` or `silent`.
+    pub state: Text,
+    /// Version of its control messages.
+    pub message_version: u8,
+    /// Round trip to it.
+    pub round_trip: Option<f64>,
+    /// When it was last heard.
+    pub last_heard: f64,
+    /// When it last reported what arrived there.
+    pub last_report: Option<f64>,
+}
+
+impl Peer {
+    /// Whether it and this box hear each other.
+    pub fn is_up(&self) -> bool {
+        self.state == "session" || self.state == "answers"
+    }
+}
+
+/// A message that was refused.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Refused {
+    /// The tunnel, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<u8>,
+    /// Why.
+    pub reason: Text,
+    /// The host in whose name it came, without a tunnel.
+    pub from: Option<String>,
+    /// When it was first or, without a tunnel, last refused.
+    pub time: f64,
+}
+
+/// `/lanes`: the lanes of all tunnels.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lanes {
+    /// By tunnel and number. Empty without a tunnel.
+    pub lanes: Vec<Lane>,
+}
+
+/// A lane: what this box has sent on it, and received.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Lane {
+    /// The tunnel.
+    pub tunnel: u8,
+    /// Its number in the tunnel.
+    pub lane: u8,
+    /// Its WAN port.
+    pub port: Text,
+    /// `up`, `suspect`, `probing` or `down`.
+    pub state: Text,
+    /// Round trip, the configured guess until it is measured.
+    pub round_trip: f64,
+    /// Mean deviation of the round trip.
+    pub delay_variation: f64,
+    /// Time for which sent frames have waited for a report.
+    pub report_age: f64,
+    /// Frames sent for the first time.
+    pub sent: u64,
+    /// Frames sent again.
+    pub resent: u64,
+    /// Transmissions that the peer reported missing.
+    pub lost: u64,
+    /// Lost frames that were not sent again.
+    pub skipped: u64,
+    /// Frames received and delivered.
+    pub delivered: u64,
+    /// Of these, frames that waited for an earlier one.
+    pub waited: u64,
+    /// Received twice, and dropped.
+    pub duplicate: u64,
+    /// Missing numbers that were given up.
+    pub given_up: u64,
+}
+
+/// `/ports`.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ports {
+    /// The LAN port first.
+    pub ports: Vec<Port>,
+}
+
+/// A port.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Port {
+    /// `lan`, `wan`, `wan1` ..
+    pub port: Text,
+    /// `device` of its section.
+    pub device: String,
+    /// `mtu` of its section, bytes.
+    pub mtu: u16,
+    /// Whether its link is up; `null` until it is open.
+    pub up: Option<bool>,
+    /// Frames that workers took from it.
+    pub received: u64,
+    /// Bytes of these, without FCS.
+    pub received_bytes: u64,
+    /// Frames that it took to transmit.
+    pub transmitted: u64,
+    /// Bytes of these, without FCS.
+    pub transmitted_bytes: u64,
+    /// Frames that wait for it.
+    pub queued: u64,
+    /// Frames that the device lost, as its receive queue was full.
+    pub missed: u64,
+    /// Frames dropped on arrival, in a handoff or in front of the port.
+    pub dropped: u64,
+    /// Frames received damaged, and frames that could not be transmitted.
+    pub errors: u64,
+    /// Receptions that failed for want of an mbuf.
+    pub no_mbuf: u64,
+}
+
+/// `/pools`.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pools {
+    /// `mbufs`, which has all frames, and what may hold some of them.
+    pub pools: Vec<Pool>,
+}
+
+/// A pool of frames.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pool {
+    /// `mbufs`, `reorder_pool`, `resend_cache` or `backup_pool`.
+    pub pool: Text,
+    /// Frames in it.
+    pub frames: u64,
+    /// Frames that it may have, of all workers together.
+    pub limit: u64,
+}
+
+/// `/events`: the newest events, the oldest of them first.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Events {
+    /// Events that were not noted, as there were too many at a time.
+    pub missed: u64,
+    /// The events.
+    pub events: Vec<Event>,
+}
+
+/// An event.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// When.
+    pub time: f64,
+    /// The worker that noticed it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<usize>,
+    /// The tunnel, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<u8>,
+    /// Its kind.
+    pub event: String,
+    /// What happened, in one sentence.
+    pub text: String,
+    /// The fields of its kind.
+    #[serde(flatten)]
+    pub fields: Map<String, Value>,
+}
+
+/// `/build`: what runs here.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Build {
+    /// Release of the gateway.
+    pub version: Text,
+    /// Version of DPDK.
+    pub dpdk: String,
+    /// `optimised` or `debug`.
+    pub profile: Text,
+    /// Processor and operating system.
+    pub target: Text,
+    /// Version of the control messages without a tunnel.
+    pub message_version: u8,
+    /// Version of the tunnel's shim and messages.
+    pub tunnel_version: u8,
+}
+
+/// `/config`: the effective configuration. Secrets stand in files of their own, and are not among it.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Configuration {
+    /// Where it was read.
+    pub file: String,
+    /// As the file that has this effect.
+    pub toml: String,
+    /// The same as an object, by section.
+    pub config: Value,
+}
+
+/// `/parameters`: all keys of the configuration.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Parameters {
+    /// In the order of the reference.
+    pub parameters: Vec<Parameter>,
+}
+
+/// A key of the configuration.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Parameter {
+    /// The key with its section.
+    pub name: String,
+    /// Its value, as in the file; `null`: it follows from others or from measurements.
+    pub value: Value,
+    /// The values that it may have, with their unit.
+    pub allowed: String,
+    /// Whether it can be set while the gateway runs.
+    pub settable: bool,
+}
+
+/// The answer to `POST /reload`.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reloaded {
+    /// Keys whose new values hold from now on; empty if the file says the same as before.
+    pub applied: Vec<String>,
+}
+
+/// The answer to `PUT /log-level`.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LogLevel {
+    /// The level from now on.
+    pub log_level: Text,
+}
+
+/// The answer to `POST /drain`.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Draining {
+    /// What happens now, in one sentence.
+    pub draining: Text,
+}

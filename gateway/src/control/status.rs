@@ -1,0 +1,236 @@
+//! What the API tells of the box, its ports, pools and lanes.
+
+use std::borrow::Cow;
+
+use api::{Build, Lane, Lanes, Pool, Pools, Port, Ports, Status, Worker};
+use common::metrics::Metric;
+use dpdk_sys_wrapper::PortStats;
+
+use super::{State, health};
+use crate::config::{Config, RECOVERIES, TUNNELS, word};
+use crate::port::PortId;
+use crate::telemetry::{IoCounters, LaneIo, PortIo, TunnelIo};
+
+/// What follows from the configuration.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Facts {
+    node: u32,
+    recovery: &'static str,
+    tunnel: &'static str,
+    /// Device and MTU of each port, by [`PortId::index`].
+    ports: Vec<(String, u16)>,
+    /// Mbufs, and frames in the reordering pool, the resend cache and the backup pool.
+    limits: [u64; 4],
+}
+
+impl Facts {
+    /// Those of a configuration.
+    pub fn of(config: &Config) -> Self {
+        let pools = config.pool_frames();
+        Self {
+            node: config.peer.node.0,
+            recovery: word(RECOVERIES, &config.recovery.mode),
+            tunnel: word(TUNNELS, &config.tunnel.mode),
+            ports: config.ports().map(|(_, port)| (port.device.clone(), port.mtu)).collect(),
+            limits: [
+                config.pool.mbufs.into(),
+                pools.reorder_pool,
+                pools.resend_cache,
+                pools.backup_pool,
+            ],
+        }
+    }
+
+    /// Whether there is a tunnel.
+    pub fn has_tunnel(&self) -> bool {
+        !matches!(self.tunnel, "" | "off")
+    }
+}
+
+/// The box, and whether it does its job.
+pub fn status(state: &State) -> Status {
+    let sample = state.sample();
+    let reasons = health::check(state).err().unwrap_or_default();
+    let health = match &*reasons {
+        [] => "ok",
+        all if all.iter().all(|reason| reason.starts_with(health::DEGRADED)) => "degraded",
+        _ => "down",
+    };
+    let each = sample.iter().flat_map(|sample| sample.workers.iter().enumerate());
+    let sum = |metric| state.workers.iter().map(|worker| worker.switch(metric)).sum();
+    Status {
+        node: state.facts.node,
+        boot: state.boot.get().copied(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        pid: std::process::id(),
+        started: state.start_time,
+        uptime: state.started.elapsed().as_secs_f64(),
+        role: state.role.into(),
+        recovery: state.facts.recovery.into(),
+        tunnel: state.facts.tunnel.into(),
+        health: health.into(),
+        reasons,
+        workers: each
+            .map(|(n, it)| Worker { worker: n, busy: it.busy_ratio, stalled: it.stalled })
+            .collect(),
+        flows: sum(Metric::FlowsAll),
+        flows_protected: sum(Metric::FlowsProtected),
+        log_level: state.actions.log.level().into(),
+    }
+}
+
+/// The ports.
+pub fn ports(state: &State) -> Ports {
+    let sample = state.sample();
+    let mut io = IoCounters::default();
+    state.workers.iter().for_each(|worker| io.join(&worker.io()));
+    let each = PortId::all(u8::MAX).zip(&state.facts.ports);
+    let port = |(id, (device, mtu)): (PortId, &(String, u16))| {
+        let stats = sample.as_ref().and_then(|sample| sample.ports.get(id.index()));
+        let PortStats { rx_missed, rx_errors, tx_errors, rx_no_mbuf, .. } =
+            stats.copied().unwrap_or_default();
+        let sum = |all: &[PortIo]| all.iter().map(|what| io.port(id, *what)).sum();
+        Port {
+            port: id.name().into(),
+            device: device.clone(),
+            mtu: *mtu,
+            up: sample.as_ref().and_then(|sample| sample.up.get(id.index()).copied()),
+            received: sum(&[PortIo::RxFrames]),
+            received_bytes: sum(&[PortIo::RxBytes]),
+            transmitted: sum(&[PortIo::TxFrames]),
+            transmitted_bytes: sum(&[PortIo::TxBytes]),
+            queued: sum(&[PortIo::Queued]),
+            missed: rx_missed,
+            dropped: sum(&[
+                PortIo::RxTooLong,
+                PortIo::RxNoMbuf,
+                PortIo::DropHandoff,
+                PortIo::DropFull,
+                PortIo::DropStalled,
+                PortIo::DropEnd,
+            ]),
+            errors: rx_errors + tx_errors,
+            no_mbuf: rx_no_mbuf,
+        }
+    };
+    Ports { ports: each.map(port).collect() }
+}
+
+/// The pools.
+pub fn pools(state: &State) -> Pools {
+    let switches = |metric| state.workers.iter().map(|worker| worker.switch(metric)).sum::<u64>();
+    let tunnels = |what| state.tunnels().map(|tunnel| tunnel.get(what)).sum::<u64>();
+    let in_use = state.sample().map_or(0, |it| it.mbufs.saturating_sub(it.mbufs_free));
+    let frames = [
+        in_use.into(),
+        switches(Metric::HeldReorder) + tunnels(TunnelIo::Held),
+        switches(Metric::HeldCache) + tunnels(TunnelIo::Kept),
+        switches(Metric::HeldBackup),
+    ];
+    let names = ["mbufs", "reorder_pool", "resend_cache", "backup_pool"];
+    let each = names.into_iter().zip(frames).zip(state.facts.limits);
+    let pool = |((name, frames), limit)| Pool { pool: Cow::Borrowed(name), frames, limit };
+    Pools { pools: each.map(pool).collect() }
+}
+
+/// The lanes of all tunnels.
+pub fn lanes(state: &State) -> Lanes {
+    let mut lanes = Vec::new();
+    for (of, published) in (0..).zip(state.tunnels()) {
+        for (n, lane) in (0..).zip(published.lanes()) {
+            let port = tunnel::Lane::new(n).map(|lane| PortId::wan(lane.port(state.wans)));
+            let get = |what| lane.get(what);
+            let seconds = |what: LaneIo| what.scaled(lane.get(what));
+            let states = [
+                (LaneIo::StateUp, "up"),
+                (LaneIo::StateSuspect, "suspect"),
+                (LaneIo::StateProbing, "probing"),
+            ];
+            let found = states.into_iter().find(|(what, _)| get(*what) > 0);
+            lanes.push(Lane {
+                tunnel: of,
+                lane: n,
+                port: port.map_or("", PortId::name).into(),
+                state: found.map_or("down", |(_, word)| word).into(),
+                round_trip: seconds(LaneIo::RttNanos),
+                delay_variation: seconds(LaneIo::DeviationNanos),
+                report_age: seconds(LaneIo::ReportAgeNanos),
+                sent: get(LaneIo::First),
+                resent: get(LaneIo::Resent),
+                lost: get(LaneIo::Lost),
+                skipped: get(LaneIo::Skipped),
+                delivered: [LaneIo::Ordered, LaneIo::Overtook, LaneIo::Late, LaneIo::Unordered]
+                    .into_iter()
+                    .map(get)
+                    .sum(),
+                waited: get(LaneIo::Waited),
+                duplicate: get(LaneIo::Duplicate),
+                given_up: get(LaneIo::GivenUp) + get(LaneIo::PeerSkipped),
+            });
+        }
+    }
+    Lanes { lanes }
+}
+
+/// What runs here.
+pub fn build() -> Build {
+    Build {
+        version: env!("CARGO_PKG_VERSION").into(),
+        dpdk: dpdk_sys_wrapper::version(),
+        profile: if cfg!(debug_assertions) { "debug" } else { "optimised" }.into(),
+        target: format!("{} {}", std::env::consts::ARCH, std::env::consts::OS).into(),
+        message_version: common::control::VERSION,
+        tunnel_version: tunnel::shim::VERSION,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use common::frame::Side;
+    use common::metrics::Counters;
+
+    use super::*;
+    use crate::config::tests::{good, lab};
+    use crate::control::tunnel::Expected;
+    use crate::control::{Sample, WorkerHealth};
+
+    fn state(text: &str) -> State {
+        let config = good(text);
+        let mut expected = Expected::of(&config);
+        expected.iter_mut().for_each(|it| it.ports = 2);
+        State::new("both", 2, expected).of(&config)
+    }
+
+    #[test]
+    fn numbers_of_all_workers_are_summed() {
+        let state = state(&lab(""));
+        assert_eq!(status(&state).health, "down");
+        assert_eq!((status(&state).tunnel, status(&state).recovery), ("off".into(), "auto".into()));
+        assert!(ports(&state).ports.iter().all(|port| port.up.is_none()));
+        let (mut io, mut switch) = (IoCounters::default(), Counters::default());
+        io.add(Side::Wan.into(), PortIo::DropFull, 3);
+        io.add(Side::Wan.into(), PortIo::RxFrames, 5);
+        switch.set(Metric::HeldReorder, 4);
+        switch.set(Metric::FlowsAll, 2);
+        state.workers.iter().for_each(|worker| worker.store(&switch, &io));
+        state.put(Sample {
+            ports: vec![PortStats::default(), PortStats { rx_missed: 9, ..PortStats::default() }],
+            up: vec![true, true],
+            mbufs_free: 60,
+            mbufs: 100,
+            workers: vec![WorkerHealth { busy_ratio: 0.5, stalled: false }; 2],
+            stopping: false,
+            ways: Vec::new(),
+        });
+        let status = status(&state);
+        assert_eq!((&*status.health, status.workers.len(), status.flows), ("ok", 2, 4));
+        let ports = ports(&state).ports;
+        let wan = &ports[1];
+        assert_eq!((wan.received, wan.dropped, wan.missed), (10, 6, 9));
+        assert_eq!((wan.up, &*wan.port, &*wan.device), (Some(true), "wan", "net_null1"));
+        let pools = pools(&state).pools;
+        assert_eq!((&*pools[0].pool, pools[0].frames), ("mbufs", 40));
+        assert_eq!((&*pools[1].pool, pools[1].frames), ("reorder_pool", 8));
+        assert!(pools.iter().all(|pool| pool.limit > pool.frames), "{pools:?}");
+    }
+}

@@ -1,0 +1,75 @@
+//! The API of the real program, through its socket.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{Folder, Running, SMALL, config, free_address};
+
+/// The status of an answer, and its body.
+fn ask(socket: &Path, request: &str, body: &str) -> (u16, Value) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let headers = format!("Host: x\r\nContent-Length: {}", body.len());
+    write!(stream, "{request} HTTP/1.1\r\n{headers}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {body}")))
+}
+
+#[test]
+fn a_gateway_is_asked_reloaded_and_drained_through_its_socket() {
+    let folder = Folder::new("api");
+    let (listen, socket) = (free_address(), folder.path("control.sock"));
+    let text = |more: &str| {
+        let control = format!("socket = \"{}\"\n{more}{SMALL}", socket.display());
+        config("net_null0,no-rx=1", "net_null1,no-rx=1", listen, &control)
+    };
+    let path = folder.config(&text(""));
+    let mut gateway = Running::start(&path, listen);
+    let get = |path: &str| {
+        let (status, body) = ask(&socket, &format!("GET {path}"), "");
+        assert_eq!(status, 200, "{body}");
+        body
+    };
+    let status = get("/status");
+    assert_eq!((&status["health"], &status["tunnel"]), (&"ok".into(), &"off".into()), "{status}");
+    assert!(status["boot"].is_u64() && status["workers"][0]["stalled"] == false, "{status}");
+    let ports = get("/ports");
+    assert_eq!(ports["ports"][1]["device"], "net_null1,no-rx=1");
+    assert_eq!((&ports["ports"][0]["up"], &ports["ports"][0]["mtu"]), (&true.into(), &1500.into()));
+    let mbufs = &get("/pools")["pools"][0];
+    assert!(mbufs["limit"].as_u64() > mbufs["frames"].as_u64(), "{mbufs}");
+    assert!(get("/build")["dpdk"].as_str().unwrap().starts_with("DPDK "));
+    assert_eq!(get("/config")["config"]["peer"]["lab_unkeyed"], true);
+    assert_eq!(get("/lanes")["lanes"], Value::Array(Vec::new()));
+    let events = get("/events?last=10");
+    assert_eq!(events["events"][0]["text"], "port lan is up", "{events}");
+
+    assert_eq!(ask(&socket, "PUT /log-level", "debug").1["log_level"], "debug");
+    assert_eq!(get("/status")["log_level"], "debug");
+    assert_eq!(ask(&socket, "POST /reload", "").1["applied"], Value::Array(Vec::new()));
+    folder.config(&text("[shutdown]\ndrain_timeout = \"3s\"\n"));
+    let (status, refused) = ask(&socket, "POST /reload", "");
+    let error = "not reloaded, nothing is changed: a restart is needed for shutdown.drain_timeout";
+    assert_eq!((status, &refused["error"]), (422, &error.into()));
+    folder.config(&text("[peer]\nnode = \"red\"\n"));
+    assert_eq!(ask(&socket, "POST /reload", "").0, 422);
+
+    assert_eq!(ask(&socket, "POST /drain", "").0, 202);
+    let mut ended = None;
+    let mut stderr = String::new();
+    gateway.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    while ended.is_none() {
+        ended = gateway.child.try_wait().unwrap();
+    }
+    assert_eq!(ended.unwrap().code(), Some(0), "{stderr}");
+    assert!(
+        stderr.contains("asked to drain") && stderr.trim_end().ends_with("stopped"),
+        "{stderr}"
+    );
+    assert!(!socket.exists());
+}
