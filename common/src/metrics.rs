@@ -226,8 +226,18 @@ metrics! {
     Gauge "lr2_lan_waiting_flows" "Flows that wait for room in their host's congestion window." {
         LanWaiting,
     }
-    Gauge "lr2_path_rtt_nanoseconds" "Round trip time of the long-haul link, last measurement, in nanoseconds." {
+    Gauge "lr2_path_round_trip_seconds" "Round trip time of the long-haul link, last measurement; without a tunnel." {
         PathRtt,
+    }
+}
+
+impl Metric {
+    /// The value as Prometheus has it: a time, which is counted in nanoseconds, in seconds.
+    pub fn scaled(self, value: u64) -> f64 {
+        match self {
+            Self::PathRtt => value as f64 / 1e9,
+            _ => value as f64,
+        }
     }
 }
 

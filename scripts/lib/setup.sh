@@ -67,6 +67,33 @@ lr2_packages() {
     lr2_step "installing ${missing[*]}" lr2_apt_try install -y --no-install-recommends "${missing[@]}"
 }
 
+# lr2_unpack WHY PACKAGE NAME FOLDER: unpack a package into the cache, and set NAME to that folder of it. For a package
+# whose installation would start a service on this machine.
+lr2_unpack() {
+    local why=$1 package=$2 folder
+    folder=$LR2_CACHE/packages/$package
+    if [ ! -e "$folder" ]; then
+        command -v apt-get >/dev/null || lr2_die "needs this package $why, and there is no apt here: $package"
+        lr2_say "${0##*/} needs this package $why; it is unpacked into $folder now, and not installed: $package"
+        mkdir -p "${folder%/*}"
+        lr2_step "unpacking $package" lr2_unpack_into "$package" "$folder"
+    fi
+    export "$3=$folder/$4"
+}
+
+# lr2_unpack_into PACKAGE FOLDER: the folder is there only if all went well.
+lr2_unpack_into() (
+    set -e
+    work=$(mktemp -d "$2.XXXXXX")
+    trap 'rm -rf "$work"' EXIT
+    # apt drops its privileges to download.
+    chmod 755 "$work"
+    cd "$work"
+    lr2_apt_try download "$1"
+    dpkg-deb -x ./*.deb root
+    mv root "$2"
+)
+
 lr2_need_cargo() {
     if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
         PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"

@@ -93,7 +93,7 @@ pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
             Metric::PathRtt => each.max().unwrap_or_default(),
             _ => each.sum(),
         };
-        families.add(&metric.desc(), &[], value as f64);
+        families.add(&metric.desc(), &[], metric.scaled(value));
     }
     let mut text = Vec::with_capacity(16 << 10);
     TextEncoder::new().encode(&families.0, &mut text)?;
@@ -130,7 +130,8 @@ fn workers(state: &State, families: &mut Families) {
     }
     for (what, desc) in LoopIo::TABLE {
         for (n, worker) in each.iter().enumerate() {
-            families.add(desc, &[("worker", &n.to_string())], worker.round(*what) as f64);
+            let value = what.scaled(worker.round(*what));
+            families.add(desc, &[("worker", &n.to_string())], value);
         }
     }
 }
@@ -253,6 +254,8 @@ mod tests {
         switch.add(Metric::PassedMalformed, 7);
         state.workers[0].store(&switch, &io);
         io.add_loop(LoopIo::BusyRounds, 5);
+        io.add_loop(LoopIo::IdleNanos, 1_500_000_000);
+        switch.set(Metric::PathRtt, 20_000_000);
         state.workers[1].store(&switch, &io);
         let lan = PortStats { rx_missed: 9, ..PortStats::default() };
         state.put(Sample {
@@ -286,6 +289,8 @@ mod tests {
             "lr2_tunnel_report_age_seconds{tunnel=\"0\",lane=\"0\"} 0",
             "lr2_worker_busy_ratio{worker=\"1\"} 0.25",
             "lr2_worker_rounds_total{worker=\"1\",state=\"busy\"} 5",
+            "lr2_worker_seconds_total{worker=\"1\",state=\"idle\"} 1.5",
+            "lr2_path_round_trip_seconds 0.02",
         ] {
             assert!(text.lines().any(|l| l == line), "no line {line:?} in\n{text}");
         }

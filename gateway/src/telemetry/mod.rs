@@ -75,9 +75,19 @@ counters! {
         "Rounds of the worker's loop, by whether there was something to do." {
         BusyRounds ["state" = "busy"], IdleRounds ["state" = "idle"]
     }
-    Counter "lr2_worker_nanoseconds_total"
+    Counter "lr2_worker_seconds_total"
         "Time the worker spent, by whether there was something to do." {
         BusyNanos ["state" = "busy"], IdleNanos ["state" = "idle"]
+    }
+}
+
+impl LoopIo {
+    /// The value as Prometheus has it: time in seconds.
+    pub fn scaled(self, value: u64) -> f64 {
+        match self {
+            Self::BusyNanos | Self::IdleNanos => value as f64 / 1e9,
+            Self::BusyRounds | Self::IdleRounds => value as f64,
+        }
     }
 }
 

@@ -35,7 +35,7 @@ class _Moment:
 
     def worker_ns(self, worker: int) -> float:
         """Of rounds in which it found something to do."""
-        return self.metrics.total("lr2_worker_nanoseconds_total", worker=str(worker), state="busy")
+        return 1e9 * self.metrics.total("lr2_worker_seconds_total", worker=str(worker), state="busy")
 
 
 @dataclass

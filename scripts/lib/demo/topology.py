@@ -312,6 +312,11 @@ class Pass:
         for process in (self.wan, self.responder, *(gateway.process for gateway in self._gateways)):
             process.check()
 
+    @property
+    def gateways(self) -> tuple[Gateway, ...]:
+        """From A to B; none in a pass without them."""
+        return tuple(self._gateways)
+
     def note_warm_up(self) -> None:
         """To be called now and then: remembers the gateways' counters once the warm-up is over."""
         if not self._warm and (host := last_line(self.requester)) and host["elapsed_s"] >= self.scenario.warm_up:
