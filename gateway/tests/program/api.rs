@@ -20,6 +20,46 @@ fn ask(socket: &Path, request: &str, body: &str) -> (u16, Value) {
     (status, serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {body}")))
 }
 
+/// Runs `lr2ctl`: its exit status, output and errors.
+fn lr2ctl(socket: &Path, args: &[&str]) -> (u8, String, String) {
+    let (mut out, mut errors) = (Vec::new(), Vec::new());
+    let first = ["lr2ctl", "--socket", socket.to_str().unwrap()];
+    let args = first.iter().chain(args).map(Into::into);
+    let code = ctl::run(args, &mut out, &mut errors);
+    (code, String::from_utf8(out).unwrap(), String::from_utf8(errors).unwrap())
+}
+
+fn lr2ctl_says_the_same(socket: &Path, gateway: &Running) {
+    for (command, part) in [
+        (&["status"][..], ": ok\n"),
+        (&["peers"], "no box at the other end is heard"),
+        (&["lanes"], "there is no tunnel"),
+        (&["ports"], "net_null1,no-rx=1"),
+        (&["pools"], "resend_cache"),
+        (&["events", "--last", "5"], " port wan is up\n"),
+        (&["build"], "DPDK "),
+        (&["config"], "\nlab_unkeyed = true\n"),
+        (&["parameters"], "576 to 9600 bytes"),
+        (&["log-level", "warn"], "the log level is warn\n"),
+    ] {
+        let (code, out, errors) = lr2ctl(socket, command);
+        assert_eq!((code, &*errors), (0, ""), "{command:?}");
+        assert!(out.contains(part), "{command:?}: {out}");
+    }
+    let (_, json, _) = lr2ctl(socket, &["--json", "ports"]);
+    assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), ask(socket, "GET /ports", "").1);
+    let (code, out, errors) = lr2ctl(socket, &["set", "lan.mtu", "1500"]);
+    assert_eq!((code, &*out, errors.lines().count()), (2, "", 1), "{errors}");
+    assert!(errors.starts_with("lr2ctl: lan.mtu: it can't be set"), "{errors}");
+    let (code, _, errors) = lr2ctl(socket, &["set", "lan/..", "x"]);
+    assert!(code == 2 && errors.contains("no parameter lan/.."), "{errors}");
+    let address = gateway.listen.to_string();
+    let (code, _, errors) = lr2ctl(socket, &["--address", &address, "drain"]);
+    assert!(code == 2 && errors.contains("control.socket only"), "{errors}");
+    let (code, out, _) = lr2ctl(socket, &["--address", &address, "status"]);
+    assert!(code == 0 && out.contains("log level warn"), "{out}");
+}
+
 #[test]
 fn a_gateway_is_asked_reloaded_and_drained_through_its_socket() {
     let folder = Folder::new("api");
@@ -48,6 +88,8 @@ fn a_gateway_is_asked_reloaded_and_drained_through_its_socket() {
     assert_eq!(get("/lanes")["lanes"], Value::Array(Vec::new()));
     let events = get("/events?last=10");
     assert_eq!(events["events"][0]["text"], "port lan is up", "{events}");
+
+    lr2ctl_says_the_same(&socket, &gateway);
 
     assert_eq!(ask(&socket, "PUT /log-level", "debug").1["log_level"], "debug");
     assert_eq!(get("/status")["log_level"], "debug");

@@ -1,0 +1,82 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Asks a running lr2-gateway, and changes it.
+#[derive(Clone, PartialEq, Debug, Parser)]
+#[command(name = "lr2ctl", version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// The gateway's socket, as its control.socket says.
+    #[arg(long, global = true, value_name = "PATH", default_value = "/run/lr2/control.sock")]
+    pub socket: PathBuf,
+
+    /// Ask over TCP, as control.listen says, in place of the socket: to read only.
+    #[arg(long, global = true, value_name = "IP:PORT")]
+    pub address: Option<SocketAddr>,
+
+    /// Print the gateway's answer as it is: JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// A command.
+#[derive(Clone, PartialEq, Debug, Subcommand)]
+pub enum Command {
+    /// The box, and whether it does its job, with the reasons where it does not.
+    Status,
+    /// The boxes at the other end.
+    Peers,
+    /// The lanes of the tunnel.
+    Lanes,
+    /// The ports.
+    Ports,
+    /// The pools of frames.
+    Pools,
+    /// The newest events, the oldest of them first.
+    Events {
+        /// How many.
+        #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(0..=10_000))]
+        last: u16,
+    },
+    /// What runs: release, DPDK, versions of messages.
+    Build,
+    /// The effective configuration, as TOML, without secrets.
+    Config,
+    /// Every key of the configuration, its value and range.
+    Parameters,
+    /// Set a parameter, until the gateway ends.
+    Set {
+        /// Its name, as `parameters` shows it.
+        name: String,
+        /// Its value, as in the file.
+        value: String,
+    },
+    /// Set the level of the log, until the gateway ends.
+    LogLevel {
+        /// The least grave lines that are logged.
+        #[arg(value_parser = ["off", "error", "warn", "info", "debug", "trace"])]
+        level: String,
+    },
+    /// Read the configuration file again, and apply it as a whole or not at all.
+    Reload,
+    /// End the gateway: held frames leave, and peers are told.
+    Drain,
+    /// Print a shell's completions.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write man pages into a folder.
+    Man {
+        /// The folder, which exists.
+        folder: PathBuf,
+    },
+}

@@ -1,0 +1,200 @@
+//! `lr2ctl`: asks a running `lr2-gateway` through [the API](api), and changes it. docs/lr2ctl.md.
+//!
+//! [`cli`] reads the command line, [`client`] asks, and [`view`] makes tables for people.
+
+pub mod cli;
+pub mod client;
+mod table;
+pub mod view;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::Path;
+
+use clap::{CommandFactory, Parser};
+use serde::de::DeserializeOwned;
+
+use self::cli::{Cli, Command};
+use self::client::{Client, Request};
+
+/// Exit status where the command line, or what it asks for, is wrong.
+pub const BAD_INPUT: u8 = 2;
+/// Exit status where the gateway could not be asked, or does not do it.
+pub const FAILED: u8 = 1;
+
+/// Why a command failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// [`BAD_INPUT`] or [`FAILED`].
+    pub code: u8,
+    /// In one sentence.
+    pub text: String,
+}
+
+impl Failure {
+    /// The gateway can't do it, or could not be asked.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self { code: FAILED, text: text.into() }
+    }
+}
+
+/// Runs a command line, and returns the exit status: 0, [`FAILED`] or [`BAD_INPUT`].
+pub fn run(
+    args: impl IntoIterator<Item = OsString>,
+    out: &mut dyn Write,
+    errors: &mut dyn Write,
+) -> u8 {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(e) if !e.use_stderr() => {
+            // Help, or the version.
+            let _ = write!(out, "{e}");
+            return 0;
+        }
+        Err(e) => {
+            let text = e.to_string();
+            // The first line says what is wrong; the rest is usage.
+            let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            let first = lines.next().unwrap_or_default();
+            let first = first.strip_prefix("error: ").unwrap_or(first).trim_end_matches(':');
+            let values = lines.find(|line| line.starts_with("[possible values"));
+            let more = values.map_or(String::new(), |values| format!(" {values}"));
+            let _ = writeln!(errors, "lr2ctl: {first}{more}; see lr2ctl --help");
+            return BAD_INPUT;
+        }
+    };
+    match command(&cli, out) {
+        Ok(()) => 0,
+        Err(Failure { code, text }) => {
+            let _ = writeln!(errors, "lr2ctl: {text}");
+            code
+        }
+    }
+}
+
+fn command(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
+    let client = Client::new(&cli.socket, cli.address);
+    let show = Show { cli, client: &client };
+    let text = match &cli.command {
+        Command::Status => show.get("/status", view::status)?,
+        Command::Peers => show.get("/peers", view::peers)?,
+        Command::Lanes => show.get("/lanes", view::lanes)?,
+        Command::Ports => show.get("/ports", view::ports)?,
+        Command::Pools => show.get("/pools", view::pools)?,
+        Command::Events { last } => show.get(&format!("/events?last={last}"), view::events)?,
+        Command::Build => show.get("/build", view::build)?,
+        Command::Config => {
+            show.get("/config", |config: &api::Configuration| config.toml.clone())?
+        }
+        Command::Parameters => show.get("/parameters", view::parameters)?,
+        Command::Set { name, value } => {
+            let path = format!("/parameters/{}", client::escaped(name));
+            show.ask(&Request::put(&path, value), |it: &api::Parameter| {
+                format!("{} is {}\n", it.name, it.value)
+            })?
+        }
+        Command::LogLevel { level } => show
+            .ask(&Request::put("/log-level", level), |it: &api::LogLevel| {
+                format!("the log level is {}\n", it.log_level)
+            })?,
+        Command::Reload => show.ask(&Request::post("/reload"), view::reloaded)?,
+        Command::Drain => {
+            show.ask(&Request::post("/drain"), |it: &api::Draining| format!("{}\n", it.draining))?
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "lr2ctl", out);
+            return Ok(());
+        }
+        Command::Man { folder } => return man(folder),
+    };
+    // Who reads no further has seen enough.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    Ok(())
+}
+
+/// Asks, and makes text of the answer.
+struct Show<'a> {
+    cli: &'a Cli,
+    client: &'a Client,
+}
+
+impl Show<'_> {
+    fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<String, Failure> {
+        self.ask(&Request::get(path), text)
+    }
+
+    fn ask<T: DeserializeOwned>(
+        &self,
+        request: &Request<'_>,
+        text: impl FnOnce(&T) -> String,
+    ) -> Result<String, Failure> {
+        let body = self.client.ask(request)?;
+        if self.cli.json { Ok(body) } else { Ok(text(&client::read(&body)?)) }
+    }
+}
+
+/// Writes the manual: a page for the program, and one for each command.
+fn man(folder: &Path) -> Result<(), Failure> {
+    clap_mangen::generate_to(Cli::command(), folder)
+        .map_err(|e| Failure::failed(format!("can't write to {}: {e}", folder.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Exit status, output and errors.
+    fn lr2ctl(args: &[&str]) -> (u8, String, String) {
+        let (mut out, mut errors) = (Vec::new(), Vec::new());
+        let args = std::iter::once("lr2ctl").chain(args.iter().copied()).map(Into::into);
+        let code = run(args, &mut out, &mut errors);
+        (code, String::from_utf8(out).unwrap(), String::from_utf8(errors).unwrap())
+    }
+
+    #[test]
+    fn bad_input_is_one_clear_line_and_status_2() {
+        for (args, part) in [
+            (&["frobnicate"][..], "unrecognized subcommand 'frobnicate'"),
+            (&[], "lr2ctl"),
+            (&["events", "--last", "10001"], "10001 is not in 0..=10000"),
+            (&["events", "--last", "x"], "invalid digit"),
+            (&["log-level", "loud"], "possible values: off, error, warn, info, debug, trace"),
+            (&["set", "wan.spray"], "required"),
+            (&["status", "--address", "here"], "--address"),
+        ] {
+            let (code, out, errors) = lr2ctl(args);
+            assert_eq!((code, &*out), (BAD_INPUT, ""), "{args:?}");
+            assert!(errors.starts_with("lr2ctl: ") && errors.contains(part), "{args:?}: {errors}");
+            assert_eq!(errors.lines().count(), 1, "{errors}");
+        }
+    }
+
+    #[test]
+    fn without_a_gateway_there_is_one_line_and_status_1() {
+        for command in [&["status"][..], &["reload"], &["--json", "peers"]] {
+            let (code, out, errors) =
+                lr2ctl(&[&["--socket", "/nowhere/control.sock"], command].concat());
+            assert_eq!((code, &*out, errors.lines().count()), (FAILED, "", 1), "{errors}");
+            assert!(errors.contains("/nowhere/control.sock"), "{errors}");
+        }
+    }
+
+    #[test]
+    fn completions_and_man_pages_know_every_command() {
+        let (code, bash, _) = lr2ctl(&["completions", "bash"]);
+        assert!(code == 0 && bash.contains("log-level") && bash.contains("--socket"), "{bash}");
+        let folder = tempfile::tempdir().unwrap();
+        let (code, ..) = lr2ctl(&["man", folder.path().to_str().unwrap()]);
+        assert_eq!(code, 0);
+        for command in Cli::command().get_subcommands() {
+            let page = folder.path().join(format!("lr2ctl-{}.1", command.get_name()));
+            assert!(page.is_file(), "{}", page.display());
+        }
+        let (code, _, errors) = lr2ctl(&["man", "/nowhere"]);
+        assert!(code == FAILED && errors.contains("/nowhere"), "{errors}");
+    }
+}
