@@ -3,10 +3,14 @@
 //! Times are seconds since 1970, and spans are seconds; `null` is what is not known. A reader ignores fields that it does
 //! not know, and takes the default for those that are absent, so that the two programs may be of different releases.
 
+mod flows;
+
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use flows::{Flow, Flows, Order, ParseOrderError};
 
 /// A word or a sentence.
 pub type Text = Cow<'static, str>;

@@ -1,10 +1,14 @@
 //! The command line.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use api::Order;
+use clap::builder::TypedValueParser;
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+
+use crate::client::escaped;
 
 /// Asks a running lr2-gateway, and changes it.
 #[derive(Clone, PartialEq, Debug, Parser)]
@@ -36,6 +40,8 @@ pub enum Command {
     Peers,
     /// The lanes of the tunnel.
     Lanes,
+    /// The flows, those with the most of something first, and why they are not protected.
+    Flows(FlowsOf),
     /// The ports.
     Ports,
     /// The pools of frames.
@@ -79,4 +85,51 @@ pub enum Command {
         /// The folder, which exists.
         folder: PathBuf,
     },
+}
+
+/// Which flows.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct FlowsOf {
+    /// Of this host, at either end.
+    #[arg(long, value_name = "IP")]
+    pub address: Option<IpAddr>,
+    /// Of this queue pair, at either end, e.g. 17 or 0x11.
+    #[arg(long, value_name = "NUMBER")]
+    pub qpn: Option<String>,
+    /// In this state.
+    #[arg(long, value_parser = ["protected", "unprotected", "resting", "responses"])]
+    pub state: Option<String>,
+    /// The flows with the most packets of this kind come first.
+    #[arg(long, default_value_t, value_parser = order())]
+    pub sort: Order,
+    /// Most flows to show.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub limit: u16,
+    /// Flows to leave out before them.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=9000))]
+    pub offset: u16,
+}
+
+fn order() -> impl TypedValueParser<Value = Order> {
+    // Only these words come through.
+    clap::builder::PossibleValuesParser::new(Order::ALL.map(Order::word))
+        .map(|word| word.parse().unwrap_or_default())
+}
+
+impl FlowsOf {
+    /// The request.
+    pub fn path(&self) -> String {
+        let Self { address, qpn, state, sort, limit, offset } = self;
+        let mut path = format!("/flows?sort={sort}&limit={limit}&offset={offset}");
+        for (name, value) in [
+            ("address", address.map(|it| it.to_string())),
+            ("qpn", qpn.clone()),
+            ("state", state.clone()),
+        ] {
+            if let Some(value) = value {
+                path.push_str(&format!("&{name}={}", escaped(&value)));
+            }
+        }
+        path
+    }
 }

@@ -79,6 +79,7 @@ fn command(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Status => show.get("/status", view::status)?,
         Command::Peers => show.get("/peers", view::peers)?,
         Command::Lanes => show.get("/lanes", view::lanes)?,
+        Command::Flows(of) => show.get(&of.path(), view::flows)?,
         Command::Ports => show.get("/ports", view::ports)?,
         Command::Pools => show.get("/pools", view::pools)?,
         Command::Events { last } => show.get(&format!("/events?last={last}"), view::events)?,
@@ -164,6 +165,8 @@ mod tests {
             (&["events", "--last", "x"], "invalid digit"),
             (&["log-level", "loud"], "possible values: off, error, warn, info, debug, trace"),
             (&["set", "wan.spray"], "required"),
+            (&["flows", "--sort", "size"], "possible values: lost, resent, held"),
+            (&["flows", "--limit", "1001"], "1001 is not in 1..=1000"),
             (&["status", "--address", "here"], "--address"),
         ] {
             let (code, out, errors) = lr2ctl(args);

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use api::{Build, Event, Events, Lanes, Parameters, Peers, Pools, Ports, Reloaded, Status};
+use api::{Build, Event, Events, Flows, Lanes, Parameters, Peers, Pools, Ports, Reloaded, Status};
 use humantime::{format_duration, format_rfc3339_millis};
 
 use crate::table::Table;
@@ -134,6 +134,46 @@ pub fn lanes(it: &Lanes) -> String {
         ]);
     }
     table.text("there is no tunnel, and so there are no lanes")
+}
+
+/// `/flows`.
+pub fn flows(it: &Flows) -> String {
+    let mut table = Table::new(&[
+        "<role",
+        "<source",
+        "<destination",
+        "QPN",
+        "source QPN",
+        "<state",
+        "round trip",
+        "held",
+        "lost",
+        "resent",
+        "idle",
+        "<why",
+    ]);
+    for flow in &it.flows {
+        table.row([
+            flow.role.to_string(),
+            flow.source.clone(),
+            flow.destination.clone(),
+            format!("{:#x}", flow.destination_qpn),
+            some(flow.source_qpn, |qpn| format!("{qpn:#x}")),
+            flow.state.to_string(),
+            some(flow.round_trip, span),
+            flow.held.to_string(),
+            flow.lost.to_string(),
+            flow.resent.to_string(),
+            span(flow.idle),
+            flow.why.as_ref().map_or(String::new(), |why| why.to_string()),
+        ]);
+    }
+    let mut out = table.text("no such flow");
+    let _ = writeln!(out, "{} of {} flows match", it.matched, it.total);
+    if let Some(note) = &it.note {
+        let _ = writeln!(out, "{note}");
+    }
+    out
 }
 
 /// `/ports`.

@@ -39,6 +39,8 @@ pub(crate) struct Backup<F: Frame> {
     retries: u8,
     /// How often `t_out` was doubled since a round trip was last measured.
     backoff: u8,
+    /// Resends, for an operator.
+    resent: u32,
     rtt: Rtt,
 }
 
@@ -56,6 +58,7 @@ impl<F: Frame> Backup<F> {
             retries: 0,
             backoff: 0,
             rtt: Rtt::guess(DOWNSTREAM_RTT),
+            resent: 0,
         }
     }
 
@@ -67,6 +70,11 @@ impl<F: Frame> Backup<F> {
     /// The oldest packet that can be resent, or the next to be delivered if none can.
     pub fn oldest(&self) -> Seq {
         self.kept.start()
+    }
+
+    /// How often a packet was resent.
+    pub fn resent(&self) -> u32 {
+        self.resent
     }
 
     /// Whether nothing is kept.
@@ -284,6 +292,7 @@ impl<F: Frame> Backup<F> {
         cx.out.deliver(Packet::Shared(handle.clone()));
         cx.out.count(Metric::CreatedHandle, 1);
         cx.out.count(why, 1);
+        self.resent = self.resent.saturating_add(1);
         if let Ok(i) = self.awaited.binary_search_by_key(&seq, |(asked, _)| *asked) {
             self.awaited[i].1 = Time::ZERO;
         }

@@ -100,6 +100,8 @@ pub struct Flow<F: Frame> {
     pub(crate) probed_at: Time,
     /// The learned reordering of its path; `None` until a packet was late.
     pub(crate) reordering: Option<Box<Reordering>>,
+    /// Packets that were missing, for an operator.
+    pub(crate) lost: u32,
 }
 
 impl<F: Frame> Flow<F> {
@@ -137,6 +139,7 @@ impl<F: Frame> Flow<F> {
             probed: first,
             probed_at: Time::ZERO,
             reordering: None,
+            lost: 0,
         }
     }
 
@@ -365,6 +368,7 @@ impl<F: Frame> Flow<F> {
             Packet::Owned(frame)
         };
         let before = self.sequence.gaps().len();
+        self.note_lost(seq);
         let closed = self.sequence.hold(seq, Held { packet, info, at: cx.now });
         if self.sequence.gaps().len() > before {
             cx.out.count(Metric::GapsSeen, 1);
@@ -418,6 +422,7 @@ impl<F: Frame> Flow<F> {
         if self.sequence.gaps().is_empty() {
             self.stalled = cx.now;
         }
+        self.note_lost(high);
         if self.sequence.raise_high(high, cx.now) {
             cx.out.count(Metric::GapsSeen, 1);
         }

@@ -31,6 +31,7 @@ mod responses;
 mod reverse;
 mod sequence;
 mod short;
+mod summary;
 mod sync;
 mod timers;
 mod tolerance;
@@ -48,6 +49,7 @@ use common::wire::Qpn;
 pub use flow::{Flow, Incarnation};
 pub use lan::{Host, Lan};
 pub use reverse::Known;
+pub use summary::Summary;
 
 /// Configuration shared by all flows of a switch.
 #[derive(Clone, Debug)]

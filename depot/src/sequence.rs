@@ -96,6 +96,11 @@ impl<F: Frame> Sequence<F> {
         self.slots.is_empty()
     }
 
+    /// How many packets wait.
+    pub fn held_count(&self) -> usize {
+        self.slots.filled()
+    }
+
     /// The gaps, oldest first.
     pub fn gaps(&self) -> &VecDeque<Gap> {
         &self.gaps

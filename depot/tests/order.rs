@@ -69,13 +69,15 @@ fn what_is_ahead_waits_and_follows_what_fills_the_gap() {
     let mut bench = Bench::synced();
     bench.data([1, 4, 3, 6]);
     assert_eq!(bench.delivered(), [1]);
-    assert_eq!(bench.pool.frames(), 3);
+    assert_eq!((bench.pool.frames(), bench.flow.summary().held), (3, 3));
     bench.data([2]);
     assert_eq!(bench.delivered(), [2, 3, 4]);
     bench.data([5]);
     assert_eq!(bench.delivered(), [5, 6]);
     assert_eq!((bench.pool.frames(), bench.pool.used()), (0, 0));
     assert_eq!((bench.count(Metric::GapsSeen), bench.count(Metric::GapsFilled)), (2, 2));
+    let summary = bench.flow.summary();
+    assert_eq!((summary.is_synced, summary.lost, summary.held), (true, 3, 0));
 }
 
 // R-ORDER-6

@@ -37,6 +37,7 @@ use crate::shares::{boot, division, lan_repair, owners, switch_config, tunnel_co
 use crate::telemetry::Published;
 use crate::worker::egress::Egress;
 use crate::worker::events::{self, Watch as EventWatch};
+use crate::worker::flows::Lister;
 use crate::worker::handoff::{Handoff, mesh};
 use crate::worker::idle::{Idler, sharpen_timers};
 use crate::worker::links::{self, Links};
@@ -136,6 +137,7 @@ struct Place {
     links: Arc<links::Shared>,
     events: EventWatch,
     settings: Consumer<Change>,
+    flows: Lister,
 }
 
 /// The main thread's ends of the ways to the workers.
@@ -231,6 +233,7 @@ impl Machine {
                     links,
                     events: watch.of_tunnels(tunnels_of(config, n), config.lanes()),
                     settings: state.parameters.add_worker(),
+                    flows: state.flows.add_worker(),
                 };
                 let worker = thread::Builder::new()
                     .name(format!("worker-{n}"))
@@ -277,8 +280,8 @@ impl Machine {
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
         let Place { n, queues, handoff, stop, unfinished, published, .. } = place;
-        let (stations, links, events, settings) =
-            (place.stations, place.links, place.events, place.settings);
+        let (stations, links, events, settings, flows) =
+            (place.stations, place.links, place.events, place.settings, place.flows);
         let Queues { rx, tx } = queues;
         let mut tx = tx.into_iter();
         let lan = tx.next().context("there is no LAN port")?;
@@ -313,6 +316,7 @@ impl Machine {
             published,
             events,
             settings,
+            flows,
         });
         // The size of a burst is fixed where the code is compiled.
         Ok(match config.worker.burst {

@@ -8,7 +8,7 @@ use common::time::{Span, Time};
 use common::wire::Qpn;
 
 use crate::timers::Unanswered;
-use crate::{Actions, Context, Flow};
+use crate::{Actions, Context, Flow, Standing};
 
 /// After so many unanswered SYNC(open) there is no Depot on this path.
 const TRIES: u32 = 24;
@@ -58,6 +58,16 @@ impl Discovery {
 
     pub fn is_protected(&self) -> bool {
         self.state == State::Protected
+    }
+
+    /// Whether the flow is protected, or why it is not.
+    pub fn standing(&self) -> Standing {
+        match self.state {
+            State::Seeking { .. } => Standing::Seeking,
+            State::Protected => Standing::Protected,
+            State::Absent => Standing::Absent,
+            State::Leaving { .. } | State::Left => Standing::Left,
+        }
     }
 
     /// Whether packets in flight are worth remembering.

@@ -96,6 +96,11 @@ pub struct Flow<F: Frame> {
     /// [`Recovery::Lr2`](crate::Recovery::Lr2); other modes cache every packet).
     pub(crate) kept: Vec<Seq>,
     pub(crate) knowledge: Option<Knowledge>,
+    // For an operator:
+    /// Packets that the Depot reported missing, and that had come here.
+    pub(crate) lost: u32,
+    /// Packets sent again from the cache.
+    pub(crate) resent: u32,
 }
 
 impl<F: Frame> Flow<F> {
@@ -135,6 +140,8 @@ impl<F: Frame> Flow<F> {
             gaps: Gaps::new(),
             kept: Vec::new(),
             knowledge: None,
+            lost: 0,
+            resent: 0,
         }
     }
 

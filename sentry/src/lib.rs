@@ -31,6 +31,7 @@ mod reads;
 mod report;
 mod responses;
 mod slot;
+mod summary;
 mod timers;
 
 use common::allowance::Allowance;
@@ -44,6 +45,7 @@ use common::wire::Qpn;
 
 pub use flow::Flow;
 pub use incarnation::Rest;
+pub use summary::{Standing, Summary};
 
 /// How a loss on the long-haul link is repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -226,6 +226,9 @@ impl<F: Frame> Flow<F> {
             return Repair::Wait;
         }
         let was_needed = slot.has(slot::NEEDED);
+        if !was_needed && !slot.has(slot::RESENT) {
+            self.lost = self.lost.saturating_add(1);
+        }
         // R-REPAIR-3
         if let Some(handle) = slot.handle.as_ref().map(|kept| kept.handle.clone()) {
             slot.sent = cx.now;
@@ -235,6 +238,7 @@ impl<F: Frame> Flow<F> {
             }
             cx.out.count(Metric::CreatedHandle, 1);
             cx.out.count(Metric::SentryResent, 1);
+            self.resent = self.resent.saturating_add(1);
             cx.out.forward(Packet::Shared(handle), Class::High);
             return Repair::Resent;
         }

@@ -7,6 +7,7 @@ use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Qpn};
 use sentry::Recovery::{Auto, Cached, Lr2};
+use sentry::Standing;
 use testkit::sentry::*;
 
 // R-REPAIR-1
@@ -33,6 +34,8 @@ fn packets_of_several_gaps_are_resent_together() {
     assert_eq!((bench.count(Metric::SentryResent), bench.count(Metric::SentryAggregated)), (3, 0));
     bench.status(3, 20, &[(3, 6), (12, 13), (15, 17)]);
     assert_eq!((bench.count(Metric::SentryResent), bench.count(Metric::SentryAggregated)), (6, 1));
+    let summary = bench.flow.summary();
+    assert_eq!((summary.standing, summary.lost, summary.resent), (Standing::Protected, 6, 6));
 }
 
 #[test]

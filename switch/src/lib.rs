@@ -22,6 +22,7 @@ mod maintenance;
 mod peer;
 mod qp;
 mod rx;
+mod summary;
 mod switch;
 mod tx;
 
@@ -29,4 +30,6 @@ pub use capacity::{Footprint, Pools};
 pub use config::{Config, End, QueuePair, Recovery, Role, Tuning};
 pub use ipnet::IpNet;
 pub use peer::{PeerState, RefusedMessage};
+pub use sentry::Standing;
+pub use summary::{FlowStage, FlowSummary};
 pub use switch::{HeldBytes, Switch};

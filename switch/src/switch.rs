@@ -13,7 +13,7 @@ use ipnet::IpNet;
 use crate::config::{Config, Recovery};
 use crate::context::Context;
 use crate::flow::pipeline::Resources;
-use crate::flow::table::Leaving;
+use crate::flow::table::{Leaving, Table};
 use crate::flow::{Flows, TIMERS};
 use crate::io::{Arrival, Io, Ports};
 use crate::maintenance::Sweep;
@@ -206,6 +206,10 @@ impl<F: Frame> Switch<F> {
     /// The newest message of another box that was refused.
     pub fn last_refusal(&self) -> Option<RefusedMessage> {
         self.tx.peers.last_refusal()
+    }
+
+    pub(crate) fn table(&self) -> &Table<F> {
+        &self.flows.table
     }
 
     /// Frames held in pools.

@@ -11,6 +11,7 @@ pub mod capabilities;
 pub mod conditions;
 pub mod connections;
 pub mod events;
+pub mod flows;
 pub mod health;
 pub mod metrics;
 pub mod neighbour;
@@ -79,6 +80,8 @@ pub struct State {
     problems: Mutex<Vec<conditions::Problem>>,
     /// What the operator asks the main thread to do.
     pub actions: actions::Actions,
+    /// The flows that the workers know.
+    pub flows: flows::Flows,
     /// The boot id, once it is known.
     pub boot: OnceLock<u64>,
     facts: status::Facts,
@@ -110,6 +113,7 @@ impl State {
             peers: peers::Peers::default(),
             problems: Mutex::default(),
             actions: actions::Actions::default(),
+            flows: flows::Flows::default(),
             boot: OnceLock::new(),
             facts: status::Facts::default(),
             parameters: parameters::Parameters::default(),

@@ -14,17 +14,19 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post, put};
 use serde::Serialize;
 
+use super::flows::Wanted;
 use super::parameters::Refused;
-use super::{State, events, health, metrics, status};
+use super::{State, events, flows, health, metrics, status};
 
 /// Bytes of the longest body of a request.
 const BODY_MAX: usize = 1_024;
 
 /// What can be read.
-const PATHS: [&str; 12] = [
+const PATHS: [&str; 13] = [
     "/status",
     "/peers",
     "/lanes",
+    "/flows",
     "/ports",
     "/pools",
     "/events",
@@ -103,6 +105,7 @@ fn reads() -> Router<Arc<State>> {
         .route("/ports", get(|state: Shared| async move { answer(&status::ports(&state)) }))
         .route("/pools", get(|state: Shared| async move { answer(&status::pools(&state)) }))
         .route("/build", get(|| async { answer(&status::build()) }))
+        .route("/flows", get(serve_flows))
         .route("/events", get(serve_events))
         .route("/peers", get(serve_peers))
         .route("/config", get(|state: Shared| async move { answer(&state.parameters.config()) }))
@@ -149,6 +152,34 @@ async fn serve_events(state: Shared, Query(params): Params) -> Answer {
     let last = params.number("last", events::TOLD, events::KEPT)?;
     params.end()?;
     Ok(answer(&state.events.newest(last)))
+}
+
+async fn serve_flows(state: Shared, Query(params): Params) -> Answer {
+    let mut params = Parameters::new(params);
+    let one_of = |text: &str| flows::STATES.into_iter().find(|state| *state == text);
+    let wanted = Wanted {
+        address: params.take("address", "the IP address of a host", |it| it.parse().ok())?,
+        qpn: params.take("qpn", "the number of a queue pair, e.g. 17 or 0x11", qpn)?,
+        state: params.take("state", &flows::STATES.join(", "), one_of)?,
+        order: params.take("sort", "lost, resent, held", |it| it.parse().ok())?.unwrap_or_default(),
+        offset: params.number("offset", 0, flows::OFFSET_MAX)?,
+        limit: params.number("limit", flows::PAGE, flows::PAGE_MAX)?,
+    };
+    params.end()?;
+    let mut page = state.flows.page(&wanted).await;
+    if let Ok(page) = &mut page {
+        page.note = state.facts.note_on_flows().map(Into::into);
+    }
+    page.map(|page| answer(&page)).map_err(|why| Error::new(StatusCode::SERVICE_UNAVAILABLE, why))
+}
+
+/// A number of 24 bits, decimal or hexadecimal.
+fn qpn(text: &str) -> Option<u32> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.ok().filter(|number| *number < 1 << 24)
 }
 
 async fn serve_peers(state: Shared) -> Response {

@@ -41,9 +41,15 @@ impl Facts {
         }
     }
 
-    /// Whether there is a tunnel.
-    pub fn has_tunnel(&self) -> bool {
-        !matches!(self.tunnel, "" | "off")
+    /// What flows are, where they are not all of the traffic.
+    pub fn note_on_flows(&self) -> Option<&'static str> {
+        if !matches!(self.tunnel, "" | "off") {
+            return Some(
+                "the tunnel carries all frames on its lanes (/lanes); these are flows of the repair of the LANs",
+            );
+        }
+        (self.recovery == "off")
+            .then_some("recovery.mode is off: frames cross as on a wire, and no flow is known")
     }
 }
 

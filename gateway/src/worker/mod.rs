@@ -13,6 +13,7 @@ pub mod egress;
 pub mod events;
 #[cfg(test)]
 mod fake;
+pub mod flows;
 pub mod handoff;
 pub mod idle;
 pub mod io;
@@ -34,6 +35,7 @@ use rtrb::Consumer;
 
 use self::egress::Egress;
 use self::events::Watch;
+use self::flows::Lister;
 use self::handoff::Handoff;
 use self::idle::Idler;
 use self::io::{Now, Receive, Reserve, Transmit};
@@ -98,6 +100,8 @@ pub struct Parts<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     pub events: Watch,
     /// Settings that the operator has changed.
     pub settings: Consumer<Change>,
+    /// Tells of flows when the operator asks.
+    pub flows: Lister,
 }
 
 /// A worker, ready to run. See the [module](self).
@@ -152,7 +156,7 @@ where
     /// One round. Returns whether there was something to do.
     fn round<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>, now: Time) -> bool {
         self.account(now);
-        let Parts { rx, handoff, egress, plane, pool, .. } = &mut self.parts;
+        let Parts { rx, handoff, egress, plane, pool, flows, .. } = &mut self.parts;
         let mut worked = false;
         for (port, rx) in PortId::all(u8::MAX).zip(rx) {
             let n = rx.as_mut().map_or(0, |rx| rx.receive(frames));
@@ -178,6 +182,9 @@ where
             plane.timers(now, TIMER_BUDGET, pool, egress);
         }
         worked |= egress.flush(now) > 0;
+        if flows.is_on() {
+            worked |= flows.slice(plane.switches(), now);
+        }
         if now.since(self.last_housekeeping) >= HOUSEKEEPING {
             self.last_housekeeping = now;
             self.housekeeping(now);
@@ -201,7 +208,8 @@ where
     }
 
     fn housekeeping(&mut self, now: Time) {
-        let Parts { egress, plane, pool, settings, .. } = &mut self.parts;
+        let Parts { egress, plane, pool, settings, flows, .. } = &mut self.parts;
+        flows.poll();
         while let Ok(change) = settings.pop() {
             plane.apply(&change);
         }

@@ -5,6 +5,7 @@ use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
 use common::metrics::Counters;
 use common::time::{Span, Time};
 use datapath::{Datapath, Ports, Which};
+use switch::Switch;
 use tunnel::Port;
 
 use super::egress::Egress;
@@ -203,10 +204,15 @@ impl<F: Headroom> Plane<F> {
         self.paths.iter().any(Datapath::is_leaving)
     }
 
+    /// The switches: one, or those that repair the LANs beside the tunnels.
+    pub fn switches(&self) -> impl Iterator<Item = &Switch<F>> {
+        self.paths.iter().filter_map(Datapath::as_switch)
+    }
+
     /// Publishes its counters and those of the worker, and finds events.
     pub fn publish(&self, now: Time, io: &IoCounters, published: &Published, events: &mut Watch) {
         let mut switches = Counters::default();
-        for switch in self.paths.iter().filter_map(Datapath::as_switch) {
+        for switch in self.switches() {
             switches.join(switch.counters());
         }
         // The stations are those of all tunnels: the first one counts for them.

@@ -45,6 +45,7 @@ impl Bench {
             published: Arc::clone(&published),
             events: events::pair().0,
             settings: rtrb::RingBuffer::new(1).1,
+            flows: flows::pair().0,
         });
         Self { rx, tx, clock, stop, published, worker, frames: ArrayVec::new() }
     }

@@ -34,6 +34,7 @@ fn lr2ctl_says_the_same(socket: &Path, gateway: &Running) {
         (&["status"][..], ": ok\n"),
         (&["peers"], "no box at the other end is heard"),
         (&["lanes"], "there is no tunnel"),
+        (&["flows", "--sort", "held", "--limit", "5"], "no such flow\n0 of 0 flows match\n"),
         (&["ports"], "net_null1,no-rx=1"),
         (&["pools"], "resend_cache"),
         (&["events", "--last", "5"], " port wan is up\n"),
@@ -51,6 +52,8 @@ fn lr2ctl_says_the_same(socket: &Path, gateway: &Running) {
     let (code, out, errors) = lr2ctl(socket, &["set", "lan.mtu", "1500"]);
     assert_eq!((code, &*out, errors.lines().count()), (2, "", 1), "{errors}");
     assert!(errors.starts_with("lr2ctl: lan.mtu: it can't be set"), "{errors}");
+    let (code, _, errors) = lr2ctl(socket, &["flows", "--qpn", "red"]);
+    assert_eq!((code, errors.lines().count()), (2, 1), "{errors}");
     let (code, _, errors) = lr2ctl(socket, &["set", "lan/..", "x"]);
     assert!(code == 2 && errors.contains("no parameter lan/.."), "{errors}");
     let address = gateway.listen.to_string();

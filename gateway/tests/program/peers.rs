@@ -154,6 +154,22 @@ fn boxes_that_know_each_other_are_peers() {
             });
         }
     }
+    for (this, role) in boxes.iter_mut().zip(["sentry", "depot"]) {
+        let flow = format!(
+            "\"role\":\"{role}\",\"source\":\"10.1.0.1\",\"destination\":\"10.2.0.1\",\"destination_qpn\":17,"
+        );
+        this.wait("protected flow", |this| {
+            let flows = this.gateway.get("/flows?qpn=0x11&state=protected&address=10.1.0.1");
+            flows.contains(&flow) && flows.contains("\"matched\":1,")
+        });
+        let none = this.gateway.get("/flows?qpn=0x12");
+        assert!(none.contains("\"matched\":0,\"offset\":0,\"flows\":[]"), "{none}");
+        let bad = this.gateway.get("/flows?qpn=red");
+        assert!(
+            bad.starts_with("HTTP/1.1 400") && bad.contains("qpn: found red; allowed: "),
+            "{bad}"
+        );
+    }
     let peers = boxes[0].gateway.get("/peers");
     assert!(
         peers.contains("\"via\":\"10.2.0.1\"") && !peers.contains("\"round_trip\":null"),
@@ -175,6 +191,10 @@ fn another_key_is_said_at_both_boxes() {
 fn a_peer_that_does_not_answer_is_said() {
     let (_folder, mut boxes) = boxes("peers-off", &Keys { recovery: "off", ..GOOD });
     boxes[0].says("no peer answers although traffic flows", "no_peer");
+    let flows = boxes[0].gateway.get("/flows?state=unprotected");
+    assert!(flows.contains("\"why\":\"") && flows.contains("no Depot"), "{flows}");
+    let off = boxes[1].gateway.get("/flows");
+    assert!(off.contains("\"note\":\"recovery.mode is off"), "{off}");
 }
 
 #[test]

@@ -105,6 +105,7 @@ fn gateway(me: u8, clock: &FakeClock) -> Gateway {
         published: Arc::clone(&published),
         events: watch.of_tunnels(Division::NONE.parts(), 1),
         settings,
+        flows: crate::worker::flows::pair().0,
     });
     Gateway { rx, tx, published, events, set, worker, frames: ArrayVec::new(), crossed: 0 }
 }

@@ -129,6 +129,7 @@ impl Gateway {
                 published: Arc::clone(&published),
                 events: events::pair().0.of_tunnels(parts.into_iter(), 1),
                 settings: rtrb::RingBuffer::new(1).1,
+                flows: crate::worker::flows::pair().0,
             });
             One { rx, tx, published, worker }
         };
