@@ -50,6 +50,11 @@ pub trait Deliver<F> {
     /// Delivers a frame to the LAN.
     fn deliver(&mut self, frame: F);
 
+    /// Delivers a frame that has waited, so that its memory may have left the cache.
+    fn deliver_held(&mut self, frame: F) {
+        self.deliver(frame);
+    }
+
     /// Drops a frame, which is counted already.
     fn discard(&mut self, frame: F);
 
@@ -436,7 +441,7 @@ impl<F> Receiver<F> {
         lane.settle(id.number());
         if let Some(frame) = frame {
             lane.counts.delivered += 1;
-            out.deliver(frame);
+            out.deliver_held(frame);
         }
         Some(id)
     }

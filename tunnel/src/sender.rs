@@ -377,8 +377,9 @@ impl<K> Sender<K> {
         probe_due.min(self.due_of_all())
     }
 
+    /// When it has to be called for all lanes together.
     #[inline]
-    fn due_of_all(&self) -> Time {
+    pub fn due_of_all(&self) -> Time {
         let measure_at = if self.measures() { self.measure_at } else { Time::NEVER };
         measure_at.min(self.free_due)
     }

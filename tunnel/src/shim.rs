@@ -167,6 +167,14 @@ pub(crate) struct Next {
     pub number: WireNumber,
 }
 
+/// The part of a shim that is not known before it arrives, in two registers: a [`Shim`] that is moved is written byte by byte
+/// and read at once, which a processor waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct News {
+    first: u64,
+    before: u32,
+}
+
 impl Next {
     /// Version, type, lane, reserved flags and session.
     const MASK: u64 = (0xffff_0000 | RESERVED as u64) << 32 | 0xffff_ffff;
@@ -200,20 +208,27 @@ impl Next {
         (Self::before_lane(first), WireNumber(before))
     }
 
-    /// Its fields, if [this is it](Self::is); `None`, if they contradict each other.
-    #[inline]
-    pub fn read(&self, shim: &[u8; LEN]) -> Option<Shim> {
-        let (first, [number, before]) = Self::words(shim);
+    /// What is not known of it before, if [this is it](Self::is); `None`, if it contradicts itself.
+    #[inline(always)]
+    pub fn read(shim: &[u8; LEN]) -> Option<News> {
+        let (first, [_, before]) = Self::words(shim);
+        let is_sound = Self::before_lane(first) != NO_LANE || before == 0;
+        is_sound.then_some(News { first, before })
+    }
+
+    /// Its fields.
+    #[inline(always)]
+    pub fn shim(&self, News { first, before }: News) -> Shim {
         let (flags, predecessor) = ((first >> 32) as u8, Lane::new(Self::before_lane(first)));
-        (predecessor.is_some() || before == 0).then(|| Shim {
+        Shim {
             lane: self.lane,
-            number: WireNumber(number),
+            number: self.number,
             session: self.session,
             predecessor: predecessor.map(|lane| (lane, WireNumber(before))),
             original: None,
             is_kept: flags & NOT_KEPT == 0,
             clear: flags >> CLEAR_SHIFT,
-        })
+        }
     }
 
     /// The first half, and the numbers of the second one.
@@ -307,7 +322,7 @@ mod tests {
             let is_it = place == (pick(0).lane, pick(1).session, pick(2).number);
             prop_assert_eq!(next.is(head), is_it && shim.original.is_none());
             if next.is(head) {
-                prop_assert_eq!(next.read(head), Some(shim));
+                prop_assert_eq!(Next::read(head).map(|news| next.shim(news)), Some(shim));
                 let is_behind = |(lane, number): (Lane, WireNumber)| {
                     lane == shim.lane && number.0.wrapping_sub(shim.number.0) as i32 <= 0
                 };
@@ -323,7 +338,7 @@ mod tests {
         let head = |before| [0x10, 0, NO_LANE, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, before];
         for before in [0, 3] {
             assert!(next.is(&head(before)));
-            assert_eq!(next.read(&head(before)).is_some(), before == 0);
+            assert_eq!(Next::read(&head(before)).is_some(), before == 0);
             assert_eq!(next.is_on_one_lane(&head(before)), before == 0);
             assert_eq!(Shim::read(&head(before)).is_ok(), before == 0);
         }

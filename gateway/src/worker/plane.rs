@@ -69,6 +69,10 @@ impl<F: Headroom, T: Transmit<Frame = F>> Ports for Out<'_, T> {
 
     #[inline]
     fn lan_all<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>) {
+        // The list below is copied as a whole.
+        if frames.is_empty() {
+            return;
+        }
         let mut shared: ArrayVec<_, N> = frames.drain(..).map(F::share).collect();
         self.egress.transmit_all(PortId::LAN, &mut shared);
     }

@@ -184,13 +184,17 @@ fn follow<I: Io<Frame: Headroom>>(
         }
         outer.unwrap(&mut frame);
         let is_for_lan = !is_mac_control(frame.bytes());
+        if is_for_lan && matches!(step, Step::Deliver) {
+            to_lan(frame, lan.ready, lan.wan.io);
+            continue;
+        }
         let inner = Inner { frame, is_for_lan };
-        let Step::Ask(shim) = step else {
+        let Step::Ask(news) = step else {
             lan.deliver(inner);
             continue;
         };
         let config = &lan.wan.config.receiver;
-        let count = receiver.take_next(config, now, (&mut run, &shim), inner, lan);
+        let count = receiver.take_next(config, now, (&mut run, news), inner, lan);
         lan.counts.from_wan += count;
     }
     lan.counts.from_wan += receiver.end_run(&run);

@@ -94,7 +94,12 @@ impl<F: Headroom> Tunnel<F> {
             let port = lane.port(ports);
             encapsulations[port.index()].is_ready().then(|| io.wait(port))?
         };
-        self.sender.choose(now, order, wait).ok_or_else(|| {
+        let chosen = self.sender.choose(now, order, wait);
+        if chosen.is_none() {
+            // Lanes are measured for a frame that finds no room, too.
+            self.due = self.due.min(self.sender.due_of_all());
+        }
+        chosen.ok_or_else(|| {
             let is_ready = encapsulations.iter().any(Encapsulation::is_ready);
             if is_ready { Dropped::Queue } else { Dropped::NoNextHop }
         })

@@ -22,7 +22,7 @@ pub(super) struct Inner<F> {
 pub(super) type Ready<F> = ArrayVec<F, 64>;
 
 /// A frame goes to the LAN, behind all that are `ready`.
-#[inline]
+#[inline(always)]
 pub(super) fn to_lan<I: Io>(frame: I::Frame, ready: &mut Ready<I::Frame>, io: &mut I) {
     ready.push(frame);
     if ready.is_full() {
@@ -208,6 +208,13 @@ where
             self.counts.after_order += 1;
             self.counts.drop(Dropped::Mark);
         }
+    }
+
+    #[inline]
+    fn deliver_held(&mut self, inner: Inner<I::Frame>) {
+        // It is read when all that is ready goes to the port.
+        inner.frame.prefetch();
+        self.deliver(inner);
     }
 
     fn discard(&mut self, inner: Inner<I::Frame>) {
