@@ -4,6 +4,7 @@
 pub mod allowance;
 pub mod budget;
 pub mod control;
+pub mod cpu;
 pub mod fair_queue;
 pub mod frame;
 pub mod heap;

@@ -3,11 +3,12 @@
 
 use core::mem::offset_of;
 
+use common::cpu::prefetch;
 use common::frame::{Frame, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Seq;
-use common::wire::Roce;
+use common::wire::Look;
 
 use crate::backup::{Backup, keeps_none};
 use crate::sequence::Sequence;
@@ -40,10 +41,10 @@ impl<F: Frame> Flow<F> {
         &mut self,
         cx: &mut Context<'_, A>,
         frame: F,
-        roce: &Roce,
+        look: &Look,
     ) -> Result<bool, F> {
         let seq = self.sequence.next();
-        if roce.psn != seq.psn() || !cx.config.fast_path || !roce.kind().is_plain() {
+        if look.psn != seq.psn() || !cx.config.fast_path {
             return Err(frame);
         }
         if !self.ready {
@@ -56,14 +57,14 @@ impl<F: Frame> Flow<F> {
         debug_assert!(self.is_ready());
         // Every deadline stays or moves back, but for the response that is awaited
         // from now on.
-        let begins_to_await = roce.ack_req && !self.backup.awaits_response();
+        let begins_to_await = look.ack_req && !self.backup.awaits_response();
         let packet = if keeps_none(cx) {
             Packet::Owned(frame)
         } else {
-            let needs_response = roce.ack_req && cx.out.src_qpn().is_some();
+            let needs_response = look.ack_req && cx.out.src_qpn().is_some();
             self.backup.keep_next(cx, seq, frame, needs_response)?
         };
-        self.learn_pmtu(roce);
+        self.learn_pmtu(look);
         self.sequence.step();
         (self.heard, self.stalled) = (cx.now, cx.now);
         if reports {
@@ -93,30 +94,31 @@ impl<F: Frame> Flow<F> {
         Ok(false)
     }
 
-    /// Looks at the state that the next packet will need, so that it is in the cache by
-    /// then.
+    /// Prefetches the state that the next packet will need.
     #[inline]
     pub fn prefetch(&self) {
-        core::hint::black_box((self.heard, self.pmtu));
-        if self.backup.is_empty() {
+        prefetch(&self.heard);
+        prefetch(&self.pmtu);
+        if self.ready && self.backup.is_empty() {
             // The deadlines are to be found out.
             self.prefetch_all();
         }
     }
 
-    /// Looks at all that responses and timers need.
+    /// Prefetches all that responses and timers need.
     #[inline]
     pub fn prefetch_all(&self) {
         let Self { heard, sequence, pmtu, backup, acked, .. } = self;
-        core::hint::black_box((
-            *heard,
-            sequence.is_empty(),
-            *pmtu,
-            backup.awaits_response(),
-            *acked,
-        ));
+        prefetch(heard);
+        prefetch(sequence);
+        prefetch(pmtu);
+        prefetch(backup);
+        prefetch(acked);
         let Self { nak, responses, told, probed, .. } = self;
-        core::hint::black_box((nak.is_some(), responses.is_empty(), *told, *probed));
+        prefetch(nak);
+        prefetch(responses);
+        prefetch(told);
+        prefetch(probed);
     }
 }
 

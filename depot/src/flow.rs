@@ -6,7 +6,7 @@ use common::metrics::Metric;
 use common::psn::{Psn, Seq};
 use common::rtt::Rtt;
 use common::time::{Span, Time};
-use common::wire::{Aeth, PacketKind, Roce, icrc_ok};
+use common::wire::{Aeth, Look, PacketKind, Roce, icrc_ok};
 
 use crate::backup::Backup;
 use crate::lan_share::LanShare;
@@ -146,7 +146,10 @@ impl<F: Frame> Flow<F> {
     /// A request packet came from the long-haul link; `roce` is its parsed
     /// form.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
-        if let Err(frame) = self.on_fast_path(cx, frame, roce) {
+        if !roce.opcode.is_plain() {
+            return self.on_any(cx, frame, roce);
+        }
+        if let Err(frame) = self.on_fast_path(cx, frame, &roce.into()) {
             self.on_any(cx, frame, roce);
         }
     }
@@ -182,7 +185,7 @@ impl<F: Frame> Flow<F> {
             self.disown(cx, seq);
             place = self.sequence.place(seq);
         }
-        self.learn_pmtu(roce);
+        self.learn_pmtu(&roce.into());
         let span = roce.span(frame.bytes(), self.pmtu);
         let Some(count) = span.filter(|count| self.fits(place, seq, *count)) else {
             // Which PSN comes next can't be told: all is left to the RNICs (R-ORDER-15).
@@ -251,10 +254,10 @@ impl<F: Frame> Flow<F> {
     }
 
     #[inline]
-    pub(crate) fn learn_pmtu(&mut self, roce: &Roce) {
+    pub(crate) fn learn_pmtu(&mut self, look: &Look) {
         // One that is as long says nothing new.
-        if roce.payload_len() != usize::from(self.pmtu) {
-            self.pmtu = roce.path_mtu().unwrap_or(self.pmtu);
+        if look.payload != self.pmtu {
+            self.pmtu = look.path_mtu().unwrap_or(self.pmtu);
         }
     }
 

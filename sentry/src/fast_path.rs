@@ -4,11 +4,12 @@
 
 use core::mem::offset_of;
 
+use common::cpu::prefetch;
 use common::frame::{Class, Frame, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::time::Time;
-use common::wire::{Identity, Roce};
+use common::wire::{Identity, Look};
 
 use crate::cache::share;
 use crate::incarnation::PAUSE_MIN;
@@ -21,11 +22,10 @@ impl<F: Frame> Flow<F> {
 
     /// Whether the packet is such a one.
     #[inline(always)]
-    fn is_fast<A>(&self, cx: &Context<'_, A>, roce: &Roce) -> bool {
+    fn is_fast<A>(&self, cx: &Context<'_, A>, look: &Look) -> bool {
         self.ready
-            && roce.psn == self.next.psn()
-            && roce.kind().is_plain()
-            && self.pmtu.knows(roce)
+            && look.psn == self.next.psn()
+            && self.pmtu.knows(look)
             // Not as long as `pause`, perhaps, which depends on the round trip.
             && cx.now < self.last_data + cx.config.pause.unwrap_or(PAUSE_MIN)
             // Places, of which each may have a slot.
@@ -37,7 +37,7 @@ impl<F: Frame> Flow<F> {
         self.is_protected() && !self.reads.is_waiting() && !self.pass.is_on() && now >= self.lossy
     }
 
-    /// A request packet arrived. It has the effect of [`on_data`](Self::on_data) if it is on the fast path, and none
+    /// A SEND or WRITE packet arrived. It has the effect of [`on_data`](Self::on_data) if it is on the fast path, and none
     /// otherwise. Returns whether [`deadline`](Self::deadline) may be earlier than before.
     ///
     /// # Errors
@@ -48,9 +48,9 @@ impl<F: Frame> Flow<F> {
         &mut self,
         cx: &mut Context<'_, A>,
         frame: F,
-        roce: &Roce,
+        look: &Look,
     ) -> Result<bool, F> {
-        if !self.is_fast(cx, roce) {
+        if !self.is_fast(cx, look) {
             return Err(frame);
         }
         debug_assert!(self.is_ready(cx.now) && self.window.end() == self.next);
@@ -64,39 +64,40 @@ impl<F: Frame> Flow<F> {
         cx.out.count(Metric::SentryNew, 1);
         self.next = self.next.next();
         let keep = cx.config.recovery.caches();
-        let identity = Identity::of(frame.bytes(), roce);
+        let identity = Identity::within(frame.bytes(), look.l3, look.end);
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
-        self.window.push(Slot::new(cx.now, identity, roce.ack_req, handle));
+        self.window.push(Slot::new(cx.now, identity, look.ack_req, handle));
         cx.out.forward(packet, Class::Data);
         Ok(!was_sending)
     }
 
-    /// Looks at the state that the next packet will need, so that it is in the cache by
-    /// then.
+    /// Prefetches the state that the next packet will need.
     #[inline]
     pub fn prefetch(&self) {
-        core::hint::black_box((self.next, self.pmtu.get()));
+        prefetch(&self.next);
+        prefetch(&self.pmtu);
         if self.window.is_empty() {
             // The deadlines are to be found out.
             self.prefetch_all();
         }
     }
 
-    /// Looks at all that responses and timers need.
+    /// Prefetches all that responses and timers need.
     #[inline]
     pub fn prefetch_all(&self) {
         let Self { next, pmtu, acked, released, quiet, naks, pass, .. } = self;
-        core::hint::black_box((
-            *next,
-            pmtu.get(),
-            *acked,
-            *released,
-            *quiet,
-            naks.round(),
-            pass.is_needed(),
-        ));
+        prefetch(next);
+        prefetch(pmtu);
+        prefetch(acked);
+        prefetch(released);
+        prefetch(quiet);
+        prefetch(naks);
+        prefetch(pass);
         let Self { discovery, reads, answered, epoch, .. } = self;
-        core::hint::black_box((discovery.is_protected(), reads.is_waiting(), *answered, *epoch));
+        prefetch(discovery);
+        prefetch(reads);
+        prefetch(answered);
+        prefetch(epoch);
     }
 }
 

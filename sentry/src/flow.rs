@@ -147,7 +147,10 @@ impl<F: Frame> Flow<F> {
 
     /// A request packet arrived from the source; `roce` is its parsed form.
     pub fn on_data<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, frame: F, roce: &Roce) {
-        if let Err(frame) = self.on_fast_path(cx, frame, roce) {
+        if !roce.opcode.is_plain() {
+            return self.on_any(cx, frame, roce);
+        }
+        if let Err(frame) = self.on_fast_path(cx, frame, &roce.into()) {
             self.on_any(cx, frame, roce);
         }
     }

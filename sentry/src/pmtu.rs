@@ -2,7 +2,7 @@
 //! request takes.
 
 use common::psn::Psn;
-use common::wire::{PacketKind, Roce};
+use common::wire::{Look, PacketKind, Roce};
 
 /// READ requests in a row that must agree. A lost one looks like a smaller
 /// path MTU, once.
@@ -28,20 +28,20 @@ impl PathMtu {
 
     /// Whether there is nothing to learn from a packet.
     #[inline]
-    pub fn knows(&self, roce: &Roce) -> bool {
-        self.is_filled(roce) || self.agrees(roce)
+    pub fn knows(&self, look: &Look) -> bool {
+        self.is_filled(look.payload.into()) || self.agrees(look)
     }
 
-    /// Whether a packet is as long as the path MTU allows, which says nothing new.
-    fn is_filled(&self, roce: &Roce) -> bool {
-        self.known != 0 && usize::from(self.known) == roce.payload_len()
+    /// Whether a packet's payload is as long as the path MTU allows, which says nothing new.
+    fn is_filled(&self, payload: usize) -> bool {
+        self.known != 0 && usize::from(self.known) == payload
     }
 
     #[inline(never)]
-    fn agrees(&self, roce: &Roce) -> bool {
+    fn agrees(&self, look: &Look) -> bool {
         match self.known {
-            0 => self.last.is_none() && roce.path_mtu().is_none(),
-            known => roce.path_mtu().is_none_or(|pmtu| pmtu == known),
+            0 => self.last.is_none() && look.path_mtu().is_none(),
+            known => look.path_mtu().is_none_or(|pmtu| pmtu == known),
         }
     }
 
@@ -54,7 +54,7 @@ impl PathMtu {
     /// from READ request to READ request tell as well.
     #[inline]
     pub fn learn(&mut self, roce: &Roce, frame: &[u8]) {
-        if !self.is_filled(roce) {
+        if !self.is_filled(roce.payload_len()) {
             self.learn_from(roce, frame);
         }
     }

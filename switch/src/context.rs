@@ -3,12 +3,12 @@
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::metrics::Metric;
-use common::wire::Roce;
+use common::wire::Look;
 
 use crate::config::Config;
 use crate::flow::Flows;
-use crate::flow::coarse_time::CoarseDeadline;
-use crate::flow::entry::{Entry, FlowState};
+use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
+use crate::flow::entry::{Entry, FlowState, Track};
 use crate::flow::key::FlowKey;
 use crate::flow::pipeline::{Pipeline, Resources};
 use crate::io::Io;
@@ -27,6 +27,14 @@ pub(crate) struct Context<'a, I: Io> {
     pub pairing: &'a mut Pairing,
     pub tx: &'a mut Tx<I::Frame>,
     pub io: &'a mut I,
+}
+
+/// A frame that did not take a fast path.
+pub(crate) enum Declined<F> {
+    /// It is not known to be the next packet of a flow.
+    NotNext(F),
+    /// It is, and is noted as such.
+    Noted(F),
 }
 
 impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
@@ -70,7 +78,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         id: FlowId,
         event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>) -> R,
     ) -> Option<R> {
-        let (result, is_reborn) = self.run_event(id, event)?;
+        let (result, is_reborn) = self.run_event(id, |_, _| true, event)?;
         self.arm::<Q>(id);
         if is_reborn {
             let track = self.flows.table.get_mut(id).and_then(|entry| entry.state.track_mut());
@@ -80,19 +88,23 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         Some(result)
     }
 
-    /// Gives `event` to the pipeline of flow `id`, if it is a `Q`. Returns its result, and whether another incarnation
-    /// of the flow has begun.
+    /// Gives `event` to the pipeline of flow `id`, if it is a `Q` and `is_for` takes it. Returns its result, and whether
+    /// another incarnation of the flow has begun.
     // In line: then a fast path writes nothing of `Output` to memory.
     #[inline(always)]
     fn run_event<Q: Pipeline<F>, R>(
         &mut self,
         id: FlowId,
+        is_for: impl FnOnce(&mut Track, &mut CoarseTime) -> bool,
         event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>) -> R,
     ) -> Option<(R, bool)> {
         let Flows { table, resources, .. } = &mut *self.flows;
         let entry = table.get_mut(id)?;
         let src_qpn = entry.src_qpn();
         let stage = Q::stage(&mut entry.state)?;
+        if !is_for(&mut stage.track, &mut entry.seen) {
+            return None;
+        }
         let flow = FlowRef {
             headers: &stage.headers,
             onward: Q::ONWARD,
@@ -116,35 +128,64 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         timers.arm(&mut entry.armed, deadline, id, entry.generation);
     }
 
-    /// A packet of flow `id` that arrived on `side`, and is noted, takes the fast path of its pipeline.
+    /// A packet of flow `id` that arrived on `side` takes the fast path of its pipeline.
     ///
     /// # Errors
-    /// The frame, if it is to take the general way.
+    /// The frame, if it is to take a general way.
     #[inline(always)]
-    pub fn on_fast_path(&mut self, id: FlowId, side: Side, frame: F, roce: &Roce) -> Result<(), F> {
+    pub fn on_next(
+        &mut self,
+        id: FlowId,
+        side: Side,
+        frame: F,
+        look: &Look,
+    ) -> Result<(), Declined<F>> {
         let now = self.io.now();
         match side {
-            Side::Lan => self.run_fast(id, |flow: &mut sentry::Flow<F>, resources, out| {
-                flow.on_fast_path(&mut resources.sentry(now, out), frame, roce)
-            }),
-            Side::Wan => self.run_fast(id, |flow: &mut depot::Flow<F>, resources, out| {
-                flow.on_fast_path(&mut resources.depot(now, out), frame, roce)
-            }),
+            Side::Lan => {
+                self.run_next(id, frame, look, |flow: &mut sentry::Flow<F>, r, out, frame| {
+                    flow.on_fast_path(&mut r.sentry(now, out), frame, look)
+                })
+            }
+            Side::Wan => {
+                self.run_next(id, frame, look, |flow: &mut depot::Flow<F>, r, out, frame| {
+                    flow.on_fast_path(&mut r.depot(now, out), frame, look)
+                })
+            }
         }
     }
 
-    /// Gives `event`, a packet on the fast path, to flow `id`, whose pipeline is a `Q`. It returns whether the flow's
-    /// deadline may be earlier than before.
+    /// Gives `event`, a packet on the fast path, to flow `id`, if its pipeline is a `Q` and the packet its next one. It
+    /// returns whether the flow's deadline may be earlier than before.
     #[inline(always)]
-    fn run_fast<Q: Pipeline<F>>(
+    fn run_next<Q: Pipeline<F>>(
         &mut self,
         id: FlowId,
-        event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>) -> Result<bool, F>,
-    ) -> Result<(), F> {
-        if let Some((result, _)) = self.run_event(id, event)
-            && result?
-        {
-            self.arm::<Q>(id);
+        frame: F,
+        look: &Look,
+        event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>, F) -> Result<bool, F>,
+    ) -> Result<(), Declined<F>> {
+        let now = self.io.now();
+        let mut frame = Some(frame);
+        let result = self.run_event(
+            id,
+            |track, seen| {
+                let follows = track.follow(look, now);
+                if follows {
+                    *seen = CoarseTime::at(now);
+                }
+                follows
+            },
+            |flow, resources, out| {
+                resources.allowance.earn();
+                frame.take().map(|frame| event(flow, resources, out, frame))
+            },
+        );
+        match (frame, result) {
+            (Some(frame), _) => return Err(Declined::NotNext(frame)),
+            (None, Some((Some(Err(frame)), _))) => return Err(Declined::Noted(frame)),
+            (None, Some((Some(Ok(true)), _))) => self.arm::<Q>(id),
+            (None, _) => {}
         }
         Ok(())
     }

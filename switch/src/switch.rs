@@ -6,12 +6,13 @@ use common::frame::{Frame, Pool, Side, Sink};
 use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::time::Time;
-use common::wire::{Addr, NotRoce, PacketKind, Roce, Transport, parse};
+use common::wire::{Addr, NotRoce, PacketKind, Roce, Transport};
 
 use ipnet::IpNet;
 
 use crate::config::{Config, Recovery};
-use crate::context::Context;
+use crate::context::{Context, Declined};
+use crate::flow::burst::Burst;
 use crate::flow::pipeline::Resources;
 use crate::flow::table::{Leaving, Table};
 use crate::flow::{Flows, TIMERS};
@@ -78,24 +79,32 @@ impl<F: Frame> Switch<F> {
         let mut cx = self.context(&mut io);
         // Each step for all frames before the next, so that their cache misses overlap.
         cx.tx.counters.add(received(side), frames.len() as u64);
-        let mut parsed = ArrayVec::<_, N>::new();
-        frames.iter().for_each(|frame| parsed.push(parse(frame.bytes())));
         let is_off = cx.config.recovery == Recovery::Off;
-        let found = if is_off { [None; N] } else { cx.flows.find_all(side, &parsed) };
+        let mut burst = Burst::<N>::new();
+        burst.look_at(side, frames, (!is_off).then_some(&cx.flows.table));
         let works = cx.works_on(side);
         let removed = cx.flows.table.removed();
-        for ((frame, parsed), found) in frames.drain(..).zip(&parsed).zip(found) {
+        for (frame, seen) in frames.drain(..).zip(burst.frames()) {
             // A frame before it in the burst may have ended its flow.
-            let found = found.filter(|_| cx.flows.table.removed() == removed);
-            match (parsed, found) {
-                (Ok(roce), Some(id)) if works && cx.flows.table.follow(id, roce, now) => {
-                    request::on_next(&mut cx, side, frame, roce, id);
-                }
-                (Ok(roce), _) if is_off && roce.opcode != cx.tx.peers.opcode() => {
-                    cx.pass(side, frame, Metric::PassedRole);
-                }
-                _ => receive(&mut cx, side, frame, parsed, found, works),
+            let flow = seen.flow.filter(|_| cx.flows.table.removed() == removed);
+            if is_off && burst.is_roce(seen) && seen.look.opcode != cx.tx.peers.opcode() {
+                cx.pass(side, frame, Metric::PassedRole);
+                continue;
             }
+            let frame = match flow.filter(|_| works) {
+                Some(id) => match cx.on_next(id, side, frame, &seen.look) {
+                    Ok(()) => continue,
+                    Err(Declined::Noted(frame)) => {
+                        let parsed = burst.parsed(seen, frame.bytes());
+                        request::on_noted(&mut cx, side, frame, parsed, id);
+                        continue;
+                    }
+                    Err(Declined::NotNext(frame)) => frame,
+                },
+                None => frame,
+            };
+            let parsed = burst.parsed(seen, frame.bytes());
+            receive(&mut cx, side, frame, parsed, flow, works);
         }
         cx.take_turns();
         cx.tx.released.flush();
@@ -249,11 +258,11 @@ fn receive<I: Io>(
     cx: &mut Context<'_, I>,
     side: Side,
     frame: I::Frame,
-    parsed: &Result<Roce, NotRoce>,
+    parsed: Result<Roce, NotRoce>,
     flow: Option<FlowId>,
     works: bool,
 ) {
-    let roce = match parsed {
+    let roce = &match parsed {
         Ok(roce) => roce,
         Err(NotRoce::Other) => return cx.pass(side, frame, Metric::PassedOther),
         // It was meant for this port, which handed it up (R-PASS-5).

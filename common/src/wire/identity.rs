@@ -19,9 +19,15 @@ impl Identity {
     /// if `frame` is shorter than the one that `roce` was parsed from.
     #[inline]
     pub fn of(frame: &[u8], roce: &Roce) -> Self {
+        Self::within(frame, roce.l3, roce.end)
+    }
+
+    /// The same, by the offset of the IP header and of the end of the ICRC.
+    #[inline]
+    pub fn within(frame: &[u8], l3: u16, end: u16) -> Self {
         // Over IPv6 these bytes are part of the length, which is the same
         // in every copy.
-        match frame.get(usize::from(roce.l3)..usize::from(roce.end)) {
+        match frame.get(usize::from(l3)..usize::from(end)) {
             Some(&[_, _, _, _, high, low, .., a, b, c, d]) => {
                 Self { icrc: [a, b, c, d], ip_id: [high, low] }
             }

@@ -238,6 +238,12 @@ impl Opcode {
         if self.0 < 0x20 { RC_KIND[self.0 as usize] } else { PacketKind::Other }
     }
 
+    /// Whether it is a SEND or a WRITE of RC: see [`PacketKind::is_plain`].
+    #[inline]
+    pub const fn is_plain(self) -> bool {
+        self.0 < 0x20 && PLAIN >> self.0 & 1 != 0
+    }
+
     /// Bytes of extension headers between BTH and payload. 0 for opcodes whose
     /// headers we don't know.
     #[inline]
@@ -265,6 +271,16 @@ impl Opcode {
         matches!(self.0, 0x16 | 0x17)
     }
 }
+
+/// The RC opcodes of SENDs and WRITEs, a bit each.
+const PLAIN: u32 = {
+    let (mut bits, mut op) = (0, 0);
+    while op < RC_KIND.len() {
+        bits |= (RC_KIND[op].is_plain() as u32) << op;
+        op += 1;
+    }
+    bits
+};
 
 /// Bytes of extension headers, by opcode.
 static EXT_LEN: [u8; 256] = {
@@ -346,6 +362,7 @@ mod tests {
             let kind = op.kind();
             assert_ne!(kind.is_request(), kind.is_response(), "{op}");
             assert!(!kind.is_plain() || kind.is_request(), "{op}");
+            assert_eq!(kind.is_plain(), op.is_plain(), "{op}");
             assert!(kind.position().is_some(), "{op}");
         }
     }
@@ -354,6 +371,7 @@ mod tests {
     fn only_rc_has_a_kind() {
         for op in 0x20..=0xff {
             assert_eq!(Opcode(op).kind(), PacketKind::Other);
+            assert!(!Opcode(op).is_plain());
         }
     }
 

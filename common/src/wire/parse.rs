@@ -106,33 +106,63 @@ pub enum Malformed {
 /// [`NotRoce`] if the frame is no well-formed RoCEv2.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Roce, NotRoce> {
-    const L3: usize = ether::ETHER_LEN;
-    const L4: usize = L3 + IPV4_LEN;
-    const BTH: usize = L4 + UDP_LEN;
-    // Nearly all are over IPv4 without VLAN tags and IP options: there everything
-    // is where it always is.
-    let Some(head) = frame.first_chunk::<USUAL>() else { return parse_any(frame) };
-    // All that has to be as usual, in few words.
-    let [ethertype, fragment, ports] = [L3 - 2, L3 + 6, L4 + 2].map(|at| be32(head, at));
-    let total = u32::from(be16(head, L3 + 2));
-    let bth = Bth::from_bytes(head.last_chunk().unwrap_or(&[0; BTH_LEN]));
-    let end = L3 + total as usize;
-    let body = USUAL + bth.opcode.ext_len();
-    let is_usual = ethertype >> 8 == u32::from(ether::IPV4) << 8 | u32::from(NO_OPTIONS)
-        && fragment & (u32::from(FRAGMENT) << 16 | 0xff) == u32::from(UDP)
-        && ports == (u32::from(ROCE_PORT) << 16 | total).wrapping_sub(IPV4_LEN as u32)
-        && be32(head, 0) != ether::LINK_LOCAL
-        && end <= frame.len()
-        && end <= usize::from(u16::MAX)
-        && head[BTH + 1] & 0xf == 0
-        && body + usize::from(bth.pad) + ICRC_LEN <= end;
-    if !is_usual {
-        return parse_any(frame);
+    match Usual::of(frame) {
+        Some(usual) => Ok(usual.roce()),
+        None => parse_any(frame),
     }
-    let addr = |at| Addr::from_v4([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    let addresses = [addr(L3 + 12), addr(L3 + 16)];
-    let at = [L3, L4, BTH, body, end];
-    Ok(Roce::new(at, Vlans::NONE, addresses, ethertype as u8 & 3, be16(head, L4), &bth))
+}
+
+/// A RoCEv2 frame as nearly all are: over IPv4 without VLAN tags and IP options, so that everything is where it always is.
+pub(super) struct Usual<'a> {
+    pub head: &'a [u8; USUAL],
+    pub bth: Bth,
+    body: usize,
+    pub end: usize,
+}
+
+impl<'a> Usual<'a> {
+    pub const L3: usize = ether::ETHER_LEN;
+    const L4: usize = Self::L3 + IPV4_LEN;
+    const BTH: usize = Self::L4 + UDP_LEN;
+
+    /// The frame, if it is one.
+    #[inline(always)]
+    pub fn of(frame: &'a [u8]) -> Option<Self> {
+        let head = frame.first_chunk::<USUAL>()?;
+        // All that has to be as usual, in few words.
+        let ethertype = be32(head, Self::L3 - 2);
+        let fragment = be32(head, Self::L3 + 6);
+        let ports = be32(head, Self::L4 + 2);
+        let total = u32::from(be16(head, Self::L3 + 2));
+        let bth = Bth::from_bytes(head.last_chunk().unwrap_or(&[0; BTH_LEN]));
+        let end = Self::L3 + total as usize;
+        let body = USUAL + bth.opcode.ext_len();
+        let is_usual = ethertype >> 8 == u32::from(ether::IPV4) << 8 | u32::from(NO_OPTIONS)
+            && fragment & (u32::from(FRAGMENT) << 16 | 0xff) == u32::from(UDP)
+            && ports == (u32::from(ROCE_PORT) << 16 | total).wrapping_sub(IPV4_LEN as u32)
+            && be32(head, 0) != ether::LINK_LOCAL
+            && end <= frame.len()
+            && end <= usize::from(u16::MAX)
+            && head[Self::BTH + 1] & 0xf == 0
+            && body + usize::from(bth.pad) + ICRC_LEN <= end;
+        if is_usual { Some(Self { head, bth, body, end }) } else { None }
+    }
+
+    /// Bytes of payload, without pad and ICRC.
+    #[inline(always)]
+    pub fn payload_len(&self) -> usize {
+        self.end - ICRC_LEN - usize::from(self.bth.pad) - self.body
+    }
+
+    #[inline(always)]
+    fn roce(&self) -> Roce {
+        let Self { head, bth, body, end } = self;
+        let addr = |at| Addr::from_v4([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let addresses = [addr(Self::L3 + 12), addr(Self::L3 + 16)];
+        let at = [Self::L3, Self::L4, Self::BTH, *body, *end];
+        let (ecn, src_port) = (head[Self::L3 + 1] & 3, be16(*head, Self::L4));
+        Roce::new(at, Vlans::NONE, addresses, ecn, src_port, bth)
+    }
 }
 
 /// Bytes up to the end of the BTH, without VLAN tags and IP options.
@@ -141,7 +171,8 @@ const USUAL: usize = ether::ETHER_LEN + IPV4_LEN + UDP_LEN + BTH_LEN;
 const NO_OPTIONS: u8 = 4 << 4 | 5;
 
 /// Any frame.
-fn parse_any(frame: &[u8]) -> Result<Roce, NotRoce> {
+#[inline(never)]
+pub(super) fn parse_any(frame: &[u8]) -> Result<Roce, NotRoce> {
     if ether::is_mac_control(frame) {
         return Err(NotRoce::MacControl);
     }
@@ -234,6 +265,12 @@ fn parse_udp(frame: &[u8], l3: usize, vlans: Vlans, ip: Ip) -> Result<Roce, NotR
 
     // None of the offsets exceeds `end`, which was seen to fit.
     Ok(Roce::new([l3, l4, at, body, end], vlans, [ip.src, ip.dst], ip.ecn, be16(udp, 0), &bth))
+}
+
+/// The path MTU, if a packet with `len` bytes of payload tells it.
+pub(super) const fn path_mtu(opcode: Opcode, len: usize) -> Option<u16> {
+    let full = matches!(opcode.kind().position(), Some(Position::First | Position::Middle));
+    if full && matches!(len, 256 | 512 | 1024 | 2048 | 4096) { Some(len as u16) } else { None }
 }
 
 impl Roce {
@@ -351,9 +388,7 @@ impl Roce {
     /// The path MTU, if this packet tells it: the first and middle packets of a
     /// message are full.
     pub const fn path_mtu(&self) -> Option<u16> {
-        let full = matches!(self.kind().position(), Some(Position::First | Position::Middle));
-        let len = self.payload_len();
-        if full && matches!(len, 256 | 512 | 1024 | 2048 | 4096) { Some(len as u16) } else { None }
+        path_mtu(self.opcode, self.payload_len())
     }
 
     /// How many PSNs a request takes, as far as a gateway can tell: `None` if

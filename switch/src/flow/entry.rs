@@ -9,7 +9,7 @@ use common::heap::HeapFrame;
 use common::ids::FlowId;
 use common::psn::Psn;
 use common::time::{Span, Time};
-use common::wire::{Headers, Qpn, Roce, icrc_ok};
+use common::wire::{Headers, Look, Qpn, Roce, icrc_ok};
 
 use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
 use crate::flow::key::FlowKey;
@@ -228,6 +228,16 @@ impl<S> Stage<S> {
             *headers = Headers::of(bytes, roce);
             (track.headers_at, track.src_port) = (CoarseTime::at(now), roce.src_port);
         }
+    }
+}
+
+impl Track {
+    /// Whether a packet is a SEND or WRITE and the next one, so that nothing has to be made ready for it. Then it is noted.
+    #[inline(always)]
+    pub fn follow(&mut self, look: &Look, now: Time) -> bool {
+        look.opcode.is_plain()
+            && self.headers_at.since(now) < HEADERS_AGE
+            && self.arrived.follow(look.psn)
     }
 }
 

@@ -5,14 +5,13 @@
 //! all places to spare both are full about never, and then the flow passes
 //! unprotected, as if the table were full.
 
+use common::cpu::{equal_bytes, prefetch};
 use common::ids::FlowId;
+
 /// Places of a bucket, which is a cache line.
 const PLACES: usize = 12;
 /// From so many flows in its first bucket on, a flow goes into the emptier one.
 const CROWDED: usize = 9;
-
-const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = LOW << 7;
 
 /// A byte of the hash, which isn't zero, for each place in use, and the index of
 /// the entry there.
@@ -20,23 +19,21 @@ const HIGH: u64 = LOW << 7;
 #[repr(align(64))]
 struct Bucket {
     /// The last four bytes are no places, and zero.
-    tags: [u64; 2],
+    tags: [u8; 16],
     ids: [FlowId; PLACES],
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64, "one cache line");
 
 impl Bucket {
-    const EMPTY: Self = Self { tags: [0; 2], ids: [FlowId(0); PLACES] };
+    const EMPTY: Self = Self { tags: [0; 16], ids: [FlowId(0); PLACES] };
 
     fn tag(&self, place: usize) -> u8 {
-        (self.tags[place / 8] >> (place % 8 * 8)) as u8
+        self.tags[place]
     }
 
     fn set_tag(&mut self, place: usize, tag: u8) {
-        let word = &mut self.tags[place / 8];
-        let at = place % 8 * 8;
-        *word = *word & !(0xff << at) | u64::from(tag) << at;
+        self.tags[place] = tag;
     }
 
     fn used(&self) -> usize {
@@ -46,12 +43,9 @@ impl Bucket {
     /// The entry with this tag that `is_it`.
     #[inline(always)]
     fn find(&self, tag: u8, mut is_it: impl FnMut(FlowId) -> bool) -> Option<FlowId> {
-        let [first, second] = self.tags.map(|tags| zero_bytes(tags ^ (LOW * u64::from(tag))));
-        // The places of the second word between those of the first.
-        let mut same = first | second >> 4;
+        let mut same = equal_bytes(&self.tags, tag);
         while same != 0 {
-            let bit = same.trailing_zeros() as usize;
-            let id = *self.ids.get(bit / 8 + if bit % 8 == 7 { 0 } else { 8 })?;
+            let id = *self.ids.get(same.trailing_zeros() as usize)?;
             if is_it(id) {
                 return Some(id);
             }
@@ -59,12 +53,6 @@ impl Bucket {
         }
         None
     }
-}
-
-/// The highest bit of each byte that is zero, and no other.
-#[inline(always)]
-const fn zero_bytes(word: u64) -> u64 {
-    !(((word & !HIGH) + !HIGH) | word) & HIGH
 }
 
 /// From the hash of a flow's key to the entry that holds it.
@@ -97,11 +85,11 @@ impl Index {
         ([hash as usize & mask, (hash >> 28) as usize & mask], tag)
     }
 
-    /// Looks at the bucket where `hash` is likely to be.
+    /// Prefetches the bucket where `hash` is likely to be.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         let ([first, _], _) = self.places(hash);
-        core::hint::black_box(self.buckets[first].tags[0]);
+        prefetch(&self.buckets[first]);
     }
 
     /// The entry of `hash` that `is_it` says is the one.

@@ -3,7 +3,7 @@
 use core::hash::{BuildHasher, Hash, Hasher};
 
 use common::frame::Side;
-use common::wire::{Addr, Qpn, Roce, Vlans};
+use common::wire::{Addr, Ipv4Flow, Qpn, Roce, Vlans};
 
 /// The key of a flow (docs/protocol.md, "Words"), with the side that its packets arrive on.
 #[derive(Clone, Copy, Debug)]
@@ -13,11 +13,72 @@ pub(crate) struct FlowKey {
 }
 
 impl FlowKey {
+    /// The same in few words, if it is of hosts with IPv4 addresses that are in no VLAN.
+    fn ipv4(&self) -> Option<Ipv4Key> {
+        let Hosts { side, vlans, src, dst } = self.hosts;
+        if !(vlans.is_empty() && src.is_v4() && dst.is_v4()) {
+            return None;
+        }
+        let last = |addr: Addr| last_word(&addr) >> 32;
+        let hosts = last(dst) << 32 | last(src);
+        Some(Ipv4Key::of(side, &Ipv4Flow { hosts, dest_qpn: self.dest_qpn }))
+    }
+
+    /// Whether `key` is this one.
+    #[inline(always)]
+    pub fn is(&self, key: &Ipv4Key) -> bool {
+        let Hosts { src, dst, .. } = &self.hosts;
+        let ([src_0, src_1], [dst_0, dst_1]) = (halves(src), halves(dst));
+        let rest = self.hosts.rest(self.dest_qpn);
+        // In one go: as a rule they are equal.
+        (src_0 | dst_0)
+            | (src_1 ^ (V4_PREFIX | key.hosts << 32))
+            | (dst_1 ^ (V4_PREFIX | key.hosts >> 32 << 32))
+            | (rest ^ key.rest)
+            == 0
+    }
+
     /// Of the stream that a packet belongs to which arrived on `side`.
     #[inline]
     pub fn of(side: Side, roce: &Roce) -> Self {
         Self { hosts: Hosts::of(side, roce), dest_qpn: roce.dest_qpn }
     }
+}
+
+/// Before the four bytes of an IPv4 address in the second half of its [`Addr`].
+const V4_PREFIX: u64 = 0xffff_0000;
+
+fn halves(addr: &Addr) -> [u64; 2] {
+    let bytes = u128::from_le_bytes(*addr.as_bytes());
+    [bytes as u64, (bytes >> 64) as u64]
+}
+
+fn last_word(addr: &Addr) -> u64 {
+    halves(addr)[1]
+}
+
+/// The key of a flow between hosts with IPv4 addresses that are in no VLAN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Ipv4Key {
+    hosts: u64,
+    rest: u64,
+}
+
+impl Ipv4Key {
+    /// That of no flow.
+    pub const NONE: Self = Self { hosts: 0, rest: u64::MAX };
+
+    /// Of the stream that a packet belongs to which arrived on `side`.
+    #[inline(always)]
+    pub fn of(side: Side, flow: &Ipv4Flow) -> Self {
+        Self { hosts: flow.hosts, rest: rest(0, flow.dest_qpn, side) }
+    }
+}
+
+/// The part of a key besides addresses.
+#[inline(always)]
+fn rest(vlans: u32, qpn: Qpn, side: Side) -> u64 {
+    u64::from(vlans) << 32 | u64::from(qpn.get()) << 1 | side.index() as u64
 }
 
 impl Hash for FlowKey {
@@ -59,7 +120,17 @@ impl KeyHash {
     /// The hash of a key.
     #[inline]
     pub fn of(&self, key: &FlowKey) -> u64 {
-        self.of_words(key.hosts.words(key.dest_qpn))
+        match key.ipv4() {
+            Some(key) => self.of_ipv4(&key),
+            None => self.of_words(key.hosts.words(key.dest_qpn)),
+        }
+    }
+
+    /// The same.
+    #[inline(always)]
+    pub fn of_ipv4(&self, key: &Ipv4Key) -> u64 {
+        let Self([a, b, ..]) = *self;
+        fold(key.hosts ^ a, key.rest ^ b)
     }
 
     /// The hash of one direction between two hosts.
@@ -103,12 +174,16 @@ impl Hosts {
     /// All of it, with `qpn`, in as few numbers as it takes.
     #[inline]
     fn words(&self, qpn: Qpn) -> (u128, u128, u64) {
-        let vlans = u64::from(self.vlans.packed());
         (
             u128::from_ne_bytes(*self.src.as_bytes()),
             u128::from_ne_bytes(*self.dst.as_bytes()),
-            vlans << 32 | u64::from(qpn.get()) << 1 | self.side.index() as u64,
+            self.rest(qpn),
         )
+    }
+
+    #[inline(always)]
+    fn rest(&self, qpn: Qpn) -> u64 {
+        rest(self.vlans.packed(), qpn, self.side)
     }
 
     /// The direction of a packet that arrived on `side`.
@@ -180,6 +255,30 @@ mod tests {
         ];
         for other in others {
             assert!(other != key && hash.of(&other) != hash.of(&key), "{other:?}");
+            let short = key.ipv4().expect("IPv4");
+            assert!(key.is(&short) && !other.is(&short), "{other:?}");
+            let its = other.ipv4();
+            assert_eq!(its.is_none(), !other.hosts.vlans.is_empty());
+            assert!(its.is_none_or(|its| other.is(&its) && !key.is(&its)), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_flow_has_one_key_however_it_is_looked_at() {
+        let hash = KeyHash::new(5);
+        let (src, dst) =
+            (IpAddr::from([10, 1, 2, 3]).into(), IpAddr::from([192, 168, 4, 5]).into());
+        for side in [Side::Lan, Side::Wan] {
+            let hosts = Hosts { side, vlans: Vlans::NONE, src, dst };
+            let key = FlowKey { hosts, dest_qpn: Qpn::new(0xab_cdef) };
+            let addresses = u64::from_le_bytes([10, 1, 2, 3, 192, 168, 4, 5]);
+            let flow = Ipv4Flow { hosts: addresses, dest_qpn: key.dest_qpn };
+            let short = Ipv4Key::of(side, &flow);
+            assert!(key.is(&short) && key.ipv4() == Some(short));
+            assert_eq!(hash.of(&key), hash.of_ipv4(&short));
+        }
+        let v6 = IpAddr::from([0, 0, 0, 0, 0, 0, 0x0a01, 0x0203]).into();
+        let hosts = Hosts { side: Side::Lan, vlans: Vlans::NONE, src: v6, dst };
+        assert_eq!(FlowKey { hosts, dest_qpn: Qpn::new(1) }.ipv4(), None);
     }
 }

@@ -1,5 +1,6 @@
 //! The flows whose packets pass: their table, the packets seen of each, and their pipelines.
 
+pub(crate) mod burst;
 pub(crate) mod coarse_time;
 pub(crate) mod entry;
 pub(crate) mod index;
@@ -11,13 +12,11 @@ pub(crate) mod table;
 pub(crate) mod timer_wheel;
 
 use arrayvec::ArrayVec;
-use common::frame::{Frame, Side};
+use common::frame::Frame;
 use common::ids::FlowId;
 use common::time::Time;
-use common::wire::{NotRoce, Roce, Transport};
 
 use crate::config::Config;
-use key::FlowKey;
 use pipeline::Resources;
 use table::Table;
 use timer_wheel::Timers;
@@ -40,36 +39,6 @@ impl<F: Frame> Flows<F> {
             timers: Timers::default(),
             resources: Resources::new(config),
         }
-    }
-
-    /// The entries of the flows that the frames of a burst are of. Each step for all frames
-    /// before the next, so that their cache misses overlap.
-    #[inline]
-    pub fn find_all<const N: usize>(
-        &self,
-        side: Side,
-        parsed: &ArrayVec<Result<Roce, NotRoce>, N>,
-    ) -> [Option<FlowId>; N] {
-        let (mut hashes, mut found) = ([0; N], [None; N]);
-        for (hash, parsed) in hashes.iter_mut().zip(parsed) {
-            if let Ok(roce) = parsed
-                && let Some(key) = key(side, roce)
-            {
-                *hash = self.table.prefetch_bucket(&key);
-            }
-        }
-        for ((found, hash), parsed) in found.iter_mut().zip(hashes).zip(parsed) {
-            // To make the key again takes less than to keep it.
-            if let Ok(roce) = parsed
-                && let Some(key) = key(side, roce)
-            {
-                *found = self.table.find_hashed(hash, &key);
-            }
-        }
-        for id in found.into_iter().flatten() {
-            self.table.prefetch(id);
-        }
-        found
     }
 
     /// Takes at most `room` timers that fire by `now`, and returns the flows that are due, with
@@ -99,10 +68,4 @@ impl<F: Frame> Flows<F> {
         }
         later.is_none()
     }
-}
-
-/// The key of a packet's stream, if it may have an entry.
-#[inline]
-fn key(side: Side, roce: &Roce) -> Option<FlowKey> {
-    (roce.opcode.transport() == Transport::Rc).then(|| FlowKey::of(side, roce))
 }

@@ -1,15 +1,15 @@
 //! The flow table: one entry per direction and destination QP.
 
+use common::cpu::prefetch;
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::time::{Span, Time};
-use common::wire::{Addr, Roce};
+use common::wire::Addr;
 use slab::Slab;
 
-use crate::flow::coarse_time::CoarseTime;
-use crate::flow::entry::{Entry, FlowState, HEADERS_AGE};
+use crate::flow::entry::{Entry, FlowState};
 use crate::flow::index::Index;
-use crate::flow::key::{FlowKey, Hosts, KeyHash};
+use crate::flow::key::{FlowKey, Hosts, Ipv4Key, KeyHash};
 
 /// Places that pairs of hosts are counted at.
 const HOSTS: usize = 1 << 12;
@@ -108,18 +108,28 @@ impl<F: Frame> Table<F> {
         self.find_hashed(self.hash.of(key), key)
     }
 
-    /// The hash of `key`. Where it leads is looked at, so that it is in the cache when it
-    /// is [looked for](Self::find_hashed).
-    #[inline]
-    pub fn prefetch_bucket(&self, key: &FlowKey) -> u64 {
-        let hash = self.hash.of(key);
+    /// The hash of keys.
+    pub fn hash(&self) -> &KeyHash {
+        &self.hash
+    }
+
+    /// Prefetches the place that a key's hash leads to, and returns the hash.
+    #[inline(always)]
+    pub fn prefetch_bucket(&self, hash: u64) -> u64 {
         self.index.prefetch(hash);
         hash
     }
 
+    /// The entry of a key with this hash.
     #[inline]
     pub fn find_hashed(&self, hash: u64, key: &FlowKey) -> Option<FlowId> {
         self.index.find(hash, |id| self.get(id).is_some_and(|entry| entry.key == *key))
+    }
+
+    /// The same.
+    #[inline(always)]
+    pub fn find_ipv4(&self, hash: u64, key: &Ipv4Key) -> Option<FlowId> {
+        self.index.find(hash, |id| self.get(id).is_some_and(|entry| entry.key.is(key)))
     }
 
     /// Whether a queue pair sends on flow `id`, or responses to its peer flow's requests travel
@@ -132,8 +142,7 @@ impl<F: Frame> Table<F> {
         (entry.state.has_pipeline() || is_answered) && entry.seen.since(now) < QUIET
     }
 
-    /// Looks at the state that a packet of a flow needs, or a response to it, so that it is in
-    /// the cache by then.
+    /// Prefetches the state that a packet of a flow needs, or a response to it.
     #[inline]
     pub fn prefetch(&self, id: FlowId) {
         let Some(entry) = self.get(id) else { return };
@@ -146,15 +155,15 @@ impl<F: Frame> Table<F> {
         }
     }
 
-    /// Looks at a flow's deadline.
+    /// Prefetches a flow's deadline.
     #[inline]
     pub fn prefetch_due(&self, id: FlowId) {
         if let Some(track) = self.get(id).and_then(|entry| entry.state.track()) {
-            core::hint::black_box(track.due);
+            prefetch(&track.due);
         }
     }
 
-    /// Looks at all of a flow that is answered, or has something to do by itself.
+    /// Prefetches all of a flow that is answered, or has something to do by itself.
     #[inline]
     pub fn prefetch_all(&self, id: FlowId) {
         match self.get(id).map(|entry| &entry.state) {
@@ -162,21 +171,6 @@ impl<F: Frame> Table<F> {
             Some(FlowState::Depot(stage)) => stage.state.prefetch_all(),
             _ => {}
         }
-    }
-
-    /// Whether a packet is the next of a flow that has its pipeline, so that nothing has
-    /// to be made ready for it. Then it is noted.
-    #[inline]
-    pub fn follow(&mut self, id: FlowId, roce: &Roce, now: Time) -> bool {
-        let Some(entry) = self.get_mut(id) else { return false };
-        let Some(track) = entry.state.track_mut() else { return false };
-        let follows = roce.kind().is_plain()
-            && track.headers_at.since(now) < HEADERS_AGE
-            && track.arrived.follow(roce.psn);
-        if follows {
-            entry.seen = CoarseTime::at(now);
-        }
-        follows
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::metrics::Metric;
 use common::psn::Psn;
-use common::wire::{Headers, Roce, icrc_ok};
+use common::wire::{Headers, NotRoce, Roce, icrc_ok};
 
 use crate::context::Context;
 use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
@@ -41,23 +41,21 @@ pub(crate) fn on_request<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
     on_any(cx, side, frame, roce, id);
 }
 
-/// The next packet of a flow, noted.
-#[inline(always)]
-pub(crate) fn on_next<I: Io>(
+/// A request, noted, by the general way of its flow's pipeline. It is known to be one.
+#[inline(never)]
+pub(crate) fn on_noted<I: Io>(
     cx: &mut Context<'_, I>,
     side: Side,
     frame: I::Frame,
-    roce: &Roce,
+    parsed: Result<Roce, NotRoce>,
     id: FlowId,
 ) {
-    cx.flows.resources.allowance.earn();
-    if let Err(frame) = cx.on_fast_path(id, side, frame, roce) {
-        on_any(cx, side, frame, roce, id);
+    match parsed {
+        Ok(roce) => on_any(cx, side, frame, &roce, id),
+        Err(_) => cx.pass(side, frame, Metric::PassedOther),
     }
 }
 
-/// A request, noted, by the general way of its flow's pipeline.
-#[inline(never)]
 fn on_any<I: Io>(cx: &mut Context<'_, I>, side: Side, frame: I::Frame, roce: &Roce, id: FlowId) {
     match side {
         Side::Lan => cx.sentry(id, |flow, cx| flow.on_any(cx, frame, roce)),

@@ -1,0 +1,120 @@
+//! The frames of a burst as they were looked at, each with the entry of its flow.
+
+use arrayvec::ArrayVec;
+use common::frame::{Frame, Side};
+use common::ids::FlowId;
+use common::psn::Psn;
+use common::wire::{Look, Looked, NotRoce, Opcode, Roce, Transport, look, parse};
+
+use crate::flow::key::{FlowKey, Ipv4Key};
+use crate::flow::table::Table;
+
+/// The frames of a burst.
+pub(crate) struct Burst<const N: usize> {
+    seen: ArrayVec<Seen, N>,
+    /// Those that are no packets over IPv4 without VLAN tags and IP options.
+    others: ArrayVec<Result<Roce, NotRoce>, N>,
+}
+
+/// A frame of a burst.
+pub(crate) struct Seen {
+    pub look: Look,
+    /// The entry of its stream, if there is one.
+    pub flow: Option<FlowId>,
+    /// Its place among the others, or [`IPV4`], and then its `key` counts.
+    other: u16,
+    key: Ipv4Key,
+    /// The hash of its stream's key.
+    hash: u64,
+}
+
+/// It is none of the others.
+const IPV4: u16 = u16::MAX;
+
+/// Instead of a look at a frame that is no RoCEv2 packet: no opcode of RC, nor one that a message may have.
+const NOTHING: Look =
+    Look { psn: Psn::new(0), l3: 0, end: 0, payload: 0, opcode: Opcode(0xff), ack_req: false };
+
+impl<const N: usize> Burst<N> {
+    /// No frame yet. It is not made by [`look_at`](Self::look_at), which would copy all of it.
+    #[inline(always)]
+    pub const fn new() -> Self {
+        Self { seen: ArrayVec::new_const(), others: ArrayVec::new_const() }
+    }
+
+    /// Looks at frames that arrived on `side`. If they are to be looked up in a table as well, each of that is done for all frames
+    /// before the next, so that their cache misses overlap.
+    #[inline(always)]
+    pub fn look_at<F: Frame>(&mut self, side: Side, frames: &[F], table: Option<&Table<F>>) {
+        for frame in frames {
+            match look(frame.bytes()) {
+                Looked::Ipv4(flow, look) => {
+                    let key = Ipv4Key::of(side, &flow);
+                    let hash =
+                        table.map_or(0, |table| table.prefetch_bucket(table.hash().of_ipv4(&key)));
+                    self.seen.push(Seen { look, flow: None, other: IPV4, key, hash });
+                }
+                Looked::Other(parsed) => self.see_other(side, parsed, table),
+            }
+        }
+        if let Some(table) = table {
+            self.look_up(side, table);
+        }
+    }
+
+    #[inline(never)]
+    fn see_other<F: Frame>(
+        &mut self,
+        side: Side,
+        parsed: Result<Roce, NotRoce>,
+        table: Option<&Table<F>>,
+    ) {
+        let (look, hash) = match (&parsed, table) {
+            (Ok(roce), Some(table)) => {
+                let hash = table.hash().of(&FlowKey::of(side, roce));
+                (roce.into(), table.prefetch_bucket(hash))
+            }
+            (Ok(roce), None) => (roce.into(), 0),
+            (Err(_), _) => (NOTHING, 0),
+        };
+        let other = self.others.len() as u16;
+        self.others.push(parsed);
+        self.seen.push(Seen { look, flow: None, other, key: Ipv4Key::NONE, hash });
+    }
+
+    /// Looks the frames up.
+    #[inline(always)]
+    fn look_up<F: Frame>(&mut self, side: Side, table: &Table<F>) {
+        let Self { seen, others } = self;
+        for seen in seen.iter_mut().filter(|seen| seen.look.opcode.transport() == Transport::Rc) {
+            seen.flow = match others.get(usize::from(seen.other)) {
+                None => table.find_ipv4(seen.hash, &seen.key),
+                Some(Ok(roce)) => table.find_hashed(seen.hash, &FlowKey::of(side, roce)),
+                Some(Err(_)) => None,
+            };
+        }
+        for id in seen.iter().filter_map(|seen| seen.flow) {
+            table.prefetch(id);
+        }
+    }
+
+    /// The frames, in their order.
+    pub fn frames(&self) -> &[Seen] {
+        &self.seen
+    }
+
+    /// Whether a frame is a RoCEv2 packet.
+    #[inline]
+    pub fn is_roce(&self, seen: &Seen) -> bool {
+        self.others.get(usize::from(seen.other)).is_none_or(Result::is_ok)
+    }
+
+    /// All of the headers of a frame with these bytes.
+    ///
+    /// # Errors
+    /// See [`parse`].
+    #[inline]
+    pub fn parsed(&self, seen: &Seen, bytes: &[u8]) -> Result<Roce, NotRoce> {
+        self.others.get(usize::from(seen.other)).copied().unwrap_or_else(|| parse(bytes))
+    }
+}
