@@ -1,5 +1,6 @@
 //! The sending end of the lanes to one peer.
 
+mod backlog;
 mod choice;
 mod copies;
 mod counts;
@@ -307,10 +308,10 @@ impl<K> Sender<K> {
         let marks = self.spray.on_report(now, report.lane, report.frames, report.marked, rtt);
         state.counts.marked += u64::from(marks);
         if let Some(echo) = report.echo
-            && self.spray.on_echo(report.lane, &echo)
+            && state.delivery.is_news(&echo)
         {
             state.sample(now, now.since(echo.sent_at));
-            state.delivery.delay(now, echo.delay());
+            state.delivery.on_echo(now, &echo);
         }
         let interval = report_interval(state.rtt().mean());
         state.delivery.arrived(now, report.frames, interval);

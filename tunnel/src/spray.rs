@@ -8,7 +8,6 @@ use arrayvec::ArrayVec;
 use common::time::{Span, Time};
 
 use crate::flow::Order;
-use crate::message::Echo;
 use crate::number::Lane;
 
 /// Good lanes that `reps` remembers.
@@ -24,7 +23,7 @@ const MARGIN: u64 = 64;
 /// No lane yet.
 const NONE: u8 = u8::MAX;
 /// Of a lane that takes no frame.
-const NO_SCORE: u64 = u64::MAX;
+const NO_SCORE: i64 = i64::MAX;
 
 /// How lanes are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -53,10 +52,6 @@ struct Seen {
     marked_until: Time,
     /// Since when marks have come without a pause.
     marked_since: Option<Time>,
-    /// Delay by the clocks of both boxes: only differences have a meaning.
-    delay: Option<i64>,
-    /// PROBE of that delay.
-    echo_of: Time,
 }
 
 /// The answers of the lanes to the questions of a policy.
@@ -66,6 +61,13 @@ pub trait Lanes {
 
     /// How long a frame waits until the lane's port sends it; `None` if there is no room for it.
     fn wait(&mut self, lane: Lane) -> Option<Span>;
+
+    /// The delay of the lane's path without a queue, in ns by the clocks of both boxes: only differences have a meaning.
+    /// `None` until it is measured. R-TUN-33
+    fn delay(&self, lane: Lane) -> Option<i64>;
+
+    /// How long a frame is predicted to wait in queues of the path. Frames that wait for the port count as sent. R-TUN-35
+    fn wait_in_network(&self, now: Time, lane: Lane) -> Span;
 
     /// Whether the newest frame of a flow bucket is reported, or there is none.
     fn is_idle(&self, bucket: u16) -> bool;
@@ -88,7 +90,7 @@ pub struct Spray {
     /// The lanes that the next frames take; only for [`Policy::Earliest`], as are the fields below.
     quick: Vec<Lane>,
     /// For the time of one call: by lane, when a frame is predicted to arrive.
-    scores: Vec<u64>,
+    scores: Vec<i64>,
     /// For how many frames more.
     quick_for: u32,
     /// Since when.
@@ -103,8 +105,6 @@ impl Spray {
             rtt: Span::ZERO,
             marked_until: Time::ZERO,
             marked_since: None,
-            delay: None,
-            echo_of: Time::ZERO,
         };
         let buckets = if policy == Policy::Pinned { crate::BUCKETS } else { 0 };
         Self {
@@ -159,25 +159,6 @@ impl Spray {
             self.recycled.push((lane, news));
         }
         0
-    }
-
-    /// The echo of a PROBE. R-TUN-33
-    /// False if a REPORT has said so before.
-    pub fn on_echo(&mut self, lane: Lane, echo: &Echo) -> bool {
-        let seen = self.lanes.get_mut(lane.index());
-        let Some(seen) = seen.filter(|seen| seen.echo_of < echo.sent_at) else { return false };
-        seen.echo_of = echo.sent_at;
-        let delay = echo.delay();
-        // A single PROBE may have waited somewhere.
-        seen.delay = Some(seen.delay.map_or(delay, |before| before + (delay - before) / 2));
-        true
-    }
-
-    /// How much longer frames take on a lane than on the fastest one; `None` until it is measured.
-    pub fn delay(&self, lane: Lane) -> Option<Span> {
-        let least = self.lanes.iter().filter_map(|seen| seen.delay).min()?;
-        let own = self.lanes.get(lane.index())?.delay?;
-        Some(Span::from_nanos(own.saturating_sub(least).unsigned_abs()))
     }
 
     /// The lane of the next frame; `None` if no port has room for it. R-TUN-30
@@ -321,28 +302,32 @@ impl Spray {
 
     fn find_quick(&mut self, now: Time, lanes: &mut impl Lanes) {
         let avoids_marks = self.marks_tell(now);
-        let least = self.lanes.iter().filter_map(|seen| seen.delay).min().unwrap_or(0);
-        let mut score = |lane: Lane, seen: &Seen| {
-            let is_avoided = avoids_marks && now < seen.marked_until;
-            let wait = lanes.wait(lane).filter(|_| !is_avoided && lanes.is_good(lane))?;
-            // One that is not measured yet is tried.
-            let delay = seen.delay.map_or(0, |delay| delay.saturating_sub(least).unsigned_abs());
-            Some(delay.saturating_add(wait.as_nanos()))
-        };
-        let (mut first, mut margin) = (NO_SCORE, Span::ZERO);
         self.scores.clear();
-        for (lane, seen) in Lane::all(self.lanes.len() as u8).zip(&self.lanes) {
-            let score = score(lane, seen).unwrap_or(NO_SCORE);
-            self.scores.push(score);
-            if score < first {
-                (first, margin) = (score, seen.rtt / MARGIN);
+        let all = Lane::all(self.lanes.len() as u8);
+        self.scores.extend(all.map(|lane| lanes.delay(lane).unwrap_or(NO_SCORE)));
+        let measured = self.scores.iter().copied().filter(|delay| *delay != NO_SCORE);
+        let least = measured.min().unwrap_or(0);
+        let (mut first, mut margin) = (NO_SCORE, Span::ZERO);
+        let all = Lane::all(self.lanes.len() as u8).zip(&self.lanes);
+        for ((lane, seen), score) in all.zip(&mut self.scores) {
+            // One that is not measured yet is tried.
+            let delay = if *score == NO_SCORE { least } else { *score };
+            let is_avoided = avoids_marks && now < seen.marked_until;
+            let wait = lanes.wait(lane).filter(|_| !is_avoided && lanes.is_good(lane));
+            *score = wait.map_or(NO_SCORE, |wait| {
+                // A frame that waits for its port does so while the queue behind it shrinks.
+                let longest = wait.max(lanes.wait_in_network(now, lane));
+                delay.saturating_add_unsigned(longest.as_nanos())
+            });
+            if *score < first {
+                (first, margin) = (*score, seen.rtt / MARGIN);
             }
         }
         self.quick.clear();
         if first == NO_SCORE {
             return;
         }
-        let most = first.saturating_add(margin.as_nanos()).min(NO_SCORE - 1);
+        let most = first.saturating_add_unsigned(margin.as_nanos()).min(NO_SCORE - 1);
         let all = Lane::all(self.lanes.len() as u8).zip(&self.scores);
         self.quick.extend(all.filter(|(_, score)| **score <= most).map(|(lane, _)| lane));
         self.quick_for = QUANTUM * self.quick.len() as u32;

@@ -6,7 +6,6 @@ use super::outgoing::{Outgoing, Slot};
 use super::predecessors::Predecessors;
 use super::{Cause, Health, Recover, Sender, SenderConfig, Setting};
 use crate::flow::Order;
-use crate::message::Probe;
 use crate::number::{FrameId, Lane, Session};
 use crate::spray::{Lanes, Spray};
 
@@ -90,7 +89,7 @@ impl<K> Sender<K> {
         (self.measure_at, self.is_active) = (now + interval.max(least), false);
         for (lane, state) in Lane::all(self.lanes.len() as u8).zip(&mut self.lanes) {
             state.counts.probes += 1;
-            out.probe(Probe { lane, next: state.next().wire(), sent_at: now });
+            out.probe(state.measure(lane, now));
         }
     }
 
@@ -175,8 +174,16 @@ impl<K, W: FnMut(Lane) -> Option<Span>> Lanes for View<'_, K, W> {
     }
 
     fn wait(&mut self, lane: Lane) -> Option<Span> {
+        (self.wait)(lane)
+    }
+
+    fn delay(&self, lane: Lane) -> Option<i64> {
+        self.lanes[lane.index()].delivery.base()
+    }
+
+    fn wait_in_network(&self, now: Time, lane: Lane) -> Span {
         let state = &self.lanes[lane.index()];
-        (self.wait)(lane).map(|wait| wait + state.delivery.excess(state.in_flight()))
+        state.delivery.wait(now, state.next().wire().0, state.in_flight())
     }
 
     fn is_idle(&self, bucket: u16) -> bool {

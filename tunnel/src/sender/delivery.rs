@@ -6,6 +6,9 @@
 
 use common::time::{Span, Time};
 
+use super::backlog::Backlog;
+use crate::message::Echo;
+
 /// Frames by which a rate is measured, at least.
 const FRAMES_MIN: u32 = 8;
 /// Part of a round trip over which it is measured.
@@ -70,6 +73,9 @@ pub(super) struct Delivery {
     /// What [`excess`](Self::excess) needs: the time that a frame may take, and the time that needs no explanation.
     per_frame: Span,
     explained: Span,
+    backlog: Backlog,
+    /// PROBE of the newest echo.
+    echo_of: Time,
 }
 
 impl Delivery {
@@ -79,8 +85,21 @@ impl Delivery {
         self.rtt.add(rtt);
     }
 
-    /// A PROBE took so long by the clocks of both boxes, in ns.
-    pub fn delay(&mut self, now: Time, delay: i64) {
+    /// A PROBE is sent behind so many frames, modulo 2^32.
+    pub fn on_probe(&mut self, now: Time, sent: u32) {
+        self.backlog.on_probe(now, sent, self.per_queued());
+    }
+
+    /// Whether this echo is newer than those before: REPORTs repeat the newest one, and may overtake each other.
+    pub fn is_news(&mut self, echo: &Echo) -> bool {
+        let is_news = echo.sent_at > self.echo_of;
+        self.echo_of = self.echo_of.max(echo.sent_at);
+        is_news
+    }
+
+    /// The echo of a PROBE.
+    pub fn on_echo(&mut self, now: Time, echo: &Echo) {
+        let delay = echo.delay();
         self.delay.turn(now, SHORTEST);
         self.delay.add(delay);
         let least = self.delay.get().unwrap_or(delay);
@@ -92,6 +111,7 @@ impl Delivery {
             (self.queued_at, self.slot) = (None, Least::default());
             self.reckon();
         }
+        self.backlog.on_echo(echo.sent_at, delay.saturating_sub(least));
     }
 
     /// A REPORT counts so many frames, modulo 2^32; REPORTs come in such an interval.
@@ -124,14 +144,32 @@ impl Delivery {
         self.per_frame = self.slot.get().map_or(seen, |slot| slot * 4 / 5);
     }
 
+    /// The time that a frame adds to a queue; zero for a path that had none lately, and may be much faster than it was used.
+    fn per_queued(&self) -> Span {
+        if self.slot.get().is_some() { self.per_frame } else { Span::ZERO }
+    }
+
     /// Whether frames have waited in the network lately.
     pub const fn is_queued(&self) -> bool {
         self.queued_at.is_some()
     }
 
-    /// How long a frame behind `in_flight` others will wait in the network; zero while that is not known. R-TUN-35
+    /// The delay of the path without a queue, by the clocks of both boxes, in ns: only differences between lanes have a meaning.
+    /// `None` until a PROBE has come back. R-TUN-33
+    pub fn base(&self) -> Option<i64> {
+        self.delay.get()
+    }
+
+    /// How long the next frame will wait in the network. `sent` frames were sent so far, modulo 2^32, and `in_flight` of
+    /// them are not reported. R-TUN-35
+    pub fn wait(&self, now: Time, sent: u32, in_flight: usize) -> Span {
+        self.backlog.wait(now, sent, self.per_queued()).max(self.excess(in_flight))
+    }
+
+    /// The least time that a frame behind `in_flight` others will wait in the network; zero while that is not known. It grows
+    /// when a path goes silent, before the lane is suspected.
     #[inline]
-    pub fn excess(&self, in_flight: usize) -> Span {
+    fn excess(&self, in_flight: usize) -> Span {
         let needed = self.per_frame * in_flight as u64;
         Span::from_nanos(needed.as_nanos().saturating_sub(self.explained.as_nanos()))
     }
@@ -147,13 +185,19 @@ mod tests {
         Time::from_nanos(1_000_000_000) + MS * ms
     }
 
+    /// The echo of a PROBE that was sent at `ms` and took `delay` ns; the receiver's clock is 12 ms behind.
+    fn echo(ms: u64, delay: Span) -> Echo {
+        let sent_at = at(ms);
+        Echo { sent_at, arrived_at: Time::from_nanos((sent_at + delay).as_nanos() - 12_000_000) }
+    }
+
     /// 10 ms, and 100 frames in each of them; PROBEs meet a queue, or none.
     fn steady(queue: Span) -> Delivery {
         let mut delivery = Delivery::default();
         delivery.round_trip(at(0), MS * 10);
-        delivery.delay(at(0), -7_000_000);
+        delivery.on_echo(at(0), &echo(0, MS * 5));
         for ms in 0..200 {
-            delivery.delay(at(ms), -7_000_000 + queue.as_nanos().cast_signed());
+            delivery.on_echo(at(ms), &echo(ms, MS * 5 + queue));
             delivery.arrived(at(ms), 100 * ms as u32, MS);
         }
         delivery
@@ -174,8 +218,33 @@ mod tests {
         assert!(steady(Span::ZERO).excess(3_700) > MS);
         let mut delivery = steady(MS);
         assert!(delivery.excess(2_000) > Span::ZERO);
-        delivery.delay(at(5_300), -7_000_000);
+        delivery.on_echo(at(5_300), &echo(5_300, MS * 5));
         assert_eq!(delivery.excess(2_000), Span::ZERO, "the queue is long gone");
+    }
+
+    #[test]
+    fn delays_are_compared_whatever_the_clocks_say() {
+        let mut lanes = [Delivery::default(); 3];
+        for (lane, delay) in lanes.iter_mut().zip([6, 5, 7]) {
+            assert_eq!(lane.base(), None);
+            assert!(lane.is_news(&echo(0, MS * delay)));
+            lane.on_echo(at(20), &echo(0, MS * delay));
+        }
+        let delays = lanes.map(|lane| lane.base().expect("measured"));
+        assert_eq!(delays, [-6_000_000, -7_000_000, -5_000_000]);
+        // The same echo again says nothing new; an older one neither.
+        assert!(!lanes[0].is_news(&echo(0, MS * 90)));
+        let older = Echo { sent_at: Time::from_nanos(5), arrived_at: at(90) };
+        assert!(!lanes[0].is_news(&older));
+    }
+
+    #[test]
+    fn a_queue_is_predicted_from_the_frames_sent_since() {
+        let mut delivery = steady(MS);
+        delivery.on_probe(at(200), 20_000);
+        // A frame takes 10 µs, and four fifths of that are predicted.
+        assert_eq!(delivery.wait(at(200), 21_000, 0), MS * 8);
+        assert_eq!(delivery.wait(at(203), 21_000, 0), MS * 5, "the path goes on meanwhile");
     }
 
     #[test]
@@ -193,7 +262,7 @@ mod tests {
     fn a_path_that_became_slower_is_known_after_a_while() {
         let mut delivery = steady(MS);
         for ms in 0..400 {
-            delivery.delay(at(200 + ms), -5_000_000);
+            delivery.on_echo(at(200 + ms), &echo(200 + ms, MS * 7));
             delivery.arrived(at(200 + ms), 20_000 + 50 * ms as u32, MS);
         }
         assert!(delivery.excess(1_000) > MS * 4, "{:?}", delivery.excess(1_000));

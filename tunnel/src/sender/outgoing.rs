@@ -471,6 +471,13 @@ impl<K> Outgoing<K> {
         if self.report_due <= now {
             self.report_due = now + self.waits().report * (1 << self.probes.min(BACKOFF_MAX));
         }
-        Probe { lane, next: self.next().wire(), sent_at: now }
+        self.measure(lane, now)
+    }
+
+    /// A PROBE whose echo says how long the lane takes.
+    pub fn measure(&mut self, lane: Lane, now: Time) -> Probe {
+        let next = self.next().wire();
+        self.delivery.on_probe(now, next.0);
+        Probe { lane, next, sent_at: now }
     }
 }

@@ -1,0 +1,99 @@
+//! The queue of a path, predicted.
+//!
+//! A PROBE finds the queue of its lane, but its echo comes a round trip later. Until then the queue grows by the frames that
+//! are sent and shrinks as time passes. Who goes by the last echo alone leaves a path whose queue is gone, and fills
+//! another beyond its buffer (as a Smith predictor, the sender corrects its own prediction by what the echo says of that PROBE's time).
+
+use common::time::{Span, Time};
+
+/// PROBEs whose echoes may be awaited: four in a round trip, and those behind a queue of some round trips.
+const AWAITED: usize = 32;
+/// Part of an error that an echo corrects: a single PROBE may have waited somewhere else.
+const PART: i64 = 2;
+
+/// A queue, as the time in ns that a frame will wait in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Backlog {
+    at: Time,
+    /// Frames of the lane that were sent until then, modulo 2^32.
+    sent: u32,
+    queue: i64,
+    /// When a PROBE was sent, and the queue predicted for it.
+    probes: [(Time, i64); AWAITED],
+    newest: usize,
+}
+
+impl Backlog {
+    /// How long a frame will wait that is sent now. `sent` frames were sent so far, modulo 2^32; the path takes
+    /// `per_frame` for each.
+    #[inline]
+    pub fn wait(&self, now: Time, sent: u32, per_frame: Span) -> Span {
+        let came = per_frame * u64::from(sent.wrapping_sub(self.sent));
+        let queue = self.queue.saturating_add_unsigned(came.as_nanos());
+        let left = queue.saturating_sub_unsigned(now.since(self.at).as_nanos());
+        Span::from_nanos(left.max(0).unsigned_abs())
+    }
+
+    /// A PROBE is sent.
+    pub fn on_probe(&mut self, now: Time, sent: u32, per_frame: Span) {
+        self.queue = self.wait(now, sent, per_frame).as_nanos().cast_signed();
+        (self.at, self.sent) = (now, sent);
+        self.newest = (self.newest + 1) % AWAITED;
+        self.probes[self.newest] = (now, self.queue);
+    }
+
+    /// The echo of a PROBE: the last one that was sent until `sent_at` met a queue of `found` ns.
+    pub fn on_echo(&mut self, sent_at: Time, found: i64) {
+        let known = self.probes.iter().filter(|(at, _)| *at > Time::ZERO && *at <= sent_at);
+        let Some(&(probed_at, predicted)) = known.max_by_key(|(at, _)| *at) else { return };
+        let error = found.saturating_sub(predicted) / PART;
+        self.queue = self.queue.saturating_add(error).max(0);
+        // Later PROBEs have the same error: it is corrected once.
+        for (at, queue) in &mut self.probes {
+            if *at >= probed_at {
+                *queue = queue.saturating_add(error);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Span = Span::from_millis(1);
+    const PER_FRAME: Span = Span::from_micros(100);
+
+    fn at(ms: u64) -> Time {
+        Time::from_nanos(1_000_000_000) + MS * ms
+    }
+
+    #[test]
+    fn a_queue_grows_by_frames_and_shrinks_with_time() {
+        let mut backlog = Backlog::default();
+        backlog.on_probe(at(0), 0, PER_FRAME);
+        assert_eq!(backlog.wait(at(0), 50, PER_FRAME), MS * 5);
+        assert_eq!(backlog.wait(at(4), 50, PER_FRAME), MS);
+        assert_eq!(backlog.wait(at(9), 50, PER_FRAME), Span::ZERO);
+        backlog.on_probe(at(9), 50, PER_FRAME);
+        assert_eq!(backlog.wait(at(9), 60, PER_FRAME), MS, "time without a queue is not saved up");
+    }
+
+    #[test]
+    fn an_echo_corrects_what_was_predicted_for_its_probe() {
+        let mut backlog = Backlog::default();
+        backlog.on_probe(at(0), 0, PER_FRAME);
+        // 100 frames in 5 ms: 5 ms of them are left.
+        backlog.on_probe(at(5), 100, PER_FRAME);
+        let queue = |backlog: &Backlog| backlog.wait(at(5), 100, PER_FRAME).as_micros();
+        backlog.on_echo(at(0), 0);
+        assert_eq!(queue(&backlog), 5_000, "as it was predicted");
+        // Another's frames: 4 ms more than predicted.
+        backlog.on_echo(at(0), 4_000_000);
+        assert_eq!(queue(&backlog), 7_000, "half of the error");
+        backlog.on_echo(at(5), 9_000_000);
+        assert_eq!(queue(&backlog), 8_000, "the second PROBE's prediction was corrected too");
+        backlog.on_echo(Time::from_nanos(1), 90_000_000);
+        assert_eq!(queue(&backlog), 8_000, "of no PROBE that is remembered");
+    }
+}
