@@ -371,10 +371,10 @@ impl<F: Frame> Flow<F> {
             Packet::Owned(frame)
         };
         let before = self.sequence.gaps().len();
-        self.note_lost(seq);
         let closed = self.sequence.hold(seq, Held { packet, info, at: cx.now });
         if self.sequence.gaps().len() > before {
             cx.out.count(Metric::GapsSeen, 1);
+            self.note_gap_before(seq);
         }
         self.count_closed(cx, closed);
         self.deliver_due(cx);

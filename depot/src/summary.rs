@@ -38,7 +38,17 @@ impl<F: Frame> Flow<F> {
 
     /// Notes that all before `high` is missing which has not come.
     pub(crate) fn note_lost(&mut self, high: Seq) {
-        let missing = high.since(self.sequence.high());
+        self.add_lost(high.since(self.sequence.high()));
+    }
+
+    /// Notes the gap that the packet at `seq` opened, unless it fell into one, which is counted.
+    #[cold]
+    pub(crate) fn note_gap_before(&mut self, seq: Seq) {
+        let newest = self.sequence.gaps().back().filter(|gap| gap.end == seq);
+        self.add_lost(newest.map_or(0, |gap| gap.end.since(gap.start)));
+    }
+
+    fn add_lost(&mut self, missing: u64) {
         self.lost = self.lost.saturating_add(u32::try_from(missing).unwrap_or(u32::MAX));
     }
 }
