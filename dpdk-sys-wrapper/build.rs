@@ -37,7 +37,9 @@ fn main() {
         .allowlist_function("rte_eal_(init|cleanup|get_runtime_dir)")
         .allowlist_function("rte_dev_(probe|remove)")
         .allowlist_function("rte_eth_dev_(adjust_nb_rx_tx_desc|close|configure|get_port_by_name)")
-        .allowlist_function("rte_eth_dev_(info_get|set_mtu|start|stop|get_name_by_port)")
+        .allowlist_function(
+            "rte_eth_dev_(info_get|set_mtu|set_link_(up|down)|start|stop|get_name_by_port)",
+        )
         .allowlist_function("rte_eth_dev_socket_id")
         .allowlist_function("rte_eth_(rx|tx)_queue_setup")
         .allowlist_function("rte_eth_promiscuous_enable|rte_eth_macaddr_get")

@@ -1,8 +1,10 @@
 //! From a device's name to DPDK's number for its port.
 
 use std::ffi::{CString, c_int};
-use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::{fs, io};
 
 use crate::eal::EalInner;
 use crate::error::{Error, errno_text};
@@ -42,6 +44,7 @@ pub(crate) fn find(eal: &EalInner, device: &str) -> Result<Found, Error> {
         address.check(eal).map_err(no_device)?;
     }
     check_arguments(&name, args).map_err(no_device)?;
+    clear_stale_socket(&name, args);
     let full = if args.is_empty() { name.clone() } else { format!("{name},{args}") };
     let full = c_string(&full)?;
     // SAFETY: the EAL runs, and DPDK copies the string.
@@ -119,6 +122,26 @@ fn check_arguments(name: &str, args: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Removes the socket that the server of a `net_memif` left when it was killed: the driver does not take its place.
+fn clear_stale_socket(name: &str, args: &str) {
+    let argument =
+        |key| args.split(',').find_map(|argument| argument.strip_prefix(key)?.strip_prefix('='));
+    let is_server = argument("role") == Some("server") && argument("socket-abstract") == Some("no");
+    if !name.starts_with("net_memif") || !is_server {
+        return;
+    }
+    let Some(path) = argument("socket").map(Path::new) else { return };
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    // One that somebody listens on refuses this kind of socket in another way.
+    let is_stale = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if is_socket
+        && UnixStream::connect(path).is_err_and(|error| is_stale(&error))
+        && let Err(error) = fs::remove_file(path)
+    {
+        tracing::warn!("{}: an old socket stays: {error}", path.display());
+    }
+}
+
 /// Domain, bus, device, function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct PciAddress {
@@ -193,6 +216,8 @@ impl PciAddress {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]
@@ -221,5 +246,24 @@ mod tests {
         {
             assert_eq!(PciAddress::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn only_a_socket_that_nobody_listens_on_is_removed() {
+        let path = std::env::temp_dir().join(format!("lr2-stale-{}.sock", std::process::id()));
+        let args = format!("role=server,socket={},socket-abstract=no", path.display());
+        let listener = UnixListener::bind(&path).unwrap();
+        clear_stale_socket("net_memif0", &args);
+        assert!(path.exists(), "somebody listens");
+        drop(listener);
+        clear_stale_socket("net_memif0", &args.replace("server", "client"));
+        clear_stale_socket("net_memif0", &args.replace("=no", "=yes"));
+        assert!(path.exists(), "it is not a server's");
+        clear_stale_socket("net_memif0", &args);
+        assert!(!path.exists());
+        fs::write(&path, "a file").unwrap();
+        clear_stale_socket("net_memif0", &args);
+        assert!(path.exists(), "it is no socket");
+        fs::remove_file(&path).unwrap();
     }
 }

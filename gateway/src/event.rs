@@ -32,6 +32,18 @@ pub enum What {
         /// Name of the port.
         port: &'static str,
     },
+    /// A port was taken down.
+    LinkHeld {
+        /// Name of the port.
+        port: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A port that was taken down may come up again.
+    LinkReleased {
+        /// Name of the port.
+        port: &'static str,
+    },
     /// A session with the peer began.
     SessionUp {
         /// Node id of the peer.
@@ -90,7 +102,7 @@ pub enum What {
 
 impl What {
     /// The names of all kinds, in the order of [`kind`](Self::kind).
-    pub const KINDS: [&'static str; 8] = [
+    pub const KINDS: [&'static str; 10] = [
         "link_up",
         "link_down",
         "session_up",
@@ -99,6 +111,8 @@ impl What {
         "lane_back",
         "gap_given_up",
         "tolerance_raised",
+        "link_held",
+        "link_released",
     ];
 
     /// The position of its name among [`KINDS`](Self::KINDS).
@@ -112,6 +126,8 @@ impl What {
             Self::LaneBack { .. } => 5,
             Self::GapGivenUp { .. } => 6,
             Self::ToleranceRaised { .. } => 7,
+            Self::LinkHeld { .. } => 8,
+            Self::LinkReleased { .. } => 9,
         }
     }
 
@@ -119,10 +135,12 @@ impl What {
     pub const fn is_warning(&self) -> bool {
         match self {
             Self::LinkUp { .. }
+            | Self::LinkReleased { .. }
             | Self::SessionUp { .. }
             | Self::LaneBack { .. }
             | Self::ToleranceRaised { .. } => false,
             Self::LinkDown { .. }
+            | Self::LinkHeld { .. }
             | Self::SessionLost { .. }
             | Self::LaneDown { .. }
             | Self::GapGivenUp { .. } => true,
@@ -158,6 +176,10 @@ impl fmt::Display for What {
         match self {
             Self::LinkUp { port } => write!(f, "port {port} is up"),
             Self::LinkDown { port } => write!(f, "port {port} is down"),
+            Self::LinkHeld { port, reason } => {
+                write!(f, "port {port} is taken down: {reason} (link_loss.forward)")
+            }
+            Self::LinkReleased { port } => write!(f, "port {port} may come up again"),
             Self::SessionUp { peer, lanes, frame_max, .. } => write!(
                 f,
                 "a session with node {peer} began, {lanes} lane(s), frames of up to {frame_max} bytes"
@@ -204,6 +226,8 @@ mod tests {
             What::LaneBack { lane: 0, port: "wan", round_trip_us: 0 },
             What::GapGivenUp { lane: 0, numbers: 1 },
             What::ToleranceRaised { lane: 0, depth: 8, loss_wait_us: 50 },
+            What::LinkHeld { port: "lan", reason: "" },
+            What::LinkReleased { port: "lan" },
         ];
         for (n, what) in all.iter().enumerate() {
             assert_eq!(what.kind(), n);

@@ -9,7 +9,9 @@
 pub mod boot;
 pub mod config;
 pub mod control;
+pub mod doctor;
 pub mod event;
+pub mod instance;
 pub mod log;
 pub mod notify;
 pub mod peer;

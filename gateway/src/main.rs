@@ -17,7 +17,11 @@ use tracing_subscriber::EnvFilter;
 
 /// Repairs losses of RoCEv2 traffic on a long-haul link, inside the network.
 #[derive(Parser)]
-#[command(name = "lr2-gateway", version)]
+#[command(
+    name = "lr2-gateway",
+    version,
+    after_help = "lr2-gateway doctor: whether this machine is set up for a gateway, and how to mend what is not."
+)]
 struct Cli {
     /// Configuration file (TOML).
     #[arg(long, value_name = "FILE")]
@@ -29,13 +33,23 @@ struct Cli {
 
     /// Print the effective configuration, with all defaults, and the mbufs, memory
     /// and hugepages that it takes, or all its mistakes and all that is missing on this machine,
-    /// and exit.
+    /// and exit. Opens ports and listeners, and closes them again, unless a gateway runs with it.
     #[arg(long)]
     check: bool,
 
     /// With --check: it is for another machine, so don't look at this one.
     #[arg(long, requires = "check")]
     elsewhere: bool,
+}
+
+/// Whether this machine is set up for a gateway, and how to mend what is not: hugepages, IOMMU, CPUs, drivers of NICs.
+/// Exit status: 0 if nothing is to be mended, else 1.
+#[derive(Parser)]
+#[command(name = "lr2-gateway doctor", version)]
+struct Doctor {
+    /// The folder in which proc and sys are.
+    #[arg(long, value_name = "FOLDER", default_value = "/")]
+    root: PathBuf,
 }
 
 fn role() -> impl TypedValueParser<Value = Role> {
@@ -46,6 +60,10 @@ fn role() -> impl TypedValueParser<Value = Role> {
 }
 
 fn main() -> ExitCode {
+    // A word of its own, as it needs no configuration.
+    if std::env::args().nth(1).is_some_and(|word| word == "doctor") {
+        return examine(&Doctor::parse_from(std::env::args_os().skip(1)));
+    }
     let cli = Cli::parse();
     let machine = (!cli.elsewhere).then(Machine::read);
     let (config, refusal) = match config::load(&cli.config, cli.role, machine.as_ref()) {
@@ -89,6 +107,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// Prints the answer of the doctor.
+fn examine(options: &Doctor) -> ExitCode {
+    let findings = gateway::doctor::examine(&options.root);
+    findings.iter().for_each(|finding| println!("{finding}"));
+    if findings.iter().any(|finding| finding.mend.is_some()) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
 /// Prints the answer to `--check`.
 fn check(cli: &Cli, config: &Config, machine: Option<&Machine>, unfit: Option<Report>) -> ExitCode {
     // The file of another machine is unknown.
@@ -102,9 +131,30 @@ fn check(cli: &Cli, config: &Config, machine: Option<&Machine>, unfit: Option<Re
         println!("#\n# {text}");
     }
     match unfit {
+        // What this machine lacks is known already.
+        None if machine.is_some() => trial(cli, config),
         None => ExitCode::SUCCESS,
         Some(report) => {
             eprintln!("{report}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Opens what a start opens.
+fn trial(cli: &Cli, config: &Config) -> ExitCode {
+    match gateway::run::trial::open(config) {
+        Ok(found) => {
+            for warning in &found.warnings {
+                eprintln!("{}: warning: {warning}", cli.config.display());
+            }
+            for line in &found.opened {
+                println!("# {line}");
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("lr2-gateway: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -1,8 +1,11 @@
 //! The run of the process: from a configuration to ports, workers and a
 //! control thread, and back in the right order.
 
+mod link_loss;
 mod notes;
+mod ports;
 mod reloader;
+pub mod trial;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,22 +16,24 @@ use anyhow::{Context, anyhow};
 use common::ids::{BootId, WorkerId};
 use common::wire::MacAddr;
 use dpdk_sys_wrapper::{
-    Eal, EalConfig, Huge, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, PortConfig,
-    RxQueue, TxQueue,
+    Eal, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, RxQueue, TxQueue,
 };
 use rtrb::Consumer;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use tunnel::Part;
 
+use self::link_loss::Forwarder;
 use self::notes::Notes;
+use self::ports::{deal, eal_config, open_port};
 use self::reloader::Reloader;
 use crate::boot::Boot;
-use crate::config::{self, Config, HugePages, ROLES, TUNNELS, TunnelMode, word};
+use crate::config::{self, Config, ROLES, TUNNELS, TunnelMode, word};
 use crate::control::actions::Actions;
 use crate::control::socket::{self, Socket};
 use crate::control::station::{Station, Way};
 use crate::control::tunnel::Expected;
 use crate::control::{Sample, State, Watch, WorkerHealth, server};
+use crate::instance::Instance;
 use crate::log::Log;
 use crate::notify::Notifier;
 use crate::port::PortId;
@@ -88,6 +93,8 @@ pub fn run(config: &Config, load: Load<'_>, log: Log) -> anyhow::Result<()> {
     let listener = server::bind(config.listen).map_err(ignore).ok();
     server::spawn((config.listen, listener), socket, Arc::clone(&state))?;
 
+    // Another one would fail at its devices, which says more.
+    let _instance = Instance::claim(&config.eal.file_prefix).ok().flatten();
     let (machine, queues) = Machine::open(config)?;
     let ended = machine.work(config, queues, &state, &stop, &mut duties)?;
     drop(machine);
@@ -178,10 +185,18 @@ impl Machine {
         let workers = config.worker.count;
         let mut queues: Vec<_> = (0..workers).map(|_| Queues::default()).collect();
         let mut ports = Vec::new();
+        let mut faults = Vec::new();
         for (id, (section, port)) in PortId::all(u8::MAX).zip(config.ports()) {
-            let (port, rx, tx) = open_port(&eal, (id, section), port, config, &pool)?;
-            deal(&mut queues, id, rx, tx);
-            ports.push(port);
+            match open_port(&eal, (id, section), port, config, &pool) {
+                Ok((port, rx, tx)) => {
+                    deal(&mut queues, id, rx, tx);
+                    ports.push(port);
+                }
+                Err(fault) => faults.push(format!("{fault:#}")),
+            }
+        }
+        if !faults.is_empty() {
+            anyhow::bail!("{}", faults.join("; "));
         }
         Ok((Self { ports, pool, eal }, queues))
     }
@@ -263,7 +278,9 @@ impl Machine {
                 },
             );
             let ends = Ends { stations, links, events };
-            self.supervise(duties, state, stop, &workers, ends);
+            let mut links = Forwarder::new(config, &self.ports, state);
+            self.supervise(duties, (state, stop), &workers, ends, &mut links);
+            links.end(state);
             let mut all = Ended::default();
             for worker in workers {
                 let ended = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
@@ -331,10 +348,10 @@ impl Machine {
     fn supervise<T>(
         &self,
         Duties { notes, reloader, notifier }: &mut Duties<'_>,
-        state: &State,
-        stop: &AtomicBool,
+        (state, stop): (&State, &AtomicBool),
         workers: &[ScopedJoinHandle<'_, T>],
         Ends { mut stations, links, mut events }: Ends,
+        forwarder: &mut Forwarder<'_>,
     ) {
         let clock = self.eal.clock();
         let mut watches: Vec<_> = workers.iter().map(|_| Watch::new(Instant::now())).collect();
@@ -358,6 +375,7 @@ impl Machine {
             let is_up = state.is_tunnel_up();
             stations.iter_mut().for_each(|station| station.poll(clock.now(), is_up));
             self.share_links(&links);
+            forwarder.look(state, Instant::now());
             notes::workers(state, &mut events, clock.now());
             let now = Instant::now();
             if now >= next_sample {
@@ -419,80 +437,4 @@ fn tunnels_of(config: &Config, n: WorkerId) -> impl Iterator<Item = Part> {
     let is_there = config.tunnel.mode != TunnelMode::Off;
     let all = division(config).parts().filter(move |_| is_there);
     all.skip(n.0.into()).step_by(config.worker.count.into())
-}
-
-fn eal_config(config: &Config) -> EalConfig {
-    let pci = |port: &config::Port| port.is_pci().then(|| port.device.clone());
-    EalConfig {
-        program: "lr2-gateway".into(),
-        // The configuration is read without DPDK as well.
-        huge: match config.eal.huge_pages {
-            HugePages::Auto => Huge::Auto,
-            HugePages::Never => Huge::Never,
-            HugePages::Require => Huge::Require,
-        },
-        memory_mib: u32::try_from(config.eal.memory >> 20).unwrap_or(u32::MAX),
-        file_prefix: config.eal.file_prefix.clone(),
-        // The worker pins itself; this thread and the control thread must not
-        // run on its core.
-        cores: Vec::new(),
-        pci_allow: config.ports().filter_map(|(_, port)| pci(port)).collect(),
-        vdevs: Vec::new(),
-        extra: config.eal.extra.clone(),
-    }
-}
-
-/// Gives each worker its queues of a port.
-fn deal(workers: &mut [Queues], id: PortId, mut rx: Vec<RxQueue>, tx: Vec<TxQueue>) {
-    // The only queues of several ports go to several workers.
-    let only = if rx.len() == 1 { rx.pop() } else { None };
-    let first = id.index() % workers.len().max(1);
-    let mut rx = rx.into_iter();
-    for (queues, tx) in workers.iter_mut().zip(tx) {
-        queues.rx.push(rx.next());
-        queues.tx.push(tx);
-    }
-    if let Some(queue) = workers.get_mut(first).and_then(|queues| queues.rx.last_mut()) {
-        *queue = queue.take().or(only);
-    }
-}
-
-fn open_port(
-    eal: &Eal,
-    (id, section): (PortId, &str),
-    port: &config::Port,
-    config: &Config,
-    pool: &Mempool,
-) -> anyhow::Result<(Port, Vec<RxQueue>, Vec<TxQueue>)> {
-    let name = id.name();
-    let (workers, is_wan) = (config.worker.count, id != PortId::LAN);
-    // Behind the EtherType of a tunnel, a NIC sees nothing to spread frames by, and frames that cross as they came must
-    // not overtake those. A virtual device has as many queues as its other end. R-TUN-44
-    let is_one = is_wan && config.tunnel.mode == TunnelMode::Ethernet && port.is_pci();
-    let config = PortConfig {
-        device: port.device.clone(),
-        mtu: port.mtu,
-        rx_queues: if is_one { 1 } else { workers },
-        hash_ports: is_wan && config.tunnel.mode == TunnelMode::Udp,
-        tx_queues: workers,
-        rx_desc: port.rx_desc,
-        tx_desc: port.tx_desc,
-        promiscuous: port.promiscuous,
-    };
-    let (opened, rx, tx) =
-        Port::open(eal, &config, pool).with_context(|| format!("{section}.device"))?;
-    let mac = opened.mac().map(|b| format!("{b:02x}")).join(":");
-    tracing::info!(
-        "port {name}: {} ({}), MAC {mac}, MTU {}",
-        opened.name(),
-        opened.driver(),
-        port.mtu
-    );
-    if rx.len() < usize::from(workers) {
-        tracing::info!(
-            "port {name}: {} receive queue(s) for {workers} workers, which hand frames off",
-            rx.len()
-        );
-    }
-    Ok((opened, rx, tx))
 }

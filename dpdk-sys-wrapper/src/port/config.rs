@@ -84,7 +84,7 @@ pub(super) fn check(config: &PortConfig, pool: &Mempool) -> Result<(), Error> {
 /// any frame that fits in their buffers.
 const LENGTH_NOT_LIMITED: [&str; 3] = ["net_memif", "net_af_packet", "net_tap"];
 
-/// The MTU to give to the driver; 0: the driver's default.
+/// The MTU to give to the driver.
 pub(super) fn device_mtu(
     config: &PortConfig,
     info: &ffi::rte_eth_dev_info,
@@ -98,7 +98,8 @@ pub(super) fn device_mtu(
     let most = u32::from(info.max_mtu).min(info.max_rx_pktlen.saturating_sub(overhead));
     let mtu = u32::from(config.mtu);
     if mtu > most && LENGTH_NOT_LIMITED.contains(&driver) {
-        return Ok(0);
+        // Ethdev's own default is 1500, which is more than net_af_packet says that it can do.
+        return Ok(most.min(1500));
     }
     if mtu > most || config.mtu < info.min_mtu {
         let reason = format!("{mtu} asked for, the device can do {} to {most}", info.min_mtu);

@@ -20,6 +20,8 @@ pub(crate) struct PortInner {
     pub(super) device: String,
     pub(super) name: String,
     pub(super) driver: String,
+    /// The interface of the kernel that is the port, with `net_af_packet`.
+    pub(super) interface: Option<String>,
     pub(super) rx_queues: u16,
     /// Mbufs booked in the pool.
     pub(super) claimed: u32,

@@ -2,6 +2,7 @@
 
 mod config;
 pub(crate) mod inner;
+mod kernel;
 
 use std::ffi::CStr;
 use std::mem;
@@ -84,6 +85,7 @@ impl Port {
             hands_pointers_on: driver == "net_ring",
             device: config.device.clone(),
             name: name(found.id),
+            interface: kernel::of(&driver, &config.device),
             driver,
             rx_queues: config.rx_queues.min(info.max_rx_queues).max(1),
             claimed: 0,
@@ -136,6 +138,9 @@ impl Port {
 
     /// The link's state as the driver knows it, without waiting.
     pub fn link(&self) -> Link {
+        if let Some(up) = self.0.interface.as_deref().and_then(kernel::is_up) {
+            return Link { up, speed_mbps: None };
+        }
         // SAFETY: plain numbers, for which zero is a value.
         let mut link: ffi::rte_eth_link = unsafe { mem::zeroed() };
         // SAFETY: an open port and a place for the answer.
@@ -145,6 +150,33 @@ impl Port {
             speed_mbps: (ret == 0 && !matches!(link.link_speed, 0 | u32::MAX))
                 .then_some(link.link_speed),
         }
+    }
+
+    /// Sets the link up or down: the other end of the cable sees it. Behind a `net_af_packet` that is the kernel's
+    /// interface.
+    ///
+    /// # Errors
+    /// [`Error::Port`] if the driver can't, or the kernel refuses.
+    pub fn set_link(&self, up: bool) -> Result<(), Error> {
+        let port = &*self.0;
+        let errno = match &port.interface {
+            Some(name) => kernel::set(name, up).err().map(|errno| errno.desc().to_owned()),
+            None => {
+                // SAFETY: an open, started port.
+                let ret = unsafe {
+                    if up {
+                        ffi::rte_eth_dev_set_link_up(port.id)
+                    } else {
+                        ffi::rte_eth_dev_set_link_down(port.id)
+                    }
+                };
+                (ret < 0).then(|| errno_text(ret))
+            }
+        };
+        errno.map_or(Ok(()), |reason| {
+            let step = if up { "setting its link up" } else { "setting its link down" };
+            Err(Error::Port { device: port.device.clone(), step: step.into(), reason })
+        })
     }
 
     /// The device's counters. For the control thread; on real NICs it

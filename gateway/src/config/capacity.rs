@@ -15,6 +15,7 @@ use settings::sizing::{
 use settings::units::show_size;
 use switch::{Footprint, Pools};
 
+use super::check::packet_ring;
 use super::fit::{mib, show_pages};
 use super::machine::Machine;
 use super::{Config, HugePages, LanMode, Pool, Recovery, TunnelMode};
@@ -157,10 +158,11 @@ impl Config {
     pub(super) fn size_pool(&mut self, mbufs: Option<u32>, data_room: Option<u16>) {
         let in_flight = self.mbufs_at_work().iter().map(|(mbufs, _)| mbufs).sum();
         let held = u32::try_from(self.mbufs_to_hold().0).unwrap_or(u32::MAX);
-        let mtu = self.longest_mtu();
+        let ring = self.ports().filter_map(|(_, port)| packet_ring(port)).max().unwrap_or(0);
+        let frame = u64::from(self.longest_mtu() + FRAME_OVERHEAD).max(ring);
         self.pool = Pool {
             mbufs: mbufs.unwrap_or(held.saturating_add(in_flight)),
-            data_room: data_room.unwrap_or(mtu + FRAME_OVERHEAD),
+            data_room: data_room.unwrap_or(u16::try_from(frame).unwrap_or(u16::MAX)),
             in_flight,
         };
     }

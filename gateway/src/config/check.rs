@@ -85,12 +85,21 @@ fn distinct(
     }
 }
 
+/// Whether an MTU is wrong, or differs from that of the other port: in its place stands another, which proves nothing.
+fn has_wrong_mtu(doc: &Document<'_>, config: &Config) -> bool {
+    config.ports().any(|(section, _)| doc.has_problem(&format!("{section}.mtu")))
+}
+
 fn mtu(doc: &Document<'_>, config: &Config) {
+    if has_wrong_mtu(doc, config) {
+        return;
+    }
     let (lan, wan) = (config.lan.mtu, config.wan_mtu());
     if lan != wan && config.tunnel.mode == TunnelMode::Off {
         let key = if doc.is_set("wan.mtu") { "wan.mtu" } else { "lan.mtu" };
         let found = format!("lan.mtu {lan} beside wan.mtu {wan}");
         doc.problem(key, found, "the same on both, since frames cross unchanged");
+        return;
     }
     let frame = config.longest_mtu() + FRAME_OVERHEAD;
     if config.pool.data_room < frame {
@@ -107,9 +116,17 @@ fn mtu(doc: &Document<'_>, config: &Config) {
     for (side, port) in config.ports() {
         /// A packet socket's header before a frame: `TPACKET2_HDRLEN`, padded.
         const TPACKET: u64 = 64;
-        let framesz = number(port, "framesz", 2048);
+        let Some(framesz) = packet_ring(port) else { continue };
         let needed = u64::from(port.mtu + FRAME_OVERHEAD) + TPACKET;
-        if driver(port) == "net_af_packet" && framesz < needed {
+        // Its driver wants an mbuf for whatever a slot of the ring can hold.
+        if doc.is_set("pool.data_room") && u64::from(config.pool.data_room) < framesz {
+            doc.problem(
+                "pool.data_room",
+                config.pool.data_room.to_string(),
+                format!("at least {framesz}, the framesz of {side}.device"),
+            );
+        }
+        if framesz < needed {
             let room = needed.next_power_of_two();
             doc.problem(
                 &format!("{side}.device"),
@@ -192,6 +209,9 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
              some {least}"
         ));
     }
+    if has_wrong_mtu(doc, config) {
+        return;
+    }
     let (lan, wan) = (config.lan.mtu, config.wan_mtu());
     let needed = config.wan_mtu_needed();
     if config.tunnel.mode == TunnelMode::Udp {
@@ -225,6 +245,9 @@ fn tunnel(doc: &Document<'_>, config: &mut Config) {
 }
 
 fn memory(doc: &Document<'_>, config: &Config) {
+    if has_wrong_mtu(doc, config) {
+        return;
+    }
     if let Some((found, allowed)) = config.mbuf_shortage() {
         doc.problem("pool.mbufs", found, allowed);
     }
@@ -326,6 +349,11 @@ fn name(port: &Port) -> Cow<'_, str> {
         Some(address) => address.into(),
         None => port.device.split(',').next().unwrap_or_default().into(),
     }
+}
+
+/// Bytes of a slot in the ring of a packet socket, if the port is one.
+pub(super) fn packet_ring(port: &Port) -> Option<u64> {
+    (driver(port) == "net_af_packet").then(|| number(port, "framesz", 2048))
 }
 
 /// A vdev's driver: its name without the number.

@@ -91,6 +91,30 @@ pub enum HugePages {
 pub const HUGE_PAGES: &[(&str, HugePages)] =
     &[("auto", HugePages::Auto), ("never", HugePages::Never), ("require", HugePages::Require)];
 
+/// Which ports follow the link of their counterpart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkForward {
+    /// None.
+    Off,
+    /// The LAN port: it is taken down while no WAN port has a link.
+    Lan,
+    /// All: the WAN ports are also taken down while the LAN port has no link.
+    On,
+}
+
+/// The words for [`LinkForward`].
+pub const LINK_FORWARDS: &[(&str, LinkForward)] =
+    &[("off", LinkForward::Off), ("lan", LinkForward::Lan), ("on", LinkForward::On)];
+
+/// Link-loss forwarding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkLossSettings {
+    /// Which ports follow.
+    pub forward: LinkForward,
+    /// How long a link has to be up again before the ports that followed it are released.
+    pub hold_down: Span,
+}
+
 /// One port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Port {
@@ -327,6 +351,8 @@ pub struct Config {
     pub wan: Vec<Wan>,
     /// The tunnel over the long-haul link.
     pub tunnel: TunnelSettings,
+    /// What happens to a port whose counterpart has lost its link.
+    pub link_loss: LinkLossSettings,
     /// DPDK's environment.
     pub eal: Eal,
     /// The workers.

@@ -8,8 +8,8 @@ use common::verdict::Tolerance;
 use settings::units::{show_duration, show_size};
 
 use super::{
-    Config, HUGE_PAGES, IDLES, Keying, LANS, NOTIFIES, Port, QueuePair, RECOVERIES, ROLES,
-    RecoverySettings, SPRAYS, SPREADS, TOLERANCES, TUNNELS, TunnelMode, Wan, word,
+    Config, HUGE_PAGES, IDLES, Keying, LANS, LINK_FORWARDS, NOTIFIES, Port, QueuePair, RECOVERIES,
+    ROLES, RecoverySettings, SPRAYS, SPREADS, TOLERANCES, TUNNELS, TunnelMode, Wan, word,
 };
 
 fn wan(f: &mut fmt::Formatter<'_>, c: &Config, wan: &Wan, is_first: bool) -> fmt::Result {
@@ -74,6 +74,10 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let prefixes: Vec<_> =
         c.peer.remote_prefixes.iter().map(|net| quoted(&net.to_string())).collect();
     writeln!(f, "remote_prefixes = [{}]", prefixes.join(", "))?;
+
+    writeln!(f, "\n[link_loss]")?;
+    writeln!(f, "forward = {}", quoted(word(LINK_FORWARDS, &c.link_loss.forward)))?;
+    writeln!(f, "hold_down = {}", quoted(&show_duration(c.link_loss.hold_down)))?;
 
     recovery(f, &c.recovery, c.tunnel.mode != TunnelMode::Off)?;
     writeln!(f, "\n[congestion]")?;

@@ -12,10 +12,11 @@ use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT};
 use tunnel::spray::Policy;
 
 use super::{
-    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, LANS, LanMode,
-    NOTIFIES, Peer, Pool, Pools, Port, RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPRAYS,
-    SPREADS, Spread, TOLERANCES, TUNNEL_COUNTS, TUNNELS, Tuning, TunnelMode, TunnelSettings, Wan,
-    Worker, check, key, pairs, udp,
+    Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, LANS,
+    LINK_FORWARDS, LanMode, LinkForward, LinkLossSettings, NOTIFIES, Peer, Pool, Pools, Port,
+    RECOVERIES, ROLES, Recovery, RecoverySettings, Role, SPRAYS, SPREADS, Spread, TOLERANCES,
+    TUNNEL_COUNTS, TUNNELS, Tuning, TunnelMode, TunnelSettings, Wan, Worker, check, key, pairs,
+    udp,
 };
 
 const MIB: u64 = 1 << 20;
@@ -55,6 +56,7 @@ pub(super) fn read(
         let workers = if tunnel.mode == TunnelMode::Off { 1 } else { worker.count };
         tunnel.tunnels = u8::try_from(workers.next_power_of_two()).unwrap_or(u8::MAX);
     }
+    let link_loss = link_loss(root.section("link_loss"), tunnel.mode);
     let recovery = recovery(doc, root.section("recovery"), tunnel.mode);
     let congestion = congestion(root.section("congestion"));
     let queue_pairs = pairs::read(doc, root.sections("queue_pair"));
@@ -86,6 +88,7 @@ pub(super) fn read(
         lan,
         wan,
         tunnel,
+        link_loss,
         eal,
         worker,
         peer,
@@ -181,6 +184,19 @@ pub(super) fn spray(s: &mut Section<'_>) -> Option<Policy> {
 /// Transmissions of a lost frame while much is lost.
 pub(super) fn resend_copies(s: &mut Section<'_>) -> Option<u8> {
     s.int("resend_copies", 1, 2, "transmissions").and_then(|n| u8::try_from(n).ok())
+}
+
+fn link_loss(mut s: Section<'_>, tunnel: TunnelMode) -> LinkLossSettings {
+    // Behind a router the peer does not see the link of this box's WAN port.
+    let usual = if tunnel == TunnelMode::Udp { LinkForward::Lan } else { LinkForward::On };
+    let settings = LinkLossSettings {
+        forward: s.choice("forward", LINK_FORWARDS).unwrap_or(usual),
+        hold_down: s
+            .duration("hold_down", Span::ZERO, Span::from_millis(600_000))
+            .unwrap_or(Span::from_millis(1_000)),
+    };
+    s.finish();
+    settings
 }
 
 fn eal(mut s: Section<'_>, node: NodeId) -> Eal {

@@ -185,6 +185,17 @@ fn devices_must_be_two_and_real() {
 }
 
 #[test]
+fn one_wrong_mtu_is_one_problem() {
+    let ports =
+        |lan: &str, wan: &str| format!("[lan]\n{lan}\n[wan]\n{wan}\n[peer]\nlab_unkeyed = true\n");
+    let null = |n, mtu: &str| format!("device = \"net_null{n}\"\nmtu = {mtu}");
+    refuses(&ports(&null(0, "90000"), &null(1, "1500")), &["gw.toml:3:7: lan.mtu: found 90000"]);
+    refuses(&ports(&null(0, "1500"), &null(1, "\"x\"")), &["gw.toml:6:7: wan.mtu: found \"x\""]);
+    let packet = "device = \"net_af_packet1,iface=eth1\"\nmtu = 9000";
+    refuses(&ports(&null(0, "1500"), packet), &["lan.mtu 1500 beside wan.mtu 9000"]);
+}
+
+#[test]
 fn frames_must_fit_everywhere() {
     let mtus = |lan, wan, more: &str| {
         format!(

@@ -28,7 +28,14 @@ pub fn check(state: &State) -> Result<(), Vec<String>> {
         reasons.push(format!("worker {n} has shown no sign of life for {} s", STALL.as_secs()));
     }
     for (port, is_up) in PortId::all(u8::MAX).zip(&sample.up) {
-        if !is_up {
+        if state.links.is_held(port) {
+            let other =
+                if port == PortId::LAN { "no WAN port has a" } else { "the LAN port has no" };
+            reasons.push(format!(
+                "port {} is taken down, as {other} link: mend that one (link_loss.forward)",
+                port.name()
+            ));
+        } else if !is_up {
             reasons.push(format!("port {} is down", port.name()));
         }
     }
@@ -71,5 +78,11 @@ mod tests {
         assert!(reasons.contains(&"degraded: no peer answers".to_owned()));
         assert!(reasons.iter().any(|reason| reason.starts_with("worker 1 ")), "{reasons:?}");
         assert!(reasons.contains(&"port wan is down".to_owned()));
+        state.links.set_held(PortId::LAN, true);
+        let reasons = check(&state).unwrap_err();
+        assert!(
+            reasons.iter().any(|it| it.starts_with("port lan is taken down, as no WAN port has")),
+            "{reasons:?}"
+        );
     }
 }

@@ -214,6 +214,10 @@ fn ports_and_pool(state: &State, families: &mut Families) {
     for ((id, port), is_up) in PortId::all(state.wans).zip(&sample.ports).zip(&sample.up) {
         let label = [("port", id.name())];
         families.gauge("lr2_port_up", "Whether a port's link is up.", &label, (*is_up).into());
+        let help = "Whether link-loss forwarding takes a port down.";
+        families.gauge("lr2_port_held_down", help, &label, state.links.is_held(id).into());
+        let help = "Whether the driver of a port can take it down, as link-loss forwarding needs.";
+        families.gauge("lr2_port_link_settable", help, &label, state.links.is_settable(id).into());
         let help = "Frames a port lost because its receive queue was full.";
         families.counter("lr2_port_missed_frames_total", help, &label, port.rx_missed);
         let help = "Frames a port received with errors.";
@@ -257,6 +261,7 @@ mod tests {
         io.add_loop(LoopIo::IdleNanos, 1_500_000_000);
         switch.set(Metric::PathRtt, 20_000_000);
         state.workers[1].store(&switch, &io);
+        state.links.set_held(PortId::LAN, true);
         let lan = PortStats { rx_missed: 9, ..PortStats::default() };
         state.put(Sample {
             ports: vec![lan, PortStats::default()],
@@ -284,6 +289,8 @@ mod tests {
             "lr2_mbufs{state=\"in_use\"} 40",
             "lr2_port_missed_frames_total{port=\"lan\"} 9",
             "lr2_port_up{port=\"wan\"} 0",
+            "lr2_port_held_down{port=\"lan\"} 1",
+            "lr2_port_link_settable{port=\"lan\"} 0",
             "lr2_tunnel_frame_limit_bytes{of=\"needed\"} 4248",
             "lr2_tunnel_sent_frames_total{tunnel=\"1\",lane=\"1\",copy=\"resent\"} 0",
             "lr2_tunnel_report_age_seconds{tunnel=\"0\",lane=\"0\"} 0",

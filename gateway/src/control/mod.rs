@@ -13,6 +13,7 @@ pub mod connections;
 pub mod events;
 pub mod flows;
 pub mod health;
+pub mod links;
 pub mod metrics;
 pub mod neighbour;
 pub mod parameters;
@@ -74,6 +75,8 @@ pub struct State {
     pub events: events::Events,
     /// What the box can do.
     pub capabilities: capabilities::Capabilities,
+    /// The ports that are taken down.
+    pub links: links::Links,
     /// The boxes at the other end.
     pub peers: peers::Peers,
     /// The conditions that keep it from its job.
@@ -110,6 +113,7 @@ impl State {
             tunnel,
             events: events::Events::default(),
             capabilities: capabilities::Capabilities::default(),
+            links: links::Links::default(),
             peers: peers::Peers::default(),
             problems: Mutex::default(),
             actions: actions::Actions::default(),

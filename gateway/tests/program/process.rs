@@ -153,12 +153,63 @@ fn ports_that_do_not_exist() {
     let folder = Folder::new("no-port");
     for (device, why) in [
         ("0000:ff:1f.7", "no such PCI device"),
-        ("net_af_packet0,iface=nosuch0,blocksz=4096,framesz=4096", "nosuch0"),
+        ("net_af_packet0,iface=nosuch0", "nosuch0"),
         ("net_frobnicate0", "net_memif"),
     ] {
-        let text = config(device, "net_null1", free_address(), SMALL);
+        let memory = SMALL.replace("64MiB", "96MiB");
+        let text = config(device, "net_null1", free_address(), &memory);
         fails_with(&folder.run(&text, &[]), 1, &["lan.device", device, why]);
+        fails_with(&folder.run(&text, &["--check"]), 1, &["lan.device", device, why]);
     }
+    // All of them at once.
+    let text = config("0000:ff:1f.7", "net_frobnicate0", free_address(), SMALL);
+    let faults = ["lan.device: port 0000:ff:1f.7", "wan.device: port net_frobnicate0"];
+    fails_with(&folder.run(&text, &["--check"]), 1, &faults);
+}
+
+/// What `--check` says, stdout and stderr, of a configuration that starts.
+fn checked(folder: &Folder, text: &str) -> (String, String) {
+    let output = folder.run(text, &["--check"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    (String::from_utf8_lossy(&output.stdout).into_owned(), stderr(&output))
+}
+
+#[test]
+fn check_opens_what_a_start_opens() {
+    let folder = Folder::new("check-opens");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = taken.local_addr().unwrap();
+    let text = config("net_null0,no-rx=1", "net_null1,no-rx=1", listen, SMALL);
+    let (printed, said) = checked(&folder, &text);
+    assert!(said.contains(&format!("warning: can't serve metrics at {listen}")), "{said}");
+    assert!(printed.contains("\n# port lan: net_null0 (net_null), MAC "), "{printed}");
+    assert!(printed.contains("\n# Not known before frames flow: "), "{printed}");
+    drop(taken);
+
+    // Of a gateway that runs, it leaves the devices alone.
+    let gateway = Running::start(&folder.config(&text), listen);
+    let (printed, said) = checked(&folder, &text);
+    assert!(said.contains(" runs, so nothing was opened"), "{said}");
+    assert!(!printed.contains("# port lan"), "{printed}");
+    gateway.end(Signal::SIGTERM);
+    let (printed, said) = checked(&folder, &text);
+    assert!(printed.contains("\n# port lan") && !said.contains("serve metrics"), "{said}");
+}
+
+/// Its driver names 1514 bytes as its longest frame, and takes longer ones.
+#[test]
+fn a_packet_socket_opens_at_an_mtu_of_1500() {
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("not tested: packet sockets are for root");
+        return;
+    }
+    let folder = Folder::new("packet-socket");
+    let device = "net_af_packet0,iface=lo";
+    let memory = SMALL.replace("64MiB", "96MiB");
+    let text = config(device, "net_null1,no-rx=1", free_address(), &memory);
+    let text = format!("{text}[link_loss]\nforward = \"off\"\n");
+    let (printed, _) = checked(&folder, &text);
+    assert!(printed.contains("# port lan: net_af_packet0 (net_af_packet)"), "{printed}");
 }
 
 #[test]
@@ -221,8 +272,9 @@ fn no_permission() {
     /// `nobody` on Debian.
     const NOBODY: u32 = 65534;
     let folder = Folder::new("permission");
-    let device = "net_af_packet0,iface=lo,blocksz=4096,framesz=4096";
-    let path = folder.config(&config(device, "net_null1", free_address(), SMALL));
+    let device = "net_af_packet0,iface=lo";
+    let memory = SMALL.replace("64MiB", "96MiB");
+    let path = folder.config(&config(device, "net_null1", free_address(), &memory));
     // The build folder may be out of nobody's reach.
     let program = folder.path("lr2-gateway");
     std::fs::copy(env!("CARGO_BIN_EXE_lr2-gateway"), &program).unwrap();
@@ -240,4 +292,38 @@ fn no_permission() {
     fails_with(&output, 1, &["lan.device", "net_af_packet0"]);
     let stderr = stderr(&output).to_ascii_lowercase();
     assert!(stderr.contains("permi"), "{stderr}");
+}
+
+/// It leaves its sockets behind.
+#[test]
+fn a_gateway_that_was_killed_starts_again() {
+    let (folder, listen) = (Folder::new("killed"), free_address());
+    let socket = folder.path("wan.sock");
+    let wan = format!(
+        "net_memif1,role=server,id=0,socket={},socket-abstract=no,bsize=2048",
+        socket.display()
+    );
+    let text = config("net_null0,no-rx=1", &wan, listen, SMALL);
+    let log = folder.path("log");
+    let mut command = lr2_gateway(&folder.config(&text));
+    for _ in 0..2 {
+        let child = command.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
+        let mut gateway = Running { child, listen };
+        gateway.wait_quietly("forwarding", || {
+            std::fs::read_to_string(&log).unwrap().contains("forwarding: role")
+        });
+        gateway.child.kill().unwrap();
+        gateway.child.wait().unwrap();
+        assert!(socket.exists());
+    }
+}
+
+#[test]
+fn the_doctor_says_what_is_to_be_mended() {
+    let folder = Folder::new("doctor");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lr2-gateway"));
+    let output = command.args(["doctor", "--root"]).arg(folder.path("")).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(printed.contains("MEND  hugepages: none are reserved\n      echo 512 > "), "{printed}");
 }

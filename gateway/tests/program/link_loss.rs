@@ -1,0 +1,139 @@
+//! A port whose counterpart has lost its link is taken down, in a network namespace of the test's own.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::Signal;
+
+use crate::support::{Folder, Running, SMALL, config, free_address};
+
+/// As long as a failure may take to be passed on, with room for a machine that has something else to do: 100 ms are
+/// promised, and 20 ms pass between two looks.
+const SOON: Duration = Duration::from_millis(100);
+
+fn ip(arguments: &str) -> bool {
+    Command::new("ip").args(arguments.split_whitespace()).status().unwrap().success()
+}
+
+/// Whether an interface of this namespace has a carrier, by `ip`: `/sys` is that of another namespace.
+fn has_carrier(name: &str) -> bool {
+    let output = Command::new("ip").args(["-o", "link", "show", "dev", name]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let flags = text.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+    let flags: Vec<_> = flags.map(|(flags, _)| flags.split(',').collect()).unwrap_or_default();
+    flags.contains(&"UP") && flags.contains(&"LOWER_UP")
+}
+
+/// How long it takes until an interface has a carrier, or none.
+fn until(name: &str, carrier: bool) -> Duration {
+    let start = Instant::now();
+    while has_carrier(name) != carrier {
+        assert!(start.elapsed() < Duration::from_secs(20), "{name} has not {carrier}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    start.elapsed()
+}
+
+/// In a namespace of this thread's own; `false` without the right to make one.
+fn in_a_namespace() -> bool {
+    let is_there = unshare(CloneFlags::CLONE_NEWNET).is_ok();
+    if is_there {
+        assert!(ip("link set lo up"));
+    } else {
+        eprintln!("not tested: only root may make a network namespace");
+    }
+    is_there
+}
+
+/// Four interfaces: `host` and `lan`, `wan` and `far`, each two a cable.
+fn cables() {
+    for (a, b) in [("host", "lan"), ("wan", "far")] {
+        assert!(ip(&format!("link add {a} type veth peer name {b}")));
+        assert!(ip(&format!("link set {a} up")) && ip(&format!("link set {b} up")));
+    }
+}
+
+fn packet_socket(n: u8, name: &str) -> String {
+    format!("net_af_packet{n},iface={name},blocksz=4096,framesz=2048")
+}
+
+#[test]
+fn a_lost_wan_takes_the_lan_down_and_the_other_way_round() {
+    if !in_a_namespace() {
+        return;
+    }
+    cables();
+    let (folder, listen) = (Folder::new("link-loss"), free_address());
+    let (lan, wan) = (packet_socket(0, "lan"), packet_socket(1, "wan"));
+    // For mbufs as large as a slot of the packet sockets.
+    let memory = SMALL.replace("64MiB", "96MiB");
+    let more = format!("{memory}[link_loss]\nhold_down = \"300ms\"\n");
+    let mut gateway = Running::start(&folder.config(&config(&lan, &wan, listen, &more)), listen);
+    assert_eq!(gateway.metric("lr2_port_link_settable{port=\"lan\"}"), 1.0);
+
+    // The best of three counts: another program may have had the CPU.
+    let mut passed_on = Vec::new();
+    for (cut, other) in [("far", "host"), ("host", "far"), ("far", "host")] {
+        assert!(ip(&format!("link set {cut} down")));
+        passed_on.push(until(other, false));
+        let held = if other == "host" { "lan" } else { "wan" };
+        let name = format!("lr2_port_held_down{{port=\"{held}\"}}");
+        gateway.wait("the metric", |gateway| gateway.metric(&name) == 1.0);
+        let sentence = format!("port {held} is taken down, as ");
+        gateway.wait("the sentence", |gateway| gateway.get("/healthz").contains(&sentence));
+        assert!(ip(&format!("link set {cut} up")));
+        let mended = until(other, true);
+        assert!(mended > Duration::from_millis(250), "{other} came back after {mended:?}");
+        gateway.wait("a good /healthz", |r| r.get("/healthz").ends_with("\r\n\r\nok\n"));
+    }
+    println!("passed on after {passed_on:?}");
+    assert!(passed_on.iter().min().is_some_and(|best| *best < SOON), "{passed_on:?}");
+    assert!(gateway.get("/events").contains("\"event\":\"link_held\""));
+
+    // Who ends takes no port down for good.
+    assert!(ip("link set far down"));
+    until("host", false);
+    let log = gateway.end(Signal::SIGTERM);
+    until("host", true);
+    for line in [
+        "port lan is taken down: no WAN port has a link (link_loss.forward)",
+        "port wan is taken down: the LAN port has no link (link_loss.forward)",
+        "port lan may come up again",
+    ] {
+        assert!(log.contains(line), "{log}");
+    }
+}
+
+/// A tap's driver can be told as well; that of a memif can't.
+#[test]
+fn what_a_driver_can_do_is_said() {
+    if !in_a_namespace() {
+        return;
+    }
+    let (folder, listen) = (Folder::new("link-drivers"), free_address());
+    let socket = folder.path("wan.sock");
+    let wan = format!(
+        "net_memif1,role=server,id=0,socket={},socket-abstract=no,bsize=2048",
+        socket.display()
+    );
+    let text = config("net_tap0,iface=lan", &wan, listen, SMALL);
+    let log = folder.path("log");
+    let mut command = crate::support::lr2_gateway(&folder.config(&text));
+    let child = command.stderr(std::fs::File::create(&log).unwrap()).spawn().unwrap();
+    let mut gateway = Running { child, listen };
+    let text = || std::fs::read_to_string(&log).unwrap();
+    gateway.wait_quietly("word of the driver", || {
+        text().contains("port wan: it stays up when the LAN has no link (link_loss.forward)")
+    });
+    assert!(!text().contains("port lan: it stays up"), "{}", text());
+    gateway.wait("metrics of the links", |gateway| {
+        let text = gateway.get("/metrics");
+        let says = |line: &str| text.lines().any(|it| it == line);
+        says("lr2_port_link_settable{port=\"lan\"} 1")
+            && says("lr2_port_link_settable{port=\"wan\"} 0")
+    });
+    // Nobody is at the other end of the memif.
+    assert!(until("lan", false) < Duration::from_secs(10));
+    assert!(gateway.get("/healthz").contains("port lan is taken down, as no WAN port has a link"));
+}
