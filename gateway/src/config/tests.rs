@@ -214,7 +214,10 @@ fn frames_must_fit_everywhere() {
         &devices("net_af_packet0,iface=eth0", "net_null0"),
         &["lan.device", "framesz=2048 beside mtu 9000", "blocksz=16384,framesz=16384"],
     );
-    good(&devices("net_af_packet0,iface=eth0,blocksz=16384,framesz=16384", "net_null0"));
+    // Its mbufs are as large as the slots of its ring.
+    let packet = devices("net_af_packet0,iface=eth0,blocksz=16384,framesz=16384", "net_null0");
+    let c = good(&format!("{packet}[eal]\nmemory = \"1GiB\"\n"));
+    assert_eq!(c.pool.data_room, 16384);
 }
 
 #[test]
