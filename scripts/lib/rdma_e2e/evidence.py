@@ -167,11 +167,16 @@ def broken(counted: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def lost(report: Mapping[str, Any], segments: Iterable[str]) -> Iterator[str]:
-    """The missing evidence that each of `segments` lost data and responses to it."""
-    for segment in segments:
-        for direction, kind in (("a_to_b", "request"), ("b_to_a", "response")):
-            if not report["links"][segment][direction]["lost"][kind]:
-                yield f"{segment} lost no {kind} from {direction.replace('_', ' ')}"
+    """The missing evidence that each of `segments` lost frames each way, and that data and responses were among them.
+
+    Of a few frames lost on one segment none may be a request, by chance: that is asked of all segments together.
+    """
+    for direction, kind in (("a_to_b", "request"), ("b_to_a", "response")):
+        ways = {segment: report["links"][segment][direction]["lost"] for segment in segments}
+        words = direction.replace("_", " ")
+        yield from (f"{segment} lost no frame from {words}" for segment, way in ways.items() if not way["frames"])
+        if not any(way[kind] for way in ways.values()):
+            yield f"no {kind} was lost from {words} on {', '.join(ways)}"
 
 
 def losses(report: Mapping[str, Any], segments: Iterable[str]) -> str:

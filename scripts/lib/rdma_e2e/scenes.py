@@ -133,7 +133,7 @@ SCENES = [
     ),
     Scene(
         Setting("tunnel-lans", "tunnel", {"src-lan": 0.01, "wan": 0.01, "dst-lan": 0.01}, most_given_up=1.0),
-        _cases("write-checked", iterations=50, timed=("write-checked",)),
+        _cases("write-checked", iterations=75, timed=("write-checked",)),
     ),
     Scene(
         Setting("tunnel-udp", "tunnel", {"wan": 0.01}, tunnel="udp"),
