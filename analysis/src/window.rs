@@ -135,7 +135,7 @@ impl Window {
         while self.base + ACKED < seq && !self.slots.is_empty() {
             self.pop(budget);
         }
-        // The budget counts what is kept.
+        // The budget counts slots in use: memory of unused ones is given back.
         if self.slots.capacity() > 4 * self.slots.len() + 64 {
             self.slots.shrink_to_fit();
         }

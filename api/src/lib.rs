@@ -1,6 +1,6 @@
 //! The answers of the gateway's API, as types: `lr2-gateway` writes them, `lr2ctl` reads them. docs/api.md describes them.
 //!
-//! Times are seconds since 1970, and spans are seconds; `null` is what is not known. A reader ignores fields that it does
+//! Times are seconds since 1970, and spans are seconds. `null` stands for a value that the gateway does not know. A reader ignores fields that it does
 //! not know, and takes the default for those that are absent, so that the two programs may be of different releases.
 
 mod flows;

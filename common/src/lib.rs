@@ -12,6 +12,7 @@ pub mod ids;
 pub mod metrics;
 pub mod psn;
 pub mod rtt;
+pub mod summary;
 pub mod time;
 pub mod verdict;
 pub mod window;

@@ -73,7 +73,7 @@ impl Client {
     /// Sends a request, and returns the body of its answer.
     ///
     /// # Errors
-    /// The gateway is not there, or refuses; the reason is what it says.
+    /// The gateway can't be reached, or refuses the request: then the text is its reason.
     pub fn ask(&self, request: &Request<'_>) -> Result<String, Failure> {
         let whom = match self.address {
             Some(address) => address.to_string(),

@@ -17,9 +17,9 @@ use serde::de::DeserializeOwned;
 use self::cli::{Cli, Command};
 use self::client::{Client, Request};
 
-/// Exit status where the command line, or what it asks for, is wrong.
+/// Exit status for a wrong command line or a value that the gateway refuses.
 pub const BAD_INPUT: u8 = 2;
-/// Exit status where the gateway could not be asked, or does not do it.
+/// Exit status if the gateway can't be reached or fails to do what was asked.
 pub const FAILED: u8 = 1;
 
 /// Why a command failed.
@@ -53,7 +53,7 @@ pub fn run(
         }
         Err(e) => {
             let text = e.to_string();
-            // The first line says what is wrong; the rest is usage.
+            // clap writes the error in the first line and usage in those that follow.
             let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
             let first = lines.next().unwrap_or_default();
             let first = first.strip_prefix("error: ").unwrap_or(first).trim_end_matches(':');

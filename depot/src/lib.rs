@@ -49,7 +49,6 @@ use common::wire::Qpn;
 pub use flow::{Flow, Incarnation};
 pub use lan::{Host, Lan};
 pub use reverse::Known;
-pub use summary::Summary;
 
 /// Configuration shared by all flows of a switch.
 #[derive(Clone, Debug)]

@@ -1,34 +1,16 @@
-//! What an operator wants to know of a flow.
+//! What an operator is shown of a flow.
 
 use common::frame::Frame;
 use common::psn::Seq;
-use common::time::Span;
+use common::summary::Summary;
 
 use crate::Flow;
-
-/// A flow in short.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Summary {
-    /// Whether a Sentry has announced it: else all of it passes.
-    pub is_synced: bool,
-    /// Path MTU in bytes; 0: unknown.
-    pub path_mtu: u16,
-    /// The long-haul round trip, if the Sentry has measured it.
-    pub round_trip: Option<Span>,
-    /// Packets behind a gap.
-    pub held: u64,
-    /// Packets that were missing when later ones came, or when the Sentry told of them.
-    pub lost: u32,
-    /// Packets sent again to the destination.
-    pub resent: u32,
-}
 
 impl<F: Frame> Flow<F> {
     /// The flow in short. It takes no longer for a flow with many packets.
     pub fn summary(&self) -> Summary {
         Summary {
-            is_synced: self.is_synced(),
-            path_mtu: self.pmtu,
+            path_mtu: (self.pmtu != 0).then_some(self.pmtu),
             round_trip: self.measured.then_some(self.rtt),
             held: self.sequence.held_count() as u64,
             lost: self.lost,

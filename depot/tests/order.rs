@@ -77,7 +77,7 @@ fn what_is_ahead_waits_and_follows_what_fills_the_gap() {
     assert_eq!((bench.pool.frames(), bench.pool.used()), (0, 0));
     assert_eq!((bench.count(Metric::GapsSeen), bench.count(Metric::GapsFilled)), (2, 2));
     let summary = bench.flow.summary();
-    assert_eq!((summary.is_synced, summary.lost, summary.held), (true, 3, 0));
+    assert_eq!((bench.flow.is_synced(), summary.lost, summary.held), (true, 3, 0));
 }
 
 // R-ORDER-6

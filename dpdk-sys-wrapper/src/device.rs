@@ -132,7 +132,7 @@ fn clear_stale_socket(name: &str, args: &str) {
     }
     let Some(path) = argument("socket").map(Path::new) else { return };
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    // One that somebody listens on refuses this kind of socket in another way.
+    // memif's sockets are SOCK_SEQPACKET: a live server answers a stream socket with another error.
     let is_stale = |error: &io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
     if is_socket
         && UnixStream::connect(path).is_err_and(|error| is_stale(&error))

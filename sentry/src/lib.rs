@@ -45,7 +45,7 @@ use common::wire::Qpn;
 
 pub use flow::Flow;
 pub use incarnation::Rest;
-pub use summary::{Standing, Summary};
+pub use summary::Standing;
 
 /// How a loss on the long-haul link is repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

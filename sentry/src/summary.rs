@@ -1,7 +1,7 @@
-//! What an operator wants to know of a flow.
+//! What an operator is shown of a flow.
 
 use common::frame::Frame;
-use common::time::Span;
+use common::summary::Summary;
 
 use crate::Flow;
 use crate::incarnation::Bypassed;
@@ -27,36 +27,23 @@ pub enum Standing {
     NextIncarnation,
 }
 
-/// A flow in short.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Summary {
-    /// Whether it is protected.
-    pub standing: Standing,
-    /// Path MTU in bytes; 0: unknown.
-    pub path_mtu: u16,
-    /// The long-haul round trip, if it was measured on this flow.
-    pub round_trip: Option<Span>,
-    /// Packets in flight: the destination has not acknowledged them.
-    pub held: u64,
-    /// Packets that the Depot reported missing, and that had come here.
-    pub lost: u32,
-    /// Packets sent again from the cache.
-    pub resent: u32,
-}
-
 impl<F: Frame> Flow<F> {
-    /// The flow in short. It takes no longer for a flow with many packets in flight.
-    pub fn summary(&self) -> Summary {
-        let standing = match self.bypassed {
+    /// Whether the flow is protected, or why it is not.
+    pub fn standing(&self) -> Standing {
+        match self.bypassed {
             Bypassed::No => self.discovery.standing(),
             Bypassed::UntilPathMtu => Standing::PathMtuUnknown,
             Bypassed::WhileCrowded => Standing::Crowded,
             Bypassed::WhileCacheIsFull => Standing::CacheFull,
             Bypassed::UntilNextIncarnation => Standing::NextIncarnation,
-        };
+        }
+    }
+
+    /// The flow in short. It takes no longer for a flow with many packets in flight.
+    pub fn summary(&self) -> Summary {
+        let pmtu = self.pmtu.get();
         Summary {
-            standing,
-            path_mtu: self.pmtu.get(),
+            path_mtu: (pmtu != 0).then_some(pmtu),
             round_trip: self.rtt(),
             held: self.window.filled() as u64,
             lost: self.lost,

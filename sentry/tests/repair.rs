@@ -35,7 +35,7 @@ fn packets_of_several_gaps_are_resent_together() {
     bench.status(3, 20, &[(3, 6), (12, 13), (15, 17)]);
     assert_eq!((bench.count(Metric::SentryResent), bench.count(Metric::SentryAggregated)), (6, 1));
     let summary = bench.flow.summary();
-    assert_eq!((summary.standing, summary.lost, summary.resent), (Standing::Protected, 6, 6));
+    assert_eq!((bench.flow.standing(), summary.lost, summary.resent), (Standing::Protected, 6, 6));
 }
 
 #[test]

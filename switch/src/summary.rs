@@ -2,6 +2,7 @@
 
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
+use common::summary::Summary;
 use common::time::{Span, Time};
 use common::wire::{Addr, Qpn, Vlans};
 use sentry::Standing;
@@ -27,16 +28,8 @@ pub struct FlowSummary {
     pub source_qpn: Option<Qpn>,
     /// How far it has come.
     pub stage: FlowStage,
-    /// Path MTU in bytes, if it is known.
-    pub path_mtu: Option<u16>,
-    /// Round trip of the long haul, if it was measured on this flow.
-    pub round_trip: Option<Span>,
-    /// Packets that wait: at a Sentry in flight, at a Depot behind a gap.
-    pub held: u64,
-    /// Packets that were missing, since the flow was last at rest.
-    pub lost: u32,
-    /// Packets sent again, since then.
-    pub resent: u32,
+    /// Its recovery.
+    pub recovery: Summary,
     /// Time since its newest packet, to a millisecond.
     pub idle: Span,
 }
@@ -63,59 +56,37 @@ impl<F: Frame> Switch<F> {
         self.table().end()
     }
 
-    /// The flow with an index, if there is one. Whoever goes through all of them takes a few at a time: each may be some cache
-    /// misses.
+    /// The flow with an index, if there is one. A caller that goes through all flows takes a few at a time: each costs some
+    /// cache misses.
     pub fn flow(&self, index: u32, now: Time) -> Option<FlowSummary> {
         let entry = self.table().get(FlowId(index))?;
         let FlowKey { hosts: Hosts { side, vlans, src, dst }, dest_qpn } = entry.key;
-        let none = FlowSummary {
+        let (stage, recovery) = match &entry.state {
+            FlowState::Responses => (FlowStage::Responses, Summary::default()),
+            FlowState::Resting(announced) => {
+                let pmtu = announced.pmtu();
+                let known = Summary {
+                    path_mtu: (pmtu != 0).then_some(pmtu),
+                    round_trip: announced.rtt(),
+                    ..Summary::default()
+                };
+                (FlowStage::Resting, known)
+            }
+            FlowState::Sentry(it) => (FlowStage::Sentry(it.state.standing()), it.state.summary()),
+            FlowState::Depot(it) => {
+                (FlowStage::Depot { is_synced: it.state.is_synced() }, it.state.summary())
+            }
+        };
+        Some(FlowSummary {
             side,
             source: src,
             destination: dst,
             vlans,
             destination_qpn: dest_qpn,
             source_qpn: entry.src_qpn(),
-            stage: FlowStage::Responses,
-            path_mtu: None,
-            round_trip: None,
-            held: 0,
-            lost: 0,
-            resent: 0,
+            stage,
+            recovery,
             idle: entry.seen.since(now),
-        };
-        let known = |pmtu: u16| (pmtu != 0).then_some(pmtu);
-        Some(match &entry.state {
-            FlowState::Responses => none,
-            FlowState::Resting(announced) => FlowSummary {
-                stage: FlowStage::Resting,
-                path_mtu: known(announced.pmtu()),
-                round_trip: announced.rtt(),
-                ..none
-            },
-            FlowState::Sentry(stage) => {
-                let it = stage.state.summary();
-                FlowSummary {
-                    stage: FlowStage::Sentry(it.standing),
-                    path_mtu: known(it.path_mtu),
-                    round_trip: it.round_trip,
-                    held: it.held,
-                    lost: it.lost,
-                    resent: it.resent,
-                    ..none
-                }
-            }
-            FlowState::Depot(stage) => {
-                let it = stage.state.summary();
-                FlowSummary {
-                    stage: FlowStage::Depot { is_synced: it.is_synced },
-                    path_mtu: known(it.path_mtu),
-                    round_trip: it.round_trip,
-                    held: it.held,
-                    lost: it.lost,
-                    resent: it.resent,
-                    ..none
-                }
-            }
         })
     }
 }

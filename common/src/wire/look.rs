@@ -20,7 +20,7 @@ pub struct Look {
     pub payload: u16,
     /// The opcode.
     pub opcode: Opcode,
-    /// The responder is asked to acknowledge.
+    /// The AckReq bit of the BTH.
     pub ack_req: bool,
 }
 
@@ -56,7 +56,7 @@ pub struct Ipv4Flow {
     pub dest_qpn: Qpn,
 }
 
-/// What a [`look`] at a frame saw.
+/// The result of a [`look`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Looked {
     /// A packet as nearly all are. [`parse`](super::parse) accepts it.

@@ -61,7 +61,7 @@ fn socket() -> Result<OwnedFd, Errno> {
     let fd = Errno::result(unsafe {
         libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0)
     })?;
-    // SAFETY: a new descriptor that nobody else owns.
+    // SAFETY: `socket` has just returned this descriptor: it is open, and nothing else closes it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

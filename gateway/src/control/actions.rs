@@ -1,4 +1,4 @@
-//! What the operator asks the main thread to do, through the socket.
+//! Requests of the API that the main thread carries out: reload and drain.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

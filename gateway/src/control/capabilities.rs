@@ -47,7 +47,7 @@ impl Capabilities {
         }
     }
 
-    /// These and what the peer told when the session began, if there is one.
+    /// These capabilities and the peer's, which it sent when the session began, if there is a session.
     pub fn with_peer(&self, session: Option<What>) -> Both<'_> {
         let mut differs = Vec::new();
         if let Some(What::SessionUp { frame_max, wan_ports, lan_repair, .. }) = session {

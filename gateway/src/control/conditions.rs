@@ -101,7 +101,7 @@ impl Unanswered {
     fn look(&mut self, sent: u64, answers: u64, patience: Duration, now: Instant) -> bool {
         let was_sent = std::mem::replace(&mut self.sent, sent) != sent;
         if std::mem::replace(&mut self.answers, answers) != answers {
-            // What was sent meanwhile may be what was answered.
+            // The answer may belong to the newest message: waiting begins with the next one.
             self.since = None;
         } else if was_sent {
             let (first, _) = self.since.unwrap_or((now, now));

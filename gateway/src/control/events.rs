@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use crate::event::What;
 
-/// Events that are remembered.
+/// Events that the ring holds.
 pub const KEPT: usize = 10_000;
-/// Of these, the ones that are told if nobody asks for another number.
-pub const TOLD: usize = 256;
+/// Events in an answer of the API, unless the request asks for another number.
+pub const DEFAULT_SHOWN: usize = 256;
 /// Lines of the log in a second.
 const LINES: u32 = 20;
 const SECOND: Duration = Duration::from_secs(1);

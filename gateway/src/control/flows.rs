@@ -55,9 +55,9 @@ impl Wanted {
 
     fn rank(&self, flow: &FlowSummary) -> u64 {
         match self.order {
-            Order::Lost => flow.lost.into(),
-            Order::Resent => flow.resent.into(),
-            Order::Held => flow.held,
+            Order::Lost => flow.recovery.lost.into(),
+            Order::Resent => flow.recovery.resent.into(),
+            Order::Held => flow.recovery.held,
         }
     }
 }
@@ -149,13 +149,13 @@ impl<'a> Best<'a> {
     fn page(self) -> api::Flows {
         let Self { wanted, heap, total, matched } = self;
         let sorted = heap.into_sorted_vec();
-        let page = sorted.iter().skip(wanted.offset).map(|it| told(it.worker, &it.flow));
+        let page = sorted.iter().skip(wanted.offset).map(|it| shown(it.worker, &it.flow));
         api::Flows { total, matched, offset: wanted.offset, flows: page.collect(), note: None }
     }
 }
 
-/// A flow as the API tells it.
-fn told(worker: usize, flow: &FlowSummary) -> Flow {
+/// A flow as the API shows it.
+fn shown(worker: usize, flow: &FlowSummary) -> Flow {
     let (state, why) = state(flow);
     Flow {
         worker,
@@ -171,11 +171,11 @@ fn told(worker: usize, flow: &FlowSummary) -> Flow {
         vlans: flow.vlans.ids().collect(),
         state: state.into(),
         why: why.map(Into::into),
-        path_mtu: flow.path_mtu,
-        round_trip: flow.round_trip.map(|span| span.as_nanos() as f64 / 1e9),
-        held: flow.held,
-        lost: flow.lost.into(),
-        resent: flow.resent.into(),
+        path_mtu: flow.recovery.path_mtu,
+        round_trip: flow.recovery.round_trip.map(|span| span.as_nanos() as f64 / 1e9),
+        held: flow.recovery.held,
+        lost: flow.recovery.lost.into(),
+        resent: flow.recovery.resent.into(),
         idle: flow.idle.as_nanos() as f64 / 1e9,
     }
 }
@@ -243,6 +243,7 @@ fn take(worker: &mut ControlEnd, n: usize, listing: u64, best: &mut Best<'_>) ->
 
 #[cfg(test)]
 mod tests {
+    use common::summary::Summary;
     use common::time::Span;
     use common::wire::{Qpn, Vlans};
 
@@ -270,12 +271,12 @@ mod tests {
                 1 => FlowStage::Sentry(Standing::Absent),
                 _ => FlowStage::Sentry(Standing::Protected),
             },
-            path_mtu: None,
-            round_trip: None,
-            held: 0,
-            // In no order.
-            lost: n.wrapping_mul(2_654_435_761) >> 8,
-            resent: n,
+            // The flows are not sorted by any of these.
+            recovery: Summary {
+                lost: n.wrapping_mul(2_654_435_761) >> 8,
+                resent: n,
+                ..Summary::default()
+            },
             idle: Span::ZERO,
         }
     }
@@ -295,7 +296,7 @@ mod tests {
                 all.iter().for_each(|flow| best.add(0, *flow));
                 let page = best.page();
                 let expected: Vec<_> =
-                    sorted.iter().skip(offset).take(limit).map(|flow| told(0, flow)).collect();
+                    sorted.iter().skip(offset).take(limit).map(|flow| shown(0, flow)).collect();
                 assert_eq!(page.flows, expected, "{order} {offset} {limit}");
                 assert_eq!((page.total, page.matched), (5_000, 5_000));
             }

@@ -149,7 +149,7 @@ async fn serve_health(state: Shared) -> Response {
 
 async fn serve_events(state: Shared, Query(params): Params) -> Answer {
     let mut params = Parameters::new(params);
-    let last = params.number("last", events::TOLD, events::KEPT)?;
+    let last = params.number("last", events::DEFAULT_SHOWN, events::KEPT)?;
     params.end()?;
     Ok(answer(&state.events.newest(last)))
 }

@@ -1,8 +1,9 @@
 //! The queue of a path, predicted.
 //!
 //! A PROBE finds the queue of its lane, but its echo comes a round trip later. Until then the queue grows by the frames that
-//! are sent and shrinks as time passes. Who goes by the last echo alone leaves a path whose queue is gone, and fills
-//! another beyond its buffer (as a Smith predictor, the sender corrects its own prediction by what the echo says of that PROBE's time).
+//! are sent and shrinks as time passes. A sender that used the last echo alone would leave a path whose queue has drained,
+//! and would fill another beyond its buffer. So it predicts the queue, and corrects the prediction by the difference between
+//! an echo and what was predicted for its PROBE (a Smith predictor).
 
 use common::time::{Span, Time};
 
