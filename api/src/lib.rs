@@ -175,6 +175,31 @@ pub struct Lane {
     pub given_up: u64,
 }
 
+/// `/recovery`: what the repair of flows has done: all of it without a tunnel, that of the LANs beside one. Counts of all
+/// workers.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Recovery {
+    /// Gaps in the PSN sequence of packets from the WAN, in requests and in responses.
+    pub gaps: u64,
+    /// Of these, gaps that were filled.
+    pub filled: u64,
+    /// Of these, gaps that were given up.
+    pub given_up: u64,
+    /// Packets sent again to the WAN, from the resend cache.
+    pub resent: u64,
+    /// Packets that the peer missed and that were not in the resend cache.
+    pub not_cached: u64,
+    /// Packets sent again to hosts on the LAN, from the backup pool.
+    pub resent_to_lan: u64,
+    /// Packets that were reported missing, and arrived late: the peer sent them again needlessly.
+    pub needless: u64,
+    /// NAKs that this box made for sources on its LAN.
+    pub naks: u64,
+    /// Round trip of the long haul, the last measurement; `null` until there is one.
+    pub round_trip: Option<f64>,
+}
+
 /// `/ports`.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]

@@ -14,9 +14,10 @@ use crate::client::escaped;
 #[derive(Clone, PartialEq, Debug, Parser)]
 #[command(name = "lr2ctl", version, disable_help_subcommand = true)]
 pub struct Cli {
-    /// The gateway's socket, as its control.socket says.
-    #[arg(long, global = true, value_name = "PATH", default_value = "/run/lr2/control.sock")]
-    pub socket: PathBuf,
+    /// The gateway's socket, as its control.socket says. Without it, the only gateway that runs here is asked, at
+    /// /run/lr2-gateway/control.sock or, of an instance, /run/lr2-gateway-INSTANCE/control.sock.
+    #[arg(long, global = true, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
 
     /// Ask over TCP, as control.listen says, in place of the socket: to read only.
     #[arg(long, global = true, value_name = "IP:PORT")]
@@ -36,10 +37,21 @@ pub struct Cli {
 pub enum Command {
     /// The box, and whether it does its job, with the reasons where it does not.
     Status,
+    /// A live view: peers, repairs in a second, ports, pools, the worst flows and the newest events.
+    Top {
+        /// Time between two looks, in seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=60))]
+        interval: u64,
+        /// Print one picture of two looks, and end.
+        #[arg(long)]
+        once: bool,
+    },
     /// The boxes at the other end.
     Peers,
     /// The lanes of the tunnel.
     Lanes,
+    /// What the repair of flows has done: gaps, packets sent again, NAKs.
+    Recovery,
     /// The flows, those with the most of something first, and why they are not protected.
     Flows(FlowsOf),
     /// The ports.

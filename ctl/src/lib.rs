@@ -1,15 +1,18 @@
 //! `lr2ctl`: asks a running `lr2-gateway` through [the API](api), and changes it. docs/lr2ctl.md.
 //!
-//! [`cli`] reads the command line, [`client`] asks, and [`view`] makes tables for people.
+//! [`cli`] reads the command line, [`client`] asks, [`view`] makes tables for people, and [`top`] is the live view.
 
 pub mod cli;
 pub mod client;
+mod find;
 mod table;
+pub mod top;
 pub mod view;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
 use serde::de::DeserializeOwned;
@@ -73,12 +76,28 @@ pub fn run(
 }
 
 fn command(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
-    let client = Client::new(&cli.socket, cli.address);
+    let client = match (&cli.command, &cli.socket, cli.address) {
+        (Command::Completions { .. } | Command::Man { .. }, ..) => Client::new(Path::new(""), None),
+        (_, None, None) => Client::new(&find::socket(Path::new(find::RUN))?, None),
+        (_, socket, address) => Client::new(socket.as_deref().unwrap_or(Path::new("")), address),
+    };
     let show = Show { cli, client: &client };
     let text = match &cli.command {
+        Command::Top { .. } if cli.json => {
+            let text = "top draws a picture; --json goes with status, lanes, recovery or flows";
+            return Err(Failure { code: BAD_INPUT, text: text.to_owned() });
+        }
+        Command::Top { interval, once } => {
+            let interval = Duration::from_secs(*interval);
+            return match once {
+                true => top::once(&client, interval, out),
+                false => top::live(&client, interval),
+            };
+        }
         Command::Status => show.get("/status", view::status)?,
         Command::Peers => show.get("/peers", view::peers)?,
         Command::Lanes => show.get("/lanes", view::lanes)?,
+        Command::Recovery => show.get("/recovery", view::recovery)?,
         Command::Flows(of) => show.get(&of.path(), view::flows)?,
         Command::Ports => show.get("/ports", view::ports)?,
         Command::Pools => show.get("/pools", view::pools)?,
@@ -168,6 +187,8 @@ mod tests {
             (&["flows", "--sort", "size"], "possible values: lost, resent, held"),
             (&["flows", "--limit", "1001"], "1001 is not in 1..=1000"),
             (&["status", "--address", "here"], "--address"),
+            (&["top", "--interval", "0"], "0 is not in 1..=60"),
+            (&["top", "--once", "--json", "--socket", "/nowhere"], "top draws a picture"),
         ] {
             let (code, out, errors) = lr2ctl(args);
             assert_eq!((code, &*out), (BAD_INPUT, ""), "{args:?}");
@@ -178,7 +199,7 @@ mod tests {
 
     #[test]
     fn without_a_gateway_there_is_one_line_and_status_1() {
-        for command in [&["status"][..], &["reload"], &["--json", "peers"]] {
+        for command in [&["status"][..], &["reload"], &["--json", "peers"], &["top", "--once"]] {
             let (code, out, errors) =
                 lr2ctl(&[&["--socket", "/nowhere/control.sock"], command].concat());
             assert_eq!((code, &*out, errors.lines().count()), (FAILED, "", 1), "{errors}");

@@ -3,16 +3,18 @@
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use api::{Build, Event, Events, Flows, Lanes, Parameters, Peers, Pools, Ports, Reloaded, Status};
+use api::{
+    Build, Event, Events, Flows, Lanes, Parameters, Peers, Pools, Ports, Recovery, Reloaded, Status,
+};
 use humantime::{format_duration, format_rfc3339_millis};
 
 use crate::table::Table;
 
-/// What stands for something unknown.
-const UNKNOWN: &str = "-";
+/// What stands for a value that the gateway does not know.
+pub const UNKNOWN: &str = "-";
 
 /// A time, in UTC.
-fn time(seconds: f64) -> String {
+pub fn time(seconds: f64) -> String {
     let since = Duration::try_from_secs_f64(seconds).unwrap_or_default();
     // The largest that can be written.
     let since = since.min(Duration::from_secs(253_402_300_799));
@@ -32,7 +34,8 @@ pub fn span(seconds: f64) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-fn some<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+/// The text of a value, if it is known.
+pub fn some<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| UNKNOWN.to_owned(), text)
 }
 
@@ -134,6 +137,24 @@ pub fn lanes(it: &Lanes) -> String {
         ]);
     }
     table.text("there is no tunnel, and so there are no lanes")
+}
+
+/// `/recovery`.
+pub fn recovery(it: &Recovery) -> String {
+    let mut table = Table::new(&["<since the start", "count"]);
+    for (name, count) in [
+        ("gaps in packets from the WAN", it.gaps),
+        ("gaps filled", it.filled),
+        ("gaps given up", it.given_up),
+        ("packets resent to the WAN", it.resent),
+        ("missing packets that were not in the cache", it.not_cached),
+        ("packets resent to the LAN", it.resent_to_lan),
+        ("late packets that the peer resent needlessly", it.needless),
+        ("NAKs made for sources", it.naks),
+    ] {
+        table.row([name.to_owned(), count.to_string()]);
+    }
+    format!("{}round trip {}\n", table.text(""), some(it.round_trip, span))
 }
 
 /// `/flows`.

@@ -16,6 +16,7 @@ pub mod health;
 pub mod links;
 pub mod metrics;
 pub mod neighbour;
+mod page;
 pub mod parameters;
 pub mod peers;
 mod routes;

@@ -16,16 +16,18 @@ use serde::Serialize;
 
 use super::flows::Wanted;
 use super::parameters::Refused;
-use super::{State, events, flows, health, metrics, status};
+use super::{State, events, flows, health, metrics, page, status};
 
 /// Bytes of the longest body of a request.
 const BODY_MAX: usize = 1_024;
 
 /// What can be read.
-const PATHS: [&str; 13] = [
+const PATHS: [&str; 15] = [
+    "/",
     "/status",
     "/peers",
     "/lanes",
+    "/recovery",
     "/flows",
     "/ports",
     "/pools",
@@ -98,10 +100,12 @@ pub(super) fn to_change(state: Arc<State>) -> Router {
 
 fn reads() -> Router<Arc<State>> {
     Router::new()
+        .route("/", get(page::serve))
         .route("/metrics", get(serve_metrics))
         .route("/healthz", get(serve_health))
         .route("/status", get(|state: Shared| async move { answer(&status::status(&state)) }))
         .route("/lanes", get(|state: Shared| async move { answer(&status::lanes(&state)) }))
+        .route("/recovery", get(|state: Shared| async move { answer(&status::recovery(&state)) }))
         .route("/ports", get(|state: Shared| async move { answer(&status::ports(&state)) }))
         .route("/pools", get(|state: Shared| async move { answer(&status::pools(&state)) }))
         .route("/build", get(|| async { answer(&status::build()) }))

@@ -176,7 +176,7 @@ mod tests {
         let status = get(address, "/status");
         assert!(status.contains("\"health\":\"down\",\"reasons\":[\"starting: "), "{status}");
         for (path, status, error) in [
-            ("/", "404", "there is no /; there are /status, "),
+            ("/nothing", "404", "there is no /nothing; there are /, /status, "),
             ("/events?last=10001", "400", "last: found 10001; allowed: 0 to 10000"),
             ("/events?first=1", "400", "there is no option first for this request"),
         ] {
@@ -185,6 +185,12 @@ mod tests {
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
             assert!(answer.contains(&error) && answer.contains("application/json"), "{answer}");
         }
+        let page = get(address, "/");
+        assert!(page.starts_with("HTTP/1.1 200") && page.ends_with("</html>\n"), "{page}");
+        assert!(page.contains("content-security-policy: default-src 'none'; script-src 'sha256-"));
+        let answer = ask(TcpStream::connect(address).unwrap(), "POST", "/", "");
+        assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+        assert!(get(address, "/recovery").contains("\"round_trip\":null}"));
         assert!(get(address, "/events?last=10000").starts_with("HTTP/1.1 200"));
         for (method, path) in [("PUT", "/log-level"), ("POST", "/reload"), ("POST", "/drain")] {
             let answer = ask(TcpStream::connect(address).unwrap(), method, path, "");

@@ -38,6 +38,15 @@ impl Drop for SocketFile {
     }
 }
 
+/// The folder of a socket in `/run`, which nobody but the system fills, is gone after a reboot: it is made, if its own folder is
+/// there.
+fn make_folder(path: &Path) {
+    if let Some(folder) = path.parent() {
+        // Without a folder the next step fails, and says so.
+        let _ = DirBuilder::new().mode(0o755).create(folder);
+    }
+}
+
 /// Takes `path`, which only the user of this process and the members of `group` may open then. A socket that a former process
 /// left there goes.
 ///
@@ -45,6 +54,7 @@ impl Drop for SocketFile {
 /// In one line: the obstacle, and the key.
 pub fn bind(path: &Path, group: Option<&str>) -> anyhow::Result<Socket> {
     let group = group.map(group_id).transpose()?;
+    make_folder(path);
     let is_other = fs::symlink_metadata(path).is_ok_and(|meta| !meta.file_type().is_socket());
     let bound = if let Err(too_long) = SocketAddr::from_pathname(path) {
         // Nobody could connect to it.
@@ -136,8 +146,17 @@ mod tests {
         fs::write(&other, "of somebody").unwrap();
         assert!(bind(&other, None).unwrap_err().to_string().contains("no socket"));
         assert_eq!(fs::read_to_string(&other).unwrap(), "of somebody");
-        let nowhere = bind(&folder.path().join("none/control.sock"), None).unwrap_err().to_string();
+        let nowhere =
+            bind(&folder.path().join("none/none/control.sock"), None).unwrap_err().to_string();
         assert!(nowhere.contains("No such file"), "{nowhere}");
+    }
+
+    #[test]
+    fn its_folder_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let _socket = bind(&folder.path().join("lr2-gateway/control.sock"), None).unwrap();
+        let mode = fs::metadata(folder.path().join("lr2-gateway")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o022, 0, "others can't put a socket in its place");
     }
 
     #[test]

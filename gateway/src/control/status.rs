@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use api::{Build, Lane, Lanes, Pool, Pools, Port, Ports, Status, Worker};
+use api::{Build, Lane, Lanes, Pool, Pools, Port, Ports, Recovery, Status, Worker};
 use common::metrics::Metric;
 use dpdk_sys_wrapper::PortStats;
 
@@ -122,6 +122,24 @@ pub fn ports(state: &State) -> Ports {
     Ports { ports: each.map(port).collect() }
 }
 
+/// What the repair of flows has done.
+pub fn recovery(state: &State) -> Recovery {
+    let each = |metric| state.workers.iter().map(move |worker| worker.switch(metric));
+    let sum = |all: &[Metric]| all.iter().map(|metric| each(*metric).sum::<u64>()).sum();
+    let round_trip = each(Metric::PathRtt).max().filter(|nanos| *nanos > 0);
+    Recovery {
+        gaps: sum(&[Metric::GapsSeen, Metric::ReadGapsSeen]),
+        filled: sum(&[Metric::GapsFilled, Metric::ReadGapsFilled]),
+        given_up: sum(&[Metric::GapsGivenUp, Metric::ReadGapsGivenUp, Metric::ReadGapsAbsent]),
+        resent: sum(&[Metric::SentryResent, Metric::ResponseResent]),
+        not_cached: sum(&[Metric::SentryUncached, Metric::ResponseUncached]),
+        resent_to_lan: sum(&[Metric::LocalNak, Metric::LocalTimeout]),
+        needless: sum(&[Metric::DepotMisjudged]),
+        naks: sum(&[Metric::NakSynthesised, Metric::NakSourceLan, Metric::NakRepeated]),
+        round_trip: round_trip.map(|nanos| Metric::PathRtt.scaled(nanos)),
+    }
+}
+
 /// The pools.
 pub fn pools(state: &State) -> Pools {
     let switches = |metric| state.workers.iter().map(|worker| worker.switch(metric)).sum::<u64>();
@@ -218,6 +236,8 @@ mod tests {
         io.add(Side::Wan.into(), PortIo::RxFrames, 5);
         switch.set(Metric::HeldReorder, 4);
         switch.set(Metric::FlowsAll, 2);
+        switch.set(Metric::ResponseResent, 3);
+        switch.set(Metric::PathRtt, 20_000_000);
         state.workers.iter().for_each(|worker| worker.store(&switch, &io));
         state.put(Sample {
             ports: vec![PortStats::default(), PortStats { rx_missed: 9, ..PortStats::default() }],
@@ -234,6 +254,8 @@ mod tests {
         let wan = &ports[1];
         assert_eq!((wan.received, wan.dropped, wan.missed), (10, 6, 9));
         assert_eq!((wan.up, &*wan.port, &*wan.device), (Some(true), "wan", "net_null1"));
+        let recovery = recovery(&state);
+        assert_eq!((recovery.resent, recovery.round_trip), (6, Some(0.02)));
         let pools = pools(&state).pools;
         assert_eq!((&*pools[0].pool, pools[0].frames), ("mbufs", 40));
         assert_eq!((&*pools[1].pool, pools[1].frames), ("reorder_pool", 8));

@@ -80,11 +80,12 @@ def all_steps() -> list[Step]:
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
         Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")]),
         Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 300, [_python("checks.metrics")]),
+        Step("page", "the page at / in Chromium, of gateways under traffic", 3, 400, [[str(ROOT / "scripts" / "lib" / "browser.sh")], _python("checks.page")]),
         Step("demo", "scripts/demo in a short form with loss on each segment, and its figures", 3, 480, [_python("checks.demo")]),
         Step("bench", "scripts/bench for a moment: the traffic port, and the checks on what it counts", 3, 300, [_python("checks.bench")]),
         Step("rdma-e2e", "scripts/rdma-e2e: Soft-RoCE between two guests", 3, 900, [[str(ROOT / "scripts" / "rdma-e2e")]]),
     ]
 
 
-LONG = ("build", "instructions", "metrics", "demo", "bench", "rdma-e2e")
+LONG = ("build", "instructions", "metrics", "page", "demo", "bench", "rdma-e2e")
 """Steps that --quick leaves out."""

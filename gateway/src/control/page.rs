@@ -1,0 +1,28 @@
+//! The page at `/`: a live picture of the gateway for a browser.
+//!
+//! It is one file with its style and script, asks the API of the listener that it came from, and loads nothing else. It sends
+//! `GET` requests only. The test step `page` looks at it in a browser, and compares the hashes here with the file.
+
+use axum::http::header;
+use axum::response::IntoResponse;
+
+const PAGE: &str = include_str!("page.html");
+
+/// What the browser allows the page: this script and this style, by their hashes, and requests to where it came from.
+const POLICY: &str = "default-src 'none'; \
+    script-src 'sha256-7+uG/dw7Tt4E9jE+9yAcSB0pVBgAISsVlJuAjyF7EfU='; \
+    style-src 'sha256-V+OihtjPPZtUgQg5oUw4U4x16KGTOUWh3XcUHljbNjM='; \
+    connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The page.
+pub(super) async fn serve() -> impl IntoResponse {
+    let headers = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        // Another release has another page.
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, PAGE)
+}
