@@ -31,8 +31,10 @@ pub enum Need {
 /// Late ones: eight times as many, and early ones leave them half of the bucket.
 #[derive(Clone, Debug)]
 pub struct Allowance {
-    /// In the time that it takes to earn it.
+    /// In the time that it takes to earn it, without what `packets` have earned.
     level: Span,
+    /// Data packets that passed since `level` was last filled.
+    packets: u64,
     /// When it was last filled.
     at: Time,
     /// The time that earns one early message; 0: none may ever go out.
@@ -58,7 +60,7 @@ impl Allowance {
             0 => Span::ZERO,
             n => Span::from_nanos((1_000_000_000 / n).max(1)),
         };
-        Self { level: START.min(price * MOST), at: Time::ZERO, price, rtt: Span::ZERO }
+        Self { level: START.min(price * MOST), packets: 0, at: Time::ZERO, price, rtt: Span::ZERO }
     }
 
     /// A peer answered after `rtt`.
@@ -75,18 +77,19 @@ impl Allowance {
     /// A data packet passes.
     #[inline]
     pub fn earn(&mut self) {
-        self.fill(self.price / PACKETS);
+        self.packets += 1;
     }
 
     /// Whether an early message would be granted.
     #[inline]
     pub fn may_be_early(&self, now: Time) -> bool {
-        self.price > Span::ZERO && self.level + now.since(self.at) >= self.price * (MOST / 2)
+        let level = self.filled(Span::ZERO) + now.since(self.at);
+        self.price > Span::ZERO && level >= self.price * (MOST / 2)
     }
 
     /// Takes the cost of a message, or refuses.
     pub fn take(&mut self, need: Need, now: Time) -> bool {
-        self.fill(now.since(self.at));
+        (self.level, self.packets) = (self.filled(now.since(self.at)), 0);
         self.at = self.at.max(now);
         let (price, least) = match need {
             Need::Early => (self.price, self.price * (MOST / 2)),
@@ -99,8 +102,10 @@ impl Allowance {
         may
     }
 
-    fn fill(&mut self, by: Span) {
-        self.level = (self.level + by).min(self.price * MOST);
+    /// The level with what packets and `time` have earned.
+    #[inline]
+    fn filled(&self, time: Span) -> Span {
+        (self.level + self.price / PACKETS * self.packets + time).min(self.price * MOST)
     }
 }
 

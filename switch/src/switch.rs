@@ -6,7 +6,7 @@ use common::frame::{Frame, Pool, Side, Sink};
 use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::time::Time;
-use common::wire::{Addr, NotRoce, PacketKind, Roce, Transport};
+use common::wire::{Addr, Looked, NotRoce, PacketKind, Roce, Transport, look, parse};
 
 use ipnet::IpNet;
 
@@ -77,34 +77,10 @@ impl<F: Frame> Switch<F> {
         self.flows.resources.started(now);
         let mut io = Ports { pool, sink, now };
         let mut cx = self.context(&mut io);
-        // Each step for all frames before the next, so that their cache misses overlap.
         cx.tx.counters.add(received(side), frames.len() as u64);
-        let is_off = cx.config.recovery == Recovery::Off;
-        let mut burst = Burst::<N>::new();
-        burst.look_at(side, frames, (!is_off).then_some(&cx.flows.table));
-        let works = cx.works_on(side);
-        let removed = cx.flows.table.removed();
-        for (frame, seen) in frames.drain(..).zip(burst.frames()) {
-            // A frame before it in the burst may have ended its flow.
-            let flow = seen.flow.filter(|_| cx.flows.table.removed() == removed);
-            if is_off && burst.is_roce(seen) && seen.look.opcode != cx.tx.peers.opcode() {
-                cx.pass(side, frame, Metric::PassedRole);
-                continue;
-            }
-            let frame = match flow.filter(|_| works) {
-                Some(id) => match cx.on_next(id, side, frame, &seen.look) {
-                    Ok(()) => continue,
-                    Err(Declined::Noted(frame)) => {
-                        let parsed = burst.parsed(seen, frame.bytes());
-                        request::on_noted(&mut cx, side, frame, parsed, id);
-                        continue;
-                    }
-                    Err(Declined::NotNext(frame)) => frame,
-                },
-                None => frame,
-            };
-            let parsed = burst.parsed(seen, frame.bytes());
-            receive(&mut cx, side, frame, parsed, flow, works);
+        match cx.config.recovery {
+            Recovery::Off => pass_all(&mut cx, side, frames),
+            _ => process(&mut cx, side, frames),
         }
         cx.take_turns();
         cx.tx.released.flush();
@@ -249,6 +225,62 @@ const fn received(side: Side) -> Metric {
     match side {
         Side::Lan => Metric::ReceivedLan,
         Side::Wan => Metric::ReceivedWan,
+    }
+}
+
+/// A burst whose flows are looked up.
+#[inline(always)]
+fn process<I: Io, const N: usize>(
+    cx: &mut Context<'_, I>,
+    side: Side,
+    frames: &mut ArrayVec<I::Frame, N>,
+) {
+    let mut burst = Burst::<N>::new();
+    burst.look_at(side, frames, &cx.flows.table);
+    let works = cx.works_on(side);
+    let removed = cx.flows.table.removed();
+    // Whether each flow that was found is still in the table.
+    let mut is_valid = true;
+    for (frame, seen) in frames.drain(..).zip(burst.frames()) {
+        let flow = seen.flow.filter(|_| is_valid);
+        let frame = match flow.filter(|_| works) {
+            Some(id) => match cx.on_next(id, side, frame, &seen.look) {
+                Ok(()) => continue,
+                Err(Declined::Noted(frame)) => {
+                    let parsed = burst.parsed(seen, frame.bytes());
+                    request::on_noted(cx, side, frame, parsed, id);
+                    is_valid = cx.flows.table.removed() == removed;
+                    continue;
+                }
+                Err(Declined::NotNext(frame)) => frame,
+            },
+            None => frame,
+        };
+        let parsed = burst.parsed(seen, frame.bytes());
+        receive(cx, side, frame, parsed, flow, works);
+        is_valid = cx.flows.table.removed() == removed;
+    }
+}
+
+/// With recovery off all frames pass but control messages, and what is meant for this port.
+#[inline(always)]
+fn pass_all<I: Io, const N: usize>(
+    cx: &mut Context<'_, I>,
+    side: Side,
+    frames: &mut ArrayVec<I::Frame, N>,
+) {
+    let control = cx.tx.peers.opcode();
+    for frame in frames.drain(..) {
+        let (parsed, opcode) = match look(frame.bytes()) {
+            Looked::Ipv4(_, look) => (None, Some(look.opcode)),
+            Looked::Other(parsed) => (Some(parsed), parsed.ok().map(|roce| roce.opcode)),
+        };
+        if opcode.is_some_and(|opcode| opcode != control) {
+            cx.pass(side, frame, Metric::PassedRole);
+        } else {
+            let parsed = parsed.unwrap_or_else(|| parse(frame.bytes()));
+            receive(cx, side, frame, parsed, None, false);
+        }
     }
 }
 

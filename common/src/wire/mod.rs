@@ -80,7 +80,26 @@ const fn be16(bytes: &[u8], at: usize) -> u16 {
 /// The big-endian 32-bit number at `at`.
 #[inline(always)]
 const fn be32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    u32::from_be_bytes(word(bytes, at))
+}
+
+/// The little-endian 32-bit number at `at`.
+#[inline(always)]
+const fn le32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(word(bytes, at))
+}
+
+/// The four bytes at `at`, read in one load. An array of bytes by index is read byte by byte where a mask leaves some of them
+/// out.
+///
+/// # Panics
+/// If they are not all there.
+#[inline(always)]
+const fn word(bytes: &[u8], at: usize) -> [u8; 4] {
+    match bytes.split_at(at).1.first_chunk() {
+        Some(word) => *word,
+        None => panic!("fewer than four bytes are left"),
+    }
 }
 
 /// The big-endian 24-bit number at `at`.

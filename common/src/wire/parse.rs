@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::ext::{Aeth, AtomicEth, Deth, Reth};
 use super::{
     Addr, BTH_LEN, Bth, ICRC_LEN, Opcode, PacketKind, Position, Qpn, ROCE_PORT, Transport, Vlans,
-    be16, be32, ether,
+    be16, be32, ether, le32,
 };
 use crate::psn::Psn;
 
@@ -124,21 +124,24 @@ impl<'a> Usual<'a> {
     pub const L3: usize = ether::ETHER_LEN;
     const L4: usize = Self::L3 + IPV4_LEN;
     const BTH: usize = Self::L4 + UDP_LEN;
+    /// Ethertype and first byte of the IP header.
+    const IP: u32 = ether::IPV4.swap_bytes() as u32 | (NO_OPTIONS as u32) << 16;
+    /// From the fragment field of the IP header on: what tells a fragment, and the protocol.
+    const UNFRAGMENTED: u32 = FRAGMENT.swap_bytes() as u32 | 0xff << 24;
 
     /// The frame, if it is one.
     #[inline(always)]
     pub fn of(frame: &'a [u8]) -> Option<Self> {
         let head = frame.first_chunk::<USUAL>()?;
-        // All that has to be as usual, in few words.
-        let ethertype = be32(head, Self::L3 - 2);
-        let fragment = be32(head, Self::L3 + 6);
+        // All that has to be as usual, in few words, which are compared as they lie in the frame.
+        let ip = le32(head, Self::L3 - 2) ^ Self::IP;
+        let udp = le32(head, Self::L3 + 6) ^ u32::from(UDP) << 24;
         let ports = be32(head, Self::L4 + 2);
         let total = u32::from(be16(head, Self::L3 + 2));
         let bth = Bth::from_bytes(head.last_chunk().unwrap_or(&[0; BTH_LEN]));
         let end = Self::L3 + total as usize;
         let body = USUAL + bth.opcode.ext_len();
-        let is_usual = ethertype >> 8 == u32::from(ether::IPV4) << 8 | u32::from(NO_OPTIONS)
-            && fragment & (u32::from(FRAGMENT) << 16 | 0xff) == u32::from(UDP)
+        let is_usual = ip & 0xff_ffff | udp & Self::UNFRAGMENTED == 0
             && ports == (u32::from(ROCE_PORT) << 16 | total).wrapping_sub(IPV4_LEN as u32)
             && be32(head, 0) != ether::LINK_LOCAL
             && end <= frame.len()

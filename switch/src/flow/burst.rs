@@ -35,6 +35,28 @@ const IPV4: u16 = u16::MAX;
 const NOTHING: Look =
     Look { psn: Psn::new(0), l3: 0, end: 0, payload: 0, opcode: Opcode(0xff), ack_req: false };
 
+impl Seen {
+    /// One that was parsed at once, and is put with the `others`.
+    #[inline(never)]
+    fn other<F: Frame, const N: usize>(
+        others: &mut ArrayVec<Result<Roce, NotRoce>, N>,
+        side: Side,
+        parsed: Result<Roce, NotRoce>,
+        table: &Table<F>,
+    ) -> Self {
+        let (look, hash) = match &parsed {
+            Ok(roce) => {
+                let hash = table.hash().of(&FlowKey::of(side, roce));
+                (roce.into(), table.prefetch_bucket(hash))
+            }
+            Err(_) => (NOTHING, 0),
+        };
+        let other = others.len() as u16;
+        others.push(parsed);
+        Self { look, flow: None, other, key: Ipv4Key::NONE, hash }
+    }
+}
+
 impl<const N: usize> Burst<N> {
     /// No frame yet. It is not made by [`look_at`](Self::look_at), which would copy all of it.
     #[inline(always)]
@@ -42,50 +64,21 @@ impl<const N: usize> Burst<N> {
         Self { seen: ArrayVec::new_const(), others: ArrayVec::new_const() }
     }
 
-    /// Looks at frames that arrived on `side`. If they are to be looked up in a table as well, each of that is done for all frames
-    /// before the next, so that their cache misses overlap.
+    /// Looks at frames that arrived on `side`, and then looks them up: all of them are looked at
+    /// first, so that their cache misses overlap.
     #[inline(always)]
-    pub fn look_at<F: Frame>(&mut self, side: Side, frames: &[F], table: Option<&Table<F>>) {
+    pub fn look_at<F: Frame>(&mut self, side: Side, frames: &[F], table: &Table<F>) {
+        let Self { seen, others } = self;
         for frame in frames {
             match look(frame.bytes()) {
                 Looked::Ipv4(flow, look) => {
                     let key = Ipv4Key::of(side, &flow);
-                    let hash =
-                        table.map_or(0, |table| table.prefetch_bucket(table.hash().of_ipv4(&key)));
-                    self.seen.push(Seen { look, flow: None, other: IPV4, key, hash });
+                    let hash = table.prefetch_bucket(table.hash().of_ipv4(&key));
+                    seen.push(Seen { look, flow: None, other: IPV4, key, hash });
                 }
-                Looked::Other(parsed) => self.see_other(side, parsed, table),
+                Looked::Other(parsed) => seen.push(Seen::other(others, side, parsed, table)),
             }
         }
-        if let Some(table) = table {
-            self.look_up(side, table);
-        }
-    }
-
-    #[inline(never)]
-    fn see_other<F: Frame>(
-        &mut self,
-        side: Side,
-        parsed: Result<Roce, NotRoce>,
-        table: Option<&Table<F>>,
-    ) {
-        let (look, hash) = match (&parsed, table) {
-            (Ok(roce), Some(table)) => {
-                let hash = table.hash().of(&FlowKey::of(side, roce));
-                (roce.into(), table.prefetch_bucket(hash))
-            }
-            (Ok(roce), None) => (roce.into(), 0),
-            (Err(_), _) => (NOTHING, 0),
-        };
-        let other = self.others.len() as u16;
-        self.others.push(parsed);
-        self.seen.push(Seen { look, flow: None, other, key: Ipv4Key::NONE, hash });
-    }
-
-    /// Looks the frames up.
-    #[inline(always)]
-    fn look_up<F: Frame>(&mut self, side: Side, table: &Table<F>) {
-        let Self { seen, others } = self;
         for seen in seen.iter_mut().filter(|seen| seen.look.opcode.transport() == Transport::Rc) {
             seen.flow = match others.get(usize::from(seen.other)) {
                 None => table.find_ipv4(seen.hash, &seen.key),
@@ -93,20 +86,11 @@ impl<const N: usize> Burst<N> {
                 Some(Err(_)) => None,
             };
         }
-        for id in seen.iter().filter_map(|seen| seen.flow) {
-            table.prefetch(id);
-        }
     }
 
     /// The frames, in their order.
     pub fn frames(&self) -> &[Seen] {
         &self.seen
-    }
-
-    /// Whether a frame is a RoCEv2 packet.
-    #[inline]
-    pub fn is_roce(&self, seen: &Seen) -> bool {
-        self.others.get(usize::from(seen.other)).is_none_or(Result::is_ok)
     }
 
     /// All of the headers of a frame with these bytes.

@@ -105,7 +105,7 @@ impl<F: Frame> Table<F> {
     }
 
     pub fn find(&self, key: &FlowKey) -> Option<FlowId> {
-        self.find_hashed(self.hash.of(key), key)
+        self.index.find(self.hash.of(key), |id| self.get(id).is_some_and(|entry| entry.key == *key))
     }
 
     /// The hash of keys.
@@ -120,16 +120,24 @@ impl<F: Frame> Table<F> {
         hash
     }
 
-    /// The entry of a key with this hash.
+    /// The entry of a key with this hash. The state that a packet of it needs is prefetched.
     #[inline]
     pub fn find_hashed(&self, hash: u64, key: &FlowKey) -> Option<FlowId> {
-        self.index.find(hash, |id| self.get(id).is_some_and(|entry| entry.key == *key))
+        self.find_by(hash, |other| other == key)
     }
 
     /// The same.
     #[inline(always)]
     pub fn find_ipv4(&self, hash: u64, key: &Ipv4Key) -> Option<FlowId> {
-        self.index.find(hash, |id| self.get(id).is_some_and(|entry| entry.key.is(key)))
+        self.find_by(hash, |other| other.is(key))
+    }
+
+    #[inline(always)]
+    fn find_by(&self, hash: u64, is_it: impl Fn(&FlowKey) -> bool) -> Option<FlowId> {
+        self.index.find(hash, |id| {
+            let entry = self.get(id).filter(|entry| is_it(&entry.key));
+            entry.inspect(|entry| self.prefetch(entry)).is_some()
+        })
     }
 
     /// Whether a queue pair sends on flow `id`, or responses to its peer flow's requests travel
@@ -143,9 +151,8 @@ impl<F: Frame> Table<F> {
     }
 
     /// Prefetches the state that a packet of a flow needs, or a response to it.
-    #[inline]
-    pub fn prefetch(&self, id: FlowId) {
-        let Some(entry) = self.get(id) else { return };
+    #[inline(always)]
+    fn prefetch(&self, entry: &Entry<F>) {
         match &entry.state {
             FlowState::Sentry(stage) => stage.state.prefetch(),
             FlowState::Depot(stage) => stage.state.prefetch(),
