@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use analysis::capture::{self, Choice};
 use analysis::{Analysis, Report, Settings, TunnelMarks, html, text};
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use common::time::Span;
 
 /// What happened to the RoCEv2 flows of a capture: losses, reordering, NAKs, go-back-N resends and what they cost,
@@ -51,6 +51,9 @@ fn ethertype(text: &str) -> Result<u16, String> {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = manual::answer(&[Options::command()], std::env::args_os()) {
+        return code;
+    }
     let options = Options::parse();
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,

@@ -122,7 +122,7 @@ fn command(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
             show.ask(&Request::post("/drain"), |it: &api::Draining| format!("{}\n", it.draining))?
         }
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "lr2ctl", out);
+            manual::completions(&Cli::command(), *shell, out);
             return Ok(());
         }
         Command::Man { folder } => return man(folder),
@@ -159,7 +159,7 @@ impl Show<'_> {
 
 /// Writes the manual: a page for the program, and one for each command.
 fn man(folder: &Path) -> Result<(), Failure> {
-    clap_mangen::generate_to(Cli::command(), folder)
+    manual::pages(&[Cli::command()], folder)
         .map_err(|e| Failure::failed(format!("can't write to {}: {e}", folder.display())))
 }
 

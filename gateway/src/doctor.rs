@@ -188,7 +188,7 @@ fn nics(root: &Path) -> Vec<Finding> {
     lines.push(bad(
         "NICs",
         "no network port is given to DPDK",
-        "scripts/bind-nics bind ADDRESS ADDRESS, for the LAN and the WAN port; without a NIC: vdevs, as in configs/lab-memif.toml",
+        "lr2-bind-nics bind ADDRESS ADDRESS (in the source tree: scripts/bind-nics), for the LAN and the WAN port; without a NIC: vdevs, as in configs/lab-memif.toml",
     ));
     lines
 }

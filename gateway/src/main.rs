@@ -9,8 +9,8 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{CommandFactory, Parser};
 use gateway::config::{self, Config, Machine, ROLES, Refusal, Report, Role, Statement};
 use gateway::log::Log;
 use tracing_subscriber::EnvFilter;
@@ -60,6 +60,10 @@ fn role() -> impl TypedValueParser<Value = Role> {
 }
 
 fn main() -> ExitCode {
+    let manual = [Cli::command(), Doctor::command().name("lr2-gateway-doctor")];
+    if let Some(code) = manual::answer(&manual, std::env::args_os()) {
+        return code;
+    }
     // A word of its own, as it needs no configuration.
     if std::env::args().nth(1).is_some_and(|word| word == "doctor") {
         return examine(&Doctor::parse_from(std::env::args_os().skip(1)));

@@ -5,10 +5,13 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use simulator::cli::Cli;
 
 fn main() -> ExitCode {
+    if let Some(code) = manual::answer(&[Cli::command()], std::env::args_os()) {
+        return code;
+    }
     match Cli::parse().execute(&simulator::run::run) {
         Ok(text) => {
             print!("{text}");

@@ -4,10 +4,12 @@ import shutil
 import sys
 from dataclasses import dataclass
 
+from debs import PROGRAMS
+
 from . import ROOT
 
 # Crates that build and run on a machine without DPDK, and the others.
-_PURE = ("common", "settings", "sentry", "depot", "rnic", "link", "switch", "tunnel", "datapath", "analysis", "simulator", "tests", "benches")
+_PURE = ("common", "manual", "settings", "sentry", "depot", "rnic", "link", "switch", "tunnel", "datapath", "analysis", "simulator", "tests", "benches")
 _DPDK = ("dpdk-sys-wrapper", "gateway", "testbed")
 
 Command = list[str]
@@ -52,7 +54,7 @@ def _dissector() -> Command:
 
 def _scripts() -> list[Command]:
     folder = ROOT / "scripts"
-    files = [path for path in folder.rglob("*") if path.is_file()] + [ROOT / ".ci" / "run"]
+    files = [path for path in (*folder.rglob("*"), *(ROOT / "packaging").rglob("*.p*")) if path.is_file()] + [ROOT / ".ci" / "run"]
     shell = [str(path) for path in files if path.suffix == ".sh" or path.open("rb").read(2) == b"#!"]
     python = [str(path) for path in files if path.suffix == ".py"]
     # SC2187: busybox sh is checked as dash, which it resembles.
@@ -64,7 +66,7 @@ def all_steps() -> list[Step]:
     # A workspace of its own.
     fuzz = ["--manifest-path", "fuzz/Cargo.toml"]
     clippy_fuzz = [*_cargo("clippy", *fuzz, "--all-targets"), "--", "-D", "warnings"]
-    programs = [part for name in ("lr2-gateway", "lr2-wan", "lr2-host") for part in ("--bin", name)]
+    programs = [part for name in PROGRAMS for part in ("--bin", name)]
     warnings_are_errors = (("RUSTDOCFLAGS", "-D warnings"),)
     return [
         Step("rules", "unsafe code, file sizes, paths outside the tree", 1, 30, [_python("checks.rules")]),
@@ -78,6 +80,7 @@ def all_steps() -> list[Step]:
         Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz", "--pinned")]),
         Step("deny", "licences, sources, duplicates, direction and use of dependencies", 2, 600, [_python("checks.deny")]),
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
+        Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 300, [_python("checks.packages")]),
         Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")]),
         Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 300, [_python("checks.metrics")]),
         Step("page", "the page at / in Chromium, of gateways under traffic", 3, 400, [[str(ROOT / "scripts" / "lib" / "browser.sh")], _python("checks.page")]),
@@ -87,5 +90,5 @@ def all_steps() -> list[Step]:
     ]
 
 
-LONG = ("build", "instructions", "metrics", "page", "demo", "bench", "rdma-e2e")
+LONG = ("build", "packages", "instructions", "metrics", "page", "demo", "bench", "rdma-e2e")
 """Steps that --quick leaves out."""

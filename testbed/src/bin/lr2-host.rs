@@ -2,10 +2,13 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use testbed::host::{Options, run};
 
 fn main() -> ExitCode {
+    if let Some(code) = manual::answer(&[Options::command()], std::env::args_os()) {
+        return code;
+    }
     let options = Options::parse();
     testbed::main("lr2-host", || run(&options))
 }
