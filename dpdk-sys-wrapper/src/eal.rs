@@ -110,6 +110,9 @@ impl Eal {
     pub fn init(config: &EalConfig) -> Result<Self, Error> {
         check(config)?;
         let hugepages = choose_memory(config)?;
+        if !hugepages {
+            check_memory(config.memory_mib, available_mib())?;
+        }
         let args = arguments(config, hugepages)?;
         if STARTED.swap(true, Ordering::SeqCst) {
             return Err(Error::AlreadyStarted);
@@ -118,6 +121,7 @@ impl Eal {
         tracing::debug!(?args, "starting the EAL");
         let calibration = Calibration::start();
         let (ret, said) = log::collect(|| start(args));
+        remove_runtime_dir();
         if ret < 0 {
             let reason = if said.is_empty() { last_error() } else { said };
             return Err(Error::Eal { reason: with_hint(reason) });
@@ -180,18 +184,22 @@ impl Drop for EalInner {
             // SAFETY: no handle of the pool and no mbuf out of it is left.
             unsafe { ffi::rte_mempool_free(pool.0.as_ptr()) };
         }
-        // SAFETY: the EAL runs, and the string is a static buffer of DPDK's.
-        let directory = unsafe { CStr::from_ptr(ffi::rte_eal_get_runtime_dir()) }.to_owned();
         // SAFETY: nothing of DPDK's is left that anybody could use. The EAL
         // cannot be started again: `STARTED` stays set.
         let ret = unsafe { ffi::rte_eal_cleanup() };
         if ret != 0 {
             tracing::warn!("rte_eal_cleanup failed with {ret}");
         }
-        // DPDK makes the directory and leaves it. It stays if there is
-        // anything in it, which is then somebody else's.
-        let _ = fs::remove_dir(OsStr::from_bytes(directory.to_bytes()));
     }
+}
+
+/// Removes the directory that `rte_eal_init` makes for files of `--file-prefix`, and leaves even if it fails. There are
+/// no files: see [`arguments`]. It goes at once, since a killed process could not remove it. It stays if there
+/// is anything in it, which is then somebody else's.
+fn remove_runtime_dir() {
+    // SAFETY: the string is a static buffer of DPDK's, empty before `rte_eal_init`.
+    let directory = unsafe { CStr::from_ptr(ffi::rte_eal_get_runtime_dir()) };
+    let _ = fs::remove_dir(OsStr::from_bytes(directory.to_bytes()));
 }
 
 fn check(config: &EalConfig) -> Result<(), Error> {
@@ -238,6 +246,23 @@ fn choose_memory(config: &EalConfig) -> Result<bool, Error> {
             free_mib,
             hint: hugepages::how_to_reserve(&sizes, config.memory_mib),
         }),
+    }
+}
+
+/// Memory that programs can still have in ordinary pages, MiB; `None` if the kernel does not say.
+fn available_mib() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? / 1024)
+}
+
+/// The kernel promises ordinary pages that it does not have, and kills a process later.
+fn check_memory(needed_mib: u32, available_mib: Option<u64>) -> Result<(), Error> {
+    match available_mib {
+        Some(available_mib) if available_mib < u64::from(needed_mib) => {
+            Err(Error::Memory { needed_mib, available_mib })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -325,6 +350,15 @@ mod tests {
         config.pci_allow = vec!["0000:3b:00.0".into()];
         let some = line(&config, false);
         assert!(some.contains("--allow 0000:3b:00.0") && !some.contains("--no-pci"), "{some}");
+    }
+
+    #[test]
+    fn memory_that_the_machine_does_not_have_is_refused() {
+        assert!(check_memory(512, Some(512)).is_ok());
+        assert!(check_memory(512, None).is_ok());
+        let text = check_memory(512, Some(511)).unwrap_err().to_string();
+        assert!(text.contains("512 MiB") && text.contains("511 MiB"), "{text}");
+        assert!(available_mib().is_some_and(|mib| mib > 0));
     }
 
     #[test]

@@ -36,6 +36,15 @@ pub enum Error {
         hint: String,
     },
 
+    /// Ordinary pages are to be used, and this machine has too little memory.
+    #[error("{needed_mib} MiB of memory are required and {available_mib} MiB are available")]
+    Memory {
+        /// Memory asked for.
+        needed_mib: u32,
+        /// Memory that programs can still have.
+        available_mib: u64,
+    },
+
     /// The EAL did not start.
     #[error("DPDK does not start: {reason}")]
     Eal {

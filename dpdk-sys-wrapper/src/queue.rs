@@ -40,6 +40,11 @@ pub struct RxRepairs {
 }
 
 impl RxQueue {
+    /// Whether it is a queue of this port.
+    pub(crate) fn is_of(&self, port: &Arc<PortInner>) -> bool {
+        Arc::ptr_eq(&self.port, port)
+    }
+
     pub(crate) fn new(port: &Arc<PortInner>, queue: u16) -> Self {
         Self {
             port: Arc::clone(port),
@@ -106,6 +111,11 @@ pub struct TxQueue {
 }
 
 impl TxQueue {
+    /// Whether it is a queue of this port.
+    pub(crate) fn is_of(&self, port: &Arc<PortInner>) -> bool {
+        Arc::ptr_eq(&self.port, port)
+    }
+
     pub(crate) fn new(port: &Arc<PortInner>, queue: u16) -> Self {
         Self { port: Arc::clone(port), queue, _not_sync: PhantomData }
     }

@@ -6,6 +6,7 @@ use dpdk_sys_wrapper::{
     Eal, EalConfig, Huge, Mempool, PoolConfig, Port, PortConfig, RxQueue, TxQueue,
 };
 
+use settings::sizing::{DPDK_OVERHEAD, HUGE_PAGE, PAGE, pool_fits, pool_memory};
 use settings::units;
 
 /// Frames per burst.
@@ -18,12 +19,6 @@ pub const SLACK: u64 = 1024;
 
 /// Bytes of a frame beyond the MTU: Ethernet header and two VLAN tags.
 const L2_HEADERS: u16 = 14 + 2 * 4;
-/// Bytes of an mbuf besides the frame, rounded up generously: header,
-/// headroom, the pool's own header, alignment.
-const MBUF_OVERHEAD: u64 = 512;
-/// Bytes that the EAL, rings and drivers take.
-const BESIDE_FRAMES: u64 = 32 << 20;
-
 /// Options for DPDK.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "DPDK")]
@@ -62,7 +57,7 @@ impl DpdkOptions {
     /// # Errors
     /// The missing resource and the remedy.
     pub fn start(&self, program: &str, devices: &[&str], mbufs: u64) -> Result<Eal> {
-        let need = mbufs * (u64::from(self.data_room()) + MBUF_OVERHEAD) + BESIDE_FRAMES;
+        let need = memory(mbufs, self.data_room());
         let prefix = || format!("{program}-{}", std::process::id());
         Ok(Eal::init(&EalConfig {
             program: program.into(),
@@ -128,6 +123,18 @@ impl DpdkOptions {
     }
 }
 
+/// Bytes with which DPDK can make a pool of `mbufs`, in pages of any size, and has enough for itself.
+fn memory(mbufs: u64, data_room: u16) -> u64 {
+    let least = pool_memory(mbufs, data_room, PAGE).saturating_add(2 * DPDK_OVERHEAD);
+    let fits = |memory: &u64| {
+        [PAGE, HUGE_PAGE].iter().all(|&page| pool_fits(mbufs, data_room, page, *memory))
+    };
+    // It is enough almost always. Each step is an eighth more, so that few are tried.
+    let steps =
+        std::iter::successors(Some(least), |memory| Some(memory.saturating_add(memory / 8)));
+    steps.take(8).find(fits).unwrap_or(2 * least)
+}
+
 /// `0000:3b:00.0` or `3b:00.0`, with or without device arguments.
 fn is_pci(device: &str) -> bool {
     device.starts_with(|c: char| c.is_ascii_hexdigit())
@@ -137,6 +144,18 @@ fn is_pci(device: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_enough_for_the_pool() {
+        // In ordinary pages an mbuf for an MTU of 1500 takes a whole page.
+        for (mbufs, mtu) in [(5_000, 1500), (5_000, 9000), (200_000, 1500), (3_000_000, 4200)] {
+            let memory = memory(mbufs, mtu + L2_HEADERS);
+            for page in [PAGE, HUGE_PAGE] {
+                assert!(pool_fits(mbufs, mtu + L2_HEADERS, page, memory), "{mbufs} {mtu} {page}");
+            }
+        }
+        assert!(memory(5_000, 1522) >= 5_000 * PAGE);
+    }
 
     #[test]
     fn pci_addresses_are_told_from_virtual_devices() {

@@ -11,9 +11,11 @@ pub mod emulator;
 pub mod host;
 pub mod idle;
 pub mod live;
+pub mod reconnect;
 pub mod report;
 pub mod signals;
 
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Runs a program: its messages go to standard error, and an error becomes a
@@ -21,6 +23,7 @@ use std::process::ExitCode;
 pub fn main(program: &str, run: impl FnOnce() -> anyhow::Result<ExitCode>) -> ExitCode {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
         .init();
     run().unwrap_or_else(|error| {

@@ -151,6 +151,61 @@ fn hosts_complete_over_a_link_that_harms_frames() {
 }
 
 #[test]
+fn a_wan_finds_its_memif_servers_again() {
+    let folder = Folder::new("again");
+    let host = |role: &str, ip: &str, peer: &str| {
+        format!(
+            "{SMALL} --device {} --role {role} --ip {ip} --peer-ip {peer} --message 20KiB --link-wait 15s \
+             --rate 50Mbps --rtt 2ms --window 4bdp --timeout 10 --warm-up 0.1 --seconds 0.3",
+            memif(0, "server", &folder.path(role)),
+        )
+    };
+    let hosts = || {
+        let responder = Running::begin(HOST, &host("responder", "10.0.0.2", "10.0.0.1"));
+        let mut requester = Running::begin(HOST, &host("requester", "10.0.0.1", "10.0.0.2"));
+        requester.wait_until("sockets", |_| {
+            ["requester", "responder"].iter().all(|role| folder.path(role).exists())
+        });
+        (requester, responder)
+    };
+    let finish = |(mut requester, mut responder): (Running, Running)| {
+        assert_eq!(requester.wait().code(), Some(0), "{}", requester.stderr());
+        responder.stop(Signal::SIGTERM);
+    };
+
+    let first = hosts();
+    let client = |n, role| memif(n, "client", &folder.path(role));
+    let line = format!(
+        "{SMALL} --delay 1ms --a {} --b {}",
+        client(0, "requester"),
+        client(1, "responder")
+    );
+    let mut wan = Running::start(WAN, &line);
+    finish(first);
+    finish(hosts());
+    wan.stop(Signal::SIGTERM);
+}
+
+#[test]
+fn a_killed_program_leaves_no_folder_of_dpdk() {
+    let name = format!("lr2-tb-{}-killed", std::process::id());
+    let line = format!("{SMALL} --file-prefix {name} --a net_null0 --b net_null1");
+    let mut wan = Running::start(WAN, &line);
+    wan.signal(Signal::SIGKILL);
+    wan.wait();
+    for base in ["/run/dpdk", "/var/run/dpdk"] {
+        let folder = Path::new(base).join(&name);
+        assert!(!folder.exists(), "{}", folder.display());
+    }
+}
+
+#[test]
+fn a_link_for_which_the_machine_has_no_memory_is_refused() {
+    let line = "--huge never --a net_null0 --b net_null1 --rate 400Gbps --delay 900ms";
+    fails_with(&output(WAN, line), "lr2-wan", &["MiB of memory are required", "are available"]);
+}
+
+#[test]
 fn a_queue_pair_that_fails_is_an_exit_code() {
     let folder = Folder::new("failed");
     let report = folder.path("host.json");

@@ -15,6 +15,7 @@ use crate::device;
 use crate::eal::Eal;
 use crate::error::{Error, errno_text};
 use crate::ffi;
+use crate::log;
 use crate::mempool::Mempool;
 use crate::queue::{RxQueue, TxQueue};
 
@@ -177,6 +178,41 @@ impl Port {
             let step = if up { "setting its link up" } else { "setting its link down" };
             Err(Error::Port { device: port.device.clone(), step: step.into(), reason })
         })
+    }
+
+    /// Stops the port and starts it again, with its settings: a `net_memif` client then looks for its server anew. The
+    /// port has one queue each way, lent here, so that nobody uses them meanwhile. After an error the port is
+    /// stopped: its queues must not be used before another call has succeeded.
+    ///
+    /// Not at once after a peer has gone: the driver's interrupt thread frees the connection for some milliseconds.
+    ///
+    /// # Errors
+    /// [`Error::Port`] if the driver does not start it, without a server for instance; [`Error::Setting`] if these
+    /// are not all queues of the port.
+    pub fn restart(&self, rx: &mut RxQueue, tx: &mut TxQueue) -> Result<(), Error> {
+        let port = &self.0;
+        // Held by this handle and by each queue.
+        let is_all = Arc::strong_count(port) == 3;
+        if !(is_all && rx.is_of(port) && tx.is_of(port)) {
+            return Err(Error::Setting {
+                setting: "queues",
+                value: format!("those lent for a restart of {}", port.device),
+                rule: "must be all queues of the port".into(),
+            });
+        }
+        let (ret, said) = log::collect(|| {
+            // SAFETY: an open port whose queues nobody uses: they are lent to this function. Stopping a stopped
+            // port does nothing.
+            unsafe {
+                ffi::rte_eth_dev_stop(port.id);
+                ffi::rte_eth_dev_start(port.id)
+            }
+        });
+        if ret == 0 {
+            return Ok(());
+        }
+        let reason = if said.is_empty() { errno_text(ret) } else { said };
+        Err(Error::Port { device: port.device.clone(), step: "starting again".into(), reason })
     }
 
     /// The device's counters. For the control thread; on real NICs it

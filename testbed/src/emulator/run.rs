@@ -12,6 +12,7 @@ use super::report::{self, Named, Punctuality, Report, Snapshot};
 use super::way::Way;
 use crate::idle::Idle;
 use crate::live::Live;
+use crate::reconnect::Reconnect;
 use crate::signals;
 use link::{Direction, DirectionConfig};
 
@@ -75,7 +76,7 @@ pub fn run(options: &Options) -> Result<()> {
 struct Link {
     ways: [Way; 2],
     punctuality: Punctuality,
-    _ports: [Port; 2],
+    ports: [(Port, Reconnect); 2],
 }
 
 impl Link {
@@ -102,12 +103,23 @@ impl Link {
                 Way::new(rx_b, tx_a, direction(ba, 2 * number + 1)?, start, given.patience),
             ],
             punctuality: Punctuality::default(),
-            _ports: [port_a, port_b],
+            ports: [(port_a, &given.a), (port_b, &given.b)].map(|(port, device)| {
+                let reconnect = Reconnect::new(&port, device);
+                (port, reconnect)
+            }),
         })
     }
 
     /// One turn for both directions. Returns whether there was anything to do.
     fn poll(&mut self, clock: &Clock, copies: &mut PoolHandle) -> bool {
+        let now = clock.now();
+        let [ab, ba] = &mut self.ways;
+        let [(a, tend_a), (b, tend_b)] = &mut self.ports;
+        let is_a = tend_a.tend(now, a, &mut ab.rx, &mut ba.tx);
+        // A link with one end carries nothing.
+        if !(tend_b.tend(now, b, &mut ba.rx, &mut ab.tx) && is_a) {
+            return false;
+        }
         let mut worked = false;
         for way in &mut self.ways {
             worked |= way.take_in(clock, copies, &mut self.punctuality);

@@ -16,8 +16,8 @@ const INTAKE: usize = 256;
 
 /// A port to take from, the engine, the port to give to.
 pub(super) struct Way {
-    rx: RxQueue,
-    tx: TxQueue,
+    pub rx: RxQueue,
+    pub tx: TxQueue,
     direction: Direction<Mbuf>,
     intake: ArrayVec<Mbuf, INTAKE>,
     last_poll: Time,

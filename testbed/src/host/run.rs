@@ -20,6 +20,7 @@ use super::workload::Workload;
 use crate::dpdk::{BURST, RING, SLACK};
 use crate::idle::Idle;
 use crate::live::Live;
+use crate::reconnect::Reconnect;
 use crate::report::Durations;
 use crate::signals::{self, StopFlag};
 
@@ -63,6 +64,8 @@ pub fn run(options: &Options) -> Result<ExitCode> {
         Meter::new(span(workload.warm_up), span(workload.seconds))
     };
     let mut host = Host {
+        reconnect: Reconnect::new(&port, &options.device),
+        port,
         nic,
         rx,
         tx,
@@ -134,6 +137,8 @@ struct Host {
     qps: Vec<QpId>,
     rx: RxQueue,
     tx: TxQueue,
+    port: Port,
+    reconnect: Reconnect,
     frames: PoolHandle,
     /// Frames that the port has not taken yet.
     outgoing: ArrayVec<SharedMbuf, BURST>,
@@ -197,7 +202,8 @@ impl Host {
 
     /// One turn of the loop. Returns whether there was anything to do.
     fn poll(&mut self, clock: &Clock, post: bool) -> bool {
-        let arrived = self.receive(clock);
+        let is_open = self.reconnect.tend(clock.now(), &self.port, &mut self.rx, &mut self.tx);
+        let arrived = is_open && self.receive(clock);
         let now = clock.now();
         self.nic.on_timers(now);
         while let Some(completion) = self.nic.poll_completion() {
@@ -214,7 +220,7 @@ impl Host {
         if post && let Some(workload) = &mut self.workload {
             workload.top_up(&mut self.nic, now);
         }
-        self.transmit(now) || arrived
+        (is_open && self.transmit(now)) || arrived
     }
 
     fn receive(&mut self, clock: &Clock) -> bool {

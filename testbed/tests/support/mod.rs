@@ -106,7 +106,10 @@ impl Running {
     }
 
     pub fn stderr(&self) -> String {
-        String::from_utf8_lossy(&std::fs::read(&self.files[1]).expect("its log")).into_owned()
+        let text = std::fs::read(&self.files[1]).expect("its log");
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(!text.contains('\x1b'), "colours in a file: {text:?}");
+        text
     }
 
     /// The newest of the lines that it writes with `--live`.
