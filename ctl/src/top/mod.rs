@@ -1,7 +1,7 @@
 //! `lr2ctl top`: a live view of a gateway.
 //!
-//! [`Snapshot`](snapshot::Snapshot)s are taken by a thread of their own, so that keys are answered while the gateway is asked;
-//! [`Screen`](screen::Screen) is the state, and [`draw`] makes cells of it, on a terminal or in memory.
+//! A thread of its own asks the gateway for `Snapshot`s, so that keys are answered meanwhile. `Screen` is the state of the
+//! view, and the module `draw` makes cells of it, on a terminal or in memory.
 
 mod draw;
 mod screen;
