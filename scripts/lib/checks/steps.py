@@ -80,7 +80,7 @@ def all_steps() -> list[Step]:
         Step("fuzz", "scripts/fuzz in a short form: every parser, and sequences of operations", 2, 480, [_python("checks.fuzz", "--pinned")]),
         Step("deny", "licences, sources, duplicates, direction and use of dependencies", 2, 600, [_python("checks.deny")]),
         Step("build", "the programs, optimised", 3, 600, [_cargo("build", "--release", *programs)]),
-        Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 300, [_python("checks.packages")]),
+        Step("packages", "scripts/package, and what it makes installed into a chroot of debootstrap", 3, 600, [_python("checks.packages")]),
         Step("instructions", "scripts/instructions: what each stage of a packet's way takes, against what is pinned", 3, 480, [_python("checks.instructions")]),
         Step("metrics", "a Prometheus scrapes gateways under traffic; alert rules and dashboard", 3, 300, [_python("checks.metrics")]),
         Step("page", "the page at / in Chromium, of gateways under traffic", 3, 400, [[str(ROOT / "scripts" / "lib" / "browser.sh")], _python("checks.page")]),
