@@ -175,8 +175,8 @@ pub struct Lane {
     pub given_up: u64,
 }
 
-/// `/recovery`: what the repair of flows has done: all of it without a tunnel, that of the LANs beside one. Counts of all
-/// workers.
+/// `/recovery`: counters of the Sentry and Depot pipelines, summed over all workers. With a tunnel these pipelines repair
+/// the LANs only.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Recovery {

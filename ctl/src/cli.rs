@@ -50,7 +50,7 @@ pub enum Command {
     Peers,
     /// The lanes of the tunnel.
     Lanes,
-    /// What the repair of flows has done: gaps, packets sent again, NAKs.
+    /// Counters of the Sentry and Depot pipelines: gaps, packets sent again, NAKs.
     Recovery,
     /// The flows, those with the most of something first, and why they are not protected.
     Flows(FlowsOf),

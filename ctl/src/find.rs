@@ -1,4 +1,4 @@
-//! The gateway's socket, where nobody names it.
+//! Finds the gateway's socket if neither `--socket` nor `--address` is given.
 
 use std::fs;
 use std::io;
@@ -9,8 +9,7 @@ use crate::{BAD_INPUT, Failure};
 
 /// The folder of the units' runtime folders.
 pub const RUN: &str = "/run";
-/// The runtime folder of `lr2-gateway.service`, and what the names of those of `lr2-gateway@.service` begin with: a dash and
-/// the instance follow.
+/// The runtime folder of `lr2-gateway.service`. That of `lr2-gateway@NAME.service` has this name, a dash and NAME.
 const FOLDER: &str = "lr2-gateway";
 /// The socket in it.
 const SOCKET: &str = "control.sock";

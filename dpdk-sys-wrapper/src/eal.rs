@@ -194,8 +194,8 @@ impl Drop for EalInner {
 }
 
 /// Removes the directory that `rte_eal_init` makes for files of `--file-prefix`, and leaves even if it fails. There are
-/// no files: see [`arguments`]. It goes at once, since a killed process could not remove it. It stays if there
-/// is anything in it, which is then somebody else's.
+/// no files: see [`arguments`]. It goes at once, since a killed process could not remove it. A directory
+/// that is not empty stays: another process put its files there.
 fn remove_runtime_dir() {
     // SAFETY: the string is a static buffer of DPDK's, empty before `rte_eal_init`.
     let directory = unsafe { CStr::from_ptr(ffi::rte_eal_get_runtime_dir()) };

@@ -1,4 +1,4 @@
-//! The state of the live view: what it shows, and what a key does.
+//! The state of the live view, and how each key changes it.
 
 use api::Order;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -64,7 +64,7 @@ impl Screen {
         self.now.as_ref().map(|now| Pair::new(now, self.before.as_ref()))
     }
 
-    /// A key was pressed. Returns whether the program goes on.
+    /// Handles a key press. Returns `false` if the key ends the program.
     pub fn press(&mut self, key: KeyEvent) -> bool {
         match key.code {
             KeyCode::Char('q') | KeyCode::Esc => return false,

@@ -1,4 +1,4 @@
-//! What the gateway tells at one time, and rates, which are differences of two such answers.
+//! A snapshot holds the gateway's answers at one time. Rates are the differences of two snapshots.
 
 use api::{Events, Flows, Lanes, Order, Peers, Pools, Ports, Recovery, Status};
 

@@ -181,7 +181,7 @@ impl Port {
     }
 
     /// Stops the port and starts it again, with its settings: a `net_memif` client then looks for its server anew. The
-    /// port has one queue each way, lent here, so that nobody uses them meanwhile. After an error the port is
+    /// port has one RX and one TX queue. The caller lends both, so that no other code uses them meanwhile. After an error the port is
     /// stopped: its queues must not be used before another call has succeeded.
     ///
     /// Not at once after a peer has gone: the driver's interrupt thread frees the connection for some milliseconds.
@@ -201,8 +201,8 @@ impl Port {
             });
         }
         let (ret, said) = log::collect(|| {
-            // SAFETY: an open port whose queues nobody uses: they are lent to this function. Stopping a stopped
-            // port does nothing.
+            // SAFETY: the port is open. This function borrows its queues mutably, so no other code uses them.
+            // Stopping a stopped port does nothing.
             unsafe {
                 ffi::rte_eth_dev_stop(port.id);
                 ffi::rte_eth_dev_start(port.id)

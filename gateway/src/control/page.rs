@@ -8,7 +8,8 @@ use axum::response::IntoResponse;
 
 const PAGE: &str = include_str!("page.html");
 
-/// What the browser allows the page: this script and this style, by their hashes, and requests to where it came from.
+/// The page's Content-Security-Policy. The browser runs only the script and the style with these hashes, and lets the page
+/// send requests to its own origin only.
 const POLICY: &str = "default-src 'none'; \
     script-src 'sha256-7+uG/dw7Tt4E9jE+9yAcSB0pVBgAISsVlJuAjyF7EfU='; \
     style-src 'sha256-V+OihtjPPZtUgQg5oUw4U4x16KGTOUWh3XcUHljbNjM='; \
