@@ -371,6 +371,9 @@ impl<F: Frame> Flow<F> {
     fn identify(&mut self, seq: Seq, frame: &[u8], roce: &Roce) {
         if let Some(slot) = self.window.get_mut(seq).filter(|slot| slot.is_unsent()) {
             slot.identity = Identity::of(frame, roce);
+            if !roce.kind().is_plain() {
+                slot.mark(slot::FETCHES);
+            }
         }
     }
 

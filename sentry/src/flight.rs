@@ -121,6 +121,13 @@ impl<F: Frame> Flow<F> {
         }
     }
 
+    /// Whether an ACK may be made for `seq`: it is known to be a SEND or WRITE packet. An ACK with the PSN of a READ or an atomic
+    /// would complete that without its data, even if its response is under way or has been lost on the source's LAN (R-ACK-4).
+    pub(crate) fn may_be_acked(&self, seq: Seq) -> bool {
+        let slot = self.window.get(seq);
+        slot.is_some_and(|slot| !slot.is_unsent() && !slot.has(slot::FETCHES))
+    }
+
     /// A packet of a gap came: from now on it has a slot.
     pub(crate) fn fill_gap(&mut self, seq: Seq) {
         if self.window.filled() < self.granted as usize

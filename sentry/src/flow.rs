@@ -18,7 +18,7 @@ use crate::knowledge::Knowledge;
 use crate::nak::Naks;
 use crate::pmtu::PathMtu;
 use crate::reads::Reads;
-use crate::slot::Slot;
+use crate::slot::{self, Slot};
 use crate::timers::{PATIENT_TAILS, Unanswered};
 use crate::{Actions, Config, Context};
 
@@ -246,7 +246,11 @@ impl<F: Frame> Flow<F> {
         let keep = cx.config.recovery.caches() && self.discovery.tracks();
         let identity = Identity::of(frame.bytes(), roce);
         let (packet, handle) = if keep { share(cx, frame) } else { (Packet::Owned(frame), None) };
-        self.track(cx, Slot::new(cx.now, identity, roce.ack_req, handle));
+        let mut slot = Slot::new(cx.now, identity, roce.ack_req, handle);
+        if !roce.kind().is_plain() {
+            slot.mark(slot::FETCHES);
+        }
+        self.track(cx, slot);
         if end > self.next {
             // The further PSNs of a READ request have no packets of their own.
             self.next = end;

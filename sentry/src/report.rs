@@ -76,9 +76,11 @@ impl<F: Frame> Flow<F> {
             let any = acked > self.first;
             // Where responses are on their way, the ACK comes behind them.
             let in_order = self.reads.limit().is_none() && self.reads.at_boundary();
+            let is_plain = self.may_be_acked(acked.prev());
             if in_order
                 && self.advance_acked(cx, acked, Some(ack.msn))
                 && any
+                && is_plain
                 && cx.out.src_qpn().is_some()
             {
                 // The destination did send this ACK; should it have been lost

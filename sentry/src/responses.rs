@@ -112,8 +112,9 @@ impl<F: Frame> Flow<F> {
             Verdict::NotReady => self.on_nak(cx, seq, response.msn),
             Verdict::Missing => {
                 let is_news = self.acked.is_some_and(|acked| seq > acked) && seq <= self.next;
+                let may_be_acked = is_news && self.may_be_acked(seq.prev());
                 self.on_nak(cx, seq, response.msn);
-                self.acknowledge_first(cx, seq, response.msn.filter(|_| is_news));
+                self.acknowledge_first(cx, seq, response.msn.filter(|_| may_be_acked));
             }
             Verdict::Failed => {}
         }

@@ -10,6 +10,8 @@ pub(crate) const RESENT: u8 = 1;
 pub(crate) const NEEDED: u8 = 2;
 /// The newest copy that was kept or sent asks for an ACK.
 pub(crate) const ACK_REQ: u8 = 4;
+/// It is a READ or an atomic: a response answers it, not an ACK.
+pub(crate) const FETCHES: u8 = 8;
 /// State of one PSN in flight.
 pub(crate) struct Slot<S> {
     /// When its newest copy left for the Depot; [`Time::ZERO`] if none did.

@@ -386,3 +386,34 @@ fn what_waits_goes_on_once_answers_cannot_be_told_any_more() {
     bench.run_timers(bench.now + TAIL * 4);
     assert_eq!(bench.fetched().len(), 1, "nothing is awaited");
 }
+
+/// The source lost the responses 1 and 2 on its LAN and goes back: the Sentry, which has forgotten the identity of these, is in
+/// doubt and no longer awaits the responses to 3 and 4. The copy of 3 ends the doubt. The response to 4 is lost.
+// R-ACK-4
+#[test]
+fn no_ack_is_made_that_would_complete_an_atomic_without_its_response() {
+    for is_plain in [false, true] {
+        let mut bench = Bench::protected(Cached, 1, Some(1));
+        for n in 1..4 {
+            bench.frame(atomic(n));
+        }
+        if is_plain {
+            bench.data([4]);
+        } else {
+            bench.frame(atomic(4));
+        }
+        bench.respond(atomic_ack(1));
+        bench.respond(atomic_ack(2));
+        for n in 1..4 {
+            bench.frame(atomic(n));
+        }
+        for n in 1..4 {
+            bench.respond(atomic_ack(n));
+        }
+        bench.clear();
+        let ack = LastAck { psn: psn(4), syndrome: 0x1f, msn: 5 };
+        bench.status_with(5, 5, &[], |status| status.ack = Some(ack));
+        let acks = bench.take().into_iter().filter(|did| matches!(did, Did::Ack { .. }));
+        assert_eq!(acks.count(), usize::from(is_plain));
+    }
+}

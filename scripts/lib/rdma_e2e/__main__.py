@@ -95,9 +95,12 @@ def main() -> int:
         if folder.keep:
             say(f"     logs and configurations are in {folder.path}")
     seconds = time.monotonic() - start
-    failed = sum(not result["ok"] for result in run.results)
+    failed = [result for result in run.results if not result["ok"]]
+    # Once more, behind all that passed.
+    for result in failed:
+        say(f"FAIL {result['name']} [{result['scene']}]: " + "\n     ".join(result["problems"]))
     verdict = "PASS" if run.ok else "FAIL"
-    say(f"{verdict}: {len(run.results) - failed} of {len(run.results)} passed, {seconds:.0f} s")
+    say(f"{verdict}: {len(run.results) - len(failed)} of {len(run.results)} passed, {seconds:.0f} s")
     if options.json:
         report = {
             "ok": run.ok,

@@ -123,7 +123,8 @@ def repaired(setting: Setting, counted: Mapping[str, Metrics], sender: Mapping[s
     if given_up := TUNNEL_GIVEN_UP.of(counted):
         yield f"{given_up:.0f} {TUNNEL_GIVEN_UP.what}"
     seen, given_up = GAPS_SEEN.of(counted), GAPS_GIVEN_UP.of(counted)
-    if given_up > seen * setting.most_given_up:
+    # One is chance: each copy of a packet can be lost as the first was.
+    if given_up > max(1, seen * setting.most_given_up):
         yield f"{given_up:.0f} of {seen:.0f} gaps were given up"
     if setting.recovery == "lr2" and sender.get(REWOUND, 0) <= 0:
         yield f"guest1: {REWOUND} is zero: the NAKs did not rewind the sender"
