@@ -10,8 +10,8 @@ use super::{
 use crate::psn::Psn;
 
 const UDP: u8 = 17;
-const UDP_LEN: usize = 8;
-const IPV4_LEN: usize = 20;
+pub(super) const UDP_LEN: usize = 8;
+pub(super) const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 /// IPv4 "more fragments" and fragment offset.
 const FRAGMENT: u16 = 0x3fff;
