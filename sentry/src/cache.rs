@@ -23,6 +23,7 @@ pub(crate) fn share<F: Frame, A: Actions<F>>(
 }
 
 /// Frees a handle.
+#[inline(always)]
 pub(crate) fn release<F: Frame, A: Actions<F>>(
     cx: &mut Context<'_, A>,
     kept: Option<Kept<F::Shared>>,

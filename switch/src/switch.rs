@@ -248,7 +248,7 @@ fn process<I: Io, const N: usize>(
                 Ok(()) => continue,
                 Err(Declined::Noted(frame)) => {
                     let parsed = burst.parsed(seen, frame.bytes());
-                    request::on_noted(cx, side, frame, parsed, id);
+                    request::on_noted(cx, side, frame, &parsed, id);
                     is_valid = cx.flows.table.removed() == removed;
                     continue;
                 }
@@ -257,7 +257,7 @@ fn process<I: Io, const N: usize>(
             None => frame,
         };
         let parsed = burst.parsed(seen, frame.bytes());
-        receive(cx, side, frame, parsed, flow, works);
+        receive(cx, side, frame, &parsed, flow, works);
         is_valid = cx.flows.table.removed() == removed;
     }
 }
@@ -279,7 +279,7 @@ fn pass_all<I: Io, const N: usize>(
             cx.pass(side, frame, Metric::PassedRole);
         } else {
             let parsed = parsed.unwrap_or_else(|| parse(frame.bytes()));
-            receive(cx, side, frame, parsed, None, false);
+            receive(cx, side, frame, &parsed, None, false);
         }
     }
 }
@@ -290,11 +290,11 @@ fn receive<I: Io>(
     cx: &mut Context<'_, I>,
     side: Side,
     frame: I::Frame,
-    parsed: Result<Roce, NotRoce>,
+    parsed: &Result<Roce, NotRoce>,
     flow: Option<FlowId>,
     works: bool,
 ) {
-    let roce = &match parsed {
+    let roce = match parsed {
         Ok(roce) => roce,
         Err(NotRoce::Other) => return cx.pass(side, frame, Metric::PassedOther),
         // It was meant for this port, which handed it up (R-PASS-5).

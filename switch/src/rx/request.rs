@@ -47,11 +47,11 @@ pub(crate) fn on_noted<I: Io>(
     cx: &mut Context<'_, I>,
     side: Side,
     frame: I::Frame,
-    parsed: Result<Roce, NotRoce>,
+    parsed: &Result<Roce, NotRoce>,
     id: FlowId,
 ) {
     match parsed {
-        Ok(roce) => on_any(cx, side, frame, &roce, id),
+        Ok(roce) => on_any(cx, side, frame, roce, id),
         Err(_) => cx.pass(side, frame, Metric::PassedOther),
     }
 }

@@ -3,7 +3,7 @@
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::metrics::Metric;
-use common::wire::{Response, Verdict, icrc_ok};
+use common::wire::{Response, Roce, Verdict, icrc_ok};
 
 use crate::context::Context;
 use crate::flow::coarse_time::CoarseTime;
@@ -14,7 +14,6 @@ use crate::io::{Arrival, Io};
 
 /// A response passes; the flow that it is for learns from it, and may hold it or answer it.
 pub(crate) fn on_response<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I::Frame>) {
-    let key = arrival.key();
     let Arrival { side, frame, roce, flow } = arrival;
     let Some(response) = Response::of(roce, frame.bytes()) else {
         return cx.tx.forward(cx.io, side, frame);
@@ -30,7 +29,7 @@ pub(crate) fn on_response<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I
         return cx.pass(side, frame, Metric::PassedBadIcrc);
     }
     let info = ResponseInfo { psn: roce.psn, is_nak: response.is_nak(), src_port: roce.src_port };
-    let id = flow_of(cx, key, flow, &info);
+    let id = flow_of(cx, side, roce, flow, &info);
     let entry = id.and_then(|id| Some((id, cx.flows.table.get(id)?)));
     match entry.map(|(id, entry)| (id, &entry.state)) {
         Some((id, FlowState::Sentry(_))) => {
@@ -44,7 +43,7 @@ pub(crate) fn on_response<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I
         }
         Some((_, FlowState::Responses | FlowState::Resting(_))) | None => {
             if info.is_nak && side == Side::Wan {
-                on_doubtful_nak(cx, &key, &info);
+                on_doubtful_nak(cx, &FlowKey::of(side, roce), &info);
             }
             cx.tx.forward(cx.io, side, frame);
         }
@@ -60,18 +59,18 @@ fn on_doubtful_nak<I: Io>(cx: &mut Context<'_, I>, key: &FlowKey, response: &Res
     }
 }
 
-/// The flow whose requests the responses of stream `key` are for, if that is sure.
+/// The flow whose requests are answered in the stream of this response, if that is sure; `found` is the entry of the stream.
+#[inline]
 fn flow_of<I: Io>(
     cx: &mut Context<'_, I>,
-    key: FlowKey,
+    side: Side,
+    roce: &Roce,
     found: Option<FlowId>,
     response: &ResponseInfo,
 ) -> Option<FlowId> {
-    let id = match found.or_else(|| cx.flows.table.find(&key)) {
+    let id = match found {
         Some(id) => id,
-        // No request between these hosts was seen: nobody to learn from it.
-        None if cx.pairing.unpaired(&key.hosts.reversed()).is_empty() => return None,
-        None => cx.entry(key)?,
+        None => entry_of(cx, FlowKey::of(side, roce))?,
     };
     let (table, now) = (&mut cx.flows.table, cx.io.now());
     let entry = table.get_mut(id)?;
@@ -80,4 +79,15 @@ fn flow_of<I: Io>(
         return Some(peer);
     }
     cx.pairing.match_response(table, &mut cx.tx.counters, id, response, now)
+}
+
+/// The entry of a stream of responses that was not found by the look-up of the burst.
+#[inline(never)]
+fn entry_of<I: Io>(cx: &mut Context<'_, I>, key: FlowKey) -> Option<FlowId> {
+    match cx.flows.table.find(&key) {
+        Some(id) => Some(id),
+        // No request between these hosts was seen: nobody to learn from it.
+        None if cx.pairing.unpaired(&key.hosts.reversed()).is_empty() => None,
+        None => cx.entry(key),
+    }
 }

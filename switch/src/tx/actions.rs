@@ -51,6 +51,7 @@ impl<F: Frame> Tx<F> {
 pub(crate) struct Released<S: Shared>(ArrayVec<S, 64>);
 
 impl<S: Shared> Released<S> {
+    #[inline(always)]
     fn push(&mut self, handle: S) {
         if self.0.is_full() {
             self.flush();
@@ -60,6 +61,7 @@ impl<S: Shared> Released<S> {
     }
 
     /// To be called at the end of a burst.
+    #[inline(never)]
     pub fn flush(&mut self) {
         if !self.0.is_empty() {
             S::release_all(&mut self.0);
@@ -95,7 +97,8 @@ impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
         transmit(&mut self.tx.counters, self.io, side, class, packet);
     }
 
-    /// Frees a frame.
+    /// Frees a frame. In line: that of a handle is done for each packet that an ACK covers.
+    #[inline(always)]
     fn end(&mut self, packet: Packet<F>, reason: Metric) {
         self.tx.counters.inc(reason);
         match packet {
@@ -145,6 +148,7 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
         self.send(Side::Wan, class, packet);
     }
 
+    #[inline(always)]
     fn discard(&mut self, packet: Packet<F>, reason: Metric) {
         self.end(packet, reason);
     }
@@ -198,6 +202,7 @@ impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
         self.send(Side::Lan, Class::Data, packet);
     }
 
+    #[inline(always)]
     fn discard(&mut self, packet: Packet<F>, reason: Metric) {
         self.end(packet, reason);
     }
