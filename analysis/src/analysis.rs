@@ -7,8 +7,9 @@ use common::wire::{
     Addr, Aeth, AethKind, NotRoce, Opcode, PacketKind, Qpn, Roce, Transport, cm, parse,
 };
 use serde::Serialize;
+use tunnel::encapsulation::Marks;
 
-use crate::peel::{Layer, Link, Peeled, TunnelMarks};
+use crate::peel::{Layer, Link, Peeled};
 use crate::requests::{Cause, Request, Requests, Shared};
 use crate::stream::{Stream, StreamKey};
 use crate::window;
@@ -28,7 +29,7 @@ pub struct Settings {
     /// A resend without a NAK is a timeout if the packet has passed at least so long before.
     pub silence: Span,
     /// How to know the tunnel's frames.
-    pub tunnel: TunnelMarks,
+    pub tunnel: Marks,
     /// Whether flows get a timeline.
     pub with_timeline: bool,
 }
@@ -38,7 +39,7 @@ impl Default for Settings {
         Self {
             most_streams: 1 << 16,
             silence: Span::from_millis(1),
-            tunnel: TunnelMarks::default(),
+            tunnel: Marks::default(),
             with_timeline: false,
         }
     }

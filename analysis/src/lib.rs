@@ -18,9 +18,10 @@ mod timeline;
 mod window;
 
 pub use analysis::{Analysis, Record, Settings, Totals};
-pub use peel::{Link, TunnelMarks};
+pub use peel::Link;
 pub use reads::ReadCounts;
 pub use report::{FlowReport, Report, Saved};
 pub use requests::{RequestCounts, Resends};
 pub use stream::ResponseCounts;
 pub use timeline::{Bin, Timeline};
+pub use tunnel::encapsulation::Marks;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use analysis::capture::{self, Choice};
-use analysis::{Analysis, Report, Settings, TunnelMarks, html, text};
+use analysis::{Analysis, Marks, Report, Settings, html, text};
 use clap::{CommandFactory, Parser};
 use common::time::Span;
 
@@ -41,7 +41,7 @@ struct Options {
     #[arg(long, value_name = "HEX", default_value = "88b5", value_parser = ethertype)]
     tunnel_ethertype: u16,
     /// UDP port of the tunnel.
-    #[arg(long, value_name = "PORT", default_value_t = TunnelMarks::default().port)]
+    #[arg(long, value_name = "PORT", default_value_t = Marks::default().port)]
     tunnel_port: u16,
 }
 
@@ -68,7 +68,7 @@ fn run(options: &Options) -> Result<(), String> {
     let name = options.file.display();
     let settings = Settings {
         silence: Span::from_micros(options.silence),
-        tunnel: TunnelMarks { ethertype: options.tunnel_ethertype, port: options.tunnel_port },
+        tunnel: Marks { ethertype: options.tunnel_ethertype, port: options.tunnel_port },
         with_timeline: options.html.is_some(),
         ..Settings::default()
     };

@@ -1,15 +1,12 @@
 //! From a captured record to the frame that hosts sent: link types, cut frames, the tunnel's headers.
 
-use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT};
+use tunnel::encapsulation::{Marks, Place};
 use tunnel::shim::{Content, Shim};
 
-/// Bytes of an Ethernet header without tags.
-const ETHER_LEN: usize = 14;
 /// Bytes of the two addresses in it.
 const MACS_LEN: usize = 12;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
-const UDP: u8 = 17;
 
 /// What precedes the network header of a captured record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,21 +19,6 @@ pub enum Link {
     Cooked,
     /// "Linux cooked" version 2, 20 bytes.
     Cooked2,
-}
-
-/// How to know the tunnel's frames.
-#[derive(Clone, Copy, Debug)]
-pub struct TunnelMarks {
-    /// EtherType with `wan.tunnel = "ethernet"`.
-    pub ethertype: u16,
-    /// UDP destination port with `"udp"`.
-    pub port: u16,
-}
-
-impl Default for TunnelMarks {
-    fn default() -> Self {
-        Self { ethertype: DEFAULT_ETHERTYPE, port: DEFAULT_PORT }
-    }
 }
 
 /// The content of a record, after its headers were parsed.
@@ -74,7 +56,7 @@ impl Peeled {
     }
 
     /// Takes a record of `len` bytes on the wire, of which `bytes` were captured.
-    pub fn take(&mut self, link: Link, bytes: &[u8], len: usize, marks: &TunnelMarks) -> Layer {
+    pub fn take(&mut self, link: Link, bytes: &[u8], len: usize, marks: &Marks) -> Layer {
         self.bytes.clear();
         self.start = 0;
         let (header, ethertype) = match link {
@@ -98,19 +80,14 @@ impl Peeled {
     }
 
     /// Removes the headers of the tunnel, if there are any.
-    fn peel(&mut self, marks: &TunnelMarks) -> Layer {
-        let Some((ethertype, l3)) = network_header(&self.bytes) else { return Layer::Plain };
-        let shim_at = if ethertype == marks.ethertype {
-            Some(l3)
-        } else {
-            udp_payload(&self.bytes, ethertype, l3, marks.port)
+    fn peel(&mut self, marks: &Marks) -> Layer {
+        let Some(Place { at, addresses_before }) = marks.shim(&self.bytes) else {
+            return Layer::Plain;
         };
-        let Some(at) = shim_at else { return Layer::Plain };
         match self.bytes.get(at..).map(Shim::read) {
             Some(Ok(Content::Frame(shim))) => {
                 self.start = at + shim.wire_len();
-                if ethertype == marks.ethertype {
-                    // The addresses stand before the shim.
+                if addresses_before {
                     self.start -= MACS_LEN;
                     self.bytes.copy_within(..MACS_LEN, self.start);
                 }
@@ -121,31 +98,6 @@ impl Peeled {
             Some(Err(_)) | None => Layer::Plain,
         }
     }
-}
-
-/// The EtherType behind up to two VLAN tags, and where what follows it begins.
-fn network_header(frame: &[u8]) -> Option<(u16, usize)> {
-    let mut at = ETHER_LEN;
-    for _ in 0..3 {
-        let ethertype = be16(frame, at - 2)?;
-        if !matches!(ethertype, 0x8100 | 0x88a8) {
-            return Some((ethertype, at));
-        }
-        at += 4;
-    }
-    None
-}
-
-/// Where the payload of a UDP datagram to `port` begins.
-fn udp_payload(frame: &[u8], ethertype: u16, l3: usize, port: u16) -> Option<usize> {
-    let ip = frame.get(l3..)?;
-    let (protocol, len) = match ethertype {
-        IPV4 => (*ip.get(9)?, usize::from(ip[0] & 0xf) * 4),
-        IPV6 => (*ip.get(6)?, 40),
-        _ => return None,
-    };
-    let l4 = l3 + len;
-    (protocol == UDP && be16(frame, l4 + 2)? == port).then_some(l4 + 8)
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<u16> {
@@ -159,7 +111,7 @@ mod tests {
     #[test]
     fn what_precedes_ip_is_removed() {
         let mut packet = vec![0x45; 60];
-        packet[9] = UDP;
+        packet[9] = 17;
         let mut cooked = vec![0; 16];
         cooked[14] = 8;
         let mut cooked2 = vec![0; 20];
@@ -167,10 +119,10 @@ mod tests {
         for (link, head) in [(Link::Ip, vec![]), (Link::Cooked, cooked), (Link::Cooked2, cooked2)] {
             let record = [&head[..], &packet].concat();
             let mut peeled = Peeled::default();
-            let layer = peeled.take(link, &record, record.len() + 5, &TunnelMarks::default());
+            let layer = peeled.take(link, &record, record.len() + 5, &Marks::default());
             assert_eq!(layer, Layer::Plain);
             assert_eq!(peeled.frame()[12..14], [8, 0], "{link:?}");
-            assert_eq!(peeled.frame()[ETHER_LEN..74], packet[..]);
+            assert_eq!(peeled.frame()[14..74], packet[..]);
             assert_eq!((peeled.frame().len(), peeled.captured()), (79, 74));
         }
     }

@@ -359,6 +359,24 @@ pub struct LogLevel {
     pub log_level: Text,
 }
 
+/// `POST /capture`: a capture that runs.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Capture {
+    /// Its number: `GET /capture/NUMBER` has the next part of its pcapng file, `DELETE` ends it.
+    pub capture: u64,
+}
+
+/// `DELETE /capture/NUMBER`: a capture that is over.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CaptureEnd {
+    /// Frames that it has.
+    pub captured: u64,
+    /// Frames that it would have if somebody had fetched them faster.
+    pub missed: u64,
+}
+
 /// The answer to `POST /drain`.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]

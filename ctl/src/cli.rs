@@ -54,6 +54,8 @@ pub enum Command {
     Recovery,
     /// The flows, those with the most of something first, and why they are not protected.
     Flows(FlowsOf),
+    /// Write frames that pass through the gateway's ports to a file, for Wireshark and lr2-analyze.
+    Capture(CaptureOf),
     /// The ports.
     Ports,
     /// The pools of frames.
@@ -104,7 +106,7 @@ pub enum Command {
 pub struct FlowsOf {
     /// Of this host, at either end.
     #[arg(long, value_name = "IP")]
-    pub address: Option<IpAddr>,
+    pub host: Option<IpAddr>,
     /// Of this queue pair, at either end, e.g. 17 or 0x11.
     #[arg(long, value_name = "NUMBER")]
     pub qpn: Option<String>,
@@ -131,12 +133,64 @@ fn order() -> impl TypedValueParser<Value = Order> {
 impl FlowsOf {
     /// The request.
     pub fn path(&self) -> String {
-        let Self { address, qpn, state, sort, limit, offset } = self;
+        let Self { host, qpn, state, sort, limit, offset } = self;
         let mut path = format!("/flows?sort={sort}&limit={limit}&offset={offset}");
         for (name, value) in [
-            ("address", address.map(|it| it.to_string())),
+            ("address", host.map(|it| it.to_string())),
             ("qpn", qpn.clone()),
             ("state", state.clone()),
+        ] {
+            if let Some(value) = value {
+                path.push_str(&format!("&{name}={}", escaped(&value)));
+            }
+        }
+        path
+    }
+}
+
+/// Which frames, and where to.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct CaptureOf {
+    /// The file, in pcapng; - for standard output.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// At this port: lan, wan, wan1 ...
+    #[arg(long)]
+    pub port: Option<String>,
+    /// Received, or sent.
+    #[arg(long, value_parser = ["in", "out"])]
+    pub direction: Option<String>,
+    /// RoCEv2 from or to this host, also inside the tunnel.
+    #[arg(long, value_name = "IP")]
+    pub host: Option<IpAddr>,
+    /// RoCEv2 to this queue pair, also inside the tunnel, e.g. 17 or 0x11.
+    #[arg(long, value_name = "NUMBER")]
+    pub qpn: Option<String>,
+    /// On this lane of the tunnel.
+    #[arg(long, value_name = "NUMBER")]
+    pub lane: Option<u8>,
+    /// Bytes of each frame that are kept.
+    #[arg(long, value_name = "BYTES", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=16_384))]
+    pub snaplen: u16,
+    /// Frames after which the capture ends.
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    pub frames: u32,
+    /// Seconds after which it ends.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub seconds: u32,
+}
+
+impl CaptureOf {
+    /// The request.
+    pub fn path(&self) -> String {
+        let Self { port, direction, host, qpn, lane, snaplen, frames, .. } = self;
+        let mut path = format!("/capture?snaplen={snaplen}&frames={frames}");
+        for (name, value) in [
+            ("port", port.clone()),
+            ("direction", direction.clone()),
+            ("address", host.map(|it| it.to_string())),
+            ("qpn", qpn.clone()),
+            ("lane", lane.map(|it| it.to_string())),
         ] {
             if let Some(value) = value {
                 path.push_str(&format!("&{name}={}", escaped(&value)));

@@ -37,6 +37,11 @@ impl<'a> Request<'a> {
         Self { method: "PUT", path, body }
     }
 
+    /// Ends something.
+    pub const fn delete(path: &'a str) -> Self {
+        Self { method: "DELETE", path, body: "" }
+    }
+
     /// Has something done.
     pub const fn post(path: &'a str) -> Self {
         Self { method: "POST", path, body: "" }
@@ -75,10 +80,16 @@ impl Client {
     /// # Errors
     /// The gateway can't be reached, or refuses the request: then the text is its reason.
     pub fn ask(&self, request: &Request<'_>) -> Result<String, Failure> {
-        let whom = match self.address {
-            Some(address) => address.to_string(),
-            None => self.socket.display().to_string(),
-        };
+        let (_, body) = self.fetch(request)?;
+        String::from_utf8(body).map_err(|_| self.broken())
+    }
+
+    /// The same for a body that is no text, with the status of the answer: 200 to 299.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn fetch(&self, request: &Request<'_>) -> Result<(u16, Vec<u8>), Failure> {
+        let whom = self.whom();
         let answer = match self.address {
             Some(address) => TcpStream::connect_timeout(&address, PATIENCE).and_then(|stream| {
                 stream.set_read_timeout(Some(PATIENCE))?;
@@ -99,20 +110,29 @@ impl Client {
             };
             Failure::failed(format!("can't ask the gateway at {whom}: {e}{hint}"))
         })?;
-        let broken = || Failure::failed(format!("{whom} does not answer as a gateway does"));
-        let (status, body) = parse(&answer).ok_or_else(broken)?;
-        let body = String::from_utf8(body.to_vec()).map_err(|_| broken())?;
+        let (status, body) = parse(&answer).ok_or_else(|| self.broken())?;
         if (200..300).contains(&status) {
-            return Ok(body);
+            return Ok((status, body.to_vec()));
         }
         let code = if (400..500).contains(&status) { BAD_INPUT } else { FAILED };
-        let refusal: api::Refusal = serde_json::from_str(&body).map_err(|_| broken())?;
+        let refusal: api::Refusal = serde_json::from_slice(body).map_err(|_| self.broken())?;
         let mut text = refusal.error;
         for line in refusal.details.iter().skip(1) {
             text.push_str("\nlr2ctl: ");
             text.push_str(line);
         }
         Err(Failure { code, text })
+    }
+
+    fn whom(&self) -> String {
+        match self.address {
+            Some(address) => address.to_string(),
+            None => self.socket.display().to_string(),
+        }
+    }
+
+    fn broken(&self) -> Failure {
+        Failure::failed(format!("{} does not answer as a gateway does", self.whom()))
     }
 
     /// Reads a value.

@@ -2,6 +2,7 @@
 //!
 //! [`cli`] reads the command line, [`client`] asks, [`view`] makes tables for people, and [`top`] is the live view.
 
+mod capture;
 pub mod cli;
 pub mod client;
 mod find;
@@ -99,6 +100,11 @@ fn command(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Lanes => show.get("/lanes", view::lanes)?,
         Command::Recovery => show.get("/recovery", view::recovery)?,
         Command::Flows(of) => show.get(&of.path(), view::flows)?,
+        Command::Capture(_) if cli.json => {
+            let text = "capture writes pcapng; --json goes with the other commands";
+            return Err(Failure { code: BAD_INPUT, text: text.to_owned() });
+        }
+        Command::Capture(of) => return capture::run(&client, of, out),
         Command::Ports => show.get("/ports", view::ports)?,
         Command::Pools => show.get("/pools", view::pools)?,
         Command::Events { last } => show.get(&format!("/events?last={last}"), view::events)?,
@@ -187,8 +193,12 @@ mod tests {
             (&["flows", "--sort", "size"], "possible values: lost, resent, held"),
             (&["flows", "--limit", "1001"], "1001 is not in 1..=1000"),
             (&["status", "--address", "here"], "--address"),
+            (&["flows", "--host", "here"], "--host"),
             (&["top", "--interval", "0"], "0 is not in 1..=60"),
             (&["top", "--once", "--json", "--socket", "/nowhere"], "top draws a picture"),
+            (&["capture"], "required"),
+            (&["capture", "--out", "x", "--direction", "up"], "possible values: in, out"),
+            (&["capture", "--out", "x", "--json", "--socket", "/nowhere"], "writes pcapng"),
         ] {
             let (code, out, errors) = lr2ctl(args);
             assert_eq!((code, &*out), (BAD_INPUT, ""), "{args:?}");
@@ -205,6 +215,17 @@ mod tests {
             assert_eq!((code, &*out, errors.lines().count()), (FAILED, "", 1), "{errors}");
             assert!(errors.contains("/nowhere/control.sock"), "{errors}");
         }
+    }
+
+    /// `--address` says which gateway, `--host` which flows.
+    #[test]
+    fn a_host_is_no_address_of_the_gateway() {
+        let args = ["lr2ctl", "--address", "127.0.0.1:9", "flows", "--host", "10.0.0.1"];
+        let cli = Cli::try_parse_from(args).unwrap();
+        assert!(
+            matches!(&cli.command, Command::Flows(of) if of.path().ends_with("&address=10.0.0.1"))
+        );
+        assert_eq!(cli.address, Some(([127, 0, 0, 1], 9).into()));
     }
 
     #[test]

@@ -40,6 +40,7 @@ use crate::port::PortId;
 use crate::reload::Change;
 use crate::shares::{boot, division, lan_repair, owners, switch_config, tunnel_config};
 use crate::telemetry::Published;
+use crate::worker::capture::Tap;
 use crate::worker::egress::Egress;
 use crate::worker::events::{self, Watch as EventWatch};
 use crate::worker::flows::Lister;
@@ -145,6 +146,7 @@ struct Place {
     events: EventWatch,
     settings: Consumer<Change>,
     flows: Lister,
+    tap: Tap,
 }
 
 /// The main thread's ends of the ways to the workers.
@@ -249,6 +251,7 @@ impl Machine {
                     events: watch.of_tunnels(tunnels_of(config, n), config.lanes()),
                     settings: state.parameters.add_worker(),
                     flows: state.flows.add_worker(),
+                    tap: state.captures.add_worker(),
                 };
                 let worker = thread::Builder::new()
                     .name(format!("worker-{n}"))
@@ -297,8 +300,8 @@ impl Machine {
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
         let Place { n, queues, handoff, stop, unfinished, published, .. } = place;
-        let (stations, links, events, settings, flows) =
-            (place.stations, place.links, place.events, place.settings, place.flows);
+        let (stations, links, events, settings, flows, tap) =
+            (place.stations, place.links, place.events, place.settings, place.flows, place.tap);
         let Queues { rx, tx } = queues;
         let mut tx = tx.into_iter();
         let lan = tx.next().context("there is no LAN port")?;
@@ -322,7 +325,7 @@ impl Machine {
         let worker = Worker::new(Parts {
             rx,
             handoff,
-            egress: Egress::new(lan, tx.collect(), (holdable + config::BACKLOG) as usize),
+            egress: Egress::new(lan, tx.collect(), (holdable + config::BACKLOG) as usize, tap),
             plane,
             pool: PoolHandle::new(&self.pool, io::RESERVE),
             clock: self.eal.clock(),

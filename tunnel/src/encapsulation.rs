@@ -5,6 +5,7 @@
 //! [wrapped](Encapsulation::wrap), which may not fail.
 
 mod ethernet;
+mod find;
 mod udp;
 
 use common::frame::Headroom;
@@ -12,6 +13,7 @@ use common::wire::MacAddr;
 
 pub(crate) use self::ethernet::Tag;
 pub use self::ethernet::{DEFAULT_ETHERTYPE, PEERS};
+pub use self::find::{Marks, Place};
 pub use self::udp::{DEFAULT_PORT, DEFAULT_SOURCE_PORT, Udp, UdpConfig, source_ports};
 use crate::division::Division;
 use crate::ecn;

@@ -8,6 +8,7 @@ pub mod actions;
 #[cfg(test)]
 mod alerts;
 pub mod capabilities;
+pub mod capture;
 pub mod conditions;
 pub mod connections;
 pub mod events;
@@ -86,6 +87,8 @@ pub struct State {
     pub actions: actions::Actions,
     /// The flows that the workers know.
     pub flows: flows::Flows,
+    /// Captures of frames.
+    pub captures: capture::Captures,
     /// The boot id, once it is known.
     pub boot: OnceLock<u64>,
     facts: status::Facts,
@@ -119,6 +122,7 @@ impl State {
             problems: Mutex::default(),
             actions: actions::Actions::default(),
             flows: flows::Flows::default(),
+            captures: capture::Captures::default(),
             boot: OnceLock::new(),
             facts: status::Facts::default(),
             parameters: parameters::Parameters::default(),
@@ -132,7 +136,8 @@ impl State {
     pub fn of(self, config: &Config) -> Self {
         let parameters = parameters::Parameters::new(config);
         let capabilities = capabilities::Capabilities::of(config);
-        Self { parameters, capabilities, facts: status::Facts::of(config), ..self }
+        let (facts, captures) = (status::Facts::of(config), capture::Captures::of(config));
+        Self { parameters, capabilities, facts, captures, ..self }
     }
 
     /// The same, with a way to ask the main thread.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use api::{Draining, LogLevel, Refusal, Reloaded};
 use axum::Router;
@@ -16,7 +16,9 @@ use serde::Serialize;
 
 use super::flows::Wanted;
 use super::parameters::Refused;
-use super::{State, events, flows, health, metrics, page, status};
+use super::{State, capture, events, flows, health, metrics, page, status};
+use crate::port::PortId;
+use crate::worker::capture::{Direction, Filter};
 
 /// Bytes of the longest body of a request.
 const BODY_MAX: usize = 1_024;
@@ -73,11 +75,19 @@ pub(super) fn to_read(state: Arc<State>) -> Router {
             "changes are made through the socket of control.socket only",
         )
     };
+    let refuse_capture = || async {
+        Error::new(
+            StatusCode::FORBIDDEN,
+            "frames are captured through the socket of control.socket only",
+        )
+    };
     let refused = Router::new()
         .route("/parameters/{name}", any(refuse))
         .route("/log-level", any(refuse))
         .route("/reload", any(refuse))
-        .route("/drain", any(refuse));
+        .route("/drain", any(refuse))
+        .route("/capture", any(refuse_capture))
+        .route("/capture/{number}", any(refuse_capture));
     reads()
         .merge(refused)
         .fallback(unknown)
@@ -92,6 +102,8 @@ pub(super) fn to_change(state: Arc<State>) -> Router {
         .route("/log-level", put(set_log_level))
         .route("/reload", post(reload))
         .route("/drain", post(drain))
+        .route("/capture", post(begin_capture))
+        .route("/capture/{number}", get(next_of_capture).delete(end_capture))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .fallback(unknown)
         .method_not_allowed_fallback(other_method)
@@ -227,6 +239,71 @@ async fn reload(state: Shared) -> Answer {
             Err(Error { status: StatusCode::UNPROCESSABLE_ENTITY, why })
         }
         Err(_) => Err(Error::new(StatusCode::SERVICE_UNAVAILABLE, "the gateway is about to end")),
+    }
+}
+
+async fn begin_capture(state: Shared, Query(params): Params) -> Answer {
+    let mut params = Parameters::new(params);
+    let captures = &state.captures;
+    let direction = |text: &str| match text {
+        "in" => Some(Direction::In),
+        "out" => Some(Direction::Out),
+        _ => None,
+    };
+    let names: Vec<_> = captures.ports().map(PortId::name).collect();
+    let port = |text: &str| captures.ports().find(|port| port.name() == text);
+    let filter = Filter {
+        port: params.take("port", &names.join(", "), port)?,
+        direction: params.take("direction", "in, out", direction)?,
+        address: params.take("address", "the IP address of a host", |it| it.parse().ok())?,
+        qpn: params.take("qpn", "the number of a queue pair, e.g. 17 or 0x11", qpn)?,
+        lane: params.take("lane", "0 to 255", |it| it.parse().ok())?,
+        marks: captures.marks(),
+    };
+    let wanted = capture::Wanted {
+        filter,
+        snaplen: params.number("snaplen", capture::SNAPLEN, capture::SNAPLEN_MAX)?,
+        frames: params.number("frames", capture::FRAMES, capture::FRAMES_MAX)?,
+    };
+    params.end()?;
+    let number = captures.begin(&wanted, Instant::now())?;
+    tokio::spawn(capture::watch(Arc::clone(&state)));
+    Ok((StatusCode::CREATED, answer(&api::Capture { capture: number })).into_response())
+}
+
+/// The next part of the file, as soon as there is something; 204 once nothing more comes.
+async fn next_of_capture(state: Shared, Path(number): Path<String>) -> Answer {
+    let (number, began) = (capture_of(&number)?, Instant::now());
+    loop {
+        match state.captures.next(number, Instant::now())? {
+            None => return Ok(StatusCode::NO_CONTENT.into_response()),
+            Some(part) if part.is_empty() && began.elapsed() < capture::WAIT => {
+                tokio::time::sleep(capture::TICK).await;
+            }
+            Some(part) => {
+                let kind = [(header::CONTENT_TYPE, "application/x-pcapng")];
+                return Ok((kind, part).into_response());
+            }
+        }
+    }
+}
+
+async fn end_capture(state: Shared, Path(number): Path<String>) -> Answer {
+    Ok(answer(&state.captures.end(capture_of(&number)?)?))
+}
+
+fn capture_of(number: &str) -> Result<u64, Error> {
+    let why = || format!("there is no capture {number}");
+    number.parse().map_err(|_| Error::new(StatusCode::NOT_FOUND, why()))
+}
+
+impl From<capture::Refused> for Error {
+    fn from(why: capture::Refused) -> Self {
+        match why {
+            capture::Refused::Busy(why) => Self::new(StatusCode::CONFLICT, why),
+            capture::Refused::Unknown(why) => Self::new(StatusCode::NOT_FOUND, why),
+            capture::Refused::Silent(why) => Self::new(StatusCode::SERVICE_UNAVAILABLE, why),
+        }
     }
 }
 

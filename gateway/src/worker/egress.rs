@@ -17,6 +17,7 @@ use common::frame::{Class, Frame, Packet, Shared, Side, Sink};
 use common::time::{Span, Time};
 use common::wire::flow_hash;
 
+use super::capture::{Direction, Tap};
 use super::io::Transmit;
 use crate::config::BACKLOG;
 use crate::port::PortId;
@@ -136,17 +137,36 @@ struct Counts {
 
 impl Counts {
     /// Offers frames to a port. Returns how many it took.
+    #[inline]
     fn send<T: Transmit, const N: usize>(
         &mut self,
-        tx: &mut T,
+        (tx, id): (&mut T, PortId),
         frames: &mut ArrayVec<Handle<T>, N>,
+        tap: &mut Tap,
     ) -> usize {
         let offered = bytes(frames);
-        let taken = tx.send(frames);
+        let taken = match tap.is_on() {
+            false => tx.send(frames),
+            true => seen(tx, id, frames, tap),
+        };
         self.frames += taken as u64;
         self.bytes += offered - bytes(frames);
         taken
     }
+}
+
+/// Sends, and captures what the port takes.
+#[cold]
+fn seen<T: Transmit, const N: usize>(
+    tx: &mut T,
+    id: PortId,
+    frames: &mut ArrayVec<Handle<T>, N>,
+    tap: &mut Tap,
+) -> usize {
+    let handles = frames.clone();
+    let taken = tx.send(frames);
+    tap.see(id, Direction::Out, handles.iter().take(taken).map(Shared::bytes));
+    taken
 }
 
 /// A frame that waits for its port. Others may have handles as well.
@@ -154,6 +174,7 @@ type Handle<T> = <<T as Transmit>::Frame as Frame>::Shared;
 
 /// One port.
 struct Port<T: Transmit> {
+    id: PortId,
     tx: T,
     high: Queue<Handle<T>>,
     data: Queue<Handle<T>>,
@@ -168,7 +189,7 @@ struct Port<T: Transmit> {
 impl<T: Transmit> Port<T> {
     /// Offers queued frames, high class first, until all are sent or the port
     /// takes no more. Returns how many it took.
-    fn push(&mut self) -> usize {
+    fn push(&mut self, tap: &mut Tap) -> usize {
         let mut sent = 0;
         for queue in [&mut self.high, &mut self.data] {
             loop {
@@ -176,7 +197,7 @@ impl<T: Transmit> Port<T> {
                 if queue.head.is_empty() {
                     break;
                 }
-                sent += self.counts.send(&mut self.tx, &mut queue.head);
+                sent += self.counts.send((&mut self.tx, self.id), &mut queue.head, tap);
                 if !queue.head.is_empty() {
                     self.blocked = true;
                     return sent;
@@ -187,17 +208,17 @@ impl<T: Transmit> Port<T> {
     }
 
     #[inline]
-    fn add(&mut self, class: Class, frame: Handle<T>, limit: usize) {
+    fn add(&mut self, class: Class, frame: Handle<T>, limit: usize, tap: &mut Tap) {
         if let Err(frame) = self.queue(class).push(frame) {
-            self.add_behind(class, frame, limit);
+            self.add_behind(class, frame, limit, tap);
         }
     }
 
     /// The same where the head is full.
     #[inline(never)]
-    fn add_behind(&mut self, class: Class, frame: Handle<T>, limit: usize) {
+    fn add_behind(&mut self, class: Class, frame: Handle<T>, limit: usize, tap: &mut Tap) {
         if !self.blocked {
-            self.push();
+            self.push(tap);
         }
         let queue = self.queue(class);
         if let Err(frame) = queue.push(frame)
@@ -230,14 +251,17 @@ pub struct Egress<T: Transmit> {
     ports: Vec<Port<T>>,
     limit: usize,
     low: bool,
+    /// Captures frames. It lies here since frames leave from here.
+    tap: Tap,
 }
 
 impl<T: Transmit> Egress<T> {
     /// Queues in front of the LAN and the WAN ports, of at most `limit` frames
-    /// per class. Memory for as many is taken now, so that none is later.
-    pub fn new(lan: T, wans: Vec<T>, limit: usize) -> Self {
+    /// per class. Memory for as many is taken now, so that none is later. `tap` captures frames.
+    pub fn new(lan: T, wans: Vec<T>, limit: usize, tap: Tap) -> Self {
         let fifo = || Rest::Fifo(VecDeque::with_capacity(limit));
-        let port = |tx, data| Port {
+        let port = |id, tx, data| Port {
+            id,
             tx,
             high: Queue::new(fifo()),
             data: Queue::new(data),
@@ -245,10 +269,16 @@ impl<T: Transmit> Egress<T> {
             stalled_since: None,
             counts: Counts::default(),
         };
-        let lan = port(lan, Rest::Fair(FairQueue::new(limit, FLOWS)));
-        let wans = wans.into_iter().map(|tx| port(tx, fifo()));
+        let lan = port(PortId::LAN, lan, Rest::Fair(FairQueue::new(limit, FLOWS)));
+        let wans = PortId::all(u8::MAX).skip(1).zip(wans).map(|(id, tx)| port(id, tx, fifo()));
         let ports = std::iter::once(lan).chain(wans).collect();
-        Self { ports, limit, low: false }
+        Self { ports, limit, low: false, tap }
+    }
+
+    /// Captures frames.
+    #[inline]
+    pub fn tap(&mut self) -> &mut Tap {
+        &mut self.tap
     }
 
     /// Offers queued frames to all ports; to be called once per round. Returns
@@ -258,7 +288,7 @@ impl<T: Transmit> Egress<T> {
         for port in &mut self.ports {
             let before = port.counts.frames;
             port.blocked = false;
-            all += port.push();
+            all += port.push(&mut self.tap);
             if !port.blocked || port.counts.frames != before {
                 port.stalled_since = None;
             } else if now.since(*port.stalled_since.get_or_insert(now)) >= STALL {
@@ -299,7 +329,7 @@ impl<T: Transmit> Egress<T> {
             Packet::Owned(frame) => frame.share(),
             Packet::Shared(frame) => frame,
         };
-        self.ports[port.index()].add(class, frame, limit);
+        self.ports[port.index()].add(class, frame, limit, &mut self.tap);
     }
 
     /// Sends frames of class Data to a port, if none waits for it, and queues those that it does not take.
@@ -312,10 +342,10 @@ impl<T: Transmit> Egress<T> {
         let limit = self.limit();
         let port = &mut self.ports[port.index()];
         if port.queued() == 0 && !port.blocked {
-            port.counts.send(&mut port.tx, frames);
+            port.counts.send((&mut port.tx, port.id), frames, &mut self.tap);
             port.blocked = !frames.is_empty();
         }
-        frames.drain(..).for_each(|frame| port.add(Class::Data, frame, limit));
+        frames.drain(..).for_each(|frame| port.add(Class::Data, frame, limit, &mut self.tap));
     }
 
     fn limit(&self) -> usize {

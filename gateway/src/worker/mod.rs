@@ -9,6 +9,7 @@
 //! for anybody, and nothing in a round allocates, logs or makes a system call, but
 //! for the sleep of an adaptive worker that has found nothing to do.
 
+pub mod capture;
 pub mod egress;
 pub mod events;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use common::frame::Headroom;
 use common::time::{Span, Time};
 use rtrb::Consumer;
 
+use self::capture::Direction;
 use self::egress::Egress;
 use self::events::Watch;
 use self::flows::Lister;
@@ -157,6 +159,7 @@ where
     fn round<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>, now: Time) -> bool {
         self.account(now);
         let Parts { rx, handoff, egress, plane, pool, flows, .. } = &mut self.parts;
+        egress.tap().set_now(now);
         let mut worked = false;
         for (port, rx) in PortId::all(u8::MAX).zip(rx) {
             let n = rx.as_mut().map_or(0, |rx| rx.receive(frames));
@@ -165,6 +168,10 @@ where
                 let bytes = frames.iter().map(|f| f.bytes().len() as u64).sum();
                 self.io.add(port, PortIo::RxFrames, n as u64);
                 self.io.add(port, PortIo::RxBytes, bytes);
+                if egress.tap().is_on() {
+                    let seen = frames.iter().map(|frame| frame.bytes());
+                    egress.tap().see(port, Direction::In, seen);
+                }
                 let sorted = handoff.sort(port, frames);
                 self.io.add(port, PortIo::Handoff, sorted.handed_off);
                 self.io.add(port, PortIo::DropHandoff, sorted.dropped);
@@ -210,6 +217,7 @@ where
     fn housekeeping(&mut self, now: Time) {
         let Parts { egress, plane, pool, settings, flows, .. } = &mut self.parts;
         flows.poll();
+        egress.tap().poll();
         while let Ok(change) = settings.pop() {
             plane.apply(&change);
         }

@@ -34,7 +34,7 @@ impl Bench {
         let worker = Worker::new(Parts {
             rx: rx.clone().map(Some).into(),
             handoff,
-            egress: Egress::new(tx[0].clone(), vec![tx[1].clone()], 100),
+            egress: Egress::new(tx[0].clone(), vec![tx[1].clone()], 100, capture::pair().0),
             plane: Plane::switch(config),
             pool: HeapPool,
             clock: clock.clone(),
@@ -219,4 +219,29 @@ fn a_frame_of_another_worker_is_handed_off_in_order() {
     assert_eq!(published.io().port(Side::Lan.into(), PortIo::DropHandoff), 2);
     assert_eq!(published.io().port(Side::Wan.into(), PortIo::DropHandoff), 1);
     assert_eq!(send(), handoff::Sorted { handed_off: 0, dropped: 1 });
+}
+
+#[test]
+fn what_ports_receive_and_take_is_captured() {
+    let mut bench = Bench::new();
+    let (tap, mut order) = capture::pair();
+    *bench.worker.parts.egress.tap() = tap;
+    let (request, mut records) = capture::capture(capture::Filter::default(), 14, 10_000);
+    assert!(order.push(capture::Order::Begin(request)).is_ok());
+    bench.keep_house();
+    bench.tx[1].accept(2);
+    for n in 0..3 {
+        bench.rx[0].arrive(arp(n));
+    }
+    bench.round();
+    let mut places = Vec::new();
+    while let Some(record) = records.pop() {
+        assert_eq!((record.len, record.bytes), (60, arp(0)[..14].to_vec()));
+        places.push((record.port, record.direction));
+    }
+    let expected = [(0, Direction::In), (1, Direction::Out)].map(|place| [place; 3]).concat();
+    assert_eq!(places, expected[..5], "the WAN port has taken two");
+    bench.tx[1].accept(1);
+    bench.round();
+    assert!(records.pop().is_some() && records.pop().is_none());
 }

@@ -4,9 +4,11 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use nix::sys::signal::Signal;
+use pcap_file::pcapng::{Block, PcapNgReader};
 use serde_json::Value;
 
-use crate::support::{Folder, Running, SMALL, config, free_address};
+use crate::support::{Folder, Running, SMALL, config, free_address, write_pcap};
 
 /// The status of an answer, and its body.
 fn ask(socket: &Path, request: &str, body: &str) -> (u16, Value) {
@@ -119,4 +121,64 @@ fn a_gateway_is_asked_reloaded_and_drained_through_its_socket() {
         "{stderr}"
     );
     assert!(!socket.exists());
+}
+
+/// The LAN port repeats the frames of a file without end.
+#[test]
+fn frames_are_captured_while_they_pass() {
+    let folder = Folder::new("capture");
+    let (listen, socket) = (free_address(), folder.path("control.sock"));
+    let (arrive, file) = (folder.path("arrive.pcap"), folder.path("out.pcapng"));
+    write_pcap(&arrive, &(0..4).map(|n| vec![n; 100]).collect::<Vec<_>>());
+    let control = format!("socket = \"{}\"\n{SMALL}", socket.display());
+    let lan = format!("net_pcap0,rx_pcap={},infinite_rx=1", arrive.display());
+    let path = folder.config(&config(&lan, "net_null0,no-rx=1", listen, &control));
+    let gateway = Running::start(&path, listen);
+    let out = file.to_str().unwrap();
+    let (code, said, errors) = lr2ctl(
+        &socket,
+        &[
+            "capture",
+            "--port",
+            "wan",
+            "--direction",
+            "out",
+            "--snaplen",
+            "60",
+            "--frames",
+            "6",
+            "--out",
+            out,
+        ],
+    );
+    assert_eq!((code, &*errors), (0, ""));
+    assert!(said.starts_with(&format!("6 frames in {out}")), "{said}");
+    let mut reader = PcapNgReader::new(std::fs::File::open(&file).unwrap()).unwrap();
+    let mut captured = Vec::new();
+    while let Some(block) = reader.next_block() {
+        if let Block::EnhancedPacket(packet) = block.unwrap() {
+            assert_eq!((packet.interface_id, packet.original_len), (1, 100));
+            captured.push(packet.data.into_owned());
+        }
+    }
+    assert_eq!(captured.len(), 6);
+    let next = |n: u8| (n + 1) % 4;
+    assert!(captured.windows(2).all(|two| two[1] == [next(two[0][0]); 60]), "{captured:?}");
+    // Nothing of this flow passes: the time ends it.
+    let (code, said, errors) =
+        lr2ctl(&socket, &["capture", "--qpn", "17", "--seconds", "1", "--out", out]);
+    assert_eq!((code, &*errors), (0, ""));
+    assert!(said.starts_with("0 frames in "), "{said}");
+    for (args, part) in [
+        (&["--port", "wan7", "--out", out][..], "port: found wan7; allowed: lan, wan"),
+        (&["--qpn", "red", "--out", out], "qpn: found red"),
+        (&["--out", "/nowhere/x"], "can't write to /nowhere/x"),
+    ] {
+        let (code, _, errors) = lr2ctl(&socket, &[&["capture"], args].concat());
+        assert!(code == 2 && errors.lines().count() == 1 && errors.contains(part), "{errors}");
+    }
+    let address = gateway.listen.to_string();
+    let (code, _, errors) = lr2ctl(&socket, &["--address", &address, "capture", "--out", out]);
+    assert!(code == 2 && errors.contains("control.socket only"), "{errors}");
+    gateway.end(Signal::SIGTERM);
 }

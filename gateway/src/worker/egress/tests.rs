@@ -3,6 +3,7 @@
 use common::heap::HeapFrame;
 
 use super::*;
+use crate::worker::capture;
 use crate::worker::fake::FakeTx;
 
 /// A frame of one flow; its last byte is its number.
@@ -14,7 +15,7 @@ fn packet(n: u8) -> Packet<HeapFrame> {
 
 fn egress(limit: usize) -> (Egress<FakeTx>, FakeTx) {
     let lan = FakeTx::default();
-    (Egress::new(lan.clone(), vec![FakeTx::default()], limit), lan)
+    (Egress::new(lan.clone(), vec![FakeTx::default()], limit, capture::pair().0), lan)
 }
 
 fn lan(egress: &Egress<FakeTx>, what: PortIo) -> u64 {
@@ -87,7 +88,7 @@ fn position(egress: &mut Egress<FakeTx>, tx: &FakeTx, side: Side) -> Option<usiz
 #[test]
 fn flows_take_turns_on_the_lan_and_keep_their_order_on_the_wan() {
     let (lan, wan) = (FakeTx::default(), FakeTx::default());
-    let mut egress = Egress::new(lan.clone(), vec![wan.clone()], 1000);
+    let mut egress = Egress::new(lan.clone(), vec![wan.clone()], 1000, capture::pair().0);
     assert_eq!(position(&mut egress, &wan, Side::Wan), Some(201));
     // Behind those that the head holds already, and a turn.
     assert_eq!(position(&mut egress, &lan, Side::Lan), Some(BURST + 4));
@@ -145,7 +146,7 @@ fn scarce_mbufs_shorten_the_queue() {
 #[test]
 fn frames_are_sent_at_once_where_none_waits_and_keep_their_order_where_some_do() {
     let (lan, tx) = (FakeTx::default(), FakeTx::default());
-    let mut egress = Egress::new(lan, vec![tx.clone()], 1000);
+    let mut egress = Egress::new(lan, vec![tx.clone()], 1000, capture::pair().0);
     let port = PortId::wan(tunnel::Port::default());
     let burst = |from: u8| -> ArrayVec<_, 4> {
         (from..from + 4).map(|n| HeapFrame::from(vec![n; 100]).share()).collect()

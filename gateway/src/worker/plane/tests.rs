@@ -18,6 +18,7 @@ use super::*;
 use crate::config::Idle;
 use crate::event::What;
 use crate::telemetry::{LaneIo, Published, TunnelIo};
+use crate::worker::capture;
 use crate::worker::fake::{FakeClock, FakeRx, FakeTx};
 use crate::worker::idle::Idler;
 use crate::worker::links::Links;
@@ -94,7 +95,7 @@ fn gateway(me: u8, clock: &FakeClock) -> Gateway {
     let worker = Worker::new(Parts {
         rx: rx.clone().map(Some).into(),
         handoff: handoff::mesh(1, 2, &Owners::Pairs(common::wire::Spread::Rss)).remove(0),
-        egress: Egress::new(tx[0].clone(), vec![tx[1].clone()], 1_000),
+        egress: Egress::new(tx[0].clone(), vec![tx[1].clone()], 1_000, capture::pair().0),
         plane: one(config(me), Vec::new()),
         pool: HeapPool,
         clock: clock.clone(),

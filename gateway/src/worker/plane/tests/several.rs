@@ -17,6 +17,7 @@ use super::super::*;
 use super::config;
 use crate::config::Idle;
 use crate::telemetry::{LaneIo, PortIo, Published, TunnelIo};
+use crate::worker::capture;
 use crate::worker::events;
 use crate::worker::fake::{FakeClock, FakeRx, FakeTx};
 use crate::worker::idle::Idler;
@@ -118,7 +119,7 @@ impl Gateway {
             let worker = Worker::new(Parts {
                 rx: rx.clone().map(Some).into(),
                 handoff,
-                egress: Egress::new(tx[0].clone(), vec![tx[1].clone()], 10_000),
+                egress: Egress::new(tx[0].clone(), vec![tx[1].clone()], 10_000, capture::pair().0),
                 plane,
                 pool: HeapPool,
                 clock: clock.clone(),
