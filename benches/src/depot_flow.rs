@@ -3,6 +3,7 @@
 use common::budget::Budget;
 use common::control::{BootId, Epoch, Fetch, LastAck, NodeId, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
+use common::histogram::Timing;
 use common::ids::FlowId;
 use common::metrics::Metric;
 use common::psn::Psn;
@@ -65,6 +66,10 @@ impl Actions<Recycled> for Outlet {
 
     fn count(&mut self, metric: Metric, n: u64) {
         self.counters.add(metric, n);
+    }
+
+    fn record(&mut self, what: Timing, time: Span) {
+        self.counters.record(what, time);
     }
 }
 

@@ -2,8 +2,10 @@
 
 use common::control::{BootId, Epoch, Fetch, LastAck, Status, SyncMessage};
 use common::frame::{Class, Packet};
+use common::histogram::Timing;
 use common::metrics::Metric;
 use common::psn::Psn;
+use common::time::Span;
 use common::wire::{Qpn, Response, Roce};
 use sentry::{Actions, Config, Recovery};
 use testkit::control::status;
@@ -56,6 +58,10 @@ impl Actions<Recycled> for Outlet {
 
     fn count(&mut self, metric: Metric, n: u64) {
         self.counters.add(metric, n);
+    }
+
+    fn record(&mut self, what: Timing, time: Span) {
+        self.counters.record(what, time);
     }
 }
 

@@ -8,6 +8,7 @@ pub mod cpu;
 pub mod fair_queue;
 pub mod frame;
 pub mod heap;
+pub mod histogram;
 pub mod ids;
 pub mod metrics;
 pub mod psn;

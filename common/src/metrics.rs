@@ -4,6 +4,9 @@
 //! the gateway publishes copies to its control thread. Names and labels follow
 //! Prometheus' conventions and have a fixed, small cardinality.
 
+use crate::histogram::{Timing, Timings};
+use crate::time::Span;
+
 /// The kind of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MetricKind {
@@ -241,13 +244,13 @@ impl Metric {
     }
 }
 
-/// One number per [`Metric`].
+/// One number per [`Metric`], and a histogram per [`Timing`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Counters([u64; Metric::COUNT]);
+pub struct Counters([u64; Metric::COUNT], Timings);
 
 impl Default for Counters {
     fn default() -> Self {
-        Self([0; Metric::COUNT])
+        Self([0; Metric::COUNT], Timings::default())
     }
 }
 
@@ -264,6 +267,17 @@ impl Counters {
         self.add(metric, 1);
     }
 
+    /// Adds a time.
+    #[inline]
+    pub fn record(&mut self, what: Timing, time: Span) {
+        self.1.record(what, time);
+    }
+
+    /// The histograms.
+    pub const fn timings(&self) -> &Timings {
+        &self.1
+    }
+
     /// Sets a gauge.
     #[inline]
     pub fn set(&mut self, metric: Metric, value: u64) {
@@ -275,6 +289,7 @@ impl Counters {
         let round_trip = self.get(Metric::PathRtt).max(other.get(Metric::PathRtt));
         self.0.iter_mut().zip(other.0).for_each(|(sum, n)| *sum += n);
         self.set(Metric::PathRtt, round_trip);
+        self.1.join(&other.1);
     }
 
     /// The value.

@@ -2,6 +2,7 @@
 
 use common::control::{BootId, Epoch, LastAck, NodeId};
 use common::frame::{Frame, Packet};
+use common::histogram::Timing;
 use common::metrics::Metric;
 use common::psn::{Psn, Seq};
 use common::rtt::Rtt;
@@ -435,7 +436,9 @@ impl<F: Frame> Flow<F> {
     fn count_closed<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, closed: Option<Gap>) {
         if let Some(gap) = closed {
             cx.out.count(Metric::GapsFilled, 1);
-            self.fill.sample(cx.now.since(gap.seen));
+            let time = cx.now.since(gap.seen);
+            cx.out.record(Timing::Recovery, time);
+            self.fill.sample(time);
         }
     }
 

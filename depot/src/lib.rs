@@ -40,6 +40,7 @@ use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{Epoch, Fetch, LastAck, Status};
 use common::frame::{Class, Frame, Packet};
+use common::histogram::Timing;
 use common::ids::FlowId;
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -111,6 +112,10 @@ pub trait Actions<F: Frame> {
     fn src_qpn(&self) -> Option<Qpn>;
     /// Adds `n` to a counter.
     fn count(&mut self, metric: Metric, n: u64);
+    /// Adds a time to a histogram. Who has none leaves it.
+    fn record(&mut self, what: Timing, time: Span) {
+        let _ = (what, time);
+    }
 }
 
 /// Arguments of a call besides its event.

@@ -14,6 +14,7 @@
 //! round trip is also worked off little by little.
 
 use common::frame::Frame;
+use common::histogram::Timing;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 
@@ -142,6 +143,7 @@ impl<F: Frame> Flow<F> {
         let seq = self.sequence.next() - u64::from(held.info.count);
         cx.pool.give(held.info.len as usize);
         cx.out.count(Metric::DepotDrained, 1);
+        cx.out.record(Timing::Hold, cx.now.since(at));
         self.nak_is_answered(cx.now, seq);
         self.deliver(cx, seq, held.packet, held.info);
     }

@@ -2,6 +2,7 @@
 
 use common::budget::Budget;
 use common::control::Reason;
+use common::histogram::Timing;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use testkit::depot::*;
@@ -78,6 +79,24 @@ fn what_is_ahead_waits_and_follows_what_fills_the_gap() {
     assert_eq!((bench.count(Metric::GapsSeen), bench.count(Metric::GapsFilled)), (2, 2));
     let summary = bench.flow.summary();
     assert_eq!((bench.flow.is_synced(), summary.lost, summary.held), (true, 3, 0));
+}
+
+#[test]
+fn repairs_and_waits_are_timed() {
+    let mut bench = Bench::synced();
+    bench.config.pacing = false;
+    bench.data([1, 3]);
+    assert_eq!(bench.out.times, [], "in order nothing is timed");
+    bench.now += Span::from_millis(2);
+    bench.data([4]);
+    bench.now += Span::from_millis(3);
+    bench.data([2]);
+    assert_eq!(bench.delivered(), [1, 2, 3, 4]);
+    let mut times = std::mem::take(&mut bench.out.times);
+    times.sort_by_key(|(what, time)| (*what as usize, *time));
+    let ms = Span::from_millis;
+    let expected = [(Timing::Recovery, ms(5)), (Timing::Hold, ms(3)), (Timing::Hold, ms(5))];
+    assert_eq!(times, expected);
 }
 
 // R-ORDER-6

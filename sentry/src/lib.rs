@@ -38,6 +38,7 @@ use common::allowance::Allowance;
 use common::budget::Budget;
 use common::control::{Epoch, Fetch, LastAck, SyncMessage};
 use common::frame::{Class, Frame, Packet};
+use common::histogram::Timing;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
@@ -119,6 +120,10 @@ pub trait Actions<F: Frame> {
     fn ack(&mut self, ack: LastAck);
     /// Adds `n` to a counter.
     fn count(&mut self, metric: Metric, n: u64);
+    /// Adds a time to a histogram. Who has none leaves it.
+    fn record(&mut self, what: Timing, time: Span) {
+        let _ = (what, time);
+    }
 }
 
 /// Arguments of a call besides its event.

@@ -2,6 +2,7 @@
 
 use common::control::{BootId, LastAck, Reason, Status};
 use common::frame::{Class, Frame, Packet};
+use common::histogram::Timing;
 use common::metrics::Metric;
 use common::psn::Seq;
 use common::time::{Span, Time};
@@ -109,13 +110,19 @@ impl<F: Frame> Flow<F> {
     }
 
     /// Takes the round trip of the SYNC that `status` echoes, unless one before did.
-    fn measure<A>(&mut self, cx: &mut Context<'_, A>, status: &Status, newest_echo: Option<Time>) {
+    fn measure<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        status: &Status,
+        newest_echo: Option<Time>,
+    ) {
         let elapsed = cx.now.since(status.echo + status.hold);
         if newest_echo.is_none_or(|newest| status.echo > newest)
             && status.echo > Time::ZERO
             && elapsed > Span::ZERO
         {
             self.rtt.sample(elapsed);
+            cx.out.record(Timing::RoundTrip, elapsed);
             cx.allowance.answered(elapsed);
         }
     }

@@ -239,7 +239,7 @@ impl<F> Receiver<F> {
         }
         self.report_urgent(config, now, shim.lane, out);
         let lane = &mut self.lanes[id.lane().index()];
-        lane.repair(named);
+        lane.repair(named, now);
         // R-TUN-10
         if lane.receive_late(named) {
             lane.counts.late += 1;
@@ -271,8 +271,8 @@ impl<F> Receiver<F> {
         }
         let mut is_free = false;
         if !self.may_pace(config) {
-            self.deliver_all(out);
-            while self.waiting.len() >= config.waiting_max && self.give_up_oldest(out) {}
+            self.deliver_all(now, out);
+            while self.waiting.len() >= config.waiting_max && self.give_up_oldest(now, out) {}
             is_free = self.lanes[before.lane().index()].is_settled(before.number());
         }
         let has_room = self.waiting.len() < config.waiting_max && !self.waiting.has(before);
@@ -341,7 +341,7 @@ impl<F> Receiver<F> {
         };
         if next.since(known) > config.window {
             // More was lost than the window holds. The message is authentic, unlike a number. R-TUN-11
-            self.give_up_lane(probe.lane, next, out);
+            self.give_up_lane(now, probe.lane, next, out);
         }
         let lane = &mut self.lanes[probe.lane.index()];
         lane.echo = Some(Echo { sent_at: probe.sent_at, arrived_at: now });
@@ -350,7 +350,7 @@ impl<F> Receiver<F> {
     }
 
     /// The sender does not send these transmissions again. R-TUN-9
-    pub fn on_skip<D: Deliver<F>>(&mut self, skip: &Skip, out: &mut D) {
+    pub fn on_skip<D: Deliver<F>>(&mut self, now: Time, skip: &Skip, out: &mut D) {
         let Some(lane) = self.lanes.get(skip.lane.index()) else {
             self.strangers.refused += 1;
             return;
@@ -363,18 +363,18 @@ impl<F> Receiver<F> {
                 let lane = &mut self.lanes[skip.lane.index()];
                 lane.has_news = true;
                 lane.counts.skipped += gap.count();
-                self.abandon(skip.lane, gap, out);
+                self.abandon(now, skip.lane, gap, out);
             }
         }
     }
 
     /// Ends the session: delivers the frames that wait, each flow in order. R-TUN-14
-    pub fn end<D: Deliver<F>>(&mut self, out: &mut D) {
-        self.deliver_all(out);
-        while self.give_up_oldest(out) {}
+    pub fn end<D: Deliver<F>>(&mut self, now: Time, out: &mut D) {
+        self.deliver_all(now, out);
+        while self.give_up_oldest(now, out) {}
         // Only frames that name impossible predecessors are left.
         while let Some((_, before)) = self.waiting.oldest() {
-            self.release(before, out);
+            self.release(now, before, out);
         }
     }
 
@@ -426,21 +426,27 @@ impl<F> Receiver<F> {
     }
 
     /// Delivers the frame that waits for `before`, the one that waits for that, and so on, all at once.
-    fn release<D: Deliver<F>>(&mut self, mut before: FrameId, out: &mut D) {
-        while let Some((seat, ..)) = self.waiting.seek(before)
-            && let Some(id) = self.release_at(seat, out)
+    fn release<D: Deliver<F>>(&mut self, now: Time, mut before: FrameId, out: &mut D) {
+        while let Some((seat, since, _)) = self.waiting.seek(before)
+            && let Some(id) = self.release_at(seat, now.since(since), out)
         {
             before = id;
         }
     }
 
-    /// Delivers a frame that waits.
-    fn release_at<D: Deliver<F>>(&mut self, seat: Seat, out: &mut D) -> Option<FrameId> {
+    /// Delivers a frame that has waited so long.
+    fn release_at<D: Deliver<F>>(
+        &mut self,
+        seat: Seat,
+        waited: Span,
+        out: &mut D,
+    ) -> Option<FrameId> {
         let (id, frame) = self.waiting.take_at(seat)?;
         let lane = &mut self.lanes[id.lane().index()];
         lane.settle(id.number());
         if let Some(frame) = frame {
             lane.counts.delivered += 1;
+            lane.counts.hold.record(waited);
             out.deliver_held(frame);
         }
         Some(id)

@@ -335,7 +335,7 @@ impl<F: Headroom> Tunnel<F> {
             }
             Some(Message::Skip(skip)) => {
                 let mut lan = Lan { wan, counts: &mut self.counts, ready };
-                self.receiver.on_skip(&skip, &mut lan);
+                self.receiver.on_skip(now, &skip, &mut lan);
             }
             Some(Message::Hello(_) | Message::Report(_) | Message::Bye) | None => {}
         }
@@ -363,7 +363,7 @@ impl<F: Headroom> Tunnel<F> {
                 let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
                 self.sender.end(&mut wan);
                 let mut lan = Lan { wan, counts: &mut self.counts, ready };
-                self.receiver.end(&mut lan);
+                self.receiver.end(now, &mut lan);
                 self.receiver.restart(self.end.own());
                 self.ways = Ways::new(self.config.session.lanes, self.config.session.ports);
             }

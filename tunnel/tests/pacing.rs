@@ -80,7 +80,7 @@ fn a_gap_that_is_given_up_ends_pacing() {
     arrive(&mut test, now, 102);
     test.delivered();
     let ranges = [(Number::new(u64::from(FIRST) + 101).wire(), 1)].into_iter().collect();
-    test.receiver.on_skip(&Skip { lane: lane(0), ranges }, &mut test.out);
+    test.receiver.on_skip(now, &Skip { lane: lane(0), ranges }, &mut test.out);
     let expected: Vec<u32> = (FIRST + 2..=FIRST + 100).chain([FIRST + 102]).collect();
     assert_eq!(test.delivered(), expected);
     assert_eq!(test.receiver.waiting(), 0);
@@ -89,8 +89,8 @@ fn a_gap_that_is_given_up_ends_pacing() {
 /// R-TUN-14, R-TUN-40
 #[test]
 fn the_end_of_a_session_ends_pacing() {
-    let (mut test, _) = filled(1_000);
-    test.receiver.end(&mut test.out);
+    let (mut test, now) = filled(1_000);
+    test.receiver.end(now, &mut test.out);
     assert_eq!(test.delivered(), (FIRST..=FIRST + 100).collect::<Vec<_>>());
     assert_eq!(test.receiver.waiting(), 0);
 }

@@ -3,6 +3,7 @@
 #[path = "support/ends.rs"]
 mod ends;
 
+use common::histogram::Histogram;
 use common::time::{Span, Time};
 use ends::{FIRST, Test, lane, ms, report, sender};
 use tunnel::message::{Probe, Skip};
@@ -166,13 +167,38 @@ fn where_nobody_can_wait_a_gap_is_given_up() {
     assert_eq!(test.receiver.waiting(), 2);
 }
 
+#[test]
+fn repairs_and_waits_are_timed() {
+    let mut test = Test::new(1);
+    test.frame(ms(0), FIRST, None);
+    test.frame(ms(1), FIRST + 2, Some(FIRST + 1));
+    test.frame(ms(2), FIRST + 3, Some(FIRST + 2));
+    // The frame comes, late, and its successors follow at once.
+    test.config.is_paced = false;
+    test.frame(ms(6), FIRST + 1, Some(FIRST));
+    let counts = test.receiver.counts();
+    let times = |of: &Histogram| (of.counts().iter().sum::<u64>(), of.sum_nanos() / 1_000_000);
+    assert_eq!(times(&counts.recovery), (1, 5));
+    assert_eq!(times(&counts.hold), (2, 5 + 4));
+    // One that is given up was not repaired, but its successor waited.
+    test.frame(ms(7), FIRST + 5, Some(FIRST + 4));
+    test.receiver.end(ms(10), &mut test.out);
+    let counts = test.receiver.counts();
+    assert_eq!((times(&counts.recovery), times(&counts.hold)), ((1, 5), (3, 9 + 3)));
+    // In order nothing is timed.
+    let mut calm = Test::new(1);
+    (0..9).for_each(|n| calm.frame(ms(0), FIRST + n, n.checked_sub(1).map(|n| FIRST + n)));
+    let counts = calm.receiver.counts();
+    assert_eq!((times(&counts.recovery).0, times(&counts.hold).0), (0, 0));
+}
+
 /// R-TUN-9
 #[test]
 fn a_skipped_number_is_not_waited_for() {
     let mut test = Test::new(1);
     test.frame(ms(0), FIRST + 2, Some(FIRST + 1));
     let ranges = [(WireNumber(FIRST + 1), 1), (WireNumber(FIRST + 900), 9)].into_iter().collect();
-    test.receiver.on_skip(&Skip { lane: lane(0), ranges }, &mut test.out);
+    test.receiver.on_skip(ms(0), &Skip { lane: lane(0), ranges }, &mut test.out);
     assert_eq!((test.delivered(), test.receiver.counts().skipped), (vec![FIRST + 2], 1));
 }
 
@@ -185,13 +211,13 @@ fn a_skipped_range_is_not_waited_for() {
     }
     assert_eq!(test.delivered(), []);
     let ranges = [(WireNumber(FIRST + 2), 12)].into_iter().collect();
-    test.receiver.on_skip(&Skip { lane: lane(0), ranges }, &mut test.out);
+    test.receiver.on_skip(ms(0), &Skip { lane: lane(0), ranges }, &mut test.out);
     assert_eq!(
         (test.delivered(), test.receiver.counts().skipped),
         (vec![FIRST + 5, FIRST + 7], 10)
     );
     let ranges = [(WireNumber(FIRST), 20)].into_iter().collect();
-    test.receiver.on_skip(&Skip { lane: lane(0), ranges }, &mut test.out);
+    test.receiver.on_skip(ms(0), &Skip { lane: lane(0), ranges }, &mut test.out);
     assert_eq!((test.delivered(), test.receiver.counts().skipped), (vec![FIRST + 20], 18));
 }
 
@@ -228,7 +254,7 @@ fn frames_that_wait_are_delivered_in_order_when_the_session_ends() {
     for (number, before) in [(5, 3), (3, 1), (4, 2), (2, 0)] {
         test.frame(ms(0), FIRST + number, Some(FIRST + before));
     }
-    test.receiver.end(&mut test.out);
+    test.receiver.end(ms(0), &mut test.out);
     assert_eq!(test.delivered(), [2, 4, 3, 5].map(|n| FIRST + n));
     assert!(test.receiver.is_balanced());
 }

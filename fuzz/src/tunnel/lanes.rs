@@ -212,7 +212,7 @@ impl World {
                 receiver.on_frame(config, self.now, &shim, false, frame, &mut self.out);
             }
             Sent::Probe(probe) => receiver.on_probe(config, self.now, &probe, &mut self.out),
-            Sent::Skip(skip) => receiver.on_skip(&skip, &mut self.out),
+            Sent::Skip(skip) => receiver.on_skip(self.now, &skip, &mut self.out),
             Sent::Report(report) => {
                 self.sender.1.on_report(self.now, &report, &mut self.out);
             }

@@ -2,8 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use common::histogram::{BOUNDS, Histogram, Timing};
 use common::metrics::{Desc, Metric, MetricKind};
-use prometheus::proto::{Counter, Gauge, LabelPair, Metric as Point, MetricFamily, MetricType};
+use prometheus::proto::{
+    Bucket, Counter, Gauge, LabelPair, Metric as Point, MetricFamily, MetricType,
+};
 use prometheus::{Encoder, TextEncoder};
 
 use super::State;
@@ -23,12 +26,6 @@ struct Families(Vec<MetricFamily>);
 
 impl Families {
     fn add(&mut self, desc: &Desc, more: Labels<'_>, value: f64) {
-        let pair = |(name, value): &(&str, &str)| {
-            let mut pair = LabelPair::default();
-            pair.set_name((*name).to_owned());
-            pair.set_value((*value).to_owned());
-            pair
-        };
         let mut point = Point::from_label(more.iter().chain(desc.labels).map(pair).collect());
         match desc.kind {
             MetricKind::Counter => {
@@ -42,21 +39,50 @@ impl Families {
                 point.set_gauge(gauge);
             }
         }
+        let kind = match desc.kind {
+            MetricKind::Counter => MetricType::COUNTER,
+            MetricKind::Gauge => MetricType::GAUGE,
+        };
+        self.push((desc.name, desc.help, kind), point);
+    }
+
+    fn push(&mut self, (name, help, kind): (&str, &str, MetricType), point: Point) {
         // A few dozen families, a few times a minute.
-        match self.0.iter_mut().find(|f| f.name() == desc.name) {
+        match self.0.iter_mut().find(|f| f.name() == name) {
             Some(family) => family.mut_metric().push(point),
             None => {
                 let mut family = MetricFamily::default();
-                family.set_name(desc.name.to_owned());
-                family.set_help(desc.help.to_owned());
-                family.set_field_type(match desc.kind {
-                    MetricKind::Counter => MetricType::COUNTER,
-                    MetricKind::Gauge => MetricType::GAUGE,
-                });
+                family.set_name(name.to_owned());
+                family.set_help(help.to_owned());
+                family.set_field_type(kind);
                 family.set_metric(vec![point]);
                 self.0.push(family);
             }
         }
+    }
+
+    fn histogram(
+        &mut self,
+        (name, help): (&'static str, &'static str),
+        labels: Labels<'_>,
+        value: &Histogram,
+    ) {
+        let mut histogram = prometheus::proto::Histogram::default();
+        let mut below = 0;
+        let mut buckets = Vec::with_capacity(BOUNDS);
+        for (bound, count) in Histogram::bounds().zip(value.counts()) {
+            below += count;
+            let mut bucket = Bucket::default();
+            bucket.set_upper_bound(bound);
+            bucket.set_cumulative_count(below);
+            buckets.push(bucket);
+        }
+        histogram.set_bucket(buckets);
+        histogram.set_sample_count(value.counts().iter().sum());
+        histogram.set_sample_sum(value.sum_nanos() as f64 / 1e9);
+        let mut point = Point::from_label(labels.iter().map(pair).collect());
+        point.set_histogram(histogram);
+        self.push((name, help, MetricType::HISTOGRAM), point);
     }
 
     fn gauge(&mut self, name: &'static str, help: &'static str, labels: Labels<'_>, value: f64) {
@@ -70,6 +96,13 @@ impl Families {
             value as f64,
         );
     }
+}
+
+fn pair((name, value): &(&str, &str)) -> LabelPair {
+    let mut pair = LabelPair::default();
+    pair.set_name((*name).to_owned());
+    pair.set_value((*value).to_owned());
+    pair
 }
 
 /// Everything, as text.
@@ -86,6 +119,7 @@ pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
     if let Some(expected) = &state.tunnel {
         tunnel(state, expected, &mut families);
     }
+    timings(state, &mut families);
     for metric in Metric::ALL {
         let each = state.workers.iter().map(|worker| worker.switch(*metric));
         let value = match metric {
@@ -132,6 +166,20 @@ fn workers(state: &State, families: &mut Families) {
         for (n, worker) in each.iter().enumerate() {
             let value = what.scaled(worker.round(*what));
             families.add(desc, &[("worker", &n.to_string())], value);
+        }
+    }
+}
+
+fn timings(state: &State, families: &mut Families) {
+    for (what, name, help) in Timing::ALL {
+        for (n, worker) in state.workers.iter().enumerate() {
+            let n = n.to_string();
+            let labels = |of| [("worker", &*n), ("of", of)];
+            families.histogram((name, help), &labels("flows"), &worker.flow_timings().get(what));
+            if state.tunnel.is_some() {
+                let value = worker.tunnel_timings().get(what);
+                families.histogram((name, help), &labels("tunnel"), &value);
+            }
         }
     }
 }
@@ -234,6 +282,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use common::frame::Side;
+    use common::time::Span;
 
     use common::metrics::Counters;
     use dpdk_sys_wrapper::PortStats;
@@ -260,6 +309,8 @@ mod tests {
         io.add_loop(LoopIo::BusyRounds, 5);
         io.add_loop(LoopIo::IdleNanos, 1_500_000_000);
         switch.set(Metric::PathRtt, 20_000_000);
+        switch.record(Timing::Recovery, Span::from_micros(20));
+        switch.record(Timing::Recovery, Span::from_millis(20_000));
         state.workers[1].store(&switch, &io);
         state.links.set_held(PortId::LAN, true);
         let lan = PortStats { rx_missed: 9, ..PortStats::default() };
@@ -298,6 +349,13 @@ mod tests {
             "lr2_worker_rounds_total{worker=\"1\",state=\"busy\"} 5",
             "lr2_worker_seconds_total{worker=\"1\",state=\"idle\"} 1.5",
             "lr2_path_round_trip_seconds 0.02",
+            "# TYPE lr2_recovery_time_seconds histogram",
+            "lr2_recovery_time_seconds_bucket{worker=\"1\",of=\"flows\",le=\"0.000016384\"} 0",
+            "lr2_recovery_time_seconds_bucket{worker=\"1\",of=\"flows\",le=\"0.000032768\"} 1",
+            "lr2_recovery_time_seconds_bucket{worker=\"1\",of=\"flows\",le=\"+Inf\"} 2",
+            "lr2_recovery_time_seconds_sum{worker=\"1\",of=\"flows\"} 20.00002",
+            "lr2_recovery_time_seconds_count{worker=\"1\",of=\"flows\"} 2",
+            "lr2_hold_time_seconds_count{worker=\"0\",of=\"tunnel\"} 0",
         ] {
             assert!(text.lines().any(|l| l == line), "no line {line:?} in\n{text}");
         }
@@ -322,6 +380,9 @@ mod tests {
                 assert!(samples.insert(sample.to_owned()), "{sample} twice");
                 value.parse::<f64>().unwrap();
                 let name = sample.split('{').next().unwrap();
+                let ends = ["_bucket", "_sum", "_count"].map(|end| name.strip_suffix(end));
+                let name =
+                    ends.into_iter().flatten().find(|it| types.contains(*it)).unwrap_or(name);
                 assert!(types.contains(name), "{name} has no type before it");
             }
         }

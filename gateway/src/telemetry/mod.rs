@@ -37,9 +37,11 @@ macro_rules! counters {
 }
 
 mod lane;
+mod timings;
 mod tunnel;
 
 pub use lane::{LaneIo, PublishedLane};
+pub use timings::PublishedTimings;
 pub use tunnel::{PublishedTunnel, TunnelCounters, TunnelIo};
 
 counters! {
@@ -155,6 +157,8 @@ pub struct Published {
     io: CachePadded<[AtomicU64; ALL]>,
     /// Those of the worker's tunnels, in ascending order.
     tunnels: Box<[PublishedTunnel]>,
+    /// Of the flows, and of the tunnels.
+    timings: CachePadded<[PublishedTimings; 2]>,
     beats: CachePadded<AtomicU64>,
 }
 
@@ -171,6 +175,7 @@ impl Published {
             switch: CachePadded::new([const { AtomicU64::new(0) }; _]),
             io: CachePadded::new([const { AtomicU64::new(0) }; _]),
             tunnels: (0..tunnels).map(|_| PublishedTunnel::new(lanes)).collect(),
+            timings: CachePadded::default(),
             beats: CachePadded::default(),
         }
     }
@@ -181,12 +186,23 @@ impl Published {
         for (to, from) in to.zip(switch.values().iter().chain(&io.0)) {
             to.store(*from, Relaxed);
         }
+        self.flow_timings().store(switch.timings());
         self.beats.store(self.beats.load(Relaxed) + 1, Relaxed);
     }
 
     /// Those of the worker's tunnels, in ascending order.
     pub fn tunnels(&self) -> &[PublishedTunnel] {
         &self.tunnels
+    }
+
+    /// Times of the repair of flows.
+    pub fn flow_timings(&self) -> &PublishedTimings {
+        &self.timings[0]
+    }
+
+    /// Times of the worker's tunnels.
+    pub fn tunnel_timings(&self) -> &PublishedTimings {
+        &self.timings[1]
     }
 
     /// A counter of the switch.
@@ -208,6 +224,8 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use common::frame::Side;
+    use common::histogram::{Histogram, Timing};
+    use common::time::Span;
 
     use super::*;
 
@@ -215,6 +233,7 @@ mod tests {
     fn what_is_stored_is_read() {
         let mut switch = Counters::default();
         switch.add(Metric::GapsSeen, 3);
+        switch.record(Timing::Hold, Span::from_micros(20));
         let mut io = IoCounters::default();
         io.add(PortId::LAN, PortIo::RxFrames, 5);
         io.add(Side::Wan.into(), PortIo::Queued, 7);
@@ -223,6 +242,8 @@ mod tests {
         published.store(&switch, &io);
         assert_eq!(published.switch(Metric::GapsSeen), 3);
         assert_eq!(published.io(), io);
+        assert_eq!(&published.flow_timings().get(Timing::Hold), switch.timings().get(Timing::Hold));
+        assert_eq!(published.tunnel_timings().get(Timing::Hold), Histogram::default());
         assert_eq!(published.beats(), 1);
     }
 }

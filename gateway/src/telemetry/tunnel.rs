@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use common::frame::Headroom;
+use common::histogram::{Timing, Timings};
 use crossbeam_utils::CachePadded;
 use datapath::{LanCounts, Tunnelled};
 use tunnel::session::Refusal;
@@ -117,6 +118,16 @@ impl TunnelCounters {
         let ports = Port::all(Port::COUNT_MAX).filter(|port| tunnel.is_used(*port));
         let used = ports.fold(0, |used, port| used | 1 << port.get());
         Self { values, last_refusal: tunnel.session().last_refusal(), used, silent_lane: None }
+    }
+
+    /// Times of the same.
+    pub fn timings<F: Headroom>(tunnel: &Tunnel<F>) -> Timings {
+        let (sent, received) = (tunnel.sent(), tunnel.received());
+        let mut timings = Timings::default();
+        *timings.get_mut(Timing::Recovery) = received.recovery;
+        *timings.get_mut(Timing::Hold) = received.hold;
+        *timings.get_mut(Timing::RoundTrip) = sent.round_trips;
+        timings
     }
 
     /// Adds those of another tunnel. Of a gauge that says how the peer or the path is, the lower value remains, and a

@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
+use common::histogram::Timings;
 use common::metrics::Counters;
 use common::time::{Span, Time};
 use datapath::{Datapath, Ports, Which};
@@ -221,11 +222,14 @@ impl<F: Headroom> Plane<F> {
         }
         // The stations are those of all tunnels: the first one counts for them.
         let mut missed = self.stations.iter().map(WorkerEnd::dropped).sum();
+        let mut timings = Timings::default();
         let tunnels = self.paths.iter().filter_map(Datapath::as_tunnel);
         for (path, published) in tunnels.zip(published.tunnels()) {
             let counters = TunnelCounters::of(path, core::mem::take(&mut missed));
             published.store(&counters, path.tunnel().lanes(now));
+            timings.join(&TunnelCounters::timings(path.tunnel()));
         }
+        published.tunnel_timings().store(&timings);
         published.store(&switches, io);
         let tunnels = self.paths.iter().filter_map(Datapath::as_tunnel);
         events.look(now, tunnels.map(datapath::Tunnelled::tunnel));

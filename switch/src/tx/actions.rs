@@ -3,9 +3,11 @@
 use arrayvec::ArrayVec;
 use common::control::{Epoch, Fetch, LastAck, Message, NodeId, Status, SyncMessage};
 use common::frame::{Class, Frame, Packet, Shared, Side};
+use common::histogram::Timing;
 use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
+use common::time::Span;
 use common::wire::{Aeth, CNP_LEN, Headers, Qpn};
 
 use crate::config::Config;
@@ -194,6 +196,11 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
     fn count(&mut self, metric: Metric, n: u64) {
         self.tx.counters.add(metric, n);
     }
+
+    #[inline]
+    fn record(&mut self, what: Timing, time: Span) {
+        self.tx.counters.record(what, time);
+    }
 }
 
 impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
@@ -252,5 +259,10 @@ impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
     #[inline(always)]
     fn count(&mut self, metric: Metric, n: u64) {
         self.tx.counters.add(metric, n);
+    }
+
+    #[inline]
+    fn record(&mut self, what: Timing, time: Span) {
+        self.tx.counters.record(what, time);
     }
 }

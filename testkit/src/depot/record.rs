@@ -3,6 +3,7 @@
 use common::control::{BootId, Epoch, Fetch, LastAck, NodeId, Reason, Status};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
+use common::histogram::Timing;
 use common::ids::FlowId;
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -60,6 +61,8 @@ pub struct Record {
     pub absent: Vec<(Vec<(i32, i32)>, Class)>,
     /// ACKs made.
     pub acks: Vec<(i32, u32)>,
+    /// Times, as they were measured.
+    pub times: Vec<(Timing, Span)>,
     /// Counters, and frames that came and went.
     pub books: Books,
     /// The requester, if it is known.
@@ -123,6 +126,10 @@ impl Actions<HeapFrame> for Record {
 
     fn count(&mut self, metric: Metric, n: u64) {
         self.books.count(metric, n);
+    }
+
+    fn record(&mut self, what: Timing, time: Span) {
+        self.times.push((what, time));
     }
 }
 

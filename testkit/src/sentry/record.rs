@@ -3,6 +3,7 @@
 use common::control::{BootId, Epoch, Fetch, LastAck, Reason, Status, SyncMessage};
 use common::frame::{Class, Packet};
 use common::heap::HeapFrame;
+use common::histogram::Timing;
 use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::Span;
@@ -73,6 +74,8 @@ pub struct Record {
     pub stream: Vec<Got>,
     /// Responses that went on to the source.
     pub responses: Vec<(Opcode, i32)>,
+    /// Times, as they were measured.
+    pub times: Vec<(Timing, Span)>,
     /// Counters, and frames that came and went.
     pub books: Books,
     /// The requester, if it is known.
@@ -141,6 +144,10 @@ impl Actions<HeapFrame> for Record {
 
     fn count(&mut self, metric: Metric, n: u64) {
         self.books.count(metric, n);
+    }
+
+    fn record(&mut self, what: Timing, time: Span) {
+        self.times.push((what, time));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Counts of the receiving end.
 
+use common::histogram::Histogram;
+
 /// Counts of a receiver, in frames unless the field says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Received {
@@ -34,6 +36,10 @@ pub struct Received {
     pub reports: u64,
     /// PROBEs and SKIPs that name no lane or no possible number.
     pub refused: u64,
+    /// Times from when numbers became missing until their frames came.
+    pub recovery: Histogram,
+    /// Times for which frames waited that are delivered now, by their own lane.
+    pub hold: Histogram,
 }
 
 impl Received {
@@ -54,5 +60,7 @@ impl Received {
         self.skipped += other.skipped;
         self.reports += other.reports;
         self.refused += other.refused;
+        self.recovery.join(&other.recovery);
+        self.hold.join(&other.hold);
     }
 }

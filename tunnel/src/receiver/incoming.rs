@@ -117,17 +117,19 @@ impl Incoming {
     /// Transmission `number` has arrived, and is not missing any more. R-TUN-46
     pub fn found(&mut self, config: &ReceiverConfig, number: Number, now: Time) {
         if let Some(gap) = self.gaps.cut(number, number.next()) {
+            self.counts.recovery.record(now.since(gap.since));
             let is_reported = number < self.told;
             self.overtaken(config, number, now, &gap, is_reported);
         }
     }
 
     /// The frame that was first sent as `number` has arrived under another number.
-    pub fn repair(&mut self, number: Number) {
-        if let Some(gap) = self.gaps.cut(number, number.next())
-            && number < self.told
-        {
-            remember(&mut self.repaired, gap);
+    pub fn repair(&mut self, number: Number, now: Time) {
+        if let Some(gap) = self.gaps.cut(number, number.next()) {
+            self.counts.recovery.record(now.since(gap.since));
+            if number < self.told {
+                remember(&mut self.repaired, gap);
+            }
         }
     }
 

@@ -61,7 +61,7 @@ impl<F> Receiver<F> {
         // No frame is held for so long that it would be given up.
         let lag = now.since(since).min(config.give_up / 2);
         if lag < LEAST || !config.is_paced {
-            return self.release(before, out);
+            return self.release(now, before, out);
         }
         let mut chain = Chain { due: now, before, lag, newest: since };
         if self.proceed(config, now, &mut chain, out) {
@@ -82,7 +82,7 @@ impl<F> Receiver<F> {
             if has_frame && chain.due > now + SLACK && self.may_pace(config) {
                 return true;
             }
-            let Some(id) = self.release_at(seat, out) else { break };
+            let Some(id) = self.release_at(seat, now.since(since), out) else { break };
             chain.before = id;
         }
         false
@@ -119,9 +119,9 @@ impl<F> Receiver<F> {
     }
 
     /// Delivers the frames of all chains at once: frames behind a gap that is given up must not overtake them.
-    pub(super) fn deliver_all<D: Deliver<F>>(&mut self, out: &mut D) {
+    pub(super) fn deliver_all<D: Deliver<F>>(&mut self, now: Time, out: &mut D) {
         while let Some(Reverse(chain)) = self.paced.pop() {
-            self.release(chain.before, out);
+            self.release(now, chain.before, out);
         }
     }
 }

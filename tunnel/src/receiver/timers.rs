@@ -30,7 +30,7 @@ impl<F> Receiver<F> {
         for lane in Lane::all(self.lanes.len() as u8) {
             let is_old = |gap: &Gap| now >= gap.since + config.give_up;
             while self.lanes[lane.index()].gaps.front().is_some_and(is_old) {
-                self.give_up_first(lane, out);
+                self.give_up_first(now, lane, out);
             }
             let state = &self.lanes[lane.index()];
             if now >= state.all_reported_at + config.report_interval && state.is_report_due() {
@@ -45,7 +45,7 @@ impl<F> Receiver<F> {
                 break;
             }
             let count = self.waiting.frames();
-            self.release(before, out);
+            self.release(now, before, out);
             let lane = &mut self.lanes[before.lane().index()];
             lane.counts.unordered += u64::from(self.waiting.frames() < count);
         }

@@ -1,5 +1,7 @@
 //! The counts of a sender.
 
+use common::histogram::Histogram;
+
 /// Counts of a sender, in frames unless the field says otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sent {
@@ -31,6 +33,8 @@ pub struct Sent {
     pub suspected: u64,
     /// Frames that arrived with a mark of the path, as REPORTs have them.
     pub marked: u64,
+    /// Round trips that were measured.
+    pub round_trips: Histogram,
 }
 
 impl Sent {
@@ -50,5 +54,6 @@ impl Sent {
         self.refused += other.refused;
         self.suspected += other.suspected;
         self.marked += other.marked;
+        self.round_trips.join(&other.round_trips);
     }
 }

@@ -223,6 +223,7 @@ impl<K> Outgoing<K> {
     /// A round trip took so long.
     pub fn sample(&mut self, now: Time, rtt: Span) {
         self.rtt.sample(rtt);
+        self.counts.round_trips.record(rtt);
         self.delivery.round_trip(now, rtt);
     }
 

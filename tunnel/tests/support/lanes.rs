@@ -255,7 +255,7 @@ impl World {
                 receiver.on_frame(config, now, &shim, is_marked, frame, &mut self.out);
             }
             Message::Probe(probe) => receiver.on_probe(config, now, &probe, &mut self.out),
-            Message::Skip(skip) => receiver.on_skip(&skip, &mut self.out),
+            Message::Skip(skip) => receiver.on_skip(now, &skip, &mut self.out),
             Message::Report(report) => {
                 assert!(self.sender.1.on_report(now, &report, &mut self.out));
             }
@@ -325,7 +325,7 @@ impl World {
             assert!(receiver.is_balanced(), "{:?} {:?}", receiver.counts(), self.scenario);
             assert_eq!(sender.counts().released, self.out.released);
         }
-        self.receiver.1.end(&mut self.out);
+        self.receiver.1.end(now, &mut self.out);
         std::mem::take(&mut self.out.delivered)
     }
 }
