@@ -41,4 +41,14 @@ impl Fates {
         let n = both().count().max(1) as f64;
         [both().map(|(a, _)| a).sum::<f64>() / n, both().map(|(_, b)| b).sum::<f64>() / n]
     }
+
+    /// Whether the other one is slower by no more than chance explains: two standard errors of the mean difference, and 5 ms.
+    pub fn is_matched_by(&self, other: &Self) -> bool {
+        let both = self.times.iter().zip(&other.times);
+        let more: Vec<_> = both.filter_map(|(a, b)| Some((*b)? - (*a)?)).collect();
+        let n = more.len().max(2) as f64;
+        let mean = more.iter().sum::<f64>() / n;
+        let variance = more.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (n - 1.0);
+        mean <= 2.0 * (variance / n).sqrt() + 0.005
+    }
 }

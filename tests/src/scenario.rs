@@ -37,6 +37,8 @@ pub struct Scenario {
     pub lan0: [Impairment; 2],
     /// Impairments of the LAN of nic 1, towards the nic and back.
     pub lan1: [Impairment; 2],
+    /// Frames of nic 1 reach nic 0 by another path, on which there is no switch.
+    pub asymmetric: bool,
     /// Rate of both NICs in bit/s.
     pub rate: u64,
     /// Queue pairs.
@@ -135,6 +137,7 @@ impl Scenario {
             wan: [Impairment::default(); 2],
             lan0: [Impairment::default(); 2],
             lan1: [Impairment::default(); 2],
+            asymmetric: false,
             rate: 1_000_000_000,
             qps: 1,
             hosts: 1,

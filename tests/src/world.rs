@@ -340,6 +340,9 @@ impl World {
                         println!("{:?} that was {odd}", self.now);
                     }
                 }
+                Place::Switch(1, 0) if self.scenario.asymmetric => {
+                    self.transmit(1, WAN_OUT, Place::Nic(0), bytes);
+                }
                 Place::Switch(me, side) => {
                     let side = if side == 0 { Side::Lan } else { Side::Wan };
                     self.through_switch(me, side, HeapFrame::from(bytes));
@@ -473,6 +476,11 @@ impl World {
             fate.lost += 1;
             return;
         }
+        self.transmit(me, link, place, bytes);
+    }
+
+    /// Puts a frame on a link that ends at `place`.
+    fn transmit(&mut self, me: usize, link: usize, place: Place, bytes: Vec<u8>) {
         let (events, sent) = (&mut self.events, &mut self.sent);
         self.ends[me].links[link].send(bytes, self.now, |at, bytes| {
             *sent += 1;
