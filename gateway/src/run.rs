@@ -354,7 +354,7 @@ impl Machine {
         (state, stop): (&State, &AtomicBool),
         workers: &[ScopedJoinHandle<'_, T>],
         Ends { mut stations, links, mut events }: Ends,
-        forwarder: &mut Forwarder<'_>,
+        forwarder: &mut Forwarder<'_, Port>,
     ) {
         let clock = self.eal.clock();
         let mut watches: Vec<_> = workers.iter().map(|_| Watch::new(Instant::now())).collect();
@@ -416,7 +416,8 @@ impl Machine {
     fn share_links(&self, links: &links::Shared) {
         if self.ports.len() > 2 {
             for (id, port) in PortId::all(u8::MAX).zip(&self.ports).skip(1) {
-                let link = port.link();
+                // What the driver does not say this time stays as it was.
+                let Some(link) = port.known_link() else { continue };
                 links.set(id.wan_port(), link.up.then(|| link.speed_mbps.unwrap_or(0)));
             }
         }

@@ -24,10 +24,14 @@ pub(super) fn of(driver: &str, device: &str) -> Option<String> {
     (driver == "net_af_packet").then(|| name.to_owned())
 }
 
-/// Whether an interface is up and has a carrier; `None` if the kernel doesn't say.
+/// Whether an interface is there, is up and has a carrier; `None` if the kernel doesn't say.
 pub(super) fn is_up(name: &str) -> Option<bool> {
     let socket = socket().ok()?;
-    let flags = flags(&socket, name).ok()?;
+    let flags = match flags(&socket, name) {
+        Ok(flags) => flags,
+        Err(Errno::ENODEV) => return Some(false),
+        Err(_) => return None,
+    };
     if c_int::from(flags) & libc::IFF_UP == 0 {
         return Some(false);
     }

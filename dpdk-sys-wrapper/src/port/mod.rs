@@ -137,20 +137,25 @@ impl Port {
         mac.addr_bytes
     }
 
-    /// The link's state as the driver knows it, without waiting.
+    /// The link's state as the driver knows it, without waiting; down if the driver doesn't say.
     pub fn link(&self) -> Link {
+        self.known_link().unwrap_or(Link { up: false, speed_mbps: None })
+    }
+
+    /// The link's state as the driver knows it, without waiting; `None` if the driver doesn't say.
+    pub fn known_link(&self) -> Option<Link> {
         if let Some(up) = self.0.interface.as_deref().and_then(kernel::is_up) {
-            return Link { up, speed_mbps: None };
+            return Some(Link { up, speed_mbps: None });
         }
         // SAFETY: plain numbers, for which zero is a value.
         let mut link: ffi::rte_eth_link = unsafe { mem::zeroed() };
         // SAFETY: an open port and a place for the answer.
         let ret = unsafe { ffi::rte_eth_link_get_nowait(self.0.id, &raw mut link) };
-        Link {
-            up: ret == 0 && u32::from(link.link_status()) == ffi::RTE_ETH_LINK_UP,
-            speed_mbps: (ret == 0 && !matches!(link.link_speed, 0 | u32::MAX))
-                .then_some(link.link_speed),
-        }
+        let speed = link.link_speed;
+        (ret == 0).then(|| Link {
+            up: u32::from(link.link_status()) == ffi::RTE_ETH_LINK_UP,
+            speed_mbps: (!matches!(speed, 0 | u32::MAX)).then_some(speed),
+        })
     }
 
     /// Sets the link up or down: the other end of the cable sees it. Behind a `net_af_packet` that is the kernel's

@@ -4,125 +4,55 @@
 //! A port that was taken down for that reason says nothing about its cable: it is never a cause itself. So two boxes,
 //! each of which watches the other through its WAN port, can't keep each other down.
 
+mod policy;
+
 use std::time::{Duration, Instant, SystemTime};
 
 use dpdk_sys_wrapper::Port;
 
+use self::policy::{LinkLoss, Side};
 use crate::config::{Config, LinkForward};
 use crate::control::State as Shared;
 use crate::event::What;
 use crate::port::PortId;
 
-/// Time in which a port that was opened or released may come up. Until then that it is down is no failure.
-const SETTLE: Duration = Duration::from_secs(5);
+/// A port's link.
+pub(super) trait LinkPort {
+    /// Whether it is up; `None` if that can't be known now.
+    fn is_up(&self) -> Option<bool>;
 
-/// A side of the box: the LAN port, or all WAN ports.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Side {
-    /// The LAN port.
-    Lan,
-    /// All WAN ports.
-    Wan,
+    /// Sets it up or down.
+    fn set(&self, up: bool) -> Result<(), String>;
 }
 
-/// What is to be done with all ports of a side.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Order {
-    /// Take them down.
-    Hold(Side),
-    /// Let them come up again.
-    Release(Side),
+impl LinkPort for Port {
+    fn is_up(&self) -> Option<bool> {
+        self.known_link().map(|link| link.up)
+    }
+
+    fn set(&self, up: bool) -> Result<(), String> {
+        self.set_link(up).map_err(|error| error.to_string())
+    }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
-    /// No port is held down.
-    Free,
-    /// A side is held down; the other side is up since.
-    Held { side: Side, up_since: Option<Instant> },
-}
-
-/// Decides which ports are held down.
-#[derive(Debug)]
-pub(super) struct LinkLoss {
-    mode: LinkForward,
-    hold_down: Duration,
-    state: State,
-    /// Until then a side that is down is no failure, as it was opened or released and not seen up since.
-    settling: [Option<Instant>; 2],
-}
-
-impl LinkLoss {
-    /// No port is held down, and the ports were just opened. `hold_down`: how long a link has to be up again before the
-    /// other port is released.
-    pub(super) fn new(mode: LinkForward, hold_down: Duration, now: Instant) -> Self {
-        Self { mode, hold_down, state: State::Free, settling: [Some(now + SETTLE); 2] }
-    }
-
-    /// Whether the loss of the other side's links takes this side down.
-    pub(super) fn holds(&self, side: Side) -> bool {
-        match side {
-            Side::Lan => self.mode != LinkForward::Off,
-            Side::Wan => self.mode == LinkForward::On,
-        }
-    }
-
-    /// The side that is held down.
-    pub(super) fn held(&self) -> Option<Side> {
-        match self.state {
-            State::Held { side, .. } => Some(side),
-            State::Free => None,
-        }
-    }
-
-    /// Looks at the links: that of the LAN port, and whether one of the WAN ports' is up.
-    pub(super) fn look(&mut self, lan: bool, wan: bool, now: Instant) -> Option<Order> {
-        let is_up = |side| if side == Side::Lan { lan } else { wan };
-        for (until, side) in self.settling.iter_mut().zip([Side::Lan, Side::Wan]) {
-            until.take_if(|until| is_up(side) || now >= *until);
-        }
-        match &mut self.state {
-            State::Free => {
-                let is_cause = |side| !is_up(side) && self.settling[side as usize].is_none();
-                // Where both are down there is nothing to pass on.
-                let side = match (is_cause(Side::Wan), is_cause(Side::Lan)) {
-                    (true, false) => Side::Lan,
-                    (false, true) => Side::Wan,
-                    _ => return None,
-                };
-                if !self.holds(side) {
-                    return None;
-                }
-                self.state = State::Held { side, up_since: None };
-                Some(Order::Hold(side))
-            }
-            State::Held { side, up_since } => {
-                let side = *side;
-                let other = if side == Side::Lan { Side::Wan } else { Side::Lan };
-                if !is_up(other) {
-                    *up_since = None;
-                    return None;
-                }
-                let since = *up_since.get_or_insert(now);
-                (now.duration_since(since) >= self.hold_down).then(|| {
-                    self.state = State::Free;
-                    self.settling[side as usize] = Some(now + SETTLE);
-                    Order::Release(side)
-                })
-            }
-        }
-    }
+/// What was last done with a port.
+#[derive(Clone, Copy, Default, Debug)]
+struct Done {
+    is_held: bool,
+    /// It can't be set as it should be, which was said.
+    has_failed: bool,
 }
 
 /// Takes ports down, and lets them come up.
-pub(super) struct Forwarder<'p> {
-    ports: &'p [Port],
+pub(super) struct Forwarder<'p, P: LinkPort> {
+    ports: &'p [P],
+    done: Vec<Done>,
     policy: LinkLoss,
 }
 
-impl<'p> Forwarder<'p> {
+impl<'p, P: LinkPort> Forwarder<'p, P> {
     /// Asks the drivers of the ports that may be taken down whether they can be, and says which can't.
-    pub(super) fn new(config: &Config, ports: &'p [Port], state: &Shared) -> Self {
+    pub(super) fn new(config: &Config, ports: &'p [P], state: &Shared) -> Self {
         let hold_down = Duration::from_nanos(config.link_loss.hold_down.as_nanos());
         let mode = config.link_loss.forward;
         for (id, port) in PortId::all(u8::MAX).zip(ports) {
@@ -132,7 +62,7 @@ impl<'p> Forwarder<'p> {
                 LinkForward::On => true,
             };
             // An earlier gateway that was killed may have left it down.
-            let answer = if is_asked { port.set_link(true) } else { continue };
+            let answer = if is_asked { port.set(true) } else { continue };
             state.links.set_settable(id, answer.is_ok());
             if let Err(error) = answer {
                 let other = if id == PortId::LAN { "WAN" } else { "LAN" };
@@ -142,46 +72,54 @@ impl<'p> Forwarder<'p> {
                 );
             }
         }
-        Self { ports, policy: LinkLoss::new(mode, hold_down, Instant::now()) }
+        let done = vec![Done::default(); ports.len()];
+        Self { ports, done, policy: LinkLoss::new(mode, hold_down, Instant::now()) }
     }
 
     /// Looks at the links, and takes down or releases ports. To be called every 20 ms.
     pub(super) fn look(&mut self, state: &Shared, now: Instant) {
         // Most drivers ask the NIC.
-        if self.policy.mode == LinkForward::Off {
+        if !self.policy.is_on() {
             return;
         }
-        let mut up = self.ports.iter().map(|port| port.link().up);
-        let lan = up.next().unwrap_or(true);
-        match self.policy.look(lan, up.any(|up| up), now) {
-            Some(Order::Hold(side)) => self.set(side, false, state),
-            Some(Order::Release(side)) => self.set(side, true, state),
-            None => {}
-        }
+        let mut up = self.ports.iter().map(LinkPort::is_up);
+        let lan = up.next().flatten();
+        // One that is up is enough; that none is, is known only if all are known.
+        let wan = up.reduce(|one, other| match (one, other) {
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            (Some(false), Some(false)) => Some(false),
+            _ => None,
+        });
+        let held = self.policy.look(lan, wan.flatten(), now);
+        self.hold(held, state);
     }
 
     /// Lets all ports come up: behind this process somebody else may use them.
     pub(super) fn end(&mut self, state: &Shared) {
-        if let Some(side) = self.policy.held() {
-            self.set(side, true, state);
-        }
+        self.hold(None, state);
     }
 
-    fn set(&self, side: Side, up: bool, state: &Shared) {
-        for (id, port) in PortId::all(u8::MAX).zip(self.ports) {
-            if (id == PortId::LAN) != (side == Side::Lan) || !state.links.is_settable(id) {
+    /// Sets every port as it should be with this side down. What fails is tried again at the next look.
+    fn hold(&mut self, held: Option<Side>, state: &Shared) {
+        for ((id, port), done) in PortId::all(u8::MAX).zip(self.ports).zip(&mut self.done) {
+            let side = if id == PortId::LAN { Side::Lan } else { Side::Wan };
+            let is_held = held == Some(side);
+            if is_held == done.is_held || !state.links.is_settable(id) {
                 continue;
             }
-            if let Err(error) = port.set_link(up) {
-                tracing::error!("port {}: {error}", id.name());
+            if let Err(error) = port.set(!is_held) {
+                if !core::mem::replace(&mut done.has_failed, true) {
+                    tracing::error!("port {}, tried again and again: {error}", id.name());
+                }
                 continue;
             }
-            state.links.set_held(id, !up);
+            *done = Done { is_held, has_failed: false };
+            state.links.set_held(id, is_held);
             let port = id.name();
-            let what = match (up, side) {
-                (true, _) => What::LinkReleased { port },
-                (false, Side::Lan) => What::LinkHeld { port, reason: "no WAN port has a link" },
-                (false, Side::Wan) => What::LinkHeld { port, reason: "the LAN port has no link" },
+            let what = match (is_held, side) {
+                (false, _) => What::LinkReleased { port },
+                (true, Side::Lan) => What::LinkHeld { port, reason: "no WAN port has a link" },
+                (true, Side::Wan) => What::LinkHeld { port, reason: "the LAN port has no link" },
             };
             state.events.note(Default::default(), SystemTime::now(), what);
         }
@@ -190,111 +128,90 @@ impl<'p> Forwarder<'p> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::config::tests::{good, lab};
 
-    const HOLD: Duration = Duration::from_secs(1);
-
-    fn at(start: Instant, ms: u64) -> Instant {
-        start + Duration::from_millis(ms)
+    /// A port whose link and driver the test sets.
+    struct Fake {
+        up: Cell<Option<bool>>,
+        works: Cell<bool>,
+        is_down_by_order: Cell<bool>,
     }
 
-    /// Both links were up at the start.
-    fn both_up(mode: LinkForward, start: Instant) -> LinkLoss {
-        let mut it = LinkLoss::new(mode, HOLD, start);
-        assert_eq!(it.look(true, true, start), None);
-        it
-    }
-
-    #[test]
-    fn ports_take_a_while_to_come_up() {
-        let start = Instant::now();
-        let mut it = LinkLoss::new(LinkForward::On, HOLD, start);
-        assert_eq!(it.look(false, false, start), None);
-        assert_eq!(it.look(false, true, at(start, 2_000)), None);
-        assert_eq!(it.look(true, true, at(start, 3_000)), None);
-        let mut it = LinkLoss::new(LinkForward::On, HOLD, start);
-        assert_eq!(it.look(true, false, at(start, 4_999)), None);
-        assert_eq!(it.look(true, false, at(start, 5_000)), Some(Order::Hold(Side::Lan)));
-    }
-
-    #[test]
-    fn a_lost_wan_takes_the_lan_down_at_once_and_releases_it_after_the_hold_down() {
-        let start = Instant::now();
-        let mut it = both_up(LinkForward::On, start);
-        assert_eq!(it.look(true, false, at(start, 20)), Some(Order::Hold(Side::Lan)));
-        assert_eq!(it.held(), Some(Side::Lan));
-        // Held down, the LAN is no cause.
-        assert_eq!(it.look(false, false, at(start, 40)), None);
-        assert_eq!(it.look(false, true, at(start, 100)), None);
-        // It flaps: the time begins again.
-        assert_eq!(it.look(false, false, at(start, 900)), None);
-        assert_eq!(it.look(false, true, at(start, 1_000)), None);
-        assert_eq!(it.look(false, true, at(start, 1_980)), None);
-        assert_eq!(it.look(false, true, at(start, 2_000)), Some(Order::Release(Side::Lan)));
-        // Its cable takes a while.
-        assert_eq!(it.look(false, true, at(start, 2_020)), None);
-        assert_eq!(it.look(true, true, at(start, 3_000)), None);
-        // Now it is a cause.
-        assert_eq!(it.look(false, true, at(start, 3_020)), Some(Order::Hold(Side::Wan)));
-    }
-
-    #[test]
-    fn a_port_that_does_not_come_up_after_its_release_is_a_cause_in_the_end() {
-        let start = Instant::now();
-        let mut it = both_up(LinkForward::On, start);
-        it.look(true, false, start);
-        it.look(false, true, at(start, 100));
-        assert_eq!(it.look(false, true, at(start, 1_100)), Some(Order::Release(Side::Lan)));
-        assert_eq!(it.look(false, true, at(start, 6_000)), None);
-        assert_eq!(it.look(false, true, at(start, 6_100)), Some(Order::Hold(Side::Wan)));
-    }
-
-    #[test]
-    fn the_mode_says_which_side_is_taken_down() {
-        let start = Instant::now();
-        for (mode, lan, wan) in [
-            (LinkForward::Off, None, None),
-            (LinkForward::Lan, Some(Order::Hold(Side::Lan)), None),
-            (LinkForward::On, Some(Order::Hold(Side::Lan)), Some(Order::Hold(Side::Wan))),
-        ] {
-            assert_eq!(both_up(mode, start).look(true, false, start), lan);
-            assert_eq!(both_up(mode, start).look(false, true, start), wan);
-            assert_eq!(both_up(mode, start).look(false, false, start), None);
+    impl Fake {
+        fn new() -> Self {
+            let (up, works) = (Cell::new(Some(true)), Cell::new(true));
+            Self { up, works, is_down_by_order: Cell::new(false) }
         }
     }
 
-    /// Two boxes, whose WAN ports see each other unless the link between them is cut, and whose hosts come and go. Once all
-    /// is mended, all ports are up again.
-    #[test]
-    fn two_boxes_never_keep_each_other_down() {
-        for seed in 0..200u64 {
-            let mut word = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-            let mut chance = |n: u64| {
-                word ^= word << 13;
-                word ^= word >> 7;
-                word ^= word << 17;
-                word % n == 0
-            };
-            let start = Instant::now();
-            let mut boxes = [0, 1].map(|_| LinkLoss::new(LinkForward::On, HOLD, start));
-            let (mut hosts, mut link) = ([true; 2], true);
-            for step in 0..2_000u64 {
-                if step < 1_000 {
-                    for host in &mut hosts {
-                        *host ^= chance(40);
-                    }
-                    link ^= chance(40);
-                } else {
-                    (hosts, link) = ([true; 2], true);
-                }
-                let held = [0, 1].map(|n: usize| boxes[n].held());
-                let wan = link && !held.contains(&Some(Side::Wan));
-                for (n, it) in boxes.iter_mut().enumerate() {
-                    let lan = hosts[n] && held[n] != Some(Side::Lan);
-                    it.look(lan, wan, at(start, 20 * step));
-                }
+    impl LinkPort for Fake {
+        fn is_up(&self) -> Option<bool> {
+            self.up.get().map(|up| up && !self.is_down_by_order.get())
+        }
+
+        fn set(&self, up: bool) -> Result<(), String> {
+            if !self.works.get() {
+                return Err("the driver refuses".into());
             }
-            assert_eq!([0, 1].map(|n: usize| boxes[n].held()), [None; 2], "seed {seed}");
+            self.is_down_by_order.set(!up);
+            Ok(())
         }
+    }
+
+    #[test]
+    fn what_fails_is_tried_again() {
+        let config = good(&lab(""));
+        let (state, ports) = (Shared::new("both", 1, None), [Fake::new(), Fake::new()]);
+        let mut it = Forwarder::new(&config, &ports, &state);
+        let start = Instant::now();
+        let look = |it: &mut Forwarder<'_, Fake>, ms| {
+            it.look(&state, start + Duration::from_millis(ms));
+            [0, 1].map(|n| ports[n].is_down_by_order.get())
+        };
+        assert_eq!(look(&mut it, 0), [false; 2]);
+        ports[1].up.set(Some(false));
+        ports[0].works.set(false);
+        look(&mut it, 20);
+        assert_eq!(look(&mut it, 60), [false; 2]);
+        assert!(!state.links.is_held(PortId::LAN));
+        ports[0].works.set(true);
+        assert_eq!(look(&mut it, 80), [true, false]);
+        assert!(state.links.is_held(PortId::LAN));
+        // Nobody knows the link for a while.
+        ports[1].up.set(None);
+        assert_eq!(look(&mut it, 5_000), [true, false]);
+        ports[1].up.set(Some(true));
+        look(&mut it, 5_020);
+        ports[0].works.set(false);
+        assert_eq!(look(&mut it, 6_020), [true, false]);
+        assert!(state.links.is_held(PortId::LAN));
+        ports[0].works.set(true);
+        it.end(&state);
+        assert_eq!([0, 1].map(|n| ports[n].is_down_by_order.get()), [false; 2]);
+        assert!(!state.links.is_held(PortId::LAN));
+    }
+
+    /// One of several WAN ports is enough.
+    #[test]
+    fn the_wan_is_lost_with_its_last_port() {
+        let config = good(&lab(""));
+        let ports = [Fake::new(), Fake::new(), Fake::new()];
+        let state = Shared::new("both", 1, None);
+        let mut it = Forwarder::new(&config, &ports, &state);
+        let start = Instant::now();
+        let look = |it: &mut Forwarder<'_, Fake>, ms, one, other| {
+            ports[1].up.set(one);
+            ports[2].up.set(other);
+            it.look(&state, start + Duration::from_millis(ms));
+            ports[0].is_down_by_order.get()
+        };
+        assert!(!look(&mut it, 0, Some(true), Some(true)));
+        assert!(!look(&mut it, 100, Some(false), Some(true)));
+        assert!(!look(&mut it, 200, Some(false), None));
+        assert!(!look(&mut it, 300, Some(false), Some(false)));
+        assert!(look(&mut it, 400, Some(false), Some(false)));
     }
 }
