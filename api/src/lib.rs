@@ -291,6 +291,48 @@ pub struct Event {
     pub fields: Map<String, Value>,
 }
 
+/// `/records`: what was done to packets besides forwarding them in order, the oldest first.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Records {
+    /// Records that have what was asked for; the newest are shown.
+    pub matched: u64,
+    /// The records.
+    pub records: Vec<Record>,
+}
+
+/// Something that was done to packets of consecutive PSNs, or that happened to a flow.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Record {
+    /// When it was done to the first packet.
+    pub time: f64,
+    /// When it was done to the last one.
+    pub until: f64,
+    /// The worker.
+    pub worker: usize,
+    /// Source of the packets; `null`: not RoCEv2, or not known.
+    pub source: Option<String>,
+    /// Destination of the packets.
+    pub destination: Option<String>,
+    /// Queue pair at the destination.
+    pub destination_qpn: Option<u32>,
+    /// PSN of the first packet; `null`: it is about the flow.
+    pub psn: Option<u32>,
+    /// Packets, of consecutive PSNs.
+    pub packets: u32,
+    /// The lane of the tunnel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane: Option<u8>,
+    /// The number of the first frame on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// What was done: the metric that counts it, and its labels.
+    pub what: String,
+    /// What that metric counts, in one sentence.
+    pub meaning: Text,
+}
+
 /// `/build`: what runs here.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
@@ -375,6 +417,48 @@ pub struct CaptureEnd {
     pub captured: u64,
     /// Frames that it would have if somebody had fetched them faster.
     pub missed: u64,
+}
+
+/// A line of `GET /trace/NUMBER`: a frame that has arrived, and what was decided for it.
+#[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traced {
+    /// When it arrived.
+    pub time: f64,
+    /// Where.
+    pub port: Text,
+    /// Its length.
+    pub bytes: u32,
+    /// Source of the RoCEv2 packet, also of one in the tunnel.
+    pub source: Option<String>,
+    /// Its destination.
+    pub destination: Option<String>,
+    /// Queue pair at its destination.
+    pub destination_qpn: Option<u32>,
+    /// Its opcode.
+    pub opcode: Option<String>,
+    /// Its PSN.
+    pub psn: Option<u32>,
+    /// The lane of the tunnel that it came on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lane: Option<u8>,
+    /// Its number there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// What was decided: the counters that it has changed.
+    pub decisions: Vec<Decision>,
+}
+
+/// Something that was decided for a packet.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Decision {
+    /// The metric that counts it, and its labels.
+    pub what: String,
+    /// How often.
+    pub count: u16,
+    /// What that metric counts, in one sentence.
+    pub meaning: Text,
 }
 
 /// The answer to `POST /drain`.

@@ -31,6 +31,9 @@ use tunnel::Pipe;
 /// Packets that come at once.
 pub const BURST: u32 = 32;
 
+/// Records of the flight recorder, as a gateway has by default.
+const RECORDS: usize = 1 << 16;
+
 /// Something that can be done again and again.
 pub trait Stage {
     /// Makes the next round ready, and tidies up after the one before. Not

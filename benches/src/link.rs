@@ -17,7 +17,7 @@ use switch::{Config, Recovery, Role, Switch, Tuning};
 
 use crate::frame::{Recycled, Recycler};
 use crate::packets::{MESSAGE, Qp};
-use crate::{BURST, Stage};
+use crate::{BURST, RECORDS, Stage};
 
 /// Rounds from one gateway to the other.
 const DELAY: u64 = 56;
@@ -199,6 +199,7 @@ impl Link {
         let gateway = |role, node| {
             Gateway::new(Config {
                 role,
+                records: RECORDS,
                 max_flows: 2 * flows as usize,
                 queue_pairs: hosts.iter().map(|host| host.qp.named()).collect(),
                 tuning: Tuning {

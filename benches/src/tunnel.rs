@@ -17,7 +17,7 @@ use tunnel::{Config, Io, Part, Port, ReceiverConfig, SenderConfig, Tunnel, repor
 
 use crate::frame::{Roomy, RoomyRecycler};
 use crate::packets::{MESSAGE, Qp};
-use crate::{BURST, Stage};
+use crate::{BURST, RECORDS, Stage};
 
 /// Rounds from one end to the other.
 const DELAY: u64 = 56;
@@ -118,6 +118,7 @@ impl End {
                 is_paced: true,
             },
             keys: Keys::unkeyed_lab(),
+            records: RECORDS,
         });
         Self { tunnel, arrived: Default::default(), ports: Ports::default() }
     }

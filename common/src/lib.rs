@@ -12,6 +12,7 @@ pub mod histogram;
 pub mod ids;
 pub mod metrics;
 pub mod psn;
+pub mod recorder;
 pub mod rtt;
 pub mod summary;
 pub mod time;

@@ -29,6 +29,15 @@ pub struct Desc {
     pub kind: MetricKind,
 }
 
+impl Desc {
+    /// The name without what all names have in common, and the values of the labels: where packets are told of.
+    pub fn short_name(&self) -> String {
+        let name = self.name.strip_prefix("lr2_").unwrap_or(self.name);
+        let name = name.strip_suffix("_total").unwrap_or(name);
+        self.labels.iter().fold(name.to_owned(), |name, (_, value)| name + " " + value)
+    }
+}
+
 macro_rules! metrics {
     ($( $kind:ident $family:literal $help:literal { $( $variant:ident $([$label:literal = $value:literal])* ),+ $(,)? } )+) => {
         /// A number that a switch keeps. The variants of one family are
@@ -235,6 +244,84 @@ metrics! {
 }
 
 impl Metric {
+    /// Whether what it counts goes to the [flight recorder](crate::recorder): what happens to a packet besides that it is forwarded in order,
+    /// and what happens to a flow.
+    #[inline(always)]
+    pub const fn is_recorded(self) -> bool {
+        use Metric as M;
+        matches!(
+            self,
+            M::CreatedNak
+                | M::CreatedAck
+                | M::CreatedCnp
+                | M::DropFiltered
+                | M::DropSpurious
+                | M::DropNakAbsorbed
+                | M::DropReorderDuplicate
+                | M::DropConflict
+                | M::DropAheadOfSource
+                | M::DropReorderFull
+                | M::DropOldIncarnation
+                | M::DropAskedAgain
+                | M::PassedBadIcrc
+                | M::NackNewGap
+                | M::NackRepeat
+                | M::NackSync
+                | M::GapsSeen
+                | M::GapsFilled
+                | M::GapsGivenUp
+                | M::DepotAwaited
+                | M::DepotMisjudged
+                | M::DepotHeld
+                | M::DepotDrained
+                | M::DepotBehind
+                | M::DepotProbe
+                | M::DepotGoneBack
+                | M::DepotLeap
+                | M::LocalNak
+                | M::LocalTimeout
+                | M::LocalExhausted
+                | M::CnpLoss
+                | M::CnpQueue
+                | M::NakAtOnce
+                | M::NakAfterGiveUp
+                | M::ResponseHeld
+                | M::ResponseResent
+                | M::ResponseUncached
+                | M::ReadGapsSeen
+                | M::ReadGapsFilled
+                | M::ReadGapsGivenUp
+                | M::ReadGapsAbsent
+                | M::FetchGap
+                | M::FetchTail
+                | M::SentryAhead
+                | M::SentryUnprotected
+                | M::SentryLeap
+                | M::SentryNeeded
+                | M::SentryDoubtful
+                | M::SentryResent
+                | M::SentryUncached
+                | M::PassSolicited
+                | M::PassTimeout
+                | M::NakDestination
+                | M::NakRnr
+                | M::NakSynthesised
+                | M::NakSourceLan
+                | M::NakRepeated
+                | M::NakNoRequester
+                | M::NakNoAcked
+                | M::NakCapped
+                | M::NakMidMessage
+                | M::FlowProtected
+                | M::FlowPeerLost
+                | M::FlowNewEpoch
+                | M::FlowBypassed
+                | M::FlowOrphaned
+                | M::FlowSynced
+                | M::FlowReset
+        )
+    }
+
     /// The value as Prometheus has it: a time, which is counted in nanoseconds, in seconds.
     pub fn scaled(self, value: u64) -> f64 {
         match self {

@@ -1,13 +1,13 @@
-//! `lr2ctl capture`: fetches frames that the gateway copies, part by part.
+//! `lr2ctl capture` and `trace`: fetches what the gateway has captured, part by part.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::cli::CaptureOf;
+use crate::cli::{CaptureOf, TraceOf};
 use crate::client::{Client, Request, read};
-use crate::{BAD_INPUT, Failure};
+use crate::{BAD_INPUT, Failure, view};
 
 /// Status of an answer once a capture has all its frames.
 const NOTHING_MORE: u16 = 204;
@@ -39,6 +39,57 @@ pub fn run(client: &Client, of: &CaptureOf, out: &mut dyn Write) -> Result<(), F
         let _ = writeln!(out, "{captured} frames in {name}{more}");
     }
     Ok(())
+}
+
+/// Prints what is decided for packets, until there are enough of them or the time is over, and says how many there were.
+///
+/// # Errors
+/// The gateway refuses it, or a capture or another trace runs.
+pub fn trace(
+    client: &Client,
+    of: &TraceOf,
+    json: bool,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let begun = read::<api::Capture>(&client.ask(&Request::post(&of.path()))?)?;
+    let path = format!("/trace/{}", begun.capture);
+    let mut lines = Lines { json, out };
+    let written = fetch(client, &path, of.seconds, &mut lines);
+    let end = client.ask(&Request::delete(&path)).and_then(|body| read::<api::CaptureEnd>(&body));
+    // Who reads no further has seen enough.
+    if written?.is_err() || json {
+        return Ok(());
+    }
+    let api::CaptureEnd { captured, missed } = end?;
+    let more = match missed {
+        0 => String::new(),
+        n => format!("; {n} more came too fast"),
+    };
+    let _ = writeln!(out, "{captured} packets{more}");
+    Ok(())
+}
+
+/// Lines of a trace on their way to the reader.
+struct Lines<'a> {
+    json: bool,
+    out: &'a mut dyn Write,
+}
+
+impl Write for Lines<'_> {
+    /// A part of the answer, which has whole lines.
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        for line in String::from_utf8_lossy(part).lines() {
+            match serde_json::from_str::<api::Traced>(line) {
+                Ok(traced) if !self.json => writeln!(self.out, "{}", view::traced(&traced))?,
+                Ok(_) | Err(_) => writeln!(self.out, "{line}")?,
+            }
+        }
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Writes what the gateway has, until there is no more or the time is over.

@@ -54,6 +54,10 @@ pub enum Command {
     Recovery,
     /// The flows, those with the most of something first, and why they are not protected.
     Flows(FlowsOf),
+    /// What was done to packets besides forwarding them in order: what happened to PSN X of queue pair Y.
+    Records(RecordsOf),
+    /// What is decided for each packet of a flow from now on, as it arrives.
+    Trace(TraceOf),
     /// Write frames that pass through the gateway's ports to a file, for Wireshark and lr2-analyze.
     Capture(CaptureOf),
     /// The ports.
@@ -134,17 +138,89 @@ impl FlowsOf {
     /// The request.
     pub fn path(&self) -> String {
         let Self { host, qpn, state, sort, limit, offset } = self;
-        let mut path = format!("/flows?sort={sort}&limit={limit}&offset={offset}");
-        for (name, value) in [
-            ("address", host.map(|it| it.to_string())),
-            ("qpn", qpn.clone()),
-            ("state", state.clone()),
-        ] {
-            if let Some(value) = value {
-                path.push_str(&format!("&{name}={}", escaped(&value)));
-            }
+        let host = host.map(|it| it.to_string());
+        with_options(
+            format!("/flows?sort={sort}&limit={limit}&offset={offset}"),
+            [("address", host), ("qpn", qpn.clone()), ("state", state.clone())],
+        )
+    }
+}
+
+/// Which records.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct RecordsOf {
+    /// Of flows from or to this host.
+    #[arg(long, value_name = "IP")]
+    pub host: Option<IpAddr>,
+    /// Of flows to this queue pair, e.g. 17 or 0x11.
+    #[arg(long, value_name = "NUMBER")]
+    pub qpn: Option<String>,
+    /// Of packets with this PSN, e.g. 1000 or 0x3e8.
+    #[arg(long, value_name = "NUMBER")]
+    pub psn: Option<String>,
+    /// How many, the newest.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub last: u16,
+}
+
+impl RecordsOf {
+    /// The request.
+    pub fn path(&self) -> String {
+        let Self { host, qpn, psn, last } = self;
+        let host = host.map(|it| it.to_string());
+        with_options(
+            format!("/records?last={last}"),
+            [("address", host), ("qpn", qpn.clone()), ("psn", psn.clone())],
+        )
+    }
+}
+
+/// A request with the options that are given.
+fn with_options<const N: usize>(mut path: String, all: [(&str, Option<String>); N]) -> String {
+    for (name, value) in all {
+        if let Some(value) = value {
+            path.push_str(&format!("&{name}={}", escaped(&value)));
         }
-        path
+    }
+    path
+}
+
+/// Which packets.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct TraceOf {
+    /// RoCEv2 from or to this host, also inside the tunnel.
+    #[arg(long, value_name = "IP")]
+    pub host: Option<IpAddr>,
+    /// RoCEv2 to this queue pair, also inside the tunnel, e.g. 17 or 0x11.
+    #[arg(long, value_name = "NUMBER")]
+    pub qpn: Option<String>,
+    /// That arrive at this port: lan, wan, wan1 ...
+    #[arg(long)]
+    pub port: Option<String>,
+    /// That arrive on this lane of the tunnel.
+    #[arg(long, value_name = "NUMBER")]
+    pub lane: Option<u8>,
+    /// Packets after which the trace ends.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub packets: u32,
+    /// Seconds after which it ends.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub seconds: u32,
+}
+
+impl TraceOf {
+    /// The request.
+    pub fn path(&self) -> String {
+        let Self { host, qpn, port, lane, packets, .. } = self;
+        with_options(
+            format!("/trace?frames={packets}"),
+            [
+                ("address", host.map(|it| it.to_string())),
+                ("qpn", qpn.clone()),
+                ("port", port.clone()),
+                ("lane", lane.map(|it| it.to_string())),
+            ],
+        )
     }
 }
 
@@ -184,18 +260,15 @@ impl CaptureOf {
     /// The request.
     pub fn path(&self) -> String {
         let Self { port, direction, host, qpn, lane, snaplen, frames, .. } = self;
-        let mut path = format!("/capture?snaplen={snaplen}&frames={frames}");
-        for (name, value) in [
-            ("port", port.clone()),
-            ("direction", direction.clone()),
-            ("address", host.map(|it| it.to_string())),
-            ("qpn", qpn.clone()),
-            ("lane", lane.map(|it| it.to_string())),
-        ] {
-            if let Some(value) = value {
-                path.push_str(&format!("&{name}={}", escaped(&value)));
-            }
-        }
-        path
+        with_options(
+            format!("/capture?snaplen={snaplen}&frames={frames}"),
+            [
+                ("port", port.clone()),
+                ("direction", direction.clone()),
+                ("address", host.map(|it| it.to_string())),
+                ("qpn", qpn.clone()),
+                ("lane", lane.map(|it| it.to_string())),
+            ],
+        )
     }
 }

@@ -100,6 +100,8 @@ fn command(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Lanes => show.get("/lanes", view::lanes)?,
         Command::Recovery => show.get("/recovery", view::recovery)?,
         Command::Flows(of) => show.get(&of.path(), view::flows)?,
+        Command::Trace(of) => return capture::trace(&client, of, cli.json, out),
+        Command::Records(of) => show.get(&of.path(), view::records)?,
         Command::Capture(_) if cli.json => {
             let text = "capture writes pcapng; --json goes with the other commands";
             return Err(Failure { code: BAD_INPUT, text: text.to_owned() });

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
 use api::{
-    Build, Event, Events, Flows, Lanes, Parameters, Peers, Pools, Ports, Recovery, Reloaded, Status,
+    Build, Decision, Event, Events, Flows, Lanes, Parameters, Peers, Pools, Ports, Record, Records,
+    Recovery, Reloaded, Status, Traced,
 };
 use humantime::{format_duration, format_rfc3339_millis};
 
@@ -243,6 +244,72 @@ pub fn pools(it: &Pools) -> String {
         ]);
     }
     table.text("no pools")
+}
+
+/// The stream of a packet.
+fn stream(source: &Option<String>, destination: &Option<String>, qpn: Option<u32>) -> String {
+    match (source, destination, qpn) {
+        (Some(source), Some(destination), Some(qpn)) => {
+            format!("{source} to {destination} QP {qpn:#x}")
+        }
+        _ => UNKNOWN.to_owned(),
+    }
+}
+
+/// A line of `/trace`.
+pub fn traced(it: &Traced) -> String {
+    let at = time(it.time);
+    let lane = it
+        .lane
+        .zip(it.number)
+        .map_or(String::new(), |(lane, number)| format!(" lane {lane} number {number}"));
+    let of = match (&it.opcode, it.psn) {
+        (Some(opcode), Some(psn)) => {
+            let stream = stream(&it.source, &it.destination, it.destination_qpn);
+            format!("{stream} {opcode} PSN {psn}")
+        }
+        _ => format!("{} bytes, not RoCEv2", it.bytes),
+    };
+    let decision = |it: &Decision| match it.count {
+        1 => it.what.clone(),
+        n => format!("{} ({n} times)", it.what),
+    };
+    let decisions: Vec<_> = it.decisions.iter().map(decision).collect();
+    format!("{at} {}{lane} {of}: {}", it.port, decisions.join(", "))
+}
+
+/// `/records`.
+pub fn records(it: &Records) -> String {
+    let mut table =
+        Table::new(&["<time", "<flow", "<PSN", "<lane and number", "<what", "<it counts"]);
+    for record in &it.records {
+        let Record { packets, .. } = record;
+        let flow = stream(&record.source, &record.destination, record.destination_qpn);
+        let last = |first: u32, bits: u32| {
+            first.wrapping_add(packets.saturating_sub(1)) & (u32::MAX >> (32 - bits))
+        };
+        let range = |first: u32, bits| match packets {
+            0 | 1 => first.to_string(),
+            _ => format!("{first} to {}", last(first, bits)),
+        };
+        let place = record.lane.zip(record.number);
+        table.row([
+            time(record.time),
+            flow,
+            some(record.psn, |psn| range(psn, 24)),
+            some(place, |(lane, number)| format!("{lane}: {}", range(number, 32))),
+            record.what.clone(),
+            record.meaning.to_string(),
+        ]);
+    }
+    let shown = it.records.len() as u64;
+    let more = match it.matched {
+        matched if matched > shown => format!("the newest {shown} of {matched}\n"),
+        _ => String::new(),
+    };
+    table.text(
+        "nothing is recorded of that: the packets were forwarded in order, or it is too long ago",
+    ) + &more
 }
 
 /// `/events`.

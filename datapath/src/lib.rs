@@ -13,6 +13,7 @@ mod watch;
 use arrayvec::ArrayVec;
 use common::control::Keys;
 use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
+use common::recorder::Recorder;
 use common::time::{Span, Time};
 use common::wire::MacAddr;
 use switch::{IpNet, Switch};
@@ -208,6 +209,12 @@ impl<F: Headroom> Datapath<F> {
             Self::Switch(switch) => Some(switch),
             Self::Tunnel(tunnel) => tunnel.lan().map(LanRepair::switch),
         }
+    }
+
+    /// The flight recorders of the switch and of the tunnel.
+    pub fn recorders(&self) -> impl Iterator<Item = &Recorder> {
+        let tunnel = self.as_tunnel().map(|path| path.tunnel().recorder());
+        self.as_switch().map(Switch::recorder).into_iter().chain(tunnel)
     }
 
     /// The way through the tunnel, if there is one.

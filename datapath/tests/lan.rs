@@ -84,6 +84,7 @@ fn config(me: u8, boot: u64) -> Config {
             is_paced: true,
         },
         keys: switch::Config::lab(Recovery::Off, 1, 1).keys,
+        records: 0,
     }
 }
 

@@ -291,7 +291,7 @@ impl<F: Frame> Backup<F> {
         }
         cx.out.deliver(Packet::Shared(handle.clone()));
         cx.out.count(Metric::CreatedHandle, 1);
-        cx.out.count(why, 1);
+        cx.out.about(seq.psn(), 1, |out| out.count(why, 1));
         self.resent = self.resent.saturating_add(1);
         if let Ok(i) = self.awaited.binary_search_by_key(&seq, |(asked, _)| *asked) {
             self.awaited[i].1 = Time::ZERO;

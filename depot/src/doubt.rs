@@ -60,9 +60,12 @@ impl<F: Frame> Flow<F> {
     }
 
     fn cut<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, to: Seq) {
+        let count = self.sequence.high().since(to);
         while let Some(held) = self.sequence.cut(to) {
             cx.pool.give(held.info.len as usize);
-            cx.out.discard(held.packet, Metric::DropAheadOfSource);
+            cx.out.about(to.psn(), count, |out| {
+                out.discard(held.packet, Metric::DropAheadOfSource);
+            });
         }
     }
 

@@ -374,7 +374,9 @@ impl<F: Frame> Flow<F> {
         let before = self.sequence.gaps().len();
         let closed = self.sequence.hold(seq, Held { packet, info, at: cx.now });
         if self.sequence.gaps().len() > before {
-            cx.out.count(Metric::GapsSeen, 1);
+            let gap = self.sequence.gaps_from(seq.prev()).next();
+            let (start, end) = gap.map_or((seq, seq), |gap| (gap.start, gap.end));
+            cx.out.about(start.psn(), end.since(start), |out| out.count(Metric::GapsSeen, 1));
             self.note_gap_before(seq);
         }
         self.count_closed(cx, closed);
@@ -427,15 +429,17 @@ impl<F: Frame> Flow<F> {
             self.stalled = cx.now;
         }
         self.note_lost(high);
+        let before = self.sequence.high();
         if self.sequence.raise_high(high, cx.now) {
-            cx.out.count(Metric::GapsSeen, 1);
+            cx.out.about(before.psn(), high.since(before), |out| out.count(Metric::GapsSeen, 1));
         }
         true
     }
 
     fn count_closed<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, closed: Option<Gap>) {
         if let Some(gap) = closed {
-            cx.out.count(Metric::GapsFilled, 1);
+            let count = gap.end.since(gap.start);
+            cx.out.about(gap.start.psn(), count, |out| out.count(Metric::GapsFilled, 1));
             let time = cx.now.since(gap.seen);
             cx.out.record(Timing::Recovery, time);
             self.fill.sample(time);

@@ -135,8 +135,10 @@ impl<F: Frame> Flow<F> {
             Some(held)
         });
         cx.out.count(Metric::CreatedHandle, copies);
-        cx.out.count(Metric::DepotHeld, copies);
-        cx.out.count(Metric::DepotGoneBack, 1);
+        cx.out.about(seq.psn(), copies, |out| {
+            out.count(Metric::DepotHeld, copies);
+            out.count(Metric::DepotGoneBack, 1);
+        });
         self.clear_backup(cx);
         self.stalled = cx.now;
         self.report(cx, Cause::Destination);
@@ -153,9 +155,11 @@ impl<F: Frame> Flow<F> {
 
     /// The NAK is answered, or obsolete.
     pub(crate) fn drop_nak<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        if let Some(KeptNak { handle, .. }) = self.nak.take() {
+        if let Some(KeptNak { handle, seq, .. }) = self.nak.take() {
             cx.pool.give(handle.bytes().len());
-            cx.out.discard(Packet::Shared(handle), Metric::DropNakAbsorbed);
+            cx.out.about(seq.psn(), 1, |out| {
+                out.discard(Packet::Shared(handle), Metric::DropNakAbsorbed);
+            });
         }
     }
 

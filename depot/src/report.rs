@@ -69,7 +69,10 @@ impl<F: Frame> Flow<F> {
                 Cause::Sync => Metric::NackSync,
                 _ => Metric::NackRepeat,
             };
-            cx.out.count(metric, parts as u64);
+            let all = self.sequence.gaps();
+            let start = all.get(first).map_or(high, |gap| gap.start);
+            let end = all.get(gaps - 1).map_or(high, |gap| gap.end).max(start);
+            cx.out.about(start.psn(), end.since(start), |out| out.count(metric, parts as u64));
         }
         if first == 0 {
             self.last_nack = cx.now;

@@ -163,8 +163,12 @@ impl<F: Frame> Flow<F> {
             uncached += u64::from(range.len).saturating_sub(found);
         }
         cx.out.count(Metric::CreatedHandle, resent);
-        cx.out.count(Metric::ResponseResent, resent);
-        cx.out.count(Metric::ResponseUncached, uncached);
+        if let Some(first) = fetch.missing.first() {
+            cx.out.about(first.start, resent + uncached, |out| {
+                out.count(Metric::ResponseResent, resent);
+                out.count(Metric::ResponseUncached, uncached);
+            });
+        }
         if let (Some(incarnation), false) = (self.incarnation, absent.is_empty()) {
             let absent = Fetch { expected: fetch.expected, missing: absent };
             cx.out.absent(incarnation.epoch, absent, Class::High);

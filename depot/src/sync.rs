@@ -134,10 +134,14 @@ impl<F: Frame> Flow<F> {
     /// Ends this incarnation of the flow. Held packets are dropped: they are never delivered to
     /// the next one (R-INC-12).
     pub fn reset<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        cx.out.count(Metric::FlowReset, 1);
+        let expected = self.sequence.expected();
+        let count = self.sequence.high().since(expected);
+        cx.out.about(expected.psn(), count, |out| out.count(Metric::FlowReset, 1));
         self.sequence.release(|packet| {
             cx.pool.give(packet.bytes().len());
-            cx.out.discard(packet, Metric::DropOldIncarnation);
+            cx.out.about(expected.psn(), count, |out| {
+                out.discard(packet, Metric::DropOldIncarnation);
+            });
         });
         self.clear_backup(cx);
         self.leave_window(cx);

@@ -117,7 +117,12 @@ impl<F: Frame> Flow<F> {
     /// Gives up on all gaps: held packets are delivered in order, past the gaps, and the RNICs
     /// recover by themselves (R-GAP-13).
     pub(crate) fn give_up<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        cx.out.count(Metric::GapsGivenUp, self.sequence.gaps().len() as u64);
+        let gaps = self.sequence.gaps();
+        if let (Some(first), Some(last)) = (gaps.front(), gaps.back()) {
+            cx.out.about(first.start.psn(), last.end.since(first.start), |out| {
+                out.count(Metric::GapsGivenUp, gaps.len() as u64);
+            });
+        }
         self.sequence.release(|packet| {
             cx.pool.give(packet.bytes().len());
             cx.out.count(Metric::DepotReleased, 1);

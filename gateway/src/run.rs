@@ -43,13 +43,13 @@ use crate::telemetry::Published;
 use crate::worker::capture::Tap;
 use crate::worker::egress::Egress;
 use crate::worker::events::{self, Watch as EventWatch};
-use crate::worker::flows::Lister;
 use crate::worker::handoff::{Handoff, mesh};
 use crate::worker::idle::{Idler, sharpen_timers};
 use crate::worker::links::{self, Links};
 use crate::worker::plane::Plane;
 use crate::worker::station::{self, WorkerEnd};
 use crate::worker::{Ended, Parts, Unfinished, Worker, io};
+use crate::worker::{flows, records};
 
 /// Time between two looks at signals and at the worker's end.
 const TICK: Duration = Duration::from_millis(20);
@@ -145,7 +145,8 @@ struct Place {
     links: Arc<links::Shared>,
     events: EventWatch,
     settings: Consumer<Change>,
-    flows: Lister,
+    flows: flows::Lister,
+    records: records::Lister,
     tap: Tap,
 }
 
@@ -251,6 +252,7 @@ impl Machine {
                     events: watch.of_tunnels(tunnels_of(config, n), config.lanes()),
                     settings: state.parameters.add_worker(),
                     flows: state.flows.add_worker(),
+                    records: state.records.add_worker(),
                     tap: state.captures.add_worker(),
                 };
                 let worker = thread::Builder::new()
@@ -299,9 +301,8 @@ impl Machine {
         // Dropped last: the mbufs of the worker go back through the cache
         // that its thread has as long as it is registered.
         let lcore = LcoreGuard::register(&self.eal)?;
-        let Place { n, queues, handoff, stop, unfinished, published, .. } = place;
-        let (stations, links, events, settings, flows, tap) =
-            (place.stations, place.links, place.events, place.settings, place.flows, place.tap);
+        let Place { n, queues, handoff, stop, unfinished, published, stations, links, .. } = place;
+        let Place { events, settings, flows, records, tap, .. } = place;
         let Queues { rx, tx } = queues;
         let mut tx = tx.into_iter();
         let lan = tx.next().context("there is no LAN port")?;
@@ -337,6 +338,7 @@ impl Machine {
             events,
             settings,
             flows,
+            records,
         });
         // The size of a burst is fixed where the code is compiled.
         Ok(match config.worker.burst {

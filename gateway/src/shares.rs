@@ -74,6 +74,7 @@ pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Conf
         remote_prefixes: config.peer.remote_prefixes.clone(),
         queue_pairs: config.queue_pairs.clone(),
         flow_idle: FLOW_IDLE,
+        records: config.records as usize,
         tuning: recovery.tuning,
     }
 }
@@ -161,6 +162,7 @@ pub fn tunnel_config(
             is_paced: true,
         },
         keys: keys(config),
+        records: config.records as usize,
     }
 }
 

@@ -120,6 +120,11 @@ pub trait Actions<F: Frame> {
     fn ack(&mut self, ack: LastAck);
     /// Adds `n` to a counter.
     fn count(&mut self, metric: Metric, n: u64);
+    /// What `act` counts and frees is about these packets, not about the one that has arrived: for who records it.
+    fn about(&mut self, psn: Psn, packets: u64, act: impl FnOnce(&mut Self)) {
+        let _ = (psn, packets);
+        act(self);
+    }
     /// Adds a time to a histogram. Who has none leaves it.
     fn record(&mut self, what: Timing, time: Span) {
         let _ = (what, time);

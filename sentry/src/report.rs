@@ -198,7 +198,8 @@ impl<F: Frame> Flow<F> {
     fn need_gaps<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, start: Seq, end: Seq) -> bool {
         let pass = &mut self.pass;
         let first = self.gaps.need(start, end, |start, end| {
-            cx.out.count(Metric::SentryUncached, end.since(start));
+            let count = end.since(start);
+            cx.out.about(start.psn(), count, |out| out.count(Metric::SentryUncached, count));
             pass.need_all(start, end);
         });
         first.is_some_and(|first| !self.pass.will_reach(first))
@@ -246,7 +247,7 @@ impl<F: Frame> Flow<F> {
                 self.pass.meet(1);
             }
             cx.out.count(Metric::CreatedHandle, 1);
-            cx.out.count(Metric::SentryResent, 1);
+            cx.out.about(seq.psn(), 1, |out| out.count(Metric::SentryResent, 1));
             self.resent = self.resent.saturating_add(1);
             cx.out.forward(Packet::Shared(handle), Class::High);
             return Repair::Resent;
@@ -255,7 +256,7 @@ impl<F: Frame> Flow<F> {
         let let_through = slot.round != 0 && slot.round == self.naks.round();
         slot.mark(slot::NEEDED);
         if !was_needed {
-            cx.out.count(Metric::SentryUncached, 1);
+            cx.out.about(seq.psn(), 1, |out| out.count(Metric::SentryUncached, 1));
             self.pass.need(seq);
         }
         if self.pass.will_reach(seq) && !let_through {

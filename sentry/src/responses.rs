@@ -180,7 +180,8 @@ impl<F: Frame> Flow<F> {
     pub(crate) fn drop_responses<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, why: Metric) {
         while let Some(waiting) = self.reads.next_held(true) {
             cx.pool.give(waiting.frame.bytes().len());
-            cx.out.discard(Packet::Owned(waiting.frame), why);
+            let psn = waiting.response.psn;
+            cx.out.about(psn, 1, |out| out.discard(Packet::Owned(waiting.frame), why));
         }
     }
 

@@ -149,6 +149,8 @@ pub struct Config {
     pub queue_pairs: Vec<QueuePair>,
     /// Idle time after which an entry leaves the flow table.
     pub flow_idle: Span,
+    /// Records of the [flight recorder](common::recorder); 0: nothing is recorded.
+    pub records: usize,
     /// Durations of the protocol.
     pub tuning: Tuning,
 }
@@ -175,6 +177,7 @@ impl Config {
             remote_prefixes: Vec::new(),
             queue_pairs: Vec::new(),
             flow_idle: Span::from_millis(60_000),
+            records: 0,
             tuning: Tuning::default(),
         }
     }

@@ -5,6 +5,7 @@ use common::control::Keys;
 use common::frame::{Frame, Pool, Side, Sink};
 use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
+use common::recorder::Recorder;
 use common::time::Time;
 use common::wire::{Addr, Looked, NotRoce, PacketKind, Roce, Transport, look, parse};
 
@@ -105,6 +106,7 @@ impl<F: Frame> Switch<F> {
             let room = left.min(TIMERS);
             let (due, fired) = cx.flows.due(now, room);
             for id in due {
+                cx.tx.recorder.begin(now);
                 cx.sentry(id, |flow, cx| flow.on_timer(cx));
                 cx.depot(id, |flow, cx| flow.on_timer(cx));
             }
@@ -191,6 +193,11 @@ impl<F: Frame> Switch<F> {
     /// The newest message of another box that was refused.
     pub fn last_refusal(&self) -> Option<RefusedMessage> {
         self.tx.peers.last_refusal()
+    }
+
+    /// What was done to packets of late.
+    pub fn recorder(&self) -> &Recorder {
+        &self.tx.recorder
     }
 
     pub(crate) fn table(&self) -> &Table<F> {
@@ -302,6 +309,7 @@ fn receive<I: Io>(
         Err(NotRoce::Malformed(_)) => return cx.pass(side, frame, Metric::PassedMalformed),
     };
     let arrival = Arrival { side, frame, roce, flow };
+    cx.tx.recorder.begin(cx.io.now());
     let (kind, is_rc) = (roce.opcode.kind(), roce.opcode.transport() == Transport::Rc);
     if roce.opcode == cx.tx.peers.opcode() {
         control::on_control(cx, arrival);

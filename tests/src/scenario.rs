@@ -11,7 +11,7 @@ use switch::{Config, Recovery, Tuning};
 
 use crate::link::Impairment;
 use crate::sweep::number;
-use crate::tunnel::{Tunnelling, tunnel_box};
+use crate::tunnel::{RECORDS, Tunnelling, tunnel_box};
 use crate::workers::Workers;
 use crate::world::{Outcome, World};
 
@@ -248,6 +248,7 @@ impl Scenario {
     pub(crate) fn switch(&self, me: usize, boot: BootId, keys: Keys) -> Option<Workers> {
         let config = Config {
             keys: keys.clone(),
+            records: RECORDS,
             reorder_pool_frames: self.reorder_pool_frames,
             resend_cache_frames: self.resend_cache_frames,
             backup_pool_frames: self.backup_pool_frames,

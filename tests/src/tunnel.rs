@@ -11,6 +11,8 @@ use tunnel::session::SessionConfig;
 use tunnel::spray::Policy;
 use tunnel::{Config, Part, Port, ReceiverConfig, SenderConfig, report_interval};
 
+/// Records of each flight recorder.
+pub(crate) const RECORDS: usize = 512;
 /// Longest frame of a NIC and the tunnel's headers.
 const FRAME_MAX: u16 = 4_400;
 
@@ -92,6 +94,7 @@ pub(crate) fn tunnel_box(
             is_paced: true,
         },
         keys,
+        records: RECORDS,
     };
     Datapath::tunnel(config, lan)
 }

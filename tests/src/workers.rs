@@ -6,6 +6,7 @@ use common::control::NodeId;
 use common::frame::{Frame, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Counters;
+use common::recorder::Recorder;
 use common::time::Time;
 use common::wire::Spread;
 use datapath::Datapath;
@@ -114,6 +115,16 @@ impl Workers {
             Self::Tunnel(path) => path.as_switch(),
         };
         self.switches().iter().chain(path).map(Switch::counters)
+    }
+
+    /// The flight recorders.
+    pub fn recorders(&self) -> impl Iterator<Item = &Recorder> {
+        let path = match self {
+            Self::Switches(_) => None,
+            Self::Tunnel(path) => Some(path),
+        };
+        let of_path = path.into_iter().flat_map(Datapath::recorders);
+        self.switches().iter().map(Switch::recorder).chain(of_path)
     }
 
     /// Checks each worker's books.

@@ -9,6 +9,7 @@ use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
 use common::metrics::Counters;
 use common::psn::Psn;
+use common::recorder::Record;
 use common::time::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -300,6 +301,12 @@ impl World {
     /// Counters of each worker of switch `me`.
     pub fn counters(&self, me: usize) -> impl Iterator<Item = &Counters> {
         self.ends[me].switch.iter().flat_map(Workers::counters)
+    }
+
+    /// What box `me` has recorded.
+    pub fn records(&self, me: usize) -> Vec<Record> {
+        let recorders = self.ends[me].switch.iter().flat_map(Workers::recorders);
+        recorders.flat_map(|it| (it.start()..it.end()).filter_map(|n| it.get(n)).copied()).collect()
     }
 
     /// The long-haul link from `me` on.

@@ -24,7 +24,7 @@ use crate::shim::{self, Content, Fault, Shim};
 /// Bytes of an Ethernet header without tags: a frame has at least as many.
 const ETHER_LEN: usize = 14;
 /// Bytes of the two addresses in it.
-const MACS_LEN: usize = 12;
+pub(crate) const MACS_LEN: usize = 12;
 
 /// How frames are carried.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -213,6 +213,12 @@ impl Encapsulation {
     #[inline]
     pub const fn resent_len(&self, kept: usize) -> usize {
         kept + Self::RESENT_MORE
+    }
+
+    /// The frame inside a [wrapped](Self::wrap) one, from its own EtherType on.
+    pub(crate) fn inner<'a>(&self, kept: &'a [u8]) -> Option<&'a [u8]> {
+        let moved = if let Self::Ethernet { .. } = self { 0 } else { MACS_LEN };
+        kept.get(self.shim_at() + shim::LEN + moved..)
     }
 
     /// Writes the resend of `kept`, a frame as it was [wrapped](Self::wrap), into `out`: `shim` with the

@@ -58,6 +58,11 @@ pub trait Deliver<F> {
     /// Drops a frame, which is counted already.
     fn discard(&mut self, frame: F);
 
+    /// So many frames from `first` on are no longer waited for.
+    fn gave_up(&mut self, lane: Lane, first: Number, count: u64) {
+        let _ = (lane, first, count);
+    }
+
     /// Sends a REPORT.
     fn report(&mut self, report: Report);
 }

@@ -9,6 +9,7 @@ mod ports;
 use arrayvec::ArrayVec;
 use common::control::Keys;
 use common::frame::{Class, Frame, Headroom, Packet};
+use common::recorder::Recorder;
 use common::time::{Span, Time};
 use common::wire::MacAddr;
 
@@ -35,6 +36,8 @@ pub struct Config {
     pub receiver: ReceiverConfig,
     /// The key of control messages.
     pub keys: Keys,
+    /// Records of the [flight recorder](common::recorder); 0: nothing is recorded.
+    pub records: usize,
 }
 
 /// The ports of a tunnel, and where its frames come from.
@@ -92,6 +95,7 @@ pub struct Tunnel<F: Frame> {
     /// By port: its link is up.
     links: ArrayVec<bool, { Port::COUNT_MAX as usize }>,
     counts: Counts,
+    recorder: Recorder,
     /// See [`due`](Self::due).
     due: Time,
 }
@@ -109,6 +113,7 @@ impl<F: Headroom> Tunnel<F> {
             ways: Ways::new(config.session.lanes, config.session.ports),
             links: Port::all(config.session.ports).map(|_| true).collect(),
             counts: Counts::default(),
+            recorder: Recorder::new(config.records),
             due: Time::ZERO,
             config,
         }
@@ -127,6 +132,11 @@ impl<F: Headroom> Tunnel<F> {
     /// Counts of the receiving end, of all lanes and sessions.
     pub fn received(&self) -> Received {
         self.receiver.counts()
+    }
+
+    /// What was done to frames of late.
+    pub fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// The session.
@@ -188,6 +198,7 @@ impl<F: Headroom> Tunnel<F> {
     /// The link of a WAN port is up, or down: then its unreported frames go out again on other ports. R-TUN-29
     pub fn set_link<I: Io<Frame = F>>(&mut self, now: Time, port: Port, is_up: bool, io: &mut I) {
         let Some(link) = self.links.get_mut(port.index()) else { return };
+        self.recorder.begin(now);
         if core::mem::replace(link, is_up) != is_up {
             self.use_ports(now, io);
             self.due = self.deadline();
@@ -209,7 +220,8 @@ impl<F: Headroom> Tunnel<F> {
         }
         for lane in Lane::all(self.config.session.lanes) {
             let is_used = self.is_used(lane.port(ports));
-            let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+            let mut wan =
+                ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
             self.sender.set_used(now, lane, is_used, &mut wan);
         }
     }
@@ -232,6 +244,7 @@ impl<F: Headroom> Tunnel<F> {
 
     /// Does everything that is due.
     pub fn on_timer<I: Io<Frame = F>>(&mut self, now: Time, io: &mut I) {
+        self.recorder.begin(now);
         if let Some(change) = self.end.on_timer(&self.config.session, now) {
             let mut ready = Ready::new();
             self.change(now, change, &mut ready, io);
@@ -243,7 +256,7 @@ impl<F: Headroom> Tunnel<F> {
             }
         }
         let (is_up, config) = (self.end.up().is_some(), &self.config);
-        let mut wan = ports::wan(io, &mut self.end, config, &self.ways);
+        let mut wan = ports::wan(io, &mut self.end, config, &self.ways, &mut self.recorder);
         if is_up {
             self.sender.on_timer(now, &mut wan);
         }
@@ -324,7 +337,7 @@ impl<F: Headroom> Tunnel<F> {
             self.ways.arrived(probe.lane, port);
         }
         let is_up = self.end.up().is_some();
-        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
         match message {
             Some(Message::Report(report)) if is_up => {
                 self.sender.on_report(now, &report, &mut wan);
@@ -360,7 +373,8 @@ impl<F: Headroom> Tunnel<F> {
             }
             Change::Ended(why) => {
                 self.last_end = Some(why);
-                let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+                let mut wan =
+                    ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
                 self.sender.end(&mut wan);
                 let mut lan = Lan { wan, counts: &mut self.counts, ready };
                 self.receiver.end(now, &mut lan);

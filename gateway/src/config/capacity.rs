@@ -7,6 +7,7 @@
 use std::fmt::{self, Write};
 
 use common::fair_queue::FairQueue;
+use common::recorder::Recorder;
 pub use settings::sizing::{BACKLOG, HANDOFF};
 use settings::sizing::{
     DPDK_OVERHEAD, FRAME_OVERHEAD, HUGE_PAGE, PAGE, mbuf_size, mbufs_at_work, pmtu, pool_fits,
@@ -105,7 +106,13 @@ impl Config {
         let queue = u64::from(self.pool.holdable()) / workers + u64::from(BACKLOG);
         let fair = FairQueue::<()>::OVERHEAD as u64;
         let handles = CLASSES * self.ports().count() as u64 * footprint.handle as u64;
-        parts * plane + workers * queue * (handles + fair)
+        // With a tunnel and repair of the LANs there are two.
+        let recorders = match self.recovery.lan {
+            LanMode::On | LanMode::Auto if self.tunnel.mode != TunnelMode::Off => 2,
+            LanMode::Off | LanMode::On | LanMode::Auto => 1,
+        };
+        let recorders = recorders * Recorder::memory(self.records as usize) as u64;
+        parts * (plane + recorders) + workers * queue * (handles + fair)
     }
 
     /// The pages of DPDK's memory, bytes; hugepages under `"auto"`, since their number depends on

@@ -374,6 +374,8 @@ pub struct Config {
     pub socket: Option<PathBuf>,
     /// The group whose members may open it as well.
     pub group: Option<String>,
+    /// Records of the flight recorder of each worker, or tunnel.
+    pub records: u32,
     /// How long frames still held may take to leave at the end.
     pub drain_timeout: Span,
     /// Settings that work but are probably mistakes; one line each.

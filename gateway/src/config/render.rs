@@ -104,6 +104,7 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(group) = &c.group {
         writeln!(f, "group = {}", quoted(group))?;
     }
+    writeln!(f, "records = {}", c.records)?;
 
     writeln!(f, "\n[shutdown]")?;
     writeln!(f, "drain_timeout = {}", quoted(&show_duration(c.drain_timeout)))

@@ -25,6 +25,9 @@ const TIB: u64 = 1 << 40;
 /// As LinkGuardian (SIGCOMM 2023).
 const RESEND_COPIES: u8 = 2;
 
+/// Records of the flight recorder: 5.5 MiB.
+const RECORDS: u32 = 1 << 16;
+
 /// Lanes of a WAN port of the tunnel over UDP: as many paths of equal cost as routers commonly have. With fewer paths, some
 /// lanes share one.
 const LANES_UDP: u8 = 8;
@@ -72,6 +75,7 @@ pub(super) fn read(
         .unwrap_or_else(|| ([127, 0, 0, 1], 9469).into());
     let socket = control.string("socket").map(Into::into);
     let group = control.string("group");
+    let records = control.int("records", 0, 1 << 24, "records").unwrap_or(RECORDS);
     control.finish();
 
     let mut shutdown = root.section("shutdown");
@@ -99,6 +103,7 @@ pub(super) fn read(
         listen,
         socket,
         group,
+        records,
         drain_timeout,
         warnings,
     };

@@ -4,10 +4,9 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use api::CaptureEnd;
-use common::time::Time;
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -17,9 +16,13 @@ use pcap_file::{DataLink, PcapError};
 use rtrb::Producer;
 use tunnel::encapsulation::Marks;
 
+use super::trace;
+use super::wall::Wall;
 use crate::config::Config;
 use crate::port::PortId;
-use crate::worker::capture::{Direction, Filter, Order, Record, Records, Tap, capture, pair};
+use crate::worker::capture::{
+    Direction, Filter, Order, Record, Records, Tap, Wanted as OfEach, capture, pair,
+};
 
 /// Bytes of records that wait at each worker for the control thread.
 const ROOM: usize = 4 << 20;
@@ -37,6 +40,8 @@ pub const SNAPLEN: usize = 256;
 pub const SNAPLEN_MAX: usize = 16_384;
 /// Frames of a capture unless somebody asks for another number.
 pub const FRAMES: usize = 10_000;
+/// Packets of a trace unless somebody asks for another number.
+pub const TRACED: usize = 100;
 /// The most that can be asked for.
 pub const FRAMES_MAX: usize = 100_000_000;
 /// Option `epb_flags` of pcapng: received, sent.
@@ -47,8 +52,8 @@ const FLAGS: [u32; 2] = [1, 2];
 pub struct Wanted {
     /// Which frames.
     pub filter: Filter,
-    /// How many bytes of each.
-    pub snaplen: usize,
+    /// What of each.
+    pub of_each: OfEach,
     /// After how many frames the capture ends.
     pub frames: usize,
 }
@@ -76,8 +81,6 @@ pub struct Captures {
 #[derive(Debug, Default)]
 struct Inner {
     workers: Vec<Producer<Order>>,
-    /// A time of the workers' clock, and what it is for people.
-    clock: Option<(Time, SystemTime)>,
     number: u64,
     running: Option<Running>,
     /// Ends of captures that are over: the last to drop one frees its memory, and that is not to be a worker.
@@ -88,11 +91,52 @@ struct Running {
     number: u64,
     records: Vec<Records>,
     /// What was not fetched yet.
-    file: PcapNgWriter<Vec<u8>>,
+    output: Output,
     /// Frames that may still come.
     rest: usize,
     captured: u64,
     fetched: Instant,
+}
+
+/// What the operator gets.
+enum Output {
+    /// A pcapng file.
+    File(PcapNgWriter<Vec<u8>>),
+    /// Lines of JSON, each what was decided for a packet.
+    Lines(Vec<u8>, Marks),
+}
+
+impl Output {
+    fn add(&mut self, record: Record, wall: &Wall) {
+        let time = wall.time_of(record.at);
+        match self {
+            Self::File(file) => {
+                let block = EnhancedPacketBlock {
+                    interface_id: record.port.into(),
+                    timestamp: time,
+                    original_len: record.len,
+                    data: Cow::Owned(record.bytes),
+                    options: vec![EnhancedPacketOption::Flags(
+                        FLAGS[usize::from(record.direction == Direction::Out)],
+                    )],
+                };
+                // Writing to memory does not fail.
+                let _ = file.write_pcapng_block(block);
+            }
+            Self::Lines(lines, marks) => {
+                let Some(traced) = trace::shown(&record, time, marks) else { return };
+                let _ = serde_json::to_writer(&mut *lines, &traced);
+                lines.push(b'\n');
+            }
+        }
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        core::mem::take(match self {
+            Self::File(file) => file.get_mut(),
+            Self::Lines(lines, _) => lines,
+        })
+    }
 }
 
 impl fmt::Debug for Running {
@@ -116,11 +160,6 @@ impl Captures {
         tap
     }
 
-    /// A time of the workers' clock, now.
-    pub fn set_clock(&self, now: Time, wall: SystemTime) {
-        self.lock().clock = Some((now, wall));
-    }
-
     /// How the tunnel's frames look.
     pub fn marks(&self) -> Marks {
         self.marks
@@ -132,13 +171,13 @@ impl Captures {
     }
 
     /// A pcapng file with an interface for each port.
-    fn file(&self, snaplen: usize) -> Result<PcapNgWriter<Vec<u8>>, PcapError> {
+    fn file(&self, snaplen: u16) -> Result<PcapNgWriter<Vec<u8>>, PcapError> {
         let mut file = PcapNgWriter::new(Vec::new())?;
         for port in self.ports() {
             let name = InterfaceDescriptionOption::IfName(Cow::Borrowed(port.name()));
             file.write_pcapng_block(InterfaceDescriptionBlock {
                 linktype: DataLink::ETHERNET,
-                snaplen: snaplen as u32,
+                snaplen: snaplen.into(),
                 // Nanoseconds.
                 options: vec![name, InterfaceDescriptionOption::IfTsResol(9)],
             })?;
@@ -157,10 +196,15 @@ impl Captures {
             let why = format!("capture {number} is under way; there is one at a time");
             return Err(Refused::Busy(why));
         }
-        let file = self.file(wanted.snaplen).map_err(|e| Refused::Silent(e.to_string()))?;
+        let output = match wanted.of_each {
+            OfEach::Bytes(snaplen) => {
+                Output::File(self.file(snaplen).map_err(|e| Refused::Silent(e.to_string()))?)
+            }
+            OfEach::Decisions => Output::Lines(Vec::new(), self.marks),
+        };
         let mut records = Vec::new();
         for (n, worker) in inner.workers.iter_mut().enumerate() {
-            let (request, end) = capture(wanted.filter, wanted.snaplen as u16, ROOM);
+            let (request, end) = capture(wanted.filter, wanted.of_each, ROOM);
             if worker.push(Order::Begin(request)).is_err() {
                 inner.end(records);
                 let why = format!("worker {n} takes no orders; /healthz says how it does");
@@ -170,7 +214,7 @@ impl Captures {
         }
         inner.number += 1;
         let (number, rest, captured) = (inner.number, wanted.frames, 0);
-        inner.running = Some(Running { number, records, file, rest, captured, fetched: now });
+        inner.running = Some(Running { number, records, output, rest, captured, fetched: now });
         Ok(number)
     }
 
@@ -178,28 +222,17 @@ impl Captures {
     ///
     /// # Errors
     /// There is no such capture: it was ended, or forgotten.
-    pub fn next(&self, number: u64, now: Instant) -> Result<Option<Vec<u8>>, Refused> {
+    pub fn next(&self, number: u64, now: Instant, wall: &Wall) -> Result<Option<Vec<u8>>, Refused> {
         let mut inner = self.lock();
-        let clock = inner.clock;
         let running = inner.running(number)?;
         running.fetched = now;
         if running.rest == 0 {
             return Ok(None);
         }
         for record in running.take() {
-            let block = EnhancedPacketBlock {
-                interface_id: record.port.into(),
-                timestamp: time_of(record.at, clock),
-                original_len: record.len,
-                data: Cow::Owned(record.bytes),
-                options: vec![EnhancedPacketOption::Flags(
-                    FLAGS[usize::from(record.direction == Direction::Out)],
-                )],
-            };
-            // Writing to memory does not fail.
-            let _ = running.file.write_pcapng_block(block);
+            running.output.add(record, wall);
         }
-        Ok(Some(core::mem::take(running.file.get_mut())))
+        Ok(Some(running.output.take()))
     }
 
     /// Ends a capture.
@@ -280,15 +313,6 @@ impl Running {
         self.captured += all.len() as u64;
         all
     }
-}
-
-/// What a time of the workers' clock is for people, since 1970.
-fn time_of(at: Time, clock: Option<(Time, SystemTime)>) -> Duration {
-    let Some((now, wall)) = clock else { return Duration::from_nanos(at.as_nanos()) };
-    let since_epoch = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let ago = Duration::from_nanos(now.since(at).as_nanos());
-    let later = Duration::from_nanos(at.since(now).as_nanos());
-    (since_epoch + later).saturating_sub(ago)
 }
 
 /// Tidies until there is nothing left to do.

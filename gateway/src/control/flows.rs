@@ -4,14 +4,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
 
 use api::{Flow, Order};
 use common::frame::Side;
 use switch::{FlowStage, FlowSummary, Standing};
-use tokio::sync::Mutex;
 
-use crate::worker::flows::{ControlEnd, Lister, Row, pair};
+use super::listing::Listing;
 
 /// Most flows of a page.
 pub const PAGE_MAX: usize = 1_000;
@@ -19,10 +17,6 @@ pub const PAGE_MAX: usize = 1_000;
 pub const OFFSET_MAX: usize = 9_000;
 /// Flows of a page if nobody asks for another number.
 pub const PAGE: usize = 100;
-/// Time for a listing. A connection may last ten seconds.
-const PATIENCE: Duration = Duration::from_secs(8);
-/// Time between two looks at what the workers have told.
-const TICK: Duration = Duration::from_millis(1);
 
 /// Which flows are wanted.
 #[derive(Clone, PartialEq, Debug)]
@@ -180,66 +174,18 @@ fn shown(worker: usize, flow: &FlowSummary) -> Flow {
     }
 }
 
-/// The ways to the workers, for one listing at a time.
-#[derive(Debug, Default)]
-pub struct Flows(Mutex<Inner>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    workers: Vec<ControlEnd>,
-    listing: u64,
+/// A page of the flows of all workers.
+///
+/// # Errors
+/// In one sentence: a worker does not answer, or others ask as well.
+pub async fn page(workers: &Flows, wanted: &Wanted) -> Result<api::Flows, String> {
+    let mut best = Best::new(wanted);
+    workers.list(&(), |worker, flow| best.add(worker, flow)).await?;
+    Ok(best.page())
 }
 
-impl Flows {
-    /// The way to one more worker. Not to be called within an event loop.
-    pub fn add_worker(&self) -> Lister {
-        let (lister, end) = pair();
-        self.0.blocking_lock().workers.push(end);
-        lister
-    }
-
-    /// A page of the flows of all workers.
-    ///
-    /// # Errors
-    /// In one sentence: a worker does not answer.
-    pub async fn page(&self, wanted: &Wanted) -> Result<api::Flows, String> {
-        let mut inner = self.0.lock().await;
-        inner.listing += 1;
-        let Inner { workers, listing } = &mut *inner;
-        let silent =
-            |n| format!("worker {n} does not tell of its flows; /healthz says how it does");
-        for (n, worker) in workers.iter_mut().enumerate() {
-            worker.ask.push(*listing).map_err(|_| silent(n))?;
-        }
-        let (mut best, began) = (Best::new(wanted), Instant::now());
-        let mut open: Vec<_> = (0..workers.len()).collect();
-        loop {
-            open.retain(|n| {
-                !workers.get_mut(*n).is_none_or(|it| take(it, *n, *listing, &mut best))
-            });
-            let Some(first) = open.first() else { return Ok(best.page()) };
-            if began.elapsed() >= PATIENCE {
-                return Err(silent(*first));
-            }
-            tokio::time::sleep(TICK).await;
-        }
-    }
-}
-
-/// Takes what a worker has told. Returns whether that was all.
-fn take(worker: &mut ControlEnd, n: usize, listing: u64, best: &mut Best<'_>) -> bool {
-    // No more than it can have told by now: others wait for this thread.
-    for _ in 0..worker.rows.slots() {
-        match worker.rows.pop() {
-            Ok(Row::Flow { listing: of, flow }) if of == listing => best.add(n, flow),
-            Ok(Row::End { listing: of }) if of == listing => return true,
-            // Of a request that was given up.
-            Ok(_) => {}
-            Err(_) => break,
-        }
-    }
-    false
-}
+/// The ways to the workers.
+pub type Flows = Listing<(), FlowSummary>;
 
 #[cfg(test)]
 mod tests {

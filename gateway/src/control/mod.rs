@@ -15,17 +15,21 @@ pub mod events;
 pub mod flows;
 pub mod health;
 pub mod links;
+mod listing;
 pub mod metrics;
 pub mod neighbour;
 mod page;
 pub mod parameters;
 pub mod peers;
+pub mod records;
 mod routes;
 pub mod server;
 pub mod socket;
 pub mod station;
 pub mod status;
+mod trace;
 pub mod tunnel;
+pub mod wall;
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -87,6 +91,10 @@ pub struct State {
     pub actions: actions::Actions,
     /// The flows that the workers know.
     pub flows: flows::Flows,
+    /// What the workers have recorded of packets.
+    pub records: records::Records,
+    /// The workers' clock.
+    pub wall: wall::Wall,
     /// Captures of frames.
     pub captures: capture::Captures,
     /// The boot id, once it is known.
@@ -122,6 +130,8 @@ impl State {
             problems: Mutex::default(),
             actions: actions::Actions::default(),
             flows: flows::Flows::default(),
+            records: records::Records::default(),
+            wall: wall::Wall::default(),
             captures: capture::Captures::default(),
             boot: OnceLock::new(),
             facts: status::Facts::default(),

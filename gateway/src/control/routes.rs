@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use api::{Draining, LogLevel, Refusal, Reloaded};
 use axum::Router;
@@ -12,19 +12,20 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Path, Query, Request, State a
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post, put};
+use common::psn::Psn;
 use serde::Serialize;
 
 use super::flows::Wanted;
 use super::parameters::Refused;
-use super::{State, capture, events, flows, health, metrics, page, status};
-use crate::port::PortId;
-use crate::worker::capture::{Direction, Filter};
+use super::{State, events, flows, health, metrics, page, records, status};
 
 /// Bytes of the longest body of a request.
 const BODY_MAX: usize = 1_024;
 
+mod capturing;
+
 /// What can be read.
-const PATHS: [&str; 15] = [
+const PATHS: [&str; 16] = [
     "/",
     "/status",
     "/peers",
@@ -33,6 +34,7 @@ const PATHS: [&str; 15] = [
     "/flows",
     "/ports",
     "/pools",
+    "/records",
     "/events",
     "/build",
     "/config",
@@ -78,7 +80,7 @@ pub(super) fn to_read(state: Arc<State>) -> Router {
     let refuse_capture = || async {
         Error::new(
             StatusCode::FORBIDDEN,
-            "frames are captured through the socket of control.socket only",
+            "frames are captured and traced through the socket of control.socket only",
         )
     };
     let refused = Router::new()
@@ -87,7 +89,9 @@ pub(super) fn to_read(state: Arc<State>) -> Router {
         .route("/reload", any(refuse))
         .route("/drain", any(refuse))
         .route("/capture", any(refuse_capture))
-        .route("/capture/{number}", any(refuse_capture));
+        .route("/capture/{number}", any(refuse_capture))
+        .route("/trace", any(refuse_capture))
+        .route("/trace/{number}", any(refuse_capture));
     reads()
         .merge(refused)
         .fallback(unknown)
@@ -102,8 +106,7 @@ pub(super) fn to_change(state: Arc<State>) -> Router {
         .route("/log-level", put(set_log_level))
         .route("/reload", post(reload))
         .route("/drain", post(drain))
-        .route("/capture", post(begin_capture))
-        .route("/capture/{number}", get(next_of_capture).delete(end_capture))
+        .merge(capturing::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .fallback(unknown)
         .method_not_allowed_fallback(other_method)
@@ -122,6 +125,7 @@ fn reads() -> Router<Arc<State>> {
         .route("/pools", get(|state: Shared| async move { answer(&status::pools(&state)) }))
         .route("/build", get(|| async { answer(&status::build()) }))
         .route("/flows", get(serve_flows))
+        .route("/records", get(serve_records))
         .route("/events", get(serve_events))
         .route("/peers", get(serve_peers))
         .route("/config", get(|state: Shared| async move { answer(&state.parameters.config()) }))
@@ -175,14 +179,18 @@ async fn serve_flows(state: Shared, Query(params): Params) -> Answer {
     let one_of = |text: &str| flows::STATES.into_iter().find(|state| *state == text);
     let wanted = Wanted {
         address: params.take("address", "the IP address of a host", |it| it.parse().ok())?,
-        qpn: params.take("qpn", "the number of a queue pair, e.g. 17 or 0x11", qpn)?,
+        qpn: params.take(
+            "qpn",
+            "the number of a queue pair, e.g. 17 or 0x11",
+            number_of_24_bits,
+        )?,
         state: params.take("state", &flows::STATES.join(", "), one_of)?,
         order: params.take("sort", "lost, resent, held", |it| it.parse().ok())?.unwrap_or_default(),
         offset: params.number("offset", 0, flows::OFFSET_MAX)?,
         limit: params.number("limit", flows::PAGE, flows::PAGE_MAX)?,
     };
     params.end()?;
-    let mut page = state.flows.page(&wanted).await;
+    let mut page = flows::page(&state.flows, &wanted).await;
     if let Ok(page) = &mut page {
         page.note = state.facts.note_on_flows().map(Into::into);
     }
@@ -190,12 +198,30 @@ async fn serve_flows(state: Shared, Query(params): Params) -> Answer {
 }
 
 /// A number of 24 bits, decimal or hexadecimal.
-fn qpn(text: &str) -> Option<u32> {
+fn number_of_24_bits(text: &str) -> Option<u32> {
     let number = match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16),
         None => text.parse(),
     };
     number.ok().filter(|number| *number < 1 << 24)
+}
+
+async fn serve_records(state: Shared, Query(params): Params) -> Answer {
+    let mut params = Parameters::new(params);
+    let query = records::Query {
+        host: params.take("address", "the IP address of a host", |it| it.parse().ok())?,
+        qpn: params.take(
+            "qpn",
+            "the number of a queue pair, e.g. 17 or 0x11",
+            number_of_24_bits,
+        )?,
+        psn: params.take("psn", "a PSN, e.g. 17 or 0x11", number_of_24_bits)?.map(Psn::new),
+    };
+    let last = params.number("last", records::LAST, records::LAST_MAX)?;
+    params.end()?;
+    let newest = records::newest(&state.records, &query, last, &state.wall).await;
+    let newest = newest.map_err(|why| Error::new(StatusCode::SERVICE_UNAVAILABLE, why))?;
+    Ok(answer(&newest))
 }
 
 async fn serve_peers(state: Shared) -> Response {
@@ -239,71 +265,6 @@ async fn reload(state: Shared) -> Answer {
             Err(Error { status: StatusCode::UNPROCESSABLE_ENTITY, why })
         }
         Err(_) => Err(Error::new(StatusCode::SERVICE_UNAVAILABLE, "the gateway is about to end")),
-    }
-}
-
-async fn begin_capture(state: Shared, Query(params): Params) -> Answer {
-    let mut params = Parameters::new(params);
-    let captures = &state.captures;
-    let direction = |text: &str| match text {
-        "in" => Some(Direction::In),
-        "out" => Some(Direction::Out),
-        _ => None,
-    };
-    let names: Vec<_> = captures.ports().map(PortId::name).collect();
-    let port = |text: &str| captures.ports().find(|port| port.name() == text);
-    let filter = Filter {
-        port: params.take("port", &names.join(", "), port)?,
-        direction: params.take("direction", "in, out", direction)?,
-        address: params.take("address", "the IP address of a host", |it| it.parse().ok())?,
-        qpn: params.take("qpn", "the number of a queue pair, e.g. 17 or 0x11", qpn)?,
-        lane: params.take("lane", "0 to 255", |it| it.parse().ok())?,
-        marks: captures.marks(),
-    };
-    let wanted = capture::Wanted {
-        filter,
-        snaplen: params.number("snaplen", capture::SNAPLEN, capture::SNAPLEN_MAX)?,
-        frames: params.number("frames", capture::FRAMES, capture::FRAMES_MAX)?,
-    };
-    params.end()?;
-    let number = captures.begin(&wanted, Instant::now())?;
-    tokio::spawn(capture::watch(Arc::clone(&state)));
-    Ok((StatusCode::CREATED, answer(&api::Capture { capture: number })).into_response())
-}
-
-/// The next part of the file, as soon as there is something; 204 once nothing more comes.
-async fn next_of_capture(state: Shared, Path(number): Path<String>) -> Answer {
-    let (number, began) = (capture_of(&number)?, Instant::now());
-    loop {
-        match state.captures.next(number, Instant::now())? {
-            None => return Ok(StatusCode::NO_CONTENT.into_response()),
-            Some(part) if part.is_empty() && began.elapsed() < capture::WAIT => {
-                tokio::time::sleep(capture::TICK).await;
-            }
-            Some(part) => {
-                let kind = [(header::CONTENT_TYPE, "application/x-pcapng")];
-                return Ok((kind, part).into_response());
-            }
-        }
-    }
-}
-
-async fn end_capture(state: Shared, Path(number): Path<String>) -> Answer {
-    Ok(answer(&state.captures.end(capture_of(&number)?)?))
-}
-
-fn capture_of(number: &str) -> Result<u64, Error> {
-    let why = || format!("there is no capture {number}");
-    number.parse().map_err(|_| Error::new(StatusCode::NOT_FOUND, why()))
-}
-
-impl From<capture::Refused> for Error {
-    fn from(why: capture::Refused) -> Self {
-        match why {
-            capture::Refused::Busy(why) => Self::new(StatusCode::CONFLICT, why),
-            capture::Refused::Unknown(why) => Self::new(StatusCode::NOT_FOUND, why),
-            capture::Refused::Silent(why) => Self::new(StatusCode::SERVICE_UNAVAILABLE, why),
-        }
     }
 }
 

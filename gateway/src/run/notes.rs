@@ -68,7 +68,7 @@ pub(super) fn links(state: &State, up: &mut [Option<bool>], sample: &Sample) {
 /// Takes what the workers say. `now` is a time of their clock.
 pub(super) fn workers(state: &State, ends: &mut [events::ControlEnd], now: Time) {
     let wall = SystemTime::now();
-    state.captures.set_clock(now, wall);
+    state.wall.set(now, wall);
     for (worker, end) in ends.iter_mut().enumerate() {
         while let Some(Event { at, tunnel, what }) = end.event() {
             let ago = Duration::from_nanos(now.since(at).as_nanos());

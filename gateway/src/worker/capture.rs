@@ -93,12 +93,21 @@ impl Filter {
     }
 }
 
+/// What of a frame is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// So many bytes of it.
+    Bytes(u16),
+    /// What was decided for it when it arrived.
+    Decisions,
+}
+
 /// A capture at one worker.
 #[derive(Debug)]
 pub struct Request {
     filter: Filter,
-    /// Bytes of each frame that are copied at most.
-    snaplen: u16,
+    /// What of a frame is wanted.
+    wanted: Wanted,
     records: Producer<u8>,
     missed: Arc<AtomicU64>,
     scratch: Vec<u8>,
@@ -127,11 +136,11 @@ pub struct Record {
 }
 
 /// A capture, with room for so many bytes of records. A record takes 16 bytes and what is copied of the frame.
-pub fn capture(filter: Filter, snaplen: u16, room: usize) -> (Request, Records) {
+pub fn capture(filter: Filter, wanted: Wanted, room: usize) -> (Request, Records) {
     let (records, taken) = RingBuffer::new(room);
     let missed = Arc::<AtomicU64>::default();
     let scratch = Vec::with_capacity(FRAME_MAX);
-    let request = Request { filter, snaplen, records, missed: Arc::clone(&missed), scratch };
+    let request = Request { filter, wanted, records, missed: Arc::clone(&missed), scratch };
     (request, Records { records: taken, missed })
 }
 
@@ -205,6 +214,25 @@ impl Tap {
         self.on.is_some()
     }
 
+    /// Whether it is wanted what is decided for frames.
+    #[inline]
+    pub fn is_tracing(&self) -> bool {
+        self.on.as_ref().is_some_and(|request| request.wanted == Wanted::Decisions)
+    }
+
+    /// Whether that is wanted of a frame that arrives at a port.
+    pub fn traces(&mut self, port: PortId, frame: &[u8]) -> bool {
+        let Some(Request { filter, scratch, .. }) = &mut self.on else { return false };
+        filter.has(port, Direction::In, frame, scratch)
+    }
+
+    /// Something was decided for a frame of `len` bytes that has arrived at a port.
+    pub fn decided(&mut self, port: PortId, len: usize, decisions: &[u8], head: &[u8]) {
+        if let Some(request) = &mut self.on {
+            request.record(self.now, port, Direction::In, len, [decisions, head]);
+        }
+    }
+
     /// The time of the frames that follow.
     #[inline]
     pub fn set_now(&mut self, now: Time) {
@@ -219,38 +247,43 @@ impl Tap {
         direction: Direction,
         frames: impl Iterator<Item = &'a [u8]>,
     ) {
-        let now = self.now;
-        let Some(Request { filter, snaplen, records, missed, scratch }) = &mut self.on else {
+        let Some(request) = &mut self.on else { return };
+        let Wanted::Bytes(snaplen) = request.wanted else { return };
+        for frame in frames {
+            if request.filter.has(port, direction, frame, &mut request.scratch) {
+                let copied = frame.get(..snaplen.into()).unwrap_or(frame);
+                request.record(self.now, port, direction, frame.len(), [copied, &[]]);
+            }
+        }
+    }
+}
+
+impl Request {
+    /// Leaves a record with these bytes, or counts it where there is no room.
+    fn record(&mut self, now: Time, port: PortId, to: Direction, len: usize, parts: [&[u8]; 2]) {
+        let Self { records, missed, .. } = self;
+        let copied = parts.iter().map(|part| part.len()).sum::<usize>();
+        let Ok(mut chunk) = records.write_chunk(HEAD + copied) else {
+            missed.store(missed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
             return;
         };
-        for frame in frames {
-            if !filter.has(port, direction, frame, scratch) {
-                continue;
-            }
-            let copied = frame.len().min(usize::from(*snaplen));
-            let Ok(mut chunk) = records.write_chunk(HEAD + copied) else {
-                missed.store(missed.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-                continue;
-            };
-            let mut head = [0; HEAD];
-            head[..8].copy_from_slice(&now.as_nanos().to_be_bytes());
-            head[8..12].copy_from_slice(&(frame.len() as u32).to_be_bytes());
-            head[12..14].copy_from_slice(&(copied as u16).to_be_bytes());
-            head[14] = port.index() as u8;
-            head[15] = u8::from(direction == Direction::Out);
-            let (first, second) = chunk.as_mut_slices();
-            let (mut first, mut second) = (first, second);
-            for part in [&head[..], &frame[..copied]] {
-                let (a, b) = part.split_at(part.len().min(first.len()));
-                let (to, rest) = first.split_at_mut(a.len());
-                to.copy_from_slice(a);
-                first = rest;
-                let (to, rest) = second.split_at_mut(b.len());
-                to.copy_from_slice(b);
-                second = rest;
-            }
-            chunk.commit_all();
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(&now.as_nanos().to_be_bytes());
+        head[8..12].copy_from_slice(&(len as u32).to_be_bytes());
+        head[12..14].copy_from_slice(&(copied as u16).to_be_bytes());
+        head[14] = port.index() as u8;
+        head[15] = u8::from(to == Direction::Out);
+        let (mut first, mut second) = chunk.as_mut_slices();
+        for part in [&head[..], parts[0], parts[1]] {
+            let (a, b) = part.split_at(part.len().min(first.len()));
+            let (to, rest) = first.split_at_mut(a.len());
+            to.copy_from_slice(a);
+            first = rest;
+            let (to, rest) = second.split_at_mut(b.len());
+            to.copy_from_slice(b);
+            second = rest;
         }
+        chunk.commit_all();
     }
 }
 

@@ -1,109 +1,32 @@
-//! Lists the flows of a worker for the control thread while somebody asks for them: a few in each round, between two bursts, so
-//! that no frame waits long however many flows there are. What is listed is no one moment's state.
+//! The flows of a worker, as the control thread may ask for them.
 
 use common::frame::Frame;
 use common::time::Time;
-use rtrb::{Consumer, Producer, RingBuffer};
 use switch::{FlowSummary, Switch};
 
-/// Entries of the flow table that a round looks at: each may be some cache misses.
-pub const SLICE: u32 = 16;
-/// Flows that may wait for the control thread, which takes them every millisecond.
-const DEPTH: usize = 1_024;
-/// Requests that may wait for the worker. There is one at a time; one that was given up may be left.
-const REQUESTS: usize = 4;
-
-/// What a worker tells of its flows.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Row {
-    /// A flow.
-    Flow {
-        /// The request.
-        listing: u64,
-        /// The flow.
-        flow: FlowSummary,
-    },
-    /// All flows were told.
-    End {
-        /// The request.
-        listing: u64,
-    },
-}
-
-/// The control thread's end.
-#[derive(Debug)]
-pub struct ControlEnd {
-    /// Requests, by number.
-    pub ask: Producer<u64>,
-    /// The answers.
-    pub rows: Consumer<Row>,
-}
+use super::listing::{self, Source};
 
 /// The worker's end.
-#[derive(Debug)]
-pub struct Lister {
-    asked: Consumer<u64>,
-    to: Producer<Row>,
-    at: Option<Place>,
-}
+pub type Lister = listing::Lister<(), FlowSummary>;
+/// The control thread's end.
+pub type ControlEnd = listing::ControlEnd<(), FlowSummary>;
 
-/// How far a listing has come.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    listing: u64,
-    /// Which of the worker's switches.
-    switch: usize,
-    /// Index of the next entry of its table.
-    next: u32,
-}
+/// The flows of a switch, now.
+pub struct Flows<'a, F: Frame>(pub &'a Switch<F>, pub Time);
 
-/// Both ends.
-pub fn pair() -> (Lister, ControlEnd) {
-    let (ask, asked) = RingBuffer::new(REQUESTS);
-    let (to, rows) = RingBuffer::new(DEPTH);
-    (Lister { asked, to, at: None }, ControlEnd { ask, rows })
-}
+impl<F: Frame> Source for Flows<'_, F> {
+    type Query = ();
+    type Item = FlowSummary;
 
-impl Lister {
-    /// Takes requests: a new one ends the one before.
-    pub fn poll(&mut self) {
-        while let Ok(listing) = self.asked.pop() {
-            self.at = Some(Place { listing, switch: 0, next: 0 });
-        }
+    /// Each may be some cache misses.
+    const SLICE: u64 = 16;
+
+    fn span(&self) -> (u64, u64) {
+        (0, self.0.flows_end().into())
     }
 
-    /// Whether a listing is under way.
-    #[inline]
-    pub fn is_on(&self) -> bool {
-        self.at.is_some()
-    }
-
-    /// Tells of the next few flows, as far as there is room. Returns whether it looked at any.
-    pub fn slice<'a, F: Frame + 'a>(
-        &mut self,
-        mut switches: impl Iterator<Item = &'a Switch<F>>,
-        now: Time,
-    ) -> bool {
-        let Some(Place { listing, switch: n, next }) = self.at else { return false };
-        // Each entry makes one row at most.
-        if self.to.slots() < SLICE as usize {
-            return false;
-        }
-        let Some(switch) = switches.nth(n) else {
-            self.at = None;
-            return self.to.push(Row::End { listing }).is_ok();
-        };
-        let end = switch.flows_end().min(next.saturating_add(SLICE));
-        for index in next..end {
-            if let Some(flow) = switch.flow(index, now) {
-                // There is room.
-                let _ = self.to.push(Row::Flow { listing, flow });
-            }
-        }
-        let is_over = end >= switch.flows_end();
-        let after = Place { listing, switch: n + 1, next: 0 };
-        self.at = Some(if is_over { after } else { Place { listing, switch: n, next: end } });
-        true
+    fn item(&self, number: u64, (): &()) -> Option<FlowSummary> {
+        self.0.flow(u32::try_from(number).ok()?, self.1)
     }
 }
 
@@ -119,6 +42,7 @@ mod tests {
     use switch::{Config, Recovery};
 
     use super::*;
+    use crate::worker::listing::{Row, pair};
 
     struct Nowhere;
 
@@ -185,20 +109,20 @@ mod tests {
     fn flows_are_told_in_slices_while_there_is_room() {
         let flows = std::env::var("FLOWS").map_or(5_000, |it| it.parse().unwrap());
         let (switch, now) = (switch(flows), Time::from_nanos(2));
-        let (mut lister, mut end) = pair();
+        let (mut lister, mut end): (Lister, ControlEnd) = pair();
         lister.poll();
         assert!(!lister.is_on());
         for listing in [1, 2] {
-            end.ask.push(listing).unwrap();
+            end.ask.push((listing, ())).unwrap();
         }
         lister.poll();
         let (mut told, mut worst, mut slices) = (BTreeSet::new(), Duration::ZERO, 0);
         'all: loop {
             let (before, began) = (end.rows.slots(), Instant::now());
-            let looked = lister.slice(std::iter::once(&switch), now);
+            let looked = lister.slice(std::iter::once(Flows(&switch, now)));
             worst = worst.max(began.elapsed());
             slices += 1;
-            assert!(end.rows.slots() - before <= SLICE as usize);
+            assert!(end.rows.slots() - before <= Flows::<HeapFrame>::SLICE as usize);
             // The control thread comes when there is no room.
             if looked && lister.is_on() {
                 continue;
@@ -206,7 +130,7 @@ mod tests {
             assert!(!looked || !lister.is_on());
             while let Ok(row) = end.rows.pop() {
                 match row {
-                    Row::Flow { listing, flow } => {
+                    Row::Item { listing, item: flow } => {
                         assert_eq!(listing, 2, "the newer request");
                         assert!(told.insert((flow.source.to_ip(), flow.destination_qpn.get())));
                     }

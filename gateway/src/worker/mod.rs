@@ -19,12 +19,15 @@ pub mod handoff;
 pub mod idle;
 pub mod io;
 pub mod links;
+pub mod listing;
 pub mod owner;
 pub mod peers;
 pub mod plane;
+pub mod records;
 pub mod station;
 #[cfg(test)]
 mod tests;
+pub mod trace;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -37,7 +40,7 @@ use rtrb::Consumer;
 use self::capture::Direction;
 use self::egress::Egress;
 use self::events::Watch;
-use self::flows::Lister;
+use self::flows::Flows;
 use self::handoff::Handoff;
 use self::idle::Idler;
 use self::io::{Now, Receive, Reserve, Transmit};
@@ -103,7 +106,9 @@ pub struct Parts<R: Receive<Frame: Headroom>, T: Transmit, P, C> {
     /// Settings that the operator has changed.
     pub settings: Consumer<Change>,
     /// Tells of flows when the operator asks.
-    pub flows: Lister,
+    pub flows: flows::Lister,
+    /// Tells of what was done to packets when the operator asks.
+    pub records: records::Lister,
 }
 
 /// A worker, ready to run. See the [module](self).
@@ -158,7 +163,7 @@ where
     /// One round. Returns whether there was something to do.
     fn round<const N: usize>(&mut self, frames: &mut ArrayVec<F, N>, now: Time) -> bool {
         self.account(now);
-        let Parts { rx, handoff, egress, plane, pool, flows, .. } = &mut self.parts;
+        let Parts { rx, handoff, egress, plane, pool, flows, records, .. } = &mut self.parts;
         egress.tap().set_now(now);
         let mut worked = false;
         for (port, rx) in PortId::all(u8::MAX).zip(rx) {
@@ -175,12 +180,12 @@ where
                 let sorted = handoff.sort(port, frames);
                 self.io.add(port, PortIo::Handoff, sorted.handed_off);
                 self.io.add(port, PortIo::DropHandoff, sorted.dropped);
-                plane.burst(port, frames, now, pool, egress);
+                pass(plane, port, frames, now, pool, egress);
             }
             for other in 0..handoff.others() {
                 if handoff.take(other, port, frames) > 0 {
                     worked = true;
-                    plane.burst(port, frames, now, pool, egress);
+                    pass(plane, port, frames, now, pool, egress);
                 }
             }
         }
@@ -190,7 +195,10 @@ where
         }
         worked |= egress.flush(now) > 0;
         if flows.is_on() {
-            worked |= flows.slice(plane.switches(), now);
+            worked |= flows.slice(plane.switches().map(|switch| Flows(switch, now)));
+        }
+        if records.is_on() {
+            worked |= records.slice(plane.recorders());
         }
         if now.since(self.last_housekeeping) >= HOUSEKEEPING {
             self.last_housekeeping = now;
@@ -215,8 +223,9 @@ where
     }
 
     fn housekeeping(&mut self, now: Time) {
-        let Parts { egress, plane, pool, settings, flows, .. } = &mut self.parts;
+        let Parts { egress, plane, pool, settings, flows, records, .. } = &mut self.parts;
         flows.poll();
+        records.poll();
         egress.tap().poll();
         while let Ok(change) = settings.pop() {
             plane.apply(&change);
@@ -266,5 +275,26 @@ where
         plane.housekeeping(now, pool, egress);
         self.publish(now);
         ended
+    }
+}
+
+/// Takes the frames that arrived at a port.
+#[inline(always)]
+fn pass<const N: usize, F, T, P>(
+    plane: &mut Plane<F>,
+    port: PortId,
+    frames: &mut ArrayVec<F, N>,
+    now: Time,
+    pool: &mut P,
+    egress: &mut Egress<T>,
+) where
+    F: Headroom,
+    T: Transmit<Frame = F>,
+    P: Reserve<Frame = F>,
+{
+    if egress.tap().is_tracing() {
+        trace::burst(plane, port, frames, now, pool, egress);
+    } else {
+        plane.burst(port, frames, now, pool, egress);
     }
 }

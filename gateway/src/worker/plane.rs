@@ -4,8 +4,9 @@ use arrayvec::ArrayVec;
 use common::frame::{Class, Headroom, Packet, Pool, Side, Sink};
 use common::histogram::Timings;
 use common::metrics::Counters;
+use common::recorder::Recorder;
 use common::time::{Span, Time};
-use datapath::{Datapath, Ports, Which};
+use datapath::{Datapath, Ports, Tunnelled, Which};
 use switch::Switch;
 use tunnel::Port;
 
@@ -214,6 +215,16 @@ impl<F: Headroom> Plane<F> {
         self.paths.iter().filter_map(Datapath::as_switch)
     }
 
+    /// The ways through the tunnels.
+    pub fn tunnelled(&self) -> impl Iterator<Item = &Tunnelled<F>> {
+        self.paths.iter().filter_map(Datapath::as_tunnel)
+    }
+
+    /// The flight recorders of switches and tunnels.
+    pub fn recorders(&self) -> impl Iterator<Item = &Recorder> {
+        self.paths.iter().flat_map(Datapath::recorders)
+    }
+
     /// Publishes its counters and those of the worker, and finds events.
     pub fn publish(&self, now: Time, io: &IoCounters, published: &Published, events: &mut Watch) {
         let mut switches = Counters::default();
@@ -223,16 +234,14 @@ impl<F: Headroom> Plane<F> {
         // The stations are those of all tunnels: the first one counts for them.
         let mut missed = self.stations.iter().map(WorkerEnd::dropped).sum();
         let mut timings = Timings::default();
-        let tunnels = self.paths.iter().filter_map(Datapath::as_tunnel);
-        for (path, published) in tunnels.zip(published.tunnels()) {
+        for (path, published) in self.tunnelled().zip(published.tunnels()) {
             let counters = TunnelCounters::of(path, core::mem::take(&mut missed));
             published.store(&counters, path.tunnel().lanes(now));
             timings.join(&TunnelCounters::timings(path.tunnel()));
         }
         published.tunnel_timings().store(&timings);
         published.store(&switches, io);
-        let tunnels = self.paths.iter().filter_map(Datapath::as_tunnel);
-        events.look(now, tunnels.map(datapath::Tunnelled::tunnel));
+        events.look(now, self.tunnelled().map(Tunnelled::tunnel));
         events.report(now, &self.paths);
     }
 

@@ -45,7 +45,8 @@ impl Bench {
             published: Arc::clone(&published),
             events: events::pair().0,
             settings: rtrb::RingBuffer::new(1).1,
-            flows: flows::pair().0,
+            flows: listing::pair().0,
+            records: listing::pair().0,
         });
         Self { rx, tx, clock, stop, published, worker, frames: ArrayVec::new() }
     }
@@ -226,7 +227,8 @@ fn what_ports_receive_and_take_is_captured() {
     let mut bench = Bench::new();
     let (tap, mut order) = capture::pair();
     *bench.worker.parts.egress.tap() = tap;
-    let (request, mut records) = capture::capture(capture::Filter::default(), 14, 10_000);
+    let (request, mut records) =
+        capture::capture(capture::Filter::default(), capture::Wanted::Bytes(14), 10_000);
     assert!(order.push(capture::Order::Begin(request)).is_ok());
     bench.keep_house();
     bench.tx[1].accept(2);

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use serde_json::Value;
 
-use crate::support::{Folder, Running, SMALL, config, free_address, write_pcap};
+use crate::support::{Folder, Running, SMALL, config, free_address, send, write_pcap};
 
 /// The status of an answer, and its body.
 fn ask(socket: &Path, request: &str, body: &str) -> (u16, Value) {
@@ -179,6 +179,67 @@ fn frames_are_captured_while_they_pass() {
     }
     let address = gateway.listen.to_string();
     let (code, _, errors) = lr2ctl(&socket, &["--address", &address, "capture", "--out", out]);
+    assert!(code == 2 && errors.contains("control.socket only"), "{errors}");
+    gateway.end(Signal::SIGTERM);
+}
+
+/// The LAN port repeats the packets 0 to 3 of a queue pair without end: three new ones behind one that was there before.
+#[test]
+fn what_was_done_to_packets_is_recorded_and_traced() {
+    let folder = Folder::new("trace");
+    let (listen, socket) = (free_address(), folder.path("control.sock"));
+    let arrive = folder.path("arrive.pcap");
+    write_pcap(&arrive, &(0..4).map(send).chain([vec![9; 100]]).collect::<Vec<_>>());
+    let control = format!("socket = \"{}\"\n{SMALL}", socket.display());
+    let lan = format!("net_pcap0,rx_pcap={},infinite_rx=1", arrive.display());
+    let path = folder.config(&config(&lan, "net_null0,no-rx=1", listen, &control));
+    let gateway = Running::start(&path, listen);
+    let good = |args: &[&str]| {
+        let (code, out, errors) = lr2ctl(&socket, args);
+        assert_eq!((code, &*errors), (0, ""), "{args:?}");
+        out
+    };
+
+    let out = good(&["trace", "--host", "10.2.0.1", "--qpn", "0x11", "--packets", "8"]);
+    let lines: Vec<_> = out.lines().collect();
+    assert_eq!((lines.len(), lines[8]), (9, "8 packets"), "{out}");
+    for line in &lines[..8] {
+        let parts = ["lan 10.1.0.1 to 10.2.0.1 QP 0x11 RC SEND", "transmitted_frames wan"];
+        assert!(parts.iter().all(|part| line.contains(part)), "{out}");
+    }
+    let psn =
+        |line: &str| line.split_once(" PSN ").unwrap().1.split_once(':').unwrap().0.to_owned();
+    let psns: Vec<_> = lines[..8].iter().map(|line| psn(line)).collect();
+    let next = |psn: &str| ((psn.parse::<u8>().unwrap() + 1) % 4).to_string();
+    assert!(psns.windows(2).all(|two| two[1] == next(&two[0])), "{out}");
+    let json = good(&["trace", "--qpn", "17", "--packets", "2", "--json"]);
+    let traced: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((traced.len(), &traced[0]["port"]), (2, &"lan".into()), "{json}");
+    assert!(traced[0]["decisions"][0]["meaning"].is_string(), "{json}");
+    // What is not RoCEv2 as well.
+    let out = good(&["trace", "--port", "lan", "--packets", "10"]);
+    assert!(out.contains("lan 100 bytes, not RoCEv2: "), "{out}");
+    assert!(out.contains("passed_frames not_roce"), "{out}");
+
+    let repeated = "sentry_packets repeat_unprotected";
+    let out = good(&["records", "--qpn", "0x11", "--psn", "2"]);
+    assert!(out.contains("10.1.0.1 to 10.2.0.1 QP 0x11") && out.contains(repeated), "{out}");
+    let out = good(&["records", "--psn", "77"]);
+    assert!(out.starts_with("nothing is recorded of that"), "{out}");
+    let (_, all) = ask(&socket, "GET /records?last=5&address=10.1.0.1", "");
+    let records = all["records"].as_array().unwrap();
+    assert!(all["matched"].as_u64() > Some(5) && records.len() == 5, "{all}");
+    assert!(records.iter().all(|it| it["until"].as_f64() >= it["time"].as_f64()), "{all}");
+
+    for (args, part) in [
+        (&["records", "--psn", "0x1000000"][..], "psn: found 0x1000000"),
+        (&["trace", "--port", "wan7"], "port: found wan7; allowed: lan, wan"),
+    ] {
+        let (code, _, errors) = lr2ctl(&socket, args);
+        assert!(code == 2 && errors.lines().count() == 1 && errors.contains(part), "{errors}");
+    }
+    let address = gateway.listen.to_string();
+    let (code, _, errors) = lr2ctl(&socket, &["--address", &address, "trace", "--qpn", "17"]);
     assert!(code == 2 && errors.contains("control.socket only"), "{errors}");
     gateway.end(Signal::SIGTERM);
 }

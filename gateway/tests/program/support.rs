@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use common::wire::{icrc, parse};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
@@ -61,6 +62,21 @@ pub fn lr2_gateway(config: &Path) -> Command {
 
 pub fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A packet of RC: SEND Only to queue pair 0x11, from 10.1.0.1 to 10.2.0.1.
+pub fn send(psn: u8) -> Vec<u8> {
+    let mut f = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x08, 0x00];
+    f.extend([0x45, 0, 0, 60, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 1, 0, 1, 10, 2, 0, 1]);
+    f.extend([0xc0, 0, 0x12, 0xb7, 0, 40, 0, 0]);
+    f.extend([0x04, 0x40, 0xff, 0xff, 0, 0, 0, 0x11, 0x80, 0, 0, psn]);
+    f.extend([psn; 16]);
+    f.extend([0; 4]);
+    let roce = parse(&f).unwrap();
+    let right = icrc(&f, &roce).to_le_bytes();
+    let at = f.len() - right.len();
+    f[at..].copy_from_slice(&right);
+    f
 }
 
 /// A small gateway between two devices.

@@ -178,6 +178,7 @@ fn config(place: &Place<'_>, frame_max: u16) -> Config {
             is_paced: scenario.gateway.pacing,
         },
         keys: Keys::unkeyed_lab(),
+        records: 0,
     }
 }
 

@@ -3,6 +3,7 @@
 use core::hash::{BuildHasher, Hash, Hasher};
 
 use common::frame::Side;
+use common::recorder::Stream;
 use common::wire::{Addr, Ipv4Flow, Qpn, Roce, Vlans};
 
 /// The key of a flow (docs/protocol.md, "Words"), with the side that its packets arrive on.
@@ -13,6 +14,11 @@ pub(crate) struct FlowKey {
 }
 
 impl FlowKey {
+    /// As the flight recorder names it.
+    pub fn stream(&self) -> Stream {
+        Stream { source: self.hosts.src, destination: self.hosts.dst, qpn: self.dest_qpn }
+    }
+
     /// The same in few words, if it is of hosts with IPv4 addresses that are in no VLAN.
     fn ipv4(&self) -> Option<Ipv4Key> {
         let Hosts { side, vlans, src, dst } = self.hosts;

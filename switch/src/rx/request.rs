@@ -50,6 +50,7 @@ pub(crate) fn on_noted<I: Io>(
     parsed: &Result<Roce, NotRoce>,
     id: FlowId,
 ) {
+    cx.tx.recorder.begin(cx.io.now());
     match parsed {
         Ok(roce) => on_any(cx, side, frame, roce, id),
         Err(_) => cx.pass(side, frame, Metric::PassedOther),
@@ -57,6 +58,7 @@ pub(crate) fn on_noted<I: Io>(
 }
 
 fn on_any<I: Io>(cx: &mut Context<'_, I>, side: Side, frame: I::Frame, roce: &Roce, id: FlowId) {
+    cx.tx.recorder.about(roce.psn, 1);
     match side {
         Side::Lan => cx.sentry(id, |flow, cx| flow.on_any(cx, frame, roce)),
         Side::Wan => cx.depot(id, |flow, cx| flow.on_any(cx, frame, roce)),

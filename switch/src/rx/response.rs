@@ -28,9 +28,17 @@ pub(crate) fn on_response<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I
         // delivered.
         return cx.pass(side, frame, Metric::PassedBadIcrc);
     }
+    cx.tx.recorder.about(roce.psn, 1);
     let info = ResponseInfo { psn: roce.psn, is_nak: response.is_nak(), src_port: roce.src_port };
     let id = flow_of(cx, side, roce, flow, &info);
     let entry = id.and_then(|id| Some((id, cx.flows.table.get(id)?)));
+    if let Some((_, entry)) = entry.filter(|_| info.is_nak) {
+        let metric = match response.verdict {
+            Verdict::NotReady => Metric::NakRnr,
+            _ => Metric::NakDestination,
+        };
+        cx.tx.recorder.note(entry.key.stream(), metric, 1);
+    }
     match entry.map(|(id, entry)| (id, &entry.state)) {
         Some((id, FlowState::Sentry(_))) => {
             cx.sentry(id, |flow, cx| flow.on_response(cx, frame, roce, response));

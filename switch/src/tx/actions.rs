@@ -7,6 +7,7 @@ use common::histogram::Timing;
 use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::psn::Psn;
+use common::recorder::Recorder;
 use common::time::Span;
 use common::wire::{Aeth, CNP_LEN, Headers, Qpn};
 
@@ -22,6 +23,7 @@ pub(crate) struct Tx<F: Frame> {
     pub peers: Peers,
     pub releases: Releases,
     pub released: Released<F::Shared>,
+    pub recorder: Recorder,
 }
 
 impl<F: Frame> Tx<F> {
@@ -32,6 +34,7 @@ impl<F: Frame> Tx<F> {
             peers: Peers::new(config),
             releases: Releases::new(config.tuning.rtt_guess, config.hash_seed),
             released: Released(ArrayVec::new()),
+            recorder: Recorder::new(config.records),
         }
     }
 
@@ -99,10 +102,25 @@ impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
         transmit(&mut self.tx.counters, self.io, side, class, packet);
     }
 
+    #[inline(always)]
+    fn add(&mut self, metric: Metric, n: u64) {
+        self.tx.counters.add(metric, n);
+        if metric.is_recorded() && n > 0 {
+            self.note(metric, n);
+        }
+    }
+
+    /// For the flight recorder.
+    #[cold]
+    #[inline(never)]
+    fn note(&mut self, metric: Metric, n: u64) {
+        self.tx.recorder.note(self.flow.key.stream(), metric, n);
+    }
+
     /// Frees a frame. In line: that of a handle is done for each packet that an ACK covers.
     #[inline(always)]
     fn end(&mut self, packet: Packet<F>, reason: Metric) {
-        self.tx.counters.inc(reason);
+        self.add(reason, 1);
         match packet {
             Packet::Shared(handle) => self.tx.released.push(handle),
             Packet::Owned(frame) => drop(frame),
@@ -133,7 +151,9 @@ impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
             return self.tx.counters.inc(failed);
         };
         headers.emit_ack(src_qpn, psn, aeth, frame.bytes_mut());
-        self.tx.counters.inc(created);
+        let before = self.tx.recorder.about(psn, 1);
+        self.add(created, 1);
+        self.tx.recorder.restore(before);
         // In order with the destination's own responses.
         self.send(self.flow.onward.other(), Class::Data, Packet::Owned(frame));
     }
@@ -194,7 +214,14 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
 
     #[inline(always)]
     fn count(&mut self, metric: Metric, n: u64) {
-        self.tx.counters.add(metric, n);
+        self.add(metric, n);
+    }
+
+    #[inline(always)]
+    fn about(&mut self, psn: Psn, packets: u64, act: impl FnOnce(&mut Self)) {
+        let before = self.tx.recorder.about(psn, packets);
+        act(self);
+        self.tx.recorder.restore(before);
     }
 
     #[inline]
@@ -246,7 +273,7 @@ impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
             return false;
         };
         headers.emit_cnp(src_qpn, frame.bytes_mut());
-        self.tx.counters.inc(Metric::CreatedCnp);
+        self.add(Metric::CreatedCnp, 1);
         self.send(Side::Wan, Class::High, Packet::Owned(frame));
         true
     }
@@ -258,7 +285,14 @@ impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
 
     #[inline(always)]
     fn count(&mut self, metric: Metric, n: u64) {
-        self.tx.counters.add(metric, n);
+        self.add(metric, n);
+    }
+
+    #[inline(always)]
+    fn about(&mut self, psn: Psn, packets: u64, act: impl FnOnce(&mut Self)) {
+        let before = self.tx.recorder.about(psn, packets);
+        act(self);
+        self.tx.recorder.restore(before);
     }
 
     #[inline]

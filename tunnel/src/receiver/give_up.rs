@@ -44,6 +44,7 @@ impl<F> Receiver<F> {
         let Some(gap) = state.gaps.pop() else { return false };
         state.has_news = true;
         state.counts.given_up += gap.count();
+        out.gave_up(lane, gap.start, gap.count());
         self.abandon(now, lane, gap, out);
         true
     }
@@ -69,7 +70,12 @@ impl<F> Receiver<F> {
         self.deliver_all(now, out);
         while self.give_up_first(now, lane, out) {}
         let state = &mut self.lanes[lane.index()];
-        state.counts.given_up += to.since(state.next);
+        let (first, count) = (state.next, to.since(state.next));
+        state.counts.given_up += count;
+        if count > 0 {
+            out.gave_up(lane, first, count);
+        }
+        let state = &mut self.lanes[lane.index()];
         state.jump(to);
         self.release_range(now, lane, Number::default(), to, out);
     }

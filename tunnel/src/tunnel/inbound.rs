@@ -2,12 +2,13 @@
 
 use arrayvec::ArrayVec;
 use common::frame::{Frame, Headroom};
+use common::recorder::LaneEvent;
 use common::time::Time;
 use common::wire::is_mac_control;
 
 use super::ports::{self, Inner, Lan, Ready, to_lan};
 use super::{Dropped, Io, Tunnel};
-use crate::encapsulation::{Encapsulation, Met, Outer, Tag, Unwrapped};
+use crate::encapsulation::{Encapsulation, MACS_LEN, Met, Outer, Tag, Unwrapped};
 use crate::number::{Lane, Port, Session};
 use crate::receiver::{Deliver, Receiver, Step};
 use crate::shim::Shim;
@@ -24,6 +25,7 @@ impl<F: Headroom> Tunnel<F> {
         frames: &mut ArrayVec<F, N>,
         io: &mut I,
     ) {
+        self.recorder.begin(now);
         let (mut frames, mut ready) = (frames.drain(..), Ready::new());
         let (mut first, mut lane) = (None, self.ways.newest(port));
         loop {
@@ -52,14 +54,14 @@ impl<F: Headroom> Tunnel<F> {
         ready: &mut Ready<F>,
         io: &mut I,
     ) -> Option<F> {
-        let Self { config, end, receiver, ways, counts, .. } = self;
+        let Self { config, end, receiver, ways, counts, recorder, .. } = self;
         // A REPORT leaves where the lane's frames arrive.
         if !ways.is_at(lane, port) {
             return frames.next();
         }
         let (config, session) = (&*config, end.own());
         let before = counts.from_wan;
-        let mut lan = Lan { wan: ports::wan(io, end, config, ways), counts, ready };
+        let mut lan = Lan { wan: ports::wan(io, end, config, ways, recorder), counts, ready };
         // The compiler makes a loop of each.
         let other = match &config.ports[port.index()] {
             Encapsulation::Ethernet { ethertype, .. } => {
@@ -82,6 +84,7 @@ impl<F: Headroom> Tunnel<F> {
     /// # Panics
     /// If there is no such port.
     pub fn on_wan<I: Io<Frame = F>>(&mut self, now: Time, port: Port, frame: F, io: &mut I) {
+        self.recorder.begin(now);
         let mut ready = Ready::new();
         self.take(now, port, frame, &mut ready, io);
         io.lan_all(&mut ready);
@@ -133,9 +136,17 @@ impl<F: Headroom> Tunnel<F> {
         }
         self.end.mark_used();
         self.ways.arrived(shim.lane, port);
+        if shim.original.is_some() {
+            ports::note(
+                &mut self.recorder,
+                LaneEvent::ResentArrived,
+                shim,
+                frame.bytes().get(MACS_LEN..),
+            );
+        }
         let is_for_lan = met != Met::CongestionUnmarkable && !is_mac_control(frame.bytes());
         let inner = Inner { frame, is_for_lan };
-        let wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+        let wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
         let mut lan = Lan { wan, counts: &mut self.counts, ready };
         let is_marked = met != Met::Nothing;
         self.receiver.on_frame(&self.config.receiver, now, shim, is_marked, inner, &mut lan);

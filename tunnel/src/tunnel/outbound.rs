@@ -131,7 +131,7 @@ impl<F: Headroom> Tunnel<F> {
             }
         }
         io.wan_all(port, &mut wrapped);
-        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
         self.sender.free_for(count, &mut wan);
         self.due = self.due.min(self.sender.due_of(lane));
     }
@@ -140,7 +140,8 @@ impl<F: Headroom> Tunnel<F> {
     #[inline]
     fn make_room<I: Io<Frame = F>>(&mut self, count: usize, io: &mut I) {
         if !self.sender.has_room(&self.config.sender, count) {
-            let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+            let mut wan =
+                ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
             self.sender.free(usize::MAX, &mut wan);
         }
     }
@@ -174,7 +175,7 @@ impl<F: Headroom> Tunnel<F> {
             Err(why) => return self.counts.drop(why),
         };
         self.make_room(1, io);
-        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways);
+        let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
         self.sender.on_frame(&self.config.sender, now, lane, flow, frame, &mut wan);
         self.sender.free_for(1, &mut wan);
         self.due = self.due.min(self.sender.due_of(self.sender.usable(lane)));

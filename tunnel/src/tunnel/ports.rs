@@ -2,11 +2,12 @@
 
 use arrayvec::ArrayVec;
 use common::frame::{Class, Frame, Headroom, Packet, Shared};
+use common::recorder::{LaneEvent, Record, Recorder, What, packet};
 use common::wire::MacAddr;
 
 use super::{Config, Counts, Dropped, Io};
 use crate::message::{self, Header, Message, Probe, Report, Skip};
-use crate::number::{Lane, Port};
+use crate::number::{Lane, Number, Port};
 use crate::receiver::Deliver;
 use crate::sender::{Recover, Transmit};
 use crate::session::EndPoint;
@@ -84,6 +85,17 @@ pub(super) struct Wan<'a, I> {
     pub end: &'a mut EndPoint,
     pub config: &'a Config,
     pub ways: &'a Ways,
+    pub recorder: &'a mut Recorder,
+}
+
+/// Something happened to a frame of the tunnel, `inner` from its own EtherType on: for the flight recorder.
+#[cold]
+pub(super) fn note(recorder: &mut Recorder, event: LaneEvent, shim: &Shim, inner: Option<&[u8]>) {
+    let (lane, number) = shim.original.unwrap_or((shim.lane, shim.number));
+    let (stream, psn) = inner.and_then(packet).map(|it| (it.stream, it.psn)).unzip();
+    let now = recorder.now();
+    let what = What::OnLane(event, lane.get(), number.0);
+    recorder.add(Record { first: now, last: now, stream, psn, packets: 1, what });
 }
 
 pub(super) fn wan<'a, I>(
@@ -91,8 +103,9 @@ pub(super) fn wan<'a, I>(
     end: &'a mut EndPoint,
     config: &'a Config,
     ways: &'a Ways,
+    recorder: &'a mut Recorder,
 ) -> Wan<'a, I> {
-    Wan { io, end, config, ways }
+    Wan { io, end, config, ways, recorder }
 }
 
 /// Sends a control message. A PROBE, SKIP or BYE speaks of the frames before it and must not overtake them.
@@ -164,7 +177,12 @@ impl<I: Io> Recover for Wan<'_, I> {
         let port = self.port(shim.lane);
         let encapsulation = &self.config.ports[port.index()];
         let frame = self.io.alloc(encapsulation.resent_len(kept.len()));
-        let Some(mut frame) = frame.filter(|_| encapsulation.is_ready()) else { return false };
+        let inner = encapsulation.inner(kept);
+        let Some(mut frame) = frame.filter(|_| encapsulation.is_ready()) else {
+            note(self.recorder, LaneEvent::NotResent, shim, inner);
+            return false;
+        };
+        note(self.recorder, LaneEvent::Resent, shim, inner);
         encapsulation.rewrap(kept, shim, frame.bytes_mut());
         self.io.wan(port, Class::Data, Packet::Owned(frame));
         true
@@ -219,6 +237,14 @@ where
 
     fn discard(&mut self, inner: Inner<I::Frame>) {
         drop(inner);
+    }
+
+    fn gave_up(&mut self, lane: Lane, first: Number, count: u64) {
+        let now = self.wan.recorder.now();
+        let what = What::OnLane(LaneEvent::GivenUp, lane.get(), first.wire().0);
+        let packets = u32::try_from(count).unwrap_or(u32::MAX);
+        let record = Record { first: now, last: now, stream: None, psn: None, packets, what };
+        self.wan.recorder.add(record);
     }
 
     fn report(&mut self, report: Report) {

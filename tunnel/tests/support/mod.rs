@@ -257,6 +257,7 @@ pub fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             is_paced: true,
         },
         keys: Keys::from_secret(b"of the pair"),
+        records: 0,
     }
 }
 

@@ -1,7 +1,9 @@
 //! How a capture begins and ends, and its file.
 
 use std::io::Cursor;
+use std::time::UNIX_EPOCH;
 
+use common::time::Time;
 use pcap_file::pcapng::{Block, PcapNgReader};
 
 use super::*;
@@ -16,7 +18,7 @@ const WANTED: Wanted = Wanted {
         lane: None,
         marks: Marks { ethertype: 0, port: 0 },
     },
-    snaplen: 40,
+    of_each: OfEach::Bytes(40),
     frames: 3,
 };
 
@@ -37,18 +39,19 @@ fn the_parts_are_one_file_in_the_order_of_time_and_end_with_the_last_frame() {
     let (captures, [mut first, mut second]) = captures();
     let now = Instant::now();
     let wall = UNIX_EPOCH + Duration::from_secs(1_000);
-    captures.set_clock(Time::from_nanos(500), wall);
+    let clock = Wall::default();
+    clock.set(Time::from_nanos(500), wall);
     let number = captures.begin(&WANTED, now).unwrap();
     assert!(matches!(captures.begin(&WANTED, now), Err(Refused::Busy(_))));
-    let mut file = captures.next(number, now).unwrap().unwrap();
-    assert_eq!(captures.next(number, now).unwrap(), Some(Vec::new()));
+    let mut file = captures.next(number, now, &clock).unwrap().unwrap();
+    assert_eq!(captures.next(number, now, &clock).unwrap(), Some(Vec::new()));
     see(&mut first, 200, Direction::In);
     see(&mut second, 100, Direction::Out);
-    file.extend(captures.next(number, now).unwrap().unwrap());
+    file.extend(captures.next(number, now, &clock).unwrap().unwrap());
     see(&mut first, 600, Direction::In);
     see(&mut first, 700, Direction::In);
-    file.extend(captures.next(number, now).unwrap().unwrap());
-    assert_eq!(captures.next(number, now).unwrap(), None, "it has all its frames");
+    file.extend(captures.next(number, now, &clock).unwrap().unwrap());
+    assert_eq!(captures.next(number, now, &clock).unwrap(), None, "it has all its frames");
     assert_eq!(captures.end(number), Ok(CaptureEnd { captured: 3, missed: 0 }));
     assert!(matches!(captures.end(number), Err(Refused::Unknown(_))));
     assert!(captures.tidy(now), "the workers have not seen the end");
@@ -80,13 +83,13 @@ fn a_capture_that_nobody_fetches_ends() {
     let start = Instant::now();
     let first = captures.begin(&WANTED, start).unwrap();
     taps.iter_mut().for_each(Tap::poll);
-    assert!(captures.next(first, start + FORGOTTEN / 2).unwrap().is_some());
+    assert!(captures.next(first, start + FORGOTTEN / 2, &Wall::default()).unwrap().is_some());
     assert!(captures.tidy(start + FORGOTTEN));
     assert!(taps[0].is_on());
     assert!(captures.tidy(start + FORGOTTEN * 2), "the workers have the order");
     taps.iter_mut().for_each(Tap::poll);
     assert!(!taps[0].is_on() && !captures.tidy(start + FORGOTTEN * 2));
-    assert!(matches!(captures.next(first, start), Err(Refused::Unknown(_))));
+    assert!(matches!(captures.next(first, start, &Wall::default()), Err(Refused::Unknown(_))));
     assert_eq!(captures.begin(&WANTED, start), Ok(first + 1));
 }
 

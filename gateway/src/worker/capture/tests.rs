@@ -97,7 +97,7 @@ fn heads_are_copied_as_long_as_there_is_room_and_the_rest_is_counted() {
         tap.see(PortId::LAN, Direction::Out, std::iter::once(&*frame));
     };
     // Room for two records and a half.
-    let (request, mut records) = capture(Filter::default(), 60, 190);
+    let (request, mut records) = capture(Filter::default(), Wanted::Bytes(60), 190);
     assert!(order.push(Order::Begin(request)).is_ok());
     see(&mut tap, 1);
     tap.poll();

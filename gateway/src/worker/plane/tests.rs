@@ -66,6 +66,7 @@ fn config(me: u8) -> tunnel::Config {
             is_paced: true,
         },
         keys: Keys::from_secret(b"both"),
+        records: 0,
     }
 }
 
@@ -106,7 +107,8 @@ fn gateway(me: u8, clock: &FakeClock) -> Gateway {
         published: Arc::clone(&published),
         events: watch.of_tunnels(Division::NONE.parts(), 1),
         settings,
-        flows: crate::worker::flows::pair().0,
+        flows: crate::worker::listing::pair().0,
+        records: crate::worker::listing::pair().0,
     });
     Gateway { rx, tx, published, events, set, worker, frames: ArrayVec::new(), crossed: 0 }
 }

@@ -130,7 +130,8 @@ impl Gateway {
                 published: Arc::clone(&published),
                 events: events::pair().0.of_tunnels(parts.into_iter(), 1),
                 settings: rtrb::RingBuffer::new(1).1,
-                flows: crate::worker::flows::pair().0,
+                flows: crate::worker::listing::pair().0,
+                records: crate::worker::listing::pair().0,
             });
             One { rx, tx, published, worker }
         };
@@ -158,7 +159,7 @@ impl Gateway {
 
     fn is_balanced(&self) -> bool {
         let paths = self.workers.iter().flat_map(|one| &one.worker.parts.plane.paths);
-        paths.filter_map(Datapath::as_tunnel).all(datapath::Tunnelled::is_balanced)
+        paths.filter_map(Datapath::as_tunnel).all(Tunnelled::is_balanced)
     }
 }
 

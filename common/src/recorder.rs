@@ -1,0 +1,344 @@
+//! The flight recorder: what a box has done to packets besides forwarding them in order, for the question *what happened to PSN x of queue
+//! pair y* after the fact.
+//!
+//! A [`Recorder`] is a ring of the newest records, allocated at start. It is written where a packet leaves the fast path, which few do.
+
+use crate::metrics::Metric;
+use crate::psn::Psn;
+use crate::time::Time;
+use crate::wire::{Addr, Opcode, Qpn, ROCE_PORT};
+
+/// The stream that a packet belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream {
+    /// Source of its packets.
+    pub source: Addr,
+    /// Destination of its packets.
+    pub destination: Addr,
+    /// Queue pair at the destination.
+    pub qpn: Qpn,
+}
+
+/// What happened on a lane of the tunnel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LaneEvent {
+    /// A frame was sent again.
+    Resent,
+    /// A frame could not be sent again: no memory, or no next hop.
+    NotResent,
+    /// A frame that was sent again has arrived.
+    ResentArrived,
+    /// Frames are no longer waited for.
+    GivenUp,
+}
+
+impl LaneEvent {
+    /// The name as the API and `lr2ctl` show it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Resent => "tunnel_frames resent",
+            Self::NotResent => "tunnel_frames not_resent",
+            Self::ResentArrived => "tunnel_frames resent_arrived",
+            Self::GivenUp => "tunnel_frames given_up",
+        }
+    }
+
+    /// What it means, in one sentence.
+    pub const fn help(self) -> &'static str {
+        match self {
+            Self::Resent => {
+                "The frame was reported missing, or its lane went silent: it was sent again."
+            }
+            Self::NotResent => {
+                "The frame was to be sent again, and could not be: no memory, or no next hop."
+            }
+            Self::ResentArrived => "The frame arrived after it was sent again.",
+            Self::GivenUp => "Frames that were missing are no longer waited for.",
+        }
+    }
+}
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// The event that this metric counts.
+    Counted(Metric),
+    /// Something on a lane of the tunnel, at this number of the lane: the first one, where there are several.
+    OnLane(LaneEvent, u8, u32),
+}
+
+/// Something that happened to packets of consecutive PSNs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Record {
+    /// When it happened to the first of them.
+    pub first: Time,
+    /// When it happened to the last of them.
+    pub last: Time,
+    /// Their stream; `None` for what is not RoCEv2, or not known.
+    pub stream: Option<Stream>,
+    /// PSN of the first packet; `None` if it is about no packet.
+    pub psn: Option<Psn>,
+    /// How many packets.
+    pub packets: u32,
+    /// What happened.
+    pub what: What,
+}
+
+impl Record {
+    /// Whether it is about a packet with this PSN.
+    pub fn has(&self, psn: Psn) -> bool {
+        self.psn.is_some_and(|first| {
+            let distance = psn.distance(first);
+            distance >= 0 && (distance as u32) < self.packets.max(1)
+        })
+    }
+
+    /// Whether `next` happened to the packets behind these.
+    fn continues(&self, next: &Self) -> bool {
+        let is_next_number = match (self.what, next.what) {
+            (What::OnLane(a, lane, number), What::OnLane(b, other, next)) => {
+                a == b && lane == other && number.wrapping_add(self.packets) == next
+            }
+            (a, b) => a == b,
+        };
+        let psn = self.psn.map(|psn| psn.offset(self.packets));
+        is_next_number && self.psn.is_some() && next.psn == psn && self.stream == next.stream
+    }
+}
+
+/// The packets that records are about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject(Option<(Psn, u32)>);
+
+/// The newest records of one switch or tunnel.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    ring: Vec<Record>,
+    capacity: usize,
+    /// Records so far.
+    count: u64,
+    now: Time,
+    /// The packets that the next records are about.
+    subject: Option<(Psn, u32)>,
+}
+
+impl Recorder {
+    /// A ring of so many records; 0: nothing is recorded.
+    pub fn new(capacity: usize) -> Self {
+        Self { ring: Vec::with_capacity(capacity), capacity, ..Self::default() }
+    }
+
+    /// Bytes of so many records.
+    pub const fn memory(capacity: usize) -> usize {
+        capacity * size_of::<Record>()
+    }
+
+    /// Records that follow happen at `now`, and are about no packet until [`about`](Self::about) says so.
+    #[inline]
+    pub fn begin(&mut self, now: Time) {
+        (self.now, self.subject) = (now, None);
+    }
+
+    /// The time of the records that follow.
+    pub const fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Records that follow are about these packets. Returns what they were about before, for [`restore`](Self::restore).
+    #[inline]
+    pub fn about(&mut self, psn: Psn, packets: u64) -> Subject {
+        Subject(self.subject.replace((psn, u32::try_from(packets).unwrap_or(u32::MAX))))
+    }
+
+    /// Records that follow are about what they were about before.
+    #[inline]
+    pub fn restore(&mut self, before: Subject) {
+        self.subject = before.0;
+    }
+
+    /// Something happened to the [subject](Self::about), or `packets` times if there is none.
+    pub fn note(&mut self, stream: Stream, metric: Metric, packets: u64) {
+        let (psn, packets) = match self.subject {
+            Some((psn, packets)) => (Some(psn), packets),
+            None => (None, u32::try_from(packets).unwrap_or(u32::MAX)),
+        };
+        let (first, what) = (self.now, What::Counted(metric));
+        self.add(Record { first, last: first, stream: Some(stream), psn, packets, what });
+    }
+
+    /// Adds a record, or makes the newest one longer: by further packets, or by time if the same has happened once more.
+    pub fn add(&mut self, record: Record) {
+        if self.capacity == 0 {
+            return;
+        }
+        let newest = self.count.checked_sub(1).and_then(|n| {
+            let at = self.place(n);
+            self.ring.get_mut(at)
+        });
+        if let Some(newest) = newest {
+            let is_same = newest.psn.is_some()
+                && Record { first: newest.first, last: newest.last, ..record } == *newest;
+            if is_same || newest.continues(&record) {
+                let more = if is_same { 0 } else { record.packets };
+                newest.packets = newest.packets.saturating_add(more);
+                newest.last = record.last;
+                return;
+            }
+        }
+        if self.ring.len() < self.capacity {
+            self.ring.push(record);
+        } else {
+            let at = self.place(self.count);
+            self.ring[at] = record;
+        }
+        self.count += 1;
+    }
+
+    /// Number of the oldest record that is kept.
+    pub fn start(&self) -> u64 {
+        self.count - self.ring.len() as u64
+    }
+
+    /// Number of the next record.
+    pub const fn end(&self) -> u64 {
+        self.count
+    }
+
+    /// A record by its number.
+    pub fn get(&self, number: u64) -> Option<&Record> {
+        let is_kept = (self.start()..self.count).contains(&number);
+        self.ring.get(self.place(number)).filter(|_| is_kept)
+    }
+
+    fn place(&self, number: u64) -> usize {
+        number.checked_rem(self.capacity as u64).unwrap_or(0) as usize
+    }
+}
+
+/// A RoCEv2 packet, for records.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Its stream.
+    pub stream: Stream,
+    /// Its opcode.
+    pub opcode: Opcode,
+    /// Its PSN.
+    pub psn: Psn,
+}
+
+/// A RoCEv2 packet from its EtherType on, whole or not; `None` of anything else. Nothing is checked besides.
+pub fn packet(mut bytes: &[u8]) -> Option<Packet> {
+    const VLAN_TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
+    const UDP: u8 = 17;
+    while VLAN_TAGS.iter().any(|tag| bytes.starts_with(tag)) {
+        bytes = bytes.get(4..)?;
+    }
+    let (ethertype, ip) = bytes.split_first_chunk()?;
+    let (source, destination, rest) = match ethertype {
+        [0x08, 0x00] if ip.get(9) == Some(&UDP) => {
+            let addr = |at| ip.get(at..)?.first_chunk().copied().map(Addr::from_v4);
+            (addr(12)?, addr(16)?, ip.get(usize::from(ip[0] & 0xf) * 4..)?)
+        }
+        [0x86, 0xdd] if ip.get(6) == Some(&UDP) => {
+            let addr = |at| ip.get(at..)?.first_chunk().copied().map(Addr::from_v6);
+            (addr(8)?, addr(24)?, ip.get(40..)?)
+        }
+        _ => return None,
+    };
+    let (_, udp) = rest.split_first_chunk::<2>()?;
+    if !udp.starts_with(&ROCE_PORT.to_be_bytes()) {
+        return None;
+    }
+    // From the UDP header on: BTH at 8, in it the QPN at 5 and the PSN at 9.
+    let opcode = Opcode(*rest.get(8)?);
+    let number = |at: usize| {
+        let [a, b, c] = *rest.get(at..)?.first_chunk()?;
+        Some(u32::from_be_bytes([0, a, b, c]))
+    };
+    let qpn = Qpn::new(number(13)?);
+    let stream = Stream { source, destination, qpn };
+    Some(Packet { stream, opcode, psn: Psn::new(number(17)?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STREAM: Stream = Stream {
+        source: Addr::from_v4([10, 1, 0, 1]),
+        destination: Addr::from_v4([10, 2, 0, 1]),
+        qpn: Qpn::new(0x11),
+    };
+
+    fn record(psn: u32, at: u64) -> Record {
+        let at = Time::from_nanos(at);
+        Record {
+            first: at,
+            last: at,
+            stream: Some(STREAM),
+            psn: Some(Psn::new(psn)),
+            packets: 1,
+            what: What::Counted(Metric::DepotHeld),
+        }
+    }
+
+    #[test]
+    fn consecutive_packets_are_one_record() {
+        let mut recorder = Recorder::new(4);
+        for (at, psn) in [0xff_fffe, 0xff_ffff, 0, 1, 3].into_iter().enumerate() {
+            recorder.begin(Time::from_nanos(at as u64));
+            recorder.about(Psn::new(psn), 1);
+            recorder.note(STREAM, Metric::DepotHeld, 1);
+        }
+        let expected = Record { last: Time::from_nanos(3), packets: 4, ..record(0xff_fffe, 0) };
+        assert_eq!(recorder.get(0), Some(&expected));
+        assert_eq!((recorder.get(1), recorder.end()), (Some(&record(3, 4)), 2));
+        let has = |psn| expected.has(Psn::new(psn));
+        assert_eq!([0xff_fffd, 0xff_fffe, 1, 2].map(has), [false, true, true, false]);
+    }
+
+    #[test]
+    fn what_is_about_no_packet_stays_apart() {
+        let mut recorder = Recorder::new(4);
+        recorder.begin(Time::from_nanos(7));
+        recorder.note(STREAM, Metric::FlowProtected, 1);
+        recorder.note(STREAM, Metric::FlowProtected, 1);
+        assert_eq!((recorder.end(), recorder.get(0).unwrap().psn), (2, None));
+    }
+
+    proptest! {
+        /// Against a list of all records.
+        #[test]
+        fn the_newest_are_kept(capacity in 0_usize..9, psns in prop::collection::vec(0_u32..6, 0..60)) {
+            let (mut recorder, mut all) = (Recorder::new(capacity), Vec::<Record>::new());
+            for (at, psn) in psns.into_iter().enumerate() {
+                let new = record(psn, at as u64);
+                recorder.add(new);
+                match all.last_mut() {
+                    Some(last) if last.packets == 1 && last.psn == new.psn => last.last = new.last,
+                    Some(last) if last.psn.map(|it| it.offset(last.packets)) == new.psn => {
+                        last.packets += 1;
+                        last.last = new.last;
+                    }
+                    _ => all.push(new),
+                }
+            }
+            if capacity == 0 {
+                all.clear();
+            }
+            let start = all.len().saturating_sub(capacity);
+            prop_assert_eq!((recorder.start(), recorder.end()), (start as u64, all.len() as u64));
+            for (n, record) in all.iter().enumerate() {
+                prop_assert_eq!(recorder.get(n as u64), Some(record).filter(|_| n >= start));
+            }
+            prop_assert_eq!(recorder.get(all.len() as u64), None);
+        }
+
+        #[test]
+        fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            packet(&bytes);
+        }
+    }
+}
