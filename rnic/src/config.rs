@@ -219,6 +219,9 @@ pub struct QpConfig {
     /// rxe (`check_psn`, `check_ack` and `COMPST_UPDATE_COMP` of `rxe_comp.c`).
     /// `false`: such an ACK has no effect.
     pub old_ack_ends_read: bool,
+    /// An ACK with the PSN of an atomic, or of a READ with one response, completes it without its data, as rxe has it
+    /// (`check_ack` of `rxe_comp.c` does not look at the request). `false`: it shows that the response was lost.
+    pub ack_completes_fetch: bool,
     /// How this side's responder answers a part of a READ.
     pub partial_read: PartialRead,
     /// Congestion control: requests and READ data leave no faster than it
@@ -278,6 +281,7 @@ impl QpConfig {
             max_rd_atomic: 16,
             implied_nak: ImpliedNak::AnyGap,
             old_ack_ends_read: false,
+            ack_completes_fetch: false,
             partial_read: PartialRead::Continued,
             dcqcn: None,
             receive_queue: None,

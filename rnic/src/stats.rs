@@ -122,6 +122,8 @@ crate::counters! {
         /// left. Not zero: one was executed twice or not at all, or was answered
         /// with the result of another.
         pub wrong_originals: u64,
+        /// READs and atomics that an ACK has completed without their data.
+        pub without_data: u64,
         /// Round-trip times; a report has units of its own for them.
         #[serde(skip)]
         pub rtt: Rtt,

@@ -1,5 +1,7 @@
 //! One end of the link.
 
+use std::collections::HashSet;
+
 use common::control::{BootId, Keys};
 use common::psn::Psn;
 use common::time::Time;
@@ -34,6 +36,8 @@ pub(crate) struct End {
     /// First PSN of a QP's present incarnation, if the incarnation before would have gone on
     /// with the very same.
     seamless: Vec<Option<Psn>>,
+    /// Queue pair and PSN of each ACK that the NIC has sent.
+    acks: HashSet<(Qpn, Psn)>,
     /// ACKs and NAKs that came with a wrong MSN.
     pub wrong_msn: u64,
 }
@@ -75,7 +79,8 @@ impl End {
                     receive_queue: scenario.receive_queue,
                     adaptive_retransmission: scenario.adaptive_retransmission,
                     implied_nak: scenario.implied_nak,
-                    // Both are rxe's.
+                    // All are rxe's.
+                    ack_completes_fetch: scenario.implied_nak == ImpliedNak::LaterRequest,
                     old_ack_ends_read: scenario.implied_nak == ImpliedNak::LaterRequest,
                     partial_read: scenario.partial_read,
                     content_seed: scenario.seed,
@@ -108,6 +113,7 @@ impl End {
             qpns,
             next,
             seamless: vec![None; scenario.qps as usize],
+            acks: HashSet::new(),
             wrong_msn: 0,
         }
     }
@@ -115,6 +121,7 @@ impl End {
     /// The NIC sends a frame.
     pub fn sends(&mut self, bytes: &[u8]) {
         let Ok(roce) = parse(bytes) else { return };
+        self.acks.extend(acked(bytes));
         let q = self.qpns.iter().position(|(_, theirs)| *theirs == roce.dest_qpn);
         if let Some(next) = q.and_then(|q| self.next.get_mut(q))
             && roce.kind().is_request()
@@ -137,11 +144,22 @@ impl End {
         self.nic.reset_qp(self.qps[q], send, recv, now);
     }
 
+    /// Whether the NIC has sent an ACK with the PSN of this one.
+    pub fn has_acked(&self, bytes: &[u8]) -> bool {
+        acked(bytes).is_some_and(|acked| self.acks.contains(&acked))
+    }
+
     /// A frame reaches the NIC. Returns a description if it is odd.
-    pub fn receives(&mut self, bytes: &[u8], now: Time) -> Option<&'static str> {
+    ///
+    /// # Panics
+    /// If a READ or atomic is completed without its data by an ACK that is none of the other [NIC's](Self::has_acked): rxe
+    /// itself repeats ACKs with such a PSN.
+    pub fn receives(&mut self, bytes: &[u8], now: Time, is_of_nic: bool) -> Option<&'static str> {
         let before = self.nic.totals().requester;
         self.nic.receive(bytes, now);
         let after = self.nic.totals().requester;
+        let is_complete = is_of_nic || after.without_data == before.without_data;
+        assert!(is_complete, "an ACK of a gateway ended a READ or atomic without its data");
         if after.wrong_msn > before.wrong_msn && !self.is_of_seamless_incarnation(bytes) {
             self.wrong_msn += 1;
             return Some("an ACK or NAK with a wrong MSN");
@@ -159,4 +177,11 @@ impl End {
         let q = self.qpns.iter().position(|(mine, _)| *mine == roce.dest_qpn);
         is_nak && q.is_some_and(|q| self.seamless[q] == Some(roce.psn))
     }
+}
+
+/// Queue pair and PSN of an ACK.
+fn acked(bytes: &[u8]) -> Option<(Qpn, Psn)> {
+    let roce = parse(bytes).ok()?;
+    let response = Response::of(&roce, bytes)?;
+    (response.verdict == Verdict::Acknowledged).then_some((roce.dest_qpn, roce.psn))
 }

@@ -342,7 +342,8 @@ impl World {
                 Place::Nic(_) if self.aborted => {}
                 Place::Nic(me) => {
                     self.script.arrived(&bytes, self.now);
-                    let odd = self.ends[me].receives(&bytes, self.now);
+                    let is_of_nic = self.ends[1 - me].has_acked(&bytes);
+                    let odd = self.ends[me].receives(&bytes, self.now, is_of_nic);
                     if let Some(odd) = odd.filter(|_| self.trace) {
                         println!("{:?} that was {odd}", self.now);
                     }

@@ -203,7 +203,16 @@ impl Requester {
                 }
                 self.progress();
             }
-            // Of a duplicate: the response was lost. rxe would take it for one.
+            (kind, Response::Ack { .. })
+                if self.config.ack_completes_fetch && seq == entry.last =>
+            {
+                self.stats.without_data += 1;
+                // It was executed.
+                self.on_original(kind, self.word);
+                self.complete(None, now, completions);
+                self.progress();
+            }
+            // The response was lost.
             (_, Response::Ack { .. }) => self.implied_nak(now, completions),
             (_, Response::Nak { .. }) => self.on_nak(seq, now, completions),
             (_, &Response::Rnr { timer, .. }) => self.on_rnr(timer, seq, now, completions),

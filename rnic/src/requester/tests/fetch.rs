@@ -72,6 +72,18 @@ fn an_old_ack_between_the_packets_of_a_response_ends_the_qp_of_newer_rxe() {
 }
 
 #[test]
+fn an_ack_in_place_of_a_response_completes_a_fetch_of_rxe_without_data() {
+    for ack_completes_fetch in [false, true] {
+        let mut bench = Bench::new(|c| c.ack_completes_fetch = ack_completes_fetch);
+        bench.read(1);
+        bench.send_psns();
+        bench.ack(0);
+        assert_eq!(bench.done(), if ack_completes_fetch { ok([0]) } else { ok([]) });
+        assert_eq!(bench.requester.stats.without_data, u64::from(ack_completes_fetch));
+    }
+}
+
+#[test]
 fn an_ack_or_nak_between_the_packets_of_a_response_ends_the_qp() {
     for response in [
         Response::Ack { msn: 0 },
