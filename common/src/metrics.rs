@@ -273,7 +273,6 @@ impl Metric {
                 | M::DepotAwaited
                 | M::DepotMisjudged
                 | M::DepotHeld
-                | M::DepotDrained
                 | M::DepotBehind
                 | M::DepotProbe
                 | M::DepotGoneBack

@@ -5,7 +5,7 @@
 
 use crate::metrics::Metric;
 use crate::psn::Psn;
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::wire::{Addr, Opcode, Qpn, ROCE_PORT};
 
 /// The stream that a packet belongs to.
@@ -72,7 +72,7 @@ pub enum What {
 pub struct Record {
     /// When it happened to the first of them.
     pub first: Time,
-    /// When it happened to the last of them.
+    /// When it happened to the last of them, to the microsecond.
     pub last: Time,
     /// Their stream; `None` for what is not RoCEv2, or not known.
     pub stream: Option<Stream>,
@@ -92,18 +92,107 @@ impl Record {
             distance >= 0 && (distance as u32) < self.packets.max(1)
         })
     }
+}
 
-    /// Whether `next` happened to the packets behind these.
-    fn continues(&self, next: &Self) -> bool {
-        let is_next_number = match (self.what, next.what) {
-            (What::OnLane(a, lane, number), What::OnLane(b, other, next)) => {
-                a == b && lane == other && number.wrapping_add(self.packets) == next
-            }
-            (a, b) => a == b,
+/// A record as the ring has it: a cache line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(align(64))]
+struct Packed {
+    first: Time,
+    source: Addr,
+    destination: Addr,
+    /// Queue pair, with [`HAS_STREAM`] and [`HAS_PSN`].
+    qpn: u32,
+    psn: u32,
+    packets: u32,
+    /// Microseconds from the first packet to the last.
+    lasted: u32,
+    what: Kind,
+    /// Of the lane.
+    number: u32,
+}
+
+const _: () = assert!(size_of::<Packed>() == 64);
+
+/// What happened, without the number on a lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// By its position in [`Metric::ALL`].
+    Counted(u16),
+    OnLane(LaneEvent, u8),
+}
+
+const HAS_STREAM: u32 = 1 << 31;
+const HAS_PSN: u32 = 1 << 30;
+
+impl Packed {
+    #[inline]
+    fn new(record: &Record) -> Self {
+        let (what, number) = match record.what {
+            What::Counted(metric) => (Kind::Counted(metric as u16), 0),
+            What::OnLane(event, lane, number) => (Kind::OnLane(event, lane), number),
         };
-        let psn = self.psn.map(|psn| psn.offset(self.packets));
-        is_next_number && self.psn.is_some() && next.psn == psn && self.stream == next.stream
+        let none = Addr::from_v6([0; 16]);
+        let (source, destination, qpn) = match &record.stream {
+            Some(stream) => (stream.source, stream.destination, stream.qpn.get() | HAS_STREAM),
+            None => (none, none, 0),
+        };
+        let (psn, has_psn) = record.psn.map_or((0, 0), |psn| (psn.get(), HAS_PSN));
+        Self {
+            first: record.first,
+            source,
+            destination,
+            qpn: qpn | has_psn,
+            psn,
+            packets: record.packets,
+            lasted: micros(record.last.since(record.first)),
+            what,
+            number,
+        }
     }
+
+    fn record(&self) -> Record {
+        let qpn = Qpn::new(self.qpn & 0xff_ffff);
+        let stream = Stream { source: self.source, destination: self.destination, qpn };
+        Record {
+            first: self.first,
+            last: self.first + Span::from_micros(self.lasted.into()),
+            stream: Some(stream).filter(|_| self.qpn & HAS_STREAM != 0),
+            psn: Some(Psn::new(self.psn)).filter(|_| self.qpn & HAS_PSN != 0),
+            packets: self.packets,
+            what: match self.what {
+                Kind::Counted(metric) => What::Counted(Metric::ALL[usize::from(metric)]),
+                Kind::OnLane(event, lane) => What::OnLane(event, lane, self.number),
+            },
+        }
+    }
+
+    /// Takes what has happened to the packets behind these, or once more to the same. Returns whether it was such.
+    #[inline]
+    fn takes(&mut self, next: &Self) -> bool {
+        let is_like = self.what == next.what
+            && self.qpn == next.qpn
+            && self.qpn & HAS_PSN != 0
+            && self.source == next.source
+            && self.destination == next.destination;
+        if !is_like {
+            return false;
+        }
+        let is_on_lane = matches!(self.what, Kind::OnLane(..));
+        let number = if is_on_lane { self.number.wrapping_add(self.packets) } else { 0 };
+        let end = Psn::new(self.psn).offset(self.packets).get();
+        if (next.psn, next.number) == (end, number) && self.packets > 0 {
+            self.packets = self.packets.saturating_add(next.packets);
+        } else if (next.psn, next.packets, next.number) != (self.psn, self.packets, self.number) {
+            return false;
+        }
+        self.lasted = micros(next.first.since(self.first));
+        true
+    }
+}
+
+fn micros(span: Span) -> u32 {
+    u32::try_from(span.as_nanos() / 1_000).unwrap_or(u32::MAX)
 }
 
 /// The packets that records are about.
@@ -113,8 +202,10 @@ pub struct Subject(Option<(Psn, u32)>);
 /// The newest records of one switch or tunnel.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    ring: Vec<Record>,
+    ring: Vec<Packed>,
     capacity: usize,
+    /// Where the newest is.
+    newest: usize,
     /// Records so far.
     count: u64,
     now: Time,
@@ -130,7 +221,7 @@ impl Recorder {
 
     /// Bytes of so many records.
     pub const fn memory(capacity: usize) -> usize {
-        capacity * size_of::<Record>()
+        capacity * size_of::<Packed>()
     }
 
     /// Records that follow happen at `now`, and are about no packet until [`about`](Self::about) says so.
@@ -168,28 +259,18 @@ impl Recorder {
 
     /// Adds a record, or makes the newest one longer: by further packets, or by time if the same has happened once more.
     pub fn add(&mut self, record: Record) {
-        if self.capacity == 0 {
+        let record = Packed::new(&record);
+        if self.ring.get_mut(self.newest).is_some_and(|newest| newest.takes(&record)) {
             return;
         }
-        let newest = self.count.checked_sub(1).and_then(|n| {
-            let at = self.place(n);
-            self.ring.get_mut(at)
-        });
-        if let Some(newest) = newest {
-            let is_same = newest.psn.is_some()
-                && Record { first: newest.first, last: newest.last, ..record } == *newest;
-            if is_same || newest.continues(&record) {
-                let more = if is_same { 0 } else { record.packets };
-                newest.packets = newest.packets.saturating_add(more);
-                newest.last = record.last;
-                return;
-            }
-        }
         if self.ring.len() < self.capacity {
+            self.newest = self.ring.len();
             self.ring.push(record);
+        } else if self.capacity > 0 {
+            self.newest = if self.newest + 1 == self.capacity { 0 } else { self.newest + 1 };
+            self.ring[self.newest] = record;
         } else {
-            let at = self.place(self.count);
-            self.ring[at] = record;
+            return;
         }
         self.count += 1;
     }
@@ -205,13 +286,10 @@ impl Recorder {
     }
 
     /// A record by its number.
-    pub fn get(&self, number: u64) -> Option<&Record> {
+    pub fn get(&self, number: u64) -> Option<Record> {
         let is_kept = (self.start()..self.count).contains(&number);
-        self.ring.get(self.place(number)).filter(|_| is_kept)
-    }
-
-    fn place(&self, number: u64) -> usize {
-        number.checked_rem(self.capacity as u64).unwrap_or(0) as usize
+        let place = number.checked_rem(self.capacity as u64)?;
+        self.ring.get(place as usize).filter(|_| is_kept).map(Packed::record)
     }
 }
 
@@ -288,13 +366,13 @@ mod tests {
     fn consecutive_packets_are_one_record() {
         let mut recorder = Recorder::new(4);
         for (at, psn) in [0xff_fffe, 0xff_ffff, 0, 1, 3].into_iter().enumerate() {
-            recorder.begin(Time::from_nanos(at as u64));
+            recorder.begin(Time::from_nanos(1_000 * at as u64));
             recorder.about(Psn::new(psn), 1);
             recorder.note(STREAM, Metric::DepotHeld, 1);
         }
-        let expected = Record { last: Time::from_nanos(3), packets: 4, ..record(0xff_fffe, 0) };
-        assert_eq!(recorder.get(0), Some(&expected));
-        assert_eq!((recorder.get(1), recorder.end()), (Some(&record(3, 4)), 2));
+        let expected = Record { last: Time::from_nanos(3_000), packets: 4, ..record(0xff_fffe, 0) };
+        assert_eq!(recorder.get(0), Some(expected));
+        assert_eq!((recorder.get(1), recorder.end()), (Some(record(3, 4_000)), 2));
         let has = |psn| expected.has(Psn::new(psn));
         assert_eq!([0xff_fffd, 0xff_fffe, 1, 2].map(has), [false, true, true, false]);
     }
@@ -314,7 +392,7 @@ mod tests {
         fn the_newest_are_kept(capacity in 0_usize..9, psns in prop::collection::vec(0_u32..6, 0..60)) {
             let (mut recorder, mut all) = (Recorder::new(capacity), Vec::<Record>::new());
             for (at, psn) in psns.into_iter().enumerate() {
-                let new = record(psn, at as u64);
+                let new = record(psn, 1_000 * at as u64);
                 recorder.add(new);
                 match all.last_mut() {
                     Some(last) if last.packets == 1 && last.psn == new.psn => last.last = new.last,
@@ -331,7 +409,7 @@ mod tests {
             let start = all.len().saturating_sub(capacity);
             prop_assert_eq!((recorder.start(), recorder.end()), (start as u64, all.len() as u64));
             for (n, record) in all.iter().enumerate() {
-                prop_assert_eq!(recorder.get(n as u64), Some(record).filter(|_| n >= start));
+                prop_assert_eq!(recorder.get(n as u64), Some(*record).filter(|_| n >= start));
             }
             prop_assert_eq!(recorder.get(all.len() as u64), None);
         }

@@ -142,7 +142,7 @@ impl<F: Frame> Flow<F> {
         self.pacing.delivered(at, cx.now, self.rtt);
         let seq = self.sequence.next() - u64::from(held.info.count);
         cx.pool.give(held.info.len as usize);
-        cx.out.about(seq.psn(), held.info.count.into(), |out| out.count(Metric::DepotDrained, 1));
+        cx.out.count(Metric::DepotDrained, 1);
         cx.out.record(Timing::Hold, cx.now.since(at));
         self.nak_is_answered(cx.now, seq);
         self.deliver(cx, seq, held.packet, held.info);

@@ -1,22 +1,20 @@
 //! The event loop.
 
 mod faults;
+mod view;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use common::frame::{Class, Frame, Packet, Side, Sink};
 use common::heap::{HeapFrame, HeapPool};
-use common::metrics::Counters;
 use common::psn::Psn;
-use common::recorder::Record;
 use common::time::{Span, Time};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rnic::{ATOMIC_LEN, ImpliedNak, Nic, Status, WorkKind, WorkRequest};
+use rnic::{ATOMIC_LEN, ImpliedNak, Status, WorkKind, WorkRequest};
 
 use crate::end::End;
-use crate::link::Link;
 use crate::scenario::Scenario;
 use crate::script::{Script, Segment};
 use crate::trace::{describe, nonzero};
@@ -286,32 +284,6 @@ impl World {
                 println!("  {:?}", nonzero(counters));
             }
         }
-    }
-
-    /// The present.
-    pub fn now(&self) -> Time {
-        self.now
-    }
-
-    /// Payload bytes and packets accepted at NIC `me`.
-    pub fn nic(&self, me: usize) -> &Nic {
-        &self.ends[me].nic
-    }
-
-    /// Counters of each worker of switch `me`.
-    pub fn counters(&self, me: usize) -> impl Iterator<Item = &Counters> {
-        self.ends[me].switch.iter().flat_map(Workers::counters)
-    }
-
-    /// What box `me` has recorded.
-    pub fn records(&self, me: usize) -> Vec<Record> {
-        let recorders = self.ends[me].switch.iter().flat_map(Workers::recorders);
-        recorders.flat_map(|it| (it.start()..it.end()).filter_map(|n| it.get(n)).copied()).collect()
-    }
-
-    /// The long-haul link from `me` on.
-    pub fn wan(&self, me: usize) -> &Link {
-        &self.ends[me].links[WAN_OUT]
     }
 
     fn next_event(&self) -> Time {

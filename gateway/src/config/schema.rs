@@ -25,7 +25,7 @@ const TIB: u64 = 1 << 40;
 /// As LinkGuardian (SIGCOMM 2023).
 const RESEND_COPIES: u8 = 2;
 
-/// Records of the flight recorder: 5.5 MiB.
+/// Records of the flight recorder: 4 MiB.
 const RECORDS: u32 = 1 << 16;
 
 /// Lanes of a WAN port of the tunnel over UDP: as many paths of equal cost as routers commonly have. With fewer paths, some

@@ -47,6 +47,6 @@ impl Source for &Recorder {
     }
 
     fn item(&self, number: u64, query: &Query) -> Option<Record> {
-        self.get(number).filter(|record| query.has(record)).copied()
+        self.get(number).filter(|record| query.has(record))
     }
 }

@@ -83,6 +83,8 @@ class Dut:
     """Of each of them."""
     idle: str = "busy"
     """Of a gateway: how a worker waits that finds nothing to do."""
+    records: bool = True
+    """Of a gateway: its flight recorder is on."""
 
     @property
     def alone(self) -> "Dut":
@@ -109,7 +111,8 @@ class Dut:
         return {"depot": Data.IN, "receiver": Data.IN, "both": Data.BOTH}.get(place, Data.OUT)
 
     def __str__(self) -> str:
-        return f"{self.name} {self.mode}".strip() + extent(self.workers, self.udp, self.ports, self.lanes)
+        recorder = "" if self.records else ", not recorded"
+        return f"{self.name} {self.mode}".strip() + extent(self.workers, self.udp, self.ports, self.lanes) + recorder
 
 
 def extent(workers: int, udp: bool, ports: int, lanes: int) -> str:
@@ -147,6 +150,8 @@ ALL = (IO, MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_
 _HOLDING = (MACSWAP, OVS, HOLD, SENTRY_CACHED, DEPOT_CACHED, BOTH, *TUNNEL)
 _SCALING = (MACSWAP, OVS, HOLD, OFF, SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, *TUNNEL)
 _RECOVERING = (SENTRY_LR2, SENTRY_CACHED, DEPOT_LR2, DEPOT_CACHED, BOTH, *TUNNEL)
+UNRECORDED = tuple(replace(dut, records=False) for dut in (SENTRY_CACHED, DEPOT_CACHED, TUNNEL_SENDER, TUNNEL_RECEIVER))
+"""Beside the same with the flight recorder, which writes where packets are lost."""
 LOSS = 0.01
 
 PAYLOADS = (64, 1024, 4096)
@@ -207,7 +212,7 @@ def full() -> list[Group]:
         for in_flight in (64, 1 << 17)
     ]
     flows = [group(replace(CENTRE, flows=flows), _SCALING) for flows in (1, 1 << 12, 1 << 16, 1 << 20)]
-    return merged([*payloads, *scaled, *sprayed, *held, group(ONE_EACH, _SCALING), *flows])
+    return merged([*payloads, group(CENTRE, (), UNRECORDED), *scaled, *sprayed, *held, group(ONE_EACH, _SCALING), *flows])
 
 
 def smoke() -> list[Group]:

@@ -41,7 +41,7 @@ class _Figures:
 
     def __init__(self, made: dict[str, Any]) -> None:
         self.all: list[Row] = made["cases"]
-        self.good = [row for row in self.all if "mpps" in row and not row["problems"]]
+        self.good = [row for row in self.all if "mpps" in row and not row["problems"] and row.get("records", True)]
 
     def of(self, traffic: Traffic, *, lossy: bool = False) -> list[Row]:
         return [

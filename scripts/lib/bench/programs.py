@@ -133,6 +133,8 @@ def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> 
         "pool": {"mbufs": _gateway_mbufs(dut, traffic)},
         "recovery": {"mode": dut.mode, "resend_cache": budget, "backup_pool": budget, "reorder_pool": reorder} | _PATIENT,
     }
+    if not dut.records:
+        extra["control"] = {"records": 0}
     if dut.is_tunnel:
         extra["wan"] = {"tunnel": "udp" if dut.udp else "ethernet"} | _wan(dut, traffic, 0)
         if dut.udp:

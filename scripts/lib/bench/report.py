@@ -81,6 +81,7 @@ def rows(results: list[Result]) -> list[dict[str, Any]]:
             "udp": dut.udp,
             "ports": dut.ports,
             "lanes": dut.lanes,
+            "records": dut.records,
             "rounds": len(result.samples),
             "problems": result.problems,
         }
@@ -97,7 +98,8 @@ def extent_of(row: Mapping[str, Any]) -> str:
 
 def name_of(row: dict[str, Any]) -> str:
     """`sentry cached, 1 % loss`."""
-    name = f"{row['dut']} {row['mode']}".strip() + extent_of(row)
+    recorder = "" if row.get("records", True) else ", not recorded"
+    name = f"{row['dut']} {row['mode']}".strip() + extent_of(row) + recorder
     return f"{name}, {100 * row['loss']:g} % loss" if row["loss"] else name
 
 
