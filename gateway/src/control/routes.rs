@@ -7,9 +7,11 @@ use std::time::SystemTime;
 
 use api::{Draining, LogLevel, Refusal, Reloaded};
 use axum::Router;
+use axum::body::to_bytes;
 use axum::extract::rejection::StringRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Query, Request, State as Extract};
 use axum::http::{Method, StatusCode, Uri, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post, put};
 use common::psn::Psn;
@@ -96,6 +98,7 @@ pub(super) fn to_read(state: Arc<State>) -> Router {
         .merge(refused)
         .fallback(unknown)
         .method_not_allowed_fallback(other_method)
+        .layer(from_fn(errors_as_json))
         .with_state(state)
 }
 
@@ -110,6 +113,7 @@ pub(super) fn to_change(state: Arc<State>) -> Router {
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .fallback(unknown)
         .method_not_allowed_fallback(other_method)
+        .layer(from_fn(errors_as_json))
         .with_state(state)
 }
 
@@ -131,6 +135,20 @@ fn reads() -> Router<Arc<State>> {
         .route("/config", get(|state: Shared| async move { answer(&state.parameters.config()) }))
         .route("/parameters", get(|state: Shared| async move { answer(&state.parameters.all()) }))
         .route("/capabilities", get(serve_capabilities))
+}
+
+/// Makes JSON of an error that axum finds by itself, as of a path that is no UTF-8.
+async fn errors_as_json(request: Request, next: Next) -> Response {
+    let is_health = request.uri().path() == "/healthz";
+    let response = next.run(request).await;
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_json = kind.is_some_and(|kind| kind == "application/json");
+    if is_json || is_health || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let text = to_bytes(response.into_body(), BODY_MAX).await.unwrap_or_default();
+    Error::new(status, String::from_utf8_lossy(&text).trim()).into_response()
 }
 
 async fn unknown(uri: Uri) -> Error {

@@ -4,7 +4,7 @@
 use rtrb::{Consumer, Producer, RingBuffer};
 
 /// Items that may wait for the control thread, which takes them every millisecond.
-const DEPTH: usize = 1_024;
+pub const DEPTH: usize = 1_024;
 /// Requests that may wait for the worker. There is one at a time; one that was given up may be left.
 const REQUESTS: usize = 4;
 

@@ -112,7 +112,7 @@ pub fn write(changes: &Changes) -> ArrayVec<u8, { 1 + CHANGES_MAX * CHANGE }> {
     bytes
 }
 
-/// Reads what [`write`] has written, and returns what follows it.
+/// Reads what [`write()`] has written, and returns what follows it.
 pub fn read(bytes: &[u8]) -> Option<(Changes, &[u8])> {
     let (count, rest) = bytes.split_first()?;
     let (changes, rest) = rest.split_at_checked(usize::from(*count) * CHANGE)?;
