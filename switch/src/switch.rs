@@ -224,6 +224,7 @@ impl<F: Frame> Switch<F> {
     #[inline]
     fn context<'a, I: Io<Frame = F>>(&'a mut self, io: &'a mut I) -> Context<'a, I> {
         let Self { config, flows, pairing, tx, .. } = self;
+        tx.recorder.begin(io.now());
         Context { config, flows, pairing, tx, io }
     }
 }

@@ -79,10 +79,10 @@ pub(super) fn to_read(state: Arc<State>) -> Router {
             "changes are made through the socket of control.socket only",
         )
     };
-    let refuse_capture = || async {
+    let refuse_packets = || async {
         Error::new(
             StatusCode::FORBIDDEN,
-            "frames are captured and traced through the socket of control.socket only",
+            "what packets carry, and their PSNs, are told through the socket of control.socket only",
         )
     };
     let refused = Router::new()
@@ -90,10 +90,11 @@ pub(super) fn to_read(state: Arc<State>) -> Router {
         .route("/log-level", any(refuse))
         .route("/reload", any(refuse))
         .route("/drain", any(refuse))
-        .route("/capture", any(refuse_capture))
-        .route("/capture/{number}", any(refuse_capture))
-        .route("/trace", any(refuse_capture))
-        .route("/trace/{number}", any(refuse_capture));
+        .route("/records", any(refuse_packets))
+        .route("/capture", any(refuse_packets))
+        .route("/capture/{number}", any(refuse_packets))
+        .route("/trace", any(refuse_packets))
+        .route("/trace/{number}", any(refuse_packets));
     reads()
         .merge(refused)
         .fallback(unknown)
@@ -109,6 +110,7 @@ pub(super) fn to_change(state: Arc<State>) -> Router {
         .route("/log-level", put(set_log_level))
         .route("/reload", post(reload))
         .route("/drain", post(drain))
+        .route("/records", get(serve_records))
         .merge(capturing::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .fallback(unknown)
@@ -129,7 +131,6 @@ fn reads() -> Router<Arc<State>> {
         .route("/pools", get(|state: Shared| async move { answer(&status::pools(&state)) }))
         .route("/build", get(|| async { answer(&status::build()) }))
         .route("/flows", get(serve_flows))
-        .route("/records", get(serve_records))
         .route("/events", get(serve_events))
         .route("/peers", get(serve_peers))
         .route("/config", get(|state: Shared| async move { answer(&state.parameters.config()) }))

@@ -239,7 +239,9 @@ fn what_was_done_to_packets_is_recorded_and_traced() {
         assert!(code == 2 && errors.lines().count() == 1 && errors.contains(part), "{errors}");
     }
     let address = gateway.listen.to_string();
-    let (code, _, errors) = lr2ctl(&socket, &["--address", &address, "trace", "--qpn", "17"]);
-    assert!(code == 2 && errors.contains("control.socket only"), "{errors}");
+    for command in ["trace", "records"] {
+        let (code, _, errors) = lr2ctl(&socket, &["--address", &address, command, "--qpn", "17"]);
+        assert!(code == 2 && errors.contains("control.socket only"), "{errors}");
+    }
     gateway.end(Signal::SIGTERM);
 }
