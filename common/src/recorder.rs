@@ -340,9 +340,12 @@ pub fn packet(mut bytes: &[u8]) -> Option<Packet> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::wire::{Aeth, Headers, Vlans, parse};
 
     const STREAM: Stream = Stream {
         source: Addr::from_v4([10, 1, 0, 1]),
@@ -384,6 +387,30 @@ mod tests {
         recorder.note(STREAM, Metric::FlowProtected, 1);
         recorder.note(STREAM, Metric::FlowProtected, 1);
         assert_eq!((recorder.end(), recorder.get(0).unwrap().psn), (2, None));
+    }
+
+    /// With the parser of frames as the oracle; the front of the packet is enough.
+    #[test]
+    fn a_packet_is_found_with_tags_and_over_ipv6() {
+        let hosts: [(IpAddr, IpAddr); 2] = [
+            ([10, 0, 0, 1].into(), [10, 0, 0, 2].into()),
+            ("fd00::1".parse().unwrap(), "fd00::2".parse().unwrap()),
+        ];
+        for (vlans, (src, dst)) in
+            [Vlans::NONE, Vlans::new(0, 7), Vlans::new(5, 7)].into_iter().zip(hosts.iter().cycle())
+        {
+            let headers = Headers::new([2; 6], [4; 6], vlans, *src, *dst, 0xc000, 0, 64);
+            let mut frame = vec![0; headers.frame_len(Aeth::LEN)];
+            let aeth = Aeth { syndrome: 0, msn: 1 };
+            headers.emit_ack(Qpn::new(0x123456), Psn::new(0xfe_dcba), aeth, &mut frame);
+            let roce = parse(&frame).unwrap();
+            let stream =
+                Stream { source: roce.src, destination: roce.dst, qpn: Qpn::new(0x123456) };
+            let found = packet(&frame[12..usize::from(roce.body)]).unwrap();
+            assert_eq!((found.stream, found.opcode), (stream, roce.opcode));
+            assert_eq!(found.psn, Psn::new(0xfe_dcba));
+            assert_eq!(packet(&frame[12..usize::from(roce.bth)]), None);
+        }
     }
 
     proptest! {

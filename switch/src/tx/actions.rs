@@ -110,6 +110,14 @@ impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
         }
     }
 
+    /// What `act` counts is recorded of these packets.
+    #[inline(always)]
+    fn record_about(&mut self, psn: Psn, packets: u64, act: impl FnOnce(&mut Self)) {
+        let before = self.tx.recorder.about(psn, packets);
+        act(self);
+        self.tx.recorder.restore(before);
+    }
+
     /// For the flight recorder.
     #[cold]
     #[inline(never)]
@@ -151,9 +159,7 @@ impl<F: Frame, I: Io<Frame = F>> Output<'_, I> {
             return self.tx.counters.inc(failed);
         };
         headers.emit_ack(src_qpn, psn, aeth, frame.bytes_mut());
-        let before = self.tx.recorder.about(psn, 1);
-        self.add(created, 1);
-        self.tx.recorder.restore(before);
+        self.record_about(psn, 1, |out| out.add(created, 1));
         // In order with the destination's own responses.
         self.send(self.flow.onward.other(), Class::Data, Packet::Owned(frame));
     }
@@ -219,9 +225,7 @@ impl<F: Frame, I: Io<Frame = F>> sentry::Actions<F> for Output<'_, I> {
 
     #[inline(always)]
     fn about(&mut self, psn: Psn, packets: u64, act: impl FnOnce(&mut Self)) {
-        let before = self.tx.recorder.about(psn, packets);
-        act(self);
-        self.tx.recorder.restore(before);
+        self.record_about(psn, packets, act);
     }
 
     #[inline]
@@ -290,9 +294,7 @@ impl<F: Frame, I: Io<Frame = F>> depot::Actions<F> for Output<'_, I> {
 
     #[inline(always)]
     fn about(&mut self, psn: Psn, packets: u64, act: impl FnOnce(&mut Self)) {
-        let before = self.tx.recorder.about(psn, packets);
-        act(self);
-        self.tx.recorder.restore(before);
+        self.record_about(psn, packets, act);
     }
 
     #[inline]
