@@ -291,23 +291,23 @@ pub struct Event {
     pub fields: Map<String, Value>,
 }
 
-/// `/records`: what was done to packets besides forwarding them in order, the oldest first.
+/// `/records`: records of the flight recorder, the oldest first. A packet that was forwarded in order has none.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Records {
-    /// Records that have what was asked for; the newest are shown.
+    /// Number of records that match the request. The answer has the newest of them.
     pub matched: u64,
     /// The records.
     pub records: Vec<Record>,
 }
 
-/// Something that was done to packets of consecutive PSNs, or that happened to a flow.
+/// An event of packets with consecutive PSNs, or of a flow.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
-    /// When it was done to the first packet.
+    /// Time of the event of the first packet.
     pub time: f64,
-    /// When it was done to the last one.
+    /// Time of the event of the last packet.
     pub until: f64,
     /// The worker.
     pub worker: usize,
@@ -327,9 +327,9 @@ pub struct Record {
     /// The number of the first frame on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
-    /// What was done: the metric that counts it, and its labels.
+    /// The event: name and labels of the metric that counts it.
     pub what: String,
-    /// What that metric counts, in one sentence.
+    /// Help text of the metric.
     pub meaning: Text,
 }
 
@@ -419,7 +419,7 @@ pub struct CaptureEnd {
     pub missed: u64,
 }
 
-/// A line of `GET /trace/NUMBER`: a frame that has arrived, and what was decided for it.
+/// A line of `GET /trace/NUMBER`: a frame that arrived, and the counters that grew while the gateway processed it.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traced {
@@ -445,19 +445,19 @@ pub struct Traced {
     /// Its number there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
-    /// What was decided: the counters that it has changed.
+    /// The counters that grew while the gateway processed the frame.
     pub decisions: Vec<Decision>,
 }
 
-/// Something that was decided for a packet.
+/// A counter that grew.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Decision {
-    /// The metric that counts it, and its labels.
+    /// Name and labels of the metric.
     pub what: String,
-    /// How often.
+    /// By how much it grew.
     pub count: u16,
-    /// What that metric counts, in one sentence.
+    /// Help text of the metric.
     pub meaning: Text,
 }
 

@@ -30,7 +30,7 @@ pub struct Desc {
 }
 
 impl Desc {
-    /// The name without what all names have in common, and the values of the labels: where packets are told of.
+    /// The name without `lr2_` and `_total`, and the values of the labels: the name of an event in records and traces.
     pub fn short_name(&self) -> String {
         let name = self.name.strip_prefix("lr2_").unwrap_or(self.name);
         let name = name.strip_suffix("_total").unwrap_or(name);
@@ -244,8 +244,8 @@ metrics! {
 }
 
 impl Metric {
-    /// Whether what it counts goes to the [flight recorder](crate::recorder): what happens to a packet besides that it is forwarded in order,
-    /// and what happens to a flow.
+    /// Whether the [flight recorder](crate::recorder) records each event that this metric counts. It records events of flows, and of packets
+    /// that are not simply forwarded in order.
     #[inline(always)]
     pub const fn is_recorded(self) -> bool {
         use Metric as M;

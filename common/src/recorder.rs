@@ -1,7 +1,6 @@
-//! The flight recorder: what a box has done to packets besides forwarding them in order, for the question *what happened to PSN x of queue
-//! pair y* after the fact.
+//! The flight recorder answers, after the fact, what happened to a packet with a given PSN and queue pair.
 //!
-//! A [`Recorder`] is a ring of the newest records, allocated at start. It is written where a packet leaves the fast path, which few do.
+//! A [`Recorder`] is a ring of the newest records, allocated at start. A packet that is forwarded in order leaves no record.
 
 use crate::metrics::Metric;
 use crate::psn::Psn;
@@ -43,7 +42,7 @@ impl LaneEvent {
         }
     }
 
-    /// What it means, in one sentence.
+    /// The meaning of the event, in one sentence.
     pub const fn help(self) -> &'static str {
         match self {
             Self::Resent => {
@@ -67,16 +66,16 @@ pub enum What {
     OnLane(LaneEvent, u8, u32),
 }
 
-/// Something that happened to packets of consecutive PSNs.
+/// An event of packets with consecutive PSNs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When it happened to the first of them.
+    /// Time of the event of the first packet.
     pub first: Time,
-    /// When it happened to the last of them, to the microsecond.
+    /// Time of the event of the last packet, to the microsecond.
     pub last: Time,
-    /// Their stream; `None` for what is not RoCEv2, or not known.
+    /// The stream of the packets; `None` if they are not RoCEv2, or the stream is unknown.
     pub stream: Option<Stream>,
-    /// PSN of the first packet; `None` if it is about no packet.
+    /// PSN of the first packet; `None` if the event is one of the flow.
     pub psn: Option<Psn>,
     /// How many packets.
     pub packets: u32,
@@ -167,7 +166,7 @@ impl Packed {
         }
     }
 
-    /// Takes what has happened to the packets behind these, or once more to the same. Returns whether it was such.
+    /// Merges `next` into this record if it is the same event of the next PSNs, or of the same PSNs again. Returns whether it did.
     #[inline]
     fn takes(&mut self, next: &Self) -> bool {
         let is_like = self.what == next.what
@@ -195,7 +194,7 @@ fn micros(span: Span) -> u32 {
     u32::try_from(span.as_nanos() / 1_000).unwrap_or(u32::MAX)
 }
 
-/// The packets that records are about.
+/// PSN of the first packet, and number of packets, of the records that follow.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject(Option<(Psn, u32)>);
 
@@ -224,7 +223,7 @@ impl Recorder {
         capacity * size_of::<Packed>()
     }
 
-    /// Records that follow happen at `now`, and are about no packet until [`about`](Self::about) says so.
+    /// Sets the time of the records that follow. They have no PSN until [`about`](Self::about) sets one.
     #[inline]
     pub fn begin(&mut self, now: Time) {
         (self.now, self.subject) = (now, None);
@@ -235,19 +234,19 @@ impl Recorder {
         self.now
     }
 
-    /// Records that follow are about these packets. Returns what they were about before, for [`restore`](Self::restore).
+    /// Sets the packets of the records that follow. Returns the former ones, for [`restore`](Self::restore).
     #[inline]
     pub fn about(&mut self, psn: Psn, packets: u64) -> Subject {
         Subject(self.subject.replace((psn, u32::try_from(packets).unwrap_or(u32::MAX))))
     }
 
-    /// Records that follow are about what they were about before.
+    /// Sets the packets of the records that follow to the former ones.
     #[inline]
     pub fn restore(&mut self, before: Subject) {
         self.subject = before.0;
     }
 
-    /// Something happened to the [subject](Self::about), or `packets` times if there is none.
+    /// Records an event of the packets that [`about`](Self::about) has set, or of `packets` unknown ones.
     pub fn note(&mut self, stream: Stream, metric: Metric, packets: u64) {
         let (psn, packets) = match self.subject {
             Some((psn, packets)) => (Some(psn), packets),
@@ -257,7 +256,7 @@ impl Recorder {
         self.add(Record { first, last: first, stream: Some(stream), psn, packets, what });
     }
 
-    /// Adds a record, or makes the newest one longer: by further packets, or by time if the same has happened once more.
+    /// Adds a record, or merges it into the newest one.
     pub fn add(&mut self, record: Record) {
         let record = Packed::new(&record);
         if self.ring.get_mut(self.newest).is_some_and(|newest| newest.takes(&record)) {

@@ -32,11 +32,7 @@ pub fn run(client: &Client, of: &CaptureOf, out: &mut dyn Write) -> Result<(), F
     written?.map_err(cant_write)?;
     let api::CaptureEnd { captured, missed } = end?;
     if of.out != Path::new("-") {
-        let more = match missed {
-            0 => String::new(),
-            n => format!("; {n} more came too fast"),
-        };
-        let _ = writeln!(out, "{captured} frames in {name}{more}");
+        let _ = writeln!(out, "{captured} frames in {name}{}", too_fast(missed));
     }
     Ok(())
 }
@@ -61,12 +57,16 @@ pub fn trace(
         return Ok(());
     }
     let api::CaptureEnd { captured, missed } = end?;
-    let more = match missed {
+    let _ = writeln!(out, "{captured} packets{}", too_fast(missed));
+    Ok(())
+}
+
+/// The end of a summary: frames that are missing from the capture.
+fn too_fast(missed: u64) -> String {
+    match missed {
         0 => String::new(),
         n => format!("; {n} more came too fast"),
-    };
-    let _ = writeln!(out, "{captured} packets{more}");
-    Ok(())
+    }
 }
 
 /// Lines of a trace on their way to the reader.

@@ -54,9 +54,9 @@ pub enum Command {
     Recovery,
     /// The flows, those with the most of something first, and why they are not protected.
     Flows(FlowsOf),
-    /// What was done to packets besides forwarding them in order: what happened to PSN X of queue pair Y.
+    /// Records of packets that were not simply forwarded in order: what happened to PSN X of queue pair Y.
     Records(RecordsOf),
-    /// What is decided for each packet of a flow from now on, as it arrives.
+    /// The counters that each packet of a flow changes, from now on.
     Trace(TraceOf),
     /// Write frames that pass through the gateway's ports to a file, for Wireshark and lr2-analyze.
     Capture(CaptureOf),

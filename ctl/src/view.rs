@@ -281,7 +281,7 @@ pub fn traced(it: &Traced) -> String {
 /// `/records`.
 pub fn records(it: &Records) -> String {
     let mut table =
-        Table::new(&["<time", "<flow", "<PSN", "<lane and number", "<what", "<it counts"]);
+        Table::new(&["<time", "<flow", "<PSN", "<lane and number", "<what", "<meaning"]);
     for record in &it.records {
         let Record { packets, .. } = record;
         let flow = stream(&record.source, &record.destination, record.destination_qpn);
@@ -308,7 +308,7 @@ pub fn records(it: &Records) -> String {
         _ => String::new(),
     };
     table.text(
-        "nothing is recorded of that: the packets were forwarded in order, or it is too long ago",
+        "no record matches: the packets were forwarded in order, or the records are overwritten",
     ) + &more
 }
 

@@ -120,7 +120,7 @@ pub trait Actions<F: Frame> {
     fn ack(&mut self, ack: LastAck);
     /// Adds `n` to a counter.
     fn count(&mut self, metric: Metric, n: u64);
-    /// What `act` counts and frees is about these packets, not about the one that has arrived: for who records it.
+    /// Runs `act`. A flight recorder attributes its counts to `packets` packets from `psn` on, not to the packet that arrived.
     fn about(&mut self, psn: Psn, packets: u64, act: impl FnOnce(&mut Self)) {
         let _ = (psn, packets);
         act(self);

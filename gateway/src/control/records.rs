@@ -1,4 +1,4 @@
-//! What the flight recorders of the workers have: for `/records`.
+//! Records of the workers' flight recorders, for `/records`.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Traces packets: each one that is asked for takes its way alone, and the counters that have changed meanwhile say what was decided.
-//! Nothing is paid for it while nobody traces.
+//! Traces packets. A packet that matches the filter is processed as a burst of its own; the counters that grow meanwhile are its trace.
+//! Without a trace this costs one test per burst.
 
 use arrayvec::ArrayVec;
 use common::frame::{Headroom, Pool};
