@@ -380,6 +380,31 @@ mod tests {
     }
 
     #[test]
+    fn events_of_other_streams_lanes_and_kinds_stay_apart() {
+        let lane = |event, lane, number| What::OnLane(event, lane, number);
+        let next = Record { what: lane(LaneEvent::Resent, 1, 8), ..record(11, 0) };
+        let other = |stream| Record { stream: Some(stream), ..next };
+        let host = Addr::from_v4([10, 3, 0, 1]);
+        for (apart, second) in [
+            (false, next),
+            (true, other(Stream { qpn: Qpn::new(0x12), ..STREAM })),
+            (true, other(Stream { source: host, ..STREAM })),
+            (true, other(Stream { destination: host, ..STREAM })),
+            (true, Record { stream: None, ..next }),
+            (true, Record { psn: Some(Psn::new(12)), ..next }),
+            (true, Record { what: lane(LaneEvent::Resent, 2, 8), ..next }),
+            (true, Record { what: lane(LaneEvent::Resent, 1, 9), ..next }),
+            (true, Record { what: lane(LaneEvent::NotResent, 1, 8), ..next }),
+            (true, record(11, 0)),
+        ] {
+            let mut recorder = Recorder::new(4);
+            recorder.add(Record { what: lane(LaneEvent::Resent, 1, 7), ..record(10, 0) });
+            recorder.add(second);
+            assert_eq!(recorder.end(), 1 + u64::from(apart), "{second:?}");
+        }
+    }
+
+    #[test]
     fn what_is_about_no_packet_stays_apart() {
         let mut recorder = Recorder::new(4);
         recorder.begin(Time::from_nanos(7));
