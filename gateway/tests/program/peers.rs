@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 use crate::support::{Folder, Running, SMALL, free_address, lr2_gateway, send, write_pcap};
 
 /// Time in which a condition has to be said. On a machine that is busy with other tests everything takes longer.
-const SOON: Duration = Duration::from_secs(60);
+const SOON: Duration = Duration::from_secs(20);
 
-/// One pair at a time: its traffic comes as fast as it is taken, so that two pairs on two CPUs leave hardly
-/// any room in the queue between the boxes for their messages.
+/// Held by the test that runs: a pair of gateways forwards traffic as fast as it can, and takes two CPUs.
 static ONE_PAIR: Mutex<()> = Mutex::new(());
 
 struct Keys {
@@ -115,7 +114,7 @@ fn start(folder: &Folder, keys: &Keys, traffic: &Path) -> [Logged; 2] {
     })
 }
 
-/// The first part is to be kept until the end of the test.
+/// Starts two gateways. The caller keeps the first value, the folder and the lock, until the test ends.
 fn boxes(name: &str, keys: &Keys) -> ((Folder, MutexGuard<'static, ()>), [Logged; 2]) {
     let turn = ONE_PAIR.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new(name);
