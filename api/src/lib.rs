@@ -4,6 +4,7 @@
 //! not know, and takes the default for those that are absent, so that the two programs may be of different releases.
 
 mod flows;
+mod pairs;
 
 use std::borrow::Cow;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use flows::{Flow, Flows, Order, ParseOrderError};
+pub use pairs::{Pair, Pairs};
 
 /// A word or a sentence.
 pub type Text = Cow<'static, str>;
@@ -30,6 +32,8 @@ pub struct Refusal {
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
+    /// The pair of ports, if there are several.
+    pub pair: Option<String>,
     /// Node id.
     pub node: u32,
     /// Boot id; `null` until the ports are open.

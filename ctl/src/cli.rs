@@ -23,6 +23,10 @@ pub struct Cli {
     #[arg(long, global = true, value_name = "IP:PORT")]
     pub address: Option<SocketAddr>,
 
+    /// One of several pairs of ports, by its name. Without it, tables of what can be read are of each.
+    #[arg(long, global = true, value_name = "NAME")]
+    pub pair: Option<String>,
+
     /// Print the gateway's answer as it is: JSON.
     #[arg(long, global = true)]
     pub json: bool,
@@ -46,6 +50,8 @@ pub enum Command {
         #[arg(long)]
         once: bool,
     },
+    /// The pairs of ports: health, workers and links of each.
+    Pairs,
     /// The boxes at the other end.
     Peers,
     /// The lanes of the tunnel.

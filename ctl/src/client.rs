@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use crate::{BAD_INPUT, FAILED, Failure};
+use crate::{BAD_INPUT, CHOOSE, FAILED, Failure};
 
 /// Time in which a gateway that lives answers. It ends connections after ten seconds.
 const PATIENCE: Duration = Duration::from_secs(12);
@@ -67,12 +67,19 @@ pub fn escaped(text: &str) -> String {
 pub struct Client {
     socket: PathBuf,
     address: Option<SocketAddr>,
+    /// What stands before each path: the pair of ports, if one is chosen.
+    prefix: String,
 }
 
 impl Client {
     /// The one that listens at `address`, or if there is none at `socket`.
     pub fn new(socket: &Path, address: Option<SocketAddr>) -> Self {
-        Self { socket: socket.to_owned(), address }
+        Self { socket: socket.to_owned(), address, prefix: String::new() }
+    }
+
+    /// The same, of one of several pairs of ports.
+    pub fn of_pair(&self, name: &str) -> Self {
+        Self { prefix: format!("/pairs/{}", escaped(name)), ..self.clone() }
     }
 
     /// Sends a request, and returns the body of its answer.
@@ -90,6 +97,8 @@ impl Client {
     /// As [`ask`](Self::ask).
     pub fn fetch(&self, request: &Request<'_>) -> Result<(u16, Vec<u8>), Failure> {
         let whom = self.whom();
+        let path = format!("{}{}", self.prefix, request.path);
+        let request = &Request { path: &path, ..*request };
         let answer = match self.address {
             Some(address) => TcpStream::connect_timeout(&address, PATIENCE).and_then(|stream| {
                 stream.set_read_timeout(Some(PATIENCE))?;
@@ -114,7 +123,11 @@ impl Client {
         if (200..300).contains(&status) {
             return Ok((status, body.to_vec()));
         }
-        let code = if (400..500).contains(&status) { BAD_INPUT } else { FAILED };
+        let code = match status {
+            300 => CHOOSE,
+            400..500 => BAD_INPUT,
+            _ => FAILED,
+        };
         let refusal: api::Refusal = serde_json::from_slice(body).map_err(|_| self.broken())?;
         let mut text = refusal.error;
         for line in refusal.details.iter().skip(1) {

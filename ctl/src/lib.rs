@@ -26,6 +26,9 @@ pub const BAD_INPUT: u8 = 2;
 /// Exit status if the gateway can't be reached or fails to do what was asked.
 pub const FAILED: u8 = 1;
 
+/// In place of an exit status: one of several pairs of ports has to be chosen.
+const CHOOSE: u8 = 3;
+
 /// Why a command failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
@@ -69,6 +72,10 @@ pub fn run(
     };
     match command(&cli, out) {
         Ok(()) => 0,
+        Err(Failure { code: CHOOSE, text }) => {
+            let _ = writeln!(errors, "lr2ctl: {text}; --pair NAME chooses one");
+            BAD_INPUT
+        }
         Err(Failure { code, text }) => {
             let _ = writeln!(errors, "lr2ctl: {text}");
             code
@@ -81,6 +88,10 @@ fn command(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
         (Command::Completions { .. } | Command::Man { .. }, ..) => Client::new(Path::new(""), None),
         (_, None, None) => Client::new(&find::socket(Path::new(find::RUN))?, None),
         (_, socket, address) => Client::new(socket.as_deref().unwrap_or(Path::new("")), address),
+    };
+    let client = match &cli.pair {
+        Some(name) => client.of_pair(name),
+        None => client,
     };
     let show = Show { cli, client: &client };
     let text = match &cli.command {
@@ -96,6 +107,7 @@ fn command(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
             };
         }
         Command::Status => show.get("/status", view::status)?,
+        Command::Pairs => show.get("/pairs", view::pairs)?,
         Command::Peers => show.get("/peers", view::peers)?,
         Command::Lanes => show.get("/lanes", view::lanes)?,
         Command::Recovery => show.get("/recovery", view::recovery)?,
@@ -150,15 +162,29 @@ impl Show<'_> {
     fn get<T: DeserializeOwned>(
         &self,
         path: &str,
-        text: impl FnOnce(&T) -> String,
+        text: impl Fn(&T) -> String,
     ) -> Result<String, Failure> {
-        self.ask(&Request::get(path), text)
+        let request = Request::get(path);
+        match self.ask(&request, &text) {
+            // Of several pairs of ports each is shown.
+            Err(Failure { code: CHOOSE, .. }) if !self.cli.json => {
+                let mut all = String::new();
+                for pair in self.client.get::<api::Pairs>("/pairs")?.pairs {
+                    let client = self.client.of_pair(&pair.pair);
+                    let text = Show { client: &client, ..*self }.ask(&request, &text)?;
+                    let space = if all.is_empty() { "" } else { "\n" };
+                    all.push_str(&format!("{space}pair {}\n{text}", pair.pair));
+                }
+                Ok(all)
+            }
+            answer => answer,
+        }
     }
 
     fn ask<T: DeserializeOwned>(
         &self,
         request: &Request<'_>,
-        text: impl FnOnce(&T) -> String,
+        text: impl Fn(&T) -> String,
     ) -> Result<String, Failure> {
         let body = self.client.ask(request)?;
         if self.cli.json { Ok(body) } else { Ok(text(&client::read(&body)?)) }

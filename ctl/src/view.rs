@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
 use api::{
-    Build, Decision, Event, Events, Flows, Lanes, Parameters, Peers, Pools, Ports, Record, Records,
-    Recovery, Reloaded, Status, Traced,
+    Build, Decision, Event, Events, Flows, Lanes, Pairs, Parameters, Peers, Pools, Port, Ports,
+    Record, Records, Recovery, Reloaded, Status, Traced,
 };
 use humantime::{format_duration, format_rfc3339_millis};
 
@@ -45,13 +45,47 @@ fn tunnel(number: Option<u8>) -> String {
     some(number, |number| number.to_string())
 }
 
+/// `/pairs`.
+pub fn pairs(it: &Pairs) -> String {
+    let mut table =
+        Table::new(&["<pair", "<health", "node", "<recovery", "<tunnel", "workers", "<ports"]);
+    for pair in &it.pairs {
+        let port = |port: &Port| {
+            let link = some(port.up, |up| if up { "up" } else { "down" }.to_owned());
+            format!("{} {link} ({})", port.port, port.device)
+        };
+        table.row([
+            pair.pair.clone(),
+            pair.health.to_string(),
+            pair.node.to_string(),
+            pair.recovery.to_string(),
+            pair.tunnel.to_string(),
+            pair.workers.len().to_string(),
+            pair.ports.iter().map(port).collect::<Vec<_>>().join(", "),
+        ]);
+    }
+    let mut out = table.text("there is no pair of ports");
+    for pair in &it.pairs {
+        for reason in &pair.reasons {
+            // Writing to a string can't fail.
+            let _ = writeln!(out, "pair {}: {reason}", pair.pair);
+        }
+    }
+    out
+}
+
+/// The name of the pair of ports before other words, if there are several.
+pub(crate) fn pair(it: &Status) -> String {
+    it.pair.as_ref().map_or_else(String::new, |name| format!("pair {name}, "))
+}
+
 /// `/status`.
 pub fn status(it: &Status) -> String {
     let mut out = String::new();
     let uptime = format_duration(Duration::from_secs(it.uptime.max(0.0) as u64));
     let boot = some(it.boot, |boot| boot.to_string());
     // Writing to a string can't fail.
-    let _ = writeln!(out, "node {}, boot {boot}: {}", it.node, it.health);
+    let _ = writeln!(out, "{}node {}, boot {boot}: {}", pair(it), it.node, it.health);
     for reason in &it.reasons {
         let _ = writeln!(out, "  {reason}");
     }

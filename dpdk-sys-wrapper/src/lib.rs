@@ -24,7 +24,7 @@
 //! let eal = Eal::init(&EalConfig::default())?;
 //! let pool = Mempool::new(
 //!     &eal,
-//!     &PoolConfig { name: "frames".into(), mbufs: 8191, cache: 256, data_room: 9216 },
+//!     &PoolConfig { name: "frames".into(), mbufs: 8191, cache: 256, data_room: 9216, numa_node: None },
 //! )?;
 //! let config = PortConfig::new("net_memif0,role=server,socket=@lan,bsize=9216");
 //! let (_port, mut rx, mut tx) = Port::open(&eal, &config, &pool)?;

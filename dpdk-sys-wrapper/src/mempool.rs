@@ -26,6 +26,8 @@ pub struct PoolConfig {
     pub cache: u32,
     /// Bytes of frame that an mbuf holds, without headroom.
     pub data_room: u16,
+    /// The NUMA node whose memory it takes; `None`: any.
+    pub numa_node: Option<u32>,
 }
 
 /// A pool of mbufs. Clones are handles on the same pool. Its memory goes back
@@ -65,6 +67,8 @@ impl Mempool {
     pub fn new(eal: &Eal, config: &PoolConfig) -> Result<Self, Error> {
         let name = check(config)?;
         let room = config.data_room + ffi::RTE_PKTMBUF_HEADROOM as u16;
+        let node = config.numa_node.and_then(|node| i32::try_from(node).ok());
+        let node = node.unwrap_or(ffi::LR2_SOCKET_ID_ANY);
         // DPDK's own choice is a ring, which hands out the mbufs that were free longest: all of them are in use in turn,
         // and none of them is in a processor's cache. src/store.c has a stack for each thread.
         // SAFETY: the EAL runs, and the names are C strings that DPDK copies.
@@ -75,7 +79,7 @@ impl Mempool {
                 config.cache,
                 0,
                 room,
-                ffi::LR2_SOCKET_ID_ANY,
+                node,
                 ffi::lr2_store_name(),
             )
         });

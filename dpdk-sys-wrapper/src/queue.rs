@@ -176,8 +176,13 @@ mod tests {
     fn whatever_a_driver_delivers_becomes_one_private_mbuf() {
         let config = EalConfig { huge: Huge::Never, memory_mib: 32, ..Default::default() };
         let eal = Eal::init(&config).unwrap();
-        let pool_config =
-            PoolConfig { name: "frames".into(), mbufs: 4095, cache: 0, data_room: ROOM };
+        let pool_config = PoolConfig {
+            name: "frames".into(),
+            mbufs: 4095,
+            cache: 0,
+            data_room: ROOM,
+            numa_node: None,
+        };
         let pool = Mempool::new(&eal, &pool_config).unwrap();
         let port_config = PortConfig { mtu: 1500, ..PortConfig::new("net_ring0") };
         let (port, mut rx, _tx) = Port::open(&eal, &port_config, &pool).unwrap();

@@ -67,7 +67,8 @@ fn what_keeps_dpdk_from_starting(what: &str, parts: &[&str]) {
 }
 
 fn pools_that_cannot_be(eal: &Eal) {
-    let fine = PoolConfig { name: "taken".into(), mbufs: 255, cache: 0, data_room: 2048 };
+    let fine =
+        PoolConfig { name: "taken".into(), mbufs: 255, cache: 0, data_room: 2048, numa_node: None };
     let _taken = Mempool::new(eal, &fine).unwrap();
     expect(Mempool::new(eal, &fine), &["mbuf pool \"taken\"", "the name is taken"]);
     let with = |change: fn(&mut PoolConfig)| {

@@ -43,7 +43,13 @@ fn main() {
 
 /// Of several pools, more than are freed at once, with places that are empty and frames that others hold as well.
 fn handles_are_freed_in_place(eal: &Eal, pool: &Mempool) {
-    let config = PoolConfig { name: "second".into(), mbufs: 255, cache: 32, data_room: 2048 };
+    let config = PoolConfig {
+        name: "second".into(),
+        mbufs: 255,
+        cache: 32,
+        data_room: 2048,
+        numa_node: None,
+    };
     let second = Mempool::new(eal, &config).expect("a pool");
     let mut places: Vec<_> = (0..200)
         .map(|n| {
@@ -140,7 +146,13 @@ fn headers_go_into_the_headroom(pool: &Mempool) {
 }
 
 fn only_registered_threads_have_a_cache(eal: &Eal) {
-    let config = PoolConfig { name: "cached".into(), mbufs: 255, cache: 64, data_room: 128 };
+    let config = PoolConfig {
+        name: "cached".into(),
+        mbufs: 255,
+        cache: 64,
+        data_room: 128,
+        numa_node: None,
+    };
     let pool = Mempool::new(eal, &config).unwrap();
     // After one allocation the rest of a refill sits in the thread's cache,
     // where another thread doesn't find it.

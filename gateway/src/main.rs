@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{CommandFactory, Parser};
-use gateway::config::{self, Config, Machine, ROLES, Refusal, Report, Role, Statement};
+use gateway::config::{self, Machine, Pairs, ROLES, Refusal, Report, Role, Statement};
 use gateway::log::Log;
 use tracing_subscriber::EnvFilter;
 
@@ -70,16 +70,16 @@ fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     let machine = (!cli.elsewhere).then(Machine::read);
-    let (config, refusal) = match config::load(&cli.config, cli.role, machine.as_ref()) {
-        Ok(config) => (config, None),
-        Err(Refusal { unfit: Some(config), report }) => (*config, Some(report)),
+    let (pairs, refusal) = match config::load(&cli.config, cli.role, machine.as_ref()) {
+        Ok(pairs) => (pairs, None),
+        Err(Refusal { unfit: Some(pairs), report }) => (pairs, Some(report)),
         Err(Refusal { report, .. }) => {
             eprintln!("{report}");
             return ExitCode::from(2);
         }
     };
     if cli.check {
-        return check(&cli, &config, machine.as_ref(), refusal);
+        return check(&cli, &pairs, machine.as_ref(), refusal);
     }
     if let Some(report) = refusal {
         eprintln!("{report}");
@@ -97,12 +97,12 @@ fn main() -> ExitCode {
     log.init();
     let log = Log::new(level, move |filter| handle.reload(filter).map_err(|e| e.to_string()));
     tracing::info!("lr2-gateway {} with {}", env!("CARGO_PKG_VERSION"), cli.config.display());
-    for warning in &config.warnings {
+    for warning in &pairs.warnings() {
         tracing::warn!("{warning}");
     }
     // The hugepages are taken by now, so that nothing can be said of the machine.
     let load = || config::load(&cli.config, cli.role, None).map_err(|it| it.report.to_string());
-    match gateway::run::run(&config, &load, log) {
+    match gateway::run::run(&pairs, &load, log) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("lr2-gateway: {error:#}");
@@ -123,20 +123,20 @@ fn examine(options: &Doctor) -> ExitCode {
 }
 
 /// Prints the answer to `--check`.
-fn check(cli: &Cli, config: &Config, machine: Option<&Machine>, unfit: Option<Report>) -> ExitCode {
+fn check(cli: &Cli, pairs: &Pairs, machine: Option<&Machine>, unfit: Option<Report>) -> ExitCode {
     // The file of another machine is unknown.
-    let boot = machine.map(|_| gateway::boot::check(&config.peer.boot_file));
+    let boot = machine.map(|_| gateway::boot::check(&pairs.first().peer.boot_file));
     let kept = boot.iter().filter(|(_, is_warning)| *is_warning).map(|(text, _)| text);
-    for warning in config.warnings.iter().chain(kept) {
+    for warning in pairs.warnings().iter().chain(kept) {
         eprintln!("{}: warning: {warning}", cli.config.display());
     }
-    print!("{config}\n{}", Statement { config, machine });
+    print!("{pairs}\n{}", Statement { pairs, machine });
     if let Some((text, false)) = boot {
         println!("#\n# {text}");
     }
     match unfit {
         // What this machine lacks is known already.
-        None if machine.is_some() => trial(cli, config),
+        None if machine.is_some() => trial(cli, pairs),
         None => ExitCode::SUCCESS,
         Some(report) => {
             eprintln!("{report}");
@@ -146,8 +146,8 @@ fn check(cli: &Cli, config: &Config, machine: Option<&Machine>, unfit: Option<Re
 }
 
 /// Opens what a start opens.
-fn trial(cli: &Cli, config: &Config) -> ExitCode {
-    match gateway::run::trial::open(config) {
+fn trial(cli: &Cli, pairs: &Pairs) -> ExitCode {
+    match gateway::run::trial::open(pairs) {
         Ok(found) => {
             for warning in &found.warnings {
                 eprintln!("{}: warning: {warning}", cli.config.display());

@@ -4,7 +4,7 @@ use common::control::Keys;
 use switch::IpNet;
 use tunnel::Setting;
 
-use crate::config::{self, Config, Keying};
+use crate::config::{self, Config, Keying, Pairs};
 use crate::shares::keys;
 
 /// A change that a worker applies between two bursts.
@@ -28,6 +28,42 @@ impl Change {
             Self::RemotePrefixes(_) => "peer.remote_prefixes",
         }
     }
+}
+
+/// The changes of each pair of ports.
+///
+/// # Errors
+/// As [`changes`]; `pair` if they are others than before.
+pub fn changes_of_all(running: &Pairs, new: &Pairs) -> Result<Vec<Vec<Change>>, Vec<String>> {
+    if !running.iter().map(|config| &config.pair).eq(new.iter().map(|config| &config.pair)) {
+        return Err(vec!["pair".to_owned()]);
+    }
+    let each: Vec<_> = running.iter().zip(new.iter()).map(|(old, new)| changes(old, new)).collect();
+    let refused: Vec<_> = each.iter().map(|each| each.clone().err().unwrap_or_default()).collect();
+    let names = of_all(running, &refused);
+    if names.is_empty() { Ok(each.into_iter().flatten().collect()) } else { Err(names) }
+}
+
+/// The keys that have changed.
+pub fn names_of_all(running: &Pairs, changes: &[Vec<Change>]) -> Vec<String> {
+    let name = |change: &Change| change.name().to_owned();
+    let each: Vec<Vec<_>> = changes.iter().map(|all| all.iter().map(name).collect()).collect();
+    of_all(running, &each)
+}
+
+/// The names of keys: as they are if all pairs have them, otherwise with the section of the pair.
+fn of_all(pairs: &Pairs, each: &[Vec<String>]) -> Vec<String> {
+    let mut all = Vec::new();
+    for (config, names) in pairs.iter().zip(each) {
+        for name in names {
+            let is_common = each.iter().all(|other| other.contains(name));
+            let name = if is_common { name.clone() } else { config.pair.prefix() + name };
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+    }
+    all
 }
 
 /// The changes from one configuration to another one.

@@ -1,55 +1,42 @@
-//! The run of the process: from a configuration to ports, workers and a
+//! The run of the process: from a configuration to pairs of ports, workers and a
 //! control thread, and back in the right order.
+//!
+//! `pair` has the resources of one pair of ports and its workers, `watched` what the main thread does for it. What
+//! is wrong with one pair ends that pair, and no other.
 
 mod link_loss;
 mod notes;
+mod pair;
 mod ports;
 mod reloader;
 pub mod trial;
+mod watched;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, ScopedJoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
-use common::ids::{BootId, WorkerId};
-use common::wire::MacAddr;
-use dpdk_sys_wrapper::{
-    Eal, LcoreGuard, Mbuf, Mempool, PoolConfig, PoolHandle, Port, RxQueue, TxQueue,
-};
-use rtrb::Consumer;
+use anyhow::Context;
+use dpdk_sys_wrapper::Eal;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use tunnel::Part;
+use tracing::Span;
 
-use self::link_loss::Forwarder;
-use self::notes::Notes;
-use self::ports::{deal, eal_config, open_port};
+use self::pair::{Pair, Queues};
+use self::ports::eal_config;
 use self::reloader::Reloader;
+use self::watched::Watched;
 use crate::boot::Boot;
-use crate::config::{self, Config, ROLES, TUNNELS, TunnelMode, word};
+use crate::config::{Config, Machine, Pairs, ROLES, word};
 use crate::control::actions::Actions;
 use crate::control::socket::{self, Socket};
-use crate::control::station::{Station, Way};
 use crate::control::tunnel::Expected;
-use crate::control::{Sample, State, Watch, WorkerHealth, server};
+use crate::control::{State, server};
 use crate::instance::Instance;
 use crate::log::Log;
 use crate::notify::Notifier;
-use crate::port::PortId;
-use crate::reload::Change;
-use crate::shares::{boot, division, lan_repair, owners, switch_config, tunnel_config};
-use crate::telemetry::Published;
-use crate::worker::capture::Tap;
-use crate::worker::egress::Egress;
-use crate::worker::events::{self, Watch as EventWatch};
-use crate::worker::handoff::{Handoff, mesh};
-use crate::worker::idle::{Idler, sharpen_timers};
-use crate::worker::links::{self, Links};
-use crate::worker::plane::Plane;
-use crate::worker::station::{self, WorkerEnd};
-use crate::worker::{Ended, Parts, Unfinished, Worker, io};
-use crate::worker::{flows, records};
+use crate::shares::boot;
+use crate::worker::Ended;
 
 /// Time between two looks at signals and at the worker's end.
 const TICK: Duration = Duration::from_millis(20);
@@ -57,14 +44,10 @@ const TICK: Duration = Duration::from_millis(20);
 /// Time between two samples of ports and pool.
 const SAMPLE: Duration = Duration::from_millis(500);
 
-/// mbufs that each worker keeps for itself.
-const MEMPOOL_CACHE: u32 = 256;
-
 pub use self::reloader::Load;
 
 /// The main thread's duties while the workers run.
 struct Duties<'a> {
-    notes: Notes,
     reloader: Reloader<'a>,
     notifier: Notifier,
 }
@@ -73,18 +56,20 @@ struct Duties<'a> {
 /// the log.
 ///
 /// # Errors
-/// In one line: the resource that was missing at the start, and how to get it.
-pub fn run(config: &Config, load: Load<'_>, log: Log) -> anyhow::Result<()> {
+/// In one line: the resource that was missing at the start, and how to get it. Of several pairs of ports, those that can
+/// be opened run.
+pub fn run(pairs: &Pairs, load: Load<'_>, log: Log) -> anyhow::Result<()> {
     let stop = stop_on_signals()?;
-    let mut duties = Duties {
-        notes: Notes::new(config, Instant::now()),
-        reloader: Reloader::new(config, load)?,
-        notifier: Notifier::from_environment(),
+    let mut duties =
+        Duties { reloader: Reloader::new(pairs, load)?, notifier: Notifier::from_environment() };
+    let actions = Arc::new(Actions::new(Arc::clone(&stop), log));
+    let state = |config: &Config| {
+        let (tunnel, workers) = (Expected::of(config), config.worker.count.into());
+        let state = State::new(word(ROLES, &config.role), workers, tunnel);
+        Arc::new(state.of(config).with(Arc::clone(&actions)))
     };
-    let tunnel = Expected::of(config);
-    let workers = config.worker.count.into();
-    let state = State::new(word(ROLES, &config.role), workers, tunnel);
-    let state = Arc::new(state.of(config).with(Actions::new(Arc::clone(&stop), log)));
+    let states: Vec<_> = pairs.iter().map(state).collect();
+    let config = pairs.first();
     // Who can't be asked forwards all the same.
     let ignore = |error| tracing::error!("{error:#}; frames are forwarded all the same");
     let bind = |path| socket::bind(path, config.group.as_deref()).map_err(ignore).ok();
@@ -92,13 +77,13 @@ pub fn run(config: &Config, load: Load<'_>, log: Log) -> anyhow::Result<()> {
     // The file of the socket goes at the end.
     let (socket, _file) = socket.map(Socket::into_parts).unzip();
     let listener = server::bind(config.listen).map_err(ignore).ok();
-    server::spawn((config.listen, listener), socket, Arc::clone(&state))?;
+    server::spawn((config.listen, listener), socket, states.clone())?;
 
     // Another one would fail at its devices, which says more.
     let _instance = Instance::claim(&config.eal.file_prefix).ok().flatten();
-    let (machine, queues) = Machine::open(config)?;
-    let ended = machine.work(config, queues, &state, &stop, &mut duties)?;
-    drop(machine);
+    let eal = Eal::init(&eal_config(pairs))?;
+    let opened = open(&eal, pairs, &states)?;
+    let ended = work(&eal, opened, &states, &stop, &mut duties)?;
     if ended.held + ended.queued > 0 {
         tracing::warn!(
             "stopped after drain_timeout: {} held and {} queued frames were dropped",
@@ -109,6 +94,155 @@ pub fn run(config: &Config, load: Load<'_>, log: Log) -> anyhow::Result<()> {
         tracing::info!("stopped");
     }
     Ok(())
+}
+
+/// A pair of ports that is open.
+struct Opened<'a> {
+    config: &'a Config,
+    state: &'a Arc<State>,
+    pair: Pair,
+    queues: Vec<Queues>,
+}
+
+/// Opens the pairs of ports. Of those that can't be opened the state says why.
+fn open<'a>(
+    eal: &Eal,
+    pairs: &'a Pairs,
+    states: &'a [Arc<State>],
+) -> anyhow::Result<Vec<Opened<'a>>> {
+    let machine = Machine::read();
+    let (mut opened, mut faults) = (Vec::new(), Vec::new());
+    for (config, state) in pairs.iter().zip(states) {
+        let _span = span(config).entered();
+        match Pair::open(eal, config, &machine) {
+            Ok((pair, queues)) => opened.push(Opened { config, state, pair, queues }),
+            Err(fault) => faults.push((config, state, format!("{fault:#}"))),
+        }
+    }
+    if opened.is_empty() {
+        let lines = faults.into_iter().map(|(config, _, fault)| named(config, &fault));
+        anyhow::bail!("{}", lines.collect::<Vec<_>>().join("; "));
+    }
+    for (config, state, fault) in faults {
+        tracing::error!("{}; the other pairs of ports forward", named(config, &fault));
+        state.fail(fault);
+    }
+    Ok(opened)
+}
+
+/// A sentence about one of several pairs.
+fn named(config: &Config, text: &str) -> String {
+    match config.pair.label() {
+        Some(name) => format!("pair {name}: {text}"),
+        None => text.to_owned(),
+    }
+}
+
+/// What stands before each line of the log that is about one of several pairs.
+fn span(config: &Config) -> Span {
+    match config.pair.label() {
+        Some(name) => tracing::error_span!("pair", name),
+        None => Span::none(),
+    }
+}
+
+/// Runs the workers of all pairs, each in a thread of its own, and watches them until they end.
+fn work(
+    eal: &Eal,
+    opened: Vec<Opened<'_>>,
+    states: &[Arc<State>],
+    stop: &Arc<AtomicBool>,
+    duties: &mut Duties<'_>,
+) -> anyhow::Result<Ended> {
+    let Some(first) = opened.first() else { return Ok(Ended::default()) };
+    let Boot { id, warning } = boot(first.config)?;
+    if let Some(warning) = warning {
+        tracing::warn!("{warning}");
+    }
+    // It is set once.
+    for state in states {
+        let _ = state.boot.set(id.0);
+    }
+    let (mut parts, mut queues) = (Vec::new(), Vec::new());
+    for opened in opened {
+        queues.push(opened.queues);
+        parts.push((opened.config, opened.state, opened.pair));
+    }
+    thread::scope(|scope| {
+        let each = parts.iter().zip(queues);
+        let mut all: Vec<_> = each
+            .map(|((config, state, pair), queues)| {
+                Watched::start(scope, (eal, pair, queues), (config, state), id)
+            })
+            .collect();
+        supervise(duties, states, stop, &mut all);
+        let several = states.len() > 1;
+        let (mut sum, mut failed) = (Ended::default(), None);
+        let mut clean = 0;
+        for watched in all {
+            match watched.join() {
+                Ok(ended) => {
+                    clean += 1;
+                    sum.held += ended.held;
+                    sum.queued += ended.queued;
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        // That one of several had failed was said when it did.
+        match failed {
+            Some(error) if !several || clean == 0 => Err(error),
+            _ => Ok(sum),
+        }
+    })
+}
+
+/// Follows the workers until all have ended. What all pairs have in common is done here, the rest by each [`Watched`].
+fn supervise<'scope, 'a: 'scope>(
+    Duties { reloader, notifier }: &mut Duties<'_>,
+    states: &[Arc<State>],
+    stop: &AtomicBool,
+    all: &mut [Watched<'scope, 'a>],
+) {
+    let mut stopping = false;
+    let mut next_sample = Instant::now();
+    loop {
+        if !stopping && stop.load(Ordering::Relaxed) {
+            stopping = true;
+            next_sample = Instant::now();
+            tracing::info!("stopping; a second signal ends the process at once");
+            notifier.stopping();
+            all.iter().for_each(Watched::stop);
+        }
+        let mut is_over = true;
+        for watched in all.iter_mut() {
+            is_over &= watched.look();
+        }
+        if is_over {
+            break;
+        }
+        reloader.poll(states);
+        if all.iter().all(|watched| watched.has_ended() || watched.has_begun()) {
+            notifier.ready();
+        }
+        let now = Instant::now();
+        if now >= next_sample {
+            next_sample = now + SAMPLE;
+            let mut is_stalled = false;
+            for watched in all.iter_mut() {
+                is_stalled |= watched.sample(stopping, now);
+            }
+            // A stuck worker trips the watchdog.
+            if !is_stalled {
+                notifier.alive();
+            }
+        }
+        thread::sleep(TICK);
+    }
+    if !stopping {
+        // The workers were that quick.
+        notifier.stopping();
+    }
 }
 
 /// The flag that SIGTERM and SIGINT set. A second signal ends the process at
@@ -122,325 +256,4 @@ fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
             .context("can't catch signals")?;
     }
     Ok(stop)
-}
-
-/// The queues of one worker, by [`PortId::index`]. A port that has fewer receive queues
-/// than there are workers leaves some without.
-#[derive(Default)]
-struct Queues {
-    rx: Vec<Option<RxQueue>>,
-    tx: Vec<TxQueue>,
-}
-
-/// A worker's part of the shared resources.
-struct Place {
-    n: WorkerId,
-    queues: Queues,
-    handoff: Handoff<Mbuf>,
-    stop: Arc<AtomicBool>,
-    unfinished: Unfinished,
-    published: Arc<Published>,
-    /// The ways to the stations of the WAN ports.
-    stations: Vec<WorkerEnd>,
-    links: Arc<links::Shared>,
-    events: EventWatch,
-    settings: Consumer<Change>,
-    flows: flows::Lister,
-    records: records::Lister,
-    tap: Tap,
-}
-
-/// The main thread's ends of the ways to the workers.
-struct Ends {
-    stations: Vec<Station>,
-    links: Arc<links::Shared>,
-    /// By worker.
-    events: Vec<events::ControlEnd>,
-}
-
-/// DPDK's resources. Fields are dropped in this order: ports, pool, EAL.
-struct Machine {
-    /// By [`PortId::index`].
-    ports: Vec<Port>,
-    pool: Mempool,
-    eal: Eal,
-}
-
-impl Machine {
-    fn open(config: &Config) -> anyhow::Result<(Self, Vec<Queues>)> {
-        let eal = Eal::init(&eal_config(config))?;
-        let pool = Mempool::new(
-            &eal,
-            &PoolConfig {
-                name: "frames".into(),
-                mbufs: config.pool.mbufs,
-                cache: MEMPOOL_CACHE,
-                data_room: config.pool.data_room,
-            },
-        )?;
-        tracing::info!(
-            "{} mbufs of {} bytes, of which recovery may hold {}; {} hugepages",
-            config.pool.mbufs,
-            config.pool.data_room,
-            config.pool.holdable(),
-            if eal.uses_hugepages() { "with" } else { "without" }
-        );
-        let workers = config.worker.count;
-        let mut queues: Vec<_> = (0..workers).map(|_| Queues::default()).collect();
-        let mut ports = Vec::new();
-        let mut faults = Vec::new();
-        for (id, (section, port)) in PortId::all(u8::MAX).zip(config.ports()) {
-            match open_port(&eal, (id, section), port, config, &pool) {
-                Ok((port, rx, tx)) => {
-                    deal(&mut queues, id, rx, tx);
-                    ports.push(port);
-                }
-                Err(fault) => faults.push(format!("{fault:#}")),
-            }
-        }
-        if !faults.is_empty() {
-            anyhow::bail!("{}", faults.join("; "));
-        }
-        Ok((Self { ports, pool, eal }, queues))
-    }
-
-    /// Runs the workers, each in a thread of its own, and watches them until they end.
-    fn work(
-        &self,
-        config: &Config,
-        queues: Vec<Queues>,
-        state: &State,
-        stop: &Arc<AtomicBool>,
-        duties: &mut Duties<'_>,
-    ) -> anyhow::Result<Ended> {
-        let workers = &config.worker;
-        let handoffs = mesh(workers.count, self.ports.len(), &owners(config, &self.wan_macs()));
-        let Boot { id, warning } = boot(config)?;
-        if let Some(warning) = warning {
-            tracing::warn!("{warning}");
-        }
-        // It is set once.
-        let _ = state.boot.set(id.0);
-        let mut worker_ends: Vec<_> = (0..workers.count).map(|_| Vec::new()).collect();
-        let mut stations = Vec::new();
-        for (port, wan) in self.ports.iter().skip(1).zip(&config.wan) {
-            let Some(udp) = &wan.udp else { continue };
-            let (ends, control) = station::join(workers.count);
-            worker_ends.iter_mut().zip(ends).for_each(|(all, end)| all.push(end));
-            stations.push(Station::new(udp, port.mac(), control, self.eal.clock().now()));
-        }
-        let links = Arc::new(links::Shared::default());
-        let unfinished = Unfinished::new(workers.count);
-        let mut events = Vec::new();
-        thread::scope(|scope| {
-            let (mut workers, mut failed) = (Vec::new(), None);
-            let each = (0..).map(WorkerId).zip(queues).zip(handoffs).zip(worker_ends);
-            for (((n, queues), handoff), stations) in each {
-                let published = Arc::clone(&state.workers[usize::from(n.0)]);
-                let links = Arc::clone(&links);
-                let (watch, end) = events::pair();
-                events.push(end);
-                let place = Place {
-                    n,
-                    queues,
-                    handoff,
-                    stop: Arc::clone(stop),
-                    unfinished: unfinished.clone(),
-                    published,
-                    stations,
-                    links,
-                    events: watch.of_tunnels(tunnels_of(config, n), config.lanes()),
-                    settings: state.parameters.add_worker(),
-                    flows: state.flows.add_worker(),
-                    records: state.records.add_worker(),
-                    tap: state.captures.add_worker(),
-                };
-                let worker = thread::Builder::new()
-                    .name(format!("worker-{n}"))
-                    .spawn_scoped(scope, move || self.one(config, id, place));
-                match worker {
-                    Ok(worker) => workers.push(worker),
-                    Err(e) => {
-                        // Those that run have to be told to end.
-                        stop.store(true, Ordering::Relaxed);
-                        failed = Some(anyhow::Error::new(e).context("can't start a worker"));
-                        break;
-                    }
-                }
-            }
-            tracing::info!(
-                "forwarding: role {}, recovery {}, tunnel {}, node {}, {} worker(s), {}{}",
-                word(ROLES, &config.role),
-                word(config::RECOVERIES, &config.recovery.mode),
-                word(TUNNELS, &config.tunnel.mode),
-                config.peer.node,
-                workers.len(),
-                word(config::IDLES, &config.worker.idle),
-                if config.eal.cores.is_empty() {
-                    String::new()
-                } else {
-                    format!(", on CPU {:?}", config.eal.cores)
-                },
-            );
-            let ends = Ends { stations, links, events };
-            let mut links = Forwarder::new(config, &self.ports, state);
-            self.supervise(duties, (state, stop), &workers, ends, &mut links);
-            links.end(state);
-            let mut all = Ended::default();
-            for worker in workers {
-                let ended = worker.join().map_err(|_| anyhow!("a worker panicked"))??;
-                all.held += ended.held;
-                all.queued += ended.queued;
-            }
-            failed.map_or(Ok(all), Err)
-        })
-    }
-
-    /// One worker, in its own thread.
-    fn one(&self, config: &Config, boot: BootId, place: Place) -> anyhow::Result<Ended> {
-        // Dropped last: the mbufs of the worker go back through the cache
-        // that its thread has as long as it is registered.
-        let lcore = LcoreGuard::register(&self.eal)?;
-        let Place { n, queues, handoff, stop, unfinished, published, stations, links, .. } = place;
-        let Place { events, settings, flows, records, tap, .. } = place;
-        let Queues { rx, tx } = queues;
-        let mut tx = tx.into_iter();
-        let lan = tx.next().context("there is no LAN port")?;
-        if let Some(&cpu) = config.eal.cores.get(usize::from(n.0)) {
-            lcore.pin(cpu)?;
-        }
-        sharpen_timers();
-        let plane = match config.tunnel.mode {
-            TunnelMode::Off => Plane::switch(switch_config(config, boot, n)),
-            TunnelMode::Ethernet | TunnelMode::Udp => {
-                let (macs, workers) = (self.wan_macs(), config.worker.count);
-                let ends = tunnels_of(config, n).map(|part| {
-                    (tunnel_config(config, boot, &macs, part), lan_repair(config, boot, part))
-                });
-                let owners = owners(config, &macs);
-                Plane::tunnels(ends, (owners, workers), stations, Links::new(links))
-            }
-        };
-        // All held frames may be released at once.
-        let holdable = config.pool.holdable() / u32::from(config.worker.count);
-        let worker = Worker::new(Parts {
-            rx,
-            handoff,
-            egress: Egress::new(lan, tx.collect(), (holdable + config::BACKLOG) as usize, tap),
-            plane,
-            pool: PoolHandle::new(&self.pool, io::RESERVE),
-            clock: self.eal.clock(),
-            idle: Idler::new(config.worker.idle, config.worker.count),
-            stop,
-            unfinished,
-            drain_timeout: config.drain_timeout,
-            published,
-            events,
-            settings,
-            flows,
-            records,
-        });
-        // The size of a burst is fixed where the code is compiled.
-        Ok(match config.worker.burst {
-            0..=16 => worker.run::<16>(),
-            17..=32 => worker.run::<32>(),
-            _ => worker.run::<64>(),
-        })
-    }
-
-    /// Follows the workers until all have ended. One that ends by itself takes
-    /// the others with it.
-    fn supervise<T>(
-        &self,
-        Duties { notes, reloader, notifier }: &mut Duties<'_>,
-        (state, stop): (&State, &AtomicBool),
-        workers: &[ScopedJoinHandle<'_, T>],
-        Ends { mut stations, links, mut events }: Ends,
-        forwarder: &mut Forwarder<'_, Port>,
-    ) {
-        let clock = self.eal.clock();
-        let mut watches: Vec<_> = workers.iter().map(|_| Watch::new(Instant::now())).collect();
-        let mut stopping = false;
-        let mut next_sample = Instant::now();
-        let mut up = vec![None; self.ports.len()];
-        while !workers.iter().all(ScopedJoinHandle::is_finished) {
-            if workers.iter().any(ScopedJoinHandle::is_finished) {
-                stop.store(true, Ordering::Relaxed);
-            }
-            if !stopping && stop.load(Ordering::Relaxed) {
-                stopping = true;
-                next_sample = Instant::now();
-                tracing::info!("stopping; a second signal ends the process at once");
-                notifier.stopping();
-            }
-            reloader.poll(state);
-            if state.workers.iter().all(|worker| worker.beats() > 0) {
-                notifier.ready();
-            }
-            let is_up = state.is_tunnel_up();
-            stations.iter_mut().for_each(|station| station.poll(clock.now(), is_up));
-            self.share_links(&links);
-            forwarder.look(state, Instant::now());
-            notes::workers(state, &mut events, clock.now());
-            let now = Instant::now();
-            if now >= next_sample {
-                next_sample = now + SAMPLE;
-                let each = watches.iter_mut().zip(&state.workers);
-                let each = each.map(|(watch, published)| watch.look(published, now)).collect();
-                let refused = state.strangers();
-                let mut way = |station: &mut Station| station.way(clock.now(), refused);
-                let ways = stations.iter_mut().map(&mut way).collect();
-                let sample = self.sample(each, stopping, ways);
-                notes::links(state, &mut up, &sample);
-                if !stopping {
-                    notes.look(state, &sample, now);
-                }
-                // A stuck worker trips the watchdog.
-                if sample.workers.iter().all(|worker| !worker.stalled) {
-                    notifier.alive();
-                }
-                state.put(sample);
-            }
-            thread::sleep(TICK);
-        }
-        if !stopping {
-            // The workers were that quick.
-            notifier.stopping();
-        }
-    }
-
-    /// The MAC addresses of the WAN ports.
-    fn wan_macs(&self) -> Vec<MacAddr> {
-        self.ports.iter().skip(1).map(Port::mac).collect()
-    }
-
-    /// Tells the workers of the WAN ports' links, if there are several.
-    fn share_links(&self, links: &links::Shared) {
-        if self.ports.len() > 2 {
-            for (id, port) in PortId::all(u8::MAX).zip(&self.ports).skip(1) {
-                // What the driver does not say this time stays as it was.
-                let Some(link) = port.known_link() else { continue };
-                links.set(id.wan_port(), link.up.then(|| link.speed_mbps.unwrap_or(0)));
-            }
-        }
-    }
-
-    fn sample(&self, workers: Vec<WorkerHealth>, stopping: bool, ways: Vec<Way>) -> Sample {
-        Sample {
-            ports: self.ports.iter().map(Port::stats).collect(),
-            up: self.ports.iter().map(|port| port.link().up).collect(),
-            mbufs_free: self.pool.available(),
-            mbufs: self.pool.size(),
-            workers,
-            stopping,
-            ways,
-        }
-    }
-}
-
-/// The tunnels of worker `n`; none without a tunnel.
-fn tunnels_of(config: &Config, n: WorkerId) -> impl Iterator<Item = Part> {
-    let is_there = config.tunnel.mode != TunnelMode::Off;
-    let all = division(config).parts().filter(move |_| is_there);
-    all.skip(n.0.into()).step_by(config.worker.count.into())
 }

@@ -22,6 +22,8 @@ pub struct Document<'d> {
     broken: BTreeSet<usize>,
     /// Every key that was asked for, set or not, and the values that it takes.
     asked: RefCell<Vec<(String, String)>>,
+    /// Keys that were found in the upper one of two sections.
+    own: RefCell<BTreeSet<String>>,
 }
 
 impl<'d> Document<'d> {
@@ -39,6 +41,7 @@ impl<'d> Document<'d> {
             positions: RefCell::default(),
             broken: BTreeSet::new(),
             asked: RefCell::default(),
+            own: RefCell::default(),
         };
         for error in syntax {
             let message = format!("bad TOML: {}", error.message().replace('\n', " "));
@@ -106,6 +109,16 @@ impl<'d> Document<'d> {
     /// section and the values that it takes: the reference of a file's keys.
     pub fn asked(&self) -> Vec<(String, String)> {
         self.asked.borrow().clone()
+    }
+
+    /// The keys (with their sections) that were found in a section that stands [over](crate::Section::over) another one.
+    pub fn own(&self) -> BTreeSet<String> {
+        self.own.borrow().clone()
+    }
+
+    /// Remembers that `key` (with its section) was found in the upper one of two sections.
+    pub(crate) fn set_own(&self, key: &str) {
+        self.own.borrow_mut().insert(key.to_owned());
     }
 
     /// The problems so far.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use common::time::Span;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::document::Document;
@@ -14,9 +15,18 @@ pub struct Section<'d> {
     doc: &'d Document<'d>,
     name: Cow<'static, str>,
     table: Option<&'d DeTable<'d>>,
+    /// Where keys are looked for that `table` lacks.
+    under: Option<&'d DeTable<'d>>,
+    /// It stands over another one, or is part of one that does.
+    is_upper: bool,
+    /// The only keys that `table` may have; otherwise all that were asked for.
+    own: Option<(String, &'static [&'static str])>,
     at: Option<usize>,
     known: Vec<&'static str>,
 }
+
+/// A key and its value.
+type Entry<'d> = (&'d Spanned<Cow<'d, str>>, &'d Spanned<DeValue<'d>>);
 
 impl<'d> Section<'d> {
     fn new(
@@ -25,7 +35,33 @@ impl<'d> Section<'d> {
         table: Option<&'d DeTable<'d>>,
         at: Option<usize>,
     ) -> Self {
-        Self { doc, name, table, at, known: Vec::new() }
+        Self { doc, name, table, under: None, is_upper: false, own: None, at, known: Vec::new() }
+    }
+
+    /// All of `below`, in whose place stands what this section has of the keys `own`, section by section: the
+    /// special case over what holds for all. Keys have the names that they have in `below`;
+    /// [`Document::own`] says which of them this section has.
+    pub fn over(self, below: &Self, own: &'static [&'static str]) -> Self {
+        let own = Some((self.name.into_owned(), own));
+        Self {
+            name: below.name.clone(),
+            under: below.table,
+            is_upper: true,
+            own,
+            known: Vec::new(),
+            ..self
+        }
+    }
+
+    /// A key and its value, of this section or, if it lacks it, of the one under it.
+    fn entry(&self, key: &str) -> Option<Entry<'d>> {
+        let of_own = self.table.and_then(|table| table.get_key_value(key));
+        of_own.or_else(|| self.under?.get_key_value(key))
+    }
+
+    /// Whether `key` is in this section and not in the one under it.
+    fn is_own(&self, key: &str) -> bool {
+        self.is_upper && self.table.is_some_and(|table| table.contains_key(key))
     }
 
     /// The document's top level.
@@ -36,9 +72,17 @@ impl<'d> Section<'d> {
     /// The table `[name]`, empty if the file has none.
     pub fn section(&mut self, name: &'static str) -> Self {
         self.known.push(name);
-        let entry = self.table.and_then(|t| t.get_key_value(name));
+        let entry = self.entry(name);
         let path = self.path(name);
         let mut child = Self::new(self.doc, path.clone().into(), None, None);
+        child.is_upper = self.is_own(name);
+        if child.is_upper {
+            let below = self.under.and_then(|under| under.get(name));
+            child.under = below.and_then(|below| below.get_ref().as_table());
+        }
+        // That something is missing from the upper section has to be said there.
+        child.at =
+            self.at.filter(|_| self.own.as_ref().is_some_and(|(_, own)| own.contains(&name)));
         if let Some((key, value)) = entry {
             child.at = Some(key.span().start);
             match value.get_ref() {
@@ -56,12 +100,12 @@ impl<'d> Section<'d> {
 
     /// Whether `key` is a table. Keys that may be more than one thing ask first.
     pub fn is_table(&self, key: &str) -> bool {
-        self.table.and_then(|t| t.get(key)).is_some_and(|v| v.get_ref().as_table().is_some())
+        self.entry(key).is_some_and(|(_, v)| v.get_ref().as_table().is_some())
     }
 
     /// Whether `key` is a list.
     pub fn is_array(&self, key: &str) -> bool {
-        self.table.and_then(|t| t.get(key)).is_some_and(|v| v.get_ref().as_array().is_some())
+        self.entry(key).is_some_and(|(_, v)| v.get_ref().as_array().is_some())
     }
 
     /// A section that the file does not have: every key has its default.
@@ -72,7 +116,7 @@ impl<'d> Section<'d> {
     /// The tables `[[name]]`, each called by its place, counted from 1.
     pub fn sections(&mut self, name: &'static str) -> Vec<Self> {
         self.known.push(name);
-        let Some((key, value)) = self.table.and_then(|t| t.get_key_value(name)) else {
+        let Some((key, value)) = self.entry(name) else {
             return Vec::new();
         };
         let tables = value.get_ref().as_array().and_then(|list| {
@@ -100,7 +144,12 @@ impl<'d> Section<'d> {
 
     /// Whether the section has `key`.
     pub fn has(&self, key: &str) -> bool {
-        self.table.is_some_and(|table| table.contains_key(key))
+        self.entry(key).is_some()
+    }
+
+    /// Where `key` stands, if the section has it.
+    pub fn at_key(&self, key: &str) -> Option<usize> {
+        self.entry(key).map(|(key, _)| key.span().start)
     }
 
     /// Where the section begins, if the file has it.
@@ -124,8 +173,11 @@ impl<'d> Section<'d> {
         self.known.push(key);
         let path = self.path(key);
         self.doc.ask(&path, allowed);
-        let value = self.table?.get(key)?;
+        let (_, value) = self.entry(key)?;
         self.doc.remember(&path, value.span().start);
+        if self.is_own(key) {
+            self.doc.set_own(&path);
+        }
         let parsed = parse(value.get_ref());
         if parsed.is_none() {
             self.doc.problem(&path, self.doc.source(value), allowed);
@@ -284,27 +336,33 @@ impl<'d> Section<'d> {
     /// Complains of every key that was never asked for, and names the nearest
     /// of those that exist.
     pub fn finish(self) {
-        for (key, _) in self.table.into_iter().flatten() {
+        let (known, own) = (&*self.known, self.own.as_ref());
+        let (of_own, prefix) = own.map_or((known, self.name.as_ref()), |(name, own)| (*own, name));
+        self.unknown(self.table, of_own, prefix);
+        self.unknown(self.under, known, &self.name);
+    }
+
+    /// Complains of the keys of `table` that are not `known`.
+    fn unknown(&self, table: Option<&DeTable<'_>>, known: &[&str], prefix: &str) {
+        for (key, _) in table.into_iter().flatten() {
             let name: &str = key.get_ref();
-            if self.known.contains(&name) {
+            if known.contains(&name) {
                 continue;
             }
-            let nearest = self
-                .known
+            let nearest = known
                 .iter()
                 .map(|k| (strsim::damerau_levenshtein(k, name), *k))
                 .min()
                 .filter(|(distance, known)| *distance <= known.len().div_ceil(3));
             let allowed = match nearest {
                 Some((_, known)) => format!("did you mean \"{known}\"?"),
-                None => self.known.join(", "),
+                None => known.join(", "),
             };
-            self.doc.problem_at(
-                Some(key.span().start),
-                &self.path(name),
-                "an unknown key",
-                allowed,
-            );
+            let path = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}.{name}") };
+            if self.own.is_none() && self.is_own(name) {
+                self.doc.set_own(&path);
+            }
+            self.doc.problem_at(Some(key.span().start), &path, "an unknown key", allowed);
         }
     }
 }

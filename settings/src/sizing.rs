@@ -83,17 +83,30 @@ pub fn pool_memory(mbufs: u64, data_room: u16, page: u64) -> u64 {
 /// much as long as it can't have that, and fills the memory it gets without gaps
 /// (`rte_mempool_populate_default`). The excess of the last piece is lost.
 pub fn pool_fits(mbufs: u64, data_room: u16, page: u64, memory: u64) -> bool {
-    let least = pool_memory(mbufs, data_room, page).saturating_add(DPDK_OVERHEAD);
+    pools_fit(&[(mbufs, data_room)], page, memory)
+}
+
+/// The same for several pools, each of so many mbufs for frames of so many bytes, made one after the other.
+pub fn pools_fit(pools: &[(u64, u16)], page: u64, memory: u64) -> bool {
+    let sum = |all: &dyn Fn(u64, u16) -> u64| {
+        pools.iter().fold(0_u64, |sum, (mbufs, room)| sum.saturating_add(all(*mbufs, *room)))
+    };
+    let least = sum(&|mbufs, room| pool_memory(mbufs, room, page)).saturating_add(DPDK_OVERHEAD);
     if least > memory {
         return false;
     }
-    let size = mbuf_size(data_room);
-    if size <= page {
+    if pools.iter().all(|(_, room)| mbuf_size(*room) <= page) {
         return true;
     }
-    let heap = memory - store_memory(mbufs);
+    let heap = memory - sum(&|mbufs, _| store_memory(mbufs));
+    let rest = |heap: u64| {
+        pools.iter().fold(heap, |heap, (mbufs, room)| match mbuf_size(*room) {
+            size if size <= page => heap.saturating_sub(pool_memory(*mbufs, *room, page)),
+            size => filled(*mbufs, size, page, heap),
+        })
+    };
     // DPDK's own use before that isn't known to the byte.
-    (0..=4).all(|mib| filled(mbufs, size, page, heap - (mib << 20)) >= DPDK_OVERHEAD / 2)
+    (0..=4).all(|mib| rest(heap - (mib << 20)) >= DPDK_OVERHEAD / 2)
 }
 
 /// The rest of `heap` bytes when `mbufs` larger than a page are in it.
@@ -171,6 +184,9 @@ mod tests {
         assert!(fits(32_768, 350) && fits(32_768, 420));
         assert!(fits(49_152, 512));
         assert!(!fits(u64::MAX, 1 << 40));
+        // Two of half the size, made one after the other.
+        let two = |mib: u64| pools_fit(&[(16_384, 9026); 2], PAGE, mib << 20);
+        assert!(!two(300) && two(420));
         // Smaller ones come in whole pages at once.
         assert!(pool_fits(32_768, 9026, HUGE_PAGE, 330 << 20));
     }

@@ -164,3 +164,32 @@ fn a_file_that_is_not_there() {
     let text = report.to_string();
     assert!(text.starts_with("/nonexistent/x.toml: found a file that can't be read: No such"));
 }
+
+/// One table in the place of another, section by section.
+#[test]
+fn a_section_stands_over_another_one() {
+    const OWN: &[&str] = &["name", "link"];
+    let text = "[link]\nrate = 1\ndelay = 2\n[[pair]]\nlink.delay = 3\n[[pair]]\nlnk.delay = 4\nlink.colour = 5\n";
+    let read = |at: usize| {
+        let mut found = (None, None, false, false);
+        let report = settings::parse("it.toml".as_ref(), text, &[], |doc, mut root| {
+            let pair = root.sections("pair").swap_remove(at);
+            let mut over = pair.over(&root, OWN);
+            let mut link = over.section("link");
+            let (rate, delay) = (link.int("rate", 0, 9, ""), link.int("delay", 0, 9, ""));
+            let own = doc.own();
+            found = (rate, delay, own.contains("link.rate"), own.contains("link.delay"));
+            link.finish();
+            assert!(over.is_table("link") && !over.has("name"));
+            let _ = over.sections("pair");
+            over.finish();
+        });
+        (found, report.map_err(|report| report.to_string()))
+    };
+    assert_eq!(read(0), ((Some(1), Some(3), false, true), Ok(())));
+    let (found, report) = read(1);
+    assert_eq!(found, (Some(1), Some(2), false, false));
+    let unknown = "it.toml:7:1: pair[2].lnk: found an unknown key; allowed: did you mean \"link\"?\n\
+                   it.toml:8:6: link.colour: found an unknown key; allowed: rate, delay";
+    assert_eq!(report, Err(unknown.to_owned()));
+}

@@ -85,6 +85,7 @@ impl DpdkOptions {
             mbufs: u32::try_from(mbufs)?,
             cache: 256,
             data_room: self.data_room(),
+            numa_node: None,
         };
         Mempool::new(eal, &config)
             .map_err(|e| anyhow!("{e} (--memory; or a smaller --mtu, rate, delay or queue)"))

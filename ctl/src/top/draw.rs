@@ -104,7 +104,7 @@ fn status(now: &Snapshot) -> Vec<Line<'static>> {
     let up = humantime::format_duration(std::time::Duration::from_secs(it.uptime.max(0.0) as u64));
     let busy: Vec<_> = it.workers.iter().map(|w| format!("{:.0} %", w.busy * 100.0)).collect();
     let mut lines = vec![Line::from(vec![
-        format!("node {}: ", it.node).into(),
+        format!("{}node {}: ", crate::view::pair(it), it.node).into(),
         Span::styled(it.health.to_string(), Style::new().fg(health(&it.health)).bold()),
         format!(
             "   up {up}   role {}   recovery {}   tunnel {}   workers busy {}   {} flows, {} protected",

@@ -27,7 +27,7 @@ pub fn eal(memory_mib: u32) -> Eal {
 
 /// A pool called "frames".
 pub fn pool(eal: &Eal, mbufs: u32, data_room: u16) -> Mempool {
-    let config = PoolConfig { name: "frames".into(), mbufs, cache: 32, data_room };
+    let config = PoolConfig { name: "frames".into(), mbufs, cache: 32, data_room, numa_node: None };
     Mempool::new(eal, &config).expect("there is memory for the pool")
 }
 

@@ -10,8 +10,8 @@ use common::fair_queue::FairQueue;
 use common::recorder::Recorder;
 pub use settings::sizing::{BACKLOG, HANDOFF};
 use settings::sizing::{
-    DPDK_OVERHEAD, FRAME_OVERHEAD, HUGE_PAGE, PAGE, mbuf_size, mbufs_at_work, pmtu, pool_fits,
-    pool_memory,
+    DPDK_OVERHEAD, FRAME_OVERHEAD, HUGE_PAGE, PAGE, mbuf_size, mbufs_at_work, pmtu, pool_memory,
+    pools_fit,
 };
 use settings::units::show_size;
 use switch::{Footprint, Pools};
@@ -19,7 +19,7 @@ use switch::{Footprint, Pools};
 use super::check::packet_ring;
 use super::fit::{mib, show_pages};
 use super::machine::Machine;
-use super::{Config, HugePages, LanMode, Pool, Recovery, TunnelMode};
+use super::{Config, HugePages, LanMode, Pairs, Pool, Recovery, TunnelMode};
 
 /// Memory of an end of a tunnel, bytes: flow buckets and bitmaps; and at most for each frame that is
 /// kept to be resent, and that waits for an earlier one.
@@ -79,14 +79,14 @@ impl Config {
         self.ports().map(|(_, port)| port.mtu).max().unwrap_or_default()
     }
 
-    /// Memory of DPDK in pages of `page` bytes.
+    /// Memory of DPDK in pages of `page` bytes, with the pools of the pairs before this one.
     pub(super) fn dpdk_memory(&self, page: u64) -> u64 {
-        pool_memory(self.pool.mbufs.into(), self.pool.data_room, page).saturating_add(DPDK_OVERHEAD)
+        self.pools_memory(page).saturating_add(DPDK_OVERHEAD)
     }
 
     /// Memory of the flows, the slots and the egress queues of all workers, bytes at most, in
     /// ordinary pages.
-    pub(super) fn process_memory(&self) -> u64 {
+    pub(super) fn own_process_memory(&self) -> u64 {
         let (workers, footprint) = (u64::from(self.worker.count), Footprint::of_handles());
         let (parts, frames) = (u64::from(self.parts()), self.pool_frames_of_part());
         let flows = u64::from(self.worker.max_flows).div_ceil(parts);
@@ -123,8 +123,8 @@ impl Config {
 
     /// If the mempool does not fit into `eal.memory` in pages of `page` bytes: found and allowed.
     pub(super) fn memory_shortage(&self, page: u64) -> Option<(String, String)> {
-        let (Pool { mbufs, data_room, .. }, memory) = (self.pool, self.eal.memory);
-        let fits = |memory| pool_fits(mbufs.into(), data_room, page, memory);
+        let (pools, memory) = (self.pools(), self.eal.memory);
+        let fits = |memory| pools_fit(&pools, page, memory);
         if fits(memory) {
             return None;
         }
@@ -133,9 +133,12 @@ impl Config {
         // Twice as much is always enough.
         let least = (from..2 * from).find(|mib| fits(mib * MIB)).unwrap_or(2 * from);
         let pages = if page == PAGE { "ordinary pages" } else { "hugepages" };
+        let each = pools
+            .iter()
+            .map(|(mbufs, room)| format!("{mbufs} mbufs of {} bytes", mbuf_size(*room)));
         let found = format!(
-            "{mbufs} mbufs of {} bytes in {pages}, and DPDK itself, in eal.memory = {}",
-            mbuf_size(data_room),
+            "{} in {pages}, and DPDK itself, in eal.memory = {}",
+            each.collect::<Vec<_>>().join(" and "),
             show_size(memory)
         );
         let allowed = format!(
@@ -178,7 +181,7 @@ impl Config {
 /// Mbufs and memory of a configuration, as comments of TOML.
 pub struct Statement<'a> {
     /// The configuration.
-    pub config: &'a Config,
+    pub pairs: &'a Pairs,
     /// The machine on which the gateway will run, if it is known.
     pub machine: Option<&'a Machine>,
 }
@@ -190,37 +193,64 @@ impl fmt::Display for Statement<'_> {
     }
 }
 
+/// The mbufs of a pair of ports, by use.
+fn mbufs(config: &Config, out: &mut String) -> fmt::Result {
+    let Config { pool, recovery, .. } = config;
+    let (size, frame) = (mbuf_size(pool.data_room), pool.data_room);
+    writeln!(out, "{} mbufs of {size} bytes, each for a frame of up to {frame}:", pool.mbufs)?;
+    for (mbufs, usage) in config.mbufs_at_work() {
+        writeln!(out, "{mbufs:>10}  {usage}")?;
+    }
+    let (frames, bytes) = (config.pool_frames(), recovery.pools);
+    for (frames, name, bytes) in [
+        (frames.resend_cache, "resend_cache", bytes.resend_cache),
+        (frames.reorder_pool, "reorder_pool", bytes.reorder_pool),
+        (frames.backup_pool, "backup_pool", bytes.backup_pool),
+    ] {
+        if frames > 0 {
+            writeln!(out, "{frames:>10}  {name}, {}", show_size(bytes))?;
+        }
+    }
+    Ok(())
+}
+
 impl Statement<'_> {
     fn text(&self) -> Result<String, fmt::Error> {
-        let Config { pool, eal, recovery, .. } = self.config;
-        let bytes = recovery.pools;
+        let all = self.pairs.last();
+        let eal = &all.eal;
         let mut out = String::from("Memory that it takes (docs/sizing.md)\n\n");
-        let size = mbuf_size(pool.data_room);
-        let frame = pool.data_room;
-        writeln!(out, "{} mbufs of {size} bytes, each for a frame of up to {frame}:", pool.mbufs)?;
-        for (mbufs, usage) in self.config.mbufs_at_work() {
-            writeln!(out, "{mbufs:>10}  {usage}")?;
-        }
-        let frames = self.config.pool_frames();
-        for (frames, name, bytes) in [
-            (frames.resend_cache, "resend_cache", bytes.resend_cache),
-            (frames.reorder_pool, "reorder_pool", bytes.reorder_pool),
-            (frames.backup_pool, "backup_pool", bytes.backup_pool),
-        ] {
-            if frames > 0 {
-                writeln!(out, "{frames:>10}  {name}, {}", show_size(bytes))?;
+        for config in self.pairs.iter() {
+            if let Some(name) = config.pair.label() {
+                let node = self.machine.and_then(|machine| config.numa_node(machine));
+                let node = node.map_or(String::new(), |node| format!(", NUMA node {node}"));
+                let cpus = match &*config.eal.cores {
+                    [] => "any CPU".into(),
+                    cores => format!("CPU {cores:?}"),
+                };
+                let workers = config.worker.count;
+                writeln!(out, "pair {name}: {workers} worker(s) on {cpus}{node}")?;
+            }
+            mbufs(config, &mut out)?;
+            if config.pair.label().is_some() {
+                let pool =
+                    mib(pool_memory(config.pool.mbufs.into(), config.pool.data_room, all.page()));
+                let process = mib(config.own_process_memory());
+                writeln!(out, "{pool} for its mbufs, {process} besides at most\n")?;
             }
         }
-        let (dpdk, memory) = (mib(self.config.dpdk_memory(self.config.page())), eal.memory);
+        let (dpdk, memory) = (mib(all.dpdk_memory(all.page())), eal.memory);
         let huge = if eal.huge_pages == HugePages::Never {
             "ordinary pages".into()
         } else {
             let [small, large] = [HUGE_PAGE, 1 << 30].map(|page| memory.div_ceil(page));
             format!("hugepages, {small} of 2MiB or {large} of 1GiB")
         };
-        writeln!(out, "\n{dpdk} for DPDK, of eal.memory = {} in {huge}", show_size(memory))?;
-        let process = mib(self.config.process_memory());
-        let flows = self.config.worker.max_flows;
+        if all.pair.label().is_none() {
+            out.push('\n');
+        }
+        writeln!(out, "{dpdk} for DPDK, of eal.memory = {} in {huge}", show_size(memory))?;
+        let process = mib(all.process_memory());
+        let flows: u64 = self.pairs.iter().map(|it| u64::from(it.worker.max_flows)).sum();
         writeln!(out, "{process} besides at most, for {flows} flows and packets in flight")?;
         if let Some(machine) = self.machine {
             let (memory, free) = (mib(machine.memory), show_pages(&machine.pages));
@@ -235,7 +265,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::super::tests::{good, lab};
-    use super::super::{Machine, Pages, Refusal, parse};
+    use super::super::{Machine, Pages, Refusal, alone as parse, port_pairs};
     use super::*;
 
     const GIB: u64 = 1 << 30;
@@ -250,34 +280,43 @@ mod tests {
         Machine { memory: 64 * GIB, available, pages, cpus: (0..8).collect(), ..Default::default() }
     }
 
-    fn example(machine: &Machine) -> Result<Config, Refusal> {
+    fn example(machine: &Machine) -> Result<Pairs, Refusal> {
         let text = std::fs::read_to_string(repository("configs/long-haul-100g.toml")).unwrap();
         let text = text.replace("key_file = \"/etc/lr2/key\"", "lab_unkeyed = true");
-        parse(Path::new("long-haul-100g.toml"), &text, None, Some(machine))
+        port_pairs::read(Path::new("long-haul-100g.toml"), &text, None, Some(machine))
     }
 
     /// docs/sizing.md shows the statement.
     #[test]
     fn the_manual_shows_the_example_as_it_is() {
-        let config = example(&machine(2)).unwrap_or_else(|refusal| panic!("{}", refusal.report));
-        assert_eq!(config.warnings.len(), 1, "no more than the missing key: {:?}", config.warnings);
-        let statement = Statement { config: &config, machine: None }.to_string();
+        let pairs = example(&machine(2)).unwrap_or_else(|refusal| panic!("{}", refusal.report));
+        assert_eq!(
+            pairs.warnings().len(),
+            1,
+            "no more than the missing key: {:?}",
+            pairs.warnings()
+        );
+        let statement = Statement { pairs: &pairs, machine: None }.to_string();
         let manual = std::fs::read_to_string(repository("docs/sizing.md")).unwrap();
+        assert!(statement.lines().all(|line| line.starts_with('#')), "{statement}");
         assert!(manual.contains(&statement), "docs/sizing.md lacks\n{statement}");
-        let here = Statement { config: &config, machine: Some(&machine(2)) }.to_string();
+        let here = Statement { pairs: &pairs, machine: Some(&machine(2)) }.to_string();
         assert!(here.contains("\n# this machine: 65536 MiB of memory; free: 2 pages of 1GiB\n"));
         let refusal = example(&machine(1)).expect_err("one page is not enough");
         assert!(refusal.unfit.is_some());
     }
 
     #[test]
-    fn every_line_is_a_comment_and_mbufs_add_up() {
+    fn mbufs_add_up() {
         for more in ["", "role = \"sentry\"\n", "role = \"depot\"\n"] {
             let config = good(&format!("{more}{}", lab("[pool]\nmbufs = 50000\n")));
             let sum = u64::from(config.pool.in_flight) + config.pool_frames().sum();
             assert!((49_998..=50_000).contains(&sum), "{sum}: at most two remain by rounding");
-            let statement = Statement { config: &config, machine: None }.to_string();
-            assert!(statement.lines().all(|line| line.starts_with('#')), "{statement}");
+            let mut statement = String::new();
+            mbufs(&config, &mut statement).unwrap();
+            let sizes =
+                statement.lines().skip(1).map(|line| line.trim().split(' ').next().unwrap());
+            assert_eq!(sizes.map(|size| size.parse::<u64>().unwrap()).sum::<u64>(), sum);
         }
     }
 

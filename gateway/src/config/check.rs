@@ -55,10 +55,46 @@ fn devices(doc: &Document<'_>, config: &mut Config) {
     config.warnings.append(&mut warnings);
 
     let ports: Vec<_> = config.ports().collect();
-    for (n, (section, port)) in ports.iter().enumerate() {
-        for (other_section, other) in &ports[..n] {
-            distinct(doc, (section, port), (other_section, other));
+    for (n, port) in ports.iter().enumerate() {
+        for (section, other) in &ports[..n] {
+            let whose =
+                if *section == "lan" { "the LAN port's".into() } else { format!("{section}'s") };
+            distinct(doc, *port, (&whose, other), "LAN and WAN are two ports");
         }
+    }
+}
+
+/// A pair must have ports and cores of its own, which no pair before it has.
+pub(super) fn apart(doc: &Document<'_>, config: &Config, before: &[Config]) {
+    for other in before {
+        let name = &other.pair.name;
+        for port in config.ports() {
+            for (section, theirs) in other.ports() {
+                let whose = format!("pair {name}'s {section}");
+                distinct(doc, port, (&whose, theirs), "each pair has ports of its own");
+                one_interface(doc, port, (&whose, theirs));
+            }
+        }
+        if let Some(core) = config.eal.cores.iter().find(|core| other.eal.cores.contains(core)) {
+            let found = format!("core {core}, which pair {name} has too");
+            let allowed = "cores that no other pair has: a worker polls, and wants one to itself";
+            doc.problem(&config.cores_key(), found, allowed);
+        }
+    }
+}
+
+/// Two vdevs of one kernel interface would each take all of its frames.
+fn one_interface(
+    doc: &Document<'_>,
+    (section, port): (&str, &Port),
+    (whose, other): (&str, &Port),
+) {
+    let interface = argument(port, "iface").filter(|_| driver(port) == driver(other));
+    if let Some(interface) = interface.filter(|_| argument(other, "iface") == interface)
+        && name(other) != name(port)
+    {
+        let found = format!("interface {interface}, {whose} too");
+        doc.problem(&format!("{section}.device"), found, "another interface");
     }
 }
 
@@ -66,14 +102,13 @@ fn devices(doc: &Document<'_>, config: &mut Config) {
 fn distinct(
     doc: &Document<'_>,
     (section, port): (&str, &Port),
-    (other_section, other): (&str, &Port),
+    (whose, other): (&str, &Port),
+    why: &str,
 ) {
     let key = format!("{section}.device");
-    let whose =
-        if other_section == "lan" { "the LAN port's".into() } else { format!("{other_section}'s") };
     if !port.device.is_empty() && name(other) == name(port) {
         let found = format!("{}, {whose} device too", name(port));
-        doc.problem(&key, found, "another device: LAN and WAN are two ports");
+        doc.problem(&key, found, format!("another device: {why}"));
     }
     if driver(other) == "net_memif"
         && driver(port) == "net_memif"
@@ -251,7 +286,11 @@ fn memory(doc: &Document<'_>, config: &Config) {
     if let Some((found, allowed)) = config.mbuf_shortage() {
         doc.problem("pool.mbufs", found, allowed);
     }
-    if let Some((found, allowed)) = config.memory_shortage(config.page()) {
+    // That of all pairs together is known at the last.
+    if config.pair.is_last()
+        && !doc.has_problem("eal.memory")
+        && let Some((found, allowed)) = config.memory_shortage(config.page())
+    {
         let keys = [
             "pool.mbufs",
             "eal.memory",
@@ -287,10 +326,10 @@ fn eal(doc: &Document<'_>, config: &Config) {
             doc.problem("eal.extra", format!("\"{argument}\""), format!("{key} instead"));
         }
     }
-    let workers = usize::from(config.worker.count);
+    let (workers, key) = (usize::from(config.worker.count), config.cores_key());
     if !eal.cores.is_empty() && eal.cores.len() != workers {
         doc.problem(
-            "eal.cores",
+            &key,
             format!("{} cores for worker.count = {workers}", eal.cores.len()),
             "a core for each worker, or [] to let them float",
         );
@@ -299,7 +338,7 @@ fn eal(doc: &Document<'_>, config: &Config) {
     cores.sort_unstable();
     if let Some(twice) = cores.windows(2).find(|pair| pair[0] == pair[1]) {
         let found = format!("core {} twice", twice[0]);
-        doc.problem("eal.cores", found, "each core once: a worker polls, and wants one to itself");
+        doc.problem(&key, found, "each core once: a worker polls, and wants one to itself");
     }
     if eal.file_prefix.contains(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c)) {
         let found = format!("\"{}\"", eal.file_prefix);

@@ -1,18 +1,24 @@
 //! Whether a configuration fits the machine that it is to run on.
 
-use settings::sizing::PAGE;
+use settings::sizing::{HUGE_PAGE, PAGE, pool_memory};
 use settings::{Document, units};
 
 use super::check::pci_address;
 use super::machine::{Machine, Pages, free};
-use super::{Config, HugePages};
+use super::{Config, HugePages, Idle, Port};
 
 /// Adds a problem for each setting that cannot work on this machine, and a warning for each that is
 /// slower than it has to be. Unknown properties of the machine are not judged.
 pub(super) fn all(doc: &Document<'_>, config: &mut Config, machine: &Machine) {
     cores(doc, config, machine);
-    let huge = hugepages(doc, config, machine);
-    memory(doc, config, machine, huge);
+    // What all pairs share is known at the last.
+    let huge = if config.pair.is_last() {
+        let huge = hugepages(doc, config, machine);
+        memory(doc, config, machine, huge);
+        huge
+    } else {
+        config.eal.huge_pages != HugePages::Never && machine.free_huge() >= config.eal.memory
+    };
     nodes(config, machine, huge);
     if let Some(how) = machine.no_transparent_pages {
         config.warnings.push(format!(
@@ -26,10 +32,17 @@ fn cores(doc: &Document<'_>, config: &Config, machine: &Machine) {
     let missing = config.eal.cores.iter().find(|cpu| !machine.cpus.contains(cpu));
     if let Some(cpu) = missing.filter(|_| !machine.cpus.is_empty()) {
         doc.problem(
-            "eal.cores",
+            &config.cores_key(),
             format!("{:?}, and no CPU {cpu} in this machine", config.eal.cores),
             format!("some of {}", ranges(&machine.cpus)),
         );
+    }
+    let (workers, cpus) = (config.workers_so_far(), machine.cpus.len());
+    let is_told = config.pair.label().is_some() && config.pair.is_last() && cpus > 0;
+    if is_told && config.worker.idle == Idle::Busy && workers as usize > cpus {
+        let found = format!("{workers} workers in all pairs, and {cpus} CPUs");
+        let allowed = "a CPU for each worker, which polls: fewer pairs, or fewer worker.count or cores in them";
+        doc.problem("pair", found, allowed);
     }
 }
 
@@ -122,29 +135,47 @@ fn nodes(config: &mut Config, machine: &Machine, huge: bool) {
     }
     let mut warnings = Vec::new();
     for (side, port) in config.ports() {
-        let address = pci_address(&port.device);
-        let node = address.as_ref().and_then(|address| machine.devices.get(address));
-        let Some(node) = machine.nodes.iter().find(|n| Some(&n.id) == node) else { continue };
-        if huge && free(&node.pages) < config.eal.memory {
+        let node = node_of(port, machine);
+        let Some(node) = machine.nodes.iter().find(|n| Some(n.id) == node) else { continue };
+        // The pools of several pairs are each at the node of its ports.
+        let (needed, what) = if config.pair.label().is_some() {
+            let pool = pool_memory(config.pool.mbufs.into(), config.pool.data_room, HUGE_PAGE);
+            (pool, format!("the {} of its mbufs", mib(pool)))
+        } else {
+            (config.eal.memory, format!("eal.memory = {}", units::show_size(config.eal.memory)))
+        };
+        if huge && free(&node.pages) < needed {
             warnings.push(format!(
-                "{side}.device: it is at NUMA node {}, with {} free there for eal.memory = {}: \
+                "{side}.device: it is at NUMA node {}, with {} free there for {what}: \
                  frames in another node's memory cost speed; {} is for the node",
                 node.id,
                 show_pages(&node.pages),
-                units::show_size(config.eal.memory),
                 format_args!("/sys/devices/system/node/node{}/hugepages", node.id)
             ));
         }
         if let Some(cpu) = config.eal.cores.iter().find(|cpu| !node.cpus.contains(cpu)) {
             warnings.push(format!(
-                "eal.cores: CPU {cpu} is not at NUMA node {}, where {side}.device is; those there \
+                "{}: CPU {cpu} is not at NUMA node {}, where {side}.device is; those there \
                  are {}",
+                config.cores_key(),
                 node.id,
                 ranges(&node.cpus)
             ));
         }
     }
     config.warnings.append(&mut warnings);
+}
+
+/// The NUMA node of a port, if it is known.
+fn node_of(port: &Port, machine: &Machine) -> Option<u32> {
+    machine.devices.get(&pci_address(&port.device)?).copied()
+}
+
+impl Config {
+    /// The NUMA node of the ports, if it is known: that of the LAN port, where they are at several.
+    pub fn numa_node(&self, machine: &Machine) -> Option<u32> {
+        self.ports().find_map(|(_, port)| node_of(port, machine))
+    }
 }
 
 /// `512 of 2MiB (1GiB), none of 1GiB`: the free ones.
@@ -193,7 +224,7 @@ fn ranges(numbers: &[u32]) -> String {
 mod tests {
     use std::path::Path;
 
-    use super::super::{Machine, Node, Refusal, parse};
+    use super::super::{Machine, Node, Refusal, alone as parse};
     use super::*;
 
     const GIB: u64 = 1 << 30;

@@ -1,10 +1,10 @@
 //! The configuration: one TOML file, read and checked whole.
 //!
-//! [`load`] gives a typed [`Config`] in which every default has been filled
-//! in, or a [`Report`] of everything that is wrong at once. A [`Config`]
-//! prints ([`std::fmt::Display`]) as a TOML file with the same meaning.
+//! [`load`] gives a typed [`Config`] for each pair of ports, in which every default has been filled
+//! in, or a [`Report`] of everything that is wrong at once. They
+//! print ([`std::fmt::Display`]) as a TOML file with the same meaning.
 //!
-//! The steps, a file each: `schema` reads the keys, `pairs` those of
+//! The steps, a file each: `port_pairs` divides the file into pairs of ports, `schema` reads the keys, `pairs` those of
 //! queue pairs, `udp` the addresses of a tunnel, `check` finds settings that contradict
 //! each other or cannot work, `capacity` computes the mbufs and the memory that it takes and states
 //! them, `machine` reads the memory, hugepages and CPUs of a machine, `fit` compares the two,
@@ -18,6 +18,7 @@ mod key;
 mod machine;
 mod pairs;
 mod parameters;
+mod port_pairs;
 #[cfg(test)]
 mod reference;
 mod render;
@@ -41,8 +42,8 @@ pub use machine::{Machine, Node, Pages};
 pub use parameters::{
     all as parameters, is_settable, setting, setting_name, value as setting_value,
 };
+pub use port_pairs::{Beside, Pair, Pairs};
 pub use settings::sizing::FRAME_OVERHEAD;
-use settings::{Document, Section};
 pub use settings::{Problem, Report, word};
 pub use switch::{End, IpNet, Pools, QueuePair, Recovery, Role, Tuning};
 use tunnel::Lane;
@@ -338,11 +339,16 @@ impl Pool {
     }
 }
 
-/// The effective configuration.
+/// The effective configuration of a pair of ports. What several pairs have in common is the same in the
+/// configuration of each.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where it was read from.
     pub file: PathBuf,
+    /// Which of several pairs it is.
+    pub pair: Pair,
+    /// What the pairs before it take.
+    pub beside: Beside,
     /// Which half of the job this process does.
     pub role: Role,
     /// Towards the hosts.
@@ -422,7 +428,7 @@ pub struct Refusal {
     /// The problems.
     pub report: Report,
     /// The configuration, if it is right and this machine lacks resources for it.
-    pub unfit: Option<Box<Config>>,
+    pub unfit: Option<Pairs>,
 }
 
 impl From<Report> for Refusal {
@@ -438,7 +444,7 @@ impl From<Report> for Refusal {
 /// All problems at once: an unreadable file, bad syntax, unknown keys, values of the wrong type or
 /// out of range, settings that contradict each other or cannot work together; in a right file,
 /// more memory, hugepages or CPUs than there are.
-pub fn load(file: &Path, role: Option<Role>, machine: Option<&Machine>) -> Result<Config, Refusal> {
+pub fn load(file: &Path, role: Option<Role>, machine: Option<&Machine>) -> Result<Pairs, Refusal> {
     parse(file, &settings::read(file)?, role, machine)
 }
 
@@ -451,17 +457,19 @@ pub fn parse(
     text: &str,
     role: Option<Role>,
     machine: Option<&Machine>,
+) -> Result<Pairs, Refusal> {
+    port_pairs::read(file, text, role, machine)
+}
+
+/// The same, of a file with a single pair of ports.
+#[cfg(test)]
+pub(crate) fn alone(
+    file: &Path,
+    text: &str,
+    role: Option<Role>,
+    machine: Option<&Machine>,
 ) -> Result<Config, Refusal> {
-    let mut unfit = None;
-    let read = |doc: &Document<'_>, root: Section<'_>| {
-        let mut config = schema::read(doc, root, file, role);
-        if let Some(machine) = machine.filter(|_| doc.is_sound()) {
-            fit::all(doc, &mut config, machine);
-            unfit = (!doc.is_sound()).then(|| Box::new(config.clone()));
-        }
-        config
-    };
-    settings::parse(file, text, &[], read).map_err(|report| Refusal { report, unfit })
+    parse(file, text, role, machine).map(|pairs| pairs.first().clone())
 }
 
 impl fmt::Display for Config {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Config, Role, parse, schema};
+use super::{Config, Role, alone as parse, port_pairs, schema};
 
 /// Two ports and no secret.
 const LEAST: &str = "[lan]\ndevice = \"0000:3b:00.0\"\n[wan]\ndevice = \"0000:3b:00.1\"\n\
@@ -27,7 +27,19 @@ fn asked() -> Vec<(String, String)> {
     .expect("the least configuration")
     .into_iter()
     .map(|(path, allowed)| (path.replace("queue_pair[1]", "queue_pair"), allowed))
+    .chain(of_pair())
     .collect()
+}
+
+/// The keys that only a `[[pair]]` has.
+fn of_pair() -> Vec<(String, String)> {
+    let least = LEAST.replace("[lan]\ndevice", "[[pair]]\nlan.device");
+    let least = least.replace("[wan]\ndevice", "wan.device");
+    let asked = port_pairs::asked(Path::new("gw.toml"), &least);
+    let short = |(path, allowed): (String, String)| {
+        Some((path.strip_prefix("pair[1].")?.to_owned(), allowed))
+    };
+    asked.into_iter().filter_map(short).map(|(key, it)| (format!("pair.{key}"), it)).collect()
 }
 
 /// The default of each key that has a fixed one: that of the effective configuration, or `required`.

@@ -12,8 +12,13 @@ use super::{
     ROLES, RecoverySettings, SPRAYS, SPREADS, TOLERANCES, TUNNELS, TunnelMode, Wan, word,
 };
 
-fn wan(f: &mut fmt::Formatter<'_>, c: &Config, wan: &Wan, is_first: bool) -> fmt::Result {
-    port(f, if c.wan.len() > 1 { "[wan]" } else { "wan" }, &wan.port)?;
+fn wan(
+    f: &mut fmt::Formatter<'_>,
+    at: &str,
+    c: &Config,
+    (wan, is_first): (&Wan, bool),
+) -> fmt::Result {
+    port(f, &if c.wan.len() > 1 { format!("[{at}wan]") } else { format!("{at}wan") }, &wan.port)?;
     if is_first {
         writeln!(f, "tunnel = {}", quoted(word(TUNNELS, &c.tunnel.mode)))?;
         writeln!(f, "tunnel_ethertype = {:#06x}", c.tunnel.ethertype)?;
@@ -36,28 +41,65 @@ fn wan(f: &mut fmt::Formatter<'_>, c: &Config, wan: &Wan, is_first: bool) -> fmt
     Ok(())
 }
 
+/// A pair of ports as if it were alone.
 pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "role = {}", quoted(word(ROLES, &c.role)))?;
-    port(f, "lan", &c.lan)?;
-    for (n, wan) in c.wan.iter().enumerate() {
-        self::wan(f, c, wan, n == 0)?;
-    }
+    ports(f, "", c)?;
+    eal(f, c)?;
+    writeln!(f, "cores = {:?}", c.eal.cores)?;
+    worker(f, "", c)?;
+    peer(f, c)?;
+    repair(f, "", c)?;
+    queue_pairs(f, c)?;
+    pool(f, "", c)?;
+    process(f, c)
+}
 
+/// Several pairs: what all have in common, then each.
+pub(super) fn write_pairs(all: &[Config], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(c) = all.first() else { return Ok(()) };
+    writeln!(f, "role = {}", quoted(word(ROLES, &c.role)))?;
+    eal(f, c)?;
+    peer(f, c)?;
+    queue_pairs(f, c)?;
+    process(f, c)?;
+    for c in all {
+        writeln!(f, "\n[[pair]]")?;
+        writeln!(f, "name = {}", quoted(&c.pair.name))?;
+        writeln!(f, "cores = {:?}", c.eal.cores)?;
+        let at = "pair.";
+        ports(f, at, c)?;
+        worker(f, at, c)?;
+        repair(f, at, c)?;
+        pool(f, at, c)?;
+    }
+    Ok(())
+}
+
+fn ports(f: &mut fmt::Formatter<'_>, at: &str, c: &Config) -> fmt::Result {
+    port(f, &format!("{at}lan"), &c.lan)?;
+    c.wan.iter().enumerate().try_for_each(|(n, wan)| self::wan(f, at, c, (wan, n == 0)))
+}
+
+fn eal(f: &mut fmt::Formatter<'_>, c: &Config) -> fmt::Result {
     writeln!(f, "\n[eal]")?;
     writeln!(f, "huge_pages = {}", quoted(word(HUGE_PAGES, &c.eal.huge_pages)))?;
     writeln!(f, "memory = {}", quoted(&show_size(c.eal.memory)))?;
     writeln!(f, "file_prefix = {}", quoted(&c.eal.file_prefix))?;
-    writeln!(f, "cores = {:?}", c.eal.cores)?;
     let extra: Vec<_> = c.eal.extra.iter().map(|a| quoted(a)).collect();
-    writeln!(f, "extra = [{}]", extra.join(", "))?;
+    writeln!(f, "extra = [{}]", extra.join(", "))
+}
 
-    writeln!(f, "\n[worker]")?;
+fn worker(f: &mut fmt::Formatter<'_>, at: &str, c: &Config) -> fmt::Result {
+    writeln!(f, "\n[{at}worker]")?;
     writeln!(f, "count = {}", c.worker.count)?;
     writeln!(f, "spread = {}", quoted(word(SPREADS, &c.worker.spread)))?;
     writeln!(f, "idle = {}", quoted(word(IDLES, &c.worker.idle)))?;
     writeln!(f, "burst = {}", c.worker.burst)?;
-    writeln!(f, "max_flows = {}", c.worker.max_flows)?;
+    writeln!(f, "max_flows = {}", c.worker.max_flows)
+}
 
+fn peer(f: &mut fmt::Formatter<'_>, c: &Config) -> fmt::Result {
     writeln!(f, "\n[peer]")?;
     match &c.peer.keying {
         Keying::Shared { file, previous, .. } => {
@@ -73,16 +115,21 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "node = {}", c.peer.node)?;
     let prefixes: Vec<_> =
         c.peer.remote_prefixes.iter().map(|net| quoted(&net.to_string())).collect();
-    writeln!(f, "remote_prefixes = [{}]", prefixes.join(", "))?;
+    writeln!(f, "remote_prefixes = [{}]", prefixes.join(", "))
+}
 
-    writeln!(f, "\n[link_loss]")?;
+/// Link-loss forwarding, recovery, congestion.
+fn repair(f: &mut fmt::Formatter<'_>, at: &str, c: &Config) -> fmt::Result {
+    writeln!(f, "\n[{at}link_loss]")?;
     writeln!(f, "forward = {}", quoted(word(LINK_FORWARDS, &c.link_loss.forward)))?;
     writeln!(f, "hold_down = {}", quoted(&show_duration(c.link_loss.hold_down)))?;
-
-    recovery(f, &c.recovery, c.tunnel.mode != TunnelMode::Off)?;
-    writeln!(f, "\n[congestion]")?;
+    recovery(f, at, &c.recovery, c.tunnel.mode != TunnelMode::Off)?;
+    writeln!(f, "\n[{at}congestion]")?;
     writeln!(f, "cnp = {}", quoted(word(NOTIFIES, &c.congestion.cnp)))?;
-    writeln!(f, "cnp_interval = {}", quoted(&show_duration(c.congestion.cnp_interval)))?;
+    writeln!(f, "cnp_interval = {}", quoted(&show_duration(c.congestion.cnp_interval)))
+}
+
+fn queue_pairs(f: &mut fmt::Formatter<'_>, c: &Config) -> fmt::Result {
     for QueuePair { vlans, ends: [a, b] } in &c.queue_pairs {
         writeln!(f, "\n[[queue_pair]]")?;
         for (name, end) in [("a", a), ("b", b)] {
@@ -91,11 +138,17 @@ pub(super) fn write(c: &Config, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         writeln!(f, "vlans = {:?}", vlans)?;
     }
+    Ok(())
+}
 
-    writeln!(f, "\n[pool]")?;
+fn pool(f: &mut fmt::Formatter<'_>, at: &str, c: &Config) -> fmt::Result {
+    writeln!(f, "\n[{at}pool]")?;
     writeln!(f, "mbufs = {}", c.pool.mbufs)?;
-    writeln!(f, "data_room = {}", c.pool.data_room)?;
+    writeln!(f, "data_room = {}", c.pool.data_room)
+}
 
+/// The API, and the end.
+fn process(f: &mut fmt::Formatter<'_>, c: &Config) -> fmt::Result {
     writeln!(f, "\n[control]")?;
     writeln!(f, "listen = {}", quoted(&c.listen.to_string()))?;
     if let Some(socket) = &c.socket {
@@ -119,8 +172,13 @@ fn port(f: &mut fmt::Formatter<'_>, name: &str, port: &Port) -> fmt::Result {
     writeln!(f, "promiscuous = {}", port.promiscuous)
 }
 
-fn recovery(f: &mut fmt::Formatter<'_>, r: &RecoverySettings, has_tunnel: bool) -> fmt::Result {
-    writeln!(f, "\n[recovery]")?;
+fn recovery(
+    f: &mut fmt::Formatter<'_>,
+    at: &str,
+    r: &RecoverySettings,
+    has_tunnel: bool,
+) -> fmt::Result {
+    writeln!(f, "\n[{at}recovery]")?;
     writeln!(f, "mode = {}", quoted(word(RECOVERIES, &r.mode)))?;
     if has_tunnel {
         writeln!(f, "lan = {}", quoted(word(LANS, &r.lan)))?;

@@ -11,6 +11,7 @@ use tunnel::Lane;
 use tunnel::encapsulation::{DEFAULT_ETHERTYPE, DEFAULT_PORT};
 use tunnel::spray::Policy;
 
+use super::port_pairs::{Beside, Pair};
 use super::{
     Config, Congestion, Eal, HUGE_PAGES, HugePages, IDLES, Idle, IpNet, Keying, LANS,
     LINK_FORWARDS, LanMode, LinkForward, LinkLossSettings, NOTIFIES, Peer, Pool, Pools, Port,
@@ -41,18 +42,40 @@ pub(super) const BURSTS: &[u32] = &[16, 32, 64];
 /// Reads everything; a wrong value is replaced by a stand-in and reported as a problem.
 pub(super) fn read(
     doc: &Document<'_>,
-    mut root: Section<'_>,
+    root: Section<'_>,
     file: &Path,
     role: Option<Role>,
 ) -> Config {
+    read_pair(doc, root, (file, role), (Pair::default(), None), &[])
+}
+
+/// The same of one of several pairs of ports, with its cores where it is a `[[pair]]`, after those `before`.
+pub(super) fn read_pair(
+    doc: &Document<'_>,
+    mut root: Section<'_>,
+    (file, role): (&Path, Option<Role>),
+    (pair, cores): (Pair, Option<Vec<u32>>),
+    before: &[Config],
+) -> Config {
     let mut warnings = Vec::new();
+    // It is read elsewhere.
+    root.sections("pair");
     let role_key = root.choice("role", ROLES);
     let mut section = root.section("lan");
     let lan = port(&mut section);
     section.finish();
     let (wan, mut tunnel) = wan(doc, &mut root);
-    let peer = peer(doc, root.section("peer"), file, &lan, &mut warnings);
-    let eal = eal(root.section("eal"), peer.node);
+    let mut peer = peer(doc, root.section("peer"), file, &lan, &mut warnings);
+    let first = before.first().map_or(peer.node, |first| first.peer.node);
+    peer.node = pair.node(first);
+    let mut eal = eal(root.section("eal"), first);
+    if pair.is_table {
+        if doc.is_set("eal.cores") {
+            let found = "a list beside [[pair]]";
+            doc.problem("eal.cores", found, "no such key; cores in each [[pair]]");
+        }
+        eal.cores = cores.unwrap_or_default();
+    }
     let any_pci = lan.is_pci() || wan.iter().any(|wan| wan.port.is_pci());
     let worker = worker(root.section("worker"), any_pci, eal.cores.len());
     if tunnel.tunnels == 0 {
@@ -88,6 +111,8 @@ pub(super) fn read(
     let role = role.or(role_key).unwrap_or(Role::Both);
     let mut config = Config {
         file: file.to_owned(),
+        pair,
+        beside: Beside::of(before),
         role,
         lan,
         wan,

@@ -7,9 +7,10 @@ use std::path::Path;
 use common::time::Span;
 use tempfile::NamedTempFile;
 
-use super::*;
+use super::{alone as parse, *};
 
 mod pairs;
+mod port_pairs;
 mod tunnel;
 
 /// A file that stands for a key, readable for all and removed at the end.
@@ -427,7 +428,8 @@ fn the_shipped_examples_are_valid() {
             "mlx5.toml",
             "queue-pairs.toml",
             "tunnel-ethernet.toml",
-            "tunnel-udp.toml"
+            "tunnel-udp.toml",
+            "two-pairs.toml"
         ]
     );
 }

@@ -35,7 +35,7 @@ fn exported() -> BTreeSet<String> {
             has_stranger: false,
         }],
     });
-    let text = String::from_utf8(metrics::render(&state).unwrap()).unwrap();
+    let text = String::from_utf8(metrics::render(&[std::sync::Arc::new(state)]).unwrap()).unwrap();
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     samples.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect()
 }

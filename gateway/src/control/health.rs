@@ -1,5 +1,6 @@
 //! Whether the gateway does its job, for a load balancer or a person.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::State;
@@ -12,11 +13,32 @@ pub const STALL: Duration = Duration::from_secs(1);
 /// How a reason begins that says that frames are forwarded, and not all are protected.
 pub const DEGRADED: &str = "degraded: ";
 
-/// `Ok` if all is well, else the reasons why it is not.
+/// The same of all pairs of ports; of several, each reason begins with the name of its pair.
+///
+/// # Errors
+/// The reasons, in words.
+pub fn check_all(states: &[Arc<State>]) -> Result<(), Vec<String>> {
+    let mut all = Vec::new();
+    for state in states {
+        let named = |reason: String| match state.pair() {
+            Some(name) if states.len() > 1 => format!("pair {name}: {reason}"),
+            _ => reason,
+        };
+        all.extend(check(state).err().into_iter().flatten().map(named));
+    }
+    if all.is_empty() { Ok(()) } else { Err(all) }
+}
+
+/// `Ok` if a pair of ports does its job, else the reasons why it does not.
 ///
 /// # Errors
 /// The reasons, in words.
 pub fn check(state: &State) -> Result<(), Vec<String>> {
+    if let Some(fault) = state.fault() {
+        return Err(vec![format!(
+            "it does not forward: {fault}; mend it, and restart the gateway"
+        )]);
+    }
     let Some(sample) = state.sample() else {
         return Err(vec!["starting: ports are not open yet".into()]);
     };

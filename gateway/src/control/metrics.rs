@@ -1,5 +1,6 @@
 //! Renders the state in Prometheus' text format.
 
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use common::histogram::{BOUNDS, Histogram, Timing};
@@ -22,11 +23,15 @@ type Labels<'a> = &'a [(&'a str, &'a str)];
 
 /// Families under construction, in order of first mention.
 #[derive(Default)]
-struct Families(Vec<MetricFamily>);
+struct Families<'a> {
+    all: Vec<MetricFamily>,
+    /// The pair of ports of the next values, if there are several.
+    pair: Option<&'a str>,
+}
 
-impl Families {
+impl Families<'_> {
     fn add(&mut self, desc: &Desc, more: Labels<'_>, value: f64) {
-        let mut point = Point::from_label(more.iter().chain(desc.labels).map(pair).collect());
+        let mut point = Point::from_label(self.labels(more.iter().chain(desc.labels)));
         match desc.kind {
             MetricKind::Counter => {
                 let mut counter = Counter::default();
@@ -46,9 +51,18 @@ impl Families {
         self.push((desc.name, desc.help, kind), point);
     }
 
+    /// These, behind that of the pair.
+    fn labels<'l>(
+        &self,
+        labels: impl IntoIterator<Item = &'l (&'l str, &'l str)>,
+    ) -> Vec<LabelPair> {
+        let of_pair = self.pair.map(|name| pair(&("pair", name)));
+        of_pair.into_iter().chain(labels.into_iter().map(pair)).collect()
+    }
+
     fn push(&mut self, (name, help, kind): (&str, &str, MetricType), point: Point) {
         // A few dozen families, a few times a minute.
-        match self.0.iter_mut().find(|f| f.name() == name) {
+        match self.all.iter_mut().find(|f| f.name() == name) {
             Some(family) => family.mut_metric().push(point),
             None => {
                 let mut family = MetricFamily::default();
@@ -56,7 +70,7 @@ impl Families {
                 family.set_help(help.to_owned());
                 family.set_field_type(kind);
                 family.set_metric(vec![point]);
-                self.0.push(family);
+                self.all.push(family);
             }
         }
     }
@@ -80,7 +94,7 @@ impl Families {
         histogram.set_bucket(buckets);
         histogram.set_sample_count(value.counts().iter().sum());
         histogram.set_sample_sum(value.sum_nanos() as f64 / 1e9);
-        let mut point = Point::from_label(labels.iter().map(pair).collect());
+        let mut point = Point::from_label(self.labels(labels));
         point.set_histogram(histogram);
         self.push((name, help, MetricType::HISTOGRAM), point);
     }
@@ -105,21 +119,37 @@ fn pair((name, value): &(&str, &str)) -> LabelPair {
     pair
 }
 
-/// Everything, as text.
+/// Everything of all pairs of ports, as text.
 ///
 /// # Errors
 /// If the encoder refuses a family, which its own checks of names would cause.
-pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
+pub fn render(states: &[Arc<State>]) -> prometheus::Result<Vec<u8>> {
     let mut families = Families::default();
-    process(state, &mut families);
-    events(state, &mut families);
-    workers(state, &mut families);
-    ports_and_pool(state, &mut families);
-    peers(state, &mut families);
-    if let Some(expected) = &state.tunnel {
-        tunnel(state, expected, &mut families);
+    if let Some(state) = states.first() {
+        process(state, &mut families);
     }
-    timings(state, &mut families);
+    for state in states {
+        families.pair = state.pair();
+        one(state, &mut families);
+    }
+    let mut text = Vec::with_capacity(16 << 10);
+    TextEncoder::new().encode(&families.all, &mut text)?;
+    Ok(text)
+}
+
+/// Everything of one pair of ports.
+fn one(state: &State, families: &mut Families<'_>) {
+    let help =
+        "Whether a pair of ports forwards. Of several, one that can't be opened stops no other.";
+    families.gauge("lr2_pair_up", help, &[], state.fault().is_none().into());
+    events(state, families);
+    workers(state, families);
+    ports_and_pool(state, families);
+    peers(state, families);
+    if let Some(expected) = &state.tunnel {
+        tunnel(state, expected, families);
+    }
+    timings(state, families);
     for metric in Metric::ALL {
         let each = state.workers.iter().map(|worker| worker.switch(*metric));
         let value = match metric {
@@ -129,12 +159,9 @@ pub fn render(state: &State) -> prometheus::Result<Vec<u8>> {
         };
         families.add(&metric.desc(), &[], metric.scaled(value));
     }
-    let mut text = Vec::with_capacity(16 << 10);
-    TextEncoder::new().encode(&families.0, &mut text)?;
-    Ok(text)
 }
 
-fn process(state: &State, families: &mut Families) {
+fn process(state: &State, families: &mut Families<'_>) {
     let version = env!("CARGO_PKG_VERSION");
     let labels = [("version", version), ("role", state.role)];
     families.gauge("lr2_build_info", "What runs here; always 1.", &labels, 1.0);
@@ -144,7 +171,7 @@ fn process(state: &State, families: &mut Families) {
     families.gauge("lr2_uptime_seconds", help, &[], state.started.elapsed().as_secs_f64());
 }
 
-fn events(state: &State, families: &mut Families) {
+fn events(state: &State, families: &mut Families<'_>) {
     let help = "Events by kind; /events has the newest.";
     for (kind, count) in state.events.counts() {
         families.counter("lr2_events_total", help, &[("event", kind)], count);
@@ -153,7 +180,7 @@ fn events(state: &State, families: &mut Families) {
     families.counter("lr2_events_missed_total", help, &[], state.events.missed());
 }
 
-fn workers(state: &State, families: &mut Families) {
+fn workers(state: &State, families: &mut Families<'_>) {
     let each: Vec<_> = state.workers.iter().map(|worker| worker.io()).collect();
     let mut io = IoCounters::default();
     each.iter().for_each(|worker| io.join(worker));
@@ -170,7 +197,7 @@ fn workers(state: &State, families: &mut Families) {
     }
 }
 
-fn timings(state: &State, families: &mut Families) {
+fn timings(state: &State, families: &mut Families<'_>) {
     for (what, name, help) in Timing::ALL {
         for (n, worker) in state.workers.iter().enumerate() {
             let n = n.to_string();
@@ -184,7 +211,7 @@ fn timings(state: &State, families: &mut Families) {
     }
 }
 
-fn tunnel(state: &State, expected: &Expected, families: &mut Families) {
+fn tunnel(state: &State, expected: &Expected, families: &mut Families<'_>) {
     let all = state.all_tunnels();
     for (what, desc) in TunnelIo::TABLE {
         families.add(desc, &[], all.as_ref().map_or(0, |all| all.get(*what)) as f64);
@@ -212,7 +239,7 @@ fn tunnel(state: &State, expected: &Expected, families: &mut Families) {
     }
 }
 
-fn peers(state: &State, families: &mut Families) {
+fn peers(state: &State, families: &mut Families<'_>) {
     let problems = state.problems();
     let help = "Whether the gateway forwards, but can't protect all as it should, by reason: /healthz says what to do.";
     for (kind, reason) in Kind::ALL {
@@ -241,7 +268,7 @@ fn peers(state: &State, families: &mut Families) {
     }
 }
 
-fn ports_and_pool(state: &State, families: &mut Families) {
+fn ports_and_pool(state: &State, families: &mut Families<'_>) {
     let Some(sample) = state.sample() else { return };
     let help = "Share of the last half second in which the worker had something to do, 0 to 1.";
     for (n, worker) in sample.workers.iter().enumerate() {
@@ -326,7 +353,35 @@ mod tests {
             stopping: false,
             ways: Vec::new(),
         });
-        String::from_utf8(render(&state).unwrap()).unwrap()
+        String::from_utf8(render(&[Arc::new(state)]).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn each_value_of_several_pairs_says_which() {
+        use crate::config::Pair;
+        let state = |n| {
+            let name = ["east", "west"][usize::from(n)].to_owned();
+            let mut state = State::new("both", 1, None);
+            state.pair = Pair { n, of: 2, name, is_table: true };
+            Arc::new(state)
+        };
+        let states = [state(0), state(1)];
+        states[1].fail("no such device".into());
+        let text = String::from_utf8(render(&states).unwrap()).unwrap();
+        let common = ["lr2_build_info", "lr2_start_time_seconds", "lr2_uptime_seconds"];
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let is_common = common.iter().any(|name| line.starts_with(name));
+            assert_eq!(line.contains("pair=\""), !is_common, "{line}");
+        }
+        for line in ["lr2_pair_up{pair=\"east\"} 1", "lr2_pair_up{pair=\"west\"} 0"] {
+            assert!(text.contains(line), "{text}");
+        }
+        let health = crate::control::health::check_all(&states).unwrap_err();
+        assert!(health[0].starts_with("pair east: starting"), "{health:?}");
+        assert!(
+            health[1].starts_with("pair west: it does not forward: no such device"),
+            "{health:?}"
+        );
     }
 
     #[test]

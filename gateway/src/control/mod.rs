@@ -36,7 +36,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use dpdk_sys_wrapper::PortStats;
 
-use crate::config::Config;
+use crate::config::{Config, Pair};
 use crate::telemetry::{LoopIo, Published, PublishedTunnel, TunnelCounters, TunnelIo};
 
 /// How a worker does.
@@ -68,12 +68,14 @@ pub struct Sample {
     pub ways: Vec<station::Way>,
 }
 
-/// All that the control thread knows.
+/// All that the control thread knows of a pair of ports.
 #[derive(Debug)]
 pub struct State {
     /// Counters of each worker.
     pub workers: Vec<Arc<Published>>,
     role: &'static str,
+    pair: Pair,
+    fault: OnceLock<String>,
     /// WAN ports.
     wans: u8,
     tunnel: Option<tunnel::Expected>,
@@ -88,7 +90,7 @@ pub struct State {
     /// The conditions that keep it from its job.
     problems: Mutex<Vec<conditions::Problem>>,
     /// What the operator asks the main thread to do.
-    pub actions: actions::Actions,
+    pub actions: Arc<actions::Actions>,
     /// The flows that the workers know.
     pub flows: flows::Flows,
     /// What the workers have recorded of packets.
@@ -121,6 +123,8 @@ impl State {
         Self {
             workers: (0..workers).map(published).collect(),
             role,
+            pair: Pair::default(),
+            fault: OnceLock::new(),
             wans: tunnel.as_ref().map_or(1, |tunnel| tunnel.ports),
             tunnel,
             events: events::Events::default(),
@@ -128,7 +132,7 @@ impl State {
             links: links::Links::default(),
             peers: peers::Peers::default(),
             problems: Mutex::default(),
-            actions: actions::Actions::default(),
+            actions: Arc::default(),
             flows: flows::Flows::default(),
             records: records::Records::default(),
             wall: wall::Wall::default(),
@@ -147,12 +151,33 @@ impl State {
         let parameters = parameters::Parameters::new(config);
         let capabilities = capabilities::Capabilities::of(config);
         let (facts, captures) = (status::Facts::of(config), capture::Captures::of(config));
-        Self { parameters, capabilities, facts, captures, ..self }
+        let pair = config.pair.clone();
+        Self { parameters, capabilities, facts, captures, pair, ..self }
     }
 
     /// The same, with a way to ask the main thread.
-    pub fn with(self, actions: actions::Actions) -> Self {
-        Self { actions, ..self }
+    pub fn with(self, actions: impl Into<Arc<actions::Actions>>) -> Self {
+        Self { actions: actions.into(), ..self }
+    }
+
+    /// This pair of ports does not forward, for that reason. The first counts.
+    pub fn fail(&self, why: String) {
+        let _ = self.fault.set(why);
+    }
+
+    /// Why it does not forward, if it has failed.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.get().map(String::as_str)
+    }
+
+    /// The name of the pair of ports, if there are several.
+    pub fn pair(&self) -> Option<&str> {
+        self.pair.label()
+    }
+
+    /// The name of the pair of ports; if there is only one, its number.
+    pub fn name(&self) -> &str {
+        &self.pair.name
     }
 
     /// Replaces the last sample.

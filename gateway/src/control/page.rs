@@ -11,7 +11,7 @@ const PAGE: &str = include_str!("page.html");
 /// The page's Content-Security-Policy. The browser runs only the script and the style with these hashes, and lets the page
 /// send requests to its own origin only.
 const POLICY: &str = "default-src 'none'; \
-    script-src 'sha256-7+uG/dw7Tt4E9jE+9yAcSB0pVBgAISsVlJuAjyF7EfU='; \
+    script-src 'sha256-aL5xWe+BUsPJ+P1LunUlhiypu6CRTlvh3SiGvS4QYSg='; \
     style-src 'sha256-V+OihtjPPZtUgQg5oUw4U4x16KGTOUWh3XcUHljbNjM='; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

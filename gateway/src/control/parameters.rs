@@ -106,6 +106,11 @@ impl Parameters {
         Ok(inner.all[at].clone())
     }
 
+    /// Whether every worker has room for so many changes. It has until somebody sends some.
+    pub fn has_room(&self, changes: usize) -> bool {
+        self.inner().workers.iter().all(|worker| worker.slots() >= changes)
+    }
+
     /// Applies what a changed file changes, all of it or, if a worker is behind, nothing.
     ///
     /// # Errors

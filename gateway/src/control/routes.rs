@@ -11,7 +11,7 @@ use axum::body::to_bytes;
 use axum::extract::rejection::StringRejection;
 use axum::extract::{DefaultBodyLimit, FromRequest, Path, Query, Request, State as Extract};
 use axum::http::{Method, StatusCode, Uri, header};
-use axum::middleware::{Next, from_fn};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get, post, put};
 use common::psn::Psn;
@@ -19,16 +19,18 @@ use serde::Serialize;
 
 use super::flows::Wanted;
 use super::parameters::Refused;
-use super::{State, events, flows, health, metrics, page, records, status};
+use super::{State, events, flows, page, records, status};
 
 /// Bytes of the longest body of a request.
 const BODY_MAX: usize = 1_024;
 
 mod capturing;
+mod several;
 
 /// What can be read.
-const PATHS: [&str; 16] = [
+const PATHS: [&str; 17] = [
     "/",
+    "/pairs",
     "/status",
     "/peers",
     "/lanes",
@@ -72,7 +74,7 @@ impl IntoResponse for Error {
 type Answer = Result<Response, Error>;
 
 /// Requests that change nothing, for everybody. `control.listen` refuses the others.
-pub(super) fn to_read(state: Arc<State>) -> Router {
+pub(super) fn to_read(states: &[Arc<State>]) -> Router {
     let refuse = || async {
         Error::new(
             StatusCode::FORBIDDEN,
@@ -85,51 +87,48 @@ pub(super) fn to_read(state: Arc<State>) -> Router {
             "what packets carry, and their PSNs, are told through the socket of control.socket only",
         )
     };
-    let refused = Router::new()
+    let of_pair = reads()
         .route("/parameters/{name}", any(refuse))
-        .route("/log-level", any(refuse))
-        .route("/reload", any(refuse))
-        .route("/drain", any(refuse))
         .route("/records", any(refuse_packets))
         .route("/capture", any(refuse_packets))
         .route("/capture/{number}", any(refuse_packets))
         .route("/trace", any(refuse_packets))
         .route("/trace/{number}", any(refuse_packets));
-    reads()
-        .merge(refused)
-        .fallback(unknown)
-        .method_not_allowed_fallback(other_method)
-        .layer(from_fn(errors_as_json))
-        .with_state(state)
+    let of_process = Router::new()
+        .route("/build", get(build))
+        .route("/log-level", any(refuse))
+        .route("/reload", any(refuse))
+        .route("/drain", any(refuse));
+    several::routes(states, &of_pair, &of_process)
 }
 
 /// All requests, for whoever may open the socket.
-pub(super) fn to_change(state: Arc<State>) -> Router {
-    reads()
+pub(super) fn to_change(states: &[Arc<State>]) -> Router {
+    let of_pair = reads()
         .route("/parameters/{name}", put(set_parameter))
+        .route("/records", get(serve_records))
+        .merge(capturing::routes());
+    let of_process = Router::new()
+        .route("/build", get(build))
         .route("/log-level", put(set_log_level))
         .route("/reload", post(reload))
-        .route("/drain", post(drain))
-        .route("/records", get(serve_records))
-        .merge(capturing::routes())
-        .layer(DefaultBodyLimit::max(BODY_MAX))
-        .fallback(unknown)
-        .method_not_allowed_fallback(other_method)
-        .layer(from_fn(errors_as_json))
-        .with_state(state)
+        .route("/drain", post(drain));
+    several::routes(states, &of_pair, &of_process).layer(DefaultBodyLimit::max(BODY_MAX))
 }
 
+async fn build() -> Response {
+    answer(&status::build())
+}
+
+/// What can be read of a pair of ports.
 fn reads() -> Router<Arc<State>> {
     Router::new()
         .route("/", get(page::serve))
-        .route("/metrics", get(serve_metrics))
-        .route("/healthz", get(serve_health))
         .route("/status", get(|state: Shared| async move { answer(&status::status(&state)) }))
         .route("/lanes", get(|state: Shared| async move { answer(&status::lanes(&state)) }))
         .route("/recovery", get(|state: Shared| async move { answer(&status::recovery(&state)) }))
         .route("/ports", get(|state: Shared| async move { answer(&status::ports(&state)) }))
         .route("/pools", get(|state: Shared| async move { answer(&status::pools(&state)) }))
-        .route("/build", get(|| async { answer(&status::build()) }))
         .route("/flows", get(serve_flows))
         .route("/events", get(serve_events))
         .route("/peers", get(serve_peers))
@@ -140,7 +139,7 @@ fn reads() -> Router<Arc<State>> {
 
 /// Makes JSON of an error that axum finds by itself, as of a path that is no UTF-8.
 async fn errors_as_json(request: Request, next: Next) -> Response {
-    let is_health = request.uri().path() == "/healthz";
+    let is_health = request.uri().path().ends_with("/healthz");
     let response = next.run(request).await;
     let status = response.status();
     let kind = response.headers().get(header::CONTENT_TYPE);
@@ -167,22 +166,6 @@ pub(super) fn answer(value: &impl Serialize) -> Response {
     match serde_json::to_string(value) {
         Ok(text) => ([(header::CONTENT_TYPE, "application/json")], text + "\n").into_response(),
         Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{e}\n")).into_response(),
-    }
-}
-
-async fn serve_metrics(state: Shared) -> Response {
-    match metrics::render(&state) {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
-        Err(e) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{e}\n")).into_response(),
-    }
-}
-
-async fn serve_health(state: Shared) -> Response {
-    match health::check(&state) {
-        Ok(()) => "ok\n".into_response(),
-        Err(reasons) => {
-            (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n").into_response()
-        }
     }
 }
 

@@ -35,7 +35,7 @@ pub fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Serves `state` from a new thread until the process ends; `socket` is for requests that change something as well. Without a `listener` it
+/// Serves the states of all pairs of ports from a new thread until the process ends; `socket` is for requests that change something as well. Without a `listener` it
 /// tries again and again to have the address: forwarding does not depend on it.
 ///
 /// # Errors
@@ -43,7 +43,7 @@ pub fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
 pub fn spawn(
     (listen, listener): (SocketAddr, Option<TcpListener>),
     socket: Option<UnixListener>,
-    state: Arc<State>,
+    states: Vec<Arc<State>>,
 ) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -53,10 +53,10 @@ pub fn spawn(
     let serve = async move {
         if let Some(socket) = socket {
             let socket = tokio::net::UnixListener::from_std(socket)?;
-            tokio::spawn(connections::serve(socket, routes::to_change(Arc::clone(&state)), LIMITS));
+            tokio::spawn(connections::serve(socket, routes::to_change(&states), LIMITS));
         }
         let listener = tokio::net::TcpListener::from_std(wait_for(listen, listener).await)?;
-        connections::serve(listener, routes::to_read(state), LIMITS).await;
+        connections::serve(listener, routes::to_read(&states), LIMITS).await;
         Ok::<_, io::Error>(())
     };
     thread::Builder::new()
@@ -125,7 +125,7 @@ mod tests {
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
         let (socket, _file) = socket::bind(&path, None).unwrap().into_parts();
-        spawn((address, Some(listener)), Some(socket), Arc::new(state)).unwrap();
+        spawn((address, Some(listener)), Some(socket), vec![Arc::new(state)]).unwrap();
 
         let all = get(address, "/parameters");
         assert!(all.contains("{\"name\":\"wan.spray\",\"value\":\"earliest\","), "{all}");
@@ -162,7 +162,8 @@ mod tests {
     fn serves_metrics_and_health() {
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        spawn((address, Some(listener)), None, Arc::new(State::new("both", 1, None))).unwrap();
+        spawn((address, Some(listener)), None, vec![Arc::new(State::new("both", 1, None))])
+            .unwrap();
 
         let metrics = get(address, "/metrics");
         assert!(metrics.starts_with("HTTP/1.1 200"), "{metrics}");
@@ -178,7 +179,7 @@ mod tests {
         let status = get(address, "/status");
         assert!(status.contains("\"health\":\"down\",\"reasons\":[\"starting: "), "{status}");
         for (path, status, error) in [
-            ("/nothing", "404", "there is no /nothing; there are /, /status, "),
+            ("/nothing", "404", "there is no /nothing; there are /, /pairs, "),
             ("/events?last=10001", "400", "last: found 10001; allowed: 0 to 10000"),
             ("/events?first=1", "400", "there is no option first for this request"),
         ] {
@@ -215,7 +216,7 @@ mod tests {
         let state = Arc::new(State::new("both", 1, None).with(actions));
         let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
         let address = listener.local_addr().unwrap();
-        spawn((address, Some(listener)), Some(socket), Arc::clone(&state)).unwrap();
+        spawn((address, Some(listener)), Some(socket), vec![Arc::clone(&state)]).unwrap();
         let unix = |method, path_of: &str, body: &str| {
             ask(UnixStream::connect(&path).unwrap(), method, path_of, body)
         };

@@ -1,8 +1,9 @@
 //! What the API tells of the box, its ports, pools and lanes.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use api::{Build, Lane, Lanes, Pool, Pools, Port, Ports, Recovery, Status, Worker};
+use api::{Build, Lane, Lanes, Pair, Pairs, Pool, Pools, Port, Ports, Recovery, Status, Worker};
 use common::metrics::Metric;
 use dpdk_sys_wrapper::PortStats;
 
@@ -65,6 +66,7 @@ pub fn status(state: &State) -> Status {
     let each = sample.iter().flat_map(|sample| sample.workers.iter().enumerate());
     let sum = |metric| state.workers.iter().map(|worker| worker.switch(metric)).sum();
     Status {
+        pair: state.pair().map(str::to_owned),
         node: state.facts.node,
         boot: state.boot.get().copied(),
         version: env!("CARGO_PKG_VERSION").into(),
@@ -83,6 +85,16 @@ pub fn status(state: &State) -> Status {
         flows_protected: sum(Metric::FlowsProtected),
         log_level: state.actions.log.level().into(),
     }
+}
+
+/// The pairs of ports.
+pub fn pairs(states: &[Arc<State>]) -> Pairs {
+    let pair = |state: &Arc<State>| {
+        let Status { node, recovery, tunnel, health, reasons, workers, .. } = status(state);
+        let (pair, ports) = (state.name().to_owned(), ports(state).ports);
+        Pair { pair, node, recovery, tunnel, health, reasons, workers, ports }
+    };
+    Pairs { pairs: states.iter().map(pair).collect() }
 }
 
 /// The ports.

@@ -3,12 +3,13 @@
 use anyhow::Context;
 use dpdk_sys_wrapper::{Eal, EalConfig, Huge, Mempool, Port, PortConfig, RxQueue, TxQueue};
 
-use super::Queues;
-use crate::config::{self, Config, HugePages, TunnelMode};
+use super::pair::Queues;
+use crate::config::{self, Config, HugePages, Pairs, TunnelMode};
 use crate::port::PortId;
 
 /// How DPDK is started.
-pub(super) fn eal_config(config: &Config) -> EalConfig {
+pub(super) fn eal_config(pairs: &Pairs) -> EalConfig {
+    let config = pairs.first();
     let pci = |port: &config::Port| port.is_pci().then(|| port.device.clone());
     EalConfig {
         program: "lr2-gateway".into(),
@@ -23,7 +24,7 @@ pub(super) fn eal_config(config: &Config) -> EalConfig {
         // The worker pins itself; this thread and the control thread must not
         // run on its core.
         cores: Vec::new(),
-        pci_allow: config.ports().filter_map(|(_, port)| pci(port)).collect(),
+        pci_allow: pairs.iter().flat_map(Config::ports).filter_map(|(_, port)| pci(port)).collect(),
         vdevs: Vec::new(),
         extra: config.eal.extra.clone(),
     }
@@ -54,6 +55,7 @@ pub(super) fn open_port(
 ) -> anyhow::Result<(Port, Vec<RxQueue>, Vec<TxQueue>)> {
     let name = id.name();
     let (workers, is_wan) = (config.worker.count, id != PortId::LAN);
+    let key = config.pair.prefix() + section;
     // Behind the EtherType of a tunnel, a NIC sees nothing to spread frames by, and frames that cross as they came must
     // not overtake those. A virtual device has as many queues as its other end. R-TUN-44
     let is_one = is_wan && config.tunnel.mode == TunnelMode::Ethernet && port.is_pci();
@@ -68,7 +70,7 @@ pub(super) fn open_port(
         promiscuous: port.promiscuous,
     };
     let (opened, rx, tx) =
-        Port::open(eal, &config, pool).with_context(|| format!("{section}.device"))?;
+        Port::open(eal, &config, pool).with_context(|| format!("{key}.device"))?;
     let mac = opened.mac().map(|b| format!("{b:02x}")).join(":");
     tracing::info!(
         "port {name}: {} ({}), MAC {mac}, MTU {}",

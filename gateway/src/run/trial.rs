@@ -1,9 +1,11 @@
 //! `--check` opens what a start opens, and closes it again.
 
-use dpdk_sys_wrapper::Port;
+use dpdk_sys_wrapper::{Eal, Port};
 
-use super::Machine;
-use crate::config::Config;
+use super::pair::{Pair, Queues};
+use super::ports::eal_config;
+use super::{named, span};
+use crate::config::{Config, Machine, Pairs};
 use crate::control::server;
 use crate::instance::Instance;
 use crate::port::PortId;
@@ -26,8 +28,8 @@ pub struct Found {
 ///
 /// # Errors
 /// As [`run`](super::run), with every port that can't be opened.
-pub fn open(config: &Config) -> anyhow::Result<Found> {
-    let mut found = Found::default();
+pub fn open(pairs: &Pairs) -> anyhow::Result<Found> {
+    let (mut found, config) = (Found::default(), pairs.first());
     let prefix = &config.eal.file_prefix;
     let Some(_instance) = Instance::claim(prefix)? else {
         found.warnings.push(format!(
@@ -39,17 +41,34 @@ pub fn open(config: &Config) -> anyhow::Result<Found> {
     if let Err(error) = server::bind(config.listen) {
         found.warnings.push(format!("{error:#}; frames would be forwarded all the same"));
     }
-    let (machine, queues) = Machine::open(config)?;
+    let eal = Eal::init(&eal_config(pairs))?;
+    let machine = Machine::read();
     found.opened.push("Opened, and closed again:".to_owned());
-    for (id, port) in PortId::all(u8::MAX).zip(&machine.ports) {
-        let has = |queues: &&super::Queues| queues.rx.get(id.index()).is_some_and(Option::is_some);
-        let rx = queues.iter().filter(has).count();
-        found.opened.push(format!("{}, {rx} receive queue(s)", describe(id, port)));
+    let mut faults = Vec::new();
+    for config in pairs.iter() {
+        let _span = span(config).entered();
+        match Pair::open(&eal, config, &machine) {
+            Ok((pair, queues)) => found.opened.extend(opened(&eal, config, &pair, &queues)),
+            Err(fault) => faults.push(named(config, &format!("{fault:#}"))),
+        }
     }
-    let memory = if machine.eal.uses_hugepages() { "hugepages" } else { "ordinary pages" };
-    found.opened.push(format!("{} mbufs in {memory}", config.pool.mbufs));
+    if !faults.is_empty() {
+        anyhow::bail!("{}", faults.join("; "));
+    }
     found.opened.push(UNKNOWN.to_owned());
     Ok(found)
+}
+
+/// The ports and the pool of a pair, a line each.
+fn opened(eal: &Eal, config: &Config, pair: &Pair, queues: &[Queues]) -> Vec<String> {
+    let port = |(id, port): (PortId, &Port)| {
+        let has = |queues: &&Queues| queues.rx.get(id.index()).is_some_and(Option::is_some);
+        let rx = queues.iter().filter(has).count();
+        named(config, &format!("{}, {rx} receive queue(s)", describe(id, port)))
+    };
+    let memory = if eal.uses_hugepages() { "hugepages" } else { "ordinary pages" };
+    let ports = PortId::all(u8::MAX).zip(&pair.ports).map(port);
+    ports.chain([named(config, &format!("{} mbufs in {memory}", config.pool.mbufs))]).collect()
 }
 
 fn describe(id: PortId, port: &Port) -> String {

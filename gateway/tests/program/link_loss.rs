@@ -12,12 +12,12 @@ use crate::support::{Folder, Running, SMALL, config, free_address};
 /// promised, and 20 ms pass between two looks.
 const SOON: Duration = Duration::from_millis(100);
 
-fn ip(arguments: &str) -> bool {
+pub fn ip(arguments: &str) -> bool {
     Command::new("ip").args(arguments.split_whitespace()).status().unwrap().success()
 }
 
 /// Whether an interface of this namespace has a carrier, by `ip`: `/sys` is that of another namespace.
-fn has_carrier(name: &str) -> bool {
+pub fn has_carrier(name: &str) -> bool {
     let output = Command::new("ip").args(["-o", "link", "show", "dev", name]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let flags = text.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
@@ -26,7 +26,7 @@ fn has_carrier(name: &str) -> bool {
 }
 
 /// How long it takes until an interface has a carrier, or none.
-fn until(name: &str, carrier: bool) -> Duration {
+pub fn until(name: &str, carrier: bool) -> Duration {
     let start = Instant::now();
     while has_carrier(name) != carrier {
         assert!(start.elapsed() < Duration::from_secs(20), "{name} has not {carrier}");
@@ -36,7 +36,7 @@ fn until(name: &str, carrier: bool) -> Duration {
 }
 
 /// In a namespace of this thread's own; `false` without the right to make one.
-fn in_a_namespace() -> bool {
+pub fn in_a_namespace() -> bool {
     let is_there = unshare(CloneFlags::CLONE_NEWNET).is_ok();
     if is_there {
         assert!(ip("link set lo up"));
@@ -54,7 +54,7 @@ fn cables() {
     }
 }
 
-fn packet_socket(n: u8, name: &str) -> String {
+pub fn packet_socket(n: u8, name: &str) -> String {
     format!("net_af_packet{n},iface={name},blocksz=4096,framesz=2048")
 }
 

@@ -3,6 +3,7 @@
 mod api;
 mod link_loss;
 mod pages;
+mod pairs;
 mod peers;
 mod process;
 mod reload;
