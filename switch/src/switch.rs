@@ -7,13 +7,13 @@ use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::recorder::Recorder;
 use common::time::Time;
-use common::wire::{Addr, Looked, NotRoce, PacketKind, Roce, Transport, look, parse};
+use common::wire::{Addr, Looked, NotRoce, Opcode, PacketKind, Roce, Transport, look, parse};
 
 use ipnet::IpNet;
 
 use crate::config::{Config, Recovery};
 use crate::context::{Context, Declined};
-use crate::flow::burst::Burst;
+use crate::flow::burst::{Burst, Seen};
 use crate::flow::pipeline::Resources;
 use crate::flow::table::{Leaving, Table};
 use crate::flow::{Flows, TIMERS};
@@ -264,10 +264,32 @@ fn process<I: Io, const N: usize>(
             },
             None => frame,
         };
-        let parsed = burst.parsed(seen, frame.bytes());
-        receive(cx, side, frame, &parsed, flow, works);
+        on_other(cx, side, frame, (&burst, seen), flow, works);
         is_valid = cx.flows.table.removed() == removed;
     }
+}
+
+/// A frame of a burst that is not the next packet of its flow.
+#[inline(never)]
+fn on_other<I: Io, const N: usize>(
+    cx: &mut Context<'_, I>,
+    side: Side,
+    frame: I::Frame,
+    (burst, seen): (&Burst<N>, &Seen),
+    flow: Option<FlowId>,
+    works: bool,
+) {
+    let is_ack = seen.look.opcode == Opcode::ACK;
+    let ack = if is_ack { burst.ack(seen, frame.bytes()) } else { None };
+    let frame = match (flow, ack) {
+        (Some(id), Some(ack)) => match cx.on_ack(id, side, frame, &ack) {
+            Ok(()) => return,
+            Err(frame) => frame,
+        },
+        _ => frame,
+    };
+    let parsed = burst.parsed(seen, frame.bytes());
+    receive(cx, side, frame, &parsed, flow, works);
 }
 
 /// With recovery off all frames pass but control messages, and what is meant for this port.
