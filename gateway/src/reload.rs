@@ -1,7 +1,7 @@
 //! A changed configuration file, for a gateway that runs: what can be applied between two bursts, and what needs a restart.
 
 use common::control::Keys;
-use switch::IpNet;
+use switch::{FlowName, IpNet};
 use tunnel::Setting;
 
 use crate::config::{self, Config, Keying};
@@ -16,6 +16,8 @@ pub enum Change {
     Keys(Keys),
     /// Destinations that have a gateway in front of them.
     RemotePrefixes(Vec<IpNet>),
+    /// Whether a flow is protected. It is no part of the configuration.
+    Protection(FlowName, bool),
 }
 
 impl Change {
@@ -26,6 +28,7 @@ impl Change {
             Self::Setting(Setting::ResendCopies(_)) => "wan.resend_copies",
             Self::Keys(_) => "peer.key_file",
             Self::RemotePrefixes(_) => "peer.remote_prefixes",
+            Self::Protection(..) => "",
         }
     }
 }

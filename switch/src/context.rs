@@ -270,7 +270,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     }
 
     /// Flow `id` has just been released; its Depot is to answer.
-    fn await_release(&mut self, id: FlowId) {
+    pub fn await_release(&mut self, id: FlowId) {
         let now = self.io.now();
         let Some(entry) = self.flows.table.get(id) else { return };
         let FlowState::Sentry(stage) = &entry.state else { return };

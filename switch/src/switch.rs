@@ -204,6 +204,15 @@ impl<F: Frame> Switch<F> {
         &self.flows.table
     }
 
+    pub(crate) fn table_mut(&mut self) -> &mut Table<F> {
+        &mut self.flows.table
+    }
+
+    /// Releases the handles that pools have given up.
+    pub(crate) fn flush(&mut self) {
+        self.tx.released.flush();
+    }
+
     /// Frames held in pools.
     pub fn held(&self) -> u64 {
         let Resources { cache, reorder, backup, .. } = &self.flows.resources;
@@ -222,7 +231,7 @@ impl<F: Frame> Switch<F> {
     }
 
     #[inline]
-    fn context<'a, I: Io<Frame = F>>(&'a mut self, io: &'a mut I) -> Context<'a, I> {
+    pub(crate) fn context<'a, I: Io<Frame = F>>(&'a mut self, io: &'a mut I) -> Context<'a, I> {
         let Self { config, flows, pairing, tx, .. } = self;
         tx.recorder.begin(io.now());
         Context { config, flows, pairing, tx, io }

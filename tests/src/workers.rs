@@ -10,7 +10,7 @@ use common::recorder::Recorder;
 use common::time::Time;
 use common::wire::Spread;
 use datapath::Datapath;
-use switch::{Config, Switch};
+use switch::{Config, FlowName, FlowSummary, Switch};
 use tunnel::Port;
 
 use crate::trace::check_books;
@@ -60,6 +60,40 @@ impl Workers {
                     &mut HeapPool,
                     &mut Out(sink),
                 );
+            }
+        }
+    }
+
+    /// The flows that it knows.
+    pub fn flows(&self, now: Time) -> Vec<FlowName> {
+        let path = match self {
+            Self::Switches(_) => None,
+            Self::Tunnel(path) => path.as_switch(),
+        };
+        let each = |switch: &Switch<HeapFrame>| {
+            let flows = (0..switch.flows_end()).filter_map(|n| switch.flow(n, now));
+            flows.map(|flow: FlowSummary| flow.name()).collect::<Vec<_>>()
+        };
+        self.switches().iter().chain(path).flat_map(each).collect()
+    }
+
+    /// Protects a flow, or leaves it to the RNICs.
+    pub fn set_protection<S>(&mut self, flow: &FlowName, is_on: bool, now: Time, sink: &mut S)
+    where
+        S: Sink<Frame = HeapFrame>,
+    {
+        match self {
+            Self::Switches(all) => {
+                for switch in all {
+                    if is_on {
+                        switch.protect(flow);
+                    } else {
+                        switch.unprotect(flow, now, &mut HeapPool, sink);
+                    }
+                }
+            }
+            Self::Tunnel(tunnel) => {
+                tunnel.set_protection(flow, is_on, now, &mut HeapPool, &mut Out(sink));
             }
         }
     }

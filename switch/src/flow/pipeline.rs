@@ -117,18 +117,19 @@ impl Resources {
         *self.started.get_or_insert(now)
     }
 
-    /// A Sentry pipeline that begins at `first`.
+    /// A Sentry pipeline that begins at `first`, which is the flow's first packet unless it `is_midway`.
     pub fn new_sentry<F: Frame>(
         &mut self,
         announced: Option<Announced>,
         first: Psn,
+        is_midway: bool,
         now: Time,
     ) -> sentry::Flow<F> {
         self.epochs = self.epochs.next();
         let mut flow = sentry::Flow::new(&self.sentry, now, self.epochs, first);
         if let Some(announced) = announced {
             flow.announce(announced.pmtu(), announced.msn, announced.rtt());
-        } else if now >= self.started(now) + FAMILIAR {
+        } else if !is_midway && now >= self.started(now) + FAMILIAR {
             flow.begin();
         }
         flow

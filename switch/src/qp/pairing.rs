@@ -168,7 +168,7 @@ impl Pairing {
             }
         }
         for one in [id, peer] {
-            if table.get(one).is_some_and(|entry| entry.state.has_pipeline()) {
+            if table.get(one).is_some_and(|entry| entry.state.is_noted()) {
                 self.await_pairing(table, one, now);
             }
         }
