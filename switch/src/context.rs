@@ -246,7 +246,10 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
             let id = FlowId(leaving.next);
             leaving.next += 1;
             let entry = self.flows.table.get(id).filter(|entry| leaving.has(&entry.key.hosts));
+            // What the operator has left stays so.
+            let entry = entry.filter(|_| !self.is_left(id));
             let Some(peer) = entry.map(Entry::peer) else { continue };
+            let peer = peer.filter(|peer| !self.is_left(*peer));
             for id in [Some(id), peer].into_iter().flatten() {
                 self.release(id, true);
                 released += 1;
@@ -255,6 +258,12 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         if leaving.next < end {
             self.flows.table.leaving = Some(leaving);
         }
+    }
+
+    /// Whether the operator has left flow `id` to the RNICs.
+    fn is_left(&self, id: FlowId) -> bool {
+        let state = self.flows.table.get(id).map(|entry| &entry.state);
+        matches!(state, Some(FlowState::Left(_)))
     }
 
     fn release(&mut self, id: FlowId, is_told: bool) {

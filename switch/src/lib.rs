@@ -22,13 +22,14 @@ mod maintenance;
 mod operator;
 mod peer;
 mod qp;
+mod retune;
 mod rx;
 mod summary;
 mod switch;
 mod tx;
 
 pub use capacity::{Footprint, Pools};
-pub use config::{Config, End, QueuePair, Recovery, Role, Tuning};
+pub use config::{Config, End, QueuePair, Recovery, Role, Settings, Tuning};
 pub use ipnet::IpNet;
 pub use peer::{PeerState, RefusedMessage};
 pub use sentry::Standing;

@@ -10,7 +10,7 @@ use common::recorder::Recorder;
 use common::time::Time;
 use common::wire::Spread;
 use datapath::Datapath;
-use switch::{Config, FlowName, FlowSummary, Switch};
+use switch::{Config, FlowName, FlowSummary, Settings, Switch};
 use tunnel::Port;
 
 use crate::trace::check_books;
@@ -96,6 +96,26 @@ impl Workers {
                 tunnel.set_protection(flow, is_on, now, &mut HeapPool, &mut Out(sink));
             }
         }
+    }
+
+    /// Works by other settings, if it has no tunnel.
+    pub fn set_settings(&mut self, change: impl Fn(&mut Settings)) {
+        if let Self::Switches(all) = self {
+            for switch in all {
+                let mut settings = switch.settings();
+                change(&mut settings);
+                switch.set_settings(&settings);
+            }
+        }
+    }
+
+    /// Tasks of every few milliseconds. Returns whether it is still taking over other settings.
+    pub fn housekeeping<S: Sink<Frame = HeapFrame>>(&mut self, now: Time, sink: &mut S) -> bool {
+        let Self::Switches(all) = self else { return false };
+        for switch in &mut *all {
+            switch.housekeeping(now, &mut HeapPool, sink);
+        }
+        all.iter().any(Switch::is_retuning)
     }
 
     /// All workers drain.

@@ -140,7 +140,10 @@ impl Parameters {
             let is_kept = parameter.settable
                 && !changes.iter().any(|change| match change {
                     Change::Setting(setting) => config::setting_name(*setting) == parameter.name,
-                    Change::Keys(_) | Change::RemotePrefixes(_) | Change::Protection(..) => false,
+                    Change::Keys(_)
+                    | Change::RemotePrefixes(_)
+                    | Change::Recovery(_)
+                    | Change::Protection(..) => false,
                 });
             let fresh = new.iter().find(|fresh| fresh.name == parameter.name);
             if let Some(fresh) = fresh.filter(|_| !is_kept) {

@@ -215,7 +215,7 @@ async fn serve_flows(state: Shared, Query(params): Params) -> Answer {
     params.end()?;
     let mut page = flows::page(&state.flows, &wanted).await;
     if let Ok(page) = &mut page {
-        page.note = state.facts.note_on_flows().map(Into::into);
+        page.note = state.facts().note_on_flows().map(Into::into);
     }
     page.map(|page| answer(&page)).map_err(|why| Error::new(StatusCode::SERVICE_UNAVAILABLE, why))
 }
