@@ -236,7 +236,7 @@ mod tests {
         assert!(refused.contains("recovery.mode: the pools take"), "{refused}");
         assert!(refused.contains("and 0 were reserved"), "{refused}");
         // A number of mbufs that the file names is no pool's.
-        let named = good(&lab("[pool]\nmbufs = 60000\n"));
+        let named = good(&lab("[pool]\nmbufs = 50000\n"));
         let why = changed(&good(&lab("")), &named).unwrap_err();
         assert_eq!(why, "a restart is needed for pool.mbufs");
     }
