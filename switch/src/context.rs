@@ -297,7 +297,10 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
             let id = FlowId(leaving.next);
             leaving.next += 1;
             let entry = self.flows.table.get(id).filter(|entry| leaving.has(&entry.key.hosts));
+            // What the operator has left stays so.
+            let entry = entry.filter(|_| !self.is_left(id));
             let Some(peer) = entry.map(Entry::peer) else { continue };
+            let peer = peer.filter(|peer| !self.is_left(*peer));
             for id in [Some(id), peer].into_iter().flatten() {
                 self.release(id, true);
                 released += 1;
@@ -306,6 +309,12 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         if leaving.next < end {
             self.flows.table.leaving = Some(leaving);
         }
+    }
+
+    /// Whether the operator has left flow `id` to the RNICs.
+    fn is_left(&self, id: FlowId) -> bool {
+        let state = self.flows.table.get(id).map(|entry| &entry.state);
+        matches!(state, Some(FlowState::Left(_)))
     }
 
     fn release(&mut self, id: FlowId, is_told: bool) {
@@ -321,7 +330,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     }
 
     /// Flow `id` has just been released; its Depot is to answer.
-    fn await_release(&mut self, id: FlowId) {
+    pub fn await_release(&mut self, id: FlowId) {
         let now = self.io.now();
         let Some(entry) = self.flows.table.get(id) else { return };
         let FlowState::Sentry(stage) = &entry.state else { return };

@@ -25,6 +25,7 @@ use super::{State, events, flows, health, metrics, page, records, status};
 const BODY_MAX: usize = 1_024;
 
 mod capturing;
+mod protection;
 
 /// What can be read.
 const PATHS: [&str; 16] = [
@@ -90,6 +91,8 @@ pub(super) fn to_read(state: Arc<State>) -> Router {
         .route("/log-level", any(refuse))
         .route("/reload", any(refuse))
         .route("/drain", any(refuse))
+        .route("/protect", any(refuse))
+        .route("/unprotect", any(refuse))
         .route("/records", any(refuse_packets))
         .route("/capture", any(refuse_packets))
         .route("/capture/{number}", any(refuse_packets))
@@ -112,6 +115,7 @@ pub(super) fn to_change(state: Arc<State>) -> Router {
         .route("/drain", post(drain))
         .route("/records", get(serve_records))
         .merge(capturing::routes())
+        .merge(protection::routes())
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .fallback(unknown)
         .method_not_allowed_fallback(other_method)
@@ -211,7 +215,7 @@ async fn serve_flows(state: Shared, Query(params): Params) -> Answer {
     params.end()?;
     let mut page = flows::page(&state.flows, &wanted).await;
     if let Ok(page) = &mut page {
-        page.note = state.facts.note_on_flows().map(Into::into);
+        page.note = state.facts().note_on_flows().map(Into::into);
     }
     page.map(|page| answer(&page)).map_err(|why| Error::new(StatusCode::SERVICE_UNAVAILABLE, why))
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use signal_hook::consts::SIGHUP;
 
-use crate::config::Config;
+use crate::config::{Config, Pool};
 use crate::control::State;
-use crate::reload::{Change, changes};
+use crate::reload::{Applied, changes};
 
 /// How the file is read: the configuration, or all mistakes.
 pub type Load<'a> = &'a dyn Fn() -> Result<Config, String>;
@@ -18,6 +18,8 @@ pub(super) struct Reloader<'a> {
     asked: Arc<AtomicBool>,
     load: Load<'a>,
     running: Config,
+    /// Mbufs that were taken at the start.
+    reserved: Pool,
 }
 
 impl<'a> Reloader<'a> {
@@ -25,7 +27,7 @@ impl<'a> Reloader<'a> {
     pub(super) fn new(running: &Config, load: Load<'a>) -> anyhow::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGHUP, Arc::clone(&asked)).context("can't catch SIGHUP")?;
-        Ok(Self { asked, load, running: running.clone() })
+        Ok(Self { asked, load, running: running.clone(), reserved: running.pool })
     }
 
     /// Reads the file and applies it, if somebody asked for that.
@@ -45,23 +47,24 @@ impl<'a> Reloader<'a> {
             }
         }
         for to in waiting {
-            let applied = |names: &Vec<&str>| names.iter().map(|&name| name.to_owned()).collect();
-            let lines = |why: &String| why.lines().map(str::to_owned).collect();
+            let lines = |why: String| why.lines().map(str::to_owned).collect();
             // Who has gone needs no answer.
-            let _ = to.send(result.as_ref().map(applied).map_err(lines));
+            let _ = to.send(result.clone().map_err(lines));
         }
     }
 
-    fn reload(&mut self, state: &State) -> Result<Vec<&'static str>, String> {
+    fn reload(&mut self, state: &State) -> Result<Vec<String>, String> {
         let new = (self.load)()?;
-        let changes = changes(&self.running, &new)
-            .map_err(|names| format!("a restart is needed for {}", names.join(", ")))?;
+        let Applied { changes, names } = changes(&self.running, &new, &self.reserved)?;
         let busy = |_| "a worker has not taken the last changes yet; try again".to_owned();
-        state.parameters.apply(&changes, &new).map_err(busy)?;
+        // Its pools have shares of those mbufs; what is left of them is not given back.
+        let shown = Config { pool: self.reserved, ..new.clone() };
+        state.parameters.apply(&changes, &shown).map_err(busy)?;
+        state.set_facts(&new, &self.reserved);
         for warning in &new.warnings {
             tracing::warn!("{warning}");
         }
         self.running = new;
-        Ok(changes.iter().map(Change::name).collect())
+        Ok(names)
     }
 }

@@ -5,6 +5,7 @@ mod link_loss;
 mod pages;
 mod peers;
 mod process;
+mod protection;
 mod reload;
 mod support;
 mod tunnel;
