@@ -142,8 +142,8 @@ fn a_peer_that_stands_still_is_no_dead_lane() {
         let sent = world.boxes[1 - still].sent();
         assert_eq!((sent.suspected, sent.moved), (0, 0), "{dead:?}");
         world.rest();
-        for end in &world.boxes { eprintln!("{:?} {:?}", end.received(), end.sent()); }
-        world.assert_lossless_as_far_as_in_order();
+        // What is lost beyond the share of resends is skipped. R-TUN-9
+        world.assert_nothing_doubled();
     }
 }
 
