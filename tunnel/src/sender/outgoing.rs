@@ -439,9 +439,9 @@ impl<K> Outgoing<K> {
     /// When something is due here: a PROBE, or to see whether the lane is silent.
     #[inline]
     pub fn due(&self) -> Time {
-        let is_watched = self.health == Health::Good && !self.is_idle();
-        let look_at = if is_watched { self.silence.look_at() } else { Time::NEVER };
-        self.probe_due().min(look_at)
+        let probe_due = self.probe_due();
+        let is_watched = self.health == Health::Good && probe_due < Time::NEVER;
+        if is_watched { probe_due.min(self.silence.look_at()) } else { probe_due }
     }
 
     /// The PROBE that is due.

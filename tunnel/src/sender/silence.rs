@@ -22,6 +22,8 @@ pub(super) struct Silence {
     marks: [(Number, Time); MARKS],
     first: usize,
     count: usize,
+    /// From when on the next transmission is remembered.
+    mark_at: Time,
     /// When a REPORT settled something, or the first frame was sent that waits for one.
     news_at: Time,
     heard_at: Time,
@@ -34,6 +36,7 @@ impl Default for Silence {
             marks: [(Number::default(), Time::ZERO); MARKS],
             first: 0,
             count: 0,
+            mark_at: Time::ZERO,
             news_at: Time::ZERO,
             heard_at: Time::ZERO,
             look_at: Time::NEVER,
@@ -56,12 +59,17 @@ impl Silence {
     /// Transmissions from `number` on are sent.
     #[inline]
     pub fn sent(&mut self, now: Time, number: Number, rtt: Span) {
-        let newest = self.marks[(self.first + self.count.saturating_sub(1)) % MARKS].1;
-        // Without room for more it is the oldest ones that count.
-        if self.count == 0 || now >= newest + rtt / MARKS as u64 && self.count < MARKS {
-            self.marks[(self.first + self.count) % MARKS] = (number, now);
-            self.count += 1;
+        if now >= self.mark_at {
+            self.mark(now, number, rtt);
         }
+    }
+
+    #[inline(never)]
+    fn mark(&mut self, now: Time, number: Number, rtt: Span) {
+        self.marks[(self.first + self.count) % MARKS] = (number, now);
+        self.count += 1;
+        // Without room for more it is the oldest ones that count.
+        self.mark_at = if self.count < MARKS { now + rtt / MARKS as u64 } else { Time::NEVER };
     }
 
     /// A REPORT came.
@@ -72,7 +80,11 @@ impl Silence {
     /// Nothing before `base` waits for a REPORT.
     pub fn settled(&mut self, base: Number) {
         while self.count > 0 && self.marks[self.first].0 < base {
+            let was_full = self.count == MARKS;
             (self.first, self.count) = ((self.first + 1) % MARKS, self.count - 1);
+            if was_full || self.count == 0 {
+                self.mark_at = Time::ZERO;
+            }
         }
     }
 

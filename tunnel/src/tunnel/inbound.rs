@@ -91,6 +91,8 @@ impl<F: Headroom> Tunnel<F> {
         io.lan_all(&mut ready);
     }
 
+    // Beside the loop over a run, whose registers it would take.
+    #[inline(never)]
     fn take<I: Io<Frame = F>>(
         &mut self,
         now: Time,
