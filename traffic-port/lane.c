@@ -6,7 +6,7 @@
 
 #include "bytes.h"
 
-enum { FRAME = 0x10, RESENT = 0x11, CONTROL_FRAME = 0x13, ETHERTYPE = 0x88b5, NO_LANE = 0xff };
+enum { FRAME = 0x20, RESENT = 0x21, CONTROL_FRAME = 0x23, ETHERTYPE = 0x88b5, NO_LANE = 0xff };
 /* Flags of a shim, and its `clear` of an ACK whose bucket has had no other response. */
 enum { NOT_KEPT = 1, RESERVED = 6, NONE_BEFORE = 31 << 3 };
 /* Frames that take a lane before the next one does. */

@@ -161,7 +161,7 @@ static inline enum side source_side(enum stream_id stream)
 }
 
 /* Room for a frame that is neither data nor ACK. */
-enum { MESSAGE_BYTES = 704 };
+enum { MESSAGE_BYTES = 960 };
 
 /* One that is written as a whole; NULL, which is counted, if there is none. */
 struct rte_mbuf *other_frame(struct world *world, enum side side, uint16_t len);

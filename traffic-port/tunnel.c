@@ -8,10 +8,10 @@
 #include "bytes.h"
 #include "tag.h"
 
-enum { HELLO = 1, REPORT = 2, PROBE = 3, SKIP = 4, BYE = 5, HAS_FROM = 1 };
-enum { CONTROL_BYTE = 0x13, PREFIX = 40, HELLO_BYTES = 16, REPORT_BYTES = 32, PROBE_BYTES = 12, NODE = 0x54756e6e, ETHERTYPE = 0x88b5 };
+enum { HELLO = 1, REPORT = 2, PROBE = 3, SKIP = 4, BYE = 5, HAS_FROM = 1, HAS_ECHO = 2 };
+enum { CONTROL_BYTE = 0x23, PREFIX = 40, HELLO_BYTES = 16, REPORT_BYTES = 20, ECHO_BYTES = 16, PROBE_BYTES = 12, NODE = 0x54756e6e, ETHERTYPE = 0x88b5 };
 /* What a tag covers before the message, all zero. */
-enum { SCOPE = 37, MESSAGE_MOST = 9728, SAID_MOST = PREFIX + REPORT_BYTES + 8 * RANGES_MOST + TAG_BYTES };
+enum { SCOPE = 37, MESSAGE_MOST = 9728, SAID_MOST = PREFIX + REPORTED_MOST * (REPORT_BYTES + ECHO_BYTES) + 8 * RANGES_MOST + TAG_BYTES };
 enum { FRAME_MAX = 9600, HELLO_HZ = 10, MISSING_MOST = 1 << 16, LETTERS = 1 << 12, LETTERS_OF_MANY = 1 << 10, LOST_MOST = 1 << 18 };
 
 _Static_assert(OUTER_MOST + SAID_MOST <= MESSAGE_BYTES, "a message fits into a buffer for other frames");
@@ -149,6 +149,33 @@ static bool read_ranges(const uint8_t *at, uint32_t bytes, struct letter *out)
 	return true;
 }
 
+/* REPORTs of one or several lanes. */
+static bool hear_reports(struct world *w, const uint8_t *at, uint32_t len)
+{
+	struct tunnel *t = w->tunnel;
+
+	if (len == 0)
+		return false;
+	while (len > 0) {
+		struct letter letter = { 0 };
+		uint32_t front, ranges;
+
+		if (len < REPORT_BYTES || at[0] >= t->lane_count || (at[1] & ~(HAS_FROM | HAS_ECHO)) != 0 || at[3] != 0)
+			return false;
+		front = REPORT_BYTES + (at[1] & HAS_ECHO ? ECHO_BYTES : 0);
+		ranges = 8 * (uint32_t)at[2];
+		if (len < front + ranges || !read_ranges(at + front, ranges, &letter))
+			return false;
+		letter.has_from = at[1] & HAS_FROM;
+		letter.from = get32(at + 4);
+		letter.next = get32(at + 8);
+		tunnel_take_report(w, &t->lanes[at[0]], &letter);
+		at += front + ranges;
+		len -= front + ranges;
+	}
+	return true;
+}
+
 bool tunnel_hear(struct world *w, uint32_t port, const uint8_t *m, uint32_t len, uint32_t frame_len)
 {
 	struct tunnel *t = w->tunnel;
@@ -159,7 +186,7 @@ bool tunnel_hear(struct world *w, uint32_t port, const uint8_t *m, uint32_t len,
 	bool names_us;
 
 	if (before_tag < PREFIX || before_tag + TAG_BYTES > len || before_tag > MESSAGE_MOST || m[0] != CONTROL_BYTE ||
-	    m[1] >= t->lane_count || get16(m + 14) != t->index << 8 || (m[3] & ~(m[2] == REPORT ? HAS_FROM : 0)) != 0)
+	    m[1] >= t->lane_count || get16(m + 14) != t->index << 8 || m[3] != 0)
 		return false;
 	lane = &t->lanes[m[1]];
 	tag(m, before_tag, expected);
@@ -175,14 +202,7 @@ bool tunnel_hear(struct world *w, uint32_t port, const uint8_t *m, uint32_t len,
 		return false;
 	switch (m[2]) {
 	case REPORT:
-		if (before_tag < PREFIX + REPORT_BYTES ||
-		    !read_ranges(m + PREFIX + REPORT_BYTES, before_tag - PREFIX - REPORT_BYTES, &letter))
-			return false;
-		letter.has_from = m[3] & HAS_FROM;
-		letter.from = get32(m + PREFIX);
-		letter.next = get32(m + PREFIX + 4);
-		tunnel_take_report(w, lane, &letter);
-		return true;
+		return hear_reports(w, m + PREFIX, before_tag - PREFIX);
 	case PROBE:
 		if (before_tag != PREFIX + PROBE_BYTES)
 			return false;
@@ -206,7 +226,7 @@ bool tunnel_hear(struct world *w, uint32_t port, const uint8_t *m, uint32_t len,
 }
 
 /* The fields that all messages have, and the tag; `len` bytes before the tag. */
-static uint16_t seal(struct tunnel *t, uint32_t port, uint8_t lane, uint8_t kind, uint8_t flags, uint32_t len, uint8_t *frame)
+static uint16_t seal(struct tunnel *t, uint32_t port, uint8_t lane, uint8_t kind, uint32_t len, uint8_t *frame)
 {
 	static const uint8_t macs[12] = { 3, 'L', 'R', '2', 0, 1, 2, 0, 0, 0, 0, 0x0b };
 	uint8_t *m = frame + t->shim_at;
@@ -219,9 +239,8 @@ static uint16_t seal(struct tunnel *t, uint32_t port, uint8_t lane, uint8_t kind
 	}
 	memset(m, 0, PREFIX);
 	m[0] = CONTROL_BYTE;
-	m[1] = lane;
+	m[1] = kind == REPORT ? 0 : lane;
 	m[2] = kind;
-	m[3] = flags;
 	put32(m + 4, t->theirs);
 	put32(m + 8, NODE);
 	put16(m + 12, len);
@@ -243,43 +262,99 @@ static uint16_t say_hello(struct tunnel *t, uint32_t port, uint8_t *frame)
 	put16(fields + 10, t->paths[port].heard);
 	fields[12] = (uint8_t)t->lane_count;
 	fields[13] = division(t);
-	return seal(t, port, (uint8_t)0, HELLO, 0, PREFIX + HELLO_BYTES, frame);
+	return seal(t, port, (uint8_t)0, HELLO, PREFIX + HELLO_BYTES, frame);
 }
 
-static uint16_t say(struct tunnel *t, uint8_t lane, const struct letter *letter, uint8_t *frame)
+static uint8_t *put_ranges(const struct letter *letter, uint8_t *at)
 {
-	const bool report = letter->what == LETTER_REPORT;
-	uint8_t *at = frame + t->shim_at + PREFIX;
-
-	if (report) {
-		put32(at, letter->has_from ? letter->from : 0);
-		put32(at + 4, letter->next);
-		/* No path here marks frames. */
-		put32(at + 8, letter->frames);
-		put32(at + 12, 0);
-		put64(at + 16, letter->probed);
-		put64(at + 24, letter->probed_at);
-		at += REPORT_BYTES;
-	}
 	for (uint32_t i = 0; i < letter->n; i++, at += 8) {
 		put32(at, letter->ranges[i].start);
 		put32(at + 4, letter->ranges[i].count);
 	}
-	return seal(t, lane % t->ports, lane, report ? REPORT : SKIP, report && letter->has_from ? HAS_FROM : 0,
-		    (uint32_t)(at - frame) - t->shim_at, frame);
+	return at;
 }
 
-/* A letter of a lane, or a HELLO. */
-static struct rte_mbuf *message(struct world *w, uint32_t lane_or_port, const struct letter *letter)
+static uint8_t *put_report(uint8_t lane, const struct letter *report, uint8_t *at)
 {
+	at[0] = lane;
+	at[1] = (uint8_t)((report->has_from ? HAS_FROM : 0) | (report->probed != 0 ? HAS_ECHO : 0));
+	at[2] = (uint8_t)report->n;
+	at[3] = 0;
+	put32(at + 4, report->has_from ? report->from : 0);
+	put32(at + 8, report->next);
+	put32(at + 12, report->frames);
+	/* No path here marks frames. */
+	put32(at + 16, 0);
+	at += REPORT_BYTES;
+	if (report->probed != 0) {
+		put64(at, report->probed);
+		put64(at + 8, report->probed_at);
+		at += ECHO_BYTES;
+	}
+	return put_ranges(report, at);
+}
+
+static bool is_report_due(const struct letters *l, uint64_t data)
+{
+	return l->head != l->tail && l->at[l->head & l->mask].due <= data && l->at[l->head & l->mask].what == LETTER_REPORT;
+}
+
+/* The REPORTs of this lane and of those behind it at its port that are due, as many as a message takes. */
+static uint16_t say_reports(struct tunnel *t, uint32_t lane, uint64_t data, uint8_t *frame)
+{
+	uint8_t *at = frame + t->shim_at + PREFIX;
+	const uint32_t first = lane;
+	uint32_t reported = 0, ranges = 0;
+
+	for (; lane < t->lane_count; lane += t->ports) {
+		struct letters *l = &t->lanes[lane].letters;
+
+		for (; is_report_due(l, data); l->head++) {
+			const struct letter *report = &l->at[l->head & l->mask];
+
+			ranges += report->n;
+			if (reported++ == REPORTED_MOST || ranges > RANGES_MOST)
+				goto full;
+			at = put_report((uint8_t)lane, report, at);
+		}
+	}
+full:
+	return seal(t, first % t->ports, (uint8_t)first, REPORT, (uint32_t)(at - frame) - t->shim_at, frame);
+}
+
+static uint16_t say_skip(struct tunnel *t, uint8_t lane, const struct letter *skip, uint8_t *frame)
+{
+	const uint8_t *end = put_ranges(skip, frame + t->shim_at + PREFIX);
+
+	return seal(t, lane % t->ports, lane, SKIP, (uint32_t)(end - frame) - t->shim_at, frame);
+}
+
+/* The next letter of a lane, with others if it is a REPORT. */
+static struct rte_mbuf *say_next(struct world *w, uint32_t lane, uint64_t data)
+{
+	struct tunnel *t = w->tunnel;
+	struct letters *l = &t->lanes[lane].letters;
 	struct rte_mbuf *m = other_frame(w, WAN, MESSAGE_BYTES);
 	uint8_t *frame;
 
 	if (m == NULL)
 		return NULL;
 	frame = rte_pktmbuf_mtod(m, uint8_t *);
-	m->pkt_len = m->data_len = letter != NULL ? say(w->tunnel, (uint8_t)lane_or_port, letter, frame) :
-				     say_hello(w->tunnel, lane_or_port, frame);
+	if (is_report_due(l, data))
+		m->pkt_len = m->data_len = say_reports(t, lane, data, frame);
+	else
+		m->pkt_len = m->data_len = say_skip(t, (uint8_t)lane, &l->at[l->head++ & l->mask], frame);
+	w->count.in_control++;
+	return m;
+}
+
+static struct rte_mbuf *hello(struct world *w, uint32_t port)
+{
+	struct rte_mbuf *m = other_frame(w, WAN, MESSAGE_BYTES);
+
+	if (m == NULL)
+		return NULL;
+	m->pkt_len = m->data_len = say_hello(w->tunnel, port, rte_pktmbuf_mtod(m, uint8_t *));
 	w->count.in_control++;
 	return m;
 }
@@ -316,7 +391,7 @@ uint16_t tunnel_speak(struct world *w, uint32_t port, uint64_t now, struct rte_m
 
 	if (unlikely(path->answer_len != 0) && n > 0)
 		given += give_answer(w, path, frames);
-	if (now >= path->next_hello && given < n && (m = message(w, port, NULL)) != NULL) {
+	if (now >= path->next_hello && given < n && (m = hello(w, port)) != NULL) {
 		frames[given++] = m;
 		path->next_hello = now + rte_get_tsc_hz() / HELLO_HZ;
 		/* What follows finds a gateway that knows its path. */
@@ -325,13 +400,13 @@ uint16_t tunnel_speak(struct world *w, uint32_t port, uint64_t now, struct rte_m
 	if (!t->ready)
 		return given;
 	for (uint32_t lane = port; lane < t->lane_count; lane += t->ports) {
-		struct letters *l = &t->lanes[lane].letters;
-
 		tunnel_report(w, &t->lanes[lane], now, false);
-		for (; given < n && l->head != l->tail; l->head++) {
-			const struct letter *letter = &l->at[l->head & l->mask];
+	}
+	for (uint32_t lane = port; lane < t->lane_count; lane += t->ports) {
+		const struct letters *l = &t->lanes[lane].letters;
 
-			if (letter->due > data || (m = message(w, lane, letter)) == NULL)
+		while (given < n && l->head != l->tail && l->at[l->head & l->mask].due <= data) {
+			if ((m = say_next(w, lane, data)) == NULL)
 				break;
 			frames[given++] = m;
 		}

@@ -21,7 +21,8 @@ enum {
 	OUTER_MOST = 42, /* headers in front of a shim */
 	LANES_MOST = 64, PORTS_MOST = 8,
 	TUNNEL_BUCKETS = 1 << 16,
-	RANGES_MOST = 64, /* of a REPORT or SKIP */
+	RANGES_MOST = 64, /* of a message */
+	REPORTED_MOST = 8, /* lanes in a message of REPORTs */
 };
 
 /* A run of numbers, from here on so many. */

@@ -171,7 +171,10 @@ local t = {
     original_lane = ProtoField.uint8("lr2t.original.lane", "Lane of the first transmission"),
     original = ProtoField.uint32("lr2t.original.number", "Number of the first transmission"),
     kind = ProtoField.uint8("lr2t.kind", "Kind", base.DEC, MESSAGES),
+    reported = ProtoField.uint8("lr2t.reported.lane", "Lane"),
     has_from = ProtoField.bool("lr2t.has_from", "It has a from", 8, nil, 0x01),
+    has_echo = ProtoField.bool("lr2t.has_echo", "It has the newest PROBE", 8, nil, 0x02),
+    ranges = ProtoField.uint8("lr2t.ranges", "Missing ranges"),
     node = ProtoField.uint32("lr2t.node", "Node", base.HEX),
     length = ProtoField.uint16("lr2t.length", "Bytes without the tag"),
     tunnel = ProtoField.uint8("lr2t.tunnel", "Tunnel"),
@@ -201,14 +204,38 @@ lr2t.fields = all
 local t_cut = ProtoExpert.new("lr2t.cut", "The shim or message ends early", expert.group.MALFORMED, expert.severity.ERROR)
 lr2t.experts = { t_cut }
 
-local T_PREFIX = { {t.lane, 1}, {t.kind, 1}, {t.has_from, 1}, {t.session, 4}, {t.node, 4}, {t.length, 2}, {t.tunnel, 1}, {nil, 1}, {t.boot, 8}, {t.seq, 8}, {t.seen_boot, 8} }
+local T_PREFIX = { {t.lane, 1}, {t.kind, 1}, {nil, 1}, {t.session, 4}, {t.node, 4}, {t.length, 2}, {t.tunnel, 1}, {nil, 1}, {t.boot, 8}, {t.seq, 8}, {t.seen_boot, 8} }
 local T_BODIES = {
     [1] = { {t.offered, 4}, {t.features, 4}, {t.frame_max, 2}, {t.heard, 2}, {t.lanes, 1}, {t.division, 1}, {nil, 2} },
-    [2] = { {t.from, 4}, {t.next, 4}, {t.frames, 4}, {t.marked, 4}, {t.echo_sent, 8}, {t.echo_arrived, 8} },
+    [2] = {},
     [3] = { {t.next, 4}, {t.sent, 8} },
     [4] = {},
     [5] = {},
 }
+
+local T_REPORT = { {t.reported, 1}, {t.has_from, 1}, {t.ranges, 1}, {nil, 1}, {t.from, 4}, {t.next, 4}, {t.frames, 4}, {t.marked, 4} }
+local T_ECHO = { {t.echo_sent, 8}, {t.echo_arrived, 8} }
+
+-- The REPORTs of lanes between `at` and `stop`: what they say, for the list of packets. Nil if one ends early.
+local function reports(tree, tvb, at, stop)
+    local said = {}
+    while at < stop do
+        local has_echo = at + length(T_REPORT) <= stop and tvb(at + 1, 1):bitfield(6, 1) == 1
+        local front = length(T_REPORT) + (has_echo and length(T_ECHO) or 0)
+        if at + front > stop then return nil end
+        local lane, next, ranges = tvb(at, 1):uint(), tvb(at + 8, 4):uint(), tvb(at + 2, 1):uint()
+        local behind = at + front + 8 * ranges
+        if behind > stop then return nil end
+        local part = tree:add(lr2t, tvb(at, behind - at), string.format("Lane %u", lane))
+        part:add(t.has_echo, tvb(at + 1, 1))
+        at = add_all(part, tvb, at, T_REPORT)
+        if has_echo then at = add_all(part, tvb, at, T_ECHO) end
+        local missing = add_ranges(part, tvb, at, behind, t.start, t.count)
+        said[#said + 1] = string.format("of lane %u: to before %u, %u missing", lane, next, missing)
+        at = behind
+    end
+    return table.concat(said, "; ")
+end
 
 local function message(tvb, pinfo, tree)
     local kind = tvb:len() >= 40 and tvb(2, 1):uint() or 0
@@ -222,12 +249,15 @@ local function message(tvb, pinfo, tree)
     add_all(tree, tvb, 1, T_PREFIX)
     local at = add_all(tree, tvb, 40, body)
     local info = MESSAGES[kind]
-    if kind ~= 1 and kind ~= 5 then info = info .. string.format(" of lane %u", tvb(1, 1):uint()) end
+    if kind == 3 or kind == 4 then info = info .. string.format(" of lane %u", tvb(1, 1):uint()) end
     if kind == 1 then
         info = info .. string.format(": session 0x%x, %u lanes", tvb(40, 4):uint(), tvb(52, 1):uint())
-    elseif kind == 2 or kind == 4 then
-        local missing = add_ranges(tree, tvb, at, stop, t.start, t.count)
-        info = info .. (kind == 2 and string.format(": to before %u, %u missing", tvb(44, 4):uint(), missing) or string.format(": %u numbers", missing))
+    elseif kind == 2 then
+        local said = reports(tree, tvb, at, stop)
+        if not said then tree:add_proto_expert_info(t_cut) end
+        info = info .. " " .. (said or "that ends early")
+    elseif kind == 4 then
+        info = info .. string.format(": %u numbers", add_ranges(tree, tvb, at, stop, t.start, t.count))
     elseif kind == 3 then
         info = info .. string.format(": to before %u", tvb(40, 4):uint())
     end
@@ -242,7 +272,7 @@ local function shim(tvb, pinfo, root)
     local kind = tvb:len() > 0 and tvb(0, 1):bitfield(4, 4) or 0
     local len = kind == 3 and tvb:len() or kind == 1 and 24 or 16
     local tree = root:add(lr2t, tvb(0, math.min(len, tvb:len())), "LR2 tunnel, " .. (TYPES[kind] or "unknown type"))
-    if version ~= 1 or not TYPES[kind] or tvb:len() < math.max(len, 16) then
+    if version ~= 2 or not TYPES[kind] or tvb:len() < math.max(len, 16) then
         tree:add_proto_expert_info(t_cut)
         return nil
     end

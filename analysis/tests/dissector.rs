@@ -20,7 +20,7 @@ use common::time::{Span, Time};
 use common::wire::{Bth, Headers, Opcode, Qpn, Vlans};
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use tunnel::encapsulation::{Encapsulation, Udp, UdpConfig};
-use tunnel::message::{self, Echo, Hello, Probe, Report, Skip};
+use tunnel::message::{self, Echo, Hello, Probe, Report, Reports, Skip};
 use tunnel::shim::Shim;
 use tunnel::{Lane, Session, WireNumber};
 
@@ -257,6 +257,18 @@ fn messages_of_the_tunnel() {
     let lane = Lane::new(1).expect("a lane");
     let ranges = || [(WireNumber(40), 2), (WireNumber(50), 1)].into_iter().collect();
     let echo = Echo { sent_at: Time::from_nanos(8), arrived_at: Time::from_nanos(9) };
+    let of_lane = |lane, echo, missing| Report {
+        lane,
+        from: Some(WireNumber(30)),
+        next: WireNumber(60),
+        frames: 27,
+        marked: 1,
+        echo,
+        missing,
+    };
+    let mut reports = Reports::from(of_lane(lane, Some(echo), ranges()));
+    let other = Lane::new(7).expect("a lane");
+    assert!(reports.push(&of_lane(other, None, Default::default())));
     let messages = [
         message::Message::Hello(Hello {
             session: Session::new(0x1234),
@@ -267,15 +279,7 @@ fn messages_of_the_tunnel() {
             heard: 600,
             padding: 100,
         }),
-        message::Message::Report(Report {
-            lane,
-            from: Some(WireNumber(30)),
-            next: WireNumber(60),
-            frames: 27,
-            marked: 1,
-            echo: Some(echo),
-            missing: ranges(),
-        }),
+        message::Message::Reports(reports),
         message::Message::Probe(Probe { lane, next: WireNumber(60), sent_at: Time::from_nanos(8) }),
         message::Message::Skip(Skip { lane, ranges: ranges() }),
         message::Message::Bye,
@@ -308,7 +312,7 @@ fn messages_of_the_tunnel() {
         let rows = shown(&frames, &fields);
         for (row, (kind, info)) in rows.iter().zip([
             ("1", "HELLO: session 0x1234, 4 lanes"),
-            ("2", "REPORT of lane 1: to before 60, 3 missing"),
+            ("2", "REPORT of lane 1: to before 60, 3 missing; of lane 7: to before 60, 0 missing"),
             ("3", "PROBE of lane 1: to before 60"),
             ("4", "SKIP of lane 1: 3 numbers"),
             ("5", "BYE"),
@@ -336,7 +340,7 @@ fn messages_of_the_tunnel() {
         ];
         let rows = shown(&frames, &fields);
         assert_eq!(rows[0][..4], ["0x00001234", "9018", "600", "4"]);
-        assert_eq!(rows[1][4..12], ["30", "60", "27", "1", "8", "9", "40,50", "2,1"]);
+        assert_eq!(rows[1][4..12], ["30,30", "60,60", "27,27", "1,1", "8", "9", "40,50", "2,1"]);
         assert_eq!([&rows[2][5], &rows[2][12]], ["60", "8"]);
         assert_eq!([&rows[3][10], &rows[3][11]], ["40,50", "2,1"]);
     }

@@ -27,6 +27,16 @@ impl Budget {
         if slots > LEAST { slots } else { LEAST }
     }
 
+    /// Limits it to so many frames from now on. What is in use beyond that stays until it is given back.
+    pub const fn limit(&mut self, max_frames: u64) {
+        (self.max_frames, self.max_slots) = (max_frames, Self::slots_for(max_frames));
+    }
+
+    /// The most frames that it grants.
+    pub const fn max_frames(&self) -> u64 {
+        self.max_frames
+    }
+
     /// Takes `n` slots for a flow that has `has`, or refuses. A flow never has more slots than
     /// remain free, so many flows share them.
     pub fn take_slots(&mut self, n: u32, has: u32) -> bool {
@@ -113,6 +123,21 @@ mod tests {
         b.give(60);
         assert_eq!((b.used(), b.frames()), (40, 1));
         assert!(b.is_filled(50) && !b.is_filled(51));
+    }
+
+    #[test]
+    fn a_lower_limit_takes_nothing_back() {
+        let mut b = Budget::new(3);
+        assert!(b.take(1) && b.take(2) && b.take(3));
+        b.limit(1);
+        assert!(!b.has_room() && b.frames() == 3);
+        b.give(1);
+        b.give(2);
+        assert!(!b.take(1) && b.frames() == 1);
+        b.give(3);
+        assert!(b.take(1) && !b.take(1));
+        b.limit(2);
+        assert!(b.take(1) && b.max_frames() == 2);
     }
 
     #[test]

@@ -110,7 +110,7 @@ metrics! {
         PassedMalformed ["reason" = "malformed"],
         PassedTransport ["reason" = "not_rc"],
         PassedTableFull ["reason" = "flow_table_full"], PassedHostsFull ["reason" = "flows_of_hosts"],
-        PassedLeaving ["reason" = "hosts_left"],
+        PassedLeaving ["reason" = "hosts_left"], PassedOperator ["reason" = "operator"],
         PassedPrefix ["reason" = "outside_remote_prefixes"],
         PassedRole ["reason" = "role_or_off"],
         PassedBadIcrc ["reason" = "bad_icrc"],
@@ -222,6 +222,7 @@ metrics! {
     }
     Gauge "lr2_flows" "Entries of the flow table, by state." {
         FlowsAll ["state" = "all"], FlowsProtected ["state" = "protected"], FlowsSynced ["state" = "synced"],
+        FlowsUnprotected ["state" = "operator"],
     }
     Gauge "lr2_flow_state_bytes" "Memory of the flows' state per packet in flight, in bytes; without entries and held frames." {
         FlowStateBytes,

@@ -60,6 +60,10 @@ pub enum Command {
     Recovery,
     /// The flows, those with the most of something first, and why they are not protected.
     Flows(FlowsOf),
+    /// Leave a flow to the RNICs, until it is protected again, ends, or is forgotten, or the gateway ends.
+    Unprotect(FlowTo),
+    /// Protect a flow again that was left to the RNICs.
+    Protect(FlowTo),
     /// Records of packets that were not simply forwarded in order: what happened to PSN X of queue pair Y.
     Records(RecordsOf),
     /// The counters that each packet of a flow changes, from now on.
@@ -148,6 +152,31 @@ impl FlowsOf {
         with_options(
             format!("/flows?sort={sort}&limit={limit}&offset={offset}"),
             [("address", host), ("qpn", qpn.clone()), ("state", state.clone())],
+        )
+    }
+}
+
+/// Which flow, as `flows` shows it.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct FlowTo {
+    /// The host that it goes to.
+    #[arg(value_name = "DESTINATION")]
+    pub destination: IpAddr,
+    /// The queue pair that it goes to, e.g. 17 or 0x11.
+    #[arg(value_name = "QPN")]
+    pub qpn: String,
+    /// The host that sends it, where several send to this queue pair.
+    #[arg(long, value_name = "IP")]
+    pub source: Option<IpAddr>,
+}
+
+impl FlowTo {
+    /// The request.
+    pub fn path(&self, what: &str) -> String {
+        let Self { destination, qpn, source } = self;
+        with_options(
+            format!("/{what}?destination={destination}"),
+            [("qpn", Some(qpn.clone())), ("source", source.map(|it| it.to_string()))],
         )
     }
 }

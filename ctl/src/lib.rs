@@ -112,6 +112,8 @@ fn command(cli: &Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Lanes => show.get("/lanes", view::lanes)?,
         Command::Recovery => show.get("/recovery", view::recovery)?,
         Command::Flows(of) => show.get(&of.path(), view::flows)?,
+        Command::Unprotect(of) => show.ask(&Request::post(&of.path("unprotect")), view::flows)?,
+        Command::Protect(of) => show.ask(&Request::post(&of.path("protect")), view::flows)?,
         Command::Trace(of) => return capture::trace(&client, of, cli.json, out),
         Command::Records(of) => show.get(&of.path(), view::records)?,
         Command::Capture(_) if cli.json => {
@@ -222,6 +224,8 @@ mod tests {
             (&["flows", "--limit", "1001"], "1001 is not in 1..=1000"),
             (&["status", "--address", "here"], "--address"),
             (&["flows", "--host", "here"], "--host"),
+            (&["unprotect", "10.2.0.1"], "required"),
+            (&["protect", "here", "17"], "DESTINATION"),
             (&["top", "--interval", "0"], "0 is not in 1..=60"),
             (&["top", "--once", "--json", "--socket", "/nowhere"], "top draws a picture"),
             (&["capture"], "required"),

@@ -16,7 +16,7 @@ use common::frame::{Class, Frame, Headroom, Packet, Pool, Side, Sink};
 use common::recorder::Recorder;
 use common::time::{Span, Time};
 use common::wire::MacAddr;
-use switch::{IpNet, Switch};
+use switch::{FlowName, IpNet, Settings, Switch};
 use tunnel::{Port, Setting, Tunnel};
 
 pub use lan::{LanCounts, LanRepair};
@@ -160,6 +160,32 @@ impl<F: Headroom> Datapath<F> {
         match self {
             Self::Switch(switch) => switch.set_remote_prefixes(prefixes),
             Self::Tunnel(tunnel) => tunnel.set_remote_prefixes(prefixes),
+        }
+    }
+
+    /// Works by other settings of the switch. Where there is a tunnel they stay as they are.
+    pub fn set_settings(&mut self, settings: &Settings) {
+        if let Self::Switch(switch) = self {
+            switch.set_settings(settings);
+        }
+    }
+
+    /// Protects a flow, or leaves it to the RNICs, if the switch knows it.
+    pub fn set_protection<P, S>(
+        &mut self,
+        flow: &FlowName,
+        is_on: bool,
+        now: Time,
+        pool: &mut P,
+        ports: &mut S,
+    ) where
+        P: Pool<Frame = F>,
+        S: Ports<Frame = F>,
+    {
+        match self {
+            Self::Switch(switch) if is_on => _ = switch.protect(flow),
+            Self::Switch(switch) => _ = switch.unprotect(flow, now, pool, ports),
+            Self::Tunnel(tunnel) => tunnel.at(now, pool, ports).set_protection(flow, is_on),
         }
     }
 

@@ -5,7 +5,7 @@ use common::control::Keys;
 use common::frame::{Class, Headroom, Packet, Pool, Side};
 use common::time::{Span, Time};
 use common::wire::MacAddr;
-use switch::IpNet;
+use switch::{FlowName, IpNet};
 use tunnel::{Io, Port, Setting, Tunnel};
 
 use crate::Ports;
@@ -225,6 +225,17 @@ where
             lan.age(now);
             self.send();
         }
+    }
+
+    pub fn set_protection(mut self, flow: &FlowName, is_on: bool) {
+        let Some(lan) = &mut self.path.lan else { return };
+        let (switch, mut split) = lan.parts(self.ports);
+        if is_on {
+            switch.protect(flow);
+        } else {
+            switch.unprotect(flow, self.now, self.pool, &mut split);
+        }
+        self.send();
     }
 
     pub fn drain(mut self) {

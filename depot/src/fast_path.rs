@@ -4,11 +4,12 @@
 use core::mem::offset_of;
 
 use common::cpu::prefetch;
-use common::frame::{Frame, Packet};
+use common::frame::{Class, Frame, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::psn::Seq;
-use common::wire::Look;
+use common::time::Time;
+use common::wire::{Ack, Look};
 
 use crate::backup::{Backup, keeps_none};
 use crate::sequence::Sequence;
@@ -92,6 +93,40 @@ impl<F: Frame> Flow<F> {
         cx.out.deliver(Packet::Owned(frame));
         // It has none.
         Ok(false)
+    }
+
+    /// A positive ACK of the destination arrived. It has the effect of [`on_response`](Self::on_response) if it acknowledges
+    /// what was delivered, in order, and all is well, and none otherwise. Returns the flow's [`deadline`](Self::deadline).
+    ///
+    /// # Errors
+    /// The frame, if it is to take the general way.
+    #[inline(always)]
+    pub fn on_ack<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        frame: F,
+        ack: &Ack,
+    ) -> Result<Time, F> {
+        let delivered = self.sequence.next();
+        let acked = ack.psn.unwrap_near(delivered).next();
+        let is_fast = self.ready
+            && !self.within
+            && acked <= delivered
+            && self.acked.is_some_and(|old| old <= acked);
+        if !is_fast {
+            return Err(frame);
+        }
+        debug_assert!(self.is_ready());
+        (self.heard, self.credits) = (cx.now, ack.credits);
+        self.note_response(cx, acked.prev(), acked, false);
+        self.advance_acked(cx, acked, Some(ack.msn));
+        cx.out.respond(Packet::Owned(frame), Class::Data);
+        // The sequence is empty, and there is no NAK.
+        Ok(self
+            .responses
+            .due(self.rtt)
+            .min(self.forget_due(cx.config))
+            .min(self.local_due(cx.config)))
     }
 
     /// Prefetches the state that the next packet will need.

@@ -1,6 +1,6 @@
 //! The effect of SYNCs on a flow: where an incarnation begins, and where it ends.
 
-use common::control::{Reason, SyncMessage};
+use common::control::{Reason, Status, SyncMessage};
 use common::frame::Frame;
 use common::metrics::Metric;
 use common::time::{Span, Time};
@@ -129,6 +129,16 @@ impl<F: Frame> Flow<F> {
         (self.acked, self.last_ack, self.told) = (None, None, None);
         // It may also have another clock.
         self.echo = Time::ZERO;
+    }
+
+    /// As [`bypass`](Self::bypass), and the Sentry is told: it does not ask for this box's answer.
+    pub fn leave<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
+        let (known, echo, hold) = (self.incarnation, self.echo, cx.now.since(self.echo_at));
+        self.bypass(cx);
+        if let Some(incarnation) = known {
+            let status = Status { hold, ..Status::passive(echo, cx.out.src_qpn()) };
+            cx.out.status(incarnation.epoch, status);
+        }
     }
 
     /// Ends this incarnation of the flow. Held packets are dropped: they are never delivered to

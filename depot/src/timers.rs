@@ -110,7 +110,7 @@ impl<F: Frame> Flow<F> {
 
     /// When another incarnation may use the queue pair number. It must not receive packets of
     /// this one (R-INC-16).
-    fn forget_due(&self, config: &Config) -> Time {
+    pub(crate) fn forget_due(&self, config: &Config) -> Time {
         self.heard.max(self.echo_at) + self.give_up_after(config) * 4
     }
 

@@ -1,11 +1,13 @@
 //! A changed configuration file, for a gateway that runs: what can be applied between two bursts, and what needs a restart.
 
+use std::fmt;
+
 use common::control::Keys;
-use switch::IpNet;
+use switch::{FlowName, IpNet};
 use tunnel::Setting;
 
-use crate::config::{self, Config, Keying, Pairs};
-use crate::shares::keys;
+use crate::config::{self, Config, Keying, Pairs, Pool, RecoverySettings as Recovery, TunnelMode};
+use crate::shares::{keys, settings};
 
 /// A change that a worker applies between two bursts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -16,39 +18,75 @@ pub enum Change {
     Keys(Keys),
     /// Destinations that have a gateway in front of them.
     RemotePrefixes(Vec<IpNet>),
+    /// How losses are repaired, by which timers, and the sizes of the pools.
+    Recovery(Box<switch::Settings>),
+    /// Whether a flow is protected. It is no part of the configuration.
+    Protection(FlowName, bool),
 }
 
-impl Change {
-    /// The key of the configuration that has changed.
-    pub const fn name(&self) -> &'static str {
+/// What a changed file changes.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Applied {
+    /// For the workers.
+    pub changes: Vec<Change>,
+    /// The keys of the configuration whose values are others.
+    pub names: Vec<String>,
+}
+
+/// Why nothing is changed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// Keys that need a restart.
+    Restart(Vec<String>),
+    /// The pools don't fit into the mbufs of the start: one line.
+    Pools(String),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Setting(Setting::Spray(_)) => "wan.spray",
-            Self::Setting(Setting::ResendCopies(_)) => "wan.resend_copies",
-            Self::Keys(_) => "peer.key_file",
-            Self::RemotePrefixes(_) => "peer.remote_prefixes",
+            Self::Restart(names) => write!(f, "a restart is needed for {}", names.join(", ")),
+            Self::Pools(why) => f.write_str(why),
         }
     }
 }
 
-/// The changes of each pair of ports.
+/// The changes of each pair of ports, of which each has reserved some mbufs at its start.
 ///
 /// # Errors
-/// As [`changes`]; `pair` if they are others than before.
-pub fn changes_of_all(running: &Pairs, new: &Pairs) -> Result<Vec<Vec<Change>>, Vec<String>> {
+/// As [`changes`], with the pairs that it is about; the key `pair` if they are others than before.
+pub fn changes_of_all(
+    running: &Pairs,
+    new: &Pairs,
+    reserved: &[Pool],
+) -> Result<Vec<Applied>, String> {
     if !running.iter().map(|config| &config.pair).eq(new.iter().map(|config| &config.pair)) {
-        return Err(vec!["pair".to_owned()]);
+        return Err(Refused::Restart(vec!["pair".to_owned()]).to_string());
     }
-    let each: Vec<_> = running.iter().zip(new.iter()).map(|(old, new)| changes(old, new)).collect();
-    let refused: Vec<_> = each.iter().map(|each| each.clone().err().unwrap_or_default()).collect();
-    let names = of_all(running, &refused);
-    if names.is_empty() { Ok(each.into_iter().flatten().collect()) } else { Err(names) }
+    let (mut all, mut restart, mut pools) = (Vec::new(), Vec::new(), Vec::new());
+    for ((old, new), reserved) in running.iter().zip(new.iter()).zip(reserved) {
+        let mut names = Vec::new();
+        match changes(old, new, reserved) {
+            Ok(applied) => all.push(applied),
+            Err(Refused::Restart(keys)) => names = keys,
+            Err(Refused::Pools(why)) => pools.push(match new.pair.label() {
+                Some(name) => format!("pair {name}: {why}"),
+                None => why,
+            }),
+        }
+        restart.push(names);
+    }
+    let names = of_all(running, &restart);
+    if !names.is_empty() {
+        pools.insert(0, Refused::Restart(names).to_string());
+    }
+    if pools.is_empty() { Ok(all) } else { Err(pools.join("\n")) }
 }
 
 /// The keys that have changed.
-pub fn names_of_all(running: &Pairs, changes: &[Vec<Change>]) -> Vec<String> {
-    let name = |change: &Change| change.name().to_owned();
-    let each: Vec<Vec<_>> = changes.iter().map(|all| all.iter().map(name).collect()).collect();
-    of_all(running, &each)
+pub fn names_of_all(running: &Pairs, applied: &[Applied]) -> Vec<String> {
+    let names: Vec<_> = applied.iter().map(|applied| applied.names.clone()).collect();
+    of_all(running, &names)
 }
 
 /// The names of keys: as they are if all pairs have them, otherwise with the section of the pair.
@@ -66,15 +104,15 @@ fn of_all(pairs: &Pairs, each: &[Vec<String>]) -> Vec<String> {
     all
 }
 
-/// The changes from one configuration to another one.
+/// The changes from one configuration to another one, of a gateway that has reserved `reserved` at its start.
 ///
 /// # Errors
-/// The keys that need a restart. Nothing is to be changed then.
-pub fn changes(running: &Config, new: &Config) -> Result<Vec<Change>, Vec<String>> {
+/// Nothing is to be changed then.
+pub fn changes(running: &Config, new: &Config, reserved: &Pool) -> Result<Applied, Refused> {
     let [was_shared, is_shared] =
         [running, new].map(|config| matches!(config.peer.keying, Keying::Shared { .. }));
     if was_shared != is_shared {
-        return Err(vec!["peer.lab_unkeyed".to_owned()]);
+        return Err(Refused::Restart(vec!["peer.lab_unkeyed".to_owned()]));
     }
     let mut same = running.clone();
     same.peer.keying = new.peer.keying.clone();
@@ -83,23 +121,70 @@ pub fn changes(running: &Config, new: &Config) -> Result<Vec<Change>, Vec<String
         same.tunnel.spray = new.tunnel.spray;
         same.tunnel.resend_copies = new.tunnel.resend_copies;
     }
-    if same.to_string() != new.to_string() {
-        return Err(names(&same, new));
+    let is_switch = [running, new].iter().all(|it| it.tunnel.mode == TunnelMode::Off);
+    if is_switch {
+        take_recovery(&mut same, new);
     }
-    let mut all = Vec::new();
+    if same.to_string() != new.to_string() {
+        return Err(Refused::Restart(names(&same, new)));
+    }
+    let mut all = Applied::default();
+    let mut add = |change, name: &str| {
+        all.changes.push(change);
+        all.names.push(name.to_owned());
+    };
     if running.peer.keying != new.peer.keying {
-        all.push(Change::Keys(keys(new)));
+        add(Change::Keys(keys(new)), "peer.key_file");
     }
     if running.peer.remote_prefixes != new.peer.remote_prefixes {
-        all.push(Change::RemotePrefixes(new.peer.remote_prefixes.clone()));
+        add(Change::RemotePrefixes(new.peer.remote_prefixes.clone()), "peer.remote_prefixes");
     }
     if running.tunnel.spray != new.tunnel.spray {
-        all.push(Change::Setting(Setting::Spray(new.tunnel.spray)));
+        add(Change::Setting(Setting::Spray(new.tunnel.spray)), "wan.spray");
     }
     if running.tunnel.resend_copies != new.tunnel.resend_copies {
-        all.push(Change::Setting(Setting::ResendCopies(new.tunnel.resend_copies)));
+        add(Change::Setting(Setting::ResendCopies(new.tunnel.resend_copies)), "wan.resend_copies");
+    }
+    let mut before = new.clone();
+    take_recovery(&mut before, running);
+    let others = names(&before, new);
+    if is_switch && !others.is_empty() {
+        fits(&others, new, reserved).map_err(Refused::Pools)?;
+        all.changes.push(Change::Recovery(Box::new(settings(new))));
+        // What the pools take of the mbufs follows from them.
+        all.names.extend(others.into_iter().filter(|name| name != "pool.mbufs"));
     }
     Ok(all)
+}
+
+/// Gives `config` what a switch can change while it works, from another one.
+fn take_recovery(config: &mut Config, from: &Config) {
+    let Recovery { mode, pools, tuning, .. } = &mut config.recovery;
+    let are_other_pools = (*mode, *pools) != (from.recovery.mode, from.recovery.pools);
+    (*mode, *pools, *tuning) = (from.recovery.mode, from.recovery.pools, from.recovery.tuning);
+    config.congestion = from.congestion.clone();
+    if are_other_pools {
+        // By default it follows from them.
+        config.pool.mbufs = from.pool.mbufs;
+    }
+}
+
+/// Whether the pools of `new` fit into the mbufs that were reserved at the start.
+fn fits(names: &[String], new: &Config, reserved: &Pool) -> Result<(), String> {
+    if new.pool.mbufs <= reserved.mbufs {
+        return Ok(());
+    }
+    let ours = |name: &&String| {
+        ["recovery.mode", "recovery.resend_cache", "recovery.reorder_pool", "recovery.backup_pool"]
+            .contains(&&***name)
+    };
+    let names: Vec<&str> = names.iter().filter(ours).map(String::as_str).collect();
+    Err(format!(
+        "a restart is needed for {}: the pools take {} mbufs, and {} were reserved for them at the start; make them smaller, or restart",
+        names.join(", "),
+        new.pool.holdable(),
+        reserved.holdable()
+    ))
 }
 
 /// The keys whose values differ.
@@ -115,6 +200,7 @@ fn names(old: &Config, new: &Config) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use common::time::Span;
     use tunnel::spray::Policy;
 
     use super::*;
@@ -124,27 +210,108 @@ mod tests {
         good(&lab("").replace("[wan]\n", &format!("[wan]\ntunnel = \"ethernet\"\n{more}")))
     }
 
+    fn changed(running: &Config, new: &Config) -> Result<Vec<Change>, String> {
+        let applied = changes(running, new, &running.pool);
+        applied.map(|applied| applied.changes).map_err(|why| why.to_string())
+    }
+
     #[test]
     fn what_can_be_changed_is_and_the_rest_is_named() {
         let running = tunnel("");
-        assert_eq!(changes(&running, &tunnel("")), Ok(vec![]));
+        assert_eq!(changes(&running, &tunnel(""), &running.pool), Ok(Applied::default()));
         let both = "spray = \"reps\"\nresend_copies = 1\n";
         let expected = [Setting::Spray(Policy::Reps), Setting::ResendCopies(1)];
-        assert_eq!(changes(&running, &tunnel(both)), Ok(expected.map(Change::Setting).into()));
-        let refused = changes(&running, &tunnel("spray = \"reps\"\nrx_desc = 512\n"));
+        assert_eq!(changed(&running, &tunnel(both)), Ok(expected.map(Change::Setting).into()));
+        let refused = changed(&running, &tunnel("spray = \"reps\"\nrx_desc = 512\n"));
         // The pool follows from it.
-        assert_eq!(refused, Err(vec!["wan.rx_desc".to_owned(), "pool.mbufs".to_owned()]));
-        let refused = changes(&running, &good(&lab("")));
-        assert!(refused.is_err_and(|names| names.contains(&"wan.tunnel".to_owned())));
+        assert_eq!(refused, Err("a restart is needed for wan.rx_desc, pool.mbufs".to_owned()));
+        let refused = changed(&running, &good(&lab("")));
+        assert!(refused.is_err_and(|why| why.contains("wan.tunnel")));
+        let mut other = running.clone();
+        other.recovery.tuning.rtt_guess = Span::from_millis(77);
+        let refused = changed(&running, &other);
+        let why = "a restart is needed for recovery.rtt_guess";
+        assert_eq!(refused, Err(why.to_owned()), "a tunnel's timers are not changed");
 
         let running = good(&lab(""));
         let mut other = running.clone();
         other.peer.remote_prefixes = vec!["10.2.0.0/16".parse().unwrap()];
         let prefixes = other.peer.remote_prefixes.clone();
-        assert_eq!(changes(&running, &other), Ok(vec![Change::RemotePrefixes(prefixes)]));
-        other.recovery.tuning.rtt_guess = common::time::Span::from_millis(77);
-        let refused = changes(&running, &other);
-        assert!(refused.is_err_and(|names| names.contains(&"recovery.rtt_guess".to_owned())));
+        assert_eq!(changed(&running, &other), Ok(vec![Change::RemotePrefixes(prefixes)]));
+    }
+
+    /// What a switch takes over while it works, each key alone.
+    // R-SET-1, R-SET-2, R-SET-3
+    #[test]
+    fn modes_timers_and_pools_are_taken_over() {
+        let running = good(&lab(""));
+        for line in [
+            "[recovery]\nmode = \"lr2\"",
+            "[recovery]\nmode = \"off\"",
+            "[recovery]\nrtt_guess = \"77ms\"",
+            "[recovery]\ntail_timeout = \"7ms\"",
+            "[recovery]\nstatus_interval = \"7ms\"",
+            "[recovery]\npeer_timeout = \"7s\"",
+            "[recovery]\ngive_up = \"7s\"",
+            "[recovery]\nt_out = \"7ms\"",
+            "[recovery]\nt_out_min = \"7ms\"",
+            "[recovery]\ntolerance = \"fixed\"",
+            "[recovery]\ntolerance_depth = 77",
+            "[recovery]\ntolerance_wait = \"77us\"",
+            "[recovery]\ntolerance_stall = \"770us\"",
+            "[recovery]\nresend_cache = \"32MiB\"",
+            "[recovery]\nreorder_pool = \"32MiB\"",
+            "[recovery]\nbackup_pool = \"16MiB\"",
+            "[congestion]\ncnp_interval = \"70us\"",
+            "[congestion]\ncnp = \"off\"",
+        ] {
+            let new = good(&lab(&format!("{line}\n")));
+            let applied = changes(&running, &new, &running.pool).expect(line);
+            let (section, rest) = line.split_once('\n').unwrap();
+            let key = rest.split(' ').next().unwrap();
+            let name = format!("{}.{key}", section.trim_matches(['[', ']']));
+            assert_eq!(applied.names, [name], "{line}");
+            assert_eq!(applied.changes, [Change::Recovery(Box::new(settings(&new)))], "{line}");
+            // And back.
+            assert!(changes(&new, &running, &running.pool).is_ok(), "{line}");
+        }
+        for line in ["[recovery]\npacing = false", "[recovery]\nlocal_retries = 1"] {
+            let new = good(&lab(&format!("{line}\n")));
+            assert!(changed(&running, &new).is_err_and(|why| why.contains("restart")), "{line}");
+        }
+    }
+
+    // R-SET-3
+    #[test]
+    fn pools_grow_into_what_was_reserved_and_no_further() {
+        let pools = |cache: u32, reorder: u32| {
+            let more = format!(
+                "[eal]\nmemory = \"4GiB\"\n[recovery]\nresend_cache = \"{cache}MiB\"\nreorder_pool = \"{reorder}MiB\"\n"
+            );
+            good(&lab(&more))
+        };
+        let start = pools(64, 64);
+        let smaller = pools(16, 64);
+        assert!(changes(&start, &smaller, &start.pool).is_ok());
+        // What one has left the other takes.
+        let other = pools(16, 112);
+        assert!(changes(&smaller, &other, &start.pool).is_ok());
+        assert!(changes(&other, &start, &start.pool).is_ok());
+        let refused = changes(&smaller, &pools(64, 112), &start.pool).unwrap_err().to_string();
+        let parts = [
+            "recovery.resend_cache, recovery.reorder_pool: the pools take 53248 mbufs",
+            "and 40960 were reserved",
+        ];
+        assert!(parts.iter().all(|part| refused.contains(part)), "{refused}");
+        // Without pools at the start there is nothing to grow into.
+        let off = good(&lab("[recovery]\nmode = \"off\"\n"));
+        let refused = changes(&off, &good(&lab("")), &off.pool).unwrap_err().to_string();
+        assert!(refused.contains("recovery.mode: the pools take"), "{refused}");
+        assert!(refused.contains("and 0 were reserved"), "{refused}");
+        // A number of mbufs that the file names is no pool's.
+        let named = good(&lab("[pool]\nmbufs = 50000\n"));
+        let why = changed(&good(&lab("")), &named).unwrap_err();
+        assert_eq!(why, "a restart is needed for pool.mbufs");
     }
 
     #[test]
@@ -157,14 +324,14 @@ mod tests {
             good(&lab("").replace("lab_unkeyed = true", &keyed))
         };
         let running = read("a secret of both boxes");
-        assert_eq!(changes(&running, &read("a secret of both boxes")), Ok(vec![]));
-        let refused = changes(&running, &good(&lab("")));
+        assert_eq!(changed(&running, &read("a secret of both boxes")), Ok(vec![]));
+        let refused = changed(&running, &good(&lab("")));
         assert_eq!(
             refused,
-            Err(vec!["peer.lab_unkeyed".to_owned()]),
+            Err("a restart is needed for peer.lab_unkeyed".to_owned()),
             "nobody turns it off by a reload"
         );
-        let found = changes(&running, &read("another secret of both")).unwrap();
+        let found = changed(&running, &read("another secret of both")).unwrap();
         assert_eq!(found, [Change::Keys(Keys::from_secret(b"another secret of both"))]);
     }
 }

@@ -70,12 +70,26 @@ pub fn switch_config(config: &Config, boot: BootId, n: WorkerId) -> switch::Conf
         backup_pool_frames: frames.backup_pool,
         local_retries: recovery.local_retries,
         pacing: recovery.pacing,
-        cnp_interval: config.congestion.cnp.then_some(config.congestion.cnp_interval),
+        cnp_interval: cnp_interval(config),
         remote_prefixes: config.peer.remote_prefixes.clone(),
         queue_pairs: config.queue_pairs.clone(),
         flow_idle: FLOW_IDLE,
         records: config.records as usize,
         tuning: recovery.tuning,
+    }
+}
+
+fn cnp_interval(config: &Config) -> Option<Span> {
+    config.congestion.cnp.then_some(config.congestion.cnp_interval)
+}
+
+/// What can be changed of the switch of each worker while it works.
+pub fn settings(config: &Config) -> switch::Settings {
+    switch::Settings {
+        recovery: config.recovery.mode,
+        tuning: config.recovery.tuning,
+        pools: config.pool_frames_of_part(),
+        cnp_interval: cnp_interval(config),
     }
 }
 

@@ -50,9 +50,9 @@ impl FrameKind {
 const TUNNEL: [u8; 2] = [0x88, 0xb5];
 const PORT: [u8; 2] = 49791_u16.to_be_bytes();
 /// First byte of a shim, by its content.
-const FRAME: u8 = 0x10;
-const RESENT: u8 = 0x11;
-const MESSAGE: u8 = 0x13;
+const FRAME: u8 = 0x20;
+const RESENT: u8 = 0x21;
+const MESSAGE: u8 = 0x23;
 /// Bytes of MAC addresses, of an Ethernet header without tags, and of a UDP header.
 const MACS: usize = 12;
 const ETHERNET: usize = 14;

@@ -9,7 +9,7 @@ use common::frame::{Class, Frame, Packet};
 use common::heap::HeapFrame;
 use common::metrics::Metric;
 use common::time::Time;
-use common::wire::{Identity, Look};
+use common::wire::{Ack, Identity, Look};
 
 use crate::cache::share;
 use crate::incarnation::PAUSE_MIN;
@@ -69,6 +69,38 @@ impl<F: Frame> Flow<F> {
         self.window.push(Slot::new(cx.now, identity, look.ack_req, handle));
         cx.out.forward(packet, Class::Data);
         Ok(!was_sending)
+    }
+
+    /// A positive ACK of the destination arrived. It has the effect of [`on_response`](Self::on_response) if nothing but packets
+    /// of SENDs and WRITEs is in flight and nothing is in doubt, and none otherwise. Returns the flow's [`deadline`](Self::deadline).
+    ///
+    /// # Errors
+    /// The frame, if it is to take the general way.
+    #[inline(always)]
+    pub fn on_ack<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        frame: F,
+        ack: &Ack,
+    ) -> Result<Time, F> {
+        let is_fast = self.ready
+            && self.acked.is_some()
+            && self.doubt.is_none()
+            && self.reads.is_idle()
+            && self.naks.is_idle();
+        if !is_fast {
+            return Err(frame);
+        }
+        debug_assert!(self.is_ready(cx.now) && !self.is_bypassed());
+        (self.answered, self.credits) = (cx.now, ack.credits);
+        let acked = ack.psn.unwrap_near(self.next).next();
+        self.confirm(acked);
+        self.advance_acked(cx, acked, Some(ack.msn));
+        cx.out.respond(frame);
+        if self.acked == Some(self.next) {
+            return Ok(Time::NEVER);
+        }
+        Ok(self.deadline(cx.config, cx.now, cx.allowance.may_be_early(cx.now)))
     }
 
     /// Prefetches the state that the next packet will need.

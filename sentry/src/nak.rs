@@ -105,6 +105,12 @@ impl Naks {
         self.deferred || self.capped
     }
 
+    /// Whether none is due or has to be answered.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.asked.is_none() && !self.waits()
+    }
+
     /// The number of the current round, from 1; 0 before the first.
     pub fn round(&self) -> u8 {
         self.round

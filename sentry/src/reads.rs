@@ -103,6 +103,12 @@ impl<F> Reads<F> {
         !self.held.is_empty()
     }
 
+    /// Whether nothing is awaited or held, and a positive ACK says nothing new.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        !self.is_waiting() && !self.is_holding() && self.at_boundary
+    }
+
     /// Whether it is known which response comes next.
     pub fn is_sure(&self) -> bool {
         self.sure

@@ -8,6 +8,8 @@ use common::wire::{Addr, Opcode, Qpn, Vlans};
 
 use ipnet::IpNet;
 
+use crate::capacity::Pools;
+
 /// Which directions a box works for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
@@ -45,7 +47,7 @@ pub enum Recovery {
 }
 
 /// Durations of the protocol. `None` derives one from the measured round trip.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
     /// Round trip time of the long-haul link that is assumed until it is measured.
     pub rtt_guess: Span,
@@ -155,7 +157,31 @@ pub struct Config {
     pub tuning: Tuning,
 }
 
+/// The part of a configuration that can be changed while the switch works.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// See [`Config::recovery`].
+    pub recovery: Recovery,
+    /// Durations of the protocol. The rate of early messages stays as it is.
+    pub tuning: Tuning,
+    /// Frames that the pools may hold.
+    pub pools: Pools,
+    /// See [`depot::Config::cnp_interval`].
+    pub cnp_interval: Option<Span>,
+}
+
 impl Config {
+    /// The part that can be changed.
+    pub const fn settings(&self) -> Settings {
+        let pools = Pools {
+            resend_cache: self.resend_cache_frames,
+            reorder_pool: self.reorder_pool_frames,
+            backup_pool: self.backup_pool_frames,
+        };
+        let Self { recovery, tuning, cnp_interval, .. } = *self;
+        Settings { recovery, tuning, pools, cnp_interval }
+    }
+
     /// Configuration for a lab: both roles, no key.
     pub fn lab(recovery: Recovery, node: impl Into<NodeId>, boot: impl Into<BootId>) -> Self {
         Self {

@@ -3,7 +3,8 @@
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::metrics::Metric;
-use common::wire::Look;
+use common::time::Time;
+use common::wire::{Ack, Look};
 
 use crate::config::Config;
 use crate::flow::Flows;
@@ -119,11 +120,19 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     }
 
     /// Arms the timer of flow `id`, whose pipeline is a `Q`, for its deadline.
+    #[inline(never)]
     fn arm<Q: Pipeline<F>>(&mut self, id: FlowId) {
+        let now = self.io.now();
+        self.arm_for(id, |flow: &Q, resources| flow.next_deadline(resources, now));
+    }
+
+    /// The same; `find` finds out the deadline.
+    #[inline(always)]
+    fn arm_for<Q: Pipeline<F>>(&mut self, id: FlowId, find: impl FnOnce(&Q, &Resources) -> Time) {
         let Flows { table, timers, resources } = &mut *self.flows;
         let Some(entry) = table.get_mut(id) else { return };
         let Some(stage) = Q::stage(&mut entry.state) else { return };
-        let deadline = stage.state.next_deadline(resources, self.io.now());
+        let deadline = find(&stage.state, resources);
         stage.track.due = CoarseDeadline::at(deadline);
         timers.arm(&mut entry.armed, deadline, id, entry.generation);
     }
@@ -190,6 +199,48 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         Ok(())
     }
 
+    /// An ACK in the stream `id`, which arrived on `side`, takes the fast path of the flow that it is for.
+    ///
+    /// # Errors
+    /// The frame, if it is to take the general way.
+    #[inline(always)]
+    pub fn on_ack(&mut self, id: FlowId, side: Side, frame: F, ack: &Ack) -> Result<(), F> {
+        let now = self.io.now();
+        let Some(entry) = self.flows.table.get_mut(id) else { return Err(frame) };
+        let Some(flow) = entry.peer() else { return Err(frame) };
+        entry.seen = CoarseTime::at(now);
+        match side {
+            Side::Lan => self.run_ack(flow, frame, |flow: &mut depot::Flow<F>, r, out, frame| {
+                flow.on_ack(&mut r.depot(now, out), frame, ack)
+            }),
+            Side::Wan => self.run_ack(flow, frame, |flow: &mut sentry::Flow<F>, r, out, frame| {
+                flow.on_ack(&mut r.sentry(now, out), frame, ack)
+            }),
+        }
+    }
+
+    /// Gives `event`, an ACK on the fast path, to flow `id`, if its pipeline is a `Q`. It returns the flow's deadline.
+    #[inline(always)]
+    fn run_ack<Q: Pipeline<F>>(
+        &mut self,
+        id: FlowId,
+        frame: F,
+        event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>, F) -> Result<Time, F>,
+    ) -> Result<(), F> {
+        let mut frame = Some(frame);
+        let result = self.run_event(
+            id,
+            |_, _| true,
+            |flow, resources, out| frame.take().map(|frame| event(flow, resources, out, frame)),
+        );
+        match (frame, result) {
+            (Some(frame), _) | (None, Some((Some(Err(frame)), _))) => return Err(frame),
+            (None, Some((Some(Ok(deadline)), _))) => self.arm_for(id, |_: &Q, _| deadline),
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
     /// Lets the flows deliver that waited for room on the LAN.
     #[inline]
     pub fn take_turns(&mut self) {
@@ -246,7 +297,10 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
             let id = FlowId(leaving.next);
             leaving.next += 1;
             let entry = self.flows.table.get(id).filter(|entry| leaving.has(&entry.key.hosts));
+            // What the operator has left stays so.
+            let entry = entry.filter(|_| !self.is_left(id));
             let Some(peer) = entry.map(Entry::peer) else { continue };
+            let peer = peer.filter(|peer| !self.is_left(*peer));
             for id in [Some(id), peer].into_iter().flatten() {
                 self.release(id, true);
                 released += 1;
@@ -255,6 +309,12 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         if leaving.next < end {
             self.flows.table.leaving = Some(leaving);
         }
+    }
+
+    /// Whether the operator has left flow `id` to the RNICs.
+    fn is_left(&self, id: FlowId) -> bool {
+        let state = self.flows.table.get(id).map(|entry| &entry.state);
+        matches!(state, Some(FlowState::Left(_)))
     }
 
     fn release(&mut self, id: FlowId, is_told: bool) {
@@ -270,7 +330,7 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     }
 
     /// Flow `id` has just been released; its Depot is to answer.
-    fn await_release(&mut self, id: FlowId) {
+    pub fn await_release(&mut self, id: FlowId) {
         let now = self.io.now();
         let Some(entry) = self.flows.table.get(id) else { return };
         let FlowState::Sentry(stage) = &entry.state else { return };

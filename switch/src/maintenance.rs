@@ -28,6 +28,7 @@ pub(crate) struct Sweep {
     next: u32,
     protected: u64,
     synced: u64,
+    unprotected: u64,
     /// Memory that the flows take besides their entries.
     bytes: u64,
 }
@@ -95,16 +96,18 @@ impl Sweep {
                 self.synced += u64::from(stage.state.is_synced());
                 self.bytes += stage.state.heap_bytes() as u64;
             }
+            FlowState::Left(left) => self.unprotected += u64::from(!left.is_over),
             FlowState::Responses | FlowState::Resting(_) => {}
         }
     }
 
     /// All flows were looked at.
     fn end<I: Io>(&mut self, cx: &mut Context<'_, I>) {
-        let Self { protected, synced, bytes, .. } = core::mem::take(self);
+        let Self { protected, synced, unprotected, bytes, .. } = core::mem::take(self);
         let counters = &mut cx.tx.counters;
         counters.set(Metric::FlowsProtected, protected);
         counters.set(Metric::FlowsSynced, synced);
+        counters.set(Metric::FlowsUnprotected, unprotected);
         counters.set(Metric::FlowStateBytes, bytes);
         cx.flows.timers.shrink();
     }

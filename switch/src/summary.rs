@@ -48,6 +48,41 @@ pub enum FlowStage {
         /// A Sentry has announced it: else all of it passes.
         is_synced: bool,
     },
+    /// The operator has left it to the RNICs.
+    Unprotected,
+    /// The operator has it protected again: it is from its next packet on.
+    Awaited,
+}
+
+/// The name of a flow: one direction of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowName {
+    /// The port that its packets arrive on.
+    pub side: Side,
+    /// The host that sends them.
+    pub source: Addr,
+    /// The host that they go to.
+    pub destination: Addr,
+    /// VLAN ids.
+    pub vlans: Vlans,
+    /// The queue pair that they go to.
+    pub destination_qpn: Qpn,
+}
+
+impl FlowSummary {
+    /// Its name.
+    pub const fn name(&self) -> FlowName {
+        let Self { side, source, destination, vlans, destination_qpn, .. } = *self;
+        FlowName { side, source, destination, vlans, destination_qpn }
+    }
+}
+
+impl FlowName {
+    /// The key of its entry.
+    pub(crate) const fn key(&self) -> FlowKey {
+        let Self { side, source: src, destination: dst, vlans, destination_qpn } = *self;
+        FlowKey { hosts: Hosts { side, vlans, src, dst }, dest_qpn: destination_qpn }
+    }
 }
 
 impl<F: Frame> Switch<F> {
@@ -72,6 +107,8 @@ impl<F: Frame> Switch<F> {
                 };
                 (FlowStage::Resting, known)
             }
+            FlowState::Left(left) if left.is_over => (FlowStage::Awaited, Summary::default()),
+            FlowState::Left(_) => (FlowStage::Unprotected, Summary::default()),
             FlowState::Sentry(it) => (FlowStage::Sentry(it.state.standing()), it.state.summary()),
             FlowState::Depot(it) => {
                 (FlowStage::Depot { is_synced: it.state.is_synced() }, it.state.summary())

@@ -7,13 +7,13 @@ use common::ids::FlowId;
 use common::metrics::{Counters, Metric};
 use common::recorder::Recorder;
 use common::time::Time;
-use common::wire::{Addr, Looked, NotRoce, PacketKind, Roce, Transport, look, parse};
+use common::wire::{Addr, Looked, NotRoce, Opcode, PacketKind, Roce, Transport, look, parse};
 
 use ipnet::IpNet;
 
 use crate::config::{Config, Recovery};
 use crate::context::{Context, Declined};
-use crate::flow::burst::Burst;
+use crate::flow::burst::{Burst, Seen};
 use crate::flow::pipeline::Resources;
 use crate::flow::table::{Leaving, Table};
 use crate::flow::{Flows, TIMERS};
@@ -21,6 +21,7 @@ use crate::io::{Arrival, Io, Ports};
 use crate::maintenance::Sweep;
 use crate::peer::{PeerState, RefusedMessage};
 use crate::qp::pairing::Pairing;
+use crate::retune::Retuning;
 use crate::rx::{cm, control, request, response};
 use crate::tx::actions::Tx;
 
@@ -31,7 +32,12 @@ pub struct Switch<F: Frame> {
     pairing: Pairing,
     tx: Tx<F>,
     sweep: Sweep,
+    retuning: Retuning,
 }
+
+/// What [settings](crate::retune) are about.
+pub(crate) type Rooms<'a, F> =
+    (&'a mut Config, &'a mut Flows<F>, &'a mut Pairing, &'a mut Tx<F>, &'a mut Retuning);
 
 /// Bytes of frames held in pools.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -52,6 +58,7 @@ impl<F: Frame> Switch<F> {
             pairing: Pairing::new(&config),
             tx: Tx::new(&config),
             sweep: Sweep::default(),
+            retuning: Retuning::default(),
             config,
         }
     }
@@ -125,11 +132,14 @@ impl<F: Frame> Switch<F> {
         S: Sink<Frame = F>,
     {
         let mut sweep = core::mem::take(&mut self.sweep);
+        let mut retuning = core::mem::take(&mut self.retuning);
         let mut io = Ports { pool, sink, now };
         let mut cx = self.context(&mut io);
         cx.release_some();
+        retuning.set_timers(&mut cx);
         sweep.run(&mut cx);
-        self.sweep = sweep;
+        (self.sweep, self.retuning) = (sweep, retuning);
+        self.go_on_retuning();
         self.tx.released.flush();
     }
 
@@ -204,6 +214,29 @@ impl<F: Frame> Switch<F> {
         &self.flows.table
     }
 
+    pub(crate) fn table_mut(&mut self) -> &mut Table<F> {
+        &mut self.flows.table
+    }
+
+    pub(crate) const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) const fn retuning(&self) -> &Retuning {
+        &self.retuning
+    }
+
+    /// What settings are about.
+    pub(crate) fn rooms(&mut self) -> Rooms<'_, F> {
+        let Self { config, flows, pairing, tx, retuning, .. } = self;
+        (config, flows, pairing, tx, retuning)
+    }
+
+    /// Releases the handles that pools have given up.
+    pub(crate) fn flush(&mut self) {
+        self.tx.released.flush();
+    }
+
     /// Frames held in pools.
     pub fn held(&self) -> u64 {
         let Resources { cache, reorder, backup, .. } = &self.flows.resources;
@@ -222,7 +255,7 @@ impl<F: Frame> Switch<F> {
     }
 
     #[inline]
-    fn context<'a, I: Io<Frame = F>>(&'a mut self, io: &'a mut I) -> Context<'a, I> {
+    pub(crate) fn context<'a, I: Io<Frame = F>>(&'a mut self, io: &'a mut I) -> Context<'a, I> {
         let Self { config, flows, pairing, tx, .. } = self;
         tx.recorder.begin(io.now());
         Context { config, flows, pairing, tx, io }
@@ -264,10 +297,32 @@ fn process<I: Io, const N: usize>(
             },
             None => frame,
         };
-        let parsed = burst.parsed(seen, frame.bytes());
-        receive(cx, side, frame, &parsed, flow, works);
+        on_other(cx, side, frame, (&burst, seen), flow, works);
         is_valid = cx.flows.table.removed() == removed;
     }
+}
+
+/// A frame of a burst that is not the next packet of its flow.
+#[inline(never)]
+fn on_other<I: Io, const N: usize>(
+    cx: &mut Context<'_, I>,
+    side: Side,
+    frame: I::Frame,
+    (burst, seen): (&Burst<N>, &Seen),
+    flow: Option<FlowId>,
+    works: bool,
+) {
+    let is_ack = seen.look.opcode == Opcode::ACK;
+    let ack = if is_ack { burst.ack(seen, frame.bytes()) } else { None };
+    let frame = match (flow, ack) {
+        (Some(id), Some(ack)) => match cx.on_ack(id, side, frame, &ack) {
+            Ok(()) => return,
+            Err(frame) => frame,
+        },
+        _ => frame,
+    };
+    let parsed = burst.parsed(seen, frame.bytes());
+    receive(cx, side, frame, &parsed, flow, works);
 }
 
 /// With recovery off all frames pass but control messages, and what is meant for this port.

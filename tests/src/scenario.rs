@@ -102,6 +102,8 @@ pub struct Scenario {
     /// When which switch is killed and started again, from the start on. Its
     /// held frames are gone.
     pub restarts: Vec<(Span, usize)>,
+    /// When the operator of which switch does something, with the seed of what.
+    pub operations: Vec<(Span, usize, u64)>,
     /// Lives of each queue pair: when everything is done, it is reset and used
     /// again, with PSNs near the old ones.
     pub lives: u32,
@@ -168,6 +170,7 @@ impl Scenario {
             backup_pool_frames: 1 << 16,
             adverse_for: Span::from_millis(3_600_000),
             restarts: Vec::new(),
+            operations: Vec::new(),
             lives: 1,
             next_psns: NextPsns::Various,
             abort_after: None,
@@ -313,7 +316,7 @@ impl Scenario {
         let qps = [1, 1, 2, 3, 4, 8, 16, 64][rng.random_range(0..8)];
         // The same work for few queue pairs and for many.
         let share = |messages: u32| (messages * 4 / (qps + 3)).max(2);
-        Self {
+        let mut scenario = Self {
             wan_delay: Span::from_micros(rng.random_range(50..5_000)),
             lan_delay: Span::from_micros(rng.random_range(1..20)),
             wan,
@@ -361,6 +364,15 @@ impl Scenario {
             workers: [(); 2].map(|()| [1, 1, 2, 4][rng.random_range(0..4)]),
             early_per_second: [20_000, 20_000, 100][rng.random_range(0..3)],
             ..Self::calm(seed, recovery)
-        }
+        };
+        // The last ones drawn: all else stays as it was.
+        let operations = [0, 0, 1, 4, 30][rng.random_range(0..5)];
+        scenario.operations = (0..operations)
+            .map(|_| {
+                let at = rng.random_range(0..adverse_for.as_nanos());
+                (Span::from_nanos(at), rng.random_range(0..2), rng.random())
+            })
+            .collect();
+        scenario
     }
 }

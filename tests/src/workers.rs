@@ -10,7 +10,7 @@ use common::recorder::Recorder;
 use common::time::Time;
 use common::wire::Spread;
 use datapath::Datapath;
-use switch::{Config, Switch};
+use switch::{Config, FlowName, FlowSummary, Settings, Switch};
 use tunnel::Port;
 
 use crate::trace::check_books;
@@ -62,6 +62,60 @@ impl Workers {
                 );
             }
         }
+    }
+
+    /// The flows that it knows.
+    pub fn flows(&self, now: Time) -> Vec<FlowName> {
+        let path = match self {
+            Self::Switches(_) => None,
+            Self::Tunnel(path) => path.as_switch(),
+        };
+        let each = |switch: &Switch<HeapFrame>| {
+            let flows = (0..switch.flows_end()).filter_map(|n| switch.flow(n, now));
+            flows.map(|flow: FlowSummary| flow.name()).collect::<Vec<_>>()
+        };
+        self.switches().iter().chain(path).flat_map(each).collect()
+    }
+
+    /// Protects a flow, or leaves it to the RNICs.
+    pub fn set_protection<S>(&mut self, flow: &FlowName, is_on: bool, now: Time, sink: &mut S)
+    where
+        S: Sink<Frame = HeapFrame>,
+    {
+        match self {
+            Self::Switches(all) => {
+                for switch in all {
+                    if is_on {
+                        switch.protect(flow);
+                    } else {
+                        switch.unprotect(flow, now, &mut HeapPool, sink);
+                    }
+                }
+            }
+            Self::Tunnel(tunnel) => {
+                tunnel.set_protection(flow, is_on, now, &mut HeapPool, &mut Out(sink));
+            }
+        }
+    }
+
+    /// Works by other settings, if it has no tunnel.
+    pub fn set_settings(&mut self, change: impl Fn(&mut Settings)) {
+        if let Self::Switches(all) = self {
+            for switch in all {
+                let mut settings = switch.settings();
+                change(&mut settings);
+                switch.set_settings(&settings);
+            }
+        }
+    }
+
+    /// Tasks of every few milliseconds. Returns whether it is still taking over other settings.
+    pub fn housekeeping<S: Sink<Frame = HeapFrame>>(&mut self, now: Time, sink: &mut S) -> bool {
+        let Self::Switches(all) = self else { return false };
+        for switch in &mut *all {
+            switch.housekeeping(now, &mut HeapPool, sink);
+        }
+        all.iter().any(Switch::is_retuning)
     }
 
     /// All workers drain.

@@ -1,6 +1,7 @@
 //! The event loop.
 
 mod faults;
+mod operator;
 mod view;
 
 use std::cmp::Reverse;
@@ -107,6 +108,8 @@ pub struct World {
     pub(crate) trace: bool,
     /// Restarts that are still to come, soonest last.
     pub(crate) restarts: Vec<(Time, usize)>,
+    /// What operators are still to do, soonest last.
+    operations: Vec<(Time, usize, u64)>,
     /// Losses that are chosen.
     script: Script,
     /// Messages that don't arrive.
@@ -128,6 +131,10 @@ impl World {
         let mut restarts: Vec<(Time, usize)> =
             scenario.restarts.iter().map(|(at, me)| (START + *at, *me)).collect();
         restarts.sort_unstable_by(|a, b| b.cmp(a));
+        let operations = scenario.operations.iter();
+        let mut operations: Vec<_> =
+            operations.map(|(at, me, seed)| (START + *at, *me, *seed)).collect();
+        operations.sort_unstable_by(|a, b| b.cmp(a));
         let mut world = Self {
             lives_left: scenario.lives.saturating_sub(1),
             psns,
@@ -138,6 +145,7 @@ impl World {
             aborted: false,
             trace: std::env::var_os("TRACE").is_some(),
             restarts,
+            operations,
             now: START,
             ends,
             events: BinaryHeap::new(),
@@ -295,7 +303,8 @@ impl World {
             }
         }
         let restart = self.restarts.last().map_or(Time::NEVER, |(at, _)| *at);
-        next.min(restart).min(self.next_incarnation).min(self.abort_at)
+        let operation = self.operations.last().map_or(Time::NEVER, |(at, ..)| *at);
+        next.min(restart).min(operation).min(self.next_incarnation).min(self.abort_at)
     }
 
     fn step(&mut self) {
@@ -331,6 +340,9 @@ impl World {
         }
         while let Some((_, me)) = self.restarts.pop_if(|(at, _)| *at <= self.now) {
             self.restart(me);
+        }
+        while let Some((_, me, seed)) = self.operations.pop_if(|(at, ..)| *at <= self.now) {
+            self.operate(me, seed);
         }
         if self.now >= self.abort_at {
             self.abort();

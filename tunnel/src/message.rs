@@ -1,12 +1,14 @@
 //! Control messages: the words of two tunnel ends about a session and its lanes.
 
 mod layout;
+mod reports;
 
 use arrayvec::ArrayVec;
 use common::control::{Keys, TAG_LEN};
 use common::ids::{BootId, NodeId};
 use common::time::Time;
 
+pub use self::reports::{MAX_REPORTED, Reports};
 use crate::number::{Lane, Session, WireNumber};
 
 /// Most ranges that one REPORT or SKIP lists.
@@ -30,12 +32,16 @@ pub struct Header {
 }
 
 /// A control message.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most messages are REPORTs, and nothing is allocated for them"
+)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
     /// A box introduces itself and offers a session.
     Hello(Hello),
     /// Which transmissions have arrived.
-    Report(Report),
+    Reports(Reports),
     /// Asks for a REPORT.
     Probe(Probe),
     /// Transmissions that will bring no frame.
@@ -64,7 +70,7 @@ pub struct Hello {
     pub padding: u16,
 }
 
-/// REPORT, receiver to sender.
+/// What a REPORT, receiver to sender, says of a lane.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
     /// The lane.

@@ -21,6 +21,11 @@ impl Lane {
         (0..count).filter_map(Self::new)
     }
 
+    /// The first lane of a port.
+    pub(crate) const fn first(port: Port) -> Self {
+        Self(port.0)
+    }
+
     /// Its number.
     pub const fn get(self) -> u8 {
         self.0

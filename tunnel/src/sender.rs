@@ -7,9 +7,11 @@ mod counts;
 mod delivery;
 mod freeing;
 mod handles;
+mod listed;
 mod outgoing;
 mod predecessors;
 mod share;
+mod silence;
 
 use arrayvec::ArrayVec;
 use common::rtt::Rtt;
@@ -367,15 +369,15 @@ impl<K> Sender<K> {
 
     /// When [`on_timer`](Self::on_timer) has to be called; [`Time::NEVER`] if all is reported.
     pub fn deadline(&self) -> Time {
-        let probe_due = self.lanes.iter().map(Outgoing::probe_due).min().unwrap_or(Time::NEVER);
-        probe_due.min(self.due_of_all())
+        let of_lanes = self.lanes.iter().map(Outgoing::due).min().unwrap_or(Time::NEVER);
+        of_lanes.min(self.due_of_all())
     }
 
     /// When it has to be called for a lane, or for all of them together.
     #[inline]
     pub fn due_of(&self, lane: Lane) -> Time {
-        let probe_due = self.lanes.get(lane.index()).map_or(Time::NEVER, Outgoing::probe_due);
-        probe_due.min(self.due_of_all())
+        let of_lane = self.lanes.get(lane.index()).map_or(Time::NEVER, Outgoing::due);
+        of_lane.min(self.due_of_all())
     }
 
     /// When it has to be called for all lanes together.
@@ -388,9 +390,7 @@ impl<K> Sender<K> {
     /// Probes lanes whose newest frames are not reported, and leaves those that don't answer.
     pub fn on_timer<T: Recover<Kept = K>>(&mut self, now: Time, out: &mut T) {
         for lane in Lane::all(self.lanes.len() as u8) {
-            let state = &mut self.lanes[lane.index()];
-            if state.suspect(now) {
-                state.counts.suspected += 1;
+            if self.suspect(lane, now) {
                 self.move_frames(lane, now, out);
             }
             let state = &mut self.lanes[lane.index()];

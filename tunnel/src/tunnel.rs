@@ -5,6 +5,7 @@ mod inbound;
 mod lanes;
 mod outbound;
 mod ports;
+mod together;
 
 use arrayvec::ArrayVec;
 use common::control::Keys;
@@ -16,6 +17,7 @@ use common::wire::MacAddr;
 pub use self::counts::{Counts, Dropped};
 pub use self::lanes::LaneState;
 use self::ports::{Inner, Lan, Ready, Ways};
+use self::together::Together;
 use crate::encapsulation::Encapsulation;
 use crate::message::Message;
 use crate::number::{Lane, Port};
@@ -96,6 +98,7 @@ pub struct Tunnel<F: Frame> {
     links: ArrayVec<bool, { Port::COUNT_MAX as usize }>,
     counts: Counts,
     recorder: Recorder,
+    together: Together,
     /// See [`due`](Self::due).
     due: Time,
 }
@@ -114,6 +117,7 @@ impl<F: Headroom> Tunnel<F> {
             links: Port::all(config.session.ports).map(|_| true).collect(),
             counts: Counts::default(),
             recorder: Recorder::new(config.records),
+            together: Together::new(config.session.ports),
             due: Time::ZERO,
             config,
         }
@@ -252,7 +256,8 @@ impl<F: Headroom> Tunnel<F> {
         }
         if now >= self.end.hello_due(&self.config.session) {
             for (port, header, hello) in self.end.hellos(&self.config.session, now) {
-                ports::send(io, &self.config, &self.ways, port, &header, &hello);
+                let way = (port, Lane::first(port));
+                ports::send(io, &self.config, &self.ways, way, &header, &hello);
             }
         }
         let (is_up, config) = (self.end.up().is_some(), &self.config);
@@ -261,8 +266,10 @@ impl<F: Headroom> Tunnel<F> {
             self.sender.on_timer(now, &mut wan);
         }
         let mut ready = Ready::new();
-        let mut lan = Lan { wan, counts: &mut self.counts, ready: &mut ready };
+        let (counts, together) = (&mut self.counts, Some(&mut self.together));
+        let mut lan = Lan { wan, counts, ready: &mut ready, together };
         self.receiver.on_timer(&config.receiver, now, &mut lan);
+        lan.send_together();
         io.lan_all(&mut ready);
         self.due = self.deadline();
     }
@@ -271,7 +278,8 @@ impl<F: Headroom> Tunnel<F> {
     pub fn close<I: Io<Frame = F>>(&mut self, now: Time, io: &mut I) {
         let byes = self.end.close(&self.config.session);
         for (port, header, bye) in &byes {
-            ports::send(io, &self.config, &self.ways, *port, header, bye);
+            let way = (*port, Lane::first(*port));
+            ports::send(io, &self.config, &self.ways, way, header, bye);
         }
         if !byes.is_empty() {
             let mut ready = Ready::new();
@@ -339,18 +347,20 @@ impl<F: Headroom> Tunnel<F> {
         let is_up = self.end.up().is_some();
         let mut wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
         match message {
-            Some(Message::Report(report)) if is_up => {
-                self.sender.on_report(now, &report, &mut wan);
+            Some(Message::Reports(reports)) if is_up => {
+                for report in reports.iter() {
+                    self.sender.on_report(now, &report, &mut wan);
+                }
             }
             Some(Message::Probe(probe)) => {
-                let mut lan = Lan { wan, counts: &mut self.counts, ready };
+                let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
                 self.receiver.on_probe(&self.config.receiver, now, &probe, &mut lan);
             }
             Some(Message::Skip(skip)) => {
-                let mut lan = Lan { wan, counts: &mut self.counts, ready };
+                let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
                 self.receiver.on_skip(now, &skip, &mut lan);
             }
-            Some(Message::Hello(_) | Message::Report(_) | Message::Bye) | None => {}
+            Some(Message::Hello(_) | Message::Reports(_) | Message::Bye) | None => {}
         }
         self.due = self.deadline();
     }
@@ -376,7 +386,7 @@ impl<F: Headroom> Tunnel<F> {
                 let mut wan =
                     ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
                 self.sender.end(&mut wan);
-                let mut lan = Lan { wan, counts: &mut self.counts, ready };
+                let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
                 self.receiver.end(now, &mut lan);
                 self.receiver.restart(self.end.own());
                 self.ways = Ways::new(self.config.session.lanes, self.config.session.ports);

@@ -406,7 +406,7 @@ fn a_report_leaves_where_the_run_arrived() {
         }
         let all = core::mem::take(&mut pair.ports[0].wan);
         // Of lane 0, first transmissions.
-        let lane: Vec<_> = all.into_iter().filter(|(_, f)| f[14..16] == [0x10, 0]).collect();
+        let lane: Vec<_> = all.into_iter().filter(|(_, f)| f[14..16] == [0x20, 0]).collect();
         assert!(lane.len() > 6, "{}", lane.len());
         for (n, port) in [(0, 0), (1, 1), (3, 1), (5, 1)] {
             pair.wan(1, now, &[(Port::new(port).expect("a port"), lane[n].1.clone())]);

@@ -27,7 +27,7 @@ const INNER: &str = "020000000001 020000000002 0800
     456a 001f 0000 4000 4011 b710 c0a80101 c0a80102
     03e8 07d0 000b 0000 aabbcc";
 
-const SHIM: &str = "10 02 03 00 01020304 11121314 21222324";
+const SHIM: &str = "20 02 03 00 01020304 11121314 21222324";
 
 /// R-TUN-19
 #[test]
@@ -197,7 +197,7 @@ fn a_message_has_headers_of_its_own() {
         let mut out = vec![0xee; here.shim_at() + 60];
         let place = here.wrap_message(lane(1), None, &mut out).expect("a next hop");
         place.fill(7);
-        place[0] = 0x13;
+        place[0] = 0x23;
         assert_eq!(place.len(), 60);
         let mut frame = HeapFrame::from(out.clone());
         assert_eq!(there.unwrap(&mut frame), Unwrapped::Control(here.shim_at()));

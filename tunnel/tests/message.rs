@@ -5,7 +5,9 @@ use common::control::Keys;
 use common::ids::{BootId, NodeId};
 use common::time::Time;
 use proptest::prelude::*;
-use tunnel::message::{self, Echo, Header, Hello, Message, Probe, Reject, Report, Skip};
+use tunnel::message::{
+    self, Echo, Header, Hello, MAX_REPORTED, Message, Probe, Reject, Report, Reports, Skip,
+};
 use tunnel::{Lane, Session, WireNumber};
 
 fn lane(n: u8) -> Lane {
@@ -39,6 +41,17 @@ prop_compose! {
     }
 }
 
+/// As many of some REPORTs as a message has room for.
+fn reports() -> impl Strategy<Value = Reports> {
+    prop::collection::vec(report(), 1..2 * MAX_REPORTED).prop_map(|all| {
+        let mut reports = Reports::default();
+        let taken = all.iter().filter(|report| reports.push(report)).count();
+        assert_eq!(reports.iter().count(), taken);
+        assert!((1..=MAX_REPORTED).contains(&taken));
+        reports
+    })
+}
+
 fn any_message() -> impl Strategy<Value = Message> {
     let hello = (1..u32::MAX, 1..=255_u8, any::<[u16; 2]>(), any::<(u32, u8)>(), 0..2_000_u16)
         .prop_map(|(session, lanes, [frame_max, heard], (features, division), padding)| {
@@ -55,7 +68,7 @@ fn any_message() -> impl Strategy<Value = Message> {
         let ranges = ranges.into_iter().map(|(start, count)| (WireNumber(start), count)).collect();
         Message::Skip(Skip { lane: lane(n), ranges })
     });
-    prop_oneof![hello, report().prop_map(Message::Report), probe, skip, Just(Message::Bye)]
+    prop_oneof![hello, reports().prop_map(Message::Reports), probe, skip, Just(Message::Bye)]
 }
 
 fn written(header: &Header, message: &Message, keys: &Keys) -> Vec<u8> {
@@ -89,11 +102,11 @@ proptest! {
     /// R-TUN-2
     #[test]
     fn any_bytes_are_refused_or_mean_themselves(
-        kind in 0..7_u8, flags in 0..3_u8, body in prop::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..90),
+        kind in 0..7_u8, zero in 0..2_u8, body in prop::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..90),
     ) {
         let keys = Keys::unkeyed_lab();
         let mut bytes = vec![0; 40];
-        bytes[..4].copy_from_slice(&[0x13, 0, kind, flags]);
+        bytes[..4].copy_from_slice(&[0x23, 0, kind, zero]);
         bytes.extend(&body);
         let len = bytes.len() as u16;
         bytes[12..14].copy_from_slice(&len.to_be_bytes());
@@ -125,7 +138,7 @@ fn another_key_or_version_is_refused() {
     for short in 0..bytes.len() {
         assert_eq!(message::read(&bytes[..short], &ours), Err(Reject::Truncated));
     }
-    bytes[0] = 0x23;
+    bytes[0] = 0x13;
     assert_eq!(message::read(&bytes, &ours), Err(Reject::Version));
 }
 
@@ -149,14 +162,26 @@ fn byte_for_byte() {
         echo: Some(Echo { sent_at: Time::from_nanos(0x71), arrived_at: Time::from_nanos(0x72) }),
         missing,
     };
-    let bytes = written(&header, &Message::Report(report), &Keys::unkeyed_lab());
+    let mut reports = Reports::from(report);
+    let other = Report {
+        lane: lane(8),
+        from: None,
+        next: WireNumber(9),
+        frames: 1,
+        marked: 0,
+        echo: None,
+        missing: ArrayVec::new(),
+    };
+    assert!(reports.push(&other));
+    let bytes = written(&header, &Message::Reports(reports), &Keys::unkeyed_lab());
     #[rustfmt::skip]
-    assert_eq!(bytes[..80], [
-        0x13, 7, 2, 1, 0x41, 0x42, 0x43, 0x44, 1, 2, 3, 4, 0, 80, 3, 0,
+    assert_eq!(bytes[..104], [
+        0x23, 0, 2, 0, 0x41, 0x42, 0x43, 0x44, 1, 2, 3, 4, 0, 104, 3, 0,
         0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,
-        0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x51, 0x52, 0x53, 0x50, 0x51, 0x52, 0x53, 0x60,
-        0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67, 0x68, 0, 0, 0, 0, 0, 0, 0, 0x71, 0, 0, 0, 0, 0, 0, 0, 0x72,
-        0x51, 0x52, 0x53, 0x54, 0, 0, 0, 2,
+        0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38,
+        7, 3, 1, 0, 0x51, 0x52, 0x53, 0x50, 0x51, 0x52, 0x53, 0x60, 0x61, 0x62, 0x63, 0x64, 0x65, 0x66, 0x67, 0x68,
+        0, 0, 0, 0, 0, 0, 0, 0x71, 0, 0, 0, 0, 0, 0, 0, 0x72, 0x51, 0x52, 0x53, 0x54, 0, 0, 0, 2,
+        8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0,
     ]);
-    assert_eq!(bytes.len(), 80 + 16);
+    assert_eq!(bytes.len(), 104 + 16);
 }

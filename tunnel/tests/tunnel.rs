@@ -2,6 +2,8 @@
 
 #[path = "tunnel/ports.rs"]
 mod ports;
+#[path = "tunnel/reports.rs"]
+mod reports;
 mod support;
 
 use common::time::Span;

@@ -13,7 +13,7 @@ const CRC_OF_ONES: u32 = 0x2144_df1c;
 
 /// An IPv4 header without options, a UDP header, a BTH and an AETH: all of an ACK, and all that is masked of any other packet
 /// over IPv4.
-const IPV4_ACK: usize = IPV4_LEN + UDP_LEN + BTH_LEN + Aeth::LEN;
+pub(super) const IPV4_ACK: usize = IPV4_LEN + UDP_LEN + BTH_LEN + Aeth::LEN;
 /// So many of the eight ones go before these: together they are three blocks of the CRC, so that an ACK has no rest.
 const ONES_BEFORE_ACK: usize = 4;
 /// CRC-32 of the other ones.
@@ -47,7 +47,8 @@ pub(super) fn over(frame: &[u8], l3: usize, l4: usize, end: usize) -> u32 {
 }
 
 /// The ICRC of a packet over IPv4 without options.
-fn over_ipv4(head: &[u8; IPV4_ACK], rest: &[u8]) -> u32 {
+#[inline]
+pub(super) fn over_ipv4(head: &[u8; IPV4_ACK], rest: &[u8]) -> u32 {
     const BTH: usize = IPV4_LEN + UDP_LEN;
     let mut buffer = [0xff; ONES_BEFORE_ACK + IPV4_ACK];
     if let Some(masked) = buffer.last_chunk_mut::<IPV4_ACK>() {

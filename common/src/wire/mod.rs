@@ -14,6 +14,7 @@
 //! Section numbers in comments (9.x, A14, A17) are those of the InfiniBand
 //! Architecture Specification, volume 1; annex A17 is RoCEv2.
 
+mod ack;
 mod addr;
 mod bth;
 pub mod cm;
@@ -32,6 +33,7 @@ mod qpn;
 mod response;
 mod spread;
 
+pub use ack::Ack;
 pub use addr::Addr;
 pub use bth::{Bth, DEFAULT_PKEY};
 pub use edit::{has_switch_bit, mark_congestion, mark_congestion_at, request_ack};

@@ -83,7 +83,7 @@ mod tests {
         let json = |peer| serde_json::to_value(this.with_peer(peer)).unwrap();
         let alone = json(None);
         assert_eq!(alone["peer"], serde_json::Value::Null);
-        assert_eq!(alone["this"]["tunnel_versions"], serde_json::json!([1]));
+        assert_eq!(alone["this"]["tunnel_versions"], serde_json::json!([2]));
         assert_eq!(alone["this"]["encapsulations"], serde_json::json!(["ethernet", "udp"]));
         assert_eq!(alone["this"]["lan_repair"], "auto");
         let told = What::SessionUp {

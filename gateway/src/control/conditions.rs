@@ -20,6 +20,9 @@ const SEVERAL: u64 = 3;
 /// Of so many packets or numbers that overtake others, one may be resent in vain.
 const OVERTAKEN: u64 = 1_000;
 
+/// Flows that the operator has left to the RNICs that are more than are under test.
+const MANY: u64 = 16;
+
 /// A condition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -37,13 +40,15 @@ pub enum Kind {
     Pool,
     /// Packets are late by more than is waited for.
     Tolerance,
+    /// The operator has left many flows to the RNICs.
+    Operator,
     /// The tunnel protects not every frame.
     Tunnel,
 }
 
 impl Kind {
     /// All, and their names in labels.
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Key, "key"),
         (Self::Version, "version"),
         (Self::NoPeer, "no_peer"),
@@ -51,6 +56,7 @@ impl Kind {
         (Self::Mtu, "mtu"),
         (Self::Pool, "pool"),
         (Self::Tolerance, "tolerance"),
+        (Self::Operator, "operator"),
         (Self::Tunnel, "tunnel"),
     ];
 }
@@ -125,6 +131,7 @@ struct Counts {
     cache: u64,
     misjudged: u64,
     late: u64,
+    unprotected: u64,
 }
 
 impl Counts {
@@ -151,6 +158,7 @@ impl Counts {
             cache: switch(Metric::SentryCacheFull) + lane(LaneIo::NotKept),
             misjudged: switch(Metric::DepotMisjudged) + lane(LaneIo::Misjudged),
             late: switch(Metric::DepotAwaited) + lane(LaneIo::Awaited),
+            unprotected: switch(Metric::FlowsUnprotected),
         }
     }
 }
@@ -268,6 +276,11 @@ impl Conditions {
                 late,
                 "packets are late by more than is waited for, and are resent in vain: raise recovery.tolerance_depth and tolerance_wait, or use recovery.tolerance = \"auto\"",
             ),
+            (
+                Kind::Operator,
+                counts.unprotected >= MANY,
+                "the operator has left many flows to the RNICs (lr2ctl flows --state unprotected): lr2ctl protect, where that has served its purpose",
+            ),
         ];
         let holds = found.into_iter().filter(|(_, holds, _)| *holds);
         holds.map(|(kind, _, text)| Problem { kind, text: text.to_owned() }).collect()
@@ -356,6 +369,8 @@ mod tests {
             (Kind::Pool, |counts| &mut counts.cache),
             (Kind::Tolerance, |counts| &mut counts.misjudged),
         ];
+        let left = run(2, |half, counts| counts.unprotected = MANY - u64::from(half));
+        assert_eq!((kinds(&left[0]), left[1].len()), (vec![Kind::Operator], 0));
         for (kind, counter) in grow {
             let found = run(60, |half, counts| *counter(counts) += if half < 10 { 100 } else { 0 });
             assert_eq!(kinds(&found[9]), [kind]);

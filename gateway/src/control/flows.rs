@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use api::{Flow, Order};
 use common::frame::Side;
-use switch::{FlowStage, FlowSummary, Standing};
+use switch::{FlowName, FlowStage, FlowSummary, Standing};
 
 use super::listing::Listing;
 
@@ -67,6 +67,8 @@ fn state(flow: &FlowSummary) -> (&'static str, Option<&'static str>) {
         FlowStage::Sentry(Standing::Protected) | FlowStage::Depot { is_synced: true } => {
             return ("protected", None);
         }
+        FlowStage::Unprotected => "operator: until lr2ctl protect",
+        FlowStage::Awaited => "operator: it is protected from its next packet on",
         FlowStage::Depot { is_synced: false } => "no Sentry has announced it",
         FlowStage::Sentry(standing) => match standing {
             Standing::Protected => "",
@@ -182,6 +184,34 @@ pub async fn page(workers: &Flows, wanted: &Wanted) -> Result<api::Flows, String
     let mut best = Best::new(wanted);
     workers.list(&(), |worker, flow| best.add(worker, flow)).await?;
     Ok(best.page())
+}
+
+/// The flows to a queue pair, with a page of them.
+///
+/// # Errors
+/// As of [`page`].
+pub async fn to(
+    workers: &Flows,
+    destination: IpAddr,
+    qpn: u32,
+    source: Option<IpAddr>,
+) -> Result<(Vec<FlowName>, api::Flows), String> {
+    let is_one = |flow: &FlowSummary| {
+        flow.destination.to_ip() == destination
+            && flow.destination_qpn.get() == qpn
+            && source.is_none_or(|source| flow.source.to_ip() == source)
+    };
+    let (mut names, mut page) = (Vec::new(), api::Flows::default());
+    let take = |worker, flow: FlowSummary| {
+        page.total += 1;
+        if is_one(&flow) && names.len() < PAGE_MAX {
+            names.push(flow.name());
+            page.flows.push(shown(worker, &flow));
+        }
+    };
+    workers.list(&(), take).await?;
+    page.matched = names.len() as u64;
+    Ok((names, page))
 }
 
 /// The ways to the workers.

@@ -36,7 +36,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use dpdk_sys_wrapper::PortStats;
 
-use crate::config::{Config, Pair};
+use crate::config::{Config, Pair, Pool};
 use crate::telemetry::{LoopIo, Published, PublishedTunnel, TunnelCounters, TunnelIo};
 
 /// How a worker does.
@@ -101,7 +101,7 @@ pub struct State {
     pub captures: capture::Captures,
     /// The boot id, once it is known.
     pub boot: OnceLock<u64>,
-    facts: status::Facts,
+    facts: Mutex<Arc<status::Facts>>,
     /// The parameters by name.
     pub parameters: parameters::Parameters,
     started: Instant,
@@ -138,7 +138,7 @@ impl State {
             wall: wall::Wall::default(),
             captures: capture::Captures::default(),
             boot: OnceLock::new(),
-            facts: status::Facts::default(),
+            facts: Mutex::default(),
             parameters: parameters::Parameters::default(),
             started: Instant::now(),
             start_time: epoch.as_secs_f64(),
@@ -150,9 +150,20 @@ impl State {
     pub fn of(self, config: &Config) -> Self {
         let parameters = parameters::Parameters::new(config);
         let capabilities = capabilities::Capabilities::of(config);
-        let (facts, captures) = (status::Facts::of(config), capture::Captures::of(config));
+        let facts = Mutex::new(Arc::new(status::Facts::of(config, &config.pool)));
+        let captures = capture::Captures::of(config);
         let pair = config.pair.clone();
         Self { parameters, capabilities, facts, captures, pair, ..self }
+    }
+
+    fn facts(&self) -> Arc<status::Facts> {
+        Arc::clone(&self.facts.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The configuration is another one now, in the mbufs that were reserved.
+    pub fn set_facts(&self, config: &Config, reserved: &Pool) {
+        let facts = Arc::new(status::Facts::of(config, reserved));
+        *self.facts.lock().unwrap_or_else(PoisonError::into_inner) = facts;
     }
 
     /// The same, with a way to ask the main thread.

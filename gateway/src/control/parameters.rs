@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use api::Configuration;
 use rtrb::{Consumer, Producer, RingBuffer};
 use serde_json::Value;
+use switch::FlowName;
 
 use crate::config::{self, Config};
 use crate::reload::Change;
@@ -111,6 +112,15 @@ impl Parameters {
         self.inner().workers.iter().all(|worker| worker.slots() >= changes)
     }
 
+    /// Protects flows, or leaves them to the RNICs.
+    ///
+    /// # Errors
+    /// [`Refused::Busy`].
+    pub fn set_protection(&self, flows: &[FlowName], is_on: bool) -> Result<(), Refused> {
+        let changes: Vec<_> = flows.iter().map(|flow| Change::Protection(*flow, is_on)).collect();
+        self.inner().send(&changes)
+    }
+
     /// Applies what a changed file changes, all of it or, if a worker is behind, nothing.
     ///
     /// # Errors
@@ -135,7 +145,10 @@ impl Parameters {
             let is_kept = parameter.settable
                 && !changes.iter().any(|change| match change {
                     Change::Setting(setting) => config::setting_name(*setting) == parameter.name,
-                    Change::Keys(_) | Change::RemotePrefixes(_) => false,
+                    Change::Keys(_)
+                    | Change::RemotePrefixes(_)
+                    | Change::Recovery(_)
+                    | Change::Protection(..) => false,
                 });
             let fresh = new.iter().find(|fresh| fresh.name == parameter.name);
             if let Some(fresh) = fresh.filter(|_| !is_kept) {
@@ -161,6 +174,10 @@ impl Inner {
             for worker in &mut self.workers {
                 // A worker that has ended needs none.
                 let _ = worker.push(change.clone());
+            }
+            if matches!(change, Change::Protection(..)) {
+                // It is about a flow that is known, and a worker that starts later knows none.
+                continue;
             }
             self.set.retain(|old| !is_same_kind(old, change));
             self.set.push(change.clone());

@@ -25,6 +25,7 @@ use super::{State, events, flows, page, records, status};
 const BODY_MAX: usize = 1_024;
 
 mod capturing;
+mod protection;
 mod several;
 
 /// What can be read.
@@ -89,6 +90,8 @@ pub(super) fn to_read(states: &[Arc<State>]) -> Router {
     };
     let of_pair = reads()
         .route("/parameters/{name}", any(refuse))
+        .route("/protect", any(refuse))
+        .route("/unprotect", any(refuse))
         .route("/records", any(refuse_packets))
         .route("/capture", any(refuse_packets))
         .route("/capture/{number}", any(refuse_packets))
@@ -107,7 +110,8 @@ pub(super) fn to_change(states: &[Arc<State>]) -> Router {
     let of_pair = reads()
         .route("/parameters/{name}", put(set_parameter))
         .route("/records", get(serve_records))
-        .merge(capturing::routes());
+        .merge(capturing::routes())
+        .merge(protection::routes());
     let of_process = Router::new()
         .route("/build", get(build))
         .route("/log-level", put(set_log_level))
@@ -194,7 +198,7 @@ async fn serve_flows(state: Shared, Query(params): Params) -> Answer {
     params.end()?;
     let mut page = flows::page(&state.flows, &wanted).await;
     if let Ok(page) = &mut page {
-        page.note = state.facts.note_on_flows().map(Into::into);
+        page.note = state.facts().note_on_flows().map(Into::into);
     }
     page.map(|page| answer(&page)).map_err(|why| Error::new(StatusCode::SERVICE_UNAVAILABLE, why))
 }

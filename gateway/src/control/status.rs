@@ -8,7 +8,7 @@ use common::metrics::Metric;
 use dpdk_sys_wrapper::PortStats;
 
 use super::{State, health};
-use crate::config::{Config, RECOVERIES, TUNNELS, word};
+use crate::config::{self, Config, RECOVERIES, TUNNELS, word};
 use crate::port::PortId;
 use crate::telemetry::{IoCounters, LaneIo, PortIo, TunnelIo};
 
@@ -25,8 +25,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Those of a configuration.
-    pub fn of(config: &Config) -> Self {
+    /// Those of a configuration, of a box that has reserved these mbufs.
+    pub fn of(config: &Config, reserved: &config::Pool) -> Self {
         let pools = config.pool_frames();
         Self {
             node: config.peer.node.0,
@@ -34,7 +34,7 @@ impl Facts {
             tunnel: word(TUNNELS, &config.tunnel.mode),
             ports: config.ports().map(|(_, port)| (port.device.clone(), port.mtu)).collect(),
             limits: [
-                config.pool.mbufs.into(),
+                reserved.mbufs.into(),
                 pools.reorder_pool,
                 pools.resend_cache,
                 pools.backup_pool,
@@ -63,19 +63,20 @@ pub fn status(state: &State) -> Status {
         all if all.iter().all(|reason| reason.starts_with(health::DEGRADED)) => "degraded",
         _ => "down",
     };
+    let facts = state.facts();
     let each = sample.iter().flat_map(|sample| sample.workers.iter().enumerate());
     let sum = |metric| state.workers.iter().map(|worker| worker.switch(metric)).sum();
     Status {
         pair: state.pair().map(str::to_owned),
-        node: state.facts.node,
+        node: facts.node,
         boot: state.boot.get().copied(),
         version: env!("CARGO_PKG_VERSION").into(),
         pid: std::process::id(),
         started: state.start_time,
         uptime: state.started.elapsed().as_secs_f64(),
         role: state.role.into(),
-        recovery: state.facts.recovery.into(),
-        tunnel: state.facts.tunnel.into(),
+        recovery: facts.recovery.into(),
+        tunnel: facts.tunnel.into(),
         health: health.into(),
         reasons,
         workers: each
@@ -102,7 +103,8 @@ pub fn ports(state: &State) -> Ports {
     let sample = state.sample();
     let mut io = IoCounters::default();
     state.workers.iter().for_each(|worker| io.join(&worker.io()));
-    let each = PortId::all(u8::MAX).zip(&state.facts.ports);
+    let facts = state.facts();
+    let each = PortId::all(u8::MAX).zip(&facts.ports);
     let port = |(id, (device, mtu)): (PortId, &(String, u16))| {
         let stats = sample.as_ref().and_then(|sample| sample.ports.get(id.index()));
         let PortStats { rx_missed, rx_errors, tx_errors, rx_no_mbuf, .. } =
@@ -164,7 +166,7 @@ pub fn pools(state: &State) -> Pools {
         switches(Metric::HeldBackup),
     ];
     let names = ["mbufs", "reorder_pool", "resend_cache", "backup_pool"];
-    let each = names.into_iter().zip(frames).zip(state.facts.limits);
+    let each = names.into_iter().zip(frames).zip(state.facts().limits);
     let pool = |((name, frames), limit)| Pool { pool: Cow::Borrowed(name), frames, limit };
     Pools { pools: each.map(pool).collect() }
 }

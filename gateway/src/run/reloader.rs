@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use signal_hook::consts::SIGHUP;
 
-use crate::config::Pairs;
+use crate::config::{Config, Pairs, Pool};
 use crate::control::State;
 use crate::reload::{changes_of_all, names_of_all};
 
@@ -18,6 +18,8 @@ pub(super) struct Reloader<'a> {
     asked: Arc<AtomicBool>,
     load: Load<'a>,
     running: Pairs,
+    /// Mbufs that each pair took at the start.
+    reserved: Vec<Pool>,
 }
 
 impl<'a> Reloader<'a> {
@@ -25,7 +27,8 @@ impl<'a> Reloader<'a> {
     pub(super) fn new(running: &Pairs, load: Load<'a>) -> anyhow::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         signal_hook::flag::register(SIGHUP, Arc::clone(&asked)).context("can't catch SIGHUP")?;
-        Ok(Self { asked, load, running: running.clone() })
+        let reserved = running.iter().map(|config| config.pool).collect();
+        Ok(Self { asked, load, running: running.clone(), reserved })
     }
 
     /// Reads the file and applies it, if somebody asked for that.
@@ -54,21 +57,23 @@ impl<'a> Reloader<'a> {
 
     fn reload(&mut self, states: &[Arc<State>]) -> Result<Vec<String>, String> {
         let new = (self.load)()?;
-        let restart = |names: Vec<String>| format!("a restart is needed for {}", names.join(", "));
-        let changes = changes_of_all(&self.running, &new).map_err(restart)?;
-        let each = || states.iter().zip(&changes);
+        let all = changes_of_all(&self.running, &new, &self.reserved)?;
+        let each = || states.iter().zip(&all);
         // Only this thread and the control thread send changes, a few of them.
-        if each().any(|(state, changes)| !state.parameters.has_room(changes.len())) {
+        if each().any(|(state, it)| !state.parameters.has_room(it.changes.len())) {
             return Err("a worker has not taken the last changes yet; try again".to_owned());
         }
-        for ((state, changes), config) in each().zip(new.iter()) {
+        for (((state, applied), config), reserved) in each().zip(new.iter()).zip(&self.reserved) {
             let busy = |_| "a worker has not taken the last changes yet; try again".to_owned();
-            state.parameters.apply(changes, config).map_err(busy)?;
+            // Its pools have shares of those mbufs; what is left of them is not given back.
+            let shown = Config { pool: *reserved, ..config.clone() };
+            state.parameters.apply(&applied.changes, &shown).map_err(busy)?;
+            state.set_facts(config, reserved);
         }
         for warning in &new.warnings() {
             tracing::warn!("{warning}");
         }
-        let names = names_of_all(&self.running, &changes);
+        let names = names_of_all(&self.running, &all);
         self.running = new;
         Ok(names)
     }

@@ -228,7 +228,7 @@ where
         records.poll();
         egress.tap().poll();
         while let Ok(change) = settings.pop() {
-            plane.apply(&change);
+            plane.apply(&change, now, pool, egress);
         }
         plane.housekeeping(now, pool, egress);
         egress.set_low(pool.is_low());

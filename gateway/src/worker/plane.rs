@@ -177,11 +177,20 @@ impl<F: Headroom> Plane<F> {
         }
     }
 
-    /// Works by a changed configuration from the next frame on.
-    pub fn apply(&mut self, change: &Change) {
+    /// Does what the operator wants from the next frame on.
+    pub fn apply<T, P>(&mut self, change: &Change, now: Time, pool: &mut P, egress: &mut Egress<T>)
+    where
+        T: Transmit<Frame = F>,
+        P: Pool<Frame = F>,
+    {
+        let mut out = Out { egress, stations: &mut self.stations, links: &self.links };
         for path in &mut self.paths {
             match change {
+                Change::Protection(flow, is_on) => {
+                    path.set_protection(flow, *is_on, now, pool, &mut out);
+                }
                 Change::Setting(setting) => path.set(*setting),
+                Change::Recovery(settings) => path.set_settings(settings),
                 Change::Keys(keys) => path.set_keys(keys),
                 Change::RemotePrefixes(prefixes) => path.set_remote_prefixes(prefixes),
             }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::support::{Folder, Running, SMALL, config, free_address, send, write_pcap};
 
 /// The status of an answer, and its body.
-fn ask(socket: &Path, request: &str, body: &str) -> (u16, Value) {
+pub fn ask(socket: &Path, request: &str, body: &str) -> (u16, Value) {
     let mut stream = UnixStream::connect(socket).unwrap();
     let headers = format!("Host: x\r\nContent-Length: {}", body.len());
     write!(stream, "{request} HTTP/1.1\r\n{headers}\r\n\r\n{body}").unwrap();
@@ -23,7 +23,7 @@ fn ask(socket: &Path, request: &str, body: &str) -> (u16, Value) {
 }
 
 /// Runs `lr2ctl`: its exit status, output and errors.
-fn lr2ctl(socket: &Path, args: &[&str]) -> (u8, String, String) {
+pub fn lr2ctl(socket: &Path, args: &[&str]) -> (u8, String, String) {
     let (mut out, mut errors) = (Vec::new(), Vec::new());
     let first = ["lr2ctl", "--socket", socket.to_str().unwrap()];
     let args = first.iter().chain(args).map(Into::into);

@@ -6,6 +6,7 @@ mod pages;
 mod pairs;
 mod peers;
 mod process;
+mod protection;
 mod reload;
 mod support;
 mod tunnel;

@@ -21,7 +21,7 @@ from typing import Any
 
 from demo import options
 from demo.topology import Pass, total_bytes
-from lr2run import ProcessFailed, Processes, RunDir, TimedOut, free_tcp_port, hugepages, wait_until
+from lr2run import Processes, RunDir, free_tcp_port, hugepages, wait_until
 
 from . import ROOT
 
@@ -126,26 +126,21 @@ def _rules() -> Iterator[str]:
 def _run_mode(mode: str, programs: Path, prometheus: Prometheus) -> Iterator[str]:
     """One pass of the demo, which Prometheus watches."""
     scenario, _ = options.parse([*_LINK, mode])
-    run_dir = RunDir("lr2-metrics")
-    with run_dir as run, hugepages(total_bytes(scenario)) as enough, Processes(run.path) as processes:
-        try:
-            running = Pass(scenario, mode, programs, run.path, processes, "auto" if enough else "never")
-            ports = {f"{mode}-{site}": gateway.control_port for site, gateway in zip("ab", running.gateways, strict=True)}
-            prometheus.scrape(ports)
-            deadline = time.monotonic() + running.limit_s
-            # The page with traffic, of boxes that know each other.
-            while running.requester.alive and time.monotonic() < deadline:
-                running.check()
-                time.sleep(0.2)
-            for name, port in ports.items():
-                if said := _said("promtool", "check", "metrics", text=_page(port)):
-                    yield f"{name}: promtool check metrics: {said}"
-            for name in ports:
-                if not _is_up(prometheus, name):
-                    yield f"{name}: Prometheus could not scrape it"
-        except (ProcessFailed, TimedOut):
-            run_dir.keep = True
-            raise
+    with RunDir("lr2-metrics") as run, hugepages(total_bytes(scenario)) as enough, Processes(run.path) as processes:
+        running = Pass(scenario, mode, programs, run.path, processes, "auto" if enough else "never")
+        ports = {f"{mode}-{site}": gateway.control_port for site, gateway in zip("ab", running.gateways, strict=True)}
+        prometheus.scrape(ports)
+        deadline = time.monotonic() + running.limit_s
+        # The page with traffic, of boxes that know each other.
+        while running.requester.alive and time.monotonic() < deadline:
+            running.check()
+            time.sleep(0.2)
+        for name, port in ports.items():
+            if said := _said("promtool", "check", "metrics", text=_page(port)):
+                yield f"{name}: promtool check metrics: {said}"
+        for name in ports:
+            if not _is_up(prometheus, name):
+                yield f"{name}: Prometheus could not scrape it"
 
 
 def _is_up(prometheus: Prometheus, name: str) -> bool:

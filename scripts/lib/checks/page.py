@@ -24,7 +24,7 @@ from pathlib import Path
 
 from demo import options
 from demo.topology import Pass, total_bytes
-from lr2run import ProcessFailed, Processes, RunDir, TimedOut, hugepages
+from lr2run import ProcessFailed, Processes, RunDir, hugepages
 
 from . import ROOT
 
@@ -184,24 +184,19 @@ def _make_way(running: Pass) -> None:
 
 def _run_mode(mode: str, programs: Path, picture: Path | None) -> Iterator[str]:
     scenario, _ = options.parse([*_LINK, mode])
-    run_dir = RunDir("lr2-page")
-    with run_dir as run, hugepages(total_bytes(scenario)) as enough, Processes(run.path) as processes:
-        try:
-            running = Pass(scenario, mode, programs, run.path, processes, "auto" if enough else "never")
-            time.sleep(_WARM_S)
-            _make_way(running)
-            for site, gateway in zip("ab", running.gateways, strict=True):
-                url = f"http://127.0.0.1:{gateway.control_port}/"
-                body, _, policy = _get(url)
-                yield from _policy(body, policy)
-                for complaint in _shows(_dom(run.path, url, picture if site == "a" else None), mode):
-                    yield f"{mode}, box {site}: {complaint}"
-            if mode == "cached":
-                yield from _finds_faults(run.path, running.gateways[0].control_port)
-            running.check()
-        except (ProcessFailed, TimedOut):
-            run_dir.keep = True
-            raise
+    with RunDir("lr2-page") as run, hugepages(total_bytes(scenario)) as enough, Processes(run.path) as processes:
+        running = Pass(scenario, mode, programs, run.path, processes, "auto" if enough else "never")
+        time.sleep(_WARM_S)
+        _make_way(running)
+        for site, gateway in zip("ab", running.gateways, strict=True):
+            url = f"http://127.0.0.1:{gateway.control_port}/"
+            body, _, policy = _get(url)
+            yield from _policy(body, policy)
+            for complaint in _shows(_dom(run.path, url, picture if site == "a" else None), mode):
+                yield f"{mode}, box {site}: {complaint}"
+        if mode == "cached":
+            yield from _finds_faults(run.path, running.gateways[0].control_port)
+        running.check()
 
 
 def main() -> int:

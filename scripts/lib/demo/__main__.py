@@ -6,12 +6,12 @@ import sys
 import time
 from pathlib import Path
 
-from lr2run import Ended, ProcessFailed, Processes, RunDir, TimedOut, hugepages, tidy_end
+from lr2run import Ended, ProcessFailed, Processes, RunDir, TimedOut, hugepages, last_line, tidy_end
 
 from . import options, table, topology
 from .options import Scenario
 from .result import Result, as_json
-from .topology import Pass, last_line
+from .topology import Pass
 
 
 def run_pass(scenario: Scenario, mode: str, programs: Path, run: Path, huge: str) -> Result:
@@ -62,11 +62,7 @@ def main() -> int:
     print(table.headline(scenario), file=sys.stderr)
     try:
         with tidy_end(limit_s), run_dir as run:
-            try:
-                results = run_all(scenario, run.path)
-            except (ProcessFailed, TimedOut):
-                run.keep = True
-                raise
+            results = run_all(scenario, run.path)
     except (ProcessFailed, TimedOut, Ended) as error:
         print(f"\ndemo: {error}", file=sys.stderr)
         if run_dir.keep:

@@ -9,28 +9,16 @@ more link of the wan process, on which the host's side listens:
     host-a -- la.sock -- wan -- ha.sock -- gw-a
 """
 
-import contextlib
-import ctypes
 import json
-import os
-import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lr2run import Gateway, Metrics, Process, Processes, together, wait_until
+from lr2run import Gateway, Metrics, Process, Processes, hurry, last_line, memif, together, wait_until
 
 from .options import BOTTLENECK, LAN_QUEUE_S, PATH_STEP, TUNNEL, TUNNELS, WINDOW_BDP, Scenario
 
 IP = {"a": "10.77.0.1", "b": "10.77.0.2"}
-
-# A memif buffer takes a whole frame; 2^10 of them each way.
-_MEMIF = "bsize=10240,rsize=10"
-
-_NICE = -20
-_SLICE_NS = 100_000
-_SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}.get(os.uname().machine, -1)
-_libc = ctypes.CDLL(None, use_errno=True)
 
 # Largest IP packet: a PMTU of 4096 and its headers.
 _MTU = 4200
@@ -50,31 +38,6 @@ def _path(number: int) -> str:
 # A pass ends in time even if its requester doesn't: start, drain and slack.
 _START_S = 60
 _DRAIN_S = 15
-
-
-def _hurry(*processes: Process) -> None:
-    """Ahead of everything else on this machine, if that may be had.
-
-    NICs, links and boxes don't wait for a CPU. These programs do, all of them
-    on two cores perhaps, and other programs there would show as delay.
-    So: the highest nice level, and the shortest time slice, with which a thread
-    that wakes up need not wait for another's slice to end (Linux 6.12 and
-    later; earlier ones ignore it). Not real-time priority: Linux would stop
-    the programs for 50 ms at a time in favour of the rest.
-    """
-    attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, _NICE, 0, _SLICE_NS, 0, 0)
-    for process in processes:
-        # A process or thread may have ended meanwhile; whoever looks next will see.
-        with contextlib.suppress(OSError):
-            for thread in Path(f"/proc/{process.pid}/task").iterdir():
-                _libc.syscall(_SCHED_SETATTR, int(thread.name), attributes, 0)
-        # With automatic grouping a nice level counts within a session only.
-        with contextlib.suppress(OSError):
-            Path(f"/proc/{process.pid}/autogroup").write_text(str(_NICE))
-
-
-def _memif(number: int, role: str, socket: Path) -> str:
-    return f"net_memif{number},role={role},id=0,socket={socket},socket-abstract=no,{_MEMIF}"
 
 
 def memory_mib(scenario: Scenario) -> dict[str, int]:
@@ -142,9 +105,9 @@ class Pass:
         self.responder = self._start_host("b", "responder")
         self.responder.wait_line(r"lr2-host: ready", _START_S)
         self.requester = self._start_host("a", "requester")
-        _hurry(self.wan, self.responder, *(gateway.process for gateway in self._gateways))
+        hurry(self.wan, self.responder, *(gateway.process for gateway in self._gateways))
         self.requester.wait_line(r"lr2-host: ready", _START_S)
-        _hurry(self.requester)
+        hurry(self.requester)
 
     def _name(self, program: str) -> str:
         return f"{self.mode}-{program}"
@@ -177,8 +140,8 @@ class Pass:
             self._programs / "lr2-gateway",
             self.run,
             self._name(f"gw-{site}"),
-            lan=_memif(0, "server", self._socket(f"h{site}")),
-            wan=_memif(1, "server", self._socket(f"{_path(0)}-{site}")),
+            lan=memif(0, "server", self._socket(f"h{site}")),
+            wan=memif(1, "server", self._socket(f"{_path(0)}-{site}")),
             recovery="auto" if self.mode == "lossless" else "off" if self.mode in TUNNELS else self.mode,
             memory=f"{self._memory['gateway']}MiB",
             huge_pages=self._huge,
@@ -186,7 +149,7 @@ class Pass:
             mtu=_MTU,
             extra={"wan": self._tunnel(site, 0)} if self.mode in TUNNELS else None,
             more_wans=[
-                {"device": _memif(1 + number, "server", self._socket(f"{_path(number)}-{site}"))} | self._tunnel(site, number)
+                {"device": memif(1 + number, "server", self._socket(f"{_path(number)}-{site}"))} | self._tunnel(site, number)
                 for number in range(1, self._paths)
             ],
         )
@@ -231,11 +194,11 @@ class Pass:
         """A path of the long haul, as a link of the wan process."""
         s = self.scenario
         if self._direct:
-            ends = [_memif(n, "server", self._socket(f"h{site}")) for n, site in enumerate("ab")]
+            ends = [memif(n, "server", self._socket(f"h{site}")) for n, site in enumerate("ab")]
         else:
             # The numbers from 2 on are those of LANs.
             first = 2 * (number + len(s.lan_links)) if number else 0
-            ends = [_memif(first + n, "client", self._socket(f"{_path(number)}-{site}")) for n, site in enumerate("ab")]
+            ends = [memif(first + n, "client", self._socket(f"{_path(number)}-{site}")) for n, site in enumerate("ab")]
         delay_ns = s.rtt_s / 2 * 1e9 * (1 + PATH_STEP * number)
         dies = [f"--outage={s.kill.after_s:g}s,1000s"] if s.kill and self._paths > 1 and s.kill.path == number + 1 else []
         return [
@@ -261,7 +224,7 @@ class Pass:
         words = []
         for number, lan in enumerate(self.scenario.lan_links, 1):
             site = self._site(lan)
-            ends = [_memif(2 * number, "server", self._socket(f"l{site}")), _memif(2 * number + 1, "client", self._socket(f"h{site}"))]
+            ends = [memif(2 * number, "server", self._socket(f"l{site}")), memif(2 * number + 1, "client", self._socket(f"h{site}"))]
             if lan == "dst-lan":
                 ends.reverse()
             rate = [f"--rate={self.scenario.lan_rate_bps:.0f}"] if lan == BOTTLENECK and self.scenario.lan_rate_bps else []
@@ -280,7 +243,7 @@ class Pass:
             self._name(f"host-{site}"),
             [
                 self._programs / "lr2-host",
-                f"--device={_memif(0, 'client', self._socket(front + site))}",
+                f"--device={memif(0, 'client', self._socket(front + site))}",
                 f"--role={role}",
                 f"--ip={IP[site]}",
                 f"--peer-ip={IP['b' if site == 'a' else 'a']}",
@@ -355,11 +318,3 @@ class Pass:
         if not file.exists():
             process.check()
         return json.loads(file.read_text())
-
-
-def last_line(process: Process) -> dict[str, Any] | None:
-    """The newest of the JSON lines that a program writes while it runs."""
-    for line in reversed(process.output().splitlines()):
-        if line.startswith("{") and line.endswith("}"):
-            return json.loads(line)
-    return None

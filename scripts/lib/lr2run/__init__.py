@@ -11,11 +11,12 @@ are stopped, by pid, and the folder is removed, in the reverse order of creation
 """
 
 from .ending import Ended, tidy_end
-from .gateway import Gateway
+from .gateway import Gateway, memif
 from .hugepages import hugepages
 from .metrics import Metrics
+from .priority import hurry
 from .process import Process, ProcessFailed, Processes
-from .reports import together
+from .reports import last_line, together
 from .rundir import RunDir
 from .units import human_bits, human_bytes, human_seconds, parse_bits, parse_seconds
 from .waiting import TimedOut, free_tcp_port, wait_until
@@ -34,6 +35,9 @@ __all__ = [
     "human_bits",
     "human_bytes",
     "human_seconds",
+    "hurry",
+    "last_line",
+    "memif",
     "parse_bits",
     "parse_seconds",
     "tidy_end",

@@ -11,6 +11,13 @@ from .waiting import free_tcp_port, wait_until
 
 # malloc asks for transparent hugepages, as in the systemd unit: it counts with many flows.
 _TUNABLES = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"
+# A memif buffer takes a whole frame; 2^10 of them each way.
+_MEMIF = "bsize=10240,rsize=10"
+
+
+def memif(number: int, role: str, socket: Path) -> str:
+    """A port on a memif socket, on which `role` "server" listens, for `lr2-gateway`, `lr2-wan` and `lr2-host`."""
+    return f"net_memif{number},role={role},id=0,socket={socket},socket-abstract=no,{_MEMIF}"
 
 
 def toml(tables: Mapping[str, Any]) -> str:
@@ -76,12 +83,17 @@ class Gateway:
         self.control_port = control_port
 
     @classmethod
-    def start(cls, processes: Processes, program: Path, run: Path, name: str, **config: Any) -> "Gateway":
-        """Write `name`.toml into `run` and start `program` with it; see `gateway_config` for the keywords."""
+    def start(
+        cls, processes: Processes, program: Path, run: Path, name: str, within: Sequence[str | Path] = (), **config: Any
+    ) -> "Gateway":
+        """Write `name`.toml into `run` and start `program` with it; see `gateway_config` for the keywords.
+
+        `within`: words before the command, such as those that enter a network namespace.
+        """
         port = free_tcp_port()
         file = run / f"{name}.toml"
         file.write_text(toml(gateway_config(control_port=port, **config)))
-        return cls(name, processes.start(name, ["env", _TUNABLES, program, "--config", file]), port)
+        return cls(name, processes.start(name, [*within, "env", _TUNABLES, program, "--config", file]), port)
 
     def wait_ready(self, timeout_s: float = 30) -> None:
         """Until it answers on its control port."""

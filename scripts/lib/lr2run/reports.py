@@ -1,6 +1,9 @@
-"""Reports of lr2-wan."""
+"""Reports of lr2-wan and lr2-host."""
 
+import json
 from typing import Any
+
+from .process import Process
 
 
 def together(reports: list[dict[str, Any]]) -> dict[str, Any]:
@@ -14,3 +17,11 @@ def together(reports: list[dict[str, Any]]) -> dict[str, Any]:
         return together([value, *same]) if isinstance(value, dict) else value + sum(same)
 
     return {key: added(key, value) for key, value in first.items()}
+
+
+def last_line(process: Process) -> dict[str, Any] | None:
+    """The newest of the JSON lines that a program writes while it runs."""
+    for line in reversed(process.output().splitlines()):
+        if line.startswith("{") and line.endswith("}"):
+            return json.loads(line)
+    return None

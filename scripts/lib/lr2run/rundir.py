@@ -5,9 +5,12 @@ import tempfile
 from pathlib import Path
 from typing import Self
 
+from .process import ProcessFailed
+from .waiting import TimedOut
+
 
 class RunDir:
-    """A fresh folder under /tmp, removed at the end unless `keep` is set by then.
+    """A fresh folder under /tmp, removed at the end unless `keep` is set or a process failed: then its logs say why.
 
     /tmp and a short name, because the path of a Unix socket ends at 107 bytes.
     """
@@ -19,6 +22,7 @@ class RunDir:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.keep |= kind is not None and issubclass(kind, ProcessFailed | TimedOut)
         if not self.keep:
             shutil.rmtree(self.path, ignore_errors=True)

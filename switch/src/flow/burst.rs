@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use common::frame::{Frame, Side};
 use common::ids::FlowId;
 use common::psn::Psn;
-use common::wire::{Look, Looked, NotRoce, Opcode, Roce, Transport, look, parse};
+use common::wire::{Ack, Look, Looked, NotRoce, Opcode, Roce, Transport, look, parse};
 
 use crate::flow::key::{FlowKey, Ipv4Key};
 use crate::flow::table::Table;
@@ -91,6 +91,16 @@ impl<const N: usize> Burst<N> {
     /// The frames, in their order.
     pub fn frames(&self) -> &[Seen] {
         &self.seen
+    }
+
+    /// The positive ACK that a frame with these bytes and its opcode is, if it is intact.
+    #[inline(always)]
+    pub fn ack(&self, seen: &Seen, bytes: &[u8]) -> Option<Ack> {
+        match self.others.get(usize::from(seen.other)) {
+            None => Ack::of_ipv4(&seen.look, bytes),
+            Some(Ok(roce)) => Ack::of(roce, bytes),
+            Some(Err(_)) => None,
+        }
     }
 
     /// All of the headers of a frame with these bytes.

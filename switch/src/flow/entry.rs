@@ -85,7 +85,7 @@ impl<F: Frame> Entry<F> {
         is_unrelated
             && match &self.state {
                 FlowState::Responses => true,
-                FlowState::Resting(_) => false,
+                FlowState::Resting(_) | FlowState::Left(_) => false,
                 FlowState::Sentry(stage) => stage.track.arrived.is_of_one(),
                 FlowState::Depot(stage) => stage.track.arrived.is_of_one(),
             }
@@ -171,21 +171,33 @@ pub(crate) enum FlowState<F: Frame> {
     Sentry(Box<Stage<sentry::Flow<F>>>),
     /// Its requests arrive from the long-haul link.
     Depot(Box<Stage<depot::Flow<F>>>),
+    /// The operator has left it to the RNICs.
+    Left(Box<Left>),
+}
+
+/// A flow that the operator has left to the RNICs: its requests are noted, and pass.
+pub(crate) struct Left {
+    /// Responses are still matched with its requests: else another flow might be taken for theirs. `None` until
+    /// one has come.
+    pub track: Option<Track>,
+    /// The operator has it protected again: its next request makes a pipeline, and is not its first.
+    pub is_over: bool,
 }
 
 impl<F: Frame> FlowState<F> {
-    /// Whether the flow has a pipeline.
-    pub const fn has_pipeline(&self) -> bool {
-        matches!(self, Self::Sentry(_) | Self::Depot(_))
+    /// Whether the flow's requests are noted: it has a pipeline, or the operator has taken that away.
+    pub const fn is_noted(&self) -> bool {
+        matches!(self, Self::Sentry(_) | Self::Depot(_) | Self::Left(_))
     }
 
-    /// Packets seen of a flow with a pipeline.
+    /// Packets seen of a flow whose requests are noted.
     #[inline]
     pub fn track(&self) -> Option<&Track> {
         match self {
             Self::Responses | Self::Resting(_) => None,
             Self::Sentry(stage) => Some(&stage.track),
             Self::Depot(stage) => Some(&stage.track),
+            Self::Left(left) => left.track.as_ref(),
         }
     }
 
@@ -196,6 +208,7 @@ impl<F: Frame> FlowState<F> {
             Self::Responses | Self::Resting(_) => None,
             Self::Sentry(stage) => Some(&mut stage.track),
             Self::Depot(stage) => Some(&mut stage.track),
+            Self::Left(left) => left.track.as_mut(),
         }
     }
 }
@@ -232,6 +245,12 @@ impl<S> Stage<S> {
 }
 
 impl Track {
+    /// Of a flow whose first request to be noted is this one; `arrived` are those that arrived before.
+    pub fn new(arrived: PsnRange, roce: &Roce, now: Time) -> Self {
+        let (headers_at, due) = (CoarseTime::at(now), CoarseDeadline::NEVER);
+        Self { arrived, headers_at, due, src_port: roce.src_port }
+    }
+
     /// Whether a packet is a SEND or WRITE and the next one, so that nothing has to be made ready for it. Then it is noted.
     #[inline(always)]
     pub fn follow(&mut self, look: &Look, now: Time) -> bool {

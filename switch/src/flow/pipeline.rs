@@ -7,7 +7,8 @@ use common::frame::{Frame, Side};
 use common::psn::Psn;
 use common::time::{Span, Time};
 
-use crate::config::{Config, Recovery};
+use crate::capacity::Pools;
+use crate::config::{Config, Recovery, Settings, Tuning};
 use crate::flow::entry::{Announced, FlowState, Stage};
 use crate::flow::psn_range::WINDOW_MAX;
 
@@ -62,6 +63,8 @@ pub(crate) struct Resources {
     pub cache: Budget,
     pub reorder: Budget,
     pub backup: Budget,
+    /// What these three are to have.
+    pools: Pools,
     /// Congestion windows of the hosts on the LAN.
     pub lan: depot::Lan,
     /// Budget of messages that are not needed for correctness.
@@ -75,40 +78,75 @@ pub(crate) struct Resources {
 impl Resources {
     /// All budgets are unused.
     pub fn new(config: &Config) -> Self {
-        let tuning = &config.tuning;
+        let Config { tuning, cnp_interval, .. } = config;
+        let sentry = sentry::Config {
+            recovery: sentry_recovery(config.recovery),
+            rtt_guess: tuning.rtt_guess,
+            tail_timeout: None,
+            status_interval: None,
+            peer_timeout: None,
+            pause: None,
+            window_max: WINDOW_MAX,
+            fast_path: true,
+        };
+        let depot = depot::Config {
+            rtt_guess: tuning.rtt_guess,
+            status_interval: None,
+            give_up: None,
+            t_out: None,
+            t_out_min: tuning.t_out_min,
+            local_retries: config.local_retries,
+            keeps_responses: keeps_responses(config.recovery),
+            window_max: WINDOW_MAX,
+            pacing: config.pacing,
+            cnp_interval: *cnp_interval,
+            tolerance: tuning.tolerance,
+            fast_path: true,
+        };
         Self {
-            sentry: sentry::Config {
-                recovery: sentry_recovery(config.recovery),
-                rtt_guess: tuning.rtt_guess,
-                tail_timeout: tuning.tail_timeout,
-                status_interval: tuning.status_interval,
-                peer_timeout: tuning.peer_timeout,
-                pause: tuning.give_up.map(|give_up| give_up * 4),
-                window_max: WINDOW_MAX,
-                fast_path: true,
-            },
-            depot: depot::Config {
-                rtt_guess: tuning.rtt_guess,
-                status_interval: tuning.status_interval,
-                give_up: tuning.give_up,
-                t_out: tuning.t_out,
-                t_out_min: tuning.t_out_min,
-                local_retries: config.local_retries,
-                keeps_responses: keeps_responses(config.recovery),
-                window_max: WINDOW_MAX,
-                pacing: config.pacing,
-                cnp_interval: config.cnp_interval,
-                tolerance: tuning.tolerance,
-                fast_path: true,
-            },
+            sentry: sentry_timers(sentry, tuning),
+            depot: depot_timers(depot, tuning),
             cache: Budget::new(config.resend_cache_frames),
             reorder: Budget::new(config.reorder_pool_frames),
             backup: Budget::new(config.backup_pool_frames),
+            pools: config.settings().pools,
             lan: depot::Lan::default(),
             allowance: Allowance::new(tuning.early_per_second),
             epochs: Epoch::default(),
             started: None,
         }
+    }
+
+    /// Works by other timers and pools from now on.
+    pub fn retune(&mut self, settings: &Settings) {
+        let Settings { tuning, pools, cnp_interval, .. } = settings;
+        self.sentry = sentry_timers(self.sentry.clone(), tuning);
+        let depot = depot::Config { cnp_interval: *cnp_interval, ..self.depot.clone() };
+        self.depot = depot_timers(depot, tuning);
+        self.pools = *pools;
+        self.size_pools();
+    }
+
+    /// Gives the pools their sizes. None grows while another has yet to shrink: the memory is there once. Returns
+    /// whether all have them.
+    pub fn size_pools(&mut self) -> bool {
+        let Self { cache, reorder, backup, pools, .. } = self;
+        let Pools { resend_cache, reorder_pool, backup_pool } = *pools;
+        let mut all = [(cache, resend_cache), (reorder, reorder_pool), (backup, backup_pool)];
+        let may_grow = all.iter().all(|(pool, frames)| pool.frames() <= *frames);
+        for (pool, frames) in &mut all {
+            if may_grow || *frames < pool.max_frames() {
+                pool.limit(*frames);
+            }
+        }
+        may_grow
+    }
+
+    /// Repairs flows in another way, that begin from now on. They may have begun unseen.
+    pub fn set_recovery(&mut self, recovery: Recovery) {
+        self.sentry.recovery = sentry_recovery(recovery);
+        self.depot.keeps_responses = keeps_responses(recovery);
+        self.started = None;
     }
 
     /// Notes the time of the first frame, and returns it.
@@ -117,18 +155,19 @@ impl Resources {
         *self.started.get_or_insert(now)
     }
 
-    /// A Sentry pipeline that begins at `first`.
+    /// A Sentry pipeline that begins at `first`, which is the flow's first packet unless it `is_midway`.
     pub fn new_sentry<F: Frame>(
         &mut self,
         announced: Option<Announced>,
         first: Psn,
+        is_midway: bool,
         now: Time,
     ) -> sentry::Flow<F> {
         self.epochs = self.epochs.next();
         let mut flow = sentry::Flow::new(&self.sentry, now, self.epochs, first);
         if let Some(announced) = announced {
             flow.announce(announced.pmtu(), announced.msn, announced.rtt());
-        } else if now >= self.started(now) + FAMILIAR {
+        } else if !is_midway && now >= self.started(now) + FAMILIAR {
             flow.begin();
         }
         flow
@@ -158,6 +197,29 @@ impl Resources {
     pub fn depot<'a, A>(&'a mut self, now: Time, out: &'a mut A) -> depot::Context<'a, A> {
         let Self { depot: config, cache, reorder: pool, backup, lan, allowance, .. } = self;
         depot::Context { now, config, pool, backup, cache, lan, allowance, out }
+    }
+}
+
+fn sentry_timers(config: sentry::Config, tuning: &Tuning) -> sentry::Config {
+    sentry::Config {
+        rtt_guess: tuning.rtt_guess,
+        tail_timeout: tuning.tail_timeout,
+        status_interval: tuning.status_interval,
+        peer_timeout: tuning.peer_timeout,
+        pause: tuning.give_up.map(|give_up| give_up * 4),
+        ..config
+    }
+}
+
+fn depot_timers(config: depot::Config, tuning: &Tuning) -> depot::Config {
+    depot::Config {
+        rtt_guess: tuning.rtt_guess,
+        status_interval: tuning.status_interval,
+        give_up: tuning.give_up,
+        t_out: tuning.t_out,
+        t_out_min: tuning.t_out_min,
+        tolerance: tuning.tolerance,
+        ..config
     }
 }
 

@@ -146,8 +146,8 @@ impl<F: Frame> Table<F> {
         let Some(entry) = self.get(id) else { return false };
         let peer = entry.peer().and_then(|peer| self.get(peer));
         let is_answered =
-            entry.matching.is_some() || peer.is_some_and(|peer| peer.state.has_pipeline());
-        (entry.state.has_pipeline() || is_answered) && entry.seen.since(now) < QUIET
+            entry.matching.is_some() || peer.is_some_and(|peer| peer.state.is_noted());
+        (entry.state.is_noted() || is_answered) && entry.seen.since(now) < QUIET
     }
 
     /// Prefetches the state that a packet of a flow needs, or a response to it.
@@ -156,7 +156,7 @@ impl<F: Frame> Table<F> {
         match &entry.state {
             FlowState::Sentry(stage) => stage.state.prefetch(),
             FlowState::Depot(stage) => stage.state.prefetch(),
-            FlowState::Responses | FlowState::Resting(_) => {
+            FlowState::Responses | FlowState::Resting(_) | FlowState::Left(_) => {
                 entry.peer().into_iter().for_each(|peer| self.prefetch_all(peer));
             }
         }

@@ -7,7 +7,7 @@ use common::time::{Span, Time};
 use common::wire::cm::Message;
 use hashbrown::HashMap;
 
-use crate::config::Config;
+use crate::config::{Config, Tuning};
 use crate::flow::entry::Entry;
 use crate::flow::key::{FlowKey, Hosts};
 use crate::flow::table::Table;
@@ -27,6 +27,10 @@ pub(crate) struct Pairing {
     pub(super) longest_trip: Span,
 }
 
+fn longest_trip(tuning: &Tuning) -> Span {
+    tuning.longest_trip.unwrap_or(tuning.rtt_guess * CONFIRMED_FOR)
+}
+
 /// Flows between two hosts whose `src_qpn` is unknown; there is one at least.
 struct Unpaired {
     flows: Vec<FlowId>,
@@ -42,11 +46,13 @@ impl Pairing {
             connections: Connections::new(config.max_flows.div_ceil(2), config.hash_seed),
             configured: Configured::new(&config.queue_pairs, config.hash_seed),
             unpaired: HashMap::with_hasher(hash),
-            longest_trip: config
-                .tuning
-                .longest_trip
-                .unwrap_or(config.tuning.rtt_guess * CONFIRMED_FOR),
+            longest_trip: longest_trip(&config.tuning),
         }
+    }
+
+    /// Works by other durations.
+    pub fn set_longest_trip(&mut self, tuning: &Tuning) {
+        self.longest_trip = longest_trip(tuning);
     }
 
     /// Takes in a message of connection management; see [`Connections::observe`].
@@ -168,7 +174,7 @@ impl Pairing {
             }
         }
         for one in [id, peer] {
-            if table.get(one).is_some_and(|entry| entry.state.has_pipeline()) {
+            if table.get(one).is_some_and(|entry| entry.state.is_noted()) {
                 self.await_pairing(table, one, now);
             }
         }

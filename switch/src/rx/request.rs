@@ -7,7 +7,7 @@ use common::psn::Psn;
 use common::wire::{Headers, NotRoce, Roce, icrc_ok};
 
 use crate::context::Context;
-use crate::flow::coarse_time::{CoarseDeadline, CoarseTime};
+use crate::flow::coarse_time::CoarseTime;
 use crate::flow::entry::{Announced, By, FlowState, Stage, Track};
 use crate::flow::key::FlowKey;
 use crate::flow::psn_range::{PsnRange, WINDOW_MAX};
@@ -37,6 +37,10 @@ pub(crate) fn on_request<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I:
     };
     prepare(cx, id, roce.psn, frame.bytes(), roce);
     note_arrival(cx, id, frame.bytes(), roce);
+    // R-PASS-6
+    if matches!(cx.flows.table.get(id).map(|entry| &entry.state), Some(FlowState::Left(_))) {
+        return cx.pass(side, frame, Metric::PassedOperator);
+    }
     cx.flows.resources.allowance.earn();
     on_any(cx, side, frame, roce, id);
 }
@@ -87,6 +91,7 @@ fn begins<I: Io>(cx: &Context<'_, I>, found: Option<FlowId>, roce: &Roce) -> boo
         Some(FlowState::Responses) => true,
         Some(FlowState::Resting(announced)) => announced.first_psn != roce.psn,
         Some(FlowState::Sentry(_) | FlowState::Depot(_)) => false,
+        Some(FlowState::Left(left)) => left.is_over || left.track.is_none(),
     }
 }
 
@@ -99,7 +104,7 @@ fn may_have_peer<I: Io>(cx: &Context<'_, I>, found: Option<FlowId>, roce: &Roce)
     }
     let entry = found.and_then(|id| cx.flows.table.get(id));
     let dst = roce.dst.to_ip();
-    entry.is_some_and(|entry| entry.state.has_pipeline())
+    entry.is_some_and(|entry| entry.state.is_noted())
         || prefixes.iter().any(|prefix| prefix.contains(&dst))
 }
 
@@ -158,6 +163,15 @@ pub(crate) fn prepare<I: Io>(
             let start = Start::announced(*announced, entry.key.hosts.side, psn);
             begin(cx, id, start, bytes, roce);
         }
+        FlowState::Left(left) if left.is_over => {
+            let arrived = left.track.as_ref().map(|track| track.arrived);
+            begin(cx, id, Start::midway(psn, arrived), bytes, roce);
+        }
+        FlowState::Left(left) if left.track.is_none() => {
+            left.track = Some(Track::new(PsnRange::none(psn), roce, now));
+            cx.pairing.await_pairing(&cx.flows.table, id, now);
+        }
+        FlowState::Left(_) => {}
     }
 }
 
@@ -167,15 +181,24 @@ struct Start {
     announced: Option<Announced>,
     /// The PSN of the flow's first request.
     first: Psn,
-    /// The PSN from which on arrivals are noted.
-    arrived: Psn,
+    /// The requests that have arrived.
+    arrived: PsnRange,
     /// The flow does not continue where it rested: another incarnation, unannounced.
     is_elsewhere: bool,
+    /// The flow has sent other packets before.
+    is_midway: bool,
 }
 
 impl Start {
-    const fn unannounced(psn: Psn) -> Self {
-        Self { announced: None, first: psn, arrived: psn, is_elsewhere: false }
+    fn unannounced(psn: Psn) -> Self {
+        let arrived = PsnRange::none(psn);
+        Self { announced: None, first: psn, arrived, is_elsewhere: false, is_midway: false }
+    }
+
+    /// The pipeline begins in the middle of the flow: others passed.
+    fn midway(psn: Psn, arrived: Option<PsnRange>) -> Self {
+        let arrived = arrived.unwrap_or(PsnRange::none(psn));
+        Self { arrived, is_midway: true, ..Self::unannounced(psn) }
     }
 
     /// Whether the flow begins as announced, if `psn` is its first here. Next to the source it
@@ -191,11 +214,9 @@ impl Start {
             Side::Wan => (0..=WINDOW_MAX as i64).contains(&ahead),
         };
         match announced.by {
-            _ if is_as_announced => {
-                Self { announced: Some(announced), first, arrived: first, is_elsewhere: false }
-            }
+            _ if is_as_announced => Self { announced: Some(announced), ..Self::unannounced(first) },
             // A leap from the PSN that the hosts agreed on shows up as one.
-            By::Hosts => Self { arrived: first, ..Self::unannounced(psn) },
+            By::Hosts => Self { arrived: PsnRange::none(first), ..Self::unannounced(psn) },
             By::Past => Self { is_elsewhere: true, ..Self::unannounced(psn) },
         }
     }
@@ -205,17 +226,12 @@ impl Start {
 fn begin<I: Io>(cx: &mut Context<'_, I>, id: FlowId, start: Start, bytes: &[u8], roce: &Roce) {
     let (resources, now) = (&mut cx.flows.resources, cx.io.now());
     let Some(entry) = cx.flows.table.get_mut(id) else { return };
-    let Start { announced, first, arrived, is_elsewhere } = start;
-    let track = Track {
-        arrived: PsnRange::none(arrived),
-        headers_at: CoarseTime::at(now),
-        due: CoarseDeadline::NEVER,
-        src_port: roce.src_port,
-    };
+    let Start { announced, first, arrived, is_elsewhere, is_midway } = start;
+    let track = Track::new(arrived, roce, now);
     let headers = Headers::of(bytes, roce);
     entry.state = match entry.key.hosts.side {
         Side::Lan => {
-            let state = resources.new_sentry(announced, first, now);
+            let state = resources.new_sentry(announced, first, is_midway, now);
             // A Depot that was heard lately may hold early packets from the first packet on.
             let node = cx.tx.peers.towards(&roce.dst);
             FlowState::Sentry(Box::new(Stage { track, state, node, headers }))

@@ -49,7 +49,7 @@ pub(crate) fn on_response<I: Io>(cx: &mut Context<'_, I>, arrival: Arrival<'_, I
                 cx.begin_incarnation(id);
             }
         }
-        Some((_, FlowState::Responses | FlowState::Resting(_))) | None => {
+        Some((_, FlowState::Responses | FlowState::Resting(_) | FlowState::Left(_))) | None => {
             if info.is_nak && side == Side::Wan {
                 on_doubtful_nak(cx, &FlowKey::of(side, roce), &info);
             }

@@ -58,6 +58,11 @@ impl Releases {
         Self { releases, queue: VecDeque::new(), turns: 0, is_draining: false, rtt_guess }
     }
 
+    /// Assumes another round trip until it is measured.
+    pub fn set_rtt_guess(&mut self, rtt_guess: Span) {
+        self.rtt_guess = rtt_guess;
+    }
+
     /// The box protects no flow from now on.
     pub fn drain(&mut self) {
         self.is_draining = true;

@@ -13,7 +13,7 @@ use common::metrics::Metric;
 use common::psn::Psn;
 use common::time::{Span, Time};
 use common::wire::{Aeth, Headers, Opcode, Qpn, Reth, Vlans};
-use switch::{Config, Recovery, Switch};
+use switch::{Config, FlowName, Recovery, Switch};
 pub use testkit::packets::*;
 pub use testkit::wires::Sent;
 use testkit::wires::Wires;
@@ -100,6 +100,12 @@ impl Bench {
 
     pub fn drain(&mut self) -> Vec<Sent> {
         self.switch.drain(self.now, &mut HeapPool, &mut self.wires);
+        self.sent()
+    }
+
+    /// The operator leaves a flow to the RNICs.
+    pub fn unprotect(&mut self, flow: &FlowName) -> Vec<Sent> {
+        assert!(self.switch.unprotect(flow, self.now, &mut HeapPool, &mut self.wires));
         self.sent()
     }
 

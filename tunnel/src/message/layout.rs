@@ -6,7 +6,7 @@ use common::time::Time;
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Echo, Header, Hello, Message, Probe, Reject, Report, Skip};
+use super::{Echo, Header, Hello, Message, Probe, Reject, Report, Reports, Skip};
 use crate::number::{Lane, Session, WireNumber};
 use crate::shim::{CONTROL_BYTE, VERSION};
 
@@ -16,8 +16,10 @@ const PROBE: u8 = 3;
 const SKIP: u8 = 4;
 const BYE: u8 = 5;
 
-/// Flag of a REPORT: it speaks of numbers from `from` on only.
+/// Flag of a REPORT of a lane: it speaks of numbers from `from` on only.
 const HAS_FROM: u8 = 1 << 0;
+/// The same: the newest PROBE of the lane follows.
+const HAS_ECHO: u8 = 1 << 1;
 
 macro_rules! layout {
     ($(#[$doc:meta])* $name:ident, $len:literal { $($field:ident: $type:ty,)* }) => {
@@ -35,7 +37,7 @@ layout! {
         first: u8,
         lane: u8,
         kind: u8,
-        flags: u8,
+        zero: u8,
         session: U32,
         node: U32,
         len: U16,
@@ -61,14 +63,24 @@ layout! {
 }
 
 layout! {
-    /// The fields of a REPORT; its ranges follow.
-    ReportFields, 32 {
+    /// The fields of a REPORT of a lane; the echo follows, if there is one, and its ranges.
+    ReportFields, 20 {
+        lane: u8,
+        flags: u8,
+        ranges: u8,
+        reserved: u8,
         from: U32,
         next: U32,
         frames: U32,
         marked: U32,
-        echo_sent: U64,
-        echo_arrived: U64,
+    }
+}
+
+layout! {
+    /// The newest PROBE of a lane, in its REPORT.
+    EchoFields, 16 {
+        sent: U64,
+        arrived: U64,
     }
 }
 
@@ -99,8 +111,10 @@ pub(super) fn len(message: &Message) -> usize {
     size_of::<Prefix>()
         + match message {
             Message::Hello(hello) => size_of::<HelloFields>() + usize::from(hello.padding),
-            Message::Report(report) => {
-                size_of::<ReportFields>() + report.missing.len() * size_of::<RangeFields>()
+            Message::Reports(reports) => {
+                reports.lanes().len() * size_of::<ReportFields>()
+                    + reports.echoes() * size_of::<EchoFields>()
+                    + reports.ranges() * size_of::<RangeFields>()
             }
             Message::Probe(_) => size_of::<ProbeFields>(),
             Message::Skip(skip) => skip.ranges.len() * size_of::<RangeFields>(),
@@ -119,20 +133,18 @@ pub(super) fn declared_len(bytes: &[u8]) -> Result<usize, Reject> {
 
 /// Writes a message into `out`, which must be [`len`] bytes long.
 pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
-    let (kind, flags, lane) = match message {
-        Message::Hello(_) => (HELLO, 0, 0),
-        Message::Report(report) => {
-            (REPORT, if report.from.is_some() { HAS_FROM } else { 0 }, report.lane.get())
-        }
-        Message::Probe(probe) => (PROBE, 0, probe.lane.get()),
-        Message::Skip(skip) => (SKIP, 0, skip.lane.get()),
-        Message::Bye => (BYE, 0, 0),
+    let (kind, lane) = match message {
+        Message::Hello(_) => (HELLO, 0),
+        Message::Reports(_) => (REPORT, 0),
+        Message::Probe(probe) => (PROBE, probe.lane.get()),
+        Message::Skip(skip) => (SKIP, skip.lane.get()),
+        Message::Bye => (BYE, 0),
     };
     let prefix = Prefix {
         first: CONTROL_BYTE,
         lane,
         kind,
-        flags,
+        zero: 0,
         session: header.session.get().into(),
         node: header.node.0.into(),
         len: (out.len() as u16).into(),
@@ -156,27 +168,18 @@ pub(super) fn write(header: &Header, message: &Message, out: &mut [u8]) {
             };
             put(rest, &fields).fill(0);
         }
-        Message::Report(report) => {
-            let from = report.from.unwrap_or_default().0.into();
-            let echo = report
-                .echo
-                .map_or((0, 0), |echo| (echo.sent_at.as_nanos(), echo.arrived_at.as_nanos()));
-            let fields = ReportFields {
-                from,
-                next: report.next.0.into(),
-                frames: report.frames.into(),
-                marked: report.marked.into(),
-                echo_sent: echo.0.into(),
-                echo_arrived: echo.1.into(),
-            };
-            rest = put(rest, &fields);
-            put_ranges(rest, &report.missing);
+        Message::Reports(reports) => {
+            for report in reports.iter() {
+                rest = put_report(rest, &report);
+            }
         }
         Message::Probe(probe) => {
             let (next, sent) = (probe.next.0.into(), probe.sent_at.as_nanos().into());
             put(rest, &ProbeFields { next, sent });
         }
-        Message::Skip(skip) => put_ranges(rest, &skip.ranges),
+        Message::Skip(skip) => {
+            put_ranges(rest, &skip.ranges);
+        }
         Message::Bye => {}
     }
 }
@@ -186,12 +189,11 @@ pub(super) fn read(bytes: &[u8]) -> Option<(Header, Message)> {
     let (prefix, rest) = Prefix::ref_from_prefix(bytes).ok()?;
     let lane = Lane::new(prefix.lane)?;
     let of_no_lane = lane.get() == 0;
-    let is_plain = prefix.first == CONTROL_BYTE && prefix.reserved == 0;
-    let known = if prefix.kind == REPORT { HAS_FROM } else { 0 };
-    (is_plain && prefix.flags & !known == 0).then_some(())?;
+    let is_plain = prefix.first == CONTROL_BYTE && prefix.zero == 0 && prefix.reserved == 0;
+    is_plain.then_some(())?;
     let message = match prefix.kind {
         HELLO if of_no_lane => Message::Hello(read_hello(rest)?),
-        REPORT => Message::Report(read_report(lane, prefix.flags & HAS_FROM != 0, rest)?),
+        REPORT if of_no_lane => Message::Reports(read_reports(rest)?),
         PROBE => {
             let fields = ProbeFields::ref_from_bytes(rest).ok()?;
             let sent_at = Time::from_nanos(fields.sent.get());
@@ -235,15 +237,39 @@ fn read_hello(rest: &[u8]) -> Option<Hello> {
     })
 }
 
-fn read_report(lane: Lane, has_from: bool, rest: &[u8]) -> Option<Report> {
+fn read_reports(mut rest: &[u8]) -> Option<Reports> {
+    let mut reports = Reports::default();
+    while !rest.is_empty() || reports.is_empty() {
+        let (report, behind) = read_report(rest)?;
+        reports.push(&report).then_some(())?;
+        rest = behind;
+    }
+    Some(reports)
+}
+
+/// Reads the REPORT of a lane, and returns what is behind it.
+fn read_report(rest: &[u8]) -> Option<(Report, &[u8])> {
     let (fields, rest) = ReportFields::ref_from_prefix(rest).ok()?;
+    let is_plain = fields.reserved == 0 && fields.flags & !(HAS_FROM | HAS_ECHO) == 0;
+    is_plain.then_some(())?;
+    let (echo, rest) = if fields.flags & HAS_ECHO == 0 {
+        (None, rest)
+    } else {
+        let (echo, rest) = EchoFields::ref_from_prefix(rest).ok()?;
+        let sent_at = Time::from_nanos(echo.sent.get());
+        (sent_at > Time::ZERO).then_some(())?;
+        (Some(Echo { sent_at, arrived_at: Time::from_nanos(echo.arrived.get()) }), rest)
+    };
     let (from, next) = (fields.from.get(), fields.next.get());
+    let has_from = fields.flags & HAS_FROM != 0;
     (has_from || from == 0).then_some(())?;
     let mut missing = ArrayVec::new();
     // Each range begins behind the one before it, and all lie before `next`.
     let mut left = has_from.then(|| next.wrapping_sub(from)).filter(|left| *left < 1 << 31);
     (has_from == left.is_some()).then_some(())?;
-    for range in <[RangeFields]>::ref_from_bytes(rest).ok()? {
+    let count = usize::from(fields.ranges);
+    let (ranges, rest) = <[RangeFields]>::ref_from_prefix_with_elems(rest, count).ok()?;
+    for range in ranges {
         let (start, count) = (range.start.get(), range.count.get());
         let to_end = next.wrapping_sub(start);
         let fits = left.is_none_or(|left| to_end <= left) && to_end < 1 << 31;
@@ -251,24 +277,45 @@ fn read_report(lane: Lane, has_from: bool, rest: &[u8]) -> Option<Report> {
         left = Some(to_end - count);
         missing.try_push((WireNumber(start), count)).ok()?;
     }
-    let (sent, arrived) = (fields.echo_sent.get(), fields.echo_arrived.get());
-    (sent > 0 || arrived == 0).then_some(())?;
-    let echo = Echo { sent_at: Time::from_nanos(sent), arrived_at: Time::from_nanos(arrived) };
-    Some(Report {
-        lane,
+    let report = Report {
+        lane: Lane::new(fields.lane)?,
         from: has_from.then_some(WireNumber(from)),
         next: WireNumber(next),
         frames: fields.frames.get(),
         marked: fields.marked.get(),
-        echo: (sent > 0).then_some(echo),
+        echo,
         missing,
-    })
+    };
+    Some((report, rest))
 }
 
-fn put_ranges(mut rest: &mut [u8], ranges: &[(WireNumber, u32)]) {
+/// Writes the REPORT of a lane to the front of `out`, and returns the rest of it.
+fn put_report<'a>(out: &'a mut [u8], report: &Report) -> &'a mut [u8] {
+    let has_from = if report.from.is_some() { HAS_FROM } else { 0 };
+    let has_echo = if report.echo.is_some() { HAS_ECHO } else { 0 };
+    let fields = ReportFields {
+        lane: report.lane.get(),
+        flags: has_from | has_echo,
+        ranges: report.missing.len() as u8, // No more than `MAX_RANGES`.
+        reserved: 0,
+        from: report.from.unwrap_or_default().0.into(),
+        next: report.next.0.into(),
+        frames: report.frames.into(),
+        marked: report.marked.into(),
+    };
+    let mut rest = put(out, &fields);
+    if let Some(echo) = report.echo {
+        let (sent, arrived) = (echo.sent_at.as_nanos().into(), echo.arrived_at.as_nanos().into());
+        rest = put(rest, &EchoFields { sent, arrived });
+    }
+    put_ranges(rest, &report.missing)
+}
+
+fn put_ranges<'a>(mut rest: &'a mut [u8], ranges: &[(WireNumber, u32)]) -> &'a mut [u8] {
     for (start, count) in ranges {
         rest = put(rest, &RangeFields { start: start.0.into(), count: (*count).into() });
     }
+    rest
 }
 
 /// Writes `part` to the front of `out`, and returns the rest of it.

@@ -2,7 +2,7 @@
 
 use common::time::Time;
 
-use super::{Deliver, Receiver, ReceiverConfig};
+use super::{Deliver, Incoming, Receiver, ReceiverConfig};
 use crate::gaps::Gap;
 use crate::number::Lane;
 
@@ -27,13 +27,19 @@ impl<F> Receiver<F> {
 
     /// Gives up old gaps and sends the REPORTs that are due.
     pub fn on_timer<D: Deliver<F>>(&mut self, config: &ReceiverConfig, now: Time, out: &mut D) {
+        let interval = config.report_interval;
+        let is_due =
+            |lane: &Incoming| lane.is_report_due() && now >= lane.all_reported_at + interval;
+        // Lanes whose REPORTs would be due soon join the first one that is: all have their time together from then
+        // on. R-TUN-57
+        let since = if self.lanes.iter().any(is_due) { interval / 2 } else { interval };
         for lane in Lane::all(self.lanes.len() as u8) {
             let is_old = |gap: &Gap| now >= gap.since + config.give_up;
             while self.lanes[lane.index()].gaps.front().is_some_and(is_old) {
                 self.give_up_first(now, lane, out);
             }
             let state = &self.lanes[lane.index()];
-            if now >= state.all_reported_at + config.report_interval && state.is_report_due() {
+            if now >= state.all_reported_at + since && state.is_report_due() {
                 self.report(config, now, lane, true, out);
             }
             self.report_urgent(config, now, lane, out);

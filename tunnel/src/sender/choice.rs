@@ -119,6 +119,26 @@ impl<K> Sender<K> {
         self.lanes[lane.index()].health == Health::Good
     }
 
+    /// Whether a lane is suspect from now on. R-TUN-12, R-TUN-58
+    #[inline]
+    pub(super) fn suspect(&mut self, lane: Lane, now: Time) -> bool {
+        if !self.lanes[lane.index()].may_be_silent(now) {
+            return false;
+        }
+        let others =
+            Lane::all(self.lanes.len() as u8).filter(|it| *it != lane && self.is_good(*it));
+        let own = self.lanes[lane.index()].rtt().mean();
+        let heard_at = others.map(|it| {
+            let state = &self.lanes[it.index()];
+            as_if_on_path(state.heard_at(), state.rtt().mean(), own)
+        });
+        let heard_at = heard_at.max();
+        let state = &mut self.lanes[lane.index()];
+        let is_suspect = state.suspect(now, heard_at);
+        state.counts.suspected += u64::from(is_suspect);
+        is_suspect
+    }
+
     /// A good lane other than a suspect one, a different one for each `salt`; that one itself if there is none.
     pub(super) fn substitute(&self, suspect: Lane, salt: u64) -> Lane {
         let all = Lane::all(self.lanes.len() as u8).filter(|lane| self.is_good(*lane));
@@ -154,6 +174,14 @@ impl<K> Sender<K> {
         }
         self.lanes[from.index()].settle_front();
     }
+}
+
+/// When a REPORT would have come, at the latest, on a path with the round trip `own` in place of `rtt`: be it that the peer, or that
+/// all paths fell silent at one time, none falls silent before another one by this time.
+fn as_if_on_path(heard_at: Time, rtt: Span, own: Span) -> Time {
+    let (rtt, own) = (rtt.as_nanos(), own.as_nanos());
+    let later = own.saturating_sub(rtt) / 2;
+    Time::from_nanos((heard_at.as_nanos() + later).saturating_sub(rtt.saturating_sub(own)))
 }
 
 /// The choice among lanes, in a session.

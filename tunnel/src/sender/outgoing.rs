@@ -7,6 +7,8 @@ use common::time::{Span, Time};
 
 use super::delivery::Delivery;
 use super::handles::Handles;
+use super::listed::Listed;
+use super::silence::Silence;
 use super::{Recover, Sent};
 use crate::message::{Probe, Report};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
@@ -18,7 +20,7 @@ const BACKOFF_MAX: u32 = 4;
 const UNMEASURED: u64 = 8;
 /// Answers after which a suspect lane gets new frames again.
 const ANSWERS: u8 = 3;
-/// Who looks this much later than a REPORT was due has stood still, as a worker whose core was taken: the REPORT may have come
+/// Who looks this much later than it was to has stood still, as a worker whose core was taken: the REPORT may have come
 /// meanwhile, and wait to be received.
 const STOOD_STILL: Span = Span::from_micros(100);
 /// In this time a worker that stood still receives what came meanwhile: a thousand frames and more.
@@ -92,6 +94,7 @@ pub(super) struct Outgoing<K> {
     report_due: Time,
     /// The wait for that REPORT was prolonged because this box had stood still.
     is_prolonged: bool,
+    silence: Silence,
     pub health: Health,
     /// A transmission whose round trip is measured.
     timed: Option<(Number, Time)>,
@@ -101,55 +104,6 @@ pub(super) struct Outgoing<K> {
     reported_at: Time,
     /// Over all sessions.
     pub counts: Sent,
-}
-
-/// A REPORT, with the numbers of its lane that it speaks of.
-pub(super) struct Listed<'a> {
-    report: &'a Report,
-    from: Option<Number>,
-    /// Its own next number.
-    end: Number,
-    /// One past the last number that was sent and that it speaks of.
-    next: Number,
-}
-
-impl Listed<'_> {
-    fn start(&self, wire: WireNumber) -> Number {
-        self.end - u64::from(self.end.wire().0.wrapping_sub(wire.0))
-    }
-
-    /// Whether a number that it speaks of is missing.
-    fn has(&self, number: Number) -> bool {
-        let behind = self.report.missing.partition_point(|(start, _)| self.start(*start) <= number);
-        let range = behind.checked_sub(1).and_then(|at| self.report.missing.get(at));
-        range.is_some_and(|(start, count)| number < self.start(*start) + u64::from(*count))
-    }
-
-    /// Runs of missing numbers that end behind `from`, as `start .. end`, in ascending order.
-    fn gaps(&self, from: Number) -> impl Iterator<Item = (Number, Number)> {
-        let all = self.report.missing.iter();
-        let all =
-            all.map(|(start, count)| (self.start(*start), self.start(*start) + u64::from(*count)));
-        all.skip_while(move |(_, end)| *end <= from)
-    }
-
-    /// Whether it lists one of the numbers `start` .. `end`, or speaks of not all of them.
-    fn wants(&self, start: Number, end: Number) -> bool {
-        let is_partial = end > self.next || self.from.is_some_and(|from| start < from);
-        let before_end = self.report.missing.partition_point(|(start, _)| self.start(*start) < end);
-        let last = before_end.checked_sub(1).and_then(|at| self.report.missing.get(at));
-        is_partial || last.is_some_and(|(at, count)| self.start(*at) + u64::from(*count) > start)
-    }
-
-    /// Whether it speaks of numbers that were never sent.
-    pub fn is_wrong(&self) -> bool {
-        self.next < self.end
-    }
-
-    /// Whether it speaks of a number.
-    fn covers(&self, number: Number) -> bool {
-        number < self.next && self.from.is_none_or(|from| from <= number)
-    }
 }
 
 impl<K> Outgoing<K> {
@@ -165,6 +119,7 @@ impl<K> Outgoing<K> {
             probes: 0,
             report_due: Time::NEVER,
             is_prolonged: false,
+            silence: Silence::default(),
             health: Health::Good,
             timed: None,
             rtt: Rtt::guess(rtt),
@@ -277,20 +232,13 @@ impl<K> Outgoing<K> {
         if self.timed.is_none() {
             self.timed = Some((first, now));
         }
+        self.silence.sent(now, first, self.rtt.mean());
         (self.sent_at, self.probes) = (now, 0);
     }
 
     /// The numbers of a REPORT; `None` if none of them was ever sent.
     pub fn read<'a>(&self, report: &'a Report) -> Option<Listed<'a>> {
-        let near = self.next();
-        let end = Number::read(report.next, near)?;
-        // Somebody may have shown the receiver numbers that are not ours.
-        let next = end.min(near);
-        let from = match report.from {
-            Some(from) => Some(Number::read(from, near).filter(|from| *from <= next)?),
-            None => None,
-        };
-        Some(Listed { report, from, end, next })
+        Listed::read(report, self.next())
     }
 
     /// Takes a REPORT. Transmissions that did not arrive go to `lost`, those without a handle that did to `arrived`. Handles
@@ -310,6 +258,7 @@ impl<K> Outgoing<K> {
             self.timed = None;
         }
         self.reported_at = now;
+        self.silence.heard(now);
         // A number is judged by the first REPORT that speaks of it. R-TUN-8
         let from = listed.from.unwrap_or(self.base);
         let start = if from <= self.covered { self.covered } else { from }.max(self.base);
@@ -352,6 +301,7 @@ impl<K> Outgoing<K> {
             self.covered = self.covered.max(listed.next);
         }
         self.dead.retain(|(start, end)| listed.wants(*start, *end));
+        self.silence.settled(self.base);
         if self.is_idle() {
             self.report_due = Time::NEVER;
         } else if is_news {
@@ -433,20 +383,42 @@ impl<K> Outgoing<K> {
 
     fn await_report(&mut self, now: Time) {
         (self.report_due, self.is_prolonged) = (now + self.waits().report, false);
+        self.silence.news(now, self.rtt.mean());
     }
 
-    /// Whether a REPORT is overdue and was not before. The lane is suspect from now on. If the box stood still when the REPORT
-    /// was due, there is time once to receive it. R-TUN-12
-    pub fn suspect(&mut self, now: Time) -> bool {
-        if now < self.report_due || self.health != Health::Good {
+    /// Whether it is time to see whether a REPORT is [missing](Self::suspect).
+    #[inline]
+    pub fn may_be_silent(&self, now: Time) -> bool {
+        self.health == Health::Good
+            && !self.is_idle()
+            && now >= self.report_due.min(self.silence.look_at())
+    }
+
+    /// Whether a REPORT is overdue and was not before, or the lane is silent while others are not: the newest REPORT of one of
+    /// these came at `others`. The lane is suspect from now on. If the box stood still when the REPORT was due, there is time
+    /// once to receive it. R-TUN-12, R-TUN-58
+    pub fn suspect(&mut self, now: Time, others: Option<Time>) -> bool {
+        if !self.may_be_silent(now) {
             return false;
         }
-        if now.since(self.report_due) > STOOD_STILL && !self.is_prolonged {
-            (self.report_due, self.is_prolonged) = (now + CATCH_UP, true);
+        let due = self.report_due.min(self.silence.look_at());
+        if now.since(due) > STOOD_STILL && !self.is_prolonged {
+            let later = now + CATCH_UP;
+            (self.report_due, self.is_prolonged) = (self.report_due.max(later), true);
+            self.silence.look_again(later);
             return false;
         }
-        self.health = Health::Suspect { answers: 0 };
-        true
+        let is_overdue = now >= self.report_due;
+        let is_silent = self.silence.is_over(now, self.waits().report, self.rtt.mean(), others);
+        if is_overdue || is_silent {
+            self.health = Health::Suspect { answers: 0 };
+        }
+        is_overdue || is_silent
+    }
+
+    /// When its newest REPORT came.
+    pub const fn heard_at(&self) -> Time {
+        self.silence.heard_at()
     }
 
     /// When a PROBE is due; [`Time::NEVER`] if all is reported on a good lane. R-TUN-12
@@ -462,6 +434,14 @@ impl<K> Outgoing<K> {
         }
         let idle = self.sent_at + self.waits().probe * (1 << self.probes.min(BACKOFF_MAX));
         idle.min(self.report_due)
+    }
+
+    /// When something is due here: a PROBE, or to see whether the lane is silent.
+    #[inline]
+    pub fn due(&self) -> Time {
+        let probe_due = self.probe_due();
+        let is_watched = self.health == Health::Good && probe_due < Time::NEVER;
+        if is_watched { probe_due.min(self.silence.look_at()) } else { probe_due }
     }
 
     /// The PROBE that is due.

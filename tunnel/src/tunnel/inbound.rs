@@ -61,7 +61,8 @@ impl<F: Headroom> Tunnel<F> {
         }
         let (config, session) = (&*config, end.own());
         let before = counts.from_wan;
-        let mut lan = Lan { wan: ports::wan(io, end, config, ways, recorder), counts, ready };
+        let wan = ports::wan(io, end, config, ways, recorder);
+        let mut lan = Lan { wan, counts, ready, together: None };
         // The compiler makes a loop of each.
         let other = match &config.ports[port.index()] {
             Encapsulation::Ethernet { ethertype, .. } => {
@@ -90,6 +91,8 @@ impl<F: Headroom> Tunnel<F> {
         io.lan_all(&mut ready);
     }
 
+    // Beside the loop over a run, whose registers it would take.
+    #[inline(never)]
     fn take<I: Io<Frame = F>>(
         &mut self,
         now: Time,
@@ -147,7 +150,7 @@ impl<F: Headroom> Tunnel<F> {
         let is_for_lan = met != Met::CongestionUnmarkable && !is_mac_control(frame.bytes());
         let inner = Inner { frame, is_for_lan };
         let wan = ports::wan(io, &mut self.end, &self.config, &self.ways, &mut self.recorder);
-        let mut lan = Lan { wan, counts: &mut self.counts, ready };
+        let mut lan = Lan { wan, counts: &mut self.counts, ready, together: None };
         let is_marked = met != Met::Nothing;
         self.receiver.on_frame(&self.config.receiver, now, shim, is_marked, inner, &mut lan);
         self.due = self.due.min(self.receiver.due_of(&self.config.receiver, shim.lane));

@@ -5,6 +5,7 @@ use common::frame::{Class, Frame, Headroom, Packet, Shared};
 use common::recorder::{LaneEvent, Record, Recorder, What, packet};
 use common::wire::MacAddr;
 
+use super::together::Together;
 use super::{Config, Counts, Dropped, Io};
 use crate::message::{self, Header, Message, Probe, Report, Skip};
 use crate::number::{Lane, Number, Port};
@@ -108,42 +109,32 @@ pub(super) fn wan<'a, I>(
     Wan { io, end, config, ways, recorder }
 }
 
-/// Sends a control message. A PROBE, SKIP or BYE speaks of the frames before it and must not overtake them.
+/// Sends a control message on a lane of a port. A PROBE, SKIP or BYE speaks of the frames before it and must not overtake them.
 pub(super) fn send<I: Io>(
     io: &mut I,
     config: &Config,
     ways: &Ways,
-    port: Port,
+    (port, lane): (Port, Lane),
     header: &Header,
     message: &Message,
 ) {
     let encapsulation = &config.ports[port.index()];
     let len = encapsulation.shim_at() + message::wire_len(message);
-    let (Some(mut frame), Some(lane)) = (io.alloc(len), lane(message, port)) else { return };
+    let Some(mut frame) = io.alloc(len) else { return };
     let to = ways.peers[port.index()];
     let Some(body) = encapsulation.wrap_message(lane, to, frame.bytes_mut()) else { return };
     message::write(header, message, &config.keys, body);
     let class = match message {
-        Message::Hello(_) | Message::Report(_) => Class::High,
+        Message::Hello(_) | Message::Reports(_) => Class::High,
         Message::Probe(_) | Message::Skip(_) | Message::Bye => Class::Data,
     };
     io.wan(port, class, Packet::Owned(frame));
 }
 
-/// The lane that a message rides: the one that it speaks of, or the first one of the port.
-fn lane(message: &Message, port: Port) -> Option<Lane> {
-    match message {
-        Message::Report(Report { lane, .. })
-        | Message::Probe(Probe { lane, .. })
-        | Message::Skip(Skip { lane, .. }) => Some(*lane),
-        Message::Hello(_) | Message::Bye => Lane::new(port.get()),
-    }
-}
-
 impl<I: Io> Wan<'_, I> {
-    fn message(&mut self, port: Port, message: &Message) {
+    fn message(&mut self, port: Port, lane: Lane, message: &Message) {
         let header = self.end.header(&self.config.session);
-        send(self.io, self.config, self.ways, port, &header, message);
+        send(self.io, self.config, self.ways, (port, lane), &header, message);
     }
 
     #[inline]
@@ -199,11 +190,11 @@ impl<I: Io> Recover for Wan<'_, I> {
     fn probe(&mut self, mut probe: Probe) {
         // The delay of a lane begins behind our own queue, whose length is known.
         probe.sent_at += self.io.wait(self.port(probe.lane)).unwrap_or_default();
-        self.message(self.port(probe.lane), &Message::Probe(probe));
+        self.message(self.port(probe.lane), probe.lane, &Message::Probe(probe));
     }
 
     fn skip(&mut self, skip: Skip) {
-        self.message(self.port(skip.lane), &Message::Skip(skip));
+        self.message(self.port(skip.lane), skip.lane, &Message::Skip(skip));
     }
 }
 
@@ -212,6 +203,20 @@ pub(super) struct Lan<'a, 'b, I: Io> {
     pub wan: Wan<'a, I>,
     pub counts: &'b mut Counts,
     pub ready: &'b mut Ready<I::Frame>,
+    /// Where REPORTs are gathered, if they leave [together](Self::send_together); else each leaves at once.
+    pub together: Option<&'b mut Together>,
+}
+
+impl<I: Io> Lan<'_, '_, I> {
+    /// Sends the REPORTs that were gathered.
+    pub fn send_together(&mut self) {
+        let Some(together) = &mut self.together else { return };
+        for port in Port::all(self.wan.config.session.ports) {
+            if let Some((lane, reports)) = together.take(port) {
+                self.wan.message(port, lane, &Message::Reports(reports));
+            }
+        }
+    }
 }
 
 impl<I: Io> Deliver<Inner<I::Frame>> for Lan<'_, '_, I>
@@ -249,6 +254,12 @@ where
 
     fn report(&mut self, report: Report) {
         let port = self.wan.ways.of_report(report.lane);
-        self.wan.message(port, &Message::Report(report));
+        let leaving = match &mut self.together {
+            Some(together) => together.add(port, report),
+            None => Some((report.lane, report.into())),
+        };
+        if let Some((lane, reports)) = leaving {
+            self.wan.message(port, lane, &Message::Reports(reports));
+        }
     }
 }

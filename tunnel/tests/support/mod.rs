@@ -19,6 +19,8 @@ use tunnel::{Config, Io, Part, Port, ReceiverConfig, SenderConfig, Tunnel, repor
 
 const DELAY: Span = Span::from_millis(5);
 const FLOWS: u64 = 12;
+/// The UDP source port of lane 0.
+const SOURCE_PORT: u16 = 50_000;
 
 /// An encapsulation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +66,8 @@ pub struct Link {
     pub dead: [bool; 2],
     /// A port of box 0 whose link carries nothing, either way.
     pub dead_port: Option<u8>,
+    /// A box and a lane over UDP: its datagrams do not arrive.
+    pub dead_lane: Option<(usize, u8)>,
 }
 
 /// Milliseconds after the start.
@@ -116,6 +120,13 @@ pub fn stamped(from: usize, flow: u64, n: u64, len: usize) -> Vec<u8> {
         frame[end - 8..].copy_from_slice(&n.to_be_bytes());
     }
     frame
+}
+
+/// The source port of a datagram in IPv4 that one of the boxes sends to the other.
+fn source_port(frame: &[u8]) -> Option<u16> {
+    let is_v4 = frame.get(12..14)? == [8, 0] && frame.get(26..28)? == [192, 0];
+    let port = frame.get(34..36).filter(|_| is_v4)?;
+    Some(u16::from_be_bytes([port[0], port[1]]))
 }
 
 fn stamp(frame: &[u8]) -> Option<(u8, u64, u64)> {
@@ -207,7 +218,7 @@ pub fn config(scenario: Scenario, me: usize, boot: u64) -> Config {
             address: src,
             peer: dst,
             port: 4_792,
-            source_ports: (50_000..50_016).collect(),
+            source_ports: (SOURCE_PORT..SOURCE_PORT + 16).collect(),
             dscp: None,
         }));
         udp.set_next_hop(Some(mac(7)));
@@ -387,13 +398,16 @@ impl World {
 
     fn post(&mut self, from: usize, port: Port, frame: Vec<u8>) {
         let shim = frame.get(self.scenario.kind.shim_at()).copied();
-        if shim == Some(0x13) {
+        if shim == Some(0x23) {
             self.messages.push((1 - from, frame.clone()));
         }
         self.on_link.push((from, frame.clone()));
         let other = self.other_port(port);
         let port_of_0 = if from == 0 { port } else { other };
-        let is_dead = self.link.dead[from] || self.link.dead_port == Some(port_of_0.get());
+        let lane = source_port(&frame).map(|source| (from, (source - SOURCE_PORT) as u8));
+        let is_dead = self.link.dead[from]
+            || self.link.dead_port == Some(port_of_0.get())
+            || lane.is_some() && lane == self.link.dead_lane;
         if is_dead || self.dice.roll() < self.link.loss {
             return;
         }

@@ -99,6 +99,54 @@ fn a_path_that_goes_silent_costs_no_frame() {
     }
 }
 
+/// R-TUN-58: a path that dies under load is left as soon as its REPORTs stop while the other one's come, long before a round trip
+/// has passed since.
+#[test]
+fn a_path_that_dies_while_another_lives_is_left_soon() {
+    for kind in [Kind::Ethernet, Kind::UdpV4] {
+        let mut world = world(kind, 2, false);
+        world.talk(2_000);
+        world.link.dead_port = Some(0);
+        let died = world.now();
+        while good_lanes(&world, 0) != [1, 3] {
+            world.talk(1);
+            assert!(world.now() < died + Span::from_millis(30), "{:?}", good_lanes(&world, 0));
+        }
+        // The last REPORTs come a round trip of 10 ms after that, and eight intervals of 625 us are silence.
+        let took = world.now().since(died);
+        assert!(took < Span::from_millis(17), "{took:?}");
+        world.link.dead_port = None;
+        world.talk(6_000);
+        world.rest();
+        world.assert_lossless();
+    }
+}
+
+/// R-TUN-58: if nothing comes from the peer, no lane is left for its silence, although the paths fall silent one after the
+/// other. They have round trips of 10 to 14 ms.
+#[test]
+fn a_peer_that_stands_still_is_no_dead_lane() {
+    for still in 0..2 {
+        let dead = [still == 0, still == 1];
+        let mut world = world(Kind::Ethernet, 3, false);
+        world.talk(2_000);
+        for _ in 0..20 {
+            world.link.dead = dead;
+            let end = world.now() + Span::from_millis(9);
+            while world.now() < end {
+                world.talk(1);
+            }
+            world.link.dead = [false, false];
+            world.talk(2_000);
+        }
+        let sent = world.boxes[1 - still].sent();
+        assert_eq!((sent.suspected, sent.moved), (0, 0), "{dead:?}");
+        world.rest();
+        // What is lost beyond the share of resends is skipped. R-TUN-9
+        world.assert_nothing_doubled();
+    }
+}
+
 /// R-TUN-29: a port without a cable takes no frame from the beginning.
 #[test]
 fn a_port_without_a_path_is_not_used() {

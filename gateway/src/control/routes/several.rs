@@ -17,7 +17,7 @@ use crate::control::{State, health, metrics, status};
 type All = Extract<Arc<[Arc<State>]>>;
 
 /// Requests about a pair, which of several has to be said.
-const OF_A_PAIR: [&str; 18] = [
+const OF_A_PAIR: [&str; 20] = [
     "/",
     "/status",
     "/peers",
@@ -36,6 +36,8 @@ const OF_A_PAIR: [&str; 18] = [
     "/capture/{number}",
     "/trace",
     "/trace/{number}",
+    "/protect",
+    "/unprotect",
 ];
 
 /// The routes of all pairs, made of those of one, and those of the process, which any pair answers.
