@@ -107,6 +107,8 @@ _SHOWN = [
 
 # rxe's own counters that must not move in either guest: a queue pair that failed.
 BROKEN = ("retry_exceeded_err", "retry_rnr_exceeded_err", "send_err")
+# Frames of the last round trip of a killed gateway that may have been lost.
+_LOST_WITH_A_GATEWAY = 4
 # Counted by the sender whenever it starts again at an earlier packet.
 REWOUND = "completer_retry_err"
 
@@ -115,12 +117,15 @@ _KERNEL_TROUBLE = re.compile(
 )
 
 
-def repaired(setting: Setting, counted: Mapping[str, Metrics], sender: Mapping[str, int]) -> Iterator[str]:
+def repaired(
+    setting: Setting, counted: Mapping[str, Metrics], sender: Mapping[str, int], restarted: bool
+) -> Iterator[str]:
     """The missing evidence that losses were repaired inside the network; empty: it is proven."""
     for counter in REPAIRED[setting.recovery] + (_LANS_REPAIRED if setting.repairs_lans else []):
         if counter.of(counted) <= 0:
             yield f"{counter} is zero: no {counter.what}"
-    if given_up := TUNNEL_GIVEN_UP.of(counted):
+    # What a gateway that was killed had lost in its last round trip nobody can resend.
+    if (given_up := TUNNEL_GIVEN_UP.of(counted)) > (_LOST_WITH_A_GATEWAY if restarted else 0):
         yield f"{given_up:.0f} {TUNNEL_GIVEN_UP.what}"
     seen, given_up = GAPS_SEEN.of(counted), GAPS_GIVEN_UP.of(counted)
     # One is chance: each copy of a packet can be lost as the first was.

@@ -117,7 +117,7 @@ class Run:
             detail += f"; {evidence.shown(gateways, rnics)}"
         recovers = setting.recovery != "off"
         if case.repaired_inside and recovers:
-            problems += evidence.repaired(setting, gateways, rnics[self.bench.client.name])
+            problems += evidence.repaired(setting, gateways, rnics[self.bench.client.name], case.restarts)
         if recovers:
             problems += evidence.resent_needlessly(setting, gateways, case.overloads)
         if recovers and not case.restarts:
