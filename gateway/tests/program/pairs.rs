@@ -297,13 +297,23 @@ fn a_changed_file_names_the_pair() {
         ),
         (changed.replace("\"west\"", "\"north\""), "a restart is needed for pair"),
         (changed.clone(), "reloaded: nothing is different"),
+        (
+            changed.replace(west, &format!("{west}recovery.resend_cache = \"64MiB\"\n")),
+            "pair west: a restart is needed for recovery.resend_cache: the pools take",
+        ),
+        (
+            changed.replace(west, &format!("{west}recovery.mode = \"lr2\"\n")),
+            "INFO reloaded: pair[2].recovery.mode applied",
+        ),
     ] {
         folder.config(&text);
         kill(pid, Signal::SIGHUP).unwrap();
         gateway
             .wait_quietly(expected, || std::fs::read_to_string(&log).unwrap().contains(expected));
     }
-    for name in ["east", "west"] {
+    for (name, mode) in [("east", "auto"), ("west", "lr2")] {
+        let status = gateway.get(&format!("/pairs/{name}/status"));
+        assert!(status.contains(&format!("\"recovery\":\"{mode}\"")), "{status}");
         let parameters = gateway.get(&format!("/pairs/{name}/parameters"));
         assert!(parameters.contains("[\"10.2.0.0/16\"]"), "{parameters}");
     }
