@@ -54,7 +54,7 @@ impl fmt::Display for Refused {
 /// The changes of each pair of ports, of which each has reserved some mbufs at its start.
 ///
 /// # Errors
-/// As [`changes`], with the pairs that it is about; the key `pair` if they are others than before.
+/// As [`changes`], with the pairs concerned. If the file has other pairs than before, the key `pair` needs a restart.
 pub fn changes_of_all(
     running: &Pairs,
     new: &Pairs,
@@ -107,7 +107,7 @@ fn of_all(pairs: &Pairs, each: &[Vec<String>]) -> Vec<String> {
 /// The changes from one configuration to another one, of a gateway that has reserved `reserved` at its start.
 ///
 /// # Errors
-/// Nothing is to be changed then.
+/// What can't be applied; the caller then applies nothing.
 pub fn changes(running: &Config, new: &Config, reserved: &Pool) -> Result<Applied, Refused> {
     let [was_shared, is_shared] =
         [running, new].map(|config| matches!(config.peer.keying, Keying::Shared { .. }));

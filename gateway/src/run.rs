@@ -1,8 +1,8 @@
 //! The run of the process: from a configuration to pairs of ports, workers and a
 //! control thread, and back in the right order.
 //!
-//! `pair` has the resources of one pair of ports and its workers, `watched` what the main thread does for it. What
-//! is wrong with one pair ends that pair, and no other.
+//! `pair` opens the ports and the mempool of one pair of ports and runs its workers; `watched` is the main thread's work for
+//! that pair. An error of one pair ends that pair only.
 
 mod link_loss;
 mod notes;

@@ -66,6 +66,11 @@ fn devices(doc: &Document<'_>, config: &mut Config) {
 
 /// A pair must have ports and cores of its own, which no pair before it has.
 pub(super) fn apart(doc: &Document<'_>, config: &Config, before: &[Config]) {
+    let workers = config.workers_so_far();
+    if config.pair.is_last() && workers > WORKERS_OF_ALL {
+        let allowed = format!("at most {WORKERS_OF_ALL}: DPDK takes no more threads");
+        doc.problem("pair", format!("{workers} workers in all pairs"), allowed);
+    }
     for other in before {
         let name = &other.pair.name;
         for port in config.ports() {
@@ -82,6 +87,9 @@ pub(super) fn apart(doc: &Document<'_>, config: &Config, before: &[Config]) {
         }
     }
 }
+
+/// DPDK has 128 lcore ids: each worker takes one, and the main thread another.
+const WORKERS_OF_ALL: u32 = 127;
 
 /// Two vdevs of one kernel interface would each take all of its frames.
 fn one_interface(

@@ -347,7 +347,7 @@ pub struct Config {
     pub file: PathBuf,
     /// Which of several pairs it is.
     pub pair: Pair,
-    /// What the pairs before it take.
+    /// The memory and workers of the pairs that stand before this one in the file.
     pub beside: Beside,
     /// Which half of the job this process does.
     pub role: Role,

@@ -65,7 +65,7 @@ impl Pair {
     }
 }
 
-/// What the pairs before one take of the memory that all share.
+/// The memory and workers of the pairs that stand before one in the file.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Beside {
     pools: Vec<Pool>,
@@ -74,7 +74,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// What these take.
+    /// Adds up the memory and workers of the pairs `before`.
     pub(super) fn of(before: &[Config]) -> Self {
         Self {
             pools: before.iter().map(|config| config.pool).collect(),
@@ -170,7 +170,7 @@ pub(super) fn read(
     machine: Option<&Machine>,
 ) -> Result<Pairs, Refusal> {
     let mut count = 0;
-    // What is wrong is found again below.
+    // The file is only counted here: the reading below finds its mistakes again.
     let _ = settings::parse(file, text, &[], |_, mut root| count = root.sections("pair").len());
     let mut all: Vec<Config> = Vec::new();
     let mut problems: Vec<Problem> = Vec::new();
@@ -194,7 +194,7 @@ pub(super) fn read(
             if count > 0 && (own.contains(&problem.key) || is_port && problem.key.contains('.')) {
                 problem.key = format!("pair[{}].{}", n + 1, problem.key);
             }
-            // What is wrong for all is wrong for each.
+            // A mistake in a section that all pairs share is found once for each pair, and reported once.
             if !problems.contains(&problem) {
                 problems.push(problem);
             }

@@ -107,11 +107,6 @@ impl Parameters {
         Ok(inner.all[at].clone())
     }
 
-    /// Whether every worker has room for so many changes. It has until somebody sends some.
-    pub fn has_room(&self, changes: usize) -> bool {
-        self.inner().workers.iter().all(|worker| worker.slots() >= changes)
-    }
-
     /// Protects flows, or leaves them to the RNICs.
     ///
     /// # Errors
@@ -121,15 +116,38 @@ impl Parameters {
         self.inner().send(&changes)
     }
 
-    /// Applies what a changed file changes, all of it or, if a worker is behind, nothing.
+    /// Applies what a changed file changes: to each pair of ports its changes and its new configuration. If a worker of
+    /// any pair has no room for them, nothing is applied to any.
     ///
     /// # Errors
     /// [`Refused::Busy`].
-    pub fn apply(&self, changes: &[Change], new: &Config) -> Result<(), Refused> {
-        let mut inner = self.inner();
-        inner.send(changes)?;
+    pub fn apply_all(all: &[(&Self, &[Change], &Config)]) -> Result<(), Refused> {
+        // While these are locked, nobody else fills the rings.
+        let mut each: Vec<_> = all.iter().map(|(parameters, ..)| parameters.inner()).collect();
+        if each.iter().zip(all).any(|(inner, (_, changes, _))| !inner.has_room(changes.len())) {
+            return Err(Refused::Busy);
+        }
+        for (inner, (_, changes, new)) in each.iter_mut().zip(all) {
+            inner.apply(changes, new)?;
+        }
+        Ok(())
+    }
+
+    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    /// Whether every worker has room for so many changes. A worker that has ended takes none, and needs none.
+    fn has_room(&self, changes: usize) -> bool {
+        self.workers.iter().all(|worker| worker.slots() >= changes || worker.is_abandoned())
+    }
+
+    fn apply(&mut self, changes: &[Change], new: &Config) -> Result<(), Refused> {
+        self.send(changes)?;
         let mut config = new.clone();
-        if let Some(old) = &inner.config {
+        if let Some(old) = &self.config {
             config.tunnel.spray = old.tunnel.spray;
             config.tunnel.resend_copies = old.tunnel.resend_copies;
         }
@@ -138,9 +156,9 @@ impl Parameters {
                 config.set(*setting);
             }
         }
-        inner.config = Some(config);
+        self.config = Some(config);
         let new = config::parameters(new);
-        for parameter in &mut inner.all {
+        for parameter in &mut self.all {
             // What was set since the start stays, unless the file has another value now.
             let is_kept = parameter.settable
                 && !changes.iter().any(|change| match change {
@@ -158,16 +176,10 @@ impl Parameters {
         Ok(())
     }
 
-    fn inner(&self) -> std::sync::MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Inner {
     /// Sends changes to all workers, or to none.
     fn send(&mut self, changes: &[Change]) -> Result<(), Refused> {
         // Only this side fills the rings, so that what has room now has room below.
-        if self.workers.iter().any(|worker| worker.slots() < changes.len()) {
+        if !self.has_room(changes.len()) {
             return Err(Refused::Busy);
         }
         for change in changes {
@@ -251,5 +263,24 @@ mod tests {
         assert_eq!(parameters.set("wan.spray", "reps"), Err(Refused::Busy));
         assert!(workers[0].pop().is_err(), "the first has room, the second has none");
         assert_eq!(value(), "pinned");
+    }
+
+    #[test]
+    fn a_changed_file_is_applied_to_all_pairs_or_to_none() {
+        let config = good(&lab("").replace("[wan]\n", "[wan]\ntunnel = \"ethernet\"\n"));
+        let pairs = [0, 1].map(|_| Parameters::new(&config));
+        let [mut east, west] = [0, 1].map(|n| pairs[n].add_worker());
+        let changes = [Change::Setting(Setting::Spray(Policy::Reps))];
+        let apply = || Parameters::apply_all(&[0, 1].map(|n| (&pairs[n], &changes[..], &config)));
+        for _ in 0..DEPTH {
+            assert_eq!(apply(), Ok(()));
+            assert_eq!(east.pop(), Ok(changes[0].clone()));
+        }
+        assert_eq!(apply(), Err(Refused::Busy), "the second pair has no room");
+        assert!(east.pop().is_err(), "so the first gets nothing");
+        // A pair whose worker has ended does not keep the others from a reload.
+        drop(west);
+        assert_eq!(apply(), Ok(()));
+        assert_eq!(east.pop(), Ok(changes[0].clone()));
     }
 }

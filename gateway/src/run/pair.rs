@@ -167,7 +167,7 @@ impl Pair {
     pub(super) fn share_links(&self, links: &links::Shared) {
         if self.ports.len() > 2 {
             for (id, port) in PortId::all(u8::MAX).zip(&self.ports).skip(1) {
-                // What the driver does not say this time stays as it was.
+                // If the driver can't tell now, the workers keep the last known state of the link.
                 let Some(link) = port.known_link() else { continue };
                 links.set(id.wan_port(), link.up.then(|| link.speed_mbps.unwrap_or(0)));
             }

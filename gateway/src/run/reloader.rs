@@ -8,6 +8,7 @@ use signal_hook::consts::SIGHUP;
 
 use crate::config::{Config, Pairs, Pool};
 use crate::control::State;
+use crate::control::parameters::Parameters;
 use crate::reload::{changes_of_all, names_of_all};
 
 /// How the file is read: the configuration, or all mistakes.
@@ -58,16 +59,21 @@ impl<'a> Reloader<'a> {
     fn reload(&mut self, states: &[Arc<State>]) -> Result<Vec<String>, String> {
         let new = (self.load)()?;
         let all = changes_of_all(&self.running, &new, &self.reserved)?;
-        let each = || states.iter().zip(&all);
-        // Only this thread and the control thread send changes, a few of them.
-        if each().any(|(state, it)| !state.parameters.has_room(it.changes.len())) {
-            return Err("a worker has not taken the last changes yet; try again".to_owned());
-        }
-        for (((state, applied), config), reserved) in each().zip(new.iter()).zip(&self.reserved) {
-            let busy = |_| "a worker has not taken the last changes yet; try again".to_owned();
-            // Its pools have shares of those mbufs; what is left of them is not given back.
-            let shown = Config { pool: *reserved, ..config.clone() };
-            state.parameters.apply(&applied.changes, &shown).map_err(busy)?;
+        // The mempool keeps the size that it had at the start: mbufs that smaller pools leave are not given back.
+        let shown: Vec<_> = new
+            .iter()
+            .zip(&self.reserved)
+            .map(|(config, reserved)| Config { pool: *reserved, ..config.clone() })
+            .collect();
+        let each: Vec<_> = states
+            .iter()
+            .zip(&all)
+            .zip(&shown)
+            .map(|((state, applied), shown)| (&state.parameters, &*applied.changes, shown))
+            .collect();
+        Parameters::apply_all(&each)
+            .map_err(|_| "a worker has not taken the last changes yet; try again".to_owned())?;
+        for ((state, config), reserved) in states.iter().zip(new.iter()).zip(&self.reserved) {
             state.set_facts(config, reserved);
         }
         for warning in &new.warnings() {

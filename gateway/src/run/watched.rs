@@ -1,5 +1,5 @@
-//! A pair of ports at work, as the main thread sees it: it starts the workers, plays the stations of the WAN ports, passes
-//! on lost links, notes what the workers say, and takes samples.
+//! The main thread's work for a pair of ports: it starts the workers, answers ARP, ND and ping at the WAN ports of a tunnel
+//! over UDP, forwards link loss, logs the workers' events, and samples counters.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -127,7 +127,7 @@ impl<'scope, 'a: 'scope> Watched<'scope, 'a> {
         }
     }
 
-    /// Tells the workers to let go and end.
+    /// Tells the workers to release held frames and end.
     pub(super) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -142,8 +142,8 @@ impl<'scope, 'a: 'scope> Watched<'scope, 'a> {
         self.state.workers.iter().all(|worker| worker.beats() > 0)
     }
 
-    /// What is to be done every 20 ms. Returns whether all workers have ended: one that ends by itself takes the
-    /// others of its pair with it.
+    /// Does the periodic work; to be called every 20 ms. Returns whether all workers have ended. If one worker ends by
+    /// itself, the others of its pair are stopped.
     pub(super) fn look(&mut self) -> bool {
         if self.ended.is_some() {
             return true;

@@ -1,4 +1,4 @@
-//! Several pairs of ports in one real process: the traffic of each stays in its pair, and what is wrong with one does not
+//! Several pairs of ports in one real process: the traffic of each stays in its pair, and a fault of one pair does not
 //! disturb the others.
 
 use std::fs::File;
@@ -131,6 +131,8 @@ fn the_traffic_of_each_pair_stays_in_it() {
     }
     for (args, part) in [
         (&["set", "wan.spray", "reps"][..], "--pair NAME chooses one"),
+        (&["unprotect", "10.2.0.1", "17"], "--pair NAME chooses one"),
+        (&["--pair", "west", "unprotect", "10.2.0.1", "17"], "there is no flow to queue pair 0x11"),
         (&["--json", "flows"], "/pairs/west/flows"),
         (&["--pair", "north", "status"], "there is no /pairs/north/status"),
     ] {

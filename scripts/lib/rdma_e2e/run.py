@@ -117,7 +117,9 @@ class Run:
             detail += f"; {evidence.shown(gateways, rnics)}"
         recovers = setting.recovery != "off"
         if case.repaired_inside and recovers:
-            problems += evidence.repaired(setting, gateways, rnics[self.bench.client.name], case.restarts)
+            # A gateway that was started again has a name of its own.
+            survivors = gateways_before.keys() & gateways.keys() if gateways_before.keys() != gateways.keys() else set()
+            problems += evidence.repaired(setting, gateways, rnics[self.bench.client.name], survivors)
         if recovers:
             problems += evidence.resent_needlessly(setting, gateways, case.overloads)
         if recovers and not case.restarts:

@@ -186,6 +186,20 @@ fn no_two_pairs_have_the_same_port_core_or_name() {
 }
 
 #[test]
+fn dpdk_has_an_lcore_id_for_each_worker_of_all_pairs() {
+    let with = |first, second| {
+        let text = TWO.replace("1GiB", "96GiB");
+        let text = text.replacen("lan.", &format!("worker.count = {first}\nlan."), 1);
+        text.replacen("[[pair]]\nlan.", &format!("[[pair]]\nworker.count = {second}\nlan."), 1)
+    };
+    assert_eq!(pairs(&with(64, 63)).last().workers_so_far(), 127);
+    refuses(
+        &with(64, 64),
+        &["gw.toml", "pair: found 128 workers in all pairs; allowed: at most 127"],
+    );
+}
+
+#[test]
 fn all_pairs_have_to_fit_together() {
     // One alone fits.
     let small = TWO.replace("1GiB", "640MiB");

@@ -4,41 +4,17 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State as Extract;
-use axum::http::{StatusCode, Uri, header};
-use axum::middleware::from_fn;
+use axum::extract::{Request, State as Extract};
+use axum::http::{StatusCode, header};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::get;
 
 use super::{Error, answer, errors_as_json, other_method, unknown};
 use crate::control::{State, health, metrics, status};
 
 /// The pairs.
 type All = Extract<Arc<[Arc<State>]>>;
-
-/// Requests about a pair, which of several has to be said.
-const OF_A_PAIR: [&str; 20] = [
-    "/",
-    "/status",
-    "/peers",
-    "/lanes",
-    "/recovery",
-    "/flows",
-    "/ports",
-    "/pools",
-    "/records",
-    "/events",
-    "/config",
-    "/parameters",
-    "/parameters/{name}",
-    "/capabilities",
-    "/capture",
-    "/capture/{number}",
-    "/trace",
-    "/trace/{number}",
-    "/protect",
-    "/unprotect",
-];
 
 /// The routes of all pairs, made of those of one, and those of the process, which any pair answers.
 pub(super) fn routes(
@@ -57,7 +33,8 @@ pub(super) fn routes(
     }
     if let Some(first) = states.first() {
         router = router.merge(of(first, of_process));
-        router = router.merge(if states.len() > 1 { choose(states) } else { of(first, of_pair) });
+        let of_first = of(first, of_pair);
+        router = router.merge(if states.len() > 1 { choose(states, of_first) } else { of_first });
     }
     router
         .fallback(unknown)
@@ -65,16 +42,15 @@ pub(super) fn routes(
         .layer(from_fn(errors_as_json))
 }
 
-/// Of several pairs one has to be chosen.
-fn choose(states: &[Arc<State>]) -> Router {
+/// The routes of a pair where no pair was named: each is answered with the paths to choose from.
+fn choose(states: &[Arc<State>], of_pair: Router) -> Router {
     let names: Vec<_> = states.iter().map(|state| state.name().to_owned()).collect();
-    let choose = move |uri: Uri| {
-        let paths = names.iter().map(|name| format!("/pairs/{name}{}", uri.path()));
-        let paths = paths.collect::<Vec<_>>().join(", ");
-        let why = format!("there are several pairs of ports, ask one: {paths}");
+    of_pair.route_layer(from_fn(move |request: Request, _: Next| {
+        let path = request.uri().path();
+        let paths: Vec<_> = names.iter().map(|name| format!("/pairs/{name}{path}")).collect();
+        let why = format!("there are several pairs of ports, ask one: {}", paths.join(", "));
         async move { Error::new(StatusCode::MULTIPLE_CHOICES, why) }
-    };
-    OF_A_PAIR.iter().fold(Router::new(), |router, path| router.route(path, any(choose.clone())))
+    }))
 }
 
 /// Of one pair, or of several together.
