@@ -1,6 +1,4 @@
-//! Which numbers of a lane are marked: a bitmap whose size follows the span of its marks.
-
-use std::collections::VecDeque;
+//! Which numbers of a lane are marked: a ring of bits that grows to the span of its marks.
 
 use crate::number::Number;
 
@@ -9,27 +7,29 @@ const BITS: u64 = u64::BITS as u64;
 /// Marks of numbers that are not before a floor.
 #[derive(Default, Debug)]
 pub(crate) struct Marks {
-    /// Number of the first bit; a multiple of [`BITS`].
+    /// The word of number `n` is `n / BITS` modulo their count, a power of two.
+    words: Vec<u64>,
+    /// The first number that has a word; a multiple of [`BITS`].
     base: u64,
-    words: VecDeque<u64>,
+    /// One past the last number that has one.
+    end: u64,
     /// One past the highest mark.
     top: Number,
 }
 
 impl Marks {
     /// Marks `number`, which is not before `floor`. Whether it was not marked.
+    #[inline]
     pub fn set(&mut self, number: Number, floor: Number) -> bool {
         debug_assert!(number >= floor, "{number:?} before {floor:?}");
-        self.begin(floor);
-        let at = number.get() - self.base;
-        let (word, bit) = ((at / BITS) as usize, 1 << (at % BITS));
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
+        if number.get() >= self.end {
+            self.make_room(number, floor);
         }
+        self.top = self.top.max(number.next());
+        let (word, bit) = (self.at(number.get()), 1 << (number.get() % BITS));
         let Some(word) = self.words.get_mut(word) else { return false };
         let is_new = *word & bit == 0;
         *word |= bit;
-        self.top = self.top.max(number.next());
         is_new
     }
 
@@ -39,44 +39,61 @@ impl Marks {
         if from >= to {
             return;
         }
-        self.begin(floor);
-        let (first, end) = (from.get() - self.base, to.get() - self.base);
-        let words = end.div_ceil(BITS) as usize;
-        if words > self.words.len() {
-            self.words.resize(words, 0);
+        if to.get() > self.end {
+            self.make_room(to - 1, floor);
         }
-        let start = (first / BITS) as usize;
-        for (n, word) in self.words.range_mut(start..words).enumerate() {
-            let base = (start + n) as u64 * BITS;
-            let low = u64::MAX << first.saturating_sub(base);
-            let high = u64::MAX >> (base + BITS).saturating_sub(end);
-            *word |= low & high;
+        let mut at = from.get();
+        while at < to.get() {
+            let (word, low) = (self.at(at), at % BITS);
+            let count = (BITS - low).min(to.get() - at);
+            let Some(word) = self.words.get_mut(word) else { break };
+            *word |= u64::MAX >> (BITS - count) << low;
+            at += count;
         }
         self.top = self.top.max(to);
     }
 
-    /// With no mark from `floor` on, the first word is that of `floor`.
-    fn begin(&mut self, floor: Number) {
-        if !self.reach(floor) {
-            self.words.clear();
-            self.base = floor.get() / BITS * BITS;
+    /// `number` has a word from now on.
+    #[cold]
+    fn make_room(&mut self, number: Number, floor: Number) {
+        self.trim(floor);
+        if number.get() < self.end {
+            return;
+        }
+        let count = ((number.get() - self.base) / BITS + 1).next_power_of_two();
+        let new = Self { words: vec![0; count as usize], end: self.base + count * BITS, ..*self };
+        let old = core::mem::replace(self, new);
+        for at in (old.base..old.end).step_by(BITS as usize) {
+            let word = self.at(at);
+            self.words[word] = old.words[old.at(at)];
         }
     }
 
+    /// Where the word of a number is, if it has one.
+    #[inline]
+    fn at(&self, number: u64) -> usize {
+        (number / BITS) as usize & self.words.len().wrapping_sub(1)
+    }
+
     /// Whether `number` is marked.
+    #[inline]
     pub fn get(&self, number: Number) -> bool {
-        let Some(at) = number.get().checked_sub(self.base) else { return false };
-        self.words.get((at / BITS) as usize).is_some_and(|word| word >> (at % BITS) & 1 == 1)
+        let n = number.get();
+        let word =
+            if n >= self.base && number < self.top { self.words.get(self.at(n)) } else { None };
+        word.is_some_and(|word| word >> (n % BITS) & 1 == 1)
     }
 
     /// The first number from `from` on that is not marked.
+    #[inline]
     pub fn first_unmarked(&self, from: Number) -> Number {
         let mut at = from.get();
-        while let Some(offset) = at.checked_sub(self.base) {
-            let Some(word) = self.words.get((offset / BITS) as usize) else { break };
-            let ones = u64::from((word >> (offset % BITS)).trailing_ones());
+        while at >= self.base && at < self.top.get() {
+            let Some(word) = self.words.get(self.at(at)) else { break };
+            let ones = u64::from((word >> (at % BITS)).trailing_ones());
+            let rest = BITS - at % BITS;
             at += ones;
-            if offset % BITS + ones < BITS {
+            if ones < rest {
                 break;
             }
         }
@@ -86,14 +103,14 @@ impl Marks {
     /// The first number from `from` on that is marked; `to` if there is none before.
     pub fn first_marked(&self, from: Number, to: Number) -> Number {
         let mut at = from.get().max(self.base);
-        while at < to.get() {
-            let offset = at - self.base;
-            let Some(word) = self.words.get((offset / BITS) as usize) else { break };
-            let rest = word >> (offset % BITS);
+        let end = to.min(self.top);
+        while at < end.get() {
+            let Some(word) = self.words.get(self.at(at)) else { break };
+            let rest = word >> (at % BITS);
             if rest != 0 {
                 return Number::new(at + u64::from(rest.trailing_zeros())).min(to);
             }
-            at += BITS - offset % BITS;
+            at += BITS - at % BITS;
         }
         to
     }
@@ -104,11 +121,23 @@ impl Marks {
         self.top > from
     }
 
-    /// Forgets all before `floor`.
+    /// Forgets all before `floor`, which does not lie before an earlier one.
+    #[inline]
     pub fn trim(&mut self, floor: Number) {
-        while self.base + BITS <= floor.get() && self.words.pop_front().is_some() {
-            self.base += BITS;
+        if self.base + BITS <= floor.get() {
+            self.clear_before(floor.get() / BITS * BITS);
         }
+    }
+
+    /// Clears the words before that of `base`.
+    #[inline(never)]
+    fn clear_before(&mut self, base: u64) {
+        for at in (self.base..base.min(self.end)).step_by(BITS as usize) {
+            let word = self.at(at);
+            self.words[word] = 0;
+        }
+        self.end += base - self.base;
+        self.base = base;
     }
 }
 

@@ -21,7 +21,7 @@ use self::pacing::Chain;
 pub(crate) use self::run::Step;
 use crate::message::{Echo, Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session, WireNumber};
-use crate::shim::{CLEAR_MAX, Shim};
+use crate::shim::{CLEAR_MAX, Order, Shim};
 use crate::waiting::{Seat, Waiting};
 
 /// Settings of a receiver.
@@ -149,74 +149,54 @@ impl<F> Receiver<F> {
             self.strangers.outside += 1;
             return out.discard(frame);
         };
-        lane.counts.arrived += 1;
         lane.marked = lane.marked.wrapping_add(is_marked.into());
-        let is_next = lane.next.wire() == shim.number && shim.original.is_none();
-        self.floors.set(shim.lane, lane.floor);
         // R-TUN-6
-        if is_next && lane.is_calm() && self.is_free(shim) {
-            let lane = &mut self.lanes[shim.lane.index()];
-            lane.next = lane.next.next();
-            lane.floor = lane.next;
-            lane.has_news = true;
-            lane.counts.delivered += 1;
-            return self.deliver_and_followers(config, now, shim, frame, out);
-        }
-        if is_next {
-            self.on_next(config, now, shim, frame, out);
+        if lane.next.wire() == shim.number && shim.original.is_none() {
+            self.on_next(config, now, shim.lane, shim.order(), frame, out);
         } else {
+            lane.counts.arrived += 1;
             self.on_slow_path(config, now, shim, frame, out);
         }
+        self.floors.set(shim.lane, self.lanes[shim.lane.index()].floor);
     }
 
-    /// The last step of the fast path: a frame of another lane may wait for this one.
+    /// The next first transmission of a lane, which is neither missing nor given up.
     #[inline]
-    fn deliver_and_followers<D: Deliver<F>>(
-        &mut self,
-        config: &ReceiverConfig,
-        now: Time,
-        shim: &Shim,
-        frame: F,
-        out: &mut D,
-    ) {
-        out.deliver(frame);
-        if !self.waiting.is_empty() {
-            let number = self.lanes[shim.lane.index()].next - 1;
-            self.resume(config, now, FrameId::new(shim.lane, number), out);
-        }
-    }
-
-    /// The next first transmission of a lane on which something is missing or waits: it was neither missing nor given up.
     fn on_next<D: Deliver<F>>(
         &mut self,
         config: &ReceiverConfig,
         now: Time,
-        shim: &Shim,
+        lane: Lane,
+        order: Order,
         frame: F,
         out: &mut D,
     ) {
-        let lane = &mut self.lanes[shim.lane.index()];
-        let number = lane.next;
-        (lane.next, lane.has_news) = (number.next(), true);
-        if lane.may_be_urgent() {
-            self.report_urgent(config, now, shim.lane, out);
+        let state = &mut self.lanes[lane.index()];
+        let number = state.next;
+        (state.next, state.has_news) = (number.next(), true);
+        state.counts.arrived += 1;
+        if state.may_be_urgent() {
+            self.report_urgent(config, now, lane, out);
         }
-        let lane = &mut self.lanes[shim.lane.index()];
+        let state = &mut self.lanes[lane.index()];
         // Its frame may have arrived on another lane. R-TUN-4
-        if !lane.receive(number) {
-            lane.doubled(config, number, now, true);
+        if !state.receive(number) {
+            state.doubled(config, number, now, true);
             return out.discard(frame);
         }
-        let id = FrameId::new(shim.lane, number);
-        let before = self.awaited(config, shim, id);
-        // None waits for the newest number of the only lane.
-        if before.is_none() && self.lanes.len() == 1 {
-            let lane = &mut self.lanes[shim.lane.index()];
-            lane.counts.delivered += 1;
-            lane.settle(number);
-            return out.deliver(frame);
+        if let Some(before) = self.awaited(config, order, (lane, number)) {
+            let id = FrameId::new(lane, number);
+            return self.hold(config, now, (id, before, order.clear()), frame, out);
         }
-        self.place(config, now, shim, (id, before), frame, out);
+        let is_only = self.lanes.len() == 1;
+        let state = &mut self.lanes[lane.index()];
+        state.counts.delivered += 1;
+        state.settle(number);
+        out.deliver(frame);
+        // None waits for the newest number of the only lane.
+        if !is_only {
+            self.resume(config, now, FrameId::new(lane, number), out);
+        }
     }
 
     fn on_slow_path<D: Deliver<F>>(
@@ -256,44 +236,60 @@ impl<F> Receiver<F> {
             lane.doubled(config, named, now, shim.original.is_none());
             return out.discard(frame);
         }
-        let before = self.awaited(config, shim, id);
-        self.place(config, now, shim, (id, before), frame, out);
+        let order = shim.order();
+        match self.awaited(config, order, (id.lane(), named)) {
+            Some(before) => self.hold(config, now, (id, before, order.clear()), frame, out),
+            None => self.deliver(config, now, id, frame, out),
+        }
     }
 
-    /// Delivers a new frame, or lets it wait for the one before. R-TUN-5
-    fn place<D: Deliver<F>>(
+    /// A new frame waits for the one before. R-TUN-5
+    fn hold<D: Deliver<F>>(
         &mut self,
         config: &ReceiverConfig,
         now: Time,
-        shim: &Shim,
-        (id, before): (FrameId, Option<FrameId>),
+        (id, before, clear): (FrameId, FrameId, u8),
         frame: F,
         out: &mut D,
     ) {
-        let Some(before) = before else { return self.deliver(config, now, id, frame, out) };
-        if self.may_overtake(shim, id) {
+        if self.may_overtake(clear, id) {
             return self.deliver_early(config, now, before, id, frame, out);
         }
-        let mut is_free = false;
-        if !self.may_pace(config) {
-            self.deliver_all(now, out);
-            while self.waiting.len() >= config.waiting_max && self.give_up_oldest(now, out) {}
-            is_free = self.lanes[before.lane().index()].is_settled(before.number());
+        let is_free = !self.may_pace(config) && self.make_room(config, now, before, out);
+        let has_room = !is_free && self.waiting.len() < config.waiting_max;
+        let held = if has_room {
+            self.waiting.put(before, id, Some(frame), now)
+        } else {
+            Err(Some(frame))
+        };
+        match held {
+            Ok(()) => self.lanes[before.lane().index()].counts.waited += 1,
+            Err(frame) => {
+                self.lanes[id.lane().index()].counts.unordered += u64::from(!is_free);
+                frame.into_iter().for_each(|frame| self.deliver(config, now, id, frame, out));
+            }
         }
-        let has_room = self.waiting.len() < config.waiting_max && !self.waiting.has(before);
-        if is_free || !has_room {
-            self.lanes[id.lane().index()].counts.unordered += u64::from(!is_free);
-            return self.deliver(config, now, id, frame, out);
-        }
-        self.lanes[before.lane().index()].counts.waited += 1;
-        self.waiting.put(before, id, Some(frame), now);
+    }
+
+    /// Delivers some of the frames that wait, if there are too many. Whether a new one needs not wait for `before` any more.
+    #[cold]
+    fn make_room<D: Deliver<F>>(
+        &mut self,
+        config: &ReceiverConfig,
+        now: Time,
+        before: FrameId,
+        out: &mut D,
+    ) -> bool {
+        self.deliver_all(now, out);
+        while self.waiting.len() >= config.waiting_max && self.give_up_oldest(now, out) {}
+        self.lanes[before.lane().index()].is_settled(before.number())
     }
 
     /// Whether all responses before an ACK are delivered that it must not overtake. R-TUN-24
-    fn may_overtake(&self, shim: &Shim, id: FrameId) -> bool {
-        let newest = id.number().get().checked_sub(1 << shim.clear.min(CLEAR_MAX));
+    fn may_overtake(&self, clear: u8, id: FrameId) -> bool {
+        let newest = id.number().get().checked_sub(1 << clear.min(CLEAR_MAX));
         let floor = self.lanes[id.lane().index()].floor;
-        shim.clear > 0 && newest.is_none_or(|newest| Number::new(newest) < floor)
+        clear > 0 && newest.is_none_or(|newest| Number::new(newest) < floor)
     }
 
     /// Delivers an ACK. Its successors still wait for its predecessor. R-TUN-24
@@ -309,9 +305,10 @@ impl<F> Receiver<F> {
         let counts = &mut self.lanes[id.lane().index()].counts;
         counts.delivered += 1;
         out.deliver(frame);
-        if self.waiting.len() < config.waiting_max && !self.waiting.has(before) {
+        if self.waiting.len() < config.waiting_max
+            && self.waiting.put(before, id, None, now).is_ok()
+        {
             counts.overtook += 1;
-            self.waiting.put(before, id, None, now);
         } else {
             counts.unordered += 1;
             self.settle(id);
@@ -319,15 +316,21 @@ impl<F> Receiver<F> {
         }
     }
 
-    /// The predecessor that frame `id` has to wait for.
-    fn awaited(&self, config: &ReceiverConfig, shim: &Shim, id: FrameId) -> Option<FrameId> {
-        let (lane, number) = shim.predecessor?;
+    /// The predecessor that a new frame, the first of a lane with this number, has to wait for.
+    #[inline]
+    fn awaited(
+        &self,
+        config: &ReceiverConfig,
+        order: Order,
+        (own, number): (Lane, Number),
+    ) -> Option<FrameId> {
+        let (lane, before) = order.predecessor()?;
         let known = self.lanes.get(lane.index())?;
-        let number = Number::read(number, known.next)?;
-        let before = FrameId::new(lane, number);
+        let is_own = lane == own;
+        let before = Number::read(before, if is_own { number } else { known.next })?;
         let is_possible =
-            number.since(known.next) < config.window && (lane != id.lane() || number < id.number());
-        (is_possible && !known.is_settled(number)).then_some(before)
+            if is_own { before < number } else { before.since(known.next) < config.window };
+        (is_possible && !known.is_settled(before)).then(|| FrameId::new(lane, before))
     }
 
     /// The sender asks for a REPORT.
@@ -387,27 +390,6 @@ impl<F> Receiver<F> {
     fn number(&self, config: &ReceiverConfig, lane: Lane, number: WireNumber) -> Option<Number> {
         let near = self.lanes.get(lane.index())?.next;
         Number::read(number, near).filter(|number| number.since(near) < config.window)
-    }
-
-    /// Whether the predecessor of a frame is settled.
-    #[inline]
-    fn is_free(&self, shim: &Shim) -> bool {
-        let Some((lane, number)) = shim.predecessor else { return true };
-        // On a calm lane all that was sent before is settled.
-        lane == shim.lane && number.0.wrapping_sub(shim.number.0) as i32 <= 0
-            || self.is_settled(lane, number)
-    }
-
-    /// Whether a predecessor on another lane is settled, or can't be one.
-    #[inline]
-    fn is_settled(&self, lane: Lane, number: WireNumber) -> bool {
-        let settled = |lane: &Incoming| {
-            Number::read(number, lane.next).is_none_or(|number| lane.is_settled(number))
-        };
-        self.lanes.get(lane.index()).is_none_or(|state| {
-            // Most often it lies a little before the first number that is not settled.
-            self.floors.is_before(lane.get(), number) || settled(state)
-        })
     }
 
     /// Delivers a frame and those that waited for it.

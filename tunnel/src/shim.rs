@@ -87,6 +87,14 @@ pub enum Content {
 }
 
 impl Shim {
+    /// The frames that this one must not overtake.
+    #[inline]
+    pub(crate) const fn order(&self) -> Order {
+        let (lane, before) = wire(self.predecessor);
+        let first = ((lane as u64) << 8 | (self.clear << CLEAR_SHIFT) as u64) << 32;
+        Order { first, before }
+    }
+
     /// Bytes that it takes.
     #[inline]
     pub const fn wire_len(&self) -> usize {
@@ -162,17 +170,35 @@ impl Shim {
 pub(crate) struct Next {
     first: u64,
     lane: Lane,
-    session: Session,
     /// The number.
     pub number: WireNumber,
 }
 
-/// The part of a shim that is not known before it arrives, in two registers: a [`Shim`] that is moved is written byte by byte
-/// and read at once, which a processor waits for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct News {
+/// The frames that a frame must not overtake, in two registers: fields that are written one by one and read together make
+/// a processor wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Order {
+    /// The first half of a shim, of which only the predecessor's lane and *clear* count.
     first: u64,
     before: u32,
+}
+
+impl Order {
+    /// Where they are.
+    const MASK: u64 = ((NO_LANE as u64) << 8 | (u8::MAX << CLEAR_SHIFT) as u64) << 32;
+
+    /// See [`Shim::predecessor`].
+    #[inline(always)]
+    pub fn predecessor(self) -> Option<(Lane, WireNumber)> {
+        let lane = Lane::new((self.first >> 40) as u8)?;
+        Some((lane, WireNumber(self.before)))
+    }
+
+    /// See [`Shim::clear`].
+    #[inline(always)]
+    pub const fn clear(self) -> u8 {
+        (self.first >> 32) as u8 >> CLEAR_SHIFT
+    }
 }
 
 impl Next {
@@ -182,10 +208,10 @@ impl Next {
     /// That of transmission `number`.
     pub const fn new(lane: Lane, session: Session, number: WireNumber) -> Self {
         let first = (((VERSION << 4 | DATA) as u64) << 24 | (lane.get() as u64) << 16) << 32;
-        Self { first: first | session.get() as u64, lane, session, number }
+        Self { first: first | session.get() as u64, lane, number }
     }
 
-    /// Whether this is it, if it [can be read](Self::read).
+    /// Whether this is it, if it [can be read](Self::order).
     #[inline(always)]
     pub fn is(&self, shim: &[u8; LEN]) -> bool {
         let (first, [number, _]) = Self::words(shim);
@@ -208,27 +234,12 @@ impl Next {
         (Self::before_lane(first), WireNumber(before))
     }
 
-    /// What is not known of it before, if [this is it](Self::is); `None`, if it contradicts itself.
+    /// The frames that it must not overtake, if [this is it](Self::is); `None`, if it contradicts itself.
     #[inline(always)]
-    pub fn read(shim: &[u8; LEN]) -> Option<News> {
+    pub fn order(shim: &[u8; LEN]) -> Option<Order> {
         let (first, [_, before]) = Self::words(shim);
         let is_sound = Self::before_lane(first) != NO_LANE || before == 0;
-        is_sound.then_some(News { first, before })
-    }
-
-    /// Its fields.
-    #[inline(always)]
-    pub fn shim(&self, News { first, before }: News) -> Shim {
-        let (flags, predecessor) = ((first >> 32) as u8, Lane::new(Self::before_lane(first)));
-        Shim {
-            lane: self.lane,
-            number: self.number,
-            session: self.session,
-            predecessor: predecessor.map(|lane| (lane, WireNumber(before))),
-            original: None,
-            is_kept: flags & NOT_KEPT == 0,
-            clear: flags >> CLEAR_SHIFT,
-        }
+        is_sound.then_some(Order { first: first & Order::MASK, before })
     }
 
     /// The first half, and the numbers of the second one.
@@ -322,7 +333,7 @@ mod tests {
             let is_it = place == (pick(0).lane, pick(1).session, pick(2).number);
             prop_assert_eq!(next.is(head), is_it && shim.original.is_none());
             if next.is(head) {
-                prop_assert_eq!(Next::read(head).map(|news| next.shim(news)), Some(shim));
+                prop_assert_eq!(Next::order(head), Some(shim.order()));
                 let is_behind = |(lane, number): (Lane, WireNumber)| {
                     lane == shim.lane && number.0.wrapping_sub(shim.number.0) as i32 <= 0
                 };
@@ -338,7 +349,7 @@ mod tests {
         let head = |before| [0x20, 0, NO_LANE, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, before];
         for before in [0, 3] {
             assert!(next.is(&head(before)));
-            assert_eq!(Next::read(&head(before)).is_some(), before == 0);
+            assert_eq!(Next::order(&head(before)).is_some(), before == 0);
             assert_eq!(next.is_on_one_lane(&head(before)), before == 0);
             assert_eq!(Shim::read(&head(before)).is_ok(), before == 0);
         }

@@ -88,15 +88,26 @@ impl<F> Waiting<F> {
         self.seek(predecessor).is_some()
     }
 
-    /// Frame `id` waits from now on, for a `predecessor` that none [waits](Self::has) for; without a `frame` it is
-    /// delivered already.
-    pub fn put(&mut self, predecessor: FrameId, id: FrameId, frame: Option<F>, since: Time) {
-        debug_assert!(!self.has(predecessor), "{predecessor:?} has a successor");
+    /// Frame `id` waits from now on, for a `predecessor`; without a `frame` it is delivered already. There is room.
+    ///
+    /// # Errors
+    /// The frame, if another waits for this predecessor.
+    pub fn put(
+        &mut self,
+        predecessor: FrameId,
+        id: FrameId,
+        frame: Option<F>,
+        since: Time,
+    ) -> Result<(), Option<F>> {
+        let chain = self.chain(predecessor);
+        let head = self.heads[chain];
+        if self.find(head, predecessor).is_some() {
+            return Err(frame);
+        }
         self.len += 1;
         self.frames += usize::from(frame.is_some());
-        let chain = self.chain(predecessor);
         let waiter = Some(Waiter { predecessor, id, frame, since });
-        let place = Place { waiter, next: self.heads[chain], older: self.newest, newer: NONE };
+        let place = Place { waiter, next: head, older: self.newest, newer: NONE };
         let at = self.free;
         let at = match self.places.get_mut(at as usize) {
             Some(free) => {
@@ -115,17 +126,25 @@ impl<F> Waiting<F> {
             None => self.oldest = at,
         }
         self.newest = at;
+        Ok(())
     }
 
     /// The frame that waits for `predecessor`, when it began to, and whether it is not delivered yet.
     #[inline]
     pub fn seek(&self, predecessor: FrameId) -> Option<(Seat, Time, bool)> {
         let chain = self.chain(predecessor);
-        let (mut at, mut before) = (self.heads[chain], NONE);
+        let (before, at, waiter) = self.find(self.heads[chain], predecessor)?;
+        Some((Seat { chain, before, at }, waiter.since, waiter.frame.is_some()))
+    }
+
+    /// The frame of a chain that waits for `predecessor`, with its place and the one before it.
+    #[inline]
+    fn find(&self, head: u32, predecessor: FrameId) -> Option<(u32, u32, &Waiter<F>)> {
+        let (mut before, mut at) = (NONE, head);
         loop {
             let place = self.places.get(at as usize)?;
             if let Some(waiter) = place.waiter.as_ref().filter(|it| it.predecessor == predecessor) {
-                return Some((Seat { chain, before, at }, waiter.since, waiter.frame.is_some()));
+                return Some((before, at, waiter));
             }
             (before, at) = (at, place.next);
         }
@@ -220,7 +239,8 @@ mod tests {
         ) {
             let mut waiting = Waiting::new(60);
             for (lane, n) in &all {
-                waiting.put(id(*lane, *n), id(*lane, n + 1), (n % 2 == 0).then_some(()), Time::ZERO);
+                let put = waiting.put(id(*lane, *n), id(*lane, n + 1), (n % 2 == 0).then_some(()), Time::ZERO);
+                prop_assert_eq!(put, Ok(()));
             }
             prop_assert_eq!(waiting.frames(), all.iter().filter(|(_, n)| n % 2 == 0).count());
             let (from, to) = (Number::new(from), Number::new(from + count));
@@ -246,7 +266,8 @@ mod tests {
                 } else if list.len() < 64 {
                     let frame = has_frame.then_some(n);
                     list.push((before, id(lane, n + 9_000), frame, now));
-                    waiting.put(before, id(lane, n + 9_000), frame, now);
+                    prop_assert_eq!(waiting.put(before, id(lane, n + 9_000), frame, now), Ok(()));
+                    prop_assert_eq!(waiting.put(before, id(lane, n), Some(n), now), Err(Some(n)));
                 }
                 prop_assert_eq!(waiting.take(id(1, 8_000)), None);
                 prop_assert_eq!(waiting.len(), list.len());

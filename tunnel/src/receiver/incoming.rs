@@ -88,7 +88,7 @@ impl Incoming {
     /// Whether nothing is missing or waits, and nothing has arrived before its turn.
     #[inline]
     pub fn is_calm(&self) -> bool {
-        self.floor == self.next && !self.received.reach(self.next)
+        self.floor == self.next && self.is_next_new()
     }
 
     /// All numbers before `number` were sent.
@@ -215,7 +215,14 @@ impl Incoming {
         number < self.floor || self.settled.get(number)
     }
 
+    /// Whether no number from the next one on has arrived: as one of a resent frame, it may have before its turn.
+    #[inline]
+    pub fn is_next_new(&self) -> bool {
+        !self.received.reach(self.next)
+    }
+
     /// Whether `number` did not arrive before; from now on it has.
+    #[inline]
     pub fn receive(&mut self, number: Number) -> bool {
         number >= self.floor && self.received.set(number, self.floor)
     }
@@ -225,6 +232,8 @@ impl Incoming {
         self.abandoned.take(number)
     }
 
+    /// Nothing waits for `number` any more.
+    #[inline]
     pub fn settle(&mut self, number: Number) {
         if number > self.floor {
             self.settled.set(number, self.floor);
@@ -234,6 +243,7 @@ impl Incoming {
     }
 
     /// All before `to` are settled.
+    #[inline]
     fn settle_to(&mut self, to: Number) {
         self.floor = self.settled.first_unmarked(to);
         self.settled.trim(self.floor);

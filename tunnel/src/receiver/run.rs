@@ -4,7 +4,7 @@ use common::time::Time;
 
 use super::{Deliver, Receiver, ReceiverConfig};
 use crate::number::{Lane, Session};
-use crate::shim::{self, NO_LANE, News, Next};
+use crate::shim::{self, NO_LANE, Next, Order};
 
 /// First transmissions of a lane, each the next one.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) enum Step {
     /// It is to be delivered at once.
     Deliver,
     /// It is the next one, and may have to wait.
-    Ask(News),
+    Ask(Order),
     /// It is something else.
     Other,
 }
@@ -40,7 +40,7 @@ impl Run {
                 || lane != NO_LANE && receiver.floors.is_before(lane, before)
         };
         if !self.is_calm || !is_free() {
-            return Next::read(shim).map_or(Step::Other, Step::Ask);
+            return Next::order(shim).map_or(Step::Other, Step::Ask);
         }
         self.next.number.0 = self.next.number.0.wrapping_add(1);
         self.count += 1;
@@ -80,19 +80,12 @@ impl<F> Receiver<F> {
         &mut self,
         config: &ReceiverConfig,
         now: Time,
-        (run, news): (&mut Run, News),
+        (run, order): (&mut Run, Order),
         frame: F,
         out: &mut D,
     ) -> u64 {
         let count = self.end_run(run) + 1;
-        let shim = &run.next.shim(news);
-        let lane = &mut self.lanes[run.lane.index()];
-        if lane.is_calm() {
-            self.on_frame(config, now, shim, false, frame, out);
-        } else {
-            lane.counts.arrived += 1;
-            self.on_next(config, now, shim, frame, out);
-        }
+        self.on_next(config, now, run.lane, order, frame, out);
         self.renew_run(run);
         count
     }

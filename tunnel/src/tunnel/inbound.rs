@@ -203,12 +203,12 @@ fn follow<I: Io<Frame: Headroom>>(
             continue;
         }
         let inner = Inner { frame, is_for_lan };
-        let Step::Ask(news) = step else {
+        let Step::Ask(order) = step else {
             lan.deliver(inner);
             continue;
         };
         let config = &lan.wan.config.receiver;
-        let count = receiver.take_next(config, now, (&mut run, news), inner, lan);
+        let count = receiver.take_next(config, now, (&mut run, order), inner, lan);
         lan.counts.from_wan += count;
     }
     lan.counts.from_wan += receiver.end_run(&run);
