@@ -185,6 +185,16 @@ impl Link {
         Self { loss: Some(one_in), ..Self::steady(measured, recovery, flows) }
     }
 
+    /// The same, after that has been so for a while.
+    pub fn lossy_for_long(measured: Side, recovery: Recovery, flows: u32, one_in: u64) -> Self {
+        let mut link = Self::lossy(measured, recovery, flows, one_in);
+        for _ in 0..4 * (2 * DELAY + RESPONSE) {
+            link.prepare();
+            link.run();
+        }
+        link
+    }
+
     fn new(measured: Side, recovery: Recovery, flows: u32) -> Self {
         let message = (IN_FLIGHT / flows).clamp(1, MESSAGE);
         let hosts: Vec<Hosts> = (0..flows)
@@ -347,6 +357,11 @@ impl Stage for Link {
             Side::Lan => self.sentry.work(self.now),
             Side::Wan => self.depot.work(self.now),
         }
+    }
+
+    /// Packets that follow a lost one wait for it.
+    fn is_steady(&self) -> bool {
+        self.loss.is_none()
     }
 
     fn done(&self) -> u64 {

@@ -128,7 +128,7 @@ impl<T> Window<T> {
     }
 
     /// Appends the slot of `end()`.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, slot: T) {
         match &mut self.slots {
             Slots::Few(ring) if ring.len() < SEGMENT => ring.push_back(slot),

@@ -1,5 +1,6 @@
 //! The fast path: the next packet in order of a flow without gaps and without held packets, which the backup pool has
-//! room for, or of a passive flow. It has the same effect as the general way has on such a packet.
+//! room for, or of a passive flow; and the next packet beyond all others of a flow that holds some, which is held as well.
+//! It has the same effect as the general way has on such a packet.
 
 use core::mem::offset_of;
 
@@ -12,7 +13,7 @@ use common::time::Time;
 use common::wire::{Ack, Look};
 
 use crate::backup::{Backup, keeps_none};
-use crate::sequence::Sequence;
+use crate::sequence::{Held, PacketInfo, Sequence};
 use crate::{Actions, Context, Flow};
 
 impl<F: Frame> Flow<F> {
@@ -74,6 +75,58 @@ impl<F: Frame> Flow<F> {
         cx.out.count(Metric::DepotInOrder, 1);
         cx.out.deliver(packet);
         Ok(begins_to_await)
+    }
+
+    /// The same for the packet behind the highest one, of a flow that holds some. Returns when [`deadline`](Self::deadline)
+    /// may be, at the earliest, if it is earlier than before.
+    ///
+    /// # Errors
+    /// The frame, if it is to take the general way.
+    // Beside the other one, which calls nothing with the context.
+    #[inline]
+    pub fn on_next_behind<A: Actions<F>>(
+        &mut self,
+        cx: &mut Context<'_, A>,
+        frame: F,
+        look: &Look,
+    ) -> Result<Time, F> {
+        let (seq, len) = (self.sequence.high(), frame.bytes().len());
+        let reports = cx.now >= self.last_status + self.status_interval(cx.config);
+        let is_fast = look.psn == seq.psn()
+            && cx.config.fast_path
+            && !self.sequence.is_empty()
+            && self.incarnation.is_some()
+            && self.nak.is_none()
+            && self.share.is_none()
+            && self.seen == cx.lan.generation()
+            // No packet is delivered as a probe.
+            && self.acked.is_some()
+            && self.keeps_order(cx.config)
+            && seq.since(self.sequence.expected()) <= cx.config.window_max
+            && (!reports || self.is_told_by_ack(seq))
+            && cx.pool.take(len);
+        if !is_fast {
+            return Err(frame);
+        }
+        let awaited = self.backup.awaits_response();
+        (self.heard, self.raised) = (cx.now, cx.now);
+        self.learn_pmtu(look);
+        cx.out.about(look.psn, 1, |out| out.count(Metric::DepotHeld, 1));
+        let info = PacketInfo { len: len as u32, count: 1, needs_response: look.ack_req };
+        self.sequence.push(Held { packet: Packet::Owned(frame), info, at: cx.now });
+        let is_in_order = self.sequence.gaps().is_empty();
+        let next_due = self.deliver_till(cx);
+        if is_in_order {
+            self.stalled = cx.now;
+        }
+        if reports {
+            self.note_told(cx.now);
+        }
+        self.ready = self.is_ready();
+        // All deadlines stay or move back, but for the response that is awaited from now on, and the time of the packets
+        // that wait.
+        let begins_to_await = !awaited && self.backup.awaits_response();
+        Ok(if begins_to_await { Time::ZERO } else { next_due })
     }
 
     /// The same for the next packet of a flow that may be passive.

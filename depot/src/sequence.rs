@@ -217,6 +217,7 @@ impl<F: Frame> Sequence<F> {
     }
 
     /// Takes the packet that is `next`, if it is held.
+    #[inline]
     pub fn drain(&mut self) -> Option<Held<F>> {
         let held = self.slots.pop()?;
         if held.info.count > 1 {
@@ -245,6 +246,12 @@ impl<F: Frame> Sequence<F> {
             }
         }
         false
+    }
+
+    /// Holds a packet of one PSN, which is `high`.
+    #[inline(always)]
+    pub fn push(&mut self, held: Held<F>) {
+        self.slots.push(held);
     }
 
     /// Holds a packet whose place is [`Place::Gap`], or [`Place::New`] at

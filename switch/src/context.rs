@@ -199,6 +199,33 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         Ok(())
     }
 
+    /// A packet of flow `id`, noted as its next one, which arrived from the long-haul link, and that others are before which are held.
+    ///
+    /// # Errors
+    /// The frame, if it is to take a general way.
+    #[inline]
+    pub fn on_next_behind(&mut self, id: FlowId, frame: F, look: &Look) -> Result<(), F> {
+        let now = self.io.now();
+        let mut frame = Some(frame);
+        let result = self.run_event(
+            id,
+            |_, _| true,
+            |flow: &mut depot::Flow<F>, r, out| {
+                frame.take().map(|frame| flow.on_next_behind(&mut r.depot(now, out), frame, look))
+            },
+        );
+        match (frame, result) {
+            (Some(frame), _) | (None, Some((Some(Err(frame)), _))) => return Err(frame),
+            (None, Some((Some(Ok(earliest)), _))) => {
+                if self.flows.table.get(id).is_some_and(|entry| earliest < entry.armed) {
+                    self.arm::<depot::Flow<F>>(id);
+                }
+            }
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
     /// An ACK in the stream `id`, which arrived on `side`, takes the fast path of the flow that it is for.
     ///
     /// # Errors

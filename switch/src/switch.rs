@@ -284,45 +284,66 @@ fn process<I: Io, const N: usize>(
     let mut is_valid = true;
     for (frame, seen) in frames.drain(..).zip(burst.frames()) {
         let flow = seen.flow.filter(|_| is_valid);
-        let frame = match flow.filter(|_| works) {
+        let declined = match flow.filter(|_| works) {
             Some(id) => match cx.on_next(id, side, frame, &seen.look) {
                 Ok(()) => continue,
-                Err(Declined::Noted(frame)) => {
-                    let parsed = burst.parsed(seen, frame.bytes());
-                    request::on_noted(cx, side, frame, &parsed, id);
-                    is_valid = cx.flows.table.removed() == removed;
-                    continue;
-                }
-                Err(Declined::NotNext(frame)) => frame,
+                Err(declined) => declined,
             },
-            None => frame,
+            None => Declined::NotNext(frame),
         };
-        on_other(cx, side, frame, (&burst, seen), flow, works);
+        on_other(cx, side, declined, (&burst, seen), flow, works);
         is_valid = cx.flows.table.removed() == removed;
     }
 }
 
-/// A frame of a burst that is not the next packet of its flow.
+/// A frame of a burst that did not take the fast path of a packet.
 #[inline(never)]
 fn on_other<I: Io, const N: usize>(
     cx: &mut Context<'_, I>,
     side: Side,
-    frame: I::Frame,
+    declined: Declined<I::Frame>,
     (burst, seen): (&Burst<N>, &Seen),
     flow: Option<FlowId>,
     works: bool,
 ) {
-    let is_ack = seen.look.opcode == Opcode::ACK;
-    let ack = if is_ack { burst.ack(seen, frame.bytes()) } else { None };
-    let frame = match (flow, ack) {
-        (Some(id), Some(ack)) => match cx.on_ack(id, side, frame, &ack) {
-            Ok(()) => return,
-            Err(frame) => frame,
-        },
-        _ => frame,
+    let frame = match (declined, flow) {
+        (Declined::NotNext(frame) | Declined::Noted(frame), None) => frame,
+        (Declined::Noted(frame), Some(id)) => {
+            return on_noted(cx, side, frame, (burst, seen), id);
+        }
+        (Declined::NotNext(frame), Some(id)) => {
+            let is_ack = seen.look.opcode == Opcode::ACK;
+            let ack = if is_ack { burst.ack(seen, frame.bytes()) } else { None };
+            match ack {
+                None => frame,
+                Some(ack) => match cx.on_ack(id, side, frame, &ack) {
+                    Ok(()) => return,
+                    Err(frame) => frame,
+                },
+            }
+        }
     };
     let parsed = burst.parsed(seen, frame.bytes());
     receive(cx, side, frame, &parsed, flow, works);
+}
+
+/// The next packet of a flow, which is noted as such.
+fn on_noted<I: Io, const N: usize>(
+    cx: &mut Context<'_, I>,
+    side: Side,
+    frame: I::Frame,
+    (burst, seen): (&Burst<N>, &Seen),
+    id: FlowId,
+) {
+    let frame = match side {
+        Side::Lan => frame,
+        Side::Wan => match cx.on_next_behind(id, frame, &seen.look) {
+            Ok(()) => return,
+            Err(frame) => frame,
+        },
+    };
+    let parsed = burst.parsed(seen, frame.bytes());
+    request::on_noted(cx, side, frame, &parsed, id);
 }
 
 /// With recovery off all frames pass but control messages, and what is meant for this port.

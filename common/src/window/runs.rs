@@ -85,7 +85,8 @@ impl<T> Runs<T> {
     }
 
     /// Appends the slot of `end`.
-    #[inline(never)]
+    // In line: a slot that is made field by field, and moved from there, is waited for.
+    #[inline(always)]
     pub fn push(&mut self, end: Seq, slot: T) {
         self.span += 1;
         self.filled += 1;
