@@ -213,23 +213,22 @@ def _span(values: Iterable[float | None], form: Callable[[float], str] = _figure
 
 
 def _targets(figures: _Figures, made: dict[str, Any]) -> list[str]:
-    in_order = (("sentry", "lr2"), ("sentry", "cached"), ("depot", "lr2"), ("depot", "cached"))
-
     def values(key: str, traffics: Iterable[Traffic], duts: Iterable[tuple[str, str]], *, lossy: bool = False) -> Iterator[float | None]:
         rows = (figures.one(traffic, *dut, lossy=lossy) for traffic in traffics for dut in duts)
         return (row.get(key) for row in rows if row)
 
-    def growth() -> Iterator[float]:
-        for dut in in_order:
-            few, many = (figures.one(traffic, *dut) for traffic in (ONE_EACH, Traffic(CENTRE.payload, 1 << 20, CENTRE.in_flight)))
-            if few and many:
-                yield many["cycles_per_packet"] / few["cycles_per_packet"]
+    def each(key: str, traffic: Traffic, duts: Iterable[tuple[str, str]], *, lossy: bool = False) -> str:
+        rows = (figures.one(traffic, *dut, lossy=lossy) for dut in duts)
+        return ", ".join(_figure(row[key]) if row else "not measured" for row in rows)
 
-    large = [_payload(payload) for payload in PAYLOADS[1:]]
-    small = [_payload(PAYLOADS[0])]
-    held = [Traffic(payload, CENTRE.flows, in_flight) for payload in PAYLOADS[1:] for in_flight in (64, 4096, 1 << 17)]
-    keeping = (("sentry", "cached"), ("depot", "lr2"), ("depot", "cached"))
-    mended = [row for row in figures.good if row["loss"] and row["dut"] != "tunnel"]
+    def own(traffic: Traffic, duts: Iterable[tuple[str, str]], *, lossy: bool = False) -> str:
+        return each("dut_cycles_per_packet", traffic, duts, lossy=lossy)
+
+    cached = (("sentry", "cached"), ("depot", "cached"))
+    sparse = [
+        (name, Traffic(CENTRE.payload, flows, CENTRE.in_flight), limits)
+        for name, flows, limits in (("4 k", 1 << 12, (260, 250)), ("64 k", 1 << 16, (380, 340)), ("1 M", 1 << 20, (550, 480)))
+    ]
     one_way = (TUNNEL_SENDER, TUNNEL_RECEIVER)
     million = Traffic(CENTRE.payload, 1 << 20, CENTRE.in_flight)
 
@@ -243,15 +242,12 @@ def _targets(figures: _Figures, made: dict[str, Any]) -> list[str]:
     with_loss = [figures.one(CENTRE, dut.name, dut.mode, lossy=True) for dut in one_way]
     silent = [row["core_share"] for row in made.get("idle", []) if row["idle"] == "adaptive" and not row["pause_us"] and "core_share" in row]
     rows = [
-        ["new in-order packets, 1024 B and 4096 B: ≥ 0.90 of macswap", _span(values("ratio_to_macswap", large, in_order))],
-        ["64 B: ≥ 0.60 of macswap", _span(values("ratio_to_macswap", small, in_order))],
-        ["64 B: ≥ 3 × Open vSwitch", _span(values("ratio_to_ovs", small, in_order))],
-        ["`cached` and backup pool: ≥ 0.85 of `hold`", _span(values("ratio_to_hold", held, keeping))],
-        ["a million flows: ≤ 1.6 × the cycles of 64 (with an ACK each)", _span(growth())],
-        *(
-            [f"1 % loss, {name}: ≥ 0.85 of none", _span(row["ratio_to_no_loss"] for row in mended if (row["mode"] == "lr2") == back)]
-            for name, back in (("`cached`", False), ("`lr2`", True))
-        ),
+        ["`off`: own cycles ≤ 70", own(CENTRE, [("both", "off")])],
+        ["`lr2`, 64 flows, Sentry and Depot: ≤ 150", own(CENTRE, (("sentry", "lr2"), ("depot", "lr2")))],
+        ["`cached`, 64 flows: Sentry ≤ 190, Depot ≤ 190", own(CENTRE, cached)],
+        ["the same with 1 % loss: Sentry ≤ 230, Depot ≤ 270", own(CENTRE, cached, lossy=True)],
+        *([f"`cached`, {name} flows: Sentry ≤ {limits[0]}, Depot ≤ {limits[1]}", own(traffic, cached)] for name, traffic, limits in sparse),
+        ["1 % loss, goodput of none: Sentry ≥ 0.85, Depot ≥ 0.75", each("ratio_to_no_loss", CENTRE, cached, lossy=True)],
         *(
             [f"{dut}, {CENTRE}: own cycles ≤ {limit} × `hold`'s", _span([_own_of_hold(figures, CENTRE, dut)])]
             for dut, limit in ((TUNNEL_SENDER, 2.2), (TUNNEL_RECEIVER, 1.8))
