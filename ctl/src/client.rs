@@ -170,7 +170,7 @@ pub fn read<T: DeserializeOwned>(body: &str) -> Result<T, Failure> {
 fn exchange(mut stream: impl Read + Write, request: &Request<'_>) -> io::Result<Vec<u8>> {
     let Request { method, path, body } = request;
     let head =
-        format!("{method} {path} HTTP/1.0\r\nHost: gateway\r\nContent-Length: {}", body.len());
+        format!("{method} {path} HTTP/1.0\r\nHost: localhost\r\nContent-Length: {}", body.len());
     stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_MAX).read_to_end(&mut answer)?;

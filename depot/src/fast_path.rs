@@ -17,7 +17,7 @@ use crate::sequence::{Held, PacketInfo, Sequence};
 use crate::{Actions, Context, Flow};
 
 impl<F: Frame> Flow<F> {
-    /// Such a packet touches of a flow only its first so many bytes, without the
+    /// A packet in order touches of a flow only its first so many bytes, without the
     /// [cache line](Self::PASSED_OVER) of held packets, and its place in the backup pool.
     pub const FAST_PATH: usize = 160;
     /// Where that line begins.
@@ -77,8 +77,9 @@ impl<F: Frame> Flow<F> {
         Ok(begins_to_await)
     }
 
-    /// The same for the packet behind the highest one, of a flow that holds some. Returns when [`deadline`](Self::deadline)
-    /// may be, at the earliest, if it is earlier than before.
+    /// The same for a SEND or WRITE packet behind the highest one, of a flow that holds some. Returns the time before which
+    /// [`deadline`](Self::deadline) can't be, unless it was before: [`Time::ZERO`] if it has to be found out, and [`Time::NEVER`] if it has
+    /// not become earlier.
     ///
     /// # Errors
     /// The frame, if it is to take the general way.
@@ -90,6 +91,7 @@ impl<F: Frame> Flow<F> {
         frame: F,
         look: &Look,
     ) -> Result<Time, F> {
+        debug_assert!(look.opcode.is_plain());
         let (seq, len) = (self.sequence.high(), frame.bytes().len());
         let reports = cx.now >= self.last_status + self.status_interval(cx.config);
         let is_fast = look.psn == seq.psn()

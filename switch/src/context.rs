@@ -216,14 +216,23 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         );
         match (frame, result) {
             (Some(frame), _) | (None, Some((Some(Err(frame)), _))) => return Err(frame),
-            (None, Some((Some(Ok(earliest)), _))) => {
-                if self.flows.table.get(id).is_some_and(|entry| earliest < entry.armed) {
-                    self.arm::<depot::Flow<F>>(id);
-                }
-            }
+            (None, Some((Some(Ok(earliest)), _))) => self.advance::<depot::Flow<F>>(id, earliest),
             (None, _) => {}
         }
         Ok(())
+    }
+
+    /// The deadline of flow `id`, whose pipeline is a `Q`, may be `earliest` from now on, and no earlier than it was and that.
+    #[inline]
+    fn advance<Q: Pipeline<F>>(&mut self, id: FlowId, earliest: Time) {
+        let Some(entry) = self.flows.table.get_mut(id) else { return };
+        if earliest < entry.armed {
+            return self.arm::<Q>(id);
+        }
+        // The timer that is set looks there for what is due after it.
+        if let Some(track) = entry.state.track_mut() {
+            track.due = track.due.min(CoarseDeadline::at(earliest));
+        }
     }
 
     /// An ACK in the stream `id`, which arrived on `side`, takes the fast path of the flow that it is for.

@@ -2,10 +2,12 @@
 
 mod support;
 
-use common::control::{Reason, Status};
+use common::control::{Reason, Status, SyncMessage};
+use common::frame::Side;
 use common::metrics::Metric;
 use common::time::{Span, Time};
 use common::wire::Qpn;
+use proptest::prelude::*;
 use support::*;
 use switch::Recovery;
 
@@ -56,4 +58,65 @@ fn what_was_due_hours_ago_is_done() {
     assert!(bench.switch.next_deadline() < bench.now + RTT * 2);
     bench.wait(Span::from_millis(10 * 3_600_000));
     assert_eq!(bench.timers().len(), 1, "next {:?}", bench.switch.next_deadline().since(bench.now));
+}
+
+/// When the packets of a flow leave towards the host: 1 is lost, 2 to 101 come 100 µs apart, then 1, and then what `steps` say: a
+/// packet so many microseconds later, or an ACK of all that has left.
+fn leave(steps: &[(u64, bool)], has_fast_paths: bool) -> Vec<(Time, u32)> {
+    let mut bench = Bench::new(Recovery::Cached);
+    if !has_fast_paths {
+        bench.switch.avoid_fast_paths();
+    }
+    let sync = SyncMessage { src_qpn: Some(Qpn::new(0x22)), rtt: RTT, ..open(0) };
+    bench.sync(0x11, 1, sync);
+    bench.arrive(0x11, [0]);
+    bench.lan(ack(&outbound(), 0x22, 0));
+    let mut left = Vec::new();
+    let until = |bench: &mut Bench, left: &mut Vec<_>, to: Time| {
+        while bench.switch.next_deadline() <= to {
+            bench.now = bench.now.max(bench.switch.next_deadline());
+            let now = bench.now;
+            left.extend(psns(&bench.timers(), Side::Lan).into_iter().map(|psn| (now, psn)));
+        }
+        bench.now = to;
+    };
+    let before = (2..102).map(|psn| (Span::from_micros(100), Some(psn)));
+    let gap = [(Span::from_micros(100), Some(1))];
+    let mut next = 102;
+    let steps = steps.iter().map(|(after, is_data)| {
+        next += u32::from(*is_data);
+        (Span::from_micros(*after), is_data.then_some(next - 1))
+    });
+    for (after, psn) in before.chain(gap).chain(steps) {
+        let to = bench.now + after;
+        until(&mut bench, &mut left, to);
+        let sent = match (psn, left.last()) {
+            (Some(psn), _) => bench.wan(request(&inbound(), 0x11, psn)),
+            (None, Some((_, newest))) => bench.lan(ack(&outbound(), 0x22, *newest)),
+            (None, None) => Vec::new(),
+        };
+        left.extend(psns(&sent, Side::Lan).into_iter().map(|psn| (to, psn)));
+    }
+    let to = bench.now + RTT * 2;
+    until(&mut bench, &mut left, to);
+    left
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// What waits for its time leaves at the same moment with fast paths and without.
+    #[test]
+    fn a_packet_behind_others_is_no_reason_to_be_late(
+        trains in prop::collection::vec((prop::sample::select(vec![1_u64, 20, 100]), 1..25_usize, any::<bool>()), 1..40),
+    ) {
+        let train = |(apart, packets, is_acked): (u64, usize, bool)| {
+            let acks = is_acked.then_some((apart, false));
+            std::iter::repeat_n((apart, true), packets).chain(acks)
+        };
+        let steps: Vec<_> = trains.into_iter().flat_map(train).collect();
+        let fast = leave(&steps, true);
+        prop_assert_eq!(fast.len(), 101 + steps.iter().filter(|(_, is_data)| *is_data).count());
+        prop_assert_eq!(fast, leave(&steps, false));
+    }
 }

@@ -91,7 +91,8 @@ impl Shim {
     #[inline]
     pub(crate) const fn order(&self) -> Order {
         let (lane, before) = wire(self.predecessor);
-        let first = ((lane as u64) << 8 | (self.clear << CLEAR_SHIFT) as u64) << 32;
+        let clear = if self.clear < CLEAR_MAX { self.clear } else { CLEAR_MAX };
+        let first = ((lane as u64) << 8 | (clear << CLEAR_SHIFT) as u64) << 32;
         Order { first, before }
     }
 

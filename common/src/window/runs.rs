@@ -85,7 +85,7 @@ impl<T> Runs<T> {
     }
 
     /// Appends the slot of `end`.
-    // In line: a slot that is made field by field, and moved from there, is waited for.
+    // In line: a slot that is made field by field and moved in one piece makes the processor wait until the fields are stored.
     #[inline(always)]
     pub fn push(&mut self, end: Seq, slot: T) {
         self.span += 1;

@@ -77,7 +77,7 @@ mod tests {
 
     fn ask(address: SocketAddr, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream
     }

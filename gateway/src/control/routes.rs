@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -25,6 +26,7 @@ use super::{State, events, flows, page, records, status};
 const BODY_MAX: usize = 1_024;
 
 mod capturing;
+mod host;
 mod protection;
 mod several;
 
@@ -74,8 +76,8 @@ impl IntoResponse for Error {
 
 type Answer = Result<Response, Error>;
 
-/// Requests that change nothing, for everybody. `control.listen` refuses the others.
-pub(super) fn to_read(states: &[Arc<State>]) -> Router {
+/// Requests that change nothing, for everybody who reaches `address`. `control.listen` refuses the others.
+pub(super) fn to_read(states: &[Arc<State>], address: IpAddr) -> Router {
     let refuse = || async {
         Error::new(
             StatusCode::FORBIDDEN,
@@ -102,7 +104,7 @@ pub(super) fn to_read(states: &[Arc<State>]) -> Router {
         .route("/log-level", any(refuse))
         .route("/reload", any(refuse))
         .route("/drain", any(refuse));
-    several::routes(states, &of_pair, &of_process)
+    host::check(several::routes(states, &of_pair, &of_process), address)
 }
 
 /// All requests, for whoever may open the socket.

@@ -56,7 +56,7 @@ pub fn spawn(
             tokio::spawn(connections::serve(socket, routes::to_change(&states), LIMITS));
         }
         let listener = tokio::net::TcpListener::from_std(wait_for(listen, listener).await)?;
-        connections::serve(listener, routes::to_read(&states), LIMITS).await;
+        connections::serve(listener, routes::to_read(&states, listen.ip()), LIMITS).await;
         Ok::<_, io::Error>(())
     };
     thread::Builder::new()
@@ -105,13 +105,44 @@ mod tests {
         ask(TcpStream::connect(address).unwrap(), "GET", path, "")
     }
 
-    fn ask(mut stream: impl Read + Write, method: &str, path: &str, body: &str) -> String {
+    fn ask(stream: impl Read + Write, method: &str, path: &str, body: &str) -> String {
+        ask_host(stream, method, path, body, "localhost")
+    }
+
+    fn ask_host(
+        mut stream: impl Read + Write,
+        method: &str,
+        path: &str,
+        body: &str,
+        host: &str,
+    ) -> String {
         let len = body.len();
-        let headers = format!("Host: x\r\nConnection: close\r\nContent-Length: {len}");
+        let headers = format!("Host: {host}\r\nConnection: close\r\nContent-Length: {len}");
         write!(stream, "{method} {path} HTTP/1.1\r\n{headers}\r\n\r\n{body}").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
+    }
+
+    #[test]
+    fn a_loopback_address_answers_no_request_by_another_name() {
+        let state = State::new("both", 1, None).of(&good(&lab("")));
+        let listener = bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("control.sock");
+        let (socket, _file) = socket::bind(&path, None).unwrap().into_parts();
+        spawn((address, Some(listener)), Some(socket), vec![Arc::new(state)]).unwrap();
+        for path in ["/status", "/metrics", "/", "/nothing"] {
+            let tcp = TcpStream::connect(address).unwrap();
+            let answer = ask_host(tcp, "GET", path, "", "evil.example");
+            assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
+            assert!(answer.contains("Host: found") && answer.contains("localhost"), "{answer}");
+        }
+        assert!(get(address, "/status").starts_with("HTTP/1.1 200"));
+        // A browser can't open it.
+        let unix = UnixStream::connect(&path).unwrap();
+        assert!(ask_host(unix, "GET", "/status", "", "x").starts_with("HTTP/1.1 200"));
     }
 
     // R-TUN-54

@@ -13,7 +13,7 @@ use crate::support::{Folder, Running, SMALL, config, free_address, send, write_p
 /// The status of an answer, and its body.
 pub fn ask(socket: &Path, request: &str, body: &str) -> (u16, Value) {
     let mut stream = UnixStream::connect(socket).unwrap();
-    let headers = format!("Host: x\r\nContent-Length: {}", body.len());
+    let headers = format!("Host: localhost\r\nContent-Length: {}", body.len());
     write!(stream, "{request} HTTP/1.1\r\n{headers}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

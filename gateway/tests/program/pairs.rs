@@ -162,7 +162,8 @@ fn the_traffic_of_each_pair_stays_in_it() {
 fn ask(listen: SocketAddr, path: &str) -> String {
     let mut text = String::new();
     if let Ok(mut stream) = TcpStream::connect(listen) {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         if stream.write_all(request.as_bytes()).is_ok() {
             let _ = stream.read_to_string(&mut text);
         }

@@ -123,7 +123,8 @@ impl Running {
     pub fn get(&self, path: &str) -> String {
         let mut answer = String::new();
         if let Ok(mut stream) = TcpStream::connect(self.listen) {
-            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            let request =
+                format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
             if stream.write_all(request.as_bytes()).is_ok() {
                 let _ = stream.read_to_string(&mut answer);
             }

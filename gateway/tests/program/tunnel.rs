@@ -188,7 +188,8 @@ fn a_parameter_is_set_through_the_socket() {
     let put = |mut stream: UnixStream, value: &str| {
         let headers = format!("Connection: close\r\nContent-Length: {}", value.len());
         let path = "/parameters/wan.spray";
-        write!(stream, "PUT {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n{value}").unwrap();
+        write!(stream, "PUT {path} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n\r\n{value}")
+            .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer

@@ -82,7 +82,7 @@ def _complaints(root: Path) -> Iterator[str]:
     ]
     if code or said.splitlines() != expected:
         yield f"--dry-run bind: exit code {code}: {said}"
-    if override.read_text() != "(null)\n" or (root / "var").exists():
+    if override.read_text() != "(null)\n" or (root / "run").exists():
         yield "--dry-run has written"
 
     code, said = _run(root, "bind", _NIC)
@@ -105,7 +105,7 @@ def _complaints(root: Path) -> Iterator[str]:
         yield f"undo: exit code {code}: {said}"
     if override.read_text() != "\n" or (drivers / "vfio-pci/unbind").read_text() != f"{_NIC}\n":
         yield "undo did not take the port from vfio-pci"
-    if list((root / "var/lib/lr2/bind-nics").iterdir()):
+    if list((root / "run/lr2-bind-nics").iterdir()):
         yield "undo keeps what it has undone"
 
 

@@ -43,6 +43,13 @@ impl CoarseDeadline {
         Self(((deadline.as_nanos() >> Self::SHIFT) as u32).min(Self::NEVER.0 - 1))
     }
 
+    /// The earlier one of two that lie less than nine hours apart.
+    #[inline]
+    pub fn min(self, other: Self) -> Self {
+        let is_later = (self.0.wrapping_sub(other.0) as i32) > 0;
+        if self.is_never() || !other.is_never() && is_later { other } else { self }
+    }
+
     /// Whether there is none.
     #[inline]
     pub fn is_never(self) -> bool {
