@@ -115,8 +115,9 @@ def _hold(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Run
 
 
 def _held(dut: Dut, traffic: Traffic) -> int:
-    """Frames that each of a gateway's pools has room for. Its workers get equal parts, and one has all the flows."""
-    return (traffic.most_held + 4096) * dut.workers
+    """Frames that each of a gateway's pools has room for. Its workers get equal parts, and one has all the flows. A tunnel keeps them
+    until the next REPORT, which comes a sixteenth of a round trip later, or a little more."""
+    return (traffic.most_held + 4096 + (traffic.most_held // 8 if dut.is_tunnel else 0)) * dut.workers
 
 
 def _gateway(place: Place, processes: Processes, dut: Dut, traffic: Traffic) -> Running:
