@@ -257,7 +257,7 @@ static uint16_t give_data(struct world *w, struct stream *s, enum side side, uin
 			  struct rte_mbuf **frames, uint16_t n)
 {
 	struct rte_mbuf *fresh[BURST];
-	/* Ahead of each flow's first packets: the first announcements of all do not know the other's boot id yet. */
+	/* Ahead of the first two packets of each flow: the first announcements carry no boot id, as the gateway was not heard yet. */
 	const bool announce = w->peer.present && s->id == INWARD && s->round < 2;
 	bool keepalive = true;
 	uint16_t given = 0, used = 0;

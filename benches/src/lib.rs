@@ -108,8 +108,8 @@ cases! {
     "switch depot cached, 1 flow", BURST, Link::steady(Side::Wan, Recovery::Cached, 1);
     "switch depot cached, 64 flows", BURST, Link::steady(Side::Wan, Recovery::Cached, 64);
     "switch depot cached, 4 k flows", BURST, Link::steady(Side::Wan, Recovery::Cached, 4096);
-    "switch sentry cached, 1 % lost", BURST, Link::lossy_for_long(Side::Lan, Recovery::Cached, 64, 101);
-    "switch depot cached, 1 % lost", BURST, Link::lossy_for_long(Side::Wan, Recovery::Cached, 64, 101);
+    "switch sentry cached, 1 % lost", BURST, Link::lossy(Side::Lan, Recovery::Cached, 64, 101);
+    "switch depot cached, 1 % lost", BURST, Link::lossy(Side::Wan, Recovery::Cached, 64, 101);
     "tunnel sender, 64 flows", BURST, Pipe::sender(64);
     "tunnel sender, 64 k flows", BURST, Pipe::sender(1 << 16);
     "tunnel receiver, 64 flows", BURST, Pipe::receiver(64);

@@ -180,14 +180,9 @@ impl Link {
         link
     }
 
-    /// The same, and then every packet in so many is lost.
+    /// The same, and then one packet in so many is lost for some round trips.
     pub fn lossy(measured: Side, recovery: Recovery, flows: u32, one_in: u64) -> Self {
-        Self { loss: Some(one_in), ..Self::steady(measured, recovery, flows) }
-    }
-
-    /// The same, after that has been so for a while.
-    pub fn lossy_for_long(measured: Side, recovery: Recovery, flows: u32, one_in: u64) -> Self {
-        let mut link = Self::lossy(measured, recovery, flows, one_in);
+        let mut link = Self { loss: Some(one_in), ..Self::steady(measured, recovery, flows) };
         for _ in 0..4 * (2 * DELAY + RESPONSE) {
             link.prepare();
             link.run();

@@ -77,13 +77,13 @@ impl<F: Frame> Flow<F> {
         Ok(begins_to_await)
     }
 
-    /// The same for a SEND or WRITE packet behind the highest one, of a flow that holds some. Returns the time before which
-    /// [`deadline`](Self::deadline) can't be, unless it was before: [`Time::ZERO`] if it has to be found out, and [`Time::NEVER`] if it has
-    /// not become earlier.
+    /// The same for the next SEND or WRITE packet while the flow holds earlier ones. Returns a lower bound of the new
+    /// [`deadline`](Self::deadline) if it may have moved forward: [`Time::ZERO`] if the caller has to ask for it, [`Time::NEVER`] if it has
+    /// not moved forward.
     ///
     /// # Errors
     /// The frame, if it is to take the general way.
-    // Beside the other one, which calls nothing with the context.
+    // Not part of `on_fast_path`, which calls no function with the context.
     #[inline]
     pub fn on_next_behind<A: Actions<F>>(
         &mut self,
@@ -117,7 +117,7 @@ impl<F: Frame> Flow<F> {
         let info = PacketInfo { len: len as u32, count: 1, needs_response: look.ack_req };
         self.sequence.push(Held { packet: Packet::Owned(frame), info, at: cx.now });
         let is_in_order = self.sequence.gaps().is_empty();
-        let next_due = self.deliver_till(cx);
+        let next_due = self.deliver_due(cx);
         if is_in_order {
             self.stalled = cx.now;
         }
@@ -125,8 +125,7 @@ impl<F: Frame> Flow<F> {
             self.note_told(cx.now);
         }
         self.ready = self.is_ready();
-        // All deadlines stay or move back, but for the response that is awaited from now on, and the time of the packets
-        // that wait.
+        // Two deadlines may move forward: that of the awaited response, and that of the next held packet.
         let begins_to_await = !awaited && self.backup.awaits_response();
         Ok(if begins_to_await { Time::ZERO } else { next_due })
     }

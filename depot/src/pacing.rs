@@ -104,45 +104,27 @@ impl Pacing {
 }
 
 impl<F: Frame> Flow<F> {
-    /// Delivers packets that are in order and due.
-    pub(crate) fn deliver_due<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) {
-        if self.share.is_none() {
-            self.deliver_till(cx);
-            return;
-        }
-        if !self.catch_up(cx) {
-            return;
+    /// Delivers packets that are in order and due. Returns when the timer for the next one is due; [`Time::NEVER`] if none
+    /// waits for its time.
+    pub(crate) fn deliver_due<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> Time {
+        if self.share.is_some() && !self.catch_up(cx) {
+            return Time::NEVER;
         }
         while let Some(at) = self.sequence.front() {
-            if self.must_wait(cx, self.pacing.due(at, self.rtt)) {
-                return;
+            // R-PACE-1
+            let due = self.pacing.due(at, self.rtt);
+            let waits = cx.config.pacing && due > cx.now;
+            // R-PACE-6
+            if waits && !cx.pool.is_filled(PRESSURE) {
+                return due + self.pacing.slack(self.rtt);
             }
             if !self.has_room(cx) {
-                return self.wait_for_room(cx);
-            }
-            self.drain(cx, at);
-        }
-    }
-
-    /// The same for a flow without a window on the LAN. Returns when the next one is to be delivered; [`Time::NEVER`] if
-    /// none waits for its time.
-    #[inline]
-    pub(crate) fn deliver_till<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> Time {
-        while let Some(at) = self.sequence.front() {
-            let due = self.pacing.due(at, self.rtt);
-            if self.must_wait(cx, due) {
-                return due + self.pacing.slack(self.rtt);
+                self.wait_for_room(cx);
+                return Time::NEVER;
             }
             self.drain(cx, at);
         }
         Time::NEVER
-    }
-
-    /// Whether a packet that is due at `due` has to wait.
-    #[inline]
-    fn must_wait<A>(&self, cx: &Context<'_, A>, due: Time) -> bool {
-        // R-PACE-1, R-PACE-6
-        cx.config.pacing && due > cx.now && !cx.pool.is_filled(PRESSURE)
     }
 
     /// Delivers all packets in order, due or not.

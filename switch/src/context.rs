@@ -199,39 +199,57 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         Ok(())
     }
 
-    /// A packet of flow `id`, noted as its next one, which arrived from the long-haul link, and that others are before which are held.
+    /// The next packet of flow `id` arrived from the long-haul link while the Depot holds earlier ones: it takes the fast
+    /// path for these.
     ///
     /// # Errors
     /// The frame, if it is to take a general way.
     #[inline]
     pub fn on_next_behind(&mut self, id: FlowId, frame: F, look: &Look) -> Result<(), F> {
         let now = self.io.now();
-        let mut frame = Some(frame);
-        let result = self.run_event(
-            id,
-            |_, _| true,
-            |flow: &mut depot::Flow<F>, r, out| {
-                frame.take().map(|frame| flow.on_next_behind(&mut r.depot(now, out), frame, look))
-            },
-        );
-        match (frame, result) {
-            (Some(frame), _) | (None, Some((Some(Err(frame)), _))) => return Err(frame),
-            (None, Some((Some(Ok(earliest)), _))) => self.advance::<depot::Flow<F>>(id, earliest),
-            (None, _) => {}
+        let earliest = self.offer(id, frame, |flow: &mut depot::Flow<F>, r, out, frame| {
+            flow.on_next_behind(&mut r.depot(now, out), frame, look)
+        })?;
+        if let Some(earliest) = earliest {
+            self.advance_deadline(id, earliest);
         }
         Ok(())
     }
 
-    /// The deadline of flow `id`, whose pipeline is a `Q`, may be `earliest` from now on, and no earlier than it was and that.
+    /// The deadline of the Depot flow `id` has moved forward to `earliest` or later, unless it is earlier anyway.
     #[inline]
-    fn advance<Q: Pipeline<F>>(&mut self, id: FlowId, earliest: Time) {
+    fn advance_deadline(&mut self, id: FlowId, earliest: Time) {
         let Some(entry) = self.flows.table.get_mut(id) else { return };
         if earliest < entry.armed {
-            return self.arm::<Q>(id);
+            return self.arm::<depot::Flow<F>>(id);
         }
-        // The timer that is set looks there for what is due after it.
+        // When the timer fires, it is set again for `due`.
         if let Some(track) = entry.state.track_mut() {
             track.due = track.due.min(CoarseDeadline::at(earliest));
+        }
+    }
+
+    /// Offers a frame to the fast path `event` of flow `id`, if its pipeline is a `Q`.
+    ///
+    /// # Errors
+    /// The frame, if it is to take a general way.
+    #[inline(always)]
+    fn offer<Q: Pipeline<F>, R>(
+        &mut self,
+        id: FlowId,
+        frame: F,
+        event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>, F) -> Result<R, F>,
+    ) -> Result<Option<R>, F> {
+        let mut frame = Some(frame);
+        let result = self.run_event(
+            id,
+            |_, _| true,
+            |flow, resources, out| frame.take().map(|frame| event(flow, resources, out, frame)),
+        );
+        match (frame, result) {
+            (Some(frame), _) | (None, Some((Some(Err(frame)), _))) => Err(frame),
+            (None, Some((Some(Ok(value)), _))) => Ok(Some(value)),
+            (None, _) => Ok(None),
         }
     }
 
@@ -263,16 +281,8 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         frame: F,
         event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>, F) -> Result<Time, F>,
     ) -> Result<(), F> {
-        let mut frame = Some(frame);
-        let result = self.run_event(
-            id,
-            |_, _| true,
-            |flow, resources, out| frame.take().map(|frame| event(flow, resources, out, frame)),
-        );
-        match (frame, result) {
-            (Some(frame), _) | (None, Some((Some(Err(frame)), _))) => return Err(frame),
-            (None, Some((Some(Ok(deadline)), _))) => self.arm_for(id, |_: &Q, _| deadline),
-            (None, _) => {}
+        if let Some(deadline) = self.offer(id, frame, event)? {
+            self.arm_for(id, |_: &Q, _| deadline);
         }
         Ok(())
     }

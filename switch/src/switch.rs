@@ -296,7 +296,7 @@ fn process<I: Io, const N: usize>(
     }
 }
 
-/// A frame of a burst that did not take the fast path of a packet.
+/// A frame of a burst that [`Context::on_next`] did not take.
 #[inline(never)]
 fn on_other<I: Io, const N: usize>(
     cx: &mut Context<'_, I>,
@@ -327,7 +327,7 @@ fn on_other<I: Io, const N: usize>(
     receive(cx, side, frame, &parsed, flow, works);
 }
 
-/// The next packet of a flow, which is noted as such.
+/// The next packet of a flow, which its track has noted.
 fn on_noted<I: Io, const N: usize>(
     cx: &mut Context<'_, I>,
     side: Side,

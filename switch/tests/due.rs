@@ -60,8 +60,8 @@ fn what_was_due_hours_ago_is_done() {
     assert_eq!(bench.timers().len(), 1, "next {:?}", bench.switch.next_deadline().since(bench.now));
 }
 
-/// When the packets of a flow leave towards the host: 1 is lost, 2 to 101 come 100 µs apart, then 1, and then what `steps` say: a
-/// packet so many microseconds later, or an ACK of all that has left.
+/// The times at which the packets of a flow leave towards the host. Packet 1 is lost, 2 to 101 arrive 100 µs apart, then 1 arrives.
+/// Each step waits for so many microseconds; then the next packet arrives, or else the host acknowledges all that has left.
 fn leave(steps: &[(u64, bool)], has_fast_paths: bool) -> Vec<(Time, u32)> {
     let mut bench = Bench::new(Recovery::Cached);
     if !has_fast_paths {
@@ -105,9 +105,8 @@ fn leave(steps: &[(u64, bool)], has_fast_paths: bool) -> Vec<(Time, u32)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8_000, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What waits for its time leaves at the same moment with fast paths and without.
     #[test]
-    fn a_packet_behind_others_is_no_reason_to_be_late(
+    fn held_packets_leave_at_the_same_time_with_fast_paths_and_without(
         trains in prop::collection::vec((prop::sample::select(vec![1_u64, 20, 100]), 1..25_usize, any::<bool>()), 1..40),
     ) {
         let train = |(apart, packets, is_acked): (u64, usize, bool)| {

@@ -266,12 +266,14 @@ impl<F> Receiver<F> {
             Ok(()) => self.lanes[before.lane().index()].counts.waited += 1,
             Err(frame) => {
                 self.lanes[id.lane().index()].counts.unordered += u64::from(!is_free);
-                frame.into_iter().for_each(|frame| self.deliver(config, now, id, frame, out));
+                if let Some(frame) = frame {
+                    self.deliver(config, now, id, frame, out);
+                }
             }
         }
     }
 
-    /// Delivers some of the frames that wait, if there are too many. Whether a new one needs not wait for `before` any more.
+    /// Delivers frames that wait, to make room for one more. Returns whether `before` is settled after that.
     #[cold]
     fn make_room<D: Deliver<F>>(
         &mut self,
@@ -316,7 +318,7 @@ impl<F> Receiver<F> {
         }
     }
 
-    /// The predecessor that a new frame, the first of a lane with this number, has to wait for.
+    /// The predecessor that a new frame has to wait for. `own` and `number` are the frame's lane and number.
     #[inline]
     fn awaited(
         &self,

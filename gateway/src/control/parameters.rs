@@ -116,13 +116,13 @@ impl Parameters {
         self.inner().send(&changes)
     }
 
-    /// Applies what a changed file changes: to each pair of ports its changes and its new configuration. If a worker of
-    /// any pair has no room for them, nothing is applied to any.
+    /// Applies a reload: sends the workers of each pair of ports their changes, and stores the new configuration. If a worker
+    /// of any pair has no room in its ring, no pair is changed.
     ///
     /// # Errors
     /// [`Refused::Busy`].
     pub fn apply_all(all: &[(&Self, &[Change], &Config)]) -> Result<(), Refused> {
-        // While these are locked, nobody else fills the rings.
+        // The locks keep other threads from filling the rings between the check and the sends.
         let mut each: Vec<_> = all.iter().map(|(parameters, ..)| parameters.inner()).collect();
         if each.iter().zip(all).any(|(inner, (_, changes, _))| !inner.has_room(changes.len())) {
             return Err(Refused::Busy);

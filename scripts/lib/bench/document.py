@@ -198,7 +198,7 @@ def _rings(made: dict[str, Any]) -> list[str]:
         ]  # fmt: skip
         for row in rows
     ]  # fmt: skip
-    text = """Rings between workers: what comes in at a worker that it does not belong to is handed off. Cycles of its own per packet:
+    text = """Rings between workers: a worker that receives a packet of another worker's flow passes it to that worker over a ring. Cycles of its own per packet:
 *enqueue* is the first one's cost of each packet that it hands off, *dequeue* the second one's cost of it beyond
 those of one worker that does it all."""
     return [*text.splitlines(), "", *_table(head, cells)]

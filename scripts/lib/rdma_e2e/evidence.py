@@ -107,7 +107,7 @@ _SHOWN = [
 
 # rxe's own counters that must not move in either guest: a queue pair that failed.
 BROKEN = ("retry_exceeded_err", "retry_rnr_exceeded_err", "send_err")
-# Frames that a killed gateway sends in its last round trip, about: 100 a second, and 20 ms. Nobody can resend them.
+# A killed gateway can't resend the frames of its last round trip: about two, at 100 frames per second and 20 ms.
 _SENT_LAST = 2
 # Counted by the sender whenever it starts again at an earlier packet.
 REWOUND = "completer_retry_err"

@@ -43,7 +43,7 @@ impl CoarseDeadline {
         Self(((deadline.as_nanos() >> Self::SHIFT) as u32).min(Self::NEVER.0 - 1))
     }
 
-    /// The earlier one of two that lie less than nine hours apart.
+    /// The earlier of two deadlines less than nine hours apart.
     #[inline]
     pub fn min(self, other: Self) -> Self {
         let is_later = (self.0.wrapping_sub(other.0) as i32) > 0;

@@ -88,7 +88,7 @@ impl Incoming {
     /// Whether nothing is missing or waits, and nothing has arrived before its turn.
     #[inline]
     pub fn is_calm(&self) -> bool {
-        self.floor == self.next && self.is_next_new()
+        self.floor == self.next && !self.received.reach(self.next)
     }
 
     /// All numbers before `number` were sent.
@@ -213,12 +213,6 @@ impl Incoming {
     #[inline]
     pub fn is_settled(&self, number: Number) -> bool {
         number < self.floor || self.settled.get(number)
-    }
-
-    /// Whether no number from the next one on has arrived: as one of a resent frame, it may have before its turn.
-    #[inline]
-    pub fn is_next_new(&self) -> bool {
-        !self.received.reach(self.next)
     }
 
     /// Whether `number` did not arrive before; from now on it has.

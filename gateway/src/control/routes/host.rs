@@ -1,7 +1,7 @@
-//! The name by which `control.listen` is asked.
+//! The check of the `Host` header at `control.listen`, against DNS rebinding.
 //!
-//! A web site can have its name lead to a visitor's own machine (DNS rebinding). Its pages may then read what is served there: to
-//! the browser that is their own site. Such requests name it in `Host`.
+//! An attacker's DNS server changes the address of the attacker's web site to 127.0.0.1. The browser then lets a page of that site
+//! read the API, because both have the same name. The `Host` header of such a request is the name of that site.
 
 use std::net::IpAddr;
 
