@@ -13,7 +13,6 @@ mod predecessors;
 mod share;
 mod silence;
 
-use arrayvec::ArrayVec;
 use common::rtt::Rtt;
 use common::time::{Span, Time};
 
@@ -30,9 +29,6 @@ use crate::message::{Probe, Report, Skip};
 use crate::number::{FrameId, Lane, Number, Session};
 use crate::shim::Shim;
 use crate::spray::{Policy, Spray};
-
-/// SKIPs that answer one REPORT.
-const MAX_SKIPS: usize = 8;
 
 /// Settings of a sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -91,8 +87,8 @@ pub trait Recover {
     /// Sends a PROBE.
     fn probe(&mut self, probe: Probe);
 
-    /// Sends a SKIP.
-    fn skip(&mut self, skip: Skip);
+    /// Sends a SKIP on lane `via`.
+    fn skip(&mut self, via: Lane, skip: Skip);
 }
 
 /// Why a frame is resent, or not.
@@ -348,22 +344,7 @@ impl<K> Sender<K> {
         if !was_good && self.is_good(report.lane) {
             self.rescue(now, out);
         }
-        let mut ranges = ArrayVec::new();
-        let mut sent = 0;
-        let lane = report.lane;
-        for range in self.lanes[lane.index()].skipped(&listed) {
-            ranges.push(range);
-            if ranges.is_full() {
-                out.skip(Skip { lane, ranges: core::mem::take(&mut ranges) });
-                sent += 1;
-                if sent == MAX_SKIPS {
-                    break;
-                }
-            }
-        }
-        if !ranges.is_empty() {
-            out.skip(Skip { lane, ranges });
-        }
+        self.skip(report.lane, report.lane, |start| listed.covers(start), out);
         !is_wrong
     }
 
@@ -397,6 +378,7 @@ impl<K> Sender<K> {
             if now >= state.probe_due() {
                 state.counts.probes += 1;
                 out.probe(state.probe(lane, now));
+                self.skip_elsewhere(lane, out);
             }
         }
         if self.measures() && now >= self.measure_at {

@@ -7,7 +7,7 @@ mod lanes;
 
 use ends::{FIRST, Out, SESSION, lane, ms, report};
 use lanes::{Scenario, World, assert_all_in_order, scenario};
-use tunnel::message::{Echo, Report};
+use tunnel::message::{Echo, Report, Skip};
 use tunnel::spray::Policy;
 use tunnel::{Order, Sender, SenderConfig, Setting, WireNumber};
 
@@ -67,7 +67,7 @@ fn sender() -> (SenderConfig, Sender<u32>, Out) {
 }
 
 /// Frame `FIRST` is lost on lane 0. Its retransmission there has the number `FIRST + 2`, its copy on lane 1 `FIRST`.
-fn lost_once() -> (Sender<u32>, Out) {
+fn lost_once() -> (SenderConfig, Sender<u32>, Out) {
     let (config, mut sender, mut out) = sender();
     for n in 0..2 {
         sender.on_frame(&config, ms(0), lane(0), Order::Free.into(), n, &mut out);
@@ -78,7 +78,7 @@ fn lost_once() -> (Sender<u32>, Out) {
     let id = Some((lane(0), WireNumber(FIRST)));
     assert_eq!(shims[2..], [(lane(0), FIRST + 2, id), (lane(1), FIRST, id)]);
     assert_eq!((sender.kept(), out.released.len()), (1, 1));
-    (sender, out)
+    (config, sender, out)
 }
 
 fn of_lane_1(next: u32, missing: &[(u32, u32)]) -> Report {
@@ -88,14 +88,14 @@ fn of_lane_1(next: u32, missing: &[(u32, u32)]) -> Report {
 /// R-TUN-34: one of the two that arrives is enough; a SKIP ends the wait for the other's number.
 #[test]
 fn one_of_two_transmissions_is_enough() {
-    let (mut sender, mut out) = lost_once();
+    let (_, mut sender, mut out) = lost_once();
     assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, &[]), &mut out));
     assert_eq!((sender.kept(), out.released.len()), (0, 2), "the copy has arrived");
     assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
     assert_eq!(out.sent.len(), 4, "nothing is sent again");
     assert_eq!(out.skips.last().map(|skip| skip.ranges[0].0.0), Some(FIRST + 2));
 
-    let (mut sender, mut out) = lost_once();
+    let (_, mut sender, mut out) = lost_once();
     assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, &[(FIRST, 1)]), &mut out));
     assert_eq!((sender.kept(), out.sent.len()), (1, 4), "the other one is on its way");
     assert_eq!(
@@ -113,7 +113,7 @@ fn one_of_two_transmissions_is_enough() {
 #[test]
 fn a_lost_retransmission_is_left_to_its_copy() {
     for is_lost in [false, true] {
-        let (mut sender, mut out) = lost_once();
+        let (_, mut sender, mut out) = lost_once();
         assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
         assert_eq!((sender.kept(), out.sent.len()), (1, 4), "the copy is on its way");
         let missing: &[_] = if is_lost { &[(FIRST, 1)] } else { &[] };
@@ -127,17 +127,41 @@ fn a_lost_retransmission_is_left_to_its_copy() {
 /// R-TUN-12, R-TUN-34: frames were moved from a lane that failed before its copy was all that is left.
 #[test]
 fn a_lane_that_failed_is_no_place_for_a_lost_frame() {
-    let (mut sender, mut out) = lost_once();
+    let (_, mut sender, mut out) = lost_once();
     sender.set_used(ms(15), lane(1), false, &mut out);
     assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
     assert_eq!((sender.kept(), out.sent.len()), (1, 5), "it is sent again");
     assert_eq!(out.sent[4].0.lane, lane(0));
 }
 
+/// R-TUN-59: the numbers of a retransmission and of a copy on a lane that fails are skipped on the other one, and again with each
+/// PROBE: REPORTs that ask for them may not come for as long as the receiver waits.
+#[test]
+fn numbers_without_a_frame_on_a_lane_that_fails_are_skipped_on_another() {
+    for (failed, other, number) in [(0, 1, FIRST + 2), (1, 0, FIRST)] {
+        let (config, mut sender, mut out) = lost_once();
+        // Something comes from the other lane, or both would be suspect.
+        sender.on_frame(&config, ms(11), lane(other), Order::Free.into(), 9, &mut out);
+        sender.set_used(ms(15), lane(failed), false, &mut out);
+        let skip =
+            Skip { lane: lane(failed), ranges: [(WireNumber(number), 1)].into_iter().collect() };
+        assert_eq!((&out.skips, &out.skips_via), (&vec![skip.clone()], &vec![lane(other)]));
+        // The frame itself goes on: by the copy, or by what was sent on the other lane.
+        assert_eq!((sender.kept(), sender.counts().skipped), (2, 0));
+        sender.set_used(ms(16), lane(failed), true, &mut out);
+        for count in 2..5 {
+            sender.on_timer(ms(20 * count), &mut out);
+            assert_eq!(out.skips.iter().filter(|it| **it == skip).count() as u64, count);
+        }
+        assert!(out.skips_via.iter().all(|via| *via == lane(other)));
+        assert!(sender.is_balanced());
+    }
+}
+
 /// R-TUN-34
 #[test]
 fn if_both_are_lost_the_frame_is_sent_again() {
-    let (mut sender, mut out) = lost_once();
+    let (_, mut sender, mut out) = lost_once();
     assert!(sender.on_report(ms(20), &of_lane_1(FIRST + 1, &[(FIRST, 1)]), &mut out));
     assert!(sender.on_report(ms(20), &report(FIRST + 3, &[(FIRST + 2, 1)]), &mut out));
     assert_eq!((sender.kept(), out.sent.len()), (1, 6));

@@ -64,6 +64,26 @@ proptest! {
         assert_all_in_order(&world, &delivered);
     }
 
+    /// R-TUN-59: a lane that is silent for longer than numbers are waited for had carried retransmissions and copies, of which the
+    /// receiver learns that no frame is missing.
+    #[test]
+    fn of_a_dead_lane_no_number_is_given_up(seed: u64, from in 60_000..220_000_u64, dead in 0..2_u8) {
+        let mut world = World::new(Scenario {
+            delays: vec![10_000; 2],
+            loss: [0.05; 2],
+            frames: 8_000,
+            dead: Some((dead, from, from + 1_000_000)),
+            pace: 400,
+            pause: 400,
+            ..scenario(seed)
+        });
+        let delivered = world.run();
+        prop_assume!(world.sender.1.counts().skipped == 0);
+        assert_all_in_order(&world, &delivered);
+        let received = world.receiver.1.counts();
+        prop_assert_eq!(received.given_up, 0, "{:?}", received);
+    }
+
     /// R-TUN-11: a blackout that is longer than what the window holds ends.
     #[test]
     fn after_a_blackout_frames_are_delivered(seed: u64, long in 1_000..60_000_u64, window in 512..2_048_u64) {

@@ -65,8 +65,8 @@ impl Recover for Out {
         self.sent.push((probe.lane, Sent::Probe(probe)));
     }
 
-    fn skip(&mut self, skip: Skip) {
-        self.sent.push((skip.lane, Sent::Skip(skip)));
+    fn skip(&mut self, via: Lane, skip: Skip) {
+        self.sent.push((via, Sent::Skip(skip)));
     }
 }
 

@@ -1,17 +1,21 @@
 //! Which lanes a sender uses: the choice for a frame, and what becomes of the frames of a lane that fails.
 
+use arrayvec::ArrayVec;
 use common::time::{Span, Time};
 
 use super::outgoing::{Outgoing, Slot};
 use super::predecessors::Predecessors;
 use super::{Cause, Health, Recover, Sender, SenderConfig, Setting};
 use crate::flow::Order;
-use crate::number::{FrameId, Lane, Session};
+use crate::message::{MAX_RANGES, Skip};
+use crate::number::{FrameId, Lane, Number, Session};
 use crate::spray::{Lanes, Spray};
 
 /// Frames of a burst that take the lane chosen for the first of them: a choice costs as much as some frames, and ports send
 /// in bursts anyway.
 const IN_A_ROW: usize = 32;
+/// SKIPs sent at once.
+const MAX_SKIPS: usize = 8;
 /// In a round trip the delays of the lanes are measured so often,
 const MEASURES: u64 = 4;
 /// but no more often than this allows each lane.
@@ -166,13 +170,41 @@ impl<K> Sender<K> {
         let (mut number, end) = (state.base, state.next());
         while number < end {
             let state = &mut self.lanes[from.index()];
-            let is_kept = state.handle(number).is_some_and(|kept| kept.is_some());
-            if let Some(Slot { id, kept }) = is_kept.then(|| state.settle(number)).flatten() {
+            let moved = state.can_move(number).then(|| state.settle(number));
+            if let Some(Slot { id, kept }) = moved.flatten() {
                 self.repair(now, FrameId::new(from, number), id, kept, Cause::Moved, out);
             }
             number = number.next();
         }
         self.lanes[from.index()].settle_front();
+        self.skip_elsewhere(from, out);
+    }
+
+    /// Sends SKIPs of those numbers of `lane` on lane `via` that `is_known` to the receiver. R-TUN-9
+    pub(super) fn skip<T: Recover<Kept = K>>(
+        &self,
+        lane: Lane,
+        via: Lane,
+        is_known: impl Fn(Number) -> bool,
+        out: &mut T,
+    ) {
+        let mut all = self.lanes[lane.index()].skipped(is_known);
+        for _ in 0..MAX_SKIPS {
+            let ranges: ArrayVec<_, MAX_RANGES> = all.by_ref().take(MAX_RANGES).collect();
+            if ranges.is_empty() {
+                break;
+            }
+            out.skip(via, Skip { lane, ranges });
+        }
+    }
+
+    /// Tells the receiver on a good lane which numbers of a lane that is not good carry no frame any more: a REPORT that
+    /// asks for them, and a SKIP that answers it, may not cross that lane. R-TUN-59
+    pub(super) fn skip_elsewhere<T: Recover<Kept = K>>(&mut self, lane: Lane, out: &mut T) {
+        let via = self.substitute(lane, 0);
+        if via != lane && !self.is_good(lane) {
+            self.skip(lane, via, |_| true, out);
+        }
     }
 }
 

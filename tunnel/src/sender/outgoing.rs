@@ -335,6 +335,13 @@ impl<K> Outgoing<K> {
         if number < self.base { None } else { self.handles.get_mut(number) }
     }
 
+    /// Whether a transmission of which nothing is reported can be settled before it is: its frame was kept, or it is a copy.
+    pub fn can_move(&mut self, number: Number) -> bool {
+        let is_kept = self.handle(number).is_some_and(|kept| kept.is_some());
+        let first = FrameId::new(self.lane, number);
+        is_kept || self.other(number).is_some_and(|at| self.others[at].1 != first)
+    }
+
     /// Puts `kept` and the frame `id` in place of a copy of `of`, of which nothing is reported.
     pub fn replace(&mut self, copy: Number, of: FrameId, id: FrameId, kept: K) -> Result<(), K> {
         let at = self.other(copy).filter(|at| self.others[*at].1 == of);
@@ -362,12 +369,12 @@ impl<K> Outgoing<K> {
         self.dead.push((number, number.next()));
     }
 
-    /// Numbers to skip, start and count, of which a REPORT speaks.
-    pub fn skipped<'a>(
-        &'a self,
-        listed: &'a Listed<'_>,
-    ) -> impl Iterator<Item = (WireNumber, u32)> + 'a {
-        let known = self.dead.iter().filter(|(start, _)| listed.covers(*start));
+    /// Of the ranges of numbers to skip those whose first number `is_known` to the receiver: start and count.
+    pub fn skipped(
+        &self,
+        is_known: impl Fn(Number) -> bool,
+    ) -> impl Iterator<Item = (WireNumber, u32)> {
+        let known = self.dead.iter().filter(move |(start, _)| is_known(*start));
         known.map(|(start, end)| (start.wire(), end.since(*start) as u32))
     }
 

@@ -193,8 +193,8 @@ impl<I: Io> Recover for Wan<'_, I> {
         self.message(self.port(probe.lane), probe.lane, &Message::Probe(probe));
     }
 
-    fn skip(&mut self, skip: Skip) {
-        self.message(self.port(skip.lane), skip.lane, &Message::Skip(skip));
+    fn skip(&mut self, via: Lane, skip: Skip) {
+        self.message(self.port(via), via, &Message::Skip(skip));
     }
 }
 

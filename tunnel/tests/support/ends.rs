@@ -34,6 +34,8 @@ pub struct Out {
     pub released: Vec<u32>,
     pub probes: Vec<Probe>,
     pub skips: Vec<Skip>,
+    /// The lanes that SKIPs took.
+    pub skips_via: Vec<Lane>,
     pub is_out_of_memory: bool,
 }
 
@@ -78,7 +80,8 @@ impl Recover for Out {
         self.probes.push(probe);
     }
 
-    fn skip(&mut self, skip: Skip) {
+    fn skip(&mut self, via: Lane, skip: Skip) {
+        self.skips_via.push(via);
         self.skips.push(skip);
     }
 }

@@ -127,8 +127,8 @@ impl Recover for Out {
         self.sent.push((probe.lane, Message::Probe(probe)));
     }
 
-    fn skip(&mut self, skip: Skip) {
-        self.sent.push((skip.lane, Message::Skip(skip)));
+    fn skip(&mut self, via: Lane, skip: Skip) {
+        self.sent.push((via, Message::Skip(skip)));
     }
 }
 
