@@ -6,20 +6,22 @@ use crate::time::Span;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rtt {
     mean: Span,
+    /// [`UNMEASURED`](Self::UNMEASURED) before the first sample.
     deviation: Span,
-    measured: bool,
 }
 
 impl Rtt {
+    const UNMEASURED: Span = Span::from_nanos(u64::MAX);
+
     /// An estimate that holds until the first sample.
     pub const fn guess(guess: Span) -> Self {
-        Self { mean: guess, deviation: Span::ZERO, measured: false }
+        Self { mean: guess, deviation: Self::UNMEASURED }
     }
 
     /// Takes a sample: gain 1/8 for the mean, 1/4 for the deviation.
     pub fn sample(&mut self, sample: Span) {
-        if !self.measured {
-            *self = Self { mean: sample, deviation: sample / 2, measured: true };
+        if !self.is_measured() {
+            *self = Self { mean: sample, deviation: sample / 2 };
             return;
         }
         let (mean, s) = (self.mean.as_nanos(), sample.as_nanos());
@@ -33,28 +35,28 @@ impl Rtt {
         self.mean
     }
 
-    /// The smoothed mean deviation of the samples from the mean.
+    /// The smoothed mean deviation of the samples from the mean; zero before the first one.
     pub const fn deviation(&self) -> Span {
-        self.deviation
+        if self.is_measured() { self.deviation } else { Span::ZERO }
     }
 
     /// The round trip with a margin that a later sample will rarely exceed:
     /// the larger of an eighth and four mean deviations (at most one more
     /// round trip) on top.
     pub fn with_margin(&self) -> Span {
-        let spread = (self.deviation * 4).min(self.mean);
+        let spread = (self.deviation() * 4).min(self.mean);
         self.mean + spread.max(self.mean / 8)
     }
 
     /// The time after which a round trip without a response counts as lost (RFC 6298): four
     /// mean deviations beyond the mean. A guess counts as the first sample would.
     pub fn timeout(&self) -> Span {
-        self.mean + if self.measured { self.deviation * 4 } else { self.mean * 2 }
+        self.mean + if self.is_measured() { self.deviation * 4 } else { self.mean * 2 }
     }
 
     /// Whether any sample was taken.
     pub const fn is_measured(&self) -> bool {
-        self.measured
+        self.deviation.as_nanos() < Self::UNMEASURED.as_nanos()
     }
 }
 

@@ -77,9 +77,8 @@ impl<F: Frame> Flow<F> {
         Ok(begins_to_await)
     }
 
-    /// The same for the next SEND or WRITE packet while the flow holds earlier ones. Returns a lower bound of the new
-    /// [`deadline`](Self::deadline) if it may have moved forward: [`Time::ZERO`] if the caller has to ask for it, [`Time::NEVER`] if it has
-    /// not moved forward.
+    /// The same for the next SEND or WRITE packet while the flow holds earlier ones. Returns the flow's
+    /// [`deadline`](Self::deadline), or an earlier time.
     ///
     /// # Errors
     /// The frame, if it is to take the general way.
@@ -125,9 +124,10 @@ impl<F: Frame> Flow<F> {
             self.note_told(cx.now);
         }
         self.ready = self.is_ready();
-        // Two deadlines may move forward: that of the awaited response, and that of the next held packet.
-        let begins_to_await = !awaited && self.backup.awaits_response();
-        Ok(if begins_to_await { Time::ZERO } else { next_due })
+        if !awaited {
+            self.unpaced_due = self.unpaced_due.min(self.local_due(cx.config));
+        }
+        Ok(next_due.min(self.unpaced_due))
     }
 
     /// The same for the next packet of a flow that may be passive.
@@ -176,11 +176,12 @@ impl<F: Frame> Flow<F> {
         self.advance_acked(cx, acked, Some(ack.msn));
         cx.out.respond(Packet::Owned(frame), Class::Data);
         // The sequence is empty, and there is no NAK.
-        Ok(self
+        self.unpaced_due = self
             .responses
             .due(self.rtt)
             .min(self.forget_due(cx.config))
-            .min(self.local_due(cx.config)))
+            .min(self.local_due(cx.config));
+        Ok(self.unpaced_due)
     }
 
     /// Prefetches the state that the next packet will need.

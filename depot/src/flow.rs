@@ -66,6 +66,9 @@ pub struct Flow<F: Frame> {
     /// acknowledged anything.
     pub(crate) acked: Option<Seq>,
     pub(crate) last_ack: Option<LastAck>,
+    /// The [`deadline`](Self::deadline) when it was last found out, without that of pacing. What takes a fast path afterwards moves
+    /// it back, if at all.
+    pub(crate) unpaced_due: Time,
     // Timers, and all else:
     /// Whom the flow is protected for. Until a SYNC tells, everything passes
     /// and nothing is held (R-SYNC-2).
@@ -123,6 +126,7 @@ impl<F: Frame> Flow<F> {
             backup: Backup::new(first),
             acked: None,
             last_ack: None,
+            unpaced_due: Time::NEVER,
             incarnation: None,
             nak: None,
             responses: Responses::new(),

@@ -64,9 +64,10 @@ impl Pacing {
         self.newest = seen;
     }
 
-    /// When a packet that came at `at` is due, if it is the next one.
-    pub fn due(&self, at: Time, rtt: Span) -> Time {
-        (at + self.lag_at(at, rtt)).max(self.repeated + rtt / SILENCE)
+    /// When a packet that came at `at` is due, if it is the next one, and by how much it is late then.
+    pub fn due(&self, at: Time, rtt: Span) -> (Time, Span) {
+        let lag = self.lag_at(at, rtt);
+        ((at + lag).max(self.repeated + rtt / SILENCE), lag)
     }
 
     /// The source repeats delivered packets: the destination may lack them, and has no
@@ -80,9 +81,9 @@ impl Pacing {
         self.repeated > Time::ZERO && now < self.repeated + span
     }
 
-    /// A packet that came at `at` is delivered.
-    pub fn delivered(&mut self, at: Time, now: Time, rtt: Span) {
-        self.lag = self.lag_at(at, rtt).min(now.since(at));
+    /// A packet that came at `at`, and was to be late by `lag`, is delivered.
+    pub fn delivered(&mut self, at: Time, lag: Span, now: Time, rtt: Span) {
+        self.lag = lag.min(now.since(at));
         let step = at.since(self.newest).min(rtt / SILENCE);
         self.spacing = (self.spacing * 7 + step) / 8;
         self.newest = self.newest.max(at);
@@ -112,7 +113,7 @@ impl<F: Frame> Flow<F> {
         }
         while let Some(at) = self.sequence.front() {
             // R-PACE-1
-            let due = self.pacing.due(at, self.rtt);
+            let (due, lag) = self.pacing.due(at, self.rtt);
             let waits = cx.config.pacing && due > cx.now;
             // R-PACE-6
             if waits && !cx.pool.is_filled(PRESSURE) {
@@ -122,7 +123,7 @@ impl<F: Frame> Flow<F> {
                 self.wait_for_room(cx);
                 return Time::NEVER;
             }
-            self.drain(cx, at);
+            self.drain(cx, at, lag);
         }
         Time::NEVER
     }
@@ -136,14 +137,15 @@ impl<F: Frame> Flow<F> {
     /// there is none.
     pub(crate) fn deliver_next<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>) -> bool {
         let Some(at) = self.sequence.front() else { return false };
-        self.drain(cx, at);
+        let (_, lag) = self.pacing.due(at, self.rtt);
+        self.drain(cx, at, lag);
         true
     }
 
-    /// Delivers the next packet, which is held and came at `at`.
-    fn drain<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, at: Time) {
+    /// Delivers the next packet, which is held, came at `at`, and was to be late by `lag`.
+    fn drain<A: Actions<F>>(&mut self, cx: &mut Context<'_, A>, at: Time, lag: Span) {
         let Some(held) = self.sequence.drain() else { return };
-        self.pacing.delivered(at, cx.now, self.rtt);
+        self.pacing.delivered(at, lag, cx.now, self.rtt);
         let seq = self.sequence.next() - u64::from(held.info.count);
         cx.pool.give(held.info.len as usize);
         cx.out.count(Metric::DepotDrained, 1);
@@ -158,7 +160,8 @@ impl<F: Frame> Flow<F> {
             // It is called when it is its turn.
             Some(_) if self.waits_for_room() => Time::NEVER,
             Some(at) if config.pacing => {
-                self.pacing.due(at, self.rtt) + self.pacing.slack(self.rtt)
+                let (due, _) = self.pacing.due(at, self.rtt);
+                due + self.pacing.slack(self.rtt)
             }
             _ => Time::NEVER,
         }

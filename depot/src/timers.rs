@@ -14,21 +14,21 @@ const REPEAT_MIN: Span = Span::from_micros(100);
 
 impl<F: Frame> Flow<F> {
     /// When [`on_timer`](Self::on_timer) is due; [`Time::NEVER`] for a passive flow.
-    pub fn deadline(&self, config: &Config) -> Time {
+    pub fn deadline(&mut self, config: &Config) -> Time {
         if self.incarnation.is_none() {
             return Time::NEVER;
         }
-        let pool = if self.sequence.is_empty() {
+        let of_gaps = if self.sequence.gaps().is_empty() {
             Time::NEVER
-        } else if self.sequence.gaps().is_empty() {
-            self.pacing_due(config)
         } else {
-            self.report_due(config).min(self.give_up_due(config)).min(self.pacing_due(config))
+            self.report_due(config).min(self.give_up_due(config))
         };
-        pool.min(self.local_due(config))
+        self.unpaced_due = of_gaps
+            .min(self.local_due(config))
             .min(self.nak_due(config))
             .min(self.responses.due(self.rtt))
-            .min(self.forget_due(config))
+            .min(self.forget_due(config));
+        self.unpaced_due.min(self.pacing_due(config))
     }
 
     /// Runs the timers that are due.

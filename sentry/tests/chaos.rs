@@ -110,7 +110,8 @@ proptest! {
             if bench.deadline() > until {
                 break;
             }
-            bench.run_timers(bench.deadline());
+            let due = bench.deadline();
+            bench.run_timers(due);
         }
         // Those that come twice are not held up, but fall out of the order.
         let mut seen = std::mem::take(&mut bench.out.responses);

@@ -123,16 +123,20 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     #[inline(never)]
     fn arm<Q: Pipeline<F>>(&mut self, id: FlowId) {
         let now = self.io.now();
-        self.arm_for(id, |flow: &Q, resources| flow.next_deadline(resources, now));
+        self.arm_for(id, |flow: &mut Q, resources| flow.next_deadline(resources, now));
     }
 
     /// The same; `find` finds out the deadline.
     #[inline(always)]
-    fn arm_for<Q: Pipeline<F>>(&mut self, id: FlowId, find: impl FnOnce(&Q, &Resources) -> Time) {
+    fn arm_for<Q: Pipeline<F>>(
+        &mut self,
+        id: FlowId,
+        find: impl FnOnce(&mut Q, &Resources) -> Time,
+    ) {
         let Flows { table, timers, resources } = &mut *self.flows;
         let Some(entry) = table.get_mut(id) else { return };
         let Some(stage) = Q::stage(&mut entry.state) else { return };
-        let deadline = find(&stage.state, resources);
+        let deadline = find(&mut stage.state, resources);
         stage.track.due = CoarseDeadline::at(deadline);
         timers.arm(&mut entry.armed, deadline, id, entry.generation);
     }
@@ -207,50 +211,9 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
     #[inline]
     pub fn on_next_behind(&mut self, id: FlowId, frame: F, look: &Look) -> Result<(), F> {
         let now = self.io.now();
-        let earliest = self.offer(id, frame, |flow: &mut depot::Flow<F>, r, out, frame| {
+        self.run_timed(id, frame, |flow: &mut depot::Flow<F>, r, out, frame| {
             flow.on_next_behind(&mut r.depot(now, out), frame, look)
-        })?;
-        if let Some(earliest) = earliest {
-            self.advance_deadline(id, earliest);
-        }
-        Ok(())
-    }
-
-    /// The deadline of the Depot flow `id` has moved forward to `earliest` or later, unless it is earlier anyway.
-    #[inline]
-    fn advance_deadline(&mut self, id: FlowId, earliest: Time) {
-        let Some(entry) = self.flows.table.get_mut(id) else { return };
-        if earliest < entry.armed {
-            return self.arm::<depot::Flow<F>>(id);
-        }
-        // When the timer fires, it is set again for `due`.
-        if let Some(track) = entry.state.track_mut() {
-            track.due = track.due.min(CoarseDeadline::at(earliest));
-        }
-    }
-
-    /// Offers a frame to the fast path `event` of flow `id`, if its pipeline is a `Q`.
-    ///
-    /// # Errors
-    /// The frame, if it is to take a general way.
-    #[inline(always)]
-    fn offer<Q: Pipeline<F>, R>(
-        &mut self,
-        id: FlowId,
-        frame: F,
-        event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>, F) -> Result<R, F>,
-    ) -> Result<Option<R>, F> {
-        let mut frame = Some(frame);
-        let result = self.run_event(
-            id,
-            |_, _| true,
-            |flow, resources, out| frame.take().map(|frame| event(flow, resources, out, frame)),
-        );
-        match (frame, result) {
-            (Some(frame), _) | (None, Some((Some(Err(frame)), _))) => Err(frame),
-            (None, Some((Some(Ok(value)), _))) => Ok(Some(value)),
-            (None, _) => Ok(None),
-        }
+        })
     }
 
     /// An ACK in the stream `id`, which arrived on `side`, takes the fast path of the flow that it is for.
@@ -264,25 +227,39 @@ impl<F: Frame, I: Io<Frame = F>> Context<'_, I> {
         let Some(flow) = entry.peer() else { return Err(frame) };
         entry.seen = CoarseTime::at(now);
         match side {
-            Side::Lan => self.run_ack(flow, frame, |flow: &mut depot::Flow<F>, r, out, frame| {
+            Side::Lan => self.run_timed(flow, frame, |flow: &mut depot::Flow<F>, r, out, frame| {
                 flow.on_ack(&mut r.depot(now, out), frame, ack)
             }),
-            Side::Wan => self.run_ack(flow, frame, |flow: &mut sentry::Flow<F>, r, out, frame| {
-                flow.on_ack(&mut r.sentry(now, out), frame, ack)
-            }),
+            Side::Wan => {
+                self.run_timed(flow, frame, |flow: &mut sentry::Flow<F>, r, out, frame| {
+                    flow.on_ack(&mut r.sentry(now, out), frame, ack)
+                })
+            }
         }
     }
 
-    /// Gives `event`, an ACK on the fast path, to flow `id`, if its pipeline is a `Q`. It returns the flow's deadline.
+    /// Gives `event`, a packet on a fast path, to flow `id`, if its pipeline is a `Q`, and arms its timer for the deadline that
+    /// `event` returns.
+    ///
+    /// # Errors
+    /// The frame, if it is to take a general way.
     #[inline(always)]
-    fn run_ack<Q: Pipeline<F>>(
+    fn run_timed<Q: Pipeline<F>>(
         &mut self,
         id: FlowId,
         frame: F,
         event: impl FnOnce(&mut Q, &mut Resources, &mut Output<'_, I>, F) -> Result<Time, F>,
     ) -> Result<(), F> {
-        if let Some(deadline) = self.offer(id, frame, event)? {
-            self.arm_for(id, |_: &Q, _| deadline);
+        let mut frame = Some(frame);
+        let result = self.run_event(
+            id,
+            |_, _| true,
+            |flow, resources, out| frame.take().map(|frame| event(flow, resources, out, frame)),
+        );
+        match (frame, result) {
+            (Some(frame), _) | (None, Some((Some(Err(frame)), _))) => return Err(frame),
+            (None, Some((Some(Ok(deadline)), _))) => self.arm_for(id, |_: &mut Q, _| deadline),
+            (None, _) => {}
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ pub trait Timers {
     fn now(&mut self) -> &mut Time;
 
     /// When the next timer is due.
-    fn deadline(&self) -> Time;
+    fn deadline(&mut self) -> Time;
 
     /// Runs the timers that are due.
     fn timer(&mut self);

@@ -203,7 +203,7 @@ impl World {
             self.ports.iter().map(serve).min().unwrap_or(Time::NEVER),
             self.responses.front().map_or(Time::NEVER, |(at, ..)| *at),
             self.flows
-                .iter()
+                .iter_mut()
                 .map(|flow| flow.deadline(&self.harness.config))
                 .min()
                 .unwrap_or(Time::NEVER),

@@ -22,18 +22,18 @@ impl CoarseTime {
     }
 }
 
-/// A deadline, or up to 16 µs before it. One that is more than [`CoarseDeadline::AHEAD`] ticks ahead
-/// may look as if it had passed; one that passed within 19 hours never looks as if it were
+/// A deadline, or up to 2 µs before it. One that is more than [`CoarseDeadline::AHEAD`] ticks ahead
+/// may look as if it had passed; one that passed within two hours never looks as if it were
 /// ahead.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoarseDeadline(u32);
 
 impl CoarseDeadline {
-    const SHIFT: u32 = 14;
+    const SHIFT: u32 = 11;
     pub const NEVER: Self = Self(u32::MAX);
-    /// No deadline is further ahead: 18 minutes. The rest of the range is for deadlines that
+    /// Hardly a deadline is further ahead: 9 minutes. The rest of the range is for deadlines that
     /// passed while the box stood still.
-    const AHEAD: u32 = 1 << 26;
+    const AHEAD: u32 = 1 << 28;
 
     #[inline]
     pub fn at(deadline: Time) -> Self {
@@ -41,13 +41,6 @@ impl CoarseDeadline {
             return Self::NEVER;
         }
         Self(((deadline.as_nanos() >> Self::SHIFT) as u32).min(Self::NEVER.0 - 1))
-    }
-
-    /// The earlier of two deadlines less than nine hours apart.
-    #[inline]
-    pub fn min(self, other: Self) -> Self {
-        let is_later = (self.0.wrapping_sub(other.0) as i32) > 0;
-        if self.is_never() || !other.is_never() && is_later { other } else { self }
     }
 
     /// Whether there is none.

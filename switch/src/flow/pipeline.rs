@@ -24,7 +24,7 @@ pub(crate) trait Pipeline<F: Frame>: Sized {
     fn stage(state: &mut FlowState<F>) -> Option<&mut Stage<Self>>;
 
     /// The flow's next deadline.
-    fn next_deadline(&self, resources: &Resources, now: Time) -> Time;
+    fn next_deadline(&mut self, resources: &Resources, now: Time) -> Time;
 }
 
 impl<F: Frame> Pipeline<F> for sentry::Flow<F> {
@@ -36,7 +36,7 @@ impl<F: Frame> Pipeline<F> for sentry::Flow<F> {
     }
 
     #[inline]
-    fn next_deadline(&self, resources: &Resources, now: Time) -> Time {
+    fn next_deadline(&mut self, resources: &Resources, now: Time) -> Time {
         let may_be_early = resources.allowance.may_be_early(now);
         self.deadline(&resources.sentry, now, may_be_early)
     }
@@ -51,7 +51,7 @@ impl<F: Frame> Pipeline<F> for depot::Flow<F> {
     }
 
     #[inline]
-    fn next_deadline(&self, resources: &Resources, _: Time) -> Time {
+    fn next_deadline(&mut self, resources: &Resources, _: Time) -> Time {
         self.deadline(&resources.depot)
     }
 }

@@ -64,7 +64,7 @@ impl<F: Frame, A: Actions<F> + Ledger> Timers for Harness<F, A> {
         &mut self.now
     }
 
-    fn deadline(&self) -> Time {
+    fn deadline(&mut self) -> Time {
         self.flow.deadline(&self.config)
     }
 

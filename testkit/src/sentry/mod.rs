@@ -66,7 +66,7 @@ impl<F: Frame, A: Actions<F> + Ledger> Timers for Harness<F, A> {
         &mut self.now
     }
 
-    fn deadline(&self) -> Time {
+    fn deadline(&mut self) -> Time {
         let may_be_early = self.assumes_early || self.allowance.may_be_early(self.now);
         self.flow.deadline(&self.config, self.now, may_be_early)
     }
