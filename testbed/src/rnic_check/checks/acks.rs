@@ -1,0 +1,113 @@
+//! ACKs that are swallowed, or come late.
+
+use common::time::Time;
+
+use crate::rnic_check::check::{Check, Context, Fate, Packet};
+use crate::rnic_check::flow::{Reply, Request};
+use crate::rnic_check::trail::{Trail, count};
+
+/// ACKs that are swallowed, at most.
+const SWALLOWED: u32 = 4;
+/// ACKs that overtake the old one.
+const NEWER: u32 = 3;
+
+/// Some ACKs are swallowed; the newest passes.
+#[derive(Default)]
+pub struct Swallowed {
+    trail: Option<Trail>,
+    swallowed: u32,
+    /// The newest that was swallowed.
+    newest: Vec<u8>,
+    began: Option<Time>,
+}
+
+impl Check for Swallowed {
+    fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
+        if let Some(trail) = &mut self.trail {
+            trail.on_request(request, cx.now);
+        }
+        Fate::Forward
+    }
+
+    fn on_reply(&mut self, reply: &Reply, packet: Packet<'_>, cx: &mut Context<'_>) -> Fate {
+        let flow = cx.flow;
+        let trail = self.trail.get_or_insert_with(|| Trail::new(flow, reply.seq, cx.now));
+        if reply.is_ack() && self.swallowed < SWALLOWED {
+            self.began.get_or_insert(cx.now);
+            self.swallowed += 1;
+            self.newest.clear();
+            self.newest.extend_from_slice(packet.bytes);
+            trail.at = trail.at.max(reply.seq);
+            return Fate::Drop;
+        }
+        trail.on_reply(reply, cx.now);
+        if reply.is_ack() {
+            self.newest.clear();
+        }
+        Fate::Forward
+    }
+
+    fn on_time(&mut self, cx: &mut Context<'_>) {
+        let (Some(trail), Some(began)) = (&mut self.trail, self.began) else { return };
+        if !self.newest.is_empty() {
+            // The requester may wait for it with a full window.
+            if cx.now.since(began) >= cx.hold {
+                self.swallowed = SWALLOWED.max(self.swallowed);
+                cx.to_requester(std::mem::take(&mut self.newest));
+            }
+        } else if trail.is_over(cx.flow, cx.now, cx.hold) {
+            let words = format!("ACKs were swallowed and a newer one passed; {}", trail.in_words());
+            cx.judge(trail.is_calm(), words);
+        }
+    }
+
+    fn so_far(&self) -> Option<String> {
+        let trail = self.trail.as_ref().filter(|_| self.swallowed > 0)?;
+        Some(format!("{} swallowed; {}", count(self.swallowed, "ACK"), trail.in_words()))
+    }
+}
+
+/// An ACK comes once more behind newer ones.
+#[derive(Default)]
+pub struct Old {
+    old: Vec<u8>,
+    newer: u32,
+    trail: Option<Trail>,
+}
+
+impl Check for Old {
+    fn on_request(&mut self, request: &Request, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
+        if let Some(trail) = &mut self.trail {
+            trail.on_request(request, cx.now);
+        }
+        Fate::Forward
+    }
+
+    fn on_reply(&mut self, reply: &Reply, packet: Packet<'_>, cx: &mut Context<'_>) -> Fate {
+        if let Some(trail) = &mut self.trail {
+            trail.on_reply(reply, cx.now);
+        } else if reply.is_ack() && self.old.is_empty() {
+            self.old = packet.bytes.to_vec();
+        } else if reply.is_ack() && reply.seq.next() > cx.flow.acked {
+            self.newer += 1;
+            if self.newer == NEWER {
+                self.trail = Some(Trail::new(cx.flow, reply.seq, cx.now));
+                cx.to_requester_behind(std::mem::take(&mut self.old));
+            }
+        }
+        Fate::Forward
+    }
+
+    fn on_time(&mut self, cx: &mut Context<'_>) {
+        let Some(trail) = &mut self.trail else { return };
+        if trail.is_over(cx.flow, cx.now, cx.hold) {
+            let words =
+                format!("an ACK came again behind {NEWER} newer ones; {}", trail.in_words());
+            cx.judge(trail.is_calm(), words);
+        }
+    }
+
+    fn so_far(&self) -> Option<String> {
+        self.trail.as_ref().map(Trail::in_words)
+    }
+}

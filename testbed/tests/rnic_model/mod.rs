@@ -1,0 +1,308 @@
+//! Two models of RNICs with a [`Checker`] between them, on virtual time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use common::control::DEFAULT_OPCODE;
+use common::frame::Frame;
+use common::heap::{HeapFrame, HeapPool};
+use common::time::{Span, Time};
+use common::wire::{Aeth, Headers, PacketKind, Qpn, Response, Verdict as Meaning, parse};
+use rnic::{Nic, NicConfig, QpConfig, QpId, Status, WorkKind, WorkRequest, lab_ip};
+use testbed::rnic_check::{Checker, Config, Done, End, Event, Ledger, Name};
+
+/// The time between two looks at the checker's timers.
+const TICK: Span = Span::from_micros(50);
+/// A run is at its end by then.
+const LONGEST: Span = Span::from_millis(120_000);
+
+/// The work of the requester, at A.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    pub kind: WorkKind,
+    pub len: u32,
+    /// Work requests outstanding.
+    pub at_once: usize,
+}
+
+/// What the RNICs do unlike the model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deviation {
+    /// The requester heeds no NAK.
+    IgnoresNaks,
+    /// The responder answers no packet that it has had.
+    DropsDuplicates,
+    /// Both answer a control message by a NAK of what they expect.
+    AnswersControl,
+    /// The hosts answer what is not theirs by ICMP.
+    AnswersByIcmp,
+    /// The requester repeats no READ request.
+    NeverAsksAgain,
+}
+
+/// A frame on its way.
+struct Flying {
+    at: Time,
+    number: u64,
+    /// To the checker from this end; or from it to this end.
+    to_checker: bool,
+    end: End,
+    frame: HeapFrame,
+}
+
+impl PartialEq for Flying {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+impl Eq for Flying {}
+impl PartialOrd for Flying {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Flying {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+pub struct World {
+    now: Time,
+    nics: [Nic; 2],
+    qp: QpId,
+    load: Load,
+    checker: Checker<HeapFrame>,
+    flying: BinaryHeap<Reverse<Flying>>,
+    number: u64,
+    delay: Span,
+    deviation: Option<Deviation>,
+    /// Highest PSN that the responder has had, for one that drops duplicates.
+    had: Option<common::psn::Psn>,
+    posted: u64,
+    failed: u64,
+}
+
+impl World {
+    /// Checks of this name, with a load from A to B, and queue pairs that `change` has changed.
+    pub fn new(names: &[Name], load: Load, change: impl Fn(&mut QpConfig)) -> Self {
+        let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+        let nic = |host: usize| {
+            let mut config = NicConfig::new(macs[host], lab_ip(host as u8 + 1));
+            config.rate = Some(2_000_000_000);
+            Nic::new(config)
+        };
+        let mut nics = [nic(0), nic(1)];
+        let qpns = [Qpn::new(0x11), Qpn::new(0x22)];
+        let mut qps = [0, 1].map(|host: usize| {
+            let other = 1 - host;
+            let mut config =
+                QpConfig::new(qpns[host], qpns[other], macs[other], lab_ip(other as u8 + 1));
+            // Hardware keeps more in flight than Soft-RoCE, and asks for ACKs seldom.
+            config.window = 256;
+            change(&mut config);
+            nics[host].add_qp(config).expect("a right configuration")
+        });
+        qps.reverse();
+        let config = Config {
+            checks: names.to_vec(),
+            hold: Span::from_millis(5),
+            wait: Span::from_millis(2_000),
+        };
+        Self {
+            now: Time::ZERO,
+            nics,
+            qp: qps[1],
+            load,
+            checker: Checker::new(config, Time::ZERO),
+            flying: BinaryHeap::new(),
+            number: 0,
+            delay: Span::from_micros(5),
+            deviation: None,
+            had: None,
+            posted: 0,
+            failed: 0,
+        }
+    }
+
+    pub fn deviate(&mut self, deviation: Deviation) {
+        self.deviation = Some(deviation);
+    }
+
+    /// From a host to the checker.
+    pub fn delay(&mut self, delay: Span) {
+        self.delay = delay;
+    }
+
+    pub fn results(&self) -> &[Done] {
+        self.checker.results()
+    }
+
+    pub fn ledgers(&self) -> [Ledger; 2] {
+        self.checker.ledgers()
+    }
+
+    /// Until all checks have ended.
+    pub fn run(&mut self) {
+        while !self.checker.is_done() {
+            self.step();
+        }
+        let ends = std::iter::from_fn(|| self.checker.next_event());
+        let ended = ends.filter(|event| matches!(event, Event::Ends(_))).count();
+        assert_eq!(ended, self.results().len());
+    }
+
+    /// Until a packet is held.
+    pub fn run_until_held(&mut self) {
+        while self.ledgers().iter().all(|ledger| ledger.held == 0) {
+            self.step();
+        }
+    }
+
+    pub fn stop(&mut self) {
+        self.checker.stop(self.now);
+        assert!(self.checker.is_done());
+    }
+
+    /// All work completes once no more is posted, with the right bytes, and all frames are accounted for.
+    pub fn is_intact(&mut self) {
+        self.load.at_once = 0;
+        let end = self.now + Span::from_millis(5_000);
+        while self.now < end && (self.nics[0].pending(self.qp) > 0 || !self.flying.is_empty()) {
+            self.step();
+        }
+        assert_eq!((self.nics[0].pending(self.qp), self.failed), (0, 0));
+        for nic in &self.nics {
+            let totals = nic.totals();
+            assert_eq!(totals.requester.corrupt_bytes + totals.responder.corrupt_bytes, 0);
+            assert_eq!(totals.requester.wrong_originals + totals.responder.refused, 0);
+        }
+        for ledger in self.ledgers() {
+            let accounted = ledger.forwarded + ledger.dropped + ledger.held;
+            assert_eq!((ledger.received, ledger.held), (accounted, 0));
+        }
+    }
+
+    /// Frames that are no RoCE, or of a queue pair that is not tried, leave byte for byte.
+    pub fn strangers_pass(&mut self) {
+        let frames: Vec<Vec<u8>> = (0..100_usize).map(|n| vec![n as u8; 14 + n]).collect();
+        for frame in &frames {
+            self.checker.on_frame(End::B, HeapFrame::from(frame.clone()), self.now, &mut HeapPool);
+            let (to, passed) = self.checker.next_frame().expect("forwarded at once");
+            assert_eq!((to, passed.bytes()), (End::A, &frame[..]));
+        }
+    }
+
+    fn step(&mut self) {
+        assert!(self.now < Time::ZERO + LONGEST, "{:#?}", self.checker.results());
+        let due = [
+            self.flying.peek().map(|Reverse(flying)| flying.at),
+            self.nics[0].next_deadline(),
+            self.nics[1].next_deadline(),
+            Some(self.now + TICK),
+        ];
+        self.now = due.into_iter().flatten().min().unwrap_or(self.now).max(self.now);
+        while self.flying.peek().is_some_and(|Reverse(flying)| flying.at <= self.now) {
+            let Some(Reverse(flying)) = self.flying.pop() else { break };
+            self.arrive(flying);
+        }
+        self.checker.on_time(self.now, &mut HeapPool);
+        self.drain();
+        for end in End::BOTH {
+            self.post();
+            let nic = &mut self.nics[end.index()];
+            nic.on_timers(self.now);
+            while let Some(frame) = self.nics[end.index()].poll_transmit(self.now, &mut HeapPool) {
+                if !self.is_withheld(end, &frame) {
+                    self.fly(true, end, frame);
+                }
+            }
+            while let Some(completion) = self.nics[end.index()].poll_completion() {
+                self.failed += u64::from(completion.status != Status::Ok);
+                assert_eq!(completion.corrupt_bytes, 0);
+            }
+            while self.nics[end.index()].poll_received().is_some() {}
+        }
+    }
+
+    fn post(&mut self) {
+        while self.nics[0].pending(self.qp) < self.load.at_once {
+            let work = WorkRequest { kind: self.load.kind, len: self.load.len, id: self.posted };
+            if self.nics[0].post(self.qp, work, self.now).is_err() {
+                return;
+            }
+            self.posted += 1;
+        }
+    }
+
+    fn fly(&mut self, to_checker: bool, end: End, frame: HeapFrame) {
+        self.number += 1;
+        let at = self.now + self.delay;
+        self.flying.push(Reverse(Flying { at, number: self.number, to_checker, end, frame }));
+    }
+
+    fn drain(&mut self) {
+        while let Some((to, frame)) = self.checker.next_frame() {
+            self.fly(false, to, frame);
+        }
+    }
+
+    fn arrive(&mut self, flying: Flying) {
+        let Flying { to_checker, end, frame, .. } = flying;
+        if to_checker {
+            self.checker.on_frame(end, frame, self.now, &mut HeapPool);
+            return self.drain();
+        }
+        if !self.deviates(end, &frame) {
+            self.nics[end.index()].receive(frame.bytes(), self.now);
+        }
+    }
+
+    /// Whether an RNIC that deviates does not send what the model sends.
+    fn is_withheld(&self, end: End, frame: &HeapFrame) -> bool {
+        let Ok(roce) = parse(frame.bytes()) else { return false };
+        let repeats = self.results().is_empty()
+            && self.deviation == Some(Deviation::NeverAsksAgain)
+            && end == End::A
+            && roce.kind() == PacketKind::ReadRequest;
+        // The model asks for the rest, whose length is no multiple of the whole.
+        repeats && roce.reth(frame.bytes()).is_some_and(|reth| reth.len != self.load.len)
+    }
+
+    /// Does with a frame what an RNIC does that deviates. Whether the model is not to have it.
+    fn deviates(&mut self, end: End, frame: &HeapFrame) -> bool {
+        let bytes = frame.bytes();
+        let parsed = parse(bytes).ok();
+        match (self.deviation, parsed) {
+            (Some(Deviation::IgnoresNaks), Some(roce)) => {
+                Response::of(&roce, bytes).is_some_and(|r| r.verdict == Meaning::Missing)
+            }
+            (Some(Deviation::DropsDuplicates), Some(roce)) if roce.kind().is_request() => {
+                let is_old = self.had.is_some_and(|had| roce.psn.distance(had) <= 0);
+                if !is_old {
+                    self.had = Some(roce.psn);
+                }
+                is_old
+            }
+            (Some(Deviation::AnswersControl), Some(roce)) if roce.opcode == DEFAULT_OPCODE => {
+                let headers = Headers::of(bytes, &roce).reversed();
+                let mut nak = vec![0; headers.frame_len(Aeth::LEN)];
+                let qpn = if end == End::B { Qpn::new(0x11) } else { Qpn::new(0x22) };
+                let aeth = Aeth { syndrome: Aeth::NAK_INVALID_REQUEST, msn: 0 };
+                headers.emit_ack(qpn, roce.psn, aeth, &mut nak);
+                self.fly(true, end, HeapFrame::from(nak));
+                true
+            }
+            (Some(Deviation::AnswersByIcmp), roce)
+                if roce.is_none_or(|roce| roce.opcode == DEFAULT_OPCODE) =>
+            {
+                let mut icmp = vec![0; 60];
+                icmp[12..15].copy_from_slice(&[0x08, 0x00, 0x45]);
+                (icmp[23], icmp[34], icmp[35]) = (1, 3, 3);
+                self.fly(true, end, HeapFrame::from(icmp));
+                true
+            }
+            _ => false,
+        }
+    }
+}
