@@ -60,8 +60,8 @@ pub struct Options {
     /// RNICs take to answer; 1ms to 1s
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = units::duration)]
     pub hold: Span,
-    /// For how long each kind of traffic is awaited; 1s to 1h
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = units::duration)]
+    /// For how long each kind of traffic is awaited; 1s to 3600s
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = units::duration)]
     pub wait: Span,
     /// Where to write the report for programs
     #[arg(long, value_name = "FILE")]
@@ -92,7 +92,7 @@ impl Options {
             return wrong("--hold must be 1ms to 1s".into());
         }
         if !within(self.wait, 1_000, 3_600_000) {
-            return wrong("--wait must be 1s to 1h".into());
+            return wrong("--wait must be 1s to 3600s".into());
         }
         if self.a.is_some() && self.a == self.b {
             return wrong("--a and --b are the same port: give one for each host".into());
@@ -152,7 +152,7 @@ mod tests {
             ("--a x --b x", "the same port"),
             ("--a x --b y --hold 2s", "--hold must be 1ms to 1s"),
             ("--a x --b y --hold 5", "\"5\""),
-            ("--a x --b y --wait 10ms", "--wait must be 1s to 1h"),
+            ("--a x --b y --wait 10ms", "--wait must be 1s to 3600s"),
             ("--a x --b y --only gaps", "'gaps'"),
             ("--a x --b y --only gap --skip gap", "leave no check"),
         ] {
