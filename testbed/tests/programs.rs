@@ -1,6 +1,7 @@
-//! The real `lr2-wan` and `lr2-host` on ports that need no NIC: `net_pcap`
+//! The real `lr2-wan`, `lr2-host` and `lr2-check-rnic` on ports that need no NIC: `net_pcap`
 //! replays a file and records another, `net_memif` joins programs.
 
+mod check_rnic;
 mod support;
 
 use std::fs::File;

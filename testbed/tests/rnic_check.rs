@@ -95,6 +95,73 @@ fn a_responder_that_repeats_its_nak_differs() {
 }
 
 #[test]
+fn a_responder_that_keeps_what_is_behind_a_gap_differs() {
+    let mut world = World::new(&[Name::Gap], WRITES, |_| {});
+    world.deviate(Deviation::KeepsBehindGaps);
+    world.run();
+    only(&world, Verdict::Differs, &["the responder keeps what is behind a gap"]);
+    world.is_intact();
+}
+
+#[test]
+fn a_requester_that_goes_back_too_far_differs() {
+    for name in [Name::Gap, Name::Nak] {
+        let mut world = World::new(&[name], WRITES, |_| {});
+        world.deviate(Deviation::GoesBackTooFar);
+        world.run();
+        only(&world, Verdict::Differs, &[]);
+        world.is_intact();
+    }
+}
+
+#[test]
+fn a_timeout_that_doubles_is_said() {
+    let mut world = World::new(&[Name::Timeout], WRITES, |config| {
+        config.adaptive_retransmission = true;
+    });
+    world.run();
+    only(&world, Verdict::AsExpected, &["2.0 times as long"]);
+    world.is_intact();
+}
+
+#[test]
+fn a_source_that_heeds_cnps_is_seen_to_slow_down() {
+    let share = |dcqcn| {
+        let mut world = World::new(&[Name::Cnp], WRITES, |config| config.dcqcn = dcqcn);
+        world.run();
+        only(&world, Verdict::AsExpected, &["Mbit/s before"]);
+        let observed = &world.results()[0].outcome.observed;
+        let share = observed.split(" %").next().and_then(|text| text.rsplit(' ').next());
+        share.and_then(|text| text.parse::<u32>().ok()).expect("a share in per cent")
+    };
+    assert!((97..=103).contains(&share(None)));
+    let slowed = share(Some(rnic::Dcqcn::DEFAULT));
+    assert!(slowed < 60, "{slowed} %");
+}
+
+#[test]
+fn queue_pairs_at_the_same_psns_are_not_mistaken_for_one_another() {
+    let mut world = World::new(&[Name::Gap, Name::Nak, Name::Alive], WRITES, |_| {});
+    world.twin();
+    world.run();
+    for done in world.results() {
+        has(done, Verdict::NotTried, &["no such traffic"]);
+    }
+    world.is_intact();
+}
+
+#[test]
+fn who_says_that_no_traffic_will_come_does_not_wait() {
+    let mut world = World::new(&NEED_READS, WRITES, |_| {});
+    world.stop_waiting();
+    world.run();
+    for done in world.results() {
+        has(done, Verdict::NotTried, &["no such traffic"]);
+        assert!(done.began < Span::from_millis(100), "{done:#?}");
+    }
+}
+
+#[test]
 fn a_requester_that_ignores_our_nak_differs() {
     let mut world = World::new(&[Name::Nak], WRITES, |_| {});
     world.deviate(Deviation::IgnoresNaks);

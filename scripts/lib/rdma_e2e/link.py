@@ -184,7 +184,7 @@ class Link:
             self._programs / "lr2-check-rnic",
             *("--a", self.device(1, 0), "--b", self.device(2, 1), "--rnic", "Soft-RoCE (rxe) in two QEMU guests without KVM"),
             # The guests' queue pairs have a timeout of 1.07 s, and an emulated guest takes tens of milliseconds to answer.
-            *("--hold", "200ms", "--wait", "180s", "--idle", "adaptive", "--json", files["json"], "--markdown", files["md"]),
+            *("--hold", "300ms", "--wait", "180s", "--idle", "adaptive", "--json", files["json"], "--markdown", files["md"]),
             *("--file-prefix", f"{self._prefix}-{setting.name}", "--huge", "never", "--mtu", str(_MTU)),
         ]
         self.trial = Trial(processes.start(setting.name, words), files["json"])

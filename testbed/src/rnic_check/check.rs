@@ -101,17 +101,17 @@ pub struct Context<'a> {
 
 impl Context<'_> {
     /// Sends a frame to the responder, before the packet of the event.
-    pub fn to_responder(&mut self, bytes: Vec<u8>) {
+    pub fn send_responder(&mut self, bytes: Vec<u8>) {
         self.orders.before.push(Injected { to: self.flow.requester.other(), bytes });
     }
 
     /// Sends a frame to the requester, before the packet of the event.
-    pub fn to_requester(&mut self, bytes: Vec<u8>) {
+    pub fn send_requester(&mut self, bytes: Vec<u8>) {
         self.orders.before.push(Injected { to: self.flow.requester, bytes });
     }
 
     /// Sends a frame to the requester, behind the packet of the event.
-    pub fn to_requester_behind(&mut self, bytes: Vec<u8>) {
+    pub fn send_requester_behind(&mut self, bytes: Vec<u8>) {
         self.orders.after.push(Injected { to: self.flow.requester, bytes });
     }
 

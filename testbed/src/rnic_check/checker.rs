@@ -261,6 +261,13 @@ impl<F: Frame> Checker<F> {
         }
     }
 
+    /// There is no traffic of the kind that is awaited: checks that need it are not tried.
+    pub fn stop_waiting(&mut self) {
+        if let (Some(_), Some(name)) = (self.waits_since, self.config.checks.get(self.at)) {
+            self.expired = Some(name.need());
+        }
+    }
+
     /// The checks that have ended.
     pub fn results(&self) -> &[Done] {
         &self.done
@@ -282,7 +289,7 @@ impl<F: Frame> Checker<F> {
         let flow = found.and_then(|id| self.flows.get(id).map(|flow| (id, flow)));
         let Some((id, flow)) = flow else {
             if self.expired == Some(need) {
-                return self.skip("no such traffic, as before", now);
+                return self.skip("no such traffic", now);
             }
             if self.waits_since.is_none() {
                 self.events.push_back(Event::Waits(need));

@@ -131,9 +131,12 @@ impl Flow {
         }
     }
 
-    /// Whether a request is too far from those before it.
-    pub fn is_another_use(&self, psn: Psn) -> bool {
-        psn.distance(self.next.psn()).abs() > LEAP
+    /// Whether a request is of another use of the queue pair's number: it is too far from those before it, or does not
+    /// go on where they ended, all being acknowledged and long past.
+    pub fn is_another_use(&self, psn: Psn, now: Time) -> bool {
+        let ahead = psn.distance(self.next.psn());
+        let has_ended = self.is_settled() && now.since(self.last_seen) > LATELY;
+        ahead.abs() > LEAP || (has_ended && ahead != 0)
     }
 
     /// A request of it was seen.
@@ -209,14 +212,16 @@ impl Flow {
         self.acked >= self.next
     }
 
-    /// A response to a queue pair whose flow is not known yet: it is believed to be this flow's once enough of them
-    /// fitted what it sent, and all of them went to one queue pair.
-    pub fn vote(&mut self, qpn: Qpn, psn: Psn, pmtu: Option<u16>) -> bool {
-        let back = self.next.psn().distance(psn);
+    /// Whether a response with this PSN may be one to it, as long as its requester's queue pair is not known.
+    pub fn may_have_asked(&self, psn: Psn) -> bool {
         // Beyond the newest request: responses of READs that could not be counted.
-        if self.requester_qpn.is_some() || !(-1024..=4096).contains(&back) {
-            return false;
-        }
+        let back = self.next.psn().distance(psn);
+        self.requester_qpn.is_none() && (-1024..=4096).contains(&back)
+    }
+
+    /// A response to this queue pair fits it and no other flow. It is believed to be this flow's requester once enough of
+    /// them did, and hardly any to other queue pairs.
+    pub fn vote(&mut self, qpn: Qpn, pmtu: Option<u16>) -> bool {
         if let Some(pmtu) = pmtu {
             self.pmtu = pmtu;
         }

@@ -92,7 +92,7 @@ impl Flows {
     ) -> Option<u64> {
         if let Some(&id) = self.by_request.get(&key) {
             match self.flows.get(&id) {
-                Some(flow) if !flow.is_another_use(roce.psn) => return Some(id),
+                Some(flow) if !flow.is_another_use(roce.psn, now) => return Some(id),
                 _ => self.remove(id),
             }
         }
@@ -114,14 +114,16 @@ impl Flows {
             PacketKind::ReadResponse(Position::First | Position::Middle) => roce.path_mtu(),
             _ => None,
         };
-        let mut found = None;
-        for (&id, flow) in &mut self.flows {
-            let fits = flow.requester != from && (flow.src, flow.dst) == (dst, src);
-            if fits && flow.vote(qpn, roce.psn, pmtu) {
-                found = Some(id);
-            }
+        let fits = |flow: &Flow| {
+            let are_its_hosts = flow.requester != from && (flow.src, flow.dst) == (dst, src);
+            are_its_hosts && flow.may_have_asked(roce.psn)
+        };
+        let mut fitting = self.flows.iter_mut().filter(|(_, flow)| fits(flow));
+        let (&id, flow) = fitting.next()?;
+        // Where several queue pairs are at the same PSNs, nothing tells which of them it answers.
+        if fitting.next().is_some() || !flow.vote(qpn, pmtu) {
+            return None;
         }
-        let id = found?;
         self.by_response.insert((src, dst, qpn), id);
         Some(id)
     }

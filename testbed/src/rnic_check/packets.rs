@@ -133,3 +133,87 @@ fn wrap(outer: &Encapsulation, inner: &[u8], number: u32) -> Option<Vec<u8>> {
     outer.wrap(frame.bytes_mut(), &shim, 0);
     Some(frame.bytes().to_vec())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rnic_check::End;
+    use common::control::decode;
+    use common::wire::{AethKind, Bth, Opcode, Qpn, Vlans, icrc_ok, parse};
+    use tunnel::encapsulation::Unwrapped;
+
+    /// A flow of the queue pairs 0x11 and 0x22, that has sent PSN 5.
+    fn flow() -> Flow {
+        let ip = |last| std::net::IpAddr::from([10, 0, 0, last]);
+        let headers =
+            Headers::new([2; 6], [4; 6], Vlans::new(7, 0), ip(1), ip(2), 0xc001, 0x68, 64);
+        let mut frame = vec![0; headers.frame_len(64)];
+        headers.emit(
+            &Bth::new(Opcode::SEND_ONLY, Qpn::new(0x22), Psn::new(5)),
+            &mut frame,
+            |body| {
+                body.fill(1);
+            },
+        );
+        let roce = parse(&frame).expect("RoCEv2");
+        let mut flow = Flow::new(End::A, &roce, &frame, Time::ZERO);
+        flow.on_request(&roce, &frame, Time::ZERO);
+        flow.requester_qpn = Some(Qpn::new(0x11));
+        flow.pmtu = 1024;
+        flow.msn = 9;
+        flow
+    }
+
+    #[test]
+    fn a_nak_is_the_responders_in_all_but_its_maker() {
+        let frame = nak(&flow(), Psn::new(5)).expect("both queue pairs are known");
+        let roce = parse(&frame).expect("RoCEv2");
+        let aeth = roce.aeth(&frame).expect("an AETH");
+        assert_eq!((aeth.kind(), aeth.msn), (AethKind::Nak { code: 0 }, 9));
+        assert_eq!((roce.dest_qpn, roce.psn), (Qpn::new(0x11), Psn::new(5)));
+        assert_eq!(roce.dst, flow().src);
+        assert!(icrc_ok(&frame, &roce));
+    }
+
+    #[test]
+    fn control_messages_are_such_as_gateways_take() {
+        let flow = flow();
+        let messages = [sync(&flow, 3, Time::ZERO), status(&flow, 3, Time::ZERO).expect("known")];
+        for (frame, qpn) in messages.iter().zip([0x22, 0x11]) {
+            let roce = parse(frame).expect("RoCEv2");
+            let decoded = decode(frame, &roce, DEFAULT_OPCODE, &Keys::unkeyed_lab());
+            let (header, _) = decoded.expect("one of ours").expect("valid");
+            assert_eq!((header.seq, roce.dest_qpn), (3, Qpn::new(qpn)));
+        }
+    }
+
+    #[test]
+    fn frames_of_the_tunnel_are_such_as_gateways_take() {
+        let flow = flow();
+        let inner = sync(&flow, 1, Time::ZERO);
+        let ethernet = Encapsulation::Ethernet { ethertype: DEFAULT_ETHERTYPE, mac: [0; 6] };
+        let mut frame = HeapFrame::from(over_ethernet(&inner, 1).expect("short"));
+        assert!(matches!(ethernet.unwrap(&mut frame), Unwrapped::Frame { .. }));
+        assert_eq!(frame.bytes(), inner);
+
+        let udp = Encapsulation::Udp(Udp::new(&UdpConfig {
+            mac: [4; 6],
+            address: flow.dst.to_ip(),
+            peer: flow.src.to_ip(),
+            port: DEFAULT_PORT,
+            source_ports: vec![DEFAULT_SOURCE_PORT],
+            dscp: None,
+        }));
+        let outer = over_udp(&flow.request, &inner, 2).expect("short");
+        assert_eq!((&outer[..6], &outer[6..12]), (&[4; 6][..], &[2; 6][..]));
+        let mut frame = HeapFrame::from(outer);
+        assert!(matches!(udp.unwrap(&mut frame), Unwrapped::Frame { .. }));
+        assert_eq!(frame.bytes(), inner);
+    }
+
+    #[test]
+    fn what_no_lan_carries_with_headers_around_it_is_not_wrapped() {
+        assert_eq!(over_ethernet(&[0; WRAPPED_MAX + 1], 1), None);
+        assert_eq!(over_udp(&flow().request, &[0; WRAPPED_MAX + 1], 1), None);
+    }
+}

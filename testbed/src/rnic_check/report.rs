@@ -23,6 +23,8 @@ pub struct Port {
     pub frames: Ledger,
     /// Frames that the port did not take.
     pub refused: u64,
+    /// Frames that this box was too slow to receive, or that came damaged: losses that no check has made.
+    pub missed: u64,
 }
 
 /// The whole report.
@@ -106,6 +108,14 @@ impl Report {
             n(Verdict::Differs),
             n(Verdict::NotTried)
         )?;
+        let missed: u64 = self.ports.iter().map(|port| port.missed).sum();
+        if missed > 0 {
+            writeln!(
+                out,
+                "**This box lost {missed} frames by itself, so verdicts may be wrong**: run again with less traffic, or a \
+                 larger path MTU.\n"
+            )?;
+        }
         writeln!(out, "| check | verdict | observed |\n| --- | --- | --- |")?;
         for Done { name, outcome, .. } in &self.checks {
             let verdict = match outcome.verdict {
@@ -122,13 +132,13 @@ impl Report {
         writeln!(out, "Received = forwarded + dropped by checks + held.\n")?;
         writeln!(
             out,
-            "| port | received | forwarded | dropped | held | sent by checks | no memory for | refused by the port |"
+            "| port | missed | received | forwarded | dropped | held | sent by checks | no memory for | refused by the port |"
         )?;
-        writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- |")?;
-        for Port { end, frames, refused, .. } in &self.ports {
+        writeln!(out, "| --- | --- | --- | --- | --- | --- | --- | --- | --- |")?;
+        for Port { end, frames, refused, missed, .. } in &self.ports {
             writeln!(
                 out,
-                "| {end} | {} | {} | {} | {} | {} | {} | {refused} |",
+                "| {end} | {missed} | {} | {} | {} | {} | {} | {} | {refused} |",
                 frames.received,
                 frames.forwarded,
                 frames.dropped,
@@ -160,4 +170,81 @@ impl Report {
 /// Text that does not end a cell of a table, or a line.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rnic_check::Outcome;
+    use common::time::Span;
+
+    fn report(verdict: Verdict, missed: u64) -> Report {
+        let port = |end| Port {
+            end,
+            device: format!("net_null{end}"),
+            driver: "net_null".into(),
+            frames: Ledger { received: 7, forwarded: 6, dropped: 1, ..Ledger::default() },
+            refused: 0,
+            missed,
+        };
+        let done = |name, verdict, observed: &str| Done {
+            name,
+            outcome: Outcome { verdict, observed: observed.into() },
+            queue_pairs: Some("0x11 (10.0.0.1 at A) to 0x22 (10.0.0.2 at B)".into()),
+            began: Span::from_millis(1_500),
+            took: Span::from_micros(250),
+        };
+        Report {
+            program: "lr2-check-rnic",
+            version: "1",
+            date: "2026-01-01T00:00:00Z".into(),
+            rnic: "X | Y\nZ".into(),
+            hold_ms: 5.0,
+            ports: [port(End::A), port(End::B)],
+            checks: vec![
+                done(Name::Gap, verdict, "1 NAK"),
+                done(Name::Nak, Verdict::NotTried, "no such traffic"),
+            ],
+        }
+    }
+
+    #[test]
+    fn people_read_verdicts_and_what_they_mean() {
+        let text = report(Verdict::Differs, 0).markdown();
+        for part in [
+            "- RNICs: X \\| Y Z\n",
+            "**0 as expected, 1 differ, 1 not tried**",
+            "| gap | **differs** | 1 NAK |",
+            "- What it means: RNICs with selective repeat",
+            "1.50 s after the start, for 250 µs",
+            "| A | 0 | 7 | 6 | 1 | 0 | 0 | 0 | 0 |",
+        ] {
+            assert!(text.contains(part), "no {part:?} in\n{text}");
+        }
+        assert!(!text.contains("lost"), "{text}");
+        let fine = report(Verdict::AsExpected, 0).markdown();
+        assert!(!fine.contains("What it means"), "{fine}");
+    }
+
+    #[test]
+    fn losses_of_this_box_are_said_first() {
+        let text = report(Verdict::Differs, 3).markdown();
+        let at = |part: &str| text.find(part).unwrap_or(usize::MAX);
+        assert!(at("This box lost 6 frames") < at("| check | verdict"), "{text}");
+    }
+
+    #[test]
+    fn programs_read_the_same() {
+        let report = report(Verdict::Differs, 0);
+        assert!(report.differs());
+        let json = serde_json::to_value(&report).expect("JSON");
+        let gap = &json["checks"][0];
+        assert_eq!(
+            (gap["name"].as_str(), gap["verdict"].as_str(), gap["began_s"].as_f64()),
+            (Some("gap"), Some("differs"), Some(1.5))
+        );
+        assert_eq!(json["checks"][1]["verdict"], "not tried");
+        assert_eq!(json["ports"][1]["end"], "B");
+        assert_eq!(json["ports"][1]["frames"]["forwarded"], 6);
+    }
 }

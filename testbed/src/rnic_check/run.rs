@@ -155,6 +155,7 @@ impl Wire {
 /// In one line, why it can't run.
 pub fn run(options: &Options) -> Result<ExitCode> {
     let stop = signals::stop_flag()?;
+    let skip = signals::skip_flag()?;
     let date = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let devices = options.devices();
     let mbufs = options.mbufs();
@@ -182,6 +183,9 @@ pub fn run(options: &Options) -> Result<ExitCode> {
             wire.checker.stop(clock.now());
             until = clock.now() + AFTERWARDS;
         }
+        if skip.take() {
+            wire.checker.stop_waiting();
+        }
         let worked = wire.poll(&clock, &mut frames);
         while let Some(event) = wire.checker.next_event() {
             lines.send(event.into());
@@ -206,12 +210,14 @@ pub fn run(options: &Options) -> Result<ExitCode> {
 fn report(options: &Options, wire: &Wire, date: String) -> Report {
     let [a, b] = End::BOTH.map(|end| {
         let station = &wire.stations[end.index()];
+        let stats = station.port.stats();
         report::Port {
             end,
             device: options.devices()[end.index()].to_owned(),
             driver: station.port.driver().to_owned(),
             frames: wire.checker.ledgers()[end.index()],
             refused: station.refused,
+            missed: stats.rx_missed + stats.rx_errors + stats.rx_no_mbuf,
         }
     });
     Report {

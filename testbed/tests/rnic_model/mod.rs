@@ -38,6 +38,10 @@ pub enum Deviation {
     AnswersByIcmp,
     /// The requester repeats no READ request.
     NeverAsksAgain,
+    /// The responder keeps what is behind a gap.
+    KeepsBehindGaps,
+    /// The requester goes back to the oldest packet that is not acknowledged, not to the PSN of the NAK.
+    GoesBackTooFar,
 }
 
 /// A frame on its way.
@@ -71,6 +75,8 @@ pub struct World {
     now: Time,
     nics: [Nic; 2],
     qp: QpId,
+    /// More queue pairs with the same load, and the same PSNs.
+    twins: Vec<QpId>,
     load: Load,
     checker: Checker<HeapFrame>,
     flying: BinaryHeap<Reverse<Flying>>,
@@ -79,6 +85,10 @@ pub struct World {
     deviation: Option<Deviation>,
     /// Highest PSN that the responder has had, for one that drops duplicates.
     had: Option<common::psn::Psn>,
+    /// Packets behind a gap, for one that keeps them.
+    kept: Vec<HeapFrame>,
+    /// One past the PSN that was acknowledged last.
+    acked: common::psn::Psn,
     posted: u64,
     failed: u64,
 }
@@ -113,6 +123,7 @@ impl World {
             now: Time::ZERO,
             nics,
             qp: qps[1],
+            twins: Vec::new(),
             load,
             checker: Checker::new(config, Time::ZERO),
             flying: BinaryHeap::new(),
@@ -120,8 +131,25 @@ impl World {
             delay: Span::from_micros(5),
             deviation: None,
             had: None,
+            kept: Vec::new(),
+            acked: common::psn::Psn::new(0),
             posted: 0,
             failed: 0,
+        }
+    }
+
+    /// One more queue pair, at the same PSNs from the start.
+    pub fn twin(&mut self) {
+        let macs = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
+        let qpns = [Qpn::new(0x33), Qpn::new(0x44)];
+        for host in [1, 0] {
+            let other = 1 - host;
+            let config =
+                QpConfig::new(qpns[host], qpns[other], macs[other], lab_ip(other as u8 + 1));
+            let qp = self.nics[host].add_qp(config).expect("a right configuration");
+            if host == 0 {
+                self.twins.push(qp);
+            }
         }
     }
 
@@ -157,6 +185,15 @@ impl World {
         while self.ledgers().iter().all(|ledger| ledger.held == 0) {
             self.step();
         }
+    }
+
+    /// Until traffic is awaited; then it is said that none will come.
+    pub fn stop_waiting(&mut self) {
+        while self.checker.next_event().is_none() {
+            self.step();
+        }
+        self.checker.stop_waiting();
+        self.step();
     }
 
     pub fn stop(&mut self) {
@@ -226,12 +263,15 @@ impl World {
     }
 
     fn post(&mut self) {
-        while self.nics[0].pending(self.qp) < self.load.at_once {
-            let work = WorkRequest { kind: self.load.kind, len: self.load.len, id: self.posted };
-            if self.nics[0].post(self.qp, work, self.now).is_err() {
-                return;
+        for qp in self.twins.iter().copied().chain([self.qp]) {
+            while self.nics[0].pending(qp) < self.load.at_once {
+                let work =
+                    WorkRequest { kind: self.load.kind, len: self.load.len, id: self.posted };
+                if self.nics[0].post(qp, work, self.now).is_err() {
+                    break;
+                }
+                self.posted += 1;
             }
-            self.posted += 1;
         }
     }
 
@@ -284,6 +324,24 @@ impl World {
                 }
                 is_old
             }
+            (Some(Deviation::KeepsBehindGaps), Some(roce)) if roce.kind().is_request() => {
+                self.keep(frame, roce.psn)
+            }
+            (Some(Deviation::GoesBackTooFar), Some(roce)) if end == End::A => {
+                let Some(response) = Response::of(&roce, bytes) else { return false };
+                if response.verdict == Meaning::Acknowledged {
+                    self.acked = roce.psn.offset(1);
+                }
+                let is_nak = response.verdict == Meaning::Missing;
+                if is_nak {
+                    let mut nak = bytes.to_vec();
+                    let aeth =
+                        Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: response.msn.unwrap_or(0) };
+                    Headers::of(bytes, &roce).emit_ack(roce.dest_qpn, self.acked, aeth, &mut nak);
+                    self.nics[0].receive(&nak, self.now);
+                }
+                is_nak
+            }
             (Some(Deviation::AnswersControl), Some(roce)) if roce.opcode == DEFAULT_OPCODE => {
                 let headers = Headers::of(bytes, &roce).reversed();
                 let mut nak = vec![0; headers.frame_len(Aeth::LEN)];
@@ -301,6 +359,32 @@ impl World {
                 (icmp[23], icmp[34], icmp[35]) = (1, 3, 3);
                 self.fly(true, end, HeapFrame::from(icmp));
                 true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a packet is kept because one before it is missing; the first such is not, so that it makes the NAK.
+    fn keep(&mut self, frame: &HeapFrame, psn: common::psn::Psn) -> bool {
+        let expected = self.had.map_or(psn, |had| had.offset(1));
+        match psn.distance(expected) {
+            0 => {
+                self.had = Some(psn);
+                self.nics[1].receive(frame.bytes(), self.now);
+                let kept = std::mem::take(&mut self.kept);
+                for frame in kept {
+                    let psn = parse(frame.bytes()).expect("it was one").psn;
+                    if self.had.is_some_and(|had| psn == had.offset(1)) {
+                        self.had = Some(psn);
+                        self.nics[1].receive(frame.bytes(), self.now);
+                    }
+                }
+                true
+            }
+            1.. => {
+                let is_first = self.kept.is_empty();
+                self.kept.push(frame.clone());
+                !is_first
             }
             _ => false,
         }

@@ -53,7 +53,7 @@ impl Check for Swallowed {
             // The requester may wait for it with a full window.
             if cx.now.since(began) >= cx.hold {
                 self.swallowed = SWALLOWED.max(self.swallowed);
-                cx.to_requester(std::mem::take(&mut self.newest));
+                cx.send_requester(std::mem::take(&mut self.newest));
             }
         } else if trail.is_over(cx.flow, cx.now, cx.hold) {
             let words = format!("ACKs were swallowed and a newer one passed; {}", trail.in_words());
@@ -92,7 +92,7 @@ impl Check for Old {
             self.newer += 1;
             if self.newer == NEWER {
                 self.trail = Some(Trail::new(cx.flow, reply.seq, cx.now));
-                cx.to_requester_behind(std::mem::take(&mut self.old));
+                cx.send_requester_behind(std::mem::take(&mut self.old));
             }
         }
         Fate::Forward

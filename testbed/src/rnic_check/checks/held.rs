@@ -46,7 +46,7 @@ impl Check for Held {
         let Some((held, at)) = self.released else {
             if cx.now.since(trail.since) >= cx.hold || cx.held >= ENOUGH {
                 self.released = Some((cx.held, cx.now));
-                cx.to_responder(std::mem::take(&mut self.kept));
+                cx.send_responder(std::mem::take(&mut self.kept));
                 cx.release();
             }
             return;

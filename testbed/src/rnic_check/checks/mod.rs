@@ -190,7 +190,7 @@ impl Name {
                 otherwise: "Choose another wan.tunnel_ethertype or wan.tunnel_port.",
             },
             Self::Cnp => About {
-                does: "The rate is measured for 400 ms, and for 400 ms more with a CNP every millisecond.",
+                does: "The rate is measured for 300 ms, and for 300 ms more with a CNP every 200 µs.",
                 relies: "No more than that CNPs do no harm; a Depot sends them to the source of packets that wait for room (R-LAN-6), which only sources with DCQCN heed.",
                 otherwise: "Set congestion.cnp = \"off\".",
             },

@@ -44,7 +44,7 @@ impl Check for Nak {
                     && let Some(nak) = cx.nak(at.psn())
                 {
                     self.sent_again = true;
-                    cx.to_requester(nak);
+                    cx.send_requester(nak);
                 }
             }
         }
@@ -64,7 +64,7 @@ impl Check for Nak {
         {
             self.differences = differences(&ours, packet.bytes, packet.roce);
             self.sent = Some(cx.now);
-            cx.to_requester(ours);
+            cx.send_requester(ours);
         }
         Fate::Drop
     }

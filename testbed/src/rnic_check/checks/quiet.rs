@@ -127,7 +127,7 @@ impl Check for Quiet {
         match self.phase {
             Phase::Settling(since) if cx.now.since(since) >= cx.hold / 2 => {
                 self.phase = Phase::Asked(cx.now);
-                cx.to_responder(std::mem::take(&mut self.kept));
+                cx.send_responder(std::mem::take(&mut self.kept));
             }
             Phase::Asked(at) if self.answer.is_some() || cx.now.since(at) >= cx.hold => {
                 self.phase = Phase::Released;

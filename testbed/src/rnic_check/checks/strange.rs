@@ -44,7 +44,7 @@ impl Strange {
     }
 
     /// One more towards the responder.
-    fn to_responder(&mut self, cx: &mut Context<'_>) {
+    fn send_responder(&mut self, cx: &mut Context<'_>) {
         let seq = u64::from(self.sent[0]) + 1;
         let sync = packets::sync(cx.flow, seq, cx.now);
         let wrapped = match self.stranger {
@@ -53,13 +53,13 @@ impl Strange {
             _ => Some(sync),
         };
         if let Some(frame) = wrapped {
-            cx.to_responder(frame);
+            cx.send_responder(frame);
             self.sent[0] += 1;
         }
     }
 
     /// One more towards the requester, behind the response that has come.
-    fn to_requester(&mut self, cx: &mut Context<'_>) {
+    fn send_requester(&mut self, cx: &mut Context<'_>) {
         let seq = u64::from(self.sent[1]) + 1;
         let Some(status) = packets::status(cx.flow, seq, cx.now) else { return };
         let wrapped = match self.stranger {
@@ -70,7 +70,7 @@ impl Strange {
             _ => Some(status),
         };
         if let Some(frame) = wrapped {
-            cx.to_requester_behind(frame);
+            cx.send_requester_behind(frame);
             self.sent[1] += 1;
         }
     }
@@ -85,7 +85,7 @@ impl Check for Strange {
         let is_due =
             self.passed.is_multiple_of(EVERY) || self.stranger == Stranger::ControlAmongReads;
         if is_due && self.sent[0] < EACH_WAY {
-            self.to_responder(cx);
+            self.send_responder(cx);
         }
         Fate::Forward
     }
@@ -99,7 +99,7 @@ impl Check for Strange {
                 Meaning::Response(Position::First | Position::Middle)
             );
         if is_place && self.sent[1] < EACH_WAY {
-            self.to_requester(cx);
+            self.send_requester(cx);
         }
         Fate::Forward
     }

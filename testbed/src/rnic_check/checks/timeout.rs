@@ -16,8 +16,12 @@ pub struct Timeout {
     trail: Option<Trail>,
     /// When the newest request came.
     last: Time,
-    /// The beginning of each pass of repeats: how long the requester had been silent, and the PSN.
-    passes: Vec<(Span, Seq)>,
+    /// When the newest response went on.
+    answered: Option<Time>,
+    /// For how long the requester was silent before it sent anything again.
+    silence: Span,
+    /// The beginning of each pass of repeats, and its PSN.
+    passes: Vec<(Time, Seq)>,
     /// Responses go on again.
     open: bool,
     swallowed: u32,
@@ -37,7 +41,10 @@ impl Check for Timeout {
                 trail.on_request(request, cx.now);
                 let begins_pass = self.passes.last().is_none_or(|(_, first)| request.seq <= *first);
                 if request.is_repeat && begins_pass && !self.open {
-                    self.passes.push((cx.now.since(self.last), request.seq));
+                    if self.passes.is_empty() {
+                        self.silence = cx.now.since(self.last);
+                    }
+                    self.passes.push((cx.now, request.seq));
                     self.open = self.passes.len() >= 2;
                 }
             }
@@ -47,7 +54,10 @@ impl Check for Timeout {
     }
 
     fn on_reply(&mut self, reply: &Reply, _: Packet<'_>, cx: &mut Context<'_>) -> Fate {
-        let Some(trail) = &mut self.trail else { return Fate::Forward };
+        let Some(trail) = &mut self.trail else {
+            self.answered = Some(cx.now);
+            return Fate::Forward;
+        };
         trail.on_reply(reply, cx.now);
         if self.open {
             return Fate::Forward;
@@ -69,10 +79,19 @@ impl Check for Timeout {
             let words = format!("{swallowed}; nothing was sent again within {}", time(LONGEST));
             return cx.end(Verdict::NotTried, words);
         };
-        let mut words = vec![swallowed, format!("the requester waited {}", time(first))];
+        let waited = first.since(self.answered.unwrap_or(trail.since));
+        let mut words = vec![
+            swallowed,
+            format!(
+                "the requester sent again {} after the newest response, {} after its newest packet",
+                time(waited),
+                time(self.silence)
+            ),
+        ];
         if let Some((second, _)) = self.passes.get(1) {
-            let times = second.as_nanos() as f64 / first.as_nanos().max(1) as f64;
-            words.push(format!("then {} ({times:.1} times as long)", time(*second)));
+            let then = second.since(first);
+            let times = then.as_nanos() as f64 / waited.as_nanos().max(1) as f64;
+            words.push(format!("and {} later once more ({times:.1} times as long)", time(then)));
         }
         let from_oldest = self.oldest == Some(psn);
         if !from_oldest {
