@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -58,8 +60,8 @@ class Guide:
         say(f"\nNow the wire waits for {what}, {options.wait} at most. End what runs on the hosts, then")
         say(f"  on host B:  {whole}")
         say(f"  on host A:  {whole} {options.address}")
-        if traffic == "atomics":
-            say("  RNICs without atomics: wait, and their check is not tried.")
+        if sys.stdin.isatty():
+            say("  Enter: there will be no such traffic; checks that need it are not tried.")
 
 
 def _start(options: Options, processes: Processes) -> Process:
@@ -78,6 +80,12 @@ def _start(options: Options, processes: Processes) -> Process:
 
 def _program() -> Path:
     return Path(os.environ["LR2_BIN"]) / "lr2-check-rnic"
+
+
+def _skip_at_enter(process: Process) -> None:
+    """Each line from the terminal ends the wait for traffic."""
+    for _ in sys.stdin:
+        process.send_signal(signal.SIGUSR1)
 
 
 def _follow(process: Process, guide: Guide) -> None:
@@ -102,6 +110,8 @@ def _run(options: Options) -> int:
     ended: Ended | None = None
     with RunDir("lr2-rnic") as run, Processes(run.path) as processes:
         process = _start(options, processes)
+        if sys.stdin.isatty():
+            threading.Thread(target=_skip_at_enter, args=(process,), daemon=True).start()
         try:
             with tidy_end(_LIMIT_S):
                 _follow(process, Guide(options))
