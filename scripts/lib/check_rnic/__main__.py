@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lr2run import Ended, Process, ProcessFailed, Processes, RunDir, TimedOut, tidy_end
+from lr2run import Ended, Process, ProcessFailed, Processes, RunDir, TimedOut, human_seconds, parse_seconds, tidy_end
 
 from .options import Options, parse
 
@@ -35,6 +35,8 @@ class Guide:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._begun = ""
+        """The check that has begun last."""
 
     def tell(self, line: str) -> None:
         """A line of the program's output: news in JSON, or a message for people."""
@@ -48,16 +50,21 @@ class Guide:
             case "waits":
                 self._ask_for(event["traffic"])
             case "begins":
+                self._begun = event["check"]
                 say(f"  {event['check']}: {event['does']}")
             case "ends":
+                if event["check"] != self._begun:
+                    say(f"  {event['check']}:")
                 say(textwrap.fill(f"{event['verdict']}: {event['observed']}", 110, initial_indent="    ", subsequent_indent="    "))
 
     def _ask_for(self, traffic: str) -> None:
         options = self._options
         what, command = _TRAFFIC[traffic]
-        # One queue pair: which responses belong to which requests is beyond doubt.
-        whole = f"{command} -d {options.rdma} -x {options.gid_index} -F -D 120 -q 1"
-        say(f"\nNow the wire waits for {what}, {options.wait} at most. End what runs on the hosts, then")
+        # One queue pair: which responses belong to which requests is beyond doubt. Few messages at a time: what is in flight
+        # may have to be held.
+        whole = f"{command} -d {options.rdma} -x {options.gid_index} -F -D 120 -q 1 -t 16"
+        wait = human_seconds(parse_seconds(options.wait))
+        say(f"\nNow the wire waits for {what}, {wait} at most. End what runs on the hosts, then")
         say(f"  on host B:  {whole}")
         say(f"  on host A:  {whole} {options.address}")
         if sys.stdin.isatty():

@@ -1,9 +1,8 @@
 //! The queue pairs of the traffic, and which packet belongs to which.
 
-use std::collections::HashMap;
-
 use common::time::{Span, Time};
 use common::wire::{Addr, PacketKind, Position, Qpn, Roce};
+use foldhash::fast::FixedState;
 
 use super::end::End;
 use super::flow::{Flow, Need, Reply, Request};
@@ -12,6 +11,9 @@ use super::flow::{Flow, Need, Reply, Request};
 const MOST: usize = 256;
 /// A flow of which nothing was seen for so long makes room.
 const OLD: Span = Span::from_millis(10_000);
+
+/// By a key that hosts choose; there are few of them.
+type Map<K, V> = hashbrown::HashMap<K, V, FixedState>;
 
 /// A queue pair as packets address it.
 type Key = (Addr, Addr, Qpn);
@@ -32,9 +34,9 @@ pub enum Seen {
 /// All flows.
 #[derive(Default)]
 pub struct Flows {
-    flows: HashMap<u64, Flow>,
-    by_request: HashMap<Key, u64>,
-    by_response: HashMap<Key, u64>,
+    flows: Map<u64, Flow>,
+    by_request: Map<Key, u64>,
+    by_response: Map<Key, u64>,
     newest: u64,
     /// The flow whose packet came last.
     last: Option<FlowId>,
