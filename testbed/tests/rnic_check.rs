@@ -151,6 +151,22 @@ fn queue_pairs_at_the_same_psns_are_not_mistaken_for_one_another() {
 }
 
 #[test]
+fn queue_pairs_whose_numbers_are_used_again_are_new_ones() {
+    // Far from the PSNs before, and a little before the next one.
+    for psn in [0x80_0000, 3] {
+        let mut world = World::new(&[Name::Gap, Name::Held, Name::Alive], WRITES, |_| {});
+        world.run_until_ended(1);
+        world.use_again(psn);
+        world.run();
+        assert_eq!(world.results().len(), 3);
+        for done in world.results() {
+            has(done, Verdict::AsExpected, &[]);
+        }
+        world.is_intact();
+    }
+}
+
+#[test]
 fn who_says_that_no_traffic_will_come_does_not_wait() {
     let mut world = World::new(&NEED_READS, WRITES, |_| {});
     world.stop_waiting();

@@ -88,7 +88,7 @@ def parse(words: list[str] | None = None) -> tuple[Options, bool, bool]:
     parser.add_argument("--only", type=_checks, default=(), metavar="CHECK,...", help="run only these checks")
     parser.add_argument("--skip", type=_checks, default=(), metavar="CHECK,...", help="leave these checks out")
     parser.add_argument("--list", action="store_true", help="list the checks, and what LR2 relies on in each")
-    parser.add_argument("--hold", type=_hold, default="5ms", metavar="TIME", help="for how long packets may be held: less than a fifth of the queue pairs' timeout [5ms]")
+    parser.add_argument("--hold", type=_hold, default="5ms", metavar="TIME", help="for how long packets may be held: less than a third of the queue pairs' timeout [5ms]")
     parser.add_argument("--wait", type=_wait, default="5m", metavar="TIME", help="for how long each kind of traffic is awaited [5m]")
     parser.add_argument("--out", type=Path, default=Path("rnic-report"), metavar="PATH", help="reports, without .md and .json [rnic-report]")
     parser.add_argument("--rdma", default="DEVICE", metavar="NAME", help="name of the RDMA device on the hosts, for the commands that are shown, as mlx5_0")

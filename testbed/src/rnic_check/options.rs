@@ -57,7 +57,7 @@ pub struct Options {
     /// List the checks and end
     #[arg(long)]
     pub list: bool,
-    /// For how long packets may be held: less than a fifth of the queue pairs' local ACK timeout, and longer than the
+    /// For how long packets may be held: less than a third of the queue pairs' local ACK timeout, and longer than the
     /// RNICs take to answer; 1ms to 1s
     #[arg(long, value_name = "TIME", default_value = "5ms", value_parser = units::duration)]
     pub hold: Span,

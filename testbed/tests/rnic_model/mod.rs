@@ -180,6 +180,27 @@ impl World {
         assert_eq!(ended, self.results().len());
     }
 
+    /// Until so many checks have ended.
+    pub fn run_until_ended(&mut self, checks: usize) {
+        while self.results().len() < checks {
+            self.step();
+        }
+    }
+
+    /// After a pause the queue pairs' numbers are used again, from this PSN on.
+    pub fn use_again(&mut self, psn: u32) {
+        let at_once = std::mem::take(&mut self.load.at_once);
+        let end = self.now + Span::from_millis(1_000);
+        while self.now < end {
+            self.step();
+        }
+        let psn = common::psn::Psn::new(psn);
+        for nic in &mut self.nics {
+            nic.reset_qp(QpId::new(0), psn, psn, self.now);
+        }
+        self.load.at_once = at_once;
+    }
+
     /// Until a packet is held.
     pub fn run_until_held(&mut self) {
         while self.ledgers().iter().all(|ledger| ledger.held == 0) {

@@ -37,7 +37,7 @@ pub struct Quiet {
     kept: Vec<u8>,
     /// The first response to it: how long it took, meaning, PSN.
     answer: Option<(Span, Meaning, Seq)>,
-    /// Requests seen, and how many that ask for no ACK.
+    /// Requests seen before a fitting one.
     seen: u32,
 }
 
