@@ -187,6 +187,15 @@ fn a_requester_that_ignores_our_nak_differs() {
 }
 
 #[test]
+fn a_requester_that_ignores_our_acks_differs() {
+    let mut world = World::new(&[Name::Ack], WRITES, |_| {});
+    world.deviate(Deviation::IgnoresOurAcks);
+    world.run();
+    only(&world, Verdict::Differs, &["sent again"]);
+    world.is_intact();
+}
+
+#[test]
 fn our_nak_is_compared_with_the_responders() {
     let mut world = World::new(&[Name::Nak], WRITES, |config| config.tos = 0x68);
     world.run();

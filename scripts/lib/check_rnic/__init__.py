@@ -5,6 +5,7 @@ CHECKS = (
     "gap",
     "nak",
     "second-nak",
+    "ack",
     "held",
     "duplicate",
     "ack-request",

@@ -17,6 +17,7 @@ OBSERVED: Mapping[str, tuple[str, ...]] = {
     "gap": ("1 NAK ", "the responder discards what is behind a gap"),
     "nak": ("the requester went back", "ours differs from the responder's own in IP identification"),
     "second-nak": ("a second NAK of the same PSN before an ACK was ignored",),
+    "ack": (*_CALM, "ours differ from the responder's own in IP identification"),
     "held": _CALM,
     "duplicate": ("an ACK came", *_CALM),
     "ack-request": ("an ACK of it came", *_CALM),

@@ -28,7 +28,11 @@ const LIMIT: u16 = 1514;
 /// The NAK of `psn` of a Sentry in the responder's name: the headers of requests reversed, PSN sequence error, the responder's
 /// newest MSN (R-NAK-3). `None`: the requester's queue pair is not known.
 pub fn nak(flow: &Flow, psn: Psn) -> Option<Vec<u8>> {
-    let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: flow.msn };
+    ack(flow, psn, Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: flow.msn })
+}
+
+/// An ACK of `psn` as a gateway makes it in the responder's name, with that one's credits and MSN (R-ACK-4).
+pub fn ack(flow: &Flow, psn: Psn, aeth: Aeth) -> Option<Vec<u8>> {
     let headers = flow.request.reversed();
     let mut frame = vec![0; headers.frame_len(Aeth::LEN)];
     headers.emit_ack(flow.requester_qpn?, psn, aeth, &mut frame);

@@ -1,7 +1,7 @@
 //! Two models of RNICs with a [`Checker`] between them, on virtual time.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashSet};
 
 use common::control::DEFAULT_OPCODE;
 use common::frame::Frame;
@@ -34,6 +34,8 @@ pub enum Deviation {
     DropsDuplicates,
     /// Both answer a control message by a NAK of what they expect.
     AnswersControl,
+    /// The requester heeds no ACK but those of the responder itself.
+    IgnoresOurAcks,
     /// The hosts answer what is not theirs by ICMP.
     AnswersByIcmp,
     /// The requester repeats no READ request.
@@ -87,6 +89,8 @@ pub struct World {
     had: Option<common::psn::Psn>,
     /// Packets behind a gap, for one that keeps them.
     kept: Vec<HeapFrame>,
+    /// All frames of the responder, for a requester that heeds no others.
+    responses: HashSet<Vec<u8>>,
     /// One past the PSN that was acknowledged last.
     acked: common::psn::Psn,
     posted: u64,
@@ -132,6 +136,7 @@ impl World {
             deviation: None,
             had: None,
             kept: Vec::new(),
+            responses: HashSet::new(),
             acked: common::psn::Psn::new(0),
             posted: 0,
             failed: 0,
@@ -271,6 +276,9 @@ impl World {
             let nic = &mut self.nics[end.index()];
             nic.on_timers(self.now);
             while let Some(frame) = self.nics[end.index()].poll_transmit(self.now, &mut HeapPool) {
+                if self.deviation == Some(Deviation::IgnoresOurAcks) && end == End::B {
+                    self.responses.insert(frame.bytes().to_vec());
+                }
                 if !self.is_withheld(end, &frame) {
                     self.fly(true, end, frame);
                 }
@@ -337,6 +345,9 @@ impl World {
         match (self.deviation, parsed) {
             (Some(Deviation::IgnoresNaks), Some(roce)) => {
                 Response::of(&roce, bytes).is_some_and(|r| r.verdict == Meaning::Missing)
+            }
+            (Some(Deviation::IgnoresOurAcks), Some(_)) => {
+                end == End::A && !self.responses.contains(bytes)
             }
             (Some(Deviation::DropsDuplicates), Some(roce)) if roce.kind().is_request() => {
                 let is_old = self.had.is_some_and(|had| roce.psn.distance(had) <= 0);

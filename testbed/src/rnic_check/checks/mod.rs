@@ -4,6 +4,7 @@ mod acks;
 mod alive;
 mod baseline;
 mod cnp;
+mod differences;
 mod fetch;
 mod gap;
 mod held;
@@ -32,6 +33,8 @@ pub enum Name {
     Nak,
     /// The same NAK a second time, before an ACK.
     SecondNak,
+    /// Our ACKs in place of the responder's.
+    Ack,
     /// A late packet, with those behind it held and delivered in order.
     Held,
     /// A packet delivered twice.
@@ -78,6 +81,7 @@ impl Name {
         Self::Gap,
         Self::Nak,
         Self::SecondNak,
+        Self::Ack,
         Self::Held,
         Self::Duplicate,
         Self::AckRequest,
@@ -115,6 +119,7 @@ impl Name {
             Self::Gap => Box::<gap::Gap>::default(),
             Self::Nak => Box::new(nak::Nak::new(false)),
             Self::SecondNak => Box::new(nak::Nak::new(true)),
+            Self::Ack => Box::<acks::Ours>::default(),
             Self::Held => Box::<held::Held>::default(),
             Self::Duplicate => Box::new(quiet::Quiet::new(Stimulus::Duplicate)),
             Self::AckRequest => Box::new(quiet::Quiet::new(Stimulus::AckRequest)),
@@ -153,6 +158,11 @@ impl Name {
                 does: "The same NAK is sent a second time, when the requester has begun to go back and no ACK has come.",
                 relies: "A second NAK before a positive ACK has no effect, so a Sentry sends few (R-NAK-5, R-NAK-11).",
                 otherwise: "It costs repeats, and tries of retry_cnt: set that to 7.",
+            },
+            Self::Ack => About {
+                does: "64 ACKs are swallowed, and ACKs as a gateway makes them are sent in their place.",
+                relies: "The requester takes an ACK that a gateway made in the responder's name: one that was lost on the long haul, or that lets the source heed a further NAK (R-REPAIR-9, R-NAK-20, R-ACK-4).",
+                otherwise: "A lost ACK then costs a timeout, and some NAKs are ignored: use the tunnel.",
             },
             Self::Held => About {
                 does: "One packet is kept for the time of --hold, those behind it are held; then all are delivered in order.",
