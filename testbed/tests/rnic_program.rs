@@ -1,9 +1,10 @@
 //! The real `lr2-check-rnic` between two of `lr2-host`, on `net_memif`.
 
-use nix::sys::signal::Signal;
+#[expect(dead_code, reason = "the tests of other programs need more of it")]
+mod support;
 
-use crate::memif;
-use crate::support::{Folder, HOST, Running, fails_with, number, output, text};
+use nix::sys::signal::Signal;
+use support::{Folder, HOST, Running, fails_with, memif, number, output, text};
 
 const CHECK_RNIC: &str = env!("CARGO_BIN_EXE_lr2-check-rnic");
 /// Small, the same with and without hugepages, and beside other programs on its CPU.
@@ -15,7 +16,7 @@ fn models_of_rnics_are_as_expected_and_intact() {
     let path = |name: &str| folder.path(name);
     let checks = ["baseline", "gap", "nak", "held", "control", "tunnel"];
     let line = format!(
-        "{SMALL} --a {} --b {} --only {} --hold 50ms --wait 15s --json {} --markdown {}",
+        "{SMALL} --a {} --b {} --only {} --hold 150ms --wait 15s --json {} --markdown {}",
         memif(0, "server", &path("a")),
         memif(1, "server", &path("b")),
         checks.join(","),
