@@ -196,6 +196,28 @@ fn a_requester_that_ignores_our_acks_differs() {
 }
 
 #[test]
+fn a_requester_that_repeats_at_an_old_ack_differs() {
+    let mut world = World::new(&[Name::OldAck], WRITES, |_| {});
+    world.deviate(Deviation::RepeatsAtOldAcks);
+    world.run();
+    only(&world, Verdict::Differs, &["sent again"]);
+    world.is_intact();
+}
+
+#[test]
+fn rnics_that_compute_another_icrc_differ() {
+    for (name, part) in
+        [(Name::Baseline, "ICRC is not the one computed here"), (Name::AckRequest, "ICRC")]
+    {
+        let mut world = World::new(&[name], WRITES, |_| {});
+        world.deviate(Deviation::OtherIcrc);
+        world.run();
+        only(&world, Verdict::Differs, &[part]);
+        world.is_intact();
+    }
+}
+
+#[test]
 fn our_nak_is_compared_with_the_responders() {
     let mut world = World::new(&[Name::Nak], WRITES, |config| config.tos = 0x68);
     world.run();

@@ -36,6 +36,10 @@ pub enum Deviation {
     AnswersControl,
     /// The requester heeds no ACK but those of the responder itself.
     IgnoresOurAcks,
+    /// The requester sends again what is not acknowledged when an old ACK comes.
+    RepeatsAtOldAcks,
+    /// Both compute another ICRC.
+    OtherIcrc,
     /// The hosts answer what is not theirs by ICMP.
     AnswersByIcmp,
     /// The requester repeats no READ request.
@@ -305,6 +309,13 @@ impl World {
     }
 
     fn fly(&mut self, to_checker: bool, end: End, frame: HeapFrame) {
+        let mut frame = frame;
+        // What their ICRC is to them, another one is to all others.
+        if self.deviation == Some(Deviation::OtherIcrc)
+            && let Ok(roce) = parse(frame.bytes())
+        {
+            frame.bytes_mut()[roce.icrc_at()] ^= 0x5a;
+        }
         self.number += 1;
         let at = self.now + self.delay;
         self.flying.push(Reverse(Flying { at, number: self.number, to_checker, end, frame }));
@@ -373,6 +384,21 @@ impl World {
                     self.nics[0].receive(&nak, self.now);
                 }
                 is_nak
+            }
+            (Some(Deviation::RepeatsAtOldAcks), Some(roce)) if end == End::A => {
+                let is_ack = Response::of(&roce, bytes)
+                    .is_some_and(|response| response.verdict == Meaning::Acknowledged);
+                let is_old = is_ack && roce.psn.distance(self.acked) < -1;
+                if is_old {
+                    let mut nak = bytes.to_vec();
+                    let aeth = Aeth { syndrome: Aeth::NAK_PSN_SEQUENCE, msn: 0 };
+                    let headers = Headers::of(bytes, &roce);
+                    headers.emit_ack(roce.dest_qpn, self.acked, aeth, &mut nak);
+                    self.nics[0].receive(&nak, self.now);
+                } else if is_ack {
+                    self.acked = roce.psn.offset(1);
+                }
+                is_old
             }
             (Some(Deviation::AnswersControl), Some(roce)) if roce.opcode == DEFAULT_OPCODE => {
                 let headers = Headers::of(bytes, &roce).reversed();
