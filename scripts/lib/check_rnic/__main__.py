@@ -130,10 +130,14 @@ def _run(options: Options) -> int:
         # It has said why.
         return ended.exit_code if ended else 2
     say(f"\nReports: {options.markdown} and {options.json}. Attach both to an issue.")
-    _summary(json.loads(options.json.read_text())["checks"])
+    checks = json.loads(options.json.read_text())["checks"]
+    _summary(checks)
     if ended:
         say(f"check-rnic: {ended}")
         return ended.exit_code
+    if all(check["verdict"] == "not tried" for check in checks):
+        print("check-rnic: nothing was tried: no traffic that fits crossed the wire; does a ping between the hosts?", file=sys.stderr)
+        return 2
     return code
 
 

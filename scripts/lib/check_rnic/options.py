@@ -80,7 +80,7 @@ def parse(words: list[str] | None = None) -> tuple[Options, bool, bool]:
         prog="check-rnic",
         description="Tries on the RNICs of two hosts what LR2 gateways do to them, and writes a report to attach to an issue. "
         "This box is the wire between the hosts; perftest on them makes the traffic, as you are told step by step.",
-        epilog=f"Checks: {', '.join(CHECKS)}. Exit code: 0 all as expected, 1 something differs, 2 could not run.",
+        epilog=f"Checks: {', '.join(CHECKS)}. Exit code: 0 nothing differs, 1 something does, 2 could not run, or nothing was tried.",
     )
     parser.add_argument("--a", metavar="DEVICE", help="port to host A: a PCI address, or a DPDK virtual device")
     parser.add_argument("--b", metavar="DEVICE", help="port to host B")

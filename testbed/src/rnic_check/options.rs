@@ -17,7 +17,7 @@ use settings::units;
 /// A wire between two DPDK ports: frames received at A leave at B and the other way round. On queue pairs of the traffic
 /// that crosses it, packets are lost, held, repeated and added, one check after the other; the report says of each what
 /// the RNICs did, and whether LR2 relies on something else. SIGUSR1: the kind of traffic that is awaited will not come.
-/// SIGTERM and SIGINT end the run, and the report has what was seen until then. Exit code: 0 all as expected, 1 something differs or the
+/// SIGTERM and SIGINT end the run, and the report has what was seen until then. Exit code: 0 nothing differs, 1 something does or the
 /// program can't run, 2 wrong options.
 #[derive(Parser, Clone, Debug)]
 #[command(
