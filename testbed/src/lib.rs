@@ -1,10 +1,12 @@
 //! Stand-ins to try out a pair of gateways without a long-haul link
-//! and without RNICs: a link emulator and RoCE hosts, both on DPDK ports.
+//! and without RNICs: a link emulator and RoCE hosts, both on DPDK ports; and a trial of real RNICs.
 //!
 //! - [`emulator`] is `lr2-wan`: the model of a bad link from the crate [`link`]
 //!   between two ports.
 //! - [`host`] is `lr2-host`: the model of an RNIC from the crate `rnic` on a
 //!   port, with a workload and measurements.
+//! - [`rnic_check`] is `lr2-check-rnic`: a wire between two hosts that tries on their RNICs
+//!   what gateways do to them.
 
 pub mod dpdk;
 pub mod emulator;
@@ -13,6 +15,7 @@ pub mod idle;
 pub mod live;
 pub mod reconnect;
 pub mod report;
+pub mod rnic_check;
 pub mod signals;
 
 use std::io::IsTerminal;

@@ -8,26 +8,58 @@ use std::thread::{self, JoinHandle};
 use common::time::{Span, Time};
 use serde::Serialize;
 
-/// Snapshots that may wait for the reader; later ones are left out.
+/// Lines that may wait for the reader; later ones are left out.
 const WAITING: usize = 16;
+
+/// Writes lines to standard output.
+pub struct Lines<T>(Option<(SyncSender<T>, JoinHandle<()>)>);
+
+impl<T: Serialize + Send + 'static> Lines<T> {
+    /// Of which nothing is written yet.
+    pub fn new() -> Self {
+        let (sender, receiver) = sync_channel(WAITING);
+        Self(Some((sender, thread::spawn(move || write_lines(&receiver)))))
+    }
+
+    /// Hands a line to the thread. With a reader that is slow it is left out.
+    pub fn send(&self, line: T) {
+        if let Some((sender, _)) = &self.0 {
+            let _ = sender.try_send(line);
+        }
+    }
+}
+
+impl<T: Serialize + Send + 'static> Default for Lines<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Drop for Lines<T> {
+    fn drop(&mut self) {
+        if let Some((sender, thread)) = self.0.take() {
+            drop(sender);
+            // A panic in there has already been reported by the hook.
+            let _ = thread.join();
+        }
+    }
+}
 
 /// Writes a snapshot to standard output now and then.
 pub struct Live<T> {
     every: Span,
     next: Time,
     /// `None`: nobody asked for it.
-    writer: Option<(SyncSender<T>, JoinHandle<()>)>,
+    lines: Option<Lines<T>>,
 }
 
 impl<T: Serialize + Send + 'static> Live<T> {
     /// One line `every` so often, from `start` on; `None` for none at all.
     pub fn new(every: Option<Span>, start: Time) -> Self {
         let Some(every) = every.filter(|e| *e > Span::ZERO) else {
-            return Self { every: Span::ZERO, next: Time::NEVER, writer: None };
+            return Self { every: Span::ZERO, next: Time::NEVER, lines: None };
         };
-        let (sender, receiver) = sync_channel(WAITING);
-        let thread = thread::spawn(move || write_lines(&receiver));
-        Self { every, next: start + every, writer: Some((sender, thread)) }
+        Self { every, next: start + every, lines: Some(Lines::new()) }
     }
 
     /// Whether a line is due.
@@ -37,22 +69,12 @@ impl<T: Serialize + Send + 'static> Live<T> {
 
     /// Hands over the line that is due.
     pub fn send(&mut self, now: Time, snapshot: T) {
-        if let Some((sender, _)) = &self.writer {
-            // Full: the reader is slow; the next line will tell more.
-            let _ = sender.try_send(snapshot);
+        if let Some(lines) = &self.lines {
+            // With a reader that is slow the next line will tell more.
+            lines.send(snapshot);
         }
         while self.next <= now {
             self.next += self.every;
-        }
-    }
-}
-
-impl<T> Drop for Live<T> {
-    fn drop(&mut self) {
-        if let Some((sender, thread)) = self.writer.take() {
-            drop(sender);
-            // A panic in there has already been reported by the hook.
-            let _ = thread.join();
         }
     }
 }

@@ -1,10 +1,10 @@
-//! How the programs are told to stop, and tell that they run.
+//! How the programs are told to stop, or to wait no longer, and tell that they run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 
 /// Raised by SIGTERM or SIGINT. Further ones change nothing: `timeout`, for
@@ -28,6 +28,26 @@ pub fn stop_flag() -> Result<StopFlag> {
         flag::register(signal, Arc::clone(&raised)).context("cannot catch signals")?;
     }
     Ok(StopFlag(raised))
+}
+
+/// Raised by SIGUSR1, each time anew.
+pub struct SkipFlag(Arc<AtomicBool>);
+
+impl SkipFlag {
+    /// Whether it was raised since the last call.
+    pub fn take(&self) -> bool {
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// Catches SIGUSR1 from now on.
+///
+/// # Errors
+/// If the operating system refuses.
+pub fn skip_flag() -> Result<SkipFlag> {
+    let raised = Arc::new(AtomicBool::new(false));
+    flag::register(SIGUSR1, Arc::clone(&raised)).context("cannot catch signals")?;
+    Ok(SkipFlag(raised))
 }
 
 /// Announces that the ports are open; scripts wait for it.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use pcap_file::pcap::{PcapPacket, PcapReader, PcapWriter};
-use support::{Folder, HOST, Running, WAN, fails_with, number, output, text};
+use support::{Folder, HOST, Running, WAN, fails_with, memif, number, output, text};
 
 /// Small, and the same with and without hugepages.
 const SMALL: &str = "--huge never --mtu 4200";
@@ -43,10 +43,6 @@ fn pcap_port(folder: &Folder, number: u8, name: &str, replays: &[Vec<u8>]) -> St
     write_pcap(&input, replays);
     let output = folder.path(&format!("{name}-out.pcap"));
     format!("net_pcap{number},rx_pcap={},tx_pcap={}", text(&input), text(&output))
-}
-
-fn memif(number: u8, role: &str, socket: &Path) -> String {
-    format!("net_memif{number},role={role},socket={},socket-abstract=no,bsize=8192", text(socket))
 }
 
 #[test]

@@ -43,6 +43,8 @@ _INSTALLED = (
     ("bind-nics, dry", "lr2-bind-nics --help | grep -q 'lr2-bind-nics bind'"),
     ("a link of lr2-wan without hardware", "timeout --preserve-status --signal=INT 3 lr2-wan --a net_null0 --b net_null1 --delay 1ms --rate 10Mbps --huge never; "
         'test -z "$(ls /run/dpdk 2>/dev/null)"'),
+    ("lr2-check-rnic without hardware", "timeout --preserve-status --signal=INT 3 lr2-check-rnic --a net_null0,no-rx=1 --b net_null1,no-rx=1 --huge never --markdown /tmp/rnic.md; "
+        "grep -q 'not tried' /tmp/rnic.md"),
     ("lr2-sim plans", "lr2-sim plan --rate 10Gbps --rtt 10ms --loss 1e-3 >/dev/null"),
     ("a simulation of a packaged scenario", "lr2-sim run /usr/share/doc/lr2-sim/examples/minimal.toml >/dev/null"),
     ("licences, bill of materials and examples", " && ".join(

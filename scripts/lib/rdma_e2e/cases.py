@@ -36,7 +36,7 @@ class Case:
     """Gateways or queue pairs begin anew in the middle."""
 
 
-def _listens_tcp(port: int) -> str:
+def listens_tcp(port: int) -> str:
     return f"netstat -ltn | grep -q ':{port} '"
 
 
@@ -99,7 +99,7 @@ def _tcp(bench: Bench, most_resent: int | None) -> str:
     pair = bench.pair(
         "httpd -f -p 8080 -h /tmp/www",
         f"wget -q -O /tmp/got http://{bench.server.ip}:8080/file && sha256sum </tmp/got; rm -f /tmp/got",
-        _listens_tcp(8080),
+        listens_tcp(8080),
         serves_on=True,
     )
     if pair.client.output != wanted:
@@ -126,7 +126,7 @@ def perftest_pair(bench: Bench, verb: str, iterations: int, size: int, qps: int 
     pair = bench.pair(
         f"{command} {bench.gid(bench.server)}",
         f"{command} {bench.gid(bench.client)} {bench.server.ip}",
-        _listens_tcp(18515),
+        listens_tcp(18515),
     )
     # The table's row: bytes, iterations, peak, average, message rate.
     if not re.search(rf"^\s*{size}\s+{iterations * qps}\s+[\d.]+\s+[\d.]+", pair.client.output, re.MULTILINE):
@@ -153,7 +153,7 @@ def datagrams(count: int) -> Test:
         pair = bench.pair(
             f"{command} {bench.gid(bench.server)}",
             f"{command} {bench.gid(bench.client)} {bench.server.ip}",
-            _listens_tcp(18515),
+            listens_tcp(18515),
         )
         if not re.search(rf"^\s*1024\s+{count}\s+[\d.]+", pair.client.output, re.MULTILINE):
             raise Failed(f"no result of {count} iterations:\n{pair.client.output}")
@@ -206,7 +206,7 @@ def _send_checked(bench: Bench, size: int, count: int, tries: int) -> str:
         pair = bench.pair(
             f"{command} {bench.gid(bench.server)}",
             f"{command} {bench.gid(bench.client)} {bench.server.ip}",
-            _listens_tcp(18515),
+            listens_tcp(18515),
             may_fail=True,
         )
         sides = (pair.client, pair.server)

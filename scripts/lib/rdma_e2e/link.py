@@ -48,6 +48,8 @@ class Setting:
     other's next hop."""
     paths: int = 1
     """Paths of the long haul for a tunnel, each with ports of its own."""
+    tries_rnics: bool = False
+    """Neither gateways nor a long haul: lr2-check-rnic is the wire between the guests."""
 
     @property
     def has_tunnel(self) -> bool:
@@ -94,6 +96,24 @@ class LongHaul:
     seed: int = 1
 
 
+@dataclass(frozen=True)
+class Trial:
+    """lr2-check-rnic at work."""
+
+    process: Process
+    json: Path
+
+    def wait(self, pattern: str, timeout_s: float) -> None:
+        """Until it says that it waits for traffic, or that it is done."""
+        self.process.wait_line(pattern, timeout_s)
+
+    def report(self) -> dict[str, Any]:
+        """Its report, once it has ended."""
+        self.process.wait(_STOP_S)
+        report: dict[str, Any] = json.loads(self.json.read_text())
+        return report
+
+
 class Link:
     """guest 1 - gateway a - lr2-wan - gateway b - guest 2
 
@@ -113,6 +133,8 @@ class Link:
         self._wans: list[Process] = []
         self._lives: dict[str, int] = {}
         self._report: dict[str, Any] = {}
+        self.trial: Trial | None = None
+        """Where lr2-check-rnic is the wire."""
 
     def device(self, number: int, port: int) -> str:
         """A gateway's side of guest 1's or 2's data port."""
@@ -128,6 +150,10 @@ class Link:
     @contextlib.contextmanager
     def running(self, setting: Setting) -> Iterator[None]:
         """Carries frames, while the block runs."""
+        if setting.tries_rnics:
+            with Processes(self.run) as processes:
+                yield from self._tried(processes, setting)
+            return
         # Abstract sockets would be visible to, and collide with, other runs; a
         # file left by the last run would keep the server from listening.
         for socket in self.run.glob("*-?.memif"):
@@ -150,6 +176,21 @@ class Link:
             finally:
                 self._gateways = {}
                 self._processes = None
+
+    def _tried(self, processes: Processes, setting: Setting) -> Iterator[None]:
+        """guest 1 - lr2-check-rnic - guest 2"""
+        files = {kind: self.run / f"{setting.name}.{kind}" for kind in ("json", "md")}
+        words: list[str | Path] = [
+            self._programs / "lr2-check-rnic",
+            *("--a", self.device(1, 0), "--b", self.device(2, 1), "--rnic", "Soft-RoCE (rxe) in two QEMU guests without KVM"),
+            # The guests' queue pairs have a timeout of 1.07 s, and an emulated guest takes tens of milliseconds to answer.
+            *("--hold", "300ms", "--wait", "180s", "--idle", "adaptive", "--json", files["json"], "--markdown", files["md"]),
+            *("--file-prefix", f"{self._prefix}-{setting.name}", "--huge", "never", "--mtu", str(_MTU)),
+        ]
+        self.trial = Trial(processes.start(setting.name, words), files["json"])
+        self.trial.process.wait_line("ready", timeout_s=30)
+        yield
+        self._report = self.trial.report()
 
     def start(self, *sites: str) -> None:
         """Start gateways and wait until they serve; the first time, or again after `kill`."""

@@ -140,7 +140,7 @@ class Run:
         """Run a case: what is wrong, and what it says."""
         problems: list[str] = []
         before = self.bench.seconds
-        for _ in range(1 if setting.recovery != "off" else _TRIES_WITHOUT_RECOVERY):
+        for _ in range(1 if setting.recovery != "off" or setting.tries_rnics else _TRIES_WITHOUT_RECOVERY):
             try:
                 with self._captured(f"{case.name}-{setting.name}") if case.rdma else contextlib.nullcontext():
                     return [], case.run(self.bench)

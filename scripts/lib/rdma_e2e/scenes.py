@@ -8,6 +8,7 @@ from .applications import nfs, nvme, preloaded
 from .cases import PING, PLAIN, Case, atomic, atomics_counted, datagrams, perftest, rping, send_checked, tcp, write_checked
 from .link import Setting
 from .lives import killed, reused, silenced
+from .trial import tried
 
 
 Losses = tuple[tuple[tuple[str, float], ...], float | None]
@@ -165,6 +166,8 @@ SCENES = [
             Case("same-qp-again", reused(3), repaired_inside=True, restarts=True),
         ],
     ),
+    # What it does to them makes the guests count errors.
+    Scene(Setting("rnic", "off", tries_rnics=True), [Case("check-rnic", tried(), rdma=False)]),
 ]
 
 NAMES = list(dict.fromkeys(case.name for scene in SCENES for case in scene.cases))

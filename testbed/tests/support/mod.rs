@@ -175,3 +175,8 @@ pub fn number(report: &Value, path: &str) -> u64 {
 pub fn text(path: &Path) -> String {
     path.display().to_string()
 }
+
+/// A port of `net_memif`.
+pub fn memif(number: u8, role: &str, socket: &Path) -> String {
+    format!("net_memif{number},role={role},socket={},socket-abstract=no,bsize=8192", text(socket))
+}

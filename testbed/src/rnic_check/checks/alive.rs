@@ -1,0 +1,46 @@
+//! Whether a queue pair still works.
+
+use common::psn::Seq;
+use common::time::{Span, Time};
+
+use crate::rnic_check::check::{Check, Context, Fate, Packet};
+use crate::rnic_check::flow::{Reply, Request};
+
+/// For so long it is looked at.
+const LOOKED_AT: Span = Span::from_millis(500);
+
+/// New requests are sent and answered.
+#[derive(Default)]
+pub struct Alive {
+    began: Option<(Time, Seq)>,
+    errors: u32,
+}
+
+impl Check for Alive {
+    fn on_request(&mut self, _: &Request, _: Packet<'_>, _: &mut Context<'_>) -> Fate {
+        Fate::Forward
+    }
+
+    fn on_reply(&mut self, reply: &Reply, _: Packet<'_>, _: &mut Context<'_>) -> Fate {
+        self.errors += u32::from(reply.response.is_nak());
+        Fate::Forward
+    }
+
+    fn on_time(&mut self, cx: &mut Context<'_>) {
+        let acked = cx.flow.acked;
+        let (began, first) = *self.began.get_or_insert((cx.now, acked));
+        if cx.now.since(began) >= LOOKED_AT && acked > first {
+            let span = LOOKED_AT.as_nanos() / 1_000_000;
+            let words = format!(
+                "{} PSNs were acknowledged in {span} ms, with {} NAKs",
+                acked.since(first),
+                self.errors
+            );
+            cx.judge(self.errors == 0, words);
+        }
+    }
+
+    fn so_far(&self) -> Option<String> {
+        self.began.map(|_| format!("nothing was acknowledged any more, {} NAKs", self.errors))
+    }
+}
